@@ -1,0 +1,1 @@
+"""Tasks, their files, and the tokenizer: from text to token ids."""

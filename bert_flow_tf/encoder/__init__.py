@@ -1,0 +1,1 @@
+"""BERT and the poolings that make one embedding of a sentence."""

@@ -1,0 +1,1 @@
+"""Similarity, its agreement with gold scores, and the report; no TensorFlow here."""

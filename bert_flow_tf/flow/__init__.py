@@ -1,0 +1,1 @@
+"""The Glow-style flow: Keras layers that give `tfp.bijectors`."""

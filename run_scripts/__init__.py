@@ -1,0 +1,1 @@
+"""absl-flag runners that mirror the original code base's."""

@@ -1,0 +1,41 @@
+from setuptools import find_packages, setup
+
+VERSION = "0.1.0"
+
+TF = "2.21.*"
+
+# Versions seen to work together; transformers 4.54 and later cannot load safetensors into TF models.
+INSTALL_REQUIRES = [
+  "tf-keras==2.21.*",
+  "tensorflow-probability==0.25.*",
+  "transformers>=4.53.3,<4.54",
+  "tensorflow-datasets==4.9.*",
+  "numpy>=2.0,<2.5",
+  "scipy>=1.13,<2",
+  "absl-py>=2.1,<3",
+]
+
+EXTRAS = {
+  "and-cuda": [f"tensorflow[and-cuda]=={TF}"],
+  "test": ["pytest>=8,<10", "ruff==0.17.*"],
+}
+
+setup(
+  name="bert-flow-tf",
+  version=VERSION,
+  description="BERT-flow (Li et al., EMNLP 2020) for TensorFlow 2: calibrated sentence embeddings",
+  long_description=open("README.md", encoding="utf-8").read(),
+  long_description_content_type="text/markdown",
+  license="Apache-2.0",
+  license_files=["LICENSE"],
+  python_requires=">=3.11,<3.14",
+  packages=find_packages(include=["bert_flow_tf", "bert_flow_tf.*", "run_scripts"]),
+  package_data={
+    "bert_flow_tf.flow": ["config/*.json"],
+    "bert_flow_tf.data": ["sample/*"],
+    "bert_flow_tf.encoder": ["pretrained/mini/*"],
+  },
+  install_requires=[f"tensorflow=={TF}", *INSTALL_REQUIRES],
+  extras_require=EXTRAS,
+  entry_points={"console_scripts": ["run_flow=run_scripts.run_flow:main"]},
+)
