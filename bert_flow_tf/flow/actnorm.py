@@ -1,0 +1,87 @@
+"""Activation normalisation: one learned shift and scale a dimension."""
+
+import tensorflow as tf
+import tensorflow_probability as tfp
+import tf_keras
+
+from bert_flow_tf.flow.layer import FlowLayer, seed_stream
+from bert_flow_tf.flow.tf1_variable import Tf1Variable
+
+tfb = tfp.bijectors
+
+# Glow's logscale_factor: the stored `logs` is a third of the log-scale.
+LOGSCALE_FACTOR = 3.0
+
+# The original's epsilon in 1 / (std + 1e-6). A dimension whose standard deviation is no larger would be scaled by
+# the epsilon and not by its data, so it counts as constant. Above a magnitude of 1 the bound grows with the values:
+# float32 resolves 1e-7 of them, and a mean over tokens loses a digit.
+EPSILON = 1e-6
+
+
+class ActNorm(FlowLayer):
+  """Shift and scale of every dimension.
+
+      forward   z = (u + b) * exp(3 * logs)
+      inverse   u = z * exp(-3 * logs) - b
+      log|det dz/du| = 3 * sum(logs)
+
+  u is the embedding's side, z the latent's, both [batch, dim]. Kingma and Dhariwal 2018, section 3.1. Weights: `b`
+  and `logs`, [dim], and `varying`, [dim], not trained: 0 where a dimension had no variance at initialisation. Its
+  scale then stays 1, for the likelihood of a constant has no bound and fitting would sharpen it without end.
+  """
+
+  def __init__(self, actnorm_init="data", seed=None, **kwargs):
+    super().__init__(**kwargs)
+    self.actnorm_init = actnorm_init
+    self.seed = seed
+
+  def build(self, input_shape):
+    """Creates the weights: zeros, or Glorot uniform as TensorFlow 1 draws it for shape [1, 1, 1, dim]."""
+    dim = int(input_shape[-1])
+    seeds = seed_stream(self.seed)
+
+    def initial():
+      if self.actnorm_init == "data":
+        return "zeros"
+      limit = (6.0 / (1 + dim)) ** 0.5
+      return tf_keras.initializers.RandomUniform(-limit, limit, seed=next(seeds))
+
+    self.b = self.add_weight("b", [dim], initializer=initial())
+    self.logs = self.add_weight("logs", [dim], initializer=initial())
+    self.varying = self.add_weight("varying", [dim], initializer="ones", trainable=False)
+    super().build(input_shape)
+
+  def make_bijector(self, dropout_seed=None):
+    """Scale after shift."""
+    del dropout_seed  # no dropout here
+    log_scale = tfp.util.DeferredTensor(self.logs, lambda logs: LOGSCALE_FACTOR * logs * self.varying)
+    return tfb.Chain([tfb.Scale(log_scale=log_scale), tfb.Shift(self.b)])
+
+  def initialize(self, inputs):
+    """Makes every dimension of u [batch, dim] zero-mean and of unit variance; returns that z.
+
+    b = -mean, logs = log(1 / (std + 1e-6)) / 3; constant dimensions keep scale 1.
+    """
+    inputs = tf.convert_to_tensor(inputs, self.dtype)
+    if not self.built:
+      self.build(inputs.shape)
+    mean = tf.reduce_mean(inputs, axis=0)
+    std = tf.sqrt(tf.reduce_mean(tf.square(inputs - mean), axis=0))
+    varying = std > EPSILON * tf.maximum(tf.cast(1, self.dtype), tf.abs(mean))
+    logs = -tf.math.log(std + EPSILON) / LOGSCALE_FACTOR
+    self.b.assign(-mean)
+    self.logs.assign(tf.where(varying, logs, tf.zeros_like(logs)))
+    self.varying.assign(tf.cast(varying, self.dtype))
+    return self(inputs)
+
+  def tf1_variables(self):
+    """`actnorm_center/b` and `actnorm_scale/logs`, each [1, 1, 1, dim]."""
+    shape = (1, 1, 1, self.b.shape[0])
+    return {
+      "actnorm_center/b": Tf1Variable(self.b, shape),
+      "actnorm_scale/logs": Tf1Variable(self.logs, shape),
+    }
+
+  def actnorms(self):
+    """Itself."""
+    return {"": self}

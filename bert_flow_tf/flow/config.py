@@ -1,0 +1,117 @@
+"""The flow's configuration, read from the original's json files."""
+
+import dataclasses
+import json
+import pathlib
+
+from bert_flow_tf.errors import ConfigError
+
+CONFIG_FOLDER = pathlib.Path(__file__).parent / "config"
+
+_CHOICES = {
+  "latent_architecture": ("glow_resnet",),
+  "activation": ("relu", "gatu"),
+  "coupling": ("additive", "affine"),
+  "top_prior": ("normal",),
+  "permutation": (True, False),
+  "use_fp16": (False,),
+}
+_COUNTS = ("coupling_width", "n_levels", "depth")
+
+
+@dataclasses.dataclass(frozen=True)
+class FlowConfig:
+  """Shape of the flow, in the original's keys; the defaults are the paper's (Table 7).
+
+  Attributes:
+    latent_architecture: "glow_resnet", the only one.
+    activation: second hidden layer of the coupling network, "relu" or "gatu" (tanh times sigmoid).
+    coupling: "additive" (the paper) or "affine".
+    coupling_width: units of the coupling network's hidden layers.
+    coupling_dropout: dropout rate after the coupling network's hidden layers while fitting, in [0, 1).
+    top_prior: "normal", the only one: standard normal for every latent.
+    n_levels: levels; between two of them half of the channels leaves as latent.
+    depth: steps (actnorm, permutation, coupling) a level.
+    permutation: True for a fixed permutation, False for Glow's invertible 1x1 convolution.
+    use_fp16: False, the only one: the flow and its log-determinants are not computed in half precision.
+
+  Raises:
+    ConfigError: a value that is not supported.
+  """
+
+  latent_architecture: str = "glow_resnet"
+  activation: str = "relu"
+  coupling: str = "additive"
+  coupling_width: int = 32
+  coupling_dropout: float = 0.0
+  top_prior: str = "normal"
+  n_levels: int = 2
+  depth: int = 3
+  permutation: bool = True
+  use_fp16: bool = False
+
+  def __post_init__(self):
+    for key, allowed in _CHOICES.items():
+      value = getattr(self, key)
+      if type(value) is not type(allowed[0]) or value not in allowed:
+        raise ConfigError(f"flow config: {key} is {value!r}, expected {' or '.join(map(repr, allowed))}")
+    for key in _COUNTS:
+      value = getattr(self, key)
+      if type(value) is not int or value < 1:
+        raise ConfigError(f"flow config: {key} is {value!r}, expected a whole number of at least 1")
+    dropout = self.coupling_dropout
+    if isinstance(dropout, bool) or not isinstance(dropout, int | float) or not 0.0 <= dropout < 1.0:
+      raise ConfigError(f"flow config: coupling_dropout is {dropout!r}, expected a number in [0, 1)")
+
+  @classmethod
+  def from_dict(cls, values):
+    """Configuration from a dict in the original's keys; an absent key keeps its default.
+
+    Raises:
+      ConfigError: not a dict, an unknown key, or a value that is not supported.
+    """
+    if not isinstance(values, dict):
+      raise ConfigError(f"flow config: found {type(values).__name__}, expected an object of keys and values")
+    known = [field.name for field in dataclasses.fields(cls)]
+    unknown = sorted(str(key) for key in values if key not in known)
+    if unknown:
+      raise ConfigError(f"flow config: unknown key {', '.join(unknown)}; known are {', '.join(known)}")
+    return cls(**values)
+
+  @classmethod
+  def from_json_file(cls, path):
+    """Configuration from a json file, or from the name of one in `flow/config` without ".json".
+
+    Raises:
+      ConfigError: the file is absent, is not json, or holds what `from_dict` refuses.
+    """
+    file = _find(path)
+    try:
+      values = json.loads(file.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+      raise ConfigError(f"flow config {file}: cannot be read as json ({error})") from error
+    try:
+      return cls.from_dict(values)
+    except ConfigError as error:
+      raise ConfigError(f"{file}: {error}") from error
+
+  def to_dict(self):
+    """The original's keys and values, as `from_dict` takes them."""
+    return dataclasses.asdict(self)
+
+
+def packaged_configs():
+  """Names of the configurations that come with the package, sorted."""
+  return sorted(file.stem for file in CONFIG_FOLDER.glob("*.json"))
+
+
+def _find(path):
+  file = pathlib.Path(path)
+  if file.is_file():
+    return file
+  packaged = CONFIG_FOLDER / f"{file.name.removesuffix('.json')}.json"
+  if str(path) == file.name and packaged.is_file():
+    return packaged
+  raise ConfigError(
+    f"flow config {path}: no such file; expected a json file or one of {', '.join(packaged_configs())}"
+  )

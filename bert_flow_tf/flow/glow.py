@@ -1,0 +1,276 @@
+"""The flow: a chain of layers between the embedding and a standard normal latent."""
+
+import math
+
+import numpy as np
+import tensorflow as tf
+import tensorflow_probability as tfp
+import tf_keras
+from absl import logging
+
+from bert_flow_tf.errors import ConfigError, FlowError
+from bert_flow_tf.flow import storage
+from bert_flow_tf.flow.chain import chain_bijector, make_step
+from bert_flow_tf.flow.config import FlowConfig
+from bert_flow_tf.flow.layer import prefixed, seed_stream
+
+tfb = tfp.bijectors
+tfd = tfp.distributions
+
+ACTNORM_INITS = ("data", "glorot")
+PERMUTATIONS = ("reverse", "random")
+
+# Values of the `state` weight, which checkpoints and folders carry along.
+_NEW, _LOADED, _INITIALIZED = 0, 1, 2
+
+
+class Glow(tf_keras.layers.Layer):
+  """Glow without the spatial part, on sentence embeddings.
+
+      z = f(u),  p(u) = N(f(u); 0, I) |det df/du|
+
+  u is the embedding and z the latent, both [batch, dim]. L levels of K steps (actnorm, permutation, coupling);
+  between levels the second half of the dimensions leaves as latent. The paper's section 3.2; Kingma and Dhariwal 2018.
+
+  Args:
+    config: `FlowConfig`.
+    dim: dimensions of an embedding, a multiple of 2**n_levels.
+    actnorm_init: "data", to be followed by `initialize`, or "glorot", as the published runner leaves the weights.
+    permutation: "reverse" (the published code) or "random" (the paper); for `config.permutation` True.
+    seed: integer that every initial weight derives from; None for other weights each time.
+    dtype: "float32" or "float64".
+
+  Raises:
+    ConfigError: an argument outside its allowed values.
+    FlowError: `dim` does not fit the levels.
+  """
+
+  def __init__(
+    self, config, dim, actnorm_init="data", permutation="reverse", seed=None, dtype="float32", name="flow"
+  ):
+    _check_arguments(config, dim, actnorm_init, permutation, dtype)
+    super().__init__(name=name, dtype=dtype)
+    self.config = config
+    self.dim = dim
+    self.actnorm_init = actnorm_init
+    self.permutation = permutation
+    self.seed = seed
+    seeds = seed_stream(seed)
+    self.levels = [
+      [make_step(config, actnorm_init, permutation, next(seeds), dtype) for _ in range(config.depth)]
+      for _ in range(config.n_levels)
+    ]
+    for index, level in enumerate(self.levels):
+      for layer in (layer for step in level for layer in step):
+        layer.build([None, dim >> index])
+    self.state = self.add_weight("state", [], dtype=tf.int64, initializer="zeros", trainable=False)
+    self.built = True
+
+  def make_bijector(self, dropout_seed=None):
+    """A new `tfb.Chain` over the flow's weights; forward is u -> z. See `FlowLayer.make_bijector`."""
+    return chain_bijector(self.levels, self.dim, dropout_seed)
+
+  @property
+  def distribution(self):
+    """Density of the embeddings: `tfd.TransformedDistribution` with log_prob [batch] in nats, and sample.
+
+    It follows the weights while they are trained, but remembers its result for a tensor that it has seen: take it
+    anew after a step.
+    """
+    return self._distribution(None)
+
+  def _distribution(self, dropout_seed):
+    base = tfd.Sample(tfd.Normal(tf.zeros([], self.dtype), tf.ones([], self.dtype)), sample_shape=[self.dim])
+    return tfd.TransformedDistribution(base, tfb.Invert(self.make_bijector(dropout_seed)))
+
+  def call(self, inputs):
+    """u [batch, dim] -> z [batch, dim]."""
+    return self.make_bijector().forward(inputs)
+
+  def transform(self, embeddings):
+    """Latents of embeddings: u [batch, dim] -> z [batch, dim], of the flow's dtype."""
+    return self(self._batch(embeddings))
+
+  def inverse(self, latents):
+    """Embeddings of latents: z [batch, dim] -> u [batch, dim], of the flow's dtype."""
+    return self.make_bijector().inverse(self._batch(latents))
+
+  def bits_per_dim(self, embeddings, dropout_seed=None):
+    """-log p(u) / (dim ln 2), [batch], in bits per dimension; what the original calls flow_loss.
+
+    Args:
+      embeddings: u [batch, dim].
+      dropout_seed: int32 [2] while fitting with coupling dropout, else None.
+    """
+    log_prob = self._distribution(dropout_seed).log_prob(self._batch(embeddings))
+    return -log_prob / (self.dim * math.log(2.0))
+
+  @property
+  def initialized(self):
+    """Whether `initialize` has been called, here or before the weights were saved."""
+    return self._read_state() == _INITIALIZED
+
+  @property
+  def needs_initialization(self):
+    """Whether the weights are neither initialised from data, nor Glorot, nor loaded."""
+    return self.actnorm_init == "data" and self._read_state() == _NEW
+
+  def initialize(self, embeddings):
+    """Data-dependent initialisation of every actnorm, layer by layer, from u [batch, dim]; once.
+
+    The original gives it the first sentences of the first batch of pairs. A dimension without variance keeps scale
+    1 for good and is logged (`constant_dimensions`).
+
+    Raises:
+      FlowError: called a second time or for Glorot weights; fewer than 2 rows, NaN or infinite values, or rows that
+        are all alike.
+    """
+    if self.actnorm_init != "data":
+      raise FlowError("this flow has actnorm_init='glorot' and starts without data: do not call initialize")
+    if self.initialized:
+      raise FlowError("this flow is already initialised: initialize works once, make a new Glow to start again")
+    batch = self._batch(embeddings)
+    _check_rows(batch.numpy())
+    for index, level in enumerate(self.levels):
+      width = self.dim >> index
+      batch = batch[:, :width]
+      for layer in (layer for step in level for layer in step):
+        batch = layer.initialize(batch)
+    self.state.assign(_INITIALIZED)
+    if self.constant_dimensions:
+      logging.warning(
+        "%d of %d embedding dimensions have no variance and keep scale 1: index %s",
+        len(self.constant_dimensions),
+        self.dim,
+        ", ".join(map(str, self.constant_dimensions)),
+      )
+
+  @property
+  def constant_dimensions(self):
+    """Indices of the embedding's dimensions that had no variance at initialisation, a list of int."""
+    varying = tf.convert_to_tensor(self.levels[0][0][0].varying).numpy()
+    return np.flatnonzero(varying == 0).tolist()
+
+  def tf1_variables(self):
+    """{name in the original's checkpoint below `bert/flow/`: array}, every variable of the flow."""
+    return {name: variable.read() for name, variable in self._tf1().items()}
+
+  def load_tf1_variables(self, variables):
+    """Sets every weight from {name: array}, names with or without `bert/flow/` before them.
+
+    Raises:
+      FlowError: a variable is missing, unknown, of another shape or not finite; nothing is changed then.
+    """
+    given = {name.removeprefix("bert/flow/"): array for name, array in variables.items()}
+    expected = self._tf1()
+    storage.check_names(given, expected, "variables of the original's flow")
+    values = {name: variable.parse(name, given[name]) for name, variable in expected.items()}
+    for name, variable in expected.items():
+      variable.weight.assign(values[name])
+    for actnorm in self._actnorms().values():
+      actnorm.varying.assign(tf.ones_like(actnorm.varying))
+    if self._read_state() == _NEW:
+      self.state.assign(_LOADED)
+
+  def save(self, folder):
+    """Writes the flow's folder (`flow.json`, `weights.npz`) in one step; an older flow there is replaced.
+
+    Raises:
+      FlowError: the folder cannot be written, or holds something that is not a flow.
+    """
+    settings = {
+      "config": self.config.to_dict(),
+      "dim": self.dim,
+      "actnorm_init": self.actnorm_init,
+      "permutation": self.permutation,
+      "seed": self.seed,
+      "dtype": self.dtype,
+      "state": self._read_state(),
+    }
+    varying = {name: tf.convert_to_tensor(layer.varying).numpy() for name, layer in self._actnorms().items()}
+    storage.write(folder, settings, {**self.tf1_variables(), **varying})
+
+  @classmethod
+  def load(cls, folder):
+    """The flow that `save` wrote.
+
+    Raises:
+      FlowError: the folder is absent, incomplete or damaged.
+    """
+    settings, arrays = storage.read(folder)
+    state = settings.pop("state")
+    try:
+      flow = cls(FlowConfig.from_dict(settings.pop("config")), **settings)
+    except (ConfigError, FlowError, TypeError) as error:
+      raise FlowError(f"flow folder {folder}: flow.json does not describe a flow ({error})") from error
+    actnorms = flow._actnorms()
+    storage.check_names(arrays, {**flow._tf1(), **actnorms}, f"weights in {folder}")
+    flow.load_tf1_variables({name: array for name, array in arrays.items() if name not in actnorms})
+    for name, layer in actnorms.items():
+      layer.varying.assign(arrays[name])
+    flow.state.assign(state)
+    return flow
+
+  def _tf1(self):
+    named = {}
+    for prefix, layer in self._named_layers():
+      below = layer.tf1_variables()
+      named.update(prefixed(f"{prefix}/actnorm" if layer.name == "actnorm" else prefix, below))
+    return named
+
+  def _actnorms(self):
+    return {
+      f"{prefix}/{name}/varying": layer
+      for prefix, outer in self._named_layers()
+      for name, layer in (outer.actnorms() if outer.actnorms().get("") is None else {"actnorm": outer}).items()
+    }
+
+  def _named_layers(self):
+    for level_index, level in enumerate(self.levels):
+      for step_index, step in enumerate(level):
+        for layer in step:
+          yield f"revnet_{level_index}/revnet_step_{step_index}", layer
+
+  def _read_state(self):
+    return int(tf.convert_to_tensor(self.state).numpy())
+
+  def _batch(self, values):
+    # A new tensor each time: bijectors remember what they gave for a tensor, and a round trip through that memory
+    # would prove nothing.
+    try:
+      batch = tf.identity(tf.cast(values, self.dtype))
+    except (TypeError, ValueError) as error:
+      raise FlowError(f"expected numbers of shape [batch, {self.dim}], found {type(values).__name__}") from error
+    if batch.shape.rank != 2 or batch.shape[1] != self.dim:
+      raise FlowError(f"expected shape [batch, {self.dim}] for this flow, found {batch.shape}")
+    return batch
+
+
+def _check_arguments(config, dim, actnorm_init, permutation, dtype):
+  if not isinstance(config, FlowConfig):
+    raise ConfigError(f"config is {type(config).__name__}, expected a FlowConfig")
+  if actnorm_init not in ACTNORM_INITS:
+    raise ConfigError(f"actnorm_init is {actnorm_init!r}, expected one of {', '.join(ACTNORM_INITS)}")
+  if permutation not in PERMUTATIONS:
+    raise ConfigError(f"permutation is {permutation!r}, expected one of {', '.join(PERMUTATIONS)}")
+  if permutation == "random" and not config.permutation:
+    raise ConfigError("permutation is 'random', but the flow config has permutation false: a 1x1 convolution")
+  if dtype not in ("float32", "float64"):
+    raise ConfigError(f"dtype is {dtype!r}, expected float32 or float64")
+  if not isinstance(dim, int | np.integer) or isinstance(dim, bool) or dim < 1:
+    raise FlowError(f"dim is {dim!r}, expected a positive whole number")
+  if dim % 2**config.n_levels:
+    raise FlowError(
+      f"dim is {dim}, expected a multiple of {2**config.n_levels}: each of the {config.n_levels} levels halves "
+      "the dimensions; use fewer levels or another low_dim"
+    )
+
+
+def _check_rows(rows):
+  if len(rows) < 2:
+    raise FlowError(f"initialisation needs at least 2 rows of embeddings, found {len(rows)}")
+  bad = np.flatnonzero(~np.isfinite(rows).all(axis=1))
+  if bad.size:
+    raise FlowError(f"initialisation needs finite embeddings, found NaN or infinity in row {bad[0]}")
+  if (rows == rows[0]).all():
+    raise FlowError(f"initialisation needs embeddings that differ, found {len(rows)} rows that are all alike")

@@ -1,0 +1,137 @@
+"""Mixing of the dimensions: a fixed permutation, or Glow's invertible 1x1 convolution."""
+
+import numpy as np
+import tensorflow as tf
+import tensorflow_probability as tfp
+import tf_keras
+
+from bert_flow_tf.flow.layer import FlowLayer
+from bert_flow_tf.flow.tf1_variable import Tf1Permutation, Tf1Variable
+
+tfb = tfp.bijectors
+
+
+class Permutation(FlowLayer):
+  """Fixed reordering of the dimensions.
+
+      forward   z[i] = u[p[i]]
+      inverse   u[p[i]] = z[i]
+      log|det dz/du| = 0
+
+  u is the embedding's side, z the latent's, both [batch, dim]. `order` is "reverse", as the published code has it,
+  or "random", as the paper says (section 3.2), drawn from `seed`. Weight: `permutation`, int64 [dim], not trained.
+  """
+
+  def __init__(self, order="reverse", seed=None, **kwargs):
+    super().__init__(**kwargs)
+    self.order = order
+    self.seed = seed
+
+  def build(self, input_shape):
+    """Draws the permutation."""
+    dim = int(input_shape[-1])
+    indices = np.arange(dim)[::-1]
+    if self.order == "random":
+      indices = np.random.default_rng(self.seed).permutation(dim)
+    self.permutation = self.add_weight(
+      "permutation",
+      [dim],
+      dtype=tf.int64,
+      initializer=lambda shape, dtype=None, **_: tf.constant(indices.copy(), tf.int64),
+      trainable=False,
+    )
+    super().build(input_shape)
+
+  def make_bijector(self, dropout_seed=None):
+    """A `tfb.Permute` of the last axis."""
+    del dropout_seed  # no dropout here
+    return tfb.Permute(self.permutation, axis=-1)
+
+  def tf1_variables(self):
+    """`invertible/w`, the permutation as a matrix [dim, dim]."""
+    dim = self.permutation.shape[0]
+    return {"invertible/w": Tf1Permutation(self.permutation, (dim, dim))}
+
+
+class Invertible1x1(FlowLayer):
+  """Learned linear mixing in LU form, an invertible 1x1 convolution on a vector.
+
+      forward   z = u W,  W = P L (U + diag(sign_S * exp(log_S)))
+      inverse   u = z W^-1, by two triangular solves
+      log|det dz/du| = sum(log_S)
+
+  u is the embedding's side, z the latent's, both [batch, dim]. Kingma and Dhariwal 2018, section 3.2. Weights,
+  from a random rotation: `P` [dim, dim] and `sign_S` [dim], not trained; `L` [dim, dim], of which the part below
+  the diagonal counts, `U` [dim, dim], of which the part above counts, `log_S` [dim].
+  """
+
+  def __init__(self, seed=None, **kwargs):
+    super().__init__(**kwargs)
+    self.seed = seed
+
+  def build(self, input_shape):
+    """Draws a rotation and factorises it."""
+    dim = int(input_shape[-1])
+    rotation, _ = np.linalg.qr(np.random.default_rng(self.seed).standard_normal([dim, dim]))
+    packed, rows = (part.numpy() for part in tf.linalg.lu(tf.constant(rotation, tf.float64)))
+    diagonal = np.diag(packed)
+
+    def add(name, value, trainable=True):
+      initial = tf_keras.initializers.Constant(value)
+      return self.add_weight(name, value.shape, initializer=initial, trainable=trainable)
+
+    self.P = add("P", np.eye(dim)[:, rows], trainable=False)
+    self.sign_S = add("sign_S", np.sign(diagonal), trainable=False)
+    self.L = add("L", np.tril(packed, -1) + np.eye(dim))
+    self.U = add("U", np.triu(packed, 1))
+    self.log_S = add("log_S", np.log(np.abs(diagonal)))
+    super().build(input_shape)
+
+  def make_bijector(self, dropout_seed=None):
+    """The matrix product as a bijector."""
+    del dropout_seed  # no dropout here
+    return _LuProduct(self)
+
+  def factors(self):
+    """P, L with a unit diagonal, and U with sign_S * exp(log_S) on its diagonal, each [dim, dim]."""
+    below = tf.linalg.band_part(self.L, -1, 0)
+    lower = tf.linalg.set_diag(below, tf.ones_like(self.log_S))
+    above = tf.linalg.band_part(self.U, 0, -1)
+    upper = tf.linalg.set_diag(above, self.sign_S * tf.exp(self.log_S))
+    return tf.convert_to_tensor(self.P), lower, upper
+
+  def tf1_variables(self):
+    """`invertible/P`, `L`, `U`, `sign_S` and `log_S`, shapes unchanged."""
+    return {
+      f"invertible/{name}": Tf1Variable(getattr(self, name), tuple(getattr(self, name).shape))
+      for name in ("P", "L", "U", "sign_S", "log_S")
+    }
+
+
+class _LuProduct(tfb.Bijector):
+  """z = u P L U of an `Invertible1x1`."""
+
+  def __init__(self, layer):
+    parameters = {"layer": layer}
+    super().__init__(
+      forward_min_event_ndims=1, is_constant_jacobian=True, parameters=parameters, name="lu_product"
+    )
+    self._layer = layer
+
+  @classmethod
+  def _parameter_properties(cls, dtype):
+    return {}
+
+  def _forward(self, u):
+    permutation, lower, upper = self._layer.factors()
+    return tf.matmul(tf.matmul(tf.matmul(u, permutation), lower), upper)
+
+  def _inverse(self, z):
+    # z = u P L U, so U' L' P' u' = z' with the primes transposed; a permutation's inverse is its transpose.
+    permutation, lower, upper = self._layer.factors()
+    rest = tf.linalg.triangular_solve(upper, tf.transpose(z), lower=False, adjoint=True)
+    rest = tf.linalg.triangular_solve(lower, rest, lower=True, adjoint=True)
+    return tf.transpose(tf.matmul(permutation, rest))
+
+  def _forward_log_det_jacobian(self, u):
+    return tf.reduce_sum(self._layer.log_S)
