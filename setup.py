@@ -1,3 +1,5 @@
+import pathlib
+
 from setuptools import find_packages, setup
 
 VERSION = "0.1.0"
@@ -10,6 +12,8 @@ INSTALL_REQUIRES = [
   "tensorflow-probability==0.25.*",
   "transformers>=4.53.3,<4.54",
   "tensorflow-datasets==4.9.*",
+  # tensorflow-datasets 4.9.10 imports it and forgets to require it (tensorflow/datasets issue 11212).
+  "importlib_resources>=6",
   "numpy>=2.0,<2.5",
   "scipy>=1.13,<2",
   "absl-py>=2.1,<3",
@@ -24,7 +28,7 @@ setup(
   name="bert-flow-tf",
   version=VERSION,
   description="BERT-flow (Li et al., EMNLP 2020) for TensorFlow 2: calibrated sentence embeddings",
-  long_description=open("README.md", encoding="utf-8").read(),
+  long_description=pathlib.Path("README.md").read_text(encoding="utf-8"),
   long_description_content_type="text/markdown",
   license="Apache-2.0",
   license_files=["LICENSE"],

@@ -151,6 +151,17 @@ class Glow(tf_keras.layers.Layer):
     varying = tf.convert_to_tensor(self.levels[0][0][0].varying).numpy()
     return np.flatnonzero(varying == 0).tolist()
 
+  def settings(self):
+    """The constructor's arguments as json values."""
+    return {
+      "config": self.config.to_dict(),
+      "dim": int(self.dim),
+      "actnorm_init": self.actnorm_init,
+      "permutation": self.permutation,
+      "seed": self.seed,
+      "dtype": self.dtype,
+    }
+
   def tf1_variables(self):
     """{name in the original's checkpoint below `bert/flow/`: array}, every variable of the flow."""
     return {name: variable.read() for name, variable in self._tf1().items()}
@@ -178,15 +189,7 @@ class Glow(tf_keras.layers.Layer):
     Raises:
       FlowError: the folder cannot be written, or holds something that is not a flow.
     """
-    settings = {
-      "config": self.config.to_dict(),
-      "dim": self.dim,
-      "actnorm_init": self.actnorm_init,
-      "permutation": self.permutation,
-      "seed": self.seed,
-      "dtype": self.dtype,
-      "state": self._read_state(),
-    }
+    settings = {**self.settings(), "state": self._read_state()}
     varying = {name: tf.convert_to_tensor(layer.varying).numpy() for name, layer in self._actnorms().items()}
     storage.write(folder, settings, {**self.tf1_variables(), **varying})
 

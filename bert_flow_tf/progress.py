@@ -1,0 +1,45 @@
+"""How far long work has come: a bar on a terminal, plain lines in a log."""
+
+import sys
+import time
+
+from absl import logging
+from tqdm import tqdm
+
+LOG_SECONDS = 10
+
+
+class Progress:
+  """Counts units of work; a context manager.
+
+  Args:
+    total: units in all.
+    show: False to show nothing.
+    what: the work, for instance "fitting".
+    unit: what is counted, for instance "step".
+    done: units that an earlier run has done.
+  """
+
+  def __init__(self, total, show=True, what="embedding", unit="sentence", done=0):
+    terminal = sys.stderr.isatty()
+    self._bar = tqdm(total=total, initial=done, unit=unit, desc=what, disable=not (show and terminal))
+    self._lines = show and not terminal
+    self._total, self._done, self._what, self._unit = total, done, what, unit
+    self._last = time.monotonic()
+
+  def __enter__(self):
+    return self
+
+  def __exit__(self, *unused):
+    self._bar.close()
+
+  def update(self, count, note=""):
+    """Adds `count` units; `note` is shown beside them."""
+    self._done += count
+    self._bar.set_postfix_str(note, refresh=False)
+    self._bar.update(count)
+    now = time.monotonic()
+    if self._lines and (now - self._last >= LOG_SECONDS or self._done >= self._total):
+      self._last = now
+      note = f", {note}" if note else ""
+      logging.info("%s: %d of %d %ss%s", self._what, self._done, self._total, self._unit, note)

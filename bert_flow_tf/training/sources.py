@@ -1,0 +1,97 @@
+"""Where a fit takes the two embeddings of a pair from: computed once, or anew with dropout."""
+
+import hashlib
+
+import numpy as np
+import tensorflow as tf
+
+from bert_flow_tf.errors import TrainingError
+
+
+class EmbeddingPairs:
+  """Pairs of embeddings computed once, as a frozen encoder gives them.
+
+  Args:
+    a, b: the two sentences' embeddings, [n, dim] each, row i of both being one pair.
+
+  Raises:
+    TrainingError: the shapes differ or are not [n, dim], or a row is not finite.
+  """
+
+  def __init__(self, a, b):
+    self._sides = [np.asarray(side) for side in (a, b)]
+    shapes = [side.shape for side in self._sides]
+    if shapes[0] != shapes[1] or len(shapes[0]) != 2:
+      raise TrainingError(f"embeddings of pairs have shapes {shapes[0]} and {shapes[1]}, expected two [n, dim]")
+    for name, side in zip("ab", self._sides, strict=True):
+      bad = np.flatnonzero(~np.isfinite(side).all(axis=1))
+      if bad.size:
+        raise TrainingError(f"embedding {name} of pair {bad[0]} has NaN or infinite values, expected finite ones")
+
+  def __len__(self):
+    return len(self._sides[0])
+
+  def fingerprint(self):
+    """Hexadecimal sha256 of the embeddings."""
+    digest = hashlib.sha256(repr(self._sides[0].shape).encode())
+    for side in self._sides:
+      digest.update(np.ascontiguousarray(side, np.float32))
+    return digest.hexdigest()
+
+  def features(self, positions):
+    """Maps a dataset of positions [batch] to one of (a [batch, dim], b [batch, dim])."""
+    with tf.device("CPU"):  # where pipelines run
+      sides = [tf.constant(side, tf.float32) for side in self._sides]
+    return positions.map(lambda chosen: tuple(tf.gather(side, chosen) for side in sides))
+
+  def embed(self, features, dropout_seed):
+    """The two embeddings themselves."""
+    del dropout_seed  # the encoder has run already, without dropout
+    return features
+
+
+class SentencePairsWithDropout:
+  """Pairs embedded anew at each step with BERT's dropout on, as the published code does.
+
+  Args:
+    encoder: a `SentenceEncoder`.
+    sentences_a, sentences_b: the pairs.
+    sentence_embedding_type, max_seq_length, low_dim: as in `SentenceEncoder.encode`.
+  """
+
+  def __init__(
+    self, encoder, sentences_a, sentences_b, sentence_embedding_type, max_seq_length=64, low_dim=None
+  ):
+    self._encoder = encoder
+    self._pooling = encoder.pooling(sentence_embedding_type)
+    self._low_dim = low_dim
+    self._sides = [encoder.tokenizer(side, max_seq_length) for side in (sentences_a, sentences_b)]
+
+  def __len__(self):
+    return len(self._sides[0])
+
+  def fingerprint(self):
+    """Hexadecimal sha256 of the encoder, the pooling and the tokens."""
+    settings = (self._encoder.weights_checksum, self._pooling, self._low_dim)
+    digest = hashlib.sha256(repr(settings).encode())
+    for side in self._sides:
+      for ids in side:
+        digest.update(np.append(ids, -1).astype(np.int32))
+    return digest.hexdigest()
+
+  def features(self, positions):
+    """Maps a dataset of positions [batch] to one of token ids, ragged [batch, seq_len], of both sides."""
+    sides = [
+      tf.RaggedTensor.from_row_lengths(np.concatenate(side), [len(ids) for ids in side]) for side in self._sides
+    ]
+    return positions.map(lambda chosen: tuple(tf.gather(side, chosen).to_tensor(-1) for side in sides))
+
+  def embed(self, features, dropout_seed):
+    """Runs the encoder on both sides: two float32 [batch, dim]."""
+    embedded = []
+    for side, ids in enumerate(features):
+      seed = tf.random.experimental.stateless_fold_in(dropout_seed, side)
+      mask = tf.cast(ids >= 0, tf.int32)
+      ids = tf.where(ids >= 0, ids, self._encoder.tokenizer.pad_id)
+      embedded.append(self._encoder.embed_batch(ids, mask, self._pooling, seed, low_dim=self._low_dim))
+    return embedded

@@ -1,0 +1,277 @@
+"""Fits the flow on pairs of embeddings, over tf.distribute, and resumes where it was stopped."""
+
+import contextlib
+import dataclasses
+import os
+
+import numpy as np
+import tensorflow as tf
+from absl import logging
+
+from bert_flow_tf.data.pipeline import batched, pair_order
+from bert_flow_tf.errors import ConfigError, TrainingError
+from bert_flow_tf.progress import Progress
+from bert_flow_tf.training.checkpoints import Checkpoints
+from bert_flow_tf.training.optimizer import AdamWeightDecay
+
+# XLA halves a step on a CPU (8 against 4 ms at 768 dimensions) and costs some seconds more to start.
+XLA_PAYS_FROM_STEPS = 1000
+
+
+@dataclasses.dataclass(frozen=True)
+class FitResult:
+  """What a fit did.
+
+  Attributes:
+    steps: steps made in all, those before a resume included.
+    first_step: steps that a checkpoint had already made.
+    losses: float array, one a step made here: the loss before the step, in bits per dimension, the sum of the mean
+      over first and the mean over second sentences.
+    initialization_rows: rows that initialised the actnorms here, 0 if they were not.
+  """
+
+  steps: int
+  first_step: int
+  losses: np.ndarray
+  initialization_rows: int = 0
+
+
+class Trainer:
+  """Fits a flow as the published code does: loss, optimizer, order of the pairs, number of steps.
+
+      loss = mean(bits per dimension of first sentences) + mean(bits per dimension of second sentences)
+
+  Args:
+    flow: a `Glow`, made under `strategy.scope()`.
+    learning_rate: constant rate of `AdamWeightDecay`.
+    strategy: a `tf.distribute.Strategy`; None for the current one.
+    batch_size: pairs a step, over all replicas.
+    seed: integer that the order of the pairs and dropout derive from.
+    use_xla: True, False, or None to compile the step where the number of steps makes it pay.
+    checkpoint_folder: where the fit is saved and resumed from; None for nowhere.
+    save_checkpoints_steps: steps between two checkpoints.
+    summary_folder: TensorBoard events; None for none.
+    show_progress: whether progress is shown.
+    identity: further json values that a resumed fit must share with the one that it resumes.
+
+  Raises:
+    ConfigError: an argument outside its allowed values.
+  """
+
+  def __init__(
+    self,
+    flow,
+    learning_rate=1e-3,
+    strategy=None,
+    batch_size=32,
+    seed=0,
+    use_xla=None,
+    checkpoint_folder=None,
+    save_checkpoints_steps=100,
+    summary_folder=None,
+    show_progress=True,
+    identity=None,
+  ):
+    self._strategy = strategy or tf.distribute.get_strategy()
+    replicas = self._strategy.num_replicas_in_sync
+    if batch_size < 1 or batch_size % replicas:
+      raise ConfigError(f"train_batch_size is {batch_size}, expected a positive multiple of {replicas} replicas")
+    if not (np.isfinite(learning_rate) and learning_rate > 0):
+      raise ConfigError(f"flow_learning_rate is {learning_rate}, expected a positive number")
+    if save_checkpoints_steps < 1:
+      raise ConfigError(f"save_checkpoints_steps is {save_checkpoints_steps}, expected at least 1")
+    self._flow = flow
+    # A function of its own, so that the two passes of a step are traced once.
+    self._bits_per_dim = tf.function(flow.bits_per_dim, autograph=False)
+    self._batch_size = batch_size
+    self._learning_rate = learning_rate
+    self._seed = seed
+    self._use_xla = use_xla
+    self._checkpoint_folder = checkpoint_folder
+    self._chunk = save_checkpoints_steps
+    self._summary_folder = summary_folder
+    self._show_progress = show_progress
+    self._identity = identity or {}
+    with self._strategy.scope():
+      self._optimizer = AdamWeightDecay(learning_rate)
+      self._optimizer.build(flow.trainable_variables)
+      self._step = tf.Variable(0, dtype=tf.int64, trainable=False, name="step")
+
+  def num_steps(self, num_pairs, num_train_epochs):
+    """int(pairs / batch * epochs), as published: partial batches are dropped.
+
+    Raises:
+      ConfigError: that is no step at all.
+    """
+    steps = int(num_pairs / self._batch_size * num_train_epochs)
+    if steps < 1:
+      raise ConfigError(
+        f"{num_pairs} pairs in batches of {self._batch_size} for {num_train_epochs:g} epochs make no step: "
+        "take a smaller train_batch_size or more num_train_epochs"
+      )
+    return steps
+
+  def fit(self, source, num_train_epochs=1.0, shuffle=True):
+    """Initialises the flow where it needs it, and fits it.
+
+    Args:
+      source: `EmbeddingPairs` or `SentencePairsWithDropout`.
+      num_train_epochs: passes over the pairs, a positive number.
+      shuffle: False to take the pairs in their order.
+
+    Returns:
+      `FitResult`.
+
+    Raises:
+      ConfigError: the fit would make no step.
+      TrainingError: the loss or a weight became NaN or infinite; the last good checkpoint is kept.
+      FlowError: the embeddings do not suit the initialisation.
+    """
+    total = self.num_steps(len(source), num_train_epochs)
+    checkpoints = self._checkpoints(source, total, shuffle)
+    restored = checkpoints.restore() if checkpoints else None
+    first_step = int(tf.convert_to_tensor(self._step).numpy())
+    order = pair_order(len(source), self._seed, shuffle)
+    rows = 0
+    if restored:
+      logging.info("resumed at step %d of %d from %s", first_step, total, restored)
+    else:
+      rows = self._initialize(source, order)
+      if checkpoints:
+        checkpoints.save(0)
+    losses = self._run(source, order, total, first_step, checkpoints)
+    return FitResult(total, first_step, losses, rows)
+
+  def _checkpoints(self, source, total, shuffle):
+    if self._checkpoint_folder is None:
+      return None
+    identity = {
+      "flow": self._flow.settings(),
+      "learning_rate": self._learning_rate,
+      "batch_size": self._batch_size,
+      "seed": self._seed,
+      "steps": total,
+      "shuffle": shuffle,
+      "pairs": len(source),
+      "data": source.fingerprint(),
+      **self._identity,
+    }
+    parts = {"flow": self._flow, "optimizer": self._optimizer, "step": self._step}
+    return Checkpoints(self._checkpoint_folder, identity, **parts)
+
+  def _initialize(self, source, order):
+    if not self._flow.needs_initialization:
+      return 0
+    features = next(iter(source.features(batched(order, self._batch_size).take(1))))
+    first_sentences, _ = source.embed(features, tf.constant([self._seed, -1], tf.int32))
+    self._flow.initialize(first_sentences)
+    return len(first_sentences)
+
+  def _run(self, source, order, total, step, checkpoints):
+    advance = self._make_advance(source, total)
+    iterator = iter(self._distribute(source, order, step))
+    losses = []
+    with Progress(total, self._show_progress, "fitting", "step", step) as progress, self._summaries():
+      while step < total:
+        count = min(self._chunk, total - step)
+        chunk = advance(iterator, tf.constant(step, tf.int64), tf.constant(count, tf.int64)).numpy()
+        self._check(chunk, step, checkpoints)
+        step += count
+        self._step.assign(step)
+        self._summarize(chunk, step - count)
+        if checkpoints:
+          checkpoints.save(step)
+        losses.append(chunk)
+        progress.update(count, f"{chunk[-1]:.4f} bits/dim")
+    return np.concatenate(losses) if losses else np.zeros(0)
+
+  def _distribute(self, source, order, start_step):
+    def pipeline(context):
+      per_worker = self._strategy.num_replicas_in_sync // context.num_input_pipelines
+      rows = batched(
+        order, self._batch_size, start_step, context.num_input_pipelines, context.input_pipeline_id
+      )
+      if per_worker > 1:
+        rows = rows.unbatch().batch(context.get_per_replica_batch_size(self._batch_size), drop_remainder=True)
+      return source.features(rows).prefetch(tf.data.AUTOTUNE)
+
+    return self._strategy.distribute_datasets_from_function(pipeline)
+
+  def _make_advance(self, source, total):
+    """A graph that makes `count` steps and returns their losses, [count]."""
+    strategy, variables = self._strategy, self._flow.trainable_variables
+    use_xla = total >= XLA_PAYS_FROM_STEPS if self._use_xla is None else self._use_xla
+    # A whole step compiles only where no other replica has to be waited for inside it.
+    alone = not isinstance(strategy, tf.distribute.MirroredStrategy | tf.distribute.MultiWorkerMirroredStrategy)
+
+    def compiled(function, jit):
+      return tf.function(function, autograph=False, jit_compile=True) if jit else function
+
+    def loss_and_gradients(first, second, seed):
+      with tf.GradientTape() as tape:
+        loss = self._loss(first, second, seed)
+      return loss, tape.gradient(loss, variables)
+
+    inner = compiled(loss_and_gradients, use_xla and not alone)
+
+    def update(first, second, seed):
+      loss, gradients = inner(first, second, seed)
+      self._optimizer.apply_gradients(zip(gradients, variables, strict=True))
+      return loss
+
+    outer = compiled(update, use_xla and alone)
+
+    def replica_step(features, step):
+      replica = tf.distribute.get_replica_context().replica_id_in_sync_group
+      seed = tf.stack([tf.constant(self._seed, tf.int32), tf.cast(step, tf.int32)])
+      seed = tf.random.experimental.stateless_fold_in(seed, tf.cast(replica, tf.int32))
+      first, second = source.embed(features, seed)
+      return outer(first, second, seed)
+
+    @tf.function(autograph=False)
+    def advance(iterator, step, count):
+      def body(index, losses):
+        loss = strategy.run(replica_step, args=(next(iterator), step + index))
+        loss = strategy.reduce(tf.distribute.ReduceOp.SUM, loss, axis=None)
+        return index + 1, losses.write(tf.cast(index, tf.int32), loss)
+
+      losses = tf.TensorArray(self._flow.dtype, tf.cast(count, tf.int32), element_shape=[])
+      index = tf.constant(0, tf.int64)
+      return tf.while_loop(lambda index, _: index < count, body, [index, losses])[1].stack()
+
+    return advance
+
+  def _loss(self, first, second, seed):
+    """This replica's share of the loss, a scalar in bits per dimension."""
+    # A pass a sentence, as the original: one pass over both rounds otherwise, and a ReLU at its edge makes two
+    # trajectories of that (seen on golden/l2_d3_w32_dim64.npz).
+    loss = tf.zeros([], self._flow.dtype)
+    for position, side in enumerate((first, second)):
+      dropout_seed = None
+      if self._flow.config.coupling_dropout:
+        dropout_seed = tf.random.experimental.stateless_fold_in(seed, position)
+      loss += tf.reduce_sum(self._bits_per_dim(side, dropout_seed)) / self._batch_size
+    return loss
+
+  def _check(self, losses, step, checkpoints):
+    bad = np.flatnonzero(~np.isfinite(losses))
+    finite = all(np.isfinite(tf.convert_to_tensor(weight).numpy()).all() for weight in self._flow.trainable_variables)
+    if not bad.size and finite:
+      return
+    at = step + (bad[0] if bad.size else len(losses) - 1) + 1
+    what = f"loss is {losses[bad[0]]}" if bad.size else "a weight is not finite"
+    kept = f"the checkpoint before it, {checkpoints.latest}, is kept" if checkpoints else "nothing was saved"
+    raise TrainingError(f"fitting stopped: the {what} at step {at}; {kept}; lower flow_learning_rate")
+
+  @contextlib.contextmanager
+  def _summaries(self):
+    self._writer = tf.summary.create_file_writer(os.fspath(self._summary_folder)) if self._summary_folder else None
+    yield
+    if self._writer:
+      self._writer.close()
+
+  def _summarize(self, losses, step):
+    if self._writer:
+      with self._writer.as_default():
+        for offset, loss in enumerate(losses):
+          tf.summary.scalar("loss_bits_per_dim", loss, step=step + offset + 1)

@@ -1,0 +1,176 @@
+import csv
+import errno
+import pathlib
+
+import numpy as np
+import pytest
+
+from bert_flow_tf.data.readers import read_scored_tsv, read_stsbenchmark
+from bert_flow_tf.errors import DataError
+from tests.testing import shared
+
+SCALE = (0.0, 5.0)
+LINE = b"genre\tfile\tyear\tid\t2.5\tA man.\tA woman.\n"
+HEADER = b"score\tsentence1\tsentence2\n"
+
+
+def _stsb(score="2.5", first="A man.", second="A woman."):
+  return f"genre\tfile\tyear\tid\t{score}\t{first}\t{second}\n".encode()
+
+
+def _file(tmp_path, content):
+  path = tmp_path / "pairs.csv"
+  path.write_bytes(content)
+  return path
+
+
+@pytest.mark.parametrize(("split", "count"), [("train", 5749), ("dev", 1500), ("test", 1379)])
+def test_the_real_files_row_by_row(split, count):
+  path = shared(f"data/STS/STSBenchmark/sts-{split}.csv")
+  pairs = read_stsbenchmark(path, SCALE)
+  with open(path, encoding="utf-8", newline="\n") as file:
+    rows = list(csv.reader(file, delimiter="\t", quoting=csv.QUOTE_NONE))
+  assert len(pairs) == len(rows) == count
+  assert pairs.sentences_a == tuple(row[5] for row in rows)
+  assert pairs.sentences_b == tuple(row[6] for row in rows)
+  assert pairs.scores.tolist() == [float(row[4]) for row in rows]
+  assert any('"' in sentence for sentence in pairs.sentences_a)
+
+
+# As `cut -f5 sts-*.csv | awk '{s+=$1} END {printf "%.3f", s}'` prints it.
+@pytest.mark.parametrize(("split", "total"), [("train", 15528.043), ("dev", 3545.861), ("test", 3596.317)])
+def test_the_sums_of_the_real_scores(split, total):
+  scores = read_stsbenchmark(shared(f"data/STS/STSBenchmark/sts-{split}.csv"), SCALE).scores
+  assert scores.sum() == pytest.approx(total, abs=1e-3)
+  assert scores.min() == 0 and scores.max() == 5
+
+
+def test_quotation_marks_are_text_and_further_columns_are_ignored(tmp_path):
+  content = (
+    _stsb("0", '"Not closed', 'He said "yes".') + _stsb("5", " b ", '"').rstrip(b"\n") + b"\tsource\tother\n"
+  )
+  pairs = read_stsbenchmark(_file(tmp_path, content), SCALE)
+  assert pairs.sentences_a == ('"Not closed', " b ")
+  assert pairs.sentences_b == ('He said "yes".', '"')
+  assert pairs.scores.tolist() == [0, 5]
+
+
+def test_an_empty_sentence_is_a_sentence(tmp_path):
+  pairs = read_stsbenchmark(_file(tmp_path, _stsb(first="", second="")), SCALE)
+  assert (pairs.sentences_a, pairs.sentences_b) == (("",), ("",))
+  assert read_scored_tsv(_file(tmp_path, HEADER + b"1\t\t\n"), SCALE).sentences_b == ("",)
+
+
+@pytest.mark.parametrize(
+  "content",
+  [
+    b"\xef\xbb\xbf" + LINE + LINE,
+    (LINE + LINE).replace(b"\n", b"\r\n"),
+    (LINE + LINE)[:-1],
+    LINE + LINE + b"\n\n  \n",
+    LINE + LINE + b"\r\n\r\n",
+  ],
+  ids=["BOM", "CRLF", "no last line break", "empty lines at the end", "empty CRLF lines at the end"],
+)
+def test_accepts_harmless_variants(tmp_path, content):
+  pairs = read_stsbenchmark(_file(tmp_path, content), SCALE)
+  assert pairs.sentences_a == ("A man.", "A man.") and pairs.sentences_b == ("A woman.", "A woman.")
+  assert pairs.scores.tolist() == [2.5, 2.5]
+
+
+def test_a_bom_is_only_one_at_the_start(tmp_path):
+  # ZERO WIDTH NO-BREAK SPACE elsewhere is text.
+  assert read_stsbenchmark(_file(tmp_path, LINE + _stsb(first="\ufeffa")), SCALE).sentences_a[1] == "\ufeffa"
+  with pytest.raises(DataError, match="line 2: the score is"):
+    read_scored_tsv(_file(tmp_path, HEADER + "\ufeff1\ta\tb\n".encode()), SCALE)
+
+
+@pytest.mark.parametrize("separator", ["\u2028", "\u2029", "\x85", "\x0b", "\x0c", "\x1c"])
+def test_only_a_line_feed_ends_a_line(tmp_path, separator):
+  pairs = read_stsbenchmark(_file(tmp_path, _stsb(first=f"a{separator}b") + LINE), SCALE)
+  assert pairs.sentences_a == (f"a{separator}b", "A man.")
+
+
+@pytest.mark.parametrize(
+  ("content", "message"),
+  [
+    (LINE + b"a\tb\tc\n", "line 2: 3 columns, expected at least 7"),
+    (b"lone text\n", "line 1: 1 column, expected at least 7"),
+    (LINE + _stsb("high"), "line 2: the score is 'high', expected a number from 0 to 5"),
+    (LINE + _stsb(""), "line 2: the score is '', expected a number from 0 to 5"),
+    (LINE * 2 + _stsb("nan"), "line 3: the score is 'nan', expected a number from 0 to 5"),
+    (_stsb("inf"), "line 1: the score is 'inf', expected a number from 0 to 5"),
+    (_stsb("1_0"), "line 1: the score is '1_0', expected a number from 0 to 5"),
+    (_stsb("1,5"), "line 1: the score is '1,5', expected a number from 0 to 5"),
+    (LINE + _stsb("5.001"), "line 2: the score 5.001 is outside the scale, expected a number from 0 to 5"),
+    (LINE + _stsb("-1"), "line 2: the score -1 is outside the scale, expected a number from 0 to 5"),
+    (
+      LINE + _stsb(first="caf\xe9").decode().encode("latin-1"),
+      "line 2: byte 0xe9 at position 27 of the line is not UTF-8",
+    ),
+    (LINE.decode().encode("utf-16"), "line 1: "),
+    (LINE + _stsb(second="a\0b"), "line 2: a NUL byte"),
+    ((LINE + LINE).replace(b"\n", b"\r"), "line 1: a carriage return inside the line"),
+    (LINE + b"\n" + LINE, "line 2: the line is empty; expected a sentence pair, since line 3 has one"),
+    (b"", "is empty: no sentence pair"),
+    (b"\n\n", "is empty: no sentence pair"),
+    (b"\xef\xbb\xbf", "is empty: no sentence pair"),
+  ],
+)
+def test_refuses_malformed_files(tmp_path, content, message):
+  path = _file(tmp_path, content)
+  with pytest.raises(DataError) as caught:
+    read_stsbenchmark(path, SCALE)
+  text = str(caught.value)
+  assert text.startswith(str(path)) and message in text and "\n" not in text
+
+
+@pytest.mark.parametrize("reader", [read_stsbenchmark, read_scored_tsv])
+def test_refuses_what_is_not_a_readable_file(tmp_path, reader, monkeypatch):
+  with pytest.raises(DataError, match=r"nowhere\.csv does not exist; expected a text file"):
+    reader(tmp_path / "nowhere.csv", SCALE)
+  path = _file(tmp_path, HEADER)
+  with pytest.raises(DataError, match=r"below\.csv does not exist"):
+    reader(path / "below.csv", SCALE)
+  with pytest.raises(DataError, match="is a folder; expected a text file"):
+    reader(tmp_path, SCALE)
+  with pytest.raises(DataError, match="cannot be read: File name too long"):
+    reader(tmp_path / ("x" * 300), SCALE)
+
+  def denied(self, *_):
+    raise PermissionError(errno.EACCES, "Permission denied", str(self))
+
+  # Mode 000 does not stop root, whom test machines often are.
+  monkeypatch.setattr(pathlib.Path, "open", denied)
+  with pytest.raises(DataError, match=r"pairs\.csv cannot be read: Permission denied"):
+    reader(path, SCALE)
+
+
+def test_scored_tsv(tmp_path):
+  content = HEADER + '4.2\tA "quoted" word\tB\n0\tc\td\u2028e'.encode()
+  pairs = read_scored_tsv(_file(tmp_path, content), SCALE)
+  assert pairs.sentences_a == ('A "quoted" word', "c") and pairs.sentences_b == ("B", "d\u2028e")
+  np.testing.assert_array_equal(pairs.scores, [4.2, 0.0])
+
+
+@pytest.mark.parametrize(
+  ("content", "message"),
+  [
+    (b"1\ta\tb\n", r"line 1: the header is '1\\ta\\tb', expected 'score\\tsentence1\\tsentence2'"),
+    (HEADER, "is empty: no sentence pair"),
+    (HEADER + b"1\ta\n", "line 2: 2 columns, expected 3"),
+    (HEADER + b"1\ta\tb\n1\ta\tb\tc\n", "line 3: 4 columns, expected 3"),
+    (HEADER + b"9\ta\tb\n", "line 2: the score 9 is outside the scale, expected a number from 0 to 5"),
+  ],
+)
+def test_scored_tsv_refuses(tmp_path, content, message):
+  path = _file(tmp_path, content)
+  with pytest.raises(DataError, match=message) as caught:
+    read_scored_tsv(path, SCALE)
+  assert str(caught.value).startswith(str(path))
+
+
+def test_the_scale_is_the_caller_s(tmp_path):
+  assert read_stsbenchmark(_file(tmp_path, _stsb("-3")), (-4.0, 0.0)).scores.tolist() == [-3]
+  with pytest.raises(DataError, match="expected a number from -4 to 0"):
+    read_stsbenchmark(_file(tmp_path, _stsb("1")), (-4.0, 0.0))

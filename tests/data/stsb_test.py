@@ -1,0 +1,347 @@
+import hashlib
+import http.server
+import io
+import pathlib
+import random
+import shutil
+import tarfile
+import threading
+import time
+import zipfile
+
+import pytest
+import requests
+
+from bert_flow_tf.data import stsb
+from bert_flow_tf.data.tasks import load_task
+from bert_flow_tf.errors import ConfigError, DataError
+
+SIZES = {"train": 30, "validation": 20, "test": 200}
+
+
+def _rows(split):
+  """(sentence1, sentence2, score) of a made-up STS-B; none of the scores is a float32."""
+  return [(f"{split} café no. {i}", f'a "second" one, {i}', 0.1 + i % 50 / 10) for i in range(SIZES[split])]
+
+
+def _label(split, score):
+  return -1.0 if split == "test" else score
+
+
+def _csv(rows):
+  return "".join(f"g\tf\ty\t1\t{score:.3f}\t{first}\t{second}\n" for first, second, score in rows)
+
+
+def _write_tfds(root, label=_label):
+  """Writes glue/stsb as TFDS stores it: records in another order than GLUE's, GLUE's -1 for test."""
+  import tensorflow as tf
+  import tensorflow_datasets as tfds
+
+  folder = root / "glue" / "stsb" / "2.0.0"
+  folder.mkdir(parents=True)
+  features = tfds.builder("glue/stsb", data_dir=root).info.features
+  template = tfds.core.ShardedFileTemplate(
+    data_dir=folder,
+    dataset_name="glue",
+    filetype_suffix="tfrecord",
+    template="{DATASET}-{SPLIT}.{FILEFORMAT}-{SHARD_X_OF_Y}",
+  )
+  splits = []
+  for split, size in SIZES.items():
+    rows = list(enumerate(_rows(split)))
+    random.Random(0).shuffle(rows)
+    with tf.io.TFRecordWriter(str(folder / f"glue-{split}.tfrecord-00000-of-00001")) as writer:
+      for index, (first, second, score) in rows:
+        row = {"sentence1": first, "sentence2": second, "label": label(split, score), "idx": index}
+        writer.write(features.serialize_example(features.encode_example(row)))
+    splits.append(
+      tfds.core.SplitInfo(name=split, shard_lengths=[size], num_bytes=0, filename_template=template)
+    )
+  tfds.folder_dataset.write_metadata(data_dir=folder, features=features, split_infos=splits, version="2.0.0")
+  return root
+
+
+@pytest.fixture(scope="module")
+def tfds_root(tmp_path_factory):
+  return _write_tfds(tmp_path_factory.mktemp("tfds"))
+
+
+def _gold(tmp_path, rows):
+  path = tmp_path / "gold.csv"
+  path.write_text(_csv(rows), encoding="utf-8")
+  return path
+
+
+def _write_layout(folder):
+  folder = folder / "STS" / "STSBenchmark"
+  folder.mkdir(parents=True)
+  for name, split in (("train", "train"), ("dev", "validation"), ("test", "test")):
+    (folder / f"sts-{name}.csv").write_text(_csv(_rows(split)), encoding="utf-8")
+  return folder
+
+
+@pytest.fixture
+def no_network(monkeypatch):
+  def get(url, **_):
+    raise requests.ConnectionError(f"no route to {url}")
+
+  monkeypatch.setattr(requests, "get", get)
+
+
+def _error(**arguments):
+  with pytest.raises(DataError) as caught:
+    load_task("STS-B", **arguments)
+  assert "\n" not in str(caught.value)
+  return str(caught.value)
+
+
+def test_tfds_gives_glue_s_rows_in_order_with_the_benchmark_s_gold(tfds_root, tmp_path, no_network):
+  gold = _gold(tmp_path, _rows("test"))
+  data = load_task("STS-B", tfds_data_dir=tfds_root, stsb_gold=gold)
+  assert list(data.splits) == ["train", "dev", "test"]
+  for name, split in (("train", "train"), ("dev", "validation"), ("test", "test")):
+    pairs = data.splits[name]
+    assert pairs.sentences_a == tuple(row[0] for row in _rows(split))
+    assert pairs.sentences_b == tuple(row[1] for row in _rows(split))
+    assert pairs.scores.tolist() == [round(row[2], 3) for row in _rows(split)]
+  assert data.source == f"TensorFlow Datasets glue/stsb/2.0.0 in {tfds_root}, test gold from {gold}"
+
+
+def test_gold_may_be_worded_differently_but_not_in_its_letters(tfds_root, tmp_path):
+  rows = [
+    (first.upper().replace(" ", "  "), second.replace('"', "``"), score)
+    for first, second, score in _rows("test")
+  ]
+  rows[3] = ("another", rows[3][1], rows[3][2])
+  rows[7] = (rows[7][0], "another", rows[7][2])
+  data = load_task("STS-B", tfds_data_dir=tfds_root, stsb_gold=_gold(tmp_path, rows))
+  assert data.splits["test"].sentences_a == tuple(row[0] for row in _rows("test"))
+  assert data.source.endswith("(2 of its 200 rows worded differently)")
+  rows[5] = ("a third", rows[5][1], rows[5][2])
+  gold = _gold(tmp_path, rows)
+  message = _error(tfds_data_dir=tfds_root, stsb_gold=gold)
+  assert message.startswith(f"{gold} is not the gold of GLUE's test split of STS-B: 3 of 200 rows differ")
+  assert "first line 4: 'another | " in message and "where GLUE has 'test café no. 3 | " in message
+
+
+def test_gold_of_other_rows_is_refused(tfds_root, tmp_path):
+  gold = _gold(tmp_path, _rows("test")[:-1])
+  assert f"{gold} has 199 pairs; GLUE's test split of STS-B has 200" in _error(
+    tfds_data_dir=tfds_root, stsb_gold=gold
+  )
+  shifted = _rows("test")[1:] + _rows("test")[:1]
+  message = _error(tfds_data_dir=tfds_root, stsb_gold=_gold(tmp_path, shifted))
+  assert "200 of 200 rows differ, first line 1:" in message
+
+
+def test_gold_is_read_before_anything_is_downloaded(tmp_path, monkeypatch):
+  monkeypatch.setattr(stsb, "_prepared_glue", lambda *_: pytest.fail("asked TFDS first"))
+  assert (
+    _error(stsb_gold=tmp_path / "no.csv") == f"{tmp_path / 'no.csv'} does not exist; expected a text file"
+  )
+  gold = _gold(tmp_path, [("a", "b", -1.0)])
+  assert _error(stsb_gold=gold).startswith(f"{gold}, line 1: the score -1.000 is outside the scale")
+
+
+def test_a_hidden_label_is_never_a_score(tmp_path):
+  root = _write_tfds(tmp_path / "tfds", label=lambda split, score: -1.0 if split != "train" else score)
+  message = _error(tfds_data_dir=root, stsb_gold=_gold(tmp_path, _rows("test")))
+  assert message.startswith("glue/stsb, dev split, row 1: the label is -1, expected 0 to 5")
+
+
+def test_damaged_records_are_named(tfds_root, tmp_path):
+  root = shutil.copytree(tfds_root, tmp_path / "tfds")
+  record = next(root.glob("glue/stsb/2.0.0/glue-validation*"))
+  record.write_bytes(record.read_bytes()[:-5])
+  message = _error(tfds_data_dir=root, stsb_gold=_gold(tmp_path, _rows("test")))
+  assert message.startswith(
+    f"the validation split of glue/stsb in {root}/glue/stsb/2.0.0 cannot be read (DataLossError"
+  )
+
+
+def test_offline_without_a_prepared_data_set(tmp_path, no_network):
+  root = tmp_path / "tfds"
+  start = time.monotonic()
+  message = _error(tfds_data_dir=root)
+  assert time.monotonic() - start < 10
+  assert f"looked for glue/stsb in {root}, then at https://" in message
+  assert "(ConnectionError: no route to https://" in message
+  assert message.endswith(
+    "offline, pass --data_dir=FOLDER that holds STS/STSBenchmark/sts-{train,dev,test}.csv"
+  )
+  assert not root.exists()
+
+
+def test_offline_without_gold(tfds_root, no_network):
+  before = sorted(tfds_root.rglob("*"))
+  message = _error(tfds_data_dir=tfds_root)
+  assert f"could not be fetched from {stsb.GOLD_URL} (ConnectionError: no route to" in message
+  assert "--stsb_gold=FILE" in message and "--data_dir=FOLDER" in message
+  assert sorted(tfds_root.rglob("*")) == before
+
+
+def test_gold_is_not_fetched_into_a_bucket(no_network):
+  with pytest.raises(
+    DataError, match=r"gs://bucket is not on this machine's disk\); pass .* as --stsb_gold=FILE"
+  ):
+    stsb._fetched_gold("gs://bucket")
+
+
+class _Handler(http.server.BaseHTTPRequestHandler):
+  def do_GET(self):
+    self.server.requested.append(self.path)
+    content = self.server.content.get(self.path)
+    self.send_response(404 if content is None else 200)
+    self.send_header("Content-Length", str(len(content or b"")))
+    self.end_headers()
+    # The probe hangs up after the header.
+    try:
+      self.wfile.write(content or b"")
+    except OSError:
+      self.close_connection = True
+
+  def log_message(self, *_):
+    pass
+
+
+@pytest.fixture
+def server(monkeypatch):
+  """An HTTP server on this machine in the place of GLUE's and the benchmark's."""
+  import tensorflow_datasets as tfds
+
+  with http.server.ThreadingHTTPServer(("127.0.0.1", 0), _Handler) as server:
+    server.content, server.requested = {}, []
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    address = f"http://127.0.0.1:{server.server_port}"
+    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+    monkeypatch.setattr(stsb, "GOLD_URL", f"{address}/gold.tar.gz")
+    config = tfds.builder_cls("glue").builder_configs["stsb"]
+    monkeypatch.setattr(config, "data_url", f"{address}/STS-B.zip")
+    yield server
+    server.shutdown()
+
+
+def _archive(rows, name="stsbenchmark/sts-test.csv"):
+  content = _csv(rows).encode()
+  member = tarfile.TarInfo(name)
+  member.size = len(content)
+  file = io.BytesIO()
+  with tarfile.open(fileobj=file, mode="w:gz") as archive:
+    archive.addfile(member, io.BytesIO(content))
+  return file.getvalue()
+
+
+def _serve_gold(server, monkeypatch, archive):
+  server.content["/gold.tar.gz"] = archive
+  monkeypatch.setattr(stsb, "GOLD_MD5", hashlib.md5(archive).hexdigest())
+
+
+def test_gold_is_fetched_once(tfds_root, tmp_path, server, monkeypatch):
+  root = shutil.copytree(tfds_root, tmp_path / "tfds")
+  _serve_gold(server, monkeypatch, _archive(_rows("test")))
+  for _ in range(2):
+    data = load_task("STS-B", tfds_data_dir=root)
+    assert data.splits["test"].scores.tolist() == [round(row[2], 3) for row in _rows("test")]
+  assert server.requested == ["/gold.tar.gz"]
+  folder = root / "downloads" / "stsbenchmark"
+  assert [path.name for path in folder.iterdir()] == ["sts-test.csv"]
+  assert data.source.endswith(f"test gold from {folder / 'sts-test.csv'}")
+
+
+def test_a_wrong_archive_is_refused_and_leaves_nothing(tfds_root, tmp_path, server, monkeypatch):
+  root = shutil.copytree(tfds_root, tmp_path / "tfds")
+  assert "HTTPError: 404" in _error(tfds_data_dir=root)
+  server.content["/gold.tar.gz"] = _archive(_rows("test"))
+  assert f"expected {stsb.GOLD_MD5}" in _error(tfds_data_dir=root)
+  _serve_gold(server, monkeypatch, _archive(_rows("test"), name="elsewhere.csv"))
+  assert "KeyError" in _error(tfds_data_dir=root)
+  _serve_gold(server, monkeypatch, b"<html>moved</html>")
+  assert "ReadError" in _error(tfds_data_dir=root)
+  assert not (root / "downloads").exists()
+
+
+def _glue_zip():
+  """A zip as GLUE's: `STS-B/{train,dev,test}.tsv` with a header, no score column in test."""
+  file = io.BytesIO()
+  with zipfile.ZipFile(file, "w") as archive:
+    for name, split in (("train", "train"), ("dev", "validation"), ("test", "test")):
+      columns = ["index", "sentence1", "sentence2"] + ([] if split == "test" else ["score"])
+      lines = ["\t".join(columns)]
+      for index, (first, second, score) in enumerate(_rows(split)):
+        lines.append("\t".join([str(index), first, second] + ([] if split == "test" else [f"{score:.3f}"])))
+      archive.writestr(f"STS-B/{name}.tsv", "\n".join(lines) + "\n")
+  return file.getvalue()
+
+
+def test_download_and_preparation_by_tfds(tmp_path, server, monkeypatch):
+  pytest.importorskip(
+    "importlib_resources", reason="TFDS 4.9.10 needs it to prepare a data set but does not say so"
+  )
+  server.content["/STS-B.zip"] = _glue_zip()
+  _serve_gold(server, monkeypatch, _archive(_rows("test")))
+  for _ in range(2):
+    data = load_task("STS-B", tfds_data_dir=tmp_path / "tfds")
+    for name, split in (("train", "train"), ("dev", "validation"), ("test", "test")):
+      assert data.splits[name].sentences_a == tuple(row[0] for row in _rows(split))
+      assert data.splits[name].scores.tolist() == [round(row[2], 3) for row in _rows(split)]
+  assert server.requested == ["/STS-B.zip", "/STS-B.zip", "/gold.tar.gz"]  # The first tries the address.
+
+
+def test_a_download_that_fails_half_way_leaves_no_data_set(tmp_path, server, monkeypatch):
+  pytest.importorskip(
+    "importlib_resources", reason="TFDS 4.9.10 needs it to prepare a data set but does not say so"
+  )
+  server.content["/STS-B.zip"] = _glue_zip()[:2000]
+  root = tmp_path / "tfds"
+  assert "STS-B cannot be had from TensorFlow Datasets" in _error(tfds_data_dir=root)
+  assert not [path for path in root.rglob("*") if "stsb" in path.parts and "2.0.0" in path.name]
+
+
+@pytest.mark.parametrize(
+  ("data_dir", "hint"),
+  [
+    ("top/mine/STS", "; did you mean --data_dir={root}/top/mine?"),
+    ("top/mine/STS/STSBenchmark", "; did you mean --data_dir={root}/top/mine?"),
+    ("top", "; did you mean --data_dir={root}/top/mine?"),
+    ("nowhere", "; there is no folder {root}/nowhere"),
+    ("file", "; {root}/file is a file"),
+    ("flat", "; the files lie in that folder itself: put them into {root}/flat/STS/STSBenchmark"),
+    ("other", "sts-{{train,dev,test}}.csv"),
+  ],
+)
+def test_a_data_dir_a_level_off(tmp_path, data_dir, hint):
+  _write_layout(tmp_path / "top" / "mine")
+  (tmp_path / "other").mkdir()
+  (tmp_path / "file").touch()
+  shutil.copytree(tmp_path / "top/mine/STS/STSBenchmark", tmp_path / "flat")
+  message = _error(data_dir=tmp_path / data_dir)
+  assert message.startswith(f"{tmp_path / data_dir}/STS/STSBenchmark/sts-train.csv does not exist; ")
+  assert message.endswith(hint.format(root=tmp_path))
+
+
+def test_each_file_of_the_layout_is_needed(tmp_path):
+  folder = _write_layout(tmp_path)
+  (folder / "sts-dev.csv").unlink()
+  assert _error(data_dir=tmp_path).startswith(
+    f"{folder / 'sts-dev.csv'} does not exist; --data_dir={tmp_path} must"
+  )
+  (folder / "sts-dev.csv").mkdir()
+  assert _error(data_dir=tmp_path) == f"{folder / 'sts-dev.csv'} is a folder; expected a text file"
+
+
+def test_a_folder_that_may_not_be_entered(tmp_path, monkeypatch):
+  def denied(self, **_):
+    raise PermissionError(13, "Permission denied", str(self))
+
+  # Mode 000 does not stop root, whom test machines often are.
+  monkeypatch.setattr(pathlib.Path, "exists", denied)
+  message = _error(data_dir=tmp_path)
+  assert (
+    message
+    == f"--data_dir={tmp_path}: {tmp_path}/STS/STSBenchmark/sts-train.csv cannot be read: Permission denied"
+  )
+
+
+def test_files_and_separate_gold_exclude_each_other(tmp_path):
+  with pytest.raises(ConfigError, match=r"--stsb_gold=x\.csv goes with TensorFlow Datasets, but --data_dir="):
+    load_task("STS-B", data_dir=tmp_path, stsb_gold="x.csv")

@@ -1,0 +1,84 @@
+import pathlib
+import subprocess
+import sys
+
+import pytest
+
+from bert_flow_tf.data import tasks
+from bert_flow_tf.data.tasks import find_task, load_task
+from bert_flow_tf.errors import ConfigError, DataError
+from tests.testing import REPO, shared
+
+
+@pytest.mark.parametrize("name", ["STS-B", "sts-b", "stsb", "StSb", "STSB"])
+def test_finds_sts_b_in_any_spelling(name):
+  assert find_task(name).name == "STS-B"
+
+
+@pytest.mark.parametrize("name", ["sts", "", "STS-B ", "STS_B", None])
+def test_an_unknown_task_lists_those_there_are(name):
+  with pytest.raises(ConfigError) as caught:
+    find_task(name)
+  assert str(caught.value).startswith(f"unknown task {name!r}; allowed are STS-B, sample")
+
+
+def test_no_two_tasks_share_a_spelling():
+  spellings = [spelling.lower() for spec in tasks.TASKS for spelling in (spec.name, *spec.aliases)]
+  assert len(set(spellings)) == len(spellings)
+
+
+def test_sts_b_from_files():
+  folder = shared("data")
+  data = load_task("stsb", data_dir=folder)
+  assert {split: len(pairs) for split, pairs in data.splits.items()} == {
+    "train": 5749,
+    "dev": 1500,
+    "test": 1379,
+  }
+  assert data.splits["train"].sentences_a[0] == "A plane is taking off."
+  assert data.splits["dev"].sentences_b[0] == "A man wearing a hard hat is dancing."
+  assert data.splits["test"].sentences_a[0] == "A girl is styling her hair."
+  assert data.splits["test"].scores.sum() == pytest.approx(3596.317, abs=1e-3)
+  assert data.spec is find_task("STS-B") and data.spec.eval_split == "test"
+  assert data.source == f"the STS benchmark's files in {folder}/STS/STSBenchmark"
+  full = data.fitting_pairs(use_full=True)
+  assert len(full) == 8628 and full.sentences_a[5749] == data.splits["dev"].sentences_a[0]
+  assert len(data.fitting_pairs(use_full=False)) == 5749
+
+
+def test_the_packaged_sample():
+  data = load_task("Sample")
+  pairs = data.splits["test"]
+  assert list(data.splits) == ["test"] and len(pairs) > 300
+  assert pairs.scores.min() == 0 and pairs.scores.max() == 5 and len(set(pairs.scores)) > 5
+  assert all(pairs.sentences_a) and all(pairs.sentences_b)
+  with pytest.raises(DataError, match="sample has no train split"):
+    data.fitting_pairs(use_full=False)
+
+
+def test_the_sample_is_found_from_any_folder(tmp_path, monkeypatch):
+  monkeypatch.chdir(tmp_path)
+  assert len(load_task("sample", data_dir="nowhere").splits["test"]) > 300
+
+
+@pytest.mark.parametrize("flag", ["data_dir", "tfds_data_dir", "stsb_gold"])
+def test_an_empty_path_is_an_error(flag):
+  with pytest.raises(ConfigError, match=f"--{flag} is empty"):
+    load_task("STS-B", **{flag: ""})
+
+
+def test_a_path_may_begin_with_the_home_folder(tmp_path, monkeypatch):
+  monkeypatch.setenv("HOME", str(tmp_path))
+  with pytest.raises(DataError) as caught:
+    load_task("STS-B", data_dir=pathlib.Path("~/data"))
+  assert str(tmp_path / "data" / "STS" / "STSBenchmark" / "sts-train.csv") in str(caught.value)
+
+
+def test_reading_files_imports_neither_tensorflow_nor_its_data_sets():
+  heavy = ("tensorflow", "tensorflow_datasets", "tf_keras", "requests")
+  code = (
+    "import sys; from bert_flow_tf.data.tasks import load_task; load_task('sample'); "
+    f"print([name for name in {heavy} if name in sys.modules])"
+  )
+  done = subprocess.run([sys.executable, "-c", code], cwd=REPO, capture_output=True, text=True, check=True)
+  assert done.stdout == "[]\n"
