@@ -41,5 +41,5 @@ setup(
   },
   install_requires=[f"tensorflow=={TF}", *INSTALL_REQUIRES],
   extras_require=EXTRAS,
-  entry_points={"console_scripts": ["run_flow=run_scripts.run_flow:main"]},
+  entry_points={"console_scripts": ["run_flow=run_scripts.run_flow:console"]},
 )

@@ -132,9 +132,7 @@ def _text(raw: bytes, path, number: int) -> str:
     raise DataError(f"{path}, line {number}: a NUL byte; expected text in UTF-8")
   # Also what a file with the line breaks of the old Mac OS, carriage returns alone, would hold.
   if b"\r" in raw:
-    raise DataError(
-      f"{path}, line {number}: a carriage return inside the line; expected lines that end in LF or CRLF"
-    )
+    raise DataError(f"{path}, line {number}: a carriage return inside the line; expected lines that end in LF or CRLF")
   try:
     return raw.decode("utf-8")
   except UnicodeDecodeError as error:

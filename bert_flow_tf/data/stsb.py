@@ -113,9 +113,7 @@ def _prepared_glue(tfds_data_dir: str | None):
       _get(url, stream=True).close()
       builder.download_and_prepare()
   except Exception as error:  # TFDS promises no set of errors: network, disk, checksum, archive, import.
-    raise DataError(
-      f"STS-B cannot be had from TensorFlow Datasets: {tried} ({_reason(error)}); {_OFFLINE}"
-    ) from error
+    raise DataError(f"STS-B cannot be had from TensorFlow Datasets: {tried} ({_reason(error)}); {_OFFLINE}") from error
   return builder
 
 

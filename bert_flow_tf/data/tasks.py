@@ -27,6 +27,7 @@ class TaskSpec:
     scale: the lowest and the highest gold score.
     eval_split: the split that similarities are correlated on.
     aliases: further spellings; upper and lower case never matter.
+    num_train_epochs: passes over the pairs that fit a flow on them, unless the user says otherwise.
   """
 
   name: str
@@ -35,6 +36,7 @@ class TaskSpec:
   scale: tuple[float, float]
   eval_split: str
   aliases: tuple[str, ...] = ()
+  num_train_epochs: float = 1.0
 
 
 def _load_sample(data_dir, tfds_data_dir, stsb_gold):

@@ -112,6 +112,4 @@ def _find(path):
   packaged = CONFIG_FOLDER / f"{file.name.removesuffix('.json')}.json"
   if str(path) == file.name and packaged.is_file():
     return packaged
-  raise ConfigError(
-    f"flow config {path}: no such file; expected a json file or one of {', '.join(packaged_configs())}"
-  )
+  raise ConfigError(f"flow config {path}: no such file; expected a json file or one of {', '.join(packaged_configs())}")

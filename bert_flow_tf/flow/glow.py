@@ -45,9 +45,7 @@ class Glow(tf_keras.layers.Layer):
     FlowError: `dim` does not fit the levels.
   """
 
-  def __init__(
-    self, config, dim, actnorm_init="data", permutation="reverse", seed=None, dtype="float32", name="flow"
-  ):
+  def __init__(self, config, dim, actnorm_init="data", permutation="reverse", seed=None, dtype="float32", name="flow"):
     _check_arguments(config, dim, actnorm_init, permutation, dtype)
     super().__init__(name=name, dtype=dtype)
     self.config = config
@@ -84,7 +82,7 @@ class Glow(tf_keras.layers.Layer):
     return tfd.TransformedDistribution(base, tfb.Invert(self.make_bijector(dropout_seed)))
 
   def call(self, inputs):
-    """u [batch, dim] -> z [batch, dim]."""
+    """U [batch, dim] -> z [batch, dim]."""
     return self.make_bijector().forward(inputs)
 
   def transform(self, embeddings):

@@ -113,9 +113,7 @@ class _LuProduct(tfb.Bijector):
 
   def __init__(self, layer):
     parameters = {"layer": layer}
-    super().__init__(
-      forward_min_event_ndims=1, is_constant_jacobian=True, parameters=parameters, name="lu_product"
-    )
+    super().__init__(forward_min_event_ndims=1, is_constant_jacobian=True, parameters=parameters, name="lu_product")
     self._layer = layer
 
   @classmethod

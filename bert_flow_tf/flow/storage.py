@@ -54,7 +54,7 @@ def read(folder):
   try:
     settings = json.loads((folder / SETTINGS_FILE).read_text(encoding="utf-8"))
     version = settings.pop("format_version")
-    settings["state"], settings["config"]  # noqa: B018 - a KeyError here says what is missing
+    settings["state"], settings["config"]
     with np.load(folder / WEIGHTS_FILE, allow_pickle=False) as archive:
       arrays = {name: archive[name] for name in archive.files}
   except (OSError, ValueError, KeyError, AttributeError, EOFError, zipfile.BadZipFile) as error:

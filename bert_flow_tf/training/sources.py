@@ -13,12 +13,14 @@ class EmbeddingPairs:
 
   Args:
     a, b: the two sentences' embeddings, [n, dim] each, row i of both being one pair.
+    fingerprint: what a resumed fit compares its data by; None for a checksum of the embeddings.
 
   Raises:
     TrainingError: the shapes differ or are not [n, dim], or a row is not finite.
   """
 
-  def __init__(self, a, b):
+  def __init__(self, a, b, fingerprint=None):
+    self._fingerprint = fingerprint
     self._sides = [np.asarray(side) for side in (a, b)]
     shapes = [side.shape for side in self._sides]
     if shapes[0] != shapes[1] or len(shapes[0]) != 2:
@@ -32,7 +34,9 @@ class EmbeddingPairs:
     return len(self._sides[0])
 
   def fingerprint(self):
-    """Hexadecimal sha256 of the embeddings."""
+    """The fingerprint given, else the hexadecimal sha256 of the embeddings."""
+    if self._fingerprint is not None:
+      return self._fingerprint
     digest = hashlib.sha256(repr(self._sides[0].shape).encode())
     for side in self._sides:
       digest.update(np.ascontiguousarray(side, np.float32))
@@ -59,31 +63,24 @@ class SentencePairsWithDropout:
     sentence_embedding_type, max_seq_length, low_dim: as in `SentenceEncoder.encode`.
   """
 
-  def __init__(
-    self, encoder, sentences_a, sentences_b, sentence_embedding_type, max_seq_length=64, low_dim=None
-  ):
+  def __init__(self, encoder, sentences_a, sentences_b, sentence_embedding_type, max_seq_length=64, low_dim=None):
     self._encoder = encoder
     self._pooling = encoder.pooling(sentence_embedding_type)
     self._low_dim = low_dim
     self._sides = [encoder.tokenizer(side, max_seq_length) for side in (sentences_a, sentences_b)]
+    sentences = [*sentences_a, *sentences_b]
+    self._fingerprint = "dropout " + encoder.fingerprint(sentences, self._pooling, max_seq_length, low_dim)
 
   def __len__(self):
     return len(self._sides[0])
 
   def fingerprint(self):
-    """Hexadecimal sha256 of the encoder, the pooling and the tokens."""
-    settings = (self._encoder.weights_checksum, self._pooling, self._low_dim)
-    digest = hashlib.sha256(repr(settings).encode())
-    for side in self._sides:
-      for ids in side:
-        digest.update(np.append(ids, -1).astype(np.int32))
-    return digest.hexdigest()
+    """What a resumed fit compares its data by: encoder, pooling and text."""
+    return self._fingerprint
 
   def features(self, positions):
     """Maps a dataset of positions [batch] to one of token ids, ragged [batch, seq_len], of both sides."""
-    sides = [
-      tf.RaggedTensor.from_row_lengths(np.concatenate(side), [len(ids) for ids in side]) for side in self._sides
-    ]
+    sides = [tf.RaggedTensor.from_row_lengths(np.concatenate(side), [len(ids) for ids in side]) for side in self._sides]
     return positions.map(lambda chosen: tuple(tf.gather(side, chosen).to_tensor(-1) for side in sides))
 
   def embed(self, features, dropout_seed):

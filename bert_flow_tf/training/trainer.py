@@ -81,8 +81,6 @@ class Trainer:
     if save_checkpoints_steps < 1:
       raise ConfigError(f"save_checkpoints_steps is {save_checkpoints_steps}, expected at least 1")
     self._flow = flow
-    # A function of its own, so that the two passes of a step are traced once.
-    self._bits_per_dim = tf.function(flow.bits_per_dim, autograph=False)
     self._batch_size = batch_size
     self._learning_rate = learning_rate
     self._seed = seed
@@ -188,9 +186,7 @@ class Trainer:
   def _distribute(self, source, order, start_step):
     def pipeline(context):
       per_worker = self._strategy.num_replicas_in_sync // context.num_input_pipelines
-      rows = batched(
-        order, self._batch_size, start_step, context.num_input_pipelines, context.input_pipeline_id
-      )
+      rows = batched(order, self._batch_size, start_step, context.num_input_pipelines, context.input_pipeline_id)
       if per_worker > 1:
         rows = rows.unbatch().batch(context.get_per_replica_batch_size(self._batch_size), drop_remainder=True)
       return source.features(rows).prefetch(tf.data.AUTOTUNE)
@@ -250,7 +246,7 @@ class Trainer:
       dropout_seed = None
       if self._flow.config.coupling_dropout:
         dropout_seed = tf.random.experimental.stateless_fold_in(seed, position)
-      loss += tf.reduce_sum(self._bits_per_dim(side, dropout_seed)) / self._batch_size
+      loss += tf.reduce_sum(self._flow.bits_per_dim(side, dropout_seed)) / self._batch_size
     return loss
 
   def _check(self, losses, step, checkpoints):
@@ -265,13 +261,19 @@ class Trainer:
 
   @contextlib.contextmanager
   def _summaries(self):
-    self._writer = tf.summary.create_file_writer(os.fspath(self._summary_folder)) if self._summary_folder else None
+    self._writer = None
+    if self._summary_folder is not None:
+      self._writer = tf.summary.create_file_writer(os.fspath(self._summary_folder))
     yield
     if self._writer:
       self._writer.close()
 
   def _summarize(self, losses, step):
-    if self._writer:
-      with self._writer.as_default():
-        for offset, loss in enumerate(losses):
-          tf.summary.scalar("loss_bits_per_dim", loss, step=step + offset + 1)
+    if not self._writer:
+      return
+    # What tf.summary.scalar writes; that function needs the tensorboard package, the file does not.
+    scalar = tf.compat.v1.SummaryMetadata(plugin_data={"plugin_name": "scalars"}, data_class=1)
+    with self._writer.as_default():
+      for offset, loss in enumerate(losses):
+        tf.summary.write("loss_bits_per_dim", loss, step=step + offset + 1, metadata=scalar)
+    self._writer.flush()

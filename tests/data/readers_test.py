@@ -46,9 +46,7 @@ def test_the_sums_of_the_real_scores(split, total):
 
 
 def test_quotation_marks_are_text_and_further_columns_are_ignored(tmp_path):
-  content = (
-    _stsb("0", '"Not closed', 'He said "yes".') + _stsb("5", " b ", '"').rstrip(b"\n") + b"\tsource\tother\n"
-  )
+  content = _stsb("0", '"Not closed', 'He said "yes".') + _stsb("5", " b ", '"').rstrip(b"\n") + b"\tsource\tother\n"
   pairs = read_stsbenchmark(_file(tmp_path, content), SCALE)
   assert pairs.sentences_a == ('"Not closed', " b ")
   assert pairs.sentences_b == ('He said "yes".', '"')

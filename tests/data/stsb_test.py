@@ -54,9 +54,7 @@ def _write_tfds(root, label=_label):
       for index, (first, second, score) in rows:
         row = {"sentence1": first, "sentence2": second, "label": label(split, score), "idx": index}
         writer.write(features.serialize_example(features.encode_example(row)))
-    splits.append(
-      tfds.core.SplitInfo(name=split, shard_lengths=[size], num_bytes=0, filename_template=template)
-    )
+    splits.append(tfds.core.SplitInfo(name=split, shard_lengths=[size], num_bytes=0, filename_template=template))
   tfds.folder_dataset.write_metadata(data_dir=folder, features=features, split_infos=splits, version="2.0.0")
   return root
 
@@ -109,8 +107,7 @@ def test_tfds_gives_glue_s_rows_in_order_with_the_benchmark_s_gold(tfds_root, tm
 
 def test_gold_may_be_worded_differently_but_not_in_its_letters(tfds_root, tmp_path):
   rows = [
-    (first.upper().replace(" ", "  "), second.replace('"', "``"), score)
-    for first, second, score in _rows("test")
+    (first.upper().replace(" ", "  "), second.replace('"', "``"), score) for first, second, score in _rows("test")
   ]
   rows[3] = ("another", rows[3][1], rows[3][2])
   rows[7] = (rows[7][0], "another", rows[7][2])
@@ -126,9 +123,7 @@ def test_gold_may_be_worded_differently_but_not_in_its_letters(tfds_root, tmp_pa
 
 def test_gold_of_other_rows_is_refused(tfds_root, tmp_path):
   gold = _gold(tmp_path, _rows("test")[:-1])
-  assert f"{gold} has 199 pairs; GLUE's test split of STS-B has 200" in _error(
-    tfds_data_dir=tfds_root, stsb_gold=gold
-  )
+  assert f"{gold} has 199 pairs; GLUE's test split of STS-B has 200" in _error(tfds_data_dir=tfds_root, stsb_gold=gold)
   shifted = _rows("test")[1:] + _rows("test")[:1]
   message = _error(tfds_data_dir=tfds_root, stsb_gold=_gold(tmp_path, shifted))
   assert "200 of 200 rows differ, first line 1:" in message
@@ -136,9 +131,7 @@ def test_gold_of_other_rows_is_refused(tfds_root, tmp_path):
 
 def test_gold_is_read_before_anything_is_downloaded(tmp_path, monkeypatch):
   monkeypatch.setattr(stsb, "_prepared_glue", lambda *_: pytest.fail("asked TFDS first"))
-  assert (
-    _error(stsb_gold=tmp_path / "no.csv") == f"{tmp_path / 'no.csv'} does not exist; expected a text file"
-  )
+  assert _error(stsb_gold=tmp_path / "no.csv") == f"{tmp_path / 'no.csv'} does not exist; expected a text file"
   gold = _gold(tmp_path, [("a", "b", -1.0)])
   assert _error(stsb_gold=gold).startswith(f"{gold}, line 1: the score -1.000 is outside the scale")
 
@@ -166,9 +159,7 @@ def test_offline_without_a_prepared_data_set(tmp_path, no_network):
   assert time.monotonic() - start < 10
   assert f"looked for glue/stsb in {root}, then at https://" in message
   assert "(ConnectionError: no route to https://" in message
-  assert message.endswith(
-    "offline, pass --data_dir=FOLDER that holds STS/STSBenchmark/sts-{train,dev,test}.csv"
-  )
+  assert message.endswith("offline, pass --data_dir=FOLDER that holds STS/STSBenchmark/sts-{train,dev,test}.csv")
   assert not root.exists()
 
 
@@ -181,9 +172,7 @@ def test_offline_without_gold(tfds_root, no_network):
 
 
 def test_gold_is_not_fetched_into_a_bucket(no_network):
-  with pytest.raises(
-    DataError, match=r"gs://bucket is not on this machine's disk\); pass .* as --stsb_gold=FILE"
-  ):
+  with pytest.raises(DataError, match=r"gs://bucket is not on this machine's disk\); pass .* as --stsb_gold=FILE"):
     stsb._fetched_gold("gs://bucket")
 
 
@@ -274,9 +263,7 @@ def _glue_zip():
 
 
 def test_download_and_preparation_by_tfds(tmp_path, server, monkeypatch):
-  pytest.importorskip(
-    "importlib_resources", reason="TFDS 4.9.10 needs it to prepare a data set but does not say so"
-  )
+  pytest.importorskip("importlib_resources", reason="TFDS 4.9.10 needs it to prepare a data set but does not say so")
   server.content["/STS-B.zip"] = _glue_zip()
   _serve_gold(server, monkeypatch, _archive(_rows("test")))
   for _ in range(2):
@@ -288,9 +275,7 @@ def test_download_and_preparation_by_tfds(tmp_path, server, monkeypatch):
 
 
 def test_a_download_that_fails_half_way_leaves_no_data_set(tmp_path, server, monkeypatch):
-  pytest.importorskip(
-    "importlib_resources", reason="TFDS 4.9.10 needs it to prepare a data set but does not say so"
-  )
+  pytest.importorskip("importlib_resources", reason="TFDS 4.9.10 needs it to prepare a data set but does not say so")
   server.content["/STS-B.zip"] = _glue_zip()[:2000]
   root = tmp_path / "tfds"
   assert "STS-B cannot be had from TensorFlow Datasets" in _error(tfds_data_dir=root)
@@ -322,9 +307,7 @@ def test_a_data_dir_a_level_off(tmp_path, data_dir, hint):
 def test_each_file_of_the_layout_is_needed(tmp_path):
   folder = _write_layout(tmp_path)
   (folder / "sts-dev.csv").unlink()
-  assert _error(data_dir=tmp_path).startswith(
-    f"{folder / 'sts-dev.csv'} does not exist; --data_dir={tmp_path} must"
-  )
+  assert _error(data_dir=tmp_path).startswith(f"{folder / 'sts-dev.csv'} does not exist; --data_dir={tmp_path} must")
   (folder / "sts-dev.csv").mkdir()
   assert _error(data_dir=tmp_path) == f"{folder / 'sts-dev.csv'} is a folder; expected a text file"
 
@@ -337,8 +320,7 @@ def test_a_folder_that_may_not_be_entered(tmp_path, monkeypatch):
   monkeypatch.setattr(pathlib.Path, "exists", denied)
   message = _error(data_dir=tmp_path)
   assert (
-    message
-    == f"--data_dir={tmp_path}: {tmp_path}/STS/STSBenchmark/sts-train.csv cannot be read: Permission denied"
+    message == f"--data_dir={tmp_path}: {tmp_path}/STS/STSBenchmark/sts-train.csv cannot be read: Permission denied"
   )
 
 

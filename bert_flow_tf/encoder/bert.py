@@ -1,0 +1,195 @@
+"""A folder with a BERT in it -> a frozen TFBertModel, or one sentence that says what is wrong with it."""
+
+import contextlib
+import hashlib
+import re
+
+import numpy as np
+import tensorflow as tf
+import transformers
+from transformers.activations_tf import ACT2FN
+
+from bert_flow_tf.encoder import folder as folder_lib
+from bert_flow_tf.encoder import hub
+from bert_flow_tf.encoder.seeded_dropout import SeededDropout
+from bert_flow_tf.errors import EncoderError
+
+
+class BertEncoder:
+  """A BERT whose weights cannot be trained, with what is needed to use and identify it.
+
+  Attributes:
+    model: transformers.TFBertModel, `trainable` False.
+    config: transformers.BertConfig.
+    name: the `--model` value it was loaded from.
+    folder: pathlib.Path of its files.
+    has_pooler: whether the checkpoint held the pooled output's weights, without which `cls` is refused.
+  """
+
+  def __init__(self, model, name, folder, has_pooler):
+    self.model = model
+    self.config = model.config
+    self.name = name
+    self.folder = folder
+    self.has_pooler = has_pooler
+    self._dropout = SeededDropout(model)
+
+  def __call__(self, ids, mask, dropout_seed=None):
+    """Runs BERT with segment ids 0, as the original does (original.md, "Encoder and pooling").
+
+    Args:
+      ids: int32 Tensor of shape [batch, seq_len].
+      mask: int32 Tensor of shape [batch, seq_len], 1 for tokens, 0 for padding.
+      dropout_seed: int32 Tensor of shape [2], dropout is on and its masks follow from it; None for no dropout.
+
+    Returns:
+      Tuple of num_hidden_layers + 1 float32 Tensors of shape [batch, seq_len, hidden] (0 is the embedding
+      layer, i the output of the i-th block), and the pooled output, float32 [batch, hidden], or None.
+    """
+    with self._dropout.on(dropout_seed):
+      output = self.model(
+        input_ids=ids,
+        attention_mask=mask,
+        token_type_ids=tf.zeros_like(ids),
+        output_hidden_states=True,
+        return_dict=True,
+        training=dropout_seed is not None,
+      )
+    return output.hidden_states, output.pooler_output
+
+  def check_max_seq_length(self, max_seq_length):
+    """Raises EncoderError unless [CLS], a token and [SEP] fit in, and every position has an embedding."""
+    limit = self.config.max_position_embeddings
+    if isinstance(max_seq_length, bool) or not isinstance(max_seq_length, int | np.integer):
+      raise EncoderError(f"max_seq_length={max_seq_length!r}: expected a whole number from 3 to {limit}.")
+    if not 3 <= max_seq_length <= limit:
+      raise EncoderError(
+        f"max_seq_length={max_seq_length}: expected 3 (a token between [CLS] and [SEP]) to {limit}, the "
+        f"number of positions that the model '{self.name}' knows."
+      )
+
+  @property
+  def weights_checksum(self):
+    """Hexadecimal sha256 over the names, shapes and bytes of all variables, in order of name."""
+    digest = hashlib.sha256()
+    for weight in sorted(self.model.weights, key=_bare_name):
+      value = np.ascontiguousarray(weight.numpy())
+      digest.update(f"{_bare_name(weight)} {value.dtype} {value.shape} ".encode())
+      digest.update(value.data)
+    return digest.hexdigest()
+
+  @property
+  def architecture(self):
+    """What changes the output without changing a weight, as a dict for cache keys."""
+    config = self.config
+    return {
+      "num_attention_heads": config.num_attention_heads,
+      "hidden_act": str(config.hidden_act),
+      "layer_norm_eps": config.layer_norm_eps,
+    }
+
+
+def load_bert(name, cache_dir=None):
+  """Loads the BERT that a `--model` value names; never leaves a weight random.
+
+  Args:
+    name: see `hub.resolve`.
+    cache_dir: folder of the hub's cache, its default if None.
+
+  Returns:
+    A BertEncoder.
+
+  Raises:
+    EncoderError: the model cannot be found, or its folder lacks a file, is damaged, or contradicts itself.
+  """
+  folder = hub.resolve(name, cache_dir)
+  config = _bert_config(folder / "config.json", folder_lib.read_config(folder))
+  folder_lib.check_vocabulary(folder, config.vocab_size)
+  weights = folder_lib.find_weights(folder)
+  try:
+    with _quiet():
+      model, info = transformers.TFBertModel.from_pretrained(
+        str(folder),
+        config=config,
+        local_files_only=True,
+        output_loading_info=True,
+        ignore_mismatched_sizes=True,  # so that they are listed, and refused below
+      )
+  except Exception as error:  # safetensors, h5py, json and TensorFlow raise whatever they like
+    raise EncoderError(
+      f"{folder}: cannot load {weights}, expected all weights of the BERT that config.json describes "
+      f"({_reason(folder / weights, error)}): download or save it again."
+    ) from error
+  _check_loading(folder, weights, info)
+  has_pooler = not any("pooler" in key for key in info["missing_keys"])
+  if not has_pooler:
+    model.bert.pooler = None  # its weights are random: nothing may read them, nor the checksum depend on them
+  for weight in model.weights:
+    if not np.isfinite(weight.numpy()).all():
+      raise EncoderError(
+        f"{folder}: {weights} holds NaN or infinity in {_bare_name(weight)}: download or save it again."
+      )
+  model.trainable = False
+  return BertEncoder(model, str(name), folder, has_pooler)
+
+
+def _bare_name(weight):
+  """A weight's name without its first part, which counts the models of this process (tf_bert_model_1/...)."""
+  return weight.name.split("/", 1)[1]
+
+
+def _bert_config(path, values):
+  """BertConfig of the values of config.json."""
+  activation = values.get("hidden_act", "gelu")
+  if activation not in ACT2FN:
+    raise EncoderError(f"{path}: found hidden_act = {activation!r}, expected one of {', '.join(ACT2FN)}.")
+  try:
+    return transformers.BertConfig.from_dict(values)
+  except Exception as error:  # transformers checks values in many places
+    raise EncoderError(f"{path}: not a BERT configuration ({error}): download or save it again.") from error
+
+
+def _check_loading(folder, weights, info):
+  """Refuses a model of which a weight stayed random, or that has blocks config.json does not know of."""
+  mismatched = info["mismatched_keys"]
+  if mismatched:
+    key, found, expected = mismatched[0]
+    raise EncoderError(
+      f"{folder}: {len(mismatched)} weight(s) of {weights} differ in shape from config.json, first "
+      f"{key}: found {tuple(found)}, expected {tuple(expected)}: use the config.json saved with the weights."
+    )
+  missing = sorted(key for key in info["missing_keys"] if "pooler" not in key)
+  if missing:
+    raise EncoderError(
+      f"{folder}: {weights} lacks {len(missing)} weight(s) that config.json asks for, first "
+      f"{missing[0]}: use the config.json saved with the weights, or download or save the model again."
+    )
+  # Heads (MLM, next sentence, classifiers) are left out quietly; a left-out block makes another encoder.
+  blocks = sorted(key for key in info["unexpected_keys"] if re.search(r"encoder[./]layer[._/]", key))
+  if blocks:
+    raise EncoderError(
+      f"{folder}: {weights} holds {len(blocks)} weight(s) of blocks that config.json does not have, first "
+      f"{blocks[0]}: correct num_hidden_layers in config.json."
+    )
+
+
+def _reason(path, error):
+  """Why weights cannot be read, in a line."""
+  with path.open("rb") as file:
+    if file.read(40).startswith(b"version https://git-lfs"):
+      return "the file is a Git LFS pointer, not the weights: run git lfs pull"
+  while error.__context__ is not None:  # transformers turns h5py's reason into advice about PyTorch
+    error = error.__context__
+  lines = str(error).strip().splitlines() or [""]
+  return f"{type(error).__name__}: {lines[0][:200]}"
+
+
+@contextlib.contextmanager
+def _quiet():
+  """Silences transformers' warnings about heads that are not loaded; what matters is checked here."""
+  before = transformers.logging.get_verbosity()
+  transformers.logging.set_verbosity_error()
+  try:
+    yield
+  finally:
+    transformers.logging.set_verbosity(before)

@@ -1,0 +1,141 @@
+"""`sentence_embedding_type`: from BERT's hidden states to one embedding of a sentence."""
+
+import dataclasses
+import re
+
+import tensorflow as tf
+
+from bert_flow_tf.errors import ConfigError
+
+ALLOWED = (
+  "avg, cls, avg-first-last, avg-top-N, avg-last-N (the published code's: the first block and the last N-1), "
+  "avg-last-last-N, avg-last-concat-N"
+)
+
+_NUMBERED = re.compile(r"(avg-top|avg-last|avg-last-last|avg-last-concat)-([1-9][0-9]*)")
+
+
+@dataclasses.dataclass(frozen=True)
+class Pooling:
+  """How one embedding is made of the hidden states, resolved for a given number of blocks.
+
+  Attributes:
+    name: the `sentence_embedding_type` it was parsed from.
+    kind: "cls" (pooled output), "mean" (of the blocks' means) or "concat" (of the blocks' means).
+    blocks: numbers of the transformer blocks, 1 is the first; also their indices among transformers'
+      `hidden_states`, whose 0 is the embedding layer. Empty for "cls".
+    num_hidden_layers: how many blocks the model has.
+  """
+
+  name: str
+  kind: str
+  blocks: tuple[int, ...]
+  num_hidden_layers: int
+
+  def dim(self, hidden_size):
+    """Size of the embedding for a model whose hidden states are `hidden_size` wide."""
+    return hidden_size * len(self.blocks) if self.kind == "concat" else hidden_size
+
+  def describe(self):
+    """One line for the log: which blocks the value resolved to."""
+    if self.kind == "cls":
+      return f"{self.name}: the pooled output, tanh(dense) of the last block's [CLS]"
+    blocks = ", ".join(str(block) for block in self.blocks)
+    noun, what = (
+      "blocks" if len(self.blocks) > 1 else "block",
+      "concatenation" if self.kind == "concat" else "mean",
+    )
+    return f"{self.name}: {what} of {noun} {blocks} of {self.num_hidden_layers}, averaged over all tokens"
+
+  def pool(self, hidden_states, mask, pooled_output=None):
+    """Makes the embeddings.
+
+    Means run over every unmasked position, [CLS] and [SEP] included (original.md, "Encoder and pooling").
+
+    Args:
+      hidden_states: sequence or mapping with, at index b, the output of block b: float Tensor of shape
+        [batch, seq_len, hidden]. Only the indices in `blocks` are read.
+      mask: int or float Tensor of shape [batch, seq_len], 1 for tokens, 0 for padding.
+      pooled_output: float Tensor of shape [batch, hidden]; read by "cls" only.
+
+    Returns:
+      float32 Tensor of shape [batch, dim].
+    """
+    if self.kind == "cls":
+      return tf.cast(pooled_output, tf.float32)
+    means = [_masked_mean(hidden_states[block], mask) for block in self.blocks]
+    return tf.concat(means, axis=-1) if self.kind == "concat" else tf.add_n(means) / len(means)
+
+
+def parse_pooling(sentence_embedding_type, num_hidden_layers):
+  """Resolves a `sentence_embedding_type` for a model of `num_hidden_layers` blocks.
+
+  - `avg`: the last block. `cls`: the pooled output, not the raw [CLS] state.
+  - `avg-last-N`: what the published code computes: it indexes its list of blocks with -i for i = 0..N-1, and
+    -0 is 0: the first block, the last, the last but one, ... `avg-last-1` is the first block alone.
+    `avg-first-last` is `avg-last-2` by its right name, the paper's "last2avg".
+  - `avg-top-N`: the last N blocks, as the paper's text says.
+  - `avg-last-last-N`: the single block -N.
+  - `avg-last-concat-N`: blocks -1, ..., -N side by side, the last one first. The published code cannot run
+    it, so no figure depends on its index; this is what its name promises.
+
+  Args:
+    sentence_embedding_type: str, one of the above.
+    num_hidden_layers: int, the model's number of blocks.
+
+  Returns:
+    A Pooling.
+
+  Raises:
+    ConfigError: unknown value, or N not in 1..num_hidden_layers.
+  """
+  name, last = sentence_embedding_type, num_hidden_layers
+  simple = {"avg": (last,), "cls": (), "avg-first-last": (1, last)}
+  if isinstance(name, str) and name in simple:
+    return Pooling(name, "cls" if name == "cls" else "mean", simple[name], last)
+  match = _NUMBERED.fullmatch(name) if isinstance(name, str) else None
+  if match is None or int(match[2]) > last:
+    raise ConfigError(
+      f"sentence_embedding_type={name}: allowed are {ALLOWED}; N is 1 to {last}, the blocks of this model."
+    )
+  family, n = match[1], int(match[2])
+  from_the_end = tuple(last - i for i in range(n))
+  blocks = {
+    "avg-last": (1, *from_the_end[: n - 1]),
+    "avg-top": from_the_end,
+    "avg-last-last": (last + 1 - n,),
+    "avg-last-concat": from_the_end,
+  }[family]
+  return Pooling(name, "concat" if family == "avg-last-concat" else "mean", blocks, last)
+
+
+def check_low_dim(dim, low_dim):
+  """Raises ConfigError unless `low_dim` groups of equal size make up `dim` dimensions."""
+  if not isinstance(low_dim, int) or low_dim < 1 or dim % low_dim:
+    divisors = ", ".join(str(n) for n in range(1, dim + 1) if dim % n == 0)
+    raise ConfigError(f"low_dim={low_dim}: must divide the embedding's {dim} dimensions; allowed: {divisors}.")
+
+
+def low_dim(embeddings, n):
+  """Cuts embeddings into groups of neighbouring dimensions and averages each (original.md, `low_dim`).
+
+  Args:
+    embeddings: float Tensor of shape [batch, dim], dim known.
+    n: int, number of groups; divides dim.
+
+  Returns:
+    float Tensor of shape [batch, n].
+
+  Raises:
+    ConfigError: n does not divide dim.
+  """
+  dim = embeddings.shape[-1]
+  check_low_dim(dim, n)
+  return tf.reduce_mean(tf.reshape(embeddings, [-1, n, dim // n]), axis=-1)
+
+
+def _masked_mean(states, mask):
+  """Mean over the unmasked positions (0 where there are none): float32 [batch, hidden]."""
+  states, mask = tf.cast(states, tf.float32), tf.cast(mask, tf.float32)
+  count = tf.reduce_sum(mask, axis=1, keepdims=True)
+  return tf.reduce_sum(states * mask[:, :, tf.newaxis], axis=1) / tf.maximum(count, 1.0)

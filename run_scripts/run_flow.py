@@ -1,0 +1,261 @@
+"""Fits a flow on a task's sentences and evaluates similarity without and with it.
+
+python run_flow.py --task=STS-B --model=large
+"""
+
+import contextlib
+import hashlib
+import json
+import pathlib
+import sys
+import time
+
+if __package__ in (None, ""):  # run as a file, from any folder
+  sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
+
+from absl import flags, logging
+
+from bert_flow_tf import Glow, SentenceEncoder, Trainer, load_task
+from bert_flow_tf.errors import ConfigError
+from bert_flow_tf.evaluation import report
+from bert_flow_tf.evaluation.metrics import correlation
+from bert_flow_tf.evaluation.similarity import cosine_similarity
+from bert_flow_tf.flow.config import FlowConfig, packaged_configs
+from bert_flow_tf.training.distribution import STRATEGIES, make_strategy
+from bert_flow_tf.training.sources import EmbeddingPairs, SentencePairsWithDropout
+from run_scripts import common_flags
+
+FLAGS = flags.FLAGS
+
+# BERT's learning rate in the original's name of an experiment; the encoder is frozen here.
+_ORIGINAL_LEARNING_RATE = 5e-5
+# Flags that decide the result and have no part of their own in the name of an experiment.
+_UNNAMED_FLAGS = (
+  "max_seq_length",
+  "low_dim",
+  "actnorm_init",
+  "permutation",
+  "train_batch_size",
+  "encoder_dropout",
+)
+_UNNAMED_FLAGS += ("use_xla",)
+
+
+def define_flags():
+  """The flags of this runner."""
+  common_flags.define_data_flags()
+  common_flags.define_encoder_flags()
+  flags.DEFINE_string(
+    "flow_model_config", "config_l2_d3_w32", f"One of {', '.join(packaged_configs())}, or a json file."
+  )
+  flags.DEFINE_enum("actnorm_init", "data", ["data", "glorot"], "Actnorm from data, or as the published runner.")
+  flags.DEFINE_enum("permutation", "reverse", ["reverse", "random"], "As the published code, or as the paper.")
+  flags.DEFINE_float("flow_learning_rate", 1e-3, "Constant learning rate of the flow.")
+  flags.DEFINE_float("num_train_epochs", None, "Passes over the pairs; the task's own if not given (STS-B 1).")
+  flags.DEFINE_integer("train_batch_size", 32, "Pairs a step, over all devices.")
+  flags.DEFINE_boolean("use_full_for_training", True, "Fit on train, dev and test sentences, or on train alone.")
+  flags.DEFINE_boolean("encoder_dropout", False, "Embed anew at each step with BERT's dropout, as the published code.")
+  flags.DEFINE_integer("seed", 1234, "Of initial weights, order of the pairs and dropout.", 0, 2**31 - 1)
+  flags.DEFINE_enum("distribution_strategy", "default", STRATEGIES, "Devices of the fit.")
+  flags.DEFINE_boolean("use_xla", None, "Compile the step; where it pays if not given.")
+  flags.DEFINE_integer("save_checkpoints_steps", 100, "Steps between checkpoints.", lower_bound=1)
+  flags.DEFINE_string("output_parent_dir", "exp", "Folder of the experiments' folders.")
+  flags.DEFINE_string("exp_name", None, "Name of this experiment's folder; made from the flags if not given.")
+  flags.DEFINE_string("exp_name_prefix", "exp", "First part of a name made from the flags.")
+
+
+def experiment_name(task, epochs):
+  """The original's name of an experiment, and what it leaves out: encoder, flow config, seed, other flags.
+
+  Args:
+    task: the task's name.
+    epochs: passes over the pairs.
+  """
+  parts = [
+    f"{FLAGS.exp_name_prefix}_t_{task}",
+    f"ep_{epochs:.2f}",
+    f"lr_{_ORIGINAL_LEARNING_RATE:.2e}",
+    f"e_{FLAGS.sentence_embedding_type}",
+    f"f_11_{FLAGS.flow_learning_rate:.2e}",
+    *["allsplits"] * FLAGS.use_full_for_training,
+    f"m_{pathlib.Path(encoder_name()).name}",
+    f"c_{pathlib.Path(FLAGS.flow_model_config).stem.removeprefix('config_')}",
+    f"s_{FLAGS.seed}",
+  ]
+  others = {name: FLAGS[name].value for name in _UNNAMED_FLAGS if FLAGS[name].value != FLAGS[name].default}
+  if others:
+    parts.append(hashlib.sha256(json.dumps(others, sort_keys=True).encode()).hexdigest()[:8])
+  return "_".join(parts)
+
+
+def encoder_name():
+  """Where the encoder comes from: --init_checkpoint, else --model."""
+  return FLAGS.init_checkpoint or FLAGS.model
+
+
+def experiment_folder(task, epochs):
+  """The folder of this run's results, made.
+
+  Raises:
+    ConfigError: it cannot be made.
+  """
+  name = FLAGS.exp_name or experiment_name(task, epochs)
+  folder = pathlib.Path(FLAGS.output_parent_dir) / name
+  try:
+    folder.mkdir(parents=True, exist_ok=True)
+  except OSError as error:
+    raise ConfigError(
+      f"--output_parent_dir={FLAGS.output_parent_dir}: {folder} cannot be made ({error.strerror}); choose another"
+    ) from error
+  return folder
+
+
+class Stopwatch:
+  """Seconds spent, by what they were spent on."""
+
+  def __init__(self):
+    self.seconds = {}
+
+  @contextlib.contextmanager
+  def timing(self, what):
+    """Adds the seconds of the block to `what`."""
+    start = time.monotonic()
+    yield
+    self.seconds[what] = self.seconds.get(what, 0.0) + time.monotonic() - start
+
+
+class Embeddings:
+  """The embeddings of all sentences of a task, each distinct sentence once.
+
+  Args:
+    encoder: a `SentenceEncoder`.
+    sentences: all of them.
+  """
+
+  def __init__(self, encoder, sentences):
+    self._rows = {sentence: row for row, sentence in enumerate(dict.fromkeys(sentences))}
+    arguments = {
+      "sentence_embedding_type": FLAGS.sentence_embedding_type,
+      "max_seq_length": FLAGS.max_seq_length,
+      "low_dim": common_flags.low_dim(),
+    }
+    self._values = encoder.encode(
+      list(self._rows), batch_size=FLAGS.predict_batch_size, cache=FLAGS.cached_dir, **arguments
+    )
+    self._arguments = arguments
+    self._encoder = encoder
+
+  def __len__(self):
+    return len(self._rows)
+
+  def of(self, sentences):
+    """float32 [n, dim] of the sentences, in their order."""
+    return self._values[[self._rows[sentence] for sentence in sentences]]
+
+  def pairs(self, pairs):
+    """`EmbeddingPairs` of sentence pairs, known by what they were computed from."""
+    fingerprint = self._encoder.fingerprint([*pairs.sentences_a, *pairs.sentences_b], **self._arguments)
+    return EmbeddingPairs(self.of(pairs.sentences_a), self.of(pairs.sentences_b), fingerprint)
+
+
+def make_source(encoder, embeddings, pairs):
+  """What the flow is fitted on: embeddings computed once, or anew with dropout."""
+  if not FLAGS.encoder_dropout:
+    return embeddings.pairs(pairs)
+  return SentencePairsWithDropout(
+    encoder,
+    pairs.sentences_a,
+    pairs.sentences_b,
+    FLAGS.sentence_embedding_type,
+    FLAGS.max_seq_length,
+    common_flags.low_dim(),
+  )
+
+
+def evaluate(pairs, a, b):
+  """Cosines [n] of two sides [n, dim], and their correlation with the gold scores."""
+  cosines = cosine_similarity(a, b)
+  return cosines, correlation(cosines, pairs.scores)
+
+
+def main(argv):
+  """Text, tokens, encoder, embeddings, flow, similarity, report."""
+  del argv
+  watch = Stopwatch()
+  strategy = make_strategy(FLAGS.distribution_strategy)
+  config = FlowConfig.from_json_file(FLAGS.flow_model_config)
+  task = load_task(FLAGS.task, FLAGS.data_dir, FLAGS.tfds_data_dir, FLAGS.stsb_gold)
+  epochs = task.spec.num_train_epochs if FLAGS.num_train_epochs is None else FLAGS.num_train_epochs
+  fitting_pairs, split = task.fitting_pairs(FLAGS.use_full_for_training), task.spec.eval_split
+  eval_pairs = task.splits[split]
+
+  encoder = SentenceEncoder.from_pretrained(encoder_name(), FLAGS.model_cache_dir)
+  pooling = encoder.pooling(FLAGS.sentence_embedding_type)
+  with strategy.scope():
+    dim = encoder.dim(pooling, common_flags.low_dim())
+    flow = Glow(config, dim, FLAGS.actnorm_init, FLAGS.permutation, FLAGS.seed)
+  folder = experiment_folder(task.spec.name, epochs)
+  trainer = Trainer(
+    flow,
+    FLAGS.flow_learning_rate,
+    strategy,
+    FLAGS.train_batch_size,
+    FLAGS.seed,
+    FLAGS.use_xla,
+    checkpoint_folder=folder / "checkpoints",
+    save_checkpoints_steps=FLAGS.save_checkpoints_steps,
+    summary_folder=folder / "tensorboard",
+  )
+  steps = trainer.num_steps(len(fitting_pairs), epochs)
+  logging.info("%s: %d pairs to evaluate on, from %s", task.spec.name, len(eval_pairs), task.source)
+  logging.info("%s gives %d dimensions: %s", encoder.name, dim, pooling.describe())
+  logging.info("fitting %s on %d pairs, %d steps; results in %s", config, len(fitting_pairs), steps, folder)
+
+  with watch.timing("embedding"):
+    sides = [s for pairs in (fitting_pairs, eval_pairs) for s in (*pairs.sentences_a, *pairs.sentences_b)]
+    embeddings = Embeddings(encoder, sides)
+    a, b = embeddings.of(eval_pairs.sentences_a), embeddings.of(eval_pairs.sentences_b)
+  with watch.timing("evaluating"):
+    cosines_before, before = evaluate(eval_pairs, a, b)
+  with watch.timing("fitting"):
+    fit = trainer.fit(make_source(encoder, embeddings, fitting_pairs), epochs)
+  with watch.timing("evaluating"):
+    cosines_after, after = evaluate(eval_pairs, flow.transform(a), flow.transform(b))
+
+  flow.save(folder / "flow")
+  report.write_predictions(folder, eval_pairs, {"without_flow": cosines_before, "with_flow": cosines_after})
+  report.write_eval_results(
+    folder, {"eval_spearmanr": after.spearman, "eval_pearsonr": after.pearson, "global_step": fit.steps}
+  )
+  report.write_results(
+    folder,
+    {
+      "task": task.spec.name,
+      "data": task.source,
+      "encoder": {
+        "name": encoder.name,
+        "weights_sha256": encoder.weights_checksum,
+        "pooling": pooling.describe(),
+      },
+      "results": {split: {"without_flow": before, "with_flow": after}},
+      "fitted_on": {"pairs": len(fitting_pairs), "sentences": len(embeddings), "steps": fit.steps},
+      "constant_dimensions": flow.constant_dimensions,
+      "seconds": watch.seconds,
+      "flags": {flag.name: flag.value for flag in common_flags.own_flags()},
+      "versions": common_flags.versions(),
+    },
+  )
+  print(report.table(split, before, after, watch.seconds))
+  for which, found in (("without", before), ("with", after)):
+    if found.reason:
+      logging.warning("correlation %s flow is not defined: %s", which, found.reason)
+
+
+def console():
+  """Entry point of the installed command."""
+  define_flags()
+  common_flags.run(main)
+
+
+if __name__ == "__main__":
+  console()

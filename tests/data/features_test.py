@@ -1,0 +1,221 @@
+"""features.py: token ids, and text that nobody should have to expect."""
+
+import json
+import time
+
+import numpy as np
+import pytest
+import transformers
+
+from bert_flow_tf.data.features import SentenceTokenizer, check_sentences, harmless, pad_batch
+from bert_flow_tf.errors import DataError, EncoderError
+from tests.testing import REPO, shared
+
+MINI = REPO / "bert_flow_tf" / "encoder" / "pretrained" / "mini"
+PIECES = [
+  "[PAD]",
+  "[UNK]",
+  "[CLS]",
+  "[SEP]",
+  "[MASK]",
+  "[",
+  "]",
+  "mask",
+  "sep",
+  "a",
+  "b",
+  "dog",
+  "##s",
+  "Dog",
+  "e",
+  ".",
+]
+
+
+@pytest.fixture(scope="module")
+def mini():
+  return SentenceTokenizer.from_pretrained(MINI)
+
+
+@pytest.fixture
+def folder(tmp_path):
+  """A folder with a tiny vocabulary; the function takes the content of tokenizer_config.json."""
+
+  def make(config=None, pieces=PIECES, name="some"):
+    path = tmp_path / name
+    path.mkdir()
+    (path / "vocab.txt").write_text("\n".join(pieces) + "\n")
+    if config is not None:
+      (path / "tokenizer_config.json").write_text(config if isinstance(config, str) else json.dumps(config))
+    return path
+
+  return make
+
+
+def pieces(tokenizer, sentence, max_seq_length=64):
+  (ids,) = tokenizer([sentence], max_seq_length)
+  assert ids.dtype == np.int32 and ids.ndim == 1
+  return [PIECES[i] for i in ids]
+
+
+def test_ids(folder):
+  tokenizer = SentenceTokenizer.from_pretrained(folder({"do_lower_case": True}))
+  assert pieces(tokenizer, "A Dogs.") == ["[CLS]", "a", "dog", "##s", ".", "[SEP]"]
+  assert pieces(tokenizer, "b é zebra") == ["[CLS]", "b", "e", "[UNK]", "[SEP]"]
+  assert pieces(tokenizer, "a b a b", 4) == ["[CLS]", "a", "b", "[SEP]"]
+  assert pieces(tokenizer, "a b a b", 3) == ["[CLS]", "a", "[SEP]"]
+  assert pieces(tokenizer, "") == pieces(tokenizer, " \t\n") == ["[CLS]", "[SEP]"]
+  assert tokenizer([]) == []
+  assert (tokenizer.pad_id, tokenizer.vocab_size) == (0, len(PIECES))
+
+
+def test_special_tokens_in_the_text_are_spelled_out(folder):
+  tokenizer = SentenceTokenizer.from_pretrained(folder({}))
+  spelled = ["[CLS]", "[", "mask", "]", "a", "[", "sep", "]", "[SEP]"]
+  assert pieces(tokenizer, "[MASK] a [SEP]") == spelled
+  for token in ("[CLS]", "[PAD]", "[UNK]", "x[MASK]y"):
+    assert not set(tokenizer([token])[0][1:-1]) & {0, 2, 3, 4}
+
+
+@pytest.mark.parametrize(
+  ("config", "name", "lower"),
+  [
+    ({"do_lower_case": True}, "bert-base-cased", True),
+    ({"do_lower_case": False}, "bert-base-uncased", False),
+    ({}, "bert-base-cased", False),
+    ({}, "bert-base-uncased", True),
+    (None, "Bert-Base-Cased", False),
+    (None, "whatever", True),
+  ],
+)
+def test_lower_case_by_config_else_by_name(folder, config, name, lower):
+  tokenizer = SentenceTokenizer.from_pretrained(folder(config, name=name))
+  assert tokenizer.do_lower_case is lower
+  assert pieces(tokenizer, "Dog")[1:-1] == ["dog" if lower else "Dog"]
+
+
+def test_given_name_wins_over_the_folder(folder):
+  assert not SentenceTokenizer.from_pretrained(folder(name="0123abcd"), "base-cased").do_lower_case
+
+
+def test_checksum_depends_on_vocabulary_and_settings(folder):
+  make = SentenceTokenizer.from_pretrained
+  first = make(folder({"do_lower_case": True}, name="1"))
+  first(["dog"], 3)  # use does not change it
+  assert make(folder({"do_lower_case": True}, name="2")).checksum == first.checksum
+  others = [
+    make(folder({"do_lower_case": False}, name="3")),
+    make(folder({"strip_accents": False}, name="4")),
+  ]
+  others.append(make(folder({"do_lower_case": True}, [*PIECES[:-2], *PIECES[:-3:-1]], name="5")))
+  assert len({first.checksum, *(other.checksum for other in others)}) == 4
+
+
+def test_renamed_special_tokens(folder):
+  renamed = [*PIECES[:2], "<s>", *PIECES[3:]]
+  tokenizer = SentenceTokenizer.from_pretrained(folder({"cls_token": {"content": "<s>"}}, renamed))
+  assert tokenizer(["a"])[0].tolist() == [2, 9, 3]
+
+
+@pytest.mark.parametrize(
+  ("sentence", "like"),
+  [
+    ("a\0dog", "adog"),
+    ("a\x01\x02\x7f\u200b\ufeffb", "ab"),
+    ("dog\ud83d", "dog"),
+    ("\ude00dog", "dog"),
+    ("do\ud83dg", "dog"),
+    ("\ud83d\ud83d\ude00 dog", "😀 dog"),
+    ("\ude00\ud83d", ""),
+    ("a\u2028b\xa0dog", "a b dog"),
+  ],
+)
+def test_invisible_and_broken_characters_do_no_harm(mini, sentence, like):
+  (found,), (expected,) = mini([sentence]), mini([like])
+  np.testing.assert_array_equal(found, expected)
+
+
+def test_harmless():
+  assert harmless("\ud83d\ude00") == "😀"
+  assert harmless("a\ud83db\ude00") == "a\ufffdb\ufffd"
+  assert harmless("plain é 😀") == "plain é 😀"
+
+
+@pytest.mark.parametrize("text", ["a" * 10**6, "dog " * 250_000, "é😀" * 500_000, "\0" * 10**6, "e" + "\u0301" * 10**6])
+def test_a_million_characters(mini, text):
+  start = time.monotonic()
+  (ids,) = mini([text], 64)
+  assert 2 <= len(ids) <= 64 and (ids[0], ids[-1]) == tuple(mini([""])[0])
+  assert time.monotonic() - start < 20
+
+
+def test_long_lists_come_back_whole_and_in_order(mini):
+  sentences = ["dog " * (i % 7) for i in range(2500)]
+  sentences[5] = "cat " * 300_000
+  lengths = [len(ids) for ids in mini(sentences, 9)]
+  assert lengths == [9 if i == 5 else 2 + i % 7 for i in range(2500)]
+
+
+@pytest.mark.parametrize("element", [None, float("nan"), b"bytes", 3, ["nested"]])
+def test_element_that_is_no_str_is_named(mini, element):
+  with pytest.raises(DataError, match=rf"sentence 2 .*found {type(element).__name__} .*expected str"):
+    mini(["a", "b", element])
+
+
+@pytest.mark.parametrize("lone", ["one sentence", b"bytes", np.str_("numpy")])
+def test_lone_sentence_is_refused(lone):
+  with pytest.raises(DataError, match=r"found a single .* expected a list of sentences"):
+    check_sentences(lone)
+  assert check_sentences(np.array(["a", "b"])) == ["a", "b"]
+
+
+def test_pad_batch():
+  ids, mask = pad_batch([np.array([2, 9, 3], np.int32), np.array([2, 3], np.int32)], pad_id=7)
+  assert ids.dtype == mask.dtype == np.int32
+  np.testing.assert_array_equal(ids, [[2, 9, 3], [2, 3, 7]])
+  np.testing.assert_array_equal(mask, [[1, 1, 1], [1, 1, 0]])
+
+
+@pytest.mark.parametrize(
+  ("config", "vocabulary", "expected"),
+  [
+    ("{", PIECES, "tokenizer_config.json: not readable as JSON"),
+    ([], PIECES, "found tokenizer_class None, expected BertTokenizer"),
+    ({"tokenizer_class": "BertJapaneseTokenizer"}, PIECES, "found tokenizer_class 'BertJapaneseTokenizer'"),
+    ({}, [], r"vocab.txt: found no \[UNK\], \[SEP\], .* among"),
+    ({}, [piece for piece in PIECES if piece != "[CLS]"], r"vocab.txt: found no \[CLS\] among"),
+  ],
+)
+def test_hostile_folder(folder, config, vocabulary, expected):
+  with pytest.raises(EncoderError, match=expected):
+    SentenceTokenizer.from_pretrained(folder(config, vocabulary))
+
+
+def test_missing_and_undecodable_vocabulary(folder):
+  path = folder()
+  (path / "vocab.txt").write_bytes(b"\xff\xfe\x00")
+  with pytest.raises(EncoderError, match=r"vocab.txt: cannot be read"):
+    SentenceTokenizer.from_pretrained(path)
+  (path / "vocab.txt").unlink()
+  with pytest.raises(EncoderError, match=r"vocab.txt: cannot be read"):
+    SentenceTokenizer.from_pretrained(path)
+
+
+def test_tokenizer_json_beside_does_not_interfere(folder):
+  path = folder({"do_lower_case": True})
+  reference = SentenceTokenizer.from_pretrained(path)(["A dog " * 50], 64)[0]
+  other = transformers.BertTokenizerFast(str(path / "vocab.txt"))
+  other.backend_tokenizer.enable_truncation(8)
+  other.backend_tokenizer.save(str(path / "tokenizer.json"))
+  np.testing.assert_array_equal(SentenceTokenizer.from_pretrained(path)(["A dog " * 50], 64)[0], reference)
+
+
+def test_same_as_the_slow_python_tokenizer_on_real_sentences():
+  """transformers' slow BertTokenizer is another implementation: the original's tokenization.py."""
+  folder = shared("models/minilm-l6-mlm")
+  rows = shared("data/STS/STSBenchmark/sts-test.csv").read_text(encoding="utf-8").splitlines()
+  sentences = [row.split("\t")[5] for row in rows]
+  slow = transformers.BertTokenizer(str(folder / "vocab.txt"))
+  expected = [slow.encode(sentence, truncation=True, max_length=64) for sentence in sentences]
+  found = [ids.tolist() for ids in SentenceTokenizer.from_pretrained(folder)(sentences, 64)]
+  assert found == expected

@@ -1,0 +1,192 @@
+"""hub.py: names, folders, the hub's cache, and a hub of our own on the loopback."""
+
+import http.server
+import socketserver
+import threading
+import time
+
+import pytest
+from huggingface_hub import constants, file_download
+
+from bert_flow_tf.encoder import hub
+from bert_flow_tf.encoder.bert import load_bert
+from bert_flow_tf.errors import EncoderError
+from tests.encoder import tiny
+
+COMMIT = "0123456789abcdef0123456789abcdef01234567"
+TEMPLATE = "/{repo_id}/resolve/{revision}/{filename}"
+CLOSED = "http://127.0.0.1:9"  # the discard port: nothing listens, so connections are refused
+
+
+def point_to(monkeypatch, url):
+  """Does for this process what the environment's HF_ENDPOINT does for a new one."""
+  monkeypatch.setattr(constants, "ENDPOINT", url)
+  monkeypatch.setattr(file_download, "HUGGINGFACE_CO_URL_TEMPLATE", url + TEMPLATE)
+
+
+@pytest.fixture
+def cache(tmp_path):
+  """Returns a function that puts a sound tiny model into a hub cache, as the hub's client lays it out."""
+
+  def put(repo, kind="pt"):
+    folder = tmp_path / "cache" / f"models--{repo.replace('/', '--')}"
+    (folder / "refs").mkdir(parents=True)
+    (folder / "refs" / "main").write_text(COMMIT)
+    return tiny.save_tiny(folder / "snapshots" / COMMIT, kind=kind)
+
+  return put
+
+
+@pytest.mark.parametrize("kind", ["pt", "h5", "shards"])
+def test_hub_id_comes_from_the_cache_without_network(cache, tmp_path, monkeypatch, kind):
+  point_to(monkeypatch, CLOSED)
+  snapshot = cache("someone/tiny.bert-1", kind)
+  bert = load_bert("someone/tiny.bert-1", cache_dir=tmp_path / "cache")
+  assert (bert.folder, bert.name) == (snapshot, "someone/tiny.bert-1")
+
+
+@pytest.mark.parametrize("repo", ["google-bert/bert-large-uncased", "bert-large-uncased"])
+@pytest.mark.parametrize("name", ["large", "bert-large-uncased"])
+def test_short_name_finds_both_spellings_of_the_cache(cache, tmp_path, monkeypatch, repo, name):
+  point_to(monkeypatch, CLOSED)
+  snapshot = cache(repo)
+  assert hub.resolve(name, tmp_path / "cache") == snapshot
+
+
+def test_unknown_case_is_asked_for(cache, tmp_path, monkeypatch):
+  """A cache that never saw tokenizer_config.json does not tell whether to lower-case."""
+  point_to(monkeypatch, CLOSED)
+  (cache("someone/tiny") / "tokenizer_config.json").unlink()
+  with pytest.raises(EncoderError, match="not in the local cache"):
+    load_bert("someone/tiny", cache_dir=tmp_path / "cache")
+
+
+def test_names():
+  assert hub.MODEL_NAMES == (
+    "mini",
+    "base",
+    "large",
+    "large-wwm",
+    "base-cased",
+    "large-cased",
+    "large-wwm-cased",
+  )
+  assert hub.resolve("mini").joinpath("config.json").exists()
+
+
+@pytest.mark.parametrize("name", [*hub.HUB_NAMES, "someone/else", "google-bert/bert-base-uncased"])
+def test_offline_fails_at_once_and_says_how_to_mend(tmp_path, monkeypatch, name):
+  point_to(monkeypatch, CLOSED)
+  start = time.monotonic()
+  with pytest.raises(
+    EncoderError, match=r"not in the local cache .* allow network access, or .*--model=FOLDER"
+  ) as caught:
+    load_bert(name, cache_dir=tmp_path)
+  assert time.monotonic() - start < 5
+  message = str(caught.value)
+  assert f"--model={name}:" in message and str(tmp_path) in message and "\n" not in message
+  assert hub.HUB_NAMES.get(name, name) in message
+
+
+@pytest.mark.slow
+def test_a_network_that_swallows_packets_fails_in_seconds(tmp_path, monkeypatch):
+  """A port that accepts and never answers: the client alone would retry for more than a minute."""
+  server = socketserver.TCPServer(("127.0.0.1", 0), None)
+  point_to(monkeypatch, f"http://127.0.0.1:{server.server_address[1]}")
+  start = time.monotonic()
+  with pytest.raises(EncoderError, match=r"cannot be reached \(ReadTimeout\)"):
+    load_bert("base", cache_dir=tmp_path)
+  assert time.monotonic() - start < 10
+  server.server_close()
+
+
+@pytest.mark.parametrize("name", ["", "bass", "no/such/folder", "./mini", "../x", "~/none", "/nowhere", "a b/c"])
+def test_unknown_name_lists_the_allowed(tmp_path, monkeypatch, name):
+  monkeypatch.chdir(tmp_path)
+  with pytest.raises(EncoderError, match="no such folder, and not a known name; allowed: mini, base, large, "):
+    hub.resolve(name)
+
+
+def test_folder_wins_over_hub_id_and_a_file_is_no_folder(tmp_path, monkeypatch):
+  monkeypatch.chdir(tmp_path)
+  folder = tiny.save_tiny(tmp_path / "org" / "name")
+  assert hub.resolve("org/name").samefile(folder)
+  with pytest.raises(EncoderError, match="found a file, expected the Hugging Face folder"):
+    hub.resolve("org/name/config.json")
+
+
+class Hub(http.server.BaseHTTPRequestHandler):
+  """A hub that serves the files of a folder as the model someone/tiny."""
+
+  folder = None
+
+  def do_GET(self):
+    path = self.folder / self.path.rpartition("/")[2]
+    if self.path == "/":
+      self.reply(200, b"hub")
+    elif not self.path.startswith("/someone/tiny/resolve/"):
+      self.reply(404, b"", **{"X-Error-Code": "RepoNotFound"})
+    elif not path.is_file():
+      self.reply(404, b"", **{"X-Error-Code": "EntryNotFound", "X-Repo-Commit": COMMIT})
+    else:
+      self.reply(200, path.read_bytes(), **{"X-Repo-Commit": COMMIT, "ETag": f'"{path.name}"'})
+
+  do_HEAD = do_GET
+
+  def reply(self, status, body, **headers):
+    self.send_response(status)
+    for name, value in {**headers, "Content-Length": len(body)}.items():
+      self.send_header(name, str(value))
+    self.end_headers()
+    if self.command == "GET":
+      self.wfile.write(body)
+
+  def log_message(self, *unused):
+    pass
+
+
+@pytest.fixture
+def served(tmp_path, monkeypatch):
+  """The folder that a hub on the loopback serves."""
+  monkeypatch.setattr(Hub, "folder", tmp_path / "served")
+  server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Hub)
+  threading.Thread(target=server.serve_forever, daemon=True).start()
+  point_to(monkeypatch, f"http://127.0.0.1:{server.server_address[1]}")
+  yield tmp_path / "served"
+  server.shutdown()
+  server.server_close()
+
+
+@pytest.mark.parametrize("kind", ["pt", "h5", "shards"])
+def test_download(served, tmp_path, monkeypatch, kind):
+  tiny.save_tiny(served, kind=kind)
+  (served / "tokenizer_config.json").unlink()  # optional
+  (served / "pytorch_model.bin").write_bytes(b"never fetched")
+  downloaded = load_bert("someone/tiny", cache_dir=tmp_path / "cache")
+  assert downloaded.weights_checksum == load_bert(served).weights_checksum
+  assert not (downloaded.folder / "pytorch_model.bin").exists()
+  point_to(monkeypatch, CLOSED)
+  assert load_bert("someone/tiny", cache_dir=tmp_path / "cache").folder == downloaded.folder
+
+
+def test_download_of_what_is_not_there(served, tmp_path):
+  with pytest.raises(EncoderError, match=r"--model=some/one: cannot download some/one from .* check the spelling") as c:
+    load_bert("some/one", cache_dir=tmp_path / "cache")
+  assert "\n" not in str(c.value)
+  tiny.save_tiny(served)
+  (served / "model.safetensors").rename(served / "pytorch_model.bin")
+  with pytest.raises(EncoderError, match=r"found no weights, expected model\.safetensors"):
+    load_bert("someone/tiny", cache_dir=tmp_path / "cache")
+
+
+def test_hub_without_the_network_in_the_middle_is_not_taken_for_a_missing_file(served, tmp_path, monkeypatch):
+  tiny.save_tiny(served)
+
+  def fail(self, status, body, **headers):
+    reply(self, 503 if "vocab" in self.path else status, body, **headers)
+
+  reply = Hub.reply
+  monkeypatch.setattr(Hub, "reply", fail)
+  monkeypatch.setattr(time, "sleep", lambda seconds: None)  # the client's pauses between retries
+  with pytest.raises(EncoderError, match="cannot download someone/tiny"):
+    load_bert("someone/tiny", cache_dir=tmp_path / "cache")

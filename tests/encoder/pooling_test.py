@@ -1,0 +1,120 @@
+"""pooling.py: every value of sentence_embedding_type against NumPy."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from bert_flow_tf.encoder.pooling import check_low_dim, low_dim, parse_pooling
+from bert_flow_tf.errors import ConfigError
+
+LAYERS = 5
+RNG = np.random.default_rng(3)
+STATES = RNG.normal(size=[LAYERS + 1, 3, 7, 4]).astype(np.float32)  # index 0 is the embedding layer
+MASK = np.array([[1, 1, 1, 1, 1, 1, 1], [1, 1, 0, 0, 0, 0, 0], [1, 1, 1, 1, 0, 0, 0]], np.int32)
+POOLED = RNG.normal(size=[3, 4]).astype(np.float32)
+
+
+def mean(block):
+  """Mean of a block's output over the unmasked positions, a sentence at a time."""
+  return np.stack([STATES[block, i, : MASK[i].sum()].astype(np.float64).mean(axis=0) for i in range(3)])
+
+
+def published(n):
+  """The published code's avg-last-N: its list of blocks indexed with -i, and -0 is 0."""
+  blocks = [mean(block) for block in range(1, LAYERS + 1)]
+  return np.mean([blocks[-i] for i in range(n)], axis=0)
+
+
+EXPECTED = {
+  "avg": mean(5),
+  "cls": POOLED,
+  "avg-first-last": (mean(1) + mean(5)) / 2,
+  "avg-last-1": mean(1),
+  "avg-last-2": (mean(1) + mean(5)) / 2,
+  "avg-last-3": (mean(1) + mean(5) + mean(4)) / 3,
+  "avg-last-4": published(4),
+  "avg-last-5": published(5),
+  "avg-last-last-1": mean(5),
+  "avg-last-last-2": mean(4),
+  "avg-last-last-5": mean(1),
+  "avg-top-1": mean(5),
+  "avg-top-2": (mean(4) + mean(5)) / 2,
+  "avg-top-5": (mean(1) + mean(2) + mean(3) + mean(4) + mean(5)) / 5,
+  "avg-last-concat-1": mean(5),
+  "avg-last-concat-2": np.concatenate([mean(5), mean(4)], axis=1),
+  "avg-last-concat-5": np.concatenate([mean(5), mean(4), mean(3), mean(2), mean(1)], axis=1),
+}
+
+
+@pytest.mark.parametrize("name", EXPECTED)
+def test_values(name):
+  pooling = parse_pooling(name, LAYERS)
+  embeddings = pooling.pool(STATES, MASK, POOLED)
+  assert embeddings.dtype == tf.float32
+  assert embeddings.shape == [3, pooling.dim(4)]
+  np.testing.assert_allclose(embeddings, EXPECTED[name], atol=1e-6)
+
+
+@pytest.mark.parametrize("name", EXPECTED)
+def test_reads_only_the_blocks_it_names(name):
+  pooling = parse_pooling(name, LAYERS)
+  needed = {block: STATES[block] for block in pooling.blocks}
+  np.testing.assert_allclose(pooling.pool(needed, MASK, POOLED), EXPECTED[name], atol=1e-6)
+
+
+def test_padding_takes_no_part():
+  pooling = parse_pooling("avg-first-last", LAYERS)
+  other = np.where(MASK[:, :, np.newaxis] == 1, STATES, 1e6).astype(np.float32)
+  np.testing.assert_array_equal(pooling.pool(STATES, MASK), pooling.pool(other, MASK))
+
+
+def test_first_last_is_avg_last_2_to_the_bit():
+  ours, published_name = (parse_pooling(name, LAYERS) for name in ("avg-first-last", "avg-last-2"))
+  assert ours.blocks == published_name.blocks == (1, 5)
+  np.testing.assert_array_equal(ours.pool(STATES, MASK), published_name.pool(STATES, MASK))
+
+
+def test_one_block_model_counts_it_twice_as_the_published_code_would():
+  assert parse_pooling("avg-first-last", 1).blocks == (1, 1)
+  assert parse_pooling("avg-last-1", 1).blocks == (1,)
+
+
+WRONG = [f"avg-{rest}" for rest in ("", "last", "last-0", "last-6", "last--1", "last-02", "last-²", "top-0", "top-6")]
+WRONG += [f"avg-{rest}" for rest in ("top-1.5", "last-last", "last-last-0", "last-last-6", "last-concat-6")]
+WRONG += ["average", "AVG", "cls-2", "avg-first-last-2"]
+
+
+@pytest.mark.parametrize("name", [*WRONG, "", "cls ", " avg", "avg-top-2\n", None, 2, ["avg"]])
+def test_unknown_value_lists_the_allowed(name):
+  with pytest.raises(ConfigError, match=r"allowed are avg, cls, avg-first-last, avg-top-N, .*N is 1 to 5"):
+    parse_pooling(name, LAYERS)
+
+
+def test_describe_says_which_blocks():
+  described = {name: parse_pooling(name, 12).describe() for name in EXPECTED}
+  assert described["avg"] == "avg: mean of block 12 of 12, averaged over all tokens"
+  assert described["avg-last-3"] == "avg-last-3: mean of blocks 1, 12, 11 of 12, averaged over all tokens"
+  assert described["avg-last-last-2"] == "avg-last-last-2: mean of block 11 of 12, averaged over all tokens"
+  assert described["avg-last-concat-2"].startswith("avg-last-concat-2: concatenation of blocks 12, 11 of 12")
+  assert described["cls"] == "cls: the pooled output, tanh(dense) of the last block's [CLS]"
+
+
+def test_frozen_and_hashable():
+  pooling = parse_pooling("avg", LAYERS)
+  assert {pooling: 1}[parse_pooling("avg", LAYERS)] == 1
+  with pytest.raises(dataclasses.FrozenInstanceError):
+    pooling.kind = "cls"
+
+
+def test_low_dim_averages_neighbours():
+  embeddings = np.arange(12, dtype=np.float32).reshape(2, 6)
+  np.testing.assert_array_equal(low_dim(embeddings, 2), [[1, 4], [7, 10]])
+  np.testing.assert_array_equal(low_dim(embeddings, 3), [[0.5, 2.5, 4.5], [6.5, 8.5, 10.5]])
+  np.testing.assert_array_equal(low_dim(embeddings, 6), embeddings)
+  for n in (0, 4, 12, -1, 1.5):
+    with pytest.raises(ConfigError, match="must divide the embedding's 6 dimensions; allowed: 1, 2, 3, 6"):
+      check_low_dim(6, n)
+    with pytest.raises(ConfigError, match="must divide"):
+      low_dim(embeddings, n)

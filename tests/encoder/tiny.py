@@ -1,0 +1,122 @@
+"""A tiny random BERT in a folder, and BERT's forward pass in NumPy, written from the paper for comparison."""
+
+import json
+import math
+
+import numpy as np
+import transformers
+from safetensors.numpy import save_file
+
+CONFIG = {
+  "vocab_size": 24,
+  "hidden_size": 12,
+  "num_hidden_layers": 3,
+  "num_attention_heads": 3,
+  "intermediate_size": 20,
+  "max_position_embeddings": 16,
+  "type_vocab_size": 2,
+  "hidden_act": "gelu",
+  "layer_norm_eps": 1e-12,
+  "model_type": "bert",
+}
+VOCABULARY = [
+  "[PAD]",
+  "[UNK]",
+  "[CLS]",
+  "[SEP]",
+  "[MASK]",
+  "[",
+  "]",
+  "mask",
+  "a",
+  "b",
+  "dog",
+  "cat",
+  "##s",
+  "Dog",
+  ".",
+]
+
+
+def random_weights(config=CONFIG, seed=0, pooler=True, head=False):
+  """Weights under PyTorch's names, large enough that no non-linearity is nearly linear."""
+  rng = np.random.default_rng(seed)
+  h, inner = config["hidden_size"], config["intermediate_size"]
+  shapes = {
+    "embeddings.word_embeddings.weight": (config["vocab_size"], h),
+    "embeddings.position_embeddings.weight": (config["max_position_embeddings"], h),
+    "embeddings.token_type_embeddings.weight": (config["type_vocab_size"], h),
+    "embeddings.LayerNorm.weight": (h,),
+    "embeddings.LayerNorm.bias": (h,),
+  }
+  for i in range(config["num_hidden_layers"]):
+    layer = f"encoder.layer.{i}."
+    for name in ("query", "key", "value"):
+      shapes[f"{layer}attention.self.{name}.weight"] = (h, h)
+      shapes[f"{layer}attention.self.{name}.bias"] = (h,)
+    for name, shape in {"attention.output": (h, h), "intermediate": (inner, h), "output": (h, inner)}.items():
+      shapes[f"{layer}{name}.dense.weight"] = shape
+      shapes[f"{layer}{name}.dense.bias"] = shape[:1]
+    for name in ("attention.output", "output"):
+      shapes[f"{layer}{name}.LayerNorm.weight"] = (h,)
+      shapes[f"{layer}{name}.LayerNorm.bias"] = (h,)
+  if pooler:
+    shapes |= {"pooler.dense.weight": (h, h), "pooler.dense.bias": (h,)}
+  weights = {f"bert.{name}": rng.normal(0, 0.5, shape).astype(np.float32) for name, shape in shapes.items()}
+  if head:
+    weights["cls.predictions.bias"] = rng.normal(size=config["vocab_size"]).astype(np.float32)
+    weights["cls.predictions.transform.dense.weight"] = rng.normal(size=(h, h)).astype(np.float32)
+  return weights
+
+
+def save_tiny(folder, weights=None, config=CONFIG, kind="pt"):
+  """Writes a folder: `kind` pt (safetensors as PyTorch saves them), tf (safetensors), h5 or shards."""
+  folder.mkdir(parents=True, exist_ok=True)
+  weights = random_weights(config) if weights is None else weights
+  (folder / "config.json").write_text(json.dumps(config))
+  (folder / "vocab.txt").write_text("".join(f"{piece}\n" for piece in VOCABULARY))
+  (folder / "tokenizer_config.json").write_text('{"do_lower_case": true, "tokenizer_class": "BertTokenizer"}')
+  save_file(weights, folder / "model.safetensors", metadata={"format": "pt"})
+  if kind != "pt":  # through transformers itself
+    model = transformers.TFBertModel.from_pretrained(folder)
+    (folder / "model.safetensors").unlink()
+    model.save_pretrained(folder, safe_serialization=kind != "h5", max_shard_size="4KB" if kind == "shards" else "1GB")
+  return folder
+
+
+def numpy_bert(weights, ids, mask, config=CONFIG):
+  """BERT in float64: hidden states (the embeddings, then every block's output) and the pooled output."""
+  w = {name.removeprefix("bert."): value.astype(np.float64) for name, value in weights.items()}
+  erf = np.vectorize(math.erf)
+
+  def dense(x, name):
+    return x @ w[f"{name}.weight"].T + w[f"{name}.bias"]
+
+  def layer_norm(x, name):
+    variance = ((x - x.mean(-1, keepdims=True)) ** 2).mean(-1, keepdims=True)
+    normal = (x - x.mean(-1, keepdims=True)) / np.sqrt(variance + config["layer_norm_eps"])
+    return normal * w[f"{name}.LayerNorm.weight"] + w[f"{name}.LayerNorm.bias"]
+
+  batch, length = ids.shape
+  heads = config["num_attention_heads"]
+  size = config["hidden_size"] // heads
+  x = w["embeddings.word_embeddings.weight"][ids] + w["embeddings.position_embeddings.weight"][:length]
+  x = layer_norm(x + w["embeddings.token_type_embeddings.weight"][0], "embeddings")
+  states = [x]
+  for i in range(config["num_hidden_layers"]):
+    layer = f"encoder.layer.{i}"
+    q, k, v = (
+      dense(x, f"{layer}.attention.self.{name}").reshape(batch, length, heads, size).transpose(0, 2, 1, 3)
+      for name in ("query", "key", "value")
+    )
+    scores = q @ k.transpose(0, 1, 3, 2) / math.sqrt(size) + np.where(mask, 0.0, -np.inf)[:, None, None, :]
+    attention = np.exp(scores - scores.max(-1, keepdims=True))
+    attention /= attention.sum(-1, keepdims=True)
+    context = (attention @ v).transpose(0, 2, 1, 3).reshape(batch, length, -1)
+    x = layer_norm(dense(context, f"{layer}.attention.output.dense") + x, f"{layer}.attention.output")
+    inner = dense(x, f"{layer}.intermediate.dense")
+    inner = inner * 0.5 * (1.0 + erf(inner / math.sqrt(2.0)))
+    x = layer_norm(dense(inner, f"{layer}.output.dense") + x, f"{layer}.output")
+    states.append(x)
+  pooled = np.tanh(dense(x[:, 0], "pooler.dense")) if "pooler.dense.weight" in w else None
+  return states, pooled
