@@ -17,11 +17,14 @@ INSTALL_REQUIRES = [
   "numpy>=2.0,<2.5",
   "scipy>=1.13,<2",
   "absl-py>=2.1,<3",
+  "huggingface_hub>=0.30,<1",
+  "requests>=2.21,<3",
+  "tqdm>=4.27,<5",
 ]
 
 EXTRAS = {
   "and-cuda": [f"tensorflow[and-cuda]=={TF}"],
-  "test": ["pytest>=8,<10", "ruff==0.17.*"],
+  "test": ["pytest>=8,<10", "ruff==0.17.*", "safetensors>=0.4.3,<1"],
 }
 
 setup(

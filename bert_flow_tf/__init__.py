@@ -18,7 +18,10 @@ _PUBLIC = {
   "Glow": "bert_flow_tf.flow.glow",
   "SentenceEncoder": "bert_flow_tf.sentence_encoder",
   "AdamWeightDecay": "bert_flow_tf.training.optimizer",
+  "EmbeddingPairs": "bert_flow_tf.training.sources",
+  "SentencePairsWithDropout": "bert_flow_tf.training.sources",
   "Trainer": "bert_flow_tf.training.trainer",
+  "make_strategy": "bert_flow_tf.training.distribution",
   "load_task": "bert_flow_tf.data.tasks",
 }
 

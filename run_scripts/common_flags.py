@@ -47,6 +47,8 @@ def define_encoder_flags():
 def run(main):
   """Starts a runner: parses flags, and turns what a user can mend into one line and exit status 1."""
   os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+  for flag in own_flags():
+    FLAGS.register_key_flag_for_module(sys.argv[0], flag)  # what --help lists
   app.run(lambda argv: sys.exit(_guarded(main, argv)), flags_parser=_parse)
 
 

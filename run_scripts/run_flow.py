@@ -4,6 +4,7 @@ python run_flow.py --task=STS-B --model=large
 """
 
 import contextlib
+import dataclasses
 import hashlib
 import json
 import pathlib
@@ -15,14 +16,13 @@ if __package__ in (None, ""):  # run as a file, from any folder
 
 from absl import flags, logging
 
-from bert_flow_tf import Glow, SentenceEncoder, Trainer, load_task
+import bert_flow_tf
+from bert_flow_tf.data.tasks import load_task
 from bert_flow_tf.errors import ConfigError
 from bert_flow_tf.evaluation import report
 from bert_flow_tf.evaluation.metrics import correlation
-from bert_flow_tf.evaluation.similarity import cosine_similarity
+from bert_flow_tf.evaluation.similarity import cosine_similarity, mean_random_cosine
 from bert_flow_tf.flow.config import FlowConfig, packaged_configs
-from bert_flow_tf.training.distribution import STRATEGIES, make_strategy
-from bert_flow_tf.training.sources import EmbeddingPairs, SentencePairsWithDropout
 from run_scripts import common_flags
 
 FLAGS = flags.FLAGS
@@ -56,7 +56,12 @@ def define_flags():
   flags.DEFINE_boolean("use_full_for_training", True, "Fit on train, dev and test sentences, or on train alone.")
   flags.DEFINE_boolean("encoder_dropout", False, "Embed anew at each step with BERT's dropout, as the published code.")
   flags.DEFINE_integer("seed", 1234, "Of initial weights, order of the pairs and dropout.", 0, 2**31 - 1)
-  flags.DEFINE_enum("distribution_strategy", "default", STRATEGIES, "Devices of the fit.")
+  flags.DEFINE_string(
+    "distribution_strategy",
+    "default",
+    "default: all GPUs, or the CPU; mirrored: the same through a MirroredStrategy always; multi_worker_mirrored: the "
+    "workers in TF_CONFIG.",
+  )
   flags.DEFINE_boolean("use_xla", None, "Compile the step; where it pays if not given.")
   flags.DEFINE_integer("save_checkpoints_steps", 100, "Steps between checkpoints.", lower_bound=1)
   flags.DEFINE_string("output_parent_dir", "exp", "Folder of the experiments' folders.")
@@ -129,10 +134,11 @@ class Embeddings:
 
   Args:
     encoder: a `SentenceEncoder`.
-    sentences: all of them.
+    task: `TaskData`.
   """
 
-  def __init__(self, encoder, sentences):
+  def __init__(self, encoder, task):
+    sentences = [s for pairs in task.splits.values() for s in (*pairs.sentences_a, *pairs.sentences_b)]
     self._rows = {sentence: row for row, sentence in enumerate(dict.fromkeys(sentences))}
     arguments = {
       "sentence_embedding_type": FLAGS.sentence_embedding_type,
@@ -145,9 +151,6 @@ class Embeddings:
     self._arguments = arguments
     self._encoder = encoder
 
-  def __len__(self):
-    return len(self._rows)
-
   def of(self, sentences):
     """float32 [n, dim] of the sentences, in their order."""
     return self._values[[self._rows[sentence] for sentence in sentences]]
@@ -155,14 +158,14 @@ class Embeddings:
   def pairs(self, pairs):
     """`EmbeddingPairs` of sentence pairs, known by what they were computed from."""
     fingerprint = self._encoder.fingerprint([*pairs.sentences_a, *pairs.sentences_b], **self._arguments)
-    return EmbeddingPairs(self.of(pairs.sentences_a), self.of(pairs.sentences_b), fingerprint)
+    return bert_flow_tf.EmbeddingPairs(self.of(pairs.sentences_a), self.of(pairs.sentences_b), fingerprint)
 
 
 def make_source(encoder, embeddings, pairs):
   """What the flow is fitted on: embeddings computed once, or anew with dropout."""
   if not FLAGS.encoder_dropout:
     return embeddings.pairs(pairs)
-  return SentencePairsWithDropout(
+  return bert_flow_tf.SentencePairsWithDropout(
     encoder,
     pairs.sentences_a,
     pairs.sentences_b,
@@ -172,30 +175,31 @@ def make_source(encoder, embeddings, pairs):
   )
 
 
-def evaluate(pairs, a, b):
-  """Cosines [n] of two sides [n, dim], and their correlation with the gold scores."""
-  cosines = cosine_similarity(a, b)
-  return cosines, correlation(cosines, pairs.scores)
+def evaluate(task, embeddings, transform):
+  """Figures of every split: ({split: dict}, cosines [n] of the split that counts).
+
+  Args:
+    task: `TaskData`.
+    embeddings: `Embeddings` of its sentences.
+    transform: what is done to embeddings [n, dim] before their cosine.
+  """
+  figures = {}
+  for split, pairs in task.splits.items():
+    a, b = transform(embeddings.of(pairs.sentences_a)), transform(embeddings.of(pairs.sentences_b))
+    similarities = cosine_similarity(a, b)
+    if split == task.spec.eval_split:
+      cosines = similarities
+    figures[split] = {
+      **dataclasses.asdict(correlation(similarities, pairs.scores)),
+      "sentences": len({*pairs.sentences_a, *pairs.sentences_b}),
+      "cosine_of_unpaired": 100.0 * mean_random_cosine(a, b),
+    }
+  return figures, cosines
 
 
-def main(argv):
-  """Text, tokens, encoder, embeddings, flow, similarity, report."""
-  del argv
-  watch = Stopwatch()
-  strategy = make_strategy(FLAGS.distribution_strategy)
-  config = FlowConfig.from_json_file(FLAGS.flow_model_config)
-  task = load_task(FLAGS.task, FLAGS.data_dir, FLAGS.tfds_data_dir, FLAGS.stsb_gold)
-  epochs = task.spec.num_train_epochs if FLAGS.num_train_epochs is None else FLAGS.num_train_epochs
-  fitting_pairs, split = task.fitting_pairs(FLAGS.use_full_for_training), task.spec.eval_split
-  eval_pairs = task.splits[split]
-
-  encoder = SentenceEncoder.from_pretrained(encoder_name(), FLAGS.model_cache_dir)
-  pooling = encoder.pooling(FLAGS.sentence_embedding_type)
-  with strategy.scope():
-    dim = encoder.dim(pooling, common_flags.low_dim())
-    flow = Glow(config, dim, FLAGS.actnorm_init, FLAGS.permutation, FLAGS.seed)
-  folder = experiment_folder(task.spec.name, epochs)
-  trainer = Trainer(
+def make_trainer(flow, strategy, folder):
+  """The `Trainer` that the flags describe, working in the experiment's folder."""
+  return bert_flow_tf.Trainer(
     flow,
     FLAGS.flow_learning_rate,
     strategy,
@@ -206,49 +210,73 @@ def main(argv):
     save_checkpoints_steps=FLAGS.save_checkpoints_steps,
     summary_folder=folder / "tensorboard",
   )
-  steps = trainer.num_steps(len(fitting_pairs), epochs)
-  logging.info("%s: %d pairs to evaluate on, from %s", task.spec.name, len(eval_pairs), task.source)
-  logging.info("%s gives %d dimensions: %s", encoder.name, dim, pooling.describe())
-  logging.info("fitting %s on %d pairs, %d steps; results in %s", config, len(fitting_pairs), steps, folder)
+
+
+def describe(task, encoder, flow, fitted):
+  """What `results.json` says beside the figures."""
+  return {
+    "task": task.spec.name,
+    "data": task.source,
+    "encoder": {
+      "name": encoder.name,
+      "weights_sha256": encoder.weights_checksum,
+      "pooling": encoder.pooling(FLAGS.sentence_embedding_type).describe(),
+    },
+    "flow": flow.settings(),
+    "constant_dimensions": flow.constant_dimensions,
+    "fitted_on": fitted,
+    "flags": {flag.name: flag.value for flag in common_flags.own_flags()},
+    "versions": common_flags.versions(),
+  }
+
+
+def main(argv):
+  """Text, tokens, encoder, embeddings, flow, similarity, report."""
+  del argv
+  watch = Stopwatch()
+  config = FlowConfig.from_json_file(FLAGS.flow_model_config)
+  task = load_task(FLAGS.task, FLAGS.data_dir, FLAGS.tfds_data_dir, FLAGS.stsb_gold)
+  epochs = task.spec.num_train_epochs if FLAGS.num_train_epochs is None else FLAGS.num_train_epochs
+  pairs = task.fitting_pairs(FLAGS.use_full_for_training)
+  logging.info("%s: %s", task.spec.name, task.source)
+
+  # The first use of TensorFlow, whose import takes seconds: what is wrong above is said before it.
+  strategy = bert_flow_tf.make_strategy(FLAGS.distribution_strategy)
+  encoder = bert_flow_tf.SentenceEncoder.from_pretrained(encoder_name(), FLAGS.model_cache_dir)
+  pooling = encoder.pooling(FLAGS.sentence_embedding_type)
+  with strategy.scope():
+    dim = encoder.dim(pooling, common_flags.low_dim())
+    flow = bert_flow_tf.Glow(config, dim, FLAGS.actnorm_init, FLAGS.permutation, FLAGS.seed)
+  folder = experiment_folder(task.spec.name, epochs)
+  trainer = make_trainer(flow, strategy, folder)
+  steps = trainer.num_steps(len(pairs), epochs)
+  logging.info("%s: %d dimensions, %s", encoder.name, dim, pooling.describe())
+  logging.info("fitting %s on %d pairs in %d steps; results in %s", FLAGS.flow_model_config, len(pairs), steps, folder)
 
   with watch.timing("embedding"):
-    sides = [s for pairs in (fitting_pairs, eval_pairs) for s in (*pairs.sentences_a, *pairs.sentences_b)]
-    embeddings = Embeddings(encoder, sides)
-    a, b = embeddings.of(eval_pairs.sentences_a), embeddings.of(eval_pairs.sentences_b)
+    embeddings = Embeddings(encoder, task)
   with watch.timing("evaluating"):
-    cosines_before, before = evaluate(eval_pairs, a, b)
+    without_flow, cosines_without = evaluate(task, embeddings, lambda u: u)
   with watch.timing("fitting"):
-    fit = trainer.fit(make_source(encoder, embeddings, fitting_pairs), epochs)
+    trainer.fit(make_source(encoder, embeddings, pairs), epochs)
   with watch.timing("evaluating"):
-    cosines_after, after = evaluate(eval_pairs, flow.transform(a), flow.transform(b))
+    with_flow, cosines_with = evaluate(task, embeddings, lambda u: flow.transform(u).numpy())
 
+  results = {split: {"without_flow": without_flow[split], "with_flow": with_flow[split]} for split in task.splits}
+  split = task.spec.eval_split
   flow.save(folder / "flow")
-  report.write_predictions(folder, eval_pairs, {"without_flow": cosines_before, "with_flow": cosines_after})
+  report.write_predictions(folder, task.splits[split], {"without_flow": cosines_without, "with_flow": cosines_with})
+  figures = with_flow[split]
   report.write_eval_results(
-    folder, {"eval_spearmanr": after.spearman, "eval_pearsonr": after.pearson, "global_step": fit.steps}
+    folder, {"eval_spearmanr": figures["spearman"], "eval_pearsonr": figures["pearson"], "global_step": steps}
   )
-  report.write_results(
-    folder,
-    {
-      "task": task.spec.name,
-      "data": task.source,
-      "encoder": {
-        "name": encoder.name,
-        "weights_sha256": encoder.weights_checksum,
-        "pooling": pooling.describe(),
-      },
-      "results": {split: {"without_flow": before, "with_flow": after}},
-      "fitted_on": {"pairs": len(fitting_pairs), "sentences": len(embeddings), "steps": fit.steps},
-      "constant_dimensions": flow.constant_dimensions,
-      "seconds": watch.seconds,
-      "flags": {flag.name: flag.value for flag in common_flags.own_flags()},
-      "versions": common_flags.versions(),
-    },
-  )
-  print(report.table(split, before, after, watch.seconds))
-  for which, found in (("without", before), ("with", after)):
-    if found.reason:
-      logging.warning("correlation %s flow is not defined: %s", which, found.reason)
+  fitted = {"pairs": len(pairs), "sentences": len({*pairs.sentences_a, *pairs.sentences_b}), "steps": steps}
+  report.write_results(folder, {"results": results, "seconds": watch.seconds, **describe(task, encoder, flow, fitted)})
+  print(report.table(results, watch.seconds))
+  for split, methods in results.items():
+    for method, figures in methods.items():
+      if figures["reason"]:
+        logging.warning("no correlation on %s %s: %s", split, method.replace("_", " "), figures["reason"])
 
 
 def console():

@@ -23,7 +23,8 @@ def pair_order(num_pairs, seed, shuffle=True):
     return tf.data.Dataset.from_tensor_slices(positions).repeat()
   positions = np.random.default_rng(seed).permutation(positions)
   order = tf.data.Dataset.from_tensor_slices(positions).repeat()
-  return order.shuffle(SHUFFLE_BUFFER, seed=seed)
+  # TensorFlow would shuffle anew for a second iterator: the fit's, after the one that initialised the flow.
+  return order.shuffle(SHUFFLE_BUFFER, seed=seed, reshuffle_each_iteration=False)
 
 
 def batched(order, batch_size, start_step=0, num_shards=1, shard=0):
@@ -33,7 +34,8 @@ def batched(order, batch_size, start_step=0, num_shards=1, shard=0):
     order: what `pair_order` gives.
     batch_size: pairs of a step over all shards.
     start_step: steps already made, whose pairs are passed over.
-    num_shards, shard: every shard gets its own equal part of each step's pairs.
+    num_shards: number of shards; every one gets its own equal part of each step's pairs.
+    shard: this one's number, from 0.
   """
   parts = order.skip(start_step * batch_size).batch(batch_size // num_shards, drop_remainder=True)
   return parts.shard(num_shards, shard)

@@ -60,6 +60,9 @@ TASKS = (
     load=_load_sample,
     scale=(0.0, 5.0),
     eval_split="test",
+    # 360 pairs make 11 steps an epoch; 20 epochs make about as many steps as one epoch of STS-B. Chosen on 360 pairs
+    # of STS-B, where the gain levels off between 10 and 40 epochs, not on the sample.
+    num_train_epochs=20.0,
   ),
 )
 

@@ -8,6 +8,9 @@ from scipy import stats
 
 from bert_flow_tf.errors import DataError
 
+# Similarities that are equal but for the last digits of float64 rank by rounding alone.
+_ROUNDING = 1e-14
+
 
 @dataclasses.dataclass(frozen=True)
 class Correlation:
@@ -32,17 +35,20 @@ def correlation(similarities, gold):
   Pairs whose gold score is NaN take no part (they were not annotated).
 
   Raises:
-    DataError: the lengths differ, or a similarity of a scored pair is NaN or infinite.
+    DataError: the lengths differ, a gold score is infinite, or a similarity of a scored pair is NaN or infinite.
   """
   similarities, gold = np.asarray(similarities, np.float64), np.asarray(gold, np.float64)
   if similarities.shape != gold.shape or gold.ndim != 1:
     raise DataError(f"{similarities.shape} similarities and {gold.shape} gold scores, expected [n] of each")
+  infinite = np.flatnonzero(np.isinf(gold))
+  if infinite.size:
+    raise DataError(f"the gold score of pair {infinite[0]} (counted from 0) is infinite, expected a number or NaN")
   annotated = np.flatnonzero(~np.isnan(gold))
   similarities, gold = similarities[annotated], gold[annotated]
   bad = np.flatnonzero(~np.isfinite(similarities))
   if bad.size:
     raise DataError(
-      f"pair {annotated[bad[0]] + 1} has the similarity {similarities[bad[0]]}, expected a finite number "
+      f"pair {annotated[bad[0]]} (counted from 0) has the similarity {similarities[bad[0]]}, expected a finite number "
       f"({bad.size} of {len(gold)} pairs have none): an embedding is zero or not finite"
     )
   reason = _undefined(similarities, gold)
@@ -58,6 +64,6 @@ def _undefined(similarities, gold):
     return f"{len(gold)} scored pair{'' if len(gold) == 1 else 's'}, a correlation needs at least 2"
   if np.ptp(gold) == 0:
     return f"all {len(gold)} gold scores are {gold[0]:g}, a correlation needs scores that differ"
-  if np.ptp(similarities) == 0:
+  if np.ptp(similarities) <= _ROUNDING * np.abs(similarities).max():
     return f"all {len(gold)} similarities are {similarities[0]:g}, a correlation needs similarities that differ"
   return ""

@@ -3,14 +3,19 @@
 import dataclasses
 import json
 import math
-import os
 import pathlib
 
+import numpy as np
+
+from bert_flow_tf import files
 from bert_flow_tf.errors import DataError
 
 RESULTS_FILE = "results.json"
 PREDICTIONS_FILE = "test_results.tsv"
 EVAL_FILE = "eval_results.txt"
+
+# Figures of a method on a split: key in results.json -> name in the table.
+FIGURES = {"spearman": "Spearman", "pearson": "Pearson", "cosine_of_unpaired": "mean cosine of unpaired sentences"}
 
 
 def write_results(folder, results):
@@ -18,7 +23,7 @@ def write_results(folder, results):
 
   Args:
     folder: the run's folder.
-    results: dict of json values, NaN and dataclasses.
+    results: dict of json values, NaN, NumPy's numbers and dataclasses.
   """
   _write(folder, RESULTS_FILE, json.dumps(_plain(results), indent=2, allow_nan=False) + "\n")
 
@@ -33,8 +38,9 @@ def write_predictions(folder, pairs, similarities):
   """
   lines = ["\t".join(["index", "gold", *similarities, "sentence1", "sentence2"])]
   for row, (a, b, gold) in enumerate(zip(pairs.sentences_a, pairs.sentences_b, pairs.scores, strict=True)):
-    cosines = [f"{values[row]:.6f}" for values in similarities.values()]
-    lines.append("\t".join([str(row), f"{gold:g}", *cosines, _one_cell(a), _one_cell(b)]))
+    # Every digit, as the figures follow from these: rounded cosines tie where the true ones do not.
+    numbers = [str(float(number)) for number in (gold, *(values[row] for values in similarities.values()))]
+    lines.append("\t".join([str(row), *numbers, _one_cell(a), _one_cell(b)]))
   _write(folder, PREDICTIONS_FILE, "\n".join(lines) + "\n")
 
 
@@ -43,20 +49,21 @@ def write_eval_results(folder, values):
   _write(folder, EVAL_FILE, "".join(f"{key} = {value}\n" for key, value in sorted(values.items())))
 
 
-def table(split, before, after, seconds):
-  """The terminal's table: a row a metric, before and after the flow.
+def table(results, seconds):
+  """The terminal's table: a row a split and figure, without the flow, with it, and the difference.
 
   Args:
-    split: name of the evaluated split.
-    before, after: `Correlation` without and with the flow.
+    results: {split: {"without_flow": figures, "with_flow": figures}}, figures being a dict with the keys of
+      `FIGURES` and "pairs".
     seconds: {"embedding" | "fitting" | "evaluating": seconds}.
   """
-  header = ("split", "pairs", "metric x 100", "without flow", "with flow", "difference")
+  header = ("split", "pairs", "x 100", "without flow", "with flow", "difference")
   rows = [header]
-  for metric in ("spearman", "pearson"):
-    old, new = getattr(before, metric), getattr(after, metric)
-    figures = (f"{old:.2f}", f"{new:.2f}", f"{new - old:+.2f}")
-    rows.append((split, str(before.pairs), metric.capitalize(), *figures))
+  for split, methods in results.items():
+    without, with_flow = methods["without_flow"], methods["with_flow"]
+    for key, name in FIGURES.items():
+      old, new = without[key], with_flow[key]
+      rows.append((split, str(without["pairs"]), name, f"{old:.2f}", f"{new:.2f}", f"{new - old:+.2f}"))
   widths = [max(len(row[column]) for row in rows) for column in range(len(header))]
   lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
   lines.insert(1, "  ".join("-" * width for width in widths))
@@ -71,6 +78,8 @@ def _plain(value):
     return {key: _plain(inner) for key, inner in value.items()}
   if isinstance(value, list | tuple):
     return [_plain(inner) for inner in value]
+  if isinstance(value, np.generic | np.ndarray):
+    return _plain(value.tolist())
   return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
@@ -79,10 +88,7 @@ def _one_cell(text):
 
 
 def _write(folder, name, text):
-  file = pathlib.Path(folder) / name
-  beside = file.with_name(f"{name}.writing-{os.getpid()}")
   try:
-    beside.write_text(text, encoding="utf-8", errors="backslashreplace")
-    beside.replace(file)
+    files.write_text(pathlib.Path(folder) / name, text)
   except OSError as error:
-    raise DataError(f"{file}: cannot be written ({error.strerror})") from error
+    raise DataError(f"{pathlib.Path(folder) / name}: cannot be written ({error.strerror})") from error

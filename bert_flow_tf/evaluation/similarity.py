@@ -2,16 +2,42 @@
 
 import numpy as np
 
+from bert_flow_tf.errors import DataError
+
 
 def cosine_similarity(a, b):
   """Cosine of each pair of rows.
 
   Args:
-    a, b: [n, dim] each.
+    a: [n, dim].
+    b: [n, dim].
 
   Returns:
     float64 [n]; NaN where a row is zero or not finite, as it has no direction.
+
+  Raises:
+    DataError: the shapes differ or are not [n, dim].
   """
   a, b = np.asarray(a, np.float64), np.asarray(b, np.float64)
+  if a.shape != b.shape or a.ndim != 2:
+    raise DataError(f"embeddings of shapes {a.shape} and {b.shape}, expected [n, dim] twice")
   with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
     return np.sum(a * b, axis=1) / (np.linalg.norm(a, axis=1) * np.linalg.norm(b, axis=1))
+
+
+def mean_random_cosine(a, b):
+  """Mean cosine of sentences that are not a pair: how narrow the cone of the embeddings is.
+
+  Near 1, every sentence is like every other (the paper's section 2); 0 for directions that are spread evenly. Each
+  first sentence meets the second one of the next pair.
+
+  Args:
+    a: embeddings [n, dim] of the first sentences.
+    b: embeddings [n, dim] of the second sentences.
+
+  Returns:
+    float; NaN for fewer than 2 pairs, or where an embedding has no direction.
+  """
+  if len(a) < 2:
+    return float("nan")
+  return float(np.mean(cosine_similarity(a, np.roll(np.asarray(b), -1, axis=0))))

@@ -60,7 +60,8 @@ class ActNorm(FlowLayer):
   def initialize(self, inputs):
     """Makes every dimension of u [batch, dim] zero-mean and of unit variance; returns that z.
 
-    b = -mean, logs = log(1 / (std + 1e-6)) / 3; constant dimensions keep scale 1.
+    b = -mean, logs = log(1 / (std + 1e-6)) / 3; constant dimensions keep scale 1. They are returned as exactly 0: what
+    rounding leaves of a large constant must not count as variance in a later layer, where its magnitude is gone.
     """
     inputs = tf.convert_to_tensor(inputs, self.dtype)
     if not self.built:
@@ -72,7 +73,8 @@ class ActNorm(FlowLayer):
     self.b.assign(-mean)
     self.logs.assign(tf.where(varying, logs, tf.zeros_like(logs)))
     self.varying.assign(tf.cast(varying, self.dtype))
-    return self(inputs)
+    outputs = self(inputs)
+    return tf.where(varying, outputs, tf.zeros_like(outputs))
 
   def tf1_variables(self):
     """`actnorm_center/b` and `actnorm_scale/logs`, each [1, 1, 1, dim]."""

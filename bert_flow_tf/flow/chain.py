@@ -1,5 +1,7 @@
 """Steps, levels and splits as one `tfb.Chain` from embedding to latent."""
 
+import itertools
+
 import numpy as np
 import tensorflow as tf
 import tensorflow_probability as tfp
@@ -63,7 +65,7 @@ def latent_order(dim, n_levels):
   The halves that left come first, in order of leaving, then what remains (the original's order).
   """
   bounds = [dim >> level for level in range(n_levels)]
-  left = [np.arange(inner, outer) for outer, inner in zip(bounds, bounds[1:], strict=False)]
+  left = [np.arange(inner, outer) for outer, inner in itertools.pairwise(bounds)]
   return np.concatenate([*left, np.arange(bounds[-1])]).astype(np.int32)
 
 

@@ -3,6 +3,7 @@
 import tensorflow as tf
 import tensorflow_probability as tfp
 
+from bert_flow_tf.errors import FlowError
 from bert_flow_tf.flow.coupling_network import CouplingNetwork
 from bert_flow_tf.flow.layer import FlowLayer, prefixed
 
@@ -34,8 +35,14 @@ class AdditiveCoupling(FlowLayer):
     }
 
   def build(self, input_shape):
-    """Creates the network for the halves of the last axis."""
-    self.half = int(input_shape[-1]) // 2
+    """Creates the network for the halves of the last axis.
+
+    Raises:
+      FlowError: the last axis cannot be halved.
+    """
+    self.half, odd = divmod(int(input_shape[-1]), 2)
+    if odd:
+      raise FlowError(f"a coupling halves its dimensions, found {input_shape[-1]}, expected an even number")
     units = self.half * self._outputs_per_dimension
     self.network = CouplingNetwork(units, name="nn", dtype=self.dtype, **self._network_arguments)
     self.network.build([None, self.half])
@@ -84,6 +91,6 @@ class AffineCoupling(AdditiveCoupling):
   _outputs_per_dimension = 2
 
   def _shift_and_log_scale(self, outputs):
-    log_scale = tf.math.log_sigmoid(outputs[:, 1::2] + 2.0)
+    log_scale = tf.math.log_sigmoid(outputs[..., 1::2] + 2.0)
     # RealNVP scales before it shifts.
-    return outputs[:, 0::2] * tf.exp(log_scale), log_scale
+    return outputs[..., 0::2] * tf.exp(log_scale), log_scale

@@ -4,7 +4,7 @@ import tensorflow as tf
 import tf_keras
 
 from bert_flow_tf.flow.actnorm import LOGSCALE_FACTOR, ActNorm
-from bert_flow_tf.flow.layer import FlowLayer, prefixed, seed_stream
+from bert_flow_tf.flow.layer import FlowLayer, prefixed, product, seed_stream
 from bert_flow_tf.flow.tf1_variable import Tf1Variable
 
 # Standard deviation of the hidden layers' kernels (Glow; the original's constant).
@@ -32,11 +32,11 @@ class NormalizedDense(FlowLayer):
 
   def call(self, inputs):
     """[batch, inputs] -> [batch, units]."""
-    return self.actnorm(tf.matmul(inputs, self.kernel))
+    return self.actnorm(product(inputs, self.kernel))
 
   def initialize(self, inputs):
     """Initialises the actnorm from x [batch, inputs]; returns the layer's output."""
-    return self.actnorm.initialize(tf.matmul(inputs, self.kernel))
+    return self.actnorm.initialize(product(inputs, self.kernel))
 
   def tf1_variables(self):
     """`W` [1, 1, inputs, units] and the actnorm's below `actnorm`."""
@@ -63,7 +63,7 @@ class ZeroDense(FlowLayer):
 
   def call(self, inputs):
     """[batch, inputs] -> [batch, units]."""
-    return (tf.matmul(inputs, self.kernel) + self.b) * tf.exp(LOGSCALE_FACTOR * self.logs)
+    return (product(inputs, self.kernel) + self.b) * tf.exp(LOGSCALE_FACTOR * self.logs)
 
   def tf1_variables(self):
     """`W` [1, 1, inputs, units], `b` [1, 1, 1, units], `logs` [1, units]."""

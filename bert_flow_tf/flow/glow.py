@@ -13,6 +13,7 @@ from bert_flow_tf.flow import storage
 from bert_flow_tf.flow.chain import chain_bijector, make_step
 from bert_flow_tf.flow.config import FlowConfig
 from bert_flow_tf.flow.layer import prefixed, seed_stream
+from bert_flow_tf.flow.tf1_variable import Tf1Variable
 
 tfb = tfp.bijectors
 tfd = tfp.distributions
@@ -46,13 +47,13 @@ class Glow(tf_keras.layers.Layer):
   """
 
   def __init__(self, config, dim, actnorm_init="data", permutation="reverse", seed=None, dtype="float32", name="flow"):
-    _check_arguments(config, dim, actnorm_init, permutation, dtype)
+    _check_arguments(config, dim, actnorm_init, permutation, seed, dtype)
     super().__init__(name=name, dtype=dtype)
     self.config = config
-    self.dim = dim
+    self.dim = int(dim)
     self.actnorm_init = actnorm_init
     self.permutation = permutation
-    self.seed = seed
+    self.seed = None if seed is None else int(seed)
     seeds = seed_stream(seed)
     self.levels = [
       [make_step(config, actnorm_init, permutation, next(seeds), dtype) for _ in range(config.depth)]
@@ -153,7 +154,7 @@ class Glow(tf_keras.layers.Layer):
     """The constructor's arguments as json values."""
     return {
       "config": self.config.to_dict(),
-      "dim": int(self.dim),
+      "dim": self.dim,
       "actnorm_init": self.actnorm_init,
       "permutation": self.permutation,
       "seed": self.seed,
@@ -170,7 +171,12 @@ class Glow(tf_keras.layers.Layer):
     Raises:
       FlowError: a variable is missing, unknown, of another shape or not finite; nothing is changed then.
     """
-    given = {name.removeprefix("bert/flow/"): array for name, array in variables.items()}
+    given = {}
+    for name, array in variables.items():
+      name = name.removeprefix("bert/flow/")
+      if name in given:
+        raise FlowError(f"variable {name} is given twice, with and without bert/flow/ before it")
+      given[name] = array
     expected = self._tf1()
     storage.check_names(given, expected, "variables of the original's flow")
     values = {name: variable.parse(name, given[name]) for name, variable in expected.items()}
@@ -200,6 +206,8 @@ class Glow(tf_keras.layers.Layer):
     """
     settings, arrays = storage.read(folder)
     state = settings.pop("state")
+    if not _is_whole(state) or state not in (_NEW, _LOADED, _INITIALIZED):
+      raise FlowError(f"flow folder {folder}: state is {state!r}, expected {_NEW}, {_LOADED} or {_INITIALIZED}")
     try:
       flow = cls(FlowConfig.from_dict(settings.pop("config")), **settings)
     except (ConfigError, FlowError, TypeError) as error:
@@ -208,7 +216,7 @@ class Glow(tf_keras.layers.Layer):
     storage.check_names(arrays, {**flow._tf1(), **actnorms}, f"weights in {folder}")
     flow.load_tf1_variables({name: array for name, array in arrays.items() if name not in actnorms})
     for name, layer in actnorms.items():
-      layer.varying.assign(arrays[name])
+      layer.varying.assign(Tf1Variable(layer.varying, layer.varying.shape).parse(name, arrays[name]))
     flow.state.assign(state)
     return flow
 
@@ -240,14 +248,14 @@ class Glow(tf_keras.layers.Layer):
     # would prove nothing.
     try:
       batch = tf.identity(tf.cast(values, self.dtype))
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, tf.errors.OpError) as error:
       raise FlowError(f"expected numbers of shape [batch, {self.dim}], found {type(values).__name__}") from error
     if batch.shape.rank != 2 or batch.shape[1] != self.dim:
       raise FlowError(f"expected shape [batch, {self.dim}] for this flow, found {batch.shape}")
     return batch
 
 
-def _check_arguments(config, dim, actnorm_init, permutation, dtype):
+def _check_arguments(config, dim, actnorm_init, permutation, seed, dtype):
   if not isinstance(config, FlowConfig):
     raise ConfigError(f"config is {type(config).__name__}, expected a FlowConfig")
   if actnorm_init not in ACTNORM_INITS:
@@ -256,15 +264,22 @@ def _check_arguments(config, dim, actnorm_init, permutation, dtype):
     raise ConfigError(f"permutation is {permutation!r}, expected one of {', '.join(PERMUTATIONS)}")
   if permutation == "random" and not config.permutation:
     raise ConfigError("permutation is 'random', but the flow config has permutation false: a 1x1 convolution")
+  if seed is not None and not (_is_whole(seed) and seed >= 0):
+    raise ConfigError(f"seed is {seed!r}, expected None or a whole number of at least 0")
   if dtype not in ("float32", "float64"):
     raise ConfigError(f"dtype is {dtype!r}, expected float32 or float64")
-  if not isinstance(dim, int | np.integer) or isinstance(dim, bool) or dim < 1:
+  if not _is_whole(dim) or dim < 1:
     raise FlowError(f"dim is {dim!r}, expected a positive whole number")
   if dim % 2**config.n_levels:
+    multiple = f"2**{config.n_levels}" if config.n_levels > 20 else 2**config.n_levels
     raise FlowError(
-      f"dim is {dim}, expected a multiple of {2**config.n_levels}: each of the {config.n_levels} levels halves "
+      f"dim is {dim}, expected a multiple of {multiple}: each of the {config.n_levels} levels halves "
       "the dimensions; use fewer levels or another low_dim"
     )
+
+
+def _is_whole(value):
+  return isinstance(value, int | np.integer) and not isinstance(value, bool)
 
 
 def _check_rows(rows):

@@ -1,6 +1,7 @@
 """What every layer of the flow has in common."""
 
 import numpy as np
+import tensorflow as tf
 import tf_keras
 
 
@@ -36,6 +37,11 @@ class FlowLayer(tf_keras.layers.Layer):
   def actnorms(self):
     """Every `ActNorm` of this layer, {name below this layer: ActNorm}."""
     return {}
+
+
+def product(x, matrix):
+  """X matrix over the last axis: x [..., inputs], matrix [inputs, outputs] -> [..., outputs]."""
+  return tf.matmul(x, matrix) if x.shape.rank == 2 else tf.tensordot(x, matrix, 1)
 
 
 def seed_stream(seed):

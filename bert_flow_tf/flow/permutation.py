@@ -5,8 +5,8 @@ import tensorflow as tf
 import tensorflow_probability as tfp
 import tf_keras
 
-from bert_flow_tf.flow.layer import FlowLayer
-from bert_flow_tf.flow.tf1_variable import Tf1Permutation, Tf1Variable
+from bert_flow_tf.flow.layer import FlowLayer, product
+from bert_flow_tf.flow.tf1_variable import Tf1Matrix, Tf1Permutation, Tf1Signs, Tf1Variable
 
 tfb = tfp.bijectors
 
@@ -102,9 +102,9 @@ class Invertible1x1(FlowLayer):
 
   def tf1_variables(self):
     """`invertible/P`, `L`, `U`, `sign_S` and `log_S`, shapes unchanged."""
+    kinds = {"P": Tf1Matrix, "L": Tf1Variable, "U": Tf1Variable, "sign_S": Tf1Signs, "log_S": Tf1Variable}
     return {
-      f"invertible/{name}": Tf1Variable(getattr(self, name), tuple(getattr(self, name).shape))
-      for name in ("P", "L", "U", "sign_S", "log_S")
+      f"invertible/{name}": kind(getattr(self, name), tuple(getattr(self, name).shape)) for name, kind in kinds.items()
     }
 
 
@@ -121,15 +121,17 @@ class _LuProduct(tfb.Bijector):
     return {}
 
   def _forward(self, u):
-    permutation, lower, upper = self._layer.factors()
-    return tf.matmul(tf.matmul(tf.matmul(u, permutation), lower), upper)
+    for factor in self._layer.factors():
+      u = product(u, factor)
+    return u
 
   def _inverse(self, z):
     # z = u P L U, so U' L' P' u' = z' with the primes transposed; a permutation's inverse is its transpose.
     permutation, lower, upper = self._layer.factors()
-    rest = tf.linalg.triangular_solve(upper, tf.transpose(z), lower=False, adjoint=True)
+    columns = tf.transpose(tf.reshape(z, [-1, z.shape[-1]]))
+    rest = tf.linalg.triangular_solve(upper, columns, lower=False, adjoint=True)
     rest = tf.linalg.triangular_solve(lower, rest, lower=True, adjoint=True)
-    return tf.transpose(tf.matmul(permutation, rest))
+    return tf.reshape(tf.transpose(tf.matmul(permutation, rest)), tf.shape(z))
 
   def _forward_log_det_jacobian(self, u):
     return tf.reduce_sum(self._layer.log_S)

@@ -4,7 +4,6 @@ import json
 import os
 import pathlib
 import shutil
-import zipfile
 
 import numpy as np
 
@@ -21,9 +20,10 @@ def write(folder, settings, arrays):
   Raises:
     FlowError: the place cannot be written, or is taken by something that is not a flow.
   """
-  folder = pathlib.Path(folder)
-  if folder.exists() and not (folder / SETTINGS_FILE).is_file() and (folder.is_file() or any(folder.iterdir())):
-    raise FlowError(f"flow folder {folder}: it holds something that is not a flow; choose another folder")
+  folder = pathlib.Path(folder).resolve()
+  foreign = _foreign(folder)
+  if foreign:
+    raise FlowError(f"flow folder {folder}: it holds something that is not a flow ({foreign}); choose another folder")
   beside = folder.with_name(f"{folder.name}.writing-{os.getpid()}")
   older = folder.with_name(f"{folder.name}.older-{os.getpid()}")
   try:
@@ -35,10 +35,24 @@ def write(folder, settings, arrays):
       folder.rename(older)
     beside.rename(folder)
   except OSError as error:
+    if older.exists() and not folder.exists():
+      older.rename(folder)
     raise FlowError(f"flow folder {folder}: cannot be written ({error})") from error
   finally:
     shutil.rmtree(beside, ignore_errors=True)
-    shutil.rmtree(older, ignore_errors=True)
+    if folder.exists():
+      shutil.rmtree(older, ignore_errors=True)
+
+
+def _foreign(folder):
+  """Name of something in the place of a flow's folder that `write` did not put there, or None."""
+  if not folder.exists():
+    return None
+  if not folder.is_dir():
+    return folder.name
+  names = sorted(path.name for path in folder.iterdir())
+  others = [name for name in names if name not in (SETTINGS_FILE, WEIGHTS_FILE) or not (folder / name).is_file()]
+  return next(iter(others), None) or (None if SETTINGS_FILE in names else next(iter(names), None))
 
 
 def read(folder):
@@ -53,15 +67,24 @@ def read(folder):
       raise FlowError(f"flow folder {folder}: no {name} in it; expected a folder that Glow.save wrote")
   try:
     settings = json.loads((folder / SETTINGS_FILE).read_text(encoding="utf-8"))
-    version = settings.pop("format_version")
-    settings["state"], settings["config"]
-    with np.load(folder / WEIGHTS_FILE, allow_pickle=False) as archive:
-      arrays = {name: archive[name] for name in archive.files}
-  except (OSError, ValueError, KeyError, AttributeError, EOFError, zipfile.BadZipFile) as error:
-    raise FlowError(f"flow folder {folder}: damaged, cannot be read ({error!r})") from error
+    version = dict(settings).pop("format_version")
+  except (OSError, ValueError, TypeError, KeyError) as error:
+    raise FlowError(f"flow folder {folder}: damaged, {SETTINGS_FILE} cannot be read ({error!r})") from error
   if version != FORMAT_VERSION:
     raise FlowError(f"flow folder {folder}: format {version!r}, this version reads {FORMAT_VERSION}")
-  return settings, arrays
+  missing = [key for key in ("state", "config") if key not in settings]
+  if missing:
+    raise FlowError(f"flow folder {folder}: damaged, no {missing[0]} in {SETTINGS_FILE}")
+  return {key: settings[key] for key in settings if key != "format_version"}, _read_weights(folder)
+
+
+def _read_weights(folder):
+  # Opened as a zip whatever it holds: np.load would take a bare array or try a pickle.
+  try:
+    with open(folder / WEIGHTS_FILE, "rb") as file, np.lib.npyio.NpzFile(file, allow_pickle=False) as archive:
+      return {name: archive[name] for name in archive.files}
+  except Exception as error:  # damaged bytes end in more kinds of error than NumPy or zipfile document
+    raise FlowError(f"flow folder {folder}: damaged, {WEIGHTS_FILE} cannot be read ({error!r})") from error
 
 
 def check_names(given, expected, what):

@@ -28,14 +28,37 @@ class Tf1Variable:
     """Value for the weight from the original's array; assigns nothing.
 
     Raises:
-      FlowError: another shape, not numbers, or NaN or infinite values.
+      FlowError: another shape, not real numbers, or values that are not finite in the weight's dtype.
     """
-    array = np.asarray(array)
-    if array.shape != tuple(self.shape):
-      raise FlowError(f"variable {name} has shape {array.shape}, expected {tuple(self.shape)} for this flow")
-    if not np.issubdtype(array.dtype, np.number) or not np.all(np.isfinite(array)):
-      raise FlowError(f"variable {name} ({array.dtype}) holds values that are not finite numbers")
-    return array.reshape(self.weight.shape).astype(self.weight.dtype.as_numpy_dtype)
+    array = _of_shape(self.shape, name, array)
+    if array.dtype.kind in "fiu":
+      with np.errstate(over="ignore"):
+        value = array.reshape(self.weight.shape).astype(self.weight.dtype.as_numpy_dtype)
+      if np.isfinite(value).all():
+        return value
+    raise FlowError(f"variable {name} ({array.dtype}) holds values that are not finite numbers")
+
+
+@dataclasses.dataclass(frozen=True)
+class Tf1Signs(Tf1Variable):
+  """A weight whose values are 1 and -1: no log-determinant is computed for it."""
+
+  def parse(self, name, array):
+    """As `Tf1Variable.parse`; a FlowError for other values too."""
+    value = super().parse(name, array)
+    if not np.isin(value, (-1, 1)).all():
+      raise FlowError(f"variable {name} holds other values than 1 and -1")
+    return value
+
+
+@dataclasses.dataclass(frozen=True)
+class Tf1Matrix(Tf1Variable):
+  """A permutation matrix [C, C], kept as one: no log-determinant is computed for it."""
+
+  def parse(self, name, array):
+    """As `Tf1Variable.parse`; a FlowError for a matrix that is no permutation too."""
+    _permutation_indices(self.shape, name, array)
+    return super().parse(name, array)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -53,10 +76,20 @@ class Tf1Permutation(Tf1Variable):
     Raises:
       FlowError: another shape, or the matrix is not a permutation.
     """
-    matrix = np.asarray(array)
-    if matrix.shape != tuple(self.shape):
-      raise FlowError(f"variable {name} has shape {matrix.shape}, expected {tuple(self.shape)} for this flow")
+    return _permutation_indices(self.shape, name, array).astype(self.weight.dtype.as_numpy_dtype)
+
+
+def _of_shape(shape, name, array):
+  array = np.asarray(array)
+  if array.shape != tuple(shape):
+    raise FlowError(f"variable {name} has shape {array.shape}, expected {tuple(shape)} for this flow")
+  return array
+
+
+def _permutation_indices(shape, name, array):
+  matrix = _of_shape(shape, name, array)
+  if matrix.dtype.kind in "fiu":
     indices = np.argmax(matrix, axis=0)
-    if not np.array_equal(matrix, np.eye(len(indices))[:, indices]) or len(set(indices)) != len(indices):
-      raise FlowError(f"variable {name} is not a permutation matrix, as this flow's configuration says")
-    return indices.astype(self.weight.dtype.as_numpy_dtype)
+    if np.array_equal(matrix, np.eye(len(indices))[:, indices]) and len(set(indices)) == len(indices):
+      return indices
+  raise FlowError(f"variable {name} is not a permutation matrix, as this flow's configuration says")

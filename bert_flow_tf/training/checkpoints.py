@@ -7,6 +7,7 @@ import pathlib
 import tensorflow as tf
 from absl import logging
 
+from bert_flow_tf import files
 from bert_flow_tf.errors import TrainingError
 
 IDENTITY_FILE = "fit.json"
@@ -38,13 +39,12 @@ class Checkpoints:
       if file.exists():
         self._compare(json.loads(file.read_text(encoding="utf-8")), identity)
         return
-      beside = file.with_suffix(f".writing-{os.getpid()}")
-      beside.write_text(json.dumps(identity, indent=2) + "\n", encoding="utf-8")
-      beside.replace(file)
+      files.write_text(file, json.dumps(identity, indent=2) + "\n")
     except (OSError, ValueError) as error:
       raise TrainingError(f"checkpoint folder {self._folder}: {file.name} cannot be used ({error})") from error
 
   def _compare(self, found, identity):
+    found, identity = _flat(found), _flat(identity)
     keys = sorted(key for key in {*found, *identity} if found.get(key) != identity.get(key))
     if keys:
       differences = ", ".join(f"{key} {found.get(key)} there, {identity.get(key)} now" for key in keys)
@@ -54,21 +54,43 @@ class Checkpoints:
       )
 
   def restore(self):
-    """Loads the newest checkpoint that is whole; returns its name, or None where there is none."""
+    """Loads the newest checkpoint that is whole; returns its name, or None where there are no checkpoints.
+
+    Raises:
+      TrainingError: there are checkpoints, and none of them can be read.
+    """
     for path in reversed(self._manager.checkpoints):
       try:
         self._checkpoint.restore(path).assert_consumed()
         return path
-      except (tf.errors.OpError, AssertionError, ValueError) as error:
-        reason = str(error).splitlines()[0]
+      except Exception as error:  # a damaged file shows as OpError, IndexError or protobuf's DecodeError
+        reason = (str(error) or repr(error)).splitlines()[0]
         logging.warning("checkpoint %s cannot be read (%s): going back to the one before", path, reason)
+    if self._manager.checkpoints:
+      raise TrainingError(f"checkpoint folder {self._folder}: no checkpoint in it can be read; remove it to start anew")
     return None
 
   def save(self, step):
-    """Writes a checkpoint named after the steps made."""
-    self._manager.save(checkpoint_number=step)
+    """Writes a checkpoint named after the steps made.
+
+    Raises:
+      TrainingError: it cannot be written, for instance since the disk is full.
+    """
+    try:
+      self._manager.save(checkpoint_number=step)
+    except tf.errors.OpError as error:
+      reason = error.message.splitlines()[0]
+      raise TrainingError(f"checkpoint folder {self._folder}: step {step} cannot be saved ({reason})") from error
 
   @property
   def latest(self):
     """Name of the newest checkpoint, or None."""
     return self._manager.latest_checkpoint
+
+
+def _flat(values, prefix=""):
+  """{"flow.config.depth": 3} of {"flow": {"config": {"depth": 3}}}: what differs is named, and that alone."""
+  if not isinstance(values, dict):
+    return {prefix or "all": values}
+  parts = (_flat(inner, f"{prefix}.{key}" if prefix else key) for key, inner in values.items())
+  return {key: inner for part in parts for key, inner in part.items()}

@@ -21,14 +21,17 @@ class EmbeddingPairs:
 
   def __init__(self, a, b, fingerprint=None):
     self._fingerprint = fingerprint
-    self._sides = [np.asarray(side) for side in (a, b)]
+    with np.errstate(over="ignore"):  # what float32 cannot hold becomes infinite, and is refused
+      self._sides = [np.asarray(side, np.float32) for side in (a, b)]
     shapes = [side.shape for side in self._sides]
     if shapes[0] != shapes[1] or len(shapes[0]) != 2:
       raise TrainingError(f"embeddings of pairs have shapes {shapes[0]} and {shapes[1]}, expected two [n, dim]")
     for name, side in zip("ab", self._sides, strict=True):
       bad = np.flatnonzero(~np.isfinite(side).all(axis=1))
       if bad.size:
-        raise TrainingError(f"embedding {name} of pair {bad[0]} has NaN or infinite values, expected finite ones")
+        raise TrainingError(
+          f"embedding {name} of pair {bad[0]} (counted from 0) has NaN or infinite values, expected finite ones"
+        )
 
   def __len__(self):
     return len(self._sides[0])
@@ -39,13 +42,13 @@ class EmbeddingPairs:
       return self._fingerprint
     digest = hashlib.sha256(repr(self._sides[0].shape).encode())
     for side in self._sides:
-      digest.update(np.ascontiguousarray(side, np.float32))
+      digest.update(np.ascontiguousarray(side))
     return digest.hexdigest()
 
   def features(self, positions):
     """Maps a dataset of positions [batch] to one of (a [batch, dim], b [batch, dim])."""
     with tf.device("CPU"):  # where pipelines run
-      sides = [tf.constant(side, tf.float32) for side in self._sides]
+      sides = [tf.constant(side) for side in self._sides]
     return positions.map(lambda chosen: tuple(tf.gather(side, chosen) for side in sides))
 
   def embed(self, features, dropout_seed):

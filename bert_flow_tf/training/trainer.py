@@ -46,7 +46,7 @@ class Trainer:
     learning_rate: constant rate of `AdamWeightDecay`.
     strategy: a `tf.distribute.Strategy`; None for the current one.
     batch_size: pairs a step, over all replicas.
-    seed: integer that the order of the pairs and dropout derive from.
+    seed: integer from 0 to 2**31 - 1 that the order of the pairs and dropout derive from.
     use_xla: True, False, or None to compile the step where the number of steps makes it pay.
     checkpoint_folder: where the fit is saved and resumed from; None for nowhere.
     save_checkpoints_steps: steps between two checkpoints.
@@ -78,6 +78,8 @@ class Trainer:
       raise ConfigError(f"train_batch_size is {batch_size}, expected a positive multiple of {replicas} replicas")
     if not (np.isfinite(learning_rate) and learning_rate > 0):
       raise ConfigError(f"flow_learning_rate is {learning_rate}, expected a positive number")
+    if not 0 <= seed < 2**31:
+      raise ConfigError(f"seed is {seed}, expected a whole number from 0 to 2**31 - 1")
     if save_checkpoints_steps < 1:
       raise ConfigError(f"save_checkpoints_steps is {save_checkpoints_steps}, expected at least 1")
     self._flow = flow
@@ -99,8 +101,10 @@ class Trainer:
     """int(pairs / batch * epochs), as published: partial batches are dropped.
 
     Raises:
-      ConfigError: that is no step at all.
+      ConfigError: the epochs are no positive number, or that is no step at all.
     """
+    if not (np.isfinite(num_train_epochs) and num_train_epochs > 0):
+      raise ConfigError(f"num_train_epochs is {num_train_epochs}, expected a positive number")
     steps = int(num_pairs / self._batch_size * num_train_epochs)
     if steps < 1:
       raise ConfigError(
@@ -238,7 +242,7 @@ class Trainer:
     return advance
 
   def _loss(self, first, second, seed):
-    """This replica's share of the loss, a scalar in bits per dimension."""
+    """Share of the loss that a replica has, a scalar in bits per dimension."""
     # A pass a sentence, as the original: one pass over both rounds otherwise, and a ReLU at its edge makes two
     # trajectories of that (seen on golden/l2_d3_w32_dim64.npz).
     loss = tf.zeros([], self._flow.dtype)

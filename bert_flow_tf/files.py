@@ -1,0 +1,23 @@
+"""Files that are whole or absent."""
+
+import os
+import pathlib
+
+
+def write_text(path, text):
+  """Writes a UTF-8 text file beside its place and renames it; lone surrogates are written as escapes.
+
+  Args:
+    path: the file.
+    text: its content.
+
+  Raises:
+    OSError: it cannot be written; nothing is left behind then.
+  """
+  path = pathlib.Path(path)
+  beside = path.with_name(f"{path.name}.writing-{os.getpid()}")
+  try:
+    beside.write_text(text, encoding="utf-8", errors="backslashreplace", newline="\n")
+    beside.replace(path)
+  finally:
+    beside.unlink(missing_ok=True)

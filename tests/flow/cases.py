@@ -1,0 +1,110 @@
+"""What the flow's tests share: embeddings shaped like BERT's, weights that hide nothing, and one list of layers."""
+
+import dataclasses
+
+import numpy as np
+import tensorflow as tf
+
+from bert_flow_tf.flow.actnorm import ActNorm
+from bert_flow_tf.flow.config import FlowConfig
+from bert_flow_tf.flow.coupling import AdditiveCoupling, AffineCoupling
+from bert_flow_tf.flow.glow import Glow
+from bert_flow_tf.flow.permutation import Invertible1x1, Permutation
+
+DIM = 8
+
+
+def config(**changes):
+  """A small `FlowConfig`: 2 levels of 2 steps, 5 units."""
+  return FlowConfig(**{"coupling_width": 5, "n_levels": 2, "depth": 2, **changes})
+
+
+def cone(rows, dim, seed=0):
+  """Embeddings [rows, dim], float64: a large common mean, a decaying spectrum, two heavy dimensions."""
+  rng = np.random.default_rng(seed)
+  spectrum = np.linspace(1.0, 0.05, dim)
+  u = rng.standard_normal([rows, dim]) * spectrum @ np.linalg.qr(rng.standard_normal([dim, dim]))[0]
+  u += rng.standard_normal(dim)
+  u[:, :2] *= 5.0
+  return u
+
+
+def tf1_weights(flow, seed=0):
+  """Weights for `load_tf1_variables` that are all non-zero; what is fixed (permutations, signs) stays.
+
+  The triangles of L and U that do not count are filled too: they must not count.
+  """
+  rng = np.random.default_rng(seed)
+  weights = {}
+  for name, array in flow.tf1_variables().items():
+    scale = {"b": 0.5, "logs": 0.1, "L": 0.3, "U": 0.3, "log_S": 0.2}.get(name.split("/")[-1])
+    if name.endswith("/W"):
+      scale = 1.0 / np.sqrt(array.shape[2])
+    drawn = rng.standard_normal(array.shape)
+    weights[name] = np.asarray(array, np.float64) if scale is None else scale * drawn
+  return weights
+
+
+def randomize(layer, seed=0):
+  """Gives every trainable weight of a layer or flow a value that hides nothing; returns the layer."""
+  rng = np.random.default_rng(seed)
+  for weight in layer.trainable_variables:
+    scale = 0.1 if "logs" in weight.name else 0.4
+    weight.assign(scale * rng.standard_normal(weight.shape))
+  return layer
+
+
+@dataclasses.dataclass(frozen=True)
+class Case:
+  """One entry of the list.
+
+  Attributes:
+    name: shown where it fails.
+    make: (seed, dtype) -> layer or flow, as its author would construct it.
+  """
+
+  name: str
+  make: callable
+
+  def build(self, seed=0, dtype="float64"):
+    """The layer, built for `DIM` dimensions, with random weights."""
+    layer = self.make(seed, dtype)
+    if not layer.built:
+      layer.build([None, DIM])
+    return randomize(layer, seed)
+
+  @property
+  def is_flow(self):
+    return isinstance(self.make(0, "float32"), Glow)
+
+
+def _layer(cls, *args, **kwargs):
+  return lambda seed, dtype: cls(*args, seed=seed, dtype=dtype, **kwargs)
+
+
+def _actnorm(seed, dtype):
+  return ActNorm("glorot", seed=seed, dtype=dtype)
+
+
+def _glow(permutation="reverse", **changes):
+  return lambda seed, dtype: Glow(config(**changes), DIM, permutation=permutation, seed=seed, dtype=dtype)
+
+
+CASES = [
+  Case("actnorm", _actnorm),
+  Case("permutation reverse", _layer(Permutation, "reverse")),
+  Case("permutation random", _layer(Permutation, "random")),
+  Case("invertible 1x1", _layer(Invertible1x1)),
+  Case("additive relu", _layer(AdditiveCoupling, 5, "relu")),
+  Case("additive gatu", _layer(AdditiveCoupling, 5, "gatu")),
+  Case("affine relu", _layer(AffineCoupling, 5, "relu")),
+  Case("affine gatu", _layer(AffineCoupling, 5, "gatu")),
+  Case("flow of the paper", _glow()),
+  Case("flow of three levels, random permutations", _glow("random", n_levels=3)),
+  Case("flow with every option", _glow(coupling="affine", activation="gatu", permutation=False)),
+]
+
+
+def fresh(values, dtype=None):
+  """A tensor that no bijector has seen: bijectors remember results by tensor identity."""
+  return tf.identity(tf.convert_to_tensor(values, dtype))

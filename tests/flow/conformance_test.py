@@ -1,0 +1,190 @@
+"""Laws that every layer of the flow keeps: one list (`cases.CASES`), each law over all of it, with non-zero weights."""
+
+import importlib
+import json
+import os
+import pkgutil
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import bert_flow_tf.flow
+from bert_flow_tf.flow.coupling_network import CouplingNetwork, NormalizedDense, ZeroDense
+from bert_flow_tf.flow.glow import Glow
+from bert_flow_tf.flow.layer import FlowLayer
+from tests.flow.cases import CASES, DIM, cone, fresh
+from tests.testing import REPO
+
+# Parts of a coupling's network: layers, but no bijectors.
+NO_BIJECTOR = {CouplingNetwork, NormalizedDense, ZeroDense}
+LAYERS = [case for case in CASES if not case.is_flow]
+FLOWS = [case for case in CASES if case.is_flow]
+
+
+def each(cases=CASES):
+  return pytest.mark.parametrize("case", cases, ids=[case.name for case in cases])
+
+
+def subclasses(cls):
+  return {cls}.union(*map(subclasses, cls.__subclasses__()))
+
+
+def test_the_list_is_complete():
+  for module in pkgutil.iter_modules(bert_flow_tf.flow.__path__, "bert_flow_tf.flow."):
+    importlib.import_module(module.name)
+  ours = {cls for cls in subclasses(FlowLayer) if cls.__module__.startswith("bert_flow_tf.")}
+  assert {type(case.make(0, "float32")) for case in LAYERS} == ours - NO_BIJECTOR - {FlowLayer}
+  assert all(cls.make_bijector is FlowLayer.make_bijector for cls in NO_BIJECTOR)
+  assert {type(case.make(0, "float32")) for case in FLOWS} == {Glow}
+  configs = [case.make(0, "float32").config for case in FLOWS]
+  for key, values in {
+    "coupling": {"additive", "affine"},
+    "activation": {"relu", "gatu"},
+    "permutation": {True, False},
+  }.items():
+    assert {getattr(config, key) for config in configs} == values
+
+
+@each()
+def test_log_determinant_is_that_of_the_numeric_jacobian(case):
+  layer, u, h = case.build(), cone(3, DIM), 1e-5
+  shifted = u[:, None, None, :] + h * np.stack([np.eye(DIM), -np.eye(DIM)])  # [batch, side, dim, dim]
+  z = layer.make_bijector().forward(fresh(shifted.reshape(-1, DIM))).numpy().reshape(shifted.shape)
+  jacobian = (z[:, 0] - z[:, 1]) / (2 * h)
+  expected = np.linalg.slogdet(jacobian)[1]
+  found = layer.make_bijector().forward_log_det_jacobian(fresh(u), event_ndims=1)
+  np.testing.assert_allclose(np.broadcast_to(found, [3]), expected, atol=1e-7)
+  latents = fresh(layer(fresh(u)))
+  found = layer.make_bijector().inverse_log_det_jacobian(fresh(latents), event_ndims=1)
+  np.testing.assert_allclose(np.broadcast_to(found, [3]), -expected, atol=1e-7)
+  assert "permutation" in case.name or "additive" in case.name or np.abs(expected).min() > 0.01
+
+
+@each()
+def test_round_trips_shapes_and_precisions(case):
+  """Forward and inverse undo each other in both precisions, which agree; any leading shape; a row for itself."""
+  found = {}
+  for dtype, tolerance in (("float64", 1e-10), ("float32", 2e-5)):
+    layer, u = case.build(dtype=dtype), cone(6, DIM)
+    z = layer(fresh(u, dtype))
+    assert z.dtype == dtype
+    assert z.shape == u.shape
+    assert layer.dtype == dtype
+    np.testing.assert_allclose(layer.make_bijector().inverse(fresh(z)), u, atol=tolerance * np.abs(u).max())
+    back = layer.make_bijector().inverse(fresh(u, dtype))
+    np.testing.assert_allclose(layer.make_bijector().forward(fresh(back)), u, atol=10 * tolerance * np.abs(u).max())
+    block = layer(fresh(u.reshape(2, 3, DIM), dtype)).numpy().reshape(6, DIM)
+    np.testing.assert_allclose(block, z, atol=tolerance)
+    np.testing.assert_allclose(layer(fresh(u[3:4], dtype))[0], z[3], atol=tolerance)
+    assert np.abs(z - u).max() > 0.1, "the layer does nothing: its weights hide errors"
+    found[dtype] = z.numpy()
+  np.testing.assert_allclose(found["float32"], found["float64"], atol=1e-4)
+
+
+@each()
+def test_graph_is_eager_and_forward_changes_nothing(case):
+  layer, u = case.build(dtype="float32"), fresh(cone(5, DIM), "float32")
+  before = [weight.numpy() for weight in layer.variables]
+  count = len(layer.variables)
+
+  @tf.function(autograph=False, input_signature=[tf.TensorSpec([None, DIM], tf.float32)])
+  def graph(u):
+    bijector = layer.make_bijector()
+    z = bijector.forward(u)
+    log_det = tf.broadcast_to(bijector.forward_log_det_jacobian(u, event_ndims=1), [tf.shape(u)[0]])
+    return z, log_det, layer.make_bijector().inverse(tf.identity(z))
+
+  z, log_det, back = graph(u)
+  np.testing.assert_allclose(z, layer(fresh(u)), atol=1e-5)
+  eager = layer.make_bijector().forward_log_det_jacobian(fresh(u), event_ndims=1)
+  np.testing.assert_allclose(log_det, np.broadcast_to(eager, [5]), atol=1e-5)
+  np.testing.assert_allclose(back, u, atol=1e-4)
+  assert len(layer.variables) == count, "weights exist when the layer is built, none is made by a call"
+  for weight, value in zip(layer.variables, before, strict=True):
+    np.testing.assert_array_equal(weight, value)
+
+
+@each()
+def test_every_weight_is_tracked_and_has_a_gradient(case):
+  layer, u = case.build(), fresh(cone(64, DIM))
+  with tf.GradientTape() as tape:
+    bijector = layer.make_bijector()
+    z = bijector.forward(u)
+    log_det = bijector.forward_log_det_jacobian(u, event_ndims=1)
+    loss = tf.reduce_sum(z * z) - tf.reduce_sum(log_det)
+  for weight, gradient in zip(layer.trainable_variables, tape.gradient(loss, layer.trainable_variables), strict=True):
+    assert gradient is not None, weight.name
+    assert np.isfinite(gradient).all(), weight.name
+    # Of L and U, only a triangle counts; of two or three units, ReLU may shut one.
+    assert np.mean(np.abs(gradient) > 0) > 0.2, weight.name
+  assert len({weight.ref() for weight in layer.variables}) == len(layer.variables)
+
+
+@each()
+def test_checkpoint_carries_all_that_decides_the_output(case, tmp_path):
+  layer, other, u = case.build(seed=1), case.build(seed=2), cone(4, DIM)
+  expected = layer(fresh(u)).numpy()
+  path = tf.train.Checkpoint(layer=layer).save(str(tmp_path / "checkpoint"))
+  if layer.trainable_variables or "random" in case.name:
+    assert np.abs(other(fresh(u)) - expected).max() > 1e-3
+  tf.train.Checkpoint(layer=other).restore(path).assert_consumed()
+  np.testing.assert_array_equal(other(fresh(u)), expected)
+  np.testing.assert_array_equal(other.make_bijector().inverse(expected), layer.make_bijector().inverse(expected))
+
+
+@each(FLOWS)
+def test_folder_carries_all_that_decides_the_output(case, tmp_path):
+  flow, u = case.build(seed=1), cone(4, DIM)
+  flow.save(tmp_path / "flow")
+  loaded = Glow.load(tmp_path / "flow")
+  np.testing.assert_array_equal(loaded.transform(u), flow.transform(u))
+  assert [weight.name for weight in loaded.variables] == [weight.name for weight in flow.variables]
+
+
+# Two replicas need two logical devices, which a process decides on before its first tensor: hence one of its own.
+TWO_REPLICAS = """
+import json, sys
+import numpy as np
+import bert_flow_tf
+import tensorflow as tf
+tf.config.set_logical_device_configuration(
+  tf.config.list_physical_devices("CPU")[0], [tf.config.LogicalDeviceConfiguration()] * 2)
+from tests.flow.cases import CASES, DIM, cone
+strategy = tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"])
+assert strategy.num_replicas_in_sync == 2
+u = cone(6, DIM)
+for case in CASES:
+  with strategy.scope():
+    layer = case.build(seed=1)
+    if case.is_flow and layer.needs_initialization:
+      layer.initialize(u)
+  halves = strategy.experimental_distribute_values_from_function(
+    lambda context: tf.constant(np.split(u, 2)[context.replica_id_in_sync_group]))
+  def replica(x):
+    return layer(x), tf.distribute.get_replica_context().all_reduce("sum", tf.reduce_sum(layer(x)))
+  z, total = strategy.run(tf.function(replica, autograph=False), args=(halves,))
+  values = [part.numpy().tolist() for part in strategy.experimental_local_results(z)]
+  json.dump([case.name, values, float(strategy.experimental_local_results(total)[1])], sys.stdout)
+  print()
+"""
+
+
+def test_two_replicas_compute_what_one_does():
+  environment = {**os.environ, "PYTHONPATH": str(REPO), "TF_CPP_MIN_LOG_LEVEL": "3", "CUDA_VISIBLE_DEVICES": "-1"}
+  done = subprocess.run(
+    [sys.executable, "-c", TWO_REPLICAS], env=environment, capture_output=True, text=True, timeout=300, check=False
+  )
+  assert done.returncode == 0, done.stderr[-3000:]
+  lines = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("[")]
+  assert [name for name, _, _ in lines] == [case.name for case in CASES]
+  u = cone(6, DIM)
+  for case, (name, halves, total) in zip(CASES, lines, strict=True):
+    layer = case.build(seed=1)
+    if case.is_flow and layer.needs_initialization:
+      layer.initialize(u)
+    expected = layer(fresh(u)).numpy()
+    np.testing.assert_allclose(np.concatenate(halves), expected, atol=1e-9, err_msg=name)
+    np.testing.assert_allclose(total, expected.sum(), atol=1e-9, err_msg=name)

@@ -1,0 +1,8 @@
+"""What a test of BUILD starts: pytest, on the file in its `args`."""
+
+import sys
+
+import pytest
+
+if __name__ == "__main__":
+  sys.exit(pytest.main(["-p", "no:cacheprovider", *sys.argv[1:]]))

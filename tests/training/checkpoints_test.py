@@ -1,0 +1,166 @@
+"""training/checkpoints.py: whose checkpoints they are, and what becomes of damaged ones."""
+
+import json
+import re
+import shutil
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from absl import logging
+
+from bert_flow_tf.errors import TrainingError
+from bert_flow_tf.flow.config import FlowConfig
+from bert_flow_tf.flow.glow import Glow
+from bert_flow_tf.training.checkpoints import IDENTITY_FILE, Checkpoints
+from bert_flow_tf.training.sources import EmbeddingPairs
+from tests.training import small
+
+
+@pytest.fixture(scope="module")
+def fitted(tmp_path_factory):
+  """A finished fit of 16 steps, saved at 0, 5, 10, 15 and 16; its folder and its flow."""
+  folder = tmp_path_factory.mktemp("fit") / "checkpoints"
+  _, flow = small.fit(epochs=2, checkpoint_folder=folder, save_checkpoints_steps=5)
+  return folder, flow
+
+
+@pytest.fixture
+def folder(fitted, tmp_path):
+  """A copy of that folder, to be harmed."""
+  return shutil.copytree(fitted[0], tmp_path / "checkpoints")
+
+
+def resume(folder, **changed):
+  return small.fit(**{"epochs": 2, "checkpoint_folder": folder, "save_checkpoints_steps": 5, **changed})
+
+
+def test_two_are_kept_and_nothing_half_written(fitted):
+  files = {file.name for file in fitted[0].iterdir()}
+  whole = {f"ckpt-{step}.{part}" for step in (15, 16) for part in ("index", "data-00000-of-00001")}
+  assert files == {"checkpoint", IDENTITY_FILE, *whole}
+
+
+@pytest.mark.parametrize(
+  ("changed", "difference"),
+  [
+    ({"seed": 1}, "seed 0 there, 1 now"),
+    ({"learning_rate": 0.02}, "learning_rate 0.01 there, 0.02 now"),
+    ({"batch_size": 4}, "batch_size 8 there, 4 now, steps 16 there, 32 now"),
+    ({"epochs": 3}, "steps 16 there, 24 now"),
+    ({"shuffle": False}, "shuffle True there, False now"),
+    ({"flow": 8}, "flow.seed 7 there, 8 now"),
+    ({"flow": FlowConfig(n_levels=1, depth=2, coupling_width=4)}, "flow.config.depth 1 there, 2 now"),
+    ({"identity": {"task": "STS-B"}}, "task None there, STS-B now"),
+    ({"source": 1}, "data [0-9a-f]{64} there, [0-9a-f]{64} now"),
+  ],
+  ids=lambda value: None if isinstance(value, dict) else value.split()[0],
+)
+def test_another_fit_is_refused_with_the_difference(folder, changed, difference):
+  before = {file.name: file.read_bytes() for file in folder.iterdir()}
+  if "source" in changed:
+    a, b = small.embeddings()
+    b[-1, -1] += 1e-3
+    changed = {"source": EmbeddingPairs(a, b)}
+  if isinstance(changed.get("flow"), int):
+    changed = {"flow": small.make_flow(seed=changed["flow"])}
+  if isinstance(changed.get("flow"), FlowConfig):
+    changed = {"flow": Glow(changed["flow"], small.DIM, seed=7)}
+  message = rf"^checkpoint folder {re.escape(str(folder))} belongs to another fit \({difference}\): choose another folder"
+  with pytest.raises(TrainingError, match=message):
+    resume(folder, **changed)
+  assert {file.name: file.read_bytes() for file in folder.iterdir()} == before
+
+
+def test_what_does_not_decide_the_weights_may_change(folder, fitted):
+  result, flow = resume(folder, save_checkpoints_steps=1, show_progress=True)
+  assert result.first_step == 16
+  small.assert_same_weights(flow, fitted[1])
+
+
+def damage(file, how):
+  data = file.read_bytes()
+  if how == "gone":
+    file.unlink()
+  else:
+    changed = {"empty": b"", "half": data[: len(data) // 2]}
+    changed["one byte"] = data[: len(data) // 3] + bytes([data[len(data) // 3] ^ 1]) + data[len(data) // 3 + 1 :]
+    changed["garbage"] = np.random.default_rng(0).bytes(len(data))
+    file.write_bytes(changed[how])
+
+
+@pytest.mark.parametrize("how", ["gone", "empty", "half", "one byte", "garbage"])
+@pytest.mark.parametrize("part", ["index", "data-00000-of-00001"])
+def test_damaged_newest_checkpoint_gives_way_to_the_one_before(folder, monkeypatch, part, how):
+  warnings = []
+  monkeypatch.setattr(logging, "warning", lambda text, *values: warnings.append(text % values))
+  damage(folder / f"ckpt-16.{part}", how)
+  flow = small.make_flow()
+  trainer = small.make_trainer(flow, checkpoint_folder=folder)
+  checkpoints = trainer._checkpoints(EmbeddingPairs(*small.embeddings()), 16, True)
+  gone = part == "index" and how == "gone"  # then TensorFlow does not even list it
+  assert checkpoints.restore() == str(folder / "ckpt-15")
+  assert len(warnings) == (not gone) and all("ckpt-16 cannot be read" in warning for warning in warnings)
+  assert int(trainer._step) == 15 and flow.initialized
+
+
+def test_after_damage_the_fit_ends_with_the_same_weights(folder, fitted):
+  damage(folder / "ckpt-16.data-00000-of-00001", "half")
+  result, flow = resume(folder)
+  assert result.first_step == 15
+  small.assert_same_weights(flow, fitted[1])
+  again, flow = resume(folder)  # what was saved over the damaged one is whole
+  assert again.first_step == 16
+  small.assert_same_weights(flow, fitted[1])
+
+
+def test_where_all_are_damaged_the_fit_starts_again(folder, fitted):
+  for file in folder.glob("*.data-*"):
+    damage(file, "one byte")
+  result, flow = resume(folder)
+  assert (result.first_step, result.initialization_rows) == (0, small.BATCH)
+  small.assert_same_weights(flow, fitted[1])
+
+
+def test_checkpoint_of_other_variables_is_refused_and_not_half_loaded(tmp_path):
+  saved, loaded = ({"a": tf.Variable(value), "b": tf.Variable(value)} for value in (1.0, 0.0))
+  Checkpoints(tmp_path, {}, **saved).save(3)
+  with pytest.raises(TrainingError, match="ckpt-3 was saved by another version of this program: remove"):
+    Checkpoints(tmp_path, {}, a=loaded["a"], c=loaded["b"]).restore()
+
+
+@pytest.mark.parametrize("text", ["", "{", "[1]", "null", "\xff"])
+def test_damaged_identity(folder, text):
+  (folder / IDENTITY_FILE).write_text(text, encoding="latin-1")
+  with pytest.raises(TrainingError, match=r"^checkpoint folder .*(fit.json cannot be used|belongs to another fit)"):
+    resume(folder)
+
+
+def test_empty_state_file(folder):
+  (folder / "checkpoint").write_text("")
+  with pytest.raises(TrainingError, match=r"checkpoint folder .*: damaged .*, remove it to start again"):
+    resume(folder)
+
+
+def test_folder_that_cannot_be(tmp_path):
+  (tmp_path / "file").write_text("")
+  for folder in (tmp_path / "file", tmp_path / "file" / "below"):
+    with pytest.raises(TrainingError, match=r"^checkpoint folder .*cannot be used"):
+      resume(folder)
+
+
+def test_disk_that_is_full(tmp_path, monkeypatch):
+  checkpoints = Checkpoints(tmp_path, {}, step=tf.Variable(0))
+
+  def full(**unused):
+    raise tf.errors.ResourceExhaustedError(None, None, "No space left on device\nand more")
+
+  monkeypatch.setattr(checkpoints._manager, "save", full)
+  with pytest.raises(TrainingError, match=r"step 4 cannot be saved \(No space left on device\)$"):
+    checkpoints.save(4)
+
+
+def test_identity_is_readable_json(fitted):
+  identity = json.loads((fitted[0] / IDENTITY_FILE).read_text(encoding="utf-8"))
+  assert identity["steps"] == 16 and identity["flow"]["config"]["n_levels"] == 1
+  assert len(identity["data"]) == 64

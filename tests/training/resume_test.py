@@ -1,0 +1,100 @@
+"""A fit that was stopped and goes on ends with the weights of one that was not."""
+
+import numpy as np
+import pytest
+
+from bert_flow_tf.training.sources import EmbeddingPairs
+from tests.training import small
+
+EPOCHS = 3  # 24 steps
+
+
+@pytest.fixture(scope="module")
+def whole():
+  """The fit without a break."""
+  return small.fit(epochs=EPOCHS)
+
+
+def stopped_fit(folder, monkeypatch, step, **arguments):
+  """A fit that an exception stops after `step` steps."""
+  small.interrupt_at(monkeypatch, step)
+  with pytest.raises(small.Interrupt):
+    small.fit(epochs=EPOCHS, checkpoint_folder=folder, save_checkpoints_steps=5, **arguments)
+  monkeypatch.undo()
+
+
+def test_resumed_fit_is_the_same_to_the_bit(whole, tmp_path, monkeypatch):
+  step = 15
+  stopped_fit(tmp_path, monkeypatch, step)
+  result, flow = small.fit(epochs=EPOCHS, checkpoint_folder=tmp_path, save_checkpoints_steps=5)
+  expected, fitted = whole
+  assert (result.first_step, result.steps, result.initialization_rows) == (step, 24, 0)
+  small.assert_same_weights(flow, fitted)
+  np.testing.assert_array_equal(result.losses, expected.losses[step:])
+
+
+def test_stopped_before_the_first_steps_are_saved(whole, tmp_path, monkeypatch):
+  """Only the checkpoint of the initialisation is there."""
+
+  class Broken:
+    def __init__(self, *unused):
+      raise small.Interrupt
+
+  monkeypatch.setattr("bert_flow_tf.training.trainer.Progress", Broken)
+  with pytest.raises(small.Interrupt):
+    small.fit(epochs=EPOCHS, checkpoint_folder=tmp_path)
+  monkeypatch.undo()
+  result, flow = small.fit(epochs=EPOCHS, checkpoint_folder=tmp_path)
+  assert (result.first_step, result.initialization_rows, len(result.losses)) == (0, 0, 24)
+  small.assert_same_weights(flow, whole[1])
+
+
+def test_stopped_again_and_again_and_by_other_chunks(whole, tmp_path, monkeypatch):
+  stopped_fit(tmp_path, monkeypatch, 5)
+  stopped_fit(tmp_path, monkeypatch, 10)
+  result, flow = small.fit(epochs=EPOCHS, checkpoint_folder=tmp_path, save_checkpoints_steps=3)
+  assert result.first_step == 10
+  small.assert_same_weights(flow, whole[1])
+
+
+def test_finished_fit_is_loaded_and_not_made_again(whole, tmp_path):
+  small.fit(epochs=EPOCHS, checkpoint_folder=tmp_path)
+  result, flow = small.fit(epochs=EPOCHS, checkpoint_folder=tmp_path)
+  assert (result.first_step, result.steps, len(result.losses)) == (24, 24, 0)
+  small.assert_same_weights(flow, whole[1])
+
+
+def test_more_than_the_shuffle_buffer(tmp_path, monkeypatch):
+  """The order goes on too where pairs do not fit into the buffer."""
+  source = EmbeddingPairs(*small.embeddings(3000))
+  arguments = {"batch_size": 250}
+  expected, fitted = small.fit(source, **arguments)
+  small.interrupt_at(monkeypatch, 8)
+  with pytest.raises(small.Interrupt):
+    small.fit(source, checkpoint_folder=tmp_path, save_checkpoints_steps=4, **arguments)
+  monkeypatch.undo()
+  result, flow = small.fit(source, checkpoint_folder=tmp_path, save_checkpoints_steps=4, **arguments)
+  assert (result.first_step, expected.steps) == (8, 12)
+  small.assert_same_weights(flow, fitted)
+
+
+def test_glorot_flow(tmp_path, monkeypatch):
+  expected = small.make_flow(actnorm_init="glorot")
+  small.fit(epochs=EPOCHS, flow=expected)
+  stopped_fit(tmp_path, monkeypatch, 10, flow=small.make_flow(actnorm_init="glorot"))
+  flow = small.make_flow(actnorm_init="glorot")
+  result, _ = small.fit(epochs=EPOCHS, flow=flow, checkpoint_folder=tmp_path)
+  assert result.first_step == 10
+  small.assert_same_weights(flow, expected)
+
+
+def test_constant_dimension_is_remembered(tmp_path, monkeypatch):
+  """Its scale is held at 1 by a weight that is not trained."""
+  a, b = small.embeddings()
+  a[:, 1] = b[:, 1] = 0.25
+  source = EmbeddingPairs(a, b)
+  _, expected = small.fit(source, epochs=EPOCHS)
+  stopped_fit(tmp_path, monkeypatch, 10, source=source)
+  _, flow = small.fit(source, epochs=EPOCHS, checkpoint_folder=tmp_path)
+  assert flow.constant_dimensions == expected.constant_dimensions == [1]
+  small.assert_same_weights(flow, expected)

@@ -1,0 +1,70 @@
+"""A flow, pairs and trainers small enough that a fit takes a second or two."""
+
+import numpy as np
+import tensorflow as tf
+
+from bert_flow_tf import FlowConfig, Glow, Trainer
+from bert_flow_tf.training.sources import EmbeddingPairs
+
+DIM = 4
+BATCH = 8
+
+
+def embeddings(pairs=64, dim=DIM, seed=0):
+  """Two float32 [pairs, dim], neither centred nor alike in scale."""
+  rng = np.random.default_rng(seed)
+  scale = rng.uniform(0.2, 3.0, dim)
+  return tuple((rng.normal(size=[pairs, dim]) * scale + 2.0).astype(np.float32) for _ in range(2))
+
+
+def make_flow(dim=DIM, seed=7, **arguments):
+  return Glow(FlowConfig(n_levels=1, depth=1, coupling_width=4), dim, seed=seed, **arguments)
+
+
+def make_trainer(flow=None, **arguments):
+  arguments = {"learning_rate": 0.01, "batch_size": BATCH, "show_progress": False, **arguments}
+  return Trainer(flow or make_flow(), **arguments)
+
+
+def fit(source=None, epochs=1.0, shuffle=True, flow=None, **arguments):
+  """Fits a flow from the start; returns the `FitResult` and the flow."""
+  flow = flow or make_flow()
+  trainer = make_trainer(flow, **arguments)
+  return trainer.fit(source or EmbeddingPairs(*embeddings()), epochs, shuffle), flow
+
+
+def weights(flow):
+  """Every weight, those that are not trained included, by its position."""
+  return [tf.convert_to_tensor(weight).numpy() for weight in flow.weights]
+
+
+def assert_same_weights(found, expected):
+  """Bit by bit."""
+  assert len(found.weights) == len(expected.weights)
+  for one, other in zip(weights(found), weights(expected), strict=True):
+    np.testing.assert_array_equal(one, other)
+
+
+class Interrupt(Exception):
+  """What `interrupt_at` stops a fit with."""
+
+
+def interrupt_at(monkeypatch, step):
+  """Makes the next fit stop by an exception once `step` steps are saved; `monkeypatch.undo` ends that."""
+
+  class StoppingProgress:
+    def __init__(self, total, show, what, unit, done):
+      self.done = done
+
+    def __enter__(self):
+      return self
+
+    def __exit__(self, *unused):
+      pass
+
+    def update(self, count, note=""):
+      self.done += count
+      if self.done >= step:
+        raise Interrupt
+
+  monkeypatch.setattr("bert_flow_tf.training.trainer.Progress", StoppingProgress)

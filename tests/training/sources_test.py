@@ -1,0 +1,129 @@
+"""training/sources.py: embeddings computed once, and anew with the encoder's dropout on."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from bert_flow_tf import SentenceEncoder
+from bert_flow_tf.errors import TrainingError
+from bert_flow_tf.training.sources import EmbeddingPairs, SentencePairsWithDropout
+from tests.training import small
+
+A = [f"A man is eating {food} in the park." for food in "bread rice soup fish cake pears plums nuts".split()] * 2
+B = [f"{who} plays the guitar." for who in "She He Anna Tom Everybody Nobody Someone Who".split()] + ["", "Yes!"] * 4
+LOW_DIM = 4
+
+
+@pytest.fixture(scope="module")
+def mini():
+  return SentenceEncoder.from_pretrained("mini")
+
+
+def dropout_pairs(mini, a=A, b=B, **arguments):
+  return SentencePairsWithDropout(mini, a, b, "avg-first-last", **{"low_dim": LOW_DIM, **arguments})
+
+
+def batch_of(source, positions=range(8)):
+  """(a, b) of these positions with a seed: a function of the seed."""
+  features = next(iter(source.features(tf.data.Dataset.from_tensors(tf.constant(list(positions), tf.int64)))))
+  return lambda *seed: [side.numpy() for side in source.embed(features, tf.constant(seed, tf.int32))]
+
+
+def test_embedding_pairs_are_the_rows():
+  a, b = small.embeddings()
+  source = EmbeddingPairs(a.astype(np.float64), b)
+  assert len(source) == 64
+  for found, side in zip(batch_of(source, [3, 60, 3])(0, 1), (a, b), strict=True):
+    assert found.dtype == np.float32
+    np.testing.assert_array_equal(found, side[[3, 60, 3]])
+
+
+def test_embedding_pairs_fingerprint():
+  a, b = small.embeddings()
+  first = EmbeddingPairs(a, b).fingerprint()
+  assert EmbeddingPairs(a.copy(), b.astype(np.float64)).fingerprint() == first
+  changed = a.copy()
+  changed[0, 0] = np.nextafter(changed[0, 0], np.float32(9))
+  others = [(b, a), (changed, b), (a[:-1], b[:-1]), (a.reshape(32, 8), b.reshape(32, 8))]
+  assert first not in {EmbeddingPairs(*other).fingerprint() for other in others}
+  assert EmbeddingPairs(a, b, "known").fingerprint() == "known"
+
+
+@pytest.mark.parametrize("shapes", [((4, 2), (5, 2)), ((4, 2), (4, 3)), ((4,), (4,)), ((4, 2, 1), (4, 2, 1))])
+def test_embedding_pairs_of_other_shapes(shapes):
+  with pytest.raises(TrainingError, match=r"have shapes .*, expected two \[n, dim\]"):
+    EmbeddingPairs(*(np.zeros(shape) for shape in shapes))
+
+
+def test_embedding_that_float32_cannot_hold():
+  a, b = (side.astype(np.float64) for side in small.embeddings())
+  b[7, 0] = 1e300
+  with pytest.raises(TrainingError, match="embedding b of pair 7"):
+    EmbeddingPairs(a, b)
+
+
+def test_dropout_is_on_and_follows_from_the_seed(mini):
+  embed = batch_of(dropout_pairs(mini))
+  first, again, other = embed(1, 2), embed(1, 2), embed(1, 3)
+  plain = [mini.encode(side[:8], low_dim=LOW_DIM) for side in (A, B)]
+  for side in range(2):
+    np.testing.assert_array_equal(again[side], first[side])
+    typical = np.abs(plain[side] - plain[side].mean(axis=0)).mean()
+    assert np.abs(other[side] - first[side]).mean() > 0.05 * typical
+    assert np.abs(plain[side] - first[side]).mean() > 0.05 * typical
+  # Unbiased, roughly: many masks average to about the embedding without dropout.
+  mean = np.mean([embed(5, step)[0] for step in range(40)], axis=0)
+  assert np.abs(mean - plain[0]).mean() < 0.6 * np.abs(first[0] - plain[0]).mean()
+
+
+def test_the_two_sentences_of_a_pair_have_other_masks(mini):
+  a, b = batch_of(dropout_pairs(mini, A, A))(1, 2)
+  assert (a != b).any(axis=1).all()
+
+
+def test_rows_of_the_right_sentences(mini):
+  """With dropout's rate at zero the embeddings are those of `encode`, padding included."""
+  source = dropout_pairs(mini)
+  positions = [15, 3, 9, 3]
+  features = next(iter(source.features(tf.data.Dataset.from_tensors(tf.constant(positions, tf.int64)))))
+  for ids, sentences in zip(features, (A, B), strict=True):
+    expected = mini.tokenizer([sentences[i] for i in positions])
+    for row, tokens in zip(ids.numpy(), expected, strict=True):
+      np.testing.assert_array_equal(row[row >= 0], tokens)
+      assert (row[len(tokens) :] == -1).all()
+
+
+def test_fingerprint_with_dropout(mini):
+  first = dropout_pairs(mini).fingerprint()
+  assert dropout_pairs(mini).fingerprint() == first
+  others = [
+    dropout_pairs(mini, B, A),
+    dropout_pairs(mini, low_dim=8),
+    dropout_pairs(mini, max_seq_length=32),
+    SentencePairsWithDropout(mini, A, B, "avg", low_dim=LOW_DIM),
+  ]
+  assert first not in {other.fingerprint() for other in others}
+  # A fit on fixed embeddings of the same sentences is another fit.
+  assert first != mini.fingerprint([*A, *B], "avg-first-last", low_dim=LOW_DIM)
+
+
+@pytest.mark.slow
+def test_fit_with_dropout_resumes_exactly_and_leaves_the_encoder_alone(mini, tmp_path, monkeypatch):
+  checksum = mini.weights_checksum
+  arguments = {"epochs": 3, "learning_rate": 0.01}
+  expected, fitted = small.fit(dropout_pairs(mini), **arguments)
+  assert (expected.steps, expected.initialization_rows) == (6, 8)
+
+  small.interrupt_at(monkeypatch, 4)
+  with pytest.raises(small.Interrupt):
+    small.fit(dropout_pairs(mini), checkpoint_folder=tmp_path, save_checkpoints_steps=2, **arguments)
+  monkeypatch.undo()
+  result, flow = small.fit(dropout_pairs(mini), checkpoint_folder=tmp_path, **arguments)
+  assert result.first_step == 4
+  small.assert_same_weights(flow, fitted)
+  np.testing.assert_array_equal(result.losses, expected.losses[4:])
+
+  frozen = EmbeddingPairs(*(mini.encode(side, low_dim=LOW_DIM) for side in (A, B)))
+  without, _ = small.fit(frozen, **arguments)
+  assert np.abs(without.losses - expected.losses).min() > 1e-4  # dropout was on in every step
+  assert mini.weights_checksum == checksum and not mini.bert.model.trainable_weights

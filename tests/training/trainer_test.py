@@ -1,0 +1,222 @@
+"""training/trainer.py: what a fit does, and what it refuses."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from bert_flow_tf.errors import ConfigError, FlowError, TrainingError
+from bert_flow_tf.training.sources import EmbeddingPairs
+from tests.training import small
+
+
+class RecordingPairs(EmbeddingPairs):
+  """Remembers which pairs every step and the initialisation saw."""
+
+  def __init__(self, *sides):
+    super().__init__(*sides)
+    self.seen = []
+
+  def features(self, positions):
+    seen = []
+    self.seen.append(seen)
+
+    def record(chosen):
+      seen.append(chosen.tolist())
+      return chosen
+
+    recorded = positions.map(lambda chosen: tf.ensure_shape(tf.numpy_function(record, [chosen], tf.int64), [None]))
+    return super().features(recorded)
+
+
+@pytest.mark.parametrize(
+  ("pairs", "batch_size", "epochs", "steps"),
+  [(64, 8, 1, 8), (70, 8, 1, 8), (70, 8, 2, 17), (8628, 32, 1, 269), (360, 32, 1, 11), (360, 32, 20, 225), (9, 10, 1.2, 1)],
+)
+def test_number_of_steps(pairs, batch_size, epochs, steps):
+  """int(pairs / batch * epochs): not int(pairs / batch) * epochs."""
+  assert small.make_trainer(batch_size=batch_size).num_steps(pairs, epochs) == steps
+
+
+@pytest.mark.parametrize("epochs", [0, 0.0, -1, float("nan"), float("inf"), -float("inf")])
+def test_epochs_that_are_no_positive_number(epochs):
+  with pytest.raises(ConfigError, match=f"num_train_epochs is {epochs}, expected a positive number"):
+    small.make_trainer().fit(EmbeddingPairs(*small.embeddings()), epochs)
+
+
+@pytest.mark.parametrize(("pairs", "epochs"), [(7, 1), (64, 1e-9), (0, 1)])
+def test_no_step_at_all(pairs, epochs):
+  with pytest.raises(ConfigError, match=rf"{pairs} pairs in batches of 8 .* make no step: take a smaller"):
+    small.make_trainer().fit(EmbeddingPairs(*small.embeddings(pairs)), epochs)
+
+
+@pytest.mark.parametrize(
+  ("argument", "values", "message"),
+  [
+    ("batch_size", [0, -8], "train_batch_size is .*, expected a positive multiple of 1 replicas"),
+    ("learning_rate", [0, -1.0, float("nan"), float("inf")], "flow_learning_rate is .*, expected a positive number"),
+    ("save_checkpoints_steps", [0, -1], "save_checkpoints_steps is .*, expected at least 1"),
+    ("seed", [-1, 2**31], "seed is .*, expected a whole number from 0 to"),
+  ],
+)
+def test_arguments_outside_their_values(argument, values, message):
+  for value in values:
+    with pytest.raises(ConfigError, match=message):
+      small.make_trainer(**{argument: value})
+
+
+def test_initialises_on_the_first_batchs_first_sentences_alone():
+  a, b = small.embeddings(40)
+  source, flow = RecordingPairs(a, b), small.make_flow()
+  result, _ = small.fit(source, flow=flow, learning_rate=1e-9, seed=3)
+  initialisation, fitting = source.seen
+  assert result.initialization_rows == small.BATCH
+  # Only one batch was drawn for it (tf.data may read ahead), and it is the batch that the first step fits on.
+  assert initialisation[0] == fitting[0]
+  expected = small.make_flow()
+  expected.initialize(a[initialisation[0]])
+  for found, weight in zip(small.weights(flow), small.weights(expected), strict=True):
+    np.testing.assert_allclose(found, weight, atol=1e-6)
+  # The batch decides, not all pairs: the whole of `a`, or both sides, give other weights.
+  for other in (a, np.concatenate([a[initialisation[0]], b[initialisation[0]]])):
+    whole = small.make_flow()
+    whole.initialize(other)
+    assert max(np.abs(x - y).max() for x, y in zip(small.weights(flow), small.weights(whole), strict=True)) > 1e-3
+
+
+def test_steps_see_the_pairs_in_order_and_report_the_loss_before_them():
+  a, b = small.embeddings(40)
+  source = RecordingPairs(a, b)
+  result, _ = small.fit(source, epochs=2, shuffle=False)
+  assert source.seen[1][:10] == [list(range(i, i + 8)) for i in range(0, 40, 8)] * 2
+  start = small.make_flow()
+  start.initialize(a[:8])
+  first = start.bits_per_dim(a[:8]).numpy().mean() + start.bits_per_dim(b[:8]).numpy().mean()
+  np.testing.assert_allclose(result.losses[0], first, rtol=1e-5)
+  assert result.steps == len(result.losses) == 10 and result.losses[-1] < result.losses[0]
+
+
+def test_shuffled_order_is_the_pipelines():
+  source = RecordingPairs(*small.embeddings(40))
+  small.fit(source, epochs=3, seed=5)
+  steps = source.seen[1][:15]
+  assert sorted(sum(steps[:5], [])) != list(range(40))  # a buffer of 1000 mixes passes of 40 pairs
+  again = RecordingPairs(*small.embeddings(40))
+  small.fit(again, epochs=3, seed=5)
+  assert again.seen[1][:15] == steps
+
+
+def test_seed_decides_the_weights():
+  _, first = small.fit(seed=1)
+  _, again = small.fit(seed=1)
+  _, other = small.fit(seed=2)
+  small.assert_same_weights(again, first)
+  assert any((x != y).any() for x, y in zip(small.weights(other), small.weights(first), strict=True))
+
+
+def test_glorot_flow_is_not_initialised_from_data():
+  flow = small.make_flow(actnorm_init="glorot")
+  before = small.weights(flow)
+  result, _ = small.fit(flow=flow, learning_rate=1e-9)
+  assert result.initialization_rows == 0
+  for found, weight in zip(small.weights(flow), before, strict=True):
+    np.testing.assert_allclose(found, weight, atol=1e-6)
+
+
+def test_every_trainable_weight_moves():
+  _, flow = small.fit(epochs=2, shuffle=False)
+  start = small.make_flow()
+  start.initialize(small.embeddings()[0][:8])
+  for found, weight in zip(flow.trainable_weights, start.trainable_weights, strict=True):
+    assert np.abs(found.numpy() - weight.numpy()).max() > 1e-4, found.name
+
+
+def test_chunks_do_not_change_the_fit(tmp_path):
+  result, flow = small.fit(epochs=2)
+  for folder, chunk in ((None, 1), (tmp_path / "c", 7)):
+    other, fitted = small.fit(epochs=2, checkpoint_folder=folder, save_checkpoints_steps=chunk)
+    small.assert_same_weights(fitted, flow)
+    np.testing.assert_array_equal(other.losses, result.losses)
+
+
+@pytest.mark.slow
+def test_xla_agrees():
+  plain, flow = small.fit(epochs=2, use_xla=False)
+  compiled, fitted = small.fit(epochs=2, use_xla=True)
+  np.testing.assert_allclose(compiled.losses, plain.losses, rtol=1e-5, atol=1e-6)
+  for found, weight in zip(small.weights(fitted), small.weights(flow), strict=True):
+    np.testing.assert_allclose(found, weight, rtol=1e-4, atol=1e-5)
+
+
+def test_xla_where_it_pays(monkeypatch):
+  """From 1000 steps on, unless the user says; what is compiled says so to tf.function."""
+  compiled = []
+  function = tf.function
+
+  def spy(*arguments, **options):
+    compiled.append(bool(options.get("jit_compile")))
+    return function(*arguments, **options)
+
+  monkeypatch.setattr(tf, "function", spy)
+  for use_xla, steps, expected in [(None, 999, False), (None, 1000, True), (True, 1, True), (False, 10**6, False)]:
+    compiled.clear()
+    small.make_trainer(use_xla=use_xla)._make_advance(None, steps)
+    assert any(compiled) == expected, (use_xla, steps)
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
+@pytest.mark.parametrize("side", ["a", "b"])
+def test_embeddings_that_are_not_finite(value, side):
+  sides = dict(zip("ab", small.embeddings(), strict=True))
+  sides[side][[5, 9], 2] = value
+  with pytest.raises(TrainingError, match=rf"embedding {side} of pair 5 \(counted from 0\) has NaN or infinite values"):
+    EmbeddingPairs(**sides)
+
+
+def test_huge_learning_rate_stops_with_the_step_and_keeps_the_last_good_checkpoint(tmp_path):
+  with pytest.raises(TrainingError) as stopped:
+    small.fit(epochs=4, learning_rate=1e30, checkpoint_folder=tmp_path, save_checkpoints_steps=1)
+  message = str(stopped.value)
+  assert "\n" not in message and "at step" in message and "lower flow_learning_rate" in message
+  assert str(tmp_path / "ckpt-") in message
+  kept = int(message.split("ckpt-")[1].split(",")[0])
+  at = int(message.split("at step ")[1].split(";")[0])
+  assert kept == at - 1
+  # It can be loaded, holds numbers, and the same command stops at the same step again.
+  flow = small.make_flow()
+  with pytest.raises(TrainingError, match=f"at step {at};"):
+    small.fit(flow=flow, epochs=4, learning_rate=1e30, checkpoint_folder=tmp_path, save_checkpoints_steps=1)
+  restored = small.make_flow()
+  status = tf.train.Checkpoint(flow=restored).restore(str(tmp_path / f"ckpt-{kept}"))
+  status.assert_existing_objects_matched().expect_partial()
+  assert all(np.isfinite(weight).all() for weight in small.weights(restored)) and restored.initialized
+
+
+def test_loss_that_is_not_finite_names_the_step():
+  """Pair 20 is finite, but so far out that float32 cannot hold its square."""
+  a, b = small.embeddings()
+  b[20] = 1e30
+  with pytest.raises(TrainingError, match=r"the loss is (inf|nan) at step 3; nothing was saved; lower"):
+    small.fit(EmbeddingPairs(a, b), shuffle=False)
+
+
+def test_embeddings_of_another_dimension():
+  with pytest.raises(FlowError, match=r"expected shape \[batch, 4\] for this flow, found \(8, 6\)"):
+    small.fit(EmbeddingPairs(*small.embeddings(dim=6)))
+  with pytest.raises(FlowError, match="expected shape"):
+    small.fit(EmbeddingPairs(*small.embeddings(dim=6)), flow=small.make_flow(actnorm_init="glorot"))
+
+
+def test_batch_of_one_cannot_initialise():
+  with pytest.raises(FlowError, match="at least 2 rows"):
+    small.fit(batch_size=1)
+
+
+def test_summaries_hold_every_loss_at_its_step(tmp_path):
+  result, _ = small.fit(epochs=2, save_checkpoints_steps=5, summary_folder=tmp_path)
+  (file,) = tmp_path.iterdir()
+  found = {}
+  for event in tf.compat.v1.train.summary_iterator(str(file)):
+    for value in event.summary.value:
+      assert value.tag == "loss_bits_per_dim"
+      found[event.step] = float(tf.make_ndarray(value.tensor))
+  assert found == {step + 1: float(loss) for step, loss in enumerate(result.losses)}

@@ -1,0 +1,97 @@
+"""What two replicas find, in a process of its own: logical devices are set up before TensorFlow starts.
+
+Run as a module it prints json, which `results` gives to the tests.
+"""
+
+import functools
+import json
+import os
+import subprocess
+import sys
+import tempfile
+
+from tests.testing import REPO
+
+SUMMED = {"cancel": [[50.3, -40.0], [-50.0, 40.0]], "add": [[2.0, 3.0], [4.0, 5.0]]}
+EPOCHS = 3.0
+
+
+@functools.cache
+def results():
+  """What `main` printed."""
+  command = [sys.executable, "-m", "tests.training.two_replicas"]
+  done = subprocess.run(command, cwd=REPO, capture_output=True, text=True, timeout=300)
+  assert done.returncode == 0, done.stderr[-4000:]
+  return json.loads(done.stdout.strip().splitlines()[-1])
+
+
+def clip(strategy):
+  """Weights of both replicas after one step from [1, 1], by which gradients they had."""
+  import tensorflow as tf
+
+  from bert_flow_tf import AdamWeightDecay
+
+  found = {}
+  for name, gradients in SUMMED.items():
+    with strategy.scope():
+      weight = tf.Variable([1.0, 1.0])
+      optimizer = AdamWeightDecay(0.125)
+      optimizer.build([weight])
+
+    def replica(optimizer=optimizer, weight=weight, gradients=gradients):
+      index = tf.distribute.get_replica_context().replica_id_in_sync_group
+      optimizer.apply_gradients([(tf.gather(tf.constant(gradients), index), weight)])
+
+    tf.function(lambda replica=replica: strategy.run(replica))()
+    found[name] = [value.numpy().tolist() for value in strategy.experimental_local_results(weight)]
+  return found
+
+
+def fits(strategy):
+  """A fit without a break, and one that goes on from its own first half."""
+  import pytest
+
+  from tests.training import small
+
+  with pytest.MonkeyPatch.context() as monkeypatch, tempfile.TemporaryDirectory() as folder:
+    with strategy.scope():
+      flow = small.make_flow()
+    fitted, _ = small.fit(epochs=EPOCHS, flow=flow, strategy=strategy)
+    arguments = {"epochs": EPOCHS, "checkpoint_folder": folder, "save_checkpoints_steps": 5, "strategy": strategy}
+    small.interrupt_at(monkeypatch, 10)
+    try:
+      with strategy.scope():
+        stopped = small.make_flow()
+      small.fit(flow=stopped, **arguments)
+    except small.Interrupt:
+      monkeypatch.undo()
+    with strategy.scope():
+      resumed = small.make_flow()
+    second, _ = small.fit(flow=resumed, **arguments)
+  replicas = [[value.numpy().tolist() for value in strategy.experimental_local_results(w)] for w in flow.weights]
+  return {
+    "losses": fitted.losses.tolist(),
+    "rows": fitted.initialization_rows,
+    "weights": replicas,
+    "resumed_at": second.first_step,
+    "resumed": [weight.tolist() for weight in small.weights(resumed)],
+  }
+
+
+def main():
+  """Prints what `results` reads."""
+  import tensorflow as tf
+
+  from bert_flow_tf.training.distribution import make_strategy
+
+  cpu = tf.config.list_physical_devices("CPU")[0]
+  tf.config.set_logical_device_configuration(cpu, [tf.config.LogicalDeviceConfiguration()] * 2)
+  strategy = make_strategy("mirrored")
+  assert strategy.num_replicas_in_sync == 2
+  default = type(make_strategy("default")).__name__
+  print(json.dumps({"default": default, "clip": clip(strategy), "fits": fits(strategy)}))
+
+
+if __name__ == "__main__":
+  os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+  main()
