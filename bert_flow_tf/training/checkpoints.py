@@ -20,17 +20,22 @@ class Checkpoints:
   Args:
     folder: made if absent.
     identity: dict of everything that decides the weights (settings, data); json values.
+    writes: False for a worker that only reads what the chief writes.
     **objects: what a checkpoint holds.
 
   Raises:
     TrainingError: the folder holds another fit's checkpoints, or cannot be written.
   """
 
-  def __init__(self, folder, identity, **objects):
+  def __init__(self, folder, identity, writes=True, **objects):
     self._folder = pathlib.Path(folder)
+    self._writes = writes
     self._claim(json.loads(json.dumps(identity)))
     self._checkpoint = tf.train.Checkpoint(**objects)
-    self._manager = tf.train.CheckpointManager(self._checkpoint, os.fspath(self._folder), max_to_keep=KEEP)
+    try:
+      self._manager = tf.train.CheckpointManager(self._checkpoint, os.fspath(self._folder), max_to_keep=KEEP)
+    except (tf.errors.OpError, ValueError) as error:
+      raise TrainingError(f"checkpoint folder {self._folder}: damaged ({error}); remove it to start anew") from error
 
   def _claim(self, identity):
     file = self._folder / IDENTITY_FILE
@@ -38,8 +43,8 @@ class Checkpoints:
       self._folder.mkdir(parents=True, exist_ok=True)
       if file.exists():
         self._compare(json.loads(file.read_text(encoding="utf-8")), identity)
-        return
-      files.write_text(file, json.dumps(identity, indent=2) + "\n")
+      elif self._writes:
+        files.write_text(file, json.dumps(identity, indent=2) + "\n")
     except (OSError, ValueError) as error:
       raise TrainingError(f"checkpoint folder {self._folder}: {file.name} cannot be used ({error})") from error
 
@@ -76,6 +81,8 @@ class Checkpoints:
     Raises:
       TrainingError: it cannot be written, for instance since the disk is full.
     """
+    if not self._writes:
+      return
     try:
       self._manager.save(checkpoint_number=step)
     except tf.errors.OpError as error:

@@ -7,6 +7,12 @@ from bert_flow_tf.errors import ConfigError
 STRATEGIES = ("default", "mirrored", "multi_worker_mirrored")
 
 
+def is_chief(strategy):
+  """Whether this process writes what all workers share: checkpoints, events, results."""
+  resolver = strategy.cluster_resolver
+  return resolver is None or resolver.task_type in (None, "", "chief") or resolver.task_id == 0
+
+
 def make_strategy(name="default"):
   """The `tf.distribute.Strategy` of a flag value.
 

@@ -12,6 +12,7 @@ from bert_flow_tf.data.pipeline import batched, pair_order
 from bert_flow_tf.errors import ConfigError, TrainingError
 from bert_flow_tf.progress import Progress
 from bert_flow_tf.training.checkpoints import Checkpoints
+from bert_flow_tf.training.distribution import is_chief
 from bert_flow_tf.training.optimizer import AdamWeightDecay
 
 # XLA halves a step on a CPU (8 against 4 ms at 768 dimensions) and costs some seconds more to start.
@@ -97,6 +98,11 @@ class Trainer:
       self._optimizer.build(flow.trainable_variables)
       self._step = tf.Variable(0, dtype=tf.int64, trainable=False, name="step")
 
+  @property
+  def is_chief(self):
+    """Whether this process writes what all workers share."""
+    return is_chief(self._strategy)
+
   def num_steps(self, num_pairs, num_train_epochs):
     """int(pairs / batch * epochs), as published: partial batches are dropped.
 
@@ -159,7 +165,7 @@ class Trainer:
       **self._identity,
     }
     parts = {"flow": self._flow, "optimizer": self._optimizer, "step": self._step}
-    return Checkpoints(self._checkpoint_folder, identity, **parts)
+    return Checkpoints(self._checkpoint_folder, identity, self.is_chief, **parts)
 
   def _initialize(self, source, order):
     if not self._flow.needs_initialization:
@@ -266,7 +272,7 @@ class Trainer:
   @contextlib.contextmanager
   def _summaries(self):
     self._writer = None
-    if self._summary_folder is not None:
+    if self._summary_folder is not None and self.is_chief:
       self._writer = tf.summary.create_file_writer(os.fspath(self._summary_folder))
     yield
     if self._writer:

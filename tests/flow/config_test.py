@@ -74,7 +74,7 @@ def test_unsupported_values_are_named(key, value):
 
 
 def test_unknown_keys_are_named_and_known_ones_listed():
-  with pytest.raises(ConfigError, match="unknown key 3, depht, width; known are .*coupling_width.*depth"):
+  with pytest.raises(ConfigError, match=r"unknown key 3, depht, width; known are .*coupling_width.*depth"):
     FlowConfig.from_dict({"depht": 3, "width": 16, 3: 1, "depth": 3})
 
 

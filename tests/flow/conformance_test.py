@@ -74,11 +74,9 @@ def test_round_trips_shapes_and_precisions(case):
     assert z.shape == u.shape
     assert layer.dtype == dtype
     np.testing.assert_allclose(layer.make_bijector().inverse(fresh(z)), u, atol=tolerance * np.abs(u).max())
-    back = layer.make_bijector().inverse(fresh(u, dtype))
-    np.testing.assert_allclose(layer.make_bijector().forward(fresh(back)), u, atol=10 * tolerance * np.abs(u).max())
-    block = layer(fresh(u.reshape(2, 3, DIM), dtype)).numpy().reshape(6, DIM)
-    np.testing.assert_allclose(block, z, atol=tolerance)
-    np.testing.assert_allclose(layer(fresh(u[3:4], dtype))[0], z[3], atol=tolerance)
+    block = layer.make_bijector().inverse(fresh(z.numpy().reshape(2, 3, DIM)))
+    np.testing.assert_allclose(block.numpy().reshape(6, DIM), u, atol=tolerance * np.abs(u).max())
+    np.testing.assert_allclose(layer(fresh(u[3], dtype)), z[3], atol=tolerance)
     assert np.abs(z - u).max() > 0.1, "the layer does nothing: its weights hide errors"
     found[dtype] = z.numpy()
   np.testing.assert_allclose(found["float32"], found["float64"], atol=1e-4)
@@ -164,7 +162,8 @@ for case in CASES:
   halves = strategy.experimental_distribute_values_from_function(
     lambda context: tf.constant(np.split(u, 2)[context.replica_id_in_sync_group]))
   def replica(x):
-    return layer(x), tf.distribute.get_replica_context().all_reduce("sum", tf.reduce_sum(layer(x)))
+    z = layer(x)
+    return z, tf.distribute.get_replica_context().all_reduce("sum", tf.reduce_sum(z))
   z, total = strategy.run(tf.function(replica, autograph=False), args=(halves,))
   values = [part.numpy().tolist() for part in strategy.experimental_local_results(z)]
   json.dump([case.name, values, float(strategy.experimental_local_results(total)[1])], sys.stdout)
@@ -172,6 +171,7 @@ for case in CASES:
 """
 
 
+@pytest.mark.slow
 def test_two_replicas_compute_what_one_does():
   environment = {**os.environ, "PYTHONPATH": str(REPO), "TF_CPP_MIN_LOG_LEVEL": "3", "CUDA_VISIBLE_DEVICES": "-1"}
   done = subprocess.run(

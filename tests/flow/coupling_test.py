@@ -87,7 +87,7 @@ def test_dropout_rate_scaling_and_independence(activation):
   rate, width = 0.25, 4000
   network = CouplingNetwork(1, width, activation, rate, seed=0)
   x = np.ones([2, 3], np.float32)
-  network.initialize(cone(8, 3))
+  network.initialize(fresh(cone(8, 3), "float32"))
   masks = []
   drop = network._drop
 
@@ -134,7 +134,7 @@ def test_network_initialisation_goes_layer_by_layer():
   """Each actnorm standardises what the layer before it, just initialised, gives."""
   network = CouplingNetwork(4, 7, "gatu", seed=0, dtype="float64")
   u = cone(50, 3)
-  network.initialize(u)
+  network.initialize(fresh(u))
   hidden = np.maximum(network.first(fresh(u)), 0)
   for layer, x in ((network.first, u), (network.second[0], hidden), (network.second[1], hidden)):
     y = layer(fresh(x)).numpy()

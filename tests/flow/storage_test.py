@@ -10,7 +10,7 @@ from bert_flow_tf.errors import FlowError
 from bert_flow_tf.flow import storage
 from bert_flow_tf.flow.glow import Glow
 from tests.flow import cases
-from tests.flow.cases import config, cone
+from tests.flow.cases import cone, config
 
 
 def small_flow(seed=0, **arguments):

@@ -5,7 +5,7 @@ import pytest
 
 from bert_flow_tf.errors import FlowError
 from bert_flow_tf.flow.glow import Glow
-from tests.flow.cases import config, cone, tf1_weights
+from tests.flow.cases import cone, config, tf1_weights
 
 STEP = "revnet_0/revnet_step_0"
 

@@ -98,9 +98,9 @@ def test_damaged_newest_checkpoint_gives_way_to_the_one_before(folder, monkeypat
   flow = small.make_flow()
   trainer = small.make_trainer(flow, checkpoint_folder=folder)
   checkpoints = trainer._checkpoints(EmbeddingPairs(*small.embeddings()), 16, True)
-  gone = part == "index" and how == "gone"  # then TensorFlow does not even list it
   assert checkpoints.restore() == str(folder / "ckpt-15")
-  assert len(warnings) == (not gone) and all("ckpt-16 cannot be read" in warning for warning in warnings)
+  (warning,) = warnings
+  assert "ckpt-16 cannot be read" in warning
   assert int(trainer._step) == 15 and flow.initialized
 
 
@@ -114,18 +114,17 @@ def test_after_damage_the_fit_ends_with_the_same_weights(folder, fitted):
   small.assert_same_weights(flow, fitted[1])
 
 
-def test_where_all_are_damaged_the_fit_starts_again(folder, fitted):
+def test_where_all_are_damaged_nothing_is_lost_silently(folder):
   for file in folder.glob("*.data-*"):
     damage(file, "one byte")
-  result, flow = resume(folder)
-  assert (result.first_step, result.initialization_rows) == (0, small.BATCH)
-  small.assert_same_weights(flow, fitted[1])
+  with pytest.raises(TrainingError, match="no checkpoint in it can be read; remove it to start anew"):
+    resume(folder)
 
 
-def test_checkpoint_of_other_variables_is_refused_and_not_half_loaded(tmp_path):
+def test_checkpoint_of_other_variables_is_refused(tmp_path):
   saved, loaded = ({"a": tf.Variable(value), "b": tf.Variable(value)} for value in (1.0, 0.0))
   Checkpoints(tmp_path, {}, **saved).save(3)
-  with pytest.raises(TrainingError, match="ckpt-3 was saved by another version of this program: remove"):
+  with pytest.raises(TrainingError, match="no checkpoint in it can be read; remove it to start anew"):
     Checkpoints(tmp_path, {}, a=loaded["a"], c=loaded["b"]).restore()
 
 
@@ -138,7 +137,7 @@ def test_damaged_identity(folder, text):
 
 def test_empty_state_file(folder):
   (folder / "checkpoint").write_text("")
-  with pytest.raises(TrainingError, match=r"checkpoint folder .*: damaged .*, remove it to start again"):
+  with pytest.raises(TrainingError, match=r"checkpoint folder .*: damaged .*; remove it to start anew"):
     resume(folder)
 
 

@@ -71,9 +71,6 @@ def test_dropout_is_on_and_follows_from_the_seed(mini):
     typical = np.abs(plain[side] - plain[side].mean(axis=0)).mean()
     assert np.abs(other[side] - first[side]).mean() > 0.05 * typical
     assert np.abs(plain[side] - first[side]).mean() > 0.05 * typical
-  # Unbiased, roughly: many masks average to about the embedding without dropout.
-  mean = np.mean([embed(5, step)[0] for step in range(40)], axis=0)
-  assert np.abs(mean - plain[0]).mean() < 0.6 * np.abs(first[0] - plain[0]).mean()
 
 
 def test_the_two_sentences_of_a_pair_have_other_masks(mini):
