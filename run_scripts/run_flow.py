@@ -262,17 +262,23 @@ def main(argv):
   with watch.timing("evaluating"):
     with_flow, cosines_with = evaluate(task, embeddings, lambda u: flow.transform(u).numpy())
 
-  results = {split: {"without_flow": without_flow[split], "with_flow": with_flow[split]} for split in task.splits}
-  split = task.spec.eval_split
-  flow.save(folder / "flow")
-  report.write_predictions(folder, task.splits[split], {"without_flow": cosines_without, "with_flow": cosines_with})
-  figures = with_flow[split]
-  report.write_eval_results(
-    folder, {"eval_spearmanr": figures["spearman"], "eval_pearsonr": figures["pearson"], "global_step": steps}
-  )
-  fitted = {"pairs": len(pairs), "sentences": len({*pairs.sentences_a, *pairs.sentences_b}), "steps": steps}
-  report.write_results(folder, {"results": results, "seconds": watch.seconds, **describe(task, encoder, flow, fitted)})
-  print(report.table(results, watch.seconds))
+  if trainer.is_chief:
+    flow.save(folder / "flow")
+    results = {split: {"without_flow": without_flow[split], "with_flow": with_flow[split]} for split in task.splits}
+    fitted = {"pairs": len(pairs), "sentences": len({*pairs.sentences_a, *pairs.sentences_b}), "steps": steps}
+    about = describe(task, encoder, flow, fitted)
+    report.write_results(folder, {"results": results, "seconds": watch.seconds, **about})
+    cosines = {"without_flow": cosines_without, "with_flow": cosines_with}
+    report.write_predictions(folder, task.splits[task.spec.eval_split], cosines)
+    figures = with_flow[task.spec.eval_split]
+    keys = {"eval_spearmanr": figures["spearman"], "eval_pearsonr": figures["pearson"], "global_step": steps}
+    report.write_eval_results(folder, keys)
+    print(report.table(results, watch.seconds))
+    warn_of_undefined(results)
+
+
+def warn_of_undefined(results):
+  """Says in the log why a correlation is NaN."""
   for split, methods in results.items():
     for method, figures in methods.items():
       if figures["reason"]:

@@ -1,0 +1,142 @@
+"""evaluation/report.py: what a run writes and prints."""
+
+import csv
+import dataclasses
+import json
+import math
+
+import numpy as np
+import pytest
+
+from bert_flow_tf.data.pairs import SentencePairs
+from bert_flow_tf.errors import DataError
+from bert_flow_tf.evaluation import report
+from bert_flow_tf.evaluation.metrics import Correlation, correlation
+
+
+def no_constants(name):
+  raise AssertionError(f"{name} is no json")
+
+
+def read_json(folder):
+  return json.loads((folder / "results.json").read_text(encoding="utf-8"), parse_constant=no_constants)
+
+
+def read_rows(folder):
+  with open(folder / "test_results.tsv", encoding="utf-8", newline="") as file:
+    return list(csv.reader(file, delimiter="\t", quoting=csv.QUOTE_NONE))
+
+
+def test_results_are_json_without_nan(tmp_path):
+  report.write_results(
+    tmp_path,
+    {
+      "nan": math.nan,
+      "nested": [{"inf": math.inf}, (-math.inf, 1.5)],
+      "correlation": Correlation(math.nan, 12.25, 3, "why"),
+      "numpy": [np.float32(0.5), np.int64(3), np.float64("nan"), np.bool_(True), np.arange(2)],
+      "text": "é \ud800 \t",
+      "none": None,
+      "flag": True,
+    },
+  )
+  assert read_json(tmp_path) == {
+    "nan": None,
+    "nested": [{"inf": None}, [None, 1.5]],
+    "correlation": {"spearman": None, "pearson": 12.25, "pairs": 3, "reason": "why"},
+    "numpy": [0.5, 3, None, True, [0, 1]],
+    "text": "é \ud800 \t",
+    "none": None,
+    "flag": True,
+  }
+
+
+def test_figures_keep_every_digit(tmp_path):
+  value = 100 / 3
+  report.write_results(tmp_path, {"spearman": value})
+  assert read_json(tmp_path)["spearman"] == value
+
+
+def test_predictions(tmp_path):
+  a = ["A\tman\r\neats.", 'He said "no".', "", "\ud800 lone", "naïve 😀", "a\x85b\u2028c"]
+  b = ["x", "y\n", "z", "w", "v", "u"]
+  gold = [5.0, 11 / 3, math.nan, 0.0, 2.5, 1.0]
+  cosines = {"without_flow": np.array([0.1, 1 / 3, math.nan, -1.0, 1e-9, 0.5]), "with_flow": np.arange(6.0)}
+  report.write_predictions(tmp_path, SentencePairs(a, b, gold), cosines)
+  header, *rows = read_rows(tmp_path)
+  assert header == ["index", "gold", "without_flow", "with_flow", "sentence1", "sentence2"]
+  assert [len(row) for row in rows] == [6] * 6
+  assert [row[0] for row in rows] == list("012345")
+  np.testing.assert_array_equal([float(row[1]) for row in rows], gold)  # to the last digit
+  for column, values in ((2, cosines["without_flow"]), (3, cosines["with_flow"])):
+    np.testing.assert_array_equal([float(row[column]) for row in rows], values)
+  sentences = ["A man  eats.", 'He said "no".', "", "\\ud800 lone", "naïve 😀", "a\x85b\u2028c"]
+  assert [row[4] for row in rows] == sentences
+  assert [row[5] for row in rows] == ["x", "y ", "z", "w", "v", "u"]
+
+
+def test_figures_follow_from_the_predictions(tmp_path):
+  """Cosines in a narrow cone differ by less than six digits show."""
+  rng = np.random.default_rng(0)
+  cosines, gold = 0.99 + rng.uniform(0, 1e-5, 500), rng.integers(0, 6, 500).astype(float)
+  report.write_predictions(tmp_path, SentencePairs(["a"] * 500, ["b"] * 500, gold), {"m": cosines})
+  rows = read_rows(tmp_path)[1:]
+  again = correlation([float(row[2]) for row in rows], [float(row[1]) for row in rows])
+  assert again == correlation(cosines, gold)
+
+
+def test_predictions_of_another_length(tmp_path):
+  pairs = SentencePairs(["a", "b"], ["c", "d"], [1, 2])
+  with pytest.raises(IndexError):
+    report.write_predictions(tmp_path, pairs, {"m": np.zeros(1)})
+  assert not list(tmp_path.iterdir())
+
+
+def test_eval_results(tmp_path):
+  report.write_eval_results(tmp_path, {"global_step": 269, "eval_spearmanr": 67.5, "eval_pearsonr": math.nan})
+  text = (tmp_path / "eval_results.txt").read_text(encoding="utf-8")
+  assert text == "eval_pearsonr = nan\neval_spearmanr = 67.5\nglobal_step = 269\n"
+
+
+WRITERS = {
+  "results.json": lambda folder: report.write_results(folder, {}),
+  "test_results.tsv": lambda folder: report.write_predictions(folder, SentencePairs([], [], []), {}),
+  "eval_results.txt": lambda folder: report.write_eval_results(folder, {}),
+}
+
+
+@pytest.mark.parametrize("name", WRITERS)
+def test_place_that_cannot_be_written(tmp_path, name):
+  (tmp_path / "file").write_text("")
+  (tmp_path / "taken" / name).mkdir(parents=True)
+  for folder in (tmp_path / "absent", tmp_path / "file", tmp_path / "taken"):
+    with pytest.raises(DataError, match=rf"{folder.name}/{name}: cannot be written \(.+\)$"):
+      WRITERS[name](folder)
+  assert [file.name for file in (tmp_path / "taken").iterdir()] == [name]  # nothing half written
+
+
+@pytest.mark.parametrize("name", WRITERS)
+def test_file_is_replaced_as_a_whole(tmp_path, name):
+  (tmp_path / name).write_text("older " * 1000)
+  WRITERS[name](tmp_path)
+  assert "older" not in (tmp_path / name).read_text()
+  assert [file.name for file in tmp_path.iterdir()] == [name]
+
+
+def figures(spearman, pearson, pairs, cosine):
+  return {**dataclasses.asdict(Correlation(spearman, pearson, pairs)), "cosine_of_unpaired": cosine}
+
+
+def test_table():
+  results = {
+    "dev": {"without_flow": figures(50.084, 40, 9, 80.0), "with_flow": figures(67.856, 39.5, 9, 1.0)},
+    "test": {"without_flow": figures(math.nan, math.nan, 1, 5.0), "with_flow": figures(3.0, 4.0, 1, 6.0)},
+  }
+  lines = report.table(results, {"embedding": 1.26, "fitting": 10.0}).split("\n")
+  assert set(lines[1]) == {"-", " "} and lines[-1] == "seconds: embedding 1.3, fitting 10.0"
+  rows = [line.split() for line in lines[2:-1]]
+  assert rows[0] == "dev 9 Spearman 50.08 67.86 +17.77".split()
+  assert rows[1] == "dev 9 Pearson 40.00 39.50 -0.50".split()
+  assert rows[2][:2] == ["dev", "9"] and rows[2][-3:] == ["80.00", "1.00", "-79.00"]
+  assert rows[3] == "test 1 Spearman nan 3.00 +nan".split()
+  assert len(rows) == 6 and not any(line != line.rstrip() for line in lines)
