@@ -1,6 +1,5 @@
 """Files that are whole or absent."""
 
-import os
 import pathlib
 
 
@@ -15,7 +14,7 @@ def write_text(path, text):
     OSError: it cannot be written; nothing is left behind then.
   """
   path = pathlib.Path(path)
-  beside = path.with_name(f"{path.name}.writing-{os.getpid()}")
+  beside = path.with_name(f".{path.name}.writing")  # the same each time: a killed process leaves one, not many
   try:
     beside.write_text(text, encoding="utf-8", errors="backslashreplace", newline="\n")
     beside.replace(path)

@@ -67,7 +67,7 @@ def _parse(argv):
 def _guarded(main, argv):
   try:
     main(argv)
-  except BertFlowError as error:
+  except (BertFlowError, OSError) as error:  # OSError: a disk that is full, a name that is too long
     return _fail(error)
   except KeyboardInterrupt:
     return _fail("interrupted; the same command goes on from the last checkpoint", 130)

@@ -99,20 +99,22 @@ def encoder_name():
 
 
 def experiment_folder(task, epochs):
-  """The folder of this run's results, made.
+  """The folder of this run's results."""
+  return pathlib.Path(FLAGS.output_parent_dir) / (FLAGS.exp_name or experiment_name(task, epochs))
+
+
+def make_folder(folder):
+  """Makes the experiment's folder.
 
   Raises:
     ConfigError: it cannot be made.
   """
-  name = FLAGS.exp_name or experiment_name(task, epochs)
-  folder = pathlib.Path(FLAGS.output_parent_dir) / name
   try:
     folder.mkdir(parents=True, exist_ok=True)
   except OSError as error:
     raise ConfigError(
       f"--output_parent_dir={FLAGS.output_parent_dir}: {folder} cannot be made ({error.strerror}); choose another"
     ) from error
-  return folder
 
 
 class Stopwatch:
@@ -250,6 +252,7 @@ def main(argv):
   folder = experiment_folder(task.spec.name, epochs)
   trainer = make_trainer(flow, strategy, folder)
   steps = trainer.num_steps(len(pairs), epochs)
+  make_folder(folder)  # what was refused above leaves no trace
   logging.info("%s: %d dimensions, %s", encoder.name, dim, pooling.describe())
   logging.info("fitting %s on %d pairs in %d steps; results in %s", FLAGS.flow_model_config, len(pairs), steps, folder)
 

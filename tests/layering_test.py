@@ -5,10 +5,11 @@ import pytest
 from tests.imports import imports_of, is_in, module_of, parents, read_sources
 
 # Besides itself and _COMMON, what a part of bert_flow_tf may import; run_scripts may import all of them.
-_COMMON = ("errors", "progress", "_keras2")
+_COMMON = ("errors", "files", "progress", "_keras2")
 _ARROWS = {
   "bert_flow_tf": (),
   "errors": (),
+  "files": (),
   "progress": (),
   "_keras2": (),
   "data": (),

@@ -54,7 +54,9 @@ class ActNorm(FlowLayer):
   def make_bijector(self, dropout_seed=None):
     """Scale after shift."""
     del dropout_seed  # no dropout here
-    log_scale = tfp.util.DeferredTensor(self.logs, lambda logs: LOGSCALE_FACTOR * logs * self.varying)
+    # TFP makes a Python identifier of the scope, and a layer's may begin with a digit ("1_1"): this one is absolute.
+    with tf.name_scope("actnorm/"):
+      log_scale = tfp.util.DeferredTensor(self.logs, lambda logs: LOGSCALE_FACTOR * logs * self.varying)
     return tfb.Chain([tfb.Scale(log_scale=log_scale), tfb.Shift(self.b)])
 
   def initialize(self, inputs):

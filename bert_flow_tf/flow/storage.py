@@ -1,7 +1,6 @@
 """A flow's folder on disk: `flow.json` and `weights.npz`, nothing that executes when it is read."""
 
 import json
-import os
 import pathlib
 import shutil
 
@@ -24,9 +23,12 @@ def write(folder, settings, arrays):
   foreign = _foreign(folder)
   if foreign:
     raise FlowError(f"flow folder {folder}: it holds something that is not a flow ({foreign}); choose another folder")
-  beside = folder.with_name(f"{folder.name}.writing-{os.getpid()}")
-  older = folder.with_name(f"{folder.name}.older-{os.getpid()}")
+  # Names without a process number: what a killed process left is cleared away here.
+  beside, older = (folder.with_name(f".{folder.name}.{what}") for what in ("writing", "older"))
   try:
+    shutil.rmtree(beside, ignore_errors=True)
+    if folder.exists():
+      shutil.rmtree(older, ignore_errors=True)
     beside.mkdir(parents=True)
     np.savez(beside / WEIGHTS_FILE, **arrays)
     text = json.dumps({"format_version": FORMAT_VERSION, **settings}, indent=2)

@@ -97,11 +97,9 @@ CASES = [
   Case("additive gatu", _layer(AdditiveCoupling, 5, "gatu")),
   Case("affine relu", _layer(AffineCoupling, 5, "relu")),
   Case("affine gatu", _layer(AffineCoupling, 5, "gatu")),
-  Case("flow of the paper", _glow(depth=1), is_flow=True),
-  Case("flow of three levels, random permutations", _glow("random", n_levels=3, depth=1), is_flow=True),
-  Case(
-    "flow with every option", _glow(n_levels=1, coupling="affine", activation="gatu", permutation=False), is_flow=True
-  ),
+  Case("flow of the paper", _glow(depth=1), True),
+  Case("flow of three levels, random permutations", _glow("random", n_levels=3, depth=1), True),
+  Case("flow with other options", _glow(n_levels=1, coupling="affine", activation="gatu", permutation=False), True),
 ]
 
 

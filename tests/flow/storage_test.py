@@ -41,16 +41,15 @@ def rewrite_weights(folder, **changes):
   np.savez(folder / "weights.npz", **{name: array for name, array in arrays.items() if array is not None})
 
 
-@pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize(
   ("arguments", "changes"),
   [
-    ({"actnorm_init": "data", "permutation": "random"}, {"n_levels": 2}),
+    ({"actnorm_init": "data", "permutation": "random", "dtype": "float64"}, {"n_levels": 2}),
     ({"actnorm_init": "glorot"}, {"coupling": "affine", "activation": "gatu", "permutation": False}),
   ],
 )
-def test_round_trip_is_exact(tmp_path, dtype, arguments, changes):
-  flow = Glow(config(**changes), 8, seed=3, dtype=dtype, **arguments)
+def test_round_trip_is_exact(tmp_path, arguments, changes):
+  flow = Glow(config(depth=1, **changes), 8, seed=3, **arguments)
   if arguments["actnorm_init"] == "data":
     flow.initialize(cone(8, 8))
   cases.randomize(flow)
@@ -290,7 +289,7 @@ def test_damaged_weights_are_one_error(saved):
     with pytest.raises(FlowError, match="damaged"):
       storage.read(saved)
   refused = 0
-  for position in rng.integers(len(whole), size=400):
+  for position in rng.integers(len(whole), size=150):
     damaged = bytearray(whole)
     damaged[position] ^= 1 << rng.integers(8)
     file.write_bytes(damaged)
@@ -298,4 +297,4 @@ def test_damaged_weights_are_one_error(saved):
       storage.read(saved)
     except FlowError:
       refused += 1
-  assert refused > 200  # the rest hit bytes that mean nothing, dates for instance
+  assert refused > 75  # the rest hit bytes that mean nothing, dates for instance

@@ -66,7 +66,9 @@ def test_another_fit_is_refused_with_the_difference(folder, changed, difference)
     changed = {"flow": small.make_flow(seed=changed["flow"])}
   if isinstance(changed.get("flow"), FlowConfig):
     changed = {"flow": Glow(changed["flow"], small.DIM, seed=7)}
-  message = rf"^checkpoint folder {re.escape(str(folder))} belongs to another fit \({difference}\): choose another folder"
+  message = (
+    rf"^checkpoint folder {re.escape(str(folder))} belongs to another fit \({difference}\): choose another folder"
+  )
   with pytest.raises(TrainingError, match=message):
     resume(folder, **changed)
   assert {file.name: file.read_bytes() for file in folder.iterdir()} == before

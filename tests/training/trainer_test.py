@@ -1,5 +1,7 @@
 """training/trainer.py: what a fit does, and what it refuses."""
 
+import itertools
+
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -30,7 +32,15 @@ class RecordingPairs(EmbeddingPairs):
 
 @pytest.mark.parametrize(
   ("pairs", "batch_size", "epochs", "steps"),
-  [(64, 8, 1, 8), (70, 8, 1, 8), (70, 8, 2, 17), (8628, 32, 1, 269), (360, 32, 1, 11), (360, 32, 20, 225), (9, 10, 1.2, 1)],
+  [
+    (64, 8, 1, 8),
+    (70, 8, 1, 8),
+    (70, 8, 2, 17),
+    (8628, 32, 1, 269),
+    (360, 32, 1, 11),
+    (360, 32, 20, 225),
+    (9, 10, 1.2, 1),
+  ],
 )
 def test_number_of_steps(pairs, batch_size, epochs, steps):
   """int(pairs / batch * epochs): not int(pairs / batch) * epochs."""
@@ -99,7 +109,7 @@ def test_shuffled_order_is_the_pipelines():
   source = RecordingPairs(*small.embeddings(40))
   small.fit(source, epochs=3, seed=5)
   steps = source.seen[1][:15]
-  assert sorted(sum(steps[:5], [])) != list(range(40))  # a buffer of 1000 mixes passes of 40 pairs
+  assert sorted(itertools.chain(*steps[:5])) != list(range(40))  # a buffer of 1000 mixes passes of 40 pairs
   again = RecordingPairs(*small.embeddings(40))
   small.fit(again, epochs=3, seed=5)
   assert again.seen[1][:15] == steps

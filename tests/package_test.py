@@ -1,0 +1,70 @@
+"""The package itself: Keras 2, public names, what an import costs."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+import bert_flow_tf
+from tests.testing import REPO
+
+
+def run(code, timeout=120, **environment):
+  """A fresh Python; TF_USE_LEGACY_KERAS as a stranger has it: unset."""
+  variables = {name: value for name, value in os.environ.items() if name != "TF_USE_LEGACY_KERAS"}
+  variables |= {"TF_CPP_MIN_LOG_LEVEL": "2", **environment}
+  command = [sys.executable, "-c", code]
+  return subprocess.run(command, cwd=REPO, env=variables, capture_output=True, text=True, timeout=timeout)
+
+
+def test_import_is_quick_and_imports_nothing_heavy():
+  code = (
+    "import time; start = time.perf_counter(); import bert_flow_tf; seconds = time.perf_counter() - start\n"
+    "import sys; heavy = {'tensorflow', 'tf_keras', 'keras', 'transformers', 'numpy', 'scipy'}\n"
+    "print(seconds, sorted(heavy & {name.split('.')[0] for name in sys.modules}))"
+  )
+  done = run(code)
+  assert done.returncode == 0, done.stderr
+  seconds, loaded = done.stdout.split(maxsplit=1)
+  assert loaded.strip() == "[]" and float(seconds) < 1.0
+
+
+def test_public_names():
+  assert "__version__" in bert_flow_tf.__all__ and len(set(bert_flow_tf.__all__)) == len(bert_flow_tf.__all__)
+  for name in bert_flow_tf.__all__:
+    found = getattr(bert_flow_tf, name)
+    assert name == "__version__" or (found.__name__ == name and found.__doc__)
+  assert dir(bert_flow_tf) == sorted(bert_flow_tf.__all__)
+  with pytest.raises(AttributeError, match="module 'bert_flow_tf' has no attribute 'nonsense'"):
+    bert_flow_tf.nonsense  # noqa: B018
+
+
+def test_version_is_the_setups():
+  text = (REPO / "setup.py").read_text(encoding="utf-8")
+  assert f'VERSION = "{bert_flow_tf.__version__}"' in text
+
+
+@pytest.mark.slow
+def test_keras_3_first_is_refused_in_one_sentence():
+  done = run("import tensorflow as tf; tf.keras.layers.Dense(1); import bert_flow_tf")
+  assert done.returncode == 1
+  last = done.stderr.strip().splitlines()[-1]
+  assert last.startswith("ImportError: bert_flow_tf needs Keras 2, but tf.keras is already loaded from 'keras.")
+  assert last.endswith("or set TF_USE_LEGACY_KERAS=1 before starting Python.")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+  ("before", "environment"),
+  [
+    ("import tensorflow as tf", {}),
+    ("import tensorflow as tf; tf.keras.layers.Dense(1)", {"TF_USE_LEGACY_KERAS": "1"}),
+  ],
+  ids=["tf.keras untouched", "Keras 2 chosen by the user"],
+)
+def test_tensorflow_first_works(before, environment):
+  code = f"{before}\nimport bert_flow_tf\nimport tensorflow as tf\nprint(tf.keras.layers.Dense.__module__)"
+  done = run(code, **environment)
+  assert done.returncode == 0, done.stderr
+  assert done.stdout.startswith("tf_keras.")

@@ -1,0 +1,62 @@
+"""progress.py: a bar on a terminal, plain lines in a log."""
+
+import io
+
+import pytest
+from absl import logging
+
+from bert_flow_tf import progress
+
+
+class Terminal(io.StringIO):
+  def isatty(self):
+    return True
+
+
+@pytest.fixture
+def lines(monkeypatch):
+  """What is logged; a second passes between two looks at the clock."""
+  found, now = [], iter(range(10**6))
+  monkeypatch.setattr(logging, "info", lambda text, *values: found.append(text % values))
+  monkeypatch.setattr(progress.time, "monotonic", lambda: next(now))
+  return found
+
+
+def work(monkeypatch, stream, steps=25, **arguments):
+  monkeypatch.setattr(progress.sys, "stderr", stream)
+  with progress.Progress(steps * 2, what="fitting", unit="step", **arguments) as shown:
+    for _ in range(steps - arguments.get("done", 0) // 2):
+      shown.update(2, "0.5 bits/dim")
+  return stream.getvalue()
+
+
+def test_log_lines_every_ten_seconds_and_at_the_end(lines, monkeypatch):
+  assert work(monkeypatch, io.StringIO()) == ""  # no bar
+  assert lines == [f"fitting: {done} of 50 steps, 0.5 bits/dim" for done in (20, 40, 50)]
+
+
+def test_resumed_work_counts_what_was_done(lines, monkeypatch):
+  work(monkeypatch, io.StringIO(), done=30)
+  assert lines[0].startswith("fitting: 50 of 50 steps")
+  bar = work(monkeypatch, Terminal(), done=48)
+  assert "48/50" in bar and "50/50" in bar
+
+
+def test_bar_on_a_terminal(lines, monkeypatch):
+  bar = work(monkeypatch, Terminal())
+  assert "fitting:" in bar and "50/50" in bar and "0.5 bits/dim" in bar
+  assert not lines
+
+
+@pytest.mark.parametrize("stream", [io.StringIO, Terminal])
+def test_nothing_is_shown_where_it_should_not(lines, monkeypatch, stream):
+  assert work(monkeypatch, stream(), show=False) == ""
+  assert not lines
+
+
+def test_bar_is_closed_when_the_work_fails(monkeypatch):
+  stream = Terminal()
+  monkeypatch.setattr(progress.sys, "stderr", stream)
+  with pytest.raises(ZeroDivisionError), progress.Progress(3) as shown:
+    raise ZeroDivisionError
+  assert shown._bar.disable or stream.getvalue().endswith("\n")

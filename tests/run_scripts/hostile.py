@@ -1,0 +1,146 @@
+"""What the runner says to command lines that it must refuse, all in one process.
+
+Run as a module with a folder to work in, it prints json: {name of the case: {"status", "stdout", "stderr"}}.
+"""
+
+import contextlib
+import functools
+import io
+import json
+import os
+import pathlib
+import sys
+import traceback
+
+# Before each case's own flags, below the folder; sentences are embedded once.
+ALWAYS = {"output_parent_dir": "experiments", "cached_dir": "cache"}
+
+
+def cases(folder):
+  """{name: (flags, what the line must hold)}; `folder` is empty but for what is made here."""
+  folder = pathlib.Path(folder)
+  (folder / "file").write_text("")
+  (folder / "empty").mkdir()
+  configs = {
+    "garbage": "{",
+    "list": "[]",
+    "unknown": '{"levels": 2}',
+    "value": '{"n_levels": 0}',
+    "fp16": '{"use_fp16": true}',
+  }
+  for name, text in configs.items():
+    (folder / f"{name}.json").write_text(text)
+  (folder / "binary.json").write_bytes(b"\xff\xfe\x00")
+  config = "--flow_model_config="
+  return {
+    "unknown flag": (["--tsak=sample"], "tsak"),
+    "argument": (["sample"], "'sample', expected flags alone"),
+    "argument after flags": (["--task=sample", "--", "--x"], "'--x', expected flags alone"),
+    "flag without value": (["--task"], "task"),
+    "unknown task": (["--task=STS-C"], "unknown task 'STS-C'; allowed are STS-B, sample"),
+    "empty task": (["--task="], "unknown task ''"),
+    "unknown model": (["--model=gpt"], "--model=gpt"),
+    "model is a file": ([f"--model={folder}/file"], "found a file"),
+    "model is an empty folder": ([f"--init_checkpoint={folder}/empty"], "empty"),
+    "model with a long name": ([f"--model={'m' * 300}"], "--model="),
+    "no data_dir": (["--task=STS-B", f"--data_dir={folder}/absent"], "absent"),
+    "empty data_dir": (["--task=STS-B", "--data_dir="], "--data_dir is empty"),
+    "data_dir without files": (["--task=STS-B", f"--data_dir={folder}/empty"], "empty"),
+    "data_dir with a long name": (["--task=STS-B", f"--data_dir={'d' * 300}"], "ddd"),
+    "no train split": (["--nouse_full_for_training"], "--use_full_for_training=1"),
+    "pooling": (["--sentence_embedding_type=max"], "max"),
+    "pooling of more blocks than there are": (["--sentence_embedding_type=avg-top-9"], "avg-top-9"),
+    "cls without a pooler": (["--sentence_embedding_type=cls"], "cls"),
+    "no config": ([f"{config}{folder}/absent.json"], "absent.json: no such file"),
+    "empty config": ([config], "no such file"),
+    "config is a folder": ([f"{config}{folder}"], "no such file"),
+    "config with a long name": ([f"{config}{'c' * 300}"], "ccc"),
+    "config is garbage": ([f"{config}{folder}/garbage.json"], "garbage.json: cannot be read as json"),
+    "config is binary": ([f"{config}{folder}/binary.json"], "binary.json: cannot be read as json"),
+    "config is a list": ([f"{config}{folder}/list.json"], "expected an object"),
+    "config with an unknown key": ([f"{config}{folder}/unknown.json"], "unknown key levels"),
+    "config with no levels": ([f"{config}{folder}/value.json"], "n_levels is 0"),
+    "config in half precision": ([f"{config}{folder}/fp16.json"], "use_fp16 is True"),
+    "low_dim of 0": (["--low_dim=0"], "--low_dim=0: expected a positive number, or -1"),
+    "low_dim of -2": (["--low_dim=-2"], "--low_dim=-2"),
+    "low_dim that does not divide": (["--low_dim=7"], "low_dim"),
+    "low_dim too small for the levels": (["--low_dim=2"], "dim is 2, expected a multiple of 4"),
+    "low_dim above": (["--low_dim=512"], "low_dim"),
+    "low_dim of 1.5": (["--low_dim=1.5"], "low_dim"),
+    "max_seq_length of 1": (["--max_seq_length=1"], "max_seq_length=1: expected 3"),
+    "max_seq_length of 100000": (["--max_seq_length=100000"], "max_seq_length=100000: expected 3"),
+    "batch of 0": (["--train_batch_size=0"], "train_batch_size is 0"),
+    "batch of -1": (["--train_batch_size=-1"], "train_batch_size is -1"),
+    "batch of 1": (["--train_batch_size=1"], "at least 2 rows"),
+    "batch above all pairs": (["--train_batch_size=100000"], "make no step"),
+    "no predict batch": (["--predict_batch_size=0"], "predict_batch_size"),
+    "epochs of -1": (["--num_train_epochs=-1"], "num_train_epochs is -1"),
+    "epochs of 0": (["--num_train_epochs=0"], "num_train_epochs is 0"),
+    "epochs of nan": (["--num_train_epochs=nan"], "num_train_epochs is nan"),
+    "epochs of inf": (["--num_train_epochs=inf"], "num_train_epochs is inf"),
+    "epochs of 1e-9": (["--num_train_epochs=1e-9"], "make no step"),
+    "epochs of text": (["--num_train_epochs=one"], "num_train_epochs"),
+    "rate of 0": (["--flow_learning_rate=0"], "flow_learning_rate is 0"),
+    "rate of nan": (["--flow_learning_rate=nan"], "flow_learning_rate is nan"),
+    "rate of -1": (["--flow_learning_rate=-1"], "flow_learning_rate is -1"),
+    "rate of 1e30": (["--flow_learning_rate=1e30", "--exp_name=kept", "--save_checkpoints_steps=1"], "at step"),
+    # The case above has left its checkpoints in that folder.
+    "another seed in the same folder": (
+      ["--flow_learning_rate=1e30", "--exp_name=kept", "--seed=2"],
+      "seed 1234 there, 2 now",
+    ),
+    "another rate in the same folder": (["--exp_name=kept"], "learning_rate 1e+30 there, 0.001 now"),
+    "seed of -1": (["--seed=-1"], "seed"),
+    "seed of 2**31": ([f"--seed={2**31}"], "seed"),
+    "no checkpoints": (["--save_checkpoints_steps=0"], "save_checkpoints_steps"),
+    "actnorm": (["--actnorm_init=zeros"], "data|glorot"),
+    "permutation": (["--permutation=none"], "reverse|random"),
+    "strategy": (["--distribution_strategy=tpu"], "default, mirrored, multi_worker_mirrored"),
+    "output is a file": ([f"--output_parent_dir={folder}/file"], "output_parent_dir"),
+    "output below a file": ([f"--output_parent_dir={folder}/file/below"], "output_parent_dir"),
+    "output where nobody may write": (["--output_parent_dir=/proc/nobody"], "output_parent_dir"),
+    "output with a long name": ([f"--exp_name={'n' * 300}"], "cannot be made"),
+    "cache is a file": ([f"--cached_dir={folder}/file"], "file"),
+  }
+
+
+def good():
+  """Command lines that work, in order: a short run, and the same again."""
+  flags = ["--num_train_epochs=2", "--exp_name=good"]
+  return {"good": flags, "the same again": flags}
+
+
+def main(folder):
+  """Runs every case; the encoder is loaded once."""
+  from absl import flags
+
+  import bert_flow_tf
+  from run_scripts import common_flags, run_flow
+
+  load = bert_flow_tf.SentenceEncoder.from_pretrained
+  bert_flow_tf.SentenceEncoder.from_pretrained = functools.cache(load)
+  run_flow.define_flags()
+  found = {}
+  refused = {name: arguments for name, (arguments, _) in cases(folder).items()}
+  for name, arguments in {**refused, **good()}.items():
+    flags.FLAGS.unparse_flags()
+    for flag in flags.FLAGS:
+      flags.FLAGS[flag].unparse()
+    always = [f"--{flag}={os.path.join(folder, name)}" for flag, name in ALWAYS.items()]
+    sys.argv = ["run_flow.py", *always, *arguments]
+    out, err = io.StringIO(), io.StringIO()
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+      try:
+        common_flags.run(run_flow.main)
+        status = "returned"
+      except SystemExit as stop:
+        status = stop.code
+      except BaseException:
+        status = "raised"
+        traceback.print_exc()
+    found[name] = {"status": status, "stdout": out.getvalue(), "stderr": err.getvalue()}
+  print(json.dumps(found))
+
+
+if __name__ == "__main__":
+  main(sys.argv[1])

@@ -1,0 +1,247 @@
+"""run_scripts/run_flow.py: as a user starts it, kills it and mistypes it."""
+
+import csv
+import json
+import pathlib
+import random
+import re
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from bert_flow_tf import Glow
+from tests.run_scripts import hostile
+from tests.testing import REPO, shared
+
+pytestmark = pytest.mark.slow
+
+RUN_FLOW = [sys.executable, "run_scripts/run_flow.py"]
+NAME = "exp_t_sample_ep_20.00_lr_5.00e-05_e_avg-first-last_f_11_1.00e-03_allsplits_m_mini_c_l2_d3_w32_s_1234"
+STEPS = int(360 / 32 * 20)
+
+
+def run(*flags, cwd=REPO, command=RUN_FLOW):
+  done = subprocess.run([*command, *flags], cwd=cwd, capture_output=True, text=True, timeout=300)
+  assert done.returncode == 0, done.stderr[-4000:]
+  assert "Traceback" not in done.stderr and not re.search("^error:", done.stderr, re.MULTILINE)
+  return done.stdout
+
+
+def read_json(file):
+  def no_constants(name):
+    raise AssertionError(f"{name} is no json")
+
+  return json.loads(file.read_text(encoding="utf-8"), parse_constant=no_constants)
+
+
+def read_predictions(folder):
+  """{column: values} of test_results.tsv."""
+  with open(folder / "test_results.tsv", encoding="utf-8", newline="") as file:
+    header, *rows = csv.reader(file, delimiter="\t", quoting=csv.QUOTE_NONE)
+  return dict(zip(header, zip(*rows, strict=True), strict=True))
+
+
+def without_seconds(table):
+  return [line for line in table.splitlines() if not line.startswith("seconds:")]
+
+
+def check_files(folder, steps):
+  """Everything is there, whole, and nothing else but what a kill may leave of TensorFlow's."""
+  found = {file.relative_to(folder).as_posix() for file in folder.rglob("*") if file.is_file()}
+  found = {
+    name for name in found if not name.startswith(("tensorboard/events.out.tfevents.", "checkpoints/checkpoint.tmp"))
+  }
+  saved = {re.sub(r"ckpt-\d+", "ckpt", name) for name in found}
+  assert saved == {
+    "results.json",
+    "test_results.tsv",
+    "eval_results.txt",
+    "flow/flow.json",
+    "flow/weights.npz",
+    "checkpoints/checkpoint",
+    "checkpoints/fit.json",
+    "checkpoints/ckpt.index",
+    "checkpoints/ckpt.data-00000-of-00001",
+  }
+  assert f"checkpoints/ckpt-{steps}.index" in found
+  assert list((folder / "tensorboard").iterdir())
+
+
+def check_figures(folder):
+  """The figures follow from the predictions, by SciPy; returns them."""
+  results = read_json(folder / "results.json")
+  columns = read_predictions(folder)
+  gold = np.array(columns["gold"], float)
+  for method in ("without_flow", "with_flow"):
+    cosines = np.array(columns[method], float)
+    figures = results["results"]["test"][method]
+    assert figures["spearman"] == pytest.approx(100 * stats.spearmanr(cosines, gold)[0], abs=1e-9)
+    assert figures["pearson"] == pytest.approx(100 * stats.pearsonr(cosines, gold)[0], abs=1e-9)
+    assert figures["pairs"] == len(gold)
+  lines = (folder / "eval_results.txt").read_text(encoding="utf-8").splitlines()
+  values = dict(line.split(" = ") for line in lines)
+  figures = results["results"]["test"]["with_flow"]
+  assert float(values["eval_spearmanr"]) == figures["spearman"] and float(values["eval_pearsonr"]) == figures["pearson"]
+  assert int(values["global_step"]) == results["fitted_on"]["steps"]
+  return results
+
+
+def check_table(table, results):
+  """The terminal shows what the file holds."""
+  methods = results["results"]["test"]
+  for name, key in (("Spearman", "spearman"), ("Pearson", "pearson")):
+    (line,) = [line for line in table.splitlines() if re.search(rf"^test +\d+ +{name} ", line)]
+    before, after = methods["without_flow"][key], methods["with_flow"][key]
+    expected = [
+      "test",
+      str(methods["with_flow"]["pairs"]),
+      name,
+      f"{before:.2f}",
+      f"{after:.2f}",
+      f"{after - before:+.2f}",
+    ]
+    assert line.split() == expected
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory):
+  """The default command from the repository's root: what it printed, and its folder."""
+  parent = tmp_path_factory.mktemp("whole")
+  table = run(f"--output_parent_dir={parent}")
+  assert [folder.name for folder in parent.iterdir()] == [NAME]
+  return table, parent / NAME
+
+
+def test_default_command(whole):
+  table, folder = whole
+  check_files(folder, STEPS)
+  results = check_figures(folder)
+  check_table(table, results)
+  assert results["fitted_on"] == {"pairs": 360, "sentences": 720, "steps": STEPS}
+  assert results["flags"]["task"] == "sample" and results["flags"]["seed"] == 1234
+  assert results["versions"]["tensorflow"].startswith("2.") and len(results["encoder"]["weights_sha256"]) == 64
+  assert all(seconds > 0 for seconds in results["seconds"].values())
+
+
+def test_saved_flow_is_the_one_that_was_evaluated(whole):
+  _, folder = whole
+  flow = Glow.load(folder / "flow")
+  assert flow.initialized and flow.settings() == read_json(folder / "results.json")["flow"]
+  assert np.isfinite(flow.transform(np.random.default_rng(0).normal(size=[3, 256])).numpy()).all()
+
+
+def test_predictions_are_the_samples_pairs(whole):
+  columns = read_predictions(whole[1])
+  with open(REPO / "bert_flow_tf/data/sample/sample.tsv", encoding="utf-8") as file:
+    text = file.read()
+  assert len(columns["index"]) == 360 and all(sentence in text for sentence in columns["sentence1"])
+  assert len(set(columns["with_flow"])) > 350 and set(map(float, columns["gold"])) <= set(range(6))
+
+
+def test_killed_run_goes_on_to_the_same_weights(whole, tmp_path):
+  """SIGKILL somewhere in the fit; then the same command, both from inside run_scripts/."""
+  command = [sys.executable, "run_flow.py", f"--output_parent_dir={tmp_path}", "--save_checkpoints_steps=5"]
+  inside = REPO / "run_scripts"
+  checkpoints = tmp_path / NAME / "checkpoints"
+  process = subprocess.Popen(command, cwd=inside, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+  try:
+    deadline = time.monotonic() + 200
+    while not list(checkpoints.glob("ckpt-[1-9]*.index")) and time.monotonic() < deadline:
+      time.sleep(0.01)
+    time.sleep(random.uniform(0, 0.5))
+    assert process.poll() is None, "the run ended before it could be killed"
+  finally:
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+  at = max(int(file.stem.split("-")[1]) for file in checkpoints.glob("ckpt-*.index"))
+  assert 0 < at < STEPS
+  assert not (tmp_path / NAME / "results.json").exists()
+
+  table = run(cwd=inside, command=command)
+  folder = tmp_path / NAME
+  check_files(folder, STEPS)
+  assert without_seconds(table) == without_seconds(whole[0]), f"killed at step {at}"
+  with np.load(folder / "flow/weights.npz") as found, np.load(whole[1] / "flow/weights.npz") as expected:
+    assert set(found.files) == set(expected.files)
+    for name in expected.files:
+      np.testing.assert_array_equal(found[name], expected[name], err_msg=f"{name}, killed at step {at}")
+  check_figures(folder)
+
+
+@pytest.fixture(scope="module")
+def refused(tmp_path_factory):
+  """What `hostile` found: (its folder, {case: status, stdout, stderr})."""
+  folder = tmp_path_factory.mktemp("hostile")
+  command = [sys.executable, "-m", "tests.run_scripts.hostile", str(folder)]
+  done = subprocess.run(command, cwd=REPO, capture_output=True, text=True, timeout=300)
+  assert done.returncode == 0, done.stderr[-4000:]
+  return folder, json.loads(done.stdout)
+
+
+def test_what_is_refused_is_refused_in_one_line(refused, tmp_path):
+  folder, found = refused
+  failures = []
+  expected = hostile.cases(tmp_path)
+  assert set(expected) == set(found) - set(hostile.good())
+  for case, (_, part) in expected.items():
+    status, out, err = (found[case][key] for key in ("status", "stdout", "stderr"))
+    one_line = err.startswith("error: ") and err.count("\n") == 1
+    if status != 1 or out or not one_line or part.replace(str(tmp_path), str(folder)) not in err:
+      failures.append(f"{case}: status {status}, stdout {out!r}, stderr {err[-1000:]}")
+  assert not failures, "\n".join(failures)
+
+
+def test_refused_command_lines_leave_no_folder(refused):
+  """But for those that are found out while embedding or fitting."""
+  folder, _ = refused
+  names = [path.name for path in (folder / "experiments").iterdir()]
+  assert {"kept", "good"} <= set(names) and len(names) <= 6, names
+
+
+def test_loss_that_is_not_finite_keeps_the_checkpoint_before(refused):
+  folder, found = refused
+  kept = re.search(
+    r"the checkpoint before it, (\S+/kept/checkpoints/ckpt-\d+), is kept", found["rate of 1e30"]["stderr"]
+  )
+  assert pathlib.Path(kept[1] + ".index").exists()
+  assert not (folder / "experiments/kept/results.json").exists()
+
+
+def test_finished_run_again_says_the_same(refused):
+  folder, found = refused
+  first, again = found["good"], found["the same again"]
+  assert first["status"] == again["status"] == 0 and not first["stderr"] and not again["stderr"]
+  assert len(without_seconds(first["stdout"])) == 5
+  assert without_seconds(again["stdout"]) == without_seconds(first["stdout"])
+  check_files(folder / "experiments/good", 22)
+  check_figures(folder / "experiments/good")
+  assert len(list((folder / "cache").iterdir())) == 1
+
+
+def test_whole_process_says_one_line(tmp_path):
+  """Exit status 1, and nothing beside that line: what needs no TensorFlow is checked before its import."""
+  command = [*RUN_FLOW, f"--output_parent_dir={tmp_path}", "--task=STS-C"]
+  done = subprocess.run(command, cwd=REPO, capture_output=True, text=True, timeout=120)
+  assert done.returncode == 1 and not done.stdout and not list(tmp_path.iterdir())
+  assert done.stderr == "error: unknown task 'STS-C'; allowed are STS-B, sample\n"
+
+
+def test_sts_benchmark(tmp_path):
+  """The original's figures on the same embeddings: 50.08, and 67.86 as a mean over seeds."""
+  model, data = shared("models/minilm-l6-mlm"), shared("data/STS/STSBenchmark").parent.parent
+  command = [sys.executable, str(REPO / "run_scripts/run_flow.py")]
+  flags = ("--task=STS-B", f"--model={model}", f"--data_dir={data}", "--output_parent_dir=results", "--seed=1")
+  table = run(*flags, cwd=tmp_path, command=command)
+  (folder,) = (tmp_path / "results").iterdir()
+  results = check_figures(folder)
+  check_table(table, results)
+  test = results["results"]["test"]
+  assert test["without_flow"]["spearman"] == pytest.approx(50.08, abs=0.05)
+  assert test["with_flow"]["spearman"] == pytest.approx(67.86, abs=1.2)
+  assert test["with_flow"]["pairs"] == 1379
+  assert (results["fitted_on"]["pairs"], results["fitted_on"]["steps"]) == (8628, 269)
