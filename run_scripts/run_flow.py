@@ -14,6 +14,7 @@ import time
 if __package__ in (None, ""):  # run as a file, from any folder
   sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
 
+import numpy as np
 from absl import flags, logging
 
 import bert_flow_tf
@@ -273,11 +274,36 @@ def main(argv):
     report.write_results(folder, {"results": results, "seconds": watch.seconds, **about})
     cosines = {"without_flow": cosines_without, "with_flow": cosines_with}
     report.write_predictions(folder, task.splits[task.spec.eval_split], cosines)
-    figures = with_flow[task.spec.eval_split]
-    keys = {"eval_spearmanr": figures["spearman"], "eval_pearsonr": figures["pearson"], "global_step": steps}
-    report.write_eval_results(folder, keys)
+    report.write_eval_results(folder, original_eval_results(task, embeddings, flow, cosines_with, steps))
     print(report.table(results, watch.seconds))
     warn_of_undefined(results)
+
+
+def original_eval_results(task, embeddings, flow, cosines, steps):
+  """Figures with the flow under the original's keys, correlations from -1 to 1 as there; eval_spearmanr is ours.
+
+  Args:
+    task: `TaskData`.
+    embeddings: `Embeddings` of its sentences.
+    flow: the fitted `Glow`.
+    cosines: [n] with the flow, of the split that counts.
+    steps: steps of the fit.
+  """
+  pairs = task.splits[task.spec.eval_split]
+  found = correlation(cosines, pairs.scores)
+  low, high = task.spec.scale
+  squared_errors = (cosines - (pairs.scores - low) / (high - low)) ** 2
+  sides = (embeddings.of(pairs.sentences_a), embeddings.of(pairs.sentences_b))
+  flow_loss = float(sum(flow.bits_per_dim(side).numpy().mean() for side in sides))
+  return {
+    "eval_loss": float(np.nanmean(squared_errors)),
+    "eval_loss_flow": flow_loss,
+    "eval_loss_total": flow_loss,  # no label takes part in the fit
+    "loss": flow_loss,
+    "eval_pearsonr": found.pearson / 100.0,
+    "eval_spearmanr": found.spearman / 100.0,
+    "global_step": steps,
+  }
 
 
 def warn_of_undefined(results):

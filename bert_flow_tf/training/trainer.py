@@ -18,6 +18,9 @@ from bert_flow_tf.training.optimizer import AdamWeightDecay
 # XLA halves a step on a CPU (8 against 4 ms at 768 dimensions) and costs some seconds more to start.
 XLA_PAYS_FROM_STEPS = 1000
 
+# Steps that run without coming back to Python: few enough for Ctrl-C and progress, many enough to cost nothing.
+STEPS_A_CALL = 10
+
 
 @dataclasses.dataclass(frozen=True)
 class FitResult:
@@ -89,7 +92,7 @@ class Trainer:
     self._seed = seed
     self._use_xla = use_xla
     self._checkpoint_folder = checkpoint_folder
-    self._chunk = save_checkpoints_steps
+    self._save_checkpoints_steps = save_checkpoints_steps
     self._summary_folder = summary_folder
     self._show_progress = show_progress
     self._identity = identity or {}
@@ -136,6 +139,7 @@ class Trainer:
       FlowError: the embeddings do not suit the initialisation.
     """
     total = self.num_steps(len(source), num_train_epochs)
+    self._step.assign(0)
     checkpoints = self._checkpoints(source, total, shuffle)
     restored = checkpoints.restore() if checkpoints else None
     first_step = int(tf.convert_to_tensor(self._step).numpy())
@@ -181,13 +185,15 @@ class Trainer:
     losses = []
     with Progress(total, self._show_progress, "fitting", "step", step) as progress, self._summaries():
       while step < total:
-        count = min(self._chunk, total - step)
+        until_saved = self._save_checkpoints_steps - step % self._save_checkpoints_steps
+        count = min(STEPS_A_CALL, until_saved, total - step)
         chunk = advance(iterator, tf.constant(step, tf.int64), tf.constant(count, tf.int64)).numpy()
-        self._check(chunk, step, checkpoints)
+        saved = count == until_saved or step + count == total
+        self._check(chunk, step, saved, checkpoints)
         step += count
         self._step.assign(step)
         self._summarize(chunk, step - count)
-        if checkpoints:
+        if saved and checkpoints:
           checkpoints.save(step)
         losses.append(chunk)
         progress.update(count, f"{chunk[-1]:.4f} bits/dim")
@@ -259,24 +265,28 @@ class Trainer:
       loss += tf.reduce_sum(self._flow.bits_per_dim(side, dropout_seed)) / self._batch_size
     return loss
 
-  def _check(self, losses, step, checkpoints):
+  def _check(self, losses, step, weights_too, checkpoints):
     bad = np.flatnonzero(~np.isfinite(losses))
-    finite = all(np.isfinite(tf.convert_to_tensor(weight).numpy()).all() for weight in self._flow.trainable_variables)
+    finite = not weights_too or all(
+      np.isfinite(tf.convert_to_tensor(weight).numpy()).all() for weight in self._flow.trainable_variables
+    )
     if not bad.size and finite:
       return
     at = step + (bad[0] if bad.size else len(losses) - 1) + 1
-    what = f"loss is {losses[bad[0]]}" if bad.size else "a weight is not finite"
+    what = f"the loss is {losses[bad[0]]}" if bad.size else "a weight is not finite"
     kept = f"the checkpoint before it, {checkpoints.latest}, is kept" if checkpoints else "nothing was saved"
-    raise TrainingError(f"fitting stopped: the {what} at step {at}; {kept}; lower flow_learning_rate")
+    raise TrainingError(f"fitting stopped: {what} at step {at}; {kept}; lower flow_learning_rate")
 
   @contextlib.contextmanager
   def _summaries(self):
     self._writer = None
     if self._summary_folder is not None and self.is_chief:
       self._writer = tf.summary.create_file_writer(os.fspath(self._summary_folder))
-    yield
-    if self._writer:
-      self._writer.close()
+    try:
+      yield
+    finally:
+      if self._writer:
+        self._writer.close()
 
   def _summarize(self, losses, step):
     if not self._writer:

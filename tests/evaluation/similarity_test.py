@@ -48,7 +48,7 @@ def test_empty():
 
 def test_mean_random_cosine_meets_no_pair_with_itself():
   a = np.array([[1.0, 0.0], [0.0, 1.0], [-1.0, 0.0]])
-  assert mean_random_cosine(a, a) == pytest.approx((0 + 0 - 1) / 3)  # (a0,b1), (a1,b2), (a2,b0)
+  assert mean_random_cosine(a, a) == pytest.approx((0 + 0 - 1) / 3)  # (a0,b2), (a1,b0), (a2,b1)
   assert mean_random_cosine(a, np.ones([3, 2])) == pytest.approx((1 + 1 - 1) / 3 / math.sqrt(2))
   assert math.isnan(mean_random_cosine(a[:1], a[:1]))
   assert math.isnan(mean_random_cosine(np.zeros([3, 2]), a))

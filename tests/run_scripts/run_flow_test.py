@@ -86,7 +86,10 @@ def check_figures(folder):
   lines = (folder / "eval_results.txt").read_text(encoding="utf-8").splitlines()
   values = dict(line.split(" = ") for line in lines)
   figures = results["results"]["test"]["with_flow"]
-  assert float(values["eval_spearmanr"]) == figures["spearman"] and float(values["eval_pearsonr"]) == figures["pearson"]
+  assert 100 * float(values["eval_spearmanr"]) == pytest.approx(figures["spearman"], rel=1e-9)
+  assert 100 * float(values["eval_pearsonr"]) == pytest.approx(figures["pearson"], rel=1e-9)
+  scaled, cosines = gold / 5, np.array(columns["with_flow"], float)
+  assert float(values["eval_loss"]) == pytest.approx(np.mean((cosines - scaled) ** 2), rel=1e-6)
   assert int(values["global_step"]) == results["fitted_on"]["steps"]
   return results
 

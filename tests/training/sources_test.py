@@ -7,6 +7,7 @@ import tensorflow as tf
 from bert_flow_tf import SentenceEncoder
 from bert_flow_tf.errors import TrainingError
 from bert_flow_tf.training.sources import EmbeddingPairs, SentencePairsWithDropout
+from tests.encoder import tiny
 from tests.training import small
 
 A = [f"A man is eating {food} in the park." for food in ("bread", "rice", "soup", "fish")] * 4
@@ -78,16 +79,16 @@ def test_the_two_sentences_of_a_pair_have_other_masks(mini):
   assert (a != b).any(axis=1).all()
 
 
-def test_rows_of_the_right_sentences(mini):
-  """With dropout's rate at zero the embeddings are those of `encode`, padding included."""
-  source = dropout_pairs(mini)
-  positions = [15, 3, 9, 3]
-  features = next(iter(source.features(tf.data.Dataset.from_tensors(tf.constant(positions, tf.int64)))))
-  for ids, sentences in zip(features, (A, B), strict=True):
-    expected = mini.tokenizer([sentences[i] for i in positions])
-    for row, tokens in zip(ids.numpy(), expected, strict=True):
-      np.testing.assert_array_equal(row[row >= 0], tokens)
-      assert (row[len(tokens) :] == -1).all()
+def test_without_a_rate_of_dropout_it_is_what_encode_gives(tmp_path):
+  """The right sentences, and no trace of the padding."""
+  config = {**tiny.CONFIG, "hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
+  encoder = SentenceEncoder.from_pretrained(tiny.save_tiny(tmp_path, config=config))
+  a, b = ["a dog", "cats . a b dog . a cat", "", "b"], ["b b b b", "a", "dog", "cat"]
+  source = SentencePairsWithDropout(encoder, a, b, "avg-first-last", max_seq_length=16)
+  positions = [3, 1, 2, 1]
+  for found, sentences in zip(batch_of(source, positions)(1, 2), (a, b), strict=True):
+    expected = encoder.encode([sentences[i] for i in positions], max_seq_length=16)
+    np.testing.assert_allclose(found, expected, atol=1e-5)
 
 
 def test_fingerprint_with_dropout(mini):
