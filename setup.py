@@ -24,7 +24,7 @@ INSTALL_REQUIRES = [
 
 EXTRAS = {
   "and-cuda": [f"tensorflow[and-cuda]=={TF}"],
-  "test": ["pytest>=8,<10", "ruff==0.17.*", "safetensors>=0.4.3,<1"],
+  "test": ["pytest>=8,<10", "ruff==0.17.*", "safetensors>=0.4.3,<1", "scikit-learn>=1.3,<2", "dill>=0.3,<1"],
 }
 
 setup(

@@ -26,3 +26,7 @@ class FlowError(BertFlowError):
 
 class TrainingError(BertFlowError):
   """Fitting stopped: non-finite loss, or a checkpoint that does not belong to the run."""
+
+
+class CalibrationError(BertFlowError):
+  """A calibration cannot be fitted, loaded or applied."""

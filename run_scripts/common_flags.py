@@ -8,6 +8,7 @@ import sys
 from absl import app, flags, logging
 
 import bert_flow_tf
+from bert_flow_tf.data.tasks import TASKS
 from bert_flow_tf.errors import BertFlowError, ConfigError
 
 FLAGS = flags.FLAGS
@@ -15,7 +16,7 @@ FLAGS = flags.FLAGS
 
 def define_data_flags():
   """--task and where its files are."""
-  flags.DEFINE_string("task", "sample", "Task: STS-B or sample (in the package).")
+  flags.DEFINE_string("task", "sample", f"One of {', '.join(spec.name for spec in TASKS)}.")
   flags.DEFINE_alias("task_name", "task")
   flags.DEFINE_string("data_dir", None, "Folder of data files; for STS-B, STS/STSBenchmark/sts-{train,dev,test}.csv.")
   flags.DEFINE_string("tfds_data_dir", None, "Folder of TensorFlow Datasets, where --data_dir is not given.")

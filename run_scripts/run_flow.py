@@ -21,6 +21,8 @@ import bert_flow_tf
 from bert_flow_tf.data.tasks import load_task
 from bert_flow_tf.errors import ConfigError
 from bert_flow_tf.evaluation import report
+from bert_flow_tf.evaluation.bootstrap import bootstrap_gain
+from bert_flow_tf.evaluation.figures import figures
 from bert_flow_tf.evaluation.metrics import correlation
 from bert_flow_tf.evaluation.similarity import cosine_similarity, mean_random_cosine
 from bert_flow_tf.flow.config import FlowConfig, packaged_configs
@@ -179,25 +181,50 @@ def make_source(encoder, embeddings, pairs):
 
 
 def evaluate(task, embeddings, transform):
-  """Figures of every split: ({split: dict}, cosines [n] of the split that counts).
+  """Figures of every split that has gold: ({split: dict}, {split: cosines [n]}).
 
   Args:
     task: `TaskData`.
     embeddings: `Embeddings` of its sentences.
     transform: what is done to embeddings [n, dim] before their cosine.
   """
-  figures = {}
+  found, cosines = {}, {}
   for split, pairs in task.splits.items():
     a, b = transform(embeddings.of(pairs.sentences_a)), transform(embeddings.of(pairs.sentences_b))
-    similarities = cosine_similarity(a, b)
-    if split == task.spec.eval_split:
-      cosines = similarities
-    figures[split] = {
-      **dataclasses.asdict(correlation(similarities, pairs.scores)),
-      "sentences": len({*pairs.sentences_a, *pairs.sentences_b}),
-      "cosine_of_unpaired": 100.0 * mean_random_cosine(a, b),
-    }
-  return figures, cosines
+    cosines[split] = cosine_similarity(a, b)
+    for name, rows, subsets in parts(split, pairs):
+      if np.isnan(pairs.scores[rows]).all():
+        continue
+      found[name] = {
+        **figures(cosines[split][rows], pairs.scores[rows], subsets, task.spec.metric),
+        "sentences": len({*pairs.sentences_a[rows], *pairs.sentences_b[rows]}),
+        "cosine_of_unpaired": 100.0 * mean_random_cosine(a[rows], b[rows]),
+      }
+  return found, cosines
+
+
+def parts(split, pairs):
+  """(name, slice of rows, subset names) of a split: one, or one for each task of a union such as STS-12-16."""
+  names = pairs.subset_names()
+  for group, subsets in pairs.groups().items():
+    rows = slice(subsets[0].start, subsets[-1].stop)
+    yield f"{split} {group}", rows, names[rows]
+  if not pairs.groups():
+    yield split, slice(None), names
+
+
+def gains(task, before, after):
+  """{split: paired bootstrap of the gain in Spearman}, for the split that counts, where the metric is a correlation."""
+  split = task.spec.eval_split
+  if split is None or task.spec.metric != "correlation":
+    return {}
+  pairs = task.splits[split]
+  return {
+    name: dataclasses.asdict(
+      bootstrap_gain(before[split][rows], after[split][rows], pairs.scores[rows], subsets or None)
+    )
+    for name, rows, subsets in parts(split, pairs)
+  }
 
 
 def make_trainer(flow, strategy, folder):
@@ -268,15 +295,33 @@ def main(argv):
 
   if trainer.is_chief:
     flow.save(folder / "flow")
-    results = {split: {"without_flow": without_flow[split], "with_flow": with_flow[split]} for split in task.splits}
+    results = {name: {"without_flow": without_flow[name], "with_flow": with_flow[name]} for name in with_flow}
+    with watch.timing("evaluating"):
+      intervals = gains(task, cosines_without, cosines_with)
     fitted = {"pairs": len(pairs), "sentences": len({*pairs.sentences_a, *pairs.sentences_b}), "steps": steps}
     about = describe(task, encoder, flow, fitted)
-    report.write_results(folder, {"results": results, "seconds": watch.seconds, **about})
-    cosines = {"without_flow": cosines_without, "with_flow": cosines_with}
-    report.write_predictions(folder, task.splits[task.spec.eval_split], cosines)
-    report.write_eval_results(folder, original_eval_results(task, embeddings, flow, cosines_with, steps))
-    print(report.table(results, watch.seconds))
-    warn_of_undefined(results)
+    report.write_results(folder, {"results": results, "gain": intervals, "seconds": watch.seconds, **about})
+    if task.spec.eval_split is not None:
+      split = task.spec.eval_split
+      cosines = {"without_flow": cosines_without[split], "with_flow": cosines_with[split]}
+      report.write_predictions(folder, task.splits[split], cosines)
+      original = original_eval_results(task, embeddings, flow, cosines_with[split], steps)
+      report.write_eval_results(folder, original)
+    say(results, intervals, watch.seconds)
+
+
+def say(results, intervals, seconds):
+  """Prints the table and the gain's interval; says in the log why a figure is NaN."""
+  print(report.table(results, seconds))
+  for name, gain in intervals.items():
+    low, high, level = gain["low"], gain["high"], 100 * gain["level"]
+    print(f"gain in Spearman on {name}: {gain['gain']:+.2f}, {level:.0f}% interval {low:+.2f} to {high:+.2f}")
+  if not results:
+    logging.info("no gold scores: the flow is fitted, there is nothing to evaluate")
+  for name, methods in results.items():
+    for method, found in methods.items():
+      if found["reason"]:
+        logging.warning("no figure on %s %s: %s", name, method.replace("_", " "), found["reason"])
 
 
 def original_eval_results(task, embeddings, flow, cosines, steps):
@@ -304,14 +349,6 @@ def original_eval_results(task, embeddings, flow, cosines, steps):
     "eval_spearmanr": found.spearman / 100.0,
     "global_step": steps,
   }
-
-
-def warn_of_undefined(results):
-  """Says in the log why a correlation is NaN."""
-  for split, methods in results.items():
-    for method, figures in methods.items():
-      if figures["reason"]:
-        logging.warning("no correlation on %s %s: %s", split, method.replace("_", " "), figures["reason"])
 
 
 def console():

@@ -36,11 +36,15 @@ _ONLY_IN = {
 # Reading data and scoring predictions: no TensorFlow, nor anything at module level that brings it in.
 _TENSORFLOW = ("tensorflow", "tf_keras", "keras", "tensorflow_probability", "tensorflow_datasets", "transformers")
 _WITHOUT_TENSORFLOW = (
+  "bert_flow_tf.calibration",
   "bert_flow_tf.evaluation",
+  *(f"bert_flow_tf.data.{module}" for module in ("custom", "glue", "lines", "nli", "sick", "sick_files")),
+  *(f"bert_flow_tf.data.{module}" for module in ("sources", "sts", "sts_files", "stsb")),
   "bert_flow_tf.data.pairs",
   "bert_flow_tf.data.readers",
   "bert_flow_tf.data.tasks",
   "bert_flow_tf.errors",
+  "bert_flow_tf.files",
   "bert_flow_tf.progress",
   "bert_flow_tf._keras2",
 )

@@ -2,13 +2,21 @@
 
 import dataclasses
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from bert_flow_tf.errors import DataError
 
 SPLITS = ("train", "dev", "test")
+
+
+class Subset(NamedTuple):
+  """Pairs `start` to `stop` - 1 of a set, under a name: `MSRpar`, or `STS-12/MSRpar` in a union of tasks."""
+
+  name: str
+  start: int
+  stop: int
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -19,15 +27,18 @@ class SentencePairs:
     sentences_a: tuple of n strings, the first sentences. A sentence may be empty.
     sentences_b: tuple of n strings, the second sentences.
     scores: read-only float64 array of shape [n]; NaN where a pair has no gold score.
+    subsets: tuple of Subset, parts that are evaluated on their own, one after the other from 0 to n; empty
+      where the pairs are one set.
 
   Raises:
-    DataError: the three differ in length, a sentence is not a string, or scores is not a vector of
-      numbers that are finite or NaN.
+    DataError: the three differ in length, a sentence is not a string, scores is not a vector of numbers that
+      are finite or NaN, or the subsets are not parts of the whole.
   """
 
   sentences_a: tuple[str, ...]
   sentences_b: tuple[str, ...]
   scores: np.ndarray
+  subsets: tuple[Subset, ...] = ()
 
   def __post_init__(self):
     for name in ("sentences_a", "sentences_b"):
@@ -46,18 +57,52 @@ class SentencePairs:
         f"a set of pairs has {lengths[0]} first sentences, {lengths[1]} second sentences and "
         f"{lengths[2]} scores; expected as many of each (NaN where a pair has no gold score)"
       )
+    object.__setattr__(self, "subsets", _checked_subsets(self.subsets, len(self)))
 
   def __len__(self):
     return len(self.sentences_a)
 
   @classmethod
   def concatenate(cls, parts: Iterable["SentencePairs"]) -> "SentencePairs":
-    """Returns the pairs of all parts, one part after the other."""
+    """Returns the pairs of all parts, one part after the other, as one set without subsets."""
     parts = tuple(parts)
     return cls(
       sentences_a=tuple(sentence for part in parts for sentence in part.sentences_a),
       sentences_b=tuple(sentence for part in parts for sentence in part.sentences_b),
       scores=np.concatenate([np.zeros(0), *(part.scores for part in parts)]),
+    )
+
+  @classmethod
+  def join(cls, parts: Mapping[str, "SentencePairs"]) -> "SentencePairs":
+    """Returns the pairs of all parts, each a subset of its name, or as many as it has itself: `name/subset`."""
+    subsets, start = [], 0
+    for name, part in parts.items():
+      inner = [Subset(f"{name}/{subset.name}", *subset[1:]) for subset in part.subsets]
+      for subset in inner or [Subset(name, 0, len(part))]:
+        subsets.append(Subset(subset.name, start + subset.start, start + subset.stop))
+      start += len(part)
+    return dataclasses.replace(cls.concatenate(parts.values()), subsets=tuple(subsets))
+
+  def groups(self) -> dict[str, tuple[Subset, ...]]:
+    """Returns the subsets of each task of a union: {"STS-12": (Subset("STS-12/MSRpar", 0, 750), ...)}.
+
+    Empty for the pairs of one task, whose subsets' names have no slash.
+    """
+    groups = {}
+    for subset in self.subsets:
+      if "/" in subset.name:
+        groups.setdefault(subset.name.split("/")[0], []).append(subset)
+    return {name: tuple(subsets) for name, subsets in groups.items()}
+
+  def subset_names(self) -> list[str]:
+    """Returns the name of each pair's subset; empty where the pairs are one set."""
+    return [subset.name for subset in self.subsets for _ in range(subset.start, subset.stop)]
+
+  def with_gold(self) -> "SentencePairs":
+    """Returns the pairs that have a gold score, without subsets."""
+    kept = np.flatnonzero(~np.isnan(self.scores))
+    return SentencePairs(
+      tuple(self.sentences_a[i] for i in kept), tuple(self.sentences_b[i] for i in kept), self.scores[kept]
     )
 
 
@@ -66,7 +111,8 @@ class TaskData:
   """What a task gives to fit the flow on and to evaluate with.
 
   Attributes:
-    spec: the task's row of `bert_flow_tf.data.tasks.TASKS`.
+    spec: the task's row of `bert_flow_tf.data.tasks.TASKS`, with what the data decided (`custom`). Where its
+      eval_split is None, there is no gold: the pairs are for fitting alone.
     splits: name -> SentencePairs, in the order train, dev, test, as far as they exist.
     source: where the pairs came from, for people to read (log, results.json).
 
@@ -82,10 +128,12 @@ class TaskData:
     unknown = [name for name in self.splits if name not in SPLITS]
     if unknown:
       raise DataError(f"{self.spec.name} has a split {unknown[0]!r}; allowed are {', '.join(SPLITS)}")
-    if self.spec.eval_split not in self.splits:
+    if not self.splits:
+      raise DataError(f"{self.spec.name} has no split: {self.source} is empty")
+    if self.spec.eval_split is not None and self.spec.eval_split not in self.splits:
       raise DataError(
         f"{self.spec.name} is evaluated on its split {self.spec.eval_split!r}, which {self.source} "
-        f"does not have; it has {', '.join(self.splits) or 'none'}"
+        f"does not have; it has {', '.join(self.splits)}"
       )
     ordered = {name: self.splits[name] for name in SPLITS if name in self.splits}
     object.__setattr__(self, "splits", ordered)
@@ -95,11 +143,15 @@ class TaskData:
 
     Args:
       use_full: True for all splits that exist, in the order train, dev, test (the paper's "target");
-        False for the train split alone.
+        False for the train split alone. Of STS-12 to STS-16, whose only file the published code reads as
+        train, dev and test alike, True gives every pair three times and False once.
 
     Raises:
       DataError: use_full is False and the task has no train split.
     """
+    if self.spec.one_file_for_all_splits:
+      (pairs,) = self.splits.values()
+      return SentencePairs.concatenate([pairs] * (len(SPLITS) if use_full else 1))
     if use_full:
       return SentencePairs.concatenate(self.splits.values())
     if "train" not in self.splits:
@@ -123,3 +175,16 @@ def _checked_scores(scores) -> np.ndarray:
     raise DataError(f"scores[{index}] is infinite; expected a number, or NaN for a pair with no gold score")
   checked.setflags(write=False)
   return checked
+
+
+def _checked_subsets(subsets, length: int) -> tuple[Subset, ...]:
+  """Returns the subsets as a tuple of Subset; raises DataError unless they make up the whole, in order."""
+  subsets = tuple(Subset(*subset) for subset in subsets)
+  starts = [0, *(subset.stop for subset in subsets)]
+  fitting = [subset.start == start < subset.stop for subset, start in zip(subsets, starts, strict=False)]
+  if subsets and (not all(fitting) or starts[-1] != length or len({s.name for s in subsets}) < len(subsets)):
+    found = ", ".join(f"{subset.name} {subset.start}:{subset.stop}" for subset in subsets)
+    raise DataError(
+      f"the subsets are {found}; expected parts of 0:{length}, one after the other, each of a name of its own"
+    )
+  return subsets

@@ -1,22 +1,22 @@
 """Files of sentence pairs -> SentencePairs; every error names the file and the line.
 
-Lines end at a line feed only: `str.splitlines` would also cut a sentence at U+2028, U+0085 or a form feed.
 Fields are separated by tabs without any quoting: a quotation mark is part of the sentence.
 """
 
 import math
-import os
-import pathlib
-from collections.abc import Iterator
+from collections.abc import Callable
 
+from bert_flow_tf.data.lines import FilePath, count, lines, read_number
 from bert_flow_tf.data.pairs import SentencePairs
 from bert_flow_tf.errors import DataError
 
-_BOM = b"\xef\xbb\xbf"
 _TSV_HEADER = ("score", "sentence1", "sentence2")
 
+# (field, path, line number) -> the score in it, or DataError.
+ScoreOf = Callable[[str, FilePath, int], float]
 
-def read_stsbenchmark(path: str | os.PathLike, scale: tuple[float, float]) -> SentencePairs:
+
+def read_stsbenchmark(path: FilePath, scale: tuple[float, float]) -> SentencePairs:
   """Reads a file of the STS benchmark, `sts-{train,dev,test}.csv`, which is tab separated.
 
   Args:
@@ -31,18 +31,18 @@ def read_stsbenchmark(path: str | os.PathLike, scale: tuple[float, float]) -> Se
     DataError: the file is missing, unreadable, empty or not of this format.
   """
   rows = []
-  for number, line in _lines(path):
+  for number, line in lines(path):
     fields = line.split("\t")
     if len(fields) < 7:
       raise DataError(
-        f"{path}, line {number}: {_count(len(fields), 'column')}, expected at least 7, separated by tabs "
+        f"{path}, line {number}: {count(len(fields), 'column')}, expected at least 7, separated by tabs "
         "(genre, file, year, id, score, sentence1, sentence2)"
       )
-    rows.append((_score(fields[4], scale, path, number), fields[5], fields[6]))
-  return _pairs(rows, path)
+    rows.append((read_number(fields[4], scale, path, number), fields[5], fields[6]))
+  return pairs_of(rows, path)
 
 
-def read_scored_tsv(path: str | os.PathLike, scale: tuple[float, float]) -> SentencePairs:
+def read_scored_tsv(path: FilePath, scale: tuple[float, float]) -> SentencePairs:
   """Reads a file of three columns with the header `score<TAB>sentence1<TAB>sentence2`.
 
   Args:
@@ -56,7 +56,7 @@ def read_scored_tsv(path: str | os.PathLike, scale: tuple[float, float]) -> Sent
     DataError: the file is missing, unreadable, without pairs or not of this format.
   """
   rows = []
-  for number, line in _lines(path):
+  for number, line in lines(path):
     fields = line.split("\t")
     if number == 1:
       if tuple(fields) != _TSV_HEADER:
@@ -64,14 +64,99 @@ def read_scored_tsv(path: str | os.PathLike, scale: tuple[float, float]) -> Sent
       continue
     if len(fields) != 3:
       raise DataError(
-        f"{path}, line {number}: {_count(len(fields), 'column')}, expected 3, separated by tabs "
+        f"{path}, line {number}: {count(len(fields), 'column')}, expected 3, separated by tabs "
         f"({', '.join(_TSV_HEADER)})"
       )
-    rows.append((_score(fields[0], scale, path, number), fields[1], fields[2]))
-  return _pairs(rows, path)
+    rows.append((read_number(fields[0], scale, path, number), fields[1], fields[2]))
+  return pairs_of(rows, path)
 
 
-def _pairs(rows: list[tuple[float, str, str]], path) -> SentencePairs:
+def read_sts(input_path: FilePath, gs_path: FilePath, scale: tuple[float, float]) -> SentencePairs:
+  """Reads a subset of a SemEval STS task: its STS.input and STS.gs file.
+
+  Args:
+    input_path: two tab-separated sentences a line; further columns, which name sources, are ignored.
+    gs_path: the score of the same line, or nothing where the pair was not annotated.
+    scale: the lowest and the highest score that are allowed.
+
+  Returns:
+    SentencePairs, one pair a line; NaN where there is no gold score.
+
+  Raises:
+    DataError: a file is missing, unreadable, empty or not of this format, or the two differ in length.
+  """
+  sentences = []
+  for number, line in lines(input_path):
+    fields = line.split("\t")
+    if len(fields) < 2:
+      raise DataError(f"{input_path}, line {number}: 1 column, expected 2 sentences, separated by a tab")
+    sentences.append(fields[:2])
+  # An empty line at the end is a pair without gold, or the input's own empty lines at the end.
+  fields = list(lines(gs_path, empty="keep"))
+  if len(fields) < len(sentences) or any(field.strip() for _, field in fields[len(sentences) :]):
+    raise DataError(f"{gs_path} has {count(len(fields), 'line')}, {input_path} {count(len(sentences), 'pair')}")
+  scores = [
+    read_number(field, scale, gs_path, number) if field.strip() else math.nan
+    for number, field in fields[: len(sentences)]
+  ]
+  return pairs_of([(score, *pair) for score, pair in zip(scores, sentences, strict=True)], input_path)
+
+
+def read_table(
+  path: FilePath, columns: tuple[str, str], score: tuple[str, ScoreOf] | None = None, incomplete: float = 0.0
+) -> tuple[SentencePairs, int]:
+  """Reads two columns of sentences, and perhaps one of scores, of a file whose first line names its columns.
+
+  Args:
+    path: the file.
+    columns: names of the columns of the first and the second sentences.
+    score: name of the column of scores and what makes a number of a field; None for pairs without gold.
+    incomplete: the largest fraction of lines that may be malformed, and are then left out: GLUE's own files
+      have lines that are cut short.
+
+  Returns:
+    SentencePairs, one pair a line after the header, and how many lines were left out.
+
+  Raises:
+    DataError: the file is missing, unreadable, without pairs, lacks a column or has malformed lines.
+  """
+  names, rows, broken = None, [], []
+  for number, line in lines(path, "skip" if incomplete else "refuse", broken if incomplete else None):
+    fields = line.split("\t")
+    if names is None:
+      names = fields
+      places = [_place(name, names, path, number) for name in (*columns, *([score[0]] if score else []))]
+      continue
+    try:
+      if len(fields) != len(names):
+        raise DataError(
+          f"{path}, line {number}: {count(len(fields), 'column')}, expected {len(names)}, separated by tabs "
+          f"({', '.join(names)})"
+        )
+      gold = score[1](fields[places[2]], path, number) if score else math.nan
+    except DataError as error:
+      if not incomplete:
+        raise
+      broken.append(error)
+    else:
+      rows.append((gold, fields[places[0]], fields[places[1]]))
+  if broken and len(broken) > incomplete * (len(rows) + len(broken)):
+    raise broken[0]
+  return pairs_of(rows, path), len(broken)
+
+
+def label_reader(labels: dict[str, float]) -> ScoreOf:
+  """Returns the `ScoreOf` of a column of labels: {label: score}."""
+
+  def score_of(field, path, number):
+    if field not in labels:
+      raise DataError(f"{path}, line {number}: the label is {field[:40]!r}, expected {' or '.join(labels)}")
+    return labels[field]
+
+  return score_of
+
+
+def pairs_of(rows: list[tuple[float, str, str]], path: FilePath) -> SentencePairs:
   """Turns rows of (score, first sentence, second sentence) into SentencePairs; none is an error."""
   if not rows:
     raise DataError(f"{path} is empty: no sentence pair in it")
@@ -79,68 +164,9 @@ def _pairs(rows: list[tuple[float, str, str]], path) -> SentencePairs:
   return SentencePairs(sentences_a, sentences_b, scores)
 
 
-def _score(field: str, scale: tuple[float, float], path, number: int) -> float:
-  """Returns the score of one line, checked against the scale."""
-  low, high = scale
-  wanted = f"expected a number from {low:g} to {high:g}"
-  try:
-    # float() reads "1_5" as 15.
-    score = math.nan if "_" in field else float(field)
-  except ValueError:
-    score = math.nan
-  if not math.isfinite(score):
-    raise DataError(f"{path}, line {number}: the score is {field[:40]!r}, {wanted}")
-  if not low <= score <= high:
-    raise DataError(f"{path}, line {number}: the score {field.strip()} is outside the scale, {wanted}")
-  return score
-
-
-def _lines(path) -> Iterator[tuple[int, str]]:
-  """Yields (number from 1, text without its line break) of each line; empty lines at the end are left out."""
-  empty = []
-  for number, raw in enumerate(_raw_lines(path), start=1):
-    # The last line may lack its line feed; Windows writes a carriage return before it.
-    raw = raw.removesuffix(b"\n").removesuffix(b"\r")
-    if number == 1:
-      raw = raw.removeprefix(_BOM)
-    if not raw.strip(b" "):
-      empty.append(number)
-      continue
-    if empty:
-      raise DataError(
-        f"{path}, line {empty[0]}: the line is empty; expected a sentence pair, since line {number} has one"
-      )
-    yield number, _text(raw, path, number)
-
-
-def _raw_lines(path) -> Iterator[bytes]:
-  """Yields the lines of a file as bytes, split at line feeds."""
-  try:
-    with pathlib.Path(path).open("rb") as file:
-      yield from file
-  except (FileNotFoundError, NotADirectoryError) as error:
-    raise DataError(f"{path} does not exist; expected a text file") from error
-  except IsADirectoryError as error:
-    raise DataError(f"{path} is a folder; expected a text file") from error
-  except OSError as error:
-    raise DataError(f"{path} cannot be read: {error.strerror or error}") from error
-
-
-def _text(raw: bytes, path, number: int) -> str:
-  """Decodes one line."""
-  if b"\0" in raw:
-    raise DataError(f"{path}, line {number}: a NUL byte; expected text in UTF-8")
-  # Also what a file with the line breaks of the old Mac OS, carriage returns alone, would hold.
-  if b"\r" in raw:
-    raise DataError(f"{path}, line {number}: a carriage return inside the line; expected lines that end in LF or CRLF")
-  try:
-    return raw.decode("utf-8")
-  except UnicodeDecodeError as error:
-    raise DataError(
-      f"{path}, line {number}: byte 0x{raw[error.start]:02x} at position {error.start + 1} of the line is "
-      "not UTF-8; expected text in UTF-8"
-    ) from error
-
-
-def _count(number: int, noun: str) -> str:
-  return f"{number} {noun}{'' if number == 1 else 's'}"
+def _place(name: str, names: list[str], path: FilePath, number: int) -> int:
+  """Position of a column, by the header in line `number`."""
+  if names.count(name) != 1:
+    found = "twice" if name in names else "not"
+    raise DataError(f"{path}, line {number}: the column {name!r} is {found} among {', '.join(names)[:200]!r}")
+  return names.index(name)

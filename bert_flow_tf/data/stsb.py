@@ -13,8 +13,10 @@ import tempfile
 
 import numpy as np
 
+from bert_flow_tf.data import tfds_source
 from bert_flow_tf.data.pairs import SentencePairs
 from bert_flow_tf.data.readers import read_stsbenchmark
+from bert_flow_tf.data.sources import Loaded, Paths, required_folder
 from bert_flow_tf.errors import ConfigError, DataError
 
 SCALE = (0.0, 5.0)
@@ -22,41 +24,37 @@ GOLD_URL = "http://ixa2.si.ehu.eus/stswiki/images/4/48/Stsbenchmark.tar.gz"
 # As torchtext publishes it (torchtext/datasets/stsb.py): the address has no TLS.
 GOLD_MD5 = "4eb0065aba063ef77873d3a9c8088811"
 
-_LAYOUT = pathlib.Path("STS") / "STSBenchmark"
+_LAYOUT = "STS/STSBenchmark"
 _FILES = {split: f"sts-{split}.csv" for split in ("train", "dev", "test")}
 _OFFLINE = f"offline, pass --data_dir=FOLDER that holds {_LAYOUT}/sts-{{train,dev,test}}.csv"
 _TFDS_SPLITS = {"train": "train", "dev": "validation", "test": "test"}
-_TIMEOUT_S = 5
 _DIFFERING_ROWS_ALLOWED = 0.01
 
 
-def load(
-  data_dir: str | None, tfds_data_dir: str | None, stsb_gold: str | None
-) -> tuple[dict[str, SentencePairs], str]:
+def load(paths: Paths) -> Loaded:
   """Loads train, dev and test, all with gold scores from 0 to 5.
 
   Args:
-    data_dir: folder with STS/STSBenchmark/sts-{train,dev,test}.csv; None for TensorFlow Datasets.
-    tfds_data_dir: TensorFlow Datasets' folder; None for its default.
-    stsb_gold: path of sts-test.csv, for the test scores beside TensorFlow Datasets; None to fetch it once.
-
-  Returns:
-    The splits by name, and a description of where they came from.
+    paths: data_dir with STS/STSBenchmark/sts-{train,dev,test}.csv; else the test scores beside TensorFlow
+      Datasets come from stsb_gold, or are fetched once.
 
   Raises:
     ConfigError: both data_dir and stsb_gold are given.
     DataError: the data is missing, malformed, cannot be downloaded, or the gold is not of GLUE's rows.
   """
-  if data_dir is not None:
+  stsb_gold = paths.stsb_gold
+  if paths.data_dir is not None:
     if stsb_gold is not None:
       raise ConfigError(
-        f"--stsb_gold={stsb_gold} goes with TensorFlow Datasets, but --data_dir={data_dir} is given, whose "
+        f"--stsb_gold={stsb_gold} goes with TensorFlow Datasets, but --data_dir={paths.data_dir} is given, whose "
         "sts-test.csv has the gold scores: leave one of the two out"
       )
-    return _load_files(pathlib.Path(data_dir))
+    folder = required_folder(paths.data_dir, _LAYOUT, _FILES.values(), "sts-{train,dev,test}.csv")
+    splits = {split: read_stsbenchmark(folder / name, SCALE) for split, name in _FILES.items()}
+    return Loaded(splits, f"the STS benchmark's files in {folder}")
   # First what costs nothing: a wrong path is told before anything is downloaded.
   gold = None if stsb_gold is None else read_stsbenchmark(stsb_gold, SCALE)
-  builder = _prepared_glue(tfds_data_dir)
+  builder = _prepared_glue(paths.tfds_data_dir)
   if gold is None:
     stsb_gold = _fetched_gold(os.fspath(builder.data_dir_root))
     gold = read_stsbenchmark(stsb_gold, SCALE)
@@ -64,75 +62,18 @@ def load(
   test, differing = _with_gold(splits["test"], gold, stsb_gold)
   note = f" ({differing} of its {len(gold)} rows worded differently)" if differing else ""
   source = f"TensorFlow Datasets {builder.info.full_name} in {builder.data_dir_root}"
-  return _checked({**splits, "test": test}), f"{source}, test gold from {stsb_gold}{note}"
-
-
-def _load_files(data_dir: pathlib.Path) -> tuple[dict[str, SentencePairs], str]:
-  """Reads the benchmark's three files below data_dir."""
-  folder = data_dir / _LAYOUT
-  try:
-    missing = [folder / name for name in _FILES.values() if not (folder / name).exists()]
-  except OSError as error:
-    raise DataError(f"--data_dir={data_dir}: {error.filename} cannot be read: {error.strerror}") from error
-  if missing:
-    raise DataError(
-      f"{missing[0]} does not exist; --data_dir={data_dir} must hold {_LAYOUT}/sts-{{train,dev,test}}.csv"
-      + _likely_data_dir(data_dir)
-    )
-  splits = {split: read_stsbenchmark(folder / name, SCALE) for split, name in _FILES.items()}
-  return splits, f"the STS benchmark's files in {folder}"
-
-
-def _likely_data_dir(data_dir: pathlib.Path) -> str:
-  """Says what is wrong with a --data_dir a level or two off, as the end of a message."""
-  if not os.path.exists(data_dir):
-    return f"; there is no folder {data_dir}"
-  if not os.path.isdir(data_dir):
-    return f"; {data_dir} is a file"
-  here = data_dir.resolve()
-  for candidate in (*list(here.parents)[:2], *sorted(here.glob("*/"))):
-    if os.path.exists(candidate / _LAYOUT / _FILES["test"]):
-      return f"; did you mean --data_dir={candidate}?"
-  if os.path.exists(data_dir / _FILES["test"]):
-    return f"; the files lie in that folder itself: put them into {data_dir / _LAYOUT}"
-  return ""
+  return Loaded(_checked({**splits, "test": test}), f"{source}, test gold from {stsb_gold}{note}")
 
 
 def _prepared_glue(tfds_data_dir: str | None):
   """Returns the TFDS builder of glue/stsb, prepared on disk."""
-  import tensorflow_datasets as tfds
-
-  tried = f"looked for glue/stsb in {tfds_data_dir or 'its default folder'}"
-  try:
-    builder = tfds.builder("glue/stsb", data_dir=tfds_data_dir)
-    tried = f"looked for glue/stsb in {builder.data_dir_root}"
-    if not builder.is_prepared():
-      url = builder.builder_config.data_url
-      tried += f", then at {url}"
-      # By itself TFDS tries a dead address ten times, for minutes, and leaves folders behind.
-      _get(url, stream=True).close()
-      builder.download_and_prepare()
-  except Exception as error:  # TFDS promises no set of errors: network, disk, checksum, archive, import.
-    raise DataError(f"STS-B cannot be had from TensorFlow Datasets: {tried} ({_reason(error)}); {_OFFLINE}") from error
-  return builder
+  return tfds_source.prepared("STS-B", "glue/stsb", tfds_data_dir, _OFFLINE)
 
 
 def _read_glue(builder, split: str) -> SentencePairs:
   """Reads one split from disk, in GLUE's order; the scores of test are GLUE's -1."""
-  import tensorflow_datasets as tfds
-
-  try:
-    rows = tfds.as_numpy(builder.as_dataset(split=_TFDS_SPLITS[split], batch_size=-1))
-    order = np.argsort(rows["idx"], kind="stable")  # TFDS shuffles what it stores.
-    sentences = [[rows[key][i].decode("utf-8") for i in order] for key in ("sentence1", "sentence2")]
-    # TFDS stores float32, where 3.8 is 3.7999999523; six decimals are what float32 holds up to 5.
-    scores = np.round(rows["label"][order].astype(np.float64), 6)
-  except Exception as error:  # As above; also what TensorFlow says of a damaged record.
-    raise DataError(
-      f"the {_TFDS_SPLITS[split]} split of glue/stsb in {builder.data_dir} cannot be read "
-      f"({_reason(error)}): remove that folder to have it prepared again"
-    ) from error
-  return SentencePairs(*sentences, scores)
+  *sentences, labels = tfds_source.read_split(builder, _TFDS_SPLITS[split], ("sentence1", "sentence2"), ("label",))
+  return SentencePairs(*sentences, tfds_source.scores_of(labels))
 
 
 def _with_gold(test: SentencePairs, gold: SentencePairs, path) -> tuple[SentencePairs, int]:
@@ -177,7 +118,7 @@ def _fetched_gold(tfds_root: str) -> pathlib.Path:
   try:
     if "://" in tfds_root:
       raise OSError(f"{tfds_root} is not on this machine's disk")
-    archive = _get(GOLD_URL).content
+    archive = tfds_source.get(GOLD_URL).content
     found = hashlib.md5(archive, usedforsecurity=False).hexdigest()
     if found != GOLD_MD5:
       raise OSError(f"the archive's MD5 is {found}, expected {GOLD_MD5}")
@@ -192,20 +133,6 @@ def _fetched_gold(tfds_root: str) -> pathlib.Path:
   except (OSError, KeyError, tarfile.TarError) as error:
     raise DataError(
       f"the gold scores of STS-B's test split, which GLUE hides, could not be fetched from {GOLD_URL} "
-      f"({_reason(error)}); pass the benchmark's sts-test.csv as --stsb_gold=FILE; or {_OFFLINE}"
+      f"({tfds_source.reason(error)}); pass the benchmark's sts-test.csv as --stsb_gold=FILE; or {_OFFLINE}"
     ) from error
   return path
-
-
-def _get(url: str, stream: bool = False):
-  """Opens an address as TFDS does, through `requests`, but gives up soon."""
-  import requests
-
-  response = requests.get(url, stream=stream, timeout=_TIMEOUT_S)
-  response.raise_for_status()
-  return response
-
-
-def _reason(error: Exception) -> str:
-  """The error's type and the beginning of its message, on one line."""
-  return f"{type(error).__name__}: {' '.join(str(error).split())[:300]}"

@@ -15,7 +15,16 @@ PREDICTIONS_FILE = "test_results.tsv"
 EVAL_FILE = "eval_results.txt"
 
 # Figures of a method on a split: key in results.json -> name in the table.
-FIGURES = {"spearman": "Spearman", "pearson": "Pearson", "cosine_of_unpaired": "mean cosine of unpaired sentences"}
+FIGURES = {
+  "spearman": "Spearman",
+  "pearson": "Pearson",
+  "spearman_wmean": "Spearman, wmean of subsets",
+  "spearman_mean": "Spearman, mean of subsets",
+  "spearman_all": "Spearman, all pairs",
+  "pearson_wmean": "Pearson, wmean of subsets",
+  "auc": "AUC",
+  "cosine_of_unpaired": "mean cosine of unpaired sentences",
+}
 
 
 def write_results(folder, results):
@@ -53,8 +62,8 @@ def table(results, seconds):
   """The terminal's table: a row a split and figure, without the flow, with it, and the difference.
 
   Args:
-    results: {split: {"without_flow": figures, "with_flow": figures}}, figures being a dict with the keys of
-      `FIGURES` and "pairs".
+    results: {split: {"without_flow": figures, "with_flow": figures}}, figures being a dict with "pairs" and some of
+      the keys of `FIGURES`.
     seconds: {"embedding" | "fitting" | "evaluating": seconds}.
   """
   header = ("split", "pairs", "x 100", "without flow", "with flow", "difference")
@@ -62,6 +71,8 @@ def table(results, seconds):
   for split, methods in results.items():
     without, with_flow = methods["without_flow"], methods["with_flow"]
     for key, name in FIGURES.items():
+      if key not in without:
+        continue
       old, new = without[key], with_flow[key]
       rows.append((split, str(without["pairs"]), name, f"{old:.2f}", f"{new:.2f}", f"{new - old:+.2f}"))
   widths = [max(len(row[column]) for row in rows) for column in range(len(header))]

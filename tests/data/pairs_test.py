@@ -3,10 +3,10 @@ import types
 import numpy as np
 import pytest
 
-from bert_flow_tf.data.pairs import SentencePairs, TaskData
+from bert_flow_tf.data.pairs import SentencePairs, Subset, TaskData
 from bert_flow_tf.errors import DataError
 
-SPEC = types.SimpleNamespace(name="a task", eval_split="test")
+SPEC = types.SimpleNamespace(name="a task", eval_split="test", one_file_for_all_splits=False)
 
 
 def _pairs(first, scores):
@@ -51,6 +51,61 @@ def test_concatenates_in_order():
   assert both.sentences_a == ("x 0", "x 1", "y 0")
   assert both.sentences_b == ("b", "b", "b")
   assert both.scores.tolist() == [1, 2, 3]
+
+
+def test_joins_parts_as_subsets():
+  joined = SentencePairs.join({"x": _pairs("x", [1.0, 2.0]), "y": _pairs("y", [np.nan])})
+  assert joined.sentences_a == ("x 0", "x 1", "y 0")
+  assert joined.subsets == (Subset("x", 0, 2), Subset("y", 2, 3))
+  assert joined.groups() == {} and joined.subset_names() == ["x", "x", "y"]
+  assert _pairs("x", [1.0]).subset_names() == []
+  union = SentencePairs.join({"t": joined, "u": _pairs("u", [4.0]), "v": joined})
+  assert len(union) == 7
+  assert union.groups() == {
+    "t": (Subset("t/x", 0, 2), Subset("t/y", 2, 3)),
+    "v": (Subset("v/x", 4, 6), Subset("v/y", 6, 7)),
+  }
+  assert union.subsets[2] == Subset("u", 3, 4)
+  assert SentencePairs.concatenate([joined, joined]).subsets == ()
+
+
+@pytest.mark.parametrize(
+  "subsets",
+  [
+    [("x", 0, 2)],
+    [("x", 0, 2), ("y", 1, 3)],
+    [("x", 0, 1), ("y", 2, 3)],
+    [("x", 1, 3)],
+    [("x", 0, 3), ("y", 3, 3)],
+    [("x", 0, 2), ("x", 2, 3)],
+    [("x", 0, 2), ("y", 2, 4)],
+  ],
+)
+def test_subsets_are_parts_of_the_whole(subsets):
+  with pytest.raises(DataError, match="expected parts of 0:3, one after the other, each of a name of its own"):
+    SentencePairs(["a"] * 3, ["b"] * 3, [1.0] * 3, subsets)
+
+
+def test_pairs_with_gold():
+  kept = _pairs("x", [1.0, np.nan, 3.0]).with_gold()
+  assert kept.sentences_a == ("x 0", "x 2") and kept.sentences_b == ("b", "b") and kept.scores.tolist() == [1, 3]
+  assert len(_pairs("x", [np.nan]).with_gold()) == 0
+
+
+def test_one_file_for_all_splits_is_seen_three_times():
+  spec = types.SimpleNamespace(name="a task", eval_split="test", one_file_for_all_splits=True)
+  data = TaskData(spec, {"test": _pairs("x", [1.0, 2.0])}, "x")
+  assert data.fitting_pairs(use_full=True).sentences_a == ("x 0", "x 1") * 3
+  assert data.fitting_pairs(use_full=True).scores.tolist() == [1, 2] * 3
+  assert data.fitting_pairs(use_full=False).sentences_a == ("x 0", "x 1")
+
+
+def test_pairs_for_fitting_alone():
+  spec = types.SimpleNamespace(name="a task", eval_split=None, one_file_for_all_splits=False)
+  data = TaskData(spec, {"train": _pairs("x", [np.nan])}, "x")
+  assert data.fitting_pairs(use_full=True).sentences_a == data.fitting_pairs(use_full=False).sentences_a == ("x 0",)
+  with pytest.raises(DataError, match="a task has no split: there is empty"):
+    TaskData(spec, {}, "there")
 
 
 def test_full_target_set_is_train_then_dev_then_test():

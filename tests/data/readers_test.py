@@ -1,11 +1,12 @@
 import csv
 import errno
+import math
 import pathlib
 
 import numpy as np
 import pytest
 
-from bert_flow_tf.data.readers import read_scored_tsv, read_stsbenchmark
+from bert_flow_tf.data.readers import label_reader, read_scored_tsv, read_sts, read_stsbenchmark, read_table
 from bert_flow_tf.errors import DataError
 from tests.testing import shared
 
@@ -172,3 +173,78 @@ def test_the_scale_is_the_caller_s(tmp_path):
   assert read_stsbenchmark(_file(tmp_path, _stsb("-3")), (-4.0, 0.0)).scores.tolist() == [-3]
   with pytest.raises(DataError, match="expected a number from -4 to 0"):
     read_stsbenchmark(_file(tmp_path, _stsb("1")), (-4.0, 0.0))
+
+
+def _sts(tmp_path, sentences, gold):
+  (tmp_path / "input").write_bytes(sentences)
+  (tmp_path / "gs").write_bytes(gold)
+  return read_sts(tmp_path / "input", tmp_path / "gs", SCALE)
+
+
+@pytest.mark.parametrize("end", [b"", b"\n", b"\r\n\n"])
+def test_sts_reads_two_files_side_by_side(tmp_path, end):
+  pairs = _sts(tmp_path, b'"a\t"b"\nc\td\thttp://source\nlone\t\ne\tf' + end, b"4.250\n\n0\n \n" + end)
+  assert pairs.sentences_a == ('"a', "c", "lone", "e") and pairs.sentences_b == ('"b"', "d", "", "f")
+  np.testing.assert_array_equal(pairs.scores, [4.25, math.nan, 0, math.nan])
+
+
+@pytest.mark.parametrize(
+  ("sentences", "gold", "message"),
+  [
+    (b"a\tb\nc d\n", b"1\n2\n", "input, line 2: 1 column, expected 2 sentences, separated by a tab"),
+    (b"a\tb\n\nc\td\n", b"1\n\n2\n", "input, line 2: the line is empty"),
+    (b"a\tb\nc\td\n", b"1\n", "gs has 1 line, "),
+    (b"a\tb\n", b"1\n2\n", "gs has 2 lines, "),
+    (b"a\tb\nc\td\n", b"\n5.5\n", "gs, line 2: the score 5.5 is outside the scale, expected a number from 0 to 5"),
+    (b"a\tb\n", b"x\n", "gs, line 1: the score is 'x'"),
+    (b"a\tb\n", b"\xff\n", "gs, line 1: byte 0xff"),
+    (b"", b"", "input is empty: no sentence pair"),
+  ],
+)
+def test_sts_refuses(tmp_path, sentences, gold, message):
+  with pytest.raises(DataError) as caught:
+    _sts(tmp_path, sentences, gold)
+  assert str(caught.value).startswith(f"{tmp_path}/{message}")
+
+
+TABLE = b'id\tleft\tright\tlabel\n1\t"a\tb"\tyes\n2\tc\td\tno\n'
+LABEL = ("label", label_reader({"yes": 1.0, "no": 0.0}))
+
+
+def test_table_goes_by_the_names_of_columns(tmp_path):
+  pairs, broken = read_table(_file(tmp_path, b"\xef\xbb\xbf" + TABLE.replace(b"\n", b"\r\n")), ("right", "left"), LABEL)
+  assert pairs.sentences_a == ('b"', "d") and pairs.sentences_b == ('"a', "c")
+  assert pairs.scores.tolist() == [1, 0] and broken == 0
+  assert np.isnan(read_table(_file(tmp_path, TABLE), ("left", "right"))[0].scores).all()
+
+
+@pytest.mark.parametrize(
+  ("content", "message"),
+  [
+    (TABLE + b"3\te\tf\n", ", line 4: 3 columns, expected 4, separated by tabs (id, left, right, label)"),
+    (TABLE + b"3\te\tf\tyes\tmore\n", ", line 4: 5 columns, expected 4"),
+    (TABLE + b"3\te\tf\tmaybe\n", ", line 4: the label is 'maybe', expected yes or no"),
+    (TABLE + b"3\te\tf\t-1\n", ", line 4: the label is '-1', expected yes or no"),
+    (TABLE + b"\n" + TABLE, ", line 4: the line is empty"),
+    (TABLE.replace(b"left", b"Left"), ", line 1: the column 'left' is not among 'id, Left, right, label'"),
+    (TABLE.replace(b"label", b"left"), ", line 1: the column 'left' is twice among"),
+    (TABLE.split(b"\n")[0], " is empty: no sentence pair"),
+    (b"", " is empty: no sentence pair"),
+  ],
+)
+def test_table_refuses(tmp_path, content, message):
+  path = _file(tmp_path, content)
+  with pytest.raises(DataError) as caught:
+    read_table(path, ("left", "right"), LABEL)
+  assert str(caught.value).startswith(f"{path}{message}")
+
+
+def test_table_leaves_out_a_few_malformed_lines_if_told(tmp_path):
+  good = TABLE + b"3\te\tf\tyes\n" * 8
+  path = _file(tmp_path, good + b"cut\n\n \tshort\n" + good.split(b"\n")[1])
+  pairs, broken = read_table(path, ("left", "right"), LABEL, incomplete=0.2)
+  assert len(pairs) == 11 and broken == 2 and pairs.sentences_a[-1] == '"a'
+  with pytest.raises(DataError, match="line 12: 1 column, expected 4"):
+    read_table(path, ("left", "right"), LABEL, incomplete=0.1)
+  with pytest.raises(DataError, match="line 12: 1 column, expected 4"):
+    read_table(path, ("left", "right"), LABEL)

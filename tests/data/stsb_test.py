@@ -1,20 +1,17 @@
 import hashlib
-import http.server
 import io
 import pathlib
-import random
 import shutil
 import tarfile
-import threading
 import time
 import zipfile
 
 import pytest
-import requests
 
 from bert_flow_tf.data import stsb
 from bert_flow_tf.data.tasks import load_task
 from bert_flow_tf.errors import ConfigError, DataError
+from tests.data.tfds_cases import cut_network, need_preparation, serve, write_tfds
 
 SIZES = {"train": 30, "validation": 20, "test": 200}
 
@@ -33,30 +30,19 @@ def _csv(rows):
 
 
 def _write_tfds(root, label=_label):
-  """Writes glue/stsb as TFDS stores it: records in another order than GLUE's, GLUE's -1 for test."""
-  import tensorflow as tf
-  import tensorflow_datasets as tfds
-
-  folder = root / "glue" / "stsb" / "2.0.0"
-  folder.mkdir(parents=True)
-  features = tfds.builder("glue/stsb", data_dir=root).info.features
-  template = tfds.core.ShardedFileTemplate(
-    data_dir=folder,
-    dataset_name="glue",
-    filetype_suffix="tfrecord",
-    template="{DATASET}-{SPLIT}.{FILEFORMAT}-{SHARD_X_OF_Y}",
+  """Writes glue/stsb as TFDS stores it: GLUE's -1 for test."""
+  return write_tfds(
+    root,
+    "glue/stsb",
+    "2.0.0",
+    {
+      split: [
+        {"sentence1": first, "sentence2": second, "label": label(split, score), "idx": index}
+        for index, (first, second, score) in enumerate(_rows(split))
+      ]
+      for split in SIZES
+    },
   )
-  splits = []
-  for split, size in SIZES.items():
-    rows = list(enumerate(_rows(split)))
-    random.Random(0).shuffle(rows)
-    with tf.io.TFRecordWriter(str(folder / f"glue-{split}.tfrecord-00000-of-00001")) as writer:
-      for index, (first, second, score) in rows:
-        row = {"sentence1": first, "sentence2": second, "label": label(split, score), "idx": index}
-        writer.write(features.serialize_example(features.encode_example(row)))
-    splits.append(tfds.core.SplitInfo(name=split, shard_lengths=[size], num_bytes=0, filename_template=template))
-  tfds.folder_dataset.write_metadata(data_dir=folder, features=features, split_infos=splits, version="2.0.0")
-  return root
 
 
 @pytest.fixture(scope="module")
@@ -80,10 +66,7 @@ def _write_layout(folder):
 
 @pytest.fixture
 def no_network(monkeypatch):
-  def get(url, **_):
-    raise requests.ConnectionError(f"no route to {url}")
-
-  monkeypatch.setattr(requests, "get", get)
+  cut_network(monkeypatch)
 
 
 def _error(**arguments):
@@ -176,38 +159,16 @@ def test_gold_is_not_fetched_into_a_bucket(no_network):
     stsb._fetched_gold("gs://bucket")
 
 
-class _Handler(http.server.BaseHTTPRequestHandler):
-  def do_GET(self):
-    self.server.requested.append(self.path)
-    content = self.server.content.get(self.path)
-    self.send_response(404 if content is None else 200)
-    self.send_header("Content-Length", str(len(content or b"")))
-    self.end_headers()
-    # The probe hangs up after the header.
-    try:
-      self.wfile.write(content or b"")
-    except OSError:
-      self.close_connection = True
-
-  def log_message(self, *_):
-    pass
-
-
 @pytest.fixture
 def server(monkeypatch):
   """An HTTP server on this machine in the place of GLUE's and the benchmark's."""
   import tensorflow_datasets as tfds
 
-  with http.server.ThreadingHTTPServer(("127.0.0.1", 0), _Handler) as server:
-    server.content, server.requested = {}, []
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    address = f"http://127.0.0.1:{server.server_port}"
-    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
-    monkeypatch.setattr(stsb, "GOLD_URL", f"{address}/gold.tar.gz")
+  with serve(monkeypatch) as server:
+    monkeypatch.setattr(stsb, "GOLD_URL", f"{server.address}/gold.tar.gz")
     config = tfds.builder_cls("glue").builder_configs["stsb"]
-    monkeypatch.setattr(config, "data_url", f"{address}/STS-B.zip")
+    monkeypatch.setattr(config, "data_url", f"{server.address}/STS-B.zip")
     yield server
-    server.shutdown()
 
 
 def _archive(rows, name="stsbenchmark/sts-test.csv"):
@@ -263,7 +224,7 @@ def _glue_zip():
 
 
 def test_download_and_preparation_by_tfds(tmp_path, server, monkeypatch):
-  pytest.importorskip("importlib_resources", reason="TFDS 4.9.10 needs it to prepare a data set but does not say so")
+  need_preparation()
   server.content["/STS-B.zip"] = _glue_zip()
   _serve_gold(server, monkeypatch, _archive(_rows("test")))
   for _ in range(2):
@@ -275,7 +236,7 @@ def test_download_and_preparation_by_tfds(tmp_path, server, monkeypatch):
 
 
 def test_a_download_that_fails_half_way_leaves_no_data_set(tmp_path, server, monkeypatch):
-  pytest.importorskip("importlib_resources", reason="TFDS 4.9.10 needs it to prepare a data set but does not say so")
+  need_preparation()
   server.content["/STS-B.zip"] = _glue_zip()[:2000]
   root = tmp_path / "tfds"
   assert "STS-B cannot be had from TensorFlow Datasets" in _error(tfds_data_dir=root)

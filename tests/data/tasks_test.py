@@ -19,7 +19,40 @@ def test_finds_sts_b_in_any_spelling(name):
 def test_an_unknown_task_lists_those_there_are(name):
   with pytest.raises(ConfigError) as caught:
     find_task(name)
-  assert str(caught.value).startswith(f"unknown task {name!r}; allowed are STS-B, sample")
+  assert str(caught.value).startswith(f"unknown task {name!r}; allowed are STS-B, SICK-R, STS-12, ")
+  assert str(caught.value).endswith(", STS-12-16, QNLI, MRPC, QQP, sample, custom")
+
+
+@pytest.mark.parametrize(
+  ("spelling", "name"),
+  [
+    ("sick-r", "SICK-R"),
+    ("SickR", "SICK-R"),
+    *((f"STS{year}", f"STS-{year}") for year in range(12, 17)),
+    ("sts-16", "STS-16"),
+    ("sts-12-16", "STS-12-16"),
+    ("STS12-16", "STS-12-16"),
+    *((f"{name}-Regression", name) for name in ("QNLI", "MRPC", "QQP")),
+    ("qqp", "QQP"),
+    ("CUSTOM", "custom"),
+  ],
+)
+def test_finds_the_original_s_spellings(spelling, name):
+  assert find_task(spelling).name == name
+
+
+def test_what_is_measured():
+  figures = {spec.name: (spec.metric, spec.positive, spec.scale, spec.eval_split) for spec in tasks.TASKS}
+  assert figures["SICK-R"] == ("correlation", None, (1.0, 5.0), "test")
+  assert figures["STS-14"] == figures["STS-12-16"] == figures["STS-B"] == ("correlation", None, (0.0, 5.0), "test")
+  assert figures["QNLI"] == ("auc", "entailment", (0.0, 1.0), "dev")
+  assert figures["MRPC"] == ("auc", "equivalent", (0.0, 1.0), "test")
+  assert figures["QQP"] == ("auc", "duplicate", (0.0, 1.0), "dev")
+  assert figures["custom"][-1] is None
+  assert [spec.name for spec in tasks.TASKS if spec.one_file_for_all_splits] == [
+    *(f"STS-{year}" for year in range(12, 17)),
+    "STS-12-16",
+  ]
 
 
 def test_no_two_tasks_share_a_spelling():

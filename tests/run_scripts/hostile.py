@@ -37,7 +37,7 @@ def cases(folder):
     "argument": (["sample"], "'sample', expected flags alone"),
     "argument after flags": (["--task=sample", "--", "--x"], "'--x', expected flags alone"),
     "flag without value": (["--task"], "task"),
-    "unknown task": (["--task=STS-C"], "unknown task 'STS-C'; allowed are STS-B, sample"),
+    "unknown task": (["--task=STS-C"], "unknown task 'STS-C'; allowed are STS-B, SICK-R"),
     "empty task": (["--task="], "unknown task ''"),
     "unknown model": (["--model=gpt"], "--model=gpt"),
     "model is a file": ([f"--model={folder}/file"], "found a file"),

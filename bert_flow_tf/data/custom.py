@@ -1,0 +1,141 @@
+"""Anybody's own text: the task `custom`, and any file as a corpus to fit a flow on."""
+
+import math
+
+from bert_flow_tf.data.lines import FilePath, count, lines, read_number
+from bert_flow_tf.data.pairs import SentencePairs
+from bert_flow_tf.data.sources import Loaded, Paths
+from bert_flow_tf.errors import ConfigError, DataError
+
+# The columns of a file by their number; `custom` takes no other. A header may name them in another order.
+_COLUMNS = {1: ("sentence",), 2: ("sentence1", "sentence2"), 3: ("score", "sentence1", "sentence2")}
+_ANY_SCORE = (-math.inf, math.inf)
+
+
+def load(paths: Paths) -> Loaded:
+  """Loads the task `custom` from the file that --data_dir names, a text file or TSV, perhaps gzipped.
+
+  The number of columns, the same in every line, says what it is:
+    1: a sentence a line. For fitting alone; empty lines, as between documents, are skipped.
+    2: sentence1, sentence2. For fitting alone.
+    3: score, sentence1, sentence2. Fitted on and evaluated; the scores may have any scale.
+  Of 2 and 3 columns the first line may be a header of these names, which then may stand in any order.
+
+  Raises:
+    ConfigError: no file is named.
+    DataError: it is missing, malformed or empty.
+  """
+  path = paths.data_dir
+  if path is None:
+    raise ConfigError("--task=custom needs --data_dir=FILE: a text file or TSV of sentences, pairs or scored pairs")
+  header, rows = _read_rows(path)
+  width = len(rows[0][1])
+  if width not in _COLUMNS:
+    raise DataError(
+      f"{path}, line {rows[0][0]}: {count(width, 'column')}, expected 1 (a sentence), 2 (sentence1, sentence2) or 3 "
+      "(score, sentence1, sentence2), separated by tabs"
+    )
+  if width == 1:
+    sentences = [fields[0] for _, fields in rows]
+    return Loaded({"train": pair_up(sentences)}, f"{count(len(sentences), 'sentence')} of {path}")
+  names = header or _COLUMNS[width]
+  if set(names) != set(_COLUMNS[width]):
+    raise DataError(f"{path}, line 1: the header names {', '.join(names)}; expected {', '.join(_COLUMNS[width])}")
+  first, second = ([fields[names.index(name)] for _, fields in rows] for name in ("sentence1", "sentence2"))
+  if width == 2:
+    return Loaded({"train": _without_gold(first, second)}, f"{count(len(rows), 'pair')} without scores of {path}")
+  place = names.index("score")
+  scores = [_score(fields, place, path, number) for number, fields in rows]
+  changes = {"eval_split": "test", "scale": (min(scores), max(scores))}
+  return Loaded({"test": SentencePairs(first, second, scores)}, f"{count(len(rows), 'scored pair')} of {path}", changes)
+
+
+def read_corpus(path: FilePath) -> SentencePairs:
+  """Reads any text file or TSV, perhaps gzipped, as pairs to fit a flow on, without gold.
+
+  A header that names the columns sentence1 and sentence2 says which two are the pairs. Else every column that does
+  not hold numbers alone, below its name if it has one, holds sentences: two such columns are pairs, one or more than
+  two are lone sentences, paired as by `pair_up`. Empty lines of a file of one column are skipped, and so are empty
+  lone sentences.
+
+  Raises:
+    DataError: the file is missing, malformed, or has no sentences.
+  """
+  names, rows = _read_rows(path)
+  if names is not None:
+    return _without_gold(*([fields[names.index(name)] for _, fields in rows] for name in ("sentence1", "sentence2")))
+  columns = list(zip(*(fields for _, fields in rows), strict=True))
+  # A word above nothing but numbers is the name of its column, and so is what stands beside it.
+  has_header = any(_holds_numbers(column[1:]) and not _is_number(column[0]) for column in columns)
+  columns = [column[has_header:] for column in columns]
+  columns = [column for column in columns if any(map(str.strip, column)) and not _holds_numbers(column)]
+  if len(columns) == 2:
+    return _without_gold(*columns)
+  sentences = [sentence for column in columns for sentence in column if sentence.strip()]
+  if not sentences:
+    raise DataError(f"{path} has no sentences: {count(len(rows[0][1]), 'column')} of numbers or of nothing")
+  return pair_up(sentences)
+
+
+def pair_up(sentences: list[str]) -> SentencePairs:
+  """Pairs lone sentences, since a fit takes pairs: sentence i with sentence i + n/2, so that each is in one pair.
+
+  The fit looks at each side of a pair on its own, so that any pairing will do; neighbours would make a batch's
+  sentences more alike. Of an odd number, the first sentence makes a second appearance, beside the one in the middle.
+  """
+  half = (len(sentences) + 1) // 2
+  return _without_gold(sentences[:half], (*sentences[half:], *sentences[: len(sentences) % 2]))
+
+
+def _without_gold(first, second) -> SentencePairs:
+  return SentencePairs(first, second, [math.nan] * len(first))
+
+
+def _read_rows(path: FilePath) -> tuple[list[str] | None, list[tuple[int, list[str]]]]:
+  """Returns the names in the header, None without one, and (line number, fields) of the other lines."""
+  names, rows, last = None, [], 0
+  for number, line in lines(path, empty="skip"):
+    fields = line.split("\t")
+    width = len(rows[0][1] if rows else names or fields)
+    if len(fields) != width:
+      raise DataError(
+        f"{path}, line {number}: {count(len(fields), 'column')}, expected {width} as in the lines before, separated by "
+        "tabs"
+      )
+    if width > 1 and number != last + 1:
+      raise DataError(f"{path}, line {last + 1}: the line is empty; expected {width} columns, since others have them")
+    last = number
+    lowered = [field.strip().lower() for field in fields]
+    if number == 1 and width > 1 and {"sentence1", "sentence2"} <= set(lowered) and len(set(lowered)) == width:
+      names = lowered
+      continue
+    rows.append((number, fields))
+  if not rows:
+    raise DataError(f"{path} is empty: no sentence in it")
+  return names, rows
+
+
+def _score(fields: list[str], place: int, path: FilePath, number: int) -> float:
+  try:
+    return read_number(fields[place], _ANY_SCORE, path, number)
+  except DataError as error:
+    if _is_number(fields[-1]) and place == 0:
+      raise DataError(
+        f"{error} in the first column; with the score elsewhere, begin the file with a line that names the columns: "
+        "sentence1, sentence2, score"
+      ) from error
+    raise
+
+
+def _holds_numbers(column: tuple[str, ...]) -> bool:
+  """Whether all that stands in a column, and something does, are numbers."""
+  filled = [field for field in column if field.strip()]
+  return bool(filled) and all(map(_is_number, filled))
+
+
+def _is_number(field: str) -> bool:
+  try:
+    float(field)
+  except ValueError:
+    return False
+  return True

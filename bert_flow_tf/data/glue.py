@@ -1,0 +1,140 @@
+"""QNLI, MRPC and QQP: pairs labelled 0 or 1, from GLUE's files or from TFDS."""
+
+import dataclasses
+import pathlib
+
+import numpy as np
+
+from bert_flow_tf.data import tfds_source
+from bert_flow_tf.data.lines import count
+from bert_flow_tf.data.pairs import SentencePairs
+from bert_flow_tf.data.readers import label_reader, read_table
+from bert_flow_tf.data.sources import Loaded, Paths, exists, required_folder
+from bert_flow_tf.errors import DataError
+
+SCALE = (0.0, 1.0)
+_TFDS_SPLITS = {"train": "train", "dev": "validation", "test": "test"}
+# GLUE's own train.tsv of QNLI and QQP have lines that are cut short; the original and TFDS leave them out.
+_INCOMPLETE_LINES_ALLOWED = 0.001
+
+
+@dataclasses.dataclass(frozen=True)
+class GlueTask:
+  """Where one of the tasks is and how it is labelled.
+
+  Attributes:
+    name: the task's name here.
+    config: TFDS has it as glue/config.
+    files: {split: file}, in the folder `name` below data_dir.
+    columns: names of the columns of sentences and of the label in the files.
+    text: names of the sentences in TFDS.
+    labels: label in the files -> 1.0 for a positive pair, 0.0 for another.
+    positive: what TFDS calls the positive label.
+    eval_split: the split that has to have all labels.
+    hidden: splits whose labels GLUE hides: the files have no such column.
+    tfds_eval_split: the same in TFDS, which hides more.
+    urls: what TFDS downloads where that is not the configuration's data_url.
+  """
+
+  name: str
+  config: str
+  files: dict[str, str]
+  columns: tuple[str, str, str]
+  text: tuple[str, str]
+  labels: dict[str, float]
+  positive: str
+  eval_split: str
+  hidden: tuple[str, ...]
+  tfds_eval_split: str = "dev"
+  urls: tuple[str, ...] = ()
+
+
+_GLUE_FILES = {split: f"{split}.tsv" for split in ("train", "dev", "test")}
+QNLI = GlueTask(
+  name="QNLI",
+  config="qnli",
+  files=_GLUE_FILES,
+  columns=("question", "sentence", "label"),
+  text=("question", "sentence"),
+  labels={"entailment": 1.0, "not_entailment": 0.0},
+  positive="entailment",
+  eval_split="dev",
+  hidden=("test",),
+)
+QQP = GlueTask(
+  name="QQP",
+  config="qqp",
+  files=_GLUE_FILES,
+  columns=("question1", "question2", "is_duplicate"),
+  text=("question1", "question2"),
+  labels={"1": 1.0, "0": 0.0},
+  positive="duplicate",
+  eval_split="dev",
+  hidden=("test",),
+)
+MRPC = GlueTask(
+  name="MRPC",
+  config="mrpc",
+  files={"train": "msr-para-train.tsv", "dev": "msr-para-val.tsv", "test": "msr-para-test.tsv"},
+  columns=("#1 String", "#2 String", "Quality"),
+  text=("sentence1", "sentence2"),
+  labels={"1": 1.0, "0": 0.0},
+  positive="equivalent",
+  eval_split="test",
+  hidden=(),
+  # As in TFDS 4.9, text/glue.py: MRPC is put together from three files.
+  urls=(
+    "https://dl.fbaipublicfiles.com/senteval/senteval_data/msr_paraphrase_train.txt",
+    "https://dl.fbaipublicfiles.com/senteval/senteval_data/msr_paraphrase_test.txt",
+    "https://firebasestorage.googleapis.com/v0/b/mtl-sentence-representations.appspot.com/o/data%2Fmrpc_dev_ids.tsv"
+    "?alt=media&token=ec5c0836-31d5-48f4-b431-7480817f1adc",
+  ),
+)
+
+
+def load(task: GlueTask, paths: Paths) -> Loaded:
+  """Loads the splits that there are, all with gold 0 or 1 but those whose labels GLUE hides, which have none.
+
+  Raises:
+    DataError: a file is malformed, the split to evaluate on is missing, or nothing can be downloaded.
+  """
+  return _load_files(task, paths.data_dir) if paths.data_dir is not None else _load_tfds(task, paths.tfds_data_dir)
+
+
+def _pattern(task):
+  return f"{{{','.join(task.files.values())}}}"
+
+
+def _load_files(task: GlueTask, data_dir: str) -> Loaded:
+  """Reads the files below data_dir; those that are not evaluated on may be missing."""
+  folder = required_folder(data_dir, task.name, [task.files[task.eval_split]], _pattern(task))
+  splits, notes = {}, []
+  for split, file in task.files.items():
+    if not exists(folder / file, data_dir):
+      notes.append(f"without {file}, which is not there")
+      continue
+    score = None if split in task.hidden else (task.columns[2], label_reader(task.labels))
+    splits[split], broken = read_table(folder / file, task.columns[:2], score, _INCOMPLETE_LINES_ALLOWED)
+    if broken:
+      notes.append(f"{count(broken, 'malformed line')} of {file} left out")
+  return Loaded(splits, ", ".join([f"{task.name}'s files in {pathlib.Path(folder)}", *notes]))
+
+
+def _load_tfds(task: GlueTask, tfds_data_dir: str | None) -> Loaded:
+  """Reads the data set that TFDS has prepared."""
+  offline = f"offline, pass --data_dir=FOLDER that holds {task.name}/{_pattern(task)}"
+  urls = {"urls": lambda builder: task.urls} if task.urls else {}
+  builder = tfds_source.prepared(task.name, f"glue/{task.config}", tfds_data_dir, offline, **urls)
+  positive = builder.info.features["label"].str2int(task.positive)
+  splits = {}
+  for split, stored in _TFDS_SPLITS.items():
+    *sentences, labels = tfds_source.read_split(builder, stored, task.text, ("label",))
+    hidden = np.flatnonzero(labels < 0)
+    if split == task.tfds_eval_split and hidden.size:
+      raise DataError(
+        f"glue/{task.config}, {stored} split, row {hidden[0] + 1}: the label is {labels[hidden[0]]}, GLUE's mark of a "
+        "hidden label: nothing to evaluate on"
+      )
+    splits[split] = SentencePairs(*sentences, np.where(labels < 0, np.nan, labels == positive))
+  source = f"TensorFlow Datasets {builder.info.full_name} in {builder.data_dir_root}"
+  return Loaded(splits, source, {"eval_split": task.tfds_eval_split})

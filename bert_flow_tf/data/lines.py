@@ -1,0 +1,114 @@
+"""The lines of a text file, plain, gzipped or inside a zip archive; every error names the file and the line.
+
+Lines end at a line feed only: `str.splitlines` would also cut a sentence at U+2028, U+0085 or a form feed.
+"""
+
+import gzip
+import math
+import os
+import pathlib
+import zipfile
+import zlib
+from collections.abc import Iterator
+
+from bert_flow_tf.errors import DataError
+
+# What a file is given as; a zipfile.Path is a file inside an archive.
+FilePath = str | os.PathLike | zipfile.Path
+
+_BOM = b"\xef\xbb\xbf"
+_GZIP_MAGIC = b"\x1f\x8b"
+_BAD_ARCHIVE = (gzip.BadGzipFile, zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError)
+
+
+def lines(path: FilePath, empty: str = "refuse", broken: list[DataError] | None = None) -> Iterator[tuple[int, str]]:
+  """Yields (number from 1, text without its line break) of each line.
+
+  Args:
+    path: a text file in UTF-8; it is unpacked where it begins as a gzip file does, whatever its name.
+    empty: what becomes of an empty line: "refuse" (those at the end are left out), "skip" or "keep".
+    broken: None, or a list that gets the error of a line that is no text, in place of raising it.
+
+  Raises:
+    DataError: the file is missing, unreadable, not text, or has an empty line that is refused.
+  """
+  unfilled = None
+  for number, raw in enumerate(_raw_lines(path), start=1):
+    # The last line may lack its line feed; Windows writes a carriage return before it.
+    raw = raw.removesuffix(b"\n").removesuffix(b"\r")
+    if number == 1:
+      raw = raw.removeprefix(_BOM)
+    if not raw.strip(b" ") and empty != "keep":
+      unfilled = unfilled or number
+      continue
+    if unfilled and empty == "refuse":
+      raise DataError(
+        f"{path}, line {unfilled}: the line is empty; expected a sentence pair, since line {number} has one"
+      )
+    try:
+      text = _text(raw, path, number)
+    except DataError as error:
+      if broken is None:
+        raise
+      broken.append(error)
+    else:
+      yield number, text
+
+
+def read_number(field: str, scale: tuple[float, float], path: FilePath, number: int) -> float:
+  """Returns the score in a field of line `number`, checked against the scale, whose ends may be infinite.
+
+  Raises:
+    DataError: the field is not a finite number on the scale.
+  """
+  low, high = scale
+  wanted = "expected a number" + (f" from {low:g} to {high:g}" if math.isfinite(high - low) else "")
+  try:
+    # float() reads "1_5" as 15.
+    score = math.nan if "_" in field else float(field)
+  except ValueError:
+    score = math.nan
+  if not math.isfinite(score):
+    raise DataError(f"{path}, line {number}: the score is {field[:40]!r}, {wanted}")
+  if not low <= score <= high:
+    raise DataError(f"{path}, line {number}: the score {field.strip()} is outside the scale, {wanted}")
+  return score
+
+
+def count(number: int, noun: str) -> str:
+  """Returns "1 column", "2 columns"."""
+  return f"{number} {noun}{'' if number == 1 else 's'}"
+
+
+def _raw_lines(path) -> Iterator[bytes]:
+  """Yields the lines of a file as bytes, split at line feeds."""
+  opened = path if isinstance(path, zipfile.Path) else pathlib.Path(path)
+  try:
+    with opened.open("rb") as file:
+      packed = file.peek(2)[:2] == _GZIP_MAGIC
+      yield from gzip.GzipFile(fileobj=file) if packed else file
+  except (FileNotFoundError, NotADirectoryError) as error:
+    raise DataError(f"{path} does not exist; expected a text file") from error
+  except IsADirectoryError as error:
+    raise DataError(f"{path} is a folder; expected a text file") from error
+  # BadGzipFile is an OSError too.
+  except _BAD_ARCHIVE as error:
+    raise DataError(f"{path} cannot be unpacked ({error}): it is damaged or was not copied whole") from error
+  except OSError as error:
+    raise DataError(f"{path} cannot be read: {error.strerror or error}") from error
+
+
+def _text(raw: bytes, path, number: int) -> str:
+  """Decodes one line."""
+  if b"\0" in raw:
+    raise DataError(f"{path}, line {number}: a NUL byte; expected text in UTF-8")
+  # Also what a file with the line breaks of the old Mac OS, carriage returns alone, would hold.
+  if b"\r" in raw:
+    raise DataError(f"{path}, line {number}: a carriage return inside the line; expected lines that end in LF or CRLF")
+  try:
+    return raw.decode("utf-8")
+  except UnicodeDecodeError as error:
+    raise DataError(
+      f"{path}, line {number}: byte 0x{raw[error.start]:02x} at position {error.start + 1} of the line is "
+      "not UTF-8; expected text in UTF-8"
+    ) from error

@@ -1,0 +1,128 @@
+"""How sure a gain is: the paired bootstrap."""
+
+import dataclasses
+import math
+
+import numpy as np
+
+from bert_flow_tf.errors import DataError
+from bert_flow_tf.evaluation.metrics import correlation
+from bert_flow_tf.evaluation.subsets import rows_of_subsets, subset_correlations
+
+# Numbers of one piece of resamples: 2^20 of float64 are 8 MiB, and several such arrays live at once.
+_PIECE = 1 << 20
+
+
+@dataclasses.dataclass(frozen=True)
+class Gain:
+  """Difference of two Spearman correlations x 100 on the same pairs.
+
+  Attributes:
+    gain: after less before.
+    low: lower end of its interval.
+    high: upper end.
+    level: the interval's level, 0.95 for 95 %.
+    pairs: scored pairs.
+    reason: why gain, or the interval alone, is NaN, else "".
+  """
+
+  gain: float
+  low: float
+  high: float
+  level: float
+  pairs: int
+  reason: str = ""
+
+
+def bootstrap_gain(before, after, gold, subsets=None, n_boot=1000, seed=0, level=0.95):
+  """Paired bootstrap of the gain in Spearman x 100: percentile interval over resampled pairs.
+
+  A resample draws n pairs of the n with replacement, the same for both methods, so that what makes a pair hard for both
+  cancels (Efron and Tibshirani 1993, chapter 13.3; Berg-Kirkpatrick et al. 2012). With subsets, each is resampled by
+  itself and the gain is that of the mean weighted by size, "wmean".
+
+  Args:
+    before: similarities [n] of one method.
+    after: similarities [n] of the other.
+    gold: [n] scores; pairs with NaN take no part.
+    subsets: [n] names, or None.
+    n_boot: number of resamples, at least 100.
+    seed: whole number; the same seed, the same interval.
+    level: of the interval, between 0 and 1.
+
+  Raises:
+    DataError: the lengths differ, a number is not finite, or an argument is out of its range.
+  """
+  if n_boot < 100 or not 0 < level < 1:
+    raise DataError(f"n_boot is {n_boot} and level {level:g}, expected at least 100 and a number between 0 and 1")
+  before, after, gold = (np.asarray(values, np.float64) for values in (before, after, gold))
+  found = [
+    correlation(values, gold) if subsets is None else subset_correlations(values, gold, subsets).wmean
+    for values in (before, after)
+  ]
+  pairs, reason = found[0].pairs, "; ".join(dict.fromkeys(part.reason for part in found if part.reason))
+  if reason:
+    return Gain(math.nan, math.nan, math.nan, level, pairs, reason)
+  gain = found[1].spearman - found[0].spearman
+  scored = np.flatnonzero(~np.isnan(gold))
+  names = [""] * len(scored) if subsets is None else [subsets[row] for row in scored]
+  rng = np.random.default_rng(seed)
+  gains = np.zeros(n_boot)
+  for rows in rows_of_subsets(names, pairs).values():
+    drawn = scored[rows]
+    gains += 100.0 * len(rows) / pairs * _resampled_gains(before[drawn], after[drawn], gold[drawn], n_boot, rng)
+  undefined = int(np.isnan(gains).sum())
+  if undefined:
+    reason = f"{undefined} of {n_boot} resamples of {pairs} pairs have scores that do not differ: no interval"
+    return Gain(gain, math.nan, math.nan, level, pairs, reason)
+  low, high = np.quantile(gains, [(1 - level) / 2, (1 + level) / 2])
+  return Gain(gain, float(low), float(high), level, pairs)
+
+
+def _resampled_gains(before, after, gold, n_boot, rng):
+  """Gain in Spearman of each resample, float64 [n_boot]; NaN where one is not defined."""
+  n = len(gold)
+  piece = max(1, _PIECE // n)
+  groups = [_tie_groups(values) for values in (before, after, gold)]
+  gains = []
+  for start in range(0, n_boot, piece):
+    size = min(piece, n_boot - start)
+    draws = rng.integers(n, size=[size, n]) + n * np.arange(size)[:, None]
+    counts = np.bincount(draws.ravel(), minlength=size * n).reshape(size, n)
+    ranks = [_resampled_ranks(counts, *group) for group in groups]
+    gains.append(_weighted_pearson(counts, ranks[1], ranks[2]) - _weighted_pearson(counts, ranks[0], ranks[2]))
+  return np.concatenate(gains)
+
+
+def _tie_groups(values):
+  """Pairs in rising order [n], where in it each group of ties begins [groups], and the group of each pair [n]."""
+  _, begins, group = np.unique(np.sort(values), return_index=True, return_inverse=True)
+  order = np.argsort(values, kind="stable")
+  of_pair = np.empty(len(values), np.int64)
+  of_pair[order] = group
+  return order, begins, of_pair
+
+
+def _resampled_ranks(counts, order, begins, of_pair):
+  """Rank of each pair among those drawn, ties at their mean rank, centred on 0: float64 [size, n].
+
+  With c draws of a group of ties and b draws below it, the group's ranks b + 1 ... b + c have the mean b + (c + 1) / 2;
+  the mean of all n is (n + 1) / 2. No resample is sorted.
+
+  Args:
+    counts: [size, n], how often each pair was drawn.
+    order: see `_tie_groups`, as the others.
+    begins: [groups].
+    of_pair: [n].
+  """
+  drawn = np.add.reduceat(counts[:, order], begins, axis=1)
+  rank = np.cumsum(drawn, axis=1) - drawn / 2 - counts.shape[1] / 2
+  return rank[:, of_pair]
+
+
+def _weighted_pearson(counts, x, y):
+  """Pearson's correlation of centred x and y, [size, n], each pair counted counts [size, n] times: [size]."""
+  products = (np.einsum("ij,ij,ij->i", counts, a, b) for a, b in ((x, y), (x, x), (y, y)))
+  xy, xx, yy = products
+  with np.errstate(invalid="ignore", divide="ignore"):
+    return np.where((xx > 0) & (yy > 0), xy / np.sqrt(xx * yy), np.nan)

@@ -1,0 +1,21 @@
+"""What the calibrations' tests share: embeddings shaped like BERT's, and every method by name."""
+
+import numpy as np
+
+NAMES = ("none", "mean", "sn", "natsv-1", "natsv-3", "sn+natsv-2", "whitening", "whitening-4")
+
+
+def cone(rows, dim, seed=0):
+  """Embeddings [rows, dim], float32: a common mean, a decaying spectrum, a heavy dimension."""
+  rng = np.random.default_rng(seed)
+  u = rng.standard_normal([rows, dim]) * np.geomspace(1.0, 0.05, dim) @ np.linalg.qr(rng.standard_normal([dim, dim]))[0]
+  u += 2 * rng.standard_normal(dim)
+  u[:, 0] *= 10.0
+  return u.astype(np.float32)
+
+
+def cosines(rows):
+  """Cosine of every row with every row, float64 [n, n]."""
+  rows = np.asarray(rows, np.float64)
+  rows = rows / np.linalg.norm(rows, axis=1, keepdims=True)
+  return rows @ rows.T

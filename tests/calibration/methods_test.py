@@ -1,0 +1,248 @@
+"""The calibrations against NumPy and SciPy on all rows at once, by other algebra: SVD of the rows, not of moments."""
+
+import numpy as np
+import pytest
+import scipy.linalg
+import scipy.stats
+
+from bert_flow_tf.calibration import moments
+from bert_flow_tf.calibration.methods import MeanRemoval, NoCalibration, StandardNormalization, Whitening
+from bert_flow_tf.calibration.spec import make_calibration
+from bert_flow_tf.errors import CalibrationError, ConfigError
+from tests.calibration.cases import NAMES, cone, cosines
+
+
+def null(rows, k):
+  """Rows without their first k right singular vectors."""
+  basis = scipy.linalg.svd(rows, full_matrices=False)[2][:k]
+  return lambda y: y - y @ basis.T @ basis
+
+
+def reference(name, u):
+  """What the method does, as a function fitted on float64 u [n, dim]."""
+  method, _, k = name.partition("-")
+  k = int(k) if k else None
+  mean, deviation = u.mean(axis=0), u.std(axis=0)
+  if method == "whitening":
+    # SVD of the centred rows: singular value s is sqrt(lambda (n - 1)).
+    _, s, vt = scipy.linalg.svd(u - mean, full_matrices=False)
+    return lambda x: ((x - mean) @ vt.T / s * np.sqrt(len(u) - 1))[:, :k]
+  return {
+    "none": lambda x: x,
+    "mean": lambda x: x - mean,
+    "sn": lambda x: (x - mean) / deviation,
+    "natsv": null(u, k),
+    "sn+natsv": lambda x: null(scipy.stats.zscore(u), k)((x - mean) / deviation),
+  }[method]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_against_the_reference(name):
+  u, new = cone(300, 12), cone(50, 12, seed=1)
+  calibration = make_calibration(name).fit(u)
+  transform = reference(name, u.astype(np.float64))
+  for rows in (u, new):
+    found, expected = calibration.transform(rows), transform(rows.astype(np.float64))
+    assert found.dtype == np.float32 and found.shape == expected.shape == (len(rows), calibration.output_dim)
+    np.testing.assert_allclose(cosines(found), cosines(expected), atol=2e-6)
+    if name.startswith("whitening"):  # a direction and its opposite serve alike
+      found, expected = np.abs(found), np.abs(expected)
+    np.testing.assert_allclose(found, expected, rtol=1e-5, atol=2e-6 * np.abs(expected).max())
+  assert (calibration.name, calibration.dim, calibration.count) == (name, 12, 300)
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("cuts", [[], [1], [299], [5, 5, 100, 101], list(range(1, 300))])
+def test_fitted_in_parts(name, cuts):
+  u = cone(300, 12)
+  parts = make_calibration(name)
+  for batch in np.split(u, cuts):
+    assert parts.partial_fit(batch) is parts
+  found, expected = parts.transform(u), make_calibration(name).fit(u).transform(u)
+  np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6 * np.abs(expected).max())
+  assert parts.count == 300
+
+
+def test_fit_forgets_and_partial_fit_goes_on():
+  a, b = cone(60, 5), cone(40, 5, seed=1)
+  calibration = Whitening().fit(a)
+  np.testing.assert_array_equal(calibration.fit(b).transform(a), Whitening().fit(b).transform(a))
+  calibration.partial_fit(a)
+  expected = Whitening().fit(np.concatenate([a, b])).transform(a)
+  np.testing.assert_allclose(calibration.transform(a), expected, atol=1e-5)
+
+
+def test_whitened_rows_have_the_covariance_one():
+  u = cone(500, 16)
+  z = Whitening().fit(u).transform(u).astype(np.float64)
+  np.testing.assert_allclose(z.mean(axis=0), 0, atol=1e-6)
+  np.testing.assert_allclose(np.cov(z.T), np.eye(16), atol=1e-5)
+
+
+def test_first_columns_of_whitening_are_those_of_most_variance_and_have_a_fixed_sign():
+  u = cone(500, 16)
+  whole = Whitening().fit(u)
+  np.testing.assert_array_equal(Whitening(4).fit(u).transform(u), whole.transform(u)[:, :4])
+  kernel = whole._solved()["kernel"]
+  assert (np.diff(np.linalg.norm(kernel, axis=0)) > 0).all()  # 1 / sqrt(lambda)
+  assert (kernel[np.argmax(np.abs(kernel), axis=0), range(16)] > 0).all()
+
+
+def test_pieces_of_a_long_array(monkeypatch):
+  expected = Whitening().fit(cone(100, 5)).transform(cone(100, 5))
+  monkeypatch.setattr(moments, "CHUNK", 9)
+  np.testing.assert_allclose(Whitening().fit(cone(100, 5)).transform(cone(100, 5)), expected, atol=1e-5)
+
+
+def warnings_of(caplog):
+  return [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
+
+
+def singular(kind, rows=200, dim=10):
+  """Embeddings of rank 7 in 10 dimensions, in three ways."""
+  u = cone(rows, dim)
+  if kind == "constant":
+    u[:, [2, 5, 7]] = [0.0, -1.25, 3e4]
+  elif kind == "copies":
+    u[:, [2, 5, 7]] = u[:, [1, 3, 3]] * np.float32([2.0, -0.5, 1.0])
+  elif kind == "sums":  # equal to float32's rounding
+    u[:, [2, 5, 7]] = u[:, [0, 1, 3]] + u[:, [3, 4, 9]]
+  return u
+
+
+@pytest.mark.parametrize("kind", ["constant", "copies", "sums"])
+def test_singular_covariance_is_finite_and_said_once(kind, caplog):
+  u = singular(kind)
+  with caplog.at_level("WARNING"):
+    calibration = Whitening().fit(u)
+    z = calibration.transform(u)
+    calibration.transform(cone(5, 10, seed=3))
+  message = "whitening: the covariance of 200 sentences in 10 dimensions has rank 7; the 3 directions without variance"
+  assert len(warnings_of(caplog)) == 1 and warnings_of(caplog)[0].startswith(message)
+  assert z.shape == (200, 7) and calibration.output_dim == 7
+  np.testing.assert_allclose(np.cov(z.T.astype(np.float64)), np.eye(7), atol=1e-4)
+  assert Whitening(7).fit(u).transform(u).shape == (200, 7)
+  with pytest.raises(CalibrationError, match=r"^whitening-8: .* has rank 7; expected k of at most that"):
+    Whitening(8).fit(u)
+
+
+def test_fewer_sentences_than_dimensions(caplog):
+  u = cone(6, 20)
+  with caplog.at_level("WARNING"):
+    z = Whitening().fit(u).transform(u)
+  (message,) = warnings_of(caplog)
+  assert "6 sentences in 20 dimensions has rank 5" in message and message.endswith("all of them become equally unlike")
+  assert z.shape == (6, 5) and np.isfinite(z).all()
+  off_diagonal = cosines(z)[~np.eye(6, dtype=bool)]
+  np.testing.assert_allclose(off_diagonal, -1 / 5, atol=1e-5)  # as the message says
+  for name in ("sn", "mean", "natsv-3", "sn+natsv-3", "whitening-3"):
+    assert np.isfinite(make_calibration(name).fit(u).transform(cone(9, 20, seed=4))).all()
+
+
+def test_small_directions_are_kept():
+  """A deviation of 1e-5 of the length is information in float32, 1e-8 is not."""
+  u = cone(400, 6).astype(np.float64)
+  u[:, 5] = np.random.default_rng(0).standard_normal(400) * 1e-4
+  u[:, 4] = 1.0 + np.random.default_rng(1).standard_normal(400) * 1e-9
+  assert Whitening().fit(u).output_dim == 5
+  z = StandardNormalization().fit(u).transform(u)
+  assert (z[:, 4] == 0).all() and z[:, 5].std() == pytest.approx(1, rel=1e-5)
+
+
+def test_a_large_constant_dimension_hides_no_other():
+  u = cone(400, 6)
+  u[:, 3] = 1e6
+  assert Whitening().fit(u).output_dim == 5
+  assert (StandardNormalization().fit(u).transform(u).std(axis=0) > 0.99).sum() == 5
+
+
+def test_constant_dimensions_of_sn_become_zero_and_are_named_once(caplog):
+  u = singular("constant")
+  with caplog.at_level("WARNING"):
+    calibration = StandardNormalization().fit(u)
+    z, new = calibration.transform(u), calibration.transform(cone(5, 10, seed=3))
+  assert warnings_of(caplog) == ["sn: 3 of 10 dimensions have no variance and become 0: 2, 5, 7"]
+  assert (z[:, [2, 5, 7]] == 0).all() and (new[:, [2, 5, 7]] == 0).all()
+  others = [0, 1, 3, 4, 6, 8, 9]
+  np.testing.assert_allclose(z[:, others], scipy.stats.zscore(u[:, others].astype(np.float64)), atol=1e-5)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_not_fitted(name, tmp_path):
+  calibration = make_calibration(name)
+  for use in (
+    lambda: calibration.transform(cone(3, 4)),
+    lambda: calibration.save(tmp_path / "folder"),
+    lambda: calibration.dim,
+    lambda: calibration.output_dim,
+  ):
+    with pytest.raises(CalibrationError, match=f"^{name.replace('+', '.')} is not fitted: call fit or partial_fit"):
+      use()
+  assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("rows", [0, 1])
+def test_too_few_rows(name, rows):
+  with pytest.raises(CalibrationError, match=f"is fitted on at least 2 sentences, found {rows}$"):
+    make_calibration(name).fit(cone(rows, 12))
+  parts = make_calibration(name).partial_fit(cone(rows, 12))
+  with pytest.raises(CalibrationError, match="is fitted on at least 2 sentences"):
+    parts.transform(cone(3, 12))
+  parts.partial_fit(cone(30, 12))  # and more can come
+  assert parts.transform(cone(3, 12)).shape == (3, parts.output_dim)
+
+
+@pytest.mark.parametrize("name", [name for name in NAMES if name != "none"])
+@pytest.mark.parametrize("value", [0.0, 0.1, -3e4])
+def test_rows_that_are_all_alike(name, value):
+  with pytest.raises(
+    CalibrationError, match=r"rows that are alike to float32's rounding|rank [01], expected more than"
+  ):
+    make_calibration(name).fit(np.full([50, 12], value, np.float32))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_refused_rows_change_nothing(name):
+  calibration = make_calibration(name).fit(cone(80, 12))
+  expected = calibration.transform(cone(9, 12, seed=2))
+  bad = cone(9, 12)
+  bad[4, 4] = np.nan
+  for rows in (bad, cone(9, 11), cone(9, 12)[0]):
+    for method in (calibration.fit, calibration.partial_fit, calibration.transform):
+      if method == calibration.fit and rows.ndim == 2 and rows.shape[1] == 11:
+        continue  # another width is another fit
+      with pytest.raises(CalibrationError, match=r"row 4|expected .n, "):
+        method(rows)
+  with pytest.raises(CalibrationError):
+    calibration.fit(cone(1, 12))
+  np.testing.assert_array_equal(calibration.transform(cone(9, 12, seed=2)), expected)
+  assert calibration.transform(cone(0, 12)).shape == (0, calibration.output_dim)
+
+
+def test_far_from_the_fit_is_an_error_not_infinity():
+  calibration = StandardNormalization().fit(cone(50, 4) * np.float32(1e-20))
+  with pytest.raises(CalibrationError, match=r"^sn: row 1 .* does not fit into float32 once calibrated; it is far"):
+    calibration.transform(np.float32([[1, 1, 1, 1], [1e30, 1, 1, 1]]))
+
+
+@pytest.mark.parametrize("scale", [1e-15, 1e15])
+@pytest.mark.parametrize("name", [name for name in NAMES if name != "none"])
+def test_scale_of_the_embeddings_does_not_matter(name, scale):
+  u = cone(100, 6)
+  found = make_calibration(name).fit(u * np.float32(scale)).transform(u * np.float32(scale))
+  np.testing.assert_allclose(cosines(found), cosines(make_calibration(name).fit(u).transform(u)), atol=1e-4)
+
+
+def test_integers_lists_and_float64_are_taken():
+  rows = [[1, 2], [3, 5], [4, 4]]
+  found = MeanRemoval().fit(rows).transform(np.array(rows, np.float64))
+  np.testing.assert_allclose(found, np.array(rows) - np.mean(rows, axis=0), rtol=1e-6)
+
+
+@pytest.mark.parametrize("k", [0, -1, 1.5, "3", True])
+def test_k_that_is_no_number_of_directions(k):
+  with pytest.raises(ConfigError, match="expected a whole number of at least 1"):
+    Whitening(k)
+  with pytest.raises(ConfigError, match="calibration none takes no k"):
+    NoCalibration(k)

@@ -1,0 +1,120 @@
+"""calibration/spec.py: names; and what a calibration of another kind, such as the flow, has to offer."""
+
+import numpy as np
+import pytest
+
+from bert_flow_tf.calibration.interface import Calibration
+from bert_flow_tf.calibration.linear import LinearCalibration
+from bert_flow_tf.calibration.methods import Whitening
+from bert_flow_tf.calibration.spec import (
+  METHODS,
+  CalibrationSpec,
+  load_calibration,
+  make_calibration,
+  parse_calibration,
+)
+from bert_flow_tf.errors import CalibrationError, ConfigError
+from tests.calibration.cases import cone
+
+ACCEPTED = {
+  "flow": ("flow", None),
+  "whitening": ("whitening", None),
+  "whitening-256": ("whitening", 256),
+  "sn": ("sn", None),
+  "natsv": ("natsv", None),
+  "natsv-6": ("natsv", 6),
+  "sn+natsv": ("sn+natsv", None),
+  "sn+natsv-6": ("sn+natsv", 6),
+  "mean": ("mean", None),
+  "none": ("none", None),
+}
+
+
+@pytest.mark.parametrize("name", ACCEPTED)
+def test_names(name):
+  spec = parse_calibration(name)
+  assert (spec.method, spec.k) == ACCEPTED[name]
+  assert spec.name == name and parse_calibration(spec.name) == spec
+  assert parse_calibration(f" {name.upper()} ") == spec
+  assert spec.k_on_dev == (name in ("natsv", "sn+natsv"))
+  if name != "flow":
+    assert make_calibration(spec).name == make_calibration(name).name == name
+
+
+@pytest.mark.parametrize(
+  "name",
+  ["", "whiten", "flow-3", "sn-3", "mean-1", "none-1", "natsv-0", "natsv--6", "natsv-06", "natsv-6.0", "natsv+sn",
+   "natsv6", "whitening-", "whitening-x", "whitening-1e3", "sn+natsv-6-7", "sn + natsv", "whitening-9999999999",
+   "natsv-٦", "a" * 100, None, 6],
+)  # fmt: skip
+def test_unknown_names_list_the_allowed(name):
+  with pytest.raises(ConfigError) as caught:
+    parse_calibration(name)
+  message = str(caught.value)
+  assert message.startswith(
+    f"calibration is {name!r}, expected one of flow, whitening, whitening-K, sn, natsv, natsv-K,"
+  )
+  assert "sn+natsv, sn+natsv-K, mean, none" in message and "\n" not in message
+
+
+def test_the_flow_is_not_made_here():
+  with pytest.raises(ConfigError, match="'flow' is fitted by the Trainer"):
+    make_calibration("flow")
+  with pytest.raises(ConfigError, match="expected one of"):
+    make_calibration(CalibrationSpec("pca", 3))
+
+
+def test_every_method_has_a_name_and_a_docstring_with_its_equation():
+  found = {cls.METHOD for cls in _subclasses(LinearCalibration)}
+  assert found == METHODS.keys()
+  for method in METHODS.values():
+    assert "z = " in method.__doc__
+
+
+def _subclasses(cls):
+  return {one for child in cls.__subclasses__() for one in (child, *_subclasses(child))}
+
+
+class Halving(Calibration):
+  """What a runner writes around the flow, with a stand-in for it."""
+
+  name = "flow"
+
+  def fit(self, embeddings):
+    first, second = np.split(np.asarray(embeddings), 2)
+    self.gap = np.abs(first - second).mean()
+    return self
+
+  def transform(self, embeddings):
+    return np.asarray(embeddings, np.float32) / self.gap
+
+  def save(self, folder):
+    raise NotImplementedError
+
+  @classmethod
+  def load(cls, folder):
+    raise NotImplementedError
+
+
+def test_another_kind_behind_the_same_interface():
+  u = cone(20, 4)
+  for calibration in (Halving(), make_calibration("sn")):
+    assert calibration.fit(u).transform(u[:3]).shape == (3, 4)
+  with pytest.raises(CalibrationError, match=r"^flow cannot be fitted in parts: call fit with all embeddings$"):
+    Halving().partial_fit(u)
+  with pytest.raises(TypeError, match="abstract"):
+    Calibration()
+
+
+@pytest.mark.parametrize("name", [name for name in ACCEPTED if name != "flow"])
+def test_load_finds_the_class(name, tmp_path):
+  calibration = make_calibration(name.replace("256", "5")).fit(cone(40, 8))
+  calibration.save(tmp_path / "folder")
+  loaded = load_calibration(tmp_path / "folder")
+  assert type(loaded) is type(calibration) and loaded.name == calibration.name
+
+
+def test_class_of_another_method(tmp_path):
+  make_calibration("sn").fit(cone(40, 8)).save(tmp_path / "folder")
+  with pytest.raises(CalibrationError, match=r"calibration.json holds .*'sn'.*, expected .* of whitening$"):
+    Whitening.load(tmp_path / "folder")

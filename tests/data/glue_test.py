@@ -1,0 +1,187 @@
+import csv
+import time
+
+import numpy as np
+import pytest
+
+from bert_flow_tf.data import glue
+from bert_flow_tf.data.tasks import load_task
+from bert_flow_tf.errors import DataError
+from tests.data.tfds_cases import cut_network, write_tfds
+from tests.testing import shared
+
+TASKS = {task.name: task for task in (glue.QNLI, glue.MRPC, glue.QQP)}
+SIZES = {"train": 6, "dev": 4, "test": 5}
+
+
+def _labels(split):
+  return [i % 3 == 0 for i in range(SIZES[split])]
+
+
+def _text(task, split):
+  """A file as GLUE's: an index before the sentences, the label after them; MRPC's label comes first."""
+  words = {gold: label for label, gold in task.labels.items()}
+  columns = ["index", *task.columns]
+  rows = [[str(i), f'"{split} {i}', f"other {i}", words[label]] for i, label in enumerate(_labels(split))]
+  if split in task.hidden:
+    columns, *rows = ([*row[:3]] for row in (columns, *rows))
+  order = [3, 0, 1, 2] if task.name == "MRPC" else range(len(columns))
+  return "".join("\t".join(row[i] for i in order) + "\n" for row in (columns, *rows))
+
+
+def _write(root, task, splits=tuple(SIZES)):
+  folder = root / task.name
+  folder.mkdir(parents=True)
+  for split in splits:
+    (folder / task.files[split]).write_text(_text(task, split))
+  return folder
+
+
+def _is_made_up(split, pairs, labelled):
+  assert pairs.sentences_a == tuple(f'"{split} {i}' for i in range(SIZES[split]))
+  assert pairs.sentences_b == tuple(f"other {i}" for i in range(SIZES[split]))
+  expected = np.array(_labels(split), float) if labelled else np.full(SIZES[split], np.nan)
+  np.testing.assert_array_equal(pairs.scores, expected)
+
+
+def _real_rows(path):
+  with open(path, encoding="utf-8-sig", newline="") as file:
+    _, *rows = csv.reader(file, delimiter="\t", quoting=csv.QUOTE_NONE)
+  return rows
+
+
+def test_real_qnli():
+  folder = shared("data")
+  data = load_task("qnli-regression", data_dir=folder)
+  dev, test = data.splits["dev"], data.splits["test"]
+  rows = _real_rows(folder / "QNLI" / "dev.tsv")
+  assert list(data.splits) == ["dev", "test"] and len(dev) == len(test) == 5463 and data.spec.eval_split == "dev"
+  assert dev.sentences_a == tuple(row[1] for row in rows) and dev.sentences_b == tuple(row[2] for row in rows)
+  assert dev.scores.tolist() == [row[3] == "entailment" for row in rows]
+  assert np.isnan(test.scores).all()
+  assert data.source == f"QNLI's files in {folder}/QNLI, without train.tsv, which is not there"
+  assert len(data.fitting_pairs(use_full=True)) == 10926
+  with pytest.raises(DataError, match="QNLI has no train split, only dev, test"):
+    data.fitting_pairs(use_full=False)
+
+
+def test_real_mrpc():
+  folder = shared("data")
+  data = load_task("MRPC", data_dir=folder)
+  assert {split: len(pairs) for split, pairs in data.splits.items()} == {"train": 3576, "dev": 500, "test": 1725}
+  for split, name in glue.MRPC.files.items():
+    rows, pairs = _real_rows(folder / "MRPC" / name), data.splits[split]
+    assert pairs.sentences_a == tuple(row[3] for row in rows) and pairs.sentences_b == tuple(row[4] for row in rows)
+    assert pairs.scores.tolist() == [float(row[0]) for row in rows]
+  assert data.spec.eval_split == "test" and data.splits["test"].scores.sum() == 1147
+
+
+@pytest.mark.parametrize("name", TASKS)
+def test_files(tmp_path, name):
+  task = TASKS[name]
+  _write(tmp_path, task)
+  data = load_task(f"{name}-regression", data_dir=tmp_path)
+  assert list(data.splits) == list(SIZES) and data.spec.eval_split == task.eval_split
+  for split, pairs in data.splits.items():
+    _is_made_up(split, pairs, split not in task.hidden)
+  assert data.source == f"{name}'s files in {tmp_path / name}"
+
+
+@pytest.mark.parametrize("name", TASKS)
+def test_only_what_is_evaluated_is_needed(tmp_path, name):
+  task = TASKS[name]
+  _write(tmp_path / "top", task, [task.eval_split])
+  data = load_task(name, data_dir=tmp_path / "top")
+  assert list(data.splits) == [task.eval_split] and data.source.count("which is not there") == 2
+  file = task.files[task.eval_split]
+  with pytest.raises(DataError) as caught:
+    load_task(name, data_dir=tmp_path)
+  assert str(caught.value).startswith(
+    f"{tmp_path}/{name}/{file} does not exist; --data_dir={tmp_path} must hold {name}/"
+  )
+  assert str(caught.value).endswith(f"; did you mean --data_dir={tmp_path}/top?")
+
+
+def test_lines_that_are_cut_short_are_left_out_if_few(tmp_path):
+  folder = _write(tmp_path, glue.QQP)
+  good = _text(glue.QQP, "train") + "x\ta\tb\t1\n" * 3000
+  (folder / "train.tsv").write_text(good + "x\tcut\n\nshort\tb\t1\n" + "y\tc\td\t0\n")
+  data = load_task("QQP", data_dir=tmp_path)
+  assert len(data.splits["train"]) == 3007 and data.splits["train"].sentences_a[-1] == "c"
+  assert data.source.endswith(", 2 malformed lines of train.tsv left out")
+  (folder / "train.tsv").write_text(good + "x\tcut\n" * 5)
+  with pytest.raises(DataError, match=r"train\.tsv, line 3008: 2 columns, expected 4"):
+    load_task("QQP", data_dir=tmp_path)
+
+
+@pytest.mark.parametrize(
+  ("old", "new", "message"),
+  [
+    ("not_entailment", "neutral", ", line 3: the label is 'neutral', expected entailment or not_entailment"),
+    ("not_entailment", "-1", ", line 3: the label is '-1', expected entailment or not_entailment"),
+    ("label", "gold", ", line 1: the column 'label' is not among 'index, question, sentence, gold'"),
+  ],
+)
+def test_a_split_that_is_evaluated_needs_its_labels(tmp_path, old, new, message):
+  folder = _write(tmp_path, glue.QNLI)
+  path = folder / "dev.tsv"
+  path.write_text(path.read_text().replace(old, new))
+  with pytest.raises(DataError) as caught:
+    load_task("QNLI", data_dir=tmp_path)
+  assert str(caught.value).startswith(f"{path}{message}")
+
+
+def _write_tfds(root, task, hidden=("test",)):
+  import tensorflow_datasets as tfds
+
+  names = tfds.builder(f"glue/{task.config}", data_dir=root).info.features["label"].names
+  (negative,) = set(names) - {task.positive}
+
+  def examples(split):
+    for i, label in enumerate(_labels(split)):
+      word = -1 if split in hidden else task.positive if label else negative
+      yield {task.text[0]: f'"{split} {i}', task.text[1]: f"other {i}", "label": word, "idx": i}
+
+  version = str(tfds.builder(f"glue/{task.config}", data_dir=root).version)
+  stored = {"train": "train", "dev": "validation", "test": "test"}
+  write_tfds(root, f"glue/{task.config}", version, {stored[split]: list(examples(split)) for split in SIZES})
+  return version
+
+
+@pytest.mark.parametrize("name", TASKS)
+def test_tfds(tmp_path, monkeypatch, name):
+  cut_network(monkeypatch)
+  task = TASKS[name]
+  version = _write_tfds(tmp_path, task)
+  data = load_task(name, tfds_data_dir=tmp_path)
+  for split, pairs in data.splits.items():
+    _is_made_up(split, pairs, split != "test")
+  # TFDS hides MRPC's test labels too.
+  assert data.spec.eval_split == "dev" and data.spec.name == name
+  assert data.source == f"TensorFlow Datasets glue/{task.config}/{version} in {tmp_path}"
+
+
+def test_a_hidden_label_is_nothing_to_evaluate_on(tmp_path):
+  _write_tfds(tmp_path, glue.QNLI, hidden=("dev", "test"))
+  with pytest.raises(DataError, match=r"^glue/qnli, validation split, row 1: the label is -1, GLUE's mark of a hidden"):
+    load_task("QNLI", tfds_data_dir=tmp_path)
+
+
+@pytest.mark.parametrize("name", TASKS)
+def test_without_files_or_network(tmp_path, monkeypatch, name):
+  cut_network(monkeypatch)
+  start = time.monotonic()
+  with pytest.raises(DataError) as caught:
+    load_task(name, tfds_data_dir=tmp_path / "tfds")
+  assert time.monotonic() - start < 10
+  message = str(caught.value)
+  assert message.startswith(f"{name} cannot be had from TensorFlow Datasets: looked for glue/{TASKS[name].config} in ")
+  assert "(ConnectionError: no route to https://" in message and "\n" not in message
+  assert message.endswith(f"offline, pass --data_dir=FOLDER that holds {name}/{glue._pattern(TASKS[name])}")
+  assert not (tmp_path / "tfds").exists()
+
+
+def test_the_addresses_of_mrpc_are_those_that_tfds_asks():
+  from tensorflow_datasets.text import glue as theirs
+
+  assert set(glue.MRPC.urls) == {theirs._MRPC_TRAIN, theirs._MRPC_TEST, theirs._MRPC_DEV_IDS}

@@ -1,0 +1,94 @@
+import gzip
+import zipfile
+
+import pytest
+
+from bert_flow_tf.data.lines import lines, read_number
+from bert_flow_tf.errors import DataError
+
+TEXT = 'é "one"\ntwo\u2028three\n'.encode()
+LINES = [(1, 'é "one"'), (2, "two\u2028three")]
+
+
+def _file(tmp_path, content, name="text.txt"):
+  path = tmp_path / name
+  path.write_bytes(content)
+  return path
+
+
+@pytest.mark.parametrize("name", ["text.gz", "text.txt"])
+def test_gzip_is_known_by_its_content(tmp_path, name):
+  assert list(lines(_file(tmp_path, gzip.compress(TEXT), name))) == LINES
+  # As `cat a.gz b.gz` joins them.
+  assert len(list(lines(_file(tmp_path, gzip.compress(TEXT) * 2, name)))) == 4
+
+
+def test_plain_text_under_the_name_of_a_gzip_file(tmp_path):
+  assert list(lines(_file(tmp_path, TEXT, "text.gz"))) == LINES
+
+
+@pytest.mark.parametrize(
+  ("content", "found"),
+  [
+    (gzip.compress(TEXT)[:-9], "Compressed file ended"),
+    (gzip.compress(TEXT)[:12] + b"\0" * 30, ""),
+    (gzip.compress(TEXT)[:-8] + b"\0" * 8, "CRC"),
+    (b"\x1f\x8b", ""),
+    (b"\x1f\x8bnonsense that is not gzip", ""),
+  ],
+)
+def test_damaged_gzip(tmp_path, content, found):
+  path = _file(tmp_path, content)
+  with pytest.raises(DataError) as caught:
+    list(lines(path))
+  message = str(caught.value)
+  assert message.startswith(f"{path} cannot be unpacked (") and found in message and "\n" not in message
+
+
+def test_an_error_inside_gzip_names_the_line(tmp_path):
+  path = _file(tmp_path, gzip.compress(b"fine\nno \xff\n"))
+  with pytest.raises(DataError, match=r"text\.txt, line 2: byte 0xff at position 4"):
+    list(lines(path))
+
+
+def test_a_file_inside_a_zip_archive(tmp_path):
+  with zipfile.ZipFile(tmp_path / "some.zip", "w", zipfile.ZIP_DEFLATED) as archive:
+    archive.writestr("folder/text.txt", TEXT)
+    archive.writestr("folder/packed.txt.gz", gzip.compress(TEXT))
+  inside = zipfile.Path(tmp_path / "some.zip", "folder/")
+  assert list(lines(inside / "text.txt")) == list(lines(inside / "packed.txt.gz")) == LINES
+  with pytest.raises(DataError, match=r"some\.zip/folder/no\.txt does not exist"):
+    list(lines(inside / "no.txt"))
+  with pytest.raises(DataError, match=r"some\.zip/folder/ is a folder"):
+    list(lines(inside))
+
+
+def test_a_damaged_file_inside_a_zip_archive(tmp_path):
+  path = tmp_path / "some.zip"
+  with zipfile.ZipFile(path, "w") as archive:
+    archive.writestr("text.txt", TEXT)
+  path.write_bytes(path.read_bytes().replace(b"two", b"six", 1))
+  with pytest.raises(DataError, match=r"some\.zip/text\.txt cannot be unpacked \(Bad CRC-32"):
+    list(lines(zipfile.Path(path, "text.txt")))
+
+
+def test_empty_lines(tmp_path):
+  path = _file(tmp_path, b"\na\n \n\nb\r\n\n\r\n")
+  assert list(lines(path, empty="skip")) == [(2, "a"), (5, "b")]
+  assert list(lines(path, empty="keep")) == [(1, ""), (2, "a"), (3, " "), (4, ""), (5, "b"), (6, ""), (7, "")]
+  with pytest.raises(DataError, match="line 1: the line is empty; expected a sentence pair, since line 2 has one"):
+    list(lines(path))
+
+
+def test_broken_lines_may_be_collected(tmp_path):
+  broken = []
+  assert list(lines(_file(tmp_path, b"a\n\xff\nb\rc\nd\n"), broken=broken)) == [(1, "a"), (4, "d")]
+  assert ["line 2" in str(broken[0]), "line 3" in str(broken[1]), len(broken)] == [True, True, 2]
+
+
+def test_a_scale_may_be_without_ends():
+  scale = (-float("inf"), float("inf"))
+  assert read_number("-1e9", scale, "f", 3) == -1e9
+  for field in ("inf", "nan", "", "1_0", "x"):
+    with pytest.raises(DataError, match=r"f, line 3: the score is .*, expected a number$"):
+      read_number(field, scale, "f", 3)

@@ -1,0 +1,236 @@
+import dataclasses
+import io
+import itertools
+import shutil
+import zipfile
+
+import numpy as np
+import pytest
+
+from bert_flow_tf.data import sts, sts_files
+from bert_flow_tf.data.sources import Paths
+from bert_flow_tf.data.tasks import load_task
+from bert_flow_tf.errors import DataError
+from tests.data.tfds_cases import cut_network, need_preparation, serve
+from tests.testing import shared
+
+STS15 = sts_files.YEARS[3]
+
+
+def _files(year, prefix="STS"):
+  """{name: content} of a made-up task: subset number k has k + 2 pairs, the second of each without gold."""
+  files = {}
+  for k, subset in enumerate(year.subsets):
+    rows = range(k + 2)
+    files[f"{prefix}.input.{subset}.txt"] = "".join(f'{subset} "{i}\tother {i}\thttp://source\n' for i in rows)
+    files[f"{prefix}.gs.{subset}.txt"] = "".join("\n" if i == 1 else f"{i % 5}.{k}\n" for i in rows)
+  return files
+
+
+def _size(year):
+  return sum(k + 1 for k in range(len(year.subsets)))
+
+
+def _write(folder, year, prefix="STS"):
+  folder.mkdir(parents=True)
+  for name, content in _files(year, prefix).items():
+    (folder / name).write_text(content, encoding="utf-8")
+
+
+def _zip(year, prefix="STS"):
+  file = io.BytesIO()
+  with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
+    archive.writestr(f"{year.inside}/00-readme.txt", "hello")
+    for name, content in _files(year, prefix).items():
+      archive.writestr(f"{year.inside}/{name}", content)
+  return file.getvalue()
+
+
+def _is_the_made_up_task(pairs, year):
+  assert [subset.name for subset in pairs.subsets] == list(year.subsets)
+  for k, subset in enumerate(pairs.subsets):
+    kept = [i for i in range(k + 2) if i != 1]
+    place = slice(subset.start, subset.stop)
+    assert pairs.sentences_a[place] == tuple(f'{subset.name} "{i}' for i in kept)
+    assert pairs.sentences_b[place] == tuple(f"other {i}" for i in kept)
+    assert pairs.scores[place].tolist() == [float(f"{i % 5}.{k}") for i in kept]
+
+
+@pytest.mark.parametrize("year", sts_files.YEARS, ids=lambda year: year.name)
+def test_the_real_tasks(year):
+  folder = shared("data")
+  data = load_task(year.name, data_dir=folder)
+  pairs = data.splits["test"]
+  assert len(pairs) == year.size and data.spec.eval_split == "test"
+  assert [subset.name for subset in pairs.subsets] == list(year.subsets)
+  assert not np.isnan(pairs.scores).any()
+  for subset in pairs.subsets:
+    columns = [
+      (folder / year.folder / f"STS.{kind}.{subset.name}.txt").read_text(encoding="utf-8").split("\n")
+      for kind in ("input", "gs")
+    ]
+    rows = [(*line.split("\t"), gs) for line, gs in zip(*columns, strict=True) if gs]
+    place = slice(subset.start, subset.stop)
+    assert pairs.sentences_a[place] == tuple(row[0] for row in rows)
+    assert pairs.sentences_b[place] == tuple(row[1] for row in rows)
+    assert pairs.scores[place].tolist() == [float(row[2]) for row in rows]
+  assert len(data.fitting_pairs(use_full=True)) == 3 * year.size
+  assert len(data.fitting_pairs(use_full=False)) == year.size
+
+
+def test_the_real_tasks_as_one():
+  data = load_task("sts-12-16", data_dir=shared("data"))
+  pairs = data.splits["test"]
+  assert len(pairs) == 12544 == sum(year.size for year in sts_files.YEARS)
+  assert len(pairs.subsets) == 24 and pairs.subsets[0] == ("STS-12/MSRpar", 0, 750)
+  groups = pairs.groups()
+  assert {name: found[-1].stop - found[0].start for name, found in groups.items()} == {
+    year.name: year.size for year in sts_files.YEARS
+  }
+  assert "5500 without gold left out" in data.source and "7997 without gold left out" in data.source
+  alone = load_task("STS-14", data_dir=shared("data")).splits["test"]
+  start = groups["STS-14"][0].start
+  assert pairs.sentences_a[start : start + len(alone)] == alone.sentences_a
+  assert [(f"STS-14/{s.name}", s.start + start, s.stop + start) for s in alone.subsets] == list(groups["STS-14"])
+
+
+@pytest.mark.parametrize("year", sts_files.YEARS, ids=lambda year: year.name)
+@pytest.mark.parametrize("place", range(3))
+@pytest.mark.parametrize("prefix", ["STS", "STS2016"])
+def test_folders_that_are_found(tmp_path, year, place, prefix):
+  folder = tmp_path / year.places[place]
+  _write(folder, year, prefix)
+  data = load_task(year.name, data_dir=tmp_path)
+  _is_the_made_up_task(data.splits["test"], year)
+  size, unannotated = _size(year), len(year.subsets)
+  assert data.source == (
+    f"{year.name}'s files in {folder}: {size} pairs (the task has {year.size}), {unannotated} without gold left out"
+  )
+
+
+@pytest.mark.parametrize("folder", ["", "STS"])
+def test_the_organisers_archive_need_not_be_unpacked(tmp_path, folder):
+  (tmp_path / folder).mkdir(exist_ok=True)
+  archive = tmp_path / folder / "STS2015-en-test.zip"
+  archive.write_bytes(_zip(STS15))
+  data = load_task("STS-15", data_dir=tmp_path)
+  _is_the_made_up_task(data.splits["test"], STS15)
+  assert data.source.startswith(f"STS-15's files in {archive}/test_evaluation_task2a/: 15 pairs")
+  archive.write_bytes(_zip(STS15)[:-30])
+  with pytest.raises(DataError, match=r"STS2015-en-test\.zip is not a readable zip archive"):
+    load_task("STS-15", data_dir=tmp_path)
+
+
+@pytest.mark.parametrize(
+  ("data_dir", "hint"),
+  [
+    ("", "; did you mean --data_dir={root}/top?"),
+    ("top/STS/STS15-en-test", "; did you mean --data_dir={root}/top?"),
+    ("nowhere", "; there is no folder {root}/nowhere"),
+    ("empty", "STS/STS15-en-test/STS.{{input,gs}}.NAME.txt or STS2015-en-test.zip"),
+  ],
+)
+def test_a_data_dir_a_level_off(tmp_path, data_dir, hint):
+  _write(tmp_path / "top" / STS15.folder, STS15)
+  (tmp_path / "empty").mkdir()
+  with pytest.raises(DataError) as caught:
+    load_task("STS-15", data_dir=tmp_path / data_dir)
+  message = str(caught.value)
+  first = f"{tmp_path / data_dir}/STS/STS15-en-test/STS.input.answers-forums.txt does not exist; --data_dir="
+  assert message.startswith(first) and message.endswith(hint.format(root=tmp_path))
+  assert len(load_task("STS-15", data_dir=tmp_path / "top" / "STS").splits["test"]) == 15
+
+
+def test_each_subset_is_needed_and_so_is_its_gold(tmp_path):
+  folder = tmp_path / STS15.folder
+  _write(folder, STS15)
+  gold = folder / "STS.gs.belief.txt"
+  gold.write_text("\n" * 4)
+  with pytest.raises(DataError, match=rf"^{gold} has no score: no pair of belief can be evaluated$"):
+    load_task("STS-15", data_dir=tmp_path)
+  gold.write_text("1\n")
+  with pytest.raises(DataError, match=r"STS\.gs\.belief\.txt has 1 line, .*STS\.input\.belief\.txt 4 pairs"):
+    load_task("STS-15", data_dir=tmp_path)
+  gold.unlink()
+  with pytest.raises(DataError, match=r"STS\.gs\.belief\.txt does not exist"):
+    load_task("STS-15", data_dir=tmp_path)
+  with pytest.raises(DataError, match=r"/STS/STS12-en-test/STS\.input\.MSRpar\.txt does not exist; .*STS2012-en-test"):
+    load_task("STS-12-16", data_dir=tmp_path)
+
+
+@pytest.fixture
+def years(monkeypatch):
+  """The made-up tasks' sizes in place of the real ones', and no address that leads anywhere."""
+  need_preparation()
+  years = tuple(
+    dataclasses.replace(year, size=_size(year), url=f"http://127.0.0.1:9/{year.url.rsplit('/', 1)[1]}")
+    for year in sts_files.YEARS
+  )
+  monkeypatch.setattr(sts_files, "YEARS", years)
+  return years
+
+
+def _from_tfds(years, root):
+  return sts.load(tuple(years), Paths(tfds_data_dir=str(root)))
+
+
+def test_without_files_or_network(tmp_path, monkeypatch):
+  cut_network(monkeypatch)
+  with pytest.raises(DataError) as caught:
+    load_task("STS-12-16", tfds_data_dir=tmp_path / "tfds")
+  message = str(caught.value)
+  assert "STS-12 cannot be had from TensorFlow Datasets: looked for semeval_sts/sts12 in" in message
+  assert message.endswith(
+    "(ConnectionError: no route to http://ixa2.si.ehu.es/stswiki/images/4/40/STS2012-en-test.zip); "
+    "offline, pass --data_dir=FOLDER that holds STS/STS12-en-test/STS.{input,gs}.NAME.txt"
+  )
+  assert not (tmp_path / "tfds").exists()
+
+
+def test_tfds_builds_from_files_laid_down_by_hand(tmp_path, years, monkeypatch):
+  cut_network(monkeypatch)
+  manual = tmp_path / "downloads" / "manual"
+  _write(manual / years[0].folder, years[0])
+  (manual / "STS2016-en-test.zip").write_bytes(_zip(years[4], "STS2016"))
+  loaded = _from_tfds((years[0], years[4]), tmp_path)
+  pairs = loaded.splits["test"]
+  assert loaded.source == "; ".join(
+    f"TensorFlow Datasets semeval_sts/{c}/1.0.0 in {tmp_path}" for c in ("sts12", "sts16")
+  )
+  assert list(pairs.groups()) == ["STS-12", "STS-16"] and len(pairs) == 30
+  shutil.rmtree(manual)  # Prepared by now.
+  for year in (years[0], years[4]):
+    _is_the_made_up_task(_from_tfds([year], tmp_path).splits["test"], year)
+
+
+def test_tfds_downloads(tmp_path, years, monkeypatch):
+  with serve(monkeypatch) as server:
+    year = dataclasses.replace(years[2], url=f"{server.address}/STS2014-en-test.zip")
+    monkeypatch.setattr(sts_files, "YEARS", (year,))
+    server.content["/STS2014-en-test.zip"] = _zip(year)
+    for _ in range(2):
+      _is_the_made_up_task(_from_tfds([year], tmp_path).splits["test"], year)
+    assert server.requested == ["/STS2014-en-test.zip"] * 2  # The first tries the address.
+
+
+@pytest.mark.parametrize("kind", ["another size", "other content", "no archive"])
+def test_a_download_of_something_else_is_refused(tmp_path, years, monkeypatch, kind):
+  with serve(monkeypatch) as server:
+    year = dataclasses.replace(years[2], url=f"{server.address}/STS2014-en-test.zip", size=_size(years[2]) + 1)
+    monkeypatch.setattr(sts_files, "YEARS", (year,))
+    archives = {"another size": _zip(year), "other content": _zip(years[3]), "no archive": b"<html>moved</html>"}
+    server.content["/STS2014-en-test.zip"] = archives[kind]
+    with pytest.raises(DataError) as caught:
+      _from_tfds([year], tmp_path)
+    expected = {
+      "another size": "found 21 pairs with gold, expected the 22 of STS-14",
+      "other content": "has no sts-en-test-gs-2014/STS.input.deft-forum.txt",
+      "no archive": "STS-14 cannot be had from TensorFlow Datasets",
+    }
+    assert expected[kind] in str(caught.value) and "\n" not in str(caught.value)
+  assert not list(tmp_path.glob("semeval_sts/sts14/1.0.0"))
+
+
+def test_addresses_and_places_are_told_apart():
+  for one, other in itertools.combinations(sts_files.YEARS, 2):
+    assert not {one.url, one.inside, one.folder} & {other.url, other.inside, other.folder}

@@ -1,0 +1,85 @@
+"""For tests with TensorFlow Datasets: data sets as it stores them, and the web in its place."""
+
+import contextlib
+import http.server
+import random
+import threading
+
+import pytest
+import requests
+
+
+def write_tfds(root, name, version, splits):
+  """Writes a data set of TFDS below root as TFDS stores it, the records in another order than given.
+
+  Args:
+    root: TFDS's folder.
+    name: "glue/stsb".
+    version: the version that TFDS has.
+    splits: {split: [example]}.
+  """
+  import tensorflow as tf
+  import tensorflow_datasets as tfds
+
+  folder = root / name / version
+  folder.mkdir(parents=True)
+  features = tfds.builder(name, data_dir=root).info.features
+  first = name.split("/")[0]
+  template = tfds.core.ShardedFileTemplate(
+    data_dir=folder,
+    dataset_name=first,
+    filetype_suffix="tfrecord",
+    template="{DATASET}-{SPLIT}.{FILEFORMAT}-{SHARD_X_OF_Y}",
+  )
+  infos = []
+  for split, rows in splits.items():
+    rows = random.Random(0).sample(rows, len(rows))
+    with tf.io.TFRecordWriter(str(folder / f"{first}-{split}.tfrecord-00000-of-00001")) as writer:
+      for row in rows:
+        writer.write(features.serialize_example(features.encode_example(row)))
+    infos.append(tfds.core.SplitInfo(name=split, shard_lengths=[len(rows)], num_bytes=0, filename_template=template))
+  tfds.folder_dataset.write_metadata(data_dir=folder, features=features, split_infos=infos, version=version)
+  return root
+
+
+def need_preparation():
+  """Skips the calling test where TFDS cannot prepare a data set: 4.9.10 needs a package but does not say so."""
+  pytest.importorskip("importlib_resources")
+
+
+def cut_network(monkeypatch):
+  """Lets every request fail at once."""
+
+  def get(url, **_):
+    raise requests.ConnectionError(f"no route to {url}")
+
+  monkeypatch.setattr(requests, "get", get)
+
+
+class _Handler(http.server.BaseHTTPRequestHandler):
+  def do_GET(self):
+    self.server.requested.append(self.path)
+    content = self.server.content.get(self.path)
+    self.send_response(404 if content is None else 200)
+    self.send_header("Content-Length", str(len(content or b"")))
+    self.end_headers()
+    # The probe hangs up after the header.
+    try:
+      self.wfile.write(content or b"")
+    except OSError:
+      self.close_connection = True
+
+  def log_message(self, *_):
+    pass
+
+
+@contextlib.contextmanager
+def serve(monkeypatch):
+  """An HTTP server on this machine: `content` {path: bytes} it gives, `requested` paths, its `address`."""
+  with http.server.ThreadingHTTPServer(("127.0.0.1", 0), _Handler) as server:
+    server.content, server.requested = {}, []
+    server.address = f"http://127.0.0.1:{server.server_port}"
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+    yield server
+    server.shutdown()

@@ -1,0 +1,178 @@
+"""evaluation/bootstrap.py: resampled ranks against SciPy's on the resampled pairs, the interval against SciPy's."""
+
+import math
+import time
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from bert_flow_tf.errors import DataError
+from bert_flow_tf.evaluation import bootstrap
+from bert_flow_tf.evaluation.bootstrap import bootstrap_gain
+from bert_flow_tf.evaluation.metrics import correlation
+from bert_flow_tf.evaluation.subsets import subset_correlations
+
+
+def methods(n=300, seed=0, better=0.5):
+  """Two methods' similarities and gold, all with ties."""
+  rng = np.random.default_rng(seed)
+  gold = rng.integers(0, 11, n) / 2
+  before, after = (np.round(gold / 5 + rng.normal(0, deviation, n), 2) for deviation in (1.0, better))
+  return before, after, gold
+
+
+def spearman(x, y):
+  return 100 * stats.spearmanr(x, y).statistic
+
+
+def test_ranks_of_a_resample_are_those_of_its_pairs():
+  before, _, gold = methods(40)
+  rng = np.random.default_rng(1)
+  draws = rng.integers(40, size=[20, 40])
+  counts = np.stack([np.bincount(draw, minlength=40) for draw in draws])
+  ranks = [bootstrap._resampled_ranks(counts, *bootstrap._tie_groups(values)) for values in (before, gold)]
+  found = bootstrap._weighted_pearson(counts, *ranks)
+  for row, draw in enumerate(draws):
+    np.testing.assert_array_equal(ranks[0][row][draw], stats.rankdata(before[draw]) - 20.5)
+    assert 100 * found[row] == pytest.approx(spearman(before[draw], gold[draw]), abs=1e-10)
+
+
+@pytest.mark.parametrize("piece", [1, 1000, 1 << 20])
+def test_interval_of_the_same_resamples_drawn_one_by_one(monkeypatch, piece):
+  """The same draws, sorted and ranked by SciPy."""
+  monkeypatch.setattr(bootstrap, "_PIECE", piece)
+  before, after, gold = methods(60)
+  rng = np.random.default_rng(7)
+  gains = [
+    spearman(after[draw], gold[draw]) - spearman(before[draw], gold[draw])
+    for draw in (rng.integers(60, size=60) for _ in range(200))
+  ]
+  found = bootstrap_gain(before, after, gold, n_boot=200, seed=7, level=0.9)
+  assert (found.low, found.high) == pytest.approx(tuple(np.percentile(gains, [5, 95])), abs=1e-9)
+  assert found.gain == pytest.approx(spearman(after, gold) - spearman(before, gold), abs=1e-9)
+  assert (found.level, found.pairs, found.reason) == (0.9, 60, "")
+
+
+def test_against_scipys_bootstrap():
+  before, after, gold = methods(400)
+  found = bootstrap_gain(before, after, gold, n_boot=4000)
+  gain = lambda x, y, z: spearman(y, z) - spearman(x, z)  # noqa: E731
+  expected = stats.bootstrap(
+    (before, after, gold), gain, paired=True, vectorized=False, n_resamples=2000, method="percentile", random_state=1
+  ).confidence_interval
+  width = expected.high - expected.low
+  assert found.low == pytest.approx(expected.low, abs=0.08 * width)
+  assert found.high == pytest.approx(expected.high, abs=0.08 * width)
+
+
+def test_interval_covers_the_truth():
+  """Two methods that are equally good: about 95 of 100 intervals hold 0."""
+  held = 0
+  for seed in range(100):
+    found = bootstrap_gain(*methods(120, seed, better=1.0), n_boot=300)
+    held += found.low <= 0 <= found.high
+  assert 88 <= held <= 100
+
+
+def test_pairing_narrows_the_interval():
+  before, _, gold = methods(300)
+  after = before + 0.05 * gold  # what is hard for one is hard for the other
+  rng = np.random.default_rng(0)
+  draws = rng.integers(300, size=[2, 300, 300])  # other pairs for each method
+  apart = [
+    spearman(after[mine], gold[mine]) - spearman(before[other], gold[other]) for mine, other in zip(*draws, strict=True)
+  ]
+  low, high = np.percentile(apart, [2.5, 97.5])
+  paired = bootstrap_gain(before, after, gold)
+  assert paired.high - paired.low < 0.3 * (high - low)
+  assert low < 0 < paired.low < paired.gain < paired.high
+
+
+def test_seed():
+  first = bootstrap_gain(*methods(), seed=3)
+  assert bootstrap_gain(*methods(), seed=3) == first != bootstrap_gain(*methods(), seed=4)
+
+
+def test_no_gain_has_no_width():
+  before, _, gold = methods()
+  found = bootstrap_gain(before, 2 * before + 1, gold)  # the same ranks
+  assert (found.gain, found.low, found.high) == (0, 0, 0)
+
+
+def test_subsets_are_resampled_each_by_itself():
+  before, after, gold = methods(200)
+  names = np.array(["a", "b", "b", "b"] * 50)
+  found = bootstrap_gain(before, after, gold, names, n_boot=150, seed=5)
+  figures = [subset_correlations(values, gold, names).wmean.spearman for values in (before, after)]
+  assert found.gain == pytest.approx(figures[1] - figures[0], abs=1e-9)
+  rng = np.random.default_rng(5)
+  gains = np.zeros(150)
+  for name, weight in (("a", 0.25), ("b", 0.75)):
+    rows = np.flatnonzero(names == name)
+    for index, draw in enumerate(rng.integers(len(rows), size=[150, len(rows)])):
+      drawn = rows[draw]
+      gains[index] += weight * (spearman(after[drawn], gold[drawn]) - spearman(before[drawn], gold[drawn]))
+  assert (found.low, found.high) == pytest.approx(tuple(np.percentile(gains, [2.5, 97.5])), abs=1e-9)
+  one = bootstrap_gain(before, after, gold, ["x"] * 200)
+  assert one == bootstrap_gain(before, after, gold)
+
+
+def test_pairs_without_gold_take_no_part():
+  before, after, gold = methods(100)
+  names = np.array(["a", "b"] * 50)
+  gaps = np.insert(gold, [3, 50], math.nan)
+  with_gaps = [np.insert(values, [3, 50], fill) for values, fill in ((before, math.nan), (after, 9.0))]
+  assert bootstrap_gain(*with_gaps, gaps) == bootstrap_gain(before, after, gold)
+  found = bootstrap_gain(*with_gaps, gaps, np.insert(names, [3, 50], "a"))
+  assert found == bootstrap_gain(before, after, gold, names) and found.pairs == 100
+
+
+@pytest.mark.parametrize(
+  ("before", "gold", "reason"),
+  [
+    ([0.1], [1.0], "1 scored pair, a correlation needs at least 2"),
+    ([], [], "0 scored pairs"),
+    ([0.1, 0.2, 0.3], [2.0, 2.0, 2.0], "all 3 gold scores are 2"),
+    ([0.5, 0.5, 0.5], [1.0, 2.0, 3.0], "all 3 similarities are 0.5"),
+  ],
+)
+def test_undefined_gain_has_a_reason(before, gold, reason, recwarn):
+  after = np.arange(len(gold), dtype=float)
+  found = bootstrap_gain(before, after, gold)
+  assert math.isnan(found.gain) and math.isnan(found.low) and math.isnan(found.high)
+  assert found.reason.startswith(reason) and not recwarn.list
+  if len(gold) > 1:
+    named = bootstrap_gain(before, after, gold, ["s"] * len(gold))
+    assert named.reason.startswith(f"subset s: {reason}")
+
+
+def test_too_few_pairs_for_an_interval(recwarn):
+  found = bootstrap_gain([1, 2, 3], [3, 1, 2], [1, 2, 3])
+  assert found.gain == pytest.approx(spearman([3, 1, 2], [1, 2, 3]) - 100)
+  assert math.isnan(found.low) and math.isnan(found.high) and not recwarn.list
+  assert "of 1000 resamples of 3 pairs have scores that do not differ: no interval" in found.reason
+
+
+@pytest.mark.parametrize("arguments", [{"n_boot": 99}, {"n_boot": 0}, {"level": 0}, {"level": 1}, {"level": 95}])
+def test_arguments(arguments):
+  with pytest.raises(DataError, match="expected at least 100 and a number between 0 and 1"):
+    bootstrap_gain(*methods(), **arguments)
+
+
+def test_arrays_that_do_not_fit():
+  before, after, gold = methods(20)
+  with pytest.raises(DataError, match=r"expected \[n\] of each"):
+    bootstrap_gain(before[:9], after, gold)
+  with pytest.raises(DataError, match="19 names of subsets for 20 pairs"):
+    bootstrap_gain(before, after, gold, ["a"] * 19)
+  with pytest.raises(DataError, match=r"pair 4 .* has the similarity nan"):
+    bootstrap_gain(before, np.where(np.arange(20) == 4, math.nan, after), gold)
+
+
+def test_sts_benchmarks_size_takes_seconds_at_most():
+  start = time.process_time()
+  before, after, gold = methods(1379)
+  found = bootstrap_gain(before, after, gold)
+  assert time.process_time() - start < 5
+  assert found.gain == pytest.approx(correlation(after, gold).spearman - correlation(before, gold).spearman)
