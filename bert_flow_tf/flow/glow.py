@@ -11,15 +11,13 @@ from absl import logging
 from bert_flow_tf.errors import ConfigError, FlowError
 from bert_flow_tf.flow import storage
 from bert_flow_tf.flow.chain import chain_bijector, make_step
+from bert_flow_tf.flow.checks import check_arguments, check_rows, is_whole
 from bert_flow_tf.flow.config import FlowConfig
 from bert_flow_tf.flow.layer import prefixed, seed_stream
 from bert_flow_tf.flow.tf1_variable import Tf1Variable
 
 tfb = tfp.bijectors
 tfd = tfp.distributions
-
-ACTNORM_INITS = ("data", "glorot")
-PERMUTATIONS = ("reverse", "random")
 
 # Values of the `state` weight, which checkpoints and folders carry along.
 _NEW, _LOADED, _INITIALIZED = 0, 1, 2
@@ -47,7 +45,7 @@ class Glow(tf_keras.layers.Layer):
   """
 
   def __init__(self, config, dim, actnorm_init="data", permutation="reverse", seed=None, dtype="float32", name="flow"):
-    _check_arguments(config, dim, actnorm_init, permutation, seed, dtype)
+    check_arguments(config, dim, actnorm_init, permutation, seed, dtype)
     super().__init__(name=name, dtype=dtype)
     self.config = config
     self.dim = int(dim)
@@ -129,7 +127,7 @@ class Glow(tf_keras.layers.Layer):
     if self.initialized:
       raise FlowError("this flow is already initialised: initialize works once, make a new Glow to start again")
     batch = self._batch(embeddings)
-    _check_rows(batch.numpy())
+    check_rows(batch.numpy())
     for index, level in enumerate(self.levels):
       width = self.dim >> index
       batch = batch[:, :width]
@@ -206,7 +204,7 @@ class Glow(tf_keras.layers.Layer):
     """
     settings, arrays = storage.read(folder)
     state = settings.pop("state")
-    if not _is_whole(state) or state not in (_NEW, _LOADED, _INITIALIZED):
+    if not is_whole(state) or state not in (_NEW, _LOADED, _INITIALIZED):
       raise FlowError(f"flow folder {folder}: state is {state!r}, expected {_NEW}, {_LOADED} or {_INITIALIZED}")
     try:
       flow = cls(FlowConfig.from_dict(settings.pop("config")), **settings)
@@ -253,40 +251,3 @@ class Glow(tf_keras.layers.Layer):
     if batch.shape.rank != 2 or batch.shape[1] != self.dim:
       raise FlowError(f"expected shape [batch, {self.dim}] for this flow, found {batch.shape}")
     return batch
-
-
-def _check_arguments(config, dim, actnorm_init, permutation, seed, dtype):
-  if not isinstance(config, FlowConfig):
-    raise ConfigError(f"config is {type(config).__name__}, expected a FlowConfig")
-  if actnorm_init not in ACTNORM_INITS:
-    raise ConfigError(f"actnorm_init is {actnorm_init!r}, expected one of {', '.join(ACTNORM_INITS)}")
-  if permutation not in PERMUTATIONS:
-    raise ConfigError(f"permutation is {permutation!r}, expected one of {', '.join(PERMUTATIONS)}")
-  if permutation == "random" and not config.permutation:
-    raise ConfigError("permutation is 'random', but the flow config has permutation false: a 1x1 convolution")
-  if seed is not None and not (_is_whole(seed) and seed >= 0):
-    raise ConfigError(f"seed is {seed!r}, expected None or a whole number of at least 0")
-  if dtype not in ("float32", "float64"):
-    raise ConfigError(f"dtype is {dtype!r}, expected float32 or float64")
-  if not _is_whole(dim) or dim < 1:
-    raise FlowError(f"dim is {dim!r}, expected a positive whole number")
-  if dim % 2**config.n_levels:
-    multiple = f"2**{config.n_levels}" if config.n_levels > 20 else 2**config.n_levels
-    raise FlowError(
-      f"dim is {dim}, expected a multiple of {multiple}: each of the {config.n_levels} levels halves "
-      "the dimensions; use fewer levels or another low_dim"
-    )
-
-
-def _is_whole(value):
-  return isinstance(value, int | np.integer) and not isinstance(value, bool)
-
-
-def _check_rows(rows):
-  if len(rows) < 2:
-    raise FlowError(f"initialisation needs at least 2 rows of embeddings, found {len(rows)}")
-  bad = np.flatnonzero(~np.isfinite(rows).all(axis=1))
-  if bad.size:
-    raise FlowError(f"initialisation needs finite embeddings, found NaN or infinity in row {bad[0]}")
-  if (rows == rows[0]).all():
-    raise FlowError(f"initialisation needs embeddings that differ, found {len(rows)} rows that are all alike")
