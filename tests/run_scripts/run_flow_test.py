@@ -219,7 +219,7 @@ def test_finished_run_again_says_the_same(refused):
   folder, found = refused
   first, again = found["good"], found["the same again"]
   assert first["status"] == again["status"] == 0 and not first["stderr"] and not again["stderr"]
-  assert len(without_seconds(first["stdout"])) == 5
+  assert len(without_seconds(first["stdout"])) == 6
   assert without_seconds(again["stdout"]) == without_seconds(first["stdout"])
   check_files(folder / "experiments/good", 22)
   check_figures(folder / "experiments/good")
