@@ -62,6 +62,8 @@ def _parse(argv):
     sys.exit(_fail(f"found the argument {rest[1]!r}, expected flags alone, as --flag=value"))
   if FLAGS["verbosity"].using_default_value:
     logging.set_verbosity(logging.INFO)
+    # TensorFlow reports there how long each checkpoint's sharding took.
+    logging.get_absl_handler().addFilter(lambda record: record.filename != "functional_saver.py")
   return rest
 
 
@@ -71,7 +73,7 @@ def _guarded(main, argv):
   except (BertFlowError, OSError) as error:  # OSError: a disk that is full, a name that is too long
     return _fail(error)
   except KeyboardInterrupt:
-    return _fail("interrupted; the same command goes on from the last checkpoint", 130)
+    return _fail("interrupted; the same command goes on from the last checkpoint, where there is one", 130)
   return 0
 
 

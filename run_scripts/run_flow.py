@@ -184,12 +184,15 @@ def main(argv):
   task = load_task(FLAGS.task, FLAGS.data_dir, FLAGS.tfds_data_dir, FLAGS.stsb_gold)
   epochs = task.spec.num_train_epochs if FLAGS.num_train_epochs is None else FLAGS.num_train_epochs
   pairs = task.fitting_pairs(FLAGS.use_full_for_training)
+  if task.spec.name == "sample" and FLAGS.data_dir:
+    raise ConfigError(f"--data_dir={FLAGS.data_dir}: --task=sample reads no files, say which --task does")
   logging.info("%s: %s", task.spec.name, task.source)
 
   # The first use of TensorFlow, whose import takes seconds: what is wrong above is said before it.
   strategy = bert_flow_tf.make_strategy(FLAGS.distribution_strategy)
   encoder = bert_flow_tf.SentenceEncoder.from_pretrained(encoder_name(), FLAGS.model_cache_dir)
   pooling = encoder.pooling(FLAGS.sentence_embedding_type)
+  encoder.bert.check_max_seq_length(FLAGS.max_seq_length)
   with strategy.scope():
     dim = encoder.dim(pooling, common_flags.low_dim())
     flow = bert_flow_tf.Glow(config, dim, FLAGS.actnorm_init, FLAGS.permutation, FLAGS.seed)
@@ -222,7 +225,12 @@ def main(argv):
     results = {name: {"without_flow": without_flow[name], "with_flow": with_flow[name]} for name in with_flow}
     with watch.timing("evaluating"):
       intervals = gains(task, cosines_without, cosines_with)
-    fitted = {"pairs": len(pairs), "sentences": len({*pairs.sentences_a, *pairs.sentences_b}), "steps": steps}
+    fitted = {
+      "pairs": len(pairs),
+      "sentences": len({*pairs.sentences_a, *pairs.sentences_b}),
+      "steps": steps,
+      "epochs": epochs,
+    }
     about = describe(task, encoder, flow, fitted)
     report.write_results(folder, {"results": results, "gain": intervals, "seconds": watch.seconds, **about})
     if task.spec.eval_split is not None:

@@ -64,8 +64,9 @@ def read_build():
 
 
 def _tree_files():
+  # `exp` is where a run from inside run_scripts/ leaves its results.
   found = [path for folder in PROJECT for path in (REPO / folder).rglob("*") if path.is_file()]
-  return sorted(path.relative_to(REPO).as_posix() for path in found if "__pycache__" not in path.parts)
+  return sorted(path.relative_to(REPO).as_posix() for path in found if not {"__pycache__", "exp"} & set(path.parts))
 
 
 def _labels(names):

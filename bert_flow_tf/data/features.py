@@ -139,7 +139,10 @@ def check_sentences(sentences):
   """
   if isinstance(sentences, str | bytes):
     raise DataError(f"found a single {type(sentences).__name__}, expected a list of sentences: write [sentence].")
-  sentences = list(sentences)
+  try:
+    sentences = list(sentences)
+  except TypeError as error:
+    raise DataError(f"found {type(sentences).__name__}, expected a list of sentences.") from error
   for position, sentence in enumerate(sentences):
     if not isinstance(sentence, str):
       raise DataError(

@@ -49,6 +49,8 @@ def resolve(name, cache_dir=None):
   Raises:
     EncoderError: no such name, folder or hub model, or a hub model that is neither cached nor reachable.
   """
+  if not isinstance(name, str | os.PathLike):
+    raise EncoderError(f"the model is {name!r}, expected a name, a folder or a hub id: mini, base, ... .")
   name = os.fspath(name)
   if name in _PACKAGED:
     return _PACKAGED[name]

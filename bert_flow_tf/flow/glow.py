@@ -189,9 +189,12 @@ class Glow(tf_keras.layers.Layer):
     """Writes the flow's folder (`flow.json`, `weights.npz`) in one step; an older flow there is replaced.
 
     Raises:
-      FlowError: the folder cannot be written, or holds something that is not a flow.
+      FlowError: a weight is NaN or infinite; the folder cannot be written, or holds something that is not a flow.
     """
     settings = {**self.settings(), "state": self._read_state()}
+    bad = [name for name, array in self.tf1_variables().items() if not np.isfinite(array).all()]
+    if bad:
+      raise FlowError(f"the flow's {bad[0]} is not finite ({len(bad)} weights have this): it is not worth saving")
     varying = {name: tf.convert_to_tensor(layer.varying).numpy() for name, layer in self._actnorms().items()}
     storage.write(folder, settings, {**self.tf1_variables(), **varying})
 

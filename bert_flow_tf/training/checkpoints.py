@@ -3,6 +3,7 @@
 import json
 import os
 import pathlib
+import re
 
 import tensorflow as tf
 from absl import logging
@@ -46,7 +47,9 @@ class Checkpoints:
       elif self._writes:
         files.write_text(file, json.dumps(identity, indent=2) + "\n")
     except (OSError, ValueError) as error:
-      raise TrainingError(f"checkpoint folder {self._folder}: {file.name} cannot be used ({error})") from error
+      raise TrainingError(
+        f"checkpoint folder {self._folder}: {file.name} cannot be used ({error}); remove the folder to start anew"
+      ) from error
 
   def _compare(self, found, identity):
     found, identity = _flat(found), _flat(identity)
@@ -54,8 +57,8 @@ class Checkpoints:
     if keys:
       differences = ", ".join(f"{key} {found.get(key)} there, {identity.get(key)} now" for key in keys)
       raise TrainingError(
-        f"checkpoint folder {self._folder} belongs to another fit ({differences}): "
-        "choose another folder or remove this one"
+        f"checkpoint folder {self._folder} belongs to another fit ({differences}; data stands for encoder, pooling and "
+        "sentences): choose another folder, as with --exp_name or --output_parent_dir, or remove this one"
       )
 
   def restore(self):
@@ -86,7 +89,7 @@ class Checkpoints:
     try:
       self._manager.save(checkpoint_number=step)
     except tf.errors.OpError as error:
-      reason = error.message.splitlines()[0]
+      reason = re.sub(r"\{\{.*?\}\} ?", "", error.message.splitlines()[0])  # TensorFlow's name of the op
       raise TrainingError(f"checkpoint folder {self._folder}: step {step} cannot be saved ({reason})") from error
 
   @property

@@ -16,13 +16,16 @@ class EmbeddingPairs:
     fingerprint: what a resumed fit compares its data by; None for a checksum of the embeddings.
 
   Raises:
-    TrainingError: the shapes differ or are not [n, dim], or a row is not finite.
+    TrainingError: not numbers, shapes that differ or are not [n, dim], or a row that is not finite.
   """
 
   def __init__(self, a, b, fingerprint=None):
     self._fingerprint = fingerprint
-    with np.errstate(over="ignore"):  # what float32 cannot hold becomes infinite, and is refused
-      self._sides = [np.asarray(side, np.float32) for side in (a, b)]
+    try:
+      with np.errstate(over="ignore"):  # what float32 cannot hold becomes infinite, and is refused
+        self._sides = [np.asarray(side, np.float32) for side in (a, b)]
+    except (TypeError, ValueError) as error:
+      raise TrainingError(f"pairs of embeddings are not numbers ({error}): pass what encoder.encode gives") from error
     shapes = [side.shape for side in self._sides]
     if shapes[0] != shapes[1] or len(shapes[0]) != 2:
       raise TrainingError(f"embeddings of pairs have shapes {shapes[0]} and {shapes[1]}, expected two [n, dim]")

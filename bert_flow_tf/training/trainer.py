@@ -79,7 +79,8 @@ class Trainer:
     self._strategy = strategy or tf.distribute.get_strategy()
     replicas = self._strategy.num_replicas_in_sync
     if batch_size < 1 or batch_size % replicas:
-      raise ConfigError(f"train_batch_size is {batch_size}, expected a positive multiple of {replicas} replicas")
+      expected = f"a positive multiple of the {replicas} replicas" if replicas > 1 else "at least 1"
+      raise ConfigError(f"train_batch_size is {batch_size}, expected {expected}")
     if not (np.isfinite(learning_rate) and learning_rate > 0):
       raise ConfigError(f"flow_learning_rate is {learning_rate}, expected a positive number")
     if not 0 <= seed < 2**31:
@@ -118,12 +119,12 @@ class Trainer:
     if steps < 1:
       raise ConfigError(
         f"{num_pairs} pairs in batches of {self._batch_size} for {num_train_epochs:g} epochs make no step: "
-        "take a smaller train_batch_size or more num_train_epochs"
+        "take a smaller batch size (train_batch_size) or more num_train_epochs"
       )
     return steps
 
   def fit(self, source, num_train_epochs=1.0, shuffle=True):
-    """Initialises the flow where it needs it, and fits it.
+    """Initialises the flow where it needs it, and fits it; called again, it goes on fitting from the weights there are.
 
     Args:
       source: `EmbeddingPairs` or `SentencePairsWithDropout`.
@@ -135,9 +136,12 @@ class Trainer:
 
     Raises:
       ConfigError: the fit would make no step.
-      TrainingError: the loss or a weight became NaN or infinite; the last good checkpoint is kept.
+      TrainingError: the loss or a weight became NaN or infinite; the last good checkpoint is kept. Or `source` is
+        neither of the two.
       FlowError: the embeddings do not suit the initialisation.
     """
+    if not hasattr(source, "features"):
+      raise TrainingError(f"found {type(source).__name__}, expected EmbeddingPairs(a, b) or SentencePairsWithDropout")
     total = self.num_steps(len(source), num_train_epochs)
     self._step.assign(0)
     checkpoints = self._checkpoints(source, total, shuffle)
@@ -183,6 +187,8 @@ class Trainer:
     advance = self._make_advance(source, total)
     iterator = iter(self._distribute(source, order, step))
     losses = []
+    if step < total:
+      logging.info("compiling the step, which takes some seconds")
     with Progress(total, self._show_progress, "fitting", "step", step) as progress, self._summaries():
       while step < total:
         until_saved = self._save_checkpoints_steps - step % self._save_checkpoints_steps

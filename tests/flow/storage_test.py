@@ -298,3 +298,11 @@ def test_damaged_weights_are_one_error(saved):
     except FlowError:
       refused += 1
   assert refused > 75  # the rest hit bytes that mean nothing, dates for instance
+
+
+def test_weights_that_are_not_finite_are_not_saved(tmp_path):
+  flow = small_flow()
+  flow.trainable_variables[0].assign(flow.trainable_variables[0] * float("nan"))
+  with pytest.raises(FlowError, match="is not finite"):
+    flow.save(tmp_path / "flow")
+  assert not list(tmp_path.iterdir())

@@ -43,6 +43,7 @@ def cases(folder):
     "model is a file": ([f"--model={folder}/file"], "found a file"),
     "model is an empty folder": ([f"--init_checkpoint={folder}/empty"], "empty"),
     "model with a long name": ([f"--model={'m' * 300}"], "--model="),
+    "data for the sample": ([f"--data_dir={folder}/empty"], "--task=sample reads no files"),
     "no data_dir": (["--task=STS-B", f"--data_dir={folder}/absent"], "absent"),
     "empty data_dir": (["--task=STS-B", "--data_dir="], "--data_dir is empty"),
     "data_dir without files": (["--task=STS-B", f"--data_dir={folder}/empty"], "empty"),

@@ -51,5 +51,5 @@ def test_batch_that_replicas_cannot_share_evenly():
   class Three:
     num_replicas_in_sync = 3
 
-  with pytest.raises(ConfigError, match="train_batch_size is 8, expected a positive multiple of 3 replicas"):
+  with pytest.raises(ConfigError, match="train_batch_size is 8, expected a positive multiple of the 3 replicas"):
     small.make_trainer(strategy=Three())

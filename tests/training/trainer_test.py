@@ -62,7 +62,7 @@ def test_no_step_at_all(pairs, epochs):
 @pytest.mark.parametrize(
   ("argument", "values", "message"),
   [
-    ("batch_size", [0, -8], "train_batch_size is .*, expected a positive multiple of 1 replicas"),
+    ("batch_size", [0, -8], "train_batch_size is .*, expected at least 1"),
     ("learning_rate", [0, -1.0, float("nan"), float("inf")], "flow_learning_rate is .*, expected a positive number"),
     ("save_checkpoints_steps", [0, -1], "save_checkpoints_steps is .*, expected at least 1"),
     ("seed", [-1, 2**31], "seed is .*, expected a whole number from 0 to"),
@@ -230,3 +230,19 @@ def test_summaries_hold_every_loss_at_its_step(tmp_path):
       assert value.tag == "loss_bits_per_dim"
       found[event.step] = float(tf.make_ndarray(value.tensor))
   assert found == {step + 1: float(loss) for step, loss in enumerate(result.losses)}
+
+
+def test_what_is_no_source_is_refused():
+  with pytest.raises(TrainingError, match="found ndarray, expected EmbeddingPairs"):
+    small.make_trainer().fit(small.embeddings()[0])
+  with pytest.raises(TrainingError, match="not numbers"):
+    EmbeddingPairs(["a sentence"], ["another"])
+
+
+def test_fit_again_goes_on_from_the_weights_there_are():
+  flow = small.make_flow()
+  trainer = small.make_trainer(flow)
+  first = trainer.fit(EmbeddingPairs(*small.embeddings()))
+  again = trainer.fit(EmbeddingPairs(*small.embeddings()))
+  assert len(again.losses) == len(first.losses) > 0 and again.first_step == 0
+  assert again.losses.mean() < first.losses.mean()
