@@ -55,10 +55,11 @@ class Checkpoints:
     found, identity = _flat(found), _flat(identity)
     keys = sorted(key for key in {*found, *identity} if found.get(key) != identity.get(key))
     if keys:
+      meaning = " (data stands for encoder, pooling and sentences)" if "data" in keys else ""
       differences = ", ".join(f"{key} {found.get(key)} there, {identity.get(key)} now" for key in keys)
       raise TrainingError(
-        f"checkpoint folder {self._folder} belongs to another fit ({differences}; data stands for encoder, pooling and "
-        "sentences): choose another folder, as with --exp_name or --output_parent_dir, or remove this one"
+        f"checkpoint folder {self._folder} belongs to another fit ({differences}): choose another folder, as with "
+        f"--exp_name or --output_parent_dir, or remove this one{meaning}"
       )
 
   def restore(self):

@@ -125,7 +125,7 @@ def test_default_command(whole):
   check_files(folder, STEPS)
   results = check_figures(folder)
   check_table(table, results)
-  assert results["fitted_on"] == {"pairs": 360, "sentences": 720, "steps": STEPS}
+  assert results["fitted_on"] == {"pairs": 360, "sentences": 720, "steps": STEPS, "epochs": 20.0}
   assert results["flags"]["task"] == "sample" and results["flags"]["seed"] == 1234
   assert results["versions"]["tensorflow"].startswith("2.") and len(results["encoder"]["weights_sha256"]) == 64
   assert all(seconds > 0 for seconds in results["seconds"].values())
