@@ -22,9 +22,12 @@ INSTALL_REQUIRES = [
   "tqdm>=4.27,<5",
 ]
 
+TABLES = ["matplotlib>=3.8,<4", "rapidfuzz>=3,<4"]
+
 EXTRAS = {
   "and-cuda": [f"tensorflow[and-cuda]=={TF}"],
-  "test": ["pytest>=8,<10", "ruff==0.17.*", "safetensors>=0.4.3,<1", "scikit-learn>=1.3,<2", "dill>=0.3,<1"],
+  "tables": TABLES,
+  "test": [*TABLES, "pytest>=8,<10", "ruff==0.17.*", "safetensors>=0.4.3,<1", "scikit-learn>=1.3,<2", "dill>=0.3,<1"],
 }
 
 setup(
@@ -41,6 +44,7 @@ setup(
     "bert_flow_tf.flow": ["config/*.json"],
     "bert_flow_tf.data": ["sample/*"],
     "bert_flow_tf.encoder": ["pretrained/mini/*"],
+    "run_scripts": ["paper_tables.json"],
   },
   install_requires=[f"tensorflow=={TF}", *INSTALL_REQUIRES],
   extras_require=EXTRAS,

@@ -175,6 +175,19 @@ class SentenceEncoder:
     settings = self._cache_settings(self.pooling(sentence_embedding_type), max_seq_length, low_dim)
     return EmbeddingCache.key(settings, sentences)
 
+  def identity(self, sentence_embedding_type, max_seq_length=64, low_dim=None):
+    """What a calibration fitted on these embeddings remembers: a dict of json values."""
+    pooling = self.pooling(sentence_embedding_type)
+    return {
+      "name": self.name,
+      "weights_sha256": self.weights_checksum,
+      "tokenizer_sha256": self.tokenizer_checksum,
+      "sentence_embedding_type": pooling.name,
+      "pooling": [pooling.kind, *pooling.blocks],
+      "max_seq_length": int(max_seq_length),
+      "low_dim": low_dim,
+    }
+
   def _embed(self, ids, pooling, low_dim, batch_size, show_progress):
     """Embeds token ids, the longest first (so that too large a batch fails at once): float32 [n, dim]."""
     embeddings = np.empty([len(ids), self.dim(pooling, low_dim)], np.float32)

@@ -10,6 +10,8 @@ from absl import app, flags, logging
 import bert_flow_tf
 from bert_flow_tf.data.tasks import TASKS
 from bert_flow_tf.errors import BertFlowError, ConfigError
+from bert_flow_tf.flow.config import packaged_configs
+from run_scripts import fitting
 
 FLAGS = flags.FLAGS
 
@@ -43,6 +45,88 @@ def define_encoder_flags():
   flags.DEFINE_integer("low_dim", -1, "Groups of neighbouring dimensions to average; -1 for none.")
   flags.DEFINE_integer("predict_batch_size", 64, "Sentences embedded at once.", lower_bound=1)
   flags.DEFINE_string("cached_dir", None, "Folder where embeddings are kept between runs.")
+
+
+def define_flow_flags():
+  """How a flow is made and fitted, and on which sentences."""
+  flags.DEFINE_string(
+    "flow_corpus",
+    None,
+    "Sentences that the calibrations are fitted on: target (all splits of the task), train (its train split), nli "
+    "(SNLI and MNLI, from --data_dir or TensorFlow Datasets), or a text file or TSV. target if not given, or train "
+    "with --nouse_full_for_training.",
+  )
+  flags.DEFINE_boolean("use_full_for_training", True, "Fit on train, dev and test sentences, or on train alone.")
+  flags.DEFINE_string(
+    "flow_model_config", "config_l2_d3_w32", f"One of {', '.join(packaged_configs())}, or a json file."
+  )
+  flags.DEFINE_enum("actnorm_init", "data", ["data", "glorot"], "Actnorm from data, or as the published runner.")
+  flags.DEFINE_enum("permutation", "reverse", ["reverse", "random"], "As the published code, or as the paper.")
+  flags.DEFINE_float("flow_learning_rate", None, "Constant learning rate of the flow; 1e-3, or 2e-5 for nli.")
+  flags.DEFINE_float(
+    "num_train_epochs", None, "Passes over the pairs; the task's own if not given (STS-B 1), 0.15 for nli."
+  )
+  flags.DEFINE_integer("train_batch_size", 32, "Pairs a step, over all devices.")
+  flags.DEFINE_integer("seed", 1234, "Of initial weights, order of the pairs and dropout.", 0, 2**31 - 1)
+  flags.DEFINE_string(
+    "distribution_strategy",
+    "default",
+    "default: all GPUs, or the CPU; mirrored: the same through a MirroredStrategy always; multi_worker_mirrored: the "
+    "workers in TF_CONFIG.",
+  )
+  flags.DEFINE_boolean("use_xla", None, "Compile the step; where it pays if not given.")
+  flags.DEFINE_integer("save_checkpoints_steps", 100, "Steps between checkpoints.", lower_bound=1)
+
+
+def load_flow_corpus(task):
+  """The `FlowCorpus` of --flow_corpus and --use_full_for_training.
+
+  Args:
+    task: `TaskData` that is evaluated.
+
+  Raises:
+    ConfigError: the two contradict each other.
+  """
+  name = FLAGS.flow_corpus
+  if name is None:
+    name = fitting.TARGET if FLAGS.use_full_for_training else fitting.TRAIN
+  elif not FLAGS["use_full_for_training"].using_default_value:
+    raise ConfigError(
+      f"--flow_corpus={name} and --use_full_for_training={FLAGS.use_full_for_training} both say what the flow is "
+      "fitted on; leave one out"
+    )
+  data_dir = None if task.spec.name == "custom" else FLAGS.data_dir  # there it is the task's own file
+  return fitting.load_flow_corpus(name, task, data_dir, FLAGS.tfds_data_dir)
+
+
+def flow_settings(config, corpus):
+  """The `FlowSettings` of the flags; the corpus decides what they leave open.
+
+  Args:
+    config: `FlowConfig`.
+    corpus: `FlowCorpus`.
+  """
+  given = {"learning_rate": FLAGS.flow_learning_rate, "num_train_epochs": FLAGS.num_train_epochs}
+  return fitting.FlowSettings(
+    config=config,
+    strategy=bert_flow_tf.make_strategy(FLAGS.distribution_strategy),
+    actnorm_init=FLAGS.actnorm_init,
+    permutation=FLAGS.permutation,
+    **{name: getattr(corpus, name) if value is None else value for name, value in given.items()},
+    train_batch_size=FLAGS.train_batch_size,
+    seed=FLAGS.seed,
+    use_xla=FLAGS.use_xla,
+    save_checkpoints_steps=FLAGS.save_checkpoints_steps,
+  )
+
+
+def embedding_arguments():
+  """How sentences are embedded, as the methods of `SentenceEncoder` take it."""
+  return {
+    "sentence_embedding_type": FLAGS.sentence_embedding_type,
+    "max_seq_length": FLAGS.max_seq_length,
+    "low_dim": low_dim(),
+  }
 
 
 def run(main):

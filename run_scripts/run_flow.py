@@ -3,12 +3,10 @@
 python run_flow.py --task=STS-B --model=large
 """
 
-import contextlib
 import hashlib
 import json
 import pathlib
 import sys
-import time
 
 if __package__ in (None, ""):  # run as a file, from any folder
   sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
@@ -16,12 +14,14 @@ if __package__ in (None, ""):  # run as a file, from any folder
 from absl import flags, logging
 
 import bert_flow_tf
+from bert_flow_tf.calibration.spec import ALLOWED, FLOW
 from bert_flow_tf.data.tasks import load_task
 from bert_flow_tf.errors import ConfigError
 from bert_flow_tf.evaluation import report
-from bert_flow_tf.flow.config import FlowConfig, packaged_configs
-from run_scripts import common_flags
-from run_scripts.task_figures import Embeddings, evaluate, gains, original_eval_results
+from bert_flow_tf.flow.config import FlowConfig
+from run_scripts import common_flags, fitting
+from run_scripts.experiment import Stopwatch, make_folder
+from run_scripts.task_figures import WITH_FLOW, WITHOUT_FLOW, Embeddings, evaluate, gains, original_eval_results
 
 FLAGS = flags.FLAGS
 
@@ -35,51 +35,42 @@ _UNNAMED_FLAGS = (
   "permutation",
   "train_batch_size",
   "encoder_dropout",
+  "use_xla",
+  "flow_corpus",
+  "calibration",
 )
-_UNNAMED_FLAGS += ("use_xla",)
 
 
 def define_flags():
   """The flags of this runner."""
   common_flags.define_data_flags()
   common_flags.define_encoder_flags()
-  flags.DEFINE_string(
-    "flow_model_config", "config_l2_d3_w32", f"One of {', '.join(packaged_configs())}, or a json file."
+  common_flags.define_flow_flags()
+  flags.DEFINE_list(
+    "calibration",
+    ["flow"],
+    f"What is fitted on the embeddings, several at once for one table: {ALLOWED}. The figures without any are always "
+    "shown.",
   )
-  flags.DEFINE_enum("actnorm_init", "data", ["data", "glorot"], "Actnorm from data, or as the published runner.")
-  flags.DEFINE_enum("permutation", "reverse", ["reverse", "random"], "As the published code, or as the paper.")
-  flags.DEFINE_float("flow_learning_rate", 1e-3, "Constant learning rate of the flow.")
-  flags.DEFINE_float("num_train_epochs", None, "Passes over the pairs; the task's own if not given (STS-B 1).")
-  flags.DEFINE_integer("train_batch_size", 32, "Pairs a step, over all devices.")
-  flags.DEFINE_boolean("use_full_for_training", True, "Fit on train, dev and test sentences, or on train alone.")
   flags.DEFINE_boolean("encoder_dropout", False, "Embed anew at each step with BERT's dropout, as the published code.")
-  flags.DEFINE_integer("seed", 1234, "Of initial weights, order of the pairs and dropout.", 0, 2**31 - 1)
-  flags.DEFINE_string(
-    "distribution_strategy",
-    "default",
-    "default: all GPUs, or the CPU; mirrored: the same through a MirroredStrategy always; multi_worker_mirrored: the "
-    "workers in TF_CONFIG.",
-  )
-  flags.DEFINE_boolean("use_xla", None, "Compile the step; where it pays if not given.")
-  flags.DEFINE_integer("save_checkpoints_steps", 100, "Steps between checkpoints.", lower_bound=1)
   flags.DEFINE_string("output_parent_dir", "exp", "Folder of the experiments' folders.")
   flags.DEFINE_string("exp_name", None, "Name of this experiment's folder; made from the flags if not given.")
   flags.DEFINE_string("exp_name_prefix", "exp", "First part of a name made from the flags.")
 
 
-def experiment_name(task, epochs):
+def experiment_name(task, settings):
   """The original's name of an experiment, and what it leaves out: encoder, flow config, seed, other flags.
 
   Args:
     task: the task's name.
-    epochs: passes over the pairs.
+    settings: `FlowSettings`.
   """
   parts = [
     f"{FLAGS.exp_name_prefix}_t_{task}",
-    f"ep_{epochs:.2f}",
+    f"ep_{settings.num_train_epochs:.2f}",
     f"lr_{_ORIGINAL_LEARNING_RATE:.2e}",
     f"e_{FLAGS.sentence_embedding_type}",
-    f"f_11_{FLAGS.flow_learning_rate:.2e}",
+    f"f_11_{settings.learning_rate:.2e}",
     *["allsplits"] * FLAGS.use_full_for_training,
     f"m_{pathlib.Path(encoder_name()).name}",
     f"c_{pathlib.Path(FLAGS.flow_model_config).stem.removeprefix('config_')}",
@@ -96,71 +87,56 @@ def encoder_name():
   return FLAGS.init_checkpoint or FLAGS.model
 
 
-def experiment_folder(task, epochs):
+def experiment_folder(task, settings):
   """The folder of this run's results."""
-  return pathlib.Path(FLAGS.output_parent_dir) / (FLAGS.exp_name or experiment_name(task, epochs))
+  return pathlib.Path(FLAGS.output_parent_dir) / (FLAGS.exp_name or experiment_name(task, settings))
 
 
-def make_folder(folder):
-  """Makes the experiment's folder.
+def check_flags():
+  """Refuses what needs no file to be seen wrong; returns the calibrations' specs.
 
   Raises:
-    ConfigError: it cannot be made.
+    ConfigError: two flags contradict each other, or a calibration is unknown.
   """
-  try:
-    folder.mkdir(parents=True, exist_ok=True)
-  except OSError as error:
-    raise ConfigError(
-      f"--output_parent_dir={FLAGS.output_parent_dir}: {folder} cannot be made ({error.strerror}); choose another"
-    ) from error
+  specs = fitting.parse_calibrations(FLAGS.calibration)
+  if FLAGS.encoder_dropout and not any(spec.method == FLOW for spec in specs):
+    raise ConfigError("--encoder_dropout changes how a flow is fitted, and --calibration has no flow; leave it out")
+  return specs
 
 
-class Stopwatch:
-  """Seconds spent, by what they were spent on."""
-
-  def __init__(self):
-    self.seconds = {}
-
-  @contextlib.contextmanager
-  def timing(self, what):
-    """Adds the seconds of the block to `what`."""
-    start = time.monotonic()
-    yield
-    self.seconds[what] = self.seconds.get(what, 0.0) + time.monotonic() - start
+def load_data():
+  """The task and what the calibrations are fitted on: `TaskData`, `FlowCorpus`."""
+  task = load_task(FLAGS.task, FLAGS.data_dir, FLAGS.tfds_data_dir, FLAGS.stsb_gold)
+  corpus = common_flags.load_flow_corpus(task)
+  if task.spec.name == "sample" and FLAGS.data_dir and corpus.name != fitting.NLI:
+    raise ConfigError(f"--data_dir={FLAGS.data_dir}: --task=sample reads no files, say which --task does")
+  logging.info("%s: %s", task.spec.name, task.source)
+  return task, corpus
 
 
-def make_source(encoder, embeddings, pairs):
-  """What the flow is fitted on: embeddings computed once, or anew with dropout."""
-  if not FLAGS.encoder_dropout:
-    return embeddings.pairs(pairs)
-  return bert_flow_tf.SentencePairsWithDropout(
-    encoder,
-    pairs.sentences_a,
-    pairs.sentences_b,
-    FLAGS.sentence_embedding_type,
-    FLAGS.max_seq_length,
-    common_flags.low_dim(),
-  )
+def embed(encoder, sets):
+  """`Embeddings` of all sentences of the `SentencePairs`."""
+  return Embeddings(encoder, sets, FLAGS.predict_batch_size, FLAGS.cached_dir, **common_flags.embedding_arguments())
 
 
-def make_trainer(flow, strategy, folder):
-  """The `Trainer` that the flags describe, working in the experiment's folder."""
-  return bert_flow_tf.Trainer(
-    flow,
-    FLAGS.flow_learning_rate,
-    strategy,
-    FLAGS.train_batch_size,
-    FLAGS.seed,
-    FLAGS.use_xla,
-    checkpoint_folder=folder / "checkpoints",
-    save_checkpoints_steps=FLAGS.save_checkpoints_steps,
-    summary_folder=folder / "tensorboard",
-  )
+def fit_flow(flow, trainer, corpus, encoder, embeddings):
+  """Fits the flow on embeddings computed once, or anew with dropout; embeds of the corpus what is not there yet."""
+  pairs, numbers = corpus.pairs, None
+  if FLAGS.encoder_dropout:
+    arguments = common_flags.embedding_arguments()
+    source = bert_flow_tf.SentencePairsWithDropout(encoder, pairs.sentences_a, pairs.sentences_b, **arguments)
+    return flow.fit_source(source)
+  if not embeddings.have(pairs):
+    seen = trainer.pairs_seen(len(pairs), flow.num_train_epochs)
+    if len(seen) < len(pairs):
+      numbers, pairs = seen, pairs.take(seen)
+    embeddings = embed(encoder, [pairs])
+  return flow.fit_source(embeddings.source(pairs, numbers, len(corpus.pairs)))
 
 
-def describe(task, encoder, flow, fitted):
+def describe(task, corpus, encoder, calibrations, fitted):
   """What `results.json` says beside the figures."""
-  return {
+  about = {
     "task": task.spec.name,
     "data": task.source,
     "encoder": {
@@ -168,92 +144,99 @@ def describe(task, encoder, flow, fitted):
       "weights_sha256": encoder.weights_checksum,
       "pooling": encoder.pooling(FLAGS.sentence_embedding_type).describe(),
     },
-    "flow": flow.settings(),
-    "constant_dimensions": flow.constant_dimensions,
+    "flow_corpus": {"name": corpus.name, "data": corpus.source},
+    "calibrations": [calibration.name for calibration in calibrations.values()],
     "fitted_on": fitted,
     "flags": {flag.name: flag.value for flag in common_flags.own_flags()},
     "versions": common_flags.versions(),
   }
+  if WITH_FLOW in calibrations:
+    flow = calibrations[WITH_FLOW].flow
+    about |= {"flow": flow.settings(), "constant_dimensions": flow.constant_dimensions}
+  return about
+
+
+def write(folder, task, embeddings, found, calibrations, about):
+  """Writes the experiment's folder; returns {split: {method: figures}} and {split: {method: gain}}."""
+  identity = about.pop("identity")
+  for method, calibration in calibrations.items():
+    calibration.encoder = identity
+    calibration.save(folder / (FLOW if method == WITH_FLOW else calibration.name))
+  results = {
+    split: {method: figures[split] for method, (figures, _) in found.items()} for split in found[WITHOUT_FLOW][0]
+  }
+  cosines = {method: similarities for method, (_, similarities) in found.items()}
+  intervals = gains(task, cosines)
+  report.write_results(folder, {"results": results, "gain": intervals, **about})
+  split = task.spec.eval_split
+  if split is not None:
+    report.write_predictions(folder, task.splits[split], {method: of[split] for method, of in cosines.items()})
+    if WITH_FLOW in found:
+      steps, flow = about["fitted_on"]["steps"], calibrations[WITH_FLOW].flow
+      original = original_eval_results(task, embeddings, flow, cosines[WITH_FLOW][split], steps)
+      report.write_eval_results(folder, original)
+  return results, intervals
 
 
 def main(argv):
-  """Text, tokens, encoder, embeddings, flow, similarity, report."""
+  """Text, tokens, encoder, embeddings, calibrations, similarity, report."""
   del argv
   watch = Stopwatch()
+  specs = check_flags()
   config = FlowConfig.from_json_file(FLAGS.flow_model_config)
-  task = load_task(FLAGS.task, FLAGS.data_dir, FLAGS.tfds_data_dir, FLAGS.stsb_gold)
-  epochs = task.spec.num_train_epochs if FLAGS.num_train_epochs is None else FLAGS.num_train_epochs
-  pairs = task.fitting_pairs(FLAGS.use_full_for_training)
-  if task.spec.name == "sample" and FLAGS.data_dir:
-    raise ConfigError(f"--data_dir={FLAGS.data_dir}: --task=sample reads no files, say which --task does")
-  logging.info("%s: %s", task.spec.name, task.source)
+  task, corpus = load_data()
+  fitting.check_dev(specs, task)
 
   # The first use of TensorFlow, whose import takes seconds: what is wrong above is said before it.
-  strategy = bert_flow_tf.make_strategy(FLAGS.distribution_strategy)
+  settings = common_flags.flow_settings(config, corpus)
   encoder = bert_flow_tf.SentenceEncoder.from_pretrained(encoder_name(), FLAGS.model_cache_dir)
   pooling = encoder.pooling(FLAGS.sentence_embedding_type)
   encoder.bert.check_max_seq_length(FLAGS.max_seq_length)
-  with strategy.scope():
-    dim = encoder.dim(pooling, common_flags.low_dim())
-    flow = bert_flow_tf.Glow(config, dim, FLAGS.actnorm_init, FLAGS.permutation, FLAGS.seed)
-  folder = experiment_folder(task.spec.name, epochs)
-  trainer = make_trainer(flow, strategy, folder)
-  steps = trainer.num_steps(len(pairs), epochs)
+  folder = experiment_folder(task.spec.name, settings)
+  dim = encoder.dim(pooling, common_flags.low_dim())
+  flow, trainer = settings.make(dim, folder) if any(spec.method == FLOW for spec in specs) else (None, None)
+  steps = trainer.num_steps(len(corpus.pairs), settings.num_train_epochs) if flow else None
   make_folder(folder)  # what was refused above leaves no trace
   logging.info("%s: %d dimensions, %s", encoder.name, dim, pooling.describe())
-  logging.info("fitting %s on %d pairs in %d steps; results in %s", FLAGS.flow_model_config, len(pairs), steps, folder)
+  logging.info("fitting on %d pairs (%s); results in %s", len(corpus.pairs), corpus.source, folder)
 
+  others = [spec for spec in specs if spec.method != FLOW]
   with watch.timing("embedding"):
-    embeddings = Embeddings(
-      encoder,
-      task,
-      FLAGS.predict_batch_size,
-      FLAGS.cached_dir,
-      sentence_embedding_type=FLAGS.sentence_embedding_type,
-      max_seq_length=FLAGS.max_seq_length,
-      low_dim=common_flags.low_dim(),
-    )
-  with watch.timing("evaluating"):
-    without_flow, cosines_without = evaluate(task, embeddings, lambda u: u)
+    embeddings = embed(encoder, [*task.splits.values(), *[corpus.pairs] * bool(others)])
+  calibrations = {}
   with watch.timing("fitting"):
-    trainer.fit(make_source(encoder, embeddings, pairs), epochs)
+    for spec in specs:
+      if spec.method == FLOW:
+        calibrations[WITH_FLOW] = fit_flow(flow, trainer, corpus, encoder, embeddings)
+      else:
+        calibrations[spec.name] = fitting.fit_calibration(spec, embeddings.rows(corpus.pairs), task, embeddings)
   with watch.timing("evaluating"):
-    with_flow, cosines_with = evaluate(task, embeddings, lambda u: flow.transform(u).numpy())
+    transforms = {WITHOUT_FLOW: lambda u: u} | {name: found.transform for name, found in calibrations.items()}
+    found = {method: evaluate(task, embeddings, transform) for method, transform in transforms.items()}
 
-  if trainer.is_chief:
-    flow.save(folder / "flow")
-    results = {name: {"without_flow": without_flow[name], "with_flow": with_flow[name]} for name in with_flow}
-    with watch.timing("evaluating"):
-      intervals = gains(task, cosines_without, cosines_with)
-    fitted = {
-      "pairs": len(pairs),
-      "sentences": len({*pairs.sentences_a, *pairs.sentences_b}),
-      "steps": steps,
-      "epochs": epochs,
-    }
-    about = describe(task, encoder, flow, fitted)
-    report.write_results(folder, {"results": results, "gain": intervals, "seconds": watch.seconds, **about})
-    if task.spec.eval_split is not None:
-      split = task.spec.eval_split
-      cosines = {"without_flow": cosines_without[split], "with_flow": cosines_with[split]}
-      report.write_predictions(folder, task.splits[split], cosines)
-      original = original_eval_results(task, embeddings, flow, cosines_with[split], steps)
-      report.write_eval_results(folder, original)
-    say(results, intervals, watch.seconds)
+  if trainer and not trainer.is_chief:
+    return
+  sentences = len({*corpus.pairs.sentences_a, *corpus.pairs.sentences_b})
+  fitted = {"pairs": len(corpus.pairs), "sentences": sentences, "steps": steps, "epochs": settings.num_train_epochs}
+  about = describe(task, corpus, encoder, calibrations, fitted)
+  about |= {"seconds": watch.seconds, "identity": encoder.identity(**common_flags.embedding_arguments())}
+  say(*write(folder, task, embeddings, found, calibrations, about), watch.seconds)
 
 
 def say(results, intervals, seconds):
-  """Prints the table and the gain's interval; says in the log why a figure is NaN."""
+  """Prints the table and the gains' intervals; says in the log why a figure is NaN."""
   print(report.table(results, seconds))
-  for name, gain in intervals.items():
-    low, high, level = gain["low"], gain["high"], 100 * gain["level"]
-    print(f"gain in Spearman on {name}: {gain['gain']:+.2f}, {level:.0f}% interval {low:+.2f} to {high:+.2f}")
+  for split, methods in intervals.items():
+    for method, gain in methods.items():
+      low, high, level = gain["low"], gain["high"], 100 * gain["level"]
+      by = "" if list(methods) == [WITH_FLOW] else f" by {method}"
+      print(f"gain in Spearman on {split}{by}: {gain['gain']:+.2f}, {level:.0f}% interval {low:+.2f} to {high:+.2f}")
   if not results:
-    logging.info("no gold scores: the flow is fitted, there is nothing to evaluate")
-  for name, methods in results.items():
+    logging.info("no gold scores: there is nothing to evaluate")
+  for split, methods in results.items():
     for method, found in methods.items():
       if found["reason"]:
-        logging.warning("no figure on %s %s: %s", name, method.replace("_", " "), found["reason"])
+        logging.warning("no figure on %s %s: %s", split, method.replace("_", " "), found["reason"])
 
 
 def console():

@@ -3,6 +3,7 @@
 import dataclasses
 
 import numpy as np
+from absl import logging
 
 import bert_flow_tf
 from bert_flow_tf.evaluation.bootstrap import bootstrap_gain
@@ -10,33 +11,55 @@ from bert_flow_tf.evaluation.figures import figures
 from bert_flow_tf.evaluation.metrics import correlation
 from bert_flow_tf.evaluation.similarity import cosine_similarity, mean_random_cosine
 
+# Methods in results.json and on the terminal; other calibrations stand there under their own names.
+WITHOUT_FLOW, WITH_FLOW = "without_flow", "with_flow"
+
+# Distinct sentences that are embedded, and kept in the cache, at once: what a killed run loses at most.
+_CHUNK = 16384
+
 
 class Embeddings:
-  """The embeddings of all sentences of a task, each distinct sentence once.
+  """The embeddings of sentences, each distinct one once.
 
   Args:
     encoder: a `SentenceEncoder`.
-    task: `TaskData`.
+    sets: `SentencePairs` whose sentences are embedded.
     batch_size: sentences embedded at once.
     cache: folder where embeddings are kept, or None.
     **arguments: sentence_embedding_type, max_seq_length and low_dim, as `SentenceEncoder.encode` takes them.
   """
 
-  def __init__(self, encoder, task, batch_size=64, cache=None, **arguments):
-    sentences = [s for pairs in task.splits.values() for s in (*pairs.sentences_a, *pairs.sentences_b)]
+  def __init__(self, encoder, sets, batch_size=64, cache=None, **arguments):
+    sentences = (s for pairs in sets for s in (*pairs.sentences_a, *pairs.sentences_b))
     self._rows = {sentence: row for row, sentence in enumerate(dict.fromkeys(sentences))}
-    self._values = encoder.encode(list(self._rows), batch_size=batch_size, cache=cache, **arguments)
+    distinct = list(self._rows)
+    chunks = [distinct[start : start + _CHUNK] for start in range(0, len(distinct), _CHUNK)]
+    found = []
+    for number, chunk in enumerate(chunks, 1):
+      if len(chunks) > 1:
+        logging.info("embedding %d sentences, part %d of %d", len(distinct), number, len(chunks))
+      found.append(encoder.encode(chunk, batch_size=batch_size, cache=cache, **arguments))
+    self._values = np.concatenate(found)
     self._arguments = arguments
     self._encoder = encoder
+
+  def have(self, pairs):
+    """Whether all sentences of the pairs are among them."""
+    return all(s in self._rows for s in (*pairs.sentences_a, *pairs.sentences_b))
 
   def of(self, sentences):
     """float32 [n, dim] of the sentences, in their order."""
     return self._values[[self._rows[sentence] for sentence in sentences]]
 
-  def pairs(self, pairs):
-    """`EmbeddingPairs` of sentence pairs, known by what they were computed from."""
+  def rows(self, pairs):
+    """What a `Calibration` is fitted on: float32 [2 n, dim], all first sentences, then all second ones."""
+    return self.of([*pairs.sentences_a, *pairs.sentences_b])
+
+  def source(self, pairs, numbers=None, num_pairs=None):
+    """`EmbeddingPairs` of sentence pairs, known by what they were computed from; the last two as there."""
     fingerprint = self._encoder.fingerprint([*pairs.sentences_a, *pairs.sentences_b], **self._arguments)
-    return bert_flow_tf.EmbeddingPairs(self.of(pairs.sentences_a), self.of(pairs.sentences_b), fingerprint)
+    sides = self.of(pairs.sentences_a), self.of(pairs.sentences_b)
+    return bert_flow_tf.EmbeddingPairs(*sides, fingerprint, numbers, num_pairs)
 
 
 def evaluate(task, embeddings, transform):
@@ -72,16 +95,23 @@ def parts(split, pairs):
     yield split, slice(None), names
 
 
-def gains(task, before, after):
-  """{split: paired bootstrap of the gain in Spearman}, for the split that counts, where the metric is a correlation."""
+def gains(task, cosines):
+  """{split: {method: paired bootstrap of its gain in Spearman}}, where the metric is a correlation.
+
+  Args:
+    task: `TaskData`.
+    cosines: {method: {split: [n]}}, `WITHOUT_FLOW` among them.
+  """
   split = task.spec.eval_split
   if split is None or task.spec.metric != "correlation":
     return {}
-  pairs = task.splits[split]
+  pairs, before = task.splits[split], cosines[WITHOUT_FLOW][split]
   return {
-    name: dataclasses.asdict(
-      bootstrap_gain(before[split][rows], after[split][rows], pairs.scores[rows], subsets or None)
-    )
+    name: {
+      method: dataclasses.asdict(bootstrap_gain(before[rows], after[split][rows], pairs.scores[rows], subsets or None))
+      for method, after in cosines.items()
+      if method != WITHOUT_FLOW
+    }
     for name, rows, subsets in parts(split, pairs)
   }
 

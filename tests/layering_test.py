@@ -5,11 +5,12 @@ import pytest
 from tests.imports import imports_of, is_in, module_of, parents, read_sources
 
 # Besides itself and _COMMON, what a part of bert_flow_tf may import; run_scripts may import all of them.
-_COMMON = ("errors", "files", "progress", "_keras2")
+_COMMON = ("errors", "files", "folders", "progress", "_keras2")
 _ARROWS = {
   "bert_flow_tf": (),
   "errors": (),
   "files": (),
+  "folders": (),
   "progress": (),
   "_keras2": (),
   "data": (),
@@ -45,6 +46,7 @@ _WITHOUT_TENSORFLOW = (
   "bert_flow_tf.data.tasks",
   "bert_flow_tf.errors",
   "bert_flow_tf.files",
+  "bert_flow_tf.folders",
   "bert_flow_tf.progress",
   "bert_flow_tf._keras2",
 )

@@ -15,10 +15,14 @@ class Calibration(abc.ABC):
   setting. For the rows of n pairs all first sentences come first, then all second ones, [2 n, dim]; the methods of
   `methods.py` do not look at the order.
 
-  The flow takes part through a subclass of this class where both are known (training or a runner, never here): `fit`
-  cuts its rows in two halves, the first and the second sentences, for the Trainer; `transform` is `Glow.transform` as a
-  float32 array; `save` and `load` are Glow's; `partial_fit` stays as it is here.
+  The flow takes part as `bert_flow_tf.training.flow_calibration.FlowCalibration`.
+
+  Attributes:
+    encoder: what the embeddings came from, as `SentenceEncoder.identity` says it; None if nobody said. Saved and
+      loaded with the rest.
   """
+
+  encoder = None
 
   @property
   @abc.abstractmethod

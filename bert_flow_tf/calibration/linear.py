@@ -34,6 +34,7 @@ class LinearCalibration(Calibration):
     if k is not None and not (is_whole(k) and k >= 1):
       raise ConfigError(f"calibration {self.METHOD}: k is {k!r}, expected a whole number of at least 1")
     self.k = None if k is None else int(k)
+    self.encoder = None
     self._moments = None
     self._arrays = None
 
@@ -112,6 +113,7 @@ class LinearCalibration(Calibration):
     """
     arrays = self._solved()
     settings = {"method": self.METHOD, "k": self.k, "dim": self.dim, "count": self.count}
+    settings |= {"encoder": self.encoder} if self.encoder else {}
     storage.write(folder, settings, {"mean": self._moments.mean, "scatter": self._moments.scatter, **arrays})
 
   @classmethod
@@ -129,6 +131,10 @@ class LinearCalibration(Calibration):
     """The calibration of what `storage.read` read in `folder`."""
     where = f"calibration folder {folder}"
     keys = ["method", "k", "dim", "count"]
+    settings = dict(settings)
+    encoder = settings.pop("encoder", None)
+    if not isinstance(encoder, dict | None):
+      raise CalibrationError(f"{where}: encoder is {encoder!r}, expected an object")
     if sorted(settings) != sorted(keys) or settings["method"] != cls.METHOD:
       raise CalibrationError(f"{where}: {storage.SETTINGS_FILE} holds {settings}, expected {keys} of {cls.METHOD}")
     dim, count = settings["dim"], settings["count"]
@@ -140,6 +146,7 @@ class LinearCalibration(Calibration):
       raise CalibrationError(f"{where}: {error}") from error
     moments = {"mean": (dim,), "scatter": (dim, dim) if cls.CROSS else (dim,)}
     _check_arrays(where, arrays, {**moments, **calibration._shapes(dim)})
+    calibration.encoder = encoder
     calibration._moments = Moments(count, arrays["mean"], arrays["scatter"])
     calibration._arrays = {name: array for name, array in arrays.items() if name not in moments}
     return calibration

@@ -100,9 +100,12 @@ class SentencePairs:
 
   def with_gold(self) -> "SentencePairs":
     """Returns the pairs that have a gold score, without subsets."""
-    kept = np.flatnonzero(~np.isnan(self.scores))
+    return self.take(np.flatnonzero(~np.isnan(self.scores)))
+
+  def take(self, rows) -> "SentencePairs":
+    """Returns the pairs of these rows, int [m], in their order and without subsets."""
     return SentencePairs(
-      tuple(self.sentences_a[i] for i in kept), tuple(self.sentences_b[i] for i in kept), self.scores[kept]
+      tuple(self.sentences_a[i] for i in rows), tuple(self.sentences_b[i] for i in rows), self.scores[rows]
     )
 
 

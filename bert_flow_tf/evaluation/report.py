@@ -59,27 +59,43 @@ def write_eval_results(folder, values):
 
 
 def table(results, seconds):
-  """The terminal's table: a row a split and figure, without the flow, with it, and the difference.
+  """The terminal's table: a row a split and figure, a column a method; of two methods the difference too.
 
   Args:
-    results: {split: {"without_flow": figures, "with_flow": figures}}, figures being a dict with "pairs" and some of
-      the keys of `FIGURES`.
+    results: {split: {method: figures}}, the same methods everywhere, figures being a dict with "pairs" and some of the
+      keys of `FIGURES`.
     seconds: {"embedding" | "fitting" | "evaluating": seconds}.
   """
-  header = ("split", "pairs", "x 100", "without flow", "with flow", "difference")
+  methods = list(next(iter(results.values()), {"without_flow": None, "with_flow": None}))
+  header = ["split", "pairs", "x 100", *(method.replace("_", " ") for method in methods)]
+  header += ["difference"] * (len(methods) == 2)
   rows = [header]
-  for split, methods in results.items():
-    without, with_flow = methods["without_flow"], methods["with_flow"]
+  for split, found in results.items():
+    first = found[methods[0]]
     for key, name in FIGURES.items():
-      if key not in without:
+      if key not in first:
         continue
-      old, new = without[key], with_flow[key]
-      rows.append((split, str(without["pairs"]), name, f"{old:.2f}", f"{new:.2f}", f"{new - old:+.2f}"))
-  widths = [max(len(row[column]) for row in rows) for column in range(len(header))]
+      figures = [found[method][key] for method in methods]
+      difference = [f"{figures[1] - figures[0]:+.2f}"] * (len(methods) == 2)
+      rows.append([split, str(first["pairs"]), name, *(f"{figure:.2f}" for figure in figures), *difference])
+  return "\n".join([*aligned(rows), *[f"seconds: {spent(seconds)}"] * bool(seconds)])
+
+
+def aligned(rows):
+  """Lines of a table in columns, the first row being its header.
+
+  Args:
+    rows: lists of strings, of one length.
+  """
+  widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
   lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
   lines.insert(1, "  ".join("-" * width for width in widths))
-  spent = ", ".join(f"{what} {value:.1f}" for what, value in seconds.items())
-  return "\n".join([*lines, f"seconds: {spent}"])
+  return lines
+
+
+def spent(seconds):
+  """Where the time went, in one line: `embedding 1.5, fitting 8.9`."""
+  return ", ".join(f"{what} {value:.1f}" for what, value in seconds.items())
 
 
 def _plain(value):

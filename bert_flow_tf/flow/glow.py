@@ -39,6 +39,10 @@ class Glow(tf_keras.layers.Layer):
     seed: integer that every initial weight derives from; None for other weights each time.
     dtype: "float32" or "float64".
 
+  Attributes:
+    encoder: what the embeddings came from, as `SentenceEncoder.identity` says it; None if nobody said. Saved and
+      loaded with the weights.
+
   Raises:
     ConfigError: an argument outside its allowed values.
     FlowError: `dim` does not fit the levels.
@@ -61,6 +65,7 @@ class Glow(tf_keras.layers.Layer):
       for layer in (layer for step in level for layer in step):
         layer.build([None, dim >> index])
     self.state = self.add_weight("state", [], dtype=tf.int64, initializer="zeros", trainable=False)
+    self.encoder = None
     self.built = True
 
   def make_bijector(self, dropout_seed=None):
@@ -192,11 +197,12 @@ class Glow(tf_keras.layers.Layer):
       FlowError: a weight is NaN or infinite; the folder cannot be written, or holds something that is not a flow.
     """
     settings = {**self.settings(), "state": self._read_state()}
+    settings |= {"encoder": self.encoder} if self.encoder else {}
     bad = [name for name, array in self.tf1_variables().items() if not np.isfinite(array).all()]
     if bad:
       raise FlowError(f"the flow's {bad[0]} is not finite ({len(bad)} weights have this): it is not worth saving")
     varying = {name: tf.convert_to_tensor(layer.varying).numpy() for name, layer in self._actnorms().items()}
-    storage.write(folder, settings, {**self.tf1_variables(), **varying})
+    storage.FLOW_FOLDER.write(folder, settings, {**self.tf1_variables(), **varying})
 
   @classmethod
   def load(cls, folder):
@@ -206,7 +212,9 @@ class Glow(tf_keras.layers.Layer):
       FlowError: the folder is absent, incomplete or damaged.
     """
     settings, arrays = storage.read(folder)
-    state = settings.pop("state")
+    state, encoder = settings.pop("state"), settings.pop("encoder", None)
+    if not isinstance(encoder, dict | None):
+      raise FlowError(f"flow folder {folder}: encoder is {encoder!r}, expected an object")
     if not is_whole(state) or state not in (_NEW, _LOADED, _INITIALIZED):
       raise FlowError(f"flow folder {folder}: state is {state!r}, expected {_NEW}, {_LOADED} or {_INITIALIZED}")
     try:
@@ -219,6 +227,7 @@ class Glow(tf_keras.layers.Layer):
     for name, layer in actnorms.items():
       layer.varying.assign(Tf1Variable(layer.varying, layer.varying.shape).parse(name, arrays[name]))
     flow.state.assign(state)
+    flow.encoder = encoder
     return flow
 
   def _tf1(self):

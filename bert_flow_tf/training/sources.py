@@ -14,13 +14,17 @@ class EmbeddingPairs:
   Args:
     a, b: the two sentences' embeddings, [n, dim] each, row i of both being one pair.
     fingerprint: what a resumed fit compares its data by; None for a checksum of the embeddings.
+    numbers: int [n], where a and b hold only those of `num_pairs` pairs that the fit will see (`Trainer.pairs_seen`):
+      the number of each row's pair. None where they hold all.
+    num_pairs: of `numbers`.
 
   Raises:
     TrainingError: not numbers, shapes that differ or are not [n, dim], or a row that is not finite.
   """
 
-  def __init__(self, a, b, fingerprint=None):
+  def __init__(self, a, b, fingerprint=None, numbers=None, num_pairs=None):
     self._fingerprint = fingerprint
+    self._rows = None
     try:
       with np.errstate(over="ignore"):  # what float32 cannot hold becomes infinite, and is refused
         self._sides = [np.asarray(side, np.float32) for side in (a, b)]
@@ -36,8 +40,12 @@ class EmbeddingPairs:
           f"embedding {name} of pair {bad[0]} (counted from 0) has NaN or infinite values, expected finite ones"
         )
 
+    if numbers is not None:
+      self._rows = np.full([num_pairs], -1, np.int64)
+      self._rows[numbers] = np.arange(len(self._sides[0]))
+
   def __len__(self):
-    return len(self._sides[0])
+    return len(self._sides[0] if self._rows is None else self._rows)
 
   def fingerprint(self):
     """The fingerprint given, else the hexadecimal sha256 of the embeddings."""
@@ -52,6 +60,9 @@ class EmbeddingPairs:
     """Maps a dataset of positions [batch] to one of (a [batch, dim], b [batch, dim])."""
     with tf.device("CPU"):  # where pipelines run
       sides = [tf.constant(side) for side in self._sides]
+      if self._rows is not None:
+        rows = tf.constant(self._rows)
+        positions = positions.map(lambda chosen: tf.gather(rows, chosen))
     return positions.map(lambda chosen: tuple(tf.gather(side, chosen) for side in sides))
 
   def embed(self, features, dropout_seed):

@@ -123,6 +123,12 @@ class Trainer:
       )
     return steps
 
+  def pairs_seen(self, num_pairs, num_train_epochs):
+    """Rising numbers of the pairs that `fit` will see, int64: of a large corpus only these need an embedding."""
+    positions = self.num_steps(num_pairs, num_train_epochs) * self._batch_size
+    order = pair_order(num_pairs, self._seed).take(positions).batch(positions)
+    return np.unique(next(order.as_numpy_iterator()))
+
   def fit(self, source, num_train_epochs=1.0, shuffle=True):
     """Initialises the flow where it needs it, and fits it; called again, it goes on fitting from the weights there are.
 

@@ -1,0 +1,142 @@
+"""The flow as one calibration among others, and the loading of any."""
+
+import numpy as np
+
+from bert_flow_tf.calibration.interface import Calibration
+from bert_flow_tf.calibration.spec import FLOW, load_calibration
+from bert_flow_tf.errors import CalibrationError, EncoderError, FlowError
+from bert_flow_tf.flow.glow import Glow
+from bert_flow_tf.flow.storage import FLOW_FOLDER
+from bert_flow_tf.training.sources import EmbeddingPairs
+
+# Rows that go through the flow at once: bounds memory, and costs nothing above some hundred.
+_ROWS_AT_ONCE = 8192
+
+# What decides an embedding in `SentenceEncoder.identity`; the encoder's name does not.
+_DECISIVE = ("weights_sha256", "tokenizer_sha256", "pooling", "max_seq_length", "low_dim")
+
+
+class FlowCalibration(Calibration):
+  """u -> z = f(u): a `Glow`, fitted by a `Trainer`.
+
+  Args:
+    flow: the `Glow`.
+    trainer: the `Trainer` of that flow; None for a flow that is not fitted any more.
+    num_train_epochs: passes over the pairs.
+  """
+
+  def __init__(self, flow, trainer=None, num_train_epochs=1.0):
+    self.flow = flow
+    self._trainer = trainer
+    self.num_train_epochs = num_train_epochs
+
+  @property
+  def name(self):
+    """The value of `--calibration`."""
+    return FLOW
+
+  @property
+  def dim(self):
+    """Dimensions of the embeddings."""
+    return self.flow.dim
+
+  @property
+  def output_dim(self):
+    """Dimensions of the latents."""
+    return self.flow.dim
+
+  @property
+  def encoder(self):
+    """What the embeddings came from; kept in the flow."""
+    return self.flow.encoder
+
+  @encoder.setter
+  def encoder(self, identity):
+    self.flow.encoder = identity
+
+  def fit(self, embeddings):
+    """Fits from embeddings [2 n, dim]: the first sentences of n pairs, then the second ones; returns itself.
+
+    Called again, it goes on from the weights there are.
+
+    Raises:
+      CalibrationError: an odd number of rows, or no trainer.
+      BertFlowError: what `Trainer.fit` raises.
+    """
+    rows = np.asarray(embeddings)
+    if rows.ndim != 2 or len(rows) % 2:
+      raise CalibrationError(
+        f"flow is fitted on embeddings of shape {list(rows.shape)}, expected [2 n, dim]: the first sentences of n "
+        "pairs, then the second ones"
+      )
+    return self.fit_source(EmbeddingPairs(rows[: len(rows) // 2], rows[len(rows) // 2 :]))
+
+  def fit_source(self, source):
+    """Fits from what `Trainer.fit` takes; returns itself."""
+    if self._trainer is None:
+      raise CalibrationError("flow was loaded and has no trainer: fit it with Trainer(flow).fit")
+    self._trainer.fit(source, self.num_train_epochs)
+    return self
+
+  def transform(self, embeddings):
+    """Embeddings [n, dim] -> latents, float32 array [n, dim].
+
+    Raises:
+      CalibrationError: a latent is not finite; or not [n, dim] numbers.
+    """
+    rows = np.asarray(embeddings)
+    try:
+      parts = [
+        self.flow.transform(rows[start : start + _ROWS_AT_ONCE]).numpy()
+        for start in range(0, max(len(rows), 1), _ROWS_AT_ONCE)
+      ]
+    except FlowError as error:
+      raise CalibrationError(f"flow: {error}") from error
+    latents = np.concatenate(parts).astype(np.float32, copy=False)
+    bad = np.flatnonzero(~np.isfinite(latents).all(axis=1))
+    if bad.size:
+      raise CalibrationError(f"flow: the latent of row {bad[0]} (counted from 0) is not finite")
+    return latents
+
+  def save(self, folder):
+    """Writes the flow's folder, as `Glow.save`."""
+    self.flow.save(folder)
+
+  @classmethod
+  def load(cls, folder):
+    """The flow in a folder that `save` or `Glow.save` wrote."""
+    return cls(Glow.load(folder))
+
+
+def load_any(folder):
+  """The flow or other calibration that was saved in a folder.
+
+  Raises:
+    FlowError, CalibrationError: the folder is absent, incomplete or damaged.
+  """
+  return FlowCalibration.load(folder) if FLOW_FOLDER.is_in(folder) else load_calibration(folder)
+
+
+def check_encoder(calibration, identity, folder):
+  """Refuses a calibration for embeddings of another kind than it was fitted on.
+
+  Args:
+    calibration: a loaded `Calibration`.
+    identity: `SentenceEncoder.identity` of the embeddings at hand.
+    folder: where the calibration came from, for the message.
+
+  Raises:
+    EncoderError: encoder, tokenizer, pooling or another thing that decides embeddings differs.
+  """
+  there = calibration.encoder
+  if there is None:
+    return
+  differing = [key for key in _DECISIVE if there.get(key) != identity[key]]
+  if differing:
+    found = "; ".join(f"{key} {_short(there.get(key))} there, {_short(identity[key])} here" for key in differing)
+    names = there.get("name"), identity["name"]
+    raise EncoderError(f"{folder} was fitted on embeddings of {names[0]!r}, found those of {names[1]!r}: {found}")
+
+
+def _short(value):
+  return f"{value[:12]}..." if isinstance(value, str) and len(value) > 12 else value
