@@ -39,7 +39,7 @@ setup(
   license="Apache-2.0",
   license_files=["LICENSE"],
   python_requires=">=3.11,<3.14",
-  packages=find_packages(include=["bert_flow_tf", "bert_flow_tf.*", "run_scripts"]),
+  packages=find_packages(include=["bert_flow_tf", "bert_flow_tf.*", "run_scripts", "run_scripts.*"]),
   package_data={
     "bert_flow_tf.flow": ["config/*.json"],
     "bert_flow_tf.data": ["sample/*"],
@@ -48,5 +48,7 @@ setup(
   },
   install_requires=[f"tensorflow=={TF}", *INSTALL_REQUIRES],
   extras_require=EXTRAS,
-  entry_points={"console_scripts": ["run_flow=run_scripts.run_flow:console"]},
+  entry_points={
+    "console_scripts": [f"run_{name}=run_scripts.run_{name}:console" for name in ("flow", "eval", "table", "benchmark")]
+  },
 )

@@ -16,10 +16,14 @@ from run_scripts import fitting
 FLAGS = flags.FLAGS
 
 
-def define_data_flags():
-  """--task and where its files are."""
+def define_task_flag():
+  """--task."""
   flags.DEFINE_string("task", "sample", f"One of {', '.join(spec.name for spec in TASKS)}.")
   flags.DEFINE_alias("task_name", "task")
+
+
+def define_data_flags():
+  """Where the files of tasks are."""
   flags.DEFINE_string("data_dir", None, "Folder of data files; for STS-B, STS/STSBenchmark/sts-{train,dev,test}.csv.")
   flags.DEFINE_string("tfds_data_dir", None, "Folder of TensorFlow Datasets, where --data_dir is not given.")
   flags.DEFINE_string("stsb_gold", None, "The benchmark's sts-test.csv, for STS-B from TensorFlow Datasets.")
@@ -35,20 +39,30 @@ def define_encoder_flags():
   flags.DEFINE_string(
     "init_checkpoint", None, "Hugging Face folder of a fine-tuned encoder; takes the place of --model."
   )
-  flags.DEFINE_string("model_cache_dir", None, "Folder of the model hub's cache; its own default if not given.")
+  define_pooling_flags()
+  define_embedding_flags()
+
+
+def define_pooling_flags():
+  """What an embedding is made of."""
   flags.DEFINE_string(
     "sentence_embedding_type",
     "avg-first-last",
     "avg, cls, avg-first-last (= avg-last-2), avg-last-N, avg-last-last-N, avg-last-concat-N or avg-top-N.",
   )
-  flags.DEFINE_integer("max_seq_length", 64, "Most tokens of a sentence, [CLS] and [SEP] included.")
   flags.DEFINE_integer("low_dim", -1, "Groups of neighbouring dimensions to average; -1 for none.")
+
+
+def define_embedding_flags():
+  """How sentences are embedded, whatever the pooling."""
+  flags.DEFINE_string("model_cache_dir", None, "Folder of the model hub's cache; its own default if not given.")
+  flags.DEFINE_integer("max_seq_length", 64, "Most tokens of a sentence, [CLS] and [SEP] included.")
   flags.DEFINE_integer("predict_batch_size", 64, "Sentences embedded at once.", lower_bound=1)
   flags.DEFINE_string("cached_dir", None, "Folder where embeddings are kept between runs.")
 
 
-def define_flow_flags():
-  """How a flow is made and fitted, and on which sentences."""
+def define_corpus_flags():
+  """Which sentences a calibration is fitted on."""
   flags.DEFINE_string(
     "flow_corpus",
     None,
@@ -57,6 +71,10 @@ def define_flow_flags():
     "with --nouse_full_for_training.",
   )
   flags.DEFINE_boolean("use_full_for_training", True, "Fit on train, dev and test sentences, or on train alone.")
+
+
+def define_flow_flags():
+  """How a flow is made and fitted."""
   flags.DEFINE_string(
     "flow_model_config", "config_l2_d3_w32", f"One of {', '.join(packaged_configs())}, or a json file."
   )
@@ -99,12 +117,13 @@ def load_flow_corpus(task):
   return fitting.load_flow_corpus(name, task, data_dir, FLAGS.tfds_data_dir)
 
 
-def flow_settings(config, corpus):
+def flow_settings(config, corpus, seed=None):
   """The `FlowSettings` of the flags; the corpus decides what they leave open.
 
   Args:
     config: `FlowConfig`.
     corpus: `FlowCorpus`.
+    seed: --seed if None.
   """
   given = {"learning_rate": FLAGS.flow_learning_rate, "num_train_epochs": FLAGS.num_train_epochs}
   return fitting.FlowSettings(
@@ -114,7 +133,7 @@ def flow_settings(config, corpus):
     permutation=FLAGS.permutation,
     **{name: getattr(corpus, name) if value is None else value for name, value in given.items()},
     train_batch_size=FLAGS.train_batch_size,
-    seed=FLAGS.seed,
+    seed=FLAGS.seed if seed is None else seed,
     use_xla=FLAGS.use_xla,
     save_checkpoints_steps=FLAGS.save_checkpoints_steps,
   )

@@ -119,16 +119,21 @@ class FlowSettings:
 
 
 def check_dev(specs, task):
-  """Refuses a k that is to be chosen on dev where the task has no dev split with gold.
+  """Refuses a k that is to be chosen on dev where the task has no dev split with gold, or is evaluated on it.
 
   Raises:
-    ConfigError: there is none.
+    ConfigError: either of the two.
   """
   chosen = [spec.name for spec in specs if spec.k_on_dev]
   if chosen and ("dev" not in task.splits or np.isnan(task.splits["dev"].scores).all()):
     raise ConfigError(
       f"--calibration={chosen[0]} chooses k on a dev split with gold scores, and {task.spec.name} has none: give k, as "
       f"in {chosen[0]}-6"
+    )
+  if chosen and task.spec.eval_split == "dev":
+    raise ConfigError(
+      f"--calibration={chosen[0]} chooses k on the dev split, on which {task.spec.name} is evaluated: give k, as in "
+      f"{chosen[0]}-6"
     )
 
 
@@ -147,3 +152,21 @@ def fit_calibration(spec, rows, task=None, embeddings=None):
     found = calibration.choose_k(embeddings.of(dev.sentences_a), embeddings.of(dev.sentences_b), dev.scores)
     logging.info("%s: k=%d chosen on dev, Spearman %.2f", spec.name, calibration.k, found[calibration.k])
   return calibration
+
+
+def fit_flow(flow, trainer, pairs, embeddings, embed):
+  """Fits a flow and returns it; embeds of the corpus what the fit will see and is not embedded yet.
+
+  Args:
+    flow: `FlowCalibration`.
+    trainer: its `Trainer`.
+    pairs: `SentencePairs` of the corpus.
+    embeddings: `Embeddings` that may have their sentences.
+    embed: what makes `Embeddings` of `SentencePairs`, called where they do not.
+  """
+  numbers, seen = None, pairs
+  if not embeddings.have(pairs):
+    numbers = trainer.pairs_seen(len(pairs), flow.num_train_epochs)
+    seen = pairs.take(numbers)
+    embeddings = embed(seen)
+  return flow.fit_source(embeddings.source(seen, numbers, len(pairs)))

@@ -3,6 +3,7 @@
 python run_flow.py --task=STS-B --model=large
 """
 
+import functools
 import hashlib
 import json
 import pathlib
@@ -21,7 +22,16 @@ from bert_flow_tf.evaluation import report
 from bert_flow_tf.flow.config import FlowConfig
 from run_scripts import common_flags, fitting
 from run_scripts.experiment import Stopwatch, make_folder
-from run_scripts.task_figures import WITH_FLOW, WITHOUT_FLOW, Embeddings, evaluate, gains, original_eval_results
+from run_scripts.task_figures import (
+  WITH_FLOW,
+  WITHOUT_FLOW,
+  Embeddings,
+  by_split,
+  evaluate,
+  gains,
+  original_eval_results,
+  say,
+)
 
 FLAGS = flags.FLAGS
 
@@ -43,8 +53,10 @@ _UNNAMED_FLAGS = (
 
 def define_flags():
   """The flags of this runner."""
+  common_flags.define_task_flag()
   common_flags.define_data_flags()
   common_flags.define_encoder_flags()
+  common_flags.define_corpus_flags()
   common_flags.define_flow_flags()
   flags.DEFINE_list(
     "calibration",
@@ -65,13 +77,14 @@ def experiment_name(task, settings):
     task: the task's name.
     settings: `FlowSettings`.
   """
+  full = FLAGS.use_full_for_training and FLAGS.flow_corpus in (None, fitting.TARGET)
   parts = [
     f"{FLAGS.exp_name_prefix}_t_{task}",
     f"ep_{settings.num_train_epochs:.2f}",
     f"lr_{_ORIGINAL_LEARNING_RATE:.2e}",
     f"e_{FLAGS.sentence_embedding_type}",
     f"f_11_{settings.learning_rate:.2e}",
-    *["allsplits"] * FLAGS.use_full_for_training,
+    *["allsplits"] * full,
     f"m_{pathlib.Path(encoder_name()).name}",
     f"c_{pathlib.Path(FLAGS.flow_model_config).stem.removeprefix('config_')}",
     f"s_{FLAGS.seed}",
@@ -119,19 +132,40 @@ def embed(encoder, sets):
   return Embeddings(encoder, sets, FLAGS.predict_batch_size, FLAGS.cached_dir, **common_flags.embedding_arguments())
 
 
-def fit_flow(flow, trainer, corpus, encoder, embeddings):
-  """Fits the flow on embeddings computed once, or anew with dropout; embeds of the corpus what is not there yet."""
-  pairs, numbers = corpus.pairs, None
+def fit_flow(flow, trainer, corpus, encoder, embeddings, watch):
+  """Fits the flow on embeddings computed once, or anew with dropout."""
   if FLAGS.encoder_dropout:
     arguments = common_flags.embedding_arguments()
+    pairs = corpus.pairs
     source = bert_flow_tf.SentencePairsWithDropout(encoder, pairs.sentences_a, pairs.sentences_b, **arguments)
     return flow.fit_source(source)
-  if not embeddings.have(pairs):
-    seen = trainer.pairs_seen(len(pairs), flow.num_train_epochs)
-    if len(seen) < len(pairs):
-      numbers, pairs = seen, pairs.take(seen)
-    embeddings = embed(encoder, [pairs])
-  return flow.fit_source(embeddings.source(pairs, numbers, len(corpus.pairs)))
+
+  def embed_seen(pairs):
+    with watch.timing("embedding"):
+      return embed(encoder, [pairs])
+
+  return fitting.fit_flow(flow, trainer, corpus.pairs, embeddings, embed_seen)
+
+
+def fit(specs, corpus, of_corpus, task, of_task, flow):
+  """{method: fitted calibration}, in the order of the specs.
+
+  Args:
+    specs: `CalibrationSpec`s.
+    corpus: `FlowCorpus`.
+    of_corpus: `Embeddings` of its sentences; a flow alone needs none.
+    task: `TaskData`.
+    of_task: `Embeddings` of its sentences.
+    flow: what gives the fitted flow.
+  """
+  fitted = dict.fromkeys(WITH_FLOW if spec.method == FLOW else spec.name for spec in specs)
+  others = [spec for spec in specs if spec.method != FLOW]
+  rows = of_corpus.rows(corpus.pairs) if others else None
+  for spec in others:  # these take seconds, and one that is refused is better refused before the flow is fitted
+    fitted[spec.name] = fitting.fit_calibration(spec, rows, task, of_task)
+  if WITH_FLOW in fitted:
+    fitted[WITH_FLOW] = flow()
+  return fitted
 
 
 def describe(task, corpus, encoder, calibrations, fitted):
@@ -162,9 +196,7 @@ def write(folder, task, embeddings, found, calibrations, about):
   for method, calibration in calibrations.items():
     calibration.encoder = identity
     calibration.save(folder / (FLOW if method == WITH_FLOW else calibration.name))
-  results = {
-    split: {method: figures[split] for method, (figures, _) in found.items()} for split in found[WITHOUT_FLOW][0]
-  }
+  results = by_split(found)
   cosines = {method: similarities for method, (_, similarities) in found.items()}
   intervals = gains(task, cosines)
   report.write_results(folder, {"results": results, "gain": intervals, **about})
@@ -188,6 +220,8 @@ def main(argv):
   fitting.check_dev(specs, task)
 
   # The first use of TensorFlow, whose import takes seconds: what is wrong above is said before it.
+  from bert_flow_tf.training.distribution import is_chief
+
   settings = common_flags.flow_settings(config, corpus)
   encoder = bert_flow_tf.SentenceEncoder.from_pretrained(encoder_name(), FLAGS.model_cache_dir)
   pooling = encoder.pooling(FLAGS.sentence_embedding_type)
@@ -199,44 +233,29 @@ def main(argv):
   make_folder(folder)  # what was refused above leaves no trace
   logging.info("%s: %d dimensions, %s", encoder.name, dim, pooling.describe())
   logging.info("fitting on %d pairs (%s); results in %s", len(corpus.pairs), corpus.source, folder)
+  if flow:
+    logging.info("flow: %d steps (%g epochs) at rate %g", steps, settings.num_train_epochs, settings.learning_rate)
 
-  others = [spec for spec in specs if spec.method != FLOW]
   with watch.timing("embedding"):
-    embeddings = embed(encoder, [*task.splits.values(), *[corpus.pairs] * bool(others)])
-  calibrations = {}
+    embeddings = of_corpus = embed(encoder, task.splits.values())
+    if any(spec.method != FLOW for spec in specs) and not embeddings.have(corpus.pairs):
+      of_corpus = embed(encoder, [corpus.pairs])
   with watch.timing("fitting"):
-    for spec in specs:
-      if spec.method == FLOW:
-        calibrations[WITH_FLOW] = fit_flow(flow, trainer, corpus, encoder, embeddings)
-      else:
-        calibrations[spec.name] = fitting.fit_calibration(spec, embeddings.rows(corpus.pairs), task, embeddings)
+    fitted_flow = functools.partial(fit_flow, flow, trainer, corpus, encoder, of_corpus, watch)
+    calibrations = fit(specs, corpus, of_corpus, task, embeddings, fitted_flow)
   with watch.timing("evaluating"):
     transforms = {WITHOUT_FLOW: lambda u: u} | {name: found.transform for name, found in calibrations.items()}
     found = {method: evaluate(task, embeddings, transform) for method, transform in transforms.items()}
 
-  if trainer and not trainer.is_chief:
+  if not is_chief(settings.strategy):
     return
   sentences = len({*corpus.pairs.sentences_a, *corpus.pairs.sentences_b})
-  fitted = {"pairs": len(corpus.pairs), "sentences": sentences, "steps": steps, "epochs": settings.num_train_epochs}
+  fitted = {"pairs": len(corpus.pairs), "sentences": sentences}
+  if flow:
+    fitted |= {"steps": steps, "epochs": settings.num_train_epochs, "learning_rate": settings.learning_rate}
   about = describe(task, corpus, encoder, calibrations, fitted)
   about |= {"seconds": watch.seconds, "identity": encoder.identity(**common_flags.embedding_arguments())}
   say(*write(folder, task, embeddings, found, calibrations, about), watch.seconds)
-
-
-def say(results, intervals, seconds):
-  """Prints the table and the gains' intervals; says in the log why a figure is NaN."""
-  print(report.table(results, seconds))
-  for split, methods in intervals.items():
-    for method, gain in methods.items():
-      low, high, level = gain["low"], gain["high"], 100 * gain["level"]
-      by = "" if list(methods) == [WITH_FLOW] else f" by {method}"
-      print(f"gain in Spearman on {split}{by}: {gain['gain']:+.2f}, {level:.0f}% interval {low:+.2f} to {high:+.2f}")
-  if not results:
-    logging.info("no gold scores: there is nothing to evaluate")
-  for split, methods in results.items():
-    for method, found in methods.items():
-      if found["reason"]:
-        logging.warning("no figure on %s %s: %s", split, method.replace("_", " "), found["reason"])
 
 
 def console():

@@ -6,6 +6,7 @@ import numpy as np
 from absl import logging
 
 import bert_flow_tf
+from bert_flow_tf.evaluation import report
 from bert_flow_tf.evaluation.bootstrap import bootstrap_gain
 from bert_flow_tf.evaluation.figures import figures
 from bert_flow_tf.evaluation.metrics import correlation
@@ -13,9 +14,6 @@ from bert_flow_tf.evaluation.similarity import cosine_similarity, mean_random_co
 
 # Methods in results.json and on the terminal; other calibrations stand there under their own names.
 WITHOUT_FLOW, WITH_FLOW = "without_flow", "with_flow"
-
-# Distinct sentences that are embedded, and kept in the cache, at once: what a killed run loses at most.
-_CHUNK = 16384
 
 
 class Embeddings:
@@ -32,14 +30,7 @@ class Embeddings:
   def __init__(self, encoder, sets, batch_size=64, cache=None, **arguments):
     sentences = (s for pairs in sets for s in (*pairs.sentences_a, *pairs.sentences_b))
     self._rows = {sentence: row for row, sentence in enumerate(dict.fromkeys(sentences))}
-    distinct = list(self._rows)
-    chunks = [distinct[start : start + _CHUNK] for start in range(0, len(distinct), _CHUNK)]
-    found = []
-    for number, chunk in enumerate(chunks, 1):
-      if len(chunks) > 1:
-        logging.info("embedding %d sentences, part %d of %d", len(distinct), number, len(chunks))
-      found.append(encoder.encode(chunk, batch_size=batch_size, cache=cache, **arguments))
-    self._values = np.concatenate(found)
+    self._values = encoder.encode(list(self._rows), batch_size=batch_size, cache=cache, **arguments)
     self._arguments = arguments
     self._encoder = encoder
 
@@ -62,27 +53,46 @@ class Embeddings:
     return bert_flow_tf.EmbeddingPairs(*sides, fingerprint, numbers, num_pairs)
 
 
-def evaluate(task, embeddings, transform):
+def evaluate(task, embeddings, transform, splits=None):
   """Figures of every split that has gold: ({split: dict}, {split: cosines [n]}).
 
   Args:
     task: `TaskData`.
     embeddings: `Embeddings` of its sentences.
     transform: what is done to embeddings [n, dim] before their cosine.
+    splits: names of splits; None for all.
   """
   found, cosines = {}, {}
-  for split, pairs in task.splits.items():
+  for split in splits or task.splits:
+    pairs = task.splits[split]
     a, b = transform(embeddings.of(pairs.sentences_a)), transform(embeddings.of(pairs.sentences_b))
-    cosines[split] = cosine_similarity(a, b)
-    for name, rows, subsets in parts(split, pairs):
-      if np.isnan(pairs.scores[rows]).all():
-        continue
-      found[name] = {
-        **figures(cosines[split][rows], pairs.scores[rows], subsets, task.spec.metric),
-        "sentences": len({*pairs.sentences_a[rows], *pairs.sentences_b[rows]}),
-        "cosine_of_unpaired": 100.0 * mean_random_cosine(a[rows], b[rows]),
-      }
+    cosines[split] = _cosines(a, b, split)
+    agreement = figures_of_split(split, pairs, cosines[split], task.spec.metric)
+    for name, rows, _ in parts(split, pairs):
+      if name in agreement:
+        found[name] = {
+          **agreement[name],
+          "sentences": len({*pairs.sentences_a[rows], *pairs.sentences_b[rows]}),
+          "cosine_of_unpaired": 100.0 * mean_random_cosine(a[rows], b[rows]),
+        }
   return found, cosines
+
+
+def figures_of_split(split, pairs, similarities, metric):
+  """{name of `parts`: agreement with gold} of a split's similarities [n], parts without gold left out."""
+  return {
+    name: figures(similarities[rows], pairs.scores[rows], subsets, metric)
+    for name, rows, subsets in parts(split, pairs)
+    if not np.isnan(pairs.scores[rows]).all()
+  }
+
+
+def _cosines(a, b, split):
+  """Cosine of each pair; 0, as in SentEval, where a sentence has no known word and so an embedding of zeros."""
+  zero = ~(np.any(a, axis=1) & np.any(b, axis=1))
+  if zero.any():
+    logging.warning("%s: %d pairs have a sentence whose embedding is zero; their similarity is 0", split, zero.sum())
+  return np.where(zero, 0.0, cosine_similarity(a, b))
 
 
 def parts(split, pairs):
@@ -114,6 +124,35 @@ def gains(task, cosines):
     }
     for name, rows, subsets in parts(split, pairs)
   }
+
+
+def by_split(found):
+  """{split: {method: figures}} of {method: (figures by split, cosines)}."""
+  splits = next(iter(found.values()))[0]
+  return {split: {method: figures[split] for method, (figures, _) in found.items()} for split in splits}
+
+
+def say(results, intervals, seconds):
+  """Prints the table and the gains' intervals; says in the log why a figure is NaN.
+
+  Args:
+    results: {split: {method: figures}}.
+    intervals: {split: {method: gain}}, as `gains` gives them.
+    seconds: {what: seconds}.
+  """
+  print(report.table(results, seconds) if results else f"seconds: {report.spent(seconds)}")
+  for split, methods in intervals.items():
+    for method, gain in methods.items():
+      by = "" if list(methods) == [WITH_FLOW] else f" by {method.replace('_', ' ')}"
+      interval = f"{100 * gain['level']:.0f}% interval {gain['low']:+.2f} to {gain['high']:+.2f}"
+      unknown = f"no interval: {gain['reason']}" if gain["reason"] else ""
+      print(f"gain in Spearman on {split}{by}: {gain['gain']:+.2f}, {unknown or interval}")
+  if not results:
+    logging.info("no gold scores: there is nothing to evaluate")
+  for split, methods in results.items():
+    for method, found in methods.items():
+      if found["reason"]:
+        logging.warning("no figure on %s %s: %s", split, method.replace("_", " "), found["reason"])
 
 
 def original_eval_results(task, embeddings, flow, cosines, steps):

@@ -125,6 +125,11 @@ class SentenceTokenizer:
     return ids
 
   @functools.cached_property
+  def vocab(self):
+    """The word pieces, in the order of their ids."""
+    return self._tokenizer.convert_ids_to_tokens(range(self.vocab_size))
+
+  @functools.cached_property
   def checksum(self):
     """Hexadecimal sha256 over the vocabulary and the settings, for cache keys."""
     vocabulary = sorted(self._tokenizer.get_vocab().items(), key=lambda item: item[1])

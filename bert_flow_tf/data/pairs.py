@@ -160,7 +160,7 @@ class TaskData:
     if "train" not in self.splits:
       raise DataError(
         f"{self.spec.name} has no train split, only {', '.join(self.splits)}: fit the flow on all of it "
-        "with --use_full_for_training=1"
+        "with --use_full_for_training=1 (or --flow_corpus=target)"
       )
     return self.splits["train"]
 

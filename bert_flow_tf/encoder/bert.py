@@ -68,6 +68,10 @@ class BertEncoder:
         f"number of positions that the model '{self.name}' knows."
       )
 
+  def word_embeddings(self):
+    """BERT's word embeddings, float32 array of shape [vocab, hidden], before position and normalisation."""
+    return self.model.get_input_embeddings().weight.numpy()
+
   @property
   def weights_checksum(self):
     """Hexadecimal sha256 over the names, shapes and bytes of all variables, in order of name."""

@@ -76,7 +76,7 @@ def table(results, seconds):
       if key not in first:
         continue
       figures = [found[method][key] for method in methods]
-      difference = [f"{figures[1] - figures[0]:+.2f}"] * (len(methods) == 2)
+      difference = [f"{figures[1] - figures[0]:+.2f}"] if len(methods) == 2 else []
       rows.append([split, str(first["pairs"]), name, *(f"{figure:.2f}" for figure in figures), *difference])
   return "\n".join([*aligned(rows), *[f"seconds: {spent(seconds)}"] * bool(seconds)])
 

@@ -9,7 +9,7 @@ import tensorflow_probability as tfp
 from bert_flow_tf.flow.actnorm import ActNorm
 from bert_flow_tf.flow.coupling import AdditiveCoupling, AffineCoupling
 from bert_flow_tf.flow.layer import seed_stream
-from bert_flow_tf.flow.permutation import Invertible1x1, Permutation
+from bert_flow_tf.flow.permutation import Invertible1x1, Permutation, Reordering
 
 tfb = tfp.bijectors
 
@@ -55,7 +55,7 @@ def chain_bijector(levels, dim, dropout_seed=None):
     if width < dim:
       bijector = tfb.Blockwise([bijector, tfb.Identity()], block_sizes=[width, dim - width])
     parts.append(bijector)
-  parts.append(tfb.Permute(latent_order(dim, len(levels)), axis=-1))
+  parts.append(Reordering(latent_order(dim, len(levels))))
   return tfb.Chain(parts[::-1])
 
 

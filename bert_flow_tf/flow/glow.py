@@ -1,5 +1,6 @@
 """The flow: a chain of layers between the embedding and a standard normal latent."""
 
+import json
 import math
 
 import numpy as np
@@ -40,8 +41,7 @@ class Glow(tf_keras.layers.Layer):
     dtype: "float32" or "float64".
 
   Attributes:
-    encoder: what the embeddings came from, as `SentenceEncoder.identity` says it; None if nobody said. Saved and
-      loaded with the weights.
+    encoder: what the embeddings came from; saved and loaded with the weights.
 
   Raises:
     ConfigError: an argument outside its allowed values.
@@ -65,8 +65,28 @@ class Glow(tf_keras.layers.Layer):
       for layer in (layer for step in level for layer in step):
         layer.build([None, dim >> index])
     self.state = self.add_weight("state", [], dtype=tf.int64, initializer="zeros", trainable=False)
-    self.encoder = None
+    self._encoder = None
     self.built = True
+
+  @property
+  def encoder(self):
+    """What the embeddings came from, as `SentenceEncoder.identity` says it; None if nobody said."""
+    return self._encoder and json.loads(self._encoder)
+
+  @encoder.setter
+  def encoder(self, identity):
+    self._encoder = identity and json.dumps(identity)  # Keras would wrap a dict, and what is in it
+
+  def restart(self, seed):
+    """Takes the weights that a new flow with the same other arguments and this seed has.
+
+    Args:
+      seed: as in `Glow`.
+    """
+    new = type(self)(self.config, self.dim, self.actnorm_init, self.permutation, seed, self.dtype)
+    for weight, fresh in zip(self.weights, new.weights, strict=True):
+      weight.assign(tf.convert_to_tensor(fresh))
+    self.seed, self.encoder = new.seed, None
 
   def make_bijector(self, dropout_seed=None):
     """A new `tfb.Chain` over the flow's weights; forward is u -> z. See `FlowLayer.make_bijector`."""

@@ -43,14 +43,44 @@ class Permutation(FlowLayer):
     super().build(input_shape)
 
   def make_bijector(self, dropout_seed=None):
-    """A `tfb.Permute` of the last axis."""
+    """A `Reordering` of the last axis."""
     del dropout_seed  # no dropout here
-    return tfb.Permute(self.permutation, axis=-1)
+    return Reordering(self.permutation)
 
   def tf1_variables(self):
     """`invertible/w`, the permutation as a matrix [dim, dim]."""
     dim = self.permutation.shape[0]
     return {"invertible/w": Tf1Permutation(self.permutation, (dim, dim))}
+
+
+class Reordering(tfb.Permute):
+  """z[..., i] = u[..., p[i]]: `tfb.Permute` of the last axis with a cheaper gradient.
+
+  TensorFlow's gradient of `gather` adds row by row into zeros, because an index may occur twice. In a permutation
+  none does, so the gradient is a gather too; half of a fit's step on a CPU went into those additions.
+
+  Args:
+    permutation: p, int Tensor or Variable of shape [dim].
+  """
+
+  def __init__(self, permutation):
+    super().__init__(permutation, axis=-1, name="reordering")
+
+  def _forward(self, u):
+    return _gather(u, self.permutation, tf.math.invert_permutation(self.permutation))
+
+  def _inverse(self, z):
+    return _gather(z, tf.math.invert_permutation(self.permutation), self.permutation)
+
+
+def _gather(x, order, inverse):
+  """x[..., order], its gradient by the inverse order; of any order of differentiation."""
+
+  @tf.custom_gradient
+  def gather(x):
+    return tf.gather(x, order, axis=-1), lambda gradient: _gather(gradient, inverse, order)
+
+  return gather(x)
 
 
 class Invertible1x1(FlowLayer):

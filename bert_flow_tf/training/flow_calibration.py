@@ -3,8 +3,9 @@
 import numpy as np
 
 from bert_flow_tf.calibration.interface import Calibration
+from bert_flow_tf.calibration.moments import check_rows
 from bert_flow_tf.calibration.spec import FLOW, load_calibration
-from bert_flow_tf.errors import CalibrationError, EncoderError, FlowError
+from bert_flow_tf.errors import CalibrationError, EncoderError
 from bert_flow_tf.flow.glow import Glow
 from bert_flow_tf.flow.storage import FLOW_FOLDER
 from bert_flow_tf.training.sources import EmbeddingPairs
@@ -60,11 +61,11 @@ class FlowCalibration(Calibration):
     Called again, it goes on from the weights there are.
 
     Raises:
-      CalibrationError: an odd number of rows, or no trainer.
+      CalibrationError: an odd number of rows, rows that are not finite numbers, or no trainer.
       BertFlowError: what `Trainer.fit` raises.
     """
-    rows = np.asarray(embeddings)
-    if rows.ndim != 2 or len(rows) % 2:
+    rows = check_rows(embeddings, self.dim)
+    if len(rows) % 2:
       raise CalibrationError(
         f"flow is fitted on embeddings of shape {list(rows.shape)}, expected [2 n, dim]: the first sentences of n "
         "pairs, then the second ones"
@@ -82,16 +83,15 @@ class FlowCalibration(Calibration):
     """Embeddings [n, dim] -> latents, float32 array [n, dim].
 
     Raises:
-      CalibrationError: a latent is not finite; or not [n, dim] numbers.
+      CalibrationError: before any fit, not [n, dim] finite numbers, or a latent that is not finite.
     """
-    rows = np.asarray(embeddings)
-    try:
-      parts = [
-        self.flow.transform(rows[start : start + _ROWS_AT_ONCE]).numpy()
-        for start in range(0, max(len(rows), 1), _ROWS_AT_ONCE)
-      ]
-    except FlowError as error:
-      raise CalibrationError(f"flow: {error}") from error
+    rows = check_rows(embeddings, self.dim)
+    if self.flow.needs_initialization:
+      raise CalibrationError("flow is not fitted: call fit with embeddings, or load")
+    parts = [
+      self.flow.transform(rows[start : start + _ROWS_AT_ONCE]).numpy()
+      for start in range(0, max(len(rows), 1), _ROWS_AT_ONCE)
+    ]
     latents = np.concatenate(parts).astype(np.float32, copy=False)
     bad = np.flatnonzero(~np.isfinite(latents).all(axis=1))
     if bad.size:

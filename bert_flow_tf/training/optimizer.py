@@ -54,6 +54,11 @@ class AdamWeightDecay(tf_keras.optimizers.Optimizer):
     self._first = [self.add_variable_from_reference(variable, "m") for variable in var_list]
     self._second = [self.add_variable_from_reference(variable, "v") for variable in var_list]
 
+  def restart(self):
+    """As new: no step made, moments of zero."""
+    for variable in (self.iterations, *self._first, *self._second):
+      variable.assign(tf.zeros_like(variable))
+
   def update_step(self, gradient, variable):
     """Applies one gradient to one variable."""
     index = self._index_dict[self._var_key(variable)]

@@ -14,6 +14,7 @@ from bert_flow_tf.progress import Progress
 from bert_flow_tf.training.checkpoints import Checkpoints
 from bert_flow_tf.training.distribution import is_chief
 from bert_flow_tf.training.optimizer import AdamWeightDecay
+from bert_flow_tf.training.sources import EmbeddingPairs
 
 # XLA halves a step on a CPU (8 against 4 ms at 768 dimensions) and costs some seconds more to start.
 XLA_PAYS_FROM_STEPS = 1000
@@ -97,6 +98,7 @@ class Trainer:
     self._summary_folder = summary_folder
     self._show_progress = show_progress
     self._identity = identity or {}
+    self._advances = {}
     with self._strategy.scope():
       self._optimizer = AdamWeightDecay(learning_rate)
       self._optimizer.build(flow.trainable_variables)
@@ -122,6 +124,18 @@ class Trainer:
         "take a smaller batch size (train_batch_size) or more num_train_epochs"
       )
     return steps
+
+  def restart(self, seed):
+    """Flow, optimizer and order of the pairs as new ones of this seed would have them; what was compiled is kept.
+
+    For many fits in one process, where compiling would take longer than fitting. The flow keeps its other arguments.
+
+    Args:
+      seed: as in `Trainer` and `Glow`.
+    """
+    self._flow.restart(seed)
+    self._optimizer.restart()
+    self._seed = seed
 
   def pairs_seen(self, num_pairs, num_train_epochs):
     """Rising numbers of the pairs that `fit` will see, int64: of a large corpus only these need an embedding."""
@@ -190,7 +204,8 @@ class Trainer:
     return len(first_sentences)
 
   def _run(self, source, order, total, step, checkpoints):
-    advance = self._make_advance(source, total)
+    advance = self._compiled_advance(source, total)
+    seed = tf.constant(self._seed, tf.int32)
     iterator = iter(self._distribute(source, order, step))
     losses = []
     if step < total:
@@ -199,7 +214,7 @@ class Trainer:
       while step < total:
         until_saved = self._save_checkpoints_steps - step % self._save_checkpoints_steps
         count = min(STEPS_A_CALL, until_saved, total - step)
-        chunk = advance(iterator, tf.constant(step, tf.int64), tf.constant(count, tf.int64)).numpy()
+        chunk = advance(iterator, seed, tf.constant(step, tf.int64), tf.constant(count, tf.int64)).numpy()
         saved = count == until_saved or step + count == total
         self._check(chunk, step, saved, checkpoints)
         step += count
@@ -221,10 +236,18 @@ class Trainer:
 
     return self._strategy.distribute_datasets_from_function(pipeline)
 
-  def _make_advance(self, source, total):
-    """A graph that makes `count` steps and returns their losses, [count]."""
-    strategy, variables = self._strategy, self._flow.trainable_variables
+  def _compiled_advance(self, source, total):
+    """What `_make_advance` makes; of an earlier fit where that serves this one too."""
     use_xla = total >= XLA_PAYS_FROM_STEPS if self._use_xla is None else self._use_xla
+    if not isinstance(source, EmbeddingPairs):  # its graph holds an encoder
+      return self._make_advance(source, use_xla)
+    if use_xla not in self._advances:
+      self._advances[use_xla] = self._make_advance(source, use_xla)
+    return self._advances[use_xla]
+
+  def _make_advance(self, source, use_xla):
+    """A graph that makes `count` steps and returns their losses, [count]."""
+    strategy, variables, embed = self._strategy, self._flow.trainable_variables, source.embed
     # A whole step compiles only where no other replica has to be waited for inside it.
     alone = not isinstance(strategy, tf.distribute.MirroredStrategy | tf.distribute.MultiWorkerMirroredStrategy)
 
@@ -245,17 +268,17 @@ class Trainer:
 
     outer = compiled(update, use_xla and alone)
 
-    def replica_step(features, step):
+    def replica_step(features, seed, step):
       replica = tf.distribute.get_replica_context().replica_id_in_sync_group
-      seed = tf.stack([tf.constant(self._seed, tf.int32), tf.cast(step, tf.int32)])
+      seed = tf.stack([seed, tf.cast(step, tf.int32)])
       seed = tf.random.experimental.stateless_fold_in(seed, tf.cast(replica, tf.int32))
-      first, second = source.embed(features, seed)
+      first, second = embed(features, seed)
       return outer(first, second, seed)
 
     @tf.function(autograph=False)
-    def advance(iterator, step, count):
+    def advance(iterator, seed, step, count):
       def body(index, losses):
-        loss = strategy.run(replica_step, args=(next(iterator), step + index))
+        loss = strategy.run(replica_step, args=(next(iterator), seed, step + index))
         loss = strategy.reduce(tf.distribute.ReduceOp.SUM, loss, axis=None)
         return index + 1, losses.write(tf.cast(index, tf.int32), loss)
 
@@ -269,12 +292,14 @@ class Trainer:
     """Share of the loss that a replica has, a scalar in bits per dimension."""
     # A pass a sentence, as the original: one pass over both rounds otherwise, and a ReLU at its edge makes two
     # trajectories of that (seen on golden/l2_d3_w32_dim64.npz).
+    # Traced once for the two, and anew for each replica, whose variables are its own.
+    bits_per_dim = tf.function(self._flow.bits_per_dim, autograph=False)
     loss = tf.zeros([], self._flow.dtype)
     for position, side in enumerate((first, second)):
       dropout_seed = None
       if self._flow.config.coupling_dropout:
         dropout_seed = tf.random.experimental.stateless_fold_in(seed, position)
-      loss += tf.reduce_sum(self._flow.bits_per_dim(side, dropout_seed)) / self._batch_size
+      loss += tf.reduce_sum(bits_per_dim(side, dropout_seed)) / self._batch_size
     return loss
 
   def _check(self, losses, step, weights_too, checkpoints):

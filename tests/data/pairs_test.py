@@ -92,6 +92,14 @@ def test_pairs_with_gold():
   assert len(_pairs("x", [np.nan]).with_gold()) == 0
 
 
+def test_takes_rows_in_their_order():
+  pairs = SentencePairs.join({"x": _pairs("x", [1.0, np.nan]), "y": _pairs("y", [3.0, 4.0])})
+  taken = pairs.take(np.array([3, 0, 3]))
+  assert taken.sentences_a == ("y 1", "x 0", "y 1") and taken.sentences_b == ("b",) * 3
+  assert taken.scores.tolist() == [4, 1, 4] and taken.subsets == ()
+  assert len(pairs.take(np.array([], np.int64))) == 0
+
+
 def test_one_file_for_all_splits_is_seen_three_times():
   spec = types.SimpleNamespace(name="a task", eval_split="test", one_file_for_all_splits=True)
   data = TaskData(spec, {"test": _pairs("x", [1.0, 2.0])}, "x")

@@ -133,3 +133,15 @@ def test_table():
   assert rows[2][:2] == ["dev", "9"] and rows[2][-3:] == ["80.00", "1.00", "-79.00"]
   assert rows[3] == ["test", "1", "Spearman", "nan", "3.00", "+nan"]
   assert len(rows) == 6 and not any(line != line.rstrip() for line in lines)
+
+
+@pytest.mark.parametrize("methods", [["without_flow"], ["without_flow", "with_flow", "sn", "natsv-3"]])
+def test_table_of_other_than_two_methods(methods):
+  """No difference: of one there is none, of several it would be of which two?"""
+  values = [50.084, 60.0, 7.5, math.nan][: len(methods)]
+  results = {"test": {name: figures(value, value, 9, 1.0) for name, value in zip(methods, values, strict=True)}}
+  lines = report.table(results, {}).split("\n")
+  assert lines[0].split("  ") and "difference" not in lines[0]
+  assert all(name.replace("_", " ") in lines[0] for name in methods)
+  assert lines[2].split() == ["test", "9", "Spearman", "50.08", "60.00", "7.50", "nan"][: 3 + len(methods)]
+  assert len(lines) == 5  # no seconds

@@ -12,6 +12,8 @@ import pathlib
 import sys
 import traceback
 
+from tests.run_scripts import tiny_data
+
 # Before each case's own flags, below the folder; sentences are embedded once.
 ALWAYS = {"output_parent_dir": "experiments", "cached_dir": "cache"}
 
@@ -102,37 +104,101 @@ def cases(folder):
     "output where nobody may write": (["--output_parent_dir=/proc/nobody"], "output_parent_dir"),
     "output with a long name": ([f"--exp_name={'n' * 300}"], "cannot be made"),
     "cache is a file": ([f"--cached_dir={folder}/file"], "file"),
+    **_calibration_cases(folder),
   }
 
 
-def good():
-  """Command lines that work, in order: a short run, and the same again."""
+def _calibration_cases(folder):
+  """--calibration and --flow_corpus."""
+  (folder / "ragged.tsv").write_text("one\ttwo\nthree\n")
+  (folder / "short.txt").write_text("One sentence.\nAnother.\n")
+  return {
+    "unknown calibration": (["--calibration=flow,pca"], "calibration is 'pca', expected one of flow, whitening"),
+    "calibration twice": (["--calibration=SN,flow,sn"], "names sn twice"),
+    "no calibration": (["--calibration="], "--calibration is empty"),
+    "natsv without a dev split": (["--calibration=natsv"], "sample has none: give k, as in natsv-6"),
+    "dropout without a flow": (["--calibration=sn", "--encoder_dropout"], "--encoder_dropout changes"),
+    # Refused before the flow is fitted, though it is named after it.
+    "more dimensions than there are": (["--calibration=flow,whitening-999", "--exp_name=k"], "has rank"),
+    "two ways to say train": (
+      ["--flow_corpus=train", "--use_full_for_training"],
+      "both say what the flow is fitted on",
+    ),
+    "no such corpus": ([f"--flow_corpus={folder}/absent"], "expected target, train, nli, or a file"),
+    "empty corpus flag": (["--flow_corpus="], "expected target, train, nli, or a file"),
+    "corpus is a folder": ([f"--flow_corpus={folder}/empty"], "is a folder"),
+    "corpus is an empty file": ([f"--flow_corpus={folder}/file"], "no sentence in it"),
+    "corpus with a malformed line": (
+      [f"--flow_corpus={folder}/ragged.tsv"],
+      "ragged.tsv, line 2: 1 column, expected 2",
+    ),
+    "corpus that makes no step": ([f"--flow_corpus={folder}/short.txt"], "1 pairs in batches of 32"),
+    "train of the sample": (["--flow_corpus=train"], "no train split"),
+    "no nli": (["--flow_corpus=nli", f"--data_dir={folder}/empty"], "SNLI and MNLI"),
+    "corpus and data for the sample": (
+      [f"--flow_corpus={folder}/short.txt", f"--data_dir={folder}/empty"],
+      "--task=sample reads no files",
+    ),
+  }
+
+
+def good(folder):
+  """Command lines that work, in order: a short run, and the same again; other calibrations and corpora."""
+  folder = pathlib.Path(folder)
+  data = tiny_data.write(folder / "data")
+  (folder / "corpus.txt").write_text("".join(f"{a}\n{b}\n" for a, b in tiny_data.sentences()))
+  (folder / "pairs.tsv").write_text("".join(f"{a}\t{b}\n" for a, b in tiny_data.sentences()))
+  (data / "SNLI").mkdir()
+  rows = [f"{a}\t{b}\n" for a, b in tiny_data.sentences()] * 8
+  (data / "SNLI/dev.tsv").write_text("sentence1\tsentence2\n" + "".join(rows))
+  (folder / "small.json").write_text('{"n_levels": 1, "depth": 1, "coupling_width": 8}')
+  small = f"--flow_model_config={folder}/small.json"  # another flow is another graph to compile, which takes seconds
+  stsb = ["--task=STS-B", f"--data_dir={data}", "--low_dim=32", small]
   flags = ["--num_train_epochs=2", "--exp_name=good"]
-  return {"good": flags, "the same again": flags}
+  return {
+    "good": flags,
+    "the same again": flags,
+    "several": [
+      *stsb,
+      "--calibration=sn,flow,natsv,whitening-8",
+      f"--flow_corpus={folder}/corpus.txt",
+      "--exp_name=several",
+    ],
+    "nli": [*stsb, "--flow_corpus=nli", "--exp_name=nli"],
+    "none": [*stsb, "--calibration=none", "--exp_name=none"],
+    "no gold": ["--task=custom", f"--data_dir={folder}/pairs.tsv", "--calibration=sn", "--exp_name=no_gold"],
+  }
 
 
 def main(folder):
   """Runs every case; the encoder is loaded once."""
+  from run_scripts import run_flow
+
+  run_flow.define_flags()
+  always = [f"--{flag}={os.path.join(folder, name)}" for flag, name in ALWAYS.items()]
+  refused = {name: arguments for name, (arguments, _) in cases(folder).items()}
+  print(json.dumps(run_all(run_flow.main, {**refused, **good(folder)}, always)))
+
+
+def run_all(runner, command_lines, always=()):
+  """{name: {"status", "stdout", "stderr"}} of a runner's command lines {name: flags}; an encoder is loaded once."""
   from absl import flags
 
   import bert_flow_tf
-  from run_scripts import common_flags, run_flow
+  from run_scripts import common_flags
 
   load = bert_flow_tf.SentenceEncoder.from_pretrained
   bert_flow_tf.SentenceEncoder.from_pretrained = functools.cache(load)
-  run_flow.define_flags()
   found = {}
-  refused = {name: arguments for name, (arguments, _) in cases(folder).items()}
-  for name, arguments in {**refused, **good()}.items():
+  for name, arguments in command_lines.items():
     flags.FLAGS.unparse_flags()
     for flag in flags.FLAGS:
       flags.FLAGS[flag].unparse()
-    always = [f"--{flag}={os.path.join(folder, name)}" for flag, name in ALWAYS.items()]
-    sys.argv = ["run_flow.py", *always, *arguments]
+    sys.argv = ["runner.py", *always, *arguments]
     out, err = io.StringIO(), io.StringIO()
     with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
       try:
-        common_flags.run(run_flow.main)
+        common_flags.run(runner)
         status = "returned"
       except SystemExit as stop:
         status = stop.code
@@ -140,7 +206,7 @@ def main(folder):
         status = "raised"
         traceback.print_exc()
     found[name] = {"status": status, "stdout": out.getvalue(), "stderr": err.getvalue()}
-  print(json.dumps(found))
+  return found
 
 
 if __name__ == "__main__":

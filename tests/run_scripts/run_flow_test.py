@@ -1,6 +1,5 @@
 """run_scripts/run_flow.py: as a user starts it, kills it and mistypes it."""
 
-import csv
 import json
 import pathlib
 import random
@@ -14,8 +13,11 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from bert_flow_tf import Glow
+from bert_flow_tf import Glow, SentenceEncoder
+from bert_flow_tf.data.tasks import load_task
+from bert_flow_tf.training.flow_calibration import load_any
 from tests.run_scripts import hostile
+from tests.run_scripts.results import read_json, read_predictions
 from tests.testing import REPO, shared
 
 pytestmark = pytest.mark.slow
@@ -30,20 +32,6 @@ def run(*flags, cwd=REPO, command=RUN_FLOW):
   assert done.returncode == 0, done.stderr[-4000:]
   assert "Traceback" not in done.stderr and not re.search("^error:", done.stderr, re.MULTILINE)
   return done.stdout
-
-
-def read_json(file):
-  def no_constants(name):
-    raise AssertionError(f"{name} is no json")
-
-  return json.loads(file.read_text(encoding="utf-8"), parse_constant=no_constants)
-
-
-def read_predictions(folder):
-  """{column: values} of test_results.tsv."""
-  with open(folder / "test_results.tsv", encoding="utf-8", newline="") as file:
-    header, *rows = csv.reader(file, delimiter="\t", quoting=csv.QUOTE_NONE)
-  return dict(zip(header, zip(*rows, strict=True), strict=True))
 
 
 def without_seconds(table):
@@ -125,7 +113,7 @@ def test_default_command(whole):
   check_files(folder, STEPS)
   results = check_figures(folder)
   check_table(table, results)
-  assert results["fitted_on"] == {"pairs": 360, "sentences": 720, "steps": STEPS, "epochs": 20.0}
+  assert results["fitted_on"] == {"pairs": 360, "sentences": 720, "steps": STEPS, "epochs": 20.0, "learning_rate": 1e-3}
   assert results["flags"]["task"] == "sample" and results["flags"]["seed"] == 1234
   assert results["versions"]["tensorflow"].startswith("2.") and len(results["encoder"]["weights_sha256"]) == 64
   assert all(seconds > 0 for seconds in results["seconds"].values())
@@ -190,7 +178,7 @@ def test_what_is_refused_is_refused_in_one_line(refused, tmp_path):
   folder, found = refused
   failures = []
   expected = hostile.cases(tmp_path)
-  assert set(expected) == set(found) - set(hostile.good())
+  assert set(expected) == set(found) - set(hostile.good(tmp_path))
   for case, (_, part) in expected.items():
     status, out, err = (found[case][key] for key in ("status", "stdout", "stderr"))
     one_line = err.startswith("error: ") and err.count("\n") == 1
@@ -203,7 +191,8 @@ def test_refused_command_lines_leave_no_folder(refused):
   """But for those that are found out while embedding or fitting."""
   folder, _ = refused
   names = [path.name for path in (folder / "experiments").iterdir()]
-  assert {"kept", "good"} <= set(names) and len(names) <= 6, names
+  assert {"kept", "good"} <= set(names) and len(names) <= 11, names
+  assert not list((folder / "experiments/k").iterdir())  # no checkpoint of a flow that was fitted first
 
 
 def test_loss_that_is_not_finite_keeps_the_checkpoint_before(refused):
@@ -223,7 +212,90 @@ def test_finished_run_again_says_the_same(refused):
   assert without_seconds(again["stdout"]) == without_seconds(first["stdout"])
   check_files(folder / "experiments/good", 22)
   check_figures(folder / "experiments/good")
-  assert len(list((folder / "cache").iterdir())) == 1
+
+
+def check_methods(folder, split="test"):
+  """The figures of every method follow from the predictions, by SciPy; returns results.json and the predictions."""
+  results, columns = read_json(folder / "results.json"), read_predictions(folder)
+  gold = np.array(columns["gold"], float)
+  methods = list(columns)[2:-2]
+  assert list(results["results"][split]) == methods
+  for method in methods:
+    figures, cosines = results["results"][split][method], np.array(columns[method], float)
+    assert figures["spearman"] == pytest.approx(100 * stats.spearmanr(cosines, gold)[0], abs=1e-9)
+    assert figures["pearson"] == pytest.approx(100 * stats.pearsonr(cosines, gold)[0], abs=1e-9)
+  return results, columns
+
+
+def test_several_calibrations_of_a_corpus(refused):
+  folder, found = refused
+  assert found["several"]["status"] == 0, found["several"]["stderr"]
+  folder = folder / "experiments/several"
+  results, columns = check_methods(folder)
+  assert list(columns)[2:-2] == ["without_flow", "sn", "with_flow", "natsv", "whitening-8"]
+  assert results["flow_corpus"]["name"].endswith("corpus.txt")
+  assert results["fitted_on"] == {"pairs": 60, "sentences": 120, "steps": 1, "epochs": 1.0, "learning_rate": 1e-3}
+  sn, flow, natsv, whitening = results["calibrations"]
+  assert (sn, flow, whitening) == ("sn", "flow", "whitening-8") and re.fullmatch(r"natsv-\d+", natsv)
+  for name in ("sn", "with flow", "natsv", "whitening-8"):
+    assert f"gain in Spearman on test by {name}: " in found["several"]["stdout"]
+  header = found["several"]["stdout"].splitlines()[0]
+  assert re.split("  +", header)[3:] == ["without flow", "sn", "with flow", "natsv", "whitening-8"]
+
+
+def test_saved_calibrations_give_the_same_cosines(refused):
+  """Loaded again and applied to what the encoder gives here."""
+  folder = refused[0] / "experiments/several"
+  results, columns = read_json(folder / "results.json"), read_predictions(folder)
+  arguments = {"sentence_embedding_type": "avg-first-last", "low_dim": 32}
+  encoder = SentenceEncoder.from_pretrained("mini")
+  a, b = (encoder.encode(columns[side], **arguments) for side in ("sentence1", "sentence2"))
+  for method, name in zip(list(columns)[3:-2], results["calibrations"], strict=True):
+    calibration = load_any(folder / name)
+    assert calibration.encoder == encoder.identity(**arguments)
+    u, v = (calibration.transform(side).astype(np.float64) for side in (a, b))
+    cosines = np.sum(u * v, axis=1) / np.linalg.norm(u, axis=1) / np.linalg.norm(v, axis=1)
+    np.testing.assert_allclose(cosines, np.array(columns[method], float), atol=1e-4, err_msg=method)
+
+
+def test_k_of_natsv_is_the_best_on_dev(refused):
+  """Not on test: the same choice, made here on the saved directions."""
+  folder = refused[0] / "experiments/several"
+  results = read_json(folder / "results.json")
+  calibration = load_any(folder / results["calibrations"][2])
+  dev = load_task("STS-B", refused[0] / "data").splits["dev"]
+  encoder = SentenceEncoder.from_pretrained("mini")
+  a, b = (encoder.encode(side, low_dim=32).astype(np.float64) for side in (dev.sentences_a, dev.sentences_b))
+  with np.load(folder / results["calibrations"][2] / "arrays.npz") as arrays:
+    basis = arrays["basis"]
+  found = {}
+  for k in range(1, 21):
+    u, v = (side - side @ basis[:, :k] @ basis[:, :k].T for side in (a, b))
+    cosines = np.sum(u * v, axis=1) / np.linalg.norm(u, axis=1) / np.linalg.norm(v, axis=1)
+    found[k] = stats.spearmanr(cosines, dev.scores)[0]
+  assert found[calibration.k] == pytest.approx(max(found.values()), abs=0.02)
+  assert results["results"]["dev"]["natsv"]["spearman"] == pytest.approx(100 * found[calibration.k], abs=0.5)
+
+
+def test_flow_of_nli_has_the_papers_rate_and_epochs(refused):
+  """480 pairs, of which two batches are seen; and files that are not there are named."""
+  folder, found = refused
+  assert found["nli"]["status"] == 0, found["nli"]["stderr"]
+  results, _ = check_methods(folder / "experiments/nli")
+  assert results["fitted_on"] == {"pairs": 480, "sentences": 120, "steps": 2, "epochs": 0.15, "learning_rate": 2e-5}
+  assert results["flow_corpus"]["name"] == "nli" and "without MNLI/train.tsv" in results["flow_corpus"]["data"]
+
+
+def test_no_calibration_and_no_gold(refused):
+  folder, found = refused
+  assert found["none"]["status"] == found["no gold"]["status"] == 0, [found[name] for name in ("none", "no gold")]
+  results, _ = check_methods(folder / "experiments/none")
+  assert list(results["results"]["test"]) == ["without_flow"] and results["gain"] == {"test": {}}
+  assert results["calibrations"] == [] and "gain" not in found["none"]["stdout"]
+  results = read_json(folder / "experiments/no_gold/results.json")
+  assert results["results"] == {} and results["calibrations"] == ["sn"]
+  assert found["no gold"]["stdout"].startswith("seconds: ")
+  assert not (folder / "experiments/no_gold/test_results.tsv").exists()
 
 
 def test_whole_process_says_one_line(tmp_path):

@@ -50,6 +50,15 @@ def test_embedding_pairs_fingerprint():
   assert EmbeddingPairs(a, b, "known").fingerprint() == "known"
 
 
+def test_embedding_pairs_of_a_part_stand_at_their_numbers():
+  a, b = small.embeddings()
+  numbers = [3, 8, 63]
+  source = EmbeddingPairs(a[numbers], b[numbers], "known", numbers, 64)
+  assert len(source) == 64
+  for found, side in zip(batch_of(source, [63, 3, 63])(0, 1), (a, b), strict=True):
+    np.testing.assert_array_equal(found, side[[63, 3, 63]])
+
+
 @pytest.mark.parametrize("shapes", [((4, 2), (5, 2)), ((4, 2), (4, 3)), ((4,), (4,)), ((4, 2, 1), (4, 2, 1))])
 def test_embedding_pairs_of_other_shapes(shapes):
   with pytest.raises(TrainingError, match=r"have shapes .*, expected two \[n, dim\]"):

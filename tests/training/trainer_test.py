@@ -47,6 +47,18 @@ def test_number_of_steps(pairs, batch_size, epochs, steps):
   assert small.make_trainer(batch_size=batch_size).num_steps(pairs, epochs) == steps
 
 
+@pytest.mark.slow
+def test_fit_on_the_pairs_seen_alone_is_the_same_to_the_bit():
+  """The initialisation's batch included."""
+  a, b = small.embeddings(200)
+  whole, expected = small.fit(EmbeddingPairs(a, b), epochs=0.3, seed=5)
+  seen = small.make_trainer(seed=5).pairs_seen(200, 0.3)
+  assert 48 <= len(seen) <= 56  # 7 steps of 8 pairs, of which the shuffling of repeated epochs may show some twice
+  part, found = small.fit(EmbeddingPairs(a[seen], b[seen], "known", seen, 200), epochs=0.3, seed=5)
+  small.assert_same_weights(found, expected)
+  np.testing.assert_array_equal(part.losses, whole.losses)
+
+
 @pytest.mark.parametrize("epochs", [0, 0.0, -1, float("nan"), float("inf"), -float("inf")])
 def test_epochs_that_are_no_positive_number(epochs):
   with pytest.raises(ConfigError, match=f"num_train_epochs is {epochs}, expected a positive number"):

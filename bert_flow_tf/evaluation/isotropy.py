@@ -1,0 +1,123 @@
+"""How evenly embeddings use their space.
+
+`similarity.mean_random_cosine` is the third figure of this kind; unlike these it sees where the mean lies.
+"""
+
+import math
+
+import numpy as np
+
+from bert_flow_tf.errors import DataError
+
+# Rows that are converted to float64 at a time: 4096 of 1024 dimensions are 32 MiB.
+_ROWS = 4096
+
+
+def isoscore(points):
+  """IsoScore: the share of dimensions that the variance is spread over, 0 for one direction and 1 for all alike.
+
+      v  = sqrt(dim) * variances along the principal axes / their l2-norm
+      d  = |v - 1| / sqrt(2 (dim - sqrt(dim)))                      the isotropy defect
+      k  = (dim - d^2 (dim - sqrt(dim)))^2 / dim                    dimensions in isotropic use
+      score = (k - 1) / (dim - 1)
+
+  (Rudman, Gillman, Rayne and Eickhoff 2022, algorithm 1.) As |v|^2 = dim, the first three lines come to
+
+      k = (sum of variances)^2 / (sum of squared variances) = trace(C)^2 / |C|^2
+
+  for the covariance matrix C with its Frobenius norm, which needs no principal axes and is computed here. k of dim
+  equal variances, the others 0, score (k - 1) / (dim - 1). The mean, the scale and rotations make no difference.
+
+  The covariance of n points has at most n - 1 directions, so the score is at most (n - 2) / (dim - 1): scores of
+  different n are comparable only where n is well above dim.
+
+  Args:
+    points: [n, dim], any real dtype; computed in float64.
+
+  Returns:
+    float in [0, 1]; NaN for fewer than 2 points, points that are all alike, or dim below 2.
+
+  Raises:
+    DataError: points is not [n, dim] or holds NaN or infinity.
+  """
+  points = _checked(points)
+  n, dim = points.shape
+  if n < 2 or dim < 2:
+    return math.nan
+  moment = np.zeros([dim, dim])
+  for piece in _pieces(points, *_centre(points)):
+    moment += piece.T @ piece
+  trace = np.trace(moment)
+  if trace == 0:
+    return math.nan
+  moment /= trace
+  return float(np.clip((1 / np.sum(moment**2) - 1) / (dim - 1), 0.0, 1.0))
+
+
+def singular_spectrum(points, centred=False):
+  """Singular values of the matrix of points over the largest of them; flat is isotropic (the paper's section 3.1).
+
+  The matrix is reduced to the R of its QR decomposition in pieces of rows, which has the same singular values; the
+  products that a covariance matrix is made of would lose the small ones.
+
+  Args:
+    points: [n, dim], any real dtype; computed in float64.
+    centred: whether the mean is subtracted first; BERT's mean makes most of the first value otherwise.
+
+  Returns:
+    float64 [min(n, dim)], falling from 1; NaN where all values are 0 (no point differs from 0, or from the mean).
+
+  Raises:
+    DataError: points is not [n, dim] or holds NaN or infinity.
+  """
+  points = _checked(points)
+  n, dim = points.shape
+  if not min(n, dim):
+    return np.zeros([0])
+  reduced = np.zeros([0, dim])
+  for piece in _pieces(points, *(_centre(points) if centred else _scale(points))):
+    reduced = np.linalg.qr(np.concatenate([reduced, piece]), mode="r")
+  values = np.linalg.svd(reduced, compute_uv=False)
+  return values / values[0] if values[0] > 0 else np.full_like(values, np.nan)
+
+
+def _checked(points):
+  """Points as an array [n, dim] of finite numbers."""
+  try:
+    points = np.asarray(points)
+    points = points if points.dtype.kind in "fc" else points.astype(np.float64)
+  except (TypeError, ValueError) as error:
+    raise DataError(f"points that are not numbers ({error}), expected an array [n, dim]") from error
+  if points.ndim != 2 or points.dtype.kind == "c":
+    raise DataError(f"points of shape {points.shape} and {points.dtype}, expected real numbers [n, dim]")
+  bad = np.flatnonzero(~np.isfinite(points).all(axis=1))
+  if bad.size:
+    raise DataError(
+      f"point {bad[0]} (counted from 0) is not finite ({bad.size} of {len(points)} are not), expected numbers"
+    )
+  return points
+
+
+def _scale(points):
+  """No shifts, and the largest number (1 where all are 0), by which squares neither overflow nor vanish."""
+  largest = float(np.abs(points).max())
+  return largest or 1.0, np.zeros(points.shape[1]), 1.0, np.zeros(points.shape[1])
+
+
+def _centre(points):
+  """What `_pieces` takes off and divides by, in turn: scale, first point, scale about it, mean about it.
+
+  The first point goes first: what all points share is gone before anything is rounded, and points that are all alike
+  are exactly 0.
+  """
+  scale = _scale(points)[0]
+  first = points[0].astype(np.float64) / scale
+  spread = max(np.abs(piece).max() for piece in _pieces(points, scale, first, 1.0, 0.0)) or 1.0
+  mean = sum(piece.sum(axis=0) for piece in _pieces(points, scale, first, spread, 0.0)) / len(points)
+  return scale, first, spread, mean
+
+
+def _pieces(points, scale, first, spread, mean):
+  """Yields ((points / scale - first) / spread - mean) in float64, so many rows at a time."""
+  for start in range(0, len(points), _ROWS):
+    yield (points[start : start + _ROWS].astype(np.float64) / scale - first) / spread - mean

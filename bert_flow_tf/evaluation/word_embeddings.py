@@ -1,0 +1,159 @@
+"""Word embeddings by word frequency: norm, and distance to the nearest others (the paper's Table 1)."""
+
+import dataclasses
+import math
+
+import numpy as np
+
+from bert_flow_tf.errors import DataError
+from bert_flow_tf.progress import Progress
+
+# Table 1's ranges of ranks, from 0, the end not included. Its text has "[5K, 1K)" for the last, a slip of the pen.
+RANK_GROUPS = ((0, 100), (100, 500), (500, 5000), (5000, 10000))
+NEIGHBOURS = (3, 5, 7)
+# Numbers of one piece of the distance matrix: 2^22 of float64 are 32 MiB.
+_PIECE = 1 << 22
+
+
+@dataclasses.dataclass(frozen=True)
+class FrequencyGroup:
+  """A column of Table 1.
+
+  Attributes:
+    first: first rank, from 0.
+    end: rank after the last.
+    words: how many words have such a rank; fewer than end - first where the ranking ends before.
+    mean_norm: mean l2-norm; NaN without words, as the others.
+    mean_distance: {k: mean l2-distance to the k nearest neighbours}; NaN where there are not k others.
+    mean_dot_product: {k: mean dot product with the same k neighbours}.
+  """
+
+  first: int
+  end: int
+  words: int
+  mean_norm: float
+  mean_distance: dict[int, float]
+  mean_dot_product: dict[int, float]
+
+
+def frequency_groups(embeddings, order=None, groups=RANK_GROUPS, neighbours=NEIGHBOURS, show_progress=None):
+  """Norms and neighbours of word embeddings, by rank of frequency: Table 1 of Li et al. 2020.
+
+  Its caption: neighbours are looked for "among all the word embeddings"; the ranks are of a Wikipedia dump. We read:
+  all rows of the embedding matrix, those without a rank ([CLS], [unused0]) included and the word itself not; the k
+  nearest by l2-distance, for the dot products too; a word's figure is the mean over its k neighbours, a group's the
+  mean over its words. For neighbours among ranked words alone, pass `embeddings[order]` and no order.
+
+  The neighbours are found by a matrix product in float64, about the mean; their distances and dot products are then
+  computed from the rows themselves, so that rounding can only exchange neighbours that are equally far.
+
+  Args:
+    embeddings: [vocab, dim], one row a word.
+    order: rows in falling frequency, ints [ranked]; None if they are in this order.
+    groups: (first rank, rank after the last) of each group.
+    neighbours: the values of k.
+    show_progress: a bar on a terminal, else a line in the log every ten seconds; neither if False.
+
+  Returns:
+    list of FrequencyGroup, in the order of `groups`.
+
+  Raises:
+    DataError: embeddings are not [vocab, dim] or not finite, order names a row twice or one that does not exist, or a
+      group or k makes no sense.
+  """
+  embeddings = _checked_embeddings(embeddings)
+  order = _checked_order(order, len(embeddings))
+  groups, neighbours = tuple(groups), tuple(neighbours)
+  _check_groups(groups, neighbours)
+  spans = [order[first:end] for first, end in groups]
+  wanted = np.unique(np.concatenate(spans))
+  most = min(max(neighbours), len(embeddings) - 1)
+  distances, products = _neighbours(embeddings, wanted, most, show_progress is not False)
+  columns = []
+  for (first, end), rows in zip(groups, spans, strict=True):
+    at = np.searchsorted(wanted, rows)
+    norm = _mean(np.linalg.norm(embeddings[rows], axis=1))
+    distance, product = (
+      {k: _mean(values[at, :k]) if k <= most else math.nan for k in neighbours} for values in (distances, products)
+    )
+    columns.append(FrequencyGroup(first, end, len(rows), norm, distance, product))
+  return columns
+
+
+def _neighbours(embeddings, rows, most, show):
+  """l2-distances to, and dot products with, the nearest neighbours of some rows.
+
+  Args:
+    embeddings: float64 [vocab, dim].
+    rows: int [rows], rows of `embeddings`.
+    most: how many neighbours of each.
+    show: whether to show progress.
+
+  Returns:
+    float64 [rows, most] twice, the nearest first.
+  """
+  distances, products = np.empty([2, len(rows), most])
+  if not most or not len(rows):
+    return distances, products
+  centred = embeddings - embeddings.mean(axis=0)
+  squares = np.sum(centred**2, axis=1)
+  piece = max(1, _PIECE // len(embeddings))
+  with Progress(len(rows), show, "looking for neighbours", "word") as progress:
+    for start in range(0, len(rows), piece):
+      chosen = rows[start : start + piece]
+      # |a - b|^2 less |a|^2, which is the same for all b.
+      squared = squares - 2 * (centred[chosen] @ centred.T)
+      squared[np.arange(len(chosen)), chosen] = np.inf  # a word is no neighbour of itself, an equal one is
+      nearest = np.argpartition(squared, most - 1, axis=1)[:, :most]
+      for at, (row, others) in enumerate(zip(chosen, nearest, strict=True), start):
+        distance = np.linalg.norm(embeddings[others] - embeddings[row], axis=1)
+        ranked = np.argsort(distance, kind="stable")
+        distances[at] = distance[ranked]
+        products[at] = embeddings[others[ranked]] @ embeddings[row]
+      progress.update(len(chosen))
+  return distances, products
+
+
+def _mean(values):
+  """Mean of all values, NaN without any."""
+  return float(np.mean(values)) if values.size else math.nan
+
+
+def _checked_embeddings(embeddings):
+  """Embeddings as float64 [vocab, dim]."""
+  try:
+    embeddings = np.asarray(embeddings, np.float64)
+  except (TypeError, ValueError) as error:
+    raise DataError(f"word embeddings that are not numbers ({error}), expected an array [vocab, dim]") from error
+  if embeddings.ndim != 2 or not embeddings.size:
+    raise DataError(f"word embeddings of shape {embeddings.shape}, expected [vocab, dim] with at least one word")
+  bad = np.flatnonzero(~np.isfinite(embeddings).all(axis=1))
+  if bad.size:
+    raise DataError(f"the word embedding of row {bad[0]} (counted from 0) is not finite, expected numbers")
+  return embeddings
+
+
+def _checked_order(order, vocab):
+  """Rows in falling frequency as int64 [ranked]."""
+  if order is None:
+    return np.arange(vocab)
+  order = np.asarray(order)
+  if order.ndim != 1 or (order.size and order.dtype.kind not in "iu"):
+    raise DataError(f"the order of words is {order.dtype} of shape {order.shape}, expected row numbers [ranked]")
+  order = order.astype(np.int64)
+  outside = order[(order < 0) | (order >= vocab)]
+  if outside.size:
+    raise DataError(f"the order of words names row {outside[0]}, expected 0 to {vocab - 1}, the rows of the embeddings")
+  rows, counts = np.unique(order, return_counts=True)
+  if len(rows) < len(order):
+    raise DataError(f"the order of words names row {rows[counts > 1][0]} twice, expected each row at most once")
+  return order
+
+
+def _check_groups(groups, neighbours):
+  """Ranks must rise within a group, and k be at least 1."""
+  for first, end in groups:
+    if not 0 <= first < end:
+      raise DataError(f"the group of ranks {first} to {end}, expected 0 or more, then a larger one")
+  if not groups or not neighbours or min(neighbours) < 1:
+    raise DataError(f"{len(groups)} groups and k of {neighbours}, expected some of each, and k of 1 or more")

@@ -1,0 +1,106 @@
+"""Calibrations that run_flow saved, and the encoder that they were fitted for."""
+
+import os
+import pathlib
+from typing import Any, NamedTuple
+
+from absl import logging
+
+from bert_flow_tf.calibration import storage
+from bert_flow_tf.calibration.spec import FLOW
+from bert_flow_tf.errors import ConfigError, EncoderError
+from bert_flow_tf.flow.storage import FLOW_FOLDER
+from run_scripts.task_figures import WITH_FLOW
+
+
+class Saved(NamedTuple):
+  """A calibration by its folder: `calibration` has `dim`, `transform` and `encoder`, the identity or None."""
+
+  folder: str
+  calibration: Any
+
+
+def load_saved(folders):
+  """{method: `Saved`} of the values of `--flow_folder`, named as run_flow names them, with numbers where names repeat.
+
+  Raises:
+    ConfigError: no folder, an empty name, or one folder twice.
+    FlowError, CalibrationError: a folder is absent, incomplete or damaged.
+  """
+  from bert_flow_tf.training.flow_calibration import load_any
+
+  if not folders or not all(folders):
+    raise ConfigError("--flow_folder is empty or has an empty name in it; expected folders, as exp/NAME/flow")
+  folders = [os.path.expanduser(folder) for folder in folders]
+  if len({os.path.realpath(folder) for folder in folders}) < len(folders):
+    raise ConfigError(f"--flow_folder={','.join(folders)} names a folder twice")
+  found = []
+  for folder in folders:
+    inside = _calibrations_in(folder)
+    if inside:
+      raise ConfigError(f"--flow_folder={folder} holds {', '.join(inside)}: name one of these, or several")
+    found.append(Saved(folder, load_any(folder)))
+  names = [WITH_FLOW if saved.calibration.name == FLOW else saved.calibration.name for saved in found]
+  numbered = [f"{name}_{names[: i + 1].count(name)}" if names.count(name) > 1 else name for i, name in enumerate(names)]
+  return dict(zip(numbered, found, strict=True))
+
+
+def saved_identity(saved):
+  """(folder, identity) of the first that says which encoder it was fitted for; (None, {}) where none does.
+
+  Args:
+    saved: {method: `Saved`}.
+
+  Raises:
+    EncoderError: what it says cannot be an encoder's identity.
+  """
+  for folder, calibration in saved.values():
+    identity = calibration.encoder
+    if identity is None:
+      logging.info("%s does not say which encoder it was fitted for: taken on trust", folder)
+  for folder, calibration in saved.values():
+    identity = calibration.encoder
+    if identity is None:
+      continue
+    whole = {"max_seq_length": int, "low_dim": int | None, "name": str, "sentence_embedding_type": str}
+    for key, kind in whole.items():
+      if not isinstance(identity.get(key), kind) or isinstance(identity.get(key), bool):
+        raise EncoderError(f"{folder}: its encoder has {key} {identity.get(key)!r}; it is damaged, or not run_flow's")
+    return folder, identity
+  return None, {}
+
+
+def check_saved(saved, identity, dim, insist):
+  """Refuses calibrations for embeddings of another kind than they were fitted on.
+
+  Args:
+    saved: {method: `Saved`}.
+    identity: `SentenceEncoder.identity` of the embeddings at hand.
+    dim: their dimensions.
+    insist: whether another encoder is allowed; it is said in the log then.
+
+  Raises:
+    EncoderError: encoder, pooling or another thing differs; or the dimensions do, which nothing allows.
+  """
+  from bert_flow_tf.training.flow_calibration import check_encoder
+
+  for folder, calibration in saved.values():
+    try:
+      check_encoder(calibration, identity, folder)
+    except EncoderError as error:
+      if not insist:
+        raise EncoderError(f"{error}; give the same flags as there, or insist with --allow_other_encoder") from error
+      logging.warning("%s", error)
+    if calibration.dim != dim:
+      raise EncoderError(
+        f"{folder} takes embeddings of {calibration.dim} dimensions, found {dim} of {identity['name']!r}"
+      )
+
+
+def _calibrations_in(folder):
+  """Names of the calibrations below an experiment's folder, as [exp/NAME/flow]; [] for one that is a calibration."""
+  path = pathlib.Path(folder)
+  kinds = (FLOW_FOLDER, storage.FORMAT)
+  if not path.is_dir() or any(kind.is_in(path) for kind in kinds):
+    return []
+  return [str(inside) for inside in sorted(path.iterdir()) if any(kind.is_in(inside) for kind in kinds)]

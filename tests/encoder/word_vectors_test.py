@@ -1,0 +1,196 @@
+"""encoder/word_vectors.py and word_vector_file.py: averages by hand, files of every make."""
+
+import ast
+import gzip
+import hashlib
+import inspect
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from bert_flow_tf.encoder.word_vectors import PREFIX, WordVectors, split_words, wanted_words
+from bert_flow_tf.errors import ConfigError, DataError, EncoderError
+from tests.testing import REPO
+
+GLOVE = "the 1 2 3\ncat 0.5 -1e-1 0\nParis 7 7 7\n. . . 4 4 4\ncat 9 9 9\nat x@y.z 8 8 8\ncaf\u00e9 0 0 6\n, 2 0 0\n"
+
+
+def _file(tmp_path, content=GLOVE, name="vectors.txt"):
+  path = tmp_path / name
+  path.write_bytes(content.encode() if isinstance(content, str) else content)
+  return path
+
+
+def _read(tmp_path, content=GLOVE, wanted=None):
+  return WordVectors.from_file(_file(tmp_path, content), wanted, show_progress=False)
+
+
+def _encode(vectors, *sentences, **arguments):
+  return vectors.encode(list(sentences), show_progress=False, **arguments)
+
+
+def test_averages_by_hand(tmp_path):
+  vectors = _read(tmp_path)
+  found = _encode(vectors, "The cat", "the, THE zebra", "Paris", "PARIS", "at", "Caf\u00e9 cafe\u0301", "")
+  expected = [[0.75, 0.95, 1.5], [4 / 3, 4 / 3, 2], [7, 7, 7], [0, 0, 0], [0, 0, 0], [0, 0, 6], [0, 0, 0]]
+  assert found.dtype == np.float32
+  np.testing.assert_allclose(found, expected, rtol=1e-6)
+  assert vectors.dim() == 3 and vectors.name == f"{PREFIX}{tmp_path / 'vectors.txt'}"
+  assert "average of word vectors" in vectors.pooling().describe()
+  assert _encode(vectors).shape == (0, 3)
+
+
+def test_the_lower_case_word_comes_first(tmp_path):
+  vectors = _read(tmp_path, "May 1 1\nmay 2 2\nJune 3 3\n")
+  assert _encode(vectors, "May", "June", "june")[:, 0].tolist() == [2, 3, 0]
+
+
+def test_max_seq_length_is_the_words_read(tmp_path):
+  vectors = _read(tmp_path)
+  assert _encode(vectors, "zebra the cat", max_seq_length=2).tolist() == [[1, 2, 3]]
+  for wrong in (0, 2.0, True):
+    with pytest.raises(ConfigError, match="max_seq_length"):
+      _encode(vectors, "the", max_seq_length=wrong)
+
+
+def test_wanted_words_alone_are_kept(tmp_path):
+  sentences = ["The cat at Paris ...", "CAF\u00c9"]
+  whole, part = _read(tmp_path), _read(tmp_path, wanted=wanted_words(sentences))
+  assert len(whole.vectors) == 7 and len(part.vectors) == 4  # the, cat, Paris, caf\u00e9; not "at x@y.z" nor ". . ."
+  np.testing.assert_array_equal(_encode(part, *sentences), _encode(whole, *sentences))
+  assert part.fingerprint(sentences) == whole.fingerprint(sentences)
+  with pytest.raises(EncoderError, match="'dog' was not looked for"):
+    _encode(part, "the dog")
+  assert _read(tmp_path, wanted={". . ."}).vectors.tolist() == [[4, 4, 4]]
+  with pytest.raises(DataError, match="single str"):
+    _read(tmp_path, wanted="the")
+
+
+@pytest.mark.parametrize(
+  ("content", "words"),
+  [
+    (GLOVE.replace("\n", "\r\n"), 7),
+    ("\ufeff" + GLOVE, 7),
+    (gzip.compress(GLOVE.encode()), 7),
+    ("8 3\n" + GLOVE.replace("\n", " \n"), 7),  # word2vec's header, and its spaces at the ends of lines
+    (GLOVE.rstrip() + "\n\n", 7),
+    (b"the 1 2 3\ncat 0.5 -.1 0\n\xff\xfe 1 1 1\n\xc2\x85 1 1 1\n\xe2\x80\xa8 1 1 1\n", 5),
+    ("the 1 2 3\ncat .5 -0.10 0e0\n1 1 1 1\nnan 1 1 1\nweb 2.0 1 1 1\n  1 1 1\n", 6),
+  ],
+)
+def test_files_of_every_make(tmp_path, content, words):
+  vectors = _read(tmp_path, content)
+  assert vectors.vectors.shape == (words, 3) and vectors.vectors.dtype == np.float32
+  np.testing.assert_allclose(_encode(vectors, "the", "cat"), [[1, 2, 3], [0.5, -0.1, 0]], rtol=1e-6)
+
+
+def test_a_first_word_with_a_space_or_of_digits(tmp_path):
+  assert _read(tmp_path, ". . 1 2\nthe 3 4\n").dim() == 2
+  assert _read(tmp_path, "1 1 2\nthe 3 4\n").dim() == 2
+  assert _read(tmp_path, "9" * 5000 + " 3\nthe 4\n").dim() == 1  # more digits than int() reads
+
+
+@pytest.mark.parametrize(
+  ("content", "found"),
+  [
+    ("the 1 2 3\ncat 1 2\n", "line 2: found 3 fields, 'cat 1 2'"),
+    ("the 1 2 3\ncat 1 2 x\n", "line 2"),
+    ("the 1 2 3\ncat 1 2 1_0\n", "line 2"),
+    ("the 1 2 3\ncat 1  2 3\n", "line 2"),
+    ("the 1 2 3\ncat 0.1234 1 2 3\n", "line 2: found 5 fields"),
+    ("the 1 2 3\ncat 1 2 nan\n", "3 finite numbers"),
+    ("the 1 2 3\ncat 1 2 1e39\n", "3 finite numbers"),
+    ("the 1 2 3\n3 2\n", "line 2"),
+    ("the\n", "line 1"),
+    ("the cat\n", "line 1"),
+    ("the\t1\t2\n", "line 1"),
+    (b"3 4\nthe \x00\x01\x02\ncat ", "line 2: found 2 fields.*not a binary one"),
+    ("9 3\n" + GLOVE, "found 8 words, expected 9 as line 1 says"),
+    ("", "no word vectors"),
+    ("8 3\n", "no word vectors"),
+    ("\n\n", "line 1"),
+    (b"PK\x03\x04zip", "zip archive"),
+    (gzip.compress(GLOVE.encode() * 9)[:-12], "cannot be unpacked"),
+    (b"\x1f\x8bno gzip", "cannot be unpacked"),
+  ],
+)
+@pytest.mark.parametrize("wanted", [None, {"cat"}])
+def test_malformed_files(tmp_path, content, found, wanted):
+  with pytest.raises(EncoderError, match=found) as caught:
+    _read(tmp_path, content, wanted)
+  assert "vectors.txt" in str(caught.value) and "\n" not in str(caught.value)
+
+
+def test_files_that_cannot_be_read(tmp_path):
+  for path in (tmp_path / "none.txt", tmp_path, "a\0b"):
+    with pytest.raises(EncoderError, match=r"cannot be read .*expected a file of word vectors"):
+      WordVectors.from_file(path)
+  with pytest.raises(EncoderError, match="names no file"):
+    WordVectors.from_file("")
+
+
+def test_unknown_sentences_are_logged_once(tmp_path, caplog):
+  vectors = _read(tmp_path)
+  with caplog.at_level("WARNING", logger="absl"):
+    found = _encode(vectors, "the cat", "zebra", "yak", "")
+  assert found.any(axis=1).tolist() == [True, False, False, False]
+  assert len(caplog.records) == 1 and "3 of 4 sentences" in caplog.text and "'zebra'" in caplog.text
+  caplog.clear()
+  with caplog.at_level("WARNING", logger="absl"):
+    _encode(vectors, "the cat")
+  assert not caplog.records
+
+
+@pytest.mark.parametrize(
+  ("text", "words"),
+  [
+    ("Don't stop--now!", "Don ' t stop - - now !"),
+    ("a_b $5 \u20ac6", "a _ b $ 5 \u20ac 6"),
+    ("\u4f60\u597d world", "\u4f60 \u597d world"),
+    ("zero\u200bwidth\u00a0gap\u2028line\ttab", "zerowidth gap line tab"),
+    ("nai\u0308ve \u0939\u093f\u0928\u094d\u0926\u0940", "na\u00efve \u0939\u093f\u0928\u094d\u0926\u0940"),
+    ("", ""),
+  ],
+)
+def test_words_of_a_sentence(text, words):
+  assert split_words(text) == words.split()
+
+
+def test_what_decides_the_result_decides_the_fingerprint(tmp_path):
+  vectors = _read(tmp_path)
+  assert vectors.weights_checksum == hashlib.sha256(GLOVE.encode()).hexdigest()
+  assert _read(tmp_path, gzip.compress(GLOVE.encode())).weights_checksum == vectors.weights_checksum
+  found = {vectors.fingerprint(["a"]), vectors.fingerprint(["b"]), vectors.fingerprint(["a"], max_seq_length=3)}
+  found.add(_read(tmp_path, GLOVE.replace("7 7 7", "7 7 8")).fingerprint(["a"]))
+  assert len(found) == 4
+  assert vectors.fingerprint(["a"], "avg", np.int64(3)) in found
+
+
+@pytest.mark.parametrize(
+  ("sentences", "arguments", "error", "found"),
+  [
+    ("the", {}, DataError, "single str"),
+    (["the", None], {}, DataError, "sentence 1"),
+    (["the"], {"sentence_embedding_type": "cls"}, ConfigError, "allowed: avg"),
+    (["the"], {"low_dim": 1}, ConfigError, "low_dim=1"),
+  ],
+)
+def test_arguments_that_are_refused(tmp_path, sentences, arguments, error, found):
+  with pytest.raises(error, match=found):
+    _read(tmp_path).encode(sentences, show_progress=False, **arguments)
+
+
+def test_the_face_is_that_of_sentence_encoder():
+  source = (REPO / "bert_flow_tf/sentence_encoder.py").read_text(encoding="utf-8")  # an import brings TensorFlow
+  methods = {node.name: node.args for node in ast.walk(ast.parse(source)) if isinstance(node, ast.FunctionDef)}
+  for method in ("encode", "dim", "fingerprint", "pooling"):
+    ours = list(inspect.signature(getattr(WordVectors, method)).parameters)
+    assert ours == [argument.arg for argument in methods[method].args]
+
+
+def test_needs_no_tensorflow():
+  code = "import sys, bert_flow_tf.encoder.word_vectors\nprint('tensorflow' in sys.modules)"
+  done = subprocess.run([sys.executable, "-c", code], cwd=REPO, capture_output=True, text=True, timeout=60, check=True)
+  assert done.stdout.strip() == "False"

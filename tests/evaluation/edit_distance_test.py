@@ -1,0 +1,98 @@
+"""evaluation/edit_distance.py: distances against the textbook's recursion, correlations against SciPy."""
+
+import math
+import sys
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from bert_flow_tf.errors import ConfigError, DataError
+from bert_flow_tf.evaluation.edit_distance import close_pairs, edit_distances, lexical_correlations
+
+
+def _levenshtein(a, b):
+  """Wagner and Fischer's table, row by row."""
+  row = list(range(len(b) + 1))
+  for i, x in enumerate(a, start=1):
+    above, row = row, [i]
+    for j, y in enumerate(b, start=1):
+      row.append(min(above[j] + 1, row[j - 1] + 1, above[j - 1] + (x != y)))
+  return row[-1]
+
+
+def test_by_hand():
+  pairs = {
+    ("kitten", "sitting"): 3,
+    ("I like this restaurant", "I dislike this restaurant"): 3,  # the paper's own example
+    ("", "four"): 4,
+    ("", ""): 0,
+    ("Cat", "cat"): 1,
+    ("a b", "a  b"): 1,
+    ("ab", "ba"): 2,  # no transposition, as Damerau's distance has it
+    ("caf\u00e9", "cafe\u0301"): 2,  # composed or not: code points as they are
+    ("\U0001f600", "x"): 1,
+    ("\ud800", ""): 1,
+  }
+  found = edit_distances(*zip(*pairs, strict=True))
+  assert found.dtype == np.int64 and found.tolist() == list(pairs.values())
+  assert edit_distances([], []).shape == (0,)
+
+
+def test_against_the_textbook():
+  rng = np.random.default_rng(0)
+  words = ["".join(rng.choice(list("abc "), size=length)) for length in rng.integers(0, 90, size=60)]
+  assert edit_distances(words[:30], words[30:]).tolist() == [
+    _levenshtein(a, b) for a, b in zip(words[:30], words[30:], strict=True)
+  ]
+
+
+@pytest.mark.parametrize(
+  ("a", "b", "found"),
+  [
+    (["a"], ["a", "b"], "1 first and 2 second sentences"),
+    ("ab", ["a", "b"], "first sentences are a single str"),
+    (["a", "b"], ["a", None], r"second sentence of pair 1 \(counted from 0\) is None"),
+  ],
+)
+def test_what_is_no_pairs(a, b, found):
+  with pytest.raises(DataError, match=found):
+    edit_distances(a, b)
+
+
+def test_without_rapidfuzz(monkeypatch):
+  monkeypatch.setitem(sys.modules, "rapidfuzz.distance", None)
+  with pytest.raises(ConfigError, match=r"rapidfuzz.*pip install 'bert-flow-tf\[tables\]'"):
+    edit_distances(["a"], ["b"])
+
+
+def test_correlations_against_scipy():
+  rng = np.random.default_rng(1)
+  gold, similarities = rng.normal(size=(2, 50))
+  distances = rng.integers(0, 9, size=50)
+  gold[7] = math.nan
+  kept = np.arange(50) != 7
+  found = lexical_correlations(similarities, gold, distances)
+  assert found.edit_distance.pairs == found.gold.pairs == 49
+  expected = [100 * stats.spearmanr(similarities[kept], other[kept]).statistic for other in (distances, gold)]
+  assert [found.edit_distance.spearman, found.gold.spearman] == pytest.approx(expected, rel=1e-12)
+  of_gold = lexical_correlations(gold, gold, distances)
+  assert of_gold.gold.spearman == pytest.approx(100.0)
+  assert of_gold.edit_distance.spearman == pytest.approx(100 * stats.spearmanr(gold[kept], distances[kept]).statistic)
+
+
+def test_the_nearer_the_more_alike_is_negative():
+  found = lexical_correlations([0.9, 0.5, 0.1], [5, 3, 4], [1, 2, 3])
+  assert found.edit_distance.spearman == pytest.approx(-100) and found.gold.spearman == pytest.approx(50)
+
+
+def test_distances_that_do_not_differ():
+  found = lexical_correlations([0.9, 0.5, 0.1], [5, 3, 4], [2, 2, 2])
+  assert math.isnan(found.edit_distance.spearman) and "all 3 edit distances are 2" in found.edit_distance.reason
+  with pytest.raises(DataError, match="edit distances, expected"):
+    lexical_correlations([0.9, 0.5], [5, 3], [2])
+
+
+def test_close_pairs_are_the_papers():
+  assert close_pairs(np.array([0, 4, 5])).tolist() == [True, True, False]
+  assert close_pairs([0, 4, 5], at_most=0).tolist() == [True, False, False]

@@ -1,0 +1,124 @@
+"""evaluation/isotropy.py: IsoScore against the published steps and known answers, the spectrum against SciPy."""
+
+import math
+
+import numpy as np
+import pytest
+import scipy.linalg
+from sklearn.decomposition import PCA
+
+from bert_flow_tf.errors import DataError
+from bert_flow_tf.evaluation import isotropy
+from bert_flow_tf.evaluation.isotropy import isoscore, singular_spectrum
+
+
+def _published(points):
+  """Algorithm 1 of Rudman et al. 2022, step by step, for n > dim."""
+  dim = points.shape[1]
+  reoriented = PCA(n_components=dim).fit_transform(points)
+  variances = np.diag(np.cov(reoriented.T))
+  normalised = math.sqrt(dim) * variances / np.linalg.norm(variances)
+  defect = np.linalg.norm(normalised - 1) / math.sqrt(2 * (dim - math.sqrt(dim)))
+  used = (dim - defect**2 * (dim - math.sqrt(dim))) ** 2 / dim**2
+  return (dim * used - 1) / (dim - 1)
+
+
+def _cross(variances):
+  """Points at +-x on each axis: their covariance is diagonal, proportional to the variances."""
+  axes = np.diag(np.sqrt(np.asarray(variances, np.float64)))
+  return np.concatenate([axes, -axes])
+
+
+def _rotation(dim, seed=0):
+  return np.linalg.qr(np.random.default_rng(seed).normal(size=(dim, dim)))[0]
+
+
+def test_isotropic_is_1_and_a_line_is_0():
+  assert isoscore(_cross([1] * 7)) == pytest.approx(1.0, abs=1e-12)
+  assert isoscore(_cross([1] + [0] * 6)) == pytest.approx(0.0, abs=1e-12)
+  assert isoscore([[0.0, 0.0], [1.0, 3.0]]) == pytest.approx(0.0, abs=1e-12)
+
+
+@pytest.mark.parametrize("k", [1, 2, 5, 9, 10])
+def test_k_of_10_dimensions_in_use(k):
+  points = _cross([3] * k + [0] * (10 - k)) @ _rotation(10) + 5
+  assert isoscore(points) == pytest.approx((k - 1) / 9, abs=1e-12)
+
+
+def test_two_variances_by_hand():
+  # trace^2 / norm^2 = (9 + 1)^2 / (81 + 1)
+  assert isoscore(_cross([9, 1])) == pytest.approx(100 / 82 - 1, rel=1e-12)
+
+
+@pytest.mark.parametrize(("n", "dim"), [(200, 3), (300, 40)])
+def test_against_the_published_steps(monkeypatch, n, dim):
+  monkeypatch.setattr(isotropy, "_ROWS", 64)
+  rng = np.random.default_rng(n)
+  points = rng.normal(size=(n, dim)) * rng.gamma(1.0, size=dim) @ _rotation(dim) + rng.normal(size=dim)
+  assert isoscore(points) == pytest.approx(_published(points), rel=1e-10)
+  for alike in (points * 1e-200, points * 1e200, points @ _rotation(dim, 1), points + 1e3):
+    assert isoscore(alike) == pytest.approx(_published(points), rel=1e-8)
+
+
+def test_numbers_at_the_ends_of_float64(recwarn):
+  largest = np.finfo(np.float64).max
+  assert isoscore(np.sign(_cross([1] * 4)) * largest) == pytest.approx(1.0, abs=1e-12)
+  # What differs is tiny beside what does not.
+  points = np.concatenate([_cross([1, 1]) * 1e-200, np.ones([4, 1])], axis=1)
+  assert isoscore(points) == pytest.approx(1 / 2, abs=1e-12)
+  assert not recwarn.list
+
+
+def test_few_points_have_few_directions():
+  points = np.random.default_rng(0).normal(size=(5, 100))
+  assert 0 < isoscore(points) <= 3 / 99
+  # A regular simplex of 5 points: 4 equal variances.
+  assert isoscore(np.eye(5, 100)) == pytest.approx(3 / 99, rel=1e-10)
+
+
+@pytest.mark.parametrize(
+  "points", [np.zeros([0, 4]), np.ones([1, 4]), np.full([9, 4], 0.1, np.float32), np.zeros([9, 4]), np.eye(3)[:, :1]]
+)
+def test_isoscore_that_is_not_defined(points, recwarn):
+  assert math.isnan(isoscore(points)) and not recwarn.list
+
+
+@pytest.mark.parametrize("call", [isoscore, singular_spectrum])
+@pytest.mark.parametrize(
+  ("points", "found"),
+  [
+    ([[1, 2], [math.nan, 1], [math.inf, 0]], r"point 1 \(counted from 0\) is not finite \(2 of 3"),
+    ([1.0, 2.0], r"shape \(2,\)"),
+    ([["a", "b"]], "not numbers"),
+    ([[1, 2], [3]], "not numbers"),
+    ([[1j, 2]], "complex"),
+  ],
+)
+def test_what_is_no_points(call, points, found):
+  with pytest.raises(DataError, match=found):
+    call(points)
+
+
+@pytest.mark.parametrize("centred", [False, True])
+@pytest.mark.parametrize("shape", [(100, 6), (6, 20), (65, 65), (3, 1)])
+def test_spectrum_against_scipy(monkeypatch, centred, shape):
+  monkeypatch.setattr(isotropy, "_ROWS", 16)
+  points = (np.random.default_rng(0).normal(size=shape) * np.linspace(1, 9, shape[1]) + 3).astype(np.float32)
+  whole = points.astype(np.float64)
+  expected = scipy.linalg.svdvals(whole - whole.mean(axis=0) if centred else whole)
+  found = singular_spectrum(points, centred)
+  assert found.dtype == np.float64 and found.shape == (min(shape),)
+  np.testing.assert_allclose(found, expected / expected[0], rtol=1e-10, atol=1e-14)
+
+
+def test_spectrum_keeps_what_squares_would_lose():
+  points = _cross([1.0, 1e-24])
+  np.testing.assert_allclose(singular_spectrum(points @ _rotation(2)), [1, 1e-12], rtol=1e-3)
+  np.testing.assert_allclose(singular_spectrum(points * 1e300), [1, 1e-12], rtol=1e-10)
+
+
+def test_spectrum_of_nothing():
+  assert singular_spectrum(np.zeros([0, 4])).shape == (0,)
+  assert np.isnan(singular_spectrum(np.zeros([3, 4]))).all()
+  assert np.isnan(singular_spectrum(np.full([3, 4], 0.1), centred=True)).all()
+  np.testing.assert_allclose(singular_spectrum(np.full([3, 4], 0.1)), [1, 0, 0], atol=1e-15)

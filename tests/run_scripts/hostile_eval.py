@@ -1,0 +1,172 @@
+"""What run_eval says to command lines, good and bad, all in one process.
+
+Run as a module with a folder to work in, it prints json as `hostile` does.
+"""
+
+import json
+import pathlib
+import sys
+
+from tests.run_scripts import hostile, tiny_data
+
+ARGUMENTS = {"sentence_embedding_type": "avg", "max_seq_length": 32, "low_dim": 32}
+
+
+def save(folder):
+  """Saves what --flow_folder is given below; the embeddings of the pairs too."""
+  import numpy as np
+
+  from bert_flow_tf import FlowConfig, Glow, SentenceEncoder
+  from bert_flow_tf.calibration.spec import make_calibration
+
+  encoder = SentenceEncoder.from_pretrained("mini")
+  sentences = [sentence for pair in tiny_data.sentences() for sentence in pair]
+  rows = encoder.encode(sentences, **ARGUMENTS)
+  flow = Glow(FlowConfig(n_levels=1, depth=1), rows.shape[1], seed=1)
+  flow.initialize(rows)
+  calibrations = {name: make_calibration(name).fit(rows) for name in ("whitening-8", "sn", "mean")} | {"flow": flow}
+  for name, calibration in calibrations.items():
+    calibration.encoder = None if name == "mean" else encoder.identity(**ARGUMENTS)
+    calibration.save(folder / "exp" / name)
+  flow.save(folder / "another/flow")
+  other = make_calibration("sn").fit(rows)
+  for name, change in {"damaged": {"low_dim": "x"}, "gone": {"name": "gone/model", "weights_sha256": "0" * 64}}.items():
+    other.encoder = {**encoder.identity(**ARGUMENTS), **change}
+    other.save(folder / name)
+  np.savez(folder / "embeddings.npz", sentences=sentences, rows=rows)
+
+
+def write_files(folder):
+  """Files for --predictions."""
+  gold = [row[0] for row in tiny_data.scored(tiny_data.PAIRS, 2)]
+  lines = [f"{0.01 * i * i % 1:.4f}" for i in range(tiny_data.PAIRS)]
+  table = ["gold\tmine", *(f"{score}\t{line}" for score, line in zip(gold, lines, strict=True))]
+  texts = {
+    "lines.txt": lines,
+    "table.tsv": table,
+    "labels.tsv": ["gold\tmine", "1\t0.5", "0\t0.5", "nan\tnan", "1\t0.9", "0\t0.1"],
+    "few.txt": lines[:-1],
+    "word.txt": [*lines[:3], "high", *lines[4:]],
+    "underscore.txt": [*lines[:3], "1_5", *lines[4:]],
+    "gap.txt": [*lines[:3], "", *lines[3:]],
+    "nan.txt": [*lines[:3], "nan", *lines[4:]],
+    "othergold.tsv": [*table[:3], "0.5\t0.5", *table[4:]],
+    "ragged.tsv": [*table[:3], "1\t0.5\t0.5", *table[4:]],
+    "noheader.tsv": table[1:],
+    "nomethod.tsv": ["index\tgold\tsentence1\tsentence2", "0\t1\ta\tb"],
+    "headeronly.tsv": table[:1],
+    "nogold.tsv": ["gold\tmine", "nan\t0.5", "nan\t0.4"],
+    "empty.txt": [],
+  }
+  for name, text in texts.items():
+    (folder / name).write_text("".join(f"{line}\n" for line in text))
+  (folder / "binary.txt").write_bytes(b"\xff\xfe\x00")
+
+
+def good(folder):
+  """Command lines that work."""
+  data = f"--data_dir={folder}/data"
+  tasks = ["--task=stsb,SICK-R,STS-12-16", data, f"--cached_dir={folder}/cache"]
+  exp = f"{folder}/exp"
+  return {
+    "several tasks": [*tasks, f"--flow_folder={exp}/flow,{exp}/whitening-8,{exp}/sn", f"--output_dir={folder}/several"],
+    "two flows": ["--task_name=STS-B", data, f"--flow_folder={exp}/flow,{folder}/another/flow", "--split=dev"],
+    "no identity": [
+      *("--task=STS-B", data, f"--flow_folder={exp}/mean", f"--output_dir={folder}/no_identity"),
+      *("--sentence_embedding_type=avg", "--max_seq_length=32", "--low_dim=32"),
+    ],
+    "insisted": [
+      *("--task=STS-B", data, f"--flow_folder={exp}/sn", "--max_seq_length=64", "--allow_other_encoder"),
+      f"--output_dir={folder}/insisted",
+    ],
+    "bare": ["--task=STS-B", data, "--low_dim=32", f"--output_dir={folder}/bare"],
+    "table": [f"--predictions={folder}/table.tsv", f"--output_dir={folder}/table"],
+    "lines": [f"--predictions={folder}/lines.txt", "--task=STS-B", data, f"--output_dir={folder}/lines"],
+    "written": [f"--predictions={folder}/several/STS-12-16/test_results.tsv", "--task=STS-12-16", data],
+    "labels": [f"--predictions={folder}/labels.tsv", "--metric=auc", f"--output_dir={folder}/labels"],
+  }
+
+
+def bad(folder):
+  """{name: (flags, what the line must hold)}."""
+  data, exp = f"--data_dir={folder}/data", f"{folder}/exp"
+  stsb = ["--task=STS-B", data]
+
+  def file(name, *flags):
+    return [f"--predictions={folder}/{name}", *flags]
+
+  return {
+    "task twice": (["--task=STS-B,stsb", data], "--task=STS-B,stsb: expected one or more tasks, each once"),
+    "no task": (["--task="], "unknown task ''|expected one or more tasks"),
+    "unknown task": (["--task=STS-B,STS-C", data], "unknown task 'STS-C'"),
+    "data for the sample": ([data], "--task=sample reads no files"),
+    "split that is not there": (["--task=sample", "--split=dev"], "--split=dev: sample has test"),
+    "split": ([*stsb, "--split=all"], "train|dev|test"),
+    "no gold": (["--task=custom", f"--data_dir={folder}/pairs.tsv"], "has no gold scores"),
+    "auc of scores": ([*stsb, "--metric=auc"], "--metric=auc needs gold of 0 and 1, found"),
+    "no folder": ([*stsb, "--flow_folder="], "--flow_folder is empty"),
+    "absent folder": ([*stsb, f"--flow_folder={folder}/absent"], "no calibration.json in it"),
+    "experiment's folder": ([*stsb, f"--flow_folder={exp}"], f"holds {exp}/flow, {exp}/mean"),
+    "folder twice": ([*stsb, f"--flow_folder={exp}/sn,{exp}/../exp/sn"], "names a folder twice"),
+    "damaged identity": ([*stsb, f"--flow_folder={folder}/damaged"], "low_dim 'x'"),
+    "encoder that is gone": ([*stsb, f"--flow_folder={folder}/gone"], "--model says where it is"),
+    "other weights": (
+      [*stsb, f"--flow_folder={folder}/gone", "--model=mini"],
+      "weights_sha256 000000000000... there",
+    ),
+    "other pooling": (
+      [*stsb, f"--flow_folder={exp}/flow", "--sentence_embedding_type=avg-top-2"],
+      "pooling ['mean', 4]",
+    ),
+    "other length": ([*stsb, f"--flow_folder={exp}/sn", "--max_seq_length=64"], "max_seq_length 32 there, 64 here"),
+    "other dimensions all the same": (
+      [*stsb, f"--flow_folder={exp}/sn", "--low_dim=-1", "--allow_other_encoder"],
+      "takes embeddings of 32 dimensions, found 256",
+    ),
+    "insisting on nothing": ([*stsb, "--allow_other_encoder"], "--allow_other_encoder needs --flow_folder"),
+    "output is a file": ([*stsb, f"--output_dir={folder}/lines.txt"], "--output_dir"),
+    "no output": ([*stsb, "--output_dir="], "--output_dir is empty"),
+    "no predictions": (["--predictions="], "--predictions is empty"),
+    "absent predictions": (file("absent"), "absent does not exist"),
+    "predictions are a folder": (file("exp"), "is a folder"),
+    "predictions and a flow": (file("table.tsv", f"--flow_folder={exp}/sn"), "--flow_folder is of no use with"),
+    "predictions and a model": (file("table.tsv", "--model=mini"), "--model is of no use with --predictions"),
+    "predictions and a split alone": (file("table.tsv", "--split=dev"), "--split needs --task"),
+    "predictions of two tasks": (file("lines.txt", "--task=STS-B,SICK-R", data), "are those of one task"),
+    "lines without a task": (file("lines.txt"), "has no column of gold; --task=... says whose"),
+    "too few lines": (file("few.txt", *stsb), "has 39 similarities, the test split of STS-B 40 pairs"),
+    "a word": (file("word.txt", *stsb), "word.txt, line 4: similarity is 'high', expected a number"),
+    "a number that only Python reads": (
+      file("underscore.txt", *stsb),
+      "line 4: similarity is '1_5', expected a number",
+    ),
+    "an empty line": (file("gap.txt", *stsb), "gap.txt, line 4: similarity is '', expected a number"),
+    "a nan": (file("nan.txt", *stsb), "nan.txt, line 4: similarity is nan, expected a finite number"),
+    "gold of another task": (file("othergold.tsv", *stsb), "othergold.tsv, line 4: gold is 0.5, in the test split"),
+    "a ragged table": (file("ragged.tsv"), "ragged.tsv, line 4: 3 columns, expected 2 as in the header"),
+    "no header": (file("noheader.tsv"), "line 1: 2 columns without 'gold' among them"),
+    "no method": (file("nomethod.tsv"), "nomethod.tsv, line 1: the header is index, gold"),
+    "a header alone": (file("headeronly.tsv"), "has a header and no pair below it"),
+    "no gold in it": (file("nogold.tsv"), "every gold is nan"),
+    "an empty file": (file("empty.txt"), "is empty: no similarity in it"),
+    "a binary file": (file("binary.txt"), "binary.txt, line 1"),
+    "auc of a table of scores": (file("table.tsv", "--metric=auc"), "--metric=auc needs gold of 0 and 1"),
+  }
+
+
+def main(folder):
+  """Runs every case."""
+  from run_scripts import run_eval
+
+  folder = pathlib.Path(folder)
+  tiny_data.write(folder / "data")
+  (folder / "pairs.tsv").write_text("one\ttwo\nthree\tfour\n")
+  write_files(folder)
+  save(folder)
+  run_eval.define_flags()
+  refused = {name: arguments for name, (arguments, _) in bad(folder).items()}
+  print(json.dumps(hostile.run_all(run_eval.main, {**good(folder), **refused})))
+
+
+if __name__ == "__main__":
+  main(sys.argv[1])

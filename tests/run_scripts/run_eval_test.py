@@ -1,0 +1,177 @@
+"""run_scripts/run_eval.py: as a user starts it and mistypes it, all in one process."""
+
+import json
+import re
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from scipy import stats
+from sklearn.metrics import roc_auc_score
+
+from bert_flow_tf.data.tasks import load_task
+from tests.run_scripts import hostile_eval
+from tests.run_scripts.results import read_json, read_predictions
+from tests.testing import REPO
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture(scope="module")
+def ran(tmp_path_factory):
+  """What `hostile_eval` found: (its folder, {case: status, stdout, stderr})."""
+  folder = tmp_path_factory.mktemp("eval")
+  command = [sys.executable, "-m", "tests.run_scripts.hostile_eval", str(folder)]
+  done = subprocess.run(command, cwd=REPO, capture_output=True, text=True, timeout=300)
+  assert done.returncode == 0, done.stderr[-4000:]
+  return folder, json.loads(done.stdout)
+
+
+def test_good_command_lines(ran):
+  folder, found = ran
+  failed = {name: found[name]["stderr"] for name in hostile_eval.good(folder) if found[name]["status"] != 0}
+  assert not failed
+
+
+def test_what_is_refused_is_refused_in_one_line(ran):
+  folder, found = ran
+  failures = []
+  for case, (_, part) in hostile_eval.bad(folder).items():
+    status, out, err = (found[case][key] for key in ("status", "stdout", "stderr"))
+    one_line = err.startswith("error: ") and err.count("\n") == 1
+    if status != 1 or out or not one_line or not any(one in err for one in (part, *part.split("|"))):
+      failures.append(f"{case}: status {status}, stdout {out!r}, stderr {err[-1000:]}")
+  assert not failures, "\n".join(failures)
+
+
+def cosine(u, v):
+  u, v = (np.asarray(side, np.float64) for side in (u, v))
+  return np.sum(u * v, axis=1) / np.linalg.norm(u, axis=1) / np.linalg.norm(v, axis=1)
+
+
+@pytest.fixture(scope="module")
+def rows(ran):
+  """Sentence -> its embedding by the arguments that the calibrations were saved with."""
+  with np.load(ran[0] / "embeddings.npz") as archive:
+    return dict(zip(archive["sentences"].tolist(), archive["rows"].astype(np.float64), strict=True))
+
+
+@pytest.mark.parametrize("name", ["STS-B", "SICK-R"])
+def test_cosines_are_those_of_the_saved_calibrations(ran, rows, name):
+  """SN and whitening worked out here; the encoder, its pooling and lengths were named by the folders alone."""
+  columns = read_predictions(ran[0] / "several" / name)
+  assert list(columns)[2:-2] == ["without_flow", "with_flow", "whitening-8", "sn"]
+  every = np.array(list(rows.values()))
+  a, b = (np.array([rows[sentence] for sentence in columns[side]]) for side in ("sentence1", "sentence2"))
+  mean, std = every.mean(axis=0), every.std(axis=0)
+  values, vectors = np.linalg.eigh(np.cov(every.T))
+  kernel = (vectors / np.sqrt(values))[:, ::-1][:, :8]
+  expected = {
+    "without_flow": cosine(a, b),
+    "sn": cosine((a - mean) / std, (b - mean) / std),
+    "whitening-8": cosine((a - mean) @ kernel, (b - mean) @ kernel),
+  }
+  for method, cosines in expected.items():
+    np.testing.assert_allclose(np.array(columns[method], float), cosines, atol=2e-4, err_msg=method)
+
+
+def test_figures_of_several_tasks(ran):
+  folder, found = ran
+  results = read_json(folder / "several/results.json")
+  assert list(results["results"]) == ["STS-B", "SICK-R", "STS-12-16"]
+  for name in ("STS-B", "SICK-R"):
+    columns = read_predictions(folder / "several" / name)
+    gold = np.array(columns["gold"], float)
+    assert list(results["results"][name]) == ["test"]
+    for method, figures in results["results"][name]["test"].items():
+      cosines = np.array(columns[method], float)
+      assert figures["spearman"] == pytest.approx(100 * stats.spearmanr(cosines, gold)[0], abs=1e-9)
+      row = rf"^{name} test +40 +Spearman .* {figures['spearman']:.2f}( |$)"
+      assert re.search(row, found["several tasks"]["stdout"], re.MULTILINE)
+  assert re.search(
+    r"^gain in Spearman on SICK-R test by whitening-8: [+-]", found["several tasks"]["stdout"], re.MULTILINE
+  )
+  assert results["gain"]["STS-B"]["test"].keys() == {"with_flow", "whitening-8", "sn"}
+  assert results["encoder"]["name"] == "mini" and results["encoder"]["max_seq_length"] == 32
+  assert results["calibrations"]["with_flow"] == {"name": "flow", "folder": str(folder / "exp/flow")}
+  assert len(list((folder / "cache").iterdir())) == 1  # the sentences of all tasks at once
+
+
+def test_subsets_of_a_union(ran):
+  """Every way to make one figure of subsets, by SciPy from the files of gold."""
+  folder, found = ran
+  columns = read_predictions(folder / "several/STS-12-16")
+  pairs = load_task("STS-12-16", folder / "data").splits["test"]
+  results = read_json(folder / "several/results.json")["results"]["STS-12-16"]
+  assert list(results) == [f"test STS-{year}" for year in range(12, 17)]
+  for year, subsets in pairs.groups().items():
+    for method, figures in results[f"test {year}"].items():
+      cosines, gold = np.array(columns[method], float), pairs.scores
+      parts = [slice(subset.start, subset.stop) for subset in subsets]
+      each = [100 * stats.spearmanr(cosines[part], gold[part])[0] for part in parts]
+      sizes = [part.stop - part.start for part in parts]
+      whole = slice(parts[0].start, parts[-1].stop)
+      assert figures["spearman_mean"] == pytest.approx(np.mean(each))
+      assert figures["spearman_wmean"] == pytest.approx(np.average(each, weights=sizes))
+      assert figures["spearman_all"] == pytest.approx(100 * stats.spearmanr(cosines[whole], gold[whole])[0])
+
+  def without_cosine(text):
+    """The rows that a file of similarities has too, but for the task's name; columns are as wide as their cells."""
+    lines = [" ".join(line.split()).removeprefix("STS-12-16 ") for line in text.splitlines()]
+    return [line for line in lines if line.startswith("test STS-1") and "mean cosine" not in line]
+
+  again = without_cosine(found["written"]["stdout"])
+  assert again == without_cosine(found["several tasks"]["stdout"]) and len(again) == 20
+
+
+def test_names_that_repeat_are_numbered(ran):
+  """The same flow twice: the same figures, on the split asked for."""
+  header, _, row, *_ = ran[1]["two flows"]["stdout"].splitlines()
+  assert re.split("  +", header)[3:] == ["without flow", "with flow 1", "with flow 2"]
+  cells = re.split("  +", row)
+  assert cells[:2] == ["dev", "40"] and cells[4] == cells[5] != cells[3]
+
+
+def test_folder_without_identity_is_taken(ran, rows):
+  columns = read_predictions(ran[0] / "no_identity/STS-B")
+  a, b = (np.array([rows[sentence] for sentence in columns[side]]) for side in ("sentence1", "sentence2"))
+  mean = np.mean(list(rows.values()), axis=0)
+  np.testing.assert_allclose(np.array(columns["mean"], float), cosine(a - mean, b - mean), atol=1e-4)
+
+
+def test_insisted(ran):
+  """64 tokens in place of 32 are applied; no sentence is that long, so that the figures stay."""
+  folder, _ = ran
+  found, expected = (read_json(folder / name / "results.json") for name in ("insisted", "several"))
+  assert found["encoder"]["max_seq_length"] == 64
+  same = [of["results"]["STS-B"]["test"]["sn"]["spearman"] for of in (found, expected)]
+  assert same[0] == pytest.approx(same[1], abs=1.0)
+
+
+def test_bare_encoder(ran):
+  folder, found = ran
+  results = read_json(folder / "bare/results.json")
+  assert list(results["results"]["STS-B"]["test"]) == ["without_flow"] and results["calibrations"] == {}
+  assert results["encoder"]["sentence_embedding_type"] == "avg-first-last" and results["encoder"]["low_dim"] == 32
+  assert "difference" not in found["bare"]["stdout"] and "gain" not in found["bare"]["stdout"]
+
+
+def test_file_of_similarities(ran):
+  """With gold in it and without: the same figure, which is SciPy's."""
+  folder, found = ran
+  cosines = np.loadtxt(folder / "lines.txt")
+  gold = load_task("STS-B", folder / "data").splits["test"].scores
+  expected = 100 * stats.spearmanr(cosines, gold)[0]
+  lines, table = (read_json(folder / name / "results.json")["results"] for name in ("lines", "table"))
+  assert lines["STS-B"]["test"]["similarity"]["spearman"] == pytest.approx(expected)
+  assert table["table.tsv"]["test"]["mine"]["spearman"] == pytest.approx(expected)
+  assert re.search(rf"^test +40 +Spearman +{expected:.2f}$", found["lines"]["stdout"], re.MULTILINE)
+  assert not (folder / "lines/STS-B").exists()
+
+
+def test_auc_of_labels(ran):
+  """A tie across the labels, and a pair without one."""
+  figures = read_json(ran[0] / "labels/results.json")["results"]["labels.tsv"]["test"]["mine"]
+  assert figures["auc"] == pytest.approx(100 * roc_auc_score([1, 0, 1, 0], [0.5, 0.5, 0.9, 0.1])) == 87.5
+  assert figures["pairs"] == 4

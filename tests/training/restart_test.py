@@ -1,0 +1,28 @@
+"""A trainer that starts again equals a new one, to the bit."""
+
+import numpy as np
+import pytest
+
+from bert_flow_tf import EmbeddingPairs, Glow, Trainer
+from tests.flow.cases import cone, config
+
+
+@pytest.mark.parametrize(("actnorm_init", "permutation"), [("data", "random"), ("glorot", "reverse")])
+def test_restart_is_a_new_flow_and_trainer(actnorm_init, permutation):
+  def make(seed):
+    flow = Glow(config(n_levels=1, depth=1), 8, actnorm_init, permutation, seed)
+    return flow, Trainer(flow, seed=seed, show_progress=False)
+
+  flow, trainer = make(5)
+  for seed, pairs in ((1, 64), (2, 96)):
+    source = EmbeddingPairs(cone(pairs, 8, seed=seed), cone(pairs, 8, seed=seed + 10))
+    trainer.restart(seed)
+    found = trainer.fit(source)
+    other, fresh = make(seed)
+    expected = fresh.fit(source)
+    np.testing.assert_array_equal(found.losses, expected.losses)
+    assert found.initialization_rows == expected.initialization_rows
+    assert flow.settings() == other.settings()
+    weights = other.tf1_variables()
+    for name, array in flow.tf1_variables().items():
+      np.testing.assert_array_equal(array, weights[name], err_msg=name)
