@@ -8,7 +8,7 @@ import tensorflow as tf
 from bert_flow_tf.data.features import SentenceTokenizer, check_sentences, pad_batch
 from bert_flow_tf.encoder import pooling as pooling_lib
 from bert_flow_tf.encoder.bert import load_bert
-from bert_flow_tf.encoder.cache import EmbeddingCache
+from bert_flow_tf.encoder.cache import CHUNK_SENTENCES, EmbeddingCache
 from bert_flow_tf.errors import ConfigError, EncoderError
 from bert_flow_tf.progress import Progress
 
@@ -126,6 +126,8 @@ class SentenceEncoder:
   ):
     """Embeds sentences, without dropout; equal ones once, those of like length together.
 
+    16384 of them at a time: what a killed run loses where there is a cache.
+
     Args:
       sentences: list of str.
       sentence_embedding_type: str, see `pooling.parse_pooling`.
@@ -133,7 +135,7 @@ class SentenceEncoder:
       batch_size: int, sentences a step; changes results by float rounding only.
       low_dim: number of groups of neighbouring dimensions to average, or None.
       show_progress: a bar on a terminal, else a line in the log every ten seconds; neither if False.
-      cache: an EmbeddingCache, a folder for one, or None.
+      cache: an EmbeddingCache, a folder for one, or None. What it has is not embedded again; the rest is added.
 
     Returns:
       float32 array of shape [n, dim], in the order of `sentences`.
@@ -150,25 +152,25 @@ class SentenceEncoder:
       raise ConfigError(f"batch_size={batch_size}: expected 1 or more.")
     if cache is not None and not isinstance(cache, EmbeddingCache):
       cache = EmbeddingCache(cache)
-    unique = {}
-    rows = np.array([unique.setdefault(sentence, len(unique)) for sentence in sentences], np.int64)
-    embeddings, key = None, None
+    positions = {}
+    rows = np.array([positions.setdefault(sentence, len(positions)) for sentence in sentences], np.int64)
+    unique, key = list(positions), None
+    embeddings, found = np.empty([len(unique), dim], np.float32), np.zeros(len(unique), bool)
     if cache is not None and unique:
-      key = cache.key(self._cache_settings(pooling, max_seq_length, low_dim), unique)
-      embeddings = cache.load(key, (len(unique), dim))
-    if embeddings is None:
-      ids = self.tokenizer(unique, max_seq_length)
-      embeddings = self._embed(ids, pooling, low_dim, batch_size, show_progress is not False)
-      finite = np.isfinite(embeddings).all(axis=1)
-      if not finite.all():
-        first = int(np.flatnonzero(~finite[rows])[0])
-        raise EncoderError(
-          f"sentence {first} (counted from 0): its embedding by '{self.name}' is not finite, expected "
-          f"numbers ({(~finite).sum()} sentences have this): the model's weights are damaged or overflow."
-        )
-      if key is not None:
-        cache.save(key, embeddings)
-    return embeddings[rows]
+      key = cache.key(self._cache_settings(pooling, max_seq_length, low_dim))
+      embeddings, found = cache.load(key, unique, dim)
+    missing = np.flatnonzero(~found)
+    if missing.size:
+      with Progress(len(unique), show_progress is not False, done=int(found.sum())) as progress:
+        for start in range(0, len(missing), CHUNK_SENTENCES):
+          chosen = missing[start : start + CHUNK_SENTENCES]
+          chunk = [unique[i] for i in chosen]
+          values = self._embed(self.tokenizer(chunk, max_seq_length), pooling, low_dim, batch_size, progress)
+          self._check_finite(values, chosen, rows)
+          embeddings[chosen] = values
+          if key is not None:
+            cache.save(key, chunk, values)
+    return embeddings if len(unique) == len(sentences) else embeddings[rows]
 
   def fingerprint(self, sentences, sentence_embedding_type, max_seq_length=64, low_dim=None):
     """Hexadecimal sha256 of everything that decides what `encode` gives for the same arguments."""
@@ -188,16 +190,25 @@ class SentenceEncoder:
       "low_dim": low_dim,
     }
 
-  def _embed(self, ids, pooling, low_dim, batch_size, show_progress):
+  def _check_finite(self, embeddings, chosen, rows):
+    """Raises EncoderError for embeddings [n, dim] of the distinct sentences `chosen` [n], `rows` being all of them."""
+    finite = np.isfinite(embeddings).all(axis=1)
+    if not finite.all():
+      first = int(np.flatnonzero(rows == chosen[~finite][0])[0])
+      raise EncoderError(
+        f"sentence {first} (counted from 0): its embedding by '{self.name}' is not finite, expected "
+        f"numbers ({(~finite).sum()} sentences have this): the model's weights are damaged or overflow."
+      )
+
+  def _embed(self, ids, pooling, low_dim, batch_size, progress):
     """Embeds token ids, the longest first (so that too large a batch fails at once): float32 [n, dim]."""
     embeddings = np.empty([len(ids), self.dim(pooling, low_dim)], np.float32)
     order = np.argsort([-len(row) for row in ids], kind="stable")
     step = self._function(pooling, low_dim)
-    with Progress(len(ids), show_progress) as progress:
-      for start in range(0, len(ids), batch_size):
-        chosen = order[start : start + batch_size]
-        embeddings[chosen] = step(*pad_batch([ids[i] for i in chosen], self.tokenizer.pad_id)).numpy()
-        progress.update(len(chosen))
+    for start in range(0, len(ids), batch_size):
+      chosen = order[start : start + batch_size]
+      embeddings[chosen] = step(*pad_batch([ids[i] for i in chosen], self.tokenizer.pad_id)).numpy()
+      progress.update(len(chosen))
     return embeddings
 
   def _function(self, pooling, low_dim):

@@ -8,7 +8,7 @@ from absl import logging
 from safetensors.numpy import load_file
 
 import bert_flow_tf
-from bert_flow_tf import SentenceEncoder, progress
+from bert_flow_tf import SentenceEncoder, progress, sentence_encoder
 from bert_flow_tf.encoder.cache import EmbeddingCache
 from bert_flow_tf.errors import ConfigError, DataError, EncoderError
 from tests.encoder import tiny
@@ -166,10 +166,10 @@ def test_infinite_embedding_names_the_sentence(tmp_path):
     3e38  # "dog": the sum over its dimensions overflows in LayerNorm
   )
   encoder = SentenceEncoder.from_pretrained(tiny.save_tiny(tmp_path, weights))
-  assert np.isfinite(encoder.encode(["cat", "a"], max_seq_length=16)).all()
+  assert np.isfinite(encoder.encode(["cat", "a"], max_seq_length=16, cache=tmp_path / "cache")).all()
   with pytest.raises(EncoderError, match=r"sentence 2 .*not finite.*1 sentences"):
     encoder.encode(["cat", "a", "a dog", "cat", "a dog"], max_seq_length=16, cache=tmp_path / "cache")
-  assert list((tmp_path / "cache").iterdir()) == []
+  assert len(list((tmp_path / "cache").glob("*/*"))) == 1  # the first call's
 
 
 def test_frozen(mini):
@@ -234,24 +234,78 @@ def test_cache_is_used_and_only_for_the_same_question(mini, tmp_path, monkeypatc
   sentences = [*SENTENCES, *SENTENCES]
   cache = EmbeddingCache(tmp_path / "cache")
   first = mini.encode(sentences, cache=cache)
-  (file,) = cache.folder.iterdir()
+  np.testing.assert_array_equal(first[4:], mini.encode(SENTENCES))
+  (folder,) = cache.folder.iterdir()
   np.testing.assert_array_equal(mini.encode(sentences, cache=str(cache.folder)), first)
   monkeypatch.setattr(mini, "_embed", forbidden)
   np.testing.assert_array_equal(mini.encode(sentences, cache=cache), first)
+  np.testing.assert_array_equal(mini.encode(SENTENCES[2:0:-1], cache=cache), first[2:0:-1])
+  assert mini.encode([], cache=cache).shape == (0, 256)
   others = [{"sentence_embedding_type": "avg"}, {"max_seq_length": 32}, {"low_dim": 8}]
   for changed in others:
     with pytest.raises(AssertionError, match="computed"):
       mini.encode(sentences, cache=cache, **changed)
-  with pytest.raises(AssertionError, match="computed"):
-    mini.encode(SENTENCES[:3], cache=cache)
   monkeypatch.setattr(mini.tokenizer, "checksum", "another")
   with pytest.raises(AssertionError, match="computed"):
     mini.encode(sentences, cache=cache)
-  assert file.exists()
+  assert len(list(folder.iterdir())) == 1
 
 
 def forbidden(*unused):
   raise AssertionError("computed again")
+
+
+@pytest.fixture
+def embedded(mini, monkeypatch):
+  """The sentences that reach the tokenizer, a list for each chunk; at most 4 a chunk."""
+  seen, tokenizer = [], mini.tokenizer
+
+  class Spy:
+    def __call__(self, sentences, max_seq_length):
+      seen.append(list(sentences))
+      return tokenizer(sentences, max_seq_length)
+
+    def __getattr__(self, name):
+      return getattr(tokenizer, name)
+
+  monkeypatch.setattr(mini, "tokenizer", Spy())
+  monkeypatch.setattr(sentence_encoder, "CHUNK_SENTENCES", 4)
+  return seen
+
+
+def test_what_overlaps_is_embedded_once(mini, tmp_path, embedded, monkeypatch):
+  texts = [f"{word} {'very ' * length}long" for length, word in enumerate("abcdefghijk")]
+  mini.encode(texts[:3], cache=tmp_path)
+  lines = []
+  monkeypatch.setattr(progress, "LOG_SECONDS", 0)
+  monkeypatch.setattr(logging, "info", lambda text, *values: lines.append(text % values))
+  sentences = [*texts[::-1], texts[1]]
+  found = mini.encode(sentences, cache=tmp_path, batch_size=3)
+  assert embedded == [texts[:3], texts[10:6:-1], texts[6:2:-1]]
+  counts = [int(line.split()[1]) for line in lines if line.startswith("embedding:")]
+  assert counts == [6, 7, 10, 11] and lines[0].startswith("Embeddings of 3 of 11 sentences read")
+  again = mini.encode(sentences, cache=tmp_path)
+  assert again.tobytes() == found.tobytes() and len(embedded) == 3
+  uncached = mini.encode(sentences)
+  assert len(embedded) == 6
+  np.testing.assert_allclose(found, uncached, atol=2e-6)
+
+
+def test_run_that_dies_keeps_the_chunks_before(mini, tmp_path, embedded, monkeypatch):
+  texts = [f"sentence {i}" for i in range(10)]
+  embed = mini._embed
+
+  def die(*arguments):
+    if len(embedded) == 3:
+      raise KeyboardInterrupt
+    return embed(*arguments)
+
+  with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+    patch.setattr(mini, "_embed", die)
+    mini.encode(texts, cache=tmp_path)
+  first = mini.encode(texts, cache=tmp_path)
+  assert embedded[2:] == [texts[8:], texts[8:]]
+  np.testing.assert_allclose(first, mini.encode(texts), atol=2e-6)
 
 
 def test_cache_tells_models_apart_whose_weights_are_the_same(tmp_path):
@@ -268,7 +322,7 @@ def test_cache_tells_models_apart_whose_weights_are_the_same(tmp_path):
 def test_damaged_cache_is_computed_again(mini, tmp_path):
   cache = EmbeddingCache(tmp_path)
   first = mini.encode(SENTENCES, cache=cache)
-  (file,) = tmp_path.iterdir()
+  (file,) = tmp_path.glob("*/*.npy")
   content = file.read_bytes()
   file.write_bytes(content[: len(content) // 2])
   np.testing.assert_array_equal(mini.encode(SENTENCES, cache=cache), first)

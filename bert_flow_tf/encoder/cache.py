@@ -1,4 +1,4 @@
-"""Embeddings kept on disk, under a key made of everything that changes them."""
+"""Embeddings kept on disk sentence by sentence, apart for whatever else changes them."""
 
 import contextlib
 import hashlib
@@ -6,20 +6,31 @@ import json
 import os
 import pathlib
 import tempfile
+import time
+import uuid
 
 import numpy as np
 from absl import logging
 
 from bert_flow_tf.errors import EncoderError
 
-_DIGEST_BYTES = hashlib.sha256().digest_size
+# Most sentences of a file: what a killed run loses. At 768 dimensions that is 50 MB.
+CHUNK_SENTENCES = 16384
+
+# Behind the embeddings, a record for each row: digest of its sentence; digest of that digest and the row's bytes.
+_RECORD = np.dtype([("sentence", "S16"), ("check", "S16")])
+_DAY_SECONDS = 24 * 60 * 60
 
 
 class EmbeddingCache:
-  """A folder of `KEY.npy` files.
+  """A folder `SETTINGS/` for each key of settings, in it files `CHUNK.npy` of embeddings of some sentences each.
 
-  Each file is what `np.save` writes followed by the sha256 of it, which `np.load` does not mind: a file that
-  was cut off or damaged is recognised, reported and computed again.
+  A file is a float32 array [n, dim] as `np.save` writes it, then n records (which `np.load` does not mind). Its
+  name is the digest of the records, and these hold digests of the rows: what was damaged, cut off or put there
+  by others is recognised without reading more than the records and the rows that are wanted, and processes that
+  write the same sentences at once write the same file. Nothing in it is ever unpickled.
+
+  Of two files with the same sentence, which processes that run side by side may write, the older one counts.
   """
 
   def __init__(self, folder):
@@ -40,7 +51,7 @@ class EmbeddingCache:
       ) from error
 
   @staticmethod
-  def key(settings, sentences):
+  def key(settings, sentences=()):
     """Hexadecimal sha256 of the settings (a dict for JSON) and of the sentences, in their order."""
     digest = hashlib.sha256(json.dumps(settings, sort_keys=True).encode())
     for sentence in sentences:
@@ -49,71 +60,138 @@ class EmbeddingCache:
       digest.update(text)
     return digest.hexdigest()
 
-  def path(self, key):
-    """Path of the file of a key."""
-    return self.folder / f"{key}.npy"
-
-  def load(self, key, shape):
-    """Embeddings of a key.
+  def load(self, key, sentences, dim):
+    """Looks sentences up.
 
     Args:
-      key: what `key` returned.
-      shape: the expected [n, dim].
+      key: what `key` gives for the settings alone.
+      sentences: sequence of n distinct str.
+      dim: size of their embeddings.
 
     Returns:
-      float32 array of that shape, or None if there is none that can be trusted.
+      Embeddings, float32 array of shape [n, dim], and bool array of shape [n]: which of its rows were found.
     """
-    path = self.path(key)
-    if not path.exists():
-      return None
-    try:
-      if not _intact(path):
-        raise ValueError("its checksum does not match its content")
-      embeddings = np.load(path, allow_pickle=False)
-      if embeddings.shape != tuple(shape) or embeddings.dtype != np.float32:
-        raise ValueError(f"found {embeddings.dtype} {embeddings.shape}, expected float32 {tuple(shape)}")
-    except (OSError, ValueError, EOFError) as error:
-      logging.warning("%s is damaged (%s): computing these embeddings again", path, error)
-      return None
-    logging.info("Embeddings of %d sentences read from %s", len(embeddings), path)
-    return embeddings
+    embeddings, found = np.empty([len(sentences), dim], np.float32), np.zeros(len(sentences), bool)
+    wanted = _digests(sentences)
+    order = np.argsort(wanted)
+    for path in _files(self.folder / key):
+      try:
+        kept, records = _open(path, dim)
+        near = order[np.minimum(np.searchsorted(wanted, records["sentence"], sorter=order), len(wanted) - 1)]
+        rows = np.flatnonzero((wanted[near] == records["sentence"]) & ~found[near])
+        values = np.asarray(kept[rows])
+        sound = (_checks(records["sentence"][rows], values) == records["check"][rows]) & _finite(values)
+        embeddings[near[rows[sound]]] = values[sound]
+        found[near[rows[sound]]] = True
+        if not sound.all():
+          raise ValueError(f"{(~sound).sum()} of {len(rows)} rows do not match their checksums")
+      except Exception as error:  # whatever NumPy makes of a file that anybody may have put there
+        logging.warning("%s is damaged (%s): its embeddings are computed again; it may be deleted", path, error)
+      if found.all():
+        break
+    if found.any():
+      logging.info("Embeddings of %d of %d sentences read from %s", found.sum(), len(found), self.folder)
+    return embeddings, found
 
-  def save(self, key, embeddings):
-    """Writes embeddings beside, then renames: other processes see the whole file or none.
+  def save(self, key, sentences, embeddings):
+    """Writes embeddings as one file, beside its place and renamed: other processes see it whole or not at all.
 
     A full disk costs the next run its cache, not this one its result: it is logged.
+
+    Args:
+      key: what `key` gives for the settings alone.
+      sentences: sequence of n distinct str.
+      embeddings: array of shape [n, dim]; rows that are not finite are left out.
     """
-    temporary = None
+    finite = _finite(embeddings)
+    if not finite.any():
+      return
+    embeddings = np.ascontiguousarray(embeddings[finite], "<f4")
+    records = np.empty(len(embeddings), _RECORD)
+    records["sentence"] = _digests(sentences)[finite]
+    records["check"] = _checks(records["sentence"], embeddings)
+    path = self.folder / key / f"{_name(records.tobytes())}.npy"
+    # Each writer has its own: of two that shared one, the slower would write into what the other has renamed.
+    beside = path.with_name(f".{uuid.uuid4().hex}.writing")
     try:
-      with tempfile.NamedTemporaryFile(dir=self.folder, suffix=".tmp", delete=False) as file:
-        temporary = file.name
+      path.parent.mkdir(exist_ok=True)
+      _clean(path.parent)
+      with beside.open("xb") as file:
         np.save(file, embeddings, allow_pickle=False)
-        file.flush()
-        digest = _digest(temporary, os.path.getsize(temporary))
-        file.write(digest)
-      os.replace(temporary, self.path(key))
+        file.write(records.tobytes())
+      beside.replace(path)
     except OSError as error:
       logging.warning("Embeddings could not be cached in %s: %s", self.folder, error)
-      if temporary is not None:
-        with contextlib.suppress(OSError):
-          os.unlink(temporary)
+    finally:
+      with contextlib.suppress(OSError):
+        beside.unlink(missing_ok=True)
 
 
-def _digest(path, size):
-  """sha256 of the first `size` bytes of a file."""
-  digest = hashlib.sha256()
-  with open(path, "rb") as file:
-    while size > 0 and (block := file.read(min(size, 1 << 20))):
-      digest.update(block)
-      size -= len(block)
-  return digest.digest()
+def _open(path, dim):
+  """The parts of a file: embeddings float32 [n, dim], memory-mapped, and its n records.
 
-
-def _intact(path):
-  """Whether a file ends with the sha256 of what comes before."""
-  size = path.stat().st_size - _DIGEST_BYTES
-  if size < 0:
-    return False
+  Raises:
+    ValueError: it is no such file.
+    Exception: NumPy cannot read it.
+  """
+  if not path.is_file():  # opening a pipe would wait for ever
+    raise ValueError("it is no file")
+  embeddings = np.lib.format.open_memmap(path, "r")  # unlike np.load, it cannot come to an archive or a pickle
+  if embeddings.dtype != np.dtype("<f4") or embeddings.ndim != 2 or embeddings.shape[1] != dim:
+    raise ValueError(f"found {embeddings.dtype} {embeddings.shape}, expected float32 (n, {dim})")
   with path.open("rb") as file:
-    file.seek(size)
-    return file.read() == _digest(path, size)
+    file.seek(embeddings.offset + embeddings.nbytes)
+    records = file.read(len(embeddings) * _RECORD.itemsize)
+  if f"{_name(records)}.npy" != path.name:
+    raise ValueError("its records do not match its name")
+  return embeddings, np.frombuffer(records, _RECORD)
+
+
+def _files(folder):
+  """Paths of a folder's chunks, the oldest first."""
+
+  def age(path):
+    try:
+      return path.stat().st_mtime_ns, path.name
+    except OSError:
+      return 0, path.name  # reading it will say why
+
+  try:
+    return sorted((folder / name for name in os.listdir(folder) if name.endswith(".npy")), key=age)
+  except FileNotFoundError:
+    return []
+  except OSError as error:
+    logging.warning("%s cannot be read (%s): embeddings are computed again", folder, error)
+    return []
+
+
+def _clean(folder):
+  """Deletes what killed processes had begun to write."""
+  for path in folder.glob(".*.writing"):
+    with contextlib.suppress(OSError):
+      if time.time() - path.stat().st_mtime > _DAY_SECONDS:
+        path.unlink()
+
+
+def _digests(sentences):
+  """S16 array [n] of the sentences' digests."""
+  return _join(hashlib.blake2b(s.encode("utf-8", "surrogatepass"), digest_size=16) for s in sentences)
+
+
+def _checks(digests, embeddings):
+  """S16 array [n] that binds rows of float32 [n, dim] to the digests of their sentences."""
+  return _join(
+    hashlib.blake2b(digest + row.tobytes(), digest_size=16) for digest, row in zip(digests, embeddings, strict=True)
+  )
+
+
+def _join(hashes):
+  return np.frombuffer(b"".join(h.digest() for h in hashes), "S16")
+
+
+def _name(records):
+  return hashlib.blake2b(records, digest_size=16).hexdigest()
+
+
+def _finite(embeddings):
+  return np.isfinite(embeddings).all(axis=1)
