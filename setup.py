@@ -27,7 +27,15 @@ TABLES = ["matplotlib>=3.8,<4", "rapidfuzz>=3,<4"]
 EXTRAS = {
   "and-cuda": [f"tensorflow[and-cuda]=={TF}"],
   "tables": TABLES,
-  "test": [*TABLES, "pytest>=8,<10", "ruff==0.17.*", "safetensors>=0.4.3,<1", "scikit-learn>=1.3,<2", "dill>=0.3,<1"],
+  "test": [
+    *TABLES,
+    "pytest>=8,<10",
+    "pytest-xdist>=3.6,<4",
+    "ruff==0.17.*",
+    "safetensors>=0.4.3,<1",
+    "scikit-learn>=1.3,<2",
+    "dill>=0.3,<1",
+  ],
 }
 
 setup(

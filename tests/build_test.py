@@ -138,13 +138,15 @@ def test_the_package_ships_the_data_that_build_lists():
   ]
   patterns = {package.replace(".", "/"): found for package, found in ast.literal_eval(package_data).items()}
   shipped = _glob([f"{folder}/{pattern}" for folder, found in patterns.items() for pattern in found])
-  assert shipped == sorted(path for target in read_build() for path in target.data if path.startswith("bert_flow_tf/"))
+  assert shipped == sorted(
+    path for target in read_build() for path in target.data if path.startswith(("bert_flow_tf/", "run_"))
+  )
 
 
 @pytest.mark.parametrize(
   ("name", "changes", "expected"),
   [
-    ("training", {"deps": ("base",)}, 'training: the imports need deps = [":base", ":data"], found [":base"]'),
+    ("training", {"deps": ("base",)}, '":calibration", ":data", ":flow"], found [":base"]'),
     ("flow", {"deps": ("base", "encoder")}, 'flow: the imports need deps = [":base"], found [":base", ":encoder"]'),
     ("run_flow", {"deps": ("base", "common_flags", "data", "evaluation", "flow", "training")}, '":sentence_encoder"'),
     ("bert_flow_tf", {"deps": ("base", "data")}, ":bert_flow_tf: the imports need deps"),

@@ -126,8 +126,9 @@ class SentenceTokenizer:
 
   @functools.cached_property
   def vocab(self):
-    """The word pieces, in the order of their ids."""
-    return self._tokenizer.convert_ids_to_tokens(range(self.vocab_size))
+    """The word pieces, in the order of their ids; "" for a line of vocab.txt that another one repeats."""
+    pieces = {row: piece for piece, row in self._tokenizer.get_vocab().items()}
+    return [pieces.get(row, "") for row in range(max(pieces) + 1)]
 
   @functools.cached_property
   def checksum(self):

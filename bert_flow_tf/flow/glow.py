@@ -84,9 +84,15 @@ class Glow(tf_keras.layers.Layer):
       seed: as in `Glow`.
     """
     new = type(self)(self.config, self.dim, self.actnorm_init, self.permutation, seed, self.dtype)
-    for weight, fresh in zip(self.weights, new.weights, strict=True):
-      weight.assign(tf.convert_to_tensor(fresh))
+    self._take_weights(new)
     self.seed, self.encoder = new.seed, None
+
+  def copy(self):
+    """A flow of its own with the same arguments and weights."""
+    new = type(self)(self.config, self.dim, self.actnorm_init, self.permutation, self.seed, self.dtype)
+    new._take_weights(self)
+    new.encoder = self.encoder
+    return new
 
   def make_bijector(self, dropout_seed=None):
     """A new `tfb.Chain` over the flow's weights; forward is u -> z. See `FlowLayer.make_bijector`."""
@@ -249,6 +255,10 @@ class Glow(tf_keras.layers.Layer):
     flow.state.assign(state)
     flow.encoder = encoder
     return flow
+
+  def _take_weights(self, other):
+    for weight, its in zip(self.weights, other.weights, strict=True):
+      weight.assign(tf.convert_to_tensor(its))
 
   def _tf1(self):
     named = {}

@@ -57,7 +57,7 @@ class Reordering(tfb.Permute):
   """z[..., i] = u[..., p[i]]: `tfb.Permute` of the last axis with a cheaper gradient.
 
   TensorFlow's gradient of `gather` adds row by row into zeros, because an index may occur twice. In a permutation
-  none does, so the gradient is a gather too; half of a fit's step on a CPU went into those additions.
+  none does, so the gradient is a gather too; without XLA a fifth of a step's CPU time went into those additions.
 
   Args:
     permutation: p, int Tensor or Variable of shape [dim].

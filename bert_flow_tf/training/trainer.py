@@ -292,14 +292,12 @@ class Trainer:
     """Share of the loss that a replica has, a scalar in bits per dimension."""
     # A pass a sentence, as the original: one pass over both rounds otherwise, and a ReLU at its edge makes two
     # trajectories of that (seen on golden/l2_d3_w32_dim64.npz).
-    # Traced once for the two, and anew for each replica, whose variables are its own.
-    bits_per_dim = tf.function(self._flow.bits_per_dim, autograph=False)
     loss = tf.zeros([], self._flow.dtype)
     for position, side in enumerate((first, second)):
       dropout_seed = None
       if self._flow.config.coupling_dropout:
         dropout_seed = tf.random.experimental.stateless_fold_in(seed, position)
-      loss += tf.reduce_sum(bits_per_dim(side, dropout_seed)) / self._batch_size
+      loss += tf.reduce_sum(self._flow.bits_per_dim(side, dropout_seed)) / self._batch_size
     return loss
 
   def _check(self, losses, step, weights_too, checkpoints):

@@ -23,7 +23,7 @@ def ran(tmp_path_factory):
   """What `hostile_eval` found: (its folder, {case: status, stdout, stderr})."""
   folder = tmp_path_factory.mktemp("eval")
   command = [sys.executable, "-m", "tests.run_scripts.hostile_eval", str(folder)]
-  done = subprocess.run(command, cwd=REPO, capture_output=True, text=True, timeout=300)
+  done = subprocess.run(command, cwd=REPO, capture_output=True, text=True, timeout=900)
   assert done.returncode == 0, done.stderr[-4000:]
   return folder, json.loads(done.stdout)
 

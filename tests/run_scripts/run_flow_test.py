@@ -28,7 +28,7 @@ STEPS = int(360 / 32 * 20)
 
 
 def run(*flags, cwd=REPO, command=RUN_FLOW):
-  done = subprocess.run([*command, *flags], cwd=cwd, capture_output=True, text=True, timeout=300)
+  done = subprocess.run([*command, *flags], cwd=cwd, capture_output=True, text=True, timeout=900)
   assert done.returncode == 0, done.stderr[-4000:]
   assert "Traceback" not in done.stderr and not re.search("^error:", done.stderr, re.MULTILINE)
   return done.stdout
@@ -169,7 +169,7 @@ def refused(tmp_path_factory):
   """What `hostile` found: (its folder, {case: status, stdout, stderr})."""
   folder = tmp_path_factory.mktemp("hostile")
   command = [sys.executable, "-m", "tests.run_scripts.hostile", str(folder)]
-  done = subprocess.run(command, cwd=REPO, capture_output=True, text=True, timeout=300)
+  done = subprocess.run(command, cwd=REPO, capture_output=True, text=True, timeout=900)
   assert done.returncode == 0, done.stderr[-4000:]
   return folder, json.loads(done.stdout)
 

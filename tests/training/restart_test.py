@@ -7,6 +7,7 @@ from bert_flow_tf import EmbeddingPairs, Glow, Trainer
 from tests.flow.cases import cone, config
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("actnorm_init", "permutation"), [("data", "random"), ("glorot", "reverse")])
 def test_restart_is_a_new_flow_and_trainer(actnorm_init, permutation):
   def make(seed):
@@ -23,6 +24,12 @@ def test_restart_is_a_new_flow_and_trainer(actnorm_init, permutation):
     np.testing.assert_array_equal(found.losses, expected.losses)
     assert found.initialization_rows == expected.initialization_rows
     assert flow.settings() == other.settings()
-    weights = other.tf1_variables()
+    weights, copied = other.tf1_variables(), flow.copy()
     for name, array in flow.tf1_variables().items():
       np.testing.assert_array_equal(array, weights[name], err_msg=name)
+    u = cone(5, 8)
+    np.testing.assert_array_equal(copied.transform(u), other.transform(u))
+    before = flow.transform(u).numpy()
+    copied.restart(7)
+    assert copied.needs_initialization == (actnorm_init == "data")
+    np.testing.assert_array_equal(flow.transform(u), before)

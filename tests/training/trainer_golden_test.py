@@ -11,9 +11,10 @@ from tests.testing import SHARED
 
 FILES = sorted((SHARED / "golden").glob("*.npz"))
 
-# float32 in another order of summation; the gated affine flow doubles such differences every few steps.
+# float32 in another order of summation; the gated affine flow doubles such differences every few steps: after 50 one
+# weight of a thousand was 2.5e-3 off on one kind of CPU, none 2e-3 on another.
 LOSS = {"rtol": 1e-3, "atol": 1e-5}
-CHAOTIC = {"l2_d3_w32_affine_gatu_lu_dim64": {"weights": 2e-3, "latents": 5e-3}}
+CHAOTIC = {"l2_d3_w32_affine_gatu_lu_dim64": {"weights": 5e-3, "latents": 1e-2}}
 DEFAULT = {"weights": 1e-5, "latents": 2e-5}
 
 

@@ -181,7 +181,7 @@ def test_xla_where_it_pays(monkeypatch):
   monkeypatch.setattr(tf, "function", spy)
   for use_xla, steps, expected in [(None, 999, False), (None, 1000, True), (True, 1, True), (False, 10**6, False)]:
     compiled.clear()
-    small.make_trainer(use_xla=use_xla)._make_advance(None, steps)
+    small.make_trainer(use_xla=use_xla)._compiled_advance(EmbeddingPairs(*small.embeddings()), steps)
     assert any(compiled) == expected, (use_xla, steps)
 
 

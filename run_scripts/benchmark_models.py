@@ -1,0 +1,99 @@
+"""A BERT of random weights, and sentences in any number: what `run_benchmark.py --benchmark=encoder` works on."""
+
+import json
+import pathlib
+import shutil
+
+import numpy as np
+from safetensors.numpy import save_file
+
+# BERT-base (Devlin et al. 2019, section 3).
+BASE = {"hidden_size": 768, "num_hidden_layers": 12, "num_attention_heads": 12, "intermediate_size": 3072}
+
+
+def write_random_bert(folder, tokenizer_folder, sizes=None, seed=0):
+  """Writes a Hugging Face folder that TensorFlow and PyTorch load alike.
+
+  Args:
+    folder: the new folder.
+    tokenizer_folder: folder of a BERT whose vocab.txt and tokenizer_config.json are taken over.
+    sizes: values for config.json; BERT-base if None.
+    seed: of the weights, which have BERT's own spread when it is trained from scratch (0.02).
+  """
+  folder = pathlib.Path(folder)
+  folder.mkdir(parents=True, exist_ok=True)
+  for name in ("vocab.txt", "tokenizer_config.json"):
+    if (pathlib.Path(tokenizer_folder) / name).exists():
+      shutil.copy(pathlib.Path(tokenizer_folder) / name, folder / name)
+  vocabulary = (folder / "vocab.txt").read_text(encoding="utf-8").rstrip("\n").split("\n")
+  config = {
+    "model_type": "bert",
+    "architectures": ["BertModel"],
+    "vocab_size": len(vocabulary),
+    "max_position_embeddings": 512,
+    "type_vocab_size": 2,
+    "hidden_act": "gelu",
+    "layer_norm_eps": 1e-12,
+    **(sizes or BASE),
+  }
+  rng = np.random.default_rng(seed)
+  weights = {name: _initial(name, shape, rng) for name, shape in _shapes(config).items()}
+  save_file(weights, folder / "model.safetensors", metadata={"format": "pt"})
+  (folder / "config.json").write_text(json.dumps(config, indent=2), encoding="utf-8")
+
+
+def _shapes(config):
+  """{PyTorch's name of a weight: shape}."""
+  width, inner = config["hidden_size"], config["intermediate_size"]
+
+  def dense(name, inputs, outputs):
+    return {f"{name}.weight": (outputs, inputs), f"{name}.bias": (outputs,)}
+
+  def norm(name):
+    return {f"{name}.LayerNorm.weight": (width,), f"{name}.LayerNorm.bias": (width,)}
+
+  tables = {"word": "vocab_size", "position": "max_position_embeddings", "token_type": "type_vocab_size"}
+  shapes = {f"embeddings.{name}_embeddings.weight": (config[size], width) for name, size in tables.items()}
+  shapes |= norm("embeddings")
+  for number in range(config["num_hidden_layers"]):
+    layer = f"encoder.layer.{number}"
+    for name in ("query", "key", "value"):
+      shapes |= dense(f"{layer}.attention.self.{name}", width, width)
+    shapes |= dense(f"{layer}.attention.output.dense", width, width) | norm(f"{layer}.attention.output")
+    shapes |= dense(f"{layer}.intermediate.dense", width, inner)
+    shapes |= dense(f"{layer}.output.dense", inner, width) | norm(f"{layer}.output")
+  return shapes | dense("pooler.dense", width, width)
+
+
+def _initial(name, shape, rng):
+  if "LayerNorm.weight" in name:
+    return np.ones(shape, np.float32)
+  if name.endswith(".bias"):
+    return np.zeros(shape, np.float32)
+  return (0.02 * rng.standard_normal(shape)).astype(np.float32)
+
+
+def flops_per_token(config, length):
+  """Floating-point operations of one token's way through BERT, in a sentence of `length` tokens.
+
+  Matrix products alone, an addition and a multiplication each: four of width x width, two of width x inner, and the two
+  of attention, whose work grows with the sentence.
+  """
+  width, inner = config.hidden_size, config.intermediate_size
+  return config.num_hidden_layers * (8 * width * width + 4 * width * inner + 4 * width * length)
+
+
+def many_sentences(sentences, count, seed=0):
+  """`count` distinct sentences: those given, then others of as many words, each word drawn from all that there are.
+
+  So lengths are spread as they are in the sentences given.
+  """
+  rng = np.random.default_rng(seed)
+  found = dict.fromkeys(sentences[:count])
+  lengths = np.array([len(sentence.split()) for sentence in sentences])
+  words = np.array([word for sentence in sentences for word in sentence.split()])
+  while len(found) < count:
+    # Now and then some words longer, so that this ends even where there is hardly a choice.
+    longer = rng.geometric(0.8) - 1
+    found[" ".join(rng.choice(words, rng.choice(lengths) + longer))] = None
+  return list(found)

@@ -1,0 +1,226 @@
+"""What run_table does with command lines, good and bad, all in one process.
+
+Run as a module with a folder to work in, it prints json: {"said": as `hostile` has it, "fits": {name of a good case:
+calibrations fitted}, "by_hand": cosines of a flow fitted without the tables, "ranks": of Table 1's words, likewise}.
+"""
+
+import functools
+import json
+import pathlib
+import shutil
+import sys
+
+from tests.run_scripts import hostile, tiny_data
+from tests.testing import REPO
+
+SEED = 7
+# Another flow is another graph to compile, which takes seconds; 3 steps a fit.
+CONFIG = {"n_levels": 1, "depth": 1, "coupling_width": 8}
+
+
+def write_files(folder):
+  """Data, and a file of word vectors, of word frequencies and of sentences."""
+  data = tiny_data.write(folder / "data")
+  pairs = tiny_data.sentences()
+  (data / "QNLI").mkdir()
+  labels = ["entailment", "not_entailment"]
+  rows = [f"{i}\t{a}\t{b}\t{labels[i % 2]}\n" for i, (a, b) in enumerate(pairs)]
+  (data / "QNLI/dev.tsv").write_text("index\tquestion\tsentence\tlabel\n" + "".join(rows))
+  words = sorted({word.lower() for pair in pairs for sentence in pair for word in sentence.split()})
+  vectors = [f"{word} {i % 7 - 3} {i % 5 - 2} {i % 3 - 1} {i % 11 - 5}\n" for i, word in enumerate(words)]
+  (folder / "tiny.vec.txt").write_text("".join(vectors))
+  (folder / "counts.txt").write_text("".join(f"{word} {1000 - i}\n" for i, word in enumerate(words)))
+  (folder / "bad_counts.txt").write_text("word many\n")
+  hard = "can't \u00e9t\u00e9\u00a0x [MASK] \u65e5\u672c  a\u0301b c\x0bd \u2028e\n"  # what splitting words could spoil
+  (folder / "corpus.txt").write_text("".join(f"{a}\n{b}\n" for a, b in pairs) + hard * 3)
+  (folder / "one.txt").write_text("One sentence.\n")
+  (folder / "small.json").write_text(json.dumps(CONFIG))
+  (folder / "no_dev/STS/STSBenchmark").mkdir(parents=True)
+  shutil.copy(data / "STS/STSBenchmark/sts-test.csv", folder / "no_dev/STS/STSBenchmark")
+  (folder / "tuned").symlink_to(REPO / "bert_flow_tf/encoder/pretrained/mini")
+
+
+def good(folder):
+  """Command lines that work, in this order; "killed" is stopped at its second fit."""
+  out, stsb = [f"--output_dir={folder}/out"], ["--task=STS-B"]
+  two = ["--table=2", *stsb, "--num_seeds=2", "--calibration=whitening-8,natsv,none,FLOW", *out]
+  return {
+    "killed": two,
+    "resumed": two,
+    "again": two,
+    "words": ["--table=2", *stsb, f"--model=glove:{folder}/tiny.vec.txt", f"--output_dir={folder}/words"],
+    "tuned": ["--table=3", *stsb, f"--nli_model={folder}/tuned", "--calibration=", *out],
+    "counts": ["--table=1", f"--frequency_file={folder}/counts.txt", f"--output_dir={folder}/counts"],
+    "rest": ["--table=1,6", "--figure=2", f"--corpus={folder}/corpus.txt", *out],
+    "page": [f"--results_page={folder}/RESULTS.md", *out],
+  }
+
+
+def bad(folder):
+  """{name: (flags, what the line must hold)}."""
+  words = f"--model=glove:{folder}/tiny.vec.txt"
+  refused = {
+    "nothing": ([], "nothing to do: give --table=1|2"),
+    "unknown table": (["--table=2,9"], "--table=9: expected one or more of 1, 2, 3"),
+    "settings": (["--table=7"], "Table 7 is a list of settings"),
+    "unknown figure": (["--figure=1"], "--figure=1: expected one or more of 2, isotropy, or all"),
+    "unknown task": (["--table=2", "--task=STS-C"], "unknown task 'STS-C'"),
+    "task that is no column": (["--table=2", "--task=STS-B,QNLI"], "--task=QNLI: expected some of STS-B"),
+    "task of no use": (["--table=5", "--task=STS-B"], "--task is of no use here: it needs --table=2 or --table=3"),
+    "nli_model of no use": (["--table=2", "--nli_model=mini"], "--nli_model is of no use"),
+    "num_seeds of no use": (["--table=1", "--num_seeds=2"], "--num_seeds is of no use"),
+    "no frequencies": (["--table=1"], "--table=1 needs word frequencies"),
+    "frequencies twice": (
+      ["--table=1", f"--corpus={folder}/corpus.txt", f"--frequency_file={folder}/counts.txt"],
+      "give one of them",
+    ),
+    "absent frequencies": (["--table=1", "--frequency_file=absent"], "--frequency_file=absent: no such file"),
+    "damaged frequencies": (["--table=1", f"--frequency_file={folder}/bad_counts.txt"], "bad_counts.txt, line 1"),
+    "unknown calibration": (["--table=5", "--calibration=pca"], "calibration is 'pca'"),
+    "calibration twice": (["--table=5", "--calibration=SN,sn"], "names sn twice"),
+    "no model": (["--table=2", "--model="], "--model is empty"),
+    "model twice": (["--table=2", "--model=mini,mini"], "are called 'mini', expected each once"),
+    "model and its namesake": (["--table=3,4", f"--model={folder}/tuned", f"--nli_model={folder}/tuned"], "'tuned'"),
+    "unknown model": (["--table=5", "--model=gpt"], "--model=gpt"),
+    "words alone": (["--table=5", words], "--table=5 needs a BERT"),
+    "words in a figure": (["--figure=2", words], "--figure=2 needs a BERT"),
+    "words fine-tuned": (["--table=3", f"--nli_model=glove:{folder}/tiny.vec.txt"], "word vectors are not fine-tuned"),
+    "absent words": (["--table=2", "--model=glove:absent"], "absent"),
+    "no words": (["--table=2", "--model=glove:"], "names no file"),
+    "corpus that is not there": (
+      ["--table=transfer", "--transfer_corpus=target"],
+      "--transfer_corpus=target: expected",
+    ),
+    "corpus twice": (["--table=transfer", "--transfer_corpus=nli,NLI"], "names nli twice"),
+    "corpus too small": (
+      ["--table=transfer", "--task=STS-B", f"--transfer_corpus={folder}/one.txt"],
+      "in batches of 32",
+    ),
+    "transfer of no use": (["--table=2", "--transfer_corpus=nli"], "--transfer_corpus is of no use"),
+    "no seeds": (["--table=2", "--num_seeds=0"], "num_seeds"),
+    "seeds that end": (["--table=8", f"--seed={2**31 - 3}"], f"the seeds go up to {2**31 + 1}"),
+    "seed of -1": (["--table=8", "--seed=-1"], "seed"),
+    "batch of 0": (["--table=8", "--train_batch_size=0"], "train_batch_size is 0"),
+    "batch above all pairs": (["--table=8", "--train_batch_size=9999"], "in batches of 9999"),
+    "epochs of 0": (["--table=8", "--num_train_epochs=0"], "num_train_epochs is 0"),
+    "length": (["--table=8", "--max_seq_length=1"], "max_seq_length=1"),
+    "no config": (["--table=8", "--flow_model_config=absent"], "absent: no such file"),
+    "no data": (["--table=2", "--task=STS-B", f"--data_dir={folder}/absent"], "absent"),
+    "no QNLI": (["--table=4", f"--data_dir={folder}/no_dev"], "QNLI"),
+    "no dev": (
+      ["--table=6", f"--data_dir={folder}/no_dev"],
+      "--table=6 needs the dev split of STS-B|sts-dev|sts-train",
+    ),
+    "output is empty": (["--table=8", "--output_dir="], "--output_dir is empty"),
+    "output is a file": (["--table=8", f"--output_dir={folder}/one.txt"], "--output_dir"),
+    "page is empty": (["--results_page="], "--results_page is empty"),
+    "page is a folder": (["--table=8", f"--results_page={folder}"], "--results_page"),
+    "page in no folder": (["--table=8", f"--results_page={folder}/absent/R.md"], "in a folder that exists"),
+    "no tables": ([f"--results_page={folder}/R.md"], "no table_NAME.json"),
+  }
+  return {name: ([*flags, *_elsewhere(folder, flags)], part) for name, (flags, part) in refused.items()}
+
+
+def _elsewhere(folder, flags):
+  """What is refused must leave no folder behind, so none of them is given one that is there."""
+  return [] if any(flag.startswith("--output_dir") for flag in flags) else [f"--output_dir={folder}/refused"]
+
+
+def by_hand(folder):
+  """Cosines of STS-B's test split by the flow of --seed, from the library alone."""
+  import numpy as np
+
+  from bert_flow_tf import EmbeddingPairs, FlowConfig, Glow, SentenceEncoder, Trainer
+  from bert_flow_tf.data.tasks import load_task
+
+  splits = load_task("STS-B", folder / "data").splits
+  encoder = SentenceEncoder.from_pretrained("mini")
+  a, b = (
+    np.concatenate([encoder.encode(list(getattr(pairs, side))) for pairs in splits.values()])
+    for side in ("sentences_a", "sentences_b")
+  )
+  flow = Glow(FlowConfig(**CONFIG), a.shape[1], seed=SEED)
+  Trainer(flow, 1e-3, batch_size=32, seed=SEED, show_progress=False).fit(EmbeddingPairs(a, b), 1.0)
+  u, v = (flow.transform(side[-tiny_data.PAIRS :]).numpy().astype(np.float64) for side in (a, b))
+  cosines = np.sum(u * v, axis=1) / np.linalg.norm(u, axis=1) / np.linalg.norm(v, axis=1)
+  return cosines.tolist()
+
+
+def ranks_by_hand(folder):
+  """Rows of the vocabulary by their counts in the corpus, which is tokenized line by line."""
+  from collections import Counter
+
+  from bert_flow_tf import SentenceEncoder
+
+  tokenizer = SentenceEncoder.from_pretrained("mini").tokenizer
+  lines = (folder / "corpus.txt").read_text().split("\n")[:-1]
+  counts = Counter(piece for line in tokenizer(lines, 1000) for piece in line.tolist())
+  ranked = sorted(counts, key=lambda piece: (-counts[piece], piece))
+  return [piece for piece in ranked if tokenizer.vocab[piece] not in ("[CLS]", "[SEP]", "[UNK]")]
+
+
+def run_good(run_all, folder, always):
+  """The good cases one by one, their fits counted; the first is stopped at its second fit."""
+  from run_scripts.tables.workbench import Workbench
+
+  fits, said = {}, {}
+  fit_flow, fit_linear = Workbench._fit_flow, Workbench._fit_linear
+  for name, arguments in good(folder).items():
+    fits[name] = {"flow": 0, "linear": 0}
+
+    def counted(kind, fit, self, *what, name=name):
+      if name == "killed" and fits[name]["flow"] == 1 and kind == "flow":
+        raise KeyboardInterrupt
+      fits[name][kind] += 1
+      return fit(self, *what)
+
+    Workbench._fit_flow = lambda self, *what, count=counted: count("flow", fit_flow, self, *what)
+    Workbench._fit_linear = lambda self, *what, count=counted: count("linear", fit_linear, self, *what)
+    said |= run_all({name: arguments}, always)
+    if name == "resumed":  # what the next finds damaged
+      _damage(folder / "out/cells")
+  return said, fits
+
+
+def _damage(cells):
+  """Cuts one finished figure short, and changes another's number."""
+  figures = [file for file in sorted(cells.iterdir()) if '"what": "figures"' in file.read_text()]
+  (whitening,) = (file for file in figures if '"calibration": "whitening-8"' in file.read_text())
+  (natsv,) = (file for file in figures if '"calibration": "natsv"' in file.read_text())
+  whitening.write_text(whitening.read_text()[:200])
+  found = json.loads(natsv.read_text())
+  found["value"]["spearman"] = 99.0
+  natsv.write_text(json.dumps(found))
+
+
+def without(module):
+  """What main says where a module cannot be imported: a table and a figure that need it."""
+  from run_scripts import run_table
+
+  hidden = {name: sys.modules.pop(name) for name in list(sys.modules) if name.split(".")[0] == module}
+  sys.modules[module] = None
+  try:
+    return hostile.run_all(run_table.main, {f"without {module}": ["--table=6", "--figure=2"]})
+  finally:
+    sys.modules.pop(module)
+    sys.modules.update(hidden)
+
+
+def main(folder):
+  """Runs every case."""
+  from run_scripts import run_table
+
+  folder = pathlib.Path(folder)
+  write_files(folder)
+  run_table.define_flags()
+  always = [f"--data_dir={folder}/data", f"--flow_model_config={folder}/small.json", f"--seed={SEED}"]
+  run_all = functools.partial(hostile.run_all, run_table.main)
+  missing = {**without("rapidfuzz"), **without("matplotlib")}
+  refused = run_all({name: arguments for name, (arguments, _) in bad(folder).items()}, always)
+  said, fits = run_good(run_all, folder, always)
+  found = {"said": {**refused, **missing, **said}, "fits": fits}
+  print(json.dumps({**found, "by_hand": by_hand(folder), "ranks": ranks_by_hand(folder)}))
+
+
+if __name__ == "__main__":
+  main(sys.argv[1])

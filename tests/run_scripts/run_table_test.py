@@ -1,0 +1,173 @@
+"""run_scripts/run_table.py: as a user starts it, stops it and mistypes it, all in one process."""
+
+import json
+import re
+import subprocess
+import sys
+
+import pytest
+from scipy import stats
+
+from bert_flow_tf.data.tasks import load_task
+from tests.run_scripts import hostile_table
+from tests.testing import REPO
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture(scope="module")
+def ran(tmp_path_factory):
+  """(folder, what `hostile_table` printed)."""
+  folder = tmp_path_factory.mktemp("table")
+  command = [sys.executable, "-m", "tests.run_scripts.hostile_table", str(folder)]
+  done = subprocess.run(command, cwd=REPO, capture_output=True, text=True, timeout=900)
+  assert done.returncode == 0, done.stderr[-4000:]
+  return folder, json.loads(done.stdout)
+
+
+def cells(folder, table):
+  """{row: {column: plain cell}} of our rows; strict json."""
+
+  def refuse(constant):
+    raise AssertionError(f"json has no {constant}")
+
+  found = json.loads((folder / f"table_{table}.json").read_text(), parse_constant=refuse)
+  return {row["name"]: row["cells"] for row in found["rows"] if row["source"] == "ours"}
+
+
+def test_good_command_lines(ran):
+  folder, found = ran
+  statuses = {name: found["said"][name]["status"] for name in hostile_table.good(folder)}
+  assert statuses == {name: 130 if name == "killed" else 0 for name in statuses}, found["said"]
+
+
+def test_what_is_refused_is_refused_in_one_line_and_leaves_nothing(ran):
+  folder, found = ran
+  cases = {name: part for name, (_, part) in hostile_table.bad(folder).items()}
+  cases |= {"without rapidfuzz": "package rapidfuzz", "without matplotlib": "figures need matplotlib"}
+  failures = []
+  for case, part in cases.items():
+    status, out, err = (found["said"][case][key] for key in ("status", "stdout", "stderr"))
+    last = err.splitlines()[-1]
+    errors = [line for line in err.splitlines() if line.startswith("error: ")]
+    if status != 1 or out or errors != [last] or "Traceback" in err or not any(one in last for one in part.split("|")):
+      failures.append(f"{case}: status {status}, stdout {out!r}, stderr {err[-1000:]}")
+  assert not failures, "\n".join(failures)
+  assert not (folder / "refused/cells").exists() and not (folder / "R.md").exists()
+
+
+def test_a_killed_run_goes_on(ran):
+  """The second run makes the fits that the first had not finished; the third those of two damaged figures."""
+  folder, found = ran
+  assert [found["fits"][name] for name in ("killed", "resumed", "again")] == [
+    {"flow": 1, "linear": 0},
+    {"flow": 1, "linear": 2},
+    {"flow": 0, "linear": 2},
+  ]
+  resumed, again = (found["said"][name]["stdout"] for name in ("resumed", "again"))
+  assert resumed == again and "99.00" not in resumed
+  assert resumed == (folder / "out/table_2.md").read_text() + "\n"
+
+
+def test_flow_is_that_of_the_library(ran):
+  """The first seed's cell: embeddings, flow, fit and Spearman without any code of the tables."""
+  folder, found = ran
+  gold = load_task("STS-B", folder / "data").splits["test"].scores
+  expected = 100 * stats.spearmanr(found["by_hand"], gold)[0]
+  cell = cells(folder / "out", "2")["mini, avg-first-last, flow (target)"]["STS-B"]
+  assert len(cell["values"]) == 2 and cell["values"][0] == pytest.approx(expected, abs=0.2)
+  assert cell["spread"] == pytest.approx(abs(cell["values"][0] - cell["values"][1]) / 2**0.5)
+
+
+def test_rows_of_table_2(ran):
+  """Without NLI the row says so; none and flow among --calibration change nothing."""
+  folder, found = ran
+  rows = cells(folder / "out", "2")
+  names = [re.sub("natsv-[0-9]+", "natsv-K", name) for name in rows]
+  assert names == [
+    "mini, avg",
+    "mini, avg-first-last",
+    "mini, avg-first-last, flow (NLI)",
+    "mini, avg-first-last, flow (target)",
+    "mini, avg-first-last, whitening-8 (target)",
+    "mini, avg-first-last, natsv-K, k chosen on dev (target)",
+  ]
+  missing = rows["mini, avg-first-last, flow (NLI)"]["STS-B"]
+  assert missing["value"] is None and missing["values"] == [] and "SNLI" in missing["reason"]
+  markdown = found["said"]["resumed"]["stdout"]
+  assert "| mini, avg-first-last, flow (NLI) | ours | n/a [1] |" in markdown and "\n[1] " in markdown
+  assert "± is the standard deviation over the flow's seeds 7 to 8." in markdown
+
+
+def test_the_command_of_a_table_makes_that_table(ran):
+  folder, _ = ran
+  about = json.loads((folder / "out/table_1.json").read_text())["about"]
+  assert (
+    "--table=1" in about["command"] and "--table=1,6" not in about["command"] and "--figure" not in about["command"]
+  )
+  assert f"--corpus={folder}/corpus.txt" in about["command"] and about["seeds"] == []
+  about = json.loads((folder / "out/table_6.json").read_text())["about"]
+  assert "--corpus" not in about["command"] and about["seeds"] == [7] and list(about["encoders"]) == ["mini"]
+
+
+def test_word_vectors(ran):
+  folder, found = ran
+  rows = cells(folder / "words", "2")
+  assert list(rows) == [
+    f"tiny, avg of word vectors{end}" for end in ("", ", flow (target)", ", sn (target)", ", whitening (target)")
+  ]
+  assert all(isinstance(row["STS-B"]["value"], float) for row in rows.values()) and found["fits"]["words"]["flow"] == 1
+
+
+def test_fine_tuned_encoder(ran):
+  """The same weights under another name: no fit at all, and rows that say what it is."""
+  folder, found = ran
+  rows, plain = cells(folder / "out", "3"), cells(folder / "out", "2")
+  assert found["fits"]["tuned"] == {"flow": 0, "linear": 0}
+  assert list(rows) == [
+    f"tuned (fine-tuned on NLI), {end}"
+    for end in ("avg", "avg-first-last", "avg-first-last, flow (NLI)", "avg-first-last, flow (target)")
+  ]
+  tuned, flow = (
+    of[name]["STS-B"]["values"]
+    for of, name in [
+      (rows, "tuned (fine-tuned on NLI), avg-first-last, flow (target)"),
+      (plain, "mini, avg-first-last, flow (target)"),
+    ]
+  )
+  assert tuned == flow[:1]
+
+
+def test_word_frequencies_of_both_kinds(ran):
+  folder, found = ran
+  kept = [json.loads(file.read_text()) for file in (folder / "out/cells").iterdir()]
+  (ranks,) = (cell["value"] for cell in kept if cell["key"]["what"] == "ranks")
+  assert ranks == found["ranks"]
+  counts, corpus = (cells(folder / name, "1") for name in ("counts", "out"))
+  assert list(counts) == list(corpus) and len(counts) == 7
+  for rows in (counts, corpus):
+    figures = [cell["value"] for cell in rows["mini, mean l2-norm"].values()]
+    assert isinstance(figures[0], float) and isinstance(figures[1], float) and figures[3] is None
+  assert counts != corpus
+
+
+def test_table_6_and_figure_2(ran):
+  """One fit serves both."""
+  folder, found = ran
+  assert found["fits"]["rest"]["flow"] == 1
+  rows = cells(folder / "out", "6")
+  assert rows["gold similarity"]["gold similarity"]["value"] == pytest.approx(100.0)
+  assert (folder / "out/figure_2_mini.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_page(ran):
+  folder, _ = ran
+  page = (folder / "RESULTS.md").read_text()
+  assert [line for line in page.splitlines() if line.startswith("#")][:5] == [
+    "# Results",
+    "## Table 1: BERT's word embeddings by word frequency rank",
+    "## Table 2: Semantic textual similarity without NLI supervision",
+    "## Table 3: Semantic textual similarity with NLI supervision",
+    "## Table 6: Similarities against edit distance and gold, validation split of STS-B",
+  ]
+  assert "](out/figure_2_mini.png)" in page
