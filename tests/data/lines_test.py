@@ -18,9 +18,9 @@ def _file(tmp_path, content, name="text.txt"):
 
 @pytest.mark.parametrize("name", ["text.gz", "text.txt"])
 def test_gzip_is_known_by_its_content(tmp_path, name):
-  assert list(lines(_file(tmp_path, gzip.compress(TEXT), name))) == LINES
+  assert list(lines(_file(tmp_path, gzip.compress(TEXT, mtime=0), name))) == LINES
   # As `cat a.gz b.gz` joins them.
-  assert len(list(lines(_file(tmp_path, gzip.compress(TEXT) * 2, name)))) == 4
+  assert len(list(lines(_file(tmp_path, gzip.compress(TEXT, mtime=0) * 2, name)))) == 4
 
 
 def test_plain_text_under_the_name_of_a_gzip_file(tmp_path):
@@ -30,9 +30,9 @@ def test_plain_text_under_the_name_of_a_gzip_file(tmp_path):
 @pytest.mark.parametrize(
   ("content", "found"),
   [
-    (gzip.compress(TEXT)[:-9], "Compressed file ended"),
-    (gzip.compress(TEXT)[:12] + b"\0" * 30, ""),
-    (gzip.compress(TEXT)[:-8] + b"\0" * 8, "CRC"),
+    (gzip.compress(TEXT, mtime=0)[:-9], "Compressed file ended"),
+    (gzip.compress(TEXT, mtime=0)[:12] + b"\0" * 30, ""),
+    (gzip.compress(TEXT, mtime=0)[:-8] + b"\0" * 8, "CRC"),
     (b"\x1f\x8b", ""),
     (b"\x1f\x8bnonsense that is not gzip", ""),
   ],
@@ -46,7 +46,7 @@ def test_damaged_gzip(tmp_path, content, found):
 
 
 def test_an_error_inside_gzip_names_the_line(tmp_path):
-  path = _file(tmp_path, gzip.compress(b"fine\nno \xff\n"))
+  path = _file(tmp_path, gzip.compress(b"fine\nno \xff\n", mtime=0))
   with pytest.raises(DataError, match=r"text\.txt, line 2: byte 0xff at position 4"):
     list(lines(path))
 
@@ -54,7 +54,7 @@ def test_an_error_inside_gzip_names_the_line(tmp_path):
 def test_a_file_inside_a_zip_archive(tmp_path):
   with zipfile.ZipFile(tmp_path / "some.zip", "w", zipfile.ZIP_DEFLATED) as archive:
     archive.writestr("folder/text.txt", TEXT)
-    archive.writestr("folder/packed.txt.gz", gzip.compress(TEXT))
+    archive.writestr("folder/packed.txt.gz", gzip.compress(TEXT, mtime=0))
   inside = zipfile.Path(tmp_path / "some.zip", "folder/")
   assert list(lines(inside / "text.txt")) == list(lines(inside / "packed.txt.gz")) == LINES
   with pytest.raises(DataError, match=r"some\.zip/folder/no\.txt does not exist"):
