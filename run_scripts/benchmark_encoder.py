@@ -26,6 +26,8 @@ OURS, SENTENCE_TRANSFORMERS, ONNX_RUNTIME = "ours", "sentence-transformers", "ON
 
 # Issue 4, section 5: ours over the other.
 TARGETS = {SENTENCE_TRANSFORMERS: 1.15, ONNX_RUNTIME: 1.0}
+# Section 4: half precision over float32, where the CPU has instructions for it.
+HALF_TARGET = 1.4
 EMBEDDINGS_WITHIN = 1e-4
 POOLING = "avg"
 
@@ -108,7 +110,9 @@ def matrix_rate():
   return 5 * 2.0 * _MATRIX**3 / taken
 
 
-def run(tokenizer_folder, sentences, max_seq_length, batch_size, repeats, other_python=None, sizes=None):
+def run(
+  tokenizer_folder, sentences, max_seq_length, batch_size, repeats, other_python=None, sizes=None, precision="float32"
+):
   """Ours and the others in turns: a dict of json values.
 
   Args:
@@ -119,6 +123,7 @@ def run(tokenizer_folder, sentences, max_seq_length, batch_size, repeats, other_
     repeats: rounds.
     other_python: path of a Python with sentence-transformers and ONNX Runtime; this one if None.
     sizes: of the model, for config.json; BERT-base if None.
+    precision: a half precision to measure beside float32; float32 for none.
   """
   with tempfile.TemporaryDirectory(prefix="bert_flow_benchmark_") as parent, contextlib.ExitStack() as stack:
     parent = pathlib.Path(parent)
@@ -129,7 +134,7 @@ def run(tokenizer_folder, sentences, max_seq_length, batch_size, repeats, other_
     worker = stack.enter_context(Worker(other_python or sys.executable, folder, file, max_seq_length, measure.cores()))
     arguments = {"sentence_embedding_type": POOLING, "max_seq_length": max_seq_length, "batch_size": batch_size}
 
-    def ours():
+    def ours(encoder=encoder):
       return measure.seconds(lambda: encoder.encode(sentences, show_progress=False, **arguments))
 
     _, embeddings = ours()  # traces the graph; the others' first round loads and exports likewise
@@ -144,6 +149,11 @@ def run(tokenizer_folder, sentences, max_seq_length, batch_size, repeats, other_
       found["versions"][engine] = answer["version"]
       found["largest_difference"][engine] = float(np.abs(np.load(parent / "other.npy") - embeddings).max())
       ways[engine] = lambda engine=engine: worker.ask(engine, batch_size)["seconds"]
+    if precision != "float32":
+      half, engine = SentenceEncoder.from_pretrained(str(folder), precision=precision), f"{OURS}, {precision}"
+      found["versions"][engine] = found["versions"][OURS]
+      found["largest_difference"][engine] = float(np.abs(ours(half)[1] - embeddings).max())
+      ways[engine] = lambda: ours(half)[0]
     rounds = measure.in_turns(ways, repeats)
   rates = rounds.pop("matrix rate")
   lengths = [len(ids) for ids in encoder.tokenizer(sentences, max_seq_length)]
@@ -155,7 +165,12 @@ def run(tokenizer_folder, sentences, max_seq_length, batch_size, repeats, other_
     "threads": measure.cores(),
     "seconds": rounds,
     "sentences_per_second": {way: len(sentences) / measure.median(taken) for way, taken in rounds.items()},
-    "ours_over": {way: measure.median_ratio(taken, rounds[OURS]) for way, taken in rounds.items() if way != OURS},
+    "ours_over": {way: measure.median_ratio(rounds[way], rounds[OURS]) for way in TARGETS if way in rounds},
+    "over_float32": {
+      way: measure.median_ratio(rounds[OURS], taken)
+      for way, taken in rounds.items()
+      if way != OURS and way not in TARGETS
+    },
     "flops_per_sentence": flops,
     "matrix_flops_per_second": measure.median(rates),
     "share_of_matrix_rate": measure.median(
@@ -202,7 +217,8 @@ def to_markdown(found, scaling=None):
     ratio = found["ours_over"].get(way)
     judged = [f"{ratio:.2f}", measure.verdict(ratio, TARGETS[way])] if ratio else ["", ""]
     difference = found["largest_difference"].get(way)
-    rows.append([f"{way} ({found['versions'][way]})", f"{rate:.1f}", *judged, f"{difference:.1e}" if ratio else ""])
+    apart = "" if difference is None else f"{difference:.1e}"
+    rows.append([f"{way} ({found['versions'][way]})", f"{rate:.1f}", *judged, apart])
   lines = [measure.markdown_table(["", "sentences/s", "ours over it", "target", "embeddings apart"], rows), ""]
   lines += [f"{engine} is skipped: {why}\n" for engine, why in found["skipped"].items()]
   lines.append(
@@ -212,6 +228,11 @@ def to_markdown(found, scaling=None):
     f"limit is {found['matrix_flops_per_second'] / found['flops_per_sentence']:.1f} sentences/s; ours reaches "
     f"{100 * found['share_of_matrix_rate']:.0f}% of it (median over the rounds)."
   )
+  for way, ratio in found["over_float32"].items():
+    lines.append(
+      f"\n{way} is {ratio:.2f} times as fast as float32 ({measure.verdict(ratio, HALF_TARGET)}, on a CPU with "
+      "instructions for it)."
+    )
   if scaling:
     costs = ", ".join(f"{count}: {ms:.2f}" for count, ms in scaling["ms_per_sentence"].items())
     lines.append(

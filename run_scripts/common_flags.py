@@ -15,6 +15,14 @@ from run_scripts import fitting
 
 FLAGS = flags.FLAGS
 
+# Where TensorFlow logs how long each checkpoint's sharding took, and every collective operation it makes.
+_TENSORFLOW_ALONE = (
+  "functional_saver.py",
+  "collective_all_reduce_strategy.py",
+  "cross_device_ops.py",
+  "mirrored_strategy.py",
+)
+
 
 def define_task_flag():
   """--task."""
@@ -58,6 +66,13 @@ def define_embedding_flags():
   flags.DEFINE_string("model_cache_dir", None, "Folder of the model hub's cache; its own default if not given.")
   flags.DEFINE_integer("max_seq_length", 64, "Most tokens of a sentence, [CLS] and [SEP] included.")
   flags.DEFINE_integer("predict_batch_size", 64, "Sentences embedded at once.", lower_bound=1)
+  flags.DEFINE_enum(
+    "precision",
+    "float32",
+    ["float32", "bfloat16", "float16"],
+    "What the encoder computes in, its weights being float32: the halves are faster where GPU or CPU has instructions "
+    "for them. The flow is float32 always.",
+  )
   flags.DEFINE_string("cached_dir", None, "Folder where embeddings are kept between runs.")
 
 
@@ -139,6 +154,11 @@ def flow_settings(config, corpus, seed=None):
   )
 
 
+def given(names):
+  """Those of the flags that stand on the command line."""
+  return [name for name in names if not FLAGS[name].using_default_value]
+
+
 def embedding_arguments():
   """How sentences are embedded, as the methods of `SentenceEncoder` take it."""
   return {
@@ -165,8 +185,7 @@ def _parse(argv):
     sys.exit(_fail(f"found the argument {rest[1]!r}, expected flags alone, as --flag=value"))
   if FLAGS["verbosity"].using_default_value:
     logging.set_verbosity(logging.INFO)
-    # TensorFlow reports there how long each checkpoint's sharding took.
-    logging.get_absl_handler().addFilter(lambda record: record.filename != "functional_saver.py")
+    logging.get_absl_handler().addFilter(lambda record: record.filename not in _TENSORFLOW_ALONE)
   return rest
 
 

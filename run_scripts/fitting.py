@@ -98,10 +98,11 @@ class FlowSettings:
 
   def make(self, dim, folder=None, show_progress=True):
     """A flow to be fitted and its trainer, which works in `folder` (or nowhere): `FlowCalibration` and `Trainer`."""
+    from bert_flow_tf.training.distribution import worker_failures
     from bert_flow_tf.training.flow_calibration import FlowCalibration
 
     strategy = self.strategy or bert_flow_tf.make_strategy()
-    with strategy.scope():
+    with worker_failures(strategy), strategy.scope():
       flow = bert_flow_tf.Glow(self.config, dim, self.actnorm_init, self.permutation, self.seed)
     trainer = bert_flow_tf.Trainer(
       flow,

@@ -163,7 +163,7 @@ def benchmark_encoder(encoder):
   sentences = list(dict.fromkeys([*pairs.sentences_a, *pairs.sentences_b]))
   arguments = (FLAGS.max_seq_length, FLAGS.predict_batch_size, FLAGS.repeats)
   drawn = part.draw(sentences, FLAGS.encoder_sentences)
-  found = part.run(encoder.bert.folder, drawn, *arguments, FLAGS.other_python, encoder_sizes())
+  found = part.run(encoder.bert.folder, drawn, *arguments, FLAGS.other_python, encoder_sizes(), FLAGS.precision)
   scaling = part.run_scaling(FLAGS.scaling_model, sentences, whole_numbers("sentence_counts", 1), *arguments)
   return {**found, "scaling": scaling}, part.to_markdown(found, scaling)
 
@@ -188,7 +188,8 @@ def main(argv):
 
   encoder = None
   if set(parts) - {STEP}:
-    encoder = SentenceEncoder.from_pretrained(FLAGS.init_checkpoint or FLAGS.model, FLAGS.model_cache_dir)
+    name = FLAGS.init_checkpoint or FLAGS.model
+    encoder = SentenceEncoder.from_pretrained(name, FLAGS.model_cache_dir, FLAGS.precision)
   measured = {TASKS: benchmark_tasks, STEP: benchmark_step, ENCODER: benchmark_encoder}
   for part in parts:
     about = {"flags": {flag.name: flag.value for flag in common_flags.own_flags()}, **machine()}

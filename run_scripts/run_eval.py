@@ -15,22 +15,20 @@ if __package__ in (None, ""):  # run as a file, from any folder
 import numpy as np
 from absl import flags, logging
 
-import bert_flow_tf
 from bert_flow_tf.data.pairs import SentencePairs, TaskData
 from bert_flow_tf.data.tasks import TASKS, find_task, load_task
-from bert_flow_tf.errors import ConfigError, DataError, EncoderError
+from bert_flow_tf.errors import ConfigError, DataError
 from bert_flow_tf.evaluation import report
 from run_scripts import common_flags
 from run_scripts.experiment import Stopwatch, make_folder
 from run_scripts.predictions import check_predictions, read_predictions
-from run_scripts.saved import check_saved, load_saved, saved_identity
+from run_scripts.saved import DECIDING_FLAGS, check_saved, load_encoder, load_saved, saved_identity
 from run_scripts.task_figures import WITHOUT_FLOW, Embeddings, by_split, evaluate, figures_of_split, gains, say
 
 FLAGS = flags.FLAGS
 
 _DATA_FLAGS = ("data_dir", "tfds_data_dir", "stsb_gold", "split")
-_POOLING_FLAGS = ("sentence_embedding_type", "max_seq_length", "low_dim")
-_ENCODER_FLAGS = ("model", "init_checkpoint", "model_cache_dir", *_POOLING_FLAGS, "predict_batch_size", "cached_dir")
+_ENCODER_FLAGS = ("model", "init_checkpoint", "model_cache_dir", *DECIDING_FLAGS, "predict_batch_size", "cached_dir")
 
 
 def define_flags():
@@ -57,11 +55,6 @@ def define_flags():
   flags.DEFINE_string("output_dir", None, "Folder for results.json and, by task, test_results.tsv.")
 
 
-def given(names):
-  """Those of the flags that stand on the command line."""
-  return [name for name in names if not FLAGS[name].using_default_value]
-
-
 def check_flags():
   """Refuses flags that contradict each other.
 
@@ -72,10 +65,10 @@ def check_flags():
     if FLAGS[name].value == "":
       raise ConfigError(f"--{name} is empty; expected a path, or leave the flag out")
   if FLAGS.predictions is not None:
-    useless = given(["flow_folder", "allow_other_encoder", *_ENCODER_FLAGS])
+    useless = common_flags.given(["flow_folder", "allow_other_encoder", *_ENCODER_FLAGS])
     if useless:
       raise ConfigError(f"--{useless[0]} is of no use with --predictions, where nothing is embedded; leave one out")
-    useless = [] if given(["task"]) else given(_DATA_FLAGS)
+    useless = [] if common_flags.given(["task"]) else common_flags.given(_DATA_FLAGS)
     if useless:
       raise ConfigError(f"--{useless[0]} needs --task beside --predictions, to say whose gold it is about")
   if FLAGS.allow_other_encoder and FLAGS.flow_folder is None:
@@ -132,7 +125,7 @@ def evaluate_predictions():
   """
   path = os.path.expanduser(FLAGS.predictions)
   gold, similarities, first_line = read_predictions(path)
-  if given(["task"]):
+  if common_flags.given(["task"]):
     tasks = load_tasks()
     if len(tasks) > 1:
       raise ConfigError(f"--task={','.join(FLAGS.task)}: --predictions are those of one task")
@@ -171,27 +164,6 @@ def _check_gold(path, task, gold, similarities, first_line):
       f"{path}, line {row + first_line}: gold is {gold[row]:g}, in the {split} split of {task.spec.name} it is "
       f"{scores[row]:g}; leave --task out to take the file's own"
     )
-
-
-def load_encoder(folder, identity):
-  """The encoder, and how it embeds: flags that are given, else what a saved calibration says, else the flags' defaults.
-
-  Args:
-    folder: where the identity comes from, for messages.
-    identity: of `saved_identity`.
-  """
-  arguments = common_flags.embedding_arguments()
-  arguments |= {name: identity[name] for name in _POOLING_FLAGS if name in identity and not given([name])}
-  if given(["model", "init_checkpoint"]) or not identity:
-    return bert_flow_tf.SentenceEncoder.from_pretrained(
-      FLAGS.init_checkpoint or FLAGS.model, FLAGS.model_cache_dir
-    ), arguments
-  try:
-    return bert_flow_tf.SentenceEncoder.from_pretrained(identity["name"], FLAGS.model_cache_dir), arguments
-  except EncoderError as error:
-    raise EncoderError(
-      f"{folder} was fitted for an encoder that is not there now: {error} --model says where it is"
-    ) from error
 
 
 def evaluate_encoder(watch):

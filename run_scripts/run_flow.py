@@ -20,6 +20,7 @@ from bert_flow_tf.data.tasks import load_task
 from bert_flow_tf.errors import ConfigError
 from bert_flow_tf.evaluation import report
 from bert_flow_tf.flow.config import FlowConfig
+from bert_flow_tf.training.cluster import read_tf_config
 from run_scripts import common_flags, fitting
 from run_scripts.experiment import Stopwatch, make_folder
 from run_scripts.task_figures import (
@@ -41,6 +42,7 @@ _ORIGINAL_LEARNING_RATE = 5e-5
 _UNNAMED_FLAGS = (
   "max_seq_length",
   "low_dim",
+  "precision",
   "actnorm_init",
   "permutation",
   "train_batch_size",
@@ -112,6 +114,8 @@ def check_flags():
     ConfigError: two flags contradict each other, or a calibration is unknown.
   """
   specs = fitting.parse_calibrations(FLAGS.calibration)
+  if FLAGS.distribution_strategy == "multi_worker_mirrored":
+    read_tf_config()
   if FLAGS.encoder_dropout and not any(spec.method == FLOW for spec in specs):
     raise ConfigError("--encoder_dropout changes how a flow is fitted, and --calibration has no flow; leave it out")
   return specs
@@ -220,17 +224,18 @@ def main(argv):
   fitting.check_dev(specs, task)
 
   # The first use of TensorFlow, whose import takes seconds: what is wrong above is said before it.
-  from bert_flow_tf.training.distribution import is_chief
+  from bert_flow_tf.training.distribution import is_chief, wait_for_all
 
   settings = common_flags.flow_settings(config, corpus)
-  encoder = bert_flow_tf.SentenceEncoder.from_pretrained(encoder_name(), FLAGS.model_cache_dir)
+  encoder = bert_flow_tf.SentenceEncoder.from_pretrained(encoder_name(), FLAGS.model_cache_dir, FLAGS.precision)
   pooling = encoder.pooling(FLAGS.sentence_embedding_type)
   encoder.bert.check_max_seq_length(FLAGS.max_seq_length)
   folder = experiment_folder(task.spec.name, settings)
   dim = encoder.dim(pooling, common_flags.low_dim())
   flow, trainer = settings.make(dim, folder) if any(spec.method == FLOW for spec in specs) else (None, None)
   steps = trainer.num_steps(len(corpus.pairs), settings.num_train_epochs) if flow else None
-  make_folder(folder)  # what was refused above leaves no trace
+  if is_chief(settings.strategy):
+    make_folder(folder)  # what was refused above leaves no trace
   logging.info("%s: %d dimensions, %s", encoder.name, dim, pooling.describe())
   logging.info("fitting on %d pairs (%s); results in %s", len(corpus.pairs), corpus.source, folder)
   if flow:
@@ -243,12 +248,13 @@ def main(argv):
   with watch.timing("fitting"):
     fitted_flow = functools.partial(fit_flow, flow, trainer, corpus, encoder, of_corpus, watch)
     calibrations = fit(specs, corpus, of_corpus, task, embeddings, fitted_flow)
+  if not is_chief(settings.strategy):
+    wait_for_all(settings.strategy)
+    return
   with watch.timing("evaluating"):
     transforms = {WITHOUT_FLOW: lambda u: u} | {name: found.transform for name, found in calibrations.items()}
     found = {method: evaluate(task, embeddings, transform) for method, transform in transforms.items()}
 
-  if not is_chief(settings.strategy):
-    return
   sentences = len({*corpus.pairs.sentences_a, *corpus.pairs.sentences_b})
   fitted = {"pairs": len(corpus.pairs), "sentences": sentences}
   if flow:
@@ -256,6 +262,7 @@ def main(argv):
   about = describe(task, corpus, encoder, calibrations, fitted)
   about |= {"seconds": watch.seconds, "identity": encoder.identity(**common_flags.embedding_arguments())}
   say(*write(folder, task, embeddings, found, calibrations, about), watch.seconds)
+  wait_for_all(settings.strategy)
 
 
 def console():

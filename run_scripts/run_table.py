@@ -131,7 +131,7 @@ def _make(plan):
   _check_flow(plan, settings)
   folder = pathlib.Path(FLAGS.output_dir)
   store = Store(folder / "cells")
-  models = load_models(plan, settings, store, FLAGS.max_seq_length, FLAGS.model_cache_dir)
+  models = load_models(plan, settings, store, FLAGS.max_seq_length, FLAGS.model_cache_dir, FLAGS.precision)
   make_folder(folder, "output_dir")  # what was refused above leaves no trace
   makers = Makers(plan, *models)
   for name in plan.tables:

@@ -4,13 +4,20 @@ import os
 import pathlib
 from typing import Any, NamedTuple
 
-from absl import logging
+from absl import flags, logging
 
+import bert_flow_tf
 from bert_flow_tf.calibration import storage
 from bert_flow_tf.calibration.spec import FLOW
 from bert_flow_tf.errors import ConfigError, EncoderError
 from bert_flow_tf.flow.storage import FLOW_FOLDER
+from run_scripts import common_flags
 from run_scripts.task_figures import WITH_FLOW
+
+FLAGS = flags.FLAGS
+
+_POOLING_FLAGS = ("sentence_embedding_type", "max_seq_length", "low_dim")
+DECIDING_FLAGS = (*_POOLING_FLAGS, "precision")  # of an encoder's embeddings
 
 
 class Saved(NamedTuple):
@@ -68,6 +75,34 @@ def saved_identity(saved):
         raise EncoderError(f"{folder}: its encoder has {key} {identity.get(key)!r}; it is damaged, or not run_flow's")
     return folder, identity
   return None, {}
+
+
+def load_encoder(folder, identity):
+  """The encoder, and how it embeds: flags that are given, else what a saved calibration says, else the flags' defaults.
+
+  A runner without --precision has a float32 encoder.
+
+  Args:
+    folder: where the identity comes from, for messages.
+    identity: of `saved_identity`.
+
+  Raises:
+    EncoderError: it cannot be loaded.
+  """
+  arguments = common_flags.embedding_arguments()
+  arguments |= {name: identity[name] for name in _POOLING_FLAGS if name in identity and not common_flags.given([name])}
+  precision = "float32"
+  if "precision" in FLAGS:
+    precision = FLAGS.precision if common_flags.given(["precision"]) else identity.get("precision", FLAGS.precision)
+  if common_flags.given(["model", "init_checkpoint"]) or not identity:
+    name = FLAGS.init_checkpoint or FLAGS.model
+    return bert_flow_tf.SentenceEncoder.from_pretrained(name, FLAGS.model_cache_dir, precision), arguments
+  try:
+    return bert_flow_tf.SentenceEncoder.from_pretrained(identity["name"], FLAGS.model_cache_dir, precision), arguments
+  except EncoderError as error:
+    raise EncoderError(
+      f"{folder} was fitted for an encoder that is not there now: {error} --model says where it is"
+    ) from error
 
 
 def check_saved(saved, identity, dim, insist):

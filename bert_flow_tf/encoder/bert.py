@@ -11,6 +11,7 @@ from transformers.activations_tf import ACT2FN
 
 from bert_flow_tf.encoder import folder as folder_lib
 from bert_flow_tf.encoder import hub
+from bert_flow_tf.encoder import precision as precision_lib
 from bert_flow_tf.encoder.seeded_dropout import SeededDropout
 from bert_flow_tf.errors import EncoderError
 
@@ -24,14 +25,16 @@ class BertEncoder:
     name: the `--model` value it was loaded from.
     folder: pathlib.Path of its files.
     has_pooler: whether the checkpoint held the pooled output's weights, without which `cls` is refused.
+    precision: number format of its matrix products, see `precision`; its weights are float32 always.
   """
 
-  def __init__(self, model, name, folder, has_pooler):
+  def __init__(self, model, name, folder, has_pooler, precision=precision_lib.FLOAT32):
     self.model = model
     self.config = model.config
     self.name = name
     self.folder = folder
     self.has_pooler = has_pooler
+    self.precision = precision
     self._dropout = SeededDropout(model)
 
   def __call__(self, ids, mask, dropout_seed=None):
@@ -93,19 +96,22 @@ class BertEncoder:
     }
 
 
-def load_bert(name, cache_dir=None):
+def load_bert(name, cache_dir=None, precision=precision_lib.FLOAT32):
   """Loads the BERT that a `--model` value names; never leaves a weight random.
 
   Args:
     name: see `hub.resolve`.
     cache_dir: folder of the hub's cache, its default if None.
+    precision: see `BertEncoder`.
 
   Returns:
     A BertEncoder.
 
   Raises:
+    ConfigError: no such precision.
     EncoderError: the model cannot be found, or its folder lacks a file, is damaged, or contradicts itself.
   """
+  precision_lib.check_precision(precision)
   folder = hub.resolve(name, cache_dir)
   config = _bert_config(folder / "config.json", folder_lib.read_config(folder))
   folder_lib.check_vocabulary(folder, config.vocab_size)
@@ -134,7 +140,8 @@ def load_bert(name, cache_dir=None):
         f"{folder}: {weights} holds NaN or infinity in {_bare_name(weight)}: download or save it again."
       )
   model.trainable = False
-  return BertEncoder(model, str(name), folder, has_pooler)
+  precision_lib.compute_in(model, precision)
+  return BertEncoder(model, str(name), folder, has_pooler, precision)
 
 
 def _bare_name(weight):

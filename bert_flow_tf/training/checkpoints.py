@@ -21,16 +21,14 @@ class Checkpoints:
   Args:
     folder: made if absent.
     identity: dict of everything that decides the weights (settings, data); json values.
-    writes: False for a worker that only reads what the chief writes.
     **objects: what a checkpoint holds.
 
   Raises:
     TrainingError: the folder holds another fit's checkpoints, or cannot be written.
   """
 
-  def __init__(self, folder, identity, writes=True, **objects):
+  def __init__(self, folder, identity, **objects):
     self._folder = pathlib.Path(folder)
-    self._writes = writes
     self._claim(json.loads(json.dumps(identity)))
     self._checkpoint = tf.train.Checkpoint(**objects)
     try:
@@ -44,7 +42,7 @@ class Checkpoints:
       self._folder.mkdir(parents=True, exist_ok=True)
       if file.exists():
         self._compare(json.loads(file.read_text(encoding="utf-8")), identity)
-      elif self._writes:
+      else:
         files.write_text(file, json.dumps(identity, indent=2) + "\n")
     except (OSError, ValueError) as error:
       raise TrainingError(
@@ -85,8 +83,6 @@ class Checkpoints:
     Raises:
       TrainingError: it cannot be written, for instance since the disk is full.
     """
-    if not self._writes:
-      return
     try:
       self._manager.save(checkpoint_number=step)
     except tf.errors.OpError as error:

@@ -14,7 +14,9 @@ from bert_flow_tf.training.sources import EmbeddingPairs
 _ROWS_AT_ONCE = 8192
 
 # What decides an embedding in `SentenceEncoder.identity`; the encoder's name does not.
-_DECISIVE = ("weights_sha256", "tokenizer_sha256", "pooling", "max_seq_length", "low_dim")
+_DECISIVE = ("weights_sha256", "tokenizer_sha256", "pooling", "max_seq_length", "low_dim", "precision")
+# Of identities that were saved before they had the key.
+_ABSENT = {"precision": "float32"}
 
 
 class FlowCalibration(Calibration):
@@ -128,9 +130,9 @@ def check_encoder(calibration, identity, folder):
   Raises:
     EncoderError: encoder, tokenizer, pooling or another thing that decides embeddings differs.
   """
-  there = calibration.encoder
-  if there is None:
+  if calibration.encoder is None:
     return
+  there = _ABSENT | calibration.encoder
   differing = [key for key in _DECISIVE if there.get(key) != identity[key]]
   if differing:
     found = "; ".join(f"{key} {_short(there.get(key))} there, {_short(identity[key])} here" for key in differing)

@@ -12,7 +12,14 @@ from bert_flow_tf.data.pipeline import batched, pair_order
 from bert_flow_tf.errors import ConfigError, TrainingError
 from bert_flow_tf.progress import Progress
 from bert_flow_tf.training.checkpoints import Checkpoints
-from bert_flow_tf.training.distribution import is_chief
+from bert_flow_tf.training.distribution import (
+  check_agreement,
+  copy_from_chief,
+  from_chief,
+  has_several_workers,
+  is_chief,
+  worker_failures,
+)
 from bert_flow_tf.training.optimizer import AdamWeightDecay
 from bert_flow_tf.training.sources import EmbeddingPairs
 
@@ -99,7 +106,7 @@ class Trainer:
     self._show_progress = show_progress
     self._identity = identity or {}
     self._advances = {}
-    with self._strategy.scope():
+    with worker_failures(self._strategy), self._strategy.scope():
       self._optimizer = AdamWeightDecay(learning_rate)
       self._optimizer.build(flow.trainable_variables)
       self._step = tf.Variable(0, dtype=tf.int64, trainable=False, name="step")
@@ -157,29 +164,35 @@ class Trainer:
     Raises:
       ConfigError: the fit would make no step.
       TrainingError: the loss or a weight became NaN or infinite; the last good checkpoint is kept. Or `source` is
-        neither of the two.
+        neither of the two. Or another worker was lost, or fits something else.
       FlowError: the embeddings do not suit the initialisation.
     """
     if not hasattr(source, "features"):
       raise TrainingError(f"found {type(source).__name__}, expected EmbeddingPairs(a, b) or SentencePairsWithDropout")
     total = self.num_steps(len(source), num_train_epochs)
+    with worker_failures(self._strategy):
+      return self._fit(source, total, shuffle)
+
+  def _fit(self, source, total, shuffle):
     self._step.assign(0)
+    order = pair_order(len(source), self._seed, shuffle)
     checkpoints = self._checkpoints(source, total, shuffle)
     restored = checkpoints.restore() if checkpoints else None
-    first_step = int(tf.convert_to_tensor(self._step).numpy())
-    order = pair_order(len(source), self._seed, shuffle)
     rows = 0
+    if not from_chief(self._strategy, int(bool(restored))):
+      rows = self._initialize(source, order)
+    copy_from_chief(self._strategy, [*self._flow.variables, *self._optimizer.variables, self._step])
+    first_step = int(tf.convert_to_tensor(self._step).numpy())
     if restored:
       logging.info("resumed at step %d of %d from %s", first_step, total, restored)
-    else:
-      rows = self._initialize(source, order)
-      if checkpoints:
-        checkpoints.save(0)
+    elif checkpoints:
+      checkpoints.save(0)
     losses = self._run(source, order, total, first_step, checkpoints)
     return FitResult(total, first_step, losses, rows)
 
   def _checkpoints(self, source, total, shuffle):
-    if self._checkpoint_folder is None:
+    """The chief alone has any."""
+    if self._checkpoint_folder is None and not has_several_workers(self._strategy):
       return None
     identity = {
       "flow": self._flow.settings(),
@@ -192,8 +205,11 @@ class Trainer:
       "data": source.fingerprint(),
       **self._identity,
     }
+    check_agreement(self._strategy, identity)
+    if self._checkpoint_folder is None or not self.is_chief:
+      return None
     parts = {"flow": self._flow, "optimizer": self._optimizer, "step": self._step}
-    return Checkpoints(self._checkpoint_folder, identity, self.is_chief, **parts)
+    return Checkpoints(self._checkpoint_folder, identity, **parts)
 
   def _initialize(self, source, order):
     if not self._flow.needs_initialization:
@@ -310,6 +326,8 @@ class Trainer:
     at = step + (bad[0] if bad.size else len(losses) - 1) + 1
     what = f"the loss is {losses[bad[0]]}" if bad.size else "a weight is not finite"
     kept = f"the checkpoint before it, {checkpoints.latest}, is kept" if checkpoints else "nothing was saved"
+    if not self.is_chief:
+      kept = "what was saved, the chief says"
     raise TrainingError(f"fitting stopped: {what} at step {at}; {kept}; lower flow_learning_rate")
 
   @contextlib.contextmanager

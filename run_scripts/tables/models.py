@@ -17,7 +17,7 @@ _PAPER = {
 _OTHER = "whole-word-masking"  # bert-large-uncased-whole-word-masking came later
 
 
-def load_models(plan, settings, store, max_seq_length, model_cache_dir=None):
+def load_models(plan, settings, store, max_seq_length, model_cache_dir=None, precision="float32"):
   """(`Model`s of --model, `Model`s of --nli_model), those of --model as far as the plan needs them.
 
   Raises:
@@ -32,7 +32,7 @@ def load_models(plan, settings, store, max_seq_length, model_cache_dir=None):
       encoder = WordVectors.from_file(path, wanted_words(_sentences(settings.tasks.values())))
       found.append(Model(label_of(name), Workbench(encoder, settings, store), words=True))
       continue
-    encoder = bert_flow_tf.SentenceEncoder.from_pretrained(name, model_cache_dir)
+    encoder = bert_flow_tf.SentenceEncoder.from_pretrained(name, model_cache_dir, precision)
     encoder.bert.check_max_seq_length(max_seq_length)
     paper = paper_encoder(name, encoder.bert.config, nli_tuned)
     found.append(Model(label_of(name), Workbench(encoder, settings, store), paper, nli_tuned))

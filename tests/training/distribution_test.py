@@ -4,8 +4,14 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from bert_flow_tf.errors import ConfigError
-from bert_flow_tf.training.distribution import STRATEGIES, make_strategy
+from bert_flow_tf.errors import ConfigError, TrainingError
+from bert_flow_tf.training.distribution import (
+  STRATEGIES,
+  has_several_workers,
+  is_chief,
+  make_strategy,
+  worker_failures,
+)
 from tests.training import small, two_replicas
 
 
@@ -19,6 +25,44 @@ def test_names():
 def test_default_is_the_cpu_itself():
   assert make_strategy() is tf.distribute.get_strategy()
   assert make_strategy().num_replicas_in_sync == 1
+
+
+@pytest.mark.parametrize(
+  ("jobs", "job", "index", "chief", "several"),
+  [
+    ({}, None, None, True, False),
+    ({"worker": ["a:1"]}, "worker", 0, True, False),
+    ({"worker": ["a:1", "b:1"]}, "worker", 0, True, True),
+    ({"worker": ["a:1", "b:1"]}, "worker", 1, False, True),
+    ({"chief": ["a:1"], "worker": ["b:1"]}, "chief", 0, True, True),
+    ({"chief": ["a:1"], "worker": ["b:1"]}, "worker", 0, False, True),
+  ],
+)
+def test_one_worker_is_the_chief(jobs, job, index, chief, several):
+  class Strategy:
+    cluster_resolver = tf.distribute.cluster_resolver.SimpleClusterResolver(
+      tf.train.ClusterSpec(jobs), task_type=job, task_id=index
+    )
+
+  assert (is_chief(Strategy), has_several_workers(Strategy)) == (chief, several)
+
+
+def test_lost_worker_is_one_line_where_there_are_workers():
+  class Alone:
+    cluster_resolver = None
+
+  class Two:
+    cluster_resolver = tf.distribute.cluster_resolver.SimpleClusterResolver(
+      tf.train.ClusterSpec({"worker": ["a", "b"]})
+    )
+
+  said = "Graph execution error:\n\nDetected at node x\nCollective ops is aborted by: it left\n\t [[{{node x}}]]"
+  expected = r"another worker .* \(Collective ops is aborted by: it left\); see what"
+  with pytest.raises(TrainingError, match=expected), worker_failures(Two):
+    raise tf.errors.UnavailableError(None, None, said)
+  for strategy, error in ((Alone, tf.errors.UnavailableError), (Two, tf.errors.ResourceExhaustedError)):
+    with pytest.raises(error), worker_failures(strategy):
+      raise error(None, None, said)
 
 
 @pytest.mark.slow

@@ -20,6 +20,7 @@ IDENTITY = {
   "pooling": ["mean", 1, 4],
   "max_seq_length": 64,
   "low_dim": None,
+  "precision": "float32",
 }
 
 
@@ -139,6 +140,7 @@ def test_identity_that_is_no_object(tmp_path, started):
     ({"pooling": ["mean", 4]}, r"pooling \['mean', 1, 4\] there, \['mean', 4\] here$"),
     ({"max_seq_length": 32}, "max_seq_length 64 there, 32 here$"),
     ({"low_dim": 16, "name": "other"}, "of 'mini', found those of 'other': low_dim None there, 16 here$"),
+    ({"precision": "bfloat16"}, "precision float32 there, bfloat16 here$"),
   ],
 )
 def test_another_encoder_is_refused(change, message, started):
@@ -152,6 +154,8 @@ def test_the_encoders_name_and_spelling_of_the_pooling_decide_nothing(started):
   flow = started
   flow.encoder = IDENTITY
   check_encoder(flow, {**IDENTITY, "name": "/a/copy", "sentence_embedding_type": "avg-last-2"}, "there")
+  flow.encoder = {key: value for key, value in IDENTITY.items() if key != "precision"}  # saved before there was one
+  check_encoder(flow, IDENTITY, "there")
   flow.encoder = None
   check_encoder(flow, IDENTITY, "there")
   flow.encoder = {}

@@ -1,0 +1,85 @@
+"""`precision`: the number format of BERT's matrix products.
+
+In half precision the dense layers multiply halves; weights are cast once, inputs at each call. All else is float32:
+embeddings, attention, softmax, normalisation, GELU, the sums between blocks, means over tokens. So no constant of
+the attention mask can overflow and errors do not add up from block to block, at little cost: of BERT-base's
+arithmetic the dense layers have over 98% for a sentence of 64 tokens.
+"""
+
+import os
+import pathlib
+
+import tensorflow as tf
+import tf_keras
+from absl import logging
+
+from bert_flow_tf.errors import ConfigError
+
+FLOAT32 = "float32"
+# Flags in Linux's /proc/cpuinfo of instructions for a format's matrix products, on x86 and Arm.
+_INSTRUCTIONS = {"bfloat16": {"avx512_bf16", "amx_bf16", "bf16"}, "float16": {"avx512_fp16", "amx_fp16", "asimdhp"}}
+PRECISIONS = (FLOAT32, *_INSTRUCTIONS)
+
+_CPUINFO = pathlib.Path("/proc/cpuinfo")
+
+
+def check_precision(precision):
+  """Raises ConfigError for what is no precision."""
+  if precision not in PRECISIONS:
+    raise ConfigError(f"precision={precision}: expected one of {', '.join(PRECISIONS)}")
+
+
+def compute_in(model, precision):
+  """Makes the dense layers of a Keras model, whose weights do not change any more, multiply in this precision."""
+  if precision == FLOAT32:
+    return
+  dtype = tf.as_dtype(precision)
+  # TensorFlow's own products of halves, which it falls back to, add up in halves: on STS-B they cost ten times
+  # what rounding to bfloat16 does, and they are slow.
+  product_dtype = dtype if _has_instructions(precision) else tf.float32
+  for layer in model.submodules:
+    if isinstance(layer, tf_keras.layers.Dense):
+      layer.call = _half_call(layer, dtype, product_dtype)
+
+
+def _half_call(layer, dtype, product_dtype):
+  # Cast once: at every call it would take as long as embedding a few short sentences.
+  kernel = tf.cast(tf.cast(layer.kernel, dtype), product_dtype)
+  features, units = layer.kernel.shape
+
+  def call(inputs):
+    rows = tf.reshape(tf.cast(tf.cast(inputs, dtype), product_dtype), [-1, features])
+    outputs = tf.cast(tf.matmul(rows, kernel), tf.float32) + layer.bias
+    outputs = tf.reshape(outputs, tf.concat([tf.shape(inputs)[:-1], [units]], axis=0))
+    outputs.set_shape([*inputs.shape[:-1], units])
+    return layer.activation(outputs)
+
+  return call
+
+
+def _has_instructions(precision):
+  """Whether products of halves have instructions of their own here; what that means where not is logged."""
+  if tf.config.list_logical_devices("GPU"):
+    return True
+  # TensorFlow uses them through oneDNN alone, whose sums are float32.
+  if _INSTRUCTIONS[precision] & _cpu_flags() and os.environ.get("TF_ENABLE_ONEDNN_OPTS") != "0":
+    return True
+  logging.warning(
+    "precision=%s: numbers are rounded to it and multiplied in float32, which is slower than float32 alone: this CPU "
+    "has no instructions for it (none of %s), or TensorFlow does not use them",
+    precision,
+    ", ".join(sorted(_INSTRUCTIONS[precision])),
+  )
+  return False
+
+
+def _cpu_flags():
+  """Set of the first CPU's flags; empty where the system does not list them."""
+  try:
+    lines = _CPUINFO.read_text(encoding="utf-8", errors="replace").splitlines()
+  except OSError:
+    return set()
+  flags = [
+    values for name, _, values in (line.partition(":") for line in lines) if name.strip() in ("flags", "Features")
+  ]
+  return set(flags[0].split()) if flags else set()

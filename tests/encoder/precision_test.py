@@ -1,0 +1,158 @@
+"""precision.py: halves in the dense layers, float32 elsewhere, on processors with and without instructions for them."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from absl import logging
+from scipy import stats
+
+from bert_flow_tf import SentenceEncoder
+from bert_flow_tf.data.tasks import load_task
+from bert_flow_tf.encoder import precision as precision_lib
+from bert_flow_tf.errors import ConfigError
+from bert_flow_tf.evaluation.similarity import cosine_similarity
+from tests.encoder import tiny
+from tests.testing import shared
+
+HALVES = ["bfloat16", "float16"]
+# Half of the distance from 1 to the next number.
+ROUNDING = {"bfloat16": 2**-8, "float16": 2**-11}
+IDS = np.array([[2, 8, 10, 12, 3], [2, 11, 3, 0, 0]], np.int32)
+MASK = np.array([[1, 1, 1, 1, 1], [1, 1, 1, 0, 0]], np.int32)
+DENSE = (".dense.weight", ".query.weight", ".key.weight", ".value.weight")
+SENTENCES = ["a dog", "cats . a b", "b"]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+  return tiny.save_tiny(tmp_path_factory.mktemp("tiny"))
+
+
+@pytest.fixture(scope="module")
+def encoders(folder):
+  return {name: SentenceEncoder.from_pretrained(folder, precision=name) for name in precision_lib.PRECISIONS}
+
+
+def run(encoder):
+  states, pooled = encoder.bert(tf.constant(IDS), tf.constant(MASK))
+  assert all(values.dtype == tf.float32 for values in (*states, pooled))
+  return [*(state.numpy()[MASK == 1] for state in states), pooled.numpy()]
+
+
+def relative(found, expected):
+  return [np.abs(one - other).max() / np.abs(other).max() for one, other in zip(found, expected, strict=True)]
+
+
+@pytest.mark.parametrize("name", HALVES)
+def test_matrices_are_rounded_and_nothing_else(encoders, name):
+  """Against NumPy's BERT in float64 with the dense layers' matrices rounded: what is left is their inputs' rounding."""
+  weights = tiny.random_weights()
+  dtype = tf.as_dtype(name).as_numpy_dtype
+  rounded = {k: v.astype(dtype).astype(np.float32) if k.endswith(DENSE) else v for k, v in weights.items()}
+  states, pooled = tiny.numpy_bert(rounded, IDS, MASK)
+  found = run(encoders[name])
+  errors = relative(found, [*(state[MASK == 1] for state in states), pooled])
+  assert errors[0] < 1e-6  # tables of embeddings and their normalisation
+  assert all(ROUNDING[name] / 50 < error < 4 * ROUNDING[name] for error in errors[1:]), errors
+
+
+@pytest.mark.parametrize("name", HALVES)
+def test_every_dense_layer_multiplies_halves(encoders, name, monkeypatch):
+  """Not attention, whose factors have more dimensions."""
+  seen, matmul = [], tf.matmul
+
+  def spy(a, b, **arguments):
+    if len(a.shape) == 2:
+      seen.append(all(np.array_equal(x, tf.cast(tf.cast(x, name), tf.float32)) for x in (a, b)))
+    return matmul(a, b, **arguments)
+
+  monkeypatch.setattr(tf, "matmul", spy)
+  run(encoders[name])
+  assert seen == [True] * 19  # six a block, and the pooled output's
+
+
+@pytest.mark.parametrize("name", HALVES)
+def test_products_of_halves_where_there_are_instructions(folder, encoders, name, monkeypatch):
+  """The very graph of such a processor; here it runs on TensorFlow's own kernels, whose sums are less exact."""
+  monkeypatch.setattr(precision_lib, "_has_instructions", lambda precision: True)
+  native = SentenceEncoder.from_pretrained(folder, precision=name)
+  errors = relative(run(native), run(encoders["float32"]))
+  assert all(0 < error < 12 * ROUNDING[name] for error in errors[1:]), errors
+  step = tf.function(lambda ids: native.embed_batch(ids, tf.ones_like(ids), "avg"))
+  products = [op for op in step.get_concrete_function(tf.constant(IDS)).graph.get_operations() if op.type == "MatMul"]
+  assert len(products) == 19 and {op.outputs[0].dtype.name for op in products} == {name}
+
+
+@pytest.mark.parametrize("name", HALVES)
+def test_weights_stay_float32(encoders, name):
+  assert encoders[name].precision == name
+  assert encoders[name].weights_checksum == encoders["float32"].weights_checksum
+  assert all(weight.dtype == tf.float32 for weight in encoders[name].bert.model.weights)
+
+
+@pytest.mark.parametrize("name", HALVES)
+def test_padding_does_not_touch_a_sentence(encoders, name):
+  together = encoders[name].encode(SENTENCES, "avg", max_seq_length=16)
+  alone = np.concatenate([encoders[name].encode([sentence], "avg", max_seq_length=16) for sentence in SENTENCES])
+  assert together.dtype == np.float32
+  np.testing.assert_allclose(together, alone, atol=2 * ROUNDING[name])
+
+
+@pytest.mark.parametrize("name", HALVES)
+def test_dropout_has_the_same_masks(encoders, name):
+  seed = tf.constant([3, 4])
+  drops = {key: encoders[key].embed_batch(IDS, MASK, "avg", seed).numpy() for key in ("float32", name)}
+  plain = encoders["float32"].embed_batch(IDS, MASK, "avg").numpy()
+  assert np.abs(drops["float32"] - plain).max() > 0.1
+  np.testing.assert_allclose(drops[name], drops["float32"], atol=20 * ROUNDING[name])
+
+
+def test_what_was_computed_otherwise_is_told_apart(encoders):
+  for known in (lambda e: e.fingerprint(SENTENCES, "avg"), lambda e: e.identity("avg")["precision"]):
+    assert len({known(encoder) for encoder in encoders.values()}) == 3
+
+
+@pytest.mark.parametrize("name", ["half", "float64", "", None, "BFLOAT16"])
+def test_no_precision(folder, name):
+  with pytest.raises(ConfigError, match=f"precision={name}: expected one of float32, bfloat16, float16"):
+    SentenceEncoder.from_pretrained(folder, precision=name)
+
+
+@pytest.mark.skipif(bool(tf.config.list_physical_devices("GPU")), reason="about a machine without GPUs")
+@pytest.mark.parametrize(
+  ("name", "cpuinfo", "expected"),
+  [
+    ("bfloat16", "processor\t: 0\nflags\t\t: fpu avx2 avx512_bf16\nflags : fpu\n", True),
+    ("bfloat16", "flags\t\t: fpu amx_bf16 amx_tile\n", True),
+    ("bfloat16", "Features\t: fp asimd bf16\n", True),
+    ("bfloat16", "flags\t\t: fpu avx512f avx512_fp16\n", False),
+    ("float16", "flags\t\t: fpu avx512f avx512_fp16\n", True),
+    ("float16", "flags\t\t: fpu avx512_bf16 f16c\n", False),
+    ("float16", "", False),
+    ("float16", None, False),
+  ],
+)
+def test_instructions_of_the_processor(name, cpuinfo, expected, tmp_path, monkeypatch):
+  logged = []
+  monkeypatch.setattr(logging, "warning", lambda text, *values: logged.append(text % values))
+  monkeypatch.setattr(precision_lib, "_CPUINFO", tmp_path / "cpuinfo")
+  monkeypatch.delenv("TF_ENABLE_ONEDNN_OPTS", raising=False)
+  if cpuinfo is not None:
+    (tmp_path / "cpuinfo").write_text(cpuinfo)
+  assert precision_lib._has_instructions(name) == expected
+  assert [f"precision={name}" in line and "slower than float32" in line for line in logged] == [True] * (not expected)
+  monkeypatch.setenv("TF_ENABLE_ONEDNN_OPTS", "0")
+  assert not precision_lib._has_instructions(name)
+
+
+@pytest.mark.slow
+def test_agreement_with_gold_is_the_same_in_bfloat16():
+  """STS-B, a real encoder; `../shared/models/minilm-l6-mlm` of avg-first-last."""
+  task = load_task("STS-B", shared("data"))
+  pairs = task.splits["test"].take(np.arange(0, 1379, 3))
+  found = {}
+  for name in ("float32", "bfloat16"):
+    encoder = SentenceEncoder.from_pretrained(shared("models/minilm-l6-mlm"), precision=name)
+    a, b = (encoder.encode(side, show_progress=False) for side in (pairs.sentences_a, pairs.sentences_b))
+    found[name] = 100 * stats.spearmanr(cosine_similarity(a, b), pairs.scores)[0]
+  assert 0 < abs(found["bfloat16"] - found["float32"]) < 0.1

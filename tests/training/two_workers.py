@@ -1,0 +1,72 @@
+"""Two worker processes on this machine; run as a module, a run_flow.py that does something before."""
+
+import json
+import os
+import socket
+import subprocess
+
+from tests.testing import REPO
+
+# A worker whose peer was killed waits for heartbeats, TensorFlow's ten seconds and some.
+SECONDS = 240
+
+
+def start(command, **options):
+  """Starts `command(index)` as worker 0 and worker 1 on this machine; returns the two processes."""
+  addresses = [f"localhost:{port}" for port in free_ports(2)]
+  processes = []
+  for index in range(2):
+    config = {"cluster": {"worker": addresses}, "task": {"type": "worker", "index": index}}
+    # Workers of a machine without GPUs, whichever this is.
+    environment = {**os.environ, "TF_CONFIG": json.dumps(config), "CUDA_VISIBLE_DEVICES": "-1"}
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    processes.append(subprocess.Popen(command(index), cwd=REPO, env=environment, **pipes, **options))
+  return processes
+
+
+def finish(processes):
+  """[(exit status, stdout, stderr)] of both, which are ended if they take too long."""
+  try:
+    return [(process.communicate(timeout=SECONDS), process)[0] + (process.returncode,) for process in processes]
+  finally:
+    for process in processes:
+      process.kill()
+
+
+def free_ports(count):
+  """Ports that nothing listens at."""
+  sockets = [socket.create_server(("localhost", 0)) for _ in range(count)]
+  ports = [one.getsockname()[1] for one in sockets]
+  for one in sockets:
+    one.close()
+  return ports
+
+
+def disagreement(strategy, index):
+  """What is said where the second worker has other settings."""
+  from bert_flow_tf.errors import TrainingError
+  from tests.training import small
+
+  with strategy.scope():
+    flow = small.make_flow()
+  try:
+    small.fit(flow=flow, strategy=strategy, seed=index, learning_rate=0.01 + index)
+  except TrainingError as error:
+    return str(error)
+  return None
+
+
+def main():
+  """Says how workers differ that were started to different ends, and goes on as run_flow.py with the same flags."""
+  import bert_flow_tf
+  from run_scripts import run_flow
+
+  index = json.loads(os.environ["TF_CONFIG"])["task"]["index"]
+  strategy = bert_flow_tf.make_strategy("multi_worker_mirrored", wait_seconds=SECONDS)
+  print(disagreement(strategy, index), flush=True)
+  bert_flow_tf.make_strategy = lambda name: strategy  # one process cannot join twice
+  run_flow.console()
+
+
+if __name__ == "__main__":
+  main()
