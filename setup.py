@@ -24,11 +24,21 @@ INSTALL_REQUIRES = [
 
 TABLES = ["matplotlib>=3.8,<4", "rapidfuzz>=3,<4"]
 
+# tensorflow-text has the ops that a SavedModel tokenises with; the other two are the client's.
+SERVING = [f"tensorflow-text=={TF}", f"tensorflow-serving-api=={TF}", "grpcio>=1.60,<2"]
+
+# Seen to work beside TensorFlow, which needs protobuf 6.31 or later.
+BEAM = ["apache-beam==2.77.*"]
+
 EXTRAS = {
   "and-cuda": [f"tensorflow[and-cuda]=={TF}"],
   "tables": TABLES,
+  "serving": SERVING,
+  "beam": BEAM,
   "test": [
     *TABLES,
+    *SERVING,
+    *BEAM,
     "pytest>=8,<10",
     "pytest-xdist>=3.6,<4",
     "ruff==0.17.*",
@@ -52,11 +62,13 @@ setup(
     "bert_flow_tf.flow": ["config/*.json"],
     "bert_flow_tf.data": ["sample/*"],
     "bert_flow_tf.encoder": ["pretrained/mini/*"],
-    "run_scripts": ["paper_tables.json"],
+    "run_scripts": ["paper_tables.json", "run_two_machines.sh"],
   },
   install_requires=[f"tensorflow=={TF}", *INSTALL_REQUIRES],
   extras_require=EXTRAS,
   entry_points={
-    "console_scripts": [f"run_{name}=run_scripts.run_{name}:console" for name in ("flow", "eval", "table", "benchmark")]
+    "console_scripts": [
+      f"run_{name}=run_scripts.run_{name}:console" for name in ("flow", "eval", "table", "benchmark", "export", "embed")
+    ]
   },
 )

@@ -6,10 +6,9 @@ Li et al., "On the Sentence Embeddings from Pre-trained Language Models", EMNLP 
 import importlib
 
 from bert_flow_tf._keras2 import require_keras_2
+from bert_flow_tf._version import __version__
 
 require_keras_2()
-
-__version__ = "0.1.0"
 
 # Resolved at first use: reading data or scoring predictions must not cost an import of TensorFlow.
 _PUBLIC = {

@@ -23,12 +23,14 @@ from run_scripts.experiment import make_folder
 
 FLAGS = flags.FLAGS
 
-TASKS, STEP, ENCODER, ALL = "tasks", "step", "encoder", "all"
+TASKS, STEP, ENCODER, SERVING, ALL = "tasks", "step", "encoder", "serving", "all"
 PARTS = {
   TASKS: "Whole tasks, our way and the original's",
   STEP: "One step of the flow's fit",
   ENCODER: "Sentences a second of the encoder",
+  SERVING: "A served model",
 }
+_SERVED_SENTENCES = 512
 _SEVEN = ["STS-B", "SICK-R", *(f"STS-{year}" for year in range(12, 17))]
 
 
@@ -60,6 +62,7 @@ def define_flags():
   )
   flags.DEFINE_integer("encoder_sentences", None, "Distinct sentences to embed, drawn at random; all if not given.", 1)
   flags.DEFINE_list("sentence_counts", ["1000", "3000", "10000"], "Rising numbers of sentences for the encoder's cost.")
+  flags.DEFINE_float("load_seconds", 60.0, "How long 32 clients ask at once with --benchmark=serving.", 1.0)
   flags.DEFINE_string("scaling_model", "mini", "Encoder whose cost by the number of sentences is measured.")
 
 
@@ -168,6 +171,19 @@ def benchmark_encoder(encoder):
   return {**found, "scaling": scaling}, part.to_markdown(found, scaling)
 
 
+def benchmark_serving(encoder):
+  """Figures and text of --benchmark=serving."""
+  from run_scripts import benchmark_serving as part
+
+  config = FlowConfig.from_json_file(FLAGS.flow_model_config)
+  task = load(FLAGS.tasks[0])
+  pairs = task.splits[task.spec.eval_split]
+  sentences = list(dict.fromkeys([*pairs.sentences_a, *pairs.sentences_b]))[:_SERVED_SENTENCES]
+  arguments = (FLAGS.max_seq_length, FLAGS.sentence_embedding_type, FLAGS.load_seconds, FLAGS.repeats)
+  found = part.run(encoder, config, sentences, *arguments)
+  return found, part.to_markdown(found)
+
+
 def machine():
   """What the figures depend on beside the code."""
   return {
@@ -190,7 +206,7 @@ def main(argv):
   if set(parts) - {STEP}:
     name = FLAGS.init_checkpoint or FLAGS.model
     encoder = SentenceEncoder.from_pretrained(name, FLAGS.model_cache_dir, FLAGS.precision)
-  measured = {TASKS: benchmark_tasks, STEP: benchmark_step, ENCODER: benchmark_encoder}
+  measured = {TASKS: benchmark_tasks, STEP: benchmark_step, ENCODER: benchmark_encoder, SERVING: benchmark_serving}
   for part in parts:
     about = {"flags": {flag.name: flag.value for flag in common_flags.own_flags()}, **machine()}
     found, text = measured[part](encoder)

@@ -23,6 +23,7 @@ from bert_flow_tf.flow.config import FlowConfig
 from bert_flow_tf.training.cluster import read_tf_config
 from run_scripts import common_flags, fitting
 from run_scripts.experiment import Stopwatch, make_folder
+from run_scripts.exporting import check_export_arguments, check_export_of_run, define_export_flags, export
 from run_scripts.task_figures import (
   WITH_FLOW,
   WITHOUT_FLOW,
@@ -70,6 +71,7 @@ def define_flags():
   flags.DEFINE_string("output_parent_dir", "exp", "Folder of the experiments' folders.")
   flags.DEFINE_string("exp_name", None, "Name of this experiment's folder; made from the flags if not given.")
   flags.DEFINE_string("exp_name_prefix", "exp", "First part of a name made from the flags.")
+  define_export_flags()
 
 
 def experiment_name(task, settings):
@@ -116,6 +118,7 @@ def check_flags():
   specs = fitting.parse_calibrations(FLAGS.calibration)
   if FLAGS.distribution_strategy == "multi_worker_mirrored":
     read_tf_config()
+  check_export_of_run(len(specs))
   if FLAGS.encoder_dropout and not any(spec.method == FLOW for spec in specs):
     raise ConfigError("--encoder_dropout changes how a flow is fitted, and --calibration has no flow; leave it out")
   return specs
@@ -226,6 +229,8 @@ def main(argv):
   # The first use of TensorFlow, whose import takes seconds: what is wrong above is said before it.
   from bert_flow_tf.training.distribution import is_chief, wait_for_all
 
+  if FLAGS.export_dir is not None:
+    check_export_arguments()
   settings = common_flags.flow_settings(config, corpus)
   encoder = bert_flow_tf.SentenceEncoder.from_pretrained(encoder_name(), FLAGS.model_cache_dir, FLAGS.precision)
   pooling = encoder.pooling(FLAGS.sentence_embedding_type)
@@ -262,6 +267,10 @@ def main(argv):
   about = describe(task, corpus, encoder, calibrations, fitted)
   about |= {"seconds": watch.seconds, "identity": encoder.identity(**common_flags.embedding_arguments())}
   say(*write(folder, task, embeddings, found, calibrations, about), watch.seconds)
+  if FLAGS.export_dir is not None:
+    (calibration,) = calibrations.values()
+    saved = folder / (FLOW if flow else calibration.name)
+    export(encoder, calibration, common_flags.embedding_arguments(), saved)
   wait_for_all(settings.strategy)
 
 

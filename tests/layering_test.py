@@ -5,7 +5,7 @@ import pytest
 from tests.imports import imports_of, is_in, module_of, parents, read_sources
 
 # Besides itself and _COMMON, what a part of bert_flow_tf may import; run_scripts may import all of them.
-_COMMON = ("errors", "files", "folders", "progress", "_keras2")
+_COMMON = ("errors", "files", "folders", "progress", "_keras2", "_version")
 _ARROWS = {
   "bert_flow_tf": (),
   "errors": (),
@@ -13,6 +13,7 @@ _ARROWS = {
   "folders": (),
   "progress": (),
   "_keras2": (),
+  "_version": (),
   "data": (),
   "encoder": (),
   "flow": (),
@@ -20,7 +21,8 @@ _ARROWS = {
   "evaluation": (),
   "sentence_encoder": ("data.features", "encoder"),
   "training": ("encoder", "flow", "calibration", "sentence_encoder", "data.pipeline"),
-  "export": ("encoder", "flow", "calibration", "sentence_encoder"),
+  "export": ("data.features", "encoder", "flow", "calibration", "sentence_encoder"),
+  "corpus": ("data.lines",),
 }
 
 # {package of others: where alone it may be imported}
@@ -33,6 +35,9 @@ _ONLY_IN = {
   "tensorflow_datasets": ("bert_flow_tf.data",),
   "tensorflow_probability": ("bert_flow_tf.flow",),
   "scipy": ("bert_flow_tf.evaluation", "bert_flow_tf.calibration"),
+  "tensorflow_text": ("bert_flow_tf.export", "run_scripts.embedders"),
+  "tensorflow_serving": ("bert_flow_tf.export", "run_scripts.serving_client"),
+  "apache_beam": ("bert_flow_tf.corpus",),
 }
 
 # Reading data and scoring predictions: no TensorFlow, nor anything at module level that brings it in.
@@ -40,6 +45,10 @@ _TENSORFLOW = ("tensorflow", "tf_keras", "keras", "tensorflow_probability", "ten
 _WITHOUT_TENSORFLOW = (
   "bert_flow_tf.calibration",
   "bert_flow_tf.evaluation",
+  "bert_flow_tf.training.cluster",
+  *(f"bert_flow_tf.corpus.{module}" for module in ("beam_direct", "beam_execute", "beam_options", "beam_pipeline")),
+  *(f"bert_flow_tf.corpus.{module}" for module in ("beam_running", "embedding", "formats", "framing", "index")),
+  *(f"bert_flow_tf.corpus.{module}" for module in ("manifest", "reading", "storage", "streaming")),
   *(f"bert_flow_tf.data.{module}" for module in ("custom", "glue", "lines", "nli", "sick", "sick_files")),
   *(f"bert_flow_tf.data.{module}" for module in ("sources", "sts", "sts_files", "stsb")),
   "bert_flow_tf.data.pairs",
@@ -53,6 +62,7 @@ _WITHOUT_TENSORFLOW = (
   "bert_flow_tf.folders",
   "bert_flow_tf.progress",
   "bert_flow_tf._keras2",
+  "bert_flow_tf._version",
 )
 # The only file that may make up a module's name at run time: it resolves the public names.
 _DYNAMIC = "bert_flow_tf"

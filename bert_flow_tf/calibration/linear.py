@@ -152,6 +152,16 @@ class LinearCalibration(Calibration):
     return calibration
 
   @abc.abstractmethod
+  def affine(self):
+    """The calibration as (shift float64 [dim], matrix float64 [dim, output_dim]): z = (u - shift) matrix.
+
+    For what computes elsewhere, such as a served graph; `transform` gives the same to float32's rounding.
+
+    Raises:
+      CalibrationError: before any fit, or no k is chosen.
+    """
+
+  @abc.abstractmethod
   def _solve(self, moments):
     """{name: float64 array} of at least two differing rows' `moments`."""
 

@@ -13,6 +13,10 @@ class NoCalibration(LinearCalibration):
 
   METHOD = "none"
 
+  def affine(self):
+    """No shift, and the identity."""
+    return np.zeros(self.dim), np.eye(self.dim)
+
   def _solve(self, moments):
     return {}
 
@@ -27,6 +31,11 @@ class MeanRemoval(LinearCalibration):
   """z = u - mean."""
 
   METHOD = "mean"
+
+  def affine(self):
+    """The mean, and the identity."""
+    self._solved()
+    return self._moments.mean, np.eye(self.dim)
 
   def _solve(self, moments):
     check_varying(self.name, moments, spectrum.inverse_deviations(moments))
@@ -47,6 +56,11 @@ class StandardNormalization(LinearCalibration):
   """
 
   METHOD = "sn"
+
+  def affine(self):
+    """The mean, and a diagonal matrix."""
+    matrix = np.diag(self._solved()["scale"])
+    return self._moments.mean, matrix
 
   def _solve(self, moments):
     return {"scale": checked_scale(self.name, moments)}
@@ -75,6 +89,11 @@ class Whitening(LinearCalibration):
   METHOD = "whitening"
   CROSS = True
   TAKES_K = True
+
+  def affine(self):
+    """The mean, and W."""
+    matrix = self._solved()["kernel"]
+    return self._moments.mean, matrix
 
   @property
   def output_dim(self):

@@ -29,6 +29,10 @@ class Natsv(LinearCalibration):
   CROSS = True
   TAKES_K = True
 
+  def affine(self):
+    """No shift, and I - V_k V_k^T."""
+    return np.zeros(self.dim), self._projection()
+
   def choose_k(self, embeddings_a, embeddings_b, gold):
     """Takes the k of 1 to 20 whose cosines agree best with gold scores, the smallest of equals; what is fitted stays.
 
@@ -85,12 +89,19 @@ class Natsv(LinearCalibration):
     return {"basis": (dim, range(self.k or 1, dim))}
 
   def _apply(self, arrays, rows):
+    basis = self._chosen(arrays)
+    return rows - (rows @ basis) @ basis.T
+
+  def _chosen(self, arrays):
     if self.k is None:
       raise CalibrationError(
         f"{self.METHOD}: no k is chosen: call choose_k with labelled pairs, or give {self.METHOD}-10"
       )
-    basis = arrays["basis"][:, : self.k]
-    return rows - (rows @ basis) @ basis.T
+    return arrays["basis"][:, : self.k]
+
+  def _projection(self):
+    basis = self._chosen(self._solved())
+    return np.eye(self.dim) - basis @ basis.T
 
 
 class StandardizedNatsv(Natsv):
@@ -100,6 +111,11 @@ class StandardizedNatsv(Natsv):
   """
 
   METHOD = "sn+natsv"
+
+  def affine(self):
+    """The mean, and diag(1 / std) (I - V_k V_k^T)."""
+    matrix = self._solved()["scale"][:, np.newaxis] * self._projection()
+    return self._moments.mean, matrix
 
   def _solve(self, moments):
     scale = checked_scale(self.name, moments)

@@ -16,6 +16,7 @@ from run_scripts import (
   benchmark_encoder,
   benchmark_measure,
   benchmark_models,
+  benchmark_serving,
   benchmark_step,
   benchmark_tasks,
   run_benchmark,
@@ -184,3 +185,23 @@ def test_main_writes_what_it_prints(monkeypatch, tmp_path, capsys):
   assert (out / "step.md").read_text() + "\n" == capsys.readouterr().out
   assert json.loads((out / "step.json").read_text())["a"] == 1.5
   assert sorted(file.name for file in out.iterdir()) == ["step.json", "step.md"]
+
+
+@pytest.mark.slow
+def test_served_model_under_load(tiny):
+  pytest.importorskip("tensorflow_text", reason="the extra [serving] is not installed")
+  sentences = [f"{'a ' * i}dog cats" for i in range(12)]
+  config = FlowConfig(n_levels=1, depth=1, coupling_width=4)
+  found = benchmark_serving.run(tiny, config, sentences, 16, "avg-first-last", 1.0, 1)
+  load = found["load"]
+  assert load["wrong_answers"] == 0 and load["fewest_requests_of_a_client"] > 0
+  assert load["requests"] >= load["clients"] == 32
+  assert set(found["flow_share"]) == {1, 8, 64}
+  assert "0 wrong answers" in benchmark_serving.to_markdown(found)
+
+
+def test_a_wrong_answer_is_counted():
+  expected = np.ones([4, 3], np.float32)
+  answers = lambda signature, texts: np.ones([len(texts), 3]) + (0.1 if "c" in texts else 0.0)  # noqa: E731
+  assert benchmark_serving.under_load(answers, ["a", "b"], expected[:2], 0.1, 2)["wrong_answers"] == 0
+  assert benchmark_serving.under_load(answers, ["c"], expected[:1], 0.1, 2)["wrong_answers"] > 0

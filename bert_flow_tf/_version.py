@@ -1,0 +1,3 @@
+"""The package's version; setup.py has the same."""
+
+__version__ = "0.1.0"

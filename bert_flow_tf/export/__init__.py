@@ -1,0 +1,1 @@
+"""A fitted encoder and calibration as a SavedModel for TF Serving."""

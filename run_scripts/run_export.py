@@ -1,0 +1,79 @@
+"""Writes an encoder and a saved calibration as a SavedModel for TF Serving.
+
+python run_export.py --flow_folder=exp/NAME/flow --export_dir=/models/bert_flow
+"""
+
+import pathlib
+import sys
+
+if __package__ in (None, ""):  # run as a file, from any folder
+  sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
+
+from absl import flags
+
+from bert_flow_tf.errors import ConfigError
+from run_scripts import common_flags
+from run_scripts.exporting import check_export_arguments, define_export_flags, export
+from run_scripts.saved import check_saved, load_encoder, load_saved, saved_identity
+
+FLAGS = flags.FLAGS
+
+
+def define_flags():
+  """The flags of this runner."""
+  flags.DEFINE_string(
+    "flow_folder",
+    None,
+    "Folder of a calibration that run_flow saved, as exp/NAME/flow. It says which encoder, pooling, max_seq_length and "
+    "low_dim are served, unless those flags are given. Without it, the encoder alone.",
+  )
+  flags.DEFINE_boolean("allow_other_encoder", False, "Apply a calibration to another encoder than it was fitted for.")
+  flags.DEFINE_string(
+    "model",
+    "mini",
+    "Encoder: mini, base, large, large-wwm, their -cased twins, a hub id, or a Hugging Face folder.",
+  )
+  flags.DEFINE_string(
+    "init_checkpoint", None, "Hugging Face folder of a fine-tuned encoder; takes the place of --model."
+  )
+  common_flags.define_pooling_flags()
+  flags.DEFINE_string("model_cache_dir", None, "Folder of the model hub's cache; its own default if not given.")
+  flags.DEFINE_integer("max_seq_length", 64, "Most tokens of a sentence, [CLS] and [SEP] included.")
+  define_export_flags()
+
+
+def check_flags():
+  """Refuses what needs no model to be seen wrong.
+
+  Raises:
+    ConfigError: a flag is missing or contradicts another.
+  """
+  if not FLAGS.export_dir:
+    raise ConfigError("--export_dir is missing: it names the folder that gets a folder for this version")
+  if FLAGS.allow_other_encoder and FLAGS.flow_folder is None:
+    raise ConfigError("--allow_other_encoder needs --flow_folder: there is no calibration to apply")
+
+
+def main(argv):
+  """Calibration, encoder, SavedModel."""
+  del argv
+  check_flags()
+  check_export_arguments()
+  saved = {} if FLAGS.flow_folder is None else load_saved([FLAGS.flow_folder])
+  folder, identity = saved_identity(saved)
+  encoder, arguments = load_encoder(folder, identity)
+  encoder.bert.check_max_seq_length(arguments["max_seq_length"])
+  dim = encoder.dim(arguments["sentence_embedding_type"], arguments["low_dim"])
+  check_saved(saved, encoder.identity(**arguments), dim, FLAGS.allow_other_encoder)
+  calibration = next((one.calibration for one in saved.values()), None)
+  export(encoder, calibration, arguments, FLAGS.flow_folder)
+
+
+def console():
+  """Entry point of the installed command."""
+  define_flags()
+  common_flags.run(main)
+
+
+if __name__ == "__main__":
+  console()

@@ -1,0 +1,156 @@
+"""The pipeline on Beam's direct runner; the folder must be the one that a run in one process makes."""
+
+import pathlib
+
+import numpy as np
+import pytest
+
+from bert_flow_tf.corpus.beam_execute import reason_of
+from bert_flow_tf.corpus.beam_options import DIRECT, parse_options
+from bert_flow_tf.corpus.beam_running import run_beam
+from bert_flow_tf.corpus.formats import InputFormat
+from bert_flow_tf.corpus.index import changed_input, find_inputs
+from bert_flow_tf.corpus.manifest import Manifest
+from bert_flow_tf.corpus.shards import ShardFolder
+from bert_flow_tf.corpus.storage import BeamStorage, storage_of
+from bert_flow_tf.corpus.streaming import pending, run_streaming
+from bert_flow_tf.errors import BertFlowError, ConfigError, DataError
+from tests.corpus import toy
+
+pytest.importorskip("apache_beam", reason="the pipeline needs Apache Beam, the extra [beam], which is not installed")
+
+WANTED = InputFormat()
+TWO_PROCESSES = ["direct_running_mode=multi_processing", "direct_num_workers=2"]
+
+
+def contents(folder):
+  return {path.name: path.read_bytes() for path in pathlib.Path(folder).iterdir()}
+
+
+@pytest.mark.slow
+def test_a_worker_that_is_killed_loses_and_doubles_nothing(tmp_path):
+  """A worker of two kills itself in the middle of a shard; a shard was finished before, by another run."""
+  sentences = [f"sentence {i}" for i in range(3000)]
+  sentences[77], sentences[1234] = "", "no vector"
+  index, folder = toy.corpus(tmp_path, sentences, shard_records=100)
+  (tmp_path / "one_process").mkdir()
+  wanted = ShardFolder(str(tmp_path / "one_process"), folder.shards, folder.output, folder.dim)
+  run_streaming(index, wanted, WANTED, toy.embed, show_progress=False)
+  done = folder.name(4, "npy")
+  for name in (done, folder.name(4, "ids.txt"), folder.name(4, "json")):
+    pathlib.Path(folder.folder, name).write_bytes(pathlib.Path(wanted.folder, name).read_bytes())
+  before = pathlib.Path(folder.folder, done).stat().st_mtime_ns
+  mark = tmp_path / "died"
+  run_beam(index, folder, WANTED, toy.Fatal("sentence 2000", mark), DIRECT, parse_options(DIRECT, TWO_PROCESSES), False)
+  assert mark.exists()
+  assert contents(folder.folder) == contents(wanted.folder)
+  assert pathlib.Path(folder.folder, done).stat().st_mtime_ns == before
+  ids, vectors = toy.read_npy(folder.folder)
+  assert ids == [str(i) for i in range(3000) if i not in (77, 1234)]
+  np.testing.assert_array_equal(vectors, [toy.vector(sentences[int(name)]) for name in ids])
+
+
+@pytest.mark.slow
+def test_an_error_of_ours_comes_back_as_it_is(tmp_path, capfd):
+  index, folder = toy.corpus(tmp_path, ["one"] * 5)
+  message = (
+    r"^--runner=DirectRunner: 5 sentences: found nothing, expected something; Beam's log is .*/out/\.runner\.log$"
+  )
+  with pytest.raises(BertFlowError, match=message):
+    run_beam(index, folder, WANTED, toy.Refusing(), DIRECT, parse_options(DIRECT, []), False)
+  assert len(pending(index, folder)[0]) == 1 and "Traceback" in (tmp_path / "out/.runner.log").read_text()
+  assert capfd.readouterr().err == ""
+
+
+def test_the_reason_in_a_traceback_of_a_worker():
+  text = "\n".join(
+    [
+      "Traceback (most recent call last):",
+      "bert_flow_tf.errors.DataError: a.txt: bad, expected good",
+      "RuntimeError: bert_flow_tf.errors.DataError: a.txt: bad, expected good [while running 'Read-ptransform-9']",
+      "",
+    ]
+  )
+  assert reason_of(RuntimeError(text)) == "a.txt: bad, expected good"
+  assert reason_of(RuntimeError("Traceback\nValueError: odd")) == "the pipeline failed (ValueError: odd)"
+  assert reason_of(DataError("bad [while running 'Read']")) == "bad"
+
+
+def test_options(capfd):
+  assert parse_options(DIRECT, ["--direct_num_workers=2"])[0] == "--direct_num_workers=2"
+  refused = [
+    ("TurtleRunner", [], "--runner=TurtleRunner"),
+    (DIRECT, ["direct_workers=2"], "no option 'direct_workers'"),
+    (
+      DIRECT,
+      ["direct_num_workers=two"],
+      "^--beam_options=direct_num_workers=two: .* argument --direct_num_workers: invalid int",
+    ),
+    (DIRECT, ["runner=FlinkRunner"], "the flag --runner says that"),
+  ]
+  for runner, options, message in refused:
+    with pytest.raises(ConfigError, match=message):
+      parse_options(runner, options)
+  assert capfd.readouterr().err == ""
+
+
+def test_other_places_than_this_machine(tmp_path):
+  """A file system of Beam's, here this machine's under a scheme of its own: input, output, manifest, restart."""
+  from apache_beam.io.filesystem import FileMetadata
+  from apache_beam.io.localfilesystem import LocalFileSystem
+
+  def local(path):
+    return path.replace("attic://", f"{tmp_path}/", 1)
+
+  class Attic(LocalFileSystem):
+    """Keeps what is at attic://x at x in a folder; as an object store, it does not rename onto what is there."""
+
+    @classmethod
+    def scheme(cls):
+      return "attic"
+
+    def join(self, basepath, *paths):
+      return "/".join([basepath.rstrip("/"), *paths])
+
+    def _list(self, prefix):
+      for found in super()._list(local(prefix)):
+        yield FileMetadata(found.path.replace(f"{tmp_path}/", "attic://"), found.size_in_bytes, 1.5)
+
+    def _path_open(self, path, *arguments):
+      return super()._path_open(local(path), *arguments)
+
+    def create(self, path, *arguments, **named):
+      return super().create(local(path), *arguments, **named)
+
+    def metadata(self, path):
+      return FileMetadata(path, super().metadata(local(path)).size_in_bytes, 1.5)
+
+    def exists(self, path):
+      return super().exists(local(path))
+
+    def delete(self, paths):
+      return super().delete([local(path) for path in paths])
+
+    def rename(self, sources, destinations):
+      assert not any(self.exists(path) for path in destinations)
+      return super().rename([local(path) for path in sources], [local(path) for path in destinations])
+
+  (tmp_path / "in").mkdir()
+  (tmp_path / "in/b.txt").write_text("one\ntwo\n")
+  (tmp_path / "in/a.txt").write_text("three\n")
+  paths = find_inputs(["attic://in/*.txt"])
+  assert paths == ["attic://in/a.txt", "attic://in/b.txt"] and isinstance(storage_of(paths[0]), BeamStorage)
+  manifest = Manifest("attic://out", {"dim": toy.DIM})
+  for _ in range(2):
+    manifest.check()
+    with manifest.lock():
+      index = manifest.begin(paths, WANTED, 2, 1 << 20, False)
+      folder = ShardFolder("attic://out", 2, "npy", toy.DIM)
+      run_streaming(index, folder, WANTED, toy.embed, show_progress=False)
+    manifest.write(index, {})
+    (tmp_path / "out" / folder.name(1, "npy")).write_bytes(b"cut")
+  assert changed_input(index.inputs) is None and len(pending(index, folder)[0]) == 1
+  run_streaming(index, folder, WANTED, toy.embed, show_progress=False)
+  ids, vectors = toy.read_npy(tmp_path / "out")
+  assert ids == ["0", "1", "2"] and not list(tmp_path.glob("out/*.writing"))
+  np.testing.assert_array_equal(vectors, [toy.vector(sentence) for sentence in ("three", "one", "two")])

@@ -1,0 +1,124 @@
+"""Cutting a corpus into shards, and reading them in any order, against the files read as a whole."""
+
+import gzip
+import json
+import os
+
+import numpy as np
+import pytest
+
+from bert_flow_tf.corpus.formats import InputFormat
+from bert_flow_tf.corpus.index import Index, build_index, changed_input, find_inputs
+from bert_flow_tf.corpus.reading import ShardReader
+from bert_flow_tf.errors import ConfigError, DataError
+
+
+def build(paths, wanted=None, records=10, size=1 << 20):
+  return build_index([str(path) for path in paths], wanted or InputFormat(), records, size, show_progress=False)
+
+
+@pytest.fixture
+def files(tmp_path):
+  """Files with 0 to 40 lines, some gzipped, and all lines as (path, number, text)."""
+  rng = np.random.default_rng(0)
+  paths, lines = [], []
+  for i, count in enumerate([7, 0, 40, 1, 0, 13, 30]):
+    path = tmp_path / f"{i}.txt"
+    texts = ["é" * rng.integers(1, 20) + str(j) for j in range(count)]
+    data = "\n".join(texts).encode() + b"\n" * (i % 2 and count > 0)  # the last line may lack its line feed
+    path.write_bytes(gzip.compress(data) if i % 3 == 2 else data)
+    paths.append(path)
+    lines += [(str(path), j + 1, text) for j, text in enumerate(texts)]
+  return paths, lines
+
+
+@pytest.mark.parametrize(("records", "size"), [(10, 1 << 20), (1, 1 << 20), (7, 60), (1000, 1), (1000, 1 << 20)])
+def test_shards_hold_each_record_once(files, records, size):
+  paths, lines = files
+  index = Index.from_json(json.loads(json.dumps(build(paths, None, records, size).to_json())))
+  assert index.records == len(lines) == sum(file.records for file in index.inputs)
+  assert [task.number for task in index.shards] == list(range(len(index.shards)))
+  reader, found = ShardReader(InputFormat()), {}
+  for task in reversed(index.shards):  # the wrong way round: gzipped files too
+    assert 1 <= task.records <= records
+    found[task.number] = reader.read(task).records
+    total = sum(len(record.text.encode()) + 1 for record in found[task.number])
+    assert total <= size + 1 or task.records == 1  # +1: the last line of a file may lack its line feed
+    assert [record.id for record in found[task.number]] == [str(task.first_record + i) for i in range(task.records)]
+  reader.close()
+  in_order = [record for number in sorted(found) for record in found[number]]
+  assert [(record.path, record.line, record.text) for record in in_order] == lines
+  if size > 1 << 10:
+    assert len(index.shards) == -(-len(lines) // records)
+  for file in index.inputs:
+    assert file.first_record == sum(1 for path, *_ in lines if path < file.path)
+
+
+def test_columns_of_each_file(tmp_path):
+  (tmp_path / "a.tsv").write_text("\ufeffid\ttext\n1\tone\n2\ttwo\n3\t\n")
+  (tmp_path / "b.tsv").write_text("text\tmore\tid\nthree\tx\t4\nbad\t5\n")
+  wanted = InputFormat("tsv", "text", "id", header=True)
+  index = build([tmp_path / "a.tsv", tmp_path / "b.tsv"], wanted, 2)
+  reader = ShardReader(wanted)
+  found = [reader.read(task) for task in index.shards]
+  assert [(record.id, record.text, record.line) for one in found for record in one.records] == [
+    ("1", "one", 2),
+    ("2", "two", 3),
+    ("4", "three", 2),
+  ]
+  assert sum(one.skipped for one in found) == 1
+  (bad,) = [bad for one in found for bad in one.bad]
+  assert (bad.path, bad.line, bad.kind) == (str(tmp_path / "b.tsv"), 3, "columns")
+  by_number = InputFormat("tsv", "2", None, header=True)
+  assert ShardReader(by_number).read(build([tmp_path / "a.tsv"], by_number).shards[0]).records[1].text == "two"
+  for header, message in {
+    "a\tb\n": "no column 'text'",
+    "text\ttext\tid\n": "two columns 'text'",
+    "": "nothing",
+  }.items():
+    (tmp_path / "c.tsv").write_text(header)
+    with pytest.raises(DataError, match=rf"c\.tsv, line 1: .*{message}"):
+      build([tmp_path / "c.tsv"], wanted)
+  (tmp_path / "c.tsv").write_bytes(b"te\xefxt\tid\n")
+  with pytest.raises(DataError, match=r"c\.tsv, line 1: expected the names of columns: byte 0xef"):
+    build([tmp_path / "c.tsv"], wanted)
+
+
+def test_inputs_by_globs(tmp_path, monkeypatch):
+  for name in ("b.txt", "a.txt", "c[1].txt", "d/a.txt"):
+    (tmp_path / name).parent.mkdir(exist_ok=True)
+    (tmp_path / name).write_text("x\n")
+  monkeypatch.chdir(tmp_path)
+  find = lambda *patterns: [os.path.relpath(path) for path in find_inputs(patterns)]  # noqa: E731
+  assert find("*.txt", f"{tmp_path}/a.txt") == ["a.txt", "b.txt", "c[1].txt"]
+  assert find("b.txt", "a.txt") == ["b.txt", "a.txt"]
+  assert find("c[1].txt", "**/a.txt") == ["c[1].txt", "a.txt", "d/a.txt"]
+  for pattern in ("*.gz", "", "d"):
+    with pytest.raises(ConfigError, match="names no file"):
+      find("a.txt", pattern)
+
+
+def test_what_is_refused(tmp_path):
+  (tmp_path / "a").write_text("")
+  with pytest.raises(DataError, match="found no record"):
+    build([tmp_path / "a"])
+  with pytest.raises(DataError, match="does not exist any more"):
+    build([tmp_path / "b"])
+
+
+def test_files_that_change(tmp_path):
+  path = tmp_path / "a.txt"
+  path.write_text("one\ntwo\nthree\n")
+  index = build([path], None, 2)
+  assert changed_input(index.inputs) is None
+  os.utime(path, (1, 1))  # as in a copy
+  assert changed_input(index.inputs) is None
+  path.write_text("one\ntwo\nseven\n")
+  os.utime(path, (1, 1))
+  assert changed_input(index.inputs) == str(path)
+  path.write_text("one\ntwo\n")
+  assert changed_input(index.inputs) == str(path)
+  with pytest.raises(DataError, match="ends before line 3"):
+    ShardReader(InputFormat()).read(index.shards[1])
+  path.unlink()
+  assert changed_input(index.inputs) == str(path)

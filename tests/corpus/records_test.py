@@ -1,0 +1,90 @@
+"""What a record holds, or why it holds nothing."""
+
+import pytest
+import tensorflow as tf
+
+from bert_flow_tf.corpus.formats import InputFormat, Unreadable, kind_of
+from bert_flow_tf.corpus.index import Span
+from bert_flow_tf.corpus.records import SKIPPED, parse
+
+
+def parse_line(raw, line=5, width=None, columns=(), **wanted):
+  return parse(raw, line, Span("file", 0, 1, 9, width, columns), InputFormat(**wanted))
+
+
+def example(**features):
+  made = {}
+  for name, values in features.items():
+    if isinstance(values[0] if values else b"", bytes):
+      made[name] = tf.train.Feature(bytes_list=tf.train.BytesList(value=values))
+    elif isinstance(values[0], int):
+      made[name] = tf.train.Feature(int64_list=tf.train.Int64List(value=values))
+    else:
+      made[name] = tf.train.Feature(float_list=tf.train.FloatList(value=values))
+  return tf.train.Example(features=tf.train.Features(feature=made)).SerializeToString(deterministic=True)
+
+
+TSV = {"kind": "tsv", "columns": (2, 0)}
+RECORD = {"kind": "tfrecord", "columns": ("text", "id")}
+LATIN_1 = "naïve".encode("latin-1")
+
+
+@pytest.mark.parametrize(
+  ("raw", "arguments", "expected"),
+  [
+    (b"A man.", {}, (None, "A man.")),
+    ("\u2028 é\x85".encode(), {}, (None, "\u2028 é\x85")),
+    (b"\xef\xbb\xbfA man.", {"line": 1}, (None, "A man.")),
+    (b"\xef\xbb\xbfA man.", {"line": 2}, (None, "\ufeffA man.")),
+    (b"", {}, SKIPPED),
+    (b" \t ", {}, SKIPPED),
+    (b" \t ", {"empty": "embed"}, (None, " \t ")),
+    (b"7\tx\tA man.\ty", TSV, ("7", "A man.")),
+    (b"7\tx\t", TSV, SKIPPED),
+    (b"", TSV, SKIPPED),
+    (b"7\tx\t", {**TSV, "empty": "embed"}, ("7", "")),
+    (example(text=[b"A\nman"], id=[b"a7"]), RECORD, ("a7", "A\nman")),
+    (example(text=[b"A man."], id=[-7]), RECORD, ("-7", "A man.")),
+    (example(text=[b""], id=[b"a7"]), RECORD, SKIPPED),
+  ],
+)
+def test_good_records(raw, arguments, expected):
+  assert parse_line(raw, **arguments) == expected
+
+
+@pytest.mark.parametrize(
+  ("raw", "arguments", "kind", "reason"),
+  [
+    (LATIN_1, {}, "not UTF-8", "byte 0xef at position 3 of the line"),
+    (b"\xed\xa0\x80", {}, "not UTF-8", "0xed"),  # a lone surrogate
+    (b"A\0man", {}, "not text", "NUL"),
+    (b"A\rman", {}, "not text", "carriage return"),
+    (Unreadable("too long", "long"), {}, "too long", "long"),
+    (b"", {"empty": "bad"}, "empty", "the sentence is empty"),
+    (b"7\tx", TSV, "columns", "2 columns, expected at least 3"),
+    (b"", {**TSV, "empty": "bad"}, "columns", "1 column, expected at least 3"),
+    (b"7\tx\ty\tz", {**TSV, "width": 3}, "columns", "4 columns, expected 3, as in the header"),
+    (b"7\tx", {**TSV, "width": 3}, "columns", "2 columns, expected 3, as in the header"),
+    (b"\tx\ty", TSV, "bad id", "the id is empty"),
+    (b"7\tx\t ", {**TSV, "empty": "bad"}, "empty", "the sentence is empty"),
+    (b"\xff no message", RECORD, "no Example", "no tf.train.Example"),
+    (b"", RECORD, "columns", "feature 'text' holds nothing"),
+    (example(text=[b"a", b"b"], id=[1]), RECORD, "columns", r"feature 'text' holds 2 values \(bytes_list\)"),
+    (example(text=[], id=[1]), RECORD, "columns", r"0 values"),
+    (example(text=[1], id=[1]), RECORD, "columns", r"feature 'text' holds 1 value \(int64_list\)"),
+    (example(text=[b"a"], id=[1.5]), RECORD, "columns", r"feature 'id' holds 1 value \(float_list\)"),
+    (example(text=[b"a"]), RECORD, "columns", "feature 'id' holds nothing"),
+    (example(text=[LATIN_1], id=[1]), RECORD, "not UTF-8", "feature 'text'"),
+    (example(text=[b"a"], id=[b"1\n2"]), RECORD, "bad id", "line break"),
+  ],
+)
+def test_bad_records(raw, arguments, kind, reason):
+  with pytest.raises(Unreadable, match=reason) as raised:
+    parse_line(raw, **arguments)
+  assert raised.value.kind == kind
+
+
+def test_kinds_by_name():
+  kinds = {"a.tsv": "tsv", "b/a.TSV.gz": "tsv", "a.txt": "text", "a.tfrecord": "tfrecord", "a": "text"}
+  kinds |= {"a.tfrecord-00000-of-00010": "tfrecord", "d.tfrecord/a.txt": "text", "a.tfrecords.gz": "tfrecord"}
+  assert {path: kind_of(path) for path in kinds} == kinds

@@ -1,0 +1,98 @@
+"""Files of a shard, and which shards count as finished."""
+
+import json
+import os
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from bert_flow_tf.corpus.formats import BadRecord, Record
+from bert_flow_tf.corpus.reading import ShardRecords
+from bert_flow_tf.corpus.shards import ShardFolder, add_counters
+
+VECTORS = np.arange(6, dtype=np.float32).reshape(2, 3) / 7
+
+
+def shard(bad=True):
+  records = [Record("a", "one", "f", 1), Record("é\u2028", "two", "f", 3)]
+  odd = [
+    BadRecord("f\t.txt", 2, "not UTF-8", "byte 0xff"),
+    BadRecord("f", 5, "columns", "2"),
+    BadRecord("f", 6, "columns", "3"),
+  ]
+  return ShardRecords(records, odd if bad else [], skipped=4)
+
+
+def names(folder):
+  return sorted(os.listdir(folder))
+
+
+def test_npy(tmp_path):
+  folder = ShardFolder(str(tmp_path), 12, "npy", 3)
+  assert folder.finished(3) is None
+  counters = folder.write(3, shard(), VECTORS)
+  assert names(tmp_path) == [
+    "dead-letter-00003-of-00012.tsv",
+    "shard-00003-of-00012.ids.txt",
+    "shard-00003-of-00012.json",
+    "shard-00003-of-00012.npy",
+  ]
+  loaded = np.load(tmp_path / "shard-00003-of-00012.npy")
+  assert loaded.dtype == np.float32
+  np.testing.assert_array_equal(loaded, VECTORS)
+  assert (tmp_path / "shard-00003-of-00012.ids.txt").read_bytes().decode() == "a\né\u2028\n"
+  lines = (tmp_path / "dead-letter-00003-of-00012.tsv").read_text().split("\n")
+  assert lines == ["f\\t.txt\t2\tnot UTF-8\tbyte 0xff", "f\t5\tcolumns\t2", "f\t6\tcolumns\t3", ""]
+  expected = {"read": 9, "embedded": 2, "skipped (empty)": 4, "bad": 3, "bad (not UTF-8)": 1, "bad (columns)": 2}
+  assert counters == folder.finished(3) == expected
+  assert add_counters([expected, expected])["bad (columns)"] == 4
+
+
+def test_tfrecord(tmp_path):
+  folder = ShardFolder(str(tmp_path), 1, "tfrecord", 3)
+  folder.write(0, shard(bad=False), VECTORS)
+  assert names(tmp_path) == ["shard-00000-of-00001.json", "shard-00000-of-00001.tfrecord"]
+  spec = {"id": tf.io.FixedLenFeature([], tf.string), "embedding": tf.io.FixedLenFeature([3], tf.float32)}
+  written = tf.data.TFRecordDataset(str(tmp_path / "shard-00000-of-00001.tfrecord"))
+  found = [tf.io.parse_single_example(record, spec) for record in written]
+  assert [one["id"].numpy().decode() for one in found] == ["a", "é\u2028"]
+  np.testing.assert_array_equal([one["embedding"].numpy() for one in found], VECTORS)
+
+
+def test_a_shard_without_vectors(tmp_path):
+  folder = ShardFolder(str(tmp_path), 1, "npy", 3)
+  folder.write(0, ShardRecords(skipped=2), np.empty([0, 3], np.float32))
+  assert np.load(tmp_path / "shard-00000-of-00001.npy").shape == (0, 3)
+  assert folder.finished(0) == {"read": 2, "embedded": 0, "skipped (empty)": 2, "bad": 0}
+
+
+@pytest.mark.parametrize("name", ["npy", "ids.txt", "json"])
+@pytest.mark.parametrize("damage", ["absent", "cut", "empty"])
+def test_a_shard_that_is_not_whole_is_not_finished(tmp_path, name, damage):
+  folder = ShardFolder(str(tmp_path), 1, "npy", 3)
+  folder.write(0, shard(), VECTORS)
+  path = tmp_path / f"shard-00000-of-00001.{name}"
+  path.write_bytes(path.read_bytes()[:-3] if damage == "cut" else b"")
+  if damage == "absent":
+    path.unlink()
+  assert folder.finished(0) is None
+  folder.write(0, shard(), VECTORS)
+  assert folder.finished(0) is not None
+
+
+@pytest.mark.parametrize("receipt", [[], {}, {"counters": 1, "bytes": {}}, {"counters": {"read": "x"}, "bytes": {}}])
+def test_a_receipt_that_is_none(tmp_path, receipt):
+  folder = ShardFolder(str(tmp_path), 1, "npy", 3)
+  (tmp_path / "shard-00000-of-00001.json").write_text(json.dumps(receipt))
+  assert folder.finished(0) is None
+
+
+def test_a_failed_write_leaves_nothing(tmp_path, monkeypatch):
+  folder = ShardFolder(str(tmp_path), 1, "npy", 3)
+  with monkeypatch.context() as patch, pytest.raises(OSError, match="full"):
+    patch.setattr(np, "save", lambda *unused: (_ for _ in ()).throw(OSError("full")))
+    folder.write(0, shard(), VECTORS)
+  assert names(tmp_path) == []
+  with pytest.raises(AssertionError):
+    folder.write(0, shard(), VECTORS[:1])

@@ -1,0 +1,104 @@
+"""A SavedModel through TensorFlow's C API, as a server has it: no Python graph, XLA compilation switched off."""
+
+import ctypes
+import pathlib
+
+import numpy as np
+import tensorflow as tf
+from tensorflow.core.protobuf import meta_graph_pb2
+
+_STRING, _STRING_BYTES = 7, 24
+_DTYPES = {np.dtype(np.float32): 1, np.dtype(np.int32): 3}
+_OF_TYPE = {number: dtype for dtype, number in _DTYPES.items()}
+
+
+class _Output(ctypes.Structure):
+  _fields_ = [("operation", ctypes.c_void_p), ("index", ctypes.c_int)]
+
+
+class _Buffer(ctypes.Structure):
+  _fields_ = [("data", ctypes.c_void_p), ("length", ctypes.c_size_t), ("free", ctypes.c_void_p)]
+
+
+def _library():
+  library = ctypes.CDLL(str(next(pathlib.Path(tf.sysconfig.get_lib()).glob("libtensorflow_cc.so*"))))
+  pointers = "NewStatus NewSessionOptions NewGraph NewBuffer LoadSessionFromSavedModel GraphOperationByName"
+  for name in (*pointers.split(), "AllocateTensor", "TensorData"):
+    getattr(library, f"TF_{name}").restype = ctypes.c_void_p
+  library.TF_Message.restype = ctypes.c_char_p
+  library.TF_Dim.restype = ctypes.c_int64
+  library.TF_TensorByteSize.restype = ctypes.c_size_t
+  return library
+
+
+def disable_xla():
+  """What the server's main does at its start (tensorflow/compiler/jit/flags.h); for good in this process."""
+  _library()._ZN10tensorflow21DisableXlaCompilationEv()
+
+
+class CSession:
+  """One loaded SavedModel."""
+
+  def __init__(self, folder):
+    self._c = _library()
+    self._status = ctypes.c_void_p(self._c.TF_NewStatus())
+    self._graph = ctypes.c_void_p(self._c.TF_NewGraph())
+    options, meta = ctypes.c_void_p(self._c.TF_NewSessionOptions()), ctypes.c_void_p(self._c.TF_NewBuffer())
+    tags = (ctypes.c_char_p * 1)(b"serve")
+    session = self._c.TF_LoadSessionFromSavedModel(
+      options, None, str(folder).encode(), tags, 1, self._graph, meta, self._status
+    )
+    self._check()
+    self._session = ctypes.c_void_p(session)
+    buffer = ctypes.cast(meta, ctypes.POINTER(_Buffer)).contents
+    graph = meta_graph_pb2.MetaGraphDef.FromString(ctypes.string_at(buffer.data, buffer.length))
+    self.signatures = dict(graph.signature_def)
+
+  def run(self, signature, inputs):
+    """{name: array} of {name: list of bytes, or array}."""
+    definition = self.signatures[signature]
+    tensors = [self._tensor(inputs[name]) for name in definition.inputs]
+    sources = self._outputs(definition.inputs.values())
+    names = sorted(definition.outputs)
+    targets = self._outputs(definition.outputs[name] for name in names)
+    values, results = (ctypes.c_void_p * len(tensors))(*tensors), (ctypes.c_void_p * len(names))()
+    self._c.TF_SessionRun(
+      self._session, None, sources, values, len(tensors), targets, results, len(names), None, 0, None, self._status
+    )
+    self._check()
+    return {name: self._array(result) for name, result in zip(names, results, strict=True)}
+
+  def _check(self):
+    if self._c.TF_GetCode(self._status):
+      raise RuntimeError(self._c.TF_Message(self._status).decode())
+
+  def _outputs(self, infos):
+    found = []
+    for info in infos:
+      name, _, index = info.name.partition(":")
+      operation = self._c.TF_GraphOperationByName(self._graph, name.encode())
+      assert operation, name
+      found.append(_Output(operation, int(index)))
+    return (_Output * len(found))(*found)
+
+  def _tensor(self, value):
+    text = isinstance(value, list)
+    shape = [len(value)] if text else value.shape
+    number, size = (_STRING, len(value) * _STRING_BYTES) if text else (_DTYPES[value.dtype], value.nbytes)
+    dims = (ctypes.c_int64 * len(shape))(*shape)
+    tensor = self._c.TF_AllocateTensor(number, dims, len(shape), ctypes.c_size_t(size))
+    data = self._c.TF_TensorData(ctypes.c_void_p(tensor))
+    if text:
+      for i, one in enumerate(value):
+        place = ctypes.c_void_p(data + i * _STRING_BYTES)
+        self._c.TF_StringInit(place)
+        self._c.TF_StringCopy(place, one, ctypes.c_size_t(len(one)))
+    elif size:
+      ctypes.memmove(data, np.ascontiguousarray(value).ctypes.data, size)
+    return tensor
+
+  def _array(self, tensor):
+    tensor = ctypes.c_void_p(tensor)
+    shape = [self._c.TF_Dim(tensor, i) for i in range(self._c.TF_NumDims(tensor))]
+    data = ctypes.string_at(self._c.TF_TensorData(tensor), self._c.TF_TensorByteSize(tensor))
+    return np.frombuffer(data, _OF_TYPE[self._c.TF_TensorType(tensor)]).reshape(shape)

@@ -1,0 +1,112 @@
+"""A small PredictionService around v1 sessions: TF Serving's protos and error codes, none of its code.
+
+It loads as the server does (a session, the init op, tensors by name), every version of a base folder, and replays
+each version's warm-up file before it answers.
+"""
+
+import concurrent.futures
+import pathlib
+import threading
+
+import grpc
+import numpy as np
+import tensorflow as tf
+from tensorflow_serving.apis import (
+  get_model_metadata_pb2,
+  predict_pb2,
+  prediction_log_pb2,
+  prediction_service_pb2_grpc,
+)
+
+
+class V1Model:
+  """A SavedModel in a session of its own."""
+
+  def __init__(self, folder):
+    self.folder = pathlib.Path(folder)
+    self._session = tf.compat.v1.Session(graph=tf.Graph())
+    with self._session.graph.as_default():
+      self.signatures = dict(tf.compat.v1.saved_model.load(self._session, ["serve"], str(folder)).signature_def)
+
+  def run(self, signature, inputs):
+    """{name: array} of {name: array or list of bytes}."""
+    definition = self.signatures[signature]
+    feeds = {definition.inputs[name].name: _feed(value) for name, value in inputs.items()}
+    return self._session.run({name: info.name for name, info in definition.outputs.items()}, feeds)
+
+
+def _feed(value):
+  return np.array(value, object) if isinstance(value, list) else value
+
+
+class PredictionService(prediction_service_pb2_grpc.PredictionServiceServicer):
+  """Predict and GetModelMetadata of every version below a folder."""
+
+  def __init__(self, base, name):
+    self._name = name
+    self.models = {int(path.name): V1Model(path) for path in pathlib.Path(base).iterdir() if path.name.isdigit()}
+    self.replayed = {version: self._warm_up(model) for version, model in self.models.items()}
+    self.requests, self._lock = 0, threading.Lock()
+
+  def Predict(self, request, context):
+    """TF Serving's Predict."""
+    with self._lock:
+      self.requests += 1
+    version, model = self._model(request.model_spec, context)
+    name = request.model_spec.signature_name or "serving_default"
+    if name not in model.signatures:
+      context.abort(grpc.StatusCode.INVALID_ARGUMENT, f"signature {name} not found")
+    expected = model.signatures[name].inputs
+    if set(request.inputs) != set(expected):
+      context.abort(grpc.StatusCode.INVALID_ARGUMENT, f"inputs {sorted(request.inputs)}, expected {sorted(expected)}")
+    try:
+      outputs = model.run(name, {key: tf.make_ndarray(tensor) for key, tensor in request.inputs.items()})
+    except (ValueError, TypeError, tf.errors.OpError) as error:
+      context.abort(grpc.StatusCode.INVALID_ARGUMENT, str(error)[:500])
+    response = predict_pb2.PredictResponse()
+    response.model_spec.name, response.model_spec.version.value = self._name, version
+    response.model_spec.signature_name = name
+    for key, value in outputs.items():
+      response.outputs[key].CopyFrom(tf.make_tensor_proto(value))
+    return response
+
+  def GetModelMetadata(self, request, context):
+    """TF Serving's GetModelMetadata."""
+    version, model = self._model(request.model_spec, context)
+    if list(request.metadata_field) != ["signature_def"]:
+      context.abort(grpc.StatusCode.INVALID_ARGUMENT, "metadata_field: expected signature_def")
+    found = get_model_metadata_pb2.SignatureDefMap()
+    for name, definition in model.signatures.items():
+      found.signature_def[name].CopyFrom(definition)
+    response = get_model_metadata_pb2.GetModelMetadataResponse()
+    response.model_spec.name, response.model_spec.version.value = self._name, version
+    response.metadata["signature_def"].Pack(found)
+    return response
+
+  def _model(self, spec, context):
+    version = spec.version.value if spec.HasField("version") else max(self.models)
+    if spec.name != self._name or version not in self.models:
+      context.abort(grpc.StatusCode.NOT_FOUND, f"Servable not found for request: Specific({spec.name}, {version})")
+    return version, self.models[version]
+
+  def _warm_up(self, model):
+    """Answers the requests of the warm-up file, as the server does before it offers a version; their signatures."""
+    signatures = []
+    for record in tf.compat.v1.io.tf_record_iterator(str(model.folder / "assets.extra" / "tf_serving_warmup_requests")):
+      log = prediction_log_pb2.PredictionLog.FromString(record)
+      assert log.WhichOneof("log_type") == "predict_log" and log.predict_log.request.model_spec.name == self._name
+      request = log.predict_log.request
+      name = request.model_spec.signature_name
+      model.run(name, {key: tf.make_ndarray(tensor) for key, tensor in request.inputs.items()})
+      signatures.append(name)
+    return signatures
+
+
+def serve(base, name, threads=8):
+  """Starts a server; returns it, its port and the service."""
+  service = PredictionService(base, name)
+  server = grpc.server(concurrent.futures.ThreadPoolExecutor(threads))
+  prediction_service_pb2_grpc.add_PredictionServiceServicer_to_server(service, server)
+  port = server.add_insecure_port("localhost:0")
+  server.start()
+  return server, port, service

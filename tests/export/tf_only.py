@@ -1,0 +1,64 @@
+"""A process with TensorFlow, TF Text and the served model alone: `python tf_only.py BASE NAME REQUESTS.json OUT.npz`.
+
+Answers every request of REQUESTS.json through the C API and through a v1 session, writes the answers, prints a json
+line of what else it saw, and serves BASE over gRPC until its standard input ends.
+"""
+
+import json
+import os
+import sys
+
+os.environ["TF_CPP_MIN_LOG_LEVEL"] = "2"
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+
+import c_session
+import numpy as np
+import prediction_service
+import tensorflow as tf
+import tensorflow_text  # noqa: F401 (its ops)
+
+
+def as_inputs(values):
+  """Inputs of a request in json: text as lists of byte values, ids as int32, latents as float32."""
+  return {
+    name: [bytes(one) for one in value["bytes"]]
+    if "bytes" in value
+    else np.array(value["array"], value["dtype"]).reshape(value["shape"])
+    for name, value in values.items()
+  }
+
+
+def xla_is_refused():
+  """Whether a compiled function fails in this process, as it does in a server."""
+  try:
+    tf.function(lambda x: x + x, jit_compile=True)(tf.constant(1.0))
+  except tf.errors.OpError as error:
+    return "XLA" in str(error)
+  return False
+
+
+def main(base, name, requests, out):
+  """See the module's docstring."""
+  c_session.disable_xla()
+  server, port, service = prediction_service.serve(base, name)
+  with open(requests, encoding="utf-8") as file:
+    requests = json.load(file)
+  answers = {}
+  loaders = {"c": c_session.CSession, "v1": lambda folder: service.models[int(os.path.basename(folder))]}
+  sessions = {}
+  for key, (version, signature, values) in requests.items():
+    for kind, load in loaders.items():
+      if (kind, version) not in sessions:
+        sessions[kind, version] = load(f"{base}/{version}")
+      for output, array in sessions[kind, version].run(signature, as_inputs(values)).items():
+        answers[f"{kind}/{key}/{output}"] = array
+  np.savez(out, **answers)
+  foreign = sorted({module.split(".")[0] for module in sys.modules} & {"bert_flow_tf", "transformers", "tf_keras"})
+  seen = {"port": port, "replayed": service.replayed, "foreign": foreign, "xla_is_refused": xla_is_refused()}
+  print(json.dumps(seen), flush=True)
+  sys.stdin.read()
+  server.stop(None)
+
+
+if __name__ == "__main__":
+  main(*sys.argv[1:])

@@ -1,0 +1,158 @@
+"""What run_embed says to command lines, good ones and those that it must refuse, all in one process.
+
+Run as a module with a folder to work in, it prints json: {name of the case: {"status", "stdout", "stderr"}}.
+"""
+
+import gzip
+import json
+import pathlib
+import sys
+
+import numpy as np
+
+from tests.encoder.tiny import random_weights, save_tiny
+from tests.run_scripts import hostile
+
+SENTENCES = [" ".join(words) for words in zip("abdogcat" * 40, ["dog", "cats", "Dog.", "a b"] * 80, strict=True)]
+POOLING = {"sentence_embedding_type": "avg-top-2", "max_seq_length": 9, "low_dim": 6}
+
+
+def prepare(folder):
+  """Writes the inputs, two encoders, calibrations and a SavedModel."""
+  import tensorflow as tf
+
+  import bert_flow_tf
+  from bert_flow_tf.calibration.spec import make_calibration
+
+  save_tiny(folder / "model")
+  save_tiny(folder / "other", random_weights(seed=1))
+  encoder = bert_flow_tf.SentenceEncoder.from_pretrained(folder / "model")
+  calibration = make_calibration("whitening-4").fit(encoder.encode(SENTENCES, **POOLING))
+  calibration.encoder = encoder.identity(**POOLING)
+  calibration.save(folder / "whitening")
+
+  (folder / "plain.txt").write_text("".join(f"{sentence}\n" for sentence in SENTENCES))
+  (folder / "empty.txt").write_text("")
+  (folder / "packed.txt.gz").write_bytes(gzip.compress(b"a dog\n\nb\xff cat\na cat\n" + b"a" * 2000 + b"\n"))
+  (folder / "cut.txt.gz").write_bytes(gzip.compress((folder / "plain.txt").read_bytes())[:-20])
+  rows = "".join(f"{number}\tx\t{sentence}\n" for number, sentence in enumerate(SENTENCES))
+  (folder / "rows.tsv").write_text("key\tmore\tsentence\n" + rows)
+  with tf.io.TFRecordWriter(str(folder / "rows.tfrecord")) as writer:
+    for number, sentence in enumerate(SENTENCES):
+      features = {
+        "sentence": tf.train.Feature(bytes_list=tf.train.BytesList(value=[sentence.encode()])),
+        "key": tf.train.Feature(int64_list=tf.train.Int64List(value=[number])),
+      }
+      writer.write(tf.train.Example(features=tf.train.Features(feature=features)).SerializeToString(deterministic=True))
+
+  class Lengths(tf.Module):
+    @tf.function(input_signature=[tf.TensorSpec([None], tf.string, "text")])
+    def embed(self, text):
+      length = tf.cast(tf.strings.length(text), tf.float32)
+      return {"embedding": tf.stack([length, length + 1], axis=1)}
+
+  module = Lengths()
+  tf.saved_model.save(module, str(folder / "saved/3"), {"serving_default": module.embed})
+  tf.saved_model.save(tf.Module(), str(folder / "unsigned"))
+
+
+def good(folder):
+  """{name: flags} that work, in order; the output of each is the folder of its name."""
+  model = f"--model={folder}/model"
+  return {
+    "plain": [model, f"--input={folder}/plain.txt", "--shard_size=100", "--predict_batch_size=7"],
+    "again": [model, f"--input={folder}/plain.txt", "--shard_size=100", f"--output_dir={folder}/plain"],
+    "tsv": [
+      f"--flow_folder={folder}/whitening",
+      f"--input={folder}/rows.tsv",
+      "--column=sentence",
+      "--id_column=key",
+    ],
+    "tfrecord": [
+      f"--flow_folder={folder}/whitening",
+      f"--input={folder}/rows.tfrecord",
+      "--column=sentence",
+      "--id_column=key",
+      "--output_format=tfrecord",
+      "--shard_size=50",
+    ],
+    "bad records": [model, f"--input={folder}/packed.txt.gz,{folder}/empty.txt", "--max_record_bytes=1000"],
+    "saved model": [f"--saved_model={folder}/saved/3", f"--input={folder}/plain.txt", "--predict_batch_size=9"],
+  }
+
+
+def bad(folder):
+  """{name: (flags, what the line must hold)}."""
+  model, text = f"--model={folder}/model", f"--input={folder}/plain.txt"
+  flow, tsv = f"--flow_folder={folder}/whitening", f"--input={folder}/rows.tsv"
+  return {
+    "no input": ([model], "--input is missing"),
+    "no output": ([model, text, "--output_dir="], "--output_dir is missing"),
+    "no such input": ([model, f"--input={folder}/absent*.txt"], "names no file"),
+    "an input that is none": ([model, f"{text},"], "names no file"),
+    "nothing in it": ([model, f"--input={folder}/empty.txt"], "found no record"),
+    "gzip cut short": ([model, f"--input={folder}/cut.txt.gz"], "cut.txt.gz cannot be unpacked"),
+    "text as TFRecord": ([model, text, "--input_format=tfrecord", "--column=a"], "no TFRecord file"),
+    "two kinds": ([model, f"{text},{folder}/rows.tsv"], "say which with --input_format"),
+    "tsv without a column": ([model, tsv], "--column is missing"),
+    "column of text": ([model, text, "--input_format=text", "--column=2"], "--column is of no use"),
+    "id of text": ([model, text, "--id_column=2"], "--id_column is of no use"),
+    "header of text": ([model, text, "--noheader"], "--header is of no use"),
+    "no such column": ([model, tsv, "--column=text"], "rows.tsv, line 1: found no column 'text'"),
+    "column 0": ([model, tsv, "--column=0"], "--column=0: columns are numbered from 1"),
+    "a name without a header": ([model, tsv, "--column=text", "--noheader"], "--noheader"),
+    "header of tfrecord": ([model, f"--input={folder}/rows.tfrecord", "--column=a", "--header"], "--header is of no"),
+    "empty column": ([model, tsv, "--column="], "--column is empty"),
+    "shard of 0": ([model, text, "--shard_size=0"], "shard_size"),
+    "cache": ([model, text, f"--cached_dir={folder}/cache"], "--cached_dir is of no use here"),
+    "unknown model": (["--model=gpt", text], "--model=gpt|gpt"),
+    "no such flow": ([f"--flow_folder={folder}/absent", text], "absent"),
+    "an empty flow": (["--flow_folder=", text], "--flow_folder is empty"),
+    "the flow of another encoder": ([flow, f"--model={folder}/other", text], "was fitted on embeddings of"),
+    "another pooling": ([flow, "--max_seq_length=10", text], "max_seq_length 9 there, 10 here"),
+    "dimensions that do not fit": ([flow, "--low_dim=-1", "--allow_other_encoder", text], "takes embeddings of 6"),
+    "nothing to insist on": ([model, text, "--allow_other_encoder"], "--allow_other_encoder needs --flow_folder"),
+    "two models": ([model, f"--saved_model={folder}/saved/3", text], "--model is of no use with --saved_model"),
+    "no SavedModel": ([f"--saved_model={folder}/model", text], "found no saved_model.pb"),
+    "SavedModel above": ([f"--saved_model={folder}/saved", text], "expected a SavedModel, such as"),
+    "SavedModel without a signature": ([f"--saved_model={folder}/unsigned", text], "expected a SavedModel whose"),
+    "another run's folder": ([model, text, f"--output_dir={folder}/plain"], "shard_size 100 there, 16384 now"),
+    "another model's folder": (
+      [f"--model={folder}/other", text, "--shard_size=100", f"--output_dir={folder}/plain"],
+      "holds the output of another run: embedder.weights_sha256",
+    ),
+    "no output folder": ([model, text, f"--output_dir={folder}/model"], "config.json and no manifest.json"),
+    "output is a file": ([model, text, f"--output_dir={folder}/plain.txt"], "cannot be made"),
+    "options without a runner": ([model, text, "--beam_options=direct_num_workers=2"], "needs --runner"),
+    "Beam is not there": ([model, text, "--runner=DirectRunner"], "pip install 'bert-flow-tf[beam]'"),
+    "a place for Beam": ([model, "--input=gs://bucket/*.txt"], "pip install 'bert-flow-tf[beam]'"),
+  }
+
+
+def main(folder):
+  """Runs every case; the runner must do without Beam."""
+  from run_scripts import run_embed
+
+  folder = pathlib.Path(folder)
+  prepare(folder)
+  run_embed.define_flags()
+  sys.modules["apache_beam"] = None  # as if it were not installed
+  lines = {name: [f"--output_dir={folder}/{name}", *flags] for name, flags in good(folder).items()}
+  lines |= {name: [f"--output_dir={folder}/refused", *flags] for name, (flags, _) in bad(folder).items()}
+  # The tiny encoder has 16 positions, fewer than the flag's default asks for.
+  short = ["--max_seq_length=9"]
+  lines = {name: [*(short if "--model=" in "".join(flags) else []), *flags] for name, flags in lines.items()}
+  found = hostile.run_all(run_embed.main, lines)
+  import bert_flow_tf
+
+  encoder = bert_flow_tf.SentenceEncoder.from_pretrained(folder / "model")
+  np.savez(
+    folder / "expected.npz",
+    plain=encoder.encode(SENTENCES, max_seq_length=9),
+    pooled=encoder.encode(SENTENCES, **POOLING),
+  )
+  print(json.dumps(found))
+
+
+if __name__ == "__main__":
+  main(sys.argv[1])

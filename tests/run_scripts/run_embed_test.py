@@ -1,0 +1,98 @@
+"""run_scripts/run_embed.py: as a user starts it and mistypes it, all in one process."""
+
+import json
+import re
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from bert_flow_tf.calibration.spec import load_calibration
+from tests.corpus.toy import read_npy
+from tests.run_scripts import hostile_embed
+from tests.testing import REPO
+
+pytestmark = pytest.mark.slow
+SENTENCES = hostile_embed.SENTENCES
+
+
+@pytest.fixture(scope="module")
+def ran(tmp_path_factory):
+  """What `hostile_embed` found: (its folder, {case: status, stdout, stderr})."""
+  folder = tmp_path_factory.mktemp("embed")
+  command = [sys.executable, "-m", "tests.run_scripts.hostile_embed", str(folder)]
+  done = subprocess.run(command, cwd=REPO, capture_output=True, text=True, timeout=300)
+  assert done.returncode == 0, done.stderr[-4000:]
+  return folder, json.loads(done.stdout)
+
+
+@pytest.fixture(scope="module")
+def expected(ran):
+  """What `.encode` gives, and with the calibration."""
+  with np.load(ran[0] / "expected.npz") as archive:
+    plain, pooled = archive["plain"], archive["pooled"]
+  return {"plain": plain, "whitened": load_calibration(ran[0] / "whitening").transform(pooled)}
+
+
+def test_good_command_lines(ran):
+  folder, found = ran
+  failed = {name: found[name]["stderr"] for name in hostile_embed.good(folder) if found[name]["status"] != 0}
+  assert not failed
+
+
+def test_what_is_refused_is_refused_in_one_line(ran):
+  folder, found = ran
+  failures = []
+  for case, (_, part) in hostile_embed.bad(folder).items():
+    status, out, err = (found[case][key] for key in ("status", "stdout", "stderr"))
+    one_line = err.startswith("error: ") and err.count("\n") == 1
+    if status != 1 or out or not one_line or not any(one in err for one in part.split("|")):
+      failures.append(f"{case}: status {status}, stdout {out!r}, stderr {err[-1000:]}")
+  assert not failures, "\n".join(failures)
+  assert not [path.name for path in (folder / "refused").glob("shard-*")]
+
+
+def test_text_to_npy(ran, expected):
+  folder, found = ran
+  ids, vectors = read_npy(folder / "plain")
+  assert ids == [str(i) for i in range(len(SENTENCES))]
+  np.testing.assert_allclose(vectors, expected["plain"], atol=1e-5)
+  assert len(list((folder / "plain").glob("shard-*-of-00004.npy"))) == 4
+  assert re.search(r"^ +embedded +320$", found["plain"]["stdout"], re.MULTILINE)
+  assert "records a second" in found["plain"]["stdout"] and "a second" not in found["again"]["stdout"]
+  manifest = json.loads((folder / "plain/manifest.json").read_text())
+  assert manifest["complete"] and manifest["counters"] == {"read": 320, "embedded": 320, "skipped (empty)": 0, "bad": 0}
+
+
+def test_tsv_with_a_calibration_that_names_the_encoder(ran, expected):
+  ids, vectors = read_npy(ran[0] / "tsv")
+  assert ids == [str(i) for i in range(len(SENTENCES))]
+  np.testing.assert_allclose(vectors, expected["whitened"], atol=1e-4)
+
+
+def test_tfrecord_to_tfrecord(ran, expected):
+  spec = {"id": tf.io.FixedLenFeature([], tf.string), "embedding": tf.io.FixedLenFeature([4], tf.float32)}
+  paths = sorted(str(path) for path in (ran[0] / "tfrecord").glob("shard-*.tfrecord"))
+  found = [tf.io.parse_single_example(record, spec) for record in tf.data.TFRecordDataset(paths)]
+  assert len(paths) == 7 and [one["id"].numpy() for one in found] == [b"%d" % i for i in range(len(SENTENCES))]
+  np.testing.assert_allclose([one["embedding"].numpy() for one in found], expected["whitened"], atol=1e-4)
+
+
+def test_bad_records(ran):
+  folder, found = ran
+  ids, vectors = read_npy(folder / "bad records")
+  assert ids == ["0", "3"] and vectors.shape == (2, 12)
+  lines = (folder / "bad records/dead-letter-00000-of-00001.tsv").read_text().splitlines()
+  assert [line.split("\t")[1:3] for line in lines] == [["3", "not UTF-8"], ["5", "too long"]]
+  out = found["bad records"]["stdout"]
+  assert all(
+    re.search(rf"^ +{re.escape(name)} +1$", out, re.MULTILINE) for name in ("skipped (empty)", "bad (too long)")
+  )
+  assert "dead-letter-*" in out
+
+
+def test_a_saved_model(ran):
+  vectors = read_npy(ran[0] / "saved model")[1]
+  np.testing.assert_array_equal(vectors, [[len(sentence), len(sentence) + 1] for sentence in SENTENCES])
