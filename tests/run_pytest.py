@@ -5,4 +5,4 @@ import sys
 import pytest
 
 if __name__ == "__main__":
-  sys.exit(pytest.main(["-p", "no:cacheprovider", "-n", "0", *sys.argv[1:]]))
+  sys.exit(pytest.main(["-p", "no:cacheprovider", "-n", "0", "-m", "", *sys.argv[1:]]))
