@@ -17,6 +17,7 @@ INSTALL_REQUIRES = [
   "numpy>=2.0,<2.5",
   "scipy>=1.13,<2",
   "absl-py>=2.1,<3",
+  "safetensors>=0.4.3,<1",
   "huggingface_hub>=0.30,<1",
   "requests>=2.21,<3",
   "tqdm>=4.27,<5",
@@ -42,11 +43,12 @@ EXTRAS = {
     "pytest>=8,<10",
     "pytest-xdist>=3.6,<4",
     "ruff==0.17.*",
-    "safetensors>=0.4.3,<1",
     "scikit-learn>=1.3,<2",
     "dill>=0.3,<1",
   ],
 }
+
+RUNNERS = ("flow", "eval", "table", "benchmark", "export", "embed", "convert")
 
 setup(
   name="bert-flow-tf",
@@ -67,8 +69,6 @@ setup(
   install_requires=[f"tensorflow=={TF}", *INSTALL_REQUIRES],
   extras_require=EXTRAS,
   entry_points={
-    "console_scripts": [
-      f"run_{name}=run_scripts.run_{name}:console" for name in ("flow", "eval", "table", "benchmark", "export", "embed")
-    ]
+    "console_scripts": [f"run_{name}=run_scripts.run_{name}:console" for name in RUNNERS],
   },
 )

@@ -13,10 +13,23 @@ def write_text(path, text):
   Raises:
     OSError: it cannot be written; nothing is left behind then.
   """
+  write_bytes(path, text.encode("utf-8", "backslashreplace"))
+
+
+def write_bytes(path, content):
+  """Writes a file beside its place and renames it.
+
+  Args:
+    path: the file.
+    content: bytes.
+
+  Raises:
+    OSError: it cannot be written; nothing is left behind then.
+  """
   path = pathlib.Path(path)
   beside = path.with_name(f".{path.name}.writing")  # the same each time: a killed process leaves one, not many
   try:
-    beside.write_text(text, encoding="utf-8", errors="backslashreplace", newline="\n")
+    beside.write_bytes(content)
     beside.replace(path)
   finally:
     beside.unlink(missing_ok=True)

@@ -4,6 +4,7 @@ import dataclasses
 import json
 import pathlib
 import shutil
+import zipfile
 
 import numpy as np
 
@@ -81,6 +82,9 @@ class FolderFormat:
         open(pathlib.Path(folder) / self.arrays_file, "rb") as file,
         np.lib.npyio.NpzFile(file, allow_pickle=False) as archive,
       ):
+        # `write` compresses nothing; what is compressed may be a file of any size in a few bytes.
+        if any(entry.compress_type != zipfile.ZIP_STORED for entry in archive.zip.infolist()):
+          raise ValueError("compressed arrays")
         return settings, {name: archive[name] for name in archive.files}
     except Exception as error:  # damaged bytes end in more kinds of error than NumPy or zipfile document
       raise self._damaged(folder, self.arrays_file, error) from error

@@ -39,7 +39,7 @@ class SentenceEncoder:
 
     Args:
       name: `mini` (packaged), base, large, large-wwm, base-cased, large-cased, large-wwm-cased, a local
-        Hugging Face folder, or a hub id `org/name`.
+        Hugging Face folder, Google's TensorFlow 1 folder, or a hub id `org/name`.
       cache_dir: folder of the hub's cache, its default if None.
       precision: number format of BERT's matrix products, float32, bfloat16 or float16; see `encoder.precision`.
 
@@ -195,6 +195,7 @@ class SentenceEncoder:
       "name": self.name,
       "weights_sha256": self.weights_checksum,
       "tokenizer_sha256": self.tokenizer_checksum,
+      "architecture": self.bert.architecture,
       "sentence_embedding_type": pooling.name,
       "pooling": [pooling.kind, *pooling.blocks],
       "max_seq_length": int(max_seq_length),

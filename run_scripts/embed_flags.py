@@ -158,4 +158,5 @@ def _found_anywhere(model):
   """An encoder's name or folder as a worker, which may start in another folder, finds it."""
   folder = os.path.expanduser(model)
   named = model in MODEL_NAMES or model in HUB_NAMES.values()  # a name wins over a folder
-  return os.path.abspath(folder) if os.path.isdir(folder) and not named else model
+  is_there = os.path.isdir(folder) or os.path.isfile(f"{folder}.index")  # a TF1 checkpoint is named by its prefix
+  return os.path.abspath(folder) if is_there and not named else model

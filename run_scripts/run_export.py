@@ -31,10 +31,10 @@ def define_flags():
   flags.DEFINE_string(
     "model",
     "mini",
-    "Encoder: mini, base, large, large-wwm, their -cased twins, a hub id, or a Hugging Face folder.",
+    "Encoder: mini, base, large, large-wwm, their -cased twins, a hub id, or a Hugging Face or Google (TF1) folder.",
   )
   flags.DEFINE_string(
-    "init_checkpoint", None, "Hugging Face folder of a fine-tuned encoder; takes the place of --model."
+    "init_checkpoint", None, "Folder, or TF1 checkpoint, of a fine-tuned encoder; takes the place of --model."
   )
   common_flags.define_pooling_flags()
   flags.DEFINE_string("model_cache_dir", None, "Folder of the model hub's cache; its own default if not given.")

@@ -51,6 +51,7 @@ _WITHOUT_TENSORFLOW = (
   *(f"bert_flow_tf.corpus.{module}" for module in ("manifest", "reading", "storage", "streaming")),
   *(f"bert_flow_tf.data.{module}" for module in ("custom", "glue", "lines", "nli", "sick", "sick_files")),
   *(f"bert_flow_tf.data.{module}" for module in ("sources", "sts", "sts_files", "stsb")),
+  "bert_flow_tf.data.letter_case",
   "bert_flow_tf.data.pairs",
   "bert_flow_tf.data.word_frequency",
   "bert_flow_tf.encoder.word_vectors",

@@ -8,11 +8,13 @@ import re
 
 import numpy as np
 import transformers
-from absl import logging
 
+from bert_flow_tf.data.letter_case import guess_lower_case
 from bert_flow_tf.errors import DataError, EncoderError
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
+# Settings of tokenizer_config.json that are read, null or one of these.
+_SETTINGS = {"do_lower_case": bool, "strip_accents": bool, "tokenize_chinese_chars": bool}
 _SPECIALS = {
   "unk_token": "[UNK]",
   "sep_token": "[SEP]",
@@ -73,8 +75,8 @@ class SentenceTokenizer:
   def from_pretrained(cls, folder, name=None):
     """Reads the tokenizer of a Hugging Face folder.
 
-    Without tokenizer_config.json, or its `do_lower_case`, text is lower-cased unless the name says "cased",
-    and the log says so.
+    Without tokenizer_config.json, or its `do_lower_case`, text is lower-cased unless the name says "cased" or, in
+    Google's folders, the vocabulary does (`letter_case`); the log says so.
 
     Args:
       folder: folder with vocab.txt and perhaps tokenizer_config.json.
@@ -85,17 +87,14 @@ class SentenceTokenizer:
     """
     folder = pathlib.Path(folder)
     config = _read_config(folder / "tokenizer_config.json")
-    settings = {key: config[key] for key in ("strip_accents", "tokenize_chinese_chars") if key in config}
+    settings = {key: config[key] for key in _SETTINGS if key in config and key != "do_lower_case"}
     for key in _SPECIALS:
       token = config.get(key)
       if token:
-        settings[key] = token["content"] if isinstance(token, dict) else token
+        settings[key] = token.get("content") if isinstance(token, dict) else token
     lower = config.get("do_lower_case")
     if lower is None:
-      name = str(name or folder.resolve().name).lower()
-      lower = "cased" not in name.replace("uncased", "")
-      case = "lower-cased" if lower else "left as it is"
-      logging.info("%s: no do_lower_case in tokenizer_config.json, so by the name '%s' text is %s", folder, name, case)
+      lower = guess_lower_case(folder, name)
     return cls(folder / "vocab.txt", lower, **settings)
 
   def __call__(self, sentences, max_seq_length=64):
@@ -201,9 +200,16 @@ def _read_config(path):
     return {}
   try:
     config = json.loads(path.read_text(encoding="utf-8"))
-  except (OSError, ValueError) as error:
+  except (OSError, ValueError, RecursionError) as error:
     raise EncoderError(f"{path}: not readable as JSON ({error}): download or save it again.") from error
   kind = config.get("tokenizer_class", "BertTokenizer") if isinstance(config, dict) else None
   if kind not in ("BertTokenizer", "BertTokenizerFast", None) or not isinstance(config, dict):
     raise EncoderError(f"{path}: found tokenizer_class {kind!r}, expected BertTokenizer: use a model that has it.")
+  for key, expected in _SETTINGS.items():
+    if not isinstance(config.get(key), expected | None):
+      raise EncoderError(f"{path}: found {key} = {config[key]!r}, expected true or false: correct it.")
+  for key in _SPECIALS:
+    token = config.get(key)
+    if not isinstance(token.get("content") if isinstance(token, dict) else token, str | None):
+      raise EncoderError(f"{path}: found {key} = {token!r}, expected a word piece: correct it.")
   return config

@@ -2,6 +2,8 @@
 
 import contextlib
 import hashlib
+import os
+import pathlib
 import re
 
 import numpy as np
@@ -10,7 +12,7 @@ import transformers
 from transformers.activations_tf import ACT2FN
 
 from bert_flow_tf.encoder import folder as folder_lib
-from bert_flow_tf.encoder import hub
+from bert_flow_tf.encoder import hub, tf1_folder, tf1_names, tf1_reader
 from bert_flow_tf.encoder import precision as precision_lib
 from bert_flow_tf.encoder.seeded_dropout import SeededDropout
 from bert_flow_tf.errors import EncoderError
@@ -85,6 +87,10 @@ class BertEncoder:
       digest.update(value.data)
     return digest.hexdigest()
 
+  def tf1_variables(self):
+    """{name in Google's checkpoints: float32 array}, every weight."""
+    return {tf1_names.of_keras(_bare_name(weight)): weight.numpy() for weight in self.model.weights}
+
   @property
   def architecture(self):
     """What changes the output without changing a weight, as a dict for cache keys."""
@@ -100,7 +106,7 @@ def load_bert(name, cache_dir=None, precision=precision_lib.FLOAT32):
   """Loads the BERT that a `--model` value names; never leaves a weight random.
 
   Args:
-    name: see `hub.resolve`.
+    name: see `hub.resolve`; a folder may be Google's too, see `tf1_folder`, or the prefix of a checkpoint in one.
     cache_dir: folder of the hub's cache, its default if None.
     precision: see `BertEncoder`.
 
@@ -112,10 +118,28 @@ def load_bert(name, cache_dir=None, precision=precision_lib.FLOAT32):
     EncoderError: the model cannot be found, or its folder lacks a file, is damaged, or contradicts itself.
   """
   precision_lib.check_precision(precision)
+  folder, checkpoint = _find(name, cache_dir)
+  model, has_pooler = _load_hugging_face(folder) if checkpoint is None else _load_tf1(folder, checkpoint)
+  model.trainable = False
+  precision_lib.compute_in(model, precision)
+  return BertEncoder(model, str(name), folder, has_pooler, precision)
+
+
+def _find(name, cache_dir):
+  """Folder of a `--model` value, and what in it is a TensorFlow 1 checkpoint: a prefix, the folder, or None."""
+  path = os.path.expanduser(name) if isinstance(name, str | os.PathLike) else None
+  if path is not None and name not in hub.MODEL_NAMES and not os.path.isdir(path) and tf1_reader.is_prefix(path):
+    return pathlib.Path(path).parent, path
   folder = hub.resolve(name, cache_dir)
+  return folder, folder if tf1_folder.is_tf1(folder) else None
+
+
+def _load_hugging_face(folder):
+  """TFBertModel of a Hugging Face folder, and whether it has the pooled output's weights."""
   config = _bert_config(folder / "config.json", folder_lib.read_config(folder))
-  folder_lib.check_vocabulary(folder, config.vocab_size)
+  folder_lib.check_vocabulary(folder / "vocab.txt", config.vocab_size)
   weights = folder_lib.find_weights(folder)
+  folder_lib.check_size(folder, weights, tf1_names.bert_shapes(config.to_dict(), pooler=False).values())
   try:
     with _quiet():
       model, info = transformers.TFBertModel.from_pretrained(
@@ -139,9 +163,31 @@ def load_bert(name, cache_dir=None, precision=precision_lib.FLOAT32):
       raise EncoderError(
         f"{folder}: {weights} holds NaN or infinity in {_bare_name(weight)}: download or save it again."
       )
-  model.trainable = False
-  precision_lib.compute_in(model, precision)
-  return BertEncoder(model, str(name), folder, has_pooler, precision)
+  return model, has_pooler
+
+
+def _load_tf1(folder, checkpoint):
+  """The same of Google's folder; `checkpoint` is a prefix, or a folder that holds one."""
+  path = tf1_folder.config_file(folder)
+  values = tf1_folder.read_config(path)
+  config = _bert_config(path, values)
+  tf1_folder.check_vocabulary(folder / "vocab.txt", config.vocab_size)
+  opened = tf1_reader.Tf1Checkpoint(tf1_reader.find_prefix(checkpoint))
+  shapes = tf1_folder.check_variables(opened, values)
+  for name, shape in shapes.items():
+    opened.check_shape(name, shape)  # before a model of the configuration's size is made
+  try:
+    model = transformers.TFBertModel(config)
+    model.build_in_name_scope()
+  except Exception as error:  # a dropout that is no number, and whatever else Keras stumbles over
+    raise EncoderError(f"{path}: no BERT can be made of it ({_reason(path, error)}): correct it.") from error
+  has_pooler = tf1_names.has_pooler(shapes)
+  if not has_pooler:
+    model.bert.pooler = None
+  for weight in model.weights:
+    name = tf1_names.of_keras(_bare_name(weight))
+    weight.assign(opened.read_weight(name, shapes[name]))
+  return model, has_pooler
 
 
 def _bare_name(weight):
@@ -152,7 +198,7 @@ def _bare_name(weight):
 def _bert_config(path, values):
   """BertConfig of the values of config.json."""
   activation = values.get("hidden_act", "gelu")
-  if activation not in ACT2FN:
+  if not isinstance(activation, str) or activation not in ACT2FN:
     raise EncoderError(f"{path}: found hidden_act = {activation!r}, expected one of {', '.join(ACT2FN)}.")
   try:
     return transformers.BertConfig.from_dict(values)

@@ -64,13 +64,13 @@ def resolve(name, cache_dir=None):
   if os.path.exists(path):
     raise EncoderError(
       f"--model={name}: found a file, expected the Hugging Face folder that holds config.json, vocab.txt and "
-      "model.safetensors: pass the folder."
+      "model.safetensors, or Google's with bert_config.json, vocab.txt and bert_model.ckpt: pass the folder."
     )
   if _HUB_ID.fullmatch(name):
     return _hub_folder(name, name, cache_dir)
   raise EncoderError(
     f"--model={name}: no such folder, and not a known name; allowed: {', '.join(MODEL_NAMES)}, a local "
-    "Hugging Face folder, or a hub id such as google-bert/bert-base-uncased."
+    "Hugging Face or Google folder, or a hub id such as google-bert/bert-base-uncased."
   )
 
 

@@ -25,7 +25,7 @@ def check_arguments(config, dim, actnorm_init, permutation, seed, dtype):
     raise ConfigError(f"dtype is {dtype!r}, expected float32 or float64")
   if not is_whole(dim) or dim < 1:
     raise FlowError(f"dim is {dim!r}, expected a positive whole number")
-  if dim % 2**config.n_levels:
+  if config.n_levels > 63 or dim % 2**config.n_levels:
     multiple = f"2**{config.n_levels}" if config.n_levels > 20 else 2**config.n_levels
     raise FlowError(
       f"dim is {dim}, expected a multiple of {multiple}: each of the {config.n_levels} levels halves "

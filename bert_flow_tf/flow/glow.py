@@ -244,7 +244,9 @@ class Glow(tf_keras.layers.Layer):
     if not is_whole(state) or state not in (_NEW, _LOADED, _INITIALIZED):
       raise FlowError(f"flow folder {folder}: state is {state!r}, expected {_NEW}, {_LOADED} or {_INITIALIZED}")
     try:
-      flow = cls(FlowConfig.from_dict(settings.pop("config")), **settings)
+      config = FlowConfig.from_dict(settings.pop("config"))
+      storage.check_size(config, settings.get("dim"), arrays)
+      flow = cls(config, **settings)
     except (ConfigError, FlowError, TypeError) as error:
       raise FlowError(f"flow folder {folder}: flow.json does not describe a flow ({error})") from error
     actnorms = flow._actnorms()

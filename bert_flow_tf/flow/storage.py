@@ -19,6 +19,26 @@ def read(folder):
   return settings, arrays
 
 
+def check_size(config, dim, arrays):
+  """Refuses a configuration that asks for far more weights than there are, before memory is taken for them.
+
+  Args:
+    config: `FlowConfig`.
+    dim: dimensions of an embedding, whatever the settings have there.
+    arrays: {name: array} of the folder.
+
+  Raises:
+    FlowError: as said.
+  """
+  numbers = sum(array.size for array in arrays.values())
+  steps = config.n_levels * config.depth
+  if steps > len(arrays) or config.coupling_width > numbers or (isinstance(dim, int) and dim > numbers):
+    raise FlowError(
+      f"{len(arrays)} weights of {numbers} numbers, expected more for {steps} steps on {dim} dimensions, width "
+      f"{config.coupling_width}"
+    )
+
+
 def check_names(given, expected, what):
   """Refuses a set of names that is not the expected one.
 

@@ -15,7 +15,9 @@ _ROWS_AT_ONCE = 8192
 
 # What decides an embedding in `SentenceEncoder.identity`; the encoder's name does not.
 _DECISIVE = ("weights_sha256", "tokenizer_sha256", "pooling", "max_seq_length", "low_dim", "precision")
-# Of identities that were saved before they had the key.
+# What changes the output without changing a weight; flows saved by older versions do not say it.
+_IF_SAID = ("architecture",)
+# What such flows were fitted with.
 _ABSENT = {"precision": "float32"}
 
 
@@ -133,7 +135,8 @@ def check_encoder(calibration, identity, folder):
   if calibration.encoder is None:
     return
   there = _ABSENT | calibration.encoder
-  differing = [key for key in _DECISIVE if there.get(key) != identity[key]]
+  decisive = [*_DECISIVE, *(key for key in _IF_SAID if key in there and key in identity)]
+  differing = [key for key in decisive if there.get(key) != identity[key]]
   if differing:
     found = "; ".join(f"{key} {_short(there.get(key))} there, {_short(identity[key])} here" for key in differing)
     names = there.get("name"), identity["name"]

@@ -180,6 +180,11 @@ def test_pad_batch():
   ("config", "vocabulary", "expected"),
   [
     ("{", PIECES, "tokenizer_config.json: not readable as JSON"),
+    ("[" * 100000, PIECES, "tokenizer_config.json: not readable as JSON"),
+    ({"do_lower_case": "false"}, PIECES, "found do_lower_case = 'false', expected true or false"),
+    ({"strip_accents": 1}, PIECES, "found strip_accents = 1, expected true or false"),
+    ({"cls_token": 5}, PIECES, "found cls_token = 5, expected a word piece"),
+    ({"cls_token": {"content": []}}, PIECES, "found cls_token = .*, expected a word piece"),
     ([], PIECES, "found tokenizer_class None, expected BertTokenizer"),
     ({"tokenizer_class": "BertJapaneseTokenizer"}, PIECES, "found tokenizer_class 'BertJapaneseTokenizer'"),
     ({}, [], r"vocab.txt: found no \[UNK\], \[SEP\], .* among"),

@@ -160,6 +160,15 @@ HOSTILE = {
     config(num_attention_heads=None),
     "found num_attention_heads = None, expected a positive number",
   ),
+  "layers without end": (
+    config(num_hidden_layers=10**9),
+    "found num_hidden_layers = 1000000000, expected",
+  ),
+  "a table without end": (config(vocab_size=10**12), "holds .* bytes, config.json describes a BERT of 48000"),
+  "activation is a list": (config(hidden_act=["gelu"]), "found hidden_act = ..gelu.., expected one of gelu, "),
+  "a dropout of 1": (config(hidden_dropout_prob=1), "found hidden_dropout_prob = 1, expected a number from 0"),
+  "token types a word": (config(type_vocab_size="x"), "found type_vocab_size = 'x', expected a positive number"),
+  "config deep": (write("config.json", b"[" * 100000), "config.json: not readable as JSON"),
   "odd heads": (
     config(num_attention_heads=5),
     "found hidden_size = 12 and num_attention_heads = 5, expected a multiple",
@@ -209,6 +218,11 @@ HOSTILE_OTHER = {
     "shards",
     drop_shard,
     "model.safetensors.index.json lists 1 file.s. that are not there, first model-00002",
+  ),
+  "shard index of numbers": (
+    "shards",
+    write("model.safetensors.index.json", b'{"weight_map": {"a": 1}}'),
+    "index.json: found no list of files",
   ),
   "shard index cut": (
     "shards",

@@ -210,6 +210,10 @@ def test_garbage_settings(saved, text):
     ({"dim": "4"}, "dim is '4'"),
     ({"dim": 5}, "dim is 5"),
     ({"dim": 8}, "expected"),
+    ({"dim": 2**40}, "expected more for 1 steps on 1099511627776 dimensions"),
+    ({"config": {"n_levels": 10**12, "depth": 1}}, "expected more for 1000000000000 steps"),
+    ({"config": {"n_levels": 1, "depth": 10**9}}, "expected more for 1000000000 steps"),
+    ({"config": {"n_levels": 1, "depth": 1, "coupling_width": 10**9}}, "width 1000000000"),
     ({"seed": -3}, "seed is -3"),
     ({"seed": "x"}, "seed is 'x'"),
     ({"dtype": "float16"}, "dtype is 'float16'"),
@@ -256,6 +260,14 @@ def test_weights_that_do_not_fit(saved, changes, message):
 class _Explodes:
   def __reduce__(self):
     return (pytest.fail, ("a pickle was executed",))
+
+
+def test_compressed_arrays_are_not_unpacked(saved):
+  """Some kilobytes of them can be gigabytes."""
+  with np.load(saved / "weights.npz") as archive:
+    np.savez_compressed(saved / "weights.npz", **{name: archive[name] for name in archive.files})
+  with pytest.raises(FlowError, match="compressed arrays"):
+    Glow.load(saved)
 
 
 def test_pickles_are_never_executed(saved):

@@ -150,6 +150,19 @@ def test_another_encoder_is_refused(change, message, started):
     check_encoder(flow, {**IDENTITY, **change}, "there")
 
 
+def test_another_architecture_of_the_same_weights_is_refused_where_both_say_it(started):
+  flow = started
+  flow.encoder = {**IDENTITY, "architecture": {"num_attention_heads": 4}}
+  check_encoder(flow, IDENTITY, "there")
+  check_encoder(flow, {**IDENTITY, "architecture": {"num_attention_heads": 4}}, "there")
+  with pytest.raises(
+    EncoderError, match=r"architecture {'num_attention_heads': 4} there, {'num_attention_heads': 2} here"
+  ):
+    check_encoder(flow, {**IDENTITY, "architecture": {"num_attention_heads": 2}}, "there")
+  flow.encoder = IDENTITY  # saved before it was said
+  check_encoder(flow, {**IDENTITY, "architecture": {"num_attention_heads": 2}}, "there")
+
+
 def test_the_encoders_name_and_spelling_of_the_pooling_decide_nothing(started):
   flow = started
   flow.encoder = IDENTITY

@@ -1,0 +1,31 @@
+"""Whether text is lower-cased, where no tokenizer_config.json says so."""
+
+import pytest
+
+from bert_flow_tf.data.features import SentenceTokenizer
+from bert_flow_tf.data.letter_case import lower_case_of_google
+
+SPECIALS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "[unused1]", "[Z]"]
+LOWER, MIXED = [*SPECIALS, "dog", "##s", "é"], [*SPECIALS, "dog", "##S"]
+
+
+@pytest.mark.parametrize(
+  ("name", "pieces", "lower"),
+  [
+    ("uncased_L-12_H-768_A-12", LOWER, True),
+    ("cased_L-12_H-768_A-12", MIXED, False),
+    ("multi_cased_L-12", LOWER, False),
+    ("wwm_Uncased_L-24", MIXED, True),
+    ("chinese_L-12", LOWER, True),
+    ("whatever", MIXED, False),
+  ],
+)
+def test_googles_folder_by_its_name_else_by_its_pieces(tmp_path, name, pieces, lower):
+  folder = tmp_path / "cased" / name  # what is above it says nothing
+  folder.mkdir(parents=True)
+  (folder / "vocab.txt").write_text("".join(f"{piece}\n" for piece in pieces), encoding="utf-8")
+  assert lower_case_of_google(folder / "vocab.txt") is lower
+  (folder / "bert_config.json").write_text("{}")
+  assert SentenceTokenizer.from_pretrained(folder, str(folder)).do_lower_case is lower
+  (folder / "tokenizer_config.json").write_text(f'{{"do_lower_case": {str(not lower).lower()}}}')
+  assert SentenceTokenizer.from_pretrained(folder, str(folder)).do_lower_case is not lower

@@ -1,0 +1,102 @@
+"""TensorFlow 1 checkpoints for tests, and Google's names of a tiny BERT's weights."""
+
+import json
+
+import numpy as np
+import tensorflow as tf
+
+from tests.encoder import tiny
+
+GOOGLE_CONFIG = {
+  "attention_probs_dropout_prob": 0.1,
+  "hidden_act": "gelu",
+  "hidden_dropout_prob": 0.1,
+  "hidden_size": 12,
+  "initializer_range": 0.02,
+  "intermediate_size": 20,
+  "max_position_embeddings": 16,
+  "num_attention_heads": 3,
+  "num_hidden_layers": 3,
+  "type_vocab_size": 2,
+  "vocab_size": 24,
+}
+NAMES = {"weight": "kernel", "bias": "bias"}
+
+
+def google_variables(weights=None):
+  """{Google's name: array} of `tiny.random_weights`, whose names are PyTorch's."""
+  found = {}
+  for name, array in (tiny.random_weights() if weights is None else weights).items():
+    parts = name.split(".")
+    if "LayerNorm" in parts:
+      parts[-1] = {"weight": "gamma", "bias": "beta"}[parts[-1]]
+    elif parts[-2].endswith("_embeddings"):
+      parts.pop()
+    elif parts[0] == "bert":
+      parts[-1] = NAMES[parts[-1]]
+      array = array.T
+    joined = "/".join(parts).replace("encoder/layer/", "encoder/layer_")
+    found[joined] = np.ascontiguousarray(array)
+  return found
+
+
+def pretraining_heads():
+  """The variables of masked words and next sentence beside Google's encoders."""
+  rng = np.random.default_rng(3)
+  shapes = {
+    "cls/predictions/output_bias": [24],
+    "cls/predictions/transform/dense/kernel": [12, 12],
+    "cls/predictions/transform/dense/bias": [12],
+    "cls/predictions/transform/LayerNorm/gamma": [12],
+    "cls/predictions/transform/LayerNorm/beta": [12],
+    "cls/seq_relationship/output_weights": [2, 12],
+    "cls/seq_relationship/output_bias": [2],
+  }
+  return {name: rng.normal(size=shape).astype(np.float32) for name, shape in shapes.items()}
+
+
+def adam_slots(variables):
+  """Adam's two moments of every variable, as BERT's optimizer names them."""
+  return {f"{name}/{slot}": array * 0.5 for name, array in variables.items() for slot in ("adam_m", "adam_v")}
+
+
+def write_quickly(prefix, variables):
+  """Saves variables by the operation that TensorFlow 1's Saver is made of, without its graph."""
+  prefix.parent.mkdir(parents=True, exist_ok=True)
+  names = list(variables)
+  tf.raw_ops.SaveV2(
+    prefix=str(prefix),
+    tensor_names=names,
+    shape_and_slices=[""] * len(names),
+    tensors=[tf.constant(variables[name]) for name in names],
+  )
+  return prefix
+
+
+def write_checkpoint(prefix, variables, state=False):
+  """Saves variables by TensorFlow 1's Saver; `state` writes the file `checkpoint` too."""
+  prefix.parent.mkdir(parents=True, exist_ok=True)
+  with tf.Graph().as_default(), tf.compat.v1.Session() as session:
+    for name, array in variables.items():
+      tf.compat.v1.get_variable(name, initializer=array)
+    session.run(tf.compat.v1.global_variables_initializer())
+    tf.compat.v1.train.Saver().save(session, str(prefix), write_meta_graph=False, write_state=state)
+  return prefix
+
+
+def write_google(
+  folder, variables=None, config=None, vocabulary=None, checkpoint="bert_model.ckpt", write=write_quickly
+):
+  """A folder as Google's: bert_config.json, vocab.txt and a checkpoint."""
+  folder.mkdir(parents=True, exist_ok=True)
+  (folder / "bert_config.json").write_text(json.dumps(GOOGLE_CONFIG if config is None else config))
+  pieces = tiny.VOCABULARY if vocabulary is None else vocabulary
+  (folder / "vocab.txt").write_text("".join(f"{piece}\n" for piece in pieces))
+  write(folder / checkpoint, google_variables() if variables is None else variables)
+  return folder
+
+
+def read_all(prefix):
+  """{name: array} of a checkpoint, through TensorFlow's own reader."""
+  reader = tf.train.load_checkpoint(str(prefix))
+  return {name: np.asarray(reader.get_tensor(name)) for name in reader.get_variable_to_shape_map()}

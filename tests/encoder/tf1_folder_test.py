@@ -1,0 +1,215 @@
+"""Google's TensorFlow 1 folders as --model, against TFBertModel and NumPy; and every way in which one can be wrong."""
+
+import json
+import shutil
+
+import numpy as np
+import pytest
+import tensorflow as tf
+import transformers
+
+from bert_flow_tf import SentenceEncoder
+from bert_flow_tf.encoder import tf1_names
+from bert_flow_tf.encoder.bert import load_bert
+from bert_flow_tf.encoder.tf1_reader import Tf1Checkpoint, find_prefix
+from bert_flow_tf.errors import EncoderError
+from tests.encoder import tf1_files, tiny
+
+IDS = np.array([[2, 8, 10, 12, 3], [2, 11, 3, 0, 0]], np.int32)
+MASK = np.array([[1, 1, 1, 1, 1], [1, 1, 1, 0, 0]], np.int32)
+KEY = "bert/encoder/layer_1/attention/self/key/bias"
+DATA, INDEX = "bert_model.ckpt.data-00000-of-00001", "bert_model.ckpt.index"
+
+
+def test_hidden_states_are_those_of_tfbertmodel(tmp_path):
+  """The checkpoint is written by TensorFlow 1's Saver, with the heads of Google's."""
+  weights = tiny.random_weights()
+  variables = {**tf1_files.google_variables(weights), **tf1_files.pretraining_heads()}
+  google = tf1_files.write_google(tmp_path / "google", variables, write=tf1_files.write_checkpoint)
+  hugging_face = tiny.save_tiny(tmp_path / "hf", weights)
+  bert = load_bert(str(google))
+  states, pooled = bert(tf.constant(IDS), tf.constant(MASK))
+  model = transformers.TFBertModel.from_pretrained(hugging_face, output_hidden_states=True)
+  expected = model(input_ids=IDS, attention_mask=MASK)
+  in_numpy, pooled_in_numpy = tiny.numpy_bert(weights, IDS, MASK)
+  assert len(states) == len(expected.hidden_states) == 4
+  for state, reference, independent in zip(states, expected.hidden_states, in_numpy, strict=True):
+    np.testing.assert_array_equal(state, reference)
+    np.testing.assert_allclose(state[MASK == 1], independent[MASK == 1], atol=2e-5)
+  np.testing.assert_array_equal(pooled, expected.pooler_output)
+  np.testing.assert_allclose(pooled, pooled_in_numpy, atol=2e-5)
+  other = load_bert(str(hugging_face))
+  assert (bert.weights_checksum, bert.architecture) == (other.weights_checksum, other.architecture)
+  assert bert.has_pooler and bert.model.trainable_variables == []
+  for name, array in bert.tf1_variables().items():
+    assert array.tobytes() == variables[name].tobytes(), name
+
+
+def test_sentences_are_embedded_and_a_prefix_is_a_model_too(tmp_path):
+  variables = tf1_files.google_variables()
+  tf1_files.write_google(tmp_path / "uncased_L-3_H-12_A-3", variables)
+  tf1_files.write_quickly(tmp_path / "uncased_L-3_H-12_A-3/model.ckpt-9", {**variables, KEY: variables[KEY] + 1})
+  first = SentenceEncoder.from_pretrained(str(tmp_path / "uncased_L-3_H-12_A-3"))
+  second = SentenceEncoder.from_pretrained(str(tmp_path / "uncased_L-3_H-12_A-3/model.ckpt-9"))
+  assert first.tokenizer.do_lower_case and second.tokenizer.do_lower_case
+  assert first.weights_checksum != second.weights_checksum
+  np.testing.assert_array_equal(second.bert.tf1_variables()[KEY], variables[KEY] + 1)
+  assert first.encode(["A dog.", "Cats"], "avg", 8).shape == (2, 12)
+
+
+def test_without_a_pooler_and_with_what_training_left(tmp_path):
+  variables = tf1_files.google_variables(tiny.random_weights(pooler=False))
+  rest = {"bert/flow/revnet_0/x": np.zeros(2, np.float32), "output_weights": np.zeros([3, 36], np.float32)}
+  everything = {**variables, **rest, **tf1_files.adam_slots(variables), "global_step": np.array(5, np.int64)}
+  bert = load_bert(str(tf1_files.write_google(tmp_path, everything, checkpoint="model.ckpt-5")))
+  assert not bert.has_pooler and bert.tf1_variables().keys() == variables.keys()
+  assert bert(tf.constant(IDS), tf.constant(MASK))[1] is None
+
+
+def test_half_precision_is_loaded_exactly(tmp_path):
+  halves = {name: array.astype(np.float16) for name, array in tf1_files.google_variables().items()}
+  found = load_bert(str(tf1_files.write_google(tmp_path, halves))).tf1_variables()
+  assert all(np.array_equal(array, halves[name]) and array.dtype == np.float32 for name, array in found.items())
+
+
+def test_googles_defaults_are_taken(tmp_path):
+  """16 token types where bert_config.json does not say; transformers would make 2."""
+  variables = tf1_files.google_variables()
+  table = "bert/embeddings/token_type_embeddings"
+  variables[table] = np.concatenate([variables[table]] * 8)
+  config = {key: value for key, value in tf1_files.GOOGLE_CONFIG.items() if key != "type_vocab_size"}
+  assert load_bert(str(tf1_files.write_google(tmp_path, variables, config))).config.type_vocab_size == 16
+
+
+def test_names():
+  names = tf1_files.google_variables()
+  assert tf1_names.bert_shapes(tf1_files.GOOGLE_CONFIG) == {name: array.shape for name, array in names.items()}
+  torch = {name.removeprefix("bert."): array for name, array in tiny.random_weights().items()}
+  for name, array in names.items():
+    theirs = torch[tf1_names.of_torch(name).removeprefix("bert.")]
+    np.testing.assert_array_equal(array, theirs.T if tf1_names.is_kernel(name) else theirs)
+
+
+def test_which_checkpoint_of_a_folder(tmp_path):
+  small = {"x": np.zeros(2, np.float32)}
+  for name in ("model.ckpt-1", "model.ckpt-20"):
+    tf1_files.write_quickly(tmp_path / name, small)
+  with pytest.raises(EncoderError, match=r"found 2 checkpoints \(model.ckpt-1, model.ckpt-20\), expected one"):
+    find_prefix(tmp_path)
+  (tmp_path / "checkpoint").write_text('model_checkpoint_path: "/elsewhere/model.ckpt-20"\n')
+  assert find_prefix(tmp_path) == str(tmp_path / "model.ckpt-20")
+  (tmp_path / "checkpoint").write_text('model_checkpoint_path: "model.ckpt-7"\n')
+  with pytest.raises(EncoderError, match="pass the prefix of one"):
+    find_prefix(tmp_path)
+  tf1_files.write_quickly(tmp_path / "bert_model.ckpt", small)
+  assert find_prefix(tmp_path) == str(tmp_path / "bert_model.ckpt")
+  for end in ("", ".index", ".data-00000-of-00001", ".meta"):
+    assert find_prefix(f"{tmp_path}/model.ckpt-1{end}") == str(tmp_path / "model.ckpt-1")
+
+
+def test_a_path_that_tensorflow_takes_for_a_pattern(tmp_path):
+  folder = tf1_files.write_google(tmp_path / "copy [2]")
+  with pytest.raises(EncoderError, match=r"reads no checkpoint with \*, \?, \[ or"):
+    load_bert(str(folder))
+  folder.rename(tmp_path / "zwölf Kopien")
+  assert load_bert(str(tmp_path / "zwölf Kopien")).has_pooler
+
+
+def test_a_checkpoint_of_tensorflow_2_is_no_checkpoint(tmp_path):
+  tf.train.Checkpoint(x=tf.Variable(1.0)).write(str(tmp_path / "ckpt"))
+  with pytest.raises(EncoderError, match="found a checkpoint of TensorFlow 2 objects"):
+    Tf1Checkpoint(tmp_path / "ckpt")
+
+
+def remove(name):
+  return lambda folder: (folder / name).unlink()
+
+
+def write(name, content):
+  return lambda folder: (folder / name).write_bytes(content)
+
+
+def cut(name, keep):
+  return lambda folder: (folder / name).write_bytes((folder / name).read_bytes()[:keep])
+
+
+def flip(name, place=0.5):
+  def damage(folder):
+    content = bytearray((folder / name).read_bytes())
+    content[int(len(content) * place)] ^= 64
+    (folder / name).write_bytes(content)
+
+  return damage
+
+
+def config(**changes):
+  values = {**tf1_files.GOOGLE_CONFIG, **changes}
+  return write("bert_config.json", json.dumps({k: v for k, v in values.items() if v is not None}).encode())
+
+
+def variables(change):
+  def damage(folder):
+    values = tf1_files.google_variables()
+    change(values)
+    tf1_files.write_quickly(folder / "bert_model.ckpt", values)
+
+  return damage
+
+
+HOSTILE = {
+  "no config": (remove("bert_config.json"), "found no bert_config.json, expected"),
+  "config cut": (cut("bert_config.json", 50), "bert_config.json: not readable as JSON"),
+  "config a list": (write("bert_config.json", b"[]"), "found model_type 'list'"),
+  "config deep": (write("bert_config.json", b"[" * 100000), "not readable as JSON"),
+  "no heads": (config(num_attention_heads=None), "found num_attention_heads = None"),
+  "odd heads": (config(num_attention_heads=5), "expected a multiple"),
+  "another model's config": (config(model_type="albert"), "found model_type 'albert', expected \"bert\""),
+  "token types": (config(type_vocab_size=0), "found type_vocab_size = 0, expected a positive number"),
+  "unknown activation": (config(hidden_act="linear"), "found hidden_act = 'linear', expected one of"),
+  "activation a list": (config(hidden_act=[]), r"found hidden_act = \[\], expected one of"),
+  "dropout a word": (config(hidden_dropout_prob="x"), "found hidden_dropout_prob = 'x', expected a number from 0"),
+  "range a word": (config(initializer_range="x"), "no BERT can be made of it"),
+  "epsilon a word": (config(layer_norm_eps=float("nan")), "found layer_norm_eps = nan, expected a number"),
+  "no vocabulary": (remove("vocab.txt"), "found no vocab.txt"),
+  "vocabulary too long": (write("vocab.txt", b"x\n" * 25), "found 25 word pieces, expected at most .* = 24"),
+  "no index": (remove(INDEX), "found no checkpoint in this folder"),
+  "no data": (remove(DATA), "found 0 of its 1 data files"),
+  "data cut": (cut(DATA, -100), "its data files hold .* bytes, expected at least"),
+  "data flipped": (flip(DATA), "Checksum does not match"),
+  "index cut": (cut(INDEX, 60), "bert_model.ckpt.index: cannot be read"),
+  "index empty": (cut(INDEX, 0), "bert_model.ckpt.index: cannot be read"),
+  "index flipped": (flip(INDEX), "bert_model.ckpt.index: cannot be read|cannot be read"),
+  "index garbage": (write(INDEX, b"\x07" * 999), "bert_model.ckpt.index: cannot be read"),
+  "more blocks": (config(num_hidden_layers=4), "16 missing: bert/encoder/layer_3/attention/output/LayerNorm/beta, "),
+  "a billion blocks": (config(num_hidden_layers=10**9), "num_hidden_layers = 1000000000"),
+  "fewer blocks": (config(num_hidden_layers=2), "16 unknown: bert/encoder/layer_2/"),
+  "another width": (config(hidden_size=24), r"of shape \[24, 12\], expected \[24, 24\]"),
+  "a larger table": (config(vocab_size=30), r"word_embeddings of shape \[24, 12\], expected \[30, 12\]"),
+  "a variable less": (variables(lambda values: values.pop(KEY)), f"1 missing: {KEY}\\."),
+  "a variable more": (variables(lambda values: values.update({"bert/x": np.zeros(1)})), "1 unknown: bert/x."),
+  "half a pooler": (
+    variables(lambda values: values.pop("bert/pooler/dense/bias")),
+    "1 missing: bert/pooler/dense/bias",
+  ),
+  "another dtype": (
+    variables(lambda values: values.update({KEY: np.zeros(12)})),
+    f"{KEY} of float64, expected float32",
+  ),
+  "text": (variables(lambda values: values.update({KEY: np.array(["a"] * 12)})), f"{KEY} of string, expected float32"),
+  "NaN": (variables(lambda values: values[KEY].__setitem__(2, np.nan)), f"{KEY} holds NaN or infinity"),
+}
+
+
+@pytest.fixture(scope="module")
+def sound(tmp_path_factory):
+  return tf1_files.write_google(tmp_path_factory.mktemp("google"))
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_hostile_folder_is_refused_in_one_sentence(sound, tmp_path, name):
+  damage, expected = HOSTILE[name]
+  shutil.copytree(sound, tmp_path, dirs_exist_ok=True)
+  damage(tmp_path)
+  with pytest.raises(EncoderError, match=expected) as caught:
+    load_bert(str(tmp_path))
+  assert str(tmp_path) in str(caught.value) and "\n" not in str(caught.value)

@@ -1,0 +1,142 @@
+"""run_scripts/run_convert.py: every variable there and back, and what is refused, all in one process."""
+
+import json
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from bert_flow_tf import Glow, SentenceEncoder
+from bert_flow_tf.training.classifier import ClassifierWeights
+from tests.encoder import tf1_files
+from tests.run_scripts import hostile_convert
+from tests.testing import REPO
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture(scope="module")
+def ran(tmp_path_factory):
+  """What `hostile_convert` found: (its folder, {case: status, stdout, stderr})."""
+  folder = tmp_path_factory.mktemp("convert")
+  command = [sys.executable, "-m", "tests.run_scripts.hostile_convert", str(folder)]
+  done = subprocess.run(command, cwd=REPO, capture_output=True, text=True, timeout=900)
+  assert done.returncode == 0, done.stderr[-4000:]
+  return folder, json.loads(done.stdout)
+
+
+def test_good_command_lines(ran):
+  folder, found = ran
+  failed = {name: found[name]["stderr"] for name in hostile_convert.good(folder) if found[name]["status"] != 0}
+  assert not failed
+
+
+def test_what_is_refused_is_refused_in_one_line(ran):
+  folder, found = ran
+  failures = []
+  for case, (_, part) in hostile_convert.bad(folder).items():
+    status, out, err = (found[case][key] for key in ("status", "stdout", "stderr"))
+    one_line = err.startswith("error: ") and err.count("\n") == 1
+    if status != 1 or out or not one_line or not any(one in err for one in (part, *part.split("|"))):
+      failures.append(f"{case}: status {status}, stdout {out!r}, stderr {err[-1000:]}")
+  assert not failures, "\n".join(failures)
+
+
+def test_refused_command_lines_leave_nothing(ran):
+  folder, _ = ran
+  assert not (folder / "never").exists() and not (folder / "back/never").exists()
+  assert not [path for path in folder.rglob(".*") if path.name.endswith(".writing")]
+  assert [path.name for path in (folder / "taken").iterdir()] == ["notes.txt"]
+
+
+@pytest.mark.parametrize(
+  ("name", "dropped"),
+  [
+    ("all/model.ckpt-1234", ("adam_m", "adam_v")),
+    ("bare/model.ckpt-7", ()),
+    ("heads/bert_model.ckpt", ("cls",)),
+    ("low/model.ckpt-1", ()),
+    ("wide/model.ckpt-1", ()),
+  ],
+)
+def test_there_and_back_every_bit_is_the_same(ran, name, dropped):
+  folder, _ = ran
+  before, after = tf1_files.read_all(folder / name), tf1_files.read_all(folder / "back" / name)
+  kept = {key for key in before if key.split("/")[-1] not in dropped and key.split("/")[0] not in dropped}
+  assert len(kept) >= 37
+  step = after.pop("global_step", None)
+  expected = name.partition(".ckpt-")[2]
+  assert (None if step is None else (step.dtype, int(step))) == ((np.int64, int(expected)) if expected else None)
+  assert set(after) == kept - {"global_step"}
+  for key, array in after.items():
+    assert array.dtype == before[key].dtype == np.float32 and array.tobytes() == before[key].tobytes(), key
+
+
+def test_tensorflow_1_restores_what_is_written(ran):
+  folder, _ = ran
+  before = tf1_files.read_all(folder / "bare/model.ckpt-7")
+  with tf.Graph().as_default(), tf.compat.v1.Session() as session:
+    variables = {name: tf.compat.v1.get_variable(name, array.shape) for name, array in before.items()}
+    step = tf.compat.v1.train.get_or_create_global_step()
+    tf.compat.v1.train.Saver().restore(session, str(folder / "back/bare/model.ckpt-7"))
+    restored, number = session.run([variables, step])
+  assert number == 7
+  for name, array in before.items():
+    np.testing.assert_array_equal(restored[name], array)
+
+
+def test_every_variable_is_in_the_record(ran):
+  folder, found = ran
+  record = json.loads((folder / "to/all/conversion.json").read_text())["variables"]
+  listed = [*record["encoder"], *record["flow"], *record["classifier"], *record["left_out"]]
+  assert len(set(listed)) == len(listed) and set(listed) == set(tf1_files.read_all(folder / "all/model.ckpt-1234"))
+  assert set(record["left_out"].values()) == {"Adam slots", "global_step"}
+  printed = found["all"]["stdout"].splitlines()
+  assert printed[0] == f"{folder}/all/model.ckpt-1234: {len(listed)} variables"
+  assert printed[-3:-1] == [
+    f"left out    {len(listed) - len(hostile_convert.everything()) - 1:4}: Adam slots",
+    "left out       1: global_step",
+  ]
+
+
+def test_the_folders_are_what_the_checkpoint_was(ran):
+  folder, _ = ran
+  google = SentenceEncoder.from_pretrained(str(folder / "heads"))
+  converted = SentenceEncoder.from_pretrained(str(folder / "to/all/encoder"))
+  back = SentenceEncoder.from_pretrained(str(folder / "back/all/model.ckpt-1234"))
+  ids, mask = tf.constant([[2, 8, 10, 3], [2, 11, 3, 0]]), tf.constant([[1, 1, 1, 1], [1, 1, 1, 0]])
+  arguments = {"sentence_embedding_type": "avg-first-last", "max_seq_length": 16}
+  (states, pooled), identity = google.bert(ids, mask), google.identity(**arguments)
+  for encoder in (converted, back):
+    found, found_pooled = encoder.bert(ids, mask)
+    assert all(np.array_equal(one, other) for one, other in zip([*found, found_pooled], [*states, pooled], strict=True))
+    assert {**encoder.identity(**arguments), "name": ""} == {**identity, "name": ""}
+  flow = Glow.load(folder / "to/all/flow")
+  assert flow.encoder == {**identity, "name": str(folder / "to/all/encoder")}
+  assert flow.config.coupling_dropout == 0.1 and not flow.needs_initialization
+  classifier = ClassifierWeights.load(folder / "to/all/classifier")
+  np.testing.assert_array_equal(classifier.output_weights, hostile_convert.classifier()["output_weights"])
+  assert (classifier.num_labels, classifier.dim, classifier.labels) == (
+    3,
+    12,
+    ("contradiction", "entailment", "neutral"),
+  )
+  assert classifier.encoder == flow.encoder
+
+
+def test_what_is_told_from_names_and_shapes(ran):
+  folder, _ = ran
+  for name, (dim, config, permutation) in hostile_convert.FLOWS.items():
+    flow = Glow.load(folder / "to" / {"flow": "bare"}.get(name, name) / "flow")
+    assert (flow.dim, flow.permutation) == (dim, permutation)
+    assert config.items() <= flow.config.to_dict().items()
+  assert Glow.load(folder / "to/insisting/flow").encoder is None
+  assert Glow.load(folder / "to/low/flow").encoder["low_dim"] == 6
+  assert Glow.load(folder / "to/bare/flow").encoder["pooling"] == ["cls"]
+  cases = {
+    name: json.loads((folder / f"to/{name}/encoder/tokenizer_config.json").read_text())
+    for name in ("all", "heads", "cased")
+  }
+  assert {name: case["do_lower_case"] for name, case in cases.items()} == {"all": True, "heads": False, "cased": False}
