@@ -18,6 +18,7 @@ INSTALL_REQUIRES = [
   "scipy>=1.13,<2",
   "absl-py>=2.1,<3",
   "safetensors>=0.4.3,<1",
+  "tokenizers>=0.21,<0.22",
   "huggingface_hub>=0.30,<1",
   "requests>=2.21,<3",
   "tqdm>=4.27,<5",
@@ -48,7 +49,7 @@ EXTRAS = {
   ],
 }
 
-RUNNERS = ("flow", "eval", "table", "benchmark", "export", "embed", "convert")
+RUNNERS = ("flow", "eval", "table", "benchmark", "export", "embed", "siamese", "convert", "pretraining")
 
 setup(
   name="bert-flow-tf",

@@ -16,6 +16,7 @@ _PUBLIC = {
   "FlowConfig": "bert_flow_tf.flow.config",
   "Glow": "bert_flow_tf.flow.glow",
   "SentenceEncoder": "bert_flow_tf.sentence_encoder",
+  "SentenceModel": "bert_flow_tf.harness.sentence_model",
   "AdamWeightDecay": "bert_flow_tf.training.optimizer",
   "EmbeddingPairs": "bert_flow_tf.training.sources",
   "SentencePairsWithDropout": "bert_flow_tf.training.sources",

@@ -37,8 +37,8 @@ def define_data_flags():
   flags.DEFINE_string("stsb_gold", None, "The benchmark's sts-test.csv, for STS-B from TensorFlow Datasets.")
 
 
-def define_encoder_flags():
-  """--model and how it makes an embedding."""
+def define_model_flags():
+  """Which encoder."""
   flags.DEFINE_string(
     "model",
     "mini",
@@ -47,6 +47,11 @@ def define_encoder_flags():
   flags.DEFINE_string(
     "init_checkpoint", None, "Folder, or TF1 checkpoint, of a fine-tuned encoder; takes the place of --model."
   )
+
+
+def define_encoder_flags():
+  """--model and how it makes an embedding."""
+  define_model_flags()
   define_pooling_flags()
   define_embedding_flags()
 

@@ -1,5 +1,6 @@
 """A model for TF Serving, by the flags that `run_export` and `run_flow --export_dir` share."""
 
+import importlib.util
 import json
 import os
 import pathlib
@@ -28,11 +29,17 @@ def define_export_flags():
 
 
 def check_export_arguments():
-  """Refuses values that need no model to be seen wrong; imports TensorFlow, which takes seconds.
+  """Refuses what needs no model to be seen wrong, before hours of fitting; imports TensorFlow, which takes seconds.
 
   Raises:
-    ConfigError: not allowed values.
+    ConfigError: not allowed values, or a package that exporting needs is not installed.
   """
+  missing = [name for name in ("tensorflow_text", "tensorflow_serving") if importlib.util.find_spec(name) is None]
+  if missing:
+    raise ConfigError(
+      f"--export_dir={FLAGS.export_dir}: {' and '.join(missing)} cannot be imported: "
+      "pip install 'bert-flow-tf[serving]'"
+    )
   from bert_flow_tf.export.serving import check_arguments
 
   check_arguments(FLAGS.version, FLAGS.model_name, FLAGS.weights_dtype)

@@ -1,10 +1,12 @@
 """Evaluates saved calibrations on several tasks, or a file of similarities against gold.
 
 python run_eval.py --flow_folder=exp/NAME/flow --task=STS-B,SICK-R,STS-12-16 --data_dir=FOLDER
+python run_eval.py --flow_folder=exp/NAME/flow --senteval=SentEval/data
 python run_eval.py --predictions=exp/NAME/test_results.tsv
 """
 
 import dataclasses
+import functools
 import os
 import pathlib
 import sys
@@ -19,7 +21,7 @@ from bert_flow_tf.data.pairs import SentencePairs, TaskData
 from bert_flow_tf.data.tasks import TASKS, find_task, load_task
 from bert_flow_tf.errors import ConfigError, DataError
 from bert_flow_tf.evaluation import report
-from run_scripts import common_flags
+from run_scripts import common_flags, senteval_run
 from run_scripts.experiment import Stopwatch, make_folder
 from run_scripts.predictions import check_predictions, read_predictions
 from run_scripts.saved import DECIDING_FLAGS, check_saved, load_encoder, load_saved, saved_identity
@@ -52,6 +54,7 @@ def define_flags():
   )
   flags.DEFINE_enum("split", None, ["train", "dev", "test"], "Evaluated split; the task's own if not given.")
   flags.DEFINE_enum("metric", None, ["correlation", "auc"], "The task's own, or correlation, if not given.")
+  senteval_run.define_flags()
   flags.DEFINE_string("output_dir", None, "Folder for results.json and, by task, test_results.tsv.")
 
 
@@ -61,9 +64,15 @@ def check_flags():
   Raises:
     ConfigError: they do.
   """
-  for name in ("predictions", "output_dir"):
+  for name in ("predictions", "senteval", "output_dir"):
     if FLAGS[name].value == "":
       raise ConfigError(f"--{name} is empty; expected a path, or leave the flag out")
+  if FLAGS.senteval is None and common_flags.given(["senteval_tasks"]):
+    raise ConfigError("--senteval_tasks needs --senteval=FOLDER, to say where SentEval's data is")
+  if FLAGS.senteval is not None:
+    useless = common_flags.given(["task", "metric", "predictions", *_DATA_FLAGS])
+    if useless:
+      raise ConfigError(f"--{useless[0]} is of no use with --senteval, which has its own tasks; leave one out")
   if FLAGS.predictions is not None:
     useless = common_flags.given(["flow_folder", "allow_other_encoder", *_ENCODER_FLAGS])
     if useless:
@@ -166,9 +175,8 @@ def _check_gold(path, task, gold, similarities, first_line):
     )
 
 
-def evaluate_encoder(watch):
-  """Figures of the encoder without and with --flow_folder: what `evaluate_predictions` gives, and facts for results."""
-  tasks = load_tasks()
+def load_model():
+  """The encoder, how it embeds, {method: `Saved`} of --flow_folder, and facts about them for results.json."""
   saved = {} if FLAGS.flow_folder is None else load_saved(FLAGS.flow_folder)
   folder, identity = saved_identity(saved)
   encoder, arguments = load_encoder(folder, identity)
@@ -180,6 +188,14 @@ def evaluate_encoder(watch):
   logging.info("%s: %d dimensions, %s", encoder.name, dim, pooling)
   for method, (folder, calibration) in saved.items():
     logging.info("%s: %s in %s", method.replace("_", " "), calibration.name, folder)
+  calibrations = {name: {"name": one.calibration.name, "folder": one.folder} for name, one in saved.items()}
+  return encoder, arguments, saved, {"encoder": {**identity, "pooling": pooling}, "calibrations": calibrations}
+
+
+def evaluate_encoder(watch):
+  """Figures of the encoder without and with --flow_folder: what `evaluate_predictions` gives, and facts for results."""
+  tasks = load_tasks()
+  encoder, arguments, saved, about = load_model()
   if FLAGS.output_dir is not None:
     make_folder(FLAGS.output_dir, "output_dir")
   with watch.timing("embedding"):
@@ -188,8 +204,36 @@ def evaluate_encoder(watch):
   transforms = {WITHOUT_FLOW: lambda u: u} | {name: one.calibration.transform for name, one in saved.items()}
   with watch.timing("evaluating"):
     found = [(task, {name: evaluate(task, embeddings, f) for name, f in transforms.items()}) for task in tasks]
-  calibrations = {name: {"name": one.calibration.name, "folder": one.folder} for name, one in saved.items()}
-  return found, {"encoder": {**identity, "pooling": pooling}, "calibrations": calibrations}
+  return found, about
+
+
+def evaluate_senteval(watch):
+  """Figures on SentEval's tasks, said and written.
+
+  Raises:
+    ConfigError: a task failed, once the others are written.
+  """
+  with senteval_run.opened(FLAGS.predict_batch_size) as (engine, tasks):
+    encoder, arguments, saved, about = load_model()
+    if FLAGS.output_dir is not None:
+      make_folder(FLAGS.output_dir, "output_dir")
+    embed = functools.partial(encoder.encode, batch_size=FLAGS.predict_batch_size, cache=FLAGS.cached_dir, **arguments)
+    results, failed = senteval_run.run(engine, tasks, embed, saved, watch)
+  about |= {"senteval": {"by": engine.name, "failed": failed}, **facts(watch)}
+  if FLAGS.output_dir is not None:
+    report.write_results(pathlib.Path(FLAGS.output_dir), {"results": results, **about})
+  senteval_run.say(results, watch.seconds)
+  if failed:
+    raise ConfigError(f"--senteval: {len(failed)} of {len(failed) + len(results)} tasks failed: {', '.join(failed)}")
+
+
+def facts(watch):
+  """What results.json says of any run."""
+  return {
+    "seconds": watch.seconds,
+    "flags": {flag.name: flag.value for flag in common_flags.own_flags()},
+    "versions": common_flags.versions(),
+  }
 
 
 def write(evaluated, results, intervals, about):
@@ -209,6 +253,9 @@ def main(argv):
   del argv
   watch = Stopwatch()
   check_flags()
+  if FLAGS.senteval is not None:
+    evaluate_senteval(watch)
+    return
   if FLAGS.predictions is None:
     evaluated, about = evaluate_encoder(watch)
   else:
@@ -221,9 +268,7 @@ def main(argv):
     intervals[task.spec.name] = gains(task, cosines) if len(cosines) > 1 and WITHOUT_FLOW in cosines else {}
   about |= {
     "data": {task.spec.name: task.source for task, _ in evaluated},
-    "seconds": watch.seconds,
-    "flags": {flag.name: flag.value for flag in common_flags.own_flags()},
-    "versions": common_flags.versions(),
+    **facts(watch),
   }
   if FLAGS.output_dir is not None:
     write(evaluated, results, intervals, about)

@@ -28,14 +28,7 @@ def define_flags():
     "low_dim are served, unless those flags are given. Without it, the encoder alone.",
   )
   flags.DEFINE_boolean("allow_other_encoder", False, "Apply a calibration to another encoder than it was fitted for.")
-  flags.DEFINE_string(
-    "model",
-    "mini",
-    "Encoder: mini, base, large, large-wwm, their -cased twins, a hub id, or a Hugging Face or Google (TF1) folder.",
-  )
-  flags.DEFINE_string(
-    "init_checkpoint", None, "Folder, or TF1 checkpoint, of a fine-tuned encoder; takes the place of --model."
-  )
+  common_flags.define_model_flags()
   common_flags.define_pooling_flags()
   flags.DEFINE_string("model_cache_dir", None, "Folder of the model hub's cache; its own default if not given.")
   flags.DEFINE_integer("max_seq_length", 64, "Most tokens of a sentence, [CLS] and [SEP] included.")

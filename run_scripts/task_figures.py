@@ -66,7 +66,7 @@ def evaluate(task, embeddings, transform, splits=None):
   for split in splits or task.splits:
     pairs = task.splits[split]
     a, b = transform(embeddings.of(pairs.sentences_a)), transform(embeddings.of(pairs.sentences_b))
-    cosines[split] = _cosines(a, b, split)
+    cosines[split] = pair_cosines(a, b, split)
     agreement = figures_of_split(split, pairs, cosines[split], task.spec.metric)
     for name, rows, _ in parts(split, pairs):
       if name in agreement:
@@ -87,8 +87,8 @@ def figures_of_split(split, pairs, similarities, metric):
   }
 
 
-def _cosines(a, b, split):
-  """Cosine of each pair; 0, as in SentEval, where a sentence has no known word and so an embedding of zeros."""
+def pair_cosines(a, b, split):
+  """Cosine of each pair, [n], of two [n, dim]; 0, as in SentEval, where an embedding is zero (no known word)."""
   zero = ~(np.any(a, axis=1) & np.any(b, axis=1))
   if zero.any():
     logging.warning("%s: %d pairs have a sentence whose embedding is zero; their similarity is 0", split, zero.sum())

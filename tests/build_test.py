@@ -146,7 +146,7 @@ def test_the_package_ships_the_data_that_build_lists():
 @pytest.mark.parametrize(
   ("name", "changes", "expected"),
   [
-    ("training", {"deps": ("base",)}, '":calibration", ":data", ":flow"], found [":base"]'),
+    ("training", {"deps": ("base",)}, '":data", ":encoder", ":flow"], found [":base"]'),
     ("flow", {"deps": ("base", "encoder")}, 'flow: the imports need deps = [":base"], found [":base", ":encoder"]'),
     ("run_flow", {"deps": ("base", "common_flags", "data", "evaluation", "flow", "training")}, '":sentence_encoder"'),
     ("bert_flow_tf", {"deps": ("base", "data")}, ":bert_flow_tf: the imports need deps"),

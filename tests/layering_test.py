@@ -23,6 +23,7 @@ _ARROWS = {
   "training": ("encoder", "flow", "calibration", "sentence_encoder", "data.pipeline"),
   "export": ("data.features", "encoder", "flow", "calibration", "sentence_encoder"),
   "corpus": ("data.lines",),
+  "harness": ("data.features", "calibration", "flow", "evaluation.similarity", "sentence_encoder", "training"),
 }
 
 # {package of others: where alone it may be imported}
@@ -30,7 +31,15 @@ _ONLY_IN = {
   "absl.flags": ("run_scripts",),
   "absl.app": ("run_scripts",),
   # The benchmark's worker runs under another Python, without this package.
-  "transformers": ("bert_flow_tf.encoder.bert", "bert_flow_tf.data.features", "run_scripts.benchmark_worker"),
+  "transformers": (
+    "bert_flow_tf.encoder.bert",
+    "bert_flow_tf.encoder.masked_lm",
+    "bert_flow_tf.data.features",
+    "run_scripts.benchmark_worker",
+  ),
+  "mteb": ("bert_flow_tf.harness",),
+  "torch": ("bert_flow_tf.harness", "run_scripts.benchmark_worker"),
+  "senteval": ("run_scripts.senteval_engine",),
   "huggingface_hub": ("bert_flow_tf.encoder.hub",),
   "tensorflow_datasets": ("bert_flow_tf.data",),
   "tensorflow_probability": ("bert_flow_tf.flow",),
@@ -51,7 +60,12 @@ _WITHOUT_TENSORFLOW = (
   *(f"bert_flow_tf.corpus.{module}" for module in ("manifest", "reading", "storage", "streaming")),
   *(f"bert_flow_tf.data.{module}" for module in ("custom", "glue", "lines", "nli", "sick", "sick_files")),
   *(f"bert_flow_tf.data.{module}" for module in ("sources", "sts", "sts_files", "stsb")),
+  "bert_flow_tf.data.entailment",
   "bert_flow_tf.data.letter_case",
+  "bert_flow_tf.data.masking",
+  "bert_flow_tf.data.vocabulary",
+  "bert_flow_tf.harness.inputs",
+  "bert_flow_tf.harness.senteval",
   "bert_flow_tf.data.pairs",
   "bert_flow_tf.data.word_frequency",
   "bert_flow_tf.encoder.word_vectors",

@@ -2,7 +2,7 @@
 
 from bert_flow_tf.data.lines import read_number
 from bert_flow_tf.data.pairs import SentencePairs
-from bert_flow_tf.data.readers import read_table
+from bert_flow_tf.data.readers import ScoreOf, read_table
 from bert_flow_tf.data.sources import first_with
 
 FOLDER = "SICK"
@@ -18,8 +18,13 @@ URLS = {
 _SENTENCES = ("sentence_A", "sentence_B")
 
 
-def read_file(root: str, split: str) -> SentencePairs | None:
+def read_file(root: str, split: str, score: tuple[str, ScoreOf] | None = None) -> SentencePairs | None:
   """Reads the file of one split below a folder, unpacked or in its archive; None where it is not there.
+
+  Args:
+    root: the folder.
+    split: train, dev or test.
+    score: column of the gold and what makes a number of a field; relatedness from 1 to 5 if None.
 
   Raises:
     DataError: the file is malformed.
@@ -28,7 +33,7 @@ def read_file(root: str, split: str) -> SentencePairs | None:
   folder = first_with(root, (FOLDER, "", f"{archive}!", f"{FOLDER}/{archive}!"), FILES[split])
   if folder is None:
     return None
-  return read_table(folder / FILES[split], _SENTENCES, ("relatedness_score", _relatedness))[0]
+  return read_table(folder / FILES[split], _SENTENCES, score or ("relatedness_score", _relatedness))[0]
 
 
 def _relatedness(field, path, number):

@@ -29,8 +29,15 @@ def check_precision(precision):
     raise ConfigError(f"precision={precision}: expected one of {', '.join(PRECISIONS)}")
 
 
-def compute_in(model, precision):
-  """Makes the dense layers of a Keras model, whose weights do not change any more, multiply in this precision."""
+def compute_in(model, precision, frozen=True):
+  """Makes the dense layers of a Keras model multiply in this precision.
+
+  Args:
+    model: the model.
+    precision: see `PRECISIONS`.
+    frozen: whether its weights do not change any more, and so can be cast once; False to cast them at each call, their
+      gradients being float32 again.
+  """
   if precision == FLOAT32:
     return
   dtype = tf.as_dtype(precision)
@@ -39,15 +46,19 @@ def compute_in(model, precision):
   product_dtype = dtype if _has_instructions(precision) else tf.float32
   for layer in model.submodules:
     if isinstance(layer, tf_keras.layers.Dense):
-      layer.call = _half_call(layer, dtype, product_dtype)
+      layer.call = _half_call(layer, dtype, product_dtype, frozen)
 
 
-def _half_call(layer, dtype, product_dtype):
+def _half_call(layer, dtype, product_dtype, frozen):
+  def cast_kernel():
+    return tf.cast(tf.cast(layer.kernel, dtype), product_dtype)
+
   # Cast once: at every call it would take as long as embedding a few short sentences.
-  kernel = tf.cast(tf.cast(layer.kernel, dtype), product_dtype)
+  cast_once = cast_kernel() if frozen else None
   features, units = layer.kernel.shape
 
   def call(inputs):
+    kernel = cast_once if frozen else cast_kernel()
     rows = tf.reshape(tf.cast(tf.cast(inputs, dtype), product_dtype), [-1, features])
     outputs = tf.cast(tf.matmul(rows, kernel), tf.float32) + layer.bias
     outputs = tf.reshape(outputs, tf.concat([tf.shape(inputs)[:-1], [units]], axis=0))

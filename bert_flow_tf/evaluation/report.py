@@ -23,6 +23,8 @@ FIGURES = {
   "spearman_all": "Spearman, all pairs",
   "pearson_wmean": "Pearson, wmean of subsets",
   "auc": "AUC",
+  "accuracy": "accuracy",
+  "f1": "F1",
   "cosine_of_unpaired": "mean cosine of unpaired sentences",
 }
 
@@ -45,12 +47,24 @@ def write_predictions(folder, pairs, similarities):
     pairs: the evaluated `SentencePairs`-like pairs: sentences_a, sentences_b, scores.
     similarities: {method: [n] cosines}.
   """
-  lines = ["\t".join(["index", "gold", *similarities, "sentence1", "sentence2"])]
-  for row, (a, b, gold) in enumerate(zip(pairs.sentences_a, pairs.sentences_b, pairs.scores, strict=True)):
+  write_pairs(folder, PREDICTIONS_FILE, pairs, {"gold": pairs.scores, **similarities})
+
+
+def write_pairs(folder, name, pairs, columns):
+  """Writes a TSV with a header and a row a pair: its index, the columns, its sentences.
+
+  Args:
+    folder: the run's folder.
+    name: of the file.
+    pairs: `SentencePairs`-like: sentences_a, sentences_b.
+    columns: {name: [n] numbers or strings}.
+  """
+  lines = ["\t".join(["index", *columns, "sentence1", "sentence2"])]
+  for row, (a, b) in enumerate(zip(pairs.sentences_a, pairs.sentences_b, strict=True)):
     # Every digit, as the figures follow from these: rounded cosines tie where the true ones do not.
-    numbers = [str(float(number)) for number in (gold, *(values[row] for values in similarities.values()))]
-    lines.append("\t".join([str(row), *numbers, _one_cell(a), _one_cell(b)]))
-  _write(folder, PREDICTIONS_FILE, "\n".join(lines) + "\n")
+    cells = [of[row] if isinstance(of[row], str) else str(float(of[row])) for of in columns.values()]
+    lines.append("\t".join([str(row), *cells, _one_cell(a), _one_cell(b)]))
+  _write(folder, name, "\n".join(lines) + "\n")
 
 
 def write_eval_results(folder, values):

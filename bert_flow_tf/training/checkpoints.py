@@ -4,6 +4,7 @@ import json
 import os
 import pathlib
 import re
+import shutil
 
 import tensorflow as tf
 from absl import logging
@@ -31,6 +32,8 @@ class Checkpoints:
     self._folder = pathlib.Path(folder)
     self._claim(json.loads(json.dumps(identity)))
     self._checkpoint = tf.train.Checkpoint(**objects)
+    for unfinished in self._folder.glob("*_temp"):  # of a process that was killed while it saved
+      shutil.rmtree(unfinished, ignore_errors=True)
     try:
       self._manager = tf.train.CheckpointManager(self._checkpoint, os.fspath(self._folder), max_to_keep=KEEP)
     except (tf.errors.OpError, ValueError) as error:

@@ -180,15 +180,16 @@ def main(folder):
   print(json.dumps(run_all(run_flow.main, {**refused, **good(folder)}, always)))
 
 
-def run_all(runner, command_lines, always=()):
-  """{name: {"status", "stdout", "stderr"}} of a runner's command lines {name: flags}; an encoder is loaded once."""
+def run_all(runner, command_lines, always=(), cached=True):
+  """{name: {"status", "stdout", "stderr"}} of command lines {name: flags}; cached: an encoder is loaded once."""
   from absl import flags
 
   import bert_flow_tf
   from run_scripts import common_flags
 
   load = bert_flow_tf.SentenceEncoder.from_pretrained
-  bert_flow_tf.SentenceEncoder.from_pretrained = functools.cache(load)
+  if cached:
+    bert_flow_tf.SentenceEncoder.from_pretrained = functools.cache(load)
   found = {}
   for name, arguments in command_lines.items():
     flags.FLAGS.unparse_flags()

@@ -83,6 +83,10 @@ def good(folder):
     "table": [f"--predictions={folder}/table.tsv", f"--output_dir={folder}/table"],
     "lines": [f"--predictions={folder}/lines.txt", "--task=STS-B", data, f"--output_dir={folder}/lines"],
     "written": [f"--predictions={folder}/several/STS-12-16/test_results.tsv", "--task=STS-12-16", data],
+    "senteval": [
+      *(f"--senteval={folder}/data", "--senteval_tasks=STSBenchmark,STS12", f"--output_dir={folder}/senteval"),
+      *(f"--flow_folder={exp}/flow,{exp}/whitening-8,{exp}/sn", f"--cached_dir={folder}/cache"),
+    ],
     "labels": [f"--predictions={folder}/labels.tsv", "--metric=auc", f"--output_dir={folder}/labels"],
   }
 
@@ -124,6 +128,17 @@ def bad(folder):
       "takes embeddings of 32 dimensions, found 256",
     ),
     "insisting on nothing": ([*stsb, "--allow_other_encoder"], "--allow_other_encoder needs --flow_folder"),
+    "no senteval": (["--senteval="], "--senteval is empty"),
+    "absent senteval": ([f"--senteval={folder}/absent"], "found nothing, expected SentEval's data folder"),
+    "senteval is a file": ([f"--senteval={folder}/lines.txt"], "found a file, expected SentEval's data folder"),
+    "senteval without data": ([f"--senteval={exp}"], "found a folder without them, expected SentEval's"),
+    "senteval and a task": ([*stsb, f"--senteval={folder}/data"], "--task is of no use with --senteval"),
+    "senteval's tasks alone": ([*stsb, "--senteval_tasks=STS12"], "--senteval_tasks needs --senteval=FOLDER"),
+    "no task of senteval": ([f"--senteval={folder}/data", "--senteval_tasks="], "expected one or more tasks"),
+    "unknown task of senteval": (
+      [f"--senteval={folder}/data", "--senteval_tasks=STS12,STS17"],
+      "--senteval_tasks=STS17: expected some of STS12, STS13",
+    ),
     "output is a file": ([*stsb, f"--output_dir={folder}/lines.txt"], "--output_dir"),
     "no output": ([*stsb, "--output_dir="], "--output_dir is empty"),
     "no predictions": (["--predictions="], "--predictions is empty"),

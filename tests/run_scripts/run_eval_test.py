@@ -125,6 +125,18 @@ def test_subsets_of_a_union(ran):
   assert again == without_cosine(found["several tasks"]["stdout"]) and len(again) == 20
 
 
+def test_senteval_agrees(ran):
+  """The figures of the same pairs; words are joined by single blanks there, which no word piece sees."""
+  folder, _ = ran
+  found, expected = (read_json(folder / name / "results.json")["results"] for name in ("senteval", "several"))
+  for method, figures in expected["STS-B"]["test"].items():
+    assert found["STSBenchmark"]["STSBenchmark test"][method]["spearman"] == pytest.approx(figures["spearman"], abs=0.2)
+  for method, figures in expected["STS-12-16"]["test STS-12"].items():
+    same = found["STS12"]["STS12 all"][method]
+    for key in ("spearman_wmean", "spearman_mean", "spearman_all", "pearson_wmean"):
+      assert same[key] == pytest.approx(figures[key], abs=0.2)
+
+
 def test_names_that_repeat_are_numbered(ran):
   """The same flow twice: the same figures, on the split asked for."""
   header, _, row, *_ = ran[1]["two flows"]["stdout"].splitlines()

@@ -41,6 +41,14 @@ def test_two_are_kept_and_nothing_half_written(fitted):
   assert files == {"checkpoint", IDENTITY_FILE, *whole}
 
 
+def test_what_a_killed_process_was_writing_is_cleared_away(folder):
+  before = {file.name for file in folder.iterdir()}
+  (folder / "ckpt_temp").mkdir()
+  (folder / "ckpt_temp/part-00000-of-00001.data-00000-of-00001.tempstate1").write_bytes(b"half")
+  resume(folder)
+  assert {file.name for file in folder.iterdir()} == before
+
+
 @pytest.mark.parametrize(
   ("changed", "difference"),
   [

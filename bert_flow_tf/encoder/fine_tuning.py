@@ -1,0 +1,68 @@
+"""A BERT whose weights are to be trained: which of them, in what precision, and its embeddings with gradients."""
+
+from bert_flow_tf.encoder import pooling as pooling_lib
+from bert_flow_tf.encoder import precision as precision_lib
+from bert_flow_tf.errors import ConfigError
+
+
+def check_precision(precision):
+  """Refuses what cannot be trained in.
+
+  Raises:
+    ConfigError: no precision, or float16, whose gradients would underflow without a scaled loss.
+  """
+  precision_lib.check_precision(precision)
+  if precision == "float16":
+    raise ConfigError(
+      "--precision=float16: small gradients underflow in it, so that no encoder can be trained; take bfloat16, "
+      "which has float32's range, or float32"
+    )
+
+
+def use_mixed_precision(bert, precision):
+  """Makes BERT's dense layers multiply in `precision`, forward and backward; weights and their updates are float32.
+
+  Args:
+    bert: `BertEncoder` that was loaded in float32.
+    precision: float32 or bfloat16.
+  """
+  check_precision(precision)
+  precision_lib.compute_in(bert.model, precision, frozen=False)
+  bert.precision = precision
+
+
+def trained_weights(bert, pooling):
+  """The weights that the embedding depends on: a list of float32 variables.
+
+  As in the published code, a weight without a gradient (the pooler below an average, blocks above the highest that is
+  read) is not touched, nor decayed.
+
+  Args:
+    bert: `BertEncoder`.
+    pooling: `Pooling`.
+  """
+  main = bert.model.bert
+  blocks = main.encoder.layer
+  if pooling.kind != "cls":
+    blocks = blocks[: max(pooling.blocks)]
+  layers = [main.embeddings, *blocks, *([main.pooler] if pooling.kind == "cls" else [])]
+  return [weight for layer in layers for weight in layer.weights]
+
+
+def embed(bert, ids, mask, pooling, dropout_seed=None, low_dim=None):
+  """Embeds a padded batch; gradients flow into BERT.
+
+  Args:
+    bert: `BertEncoder`.
+    ids: int32 Tensor of shape [batch, seq_len].
+    mask: int32 Tensor of shape [batch, seq_len], 1 for tokens, 0 for padding.
+    pooling: `Pooling`.
+    dropout_seed: int32 Tensor of shape [2] that the masks of BERT's dropout follow from; None for none.
+    low_dim: number of groups of neighbouring dimensions to average, or None.
+
+  Returns:
+    float32 Tensor of shape [batch, dim].
+  """
+  hidden_states, pooled_output = bert(ids, mask, dropout_seed)
+  embeddings = pooling.pool(hidden_states, mask, pooled_output)
+  return embeddings if low_dim is None else pooling_lib.low_dim(embeddings, low_dim)

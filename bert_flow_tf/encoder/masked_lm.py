@@ -1,0 +1,139 @@
+"""A BERT with its masked-language-model head, to be trained, and the folder that it is written to."""
+
+import contextlib
+import json
+import pathlib
+import shutil
+
+import numpy as np
+import tensorflow as tf
+import tf_keras
+import transformers
+from safetensors.numpy import save_file
+from transformers.modeling_tf_pytorch_utils import apply_transpose, convert_tf_weight_name_to_pt_weight_name
+
+from bert_flow_tf import files
+from bert_flow_tf.encoder.folder import read_config
+from bert_flow_tf.encoder.seeded_dropout import SeededDropout
+from bert_flow_tf.errors import EncoderError
+
+PRECISIONS = ("float32", "mixed_bfloat16", "mixed_float16")
+WEIGHTS_DTYPES = ("float16", "float32")
+# What BERT's own configurations say; fine-tuning, and --encoder_dropout, read it from config.json.
+_DROPOUT_OF_CONFIG = 0.1
+
+
+class MaskedLanguageModel:
+  """A TFBertForMaskedLM from scratch, its dropout a function of a seed.
+
+  Args:
+    sizes: dict of vocab_size, hidden_size, num_hidden_layers, num_attention_heads, intermediate_size and
+      max_position_embeddings.
+    dropout: rate, of hidden states and attention.
+    precision: one of `PRECISIONS`; weights are float32 in all of them.
+    seed: of the initial weights.
+
+  Attributes:
+    model: the transformers.TFBertForMaskedLM.
+  """
+
+  def __init__(self, sizes, dropout=0.0, precision="float32", seed=0):
+    rates = {"hidden_dropout_prob": dropout, "attention_probs_dropout_prob": dropout}
+    tf_keras.utils.set_random_seed(seed)
+    with _policy(precision):
+      self.model = transformers.TFBertForMaskedLM(transformers.BertConfig(**sizes, **rates))
+      self.model.build_in_name_scope()
+    self._dropout = SeededDropout(self.model)
+
+  @property
+  def trainable_variables(self):
+    """What is trained: all weights."""
+    return self.model.trainable_variables
+
+  def losses(self, ids, mask, positions, labels, dropout_seed=None):
+    """Cross entropy of the hidden pieces, in nats.
+
+    Args:
+      ids: int32 Tensor [batch, seq_len].
+      mask: int32 Tensor [batch, seq_len].
+      positions: int32 Tensor [masked, 2], row and column.
+      labels: int32 Tensor [masked].
+      dropout_seed: int32 Tensor [2]; None for no dropout.
+
+    Returns:
+      float32 Tensor [masked].
+    """
+    with self._dropout.on(dropout_seed):
+      output = self.model.bert(input_ids=ids, attention_mask=mask, training=dropout_seed is not None)
+    # The vocabulary's product is half of the work of a small model: it is made for the hidden pieces alone.
+    states = tf.gather_nd(output.last_hidden_state, positions)[tf.newaxis]
+    scores = tf.cast(self.model.mlm(sequence_output=states)[0], tf.float32)
+    return tf.nn.sparse_softmax_cross_entropy_with_logits(labels=labels, logits=scores)
+
+  def save(self, folder, pieces, do_lower_case, card, weights_dtype="float16"):
+    """Writes a Hugging Face folder that `--model=FOLDER` takes, beside its place, and renames it.
+
+    Args:
+      folder: the folder; an older model there is replaced.
+      pieces: list of str, the vocabulary.
+      do_lower_case: of the tokenizer.
+      card: text of README.md.
+      weights_dtype: one of `WEIGHTS_DTYPES`: what the file stores, under the names of transformers' PyTorch models.
+
+    Raises:
+      EncoderError: the place holds something else, or a weight is not finite in this type.
+    """
+    folder = pathlib.Path(folder).resolve()
+    beside, older = (folder.with_name(f".{folder.name}.{what}") for what in ("writing", "older"))
+    if folder.exists() and not (folder / "config.json").is_file():
+      raise EncoderError(f"{folder}: it holds something that is not a model; choose another folder")
+    for path in (beside, older) if folder.exists() else (beside,):
+      shutil.rmtree(path, ignore_errors=True)
+    beside.mkdir(parents=True)
+    save_file(self._tensors(weights_dtype), beside / "model.safetensors", metadata={"format": "pt"})
+    _write_json(beside / "config.json", self._config())
+    limit = self.model.config.max_position_embeddings
+    tokenizer = {"do_lower_case": do_lower_case, "model_max_length": limit, "tokenizer_class": "BertTokenizer"}
+    _write_json(beside / "tokenizer_config.json", tokenizer)
+    files.write_text(beside / "vocab.txt", "".join(f"{piece}\n" for piece in pieces))
+    files.write_text(beside / "README.md", card)
+    read_config(beside)  # what would be refused on loading is refused now
+    if folder.exists():
+      folder.rename(older)
+    beside.rename(folder)
+    shutil.rmtree(older, ignore_errors=True)
+
+  def _tensors(self, weights_dtype):
+    tensors = {}
+    for weight in self.model.weights:
+      name, transpose = convert_tf_weight_name_to_pt_weight_name(weight.name, tf_weight_shape=weight.shape)
+      with np.errstate(over="ignore"):
+        value = tf.convert_to_tensor(weight).numpy().astype(weights_dtype)
+      if not np.isfinite(value).all():
+        raise EncoderError(
+          f"{weight.name} cannot be stored as {weights_dtype}: it holds NaN, infinity or too large a number"
+        )
+      tensors[name] = np.ascontiguousarray(apply_transpose(transpose, value, pt_to_tf=False))
+    return tensors
+
+  def _config(self):
+    values = self.model.config.to_diff_dict()
+    values |= {"architectures": ["BertForMaskedLM"], "model_type": "bert", "torch_dtype": "float32"}
+    values |= {"hidden_dropout_prob": _DROPOUT_OF_CONFIG, "attention_probs_dropout_prob": _DROPOUT_OF_CONFIG}
+    sizes = ("vocab_size", "hidden_size", "num_hidden_layers", "num_attention_heads", "intermediate_size")
+    values |= {name: getattr(self.model.config, name) for name in (*sizes, "max_position_embeddings")}
+    return values
+
+
+@contextlib.contextmanager
+def _policy(precision):
+  before = tf_keras.mixed_precision.global_policy()
+  tf_keras.mixed_precision.set_global_policy(precision)
+  try:
+    yield
+  finally:
+    tf_keras.mixed_precision.set_global_policy(before)
+
+
+def _write_json(path, values):
+  files.write_text(path, json.dumps(values, indent=2, sort_keys=True) + "\n")

@@ -1,0 +1,1 @@
+"""Our models as other programs measure them: sentence-transformers, mteb, SentEval."""

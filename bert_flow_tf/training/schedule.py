@@ -1,0 +1,42 @@
+"""BERT's learning rate over the steps of a fit."""
+
+import tensorflow as tf
+import tf_keras
+
+
+class WarmUpLinearDecay(tf_keras.optimizers.schedules.LearningRateSchedule):
+  """Rises from 0 in a line, then falls in a line to 0 at the last step, as BERT's published optimizer has it.
+
+      rate(step) = learning_rate * step / warmup_steps         for step < warmup_steps = int(steps * warmup_proportion)
+      rate(step) = learning_rate * (1 - step / steps)           after that
+
+  Steps count from 0: the first one of a warm-up changes nothing, and the decay goes on from where it would be without.
+
+  Args:
+    learning_rate: the highest rate.
+    steps: steps of the fit.
+    warmup_proportion: part of the steps that warm up, from 0 to 1.
+  """
+
+  def __init__(self, learning_rate, steps, warmup_proportion=0.1):
+    super().__init__()
+    self._learning_rate = learning_rate
+    self._steps = steps
+    self._warmup_proportion = warmup_proportion
+    self._warmup_steps = int(steps * warmup_proportion)
+
+  def __call__(self, step):
+    """The rate at a step, a float32 scalar."""
+    step = tf.cast(step, tf.float32)
+    decayed = self._learning_rate * (1.0 - tf.minimum(step / self._steps, 1.0))
+    if not self._warmup_steps:
+      return decayed
+    return tf.where(step < self._warmup_steps, self._learning_rate * step / self._warmup_steps, decayed)
+
+  def get_config(self):
+    """The arguments of the constructor."""
+    return {
+      "learning_rate": self._learning_rate,
+      "steps": self._steps,
+      "warmup_proportion": self._warmup_proportion,
+    }

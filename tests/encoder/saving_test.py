@@ -1,0 +1,72 @@
+"""encoder/saving.py: what was saved is loaded as it was, by TensorFlow and under PyTorch's names."""
+
+import json
+
+import numpy as np
+import pytest
+from safetensors import safe_open
+from safetensors.numpy import load_file
+
+from bert_flow_tf import SentenceEncoder
+from bert_flow_tf.encoder.saving import FILES, is_encoder, save_encoder
+from bert_flow_tf.errors import EncoderError
+from tests.encoder import tiny
+
+SENTENCES = ["a dog", "cats . a b", "Dog b"]
+
+
+@pytest.mark.parametrize("pooler", [True, False])
+def test_round_trip(tmp_path, pooler):
+  weights = tiny.random_weights(pooler=pooler, head=True)
+  encoder = SentenceEncoder.from_pretrained(tiny.save_tiny(tmp_path / "source", weights))
+  save_encoder(encoder, tmp_path / "saved")
+  assert is_encoder(tmp_path / "saved") and sorted(p.name for p in tmp_path.iterdir()) == ["saved", "source"]
+  loaded = SentenceEncoder.from_pretrained(tmp_path / "saved")
+  assert loaded.weights_checksum == encoder.weights_checksum and loaded.bert.has_pooler == pooler
+  assert loaded.tokenizer_checksum == encoder.tokenizer_checksum
+  np.testing.assert_array_equal(loaded.encode(SENTENCES, max_seq_length=8), encoder.encode(SENTENCES, max_seq_length=8))
+  # The names and layout of the file that it came from, without the head and the prefix of models with one.
+  saved = load_file(tmp_path / "saved/model.safetensors")
+  expected = {name.removeprefix("bert."): value for name, value in weights.items() if name.startswith("bert.")}
+  assert set(saved) == set(expected)
+  for name, value in expected.items():
+    np.testing.assert_array_equal(saved[name], value, err_msg=name)
+  with safe_open(tmp_path / "saved/model.safetensors", "np") as file:
+    assert file.metadata() == {"format": "pt"}
+  assert json.loads((tmp_path / "saved/config.json").read_text())["architectures"] == ["BertModel"]
+
+
+def test_case_is_said_where_a_name_decided_it(tmp_path):
+  """The saved folder's own name says something else."""
+  source = tiny.save_tiny(tmp_path / "bert-cased")
+  (source / "tokenizer_config.json").unlink()
+  encoder = SentenceEncoder.from_pretrained(source)
+  assert not encoder.tokenizer.do_lower_case
+  save_encoder(encoder, tmp_path / "encoder")
+  assert not SentenceEncoder.from_pretrained(tmp_path / "encoder").tokenizer.do_lower_case
+
+
+def test_replaces_its_own_and_nothing_else(tmp_path):
+  encoder = SentenceEncoder.from_pretrained(tiny.save_tiny(tmp_path / "source"))
+  folder = tmp_path / "saved"
+  save_encoder(encoder, folder)
+  (tmp_path / ".saved.writing").mkdir()  # what a killed process left
+  embedding = encoder.bert.model.bert.embeddings.weight
+  embedding.assign(embedding + 1.0)
+  save_encoder(encoder, folder)
+  assert SentenceEncoder.from_pretrained(folder).weights_checksum == encoder.weights_checksum
+  assert sorted(p.name for p in folder.iterdir()) == sorted(FILES)
+  assert sorted(p.name for p in tmp_path.iterdir()) == ["saved", "source"]
+  (folder / "notes.txt").write_text("mine")
+  with pytest.raises(EncoderError, match=r"something that is not an encoder saved here \(notes.txt\); choose another"):
+    save_encoder(encoder, folder)
+  assert (folder / "notes.txt").read_text() == "mine"
+
+
+def test_weights_that_are_not_finite_are_not_saved(tmp_path):
+  encoder = SentenceEncoder.from_pretrained(tiny.save_tiny(tmp_path / "source"))
+  bias = encoder.bert.model.bert.encoder.layer[1].intermediate.dense.bias
+  bias.assign(bias * np.nan)
+  with pytest.raises(EncoderError, match=r"encoder\.layer\.1\.intermediate\.dense\.bias is not finite"):
+    save_encoder(encoder, tmp_path / "saved")
+  assert [p.name for p in tmp_path.iterdir()] == ["source"]

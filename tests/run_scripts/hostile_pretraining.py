@@ -1,0 +1,86 @@
+"""What run_pretraining says to command lines, good and bad, all in one process.
+
+Run as a module with a folder to work in, it prints json as `hostile` does.
+"""
+
+import json
+import pathlib
+import sys
+
+from tests.run_scripts import hostile, tiny_data
+
+SMALL = [
+  *("--hidden_size=16", "--num_hidden_layers=2", "--num_attention_heads=2", "--vocab_size=300", "--max_seq_length=32"),
+  *("--train_batch_size=8", "--num_train_steps=20", "--num_warmup_steps=5", "--save_checkpoints_steps=10"),
+]
+
+
+def write(folder):
+  """A corpus, data for the figures, and files that are none."""
+  sentences = [sentence for pair in tiny_data.sentences() for sentence in pair]
+  (folder / "corpus.txt").write_text("".join(f"{sentence}\n\n" for sentence in sentences))
+  (folder / "few.txt").write_text("One.\nTwo.\n")
+  (folder / "blank.txt").write_text("\n \n")
+  (folder / "binary.txt").write_bytes(b"\xff\xfe\x00\n")
+  (folder / "taken").write_text("")
+  (folder / "vocab.txt").write_text("a\nb\n")
+  tiny_data.write(folder / "data")
+
+
+def good(folder):
+  """Command lines that work, in order."""
+  first = [f"--corpus={folder}/corpus.txt", *SMALL, f"--output_dir={folder}/made"]
+  return {
+    "good": [*first, f"--data_dir={folder}/data"],
+    "the same again": [*first, "--save_checkpoints_steps=7"],
+    "chosen": [
+      *first,
+      f"--vocab_file={folder}/made/model/vocab.txt",
+      *("--vocab_size=200", "--num_hidden_layers=1", "--num_train_steps=6", "--dropout=0.1", "--weights_dtype=float32"),
+      f"--output_dir={folder}/chosen",
+    ],
+  }
+
+
+def bad(folder):
+  """{name: (flags, what the line must hold)}."""
+  corpus = f"--corpus={folder}/corpus.txt"
+  some = [corpus, *SMALL, f"--output_dir={folder}/never"]
+  made = [corpus, *SMALL, f"--output_dir={folder}/made"]
+  return {
+    "no corpus": ([], "--corpus is not given"),
+    "empty corpus flag": (["--corpus="], "--corpus is empty"),
+    "absent corpus": ([f"--corpus={folder}/absent"], "absent does not exist"),
+    "blank corpus": ([f"--corpus={folder}/blank.txt"], "has no sentence in it"),
+    "binary corpus": ([f"--corpus={folder}/binary.txt"], "binary.txt, line 1"),
+    "few sentences": ([*some, f"--corpus={folder}/few.txt", "--vocab_size=30"], "expected at most as many as --corpus"),
+    "heads": ([*some, "--num_attention_heads=3"], "--hidden_size=16 and --num_attention_heads=3"),
+    "warm-up": ([*some, "--num_warmup_steps=20"], "--num_warmup_steps=20: expected 0 or more, and fewer"),
+    "rate": ([*some, "--learning_rate=0"], "--learning_rate=0"),
+    "small vocabulary": ([*some, "--vocab_size=9"], "--vocab_size=9: the text has"),
+    "no vocabulary": ([*some, f"--vocab_file={folder}/vocab.txt"], "has no [PAD], [UNK]"),
+    "no data": ([*some, f"--data_dir={folder}/absent"], "sts-train.csv does not exist"),
+    "output is a file": ([*some, f"--output_dir={folder}/taken"], "--output_dir"),
+    "precision": ([*some, "--precision=float64"], "float32|mixed_bfloat16"),
+    "another training's folder": (
+      [*made, "--learning_rate=0.1"],
+      "(learning_rate 0.001 there, 0.1 now): choose another folder, as with --output_dir, or remove",
+    ),
+    "another text's folder": ([*made, f"--corpus={folder}/few.txt"], "corpus_sha256"),
+    "another vocabulary's folder": ([*made, "--vocab_size=301"], "vocab_size 300 there, 301 now"),
+  }
+
+
+def main(folder):
+  """Runs every case."""
+  from run_scripts import run_pretraining
+
+  folder = pathlib.Path(folder)
+  write(folder)
+  run_pretraining.define_flags()
+  refused = {name: arguments for name, (arguments, _) in bad(folder).items()}
+  print(json.dumps(hostile.run_all(run_pretraining.main, {**good(folder), **refused})))
+
+
+if __name__ == "__main__":
+  main(sys.argv[1])

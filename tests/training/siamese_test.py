@@ -1,0 +1,223 @@
+"""training/siamese.py and siamese_trainer.py: losses and gradients against NumPy, and what a fit changes."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from scipy import special
+
+from bert_flow_tf.encoder import fine_tuning
+from bert_flow_tf.encoder.pooling import parse_pooling
+from bert_flow_tf.encoder.saving import pytorch_weights
+from bert_flow_tf.errors import ConfigError, TrainingError
+from bert_flow_tf.training.labelled_pairs import LabelledPairs
+from bert_flow_tf.training.siamese import CosineObjective, SoftmaxObjective
+from bert_flow_tf.training.siamese_trainer import SiameseSettings
+from tests.encoder import tiny
+from tests.training import small_siamese as small
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory):
+  return small.save(tmp_path_factory.mktemp("tiny") / "model")
+
+
+@pytest.fixture(scope="module")
+def without_dropout(tmp_path_factory):
+  config = {**small.CONFIG, "hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
+  weights = {name: 0.5 * value for name, value in tiny.random_weights(config).items()}
+  return tiny.save_tiny(tmp_path_factory.mktemp("still") / "model", weights, config)
+
+
+def numpy_loss(weights, output_weights, a, b, targets):
+  """The siamese loss in float64: `avg-first-last`, softmax where there are output weights, else the cosine's error."""
+  sides = []
+  for ids, mask in (a, b):
+    states, _ = tiny.numpy_bert(weights, ids, mask, small.CONFIG)
+    means = [(states[block] * mask[..., None]).sum(1) / mask.sum(1, keepdims=True) for block in (1, 2)]
+    sides.append((means[0] + means[1]) / 2)
+  u, v = sides
+  if output_weights is None:
+    cosines = (u * v).sum(1) / np.linalg.norm(u, axis=1) / np.linalg.norm(v, axis=1)
+    losses = (cosines - np.nan_to_num(targets)) ** 2
+  else:
+    logits = np.concatenate([u, v, np.abs(u - v)], axis=1) @ output_weights.T
+    losses = -special.log_softmax(logits, axis=1)[np.arange(len(u)), np.nan_to_num(targets).astype(int)]
+  return np.where(np.isnan(targets), 0.0, losses).sum() / len(u)
+
+
+@pytest.mark.parametrize("kind", ["softmax", "cosine"])
+def test_gradients_are_those_of_the_loss_in_numpy(without_dropout, kind):
+  """Differences of a float64 loss that shares no code with ours; one pair of the batch has no label."""
+  encoder, objective, _, make_trainer = small.make(without_dropout, kind, batch_size=4)
+  trainer = make_trainer()
+  targets = np.array([0.0, 2.0, np.nan, 1.0] if kind == "softmax" else [0.0, 0.7, np.nan, 1.0])
+  a, b, _ = small.pairs(4)
+  source = LabelledPairs(encoder, a, b, targets, 16)
+  features = next(iter(source.features(tf.data.Dataset.range(4).batch(4))))
+  variables = trainer._bert_variables
+  with tf.GradientTape() as tape:
+    losses = trainer._losses(source, features, tf.constant([1, 2]))
+    total = tf.reduce_sum(losses)
+  gradients = [tf.convert_to_tensor(gradient).numpy() for gradient in tape.gradient(total, variables)]
+
+  weights = {f"bert.{name}": value for name, value in pytorch_weights(encoder.bert.model).items()}
+  head = None if kind == "cosine" else objective.output_weights.numpy()
+  tokens = [[array.numpy() for array in source.tokens(ids)] for ids in features[:2]]
+  assert losses[0].numpy() == pytest.approx(numpy_loss(weights, head, *tokens, targets), rel=1e-5)
+  assert losses[1:].numpy().tolist() == [0.0, 0.0]
+
+  # Each weight by its place in the model: its name in NumPy is that of the same place in the saved file.
+  names = dict(zip([id(w) for w in encoder.bert.model.weights], weights, strict=True))
+  rng, scale = np.random.default_rng(3), float(max(np.abs(gradient).max() for gradient in gradients))
+  for variable, gradient in zip(variables, gradients, strict=True):
+    name = names.get(id(variable))
+    direction = rng.normal(size=variable.shape)
+    direction /= np.linalg.norm(direction)
+    found = []
+    for step in (1e-5, -1e-5):
+      if name is None:
+        found.append(numpy_loss(weights, head + step * direction, *tokens, targets))
+        continue
+      moved = direction.T if variable.name.endswith("kernel:0") else direction
+      shifted = {**weights, name: weights[name].astype(np.float64) + step * moved}
+      found.append(numpy_loss(shifted, head, *tokens, targets))
+    expected = (found[0] - found[1]) / 2e-5
+    assert np.sum(gradient * direction) == pytest.approx(expected, rel=1e-3, abs=1e-5 * scale), variable.name
+
+
+def test_the_flows_loss_reaches_the_flow_alone(without_dropout):
+  encoder, objective, flow, make_trainer = small.make(without_dropout, flow=True, l2_penalty=0.01)
+  source, trainer = small.source(encoder), make_trainer()
+  features = next(iter(source.features(tf.data.Dataset.range(8).batch(8))))
+  u, v = (
+    fine_tuning.embed(encoder.bert, *source.tokens(ids), parse_pooling("avg-first-last", 2)) for ids in features[:2]
+  )
+  flow.initialize(u)
+  with tf.GradientTape(persistent=True) as tape:
+    supervised, bits, penalty = tf.unstack(trainer._losses(source, features, tf.constant([1, 2])))
+  variables = trainer._bert_variables
+  found = [[tf.convert_to_tensor(g).numpy() for g in tape.gradient(loss, variables)] for loss in (bits, supervised)]
+  assert not any(gradient.any() for gradient in found[0]) and all(np.isfinite(gradient).all() for gradient in found[1])
+  assert sum(gradient.any() for gradient in found[1]) == len(variables)
+  expected = objective.losses(flow(u), flow(v), features[2])
+  assert supervised.numpy() == pytest.approx(expected.numpy().mean(), rel=1e-5)
+  assert bits.numpy() == pytest.approx(sum(flow.bits_per_dim(side).numpy().mean() for side in (u, v)), rel=1e-5)
+  with tf.GradientTape() as alone:
+    again = sum(tf.reduce_mean(flow.bits_per_dim(side)) for side in (u, v))
+  expected = alone.gradient(again, flow.trainable_variables)
+  for found, gradient in zip(tape.gradient(bits, flow.trainable_variables), expected, strict=True):
+    np.testing.assert_allclose(found, gradient, rtol=1e-4, atol=1e-6)
+  squares = sum(np.sum(w.numpy() ** 2) for w in variables if not any(n in w.name for n in ("Norm", "bias", "output_w")))
+  assert penalty.numpy() == pytest.approx(0.005 * squares, rel=1e-5)
+  assert not any("LayerNorm" in w.name or "bias" in w.name for w in trainer._penalized())
+
+
+def test_objectives():
+  rng = np.random.default_rng(0)
+  u, v = rng.normal(size=[2, 5, 6]).astype(np.float32)
+  objective = SoftmaxObjective(6, small.LABELS, 3)
+  weights = objective.output_weights.numpy()
+  assert weights.shape == (3, 18) and np.abs(weights).max() <= 0.04 and weights.std() == pytest.approx(0.0176, rel=0.25)
+  np.testing.assert_array_equal(weights, SoftmaxObjective(6, small.LABELS, 3).output_weights)
+  assert (weights != SoftmaxObjective(6, small.LABELS, 4).output_weights.numpy()).all()
+  logits = np.hstack([u, v, np.abs(u - v)]).astype(np.float64) @ weights.T
+  np.testing.assert_allclose(objective.probabilities(u, v), special.softmax(logits, axis=1), rtol=1e-5)
+  # A sentence of zeros has no direction: its cosine is 0, and so is its gradient.
+  u[0] = 0.0
+  u = tf.Variable(u)
+  with tf.GradientTape() as tape:
+    losses = CosineObjective().losses(u, v, tf.fill([5], 0.5))
+  assert losses.numpy()[0] == pytest.approx(0.25) and np.isfinite(tape.gradient(losses, u)).all()
+
+
+def test_weights_that_the_pooling_does_not_read_are_not_trained(tmp_path):
+  model = small.save(tmp_path / "model", blocks=2)
+  encoder, _, _, make_trainer = small.make(model, pooling="avg-last-last-2")
+  before = {name: value.copy() for name, value in pytorch_weights(encoder.bert.model).items()}
+  make_trainer().fit(small.source(encoder), 0.5)
+  after = pytorch_weights(encoder.bert.model)
+  changed = {name for name in before if (before[name] != after[name]).any()}
+  assert changed == {name for name in before if name.startswith(("embeddings.", "encoder.layer.0."))}
+  assert len(fine_tuning.trained_weights(encoder.bert, encoder.pooling("cls"))) == len(encoder.bert.model.weights)
+
+
+def test_loss_falls_on_a_fixed_batch(model):
+  encoder, _, _, make_trainer = small.make(model)
+  result = make_trainer().fit(small.source(encoder, small.BATCH), 150)
+  assert (result.steps, result.first_step, result.losses.shape) == (150, 0, (150, 3))
+  assert result.losses[0, 0] == pytest.approx(np.log(3), abs=0.1) and result.losses[-10:, 0].mean() < 0.4
+  assert result.seconds_per_step > 0
+
+
+def test_half_precision_is_close_and_its_weights_are_float32(without_dropout):
+  found = {}
+  for precision in ("float32", "bfloat16"):
+    encoder, _, _, make_trainer = small.make(without_dropout)
+    fine_tuning.use_mixed_precision(encoder.bert, precision)
+    trainer, source = make_trainer(), small.source(encoder, 8)
+    features = next(iter(source.features(tf.data.Dataset.range(8).batch(8))))
+    with tf.GradientTape() as tape:
+      loss = trainer._losses(source, features, tf.constant([1, 2]))[0]
+    gradients = tape.gradient(loss, trainer._bert_variables)
+    assert {weight.dtype for weight in trainer._bert_variables} == {tf.float32}
+    found[precision] = np.concatenate([tf.convert_to_tensor(gradient).numpy().ravel() for gradient in gradients])
+    assert encoder.precision == precision
+  one, other = found.values()
+  cosine = one @ other / np.linalg.norm(one) / np.linalg.norm(other)
+  assert 0.99 < cosine < 1 - 1e-9
+  with pytest.raises(ConfigError, match="float16: small gradients underflow"):
+    fine_tuning.use_mixed_precision(encoder.bert, "float16")
+
+
+def test_labelled_pairs(model):
+  encoder = small.make(model)[0]
+  source = LabelledPairs(encoder, ["a dog", "b"], ["cats", "a a a"], [1.0, np.nan], 16)
+  a, b, targets = next(iter(source.features(tf.data.Dataset.from_tensor_slices([1, 0]).batch(2))))
+  vocabulary = {piece: i for i, piece in enumerate(tiny.VOCABULARY)}
+  ids = [
+    [vocabulary.get(piece, -1) for piece in row]
+    for row in (["[CLS]", "b", "[SEP]", "-"], ["[CLS]", "a", "dog", "[SEP]"])
+  ]
+  assert a.numpy().tolist() == ids and b.shape == (2, 5) and np.isnan(targets.numpy()[0]) and targets.numpy()[1] == 1
+  tokens, mask = source.tokens(a)
+  assert mask.numpy().tolist() == [[1, 1, 1, 0], [1, 1, 1, 1]] and tokens.numpy()[0, 3] == vocabulary["[PAD]"]
+  assert (len(source), source.labelled) == (2, 1)
+  padded = LabelledPairs(encoder, ["a dog", "b"], ["cats", "a a a"], [1.0, 1.0], 16, pad_to_max=True)
+  assert next(iter(padded.features(tf.data.Dataset.range(2).batch(2))))[0].shape == (2, 16)
+  assert padded.fingerprint() != source.fingerprint()
+  with pytest.raises(TrainingError, match="found 1 and 2 sentences"):
+    LabelledPairs(encoder, ["a"], ["b", "c"], [1.0, 2.0])
+
+
+@pytest.mark.parametrize(
+  ("arguments", "message"),
+  [
+    ({"learning_rate": 0.0}, "learning_rate is 0.0, expected a positive"),
+    ({"flow_learning_rate": float("nan")}, "flow_learning_rate is nan"),
+    ({"warmup_proportion": 1.5}, "warmup_proportion is 1.5"),
+    ({"l2_penalty": -1.0}, "l2_penalty is -1.0"),
+    ({"batch_size": 0}, "train_batch_size is 0"),
+    ({"seed": -1}, "seed is -1"),
+    ({"save_checkpoints_steps": 0}, "save_checkpoints_steps is 0"),
+  ],
+)
+def test_settings_refused(arguments, message):
+  with pytest.raises(ConfigError, match=message):
+    SiameseSettings(**arguments)
+  assert dataclasses.replace(SiameseSettings(), batch_size=16).num_steps(100, 1.0) == 6
+
+
+def test_nothing_to_learn_and_a_loss_that_is_not_finite(model, tmp_path):
+  encoder, _, _, make_trainer = small.make(model)
+  nothing = small.source(encoder, 8, np.full(8, np.nan))
+  with pytest.raises(ConfigError, match=r"nothing can be learned$"):
+    make_trainer().fit(nothing)
+  with pytest.raises(ConfigError, match=r"8 pairs in batches of 8 for 0\.5 epochs make no step"):
+    make_trainer().fit(nothing, 0.5)
+  encoder, _, _, make_trainer = small.make(model, learning_rate=1e30, warmup_proportion=0.0)
+  with pytest.raises(
+    TrainingError, match=r"training stopped: .* at step [23]; nothing was saved; lower learning_rate$"
+  ):
+    make_trainer(tmp_path).fit(small.source(encoder))

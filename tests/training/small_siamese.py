@@ -1,0 +1,78 @@
+"""A tiny BERT and labelled pairs, small enough that a fit takes seconds."""
+
+import numpy as np
+
+from bert_flow_tf import FlowConfig, Glow, SentenceEncoder
+from bert_flow_tf.training.labelled_pairs import LabelledPairs
+from bert_flow_tf.training.siamese import CosineObjective, SoftmaxObjective
+from bert_flow_tf.training.siamese_trainer import SiameseSettings, SiameseTrainer
+from tests.encoder import tiny
+
+WORDS = ("a", "b", "dog", "cat", "dogs", "cats", ".", "mask")
+LABELS = ("contradiction", "entailment", "neutral")
+BATCH = 8
+CONFIG = {**tiny.CONFIG, "num_hidden_layers": 2}
+
+
+def save(folder, blocks=1, dropout=0.1):
+  """Writes the BERT's folder, with weights small enough to be trained."""
+  config = {**CONFIG, "num_hidden_layers": blocks}
+  config |= {"hidden_dropout_prob": dropout, "attention_probs_dropout_prob": dropout}
+  weights = {name: 0.2 * value for name, value in tiny.random_weights(config).items()}
+  return tiny.save_tiny(folder, weights, config)
+
+
+def pairs(n=64, seed=0, longest=5):
+  """Two lists of sentences, and numbers of labels that follow from them: whether they share words."""
+  rng = np.random.default_rng(seed)
+  sides = [[" ".join(rng.choice(WORDS, rng.integers(1, longest + 1))) for _ in range(n)] for _ in range(2)]
+  shared = [len({*a.split()} & {*b.split()}) for a, b in zip(*sides, strict=True)]
+  return *sides, np.minimum(shared, 2).astype(float)
+
+
+def make(model, objective="softmax", flow=False, pooling="avg-first-last", strategy=None, **settings):
+  """(encoder, objective, flow, function that makes a trainer), everything from fixed seeds."""
+  encoder = SentenceEncoder.from_pretrained(model)
+  objective = SoftmaxObjective(12, LABELS, 1) if objective == "softmax" else CosineObjective()
+  flow = Glow(FlowConfig(n_levels=1, depth=1, coupling_width=4), 12, seed=7) if flow else None
+  settings = SiameseSettings(
+    **{"learning_rate": 1e-2, "batch_size": BATCH, "save_checkpoints_steps": 3, "flow_loss": flow is not None}
+    | settings
+  )
+
+  def trainer(folder=None):
+    arguments = (encoder, encoder.pooling(pooling), objective, flow, settings, strategy)
+    return SiameseTrainer(*arguments, checkpoint_folder=folder, show_progress=False)
+
+  return encoder, objective, flow, trainer
+
+
+def source(encoder, n=64, targets=None, **arguments):
+  """`LabelledPairs` of `pairs`."""
+  a, b, labels = pairs(n)
+  return LabelledPairs(encoder, a, b, labels if targets is None else targets, 16, **arguments)
+
+
+class Interrupt(Exception):
+  """What `interrupt_at` stops a fit with."""
+
+
+def interrupt_at(monkeypatch, step):
+  """Makes the next fit stop by an exception after `step` steps, saved or not; `monkeypatch.undo` ends that."""
+
+  class StoppingProgress:
+    def __init__(self, total, show, what, unit, done):
+      self.done = done
+
+    def __enter__(self):
+      return self
+
+    def __exit__(self, *unused):
+      pass
+
+    def update(self, count, note=""):
+      self.done += count
+      if self.done >= step:
+        raise Interrupt
+
+  monkeypatch.setattr("bert_flow_tf.training.siamese_trainer.Progress", StoppingProgress)
