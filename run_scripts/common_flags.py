@@ -199,6 +199,12 @@ def _guarded(main, argv):
     main(argv)
   except (BertFlowError, OSError) as error:  # OSError: a disk that is full, a name that is too long
     return _fail(error)
+  except Exception as error:
+    tensorflow = sys.modules.get("tensorflow")
+    if tensorflow is None or not isinstance(error, tensorflow.errors.ResourceExhaustedError):
+      raise
+    reason = " ".join(error.message.split())[:200]
+    return _fail(f"memory or disk does not suffice ({reason}); take a smaller batch size, or make room")
   except KeyboardInterrupt:
     return _fail("interrupted; the same command goes on from the last checkpoint, where there is one", 130)
   return 0

@@ -9,7 +9,7 @@ from bert_flow_tf.errors import ConfigError, EncoderError
 from bert_flow_tf.export import tf1_checkpoint
 from bert_flow_tf.files import write_bytes
 from bert_flow_tf.training.classifier import ClassifierWeights
-from run_scripts.saved import check_saved, load_saved, saved_identity
+from run_scripts.saved import Saved, check_saved, load_saved, saved_identity
 
 
 def to_tf1(encoder, output_checkpoint, flow_folder=None, classifier_folder=None, allow_other_encoder=False):
@@ -30,12 +30,13 @@ def to_tf1(encoder, output_checkpoint, flow_folder=None, classifier_folder=None,
   classifier = ClassifierWeights.load(classifier_folder) if classifier_folder else None
   saved = load_saved([flow_folder]) if flow_folder else {}
   flow = _flow_of(flow_folder, saved) if flow_folder else None
-  _, identity = saved_identity(saved)
+  fitted = saved | ({} if classifier is None else {"classifier": Saved(classifier_folder, classifier)})
+  _, identity = saved_identity(fitted)
   encoder = SentenceEncoder.from_pretrained(encoder)
   if identity:
     settings = {key: identity[key] for key in ("sentence_embedding_type", "max_seq_length", "low_dim")}
     dim = encoder.dim(settings["sentence_embedding_type"], settings["low_dim"])
-    check_saved(saved, encoder.identity(**settings), dim, allow_other_encoder)
+    check_saved(fitted, encoder.identity(**settings), dim, allow_other_encoder)
   variables = encoder.bert.tf1_variables()
   lines = [f"encoder     {len(variables):4} variables from {encoder.name}"]
   if flow is not None:

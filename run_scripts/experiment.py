@@ -1,10 +1,27 @@
 """An experiment's folder and the seconds that it took."""
 
 import contextlib
+import os
 import pathlib
 import time
 
 from bert_flow_tf.errors import ConfigError
+
+# What our runners call the folder of an encoder within that of an experiment.
+_OWN_FOLDERS = ("encoder", "model")
+
+
+def encoder_label(name):
+  """How an encoder is called in names and tables: the last part of its path.
+
+  Of the folders that run_siamese, run_convert and run_pretraining write, the experiment's part stands before it.
+
+  Args:
+    name: a value of `--model`.
+  """
+  folder = os.path.expanduser(name)
+  path = pathlib.Path(os.path.abspath(folder) if os.path.isdir(folder) else name)
+  return f"{path.parent.name}-{path.name}" if path.name in _OWN_FOLDERS and path.parent.name else path.name
 
 
 def make_folder(folder, flag="output_parent_dir"):

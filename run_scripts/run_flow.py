@@ -22,7 +22,7 @@ from bert_flow_tf.evaluation import report
 from bert_flow_tf.flow.config import FlowConfig
 from bert_flow_tf.training.cluster import read_tf_config
 from run_scripts import common_flags, fitting
-from run_scripts.experiment import Stopwatch, make_folder
+from run_scripts.experiment import Stopwatch, encoder_label, make_folder
 from run_scripts.exporting import check_export_arguments, check_export_of_run, define_export_flags, export
 from run_scripts.task_figures import (
   WITH_FLOW,
@@ -89,7 +89,7 @@ def experiment_name(task, settings):
     f"e_{FLAGS.sentence_embedding_type}",
     f"f_11_{settings.learning_rate:.2e}",
     *["allsplits"] * full,
-    f"m_{pathlib.Path(encoder_name()).name}",
+    f"m_{encoder_label(encoder_name())}",
     f"c_{pathlib.Path(FLAGS.flow_model_config).stem.removeprefix('config_')}",
     f"s_{FLAGS.seed}",
   ]

@@ -236,6 +236,11 @@ def main(argv):
     pretraining_card.load_task(FLAGS.data_dir)
   strategy = bert_flow_tf.make_strategy(FLAGS.distribution_strategy)
   folder = pathlib.Path(os.path.expanduser(FLAGS.output_dir))
+  if (folder / MODEL_FOLDER).exists() and not (folder / _CHECKPOINTS).exists():
+    raise ConfigError(
+      f"--output_dir={folder}: {folder / MODEL_FOLDER} is there and not of a training of this command; choose another "
+      "folder, for the finished model takes that place"
+    )
   make_folder(folder, "output_dir")
   with watch.timing("reading"):
     pieces = make_vocabulary(folder, sentences, checksum)

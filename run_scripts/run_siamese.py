@@ -166,7 +166,8 @@ def main(argv):
     "flags": {flag.name: flag.value for flag in common_flags.own_flags()},
     "versions": common_flags.versions(),
   }
-  report.write_results(folder, {"results": results, **about})
+  if results or FLAGS.do_train or not (folder / report.RESULTS_FILE).exists():  # predicting leaves the figures there
+    report.write_results(folder, {"results": results, **about})
   if not results:
     print(f"seconds: {report.spent(watch.seconds)}")
   elif task.labels:

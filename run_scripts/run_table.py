@@ -37,7 +37,7 @@ FLAGS = flags.FLAGS
 # which stands in a key by its content.
 _NOT_DECISIVE = ("config", "strategy", "use_xla", "save_checkpoints_steps")
 # What a table's own command leaves out: it names that table alone.
-_NOT_IN_COMMAND = ("table", "figure", "results_page")
+_NOT_IN_COMMAND = ("table", "figure", "results_page", "output_dir")
 
 
 def define_flags():

@@ -6,6 +6,7 @@ python serving_client.py --server=http://localhost:8501 --input=pairs.tsv
 `pairs.tsv` has two sentences a line, with a tab between them; more columns are left alone.
 """
 
+import http.client
 import json
 import pathlib
 import sys
@@ -139,7 +140,7 @@ class RestClient:
       raise ServerError(
         f"--server={self._server}: HTTP {error.code}: {error.read().decode(errors='replace')}"
       ) from error
-    except (OSError, ValueError) as error:  # URLError and timeouts are OSErrors
+    except (OSError, ValueError, http.client.HTTPException) as error:  # URLError and timeouts are OSErrors
       raise ServerError(f"--server={self._server}: {error}") from error
     except (KeyError, TypeError) as error:
       raise ServerError(f"--server={self._server}: an answer without predictions, expected TF Serving's") from error

@@ -9,6 +9,7 @@ from absl import flags
 from bert_flow_tf.data import nli
 from bert_flow_tf.errors import ConfigError
 from run_scripts import common_flags, fitting, siamese_task
+from run_scripts.experiment import encoder_label
 
 FLAGS = flags.FLAGS
 
@@ -189,7 +190,7 @@ def experiment_name(task):
     f"e_{FLAGS.sentence_embedding_type}",
     *[f"f_1{int(FLAGS.flow_loss)}_{flow_learning_rate(task):.2e}"] * FLAGS.flow,
     *["allsplits"] * FLAGS.use_full_for_training,
-    f"m_{pathlib.Path(model).name}",
+    f"m_{encoder_label(model)}",
     f"s_{FLAGS.seed}",
   ]
   others = {name: FLAGS[name].value for name in _UNNAMED_FLAGS if FLAGS[name].value != FLAGS[name].default}

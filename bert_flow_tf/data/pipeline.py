@@ -5,6 +5,8 @@ import tensorflow as tf
 
 # The published code's shuffle buffer.
 SHUFFLE_BUFFER = 1000
+# TensorFlow's where a program sets none (tensorflow.python.framework.random_seed); the pairs' order depends on it.
+DEFAULT_GLOBAL_SEED = 87654321
 
 
 def pair_order(num_pairs, seed, shuffle=True):

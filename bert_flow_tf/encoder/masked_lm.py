@@ -9,6 +9,7 @@ import numpy as np
 import tensorflow as tf
 import tf_keras
 import transformers
+from safetensors import SafetensorError
 from safetensors.numpy import save_file
 from transformers.modeling_tf_pytorch_utils import apply_transpose, convert_tf_weight_name_to_pt_weight_name
 
@@ -90,7 +91,11 @@ class MaskedLanguageModel:
     for path in (beside, older) if folder.exists() else (beside,):
       shutil.rmtree(path, ignore_errors=True)
     beside.mkdir(parents=True)
-    save_file(self._tensors(weights_dtype), beside / "model.safetensors", metadata={"format": "pt"})
+    try:
+      save_file(self._tensors(weights_dtype), beside / "model.safetensors", metadata={"format": "pt"})
+    except (OSError, SafetensorError) as error:
+      shutil.rmtree(beside, ignore_errors=True)
+      raise EncoderError(f"{folder}: cannot be written ({error})") from error
     _write_json(beside / "config.json", self._config())
     limit = self.model.config.max_position_embeddings
     tokenizer = {"do_lower_case": do_lower_case, "model_max_length": limit, "tokenizer_class": "BertTokenizer"}

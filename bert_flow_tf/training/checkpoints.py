@@ -63,13 +63,18 @@ class Checkpoints:
         f"--exp_name or --output_parent_dir, or remove this one{meaning}"
       )
 
-  def restore(self):
+  def restore(self, step=None):
     """Loads the newest checkpoint that is whole; returns its name, or None where there are no checkpoints.
+
+    Args:
+      step: the only one to load; None for the newest.
 
     Raises:
       TrainingError: there are checkpoints, and none of them can be read.
     """
     for path in reversed(self._manager.checkpoints):
+      if step is not None and not path.endswith(f"-{step}"):
+        continue
       try:
         self._checkpoint.restore(path).assert_consumed()
         return path

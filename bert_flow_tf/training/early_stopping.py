@@ -1,9 +1,7 @@
 """Stops a fit that does not get better on dev, and gives back the weights that were best there."""
 
 import math
-import os
 import pathlib
-import re
 
 import tensorflow as tf
 from absl import logging
@@ -79,6 +77,5 @@ class EarlyStopping:
     if self.best is None:
       logging.warning("early stopping: dev never had a figure, so the last weights are taken")
       return
-    name = self._kept.restore()
-    if name is None or int(re.search(r"\d+$", os.path.basename(name))[0]) != self.best[1]:
-      raise TrainingError(f"the weights of step {self.best[1]}, the best on dev, cannot be read; found {name}")
+    if self._kept.restore(self.best[1]) is None:
+      raise TrainingError(f"the weights of step {self.best[1]}, the best on dev, are not there any more; train again")

@@ -48,6 +48,8 @@ class LabelledPairs:
   def fingerprint(self):
     """Hexadecimal sha256 of token ids and targets: what a resumed fit compares its data by."""
     digest = hashlib.sha256()
+    if self._length is not None:  # the masks of dropout follow from the padded shape
+      digest.update(f"padded to {self._length}".encode())
     for array in (*self._lengths, *self._ids, self._targets):
       digest.update(np.ascontiguousarray(array))
     return digest.hexdigest()

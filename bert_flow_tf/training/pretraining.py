@@ -161,18 +161,22 @@ class PretrainingTrainer:
         advance = advance or self._advance(inputs)
         losses[step] = float(advance(inputs, count, tf.constant([self._settings.seed, step], tf.int32)))
         step += 1
-        if not np.isfinite(losses[step - 1]):
+        saved = step % self._settings.save_checkpoints_steps == 0 or step == total
+        if not np.isfinite(losses[step - 1]) or (saved and not self._weights_are_finite()):
+          what = "a weight is not finite" if np.isfinite(losses[step - 1]) else f"the loss is {losses[step - 1]}"
           kept = f"the checkpoint before it, {checkpoints.latest}, is kept" if checkpoints else "nothing was saved"
-          raise TrainingError(
-            f"training stopped: the loss is {losses[step - 1]} at step {step}; {kept}; lower --learning_rate"
-          )
-        if step % self._settings.save_checkpoints_steps == 0 or step == total:
+          raise TrainingError(f"training stopped: {what} at step {step}; {kept}; lower --learning_rate")
+        if saved:
           self._step.assign(step)
           self._losses.assign(losses)
           if checkpoints:
             checkpoints.save(step)
         progress.update(1, f"loss {final_loss(losses[:step]):.4f}")
     return losses
+
+  def _weights_are_finite(self):
+    weights = self._model.model.trainable_variables
+    return all(bool(tf.reduce_all(tf.math.is_finite(tf.convert_to_tensor(weight)))) for weight in weights)
 
   def _checkpoints(self):
     """The chief alone has any."""

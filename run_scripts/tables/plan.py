@@ -12,6 +12,7 @@ from bert_flow_tf.encoder.word_vectors import PREFIX
 from bert_flow_tf.errors import ConfigError
 from bert_flow_tf.evaluation.edit_distance import edit_distances
 from run_scripts import fitting
+from run_scripts.experiment import encoder_label
 from run_scripts.tables import figures
 
 TABLES = ("1", "2", "3", "4", "5", "6", "8", "isotropy", "transfer")
@@ -140,12 +141,11 @@ def is_of_use(flag, table):
 
 
 def label_of(name):
-  """How the rows of a value of --model or --nli_model are named: the last part of its path, which must not repeat."""
+  """How the rows of a value of --model or --nli_model are named, which must not repeat."""
   if name.startswith(PREFIX):
     file = pathlib.Path(name.removeprefix(PREFIX)).name
     return file.removesuffix(".gz").removesuffix(".txt").removesuffix(".vec")
-  folder = os.path.expanduser(name)
-  return pathlib.Path(os.path.abspath(folder) if os.path.isdir(folder) else name).name
+  return encoder_label(name)
 
 
 def _lower(names):

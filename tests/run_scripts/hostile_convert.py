@@ -89,6 +89,7 @@ def checkpoints():
 def write(folder):
   """Writes the checkpoints, each with bert_config.json and vocab.txt beside it, and hostile files."""
   from bert_flow_tf.calibration.spec import make_calibration
+  from bert_flow_tf.training.classifier import ClassifierWeights
   from tests.encoder import tf1_files, tiny
 
   lower = [piece for piece in tiny.VOCABULARY if piece != "Dog"]
@@ -126,6 +127,8 @@ def write(folder):
   (folder / "taken/notes.txt").write_text("mine")
   (folder / "flow.json").write_text(json.dumps({**FLOWS["flow"][1], "coupling_dropout": 0.1}))
   (folder / "otherflow.json").write_text(json.dumps({**FLOWS["flow"][1], "depth": 2, "coupling_width": 7}))
+  other = {"name": "other", "sentence_embedding_type": "avg-first-last", "max_seq_length": 16, "low_dim": None}
+  ClassifierWeights(np.ones([3, 36], np.float32), None, other).save(folder / "other_classifier")
   make_calibration("mean").fit(np.random.default_rng(0).normal(size=[9, 12])).save(folder / "mean")
 
 
@@ -252,6 +255,10 @@ def bad(folder):
     "no such encoder": ([f"--encoder={folder}/absent", f"--output_checkpoint={folder}/back/x"], "no such folder"),
     "no such flow": (back(f"--flow_folder={folder}/absent"), "absent"),
     "no flow": (back(f"--flow_folder={folder}/mean"), "holds mean, expected a flow"),
+    "another classifier": (
+      back(f"--classifier_folder={folder}/other_classifier"),
+      "was fitted on embeddings of 'other'",
+    ),
     "no classifier": (back(f"--classifier_folder={folder}/mean"), "no classifier.json in it"),
     "a flow of another encoder": (
       [

@@ -25,6 +25,8 @@ def write(folder):
   (folder / "taken").write_text("")
   (folder / "vocab.txt").write_text("a\nb\n")
   tiny_data.write(folder / "data")
+  (folder / "others/model").mkdir(parents=True)
+  (folder / "others/model/config.json").write_text("{}")
 
 
 def good(folder):
@@ -57,6 +59,10 @@ def bad(folder):
     "heads": ([*some, "--num_attention_heads=3"], "--hidden_size=16 and --num_attention_heads=3"),
     "warm-up": ([*some, "--num_warmup_steps=20"], "--num_warmup_steps=20: expected 0 or more, and fewer"),
     "rate": ([*some, "--learning_rate=0"], "--learning_rate=0"),
+    "somebody's model": (
+      [*some, f"--output_dir={folder}/others"],
+      "others/model is there and not of a training of this",
+    ),
     "small vocabulary": ([*some, "--vocab_size=9"], "--vocab_size=9: the text has"),
     "no vocabulary": ([*some, f"--vocab_file={folder}/vocab.txt"], "has no [PAD], [UNK]"),
     "no data": ([*some, f"--data_dir={folder}/absent"], "sts-train.csv does not exist"),

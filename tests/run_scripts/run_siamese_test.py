@@ -91,7 +91,6 @@ def test_evaluated_again_from_what_was_saved(ran):
   assert len(tables("sick")) == 4 and tables("sick again") == tables("sick")
   full = rows(folder / "exp/sick/full_results.tsv")
   assert len(full["index"]) == 3 * siamese_cases.PAIRS
-  # Trained in bfloat16, evaluated again in float32.
   one, other = (tables(name)[2].split() for name in ("joint", "joint again"))
   assert one[0] == other[0] == "dev"
 

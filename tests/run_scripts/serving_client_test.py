@@ -3,6 +3,7 @@
 import http.server
 import io
 import json
+import socket
 import threading
 
 import pytest
@@ -64,6 +65,15 @@ def test_rest(rest):
   for version in (None, 3):
     with serving_client.make_client(rest, model_name="bert_flow", version=version) as client:
       assert client.similarities([("abc", "bcd"), ("é", "é"), ("", "")]) == [2.0, 1.0, 0.0]
+
+
+def test_server_that_does_not_speak_http():
+  with socket.create_server(("localhost", 0)) as server:
+    threading.Thread(target=lambda: server.accept()[0].sendall(b"\x00\x00\x06\x04 no http\r\n"), daemon=True).start()
+    for address in (f"http://localhost:{server.getsockname()[1]}", "http://localhost:85O0"):
+      client = serving_client.make_client(address, model_name="bert_flow")
+      with pytest.raises(serving_client.ServerError, match=f"--server={address}"):
+        client.similarities([("a", "b")])
 
 
 def test_rest_errors(rest):

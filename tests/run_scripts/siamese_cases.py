@@ -49,6 +49,7 @@ def good(folder):
   joint = ["--task=STS-B", *flow, "--num_examples=20", "--exp_name=joint"]
   return {
     "sick": [*sick, "--do_train", "--do_eval", "--do_predict", "--predict_pool", "--save_checkpoints_steps=4"],
+    "sick predicted": [*sick, "--do_predict"],
     "sick again": [*sick, "--do_eval", "--do_predict_on_full"],
     "frozen": [*frozen, "--do_eval"],
     "joint": [

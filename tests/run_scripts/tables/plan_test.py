@@ -62,12 +62,12 @@ def test_seeds():
 
 
 def test_labels(tmp_path):
-  (tmp_path / "model").mkdir()
-  assert [label_of(name) for name in ("base", "org/name", f"{tmp_path}/model/", f"{tmp_path}/model/../model/.")] == [
+  (tmp_path / "bert").mkdir()
+  assert [label_of(name) for name in ("base", "org/name", f"{tmp_path}/bert/", f"{tmp_path}/bert/../bert/.")] == [
     "base",
     "name",
-    "model",
-    "model",
+    "bert",
+    "bert",
   ]
   assert label_of("glove:/x/glove.6B.300d.txt.gz") == "glove.6B.300d"
 
