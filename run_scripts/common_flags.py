@@ -70,7 +70,7 @@ def define_embedding_flags():
   """How sentences are embedded, whatever the pooling."""
   flags.DEFINE_string("model_cache_dir", None, "Folder of the model hub's cache; its own default if not given.")
   flags.DEFINE_integer("max_seq_length", 64, "Most tokens of a sentence, [CLS] and [SEP] included.")
-  flags.DEFINE_integer("predict_batch_size", 64, "Sentences embedded at once.", lower_bound=1)
+  flags.DEFINE_integer("predict_batch_size", 64, "Most sentences embedded at once.", lower_bound=1)
   flags.DEFINE_enum(
     "precision",
     "float32",

@@ -1,7 +1,32 @@
-"""BERT's learning rate over the steps of a fit."""
+"""How many steps a fit has, and BERT's learning rate over them."""
 
+import numpy as np
 import tensorflow as tf
 import tf_keras
+
+from bert_flow_tf.errors import ConfigError
+
+
+def num_steps(num_pairs, batch_size, num_train_epochs):
+  """int(pairs / batch * epochs), as published: partial batches are dropped (original.md, "Fitting the flow").
+
+  Args:
+    num_pairs: int.
+    batch_size: pairs a step, an int.
+    num_train_epochs: passes over the pairs, a positive number.
+
+  Raises:
+    ConfigError: the epochs are no positive number, or that is no step at all.
+  """
+  if not (np.isfinite(num_train_epochs) and num_train_epochs > 0):
+    raise ConfigError(f"num_train_epochs is {num_train_epochs}, expected a positive number")
+  steps = int(num_pairs / batch_size * num_train_epochs)
+  if steps < 1:
+    raise ConfigError(
+      f"{num_pairs} pairs in batches of {batch_size} for {num_train_epochs:g} epochs make no step: take a smaller "
+      "batch size (train_batch_size) or more num_train_epochs"
+    )
+  return steps
 
 
 class WarmUpLinearDecay(tf_keras.optimizers.schedules.LearningRateSchedule):

@@ -16,7 +16,7 @@ from bert_flow_tf.errors import ConfigError, TrainingError
 from bert_flow_tf.progress import Progress
 from bert_flow_tf.training.checkpoints import Checkpoints
 from bert_flow_tf.training.optimizer import AdamWeightDecay
-from bert_flow_tf.training.schedule import WarmUpLinearDecay
+from bert_flow_tf.training.schedule import WarmUpLinearDecay, num_steps
 
 # Parts of the loss, in the order of a row of `SiameseResult.losses`.
 LOSSES = ("supervised", "flow", "l2_penalty")
@@ -71,20 +71,8 @@ class SiameseSettings:
       raise ConfigError(f"seed is {self.seed}, expected a whole number from 0 to 2**31 - 1")
 
   def num_steps(self, num_pairs, num_train_epochs):
-    """int(pairs / batch * epochs), as published: partial batches are dropped.
-
-    Raises:
-      ConfigError: the epochs are no positive number, or that is no step at all.
-    """
-    if not (np.isfinite(num_train_epochs) and num_train_epochs > 0):
-      raise ConfigError(f"num_train_epochs is {num_train_epochs}, expected a positive number")
-    steps = int(num_pairs / self.batch_size * num_train_epochs)
-    if steps < 1:
-      raise ConfigError(
-        f"{num_pairs} pairs in batches of {self.batch_size} for {num_train_epochs:g} epochs make no step: take a "
-        "smaller batch size (train_batch_size) or more num_train_epochs"
-      )
-    return steps
+    """Steps of a fit, an int; see `schedule.num_steps`."""
+    return num_steps(num_pairs, self.batch_size, num_train_epochs)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -21,6 +21,7 @@ from bert_flow_tf.training.distribution import (
   worker_failures,
 )
 from bert_flow_tf.training.optimizer import AdamWeightDecay
+from bert_flow_tf.training.schedule import num_steps
 from bert_flow_tf.training.sources import EmbeddingPairs
 
 # XLA halves a step on a CPU (8 against 4 ms at 768 dimensions) and costs some seconds more to start.
@@ -117,20 +118,8 @@ class Trainer:
     return is_chief(self._strategy)
 
   def num_steps(self, num_pairs, num_train_epochs):
-    """int(pairs / batch * epochs), as published: partial batches are dropped.
-
-    Raises:
-      ConfigError: the epochs are no positive number, or that is no step at all.
-    """
-    if not (np.isfinite(num_train_epochs) and num_train_epochs > 0):
-      raise ConfigError(f"num_train_epochs is {num_train_epochs}, expected a positive number")
-    steps = int(num_pairs / self._batch_size * num_train_epochs)
-    if steps < 1:
-      raise ConfigError(
-        f"{num_pairs} pairs in batches of {self._batch_size} for {num_train_epochs:g} epochs make no step: "
-        "take a smaller batch size (train_batch_size) or more num_train_epochs"
-      )
-    return steps
+    """Steps of a fit, an int; see `schedule.num_steps`."""
+    return num_steps(num_pairs, self._batch_size, num_train_epochs)
 
   def restart(self, seed):
     """Flow, optimizer and order of the pairs as new ones of this seed would have them; what was compiled is kept.
