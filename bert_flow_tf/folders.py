@@ -3,11 +3,11 @@
 import dataclasses
 import json
 import pathlib
-import shutil
 import zipfile
 
 import numpy as np
 
+from bert_flow_tf import files
 from bert_flow_tf.errors import BertFlowError
 
 FORMAT_VERSION = 1
@@ -43,31 +43,17 @@ class FolderFormat:
       BertFlowError: of class `error`; the place cannot be written, or is taken by something else.
     """
     folder = pathlib.Path(folder).resolve()
-    # Names without a process number: what a killed process left is cleared away here.
-    beside, older = (folder.with_name(f".{folder.name}.{what}") for what in ("writing", "older"))
+    text = json.dumps({"format_version": FORMAT_VERSION, **settings}, indent=2)
     try:
       foreign = self._foreign(folder)
       if foreign:
         what = f"it holds something that is not a {self.kind} ({foreign})"
         raise self.error(f"{self.kind} folder {folder}: {what}; choose another folder")
-      shutil.rmtree(beside, ignore_errors=True)
-      if folder.exists():
-        shutil.rmtree(older, ignore_errors=True)
-      beside.mkdir(parents=True)
-      np.savez(beside / self.arrays_file, **arrays)
-      text = json.dumps({"format_version": FORMAT_VERSION, **settings}, indent=2)
-      (beside / self.settings_file).write_text(text + "\n", encoding="utf-8")
-      if folder.exists():
-        folder.rename(older)
-      beside.rename(folder)
+      with files.replaced_folder(folder) as beside:
+        np.savez(beside / self.arrays_file, **arrays)
+        (beside / self.settings_file).write_text(text + "\n", encoding="utf-8")
     except OSError as error:
-      if older.exists() and not folder.exists():
-        older.rename(folder)
       raise self.error(f"{self.kind} folder {folder}: cannot be written ({error})") from error
-    finally:
-      shutil.rmtree(beside, ignore_errors=True)
-      if folder.exists():
-        shutil.rmtree(older, ignore_errors=True)
 
   def read(self, folder):
     """Settings and arrays of a folder that `write` made: (dict, {name: array}).

@@ -124,11 +124,11 @@ def run_task(task, encoder, config, seed, pooling, max_seq_length, batch_size, r
       compiled serves all fits of a process. None to compile for this task.
   """
   started = {} if started is None else started
-  corpus, dim = task.fitting_pairs(use_full=True), encoder.dim(pooling)
+  corpus, dim = task.all_pairs(), encoder.dim(pooling)
   arguments = {"sentence_embedding_type": pooling, "max_seq_length": max_seq_length}
   padded = PaddedEncoder(encoder, pooling, max_seq_length, batch_size)
   # Start-up that both have once a process: the encoder's graph is traced and its threads are awake.
-  padded.encode(task.fitting_pairs(use_full=True).sentences_a[:1])
+  padded.encode(task.all_pairs().sentences_a[:1])
   encoder.encode(list(corpus.sentences_a[:1]), batch_size=batch_size, show_progress=False, **arguments)
 
   def ours():

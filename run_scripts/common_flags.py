@@ -86,11 +86,16 @@ def define_corpus_flags():
   flags.DEFINE_string(
     "flow_corpus",
     None,
-    "Sentences that the calibrations are fitted on: target (all splits of the task), train (its train split), nli "
+    "Sentences that the calibrations are fitted on: target (all sentences of the task), train (its train split), nli "
     "(SNLI and MNLI, from --data_dir or TensorFlow Datasets), or a text file or TSV. target if not given, or train "
     "with --nouse_full_for_training.",
   )
-  flags.DEFINE_boolean("use_full_for_training", True, "Fit on train, dev and test sentences, or on train alone.")
+  flags.DEFINE_boolean(
+    "use_full_for_training",
+    None,
+    "1: fit on train, dev and test sentences as the published code, which reads the one file of each of STS-12 to "
+    "STS-16 as all three and so shows every pair three times; 0: on train alone. Not given: --flow_corpus says it.",
+  )
 
 
 def define_flow_flags():
@@ -125,16 +130,15 @@ def load_flow_corpus(task):
   Raises:
     ConfigError: the two contradict each other.
   """
-  name = FLAGS.flow_corpus
-  if name is None:
-    name = fitting.TARGET if FLAGS.use_full_for_training else fitting.TRAIN
-  elif not FLAGS["use_full_for_training"].using_default_value:
+  name, use_full = FLAGS.flow_corpus, FLAGS.use_full_for_training
+  if use_full is not None and name is None:
+    return fitting.published_corpus(task, use_full)
+  if use_full is not None:
     raise ConfigError(
-      f"--flow_corpus={name} and --use_full_for_training={FLAGS.use_full_for_training} both say what the flow is "
-      "fitted on; leave one out"
+      f"--flow_corpus={name} and --use_full_for_training={use_full} both say what the flow is fitted on; leave one out"
     )
   data_dir = None if task.spec.name == "custom" else FLAGS.data_dir  # there it is the task's own file
-  return fitting.load_flow_corpus(name, task, data_dir, FLAGS.tfds_data_dir)
+  return fitting.load_flow_corpus(name or fitting.TARGET, task, data_dir, FLAGS.tfds_data_dir)
 
 
 def flow_settings(config, corpus, seed=None):

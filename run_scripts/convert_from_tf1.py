@@ -3,25 +3,23 @@
 import dataclasses
 import json
 import pathlib
-import shutil
 
 from absl import logging
 
 from bert_flow_tf import SentenceEncoder
+from bert_flow_tf.data.entailment import LABELS
 from bert_flow_tf.data.features import SentenceTokenizer
 from bert_flow_tf.data.letter_case import lower_case_of_google
 from bert_flow_tf.encoder import tf1_folder, tf1_names, tf1_reader
+from bert_flow_tf.encoder.saving import write_encoder
 from bert_flow_tf.errors import ConfigError, FlowError, TrainingError
 from bert_flow_tf.export import tf1_checkpoint
-from bert_flow_tf.export.encoder_folder import write_encoder
-from bert_flow_tf.files import write_text
+from bert_flow_tf.files import replaced_folder, write_text
 from bert_flow_tf.flow.config import FlowConfig
 from bert_flow_tf.flow.glow import Glow
 from bert_flow_tf.training.classifier import ClassifierWeights
 
 ENCODER, FLOW, CLASSIFIER, RECORD = "encoder", "flow", "classifier", "conversion.json"
-# In the order of BERT's own runner for NLI.
-LABELS = ("contradiction", "entailment", "neutral")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -104,11 +102,9 @@ def from_tf1(source, output_dir, pooling, allow_other_encoder=False):
     Lines that say what went where.
   """
   opened, parts, flow, classifier = source.checkpoint, source.parts, source.flow, source.classifier
-  writing = output_dir.with_name(f".{output_dir.name}.writing")
-  try:
-    shutil.rmtree(writing, ignore_errors=True)
+  with replaced_folder(output_dir) as writing:
     weights = {name: opened.read_weight(name, shape) for name, shape in parts.encoder.items()}
-    write_encoder(writing / ENCODER, source.config, weights, source.vocab_file, source.tokenizer)
+    write_encoder(writing / ENCODER, source.config, weights, source.vocab_file.read_bytes(), source.tokenizer)
     del weights  # a large model's are 1.3 GB
     encoder = SentenceEncoder.from_pretrained(str(writing / ENCODER))
     encoder.bert.name = str(output_dir / ENCODER)  # what flow and classifier, and messages, call it
@@ -124,9 +120,6 @@ def from_tf1(source, output_dir, pooling, allow_other_encoder=False):
     tf1_names.check_names(written, [*parts.encoder, *parts.flow, *parts.classifier], opened.prefix)
     tf1_checkpoint.check_same(opened, written)
     write_text(writing / RECORD, json.dumps(_record(opened, parts), indent=2) + "\n")
-    writing.rename(output_dir)
-  finally:
-    shutil.rmtree(writing, ignore_errors=True)
   return _say(source, output_dir, encoder, identity)
 
 

@@ -50,7 +50,7 @@ def load_flow_corpus(name, task, data_dir=None, tfds_data_dir=None):
     ConfigError, DataError: there is no such corpus, or it cannot be read.
   """
   if name in (TARGET, TRAIN):
-    pairs = task.fitting_pairs(use_full=name == TARGET)
+    pairs = task.all_pairs() if name == TARGET else task.fitting_pairs(use_full=False)
     return FlowCorpus(name, pairs, task.source, num_train_epochs=task.spec.num_train_epochs)
   if name != NLI and not os.path.exists(os.path.expanduser(name)):
     raise ConfigError(f"--flow_corpus={name}: expected target, train, nli, or a file of sentences that exists")
@@ -58,6 +58,14 @@ def load_flow_corpus(name, task, data_dir=None, tfds_data_dir=None):
   if name == NLI:
     return FlowCorpus(name, pairs, source, nli.LEARNING_RATE, nli.NUM_TRAIN_EPOCHS)
   return FlowCorpus(name, pairs, source)
+
+
+def published_corpus(task, use_full):
+  """The corpus of a value of the published flag, `--use_full_for_training`; see `TaskData.fitting_pairs`."""
+  pairs, source = task.fitting_pairs(use_full), task.source
+  if len(pairs) > len(task.all_pairs()):
+    source += ", each pair three times, as the published code reads it"
+  return FlowCorpus(TARGET if use_full else TRAIN, pairs, source, num_train_epochs=task.spec.num_train_epochs)
 
 
 def parse_calibrations(names):

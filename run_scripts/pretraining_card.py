@@ -66,10 +66,6 @@ def figures(folder, data_dir, max_seq_length):
     data_dir: as `load_task` takes it.
     max_seq_length: positions of the model; 64 tokens of a sentence count at most.
   """
-  import tensorflow as tf
-
-  from bert_flow_tf.data.pipeline import DEFAULT_GLOBAL_SEED
-
   task = load_task(data_dir)
   encoder = bert_flow_tf.SentenceEncoder.from_pretrained(str(folder))
   found = {}
@@ -78,11 +74,10 @@ def figures(folder, data_dir, max_seq_length):
     arguments = {"sentence_embedding_type": pooling, "max_seq_length": min(_MAX_SEQ_LENGTH, max_seq_length)}
     embeddings = Embeddings(encoder, task.splits.values(), **arguments)
     found[pooling] = _spearman(task, embeddings, lambda u: u)
-  pairs = task.fitting_pairs(use_full=True)
+  pairs = task.all_pairs()
   whitening = make_calibration("whitening").fit(embeddings.rows(pairs))
   found[f"{_CALIBRATED}, whitened"] = _spearman(task, embeddings, whitening.transform)
   settings = fitting.FlowSettings(FlowConfig.from_json_file("config_l2_d3_w32"), seed=_FLOW_SEED)
-  tf.random.set_seed(DEFAULT_GLOBAL_SEED)  # the training set another, and run_flow.py sets none
   flow, _ = settings.make(encoder.dim(_CALIBRATED))
   flow.fit_source(embeddings.source(pairs))
   found[f"{_CALIBRATED} + flow"] = _spearman(task, embeddings, flow.transform)

@@ -50,6 +50,7 @@ _UNNAMED_FLAGS = (
   "encoder_dropout",
   "use_xla",
   "flow_corpus",
+  "use_full_for_training",
   "calibration",
 )
 
@@ -81,7 +82,7 @@ def experiment_name(task, settings):
     task: the task's name.
     settings: `FlowSettings`.
   """
-  full = FLAGS.use_full_for_training and FLAGS.flow_corpus in (None, fitting.TARGET)
+  full = FLAGS.use_full_for_training in (None, True) and FLAGS.flow_corpus in (None, fitting.TARGET)
   parts = [
     f"{FLAGS.exp_name_prefix}_t_{task}",
     f"ep_{settings.num_train_epochs:.2f}",

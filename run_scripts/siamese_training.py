@@ -12,7 +12,6 @@ from absl import flags, logging
 
 import bert_flow_tf
 from bert_flow_tf import files
-from bert_flow_tf.data.pipeline import DEFAULT_GLOBAL_SEED
 from bert_flow_tf.encoder import fine_tuning, saving
 from bert_flow_tf.errors import ConfigError, TrainingError
 from bert_flow_tf.flow.config import FlowConfig
@@ -59,7 +58,7 @@ def make_model(encoder, flow=None, classifier=None, cached=True):
 def make_strategy():
   """The `tf.distribute.Strategy` of the flags."""
   if FLAGS.deterministic:
-    tf.random.set_seed(DEFAULT_GLOBAL_SEED)
+    tf.random.set_seed(FLAGS.seed)  # without any, what is random is refused below
     tf.config.experimental.enable_op_determinism()
   return bert_flow_tf.make_strategy(FLAGS.distribution_strategy)
 

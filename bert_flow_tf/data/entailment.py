@@ -11,6 +11,7 @@ import numpy as np
 
 from bert_flow_tf.data import sick_files, tfds_source
 from bert_flow_tf.data.lines import count
+from bert_flow_tf.data.nli_sets import INCOMPLETE_LINES_ALLOWED, MNLI, SNLI
 from bert_flow_tf.data.pairs import SPLITS, SentencePairs
 from bert_flow_tf.data.readers import label_reader, read_table
 from bert_flow_tf.data.sources import exists, likely_data_dir
@@ -23,35 +24,12 @@ NO_LABEL = "-"
 
 _FROM_FILE = {**{label: float(i) for i, label in enumerate(LABELS)}, NO_LABEL: math.nan}
 _FROM_SICK = {label.upper(): float(i) for i, label in enumerate(LABELS)}
-_INCOMPLETE_LINES_ALLOWED = 0.001
-
-
-@dataclasses.dataclass(frozen=True)
-class _DataSet:
-  """Where the splits of one data set are: files below data_dir, and in TFDS what name, address and splits."""
-
-  files: Mapping[str, str]
-  tfds: str | None = None
-  url: str | None = None
-  tfds_splits: Mapping[str, str] = dataclasses.field(default_factory=dict)
-
-
-_SETS = {
-  "SNLI": _DataSet(
-    {split: f"SNLI/{split}.tsv" for split in SPLITS},
-    "snli",
-    "https://nlp.stanford.edu/projects/snli/snli_1.0.zip",
-    {"train": "train", "dev": "validation", "test": "test"},
-  ),
-  # GLUE hides the labels of MNLI's test files: the mismatched half of dev stands for test here.
-  "MNLI": _DataSet(
-    {"train": "MNLI/train.tsv", "dev": "MNLI/dev_matched.tsv", "test": "MNLI/dev_mismatched.tsv"},
-    "multi_nli",
-    "https://cims.nyu.edu/~sbowman/multinli/multinli_1.0.zip",
-    {"train": "train", "dev": "validation_matched", "test": "validation_mismatched"},
-  ),
-  "SICK": _DataSet({split: f"{sick_files.FOLDER}/{file}" for split, file in sick_files.FILES.items()}),
+_SICK = "SICK"
+_FILES = {
+  **{nli_set.name: nli_set.files for nli_set in (SNLI, MNLI)},
+  _SICK: {split: f"{sick_files.FOLDER}/{file}" for split, file in sick_files.FILES.items()},
 }
+_TFDS = {nli_set.name: nli_set for nli_set in (SNLI, MNLI)}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -142,7 +120,7 @@ def load_entailment(
     data_dir = os.path.expanduser(data_dir)
     splits, dropped, notes = _gather(task, functools.partial(_read_file, data_dir))
     if not splits:
-      files = [_SETS[name].files[split] for parts in task.parts.values() for name, split in parts]
+      files = [_FILES[name][split] for parts in task.parts.values() for name, split in parts]
       hints = (likely_data_dir(data_dir, *file.split("/")) for file in files)
       raise DataError(
         f"{pathlib.Path(data_dir) / files[0]} and the other files of {task.name} do not exist; --data_dir={data_dir} "
@@ -151,13 +129,14 @@ def load_entailment(
     source = f"{task.name}'s files in {data_dir}"
   else:
     names = {name for parts in task.parts.values() for name, _ in parts}
-    without = sorted(name for name in names if _SETS[name].tfds is None)
+    without = sorted(name for name in names if name not in _TFDS)
     if without:
       raise DataError(
         f"{task.name} is not in TensorFlow Datasets: pass --data_dir=FOLDER that holds "
-        f"{', '.join(_SETS[without[0]].files.values())}"
+        f"{', '.join(_FILES[without[0]].values())}"
       )
-    builders = {name: _builder(name, tfds_data_dir and os.path.expanduser(tfds_data_dir)) for name in sorted(names)}
+    folder = tfds_data_dir and os.path.expanduser(tfds_data_dir)
+    builders = {name: _TFDS[name].prepare(folder, ", ".join(_FILES[name].values())) for name in sorted(names)}
     splits, dropped, notes = _gather(task, functools.partial(_read_tfds, builders))
     found = (f"{builder.info.full_name} in {builder.data_dir_root}" for builder in builders.values())
     source = f"TensorFlow Datasets {' and '.join(found)}"
@@ -172,7 +151,7 @@ def _gather(task, read):
     for name, part in parts:
       found = read(name, part)
       if found is None:
-        missing.append(_SETS[name].files[part])
+        missing.append(_FILES[name][part])
         continue
       read_parts.append(found[0])
       notes += found[1]
@@ -192,27 +171,21 @@ def _gather(task, read):
 
 
 def _read_file(data_dir, name, split):
-  if name == "SICK":
+  if name == _SICK:
     pairs = sick_files.read_file(data_dir, split, ("entailment_judgment", label_reader(_FROM_SICK)))
     return None if pairs is None else (pairs, [])
-  file = _SETS[name].files[split]
+  file = _FILES[name][split]
   path = pathlib.Path(data_dir) / file
   if not exists(path, data_dir):
     return None
   score = ("gold_label", label_reader(_FROM_FILE))
-  pairs, broken = read_table(path, ("sentence1", "sentence2"), score, _INCOMPLETE_LINES_ALLOWED)
+  pairs, broken = read_table(path, ("sentence1", "sentence2"), score, INCOMPLETE_LINES_ALLOWED)
   return pairs, [f"{count(broken, 'malformed line')} of {file} left out"] * bool(broken)
-
-
-def _builder(name, tfds_data_dir):
-  url = _SETS[name].url
-  offline = f"offline, pass --data_dir=FOLDER that holds {', '.join(_SETS[name].files.values())}, in GLUE's layout"
-  return tfds_source.prepared(name, _SETS[name].tfds, tfds_data_dir, offline, urls=lambda _: [url])
 
 
 def _read_tfds(builders, name, split):
   builder = builders[name]
-  stored = _SETS[name].tfds_splits[split]
+  stored = _TFDS[name].tfds_splits[split]
   *sentences, labels = tfds_source.read_split(builder, stored, ("premise", "hypothesis"), ("label",))
   scores = np.full(len(labels), np.nan)  # TFDS has -1 for "-"
   for place, label in enumerate(LABELS):

@@ -8,7 +8,8 @@ import numpy as np
 from bert_flow_tf.data import tfds_source
 from bert_flow_tf.data.custom import read_corpus
 from bert_flow_tf.data.lines import count
-from bert_flow_tf.data.pairs import SentencePairs
+from bert_flow_tf.data.nli_sets import INCOMPLETE_LINES_ALLOWED, MNLI, SNLI
+from bert_flow_tf.data.pairs import SPLITS, SentencePairs
 from bert_flow_tf.data.readers import read_table
 from bert_flow_tf.data.sources import exists, likely_data_dir
 from bert_flow_tf.errors import ConfigError, DataError
@@ -18,13 +19,8 @@ LEARNING_RATE = 2e-5
 NUM_TRAIN_EPOCHS = 0.15
 
 # As the published code: SNLI's train, dev and test all count as training data, of MNLI the train split alone.
-_FILES = ("MNLI/train.tsv", "SNLI/train.tsv", "SNLI/dev.tsv", "SNLI/test.tsv")
-_PATTERN = "SNLI/{train,dev,test}.tsv and MNLI/train.tsv, in GLUE's layout"
-_INCOMPLETE_LINES_ALLOWED = 0.001
-_TFDS = (
-  ("multi_nli", "https://cims.nyu.edu/~sbowman/multinli/multinli_1.0.zip", ("train",)),
-  ("snli", "https://nlp.stanford.edu/projects/snli/snli_1.0.zip", ("train", "validation", "test")),
-)
+_SETS = ((MNLI, ("train",)), (SNLI, SPLITS))
+_PATTERN = "SNLI/{train,dev,test}.tsv and MNLI/train.tsv"
 
 
 def load_corpus(
@@ -61,19 +57,19 @@ def load_corpus(
 def _read_files(data_dir: str) -> tuple[SentencePairs, str]:
   """Reads the files that are there; pairs without an agreed label are text like others."""
   parts, missing, notes = [], [], []
-  for file in _FILES:
+  for file in (nli_set.files[split] for nli_set, splits in _SETS for split in splits):
     path = pathlib.Path(data_dir) / file
     if not exists(path, data_dir):
       missing.append(file)
       continue
-    pairs, broken = read_table(path, ("sentence1", "sentence2"), incomplete=_INCOMPLETE_LINES_ALLOWED)
+    pairs, broken = read_table(path, ("sentence1", "sentence2"), incomplete=INCOMPLETE_LINES_ALLOWED)
     parts.append(pairs)
     if broken:
       notes.append(f"{count(broken, 'malformed line')} of {file} left out")
   if not parts:
     raise DataError(
-      f"{pathlib.Path(data_dir) / 'SNLI'} and MNLI beside it have no pairs; --data_dir={data_dir} must hold {_PATTERN}"
-      + likely_data_dir(data_dir, "SNLI", "train.tsv")
+      f"{pathlib.Path(data_dir) / 'SNLI'} and MNLI beside it have no pairs; --data_dir={data_dir} must hold {_PATTERN}, "
+      "in GLUE's layout" + likely_data_dir(data_dir, "SNLI", "train.tsv")
     )
   if missing:
     notes.insert(0, f"without {', '.join(missing)}, which {'is' if len(missing) == 1 else 'are'} not there")
@@ -84,11 +80,11 @@ def _read_files(data_dir: str) -> tuple[SentencePairs, str]:
 def _read_tfds(tfds_data_dir: str | None) -> tuple[SentencePairs, str]:
   """Reads what TFDS has prepared; its MNLI lacks the pairs without an agreed label."""
   parts, sources = [], []
-  for name, url, splits in _TFDS:
-    offline = f"offline, pass --data_dir=FOLDER that holds {_PATTERN}"
-    builder = tfds_source.prepared(name, name, tfds_data_dir, offline, urls=lambda _, url=url: [url])
+  for nli_set, splits in _SETS:
+    builder = nli_set.prepare(tfds_data_dir, _PATTERN)
     for split in splits:
-      premises, hypotheses = tfds_source.read_split(builder, split, ("premise", "hypothesis"))
+      stored = nli_set.tfds_splits[split]
+      premises, hypotheses = tfds_source.read_split(builder, stored, ("premise", "hypothesis"))
       parts.append(SentencePairs(premises, hypotheses, np.full(len(premises), np.nan)))
     sources.append(f"{builder.info.full_name} in {builder.data_dir_root}")
   return SentencePairs.concatenate(parts), f"TensorFlow Datasets {' and '.join(sources)}"

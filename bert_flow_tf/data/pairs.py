@@ -141,13 +141,17 @@ class TaskData:
     ordered = {name: self.splits[name] for name in SPLITS if name in self.splits}
     object.__setattr__(self, "splits", ordered)
 
+  def all_pairs(self) -> SentencePairs:
+    """Returns the pairs of all splits, each once, in the order train, dev, test: the paper's "target"."""
+    return SentencePairs.concatenate(self.splits.values())
+
   def fitting_pairs(self, use_full: bool) -> SentencePairs:
-    """Returns the pairs that the flow is fitted on.
+    """Returns the pairs that the published code fits the flow on, by its `use_full_for_training`.
 
     Args:
-      use_full: True for all splits that exist, in the order train, dev, test (the paper's "target");
-        False for the train split alone. Of STS-12 to STS-16, whose only file the published code reads as
-        train, dev and test alike, True gives every pair three times and False once.
+      use_full: True for all splits that exist, in the order train, dev, test; False for the train split alone. Of
+        STS-12 to STS-16, whose only file the published code reads as train, dev and test alike, True gives every pair
+        three times and False once.
 
     Raises:
       DataError: use_full is False and the task has no train split.
@@ -156,7 +160,7 @@ class TaskData:
       (pairs,) = self.splits.values()
       return SentencePairs.concatenate([pairs] * (len(SPLITS) if use_full else 1))
     if use_full:
-      return SentencePairs.concatenate(self.splits.values())
+      return self.all_pairs()
     if "train" not in self.splits:
       raise DataError(
         f"{self.spec.name} has no train split, only {', '.join(self.splits)}: fit the flow on all of it "

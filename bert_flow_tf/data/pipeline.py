@@ -1,32 +1,28 @@
 """The order in which a fit sees the pairs, as a tf.data pipeline."""
 
-import numpy as np
 import tensorflow as tf
-
-# The published code's shuffle buffer.
-SHUFFLE_BUFFER = 1000
-# TensorFlow's where a program sets none (tensorflow.python.framework.random_seed); the pairs' order depends on it.
-DEFAULT_GLOBAL_SEED = 87654321
 
 
 def pair_order(num_pairs, seed, shuffle=True):
-  """Endless positions of pairs, a scalar int64 an element; the same for the same seed.
+  """Endless positions of pairs, a scalar int64 an element; the same for the same seed, whatever the program's own.
 
-  As the published code: shuffled once, repeated, then through a shuffle buffer of 1000. The shuffle matters:
-  consecutive rows of the STS files are alike, and a flow fitted on them in order is much worse.
+  Each pass has every pair once, in an order of its own. The shuffle matters: consecutive rows of the STS files are
+  alike, and a flow fitted on them in order is much worse. The published code repeats the pairs before its shuffle
+  buffer of 1000, so that in "one epoch" of a small task some pairs come twice and some not at all.
 
   Args:
     num_pairs: pairs to choose from.
     seed: integer.
     shuffle: False for the order of the file, again and again.
   """
-  positions = np.arange(num_pairs, dtype=np.int64)
-  if not shuffle:
-    return tf.data.Dataset.from_tensor_slices(positions).repeat()
-  positions = np.random.default_rng(seed).permutation(positions)
-  order = tf.data.Dataset.from_tensor_slices(positions).repeat()
-  # TensorFlow would shuffle anew for a second iterator: the fit's, after the one that initialised the flow.
-  return order.shuffle(SHUFFLE_BUFFER, seed=seed, reshuffle_each_iteration=False)
+
+  def one_pass(number):
+    positions = tf.range(num_pairs, dtype=tf.int64)
+    if shuffle:
+      positions = tf.random.experimental.stateless_shuffle(positions, tf.stack([seed, number]))
+    return tf.data.Dataset.from_tensor_slices(positions)
+
+  return tf.data.Dataset.counter().flat_map(one_pass)
 
 
 def batched(order, batch_size, start_step=0, num_shards=1, shard=0):

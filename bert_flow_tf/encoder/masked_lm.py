@@ -1,22 +1,15 @@
 """A BERT with its masked-language-model head, to be trained, and the folder that it is written to."""
 
 import contextlib
-import json
-import pathlib
-import shutil
 
 import numpy as np
 import tensorflow as tf
 import tf_keras
 import transformers
-from safetensors import SafetensorError
-from safetensors.numpy import save_file
 from transformers.modeling_tf_pytorch_utils import apply_transpose, convert_tf_weight_name_to_pt_weight_name
 
-from bert_flow_tf import files
-from bert_flow_tf.encoder.folder import read_config
+from bert_flow_tf.encoder.saving import write_folder
 from bert_flow_tf.encoder.seeded_dropout import SeededDropout
-from bert_flow_tf.errors import EncoderError
 
 PRECISIONS = ("float32", "mixed_bfloat16", "mixed_float16")
 WEIGHTS_DTYPES = ("float16", "float32")
@@ -84,29 +77,10 @@ class MaskedLanguageModel:
     Raises:
       EncoderError: the place holds something else, or a weight is not finite in this type.
     """
-    folder = pathlib.Path(folder).resolve()
-    beside, older = (folder.with_name(f".{folder.name}.{what}") for what in ("writing", "older"))
-    if folder.exists() and not (folder / "config.json").is_file():
-      raise EncoderError(f"{folder}: it holds something that is not a model; choose another folder")
-    for path in (beside, older) if folder.exists() else (beside,):
-      shutil.rmtree(path, ignore_errors=True)
-    beside.mkdir(parents=True)
-    try:
-      save_file(self._tensors(weights_dtype), beside / "model.safetensors", metadata={"format": "pt"})
-    except (OSError, SafetensorError) as error:
-      shutil.rmtree(beside, ignore_errors=True)
-      raise EncoderError(f"{folder}: cannot be written ({error})") from error
-    _write_json(beside / "config.json", self._config())
-    limit = self.model.config.max_position_embeddings
-    tokenizer = {"do_lower_case": do_lower_case, "model_max_length": limit, "tokenizer_class": "BertTokenizer"}
-    _write_json(beside / "tokenizer_config.json", tokenizer)
-    files.write_text(beside / "vocab.txt", "".join(f"{piece}\n" for piece in pieces))
-    files.write_text(beside / "README.md", card)
-    read_config(beside)  # what would be refused on loading is refused now
-    if folder.exists():
-      folder.rename(older)
-    beside.rename(folder)
-    shutil.rmtree(older, ignore_errors=True)
+    vocabulary = "".join(f"{piece}\n" for piece in pieces).encode()
+    write_folder(
+      folder, self._config(), self._tensors(weights_dtype), vocabulary, {"do_lower_case": do_lower_case}, card
+    )
 
   def _tensors(self, weights_dtype):
     tensors = {}
@@ -114,16 +88,12 @@ class MaskedLanguageModel:
       name, transpose = convert_tf_weight_name_to_pt_weight_name(weight.name, tf_weight_shape=weight.shape)
       with np.errstate(over="ignore"):
         value = tf.convert_to_tensor(weight).numpy().astype(weights_dtype)
-      if not np.isfinite(value).all():
-        raise EncoderError(
-          f"{weight.name} cannot be stored as {weights_dtype}: it holds NaN, infinity or too large a number"
-        )
       tensors[name] = np.ascontiguousarray(apply_transpose(transpose, value, pt_to_tf=False))
     return tensors
 
   def _config(self):
     values = self.model.config.to_diff_dict()
-    values |= {"architectures": ["BertForMaskedLM"], "model_type": "bert", "torch_dtype": "float32"}
+    values |= {"architectures": ["BertForMaskedLM"], "model_type": "bert"}
     values |= {"hidden_dropout_prob": _DROPOUT_OF_CONFIG, "attention_probs_dropout_prob": _DROPOUT_OF_CONFIG}
     sizes = ("vocab_size", "hidden_size", "num_hidden_layers", "num_attention_heads", "intermediate_size")
     values |= {name: getattr(self.model.config, name) for name in (*sizes, "max_position_embeddings")}
@@ -138,7 +108,3 @@ def _policy(precision):
     yield
   finally:
     tf_keras.mixed_precision.set_global_policy(before)
-
-
-def _write_json(path, values):
-  files.write_text(path, json.dumps(values, indent=2, sort_keys=True) + "\n")

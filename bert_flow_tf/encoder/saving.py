@@ -1,32 +1,24 @@
-"""A fine-tuned BERT as a Hugging Face folder, which `--model` takes, and PyTorch's BertModel too."""
+"""A BERT as a Hugging Face folder, which `--model` takes, and PyTorch's BertModel too: written whole or not at all."""
 
 import json
 import pathlib
-import re
-import shutil
 
-import tensorflow as tf
+import numpy as np
 from safetensors import SafetensorError
 from safetensors.numpy import save_file
 
 from bert_flow_tf.encoder import folder as folder_lib
+from bert_flow_tf.encoder import tf1_names
 from bert_flow_tf.errors import EncoderError
+from bert_flow_tf.files import replaced_folder, write_text
 
 WEIGHTS = "model.safetensors"
+CARD = "README.md"
 FILES = ("config.json", "vocab.txt", "tokenizer_config.json", WEIGHTS)
-
-# Keras's names of weights -> PyTorch's, in this order; matrices of dense layers are transposed there.
-_RENAMED = (
-  (r"^.*?bert/(?=embeddings/|encoder/|pooler/)", ""),
-  (r"layer_\._", "layer/"),
-  (r"_embeddings/(weight|embeddings)$", "_embeddings/weight"),
-  (r"/(kernel|gamma)$", "/weight"),
-  (r"/beta$", "/bias"),
-)
 
 
 def save_encoder(encoder, folder):
-  """Writes an encoder in one step; an older one that this wrote there is replaced.
+  """Writes an encoder; an older one that this wrote there is replaced.
 
   Tokenizer and configuration are those of the folder that it was loaded from. Weights are float32, in PyTorch's names.
 
@@ -37,79 +29,89 @@ def save_encoder(encoder, folder):
   Raises:
     EncoderError: a weight is not finite; the folder cannot be written, or holds something else.
   """
-  folder = pathlib.Path(folder).resolve()
   source = pathlib.Path(encoder.bert.folder)
-  # Names without a process number: what a killed process left is cleared away here.
-  beside, older = (folder.with_name(f".{folder.name}.{what}") for what in ("writing", "older"))
+  # Google's folders have no config.json.
+  config = folder_lib.read_config(source) if (source / "config.json").exists() else encoder.bert.config.to_dict()
+  path = source / "tokenizer_config.json"
+  tokenizer = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+  # The case is said: without it the folder's name would decide.
+  tokenizer["do_lower_case"] = encoder.tokenizer.do_lower_case
+  write_encoder(folder, config, encoder.bert.tf1_variables(), (source / "vocab.txt").read_bytes(), tokenizer)
+
+
+def write_encoder(folder, config, variables, vocabulary, tokenizer):
+  """Writes an encoder that is no `SentenceEncoder` yet; otherwise as `save_encoder`.
+
+  Args:
+    folder: the folder.
+    config: dict, the content of config.json.
+    variables: {TensorFlow 1's name: float32 array} of the encoder.
+    vocabulary: bytes, the content of vocab.txt.
+    tokenizer: dict, what tokenizer_config.json says beside the tokenizer's class; do_lower_case in any case.
+
+  Raises:
+    EncoderError: as `save_encoder`.
+  """
+  write_folder(folder, {**config, "architectures": ["BertModel"]}, pytorch_weights(variables), vocabulary, tokenizer)
+
+
+def write_folder(folder, config, tensors, vocabulary, tokenizer, card=None):
+  """Writes a folder of any model with a BERT in it.
+
+  Args:
+    folder: the folder; an older one with the same files is replaced.
+    config: dict, the content of config.json, but for the weights' type.
+    tensors: {PyTorch's name: array}.
+    vocabulary: bytes, the content of vocab.txt.
+    tokenizer: as in `write_encoder`.
+    card: text of README.md; None for no such file.
+
+  Raises:
+    EncoderError: a tensor is not finite; the folder cannot be written, or holds something else.
+  """
+  folder = pathlib.Path(folder).resolve()
+  config = {**config, "torch_dtype": "float32"}  # what they are loaded as
+  tokenizer = {"model_max_length": config["max_position_embeddings"], "tokenizer_class": "BertTokenizer", **tokenizer}
+  for name, tensor in tensors.items():
+    if not np.isfinite(tensor).all():
+      raise EncoderError(
+        f"{name} is not finite as {tensor.dtype}: the model is not worth saving; lower learning_rate, or store float32"
+      )
   try:
     _check_place(folder)
-    shutil.rmtree(beside, ignore_errors=True)
-    beside.mkdir(parents=True)
-    # Google's folders have no config.json.
-    config = folder_lib.read_config(source) if (source / "config.json").exists() else encoder.bert.config.to_dict()
-    _write_json(beside / "config.json", {**config, "architectures": ["BertModel"], "torch_dtype": "float32"})
-    _write_json(beside / "tokenizer_config.json", _tokenizer_config(source, encoder.tokenizer))
-    shutil.copyfile(source / "vocab.txt", beside / "vocab.txt")
-    save_file(pytorch_weights(encoder.bert.model), beside / WEIGHTS, metadata={"format": "pt"})
-    if folder.exists():
-      shutil.rmtree(older, ignore_errors=True)
-      folder.rename(older)
-    beside.rename(folder)
+    with replaced_folder(folder) as beside:
+      for name, content in {"config.json": config, "tokenizer_config.json": tokenizer}.items():
+        write_text(beside / name, json.dumps(content, indent=2, sort_keys=True) + "\n")
+      (beside / "vocab.txt").write_bytes(vocabulary)
+      save_file(tensors, beside / WEIGHTS, metadata={"format": "pt"})
+      if card is not None:
+        write_text(beside / CARD, card)
+      folder_lib.read_config(beside)  # what would be refused on loading is refused now
   except (OSError, SafetensorError) as error:
-    if older.exists() and not folder.exists():
-      older.rename(folder)
     raise EncoderError(f"encoder folder {folder}: cannot be written ({error})") from error
-  finally:
-    shutil.rmtree(beside, ignore_errors=True)
-    if folder.exists():
-      shutil.rmtree(older, ignore_errors=True)
 
 
 def is_encoder(folder):
-  """Whether `save_encoder` wrote a folder there."""
+  """Whether a folder that was written here is there."""
   return all((pathlib.Path(folder) / name).is_file() for name in FILES)
 
 
-def pytorch_weights(model):
-  """{PyTorch's name in a BertModel: float32 array} of a TFBertModel's weights.
-
-  Raises:
-    EncoderError: one is NaN or infinite.
-  """
+def pytorch_weights(variables):
+  """{PyTorch's name in a BertModel: array} of {TensorFlow 1's name: array}."""
   weights = {}
-  for weight in model.weights:
-    keras = weight.name.removesuffix(":0")
-    name = keras
-    for pattern, replacement in _RENAMED:
-      name = re.sub(pattern, replacement, name)
-    name = name.replace("/", ".")
-    value = tf.convert_to_tensor(weight)
-    if not tf.reduce_all(tf.math.is_finite(value)):
-      raise EncoderError(f"{name} is not finite: the encoder is not worth saving; lower learning_rate")
-    if keras.endswith("/kernel"):
-      value = tf.transpose(value)
-    weights[name] = value.numpy().astype("float32", order="C")
+  for name, array in variables.items():
+    array = array.T if tf1_names.is_kernel(name) else array
+    weights[tf1_names.of_torch(name).removeprefix("bert.")] = np.ascontiguousarray(array)
   return weights
-
-
-def _tokenizer_config(source, tokenizer):
-  """What the tokenizer was made of, its case said: without it the folder's name would decide."""
-  path = source / "tokenizer_config.json"
-  config = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {"tokenizer_class": "BertTokenizer"}
-  return {**config, "do_lower_case": tokenizer.do_lower_case}
 
 
 def _check_place(folder):
   if not folder.exists():
     return
   names = sorted(path.name for path in folder.iterdir()) if folder.is_dir() else [folder.name]
-  others = [name for name in names if name not in FILES]
+  others = [name for name in names if name not in (*FILES, CARD)]
   if others or (names and not is_encoder(folder)):
     raise EncoderError(
       f"encoder folder {folder}: it holds something that is not an encoder saved here ({(others or names)[0]}); choose "
       "another folder"
     )
-
-
-def _write_json(path, values):
-  path.write_text(json.dumps(values, indent=2) + "\n", encoding="utf-8")

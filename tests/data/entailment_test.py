@@ -120,7 +120,7 @@ def test_tfds(tmp_path, monkeypatch):
 
   cut_network(monkeypatch)
   for name in ("MNLI", "SNLI"):
-    data_set = entailment._SETS[name]
+    data_set = entailment._TFDS[name]
     version = str(tfds.builder(data_set.tfds, data_dir=tmp_path).version)
     # TFDS writes SNLI's "-" as -1.
     labels = ["neutral", "contradiction", *([-1] if name == "SNLI" else [])]

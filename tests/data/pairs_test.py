@@ -105,6 +105,7 @@ def test_one_file_for_all_splits_is_seen_three_times():
   data = TaskData(spec, {"test": _pairs("x", [1.0, 2.0])}, "x")
   assert data.fitting_pairs(use_full=True).sentences_a == ("x 0", "x 1") * 3
   assert data.fitting_pairs(use_full=True).scores.tolist() == [1, 2] * 3
+  assert data.all_pairs().sentences_a == ("x 0", "x 1")
   assert data.fitting_pairs(use_full=False).sentences_a == ("x 0", "x 1")
 
 
@@ -122,6 +123,7 @@ def test_full_target_set_is_train_then_dev_then_test():
   )
   assert list(data.splits) == ["train", "dev", "test"]
   assert data.fitting_pairs(use_full=True).sentences_a == ("train 0", "dev 0", "test 0")
+  assert data.all_pairs().sentences_a == ("train 0", "dev 0", "test 0")
   assert data.fitting_pairs(use_full=False) is data.splits["train"]
 
 

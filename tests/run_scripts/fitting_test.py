@@ -23,6 +23,19 @@ def test_target_and_train(data):
   assert (target.learning_rate, target.num_train_epochs, target.source) == (1e-3, 1.0, task.source)
 
 
+def test_one_pass_over_a_task_of_one_file_and_three_as_published(data):
+  task = load_task("STS-13", data)
+  once, published, train = (
+    fitting.load_flow_corpus("target", task),
+    fitting.published_corpus(task, use_full=True),
+    fitting.published_corpus(task, use_full=False),
+  )
+  (pairs,) = task.splits.values()
+  assert once.pairs.sentences_a == train.pairs.sentences_a == pairs.sentences_a
+  assert published.pairs.sentences_a == pairs.sentences_a * 3 and "each pair three times" in published.source
+  assert (once.name, published.name, train.name) == ("target", "target", "train")
+
+
 def test_the_tasks_own_epochs_are_for_the_tasks_own_sentences(tmp_path):
   task = load_task("sample")
   (tmp_path / "corpus.txt").write_text("".join(f"sentence {i}\n" for i in range(9)))

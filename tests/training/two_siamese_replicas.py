@@ -13,7 +13,6 @@ def main(folder):
   """Fits on one device and on two, without dropout."""
   import tensorflow as tf
 
-  from bert_flow_tf.encoder.saving import pytorch_weights
   from bert_flow_tf.training.distribution import make_strategy
   from tests.training import small_siamese as small
 
@@ -24,7 +23,7 @@ def main(folder):
     with strategy.scope():
       encoder, _, _, make_trainer = small.make(model, strategy=strategy)
     losses = make_trainer().fit(small.source(encoder), 0.5).losses
-    weights = {name: value.tolist() for name, value in pytorch_weights(encoder.bert.model).items()}
+    weights = {name: value.tolist() for name, value in encoder.bert.tf1_variables().items()}
     embedded = encoder.encode(["a dog"], max_seq_length=16)
     found.append({"losses": losses.tolist(), "weights": weights, "embedded": embedded.tolist()})
   assert strategy.num_replicas_in_sync == 2
