@@ -68,8 +68,8 @@ def _read_files(data_dir: str) -> tuple[SentencePairs, str]:
       notes.append(f"{count(broken, 'malformed line')} of {file} left out")
   if not parts:
     raise DataError(
-      f"{pathlib.Path(data_dir) / 'SNLI'} and MNLI beside it have no pairs; --data_dir={data_dir} must hold {_PATTERN}, "
-      "in GLUE's layout" + likely_data_dir(data_dir, "SNLI", "train.tsv")
+      f"{pathlib.Path(data_dir) / 'SNLI'} and MNLI beside it have no pairs; --data_dir={data_dir} must hold "
+      f"{_PATTERN}, in GLUE's layout" + likely_data_dir(data_dir, "SNLI", "train.tsv")
     )
   if missing:
     notes.insert(0, f"without {', '.join(missing)}, which {'is' if len(missing) == 1 else 'are'} not there")
