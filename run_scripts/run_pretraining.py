@@ -57,7 +57,8 @@ def define_flags():
   flags.DEFINE_integer("train_batch_size", 96, "Sentences a step, over all devices.")
   flags.DEFINE_integer("num_train_steps", 4200, "Steps.")
   flags.DEFINE_integer("num_warmup_steps", 500, "Steps over which the learning rate rises.")
-  flags.DEFINE_float("learning_rate", 1e-3, "Highest learning rate; it falls linearly to 0.")
+  # At 1e-3, Adam's moments uncorrected, mini stands at 6.5 nats after 1,400 steps still, near its words' entropy.
+  flags.DEFINE_float("learning_rate", 3e-4, "Highest learning rate; it falls linearly to 0.")
   flags.DEFINE_float("weight_decay", 0.01, "Of all weights but biases and layer normalisations.")
   flags.DEFINE_float(
     "dropout", 0.0, "Rate of dropout while training; 0.1 is BERT's, of use where a text is seen many times.", 0.0, 0.9

@@ -44,7 +44,7 @@ class PretrainingSettings:
 
   steps: int = 4200
   batch_size: int = 96
-  learning_rate: float = 1e-3
+  learning_rate: float = 3e-4
   warmup_steps: int = 500
   weight_decay: float = 0.01
   dropout: bool = False

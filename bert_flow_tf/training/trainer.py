@@ -242,43 +242,36 @@ class Trainer:
     return self._strategy.distribute_datasets_from_function(pipeline)
 
   def _compiled_advance(self, source, total):
-    """What `_make_advance` makes; of an earlier fit where that serves this one too."""
+    """What makes the steps; of an earlier fit where that serves this one too."""
     use_xla = total >= XLA_PAYS_FROM_STEPS if self._use_xla is None else self._use_xla
     if not isinstance(source, EmbeddingPairs):  # its graph holds an encoder
       return self._make_advance(source, use_xla)
     if use_xla not in self._advances:
-      self._advances[use_xla] = self._make_advance(source, use_xla)
+      # All steps of a call compile as one where no other replica has to be waited for inside them.
+      waits = isinstance(self._strategy, tf.distribute.MirroredStrategy | tf.distribute.MultiWorkerMirroredStrategy)
+      whole = use_xla and not waits
+      self._advances[use_xla] = self._make_compiled_advance() if whole else self._make_advance(source, use_xla)
     return self._advances[use_xla]
+
+  def _loss_and_gradients(self, first, second, seed):
+    with tf.GradientTape() as tape:
+      loss = self._loss(first, second, seed)
+    return loss, tape.gradient(loss, self._flow.trainable_variables)
+
+  def _apply(self, gradients):
+    self._optimizer.apply_gradients(zip(gradients, self._flow.trainable_variables, strict=True))
 
   def _make_advance(self, source, use_xla):
     """A graph that makes `count` steps and returns their losses, [count]."""
-    strategy, variables, embed = self._strategy, self._flow.trainable_variables, source.embed
-    # A whole step compiles only where no other replica has to be waited for inside it.
-    alone = not isinstance(strategy, tf.distribute.MirroredStrategy | tf.distribute.MultiWorkerMirroredStrategy)
-
-    def compiled(function, jit):
-      return tf.function(function, autograph=False, jit_compile=True) if jit else function
-
-    def loss_and_gradients(first, second, seed):
-      with tf.GradientTape() as tape:
-        loss = self._loss(first, second, seed)
-      return loss, tape.gradient(loss, variables)
-
-    inner = compiled(loss_and_gradients, use_xla and not alone)
-
-    def update(first, second, seed):
-      loss, gradients = inner(first, second, seed)
-      self._optimizer.apply_gradients(zip(gradients, variables, strict=True))
-      return loss
-
-    outer = compiled(update, use_xla and alone)
+    strategy = self._strategy
+    loss_and_gradients = tf.function(self._loss_and_gradients, autograph=False, jit_compile=use_xla or None)
 
     def replica_step(features, seed, step):
-      replica = tf.distribute.get_replica_context().replica_id_in_sync_group
-      seed = tf.stack([seed, tf.cast(step, tf.int32)])
-      seed = tf.random.experimental.stateless_fold_in(seed, tf.cast(replica, tf.int32))
-      first, second = embed(features, seed)
-      return outer(first, second, seed)
+      seed = _seed_of(seed, step, tf.distribute.get_replica_context().replica_id_in_sync_group)
+      first, second = source.embed(features, seed)
+      loss, gradients = loss_and_gradients(first, second, seed)
+      self._apply(gradients)
+      return loss
 
     @tf.function(autograph=False)
     def advance(iterator, seed, step, count):
@@ -290,6 +283,41 @@ class Trainer:
       losses = tf.TensorArray(self._flow.dtype, tf.cast(count, tf.int32), element_shape=[])
       index = tf.constant(0, tf.int64)
       return tf.while_loop(lambda index, _: index < count, body, [index, losses])[1].stack()
+
+    return advance
+
+  def _make_compiled_advance(self):
+    """The same for cached embeddings, all steps of a call as one computation of XLA.
+
+    Compiled step by step, half of the time goes into handing two hundred variables in and out.
+    """
+    strategy, shape = self._strategy, [self._batch_size, self._flow.dim]
+
+    @tf.function(autograph=False, jit_compile=True)
+    def steps(first, second, seeds, count):
+      def body(index, losses):
+        loss, gradients = self._loss_and_gradients(first[index], second[index], seeds[index])
+        self._apply(gradients)
+        return index + 1, tf.tensor_scatter_nd_update(losses, [[index]], [loss])
+
+      losses = tf.zeros([STEPS_A_CALL], self._flow.dtype)
+      return tf.while_loop(lambda index, _: index < count, body, [tf.constant(0), losses])[1]
+
+    @tf.function(autograph=False)
+    def advance(iterator, seed, step, count):
+      count = tf.cast(count, tf.int32)
+
+      def body(index, first, second, seeds):
+        a, b = next(iterator)
+        seeds = seeds.write(index, _seed_of(seed, step + tf.cast(index, tf.int64), 0))
+        return index + 1, first.write(index, a), second.write(index, b), seeds
+
+      # Always of the same size, for which it is compiled; what is beyond `count` stays zero and is not looked at.
+      sides = [tf.TensorArray(tf.float32, STEPS_A_CALL, element_shape=shape) for _ in range(2)]
+      seeds = tf.TensorArray(tf.int32, STEPS_A_CALL, element_shape=[2])
+      _, *arrays = tf.while_loop(lambda index, *_: index < count, body, [tf.constant(0), *sides, seeds])
+      losses = strategy.run(steps, args=(*(array.stack() for array in arrays), count))
+      return losses[:count]
 
     return advance
 
@@ -339,3 +367,9 @@ class Trainer:
       for offset, loss in enumerate(losses):
         tf.summary.write("loss_bits_per_dim", loss, step=step + offset + 1, metadata=scalar)
     self._writer.flush()
+
+
+def _seed_of(seed, step, replica):
+  """Seed of a step's dropout on a replica, int32 [2]."""
+  seed = tf.stack([seed, tf.cast(step, tf.int32)])
+  return tf.random.experimental.stateless_fold_in(seed, tf.cast(replica, tf.int32))
