@@ -1,8 +1,6 @@
 """Fine-tunes an encoder on pairs of sentences, over tf.distribute, and resumes where it was stopped."""
 
-import contextlib
 import dataclasses
-import os
 import time
 from typing import Any
 
@@ -17,6 +15,7 @@ from bert_flow_tf.progress import Progress
 from bert_flow_tf.training.checkpoints import Checkpoints
 from bert_flow_tf.training.optimizer import AdamWeightDecay
 from bert_flow_tf.training.schedule import WarmUpLinearDecay, num_steps
+from bert_flow_tf.training.summaries import Summaries
 
 # Parts of the loss, in the order of a row of `SiameseResult.losses`.
 LOSSES = ("supervised", "flow", "l2_penalty")
@@ -249,7 +248,10 @@ class SiameseTrainer:
     advance = self._compiled_advance(run)
     iterator = iter(self._distribute(run, step))
     logging.info("compiling the step, which takes some seconds")
-    with Progress(run.total, self._show_progress, "training", "step", step) as progress, self._summaries():
+    with (
+      Progress(run.total, self._show_progress, "training", "step", step) as progress,
+      Summaries(self._summary_folder) as summaries,
+    ):
       while step < run.total:
         start = time.monotonic()
         found = advance(iterator, tf.constant(step, tf.int64)).numpy()
@@ -259,9 +261,9 @@ class SiameseTrainer:
         self._check(found, step, saved, run.checkpoints)
         self._step.assign(step)
         losses.append(found)
-        self._summarize(step, {f"loss_{name}": value for name, value in zip(LOSSES, found, strict=True)})
+        summaries.write(step, {f"loss_{name}": value for name, value in zip(LOSSES, found, strict=True)})
         if saved and run.early_stopping:
-          self._summarize(step, {"dev": run.early_stopping.look(step)})
+          summaries.write(step, {"dev": run.early_stopping.look(step)})
         if saved and run.checkpoints:
           run.checkpoints.save(step)
         progress.update(1, ", ".join(f"{name} {value:.4f}" for name, value in zip(LOSSES, found, strict=True) if value))
@@ -358,26 +360,6 @@ class SiameseTrainer:
       f"training stopped: {(bad or ['a weight is not finite'])[0]} at step {step}; {kept}; lower learning_rate"
       + (" or flow_learning_rate" if self._flow else "")
     )
-
-  @contextlib.contextmanager
-  def _summaries(self):
-    self._writer = None
-    if self._summary_folder is not None:
-      self._writer = tf.summary.create_file_writer(os.fspath(self._summary_folder))
-    try:
-      yield
-    finally:
-      if self._writer:
-        self._writer.close()
-
-  def _summarize(self, step, values):
-    if not self._writer:
-      return
-    # What tf.summary.scalar writes; that function needs the tensorboard package, the file does not.
-    scalar = tf.compat.v1.SummaryMetadata(plugin_data={"plugin_name": "scalars"}, data_class=1)
-    with self._writer.as_default():
-      for name, value in values.items():
-        tf.summary.write(name, np.float32(value), step=step, metadata=scalar)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -1,8 +1,6 @@
 """Fits the flow on pairs of embeddings, over tf.distribute, and resumes where it was stopped."""
 
-import contextlib
 import dataclasses
-import os
 
 import numpy as np
 import tensorflow as tf
@@ -23,6 +21,7 @@ from bert_flow_tf.training.distribution import (
 from bert_flow_tf.training.optimizer import AdamWeightDecay
 from bert_flow_tf.training.schedule import num_steps
 from bert_flow_tf.training.sources import EmbeddingPairs
+from bert_flow_tf.training.summaries import Summaries
 
 # XLA halves a step on a CPU (8 against 4 ms at 768 dimensions) and costs some seconds more to start.
 XLA_PAYS_FROM_STEPS = 1000
@@ -215,7 +214,8 @@ class Trainer:
     losses = []
     if step < total:
       logging.info("compiling the step, which takes some seconds")
-    with Progress(total, self._show_progress, "fitting", "step", step) as progress, self._summaries():
+    folder = self._summary_folder if self.is_chief else None
+    with Progress(total, self._show_progress, "fitting", "step", step) as progress, Summaries(folder) as summaries:
       while step < total:
         until_saved = self._save_checkpoints_steps - step % self._save_checkpoints_steps
         count = min(STEPS_A_CALL, until_saved, total - step)
@@ -224,7 +224,9 @@ class Trainer:
         self._check(chunk, step, saved, checkpoints)
         step += count
         self._step.assign(step)
-        self._summarize(chunk, step - count)
+        for offset, loss in enumerate(chunk):
+          summaries.write(step - count + offset + 1, {"loss_bits_per_dim": loss})
+        summaries.flush()
         if saved and checkpoints:
           checkpoints.save(step)
         losses.append(chunk)
@@ -346,27 +348,6 @@ class Trainer:
     if not self.is_chief:
       kept = "what was saved, the chief says"
     raise TrainingError(f"fitting stopped: {what} at step {at}; {kept}; lower flow_learning_rate")
-
-  @contextlib.contextmanager
-  def _summaries(self):
-    self._writer = None
-    if self._summary_folder is not None and self.is_chief:
-      self._writer = tf.summary.create_file_writer(os.fspath(self._summary_folder))
-    try:
-      yield
-    finally:
-      if self._writer:
-        self._writer.close()
-
-  def _summarize(self, losses, step):
-    if not self._writer:
-      return
-    # What tf.summary.scalar writes; that function needs the tensorboard package, the file does not.
-    scalar = tf.compat.v1.SummaryMetadata(plugin_data={"plugin_name": "scalars"}, data_class=1)
-    with self._writer.as_default():
-      for offset, loss in enumerate(losses):
-        tf.summary.write("loss_bits_per_dim", loss, step=step + offset + 1, metadata=scalar)
-    self._writer.flush()
 
 
 def _seed_of(seed, step, replica):

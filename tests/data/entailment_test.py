@@ -6,33 +6,21 @@ import pytest
 from bert_flow_tf.data import entailment
 from bert_flow_tf.data.entailment import LABELS, load_entailment
 from bert_flow_tf.errors import ConfigError, DataError
+from tests.data.nli_files import MNLI, SNLI, write
 from tests.data.tfds_cases import cut_network, write_tfds
 from tests.testing import shared
 
-SNLI = "index\tcaptionID\tsentence1\tsentence2\tlabel1\tgold_label\n"
-MNLI = "index\tgenre\tsentence1\tsentence2\tlabel1\tlabel2\tgold_label\n"
 SICK = "pair_ID\tsentence_A\tsentence_B\trelatedness_score\tentailment_judgment\n"
-
-
-def _write(root, file, header, labels):
-  path = root / file
-  path.parent.mkdir(parents=True, exist_ok=True)
-  width = header.count("\t") + 1
-  rows = (
-    "\t".join([str(i), "-", f"{file} {i}", f'"b {i}', *["x"] * (width - 5), label]) for i, label in enumerate(labels)
-  )
-  path.write_text(header + "".join(row + "\n" for row in rows))
-  return path
 
 
 @pytest.fixture
 def folder(tmp_path):
-  _write(tmp_path, "MNLI/train.tsv", MNLI, ["neutral", "entailment"])
-  _write(tmp_path, "MNLI/dev_matched.tsv", MNLI, ["neutral"])
-  _write(tmp_path, "MNLI/dev_mismatched.tsv", MNLI, ["contradiction"])
-  _write(tmp_path, "SNLI/train.tsv", SNLI, ["-", "entailment", "contradiction"])
-  _write(tmp_path, "SNLI/dev.tsv", SNLI, ["contradiction"])
-  _write(tmp_path, "SNLI/test.tsv", SNLI, ["-", "-", "neutral"])
+  write(tmp_path, "MNLI/train.tsv", MNLI, ["neutral", "entailment"])
+  write(tmp_path, "MNLI/dev_matched.tsv", MNLI, ["neutral"])
+  write(tmp_path, "MNLI/dev_mismatched.tsv", MNLI, ["contradiction"])
+  write(tmp_path, "SNLI/train.tsv", SNLI, ["-", "entailment", "contradiction"])
+  write(tmp_path, "SNLI/dev.tsv", SNLI, ["contradiction"])
+  write(tmp_path, "SNLI/test.tsv", SNLI, ["-", "-", "neutral"])
   return tmp_path
 
 
@@ -74,11 +62,11 @@ def test_what_is_not_there_is_said(folder):
 
 
 def test_errors(folder):
-  _write(folder, "SNLI/dev.tsv", SNLI, ["neutral", "maybe"])
+  write(folder, "SNLI/dev.tsv", SNLI, ["neutral", "maybe"])
   message = r"SNLI/dev\.tsv, line 3: the label is 'maybe', expected contradiction or entailment or neutral or -$"
   with pytest.raises(DataError, match=message):
     load_entailment("SNLI", folder)
-  _write(folder, "SNLI/dev.tsv", SNLI, ["-"])
+  write(folder, "SNLI/dev.tsv", SNLI, ["-"])
   with pytest.raises(DataError, match=r"no pair of its dev split has a label, all 1 are '-'"):
     load_entailment("SNLI", folder)
   with pytest.raises(ConfigError, match="unknown task 'RTE'; allowed are ALLNLI, MNLI, SNLI, SICK-E"):

@@ -5,31 +5,18 @@ import pytest
 
 from bert_flow_tf.data.nli import load_corpus
 from bert_flow_tf.errors import ConfigError, DataError
+from tests.data.nli_files import MNLI, SNLI, write
 from tests.data.tfds_cases import cut_network, write_tfds
 from tests.testing import shared
-
-SNLI = "index\tcaptionID\tsentence1\tsentence2\tlabel1\tgold_label\n"
-MNLI = "index\tgenre\tsentence1\tsentence2\tlabel1\tlabel2\tgold_label\n"
-
-
-def _write(root, file, header, labels):
-  path = root / file
-  path.parent.mkdir(parents=True, exist_ok=True)
-  width = header.count("\t") + 1
-  rows = (
-    "\t".join([str(i), "-", f"{file} {i}", f'"b {i}', *["x"] * (width - 5), label]) for i, label in enumerate(labels)
-  )
-  path.write_text(header + "".join(row + "\n" for row in rows))
-  return path
 
 
 @pytest.fixture
 def folder(tmp_path):
-  _write(tmp_path, "MNLI/train.tsv", MNLI, ["neutral", "entailment"])
-  _write(tmp_path, "MNLI/dev_matched.tsv", MNLI, ["neutral"])
-  _write(tmp_path, "SNLI/train.tsv", SNLI, ["-", "entailment"])
-  _write(tmp_path, "SNLI/dev.tsv", SNLI, ["contradiction"])
-  _write(tmp_path, "SNLI/test.tsv", SNLI, ["-"])
+  write(tmp_path, "MNLI/train.tsv", MNLI, ["neutral", "entailment"])
+  write(tmp_path, "MNLI/dev_matched.tsv", MNLI, ["neutral"])
+  write(tmp_path, "SNLI/train.tsv", SNLI, ["-", "entailment"])
+  write(tmp_path, "SNLI/dev.tsv", SNLI, ["contradiction"])
+  write(tmp_path, "SNLI/test.tsv", SNLI, ["-"])
   return tmp_path
 
 

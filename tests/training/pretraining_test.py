@@ -9,6 +9,7 @@ from bert_flow_tf.encoder.masked_lm import MaskedLanguageModel
 from bert_flow_tf.errors import ConfigError, EncoderError, TrainingError
 from bert_flow_tf.training.pretraining import PretrainingSettings, WarmupAndDecay
 from tests.encoder.tiny import VOCABULARY
+from tests.training.interrupting import Interrupt
 from tests.training.pretraining_cases import SIZES, STEPS, batches, make, of_two_replicas
 
 
@@ -79,10 +80,6 @@ def test_loss_falls(whole, plain):
   for _, losses in (whole, plain):
     assert abs(losses[0] - np.log(len(VOCABULARY))) < 0.3 and losses[-10:].mean() < losses[:5].mean() - 0.4
   assert (whole[1] != plain[1]).any()
-
-
-class Interrupt(Exception):
-  """Stops a training."""
 
 
 @pytest.mark.slow

@@ -5,6 +5,7 @@ import pytest
 
 from bert_flow_tf.training.sources import EmbeddingPairs
 from tests.training import small
+from tests.training.interrupting import Interrupt, interrupt_at
 
 EPOCHS = 3  # 24 steps
 
@@ -17,8 +18,8 @@ def whole():
 
 def stopped_fit(folder, monkeypatch, step, **arguments):
   """A fit that an exception stops after `step` steps."""
-  small.interrupt_at(monkeypatch, step)
-  with pytest.raises(small.Interrupt):
+  interrupt_at(monkeypatch, step)
+  with pytest.raises(Interrupt):
     small.fit(epochs=EPOCHS, checkpoint_folder=folder, save_checkpoints_steps=5, **arguments)
   monkeypatch.undo()
 
@@ -38,10 +39,10 @@ def test_stopped_before_the_first_steps_are_saved(whole, tmp_path, monkeypatch):
 
   class Broken:
     def __init__(self, *unused):
-      raise small.Interrupt
+      raise Interrupt
 
   monkeypatch.setattr("bert_flow_tf.training.trainer.Progress", Broken)
-  with pytest.raises(small.Interrupt):
+  with pytest.raises(Interrupt):
     small.fit(epochs=EPOCHS, checkpoint_folder=tmp_path)
   monkeypatch.undo()
   result, flow = small.fit(epochs=EPOCHS, checkpoint_folder=tmp_path)
@@ -69,8 +70,8 @@ def test_more_than_the_shuffle_buffer(tmp_path, monkeypatch):
   source = EmbeddingPairs(*small.embeddings(3000))
   arguments = {"batch_size": 250}
   expected, fitted = small.fit(source, **arguments)
-  small.interrupt_at(monkeypatch, 8)
-  with pytest.raises(small.Interrupt):
+  interrupt_at(monkeypatch, 8)
+  with pytest.raises(Interrupt):
     small.fit(source, checkpoint_folder=tmp_path, save_checkpoints_steps=4, **arguments)
   monkeypatch.undo()
   result, flow = small.fit(source, checkpoint_folder=tmp_path, save_checkpoints_steps=4, **arguments)

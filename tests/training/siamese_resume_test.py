@@ -11,6 +11,7 @@ from bert_flow_tf.errors import TrainingError
 from bert_flow_tf.training.early_stopping import EarlyStopping
 from tests.testing import REPO
 from tests.training import small_siamese as small
+from tests.training.interrupting import Interrupt, interrupt_at
 
 # Dev's figure by step: a fit of 16 steps that is saved every 3 stops at 12, step 6 being the best.
 DEV = {3: 50.0, 6: 60.0, 9: float("nan"), 12: 60.0, 15: 99.0, 16: 99.0}
@@ -33,8 +34,8 @@ def fit(model, folder, **settings):
 
 def stopped_fit(model, folder, monkeypatch, step):
   """A fit that an exception stops after `step` steps."""
-  small.interrupt_at(monkeypatch, step)
-  with pytest.raises(small.Interrupt):
+  interrupt_at(monkeypatch, step, "siamese_trainer")
+  with pytest.raises(Interrupt):
     fit(model, folder)
   monkeypatch.undo()
 

@@ -43,28 +43,3 @@ def assert_same_weights(found, expected):
   assert len(found.weights) == len(expected.weights)
   for one, other in zip(weights(found), weights(expected), strict=True):
     np.testing.assert_array_equal(one, other)
-
-
-class Interrupt(Exception):
-  """What `interrupt_at` stops a fit with."""
-
-
-def interrupt_at(monkeypatch, step):
-  """Makes the next fit stop by an exception once `step` steps are saved; `monkeypatch.undo` ends that."""
-
-  class StoppingProgress:
-    def __init__(self, total, show, what, unit, done):
-      self.done = done
-
-    def __enter__(self):
-      return self
-
-    def __exit__(self, *unused):
-      pass
-
-    def update(self, count, note=""):
-      self.done += count
-      if self.done >= step:
-        raise Interrupt
-
-  monkeypatch.setattr("bert_flow_tf.training.trainer.Progress", StoppingProgress)

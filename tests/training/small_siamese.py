@@ -51,28 +51,3 @@ def source(encoder, n=64, targets=None, **arguments):
   """`LabelledPairs` of `pairs`."""
   a, b, labels = pairs(n)
   return LabelledPairs(encoder, a, b, labels if targets is None else targets, 16, **arguments)
-
-
-class Interrupt(Exception):
-  """What `interrupt_at` stops a fit with."""
-
-
-def interrupt_at(monkeypatch, step):
-  """Makes the next fit stop by an exception after `step` steps, saved or not; `monkeypatch.undo` ends that."""
-
-  class StoppingProgress:
-    def __init__(self, total, show, what, unit, done):
-      self.done = done
-
-    def __enter__(self):
-      return self
-
-    def __exit__(self, *unused):
-      pass
-
-    def update(self, count, note=""):
-      self.done += count
-      if self.done >= step:
-        raise Interrupt
-
-  monkeypatch.setattr("bert_flow_tf.training.siamese_trainer.Progress", StoppingProgress)

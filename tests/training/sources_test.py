@@ -9,6 +9,7 @@ from bert_flow_tf.errors import TrainingError
 from bert_flow_tf.training.sources import EmbeddingPairs, SentencePairsWithDropout
 from tests.encoder import tiny
 from tests.training import small
+from tests.training.interrupting import Interrupt, interrupt_at
 
 A = [f"A man is eating {food} in the park." for food in ("bread", "rice", "soup", "fish")] * 4
 B = [f"{who} plays the guitar." for who in ("She", "He", "Anna", "Somebody")] * 2 + ["", "Yes!"] * 4
@@ -129,8 +130,8 @@ def test_fit_with_dropout_resumes_exactly_and_leaves_the_encoder_alone(mini, tmp
   expected, fitted = small.fit(dropout_pairs(mini), **arguments)
   assert (expected.steps, expected.initialization_rows) == (6, 8)
 
-  small.interrupt_at(monkeypatch, 4)
-  with pytest.raises(small.Interrupt):
+  interrupt_at(monkeypatch, 4)
+  with pytest.raises(Interrupt):
     small.fit(dropout_pairs(mini), checkpoint_folder=tmp_path, save_checkpoints_steps=2, **arguments)
   monkeypatch.undo()
   result, flow = small.fit(dropout_pairs(mini), checkpoint_folder=tmp_path, **arguments)

@@ -52,18 +52,19 @@ def fits(strategy):
   import pytest
 
   from tests.training import small
+  from tests.training.interrupting import Interrupt, interrupt_at
 
   with pytest.MonkeyPatch.context() as monkeypatch, tempfile.TemporaryDirectory() as folder:
     with strategy.scope():
       flow = small.make_flow()
     fitted, _ = small.fit(epochs=EPOCHS, flow=flow, strategy=strategy)
     arguments = {"epochs": EPOCHS, "checkpoint_folder": folder, "save_checkpoints_steps": 5, "strategy": strategy}
-    small.interrupt_at(monkeypatch, 10)
+    interrupt_at(monkeypatch, 10)
     try:
       with strategy.scope():
         stopped = small.make_flow()
       small.fit(flow=stopped, **arguments)
-    except small.Interrupt:
+    except Interrupt:
       monkeypatch.undo()
     with strategy.scope():
       resumed = small.make_flow()
