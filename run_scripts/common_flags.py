@@ -138,7 +138,7 @@ def load_flow_corpus(task):
       f"--flow_corpus={name} and --use_full_for_training={use_full} both say what the flow is fitted on; leave one out"
     )
   data_dir = None if task.spec.name == "custom" else FLAGS.data_dir  # there it is the task's own file
-  return fitting.load_flow_corpus(name or fitting.TARGET, task, data_dir, FLAGS.tfds_data_dir)
+  return fitting.load_flow_corpus(fitting.TARGET if name is None else name, task, data_dir, FLAGS.tfds_data_dir)
 
 
 def flow_settings(config, corpus, seed=None):
@@ -168,6 +168,17 @@ def given(names):
   return [name for name in names if not FLAGS[name].using_default_value]
 
 
+def check_not_empty(names):
+  """Refuses flags of paths that are there and empty, as an unset variable of a shell makes them.
+
+  Raises:
+    ConfigError: one is.
+  """
+  for name in names:
+    if FLAGS[name].value == "":
+      raise ConfigError(f"--{name} is empty; expected a path, or leave the flag out")
+
+
 def embedding_arguments():
   """How sentences are embedded, as the methods of `SentenceEncoder` take it."""
   return {
@@ -192,6 +203,9 @@ def _parse(argv):
     sys.exit(_fail(f"{str(error).strip()}; --help lists the flags"))
   if len(rest) > 1:
     sys.exit(_fail(f"found the argument {rest[1]!r}, expected flags alone, as --flag=value"))
+  for flag in own_flags():  # "=~/" reaches us as it is, and only a path begins so
+    if isinstance(flag.value, str) and flag.value.startswith("~/"):
+      flag.value = os.path.expanduser(flag.value)
   if FLAGS["verbosity"].using_default_value:
     logging.set_verbosity(logging.INFO)
     logging.get_absl_handler().addFilter(lambda record: record.filename not in _TENSORFLOW_ALONE)

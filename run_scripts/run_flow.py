@@ -95,6 +95,8 @@ def experiment_name(task, settings):
     f"s_{FLAGS.seed}",
   ]
   others = {name: FLAGS[name].value for name in _UNNAMED_FLAGS if FLAGS[name].value != FLAGS[name].default}
+  if task == "custom":
+    others["data_dir"] = FLAGS.data_dir
   if others:
     parts.append(hashlib.sha256(json.dumps(others, sort_keys=True).encode()).hexdigest()[:8])
   return "_".join(parts)
@@ -116,6 +118,7 @@ def check_flags():
   Raises:
     ConfigError: two flags contradict each other, or a calibration is unknown.
   """
+  common_flags.check_not_empty(("output_parent_dir", "exp_name", "cached_dir", "model_cache_dir"))
   specs = fitting.parse_calibrations(FLAGS.calibration)
   if FLAGS.distribution_strategy == "multi_worker_mirrored":
     read_tf_config()

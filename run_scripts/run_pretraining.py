@@ -229,6 +229,7 @@ def main(argv):
   # The first use of TensorFlow, whose import takes seconds: what is wrong above is said before it.
   import bert_flow_tf
   from bert_flow_tf.encoder.masked_lm import MaskedLanguageModel
+  from bert_flow_tf.encoder.saving import check_place
   from bert_flow_tf.training.distribution import is_chief, wait_for_all, worker_failures
   from bert_flow_tf.training.pretraining import PretrainingTrainer, final_loss
 
@@ -242,6 +243,7 @@ def main(argv):
       f"--output_dir={folder}: {folder / MODEL_FOLDER} is there and not of a training of this command; choose another "
       "folder, for the finished model takes that place"
     )
+  check_place(folder / MODEL_FOLDER)
   make_folder(folder, "output_dir")
   with watch.timing("reading"):
     pieces = make_vocabulary(folder, sentences, checksum)

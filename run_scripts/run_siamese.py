@@ -17,7 +17,7 @@ from bert_flow_tf.errors import ConfigError
 from bert_flow_tf.evaluation import report
 from run_scripts import common_flags, siamese_figures, siamese_flags, siamese_task
 from run_scripts.experiment import Stopwatch, make_folder
-from run_scripts.task_figures import WITH_FLOW, WITHOUT_FLOW, say
+from run_scripts.task_figures import WITH_FLOW, WITHOUT_FLOW, original_agreement, say
 
 FLAGS = flags.FLAGS
 
@@ -114,17 +114,17 @@ def _say_training(facts):
 
 def eval_results(task, model, results, predictions, embeddings, facts):
   """{key: value} of eval_results.txt, the original's keys: correlations from -1 to 1, accuracy from 0 to 1."""
-  split = task.eval_split if task.eval_split in results else next(iter(results))
+  evaluated = list(predictions if task.labels else predictions[WITHOUT_FLOW])
+  split = task.eval_split if task.eval_split in evaluated else evaluated[0]
   values = {"global_step": facts["steps"]} if "steps" in facts else {}
   if task.labels:
     found = results[split]
     return values | {"eval_accuracy": found["accuracy"] / 100, "eval_loss": found["loss"], "loss": found["loss"]}
   method = WITH_FLOW if model.flow else WITHOUT_FLOW
-  pairs, found = task.splits[split], results[split][method]
-  loss = float(np.nanmean((predictions[method][split] - task.targets(pairs)) ** 2))
+  pairs, cosines = task.splits[split], predictions[method][split]
+  loss = float(np.nanmean((cosines - task.targets(pairs)) ** 2))
   values |= {"eval_loss": loss, "loss": loss}
-  values |= {f"eval_{name}r": found[name] / 100 for name in ("pearson", "spearman") if name in found}
-  values |= {"eval_auc": found["auc"] / 100} if "auc" in found else {}
+  values |= original_agreement(task.regression.spec.metric, cosines, pairs.scores)
   if model.flow:
     sides = (embeddings.of(side) for side in (pairs.sentences_a, pairs.sentences_b))
     flow_loss = float(sum(model.flow.flow.bits_per_dim(side).numpy().mean() for side in sides))

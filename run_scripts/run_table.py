@@ -79,9 +79,12 @@ def _settings(tasks):
     return common_flags.flow_settings(config, corpus, seed)
 
   def flow_key(corpus, seed):
+    from bert_flow_tf.data.pipeline import ORDER  # with TensorFlow, which is imported by now
+
     settings = flow_settings(corpus, seed)
     names = [field.name for field in dataclasses.fields(settings) if field.name not in _NOT_DECISIVE]
-    return {name: getattr(settings, name) for name in names} | {"config": config.to_dict(), "versions": packages}
+    others = {"config": config.to_dict(), "order": ORDER, "versions": packages}
+    return {name: getattr(settings, name) for name in names} | others
 
   return Settings(
     tasks,

@@ -201,7 +201,5 @@ def experiment_name(task):
 
 def experiment_folder(task):
   """The folder of this experiment."""
-  for name in ("output_parent_dir", "exp_name"):
-    if FLAGS[name].value == "":
-      raise ConfigError(f"--{name} is empty; expected a path, or leave the flag out")
+  common_flags.check_not_empty(("output_parent_dir", "exp_name"))
   return pathlib.Path(FLAGS.output_parent_dir).expanduser() / (FLAGS.exp_name or experiment_name(task))

@@ -9,7 +9,7 @@ import bert_flow_tf
 from bert_flow_tf.evaluation import report
 from bert_flow_tf.evaluation.bootstrap import bootstrap_gain
 from bert_flow_tf.evaluation.figures import figures
-from bert_flow_tf.evaluation.metrics import correlation
+from bert_flow_tf.evaluation.metrics import auc, correlation
 from bert_flow_tf.evaluation.similarity import cosine_similarity, mean_random_cosine
 
 # Methods in results.json and on the terminal; other calibrations stand there under their own names.
@@ -96,32 +96,35 @@ def pair_cosines(a, b, split):
 
 
 def parts(split, pairs):
-  """(name, slice of rows, subset names) of a split: one, or one for each task of a union such as STS-12-16."""
+  """(name, slice of rows, subset names) of a split, before it those of each task of a union such as STS-12-16."""
   names = pairs.subset_names()
   for group, subsets in pairs.groups().items():
     rows = slice(subsets[0].start, subsets[-1].stop)
     yield f"{split} {group}", rows, names[rows]
-  if not pairs.groups():
-    yield split, slice(None), names
+  yield split, slice(None), names
 
 
 def gains(task, cosines):
-  """{split: {method: paired bootstrap of its gain in Spearman}}, where the metric is a correlation.
+  """{split: {method: paired bootstrap of its gain in Spearman, or in AUC where that is the metric}}.
 
   Args:
     task: `TaskData`.
-    cosines: {method: {split: [n]}}, `WITHOUT_FLOW` among them.
+    cosines: {method: {split: [n]}}. The gain is over `WITHOUT_FLOW`, or over the first where that is not among them.
   """
   split = task.spec.eval_split
-  if split is None or task.spec.metric != "correlation":
+  if split is None or len(cosines) < 2:
     return {}
-  pairs, before = task.splits[split], cosines[WITHOUT_FLOW][split]
+  first = WITHOUT_FLOW if WITHOUT_FLOW in cosines else next(iter(cosines))
+  pairs, before = task.splits[split], cosines[first][split]
+  auc_alone = {"metric": "auc"} if task.spec.metric == "auc" else {}
+
+  def gain(after, rows, subsets):
+    subsets = None if auc_alone else subsets or None
+    found = bootstrap_gain(before[rows], after[rows], pairs.scores[rows], subsets, **auc_alone)
+    return {**dataclasses.asdict(found), "over": first}
+
   return {
-    name: {
-      method: dataclasses.asdict(bootstrap_gain(before[rows], after[split][rows], pairs.scores[rows], subsets or None))
-      for method, after in cosines.items()
-      if method != WITHOUT_FLOW
-    }
+    name: {method: gain(after[split], rows, subsets) for method, after in cosines.items() if method != first}
     for name, rows, subsets in parts(split, pairs)
   }
 
@@ -144,9 +147,11 @@ def say(results, intervals, seconds):
   for split, methods in intervals.items():
     for method, gain in methods.items():
       by = "" if list(methods) == [WITH_FLOW] else f" by {method.replace('_', ' ')}"
+      by += f" over {gain['over']}" if gain["over"] != WITHOUT_FLOW else ""
       interval = f"{100 * gain['level']:.0f}% interval {gain['low']:+.2f} to {gain['high']:+.2f}"
       unknown = f"no interval: {gain['reason']}" if gain["reason"] else ""
-      print(f"gain in Spearman on {split}{by}: {gain['gain']:+.2f}, {unknown or interval}")
+      figure = "AUC" if gain["metric"] == "auc" else "Spearman"
+      print(f"gain in {figure} on {split}{by}: {gain['gain']:+.2f}, {unknown or interval}")
   if not results:
     logging.info("no gold scores: there is nothing to evaluate")
   for split, methods in results.items():
@@ -155,8 +160,22 @@ def say(results, intervals, seconds):
         logging.warning("no figure on %s %s: %s", split, method.replace("_", " "), found["reason"])
 
 
+def original_agreement(metric, similarities, gold):
+  """Agreement of all pairs of a split under the original's keys, from -1 to 1; eval_spearmanr and eval_auc are ours.
+
+  Args:
+    metric: of the `TaskSpec`.
+    similarities: [n].
+    gold: [n].
+  """
+  if metric == "auc":
+    return {"eval_auc": auc(similarities, gold).auc / 100.0}
+  found = correlation(similarities, gold)
+  return {"eval_pearsonr": found.pearson / 100.0, "eval_spearmanr": found.spearman / 100.0}
+
+
 def original_eval_results(task, embeddings, flow, cosines, steps):
-  """Figures with the flow under the original's keys, correlations from -1 to 1 as there; eval_spearmanr is ours.
+  """Figures with the flow under the original's keys; see `original_agreement`.
 
   Args:
     task: `TaskData`.
@@ -166,7 +185,6 @@ def original_eval_results(task, embeddings, flow, cosines, steps):
     steps: steps of the fit.
   """
   pairs = task.splits[task.spec.eval_split]
-  found = correlation(cosines, pairs.scores)
   low, high = task.spec.scale
   squared_errors = (cosines - (pairs.scores - low) / (high - low)) ** 2
   sides = (embeddings.of(pairs.sentences_a), embeddings.of(pairs.sentences_b))
@@ -176,7 +194,6 @@ def original_eval_results(task, embeddings, flow, cosines, steps):
     "eval_loss_flow": flow_loss,
     "eval_loss_total": flow_loss,  # no label takes part in the fit
     "loss": flow_loss,
-    "eval_pearsonr": found.pearson / 100.0,
-    "eval_spearmanr": found.spearman / 100.0,
+    **original_agreement(task.spec.metric, cosines, pairs.scores),
     "global_step": steps,
   }

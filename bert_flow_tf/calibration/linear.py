@@ -85,6 +85,20 @@ class LinearCalibration(Calibration):
     self._arrays = None
     return self
 
+  def merge(self, other):
+    """Adds what another one of this method has seen, as if its embeddings had been given to `partial_fit`; itself.
+
+    Raises:
+      CalibrationError: another method or k, other dimensions, or one of the two saw nothing; nothing is added then.
+    """
+    if type(other) is not type(self) or other.k != self.k:
+      raise CalibrationError(f"{self.name} cannot be merged with {getattr(other, 'name', type(other).__name__)}")
+    mine, theirs = self._fitted(), other._fitted()
+    if mine.dim != theirs.dim:
+      raise CalibrationError(f"{self.name} was fitted on {mine.dim} dimensions, the one to merge on {theirs.dim}")
+    self._moments, self._arrays = mine.merged(theirs), None
+    return self
+
   def transform(self, embeddings):
     """Embeddings [n, dim] -> float32 array [n, output_dim].
 

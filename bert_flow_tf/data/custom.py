@@ -10,6 +10,17 @@ from bert_flow_tf.errors import ConfigError, DataError
 # The columns of a file by their number; `custom` takes no other. A header may name them in another order.
 _COLUMNS = {1: ("sentence",), 2: ("sentence1", "sentence2"), 3: ("score", "sentence1", "sentence2")}
 _ANY_SCORE = (-math.inf, math.inf)
+# What the two sentences are called in the headers of well-known sets.
+_SENTENCE_NAMES = (
+  ("sentence1", "sentence2"),
+  ("sentence_a", "sentence_b"),
+  ("question1", "question2"),
+  ("question", "sentence"),
+  ("premise", "hypothesis"),
+  ("#1 string", "#2 string"),
+)
+# Of at least so many lines, a column with fewer values than a hundredth of them holds labels, not sentences.
+_LINES_THAT_TELL_LABELS = 200
 
 
 def load(paths: Paths) -> Loaded:
@@ -18,7 +29,8 @@ def load(paths: Paths) -> Loaded:
   The number of columns, the same in every line, says what it is:
     1: a sentence a line. For fitting alone; empty lines, as between documents, are skipped.
     2: sentence1, sentence2. For fitting alone.
-    3: score, sentence1, sentence2. Fitted on and evaluated; the scores may have any scale.
+    3: score, sentence1, sentence2, or sentence1, sentence2, score: the first line tells which. Fitted on and
+      evaluated; the scores may have any scale.
   Of 2 and 3 columns the first line may be a header of these names, which then may stand in any order.
 
   Raises:
@@ -45,6 +57,8 @@ def load(paths: Paths) -> Loaded:
   if width == 2:
     return Loaded({"train": _without_gold(first, second)}, f"{count(len(rows), 'pair')} without scores of {path}")
   place = names.index("score")
+  if header is None and not _is_number(rows[0][1][0]) and _is_number(rows[0][1][-1]):
+    place, first, second = 2, *([fields[column] for _, fields in rows] for column in (0, 1))
   scores = [_score(fields, place, path, number) for number, fields in rows]
   changes = {"eval_split": "test", "scale": (min(scores), max(scores))}
   return Loaded({"test": SentencePairs(first, second, scores)}, f"{count(len(rows), 'scored pair')} of {path}", changes)
@@ -53,10 +67,10 @@ def load(paths: Paths) -> Loaded:
 def read_corpus(path: FilePath) -> SentencePairs:
   """Reads any text file or TSV, perhaps gzipped, as pairs to fit a flow on, without gold.
 
-  A header that names the columns sentence1 and sentence2 says which two are the pairs. Else every column that does
-  not hold numbers alone, below its name if it has one, holds sentences: two such columns are pairs, one or more than
-  two are lone sentences, paired as by `pair_up`. Empty lines of a file of one column are skipped, and so are empty
-  lone sentences.
+  A header that names two columns as STS, SICK, QQP, QNLI, SNLI or MRPC do says which two are the pairs. Else every
+  column holds sentences that does not hold numbers alone, below its name if it has one, and has more than a few values:
+  two such columns are pairs, one or more than two are lone sentences, paired as by `pair_up`. Empty lines of a file of
+  one column are skipped, and so are empty lone sentences.
 
   Raises:
     DataError: the file is missing, malformed, or has no sentences.
@@ -69,6 +83,7 @@ def read_corpus(path: FilePath) -> SentencePairs:
   has_header = any(_holds_numbers(column[1:]) and not _is_number(column[0]) for column in columns)
   columns = [column[has_header:] for column in columns]
   columns = [column for column in columns if any(map(str.strip, column)) and not _holds_numbers(column)]
+  columns = [column for column in columns if not _holds_labels(column)] or columns
   if len(columns) == 2:
     return _without_gold(*columns)
   sentences = [sentence for column in columns for sentence in column if sentence.strip()]
@@ -106,8 +121,9 @@ def _read_rows(path: FilePath) -> tuple[list[str] | None, list[tuple[int, list[s
       raise DataError(f"{path}, line {last + 1}: the line is empty; expected {width} columns, since others have them")
     last = number
     lowered = [field.strip().lower() for field in fields]
-    if number == 1 and width > 1 and {"sentence1", "sentence2"} <= set(lowered) and len(set(lowered)) == width:
-      names = lowered
+    pair = next((pair for pair in _SENTENCE_NAMES if set(pair) <= set(lowered)), None)
+    if number == 1 and pair and len(set(lowered)) == width:
+      names = [{pair[0]: "sentence1", pair[1]: "sentence2"}.get(name, name) for name in lowered]
       continue
     rows.append((number, fields))
   if not rows:
@@ -119,18 +135,23 @@ def _score(fields: list[str], place: int, path: FilePath, number: int) -> float:
   try:
     return read_number(fields[place], _ANY_SCORE, path, number)
   except DataError as error:
-    if _is_number(fields[-1]) and place == 0:
-      raise DataError(
-        f"{error} in the first column; with the score elsewhere, begin the file with a line that names the columns: "
-        "sentence1, sentence2, score"
-      ) from error
-    raise
+    if number > 1:
+      raise
+    raise DataError(
+      f"{error}, in the first column or in the last; with other columns, begin the file with a line that names them: "
+      "sentence1, sentence2, score"
+    ) from error
 
 
 def _holds_numbers(column: tuple[str, ...]) -> bool:
   """Whether all that stands in a column, and something does, are numbers."""
   filled = [field for field in column if field.strip()]
   return bool(filled) and all(map(_is_number, filled))
+
+
+def _holds_labels(column: tuple[str, ...]) -> bool:
+  """Whether a column has few values for its many lines."""
+  return len(column) >= _LINES_THAT_TELL_LABELS and len(set(column)) < len(column) / 100
 
 
 def _is_number(field: str) -> bool:

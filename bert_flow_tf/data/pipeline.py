@@ -2,6 +2,9 @@
 
 import tensorflow as tf
 
+# Part of what a fit is: one that was begun in another order is not gone on with.
+ORDER = "every pair once a pass"
+
 
 def pair_order(num_pairs, seed, shuffle=True):
   """Endless positions of pairs, a scalar int64 an element; the same for the same seed, whatever the program's own.

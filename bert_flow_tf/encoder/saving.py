@@ -78,7 +78,7 @@ def write_folder(folder, config, tensors, vocabulary, tokenizer, card=None):
         f"{name} is not finite as {tensor.dtype}: the model is not worth saving; lower learning_rate, or store float32"
       )
   try:
-    _check_place(folder)
+    check_place(folder)
     with replaced_folder(folder) as beside:
       for name, content in {"config.json": config, "tokenizer_config.json": tokenizer}.items():
         write_text(beside / name, json.dumps(content, indent=2, sort_keys=True) + "\n")
@@ -105,7 +105,13 @@ def pytorch_weights(variables):
   return weights
 
 
-def _check_place(folder):
+def check_place(folder):
+  """Refuses a place that nothing can be written to later: for those who train long before they save.
+
+  Raises:
+    EncoderError: something stands there that was not written here.
+  """
+  folder = pathlib.Path(folder)
   if not folder.exists():
     return
   names = sorted(path.name for path in folder.iterdir()) if folder.is_dir() else [folder.name]

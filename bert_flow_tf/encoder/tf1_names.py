@@ -22,8 +22,9 @@ _HEADS = (
   "cls/seq_relationship/output_weights",
   "cls/seq_relationship/output_bias",
 )
-# Of Google's AdamWeightDecayOptimizer, after the variable's name.
-_SLOTS = ("/adam_m", "/adam_v")
+# Of Google's AdamWeightDecayOptimizer and of TensorFlow's AdamOptimizer, after the variable's name.
+_SLOTS = ("/adam_m", "/adam_v", "/Adam", "/Adam_1")
+_POWERS = ("beta1_power", "beta2_power")
 
 
 def bert_shapes(values, pooler=True):
@@ -94,6 +95,8 @@ def left_out(name, names):
     return GLOBAL_STEP
   if name in _HEADS:
     return "pre-training heads"
+  if name in _POWERS:
+    return "Adam slots"
   return "Adam slots" if any(name.endswith(end) and name.removesuffix(end) in names for end in _SLOTS) else None
 
 

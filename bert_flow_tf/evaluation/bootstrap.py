@@ -6,7 +6,7 @@ import math
 import numpy as np
 
 from bert_flow_tf.errors import DataError
-from bert_flow_tf.evaluation.metrics import correlation
+from bert_flow_tf.evaluation.metrics import auc, correlation
 from bert_flow_tf.evaluation.subsets import rows_of_subsets, subset_correlations
 
 # Numbers of one piece of resamples: 2^20 of float64 are 8 MiB, and several such arrays live at once.
@@ -15,7 +15,7 @@ _PIECE = 1 << 20
 
 @dataclasses.dataclass(frozen=True)
 class Gain:
-  """Difference of two Spearman correlations x 100 on the same pairs.
+  """Difference of two Spearman correlations x 100, or two AUCs x 100, on the same pairs.
 
   Attributes:
     gain: after less before.
@@ -24,6 +24,7 @@ class Gain:
     level: the interval's level, 0.95 for 95 %.
     pairs: scored pairs.
     reason: why gain, or the interval alone, is NaN, else "".
+    metric: "spearman" or "auc".
   """
 
   gain: float
@@ -32,10 +33,11 @@ class Gain:
   level: float
   pairs: int
   reason: str = ""
+  metric: str = "spearman"
 
 
-def bootstrap_gain(before, after, gold, subsets=None, n_boot=1000, seed=0, level=0.95):
-  """Paired bootstrap of the gain in Spearman x 100: percentile interval over resampled pairs.
+def bootstrap_gain(before, after, gold, subsets=None, n_boot=1000, seed=0, level=0.95, metric="spearman"):
+  """Paired bootstrap of the gain in Spearman or AUC x 100: percentile interval over resampled pairs.
 
   A resample draws n pairs of the n with replacement, the same for both methods, so that what makes a pair hard for both
   cancels (Efron and Tibshirani 1993, chapter 13.3; Berg-Kirkpatrick et al. 2012). With subsets, each is resampled by
@@ -49,38 +51,45 @@ def bootstrap_gain(before, after, gold, subsets=None, n_boot=1000, seed=0, level
     n_boot: number of resamples, at least 100.
     seed: whole number; the same seed, the same interval.
     level: of the interval, between 0 and 1.
+    metric: "spearman", or "auc" where gold is 0 or 1; then there are no subsets.
 
   Raises:
     DataError: the lengths differ, a number is not finite, or an argument is out of its range.
   """
+  if metric not in ("spearman", "auc") or (metric == "auc" and subsets is not None):
+    raise DataError(f"metric is {metric!r}, expected 'spearman', or 'auc' without subsets")
   if n_boot < 100 or not 0 < level < 1:
     raise DataError(f"n_boot is {n_boot} and level {level:g}, expected at least 100 and a number between 0 and 1")
   before, after, gold = (np.asarray(values, np.float64) for values in (before, after, gold))
-  found = [
-    correlation(values, gold) if subsets is None else subset_correlations(values, gold, subsets).wmean
-    for values in (before, after)
-  ]
+  found = [_figure(values, gold, subsets, metric) for values in (before, after)]
   pairs, reason = found[0].pairs, "; ".join(dict.fromkeys(part.reason for part in found if part.reason))
   if reason:
-    return Gain(math.nan, math.nan, math.nan, level, pairs, reason)
-  gain = found[1].spearman - found[0].spearman
+    return Gain(math.nan, math.nan, math.nan, level, pairs, reason, metric)
+  gain = getattr(found[1], metric) - getattr(found[0], metric)
   scored = np.flatnonzero(~np.isnan(gold))
   names = [""] * len(scored) if subsets is None else [subsets[row] for row in scored]
   rng = np.random.default_rng(seed)
   gains = np.zeros(n_boot)
   for rows in rows_of_subsets(names, pairs).values():
     drawn = scored[rows]
-    gains += 100.0 * len(rows) / pairs * _resampled_gains(before[drawn], after[drawn], gold[drawn], n_boot, rng)
+    resampled = _resampled_gains(before[drawn], after[drawn], gold[drawn], n_boot, rng, metric)
+    gains += 100.0 * len(rows) / pairs * resampled
   undefined = int(np.isnan(gains).sum())
   if undefined:
     reason = f"{undefined} of {n_boot} resamples of {pairs} pairs have scores that do not differ: no interval"
-    return Gain(gain, math.nan, math.nan, level, pairs, reason)
+    return Gain(gain, math.nan, math.nan, level, pairs, reason, metric)
   low, high = np.quantile(gains, [(1 - level) / 2, (1 + level) / 2])
-  return Gain(gain, float(low), float(high), level, pairs)
+  return Gain(gain, float(low), float(high), level, pairs, metric=metric)
 
 
-def _resampled_gains(before, after, gold, n_boot, rng):
-  """Gain in Spearman of each resample, float64 [n_boot]; NaN where one is not defined."""
+def _figure(values, gold, subsets, metric):
+  if metric == "auc":
+    return auc(values, gold)
+  return correlation(values, gold) if subsets is None else subset_correlations(values, gold, subsets).wmean
+
+
+def _resampled_gains(before, after, gold, n_boot, rng, metric):
+  """Gain of each resample, from -1 to 1, float64 [n_boot]; NaN where one is not defined."""
   n = len(gold)
   piece = max(1, _PIECE // n)
   groups = [_tie_groups(values) for values in (before, after, gold)]
@@ -90,7 +99,10 @@ def _resampled_gains(before, after, gold, n_boot, rng):
     draws = rng.integers(n, size=[size, n]) + n * np.arange(size)[:, None]
     counts = np.bincount(draws.ravel(), minlength=size * n).reshape(size, n)
     ranks = [_resampled_ranks(counts, *group) for group in groups]
-    gains.append(_weighted_pearson(counts, ranks[1], ranks[2]) - _weighted_pearson(counts, ranks[0], ranks[2]))
+    if metric == "auc":
+      gains.append(_weighted_auc(counts, ranks[1], gold) - _weighted_auc(counts, ranks[0], gold))
+    else:
+      gains.append(_weighted_pearson(counts, ranks[1], ranks[2]) - _weighted_pearson(counts, ranks[0], ranks[2]))
   return np.concatenate(gains)
 
 
@@ -126,3 +138,13 @@ def _weighted_pearson(counts, x, y):
   xy, xx, yy = products
   with np.errstate(invalid="ignore", divide="ignore"):
     return np.where((xx > 0) & (yy > 0), xy / np.sqrt(xx * yy), np.nan)
+
+
+def _weighted_auc(counts, ranks, labels):
+  """AUC, see `metrics.auc`, of centred ranks [size, n] for labels [n], pairs counted counts [size, n] times: [size]."""
+  positive = counts * labels
+  p = positive.sum(axis=1)
+  q = counts.shape[1] - p
+  rank_sum = np.einsum("ij,ij->i", positive, ranks) + p * (counts.shape[1] + 1) / 2
+  with np.errstate(invalid="ignore", divide="ignore"):
+    return np.where((p > 0) & (q > 0), (rank_sum - p * (p + 1) / 2) / (p * q), np.nan)

@@ -83,7 +83,7 @@ class SentenceModel:
       )
 
   @classmethod
-  def from_pretrained(cls, name=None, calibration=None, cache_dir=None, precision="float32", **arguments):
+  def from_pretrained(cls, name=None, calibration=None, cache_dir=None, precision=None, **arguments):
     """Loads encoder and calibration.
 
     Args:
@@ -91,7 +91,7 @@ class SentenceModel:
         `mini` where there is none.
       calibration: folder that `run_flow.py`, `Glow.save` or `Calibration.save` wrote, or None.
       cache_dir: as in `SentenceEncoder.from_pretrained`.
-      precision: as there.
+      precision: as there; None for that which the calibration was fitted with, float32 where there is none.
       **arguments: of the class; what is not given of sentence_embedding_type, max_seq_length and low_dim is as the
         calibration was fitted.
 
@@ -104,7 +104,7 @@ class SentenceModel:
     settings = _DEFAULTS | _checked(identity, calibration) | arguments
     if name is None:
       name = identity.get("name", "mini")
-    encoder = SentenceEncoder.from_pretrained(name, cache_dir, precision)
+    encoder = SentenceEncoder.from_pretrained(name, cache_dir, precision or identity.get("precision", "float32"))
     return cls(encoder, fitted, **settings)
 
   @property

@@ -34,6 +34,7 @@ class FlowCalibration(Calibration):
     self.flow = flow
     self._trainer = trainer
     self.num_train_epochs = num_train_epochs
+    self._fitted = False
 
   @property
   def name(self):
@@ -62,7 +63,7 @@ class FlowCalibration(Calibration):
   def fit(self, embeddings):
     """Fits from embeddings [2 n, dim]: the first sentences of n pairs, then the second ones; returns itself.
 
-    Called again, it goes on from the weights there are.
+    Called again, it starts again from the flow's seed; `fit_source` goes on from the weights there are.
 
     Raises:
       CalibrationError: an odd number of rows, rows that are not finite numbers, or no trainer.
@@ -74,6 +75,9 @@ class FlowCalibration(Calibration):
         f"flow is fitted on embeddings of shape {list(rows.shape)}, expected [2 n, dim]: the first sentences of n "
         "pairs, then the second ones"
       )
+    if self._trainer is not None and self._fitted:
+      self._trainer.restart()
+    self._fitted = True
     return self.fit_source(EmbeddingPairs(rows[: len(rows) // 2], rows[len(rows) // 2 :]))
 
   def fit_source(self, source):

@@ -8,7 +8,7 @@ import numpy as np
 import tensorflow as tf
 from absl import logging
 
-from bert_flow_tf.data.pipeline import batched, pair_order
+from bert_flow_tf.data.pipeline import ORDER, batched, pair_order
 from bert_flow_tf.encoder import fine_tuning
 from bert_flow_tf.errors import ConfigError, TrainingError
 from bert_flow_tf.progress import Progress
@@ -216,6 +216,7 @@ class SiameseTrainer:
       "flow": self._flow and self._flow.settings(),
       "steps": total,
       "pairs": len(source),
+      "order": ORDER,
       "data": source.fingerprint(),
       "early_stopping": early_stopping and early_stopping.settings(),
       # How the arithmetic is compiled, and when it is looked at, changes nothing but rounding; dev's looks do.

@@ -60,22 +60,28 @@ def word_rows(model, order):
 
 
 def lexical_points(model, task, seed):
-  """What Figure 2 draws and Table 6 is computed from, of the dev split: {name: [n]}.
+  """What Figure 2 draws and Table 6 is computed from, of the dev split.
 
   Args:
     model: `Model`.
     task: name of a task with a dev split.
     seed: of the flow.
+
+  Returns:
+    {name: [n]}, and {name: reason} of the methods that fail on these sentences.
   """
   pairs = model.bench.settings.tasks[task].splits[LEXICAL_SPLIT]
-  found = {_EDITS: edit_distances(pairs.sentences_a, pairs.sentences_b), _GOLD: pairs.scores}
+  found, failed = {_EDITS: edit_distances(pairs.sentences_a, pairs.sentences_b), _GOLD: pairs.scores}, {}
 
   def compute(task, recipe, seed):
     return [float(cosine) for cosine in model.bench.cosines(task, recipe, seed, LEXICAL_SPLIT)]
 
   for name, recipe in _METHODS.items():
-    found[name] = model.bench.remembered("cosines", compute, task, recipe, seed, LEXICAL_SPLIT)
-  return {name: np.asarray(values, np.float64) for name, values in found.items()}
+    try:
+      found[name] = model.bench.remembered("cosines", compute, task, recipe, seed, LEXICAL_SPLIT)
+    except (CalibrationError, FlowError, TrainingError) as error:
+      failed[name] = str(error)
+  return {name: np.asarray(values, np.float64) for name, values in found.items()}, failed
 
 
 def lexical_rows(models, task, seeds, progress):
@@ -87,16 +93,20 @@ def lexical_rows(models, task, seeds, progress):
   published = {row.name: row for row in paper_table(6).rows}
   rows, gold_row = [], []
   for model in models:
-    points = []
+    points, failed = [], {}
     for seed in seeds:
       progress.update(0, f"{model.title}, seed {seed}")
-      points.append(lexical_points(model, task, seed))
+      found, why = lexical_points(model, task, seed)
+      points, failed = [*points, found], {**failed, **why}
       progress.update(1, model.title)
     gold_row = [_lexical_row(_GOLD, _GOLD, points[:1], published)]
     for name, recipe in _METHODS.items():
       used = points if recipe.is_random else points[:1]
-      paper = published if model.paper_encoder else {}
-      rows.append(_lexical_row(f"{row_name(model, recipe)}: {name}", name, used, paper))
+      paper, title = published if model.paper_encoder else {}, f"{row_name(model, recipe)}: {name}"
+      if name in failed:
+        rows.append(Row(title, OURS, {column: Cell(reason=failed[name]) for column in (_EDITS, _GOLD)}))
+      else:
+        rows.append(_lexical_row(title, name, used, paper))
     close, pairs = int(close_pairs(points[0][_EDITS]).sum()), len(points[0][_EDITS])
   note = f"Edit distances are of characters; {close} of {pairs} pairs are at most {CLOSE} apart."
   return [*gold_row, *rows], f"{note} The paper does not say of what its distances are."

@@ -2,6 +2,8 @@
 
 import os
 
+from absl import logging
+
 from bert_flow_tf.errors import ConfigError
 from bert_flow_tf.progress import Progress
 from run_scripts import fitting
@@ -183,7 +185,9 @@ class Makers:
     paths = []
     for model in self.models_of(f"figure {name}"):
       if name == "2":
-        points = analysis.lexical_points(model, ONE_TASK, seed)
+        points, failed = analysis.lexical_points(model, ONE_TASK, seed)
+        for method, reason in failed.items():
+          logging.warning("figure 2 of %s has no panel for %s: %s", model.label, method, reason)
         drawn = figures.edit_distance_figure(points, f"{ONE_TASK} dev, {model.label}: similarity and edit distance")
       else:
         methods = self._isotropy_methods()

@@ -5,6 +5,7 @@ import pathlib
 
 import bert_flow_tf
 from bert_flow_tf.encoder.word_vectors import PREFIX, WordVectors, wanted_words
+from run_scripts.experiment import encoder_label
 from run_scripts.tables.plan import label_of
 from run_scripts.tables.similarity_tables import Model
 from run_scripts.tables.workbench import Workbench
@@ -48,9 +49,10 @@ def paper_encoder(name, config, nli_tuned=False):
     nli_tuned: whether it was fine-tuned on NLI: then its name is its owner's, and has the paper's within it.
   """
   last = pathlib.Path(name).name.lower()
+  tuned = encoder_label(name).lower()  # of a run of run_siamese the experiment's name too
   sizes = (config.num_hidden_layers, config.hidden_size, config.vocab_size)
   for encoder, (full_name, expected) in _PAPER.items():
-    named = full_name in last and _OTHER not in last if nli_tuned else name == encoder or last == full_name
+    named = full_name in tuned and _OTHER not in tuned if nli_tuned else name == encoder or last == full_name
     if named and sizes == expected:
       return encoder
   return None

@@ -7,7 +7,7 @@ import scipy.stats
 
 from bert_flow_tf.calibration import moments
 from bert_flow_tf.calibration.methods import MeanRemoval, NoCalibration, StandardNormalization, Whitening
-from bert_flow_tf.calibration.spec import make_calibration
+from bert_flow_tf.calibration.spec import load_calibration, make_calibration
 from bert_flow_tf.errors import CalibrationError, ConfigError
 from tests.calibration.cases import NAMES, cone, cosines
 
@@ -61,6 +61,31 @@ def test_fitted_in_parts(name, cuts):
   found, expected = parts.transform(u), make_calibration(name).fit(u).transform(u)
   np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6 * np.abs(expected).max())
   assert parts.count == 300
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_merged(name, tmp_path):
+  """Two that were fitted apart, one of them saved and loaded between."""
+  u = cone(300, 12)
+  make_calibration(name).fit(u[120:]).save(tmp_path / "second")
+  merged = make_calibration(name).fit(u[:120])
+  assert merged.merge(load_calibration(tmp_path / "second")) is merged and merged.count == 300
+  expected = make_calibration(name).fit(u).transform(u)
+  np.testing.assert_allclose(merged.transform(u), expected, rtol=1e-5, atol=1e-6 * np.abs(expected).max())
+
+
+def test_what_cannot_be_merged():
+  whitening = Whitening().fit(cone(60, 5))
+  for other, message in (
+    (make_calibration("sn").fit(cone(60, 5)), "whitening cannot be merged with sn"),
+    (make_calibration("whitening-3").fit(cone(60, 5)), "whitening cannot be merged with whitening-3"),
+    (Whitening().fit(cone(60, 6)), "fitted on 5 dimensions, the one to merge on 6"),
+    (Whitening(), "is not fitted"),
+    (None, "whitening cannot be merged with NoneType"),
+  ):
+    with pytest.raises(CalibrationError, match=message):
+      whitening.merge(other)
+  assert whitening.count == 60
 
 
 def test_fit_forgets_and_partial_fit_goes_on():

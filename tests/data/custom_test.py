@@ -63,6 +63,15 @@ def test_scored_pairs_are_evaluated(file, names):
     data.fitting_pairs(use_full=False)
 
 
+def test_the_score_may_stand_last(file):
+  pairs = load_task("custom", data_dir=file("a cat\ta dog\t3.5\n1\t2\t0\n")).splits["test"]
+  assert (
+    pairs.scores.tolist() == [3.5, 0] and pairs.sentences_a == ("a cat", "1") and pairs.sentences_b == ("a dog", "2")
+  )
+  with_both = load_task("custom", data_dir=file("1\tx\t2\n2\ty\t3\n")).splits["test"]
+  assert with_both.scores.tolist() == [1, 2] and with_both.sentences_b == ("2", "3")
+
+
 @pytest.mark.parametrize(
   ("content", "message"),
   [
@@ -75,7 +84,8 @@ def test_scored_pairs_are_evaluated(file, names):
     ("1\ta\tb\nhigh\tc\td\n", ", line 2: the score is 'high', expected a number"),
     ("1\ta\tb\n\tc\td\n", ", line 2: the score is '', expected a number"),
     ("nan\ta\tb\n", ", line 1: the score is 'nan', expected a number"),
-    ("a\tb\t1\n", ", line 1: the score is 'a', expected a number in the first column; with the score elsewhere, begin"),
+    ("a\tb\tc\n", ", line 1: the score is 'a', expected a number, in the first column or in the last; with other"),
+    ("a\tb\t1\nc\td\thigh\n", ", line 2: the score is 'high', expected a number"),
     ("score\tsentence1\tsentence2\n", " is empty: no sentence in it"),
     ("", " is empty: no sentence in it"),
     ("\n \n\n", " is empty: no sentence in it"),
@@ -111,6 +121,8 @@ def test_a_file_has_to_be_named(tmp_path):
     ("a\tb\t1\t\nc\td\t\t\n", "ac", "bd"),
     ("index\tx\ty\n0\ta\tb\n1\tc\td\n", "ac", "bd"),
     ("label\tsentence2\tsentence1\tx\nno\tb\ta\ty\nno\td\tc\tz\n", "ac", "bd"),
+    ("pair_ID\tsentence_A\tsentence_B\tx\n1\ta\tb\tNEUTRAL\n2\tc\td\tNEUTRAL\n", "ac", "bd"),
+    ("index\tquestion\tsentence\tlabel\n0\ta\tb\tno\n1\tc\td\tno\n", "ac", "bd"),
     ("a\tb\tc\nd\t\tf\n", "adb", "cfa"),
     ("0\ta\n1\tb\n", "a", "b"),
   ],
@@ -119,6 +131,12 @@ def test_any_file_is_a_corpus(file, content, first, second):
   pairs = read_corpus(file(content))
   assert ("".join(pairs.sentences_a), "".join(pairs.sentences_b)) == (first, second)
   assert np.isnan(pairs.scores).all()
+
+
+def test_labels_are_no_sentences(file):
+  lines = [f"a {i}\tb {i}\t{('yes', 'no')[i % 2]}\tgroup {i % 3}\n" for i in range(400)]
+  pairs = read_corpus(file("".join(lines)))
+  assert pairs.sentences_a == tuple(f"a {i}" for i in range(400)) and pairs.sentences_b[-1] == "b 399"
 
 
 @pytest.mark.parametrize(

@@ -55,9 +55,15 @@ def pretraining_heads():
   return {name: rng.normal(size=shape).astype(np.float32) for name, shape in shapes.items()}
 
 
-def adam_slots(variables):
+def adam_slots(variables, names=("adam_m", "adam_v")):
   """Adam's two moments of every variable, as BERT's optimizer names them."""
-  return {f"{name}/{slot}": array * 0.5 for name, array in variables.items() for slot in ("adam_m", "adam_v")}
+  return {f"{name}/{slot}": array * 0.5 for name, array in variables.items() for slot in names}
+
+
+def tensorflow_adam(variables):
+  """What `tf.compat.v1.train.AdamOptimizer` adds to a checkpoint."""
+  powers = {f"beta{number}_power": np.array(0.5, np.float32) for number in (1, 2)}
+  return {**adam_slots(variables, ("Adam", "Adam_1")), **powers}
 
 
 def write_quickly(prefix, variables):

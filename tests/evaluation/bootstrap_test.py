@@ -6,6 +6,7 @@ import time
 import numpy as np
 import pytest
 from scipy import stats
+from sklearn.metrics import roc_auc_score
 
 from bert_flow_tf.errors import DataError
 from bert_flow_tf.evaluation import bootstrap
@@ -52,6 +53,23 @@ def test_interval_of_the_same_resamples_drawn_one_by_one(monkeypatch, piece):
   assert (found.low, found.high) == pytest.approx(tuple(np.percentile(gains, [5, 95])), abs=1e-9)
   assert found.gain == pytest.approx(spearman(after, gold) - spearman(before, gold), abs=1e-9)
   assert (found.level, found.pairs, found.reason) == (0.9, 60, "")
+
+
+def test_interval_of_an_auc_with_the_same_resamples_drawn_one_by_one():
+  before, after, gold = methods(60)
+  labels = (gold > 2.5).astype(float)
+  area = lambda values, rows: 100 * roc_auc_score(labels[rows], values[rows])  # noqa: E731
+  rng = np.random.default_rng(7)
+  draws = [rng.integers(60, size=60) for _ in range(200)]
+  gains = [area(after, draw) - area(before, draw) for draw in draws]
+  found = bootstrap_gain(before, after, labels, n_boot=200, seed=7, level=0.9, metric="auc")
+  assert (found.low, found.high) == pytest.approx(tuple(np.percentile(gains, [5, 95])), abs=1e-9)
+  assert found.gain == pytest.approx(area(after, range(60)) - area(before, range(60)), abs=1e-9)
+  assert (found.metric, found.pairs, found.reason) == ("auc", 60, "")
+  assert "of label 0" in bootstrap_gain(before, after, np.ones(60), metric="auc").reason
+  for arguments in ({"metric": "pearson"}, {"metric": "auc", "subsets": ["a"] * 60}):
+    with pytest.raises(DataError, match="expected 'spearman', or 'auc' without subsets"):
+      bootstrap_gain(before, after, labels, **arguments)
 
 
 def test_against_scipys_bootstrap():

@@ -116,6 +116,17 @@ def test_calibration_of_other_embeddings_is_refused(encoder, whitening):
     SentenceModel(encoder, "flow", **ARGUMENTS)
 
 
+def test_the_precision_is_the_calibrations(encoder, tmp_path):
+  half = SentenceEncoder.from_pretrained(encoder.bert.folder, precision="bfloat16")
+  rows = half.encode(SENTENCES, show_progress=False, **ARGUMENTS)
+  calibration = make_calibration("whitening-3").fit(rows)
+  calibration.encoder = half.identity(**ARGUMENTS)
+  calibration.save(tmp_path / "half")
+  assert SentenceModel.from_pretrained(calibration=tmp_path / "half").encoder.precision == "bfloat16"
+  with pytest.raises(EncoderError, match="bfloat16 there, float32 here"):
+    SentenceModel.from_pretrained(calibration=tmp_path / "half", precision="float32")
+
+
 def test_from_pretrained(encoder, whitening, rows, model, tmp_path):
   """The folder alone says encoder, pooling and length."""
   whitening.save(tmp_path / "whitening")

@@ -72,7 +72,7 @@ def checkpoints():
     "bare/model.ckpt-7": {**encoder, **flow},
     "heads/bert_model.ckpt": {**encoder, **heads},
     "low/model.ckpt-1": {**without_pooler, **flow_variables("low")},
-    "wide/model.ckpt-1": {**encoder, **flow_variables("wide")},
+    "wide/model.ckpt-1": {**encoder, **flow_variables("wide"), **tf1_files.tensorflow_adam(encoder)},
     "less/model.ckpt-1": {name: array for name, array in complete.items() if name != key},
     "more/model.ckpt-1": {**complete, "bert/extra": np.zeros(3, np.float32), "other": np.zeros(2, np.float32)},
     "lessflow/model.ckpt-1": rest,

@@ -104,9 +104,9 @@ def test_subsets_of_a_union(ran):
   columns = read_predictions(folder / "several/STS-12-16")
   pairs = load_task("STS-12-16", folder / "data").splits["test"]
   results = read_json(folder / "several/results.json")["results"]["STS-12-16"]
-  assert list(results) == [f"test STS-{year}" for year in range(12, 17)]
-  for year, subsets in pairs.groups().items():
-    for method, figures in results[f"test {year}"].items():
+  assert list(results) == [*(f"test STS-{year}" for year in range(12, 17)), "test"]
+  for year, subsets in {**pairs.groups(), "": pairs.subsets}.items():
+    for method, figures in results[f"test {year}".strip()].items():
       cosines, gold = np.array(columns[method], float), pairs.scores
       parts = [slice(subset.start, subset.stop) for subset in subsets]
       each = [100 * stats.spearmanr(cosines[part], gold[part])[0] for part in parts]

@@ -10,6 +10,8 @@ import pytest
 from scipy import stats
 
 from bert_flow_tf import SentenceEncoder
+from bert_flow_tf.data.tasks import load_task
+from bert_flow_tf.evaluation.similarity import cosine_similarity
 from bert_flow_tf.training.flow_calibration import check_encoder, load_any
 from bert_flow_tf.training.siamese import SoftmaxObjective
 from tests.run_scripts import siamese_cases
@@ -49,7 +51,20 @@ def test_what_is_refused_is_refused_in_one_line(ran):
     if status != 1 or out or not err.startswith("error: ") or err.count("\n") != 1 or part not in err:
       failures.append(f"{case}: status {status}, stdout {out!r}, stderr {err[-1000:]}")
   assert not failures, "\n".join(failures)
-  assert {path.name for path in (folder / "exp").iterdir()} == {"sick", "frozen", "joint", "nothing"}
+  expected = {"sick", "frozen", "joint", "nothing", "union", "subsets"}
+  assert {path.name for path in (folder / "exp").iterdir()} == expected
+
+
+def test_eval_results_of_tasks_made_of_subsets(ran):
+  for name, task in (("union", "STS-12-16"), ("subsets", "STS-13")):
+    lines = (ran[0] / f"exp/{name}/eval_results.txt").read_text().splitlines()
+    values = {key: float(value) for key, value in (line.split(" = ") for line in lines)}
+    pairs = load_task(task, ran[0] / "data").splits["test"]
+    encoder = SentenceEncoder.from_pretrained(ran[0] / "model")
+    a, b = (encoder.encode(list(side), max_seq_length=16) for side in (pairs.sentences_a, pairs.sentences_b))
+    cosines, scored = cosine_similarity(a, b), ~np.isnan(pairs.scores)
+    expected = stats.spearmanr(cosines[scored], pairs.scores[scored]).statistic
+    assert values["eval_spearmanr"] == pytest.approx(expected, abs=1e-6)
 
 
 def test_labels(ran):

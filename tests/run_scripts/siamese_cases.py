@@ -7,7 +7,7 @@ import json
 import pathlib
 import sys
 
-from tests.run_scripts import hostile
+from tests.run_scripts import hostile, tiny_data
 from tests.training import small_siamese
 
 PAIRS = 40
@@ -31,6 +31,7 @@ def write(folder):
     lines = [f"g\tf\ty\t{i}\t{2 * label}\t{a}\t{b}\n" for i, (a, b, label) in enumerate(rows)]
     (stsb / f"sts-{split}.csv").write_text("".join(lines))
   lines = [f"{a}\t{b}\t{'-' if i < 3 else LABELS[int(label)].lower()}\n" for i, (a, b, label) in enumerate(rows)]
+  tiny_data.write_years(folder / "data")
   (snli / "dev.tsv").write_text("sentence1\tsentence2\tgold_label\n" + "".join(lines))
 
 
@@ -59,6 +60,8 @@ def good(folder):
     ],
     "joint again": [*joint, "--do_eval", "--low_dim=4", "--precision=bfloat16"],
     "nothing trained": ["--task=STS-B", "--do_eval", "--exp_name=nothing"],
+    "a union": ["--task=STS-12-16", "--do_eval", "--exp_name=union"],
+    "subsets": ["--task=STS-13", "--do_eval", "--exp_name=subsets"],
   }
 
 

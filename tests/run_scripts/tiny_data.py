@@ -33,6 +33,12 @@ def write(folder):
     lines = ["\t".join(["0", *row[1:], row[0], "NEUTRAL"]) for row in scored(PAIRS, 10 + seed)]
     header = "pair_ID\tsentence_A\tsentence_B\trelatedness_score\tentailment_judgment"
     (sick / sick_files.FILES[split]).write_text("\n".join([header, *lines]) + "\n")
+  write_years(folder)
+  return folder
+
+
+def write_years(folder):
+  """Writes STS-12 to STS-16."""
   for year in sts_files.YEARS:
     below = folder / f"STS/STS{year.name[-2:]}-en-test"
     below.mkdir()
@@ -41,4 +47,3 @@ def write(folder):
       (below / f"STS.input.{subset}.txt").write_text("".join("\t".join(row[1:]) + "\n" for row in rows))
       gold = [row[0] if i != 1 else "" for i, row in enumerate(rows)]
       (below / f"STS.gs.{subset}.txt").write_text("\n".join(gold) + "\n")
-  return folder

@@ -49,6 +49,16 @@ def test_fit_takes_first_sentences_then_second_ones():
     np.testing.assert_array_equal(found, expected)
 
 
+def test_fit_forgets():
+  """As the other methods do; what was compiled is kept."""
+  one, other = (np.concatenate(small.embeddings(seed=seed)) for seed in (0, 1))
+  flow = small.make_flow()
+  calibration = FlowCalibration(flow, small.make_trainer(flow))
+  first = calibration.fit(one).transform(one)
+  calibration.fit(other)
+  np.testing.assert_array_equal(calibration.fit(one).transform(one), first)
+
+
 def test_transform_is_the_flows(started):
   rows = small.embeddings()[1]
   latents = started.transform(rows.astype(np.float64))

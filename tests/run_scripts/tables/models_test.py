@@ -34,6 +34,8 @@ def config(sizes):
     ("bert-large-uncased-whole-word-masking-nli", LARGE, True, None),
     ("mine-nli", BASE, True, None),
     ("bert-base-uncased-nli", (6, 384, 30522), True, None),
+    ("exp/bert-base-uncased-nli/encoder", BASE, True, "base"),
+    ("exp/bert-large-uncased-whole-word-masking-nli/encoder", LARGE, True, None),
   ],
 )
 def test_paper_encoder(name, sizes, nli_tuned, expected):
