@@ -266,7 +266,7 @@ def main(argv):
   intervals = {}
   for task, found in evaluated:
     cosines = {method: similarities for method, (_, similarities) in found.items()}
-    intervals[task.spec.name] = gains(task, cosines)
+    intervals[task.spec.name] = gains(task, cosines) if len(cosines) > 1 else {}
   about |= {
     "data": {task.spec.name: task.source for task, _ in evaluated},
     **facts(watch),

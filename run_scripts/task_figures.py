@@ -112,7 +112,7 @@ def gains(task, cosines):
     cosines: {method: {split: [n]}}. The gain is over `WITHOUT_FLOW`, or over the first where that is not among them.
   """
   split = task.spec.eval_split
-  if split is None or len(cosines) < 2:
+  if split is None:
     return {}
   first = WITHOUT_FLOW if WITHOUT_FLOW in cosines else next(iter(cosines))
   pairs, before = task.splits[split], cosines[first][split]

@@ -166,6 +166,8 @@ def good(folder):
     ],
     "nli": [*stsb, "--flow_corpus=nli", "--exp_name=nli"],
     "none": [*stsb, "--calibration=none", "--exp_name=none"],
+    "one pass": ["--task=STS-14", *stsb[1:], "--exp_name=one_pass"],
+    "three passes": ["--task=STS-14", *stsb[1:], "--use_full_for_training", "--exp_name=three_passes"],
     "no gold": ["--task=custom", f"--data_dir={folder}/pairs.tsv", "--calibration=sn", "--exp_name=no_gold"],
   }
 

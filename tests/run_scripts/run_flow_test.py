@@ -286,6 +286,17 @@ def test_flow_of_nli_has_the_papers_rate_and_epochs(refused):
   assert results["flow_corpus"]["name"] == "nli" and "without MNLI/train.tsv" in results["flow_corpus"]["data"]
 
 
+def test_passes_over_a_task_of_one_file(refused):
+  """One, or three as the published code, which --use_full_for_training asks for."""
+  folder, found = refused
+  for name, passes in (("one pass", 1), ("three passes", 3)):
+    assert found[name]["status"] == 0, found[name]["stderr"]
+    results = read_json(folder / "experiments" / name.replace(" ", "_") / "results.json")
+    assert results["fitted_on"]["pairs"] == passes * results["results"]["test"]["with_flow"]["pairs"] > 40
+    assert results["flow_corpus"]["name"] == "target"
+    assert ("each pair three times" in results["flow_corpus"]["data"]) == (passes == 3)
+
+
 def test_no_calibration_and_no_gold(refused):
   folder, found = refused
   assert found["none"]["status"] == found["no gold"]["status"] == 0, [found[name] for name in ("none", "no gold")]
