@@ -162,5 +162,6 @@ def test_the_folder_is_an_encoder(whole, tmp_path, weights_dtype):
   np.testing.assert_allclose(states[-1], expected, atol=1e-6 if weights_dtype == "float32" else 5e-3)
   assert encoder.bert.config.hidden_dropout_prob == 0.1 and not encoder.bert.has_pooler
   (tmp_path / "taken").mkdir()
-  with pytest.raises(EncoderError, match="holds something that is not a model"):
+  (tmp_path / "taken/notes.txt").write_text("mine")
+  with pytest.raises(EncoderError, match="holds something that is not an encoder saved here"):
     model.save(tmp_path / "taken", VOCABULARY, True, "card\n")
