@@ -359,7 +359,7 @@ def spearman(encoder, name):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("name", "figure"), [("avg", 38.63), ("avg-top-2", 39.41), ("avg-first-last", 40.89)])
+@pytest.mark.parametrize(("name", "figure"), [("avg", 37.73), ("avg-top-2", 37.83), ("avg-first-last", 40.03)])
 def test_sts_benchmark_with_mini(mini, name, figure):
   assert spearman(mini, name) == pytest.approx(figure, abs=0.05)
 
