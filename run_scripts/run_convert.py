@@ -86,9 +86,7 @@ def check_flags():
     ConfigError: a flag is missing, empty or of the other direction.
   """
   given = [name for name in (*_FROM_TF1, *_TO_TF1) if not FLAGS[name].using_default_value]
-  for name in _PATHS:
-    if FLAGS[name].value == "":
-      raise ConfigError(f"--{name} is empty; expected a path, or leave the flag out")
+  common_flags.check_not_empty(_PATHS)
   from_tf1 = FLAGS.tf1_checkpoint is not None
   if not from_tf1 and FLAGS.output_checkpoint is None:
     raise ConfigError(

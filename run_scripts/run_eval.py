@@ -64,9 +64,7 @@ def check_flags():
   Raises:
     ConfigError: they do.
   """
-  for name in ("predictions", "senteval", "output_dir"):
-    if FLAGS[name].value == "":
-      raise ConfigError(f"--{name} is empty; expected a path, or leave the flag out")
+  common_flags.check_not_empty(("predictions", "senteval", "output_dir", "cached_dir", "model_cache_dir"))
   if FLAGS.senteval is None and common_flags.given(["senteval_tasks"]):
     raise ConfigError("--senteval_tasks needs --senteval=FOLDER, to say where SentEval's data is")
   if FLAGS.senteval is not None:
@@ -166,7 +164,7 @@ def _check_gold(path, task, gold, similarities, first_line):
     raise DataError(
       f"{path} has {len(similarities)} similarities, the {split} split of {task.spec.name} {len(scores)} pairs"
     )
-  # As some files and data sets round it: to a millionth.
+  # Some files and data sets round it, to 5 or 6 decimals.
   differ = [] if gold is None else np.flatnonzero(~np.isclose(gold, scores, rtol=0.0, atol=1e-5, equal_nan=True))
   if len(differ):
     row = differ[0]

@@ -6,6 +6,7 @@ python run_flow.py --task=STS-B --model=large
 import functools
 import hashlib
 import json
+import os
 import pathlib
 import sys
 
@@ -96,7 +97,7 @@ def experiment_name(task, settings):
   ]
   others = {name: FLAGS[name].value for name in _UNNAMED_FLAGS if FLAGS[name].value != FLAGS[name].default}
   if task == "custom":
-    others["data_dir"] = FLAGS.data_dir
+    others["data_dir"] = os.path.abspath(FLAGS.data_dir)
   if others:
     parts.append(hashlib.sha256(json.dumps(others, sort_keys=True).encode()).hexdigest()[:8])
   return "_".join(parts)

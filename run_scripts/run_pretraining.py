@@ -96,9 +96,7 @@ def check_flags():
   for name in ("corpus", "output_dir"):
     if not FLAGS[name].value:
       raise ConfigError(f"--{name} is {'empty' if FLAGS[name].value == '' else 'not given'}; expected a path")
-  for name in ("vocab_file", "data_dir"):
-    if FLAGS[name].value == "":
-      raise ConfigError(f"--{name} is empty; expected a path, or leave the flag out")
+  common_flags.check_not_empty(("vocab_file", "data_dir"))
   if FLAGS.hidden_size % FLAGS.num_attention_heads:
     raise ConfigError(
       f"--hidden_size={FLAGS.hidden_size} and --num_attention_heads={FLAGS.num_attention_heads}: expected a multiple"

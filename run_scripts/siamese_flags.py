@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import os
 import pathlib
 
 from absl import flags
@@ -194,6 +195,8 @@ def experiment_name(task):
     f"s_{FLAGS.seed}",
   ]
   others = {name: FLAGS[name].value for name in _UNNAMED_FLAGS if FLAGS[name].value != FLAGS[name].default}
+  if task.name == "custom":
+    others["data_dir"] = os.path.abspath(FLAGS.data_dir)
   if others:
     parts.append(hashlib.sha256(json.dumps(others, sort_keys=True).encode()).hexdigest()[:8])
   return "_".join(parts)
@@ -201,5 +204,5 @@ def experiment_name(task):
 
 def experiment_folder(task):
   """The folder of this experiment."""
-  common_flags.check_not_empty(("output_parent_dir", "exp_name"))
+  common_flags.check_not_empty(("output_parent_dir", "exp_name", "cached_dir", "model_cache_dir"))
   return pathlib.Path(FLAGS.output_parent_dir).expanduser() / (FLAGS.exp_name or experiment_name(task))

@@ -147,7 +147,7 @@ def say(results, intervals, seconds):
   for split, methods in intervals.items():
     for method, gain in methods.items():
       by = "" if list(methods) == [WITH_FLOW] else f" by {method.replace('_', ' ')}"
-      by += f" over {gain['over']}" if gain["over"] != WITHOUT_FLOW else ""
+      by += f" over {gain['over'].replace('_', ' ')}" if gain["over"] != WITHOUT_FLOW else ""
       interval = f"{100 * gain['level']:.0f}% interval {gain['low']:+.2f} to {gain['high']:+.2f}"
       unknown = f"no interval: {gain['reason']}" if gain["reason"] else ""
       figure = "AUC" if gain["metric"] == "auc" else "Spearman"

@@ -89,14 +89,21 @@ class LinearCalibration(Calibration):
     """Adds what another one of this method has seen, as if its embeddings had been given to `partial_fit`; itself.
 
     Raises:
-      CalibrationError: another method or k, other dimensions, or one of the two saw nothing; nothing is added then.
+      CalibrationError: another method, k, encoder or other dimensions, or one of the two saw nothing; nothing is added
+        then.
     """
     if type(other) is not type(self) or other.k != self.k:
       raise CalibrationError(f"{self.name} cannot be merged with {getattr(other, 'name', type(other).__name__)}")
     mine, theirs = self._fitted(), other._fitted()
     if mine.dim != theirs.dim:
       raise CalibrationError(f"{self.name} was fitted on {mine.dim} dimensions, the one to merge on {theirs.dim}")
+    if self.encoder and other.encoder and self.encoder != other.encoder:
+      raise CalibrationError(
+        f"{self.name} was fitted on embeddings of {self.encoder.get('name')}, the one to merge on those of "
+        f"{other.encoder.get('name')}, or otherwise made"
+      )
     self._moments, self._arrays = mine.merged(theirs), None
+    self.encoder = self.encoder or other.encoder
     return self
 
   def transform(self, embeddings):

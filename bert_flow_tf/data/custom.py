@@ -29,9 +29,10 @@ def load(paths: Paths) -> Loaded:
   The number of columns, the same in every line, says what it is:
     1: a sentence a line. For fitting alone; empty lines, as between documents, are skipped.
     2: sentence1, sentence2. For fitting alone.
-    3: score, sentence1, sentence2, or sentence1, sentence2, score: the first line tells which. Fitted on and
+    3: score, sentence1, sentence2, or sentence1, sentence2, score: the column of numbers tells which. Fitted on and
       evaluated; the scores may have any scale.
-  Of 2 and 3 columns the first line may be a header of these names, which then may stand in any order.
+  Of 2 and 3 columns the first line may be a header of these names, which then may stand in any order; the sentences'
+  may also be those of SICK, QQP, QNLI, SNLI or MRPC (`_SENTENCE_NAMES`).
 
   Raises:
     ConfigError: no file is named.
@@ -52,12 +53,16 @@ def load(paths: Paths) -> Loaded:
     return Loaded({"train": pair_up(sentences)}, f"{count(len(sentences), 'sentence')} of {path}")
   names = header or _COLUMNS[width]
   if set(names) != set(_COLUMNS[width]):
-    raise DataError(f"{path}, line 1: the header names {', '.join(names)}; expected {', '.join(_COLUMNS[width])}")
+    others = [name for name in names if name not in _COLUMNS[width]]
+    raise DataError(
+      f"{path}, line 1: the header names a column {others[0]}; beside the sentences' expected "
+      f"{'score' if width > 2 else 'none'}"
+    )
   first, second = ([fields[names.index(name)] for _, fields in rows] for name in ("sentence1", "sentence2"))
   if width == 2:
     return Loaded({"train": _without_gold(first, second)}, f"{count(len(rows), 'pair')} without scores of {path}")
   place = names.index("score")
-  if header is None and not _is_number(rows[0][1][0]) and _is_number(rows[0][1][-1]):
+  if header is None and _score_stands_last([fields for _, fields in rows]):
     place, first, second = 2, *([fields[column] for _, fields in rows] for column in (0, 1))
   scores = [_score(fields, place, path, number) for number, fields in rows]
   changes = {"eval_split": "test", "scale": (min(scores), max(scores))}
@@ -129,6 +134,12 @@ def _read_rows(path: FilePath) -> tuple[list[str] | None, list[tuple[int, list[s
   if not rows:
     raise DataError(f"{path} is empty: no sentence in it")
   return names, rows
+
+
+def _score_stands_last(rows: list[list[str]]) -> bool:
+  """Whether of three columns the last holds the numbers; the first line decides where no column holds them alone."""
+  first, last = ([_is_number(fields[column]) for fields in rows] for column in (0, -1))
+  return (all(last), last[0]) > (all(first), first[0])
 
 
 def _score(fields: list[str], place: int, path: FilePath, number: int) -> float:

@@ -57,5 +57,3 @@ MNLI = NliSet(
   "https://cims.nyu.edu/~sbowman/multinli/multinli_1.0.zip",
   {"train": "train", "dev": "validation_matched", "test": "validation_mismatched"},
 )
-# As published: SNLI's train, dev and test all count as training data, of MNLI the train split alone.
-ALL_NLI = ((MNLI, ("train",)), (SNLI, SPLITS))

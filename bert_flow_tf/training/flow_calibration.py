@@ -75,16 +75,20 @@ class FlowCalibration(Calibration):
         f"flow is fitted on embeddings of shape {list(rows.shape)}, expected [2 n, dim]: the first sentences of n "
         "pairs, then the second ones"
       )
+    source = EmbeddingPairs(rows[: len(rows) // 2], rows[len(rows) // 2 :])
     if self._trainer is not None and self._fitted:
+      self._trainer.num_steps(len(source), self.num_train_epochs)  # what makes no step leaves what was fitted
+      encoder = self.encoder
       self._trainer.restart()
-    self._fitted = True
-    return self.fit_source(EmbeddingPairs(rows[: len(rows) // 2], rows[len(rows) // 2 :]))
+      self.encoder = encoder
+    return self.fit_source(source)
 
   def fit_source(self, source):
     """Fits from what `Trainer.fit` takes; returns itself."""
     if self._trainer is None:
       raise CalibrationError("flow was loaded and has no trainer: fit it with Trainer(flow).fit")
     self._trainer.fit(source, self.num_train_epochs)
+    self._fitted = True
     return self
 
   def transform(self, embeddings):

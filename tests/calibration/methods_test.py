@@ -86,6 +86,11 @@ def test_what_cannot_be_merged():
     with pytest.raises(CalibrationError, match=message):
       whitening.merge(other)
   assert whitening.count == 60
+  whitening.encoder, other = {"name": "a"}, Whitening().fit(cone(60, 5))
+  assert whitening.merge(other).encoder == {"name": "a"} and other.merge(whitening).encoder == {"name": "a"}
+  other.encoder = {"name": "b"}
+  with pytest.raises(CalibrationError, match="on embeddings of a, the one to merge on those of b"):
+    whitening.merge(other)
 
 
 def test_fit_forgets_and_partial_fit_goes_on():

@@ -68,6 +68,8 @@ def test_the_score_may_stand_last(file):
   assert (
     pairs.scores.tolist() == [3.5, 0] and pairs.sentences_a == ("a cat", "1") and pairs.sentences_b == ("a dog", "2")
   )
+  mixed = load_task("custom", data_dir=file("1984\ta book\t3.5\na man\ta guy\t4.2\n")).splits["test"]
+  assert mixed.scores.tolist() == [3.5, 4.2] and mixed.sentences_a == ("1984", "a man")
   with_both = load_task("custom", data_dir=file("1\tx\t2\n2\ty\t3\n")).splits["test"]
   assert with_both.scores.tolist() == [1, 2] and with_both.sentences_b == ("2", "3")
 
@@ -79,7 +81,10 @@ def test_the_score_may_stand_last(file):
     ("a\nb\n\nc\td\n", ", line 4: 2 columns, expected 1 as in the lines before"),
     ("sentence1\tsentence2\na\tb\tc\n", ", line 2: 3 columns, expected 2 as in the lines before"),
     ("a\tb\tc\td\na\tb\tc\td\n", ", line 1: 4 columns, expected 1 (a sentence), 2 (sentence1, sentence2) or 3 (score,"),
-    ("id\tsentence1\tsentence2\n1\ta\tb\n", ", line 1: the header names id, sentence1, sentence2; expected score, sen"),
+    (
+      "id\tsentence1\tsentence2\n1\ta\tb\n",
+      ", line 1: the header names a column id; beside the sentences' expected score",
+    ),
     ("a\tb\n\nc\td\n", ", line 2: the line is empty; expected 2 columns"),
     ("1\ta\tb\nhigh\tc\td\n", ", line 2: the score is 'high', expected a number"),
     ("1\ta\tb\n\tc\td\n", ", line 2: the score is '', expected a number"),

@@ -7,7 +7,7 @@ import pytest
 import tensorflow as tf
 
 from bert_flow_tf.calibration.spec import make_calibration
-from bert_flow_tf.errors import CalibrationError, EncoderError, FlowError
+from bert_flow_tf.errors import CalibrationError, ConfigError, EncoderError, FlowError
 from bert_flow_tf.training import flow_calibration
 from bert_flow_tf.training.flow_calibration import FlowCalibration, check_encoder, load_any
 from tests.training import small
@@ -54,8 +54,12 @@ def test_fit_forgets():
   one, other = (np.concatenate(small.embeddings(seed=seed)) for seed in (0, 1))
   flow = small.make_flow()
   calibration = FlowCalibration(flow, small.make_trainer(flow))
+  calibration.encoder = IDENTITY
   first = calibration.fit(one).transform(one)
-  calibration.fit(other)
+  with pytest.raises(ConfigError, match="make no step"):
+    calibration.fit(one[:4])
+  np.testing.assert_array_equal(calibration.transform(one), first)
+  assert calibration.fit(other).encoder == IDENTITY
   np.testing.assert_array_equal(calibration.fit(one).transform(one), first)
 
 
