@@ -70,7 +70,7 @@ def bad(folder):
     "precision": ([*some, "--precision=float64"], "float32|mixed_bfloat16"),
     "another training's folder": (
       [*made, "--learning_rate=0.1"],
-      "(learning_rate 0.001 there, 0.1 now): choose another folder, as with --output_dir, or remove",
+      "(learning_rate 0.0003 there, 0.1 now): choose another folder, as with --output_dir, or remove",
     ),
     "another text's folder": ([*made, f"--corpus={folder}/few.txt"], "corpus_sha256"),
     "another vocabulary's folder": ([*made, "--vocab_size=301"], "vocab_size 300 there, 301 now"),

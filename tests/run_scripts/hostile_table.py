@@ -85,8 +85,8 @@ def bad(folder):
     "words alone": (["--table=5", words], "--table=5 needs a BERT"),
     "words in a figure": (["--figure=2", words], "--figure=2 needs a BERT"),
     "words fine-tuned": (["--table=3", f"--nli_model=glove:{folder}/tiny.vec.txt"], "word vectors are not fine-tuned"),
-    "absent words": (["--table=2", "--model=glove:absent"], "absent"),
-    "no words": (["--table=2", "--model=glove:"], "names no file"),
+    "absent words": (["--table=2", "--model=glove:absent", "--train_batch_size=8"], "absent"),
+    "no words": (["--table=2", "--model=glove:", "--train_batch_size=8"], "names no file"),
     "corpus that is not there": (
       ["--table=transfer", "--transfer_corpus=target"],
       "--transfer_corpus=target: expected",
