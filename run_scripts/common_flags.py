@@ -11,7 +11,7 @@ import bert_flow_tf
 from bert_flow_tf.data.tasks import TASKS
 from bert_flow_tf.errors import BertFlowError, ConfigError
 from bert_flow_tf.flow.config import packaged_configs
-from run_scripts import fitting
+from bert_flow_tf.training import fitting
 
 FLAGS = flags.FLAGS
 

@@ -12,10 +12,10 @@ from absl import flags, logging
 
 from bert_flow_tf.calibration import storage
 from bert_flow_tf.corpus import formats
+from bert_flow_tf.corpus.embedders import EncoderRecipe, SavedModelRecipe
 from bert_flow_tf.encoder.hub import HUB_NAMES, MODEL_NAMES
 from bert_flow_tf.errors import ConfigError
 from bert_flow_tf.flow.storage import FLOW_FOLDER
-from run_scripts.embedders import EncoderRecipe, SavedModelRecipe
 from run_scripts.saved import DECIDING_FLAGS, check_saved, load_encoder, load_saved, saved_identity
 
 FLAGS = flags.FLAGS

@@ -40,7 +40,7 @@ def check_export_arguments():
       f"--export_dir={FLAGS.export_dir}: {' and '.join(missing)} cannot be imported: "
       "pip install 'bert-flow-tf[serving]'"
     )
-  from bert_flow_tf.export.serving import check_arguments
+  from bert_flow_tf.serving.export import check_arguments
 
   check_arguments(FLAGS.version, FLAGS.model_name, FLAGS.weights_dtype)
 
@@ -100,7 +100,7 @@ def export(encoder, calibration, arguments, folder):
   Raises:
     BertFlowError: what `export_model` raises.
   """
-  from bert_flow_tf.export.serving import export_model
+  from bert_flow_tf.serving.export import export_model
 
   settings = {name: FLAGS[name].value for name in _EXPORT_FLAGS}
   base = os.path.expanduser(FLAGS.export_dir)
@@ -109,7 +109,7 @@ def export(encoder, calibration, arguments, folder):
 
 def _say(layout):
   """Prints what was written, and how a server would be started."""
-  from bert_flow_tf.export.assets import docker_command
+  from bert_flow_tf.serving.assets import docker_command
 
   described = json.loads(layout.metadata.read_text(encoding="utf-8"))
   encoder, calibration = described["encoder"], described["calibration"]

@@ -13,13 +13,13 @@ if __package__ in (None, ""):  # run as a file, from any folder
 
 from absl import flags, logging
 
+from bert_flow_tf.benchmark import measure
 from bert_flow_tf.data.tasks import find_task, load_task
 from bert_flow_tf.errors import ConfigError
-from bert_flow_tf.files import write_text
 from bert_flow_tf.flow.config import FlowConfig
-from run_scripts import benchmark_measure as measure
+from bert_flow_tf.io.experiment import make_folder
+from bert_flow_tf.io.files import write_text
 from run_scripts import common_flags
-from run_scripts.experiment import make_folder
 
 FLAGS = flags.FLAGS
 
@@ -122,7 +122,7 @@ def load(name):
 
 def benchmark_tasks(encoder):
   """Figures and text of --benchmark=tasks."""
-  from run_scripts import benchmark_tasks as part
+  from bert_flow_tf.benchmark import tasks as part
 
   config = FlowConfig.from_json_file(FLAGS.flow_model_config)
   results, started = [], {}
@@ -150,7 +150,7 @@ def benchmark_tasks(encoder):
 def benchmark_step(encoder):
   """Figures and text of --benchmark=step."""
   del encoder
-  from run_scripts import benchmark_step as part
+  from bert_flow_tf.benchmark import step as part
 
   config = FlowConfig.from_json_file(FLAGS.flow_model_config)
   found = part.run(config, FLAGS.dim, FLAGS.train_batch_size, FLAGS.steps, FLAGS.repeats)
@@ -159,7 +159,7 @@ def benchmark_step(encoder):
 
 def benchmark_encoder(encoder):
   """Figures and text of --benchmark=encoder."""
-  from run_scripts import benchmark_encoder as part
+  from bert_flow_tf.benchmark import encoder as part
 
   task = load(FLAGS.tasks[0])
   pairs = task.splits[task.spec.eval_split]
@@ -173,7 +173,7 @@ def benchmark_encoder(encoder):
 
 def benchmark_serving(encoder):
   """Figures and text of --benchmark=serving."""
-  from run_scripts import benchmark_serving as part
+  from bert_flow_tf.benchmark import serving as part
 
   config = FlowConfig.from_json_file(FLAGS.flow_model_config)
   task = load(FLAGS.tasks[0])

@@ -111,7 +111,7 @@ def main(argv):
   del argv
   from_tf1 = check_flags()
   # TensorFlow's import takes seconds: what is wrong above is said before it.
-  from run_scripts import convert_from_tf1, convert_to_tf1
+  from bert_flow_tf.tf1 import convert_from_tf1, convert_to_tf1
 
   path = {name: FLAGS[name].value and os.path.expanduser(FLAGS[name].value) for name in _PATHS}
   if from_tf1:

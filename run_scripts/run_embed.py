@@ -20,8 +20,8 @@ from bert_flow_tf.corpus.manifest import Manifest
 from bert_flow_tf.corpus.shards import ShardFolder
 from bert_flow_tf.corpus.streaming import pending, run_streaming
 from bert_flow_tf.errors import DataError
+from bert_flow_tf.io.experiment import Stopwatch
 from run_scripts import common_flags, embed_flags
-from run_scripts.experiment import Stopwatch
 
 FLAGS = flags.FLAGS
 

@@ -21,11 +21,19 @@ from bert_flow_tf.data.pairs import SentencePairs, TaskData
 from bert_flow_tf.data.tasks import TASKS, find_task, load_task
 from bert_flow_tf.errors import ConfigError, DataError
 from bert_flow_tf.evaluation import report
+from bert_flow_tf.evaluation.predictions import check_predictions, read_predictions
+from bert_flow_tf.evaluation.task_figures import (
+  WITHOUT_FLOW,
+  Embeddings,
+  by_split,
+  evaluate,
+  figures_of_split,
+  gains,
+  say,
+)
+from bert_flow_tf.io.experiment import Stopwatch, make_folder
 from run_scripts import common_flags, senteval_run
-from run_scripts.experiment import Stopwatch, make_folder
-from run_scripts.predictions import check_predictions, read_predictions
 from run_scripts.saved import DECIDING_FLAGS, check_saved, load_encoder, load_saved, saved_identity
-from run_scripts.task_figures import WITHOUT_FLOW, Embeddings, by_split, evaluate, figures_of_split, gains, say
 
 FLAGS = flags.FLAGS
 

@@ -20,12 +20,7 @@ from bert_flow_tf.calibration.spec import ALLOWED, FLOW
 from bert_flow_tf.data.tasks import load_task
 from bert_flow_tf.errors import ConfigError
 from bert_flow_tf.evaluation import report
-from bert_flow_tf.flow.config import FlowConfig
-from bert_flow_tf.training.cluster import read_tf_config
-from run_scripts import common_flags, fitting
-from run_scripts.experiment import Stopwatch, encoder_label, make_folder
-from run_scripts.exporting import check_export_arguments, check_export_of_run, define_export_flags, export
-from run_scripts.task_figures import (
+from bert_flow_tf.evaluation.task_figures import (
   WITH_FLOW,
   WITHOUT_FLOW,
   Embeddings,
@@ -35,6 +30,12 @@ from run_scripts.task_figures import (
   original_eval_results,
   say,
 )
+from bert_flow_tf.flow.config import FlowConfig
+from bert_flow_tf.io.experiment import Stopwatch, encoder_label, make_folder
+from bert_flow_tf.training import fitting
+from bert_flow_tf.training.cluster import read_tf_config
+from run_scripts import common_flags
+from run_scripts.exporting import check_export_arguments, check_export_of_run, define_export_flags, export
 
 FLAGS = flags.FLAGS
 

@@ -16,13 +16,14 @@ if __package__ in (None, ""):  # run as a file, from any folder
 import numpy as np
 from absl import flags, logging
 
-from bert_flow_tf import files
 from bert_flow_tf.data.lines import lines
 from bert_flow_tf.errors import ConfigError, DataError
 from bert_flow_tf.evaluation import report
+from bert_flow_tf.io import files
+from bert_flow_tf.io.experiment import Stopwatch, make_folder
+from bert_flow_tf.pretraining import card as pretraining_card
 from bert_flow_tf.progress import Progress
-from run_scripts import common_flags, pretraining_card
-from run_scripts.experiment import Stopwatch, make_folder
+from run_scripts import common_flags
 
 FLAGS = flags.FLAGS
 
@@ -134,7 +135,7 @@ def make_vocabulary(folder, sentences, checksum):
     ConfigError: the folder is another training's, or --vocab_size is too small.
     DataError: --vocab_file cannot be read.
   """
-  from bert_flow_tf.data import vocabulary
+  from bert_flow_tf.pretraining import vocabulary
 
   path = folder / _VOCABULARY_FILE
   settings = {
@@ -191,7 +192,7 @@ def tokenize(folder, pieces, sentences):
 
 def make_batches(pieces, ids, tokenizer):
   """The `MaskedBatches` of the flags."""
-  from bert_flow_tf.data.masking import MaskedBatches
+  from bert_flow_tf.pretraining.masking import MaskedBatches
 
   mask, *specials = (pieces.index(piece) for piece in ("[MASK]", "[CLS]", "[SEP]", "[PAD]"))
   return MaskedBatches(ids, FLAGS.train_batch_size, mask, specials, len(pieces), tokenizer.pad_id, FLAGS.seed)
@@ -203,7 +204,7 @@ def settings_of_flags():
   Raises:
     ConfigError: a flag is outside its allowed values.
   """
-  from bert_flow_tf.training.pretraining import PretrainingSettings
+  from bert_flow_tf.pretraining.trainer import PretrainingSettings
 
   return PretrainingSettings(
     steps=FLAGS.num_train_steps,
@@ -226,10 +227,10 @@ def main(argv):
 
   # The first use of TensorFlow, whose import takes seconds: what is wrong above is said before it.
   import bert_flow_tf
-  from bert_flow_tf.encoder.masked_lm import MaskedLanguageModel
   from bert_flow_tf.encoder.saving import check_place
+  from bert_flow_tf.pretraining.masked_lm import MaskedLanguageModel
+  from bert_flow_tf.pretraining.trainer import PretrainingTrainer, final_loss
   from bert_flow_tf.training.distribution import is_chief, wait_for_all, worker_failures
-  from bert_flow_tf.training.pretraining import PretrainingTrainer, final_loss
 
   settings = settings_of_flags()
   if FLAGS.data_dir is not None:

@@ -13,11 +13,12 @@ if __package__ in (None, ""):  # run as a file, from any folder
 import numpy as np
 from absl import flags, logging
 
+from bert_flow_tf.data import siamese_task
 from bert_flow_tf.errors import ConfigError
-from bert_flow_tf.evaluation import report
-from run_scripts import common_flags, siamese_figures, siamese_flags, siamese_task
-from run_scripts.experiment import Stopwatch, make_folder
-from run_scripts.task_figures import WITH_FLOW, WITHOUT_FLOW, original_agreement, say
+from bert_flow_tf.evaluation import report, siamese_figures
+from bert_flow_tf.evaluation.task_figures import WITH_FLOW, WITHOUT_FLOW, original_agreement, say
+from bert_flow_tf.io.experiment import Stopwatch, make_folder
+from run_scripts import common_flags, siamese_flags
 
 FLAGS = flags.FLAGS
 

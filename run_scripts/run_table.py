@@ -18,18 +18,19 @@ if __package__ in (None, ""):  # run as a file, from any folder
 
 from absl import flags, logging
 
-from bert_flow_tf import files
 from bert_flow_tf.data.tasks import load_task
 from bert_flow_tf.errors import DataError
 from bert_flow_tf.flow.config import FlowConfig
-from run_scripts import common_flags, fitting
-from run_scripts.experiment import make_folder
-from run_scripts.tables import results_page
-from run_scripts.tables.makers import Makers, check_tasks
-from run_scripts.tables.models import load_models
-from run_scripts.tables.plan import FIGURES, TABLES, is_of_use, make_plan
-from run_scripts.tables.store import Store
-from run_scripts.tables.workbench import Settings
+from bert_flow_tf.io import files
+from bert_flow_tf.io.experiment import make_folder
+from bert_flow_tf.tables import results_page
+from bert_flow_tf.tables.makers import Makers, check_tasks
+from bert_flow_tf.tables.models import load_models
+from bert_flow_tf.tables.plan import FIGURES, TABLES, is_of_use, make_plan
+from bert_flow_tf.tables.store import Store
+from bert_flow_tf.tables.workbench import Settings
+from bert_flow_tf.training import fitting
+from run_scripts import common_flags
 
 FLAGS = flags.FLAGS
 

@@ -10,9 +10,9 @@ import bert_flow_tf
 from bert_flow_tf.calibration import storage
 from bert_flow_tf.calibration.spec import FLOW
 from bert_flow_tf.errors import ConfigError, EncoderError
+from bert_flow_tf.evaluation.task_figures import WITH_FLOW
 from bert_flow_tf.flow.storage import FLOW_FOLDER
 from run_scripts import common_flags
-from run_scripts.task_figures import WITH_FLOW
 
 FLAGS = flags.FLAGS
 
@@ -34,7 +34,7 @@ def load_saved(folders):
     ConfigError: no folder, an empty name, or one folder twice.
     FlowError, CalibrationError: a folder is absent, incomplete or damaged.
   """
-  from bert_flow_tf.training.flow_calibration import load_any
+  from bert_flow_tf.calibration.flow import load_any
 
   if not folders or not all(folders):
     raise ConfigError("--flow_folder is empty or has an empty name in it; expected folders, as exp/NAME/flow")
@@ -117,7 +117,7 @@ def check_saved(saved, identity, dim, insist):
   Raises:
     EncoderError: encoder, pooling or another thing differs; or the dimensions do, which nothing allows.
   """
-  from bert_flow_tf.training.flow_calibration import check_encoder
+  from bert_flow_tf.calibration.flow import check_encoder
 
   for folder, calibration in saved.values():
     try:

@@ -7,9 +7,9 @@ from absl import flags, logging
 
 from bert_flow_tf.errors import BertFlowError, ConfigError
 from bert_flow_tf.evaluation import report
-from bert_flow_tf.harness.senteval import SentEvalAdapter
-from run_scripts import senteval_engine
-from run_scripts.task_figures import WITHOUT_FLOW
+from bert_flow_tf.evaluation.task_figures import WITHOUT_FLOW
+from bert_flow_tf.integrations import senteval_engine
+from bert_flow_tf.integrations.senteval import SentEvalAdapter
 
 FLAGS = flags.FLAGS
 

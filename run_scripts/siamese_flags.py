@@ -7,10 +7,11 @@ import pathlib
 
 from absl import flags
 
-from bert_flow_tf.data import nli
+from bert_flow_tf.data import nli, siamese_task
 from bert_flow_tf.errors import ConfigError
-from run_scripts import common_flags, fitting, siamese_task
-from run_scripts.experiment import encoder_label
+from bert_flow_tf.io.experiment import encoder_label
+from bert_flow_tf.training import fitting
+from run_scripts import common_flags
 
 FLAGS = flags.FLAGS
 

@@ -11,20 +11,21 @@ import tensorflow as tf
 from absl import flags, logging
 
 import bert_flow_tf
-from bert_flow_tf import files
+from bert_flow_tf.calibration.flow import FlowCalibration, check_encoder
 from bert_flow_tf.encoder import fine_tuning, saving
 from bert_flow_tf.errors import ConfigError, TrainingError
+from bert_flow_tf.evaluation.siamese_figures import Model, dev_figure
 from bert_flow_tf.flow.config import FlowConfig
 from bert_flow_tf.flow.storage import FLOW_FOLDER
+from bert_flow_tf.io import files
+from bert_flow_tf.io.experiment import make_folder
+from bert_flow_tf.training import fitting
 from bert_flow_tf.training.classifier import CLASSIFIER_FOLDER
 from bert_flow_tf.training.early_stopping import EarlyStopping
-from bert_flow_tf.training.flow_calibration import FlowCalibration, check_encoder
 from bert_flow_tf.training.labelled_pairs import LabelledPairs
-from bert_flow_tf.training.siamese import CosineObjective, SoftmaxObjective
+from bert_flow_tf.training.objectives import CosineObjective, SoftmaxObjective
 from bert_flow_tf.training.siamese_trainer import SiameseSettings, SiameseTrainer
-from run_scripts import common_flags, fitting, siamese_flags
-from run_scripts.experiment import make_folder
-from run_scripts.siamese_figures import Model, dev_figure
+from run_scripts import common_flags, siamese_flags
 
 FLAGS = flags.FLAGS
 

@@ -15,7 +15,7 @@ class Calibration(abc.ABC):
   setting. For the rows of n pairs all first sentences come first, then all second ones, [2 n, dim]; the methods of
   `methods.py` do not look at the order.
 
-  The flow takes part as `bert_flow_tf.training.flow_calibration.FlowCalibration`.
+  The flow takes part as `bert_flow_tf.calibration.flow.FlowCalibration`.
 
   Attributes:
     encoder: what the embeddings came from, as `SentenceEncoder.identity` says it; None if nobody said. Saved and

@@ -3,7 +3,7 @@
 import pathlib
 
 from bert_flow_tf.errors import CalibrationError
-from bert_flow_tf.folders import FolderFormat
+from bert_flow_tf.io.folders import FolderFormat
 
 SETTINGS_FILE = "calibration.json"
 ARRAYS_FILE = "arrays.npz"

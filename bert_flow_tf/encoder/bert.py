@@ -12,7 +12,7 @@ import transformers
 from transformers.activations_tf import ACT2FN
 
 from bert_flow_tf.encoder import folder as folder_lib
-from bert_flow_tf.encoder import hub, tf1_folder, tf1_names, tf1_reader
+from bert_flow_tf.encoder import google_folder, hub, tf1_names, tf1_reader
 from bert_flow_tf.encoder import precision as precision_lib
 from bert_flow_tf.encoder.seeded_dropout import SeededDropout
 from bert_flow_tf.errors import EncoderError
@@ -106,7 +106,7 @@ def load_bert(name, cache_dir=None, precision=precision_lib.FLOAT32):
   """Loads the BERT that a `--model` value names; never leaves a weight random.
 
   Args:
-    name: see `hub.resolve`; a folder may be Google's too, see `tf1_folder`, or the prefix of a checkpoint in one.
+    name: see `hub.resolve`; a folder may be Google's too, see `google_folder`, or the prefix of a checkpoint in one.
     cache_dir: folder of the hub's cache, its default if None.
     precision: see `BertEncoder`.
 
@@ -131,7 +131,7 @@ def _find(name, cache_dir):
   if path is not None and name not in hub.MODEL_NAMES and not os.path.isdir(path) and tf1_reader.is_prefix(path):
     return pathlib.Path(path).parent, path
   folder = hub.resolve(name, cache_dir)
-  return folder, folder if tf1_folder.is_tf1(folder) else None
+  return folder, folder if google_folder.is_tf1(folder) else None
 
 
 def _load_hugging_face(folder):
@@ -168,12 +168,12 @@ def _load_hugging_face(folder):
 
 def _load_tf1(folder, checkpoint):
   """The same of Google's folder; `checkpoint` is a prefix, or a folder that holds one."""
-  path = tf1_folder.config_file(folder)
-  values = tf1_folder.read_config(path)
+  path = google_folder.config_file(folder)
+  values = google_folder.read_config(path)
   config = _bert_config(path, values)
-  tf1_folder.check_vocabulary(folder / "vocab.txt", config.vocab_size)
+  google_folder.check_vocabulary(folder / "vocab.txt", config.vocab_size)
   opened = tf1_reader.Tf1Checkpoint(tf1_reader.find_prefix(checkpoint))
-  shapes = tf1_folder.check_variables(opened, values)
+  shapes = google_folder.check_variables(opened, values)
   for name, shape in shapes.items():
     opened.check_shape(name, shape)  # before a model of the configuration's size is made
   try:

@@ -10,7 +10,7 @@ from safetensors.numpy import save_file
 from bert_flow_tf.encoder import folder as folder_lib
 from bert_flow_tf.encoder import tf1_names
 from bert_flow_tf.errors import EncoderError
-from bert_flow_tf.files import replaced_folder, write_text
+from bert_flow_tf.io.files import replaced_folder, write_text
 
 WEIGHTS = "model.safetensors"
 CARD = "README.md"

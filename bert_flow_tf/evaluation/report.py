@@ -7,8 +7,8 @@ import pathlib
 
 import numpy as np
 
-from bert_flow_tf import files
 from bert_flow_tf.errors import DataError
+from bert_flow_tf.io import files
 
 RESULTS_FILE = "results.json"
 PREDICTIONS_FILE = "test_results.tsv"

@@ -5,7 +5,7 @@ import tensorflow_probability as tfp
 import tf_keras
 
 from bert_flow_tf.flow.layer import FlowLayer, seed_stream
-from bert_flow_tf.flow.tf1_variable import Tf1Variable
+from bert_flow_tf.flow.named_weights import Tf1Variable
 
 tfb = tfp.bijectors
 

@@ -5,7 +5,7 @@ import tf_keras
 
 from bert_flow_tf.flow.actnorm import LOGSCALE_FACTOR, ActNorm
 from bert_flow_tf.flow.layer import FlowLayer, prefixed, product, seed_stream
-from bert_flow_tf.flow.tf1_variable import Tf1Variable
+from bert_flow_tf.flow.named_weights import Tf1Variable
 
 # Standard deviation of the hidden layers' kernels (Glow; the original's constant).
 KERNEL_STDDEV = 0.05

@@ -15,7 +15,7 @@ from bert_flow_tf.flow.chain import chain_bijector, make_step
 from bert_flow_tf.flow.checks import check_arguments, check_rows, is_whole
 from bert_flow_tf.flow.config import FlowConfig
 from bert_flow_tf.flow.layer import prefixed, seed_stream
-from bert_flow_tf.flow.tf1_variable import Tf1Variable
+from bert_flow_tf.flow.named_weights import Tf1Variable
 
 tfb = tfp.bijectors
 tfd = tfp.distributions

@@ -6,7 +6,7 @@ import tensorflow_probability as tfp
 import tf_keras
 
 from bert_flow_tf.flow.layer import FlowLayer, product
-from bert_flow_tf.flow.tf1_variable import Tf1Matrix, Tf1Permutation, Tf1Signs, Tf1Variable
+from bert_flow_tf.flow.named_weights import Tf1Matrix, Tf1Permutation, Tf1Signs, Tf1Variable
 
 tfb = tfp.bijectors
 

@@ -1,7 +1,7 @@
 """A flow's folder on disk, and which weights belong into it."""
 
 from bert_flow_tf.errors import FlowError
-from bert_flow_tf.folders import FolderFormat
+from bert_flow_tf.io.folders import FolderFormat
 
 FLOW_FOLDER = FolderFormat("flow", "flow.json", "weights.npz", FlowError, "Glow.save")
 

@@ -9,8 +9,8 @@ import shutil
 import tensorflow as tf
 from absl import logging
 
-from bert_flow_tf import files
 from bert_flow_tf.errors import TrainingError
+from bert_flow_tf.io import files
 
 IDENTITY_FILE = "fit.json"
 KEEP = 2

@@ -5,7 +5,7 @@ import dataclasses
 import numpy as np
 
 from bert_flow_tf.errors import TrainingError
-from bert_flow_tf.folders import FolderFormat
+from bert_flow_tf.io.folders import FolderFormat
 
 CLASSIFIER_FOLDER = FolderFormat(
   "classifier", "classifier.json", "weights.npz", TrainingError, "run_siamese or run_convert"

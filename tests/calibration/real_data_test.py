@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 from bert_flow_tf.calibration.spec import make_calibration
+from bert_flow_tf.encoder.sentence_encoder import SentenceEncoder
 from bert_flow_tf.evaluation.bootstrap import bootstrap_gain
 from bert_flow_tf.evaluation.metrics import correlation
 from bert_flow_tf.evaluation.similarity import cosine_similarity
 from bert_flow_tf.evaluation.subsets import subset_correlations
-from bert_flow_tf.sentence_encoder import SentenceEncoder
 from tests.testing import shared
 
 # Spearman x 100 of avg-first-last with minilm-l6-mlm. All seven sets agree to 0.02; these three take a minute.

@@ -183,7 +183,9 @@ def test_arguments_that_are_refused(tmp_path, sentences, arguments, error, found
 
 
 def test_the_face_is_that_of_sentence_encoder():
-  source = (REPO / "bert_flow_tf/sentence_encoder.py").read_text(encoding="utf-8")  # an import brings TensorFlow
+  source = (REPO / "bert_flow_tf/encoder/sentence_encoder.py").read_text(
+    encoding="utf-8"
+  )  # an import brings TensorFlow
   methods = {node.name: node.args for node in ast.walk(ast.parse(source)) if isinstance(node, ast.FunctionDef)}
   for method in ("encode", "dim", "fingerprint", "pooling"):
     ours = list(inspect.signature(getattr(WordVectors, method)).parameters)

@@ -161,7 +161,7 @@ def ranks_by_hand(folder):
 
 def run_good(run_all, folder, always):
   """The good cases one by one, their fits counted; the first is stopped at its second fit."""
-  from run_scripts.tables.workbench import Workbench
+  from bert_flow_tf.tables.workbench import Workbench
 
   fits, said = {}, {}
   fit_flow, fit_linear = Workbench._fit_flow, Workbench._fit_linear

@@ -9,18 +9,16 @@ import numpy as np
 import pytest
 
 import bert_flow_tf
+from bert_flow_tf.benchmark import encoder as benchmark_encoder
+from bert_flow_tf.benchmark import measure as benchmark_measure
+from bert_flow_tf.benchmark import models as benchmark_models
+from bert_flow_tf.benchmark import serving as benchmark_serving
+from bert_flow_tf.benchmark import step as benchmark_step
+from bert_flow_tf.benchmark import tasks as benchmark_tasks
 from bert_flow_tf.data.tasks import load_task
 from bert_flow_tf.errors import ConfigError
 from bert_flow_tf.flow.config import FlowConfig
-from run_scripts import (
-  benchmark_encoder,
-  benchmark_measure,
-  benchmark_models,
-  benchmark_serving,
-  benchmark_step,
-  benchmark_tasks,
-  run_benchmark,
-)
+from run_scripts import run_benchmark
 from tests.encoder.tiny import save_tiny
 
 SIZES = {"hidden_size": 12, "num_hidden_layers": 2, "num_attention_heads": 3, "intermediate_size": 20}

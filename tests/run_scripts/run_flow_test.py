@@ -14,8 +14,8 @@ import pytest
 from scipy import stats
 
 from bert_flow_tf import Glow, SentenceEncoder
+from bert_flow_tf.calibration.flow import load_any
 from bert_flow_tf.data.tasks import load_task
-from bert_flow_tf.training.flow_calibration import load_any
 from tests.run_scripts import hostile
 from tests.run_scripts.results import read_json, read_predictions
 from tests.testing import REPO, shared

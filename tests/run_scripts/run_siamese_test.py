@@ -10,10 +10,10 @@ import pytest
 from scipy import stats
 
 from bert_flow_tf import SentenceEncoder
+from bert_flow_tf.calibration.flow import check_encoder, load_any
 from bert_flow_tf.data.tasks import load_task
 from bert_flow_tf.evaluation.similarity import cosine_similarity
-from bert_flow_tf.training.flow_calibration import check_encoder, load_any
-from bert_flow_tf.training.siamese import SoftmaxObjective
+from bert_flow_tf.training.objectives import SoftmaxObjective
 from tests.run_scripts import siamese_cases
 from tests.run_scripts.results import read_json
 from tests.testing import REPO

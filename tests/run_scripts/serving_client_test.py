@@ -1,4 +1,4 @@
-"""run_scripts/serving_client.py: files and REST; gRPC is in tests/export/serving_test.py, where a server runs."""
+"""run_scripts/serving_client.py: files and REST; gRPC is in tests/serving/export_test.py, where a server runs."""
 
 import http.server
 import io

@@ -16,9 +16,9 @@ from bert_flow_tf.data.tasks import load_task
 from bert_flow_tf.errors import ConfigError, TrainingError
 from bert_flow_tf.flow.config import FlowConfig
 from bert_flow_tf.flow.glow import Glow
+from bert_flow_tf.training import fitting
 from bert_flow_tf.training.cluster import Cluster, read_tf_config
 from bert_flow_tf.training.distribution import make_strategy
-from run_scripts import fitting
 from tests.encoder import tiny
 from tests.training import two_workers
 

@@ -41,7 +41,7 @@ def test_stopped_before_the_first_steps_are_saved(whole, tmp_path, monkeypatch):
     def __init__(self, *unused):
       raise Interrupt
 
-  monkeypatch.setattr("bert_flow_tf.training.trainer.Progress", Broken)
+  monkeypatch.setattr("bert_flow_tf.training.flow_trainer.Progress", Broken)
   with pytest.raises(Interrupt):
     small.fit(epochs=EPOCHS, checkpoint_folder=tmp_path)
   monkeypatch.undo()

@@ -12,7 +12,7 @@ from bert_flow_tf.encoder.pooling import parse_pooling
 from bert_flow_tf.encoder.saving import pytorch_weights
 from bert_flow_tf.errors import ConfigError, TrainingError
 from bert_flow_tf.training.labelled_pairs import LabelledPairs
-from bert_flow_tf.training.siamese import CosineObjective, SoftmaxObjective
+from bert_flow_tf.training.objectives import CosineObjective, SoftmaxObjective
 from bert_flow_tf.training.siamese_trainer import SiameseSettings
 from tests.encoder import tiny
 from tests.training import small_siamese as small

@@ -4,7 +4,7 @@ import numpy as np
 
 from bert_flow_tf import FlowConfig, Glow, SentenceEncoder
 from bert_flow_tf.training.labelled_pairs import LabelledPairs
-from bert_flow_tf.training.siamese import CosineObjective, SoftmaxObjective
+from bert_flow_tf.training.objectives import CosineObjective, SoftmaxObjective
 from bert_flow_tf.training.siamese_trainer import SiameseSettings, SiameseTrainer
 from tests.encoder import tiny
 

@@ -1,0 +1,1 @@
+"""Training of a small BERT from scratch by masked-language modelling; nothing else imports it."""

@@ -1,0 +1,374 @@
+"""sentence_encoder.py: from sentences to embeddings, on the packaged model and on random ones."""
+
+import numpy as np
+import pytest
+import scipy.stats
+import tensorflow as tf
+from absl import logging
+from safetensors.numpy import load_file
+
+import bert_flow_tf
+from bert_flow_tf import SentenceEncoder, progress
+from bert_flow_tf.encoder import sentence_encoder
+from bert_flow_tf.encoder.cache import EmbeddingCache
+from bert_flow_tf.errors import ConfigError, DataError, EncoderError
+from tests.encoder import tiny
+from tests.testing import REPO, shared
+
+MINI = REPO / "bert_flow_tf" / "encoder" / "pretrained" / "mini"
+SENTENCES = [
+  "A man is eating food.",
+  "Two dogs run.",
+  "",
+  "A woman plays the guitar on a stage in front of a crowd!",
+]
+ALL = [
+  "avg",
+  "avg-first-last",
+  "avg-last-1",
+  "avg-last-3",
+  "avg-last-last-2",
+  "avg-top-2",
+  "avg-last-concat-2",
+]
+
+
+@pytest.fixture(scope="module")
+def mini():
+  return SentenceEncoder.from_pretrained("mini")
+
+
+@pytest.fixture(scope="module")
+def small(tmp_path_factory):
+  """A random tiny BERT with a pooler."""
+  return SentenceEncoder.from_pretrained(str(tiny.save_tiny(tmp_path_factory.mktemp("small"))))
+
+
+def test_embeddings_are_bert_in_numpy(mini):
+  """The whole way, from text to embedding, against float64 NumPy on the file's own weights."""
+  weights = load_file(MINI / "model.safetensors")
+  config = {"hidden_size": 256, "num_hidden_layers": 4, "num_attention_heads": 4, "layer_norm_eps": 1e-12}
+  states = []
+  for ids in mini.tokenizer(SENTENCES):
+    layers, _ = tiny.numpy_bert(weights, ids[np.newaxis], np.ones([1, len(ids)]), config)
+    states.append([layer[0].mean(axis=0) for layer in layers])
+  m = np.array(states).transpose(1, 0, 2)  # [layer, sentence, hidden]
+  expected = [m[4], (m[1] + m[4]) / 2, m[1], (m[1] + m[4] + m[3]) / 3, m[3], (m[3] + m[4]) / 2]
+  expected.append(np.concatenate([m[4], m[3]], axis=1))
+  for name, reference in zip(ALL, expected, strict=True):
+    found = mini.encode(SENTENCES, name)
+    assert found.dtype == np.float32 and found.shape == (4, mini.dim(name))
+    np.testing.assert_allclose(found, reference, atol=2e-5, err_msg=name)
+
+
+def test_cls_is_the_pooled_output(small):
+  sentences = ["a dog.", "cats"]
+  weights = tiny.random_weights()
+  expected = [tiny.numpy_bert(weights, ids[None], np.ones([1, len(ids)]))[1][0] for ids in small.tokenizer(sentences)]
+  np.testing.assert_allclose(small.encode(sentences, "cls", 16), expected, atol=2e-5)
+
+
+def test_low_dim(mini):
+  whole, low = mini.encode(SENTENCES), mini.encode(SENTENCES, low_dim=32)
+  assert low.shape == (4, 32) and mini.dim(low_dim=32) == 32
+  np.testing.assert_allclose(low, whole.reshape(4, 32, 8).mean(axis=2), atol=1e-6)
+
+
+def test_order_duplicates_and_batches(mini):
+  words = ["a", "man", "eats", "dogs", "tall", "green", "music", "9"]
+  rng = np.random.default_rng(1)
+  sentences = [" ".join(rng.choice(words, rng.integers(0, 30))) for _ in range(40)] + SENTENCES
+  sentences = [sentences[i] for i in rng.permutation(np.repeat(np.arange(len(sentences)), 2))]
+  reference = np.concatenate([mini.encode([sentence]) for sentence in sentences])
+  for batch_size in (1, 7, 64, 1000):
+    np.testing.assert_allclose(mini.encode(sentences, batch_size=batch_size), reference, atol=1e-5)
+  embeddings = mini.encode(sentences)
+  for sentence in set(sentences):
+    rows = [i for i, other in enumerate(sentences) if other == sentence]
+    assert (embeddings[rows] == embeddings[rows[0]]).all()  # encoded once, so equal to the bit
+
+
+def test_duplicates_are_encoded_once(mini, monkeypatch):
+  seen = []
+  tokenizer = mini.tokenizer
+  monkeypatch.setattr(mini, "tokenizer", CallRecorder(tokenizer, seen))
+  mini.encode(["b", "a", "b", "b", "a"])
+  assert seen == ["b", "a"]
+
+
+class CallRecorder:
+  """A tokenizer that keeps what it is given."""
+
+  def __init__(self, tokenizer, seen):
+    self._tokenizer, self._seen = tokenizer, seen
+    self.pad_id = tokenizer.pad_id
+
+  def __call__(self, sentences, max_seq_length):
+    self._seen += sentences
+    return self._tokenizer(sentences, max_seq_length)
+
+
+def test_max_seq_length_cuts(mini):
+  a, b = "one two three four five six", "one two three nine ten"
+  full, cut = mini.encode([a, b]), mini.encode([a, b], max_seq_length=5)
+  assert np.abs(full[0] - full[1]).max() > 1e-2
+  np.testing.assert_allclose(cut[0], cut[1], atol=1e-6)
+
+
+def test_nothing_to_encode(mini):
+  assert mini.encode([]).shape == (0, 256)
+  assert mini.encode([], "avg-last-concat-3").shape == (0, 768)
+  assert mini.encode([], low_dim=4).shape == (0, 4)
+
+
+HOSTILE = [
+  "",
+  " ",
+  "\0",
+  "\ud83d",
+  "😀" * 50,
+  "[MASK] [SEP]",
+  "a" * 10**6,
+  "x " * 50_000,
+  "\u202e\u200d",
+  "漢字",
+  "é" * 99,
+]
+
+
+def test_hostile_strings_have_finite_embeddings_and_do_not_touch_their_neighbours(mini):
+  embeddings = mini.encode([*HOSTILE, *SENTENCES])
+  assert np.isfinite(embeddings).all()
+  np.testing.assert_allclose(embeddings[len(HOSTILE) :], mini.encode(SENTENCES), atol=1e-5)
+
+
+@pytest.mark.parametrize(
+  ("arguments", "error", "expected"),
+  [
+    ({"sentences": "one"}, DataError, "found a single str, expected a list"),
+    ({"sentences": ["a", None]}, DataError, r"sentence 1 .*found NoneType"),
+    ({"sentence_embedding_type": "mean"}, ConfigError, "sentence_embedding_type=mean: allowed are avg, cls"),
+    ({"sentence_embedding_type": "avg-top-5"}, ConfigError, "N is 1 to 4"),
+    ({"sentence_embedding_type": "cls"}, EncoderError, "'mini' has no weights for the pooled output"),
+    ({"max_seq_length": 129}, EncoderError, "max_seq_length=129: expected 3 .* to 128"),
+    ({"max_seq_length": 2}, EncoderError, "max_seq_length=2: expected 3"),
+    ({"low_dim": 100}, ConfigError, "low_dim=100: must divide the embedding's 256 dimensions"),
+    ({"batch_size": 0}, ConfigError, "batch_size=0: expected 1 or more"),
+  ],
+)
+def test_wrong_arguments(mini, arguments, error, expected):
+  with pytest.raises(error, match=expected):
+    mini.encode(**{"sentences": ["a"], **arguments})
+
+
+def test_infinite_embedding_names_the_sentence(tmp_path):
+  weights = tiny.random_weights()
+  weights["bert.embeddings.word_embeddings.weight"][10] = (
+    3e38  # "dog": the sum over its dimensions overflows in LayerNorm
+  )
+  encoder = SentenceEncoder.from_pretrained(tiny.save_tiny(tmp_path, weights))
+  assert np.isfinite(encoder.encode(["cat", "a"], max_seq_length=16, cache=tmp_path / "cache")).all()
+  with pytest.raises(EncoderError, match=r"sentence 2 .*not finite.*1 sentences"):
+    encoder.encode(["cat", "a", "a dog", "cat", "a dog"], max_seq_length=16, cache=tmp_path / "cache")
+  assert len(list((tmp_path / "cache").glob("*/*"))) == 1  # the first call's
+
+
+def test_frozen(mini):
+  """No gradient, no trainable variable, and the same weights after use in training mode."""
+  before = mini.weights_checksum
+  ids, mask = tf.constant([[2, 50, 60, 3]]), tf.constant([[1, 1, 1, 1]])
+  with tf.GradientTape() as tape:
+    tape.watch(mini.bert.model.weights)  # they are not trainable, so no tape watches them by itself
+    loss = tf.reduce_sum(mini.embed_batch(ids, mask, "avg-first-last", tf.constant([0, 1])) ** 2)
+  assert tape.gradient(loss, mini.bert.model.weights) == [None] * len(mini.bert.model.weights)
+  mini.encode(SENTENCES)
+  assert mini.weights_checksum == before
+  assert mini.weights_checksum == SentenceEncoder.from_pretrained("mini").weights_checksum
+  mini.bert.model.weights[0][0, 0].assign(0.5)
+  assert mini.weights_checksum != before  # never a remembered value
+  mini.bert.model.weights[0].assign(SentenceEncoder.from_pretrained("mini").bert.model.weights[0])
+  assert mini.weights_checksum == before
+
+
+def test_embed_batch_in_a_graph_with_and_without_dropout(mini):
+  (ids,) = mini.tokenizer(SENTENCES[:1])
+  ids, mask = ids[np.newaxis], np.ones([1, len(ids)], np.int32)
+  pooling = mini.pooling("avg-top-2")
+  still = tf.function(lambda i, m: mini.embed_batch(i, m, pooling, low_dim=64))
+  noisy = tf.function(lambda i, m, seed: mini.embed_batch(i, m, pooling, seed, low_dim=64))
+  still = [still(ids, mask).numpy() for _ in range(2)]
+  noisy = [noisy(ids, mask, tf.constant([3, seed])).numpy() for seed in (1, 2, 1)]
+  np.testing.assert_array_equal(still[0], still[1])
+  np.testing.assert_array_equal(noisy[0], noisy[2])
+  np.testing.assert_allclose(still[0], mini.encode(SENTENCES[:1], "avg-top-2", low_dim=64), atol=1e-5)
+  assert np.abs(noisy[0] - noisy[1]).max() > 1e-3
+  assert np.abs(noisy[0] - still[0]).max() > 1e-3
+
+
+@pytest.mark.parametrize(("name", "last"), [("avg-last-1", 0), ("avg-last-last-2", 2), ("avg-first-last", 3)])
+def test_one_trace_and_no_block_behind_the_last_needed(mini, name, last):
+  mini.encode(SENTENCES, name, batch_size=2)
+  function = mini._function(mini.pooling(name), None)
+  assert function.experimental_get_tracing_count() == 1
+  graph = function.get_concrete_function().graph
+  # What a run computes: all that the outputs and the ops with side effects depend on.
+  reached, waiting = {}, [tensor.op for tensor in graph.outputs] + list(graph.control_outputs)
+  while waiting:
+    op = waiting.pop()
+    if op.name not in reached:
+      reached[op.name] = op
+      waiting += [tensor.op for tensor in op.inputs] + list(op.control_inputs)
+  products = [op.name for op in reached.values() if "MatMul" in op.type]
+  blocks = {int(part[8:]) for product in products for part in product.split("/") if part.startswith("layer_._")}
+  assert blocks == set(range(last + 1))
+  assert not any("pooler" in product for product in products)
+
+
+def test_properties(mini):
+  assert (mini.name, mini.num_hidden_layers, mini.hidden_size, mini.dim()) == ("mini", 4, 256, 256)
+  assert mini.dim("avg-last-concat-3") == 768
+  assert len(mini.weights_checksum) == len(mini.tokenizer_checksum) == 64
+  assert bert_flow_tf.SentenceEncoder is SentenceEncoder
+
+
+def test_cache_is_used_and_only_for_the_same_question(mini, tmp_path, monkeypatch):
+  sentences = [*SENTENCES, *SENTENCES]
+  cache = EmbeddingCache(tmp_path / "cache")
+  first = mini.encode(sentences, cache=cache)
+  np.testing.assert_array_equal(first[4:], mini.encode(SENTENCES))
+  (folder,) = cache.folder.iterdir()
+  np.testing.assert_array_equal(mini.encode(sentences, cache=str(cache.folder)), first)
+  monkeypatch.setattr(mini, "_embed", forbidden)
+  np.testing.assert_array_equal(mini.encode(sentences, cache=cache), first)
+  np.testing.assert_array_equal(mini.encode(SENTENCES[2:0:-1], cache=cache), first[2:0:-1])
+  assert mini.encode([], cache=cache).shape == (0, 256)
+  others = [{"sentence_embedding_type": "avg"}, {"max_seq_length": 32}, {"low_dim": 8}]
+  for changed in others:
+    with pytest.raises(AssertionError, match="computed"):
+      mini.encode(sentences, cache=cache, **changed)
+  monkeypatch.setattr(mini.tokenizer, "checksum", "another")
+  with pytest.raises(AssertionError, match="computed"):
+    mini.encode(sentences, cache=cache)
+  assert len(list(folder.iterdir())) == 1
+
+
+def forbidden(*unused):
+  raise AssertionError("computed again")
+
+
+@pytest.fixture
+def embedded(mini, monkeypatch):
+  """The sentences that reach the tokenizer, a list for each chunk; at most 4 a chunk."""
+  seen, tokenizer = [], mini.tokenizer
+
+  class Spy:
+    def __call__(self, sentences, max_seq_length):
+      seen.append(list(sentences))
+      return tokenizer(sentences, max_seq_length)
+
+    def __getattr__(self, name):
+      return getattr(tokenizer, name)
+
+  monkeypatch.setattr(mini, "tokenizer", Spy())
+  monkeypatch.setattr(sentence_encoder, "CHUNK_SENTENCES", 4)
+  return seen
+
+
+def test_what_overlaps_is_embedded_once(mini, tmp_path, embedded, monkeypatch):
+  texts = [f"{word} {'very ' * length}long" for length, word in enumerate("abcdefghijk")]
+  mini.encode(texts[:3], cache=tmp_path)
+  lines = []
+  monkeypatch.setattr(progress, "LOG_SECONDS", 0)
+  monkeypatch.setattr(logging, "info", lambda text, *values: lines.append(text % values))
+  sentences = [*texts[::-1], texts[1]]
+  found = mini.encode(sentences, cache=tmp_path, batch_size=3)
+  assert embedded == [texts[:3], texts[10:6:-1], texts[6:2:-1]]
+  counts = [int(line.split()[1]) for line in lines if line.startswith("embedding:")]
+  assert counts == [6, 7, 10, 11] and lines[0].startswith("Embeddings of 3 of 11 sentences read")
+  again = mini.encode(sentences, cache=tmp_path)
+  assert again.tobytes() == found.tobytes() and len(embedded) == 3
+  uncached = mini.encode(sentences)
+  assert len(embedded) == 6
+  np.testing.assert_allclose(found, uncached, atol=2e-6)
+
+
+def test_run_that_dies_keeps_the_chunks_before(mini, tmp_path, embedded, monkeypatch):
+  texts = [f"sentence {i}" for i in range(10)]
+  embed = mini._embed
+
+  def die(*arguments):
+    if len(embedded) == 3:
+      raise KeyboardInterrupt
+    return embed(*arguments)
+
+  with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+    patch.setattr(mini, "_embed", die)
+    mini.encode(texts, cache=tmp_path)
+  first = mini.encode(texts, cache=tmp_path)
+  assert embedded[2:] == [texts[8:], texts[8:]]
+  np.testing.assert_allclose(first, mini.encode(texts), atol=2e-6)
+
+
+def test_cache_tells_models_apart_whose_weights_are_the_same(tmp_path):
+  """Heads and activation change every value, but no weight."""
+  configs = [{}, {"num_attention_heads": 2}, {"hidden_act": "relu"}, {"layer_norm_eps": 1e-2}]
+  found = []
+  for i, config in enumerate(configs):
+    encoder = SentenceEncoder.from_pretrained(tiny.save_tiny(tmp_path / str(i), config={**tiny.CONFIG, **config}))
+    found.append(encoder.encode(["a dog"], max_seq_length=16, cache=tmp_path / "cache"))
+  assert len(list((tmp_path / "cache").iterdir())) == 4
+  assert all(np.abs(found[0] - other).max() > 1e-4 for other in found[1:])
+
+
+def test_damaged_cache_is_computed_again(mini, tmp_path):
+  cache = EmbeddingCache(tmp_path)
+  first = mini.encode(SENTENCES, cache=cache)
+  (file,) = tmp_path.glob("*/*.npy")
+  content = file.read_bytes()
+  file.write_bytes(content[: len(content) // 2])
+  np.testing.assert_array_equal(mini.encode(SENTENCES, cache=cache), first)
+  assert file.read_bytes() == content
+
+
+def test_progress_is_a_line_in_the_log_where_there_is_no_terminal(mini, monkeypatch, capfd):
+  lines = []
+  monkeypatch.setattr(progress, "LOG_SECONDS", 0)
+  monkeypatch.setattr(logging, "info", lambda text, *values: lines.append(text % values))
+  mini.encode(["a", "b", "c"], batch_size=2)
+  assert lines == ["embedding: 2 of 3 sentences", "embedding: 3 of 3 sentences"]
+  mini.encode(["a", "b", "c"], batch_size=2, show_progress=False)
+  assert len(lines) == 2
+  assert "embedding:" not in capfd.readouterr().err
+
+
+def test_progress_is_a_bar_on_a_terminal(mini, monkeypatch, capfd):
+  monkeypatch.setattr(progress.sys.stderr, "isatty", lambda: True, raising=False)
+  mini.encode(["a", "b", "c"], batch_size=2)
+  assert "embedding:" in capfd.readouterr().err
+  mini.encode(["a", "b", "c"], batch_size=2, show_progress=False)
+  assert "embedding:" not in capfd.readouterr().err
+
+
+def spearman(encoder, name):
+  """Spearman x 100 on STS-B test without flow."""
+  text = shared("data/STS/STSBenchmark/sts-test.csv").read_text(encoding="utf-8")
+  rows = [line.split("\t") for line in text.rstrip("\n").split("\n")]
+  assert len(rows) == 1379
+  embeddings = encoder.encode([row[5] for row in rows] + [row[6] for row in rows], name)
+  a, b = np.split(embeddings / np.linalg.norm(embeddings, axis=1, keepdims=True), 2)
+  return 100 * scipy.stats.spearmanr((a * b).sum(axis=1), [float(row[4]) for row in rows])[0]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("name", "figure"), [("avg", 37.73), ("avg-top-2", 37.83), ("avg-first-last", 40.03)])
+def test_sts_benchmark_with_mini(mini, name, figure):
+  assert spearman(mini, name) == pytest.approx(figure, abs=0.05)
+
+
+@pytest.mark.slow
+def test_sts_benchmark_with_minilm():
+  encoder = SentenceEncoder.from_pretrained(shared("models/minilm-l6-mlm"))
+  expected = {"avg": 41.57, "avg-top-2": 45.43, "avg-first-last": 50.08}
+  assert {name: spearman(encoder, name) for name in expected} == pytest.approx(expected, abs=0.05)
+  ours, published = (encoder.encode(SENTENCES, name) for name in ("avg-first-last", "avg-last-2"))
+  np.testing.assert_array_equal(ours, published)  # to the bit

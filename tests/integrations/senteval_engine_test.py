@@ -1,0 +1,196 @@
+"""run_scripts/senteval_engine.py: SentEval's definitions on small files, beside a package of SentEval's interface."""
+
+import sys
+import zlib
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from bert_flow_tf.errors import ConfigError, DataError
+from bert_flow_tf.integrations import senteval_engine
+from bert_flow_tf.integrations.senteval import SentEvalAdapter
+from tests.run_scripts import tiny_data
+
+# SentEval's interface as its README describes it; arrays of sentences of different lengths are made as by Facebook's
+# code, which NumPy refuses from 1.24 on.
+PACKAGE = """
+import os
+import numpy as np
+from scipy.stats import pearsonr, spearmanr
+from senteval import sts
+
+class SE:
+  def __init__(self, params, batcher, prepare=None):
+    self.params, self.batcher, self.prepare = params, batcher, prepare
+    self.list_tasks = ["STS12", "STSBenchmark", "SICKRelatedness", "MRPC", "SST2", "Broken"]
+
+  def eval(self, name):
+    folder = os.path.join(self.params["task_path"], "downstream", "STS", "STS12-en-test")
+    if name == "STSBenchmark":
+      return {"devpearson": 0.5, "pearson": 0.25, "spearman": np.float64(0.5), "mse": 1.0, "ndev": 3, "ntest": 4}
+    if name == "MRPC":
+      return {"devacc": 71.0, "acc": 72.5, "f1": 81.0, "ndev": 3, "ntest": 9}
+    if name == "SICKRelatedness":
+      part = {"pearson": (0.5, 0.0), "spearman": (0.75, 0.0), "nsamples": 7}
+      return {"train": part, "dev": part, "test": part, "all": {"pearson": {}, "spearman": {}}}
+    if name == "SST2":
+      assert False, "torch.cuda required for Relatedness"
+    if name == "Broken":
+      return {"nothing": 1}
+    found, data = {}, {}
+    for part in sorted(file[10:-4] for file in os.listdir(folder) if "input" in file):
+      with open(os.path.join(folder, f"STS.input.{part}.txt")) as file:
+        pairs = [line.rstrip("\\n").split("\\t") for line in file]
+      with open(os.path.join(folder, f"STS.gs.{part}.txt")) as file:
+        gold = file.read().split("\\n")
+      kept = [i for i, score in enumerate(gold) if score and i < len(pairs)]
+      sides = [sts.np.array([pairs[i][side].split() for i in kept]) for side in (0, 1)]
+      data[part] = (sides, [float(gold[i]) for i in kept])
+    self.prepare(self.params, [s for sides, _ in data.values() for side in sides for s in side])
+    for part, (sides, gold) in data.items():
+      size, cosines = self.params["batch_size"], []
+      for start in range(0, len(gold), size):
+        a, b = (self.batcher(self.params, side[start:start + size]) for side in sides)
+        cosines += [u @ v / np.linalg.norm(u) / np.linalg.norm(v) for u, v in zip(a, b)]
+      found[part] = {"pearson": pearsonr(cosines, gold), "spearman": spearmanr(cosines, gold), "nsamples": len(gold)}
+    means = {
+      key: {"mean": np.mean([p[key][0] for p in found.values()]),
+            "wmean": np.average([p[key][0] for p in found.values()], weights=[p["nsamples"] for p in found.values()])}
+      for key in ("pearson", "spearman")
+    }
+    return {**found, "all": means}
+"""
+
+
+def embed(sentences):
+  """Sums of random vectors, one a word: float32 [n, 16]."""
+  words = [[np.random.default_rng(zlib.crc32(word.encode())).normal(size=16) for word in s.split()] for s in sentences]
+  return np.array([np.sum(vectors, axis=0) for vectors in words], np.float32)
+
+
+def cosines(pairs):
+  a, b = (embed(side).astype(np.float64) for side in pairs)
+  return np.sum(a * b, axis=1) / np.linalg.norm(a, axis=1) / np.linalg.norm(b, axis=1)
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory):
+  return tiny_data.write(tmp_path_factory.mktemp("senteval"))
+
+
+@pytest.fixture
+def package(tmp_path, data):
+  """A checkout: the package and data/downstream; forgotten after the test."""
+  (tmp_path / "senteval").mkdir()
+  (tmp_path / "senteval/__init__.py").write_text("")
+  (tmp_path / "senteval/sts.py").write_text("import numpy as np\n")
+  (tmp_path / "senteval/engine.py").write_text(PACKAGE)
+  (tmp_path / "data").mkdir()
+  (tmp_path / "data/downstream").symlink_to(data)
+  yield tmp_path
+  for name in [name for name in sys.modules if name.split(".")[0] == "senteval"]:
+    del sys.modules[name]
+
+
+def evaluate(engine, task):
+  adapter = SentEvalAdapter(embed)
+  return engine.evaluate(task, adapter.batcher, adapter.prepare)
+
+
+def read_pairs(path):
+  lines = path.read_text().splitlines()
+  return tuple(zip(*(line.split("\t")[:2] for line in lines), strict=True))
+
+
+@pytest.mark.parametrize("batch_size", [4, 1000])
+def test_own_engine_on_subsets(data, batch_size):
+  """SciPy, from the files."""
+  with senteval_engine.task_path(str(data)) as path:
+    (found,) = evaluate(senteval_engine.OwnEngine(path, batch_size), "STS12").values()
+  folder, each, every = data / "STS/STS12-en-test", {}, [[], []]
+  for name in ("MSRpar", "MSRvid", "SMTeuroparl", "surprise.OnWN", "surprise.SMTnews"):
+    gold = (folder / f"STS.gs.{name}.txt").read_text().split("\n")
+    pairs = read_pairs(folder / f"STS.input.{name}.txt")
+    kept = [i for i in range(len(pairs[0])) if gold[i]]
+    similarities, scores = cosines(pairs)[kept], [float(gold[i]) for i in kept]
+    each[name] = (100 * stats.spearmanr(similarities, scores)[0], len(kept))
+    every[0] += list(similarities)
+    every[1] += scores
+  figures, sizes = zip(*each.values(), strict=True)
+  assert found["spearman_mean"] == pytest.approx(np.mean(figures))
+  assert found["spearman_wmean"] == pytest.approx(np.average(figures, weights=sizes))
+  assert found["spearman_all"] == pytest.approx(100 * stats.spearmanr(*every)[0])
+  assert found["subsets"]["MSRvid"]["spearman"] == pytest.approx(each["MSRvid"][0])
+  assert found["pairs"] == sum(sizes)
+
+
+def test_own_engine_on_splits(data):
+  with senteval_engine.task_path(str(data)) as path:
+    engine = senteval_engine.OwnEngine(path, 7)
+    found = evaluate(engine, "STSBenchmark") | evaluate(engine, "SICKRelatedness")
+  assert list(found) == [
+    f"{task} {split}" for task in ("STSBenchmark", "SICKRelatedness") for split in ("train", "dev", "test")
+  ]
+  rows = [line.split("\t") for line in (data / "STS/STSBenchmark/sts-dev.csv").read_text().splitlines()]
+  expected = stats.spearmanr(
+    cosines([[row[5] for row in rows], [row[6] for row in rows]]), [float(row[4]) for row in rows]
+  )[0]
+  assert found["STSBenchmark dev"]["spearman"] == pytest.approx(100 * expected)
+
+
+def test_senteval_in_a_checkout(package, data):
+  """Its engine gives what ours does; arrays that NumPy refuses are made for it alone."""
+  with senteval_engine.task_path(str(package)) as path:
+    assert path == package / "data"
+    engine = senteval_engine.find_engine(str(package), path, 4)
+    assert engine.name == f"SentEval in {package / 'senteval'}" and str(package) not in sys.path
+    (found,) = evaluate(engine, "STS12").values()
+    (expected,) = evaluate(senteval_engine.OwnEngine(path, 4), "STS12").values()
+    for key in ("spearman_mean", "spearman_wmean", "pearson_mean", "pearson_wmean"):
+      assert found[key] == pytest.approx(expected[key], abs=1e-3)
+    assert found["subsets"].keys() == expected["subsets"].keys() and found["pairs"] == expected["pairs"]
+    assert sys.modules["senteval.sts"].np is np
+    trained = {"spearman": 50.0, "pearson": 25.0, "pairs": 4, "reason": ""}
+    assert evaluate(engine, "STSBenchmark") == {"STSBenchmark test, trained": trained}
+    assert evaluate(engine, "MRPC") == {"MRPC test": {"accuracy": 72.5, "f1": 81.0, "pairs": 9, "reason": ""}}
+    assert evaluate(engine, "SICKRelatedness")["SICKRelatedness dev"]["spearman"] == 75.0
+    with pytest.raises(ConfigError, match=r"stopped in SST2 \(AssertionError: torch\.cuda required"):
+      evaluate(engine, "SST2")
+    with pytest.raises(ConfigError, match="which has no figure that is known"):
+      evaluate(engine, "Broken")
+    assert senteval_engine.check_tasks([" MRPC"], path, engine) == ["MRPC"]
+    with pytest.raises(ConfigError, match="--senteval_tasks=TREC: expected some of STS12"):
+      senteval_engine.check_tasks(["TREC"], path, engine)
+
+
+@pytest.mark.slow
+def test_senteval_itself(data):
+  """Skips unless the package is installed; STS12 is a task of every version."""
+  pytest.importorskip("senteval", reason="SentEval is not installed: a package of its interface alone was tested")
+  with senteval_engine.task_path(str(data)) as path:
+    engine = senteval_engine.find_engine(str(data), path, 16)
+    assert engine.name.startswith("SentEval in ")
+    (found,) = evaluate(engine, "STS12").values()
+    (expected,) = evaluate(senteval_engine.OwnEngine(path, 16), "STS12").values()
+  for key in ("spearman_mean", "spearman_wmean", "pearson_mean", "pearson_wmean"):
+    assert found[key] == pytest.approx(expected[key], abs=1e-3)
+
+
+def test_broken_checkout_is_said_and_not_used(package):
+  (package / "senteval/engine.py").write_text("import a_package_that_is_not_there\n")
+  with senteval_engine.task_path(str(package)) as path:
+    engine = senteval_engine.find_engine(str(package), path, 4)
+  assert isinstance(engine, senteval_engine.OwnEngine)
+
+
+def test_default_tasks_are_those_whose_data_is_there(tmp_path):
+  (tmp_path / "downstream/STS/STS13-en-test").mkdir(parents=True)
+  (tmp_path / "downstream/SICK").mkdir()
+  engine = senteval_engine.OwnEngine(tmp_path, 4)
+  assert senteval_engine.check_tasks(None, tmp_path, engine) == ["STS13", "SICKRelatedness"]
+  with pytest.raises(DataError, match=r"STS\.input\.FNWN"):
+    evaluate(engine, "STS13")
+  (tmp_path / "bare/downstream").mkdir(parents=True)
+  with pytest.raises(ConfigError, match="holds none of STS/STS12-en-test"):
+    senteval_engine.check_tasks(None, tmp_path / "bare", engine)

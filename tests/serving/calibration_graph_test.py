@@ -1,0 +1,120 @@
+"""Calibrations as ops against the calibrations themselves."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from bert_flow_tf import FlowConfig, Glow
+from bert_flow_tf.calibration.spec import METHODS, make_calibration
+from bert_flow_tf.errors import CalibrationError
+from bert_flow_tf.serving.calibration_graph import make_calibration_graph
+from bert_flow_tf.serving.flow_moves import moves_of
+
+FLOWS = [
+  {},
+  {"n_levels": 3, "depth": 2},
+  {"activation": "gatu"},
+  {"coupling": "affine"},
+  {"permutation": False},
+  {"permutation": False, "coupling": "affine", "activation": "gatu", "n_levels": 3, "depth": 1},
+]
+
+
+@pytest.fixture(scope="module")
+def embeddings():
+  """Correlated, off centre, and of scales that differ a hundredfold."""
+  rng = np.random.default_rng(0)
+  mixed = rng.normal(size=[200, 16]) @ rng.normal(size=[16, 16]) * np.geomspace(0.05, 5, 16) + rng.normal(size=16) * 3
+  return mixed.astype(np.float32)
+
+
+def make_flow(embeddings, order="reverse", dtype="float32", **config):
+  flow = Glow(
+    FlowConfig.from_dict({**FlowConfig().to_dict(), **config}),
+    embeddings.shape[1],
+    permutation=order,
+    seed=1,
+    dtype=dtype,
+  )
+  flow.initialize(embeddings)
+  rng = np.random.default_rng(2)
+  for weight in flow.trainable_weights:
+    weight.assign_add(rng.normal(0, 0.03, weight.shape).astype(dtype))
+  return flow
+
+
+def close(found, expected, tolerance=1e-5):
+  """`found` is float32 and within the tolerance, relative to the largest number."""
+  found, expected = np.asarray(found), np.asarray(expected)
+  assert found.dtype == np.float32
+  np.testing.assert_allclose(found, expected, rtol=0, atol=tolerance * np.abs(expected).max())
+
+
+@pytest.mark.parametrize("config", FLOWS, ids=str)
+def test_flow(embeddings, config):
+  # float64: what differs then is algebra, not rounding.
+  flow = make_flow(embeddings, dtype="float64", **config)
+  graph = make_calibration_graph(flow, 16)
+  assert (graph.is_flow, graph.name, graph.output_dim) == (True, "flow", 16)
+  latents = flow.transform(embeddings)
+  close(graph.transform(embeddings), latents)
+  bits, nats = graph.log_prob(embeddings)
+  close(bits, flow.bits_per_dim(embeddings))
+  close(nats, flow.distribution.log_prob(embeddings))
+  close(graph.inverse(latents), flow.inverse(latents))
+
+
+def test_flow_with_a_random_permutation_a_constant_dimension_and_float64(embeddings):
+  constant = embeddings.copy()
+  constant[:, 3] = 7.0
+  for dtype, tolerance in (("float32", 1e-4), ("float64", 1e-5)):
+    flow = make_flow(constant, "random", dtype)
+    graph = make_calibration_graph(flow, 16)
+    close(graph.transform(constant), flow.transform(constant), tolerance)
+    close(graph.inverse(flow.transform(constant)), constant, tolerance)
+
+
+def test_a_flow_is_few_moves(embeddings):
+  moves, log_det = moves_of(make_flow(embeddings))
+  assert len(moves) <= 9 and isinstance(log_det, float)
+  graph = tf.function(make_calibration_graph(make_flow(embeddings), 16).transform, autograph=False)
+  ops = graph.get_concrete_function(tf.TensorSpec([None, 16], tf.float32)).graph.get_operations()
+  assert len([op for op in ops if op.type not in ("Const", "Placeholder", "Identity", "NoOp")]) < 60
+
+
+@pytest.mark.parametrize("name", sorted(METHODS))
+def test_linear(embeddings, name):
+  calibration = make_calibration(f"{name}-3" if METHODS[name].TAKES_K else name).fit(embeddings)
+  shift, matrix = calibration.affine()
+  expected = calibration.transform(embeddings)
+  assert shift.dtype == matrix.dtype == np.float64
+  close(((embeddings - shift) @ matrix).astype(np.float32), expected, 1e-6)
+  graph = make_calibration_graph(calibration, 16)
+  assert (graph.is_flow, graph.name, graph.output_dim) == (False, calibration.name, expected.shape[1])
+  close(graph.transform(embeddings), expected, 1e-6)
+  assert graph.transform(embeddings[:0]).shape == (0, expected.shape[1])
+
+
+def test_whitening_by_small_deviations_keeps_its_digits():
+  rng = np.random.default_rng(0)
+  rows = (rng.normal(size=[500, 8]) * np.geomspace(1e-3, 1, 8) + 50).astype(np.float32)
+  calibration = make_calibration("whitening").fit(rows)
+  close(make_calibration_graph(calibration, 8).transform(rows), calibration.transform(rows), 1e-6)
+
+
+def test_none_is_the_embedding_itself(embeddings):
+  assert np.array_equal(make_calibration_graph(None, 16).transform(embeddings), embeddings)
+
+
+def test_refusals(embeddings):
+  flow = make_flow(embeddings)
+  unfitted = Glow(FlowConfig(), 16, seed=1)
+  for calibration, dim, message in [
+    (flow, 8, "flow takes embeddings of 16 dimensions, found 8"),
+    (unfitted, 16, "the flow is not fitted"),
+    (make_calibration("sn"), 16, "sn is not fitted"),
+    (make_calibration("natsv").fit(embeddings), 16, "no k is chosen"),
+    ("flow", 16, "found str, expected a Glow"),
+  ]:
+    with pytest.raises(CalibrationError, match=message):
+      make_calibration_graph(calibration, dim)

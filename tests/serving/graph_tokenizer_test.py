@@ -1,0 +1,122 @@
+"""Ids from the graph are BertTokenizerFast's, on real sentences and on text that nobody should have to expect."""
+
+import importlib.util
+import random
+
+import numpy as np
+import pytest
+
+from bert_flow_tf.data.features import SentenceTokenizer, harmless
+from tests.testing import REPO, SHARED, shared
+
+if importlib.util.find_spec("tensorflow_text") is None:
+  pytest.skip("tensorflow_text is not installed: pip install 'bert-flow-tf[serving]'", allow_module_level=True)
+
+import tensorflow as tf
+
+from bert_flow_tf.errors import EncoderError
+from bert_flow_tf.serving.graph_tokenizer import GraphTokenizer
+
+MINI = REPO / "bert_flow_tf" / "encoder" / "pretrained" / "mini"
+HOSTILE = [
+  "",
+  " \t\r\n\x0b\x0c\x85\xa0\u3000",
+  "\x00a\x00b",
+  "[MASK] [CLS]x[SEP] [PAD][UNK]",
+  "ΟΔΟΣ ΣΑΣ Σ",
+  "İstanbul I \u0131 ﬁ Ǆ ß ẞ",
+  "e\u0301\u0327 \u1e09 \u0344 ﷽",
+  "東京タワー 한국어 \uf900 \U0002b820 \U0002b920",
+  "a\ufffdb\u200bc\ufeffd\U000e0001e\ue000f",
+  "don't—stop… «now» ‽ ⸺ \u166d \U000111c9 $+<=>^`|~",
+  " ".join(["x" * 100, "x" * 101, "é" * 100, "é" * 101, "字" * 150, "ж" * 34, "\U0001d4b3" * 100]),
+  "\ud83d\ude00 \ud83d alone \udc00",
+  "👩‍👩‍👧‍👦 👍🏽 🇩🇪",
+  "word " * 500,
+  "a" * 100_000,
+  "##s ##x # # s",
+]
+
+
+def graph_ids(tokenizer, sentences, max_seq_length=64, batch=4096):
+  """The graph's ids, list of int32 arrays."""
+  graph = GraphTokenizer(tokenizer, max_seq_length)
+  tokenize = tf.function(graph.__call__, [tf.TensorSpec([None], tf.string)], autograph=False)
+  found = []
+  for start in range(0, len(sentences), batch):
+    ids, lengths = tokenize([harmless(one).encode() for one in sentences[start : start + batch]])
+    ids, lengths = ids.numpy(), lengths.numpy()
+    assert ids.shape[1] == lengths.max() and ids.dtype == lengths.dtype == np.int32
+    assert all((row[length:] == tokenizer.pad_id).all() for row, length in zip(ids, lengths, strict=True))
+    found += [row[:length] for row, length in zip(ids, lengths, strict=True)]
+  return found
+
+
+def check(tokenizer, sentences, max_seq_length=64):
+  expected = tokenizer(sentences, max_seq_length)
+  found = graph_ids(tokenizer, sentences, max_seq_length)
+  pairs = zip(sentences, found, expected, strict=True)
+  assert [sentence for sentence, a, b in pairs if not np.array_equal(a, b)] == []
+
+
+def vocabulary_of(folder, characters):
+  """A vocabulary with every one of some characters, so that a difference of normalisation is seen in the ids."""
+  pieces = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "", "dog", "dog"]
+  pieces += [prefix + one for one in characters for prefix in ("", "##")]
+  (folder / "vocab.txt").write_text("\n".join(pieces) + "\n", encoding="utf-8")
+  return folder / "vocab.txt"
+
+
+@pytest.mark.parametrize("max_seq_length", [3, 64])
+def test_hostile_strings(max_seq_length):
+  check(SentenceTokenizer.from_pretrained(MINI), HOSTILE, max_seq_length)
+
+
+@pytest.mark.parametrize(
+  "settings",
+  [
+    {},
+    {"do_lower_case": False},
+    {"strip_accents": False},
+    {"do_lower_case": False, "strip_accents": True, "tokenize_chinese_chars": False},
+  ],
+)
+def test_random_strings_under_every_setting(tmp_path, settings):
+  characters = [chr(code) for code in (*range(0x21, 0x600), *range(0x1E00, 0x2300), *range(0x4E00, 0x4E40))]
+  characters += ["ﬁ", "Å", "Σ", "ς", "İ", "한", "\u1112", "東", "\uf900", "👍"]
+  tokenizer = SentenceTokenizer(vocabulary_of(tmp_path, characters), **settings)
+  rng = random.Random(0)
+  pool = [*characters, *" \t\x00\u200b\u0301\u0327\u0345\ufffd\ue000", *"aaaAAA   "]
+  check(tokenizer, [*HOSTILE, *("".join(rng.choices(pool, k=30)) for _ in range(3000))])
+
+
+def test_no_sentences():
+  tokenizer = SentenceTokenizer.from_pretrained(MINI)
+  ids, lengths = GraphTokenizer(tokenizer)(tf.constant([], tf.string))
+  assert ids.shape[0] == 0 and lengths.shape == (0,)
+
+
+def test_renamed_specials_and_a_vocabulary_that_cannot_be_searched(tmp_path):
+  path = tmp_path / "vocab.txt"
+  path.write_text("<pad>\n[UNK]\n<s>\n[SEP]\n[MASK]\na\n")
+  tokenizer = SentenceTokenizer(path, cls_token="<s>", pad_token="<pad>")
+  check(tokenizer, ["a b", "<s> a"])
+
+
+@pytest.mark.slow
+def test_every_sentence_of_shared_data():
+  data = shared("data")
+  texts = set()
+  for path in sorted(data.rglob("*")):
+    if path.suffix in (".tsv", ".txt", ".csv"):
+      for line in path.read_text(encoding="utf-8", errors="replace").split("\n"):
+        texts.update(line.rstrip("\r").split("\t"))
+  assert len(texts) > 100_000
+  models = SHARED / "models" / "minilm-l6-mlm"
+  check(SentenceTokenizer.from_pretrained(models if models.is_dir() else MINI), sorted(texts))
+
+
+def test_without_tf_text(monkeypatch):
+  monkeypatch.setitem(__import__("sys").modules, "tensorflow_text", None)
+  with pytest.raises(EncoderError, match=r"install it with pip install 'bert-flow-tf\[serving\]'"):
+    GraphTokenizer(SentenceTokenizer.from_pretrained(MINI))

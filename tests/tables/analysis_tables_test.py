@@ -1,0 +1,101 @@
+"""bert_flow_tf/tables/analysis_tables.py: Tables 1 and 6 and isotropy against NumPy and SciPy."""
+
+import types
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from bert_flow_tf.progress import Progress
+from bert_flow_tf.tables.analysis_tables import ISOTROPY_COLUMNS, isotropy_rows, lexical_points, lexical_rows, word_rows
+from bert_flow_tf.tables.paper_tables import paper_table
+from tests.tables.fakes import Encoder, cosine, flow_matrix, make_bench, make_model, sides
+
+SHOWN = Progress(0, show=False)
+
+
+def levenshtein(a, b):
+  row = list(range(len(b) + 1))
+  for i, x in enumerate(a, 1):
+    row, last = [i], row
+    for j, y in enumerate(b, 1):
+      row.append(min(last[j] + 1, row[-1] + 1, last[j - 1] + (x != y)))
+  return row[-1]
+
+
+def test_lexical_rows(data):
+  bench = make_bench(data, ["STS-B"])
+  pairs = bench.settings.tasks["STS-B"].splits["dev"]
+  a, b = sides(pairs, bench.encoder, "avg-first-last")
+  edits = [levenshtein(*pair) for pair in zip(pairs.sentences_a, pairs.sentences_b, strict=True)]
+  flows = [cosine((a - 4) @ flow_matrix(seed), (b - 4) @ flow_matrix(seed)) for seed in (1, 2)]
+  rows, note = lexical_rows([make_model(bench)], "STS-B", [1, 2], SHOWN)
+  for row, similarities in zip(rows, [[pairs.scores], [cosine(a, b)], flows], strict=True):
+    for column, other in {"edit distance": edits, "gold similarity": pairs.scores}.items():
+      expected = [100 * stats.spearmanr(one, other)[0] for one in similarities]
+      assert row.cells[column].values == pytest.approx(expected, abs=1e-6), row.name
+  assert [row.name for row in rows] == [
+    "gold similarity",
+    "fake, avg-first-last: BERT-induced similarity",
+    "fake, avg-first-last, flow (target): flow-induced similarity",
+  ]
+  assert rows[0].cells["edit distance"].paper == -24.61 and rows[1].cells["edit distance"].paper is None
+  close = sum(edit <= 4 for edit in edits)
+  assert f"; {close} of {len(edits)} pairs are at most 4 apart." in note and close
+  points, failed = lexical_points(make_model(bench), "STS-B", 1)
+  assert not failed
+  assert points["edit distance"].tolist() == edits and list(points)[2:] == [row.name for row in paper_table(6).rows][1:]
+
+
+def test_lexical_rows_of_two_encoders_with_one_row_of_gold(data):
+  models = [
+    make_model(make_bench(data, ["STS-B"], encoder=Encoder(name)), name, paper_encoder=paper)
+    for name, paper in [("a", "base"), ("b", None)]
+  ]
+  rows, _ = lexical_rows(models, "STS-B", [1], SHOWN)
+  assert [row.name.split(",")[0] for row in rows] == ["gold similarity", "a", "a", "b", "b"]
+  assert [row.cells["gold similarity"].paper for row in rows] == [100.0, 59.3, 74.09, None, None]
+
+
+def test_isotropy(data):
+  bench = make_bench(data, ["STS-B"])
+  pairs = bench.settings.tasks["STS-B"].splits["test"]
+  rows, spectra = isotropy_rows(make_model(bench), "STS-B", ["flow", "whitening-9"], [1, 2], SHOWN)
+  a, b = sides(pairs, bench.encoder, "avg-first-last")
+  points = np.unique(np.concatenate([a, b]), axis=0)
+  variances = np.linalg.eigvalsh(np.cov(points.T))
+  used = variances.sum() ** 2 / (variances**2).sum()
+  expected = [
+    100 * (used - 1) / (points.shape[1] - 1),
+    100 * cosine(a, np.roll(b, len(b) // 2, axis=0)).mean(),
+    100 * variances.max() / variances.sum(),
+  ]
+  assert [rows[0].cells[column].mean for column in ISOTROPY_COLUMNS] == pytest.approx(expected, abs=1e-4)
+  assert [len(rows[1].cells[column].values) for column in ISOTROPY_COLUMNS] == [2, 2, 2]
+  assert "rank 6" in rows[2].cells[ISOTROPY_COLUMNS[0]].reason and not rows[2].cells[ISOTROPY_COLUMNS[0]].defined
+  values = np.linalg.svd(points, compute_uv=False)
+  np.testing.assert_allclose(spectra["fake, avg-first-last"], values / values[0], atol=1e-5)
+  assert len(spectra) == 2
+
+
+def test_word_rows():
+  """Ranks 0 to 99 and 100 to 109; the three nearest by brute force."""
+  embeddings = np.random.default_rng(0).normal(size=[130, 5])
+  order = np.random.default_rng(1).permutation(130)[:110]
+  encoder = types.SimpleNamespace(bert=types.SimpleNamespace(word_embeddings=lambda: embeddings))
+  rows, note = word_rows(make_model(types.SimpleNamespace(encoder=encoder), paper_encoder="base"), order)
+  cells = {row.name.removeprefix("fake, "): list(row.cells.values()) for row in rows}
+  assert cells["mean l2-norm"][0].mean == pytest.approx(np.linalg.norm(embeddings[order[:100]], axis=1).mean())
+  distances = np.linalg.norm(embeddings[:, None] - embeddings, axis=2)
+  np.fill_diagonal(distances, np.inf)
+  near = np.argsort(distances, axis=1)[:, :3]
+  second = order[100:]
+  assert cells["mean k-NN l2-distance, k=3"][1].mean == pytest.approx(
+    np.mean([distances[i, near[i]].mean() for i in second])
+  )
+  assert cells["mean k-NN dot product, k=3"][1].mean == pytest.approx(
+    np.mean([(embeddings[near[i]] @ embeddings[i]).mean() for i in second])
+  )
+  assert [cell.paper for cell in cells["mean l2-norm"]] == [0.95, 1.04, 1.22, 1.45]
+  assert cells["mean l2-norm"][2].reason and not cells["mean l2-norm"][2].defined
+  assert note == "fake: words with a count: 100 in (0,100), 10 in [100,500), 0 in [500,5K), 0 in [5K,10K)."

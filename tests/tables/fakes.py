@@ -1,0 +1,82 @@
+"""An encoder and a flow without TensorFlow, and what a `Workbench` is made of, for tests of tables."""
+
+import hashlib
+import types
+
+import numpy as np
+
+from bert_flow_tf.data.tasks import load_task
+from bert_flow_tf.tables.similarity_tables import Model
+from bert_flow_tf.tables.store import Store
+from bert_flow_tf.tables.workbench import Settings, Workbench
+from bert_flow_tf.training import fitting
+
+DIM = 6
+SPREAD = np.array([3.0, 2.0, 1.0, 1.0, 0.5, 0.2])
+
+
+class Encoder:
+  """Sums of random word vectors about a large mean."""
+
+  def __init__(self, weights="w", has_pooler=False):
+    self.weights_checksum = weights
+    self.bert = types.SimpleNamespace(has_pooler=has_pooler)
+    self.encoded = 0
+
+  def dim(self, embedding):
+    return DIM
+
+  def fingerprint(self, sentences, embedding, max_seq_length):
+    return f"{self.weights_checksum} {embedding} {max_seq_length} {sentences}"
+
+  def encode(self, sentences, sentence_embedding_type, max_seq_length, batch_size, low_dim, cache):
+    self.encoded += len(sentences)
+    return np.array([self.vector(s, sentence_embedding_type, max_seq_length) for s in sentences], np.float32)
+
+  def vector(self, sentence, embedding, max_seq_length=64):
+    words = sentence.split()[:max_seq_length]
+    seeds = [hashlib.sha256(f"{self.weights_checksum} {embedding} {w}".encode()).digest()[:4] for w in words]
+    return 4 + sum(np.random.default_rng(list(seed)).normal(size=DIM) for seed in seeds) * SPREAD
+
+
+class Bench(Workbench):
+  """A workbench whose flow is a random matrix that depends on the seed alone."""
+
+  def _fit_flow(self, embedding, corpus, seed):
+    self.fits += 1
+    return types.SimpleNamespace(transform=lambda u: (u - 4) @ flow_matrix(seed), name="flow")
+
+
+def flow_matrix(seed):
+  return np.random.default_rng(seed).normal(size=[DIM, DIM])
+
+
+def flow_key(corpus, seed):
+  return [corpus.learning_rate, corpus.num_train_epochs, seed]
+
+
+def make_bench(data, names, folder=None, encoder=None, kind=Bench, **changes):
+  """A workbench of tasks in a folder of data; `changes` are of its `Settings`."""
+  settings = {
+    "tasks": {name: load_task(name, data) for name in names},
+    "load_corpus": lambda name: fitting.load_flow_corpus(name, None, data),
+    "flow_settings": None,
+    "flow_key": flow_key,
+  }
+  return kind(encoder or Encoder(), Settings(**{**settings, **changes}), Store(folder))
+
+
+def make_model(bench, label="fake", **more):
+  return Model(label, bench, **more)
+
+
+def cosine(a, b):
+  return np.sum(a * b, axis=1) / np.linalg.norm(a, axis=1) / np.linalg.norm(b, axis=1)
+
+
+def sides(pairs, encoder, embedding):
+  """float64 [n, dim] of both sides, as the encoder rounds them."""
+  return tuple(
+    np.array([encoder.vector(s, embedding) for s in sentences]).astype(np.float32).astype(np.float64)
+    for sentences in (pairs.sentences_a, pairs.sentences_b)
+  )

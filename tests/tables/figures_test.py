@@ -1,0 +1,42 @@
+"""bert_flow_tf/tables/figures.py: what the pictures show."""
+
+import sys
+
+import numpy as np
+import pytest
+
+from bert_flow_tf.errors import ConfigError
+from bert_flow_tf.tables import figures
+
+POINTS = {
+  "edit distance": np.array([4, 5, 40, 2]),
+  "gold similarity": np.array([1.0, 2.0, np.nan, 4.0]),
+  "other": np.array([0.1, 0.2, 0.3, 0.4]),
+}
+
+
+def test_close_pairs_are_marked():
+  figure = figures.edit_distance_figure(POINTS, "a title")
+  assert [axis.get_xlabel() for axis in figure.axes] == ["gold similarity", "other"]
+  far, close = figure.axes[1].collections
+  assert far.get_offsets().tolist() == [[0.2, 5.0], [0.3, 40.0]]
+  assert close.get_offsets().tolist() == [[0.1, 4.0], [0.4, 2.0]]
+  assert far.get_facecolor().tolist() != close.get_facecolor().tolist()
+
+
+def test_spectra_and_files(tmp_path):
+  spectra = {"before": np.array([1.0, 0.1]), "after": np.array([1.0, 0.9])}
+  figure = figures.spectrum_figure(spectra, "a title")
+  assert [line.get_ydata().tolist() for line in figure.axes[0].lines] == [[1.0, 0.1], [1.0, 0.9]]
+  paths = figures.save(figure, tmp_path, "figure_x")
+  assert [path.name for path in paths] == ["figure_x.png", "figure_x.svg"] and len(list(tmp_path.iterdir())) == 2
+  assert paths[0].read_bytes().startswith(b"\x89PNG") and b"<svg" in paths[1].read_bytes()
+  before = [path.read_bytes() for path in paths]
+  figures.save(figures.spectrum_figure(spectra, "a title"), tmp_path, "figure_x")
+  assert [path.read_bytes() for path in paths] == before
+
+
+def test_without_matplotlib(monkeypatch):
+  monkeypatch.setitem(sys.modules, "matplotlib", None)
+  with pytest.raises(ConfigError, match="pip install"):
+    figures.require_matplotlib()

@@ -1,0 +1,43 @@
+"""bert_flow_tf/tables/keys.py: text and gold that differ have other fingerprints."""
+
+import hashlib
+
+import numpy as np
+
+from bert_flow_tf.data.pairs import SentencePairs, Subset
+from bert_flow_tf.tables.keys import file_fingerprint, gold_fingerprint, text_fingerprint
+
+
+def test_text():
+  alike = [SentencePairs(("a", "b"), ("c", "d"), scores) for scores in ([1.0, 2.0], [3.0, np.nan])]
+  assert text_fingerprint(alike[0]) == text_fingerprint(alike[1])
+  others = [
+    SentencePairs(("b", "a"), ("c", "d"), [1, 2]),
+    SentencePairs(("c", "d"), ("a", "b"), [1, 2]),
+    SentencePairs(("a", "bc"), ("", "d"), [1, 2]),
+    SentencePairs(("a\0b", "c"), ("d", ""), [1, 2]),
+    SentencePairs(("a",), ("b",), [1]),
+    SentencePairs(("a", "\ud800"), ("c", "d"), [1, 2]),
+  ]
+  assert len({text_fingerprint(pairs) for pairs in [alike[0], *others]}) == 7
+
+
+def test_gold():
+  def pairs(scores, subsets=()):
+    return SentencePairs(("a", "b"), ("c", "d"), scores, subsets)
+
+  found = [
+    pairs([1, 2]),
+    pairs([1, np.nan]),
+    pairs([1, 0]),
+    pairs([np.nan, 0]),
+    pairs([1, 2], (Subset("x", 0, 2),)),
+    pairs([1, 2], (Subset("x", 0, 1), Subset("y", 1, 2))),
+  ]
+  assert len({gold_fingerprint(one) for one in found}) == 6
+  assert gold_fingerprint(pairs([1, 2])) == gold_fingerprint(pairs([1, 2]))
+
+
+def test_file(tmp_path):
+  (tmp_path / "file").write_bytes(b"abc")
+  assert file_fingerprint(tmp_path / "file") == hashlib.sha256(b"abc").hexdigest()

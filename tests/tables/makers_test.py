@@ -1,0 +1,63 @@
+"""bert_flow_tf/tables/makers.py: whole tables of an encoder without TensorFlow."""
+
+import pytest
+
+from bert_flow_tf.errors import ConfigError
+from bert_flow_tf.tables.makers import Makers, check_tasks
+from bert_flow_tf.tables.plan import Plan
+from tests.tables.fakes import Encoder, make_bench, make_model
+
+
+def makers_of(data, tables, tuned=(), **more):
+  plan = Plan(tables, (), ("STS-B", "STS-12"), ("plain",), calibrations=("sn",), num_seeds=2, **more)
+  models = [make_model(make_bench(data, ["STS-B", "STS-12"], encoder=Encoder(name)), name) for name in ("plain",)]
+  words = make_model(make_bench(data, ["STS-B", "STS-12"]), "words", words=True)
+  tuned = [make_model(make_bench(data, ["STS-B", "STS-12"]), name, nli_tuned=True) for name in tuned]
+  return Makers(plan, [*models, words], tuned)
+
+
+def test_models_of_tables(data):
+  without, tuned = makers_of(data, ()), makers_of(data, (), ["tuned"])
+
+  def labels(makers):
+    names = ("1", "2", "3", "4", "8", "transfer", "figure 2")
+    return [" ".join(model.label for model in makers.models_of(name)) for name in names]
+
+  assert labels(without) == ["plain", "plain words", "", "plain", "plain", "plain", "plain"]
+  assert labels(tuned) == ["plain", "plain words", "tuned", "plain tuned", "tuned", "plain", "plain"]
+
+
+def test_table_2_has_published_rows_and_notes(data):
+  table = makers_of(data, ("2",)).table("2", {"command": "c"})
+  assert table.columns == ("STS-B", "STS-12") and table.about == {"command": "c", "seeds": [0, 1]}
+  assert [row.source for row in table.rows] == ["ours"] * 8 + ["published"] * 11
+  notes = "\n".join(table.notes)
+  assert "weighted" in notes and "No row of cls for plain:" in notes and "seeds 0 to 1" in notes
+  assert "In brackets" not in notes and "(paper" not in table.markdown()
+
+
+def test_table_3_without_an_encoder(data):
+  table = makers_of(data, ("3",)).table("3", {})
+  assert {row.source for row in table.rows} == {"published"} and "--nli_model" in table.notes[-1]
+
+
+@pytest.mark.parametrize(("tuned", "said"), [((), True), (("tuned",), False)])
+def test_table_8_says_whether_the_encoder_is_fine_tuned(data, tuned, said):
+  table = makers_of(data, ("8",), tuned).table("8", {})
+  assert any("not fine-tuned on NLI" in note for note in table.notes) == said
+  assert table.rows[0].name == ("tuned (fine-tuned on NLI), avg" if tuned else "plain, avg")
+
+
+@pytest.mark.parametrize("name", ["5", "6", "isotropy", "transfer"])
+def test_the_other_tables_hold_their_columns(data, name):
+  table = makers_of(data, (name,)).table(name, {})
+  assert table.markdown().count("n/a") == 0
+  assert all(set(row.cells) == set(table.columns) for row in table.rows)
+
+
+def test_no_dev_split(data):
+  bench = make_bench(data, ["STS-B"])
+  check_tasks(Plan(("6",), ("2",), (), ()), bench.settings.tasks)
+  bench.settings.tasks["STS-B"].splits.pop("dev")
+  with pytest.raises(ConfigError, match="--figure=2 needs the dev split of STS-B, found train, test"):
+    check_tasks(Plan((), ("2",), (), ()), bench.settings.tasks)

@@ -1,0 +1,66 @@
+"""bert_flow_tf/tables/results_page.py: a page from the tables that are there."""
+
+import pytest
+
+from bert_flow_tf.errors import DataError
+from bert_flow_tf.tables import results_page
+from bert_flow_tf.tables.table import OURS, Cell, Row, Table
+
+ABOUT = {
+  "command": "python run_scripts/run_table.py --table=5",
+  "versions": {"numpy": "2.0"},
+  "encoders": {"mini": "0123456789abcdef"},
+  "date": "2026-01-02",
+  "machine": "x86_64, 2 cores",
+  "seeds": [3, 4],
+}
+
+
+def put(folder, name, about):
+  table = Table(
+    name, f"title {name}", "metric", ("x",), (Row("ours here", OURS, {"x": Cell((1.25, 1.75))}),), (), about
+  )
+  (folder / f"table_{name}.json").write_text(table.json())
+
+
+def test_page_of_tables_and_pictures(tmp_path):
+  folder = tmp_path / "my tables"
+  folder.mkdir()
+  for name, about in {"transfer": {}, "5": ABOUT}.items():
+    put(folder, name, about)
+  (folder / "figure_2_my mini.png").write_bytes(b"")
+  results_page.write(tmp_path / "RESULTS.md", folder)
+  page = (tmp_path / "RESULTS.md").read_text()
+  headings = [line for line in page.splitlines() if line.startswith("#")]
+  assert headings == [
+    "# Results",
+    "## Table 5: title 5",
+    "## Transfer: title transfer",
+    "## Figure 2: similarity against edit distance, my mini",
+  ]
+  assert page.count("| ours here | ours | 1.50 ±0.35 |") == 2
+  assert "2026-01-02; seeds 3, 4; mini: weights 0123456789ab; numpy 2.0; x86_64, 2 cores.\n" in page
+  assert "](my%20tables/figure_2_my%20mini.png)" in page
+
+
+def test_no_table(tmp_path):
+  with pytest.raises(DataError, match=r"no table_NAME\.json"):
+    results_page.write(tmp_path / "RESULTS.md", tmp_path / "absent")
+
+
+@pytest.mark.parametrize(
+  "text",
+  ["", "{", "[]", "{}", '{"rows": [{"name": 1, "source": 2, "cells": []}]}', '{"rows": 5}', "\ud800"],
+)
+def test_a_damaged_table(tmp_path, text):
+  put(tmp_path, "5", ABOUT)
+  (tmp_path / "table_2.json").write_text(text, errors="surrogatepass")
+  with pytest.raises(DataError, match=r"table_2\.json: expected what run_table\.py wrote"):
+    results_page.write(tmp_path / "RESULTS.md", tmp_path)
+  assert not (tmp_path / "RESULTS.md").exists()
+
+
+def test_a_page_that_cannot_be_written(tmp_path):
+  put(tmp_path, "5", ABOUT)
+  with pytest.raises(DataError, match="cannot be written"):
+    results_page.write(tmp_path / "absent/RESULTS.md", tmp_path)

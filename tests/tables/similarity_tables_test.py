@@ -1,0 +1,172 @@
+"""bert_flow_tf/tables/similarity_tables.py: rows, their names, and what they are compared with."""
+
+import statistics
+import types
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from bert_flow_tf.progress import Progress
+from bert_flow_tf.tables.paper_tables import paper_table
+from bert_flow_tf.tables.similarity_tables import (
+  calibration_recipes,
+  count_of,
+  published_rows,
+  qnli_recipes,
+  row_name,
+  rows_of,
+  seed_rows,
+  similarity_recipes,
+  transfer_rows,
+)
+from bert_flow_tf.tables.workbench import Recipe, target_of
+from tests.tables.fakes import Encoder, cosine, flow_matrix, make_bench, make_model, sides
+
+SHOWN = Progress(0, show=False)
+STS_B = {"STS-B": "STS-B"}
+
+
+def row(rows, end):
+  (found,) = (one for one in rows if one.name.endswith(end))
+  return found
+
+
+def test_recipes_by_what_an_encoder_has(data):
+  bench = make_bench(data, ["STS-B"])
+  names = [row_name(make_model(bench), recipe) for recipe in similarity_recipes(make_model(bench), ["sn"])]
+  assert names == [
+    "fake, avg",
+    "fake, avg-first-last",
+    "fake, avg-first-last, flow (NLI)",
+    "fake, avg-first-last, flow (target)",
+    "fake, avg-first-last, sn (target)",
+  ]
+  pooled = make_model(make_bench(data, ["STS-B"], encoder=Encoder(has_pooler=True)), nli_tuned=True)
+  assert row_name(pooled, similarity_recipes(pooled)[1]) == "fake (fine-tuned on NLI), cls"
+  words = make_model(bench, "glove.6B", words=True)
+  assert [row_name(words, recipe) for recipe in similarity_recipes(words)] == [
+    "glove.6B, avg of word vectors",
+    "glove.6B, avg of word vectors, flow (target)",
+  ]
+
+
+def test_rows_count_and_spread(data):
+  """Table 5's rows: as many cells as counted; the flow's over three seeds, by SciPy and statistics."""
+  model = make_model(make_bench(data, ["STS-B"]))
+  recipes = calibration_recipes(model, ["mean", "sn"])
+  steps = []
+  progress = types.SimpleNamespace(update=lambda count, note: steps.append(count))
+  rows = rows_of(model, recipes, STS_B, 5, [3, 4, 5], progress)
+  assert sum(steps) == count_of(recipes, STS_B, [3, 4, 5]) == 10 == len(rows) + 2
+  pairs = model.bench.settings.tasks["STS-B"].splits["test"]
+  a, b = (side - 4 for side in sides(pairs, model.bench.encoder, "avg"))
+  expected = [100 * stats.spearmanr(cosine(a @ m, b @ m), pairs.scores)[0] for m in map(flow_matrix, (3, 4, 5))]
+  flow = row(rows, "flow (target)").cells["STS-B"]
+  assert flow.values == pytest.approx(expected, abs=1e-6) and flow.spread == pytest.approx(statistics.stdev(expected))
+  assert row(rows, ", sn (target)").cells["STS-B"].spread is None
+  (chosen,) = (one.name for one in rows if ", natsv-" in one.name and "chosen" in one.name)
+  assert chosen.startswith("fake, avg, natsv-") and chosen.endswith(", k chosen on dev (target)")
+  assert {one.cells["STS-B"].paper for one in rows} == {None}  # this encoder is not the paper's
+
+
+def test_cells_that_fail_say_why(data):
+  """No NLI here, no dev split in STS-12, fewer dimensions than asked for: the other cells stand."""
+  model = make_model(make_bench(data, ["STS-B", "STS-12"]))
+  columns = {task: task for task in ("STS-B", "STS-12")}
+  recipes = similarity_recipes(model, ["natsv", "whitening-7"])
+  found = {one.name: one.cells for one in rows_of(model, recipes, columns, 2, [0], SHOWN)}
+  assert not any(cell.defined for cell in found["fake, avg-first-last, flow (NLI)"].values())
+  assert "SNLI" in found["fake, avg-first-last, flow (NLI)"]["STS-B"].reason
+  (natsv,) = (cells for name, cells in found.items() if "natsv" in name)
+  assert natsv["STS-B"].defined and "STS-12 has none" in natsv["STS-12"].reason
+  assert "rank 6" in found["fake, avg-first-last, whitening-7 (target)"]["STS-12"].reason
+  assert all(cell.defined for cell in found["fake, avg-first-last, flow (target)"].values())
+
+
+# {(number, encoder, fine-tuned): {end of our row's name: the paper's row}}
+COMPARED = {
+  (2, "base", False): {
+    "fake, avg": "BERT_base",
+    "fake, cls": None,
+    "avg-first-last": "BERT_base-last2avg",
+    "flow (target)": "BERT_base-flow (target)",
+    "sn (target)": None,
+  },
+  (2, "large", False): {"avg-first-last": "BERT_large-last2avg", "flow (target)": "BERT_large-flow (target)"},
+  (3, "base", True): {"NLI), avg": "BERT_base-NLI", "flow (target)": "BERT_base-NLI-flow (target)"},
+  (3, "large", True): {"NLI), avg": "BERT_large-NLI", "flow (target)": "BERT_large-NLI-flow (target)"},
+  (5, "base", False): {
+    "fake, avg": "BERT_base",
+    "avg, sn (target)": "+ SN",
+    "avg, natsv-1 (target)": "+ NATSV (k=1)",
+    "avg, sn+natsv-1 (target)": "+ SN + NATSV (k=1)",
+    "flow (target)": "BERT_base-flow (target)",
+  },
+  (5, "large", False): {"fake, avg": None, "avg, sn (target)": None},
+}
+
+
+@pytest.mark.parametrize("case", COMPARED, ids=str)
+def test_compared_with_the_papers_row(data, case):
+  number, encoder, tuned = case
+  bench = make_bench(data, ["STS-B"], encoder=Encoder(has_pooler=True))
+  model = make_model(bench, paper_encoder=encoder, nli_tuned=tuned)
+  recipes = calibration_recipes(model) if number == 5 else similarity_recipes(model, ["sn"])
+  rows = rows_of(model, recipes, STS_B, number, [0], SHOWN)
+  published = {one.name: one.cells["STS-B"] for one in paper_table(number).rows}
+  for end, name in COMPARED[case].items():
+    assert row(rows, end).cells["STS-B"].paper == (published[name] if name else None)
+  if number == 5 and encoder == "base":  # k chosen on dev stands beside the paper's choice, whatever ours is
+    found = {one.name.split(",")[2].split("-")[0].strip(): one for one in rows if "chosen" in one.name}
+    assert found["natsv"].cells["STS-B"].paper == 60.4 and found["sn+natsv"].cells["STS-B"].paper == 63.51
+
+
+def test_qnli_is_compared_where_the_encoder_was_fine_tuned(data):
+  def papers(tuned):
+    model = make_model(make_bench(data, ["STS-B"]), paper_encoder="large", nli_tuned=tuned)
+    rows = rows_of(model, qnli_recipes(model), {"AUC": "STS-B"}, 4, [0], SHOWN)
+    return [one.cells["AUC"].paper for one in rows]
+
+  assert papers(True) == [70.41, 74.19, 77.09] and papers(False) == [None] * 3
+
+
+def test_seeds_of_table_8(data):
+  model = make_model(make_bench(data, ["STS-B"]), paper_encoder="large", nli_tuned=True)
+  rows = seed_rows(model, "STS-B", [5, 6, 7, 8], SHOWN)
+  (flow,) = rows_of(model, [Recipe("avg-first-last", "flow")], STS_B, 3, [5, 6, 7, 8], SHOWN)
+  values = flow.cells["STS-B"].values
+  expected = [statistics.fmean(values), statistics.stdev(values), statistics.median(values)]
+  assert [cell.mean for cell in rows[2].cells.values()] == pytest.approx(expected)
+  assert [cell.paper for cell in rows[2].cells.values()] == [81.1, 0.55, 81.35]
+  plain = rows[0].cells
+  assert plain["mean"].mean == plain["median"].mean and plain["mean"].paper == 77.26
+  assert not plain["standard deviation"].defined and "no seed" in plain["standard deviation"].reason
+  (one_seed,) = (one.cells for one in seed_rows(model, "STS-B", [5], SHOWN) if "flow" in one.name)
+  assert one_seed["standard deviation"].reason == "one seed alone" and one_seed["median"].mean == values[0]
+
+
+def test_transfer_says_where_it_hurts(data):
+  model = make_model(make_bench(data, ["STS-B", "SICK-R"]))
+  columns = {task: task for task in ("STS-B", "SICK-R")}
+  corpora = {"STS-B": target_of("STS-B"), "SICK-R": target_of("SICK-R"), "NLI": "nli"}
+  rows, note = transfer_rows(model, corpora, columns, [1, 2], SHOWN)
+  assert [one.name for one in rows] == [
+    "fake, no flow",
+    *(f"fake, flow fitted on {name}" for name in ("STS-B", "SICK-R", "NLI")),
+  ]
+  without, fitted = rows[0].cells, rows[1:3]
+  hurts = [
+    f"fitted on {name}, on {task} ({one.cells[task].mean - without[task].mean:+.2f})"
+    for name, one in zip(corpora, fitted, strict=False)
+    for task in columns
+    if np.mean(one.cells[task].values) < without[task].mean
+  ]
+  assert note == f"fake: the flow hurts in {len(hurts)} of 4 cells" + (f": {'; '.join(hurts)}." if hurts else ".")
+  assert "SNLI" in rows[3].cells["STS-B"].reason  # no such corpus here
+
+
+def test_published_rows_are_the_papers():
+  rows = published_rows(2)
+  assert rows[0].name == "Avg. GloVe embeddings" and rows[0].cells["STS-B"].mean == 58.02
+  assert len(rows) == len(paper_table(2).rows) and {one.source for one in rows} == {"published"}

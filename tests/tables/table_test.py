@@ -1,0 +1,82 @@
+"""bert_flow_tf/tables/table.py: what is shown is read back."""
+
+import csv
+import io
+import json
+import math
+import statistics
+
+import pytest
+
+from bert_flow_tf.tables.table import OURS, PUBLISHED, Cell, Row, Table, from_json
+
+VALUES = (68.25, 67.5, 69.125)
+ROWS = (
+  Row("mini, a|b", OURS, {"STS-B": Cell(VALUES, 70.5), "SICK-R": Cell((60.0,))}),
+  Row("other", OURS, {"STS-B": Cell((math.nan,), 70.0, "too\nfew"), "SICK-R": Cell(reason="not | here")}),
+  Row("again", OURS, {"STS-B": Cell(reason="not | here"), "SICK-R": Cell((-1.0, math.nan))}),
+  Row("BERT", PUBLISHED, {"STS-B": Cell((70.5,))}),
+)
+ABOUT = {"command": "python run_scripts/run_table.py --table=2", "seeds": [1, 2, 3]}
+TABLE = Table("2", "a title", "spearman x 100", ("STS-B", "SICK-R"), ROWS, ("A note.",), ABOUT)
+
+
+def test_mean_and_spread():
+  cell = Cell(VALUES, 70.5)
+  assert cell.mean == pytest.approx(statistics.fmean(VALUES))
+  assert cell.spread == pytest.approx(statistics.stdev(VALUES))
+  assert cell.plain()["difference"] == pytest.approx(statistics.fmean(VALUES) - 70.5)
+  assert Cell((1.0,)).spread is None and Cell().spread is None and math.isnan(Cell().mean)
+
+
+def test_a_figure_that_is_missing_for_one_seed_has_no_mean():
+  cell = Cell((-1.0, math.nan), 3.0)
+  assert not cell.defined and cell.spread is None
+  assert cell.plain() == {
+    "value": None,
+    "spread": None,
+    "values": [-1.0, None],
+    "paper": 3.0,
+    "difference": None,
+    "reason": "",
+  }
+
+
+def test_markdown_read_back():
+  lines = TABLE.markdown().splitlines()
+  assert lines[0] == "## Table 2: a title" and lines[2] == "Spearman x 100."
+  table = [line for line in lines if line.startswith("|")]
+  cells = [[cell.strip() for cell in line.replace("\\|", "/").split("|")[1:-1]] for line in table]
+  assert cells[0] == ["", "source", "STS-B", "SICK-R"] and set(cells[1]) == {"---"}
+  assert cells[2:] == [
+    ["mini, a/b", "ours", "68.29 ±0.81 (paper 70.50, -2.21)", "60.00"],
+    ["other", "ours", "n/a [1]", "n/a [2]"],
+    ["again", "ours", "n/a [2]", "n/a"],
+    ["BERT", "published", "70.50", ""],
+  ]
+  assert [line for line in lines if line.startswith("[")] == ["[1] too few", "[2] not | here"]
+  assert "A note." in lines and lines[-2] == ABOUT["command"]
+
+
+def test_csv():
+  rows = list(csv.DictReader(io.StringIO(TABLE.csv())))
+  assert len(rows) == 7 and {row["table"] for row in rows} == {"2"}
+  first, missing = rows[0], rows[3]
+  assert (first["row"], first["column"], first["seeds"]) == ("mini, a|b", "STS-B", "3")
+  assert float(first["value"]) == pytest.approx(statistics.fmean(VALUES))
+  assert float(first["spread"]) == pytest.approx(statistics.stdev(VALUES))
+  assert float(first["difference"]) == pytest.approx(float(first["value"]) - float(first["paper"]))
+  assert (missing["value"], missing["difference"], missing["reason"]) == ("", "", "not | here")
+
+
+def test_json_is_json_and_read_back():
+  def refuse(constant):
+    raise AssertionError(f"json has no {constant}")
+
+  json.loads(TABLE.json(), parse_constant=refuse)
+  again = from_json(TABLE.json())
+  assert again.markdown() == TABLE.markdown() and again.csv() == TABLE.csv() and again.json() == TABLE.json()
+
+
+def test_names_of_headings():
+  assert Table("transfer", "t", "m", (), ()).markdown().startswith("## Transfer: t\n")
