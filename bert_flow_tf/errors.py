@@ -1,11 +1,24 @@
 """Errors that the runners print as one line, exit status 1.
 
-A message names the flag, file or argument, what was found, what was expected and how to mend it.
+A message says what is wrong, where, what is expected and how to mend it.
 """
 
 
 class BertFlowError(Exception):
-  """Base of every error that a user can mend; anything else is a bug."""
+  """Base class of the errors that a user can mend; any other error is a bug.
+
+  Args:
+    message: one or a few sentences. If an argument is wrong they begin with its name: "low_dim=0: expected ...".
+    argument: name of the wrong argument, None if no argument is wrong. The runners print the argument's flag in place
+      of the name at the beginning of the message.
+
+  Attributes:
+    argument: as above.
+  """
+
+  def __init__(self, message: str, argument: str | None = None) -> None:
+    super().__init__(message)
+    self.argument = argument
 
 
 class ConfigError(BertFlowError):

@@ -215,7 +215,9 @@ def _parse(argv):
 def _guarded(main, argv):
   try:
     main(argv)
-  except (BertFlowError, OSError) as error:  # OSError: a disk that is full, a name that is too long
+  except BertFlowError as error:
+    return _fail(_with_flag(error))
+  except OSError as error:  # a full disk, a name that is too long
     return _fail(error)
   except Exception as error:
     tensorflow = sys.modules.get("tensorflow")
@@ -226,6 +228,19 @@ def _guarded(main, argv):
   except KeyboardInterrupt:
     return _fail("interrupted; the same command goes on from the last checkpoint, where there is one", 130)
   return 0
+
+
+# Arguments of the library whose flag has another name.
+_FLAG_OF_ARGUMENT = {"learning_rate": "flow_learning_rate"}
+
+
+def _with_flag(error):
+  """Returns the error's message, with the flag in place of the argument's name that it begins with."""
+  message, argument = str(error), error.argument
+  flag = _FLAG_OF_ARGUMENT.get(argument, argument)
+  if flag is None or flag not in FLAGS or not message.startswith(argument):
+    return message
+  return f"--{flag}{message.removeprefix(argument)}"
 
 
 def _fail(message, status=1):
