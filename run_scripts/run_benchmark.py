@@ -14,7 +14,7 @@ if __package__ in (None, ""):  # run as a file, from any folder
 from absl import flags, logging
 
 from bert_flow_tf.benchmark import measure
-from bert_flow_tf.data.tasks import find_task, load_task
+from bert_flow_tf.data.tasks import STS_TASKS, find_task, load_task
 from bert_flow_tf.errors import ConfigError
 from bert_flow_tf.flow.config import FlowConfig
 from bert_flow_tf.io.experiment import make_folder
@@ -31,7 +31,6 @@ PARTS = {
   SERVING: "A served model",
 }
 _SERVED_SENTENCES = 512
-_SEVEN = ["STS-B", "SICK-R", *(f"STS-{year}" for year in range(12, 17))]
 
 
 def define_flags():
@@ -39,7 +38,7 @@ def define_flags():
   flags.DEFINE_enum("benchmark", ALL, [*PARTS, ALL], "What is measured.")
   flags.DEFINE_integer("repeats", 3, "Rounds, of which medians are taken; the ways take turns within each.", 1)
   flags.DEFINE_string("output_dir", "benchmark", "Folder for NAME.json and NAME.md of what was measured.")
-  flags.DEFINE_list("tasks", _SEVEN, "Tasks that --benchmark=tasks measures.")
+  flags.DEFINE_list("tasks", list(STS_TASKS), "Tasks that --benchmark=tasks measures.")
   flags.DEFINE_string("data_dir", None, "Folder of the tasks' files; TensorFlow Datasets if not given.")
   flags.DEFINE_string("tfds_data_dir", None, "Folder of TensorFlow Datasets, where --data_dir is not given.")
   flags.DEFINE_string("stsb_gold", None, "The benchmark's sts-test.csv, for STS-B from TensorFlow Datasets.")

@@ -17,7 +17,6 @@ from bert_flow_tf.evaluation.similarity import cosine_similarity
 from bert_flow_tf.evaluation.task_figures import Embeddings
 from bert_flow_tf.training.fitting import FlowSettings
 
-TASKS = ("STS-B", "SICK-R", "STS-12", "STS-13", "STS-14", "STS-15", "STS-16")
 OURS, ORIGINAL = "ours", "original's way"
 
 # Issue 3, section 5.

@@ -122,6 +122,9 @@ TASKS = (
   ),
 )
 
+# The paper's seven sets of sentence pairs with a similarity score, in the order of its tables.
+STS_TASKS = ("STS-B", "SICK-R", *(year.name for year in sts_files.YEARS))
+
 
 def find_task(name: str) -> TaskSpec:
   """Returns the task of this name or alias, in upper or lower case.

@@ -7,7 +7,7 @@ import pathlib
 from absl import logging
 
 from bert_flow_tf.calibration.spec import FLOW
-from bert_flow_tf.data.tasks import find_task
+from bert_flow_tf.data.tasks import STS_TASKS, find_task
 from bert_flow_tf.encoder.word_vectors import PREFIX
 from bert_flow_tf.errors import ConfigError
 from bert_flow_tf.evaluation.edit_distance import edit_distances
@@ -17,7 +17,6 @@ from bert_flow_tf.training import fitting
 
 TABLES = ("1", "2", "3", "4", "5", "6", "8", "isotropy", "transfer")
 FIGURES = ("2", "isotropy")
-STS_TASKS = ("STS-B", "SICK-R", "STS-12", "STS-13", "STS-14", "STS-15", "STS-16")
 ONE_TASK = "STS-B"  # of Tables 5, 6 and 8, isotropy and both figures
 _SEEDS_OF_TABLE_8 = 5
 _MOST_SEED = 2**31 - 1

@@ -3,7 +3,8 @@
 import pytest
 from absl import flags
 
-from bert_flow_tf.tables.plan import STS_TASKS, TABLES, is_of_use, label_of, make_plan
+from bert_flow_tf.data.tasks import STS_TASKS
+from bert_flow_tf.tables.plan import TABLES, is_of_use, label_of, make_plan
 
 
 def plan_of(*arguments):
