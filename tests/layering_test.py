@@ -46,6 +46,7 @@ _ONLY_IN = {
   "tensorflow_text": ("bert_flow_tf.serving", "bert_flow_tf.corpus.embedders"),
   "tensorflow_serving": ("bert_flow_tf.serving", "run_scripts.serving_client"),
   "apache_beam": ("bert_flow_tf.corpus",),
+  "google_crc32c": ("bert_flow_tf.corpus.framing",),
 }
 
 # Reading data and scoring predictions: no TensorFlow, nor anything at module level that brings it in.

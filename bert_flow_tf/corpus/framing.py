@@ -11,6 +11,8 @@ import io
 import struct
 import zlib
 
+import google_crc32c
+
 from bert_flow_tf.corpus.formats import TFRECORD, Unreadable
 from bert_flow_tf.errors import DataError
 
@@ -155,23 +157,7 @@ class _Hashed(io.RawIOBase):
     super().close()
 
 
-def _crc_table():
-  """CRC-32C (Castagnoli, reflected polynomial 0x82f63b78) of each byte."""
-  table = []
-  for byte in range(256):
-    for _ in range(8):
-      byte = byte >> 1 ^ (0x82F63B78 if byte & 1 else 0)
-    table.append(byte)
-  return table
-
-
-_TABLE = _crc_table()
-
-
-def masked_crc(data):
-  """CRC-32C as TFRecord files have it: rotated by 15 bits, plus 0xa282ead8."""
-  crc = 0xFFFFFFFF
-  for byte in data:
-    crc = _TABLE[(crc ^ byte) & 0xFF] ^ crc >> 8
-  crc ^= 0xFFFFFFFF
+def masked_crc(data: bytes) -> int:
+  """Returns the CRC-32C that TFRecord files hold: rotated by 15 bits, plus 0xa282ead8."""
+  crc = google_crc32c.value(data)
   return ((crc >> 15 | crc << 17) + 0xA282EAD8) & 0xFFFFFFFF

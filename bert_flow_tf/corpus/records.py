@@ -2,10 +2,9 @@
 
 from bert_flow_tf.corpus.formats import EMBED, SKIP, TEXT, TFRECORD, TSV, Unreadable
 from bert_flow_tf.corpus.framing import frames
-from bert_flow_tf.data.lines import count
+from bert_flow_tf.data.lines import BOM, TextError, count, decode, decode_line
 from bert_flow_tf.errors import DataError
 
-_BOM = b"\xef\xbb\xbf"
 # In the place of a record that is skipped.
 SKIPPED = None
 
@@ -30,7 +29,7 @@ def find_columns(stream, wanted):
     return 0, None, tuple(int(name) - 1 for name in wanted.named_columns)
   raw, taken = next(frames(stream, TSV, wanted.max_bytes), (b"", 0))
   try:
-    names = _text(raw.removeprefix(_BOM) if isinstance(raw, bytes) else raw).split("\t")
+    names = _text(raw.removeprefix(BOM) if isinstance(raw, bytes) else raw).split("\t")
   except Unreadable as error:
     raise DataError(f"{stream.path}, line 1: expected the names of columns: {error}") from error
   positions = []
@@ -64,7 +63,7 @@ def parse(raw, line, span, wanted):
   if wanted.kind == TFRECORD:
     name, text = _parse_example(raw, span.columns)
   else:
-    raw = raw.removeprefix(_BOM) if line == 1 and isinstance(raw, bytes) else raw
+    raw = raw.removeprefix(BOM) if line == 1 and isinstance(raw, bytes) else raw
     if raw == b"" and wanted.empty == SKIP:  # also in a TSV, where it has no columns
       return SKIPPED
     text = _text(raw)
@@ -82,19 +81,10 @@ def _text(raw):
   """A line's text."""
   if isinstance(raw, Unreadable):
     raise raw
-  if b"\0" in raw:
-    raise Unreadable("not text", "a NUL byte; expected text in UTF-8")
-  if b"\r" in raw:
-    raise Unreadable("not text", "a carriage return inside the line; expected lines that end in LF or CRLF")
-  return _decode(raw, "the line")
-
-
-def _decode(raw, where):
   try:
-    return raw.decode("utf-8")
-  except UnicodeDecodeError as error:
-    reason = f"byte 0x{raw[error.start]:02x} at position {error.start + 1} of {where} is not UTF-8"
-    raise Unreadable("not UTF-8", reason) from error
+    return decode_line(raw)
+  except TextError as error:
+    raise Unreadable(error.kind, str(error)) from error
 
 
 def _pick(fields, span):
@@ -127,6 +117,9 @@ def _parse_example(raw, features):
     if len(held) != 1 or kind not in allowed:
       what = f"{count(len(held), 'value')} ({kind})" if kind else "nothing"
       raise Unreadable("columns", f"feature {name!r} holds {what}, expected one value ({' or '.join(allowed)})")
-    values.append(_decode(held[0], f"feature {name!r}") if kind == "bytes_list" else str(held[0]))
+    try:
+      values.append(decode(held[0], f"feature {name!r}") if kind == "bytes_list" else str(held[0]))
+    except TextError as error:
+      raise Unreadable(error.kind, str(error)) from error
   text, *names = values
   return (names[0] if names else None), text

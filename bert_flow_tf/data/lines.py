@@ -16,9 +16,44 @@ from bert_flow_tf.errors import DataError
 # What a file is given as; a zipfile.Path is a file inside an archive.
 FilePath = str | os.PathLike | zipfile.Path
 
-_BOM = b"\xef\xbb\xbf"
+BOM = b"\xef\xbb\xbf"
 _GZIP_MAGIC = b"\x1f\x8b"
 _BAD_ARCHIVE = (gzip.BadGzipFile, zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError)
+
+
+class TextError(ValueError):
+  """Bytes that are not text; `kind` is "not text" or "not UTF-8"."""
+
+  def __init__(self, kind: str, reason: str) -> None:
+    super().__init__(reason)
+    self.kind = kind
+
+
+def decode(raw: bytes, name: str) -> str:
+  """Decodes UTF-8; `name` says in the error what the bytes are.
+
+  Raises:
+    TextError: they are not UTF-8.
+  """
+  try:
+    return raw.decode("utf-8")
+  except UnicodeDecodeError as error:
+    place = f"byte 0x{raw[error.start]:02x} at position {error.start + 1} of {name}"
+    raise TextError("not UTF-8", f"{place} is not UTF-8; expected text in UTF-8") from error
+
+
+def decode_line(raw: bytes) -> str:
+  """Decodes a line of a text file, given without its line break.
+
+  Raises:
+    TextError: it holds a NUL byte or a carriage return, or is not UTF-8.
+  """
+  if b"\0" in raw:
+    raise TextError("not text", "a NUL byte; expected text in UTF-8")
+  # Files of the old Mac OS, whose lines end in a carriage return alone, are one such line.
+  if b"\r" in raw:
+    raise TextError("not text", "a carriage return inside the line; expected lines that end in LF or CRLF")
+  return decode(raw, "the line")
 
 
 def lines(path: FilePath, empty: str = "refuse", broken: list[DataError] | None = None) -> Iterator[tuple[int, str]]:
@@ -37,7 +72,7 @@ def lines(path: FilePath, empty: str = "refuse", broken: list[DataError] | None 
     # The last line may lack its line feed; Windows writes a carriage return before it.
     raw = raw.removesuffix(b"\n").removesuffix(b"\r")
     if number == 1:
-      raw = raw.removeprefix(_BOM)
+      raw = raw.removeprefix(BOM)
     if not raw.strip(b" ") and empty != "keep":
       unfilled = unfilled or number
       continue
@@ -46,10 +81,11 @@ def lines(path: FilePath, empty: str = "refuse", broken: list[DataError] | None 
         f"{path}, line {unfilled}: the line is empty; expected a sentence pair, since line {number} has one"
       )
     try:
-      text = _text(raw, path, number)
-    except DataError as error:
+      text = decode_line(raw)
+    except TextError as text_error:
+      error = DataError(f"{path}, line {number}: {text_error}")
       if broken is None:
-        raise
+        raise error from text_error
       broken.append(error)
     else:
       yield number, text
@@ -96,19 +132,3 @@ def _raw_lines(path) -> Iterator[bytes]:
     raise DataError(f"{path} cannot be unpacked ({error}): it is damaged or was not copied whole") from error
   except OSError as error:
     raise DataError(f"{path} cannot be read: {error.strerror or error}") from error
-
-
-def _text(raw: bytes, path, number: int) -> str:
-  """Decodes one line."""
-  if b"\0" in raw:
-    raise DataError(f"{path}, line {number}: a NUL byte; expected text in UTF-8")
-  # Also what a file with the line breaks of the old Mac OS, carriage returns alone, would hold.
-  if b"\r" in raw:
-    raise DataError(f"{path}, line {number}: a carriage return inside the line; expected lines that end in LF or CRLF")
-  try:
-    return raw.decode("utf-8")
-  except UnicodeDecodeError as error:
-    raise DataError(
-      f"{path}, line {number}: byte 0x{raw[error.start]:02x} at position {error.start + 1} of the line is "
-      "not UTF-8; expected text in UTF-8"
-    ) from error
