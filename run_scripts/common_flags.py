@@ -1,17 +1,22 @@
 """Flags that the runners share, and how a runner starts and fails."""
 
+import dataclasses
 import importlib.metadata
 import os
 import platform
 import sys
+import typing
+from collections.abc import Sequence
+from typing import Any
 
 from absl import app, flags, logging
 
 import bert_flow_tf
-from bert_flow_tf.data.tasks import TASKS
+from bert_flow_tf.data.settings import DataSettings
+from bert_flow_tf.encoder.settings import EmbeddingSettings
 from bert_flow_tf.errors import BertFlowError, ConfigError
-from bert_flow_tf.flow.config import packaged_configs
 from bert_flow_tf.training import fitting
+from bert_flow_tf.training.settings import FlowSettings
 
 FLAGS = flags.FLAGS
 
@@ -24,101 +29,77 @@ _TENSORFLOW_ALONE = (
 )
 
 
-def define_task_flag():
-  """--task."""
-  flags.DEFINE_string("task", "sample", f"One of {', '.join(spec.name for spec in TASKS)}.")
-  flags.DEFINE_alias("task_name", "task")
+def define_settings(cls: type, only: Sequence[str] = (), **other_defaults: Any) -> None:
+  """Defines a flag for each field of a settings dataclass.
+
+  Args:
+    cls: the dataclass; see `bert_flow_tf.io.settings`.
+    only: names of the fields that get a flag; empty for all.
+    **other_defaults: {field: default of the flag} where the runner's default differs from the dataclass's.
+  """
+  types = typing.get_type_hints(cls)
+  for field in dataclasses.fields(cls):
+    if not only or field.name in only:
+      _define(field, types[field.name], other_defaults.get(field.name, field.default))
+
+
+def _define(field, kind, default):
+  """Defines one flag; the field's type, without None, chooses the kind of flag."""
+  metadata = field.metadata
+  kind = next(part for part in typing.get_args(kind) or (kind,) if part is not type(None))
+  bounds = (metadata.get("minimum"), metadata.get("maximum"))
+  if metadata.get("choices"):
+    flags.DEFINE_enum(field.name, default, metadata["choices"], metadata["help"])
+  elif kind is bool:
+    flags.DEFINE_boolean(field.name, default, metadata["help"])
+  elif kind is int:
+    flags.DEFINE_integer(field.name, default, metadata["help"], *bounds)
+  elif kind is float:
+    flags.DEFINE_float(field.name, default, metadata["help"], *bounds)
+  elif kind is str:
+    flags.DEFINE_string(field.name, default, metadata["help"])
+  else:
+    flags.DEFINE_list(field.name, default, metadata["help"])
+  if "alias" in metadata:
+    flags.DEFINE_alias(metadata["alias"], field.name)
+
+
+def settings(cls: type) -> Any:
+  """Returns the dataclass with the values of the flags; fields without a flag have their default."""
+  values = {field.name: FLAGS[field.name].value for field in dataclasses.fields(cls) if field.name in FLAGS}
+  return cls(**{name: tuple(value) if isinstance(value, list) else value for name, value in values.items()})
 
 
 def define_data_flags():
-  """Where the files of tasks are."""
-  flags.DEFINE_string("data_dir", None, "Folder of data files; for STS-B, STS/STSBenchmark/sts-{train,dev,test}.csv.")
-  flags.DEFINE_string("tfds_data_dir", None, "Folder of TensorFlow Datasets, where --data_dir is not given.")
-  flags.DEFINE_string("stsb_gold", None, "The benchmark's sts-test.csv, for STS-B from TensorFlow Datasets.")
+  """Defines the flags of a task's files."""
+  define_settings(DataSettings, ("data_dir", "tfds_data_dir", "stsb_gold"))
 
 
 def define_model_flags():
-  """Which encoder."""
-  flags.DEFINE_string(
-    "model",
-    "mini",
-    "Encoder: mini, base, large, large-wwm, their -cased twins, a hub id, or a Hugging Face or Google (TF1) folder.",
-  )
-  flags.DEFINE_string(
-    "init_checkpoint", None, "Folder, or TF1 checkpoint, of a fine-tuned encoder; takes the place of --model."
-  )
+  """Defines the flags that name the encoder."""
+  define_settings(EmbeddingSettings, ("model", "init_checkpoint"))
 
 
 def define_encoder_flags():
-  """--model and how it makes an embedding."""
-  define_model_flags()
-  define_pooling_flags()
-  define_embedding_flags()
+  """Defines all flags of encoder and embedding."""
+  define_settings(EmbeddingSettings)
 
 
 def define_pooling_flags():
-  """What an embedding is made of."""
-  flags.DEFINE_string(
-    "sentence_embedding_type",
-    "avg-first-last",
-    "avg, cls, avg-first-last (= avg-last-2), avg-last-N, avg-last-last-N, avg-last-concat-N or avg-top-N.",
-  )
-  flags.DEFINE_integer("low_dim", -1, "Groups of neighbouring dimensions to average; -1 for none.")
+  """Defines the flags of the pooling."""
+  define_settings(EmbeddingSettings, ("sentence_embedding_type", "low_dim"))
 
 
 def define_embedding_flags():
-  """How sentences are embedded, whatever the pooling."""
-  flags.DEFINE_string("model_cache_dir", None, "Folder of the model hub's cache; its own default if not given.")
-  flags.DEFINE_integer("max_seq_length", 64, "Most tokens of a sentence, [CLS] and [SEP] included.")
-  flags.DEFINE_integer("predict_batch_size", 64, "Most sentences embedded at once.", lower_bound=1)
-  flags.DEFINE_enum(
-    "precision",
-    "float32",
-    ["float32", "bfloat16", "float16"],
-    "What the encoder computes in, its weights being float32: the halves are faster where GPU or CPU has instructions "
-    "for them. The flow is float32 always.",
-  )
-  flags.DEFINE_string("cached_dir", None, "Folder where embeddings are kept between runs.")
-
-
-def define_corpus_flags():
-  """Which sentences a calibration is fitted on."""
-  flags.DEFINE_string(
-    "flow_corpus",
-    None,
-    "Sentences that the calibrations are fitted on: target (all sentences of the task), train (its train split), nli "
-    "(SNLI and MNLI, from --data_dir or TensorFlow Datasets), or a text file or TSV. target if not given, or train "
-    "with --nouse_full_for_training.",
-  )
-  flags.DEFINE_boolean(
-    "use_full_for_training",
-    None,
-    "1: fit on train, dev and test sentences as the published code, which reads the one file of each of STS-12 to "
-    "STS-16 as all three and so shows every pair three times; 0: on train alone. Not given: --flow_corpus says it.",
+  """Defines the flags of the embedding, whatever the pooling."""
+  define_settings(
+    EmbeddingSettings, ("model_cache_dir", "max_seq_length", "predict_batch_size", "precision", "cached_dir")
   )
 
 
 def define_flow_flags():
-  """How a flow is made and fitted."""
-  flags.DEFINE_string(
-    "flow_model_config", "config_l2_d3_w32", f"One of {', '.join(packaged_configs())}, or a json file."
-  )
-  flags.DEFINE_enum("actnorm_init", "data", ["data", "glorot"], "Actnorm from data, or as the published runner.")
-  flags.DEFINE_enum("permutation", "reverse", ["reverse", "random"], "As the published code, or as the paper.")
-  flags.DEFINE_float("flow_learning_rate", None, "Constant learning rate of the flow; 1e-3, or 2e-5 for nli.")
-  flags.DEFINE_float(
-    "num_train_epochs", None, "Passes over the pairs; the task's own if not given (STS-B 1), 0.15 for nli."
-  )
-  flags.DEFINE_integer("train_batch_size", 32, "Pairs a step, over all devices.")
-  flags.DEFINE_integer("seed", 1234, "Of initial weights, order of the pairs and dropout.", 0, 2**31 - 1)
-  flags.DEFINE_string(
-    "distribution_strategy",
-    "default",
-    "default: all GPUs, or the CPU; mirrored: the same through a MirroredStrategy always; multi_worker_mirrored: the "
-    "workers in TF_CONFIG.",
-  )
-  flags.DEFINE_boolean("use_xla", None, "Compile the step; where it pays if not given.")
-  flags.DEFINE_integer("save_checkpoints_steps", 100, "Steps between checkpoints.", lower_bound=1)
+  """Defines the flags of a flow's fit."""
+  define_settings(FlowSettings)
 
 
 def load_flow_corpus(task):
@@ -180,12 +161,8 @@ def check_not_empty(names):
 
 
 def embedding_arguments():
-  """How sentences are embedded, as the methods of `SentenceEncoder` take it."""
-  return {
-    "sentence_embedding_type": FLAGS.sentence_embedding_type,
-    "max_seq_length": FLAGS.max_seq_length,
-    "low_dim": low_dim(),
-  }
+  """Returns sentence_embedding_type, max_seq_length and low_dim as the methods of `SentenceEncoder` take them."""
+  return settings(EmbeddingSettings).pooling_arguments()
 
 
 def run(main):
@@ -263,13 +240,5 @@ def versions():
 
 
 def low_dim():
-  """--low_dim as the library takes it: None for the original's -1.
-
-  Raises:
-    ConfigError: neither -1 nor positive.
-  """
-  if FLAGS.low_dim == -1:
-    return None
-  if FLAGS.low_dim < 1:
-    raise ConfigError(f"--low_dim={FLAGS.low_dim}: expected a positive number, or -1 for none")
-  return FLAGS.low_dim
+  """Returns low_dim as the library takes it: None for the original's -1."""
+  return settings(EmbeddingSettings).pooling_arguments()["low_dim"]

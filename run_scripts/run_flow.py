@@ -17,6 +17,7 @@ from absl import flags, logging
 
 import bert_flow_tf
 from bert_flow_tf.calibration.spec import ALLOWED, FLOW
+from bert_flow_tf.data.settings import CorpusSettings, DataSettings
 from bert_flow_tf.data.tasks import load_task
 from bert_flow_tf.errors import ConfigError
 from bert_flow_tf.evaluation import report
@@ -59,10 +60,9 @@ _UNNAMED_FLAGS = (
 
 def define_flags():
   """The flags of this runner."""
-  common_flags.define_task_flag()
-  common_flags.define_data_flags()
+  common_flags.define_settings(DataSettings)
   common_flags.define_encoder_flags()
-  common_flags.define_corpus_flags()
+  common_flags.define_settings(CorpusSettings)
   common_flags.define_flow_flags()
   flags.DEFINE_list(
     "calibration",

@@ -1,0 +1,58 @@
+"""Settings of the encoder: which one, and how it makes an embedding."""
+
+import dataclasses
+from typing import Any
+
+from bert_flow_tf.errors import ConfigError
+from bert_flow_tf.io.settings import setting
+
+
+@dataclasses.dataclass(frozen=True)
+class EmbeddingSettings:
+  """Encoder, pooling, precision and caches.
+
+  Raises:
+    ConfigError: low_dim is neither -1 nor positive.
+  """
+
+  model: str = setting(
+    "mini",
+    "Encoder: mini, base, large, large-wwm, their -cased versions, a hub id, or a Hugging Face or Google (TF1) folder.",
+    named=False,  # it has its own part in an experiment's name
+  )
+  init_checkpoint: str | None = setting(
+    None, "Folder, or TF1 checkpoint, of a fine-tuned encoder; used in place of model.", named=False
+  )
+  model_cache_dir: str | None = setting(None, "Cache folder of the model hub; default: the hub's own.", named=False)
+  sentence_embedding_type: str = setting(
+    "avg-first-last",
+    "avg, cls, avg-first-last (= avg-last-2), avg-last-N, avg-last-last-N, avg-last-concat-N or avg-top-N.",
+    named=False,  # it has its own part in an experiment's name
+  )
+  low_dim: int = setting(-1, "Groups of neighboring dimensions to average; -1 for none.")
+  max_seq_length: int = setting(64, "Largest number of tokens of a sentence, [CLS] and [SEP] included.")
+  precision: str = setting(
+    "float32",
+    "Number format in which the encoder computes. Its weights and the flow are float32. bfloat16 and float16 are "
+    "faster if the GPU or CPU has instructions for them.",
+    choices=("float32", "bfloat16", "float16"),
+  )
+  predict_batch_size: int = setting(64, "Largest number of sentences embedded at once.", named=False, minimum=1)
+  cached_dir: str | None = setting(None, "Folder where embeddings are kept between runs.", named=False)
+
+  def __post_init__(self) -> None:
+    if self.low_dim < 1 and self.low_dim != -1:
+      raise ConfigError(f"low_dim={self.low_dim}: expected a positive number, or -1 for none", argument="low_dim")
+
+  @property
+  def encoder_name(self) -> str:
+    """Name or folder of the encoder: init_checkpoint if it is given, else model."""
+    return self.init_checkpoint or self.model
+
+  def pooling_arguments(self) -> dict[str, Any]:
+    """Returns sentence_embedding_type, max_seq_length and low_dim as the encoder's methods take them."""
+    return {
+      "sentence_embedding_type": self.sentence_embedding_type,
+      "max_seq_length": self.max_seq_length,
+      "low_dim": None if self.low_dim == -1 else self.low_dim,
+    }

@@ -1,0 +1,36 @@
+"""Settings: frozen dataclasses whose fields are what a user may choose, each with its default and help.
+
+A runner's flags, an experiment's name and what a resumed fit must share all derive from the fields. A new field takes
+part in names and resume unless it is declared with `named=False`.
+"""
+
+import dataclasses
+from typing import Any
+
+
+def setting(default: Any, help: str, named: bool = True, **metadata: Any) -> Any:
+  """Returns a dataclass field.
+
+  Args:
+    default: its default value.
+    help: one or two sentences for the user.
+    named: False for a field that does not change the result: paths, batch sizes of prediction, progress.
+    **metadata: choices (allowed values), minimum, maximum, alias (a second name of the flag).
+  """
+  return dataclasses.field(default=default, metadata={"help": help, "named": named, **metadata})
+
+
+def named_values(*settings: Any) -> dict[str, Any]:
+  """Returns {field: value} of all fields that take part in names and resume, of several settings."""
+  return {
+    field.name: getattr(part, field.name)
+    for part in settings
+    for field in dataclasses.fields(part)
+    if field.metadata.get("named", True)
+  }
+
+
+def changed_values(*settings: Any) -> dict[str, Any]:
+  """Returns the part of `named_values` that differs from the fields' defaults."""
+  defaults = {field.name: field.default for part in settings for field in dataclasses.fields(part)}
+  return {name: value for name, value in named_values(*settings).items() if value != defaults[name]}
