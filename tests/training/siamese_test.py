@@ -30,14 +30,19 @@ def without_dropout(tmp_path_factory):
   return tiny.save_tiny(tmp_path_factory.mktemp("still") / "model", weights, config)
 
 
-def numpy_loss(weights, output_weights, a, b, targets):
-  """The siamese loss in float64: `avg-first-last`, softmax where there are output weights, else the cosine's error."""
-  sides = []
-  for ids, mask in (a, b):
+def numpy_embeddings(weights, sides):
+  """Returns u and v of `avg-first-last`, float64 [2, batch, dim]."""
+  embeddings = []
+  for ids, mask in sides:
     states, _ = tiny.numpy_bert(weights, ids, mask, small.CONFIG)
     means = [(states[block] * mask[..., None]).sum(1) / mask.sum(1, keepdims=True) for block in (1, 2)]
-    sides.append((means[0] + means[1]) / 2)
-  u, v = sides
+    embeddings.append((means[0] + means[1]) / 2)
+  return np.array(embeddings)
+
+
+def numpy_loss(embeddings, output_weights, targets):
+  """Returns the siamese loss in float64: softmax if there are output weights, else the cosine's squared error."""
+  u, v = embeddings
   if output_weights is None:
     cosines = (u * v).sum(1) / np.linalg.norm(u, axis=1) / np.linalg.norm(v, axis=1)
     losses = (cosines - np.nan_to_num(targets)) ** 2
@@ -47,9 +52,30 @@ def numpy_loss(weights, output_weights, a, b, targets):
   return np.where(np.isnan(targets), 0.0, losses).sum() / len(u)
 
 
+def terms_of_the_derivative(embeddings, rates, output_weights):
+  """Returns the size of the terms whose sum is the loss's derivative, mean over the batch, before they cancel.
+
+  The cosine's derivative is (v / |v| - cos u / |u|) du / |u|: of nearly parallel u and v, the terms are a hundred times
+  their difference. That of a logit is W du. The derivative of the loss by a cosine or by the logits is at most 2.
+
+  Args:
+    embeddings: u and v, float64 [2, batch, dim].
+    rates: their derivatives, float64 [2, batch, dim].
+    output_weights: W, or None for the cosine.
+  """
+  sizes = np.linalg.norm(rates, axis=2)
+  if output_weights is None:
+    return 2 * np.sum(sizes / np.linalg.norm(embeddings, axis=2)) / sizes.shape[1]
+  return 2 * np.sum(sizes) * np.linalg.norm(output_weights) / sizes.shape[1]
+
+
 @pytest.mark.parametrize("kind", ["softmax", "cosine"])
 def test_gradients_are_those_of_the_loss_in_numpy(without_dropout, kind):
-  """Differences of a float64 loss that shares no code with ours; one pair of the batch has no label."""
+  """Compares with a float64 loss that shares no code with ours; one pair of the batch has no label.
+
+  The reference is a central difference in float64. A float32 sum of n terms is off by at most n 2^-24 times the terms'
+  sizes (Higham 2002, "Accuracy and Stability of Numerical Algorithms", section 3.1), in whatever order a CPU adds them.
+  """
   encoder, objective, _, make_trainer = small.make(without_dropout, kind, batch_size=4)
   trainer = make_trainer()
   targets = np.array([0.0, 2.0, np.nan, 1.0] if kind == "softmax" else [0.0, 0.7, np.nan, 1.0])
@@ -63,28 +89,30 @@ def test_gradients_are_those_of_the_loss_in_numpy(without_dropout, kind):
   gradients = [tf.convert_to_tensor(gradient).numpy() for gradient in tape.gradient(total, variables)]
 
   weights = {f"bert.{name}": value for name, value in pytorch_weights(encoder.bert.tf1_variables()).items()}
-  head = None if kind == "cosine" else objective.output_weights.numpy()
-  tokens = [[array.numpy() for array in source.tokens(ids)] for ids in features[:2]]
-  assert losses[0].numpy() == pytest.approx(numpy_loss(weights, head, *tokens, targets), rel=1e-5)
+  head = None if kind == "cosine" else objective.output_weights.numpy().astype(np.float64)
+  sides = [[array.numpy() for array in source.tokens(ids)] for ids in features[:2]]
+  embeddings = numpy_embeddings(weights, sides)
+  loss = numpy_loss(embeddings, head, targets)
+  assert losses[0].numpy() == pytest.approx(loss, rel=1e-5)
   assert losses[1:].numpy().tolist() == [0.0, 0.0]
 
   # Each weight by its place in the model: its name in NumPy is that of the same place in the saved file.
   names = dict(zip([id(w) for w in encoder.bert.model.weights], weights, strict=True))
-  rng, scale = np.random.default_rng(3), float(max(np.abs(gradient).max() for gradient in gradients))
+  rng, step, longest_sum = np.random.default_rng(3), 1e-5, 3 * small.CONFIG["hidden_size"]
   for variable, gradient in zip(variables, gradients, strict=True):
     name = names.get(id(variable))
     direction = rng.normal(size=variable.shape)
     direction /= np.linalg.norm(direction)
-    found = []
-    for step in (1e-5, -1e-5):
-      if name is None:
-        found.append(numpy_loss(weights, head + step * direction, *tokens, targets))
-        continue
-      moved = direction.T if variable.name.endswith("kernel:0") else direction
-      shifted = {**weights, name: weights[name].astype(np.float64) + step * moved}
-      found.append(numpy_loss(shifted, head, *tokens, targets))
-    expected = (found[0] - found[1]) / 2e-5
-    assert np.sum(gradient * direction) == pytest.approx(expected, rel=1e-3, abs=1e-5 * scale), variable.name
+    moved = direction.T if variable.name.endswith("kernel:0") else direction
+    shifted, shifted_losses = [], []
+    for change in (step * moved, -step * moved):
+      new_weights = weights if name is None else {**weights, name: weights[name].astype(np.float64) + change}
+      shifted.append(numpy_embeddings(new_weights, sides))
+      shifted_losses.append(numpy_loss(shifted[-1], head + change if name is None else head, targets))
+    expected = (shifted_losses[0] - shifted_losses[1]) / (2 * step)
+    terms = terms_of_the_derivative(embeddings, (shifted[0] - shifted[1]) / (2 * step), head)
+    rounding = 2.0**-24 * (terms + np.linalg.norm(gradient)) + 2.0**-53 * loss / step
+    assert abs(np.sum(gradient * direction) - expected) < longest_sum * rounding, variable.name
 
 
 def test_the_flows_loss_reaches_the_flow_alone(without_dropout):
