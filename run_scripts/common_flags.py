@@ -5,6 +5,7 @@ import importlib.metadata
 import os
 import platform
 import sys
+import types
 import typing
 from collections.abc import Sequence
 from typing import Any
@@ -37,16 +38,17 @@ def define_settings(cls: type, only: Sequence[str] = (), **other_defaults: Any) 
     only: names of the fields that get a flag; empty for all.
     **other_defaults: {field: default of the flag} where the runner's default differs from the dataclass's.
   """
-  types = typing.get_type_hints(cls)
+  kinds = typing.get_type_hints(cls)
   for field in dataclasses.fields(cls):
     if not only or field.name in only:
-      _define(field, types[field.name], other_defaults.get(field.name, field.default))
+      _define(field, kinds[field.name], other_defaults.get(field.name, field.default))
 
 
 def _define(field, kind, default):
   """Defines one flag; the field's type, without None, chooses the kind of flag."""
   metadata = field.metadata
-  kind = next(part for part in typing.get_args(kind) or (kind,) if part is not type(None))
+  if typing.get_origin(kind) is types.UnionType:
+    kind = next(part for part in typing.get_args(kind) if part is not type(None))
   bounds = (metadata.get("minimum"), metadata.get("maximum"))
   if metadata.get("choices"):
     flags.DEFINE_enum(field.name, default, metadata["choices"], metadata["help"])
@@ -59,7 +61,7 @@ def _define(field, kind, default):
   elif kind is str:
     flags.DEFINE_string(field.name, default, metadata["help"])
   else:
-    flags.DEFINE_list(field.name, default, metadata["help"])
+    flags.DEFINE_list(field.name, default and list(default), metadata["help"])
   if "alias" in metadata:
     flags.DEFINE_alias(metadata["alias"], field.name)
 
