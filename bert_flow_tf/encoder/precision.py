@@ -18,6 +18,8 @@ from bert_flow_tf.errors import ConfigError
 FLOAT32 = "float32"
 # Flags in Linux's /proc/cpuinfo of instructions for a format's matrix products, on x86 and Arm.
 _INSTRUCTIONS = {"bfloat16": {"avx512_bf16", "amx_bf16", "bf16"}, "float16": {"avx512_fp16", "amx_fp16", "asimdhp"}}
+# Values of ONEDNN_MAX_CPU_ISA, oneDNN's limit on instructions, below those.
+_ISAS_WITHOUT_HALVES = ("SSE41", "AVX", "AVX2", "AVX2_VNNI", "AVX512_CORE", "AVX512_CORE_VNNI")
 PRECISIONS = (FLOAT32, *_INSTRUCTIONS)
 
 _CPUINFO = pathlib.Path("/proc/cpuinfo")
@@ -73,7 +75,8 @@ def _has_instructions(precision):
   if tf.config.list_logical_devices("GPU"):
     return True
   # TensorFlow uses them through oneDNN alone, whose sums are float32.
-  if _INSTRUCTIONS[precision] & _cpu_flags() and os.environ.get("TF_ENABLE_ONEDNN_OPTS") != "0":
+  uses_onednn = os.environ.get("TF_ENABLE_ONEDNN_OPTS") != "0" and not onednn_is_limited()
+  if _INSTRUCTIONS[precision] & _cpu_flags() and uses_onednn:
     return True
   logging.warning(
     "precision=%s: numbers are rounded to it and multiplied in float32, which is slower than float32 alone: this CPU "
@@ -82,6 +85,12 @@ def _has_instructions(precision):
     ", ".join(sorted(_INSTRUCTIONS[precision])),
   )
   return False
+
+
+def onednn_is_limited() -> bool:
+  """Returns whether ONEDNN_MAX_CPU_ISA excludes products of halves; TensorFlow ignores the limit and crashes."""
+  limit = os.environ.get("ONEDNN_MAX_CPU_ISA", os.environ.get("DNNL_MAX_CPU_ISA", "DEFAULT")).upper()
+  return limit in _ISAS_WITHOUT_HALVES
 
 
 def _cpu_flags():
