@@ -1,4 +1,5 @@
 import pathlib
+import sys
 
 from setuptools import find_packages, setup
 
@@ -6,7 +7,14 @@ VERSION = "0.1.0"
 
 TF = "2.21.*"
 
-# Versions seen to work together; transformers 4.54 and later cannot load safetensors into TF models.
+# pip would say only that 3.14 does not match ">=3.11,<3.14".
+if sys.version_info >= (3, 14):
+  sys.exit(
+    f"bert-flow-tf needs Python 3.11, 3.12 or 3.13, and this is Python {sys.version_info[0]}.{sys.version_info[1]}: "
+    f"TensorFlow {TF.removesuffix('.*')}, which it depends on, has no build for Python 3.14 or later."
+  )
+
+# Versions that are tested together; transformers 4.54 and later cannot load safetensors into TF models.
 INSTALL_REQUIRES = [
   "tf-keras==2.21.*",
   "tensorflow-probability==0.25.*",
@@ -28,10 +36,10 @@ INSTALL_REQUIRES = [
 
 TABLES = ["matplotlib>=3.8,<4", "rapidfuzz>=3,<4"]
 
-# tensorflow-text has the ops that a SavedModel tokenises with; the other two are the client's.
+# tensorflow-text has the ops that tokenize in a SavedModel; the client needs the other two.
 SERVING = [f"tensorflow-text=={TF}", f"tensorflow-serving-api=={TF}", "grpcio>=1.60,<2"]
 
-# Seen to work beside TensorFlow, which needs protobuf 6.31 or later.
+# This version accepts the protobuf of TensorFlow, 6.31 or later.
 BEAM = ["apache-beam==2.77.*"]
 
 EXTRAS = {
@@ -39,6 +47,7 @@ EXTRAS = {
   "tables": TABLES,
   "serving": SERVING,
   "beam": BEAM,
+  "docs": ["mkdocs>=1.6,<2"],
   "test": [
     *TABLES,
     *SERVING,
@@ -46,11 +55,13 @@ EXTRAS = {
     "pytest>=8,<10",
     "pytest-xdist>=3.6,<4",
     "ruff==0.17.*",
+    "mypy==2.4.*",
     "scikit-learn>=1.3,<2",
     "dill>=0.3,<1",
   ],
 }
 
+# run_scripts/run_NAME.py is installed as the command bert-flow-NAME.
 RUNNERS = ("flow", "eval", "table", "benchmark", "export", "embed", "siamese", "convert", "pretraining")
 
 setup(
@@ -64,6 +75,7 @@ setup(
   python_requires=">=3.11,<3.14",
   packages=find_packages(include=["bert_flow_tf", "bert_flow_tf.*", "run_scripts", "run_scripts.*"]),
   package_data={
+    "bert_flow_tf": ["py.typed"],
     "bert_flow_tf.flow": ["config/*.json"],
     "bert_flow_tf.data": ["sample/*"],
     "bert_flow_tf.encoder": ["pretrained/mini/*"],
@@ -73,6 +85,6 @@ setup(
   install_requires=[f"tensorflow=={TF}", *INSTALL_REQUIRES],
   extras_require=EXTRAS,
   entry_points={
-    "console_scripts": [f"run_{name}=run_scripts.run_{name}:console" for name in RUNNERS],
+    "console_scripts": [f"bert-flow-{name}=run_scripts.run_{name}:console" for name in RUNNERS],
   },
 )
