@@ -25,6 +25,18 @@ def cosine_similarity(a, b):
     return np.sum(a * b, axis=1) / (np.linalg.norm(a, axis=1) * np.linalg.norm(b, axis=1))
 
 
+def unpaired_cosines(a, b):
+  """Returns the cosine of each first sentence and the second sentence half the list further on, float64 [n].
+
+  Neighbors in a list are often alike, rows half the list apart are not.
+
+  Args:
+    a: embeddings [n, dim] of the first sentences.
+    b: embeddings [n, dim] of the second sentences.
+  """
+  return cosine_similarity(a, np.roll(np.asarray(b), len(b) // 2, axis=0))
+
+
 def mean_random_cosine(a, b):
   """Mean cosine of sentences that are not a pair: how narrow the cone of the embeddings is.
 
@@ -40,4 +52,4 @@ def mean_random_cosine(a, b):
   """
   if len(a) < 2:
     return float("nan")
-  return float(np.mean(cosine_similarity(a, np.roll(np.asarray(b), len(b) // 2, axis=0))))
+  return float(np.mean(unpaired_cosines(a, b)))

@@ -7,7 +7,7 @@ import numpy as np
 from bert_flow_tf.errors import CalibrationError, FlowError, TrainingError
 from bert_flow_tf.evaluation.edit_distance import CLOSE, close_pairs, edit_distances, lexical_correlations
 from bert_flow_tf.evaluation.isotropy import isoscore, singular_spectrum
-from bert_flow_tf.evaluation.similarity import mean_random_cosine
+from bert_flow_tf.evaluation.similarity import mean_random_cosine, unpaired_cosines
 from bert_flow_tf.evaluation.word_embeddings import frequency_groups
 from bert_flow_tf.tables.paper_tables import paper_table
 from bert_flow_tf.tables.similarity_tables import FIRST_LAST, row_name
@@ -173,3 +173,27 @@ def isotropy_rows(model, task, calibrations, seeds, progress):
     if found[0]:
       spectra[name] = np.array(found[0]["spectrum_about_origin"], np.float64)
   return rows, spectra
+
+
+def cone_panel(bench, task, calibration, seed):
+  """Returns the data of one panel of `figures.cone_figure`, from a task's evaluated sentences.
+
+  Args:
+    bench: `Workbench`.
+    task: name of a task.
+    calibration: "none" or "flow".
+    seed: seed of the flow.
+
+  Returns:
+    (points, cosines): float64 [n, 3] on the unit sphere, the distinct sentences' embeddings of length 1 projected on
+    their three leading singular vectors; and float64 [pairs], the cosines of unpaired sentences.
+  """
+  data, recipe = bench.settings.tasks[task], Recipe(FIRST_LAST, calibration)
+  pairs = data.splits[data.spec.eval_split]
+  transform, embeddings = bench.transform(task, recipe, seed), bench.embeddings(recipe.embedding)
+  a, b = (np.asarray(transform(embeddings.of(side)), np.float64) for side in (pairs.sentences_a, pairs.sentences_b))
+  unit = np.unique(np.concatenate([a, b]), axis=0)
+  unit /= np.linalg.norm(unit, axis=1, keepdims=True)
+  points = unit @ np.linalg.svd(unit, full_matrices=False)[2][:3].T
+  points *= np.sign(points.mean(axis=0))  # a singular vector's sign is arbitrary
+  return points / np.linalg.norm(points, axis=1, keepdims=True), unpaired_cosines(a, b)

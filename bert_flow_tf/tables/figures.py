@@ -3,10 +3,17 @@
 import io
 import pathlib
 
+import numpy as np
+
 from bert_flow_tf.errors import ConfigError
 from bert_flow_tf.evaluation.edit_distance import CLOSE, close_pairs
 
 FORMATS = ("png", "svg")
+
+# Gray that is readable on white and on black: the cone's figure has no background of its own.
+_INK = "#8b949e"
+_CONE_PANELS = (("before the flow: a cone", "#d9534f"), ("after the flow: a sphere", "#3b8ed0"))
+_CONE_POINTS = 800
 
 
 def require_matplotlib():
@@ -66,6 +73,56 @@ def spectrum_figure(spectra, title):
   return figure
 
 
+def cone_figure(before, after):
+  """Draws embeddings on the unit sphere, and below them the cosines of unpaired sentences.
+
+  Args:
+    before: (points, cosines) of the embeddings: [n, 3] of length 1, the mean near the first axis; and [pairs].
+    after: the same of the calibrated embeddings.
+  """
+  figure = _figure(8, 5)
+  figure.patch.set_alpha(0)
+  spheres, histograms = figure.subplots(2, 2, height_ratios=(3.4, 1))
+  for sphere, histogram, (title, color), (points, cosines) in zip(
+    spheres, histograms, _CONE_PANELS, (before, after), strict=True
+  ):
+    shown = np.random.default_rng(0).permutation(len(points))[:_CONE_POINTS]
+    _draw_sphere(sphere, points[shown], color)
+    sphere.set_title(title, color=_INK, fontsize="x-large")
+    histogram.hist(cosines, bins=np.linspace(-1, 1, 81), color=color)
+    histogram.axvline(np.mean(cosines), color=_INK, linewidth=1)
+    histogram.set_xlabel(f"cosine of unrelated sentences: {np.mean(cosines):.2f} on average", color=_INK)
+    histogram.set_xticks([-1, -0.5, 0, 0.5, 1])
+    histogram.set_yticks([])
+    histogram.tick_params(colors=_INK)
+    histogram.patch.set_alpha(0)
+    histogram.spines["bottom"].set_color(_INK)
+    histogram.spines[["left", "right", "top"]].set_visible(False)
+  return figure
+
+
+def _draw_sphere(axis, points, color):
+  """Draws a globe and points [n, 3] on it, seen from a little beside the first axis; points behind it are pale."""
+  turn, lift = np.radians([20.0, 20.0])
+  right = np.array([-np.sin(turn), np.cos(turn), 0.0])
+  toward = np.array([np.cos(lift) * np.cos(turn), np.cos(lift) * np.sin(turn), np.sin(lift)])
+  view = np.stack([right, np.cross(toward, right), toward], axis=1)  # [x, y, z] @ view: right, up, toward the viewer
+  angles = np.linspace(0, 2 * np.pi, 181)
+  cosine, sine, zero = np.cos(angles), np.sin(angles), np.zeros(181)
+  turns, heights = np.arange(0, np.pi, np.pi / 6), np.arange(-np.pi / 3, np.pi / 2, np.pi / 6)
+  lines = [np.stack([np.cos(a) * cosine, np.sin(a) * cosine, sine], axis=1) for a in turns]
+  lines += [np.stack([np.cos(h) * cosine, np.cos(h) * sine, zero + np.sin(h)], axis=1) for h in heights]
+  for line in lines:
+    x, y, depth = (line @ view).T
+    axis.plot(np.where(depth > 0, x, np.nan), y, color=_INK, linewidth=0.4, alpha=0.6)
+  axis.plot(cosine, sine, color=_INK, linewidth=1)
+  x, y, depth = (points @ view).T
+  for rows, alpha in ((depth < 0, 0.18), (depth >= 0, 0.8)):
+    axis.scatter(x[rows], y[rows], s=7, color=color, alpha=alpha, linewidths=0)
+  axis.set_aspect("equal")
+  axis.set_axis_off()
+
+
 def save(figure, folder, name):
   """Writes `name`.png and `name`.svg; returns their paths.
 
@@ -87,8 +144,8 @@ def save(figure, folder, name):
   return paths
 
 
-def _figure():
+def _figure(width=11, height=4.5):
   require_matplotlib()
   from matplotlib.figure import Figure
 
-  return Figure(figsize=(11, 4.5), layout="constrained")
+  return Figure(figsize=(width, height), layout="constrained")

@@ -13,7 +13,7 @@ from bert_flow_tf.tables.keys import file_fingerprint
 from bert_flow_tf.tables.paper_tables import paper_table
 from bert_flow_tf.tables.plan import ONE_TASK
 from bert_flow_tf.tables.table import Table
-from bert_flow_tf.tables.workbench import target_of
+from bert_flow_tf.tables.workbench import NONE, target_of
 from bert_flow_tf.training import fitting
 
 _RECIPES = {
@@ -189,6 +189,9 @@ class Makers:
         for method, reason in failed.items():
           logging.warning("figure 2 of %s has no panel for %s: %s", model.label, method, reason)
         drawn = figures.edit_distance_figure(points, f"{ONE_TASK} dev, {model.label}: similarity and edit distance")
+      elif name == "cone":
+        panels = [analysis.cone_panel(model.bench, ONE_TASK, calibration, seed) for calibration in (NONE, "flow")]
+        drawn = figures.cone_figure(*panels)
       else:
         methods = self._isotropy_methods()
         with Progress(len(methods) + 1, True, "figure isotropy", "method") as progress:

@@ -16,7 +16,7 @@ from bert_flow_tf.tables import figures
 from bert_flow_tf.training import fitting
 
 TABLES = ("1", "2", "3", "4", "5", "6", "8", "isotropy", "transfer")
-FIGURES = ("2", "isotropy")
+FIGURES = ("2", "isotropy", "cone")
 ONE_TASK = "STS-B"  # of Tables 5, 6 and 8, isotropy and both figures
 _SEEDS_OF_TABLE_8 = 5
 _MOST_SEED = 2**31 - 1

@@ -9,7 +9,11 @@ from bert_flow_tf.io import files
 from bert_flow_tf.tables.plan import FIGURES, TABLES
 from bert_flow_tf.tables.table import from_json
 
-_FIGURE_TITLES = {"2": "Figure 2: similarity against edit distance", "isotropy": "Singular values"}
+_FIGURE_TITLES = {
+  "2": "Figure 2: similarity against edit distance",
+  "isotropy": "Singular values",
+  "cone": "Cone and sphere",
+}
 _INTRODUCTION = """\
 # Results
 

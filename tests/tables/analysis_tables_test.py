@@ -7,7 +7,14 @@ import pytest
 from scipy import stats
 
 from bert_flow_tf.progress import Progress
-from bert_flow_tf.tables.analysis_tables import ISOTROPY_COLUMNS, isotropy_rows, lexical_points, lexical_rows, word_rows
+from bert_flow_tf.tables.analysis_tables import (
+  ISOTROPY_COLUMNS,
+  cone_panel,
+  isotropy_rows,
+  lexical_points,
+  lexical_rows,
+  word_rows,
+)
 from bert_flow_tf.tables.paper_tables import paper_table
 from tests.tables.fakes import Encoder, cosine, flow_matrix, make_bench, make_model, sides
 
@@ -76,6 +83,18 @@ def test_isotropy(data):
   values = np.linalg.svd(points, compute_uv=False)
   np.testing.assert_allclose(spectra["fake, avg-first-last"], values / values[0], atol=1e-5)
   assert len(spectra) == 2
+
+
+def test_cone_panel(data):
+  bench = make_bench(data, ["STS-B"])
+  pairs = bench.settings.tasks["STS-B"].splits["test"]
+  points, cosines = cone_panel(bench, "STS-B", "none", 1)
+  a, b = sides(pairs, bench.encoder, "avg-first-last")
+  np.testing.assert_allclose(cosines, cosine(a, np.roll(b, len(b) // 2, axis=0)), atol=1e-6)
+  assert points.shape == (len(np.unique(np.concatenate([a, b]), axis=0)), 3)
+  np.testing.assert_allclose(np.linalg.norm(points, axis=1), 1.0)
+  assert (points.mean(axis=0) > 0).all()  # a large mean: a cone about the first axis
+  assert points[:, 0].mean() > points[:, 1:].mean()
 
 
 def test_word_rows():

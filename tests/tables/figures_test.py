@@ -36,6 +36,17 @@ def test_spectra_and_files(tmp_path):
   assert [path.read_bytes() for path in paths] == before
 
 
+def test_cone():
+  """Every point is drawn once, in the front or behind; the mean cosine stands below its histogram."""
+  points = np.array([[1.0, 0.0, 0.0], [0.0, 0.6, 0.8], [-1.0, 0.0, 0.0]])
+  cosines = np.array([0.5, 0.7])
+  figure = figures.cone_figure((points, cosines), (points, -cosines))
+  for sphere, histogram, mean in zip(figure.axes[:2], figure.axes[2:], ("0.60", "-0.60"), strict=True):
+    behind, front = (np.asarray(part.get_offsets()) for part in sphere.collections)
+    assert (len(behind), len(front)) == (1, 2) and np.all(np.linalg.norm(front, axis=1) <= 1)
+    assert f" {mean} " in histogram.get_xlabel() and sum(bar.get_height() for bar in histogram.patches) == 2
+
+
 def test_without_matplotlib(monkeypatch):
   monkeypatch.setitem(sys.modules, "matplotlib", None)
   with pytest.raises(ConfigError, match="pip install"):

@@ -23,7 +23,7 @@ def plan_of(*arguments):
 
 def test_all_without_frequencies_leaves_table_1_out():
   plan = plan_of("--table=ALL", "--figure=all")
-  assert plan.tables == TABLES[1:] and plan.figures == ("2", "isotropy") and plan.columns == STS_TASKS
+  assert plan.tables == TABLES[1:] and plan.figures == ("2", "isotropy", "cone") and plan.columns == STS_TASKS
   assert plan.tasks() == [*STS_TASKS, "QNLI"]
   assert "1" in plan_of("--table=all", f"--corpus={__file__}").tables
 
