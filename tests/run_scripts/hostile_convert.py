@@ -9,7 +9,7 @@ import sys
 
 import numpy as np
 
-from tests.run_scripts import hostile
+from tests.run_scripts.command_lines import run_all
 
 # Google's checkpoint as an encoder of 12 dimensions; the flow takes all of them, or 6 of low_dim.
 FLOWS = {
@@ -280,7 +280,7 @@ def main(folder):
   write(folder)
   run_convert.define_flags()
   refused = {name: arguments for name, (arguments, _) in bad(folder).items()}
-  print(json.dumps(hostile.run_all(run_convert.main, {**good(folder), **refused})))
+  print(json.dumps(run_all(run_convert.main, {**good(folder), **refused})))
 
 
 if __name__ == "__main__":

@@ -11,7 +11,7 @@ import sys
 import numpy as np
 
 from tests.encoder.tiny import random_weights, save_tiny
-from tests.run_scripts import hostile
+from tests.run_scripts.command_lines import run_all
 
 SENTENCES = [" ".join(words) for words in zip("abdogcat" * 40, ["dog", "cats", "Dog.", "a b"] * 80, strict=True)]
 POOLING = {"sentence_embedding_type": "avg-top-2", "max_seq_length": 9, "low_dim": 6}
@@ -142,7 +142,7 @@ def main(folder):
   # The tiny encoder has 16 positions, fewer than the flag's default asks for.
   short = ["--max_seq_length=9"]
   lines = {name: [*(short if "--model=" in "".join(flags) else []), *flags] for name, flags in lines.items()}
-  found = hostile.run_all(run_embed.main, lines)
+  found = run_all(run_embed.main, lines)
   import bert_flow_tf
 
   encoder = bert_flow_tf.SentenceEncoder.from_pretrained(folder / "model")

@@ -7,7 +7,8 @@ import json
 import pathlib
 import sys
 
-from tests.run_scripts import hostile, tiny_data
+from tests.run_scripts import tiny_data
+from tests.run_scripts.command_lines import run_all
 
 ARGUMENTS = {"sentence_embedding_type": "avg", "max_seq_length": 32, "low_dim": 32}
 
@@ -180,7 +181,7 @@ def main(folder):
   save(folder)
   run_eval.define_flags()
   refused = {name: arguments for name, (arguments, _) in bad(folder).items()}
-  print(json.dumps(hostile.run_all(run_eval.main, {**good(folder), **refused})))
+  print(json.dumps(run_all(run_eval.main, {**good(folder), **refused})))
 
 
 if __name__ == "__main__":

@@ -7,7 +7,8 @@ import json
 import pathlib
 import sys
 
-from tests.run_scripts import hostile, tiny_data
+from tests.run_scripts import tiny_data
+from tests.run_scripts.command_lines import run_all
 
 SMALL = [
   *("--hidden_size=16", "--num_hidden_layers=2", "--num_attention_heads=2", "--vocab_size=300", "--max_seq_length=32"),
@@ -85,7 +86,7 @@ def main(folder):
   write(folder)
   run_pretraining.define_flags()
   refused = {name: arguments for name, (arguments, _) in bad(folder).items()}
-  print(json.dumps(hostile.run_all(run_pretraining.main, {**good(folder), **refused})))
+  print(json.dumps(run_all(run_pretraining.main, {**good(folder), **refused})))
 
 
 if __name__ == "__main__":

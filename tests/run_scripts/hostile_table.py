@@ -10,7 +10,7 @@ import pathlib
 import shutil
 import sys
 
-from tests.run_scripts import hostile, tiny_data
+from tests.run_scripts import command_lines, tiny_data
 from tests.testing import REPO
 
 SEED = 7
@@ -200,7 +200,7 @@ def without(module):
   hidden = {name: sys.modules.pop(name) for name in list(sys.modules) if name.split(".")[0] == module}
   sys.modules[module] = None
   try:
-    return hostile.run_all(run_table.main, {f"without {module}": ["--table=6", "--figure=2"]})
+    return command_lines.run_all(run_table.main, {f"without {module}": ["--table=6", "--figure=2"]})
   finally:
     sys.modules.pop(module)
     sys.modules.update(hidden)
@@ -214,7 +214,7 @@ def main(folder):
   write_files(folder)
   run_table.define_flags()
   always = [f"--data_dir={folder}/data", f"--flow_model_config={folder}/small.json", f"--seed={SEED}"]
-  run_all = functools.partial(hostile.run_all, run_table.main)
+  run_all = functools.partial(command_lines.run_all, run_table.main)
   missing = {**without("rapidfuzz"), **without("matplotlib")}
   refused = run_all({name: arguments for name, (arguments, _) in bad(folder).items()}, always)
   said, fits = run_good(run_all, folder, always)

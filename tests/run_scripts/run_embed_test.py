@@ -2,8 +2,6 @@
 
 import json
 import re
-import subprocess
-import sys
 
 import numpy as np
 import pytest
@@ -12,20 +10,11 @@ import tensorflow as tf
 from bert_flow_tf.calibration.spec import load_calibration
 from tests.corpus.toy import read_npy
 from tests.run_scripts import hostile_embed
-from tests.testing import REPO
+from tests.run_scripts.command_lines import check_rejected, check_succeeded
 
 pytestmark = pytest.mark.slow
+COMMAND_LINES = hostile_embed
 SENTENCES = hostile_embed.SENTENCES
-
-
-@pytest.fixture(scope="module")
-def ran(tmp_path_factory):
-  """What `hostile_embed` found: (its folder, {case: status, stdout, stderr})."""
-  folder = tmp_path_factory.mktemp("embed")
-  command = [sys.executable, "-m", "tests.run_scripts.hostile_embed", str(folder)]
-  done = subprocess.run(command, cwd=REPO, capture_output=True, text=True, timeout=300)
-  assert done.returncode == 0, done.stderr[-4000:]
-  return folder, json.loads(done.stdout)
 
 
 @pytest.fixture(scope="module")
@@ -37,20 +26,12 @@ def expected(ran):
 
 
 def test_good_command_lines(ran):
-  folder, found = ran
-  failed = {name: found[name]["stderr"] for name in hostile_embed.good(folder) if found[name]["status"] != 0}
-  assert not failed
+  check_succeeded(ran[1], hostile_embed.good(ran[0]))
 
 
 def test_what_is_refused_is_refused_in_one_line(ran):
   folder, found = ran
-  failures = []
-  for case, (_, part) in hostile_embed.bad(folder).items():
-    status, out, err = (found[case][key] for key in ("status", "stdout", "stderr"))
-    one_line = err.startswith("error: ") and err.count("\n") == 1
-    if status != 1 or out or not one_line or not any(one in err for one in part.split("|")):
-      failures.append(f"{case}: status {status}, stdout {out!r}, stderr {err[-1000:]}")
-  assert not failures, "\n".join(failures)
+  check_rejected(found, hostile_embed.bad(folder))
   assert not [path.name for path in (folder / "refused").glob("shard-*")]
 
 

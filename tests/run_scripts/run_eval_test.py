@@ -1,9 +1,6 @@
 """run_scripts/run_eval.py: as a user starts it and mistypes it, all in one process."""
 
-import json
 import re
-import subprocess
-import sys
 
 import numpy as np
 import pytest
@@ -12,37 +9,20 @@ from sklearn.metrics import roc_auc_score
 
 from bert_flow_tf.data.tasks import load_task
 from tests.run_scripts import hostile_eval
+from tests.run_scripts.command_lines import check_rejected, check_succeeded
 from tests.run_scripts.results import read_json, read_predictions
-from tests.testing import REPO
 
 pytestmark = pytest.mark.slow
-
-
-@pytest.fixture(scope="module")
-def ran(tmp_path_factory):
-  """What `hostile_eval` found: (its folder, {case: status, stdout, stderr})."""
-  folder = tmp_path_factory.mktemp("eval")
-  command = [sys.executable, "-m", "tests.run_scripts.hostile_eval", str(folder)]
-  done = subprocess.run(command, cwd=REPO, capture_output=True, text=True, timeout=900)
-  assert done.returncode == 0, done.stderr[-4000:]
-  return folder, json.loads(done.stdout)
+COMMAND_LINES = hostile_eval
 
 
 def test_good_command_lines(ran):
-  folder, found = ran
-  failed = {name: found[name]["stderr"] for name in hostile_eval.good(folder) if found[name]["status"] != 0}
-  assert not failed
+  check_succeeded(ran[1], hostile_eval.good(ran[0]))
 
 
 def test_what_is_refused_is_refused_in_one_line(ran):
   folder, found = ran
-  failures = []
-  for case, (_, part) in hostile_eval.bad(folder).items():
-    status, out, err = (found[case][key] for key in ("status", "stdout", "stderr"))
-    one_line = err.startswith("error: ") and err.count("\n") == 1
-    if status != 1 or out or not one_line or not any(one in err for one in (part, *part.split("|"))):
-      failures.append(f"{case}: status {status}, stdout {out!r}, stderr {err[-1000:]}")
-  assert not failures, "\n".join(failures)
+  check_rejected(found, hostile_eval.bad(folder))
 
 
 def cosine(u, v):

@@ -1,6 +1,5 @@
 """run_scripts/run_flow.py: as a user starts it, kills it and mistypes it."""
 
-import json
 import pathlib
 import random
 import re
@@ -17,10 +16,12 @@ from bert_flow_tf import Glow, SentenceEncoder
 from bert_flow_tf.calibration.flow import load_any
 from bert_flow_tf.data.tasks import load_task
 from tests.run_scripts import hostile
+from tests.run_scripts.command_lines import check_rejected, check_succeeded
 from tests.run_scripts.results import read_json, read_predictions
 from tests.testing import REPO, shared
 
 pytestmark = pytest.mark.slow
+COMMAND_LINES = hostile
 
 RUN_FLOW = [sys.executable, "run_scripts/run_flow.py"]
 NAME = "exp_t_sample_ep_20.00_lr_5.00e-05_e_avg-first-last_f_11_1.00e-03_allsplits_m_mini_c_l2_d3_w32_s_1234"
@@ -164,39 +165,24 @@ def test_killed_run_goes_on_to_the_same_weights(whole, tmp_path):
   check_figures(folder)
 
 
-@pytest.fixture(scope="module")
-def refused(tmp_path_factory):
-  """What `hostile` found: (its folder, {case: status, stdout, stderr})."""
-  folder = tmp_path_factory.mktemp("hostile")
-  command = [sys.executable, "-m", "tests.run_scripts.hostile", str(folder)]
-  done = subprocess.run(command, cwd=REPO, capture_output=True, text=True, timeout=900)
-  assert done.returncode == 0, done.stderr[-4000:]
-  return folder, json.loads(done.stdout)
+def test_good_command_lines(ran):
+  check_succeeded(ran[1], hostile.good(ran[0]))
 
 
-def test_what_is_refused_is_refused_in_one_line(refused, tmp_path):
-  folder, found = refused
-  failures = []
-  expected = hostile.cases(tmp_path)
-  assert set(expected) == set(found) - set(hostile.good(tmp_path))
-  for case, (_, part) in expected.items():
-    status, out, err = (found[case][key] for key in ("status", "stdout", "stderr"))
-    one_line = err.startswith("error: ") and err.count("\n") == 1
-    if status != 1 or out or not one_line or part.replace(str(tmp_path), str(folder)) not in err:
-      failures.append(f"{case}: status {status}, stdout {out!r}, stderr {err[-1000:]}")
-  assert not failures, "\n".join(failures)
+def test_bad_command_lines_are_rejected_in_one_line(ran):
+  check_rejected(ran[1], hostile.bad(ran[0]))
 
 
-def test_refused_command_lines_leave_no_folder(refused):
+def test_refused_command_lines_leave_no_folder(ran):
   """But for those that are found out while embedding or fitting."""
-  folder, _ = refused
+  folder, _ = ran
   names = [path.name for path in (folder / "experiments").iterdir()]
   assert {"kept", "good"} <= set(names) and len(names) <= 11, names
   assert not list((folder / "experiments/k").iterdir())  # no checkpoint of a flow that was fitted first
 
 
-def test_loss_that_is_not_finite_keeps_the_checkpoint_before(refused):
-  folder, found = refused
+def test_loss_that_is_not_finite_keeps_the_checkpoint_before(ran):
+  folder, found = ran
   kept = re.search(
     r"the checkpoint before it, (\S+/kept/checkpoints/ckpt-\d+), is kept", found["rate of 1e30"]["stderr"]
   )
@@ -204,10 +190,10 @@ def test_loss_that_is_not_finite_keeps_the_checkpoint_before(refused):
   assert not (folder / "experiments/kept/results.json").exists()
 
 
-def test_finished_run_again_says_the_same(refused):
-  folder, found = refused
+def test_finished_run_again_says_the_same(ran):
+  folder, found = ran
   first, again = found["good"], found["the same again"]
-  assert first["status"] == again["status"] == 0 and not first["stderr"] and not again["stderr"]
+  assert not first["stderr"] and not again["stderr"]
   assert len(without_seconds(first["stdout"])) == 6
   assert without_seconds(again["stdout"]) == without_seconds(first["stdout"])
   check_files(folder / "experiments/good", 22)
@@ -227,9 +213,8 @@ def check_methods(folder, split="test"):
   return results, columns
 
 
-def test_several_calibrations_of_a_corpus(refused):
-  folder, found = refused
-  assert found["several"]["status"] == 0, found["several"]["stderr"]
+def test_several_calibrations_of_a_corpus(ran):
+  folder, found = ran
   folder = folder / "experiments/several"
   results, columns = check_methods(folder)
   assert list(columns)[2:-2] == ["without_flow", "sn", "with_flow", "natsv", "whitening-8"]
@@ -243,9 +228,9 @@ def test_several_calibrations_of_a_corpus(refused):
   assert re.split("  +", header)[3:] == ["without flow", "sn", "with flow", "natsv", "whitening-8"]
 
 
-def test_saved_calibrations_give_the_same_cosines(refused):
+def test_saved_calibrations_give_the_same_cosines(ran):
   """Loaded again and applied to what the encoder gives here."""
-  folder = refused[0] / "experiments/several"
+  folder = ran[0] / "experiments/several"
   results, columns = read_json(folder / "results.json"), read_predictions(folder)
   arguments = {"sentence_embedding_type": "avg-first-last", "low_dim": 32}
   encoder = SentenceEncoder.from_pretrained("mini")
@@ -258,12 +243,12 @@ def test_saved_calibrations_give_the_same_cosines(refused):
     np.testing.assert_allclose(cosines, np.array(columns[method], float), atol=1e-4, err_msg=method)
 
 
-def test_k_of_natsv_is_the_best_on_dev(refused):
+def test_k_of_natsv_is_the_best_on_dev(ran):
   """Not on test: the same choice, made here on the saved directions."""
-  folder = refused[0] / "experiments/several"
+  folder = ran[0] / "experiments/several"
   results = read_json(folder / "results.json")
   calibration = load_any(folder / results["calibrations"][2])
-  dev = load_task("STS-B", refused[0] / "data").splits["dev"]
+  dev = load_task("STS-B", ran[0] / "data").splits["dev"]
   encoder = SentenceEncoder.from_pretrained("mini")
   a, b = (encoder.encode(side, low_dim=32).astype(np.float64) for side in (dev.sentences_a, dev.sentences_b))
   with np.load(folder / results["calibrations"][2] / "arrays.npz") as arrays:
@@ -277,29 +262,26 @@ def test_k_of_natsv_is_the_best_on_dev(refused):
   assert results["results"]["dev"]["natsv"]["spearman"] == pytest.approx(100 * found[calibration.k], abs=0.5)
 
 
-def test_flow_of_nli_has_the_papers_rate_and_epochs(refused):
+def test_flow_of_nli_has_the_papers_rate_and_epochs(ran):
   """480 pairs, of which two batches are seen; and files that are not there are named."""
-  folder, found = refused
-  assert found["nli"]["status"] == 0, found["nli"]["stderr"]
+  folder, _ = ran
   results, _ = check_methods(folder / "experiments/nli")
   assert results["fitted_on"] == {"pairs": 480, "sentences": 120, "steps": 2, "epochs": 0.15, "learning_rate": 2e-5}
   assert results["flow_corpus"]["name"] == "nli" and "without MNLI/train.tsv" in results["flow_corpus"]["data"]
 
 
-def test_passes_over_a_task_of_one_file(refused):
+def test_passes_over_a_task_of_one_file(ran):
   """One, or three as the published code, which --use_full_for_training asks for."""
-  folder, found = refused
+  folder, _ = ran
   for name, passes in (("one pass", 1), ("three passes", 3)):
-    assert found[name]["status"] == 0, found[name]["stderr"]
     results = read_json(folder / "experiments" / name.replace(" ", "_") / "results.json")
     assert results["fitted_on"]["pairs"] == passes * results["results"]["test"]["with_flow"]["pairs"] > 40
     assert results["flow_corpus"]["name"] == "target"
     assert ("each pair three times" in results["flow_corpus"]["data"]) == (passes == 3)
 
 
-def test_no_calibration_and_no_gold(refused):
-  folder, found = refused
-  assert found["none"]["status"] == found["no gold"]["status"] == 0, [found[name] for name in ("none", "no gold")]
+def test_no_calibration_and_no_gold(ran):
+  folder, found = ran
   results, _ = check_methods(folder / "experiments/none")
   assert list(results["results"]["test"]) == ["without_flow"] and results["gain"] == {"test": {}}
   assert results["calibrations"] == [] and "gain" not in found["none"]["stdout"]

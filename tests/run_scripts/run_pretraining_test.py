@@ -1,9 +1,6 @@
 """run_scripts/run_pretraining.py: as a user starts it and mistypes it, all in one process."""
 
-import json
 import re
-import subprocess
-import sys
 
 import numpy as np
 import pytest
@@ -12,37 +9,20 @@ from scipy import stats
 
 from bert_flow_tf import SentenceEncoder, load_task
 from tests.run_scripts import hostile_pretraining
+from tests.run_scripts.command_lines import check_rejected, check_succeeded
 from tests.run_scripts.results import read_json
-from tests.testing import REPO
 
 pytestmark = pytest.mark.slow
-
-
-@pytest.fixture(scope="module")
-def ran(tmp_path_factory):
-  """What `hostile_pretraining` found: (its folder, {case: status, stdout, stderr})."""
-  folder = tmp_path_factory.mktemp("pretraining")
-  command = [sys.executable, "-m", "tests.run_scripts.hostile_pretraining", str(folder)]
-  done = subprocess.run(command, cwd=REPO, capture_output=True, text=True, timeout=900)
-  assert done.returncode == 0, done.stderr[-4000:]
-  return folder, json.loads(done.stdout)
+COMMAND_LINES = hostile_pretraining
 
 
 def test_good_command_lines(ran):
-  folder, found = ran
-  failed = {name: found[name]["stderr"] for name in hostile_pretraining.good(folder) if found[name]["status"] != 0}
-  assert not failed
+  check_succeeded(ran[1], hostile_pretraining.good(ran[0]))
 
 
 def test_what_is_refused_is_refused_in_one_line(ran):
   folder, found = ran
-  failures = []
-  for case, (_, part) in hostile_pretraining.bad(folder).items():
-    status, out, err = (found[case][key] for key in ("status", "stdout", "stderr"))
-    last = err.splitlines()[-1] if err else ""
-    if status != 1 or out or not last.startswith("error: ") or "Traceback" in err or part not in last:
-      failures.append(f"{case}: status {status}, stdout {out!r}, stderr {err[-1000:]}")
-  assert not failures, "\n".join(failures)
+  check_rejected(found, hostile_pretraining.bad(folder), alone=False)
   assert not (folder / "never/model").exists()
 
 

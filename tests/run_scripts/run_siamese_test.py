@@ -1,9 +1,6 @@
 """run_scripts/run_siamese.py: what it leaves behind, that a frozen encoder is frozen, and what it refuses."""
 
-import json
 import re
-import subprocess
-import sys
 
 import numpy as np
 import pytest
@@ -15,20 +12,11 @@ from bert_flow_tf.data.tasks import load_task
 from bert_flow_tf.evaluation.similarity import cosine_similarity
 from bert_flow_tf.training.objectives import SoftmaxObjective
 from tests.run_scripts import siamese_cases
+from tests.run_scripts.command_lines import check_rejected, check_succeeded
 from tests.run_scripts.results import read_json
-from tests.testing import REPO
 
 pytestmark = pytest.mark.slow
-
-
-@pytest.fixture(scope="module")
-def ran(tmp_path_factory):
-  """What `siamese_cases` found: (its folder, {case: status, stdout, stderr})."""
-  folder = tmp_path_factory.mktemp("siamese")
-  command = [sys.executable, "-m", "tests.run_scripts.siamese_cases", str(folder)]
-  done = subprocess.run(command, cwd=REPO, capture_output=True, text=True, timeout=600)
-  assert done.returncode == 0, done.stderr[-4000:]
-  return folder, json.loads(done.stdout)
+COMMAND_LINES = siamese_cases
 
 
 def rows(file):
@@ -38,19 +26,12 @@ def rows(file):
 
 
 def test_good_command_lines(ran):
-  folder, found = ran
-  for name in siamese_cases.good(folder):
-    assert found[name]["status"] == 0, f"{name}: {found[name]['stderr'][-2000:]}"
+  check_succeeded(ran[1], siamese_cases.good(ran[0]))
 
 
 def test_what_is_refused_is_refused_in_one_line(ran):
   folder, found = ran
-  failures = []
-  for case, (_, part) in siamese_cases.cases(folder).items():
-    status, out, err = (found[case][key] for key in ("status", "stdout", "stderr"))
-    if status != 1 or out or not err.startswith("error: ") or err.count("\n") != 1 or part not in err:
-      failures.append(f"{case}: status {status}, stdout {out!r}, stderr {err[-1000:]}")
-  assert not failures, "\n".join(failures)
+  check_rejected(found, siamese_cases.cases(folder))
   expected = {"sick", "frozen", "joint", "nothing", "union", "subsets"}
   assert {path.name for path in (folder / "exp").iterdir()} == expected
 

@@ -7,7 +7,8 @@ import json
 import pathlib
 import sys
 
-from tests.run_scripts import hostile, tiny_data
+from tests.run_scripts import tiny_data
+from tests.run_scripts.command_lines import run_all
 from tests.training import small_siamese
 
 PAIRS = 40
@@ -122,9 +123,9 @@ def main(folder):
   siamese_flags.define_flags()
   always = [f"--output_parent_dir={folder}/exp", f"--data_dir={folder}/data", f"--model={folder}/model"]
   always += ["--max_seq_length=16", "--train_batch_size=8"]
-  found = hostile.run_all(run_siamese.main, good(folder), always, cached=False)  # training changes an encoder
+  found = run_all(run_siamese.main, good(folder), always, cached=False)  # training changes an encoder
   refused = {name: flags for name, (flags, _) in cases(folder).items()}
-  print(json.dumps(found | hostile.run_all(run_siamese.main, refused, always)))
+  print(json.dumps(found | run_all(run_siamese.main, refused, always)))
 
 
 if __name__ == "__main__":
