@@ -7,13 +7,13 @@ import pytest
 from bert_flow_tf.errors import ConfigError
 from bert_flow_tf.flow.config import FlowConfig, packaged_configs
 
-# What the published files hold: the two named w16 say 32.
+# The contents of the published files: config_l2_d3_w16 has width 32.
 PUBLISHED = {
   "config_l2_d2_w32": (2, 2, 32),
   "config_l2_d3_w16": (2, 3, 32),
   "config_l2_d3_w32": (2, 3, 32),
   "config_l3_d2_w32": (3, 2, 32),
-  "config_l3_d3_w16": (3, 3, 32),
+  "config_l3_d3_w16": (3, 3, 16),
   "config_l3_d3_w32": (3, 3, 32),
 }
 
