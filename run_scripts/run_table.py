@@ -61,7 +61,7 @@ def define_flags():
   flags.DEFINE_string("frequency_file", None, "For Table 1: a word and its count a line.")
   flags.DEFINE_string("corpus", None, "For Table 1: a text file whose words are counted.")
   flags.DEFINE_string(
-    "output_dir", "tables", "Folder of the tables; a run that was stopped goes on from what is there."
+    "output_dir", "exp/tables", "Folder of the tables; a run that was stopped goes on from what is there."
   )
   flags.DEFINE_string("results_page", None, "File for a page of all tables in --output_dir, such as RESULTS.md.")
 

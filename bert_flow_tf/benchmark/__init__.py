@@ -1,1 +1,1 @@
-"""The flow, whole tasks, the encoder and a served model, each measured against another way of the same work."""
+"""Speed of whole tasks, of the flow's fit, of the encoder and of a served model, each as a ratio to another method."""

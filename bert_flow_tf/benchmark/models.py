@@ -1,8 +1,11 @@
-"""A BERT of random weights, and sentences in any number: what `run_benchmark.py --benchmark=encoder` works on."""
+"""A BERT of random weights, and any number of distinct sentences, for the encoder's benchmark."""
 
 import json
+import os
 import pathlib
 import shutil
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from safetensors.numpy import save_file
@@ -11,14 +14,19 @@ from safetensors.numpy import save_file
 BASE = {"hidden_size": 768, "num_hidden_layers": 12, "num_attention_heads": 12, "intermediate_size": 3072}
 
 
-def write_random_bert(folder, tokenizer_folder, sizes=None, seed=0):
-  """Writes a Hugging Face folder that TensorFlow and PyTorch load alike.
+def write_random_bert(
+  folder: str | os.PathLike,
+  tokenizer_folder: str | os.PathLike,
+  sizes: dict[str, int] | None = None,
+  seed: int = 0,
+) -> None:
+  """Writes a Hugging Face folder that both TensorFlow and PyTorch load.
 
   Args:
     folder: the new folder.
-    tokenizer_folder: folder of a BERT whose vocab.txt and tokenizer_config.json are taken over.
-    sizes: values for config.json; BERT-base if None.
-    seed: of the weights, which have BERT's own spread when it is trained from scratch (0.02).
+    tokenizer_folder: folder of a BERT whose vocab.txt and tokenizer_config.json are copied.
+    sizes: values for config.json; default: BERT-base.
+    seed: seed of the weights, whose standard deviation is that of BERT's initial weights (0.02).
   """
   folder = pathlib.Path(folder)
   folder.mkdir(parents=True, exist_ok=True)
@@ -43,7 +51,7 @@ def write_random_bert(folder, tokenizer_folder, sizes=None, seed=0):
 
 
 def _shapes(config):
-  """{PyTorch's name of a weight: shape}."""
+  """Returns {PyTorch's name of a weight: shape}."""
   width, inner = config["hidden_size"], config["intermediate_size"]
 
   def dense(name, inputs, outputs):
@@ -73,27 +81,24 @@ def _initial(name, shape, rng):
   return (0.02 * rng.standard_normal(shape)).astype(np.float32)
 
 
-def flops_per_token(config, length):
-  """Floating-point operations of one token's way through BERT, in a sentence of `length` tokens.
+def flops_per_token(config: Any, length: int) -> int:
+  """Returns BERT's floating-point operations per token of a sentence of `length` tokens.
 
-  Matrix products alone, an addition and a multiplication each: four of width x width, two of width x inner, and the two
-  of attention, whose work grows with the sentence.
+  Only matrix products count, an addition and a multiplication each: four of width x width, two of width x inner, and
+  the two of attention, whose cost grows with the sentence.
   """
   width, inner = config.hidden_size, config.intermediate_size
   return config.num_hidden_layers * (8 * width * width + 4 * width * inner + 4 * width * length)
 
 
-def many_sentences(sentences, count, seed=0):
-  """`count` distinct sentences: those given, then others of as many words, each word drawn from all that there are.
-
-  So lengths are spread as they are in the sentences given.
-  """
+def many_sentences(sentences: Sequence[str], count: int, seed: int = 0) -> list[str]:
+  """Returns `count` distinct sentences: first the given ones, then random words in sentences of the same lengths."""
   rng = np.random.default_rng(seed)
-  found = dict.fromkeys(sentences[:count])
+  distinct = dict.fromkeys(sentences[:count])
   lengths = np.array([len(sentence.split()) for sentence in sentences])
   words = np.array([word for sentence in sentences for word in sentence.split()])
-  while len(found) < count:
-    # Now and then some words longer, so that this ends even where there is hardly a choice.
+  while len(distinct) < count:
+    # Sometimes a few words longer, so that the loop ends even if there are hardly any words.
     longer = rng.geometric(0.8) - 1
-    found[" ".join(rng.choice(words, rng.choice(lengths) + longer))] = None
-  return list(found)
+    distinct[" ".join(rng.choice(words, rng.choice(lengths) + longer))] = None
+  return list(distinct)

@@ -1,72 +1,82 @@
-"""A served model under load, and what the flow costs in it: `run_benchmark.py --benchmark=serving`.
+"""A served model under load, and the flow's share of its time (`run_benchmark.py --benchmark=serving`).
 
-The model is exported and then run as TF Serving runs it, in a session, tensors by name, without the network: so what is
-measured is the model's own share of a server's work.
+The exported model runs as in TF Serving, in a session, tensors by name, but without the network. So the model's own
+part of a server's work is measured.
 """
 
 import concurrent.futures
 import importlib.util
+import os
 import tempfile
 import time
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
 from bert_flow_tf.benchmark import measure
+from bert_flow_tf.encoder.sentence_encoder import SentenceEncoder
 from bert_flow_tf.errors import ConfigError
+from bert_flow_tf.flow.config import FlowConfig
 from bert_flow_tf.flow.glow import Glow
 
 CLIENTS = 32
-# Issue 4, section 2: time of a request with the flow over one without it.
+# Target: time added by the flow to a request, as a part of the time without it.
 FLOW_SHARE_WITHIN = 0.05
-# Parts of the largest number of an embedding.
+# Largest difference of an answer, as a part of the embeddings' largest value.
 ANSWERS_WITHIN = 1e-4
 _REQUEST_SIZES = (1, 8, 64)
 _REQUESTS_A_ROUND = 20
 
 
-def check_installed():
-  """Refuses where the served graph's tokenizer is not installed.
+def check_installed() -> None:
+  """Checks that the served graph's tokenizer is installed.
 
   Raises:
     ConfigError: it is not.
   """
   if importlib.util.find_spec("tensorflow_text") is None:
-    raise ConfigError("--benchmark=serving needs tensorflow-text: pip install 'bert-flow-tf[serving]'")
+    raise ConfigError("benchmark=serving needs tensorflow-text: pip install 'bert-flow-tf[serving]'", "benchmark")
 
 
 class ServedModel:
   """A SavedModel in a session, as the server holds it.
 
   Args:
-    folder: of the version.
+    folder: folder of the version.
   """
 
-  def __init__(self, folder):
+  def __init__(self, folder: str | os.PathLike) -> None:
     self._session = tf.compat.v1.Session(graph=tf.Graph())
     with self._session.graph.as_default():
       model = tf.compat.v1.saved_model.load(self._session, ["serve"], str(folder))
     self._signatures = {
-      name: (next(iter(one.inputs.values())).name, next(iter(one.outputs.values())).name)
-      for name, one in model.signature_def.items()
-      if len(one.inputs) == len(one.outputs) == 1
+      name: (next(iter(signature.inputs.values())).name, next(iter(signature.outputs.values())).name)
+      for name, signature in model.signature_def.items()
+      if len(signature.inputs) == len(signature.outputs) == 1
     }
 
-  def __call__(self, signature, sentences):
-    """Float32 [n, dim] that a signature with one input and one output gives for n str."""
+  def __call__(self, signature: str, sentences: Sequence[str]) -> np.ndarray:
+    """Returns the output of a signature that has one input and one output: float32 [n, dim]."""
     text, output = self._signatures[signature]
     return self._session.run(output, {text: np.array([sentence.encode() for sentence in sentences], object)})
 
 
-def under_load(model, sentences, expected, seconds, clients=CLIENTS):
-  """Many clients at once, each answer compared: a dict of json values.
+def under_load(
+  model: Callable, sentences: Sequence[str], expected: np.ndarray, seconds: float, clients: int = CLIENTS
+) -> dict[str, Any]:
+  """Sends requests of many clients at once and compares every answer.
 
   Args:
-    model: `ServedModel`.
-    sentences: list of str that requests of 1 to 3 are drawn from.
+    model: a `ServedModel`.
+    sentences: sentences, of which a request has 1 to 3 at random.
     expected: float32 [n, dim], their embeddings in Python.
-    seconds: how long.
-    clients: how many.
+    seconds: duration.
+    clients: number of clients.
+
+  Returns:
+    JSON values.
   """
   until = time.perf_counter() + seconds
   allowed = ANSWERS_WITHIN * np.abs(expected).max()
@@ -82,56 +92,69 @@ def under_load(model, sentences, expected, seconds, clients=CLIENTS):
     return latencies, wrong
 
   with concurrent.futures.ThreadPoolExecutor(clients) as pool:
-    found = list(pool.map(client, range(clients)))
-  latencies = np.concatenate([one for one, _ in found])
+    per_client = list(pool.map(client, range(clients)))
+  latencies = np.concatenate([times for times, _ in per_client])
   return {
     "clients": clients,
     "seconds": seconds,
     "requests": len(latencies),
-    "wrong_answers": int(sum(wrong for _, wrong in found)),
-    "fewest_requests_of_a_client": min(len(one) for one, _ in found),
+    "wrong_answers": int(sum(wrong for _, wrong in per_client)),
+    "fewest_requests_of_a_client": min(len(times) for times, _ in per_client),
     "requests_per_second": len(latencies) / seconds,
     "latency_ms": {f"p{p}": float(np.percentile(latencies, p) * 1e3) for p in (50, 95, 99)},
   }
 
 
-def flow_share(model, sentences, repeats):
-  """{sentences a request: (milliseconds without the flow, with it, the flow's share of the former)}, medians."""
-  found = {}
+def flow_share(model: Callable, sentences: Sequence[str], repeats: int) -> dict[int, dict[str, float]]:
+  """Returns {sentences per request: medians of the milliseconds without and with the flow, and its share}."""
+  result = {}
   for size in _REQUEST_SIZES:
     batches = [[sentences[(i * size + j) % len(sentences)] for j in range(size)] for i in range(_REQUESTS_A_ROUND)]
 
     def requests(signature, batches=batches):
       return [measure.seconds(lambda batch=batch: model(signature, batch))[0] for batch in batches]
 
-    ways = {name: lambda name=name: requests(name) for name in ("embed_pooled", "serving_default")}
-    for way in ways.values():
-      way()
-    rounds = measure.in_turns(ways, repeats)
-    pairs = [
-      (bare, whole)
-      for bares, wholes in zip(rounds["embed_pooled"], rounds["serving_default"], strict=True)
-      for bare, whole in zip(bares, wholes, strict=True)
-    ]
-    without, whole = (1e3 * measure.median(times) for times in zip(*pairs, strict=True))
-    found[size] = {"without_ms": without, "with_ms": whole, "share": measure.median(b / a for a, b in pairs) - 1}
-  return found
+    methods = {name: lambda name=name: requests(name) for name in ("embed_pooled", "serving_default")}
+    for method in methods.values():
+      method()
+    rounds = measure.in_turns(methods, repeats)
+    without, whole = (np.concatenate(rounds[name]) for name in methods)
+    result[size] = {
+      "without_ms": 1e3 * measure.median(without),
+      "with_ms": 1e3 * measure.median(whole),
+      "share": measure.median(whole / without) - 1,
+    }
+  return result
 
 
-def run(encoder, config, sentences, max_seq_length, pooling, seconds, repeats):
-  """An export of the encoder and a flow, under load and request by request: a dict of json values.
+def run(
+  encoder: SentenceEncoder,
+  config: FlowConfig,
+  sentences: list[str],
+  max_seq_length: int,
+  pooling: str,
+  seconds: float,
+  repeats: int,
+) -> dict[str, Any]:
+  """Exports the encoder with a flow, and measures it under load and request by request.
 
   Args:
-    encoder: `SentenceEncoder`.
-    config: `FlowConfig`. The flow is initialised on the sentences and not fitted: it costs the same.
-    sentences: list of distinct str.
-    max_seq_length: as `SentenceEncoder.encode` takes it.
+    encoder: the encoder.
+    config: configuration of the flow, which is initialized on the sentences and not fitted: its cost is the same.
+    sentences: distinct sentences.
+    max_seq_length: largest number of tokens of a sentence, [CLS] and [SEP] included.
     pooling: a `sentence_embedding_type`.
-    seconds: of the load.
+    seconds: duration of the load.
     repeats: rounds of the comparison.
+
+  Returns:
+    JSON values, which `to_markdown` reads.
+
+  Raises:
+    ConfigError: the tokenizer of the served graph is not installed.
   """
   check_installed()
-  from bert_flow_tf.serving.export import export_model
+  from bert_flow_tf.serving.export import export_model  # needs the extra [serving]
 
   arguments = {"sentence_embedding_type": pooling, "max_seq_length": max_seq_length}
   embeddings = encoder.encode(sentences, **arguments)
@@ -141,28 +164,22 @@ def run(encoder, config, sentences, max_seq_length, pooling, seconds, repeats):
     model = ServedModel(export_model(encoder, flow, parent, **arguments).folder)
     model("serving_default", sentences[:1])
     share = flow_share(model, sentences, repeats)
-    loaded = under_load(model, sentences, flow.transform(embeddings).numpy(), seconds)
-  return {"flow_share": share, "load": loaded, "model": encoder.name}
+    load = under_load(model, sentences, flow.transform(embeddings).numpy(), seconds)
+  return {"flow_share": share, "load": load, "model": encoder.name}
 
 
-def to_markdown(found):
-  """The table of `run`."""
-  rows = [
-    [size, f"{one['without_ms']:.2f}", f"{one['with_ms']:.2f}", f"{100 * one['share']:.1f}%", _verdict(one["share"])]
-    for size, one in found["flow_share"].items()
-  ]
-  load = found["load"]
+def to_markdown(result: dict[str, Any]) -> str:
+  """Returns the table of the result of `run`."""
+  rows = []
+  for size, times in result["flow_share"].items():
+    share = 100 * times["share"]
+    verdict = measure.verdict(round(share, 1), 100 * FLOW_SHARE_WITHIN, at_most=True)
+    rows.append([size, f"{times['without_ms']:.2f}", f"{times['with_ms']:.2f}", f"{share:.1f}%", verdict])
+  load = result["load"]
   latency = ", ".join(f"{name} {ms:.0f} ms" for name, ms in load["latency_ms"].items())
-  return "\n".join(
-    [
-      measure.markdown_table(["sentences a request", "encoder (ms)", "with flow (ms)", "flow's share", ""], rows),
-      "",
-      f"{load['clients']} clients at once for {load['seconds']:g} seconds, 1 to 3 sentences a request: "
-      f"{load['requests']} requests, {load['wrong_answers']} wrong answers, none without an answer, "
-      f"{load['requests_per_second']:.0f} requests/s; latency {latency}.",
-    ]
+  table = measure.markdown_table(["sentences per request", "encoder (ms)", "with flow (ms)", "flow's share", ""], rows)
+  return (
+    f"{table}\n\n{load['clients']} clients at once for {load['seconds']:g} seconds, 1 to 3 sentences per request: "
+    f"{load['requests']} requests, {load['wrong_answers']} wrong answers, none lost, "
+    f"{load['requests_per_second']:.0f} requests/s; latency {latency}."
   )
-
-
-def _verdict(share):
-  return measure.verdict(round(100 * share, 1), 100 * FLOW_SHARE_WITHIN, at_most=True)

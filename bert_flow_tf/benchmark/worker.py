@@ -1,10 +1,10 @@
-"""sentence-transformers and ONNX Runtime for `run_benchmark.py --benchmark=encoder`, in a process of their own.
+"""Process that measures sentence-transformers and ONNX Runtime for `run_benchmark.py --benchmark=encoder`.
 
-Started with any Python that has them (`--other_python`), with this file's path: it imports nothing of the project. It
-reads one command a line from its standard input, {"engine": ..., "batch_size": ..., "save": file or null}, and answers
-each with one line of json: {"seconds": ...} or {"skipped": why}.
+Started by the path of this file with any Python that has the two (argument `other_python`); it imports nothing of this
+package. It reads one command per line of its standard input, {"engine": ..., "batch_size": ..., "save": file or null},
+and answers each with one line of JSON: {"seconds": ..., "version": ...} or {"skipped": reason}.
 
-Arguments: folder of a Hugging Face BERT, json file with a list of sentences, most tokens of a sentence, threads.
+Arguments: folder of a Hugging Face BERT, JSON file with a list of sentences, max_seq_length, number of threads.
 """
 
 import json
@@ -18,9 +18,9 @@ INSTALL = "pip install torch sentence-transformers onnxruntime onnx onnxscript"
 
 
 class SentenceTransformers:
-  """sentence-transformers on PyTorch; it sorts by length itself."""
+  """sentence-transformers on PyTorch, which sorts by length itself."""
 
-  def __init__(self, folder, max_seq_length, threads):
+  def __init__(self, folder: str, max_seq_length: int, threads: int) -> None:
     import sentence_transformers
     import torch
     from sentence_transformers import models
@@ -32,15 +32,15 @@ class SentenceTransformers:
       modules=[transformer, models.Pooling(transformer.get_word_embedding_dimension(), "mean")], device="cpu"
     )
 
-  def encode(self, sentences, batch_size):
-    """float32 [n, dim]."""
+  def encode(self, sentences: list[str], batch_size: int) -> np.ndarray:
+    """Returns embeddings, float32 [n, dim]."""
     return self.model.encode(sentences, batch_size=batch_size, convert_to_numpy=True, show_progress_bar=False)
 
 
 class OnnxRuntime:
-  """The same model exported to ONNX with its pooling, in ONNX Runtime with all its graph optimizations."""
+  """The same model and pooling exported to ONNX, in ONNX Runtime with all its graph optimizations."""
 
-  def __init__(self, folder, max_seq_length, threads):
+  def __init__(self, folder: str, max_seq_length: int, threads: int) -> None:
     import onnxruntime
     import torch
     import transformers
@@ -56,24 +56,24 @@ class OnnxRuntime:
     options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_ALL
     self.session = onnxruntime.InferenceSession(str(file), options, providers=["CPUExecutionProvider"])
 
-  def encode(self, sentences, batch_size):
-    """float32 [n, dim]."""
+  def encode(self, sentences: list[str], batch_size: int) -> np.ndarray:
+    """Returns embeddings, float32 [n, dim]; long sentences are embedded first."""
     ids = self.tokenizer(sentences, truncation=True, max_length=self.max_seq_length)["input_ids"]
     order = np.argsort([-len(row) for row in ids], kind="stable")
-    found = None
+    embeddings = None
     for start in range(0, len(ids), batch_size):
       chosen = order[start : start + batch_size]
       longest = len(ids[chosen[0]])
       padded = np.array([ids[i] + [self.tokenizer.pad_token_id] * (longest - len(ids[i])) for i in chosen], np.int64)
       mask = (np.arange(longest) < np.array([[len(ids[i])] for i in chosen])).astype(np.int64)
       (rows,) = self.session.run(None, {"ids": padded, "mask": mask})
-      found = np.empty([len(ids), rows.shape[1]], np.float32) if found is None else found
-      found[chosen] = rows
-    return found
+      embeddings = np.empty([len(ids), rows.shape[1]], np.float32) if embeddings is None else embeddings
+      embeddings[chosen] = rows
+    return embeddings
 
 
 def _export(torch, transformers, folder, file):
-  """Writes model.onnx: ids and mask, int64 [batch, seq_len] -> mean over the tokens, float32 [batch, dim]."""
+  """Writes an ONNX model: ids and mask, int64 [batch, seq_len] -> mean over the tokens, float32 [batch, dim]."""
 
   class Mean(torch.nn.Module):
     def __init__(self):
@@ -102,9 +102,9 @@ def _export(torch, transformers, folder, file):
 ENGINES = {"sentence-transformers": SentenceTransformers, "ONNX Runtime": OnnxRuntime}
 
 
-def main(folder, sentences_file, max_seq_length, threads):
+def main(folder: str, sentences_file: str, max_seq_length: str, threads: str) -> None:
   """Answers commands until the input ends."""
-  answers, sys.stdout = sys.stdout, sys.stderr  # what a library prints must not come between the answers
+  answers, sys.stdout = sys.stdout, sys.stderr  # output of the libraries must not come between the answers
   sentences = json.loads(pathlib.Path(sentences_file).read_text(encoding="utf-8"))
   engines = {}
   for line in sys.stdin:
@@ -114,13 +114,13 @@ def main(folder, sentences_file, max_seq_length, threads):
       if name not in engines:
         engines[name] = ENGINES[name](folder, int(max_seq_length), int(threads))
       start = time.perf_counter()
-      found = engines[name].encode(sentences, command["batch_size"])
+      embeddings = engines[name].encode(sentences, command["batch_size"])
       answer = {"seconds": time.perf_counter() - start, "version": engines[name].version}
       if command.get("save"):
-        np.save(command["save"], found)
+        np.save(command["save"], embeddings)
     except ImportError as error:
       answer = {"skipped": f"{error}; to measure it: {INSTALL}"}
-    except Exception as error:  # the export and the two libraries raise whatever they like
+    except Exception as error:  # the export and the two libraries raise any class
       answer = {"skipped": f"{type(error).__name__}: {' '.join(str(error).split())[:300]}"}
     answers.write(json.dumps(answer) + "\n")
     answers.flush()

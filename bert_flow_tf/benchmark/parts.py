@@ -1,0 +1,146 @@
+"""The parts of the benchmark, their settings, and how each gets its data."""
+
+import dataclasses
+from collections.abc import Iterator
+from typing import Any
+
+from absl import logging
+
+from bert_flow_tf.data.pairs import TaskData
+from bert_flow_tf.data.settings import DataSettings
+from bert_flow_tf.data.tasks import STS_TASKS, find_task, load_task
+from bert_flow_tf.encoder.settings import EmbeddingSettings
+from bert_flow_tf.errors import ConfigError
+from bert_flow_tf.flow.config import FlowConfig
+from bert_flow_tf.io.settings import setting
+from bert_flow_tf.training.settings import FlowSettings
+
+TASKS, STEP, ENCODER, SERVING, ALL = "tasks", "step", "encoder", "serving", "all"
+TITLES = {
+  TASKS: "Whole tasks, our method and the original's",
+  STEP: "One step of the flow's fit",
+  ENCODER: "Sentences per second of the encoder",
+  SERVING: "A served model",
+}
+_SERVED_SENTENCES = 512
+
+
+@dataclasses.dataclass(frozen=True)
+class BenchmarkSettings:
+  """Parts of the benchmark and their sizes.
+
+  Raises:
+    ConfigError: a list is empty or has a value that is not allowed.
+  """
+
+  benchmark: str = setting(ALL, "Part that is measured.", choices=(*TITLES, ALL))
+  repeats: int = setting(3, "Rounds, of which medians are taken; the methods take turns in each.", minimum=1)
+  tasks: tuple[str, ...] = setting(STS_TASKS, "Tasks of part tasks.")
+  steps: int = setting(400, "Steps of a fit in part step.", minimum=20)
+  dim: int = setting(768, "Dimensions of the embeddings in part step.", minimum=1)
+  other_python: str | None = setting(
+    None, "Python that has sentence-transformers and ONNX Runtime, for part encoder; default: this one."
+  )
+  encoder_sentences: int | None = setting(
+    None, "Distinct sentences, drawn at random, that part encoder embeds; default: all.", minimum=1
+  )
+  sentence_counts: tuple[str, ...] = setting(
+    ("1000", "3000", "10000"), "Numbers of sentences for which part encoder measures the time per sentence."
+  )
+  load_seconds: float = setting(60.0, "Seconds for which 32 clients send requests in part serving.", minimum=1.0)
+
+  def __post_init__(self) -> None:
+    for name in ("tasks", "sentence_counts"):
+      if not getattr(self, name):
+        raise ConfigError(f"{name} is empty; expected one or more values", name)
+    for name in self.tasks:
+      if find_task(name).eval_split is None:
+        raise ConfigError(f"tasks={name}: expected tasks with gold scores", "tasks")
+    if not all(count.isdecimal() and int(count) for count in self.sentence_counts):
+      given = ",".join(self.sentence_counts)
+      raise ConfigError(
+        f"sentence_counts={given}: expected positive integers, with commas between them", "sentence_counts"
+      )
+
+  @property
+  def parts(self) -> list[str]:
+    """Names of the parts that are measured."""
+    return list(TITLES) if self.benchmark == ALL else [self.benchmark]
+
+
+class Benchmark:
+  """Measures the parts; TensorFlow and the encoder are loaded when the first part needs them.
+
+  Args:
+    settings: parts and sizes.
+    data: folders of the tasks' files.
+    embedding: encoder and pooling.
+    flow: configuration, batch size and seed of the flow.
+  """
+
+  def __init__(
+    self, settings: BenchmarkSettings, data: DataSettings, embedding: EmbeddingSettings, flow: FlowSettings
+  ) -> None:
+    self._settings, self._data, self._embedding, self._flow = settings, data, embedding, flow
+    self._config = FlowConfig.from_json_file(flow.flow_model_config)
+
+  def run(self) -> Iterator[tuple[str, dict[str, Any], str]]:
+    """Yields the name, the result (JSON values) and the markdown of each part, measured one after the other."""
+    encoder = None
+    if self._settings.parts != [STEP]:
+      from bert_flow_tf.encoder.sentence_encoder import SentenceEncoder
+
+      embedding = self._embedding
+      encoder = SentenceEncoder.from_pretrained(embedding.encoder_name, embedding.model_cache_dir, embedding.precision)
+    methods = {TASKS: self._tasks, STEP: self._step, ENCODER: self._encoder, SERVING: self._serving}
+    for name in self._settings.parts:
+      yield name, *methods[name](encoder)
+
+  def _load(self, name: str) -> TaskData:
+    return load_task(name, self._data.data_dir, self._data.tfds_data_dir, self._data.stsb_gold)
+
+  def _sentences(self) -> list[str]:
+    """Returns the distinct sentences of the first task's evaluated split."""
+    task = self._load(self._settings.tasks[0])
+    pairs = task.splits[task.spec.eval_split]
+    return list(dict.fromkeys([*pairs.sentences_a, *pairs.sentences_b]))
+
+  def _tasks(self, encoder):
+    from bert_flow_tf.benchmark import tasks
+
+    embedding, repeats = self._embedding, self._settings.repeats
+    sizes = (embedding.sentence_embedding_type, embedding.max_seq_length, embedding.predict_batch_size, repeats)
+    results, compiled = [], {}
+    for name in self._settings.tasks:
+      task = self._load(name)
+      logging.info("%s: both methods, %d rounds", task.spec.name, repeats)
+      results.append(tasks.run_task(task, encoder, self._config, self._flow.seed, *sizes, compiled))
+      logging.info("%s: ratio %.2f", task.spec.name, results[-1]["ratio"])
+    summary = tasks.summarize(results)
+    return summary, tasks.to_markdown(summary)
+
+  def _step(self, encoder):
+    del encoder
+    from bert_flow_tf.benchmark import step
+
+    settings = self._settings
+    result = step.run(self._config, settings.dim, self._flow.train_batch_size, settings.steps, settings.repeats)
+    return result, step.to_markdown(result)
+
+  def _encoder(self, encoder):
+    from bert_flow_tf.benchmark import encoder as part
+
+    settings, sentences = self._settings, self._sentences()
+    sizes = (self._embedding.max_seq_length, self._embedding.predict_batch_size, settings.repeats)
+    drawn = part.draw(sentences, settings.encoder_sentences)
+    result = part.run(encoder.bert.folder, drawn, *sizes, settings.other_python, precision=self._embedding.precision)
+    scaling = part.run_scaling(encoder, sentences, [int(count) for count in settings.sentence_counts], *sizes)
+    return {**result, "scaling": scaling}, part.to_markdown(result, scaling)
+
+  def _serving(self, encoder):
+    from bert_flow_tf.benchmark import serving
+
+    embedding, settings = self._embedding, self._settings
+    arguments = (embedding.max_seq_length, embedding.sentence_embedding_type, settings.load_seconds, settings.repeats)
+    result = serving.run(encoder, self._config, self._sentences()[:_SERVED_SENTENCES], *arguments)
+    return result, serving.to_markdown(result)
