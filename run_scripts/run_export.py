@@ -1,6 +1,6 @@
-"""Writes an encoder and a saved calibration as a SavedModel for TF Serving.
+"""Exports an encoder and a saved calibration as a SavedModel for TF Serving.
 
-python run_export.py --flow_folder=exp/NAME/flow --export_dir=/models/bert_flow
+python run_scripts/run_export.py --flow_folder=exp/NAME/flow --export_dir=/models/bert_flow
 """
 
 import pathlib
@@ -13,19 +13,19 @@ from absl import flags
 
 from bert_flow_tf.errors import ConfigError
 from run_scripts import common_flags
-from run_scripts.exporting import check_export_arguments, define_export_flags, export
+from run_scripts.exporting import check_export_flags, define_export_flags, export
 from run_scripts.saved import check_saved, load_encoder, load_saved, saved_identity
 
 FLAGS = flags.FLAGS
 
 
-def define_flags():
-  """The flags of this runner."""
+def define_flags() -> None:
+  """Defines the flags of this runner."""
   flags.DEFINE_string(
     "flow_folder",
     None,
-    "Folder of a calibration that run_flow saved, as exp/NAME/flow. It says which encoder, pooling, max_seq_length and "
-    "low_dim are served, unless those flags are given. Without it, the encoder alone.",
+    "Folder of a calibration that run_flow saved, such as exp/NAME/flow. Encoder, pooling, max_seq_length and low_dim "
+    "are those that it was fitted with, unless their flags are given. Without it, the encoder alone is exported.",
   )
   flags.DEFINE_boolean("allow_other_encoder", False, "Apply a calibration to another encoder than it was fitted for.")
   common_flags.define_model_flags()
@@ -35,23 +35,25 @@ def define_flags():
   define_export_flags()
 
 
-def check_flags():
-  """Refuses what needs no model to be seen wrong.
+def check_flags() -> None:
+  """Validates the flags before anything is loaded.
 
   Raises:
-    ConfigError: a flag is missing or contradicts another.
+    ConfigError: a flag is missing, not allowed or contradicts another.
   """
   if not FLAGS.export_dir:
-    raise ConfigError("--export_dir is missing: it names the folder that gets a folder for this version")
+    raise ConfigError("export_dir: missing; expected the folder of the served model", argument="export_dir")
   if FLAGS.allow_other_encoder and FLAGS.flow_folder is None:
-    raise ConfigError("--allow_other_encoder needs --flow_folder: there is no calibration to apply")
+    raise ConfigError("allow_other_encoder: needs flow_folder", argument="allow_other_encoder")
+  check_export_flags()
 
 
-def main(argv):
-  """Calibration, encoder, SavedModel."""
+def main(argv: list[str]) -> None:
+  """Loads encoder and calibration and exports them."""
   del argv
   check_flags()
-  check_export_arguments()
+  from bert_flow_tf.model import SentenceModel
+
   saved = {} if FLAGS.flow_folder is None else load_saved([FLAGS.flow_folder])
   folder, identity = saved_identity(saved)
   encoder, arguments = load_encoder(folder, identity)
@@ -59,11 +61,11 @@ def main(argv):
   dim = encoder.dim(arguments["sentence_embedding_type"], arguments["low_dim"])
   check_saved(saved, encoder.identity(**arguments), dim, FLAGS.allow_other_encoder)
   calibration = next((one.calibration for one in saved.values()), None)
-  export(encoder, calibration, arguments, FLAGS.flow_folder)
+  export(SentenceModel(encoder, calibration, allow_other_encoder=True, **arguments), FLAGS.flow_folder)
 
 
-def console():
-  """Entry point of the installed command."""
+def console() -> None:
+  """Starts the installed command."""
   define_flags()
   common_flags.run(main)
 

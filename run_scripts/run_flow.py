@@ -36,7 +36,7 @@ from bert_flow_tf.io.experiment import Stopwatch, encoder_label, make_folder
 from bert_flow_tf.training import fitting
 from bert_flow_tf.training.cluster import read_tf_config
 from run_scripts import common_flags
-from run_scripts.exporting import check_export_arguments, check_export_of_run, define_export_flags, export
+from run_scripts.exporting import check_export_flags, check_export_of_run, define_export_flags, export
 
 FLAGS = flags.FLAGS
 
@@ -236,7 +236,7 @@ def main(argv):
   from bert_flow_tf.training.distribution import is_chief, wait_for_all
 
   if FLAGS.export_dir is not None:
-    check_export_arguments()
+    check_export_flags()
   settings = common_flags.flow_settings(config, corpus)
   encoder = bert_flow_tf.SentenceEncoder.from_pretrained(encoder_name(), FLAGS.model_cache_dir, FLAGS.precision)
   pooling = encoder.pooling(FLAGS.sentence_embedding_type)
@@ -276,7 +276,7 @@ def main(argv):
   if FLAGS.export_dir is not None:
     (calibration,) = calibrations.values()
     saved = folder / (FLOW if flow else calibration.name)
-    export(encoder, calibration, common_flags.embedding_arguments(), saved)
+    export(bert_flow_tf.SentenceModel(encoder, calibration, **common_flags.embedding_arguments()), saved)
   wait_for_all(settings.strategy)
 
 

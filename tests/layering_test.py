@@ -44,7 +44,7 @@ _ONLY_IN = {
   "tensorflow_probability": ("bert_flow_tf.flow",),
   "scipy": ("bert_flow_tf.evaluation", "bert_flow_tf.calibration"),
   "tensorflow_text": ("bert_flow_tf.serving", "bert_flow_tf.corpus.embedders"),
-  "tensorflow_serving": ("bert_flow_tf.serving", "run_scripts.serving_client"),
+  "tensorflow_serving": ("bert_flow_tf.serving",),
   "apache_beam": ("bert_flow_tf.corpus",),
   "google_crc32c": ("bert_flow_tf.corpus.framing",),
 }

@@ -20,6 +20,7 @@ from bert_flow_tf.encoder.sentence_encoder import SentenceEncoder
 from bert_flow_tf.errors import ConfigError
 from bert_flow_tf.flow.config import FlowConfig
 from bert_flow_tf.flow.glow import Glow
+from bert_flow_tf.model import SentenceModel
 
 CLIENTS = 32
 # Target: time added by the flow to a request, as a part of the time without it.
@@ -161,7 +162,7 @@ def run(
   flow = Glow(config, encoder.dim(pooling), seed=1)
   flow.initialize(embeddings)
   with tempfile.TemporaryDirectory(prefix="bert_flow_benchmark_") as parent:
-    model = ServedModel(export_model(encoder, flow, parent, **arguments).folder)
+    model = ServedModel(export_model(SentenceModel(encoder, flow, **arguments), parent).folder)
     model("serving_default", sentences[:1])
     share = flow_share(model, sentences, repeats)
     load = under_load(model, sentences, flow.transform(embeddings).numpy(), seconds)

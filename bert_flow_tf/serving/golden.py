@@ -1,13 +1,18 @@
-"""A few sentences with what the exported model answers for them: proof at export, and a check for who serves it."""
+"""Golden sentences: text with the answers of the exported model, checked against Python when it is exported."""
 
 import itertools
 import json
+import pathlib
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
 from bert_flow_tf.io.files import write_text
+from bert_flow_tf.model import SentenceModel
 from bert_flow_tf.serving.layout import ExportError
+from bert_flow_tf.serving.settings import ExportSettings
+from bert_flow_tf.serving.signatures import SIGNATURES
 
 SENTENCES = (
   "A man is playing a guitar on the stage.",
@@ -19,85 +24,78 @@ SENTENCES = (
   "no",
   "word " * 500,
 )
-# float32 through two graphs of the same ops: rounding alone may differ.
+# Two float32 graphs of the same operations differ by rounding only.
 _TOLERANCE = 1e-4
 
 
-def answer(folder):
-  """{signature: {"inputs": {name: list}, "outputs": {name: array}}} of the SavedModel in `folder`.
+def answer(served: Any) -> dict[str, dict]:
+  """Returns {signature: {"inputs": {name: list of str}, "outputs": {name: array}}} for signatures that take text.
 
   Args:
-    folder: pathlib.Path.
+    served: the signatures of a loaded SavedModel, {name: function}.
   """
-  loaded = tf.saved_model.load(str(folder))
-  rotated = [*SENTENCES[1:], SENTENCES[0]]
-  requests = {
-    "serving_default": {"text": list(SENTENCES)},
-    "embed_pooled": {"text": list(SENTENCES)},
-    "similarity": {"text_a": list(SENTENCES), "text_b": rotated},
-    "log_prob": {"text": list(SENTENCES)},
-  }
   answers = {}
-  for name, inputs in requests.items():
-    if name in loaded.signatures:
-      outputs = loaded.signatures[name](**{key: tf.constant(value) for key, value in inputs.items()})
-      answers[name] = {"inputs": inputs, "outputs": {key: value.numpy() for key, value in outputs.items()}}
+  for signature in SIGNATURES.values():
+    if signature.takes_text and signature.name in served:
+      # The second input, if there is one, gets the sentences rotated by one.
+      inputs = {name: [*SENTENCES[i:], *SENTENCES[:i]] for i, name in enumerate(signature.inputs)}
+      outputs = served[signature.name](**{name: tf.constant(texts) for name, texts in inputs.items()})
+      answers[signature.name] = {"inputs": inputs, "outputs": {name: value.numpy() for name, value in outputs.items()}}
   return answers
 
 
-def check(answers, encoder, calibration, options):
-  """How far the SavedModel is from encoder and calibration themselves.
+def check(answers: dict[str, dict], model: SentenceModel, settings: ExportSettings) -> dict[str, float]:
+  """Compares the exported model with the model in Python.
 
-  The calibration is held against the SavedModel's own pooled embeddings: a whitening by small deviations would make
-  much of what two batches of an encoder differ by rounding.
+  The calibration in Python gets the exported model's own embeddings: a whitening would magnify rounding differences of
+  the encoder.
 
   Args:
-    answers: of `answer`.
-    encoder: `SentenceEncoder`.
-    calibration: as `export_model` takes it.
-    options: `metadata.Options`.
+    answers: result of `answer`.
+    model: the exported `SentenceModel`.
+    settings: settings of the export.
 
   Returns:
-    {"pooled" and "calibrated": largest difference, relative to the largest number; "min_cosine": of a sentence's
-    pooled embedding with the encoder's}.
+    {"pooled", "calibrated": largest difference, relative to the largest value; "min_cosine": smallest cosine of a
+    sentence's two embeddings before calibration}.
 
   Raises:
-    ExportError: they differ by more than rounding and the weights' precision; or a number is not finite.
+    ExportError: a value is not finite, or they differ by more than rounding and the weights' precision.
   """
-  for name, output in itertools.chain.from_iterable(of["outputs"].items() for of in answers.values()):
+  for name, output in itertools.chain.from_iterable(values["outputs"].items() for values in answers.values()):
     if not np.isfinite(output).all():
-      raise ExportError(f"the exported model's {name} holds NaN or infinity: encoder or calibration is damaged")
+      raise ExportError(f"the exported model's {name} has NaN or infinite values; encoder or calibration is damaged")
   pooled = answers["embed_pooled"]["outputs"]["pooled"]
-  arguments = {"low_dim": options.low_dim, "show_progress": False}
-  expected = encoder.encode(list(SENTENCES), options.pooling, options.max_seq_length, **arguments)
-  calibrated = pooled if calibration is None else np.asarray(calibration.transform(pooled))
-  if options.normalize:
+  embedding = {key: model.identity[key] for key in ("sentence_embedding_type", "max_seq_length", "low_dim")}
+  expected = model.encoder.encode(list(SENTENCES), show_progress=False, **embedding)
+  calibrated = pooled if model.calibration is None else model.calibration.transform(pooled)
+  if settings.normalize:
     calibrated = calibrated / np.maximum(np.linalg.norm(calibrated, axis=1, keepdims=True), 1e-6)
   differences = {
     "pooled": _difference(pooled, expected),
     "calibrated": _difference(answers["serving_default"]["outputs"]["embedding"], calibrated),
   }
   for name, difference in differences.items():
-    if difference > _TOLERANCE and (name == "calibrated" or options.weights_dtype == "float32"):
+    if difference > _TOLERANCE and (name == "calibrated" or settings.weights_dtype == "float32"):
       raise ExportError(
-        f"the exported model's {name} embeddings differ by {difference:.2g} of their largest number from those in "
-        f"Python, expected at most {_TOLERANCE:g}: it is not written; this is a bug"
+        f"the exported model's {name} embeddings differ from those in Python by {difference:.2g} of the largest value, "
+        f"expected at most {_TOLERANCE:g}; the version is not written; please report this bug"
       )
   norms = np.linalg.norm(pooled, axis=1) * np.linalg.norm(expected, axis=1)
   return {**differences, "min_cosine": float((np.sum(pooled * expected, axis=1) / np.maximum(norms, 1e-12)).min())}
 
 
-def _difference(found, expected):
-  return float(np.abs(found - expected).max() / max(np.abs(expected).max(), 1e-12))
+def _difference(actual: np.ndarray, expected: np.ndarray) -> float:
+  return float(np.abs(actual - expected).max() / max(np.abs(expected).max(), 1e-12))
 
 
-def write(path, answers):
-  """Writes the answers as json."""
-  values = {
+def write(path: pathlib.Path, answers: dict[str, dict]) -> None:
+  """Writes the result of `answer` as JSON, numbers rounded to 7 decimals."""
+  rounded = {
     name: {
-      "inputs": of["inputs"],
-      "outputs": {key: np.asarray(output, np.float64).round(7).tolist() for key, output in of["outputs"].items()},
+      "inputs": values["inputs"],
+      "outputs": {key: np.asarray(output, np.float64).round(7).tolist() for key, output in values["outputs"].items()},
     }
-    for name, of in answers.items()
+    for name, values in answers.items()
   }
-  write_text(path, json.dumps(values, ensure_ascii=False) + "\n")
+  write_text(path, json.dumps(rounded, ensure_ascii=False) + "\n")

@@ -1,40 +1,41 @@
-"""BERT's tokenizer as TensorFlow ops: text in, token ids out, the same ids as `SentenceTokenizer` gives.
+"""BERT's tokenizer as a TensorFlow graph, with the same ids as `SentenceTokenizer`.
 
-Core ops, and two of TF Text that stock servers link: NormalizeUTF8 (NFD) and FastWordpiece. FastWordpiece's own
-normaliser and word splitter are off: they fold compatibility characters and split at control characters, which
-BertTokenizerFast does not. What may still differ are characters that Unicode decomposed or gave a lower case after the
-versions that `tokenizers` and a server's ICU have.
+It consists of core operations and two of TF Text that stock servers have: NormalizeUTF8 (NFD) and FastWordpiece.
+FastWordpiece's own normalizer and word splitter are off: they fold compatibility characters and split at control
+characters, which BertTokenizerFast does not. Ids may differ for characters whose decomposition or lower case is newer
+than the Unicode version of `tokenizers` or of the server's ICU.
 """
 
 import tensorflow as tf
 
+from bert_flow_tf.data.features import SentenceTokenizer
 from bert_flow_tf.errors import EncoderError
 from bert_flow_tf.serving import unicode_classes as classes
 
-# BERT's WordPiece gives up on words of more characters.
+# BERT's WordPiece replaces longer words by [UNK].
 _MAX_CHARACTERS = 100
-# FastWordpiece counts bytes, of which UTF-8 needs up to four a character.
+# FastWordpiece counts bytes; a character has at most four in UTF-8.
 _MAX_BYTES = 4 * _MAX_CHARACTERS
 _SUFFIX = "##"
 _PRIVATE = 0xF0000
 
 
 class GraphTokenizer:
-  """Tokenizes sentences inside a graph: [CLS] tokens [SEP], right-padded to the longest of the batch.
+  """Tokenizer inside a graph: [CLS] tokens [SEP], padded on the right to the longest sentence of the batch.
 
-  Differs from `SentenceTokenizer` in nothing that a `str` can hold, new characters of the module's docstring apart.
   Bytes that are not UTF-8 are dropped.
 
   Args:
-    tokenizer: the `SentenceTokenizer` to follow.
-    max_seq_length: int, the most tokens of a sentence, [CLS] and [SEP] included.
+    tokenizer: tokenizer that the graph must agree with.
+    max_seq_length: largest number of tokens of a sentence, [CLS] and [SEP] included.
 
   Raises:
-    EncoderError: its vocabulary is not one that TF Text can search, or TF Text is not installed.
+    EncoderError: TF Text cannot search the vocabulary.
   """
 
-  def __init__(self, tokenizer, max_seq_length=64):
-    text = _tensorflow_text()
+  def __init__(self, tokenizer: SentenceTokenizer, max_seq_length: int = 64):
+    import tensorflow_text as text  # an optional package
+
     lower, strip, chinese, specials = tokenizer._settings
     vocabulary = _searchable(vocabulary_of(tokenizer))
     ids = {piece: i for i, piece in enumerate(vocabulary)}
@@ -56,10 +57,10 @@ class GraphTokenizer:
         no_pretokenization=True,
       )
     except Exception as error:  # pybind turns the builder's status into RuntimeError or ValueError
-      raise EncoderError(f"vocab.txt cannot be searched by TF Text's FastWordpiece ({error})") from error
+      raise EncoderError(f"TF Text's FastWordpiece cannot search vocab.txt ({error})") from error
 
-  def __call__(self, texts):
-    """Tokenizes.
+  def __call__(self, texts: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+    """Tokenizes a batch of sentences.
 
     Args:
       texts: string Tensor of shape [n], UTF-8; n may be 0.
@@ -69,7 +70,7 @@ class GraphTokenizer:
       lengths: int32 Tensor of shape [n], tokens of each sentence, [CLS] and [SEP] included.
     """
     most = self.max_seq_length - 2
-    # A word gives a token at least, so later words are cut off anyway; this bounds the work for long texts.
+    # Every word has at least one token, so later words cannot fit. This bounds the work for long texts.
     words = tf.strings.split(self.words(texts))[:, :most]
     flat = words.flat_values
     long = tf.strings.length(flat, unit="UTF8_CHAR") > _MAX_CHARACTERS
@@ -82,8 +83,8 @@ class GraphTokenizer:
     ids = tf.where(position >= lengths[:, tf.newaxis], self.pad_id, ids)
     return tf.where(position == 0, self.cls_id, ids), lengths
 
-  def words(self, texts):
-    """Normalised texts, their words separated by spaces: string Tensor [n] -> string Tensor [n].
+  def words(self, texts: tf.Tensor) -> tf.Tensor:
+    """Normalizes texts and separates their words by spaces: string [n] -> string [n].
 
     The steps and their order are those of BertNormalizer and BertPreTokenizer.
     """
@@ -95,18 +96,18 @@ class GraphTokenizer:
     if self._strip:
       texts = _replace(self._decompose(texts), classes.MARKS, "")
     if self._lower:
-      # ICU lower-cases a word's last sigma otherwise, and I by the server's locale; the tokenizer does neither.
+      # ICU has a different lower case for the last sigma of a word, and for I in some locales; the tokenizer has not.
       texts = tf.strings.regex_replace(tf.strings.lower(texts), "\u03a3", "\u03c3")
       texts = tf.strings.lower(texts, encoding="utf-8")
     return _replace(texts, classes.PUNCTUATION, r" \0 ")
 
 
-def _replace(texts, ranges, by):
-  return tf.strings.regex_replace(texts, classes.pattern(ranges), by)
+def _replace(texts, ranges, replacement):
+  return tf.strings.regex_replace(texts, classes.pattern(ranges), replacement)
 
 
-def vocabulary_of(tokenizer):
-  """The word pieces of a `SentenceTokenizer` by id; None where a repeated line left an id without one."""
+def vocabulary_of(tokenizer: SentenceTokenizer) -> list[str | None]:
+  """Returns the word pieces in the order of their ids; None for an id whose line in vocab.txt is repeated later."""
   ids = tokenizer._tokenizer.get_vocab()
   pieces = [None] * (max(ids.values()) + 1)
   for piece, number in ids.items():
@@ -114,28 +115,18 @@ def vocabulary_of(tokenizer):
   return pieces
 
 
-def _searchable(vocabulary):
-  """The pieces, with other ones in place of those that no text can give: empty, missing or repeated lines."""
+def _searchable(vocabulary: list[str | None]) -> list[str]:
+  """Returns the pieces, with unique placeholders for empty, missing and repeated lines, which no text can match."""
   seen, pieces = set(), []
   for i, piece in enumerate(vocabulary):
     if not piece or piece in seen:
-      piece = f"{chr(_PRIVATE)}{i}"  # private characters are dropped before words are searched
+      piece = f"{chr(_PRIVATE)}{i}"  # private characters are removed from text before the search
     seen.add(piece)
     pieces.append(piece)
   return pieces
 
 
-def _absent_character(vocabulary):
-  """A private character with which no piece begins: a word of it is unknown."""
-  begun = {piece[0] for piece in vocabulary}
-  return next(chr(code) for code in range(_PRIVATE, 0x110000) if chr(code) not in begun)
-
-
-def _tensorflow_text():
-  try:
-    import tensorflow_text
-  except ImportError as error:
-    raise EncoderError(
-      f"TF Text cannot be imported ({error}): install it with pip install 'bert-flow-tf[serving]'"
-    ) from error
-  return tensorflow_text
+def _absent_character(vocabulary: list[str]) -> str:
+  """Returns a private character that no piece begins with, so that it becomes [UNK]."""
+  first_characters = {piece[0] for piece in vocabulary}
+  return next(chr(code) for code in range(_PRIVATE, 0x110000) if chr(code) not in first_characters)

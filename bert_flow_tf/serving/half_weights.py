@@ -1,38 +1,40 @@
-"""Weights stored in half precision and computed with in float32."""
+"""Weights stored in half precision and used in float32."""
 
 import tensorflow as tf
 
-from bert_flow_tf.serving.layout import ExportError
+from bert_flow_tf.errors import ConfigError
 
-WEIGHTS_DTYPES = ("float32", "float16", "bfloat16")
-# Vectors (biases, layer norms) are a thousandth of the size, and the most sensitive.
+# Vectors (biases, layer norms) have a thousandth of the size and are the most sensitive; they stay float32.
 _HALVED_RANK = 2
 
 
 class HalfWeight(tf.saved_model.experimental.TrackableResource):
-  """Takes the place of a variable in a SavedModel: half precision on disk, cast once when the model is loaded.
+  """Replacement of a variable in a SavedModel: half precision on disk, converted once when the model is loaded.
 
-  To the graph's functions it is the resource that they captured, the variable's handle. Its exported form makes a
-  float32 variable of its own and, among the model's initialisers, assigns the stored one to it: a request pays nothing.
+  Functions captured the handle of the variable. In the exported graph, that handle is a new float32 variable, which an
+  initializer of the model sets to the stored values; a request does not convert anything.
 
   Args:
-    variable: float32 tf.Variable that the functions read.
-    dtype: of the stored copy.
-    name: unique in the process that will load the model.
+    variable: float32 variable that the functions read.
+    dtype: type of the stored values.
+    name: name that is unique in the process that loads the model.
   """
 
-  def __init__(self, variable, dtype, name):
+  def __init__(self, variable: tf.Variable, dtype: tf.DType, name: str):
     super().__init__()
     self._shape = variable.shape
     self._handle_of_export = variable.handle
     self._shared_name = name
     self.stored = tf.Variable(tf.cast(variable, dtype), trainable=False, name=f"{name}_stored")
     if not bool(tf.reduce_all(tf.math.is_finite(self.stored))):
-      raise ExportError(f"--weights_dtype={dtype.name} cannot hold {variable.name}: choose bfloat16 or float32")
+      raise ConfigError(
+        f"weights_dtype={dtype.name}: a value of {variable.name} is too large for it; use bfloat16 or float32",
+        argument="weights_dtype",
+      )
 
   @property
-  def resource_handle(self):
-    """The handle that functions capture; in the exported graph its own."""
+  def resource_handle(self) -> tf.Tensor:
+    """Handle that the functions captured; within the exported graph, the handle of the new variable."""
     return self._handle_of_export if self._resource_handle is None else self._resource_handle
 
   def _create_resource(self):
@@ -43,25 +45,22 @@ class HalfWeight(tf.saved_model.experimental.TrackableResource):
     tf.raw_ops.AssignVariableOp(resource=self.resource_handle, value=value)
 
   def _destroy_resource(self):
-    """Left to the process's end: another loaded copy of the same version may share it."""
+    """Does nothing: another loaded copy of the same version may use the variable."""
 
 
-def tracked(variables, dtype, prefix):
-  """What a SavedModel keeps of a model's variables.
+def tracked(variables: list[tf.Variable], dtype: str, prefix: str) -> list:
+  """Returns the objects that a SavedModel must track so that it contains a model's variables.
 
   Args:
-    variables: list of tf.Variable.
-    dtype: one of `WEIGHTS_DTYPES`, for the matrices among those in float32.
-    prefix: of the names, unique among all exports.
-
-  Returns:
-    list of what to track: variables as they are, and `HalfWeight`s with what they store.
+    variables: the model's variables.
+    dtype: type on disk of the float32 matrices among them, one of `settings.WEIGHTS_DTYPES`.
+    prefix: prefix of names, unique among all exports.
   """
-  found = []
+  objects = []
   for i, variable in enumerate(variables):
     if dtype == "float32" or variable.dtype != tf.float32 or variable.shape.rank < _HALVED_RANK:
-      found.append(variable)
-      continue
-    weight = HalfWeight(variable, tf.as_dtype(dtype), f"{prefix}_{i}")
-    found += [weight, weight.stored]
-  return found
+      objects.append(variable)
+    else:
+      weight = HalfWeight(variable, tf.as_dtype(dtype), f"{prefix}_{i}")
+      objects += [weight, weight.stored]
+  return objects

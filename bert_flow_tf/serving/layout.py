@@ -1,4 +1,4 @@
-"""Where everything of an export lies."""
+"""Paths of an exported model."""
 
 import dataclasses
 import pathlib
@@ -12,12 +12,12 @@ class ExportError(BertFlowError):
 
 @dataclasses.dataclass(frozen=True)
 class ExportLayout:
-  """Every path of one version of a served model.
+  """Paths of one version of a served model.
 
   Attributes:
-    base: pathlib.Path, the `base_path` of the server's configuration, with a folder a version.
-    version: int, at least 1.
-    folder: pathlib.Path of what is described: `base`/`version`, or a place beside it while it is written.
+    base: folder of the model, the server's `base_path`, with one folder per version.
+    version: number of the version, at least 1.
+    folder: folder of the version.
   """
 
   base: pathlib.Path
@@ -25,73 +25,69 @@ class ExportLayout:
   folder: pathlib.Path
 
   @classmethod
-  def of(cls, base, version):
-    """The layout of a finished version."""
+  def of(cls, base: str | pathlib.Path, version: int) -> "ExportLayout":
+    """Returns the layout of a finished version."""
     base = pathlib.Path(base)
     return cls(base, version, base / str(version))
 
   @property
-  def beside(self):
-    """The same while it is written, under a name that is no version to the server."""
+  def writing(self) -> "ExportLayout":
+    """Layout while the version is written, in a folder whose name is not a version to the server."""
     return dataclasses.replace(self, folder=self.base / f".{self.version}.writing")
 
   @property
-  def saved_model(self):
-    """The graphs."""
+  def saved_model(self) -> pathlib.Path:
+    """Graphs."""
     return self.folder / "saved_model.pb"
 
   @property
-  def variables(self):
+  def variables(self) -> pathlib.Path:
     """Folder of the weights."""
     return self.folder / "variables"
 
   @property
-  def vocabulary(self):
-    """The word pieces, one a line, in the order of their ids."""
+  def vocabulary(self) -> pathlib.Path:
+    """Word pieces, one per line, in the order of their ids."""
     return self.folder / "assets" / "vocab.txt"
 
   @property
-  def batching(self):
-    """The server's batching parameters of this model (`--enable_per_model_batching_parameters`)."""
+  def batching(self) -> pathlib.Path:
+    """Batching parameters, for the server's --enable_per_model_batching_parameters."""
     return self.folder / "batching_params.pbtxt"
 
   @property
-  def extra(self):
-    """Folder of what the server does not need, warm-up apart."""
+  def extra(self) -> pathlib.Path:
+    """Folder of the files below; the server reads only the warm-up requests."""
     return self.folder / "assets.extra"
 
   @property
-  def warmup(self):
-    """Requests that the server answers before it calls the version available; the name is the server's."""
+  def warmup(self) -> pathlib.Path:
+    """Warm-up requests; the server expects this name."""
     return self.extra / "tf_serving_warmup_requests"
 
   @property
-  def metadata(self):
-    """What was exported, from what and by what."""
+  def metadata(self) -> pathlib.Path:
+    """Contents, origin, checksums and package versions."""
     return self.extra / "metadata.json"
 
   @property
-  def golden(self):
-    """A few sentences with what every signature answered for them here."""
+  def golden(self) -> pathlib.Path:
+    """Sentences with the answers of every signature that takes text."""
     return self.extra / "golden.json"
 
   @property
-  def card(self):
-    """The model card."""
+  def card(self) -> pathlib.Path:
+    """Model card."""
     return self.extra / "README.md"
 
   @property
-  def models_config(self):
-    """A sample of the server's `--model_config_file`."""
+  def models_config(self) -> pathlib.Path:
+    """Example of the server's --model_config_file."""
     return self.extra / "models.config"
 
 
-def versions(base):
-  """The versions in a base folder, in rising order; [] where there is none."""
-  try:
-    names = [path.name for path in pathlib.Path(base).iterdir()]
-  except FileNotFoundError:
-    return []
-  except OSError as error:
-    raise ExportError(f"--export_dir={base}: cannot be read ({error.strerror}), expected a folder") from error
+def versions(base: str | pathlib.Path) -> list[int]:
+  """Returns the versions in a model's folder, sorted; [] if the folder does not exist."""
+  base = pathlib.Path(base)
+  names = [path.name for path in base.iterdir()] if base.exists() else []
   return sorted(int(name) for name in names if name.isascii() and name.isdigit())

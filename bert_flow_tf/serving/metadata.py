@@ -1,114 +1,108 @@
-"""metadata.json: what was exported, from what and by what."""
+"""metadata.json: contents of a version, origin of the calibration, checksums and package versions."""
 
-import dataclasses
 import datetime
 import hashlib
 import importlib.metadata
 import json
+import pathlib
 import platform
-from typing import Any
 
-import tensorflow as tf
+from absl import logging
 
 from bert_flow_tf._version import __version__
 from bert_flow_tf.io.files import write_text
+from bert_flow_tf.model import SentenceModel
+from bert_flow_tf.serving.calibration_graph import AffineGraph, FlowGraph
+from bert_flow_tf.serving.layout import ExportLayout
+from bert_flow_tf.serving.settings import ExportSettings
+from bert_flow_tf.serving.signatures import signatures_of
 
 FORMAT_VERSION = 1
 _PACKAGES = ("tensorflow", "tensorflow-text", "tf-keras", "tensorflow-probability", "transformers", "numpy")
-_MEANINGS = {
-  "serving_default": "text -> calibrated embedding",
-  "embed_pooled": "text -> the encoder's embedding, before the calibration",
-  "embed_ids": "token ids with [CLS] and [SEP], and how many of each row count -> calibrated embedding",
-  "similarity": "two texts -> cosine of their calibrated embeddings",
-  "log_prob": "text -> the flow's log-density of its embedding, in bits per dimension (the loss) and in nats",
-  "inverse": "latent -> the embedding that the flow maps to it; takes latents that are not normalized",
-}
+# Entries of a run's results.json that explain the calibration.
+_ORIGIN = ("task", "data", "flow_corpus", "fitted_on", "flags", "versions")
 
 
-@dataclasses.dataclass(frozen=True)
-class Options:
-  """How a model was asked to be exported; see `serving.export_model`."""
-
-  model_name: str
-  pooling: Any
-  max_seq_length: int
-  low_dim: int | None
-  normalize: bool
-  weights_dtype: str
-
-
-def describe(layout, encoder, calibration, graph, options, agreement, unknown_ops, about):
-  """The content of metadata.json, a dict of json values.
+def describe(
+  layout: ExportLayout,
+  model: SentenceModel,
+  graph: AffineGraph | FlowGraph,
+  settings: ExportSettings,
+  agreement: dict[str, float],
+  unknown_ops: list[str],
+  about: dict,
+) -> dict:
+  """Returns the content of metadata.json.
 
   Args:
-    layout: `ExportLayout` of the folder that is being written.
-    encoder: `SentenceEncoder`.
-    calibration: as `export_model` takes it.
-    graph: its `CalibrationGraph`.
-    options: `Options`.
-    agreement: of `golden.check`.
-    unknown_ops: of `audit.check_servable`.
-    about: what the caller knows of the calibration's origin.
+    layout: paths of the version's files, which are written.
+    model: the exported model.
+    graph: its calibration as a graph.
+    settings: settings of the export.
+    agreement: result of `golden.check`.
+    unknown_ops: result of `audit.check_servable`.
+    about: further entries, such as the result of `read_origin`.
   """
-  identity = encoder.identity(options.pooling, options.max_seq_length, options.low_dim)
-  flow = getattr(calibration, "flow", calibration)
+  pooling = model.encoder.pooling(model.identity["sentence_embedding_type"])
+  calibration = {"name": graph.name, **graph.sizes}
+  if graph.is_flow:
+    calibration["flow"] = getattr(model.calibration, "flow", model.calibration).settings()
+  if hasattr(model.calibration, "count"):
+    calibration["fitted_on"] = model.calibration.count
   return {
     "format_version": FORMAT_VERSION,
-    "model_name": options.model_name,
+    "model_name": settings.model_name,
     "version": layout.version,
     "created": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
-    "encoder": {**identity, "pooled": options.pooling.describe(), "tokens": encoder.tokenizer.vocab_size},
-    "calibration": {
-      "name": graph.name,
-      "dim": graph.dim,
-      "output_dim": graph.output_dim,
-      **({"flow": flow.settings()} if graph.is_flow else {}),
-      **({"fitted_on": calibration.count} if hasattr(calibration, "count") else {}),
+    "encoder": {
+      **model.identity,
+      "pooled": pooling.describe(),
+      "tokens": model.encoder.tokenizer.vocab_size,
     },
-    "normalize": options.normalize,
-    "weights_dtype": options.weights_dtype,
-    "signatures": signatures(layout.folder),
-    "without": [] if graph.is_flow else ["log_prob and inverse: the calibration is no flow"],
+    "calibration": calibration,
+    "normalize": settings.normalize,
+    "weights_dtype": settings.weights_dtype,
+    "signatures": {signature.name: signature.describe(graph.sizes) for signature in signatures_of(graph.is_flow)},
+    "without": [] if graph.is_flow else ["log_prob and inverse: the calibration is not a flow"],
     "agreement_with_python": agreement,
     "ops_not_known_to_tensorflow_2.12": unknown_ops,
     "sha256": checksums(layout),
-    "versions": {"bert_flow_tf": __version__, "python": platform.python_version(), **_versions()},
+    "versions": {
+      "bert_flow_tf": __version__,
+      "python": platform.python_version(),
+      **{package: importlib.metadata.version(package) for package in _PACKAGES},
+    },
     **about,
   }
 
 
-def signatures(folder):
-  """{name: {"meaning": str, "inputs" and "outputs": {name: [dtype, shape]}}} of a SavedModel."""
-  from tensorflow.core.protobuf import saved_model_pb2
-
-  model = saved_model_pb2.SavedModel()
-  model.ParseFromString((folder / "saved_model.pb").read_bytes())
-
-  def tensors(infos):
-    shapes = {name: [size.size for size in info.tensor_shape.dim] for name, info in infos.items()}
-    return {name: [tf.as_dtype(infos[name].dtype).name, shape] for name, shape in sorted(shapes.items())}
-
-  return {
-    name: {"meaning": _MEANINGS[name], "inputs": tensors(definition.inputs), "outputs": tensors(definition.outputs)}
-    for name, definition in sorted(model.meta_graphs[0].signature_def.items())
-    if name in _MEANINGS
-  }
-
-
-def checksums(layout):
-  """{path within the version: hexadecimal sha256} of graphs, weights and vocabulary."""
-  files = [layout.saved_model, layout.vocabulary, *sorted(layout.variables.iterdir())]
-  found = {}
-  for path in files:
+def checksums(layout: ExportLayout) -> dict[str, str]:
+  """Returns {path within the version: hexadecimal SHA-256} of graphs, weights and vocabulary."""
+  sums = {}
+  for path in [layout.saved_model, layout.vocabulary, *sorted(layout.variables.iterdir())]:
     with path.open("rb") as file:
-      found[path.relative_to(layout.folder).as_posix()] = hashlib.file_digest(file, "sha256").hexdigest()
-  return found
+      sums[path.relative_to(layout.folder).as_posix()] = hashlib.file_digest(file, "sha256").hexdigest()
+  return sums
 
 
-def write(path, described):
+def write(path: pathlib.Path, metadata: dict) -> None:
   """Writes metadata.json."""
-  write_text(path, json.dumps(described, indent=2, ensure_ascii=False) + "\n")
+  write_text(path, json.dumps(metadata, indent=2, ensure_ascii=False) + "\n")
 
 
-def _versions():
-  return {package: importlib.metadata.version(package) for package in _PACKAGES}
+def read_origin(folder: str | pathlib.Path | None) -> dict:
+  """Returns entries of metadata.json about the run that fitted a calibration; {} if there is no results.json.
+
+  Args:
+    folder: folder of the calibration, EXPERIMENT/flow; the run's results.json is in EXPERIMENT. None for no folder.
+  """
+  path = pathlib.Path(folder or "").resolve().parent / "results.json"
+  if folder is None or not path.is_file():
+    return {}
+  try:
+    results = json.loads(path.read_text(encoding="utf-8"))
+    entries = {key: results[key] for key in _ORIGIN if key in results}
+    return {"origin": {"folder": str(folder), **entries}, "figures": results.get("results", {})}
+  except (OSError, ValueError, AttributeError) as error:
+    logging.warning("%s cannot be read (%s): metadata.json gets no scores of the run", path, error)
+    return {}

@@ -1,68 +1,95 @@
-"""The model card: metadata.json for people."""
+"""The model card of a version, and the lines that a runner prints; both made from metadata.json."""
+
+import json
+import pathlib
 
 from bert_flow_tf.io.files import write_text
-from bert_flow_tf.serving import assets
+from bert_flow_tf.serving.layout import ExportLayout
 
 _CARD = """\
 # {model_name}, version {version}
 
 Sentence embeddings of {encoder_name} ({pooled}), calibrated by: {calibration}.
-{dim} dimensions in, {output_dim} out{unit}. A sentence's first {max_seq_length} tokens count.
+{dim} dimensions in, {output_dim} out{unit}. The first {max_seq_length} tokens of a sentence are read.
 Weights on disk: {weights_dtype}. Written {created} by bert_flow_tf {package}.
 
 ## Signatures
 
 {signatures}
 
-Every input and output has the batch as its first dimension. Text is UTF-8; bytes that are not are dropped.
+The first dimension of every input and output is the batch. Text is UTF-8; invalid bytes are dropped.
 
 ## Serving
 
-Not run by us: no server's binary was at hand where this was written.
+We have not run this command, as we had no server binary:
 
     {docker}
 
-The server needs TF Text's ops, which stock servers from 2.12 on have. `golden.json` has sentences with the answers they
-got here; ask a server the same to see that it agrees. `metadata.json` has checksums, versions and origin.
+The server needs the operations of TF Text, which the official servers have since 2.12. `golden.json` has sentences with
+the answers of this model; compare a server's answers with them. `metadata.json` has checksums, versions and origin.
 
-## Meant for, and not
+## Intended use
 
-Meant for the cosine similarity of sentences like those that the calibration was fitted on. The calibration was fitted
-without labels; on text of another kind measure it first. Scores are no probabilities.
+Cosine similarity of sentences like those that the calibration was fitted on. The calibration was fitted without labels;
+on other text, measure it first. Scores are not probabilities.
 {figures}"""
 
 
-def write(path, described):
+def docker_command(model_name: str, base: str | pathlib.Path = "BASE") -> str:
+  """Returns a command that serves the model's folder; not run by us."""
+  return (
+    f"docker run --rm -p 8500:8500 -p 8501:8501 -v {base}:/models/{model_name} -e MODEL_NAME={model_name} "
+    "tensorflow/serving:2.19.1 --enable_batching=true --enable_per_model_batching_parameters=true"
+  )
+
+
+def write(path: pathlib.Path, metadata: dict) -> None:
   """Writes the card from the content of metadata.json."""
-  encoder, calibration = described["encoder"], described["calibration"]
-  signatures = "\n".join(f"- `{name}`: {about['meaning']}" for name, about in described["signatures"].items())
-  figures = described.get("figures")
+  encoder, calibration = metadata["encoder"], metadata["calibration"]
+  signatures = "\n".join(f"- `{name}`: {about['meaning']}" for name, about in metadata["signatures"].items())
+  figures = metadata.get("figures")
   card = _CARD.format(
-    model_name=described["model_name"],
-    version=described["version"],
+    model_name=metadata["model_name"],
+    version=metadata["version"],
     encoder_name=encoder["name"],
     pooled=encoder["pooled"],
     calibration=calibration["name"],
     dim=calibration["dim"],
     output_dim=calibration["output_dim"],
-    unit=", of length 1" if described["normalize"] else "",
+    unit=", of unit length" if metadata["normalize"] else "",
     max_seq_length=encoder["max_seq_length"],
-    weights_dtype=described["weights_dtype"],
-    created=described["created"],
-    package=described["versions"]["bert_flow_tf"],
+    weights_dtype=metadata["weights_dtype"],
+    created=metadata["created"],
+    package=metadata["versions"]["bert_flow_tf"],
     signatures=signatures,
-    docker=assets.docker_command(described["model_name"]),
-    figures=f"\n## Figures of the run that fitted it\n\n{_table(figures)}\n" if figures else "",
+    docker=docker_command(metadata["model_name"]),
+    figures=f"\n## Scores of the run that fitted it\n\n{_scores(figures)}\n" if figures else "",
   )
   write_text(path, card)
 
 
-def _table(figures):
-  """`results` of a results.json as lines; other content as it is."""
+def summary(layout: ExportLayout) -> list[str]:
+  """Returns lines that say what an export wrote and how to serve it."""
+  metadata = json.loads(layout.metadata.read_text(encoding="utf-8"))
+  encoder, calibration, agreement = (metadata[key] for key in ("encoder", "calibration", "agreement_with_python"))
+  size = sum(path.stat().st_size for path in layout.folder.rglob("*") if path.is_file())
+  dims = f"{calibration['dim']} dimensions"
+  if calibration["output_dim"] != calibration["dim"]:
+    dims += f", {calibration['output_dim']} calibrated"
+  return [
+    f"{layout.folder}: {encoder['name']}, calibration {calibration['name']}, {dims}, {size / 1e6:.1f} MB",
+    f"signatures: {', '.join(metadata['signatures'])}",
+    f"largest difference from Python, relative to the largest value: {agreement['pooled']:.1g} before calibration, "
+    f"{agreement['calibrated']:.1g} after",
+    f"to serve it (not run by us): {docker_command(metadata['model_name'], layout.base.resolve())}",
+  ]
+
+
+def _scores(results: dict) -> str:
+  """Returns a line per method and split of the `results` of a results.json."""
   lines = []
-  for method, splits in figures.items() if isinstance(figures, dict) else []:
-    for split, values in splits.items() if isinstance(splits, dict) else []:
-      if isinstance(values, dict):
-        shown = ", ".join(f"{key} {value:.4g}" for key, value in values.items() if isinstance(value, int | float))
-        lines.append(f"- {method}, {split}: {shown}")
-  return "\n".join(lines) or str(figures)
+  for method, splits in results.items():
+    for split, scores in splits.items():
+      shown = ", ".join(f"{name} {value:.4g}" for name, value in scores.items() if isinstance(value, int | float))
+      lines.append(f"- {method}, {split}: {shown}")
+  return "\n".join(lines)

@@ -1,85 +1,137 @@
-"""What a served model answers: text, ids or latents in, one row out for each row in."""
+"""The signatures of a served model. Export, metadata, warm-up, client, model card, docs and tests read this table.
 
-import functools
+It needs no TensorFlow, so that a client of the REST interface does not either.
+"""
 
-import tensorflow as tf
+import dataclasses
+import json
+from typing import Any
+
+import numpy as np
 
 
-class ServedModel:
-  """The tokenizer, encoder, pooling and calibration as functions of a fixed signature.
+@dataclasses.dataclass(frozen=True)
+class Tensor:
+  """An input or output of a signature.
 
-  Every input and output has the batch as dimension 0, which may be 0. Nothing reads beyond a sentence's own length:
-  what a server pads a batch with does not count.
-
-  Args:
-    encoder: `SentenceEncoder`.
-    tokenizer: `GraphTokenizer`.
-    calibration: `CalibrationGraph`.
-    pooling: `Pooling`.
-    low_dim: groups of neighbouring dimensions, or None.
-    normalize: whether embeddings get the length 1.
+  Attributes:
+    dtype: "string", "int32" or "float32".
+    axes: names of the axes. "n" is the number of rows of a request, "seq_len" the number of tokens; "dim" and
+      "output_dim" are the dimensions of an embedding before and after the calibration.
+    example: an input's value for one row, of Python's types; a number stands for every element of the row.
   """
 
-  def __init__(self, encoder, tokenizer, calibration, pooling, low_dim=None, normalize=False):
-    self._encoder, self._tokenizer, self._calibration = encoder, tokenizer, calibration
-    self._pooling, self._low_dim, self._normalize = pooling, low_dim, normalize
-    ids, lengths = tf.TensorSpec([None, None], tf.int32), tf.TensorSpec([None], tf.int32)
-    pooled = tf.TensorSpec([None, calibration.dim], tf.float32)
-    # Traced once each, and called by every signature.
-    self._pooled = tf.function(self._pool, [ids, lengths], autograph=False)
-    self._calibrated = tf.function(self._calibrate, [pooled], autograph=False)
+  dtype: str
+  axes: tuple[str, ...]
+  example: Any = None
 
-  def signatures(self):
-    """{name: tf.function}, the output names those of the results' keys."""
-    text = functools.partial(tf.TensorSpec, [None], tf.string)
-    ids = tf.TensorSpec([None, None], tf.int32, "ids")
-    found = {
-      "serving_default": (self._embed, [text("text")]),
-      "embed_pooled": (self._embed_pooled, [text("text")]),
-      "embed_ids": (self._embed_ids, [ids, tf.TensorSpec([None], tf.int32, "lengths")]),
-      "similarity": (self._similarity, [text("text_a"), text("text_b")]),
-    }
-    if self._calibration.is_flow:
-      latent = tf.TensorSpec([None, self._calibration.output_dim], tf.float32, "latent")
-      found |= {"log_prob": (self._log_prob, [text("text")]), "inverse": (self._inverse, [latent])}
-    return {name: tf.function(call, specs, autograph=False) for name, (call, specs) in found.items()}
+  def shape(self, sizes: dict[str, int]) -> list[int | None]:
+    """Returns the shape, with None for every axis that is not in `sizes`."""
+    return [sizes.get(axis) for axis in self.axes]
 
-  def _embed(self, text):
-    return {"embedding": self._calibrated(self._pooled(*self._tokenizer(text)))}
+  def example_rows(self, n: int, sizes: dict[str, int]) -> np.ndarray:
+    """Returns the example n times: an array [n, ...], of bytes objects for text."""
+    if self.dtype == "string":
+      return np.array([self.example.encode()] * n, object)
+    row = [sizes.get(axis) or len(self.example) for axis in self.axes[1:]]
+    return np.broadcast_to(np.array(self.example, self.dtype), [n, *row])
 
-  def _embed_pooled(self, text):
-    return {"pooled": self._pooled(*self._tokenizer(text))}
 
-  def _embed_ids(self, ids, lengths):
-    return {"embedding": self._calibrated(self._pooled(ids, lengths))}
+@dataclasses.dataclass(frozen=True)
+class Signature:
+  """A function of a served model.
 
-  def _similarity(self, text_a, text_b):
-    # Together, so that both sides of a pair are computed alike and the batch is twice as large.
-    both = self._calibrated(self._pooled(*self._tokenizer(tf.concat([text_a, text_b], axis=0))))
-    a, b = tf.split(tf.math.l2_normalize(both, axis=1), 2)
-    return {"score": tf.reduce_sum(a * b, axis=1)}
+  Attributes:
+    name: name in requests.
+    meaning: what it computes.
+    inputs: {name: Tensor}; names do not end in `_bytes`, which means base64 to the REST interface.
+    outputs: {name: Tensor}.
+    needs_flow: True if only a model with a flow has it.
+  """
 
-  def _log_prob(self, text):
-    bits, nats = self._calibration.log_prob(self._pooled(*self._tokenizer(text)))
-    return {"bits_per_dim": bits, "nats": nats}
+  name: str
+  meaning: str
+  inputs: dict[str, Tensor]
+  outputs: dict[str, Tensor]
+  needs_flow: bool = False
 
-  def _inverse(self, latent):
-    return {"pooled": self._calibration.inverse(latent)}
+  @property
+  def takes_text(self) -> bool:
+    """True if every input is text."""
+    return all(tensor.dtype == "string" for tensor in self.inputs.values())
 
-  def _pool(self, ids, lengths):
-    """The encoder's embeddings: ids int32 [n, seq_len], lengths int32 [n] -> float32 [n, dim]."""
-    count = tf.shape(ids)[0]
-    longest = self._encoder.bert.config.max_position_embeddings
-    width = tf.minimum(tf.shape(ids)[1], longest)
-    lengths = tf.clip_by_value(lengths, 0, width)
-    # Attention fails on a batch without rows or tokens: it gets one of padding more, taken away below.
-    width = tf.maximum(tf.reduce_max(tf.concat([lengths, [1]], axis=0)), 1)
-    ids = tf.pad(ids[:, :width], [[0, tf.cast(count < 1, tf.int32)], [0, tf.maximum(width - tf.shape(ids)[1], 0)]])
-    mask = tf.sequence_mask(lengths, width, tf.int32)
-    mask = tf.pad(mask, [[0, tf.cast(count < 1, tf.int32)], [0, 0]])
-    ids = tf.where(mask > 0, ids, self._tokenizer.pad_id)
-    return self._encoder.embed_batch(ids, mask, self._pooling, low_dim=self._low_dim)[:count]
+  def example_inputs(self, n: int, sizes: dict[str, int]) -> dict[str, np.ndarray]:
+    """Returns the inputs of a request of n rows: {name: array [n, ...]}."""
+    return {name: tensor.example_rows(n, sizes) for name, tensor in self.inputs.items()}
 
-  def _calibrate(self, pooled):
-    embedding = self._calibration.transform(pooled)
-    return tf.math.l2_normalize(embedding, axis=1) if self._normalize else embedding
+  def describe(self, sizes: dict[str, int]) -> dict:
+    """Returns JSON values: meaning, and [dtype, shape] of every input and output, -1 for an axis of any size."""
+
+    def tensors(table):
+      shapes = {name: [-1 if size is None else size for size in tensor.shape(sizes)] for name, tensor in table.items()}
+      return {name: [tensor.dtype, shapes[name]] for name, tensor in table.items()}
+
+    return {"meaning": self.meaning, "inputs": tensors(self.inputs), "outputs": tensors(self.outputs)}
+
+
+_TEXT = Tensor("string", ("n",), "A man is playing a guitar.")
+_EMBEDDING = Tensor("float32", ("n", "output_dim"))
+_POOLED = Tensor("float32", ("n", "dim"))
+_NUMBER = Tensor("float32", ("n",))
+
+SIGNATURES = {
+  signature.name: signature
+  for signature in (
+    Signature("serving_default", "text -> calibrated embedding", {"text": _TEXT}, {"embedding": _EMBEDDING}),
+    Signature(
+      "similarity",
+      "two texts -> cosine of their calibrated embeddings",
+      {"text_a": _TEXT, "text_b": Tensor("string", ("n",), "Someone plays music.")},
+      {"score": _NUMBER},
+    ),
+    Signature(
+      "embed_pooled", "text -> the encoder's embedding, before calibration", {"text": _TEXT}, {"pooled": _POOLED}
+    ),
+    Signature(
+      "embed_ids",
+      "token ids, [CLS] and [SEP] included, and the number of tokens of each row -> calibrated embedding",
+      # [CLS] and [SEP] of `mini`; every vocabulary has these ids.
+      {"ids": Tensor("int32", ("n", "seq_len"), (2, 3)), "lengths": Tensor("int32", ("n",), 2)},
+      {"embedding": _EMBEDDING},
+    ),
+    Signature(
+      "log_prob",
+      "text -> log-density of its embedding under the flow: -log2 p / dim (the loss), and log p in nats",
+      {"text": _TEXT},
+      {"bits_per_dim": _NUMBER, "nats": _NUMBER},
+      needs_flow=True,
+    ),
+    Signature(
+      "inverse",
+      "latent of the flow, not normalized -> embedding before calibration",
+      {"latent": Tensor("float32", ("n", "dim"), 0.0)},
+      {"pooled": _POOLED},
+      needs_flow=True,
+    ),
+  )
+}
+
+
+def signatures_of(has_flow: bool) -> list[Signature]:
+  """Returns the signatures of a model with or without a flow."""
+  return [signature for signature in SIGNATURES.values() if has_flow or not signature.needs_flow]
+
+
+def markdown_table() -> str:
+  """Returns the table of docs/serving.md."""
+
+  def tensors(table: dict[str, Tensor]) -> str:
+    return ", ".join(f"`{name}` {tensor.dtype} [{', '.join(tensor.axes)}]" for name, tensor in table.items())
+
+  rows = [["Signature", "Meaning", "Inputs", "Outputs", "Example of a row"], ["---"] * 5]
+  for signature in SIGNATURES.values():
+    example = {name: tensor.example for name, tensor in signature.inputs.items()}
+    meaning = signature.meaning + (" (flow only)" if signature.needs_flow else "")
+    cells = [f"`{signature.name}`", meaning, tensors(signature.inputs), tensors(signature.outputs)]
+    rows.append([*cells, f"`{json.dumps(example)}`"])
+  return "\n".join(f"| {' | '.join(row)} |" for row in rows)

@@ -1,26 +1,27 @@
-"""Classes of characters as BertTokenizerFast has them, so that a graph does not depend on a server's Unicode version.
+"""Character classes of BertTokenizerFast, so that a graph does not depend on the server's Unicode version.
 
-Found by asking `tokenizers` (BertNormalizer, BertPreTokenizer) about every code point; `unicode_classes_test.py` asks
-again. They are about Unicode 8's: later characters count as letters there. Ranges are `first-last`, in hexadecimal.
+They are the answers of `tokenizers` (BertNormalizer, BertPreTokenizer) for every code point, which
+`unicode_classes_test.py` compares again. They follow about Unicode 8; later characters count as letters. Ranges are
+`first-last`, in hexadecimal.
 """
 
-# NUL, control, format and private characters, and U+FFFD.
+# Removed: NUL, control, format and private characters, and U+FFFD.
 DROPPED = """
   0-8 b-c e-1f 7f-9f ad 600-605 61c 6dd 70f 180e 200b-200f 202a-202e 2060-2064 2066-206f e000-f8ff feff fff9-fffb fffd
   110bd 1bca0-1bca3 1d173-1d17a e0001 e0020-e007f f0000-ffffd 100000-10fffd
 """
 
-# What becomes a space.
+# Replaced by a space.
 SPACE = """
   9-a d 20 a0 1680 2000-200a 2028-2029 202f 205f 3000
 """
 
-# CJK ideographs, each a word of its own.
+# CJK ideographs. Each one is a word.
 IDEOGRAPHS = """
   3400-4dbf 4e00-9fff f900-faff 20000-2a6df 2a700-2b81f 2b920-2ceaf 2f800-2fa1f
 """
 
-# Combining marks (Mn), dropped after NFD.
+# Combining marks (Mn), removed after NFD.
 MARKS = """
   300-36f 483-487 591-5bd 5bf 5c1-5c2 5c4-5c5 5c7 610-61a 64b-65f 670 6d6-6dc 6df-6e4 6e7-6e8 6ea-6ed 711 730-74a
   7a6-7b0 7eb-7f3 816-819 81b-823 825-827 829-82d 859-85b 8e3-902 93a 93c 941-948 94d 951-957 962-963 981 9bc 9c1-9c4
@@ -44,7 +45,7 @@ MARKS = """
   e0100-e01ef
 """
 
-# Each a word of its own.
+# Each one is a word.
 PUNCTUATION = """
   21-2f 3a-40 5b-60 7b-7e a1 a7 ab b6-b7 bb bf 37e 387 55a-55f 589-58a 5be 5c0 5c3 5c6 5f3-5f4 609-60a 60c-60d 61b
   61e-61f 66a-66d 6d4 700-70d 7f7-7f9 830-83e 85e 964-965 970 af0 df4 e4f e5a-e5b f04-f12 f14 f3a-f3d f85 fd0-fd4
@@ -61,13 +62,13 @@ PUNCTUATION = """
 """
 
 
-def code_points(ranges):
-  """The set of code points that a class's text of ranges means."""
+def code_points(ranges: str) -> set[int]:
+  """Returns the code points of a class."""
   return {code for first, last in _bounds(ranges) for code in range(first, last + 1)}
 
 
-def pattern(ranges):
-  """An RE2 pattern that matches one character of the class."""
+def pattern(ranges: str) -> str:
+  """Returns an RE2 pattern that matches one character of a class."""
   return "[" + "".join(rf"\x{{{first:x}}}-\x{{{last:x}}}" for first, last in _bounds(ranges)) + "]"
 
 

@@ -1,56 +1,37 @@
-"""Requests that a server answers before it calls a version available, so that the first client does not wait."""
+"""Warm-up requests, which a server answers before it serves a version, so that the first client does not wait."""
 
-import numpy as np
+import pathlib
+from typing import Any
+
 import tensorflow as tf
 
-from bert_flow_tf.data.features import pad_batch
-from bert_flow_tf.serving.layout import ExportError
+from bert_flow_tf.serving.signatures import SIGNATURES
 
-# The first request of a signature is the slow one; the second shape is for the ops that prepare for shapes.
-_BATCHES = (1, 8)
+# The first request of a signature is the slow one. A second size prepares operations that depend on the shape.
+_BATCH_SIZES = (1, 8)
 
 
-def write(path, model_name, encoder, max_seq_length, answers):
-  """Writes `tf_serving_warmup_requests`: a TFRecord file of `PredictionLog`s, a request a signature and batch size.
+def write(path: pathlib.Path, model_name: str, served: Any, sizes: dict[str, int]) -> None:
+  """Writes `tf_serving_warmup_requests`, a TFRecord file of `PredictionLog`: two requests per signature.
 
-  A bad record stops a server from loading the model; requests are made of inputs that were answered already.
+  A request that fails stops the server from loading the model, so the exported model answers each one first.
 
   Args:
     path: the file.
-    model_name: str.
-    encoder: `SentenceEncoder`, for the ids.
-    max_seq_length: int.
-    answers: of `golden.answer`.
+    model_name: name of the model on the server.
+    served: the signatures of the loaded SavedModel, {name: function}.
+    sizes: {"dim": ..., "output_dim": ...} of the model.
   """
-  logs = prediction_logs()
-  sentences = answers["serving_default"]["inputs"]["text"]
-  ids, mask = pad_batch(encoder.tokenizer(sentences, max_seq_length), encoder.tokenizer.pad_id)
-  requests = {name: of["inputs"] for name, of in answers.items()}
-  requests["embed_ids"] = {"ids": ids, "lengths": mask.sum(axis=1).astype(np.int32)}
-  if "log_prob" in answers:
-    requests["inverse"] = {"latent": np.zeros_like(answers["serving_default"]["outputs"]["embedding"], np.float32)}
+  from tensorflow_serving.apis import prediction_log_pb2
+
   with tf.io.TFRecordWriter(str(path)) as writer:
-    for name, inputs in requests.items():
-      for size in _BATCHES:
-        log = logs.PredictionLog()
+    for signature in SIGNATURES.values():
+      for size in _BATCH_SIZES if signature.name in served else ():
+        log = prediction_log_pb2.PredictionLog()
         request = log.predict_log.request
-        request.model_spec.name = model_name
-        request.model_spec.signature_name = name
-        for key, value in inputs.items():
-          request.inputs[key].CopyFrom(tf.make_tensor_proto(value[:size]))
+        request.model_spec.name, request.model_spec.signature_name = model_name, signature.name
+        inputs = signature.example_inputs(size, sizes)
+        served[signature.name](**{name: tf.constant(value) for name, value in inputs.items()})
+        for name, value in inputs.items():
+          request.inputs[name].CopyFrom(tf.make_tensor_proto(value))
         writer.write(log.SerializeToString(deterministic=True))
-
-
-def prediction_logs():
-  """tensorflow-serving-api's module of `PredictionLog`.
-
-  Raises:
-    ExportError: it is not installed.
-  """
-  try:
-    from tensorflow_serving.apis import prediction_log_pb2
-  except ImportError as error:
-    raise ExportError(
-      f"tensorflow-serving-api cannot be imported ({error}): install it with pip install 'bert-flow-tf[serving]'"
-    ) from error
-  return prediction_log_pb2

@@ -1,9 +1,9 @@
-"""Checkpoints of the original's training, `model.ckpt-N`: taken apart into encoder, flow and classifier, and written.
+"""Checkpoints of the original's training, `model.ckpt-N`: encoder, flow and classifier.
 
 bert/embeddings/..., bert/encoder/..., bert/pooler/...    the encoder, under Google's names
 bert/flow/revnet_0/...                                    the flow
 output_weights                                            the classifier of siamese fine-tuning
-.../adam_m, .../adam_v, global_step                       the optimizer, left out
+.../adam_m, .../adam_v, global_step                       the optimizer, not converted
 """
 
 import dataclasses
@@ -17,6 +17,7 @@ import tensorflow as tf
 from bert_flow_tf.encoder import tf1_names
 from bert_flow_tf.encoder.tf1_reader import Tf1Checkpoint
 from bert_flow_tf.errors import EncoderError, FlowError
+from bert_flow_tf.flow.config import FlowConfig
 from bert_flow_tf.flow.glow import Glow
 from bert_flow_tf.flow.storage import check_names as check_flow_names
 from bert_flow_tf.tf1 import flow_config
@@ -27,35 +28,32 @@ _STEP = re.compile(r"-(\d{1,18})$")
 
 @dataclasses.dataclass(frozen=True)
 class Tf1Parts:
-  """Which variable of a checkpoint goes where; every one is in exactly one of the four.
+  """Variables of a checkpoint, each in exactly one of four groups.
 
   Attributes:
     encoder: {name: shape}.
-    flow: names, empty where there is no flow.
+    flow: names; empty without a flow.
     classifier: `[output_weights]` or empty.
-    left_out: {name: what it is}, see `tf1_names.left_out`.
+    left_out: {name: kind}; see `tf1_names.left_out`.
   """
 
-  encoder: dict
-  flow: list
-  classifier: list
-  left_out: dict
+  encoder: dict[str, tuple[int, ...]]
+  flow: list[str]
+  classifier: list[str]
+  left_out: dict[str, str]
 
-  def counts(self):
-    """{what was left out: number of variables}, in the order of the names."""
+  def counts(self) -> dict[str, int]:
+    """Returns {kind: number of variables} of what is left out, in the order of the names."""
     kinds = list(self.left_out.values())
     return {kind: kinds.count(kind) for kind in dict.fromkeys(kinds)}
 
 
-def take_apart(checkpoint, values):
-  """Says of every variable where it goes.
+def group_variables(checkpoint: Tf1Checkpoint, config: dict) -> Tf1Parts:
+  """Assigns every variable of a checkpoint to its part.
 
   Args:
-    checkpoint: a `Tf1Checkpoint`.
-    values: of its bert_config.json, see `google_folder.read_config`.
-
-  Returns:
-    `Tf1Parts`.
+    checkpoint: the checkpoint.
+    config: content of its bert_config.json; see `google_folder.read_config`.
 
   Raises:
     EncoderError: a variable of the encoder is missing, or one is unknown; the message lists all of them.
@@ -66,38 +64,38 @@ def take_apart(checkpoint, values):
   flow = [name for name in rest if name.startswith(tf1_names.FLOW)]
   classifier = [name for name in rest if name == CLASSIFIER]
   encoder = sorted(set(rest) - {*flow, *classifier})
-  tf1_names.check_layers(names, values, checkpoint.prefix)
-  expected = tf1_names.bert_shapes(values, pooler=tf1_names.has_pooler(names))
-  tf1_names.check_names(encoder, expected, checkpoint.prefix)
-  for name, shape in expected.items():
+  tf1_names.check_layers(names, config, checkpoint.prefix)
+  shapes = tf1_names.bert_shapes(config, pooler=tf1_names.has_pooler(names))
+  tf1_names.check_names(encoder, shapes, checkpoint.prefix)
+  for name, shape in shapes.items():
     checkpoint.check_shape(name, shape)
-  return Tf1Parts(expected, flow, classifier, left_out)
+  return Tf1Parts(shapes, flow, classifier, left_out)
 
 
-def read_flow(checkpoint, names, given=None):
-  """The flow of a checkpoint, its shape told from the variables.
+def read_flow(checkpoint: Tf1Checkpoint, names: list[str], config: FlowConfig | None = None) -> Glow:
+  """Reads the flow of a checkpoint; its configuration follows from names and shapes of the variables.
 
   Args:
-    checkpoint: a `Tf1Checkpoint`.
+    checkpoint: the checkpoint.
     names: `Tf1Parts.flow`.
-    given: `FlowConfig` that it is said to have, for the coupling's dropout; None to tell all from the variables.
+    config: expected configuration, which also gives the dropout of the coupling; None to expect nothing.
 
   Returns:
-    A `Glow` of float32 with the checkpoint's weights, made as the published runner makes one: `actnorm_init` "glorot".
+    The flow, float32, with `actnorm_init` "glorot" as the published runner makes it.
 
   Raises:
-    FlowError: a variable is missing, unknown or of another shape; the message lists the names.
-    EncoderError: a variable cannot be read, is not finite or of another type than float32.
-    ConfigError: `given` does not fit the variables.
+    FlowError: a variable is missing, unknown or has an unexpected shape; the message lists the names.
+    EncoderError: a variable cannot be read, is not finite or is not float32.
+    ConfigError: `config` does not fit the variables.
   """
   variables = {
     name.removeprefix(tf1_names.FLOW): checkpoint.read_weight(name, checkpoint.shapes[name]) for name in names
   }
   try:
-    found = flow_config.read_config(variables)
-    if given is not None:
-      flow_config.check_config(found.config, given)
-    flow = Glow(given or found.config, found.dim, "glorot", found.permutation)
+    inferred = flow_config.infer_config(variables)
+    if config is not None:
+      flow_config.check_config(config, inferred.config)
+    flow = Glow(config or inferred.config, inferred.dim, "glorot", inferred.permutation)
     check_flow_names(names, flow_variables(flow), "variables of the original's flow")
     flow.load_tf1_variables(variables)
   except FlowError as error:
@@ -105,17 +103,13 @@ def read_flow(checkpoint, names, given=None):
   return flow
 
 
-def flow_variables(flow):
-  """{name in a checkpoint: float32 array} of a `Glow`."""
+def flow_variables(flow: Glow) -> dict[str, np.ndarray]:
+  """Returns {name in a checkpoint: float32 array}."""
   return {tf1_names.FLOW + name: array for name, array in flow.tf1_variables().items()}
 
 
-def check_same(checkpoint, variables):
-  """Compares values bit by bit with what is in a checkpoint.
-
-  Args:
-    checkpoint: a `Tf1Checkpoint`.
-    variables: {name: array}, of any number of its variables.
+def check_same(checkpoint: Tf1Checkpoint, variables: dict[str, np.ndarray]) -> None:
+  """Compares some of a checkpoint's variables with arrays, bit by bit.
 
   Raises:
     EncoderError: a value or a type differs.
@@ -125,60 +119,66 @@ def check_same(checkpoint, variables):
     if stored.dtype != array.dtype and stored.dtype.name in ("float16", "bfloat16"):
       stored = stored.astype(np.float32)
     if (stored.dtype, stored.shape, stored.tobytes()) != (array.dtype, array.shape, array.tobytes()):
-      raise EncoderError(f"{checkpoint.prefix}: {name} is not the same in the converted folder: please report this.")
+      raise EncoderError(f"{checkpoint.prefix}: {name} changed in the conversion; please report this bug")
 
 
-def step_of(prefix):
-  """The N of a prefix that ends in -N, which is TensorFlow's way to say the global step; None without."""
-  match = _STEP.search(pathlib.Path(prefix).name)
+def step_of(prefix: pathlib.Path) -> int | None:
+  """Returns the N of a prefix that ends in -N, TensorFlow's notation of the global step."""
+  match = _STEP.search(prefix.name)
   return match and int(match[1])
 
 
-def check_place(prefix):
-  """Refuses a prefix at which there is a checkpoint.
+def check_free(prefix: str | pathlib.Path) -> None:
+  """Checks that a checkpoint can be written at a prefix.
 
   Raises:
-    EncoderError: there is one, or no file name.
+    EncoderError: a checkpoint of this name exists, the prefix is a folder, or TensorFlow cannot read such a path.
   """
   prefix = pathlib.Path(prefix)
   if prefix.is_dir() or not prefix.name:
-    raise EncoderError(f"{prefix} is a folder, expected a checkpoint's prefix in it: {prefix / 'model.ckpt-0'}")
-  if re.search(r"[*?\[\\]", str(prefix)):
-    raise EncoderError(f"{prefix}: TensorFlow reads no checkpoint with *, ?, [ or \\ in its path; choose another")
-  if prefix.with_name(f"{prefix.name}.index").exists():
-    raise EncoderError(f"{prefix}: there is a checkpoint of this name; choose another, or delete it")
+    problem = f"is a folder, expected the prefix of a checkpoint, such as {prefix / 'model.ckpt-0'}"
+  elif re.search(r"[*?\[\\]", str(prefix)):
+    problem = "TensorFlow cannot read a checkpoint with *, ?, [ or \\ in its path; choose another"
+  elif prefix.with_name(f"{prefix.name}.index").exists():
+    problem = "a checkpoint of this name exists; choose another name, or delete it"
+  else:
+    return
+  raise EncoderError(f"output_checkpoint={prefix}: {problem}", argument="output_checkpoint")
 
 
-def write_checkpoint(prefix, variables):
-  """Writes a TensorFlow 1 checkpoint and reads it back; it is whole or has no .index, without which it is none.
+def write_checkpoint(prefix: str | pathlib.Path, variables: dict[str, np.ndarray]) -> None:
+  """Writes a TensorFlow 1 checkpoint and reads it back. Its .index file exists only if all of it is written.
 
   Args:
-    prefix: path of its files without ".index" and ".data-..."; one that ends in -N gets global_step = N.
+    prefix: path of its files without ".index" and ".data-..."; one that ends in -N adds global_step = N.
     variables: {name: array}.
 
   Raises:
-    EncoderError: there is a checkpoint of this name, or it cannot be written.
+    EncoderError: a checkpoint of this name exists, or it cannot be written.
   """
-  check_place(prefix)
+  check_free(prefix)
   prefix = pathlib.Path(prefix).resolve()
   step = step_of(prefix)
   variables = variables if step is None else {**variables, tf1_names.GLOBAL_STEP: np.array(step, np.int64)}
-  beside = prefix.with_name(f".{prefix.name}.writing")  # the same each time: what a killed process left is cleared away
+  folder = prefix.with_name(f".{prefix.name}.writing")  # a fixed name, so that a killed process's folder is reused
   try:
-    shutil.rmtree(beside, ignore_errors=True)
-    beside.mkdir(parents=True)
-    _save(beside / prefix.name, variables)
-    check_same(Tf1Checkpoint(beside / prefix.name), variables)
-    for path in sorted(beside.iterdir()):  # .data-... before .index
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    _save(folder / prefix.name, variables)
+    check_same(Tf1Checkpoint(folder / prefix.name), variables)
+    for path in sorted(folder.iterdir()):  # .data-... before .index
       path.rename(prefix.with_name(path.name))
   except (OSError, tf.errors.OpError) as error:
-    raise EncoderError(f"checkpoint {prefix} cannot be written ({str(error).splitlines()[0]})") from error
+    problem = str(error).splitlines()[0]
+    raise EncoderError(
+      f"output_checkpoint={prefix}: cannot be written ({problem})", argument="output_checkpoint"
+    ) from error
   finally:
-    shutil.rmtree(beside, ignore_errors=True)
+    shutil.rmtree(folder, ignore_errors=True)
 
 
-def _save(prefix, variables):
-  """What TensorFlow 1's Saver runs, without the graph that it runs it in, which takes a minute for a BERT."""
+def _save(prefix: pathlib.Path, variables: dict[str, np.ndarray]) -> None:
+  """Runs the operation of TensorFlow 1's Saver; the Saver's graph would take a minute for a BERT."""
   names = list(variables)
   with tf.device("/cpu:0"):
     tensors = [tf.constant(variables[name]) for name in names]

@@ -1,4 +1,4 @@
-"""What several tests share: one export of `mini` and one of a tiny encoder, and the process that serves both."""
+"""Two exported versions, `mini` with a flow and a tiny encoder with a whitening, and a process that serves both."""
 
 import atexit
 import dataclasses
@@ -18,14 +18,15 @@ import pytest
 from tests.testing import REPO
 
 for package in ("tensorflow_text", "tensorflow_serving", "grpc"):
-  # Looked for and not imported: bert_flow_tf must come before what uses Keras.
+  # Not imported: bert_flow_tf must be imported before any other user of Keras.
   if importlib.util.find_spec(package) is None:
     pytest.skip(f"{package} is not installed: pip install 'bert-flow-tf[serving]'", allow_module_level=True)
 
-from bert_flow_tf import FlowConfig, Glow, SentenceEncoder  # noqa: E402
+from bert_flow_tf import FlowConfig, Glow, SentenceEncoder, SentenceModel  # noqa: E402
 from bert_flow_tf.calibration.spec import make_calibration  # noqa: E402
 from bert_flow_tf.data.features import pad_batch  # noqa: E402
 from bert_flow_tf.serving.export import export_model  # noqa: E402
+from bert_flow_tf.serving.signatures import SIGNATURES  # noqa: E402
 from tests.encoder import tiny  # noqa: E402
 
 NAME = "bert_flow"
@@ -41,26 +42,31 @@ INVALID = [b"caf\xe9 is \xff\xfe open", b"\xed\xa0\x80 lone", b"\xf0\x9f\x98"]
 
 @dataclasses.dataclass
 class Served:
-  """Exports, their Python models, and the answers of the process that knows neither."""
+  """Exported versions, their models in Python, and the answers of the process that has no project code.
+
+  Attributes:
+    base: folder of the versions.
+    model: model of version 1.
+    tiny: model of version 7.
+    seen: what the process printed; see `tf_only`.
+    answers: {"LOADER/REQUEST/OUTPUT": array}.
+  """
 
   base: pathlib.Path
-  encoder: SentenceEncoder
-  flow: Glow
-  tiny_encoder: SentenceEncoder
-  whitening: object
-  ids: list
+  model: SentenceModel
+  tiny: SentenceModel
   seen: dict
   answers: dict
 
   @property
   def server(self):
-    """HOST:PORT."""
+    """Returns HOST:PORT."""
     return f"localhost:{self.seen['port']}"
 
 
-def random_flow(embeddings, **config):
-  """A flow initialised from embeddings, its other weights random: no layer is the identity."""
-  flow = Glow(FlowConfig.from_dict({**FlowConfig().to_dict(), **config}), dim=embeddings.shape[1], seed=1)
+def random_flow(embeddings):
+  """Returns a flow initialized from embeddings, with random other weights, so that no layer is the identity."""
+  flow = Glow(FlowConfig(), dim=embeddings.shape[1], seed=1)
   flow.initialize(embeddings)
   rng = np.random.default_rng(2)
   for weight in flow.trainable_weights:
@@ -69,42 +75,34 @@ def random_flow(embeddings, **config):
 
 
 def text(sentences):
-  """Sentences, or bytes, as an input of `tf_only`."""
+  """Returns sentences, or bytes, as an input of `tf_only`."""
   return {"bytes": [list(one if isinstance(one, bytes) else one.encode()) for one in sentences]}
 
 
 def array(values):
-  """An array as an input of `tf_only`."""
+  """Returns an array as an input of `tf_only`."""
   return {"array": values.ravel().tolist(), "dtype": values.dtype.name, "shape": list(values.shape)}
 
 
 def padded_as_the_server_does(batches):
-  """Joins batches of different width: each tensor is padded with its own first element."""
+  """Joins batches of different widths, each padded with its own first element."""
   width = max(batch.shape[1] for batch in batches)
   rows = [np.pad(batch, [[0, 0], [0, width - batch.shape[1]]], constant_values=batch[0, 0]) for batch in batches]
   return np.concatenate(rows)
 
 
-def _requests(ids, dim):
-  one_by_one = {f"one {i}": (1, "serving_default", {"text": text([TEXTS[i]])}) for i in (0, 1, 2, 3, 40)}
-  nothing = {
-    f"no {name}": (1, name, {key: text([]) for key in keys})
-    for name, keys in {
-      "serving_default": ["text"],
-      "embed_pooled": ["text"],
-      "similarity": ["text_a", "text_b"],
-      "log_prob": ["text"],
-    }.items()
-  }
-  nothing["no embed_ids"] = (
-    1,
-    "embed_ids",
-    {"ids": array(np.zeros([0, 0], np.int32)), "lengths": array(np.zeros([0], np.int32))},
-  )
-  nothing["no inverse"] = (1, "inverse", {"latent": array(np.zeros([0, dim], np.float32))})
+def requests(ids, dim):
+  """Returns {name: (version, signature, inputs)} of the requests that the process answers."""
   batches = [pad_batch(ids[:3])[0], pad_batch(ids[4:9])[0]]
   lengths = np.array([len(row) for row in [*ids[:3], *ids[4:9]]], np.int32)
   latent = np.random.default_rng(3).normal(size=[5, dim]).astype(np.float32)
+  empty = {
+    signature.name: {
+      name: text([]) if value.dtype == object else array(value)
+      for name, value in signature.example_inputs(0, {"dim": dim}).items()
+    }
+    for signature in SIGNATURES.values()
+  }
   return {
     "all": (1, "serving_default", {"text": text(TEXTS)}),
     "pooled": (1, "embed_pooled", {"text": text(TEXTS)}),
@@ -114,9 +112,16 @@ def _requests(ids, dim):
     "invalid": (1, "serving_default", {"text": text(INVALID)}),
     "padded ids": (1, "embed_ids", {"ids": array(padded_as_the_server_does(batches)), "lengths": array(lengths)}),
     "tiny": (7, "serving_default", {"text": text(["a dog", "cats b", ""])}),
-    "no tiny": (7, "serving_default", {"text": text([])}),
-    **one_by_one,
-    **nothing,
+    "empty tiny": (7, "serving_default", {"text": text([])}),
+    **{f"one {i}": (1, "serving_default", {"text": text([TEXTS[i]])}) for i in (0, 1, 2, 3, 40)},
+    **{
+      f"empty {name}": (
+        1,
+        name,
+        {key: text([]) if value.dtype == object else array(value) for key, value in of.items()},
+      )
+      for name, of in empty.items()
+    },
   }
 
 
@@ -127,15 +132,16 @@ def served():
   atexit.register(shutil.rmtree, folder, ignore_errors=True)
   base = folder / NAME
   encoder = SentenceEncoder.from_pretrained("mini")
-  flow = random_flow(encoder.encode(TEXTS, show_progress=False))
-  export_model(encoder, flow, base, about={"origin": {"folder": "exp/NAME/flow"}})
+  model = SentenceModel(encoder, random_flow(encoder.encode(TEXTS, show_progress=False)))
+  export_model(model, base, about={"origin": {"folder": "exp/NAME/flow"}})
   small = SentenceEncoder.from_pretrained(str(tiny.save_tiny(folder / "tiny")))
   sentences = [" ".join(np.random.default_rng(i).choice(["a", "b", "dog", "cat"], 5)) for i in range(60)]
   whitening = make_calibration("whitening-4").fit(small.encode(sentences, max_seq_length=16, show_progress=False))
-  export_model(small, whitening, base, version=7, max_seq_length=16, normalize=True, weights_dtype="bfloat16", about={})
-  ids = encoder.tokenizer(TEXTS)
-  (folder / "requests.json").write_text(json.dumps(_requests(ids, flow.dim)))
-  command = [sys.executable, str(REPO / "tests/export/tf_only.py"), base, NAME, folder / "requests.json"]
+  tiny_model = SentenceModel(small, whitening, max_seq_length=16)
+  export_model(tiny_model, base, version=7, normalize=True, weights_dtype="bfloat16")
+  dim = model.calibration.output_dim
+  (folder / "requests.json").write_text(json.dumps(requests(encoder.tokenizer(TEXTS), dim)))
+  command = [sys.executable, REPO / "tests/serving/tf_only.py", base, NAME, folder / "requests.json"]
   environment = {name: value for name, value in os.environ.items() if name != "TF_USE_LEGACY_KERAS"}
   process = subprocess.Popen(
     [*map(str, command), str(folder / "answers.npz")],
@@ -150,5 +156,4 @@ def served():
   line = process.stdout.readline()
   assert line, (folder / "stderr").read_text()[-4000:]
   with np.load(folder / "answers.npz") as answers:
-    found = dict(answers)
-  return Served(base, encoder, flow, small, whitening, ids, json.loads(line), found)
+    return Served(base, model, tiny_model, json.loads(line), dict(answers))

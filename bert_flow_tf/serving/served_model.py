@@ -1,0 +1,94 @@
+"""The graph functions of a served model."""
+
+import tensorflow as tf
+
+from bert_flow_tf.encoder.pooling import Pooling
+from bert_flow_tf.encoder.sentence_encoder import SentenceEncoder
+from bert_flow_tf.serving.calibration_graph import AffineGraph, FlowGraph
+from bert_flow_tf.serving.graph_tokenizer import GraphTokenizer
+from bert_flow_tf.serving.signatures import Signature, signatures_of
+
+
+class ServedModel:
+  """Tokenizer, encoder, pooling and calibration as one function per row of `SIGNATURES`.
+
+  A batch may have no rows. Only the first `lengths` tokens of a row are read, so padding that the server adds changes
+  nothing.
+
+  Args:
+    encoder: the encoder.
+    tokenizer: its tokenizer as a graph.
+    calibration: the calibration as a graph.
+    pooling: the pooling.
+    low_dim: number of groups of neighboring dimensions to average, or None.
+    normalize: True to scale embeddings to unit length.
+  """
+
+  def __init__(
+    self,
+    encoder: SentenceEncoder,
+    tokenizer: GraphTokenizer,
+    calibration: AffineGraph | FlowGraph,
+    pooling: Pooling,
+    low_dim: int | None = None,
+    normalize: bool = False,
+  ):
+    self._encoder, self._tokenizer, self._calibration = encoder, tokenizer, calibration
+    self._pooling, self._low_dim, self._normalize = pooling, low_dim, normalize
+    ids, lengths = tf.TensorSpec([None, None], tf.int32), tf.TensorSpec([None], tf.int32)
+    pooled = tf.TensorSpec([None, calibration.dim], tf.float32)
+    # Traced once each, and called by every signature.
+    self._pooled = tf.function(self._pool, [ids, lengths], autograph=False)
+    self._calibrated = tf.function(self._calibrate, [pooled], autograph=False)
+
+  def functions(self) -> dict[str, tf.types.experimental.ConcreteFunction]:
+    """Returns {signature: function}, with the table's names, types and shapes of inputs and outputs."""
+    return {signature.name: self._function(signature) for signature in signatures_of(self._calibration.is_flow)}
+
+  def _function(self, signature: Signature):
+    compute = getattr(self, f"_{signature.name}")
+    sizes = self._calibration.sizes
+    specs = [tf.TensorSpec(tensor.shape(sizes), tensor.dtype, name) for name, tensor in signature.inputs.items()]
+
+    def call(*inputs):
+      return dict(zip(signature.outputs, compute(*inputs), strict=True))
+
+    return tf.function(call, specs, autograph=False).get_concrete_function()
+
+  def _serving_default(self, text):
+    return (self._calibrated(self._pooled(*self._tokenizer(text))),)
+
+  def _embed_pooled(self, text):
+    return (self._pooled(*self._tokenizer(text)),)
+
+  def _embed_ids(self, ids, lengths):
+    return (self._calibrated(self._pooled(ids, lengths)),)
+
+  def _similarity(self, text_a, text_b):
+    # One batch of both texts, so that equal texts get equal embeddings.
+    (embeddings,) = self._serving_default(tf.concat([text_a, text_b], axis=0))
+    a, b = tf.split(tf.math.l2_normalize(embeddings, axis=1), 2)
+    return (tf.reduce_sum(a * b, axis=1),)
+
+  def _log_prob(self, text):
+    return self._calibration.log_prob(self._pooled(*self._tokenizer(text)))
+
+  def _inverse(self, latent):
+    return (self._calibration.inverse(latent),)
+
+  def _pool(self, ids: tf.Tensor, lengths: tf.Tensor) -> tf.Tensor:
+    """Embeds ids int32 [n, seq_len] with lengths int32 [n]: float32 [n, dim]."""
+    n = tf.shape(ids)[0]
+    width = tf.minimum(tf.shape(ids)[1], self._encoder.bert.config.max_position_embeddings)
+    lengths = tf.clip_by_value(lengths, 0, width)
+    # Attention fails without rows or tokens: such a batch gets a row or a column of padding, which is cut off below.
+    width = tf.maximum(tf.reduce_max(tf.concat([lengths, [1]], axis=0)), 1)
+    extra_row = [0, tf.cast(n < 1, tf.int32)]
+    ids = tf.pad(ids[:, :width], [extra_row, [0, tf.maximum(width - tf.shape(ids)[1], 0)]])
+    mask = tf.pad(tf.sequence_mask(lengths, width, tf.int32), [extra_row, [0, 0]])
+    ids = tf.where(mask > 0, ids, self._tokenizer.pad_id)
+    return self._encoder.embed_batch(ids, mask, self._pooling, low_dim=self._low_dim)[:n]
+
+  def _calibrate(self, pooled: tf.Tensor) -> tf.Tensor:
+    embedding = self._calibration.transform(pooled)
+    return tf.math.l2_normalize(embedding, axis=1) if self._normalize else embedding

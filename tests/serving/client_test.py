@@ -1,0 +1,211 @@
+"""Clients: gRPC against the served models, REST against a stand-in for the server's REST interface."""
+
+import concurrent.futures
+import http.server
+import io
+import json
+import socket
+import threading
+import time
+
+import numpy as np
+import pytest
+
+from bert_flow_tf.errors import DataError
+from bert_flow_tf.serving.client import ServerError, make_client, read_pairs
+from bert_flow_tf.serving.signatures import SIGNATURES
+
+NAME = "bert_flow"
+
+
+class Rest(http.server.BaseHTTPRequestHandler):
+  """REST interface of a server whose score is the number of letters that two texts share."""
+
+  def do_POST(self):
+    """Answers predict requests for the model and its version 3."""
+    request = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+    known = self.path in (f"/v1/models/{NAME}:predict", f"/v1/models/{NAME}/versions/3:predict")
+    pairs = [(instance["text_a"], instance["text_b"]) for instance in request["instances"]]
+    answer = {"predictions": [float(len(set(a) & set(b))) for a, b in pairs]}
+    if ("", "short") in pairs:
+      answer["predictions"].pop()
+    body = json.dumps(answer if known else {"error": "Servable not found"}).encode()
+    self.send_response(200 if known and request["signature_name"] == "similarity" else 404)
+    self.send_header("Content-Length", str(len(body)))
+    self.end_headers()
+    self.wfile.write(body)
+
+  def log_message(self, *unused):
+    """Logs nothing."""
+
+
+@pytest.fixture(scope="module")
+def rest():
+  """Returns the address of a REST server."""
+  server = http.server.ThreadingHTTPServer(("localhost", 0), Rest)
+  threading.Thread(target=server.serve_forever, daemon=True).start()
+  yield f"http://localhost:{server.server_port}"
+  server.shutdown()
+
+
+def check_error(server, pairs=(("a", "b"),), **arguments):
+  """Asserts that a request fails with an error that names the server."""
+  with make_client(server, **{"model_name": NAME, **arguments}) as client, pytest.raises(ServerError) as raised:
+    client.similarities(list(pairs))
+  assert raised.value.argument == "server"
+
+
+def test_read_pairs(tmp_path, monkeypatch):
+  path = tmp_path / "pairs.tsv"
+  path.write_bytes("\ufeffone\ttwo\r\n\nthrée\t\t5\n\tx".encode())
+  assert read_pairs(str(path)) == [("one", "two"), ("thrée", ""), ("", "x")]
+  monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"a\tb\n")))
+  assert read_pairs("-") == [("a", "b")]
+
+
+@pytest.mark.parametrize("content", [None, b"a\tb\nc\n", b"\xff\tb"], ids=["absent", "no tab", "not UTF-8"])
+def test_bad_files(tmp_path, content):
+  path = tmp_path / "pairs.tsv"
+  if content is not None:
+    path.write_bytes(content)
+  with pytest.raises(DataError) as raised:
+    read_pairs(str(path))
+  assert raised.value.argument == "input"
+
+
+@pytest.mark.parametrize("version", [None, 3])
+def test_rest(rest, version):
+  with make_client(rest, model_name=NAME, version=version) as client:
+    assert client.similarities([("abc", "bcd"), ("é", "é"), ("", "")]) == [2.0, 1.0, 0.0]
+
+
+def test_rest_errors(rest):
+  check_error(rest, model_name="other")
+  check_error(rest, version=4)
+  check_error(rest, [("a", "b"), ("", "short")])
+  check_error("http://localhost:1")
+  check_error("http://localhost:85O0")
+
+
+def test_a_server_that_does_not_speak_http():
+  with socket.create_server(("localhost", 0)) as server:
+    threading.Thread(target=lambda: server.accept()[0].sendall(b"\x00\x00\x06\x04 no http\r\n"), daemon=True).start()
+    check_error(f"http://localhost:{server.getsockname()[1]}")
+
+
+@pytest.mark.slow
+def test_grpc(served):
+  from tests.serving import exported
+
+  texts = exported.TEXTS
+  with make_client(served.server, model_name=NAME, version=1) as client:
+    scores = client.similarities([*zip(texts, texts[::-1], strict=True)])
+    np.testing.assert_allclose(scores, served.answers["v1/similarity/score"], atol=1e-5)
+    assert client.similarities([]) == []
+  check_error(served.server, model_name="other")
+  check_error("localhost:1")
+
+
+@pytest.fixture
+def grpc_server(served):
+  """Returns a stub of the process that serves the models, and a function that makes requests."""
+  import grpc
+  import tensorflow as tf
+  from tensorflow_serving.apis import predict_pb2, prediction_service_pb2_grpc
+
+  def request(sentences, signature="serving_default", version=None, name=NAME):
+    message = predict_pb2.PredictRequest()
+    message.model_spec.name, message.model_spec.signature_name = name, signature
+    if version:
+      message.model_spec.version.value = version
+    message.inputs["text"].CopyFrom(tf.make_tensor_proto(sentences, tf.string, [len(sentences)]))
+    return message
+
+  return prediction_service_pb2_grpc.PredictionServiceStub(grpc.insecure_channel(served.server)), request
+
+
+@pytest.mark.slow
+def test_two_versions(served, grpc_server):
+  import tensorflow as tf
+
+  from tests.serving import exported
+
+  server, request = grpc_server
+  embeddings = tf.make_ndarray(server.Predict(request(exported.TEXTS, version=1)).outputs["embedding"])
+  np.testing.assert_allclose(embeddings, served.answers["v1/all/embedding"], atol=1e-4)
+  latest = server.Predict(request(["a dog"]))
+  assert latest.model_spec.version.value == 7 and tf.make_ndarray(latest.outputs["embedding"]).shape == (1, 4)
+
+
+@pytest.mark.slow
+def test_the_servers_signatures_are_the_table(grpc_server):
+  import tensorflow as tf
+  from tensorflow_serving.apis import get_model_metadata_pb2
+
+  server, _ = grpc_server
+  request = get_model_metadata_pb2.GetModelMetadataRequest(metadata_field=["signature_def"])
+  request.model_spec.name, request.model_spec.version.value = NAME, 1
+  answer = get_model_metadata_pb2.SignatureDefMap()
+  server.GetModelMetadata(request).metadata["signature_def"].Unpack(answer)
+  served_signatures = {name: value for name, value in answer.signature_def.items() if not name.startswith("__")}
+  sizes = {"dim": 256, "output_dim": 256}
+
+  def tensors(infos):
+    shapes = {name: [size.size for size in info.tensor_shape.dim] for name, info in infos.items()}
+    return {name: [tf.as_dtype(info.dtype).name, shapes[name]] for name, info in infos.items()}
+
+  assert set(served_signatures) == set(SIGNATURES)
+  for name, signature in SIGNATURES.items():
+    described = signature.describe(sizes)
+    assert tensors(served_signatures[name].inputs) == described["inputs"]
+    assert tensors(served_signatures[name].outputs) == described["outputs"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+  ("arguments", "code"),
+  [
+    ({"version": 3}, "NOT_FOUND"),
+    ({"name": "other"}, "NOT_FOUND"),
+    ({"signature": "none"}, "INVALID_ARGUMENT"),
+    ({"signature": "similarity", "version": 1}, "INVALID_ARGUMENT"),
+  ],
+)
+def test_grpc_status(grpc_server, arguments, code):
+  import grpc
+
+  server, request = grpc_server
+  with pytest.raises(grpc.RpcError) as error:
+    server.Predict(request(["a"], **arguments))
+  assert error.value.code().name == code
+
+
+@pytest.mark.slow
+def test_warm_up_requests_are_replayed(served):
+  assert served.seen["replayed"]["1"] == [name for name in SIGNATURES for _ in range(2)]
+  assert len(served.seen["replayed"]["7"]) == 8
+
+
+@pytest.mark.slow
+def test_32_clients_get_their_own_answers(served, grpc_server):
+  import tensorflow as tf
+
+  from tests.serving import exported
+
+  server, request = grpc_server
+  texts = [*exported.TEXTS[:2], *exported.TEXTS[3:]]
+  expected = np.delete(served.answers["v1/all/embedding"], 2, axis=0)
+  end = time.monotonic() + 2.0
+
+  def client(number):
+    rng, count = np.random.default_rng(number), 0
+    while time.monotonic() < end:
+      rows = rng.choice(len(texts), rng.integers(1, 4))
+      answer = server.Predict(request([texts[i] for i in rows], version=1), timeout=60)
+      embeddings = tf.make_ndarray(answer.outputs["embedding"])
+      np.testing.assert_allclose(embeddings, expected[rows], rtol=0, atol=1e-5 * np.abs(expected).max())
+      count += 1
+    return count
+
+  with concurrent.futures.ThreadPoolExecutor(32) as clients:
+    assert min(clients.map(client, range(32))) > 0

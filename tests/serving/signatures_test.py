@@ -1,0 +1,38 @@
+"""The table of signatures."""
+
+import json
+
+import numpy as np
+import pytest
+
+from bert_flow_tf.serving.signatures import SIGNATURES, markdown_table, signatures_of
+
+SIZES = {"dim": 4, "output_dim": 2}
+
+
+@pytest.mark.parametrize("signature", SIGNATURES.values(), ids=SIGNATURES)
+def test_a_row_keeps_the_rules_of_the_server(signature):
+  tensors = {**signature.inputs, **signature.outputs}
+  assert all(tensor.axes[0] == "n" and tensor.dtype in ("string", "int32", "float32") for tensor in tensors.values())
+  assert not [name for name in tensors if name.endswith("_bytes")]
+  for name, value in signature.example_inputs(3, SIZES).items():
+    assert len(value) == 3 and value.dtype == np.dtype({"string": "O"}.get(tensors[name].dtype, tensors[name].dtype))
+  assert json.loads(json.dumps(signature.describe(SIZES)))["meaning"] == signature.meaning
+
+
+def test_shapes():
+  assert SIGNATURES["embed_ids"].describe(SIZES)["inputs"] == {"ids": ["int32", [-1, -1]], "lengths": ["int32", [-1]]}
+  assert SIGNATURES["serving_default"].describe(SIZES)["outputs"] == {"embedding": ["float32", [-1, 2]]}
+  assert SIGNATURES["inverse"].example_inputs(3, SIZES)["latent"].shape == (3, 4)
+  assert SIGNATURES["embed_ids"].example_inputs(0, SIZES)["ids"].shape == (0, 2)
+
+
+def test_a_model_without_a_flow():
+  assert {"log_prob", "inverse"} == set(SIGNATURES) - {signature.name for signature in signatures_of(has_flow=False)}
+  assert [signature.name for signature in signatures_of(has_flow=True)] == list(SIGNATURES)
+
+
+def test_the_table_of_the_docs_has_every_name():
+  rows = markdown_table().splitlines()[2:]
+  for row, signature in zip(rows, SIGNATURES.values(), strict=True):
+    assert all(f"`{name}`" in row for name in [signature.name, *signature.inputs, *signature.outputs])
