@@ -16,7 +16,6 @@ import bert_flow_tf
 from bert_flow_tf.data.settings import DataSettings
 from bert_flow_tf.encoder.settings import EmbeddingSettings
 from bert_flow_tf.errors import BertFlowError, ConfigError
-from bert_flow_tf.training import fitting
 from bert_flow_tf.training.settings import FlowSettings
 
 FLAGS = flags.FLAGS
@@ -102,48 +101,6 @@ def define_embedding_flags():
 def define_flow_flags():
   """Defines the flags of a flow's fit."""
   define_settings(FlowSettings)
-
-
-def load_flow_corpus(task):
-  """The `FlowCorpus` of --flow_corpus and --use_full_for_training.
-
-  Args:
-    task: `TaskData` that is evaluated.
-
-  Raises:
-    ConfigError: the two contradict each other.
-  """
-  name, use_full = FLAGS.flow_corpus, FLAGS.use_full_for_training
-  if use_full is not None and name is None:
-    return fitting.published_corpus(task, use_full)
-  if use_full is not None:
-    raise ConfigError(
-      f"--flow_corpus={name} and --use_full_for_training={use_full} both say what the flow is fitted on; leave one out"
-    )
-  data_dir = None if task.spec.name == "custom" else FLAGS.data_dir  # there it is the task's own file
-  return fitting.load_flow_corpus(fitting.TARGET if name is None else name, task, data_dir, FLAGS.tfds_data_dir)
-
-
-def flow_settings(config, corpus, seed=None):
-  """The `FlowSettings` of the flags; the corpus decides what they leave open.
-
-  Args:
-    config: `FlowConfig`.
-    corpus: `FlowCorpus`.
-    seed: --seed if None.
-  """
-  given = {"learning_rate": FLAGS.flow_learning_rate, "num_train_epochs": FLAGS.num_train_epochs}
-  return fitting.FlowSettings(
-    config=config,
-    strategy=bert_flow_tf.make_strategy(FLAGS.distribution_strategy),
-    actnorm_init=FLAGS.actnorm_init,
-    permutation=FLAGS.permutation,
-    **{name: getattr(corpus, name) if value is None else value for name, value in given.items()},
-    train_batch_size=FLAGS.train_batch_size,
-    seed=FLAGS.seed if seed is None else seed,
-    use_xla=FLAGS.use_xla,
-    save_checkpoints_steps=FLAGS.save_checkpoints_steps,
-  )
 
 
 def given(names):

@@ -16,7 +16,9 @@ if __package__ in (None, ""):  # run as a file, from any folder
 from absl import flags, logging
 
 import bert_flow_tf
-from bert_flow_tf.calibration.spec import ALLOWED, FLOW
+from bert_flow_tf.calibration.fitting import check_k_on_dev, fit_linear
+from bert_flow_tf.calibration.spec import FLOW, parse_calibrations
+from bert_flow_tf.data.flow_corpus import NLI, TARGET, choose_flow_corpus
 from bert_flow_tf.data.settings import CorpusSettings, DataSettings
 from bert_flow_tf.data.tasks import load_task
 from bert_flow_tf.errors import ConfigError
@@ -31,10 +33,9 @@ from bert_flow_tf.evaluation.task_figures import (
   original_eval_results,
   say,
 )
-from bert_flow_tf.flow.config import FlowConfig
 from bert_flow_tf.io.experiment import Stopwatch, encoder_label, make_folder
-from bert_flow_tf.training import fitting
 from bert_flow_tf.training.cluster import read_tf_config
+from bert_flow_tf.training.settings import FlowSettings, RunSettings
 from run_scripts import common_flags
 from run_scripts.exporting import check_export_flags, check_export_of_run, define_export_flags, export
 
@@ -64,13 +65,7 @@ def define_flags():
   common_flags.define_encoder_flags()
   common_flags.define_settings(CorpusSettings)
   common_flags.define_flow_flags()
-  flags.DEFINE_list(
-    "calibration",
-    ["flow"],
-    f"What is fitted on the embeddings, several at once for one table: {ALLOWED}. The figures without any are always "
-    "shown.",
-  )
-  flags.DEFINE_boolean("encoder_dropout", False, "Embed anew at each step with BERT's dropout, as the published code.")
+  common_flags.define_settings(RunSettings)
   flags.DEFINE_string("output_parent_dir", "exp", "Folder of the experiments' folders.")
   flags.DEFINE_string("exp_name", None, "Name of this experiment's folder; made from the flags if not given.")
   flags.DEFINE_string("exp_name_prefix", "exp", "First part of a name made from the flags.")
@@ -84,7 +79,7 @@ def experiment_name(task, settings):
     task: the task's name.
     settings: `FlowSettings`.
   """
-  full = FLAGS.use_full_for_training in (None, True) and FLAGS.flow_corpus in (None, fitting.TARGET)
+  full = FLAGS.use_full_for_training in (None, True) and FLAGS.flow_corpus in (None, TARGET)
   parts = [
     f"{FLAGS.exp_name_prefix}_t_{task}",
     f"ep_{settings.num_train_epochs:.2f}",
@@ -121,7 +116,7 @@ def check_flags():
     ConfigError: two flags contradict each other, or a calibration is unknown.
   """
   common_flags.check_not_empty(("output_parent_dir", "exp_name", "cached_dir", "model_cache_dir"))
-  specs = fitting.parse_calibrations(FLAGS.calibration)
+  specs = parse_calibrations(FLAGS.calibration)
   if FLAGS.distribution_strategy == "multi_worker_mirrored":
     read_tf_config()
   check_export_of_run(len(specs))
@@ -133,8 +128,8 @@ def check_flags():
 def load_data():
   """The task and what the calibrations are fitted on: `TaskData`, `FlowCorpus`."""
   task = load_task(FLAGS.task, FLAGS.data_dir, FLAGS.tfds_data_dir, FLAGS.stsb_gold)
-  corpus = common_flags.load_flow_corpus(task)
-  if task.spec.name == "sample" and FLAGS.data_dir and corpus.name != fitting.NLI:
+  corpus = choose_flow_corpus(common_flags.settings(CorpusSettings), task, FLAGS.data_dir, FLAGS.tfds_data_dir)
+  if task.spec.name == "sample" and FLAGS.data_dir and corpus.name != NLI:
     raise ConfigError(f"--data_dir={FLAGS.data_dir}: --task=sample reads no files, say which --task does")
   logging.info("%s: %s", task.spec.name, task.source)
   return task, corpus
@@ -147,6 +142,8 @@ def embed(encoder, sets):
 
 def fit_flow(flow, trainer, corpus, encoder, embeddings, watch):
   """Fits the flow on embeddings computed once, or anew with dropout."""
+  from bert_flow_tf.training.calibrations import flow_source
+
   if FLAGS.encoder_dropout:
     arguments = common_flags.embedding_arguments()
     pairs = corpus.pairs
@@ -157,7 +154,7 @@ def fit_flow(flow, trainer, corpus, encoder, embeddings, watch):
     with watch.timing("embedding"):
       return embed(encoder, [pairs])
 
-  return fitting.fit_flow(flow, trainer, corpus.pairs, embeddings, embed_seen)
+  return flow.fit_source(flow_source(flow, trainer, corpus.pairs, embeddings, embed_seen))
 
 
 def fit(specs, corpus, of_corpus, task, of_task, flow):
@@ -175,7 +172,7 @@ def fit(specs, corpus, of_corpus, task, of_task, flow):
   others = [spec for spec in specs if spec.method != FLOW]
   rows = of_corpus.rows(corpus.pairs) if others else None
   for spec in others:  # these take seconds, and one that is refused is better refused before the flow is fitted
-    fitted[spec.name] = fitting.fit_calibration(spec, rows, task, of_task)
+    fitted[spec.name] = fit_linear(spec, rows, task, of_task)
   if WITH_FLOW in fitted:
     fitted[WITH_FLOW] = flow()
   return fitted
@@ -228,24 +225,29 @@ def main(argv):
   del argv
   watch = Stopwatch()
   specs = check_flags()
-  config = FlowConfig.from_json_file(FLAGS.flow_model_config)
+  settings = common_flags.settings(FlowSettings)
+  settings.config  # noqa: B018
   task, corpus = load_data()
-  fitting.check_dev(specs, task)
+  check_k_on_dev(specs, task)
 
   # The first use of TensorFlow, whose import takes seconds: what is wrong above is said before it.
+  from bert_flow_tf.training.calibrations import make_flow
   from bert_flow_tf.training.distribution import is_chief, wait_for_all
 
   if FLAGS.export_dir is not None:
     check_export_flags()
-  settings = common_flags.flow_settings(config, corpus)
+  settings = settings.for_corpus(corpus)
+  strategy = bert_flow_tf.make_strategy(settings.distribution_strategy)
   encoder = bert_flow_tf.SentenceEncoder.from_pretrained(encoder_name(), FLAGS.model_cache_dir, FLAGS.precision)
   pooling = encoder.pooling(FLAGS.sentence_embedding_type)
   encoder.bert.check_max_seq_length(FLAGS.max_seq_length)
   folder = experiment_folder(task.spec.name, settings)
   dim = encoder.dim(pooling, common_flags.low_dim())
-  flow, trainer = settings.make(dim, folder) if any(spec.method == FLOW for spec in specs) else (None, None)
+  flow, trainer = (
+    make_flow(settings, dim, strategy, folder) if any(spec.method == FLOW for spec in specs) else (None, None)
+  )
   steps = trainer.num_steps(len(corpus.pairs), settings.num_train_epochs) if flow else None
-  if is_chief(settings.strategy):
+  if is_chief(strategy):
     make_folder(folder)  # what was refused above leaves no trace
   logging.info("%s: %d dimensions, %s", encoder.name, dim, pooling.describe())
   logging.info("fitting on %d pairs (%s); results in %s", len(corpus.pairs), corpus.source, folder)
@@ -259,8 +261,8 @@ def main(argv):
   with watch.timing("fitting"):
     fitted_flow = functools.partial(fit_flow, flow, trainer, corpus, encoder, of_corpus, watch)
     calibrations = fit(specs, corpus, of_corpus, task, embeddings, fitted_flow)
-  if not is_chief(settings.strategy):
-    wait_for_all(settings.strategy)
+  if not is_chief(strategy):
+    wait_for_all(strategy)
     return
   with watch.timing("evaluating"):
     transforms = {WITHOUT_FLOW: lambda u: u} | {name: found.transform for name, found in calibrations.items()}
@@ -276,8 +278,13 @@ def main(argv):
   if FLAGS.export_dir is not None:
     (calibration,) = calibrations.values()
     saved = folder / (FLOW if flow else calibration.name)
+<<<<<<< HEAD
     export(bert_flow_tf.SentenceModel(encoder, calibration, **common_flags.embedding_arguments()), saved)
   wait_for_all(settings.strategy)
+=======
+    export(encoder, calibration, common_flags.embedding_arguments(), saved)
+  wait_for_all(strategy)
+>>>>>>> c72a97c (A flow is fitted with the settings that its flags are made of: one FlowSettings; corpora of the fit are in data/, fits without steps in calibration/)
 
 
 def console():

@@ -18,9 +18,9 @@ if __package__ in (None, ""):  # run as a file, from any folder
 
 from absl import flags, logging
 
+from bert_flow_tf.data.flow_corpus import NLI, TARGET, load_flow_corpus
 from bert_flow_tf.data.tasks import load_task
 from bert_flow_tf.errors import DataError
-from bert_flow_tf.flow.config import FlowConfig
 from bert_flow_tf.io import files
 from bert_flow_tf.io.experiment import make_folder
 from bert_flow_tf.tables import results_page
@@ -29,14 +29,11 @@ from bert_flow_tf.tables.models import load_models
 from bert_flow_tf.tables.plan import FIGURES, TABLES, is_of_use, make_plan
 from bert_flow_tf.tables.store import Store
 from bert_flow_tf.tables.workbench import Settings
-from bert_flow_tf.training import fitting
+from bert_flow_tf.training.settings import FlowSettings
 from run_scripts import common_flags
 
 FLAGS = flags.FLAGS
 
-# Fields of `FlowSettings` that change how a flow is fitted, but not which flow comes of it; and the configuration,
-# which stands in a key by its content.
-_NOT_DECISIVE = ("config", "strategy", "use_xla", "save_checkpoints_steps")
 # What a table's own command leaves out: it names that table alone.
 _NOT_IN_COMMAND = ("table", "figure", "results_page", "output_dir")
 
@@ -68,24 +65,23 @@ def define_flags():
 
 def _settings(tasks):
   """The `Settings` of the flags; corpora are read, and strategies made, once."""
-  config = FlowConfig.from_json_file(FLAGS.flow_model_config)
+  fitted = common_flags.settings(FlowSettings)
+  fitted.config  # noqa: B018 (a file that cannot be read is an error now, not after the first embedding)
   packages = {name: common_flags.versions()[name] for name in ("tensorflow", "tensorflow-probability")}
 
   @functools.cache
   def load_corpus(name):
-    return fitting.load_flow_corpus(name, None, FLAGS.data_dir, FLAGS.tfds_data_dir)
+    return load_flow_corpus(name, None, FLAGS.data_dir, FLAGS.tfds_data_dir)
 
   @functools.cache
   def flow_settings(corpus, seed):
-    return common_flags.flow_settings(config, corpus, seed)
+    return dataclasses.replace(fitted.for_corpus(corpus), seed=seed)
 
   def flow_key(corpus, seed):
     from bert_flow_tf.data.pipeline import ORDER  # with TensorFlow, which is imported by now
 
-    settings = flow_settings(corpus, seed)
-    names = [field.name for field in dataclasses.fields(settings) if field.name not in _NOT_DECISIVE]
-    others = {"config": config.to_dict(), "order": ORDER, "versions": packages}
-    return {name: getattr(settings, name) for name in names} | others
+    decisive = flow_settings(corpus, seed).identity() | {"order": ORDER, "versions": packages}
+    return {name: value for name, value in decisive.items() if name != "use_xla"}
 
   return Settings(
     tasks,
@@ -100,17 +96,19 @@ def _settings(tasks):
 
 def _check_flow(plan, settings):
   """Refuses settings of the flow, and corpora that are smaller than a batch, before anything long."""
-  corpora = [fitting.load_flow_corpus(fitting.TARGET, task) for task in settings.tasks.values()]
-  corpora += [settings.load_corpus(name) for name in plan.transfer_corpora if name != fitting.NLI]
+  from bert_flow_tf.training.calibrations import make_flow
+
+  corpora = [load_flow_corpus(TARGET, task) for task in settings.tasks.values()]
+  corpora += [settings.load_corpus(name) for name in plan.transfer_corpora if name != NLI]
   if plan.fits_on_nli:
     with contextlib.suppress(DataError):  # its rows will say so
-      corpora.append(settings.load_corpus(fitting.NLI))
+      corpora.append(settings.load_corpus(NLI))
   trainer = None
   for corpus in corpora:
     chosen = settings.flow_settings(corpus, plan.seed)
     if trainer is None:
-      _, trainer = chosen.make(1 << (chosen.config.n_levels + 1), show_progress=False)
-    trainer.num_steps(len(corpus.pairs), chosen.num_train_epochs)
+      _, trainer = make_flow(chosen, 1 << (chosen.config.n_levels + 1), show_progress=False)
+    trainer.num_steps(len(corpus.pairs), chosen.epochs)
 
 
 def _about(name, models):

@@ -8,9 +8,9 @@ import pathlib
 from absl import flags
 
 from bert_flow_tf.data import nli, siamese_task
+from bert_flow_tf.data.flow_corpus import LEARNING_RATE
 from bert_flow_tf.errors import ConfigError
 from bert_flow_tf.io.experiment import encoder_label
-from bert_flow_tf.training import fitting
 from run_scripts import common_flags
 
 FLAGS = flags.FLAGS
@@ -105,7 +105,7 @@ def save_checkpoints_steps():
 
 def flow_learning_rate(task):
   """--flow_learning_rate, or the published one; for a flow alone on NLI the paper's smaller one."""
-  return _given("flow_learning_rate", nli.LEARNING_RATE if frozen() and task.labels else fitting.LEARNING_RATE)
+  return _given("flow_learning_rate", nli.LEARNING_RATE if frozen() and task.labels else LEARNING_RATE)
 
 
 def num_train_epochs(task):

@@ -19,11 +19,12 @@ from bert_flow_tf.flow.config import FlowConfig
 from bert_flow_tf.flow.storage import FLOW_FOLDER
 from bert_flow_tf.io import files
 from bert_flow_tf.io.experiment import make_folder
-from bert_flow_tf.training import fitting
+from bert_flow_tf.training.calibrations import make_flow
 from bert_flow_tf.training.classifier import CLASSIFIER_FOLDER
 from bert_flow_tf.training.early_stopping import EarlyStopping
 from bert_flow_tf.training.labelled_pairs import LabelledPairs
 from bert_flow_tf.training.objectives import CosineObjective, SoftmaxObjective
+from bert_flow_tf.training.settings import FlowSettings
 from bert_flow_tf.training.siamese_trainer import SiameseSettings, SiameseTrainer
 from run_scripts import common_flags, siamese_flags
 
@@ -90,19 +91,18 @@ def fit_frozen_flow(task, chosen, encoder, config, strategy, folder, watch):
     TrainingError: the encoder's weights changed all the same.
   """
   before = encoder.weights_checksum
-  settings = fitting.FlowSettings(
-    config,
-    strategy,
-    FLAGS.actnorm_init,
-    FLAGS.permutation,
-    siamese_flags.flow_learning_rate(task),
-    siamese_flags.num_train_epochs(task),
-    siamese_flags.train_batch_size(),
-    FLAGS.seed,
-    FLAGS.use_xla,
-    siamese_flags.save_checkpoints_steps(),
+  settings = FlowSettings(
+    flow_model_config=config,
+    actnorm_init=FLAGS.actnorm_init,
+    permutation=FLAGS.permutation,
+    flow_learning_rate=siamese_flags.flow_learning_rate(task),
+    num_train_epochs=siamese_flags.num_train_epochs(task),
+    train_batch_size=siamese_flags.train_batch_size(),
+    seed=FLAGS.seed,
+    use_xla=FLAGS.use_xla,
+    save_checkpoints_steps=siamese_flags.save_checkpoints_steps(),
   )
-  flow, trainer = settings.make(dim_of(encoder), folder)
+  flow, trainer = make_flow(settings, dim_of(encoder), strategy, folder)
   steps = trainer.num_steps(len(chosen.pairs), settings.num_train_epochs)
   model = make_model(encoder, flow)
   numbers = trainer.pairs_seen(len(chosen.pairs), settings.num_train_epochs)

@@ -20,7 +20,8 @@ from bert_flow_tf.evaluation.figures import figures
 from bert_flow_tf.evaluation.similarity import cosine_similarity
 from bert_flow_tf.evaluation.task_figures import Embeddings
 from bert_flow_tf.flow.config import FlowConfig
-from bert_flow_tf.training.fitting import FlowSettings
+from bert_flow_tf.training import calibrations
+from bert_flow_tf.training.settings import FlowSettings
 
 OURS, ORIGINAL = "ours", "original's method"
 
@@ -109,7 +110,8 @@ def evaluate(task: TaskData, embed: Callable, transform: Callable) -> tuple[floa
 
 def make_flow(config: FlowConfig, dim: int, seed: int, num_train_epochs: float) -> tuple[Any, Any]:
   """Returns a `FlowCalibration` that is fitted as by `run_flow.py`, without checkpoints; and its `Trainer`."""
-  return FlowSettings(config, seed=seed, num_train_epochs=num_train_epochs).make(dim, show_progress=False)
+  settings = FlowSettings(flow_model_config=config, seed=seed, num_train_epochs=num_train_epochs)
+  return calibrations.make_flow(settings, dim, show_progress=False)
 
 
 def run_task(

@@ -2,6 +2,7 @@
 
 import dataclasses
 import re
+from collections.abc import Sequence
 
 from bert_flow_tf.calibration import storage
 from bert_flow_tf.calibration.methods import MeanRemoval, NoCalibration, StandardNormalization, Whitening
@@ -53,8 +54,23 @@ def parse_calibration(name):
   method, k = found.groups() if found else (None, None)
   known = method in METHODS or method == FLOW
   if not known or (k and (method == FLOW or not METHODS[method].TAKES_K)):
-    raise ConfigError(f"calibration is {name!r}, expected one of {ALLOWED}")
+    raise ConfigError(f"calibration={name}: expected one of {ALLOWED}", argument="calibration")
   return CalibrationSpec(method, int(k) if k else None)
+
+
+def parse_calibrations(names: Sequence[str]) -> list[CalibrationSpec]:
+  """Parses the names of several calibrations; "none" is left out, as the scores without calibration are always shown.
+
+  Raises:
+    ConfigError: no name, an unknown name, or a name twice.
+  """
+  if not names:
+    raise ConfigError(f"calibration: empty; expected one or more of {ALLOWED}", argument="calibration")
+  specs = [parse_calibration(name) for name in names]
+  twice = next((spec.name for spec in specs if specs.count(spec) > 1), None)
+  if twice:
+    raise ConfigError(f"calibration: {twice} is given twice; expected each once", argument="calibration")
+  return [spec for spec in specs if spec.name != "none"]
 
 
 def make_calibration(spec):

@@ -9,8 +9,8 @@ from bert_flow_tf.calibration.spec import make_calibration
 from bert_flow_tf.data import tasks
 from bert_flow_tf.errors import FlowError
 from bert_flow_tf.evaluation.task_figures import Embeddings, evaluate
-from bert_flow_tf.flow.config import FlowConfig
-from bert_flow_tf.training import fitting
+from bert_flow_tf.training.calibrations import make_flow
+from bert_flow_tf.training.settings import FlowSettings
 
 # As in the card of the packaged model.
 _POOLINGS = ("avg", "avg-top-2", "avg-first-last")
@@ -89,8 +89,7 @@ def figures(folder, data_dir, max_seq_length):
 
 def _with_flow(task, encoder, embeddings):
   pairs = task.all_pairs()
-  settings = fitting.FlowSettings(FlowConfig.from_json_file("config_l2_d3_w32"), seed=_FLOW_SEED)
-  flow, _ = settings.make(encoder.dim(_CALIBRATED))
+  flow, _ = make_flow(FlowSettings(seed=_FLOW_SEED), encoder.dim(_CALIBRATED))
   flow.fit_source(embeddings.source(pairs))
   return _spearman(task, embeddings, flow.transform)
 

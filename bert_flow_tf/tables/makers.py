@@ -4,6 +4,7 @@ import os
 
 from absl import logging
 
+from bert_flow_tf.data.flow_corpus import NLI
 from bert_flow_tf.errors import ConfigError
 from bert_flow_tf.progress import Progress
 from bert_flow_tf.tables import analysis_tables as analysis
@@ -14,7 +15,6 @@ from bert_flow_tf.tables.paper_tables import paper_table
 from bert_flow_tf.tables.plan import ONE_TASK
 from bert_flow_tf.tables.table import Table
 from bert_flow_tf.tables.workbench import NONE, target_of
-from bert_flow_tf.training import fitting
 
 _RECIPES = {
   "2": similarity.similarity_recipes,
@@ -98,8 +98,8 @@ class Makers:
     notes = [_WEIGHTED] if any(column.startswith("STS-1") for column in columns) else []
     notes += [_TARGET] if plan else []
     for model, recipes in plan[:1]:
-      if any(recipe.corpus == fitting.NLI for recipe in recipes) and not model.bench.why_missing(fitting.NLI):
-        notes.append(f"(NLI): fitted on {model.bench.settings.load_corpus(fitting.NLI).source}.")
+      if any(recipe.corpus == NLI for recipe in recipes) and not model.bench.why_missing(NLI):
+        notes.append(f"(NLI): fitted on {model.bench.settings.load_corpus(NLI).source}.")
     without = [model.title for model, _ in plan if not model.words and not model.has_cls]
     if without and name in ("2", "3"):
       notes.append(f"No row of cls for {', '.join(without)}: the checkpoint has no pooler.")
@@ -169,7 +169,7 @@ class Makers:
   def _transfer(self, name, seeds):
     columns = {task: task for task in self._plan.columns}
     corpora = {task: target_of(task) for task in columns}
-    corpora |= {"NLI" if name == fitting.NLI else name: name for name in self._plan.transfer_corpora}
+    corpora |= {"NLI" if name == NLI else name: name for name in self._plan.transfer_corpora}
     models, rows, notes = self.models_of(name), [], []
     total = len(models) * (1 + len(corpora) * len(seeds)) * len(columns)
     with Progress(total, True, "transfer", "cell") as progress:

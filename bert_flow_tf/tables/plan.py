@@ -6,14 +6,14 @@ import pathlib
 
 from absl import logging
 
-from bert_flow_tf.calibration.spec import FLOW
+from bert_flow_tf.calibration.spec import FLOW, parse_calibrations
+from bert_flow_tf.data.flow_corpus import NLI
 from bert_flow_tf.data.tasks import STS_TASKS, find_task
 from bert_flow_tf.encoder.word_vectors import PREFIX
 from bert_flow_tf.errors import ConfigError
 from bert_flow_tf.evaluation.edit_distance import edit_distances
 from bert_flow_tf.io.experiment import encoder_label
 from bert_flow_tf.tables import figures
-from bert_flow_tf.training import fitting
 
 TABLES = ("1", "2", "3", "4", "5", "6", "8", "isotropy", "transfer")
 FIGURES = ("2", "isotropy", "cone")
@@ -78,7 +78,7 @@ class Plan:
     """Whether a flow is fitted on SNLI and MNLI."""
     berts = any(not name.startswith(PREFIX) for name in self.models)
     fitting_tables = ({"2", "4"} if berts else set()) | ({"3", "4"} if self.nli_models else set())
-    return bool(fitting_tables & set(self.tables)) or fitting.NLI in self.transfer_corpora
+    return bool(fitting_tables & set(self.tables)) or NLI in self.transfer_corpora
 
   def tasks(self):
     """Names of the tasks that are needed, in a fixed order."""
@@ -113,7 +113,7 @@ def make_plan(flags):
     figures.require_matplotlib()
   if "6" in tables or "2" in drawn:
     edit_distances([], [])  # says so where the package for it is missing
-  specs = fitting.parse_calibrations(flags.calibration) if flags.calibration else []
+  specs = parse_calibrations(flags.calibration) if flags.calibration else []
   plan = Plan(
     tables=tuple(tables),
     figures=tuple(drawn),
@@ -195,11 +195,11 @@ def _columns(tasks):
 
 def _corpora(names):
   """--transfer_corpus with "nli" in lower case."""
-  found = tuple(fitting.NLI if name.strip().lower() == fitting.NLI else name for name in names)
+  found = tuple(NLI if name.strip().lower() == NLI else name for name in names)
   for name in found:
     if found.count(name) > 1:
       raise ConfigError(f"--transfer_corpus names {name} twice; expected each once")
-    if name != fitting.NLI and not os.path.exists(os.path.expanduser(name)):
+    if name != NLI and not os.path.exists(os.path.expanduser(name)):
       raise ConfigError(f"--transfer_corpus={name}: expected nli, or a file of sentences that exists")
   return found
 

@@ -8,11 +8,12 @@ from typing import Any
 from absl import logging
 
 import bert_flow_tf
+from bert_flow_tf.calibration.fitting import check_k_on_dev, fit_linear
 from bert_flow_tf.calibration.spec import FLOW, parse_calibration
+from bert_flow_tf.data.flow_corpus import TARGET, load_flow_corpus
 from bert_flow_tf.errors import CalibrationError, ConfigError, DataError
 from bert_flow_tf.evaluation.task_figures import Embeddings, evaluate, parts
 from bert_flow_tf.tables.keys import gold_fingerprint, text_fingerprint
-from bert_flow_tf.training import fitting
 
 NONE = "none"
 # Keys of a task's figures of which the first that is there is the paper's figure for it.
@@ -32,7 +33,7 @@ class Recipe:
 
   embedding: str
   calibration: str = NONE
-  corpus: str = fitting.TARGET
+  corpus: str = TARGET
 
   @property
   def is_random(self):
@@ -87,7 +88,7 @@ class Workbench:
     # A flow is kept for the tables to come: small, and long to fit. Whitening is large, and fitted in a second.
     self._flow = functools.lru_cache(maxsize=16)(self._fit_flow)
     self._linear = functools.lru_cache(maxsize=1)(self._fit_linear)
-    self._task_corpus = functools.cache(lambda task: fitting.load_flow_corpus(fitting.TARGET, settings.tasks[task]))
+    self._task_corpus = functools.cache(lambda task: load_flow_corpus(TARGET, settings.tasks[task]))
     self._missing, self._trainers = {}, {}
 
   def figures(self, task, recipe, seed=0):
@@ -142,7 +143,7 @@ class Workbench:
       return None
     spec = parse_calibration(recipe.calibration)
     try:
-      fitting.check_dev([spec], self.settings.tasks[task])
+      check_k_on_dev([spec], self.settings.tasks[task])
     except ConfigError as error:  # no mistake where other columns have a dev split
       raise CalibrationError(str(error)) from error
     corpus = self.corpus(recipe.corpus, task)
@@ -157,7 +158,7 @@ class Workbench:
     Raises:
       DataError: it cannot be read.
     """
-    if name == fitting.TARGET:
+    if name == TARGET:
       return self._task_corpus(task)
     if name.startswith(_TARGET_OF):
       return self._task_corpus(name.removeprefix(_TARGET_OF))
@@ -165,7 +166,7 @@ class Workbench:
 
   def why_missing(self, corpus):
     """Why a recipe's corpus, "nli" or a file, is not here; "" where it is, or is the task's own sentences."""
-    if corpus == fitting.TARGET or corpus.startswith(_TARGET_OF):
+    if corpus == TARGET or corpus.startswith(_TARGET_OF):
       return ""
     if corpus not in self._missing:
       try:
@@ -216,10 +217,11 @@ class Workbench:
     self.fits += 1
     embeddings = self.embeddings(embedding)
     own = embeddings if embeddings.have(corpus.pairs) else self._embed(embedding, [corpus.pairs])
-    return fitting.fit_calibration(spec, own.rows(corpus.pairs), self.settings.tasks.get(chosen_on), embeddings)
+    return fit_linear(spec, own.rows(corpus.pairs), self.settings.tasks.get(chosen_on), embeddings)
 
   def _fit_flow(self, embedding, corpus, seed):
     from bert_flow_tf.calibration.flow import FlowCalibration
+    from bert_flow_tf.training.calibrations import flow_source, make_flow
 
     self.fits += 1
     settings = self.settings.flow_settings(corpus, seed)
@@ -227,12 +229,13 @@ class Workbench:
     dim = self.encoder.dim(embedding)
     key = dim, dataclasses.replace(settings, seed=0, num_train_epochs=1.0)
     if key not in self._trainers:
-      self._trainers[key] = settings.make(dim, show_progress=False)
+      self._trainers[key] = make_flow(settings, dim, show_progress=False)
     flow, trainer = self._trainers[key]
     trainer.restart(seed)
-    flow.num_train_epochs = settings.num_train_epochs
+    flow.num_train_epochs = settings.epochs
     embeddings = self.embeddings(embedding)
-    fitting.fit_flow(flow, trainer, corpus.pairs, embeddings, lambda pairs: self._embed(embedding, [pairs]))
+    embed = lambda pairs: self._embed(embedding, [pairs])  # noqa: E731
+    flow.fit_source(flow_source(flow, trainer, corpus.pairs, embeddings, embed))
     return FlowCalibration(flow.flow.copy())
 
 

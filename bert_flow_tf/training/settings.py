@@ -1,16 +1,20 @@
 """Settings of a flow's fit."""
 
 import dataclasses
+import functools
+from typing import Any
 
-from bert_flow_tf.flow.config import packaged_configs
-from bert_flow_tf.io.settings import setting
+from bert_flow_tf.calibration.spec import ALLOWED
+from bert_flow_tf.data.flow_corpus import LEARNING_RATE, FlowCorpus
+from bert_flow_tf.flow.config import FlowConfig, packaged_configs
+from bert_flow_tf.io.settings import named_values, setting
 
 
 @dataclasses.dataclass(frozen=True)
 class FlowSettings:
   """How a flow is made and fitted. `None` leaves the choice to the corpus or to the length of the fit."""
 
-  flow_model_config: str = setting(
+  flow_model_config: str | FlowConfig = setting(  # noqa: RUF009
     "config_l2_d3_w32",
     f"One of {', '.join(packaged_configs())}, or a json file.",
     named=False,  # it has its own part in an experiment's name; a checkpoint holds its content
@@ -33,3 +37,54 @@ class FlowSettings:
   )
   use_xla: bool | None = setting(None, "Compile the step with XLA; default: only for long fits, where it is faster.")
   save_checkpoints_steps: int = setting(100, "Steps between two checkpoints.", named=False, minimum=1)
+
+  @functools.cached_property
+  def config(self) -> FlowConfig:
+    """Configuration of the flow, read from the package or the json file.
+
+    Raises:
+      ConfigError: there is no such file, or its content is not allowed.
+    """
+    config = self.flow_model_config
+    return config if isinstance(config, FlowConfig) else FlowConfig.from_json_file(config)
+
+  @property
+  def learning_rate(self) -> float:
+    """Learning rate of the flow."""
+    return LEARNING_RATE if self.flow_learning_rate is None else self.flow_learning_rate
+
+  @property
+  def epochs(self) -> float:
+    """Passes over the pairs."""
+    return 1.0 if self.num_train_epochs is None else self.num_train_epochs
+
+  def for_corpus(self, corpus: FlowCorpus) -> "FlowSettings":
+    """Returns the settings with the corpus's learning rate and number of epochs where none is given."""
+    rate, epochs = self.flow_learning_rate, self.num_train_epochs
+    return dataclasses.replace(
+      self,
+      flow_learning_rate=corpus.learning_rate if rate is None else rate,
+      num_train_epochs=corpus.num_train_epochs if epochs is None else epochs,
+    )
+
+  def identity(self) -> dict[str, Any]:
+    """Returns the json values that a resumed fit must share with the one that it resumes."""
+    return {
+      **named_values(self),
+      "flow_learning_rate": self.learning_rate,
+      "num_train_epochs": self.epochs,
+      "flow_model_config": self.config.to_dict(),
+    }
+
+
+@dataclasses.dataclass(frozen=True)
+class RunSettings:
+  """The calibrations of a run."""
+
+  calibration: tuple[str, ...] = setting(
+    ("flow",),
+    f"Calibrations to fit on the embeddings, for one table: {ALLOWED}. The scores without any are always shown.",
+  )
+  encoder_dropout: bool = setting(
+    False, "Embed the sentences again in each step, with BERT's dropout, as the published code."
+  )

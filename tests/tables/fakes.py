@@ -5,11 +5,11 @@ import types
 
 import numpy as np
 
+from bert_flow_tf.data.flow_corpus import load_flow_corpus
 from bert_flow_tf.data.tasks import load_task
 from bert_flow_tf.tables.similarity_tables import Model
 from bert_flow_tf.tables.store import Store
 from bert_flow_tf.tables.workbench import Settings, Workbench
-from bert_flow_tf.training import fitting
 
 DIM = 6
 SPREAD = np.array([3.0, 2.0, 1.0, 1.0, 0.5, 0.2])
@@ -59,7 +59,7 @@ def make_bench(data, names, folder=None, encoder=None, kind=Bench, **changes):
   """A workbench of tasks in a folder of data; `changes` are of its `Settings`."""
   settings = {
     "tasks": {name: load_task(name, data) for name in names},
-    "load_corpus": lambda name: fitting.load_flow_corpus(name, None, data),
+    "load_corpus": lambda name: load_flow_corpus(name, None, data),
     "flow_settings": None,
     "flow_key": flow_key,
   }

@@ -16,9 +16,10 @@ from bert_flow_tf.data.tasks import load_task
 from bert_flow_tf.errors import ConfigError, TrainingError
 from bert_flow_tf.flow.config import FlowConfig
 from bert_flow_tf.flow.glow import Glow
-from bert_flow_tf.training import fitting
+from bert_flow_tf.training.calibrations import make_flow
 from bert_flow_tf.training.cluster import Cluster, read_tf_config
 from bert_flow_tf.training.distribution import make_strategy
+from bert_flow_tf.training.settings import FlowSettings
 from tests.encoder import tiny
 from tests.training import two_workers
 
@@ -123,7 +124,8 @@ def single_process(folder):
   task = load_task("sample")
   pairs = task.fitting_pairs(use_full=True)
   sides = [encoder.encode(side, max_seq_length=16) for side in (pairs.sentences_a, pairs.sentences_b)]
-  flow, trainer = fitting.FlowSettings(CONFIG, learning_rate=RATE).make(encoder.dim(), show_progress=False)
+  settings = FlowSettings(flow_model_config=CONFIG, flow_learning_rate=RATE)
+  flow, trainer = make_flow(settings, encoder.dim(), show_progress=False)
   return trainer.fit(EmbeddingPairs(*sides), EPOCHS).losses, flow.flow
 
 

@@ -1,0 +1,90 @@
+"""The sentence pairs that a calibration is fitted on."""
+
+import dataclasses
+import os
+
+from bert_flow_tf.data import nli
+from bert_flow_tf.data.pairs import SentencePairs, TaskData
+from bert_flow_tf.data.settings import CorpusSettings
+from bert_flow_tf.errors import ConfigError
+
+TARGET, TRAIN, NLI = "target", "train", "nli"
+# The paper's learning rate of the flow on the sentences of a task (section 4.1).
+LEARNING_RATE = 1e-3
+
+
+@dataclasses.dataclass(frozen=True)
+class FlowCorpus:
+  """Sentence pairs that a calibration is fitted on.
+
+  Attributes:
+    name: value of `flow_corpus`.
+    pairs: the `SentencePairs`.
+    source: description of their origin, for messages.
+    learning_rate: default learning rate of a flow on this corpus.
+    num_train_epochs: default number of passes over the pairs.
+  """
+
+  name: str
+  pairs: SentencePairs
+  source: str
+  learning_rate: float = LEARNING_RATE
+  num_train_epochs: float = 1.0
+
+
+def load_flow_corpus(
+  name: str, task: TaskData | None, data_dir: str | None = None, tfds_data_dir: str | None = None
+) -> FlowCorpus:
+  """Loads a corpus.
+
+  Args:
+    name: "target" (all sentences of the task), "train" (its train split), "nli", or a file.
+    task: the evaluated task; used by "target" and "train" alone.
+    data_dir: folder with SNLI and MNLI, for "nli".
+    tfds_data_dir: folder of TensorFlow Datasets, for "nli" without data_dir.
+
+  Raises:
+    ConfigError: there is no such corpus.
+    DataError: it cannot be read.
+  """
+  if name in (TARGET, TRAIN):
+    pairs = task.all_pairs() if name == TARGET else task.fitting_pairs(use_full=False)
+    return FlowCorpus(name, pairs, task.source, num_train_epochs=task.spec.num_train_epochs)
+  if name != NLI and not os.path.exists(os.path.expanduser(name)):
+    raise ConfigError(
+      f"flow_corpus={name}: expected target, train, nli, or a file of sentences that exists", argument="flow_corpus"
+    )
+  pairs, source = nli.load_corpus(name, data_dir, tfds_data_dir)
+  if name == NLI:
+    return FlowCorpus(name, pairs, source, nli.LEARNING_RATE, nli.NUM_TRAIN_EPOCHS)
+  return FlowCorpus(name, pairs, source)
+
+
+def published_corpus(task: TaskData, use_full: bool) -> FlowCorpus:
+  """Returns the corpus of the published code's flag `use_full_for_training`; see `TaskData.fitting_pairs`."""
+  pairs, source = task.fitting_pairs(use_full), task.source
+  if len(pairs) > len(task.all_pairs()):
+    source += ", each pair three times, as the published code reads it"
+  return FlowCorpus(TARGET if use_full else TRAIN, pairs, source, num_train_epochs=task.spec.num_train_epochs)
+
+
+def choose_flow_corpus(
+  settings: CorpusSettings, task: TaskData, data_dir: str | None = None, tfds_data_dir: str | None = None
+) -> FlowCorpus:
+  """Loads the corpus of the settings; other arguments as `load_flow_corpus`.
+
+  Raises:
+    ConfigError: flow_corpus and use_full_for_training are both given.
+    DataError: the corpus cannot be read.
+  """
+  name, use_full = settings.flow_corpus, settings.use_full_for_training
+  if use_full is None:
+    # The data_dir of a custom task is its own file.
+    folder = None if task.spec.name == "custom" else data_dir
+    return load_flow_corpus(TARGET if name is None else name, task, folder, tfds_data_dir)
+  if name is None:
+    return published_corpus(task, use_full)
+  raise ConfigError(
+    f"flow_corpus={name}: use_full_for_training={use_full} also chooses the corpus; give only one of them",
+    argument="flow_corpus",
+  )

@@ -1,0 +1,75 @@
+"""bert_flow_tf/data/flow_corpus.py: the sentences that calibrations are fitted on."""
+
+import pytest
+
+from bert_flow_tf.data import flow_corpus
+from bert_flow_tf.data.settings import CorpusSettings
+from bert_flow_tf.data.tasks import load_task
+from bert_flow_tf.errors import ConfigError, DataError
+from tests.run_scripts import tiny_data
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory):
+  return tiny_data.write(tmp_path_factory.mktemp("data"))
+
+
+def test_target_and_train(data):
+  task = load_task("STS-B", data)
+  target, train = (flow_corpus.load_flow_corpus(name, task) for name in ("target", "train"))
+  assert target.pairs.sentences_a == sum((pairs.sentences_a for pairs in task.splits.values()), ())
+  assert train.pairs.sentences_a == task.splits["train"].sentences_a
+  assert (target.learning_rate, target.num_train_epochs, target.source) == (1e-3, 1.0, task.source)
+
+
+def test_one_pass_over_a_task_of_one_file_and_three_as_published(data):
+  task = load_task("STS-13", data)
+  once, published, train = (
+    flow_corpus.load_flow_corpus("target", task),
+    flow_corpus.published_corpus(task, use_full=True),
+    flow_corpus.published_corpus(task, use_full=False),
+  )
+  (pairs,) = task.splits.values()
+  assert once.pairs.sentences_a == train.pairs.sentences_a == pairs.sentences_a
+  assert published.pairs.sentences_a == pairs.sentences_a * 3 and "each pair three times" in published.source
+  assert (once.name, published.name, train.name) == ("target", "target", "train")
+
+
+def test_the_tasks_own_epochs_are_for_the_tasks_own_sentences(tmp_path):
+  task = load_task("sample")
+  (tmp_path / "corpus.txt").write_text("".join(f"sentence {i}\n" for i in range(9)))
+  assert flow_corpus.load_flow_corpus("target", task).num_train_epochs == 20.0
+  corpus = flow_corpus.load_flow_corpus(str(tmp_path / "corpus.txt"), task)
+  assert (corpus.num_train_epochs, corpus.learning_rate, len(corpus.pairs)) == (1.0, 1e-3, 5)
+  assert corpus.pairs.sentences_b[0] == "sentence 5" and corpus.source.endswith("corpus.txt")
+
+
+def test_nli_has_the_papers_rate_and_epochs(tmp_path, data):
+  (tmp_path / "SNLI").mkdir()
+  rows = [f"{'x' * 3}\tA {i}\tB {i}" for i in range(4)]
+  (tmp_path / "SNLI/dev.tsv").write_text("\n".join(["index\tsentence1\tsentence2", *rows]) + "\n")
+  corpus = flow_corpus.load_flow_corpus("nli", load_task("STS-B", data), tmp_path)
+  assert (corpus.name, corpus.learning_rate, corpus.num_train_epochs) == ("nli", 2e-5, 0.15)
+  assert corpus.pairs.sentences_a == ("A 0", "A 1", "A 2", "A 3") and "SNLI/train.tsv" in corpus.source
+
+
+@pytest.mark.parametrize(
+  ("name", "error", "argument"),
+  [
+    ("", ConfigError, "flow_corpus"),
+    ("targets", ConfigError, "flow_corpus"),
+    ("c" * 300, ConfigError, "flow_corpus"),
+    (".", DataError, None),
+    ("train", DataError, None),
+  ],
+)
+def test_rejected_corpora(name, error, argument):
+  with pytest.raises(error) as raised:
+    flow_corpus.load_flow_corpus(name, load_task("sample"))
+  assert raised.value.argument == argument
+
+
+def test_two_settings_that_choose_the_corpus_are_rejected():
+  with pytest.raises(ConfigError) as raised:
+    flow_corpus.choose_flow_corpus(CorpusSettings("train", True), load_task("sample"))
+  assert raised.value.argument == "flow_corpus"
