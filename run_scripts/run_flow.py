@@ -278,13 +278,8 @@ def main(argv):
   if FLAGS.export_dir is not None:
     (calibration,) = calibrations.values()
     saved = folder / (FLOW if flow else calibration.name)
-<<<<<<< HEAD
     export(bert_flow_tf.SentenceModel(encoder, calibration, **common_flags.embedding_arguments()), saved)
-  wait_for_all(settings.strategy)
-=======
-    export(encoder, calibration, common_flags.embedding_arguments(), saved)
   wait_for_all(strategy)
->>>>>>> c72a97c (A flow is fitted with the settings that its flags are made of: one FlowSettings; corpora of the fit are in data/, fits without steps in calibration/)
 
 
 def console():
