@@ -118,6 +118,11 @@ class SentenceModel:
     return self._arguments["max_seq_length"]
 
   @property
+  def output_dim(self):
+    """Dimensions of the results of `encode`."""
+    return self.get_sentence_embedding_dimension()
+
+  @property
   def identity(self):
     """What decides the embeddings before calibration: `SentenceEncoder.identity`."""
     return self.encoder.identity(**self._arguments)

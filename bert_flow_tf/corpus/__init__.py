@@ -1,1 +1,1 @@
-"""Embedding of corpora that no memory holds: input files, shards of vectors, runs that go on where they stopped."""
+"""Embeds corpora larger than memory, in resumable shards."""

@@ -1,118 +1,123 @@
-"""The shards of a run as an Apache Beam pipeline: read, RunInference, write.
+"""Apache Beam pipeline of a run's shards: read, RunInference, write.
 
-An element is a whole shard, so that the three steps are fused into one stage and each shard is on the disk as soon as
-it is embedded: grouping sentences by shard after the model would hold back every file until all sentences are embedded,
-and an interrupted run would begin again from nothing. Only shard numbers go through a shuffle. Batches by length are
-made inside a shard, the same ones wherever it is done, so that a bundle that a runner repeats writes the same files.
+An element is a whole shard. So the three steps form one stage, and each shard is written as soon as it is embedded. If
+sentences were grouped into shards after the model, no file would be written before all sentences are embedded, and an
+interrupted run would lose everything. Only the shards' numbers go through a shuffle. Batches of similar length are made
+within a shard, so that a bundle that a runner repeats writes the same files.
 """
 
+from collections.abc import Callable, Iterator, Sequence
+
 import apache_beam as beam
+from absl import logging
 from apache_beam.metrics import Metrics
 from apache_beam.ml.inference.base import ModelHandler, PredictionResult, RunInference
 
-from bert_flow_tf.corpus.embedding import embed_shard
-from bert_flow_tf.corpus.reading import ShardReader
+from bert_flow_tf.corpus.embedding import Model, embed_shard
+from bert_flow_tf.corpus.formats import InputFormat
+from bert_flow_tf.corpus.index import ShardTask
+from bert_flow_tf.corpus.reading import ShardReader, ShardRecords
+from bert_flow_tf.corpus.shards import EMBEDDED, ShardFolder
 
 NAMESPACE = "bert_flow_tf"
 
 
 class EmbeddingHandler(ModelHandler):
-  """Beam's view of whatever embeds: a live encoder with its calibration, or a SavedModel.
+  """Beam's interface to the model.
 
   Args:
-    load: picklable; called once in each worker, returns list of str -> float32 [n, dim].
-    dim: dimensions of a vector.
+    load: picklable; called once in each worker.
+    batch_size: maximum number of sentences in a batch.
   """
 
-  def __init__(self, load, dim):
+  def __init__(self, load: Callable[[], Model], batch_size: int) -> None:
     super().__init__()
-    self._load, self._dim = load, dim
+    self._load, self._batch_size = load, batch_size
 
-  def load_model(self):
-    """The callable that embeds."""
+  def load_model(self) -> Model:
+    """Loads the model."""
     return self._load()
 
-  def run_inference(self, batch, model, inference_args=None):
-    """Embeds shards, [(`ShardTask`, `ShardRecords`)]; the inference is what `embed_shard` returns."""
+  def run_inference(
+    self, batch: Sequence[tuple[ShardTask, ShardRecords]], model: Model, inference_args: dict | None = None
+  ) -> list[PredictionResult]:
+    """Embeds shards; an inference is the result of `embed_shard`."""
     del inference_args
-    return [PredictionResult(shard, embed_shard(shard[1], model, self._dim)) for shard in batch]
+    return [PredictionResult(element, embed_shard(element[1], model, self._batch_size)) for element in batch]
 
-  def batch_elements_kwargs(self):
-    """One shard at a time: it is cut into batches here, and the next one is read when it is written."""
+  def batch_elements_kwargs(self) -> dict[str, int]:
+    """Returns a batch size of one shard: batches are made within it."""
     return {"min_batch_size": 1, "max_batch_size": 1}
 
-  def get_num_bytes(self, batch):
-    """Bytes of the sentences, as UTF-32 has them."""
-    return sum(4 * len(record.text) for _, found in batch for record in found.records)
+  def get_num_bytes(self, batch: Sequence[tuple[ShardTask, ShardRecords]]) -> int:
+    """Returns the approximate size of the sentences in bytes."""
+    return sum(4 * len(record.text) for _, shard in batch for record in shard.records)
 
-  def get_metrics_namespace(self):
-    """Where Beam's own counters of inference are."""
+  def get_metrics_namespace(self) -> str:
+    """Returns the namespace of Beam's own counters of inference."""
     return NAMESPACE
 
 
 class ReadShard(beam.DoFn):
-  """`ShardTask` -> (`ShardTask`, `ShardRecords`); nothing where another attempt has finished the shard.
+  """`ShardTask` -> (`ShardTask`, `ShardRecords`); nothing for a shard that another attempt has finished."""
 
-  Args:
-    folder: `ShardFolder`.
-    wanted: `InputFormat`.
-  """
-
-  def __init__(self, folder, wanted):
-    self._folder, self._wanted = folder, wanted
+  def __init__(self, folder: ShardFolder, input_format: InputFormat) -> None:
+    self._folder, self._format = folder, input_format
     self._reader = None
 
-  def setup(self):
-    """In each worker."""
-    self._reader = ShardReader(self._wanted)
+  def setup(self) -> None:
+    """Makes the reader, in each worker."""
+    self._reader = ShardReader(self._format)
 
-  def process(self, task):
-    """Reads one."""
+  def process(self, task: ShardTask) -> Iterator[tuple[ShardTask, ShardRecords]]:
+    """Reads a shard."""
     if self._folder.finished(task.number) is None:
       yield task, self._reader.read(task)
 
-  def teardown(self):
-    """Closes what is open."""
+  def teardown(self) -> None:
+    """Closes the open file."""
     self._reader.close()
 
 
 class WriteShard(beam.DoFn):
-  """PredictionResult of `EmbeddingHandler` -> (number of the shard, its counters); counts them as Beam's metrics too.
+  """PredictionResult of `EmbeddingHandler` -> (number of the shard, its counters), which are Beam metrics too."""
 
-  Args:
-    folder: `ShardFolder`.
-  """
-
-  def __init__(self, folder):
+  def __init__(self, folder: ShardFolder) -> None:
     self._folder = folder
 
-  def process(self, result):
-    """Writes one."""
-    (task, _), (found, vectors) = result.example, result.inference
-    counters = self._folder.write(task.number, found, vectors)
+  def process(self, result: PredictionResult) -> Iterator[tuple[int, dict[str, int]]]:
+    """Writes a shard."""
+    (task, _), (shard, vectors) = result.example, result.inference
+    counters = self._folder.write(task.number, shard, vectors)
     for name, number in counters.items():
       Metrics.counter(NAMESPACE, name).inc(number)
+    logging.info("shard %d of %d: %d sentences", task.number, self._folder.shards, counters[EMBEDDED])
     yield task.number, counters
 
 
-def embed_shards(pipeline, tasks, folder, wanted, load):
-  """Adds the steps to a pipeline.
+def embed_shards(
+  pipeline: beam.Pipeline,
+  tasks: Sequence[ShardTask],
+  folder: ShardFolder,
+  input_format: InputFormat,
+  load: Callable[[], Model],
+  batch_size: int,
+) -> beam.PCollection:
+  """Adds the steps to a pipeline; returns the PCollection of (number of a shard, its counters).
 
   Args:
-    pipeline: `beam.Pipeline`.
-    tasks: the `ShardTask`s to do.
-    folder: `ShardFolder`.
-    wanted: `InputFormat`.
-    load: as for `EmbeddingHandler`.
-
-  Returns:
-    PCollection of (number of a shard, its counters).
+    pipeline: the pipeline.
+    tasks: the shards to embed.
+    folder: the output.
+    input_format: format of the input files.
+    load: as in `EmbeddingHandler`.
+    batch_size: as in `EmbeddingHandler`.
   """
   return (
     pipeline
     | "Shards" >> beam.Create(tasks)
     | "Spread" >> beam.Reshuffle()
-    | "Read" >> beam.ParDo(ReadShard(folder, wanted))
-    | "Embed" >> RunInference(EmbeddingHandler(load, folder.dim))
+    | "Read" >> beam.ParDo(ReadShard(folder, input_format))
+    | "Embed" >> RunInference(EmbeddingHandler(load, batch_size))
     | "Write" >> beam.ParDo(WriteShard(folder))
   )

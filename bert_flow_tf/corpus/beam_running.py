@@ -1,28 +1,123 @@
-"""What is left of a corpus, done by a runner of Apache Beam."""
+"""Runs the remaining shards on a runner of Apache Beam."""
 
-from bert_flow_tf.corpus.beam_direct import run_attempts
-from bert_flow_tf.corpus.beam_execute import run_pipeline
-from bert_flow_tf.corpus.beam_options import DIRECT
-from bert_flow_tf.corpus.streaming import pending
+import contextlib
+import io
+import re
+from collections.abc import Callable, Sequence
+
+from bert_flow_tf.corpus.embedding import Model, pending
+from bert_flow_tf.corpus.formats import InputFormat
+from bert_flow_tf.corpus.index import Index
+from bert_flow_tf.corpus.shards import ShardFolder
+from bert_flow_tf.corpus.storage import INSTALL_BEAM
+from bert_flow_tf.errors import BertFlowError, ConfigError
+
+DIRECT = "DirectRunner"
+# Beam adds this to a step's message.
+_STEP = " [while running "
 
 
-def run_beam(index, folder, wanted, load, runner, options, show_progress=True):
-  """Writes every shard that is not finished, by a pipeline.
+def parse_options(runner: str, arguments: Sequence[str]) -> list[str]:
+  """Returns Beam's options as on a command line.
 
   Args:
-    index: `Index`.
-    folder: `ShardFolder`.
-    wanted: `InputFormat`.
-    load: picklable; called once in each worker, returns list of str -> float32 [n, dim].
-    runner: name of a runner.
-    options: of `parse_options`.
-    show_progress: as in `Progress`; other runners than the direct one show their own.
+    runner: name of a runner, as "FlinkRunner".
+    arguments: as ["direct_num_workers=2", "--region=..."], with or without the dashes.
+
+  Raises:
+    ConfigError: Beam is not installed, does not know the runner or an option, or could wait forever.
+  """
+  try:
+    from apache_beam.options.pipeline_options import PipelineOptions
+    from apache_beam.runners.runner import create_runner
+  except ImportError as error:
+    raise ConfigError(f"runner={runner}: Apache Beam is not installed; {INSTALL_BEAM}", argument="runner") from error
+  options = [f"--{argument.strip().lstrip('-')}" for argument in arguments]
+  try:
+    with contextlib.redirect_stderr(io.StringIO()) as usage:  # argparse prints hundreds of lines
+      known = PipelineOptions(options).get_all_options()
+  except SystemExit as error:
+    reason = usage.getvalue().strip().split("error: ")[-1]
+    raise _wrong_option(",".join(arguments), f"Apache Beam reports: {reason}") from error
+  for option in options:
+    name = option[2:].split("=")[0]
+    if name == "runner":
+      raise _wrong_option(option[2:], "give the runner as runner, not among Beam's options")
+    if name not in known:
+      raise _wrong_option(option[2:], f"Apache Beam has no option {name!r}")
+  if runner == DIRECT and known["direct_running_mode"] == "multi_processing":
+    reason = f"{DIRECT} waits forever for a worker that was killed; choose multi_threading, or another runner"
+    raise _wrong_option("direct_running_mode=multi_processing", reason)
+  try:
+    create_runner(runner)
+  except (ValueError, ImportError, AttributeError) as error:
+    raise ConfigError(f"runner={runner}: {' '.join(str(error).split())[:300]}", argument="runner") from error
+  return [*options, f"--runner={runner}"]
+
+
+def run_beam(
+  index: Index,
+  folder: ShardFolder,
+  input_format: InputFormat,
+  load: Callable[[], Model],
+  batch_size: int,
+  options: Sequence[str],
+) -> None:
+  """Writes all shards that are not finished with a pipeline, and waits for its end.
+
+  Args:
+    index: the records.
+    folder: the output.
+    input_format: format of the input files.
+    load: picklable; called once in each worker.
+    batch_size: maximum number of sentences in a batch.
+    options: as `parse_options` returns them.
 
   Raises:
     BertFlowError: the pipeline fails.
   """
+  import apache_beam as beam
+  from apache_beam.options.pipeline_options import PipelineOptions
+
+  from bert_flow_tf.corpus.beam_pipeline import embed_shards
+
   tasks, _ = pending(index, folder)
-  if runner == DIRECT:
-    run_attempts(index, folder, (wanted, load, options), show_progress)
-  elif tasks:
-    run_pipeline(tasks, folder, wanted, load, options)
+  if not tasks:
+    return
+  parsed = PipelineOptions(options)
+  runner = parsed.get_all_options()["runner"]
+  try:
+    pipeline = beam.Pipeline(_direct_runner(parsed) if runner == DIRECT else None, parsed)
+    embed_shards(pipeline, tasks, folder, input_format, load, batch_size)
+    state = pipeline.run().wait_until_finish()
+  except Exception as error:  # a RuntimeError, or the error of a step
+    raise BertFlowError(f"runner={runner}: {reason_of(error)}", argument="runner") from error
+  if state not in ("DONE", None):
+    raise BertFlowError(
+      f"runner={runner}: the pipeline ended as {state}, expected DONE; see its log", argument="runner"
+    )
+
+
+def reason_of(error: Exception) -> str:
+  """Returns one line about a failed pipeline: the message of a `BertFlowError` if there is one, else the last line."""
+  text = str(error).strip() or type(error).__name__
+  if isinstance(error, BertFlowError):  # from a runner inside this process
+    return text.split(_STEP)[0]
+  # A worker process sends its traceback as text.
+  messages = re.findall(rf"bert_flow_tf\.errors\.\w+: (.*?)(?:{re.escape(_STEP)}.*)?$", text, re.MULTILINE)
+  return messages[0] if messages else f"the pipeline failed ({text.splitlines()[-1][:300]})"
+
+
+def _wrong_option(option, reason):
+  return ConfigError(f"beam_options={option}: {reason}", argument="beam_options")
+
+
+def _direct_runner(options):
+  """Returns the runner inside this process. Beam's own choice, Prism, is a program that it downloads."""
+  from apache_beam.portability.api import beam_provision_api_pb2
+  from apache_beam.runners.portability.fn_api_runner import fn_runner
+  from apache_beam.runners.portability.portable_runner import JobServiceHandle
+
+  encoded = JobServiceHandle.encode_pipeline_options(options.get_all_options())
+  provision = beam_provision_api_pb2.ProvisionInfo(pipeline_options=encoded)
+  return fn_runner.FnApiRunner(provision_info=fn_runner.ExtendedProvisionInfo(provision))

@@ -1,24 +1,24 @@
-"""What an input file is: how it is cut into records, and how a record is read."""
+"""Formats of the input files, and the records read from them."""
 
 import dataclasses
 
 TEXT, TSV, TFRECORD = "text", "tsv", "tfrecord"
 KINDS = (TEXT, TSV, TFRECORD)
-# What becomes of a record whose sentence is empty or white space.
+# Treatment of a record whose sentence is empty or white space.
 SKIP, BAD, EMBED = "skip", "bad", "embed"
 
 
 @dataclasses.dataclass(frozen=True)
 class InputFormat:
-  """How records are read; all input files of a run have the same.
+  """Format of all input files of a run.
 
   Attributes:
-    kind: "text" (a sentence a line), "tsv" or "tfrecord" (of tf.train.Example); each may be gzipped.
-    column: where the sentence is: in a TSV a column's name or its number from 1, in a TFRecord a feature's name.
-    id_column: where a record's id is, in the same way; None to number the records.
-    header: whether a TSV's first line names its columns.
+    kind: "text" (one sentence per line), "tsv" or "tfrecord" (of tf.train.Example); each may be gzipped.
+    column: the sentence's column: in a TSV its name or its number from 1, in a TFRecord the feature's name.
+    id_column: the id's column; None to number the records from 0.
+    header: whether the first line of a TSV names its columns.
     empty: "skip" empty sentences, treat them as "bad" records, or "embed" them.
-    max_bytes: the longest record that is read.
+    max_bytes: maximum size of a record; a longer one is a bad record.
   """
 
   kind: str = TEXT
@@ -29,23 +29,14 @@ class InputFormat:
   max_bytes: int = 1 << 20
 
   @property
-  def named_columns(self):
-    """The columns that are given, the sentence's first."""
+  def columns(self) -> list[str]:
+    """Columns of the sentence and, unless the records are numbered, of the id."""
     return [name for name in (self.column, self.id_column) if name is not None]
-
-
-def kind_of(path):
-  """The kind of a file by its name: notes.tsv.gz, part.tfrecord-00000-of-00010; text where it says nothing."""
-  name = path.lower().rsplit("/", 1)[-1].removesuffix(".gz")
-  if name.endswith(".tsv"):
-    return TSV
-  parts = name.split(".")[1:]
-  return TFRECORD if any(part.startswith(("tfrecord", "tfrecords")) for part in parts) else TEXT
 
 
 @dataclasses.dataclass(frozen=True)
 class Record:
-  """A sentence to embed, and where it stands: in line `line` (from 1) of `path`; in a TFRecord, its record."""
+  """Sentence to embed, from line `line` (from 1) of the file `path`; in a TFRecord, from that record."""
 
   id: str
   text: str
@@ -55,7 +46,7 @@ class Record:
 
 @dataclasses.dataclass(frozen=True)
 class BadRecord:
-  """What cannot be embedded: `kind` is counted, `reason` is for people."""
+  """Record that cannot be embedded; the run counts each `kind`, and `reason` is for people."""
 
   path: str
   line: int
@@ -64,8 +55,21 @@ class BadRecord:
 
 
 class Unreadable(Exception):
-  """Raised while one record is read; it becomes a `BadRecord`."""
+  """Error while one record is read; it becomes a `BadRecord`."""
 
-  def __init__(self, kind, reason):
+  def __init__(self, kind: str, reason: str) -> None:
     super().__init__(reason)
-    self.kind, self.reason = kind, reason
+    self.kind = kind
+
+
+def kind_of(path: str) -> str:
+  """Returns the kind of a file by its name (notes.tsv.gz, part.tfrecord-00000-of-00010), text by default."""
+  name = path.lower().rsplit("/", 1)[-1].removesuffix(".gz")
+  if name.endswith(".tsv"):
+    return TSV
+  return TFRECORD if any(part.startswith("tfrecord") for part in name.split(".")[1:]) else TEXT
+
+
+def is_number(column: str) -> bool:
+  """Returns True for a column given by its number, False for a name."""
+  return column.isascii() and column.isdigit()

@@ -1,4 +1,4 @@
-"""Files cut into records as bytes, with offsets, so that reading can begin in the middle; TensorFlow is not needed.
+"""Splits files into records of bytes and counts these bytes, so that reading can begin in the middle of a file.
 
 A line ends at a line feed only (see data/lines.py). A TFRecord is, little-endian: length uint64, masked CRC-32C of the
 length uint32, the data, masked CRC-32C of the data uint32 (TensorFlow, "TFRecord and tf.train.Example").
@@ -10,93 +10,90 @@ import hashlib
 import io
 import struct
 import zlib
+from collections.abc import Iterator
 
 import google_crc32c
 
 from bert_flow_tf.corpus.formats import TFRECORD, Unreadable
+from bert_flow_tf.corpus.storage import storage_of
 from bert_flow_tf.errors import DataError
 
 _GZIP_MAGIC = b"\x1f\x8b"
 _DRAIN = 1 << 16
-_PACKED_WRONGLY = (gzip.BadGzipFile, zlib.error, EOFError)
+_UNPACKING_ERRORS = (gzip.BadGzipFile, zlib.error, EOFError)
 
 
 class Stream:
-  """An input file, unpacked, as a binary file that can seek; counts and hashes what is read of it as it is stored.
+  """Input file, unpacked, as a binary file that can seek.
 
   Args:
-    storage: where it is.
     path: the file.
-    kind: of `formats.KINDS`.
-    hashing: whether the stored bytes are hashed, which seeking would spoil.
+    kind: one of `formats.KINDS`.
+    hashing: True to count and hash the stored bytes while they are read; such a stream must not seek.
 
   Attributes:
-    file: the unpacked bytes.
-    packed: whether it is gzipped; seeking backwards in it begins anew.
+    file: the unpacked bytes. If the file is gzipped, seeking backward unpacks it again from its beginning.
   """
 
-  def __init__(self, storage, path, kind, hashing=False):
+  def __init__(self, path: str, kind: str, hashing: bool = False) -> None:
     self.path = path
+    storage = storage_of(path)
     stored = storage.open(path)
     self._hashed = _Hashed(stored) if hashing else None
     raw = io.BufferedReader(self._hashed, 1 << 20) if hashing else stored
     self._raw = raw
     with self.errors():
-      self.packed = _is_packed(raw, kind, seek=not hashing)
-      self.file = gzip.GzipFile(fileobj=raw) if self.packed else raw
+      packed = _is_packed(raw, kind, seek=not hashing)
+      self.file = gzip.GzipFile(fileobj=raw) if packed else raw
 
   @property
-  def count(self):
-    """Stored bytes that were read."""
+  def count(self) -> int:
+    """Number of stored bytes read until now."""
     return self._hashed.count
 
-  def checksum(self):
-    """Hexadecimal sha256 of the stored file, once it was read to its end."""
-    while self._raw.read(1 << 20):  # what may follow the packed data
+  def checksum(self) -> str:
+    """Reads the file to its end; returns the hexadecimal sha256 of the stored bytes."""
+    while self._raw.read(1 << 20):  # bytes after the packed data
       pass
     return self._hashed.digest.hexdigest()
 
-  def close(self):
+  def close(self) -> None:
     """Closes the file."""
     self.file.close()
     self._raw.close()
 
   @contextlib.contextmanager
-  def errors(self):
-    """What goes wrong while the file is read, as a DataError that names it."""
+  def errors(self) -> Iterator[None]:
+    """Raises errors of reading and unpacking as a DataError that names the file."""
     try:
       yield
-    except _PACKED_WRONGLY as error:  # BadGzipFile is an OSError too
+    except _UNPACKING_ERRORS as error:  # BadGzipFile is an OSError too
       raise DataError(f"{self.path} cannot be unpacked ({error}): it is damaged or was not copied whole") from error
     except OSError as error:
       raise DataError(f"{self.path} cannot be read: {error.strerror or error}") from error
 
 
-def frames(stream, kind, max_bytes):
-  """Yields (record, bytes it takes up in the unpacked file) from where the stream stands.
+def frames(stream: Stream, kind: str, max_bytes: int) -> Iterator[tuple[bytes | Unreadable, int]]:
+  """Yields (record, its size in the unpacked file in bytes) from the stream's position to the end.
 
-  A record is bytes, without its line feed; or an `Unreadable` that says why there are none.
+  A record is its bytes without the line break, or an `Unreadable` that says why it cannot be read.
 
   Raises:
-    DataError: the file is damaged where no next record can be found.
+    DataError: the file is damaged in a way that hides the next record.
   """
   with stream.errors():
     yield from (_tfrecords(stream, max_bytes) if kind == TFRECORD else _lines(stream.file, max_bytes))
 
 
 def _lines(file, max_bytes):
-  while raw := file.readline(max_bytes + 2):  # CR and LF do not count
-    taken = len(raw)
-    if not raw.endswith(b"\n") and taken == max_bytes + 2:
-      while not raw.endswith(b"\n") and (raw := file.readline(_DRAIN)):
-        taken += len(raw)
-      yield Unreadable("too long", f"the line has {taken} bytes, expected at most {max_bytes}"), taken
-    else:
-      raw = raw.removesuffix(b"\n").removesuffix(b"\r")
-      if len(raw) > max_bytes:
-        yield Unreadable("too long", f"the line has {len(raw)} bytes, expected at most {max_bytes}"), taken
-      else:
-        yield raw, taken
+  while raw := file.readline(max_bytes + 2):  # a line break has up to 2 bytes
+    taken, line = len(raw), raw.removesuffix(b"\n").removesuffix(b"\r")
+    if len(line) <= max_bytes:
+      yield line, taken
+      continue
+    while not raw.endswith(b"\n") and (raw := file.readline(_DRAIN)):
+      taken += len(raw)
+    yield Unreadable("too long", f"the line has about {taken} bytes, expected at most {max_bytes}"), taken
 
 
 def _tfrecords(stream, max_bytes):
@@ -104,7 +101,7 @@ def _tfrecords(stream, max_bytes):
   while head := file.read(12):
     number += 1
     if len(head) < 12 or not _length_fits(head):
-      raise DataError(f"{stream.path}: damaged or no TFRecord file; the record {number} from where reading began")
+      raise DataError(f"{stream.path}: damaged, or not a TFRecord file; record {number} after the reading began")
     (length,) = struct.unpack("<Q", head[:8])
     if length > max_bytes:
       left = length + 4
@@ -114,15 +111,15 @@ def _tfrecords(stream, max_bytes):
     else:
       data = file.read(length + 4)
       left = length + 4 - len(data)
-      whole = not left and masked_crc(data[:-4]) == struct.unpack("<I", data[-4:])[0]
-      record = data[:-4] if whole else Unreadable("damaged", "the record's checksum is not that of its bytes")
+      matches = not left and masked_crc(data[:-4]) == struct.unpack("<I", data[-4:])[0]
+      record = data[:-4] if matches else Unreadable("damaged", "the record's bytes do not match its checksum")
     if left:
       raise DataError(f"{stream.path} ends inside a record: it was not copied whole")
     yield record, length + 16
 
 
 def _is_packed(raw, kind, seek):
-  """Whether the file at its beginning is gzipped; leaves it at its beginning."""
+  """Returns True for a gzipped file; the file stays at its beginning."""
   if seek:
     head = raw.read(12)
     raw.seek(0)
@@ -133,11 +130,12 @@ def _is_packed(raw, kind, seek):
 
 
 def _length_fits(head):
+  """Returns True if the 12 bytes are a TFRecord's length and the checksum of that."""
   return masked_crc(head[:8]) == struct.unpack("<I", head[8:])[0]
 
 
 class _Hashed(io.RawIOBase):
-  """Reads another file, hashing."""
+  """Binary file that hashes and counts what is read from another."""
 
   def __init__(self, file):
     self._file, self.digest, self.count = file, hashlib.sha256(), 0
@@ -161,3 +159,9 @@ def masked_crc(data: bytes) -> int:
   """Returns the CRC-32C that TFRecord files hold: rotated by 15 bits, plus 0xa282ead8."""
   crc = google_crc32c.value(data)
   return ((crc >> 15 | crc << 17) + 0xA282EAD8) & 0xFFFFFFFF
+
+
+def to_tfrecord(data: bytes) -> bytes:
+  """Returns a record as a TFRecord file holds it."""
+  length = struct.pack("<Q", len(data))
+  return b"".join([length, struct.pack("<I", masked_crc(length)), data, struct.pack("<I", masked_crc(data))])

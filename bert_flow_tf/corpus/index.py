@@ -1,25 +1,31 @@
-"""Which records make up which shard: input files read once, before anything is embedded."""
+"""Index of a corpus: reads the input files once, before anything is embedded, and assigns their records to shards."""
 
 import dataclasses
+from collections.abc import Sequence
+from typing import Any
 
+from bert_flow_tf.corpus.formats import InputFormat
 from bert_flow_tf.corpus.framing import Stream, frames
 from bert_flow_tf.corpus.records import find_columns
 from bert_flow_tf.corpus.storage import storage_of
 from bert_flow_tf.errors import ConfigError, DataError
 from bert_flow_tf.progress import Progress
 
+# Indexing shows its progress for input of more bytes than this.
+_SLOW_BYTES = 1 << 28
+
 
 @dataclasses.dataclass(frozen=True)
 class InputFile:
-  """An input file as it was when it was indexed.
+  """Input file as it was when it was indexed.
 
   Attributes:
-    path: where it is.
+    path: the file.
     bytes: its size, as stored.
     changed: seconds of its last change.
-    sha256: of its bytes, as stored.
-    first_record: the number, from 0, of its first record among all.
-    records: how many it has, bad ones too, a header not.
+    sha256: hexadecimal sha256 of its bytes, as stored.
+    first_record: number of its first record in the corpus, from 0.
+    records: number of its records, bad ones included, a header not.
   """
 
   path: str
@@ -32,15 +38,15 @@ class InputFile:
 
 @dataclasses.dataclass(frozen=True)
 class Span:
-  """Records of one file that stand together.
+  """Consecutive records of one file.
 
   Attributes:
     path: the file.
-    offset: where the first begins in the unpacked file, in bytes.
-    line: its number in the file, from 1, a header counted.
-    records: how many.
-    width: the columns that the header has; None without one.
-    columns: where sentence and id are, as `records.find_columns` gives it.
+    offset: position of the first record in the unpacked file, in bytes.
+    line: number of the first record in the file, from 1, a header included.
+    records: number of records.
+    width: number of the header's columns; None without a header.
+    columns: columns of sentence and id, as `records.find_columns` returns them.
   """
 
   path: str
@@ -53,43 +59,47 @@ class Span:
 
 @dataclasses.dataclass(frozen=True)
 class ShardTask:
-  """The records of one shard.
+  """Records of one shard.
 
   Attributes:
-    number: from 0.
-    first_record: the number of the first among all records.
-    spans: `Span`s.
+    number: the shard's number, from 0.
+    first_record: number of the first record in the corpus, from 0.
+    spans: the records.
   """
 
   number: int
   first_record: int
-  spans: tuple
+  spans: tuple[Span, ...]
 
   @property
-  def records(self):
-    """How many."""
+  def records(self) -> int:
+    """Number of records."""
     return sum(span.records for span in self.spans)
 
 
 @dataclasses.dataclass(frozen=True)
 class Index:
-  """What a run reads: `InputFile`s and the `ShardTask`s that they are cut into."""
+  """Input files of a run, and the shards that their records are assigned to."""
 
-  inputs: tuple
-  shards: tuple
+  inputs: tuple[InputFile, ...]
+  shards: tuple[ShardTask, ...]
 
   @property
-  def records(self):
-    """How many there are in all."""
+  def records(self) -> int:
+    """Number of records in all files."""
     return sum(file.records for file in self.inputs)
 
-  def to_json(self):
-    """Dict of json values."""
+  def to_json(self) -> dict[str, Any]:
+    """Returns a dict of json values."""
     return dataclasses.asdict(self)
 
   @classmethod
-  def from_json(cls, values):
-    """The index that `to_json` wrote; KeyError, TypeError or AttributeError where it did not."""
+  def from_json(cls, values: dict[str, Any]) -> "Index":
+    """Returns the index from the dict of `to_json`.
+
+    Raises:
+      KeyError, TypeError, AttributeError: the dict is something else.
+    """
     shards = []
     for shard in values["shards"]:
       spans = (Span(**{**span, "columns": tuple(span["columns"])}) for span in shard["spans"])
@@ -97,64 +107,66 @@ class Index:
     return cls(tuple(InputFile(**file) for file in values["inputs"]), tuple(shards))
 
 
-def find_inputs(patterns):
-  """Paths of the files that globs name: in the order of the globs, each file once.
+def find_inputs(patterns: Sequence[str]) -> list[str]:
+  """Returns the paths of the files that match globs, in the order of the globs, each file once.
 
   Raises:
-    ConfigError: a glob names no file.
+    ConfigError: a glob matches no file.
   """
-  found = {}
+  paths = {}
   for pattern in patterns:
-    paths = storage_of(pattern).match(pattern) if pattern else []
-    if not paths:
-      raise ConfigError(f"--input: {pattern!r} names no file; expected files or globs such as 'corpus/*.txt.gz'")
-    found.update(dict.fromkeys(paths))
-  return list(found)
+    matches = storage_of(pattern).match(pattern) if pattern else []
+    if not matches:
+      raise ConfigError(
+        f"input={pattern}: no such file; expected files or globs such as 'corpus/*.txt.gz'", argument="input"
+      )
+    paths.update(dict.fromkeys(matches))
+  return list(paths)
 
 
-def build_index(paths, wanted, shard_records, shard_bytes, show_progress=True):
-  """Reads all files once.
+def build_index(
+  paths: Sequence[str], input_format: InputFormat, shard_size: int, shard_bytes: int, show_progress: bool = True
+) -> Index:
+  """Reads all files once and returns their index.
 
   Args:
-    paths: of `find_inputs`.
-    wanted: `InputFormat`.
-    shard_records: the most records of a shard, bad ones too.
-    shard_bytes: the most bytes of records in a shard: what one process holds; a longer record is a shard of its own.
-    show_progress: as in `Progress`.
+    paths: the files.
+    input_format: their format.
+    shard_size: maximum number of records in a shard, bad ones included.
+    shard_bytes: maximum size of a shard's records in bytes, which a process holds in memory; a longer record is a shard
+      of its own.
+    show_progress: False to show no progress.
 
   Raises:
-    DataError: a file cannot be read, is damaged, or lacks a column in its header; or there is no record at all.
+    DataError: a file cannot be read, is damaged, or lacks a column in its header; or no file has a record.
   """
-  cutter = _Cutter(shard_records, shard_bytes)
+  cutter = _Cutter(shard_size, shard_bytes)
   inputs = []
-  sizes = [storage_of(path).stat(path) for path in paths]
-  total = sum(size for size, _ in filter(None, sizes))
-  with Progress(total, show_progress and total > 1 << 28, "indexing", "byte") as progress:
-    for path, stat in zip(paths, sizes, strict=True):
+  stats = [storage_of(path).stat(path) for path in paths]
+  total = sum(stat[0] for stat in stats if stat)
+  with Progress(total, show_progress and total > _SLOW_BYTES, "indexing", "byte") as progress:
+    for path, stat in zip(paths, stats, strict=True):
       if stat is None:
         raise DataError(f"{path} does not exist any more")
-      before = cutter.records
-      checksum = _index_file(path, wanted, cutter, progress)
-      inputs.append(InputFile(path, *stat, checksum, before, cutter.records - before))
+      first = cutter.records
+      checksum = _index_file(path, input_format, cutter, progress)
+      inputs.append(InputFile(path, *stat, checksum, first, cutter.records - first))
   if not cutter.records:
-    raise DataError(
-      f"{paths[0]}{' and the other files' if len(paths) > 1 else ''}: found no record, expected sentences"
-    )
+    raise DataError(f"{paths[0]}{' and the other files' * (len(paths) > 1)}: no records, expected sentences")
   return Index(tuple(inputs), cutter.finish())
 
 
-def changed_input(inputs):
-  """The path of a file that is not any more what was indexed; None where all are.
+def changed_input(inputs: Sequence[InputFile]) -> str | None:
+  """Returns the path of a file that has changed since it was indexed; None if none has.
 
-  Size and time of the last change are looked at; where the time alone differs, as in a copy, the bytes.
+  Compares size and time of the last change. If only the time differs, as in a copy, it compares the bytes.
   """
   for file in inputs:
-    storage = storage_of(file.path)
-    stat = storage.stat(file.path)
+    stat = storage_of(file.path).stat(file.path)
     if stat is None or stat[0] != file.bytes:
       return file.path
     if stat[1] != file.changed:
-      stream = Stream(storage, file.path, "text", hashing=True)
+      stream = Stream(file.path, "text", hashing=True)
       try:
         if stream.checksum() != file.sha256:
           return file.path
@@ -163,14 +175,14 @@ def changed_input(inputs):
   return None
 
 
-def _index_file(path, wanted, cutter, progress):
+def _index_file(path, input_format, cutter, progress):
   """Adds a file's records to the cutter; returns the file's checksum."""
-  stream = Stream(storage_of(path), path, wanted.kind, hashing=True)
+  stream = Stream(path, input_format.kind, hashing=True)
   try:
-    offset, width, columns = find_columns(stream, wanted)
+    offset, width, columns = find_columns(stream, input_format)
     cutter.begin_file(Span(path, offset, 1 + (width is not None), 0, width, columns))
     shown = 0
-    for _, taken in frames(stream, wanted.kind, wanted.max_bytes):
+    for _, taken in frames(stream, input_format.kind, input_format.max_bytes):
       cutter.add(taken)
       if stream.count > shown:
         progress.update(stream.count - shown)
@@ -183,36 +195,36 @@ def _index_file(path, wanted, cutter, progress):
 
 
 class _Cutter:
-  """Cuts a sequence of records into shards, and these into spans, one for each file."""
+  """Cuts a sequence of records into shards, and a shard into spans, one per file."""
 
-  def __init__(self, shard_records, shard_bytes):
+  def __init__(self, shard_size, shard_bytes):
     self.records = 0
-    self._limits = shard_records, shard_bytes
+    self._limits = shard_size, shard_bytes
     self._shards, self._spans = [], []
-    self._first = self._bytes = 0  # of the shard that is being filled
-    self._span, self._in_span, self._span_bytes = None, 0, 0  # where it began, what it has
+    self._first = self._bytes = 0  # first record and bytes of the current shard
+    self._span, self._in_span, self._span_bytes = None, 0, 0  # where the current span begins, its records and bytes
 
   def begin_file(self, span):
-    """Goes on with the records of another file, from an empty `Span` at its first."""
+    """Continues with the records of another file; `span` is empty, at the file's first record."""
     self._close_span()
     self._span = span
 
   def add(self, taken):
     """Adds the file's next record, of `taken` bytes."""
-    most, most_bytes = self._limits
+    size, size_bytes = self._limits
     in_shard = self.records - self._first
-    if in_shard and (in_shard >= most or self._bytes + taken > most_bytes):
+    if in_shard and (in_shard >= size or self._bytes + taken > size_bytes):
       self._close_shard()
     self.records, self._bytes = self.records + 1, self._bytes + taken
     self._in_span, self._span_bytes = self._in_span + 1, self._span_bytes + taken
 
   def finish(self):
-    """The `ShardTask`s."""
+    """Returns the `ShardTask`s."""
     self._close_shard()
     return tuple(self._shards)
 
   def _close_span(self):
-    """The next span, if of the same file, begins where this one ends."""
+    """Adds the current span to the shard; the file's next span begins at its end."""
     if self._in_span:
       span = self._span
       self._spans.append(dataclasses.replace(span, records=self._in_span))

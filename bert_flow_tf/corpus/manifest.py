@@ -1,9 +1,13 @@
-"""The output folder as a whole: what decides its content, and whether a run may go on in it."""
+"""Manifest of an output folder: decides whether a run may resume in it."""
 
 import contextlib
+import fcntl
 import json
 import os
+from collections.abc import Iterator, Sequence
+from typing import Any, NoReturn
 
+from bert_flow_tf.corpus.formats import InputFormat
 from bert_flow_tf.corpus.index import Index, build_index, changed_input
 from bert_flow_tf.corpus.storage import WRITING, LocalStorage, storage_of
 from bert_flow_tf.errors import ConfigError
@@ -13,10 +17,10 @@ MANIFEST, INDEX, LOCK = "manifest.json", "index.json", ".lock"
 
 
 class Manifest:
-  """The two json files of an output folder.
+  """Two json files of an output folder.
 
-  `manifest.json` is for people and for the check: settings, inputs, and when the run is over its counters. `index.json`
-  says which records are in which shard.
+  `manifest.json` is for people and for the check: settings, inputs and, when the run has ended, its counters.
+  `index.json` says which records are in which shard.
 
   Args:
     folder: the output.
@@ -24,59 +28,64 @@ class Manifest:
     about: dict of json values that do not.
   """
 
-  def __init__(self, folder, settings, about=None):
+  def __init__(self, folder: str, settings: dict[str, Any], about: dict[str, Any] | None = None) -> None:
     self.folder, self._about = folder, about or {}
-    self._settings = json.loads(json.dumps(settings))  # as it will be read: lists for tuples
+    self._settings = json.loads(json.dumps(settings))  # as it is read again: lists for tuples
     self._storage = storage_of(folder)
 
-  def check(self):
-    """Whether an earlier run has begun here with the same settings; raises before anything slow is done.
+  def check(self) -> bool:
+    """Returns True if an earlier run has begun in the folder with the same settings, False if it is empty.
 
     Raises:
-      ConfigError: the folder is another run's, or holds something else.
+      ConfigError: the folder holds another run's output, or something else.
     """
-    there = self._read(MANIFEST)
-    if there is None:
+    manifest = self._read(MANIFEST)
+    if manifest is None:
       names = [name for name in self._storage.names(self.folder) if name != LOCK and not name.endswith(WRITING)]
       if names:
-        self._refuse(f"holds {names[0]} and no {MANIFEST}, expected an empty folder or an earlier run's output")
+        self._reject(f"holds {names[0]} and no {MANIFEST}, expected an empty folder or an earlier run's output")
       return False
-    if there.get("format_version") != FORMAT_VERSION or not isinstance(there.get("settings"), dict):
-      self._refuse(f"holds a {MANIFEST} that is not of this program, or of another version of it")
-    differing = differences(there["settings"], self._settings)
+    if manifest.get("format_version") != FORMAT_VERSION or not isinstance(manifest.get("settings"), dict):
+      self._reject(f"holds a {MANIFEST} of another program or version")
+    differing = differences(manifest["settings"], self._settings)
     if differing:
-      self._refuse(f"holds the output of another run: {'; '.join(differing[:3])}")
+      self._reject(f"holds the output of another run: {'; '.join(differing[:3])}")
     return True
 
-  def begin(self, paths, wanted, shard_records, shard_bytes, show_progress=True):
-    """The `Index` of this run: the earlier run's, else made anew and written.
-
-    Args: as for `build_index`.
+  def begin(
+    self,
+    paths: Sequence[str],
+    input_format: InputFormat,
+    shard_size: int,
+    shard_bytes: int,
+    show_progress: bool = True,
+  ) -> Index:
+    """Returns the index of an earlier run in the folder, or builds and writes it; arguments as in `build_index`.
 
     Raises:
-      ConfigError: an earlier run has begun here with other input files.
+      ConfigError: the earlier run had other input files.
       DataError: a file cannot be read.
     """
-    there = self._read(INDEX) if self.check() else None
-    if there is not None:
-      try:
-        index = Index.from_json(there)
-      except (KeyError, TypeError, AttributeError):
-        self._refuse(f"holds an {INDEX} that is not of this program, or damaged")
-      before = [file.path for file in index.inputs]
-      if before != paths:
-        other = next(iter(sorted(set(before) ^ set(paths))), "their order")
-        self._refuse(f"holds the output of another run, of {len(before)} input files, now {len(paths)}: see {other}")
-      changed = changed_input(index.inputs)
-      if changed is not None:
-        self._refuse(f"holds the output of a run on other input: {changed} was changed since")
+    values = self._read(INDEX) if self.check() else None
+    if values is None:
+      index = build_index(paths, input_format, shard_size, shard_bytes, show_progress)
+      self.write(index)  # before the index, which alone would be rejected
+      self._write(INDEX, index.to_json())
       return index
-    index = build_index(paths, wanted, shard_records, shard_bytes, show_progress)
-    self.write(index)  # first: an index alone would be refused
-    self._write(INDEX, index.to_json())
+    try:
+      index = Index.from_json(values)
+    except (KeyError, TypeError, AttributeError):
+      self._reject(f"holds a damaged {INDEX}")
+    indexed = [file.path for file in index.inputs]
+    if indexed != list(paths):
+      other = next(iter(sorted(set(indexed) ^ set(paths))), "their order")
+      self._reject(f"holds the output of another run: {len(indexed)} input files, now {len(paths)}; see {other}")
+    changed = changed_input(index.inputs)
+    if changed is not None:
+      self._reject(f"holds the output of an earlier run, and {changed} has changed since")
     return index
 
-  def write(self, index, counters=None):
+  def write(self, index: Index, counters: dict[str, int] | None = None) -> None:
     """Writes `manifest.json`; with the counters when all shards are finished."""
     values = {"format_version": FORMAT_VERSION, "complete": counters is not None}
     if counters is not None:
@@ -86,34 +95,35 @@ class Manifest:
     self._write(MANIFEST, values)
 
   @contextlib.contextmanager
-  def lock(self):
-    """Keeps other runs on this machine out of the folder, which is made; clears away what killed writers left.
+  def lock(self) -> Iterator[None]:
+    """Makes the folder, keeps other runs on this machine out of it, and deletes the incomplete files of killed runs.
 
     Raises:
-      ConfigError: another run is at work there, or it cannot be made.
+      ConfigError: another run uses the folder, or it cannot be made.
     """
     if not isinstance(self._storage, LocalStorage):
       yield
       return
-    import fcntl  # not on Windows, where TensorFlow 2.21's packages for Linux are not either
-
     try:
       os.makedirs(self.folder, exist_ok=True)
-      lock = open(self._storage.join(self.folder, LOCK), "w")  # noqa: SIM115 (closed below; its opening may fail)
+      lock = open(self._storage.join(self.folder, LOCK), "w")  # noqa: SIM115 (closed below; opening may fail)
     except OSError as error:
-      raise ConfigError(f"--output_dir={self.folder} cannot be made ({error.strerror}); choose another") from error
+      self._reject(f"cannot be made ({error.strerror})")
     with lock:
       try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
       except OSError as error:
-        raise ConfigError(f"--output_dir={self.folder}: another run is at work there; wait for it") from error
+        message = f"output_dir={self.folder}: another run uses this folder; wait until it ends"
+        raise ConfigError(message, argument="output_dir") from error
       self._storage.clear(self.folder)
       yield
 
-  def _refuse(self, what):
-    raise ConfigError(f"--output_dir={self.folder} {what}; choose another folder, or delete this one")
+  def _reject(self, reason: str) -> NoReturn:
+    message = f"output_dir={self.folder} {reason}; choose another folder, or delete this one"
+    raise ConfigError(message, argument="output_dir")
 
   def _read(self, name):
+    """Returns the values of a json file; None if it does not exist."""
     path = self._storage.join(self.folder, name)
     if self._storage.stat(path) is None:
       return None
@@ -121,23 +131,23 @@ class Manifest:
       try:
         return dict(json.loads(file.read()))
       except (ValueError, TypeError):
-        self._refuse(f"holds a {name} that cannot be read as json")
+        self._reject(f"holds a {name} that cannot be read as json")
 
   def _write(self, name, values):
     with self._storage.writing(self._storage.join(self.folder, name)) as file:
       file.write((json.dumps(values, indent=1) + "\n").encode("utf-8", "backslashreplace"))
 
 
-def differences(there, here, above=""):
-  """What differs between two dicts of json values, one clause each."""
-  found = []
-  for key in sorted(there.keys() | here.keys()):
-    one, other = there.get(key), here.get(key)
-    if isinstance(one, dict) and isinstance(other, dict):
-      found += differences(one, other, f"{above}{key}.")
-    elif one != other:
-      found.append(f"{above}{key} {_short(one)} there, {_short(other)} now")
-  return found
+def differences(earlier: dict[str, Any], now: dict[str, Any], prefix: str = "") -> list[str]:
+  """Returns the differences between two dicts of json values, one clause for each."""
+  clauses = []
+  for key in sorted(earlier.keys() | now.keys()):
+    before, after = earlier.get(key), now.get(key)
+    if isinstance(before, dict) and isinstance(after, dict):
+      clauses += differences(before, after, f"{prefix}{key}.")
+    elif before != after:
+      clauses.append(f"{prefix}{key} {_short(before)} before, {_short(after)} now")
+  return clauses
 
 
 def _short(value):

@@ -1,34 +1,37 @@
-"""A shard of the output: vectors, ids, bad records and a receipt, each whole or absent.
+"""Writes the shards of the output: vectors, ids, bad records and a receipt, each an atomic file.
 
-The receipt is written last: a shard that has one, and whose files have the sizes that it names, is finished. Writing a
-shard twice gives the same files, so that what is begun again, or done by two workers, loses and doubles nothing.
+The receipt is written last: a shard is finished if it has a receipt and its files have the sizes in it. Writing a
+shard twice gives the same files, so that a shard that is repeated, or written by two workers, neither loses nor
+duplicates records.
 """
 
 import dataclasses
 import io
 import json
-import shutil
-import tempfile
+from collections.abc import Iterable
+from typing import BinaryIO
 
 import numpy as np
 
 from bert_flow_tf.corpus.formats import TFRECORD
+from bert_flow_tf.corpus.framing import to_tfrecord
+from bert_flow_tf.corpus.reading import ShardRecords
 from bert_flow_tf.corpus.storage import storage_of
 
 NPY = "npy"
 OUTPUTS = (NPY, TFRECORD)
-# Names of counters.
+# Names of the counters.
 READ, EMBEDDED, SKIPPED_EMPTY, BAD = "read", "embedded", "skipped (empty)", "bad"
 
 
 @dataclasses.dataclass(frozen=True)
 class ShardFolder:
-  """Where the shards of a run are.
+  """Folder of a run's shards.
 
   Attributes:
     folder: the run's output.
-    shards: how many there will be.
-    output: "npy" (`np.load` reads float32 [n, dim], and a text file beside has n ids, one a line) or "tfrecord"
+    shards: number of shards.
+    output: "npy" (float32 array of shape [n, dim], and a text file of n ids, one per line) or "tfrecord"
       (tf.train.Example with id, bytes, and embedding, float).
     dim: dimensions of a vector.
   """
@@ -38,24 +41,26 @@ class ShardFolder:
   output: str
   dim: int
 
-  def name(self, number, ending, what="shard"):
-    """`shard-00000-of-00010.npy`."""
-    return f"{what}-{number:05d}-of-{self.shards:05d}.{ending}"
+  def name(self, number: int, ending: str, prefix: str = "shard") -> str:
+    """Returns the name of a file, as shard-00000-of-00010.npy."""
+    return f"{prefix}-{number:05d}-of-{self.shards:05d}.{ending}"
 
-  def write(self, number, found, vectors):
+  def write(self, number: int, shard: ShardRecords, vectors: np.ndarray) -> dict[str, int]:
     """Writes a shard.
 
     Args:
-      number: the shard's.
-      found: `ShardRecords`.
-      vectors: float32 [n, dim] of its records.
+      number: the shard's number.
+      shard: its records.
+      vectors: their embeddings, float32 array of shape [n, dim].
 
     Returns:
       {counter: number} of this shard.
+
+    Raises:
+      OSError: a file cannot be written.
     """
-    if vectors.shape != (len(found.records), self.dim) or vectors.dtype != np.float32:
-      raise AssertionError(f"shard {number}: {vectors.dtype} {vectors.shape} for {len(found.records)} records")
-    ids = [record.id for record in found.records]
+    assert vectors.shape == (len(shard.records), self.dim) and vectors.dtype == np.float32
+    ids = [record.id for record in shard.records]
     if self.output == TFRECORD:
       writers = {self.name(number, TFRECORD): lambda file: _write_examples(file, ids, vectors)}
     else:
@@ -63,21 +68,21 @@ class ShardFolder:
         self.name(number, NPY): lambda file: np.save(file, vectors),
         self.name(number, "ids.txt"): lambda file: _write_lines(file, ids),
       }
-    if found.bad:
-      lines = ["\t".join(map(_field, (bad.path, bad.line, bad.kind, bad.reason))) for bad in found.bad]
+    if shard.bad:
+      lines = ["\t".join(map(_field, (bad.path, bad.line, bad.kind, bad.reason))) for bad in shard.bad]
       writers[self.name(number, "tsv", "dead-letter")] = lambda file: _write_lines(file, lines)
     storage, sizes = storage_of(self.folder), {}
     for name, write in writers.items():
       with storage.writing(storage.join(self.folder, name)) as file:
         write(file)
         sizes[name] = file.tell()
-    counters = _count(found)
+    counters = _count(shard)
     with storage.writing(storage.join(self.folder, self.name(number, "json"))) as file:
       file.write(json.dumps({"counters": counters, "bytes": sizes}, indent=1).encode())
     return counters
 
-  def finished(self, number):
-    """{counter: number} of a shard that is whole; None for one that is to be written, perhaps again."""
+  def finished(self, number: int) -> dict[str, int] | None:
+    """Returns {counter: number} of a finished shard; None for a shard that is to be written, perhaps again."""
     storage = storage_of(self.folder)
     path = storage.join(self.folder, self.name(number, "json"))
     if storage.stat(path) is None:
@@ -90,63 +95,55 @@ class ShardFolder:
       except (ValueError, TypeError, KeyError, AttributeError):
         return None
     stats = {name: storage.stat(storage.join(self.folder, name)) for name in sizes}
-    whole = all(stats[name] is not None and stats[name][0] == size for name, size in sizes.items())
-    return counters if whole else None
+    complete = all(stats[name] is not None and stats[name][0] == size for name, size in sizes.items())
+    return counters if complete else None
 
-  def names(self):
-    """Names of all files that are there."""
-    return storage_of(self.folder).names(self.folder)
-
-  def dead_letters(self):
-    """A glob of the files of bad records."""
+  def dead_letters(self) -> str:
+    """Returns a glob of the files of bad records."""
     return storage_of(self.folder).join(self.folder, f"dead-letter-*-of-{self.shards:05d}.tsv")
 
 
-def _count(found):
-  """{counter: number}; bad records in all and by kind."""
+def _count(shard):
+  """Returns {counter: number}; bad records in total and by kind."""
   counters = {
-    READ: len(found.records) + len(found.bad) + found.skipped,
-    EMBEDDED: len(found.records),
-    SKIPPED_EMPTY: found.skipped,
-    BAD: len(found.bad),
+    READ: len(shard.records) + len(shard.bad) + shard.skipped,
+    EMBEDDED: len(shard.records),
+    SKIPPED_EMPTY: shard.skipped,
+    BAD: len(shard.bad),
   }
-  for bad in found.bad:
+  for bad in shard.bad:
     counters[f"{BAD} ({bad.kind})"] = counters.get(f"{BAD} ({bad.kind})", 0) + 1
   return counters
 
 
-def add_counters(counters):
-  """The sums of dicts {counter: number}."""
+def add_counters(counters: Iterable[dict[str, int]]) -> dict[str, int]:
+  """Returns the sums of dicts {counter: number}."""
   total = {READ: 0, EMBEDDED: 0, SKIPPED_EMPTY: 0, BAD: 0}
-  for one in counters:
-    for name, number in one.items():
+  for shard_counters in counters:
+    for name, number in shard_counters.items():
       total[name] = total.get(name, 0) + number
   return total
 
 
 def _field(value):
-  """A value as a TSV's field."""
+  """Returns a value as a field of a TSV."""
   return str(value).replace("\t", "\\t").replace("\n", "\\n").replace("\r", "\\r")
 
 
-def _write_lines(file, lines):
+def _write_lines(file: BinaryIO, lines: Iterable[str]) -> None:
   text = io.TextIOWrapper(file, "utf-8", "backslashreplace", newline="\n")
   text.writelines(f"{line}\n" for line in lines)
-  text.detach()  # flushes, and leaves the file open
+  text.detach()  # flushes and keeps the file open
 
 
-def _write_examples(file, ids, vectors):
+def _write_examples(file: BinaryIO, ids: Iterable[str], vectors: np.ndarray) -> None:
   import tensorflow as tf
 
-  with tempfile.NamedTemporaryFile() as local:
-    with tf.io.TFRecordWriter(local.name) as writer:
-      for name, vector in zip(ids, vectors, strict=True):
-        features = tf.train.Features(
-          feature={
-            "id": tf.train.Feature(bytes_list=tf.train.BytesList(value=[name.encode()])),
-            "embedding": tf.train.Feature(float_list=tf.train.FloatList(value=vector)),
-          }
-        )
-        writer.write(tf.train.Example(features=features).SerializeToString(deterministic=True))
-    with open(local.name, "rb") as written:
-      shutil.copyfileobj(written, file, 1 << 20)
+  for name, vector in zip(ids, vectors, strict=True):
+    features = tf.train.Features(
+      feature={
+        "id": tf.train.Feature(bytes_list=tf.train.BytesList(value=[name.encode()])),
+        "embedding": tf.train.Feature(float_list=tf.train.FloatList(value=vector)),
+      }
+    )
+    file.write(to_tfrecord(tf.train.Example(features=features).SerializeToString(deterministic=True)))

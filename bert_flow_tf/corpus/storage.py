@@ -1,4 +1,4 @@
-"""Where input and output lie: on this machine's file systems, or wherever Apache Beam reaches (gs://, s3://, hdfs://)."""
+"""Access to input and output files: local, or where Apache Beam's file systems reach (gs://, s3://, hdfs://)."""
 
 import contextlib
 import glob
@@ -6,59 +6,53 @@ import os
 import pathlib
 import shutil
 import tempfile
+from collections.abc import Iterator
+from typing import BinaryIO
 
 from bert_flow_tf.errors import ConfigError, DataError
 
-# The end of the names of files that are not whole yet.
+# Suffix of the names of incomplete files.
 WRITING = ".writing"
 INSTALL_BEAM = "install the extra, pip install 'bert-flow-tf[beam]'"
-
-
-def storage_of(path):
-  """The storage of a path: `BeamStorage` where it has a scheme, else `LocalStorage`.
-
-  Raises:
-    ConfigError: it has one, and Beam is not installed.
-  """
-  if "://" not in path:
-    return LocalStorage()
-  try:
-    import apache_beam.io.filesystems  # noqa: F401
-  except ImportError as error:
-    raise ConfigError(f"{path}: found no Apache Beam, which reads and writes such places; {INSTALL_BEAM}") from error
-  return BeamStorage()
+# The only way to read the process's umask sets it, which is not safe while threads write files.
+_UMASK = os.umask(0)
+os.umask(_UMASK)
 
 
 class LocalStorage:
   """Files of this machine."""
 
-  def match(self, pattern):
-    """Sorted absolute paths of the files that a glob pattern names; `**` stands for any depth of folders."""
-    pattern = os.path.abspath(os.path.expanduser(pattern))
-    found = [pattern] if os.path.exists(pattern) else glob.glob(pattern, recursive=True)  # a name may have brackets
-    return sorted(path for path in found if not os.path.isdir(path))
+  def match(self, pattern: str) -> list[str]:
+    """Returns the sorted absolute paths of the files that match a glob; `**` matches folders at any depth."""
+    pattern = self.absolute(pattern)
+    paths = [pattern] if os.path.exists(pattern) else glob.glob(pattern, recursive=True)  # a name may have brackets
+    return sorted(path for path in paths if not os.path.isdir(path))
 
-  def join(self, folder, name):
-    """A path below a folder."""
+  def absolute(self, path: str) -> str:
+    """Returns the absolute path, with `~` replaced."""
+    return os.path.abspath(os.path.expanduser(path))
+
+  def join(self, folder: str, name: str) -> str:
+    """Returns the path of a file in a folder."""
     return os.path.join(folder, name)
 
-  def stat(self, path):
-    """(bytes, seconds of the last change) of a file; None where there is none."""
+  def stat(self, path: str) -> tuple[int, float] | None:
+    """Returns (size in bytes, seconds of the last change) of a file; None if it does not exist."""
     try:
-      found = os.stat(path)
+      stat = os.stat(path)
     except (FileNotFoundError, NotADirectoryError):
       return None
-    return found.st_size, found.st_mtime
+    return stat.st_size, stat.st_mtime
 
-  def names(self, folder):
-    """Sorted names of what is in a folder; [] where there is none."""
+  def names(self, folder: str) -> list[str]:
+    """Returns the sorted names of a folder's files; [] if the folder does not exist."""
     try:
       return sorted(os.listdir(folder))
     except (FileNotFoundError, NotADirectoryError):
       return []
 
-  def open(self, path):
-    """A file to read bytes from.
+  def open(self, path: str) -> BinaryIO:
+    """Opens a file to read its bytes.
 
     Raises:
       DataError: it cannot be opened.
@@ -69,95 +63,98 @@ class LocalStorage:
       raise DataError(f"{path} cannot be read: {error.strerror or error}") from error
 
   @contextlib.contextmanager
-  def writing(self, path):
-    """A file to write bytes to, which is there under its name, on the disk, after the block alone.
+  def writing(self, path: str) -> Iterator[BinaryIO]:
+    """Yields a file to write to, which gets its name and is on the disk only when the block ends.
 
-    Its name beside is another in each process: of two that write the same, each replaces the other's whole.
+    Each writer has its own temporary file: of two that write the same path, each replaces the other's whole file.
     """
     folder, name = os.path.split(path)
-    descriptor, beside = tempfile.mkstemp(WRITING, f".{name}.", folder)
+    descriptor, temporary = tempfile.mkstemp(WRITING, f".{name}.", folder)
     try:
       with open(descriptor, "wb") as file:
         yield file
         file.flush()
         os.fsync(file.fileno())
-      os.chmod(beside, 0o666 & ~_umask())
-      os.replace(beside, path)
+      os.chmod(temporary, 0o666 & ~_UMASK)
+      os.replace(temporary, path)
     finally:
-      pathlib.Path(beside).unlink(missing_ok=True)
+      pathlib.Path(temporary).unlink(missing_ok=True)
 
-  def clear(self, folder):
-    """Deletes what killed writers left."""
+  def clear(self, folder: str) -> None:
+    """Deletes the incomplete files of killed writers."""
     for name in self.names(folder):
       if name.endswith(WRITING):
         pathlib.Path(folder, name).unlink(missing_ok=True)
 
 
 class BeamStorage:
-  """Whatever `apache_beam.io.filesystems` knows; methods as in `LocalStorage`."""
+  """Files of `apache_beam.io.filesystems`; methods as in `LocalStorage`."""
 
-  def match(self, pattern):
-    """Sorted paths of the files that a pattern names."""
-    files = self._files()
-    return sorted(found.path for found in files.match([pattern])[0].metadata_list)
-
-  def join(self, folder, name):
-    """A path below a folder."""
-    return self._files().join(folder, name)
-
-  def stat(self, path):
-    """(bytes, seconds of the last change) of a file; None where there is none."""
-    files = self._files()
-    if not files.exists(path):
-      return None
-    found = files.match([path])[0].metadata_list[0]
-    return found.size_in_bytes, found.last_updated_in_seconds
-
-  def names(self, folder):
-    """Sorted names of what is in a folder; [] where there is none."""
-    found = self.match(self.join(folder, "*"))
-    return [path.rstrip("/").rsplit("/", 1)[1] for path in found]
-
-  def open(self, path):
-    """A file to read bytes from, as they are, packed or not."""
+  def __init__(self):
     from apache_beam.io.filesystem import CompressionTypes
+    from apache_beam.io.filesystems import FileSystems
 
+    self._files, self._as_stored = FileSystems, CompressionTypes.UNCOMPRESSED
+
+  def match(self, pattern: str) -> list[str]:
+    """Returns the sorted paths of the files that match a pattern."""
+    return sorted(file.path for file in self._files.match([pattern])[0].metadata_list)
+
+  def absolute(self, path: str) -> str:
+    """Returns the path as it is."""
+    return path
+
+  def join(self, folder: str, name: str) -> str:
+    """Returns the path of a file in a folder."""
+    return self._files.join(folder, name)
+
+  def stat(self, path: str) -> tuple[int, float] | None:
+    """Returns (size in bytes, seconds of the last change) of a file; None if it does not exist."""
+    if not self._files.exists(path):
+      return None
+    file = self._files.match([path])[0].metadata_list[0]
+    return file.size_in_bytes, file.last_updated_in_seconds
+
+  def names(self, folder: str) -> list[str]:
+    """Returns the sorted names of a folder's files; [] if the folder does not exist."""
+    return [path.rstrip("/").rsplit("/", 1)[1] for path in self.match(self.join(folder, "*"))]
+
+  def open(self, path: str) -> BinaryIO:
+    """Opens a file to read its bytes as they are stored, without unpacking."""
     try:
-      return self._files().open(path, compression_type=CompressionTypes.UNCOMPRESSED)
+      return self._files.open(path, compression_type=self._as_stored)
     except OSError as error:
       raise DataError(f"{path} cannot be read: {error}") from error
 
   @contextlib.contextmanager
-  def writing(self, path):
-    """A file to write bytes to, which is there under its name after the block alone."""
-    from apache_beam.io.filesystem import CompressionTypes
-
-    files = self._files()
+  def writing(self, path: str) -> Iterator[BinaryIO]:
+    """Yields a file to write to, which gets its name only when the block ends."""
     with tempfile.TemporaryFile() as local:
       yield local
       local.seek(0)
-      beside = f"{path}.{os.getpid()}.{os.urandom(4).hex()}{WRITING}"
-      with files.create(beside, compression_type=CompressionTypes.UNCOMPRESSED) as file:
+      temporary = f"{path}.{os.getpid()}.{os.urandom(4).hex()}{WRITING}"
+      with self._files.create(temporary, compression_type=self._as_stored) as file:
         shutil.copyfileobj(local, file, 1 << 20)
-      if files.exists(path):  # some of these file systems rename onto nothing that is there
-        files.delete([path])
-      files.rename([beside], [path])
+      if self._files.exists(path):  # some of these file systems do not rename onto an existing file
+        self._files.delete([path])
+      self._files.rename([temporary], [path])
 
-  def clear(self, folder):
-    """Deletes what killed writers left."""
-    left = [self.join(folder, name) for name in self.names(folder) if name.endswith(WRITING)]
-    if left:
-      self._files().delete(left)
-
-  @staticmethod
-  def _files():
-    from apache_beam.io.filesystems import FileSystems
-
-    return FileSystems
+  def clear(self, folder: str) -> None:
+    """Deletes the incomplete files of killed writers."""
+    paths = [self.join(folder, name) for name in self.names(folder) if name.endswith(WRITING)]
+    if paths:
+      self._files.delete(paths)
 
 
-def _umask():
-  """The process's mask of permissions, which only setting one tells."""
-  mask = os.umask(0)
-  os.umask(mask)
-  return mask
+def storage_of(path: str) -> LocalStorage | BeamStorage:
+  """Returns the storage of a path: `BeamStorage` for a path with a scheme, else `LocalStorage`.
+
+  Raises:
+    ConfigError: the path has a scheme and Beam is not installed.
+  """
+  if "://" not in path:
+    return LocalStorage()
+  try:
+    return BeamStorage()
+  except ImportError as error:
+    raise ConfigError(f"{path}: Apache Beam, which reads and writes it, is not installed; {INSTALL_BEAM}") from error

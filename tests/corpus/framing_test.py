@@ -1,4 +1,4 @@
-"""Cutting files into records, against Python's own lines and TensorFlow's own TFRecords."""
+"""Files split into records, against Python's lines and TensorFlow's TFRecords."""
 
 import gzip
 import struct
@@ -8,16 +8,15 @@ import tensorflow as tf
 
 from bert_flow_tf.corpus.formats import Unreadable
 from bert_flow_tf.corpus.framing import Stream, frames, masked_crc
-from bert_flow_tf.corpus.storage import LocalStorage
 from bert_flow_tf.errors import DataError
 
 
 def read(path, kind, max_bytes=100, offset=0):
-  stream = Stream(LocalStorage(), str(path), kind)
+  stream = Stream(str(path), kind)
   stream.file.seek(offset)
-  found = list(frames(stream, kind, max_bytes))
+  records = list(frames(stream, kind, max_bytes))
   stream.close()
-  return [str(raw) if isinstance(raw, Unreadable) else raw for raw, _ in found], [taken for _, taken in found]
+  return [raw.kind if isinstance(raw, Unreadable) else raw for raw, _ in records], [taken for _, taken in records]
 
 
 @pytest.mark.parametrize("packed", [False, True])
@@ -28,8 +27,7 @@ def test_lines(tmp_path, packed):
   (tmp_path / "a").write_bytes(gzip.compress(data) if packed else data)
   records, taken = read(tmp_path / "a", "text")
   assert records[:5] == [b"one", b"two", b"", b"x" * 100, b"y" * 100]
-  assert records[5].startswith("the line has 101 bytes") and records[6].startswith("the line has 200001 bytes")
-  assert records[7:] == [b"last\x85"]
+  assert records[5:] == ["too long", "too long", b"last\x85"]
   assert taken == [len(line) for line in data.split(b"\n")[:-1] for line in [line + b"\n"]] + [5]
   assert read(tmp_path / "a", "text", offset=sum(taken[:2]))[0] == records[2:]
 
@@ -45,14 +43,14 @@ def test_the_longest_line(tmp_path, length, end):
 
 @pytest.mark.parametrize("packed", [False, True])
 def test_tfrecords(tmp_path, packed):
-  wanted = [b"", b"a", b"\x00\xff" * 30, b"long" * 30, b"b" * 100]
+  data = [b"", b"a", b"\x00\xff" * 30, b"long" * 30, b"b" * 100]
   path = str(tmp_path / "a")
   with tf.io.TFRecordWriter(path, "GZIP" if packed else "") as writer:
-    for record in wanted:
+    for record in data:
       writer.write(record)
   records, taken = read(path, "tfrecord")
-  assert [*records[:3], records[4]] == [*wanted[:3], wanted[4]] and "120 bytes" in records[3]
-  assert taken == [len(record) + 16 for record in wanted]
+  assert records == [*data[:3], "too long", data[4]]
+  assert taken == [len(record) + 16 for record in data]
   assert read(path, "tfrecord", offset=taken[0] + taken[1])[0] == records[2:]
 
 
@@ -70,12 +68,12 @@ def test_a_damaged_tfrecord(tmp_path):
     writer.write(b"second")
   whole = (tmp_path / "a").read_bytes()
   (tmp_path / "a").write_bytes(whole.replace(b"first", b"fitst"))
-  assert read(tmp_path / "a", "tfrecord")[0] == ["the record's checksum is not that of its bytes", b"second"]
-  for damaged, message in [(whole[:-1], "ends inside"), (whole[:30], "damaged"), (b"no TFRecord file", "damaged")]:
+  assert read(tmp_path / "a", "tfrecord")[0] == ["damaged", b"second"]
+  for damaged in (whole[:-1], whole[:30], b"no TFRecord file"):
     (tmp_path / "a").write_bytes(damaged)
-    with pytest.raises(DataError, match=message):
+    with pytest.raises(DataError):
       read(tmp_path / "a", "tfrecord")
-  # A length that its checksum belies would send the reader anywhere.
+  # A wrong length would send the reader anywhere.
   (tmp_path / "a").write_bytes(struct.pack("<Q", 7) + struct.pack("<I", masked_crc(b"8 bytes!")) + bytes(11))
   with pytest.raises(DataError, match="damaged"):
     read(tmp_path / "a", "tfrecord")

@@ -1,4 +1,4 @@
-"""Cutting a corpus into shards, and reading them in any order, against the files read as a whole."""
+"""Assignment of records to shards, and reading these in any order, against reading the files as a whole."""
 
 import gzip
 import json
@@ -13,8 +13,8 @@ from bert_flow_tf.corpus.reading import ShardReader
 from bert_flow_tf.errors import ConfigError, DataError
 
 
-def build(paths, wanted=None, records=10, size=1 << 20):
-  return build_index([str(path) for path in paths], wanted or InputFormat(), records, size, show_progress=False)
+def build(paths, input_format=None, records=10, size=1 << 20):
+  return build_index([str(path) for path in paths], input_format or InputFormat(), records, size, show_progress=False)
 
 
 @pytest.fixture
@@ -38,15 +38,15 @@ def test_shards_hold_each_record_once(files, records, size):
   index = Index.from_json(json.loads(json.dumps(build(paths, None, records, size).to_json())))
   assert index.records == len(lines) == sum(file.records for file in index.inputs)
   assert [task.number for task in index.shards] == list(range(len(index.shards)))
-  reader, found = ShardReader(InputFormat()), {}
-  for task in reversed(index.shards):  # the wrong way round: gzipped files too
+  reader, shards = ShardReader(InputFormat()), {}
+  for task in reversed(index.shards):  # backward in gzipped files too
     assert 1 <= task.records <= records
-    found[task.number] = reader.read(task).records
-    total = sum(len(record.text.encode()) + 1 for record in found[task.number])
+    shards[task.number] = reader.read(task).records
+    total = sum(len(record.text.encode()) + 1 for record in shards[task.number])
     assert total <= size + 1 or task.records == 1  # +1: the last line of a file may lack its line feed
-    assert [record.id for record in found[task.number]] == [str(task.first_record + i) for i in range(task.records)]
+    assert [record.id for record in shards[task.number]] == [str(task.first_record + i) for i in range(task.records)]
   reader.close()
-  in_order = [record for number in sorted(found) for record in found[number]]
+  in_order = [record for number in sorted(shards) for record in shards[number]]
   assert [(record.path, record.line, record.text) for record in in_order] == lines
   if size > 1 << 10:
     assert len(index.shards) == -(-len(lines) // records)
@@ -57,31 +57,24 @@ def test_shards_hold_each_record_once(files, records, size):
 def test_columns_of_each_file(tmp_path):
   (tmp_path / "a.tsv").write_text("\ufeffid\ttext\n1\tone\n2\ttwo\n3\t\n")
   (tmp_path / "b.tsv").write_text("text\tmore\tid\nthree\tx\t4\nbad\t5\n")
-  wanted = InputFormat("tsv", "text", "id", header=True)
-  index = build([tmp_path / "a.tsv", tmp_path / "b.tsv"], wanted, 2)
-  reader = ShardReader(wanted)
-  found = [reader.read(task) for task in index.shards]
-  assert [(record.id, record.text, record.line) for one in found for record in one.records] == [
+  by_name = InputFormat("tsv", "text", "id", header=True)
+  index = build([tmp_path / "a.tsv", tmp_path / "b.tsv"], by_name, 2)
+  reader = ShardReader(by_name)
+  shards = [reader.read(task) for task in index.shards]
+  assert [(record.id, record.text, record.line) for shard in shards for record in shard.records] == [
     ("1", "one", 2),
     ("2", "two", 3),
     ("4", "three", 2),
   ]
-  assert sum(one.skipped for one in found) == 1
-  (bad,) = [bad for one in found for bad in one.bad]
+  assert sum(shard.skipped for shard in shards) == 1
+  (bad,) = [bad for shard in shards for bad in shard.bad]
   assert (bad.path, bad.line, bad.kind) == (str(tmp_path / "b.tsv"), 3, "columns")
   by_number = InputFormat("tsv", "2", None, header=True)
   assert ShardReader(by_number).read(build([tmp_path / "a.tsv"], by_number).shards[0]).records[1].text == "two"
-  for header, message in {
-    "a\tb\n": "no column 'text'",
-    "text\ttext\tid\n": "two columns 'text'",
-    "": "nothing",
-  }.items():
-    (tmp_path / "c.tsv").write_text(header)
-    with pytest.raises(DataError, match=rf"c\.tsv, line 1: .*{message}"):
-      build([tmp_path / "c.tsv"], wanted)
-  (tmp_path / "c.tsv").write_bytes(b"te\xefxt\tid\n")
-  with pytest.raises(DataError, match=r"c\.tsv, line 1: expected the names of columns: byte 0xef"):
-    build([tmp_path / "c.tsv"], wanted)
+  for header in (b"a\tb\n", b"text\ttext\tid\n", b"", b"te\xefxt\tid\n"):
+    (tmp_path / "c.tsv").write_bytes(header)
+    with pytest.raises(DataError, match=r"c\.tsv, line 1: "):
+      build([tmp_path / "c.tsv"], by_name)
 
 
 def test_inputs_by_globs(tmp_path, monkeypatch):
@@ -94,19 +87,19 @@ def test_inputs_by_globs(tmp_path, monkeypatch):
   assert find("b.txt", "a.txt") == ["b.txt", "a.txt"]
   assert find("c[1].txt", "**/a.txt") == ["c[1].txt", "a.txt", "d/a.txt"]
   for pattern in ("*.gz", "", "d"):
-    with pytest.raises(ConfigError, match="names no file"):
+    with pytest.raises(ConfigError) as raised:
       find("a.txt", pattern)
+    assert raised.value.argument == "input"
 
 
-def test_what_is_refused(tmp_path):
+def test_absent_and_empty_files(tmp_path):
   (tmp_path / "a").write_text("")
-  with pytest.raises(DataError, match="found no record"):
-    build([tmp_path / "a"])
-  with pytest.raises(DataError, match="does not exist any more"):
-    build([tmp_path / "b"])
+  for name in ("a", "b"):
+    with pytest.raises(DataError, match=str(tmp_path / name)):
+      build([tmp_path / name])
 
 
-def test_files_that_change(tmp_path):
+def test_changed_files(tmp_path):
   path = tmp_path / "a.txt"
   path.write_text("one\ntwo\nthree\n")
   index = build([path], None, 2)
@@ -118,7 +111,7 @@ def test_files_that_change(tmp_path):
   assert changed_input(index.inputs) == str(path)
   path.write_text("one\ntwo\n")
   assert changed_input(index.inputs) == str(path)
-  with pytest.raises(DataError, match="ends before line 3"):
+  with pytest.raises(DataError, match=str(path)):
     ShardReader(InputFormat()).read(index.shards[1])
   path.unlink()
   assert changed_input(index.inputs) == str(path)

@@ -1,4 +1,4 @@
-"""Files of this machine that are whole or absent."""
+"""Atomic local files."""
 
 import os
 
@@ -7,7 +7,7 @@ import pytest
 from bert_flow_tf.corpus.storage import LocalStorage
 
 
-def test_a_file_is_replaced_as_a_whole(tmp_path):
+def test_a_file_is_replaced_atomically(tmp_path):
   storage, path = LocalStorage(), str(tmp_path / "a")
   with storage.writing(path) as file:
     file.write(b"old")
@@ -18,7 +18,7 @@ def test_a_file_is_replaced_as_a_whole(tmp_path):
   with open(path, "rb") as reader:
     with storage.writing(path) as file:
       file.write(b"newer")
-    assert reader.read() == b"old"  # who reads it meanwhile keeps what was there
+    assert reader.read() == b"old"  # an open file keeps its content
   assert storage.stat(path)[0] == 5
   with pytest.raises(ValueError, match="stopped"), storage.writing(path) as file:
     file.write(b"half")

@@ -1,4 +1,4 @@
-"""What run_embed says to command lines, good ones and those that it must refuse, all in one process.
+"""Runs run_embed with good and wrong command lines, all in one process.
 
 Run as a module with a folder to work in, it prints json: {name of the case: {"status", "stdout", "stderr"}}.
 """
@@ -57,7 +57,7 @@ def prepare(folder):
 
 
 def good(folder):
-  """{name: flags} that work, in order; the output of each is the folder of its name."""
+  """Returns {name: flags} that work, in order; the output of each is the folder of its name."""
   model = f"--model={folder}/model"
   return {
     "plain": [model, f"--input={folder}/plain.txt", "--shard_size=100", "--predict_batch_size=7"],
@@ -82,55 +82,55 @@ def good(folder):
 
 
 def bad(folder):
-  """{name: (flags, what the line must hold)}."""
+  """Returns {name: (flags, part of the error)}."""
   model, text = f"--model={folder}/model", f"--input={folder}/plain.txt"
   flow, tsv = f"--flow_folder={folder}/whitening", f"--input={folder}/rows.tsv"
   return {
-    "no input": ([model], "--input is missing"),
-    "no output": ([model, text, "--output_dir="], "--output_dir is missing"),
-    "no such input": ([model, f"--input={folder}/absent*.txt"], "names no file"),
-    "an input that is none": ([model, f"{text},"], "names no file"),
-    "nothing in it": ([model, f"--input={folder}/empty.txt"], "found no record"),
-    "gzip cut short": ([model, f"--input={folder}/cut.txt.gz"], "cut.txt.gz cannot be unpacked"),
-    "text as TFRecord": ([model, text, "--input_format=tfrecord", "--column=a"], "no TFRecord file"),
-    "two kinds": ([model, f"{text},{folder}/rows.tsv"], "say which with --input_format"),
-    "tsv without a column": ([model, tsv], "--column is missing"),
-    "column of text": ([model, text, "--input_format=text", "--column=2"], "--column is of no use"),
-    "id of text": ([model, text, "--id_column=2"], "--id_column is of no use"),
-    "header of text": ([model, text, "--noheader"], "--header is of no use"),
-    "no such column": ([model, tsv, "--column=text"], "rows.tsv, line 1: found no column 'text'"),
-    "column 0": ([model, tsv, "--column=0"], "--column=0: columns are numbered from 1"),
-    "a name without a header": ([model, tsv, "--column=text", "--noheader"], "--noheader"),
-    "header of tfrecord": ([model, f"--input={folder}/rows.tfrecord", "--column=a", "--header"], "--header is of no"),
-    "empty column": ([model, tsv, "--column="], "--column is empty"),
+    "no input": ([model], "--input"),
+    "no output": ([model, text, "--output_dir="], "--output_dir"),
+    "no such input": ([model, f"--input={folder}/absent*.txt"], "--input"),
+    "an empty input": ([model, f"{text},"], "--input"),
+    "no records": ([model, f"--input={folder}/empty.txt"], "empty.txt"),
+    "gzip cut short": ([model, f"--input={folder}/cut.txt.gz"], "cut.txt.gz"),
+    "text as TFRecord": ([model, text, "--input_format=tfrecord", "--column=a"], "plain.txt"),
+    "two kinds": ([model, f"{text},{folder}/rows.tsv"], "--input_format"),
+    "tsv without a column": ([model, tsv], "--column"),
+    "column of text": ([model, text, "--input_format=text", "--column=2"], "--column"),
+    "id of text": ([model, text, "--id_column=2"], "--id_column"),
+    "header of text": ([model, text, "--noheader"], "--header"),
+    "no such column": ([model, tsv, "--column=text"], "rows.tsv, line 1"),
+    "column 0": ([model, tsv, "--column=0"], "--column=0"),
+    "a name without a header": ([model, tsv, "--column=text", "--noheader"], "--column=text"),
+    "header of tfrecord": ([model, f"--input={folder}/rows.tfrecord", "--column=a", "--header"], "--header"),
+    "empty column": ([model, tsv, "--column="], "--column"),
     "shard of 0": ([model, text, "--shard_size=0"], "shard_size"),
-    "cache": ([model, text, f"--cached_dir={folder}/cache"], "--cached_dir is of no use here"),
+    "cache": ([model, text, f"--cached_dir={folder}/cache"], "--cached_dir"),
     "unknown model": (["--model=gpt", text], "--model=gpt|gpt"),
     "no such flow": ([f"--flow_folder={folder}/absent", text], "absent"),
-    "an empty flow": (["--flow_folder=", text], "--flow_folder is empty"),
-    "the flow of another encoder": ([flow, f"--model={folder}/other", text], "was fitted on embeddings of"),
-    "another pooling": ([flow, "--max_seq_length=10", text], "max_seq_length 9 there, 10 here"),
-    "dimensions that do not fit": ([flow, "--low_dim=-1", "--allow_other_encoder", text], "takes embeddings of 6"),
-    "nothing to insist on": ([model, text, "--allow_other_encoder"], "--allow_other_encoder needs --flow_folder"),
-    "two models": ([model, f"--saved_model={folder}/saved/3", text], "--model is of no use with --saved_model"),
-    "no SavedModel": ([f"--saved_model={folder}/model", text], "found no saved_model.pb"),
-    "SavedModel above": ([f"--saved_model={folder}/saved", text], "expected a SavedModel, such as"),
-    "SavedModel without a signature": ([f"--saved_model={folder}/unsigned", text], "expected a SavedModel whose"),
-    "another run's folder": ([model, text, f"--output_dir={folder}/plain"], "shard_size 100 there, 16384 now"),
+    "an empty flow": (["--flow_folder=", text], "--flow_folder"),
+    "the flow of another encoder": ([flow, f"--model={folder}/other", text], "weights_sha256"),
+    "another pooling": ([flow, "--max_seq_length=10", text], "max_seq_length"),
+    "dimensions that do not fit": ([flow, "--low_dim=-1", "--allow_other_encoder", text], "6"),
+    "no calibration for another encoder": ([model, text, "--allow_other_encoder"], "--allow_other_encoder"),
+    "two models": ([model, f"--saved_model={folder}/saved/3", text], "--model"),
+    "no SavedModel": ([f"--saved_model={folder}/model", text], "--saved_model"),
+    "SavedModel above": ([f"--saved_model={folder}/saved", text], f"{folder}/saved/3"),
+    "SavedModel without a signature": ([f"--saved_model={folder}/unsigned", text], "--saved_model"),
+    "another run's folder": ([model, text, f"--output_dir={folder}/plain"], "shard_size 100 before, 16384 now"),
     "another model's folder": (
       [f"--model={folder}/other", text, "--shard_size=100", f"--output_dir={folder}/plain"],
-      "holds the output of another run: embedder.weights_sha256",
+      "embedder.weights_sha256",
     ),
-    "no output folder": ([model, text, f"--output_dir={folder}/model"], "config.json and no manifest.json"),
-    "output is a file": ([model, text, f"--output_dir={folder}/plain.txt"], "cannot be made"),
-    "options without a runner": ([model, text, "--beam_options=direct_num_workers=2"], "needs --runner"),
-    "Beam is not there": ([model, text, "--runner=DirectRunner"], "pip install 'bert-flow-tf[beam]'"),
+    "no output folder": ([model, text, f"--output_dir={folder}/model"], "--output_dir"),
+    "output is a file": ([model, text, f"--output_dir={folder}/plain.txt"], "--output_dir"),
+    "options without a runner": ([model, text, "--beam_options=direct_num_workers=2"], "--beam_options"),
+    "no Beam": ([model, text, "--runner=DirectRunner"], "pip install 'bert-flow-tf[beam]'"),
     "a place for Beam": ([model, "--input=gs://bucket/*.txt"], "pip install 'bert-flow-tf[beam]'"),
   }
 
 
 def main(folder):
-  """Runs every case; the runner must do without Beam."""
+  """Runs every case, without Beam."""
   from run_scripts import run_embed
 
   folder = pathlib.Path(folder)

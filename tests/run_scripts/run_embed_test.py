@@ -1,4 +1,4 @@
-"""run_scripts/run_embed.py: as a user starts it and mistypes it, all in one process."""
+"""run_scripts/run_embed.py with good and wrong command lines."""
 
 import json
 import re
@@ -19,7 +19,7 @@ SENTENCES = hostile_embed.SENTENCES
 
 @pytest.fixture(scope="module")
 def expected(ran):
-  """What `.encode` gives, and with the calibration."""
+  """Returns the embeddings without and with the calibration."""
   with np.load(ran[0] / "expected.npz") as archive:
     plain, pooled = archive["plain"], archive["pooled"]
   return {"plain": plain, "whitened": load_calibration(ran[0] / "whitening").transform(pooled)}
@@ -29,7 +29,7 @@ def test_good_command_lines(ran):
   check_succeeded(ran[1], hostile_embed.good(ran[0]))
 
 
-def test_what_is_refused_is_refused_in_one_line(ran):
+def test_errors_are_one_line(ran):
   folder, found = ran
   check_rejected(found, hostile_embed.bad(folder))
   assert not [path.name for path in (folder / "refused").glob("shard-*")]
@@ -42,7 +42,7 @@ def test_text_to_npy(ran, expected):
   np.testing.assert_allclose(vectors, expected["plain"], atol=1e-5)
   assert len(list((folder / "plain").glob("shard-*-of-00004.npy"))) == 4
   assert re.search(r"^ +embedded +320$", found["plain"]["stdout"], re.MULTILINE)
-  assert "records a second" in found["plain"]["stdout"] and "a second" not in found["again"]["stdout"]
+  assert "records per second" in found["plain"]["stdout"] and "per second" not in found["again"]["stdout"]
   manifest = json.loads((folder / "plain/manifest.json").read_text())
   assert manifest["complete"] and manifest["counters"] == {"read": 320, "embedded": 320, "skipped (empty)": 0, "bad": 0}
 

@@ -1,4 +1,4 @@
-"""A run in one process: each record once, whatever interrupts it."""
+"""A run in one process: each record once, also after interruptions."""
 
 import os
 
@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 
 from bert_flow_tf.corpus import embedding
+from bert_flow_tf.corpus.embedding import pending, run_streaming
 from bert_flow_tf.corpus.formats import InputFormat
 from bert_flow_tf.corpus.shards import add_counters
-from bert_flow_tf.corpus.streaming import pending, run_streaming
 from bert_flow_tf.errors import EncoderError
 from tests.corpus import toy
 
-WANTED = InputFormat()
+FORMAT = InputFormat()
 
 
 def counters_of(index, folder):
@@ -24,14 +24,14 @@ def counters_of(index, folder):
 def test_each_sentence_once_in_order(tmp_path):
   sentences = [f"sentence {i}" for i in range(95)]
   index, folder = toy.corpus(tmp_path, sentences)
-  run_streaming(index, folder, WANTED, toy.embed, show_progress=False)
+  run_streaming(index, folder, FORMAT, toy.Model(), show_progress=False)
   ids, vectors = toy.read_npy(folder.folder)
   assert ids == [str(i) for i in range(95)]
   np.testing.assert_array_equal(vectors, [toy.vector(sentence) for sentence in sentences])
   assert counters_of(index, folder)["embedded"] == 95
 
 
-def test_a_restart_does_what_is_left(tmp_path):
+def test_a_run_resumes(tmp_path):
   sentences = [f"sentence {i}" for i in range(95)]
   index, folder = toy.corpus(tmp_path, sentences)
   seen = []
@@ -40,17 +40,16 @@ def test_a_restart_does_what_is_left(tmp_path):
     seen.extend(texts)
     if "sentence 43" in texts:
       raise KeyboardInterrupt
-    return toy.embed(texts)
 
   with pytest.raises(KeyboardInterrupt):
-    run_streaming(index, folder, WANTED, stop_at_43, show_progress=False)
+    run_streaming(index, folder, FORMAT, toy.Model(stop_at_43), show_progress=False)
   assert len(pending(index, folder)[1]) == 4
   os.truncate(os.path.join(folder.folder, folder.name(1, "npy")), 50)
-  before = {name: os.stat(os.path.join(folder.folder, name)).st_mtime_ns for name in folder.names()}
+  before = {name: os.stat(os.path.join(folder.folder, name)).st_mtime_ns for name in os.listdir(folder.folder)}
   again = []
-  run_streaming(index, folder, WANTED, lambda texts: again.extend(texts) or toy.embed(texts), show_progress=False)
+  run_streaming(index, folder, FORMAT, toy.Model(again.extend), show_progress=False)
   assert again == sentences[10:20] + sentences[40:]
-  after = {name: os.stat(os.path.join(folder.folder, name)).st_mtime_ns for name in folder.names()}
+  after = {name: os.stat(os.path.join(folder.folder, name)).st_mtime_ns for name in os.listdir(folder.folder)}
   kept = [name for name in before if "00001-of" not in name]
   assert len(kept) == 9 and all(before[name] == after[name] for name in kept)
   np.testing.assert_array_equal(toy.read_npy(folder.folder)[1], [toy.vector(sentence) for sentence in sentences])
@@ -62,7 +61,7 @@ def test_a_sentence_without_a_vector_is_a_bad_record(tmp_path, monkeypatch):
   for row in (0, 17, 18, 94):
     sentences[row] = "no vector"
   index, folder = toy.corpus(tmp_path, sentences, shard_records=50)
-  run_streaming(index, folder, WANTED, toy.embed, show_progress=False)
+  run_streaming(index, folder, FORMAT, toy.Model(), show_progress=False)
   ids, vectors = toy.read_npy(folder.folder)
   assert ids == [str(i) for i in range(95) if i not in (0, 17, 18, 94)]
   np.testing.assert_array_equal(vectors, [toy.vector(sentences[int(name)]) for name in ids])
@@ -75,5 +74,5 @@ def test_a_sentence_without_a_vector_is_a_bad_record(tmp_path, monkeypatch):
 def test_a_model_that_fails_stops_the_run(tmp_path):
   index, folder = toy.corpus(tmp_path, ["no vector"] * 100, shard_records=100)
   with pytest.raises(EncoderError, match="not finite"):
-    run_streaming(index, folder, WANTED, toy.embed, show_progress=False)
-  assert folder.names() == []
+    run_streaming(index, folder, FORMAT, toy.Model(), show_progress=False)
+  assert os.listdir(folder.folder) == []

@@ -1,0 +1,84 @@
+"""Describes the model of a run: what decides its embeddings, and how another process loads it."""
+
+import functools
+import hashlib
+import json
+import os
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from bert_flow_tf.calibration import storage
+from bert_flow_tf.corpus.embedding import Model
+from bert_flow_tf.corpus.saved_model import SavedModelReader
+from bert_flow_tf.encoder.hub import HUB_NAMES, MODEL_NAMES
+from bert_flow_tf.flow.storage import FLOW_FOLDER
+from bert_flow_tf.model import SentenceModel
+
+# Fields of an encoder's identity that do not decide an embedding.
+_NOT_DECIDING = ("name", "sentence_embedding_type")
+
+
+def identity_of(model: Model, calibration_folder: str | None = None) -> dict[str, Any]:
+  """Returns json values that decide a model's embeddings.
+
+  Args:
+    model: a `SentenceModel` or `SavedModelReader`.
+    calibration_folder: the folder of its calibration; None for a model without.
+  """
+  if isinstance(model, SavedModelReader):
+    return {"saved_model_sha256": model.checksum()}
+  checksum = None if calibration_folder is None else calibration_checksum(calibration_folder)
+  values = {key: value for key, value in model.identity.items() if key not in _NOT_DECIDING}
+  return {**values, "calibration_sha256": checksum}
+
+
+def describe(model: Model, calibration_folder: str | None = None) -> dict[str, Any]:
+  """Returns json values for the manifest that describe a model; arguments as in `identity_of`."""
+  if isinstance(model, SavedModelReader):
+    return {"saved_model": model.folder}
+  if calibration_folder is None:
+    return {"encoder": model.identity}
+  calibration = {"name": model.calibration.name, "folder": os.path.abspath(calibration_folder)}
+  return {"encoder": model.identity, "calibration": calibration}
+
+
+def loader_of(model: Model, calibration_folder: str | None = None, cache_dir: str | None = None) -> Callable[[], Model]:
+  """Returns a picklable function that loads the model again, in a process with any working folder.
+
+  Args:
+    model: as in `identity_of`.
+    calibration_folder: as in `identity_of`.
+    cache_dir: folder of the hub's cache, its default if None.
+  """
+  if isinstance(model, SavedModelReader):
+    return functools.partial(SavedModelReader, os.path.abspath(model.folder))
+  identity = model.identity
+  return functools.partial(
+    SentenceModel.from_pretrained,
+    _absolute(model.encoder.name),
+    calibration=calibration_folder and os.path.abspath(calibration_folder),
+    cache_dir=cache_dir,
+    precision=identity["precision"],
+    allow_other_encoder=True,  # checked when the model was loaded first
+    **{key: identity[key] for key in ("sentence_embedding_type", "max_seq_length", "low_dim")},
+  )
+
+
+def calibration_checksum(folder: str) -> str:
+  """Returns the hexadecimal sha256 of a calibration's numbers and settings, without the identity of its encoder."""
+  settings, arrays = (FLOW_FOLDER if FLOW_FOLDER.is_in(folder) else storage.FORMAT).read(folder)
+  total = hashlib.sha256(json.dumps({**settings, "encoder": None}, sort_keys=True).encode())
+  for name in sorted(arrays):
+    array = np.ascontiguousarray(arrays[name])
+    total.update(f"{name} {array.dtype.str} {array.shape}".encode())
+    total.update(array.tobytes())
+  return total.hexdigest()
+
+
+def _absolute(name):
+  """Returns the name of an encoder, or the absolute path of its folder or TF1 checkpoint."""
+  path = os.path.abspath(os.path.expanduser(name))
+  is_name = name in MODEL_NAMES or name in HUB_NAMES.values()  # these win over folders
+  return path if not is_name and (os.path.isdir(path) or os.path.isfile(f"{path}.index")) else name
