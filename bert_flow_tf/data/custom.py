@@ -4,7 +4,7 @@ import math
 
 from bert_flow_tf.data.lines import FilePath, count, lines, read_number
 from bert_flow_tf.data.pairs import SentencePairs
-from bert_flow_tf.data.sources import Loaded, Paths
+from bert_flow_tf.data.task import Loaded, Paths
 from bert_flow_tf.errors import ConfigError, DataError
 
 # The columns of a file by their number; `custom` takes no other. A header may name them in another order.
@@ -40,7 +40,10 @@ def load(paths: Paths) -> Loaded:
   """
   path = paths.data_dir
   if path is None:
-    raise ConfigError("--task=custom needs --data_dir=FILE: a text file or TSV of sentences, pairs or scored pairs")
+    raise ConfigError(
+      "data_dir is required for the task custom; expected a text file or TSV of sentences, pairs or scored pairs",
+      argument="data_dir",
+    )
   header, rows = _read_rows(path)
   width = len(rows[0][1])
   if width not in _COLUMNS:
@@ -60,7 +63,7 @@ def load(paths: Paths) -> Loaded:
     )
   first, second = ([fields[names.index(name)] for _, fields in rows] for name in ("sentence1", "sentence2"))
   if width == 2:
-    return Loaded({"train": _without_gold(first, second)}, f"{count(len(rows), 'pair')} without scores of {path}")
+    return Loaded({"train": SentencePairs.without_gold(first, second)}, f"{count(len(rows), 'pair')} without scores of {path}")
   place = names.index("score")
   if header is None and _score_stands_last([fields for _, fields in rows]):
     place, first, second = 2, *([fields[column] for _, fields in rows] for column in (0, 1))
@@ -82,7 +85,7 @@ def read_corpus(path: FilePath) -> SentencePairs:
   """
   names, rows = _read_rows(path)
   if names is not None:
-    return _without_gold(*([fields[names.index(name)] for _, fields in rows] for name in ("sentence1", "sentence2")))
+    return SentencePairs.without_gold(*([fields[names.index(name)] for _, fields in rows] for name in ("sentence1", "sentence2")))
   columns = list(zip(*(fields for _, fields in rows), strict=True))
   # A word above nothing but numbers is the name of its column, and so is what stands beside it.
   has_header = any(_holds_numbers(column[1:]) and not _is_number(column[0]) for column in columns)
@@ -90,7 +93,7 @@ def read_corpus(path: FilePath) -> SentencePairs:
   columns = [column for column in columns if any(map(str.strip, column)) and not _holds_numbers(column)]
   columns = [column for column in columns if not _holds_labels(column)] or columns
   if len(columns) == 2:
-    return _without_gold(*columns)
+    return SentencePairs.without_gold(*columns)
   sentences = [sentence for column in columns for sentence in column if sentence.strip()]
   if not sentences:
     raise DataError(f"{path} has no sentences: {count(len(rows[0][1]), 'column')} of numbers or of nothing")
@@ -104,11 +107,7 @@ def pair_up(sentences: list[str]) -> SentencePairs:
   sentences more alike. Of an odd number, the first sentence makes a second appearance, beside the one in the middle.
   """
   half = (len(sentences) + 1) // 2
-  return _without_gold(sentences[:half], (*sentences[half:], *sentences[: len(sentences) % 2]))
-
-
-def _without_gold(first, second) -> SentencePairs:
-  return SentencePairs(first, second, [math.nan] * len(first))
+  return SentencePairs.without_gold(sentences[:half], (*sentences[half:], *sentences[: len(sentences) % 2]))
 
 
 def _read_rows(path: FilePath) -> tuple[list[str] | None, list[tuple[int, list[str]]]]:
@@ -144,7 +143,7 @@ def _score_stands_last(rows: list[list[str]]) -> bool:
 
 def _score(fields: list[str], place: int, path: FilePath, number: int) -> float:
   try:
-    return read_number(fields[place], _ANY_SCORE, path, number)
+    return read_number(fields[place], path, number, _ANY_SCORE)
   except DataError as error:
     if number > 1:
       raise

@@ -1,7 +1,6 @@
-"""QNLI, MRPC and QQP: pairs labelled 0 or 1, from GLUE's files or from TFDS."""
+"""QNLI, MRPC and QQP: pairs labeled 0 or 1, from GLUE's files or from TFDS."""
 
 import dataclasses
-import pathlib
 
 import numpy as np
 
@@ -9,31 +8,30 @@ from bert_flow_tf.data import tfds_source
 from bert_flow_tf.data.lines import count
 from bert_flow_tf.data.pairs import SentencePairs
 from bert_flow_tf.data.readers import label_reader, read_table
-from bert_flow_tf.data.sources import Loaded, Paths, exists, required_folder
+from bert_flow_tf.data.sources import required_folder
+from bert_flow_tf.data.task import Loaded, Paths
 from bert_flow_tf.errors import DataError
 
-SCALE = (0.0, 1.0)
-_TFDS_SPLITS = {"train": "train", "dev": "validation", "test": "test"}
 # GLUE's own train.tsv of QNLI and QQP have lines that are cut short; the original and TFDS leave them out.
 _INCOMPLETE_LINES_ALLOWED = 0.001
 
 
 @dataclasses.dataclass(frozen=True)
 class GlueTask:
-  """Where one of the tasks is and how it is labelled.
+  """Location and labels of a task.
 
   Attributes:
-    name: the task's name here.
-    config: TFDS has it as glue/config.
+    name: the task's name.
+    config: its name in TFDS is glue/config.
     files: {split: file}, in the folder `name` below data_dir.
-    columns: names of the columns of sentences and of the label in the files.
+    columns: names of the two columns of sentences and of the label in the files.
     text: names of the sentences in TFDS.
-    labels: label in the files -> 1.0 for a positive pair, 0.0 for another.
-    positive: what TFDS calls the positive label.
-    eval_split: the split that has to have all labels.
-    hidden: splits whose labels GLUE hides: the files have no such column.
-    tfds_eval_split: the same in TFDS, which hides more.
-    urls: what TFDS downloads where that is not the configuration's data_url.
+    labels: {label in the files: 1.0 for a positive pair, else 0.0}.
+    positive: the positive label in TFDS.
+    eval_split: the evaluated split of the files, which must have labels.
+    hidden: splits whose labels GLUE hides: their files have no such column.
+    tfds_eval_split: the evaluated split in TFDS, which hides more labels.
+    urls: addresses that TFDS downloads from, if not the configuration's data_url.
   """
 
   name: str
@@ -47,6 +45,11 @@ class GlueTask:
   hidden: tuple[str, ...]
   tfds_eval_split: str = "dev"
   urls: tuple[str, ...] = ()
+
+  @property
+  def expected(self) -> str:
+    """Description of the files below data_dir, for errors."""
+    return f"{self.name}/{{{','.join(self.files.values())}}}"
 
 
 _GLUE_FILES = {split: f"{split}.tsv" for split in ("train", "dev", "test")}
@@ -82,7 +85,7 @@ MRPC = GlueTask(
   positive="equivalent",
   eval_split="test",
   hidden=(),
-  # As in TFDS 4.9, text/glue.py: MRPC is put together from three files.
+  # As in TFDS 4.9, text/glue.py: MRPC is made from three files.
   urls=(
     "https://dl.fbaipublicfiles.com/senteval/senteval_data/msr_paraphrase_train.txt",
     "https://dl.fbaipublicfiles.com/senteval/senteval_data/msr_paraphrase_test.txt",
@@ -93,48 +96,41 @@ MRPC = GlueTask(
 
 
 def load(task: GlueTask, paths: Paths) -> Loaded:
-  """Loads the splits that there are, all with gold 0 or 1 but those whose labels GLUE hides, which have none.
+  """Loads the splits that exist, with gold 0 or 1, or without gold if GLUE hides the labels.
 
   Raises:
-    DataError: a file is malformed, the split to evaluate on is missing, or nothing can be downloaded.
+    DataError: a file is malformed, the evaluated split is missing, or the data cannot be downloaded.
   """
   return _load_files(task, paths.data_dir) if paths.data_dir is not None else _load_tfds(task, paths.tfds_data_dir)
 
 
-def _pattern(task):
-  return f"{{{','.join(task.files.values())}}}"
-
-
 def _load_files(task: GlueTask, data_dir: str) -> Loaded:
-  """Reads the files below data_dir; those that are not evaluated on may be missing."""
-  folder = required_folder(data_dir, task.name, [task.files[task.eval_split]], _pattern(task))
+  """Reads the files below data_dir; only the evaluated split is required."""
+  folder = required_folder(data_dir, task.name, [task.files[task.eval_split]], task.expected)
   splits, notes = {}, []
   for split, file in task.files.items():
-    if not exists(folder / file, data_dir):
+    if not (folder / file).exists():
       notes.append(f"without {file}, which is not there")
       continue
     score = None if split in task.hidden else (task.columns[2], label_reader(task.labels))
     splits[split], broken = read_table(folder / file, task.columns[:2], score, _INCOMPLETE_LINES_ALLOWED)
     if broken:
       notes.append(f"{count(broken, 'malformed line')} of {file} left out")
-  return Loaded(splits, ", ".join([f"{task.name}'s files in {pathlib.Path(folder)}", *notes]))
+  return Loaded(splits, ", ".join([f"{task.name}'s files in {folder}", *notes]))
 
 
 def _load_tfds(task: GlueTask, tfds_data_dir: str | None) -> Loaded:
-  """Reads the data set that TFDS has prepared."""
-  offline = f"offline, pass --data_dir=FOLDER that holds {task.name}/{_pattern(task)}"
   urls = {"urls": lambda builder: task.urls} if task.urls else {}
-  builder = tfds_source.prepared(task.name, f"glue/{task.config}", tfds_data_dir, offline, **urls)
+  builder = tfds_source.prepared(task.name, f"glue/{task.config}", tfds_data_dir, task.expected, **urls)
   positive = builder.info.features["label"].str2int(task.positive)
   splits = {}
-  for split, stored in _TFDS_SPLITS.items():
-    *sentences, labels = tfds_source.read_split(builder, stored, task.text, ("label",))
+  for split, stored in tfds_source.SPLITS.items():
+    *sentences, labels = tfds_source.read_split(builder, stored, task.text, "label")
     hidden = np.flatnonzero(labels < 0)
     if split == task.tfds_eval_split and hidden.size:
       raise DataError(
         f"glue/{task.config}, {stored} split, row {hidden[0] + 1}: the label is {labels[hidden[0]]}, GLUE's mark of a "
-        "hidden label: nothing to evaluate on"
+        "hidden label: the split cannot be evaluated"
       )
     splits[split] = SentencePairs(*sentences, np.where(labels < 0, np.nan, labels == positive))
-  source = f"TensorFlow Datasets {builder.info.full_name} in {builder.data_dir_root}"
-  return Loaded(splits, source, {"eval_split": task.tfds_eval_split})
+  return Loaded(splits, tfds_source.source_of(builder), {"eval_split": task.tfds_eval_split})

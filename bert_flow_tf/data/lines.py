@@ -1,6 +1,6 @@
-"""The lines of a text file, plain, gzipped or inside a zip archive; every error names the file and the line.
+"""Lines of a text file, plain, gzipped or in a zip archive; every error names the file and the line.
 
-Lines end at a line feed only: `str.splitlines` would also cut a sentence at U+2028, U+0085 or a form feed.
+A line ends only at a line feed: `str.splitlines` would also cut a sentence at U+2028, U+0085 or a form feed.
 """
 
 import gzip
@@ -13,7 +13,7 @@ from collections.abc import Iterator
 
 from bert_flow_tf.errors import DataError
 
-# What a file is given as; a zipfile.Path is a file inside an archive.
+# A zipfile.Path is a file inside an archive.
 FilePath = str | os.PathLike | zipfile.Path
 
 BOM = b"\xef\xbb\xbf"
@@ -60,25 +60,25 @@ def lines(path: FilePath, empty: str = "refuse", broken: list[DataError] | None 
   """Yields (number from 1, text without its line break) of each line.
 
   Args:
-    path: a text file in UTF-8; it is unpacked where it begins as a gzip file does, whatever its name.
-    empty: what becomes of an empty line: "refuse" (those at the end are left out), "skip" or "keep".
-    broken: None, or a list that gets the error of a line that is no text, in place of raising it.
+    path: a text file in UTF-8. It is unpacked if it begins with gzip's magic number, whatever its name.
+    empty: "refuse" (an empty line is an error, except at the end), "skip" or "keep".
+    broken: None, or a list to which the error of a line that is not text is appended instead of being raised.
 
   Raises:
-    DataError: the file is missing, unreadable, not text, or has an empty line that is refused.
+    DataError: the file is missing, unreadable, not text, or has an empty line although empty="refuse".
   """
-  unfilled = None
+  first_empty = None
   for number, raw in enumerate(_raw_lines(path), start=1):
     # The last line may lack its line feed; Windows writes a carriage return before it.
     raw = raw.removesuffix(b"\n").removesuffix(b"\r")
     if number == 1:
       raw = raw.removeprefix(BOM)
     if not raw.strip(b" ") and empty != "keep":
-      unfilled = unfilled or number
+      first_empty = first_empty or number
       continue
-    if unfilled and empty == "refuse":
+    if first_empty and empty == "refuse":
       raise DataError(
-        f"{path}, line {unfilled}: the line is empty; expected a sentence pair, since line {number} has one"
+        f"{path}, line {first_empty}: the line is empty; expected a sentence pair, as in line {number}"
       )
     try:
       text = decode_line(raw)
@@ -91,23 +91,23 @@ def lines(path: FilePath, empty: str = "refuse", broken: list[DataError] | None 
       yield number, text
 
 
-def read_number(field: str, scale: tuple[float, float], path: FilePath, number: int) -> float:
-  """Returns the score in a field of line `number`, checked against the scale, whose ends may be infinite.
+def read_number(field: str, path: FilePath, number: int, scale: tuple[float, float]) -> float:
+  """Returns the score in a field of line `number`.
 
   Raises:
-    DataError: the field is not a finite number on the scale.
+    DataError: the field is not a finite number on the scale, whose ends may be infinite.
   """
   low, high = scale
-  wanted = "expected a number" + (f" from {low:g} to {high:g}" if math.isfinite(high - low) else "")
+  expected = "expected a number" + (f" from {low:g} to {high:g}" if math.isfinite(high - low) else "")
   try:
     # float() reads "1_5" as 15.
     score = math.nan if "_" in field else float(field)
   except ValueError:
     score = math.nan
   if not math.isfinite(score):
-    raise DataError(f"{path}, line {number}: the score is {field[:40]!r}, {wanted}")
+    raise DataError(f"{path}, line {number}: the score is {field[:40]!r}, {expected}")
   if not low <= score <= high:
-    raise DataError(f"{path}, line {number}: the score {field.strip()} is outside the scale, {wanted}")
+    raise DataError(f"{path}, line {number}: the score {field.strip()} is outside the scale, {expected}")
   return score
 
 
@@ -129,6 +129,6 @@ def _raw_lines(path) -> Iterator[bytes]:
     raise DataError(f"{path} is a folder; expected a text file") from error
   # BadGzipFile is an OSError too.
   except _BAD_ARCHIVE as error:
-    raise DataError(f"{path} cannot be unpacked ({error}): it is damaged or was not copied whole") from error
+    raise DataError(f"{path} cannot be unpacked ({error}): it is damaged, copy it again") from error
   except OSError as error:
     raise DataError(f"{path} cannot be read: {error.strerror or error}") from error

@@ -1,6 +1,6 @@
 """Files of sentence pairs -> SentencePairs; every error names the file and the line.
 
-Fields are separated by tabs without any quoting: a quotation mark is part of the sentence.
+Fields are separated by tabs, without quoting: a quotation mark is part of the sentence.
 """
 
 import math
@@ -12,7 +12,7 @@ from bert_flow_tf.errors import DataError
 
 _TSV_HEADER = ("score", "sentence1", "sentence2")
 
-# (field, path, line number) -> the score in it, or DataError.
+# (field, path, line number) -> its score; raises DataError.
 ScoreOf = Callable[[str, FilePath, int], float]
 
 
@@ -20,12 +20,12 @@ def read_stsbenchmark(path: FilePath, scale: tuple[float, float]) -> SentencePai
   """Reads a file of the STS benchmark, `sts-{train,dev,test}.csv`, which is tab separated.
 
   Args:
-    path: the file; columns genre, file, year, id, score, sentence1, sentence2; no header. What follows
-      (some lines name their sources) is ignored.
-    scale: the lowest and the highest score that are allowed.
+    path: the file, with columns genre, file, year, id, score, sentence1, sentence2 and no header. Further columns
+      (some lines name their sources) are ignored.
+    scale: the lowest and the highest allowed score.
 
   Returns:
-    SentencePairs, one pair a line, all with a gold score.
+    SentencePairs, one pair per line, all with a gold score.
 
   Raises:
     DataError: the file is missing, unreadable, empty or not of this format.
@@ -38,7 +38,7 @@ def read_stsbenchmark(path: FilePath, scale: tuple[float, float]) -> SentencePai
         f"{path}, line {number}: {count(len(fields), 'column')}, expected at least 7, separated by tabs "
         "(genre, file, year, id, score, sentence1, sentence2)"
       )
-    rows.append((read_number(fields[4], scale, path, number), fields[5], fields[6]))
+    rows.append((read_number(fields[4], path, number, scale), fields[5], fields[6]))
   return pairs_of(rows, path)
 
 
@@ -47,10 +47,10 @@ def read_scored_tsv(path: FilePath, scale: tuple[float, float]) -> SentencePairs
 
   Args:
     path: the file.
-    scale: the lowest and the highest score that are allowed.
+    scale: the lowest and the highest allowed score.
 
   Returns:
-    SentencePairs, one pair a line after the header, all with a gold score.
+    SentencePairs, one pair per line after the header, all with a gold score.
 
   Raises:
     DataError: the file is missing, unreadable, without pairs or not of this format.
@@ -67,7 +67,7 @@ def read_scored_tsv(path: FilePath, scale: tuple[float, float]) -> SentencePairs
         f"{path}, line {number}: {count(len(fields), 'column')}, expected 3, separated by tabs "
         f"({', '.join(_TSV_HEADER)})"
       )
-    rows.append((read_number(fields[0], scale, path, number), fields[1], fields[2]))
+    rows.append((read_number(fields[0], path, number, scale), fields[1], fields[2]))
   return pairs_of(rows, path)
 
 
@@ -75,15 +75,15 @@ def read_sts(input_path: FilePath, gs_path: FilePath, scale: tuple[float, float]
   """Reads a subset of a SemEval STS task: its STS.input and STS.gs file.
 
   Args:
-    input_path: two tab-separated sentences a line; further columns, which name sources, are ignored.
-    gs_path: the score of the same line, or nothing where the pair was not annotated.
-    scale: the lowest and the highest score that are allowed.
+    input_path: two tab-separated sentences per line; further columns, which name sources, are ignored.
+    gs_path: the score on the same line, or an empty line if the pair was not annotated.
+    scale: the lowest and the highest allowed score.
 
   Returns:
-    SentencePairs, one pair a line; NaN where there is no gold score.
+    SentencePairs, one pair per line; NaN for a pair without gold.
 
   Raises:
-    DataError: a file is missing, unreadable, empty or not of this format, or the two differ in length.
+    DataError: a file is missing, unreadable, empty or malformed, or the two differ in length.
   """
   sentences = []
   for number, line in lines(input_path):
@@ -91,12 +91,12 @@ def read_sts(input_path: FilePath, gs_path: FilePath, scale: tuple[float, float]
     if len(fields) < 2:
       raise DataError(f"{input_path}, line {number}: 1 column, expected 2 sentences, separated by a tab")
     sentences.append(fields[:2])
-  # An empty line at the end is a pair without gold, or the input's own empty lines at the end.
+  # An empty line at the end is a pair without gold, or belongs to empty lines at the end of the input.
   fields = list(lines(gs_path, empty="keep"))
   if len(fields) < len(sentences) or any(field.strip() for _, field in fields[len(sentences) :]):
     raise DataError(f"{gs_path} has {count(len(fields), 'line')}, {input_path} {count(len(sentences), 'pair')}")
   scores = [
-    read_number(field, scale, gs_path, number) if field.strip() else math.nan
+    read_number(field, gs_path, number, scale) if field.strip() else math.nan
     for number, field in fields[: len(sentences)]
   ]
   return pairs_of([(score, *pair) for score, pair in zip(scores, sentences, strict=True)], input_path)
@@ -105,17 +105,17 @@ def read_sts(input_path: FilePath, gs_path: FilePath, scale: tuple[float, float]
 def read_table(
   path: FilePath, columns: tuple[str, str], score: tuple[str, ScoreOf] | None = None, incomplete: float = 0.0
 ) -> tuple[SentencePairs, int]:
-  """Reads two columns of sentences, and perhaps one of scores, of a file whose first line names its columns.
+  """Reads columns of a file whose first line names its columns.
 
   Args:
     path: the file.
     columns: names of the columns of the first and the second sentences.
-    score: name of the column of scores and what makes a number of a field; None for pairs without gold.
-    incomplete: the largest fraction of lines that may be malformed, and are then left out: GLUE's own files
-      have lines that are cut short.
+    score: name of the score column, and the function that converts its fields; None for pairs without gold.
+    incomplete: the largest fraction of lines that may be malformed; such lines are left out. GLUE's own files have
+      lines that are cut short.
 
   Returns:
-    SentencePairs, one pair a line after the header, and how many lines were left out.
+    SentencePairs, one pair per line after the header, and the number of lines left out.
 
   Raises:
     DataError: the file is missing, unreadable, without pairs, lacks a column or has malformed lines.
@@ -157,7 +157,11 @@ def label_reader(labels: dict[str, float]) -> ScoreOf:
 
 
 def pairs_of(rows: list[tuple[float, str, str]], path: FilePath) -> SentencePairs:
-  """Turns rows of (score, first sentence, second sentence) into SentencePairs; none is an error."""
+  """Returns SentencePairs of rows (score, first sentence, second sentence).
+
+  Raises:
+    DataError: there are no rows.
+  """
   if not rows:
     raise DataError(f"{path} is empty: no sentence pair in it")
   scores, sentences_a, sentences_b = zip(*rows, strict=True)
@@ -165,8 +169,8 @@ def pairs_of(rows: list[tuple[float, str, str]], path: FilePath) -> SentencePair
 
 
 def _place(name: str, names: list[str], path: FilePath, number: int) -> int:
-  """Position of a column, by the header in line `number`."""
+  """Returns the position of a column in the header, which is line `number`."""
   if names.count(name) != 1:
-    found = "twice" if name in names else "not"
-    raise DataError(f"{path}, line {number}: the column {name!r} is {found} among {', '.join(names)[:200]!r}")
+    times = "twice" if name in names else "not"
+    raise DataError(f"{path}, line {number}: the column {name!r} is {times} among {', '.join(names)[:200]!r}")
   return names.index(name)

@@ -1,77 +1,14 @@
-"""What a siamese encoder is trained and evaluated on: labelled pairs of either kind, and which of them take part."""
+"""Training pairs of a siamese encoder: which pairs of a task take part, with or without their labels."""
 
 import dataclasses
 
 import numpy as np
 
-from bert_flow_tf.data import entailment
-from bert_flow_tf.data.pairs import SPLITS, SentencePairs, TaskData
-from bert_flow_tf.data.tasks import TASKS, find_task, load_task
+from bert_flow_tf.data.pairs import SPLITS, SentencePairs
 from bert_flow_tf.errors import ConfigError
 
-ALLOWED = ", ".join([task.name for task in entailment.TASKS] + [spec.name for spec in TASKS])
 # Of --num_examples.
 _ALL_LABELS, _NO_LABELS = -1, 0
-
-
-@dataclasses.dataclass(frozen=True, eq=False)
-class SiameseTask:
-  """A task's pairs.
-
-  Attributes:
-    name: the task's name.
-    labels: names of the classes whose numbers are the scores; None for regression, where the scores are on `scale`.
-    splits: {split: `SentencePairs`}.
-    source: where they came from, for people to read.
-    eval_split: the split whose figure counts; None where there is no gold.
-    dropped: {split: pairs left out since their annotators did not agree}.
-    scale: the lowest and highest gold score of a regression.
-    regression: the `TaskData` of a regression, else None.
-  """
-
-  name: str
-  labels: tuple[str, ...] | None
-  splits: dict
-  source: str
-  eval_split: str | None
-  dropped: dict
-  scale: tuple[float, float] = (0.0, 1.0)
-  regression: TaskData | None = None
-
-  def targets(self, pairs):
-    """What the loss compares with, float64 [n]: numbers of classes, or gold scaled to 0..1; NaN without gold."""
-    if self.labels:
-      return pairs.scores
-    low, high = self.scale
-    return (pairs.scores - low) / (high - low)
-
-  def with_gold(self, splits):
-    """Those of the splits that exist and have gold."""
-    return [split for split in splits if split in self.splits and not np.isnan(self.splits[split].scores).all()]
-
-
-def load(name, data_dir, tfds_data_dir, stsb_gold):
-  """The `SiameseTask` of a name.
-
-  Raises:
-    ConfigError: there is no such task, or a flag contradicts it.
-    DataError: its data cannot be read.
-  """
-  if entailment.find_entailment_task(name):
-    if stsb_gold is not None:
-      raise ConfigError(f"--stsb_gold is of use to STS-B alone, not to {name}; leave it out")
-    data = entailment.load_entailment(name, data_dir, tfds_data_dir)
-    return SiameseTask(
-      data.task.name, entailment.LABELS, dict(data.splits), data.source, data.task.eval_split, dict(data.dropped)
-    )
-  known = [spelling.lower() for spec in TASKS for spelling in (spec.name, *spec.aliases)]
-  if str(name).lower() not in known:
-    raise ConfigError(f"unknown task {name!r}; allowed are {ALLOWED}")
-  if find_task(name).name == "sample" and data_dir:
-    raise ConfigError(f"--data_dir={data_dir}: --task=sample reads no files, say which --task does")
-  task = load_task(name, data_dir, tfds_data_dir, stsb_gold)
-  spec = task.spec
-  return SiameseTask(spec.name, None, dict(task.splits), task.source, spec.eval_split, {}, spec.scale, task)
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -100,7 +37,7 @@ def training_pairs(task, splits, use_full, num_examples, dupe_factor, flow_loss,
   no flow's loss wants them, pairs without a label are left out.
 
   Args:
-    task: `SiameseTask`.
+    task: `TaskData`.
     splits: names of the splits whose labels are used.
     use_full: whether the other splits' sentences take part.
     num_examples: -1 for all labels, 0 for none, n for those of n pairs drawn at random.
@@ -113,8 +50,7 @@ def training_pairs(task, splits, use_full, num_examples, dupe_factor, flow_loss,
   """
   if use_full and num_examples == _NO_LABELS:
     # Of STS-12 to STS-16, as published, every pair three times.
-    all_of_them = task.regression.fitting_pairs(use_full=True) if task.regression else None
-    parts = [all_of_them] if all_of_them else list(task.splits.values())
+    parts = [task.fitting_pairs(use_full=True)]
     targets = [np.full(len(part), np.nan) for part in parts]
   else:
     _check_splits(task, splits)

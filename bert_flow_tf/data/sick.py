@@ -1,56 +1,37 @@
-"""SICK-R: relatedness of the SICK pairs, from files, or through our TFDS builder."""
+"""The files of SICK: names, addresses, sizes, and reading them."""
 
-import os
-import pathlib
+import functools
 
-from bert_flow_tf.data import sick_files, tfds_source
+from bert_flow_tf.data.lines import read_number
 from bert_flow_tf.data.pairs import SentencePairs
-from bert_flow_tf.data.sources import Loaded, Paths, likely_data_dir
-from bert_flow_tf.errors import DataError
+from bert_flow_tf.data.readers import ScoreOf, read_table
+from bert_flow_tf.data.sources import first_with
 
-_PATTERN = "SICK_{train,trial,test_annotated}.txt"
-_OFFLINE = f"offline, pass --data_dir=FOLDER that holds {sick_files.FOLDER}/{_PATTERN}"
-_TFDS_SPLITS = {"train": "train", "dev": "validation", "test": "test"}
+SCALE = (1.0, 5.0)
+SIZES = {"train": 4500, "dev": 500, "test": 4927}
+FOLDER = "SICK"
+FILES = {"train": "SICK_train.txt", "dev": "SICK_trial.txt", "test": "SICK_test_annotated.txt"}
+# The archives of the SemEval task, one per file.
+URLS = {
+  split: f"http://alt.qcri.org/semeval2014/task1/data/uploads/{file.lower().removesuffix('.txt')}.zip"
+  for split, file in FILES.items()
+}
+RELATEDNESS = ("relatedness_score", functools.partial(read_number, scale=SCALE))
 
 
-def load(paths: Paths) -> Loaded:
-  """Loads train, dev (SICK's trial) and test, with gold from 1 to 5.
+def read_file(root: str, split: str, score: tuple[str, ScoreOf] = RELATEDNESS) -> SentencePairs | None:
+  """Reads the file of a split below a folder, unpacked or in its archive; returns None if it does not exist.
+
+  Args:
+    root: the folder.
+    split: train, dev or test.
+    score: name of the gold column, and the function that converts its fields.
 
   Raises:
-    DataError: a file is missing or malformed, or cannot be downloaded.
+    DataError: the file is malformed.
   """
-  if paths.data_dir is None:
-    return _load_tfds(paths.tfds_data_dir)
-  splits = {}
-  for split, file in sick_files.FILES.items():
-    splits[split] = sick_files.read_file(paths.data_dir, split)
-    if splits[split] is None:
-      raise DataError(
-        f"{pathlib.Path(paths.data_dir) / sick_files.FOLDER / file} does not exist; --data_dir={paths.data_dir} must "
-        f"hold {sick_files.FOLDER}/{_PATTERN}" + likely_data_dir(paths.data_dir, sick_files.FOLDER, file)
-      )
-  other = {split: len(pairs) for split, pairs in splits.items() if len(pairs) != sick_files.SIZES[split]}
-  note = "".join(f", {size} pairs in {split} (SICK has {sick_files.SIZES[split]})" for split, size in other.items())
-  return Loaded(splits, f"SICK's files in {paths.data_dir}{note}")
-
-
-def _load_tfds(tfds_data_dir: str | None) -> Loaded:
-  """Reads what our TFDS builder has prepared."""
-
-  def make(data_dir):
-    from bert_flow_tf.data.sick_builder import SickR
-
-    return SickR(data_dir=data_dir)
-
-  def urls(builder):
-    manual = os.path.join(os.fspath(builder.data_dir_root), "downloads", "manual")
-    return [
-      url for split, url in sick_files.URLS.items() if "://" in manual or sick_files.read_file(manual, split) is None
-    ]
-
-  builder = tfds_source.prepared("SICK-R", "sick_r", tfds_data_dir, _OFFLINE, urls, make)
-  splits = {}
-  for split, stored in _TFDS_SPLITS.items():
-    *sentences, scores = tfds_source.read_split(builder, stored, ("sentence1", "sentence2"), ("score",))
-    splits[split] = SentencePairs(*sentences, tfds_source.scores_of(scores))
-  return Loaded(splits, f"TensorFlow Datasets {builder.info.full_name} in {builder.data_dir_root}")
+  archive = URLS[split].rsplit("/", 1)[1]
+  folder = first_with(root, (FOLDER, "", f"{archive}!", f"{FOLDER}/{archive}!"), FILES[split])
+  if folder is None:
+    return None
+  return read_table(folder / FILES[split], ("sentence_A", "sentence_B"), score)[0]

@@ -1,65 +1,124 @@
-"""STS-12 to STS-16, the SemEval tasks, and all five as one: from files, or through our TFDS builder.
+"""The files of STS-12 to STS-16, the SemEval tasks: names, addresses, sizes, and reading them.
 
-Each task is a test set alone, in subsets that are evaluated one by one.
+Each task is a test set in subsets that are evaluated separately. Its pairs are the annotated ones, as in SentEval:
+STS-15 and STS-16 have many lines without gold, which neither the fit nor the evaluation uses.
 """
 
-import itertools
-import os
-import pathlib
+import dataclasses
 
-from bert_flow_tf.data import tfds_source
 from bert_flow_tf.data.pairs import SentencePairs
-from bert_flow_tf.data.sources import Loaded, Paths, likely_data_dir
-from bert_flow_tf.data.sts_files import Year, read_year
+from bert_flow_tf.data.readers import read_sts
+from bert_flow_tf.data.sources import first_with
 from bert_flow_tf.errors import DataError
 
-_PATTERN = "STS.{input,gs}.NAME.txt"
+SCALE = (0.0, 5.0)
+# In the archive of 2016 the names begin with STS2016.
+_PREFIXES = ("STS", "STS2016")
+_WIKI = "http://ixa2.si.ehu.es/stswiki/images"
 
 
-def load(years: tuple[Year, ...], paths: Paths) -> Loaded:
-  """Loads one task, its subsets named MSRpar and so on; or several as one, with subsets named STS-12/MSRpar.
+@dataclasses.dataclass(frozen=True)
+class Year:
+  """One of the tasks.
+
+  Attributes:
+    name: the task's name.
+    url: the organizers' archive; addresses and folders inside are those that SentEval and others use.
+    inside: folder of the files in the archive.
+    size: number of pairs with gold over all subsets.
+    subsets: NAME in STS.input.NAME.txt, in SentEval's order. STS-13 lacks SMT, whose text was never free.
+  """
+
+  name: str
+  url: str
+  inside: str
+  size: int
+  subsets: tuple[str, ...]
+
+  @property
+  def config(self) -> str:
+    """Name of the configuration of our TFDS builder: "sts12"."""
+    return self.name.lower().replace("-", "")
+
+  @property
+  def folder(self) -> str:
+    """Folder of the files below data_dir, as SentEval's download makes it."""
+    return f"STS/{self.config.upper()}-en-test"
+
+  @property
+  def archive(self) -> str:
+    """File name of the organizers' archive."""
+    return self.url.rsplit("/", 1)[1]
+
+  @property
+  def expected(self) -> str:
+    """Description of the files below data_dir, for errors."""
+    return f"{self.folder}/STS.{{input,gs}}.NAME.txt or {self.archive}"
+
+  @property
+  def places(self) -> tuple[str, ...]:
+    """Folders to search, as `first_with` takes them: unpacked by SentEval or by hand, or in the archive."""
+    packed = (f"{self.archive}!{self.inside}", f"STS/{self.archive}!{self.inside}")
+    return (self.folder, self.folder.removeprefix("STS/"), self.inside, *packed)
+
+
+YEARS = (
+  Year(
+    "STS-12",
+    f"{_WIKI}/4/40/STS2012-en-test.zip",
+    "test-gold",
+    3108,
+    ("MSRpar", "MSRvid", "SMTeuroparl", "surprise.OnWN", "surprise.SMTnews"),
+  ),
+  Year("STS-13", f"{_WIKI}/2/2f/STS2013-en-test.zip", "test-gs", 1500, ("FNWN", "headlines", "OnWN")),
+  Year(
+    "STS-14",
+    f"{_WIKI}/8/8c/STS2014-en-test.zip",
+    "sts-en-test-gs-2014",
+    3750,
+    ("deft-forum", "deft-news", "headlines", "OnWN", "images", "tweet-news"),
+  ),
+  Year(
+    "STS-15",
+    f"{_WIKI}/d/da/STS2015-en-test.zip",
+    "test_evaluation_task2a",
+    3000,
+    ("answers-forums", "answers-students", "belief", "headlines", "images"),
+  ),
+  Year(
+    "STS-16",
+    f"{_WIKI}/9/98/STS2016-en-test.zip",
+    "sts2016-english-with-gs-v1.0",
+    1186,
+    ("answer-answer", "headlines", "plagiarism", "postediting", "question-question"),
+  ),
+)
+
+
+def read_year(root: str, year: Year) -> tuple[SentencePairs, str] | None:
+  """Reads the pairs with gold below a folder, unpacked or in the organizers' archive.
+
+  Returns:
+    The pairs and a description of their origin; None if there is no such file.
 
   Raises:
-    DataError: a file is missing or malformed, or cannot be downloaded.
+    DataError: some files of the task are missing, or a file is malformed.
   """
-  load_year = _load_files if paths.data_dir is not None else _load_tfds
-  loaded = {year.name: load_year(year, paths) for year in years}
-  pairs = {name: pairs for name, (pairs, _) in loaded.items()}
-  joined = SentencePairs.join(pairs) if len(years) > 1 else pairs[years[0].name]
-  return Loaded({"test": joined}, "; ".join(source for _, source in loaded.values()))
-
-
-def _load_files(year: Year, paths: Paths) -> tuple[SentencePairs, str]:
-  """Reads a task below data_dir."""
-  found = read_year(paths.data_dir, year)
-  if found is None:
-    file = f"STS.input.{year.subsets[0]}.txt"
-    raise DataError(
-      f"{pathlib.Path(paths.data_dir) / year.folder / file} does not exist; --data_dir={paths.data_dir} must hold "
-      f"{year.folder}/{_PATTERN} or {year.archive}" + likely_data_dir(paths.data_dir, year.folder, file)
-    )
-  return found
-
-
-def _load_tfds(year: Year, paths: Paths) -> tuple[SentencePairs, str]:
-  """Reads a task that our TFDS builder has prepared."""
-
-  def make(data_dir):
-    from bert_flow_tf.data.sts_builder import SemevalSts
-
-    return SemevalSts(config=year.config, data_dir=data_dir)
-
-  def urls(builder):
-    manual = os.path.join(os.fspath(builder.data_dir_root), "downloads", "manual")
-    return [] if "://" not in manual and read_year(manual, year) else [year.url]
-
-  name = f"semeval_sts/{year.config}"
-  offline = f"offline, pass --data_dir=FOLDER that holds {year.folder}/{_PATTERN}"
-  builder = tfds_source.prepared(year.name, name, paths.tfds_data_dir, offline, urls, make)
-  *text, scores = tfds_source.read_split(builder, "test", ("subset", "sentence1", "sentence2"), ("score",))
-  rows = zip(*text, tfds_source.scores_of(scores), strict=True)
-  parts = {
-    subset: SentencePairs(*list(zip(*group, strict=True))[1:])
-    for subset, group in itertools.groupby(rows, key=lambda row: row[0])
-  }
-  return SentencePairs.join(parts), f"TensorFlow Datasets {builder.info.full_name} in {builder.data_dir_root}"
+  for prefix in _PREFIXES:
+    folder = first_with(root, year.places, f"{prefix}.input.{year.subsets[0]}.txt")
+    if folder is not None:
+      break
+  else:
+    return None
+  parts, unannotated = {}, 0
+  for subset in year.subsets:
+    gold = folder / f"{prefix}.gs.{subset}.txt"
+    pairs = read_sts(folder / f"{prefix}.input.{subset}.txt", gold, SCALE)
+    parts[subset] = pairs.with_gold()
+    unannotated += len(pairs) - len(parts[subset])
+    if not len(parts[subset]):
+      raise DataError(f"{gold} has no score: no pair of {subset} can be evaluated")
+  pairs = SentencePairs.join(parts)
+  official = "" if len(pairs) == year.size else f" (the task has {year.size})"
+  without = f", {unannotated} without gold left out" if unannotated else ""
+  return pairs, f"{year.name}'s files in {folder}: {len(pairs)} pairs{official}{without}"

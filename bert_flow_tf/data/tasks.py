@@ -1,79 +1,62 @@
-"""The tasks by name: one TaskSpec row each, and `load_task`."""
+"""The registry of tasks: one TaskSpec each, `find_task` and `load_task`."""
 
 import dataclasses
 import functools
 import os
 import pathlib
-from collections.abc import Callable
+from collections.abc import Iterable
 
-from bert_flow_tf.data import custom, glue, sick, sick_files, sts, sts_files, stsb
-from bert_flow_tf.data.pairs import TaskData
+from bert_flow_tf.data import custom, glue, nli, semeval, sick, sts, stsb
 from bert_flow_tf.data.readers import read_scored_tsv
-from bert_flow_tf.data.sources import Loaded, Paths
+from bert_flow_tf.data.task import BINARY, CLASSES, SIMILARITY, Loaded, Paths, TaskData, TaskSpec
 from bert_flow_tf.errors import ConfigError
 
 _SAMPLE = pathlib.Path(__file__).parent / "sample" / "sample.tsv"
+KINDS = (SIMILARITY, BINARY, CLASSES)
+# Kinds whose gold can be compared with a similarity.
+SCORED = (SIMILARITY, BINARY)
 
 
-@dataclasses.dataclass(frozen=True)
-class TaskSpec:
-  """What the program knows of a task.
-
-  Attributes:
-    name: the spelling in results and messages.
-    description: one line for people.
-    load: gives the splits.
-    scale: the lowest and the highest gold score.
-    eval_split: the split that similarities are compared with gold on; None where there is no gold.
-    metric: "correlation" of similarity and gold; or "auc", where gold is 1 for a positive pair and 0 for another.
-    positive: what a gold of 1 means, for "auc".
-    one_file_for_all_splits: the published code reads the task's only file as train, dev and test alike.
-    aliases: further spellings; upper and lower case never matter.
-    num_train_epochs: passes over the pairs that fit a flow on them, unless the user says otherwise.
-  """
-
-  name: str
-  description: str
-  load: Callable[[Paths], Loaded]
-  scale: tuple[float, float]
-  eval_split: str | None
-  metric: str = "correlation"
-  positive: str | None = None
-  one_file_for_all_splits: bool = False
-  aliases: tuple[str, ...] = ()
-  num_train_epochs: float = 1.0
-
-
-def _load_sample(paths):
-  """Reads the sample that is part of the package; the paths do not concern it."""
+def _load_sample(paths: Paths) -> Loaded:
+  """Reads the sample in the package; it needs no paths."""
   del paths
   return Loaded({"test": read_scored_tsv(_SAMPLE, scale=(0.0, 5.0))}, "the sample that comes with bert_flow_tf")
 
 
-def _sts_task(name, description, years):
-  """The row of a SemEval task, or of several as one."""
+def _sts_task(name: str, description: str, years: Iterable[sts.Year]) -> TaskSpec:
+  """Returns the row of a SemEval task, or of the union of several."""
   return TaskSpec(
     name=name,
     aliases=(name.lower().replace("sts-", "sts"),),
     description=description,
-    load=functools.partial(sts.load, tuple(years)),
-    scale=sts_files.SCALE,
-    eval_split="test",
+    load=functools.partial(semeval.load_sts, tuple(years)),
+    scale=sts.SCALE,
     one_file_for_all_splits=True,
   )
 
 
-def _glue_task(task, description):
-  """The row of a task of labelled pairs; also under the original's name, `qnli-regression`."""
+def _glue_task(task: glue.GlueTask, description: str) -> TaskSpec:
+  """Returns the row of a binary task; the original calls it `qnli-regression`."""
   return TaskSpec(
     name=task.name,
     aliases=(f"{task.name.lower()}-regression",),
     description=description,
     load=functools.partial(glue.load, task),
-    scale=glue.SCALE,
+    kind=BINARY,
     eval_split=task.eval_split,
-    metric="auc",
     positive=task.positive,
+  )
+
+
+def _nli_task(name: str, description: str, parts: nli.Parts, eval_split: str) -> TaskSpec:
+  """Returns the row of a task of SNLI and MNLI."""
+  return TaskSpec(
+    name=name,
+    description=description,
+    load=functools.partial(nli.load, name, parts, eval_split),
+    kind=CLASSES,
+    eval_split=eval_split,
+    labels=nli.LABELS,
   )
 
 
@@ -84,58 +67,74 @@ TASKS = (
     description="STS benchmark: 8628 pairs in train, dev and test",
     load=stsb.load,
     scale=stsb.SCALE,
-    eval_split="test",
   ),
   TaskSpec(
     name="SICK-R",
     aliases=("sickr", "sick"),
     description="relatedness of SICK: 9927 pairs in train, dev and test",
-    load=sick.load,
-    scale=sick_files.SCALE,
-    eval_split="test",
+    load=semeval.load_sick_relatedness,
+    scale=sick.SCALE,
   ),
   *(
     _sts_task(year.name, f"SemEval 20{year.name[-2:]}: {year.size} pairs in {len(year.subsets)} subsets", [year])
-    for year in sts_files.YEARS
+    for year in sts.YEARS
   ),
-  _sts_task("STS-12-16", "STS-12 to STS-16 as one: 12544 pairs", sts_files.YEARS),
-  _glue_task(glue.QNLI, "whether a sentence answers a question: 5463 pairs in dev"),
-  _glue_task(glue.MRPC, "whether two sentences are paraphrases: 5801 pairs in train, dev and test"),
-  _glue_task(glue.QQP, "whether two questions are duplicates: 40430 pairs in dev"),
+  _sts_task("STS-12-16", "union of STS-12 to STS-16: 12544 pairs", sts.YEARS),
+  _glue_task(glue.QNLI, "does a sentence answer a question? 5463 pairs in dev"),
+  _glue_task(glue.MRPC, "are two sentences paraphrases? 5801 pairs in train, dev and test"),
+  _glue_task(glue.QQP, "are two questions duplicates? 40430 pairs in dev"),
   TaskSpec(
     name="sample",
-    description="a few hundred pairs inside the package, to try the program without any download",
+    description="a few hundred pairs in the package, to try the program without a download",
     load=_load_sample,
     scale=(0.0, 5.0),
-    eval_split="test",
-    # 360 pairs make 11 steps an epoch; 20 epochs make about as many steps as one epoch of STS-B. Chosen on 360 pairs
+    # 360 pairs make 11 steps per epoch; 20 epochs make about as many steps as one epoch of STS-B. Chosen on 360 pairs
     # of STS-B, where the gain levels off between 10 and 40 epochs, not on the sample.
     num_train_epochs=20.0,
   ),
   TaskSpec(
     name="custom",
-    description="a file of one's own, named by --data_dir: sentences, pairs, or pairs with a score",
+    description="your own file, the path in data_dir: sentences, pairs, or pairs with a score",
     load=custom.load,
-    scale=(0.0, 1.0),
-    # With scores in the file, "test" and the scale that they have.
+    # If the file has scores, "test" and their scale.
     eval_split=None,
+  ),
+  _nli_task("ALLNLI", "SNLI and MNLI: about 960000 labeled pairs in train, MNLI's dev", nli.ALLNLI_PARTS, "dev"),
+  _nli_task("MNLI", "labeled pairs; test is the mismatched half of dev", nli.MNLI_PARTS, "dev"),
+  _nli_task("SNLI", "labeled pairs in train, dev and test", nli.SNLI_PARTS, "test"),
+  TaskSpec(
+    name="SICK-E",
+    aliases=("sicke",),
+    description="entailment of SICK: 9927 labeled pairs in train, dev and test",
+    load=semeval.load_sick_entailment,
+    kind=CLASSES,
+    labels=nli.LABELS,
   ),
 )
 
 # The paper's seven sets of sentence pairs with a similarity score, in the order of its tables.
-STS_TASKS = ("STS-B", "SICK-R", *(year.name for year in sts_files.YEARS))
+STS_TASKS = ("STS-B", "SICK-R", *(year.name for year in sts.YEARS))
 
 
-def find_task(name: str) -> TaskSpec:
-  """Returns the task of this name or alias, in upper or lower case.
+def task_names(kinds: Iterable[str] = SCORED) -> list[str]:
+  """Returns the names of the tasks of some kinds."""
+  return [spec.name for spec in TASKS if spec.kind in kinds]
+
+
+def find_task(name: str, kinds: Iterable[str] = SCORED) -> TaskSpec:
+  """Returns the task with a name or alias, in any case.
+
+  Args:
+    name: the name.
+    kinds: the allowed kinds of task; KINDS for all.
 
   Raises:
-    ConfigError: there is no such task; the message lists those there are.
+    ConfigError: there is no such task of these kinds.
   """
   for spec in TASKS:
-    if str(name).lower() in (spelling.lower() for spelling in (spec.name, *spec.aliases)):
+    if spec.kind in kinds and spec.is_called(name):
       return spec
-  raise ConfigError(f"unknown task {name!r}; allowed are {', '.join(spec.name for spec in TASKS)}")
+  raise ConfigError(f"task={name}: expected one of {', '.join(task_names(kinds))}", argument="task")
 
 
 def load_task(
@@ -143,16 +142,18 @@ def load_task(
   data_dir: str | os.PathLike | None = None,
   tfds_data_dir: str | os.PathLike | None = None,
   stsb_gold: str | os.PathLike | None = None,
+  kinds: Iterable[str] = SCORED,
 ) -> TaskData:
   """Loads a task's sentence pairs.
 
   Args:
     name: a task's name or alias.
-    data_dir: folder of downloaded files, in SentEval's and GLUE's layout (for STS-B:
-      STS/STSBenchmark/sts-{train,dev,test}.csv below it); for `custom` the file itself; None to take the task
-      from TensorFlow Datasets. Of no concern to `sample`.
-    tfds_data_dir: TensorFlow Datasets' folder; None for its default (TFDS_DATA_DIR, ~/tensorflow_datasets).
-    stsb_gold: the STS benchmark's sts-test.csv, for STS-B from TensorFlow Datasets; None to fetch it.
+    data_dir: folder of downloaded files in the layout of SentEval and GLUE (for STS-B
+      STS/STSBenchmark/sts-{train,dev,test}.csv); for `custom` the file; None for TensorFlow Datasets. `sample` ignores
+      it.
+    tfds_data_dir: folder of TensorFlow Datasets; None for its default (TFDS_DATA_DIR, ~/tensorflow_datasets).
+    stsb_gold: the STS benchmark's sts-test.csv, for STS-B from TensorFlow Datasets; None to download it.
+    kinds: the allowed kinds of task; KINDS for all.
 
   Returns:
     TaskData.
@@ -161,12 +162,14 @@ def load_task(
     ConfigError: the task is unknown, or an argument is empty, missing or contradicts another.
     DataError: the data is missing, malformed or cannot be downloaded.
   """
-  spec = find_task(name)
+  spec = find_task(name, kinds)
   paths = {"data_dir": data_dir, "tfds_data_dir": tfds_data_dir, "stsb_gold": stsb_gold}
-  for flag, path in paths.items():
+  for argument, path in paths.items():
     # As from --data_dir=$UNSET; a path of "" would be the working directory.
     if path is not None and not os.fspath(path):
-      raise ConfigError(f"--{flag} is empty; expected a path, or leave the flag out")
-  loaded = spec.load(Paths(**{flag: path and os.path.expanduser(path) for flag, path in paths.items()}))
+      raise ConfigError(f"{argument} is empty; expected a path, or leave it out", argument=argument)
+  if stsb_gold is not None and spec.kind == CLASSES:
+    raise ConfigError(f"stsb_gold={stsb_gold}: only STS-B uses it, {spec.name} does not", argument="stsb_gold")
+  loaded = spec.load(Paths(**{argument: path and os.path.expanduser(path) for argument, path in paths.items()}))
   spec = dataclasses.replace(spec, **loaded.spec_changes) if loaded.spec_changes else spec
-  return TaskData(spec=spec, splits=loaded.splits, source=loaded.source)
+  return TaskData(spec, loaded.splits, loaded.source, loaded.dropped)

@@ -1,4 +1,4 @@
-"""Data sets of TensorFlow Datasets, which is imported when first asked for: preparing and reading them."""
+"""Data sets of TensorFlow Datasets: preparing and reading them. The package is imported when first needed."""
 
 import os
 from collections.abc import Callable, Iterable, Sequence
@@ -8,6 +8,8 @@ import numpy as np
 
 from bert_flow_tf.errors import DataError
 
+# {split: its name in TFDS}
+SPLITS = {"train": "train", "dev": "validation", "test": "test"}
 _TIMEOUT_S = 5
 
 
@@ -15,22 +17,22 @@ def prepared(
   task: str,
   name: str,
   tfds_data_dir: str | None,
-  offline: str,
+  expected: str,
   urls: Callable[[Any], Iterable[str]] = lambda builder: [builder.builder_config.data_url],
   make: Callable[..., Any] | None = None,
-):
-  """Returns a TFDS builder, prepared on disk: downloaded and built by the first call.
+) -> Any:
+  """Returns a TFDS builder whose data is on disk; the first call downloads and prepares it.
 
   Args:
-    task: what messages call the data: "STS-B".
-    name: what TFDS calls it: "glue/stsb".
-    tfds_data_dir: TFDS's folder; None for its default.
-    offline: end of the message where it cannot be had: what to do without a network.
-    urls: builder -> the addresses it will download from, which are tried before.
-    make: data_dir -> builder, for a builder that is not one of TFDS's own.
+    task: name of the data in messages: "STS-B".
+    name: its name in TFDS: "glue/stsb".
+    tfds_data_dir: folder of TFDS; None for its default.
+    expected: files that `data_dir` needs as an alternative, for the error.
+    urls: builder -> the addresses that it downloads from. They are tried first.
+    make: data_dir -> builder, for a builder that is not part of TFDS.
 
   Raises:
-    DataError: it cannot be had; told within seconds, with nothing left behind.
+    DataError: the data is not available; this takes seconds and leaves nothing on disk.
   """
   tried = f"looked for {name} in {tfds_data_dir or 'its default folder'}"
   try:
@@ -41,24 +43,35 @@ def prepared(
     if not builder.is_prepared():
       for url in urls(builder):
         tried = f"looked for {name} in {builder.data_dir_root}, then at {url}"
-        # By itself TFDS tries a dead address ten times, for minutes, and leaves folders behind.
+        # TFDS itself tries a dead address ten times, for minutes, and leaves folders on disk.
         get(url, stream=True).close()
       builder.download_and_prepare()
   except DataError:
     raise
-  except Exception as error:  # TFDS promises no set of errors: network, disk, checksum, archive, import.
-    raise DataError(f"{task} cannot be had from TensorFlow Datasets: {tried} ({reason(error)}); {offline}") from error
+  except Exception as error:  # TFDS documents no set of errors: network, disk, checksum, archive, import.
+    raise DataError(
+      f"{task} cannot be loaded from TensorFlow Datasets: {tried} ({reason(error)}); without a network, set data_dir to "
+      f"a folder with {expected}"
+    ) from error
   return builder
 
 
-def read_split(builder, split: str, text: Sequence[str], others: Sequence[str] = ()) -> list[Any]:
-  """Reads columns of a split from disk, in the order of `idx` where the data set has that, else as stored.
+def source_of(builder: Any) -> str:
+  """Returns a description of a builder's data for people."""
+  return f"TensorFlow Datasets {builder.info.full_name} in {builder.data_dir_root}"
+
+
+def read_split(builder: Any, split: str, text: Sequence[str], number: str | None = None) -> list[Any]:
+  """Reads columns of a split from disk, in the order of `idx` if the data set has it, else as stored.
 
   Args:
-    builder: what `prepared` gives.
-    split: TFDS's name of it.
-    text: features to return as a list of str each.
-    others: features to return as an array each.
+    builder: result of `prepared`.
+    split: its name in TFDS.
+    text: features of text.
+    number: a feature of numbers, or None.
+
+  Returns:
+    A list of str for each text feature, then an array if `number` is given; all of length n.
 
   Raises:
     DataError: the files are damaged.
@@ -67,28 +80,28 @@ def read_split(builder, split: str, text: Sequence[str], others: Sequence[str] =
 
   try:
     rows = tfds.as_numpy(builder.as_dataset(split=split, batch_size=-1))
-    # TFDS shuffles what it stores.
+    # TFDS shuffles the records that it stores.
     order = np.argsort(rows["idx"], kind="stable") if "idx" in rows else np.arange(len(rows[text[0]]))
     columns = [[rows[key][i].decode("utf-8") for i in order] for key in text]
-    return columns + [rows[key][order] for key in others]
-  except Exception as error:  # As above; also what TensorFlow says of a damaged record.
+    return columns + ([rows[number][order]] if number else [])
+  except Exception as error:  # As above; also TensorFlow's error of a damaged record.
     name = "/".join(filter(None, (builder.name, builder.builder_config and builder.builder_config.name)))
     raise DataError(
-      f"the {split} split of {name} in {os.fspath(builder.data_dir)} cannot be read "
-      f"({reason(error)}): remove that folder to have it prepared again"
+      f"the {split} split of {name} in {os.fspath(builder.data_dir)} cannot be read ({reason(error)}): remove that "
+      "folder, and it is prepared again"
     ) from error
 
 
-def scores_of(column) -> np.ndarray:
+def scores_of(column: np.ndarray) -> np.ndarray:
   """Returns float64 scores of a float32 column: TFDS stores 3.8 as 3.7999999523.
 
-  Six decimals are what float32 holds up to 5.
+  float32 holds six decimals of numbers up to 5.
   """
   return np.round(column.astype(np.float64), 6)
 
 
-def get(url: str, stream: bool = False):
-  """Opens an address as TFDS does, through `requests`, but gives up soon."""
+def get(url: str, stream: bool = False) -> Any:
+  """Returns the response of `requests`, which TFDS uses too, after a short timeout."""
   import requests
 
   response = requests.get(url, stream=stream, timeout=_TIMEOUT_S)
@@ -97,5 +110,5 @@ def get(url: str, stream: bool = False):
 
 
 def reason(error: Exception) -> str:
-  """The error's type and the beginning of its message, on one line."""
+  """Returns the error's type and the beginning of its message, on one line."""
   return f"{type(error).__name__}: {' '.join(str(error).split())[:300]}"

@@ -1,0 +1,112 @@
+"""Loaders of the SemEval tasks: SICK, and STS-12 to STS-16, from files or from our TFDS builders."""
+
+import itertools
+import os
+
+from bert_flow_tf.data import sick, tfds_source
+from bert_flow_tf.data.nli import LABELS
+from bert_flow_tf.data.pairs import SentencePairs
+from bert_flow_tf.data.readers import ScoreOf, label_reader
+from bert_flow_tf.data.sources import missing_file
+from bert_flow_tf.data.sts import Year, read_year
+from bert_flow_tf.data.task import Loaded, Paths
+from bert_flow_tf.errors import DataError
+
+_SICK_FILES = "SICK/SICK_{train,trial,test_annotated}.txt"
+_ENTAILMENT = ("entailment_judgment", label_reader({label.upper(): float(i) for i, label in enumerate(LABELS)}))
+
+
+def load_sick_relatedness(paths: Paths) -> Loaded:
+  """Loads train, dev (SICK's trial) and test of SICK-R, with gold from 1 to 5.
+
+  Raises:
+    DataError: a file is missing or malformed, or cannot be downloaded.
+  """
+  if paths.data_dir is not None:
+    return _load_sick_files(paths.data_dir, sick.RELATEDNESS)
+
+  def make(data_dir):
+    from bert_flow_tf.data.tfds_builders import SickR
+
+    return SickR(data_dir=data_dir)
+
+  def urls(builder):
+    return [url for split, url in sick.URLS.items() if not _is_manual(builder, lambda f: sick.read_file(f, split))]
+
+  builder = tfds_source.prepared("SICK-R", "sick_r", paths.tfds_data_dir, _SICK_FILES, urls, make)
+  splits = {}
+  for split, stored in tfds_source.SPLITS.items():
+    *sentences, scores = tfds_source.read_split(builder, stored, ("sentence1", "sentence2"), "score")
+    splits[split] = SentencePairs(*sentences, tfds_source.scores_of(scores))
+  return Loaded(splits, tfds_source.source_of(builder))
+
+
+def load_sick_entailment(paths: Paths) -> Loaded:
+  """Loads the same splits as SICK-E, with the index in `nli.LABELS` as gold; from files only.
+
+  Raises:
+    DataError: data_dir is not given, or a file is missing or malformed.
+  """
+  if paths.data_dir is None:
+    raise DataError(
+      f"data_dir is required for SICK-E, which TensorFlow Datasets does not have; expected a folder with {_SICK_FILES}",
+      argument="data_dir",
+    )
+  return _load_sick_files(paths.data_dir, _ENTAILMENT)
+
+
+def _load_sick_files(data_dir: str, score: tuple[str, ScoreOf]) -> Loaded:
+  splits = {split: sick.read_file(data_dir, split, score) for split in sick.FILES}
+  note = ""
+  for split, pairs in splits.items():
+    if pairs is None:
+      raise missing_file(data_dir, sick.FOLDER, sick.FILES[split], _SICK_FILES)
+    if len(pairs) != sick.SIZES[split]:
+      note += f", {len(pairs)} pairs in {split} (SICK has {sick.SIZES[split]})"
+  return Loaded(splits, f"SICK's files in {data_dir}{note}")
+
+
+def load_sts(years: tuple[Year, ...], paths: Paths) -> Loaded:
+  """Loads one task, with subsets named MSRpar; or several as one, with subsets named STS-12/MSRpar.
+
+  Raises:
+    DataError: a file is missing or malformed, or cannot be downloaded.
+  """
+  load_year = _load_files if paths.data_dir is not None else _load_tfds
+  loaded = {year.name: load_year(year, paths) for year in years}
+  pairs = {name: pairs for name, (pairs, _) in loaded.items()}
+  joined = SentencePairs.join(pairs) if len(years) > 1 else pairs[years[0].name]
+  return Loaded({"test": joined}, "; ".join(source for _, source in loaded.values()))
+
+
+def _load_files(year: Year, paths: Paths) -> tuple[SentencePairs, str]:
+  result = read_year(paths.data_dir, year)
+  if result is None:
+    raise missing_file(paths.data_dir, year.folder, f"STS.input.{year.subsets[0]}.txt", year.expected)
+  return result
+
+
+def _load_tfds(year: Year, paths: Paths) -> tuple[SentencePairs, str]:
+  def make(data_dir):
+    from bert_flow_tf.data.tfds_builders import SemevalSts
+
+    return SemevalSts(config=year.config, data_dir=data_dir)
+
+  def urls(builder):
+    return [] if _is_manual(builder, lambda folder: read_year(folder, year)) else [year.url]
+
+  name = f"semeval_sts/{year.config}"
+  builder = tfds_source.prepared(year.name, name, paths.tfds_data_dir, year.expected, urls, make)
+  *text, scores = tfds_source.read_split(builder, "test", ("subset", "sentence1", "sentence2"), "score")
+  rows = zip(*text, tfds_source.scores_of(scores), strict=True)
+  parts = {
+    subset: SentencePairs(*list(zip(*group, strict=True))[1:])
+    for subset, group in itertools.groupby(rows, key=lambda row: row[0])
+  }
+  return SentencePairs.join(parts), tfds_source.source_of(builder)
+
+
+def _is_manual(builder, read) -> bool:
+  """Returns whether TFDS's folder of manual downloads has the file that `read` reads."""
+  manual = os.path.join(os.fspath(builder.data_dir_root), "downloads", "manual")
+  return "://" not in manual and read(manual) is not None

@@ -1,0 +1,169 @@
+"""A task: its row of the registry (TaskSpec) and its sentence pairs (TaskData)."""
+
+import dataclasses
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+import numpy as np
+
+from bert_flow_tf.data.pairs import SPLITS, SentencePairs
+from bert_flow_tf.errors import DataError
+
+# Kinds of gold: a similarity score, 0 or 1, or a class.
+SIMILARITY, BINARY, CLASSES = "similarity", "binary", "classes"
+_METRICS = {SIMILARITY: "correlation", BINARY: "auc", CLASSES: "accuracy"}
+
+
+@dataclasses.dataclass(frozen=True)
+class Paths:
+  """Locations of a task's data, as the arguments of `load_task`.
+
+  Attributes:
+    data_dir: folder of downloaded files, or a file for the task `custom`; None for TensorFlow Datasets.
+    tfds_data_dir: folder of TensorFlow Datasets; None for its default.
+    stsb_gold: path of the STS benchmark's sts-test.csv; only STS-B uses it.
+  """
+
+  data_dir: str | None = None
+  tfds_data_dir: str | None = None
+  stsb_gold: str | None = None
+
+
+@dataclasses.dataclass(frozen=True)
+class Loaded:
+  """Result of a task's loader.
+
+  Attributes:
+    splits: {split: SentencePairs}.
+    source: description of the data's origin.
+    spec_changes: fields of the TaskSpec that depend on the data, such as {"eval_split": "dev"}.
+    dropped: {split: number of pairs that were left out because their annotators did not agree}.
+  """
+
+  splits: dict[str, SentencePairs]
+  source: str
+  spec_changes: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+  dropped: Mapping[str, int] = dataclasses.field(default_factory=dict)
+
+
+@dataclasses.dataclass(frozen=True)
+class TaskSpec:
+  """Row of the registry of tasks.
+
+  Attributes:
+    name: the name in results and messages.
+    description: one line for `--help` and pages.
+    load: loader of the splits, `Paths` -> `Loaded`.
+    kind: SIMILARITY (gold is a score on `scale`), BINARY (gold is 1 for a positive pair, else 0) or CLASSES (gold is
+      an index of `labels`).
+    scale: the lowest and the highest gold score.
+    eval_split: the split that is evaluated; None if the task has no gold.
+    positive: meaning of gold 1, for BINARY.
+    labels: names of the classes, for CLASSES.
+    one_file_for_all_splits: whether the published code reads the task's only file as train, dev and test.
+    aliases: other names. Case never matters.
+    num_train_epochs: default number of passes over the pairs that fit a flow.
+  """
+
+  name: str
+  description: str
+  load: Callable[[Paths], Loaded]
+  kind: str = SIMILARITY
+  scale: tuple[float, float] = (0.0, 1.0)
+  eval_split: str | None = "test"
+  positive: str | None = None
+  labels: tuple[str, ...] = ()
+  one_file_for_all_splits: bool = False
+  aliases: tuple[str, ...] = ()
+  num_train_epochs: float = 1.0
+
+  @property
+  def metric(self) -> str:
+    """Metric of the kind: "correlation", "auc" or "accuracy"."""
+    return _METRICS[self.kind]
+
+  def with_metric(self, metric: str) -> "TaskSpec":
+    """Returns this row with the kind that has another metric."""
+    (kind,) = (kind for kind, name in _METRICS.items() if name == metric)
+    return dataclasses.replace(self, kind=kind)
+
+  def is_called(self, name: str) -> bool:
+    """Returns whether `name` is this task's name or alias, in any case."""
+    return str(name).lower() in (spelling.lower() for spelling in (self.name, *self.aliases))
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class TaskData:
+  """Sentence pairs of a task.
+
+  Attributes:
+    spec: the `TaskSpec`, with the changes that the data makes. If its eval_split is None, the task has no gold and
+      the pairs can only be fitted on.
+    splits: {split: SentencePairs} in the order train, dev, test.
+    source: description of the data's origin, for the log and results.json.
+    dropped: {split: number of pairs left out without an agreed label}.
+
+  Raises:
+    DataError: the evaluated split, or every split, is missing.
+  """
+
+  spec: TaskSpec
+  splits: Mapping[str, SentencePairs]
+  source: str
+  dropped: Mapping[str, int] = dataclasses.field(default_factory=dict)
+
+  def __post_init__(self):
+    if not self.splits or (self.spec.eval_split or next(iter(self.splits))) not in self.splits:
+      raise DataError(
+        f"{self.spec.name} has no {self.spec.eval_split or 'train'} split: {self.source} has "
+        f"{', '.join(self.splits) or 'no pairs'}"
+      )
+    object.__setattr__(self, "splits", {name: self.splits[name] for name in SPLITS if name in self.splits})
+
+  @property
+  def name(self) -> str:
+    """The task's name."""
+    return self.spec.name
+
+  @property
+  def labels(self) -> tuple[str, ...]:
+    """Names of the classes; empty unless gold is a class."""
+    return self.spec.labels
+
+  def splits_with_gold(self, splits: Iterable[str]) -> list[str]:
+    """Returns the names, among `splits`, of the splits that exist and have gold."""
+    return [split for split in splits if split in self.splits and not np.isnan(self.splits[split].scores).all()]
+
+  def targets(self, pairs: SentencePairs) -> np.ndarray:
+    """Returns training targets, float64 [n]: class indices, or gold scaled to 0..1; NaN for a pair without gold."""
+    if self.spec.kind == CLASSES:
+      return pairs.scores
+    low, high = self.spec.scale
+    return (pairs.scores - low) / (high - low)
+
+  def all_pairs(self) -> SentencePairs:
+    """Returns the pairs of all splits, each once, in the order train, dev, test (the paper's "target")."""
+    return SentencePairs.concatenate(self.splits.values())
+
+  def fitting_pairs(self, use_full: bool) -> SentencePairs:
+    """Returns the pairs that the published code fits the flow on for a value of `use_full_for_training`.
+
+    Args:
+      use_full: True for all splits in the order train, dev, test; False for the train split. The published code reads
+        the only file of each of STS-12 to STS-16 as train, dev and test: True gives every pair three times, False once.
+
+    Raises:
+      DataError: use_full is False and the task has no train split.
+    """
+    if self.spec.one_file_for_all_splits:
+      (pairs,) = self.splits.values()
+      return SentencePairs.concatenate([pairs] * (len(SPLITS) if use_full else 1))
+    if use_full:
+      return self.all_pairs()
+    if "train" not in self.splits:
+      raise DataError(
+        f"use_full_for_training=False: {self.name} has no train split, only {', '.join(self.splits)}; fit the flow on "
+        "all splits with use_full_for_training=True (or flow_corpus=target)",
+        argument="use_full_for_training",
+      )
+    return self.splits["train"]
