@@ -17,8 +17,9 @@ if __package__ in (None, ""):  # run as a file, from any folder
 import numpy as np
 from absl import flags, logging
 
-from bert_flow_tf.data.pairs import SentencePairs, TaskData
-from bert_flow_tf.data.tasks import TASKS, find_task, load_task
+from bert_flow_tf.data.pairs import SentencePairs
+from bert_flow_tf.data.task import TaskData
+from bert_flow_tf.data.tasks import find_task, load_task, task_names
 from bert_flow_tf.errors import ConfigError, DataError
 from bert_flow_tf.evaluation import report
 from bert_flow_tf.evaluation.predictions import check_predictions, read_predictions
@@ -43,7 +44,7 @@ _ENCODER_FLAGS = ("model", "init_checkpoint", "model_cache_dir", *DECIDING_FLAGS
 
 def define_flags():
   """The flags of this runner."""
-  flags.DEFINE_list("task", ["sample"], f"One or more of {', '.join(spec.name for spec in TASKS)}.")
+  flags.DEFINE_list("task", ["sample"], f"One or more of {', '.join(task_names())}.")
   flags.DEFINE_alias("task_name", "task")
   common_flags.define_data_flags()
   common_flags.define_encoder_flags()
@@ -128,7 +129,7 @@ def _with_metric(task):
   others = gold[~np.isnan(gold) & (gold != 0) & (gold != 1)]
   if metric == "auc" and others.size:
     raise ConfigError(f"--metric=auc needs gold of 0 and 1, found {others[0]:g} ({task.source})")
-  return dataclasses.replace(task, spec=dataclasses.replace(task.spec, metric=metric))
+  return dataclasses.replace(task, spec=task.spec.with_metric(metric))
 
 
 def evaluate_predictions():

@@ -14,6 +14,7 @@ import numpy as np
 from absl import flags, logging
 
 from bert_flow_tf.data import siamese_task
+from bert_flow_tf.data.tasks import KINDS, load_task
 from bert_flow_tf.errors import ConfigError
 from bert_flow_tf.evaluation import report, siamese_figures
 from bert_flow_tf.evaluation.task_figures import WITH_FLOW, WITHOUT_FLOW, original_agreement, say
@@ -51,7 +52,7 @@ def evaluated_splits(task):
     )
   if not FLAGS.do_eval:
     return []
-  splits = task.with_gold(("dev", "test"))
+  splits = task.splits_with_gold(("dev", "test"))
   if not splits:
     raise ConfigError(f"--do_eval: {task.name} has neither dev nor test with gold ({task.source}); leave it out")
   trained = [split for split in splits if FLAGS.do_train and split in FLAGS.train_splits]
@@ -68,7 +69,7 @@ def check_dev(task):
   """
   if not (FLAGS.do_train and FLAGS.early_stopping):
     return
-  if not task.with_gold(("dev",)):
+  if not task.splits_with_gold(("dev",)):
     raise ConfigError(f"--early_stopping: {task.name} has no dev split with gold ({task.source}); leave it out")
   if "dev" in FLAGS.train_splits:
     raise ConfigError("--early_stopping looks at dev, which --train_splits trains on; leave one out")
@@ -116,7 +117,7 @@ def _say_training(facts):
 def eval_results(task, model, results, predictions, embeddings, facts):
   """{key: value} of eval_results.txt, the original's keys: correlations from -1 to 1, accuracy from 0 to 1."""
   evaluated = list(predictions if task.labels else predictions[WITHOUT_FLOW])
-  split = task.eval_split if task.eval_split in evaluated else evaluated[0]
+  split = task.spec.eval_split if task.spec.eval_split in evaluated else evaluated[0]
   values = {"global_step": facts["steps"]} if "steps" in facts else {}
   if task.labels:
     found = results[split]
@@ -125,7 +126,7 @@ def eval_results(task, model, results, predictions, embeddings, facts):
   pairs, cosines = task.splits[split], predictions[method][split]
   loss = float(np.nanmean((cosines - task.targets(pairs)) ** 2))
   values |= {"eval_loss": loss, "loss": loss}
-  values |= original_agreement(task.regression.spec.metric, cosines, pairs.scores)
+  values |= original_agreement(task.spec.metric, cosines, pairs.scores)
   if model.flow:
     sides = (embeddings.of(side) for side in (pairs.sentences_a, pairs.sentences_b))
     flow_loss = float(sum(model.flow.flow.bits_per_dim(side).numpy().mean() for side in sides))
@@ -139,7 +140,9 @@ def main(argv):
   del argv
   watch = Stopwatch()
   siamese_flags.check_flags()
-  task = siamese_task.load(FLAGS.task, FLAGS.data_dir, FLAGS.tfds_data_dir, FLAGS.stsb_gold)
+  task = load_task(FLAGS.task, FLAGS.data_dir, FLAGS.tfds_data_dir, FLAGS.stsb_gold, KINDS)
+  if task.name == "sample" and FLAGS.data_dir:
+    raise ConfigError(f"data_dir={FLAGS.data_dir}: the task sample reads no files, another task does", "data_dir")
   logging.info("%s: %s", task.name, task.source)
   chosen, splits = choose_pairs(task), evaluated_splits(task)
   check_dev(task)

@@ -7,8 +7,9 @@ import pathlib
 
 from absl import flags
 
-from bert_flow_tf.data import nli, siamese_task
+from bert_flow_tf.data import nli
 from bert_flow_tf.data.flow_corpus import LEARNING_RATE
+from bert_flow_tf.data.tasks import KINDS, task_names
 from bert_flow_tf.errors import ConfigError
 from bert_flow_tf.io.experiment import encoder_label
 from run_scripts import common_flags
@@ -40,7 +41,7 @@ _UNNAMED_FLAGS = (
 
 def define_flags():
   """The flags of this runner."""
-  flags.DEFINE_string("task", None, f"One of {siamese_task.ALLOWED}.")
+  flags.DEFINE_string("task", None, f"One of {', '.join(task_names(KINDS))}.")
   flags.DEFINE_alias("task_name", "task")
   flags.DEFINE_boolean("do_train", False, "Train, and save encoder, classifier and flow in the experiment's folder.")
   flags.DEFINE_boolean("do_eval", False, "Figures of the dev and test splits that have gold.")
@@ -113,7 +114,7 @@ def num_train_epochs(task):
   if frozen() and task.labels:
     return _given("num_train_epochs", nli.NUM_TRAIN_EPOCHS)
   if frozen():
-    return _given("num_train_epochs", task.regression.spec.num_train_epochs)
+    return _given("num_train_epochs", task.spec.num_train_epochs)
   return _given("num_train_epochs", 1.0)
 
 
@@ -134,7 +135,7 @@ def check_flags():
     ConfigError: flags are missing or contradict each other.
   """
   if not FLAGS.task:
-    raise ConfigError(f"--task is missing; expected one of {siamese_task.ALLOWED}")
+    raise ConfigError(f"--task is missing; expected one of {', '.join(task_names(KINDS))}")
   if not (FLAGS.do_train or FLAGS.do_eval or predicted()):
     raise ConfigError("nothing to do: expected one or more of --do_train, --do_eval, --do_predict")
   if FLAGS.predict_pool and not predicted():
@@ -182,7 +183,7 @@ def experiment_name(task):
   """The original's name of an experiment, and what it leaves out: encoder, seed, other flags.
 
   Args:
-    task: `SiameseTask`.
+    task: `TaskData`.
   """
   model = FLAGS.init_checkpoint or FLAGS.model
   parts = [

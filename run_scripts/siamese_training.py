@@ -76,7 +76,7 @@ def fit_frozen_flow(task, chosen, encoder, config, strategy, folder, watch):
   The published code has BERT's dropout on here, and lets its weights shrink by 1 % of the learning rate a step.
 
   Args:
-    task: `SiameseTask`.
+    task: `TaskData`.
     chosen: `TrainingPairs`.
     encoder: the `SentenceEncoder`.
     config: `FlowConfig`.

@@ -63,7 +63,8 @@ def load(paths: Paths) -> Loaded:
     )
   first, second = ([fields[names.index(name)] for _, fields in rows] for name in ("sentence1", "sentence2"))
   if width == 2:
-    return Loaded({"train": SentencePairs.without_gold(first, second)}, f"{count(len(rows), 'pair')} without scores of {path}")
+    pairs = SentencePairs.without_gold(first, second)
+    return Loaded({"train": pairs}, f"{count(len(rows), 'pair')} without scores of {path}")
   place = names.index("score")
   if header is None and _score_stands_last([fields for _, fields in rows]):
     place, first, second = 2, *([fields[column] for _, fields in rows] for column in (0, 1))
@@ -85,7 +86,8 @@ def read_corpus(path: FilePath) -> SentencePairs:
   """
   names, rows = _read_rows(path)
   if names is not None:
-    return SentencePairs.without_gold(*([fields[names.index(name)] for _, fields in rows] for name in ("sentence1", "sentence2")))
+    places = (names.index(name) for name in ("sentence1", "sentence2"))
+    return SentencePairs.without_gold(*([fields[place] for _, fields in rows] for place in places))
   columns = list(zip(*(fields for _, fields in rows), strict=True))
   # A word above nothing but numbers is the name of its column, and so is what stands beside it.
   has_header = any(_holds_numbers(column[1:]) and not _is_number(column[0]) for column in columns)

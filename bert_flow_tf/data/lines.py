@@ -77,9 +77,7 @@ def lines(path: FilePath, empty: str = "refuse", broken: list[DataError] | None 
       first_empty = first_empty or number
       continue
     if first_empty and empty == "refuse":
-      raise DataError(
-        f"{path}, line {first_empty}: the line is empty; expected a sentence pair, as in line {number}"
-      )
+      raise DataError(f"{path}, line {first_empty}: the line is empty; expected a sentence pair, as in line {number}")
     try:
       text = decode_line(raw)
     except TextError as text_error:

@@ -124,7 +124,7 @@ def load_corpus(
   """
   for argument, path in (("flow_corpus", name), ("data_dir", data_dir), ("tfds_data_dir", tfds_data_dir)):
     if path is not None and not os.fspath(path):
-      raise ConfigError(f"{argument} is empty; expected {'nli or ' * (path is name)}a path", argument=argument)
+      raise ConfigError(f"{argument} is empty; expected a path", argument=argument)
   if str(name).lower() != "nli":
     pairs = read_corpus(os.path.expanduser(name))
     return pairs, f"{count(len(pairs), 'pair')} of {name}"
@@ -168,11 +168,11 @@ def _reader(name: str, parts: Parts, paths: Paths, gold) -> tuple[Callable, str]
     if not any((pathlib.Path(paths.data_dir) / file).exists() for file in files):
       raise missing_file(paths.data_dir, *os.path.split(files[0]), expected)
     return functools.partial(_read_file, paths.data_dir, gold), f"{name}'s files in {paths.data_dir}"
-  builders = {}
-  for nli_set in dict.fromkeys(sorted((s for sources in parts.values() for s, _ in sources), key=lambda s: s.name)):
-    builders[nli_set.name] = tfds_source.prepared(
-      nli_set.name, nli_set.tfds, paths.tfds_data_dir, expected, lambda _, url=nli_set.url: [url]
-    )
+  sets = {nli_set.name: nli_set for sources in parts.values() for nli_set, _ in sources}
+  builders = {
+    name: tfds_source.prepared(name, sets[name].tfds, paths.tfds_data_dir, expected, lambda _, n=name: [sets[n].url])
+    for name in sorted(sets)
+  }
   origins = [tfds_source.source_of(builder) for builder in builders.values()]
   return functools.partial(_read_tfds, builders, gold), " and ".join(origins)
 

@@ -1,5 +1,6 @@
 """Loaders of the SemEval tasks: SICK, and STS-12 to STS-16, from files or from our TFDS builders."""
 
+import functools
 import itertools
 import os
 
@@ -31,7 +32,8 @@ def load_sick_relatedness(paths: Paths) -> Loaded:
     return SickR(data_dir=data_dir)
 
   def urls(builder):
-    return [url for split, url in sick.URLS.items() if not _is_manual(builder, lambda f: sick.read_file(f, split))]
+    present = [split for split in sick.URLS if _is_manual(builder, functools.partial(sick.read_file, split=split))]
+    return [url for split, url in sick.URLS.items() if split not in present]
 
   builder = tfds_source.prepared("SICK-R", "sick_r", paths.tfds_data_dir, _SICK_FILES, urls, make)
   splits = {}

@@ -2,7 +2,7 @@
 
 import dataclasses
 
-from bert_flow_tf.data.tasks import TASKS
+from bert_flow_tf.data.tasks import task_names
 from bert_flow_tf.io.settings import setting
 
 
@@ -11,7 +11,7 @@ class DataSettings:
   """The task and where its files are."""
 
   # The task stands in an experiment's name by itself, and the same task from another place is the same data.
-  task: str = setting("sample", f"One of {', '.join(spec.name for spec in TASKS)}.", named=False, alias="task_name")
+  task: str = setting("sample", f"One of {', '.join(task_names())}.", named=False, alias="task_name")
   data_dir: str | None = setting(
     None, "Folder of data files; for STS-B, STS/STSBenchmark/sts-{train,dev,test}.csv.", named=False
   )

@@ -107,6 +107,6 @@ def _read(dl_manager, url, file, read):
     result = read(os.fspath(dl_manager.download_and_extract(url)))
   if result is None:
     raise DataError(
-      f"the archive at {url} has no {file}; it is kept in {dl_manager.download_dir}: remove it there to download it again"
+      f"the archive at {url} has no {file}; remove it in {dl_manager.download_dir}, and it is downloaded again"
     )
   return result

@@ -50,8 +50,8 @@ def prepared(
     raise
   except Exception as error:  # TFDS documents no set of errors: network, disk, checksum, archive, import.
     raise DataError(
-      f"{task} cannot be loaded from TensorFlow Datasets: {tried} ({reason(error)}); without a network, set data_dir to "
-      f"a folder with {expected}"
+      f"{task} cannot be loaded from TensorFlow Datasets: {tried} ({reason(error)}); without a network, set data_dir "
+      f"to a folder with {expected}"
     ) from error
   return builder
 

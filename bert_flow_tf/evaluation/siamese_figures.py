@@ -48,7 +48,7 @@ def evaluate_splits(task, model, splits):
   """Figures of the splits, and {split: predictions}.
 
   Args:
-    task: `SiameseTask`.
+    task: `TaskData`.
     model: `Model`.
     splits: names of splits that have gold.
 
@@ -59,7 +59,7 @@ def evaluate_splits(task, model, splits):
   """
   embeddings = model.embeddings([task.splits[split] for split in splits])
   if not task.labels:
-    found = {name: evaluate(task.regression, embeddings, f, splits) for name, f in model.transforms().items()}
+    found = {name: evaluate(task, embeddings, f, splits) for name, f in model.transforms().items()}
     return by_split(found), {method: cosines for method, (_, cosines) in found.items()}, embeddings
   results, probabilities = {}, {}
   for split in splits:
@@ -75,8 +75,8 @@ def dev_figure(task, model, split="dev"):
   embeddings = model.embeddings([pairs])
   if task.labels:
     return _classification(task, pairs, classify(model, embeddings, pairs))["accuracy"]
-  found, _ = evaluate(task.regression, embeddings, model.transform, [split])
-  return found[split]["auc" if task.regression.spec.metric == "auc" else "spearman"]
+  found, _ = evaluate(task, embeddings, model.transform, [split])
+  return found[split]["auc" if task.spec.metric == "auc" else "spearman"]
 
 
 def classify(model, embeddings, pairs):
@@ -134,7 +134,7 @@ def write_predictions(folder, name, task, model, pool):
   Args:
     folder: where to.
     name: "test", "dev" or "full".
-    task: `SiameseTask`.
+    task: `TaskData`.
     model: `Model`.
     pool: whether to write embeddings: arrays a and b, float32 [n, dim], through the flow where there is one.
   """

@@ -7,9 +7,9 @@ import pathlib
 from absl import logging
 
 from bert_flow_tf import SentenceEncoder
-from bert_flow_tf.data.entailment import LABELS
 from bert_flow_tf.data.features import SentenceTokenizer
 from bert_flow_tf.data.letter_case import lower_case_of_google
+from bert_flow_tf.data.nli import LABELS
 from bert_flow_tf.encoder import google_folder, tf1_names, tf1_reader
 from bert_flow_tf.encoder.saving import write_encoder
 from bert_flow_tf.errors import ConfigError, FlowError, TrainingError

@@ -10,10 +10,9 @@ import pytest
 import tensorflow_datasets as tfds
 from scipy.stats import rankdata
 
-from bert_flow_tf.data import sick_files, sts_files
-from bert_flow_tf.data.sick_builder import SickR
-from bert_flow_tf.data.sts_builder import SemevalSts
+from bert_flow_tf.data import sick, sts
 from bert_flow_tf.data.tasks import load_task
+from bert_flow_tf.data.tfds_builders import SemevalSts, SickR
 from tests.data.tfds_cases import cut_network, need_preparation
 from tests.testing import shared
 
@@ -47,8 +46,8 @@ class SickRTest(_BuilderTestCase):
     sizes = {"train": 3, "dev": 1, "test": 2}
     for split, size in sizes.items():
       rows = "".join(f"{i}\t{split} {i}\tb\t{1 + i}.5\tNEUTRAL\n" for i in range(size))
-      (folder / sick_files.FILES[split]).write_text(_HEADER + rows)
-    patch = mock.patch.object(sick_files, "SIZES", sizes)
+      (folder / sick.FILES[split]).write_text(_HEADER + rows)
+    patch = mock.patch.object(sick, "SIZES", sizes)
     patch.start()
     cls.addClassCleanup(patch.stop)
 
@@ -65,8 +64,8 @@ class SemevalStsTest(_BuilderTestCase):
     for subset, size in (("FNWN", 1), ("headlines", 1), ("OnWN", 2)):
       (folder / f"STS.input.{subset}.txt").write_text("".join(f"{subset} {i}\tb\n" for i in range(size + 1)))
       (folder / f"STS.gs.{subset}.txt").write_text("\n" + "1.5\n" * size)
-    years = tuple(dataclasses.replace(year, size=4) for year in sts_files.YEARS)
-    patch = mock.patch.object(sts_files, "YEARS", years)
+    years = tuple(dataclasses.replace(year, size=4) for year in sts.YEARS)
+    patch = mock.patch.object(sts, "YEARS", years)
     patch.start()
     cls.addClassCleanup(patch.stop)
 

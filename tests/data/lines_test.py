@@ -76,7 +76,7 @@ def test_empty_lines(tmp_path):
   path = _file(tmp_path, b"\na\n \n\nb\r\n\n\r\n")
   assert list(lines(path, empty="skip")) == [(2, "a"), (5, "b")]
   assert list(lines(path, empty="keep")) == [(1, ""), (2, "a"), (3, " "), (4, ""), (5, "b"), (6, ""), (7, "")]
-  with pytest.raises(DataError, match="line 1: the line is empty; expected a sentence pair, since line 2 has one"):
+  with pytest.raises(DataError, match="line 1: the line is empty"):
     list(lines(path))
 
 
@@ -88,7 +88,7 @@ def test_broken_lines_may_be_collected(tmp_path):
 
 def test_a_scale_may_be_without_ends():
   scale = (-float("inf"), float("inf"))
-  assert read_number("-1e9", scale, "f", 3) == -1e9
+  assert read_number("-1e9", "f", 3, scale) == -1e9
   for field in ("inf", "nan", "", "1_0", "x"):
     with pytest.raises(DataError, match=r"f, line 3: the score is .*, expected a number$"):
-      read_number(field, scale, "f", 3)
+      read_number(field, "f", 3, scale)

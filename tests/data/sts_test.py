@@ -7,14 +7,14 @@ import zipfile
 import numpy as np
 import pytest
 
-from bert_flow_tf.data import sts, sts_files
-from bert_flow_tf.data.sources import Paths
+from bert_flow_tf.data import semeval, sts
+from bert_flow_tf.data.task import Paths
 from bert_flow_tf.data.tasks import load_task
 from bert_flow_tf.errors import DataError
 from tests.data.tfds_cases import cut_network, need_preparation, serve
 from tests.testing import shared
 
-STS15 = sts_files.YEARS[3]
+STS15 = sts.YEARS[3]
 
 
 def _files(year, prefix="STS"):
@@ -56,7 +56,7 @@ def _is_the_made_up_task(pairs, year):
     assert pairs.scores[place].tolist() == [float(f"{i % 5}.{k}") for i in kept]
 
 
-@pytest.mark.parametrize("year", sts_files.YEARS, ids=lambda year: year.name)
+@pytest.mark.parametrize("year", sts.YEARS, ids=lambda year: year.name)
 def test_the_real_tasks(year):
   folder = shared("data")
   data = load_task(year.name, data_dir=folder)
@@ -81,11 +81,11 @@ def test_the_real_tasks(year):
 def test_the_real_tasks_as_one():
   data = load_task("sts-12-16", data_dir=shared("data"))
   pairs = data.splits["test"]
-  assert len(pairs) == 12544 == sum(year.size for year in sts_files.YEARS)
+  assert len(pairs) == 12544 == sum(year.size for year in sts.YEARS)
   assert len(pairs.subsets) == 24 and pairs.subsets[0] == ("STS-12/MSRpar", 0, 750)
   groups = pairs.groups()
   assert {name: found[-1].stop - found[0].start for name, found in groups.items()} == {
-    year.name: year.size for year in sts_files.YEARS
+    year.name: year.size for year in sts.YEARS
   }
   assert "5500 without gold left out" in data.source and "7997 without gold left out" in data.source
   alone = load_task("STS-14", data_dir=shared("data")).splits["test"]
@@ -94,7 +94,7 @@ def test_the_real_tasks_as_one():
   assert [(f"STS-14/{s.name}", s.start + start, s.stop + start) for s in alone.subsets] == list(groups["STS-14"])
 
 
-@pytest.mark.parametrize("year", sts_files.YEARS, ids=lambda year: year.name)
+@pytest.mark.parametrize("year", sts.YEARS, ids=lambda year: year.name)
 @pytest.mark.parametrize("place", range(3))
 @pytest.mark.parametrize("prefix", ["STS", "STS2016"])
 def test_folders_that_are_found(tmp_path, year, place, prefix):
@@ -121,26 +121,6 @@ def test_the_organisers_archive_need_not_be_unpacked(tmp_path, folder):
     load_task("STS-15", data_dir=tmp_path)
 
 
-@pytest.mark.parametrize(
-  ("data_dir", "hint"),
-  [
-    ("", "; did you mean --data_dir={root}/top?"),
-    ("top/STS/STS15-en-test", "; did you mean --data_dir={root}/top?"),
-    ("nowhere", "; there is no folder {root}/nowhere"),
-    ("empty", "STS/STS15-en-test/STS.{{input,gs}}.NAME.txt or STS2015-en-test.zip"),
-  ],
-)
-def test_a_data_dir_a_level_off(tmp_path, data_dir, hint):
-  _write(tmp_path / "top" / STS15.folder, STS15)
-  (tmp_path / "empty").mkdir()
-  with pytest.raises(DataError) as caught:
-    load_task("STS-15", data_dir=tmp_path / data_dir)
-  message = str(caught.value)
-  first = f"{tmp_path / data_dir}/STS/STS15-en-test/STS.input.answers-forums.txt does not exist; --data_dir="
-  assert message.startswith(first) and message.endswith(hint.format(root=tmp_path))
-  assert len(load_task("STS-15", data_dir=tmp_path / "top" / "STS").splits["test"]) == 15
-
-
 def test_each_subset_is_needed_and_so_is_its_gold(tmp_path):
   folder = tmp_path / STS15.folder
   _write(folder, STS15)
@@ -154,8 +134,6 @@ def test_each_subset_is_needed_and_so_is_its_gold(tmp_path):
   gold.unlink()
   with pytest.raises(DataError, match=r"STS\.gs\.belief\.txt does not exist"):
     load_task("STS-15", data_dir=tmp_path)
-  with pytest.raises(DataError, match=r"/STS/STS12-en-test/STS\.input\.MSRpar\.txt does not exist; .*STS2012-en-test"):
-    load_task("STS-12-16", data_dir=tmp_path)
 
 
 @pytest.fixture
@@ -164,27 +142,14 @@ def years(monkeypatch):
   need_preparation()
   years = tuple(
     dataclasses.replace(year, size=_size(year), url=f"http://127.0.0.1:9/{year.url.rsplit('/', 1)[1]}")
-    for year in sts_files.YEARS
+    for year in sts.YEARS
   )
-  monkeypatch.setattr(sts_files, "YEARS", years)
+  monkeypatch.setattr(sts, "YEARS", years)
   return years
 
 
 def _from_tfds(years, root):
-  return sts.load(tuple(years), Paths(tfds_data_dir=str(root)))
-
-
-def test_without_files_or_network(tmp_path, monkeypatch):
-  cut_network(monkeypatch)
-  with pytest.raises(DataError) as caught:
-    load_task("STS-12-16", tfds_data_dir=tmp_path / "tfds")
-  message = str(caught.value)
-  assert "STS-12 cannot be had from TensorFlow Datasets: looked for semeval_sts/sts12 in" in message
-  assert message.endswith(
-    "(ConnectionError: no route to http://ixa2.si.ehu.es/stswiki/images/4/40/STS2012-en-test.zip); "
-    "offline, pass --data_dir=FOLDER that holds STS/STS12-en-test/STS.{input,gs}.NAME.txt"
-  )
-  assert not (tmp_path / "tfds").exists()
+  return semeval.load_sts(tuple(years), Paths(tfds_data_dir=str(root)))
 
 
 def test_tfds_builds_from_files_laid_down_by_hand(tmp_path, years, monkeypatch):
@@ -206,7 +171,7 @@ def test_tfds_builds_from_files_laid_down_by_hand(tmp_path, years, monkeypatch):
 def test_tfds_downloads(tmp_path, years, monkeypatch):
   with serve(monkeypatch) as server:
     year = dataclasses.replace(years[2], url=f"{server.address}/STS2014-en-test.zip")
-    monkeypatch.setattr(sts_files, "YEARS", (year,))
+    monkeypatch.setattr(sts, "YEARS", (year,))
     server.content["/STS2014-en-test.zip"] = _zip(year)
     for _ in range(2):
       _is_the_made_up_task(_from_tfds([year], tmp_path).splits["test"], year)
@@ -217,20 +182,20 @@ def test_tfds_downloads(tmp_path, years, monkeypatch):
 def test_a_download_of_something_else_is_refused(tmp_path, years, monkeypatch, kind):
   with serve(monkeypatch) as server:
     year = dataclasses.replace(years[2], url=f"{server.address}/STS2014-en-test.zip", size=_size(years[2]) + 1)
-    monkeypatch.setattr(sts_files, "YEARS", (year,))
+    monkeypatch.setattr(sts, "YEARS", (year,))
     archives = {"another size": _zip(year), "other content": _zip(years[3]), "no archive": b"<html>moved</html>"}
     server.content["/STS2014-en-test.zip"] = archives[kind]
     with pytest.raises(DataError) as caught:
       _from_tfds([year], tmp_path)
     expected = {
-      "another size": "found 21 pairs with gold, expected the 22 of STS-14",
+      "another size": "21 pairs with gold, expected the 22 of STS-14",
       "other content": "has no sts-en-test-gs-2014/STS.input.deft-forum.txt",
-      "no archive": "STS-14 cannot be had from TensorFlow Datasets",
+      "no archive": "STS-14 cannot be loaded from TensorFlow Datasets",
     }
     assert expected[kind] in str(caught.value) and "\n" not in str(caught.value)
   assert not list(tmp_path.glob("semeval_sts/sts14/1.0.0"))
 
 
 def test_addresses_and_places_are_told_apart():
-  for one, other in itertools.combinations(sts_files.YEARS, 2):
+  for one, other in itertools.combinations(sts.YEARS, 2):
     assert not {one.url, one.inside, one.folder} & {other.url, other.inside, other.folder}

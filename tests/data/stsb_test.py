@@ -1,14 +1,12 @@
 import hashlib
 import io
-import pathlib
 import shutil
 import tarfile
-import time
 import zipfile
 
 import pytest
 
-from bert_flow_tf.data import stsb
+from bert_flow_tf.data import stsb, tfds_source
 from bert_flow_tf.data.tasks import load_task
 from bert_flow_tf.errors import ConfigError, DataError
 from tests.data.tfds_cases import cut_network, need_preparation, serve, write_tfds
@@ -101,7 +99,7 @@ def test_gold_may_be_worded_differently_but_not_in_its_letters(tfds_root, tmp_pa
   gold = _gold(tmp_path, rows)
   message = _error(tfds_data_dir=tfds_root, stsb_gold=gold)
   assert message.startswith(f"{gold} is not the gold of GLUE's test split of STS-B: 3 of 200 rows differ")
-  assert "first line 4: 'another | " in message and "where GLUE has 'test café no. 3 | " in message
+  assert "first line 4: 'another | " in message and "in GLUE 'test café no. 3 | " in message
 
 
 def test_gold_of_other_rows_is_refused(tfds_root, tmp_path):
@@ -113,7 +111,7 @@ def test_gold_of_other_rows_is_refused(tfds_root, tmp_path):
 
 
 def test_gold_is_read_before_anything_is_downloaded(tmp_path, monkeypatch):
-  monkeypatch.setattr(stsb, "_prepared_glue", lambda *_: pytest.fail("asked TFDS first"))
+  monkeypatch.setattr(tfds_source, "prepared", lambda *_, **__: pytest.fail("asked TFDS first"))
   assert _error(stsb_gold=tmp_path / "no.csv") == f"{tmp_path / 'no.csv'} does not exist; expected a text file"
   gold = _gold(tmp_path, [("a", "b", -1.0)])
   assert _error(stsb_gold=gold).startswith(f"{gold}, line 1: the score -1.000 is outside the scale")
@@ -135,28 +133,17 @@ def test_damaged_records_are_named(tfds_root, tmp_path):
   )
 
 
-def test_offline_without_a_prepared_data_set(tmp_path, no_network):
-  root = tmp_path / "tfds"
-  start = time.monotonic()
-  message = _error(tfds_data_dir=root)
-  assert time.monotonic() - start < 10
-  assert f"looked for glue/stsb in {root}, then at https://" in message
-  assert "(ConnectionError: no route to https://" in message
-  assert message.endswith("offline, pass --data_dir=FOLDER that holds STS/STSBenchmark/sts-{train,dev,test}.csv")
-  assert not root.exists()
-
-
 def test_offline_without_gold(tfds_root, no_network):
   before = sorted(tfds_root.rglob("*"))
   message = _error(tfds_data_dir=tfds_root)
-  assert f"could not be fetched from {stsb.GOLD_URL} (ConnectionError: no route to" in message
-  assert "--stsb_gold=FILE" in message and "--data_dir=FOLDER" in message
+  assert f"{stsb.GOLD_URL} (ConnectionError: no route to" in message and "data_dir" in message
   assert sorted(tfds_root.rglob("*")) == before
 
 
 def test_gold_is_not_fetched_into_a_bucket(no_network):
-  with pytest.raises(DataError, match=r"gs://bucket is not on this machine's disk\); pass .* as --stsb_gold=FILE"):
-    stsb._fetched_gold("gs://bucket")
+  with pytest.raises(DataError, match="gs://bucket") as caught:
+    stsb._downloaded_gold("gs://bucket")
+  assert caught.value.argument == "stsb_gold"
 
 
 @pytest.fixture
@@ -239,52 +226,19 @@ def test_a_download_that_fails_half_way_leaves_no_data_set(tmp_path, server, mon
   need_preparation()
   server.content["/STS-B.zip"] = _glue_zip()[:2000]
   root = tmp_path / "tfds"
-  assert "STS-B cannot be had from TensorFlow Datasets" in _error(tfds_data_dir=root)
+  assert "STS-B cannot be loaded from TensorFlow Datasets" in _error(tfds_data_dir=root)
   assert not [path for path in root.rglob("*") if "stsb" in path.parts and "2.0.0" in path.name]
-
-
-@pytest.mark.parametrize(
-  ("data_dir", "hint"),
-  [
-    ("top/mine/STS", "; did you mean --data_dir={root}/top/mine?"),
-    ("top/mine/STS/STSBenchmark", "; did you mean --data_dir={root}/top/mine?"),
-    ("top", "; did you mean --data_dir={root}/top/mine?"),
-    ("nowhere", "; there is no folder {root}/nowhere"),
-    ("file", "; {root}/file is a file"),
-    ("flat", "; the files lie in that folder itself: put them into {root}/flat/STS/STSBenchmark"),
-    ("other", "sts-{{train,dev,test}}.csv"),
-  ],
-)
-def test_a_data_dir_a_level_off(tmp_path, data_dir, hint):
-  _write_layout(tmp_path / "top" / "mine")
-  (tmp_path / "other").mkdir()
-  (tmp_path / "file").touch()
-  shutil.copytree(tmp_path / "top/mine/STS/STSBenchmark", tmp_path / "flat")
-  message = _error(data_dir=tmp_path / data_dir)
-  assert message.startswith(f"{tmp_path / data_dir}/STS/STSBenchmark/sts-train.csv does not exist; ")
-  assert message.endswith(hint.format(root=tmp_path))
 
 
 def test_each_file_of_the_layout_is_needed(tmp_path):
   folder = _write_layout(tmp_path)
   (folder / "sts-dev.csv").unlink()
-  assert _error(data_dir=tmp_path).startswith(f"{folder / 'sts-dev.csv'} does not exist; --data_dir={tmp_path} must")
+  assert f"{folder / 'sts-dev.csv'} does not exist" in _error(data_dir=tmp_path)
   (folder / "sts-dev.csv").mkdir()
   assert _error(data_dir=tmp_path) == f"{folder / 'sts-dev.csv'} is a folder; expected a text file"
 
 
-def test_a_folder_that_may_not_be_entered(tmp_path, monkeypatch):
-  def denied(self, **_):
-    raise PermissionError(13, "Permission denied", str(self))
-
-  # Mode 000 does not stop root, whom test machines often are.
-  monkeypatch.setattr(pathlib.Path, "exists", denied)
-  message = _error(data_dir=tmp_path)
-  assert (
-    message == f"--data_dir={tmp_path}: {tmp_path}/STS/STSBenchmark/sts-train.csv cannot be read: Permission denied"
-  )
-
-
 def test_files_and_separate_gold_exclude_each_other(tmp_path):
-  with pytest.raises(ConfigError, match=r"--stsb_gold=x\.csv goes with TensorFlow Datasets, but --data_dir="):
+  with pytest.raises(ConfigError) as caught:
     load_task("STS-B", data_dir=tmp_path, stsb_gold="x.csv")
+  assert caught.value.argument == "stsb_gold"

@@ -2,7 +2,8 @@
 
 import numpy as np
 
-from bert_flow_tf.data import sick_files, sts_files
+from bert_flow_tf.data import sts
+from bert_flow_tf.data.sick import FILES
 from tests.testing import REPO
 
 PAIRS = 40
@@ -32,14 +33,14 @@ def write(folder):
     (benchmark / f"sts-{split}.csv").write_text("\n".join(lines) + "\n")
     lines = ["\t".join(["0", *row[1:], row[0], "NEUTRAL"]) for row in scored(PAIRS, 10 + seed)]
     header = "pair_ID\tsentence_A\tsentence_B\trelatedness_score\tentailment_judgment"
-    (sick / sick_files.FILES[split]).write_text("\n".join([header, *lines]) + "\n")
+    (sick / FILES[split]).write_text("\n".join([header, *lines]) + "\n")
   write_years(folder)
   return folder
 
 
 def write_years(folder):
   """Writes STS-12 to STS-16."""
-  for year in sts_files.YEARS:
+  for year in sts.YEARS:
     below = folder / f"STS/STS{year.name[-2:]}-en-test"
     below.mkdir()
     for seed, subset in enumerate(year.subsets):

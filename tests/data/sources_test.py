@@ -1,0 +1,69 @@
+"""Errors of missing data, for every task: files below data_dir, and TensorFlow Datasets without a network."""
+
+import pathlib
+import shutil
+import time
+
+import pytest
+
+from bert_flow_tf.data.nli import load_corpus
+from bert_flow_tf.data.tasks import KINDS, load_task
+from bert_flow_tf.errors import DataError
+from tests.data.tfds_cases import cut_network
+
+# {task: the file that is looked for first}
+FILES = {
+  "STS-B": "STS/STSBenchmark/sts-train.csv",
+  "SICK-R": "SICK/SICK_train.txt",
+  "SICK-E": "SICK/SICK_train.txt",
+  "STS-15": "STS/STS15-en-test/STS.input.answers-forums.txt",
+  "STS-12-16": "STS/STS12-en-test/STS.input.MSRpar.txt",
+  "QNLI": "QNLI/dev.tsv",
+  "MRPC": "MRPC/msr-para-test.tsv",
+  "QQP": "QQP/dev.tsv",
+  "ALLNLI": "SNLI/train.tsv",
+  "SNLI": "SNLI/train.tsv",
+  "MNLI": "MNLI/train.tsv",
+}
+
+
+def _error(task, data_dir):
+  with pytest.raises(DataError) as caught:
+    load_task(task, data_dir=data_dir, kinds=KINDS)
+  message = str(caught.value)
+  assert caught.value.argument == "data_dir" and message.startswith(f"data_dir={data_dir}: ") and "\n" not in message
+  return message
+
+
+@pytest.mark.parametrize("task", FILES)
+def test_a_missing_file_is_named(tmp_path, task):
+  assert f"{tmp_path / FILES[task]} does not exist" in _error(task, tmp_path)
+
+
+@pytest.mark.parametrize("task", ["STS-B", "STS-15", "QNLI", "MNLI"])
+@pytest.mark.parametrize("place", ["above", "inside", "flat", "nowhere", "file"])
+def test_a_data_dir_a_level_away(tmp_path, task, place):
+  file = tmp_path / "top" / "mine" / FILES[task]
+  file.parent.mkdir(parents=True)
+  file.touch()
+  (tmp_path / "file").touch()
+  shutil.copytree(file.parent, tmp_path / "flat")
+  data_dir = {"above": tmp_path / "top", "inside": file.parent}.get(place, tmp_path / place)
+  if (task, place) in [("STS-15", "inside"), ("STS-15", "flat")]:
+    return  # these files are looked for in several folders
+  hint = {"above": f"data_dir={tmp_path}/top/mine?", "flat": f"move them to {tmp_path / 'flat' / FILES[task]}"}
+  hint |= {"inside": hint["above"], "nowhere": "not a folder that exists", "file": f"{tmp_path}/file is a file"}
+  assert _error(task, data_dir).endswith(hint[place].removesuffix(f"/{file.name}"))
+
+
+@pytest.mark.parametrize("task", [*(task for task in FILES if task != "SICK-E"), "nli"])
+def test_without_files_or_network(tmp_path, monkeypatch, task):
+  cut_network(monkeypatch)
+  root, start = tmp_path / "tfds", time.monotonic()
+  with pytest.raises(DataError) as caught:
+    load_corpus(task, tfds_data_dir=root) if task == "nli" else load_task(task, tfds_data_dir=root, kinds=KINDS)
+  message = str(caught.value)
+  assert time.monotonic() - start < 10 and "\n" not in message
+  assert f" in {root}, then at http" in message and "(ConnectionError: no route to http" in message
+  assert pathlib.Path(FILES.get(task, "SNLI/train.tsv")).parts[0] in message.rpartition("data_dir")[2]
+  assert not root.exists()
