@@ -14,7 +14,8 @@ import tensorflow as tf
 
 from bert_flow_tf.benchmark import measure
 from bert_flow_tf.data.features import pad_batch
-from bert_flow_tf.data.pairs import SentencePairs, TaskData
+from bert_flow_tf.data.pairs import SentencePairs
+from bert_flow_tf.data.task import TaskData
 from bert_flow_tf.encoder.sentence_encoder import SentenceEncoder
 from bert_flow_tf.evaluation.figures import figures
 from bert_flow_tf.evaluation.similarity import cosine_similarity

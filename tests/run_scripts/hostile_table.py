@@ -64,7 +64,7 @@ def bad(folder):
     "unknown table": (["--table=2,9"], "--table=9: expected one or more of 1, 2, 3"),
     "settings": (["--table=7"], "Table 7 is a list of settings"),
     "unknown figure": (["--figure=1"], "--figure=1: expected one or more of 2, isotropy, cone, or all"),
-    "unknown task": (["--table=2", "--task=STS-C"], "unknown task 'STS-C'"),
+    "unknown task": (["--table=2", "--task=STS-C"], "--task=STS-C"),
     "task that is no column": (["--table=2", "--task=STS-B,QNLI"], "--task=QNLI: expected some of STS-B"),
     "task of no use": (["--table=5", "--task=STS-B"], "--task is of no use here: it needs --table=2 or --table=3"),
     "nli_model of no use": (["--table=2", "--nli_model=mini"], "--nli_model is of no use"),

@@ -71,8 +71,8 @@ def cases(folder):
   train, flow = ["--task=SICK-E", "--do_train"], ["--flow", "--flow_loss"]
   stsb = ["--task=STS-B", "--do_train"]
   return {
-    "no task": (["--do_train"], "--task is missing; expected one of ALLNLI, MNLI, SNLI, SICK-E, STS-B"),
-    "unknown task": (["--task=RTE", "--do_train"], "unknown task 'RTE'; allowed are ALLNLI, MNLI, SNLI"),
+    "no task": (["--do_train"], "--task is missing"),
+    "unknown task": (["--task=RTE", "--do_train"], "--task=RTE"),
     "nothing to do": (["--task=SNLI"], "one or more of --do_train, --do_eval, --do_predict"),
     "pool without predict": (["--task=SNLI", "--do_eval", "--predict_pool"], "add --do_predict"),
     "flow_loss without flow": ([*train, "--flow_loss"], "add --flow"),
@@ -107,7 +107,7 @@ def cases(folder):
       "there is no classifier to evaluate",
     ),
     "config is garbage": ([*stsb, *flow, f"--flow_model_config={folder}/garbage.json"], "cannot be read as json"),
-    "gold of another task": ([*train, f"--stsb_gold={folder}/small.json"], "--stsb_gold is of use to STS-B alone"),
+    "gold of another task": ([*train, f"--stsb_gold={folder}/small.json"], "--stsb_gold="),
     "pooling": ([*train, "--sentence_embedding_type=max"], "sentence_embedding_type=max"),
     "no model": ([*train, "--model=absent/absent"], "absent"),
     "empty exp_name": ([*train, "--exp_name="], "--exp_name is empty"),
