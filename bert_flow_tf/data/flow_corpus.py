@@ -4,8 +4,9 @@ import dataclasses
 import os
 
 from bert_flow_tf.data import nli
-from bert_flow_tf.data.pairs import SentencePairs, TaskData
+from bert_flow_tf.data.pairs import SentencePairs
 from bert_flow_tf.data.settings import CorpusSettings
+from bert_flow_tf.data.task import TaskData
 from bert_flow_tf.errors import ConfigError
 
 TARGET, TRAIN, NLI = "target", "train", "nli"
