@@ -1,241 +1,390 @@
-"""Encoder and calibration as one model with the `encode` that other programs call."""
+"""Sentence model: an encoder, its pooling and a calibration in one object."""
+
+import os
+import pathlib
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
+from absl import logging
 
-from bert_flow_tf.calibration.flow import FlowCalibration, check_encoder, load_any
+from bert_flow_tf.calibration import storage
+from bert_flow_tf.calibration.flow import FlowCalibration, load_calibration
 from bert_flow_tf.calibration.interface import Calibration
+from bert_flow_tf.calibration.spec import FLOW
 from bert_flow_tf.data.features import check_sentences
+from bert_flow_tf.data.pairs import SentencePairs
+from bert_flow_tf.encoder.identity import EncoderIdentity, read_identity
 from bert_flow_tf.encoder.sentence_encoder import SentenceEncoder
-from bert_flow_tf.errors import ConfigError, EncoderError
+from bert_flow_tf.errors import ConfigError, DataError, EncoderError
 from bert_flow_tf.evaluation.similarity import cosine_similarity
+from bert_flow_tf.evaluation.task_figures import WITH_FLOW
 from bert_flow_tf.flow.glow import Glow
-from bert_flow_tf.integrations import mteb_meta
-from bert_flow_tf.integrations.inputs import check_others, texts_of
+from bert_flow_tf.flow.storage import FLOW_FOLDER
+from bert_flow_tf.io.folders import FolderFormat
+from bert_flow_tf.training.calibrate import fit_calibration
 
-_DEFAULTS = {"sentence_embedding_type": "avg-first-last", "max_seq_length": 64, "low_dim": None}
-_KINDS = {"sentence_embedding_type": str, "max_seq_length": int, "low_dim": int | None, "name": str}
-# Below the rounding of float32 around 1; only a vector of zeros is shorter.
+# Folder of a model without a calibration; the others are a flow's and a calibration's.
+_ENCODER_FOLDER = FolderFormat("model", "model.json", "arrays.npz", EncoderError, "SentenceModel.save")
+_FOLDERS = (FLOW_FOLDER, storage.FORMAT, _ENCODER_FOLDER)
+# Less than float32's rounding around 1; only a vector of zeros is shorter.
 _SHORTEST = 1e-30
 
 
 class SentenceModel:
-  """Sentences -> calibrated embeddings, with the methods of sentence-transformers' models and mteb's encoders.
+  """Sentences -> calibrated embeddings.
 
-      model = SentenceModel.from_pretrained(calibration="exp/stsb/flow")
+      model = SentenceModel.from_pretrained("mini")
+      model.fit(sentences, calibration="flow")
       embeddings = model.encode(["A man is eating.", "A woman reads."])  # float32 [2, 256]
-      model.similarity(embeddings, embeddings)  # cosines [2, 2]
+      model.similarity(["A man is eating."], ["A man has lunch."])  # cosines [1]
+      model.save("my_model")
+      model = SentenceModel.load("my_model")
 
-  `mteb.evaluate(model, tasks)` and sentence-transformers' evaluators take it as it is; SentEval through
-  `harness.senteval.SentEvalAdapter`.
+  mteb and sentence-transformers' evaluators take it through `integrations.sentence_transformers`, SentEval through
+  `integrations.senteval`.
 
   Args:
-    encoder: a `SentenceEncoder`.
-    calibration: a fitted `Calibration` or `Glow`; None for the encoder alone.
-    sentence_embedding_type, max_seq_length, low_dim: as in `SentenceEncoder.encode`.
-    cache: as there.
-    allow_other_encoder: whether a calibration may be applied to embeddings of another kind than it was fitted on.
+    encoder: the encoder.
+    calibration: fitted calibration or flow; None for the encoder alone.
+    sentence_embedding_type, max_seq_length, low_dim: see `SentenceEncoder.encode`.
+    cache: folder where embeddings are kept between runs, an `EmbeddingCache`, or None.
+    allow_other_encoder: whether the calibration may have been fitted on other embeddings.
 
   Raises:
     ConfigError: an argument is not allowed.
-    EncoderError: max_seq_length does not suit the encoder; the calibration was fitted on embeddings of another kind
-      (encoder, pooling, length), or of another number of dimensions.
+    EncoderError: max_seq_length is too large for the encoder; the calibration was fitted on other embeddings, or on
+      another number of dimensions.
 
   Attributes:
     encoder: the `SentenceEncoder`.
     calibration: the `Calibration`, or None.
-    similarity_fn_name: "cosine".
-    model_card_data: where sentence-transformers' evaluators leave their figures.
+    identity: the `EncoderIdentity` of the embeddings before calibration.
+    dim: dimensions of these embeddings.
   """
-
-  similarity_fn_name = "cosine"
 
   def __init__(
     self,
-    encoder,
-    calibration=None,
-    sentence_embedding_type="avg-first-last",
-    max_seq_length=64,
-    low_dim=None,
-    cache=None,
-    allow_other_encoder=False,
-  ):
-    self.encoder = encoder
-    self.calibration = FlowCalibration(calibration) if isinstance(calibration, Glow) else calibration
-    self.model_card_data = EvaluationMetrics()
-    self._cache = cache
-    self._arguments = {
-      "sentence_embedding_type": sentence_embedding_type,
-      "max_seq_length": max_seq_length,
-      "low_dim": low_dim,
-    }
+    encoder: SentenceEncoder,
+    calibration: Calibration | Glow | None = None,
+    sentence_embedding_type: str = "avg-first-last",
+    max_seq_length: int = 64,
+    low_dim: int | None = None,
+    cache: Any = None,
+    allow_other_encoder: bool = False,
+  ) -> None:
     encoder.bert.check_max_seq_length(max_seq_length)
-    self._dim = encoder.dim(sentence_embedding_type, low_dim)
-    if self.calibration is None:
-      return
-    if not isinstance(self.calibration, Calibration):
-      raise ConfigError(f"calibration is {type(calibration).__name__}, expected a Calibration, a Glow or None")
-    if not allow_other_encoder:
-      check_encoder(self.calibration, encoder.identity(**self._arguments), self.calibration.name)
-    if self.calibration.dim != self._dim:
-      raise EncoderError(
-        f"{self.calibration.name} takes embeddings of {self.calibration.dim} dimensions, found {self._dim} of "
-        f"{encoder.name!r}"
-      )
+    self.encoder = encoder
+    self.calibration = None
+    self.dim = encoder.dim(sentence_embedding_type, low_dim)
+    self.identity = encoder.identity(sentence_embedding_type, max_seq_length, low_dim)
+    self._cache = cache
+    if calibration is not None:
+      self._attach(calibration, "calibration", getattr(calibration, "name", ""), allow_other_encoder)
 
   @classmethod
-  def from_pretrained(cls, name=None, calibration=None, cache_dir=None, precision=None, **arguments):
-    """Loads encoder and calibration.
+  def from_pretrained(
+    cls,
+    name: str = "mini",
+    sentence_embedding_type: str = "avg-first-last",
+    max_seq_length: int = 64,
+    low_dim: int | None = None,
+    precision: str = "float32",
+    cache_dir: str | os.PathLike | None = None,
+    cache: Any = None,
+  ) -> "SentenceModel":
+    """Loads an encoder, without a calibration.
 
     Args:
-      name: as in `SentenceEncoder.from_pretrained`; None for the encoder that the calibration was fitted for, or
-        `mini` where there is none.
-      calibration: folder that `run_flow.py`, `Glow.save` or `Calibration.save` wrote, or None.
-      cache_dir: as in `SentenceEncoder.from_pretrained`.
-      precision: as there; None for that which the calibration was fitted with, float32 where there is none.
-      **arguments: of the class; what is not given of sentence_embedding_type, max_seq_length and low_dim is as the
-        calibration was fitted.
+      name: see `SentenceEncoder.from_pretrained`.
+      sentence_embedding_type: see the class.
+      max_seq_length: see the class.
+      low_dim: see the class.
+      precision: see `SentenceEncoder.from_pretrained`.
+      cache_dir: see `SentenceEncoder.from_pretrained`.
+      cache: see the class.
 
     Raises:
-      FlowError, CalibrationError: the calibration's folder is absent, incomplete or damaged.
-      EncoderError: the encoder cannot be loaded, or is not the calibration's.
+      ConfigError: an argument is not allowed.
+      EncoderError: the encoder cannot be loaded, or max_seq_length is too large for it.
     """
-    fitted = None if calibration is None else load_any(calibration)
-    identity = (fitted.encoder if fitted else None) or {}
-    settings = _DEFAULTS | _checked(identity, calibration) | arguments
-    if name is None:
-      name = identity.get("name", "mini")
-    encoder = SentenceEncoder.from_pretrained(name, cache_dir, precision or identity.get("precision", "float32"))
-    return cls(encoder, fitted, **settings)
+    encoder = SentenceEncoder.from_pretrained(name, cache_dir, precision)
+    return cls(encoder, None, sentence_embedding_type, max_seq_length, low_dim, cache)
+
+  @classmethod
+  def load(
+    cls,
+    folder: str | os.PathLike,
+    model: str | SentenceEncoder | None = None,
+    *,
+    cache_dir: str | os.PathLike | None = None,
+    cache: Any = None,
+    allow_other_encoder: bool = False,
+    **settings: Any,
+  ) -> "SentenceModel":
+    """Loads what `save` or a runner wrote: the calibration, and the encoder that it was fitted on.
+
+    Args:
+      folder: folder of a calibration, such as exp/NAME/flow, or of a model without a calibration.
+      model: name or folder of the encoder, or a loaded one; None for the encoder that the folder names.
+      cache_dir: see `SentenceEncoder.from_pretrained`.
+      cache: see the class.
+      allow_other_encoder: see the class.
+      **settings: sentence_embedding_type, max_seq_length, low_dim or precision in place of those of the folder.
+
+    Raises:
+      FlowError, CalibrationError: the folder is missing, incomplete or damaged.
+      ConfigError: the folder contains calibrations and is none.
+      EncoderError: the encoder cannot be loaded or is not the one of the fit, or the folder names no encoder and
+        `model` is None.
+    """
+    folder = os.path.expanduser(folder)
+    where = f"folder={folder}"
+    calibration, identity = _read(folder, where)
+    if model is None and not isinstance(identity, EncoderIdentity):
+      reason = "names no encoder" if identity is None else f"was fitted on {identity}"
+      raise EncoderError(f"{where}: {reason}; say which one made its embeddings, as model=mini", "folder")
+    arguments = {}
+    if isinstance(identity, EncoderIdentity):
+      arguments = {**identity.pooling_arguments(), "precision": identity.precision}
+    arguments |= settings
+    precision = arguments.pop("precision", "float32")
+    if not isinstance(model, SentenceEncoder):
+      try:
+        model = SentenceEncoder.from_pretrained(model or identity.name, cache_dir, precision)
+      except EncoderError as error:
+        if model is not None:
+          raise
+        raise EncoderError(
+          f"{where}: its encoder cannot be loaded: {error} model= can name its folder", "folder"
+        ) from error
+    loaded = cls(model, cache=cache, **arguments)
+    if calibration is not None:
+      loaded._attach(calibration, "folder", folder, allow_other_encoder)
+    elif not allow_other_encoder:
+      identity.check_same(loaded.identity, where, "folder")
+    return loaded
+
+  def save(self, folder: str | os.PathLike) -> None:
+    """Writes the calibration and the encoder's identity; the encoder itself is not copied.
+
+    Args:
+      folder: gets the files of `run_flow`'s EXPERIMENT/flow: flow.json and weights.npz, or calibration.json and
+        arrays.npz; model.json and arrays.npz without a calibration. An older folder of the same kind is replaced.
+
+    Raises:
+      BertFlowError: the folder cannot be written, or contains something else.
+    """
+    if self.calibration is not None:
+      self.calibration.encoder = self.calibration.encoder or self.identity.to_dict()
+      self.calibration.save(folder)
+    else:
+      _ENCODER_FOLDER.write(folder, {"encoder": self.identity.to_dict()}, {})
 
   @property
-  def name(self):
-    """Encoder and calibration in a few words: "mini+flow"."""
+  def name(self) -> str:
+    """Encoder and calibration: "mini+flow"."""
     return self.encoder.name if self.calibration is None else f"{self.encoder.name}+{self.calibration.name}"
 
   @property
-  def max_seq_length(self):
-    """Tokens of a sentence that count, [CLS] and [SEP] included."""
-    return self._arguments["max_seq_length"]
+  def max_seq_length(self) -> int:
+    """Largest number of tokens of a sentence, [CLS] and [SEP] included."""
+    return self.identity.max_seq_length
 
   @property
-  def output_dim(self):
-    """Dimensions of the results of `encode`."""
-    return self.get_sentence_embedding_dimension()
+  def output_dim(self) -> int:
+    """Dimensions of the embeddings that `encode` returns."""
+    return self.dim if self.calibration is None else self.calibration.output_dim
 
-  @property
-  def identity(self):
-    """What decides the embeddings before calibration: `SentenceEncoder.identity`."""
-    return self.encoder.identity(**self._arguments)
+  def fit(
+    self,
+    sentences: Sequence[str] | SentencePairs | tuple[Sequence[str], Sequence[str]] | Sequence[tuple[str, str]],
+    calibration: str = FLOW,
+    *,
+    dev: SentencePairs | None = None,
+    batch_size: int = 64,
+    show_progress: bool | None = None,
+    **settings: Any,
+  ) -> "SentenceModel":
+    """Embeds sentences, fits a calibration on them without labels, and records the encoder's identity.
 
-  @property
-  def mteb_model_meta(self):
-    """The `ModelMeta` of this model; None where mteb is not installed."""
-    return mteb_meta.model_meta(self)
+    Args:
+      sentences: list of str; or pairs, as a `SentencePairs`, a tuple of two lists, or a list of tuples of two str.
+        Every occurrence counts. The flow's loss is a mean over pairs of sentences: of a plain list it takes neighbors.
+      calibration: "flow", "whitening", "whitening-K", "sn", "natsv-K", "sn+natsv-K", "mean" or "none".
+      dev: pairs with gold scores on which natsv and sn+natsv without K choose it.
+      batch_size: largest number of sentences embedded at once.
+      show_progress: see `SentenceEncoder.encode`.
+      **settings: of the flow's fit, see `training.calibrate.fit_calibration`: folder, flow_learning_rate,
+        num_train_epochs, seed, ...
 
-  def get_sentence_embedding_dimension(self):
-    """Dimensions of what `encode` gives."""
-    return self._dim if self.calibration is None else self.calibration.output_dim
+    Returns:
+      The model itself.
 
-  get_embedding_dimension = get_sentence_embedding_dimension
+    Raises:
+      DataError: not sentences, or lists of different lengths.
+      ConfigError: an argument is not allowed.
+      BertFlowError: the fit failed; an earlier calibration stays.
+    """
+    vectors = _map_sides(_sides(sentences), lambda texts: self.embed(texts, batch_size, show_progress))
+    if dev is not None:
+      dev = (
+        *(self.embed(texts, batch_size, show_progress) for texts in (dev.sentences_a, dev.sentences_b)),
+        dev.scores,
+      )
+    fitted = fit_calibration(vectors, calibration, dev=dev, show_progress=show_progress is not False, **settings)
+    fitted.encoder = self.identity.to_dict()
+    self.calibration = fitted
+    return self
+
+  def embed(self, sentences: Sequence[str], batch_size: int = 64, show_progress: bool | None = None) -> np.ndarray:
+    """Embeds sentences, without the calibration: float32 [n, dim]; see `SentenceEncoder.encode`."""
+    arguments = self.identity.pooling_arguments()
+    return self.encoder.encode(
+      sentences, batch_size=batch_size, show_progress=show_progress, cache=self._cache, **arguments
+    )
+
+  def transform(self, embeddings: np.ndarray) -> np.ndarray:
+    """Applies the calibration to embeddings [n, dim]: float32 [n, output_dim]; without one they are returned."""
+    if self.calibration is not None and len(embeddings):
+      embeddings = self.calibration.transform(embeddings)
+    return np.asarray(embeddings, np.float32).reshape([len(embeddings), self.output_dim])
 
   def encode(
     self,
-    sentences,
-    batch_size=32,
-    show_progress_bar=None,
-    normalize_embeddings=False,
-    *,
-    convert_to_numpy=True,
-    convert_to_tensor=False,
-    **others,
-  ):
-    """Embeds sentences and calibrates them.
+    sentences: str | Sequence[str],
+    batch_size: int = 64,
+    show_progress_bar: bool | None = False,
+    normalize_embeddings: bool = False,
+    convert_to_numpy: bool = True,
+  ) -> np.ndarray:
+    """Embeds and calibrates sentences; the arguments are named as in sentence-transformers.
 
     Args:
-      sentences: list of str, or a lone str; or batches of them as mteb 2 gives them (`harness.inputs.texts_of`).
-      batch_size: sentences a step; changes results by float rounding only.
-      show_progress_bar: True shows progress as `SentenceEncoder.encode` does; None and False do not.
+      sentences: list of n str, or one str.
+      batch_size: largest number of sentences embedded at once; changes results by float rounding only.
+      show_progress_bar: see `SentenceEncoder.encode`.
       normalize_embeddings: whether embeddings are divided by their length; one of zeros stays.
-      convert_to_numpy: True, unless convert_to_tensor is.
-      convert_to_tensor: True for a torch.Tensor, where PyTorch is installed.
-      **others: arguments of the two programs that change nothing here (mteb's task_metadata, prompt_type, ...); any
-        other is refused.
+      convert_to_numpy: True; tensors are made by `integrations.sentence_transformers`.
 
     Returns:
-      float32 array of shape [n, dim], or [dim] for a lone str.
+      float32 [n, output_dim], or [output_dim] for one str.
 
     Raises:
-      DataError: what is not a str.
-      ConfigError: an argument is unknown, or asks for what this model has not.
+      DataError: not str.
+      ConfigError: an argument is not allowed.
       EncoderError, CalibrationError: an embedding is not finite.
     """
-    check_others(others)
-    if not convert_to_numpy and not convert_to_tensor:
-      raise ConfigError("encode: convert_to_numpy is False, expected True, or convert_to_tensor=True beside it")
-    texts, is_single = texts_of(sentences)
-    texts = check_sentences(texts)
-    embeddings = self.encoder.encode(
-      texts, batch_size=batch_size, show_progress=bool(show_progress_bar), cache=self._cache, **self._arguments
-    )
-    if self.calibration is not None and len(texts):
-      embeddings = self.calibration.transform(embeddings)
-    embeddings = np.asarray(embeddings, np.float32).reshape([len(texts), self.get_sentence_embedding_dimension()])
+    if not convert_to_numpy:
+      raise ConfigError("convert_to_numpy=False: expected True", argument="convert_to_numpy")
+    texts = check_sentences([sentences] if isinstance(sentences, str) else sentences)
+    embeddings = self.transform(self.embed(texts, batch_size, bool(show_progress_bar)))
     if normalize_embeddings:
       embeddings = normalized(embeddings)
-    embeddings = embeddings[0] if is_single else embeddings
-    return _tensor(embeddings) if convert_to_tensor else embeddings
+    return embeddings[0] if isinstance(sentences, str) else embeddings
 
-  # Queries and documents are embedded alike.
-  encode_query = encode_document = encode
+  def similarity(self, texts_a: Sequence[str], texts_b: Sequence[str], batch_size: int = 64) -> np.ndarray:
+    """Returns the cosine of the calibrated embeddings of each pair, float64 [n]; 0 for an embedding of zeros.
 
-  def similarity(self, embeddings1, embeddings2):
-    """Cosine of every embedding [n, dim] with every one of [m, dim]: float32 [n, m]; 0 for one of zeros.
+    Args:
+      texts_a: the first sentences of n pairs.
+      texts_b: the second sentences.
+      batch_size: see `encode`.
 
-    Of arrays an array, of torch's tensors a tensor.
+    Raises:
+      DataError: not str, or lists of different lengths.
     """
-    a, b = (normalized(np.atleast_2d(np.asarray(rows, np.float64))) for rows in (embeddings1, embeddings2))
-    return _like(embeddings1, (a @ b.T).astype(np.float32))
+    a, b = _sides((texts_a, texts_b))
+    embeddings = self.encode([*a, *b], batch_size)
+    return np.nan_to_num(cosine_similarity(embeddings[: len(a)], embeddings[len(a) :]))
 
-  def similarity_pairwise(self, embeddings1, embeddings2):
-    """Cosine of each pair of rows [n, dim]: float64 [n]; 0 for an embedding of zeros. Tensors as `similarity`."""
-    a, b = (np.atleast_2d(np.asarray(rows)) for rows in (embeddings1, embeddings2))
-    return _like(embeddings1, np.nan_to_num(cosine_similarity(a, b)))
+  def _attach(self, calibration, argument, value, allow_other_encoder):
+    """Takes a calibration, once it is known to fit the embeddings."""
+    calibration = FlowCalibration(calibration) if isinstance(calibration, Glow) else calibration
+    if not isinstance(calibration, Calibration):
+      kind = type(calibration).__name__
+      raise ConfigError(f"{argument}={kind}: expected a Calibration, a Glow or None", argument)
+    identity = read_identity(calibration.encoder, f"{argument}={value}")
+    if isinstance(identity, EncoderIdentity) and not allow_other_encoder:
+      identity.check_same(self.identity, f"{argument}={value}", argument)
+    elif isinstance(identity, EncoderIdentity) and identity.differences(self.identity):
+      logging.warning("%s: fitted on %s: %s", value, identity, "; ".join(identity.differences(self.identity)))
+    if calibration.dim != self.dim:
+      raise EncoderError(
+        f"{argument}={value}: fitted on {calibration.dim} dimensions, but {self.encoder.name!r} gives {self.dim}",
+        argument,
+      )
+    self.calibration = calibration
 
 
-class EvaluationMetrics:
-  """Figures that evaluators of sentence-transformers leave: `found`, a list of (evaluator, {figure: value})."""
+def load_models(folders: Sequence[str], model: str | None = None, **arguments: Any) -> dict[str, SentenceModel]:
+  """Loads several calibrations of one encoder.
 
-  def __init__(self):
-    self.found = []
+  Args:
+    folders: folders of calibrations.
+    model: see `SentenceModel.load`.
+    **arguments: see `SentenceModel.load`.
 
-  def set_evaluation_metrics(self, evaluator, metrics, epoch=0, step=0):
-    """Keeps the figures of one evaluation."""
-    del epoch, step
-    self.found.append((evaluator, dict(metrics)))
+  Returns:
+    {name of the calibration: model}, all with the same encoder; names that repeat get numbers: sn, sn_2.
+
+  Raises:
+    ConfigError: no folder, an empty name, or a folder twice.
+    BertFlowError: see `SentenceModel.load`.
+  """
+  if not folders or not all(folders):
+    raise ConfigError("folder: empty, or with an empty name; expected folders of calibrations", argument="folder")
+  folders = [os.path.expanduser(folder) for folder in folders]
+  if len({os.path.realpath(folder) for folder in folders}) < len(folders):
+    raise ConfigError(f"folder={','.join(folders)}: a folder is given twice", argument="folder")
+  models = {}
+  for folder in folders:
+    loaded = SentenceModel.load(folder, model, **arguments)
+    if not models:  # the next ones share encoder and pooling
+      model, settings = loaded.encoder, loaded.identity.pooling_arguments()
+      arguments = {**arguments, **settings, "precision": loaded.encoder.precision}
+    name = WITH_FLOW if loaded.calibration.name == FLOW else loaded.calibration.name
+    count = sum(key == name or key.startswith(f"{name}_") for key in models)
+    models[f"{name}_{count + 1}" if count else name] = loaded
+  return models
 
 
-def normalized(embeddings):
-  """Rows [n, dim] divided by their length; rows of zeros stay."""
+def normalized(embeddings: np.ndarray) -> np.ndarray:
+  """Divides rows [n, dim] by their length; rows of zeros stay."""
   return embeddings / np.maximum(np.linalg.norm(embeddings, axis=1, keepdims=True), _SHORTEST)
 
 
-def _checked(identity, folder):
-  """The arguments of the class among what a calibration says of its encoder."""
-  for key, kind in _KINDS.items() if identity else ():
-    value = identity.get(key)
-    if not isinstance(value, kind) or isinstance(value, bool):
-      raise EncoderError(f"{folder}: its encoder has {key} {value!r}; it is damaged, or not run_flow's")
-  return {key: identity[key] for key in _DEFAULTS} if identity else {}
+def _read(folder, where):
+  """Returns the calibration in a folder, or None, and the identity of its encoder, or None."""
+  path = pathlib.Path(folder)
+  if _ENCODER_FOLDER.is_in(path):
+    return None, EncoderIdentity.from_dict(_ENCODER_FOLDER.read_settings(path).get("encoder") or {}, where)
+  if path.is_dir() and not any(kind.is_in(path) for kind in _FOLDERS):
+    inside = [str(item) for item in sorted(path.iterdir()) if any(kind.is_in(item) for kind in _FOLDERS)]
+    if inside:
+      raise ConfigError(f"{where}: contains {', '.join(inside)}; expected one of these", argument="folder")
+  calibration = load_calibration(path)
+  return calibration, read_identity(calibration.encoder, where)
 
 
-def _like(embeddings, values):
-  """Values as a tensor where the embeddings are one of torch's."""
-  return _tensor(values) if type(embeddings).__module__.split(".")[0] == "torch" else values
+def _sides(sentences):
+  """Returns a list of str, or a tuple of two for pairs in any form."""
+  if isinstance(sentences, SentencePairs):
+    return list(sentences.sentences_a), list(sentences.sentences_b)
+  if isinstance(sentences, tuple) and len(sentences) == 2 and not isinstance(sentences[0], str):
+    a, b = (check_sentences(side) for side in sentences)
+  elif not isinstance(sentences, str) and len(sentences) and all(_is_pair(item) for item in sentences):
+    a, b = (check_sentences([pair[side] for pair in sentences]) for side in range(2))
+  else:
+    return check_sentences(sentences)
+  if len(a) != len(b):
+    raise DataError(f"pairs of {len(a)} and {len(b)} sentences; expected two lists of the same length")
+  return a, b
 
 
-def _tensor(embeddings):
-  try:
-    import torch
-  except ImportError as error:
-    raise ConfigError("encode: convert_to_tensor=True needs PyTorch, which is not installed; leave it out") from error
-  return torch.from_numpy(embeddings)
+def _is_pair(item):
+  return isinstance(item, list | tuple) and len(item) == 2
+
+
+def _map_sides(sides, function):
+  return tuple(map(function, sides)) if isinstance(sides, tuple) else function(sides)

@@ -124,6 +124,40 @@ def embedding_arguments():
   return settings(EmbeddingSettings).pooling_arguments()
 
 
+def given_model_arguments() -> dict[str, Any]:
+  """Returns the arguments of `SentenceModel.load` that are on the command line, and the caches."""
+  chosen = settings(EmbeddingSettings)
+  arguments = {"cache_dir": chosen.model_cache_dir, "cache": chosen.cached_dir}
+  arguments |= {"model": chosen.encoder_name} if given(["model", "init_checkpoint"]) else {}
+  values = {**chosen.pooling_arguments(), "precision": chosen.precision}
+  return arguments | {name: values[name] for name in values if name in FLAGS and given([name])}
+
+
+def load_model(folder: str | None = None, allow_other_encoder: bool = False) -> Any:
+  """Loads the `SentenceModel` of the flags.
+
+  Args:
+    folder: folder of a calibration, which decides about the encoder what no flag on the command line does; None for the
+      encoder alone.
+    allow_other_encoder: whether the calibration may have been fitted on other embeddings.
+
+  Raises:
+    BertFlowError: see `SentenceModel.load`.
+  """
+  from bert_flow_tf.model import SentenceModel
+
+  if folder is not None:
+    return SentenceModel.load(folder, allow_other_encoder=allow_other_encoder, **given_model_arguments())
+  chosen = settings(EmbeddingSettings)
+  return SentenceModel.from_pretrained(
+    chosen.encoder_name,
+    **chosen.pooling_arguments(),
+    precision=chosen.precision,
+    cache_dir=chosen.model_cache_dir,
+    cache=chosen.cached_dir,
+  )
+
+
 def run(main):
   """Starts a runner: parses flags, and turns what a user can mend into one line and exit status 1."""
   os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
@@ -167,7 +201,7 @@ def _guarded(main, argv):
 
 
 # Arguments of the library whose flag has another name.
-_FLAG_OF_ARGUMENT = {"learning_rate": "flow_learning_rate"}
+_FLAG_OF_ARGUMENT = {"folder": "flow_folder", "learning_rate": "flow_learning_rate"}
 
 
 def _with_flag(error):

@@ -16,9 +16,7 @@ from bert_flow_tf.corpus.job import EmbeddingJob
 from bert_flow_tf.corpus.models import describe, identity_of, loader_of
 from bert_flow_tf.corpus.saved_model import SavedModelReader
 from bert_flow_tf.corpus.settings import JobSettings
-from bert_flow_tf.encoder.settings import EmbeddingSettings
 from bert_flow_tf.errors import ConfigError
-from bert_flow_tf.model import SentenceModel
 from run_scripts import common_flags
 
 FLAGS = flags.FLAGS
@@ -69,17 +67,7 @@ def load_model():
   """Loads the SavedModel, or the encoder and its calibration."""
   if FLAGS.saved_model is not None:
     return SavedModelReader(os.path.abspath(os.path.expanduser(FLAGS.saved_model)))
-  settings = common_flags.settings(EmbeddingSettings)
-  named = settings.encoder_name if common_flags.given(["model", "init_checkpoint"]) else None
-  arguments = settings.pooling_arguments()
-  model = SentenceModel.from_pretrained(
-    named,
-    calibration=FLAGS.flow_folder,
-    cache_dir=settings.model_cache_dir,
-    precision=settings.precision if common_flags.given(["precision"]) else None,
-    allow_other_encoder=FLAGS.allow_other_encoder,
-    **{key: arguments[key] for key in common_flags.given(list(arguments))},
-  )
+  model = common_flags.load_model(FLAGS.flow_folder, FLAGS.allow_other_encoder)
   logging.info("%s: %d dimensions", model.name, model.output_dim)
   return model
 

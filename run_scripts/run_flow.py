@@ -273,7 +273,7 @@ def main(argv):
   if flow:
     fitted |= {"steps": steps, "epochs": settings.num_train_epochs, "learning_rate": settings.learning_rate}
   about = describe(task, corpus, encoder, calibrations, fitted)
-  about |= {"seconds": watch.seconds, "identity": encoder.identity(**common_flags.embedding_arguments())}
+  about |= {"seconds": watch.seconds, "identity": encoder.identity(**common_flags.embedding_arguments()).to_dict()}
   say(*write(folder, task, embeddings, found, calibrations, about), watch.seconds)
   if FLAGS.export_dir is not None:
     (calibration,) = calibrations.values()

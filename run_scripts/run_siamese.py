@@ -164,7 +164,7 @@ def main(argv):
     "task": task.name,
     "data": task.source,
     "dropped_without_label": task.dropped,
-    "encoder": model.encoder.identity(**model.arguments),
+    "encoder": model.encoder.identity(**model.arguments).to_dict(),
     "training": facts,
     "seconds": watch.seconds,
     "flags": {flag.name: flag.value for flag in common_flags.own_flags()},

@@ -9,6 +9,7 @@ from absl import flags, logging
 import bert_flow_tf
 from bert_flow_tf.calibration import storage
 from bert_flow_tf.calibration.spec import FLOW
+from bert_flow_tf.encoder.identity import EncoderIdentity, check_encoder
 from bert_flow_tf.errors import ConfigError, EncoderError
 from bert_flow_tf.evaluation.task_figures import WITH_FLOW
 from bert_flow_tf.flow.storage import FLOW_FOLDER
@@ -69,11 +70,7 @@ def saved_identity(saved):
     identity = calibration.encoder
     if identity is None:
       continue
-    whole = {"max_seq_length": int, "low_dim": int | None, "name": str, "sentence_embedding_type": str}
-    for key, kind in whole.items():
-      if not isinstance(identity.get(key), kind) or isinstance(identity.get(key), bool):
-        raise EncoderError(f"{folder}: its encoder has {key} {identity.get(key)!r}; it is damaged, or not run_flow's")
-    return folder, identity
+    return folder, EncoderIdentity.from_dict(identity, folder).to_dict()
   return None, {}
 
 
@@ -117,8 +114,6 @@ def check_saved(saved, identity, dim, insist):
   Raises:
     EncoderError: encoder, pooling or another thing differs; or the dimensions do, which nothing allows.
   """
-  from bert_flow_tf.calibration.flow import check_encoder
-
   for folder, calibration in saved.values():
     try:
       check_encoder(calibration, identity, folder)

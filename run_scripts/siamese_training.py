@@ -11,8 +11,9 @@ import tensorflow as tf
 from absl import flags, logging
 
 import bert_flow_tf
-from bert_flow_tf.calibration.flow import FlowCalibration, check_encoder
+from bert_flow_tf.calibration.flow import FlowCalibration
 from bert_flow_tf.encoder import fine_tuning, saving
+from bert_flow_tf.encoder.identity import check_encoder
 from bert_flow_tf.errors import ConfigError, TrainingError
 from bert_flow_tf.evaluation.siamese_figures import Model, dev_figure
 from bert_flow_tf.flow.config import FlowConfig
@@ -114,7 +115,7 @@ def fit_frozen_flow(task, chosen, encoder, config, strategy, folder, watch):
     flow.fit_source(embeddings.source(seen, numbers, len(chosen.pairs)))
   if encoder.weights_checksum != before:
     raise TrainingError("the encoder's weights changed while the flow was fitted: this is a bug")
-  flow.encoder = encoder.identity(**model.arguments)
+  flow.encoder = encoder.identity(**model.arguments).to_dict()
   flow.save(folder / FLOW)
   facts = {"steps": steps, "epochs": settings.num_train_epochs, "flow_learning_rate": settings.learning_rate}
   return model, {"frozen": True, **facts, "encoder_sha256": before}
@@ -184,7 +185,7 @@ def _save(model, objective, folder):
   encoder = model.encoder
   saving.save_encoder(encoder, folder / ENCODER)
   encoder.bert.name, encoder.bert.folder = str(folder / ENCODER), folder / ENCODER
-  identity = encoder.identity(**model.arguments)
+  identity = encoder.identity(**model.arguments).to_dict()
   if model.classifier:
     objective.encoder = identity
     objective.save(folder / CLASSIFIER)

@@ -14,7 +14,6 @@ _ARROWS = {**dict.fromkeys(("bert_flow_tf", *_COMMON), ()), **read_build()[0]}
 _NOT_YET = (
   ("calibration", "bert_flow_tf.training.sources"),
   ("evaluation", "bert_flow_tf.training.sources"),
-  ("model", "bert_flow_tf.integrations"),
   ("pretraining", "bert_flow_tf.calibration.spec"),
   ("pretraining", "bert_flow_tf.flow.config"),
   ("tf1", "run_scripts.saved"),
@@ -35,7 +34,7 @@ _ONLY_IN = {
     "bert_flow_tf.benchmark.worker",
   ),
   "mteb": ("bert_flow_tf.integrations",),
-  "torch": ("bert_flow_tf.model", "bert_flow_tf.integrations", "bert_flow_tf.benchmark.worker"),
+  "torch": ("bert_flow_tf.integrations", "bert_flow_tf.benchmark.worker"),
   "senteval": ("bert_flow_tf.integrations.senteval_engine",),
   "huggingface_hub": ("bert_flow_tf.encoder.hub",),
   "tensorflow_datasets": ("bert_flow_tf.data",),

@@ -1,15 +1,19 @@
-"""harness/sentence_model.py and senteval.py: what other programs call, on a random tiny BERT."""
+"""bert_flow_tf/model.py: SentenceModel, on a random tiny BERT."""
+
+import json
 
 import numpy as np
 import pytest
 
-from bert_flow_tf import FlowConfig, Glow, SentenceEncoder, SentenceModel
+from bert_flow_tf.calibration.flow import load_calibration
 from bert_flow_tf.calibration.spec import make_calibration
+from bert_flow_tf.data.pairs import SentencePairs
+from bert_flow_tf.encoder.sentence_encoder import SentenceEncoder
 from bert_flow_tf.errors import CalibrationError, ConfigError, DataError, EncoderError
-from bert_flow_tf.integrations import mteb_meta
-from bert_flow_tf.integrations.senteval import SentEvalAdapter
+from bert_flow_tf.flow.config import FlowConfig
+from bert_flow_tf.flow.glow import Glow
+from bert_flow_tf.model import SentenceModel, load_models
 from tests.encoder import tiny
-from tests.testing import shared
 
 SENTENCES = ["a dog.", "cats", "dog b dogs", "", "a b a b .", "dog", "cats b", "b . a", "dogs dogs", "mask", "[ ]", "a"]
 ARGUMENTS = {"sentence_embedding_type": "avg-top-2", "max_seq_length": 8, "low_dim": 6}
@@ -22,210 +26,163 @@ def encoder(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def rows(encoder):
-  return encoder.encode(SENTENCES, **ARGUMENTS)
+  return encoder.encode(SENTENCES, show_progress=False, **ARGUMENTS)
 
 
-@pytest.fixture(scope="module")
-def whitening(encoder, rows):
-  """Fitted on the sentences, with its encoder's identity."""
-  calibration = make_calibration("whitening-3").fit(rows)
-  calibration.encoder = encoder.identity(**ARGUMENTS)
-  return calibration
+@pytest.fixture
+def model(encoder):
+  return SentenceModel(encoder, **ARGUMENTS).fit(SENTENCES, "whitening-3", show_progress=False)
 
 
-@pytest.fixture(scope="module")
-def model(encoder, whitening):
-  return SentenceModel(encoder, whitening, **ARGUMENTS)
+def whitened(rows):
+  """Whitening worked out here, the first 3 columns."""
+  values, vectors = np.linalg.eigh(np.cov(rows.astype(np.float64).T))
+  return (rows - rows.mean(axis=0)) @ (vectors / np.sqrt(values))[:, ::-1][:, :3]
 
 
 def test_embeddings_are_those_of_encoder_and_calibration(model, rows):
-  """The whitening worked out here."""
-  values, vectors = np.linalg.eigh(np.cov(rows.astype(np.float64).T))
-  kernel = (vectors / np.sqrt(values))[:, ::-1][:, :3]
-  expected = (rows - rows.mean(axis=0)) @ kernel
-  found = model.encode(SENTENCES, 5, False, False)
-  assert found.dtype == np.float32 and found.shape == (12, 3) == (12, model.get_sentence_embedding_dimension())
-  np.testing.assert_allclose(np.abs(found), np.abs(expected), rtol=1e-3, atol=1e-3)  # a direction has no sign
-  np.testing.assert_allclose(model.encode(SENTENCES[0]), found[0], atol=5e-4)
+  embeddings = model.encode(SENTENCES, 5, False, False)
+  assert embeddings.dtype == np.float32 and embeddings.shape == (12, 3) == (12, model.output_dim) and model.dim == 6
+  np.testing.assert_allclose(np.abs(embeddings), np.abs(whitened(rows)), rtol=1e-3, atol=1e-3)  # the sign is free
+  np.testing.assert_allclose(model.encode(SENTENCES[0]), embeddings[0], atol=5e-4)
   assert model.encode("cats").shape == (3,) and model.encode([]).shape == (0, 3)
-  np.testing.assert_allclose(model.encode_query(tuple(SENTENCES)), found, atol=5e-4)
+  np.testing.assert_allclose(model.embed(SENTENCES), rows, atol=1e-6)
+  normalized = model.encode(SENTENCES, normalize_embeddings=True, convert_to_numpy=True)
+  np.testing.assert_allclose(np.linalg.norm(normalized, axis=1), 1.0, atol=1e-6)
 
 
 def test_without_calibration(encoder, rows):
   model = SentenceModel(encoder, **ARGUMENTS)
   np.testing.assert_array_equal(model.encode(np.array(SENTENCES), batch_size=64), rows)
-  assert model.get_embedding_dimension() == 6 and model.max_seq_length == 8 and model.name == encoder.name
+  assert model.output_dim == 6 and model.max_seq_length == 8 and model.name == encoder.name
 
 
-def test_normalized(model):
-  found, plain = model.encode(SENTENCES, normalize_embeddings=True), model.encode(SENTENCES)
-  np.testing.assert_allclose(np.linalg.norm(found, axis=1), 1.0, atol=1e-6)
-  np.testing.assert_allclose(found * np.linalg.norm(plain, axis=1, keepdims=True), plain, atol=5e-4)
+def test_similarity_is_of_pairs(model):
+  a, b = (model.encode(side).astype(float) for side in (SENTENCES[:6], SENTENCES[6:]))
+  expected = np.sum(a * b, axis=1) / np.linalg.norm(a, axis=1) / np.linalg.norm(b, axis=1)
+  np.testing.assert_allclose(model.similarity(SENTENCES[:6], SENTENCES[6:]), expected, atol=1e-3)
+  model.calibration.transform = lambda embeddings: np.zeros([len(embeddings), 3])
+  assert model.similarity(["a"], ["b"]).tolist() == [0.0]
+  with pytest.raises(DataError):
+    model.similarity(["a", "b"], ["a"])
 
 
-def test_similarities(model):
-  a, b = model.encode(SENTENCES[:4]), model.encode(SENTENCES[4:8])
-  cosines = [[u @ v / np.linalg.norm(u) / np.linalg.norm(v) for v in b.astype(float)] for u in a.astype(float)]
-  np.testing.assert_allclose(model.similarity(a, b), cosines, atol=1e-6)
-  np.testing.assert_allclose(model.similarity_pairwise(a, b), np.diag(cosines), atol=1e-6)
-  zero = np.zeros_like(a)
-  assert not model.similarity(a, zero).any() and not model.similarity_pairwise(zero, b).any()
+@pytest.mark.parametrize("form", ["SentencePairs", "two lists", "list of pairs"])
+def test_pairs_are_fitted_as_their_sentences(encoder, model, form):
+  a, b = SENTENCES[:6], SENTENCES[6:]
+  pairs = {
+    "SentencePairs": SentencePairs(a, b, np.zeros(6)),
+    "two lists": (a, b),
+    "list of pairs": list(zip(a, b, strict=True)),
+  }
+  fitted = SentenceModel(encoder, **ARGUMENTS).fit(pairs[form], "whitening-3", show_progress=False)
+  np.testing.assert_allclose(fitted.encode(SENTENCES), model.encode(SENTENCES), atol=1e-3)
 
 
-def test_batches_as_mteb_gives_them(model):
-  """With the arguments of mteb 2, and those of mteb 1."""
-  expected = model.encode(SENTENCES)
-  batches = ({"text": SENTENCES[start : start + 5], "id": [0] * 5} for start in range(0, 12, 5))
-  found = model.encode(batches, task_metadata=object(), hf_split="test", hf_subset="default", prompt_type=None)
-  np.testing.assert_allclose(found, expected, atol=5e-4)
-  found = model.encode([{"title": "", "text": sentence} for sentence in SENTENCES])
-  np.testing.assert_allclose(found, expected, atol=5e-4)
-  found = model.encode(SENTENCES, task_name="STS", prompt_type="query", batch_size=4, convert_to_tensor=False)
-  np.testing.assert_allclose(found, expected, atol=5e-4)
+def test_fit_of_a_flow(encoder, tmp_path):
+  """It is saved with its encoder."""
+  config = tmp_path / "small.json"
+  config.write_text(json.dumps({**FlowConfig(n_levels=1, depth=1, coupling_width=8).to_dict()}))
+  model = SentenceModel(encoder, **ARGUMENTS)
+  model.fit(SENTENCES, flow_model_config=str(config), train_batch_size=2, num_train_epochs=0.5, show_progress=False)
+  model.save(tmp_path / "flow")
+  loaded = SentenceModel.load(tmp_path / "flow")
+  assert loaded.identity == model.identity and loaded.calibration.name == "flow"
+  np.testing.assert_array_equal(loaded.encode(SENTENCES), model.encode(SENTENCES))
 
 
-@pytest.mark.parametrize(
-  ("sentences", "arguments", "error", "match"),
-  [
-    (["a", None], {}, DataError, "sentence 1 .*found NoneType"),
-    (3, {}, DataError, "found int, expected a sentence or a list"),
-    (b"a", {}, DataError, "sentence 0 .*found int"),
-    ([{"image": []}], {}, DataError, "batch 0 .*has image, expected text"),
-    (["a"], {"normalise_embeddings": True}, ConfigError, "unknown argument normalise_embeddings"),
-    (["a"], {"precision": "int8"}, ConfigError, "precision is 'int8', expected None or 'float32'"),
-    (["a"], {"output_value": "token_embeddings"}, ConfigError, "output_value is 'token_embeddings'"),
-    (["a"], {"prompt": "query: "}, ConfigError, "prompt is 'query: '"),
-    (["a"], {"truncate_dim": 2}, ConfigError, "truncate_dim is 2"),
-    (["a"], {"convert_to_numpy": False}, ConfigError, "convert_to_numpy is False"),
-    (["a"], {"batch_size": 0}, ConfigError, "batch_size=0"),
-  ],
-)
-def test_what_is_refused(model, sentences, arguments, error, match):
-  with pytest.raises(error, match=match):
-    model.encode(sentences, **arguments)
+def test_k_is_chosen_on_dev(encoder):
+  gold = np.arange(6.0)
+  model = SentenceModel(encoder, **ARGUMENTS)
+  model.fit(SENTENCES, "natsv", dev=SentencePairs(SENTENCES[:6], SENTENCES[6:], gold), show_progress=False)
+  assert 1 <= model.calibration.k < 6
+  with pytest.raises(ConfigError) as error:
+    model.fit(SENTENCES, "natsv", show_progress=False)
+  assert error.value.argument == "calibration"
 
 
-def test_calibration_of_other_embeddings_is_refused(encoder, whitening):
+@pytest.mark.parametrize("calibrated", [False, True])
+def test_saved_and_loaded(encoder, model, tmp_path, calibrated):
+  """The folder alone names encoder, pooling and length."""
+  model = model if calibrated else SentenceModel(encoder, **ARGUMENTS)
+  model.save(tmp_path / "model")
+  loaded = SentenceModel.load(tmp_path / "model")
+  assert loaded.identity == model.identity and loaded.output_dim == model.output_dim
+  np.testing.assert_array_equal(loaded.encode(SENTENCES), model.encode(SENTENCES))
+  with pytest.raises(EncoderError) as error:
+    SentenceModel.load(tmp_path / "model", max_seq_length=9)
+  assert error.value.argument == "folder" and "max_seq_length 8, now 9" in str(error.value)
+  loaded = SentenceModel.load(tmp_path / "model", encoder, max_seq_length=9, allow_other_encoder=True)
+  assert loaded.max_seq_length == 9 and loaded.encoder is encoder
+  if calibrated:
+    assert load_calibration(tmp_path / "model").encoder == model.identity.to_dict()
+    with pytest.raises(ConfigError) as error:
+      SentenceModel.load(tmp_path)  # the folder above it
+    assert error.value.argument == "folder" and str(tmp_path / "model") in str(error.value)
+
+
+def test_folder_without_identity_needs_the_encoder(encoder, rows, tmp_path):
+  flow = Glow(FlowConfig(n_levels=1, depth=1, coupling_width=8), 6, seed=1)
+  flow.initialize(rows)
+  flow.save(tmp_path / "flow")
+  with pytest.raises(EncoderError) as error:
+    SentenceModel.load(tmp_path / "flow")
+  assert error.value.argument == "folder"
+  loaded = SentenceModel.load(tmp_path / "flow", encoder.name, **ARGUMENTS)
+  np.testing.assert_allclose(loaded.encode(SENTENCES), flow.transform(rows), atol=5e-4)
+  assert loaded.name == f"{encoder.name}+flow"
+  loaded.save(tmp_path / "named")
+  assert SentenceModel.load(tmp_path / "named").identity == loaded.identity
+
+
+def test_folder_without_calibration(tmp_path):
+  with pytest.raises(CalibrationError):
+    SentenceModel.load(tmp_path)
+
+
+def test_precision_is_that_of_the_fit(encoder, tmp_path):
+  half = SentenceModel.from_pretrained(encoder.name, precision="bfloat16", **ARGUMENTS)
+  half.fit(SENTENCES, "whitening-3", show_progress=False).save(tmp_path / "half")
+  assert SentenceModel.load(tmp_path / "half").encoder.precision == "bfloat16"
+  with pytest.raises(EncoderError, match="precision bfloat16, now float32"):
+    SentenceModel.load(tmp_path / "half", precision="float32")
+
+
+def test_several_calibrations_share_an_encoder(encoder, model, rows, tmp_path):
+  for name in ("one", "two"):
+    model.save(tmp_path / name)
+  model.fit(SENTENCES, "sn", show_progress=False).save(tmp_path / "sn")
+  models = load_models([tmp_path / name for name in ("one", "sn", "two")])
+  assert list(models) == ["whitening-3", "sn", "whitening-3_2"]
+  assert len({id(each.encoder) for each in models.values()}) == 1
+  for folders in ([], [""], [tmp_path / "sn", f"{tmp_path}/./sn"]):
+    with pytest.raises(ConfigError) as error:
+      load_models(folders)
+    assert error.value.argument == "folder"
+
+
+def test_calibration_of_other_embeddings_is_refused(encoder, rows, model):
   other = {**ARGUMENTS, "max_seq_length": 9}
-  with pytest.raises(EncoderError, match="max_seq_length 8 there, 9 here"):
-    SentenceModel(encoder, whitening, **other)
-  assert SentenceModel(encoder, whitening, **other, allow_other_encoder=True).encode("a").shape == (3,)
-  with pytest.raises(EncoderError, match="whitening-3 takes embeddings of 6 dimensions, found 12"):
-    SentenceModel(encoder, whitening, **{**ARGUMENTS, "low_dim": None}, allow_other_encoder=True)
-  with pytest.raises(ConfigError, match="calibration is str, expected a Calibration"):
+  calibrations = [(model.calibration, other), (make_calibration("sn").fit(rows), {**ARGUMENTS, "low_dim": None})]
+  for calibration, arguments in calibrations:
+    with pytest.raises(EncoderError) as error:
+      SentenceModel(encoder, calibration, **arguments)
+    assert error.value.argument == "calibration"
+  assert SentenceModel(encoder, model.calibration, **other, allow_other_encoder=True).encode("a").shape == (3,)
+  with pytest.raises(ConfigError):
     SentenceModel(encoder, "flow", **ARGUMENTS)
 
 
-def test_the_precision_is_the_calibrations(encoder, tmp_path):
-  half = SentenceEncoder.from_pretrained(encoder.bert.folder, precision="bfloat16")
-  rows = half.encode(SENTENCES, show_progress=False, **ARGUMENTS)
-  calibration = make_calibration("whitening-3").fit(rows)
-  calibration.encoder = half.identity(**ARGUMENTS)
-  calibration.save(tmp_path / "half")
-  assert SentenceModel.from_pretrained(calibration=tmp_path / "half").encoder.precision == "bfloat16"
-  with pytest.raises(EncoderError, match="bfloat16 there, float32 here"):
-    SentenceModel.from_pretrained(calibration=tmp_path / "half", precision="float32")
-
-
-def test_from_pretrained(encoder, whitening, rows, model, tmp_path):
-  """The folder alone says encoder, pooling and length."""
-  whitening.save(tmp_path / "whitening")
-  found = SentenceModel.from_pretrained(calibration=tmp_path / "whitening")
-  assert found.identity == model.identity
-  np.testing.assert_array_equal(found.encode(SENTENCES), model.encode(SENTENCES))
-  flow = Glow(FlowConfig(n_levels=1, depth=1, coupling_width=8), 6, seed=1)
-  flow.initialize(rows)
-  flow.save(tmp_path / "flow")  # says nothing of its encoder
-  found = SentenceModel.from_pretrained(encoder.name, tmp_path / "flow", **ARGUMENTS)
-  np.testing.assert_allclose(found.encode(SENTENCES), flow.transform(rows), atol=5e-4)
-  assert found.name == f"{encoder.name}+flow"
-  with pytest.raises(CalibrationError, match=r"no calibration\.json in it"):
-    SentenceModel.from_pretrained(calibration=tmp_path)
-
-
-def test_damaged_identity_is_refused(whitening, tmp_path):
-  whitening.save(tmp_path / "damaged")
-  text = (tmp_path / "damaged/calibration.json").read_text().replace('"max_seq_length": 8', '"max_seq_length": "x"')
-  (tmp_path / "damaged/calibration.json").write_text(text)
-  with pytest.raises(EncoderError, match="its encoder has max_seq_length 'x'"):
-    SentenceModel.from_pretrained(calibration=tmp_path / "damaged")
-
-
-def test_revision_for_mteb_follows_from_what_decides(encoder, whitening, rows, model):
-  """Alike for equal models, other for another calibration, pooling or length."""
-  again = make_calibration("whitening-3").fit(rows)
-  again.encoder = whitening.encoder
-  assert mteb_meta.revision(SentenceModel(encoder, again, **ARGUMENTS)) == mteb_meta.revision(model)
-  other = make_calibration("whitening-3").fit(rows[1:])
-  models = [model, SentenceModel(encoder, other, **ARGUMENTS), SentenceModel(encoder, **ARGUMENTS)]
-  models.append(SentenceModel(encoder, **{**ARGUMENTS, "max_seq_length": 9}))
-  assert len({mteb_meta.revision(one) for one in models}) == 4
-
-
-@pytest.mark.slow
-def test_mteb_itself():
-  """The figure that mteb finds on STS-B is SciPy's from the same embeddings."""
-  pytest.importorskip("mteb", reason="mteb is not installed: its protocol alone was tested")
-  import datasets
-  import mteb
-  from mteb.abstasks.sts import AbsTaskSTS
-  from mteb.abstasks.task_metadata import TaskMetadata
-  from mteb.models import EncoderProtocol
-  from scipy import stats
-
-  from bert_flow_tf import load_task
-
-  pairs = load_task("STS-B", shared("data")).splits["test"]
-  about = {field: None for field, value in TaskMetadata.model_fields.items() if not value.is_required()}
-  about = dict.fromkeys(
-    about.keys() & {"date", "domains", "task_subtypes", "license", "annotations_creators", "dialect"}
-  )
-
-  class OurTask(AbsTaskSTS):
-    metadata = TaskMetadata(
-      **about,
-      name="OurTask",
-      description="STS-B from files",
-      dataset={"path": "none/none", "revision": "none"},
-      type="STS",
-      category="t2t",
-      modalities=["text"],
-      eval_splits=["test"],
-      eval_langs=["eng-Latn"],
-      main_score="cosine_spearman",
-    )
-
-    def load_data(self, **unused):
-      columns = {"sentence1": pairs.sentences_a, "sentence2": pairs.sentences_b, "score": pairs.scores.tolist()}
-      self.dataset = datasets.DatasetDict(test=datasets.Dataset.from_dict(columns))
-      self.data_loaded = True
-
-  model = SentenceModel.from_pretrained("mini")
-  assert isinstance(model, EncoderProtocol)
-  found = mteb.evaluate(model, [OurTask()], cache=None, show_progress_bar=False).task_results[0].scores["test"][0]
-  cosines = model.similarity_pairwise(model.encode(pairs.sentences_a), model.encode(pairs.sentences_b))
-  assert found["cosine_spearman"] == pytest.approx(stats.spearmanr(cosines, pairs.scores)[0], abs=1e-4)
-  assert found["spearman"] == pytest.approx(found["cosine_spearman"], abs=1e-4)
-
-
-def test_batcher_and_prepare(model):
-  """Words are joined again, what is empty becomes "."; prepare asks once for each distinct sentence."""
-  asked = []
-
-  def encode(sentences):
-    asked.append(list(sentences))
-    return model.encode(sentences)
-
-  adapter = SentEvalAdapter(encode)
-  words = [["a", "dog."], [], ["cats"], [b"a", b"dog."], "cats", ["  "]]
-  expected = model.encode(["a dog.", ".", "cats", "a dog.", "cats", "."])
-  np.testing.assert_allclose(adapter.batcher({}, words), expected, atol=5e-4)
-  assert asked.pop() == ["a dog.", ".", "cats", "a dog.", "cats", "."]
-  assert adapter.prepare({}, np.array(words, dtype=object)) is None
-  found = adapter.batcher({}, words)
-  np.testing.assert_allclose(found, expected, atol=5e-4)
-  assert asked == [["a dog.", ".", "cats"]] and found.dtype == np.float32
-  adapter.batcher({}, [["b"]])  # never prepared
-  assert asked[1:] == [["b"]]
-  adapter.prepare({}, [])
-  assert adapter.batcher({}, [["b"]]).shape == (1, 3)
+@pytest.mark.parametrize(
+  ("sentences", "arguments", "error"),
+  [
+    (["a", None], {}, DataError),
+    (3, {}, DataError),
+    (b"a", {}, DataError),
+    (["a"], {"convert_to_numpy": False}, ConfigError),
+    (["a"], {"batch_size": 0}, ConfigError),
+  ],
+)
+def test_refused(model, sentences, arguments, error):
+  with pytest.raises(error):
+    model.encode(sentences, **arguments)

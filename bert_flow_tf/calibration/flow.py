@@ -1,24 +1,20 @@
 """The flow as one calibration among others, and the loading of any."""
 
+import os
+
 import numpy as np
 
+from bert_flow_tf.calibration import spec
 from bert_flow_tf.calibration.interface import Calibration
 from bert_flow_tf.calibration.moments import check_rows
-from bert_flow_tf.calibration.spec import FLOW, load_calibration
-from bert_flow_tf.errors import CalibrationError, EncoderError
+from bert_flow_tf.calibration.spec import FLOW
+from bert_flow_tf.errors import CalibrationError
 from bert_flow_tf.flow.glow import Glow
 from bert_flow_tf.flow.storage import FLOW_FOLDER
 from bert_flow_tf.training.sources import EmbeddingPairs
 
 # Rows that go through the flow at once: bounds memory, and costs nothing above some hundred.
 _ROWS_AT_ONCE = 8192
-
-# What decides an embedding in `SentenceEncoder.identity`; the encoder's name does not.
-_DECISIVE = ("weights_sha256", "tokenizer_sha256", "pooling", "max_seq_length", "low_dim", "precision")
-# What changes the output without changing a weight; flows saved by older versions do not say it.
-_IF_SAID = ("architecture",)
-# What such flows were fitted with.
-_ABSENT = {"precision": "float32"}
 
 
 class FlowCalibration(Calibration):
@@ -120,36 +116,13 @@ class FlowCalibration(Calibration):
     return cls(Glow.load(folder))
 
 
-def load_any(folder):
-  """The flow or other calibration that was saved in a folder.
+def load_calibration(folder: str | os.PathLike) -> Calibration:
+  """Loads the flow or other calibration that was saved in a folder.
 
   Raises:
-    FlowError, CalibrationError: the folder is absent, incomplete or damaged.
+    FlowError, CalibrationError: the folder is missing, incomplete or damaged.
   """
-  return FlowCalibration.load(folder) if FLOW_FOLDER.is_in(folder) else load_calibration(folder)
+  return FlowCalibration.load(folder) if FLOW_FOLDER.is_in(folder) else spec.load_calibration(folder)
 
 
-def check_encoder(calibration, identity, folder):
-  """Refuses a calibration for embeddings of another kind than it was fitted on.
-
-  Args:
-    calibration: a loaded `Calibration`.
-    identity: `SentenceEncoder.identity` of the embeddings at hand.
-    folder: where the calibration came from, for the message.
-
-  Raises:
-    EncoderError: encoder, tokenizer, pooling or another thing that decides embeddings differs.
-  """
-  if calibration.encoder is None:
-    return
-  there = _ABSENT | calibration.encoder
-  decisive = [*_DECISIVE, *(key for key in _IF_SAID if key in there and key in identity)]
-  differing = [key for key in decisive if there.get(key) != identity[key]]
-  if differing:
-    found = "; ".join(f"{key} {_short(there.get(key))} there, {_short(identity[key])} here" for key in differing)
-    names = there.get("name"), identity["name"]
-    raise EncoderError(f"{folder} was fitted on embeddings of {names[0]!r}, found those of {names[1]!r}: {found}")
-
-
-def _short(value):
-  return f"{value[:12]}..." if isinstance(value, str) and len(value) > 12 else value
+load_any = load_calibration

@@ -16,9 +16,6 @@ from bert_flow_tf.encoder.hub import HUB_NAMES, MODEL_NAMES
 from bert_flow_tf.flow.storage import FLOW_FOLDER
 from bert_flow_tf.model import SentenceModel
 
-# Fields of an encoder's identity that do not decide an embedding.
-_NOT_DECIDING = ("name", "sentence_embedding_type")
-
 
 def identity_of(model: Model, calibration_folder: str | None = None) -> dict[str, Any]:
   """Returns json values that decide a model's embeddings.
@@ -30,8 +27,7 @@ def identity_of(model: Model, calibration_folder: str | None = None) -> dict[str
   if isinstance(model, SavedModelReader):
     return {"saved_model_sha256": model.checksum()}
   checksum = None if calibration_folder is None else calibration_checksum(calibration_folder)
-  values = {key: value for key, value in model.identity.items() if key not in _NOT_DECIDING}
-  return {**values, "calibration_sha256": checksum}
+  return {**model.identity.deciding(), "calibration_sha256": checksum}
 
 
 def describe(model: Model, calibration_folder: str | None = None) -> dict[str, Any]:
@@ -39,9 +35,9 @@ def describe(model: Model, calibration_folder: str | None = None) -> dict[str, A
   if isinstance(model, SavedModelReader):
     return {"saved_model": model.folder}
   if calibration_folder is None:
-    return {"encoder": model.identity}
+    return {"encoder": model.identity.to_dict()}
   calibration = {"name": model.calibration.name, "folder": os.path.abspath(calibration_folder)}
-  return {"encoder": model.identity, "calibration": calibration}
+  return {"encoder": model.identity.to_dict(), "calibration": calibration}
 
 
 def loader_of(model: Model, calibration_folder: str | None = None, cache_dir: str | None = None) -> Callable[[], Model]:
@@ -54,16 +50,13 @@ def loader_of(model: Model, calibration_folder: str | None = None, cache_dir: st
   """
   if isinstance(model, SavedModelReader):
     return functools.partial(SavedModelReader, os.path.abspath(model.folder))
-  identity = model.identity
-  return functools.partial(
-    SentenceModel.from_pretrained,
-    _absolute(model.encoder.name),
-    calibration=calibration_folder and os.path.abspath(calibration_folder),
-    cache_dir=cache_dir,
-    precision=identity["precision"],
-    allow_other_encoder=True,  # checked when the model was loaded first
-    **{key: identity[key] for key in ("sentence_embedding_type", "max_seq_length", "low_dim")},
-  )
+  name = _absolute(model.encoder.name)
+  arguments = {**model.identity.pooling_arguments(), "precision": model.identity.precision, "cache_dir": cache_dir}
+  if calibration_folder is None:
+    return functools.partial(SentenceModel.from_pretrained, name, **arguments)
+  # The encoder was checked when the model was loaded first.
+  folder = os.path.abspath(calibration_folder)
+  return functools.partial(SentenceModel.load, folder, name, allow_other_encoder=True, **arguments)
 
 
 def calibration_checksum(folder: str) -> str:

@@ -9,12 +9,15 @@ from bert_flow_tf.data.features import SentenceTokenizer, check_sentences, pad_b
 from bert_flow_tf.encoder import pooling as pooling_lib
 from bert_flow_tf.encoder.bert import load_bert
 from bert_flow_tf.encoder.cache import CHUNK_SENTENCES, EmbeddingCache
+from bert_flow_tf.encoder.identity import EncoderIdentity
 from bert_flow_tf.errors import ConfigError, EncoderError
 from bert_flow_tf.progress import Progress
 
 # On a CPU larger steps are slower, as their activations leave its cache: a BERT of base's size took 39 % longer for
 # 2048 tokens at once, 24 % longer for 128, 6 to 8 % longer for 256, 512, 768 and 1024 (two cores, medians of 5 rounds).
 _CPU_TOKENS = 384
+# Packages whose versions change embeddings by rounding, or by a fixed error.
+_PACKAGES = ("tensorflow", "transformers", "tokenizers")
 
 
 class SentenceEncoder:
@@ -188,20 +191,22 @@ class SentenceEncoder:
     settings = self._cache_settings(self.pooling(sentence_embedding_type), max_seq_length, low_dim)
     return EmbeddingCache.key(settings, sentences)
 
-  def identity(self, sentence_embedding_type, max_seq_length=64, low_dim=None):
-    """What a calibration fitted on these embeddings remembers: a dict of json values."""
+  def identity(
+    self, sentence_embedding_type: str, max_seq_length: int = 64, low_dim: int | None = None
+  ) -> EncoderIdentity:
+    """Returns the identity of the embeddings that `encode` gives for the same arguments."""
     pooling = self.pooling(sentence_embedding_type)
-    return {
-      "name": self.name,
-      "weights_sha256": self.weights_checksum,
-      "tokenizer_sha256": self.tokenizer_checksum,
-      "architecture": self.bert.architecture,
-      "sentence_embedding_type": pooling.name,
-      "pooling": [pooling.kind, *pooling.blocks],
-      "max_seq_length": int(max_seq_length),
-      "low_dim": low_dim,
-      "precision": self.precision,
-    }
+    return EncoderIdentity(
+      name=self.name,
+      weights_sha256=self.weights_checksum,
+      tokenizer_sha256=self.tokenizer_checksum,
+      architecture=self.bert.architecture,
+      sentence_embedding_type=pooling.name,
+      pooling=(pooling.kind, *pooling.blocks),
+      max_seq_length=int(max_seq_length),
+      low_dim=low_dim,
+      precision=self.precision,
+    )
 
   def _check_finite(self, embeddings, chosen, rows):
     """Raises EncoderError for embeddings [n, dim] of the distinct sentences `chosen` [n], `rows` being all of them."""
@@ -241,17 +246,11 @@ class SentenceEncoder:
     return self._functions[pooling, low_dim]
 
   def _cache_settings(self, pooling, max_seq_length, low_dim):
-    """Everything but the text that changes embeddings."""
-    # On a GPU float32 products may be rounded to TF32, which other machines do not.
-    tf32 = bool(tf.config.list_logical_devices("GPU")) and tf.config.experimental.tensor_float_32_execution_enabled()
-    packages = ("tensorflow", "transformers", "tokenizers")
-    return {
-      "weights": self.weights_checksum,
-      "architecture": self.bert.architecture,
-      "tokenizer": self.tokenizer_checksum,
-      "pooling": [pooling.kind, *pooling.blocks],
-      "max_seq_length": int(max_seq_length),
-      "low_dim": low_dim,
-      "precision": "tf32" if tf32 and self.precision == "float32" else self.precision,
-      "versions": {package: importlib.metadata.version(package) for package in packages},
-    }
+    """Returns everything but the text that decides embeddings, down to their rounding."""
+    settings = self.identity(pooling, max_seq_length, low_dim).deciding()
+    # On a GPU float32 products may be rounded to TF32, which other machines do not do.
+    if tf.config.list_logical_devices("GPU") and tf.config.experimental.tensor_float_32_execution_enabled():
+      settings["precision"] = "tf32" if self.precision == "float32" else self.precision
+    versions = {package: importlib.metadata.version(package) for package in _PACKAGES}
+    # Without the suffix, as in the keys of existing caches.
+    return {**{name.removesuffix("_sha256"): value for name, value in settings.items()}, "versions": versions}

@@ -1,10 +1,11 @@
-"""What other programs give to `encode`: sentences in several forms, and arguments of their own."""
+"""Input of other programs to `encode`: sentences in several forms, and further arguments."""
 
 from collections.abc import Mapping
+from typing import Any
 
 from bert_flow_tf.errors import ConfigError, DataError
 
-# Of sentence-transformers, each with the values that change nothing here.
+# Arguments of sentence-transformers, each with the values that change nothing here.
 _NEUTRAL = {
   "output_value": ("sentence_embedding",),
   "precision": (None, "float32"),
@@ -12,7 +13,7 @@ _NEUTRAL = {
   "truncate_dim": (None,),
   "pool": (None,),
 }
-# What says where a sentence comes from, or how a program runs: no embedding here depends on it.
+# The origin of a sentence, or how a program runs: no embedding here depends on it.
 _IGNORED = (
   "task_name",
   "task_metadata",
@@ -28,15 +29,15 @@ _IGNORED = (
 )
 
 
-def texts_of(sentences):
-  """The sentences as a list of str, and whether they were a lone str.
+def texts_of(sentences: Any) -> tuple[list, bool]:
+  """Returns the sentences as a list of str, and whether they were a single str.
 
   Args:
     sentences: a str, a sequence of str, or an iterable of batches, each a dict with a list of str under "text", as
-      mteb 2 gives them (or a lone str, as its corpora).
+      mteb 2 gives them (or a single str, as its corpora).
 
   Raises:
-    DataError: a batch without text. Whether the others are str, `SentenceEncoder.encode` checks.
+    DataError: a batch without text; `SentenceEncoder.encode` checks that the others are str.
   """
   if isinstance(sentences, str):
     return [sentences], True
@@ -56,23 +57,24 @@ def texts_of(sentences):
   return [text for column in columns for text in ([column] if isinstance(column, str) else column)], False
 
 
-def check_others(arguments):
-  """Refuses an argument of `encode` that asks for what this model does not do, or that nobody knows.
+def check_others(arguments: Mapping[str, Any]) -> None:
+  """Checks the arguments of `encode` that are not the model's own.
 
   Args:
-    arguments: {name: value} of those that are not the model's own.
+    arguments: {name: value}.
 
   Raises:
-    ConfigError: there is one.
+    ConfigError: an argument is unknown, or asks for what this model does not do.
   """
   for name, value in arguments.items():
     if name in _IGNORED:
       continue
     if name not in _NEUTRAL:
       raise ConfigError(
-        f"encode: unknown argument {name}; expected sentences, batch_size, show_progress_bar, normalize_embeddings, "
-        f"convert_to_numpy, convert_to_tensor, or without effect {', '.join((*_NEUTRAL, *_IGNORED))}"
+        f"{name}: unknown; expected sentences, batch_size, show_progress_bar, normalize_embeddings, convert_to_numpy, "
+        f"convert_to_tensor, or without effect {', '.join((*_NEUTRAL, *_IGNORED))}",
+        argument=name,
       )
     if value not in _NEUTRAL[name]:
       allowed = " or ".join(map(repr, _NEUTRAL[name]))
-      raise ConfigError(f"encode: {name} is {value!r}, expected {allowed}: this model has nothing else")
+      raise ConfigError(f"{name}={value!r}: expected {allowed}; this model has nothing else", argument=name)

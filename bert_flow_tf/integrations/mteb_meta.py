@@ -1,18 +1,21 @@
-"""How mteb names a model in its tables and its cache of results."""
+"""Names a model in mteb's tables and in its cache of results."""
 
 import hashlib
 import json
 import pathlib
 import re
 import tempfile
+from typing import Any
 
 import numpy as np
 
+from bert_flow_tf.model import SentenceModel
 
-def model_meta(model):
-  """The `ModelMeta` for mteb of a `SentenceModel`, of mteb 1 or 2; None where it is not installed.
 
-  mteb keeps results under name and revision: the revision follows from all that decides an embedding.
+def model_meta(model: SentenceModel) -> Any:
+  """Returns the `ModelMeta` of a `SentenceModel`, for mteb 1 or 2; None if mteb is not installed.
+
+  mteb keeps results under name and revision, so the revision follows from everything that decides an embedding.
   """
   try:
     from mteb.models.model_meta import ModelMeta
@@ -27,18 +30,17 @@ def model_meta(model):
     "revision": revision(model),
     "framework": [],
     "max_tokens": model.max_seq_length,
-    "embed_dim": model.get_sentence_embedding_dimension(),
-    "similarity_fn_name": model.similarity_fn_name,
+    "embed_dim": model.output_dim,
+    "similarity_fn_name": "cosine",
     "n_parameters": int(model.encoder.bert.model.count_params()),
     "use_instructions": False,
   }
   return ModelMeta(**{**fields, **{name: value for name, value in ours.items() if name in ModelMeta.model_fields}})
 
 
-def revision(model):
-  """Hexadecimal checksum, of 40 digits, of encoder, pooling and calibration."""
-  identity = {key: value for key, value in model.identity.items() if key != "name"}
-  digest = hashlib.sha256(json.dumps(identity, sort_keys=True).encode())
+def revision(model: SentenceModel) -> str:
+  """Returns 40 hexadecimal digits that depend on encoder, pooling and calibration."""
+  digest = hashlib.sha256(json.dumps(model.identity.deciding(), sort_keys=True).encode())
   if model.calibration is not None:
     with tempfile.TemporaryDirectory() as parent:
       folder = pathlib.Path(parent) / "calibration"
@@ -49,7 +51,7 @@ def revision(model):
 
 
 def _content(path):
-  """Bytes of a saved file that depend on what it holds alone: an archive's dates and order may differ."""
+  """Returns bytes that depend on the content of a saved file alone: an archive's dates and order may differ."""
   if path.suffix != ".npz":
     return path.read_bytes()
   with np.load(path, allow_pickle=False) as archive:
@@ -61,7 +63,7 @@ def _content(path):
 
 
 def _plain(model):
-  """The model's name without what a path must not have, a folder's by its last part."""
+  """Returns the model's name with the characters that a path may have; of a folder, its last part."""
   name = pathlib.PurePath(model.encoder.name).name
   parts = [name, *([] if model.calibration is None else [model.calibration.name])]
   return re.sub(r"[^A-Za-z0-9._+-]", "-", "+".join(parts)) or "model"

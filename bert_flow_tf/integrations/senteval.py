@@ -1,28 +1,31 @@
 """SentEval's interface: `prepare` and `batcher` (Conneau and Kiela 2018, "SentEval: An Evaluation Toolkit")."""
 
+from collections.abc import Sequence
+from typing import Any
+
 import numpy as np
 
 
 class SentEvalAdapter:
-  """What SentEval's engine calls, made of a function that embeds sentences.
+  """Adapter of a model, or of a function that embeds sentences, to SentEval's engine.
 
-      adapter = SentEvalAdapter(model.encode)
+      adapter = SentEvalAdapter(SentenceModel.load("exp/stsb/flow"))
       engine = senteval.engine.SE({"task_path": FOLDER}, adapter.batcher, adapter.prepare)
       engine.eval(["STS12", "STSBenchmark"])
 
   SentEval splits sentences at blanks. Here they are joined by single blanks again, and an empty one becomes ".", as in
-  SentEval's own examples. `prepare` embeds all sentences of a task at once, each distinct one once and those of like
-  length together; `batcher` then looks them up.
+  SentEval's own examples. `prepare` embeds each distinct sentence of a task once, in batches of similar length;
+  `batcher` looks them up.
 
   Args:
-    encode: list of n str -> array [n, dim]; `SentenceModel.encode`, for instance.
+    model: a `SentenceModel`, or a function from a list of n str to an array [n, dim].
   """
 
-  def __init__(self, encode):
-    self._encode = encode
+  def __init__(self, model: Any) -> None:
+    self._encode = getattr(model, "encode", model)
     self._rows, self._embeddings = {}, None
 
-  def prepare(self, params, samples):
+  def prepare(self, params: Any, samples: Sequence) -> None:
     """Embeds a task's sentences.
 
     Args:
@@ -32,7 +35,7 @@ class SentEvalAdapter:
     del params
     self._remember(dict.fromkeys(map(sentence_of, samples)))
 
-  def batcher(self, params, batch):
+  def batcher(self, params: Any, batch: Sequence) -> np.ndarray:
     """Embeds a batch.
 
     Args:
@@ -54,8 +57,8 @@ class SentEvalAdapter:
     self._embeddings = np.asarray(self._encode(list(self._rows)), np.float32) if self._rows else None
 
 
-def sentence_of(words):
-  """One sentence of SentEval's, a sequence of words (str, or bytes in UTF-8) or a str, as a str."""
+def sentence_of(words: Sequence) -> str:
+  """Joins a sentence of SentEval's, a sequence of words (str, or bytes in UTF-8), by blanks; a str stays."""
   if not isinstance(words, str):
     words = " ".join(word.decode("utf-8", "replace") if isinstance(word, bytes) else str(word) for word in words)
   return words if words.strip() else "."

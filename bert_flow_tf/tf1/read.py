@@ -184,7 +184,7 @@ def _identity(fitted, encoder, pooling, insist):
   found = encoder.dim(kind, low_dim)
   what, dim = next(((what, dim) for what, dim in dims.items() if dim != found), (None, found))
   if what is None:
-    return encoder.identity(**{**pooling, "low_dim": low_dim})
+    return encoder.identity(**{**pooling, "low_dim": low_dim}).to_dict()
   hint = f", such as --sentence_embedding_type=avg-last-concat-{dim // encoder.hidden_size}"
   message = (
     f"the checkpoint's {what} takes embeddings of {dim} dimensions, found {found} by --sentence_embedding_type={kind} "

@@ -211,7 +211,7 @@ class SiameseTrainer:
     encoder = self._encoder.identity(self._pooling, low_dim=self._settings.low_dim)
     identity = {
       # As it came: the weights change while it is trained. max_seq_length shows in the data.
-      "encoder": {key: value for key, value in encoder.items() if key not in ("name", "max_seq_length")},
+      "encoder": {key: value for key, value in encoder.deciding().items() if key != "max_seq_length"},
       "objective": self._objective.settings(),
       "flow": self._flow and self._flow.settings(),
       "steps": total,

@@ -110,7 +110,7 @@ def test_dropout_has_the_same_masks(encoders, name):
 
 
 def test_what_was_computed_otherwise_is_told_apart(encoders):
-  for known in (lambda e: e.fingerprint(SENTENCES, "avg"), lambda e: e.identity("avg")["precision"]):
+  for known in (lambda e: e.fingerprint(SENTENCES, "avg"), lambda e: e.identity("avg").precision):
     assert len({known(encoder) for encoder in encoders.values()}) == 3
 
 

@@ -28,7 +28,7 @@ def prepare(folder):
   save_tiny(folder / "other", random_weights(seed=1))
   encoder = bert_flow_tf.SentenceEncoder.from_pretrained(folder / "model")
   calibration = make_calibration("whitening-4").fit(encoder.encode(SENTENCES, **POOLING))
-  calibration.encoder = encoder.identity(**POOLING)
+  calibration.encoder = encoder.identity(**POOLING).to_dict()
   calibration.save(folder / "whitening")
 
   (folder / "plain.txt").write_text("".join(f"{sentence}\n" for sentence in SENTENCES))

@@ -27,7 +27,7 @@ def save(folder):
   flow.initialize(rows)
   calibrations = {name: make_calibration(name).fit(rows) for name in ("whitening-8", "sn", "mean")} | {"flow": flow}
   for name, calibration in calibrations.items():
-    calibration.encoder = None if name == "mean" else encoder.identity(**ARGUMENTS)
+    calibration.encoder = None if name == "mean" else encoder.identity(**ARGUMENTS).to_dict()
     calibration.save(folder / "exp" / name)
   flow.save(folder / "another/flow")
   other = make_calibration("sn").fit(rows)

@@ -29,7 +29,7 @@ def test_export_of_a_saved_calibration(tmp_path):
   settings = {"sentence_embedding_type": "avg-top-2", "max_seq_length": 9, "low_dim": 6}
   sentences = [f"{'a ' * (i % 5)}{'dog ' * (i % 3)}{'cat ' * (i % 7)}" for i in range(100)]
   calibration = make_calibration("sn").fit(encoder.encode(sentences, **settings))
-  calibration.encoder = encoder.identity(**settings)
+  calibration.encoder = encoder.identity(**settings).to_dict()
   calibration.save(tmp_path / "exp" / "sn")
   (tmp_path / "exp" / "results.json").write_text('{"task": "sample", "results": {"test": {"sn": {"spearman": 50.5}}}}')
   base = tmp_path / "base"

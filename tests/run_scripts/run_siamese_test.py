@@ -7,8 +7,9 @@ import pytest
 from scipy import stats
 
 from bert_flow_tf import SentenceEncoder
-from bert_flow_tf.calibration.flow import check_encoder, load_any
+from bert_flow_tf.calibration.flow import load_calibration
 from bert_flow_tf.data.tasks import load_task
+from bert_flow_tf.encoder.identity import check_encoder
 from bert_flow_tf.evaluation.similarity import cosine_similarity
 from bert_flow_tf.training.objectives import SoftmaxObjective
 from tests.run_scripts import siamese_cases
@@ -101,7 +102,7 @@ def test_frozen_encoder_is_frozen(ran):
   assert results["encoder"]["weights_sha256"] == encoder.weights_checksum
   assert (training["steps"], training["labelled"], training["unlabelled"]) == (15, 0, 3 * siamese_cases.PAIRS)
   assert not (folder / "exp/frozen/encoder").exists()
-  flow = load_any(folder / "exp/frozen/flow")
+  flow = load_calibration(folder / "exp/frozen/flow")
   check_encoder(flow, encoder.identity("avg-first-last", 16), "flow")
   stsb = (folder / "data/STS/STSBenchmark/sts-test.csv").read_text().splitlines()
   gold, a, b = zip(*(line.split("\t")[4:] for line in stsb), strict=True)
@@ -119,7 +120,7 @@ def test_some_labels_train_encoder_and_flow_together(ran):
   assert training["best_on_dev"]["step"] % 2 == 0
   encoder = SentenceEncoder.from_pretrained(folder / "encoder", precision="bfloat16")
   assert encoder.weights_checksum == training["encoder_sha256"] != training["encoder_sha256_before"]
-  flow = load_any(folder / "flow")
+  flow = load_calibration(folder / "flow")
   assert flow.dim == 4 and flow.encoder["name"] == str(folder / "encoder")
   check_encoder(flow, encoder.identity("avg-first-last", 16, 4), "flow")
   columns = rows(folder / "dev_results.tsv")

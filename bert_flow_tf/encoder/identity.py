@@ -1,0 +1,170 @@
+"""Identities of embeddings: everything that decides them, in one place; without TensorFlow.
+
+Cache keys, calibrations' folders, manifests, checkpoints and revisions derive from `EncoderIdentity`. A new field
+decides an embedding unless its metadata has `"decides": False`.
+"""
+
+import dataclasses
+import typing
+from collections.abc import Iterator
+from typing import Any
+
+from bert_flow_tf.errors import EncoderError
+
+# Shown characters of a checksum.
+_SHOWN = 12
+
+
+class _Identity:
+  """Base of the two kinds of identity."""
+
+  def to_dict(self) -> dict[str, Any]:
+    """Returns JSON values, as a calibration's folder holds them."""
+    values = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
+    return {name: list(value) if isinstance(value, tuple) else value for name, value in values.items()}
+
+  def deciding(self) -> dict[str, Any]:
+    """Returns the JSON values that decide an embedding."""
+    decisive = {field.name for field in dataclasses.fields(self) if field.metadata.get("decides", True)}
+    return {name: value for name, value in self.to_dict().items() if name in decisive}
+
+  def differences(self, other: "_Identity") -> list[str]:
+    """Returns the fields that decide an embedding and differ: ["max_seq_length 64, now 32"]."""
+    if type(self) is not type(other):
+      return ["one was made by another program"]
+    mine, others = self.deciding(), other.deciding()
+    unknown = {field.name for field in dataclasses.fields(self) if field.metadata.get("none_is_unknown")}
+    return [
+      f"{name} {_short(mine[name])}, now {_short(others[name])}"
+      for name in mine
+      if mine[name] != others[name] and not (name in unknown and None in (mine[name], others[name]))
+    ]
+
+  def check_same(self, other: "_Identity", where: str, argument: str | None = None) -> None:
+    """Raises an error if the other identity's embeddings differ from those of this identity.
+
+    Args:
+      other: identity of the embeddings that are to be used.
+      where: place of this identity, for the message: a calibration's folder.
+      argument: name of the wrong argument, if `where` begins with it.
+
+    Raises:
+      EncoderError: they differ; the message names every difference.
+    """
+    differences = self.differences(other)
+    if differences:
+      raise EncoderError(f"{where}: fitted on {self}, found {other}: {'; '.join(differences)}", argument)
+
+  # As a mapping of JSON values: {**identity}.
+  def keys(self) -> Iterator[str]:
+    """Returns the names of the fields."""
+    return iter(self.to_dict())
+
+  def __getitem__(self, name: str) -> Any:
+    return self.to_dict()[name]
+
+
+@dataclasses.dataclass(frozen=True)
+class EncoderIdentity(_Identity):
+  """Identity of an encoder's embeddings.
+
+  Attributes:
+    name: name or folder of the encoder; does not decide.
+    weights_sha256: hexadecimal SHA-256 of BERT's weights.
+    tokenizer_sha256: hexadecimal SHA-256 of the vocabulary and the tokenizer's settings.
+    architecture: settings of BERT that change its output and no weight; None if unknown, as in folders of old versions.
+    sentence_embedding_type: pooling as the user wrote it; does not decide, `pooling` does.
+    pooling: kind and blocks, ("mean", 1, 4).
+    max_seq_length: largest number of tokens, [CLS] and [SEP] included.
+    low_dim: number of groups of neighboring dimensions that are averaged, or None.
+    precision: number format of BERT's matrix products.
+  """
+
+  name: str = dataclasses.field(metadata={"decides": False})
+  weights_sha256: str
+  tokenizer_sha256: str
+  sentence_embedding_type: str = dataclasses.field(metadata={"decides": False})
+  pooling: tuple
+  max_seq_length: int
+  low_dim: int | None
+  architecture: dict | None = dataclasses.field(default=None, metadata={"none_is_unknown": True})
+  precision: str = "float32"
+
+  @classmethod
+  def from_dict(cls, values: dict[str, Any], where: str) -> "EncoderIdentity":
+    """Returns the identity that `to_dict` gave; folders of old versions may lack architecture and precision.
+
+    Args:
+      values: JSON values.
+      where: place of the values, for messages.
+
+    Raises:
+      EncoderError: a value is missing or of another type.
+    """
+    kinds = typing.get_type_hints(cls)
+    arguments = {}
+    for field in dataclasses.fields(cls):
+      value = values.get(field.name, None if field.default is dataclasses.MISSING else field.default)
+      value = tuple(value) if isinstance(value, list) else value
+      if not isinstance(value, kinds[field.name]) or isinstance(value, bool):
+        raise EncoderError(f"{where}: the identity of its encoder has {field.name} {value!r}; the folder is damaged")
+      arguments[field.name] = value
+    return cls(**arguments)
+
+  def pooling_arguments(self) -> dict[str, Any]:
+    """Returns sentence_embedding_type, max_seq_length and low_dim, as the methods of `SentenceEncoder` take them."""
+    return {name: getattr(self, name) for name in ("sentence_embedding_type", "max_seq_length", "low_dim")}
+
+  def __str__(self) -> str:
+    return f"embeddings of {self.name!r}"
+
+
+@dataclasses.dataclass(frozen=True)
+class VectorsIdentity(_Identity):
+  """Identity of vectors that another program made.
+
+  Attributes:
+    vectors_of: the user's description, any text.
+  """
+
+  vectors_of: str
+
+  def __str__(self) -> str:
+    return f"vectors of {self.vectors_of!r}"
+
+
+def read_identity(values: dict[str, Any] | None, where: str) -> EncoderIdentity | VectorsIdentity | None:
+  """Returns the identity in a calibration's folder, or None if it has none.
+
+  Args:
+    values: JSON values, `Calibration.encoder`.
+    where: place of the values, for messages.
+
+  Raises:
+    EncoderError: a value is missing or of another type.
+  """
+  if values is None:
+    return None
+  if isinstance(values.get("vectors_of"), str):
+    return VectorsIdentity(values["vectors_of"])
+  return EncoderIdentity.from_dict(values, where)
+
+
+def check_encoder(fitted: Any, identity: EncoderIdentity, where: str) -> None:
+  """Raises an error if a calibration or classifier was fitted on other embeddings; without an identity it passes.
+
+  Args:
+    fitted: has the identity of its embeddings as `encoder`, a dict or None.
+    identity: identity of the embeddings that it is to be applied to.
+    where: its folder, for the message.
+
+  Raises:
+    EncoderError: the embeddings differ.
+  """
+  saved = read_identity(fitted.encoder, where)
+  if saved is not None:
+    saved.check_same(identity, where)
+
+
+def _short(value: Any) -> Any:
+  return f"{value[:_SHOWN]}..." if isinstance(value, str) and len(value) > _SHOWN else value

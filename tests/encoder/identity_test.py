@@ -1,0 +1,96 @@
+"""bert_flow_tf/encoder/identity.py: the fields that decide an embedding, and the folders of old versions."""
+
+import dataclasses
+import json
+
+import pytest
+
+from bert_flow_tf.encoder.identity import EncoderIdentity, VectorsIdentity, check_encoder, read_identity
+from bert_flow_tf.errors import EncoderError
+
+IDENTITY = EncoderIdentity(
+  name="mini",
+  weights_sha256="a" * 64,
+  tokenizer_sha256="b" * 64,
+  sentence_embedding_type="avg-first-last",
+  pooling=("mean", 1, 4),
+  max_seq_length=64,
+  low_dim=None,
+  architecture={"num_attention_heads": 4},
+)
+
+
+def test_json_and_back():
+  values = json.loads(json.dumps(IDENTITY.to_dict()))
+  assert values["pooling"] == ["mean", 1, 4] and EncoderIdentity.from_dict(values, "here") == IDENTITY
+  assert values == json.loads(json.dumps({**IDENTITY}))
+  del values["architecture"], values["precision"]  # as in folders of old versions
+  old = EncoderIdentity.from_dict(values, "here")
+  assert old.architecture is None and old.precision == "float32" and not old.differences(IDENTITY)
+
+
+def test_new_fields_decide():
+  kept = {"name", "sentence_embedding_type"}
+  assert IDENTITY.deciding().keys() == {field.name for field in dataclasses.fields(EncoderIdentity)} - kept
+
+
+@pytest.mark.parametrize(
+  ("change", "expected"),
+  [
+    ({"name": "/a/copy", "sentence_embedding_type": "avg-last-2"}, []),
+    ({"weights_sha256": "c" * 64}, ["weights_sha256 aaaaaaaaaaaa..., now cccccccccccc..."]),
+    ({"tokenizer_sha256": "c"}, ["tokenizer_sha256 bbbbbbbbbbbb..., now c"]),
+    ({"pooling": ("mean", 4)}, ["pooling ['mean', 1, 4], now ['mean', 4]"]),
+    ({"max_seq_length": 32, "low_dim": 8}, ["max_seq_length 64, now 32", "low_dim None, now 8"]),
+    ({"precision": "bfloat16"}, ["precision float32, now bfloat16"]),
+    ({"architecture": {}}, ["architecture {'num_attention_heads': 4}, now {}"]),
+    ({"architecture": None}, []),
+  ],
+)
+def test_differences(change, expected):
+  other = dataclasses.replace(IDENTITY, **change)
+  assert IDENTITY.differences(other) == expected
+  if expected:
+    with pytest.raises(EncoderError) as error:
+      IDENTITY.check_same(other, "folder=exp/flow", "folder")
+    assert error.value.argument == "folder" and all(part in str(error.value) for part in expected)
+  else:
+    IDENTITY.check_same(other, "exp/flow")
+
+
+@pytest.mark.parametrize(
+  "change",
+  [
+    {"max_seq_length": "x"},
+    {"max_seq_length": True},
+    {"low_dim": "x"},
+    {"name": None},
+    {"pooling": 3},
+    {"precision": 1},
+  ],
+)
+def test_damaged_identity(change):
+  with pytest.raises(EncoderError, match=next(iter(change))):
+    EncoderIdentity.from_dict({**IDENTITY.to_dict(), **change}, "here")
+
+
+def test_vectors_from_elsewhere():
+  vectors = VectorsIdentity("GloVe, 300 dimensions")
+  assert read_identity(vectors.to_dict(), "here") == vectors
+  assert vectors.differences(VectorsIdentity("fastText")) and not vectors.differences(vectors)
+  with pytest.raises(EncoderError):
+    vectors.check_same(IDENTITY, "here")
+  assert read_identity(None, "here") is None
+  with pytest.raises(EncoderError):
+    read_identity({}, "here")
+
+
+def test_check_encoder():
+  class Fitted:
+    encoder = None
+
+  check_encoder(Fitted(), IDENTITY, "here")
+  Fitted.encoder = IDENTITY.to_dict()
+  check_encoder(Fitted(), IDENTITY, "here")
+  with pytest.raises(EncoderError):
+    check_encoder(Fitted(), dataclasses.replace(IDENTITY, low_dim=3), "here")

@@ -1,0 +1,125 @@
+"""bert_flow_tf/integrations/sentence_transformers.py and mteb_meta.py: the protocol, and mteb itself."""
+
+import numpy as np
+import pytest
+
+from bert_flow_tf.calibration.spec import make_calibration
+from bert_flow_tf.errors import ConfigError, DataError
+from bert_flow_tf.integrations import mteb_meta
+from bert_flow_tf.integrations.sentence_transformers import SentenceTransformersAdapter
+from bert_flow_tf.model import SentenceModel
+from tests.encoder import tiny
+from tests.model_test import ARGUMENTS, SENTENCES
+from tests.testing import shared
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory):
+  folder = tiny.save_tiny(tmp_path_factory.mktemp("tiny"))
+  return SentenceModel.from_pretrained(str(folder), **ARGUMENTS).fit(SENTENCES, "whitening-3", show_progress=False)
+
+
+@pytest.fixture(scope="module")
+def adapter(model):
+  return SentenceTransformersAdapter(model)
+
+
+def test_similarities_are_of_embeddings(adapter):
+  a, b = adapter.encode(SENTENCES[:4]), adapter.encode(SENTENCES[4:8])
+  cosines = [[u @ v / np.linalg.norm(u) / np.linalg.norm(v) for v in b.astype(float)] for u in a.astype(float)]
+  np.testing.assert_allclose(adapter.similarity(a, b), cosines, atol=1e-6)
+  np.testing.assert_allclose(adapter.similarity_pairwise(a, b), np.diag(cosines), atol=1e-6)
+  zero = np.zeros_like(a)
+  assert not adapter.similarity(a, zero).any() and not adapter.similarity_pairwise(zero, b).any()
+
+
+def test_batches_as_mteb_gives_them(model, adapter):
+  """With the arguments of mteb 2, and those of mteb 1."""
+  expected = model.encode(SENTENCES)
+  batches = ({"text": SENTENCES[start : start + 5], "id": [0] * 5} for start in range(0, 12, 5))
+  embeddings = adapter.encode(batches, task_metadata=object(), hf_split="test", hf_subset="default", prompt_type=None)
+  np.testing.assert_allclose(embeddings, expected, atol=5e-4)
+  embeddings = adapter.encode([{"title": "", "text": sentence} for sentence in SENTENCES])
+  np.testing.assert_allclose(embeddings, expected, atol=5e-4)
+  embeddings = adapter.encode(SENTENCES, task_name="STS", prompt_type="query", batch_size=4, convert_to_tensor=False)
+  np.testing.assert_allclose(embeddings, expected, atol=5e-4)
+  np.testing.assert_allclose(adapter.encode_query(tuple(SENTENCES)), expected, atol=5e-4)
+  assert adapter.encode("cats").shape == (3,) and adapter.get_embedding_dimension() == 3
+
+
+@pytest.mark.parametrize(
+  ("sentences", "arguments", "error"),
+  [
+    (["a", None], {}, DataError),
+    (3, {}, DataError),
+    ([{"image": []}], {}, DataError),
+    (["a"], {"normalise_embeddings": True}, ConfigError),
+    (["a"], {"precision": "int8"}, ConfigError),
+    (["a"], {"output_value": "token_embeddings"}, ConfigError),
+    (["a"], {"prompt": "query: "}, ConfigError),
+    (["a"], {"truncate_dim": 2}, ConfigError),
+    (["a"], {"convert_to_numpy": False}, ConfigError),
+  ],
+)
+def test_refused(adapter, sentences, arguments, error):
+  with pytest.raises(error) as raised:
+    adapter.encode(sentences, **arguments)
+  assert raised.value.argument == next(iter(arguments), None)
+
+
+def test_revision_for_mteb_follows_from_everything_that_decides(model):
+  """Equal for equal models, different for another calibration, pooling or length."""
+  encoder, rows = model.encoder, model.embed(SENTENCES)
+  again = make_calibration("whitening-3").fit(rows)
+  again.encoder = model.calibration.encoder
+  assert mteb_meta.revision(SentenceModel(encoder, again, **ARGUMENTS)) == mteb_meta.revision(model)
+  other = make_calibration("whitening-3").fit(rows[1:])
+  models = [model, SentenceModel(encoder, other, **ARGUMENTS), SentenceModel(encoder, **ARGUMENTS)]
+  models.append(SentenceModel(encoder, **{**ARGUMENTS, "max_seq_length": 9}))
+  assert len({mteb_meta.revision(each) for each in models}) == 4
+
+
+@pytest.mark.slow
+def test_mteb_itself():
+  """mteb's score on STS-B is SciPy's of the same embeddings."""
+  pytest.importorskip("mteb", reason="mteb is not installed: its protocol alone was tested")
+  import datasets
+  import mteb
+  from mteb.abstasks.sts import AbsTaskSTS
+  from mteb.abstasks.task_metadata import TaskMetadata
+  from mteb.models import EncoderProtocol
+  from scipy import stats
+
+  from bert_flow_tf.data.tasks import load_task
+
+  pairs = load_task("STS-B", shared("data")).splits["test"]
+  about = {field: None for field, value in TaskMetadata.model_fields.items() if not value.is_required()}
+  about = dict.fromkeys(
+    about.keys() & {"date", "domains", "task_subtypes", "license", "annotations_creators", "dialect"}
+  )
+
+  class OurTask(AbsTaskSTS):
+    metadata = TaskMetadata(
+      **about,
+      name="OurTask",
+      description="STS-B from files",
+      dataset={"path": "none/none", "revision": "none"},
+      type="STS",
+      category="t2t",
+      modalities=["text"],
+      eval_splits=["test"],
+      eval_langs=["eng-Latn"],
+      main_score="cosine_spearman",
+    )
+
+    def load_data(self, **unused):
+      columns = {"sentence1": pairs.sentences_a, "sentence2": pairs.sentences_b, "score": pairs.scores.tolist()}
+      self.dataset = datasets.DatasetDict(test=datasets.Dataset.from_dict(columns))
+      self.data_loaded = True
+
+  model = SentenceTransformersAdapter(SentenceModel.from_pretrained("mini"))
+  assert isinstance(model, EncoderProtocol)
+  found = mteb.evaluate(model, [OurTask()], cache=None, show_progress_bar=False).task_results[0].scores["test"][0]
+  cosines = model.similarity_pairwise(model.encode(pairs.sentences_a), model.encode(pairs.sentences_b))
+  assert found["cosine_spearman"] == pytest.approx(stats.spearmanr(cosines, pairs.scores)[0], abs=1e-4)
+  assert found["spearman"] == pytest.approx(found["cosine_spearman"], abs=1e-4)
