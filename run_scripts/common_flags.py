@@ -225,6 +225,11 @@ def own_flags():
   return [flag for module in sorted(by_module) for flag in by_module[module] if not module.startswith(absl_modules)]
 
 
+def values():
+  """Returns {name: value} of our flags."""
+  return {flag.name: flag.value for flag in own_flags()}
+
+
 def versions():
   """{package: version} of what computes the numbers."""
   packages = ("tensorflow", "tf-keras", "tensorflow-probability", "transformers", "numpy", "scipy")

@@ -66,7 +66,7 @@ def define_flags():
 def _settings(tasks):
   """The `Settings` of the flags; corpora are read, and strategies made, once."""
   fitted = common_flags.settings(FlowSettings)
-  fitted.config  # noqa: B018 (a file that cannot be read is an error now, not after the first embedding)
+  fitted.check()
   packages = {name: common_flags.versions()[name] for name in ("tensorflow", "tensorflow-probability")}
 
   @functools.cache

@@ -27,6 +27,7 @@ from bert_flow_tf.training.labelled_pairs import LabelledPairs
 from bert_flow_tf.training.objectives import CosineObjective, SoftmaxObjective
 from bert_flow_tf.training.settings import FlowSettings
 from bert_flow_tf.training.siamese_trainer import SiameseSettings, SiameseTrainer
+from bert_flow_tf.training.sources import embedding_pairs
 from run_scripts import common_flags, siamese_flags
 
 FLAGS = flags.FLAGS
@@ -112,7 +113,7 @@ def fit_frozen_flow(task, chosen, encoder, config, strategy, folder, watch):
   with watch.timing("embedding"):
     embeddings = model.embeddings([seen])
   with watch.timing("training"):
-    flow.fit_source(embeddings.source(seen, numbers, len(chosen.pairs)))
+    flow.fit_source(embedding_pairs(embeddings, seen, numbers, len(chosen.pairs)))
   if encoder.weights_checksum != before:
     raise TrainingError("the encoder's weights changed while the flow was fitted: this is a bug")
   flow.encoder = encoder.identity(**model.arguments).to_dict()

@@ -23,6 +23,7 @@ from bert_flow_tf.evaluation.task_figures import Embeddings
 from bert_flow_tf.flow.config import FlowConfig
 from bert_flow_tf.training import calibrations
 from bert_flow_tf.training.settings import FlowSettings
+from bert_flow_tf.training.sources import embedding_pairs
 
 OURS, ORIGINAL = "ours", "original's method"
 
@@ -158,7 +159,7 @@ def run_task(
     flow = compiled["flow"]
     compiled["trainer"].restart(seed)
     flow.num_train_epochs = epochs
-    flow.fit_source(embeddings.source(corpus))
+    flow.fit_source(embedding_pairs(embeddings, corpus))
     return evaluate(task, embeddings.of, flow.transform)
 
   def original():

@@ -3,10 +3,13 @@
 import dataclasses
 import os
 
+from absl import logging
+
 from bert_flow_tf.data import nli
 from bert_flow_tf.data.pairs import SentencePairs
-from bert_flow_tf.data.settings import CorpusSettings
+from bert_flow_tf.data.settings import CorpusSettings, DataSettings
 from bert_flow_tf.data.task import TaskData
+from bert_flow_tf.data.tasks import load_task
 from bert_flow_tf.errors import ConfigError
 
 TARGET, TRAIN, NLI = "target", "train", "nli"
@@ -89,3 +92,20 @@ def choose_flow_corpus(
     f"flow_corpus={name}: use_full_for_training={use_full} also chooses the corpus; give only one of them",
     argument="flow_corpus",
   )
+
+
+def load_task_and_corpus(data: DataSettings, corpus: CorpusSettings) -> tuple[TaskData, FlowCorpus]:
+  """Loads the evaluated task and the corpus of the fit.
+
+  Raises:
+    ConfigError: a setting is not allowed, or is not used by this task.
+    DataError: the data cannot be read.
+  """
+  task = load_task(data.task, data.data_dir, data.tfds_data_dir, data.stsb_gold)
+  chosen = choose_flow_corpus(corpus, task, data.data_dir, data.tfds_data_dir)
+  if task.spec.name == "sample" and data.data_dir and chosen.name != NLI:
+    raise ConfigError(
+      f"data_dir={data.data_dir}: task=sample reads no files; choose the task with task", argument="data_dir"
+    )
+  logging.info("%s: %s", task.spec.name, task.source)
+  return task, chosen

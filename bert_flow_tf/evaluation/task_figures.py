@@ -1,68 +1,79 @@
-"""A task's sentences embedded once, and its figures from them; what the runners share beside flags."""
+"""Scores of a task: its sentences embedded once, and the agreement of their similarities with gold."""
 
 import dataclasses
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 from absl import logging
 
-import bert_flow_tf
+from bert_flow_tf.data.pairs import SentencePairs
+from bert_flow_tf.data.task import TaskData
 from bert_flow_tf.evaluation import report
 from bert_flow_tf.evaluation.bootstrap import bootstrap_gain
 from bert_flow_tf.evaluation.figures import figures
 from bert_flow_tf.evaluation.metrics import auc, correlation
 from bert_flow_tf.evaluation.similarity import cosine_similarity, mean_random_cosine
 
-# Methods in results.json and on the terminal; other calibrations stand there under their own names.
+# Names of two methods in results.json and tables; other calibrations have their own names.
 WITHOUT_FLOW, WITH_FLOW = "without_flow", "with_flow"
 
 
 class Embeddings:
-  """The embeddings of sentences, each distinct one once.
+  """Embeddings of sentences, each distinct sentence once.
 
   Args:
-    encoder: a `SentenceEncoder`.
-    sets: `SentencePairs` whose sentences are embedded.
-    batch_size: sentences embedded at once.
+    encoder: a `SentenceEncoder`, or `WordVectors`.
+    sets: pairs whose sentences are embedded.
+    batch_size: largest number of sentences embedded at once.
     cache: folder where embeddings are kept, or None.
     **arguments: sentence_embedding_type, max_seq_length and low_dim, as `SentenceEncoder.encode` takes them.
   """
 
-  def __init__(self, encoder, sets, batch_size=64, cache=None, **arguments):
+  def __init__(
+    self, encoder: Any, sets: Iterable[SentencePairs], batch_size: int = 64, cache: Any = None, **arguments: Any
+  ) -> None:
     sentences = (s for pairs in sets for s in (*pairs.sentences_a, *pairs.sentences_b))
     self._rows = {sentence: row for row, sentence in enumerate(dict.fromkeys(sentences))}
     self._values = encoder.encode(list(self._rows), batch_size=batch_size, cache=cache, **arguments)
     self._arguments = arguments
     self._encoder = encoder
 
-  def have(self, pairs):
-    """Whether all sentences of the pairs are among them."""
+  def have(self, pairs: SentencePairs) -> bool:
+    """Returns whether all sentences of the pairs are among them."""
     return all(s in self._rows for s in (*pairs.sentences_a, *pairs.sentences_b))
 
-  def of(self, sentences):
-    """float32 [n, dim] of the sentences, in their order."""
+  def of(self, sentences: Sequence[str]) -> np.ndarray:
+    """Returns the embeddings of sentences, float32 [n, dim], in their order."""
     return self._values[[self._rows[sentence] for sentence in sentences]]
 
-  def rows(self, pairs):
-    """What a `Calibration` is fitted on: float32 [2 n, dim], all first sentences, then all second ones."""
+  def rows(self, pairs: SentencePairs) -> np.ndarray:
+    """Returns the rows that a `Calibration` is fitted on, float32 [2 n, dim]: first sentences, then second ones."""
     return self.of([*pairs.sentences_a, *pairs.sentences_b])
 
-  def source(self, pairs, numbers=None, num_pairs=None):
-    """`EmbeddingPairs` of sentence pairs, known by what they were computed from; the last two as there."""
-    fingerprint = self._encoder.fingerprint([*pairs.sentences_a, *pairs.sentences_b], **self._arguments)
-    sides = self.of(pairs.sentences_a), self.of(pairs.sentences_b)
-    return bert_flow_tf.EmbeddingPairs(*sides, fingerprint, numbers, num_pairs)
+  def fingerprint(self, pairs: SentencePairs) -> str:
+    """Returns a hash of everything that decides the embeddings of the pairs."""
+    return self._encoder.fingerprint([*pairs.sentences_a, *pairs.sentences_b], **self._arguments)
 
 
-def evaluate(task, embeddings, transform, splits=None):
-  """Figures of every split that has gold: ({split: dict}, {split: cosines [n]}).
+def evaluate(
+  task: TaskData,
+  embeddings: Embeddings,
+  transform: Callable[[np.ndarray], np.ndarray],
+  splits: Sequence[str] | None = None,
+) -> tuple[dict[str, dict], dict[str, np.ndarray]]:
+  """Evaluates every split that has gold.
 
   Args:
-    task: `TaskData`.
-    embeddings: `Embeddings` of its sentences.
-    transform: what is done to embeddings [n, dim] before their cosine.
+    task: the task.
+    embeddings: embeddings of its sentences.
+    transform: calibration of embeddings [n, dim] before their cosine.
     splits: names of splits; None for all.
+
+  Returns:
+    {split: scores} and {split: cosines, float64 [n]}; splits without gold have cosines alone.
   """
-  found, cosines = {}, {}
+  scores, cosines = {}, {}
   for split in splits or task.splits:
     pairs = task.splits[split]
     a, b = transform(embeddings.of(pairs.sentences_a)), transform(embeddings.of(pairs.sentences_b))
@@ -70,16 +81,16 @@ def evaluate(task, embeddings, transform, splits=None):
     agreement = figures_of_split(split, pairs, cosines[split], task.spec.metric)
     for name, rows, _ in parts(split, pairs):
       if name in agreement:
-        found[name] = {
+        scores[name] = {
           **agreement[name],
           "sentences": len({*pairs.sentences_a[rows], *pairs.sentences_b[rows]}),
           "cosine_of_unpaired": 100.0 * mean_random_cosine(a[rows], b[rows]),
         }
-  return found, cosines
+  return scores, cosines
 
 
-def figures_of_split(split, pairs, similarities, metric):
-  """{name of `parts`: agreement with gold} of a split's similarities [n], parts without gold left out."""
+def figures_of_split(split: str, pairs: SentencePairs, similarities: np.ndarray, metric: str) -> dict[str, dict]:
+  """Returns {name of a part: scores} of a split's similarities [n]; parts without gold are left out."""
   return {
     name: figures(similarities[rows], pairs.scores[rows], subsets, metric)
     for name, rows, subsets in parts(split, pairs)
@@ -87,16 +98,19 @@ def figures_of_split(split, pairs, similarities, metric):
   }
 
 
-def pair_cosines(a, b, split):
-  """Cosine of each pair, [n], of two [n, dim]; 0, as in SentEval, where an embedding is zero (no known word)."""
+def pair_cosines(a: np.ndarray, b: np.ndarray, split: str) -> np.ndarray:
+  """Returns the cosine of each pair, float64 [n], of two [n, dim].
+
+  As in SentEval, a pair has cosine 0 if an embedding is zero, because no word of the sentence is known.
+  """
   zero = ~(np.any(a, axis=1) & np.any(b, axis=1))
   if zero.any():
     logging.warning("%s: %d pairs have a sentence whose embedding is zero; their similarity is 0", split, zero.sum())
   return np.where(zero, 0.0, cosine_similarity(a, b))
 
 
-def parts(split, pairs):
-  """(name, slice of rows, subset names) of a split, before it those of each task of a union such as STS-12-16."""
+def parts(split: str, pairs: SentencePairs) -> Iterator[tuple[str, slice, Sequence[str]]]:
+  """Yields (name, rows, names of subsets) of a split, preceded by those of each task of a union such as STS-12-16."""
   names = pairs.subset_names()
   for group, subsets in pairs.groups().items():
     rows = slice(subsets[0].start, subsets[-1].stop)
@@ -104,12 +118,15 @@ def parts(split, pairs):
   yield split, slice(None), names
 
 
-def gains(task, cosines):
-  """{split: {method: paired bootstrap of its gain in Spearman, or in AUC where that is the metric}}.
+def gains(task: TaskData, cosines: Mapping[str, Mapping[str, np.ndarray]]) -> dict[str, dict[str, dict]]:
+  """Returns the gains of the methods, with intervals of a paired bootstrap.
 
   Args:
-    task: `TaskData`.
-    cosines: {method: {split: [n]}}. The gain is over `WITHOUT_FLOW`, or over the first where that is not among them.
+    task: the task.
+    cosines: {method: {split: [n]}}. The gain is over `WITHOUT_FLOW`, or over the first method if that is missing.
+
+  Returns:
+    {split: {method: gain}}; the gain is in AUC if that is the task's metric, else in Spearman.
   """
   split = task.spec.eval_split
   if split is None:
@@ -120,8 +137,8 @@ def gains(task, cosines):
 
   def gain(after, rows, subsets):
     subsets = None if auc_alone else subsets or None
-    found = bootstrap_gain(before[rows], after[rows], pairs.scores[rows], subsets, **auc_alone)
-    return {**dataclasses.asdict(found), "over": first}
+    result = bootstrap_gain(before[rows], after[rows], pairs.scores[rows], subsets, **auc_alone)
+    return {**dataclasses.asdict(result), "over": first}
 
   return {
     name: {method: gain(after[split], rows, subsets) for method, after in cosines.items() if method != first}
@@ -129,19 +146,19 @@ def gains(task, cosines):
   }
 
 
-def by_split(found):
-  """{split: {method: figures}} of {method: (figures by split, cosines)}."""
-  splits = next(iter(found.values()))[0]
-  return {split: {method: figures[split] for method, (figures, _) in found.items()} for split in splits}
+def by_split(evaluations: Mapping[str, tuple[dict, dict]]) -> dict[str, dict[str, dict]]:
+  """Returns {split: {method: scores}} for {method: (scores by split, cosines)}."""
+  splits = next(iter(evaluations.values()))[0]
+  return {split: {method: scores[split] for method, (scores, _) in evaluations.items()} for split in splits}
 
 
-def say(results, intervals, seconds):
-  """Prints the table and the gains' intervals; says in the log why a figure is NaN.
+def say(results: Mapping[str, dict], intervals: Mapping[str, dict], seconds: Mapping[str, float]) -> None:
+  """Prints the table and the gains' intervals, and logs why a score is NaN.
 
   Args:
-    results: {split: {method: figures}}.
-    intervals: {split: {method: gain}}, as `gains` gives them.
-    seconds: {what: seconds}.
+    results: {split: {method: scores}}.
+    intervals: {split: {method: gain}}, see `gains`.
+    seconds: {kind of work: seconds}.
   """
   print(report.table(results, seconds) if results else f"seconds: {report.spent(seconds)}")
   for split, methods in intervals.items():
@@ -150,38 +167,42 @@ def say(results, intervals, seconds):
       by += f" over {gain['over'].replace('_', ' ')}" if gain["over"] != WITHOUT_FLOW else ""
       interval = f"{100 * gain['level']:.0f}% interval {gain['low']:+.2f} to {gain['high']:+.2f}"
       unknown = f"no interval: {gain['reason']}" if gain["reason"] else ""
-      figure = "AUC" if gain["metric"] == "auc" else "Spearman"
-      print(f"gain in {figure} on {split}{by}: {gain['gain']:+.2f}, {unknown or interval}")
+      metric = "AUC" if gain["metric"] == "auc" else "Spearman"
+      print(f"gain in {metric} on {split}{by}: {gain['gain']:+.2f}, {unknown or interval}")
   if not results:
-    logging.info("no gold scores: there is nothing to evaluate")
+    logging.info("no gold scores: nothing to evaluate")
   for split, methods in results.items():
-    for method, found in methods.items():
-      if found["reason"]:
-        logging.warning("no figure on %s %s: %s", split, method.replace("_", " "), found["reason"])
+    for method, scores in methods.items():
+      if scores["reason"]:
+        logging.warning("no score on %s %s: %s", split, method.replace("_", " "), scores["reason"])
 
 
-def original_agreement(metric, similarities, gold):
-  """Agreement of all pairs of a split under the original's keys, from -1 to 1; eval_spearmanr and eval_auc are ours.
+def original_agreement(metric: str, similarities: np.ndarray, gold: np.ndarray) -> dict[str, float]:
+  """Returns the agreement of all pairs of a split under the original's keys, from -1 to 1.
+
+  The original has eval_pearsonr alone; eval_spearmanr and eval_auc are ours.
 
   Args:
-    metric: of the `TaskSpec`.
+    metric: metric of the task.
     similarities: [n].
     gold: [n].
   """
   if metric == "auc":
     return {"eval_auc": auc(similarities, gold).auc / 100.0}
-  found = correlation(similarities, gold)
-  return {"eval_pearsonr": found.pearson / 100.0, "eval_spearmanr": found.spearman / 100.0}
+  agreement = correlation(similarities, gold)
+  return {"eval_pearsonr": agreement.pearson / 100.0, "eval_spearmanr": agreement.spearman / 100.0}
 
 
-def original_eval_results(task, embeddings, flow, cosines, steps):
-  """Figures with the flow under the original's keys; see `original_agreement`.
+def original_eval_results(
+  task: TaskData, embeddings: Embeddings, flow: Any, cosines: np.ndarray, steps: int
+) -> dict[str, float]:
+  """Returns the scores with the flow under the original's keys; see `original_agreement`.
 
   Args:
-    task: `TaskData`.
-    embeddings: `Embeddings` of its sentences.
+    task: the task.
+    embeddings: embeddings of its sentences.
     flow: the fitted `Glow`.
-    cosines: [n] with the flow, of the split that counts.
+    cosines: [n] with the flow, of the evaluated split.
     steps: steps of the fit.
   """
   pairs = task.splits[task.spec.eval_split]
@@ -192,7 +213,7 @@ def original_eval_results(task, embeddings, flow, cosines, steps):
   return {
     "eval_loss": float(np.nanmean(squared_errors)),
     "eval_loss_flow": flow_loss,
-    "eval_loss_total": flow_loss,  # no label takes part in the fit
+    "eval_loss_total": flow_loss,  # the fit uses no label
     "loss": flow_loss,
     **original_agreement(task.spec.metric, cosines, pairs.scores),
     "global_step": steps,

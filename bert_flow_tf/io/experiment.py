@@ -1,55 +1,100 @@
-"""An experiment's folder and the seconds that it took."""
+"""Experiments' folders and names, and the seconds that their parts took."""
 
 import contextlib
+import dataclasses
+import hashlib
+import json
 import os
 import pathlib
 import time
+from collections.abc import Iterator, Mapping
+from typing import Any
 
 from bert_flow_tf.errors import ConfigError
+from bert_flow_tf.io.settings import changed_values, setting
 
-# What our runners call the folder of an encoder within that of an experiment.
+# Names of an encoder's folder within an experiment's folder.
 _OWN_FOLDERS = ("encoder", "model")
+_HASH_LENGTH = 8
 
 
-def encoder_label(name):
-  """How an encoder is called in names and tables: the last part of its path.
+@dataclasses.dataclass(frozen=True)
+class OutputSettings:
+  """The folder of an experiment."""
 
-  Of the folders that run_siamese, run_convert and run_pretraining write, the experiment's part stands before it.
+  output_parent_dir: str = setting("exp", "Folder of the experiments' folders.", named=False)
+  exp_name: str | None = setting(
+    None, "Name of this experiment's folder; default: made from the other flags.", named=False
+  )
+  exp_name_prefix: str = setting("exp", "First part of a name made from the flags.", named=False)
+
+  def folder(self, name: str) -> pathlib.Path:
+    """Returns the experiment's folder.
+
+    Args:
+      name: of the experiment; used if exp_name is None.
+    """
+    return pathlib.Path(self.output_parent_dir).expanduser() / (self.exp_name or name)
+
+
+def experiment_name(parts: Mapping[str, str], *settings: Any, **others: Any) -> str:
+  """Returns the name of an experiment: its parts, and a hash of every other field that differs from its default.
 
   Args:
-    name: a value of `--model`.
+    parts: {field: its text in the name}; an empty text is left out.
+    *settings: dataclasses; a field that is new takes part in the hash unless it is declared with `named=False`.
+    **others: further JSON values for the hash.
+  """
+  rest = {name: value for name, value in changed_values(*settings).items() if name not in parts} | others
+  texts = [text for text in parts.values() if text]
+  if rest:
+    texts.append(hashlib.sha256(json.dumps(rest, sort_keys=True).encode()).hexdigest()[:_HASH_LENGTH])
+  return "_".join(texts)
+
+
+def encoder_label(name: str) -> str:
+  """Returns an encoder's name in tables and folders' names: the last part of its path.
+
+  The folders `encoder` and `model` that the runners write get their experiment's name as a prefix.
+
+  Args:
+    name: value of `model`.
   """
   folder = os.path.expanduser(name)
   path = pathlib.Path(os.path.abspath(folder) if os.path.isdir(folder) else name)
   return f"{path.parent.name}-{path.name}" if path.name in _OWN_FOLDERS and path.parent.name else path.name
 
 
-def make_folder(folder, flag="output_parent_dir"):
-  """Makes a folder of results.
+def make_folder(folder: str | os.PathLike, flag: str = "output_parent_dir") -> None:
+  """Creates a folder of results.
 
   Args:
     folder: the folder.
-    flag: name of the flag that placed it there, for the message.
+    flag: name of the argument that chose it, for the message.
 
   Raises:
-    ConfigError: it cannot be made.
+    ConfigError: it cannot be created.
   """
   try:
     pathlib.Path(folder).mkdir(parents=True, exist_ok=True)
   except OSError as error:
-    raise ConfigError(f"--{flag}: {folder} cannot be made ({error.strerror}); choose another") from error
+    raise ConfigError(f"{flag}: cannot create {folder} ({error.strerror}); choose another folder", flag) from error
 
 
 class Stopwatch:
-  """Seconds spent, by what they were spent on."""
+  """Seconds by kind of work.
 
-  def __init__(self):
-    self.seconds = {}
+  Attributes:
+    seconds: {kind of work: seconds}.
+  """
+
+  def __init__(self) -> None:
+    self.seconds: dict[str, float] = {}
 
   @contextlib.contextmanager
-  def timing(self, what):
-    """Adds the seconds of the block to `what`, less those that blocks inside it take for themselves."""
+  def timing(self, work: str) -> Iterator[None]:
+    """Adds the seconds of the block to a kind of work, without those of blocks inside it."""
     start, before = time.monotonic(), sum(self.seconds.values())
     yield
     inside = sum(self.seconds.values()) - before
-    self.seconds[what] = self.seconds.get(what, 0.0) + time.monotonic() - start - inside
+    self.seconds[work] = self.seconds.get(work, 0.0) + time.monotonic() - start - inside

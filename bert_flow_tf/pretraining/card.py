@@ -11,6 +11,7 @@ from bert_flow_tf.errors import FlowError
 from bert_flow_tf.evaluation.task_figures import Embeddings, evaluate
 from bert_flow_tf.training.calibrations import make_flow
 from bert_flow_tf.training.settings import FlowSettings
+from bert_flow_tf.training.sources import embedding_pairs
 
 # As in the card of the packaged model.
 _POOLINGS = ("avg", "avg-top-2", "avg-first-last")
@@ -90,7 +91,7 @@ def figures(folder, data_dir, max_seq_length):
 def _with_flow(task, encoder, embeddings):
   pairs = task.all_pairs()
   flow, _ = make_flow(FlowSettings(seed=_FLOW_SEED), encoder.dim(_CALIBRATED))
-  flow.fit_source(embeddings.source(pairs))
+  flow.fit_source(embedding_pairs(embeddings, pairs))
   return _spearman(task, embeddings, flow.transform)
 
 

@@ -13,6 +13,7 @@ from bert_flow_tf.flow.glow import Glow
 from bert_flow_tf.training.distribution import make_strategy, worker_failures
 from bert_flow_tf.training.flow_trainer import Trainer
 from bert_flow_tf.training.settings import FlowSettings
+from bert_flow_tf.training.sources import EmbeddingPairs, embedding_pairs
 
 
 def make_flow(
@@ -56,7 +57,7 @@ def flow_source(
   pairs: SentencePairs,
   embeddings: Embeddings,
   embed: Callable[[SentencePairs], Embeddings],
-):
+) -> EmbeddingPairs:
   """Returns the `EmbeddingPairs` that a flow is fitted on; of a large corpus only the pairs that the fit uses.
 
   Args:
@@ -67,7 +68,7 @@ def flow_source(
     embed: called for the pairs that are used if `embeddings` lacks a sentence of the corpus.
   """
   if embeddings.have(pairs):
-    return embeddings.source(pairs)
+    return embedding_pairs(embeddings, pairs)
   numbers = trainer.pairs_seen(len(pairs), flow.num_train_epochs)
   used = pairs.take(numbers)
-  return embed(used).source(used, numbers, len(pairs))
+  return embedding_pairs(embed(used), used, numbers, len(pairs))

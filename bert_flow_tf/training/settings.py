@@ -38,6 +38,14 @@ class FlowSettings:
   use_xla: bool | None = setting(None, "Compile the step with XLA; default: only for long fits, where it is faster.")
   save_checkpoints_steps: int = setting(100, "Steps between two checkpoints.", named=False, minimum=1)
 
+  def check(self) -> None:
+    """Reads the configuration, so that an error comes before anything long.
+
+    Raises:
+      ConfigError: see `config`.
+    """
+    self.config.to_dict()
+
   @functools.cached_property
   def config(self) -> FlowConfig:
     """Configuration of the flow, read from the package or the json file.

@@ -71,6 +71,19 @@ class EmbeddingPairs:
     return features
 
 
+def embedding_pairs(embeddings, pairs, numbers=None, num_pairs=None):
+  """Returns the `EmbeddingPairs` of sentence pairs, with the fingerprint of what decides their embeddings.
+
+  Args:
+    embeddings: `Embeddings` of their sentences.
+    pairs: the `SentencePairs`.
+    numbers: see `EmbeddingPairs`.
+    num_pairs: see `EmbeddingPairs`.
+  """
+  sides = embeddings.of(pairs.sentences_a), embeddings.of(pairs.sentences_b)
+  return EmbeddingPairs(*sides, embeddings.fingerprint(pairs), numbers, num_pairs)
+
+
 class SentencePairsWithDropout:
   """Pairs embedded anew at each step with BERT's dropout on, as the published code does.
 

@@ -1,0 +1,224 @@
+"""Experiment of run_flow: fits calibrations on a corpus, evaluates them on a task, writes a folder."""
+
+import dataclasses
+import os
+import pathlib
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+from absl import logging
+
+from bert_flow_tf.calibration.fitting import fit_linear
+from bert_flow_tf.calibration.spec import FLOW, CalibrationSpec
+from bert_flow_tf.data.flow_corpus import TARGET, FlowCorpus
+from bert_flow_tf.data.pairs import SentencePairs
+from bert_flow_tf.data.settings import CorpusSettings, DataSettings
+from bert_flow_tf.data.task import TaskData
+from bert_flow_tf.encoder.settings import EmbeddingSettings
+from bert_flow_tf.evaluation import report
+from bert_flow_tf.evaluation.task_figures import (
+  WITH_FLOW,
+  WITHOUT_FLOW,
+  Embeddings,
+  by_split,
+  evaluate,
+  gains,
+  original_eval_results,
+)
+from bert_flow_tf.io.experiment import OutputSettings, Stopwatch, encoder_label, experiment_name, make_folder
+from bert_flow_tf.training.calibrations import flow_source, make_flow
+from bert_flow_tf.training.distribution import is_chief
+from bert_flow_tf.training.settings import FlowSettings, RunSettings
+from bert_flow_tf.training.sources import SentencePairsWithDropout
+
+# BERT's learning rate in the original's name of an experiment; the encoder is frozen here.
+_ORIGINAL_LEARNING_RATE = 5e-5
+
+
+@dataclasses.dataclass(frozen=True)
+class ExperimentSettings:
+  """Settings of an experiment, by part."""
+
+  data: DataSettings = dataclasses.field(default_factory=DataSettings)
+  corpus: CorpusSettings = dataclasses.field(default_factory=CorpusSettings)
+  embedding: EmbeddingSettings = dataclasses.field(default_factory=EmbeddingSettings)
+  flow: FlowSettings = dataclasses.field(default_factory=FlowSettings)
+  run: RunSettings = dataclasses.field(default_factory=RunSettings)
+  output: OutputSettings = dataclasses.field(default_factory=OutputSettings)
+
+  def for_corpus(self, corpus: FlowCorpus) -> "ExperimentSettings":
+    """Returns the settings with the corpus's learning rate and number of epochs where none is given."""
+    return dataclasses.replace(self, flow=self.flow.for_corpus(corpus))
+
+  def name(self, task: str) -> str:
+    """Returns the original's name of an experiment, then encoder, configuration, seed and a hash of other fields.
+
+    Args:
+      task: name of the task.
+    """
+    full = self.corpus.use_full_for_training in (None, True) and self.corpus.flow_corpus in (None, TARGET)
+    parts = {
+      "task": f"{self.output.exp_name_prefix}_t_{task}",
+      "num_train_epochs": f"ep_{self.flow.epochs:.2f}",
+      "learning_rate": f"lr_{_ORIGINAL_LEARNING_RATE:.2e}",
+      "sentence_embedding_type": f"e_{self.embedding.sentence_embedding_type}",
+      "flow_learning_rate": f"f_11_{self.flow.learning_rate:.2e}",
+      "allsplits": "allsplits" if full else "",
+      "model": f"m_{encoder_label(self.embedding.encoder_name)}",
+      "flow_model_config": f"c_{pathlib.Path(self.flow.flow_model_config).stem.removeprefix('config_')}",
+      "seed": f"s_{self.flow.seed}",
+    }
+    others = {"data_dir": os.path.abspath(self.data.data_dir)} if task == "custom" else {}
+    return experiment_name(parts, self.data, self.corpus, self.embedding, self.flow, self.run, **others)
+
+  def folder(self, task: str) -> pathlib.Path:
+    """Returns the experiment's folder."""
+    return self.output.folder(self.name(task))
+
+
+class Experiment:
+  """Calibrations that are fitted on a corpus and evaluated on a task.
+
+  Args:
+    model: a `SentenceModel` without a calibration.
+    settings: the settings.
+    specs: calibrations to fit.
+    task: the task.
+    corpus: the corpus.
+    strategy: the `tf.distribute.Strategy` of the fit.
+
+  Raises:
+    BertFlowError: a setting is not allowed, or the folder cannot be created.
+
+  Attributes:
+    is_chief: whether this process evaluates and writes; the other workers only fit.
+    folder: the experiment's folder.
+    watch: seconds by kind of work.
+    calibrations: {method: fitted calibration}, in the order of the specs.
+  """
+
+  def __init__(
+    self,
+    model: Any,
+    settings: ExperimentSettings,
+    specs: Sequence[CalibrationSpec],
+    task: TaskData,
+    corpus: FlowCorpus,
+    strategy: tf.distribute.Strategy,
+  ) -> None:
+    self._settings = settings = settings.for_corpus(corpus)
+    self._encoder, self._identity = model.encoder, model.identity
+    self._specs, self._task, self._corpus = specs, task, corpus
+    self.watch, self.calibrations = Stopwatch(), {}
+    self.is_chief = is_chief(strategy)
+    self._pooling = model.encoder.pooling(model.identity.sentence_embedding_type).describe()
+    self.folder = settings.folder(task.spec.name)
+    self._flow, self._steps = None, None
+    if any(spec.method == FLOW for spec in specs):
+      self._flow, self._trainer = make_flow(settings.flow, model.dim, strategy, self.folder)
+      self._steps = self._trainer.num_steps(len(corpus.pairs), settings.flow.epochs)
+    if self.is_chief:
+      make_folder(self.folder)  # after the checks above, so that a rejected command leaves no folder
+    logging.info("%s: %d dimensions, %s", model.encoder.name, model.dim, self._pooling)
+    logging.info("fitting on %d pairs (%s); results in %s", len(corpus.pairs), corpus.source, self.folder)
+    if self._flow:
+      rate, epochs = settings.flow.learning_rate, settings.flow.epochs
+      logging.info("flow: %d steps (%g epochs) at rate %g", self._steps, epochs, rate)
+
+  def fit(self) -> None:
+    """Embeds the sentences and fits the calibrations.
+
+    The ones without training steps come first: if one is rejected, it is before the long fit.
+
+    Raises:
+      BertFlowError: a calibration cannot be fitted.
+    """
+    self.calibrations = dict.fromkeys(WITH_FLOW if spec.method == FLOW else spec.name for spec in self._specs)
+    linear = [spec for spec in self._specs if spec.method != FLOW]
+    pairs = self._corpus.pairs
+    self._embeddings = of_corpus = self._embed(*self._task.splits.values())
+    if linear and not of_corpus.have(pairs):
+      of_corpus = self._embed(pairs)
+    with self.watch.timing("fitting"):
+      rows = of_corpus.rows(pairs) if linear else None
+      for spec in linear:
+        self.calibrations[spec.name] = fit_linear(spec, rows, self._task, self._embeddings)
+      if self._flow:
+        self.calibrations[WITH_FLOW] = self._flow.fit_source(self._source(of_corpus))
+    for calibration in self.calibrations.values():
+      calibration.encoder = self._identity.to_dict()
+
+  def _source(self, embeddings):
+    """Returns the pairs that the flow is fitted on: embedded once, or in each step with dropout."""
+    pairs = self._corpus.pairs
+    if self._settings.run.encoder_dropout:
+      arguments = self._identity.pooling_arguments()
+      return SentencePairsWithDropout(self._encoder, pairs.sentences_a, pairs.sentences_b, **arguments)
+    return flow_source(self._flow, self._trainer, pairs, embeddings, self._embed)
+
+  def _embed(self, *sets: SentencePairs) -> Embeddings:
+    embedding = self._settings.embedding
+    with self.watch.timing("embedding"):
+      arguments = self._identity.pooling_arguments()
+      return Embeddings(self._encoder, sets, embedding.predict_batch_size, embedding.cached_dir, **arguments)
+
+  def evaluate(self) -> dict[str, tuple[dict[str, dict], dict[str, np.ndarray]]]:
+    """Evaluates the embeddings without and with each calibration: {method: what `task_figures.evaluate` returns}."""
+    with self.watch.timing("evaluating"):
+      transforms = {WITHOUT_FLOW: lambda u: u} | {name: fit.transform for name, fit in self.calibrations.items()}
+      return {name: evaluate(self._task, self._embeddings, transform) for name, transform in transforms.items()}
+
+  def calibration_folder(self, method: str) -> pathlib.Path:
+    """Returns the folder of a fitted calibration."""
+    return self.folder / (FLOW if method == WITH_FLOW else self.calibrations[method].name)
+
+  def write(self, evaluations: dict[str, tuple], about: dict[str, Any]) -> tuple[dict, dict]:
+    """Writes calibrations, results, predictions and the original's eval_results.txt.
+
+    Args:
+      evaluations: of `evaluate`.
+      about: further JSON values of results.json.
+
+    Returns:
+      {split: {method: scores}} and {split: {method: gain}}.
+    """
+    for method, calibration in self.calibrations.items():
+      calibration.save(self.calibration_folder(method))
+    results = by_split(evaluations)
+    cosines = {method: similarities for method, (_, similarities) in evaluations.items()}
+    intervals = gains(self._task, cosines)
+    report.write_results(self.folder, {"results": results, "gain": intervals, **self._describe(), **about})
+    split = self._task.spec.eval_split
+    if split is not None:
+      similarities = {method: of[split] for method, of in cosines.items()}
+      report.write_predictions(self.folder, self._task.splits[split], similarities)
+      if WITH_FLOW in similarities:
+        flow = self.calibrations[WITH_FLOW].flow
+        values = original_eval_results(self._task, self._embeddings, flow, similarities[WITH_FLOW], self._steps)
+        report.write_eval_results(self.folder, values)
+    return results, intervals
+
+  def _describe(self):
+    """Returns what results.json has besides the scores: task, encoder, corpus, calibrations, seconds."""
+    pairs, flow = self._corpus.pairs, self._settings.flow
+    fitted = {"pairs": len(pairs), "sentences": len({*pairs.sentences_a, *pairs.sentences_b})}
+    about = {
+      "task": self._task.spec.name,
+      "data": self._task.source,
+      "encoder": {
+        "name": self._identity.name,
+        "weights_sha256": self._identity.weights_sha256,
+        "pooling": self._pooling,
+      },
+      "flow_corpus": {"name": self._corpus.name, "data": self._corpus.source},
+      "calibrations": [calibration.name for calibration in self.calibrations.values()],
+      "fitted_on": fitted,
+      "seconds": self.watch.seconds,
+    }
+    if self._flow:
+      fitted |= {"steps": self._steps, "epochs": flow.epochs, "learning_rate": flow.learning_rate}
+      fitted_flow = self.calibrations[WITH_FLOW].flow
+      about |= {"flow": fitted_flow.settings(), "constant_dimensions": fitted_flow.constant_dimensions}
+    return about
