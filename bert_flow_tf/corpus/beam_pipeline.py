@@ -7,6 +7,7 @@ within a shard, so that a bundle that a runner repeats writes the same files.
 """
 
 from collections.abc import Callable, Iterator, Sequence
+from typing import Any
 
 import apache_beam as beam
 from absl import logging
@@ -63,7 +64,7 @@ class ReadShard(beam.DoFn):
 
   def __init__(self, folder: ShardFolder, input_format: InputFormat) -> None:
     self._folder, self._format = folder, input_format
-    self._reader = None
+    self._reader: ShardReader
 
   def setup(self) -> None:
     """Makes the reader, in each worker."""
@@ -85,9 +86,10 @@ class WriteShard(beam.DoFn):
   def __init__(self, folder: ShardFolder) -> None:
     self._folder = folder
 
-  def process(self, result: PredictionResult) -> Iterator[tuple[int, dict[str, int]]]:
+  def process(self, result: Any) -> Iterator[tuple[int, dict[str, int]]]:
     """Writes a shard."""
-    (task, _), (shard, vectors) = result.example, result.inference
+    task, _ = result.example
+    shard, vectors = result.inference
     counters = self._folder.write(task.number, shard, vectors)
     for name, number in counters.items():
       Metrics.counter(NAMESPACE, name).inc(number)

@@ -93,10 +93,11 @@ def embed_shard(
     EncoderError, CalibrationError: the error of the model, for more than `MAX_FAILURES` sentences of a window.
   """
   records = shard.records
-  vectors, failures = np.empty([len(records), model.output_dim], np.float32), {}
+  vectors = np.empty([len(records), model.output_dim], np.float32)
+  failures: dict[int, str] = {}
   for start in range(0, len(records), WINDOW):
     window = [record.text for record in records[start : start + WINDOW]]
-    failed = {}
+    failed: dict[int, Exception] = {}
     _embed_window(window, model, batch_size, vectors[start : start + len(window)], 0, failed)
     failures |= {start + row: " ".join(str(error).split()) for row, error in failed.items()}
     if update is not None:

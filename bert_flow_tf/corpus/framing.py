@@ -11,6 +11,7 @@ import io
 import struct
 import zlib
 from collections.abc import Iterator
+from typing import Any, BinaryIO
 
 import google_crc32c
 
@@ -37,14 +38,12 @@ class Stream:
 
   def __init__(self, path: str, kind: str, hashing: bool = False) -> None:
     self.path = path
-    storage = storage_of(path)
-    stored = storage.open(path)
-    self._hashed = _Hashed(stored) if hashing else None
-    raw = io.BufferedReader(self._hashed, 1 << 20) if hashing else stored
-    self._raw = raw
+    stored = storage_of(path).open(path)
+    self._hashed = _Hashed(stored)
+    self._raw: BinaryIO = io.BufferedReader(self._hashed, 1 << 20) if hashing else stored
     with self.errors():
-      packed = _is_packed(raw, kind, seek=not hashing)
-      self.file = gzip.GzipFile(fileobj=raw) if packed else raw
+      packed = _is_packed(self._raw, kind, seek=not hashing)
+      self.file: Any = gzip.GzipFile(fileobj=self._raw) if packed else self._raw
 
   @property
   def count(self) -> int:

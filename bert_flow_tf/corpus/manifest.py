@@ -87,7 +87,7 @@ class Manifest:
 
   def write(self, index: Index, counters: dict[str, int] | None = None) -> None:
     """Writes `manifest.json`; with the counters when all shards are finished."""
-    values = {"format_version": FORMAT_VERSION, "complete": counters is not None}
+    values: dict[str, Any] = {"format_version": FORMAT_VERSION, "complete": counters is not None}
     if counters is not None:
       values["counters"] = counters
     values |= {"shards": len(index.shards), "records": index.records, "settings": self._settings, **self._about}

@@ -10,37 +10,39 @@ from typing import Any
 import numpy as np
 
 from bert_flow_tf.calibration import storage
-from bert_flow_tf.corpus.embedding import Model
 from bert_flow_tf.corpus.saved_model import SavedModelReader
 from bert_flow_tf.encoder.hub import HUB_NAMES, MODEL_NAMES
 from bert_flow_tf.flow.storage import FLOW_FOLDER
 from bert_flow_tf.model import SentenceModel
 
 
-def identity_of(model: Model, calibration_folder: str | None = None) -> dict[str, Any]:
+def identity_of(model: SentenceModel | SavedModelReader, calibration_folder: str | None = None) -> dict[str, Any]:
   """Returns json values that decide a model's embeddings.
 
   Args:
     model: a `SentenceModel` or `SavedModelReader`.
-    calibration_folder: the folder of its calibration; None for a model without.
+    calibration_folder: the folder that the model was loaded from; None for an encoder alone.
   """
   if isinstance(model, SavedModelReader):
     return {"saved_model_sha256": model.checksum()}
-  checksum = None if calibration_folder is None else calibration_checksum(calibration_folder)
+  has_calibration = calibration_folder is not None and model.calibration is not None
+  checksum = calibration_checksum(calibration_folder) if has_calibration else None
   return {**model.identity.deciding(), "calibration_sha256": checksum}
 
 
-def describe(model: Model, calibration_folder: str | None = None) -> dict[str, Any]:
+def describe(model: SentenceModel | SavedModelReader, calibration_folder: str | None = None) -> dict[str, Any]:
   """Returns json values for the manifest that describe a model; arguments as in `identity_of`."""
   if isinstance(model, SavedModelReader):
     return {"saved_model": model.folder}
-  if calibration_folder is None:
+  if calibration_folder is None or model.calibration is None:
     return {"encoder": model.identity.to_dict()}
   calibration = {"name": model.calibration.name, "folder": os.path.abspath(calibration_folder)}
   return {"encoder": model.identity.to_dict(), "calibration": calibration}
 
 
-def loader_of(model: Model, calibration_folder: str | None = None, cache_dir: str | None = None) -> Callable[[], Model]:
+def loader_of(
+  model: SentenceModel | SavedModelReader, calibration_folder: str | None = None, cache_dir: str | None = None
+) -> Callable[[], SentenceModel | SavedModelReader]:
   """Returns a picklable function that loads the model again, in a process with any working folder.
 
   Args:

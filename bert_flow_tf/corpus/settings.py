@@ -14,7 +14,7 @@ class JobSettings:
   """Input files, output folder and Beam's runner."""
 
   input: tuple[str, ...] = setting((), "Files, or globs of files, of sentences; in quotes, as 'corpus/*.txt.gz'.")
-  output_dir: str | None = setting(None, "Folder of the vectors; an interrupted run resumes in its folder.")
+  output_dir: str = setting("", "Folder of the vectors; an interrupted run resumes in its folder.")
   input_format: str | None = setting(
     None,
     "text (one sentence per line), tsv or tfrecord (of tf.train.Example). Default: by the files' names.",

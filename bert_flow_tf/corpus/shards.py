@@ -94,9 +94,11 @@ class ShardFolder:
         sizes = {str(name): int(size) for name, size in receipt["bytes"].items()}
       except (ValueError, TypeError, KeyError, AttributeError):
         return None
-    stats = {name: storage.stat(storage.join(self.folder, name)) for name in sizes}
-    complete = all(stats[name] is not None and stats[name][0] == size for name, size in sizes.items())
-    return counters if complete else None
+    for name, size in sizes.items():
+      stat = storage.stat(storage.join(self.folder, name))
+      if stat is None or stat[0] != size:
+        return None
+    return counters
 
   def dead_letters(self) -> str:
     """Returns a glob of the files of bad records."""

@@ -37,7 +37,7 @@ def test_the_same_run_resumes(tmp_path):
   assert begin(tmp_path)[1] == index
 
 
-def check_rejected(tmp_path, part="", **arguments):
+def check_rejected(tmp_path, part=".", **arguments):
   with pytest.raises(ConfigError, match=part) as raised:
     begin(tmp_path, **arguments)
   assert raised.value.argument == "output_dir"
