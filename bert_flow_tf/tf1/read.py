@@ -1,4 +1,4 @@
-"""From a checkpoint of TensorFlow 1 to our folders; returns what run_convert prints."""
+"""Converts a checkpoint of TensorFlow 1 into folders of this package."""
 
 import dataclasses
 import json
@@ -6,17 +6,18 @@ import pathlib
 
 from absl import logging
 
-from bert_flow_tf import SentenceEncoder
 from bert_flow_tf.data.features import SentenceTokenizer
 from bert_flow_tf.data.letter_case import lower_case_of_google
 from bert_flow_tf.data.nli import LABELS
 from bert_flow_tf.encoder import google_folder, tf1_names, tf1_reader
 from bert_flow_tf.encoder.saving import write_encoder
-from bert_flow_tf.errors import ConfigError, FlowError, TrainingError
+from bert_flow_tf.encoder.sentence_encoder import SentenceEncoder
+from bert_flow_tf.errors import ConfigError, FlowError
 from bert_flow_tf.flow.config import FlowConfig
 from bert_flow_tf.flow.glow import Glow
 from bert_flow_tf.io.files import replaced_folder, write_text
-from bert_flow_tf.tf1 import checkpoint as tf1_checkpoint
+from bert_flow_tf.tf1.checkpoint import CLASSIFIER as OUTPUT_WEIGHTS
+from bert_flow_tf.tf1.checkpoint import Tf1Parts, check_same, flow_variables, group_variables, read_flow
 from bert_flow_tf.training.classifier import ClassifierWeights
 
 ENCODER, FLOW, CLASSIFIER, RECORD = "encoder", "flow", "classifier", "conversion.json"
@@ -24,182 +25,198 @@ ENCODER, FLOW, CLASSIFIER, RECORD = "encoder", "flow", "classifier", "conversion
 
 @dataclasses.dataclass(frozen=True)
 class Source:
-  """A checkpoint that was found to be whole, nothing of it unaccounted for.
+  """An opened checkpoint, every variable of which is known.
 
   Attributes:
-    checkpoint: `Tf1Checkpoint`.
-    config: content of its bert_config.json, nothing left to a default.
-    vocab_file: pathlib.Path.
-    tokenizer: what tokenizer_config.json is to say.
-    parts: `Tf1Parts`.
-    flow: `Glow`, or None.
-    classifier: `ClassifierWeights`, or None.
+    checkpoint: the checkpoint.
+    config: content of its bert_config.json, with values for all keys.
+    vocab_file: its vocabulary.
+    tokenizer: content of the future tokenizer_config.json.
+    parts: its variables by part.
+    flow: its flow, or None.
+    classifier: its classifier, or None.
   """
 
   checkpoint: tf1_reader.Tf1Checkpoint
   config: dict
   vocab_file: pathlib.Path
   tokenizer: dict
-  parts: tf1_checkpoint.Tf1Parts
+  parts: Tf1Parts
   flow: Glow | None
   classifier: ClassifierWeights | None
 
 
-def read_source(checkpoint, bert_config_file, vocab_file, do_lower_case, flow_model_config, labels):
-  """Opens a checkpoint and says of every variable what it is.
+def open_source(
+  tf1_checkpoint: str,
+  bert_config_file: str | None = None,
+  vocab_file: str | None = None,
+  do_lower_case: bool | None = None,
+  flow_model_config: str | None = None,
+  labels: list[str] | None = None,
+) -> Source:
+  """Opens a checkpoint and assigns every variable to encoder, flow or classifier.
 
   Args:
-    checkpoint: prefix or folder.
-    bert_config_file: None for the one beside the checkpoint.
-    vocab_file: the same.
-    do_lower_case: None to tell it from the vocabulary and its folder.
-    flow_model_config: name or file of the flow's configuration; None to tell it from the variables.
-    labels: the classifier's, in the order of its rows; None for BERT's own order of three, else their numbers.
+    tf1_checkpoint: prefix or folder of the checkpoint.
+    bert_config_file: its configuration; None for the file in the checkpoint's folder.
+    vocab_file: its vocabulary; None for the file in the checkpoint's folder.
+    do_lower_case: True for an uncased model; None to infer it from the vocabulary and the name of its folder.
+    flow_model_config: name or file of the flow's configuration; None to infer it from the variables.
+    labels: the classifier's labels in the order of its rows; None for the names of BERT's three NLI labels, or for
+      numbers if the classifier has not three rows.
 
-  Returns:
-    A `Source`.
+  Raises:
+    ConfigError: an argument does not fit the checkpoint.
+    EncoderError, FlowError, TrainingError: the checkpoint is damaged, or has missing or unknown variables.
   """
-  given = FlowConfig.from_json_file(flow_model_config) if flow_model_config else None
-  opened = tf1_reader.Tf1Checkpoint(tf1_reader.find_prefix(checkpoint))
-  beside = pathlib.Path(opened.prefix).parent
-  config_file = _file("bert_config_file", bert_config_file, google_folder.config_file(beside))
-  vocab_file = _file("vocab_file", vocab_file, beside / "vocab.txt")
+  given_config = FlowConfig.from_json_file(flow_model_config) if flow_model_config else None
+  checkpoint = tf1_reader.Tf1Checkpoint(tf1_reader.find_prefix(tf1_checkpoint))
+  folder = pathlib.Path(checkpoint.prefix).parent
+  config_file = _file("bert_config_file", bert_config_file, google_folder.config_file(folder))
+  vocab_path = _file("vocab_file", vocab_file, folder / "vocab.txt")
   config = google_folder.read_config(config_file)
-  google_folder.check_vocabulary(vocab_file, config["vocab_size"])
-  parts = tf1_checkpoint.take_apart(opened, config)
-  if given is not None and not parts.flow:
-    raise ConfigError(f"--flow_model_config={flow_model_config}: {opened.prefix} holds no flow (bert/flow/...)")
+  google_folder.check_vocabulary(vocab_path, config["vocab_size"])
+  parts = group_variables(checkpoint, config)
+  if given_config is not None and not parts.flow:
+    raise ConfigError(
+      f"flow_model_config={flow_model_config}: {checkpoint.prefix} has no flow (bert/flow/...)",
+      argument="flow_model_config",
+    )
   if labels is not None and not parts.classifier:
-    raise ConfigError(f"--labels={','.join(labels)}: {opened.prefix} holds no classifier (output_weights)")
-  flow = tf1_checkpoint.read_flow(opened, parts.flow, given) if parts.flow else None
-  classifier = _classifier(opened, labels) if parts.classifier else None
-  return Source(opened, config, vocab_file, _tokenizer(vocab_file, do_lower_case), parts, flow, classifier)
+    raise ConfigError(
+      f"labels={','.join(labels)}: {checkpoint.prefix} has no classifier (output_weights)", argument="labels"
+    )
+  flow = read_flow(checkpoint, parts.flow, given_config) if parts.flow else None
+  classifier = _classifier(checkpoint, labels) if parts.classifier else None
+  return Source(checkpoint, config, vocab_path, _tokenizer(vocab_path, do_lower_case), parts, flow, classifier)
 
 
-def check_output_dir(output_dir):
-  """The folder as an absolute path.
+def check_output_dir(output_dir: str) -> pathlib.Path:
+  """Returns the absolute path of a folder that is absent or empty.
 
   Raises:
     ConfigError: it exists and is not empty.
   """
-  output_dir = pathlib.Path(output_dir).resolve()
-  if output_dir.exists() and not (output_dir.is_dir() and not any(output_dir.iterdir())):
-    raise ConfigError(f"--output_dir={output_dir}: there is something already; choose another folder, or delete it")
-  return output_dir
-
-
-def from_tf1(source, output_dir, pooling, allow_other_encoder=False):
-  """Turns a checkpoint into folders; what is written is read back and compared bit by bit.
-
-  Args:
-    source: a `Source`.
-    output_dir: of `check_output_dir`; gets encoder/, flow/, classifier/ and conversion.json, all or none.
-    pooling: what flow and classifier were fitted on: sentence_embedding_type, max_seq_length and low_dim, None to tell
-      the last from their dimensions.
-    allow_other_encoder: whether flow and classifier are kept whose dimensions the encoder does not give.
-
-  Returns:
-    Lines that say what went where.
-  """
-  opened, parts, flow, classifier = source.checkpoint, source.parts, source.flow, source.classifier
-  with replaced_folder(output_dir) as writing:
-    weights = {name: opened.read_weight(name, shape) for name, shape in parts.encoder.items()}
-    write_encoder(writing / ENCODER, source.config, weights, source.vocab_file.read_bytes(), source.tokenizer)
-    del weights  # a large model's are 1.3 GB
-    encoder = SentenceEncoder.from_pretrained(str(writing / ENCODER))
-    encoder.bert.name = str(output_dir / ENCODER)  # what flow and classifier, and messages, call it
-    written = encoder.bert.tf1_variables()
-    identity = _identity({FLOW: flow, CLASSIFIER: classifier}, encoder, pooling, allow_other_encoder)
-    if flow is not None:
-      flow.encoder = identity
-      flow.save(writing / FLOW)
-      written |= tf1_checkpoint.flow_variables(Glow.load(writing / FLOW))
-    if classifier is not None:
-      dataclasses.replace(classifier, encoder=identity).save(writing / CLASSIFIER)
-      written[tf1_checkpoint.CLASSIFIER] = ClassifierWeights.load(writing / CLASSIFIER).output_weights
-    tf1_names.check_names(written, [*parts.encoder, *parts.flow, *parts.classifier], opened.prefix)
-    tf1_checkpoint.check_same(opened, written)
-    write_text(writing / RECORD, json.dumps(_record(opened, parts), indent=2) + "\n")
-  return _say(source, output_dir, encoder, identity)
-
-
-def _file(flag, given, beside):
-  """The file that a flag names, else the one beside the checkpoint."""
-  path = pathlib.Path(given or beside)
-  if not path.is_file():
-    where = f"--{flag}={given}" if given else f"{beside}"
+  path = pathlib.Path(output_dir).resolve()
+  if path.exists() and not (path.is_dir() and not any(path.iterdir())):
     raise ConfigError(
-      f"{where}: no such file, expected the one that belongs to the checkpoint: say where with --{flag}"
+      f"output_dir={output_dir}: exists and is not an empty folder; choose another one, or delete it",
+      argument="output_dir",
     )
   return path
 
 
-def _tokenizer(vocab_file, do_lower_case):
-  """What tokenizer_config.json says: that beside the vocabulary, with the case, which is always said."""
+def write_folders(
+  source: Source,
+  output_dir: str,
+  sentence_embedding_type: str = "avg-first-last",
+  max_seq_length: int = 64,
+  low_dim: int | None = None,
+  allow_other_encoder: bool = False,
+) -> list[str]:
+  """Writes the parts of a checkpoint, reads them back and compares them with the checkpoint bit by bit.
+
+  Args:
+    source: result of `open_source`.
+    output_dir: folder that gets encoder/, flow/, classifier/ and conversion.json, all or none; absent or empty.
+    sentence_embedding_type: pooling that flow and classifier were fitted with, which no checkpoint says.
+    max_seq_length: number of tokens that they were fitted with.
+    low_dim: number of averaged groups of dimensions; None to infer it from their dimensions.
+    allow_other_encoder: True to convert a flow or classifier whose dimensions differ from the encoder's.
+
+  Returns:
+    Lines that say what was written.
+
+  Raises:
+    BertFlowError: the folder is not empty, or the encoder does not give embeddings with these arguments.
+    FlowError: flow or classifier takes embeddings of other dimensions.
+  """
+  output_path = check_output_dir(output_dir)
+  checkpoint, parts, flow, classifier = source.checkpoint, source.parts, source.flow, source.classifier
+  with replaced_folder(output_path) as writing:
+    weights = {name: checkpoint.read_weight(name, shape) for name, shape in parts.encoder.items()}
+    write_encoder(writing / ENCODER, source.config, weights, source.vocab_file.read_bytes(), source.tokenizer)
+    del weights  # 1.3 GB for a large model
+    encoder = SentenceEncoder.from_pretrained(str(writing / ENCODER))
+    encoder.bert.name = str(output_path / ENCODER)  # the name in identities and messages
+    written = encoder.bert.tf1_variables()
+    dims = {name: part.dim for name, part in ((FLOW, flow), (CLASSIFIER, classifier)) if part is not None}
+    identity = None
+    if dims:
+      pooling = (sentence_embedding_type, max_seq_length, low_dim)
+      identity = _identity(dims, encoder, *pooling, allow_other_encoder=allow_other_encoder)
+    if flow is not None:
+      flow.encoder = identity
+      flow.save(writing / FLOW)
+      written |= flow_variables(Glow.load(writing / FLOW))
+    if classifier is not None:
+      dataclasses.replace(classifier, encoder=identity).save(writing / CLASSIFIER)
+      written[OUTPUT_WEIGHTS] = ClassifierWeights.load(writing / CLASSIFIER).output_weights
+    tf1_names.check_names(written, [*parts.encoder, *parts.flow, *parts.classifier], checkpoint.prefix)
+    check_same(checkpoint, written)
+    write_text(writing / RECORD, json.dumps(_record(source), indent=2) + "\n")
+  return _summary(source, output_path, encoder, identity)
+
+
+def _file(argument: str, given: str | None, default: pathlib.Path) -> pathlib.Path:
+  """Returns the path of an argument, or the default."""
+  path = pathlib.Path(given or default)
+  if not path.is_file():
+    raise ConfigError(f"{argument}={path}: no such file; expected the one of the checkpoint", argument=argument)
+  return path
+
+
+def _tokenizer(vocab_file: pathlib.Path, do_lower_case: bool | None) -> dict:
+  """Returns the content of tokenizer_config.json: that in the vocabulary's folder, always with do_lower_case."""
   config = vocab_file.parent / "tokenizer_config.json"
   settings = {}
   if config.is_file() and vocab_file.name == "vocab.txt":
-    found = SentenceTokenizer.from_pretrained(vocab_file.parent)  # refuses what is wrong with it
+    lower = SentenceTokenizer.from_pretrained(vocab_file.parent).do_lower_case
     settings = json.loads(config.read_text(encoding="utf-8"))
-    lower = found.do_lower_case
   else:
     lower = lower_case_of_google(vocab_file) if do_lower_case is None else do_lower_case
   return {**settings, "do_lower_case": lower if do_lower_case is None else do_lower_case}
 
 
-def _classifier(opened, labels):
-  name = tf1_checkpoint.CLASSIFIER
-  weights = opened.read_weight(name, opened.shapes[name])
-  if labels is None and weights.ndim:
+def _classifier(checkpoint: tf1_reader.Tf1Checkpoint, labels: list[str] | None) -> ClassifierWeights:
+  """Reads the classifier."""
+  name = OUTPUT_WEIGHTS
+  weights = checkpoint.read_weight(name, checkpoint.shapes[name])
+  if labels is None:
     labels = LABELS if len(weights) == len(LABELS) else tuple(map(str, range(len(weights))))
-  try:
-    return ClassifierWeights(weights, labels)
-  except TrainingError as error:
-    raise TrainingError(f"{opened.prefix}: {error}") from error
+  return ClassifierWeights(weights, labels)
 
 
-def _identity(fitted, encoder, pooling, insist):
-  """What the flow and the classifier are said to be fitted on: `SentenceEncoder.identity`, or None where insisted.
+def _identity(dims, encoder, sentence_embedding_type, max_seq_length, low_dim, *, allow_other_encoder):
+  """Returns the identity of the embeddings that flow and classifier take, as JSON values.
 
-  Args:
-    fitted: {what it is: a flow, a classifier, or None}.
-    encoder: the converted `SentenceEncoder`.
-    pooling: {"sentence_embedding_type", "max_seq_length", "low_dim": as the flags say it}; a low_dim of None is told
-      from the dimensions that were fitted.
-    insist: whether dimensions that the encoder does not give are allowed; it is said in the log then.
-
-  Raises:
-    ConfigError, EncoderError: the encoder cannot be used so.
-    FlowError: its embeddings are not as wide as what was fitted takes.
+  It is None if the dimensions differ from those in `dims` {"flow" or "classifier": dimensions}, if that is allowed.
   """
-  dims = {what: part.dim for what, part in fitted.items() if part is not None}
-  if not dims:
-    return None
-  encoder.bert.check_max_seq_length(pooling["max_seq_length"])
-  kind, low_dim = pooling["sentence_embedding_type"], pooling["low_dim"]
-  wide, narrow = encoder.dim(kind), min(dims.values())
-  if low_dim is None and narrow < wide and wide % narrow == 0:
-    low_dim = narrow
-    logging.info("%s gives %d dimensions, low_dim is %d", kind, wide, low_dim)
-  found = encoder.dim(kind, low_dim)
-  what, dim = next(((what, dim) for what, dim in dims.items() if dim != found), (None, found))
-  if what is None:
-    return encoder.identity(**{**pooling, "low_dim": low_dim}).to_dict()
-  hint = f", such as --sentence_embedding_type=avg-last-concat-{dim // encoder.hidden_size}"
+  encoder.bert.check_max_seq_length(max_seq_length)
+  encoder_dim, smallest = encoder.dim(sentence_embedding_type), min(dims.values())
+  if low_dim is None and smallest < encoder_dim and encoder_dim % smallest == 0:
+    low_dim = smallest
+    logging.info("%s gives %d dimensions; low_dim is %d", sentence_embedding_type, encoder_dim, low_dim)
+  dim = encoder.dim(sentence_embedding_type, low_dim)
+  other = next((name for name in dims if dims[name] != dim), None)
+  if other is None:
+    return encoder.identity(sentence_embedding_type, max_seq_length, low_dim).to_dict()
+  hint = f" such as avg-last-concat-{dims[other] // encoder.hidden_size}" if dims[other] > encoder.hidden_size else ""
   message = (
-    f"the checkpoint's {what} takes embeddings of {dim} dimensions, found {found} by --sentence_embedding_type={kind} "
-    f"and --low_dim={low_dim or -1}: say what it was fitted on{'' if dim % encoder.hidden_size else hint}"
+    f"sentence_embedding_type={sentence_embedding_type}: gives {dim} dimensions with low_dim={low_dim}, the "
+    f"checkpoint's {other} takes {dims[other]}; expected the pooling that it was fitted with{hint}"
   )
-  if not insist:
-    raise FlowError(f"{message}, or insist with --allow_other_encoder")
+  if not allow_other_encoder:
+    raise FlowError(message, argument="sentence_embedding_type")
   logging.warning("%s; it is saved without its encoder's identity", message)
   return None
 
 
-def _record(opened, parts):
-  """conversion.json: where every variable went."""
+def _record(source: Source) -> dict:
+  """Returns the content of conversion.json: the part of every variable."""
+  parts = source.parts
   return {
-    "checkpoint": opened.prefix,
+    "checkpoint": source.checkpoint.prefix,
     "variables": {
       ENCODER: sorted(parts.encoder),
       FLOW: parts.flow,
@@ -209,22 +226,25 @@ def _record(opened, parts):
   }
 
 
-def _say(source, output_dir, encoder, identity):
-  opened, parts, flow, classifier = source.checkpoint, source.parts, source.flow, source.classifier
-  lines = [f"{opened.prefix}: {len(opened.shapes)} variables"]
+def _summary(source: Source, output_dir: pathlib.Path, encoder: SentenceEncoder, identity) -> list[str]:
+  """Returns lines that say what was written."""
+  parts, flow, classifier = source.parts, source.flow, source.classifier
   pooler = "" if encoder.bert.has_pooler else ", without a pooler"
   case = f"do_lower_case {encoder.tokenizer.do_lower_case}"
-  lines.append(f"encoder     {len(parts.encoder):4} -> {output_dir / ENCODER}: {case}{pooler}")
+  lines = [
+    f"{source.checkpoint.prefix}: {len(source.checkpoint.shapes)} variables",
+    f"encoder     {len(parts.encoder):4} -> {output_dir / ENCODER}: {case}{pooler}",
+  ]
   if flow is not None:
     config = flow.config
     shape = f"{config.n_levels} levels of depth {config.depth}, width {config.coupling_width}, {flow.dim} dimensions"
     lines.append(f"flow        {len(parts.flow):4} -> {output_dir / FLOW}: {shape}")
   if classifier is not None:
-    what = f"{classifier.dim} dimensions, labels {', '.join(classifier.labels)}"
-    lines.append(f"classifier  {len(parts.classifier):4} -> {output_dir / CLASSIFIER}: {what}")
+    labels = f"{classifier.dim} dimensions, labels {', '.join(classifier.labels)}"
+    lines.append(f"classifier  {len(parts.classifier):4} -> {output_dir / CLASSIFIER}: {labels}")
   lines += [f"left out    {count:4}: {kind}" for kind, count in parts.counts().items()]
   if flow is not None or classifier is not None:
     keys = ("sentence_embedding_type", "max_seq_length", "low_dim")
     settings = ", ".join(f"{key} {identity[key]}" for key in keys) if identity else "unknown"
-    lines.append(f"no checkpoint says what it was fitted on: taken as {settings}")
+    lines.append(f"embeddings of the fit, which no checkpoint describes: {settings}")
   return lines

@@ -12,7 +12,7 @@ from bert_flow_tf.training.classifier import ClassifierWeights
 from run_scripts.saved import Saved, check_saved, load_saved, saved_identity
 
 
-def to_tf1(encoder, output_checkpoint, flow_folder=None, classifier_folder=None, allow_other_encoder=False):
+def write_model(encoder, output_checkpoint, flow_folder=None, classifier_folder=None, allow_other_encoder=False):
   """Writes an encoder, and a flow and a classifier where given, as a checkpoint of the original's.
 
   Args:
@@ -26,7 +26,7 @@ def to_tf1(encoder, output_checkpoint, flow_folder=None, classifier_folder=None,
     Lines that say what was written.
   """
   prefix = pathlib.Path(output_checkpoint).resolve()
-  tf1_checkpoint.check_place(prefix)
+  tf1_checkpoint.check_free(prefix)
   classifier = ClassifierWeights.load(classifier_folder) if classifier_folder else None
   saved = load_saved([flow_folder]) if flow_folder else {}
   flow = _flow_of(flow_folder, saved) if flow_folder else None

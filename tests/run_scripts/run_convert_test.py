@@ -1,4 +1,4 @@
-"""run_scripts/run_convert.py: every variable there and back, and what is refused, all in one process."""
+"""run_scripts/run_convert.py: every variable in both directions, and errors; all in one process."""
 
 import json
 
@@ -20,12 +20,12 @@ def test_good_command_lines(ran):
   check_succeeded(ran[1], hostile_convert.good(ran[0]))
 
 
-def test_what_is_refused_is_refused_in_one_line(ran):
-  folder, found = ran
-  check_rejected(found, hostile_convert.bad(folder))
+def test_bad_command_lines(ran):
+  folder, results = ran
+  check_rejected(results, hostile_convert.bad(folder))
 
 
-def test_refused_command_lines_leave_nothing(ran):
+def test_bad_command_lines_write_nothing(ran):
   folder, _ = ran
   assert not (folder / "never").exists() and not (folder / "back/never").exists()
   assert not [path for path in folder.rglob(".*") if path.name.endswith(".writing")]
@@ -42,7 +42,7 @@ def test_refused_command_lines_leave_nothing(ran):
     ("wide/model.ckpt-1", ("Adam", "Adam_1", "beta1_power", "beta2_power")),
   ],
 )
-def test_there_and_back_every_bit_is_the_same(ran, name, dropped):
+def test_both_directions_keep_every_bit(ran, name, dropped):
   folder, _ = ran
   before, after = tf1_files.read_all(folder / name), tf1_files.read_all(folder / "back" / name)
   kept = {key for key in before if key.split("/")[-1] not in dropped and key.split("/")[0] not in dropped}
@@ -69,12 +69,12 @@ def test_tensorflow_1_restores_what_is_written(ran):
 
 
 def test_every_variable_is_in_the_record(ran):
-  folder, found = ran
+  folder, results = ran
   record = json.loads((folder / "to/all/conversion.json").read_text())["variables"]
   listed = [*record["encoder"], *record["flow"], *record["classifier"], *record["left_out"]]
   assert len(set(listed)) == len(listed) and set(listed) == set(tf1_files.read_all(folder / "all/model.ckpt-1234"))
   assert set(record["left_out"].values()) == {"Adam slots", "global_step"}
-  printed = found["all"]["stdout"].splitlines()
+  printed = results["all"]["stdout"].splitlines()
   assert printed[0] == f"{folder}/all/model.ckpt-1234: {len(listed)} variables"
   assert printed[-3:-1] == [
     f"left out    {len(listed) - len(hostile_convert.everything()) - 1:4}: Adam slots",
@@ -82,7 +82,7 @@ def test_every_variable_is_in_the_record(ran):
   ]
 
 
-def test_the_folders_are_what_the_checkpoint_was(ran):
+def test_the_folders_equal_the_checkpoint(ran):
   folder, _ = ran
   google = SentenceEncoder.from_pretrained(str(folder / "heads"))
   converted = SentenceEncoder.from_pretrained(str(folder / "to/all/encoder"))
@@ -91,8 +91,9 @@ def test_the_folders_are_what_the_checkpoint_was(ran):
   arguments = {"sentence_embedding_type": "avg-first-last", "max_seq_length": 16}
   (states, pooled), identity = google.bert(ids, mask), google.identity(**arguments)
   for encoder in (converted, back):
-    found, found_pooled = encoder.bert(ids, mask)
-    assert all(np.array_equal(one, other) for one, other in zip([*found, found_pooled], [*states, pooled], strict=True))
+    converted_states, converted_pooled = encoder.bert(ids, mask)
+    for actual, expected in zip([*converted_states, converted_pooled], [*states, pooled], strict=True):
+      np.testing.assert_array_equal(actual, expected)
     assert {**encoder.identity(**arguments), "name": ""} == {**identity, "name": ""}
   flow = Glow.load(folder / "to/all/flow")
   assert flow.encoder == {**identity, "name": str(folder / "to/all/encoder")}
@@ -107,13 +108,13 @@ def test_the_folders_are_what_the_checkpoint_was(ran):
   assert classifier.encoder == flow.encoder
 
 
-def test_what_is_told_from_names_and_shapes(ran):
+def test_configurations_inferred_from_names_and_shapes(ran):
   folder, _ = ran
   for name, (dim, config, permutation) in hostile_convert.FLOWS.items():
     flow = Glow.load(folder / "to" / {"flow": "bare"}.get(name, name) / "flow")
     assert (flow.dim, flow.permutation) == (dim, permutation)
     assert config.items() <= flow.config.to_dict().items()
-  assert Glow.load(folder / "to/insisting/flow").encoder is None
+  assert Glow.load(folder / "to/other/flow").encoder is None
   assert Glow.load(folder / "to/low/flow").encoder["low_dim"] == 6
   assert Glow.load(folder / "to/bare/flow").encoder["pooling"] == ["cls"]
   cases = {
