@@ -11,10 +11,10 @@ if __package__ in (None, ""):  # run as a file, from any folder
 
 from absl import flags
 
+from bert_flow_tf.encoder.settings import EmbeddingSettings
 from bert_flow_tf.errors import ConfigError
 from run_scripts import common_flags
 from run_scripts.exporting import check_export_flags, define_export_flags, export
-from run_scripts.saved import check_saved, load_encoder, load_saved, saved_identity
 
 FLAGS = flags.FLAGS
 
@@ -30,8 +30,7 @@ def define_flags() -> None:
   flags.DEFINE_boolean("allow_other_encoder", False, "Apply a calibration to another encoder than it was fitted for.")
   common_flags.define_model_flags()
   common_flags.define_pooling_flags()
-  flags.DEFINE_string("model_cache_dir", None, "Folder of the model hub's cache; its own default if not given.")
-  flags.DEFINE_integer("max_seq_length", 64, "Most tokens of a sentence, [CLS] and [SEP] included.")
+  common_flags.define_settings(EmbeddingSettings, ("model_cache_dir", "max_seq_length"))
   define_export_flags()
 
 
@@ -52,16 +51,7 @@ def main(argv: list[str]) -> None:
   """Loads encoder and calibration and exports them."""
   del argv
   check_flags()
-  from bert_flow_tf.model import SentenceModel
-
-  saved = {} if FLAGS.flow_folder is None else load_saved([FLAGS.flow_folder])
-  folder, identity = saved_identity(saved)
-  encoder, arguments = load_encoder(folder, identity)
-  encoder.bert.check_max_seq_length(arguments["max_seq_length"])
-  dim = encoder.dim(arguments["sentence_embedding_type"], arguments["low_dim"])
-  check_saved(saved, encoder.identity(**arguments), dim, FLAGS.allow_other_encoder)
-  calibration = next((one.calibration for one in saved.values()), None)
-  export(SentenceModel(encoder, calibration, allow_other_encoder=True, **arguments), FLAGS.flow_folder)
+  export(common_flags.load_model(FLAGS.flow_folder, FLAGS.allow_other_encoder), FLAGS.flow_folder)
 
 
 def console() -> None:

@@ -15,7 +15,6 @@ _NOT_YET = (
   ("calibration", "bert_flow_tf.training.sources"),
   ("pretraining", "bert_flow_tf.calibration.spec"),
   ("pretraining", "bert_flow_tf.flow.config"),
-  ("tf1", "run_scripts.saved"),
   ("pretraining", "bert_flow_tf"),
   ("tables", "bert_flow_tf"),
   ("training", "bert_flow_tf"),

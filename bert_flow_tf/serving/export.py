@@ -12,6 +12,7 @@ from collections.abc import Iterator
 import tensorflow as tf
 from absl import logging
 
+from bert_flow_tf.errors import ConfigError
 from bert_flow_tf.model import SentenceModel
 from bert_flow_tf.serving import assets, audit, golden, metadata, model_card, warmup
 from bert_flow_tf.serving.calibration_graph import make_calibration_graph
@@ -37,18 +38,19 @@ def export_model(
     Paths of the version.
 
   Raises:
-    ConfigError: a setting is not allowed, or TF Text or tensorflow-serving-api is not installed.
+    ConfigError: a setting is not allowed, the encoder is not float32, or a package is not installed.
     ExportError: the version exists, the folder cannot be written, or the answers differ from the model's.
     BertFlowError: the encoder cannot be served, or the calibration is not fitted.
   """
   settings = ExportSettings(**settings)
   check_installed(export_dir)
   identity = model.identity
-  dim = model.encoder.dim(identity["sentence_embedding_type"], identity["low_dim"])
-  graph = make_calibration_graph(model.calibration, dim)
-  tokenizer = GraphTokenizer(model.encoder.tokenizer, identity["max_seq_length"])
-  pooling = model.encoder.pooling(identity["sentence_embedding_type"])
-  served = ServedModel(model.encoder, tokenizer, graph, pooling, identity["low_dim"], settings.normalize)
+  if identity.precision != "float32":
+    raise ConfigError(f"precision={identity.precision}: a served model computes in float32", argument="precision")
+  graph = make_calibration_graph(model.calibration, model.dim)
+  tokenizer = GraphTokenizer(model.encoder.tokenizer, identity.max_seq_length)
+  pooling = model.encoder.pooling(identity.sentence_embedding_type)
+  served = ServedModel(model.encoder, tokenizer, graph, pooling, identity.low_dim, settings.normalize)
   with _locked(export_dir):
     layout = ExportLayout.of(export_dir, _free_version(export_dir, settings.version))
     writing = layout.writing

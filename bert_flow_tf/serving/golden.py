@@ -66,9 +66,8 @@ def check(answers: dict[str, dict], model: SentenceModel, settings: ExportSettin
     if not np.isfinite(output).all():
       raise ExportError(f"the exported model's {name} has NaN or infinite values; encoder or calibration is damaged")
   pooled = answers["embed_pooled"]["outputs"]["pooled"]
-  embedding = {key: model.identity[key] for key in ("sentence_embedding_type", "max_seq_length", "low_dim")}
-  expected = model.encoder.encode(list(SENTENCES), show_progress=False, **embedding)
-  calibrated = pooled if model.calibration is None else model.calibration.transform(pooled)
+  expected = model.embed(SENTENCES, show_progress=False)
+  calibrated = model.transform(pooled)
   if settings.normalize:
     calibrated = calibrated / np.maximum(np.linalg.norm(calibrated, axis=1, keepdims=True), 1e-6)
   differences = {

@@ -43,7 +43,7 @@ def describe(
     unknown_ops: result of `audit.check_servable`.
     about: further entries, such as the result of `read_origin`.
   """
-  pooling = model.encoder.pooling(model.identity["sentence_embedding_type"])
+  pooling = model.encoder.pooling(model.identity.sentence_embedding_type)
   calibration = {"name": graph.name, **graph.sizes}
   if graph.is_flow:
     calibration["flow"] = getattr(model.calibration, "flow", model.calibration).settings()
@@ -55,7 +55,7 @@ def describe(
     "version": layout.version,
     "created": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
     "encoder": {
-      **model.identity,
+      **model.identity.to_dict(),
       "pooled": pooling.describe(),
       "tokens": model.encoder.tokenizer.vocab_size,
     },
