@@ -1,4 +1,4 @@
-"""Errors that the runners print as one line, exit status 1.
+"""Errors that the runners print as one line, with exit status 1.
 
 A message says what is wrong, where, what is expected and how to mend it.
 """
@@ -22,23 +22,23 @@ class BertFlowError(Exception):
 
 
 class ConfigError(BertFlowError):
-  """A flag, argument or configuration file holds what is not supported."""
+  """An argument, flag or configuration file has a value that is not allowed."""
 
 
 class DataError(BertFlowError):
-  """A data file or data set is missing, malformed or not what the task needs."""
+  """A data file or data set is missing, malformed or not of the kind that the task needs."""
 
 
 class EncoderError(BertFlowError):
-  """An encoder cannot be found, read or used for the requested pooling."""
+  """An encoder cannot be loaded, or cannot be used with the chosen pooling or calibration."""
 
 
 class FlowError(BertFlowError):
-  """The flow cannot be built, initialised, loaded or applied."""
+  """A flow cannot be built, initialized, loaded or applied."""
 
 
 class TrainingError(BertFlowError):
-  """Fitting stopped: non-finite loss, or a checkpoint that does not belong to the run."""
+  """A fit stopped: the loss is not finite, or a checkpoint belongs to another fit."""
 
 
 class CalibrationError(BertFlowError):

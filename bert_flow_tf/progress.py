@@ -1,4 +1,4 @@
-"""How far long work has come: a bar on a terminal, plain lines in a log."""
+"""Progress of long work: a bar on a terminal, lines in a log."""
 
 import sys
 import time
@@ -10,31 +10,38 @@ LOG_SECONDS = 10
 
 
 class Progress:
-  """Counts units of work; a context manager.
+  """Counter of units of work; a context manager.
 
   Args:
-    total: units in all.
+    total: number of units.
     show: False to show nothing.
     what: the work, for instance "fitting".
-    unit: what is counted, for instance "step".
-    done: units that an earlier run has done.
+    unit: the unit, for instance "step".
+    done: number of units that an earlier run has done.
   """
 
-  def __init__(self, total, show=True, what="embedding", unit="sentence", done=0):
+  def __init__(
+    self, total: int, show: bool = True, what: str = "embedding", unit: str = "sentence", done: int = 0
+  ) -> None:
     terminal = sys.stderr.isatty()
     self._bar = tqdm(total=total, initial=done, unit=unit, desc=what, disable=not (show and terminal))
     self._lines = show and not terminal
     self._total, self._done, self._what, self._unit = total, done, what, unit
     self._last = time.monotonic()
 
-  def __enter__(self):
+  def __enter__(self) -> "Progress":
     return self
 
-  def __exit__(self, *unused):
+  def __exit__(self, *unused: object) -> None:
     self._bar.close()
 
-  def update(self, count, note=""):
-    """Adds `count` units; `note` is shown beside them."""
+  def update(self, count: int, note: str = "") -> None:
+    """Adds units.
+
+    Args:
+      count: number of units.
+      note: shown after the count.
+    """
     self._done += count
     self._bar.set_postfix_str(note, refresh=False)
     self._bar.update(count)

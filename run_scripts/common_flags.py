@@ -1,4 +1,4 @@
-"""Flags that the runners share, and how a runner starts and fails."""
+"""Flags of the runners, made from settings; start of a runner, and its errors."""
 
 import dataclasses
 import importlib.metadata
@@ -7,7 +7,7 @@ import platform
 import sys
 import types
 import typing
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from absl import app, flags, logging
@@ -20,13 +20,16 @@ from bert_flow_tf.training.settings import FlowSettings
 
 FLAGS = flags.FLAGS
 
-# Where TensorFlow logs how long each checkpoint's sharding took, and every collective operation it makes.
-_TENSORFLOW_ALONE = (
+# Arguments of the library whose flag has another name.
+_FLAG_OF_ARGUMENT = {"folder": "flow_folder", "learning_rate": "flow_learning_rate"}
+# Modules of TensorFlow that log each checkpoint and each collective operation.
+_NOISY_MODULES = (
   "functional_saver.py",
   "collective_all_reduce_strategy.py",
   "cross_device_ops.py",
   "mirrored_strategy.py",
 )
+_FIRST_PYTHON_WITHOUT_TENSORFLOW = (3, 14)
 
 
 def define_settings(cls: type, only: Sequence[str] = (), **other_defaults: Any) -> None:
@@ -71,55 +74,55 @@ def settings(cls: type) -> Any:
   return cls(**{name: tuple(value) if isinstance(value, list) else value for name, value in values.items()})
 
 
-def define_data_flags():
+def define_data_flags() -> None:
   """Defines the flags of a task's files."""
   define_settings(DataSettings, ("data_dir", "tfds_data_dir", "stsb_gold"))
 
 
-def define_model_flags():
+def define_model_flags() -> None:
   """Defines the flags that name the encoder."""
   define_settings(EmbeddingSettings, ("model", "init_checkpoint"))
 
 
-def define_encoder_flags():
+def define_encoder_flags() -> None:
   """Defines all flags of encoder and embedding."""
   define_settings(EmbeddingSettings)
 
 
-def define_pooling_flags():
+def define_pooling_flags() -> None:
   """Defines the flags of the pooling."""
   define_settings(EmbeddingSettings, ("sentence_embedding_type", "low_dim"))
 
 
-def define_embedding_flags():
+def define_embedding_flags() -> None:
   """Defines the flags of the embedding, whatever the pooling."""
   define_settings(
     EmbeddingSettings, ("model_cache_dir", "max_seq_length", "predict_batch_size", "precision", "cached_dir")
   )
 
 
-def define_flow_flags():
+def define_flow_flags() -> None:
   """Defines the flags of a flow's fit."""
   define_settings(FlowSettings)
 
 
-def given(names):
-  """Those of the flags that stand on the command line."""
+def given(names: Sequence[str]) -> list[str]:
+  """Returns the names of the flags that are on the command line."""
   return [name for name in names if not FLAGS[name].using_default_value]
 
 
-def check_not_empty(names):
-  """Refuses flags of paths that are there and empty, as an unset variable of a shell makes them.
+def check_not_empty(names: Sequence[str]) -> None:
+  """Rejects empty paths, as an unset variable of a shell gives them.
 
   Raises:
-    ConfigError: one is.
+    ConfigError: a flag is empty.
   """
   for name in names:
     if FLAGS[name].value == "":
-      raise ConfigError(f"--{name} is empty; expected a path, or leave the flag out")
+      raise ConfigError(f"{name}: empty; expected a path, or leave the flag out", argument=name)
 
 
-def embedding_arguments():
+def embedding_arguments() -> dict[str, Any]:
   """Returns sentence_embedding_type, max_seq_length and low_dim as the methods of `SentenceEncoder` take them."""
   return settings(EmbeddingSettings).pooling_arguments()
 
@@ -158,31 +161,38 @@ def load_model(folder: str | None = None, allow_other_encoder: bool = False) -> 
   )
 
 
-def run(main):
-  """Starts a runner: parses flags, and turns what a user can mend into one line and exit status 1."""
+def run(main: Callable[[list[str]], None]) -> None:
+  """Parses the flags and calls `main`; an error that a user can mend becomes one line and exit status 1."""
+  if sys.version_info >= _FIRST_PYTHON_WITHOUT_TENSORFLOW:
+    running, first = (
+      ".".join(map(str, version[:2])) for version in (sys.version_info, _FIRST_PYTHON_WITHOUT_TENSORFLOW)
+    )
+    sys.exit(_fail(f"this is Python {running}: TensorFlow has no build for {first} or later; use 3.11, 3.12 or 3.13"))
   os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
   for flag in own_flags():
-    FLAGS.register_key_flag_for_module(sys.argv[0], flag)  # what --help lists
+    FLAGS.register_key_flag_for_module(sys.argv[0], flag)  # --help lists the key flags
   app.run(lambda argv: sys.exit(_guarded(main, argv)), flags_parser=_parse)
 
 
 def _parse(argv):
+  """Parses the command line, and expands ~ in paths, which a shell leaves alone after "="."""
   try:
     rest = FLAGS(argv)
   except flags.Error as error:
     sys.exit(_fail(f"{str(error).strip()}; --help lists the flags"))
   if len(rest) > 1:
-    sys.exit(_fail(f"found the argument {rest[1]!r}, expected flags alone, as --flag=value"))
-  for flag in own_flags():  # "=~/" reaches us as it is, and only a path begins so
+    sys.exit(_fail(f"argument {rest[1]!r}: expected only flags, as --flag=value"))
+  for flag in own_flags():
     if isinstance(flag.value, str) and flag.value.startswith("~/"):
       flag.value = os.path.expanduser(flag.value)
   if FLAGS["verbosity"].using_default_value:
     logging.set_verbosity(logging.INFO)
-    logging.get_absl_handler().addFilter(lambda record: record.filename not in _TENSORFLOW_ALONE)
+    logging.get_absl_handler().addFilter(lambda record: record.filename not in _NOISY_MODULES)
   return rest
 
 
 def _guarded(main, argv):
+  """Calls `main` and returns the exit status."""
   try:
     main(argv)
   except BertFlowError as error:
@@ -194,14 +204,10 @@ def _guarded(main, argv):
     if tensorflow is None or not isinstance(error, tensorflow.errors.ResourceExhaustedError):
       raise
     reason = " ".join(error.message.split())[:200]
-    return _fail(f"memory or disk does not suffice ({reason}); take a smaller batch size, or make room")
+    return _fail(f"out of memory or disk space ({reason}); use a smaller batch size, or free some space")
   except KeyboardInterrupt:
-    return _fail("interrupted; the same command goes on from the last checkpoint, where there is one", 130)
+    return _fail("interrupted; the same command resumes from the last checkpoint, if there is one", 130)
   return 0
-
-
-# Arguments of the library whose flag has another name.
-_FLAG_OF_ARGUMENT = {"folder": "flow_folder", "learning_rate": "flow_learning_rate"}
 
 
 def _with_flag(error):
@@ -214,29 +220,30 @@ def _with_flag(error):
 
 
 def _fail(message, status=1):
+  """Prints an error as one line and returns the exit status."""
   print(f"error: {' '.join(str(message).split())}", file=sys.stderr)
   return status
 
 
-def own_flags():
-  """Our flags with their values: those that were not defined by absl itself."""
-  absl_modules = ("absl.", "tensorflow", "tensorflow_datasets")
+def own_flags() -> list[flags.Flag]:
+  """Returns the runner's flags, without those of absl and TensorFlow."""
+  others = ("absl.", "tensorflow", "tensorflow_datasets")
   by_module = FLAGS.flags_by_module_dict()
-  return [flag for module in sorted(by_module) for flag in by_module[module] if not module.startswith(absl_modules)]
+  return [flag for module in sorted(by_module) for flag in by_module[module] if not module.startswith(others)]
 
 
-def values():
-  """Returns {name: value} of our flags."""
+def values() -> dict[str, Any]:
+  """Returns {name: value} of the runner's flags."""
   return {flag.name: flag.value for flag in own_flags()}
 
 
-def versions():
-  """{package: version} of what computes the numbers."""
+def versions() -> dict[str, str]:
+  """Returns {package: version} of the packages that decide the numbers."""
   packages = ("tensorflow", "tf-keras", "tensorflow-probability", "transformers", "numpy", "scipy")
-  found = {package: importlib.metadata.version(package) for package in packages}
-  return {"bert_flow_tf": bert_flow_tf.__version__, "python": platform.python_version(), **found}
+  installed = {package: importlib.metadata.version(package) for package in packages}
+  return {"bert_flow_tf": bert_flow_tf.__version__, "python": platform.python_version(), **installed}
 
 
-def low_dim():
+def low_dim() -> int | None:
   """Returns low_dim as the library takes it: None for the original's -1."""
   return settings(EmbeddingSettings).pooling_arguments()["low_dim"]

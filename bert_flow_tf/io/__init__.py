@@ -1,1 +1,1 @@
-"""Files and folders on disk that are whole or absent."""
+"""Atomic files and folders, settings, experiments' names and folders."""

@@ -92,7 +92,7 @@ def test_foreign_folders_are_refused_and_kept(tmp_path, content):
   file = folder if content == "file itself" else folder / content
   file.parent.mkdir(parents=True, exist_ok=True)
   file.write_text("mine")
-  with pytest.raises(CalibrationError, match="it holds something that is not a calibration"):
+  with pytest.raises(CalibrationError, match="not a calibration; choose another folder"):
     make_calibration("sn").fit(cone(9, 4)).save(folder)
   assert file.read_text() == "mine" and [path.name for path in tmp_path.iterdir()] == ["folder"]
 

@@ -108,7 +108,7 @@ def test_foreign_folders_are_refused_and_kept(tmp_path, content):
   file = folder if content == "file itself" else folder / content
   file.parent.mkdir(parents=True, exist_ok=True)
   file.write_text("mine")
-  with pytest.raises(FlowError, match="it holds something that is not a flow"):
+  with pytest.raises(FlowError, match="not a flow; choose another folder"):
     small_flow().save(folder)
   assert file.read_text() == "mine"
   assert [path.name for path in tmp_path.iterdir()] == ["flow"]

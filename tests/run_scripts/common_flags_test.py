@@ -1,10 +1,13 @@
 """run_scripts/common_flags.py: flags made from settings, and read back."""
 
 import dataclasses
+import sys
+import types
 
 import pytest
 from absl import flags
 
+from bert_flow_tf.errors import ConfigError
 from bert_flow_tf.io.settings import setting
 from run_scripts import common_flags
 
@@ -50,3 +53,53 @@ def test_a_value_outside_the_settings_is_rejected(values, argument):
   common_flags.define_settings(Everything)
   with pytest.raises(flags.Error, match=argument.partition("=")[0].lstrip("-")):
     values(["program", argument])
+
+
+def test_an_argument_of_the_library_becomes_its_flag(values, capsys):
+  common_flags.define_settings(Everything)
+  values(["program"])
+
+  def main(argv):
+    raise ConfigError("number=0: expected at least 1", argument="number")
+
+  assert common_flags._guarded(main, []) == 1
+  assert capsys.readouterr().err == "error: --number=0: expected at least 1\n"
+
+
+@pytest.mark.parametrize(
+  ("error", "status", "text"),
+  [
+    (OSError(28, "No space left on device"), 1, "No space left"),
+    (KeyboardInterrupt(), 130, "resumes from the last checkpoint"),
+  ],
+)
+def test_errors_that_a_user_can_mend_are_one_line(capsys, error, status, text):
+  def main(argv):
+    raise error
+
+  assert common_flags._guarded(main, []) == status
+  (line,) = capsys.readouterr().err.splitlines()
+  assert line.startswith("error: ") and text in line
+
+
+def test_out_of_memory_is_one_line(capsys):
+  import tensorflow as tf
+
+  def main(argv):
+    raise tf.errors.ResourceExhaustedError(None, None, "OOM when allocating tensor")
+
+  assert common_flags._guarded(main, []) == 1
+  assert capsys.readouterr().err.startswith("error: out of memory or disk space (OOM when allocating tensor)")
+
+
+def test_a_bug_is_not_hidden():
+  with pytest.raises(ZeroDivisionError):
+    common_flags._guarded(lambda argv: 1 / 0, [])
+
+
+def test_a_python_without_tensorflow_is_rejected_with_the_reason(monkeypatch, capsys):
+  monkeypatch.setattr(common_flags, "sys", types.SimpleNamespace(**{**vars(sys), "version_info": (3, 14, 0)}))
+  with pytest.raises(SystemExit) as stop:
+    common_flags.run(None)
+  assert stop.value.code == 1
+  assert capsys.readouterr().err.startswith("error: this is Python 3.14: TensorFlow has no build for 3.14 or later")

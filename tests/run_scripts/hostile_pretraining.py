@@ -52,7 +52,7 @@ def bad(folder):
   made = [corpus, *SMALL, f"--output_dir={folder}/made"]
   return {
     "no corpus": ([], "--corpus is not given"),
-    "empty corpus flag": (["--corpus="], "--corpus is empty"),
+    "empty corpus flag": (["--corpus="], "--corpus"),
     "absent corpus": ([f"--corpus={folder}/absent"], "absent does not exist"),
     "blank corpus": ([f"--corpus={folder}/blank.txt"], "has no sentence in it"),
     "binary corpus": ([f"--corpus={folder}/binary.txt"], "binary.txt, line 1"),

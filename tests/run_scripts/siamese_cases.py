@@ -91,7 +91,7 @@ def cases(folder):
     "several machines": ([*train, "--distribution_strategy=multi_worker_mirrored"], "trained on one machine"),
     "full set without flow": ([*train, "--use_full_for_training"], "the flow's loss alone can use"),
     "split twice": ([*train, "--train_splits=train,train"], "names a split twice"),
-    "no split": ([*train, "--train_splits="], "--train_splits is empty"),
+    "no split": ([*train, "--train_splits="], "--train_splits"),
     "no such split": (["--task=SNLI", "--do_train"], "SNLI has no train split"),
     "no split to predict": (["--task=SNLI", "--do_train", "--train_splits=dev", "--do_predict"], "has no test split"),
     "stopping on what is trained": (
@@ -110,7 +110,7 @@ def cases(folder):
     "gold of another task": ([*train, f"--stsb_gold={folder}/small.json"], "--stsb_gold="),
     "pooling": ([*train, "--sentence_embedding_type=max"], "sentence_embedding_type=max"),
     "no model": ([*train, "--model=absent/absent"], "absent"),
-    "empty exp_name": ([*train, "--exp_name="], "--exp_name is empty"),
+    "empty exp_name": ([*train, "--exp_name="], "--exp_name"),
     "another fit": ([*train, "--exp_name=sick"], "belongs to another fit (learning_rate 0.001 there, 2e-05 now"),
   }
 
