@@ -19,7 +19,6 @@ from bert_flow_tf.encoder.settings import EmbeddingSettings
 from bert_flow_tf.errors import ConfigError
 from bert_flow_tf.evaluation.task_figures import say
 from bert_flow_tf.io.experiment import OutputSettings
-from bert_flow_tf.training.cluster import read_tf_config
 from bert_flow_tf.training.settings import FlowSettings, RunSettings
 from run_scripts import common_flags
 from run_scripts.exporting import check_export_flags, check_export_of_run, define_export_flags, export
@@ -53,6 +52,8 @@ def check_flags() -> list[CalibrationSpec]:
   common_flags.check_not_empty(("output_parent_dir", "exp_name", "cached_dir", "model_cache_dir"))
   specs = parse_calibrations(FLAGS.calibration)
   if FLAGS.distribution_strategy == "multi_worker_mirrored":
+    from bert_flow_tf.training.cluster import read_tf_config  # which imports TensorFlow
+
     read_tf_config()
   check_export_of_run(len(specs))
   if FLAGS.encoder_dropout and not any(spec.method == FLOW for spec in specs):

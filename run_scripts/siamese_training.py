@@ -25,8 +25,10 @@ from bert_flow_tf.training.classifier import CLASSIFIER_FOLDER
 from bert_flow_tf.training.early_stopping import EarlyStopping
 from bert_flow_tf.training.labelled_pairs import LabelledPairs
 from bert_flow_tf.training.objectives import CosineObjective, SoftmaxObjective
+from bert_flow_tf.training.schedule import num_steps
 from bert_flow_tf.training.settings import FlowSettings
-from bert_flow_tf.training.siamese_trainer import SiameseSettings, SiameseTrainer
+from bert_flow_tf.training.siamese_settings import SiameseSettings
+from bert_flow_tf.training.siamese_trainer import SiameseTrainer
 from bert_flow_tf.training.sources import embedding_pairs
 from run_scripts import common_flags, siamese_flags
 
@@ -118,7 +120,7 @@ def fit_frozen_flow(task, chosen, encoder, config, strategy, folder, watch):
     raise TrainingError("the encoder's weights changed while the flow was fitted: this is a bug")
   flow.encoder = encoder.identity(**model.arguments).to_dict()
   flow.save(folder / FLOW)
-  facts = {"steps": steps, "epochs": settings.num_train_epochs, "flow_learning_rate": settings.learning_rate}
+  facts = {"steps": steps, "epochs": settings.num_train_epochs, "flow_learning_rate": settings.rate}
   return model, {"frozen": True, **facts, "encoder_sha256": before}
 
 
@@ -127,17 +129,16 @@ def train(task, chosen, encoder, config, strategy, folder, watch):
   settings = SiameseSettings(
     learning_rate=FLAGS.learning_rate,
     warmup_proportion=FLAGS.warmup_proportion,
-    batch_size=siamese_flags.train_batch_size(),
+    train_batch_size=siamese_flags.train_batch_size(),
     flow_learning_rate=siamese_flags.flow_learning_rate(task),
     flow_loss=FLAGS.flow_loss,
     l2_penalty=FLAGS.l2_penalty,
-    low_dim=common_flags.low_dim(),
     seed=FLAGS.seed,
     use_xla=bool(FLAGS.use_xla),
     save_checkpoints_steps=siamese_flags.save_checkpoints_steps(),
   )
   epochs, before = siamese_flags.num_train_epochs(task), encoder.weights_checksum
-  settings.num_steps(len(chosen.pairs), epochs)  # what is refused is refused before text is tokenized
+  num_steps(len(chosen.pairs), settings.train_batch_size, epochs)  # what is refused is refused before text is tokenized
   fine_tuning.use_mixed_precision(encoder.bert, FLAGS.precision)
   dim = dim_of(encoder)
   with strategy.scope():
@@ -152,6 +153,7 @@ def train(task, chosen, encoder, config, strategy, folder, watch):
     glow,
     settings,
     strategy,
+    common_flags.low_dim(),
     folder / "checkpoints",
     folder / "tensorboard",
   )
@@ -170,7 +172,7 @@ def train(task, chosen, encoder, config, strategy, folder, watch):
     "steps": result.steps,
     "planned_steps": result.planned_steps,
     "epochs": epochs,
-    "batch_size": settings.batch_size,
+    "batch_size": settings.train_batch_size,
     "learning_rate": settings.learning_rate,
     "best_on_dev": result.best and {"figure": result.best[0], "step": result.best[1]},
     "seconds_per_step": None if np.isnan(result.seconds_per_step) else result.seconds_per_step,

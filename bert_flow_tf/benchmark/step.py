@@ -8,8 +8,9 @@ import numpy as np
 from bert_flow_tf.benchmark import measure
 from bert_flow_tf.flow.config import FlowConfig
 from bert_flow_tf.flow.glow import Glow
-from bert_flow_tf.training import flow_trainer as trainer_lib
+from bert_flow_tf.training.flow_steps import XLA_PAYS_FROM_STEPS
 from bert_flow_tf.training.flow_trainer import Trainer
+from bert_flow_tf.training.settings import FlowSettings
 from bert_flow_tf.training.sources import EmbeddingPairs
 
 PLAIN, XLA = "without XLA", "with XLA"
@@ -17,20 +18,6 @@ PLAIN, XLA = "without XLA", "with XLA"
 # The original's own code took 19 to 32 ms on two cores.
 TARGET_MS = 5.0
 STS_B_PAIRS = 8628
-
-
-class TimedTrainer(Trainer):
-  """A `Trainer` that records when each of its calls into the graph returned.
-
-  Attributes:
-    returns: list of (seconds of `time.perf_counter`, steps of that call).
-  """
-
-  returns = ()
-
-  def _check(self, losses, *arguments):
-    self.returns = [*self.returns, (time.perf_counter(), len(losses))]
-    super()._check(losses, *arguments)
 
 
 def random_pairs(num_pairs: int, dim: int, seed: int = 0) -> EmbeddingPairs:
@@ -46,13 +33,13 @@ def fit(
 ) -> dict[str, float]:
   """Fits a flow and returns the seconds until the first steps are made, and the median milliseconds of later steps."""
   flow = Glow(config, dim, seed=1234)
-  trainer = TimedTrainer(flow, batch_size=batch_size, use_xla=use_xla, show_progress=False)
+  trainer = Trainer(flow, FlowSettings(train_batch_size=batch_size, use_xla=use_xla), show_progress=False)
   start = time.perf_counter()
-  trainer.fit(source, num_train_epochs=(steps + 0.5) * batch_size / len(source))
-  times, counts = zip(*trainer.returns, strict=True)
+  result = trainer.fit(source, num_train_epochs=(steps + 0.5) * batch_size / len(source))
+  counts, seconds = (np.array(values) for values in zip(*result.calls[1:], strict=True))
   return {
-    "start_up_seconds": times[0] - start,
-    "step_ms": 1e3 * measure.median(np.diff(times) / np.array(counts[1:])),
+    "start_up_seconds": time.perf_counter() - start - seconds.sum(),
+    "step_ms": 1e3 * measure.median(seconds / counts),
   }
 
 
@@ -87,7 +74,7 @@ def run(config: FlowConfig, dim: int, batch_size: int, steps: int, repeats: int)
     "medians": medians,
     "plain_over_xla": measure.median_ratio(*([r["step_ms"] for r in rounds[name]] for name in (PLAIN, XLA))),
     "xla_pays_from_steps": break_even(medians),
-    "trainer_compiles_from_steps": trainer_lib.XLA_PAYS_FROM_STEPS,
+    "trainer_compiles_from_steps": XLA_PAYS_FROM_STEPS,
   }
 
 

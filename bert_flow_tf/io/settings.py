@@ -5,7 +5,10 @@ part in names and resume unless it is declared with `named=False`.
 """
 
 import dataclasses
+import math
 from typing import Any
+
+from bert_flow_tf.errors import ConfigError
 
 
 def setting(default: Any, help: str, named: bool = True, **metadata: Any) -> Any:
@@ -34,3 +37,29 @@ def changed_values(*settings: Any) -> dict[str, Any]:
   """Returns the part of `named_values` that differs from the fields' defaults."""
   defaults = {field.name: field.default for part in settings for field in dataclasses.fields(part)}
   return {name: value for name, value in named_values(*settings).items() if value != defaults[name]}
+
+
+def check_ranges(settings: Any) -> None:
+  """Checks the fields that have a minimum or maximum; None passes.
+
+  Raises:
+    ConfigError: a value is outside its range.
+  """
+  for field in dataclasses.fields(settings):
+    value = getattr(settings, field.name)
+    low, high = field.metadata.get("minimum", -math.inf), field.metadata.get("maximum", math.inf)
+    if value is not None and (low, high) != (-math.inf, math.inf) and not low <= value <= high:
+      expected = f"at least {low}" if high == math.inf else f"{low} to {high}"
+      raise ConfigError(f"{field.name}={value}: expected {expected}", argument=field.name)
+
+
+def check_positive(settings: Any, *names: str) -> None:
+  """Checks that fields are positive, finite numbers or None.
+
+  Raises:
+    ConfigError: one is not.
+  """
+  for name in names:
+    value = getattr(settings, name)
+    if value is not None and not 0 < value < math.inf:
+      raise ConfigError(f"{name}={value}: expected a positive number", argument=name)

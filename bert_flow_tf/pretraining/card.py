@@ -1,14 +1,20 @@
-"""The card of a model that run_pretraining.py made, and its figures on STS-B."""
+"""The card of a pre-trained model, and its scores on STS-B."""
 
+import os
 import pathlib
+from collections.abc import Callable, Mapping
+from typing import Any
 
+import numpy as np
 from absl import logging
 
-import bert_flow_tf
 from bert_flow_tf.calibration.spec import make_calibration
 from bert_flow_tf.data import tasks
+from bert_flow_tf.data.task import TaskData
+from bert_flow_tf.encoder.sentence_encoder import SentenceEncoder
 from bert_flow_tf.errors import FlowError
 from bert_flow_tf.evaluation.task_figures import Embeddings, evaluate
+from bert_flow_tf.pretraining.settings import PretrainingSettings
 from bert_flow_tf.training.calibrations import make_flow
 from bert_flow_tf.training.settings import FlowSettings
 from bert_flow_tf.training.sources import embedding_pairs
@@ -28,19 +34,19 @@ _CARD = """\
 {parameters:,} parameters |
 | vocabulary | {pieces:,} word pieces, {case}, {vocabulary} |
 | weights | `model.safetensors`, {dtype} (they load as float32), with the masked-language-model head, without a pooler |
-| training | masked-language modelling, {steps:,} steps of {batch} sentences ({passes:.2f} passes), BERT's Adam with \
+| training | masked-language modeling, {steps:,} steps of {batch} sentences ({passes:.2f} passes), BERT's Adam with \
 weight decay {decay:g}, learning rate {rate:g}, {warmup} steps of warm-up, then linear decay, dropout {dropout:g}, \
 {precision}, seed {seed} |
-| loss | {loss:.4f} nats a hidden piece, mean of the last 100 steps (fewer where there are fewer) |
+| loss | {loss:.4f} nats for each masked piece, mean of the last 100 steps (of all steps if fewer) |
 | data | {sentences:,} lines of `{corpus}`, sha256 `{sha256}` |
 | made with | bert_flow_tf {package}, tensorflow {tensorflow}, transformers {transformers} |
 
-`cls` pooling is refused, for want of a pooler. The licence is what the text's allows. What its makers know of the text,
-above all whether sentences of a task are in it, they should add here.
+Without a pooler, `cls` pooling is an error. The license must be one that the text's license allows. Add here what is
+known about the text, above all whether it contains sentences of a task.
 {figures}"""
 
-_FIGURES = """
-## Figures
+_SCORES = """
+## Scores
 
 Spearman x 100 of the cosine with the gold score, STS-B test, `max_seq_length` {length}:
 
@@ -53,101 +59,99 @@ labels, on {pooling}.
 """
 
 
-def load_task(data_dir):
-  """STS-B's `TaskData`.
+def load_task(data_dir: str) -> TaskData:
+  """Loads STS-B.
 
   Raises:
-    DataError: its files are not there.
+    DataError: its files cannot be read.
   """
   return tasks.load_task("STS-B", data_dir)
 
 
-def figures(folder, data_dir, max_seq_length):
-  """{what: Spearman x 100 on STS-B test} of the model in a folder: several poolings, whitening and the flow.
+def scores(folder: str | os.PathLike, data_dir: str, max_seq_length: int) -> dict[str, float]:
+  """Returns {pooling and calibration: Spearman x 100 on STS-B test} of a model.
 
   Args:
     folder: the model's.
-    data_dir: as `load_task` takes it.
-    max_seq_length: positions of the model; 64 tokens of a sentence count at most.
+    data_dir: folder of STS-B, as `load_task` takes it.
+    max_seq_length: positions of the model; at most 64 tokens of a sentence are used.
   """
   task = load_task(data_dir)
-  encoder = bert_flow_tf.SentenceEncoder.from_pretrained(str(folder))
-  found = {}
-  poolings = [name for name in _POOLINGS if name != "avg-top-2" or encoder.num_hidden_layers > 1]
-  for pooling in poolings:
+  encoder = SentenceEncoder.from_pretrained(str(folder))
+  values = {}
+  for pooling in _POOLINGS:
+    if pooling == "avg-top-2" and encoder.num_hidden_layers < 2:
+      continue
     arguments = {"sentence_embedding_type": pooling, "max_seq_length": min(_MAX_SEQ_LENGTH, max_seq_length)}
     embeddings = Embeddings(encoder, task.splits.values(), **arguments)
-    found[pooling] = _spearman(task, embeddings, lambda u: u)
-  pairs = task.all_pairs()
+    values[pooling] = _spearman(task, embeddings, lambda u: u)
+  pairs = task.all_pairs()  # embeddings are those of the last pooling, _CALIBRATED
   whitening = make_calibration("whitening").fit(embeddings.rows(pairs))
-  found[f"{_CALIBRATED}, whitened"] = _spearman(task, embeddings, whitening.transform)
+  values[f"{_CALIBRATED}, whitened"] = _spearman(task, embeddings, whitening.transform)
   try:
-    found[f"{_CALIBRATED} + flow"] = _with_flow(task, encoder, embeddings)
+    flow, _ = make_flow(FlowSettings(seed=_FLOW_SEED), encoder.dim(_CALIBRATED))
+    flow.fit_source(embedding_pairs(embeddings, pairs))
+    values[f"{_CALIBRATED} + flow"] = _spearman(task, embeddings, flow.transform)
   except FlowError as error:  # a width that the flow cannot halve
-    logging.warning("the card has no figure with a flow: %s", error)
-  return found
+    logging.warning("the card has no score with a flow: %s", error)
+  return values
 
 
-def _with_flow(task, encoder, embeddings):
-  pairs = task.all_pairs()
-  flow, _ = make_flow(FlowSettings(seed=_FLOW_SEED), encoder.dim(_CALIBRATED))
-  flow.fit_source(embedding_pairs(embeddings, pairs))
-  return _spearman(task, embeddings, flow.transform)
-
-
-def card(about, found):
-  """Text of the card.
+def card(results: Mapping[str, Any], settings: PretrainingSettings, stsb_scores: Mapping[str, float] | None) -> str:
+  """Returns the text of the card.
 
   Args:
-    about: what run_pretraining.py says of the training in results.json.
-    found: {what: Spearman x 100}, or None for a card without figures.
+    results: content of results.json.
+    settings: the settings of the training.
+    stsb_scores: {pooling and calibration: Spearman x 100}, or None for a card without scores.
   """
-  sizes, flags, versions = about["sizes"], about["flags"], about["versions"]
+  sizes, versions = results["sizes"], results["versions"]
+  vocabulary = "built from the text"
+  if settings.vocab_file is not None:
+    vocabulary = f"the text's most frequent of `{_name(settings.vocab_file)}`"
   return _CARD.format(
     layers=sizes["num_hidden_layers"],
     width=sizes["hidden_size"],
     heads=sizes["num_attention_heads"],
     inner=sizes["intermediate_size"],
     positions=sizes["max_position_embeddings"],
-    parameters=about["parameters"],
+    parameters=results["parameters"],
     pieces=sizes["vocab_size"],
-    case="lower-cased" if flags["do_lower_case"] else "cased",
-    vocabulary="built from the text"
-    if flags["vocab_file"] is None
-    else f"the text's most frequent of `{_name(flags['vocab_file'])}`",
-    dtype=flags["weights_dtype"],
-    steps=flags["num_train_steps"],
-    batch=flags["train_batch_size"],
-    passes=about["passes"],
-    decay=flags["weight_decay"],
-    rate=flags["learning_rate"],
-    warmup=flags["num_warmup_steps"],
-    dropout=flags["dropout"],
-    precision=flags["precision"],
-    seed=flags["seed"],
-    loss=about["final_loss"],
-    sentences=about["corpus"]["sentences"],
-    corpus=_name(about["corpus"]["file"]),
-    sha256=about["corpus"]["sha256"],
+    case="lower-cased" if settings.do_lower_case else "cased",
+    vocabulary=vocabulary,
+    dtype=settings.weights_dtype,
+    steps=settings.num_train_steps,
+    batch=settings.train_batch_size,
+    passes=results["passes"],
+    decay=settings.weight_decay,
+    rate=settings.learning_rate,
+    warmup=settings.num_warmup_steps,
+    dropout=settings.dropout,
+    precision=settings.precision,
+    seed=settings.seed,
+    loss=results["final_loss"],
+    sentences=results["corpus"]["sentences"],
+    corpus=_name(results["corpus"]["file"]),
+    sha256=results["corpus"]["sha256"],
     package=versions["bert_flow_tf"],
     tensorflow=versions["tensorflow"],
     transformers=versions["transformers"],
-    figures="" if found is None else _table(found, min(_MAX_SEQ_LENGTH, sizes["max_position_embeddings"])),
+    figures="" if stsb_scores is None else _table(stsb_scores, min(_MAX_SEQ_LENGTH, settings.max_seq_length)),
   )
 
 
-def _table(found, length):
-  return _FIGURES.format(
+def _table(stsb_scores, length):
+  return _SCORES.format(
     length=length,
-    names=" | ".join(found),
-    rules=" | ".join(["---"] * len(found)),
-    values=" | ".join(f"{value:.2f}" for value in found.values()),
+    names=" | ".join(stsb_scores),
+    rules=" | ".join(["---"] * len(stsb_scores)),
+    values=" | ".join(f"{value:.2f}" for value in stsb_scores.values()),
     seed=_FLOW_SEED,
     pooling=_CALIBRATED,
   )
 
 
-def _spearman(task, embeddings, transform):
+def _spearman(task: TaskData, embeddings: Embeddings, transform: Callable[[np.ndarray], np.ndarray]) -> float:
   split = task.spec.eval_split
   return evaluate(task, embeddings, transform, [split])[0][split]["spearman"]
 

@@ -1,6 +1,8 @@
-"""A BERT with its masked-language-model head, to be trained, and the folder that it is written to."""
+"""A BERT with a masked-language-model head, trained from scratch and written to a folder."""
 
 import contextlib
+import os
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import tensorflow as tf
@@ -11,27 +13,25 @@ from transformers.modeling_tf_pytorch_utils import apply_transpose, convert_tf_w
 from bert_flow_tf.encoder.saving import write_folder
 from bert_flow_tf.encoder.seeded_dropout import SeededDropout
 
-PRECISIONS = ("float32", "mixed_bfloat16", "mixed_float16")
-WEIGHTS_DTYPES = ("float16", "float32")
-# What BERT's own configurations say; fine-tuning, and --encoder_dropout, read it from config.json.
+# As in BERT's own configurations; fine-tuning, and the argument encoder_dropout, read it from config.json.
 _DROPOUT_OF_CONFIG = 0.1
 
 
 class MaskedLanguageModel:
-  """A TFBertForMaskedLM from scratch, its dropout a function of a seed.
+  """A TFBertForMaskedLM with random weights; dropout is a function of a seed.
 
   Args:
-    sizes: dict of vocab_size, hidden_size, num_hidden_layers, num_attention_heads, intermediate_size and
+    sizes: vocab_size, hidden_size, num_hidden_layers, num_attention_heads, intermediate_size and
       max_position_embeddings.
-    dropout: rate, of hidden states and attention.
-    precision: one of `PRECISIONS`; weights are float32 in all of them.
-    seed: of the initial weights.
+    dropout: rate for hidden states and attention.
+    precision: one of `settings.PRECISIONS`; weights are always float32.
+    seed: seed of the initial weights.
 
   Attributes:
     model: the transformers.TFBertForMaskedLM.
   """
 
-  def __init__(self, sizes, dropout=0.0, precision="float32", seed=0):
+  def __init__(self, sizes: Mapping[str, int], dropout: float = 0.0, precision: str = "float32", seed: int = 0) -> None:
     rates = {"hidden_dropout_prob": dropout, "attention_probs_dropout_prob": dropout}
     tf_keras.utils.set_random_seed(seed)
     with _policy(precision):
@@ -40,12 +40,19 @@ class MaskedLanguageModel:
     self._dropout = SeededDropout(self.model)
 
   @property
-  def trainable_variables(self):
-    """What is trained: all weights."""
+  def trainable_variables(self) -> list[tf.Variable]:
+    """All weights."""
     return self.model.trainable_variables
 
-  def losses(self, ids, mask, positions, labels, dropout_seed=None):
-    """Cross entropy of the hidden pieces, in nats.
+  def losses(
+    self,
+    ids: tf.Tensor,
+    mask: tf.Tensor,
+    positions: tf.Tensor,
+    labels: tf.Tensor,
+    dropout_seed: tf.Tensor | None = None,
+  ) -> tf.Tensor:
+    """Returns the cross entropy of the masked pieces, in nats.
 
     Args:
       ids: int32 Tensor [batch, seq_len].
@@ -59,23 +66,31 @@ class MaskedLanguageModel:
     """
     with self._dropout.on(dropout_seed):
       output = self.model.bert(input_ids=ids, attention_mask=mask, training=dropout_seed is not None)
-    # The vocabulary's product is half of the work of a small model: it is made for the hidden pieces alone.
+    # The product with the vocabulary is half of a small model's work: only the masked pieces need it.
     states = tf.gather_nd(output.last_hidden_state, positions)[tf.newaxis]
     scores = tf.cast(self.model.mlm(sequence_output=states)[0], tf.float32)
     return tf.nn.sparse_softmax_cross_entropy_with_logits(labels=labels, logits=scores)
 
-  def save(self, folder, pieces, do_lower_case, card, weights_dtype="float16"):
-    """Writes a Hugging Face folder that `--model=FOLDER` takes, beside its place, and renames it.
+  def save(
+    self,
+    folder: str | os.PathLike,
+    pieces: Sequence[str],
+    do_lower_case: bool,
+    card: str,
+    weights_dtype: str = "float16",
+  ) -> None:
+    """Writes a Hugging Face folder, which `SentenceEncoder.from_pretrained` loads, atomically.
 
     Args:
-      folder: the folder; an older model there is replaced.
-      pieces: list of str, the vocabulary.
-      do_lower_case: of the tokenizer.
+      folder: the folder; an older model in it is replaced.
+      pieces: the vocabulary.
+      do_lower_case: setting of the tokenizer.
       card: text of README.md.
-      weights_dtype: one of `WEIGHTS_DTYPES`: what the file stores, under the names of transformers' PyTorch models.
+      weights_dtype: one of `settings.WEIGHTS_DTYPES`, the format of the file, which has the names of transformers'
+        PyTorch models.
 
     Raises:
-      EncoderError: the place holds something else, or a weight is not finite in this type.
+      EncoderError: the folder holds something else, or a weight is not finite in this type.
     """
     vocabulary = "".join(f"{piece}\n" for piece in pieces).encode()
     write_folder(

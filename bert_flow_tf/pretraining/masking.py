@@ -1,26 +1,27 @@
-"""Masked-language modelling's batches: which sentences a step sees, and which of their pieces are hidden."""
+"""Batches of masked-language modeling: the sentences of a step, and their masked pieces."""
 
 import dataclasses
+from collections.abc import Sequence
 
 import numpy as np
 
-# Devlin et al. 2019, section 3.1: 15 % of the pieces; of these 80 % become [MASK], 10 % any piece, 10 % stay.
+# Devlin et al. 2019, section 3.1: of 15 % of the pieces, 80 % become [MASK], 10 % a random piece, 10 % stay.
 MASKED = 0.15
 BECOME_MASK = 0.8
 BECOME_ANY = 0.1
-# Sentences are sorted by length among as many batches as this.
+# Number of batches among which sentences are sorted by length.
 _POOL_BATCHES = 64
 
 
 @dataclasses.dataclass(frozen=True)
 class MaskedBatch:
-  """One step's input.
+  """Input of one step.
 
   Attributes:
     ids: int32 [batch, seq_len], pieces as BERT sees them, [PAD] after a sentence.
     mask: int32 [batch, seq_len], 1 for pieces, 0 for padding.
-    positions: int32 [masked, 2], row and column of what is predicted, row by row.
-    labels: int32 [masked], the pieces that stood there.
+    positions: int32 [masked, 2], row and column of the predicted pieces, row by row.
+    labels: int32 [masked], the original pieces.
   """
 
   ids: np.ndarray
@@ -28,30 +29,39 @@ class MaskedBatch:
   positions: np.ndarray
   labels: np.ndarray
 
-  def rows(self, start, stop):
-    """The batch of the rows from start to stop - 1."""
+  def rows(self, start: int, stop: int) -> "MaskedBatch":
+    """Returns the batch of the rows from start to stop - 1."""
     inside = (self.positions[:, 0] >= start) & (self.positions[:, 0] < stop)
     positions = self.positions[inside] - np.array([start, 0], np.int32)
     return MaskedBatch(self.ids[start:stop], self.mask[start:stop], positions, self.labels[inside])
 
 
 class MaskedBatches:
-  """The batches of a training by their step; any one follows from the seed and its step alone.
+  """The batches of a training; each follows from the seed and its step alone.
 
-  Each pass over the sentences has an order of its own. Of 64 batches in a row the sentences are sorted by length, so
-  that a batch needs little padding, and these batches come in random order.
+  Each pass over the sentences has its own order. The sentences of 64 consecutive batches are sorted by length, so that
+  a batch needs little padding, and these batches come in random order.
 
   Args:
-    sentences: list of int32 arrays [seq_len], with [CLS] and [SEP], as `SentenceTokenizer` gives them.
-    batch_size: sentences a batch; at most as many as there are. The rest of a pass, less than a batch, is left out.
+    sentences: int32 arrays [seq_len], with [CLS] and [SEP], as `SentenceTokenizer` returns them.
+    batch_size: sentences of a batch, at most all of them. The rest of a pass, less than a batch, is not used.
     mask_id: id of [MASK].
     special_ids: ids that are never masked: [CLS], [SEP], [PAD].
     vocab_size: number of pieces.
     pad_id: id of [PAD].
-    seed: integer from 0 on.
+    seed: integer, not negative.
   """
 
-  def __init__(self, sentences, batch_size, mask_id, special_ids, vocab_size, pad_id=0, seed=0):
+  def __init__(
+    self,
+    sentences: Sequence[np.ndarray],
+    batch_size: int,
+    mask_id: int,
+    special_ids: Sequence[int],
+    vocab_size: int,
+    pad_id: int = 0,
+    seed: int = 0,
+  ) -> None:
     self._lengths = np.array([len(ids) for ids in sentences])
     self._ids = np.concatenate(sentences)
     self._starts = np.concatenate([[0], np.cumsum(self._lengths)])[:-1]
@@ -60,12 +70,12 @@ class MaskedBatches:
     self._pass, self._pool = (None, None), (None, None)
 
   @property
-  def batches_a_pass(self):
-    """Batches in a pass over the sentences."""
+  def batches_a_pass(self) -> int:
+    """Number of batches in a pass over the sentences."""
     return len(self._lengths) // self._batch_size
 
-  def __call__(self, step):
-    """The `MaskedBatch` of a step, counted from 0."""
+  def __call__(self, step: int) -> MaskedBatch:
+    """Returns the batch of a step, counted from 0."""
     rows = self._rows(step)
     lengths = self._lengths[rows]
     inside = np.arange(lengths.max()) < lengths[:, np.newaxis]
@@ -93,24 +103,26 @@ class MaskedBatches:
     return self._pool[1][batch]
 
 
-def mask_pieces(ids, candidates, mask_id, vocab_size, rng):
-  """Hides pieces of each sentence: 15 % of its candidates, one at least, where it has any.
+def mask_pieces(
+  ids: np.ndarray, candidates: np.ndarray, mask_id: int, vocab_size: int, rng: np.random.Generator
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+  """Masks 15 % of the candidates of each sentence, at least one if it has any.
 
   Args:
     ids: int32 [batch, seq_len].
-    candidates: bool [batch, seq_len], what may be hidden.
+    candidates: bool [batch, seq_len], the pieces that may be masked.
     mask_id: id of [MASK].
     vocab_size: number of pieces.
-    rng: `np.random.Generator`.
+    rng: source of random numbers.
 
   Returns:
-    ids with the hidden ones replaced, int32 [batch, seq_len]; positions and labels as in `MaskedBatch`.
+    ids with the masked ones replaced, int32 [batch, seq_len]; positions and labels as in `MaskedBatch`.
   """
   counts = candidates.sum(axis=1)
-  wanted = np.minimum(np.maximum(np.round(MASKED * counts), 1), counts)
+  numbers = np.minimum(np.maximum(np.round(MASKED * counts), 1), counts)
   draws = np.where(candidates, rng.random(ids.shape), 2.0)
   ranks = np.argsort(np.argsort(draws, axis=1), axis=1)
-  positions = np.argwhere(ranks < wanted[:, np.newaxis])
+  positions = np.argwhere(ranks < numbers[:, np.newaxis])
   labels = ids[positions[:, 0], positions[:, 1]]
   kinds = rng.random(len(labels))
   anything = rng.integers(0, vocab_size, len(labels))

@@ -1,203 +1,121 @@
-"""Masked-language modelling over tf.distribute, resumed exactly."""
+"""Masked-language modeling over tf.distribute, resumed to the bit."""
 
-import dataclasses
+import os
+from collections.abc import Callable, Mapping
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
 import tf_keras
-from absl import logging
 
-from bert_flow_tf.errors import ConfigError, TrainingError
-from bert_flow_tf.progress import Progress
-from bert_flow_tf.training.checkpoints import Checkpoints
-from bert_flow_tf.training.distribution import (
-  check_agreement,
-  copy_from_chief,
-  from_chief,
-  has_several_workers,
-  is_chief,
-  worker_failures,
-)
+from bert_flow_tf.io.settings import named_values
+from bert_flow_tf.pretraining.masked_lm import MaskedLanguageModel
+from bert_flow_tf.pretraining.masking import MaskedBatch
+from bert_flow_tf.pretraining.settings import PretrainingSettings
+from bert_flow_tf.training.distribution import check_batch_size, worker_failures
+from bert_flow_tf.training.loop import TrainingLoop
 from bert_flow_tf.training.optimizer import AdamWeightDecay
+from bert_flow_tf.training.schedule import WarmUpLinearDecay
 
-# The final loss is the mean over as many steps as this: of a single batch it says little.
+# The final loss is the mean over this number of steps: that of a single batch varies much.
 FINAL_STEPS = 100
 
 
-@dataclasses.dataclass(frozen=True)
-class PretrainingSettings:
-  """How a masked language model is trained.
-
-  Attributes:
-    steps: steps in all.
-    batch_size: sentences a step, over all replicas.
-    learning_rate: the highest.
-    warmup_steps: steps over which the rate rises linearly from 0 to that; it falls linearly to 0 at the last step.
-    weight_decay: of all weights but biases and layer normalisations.
-    dropout: whether dropout is on, at the model's rates.
-    seed: integer from 0 to 2**31 - 1, of dropout.
-    save_checkpoints_steps: steps between two checkpoints.
-
-  Raises:
-    ConfigError: one is outside its allowed values; the message names the runner's flag.
-  """
-
-  steps: int = 4200
-  batch_size: int = 96
-  learning_rate: float = 3e-4
-  warmup_steps: int = 500
-  weight_decay: float = 0.01
-  dropout: bool = False
-  seed: int = 0
-  save_checkpoints_steps: int = 100
-
-  def __post_init__(self):
-    for flag, value in {"num_train_steps": self.steps, "train_batch_size": self.batch_size}.items():
-      if value < 1:
-        raise ConfigError(f"--{flag}={value}: expected at least 1")
-    if not (np.isfinite(self.learning_rate) and self.learning_rate > 0):
-      raise ConfigError(f"--learning_rate={self.learning_rate}: expected a positive number")
-    if not 0 <= self.warmup_steps < self.steps:
-      raise ConfigError(
-        f"--num_warmup_steps={self.warmup_steps}: expected 0 or more, and fewer than --num_train_steps={self.steps}"
-      )
-    if not (np.isfinite(self.weight_decay) and self.weight_decay >= 0):
-      raise ConfigError(f"--weight_decay={self.weight_decay}: expected 0 or a positive number")
-
-
-@tf_keras.utils.register_keras_serializable("bert_flow_tf")
-class WarmupAndDecay(tf_keras.optimizers.schedules.LearningRateSchedule):
-  """The rate rises linearly over the first steps, and falls linearly to 0 (Devlin et al. 2019, appendix A.2).
-
-  Args:
-    learning_rate: the highest rate.
-    warmup_steps: steps of the rise.
-    steps: steps in all.
-  """
-
-  def __init__(self, learning_rate, warmup_steps, steps):
-    self.learning_rate, self.warmup_steps, self.steps = learning_rate, warmup_steps, steps
-
-  def __call__(self, step):
-    """Rate of the step, counted from 0: a scalar float32 Tensor."""
-    step = tf.cast(step, tf.float32)
-    rise = (step + 1.0) / max(self.warmup_steps, 1)
-    fall = (self.steps - step) / (self.steps - self.warmup_steps)
-    return self.learning_rate * tf.minimum(1.0, tf.minimum(rise, fall))
-
-  def get_config(self):
-    """The arguments of the constructor."""
-    return {"learning_rate": self.learning_rate, "warmup_steps": self.warmup_steps, "steps": self.steps}
-
-
 class PretrainingTrainer:
-  """Trains a masked language model: mean cross entropy of a batch's hidden pieces, BERT's optimizer.
+  """Trains a masked language model: mean cross entropy of a batch's masked pieces, BERT's optimizer.
 
-  A step follows from the weights, the seed and its number alone, so that a training that was stopped goes on as if it
-  had not been.
+  A step follows from weights, seed and its number, so that a resumed training equals an uninterrupted one.
 
   Args:
-    model: a `MaskedLanguageModel`, made under `strategy.scope()`.
+    model: a `MaskedLanguageModel`, created under `strategy.scope()`.
     settings: `PretrainingSettings`.
     strategy: a `tf.distribute.Strategy`; None for the current one.
-    checkpoint_folder: where the training is saved and resumed from; None for nowhere.
-    identity: dict of json values, what else a resumed training must share with the one it resumes: sizes, data.
+    checkpoint_folder: folder from which the training is resumed; None for no checkpoints.
+    identity: further json values that a resumed training must share with the one that it resumes: sizes, data.
     show_progress: whether progress is shown.
 
   Raises:
     ConfigError: the batch cannot be shared among the replicas.
   """
 
-  def __init__(self, model, settings, strategy=None, checkpoint_folder=None, identity=None, show_progress=True):
+  def __init__(
+    self,
+    model: MaskedLanguageModel,
+    settings: PretrainingSettings,
+    strategy: tf.distribute.Strategy | None = None,
+    checkpoint_folder: str | os.PathLike | None = None,
+    identity: Mapping[str, Any] | None = None,
+    show_progress: bool = True,
+  ) -> None:
     self._model, self._settings = model, settings
     self._strategy = strategy or tf.distribute.get_strategy()
     self._folder, self._identity, self._show_progress = checkpoint_folder, identity or {}, show_progress
-    replicas = self._strategy.num_replicas_in_sync
-    if settings.batch_size % replicas:
-      raise ConfigError(f"--train_batch_size={settings.batch_size}: expected a multiple of the {replicas} replicas")
+    check_batch_size(self._strategy, settings.train_batch_size)
     with worker_failures(self._strategy), self._strategy.scope():
-      rate = WarmupAndDecay(settings.learning_rate, settings.warmup_steps, settings.steps)
+      rate = WarmUpLinearDecay(settings.learning_rate, settings.num_train_steps, settings.num_warmup_steps, True)
       optimizer = AdamWeightDecay(rate, settings.weight_decay)
       if model.model.dtype_policy.name == "mixed_float16":
         optimizer = tf_keras.mixed_precision.LossScaleOptimizer(optimizer)
       self._optimizer = optimizer
       self._optimizer.build(model.trainable_variables)
-      self._step = tf.Variable(0, dtype=tf.int64, trainable=False, name="step")
-      self._losses = tf.Variable(tf.fill([settings.steps], np.float32("nan")), trainable=False, name="losses")
+      unknown = tf.fill([settings.num_train_steps], np.float32("nan"))
+      self._losses = tf.Variable(unknown, trainable=False, name="losses")
 
-  def train(self, batches):
-    """Makes the steps that are left.
+  def train(self, batches: Callable[[int], MaskedBatch]) -> np.ndarray:
+    """Makes the remaining steps.
 
     Args:
-      batches: step (from 0) -> `MaskedBatch`-like of the whole batch.
+      batches: step (from 0) -> the whole batch of that step.
 
     Returns:
-      float32 array [steps], the loss of every step before it was made, in nats, earlier runs' included.
+      float32 array [steps], the loss before each step in nats, steps before a resume included.
 
     Raises:
-      TrainingError: the loss became NaN or infinite; the last good checkpoint is kept. Or the checkpoints are another
-        training's, or another worker was lost.
+      TrainingError: the loss became NaN or infinite (the last good checkpoint is kept), the checkpoints belong to
+        another training, or another worker was lost.
     """
     with worker_failures(self._strategy):
-      return self._train(batches)
+      loop = self._loop()
+      loop.restore()
+      losses, first, compiled = tf.convert_to_tensor(self._losses).numpy().copy(), loop.step, []
 
-  def _train(self, batches):
-    total = self._settings.steps
-    checkpoints = self._checkpoints()
-    restored = checkpoints.restore() if checkpoints else None
-    from_chief(self._strategy, int(bool(restored)))
-    state = [*self._model.model.variables, *self._optimizer.variables, self._step, self._losses]
-    copy_from_chief(self._strategy, state)
-    step = int(tf.convert_to_tensor(self._step).numpy())
-    losses = tf.convert_to_tensor(self._losses).numpy().copy()
-    if restored:
-      logging.info("resumed at step %d of %d from %s", step, total, restored)
-    elif checkpoints:
-      checkpoints.save(0)
-    advance = None
-    with Progress(total, self._show_progress, "training", "step", step) as progress:
-      while step < total:
+      def advance(step, _):
         inputs, count = self._shares(batches(step))
-        advance = advance or self._advance(inputs)
-        losses[step] = float(advance(inputs, count, tf.constant([self._settings.seed, step], tf.int32)))
-        step += 1
-        saved = step % self._settings.save_checkpoints_steps == 0 or step == total
-        if not np.isfinite(losses[step - 1]) or (saved and not self._weights_are_finite()):
-          what = "a weight is not finite" if np.isfinite(losses[step - 1]) else f"the loss is {losses[step - 1]}"
-          kept = f"the checkpoint before it, {checkpoints.latest}, is kept" if checkpoints else "nothing was saved"
-          raise TrainingError(f"training stopped: {what} at step {step}; {kept}; lower --learning_rate")
-        if saved:
-          self._step.assign(step)
-          self._losses.assign(losses)
-          if checkpoints:
-            checkpoints.save(step)
-        progress.update(1, f"loss {final_loss(losses[:step]):.4f}")
+        if not compiled:
+          compiled.append(self._compiled_step(inputs))
+        return compiled[0](inputs, count, tf.constant([self._settings.seed, step], tf.int32)).numpy()
+
+      def keep_losses(step, made):
+        losses[first:step] = made[:, 0]
+        self._losses.assign(losses)
+        return {}
+
+      def note(made):
+        return f"loss {final_loss(np.concatenate([losses[:first], made[:, 0]])):.4f}"
+
+      loop.run(advance, note, before_saving=keep_losses)
     return losses
 
-  def _weights_are_finite(self):
-    weights = self._model.model.trainable_variables
-    return all(bool(tf.reduce_all(tf.math.is_finite(tf.convert_to_tensor(weight)))) for weight in weights)
-
-  def _checkpoints(self):
-    """The chief alone has any."""
-    if self._folder is None and not has_several_workers(self._strategy):
-      return None
-    settings = dataclasses.asdict(self._settings)
-    del settings["save_checkpoints_steps"]  # it changes nothing
-    identity = {**settings, "precision": self._model.model.dtype_policy.name, **self._identity}
-    check_agreement(self._strategy, identity)
-    if self._folder is None or not is_chief(self._strategy):
-      return None
-    parts = {"model": self._model.model, "optimizer": self._optimizer, "step": self._step, "losses": self._losses}
-    try:
-      return Checkpoints(self._folder, identity, **parts)
-    except TrainingError as error:  # which names the flags of the flow's runner
-      raise TrainingError(str(error).replace("--exp_name or --output_parent_dir", "--output_dir")) from error
+  def _loop(self):
+    identity = {**named_values(self._settings), **self._identity}
+    variables = [*self._model.model.variables, *self._optimizer.variables, self._losses]
+    return TrainingLoop(
+      losses=["loss"],
+      total=self._settings.num_train_steps,
+      strategy=self._strategy,
+      objects={"model": self._model.model, "optimizer": self._optimizer, "losses": self._losses},
+      variables=variables,
+      trained=self._model.model.trainable_variables,
+      identity=identity,
+      save_checkpoints_steps=self._settings.save_checkpoints_steps,
+      checkpoint_folder=self._folder,
+      show_progress=self._show_progress,
+    )
 
   def _shares(self, batch):
-    """The rows of each replica here, as five tensors, and how many pieces are hidden in all."""
+    """Returns the rows of each local replica, as five tensors, and the number of masked pieces of the whole batch."""
     replicas = self._strategy.num_replicas_in_sync
-    rows = self._settings.batch_size // replicas
+    rows = self._settings.train_batch_size // replicas
 
     def share(context):
       first = context.replica_id_in_sync_group * rows
@@ -211,8 +129,8 @@ class PretrainingTrainer:
       return tensors(batch), count
     return self._strategy.experimental_distribute_values_from_function(share), count
 
-  def _advance(self, inputs):
-    """A graph that makes one step and returns its loss; of `inputs` only the types matter."""
+  def _compiled_step(self, inputs):
+    """Returns the function (inputs, masked pieces, seed) -> loss of a step; only the types of `inputs` matter here."""
     variables, strategy = self._model.trainable_variables, self._strategy
     scaled = isinstance(self._optimizer, tf_keras.mixed_precision.LossScaleOptimizer)
 
@@ -229,25 +147,25 @@ class PretrainingTrainer:
       self._optimizer.apply_gradients(zip(gradients, variables, strict=True))
       return loss
 
-    # One graph for batches of all shapes: one that knows the shape of its batch rounds otherwise, and a training that
-    # goes on would begin with another one than it had.
+    # One graph for batches of all shapes: a graph compiled for one shape rounds differently, so that a resumed
+    # training, whose first batch has another shape, would differ.
     scalars = (tf.TensorSpec([], tf.float32), tf.TensorSpec([2], tf.int32))
 
     @tf.function(autograph=False, input_signature=[tuple(map(_of_any_shape, inputs)), *scalars])
-    def advance(inputs, count, seed):
+    def step(inputs, count, seed):
       return strategy.reduce(tf.distribute.ReduceOp.SUM, strategy.run(replica_step, (inputs, count, seed)), axis=None)
 
-    return advance
+    return step
 
 
 def _of_any_shape(value):
-  """Type of a tensor, or of one a replica, with sizes left open."""
+  """Returns the type of a tensor, or of one for each replica, without sizes."""
   spec = value if isinstance(value, tf.TypeSpec) else tf.type_spec_from_value(value)
   if isinstance(spec, tf.TensorSpec):
     return tf.TensorSpec([None] * spec.shape.rank, spec.dtype)
   return type(spec)(*map(_of_any_shape, spec._value_specs))
 
 
-def final_loss(losses):
-  """Mean of the last `FINAL_STEPS` losses, in nats."""
+def final_loss(losses: np.ndarray) -> float:
+  """Returns the mean of the last `FINAL_STEPS` losses, in nats."""
   return float(np.mean(losses[-FINAL_STEPS:]))

@@ -1,7 +1,9 @@
 """Word pieces for a BERT that is trained from scratch: built from a text, or chosen from an existing vocabulary."""
 
 import collections
+import os
 import pathlib
+from collections.abc import Iterable, Sequence
 
 import tokenizers
 
@@ -10,31 +12,31 @@ from bert_flow_tf.progress import Progress
 
 SPECIALS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 _CONTINUATION = "##"
-# Of a longer word BERT makes [UNK] (Wu et al. 2016; the published tokenizer's limit).
+# BERT replaces longer words by [UNK] (Wu et al. 2016; the published tokenizer's limit).
 _LONGEST_WORD = 100
 
 
-def build_vocabulary(sentences, size, do_lower_case=True):
+def build_vocabulary(sentences: Iterable[str], size: int, do_lower_case: bool = True) -> list[str]:
   """Learns word pieces from a text, by the merges of byte-pair encoding, as the library `tokenizers` does.
 
   Args:
-    sentences: iterable of str.
-    size: the most pieces, the specials included.
+    sentences: the text.
+    size: largest number of pieces, the specials included.
     do_lower_case: whether text is lower-cased and stripped of accents first.
 
   Returns:
-    list of at most `size` str, `SPECIALS` first.
+    At most `size` pieces, `SPECIALS` first.
 
   Raises:
-    ConfigError: size is below what the text's single characters need.
+    ConfigError: size is smaller than the number of the text's characters.
   """
   tokenizer = _wordpiece({}, do_lower_case)
   sentences = list(sentences)
   inner = sorted({character for word in _words(tokenizer, sentences) for character in word[1:]})
   trainer = tokenizers.trainers.WordPieceTrainer(
     vocab_size=size,
-    # Left to itself, the trainer numbers the pieces of one character in an order that differs from run to run, and by
-    # these numbers it chooses between merges of equal count.
+    # By default, the trainer numbers the pieces of one character in an order that differs from run to run, and it
+    # chooses between merges of equal count by these numbers.
     special_tokens=[*SPECIALS, *(f"{_CONTINUATION}{character}" for character in inner)],
     continuing_subword_prefix=_CONTINUATION,
     show_progress=False,
@@ -43,28 +45,29 @@ def build_vocabulary(sentences, size, do_lower_case=True):
   ids = tokenizer.get_vocab()
   pieces = sorted(ids, key=ids.get)
   if len(pieces) > size:
-    raise ConfigError(f"--vocab_size={size}: the text has {len(pieces)} single characters alone; expected more")
+    raise ConfigError(
+      f"vocab_size={size}: expected at least {len(pieces)}, one for each character of the text", "vocab_size"
+    )
   return pieces
 
 
-def choose_vocabulary(path, sentences, size, do_lower_case=True):
-  """Keeps of an existing vocabulary what a text needs most.
+def choose_vocabulary(
+  path: str | os.PathLike, sentences: Iterable[str], size: int, do_lower_case: bool = True
+) -> list[str]:
+  """Returns the part of an existing vocabulary that a text needs most, in the vocabulary's order.
 
-  That is the specials, the pieces of one character that occur, so that no word becomes [UNK] for want of the pieces
-  that are left out, and then the most frequent of the others. They keep their order.
+  It has the specials, the pieces of one character that occur, so that no word becomes [UNK] because other pieces are
+  missing, and the most frequent of the others.
 
   Args:
-    path: vocab.txt, a piece a line.
-    sentences: iterable of str.
-    size: the most pieces.
+    path: vocab.txt, one piece a line.
+    sentences: the text.
+    size: largest number of pieces.
     do_lower_case: as that vocabulary was made.
 
-  Returns:
-    list of at most `size` str.
-
   Raises:
-    DataError: the file cannot be read, or is no BERT's vocabulary.
-    ConfigError: size is below what the specials and characters need.
+    DataError: the file cannot be read, or is not a vocabulary of BERT.
+    ConfigError: size is smaller than the number of specials and characters.
   """
   pieces = read_vocabulary(path)
   if size >= len(pieces):
@@ -80,29 +83,32 @@ def choose_vocabulary(path, sentences, size, do_lower_case=True):
   needed = {piece for piece in pieces if piece in SPECIALS or piece.removeprefix(_CONTINUATION) in characters}
   if len(needed) > size:
     raise ConfigError(
-      f"--vocab_size={size}: {path} has {len(needed)} specials and characters of the text; expected more"
+      f"vocab_size={size}: expected at least {len(needed)}, the specials and characters of the text in {path}",
+      "vocab_size",
     )
   others = sorted((piece for piece in counts if piece not in needed), key=lambda piece: -counts[piece])
   kept = needed | set(others[: size - len(needed)])
   return [piece for piece in pieces if piece in kept]
 
 
-def read_vocabulary(path):
-  """The pieces of a vocab.txt.
+def read_vocabulary(path: str | os.PathLike) -> list[str]:
+  """Reads the pieces of a vocab.txt.
 
   Raises:
-    DataError: it cannot be read, lacks a special piece or has one twice.
+    DataError: the file cannot be read, lacks a special piece or repeats a piece.
   """
   try:
     pieces = pathlib.Path(path).read_text(encoding="utf-8").removesuffix("\n").split("\n")
   except (OSError, UnicodeDecodeError) as error:
-    raise DataError(f"--vocab_file={path} cannot be read ({error}); expected a word piece a line") from error
+    raise DataError(
+      f"vocab_file={path}: cannot be read ({error}); expected one word piece a line", "vocab_file"
+    ) from error
   missing = [piece for piece in SPECIALS if piece not in pieces]
   if missing:
-    raise DataError(f"--vocab_file={path} has no {', '.join(missing)} among {len(pieces)} lines; expected BERT's")
+    raise DataError(f"vocab_file={path}: {', '.join(missing)} are missing; expected a vocabulary of BERT", "vocab_file")
   if len(set(pieces)) < len(pieces):
-    twice = next(piece for piece, count in collections.Counter(pieces).items() if count > 1)
-    raise DataError(f"--vocab_file={path} has {twice!r} twice; expected each piece once")
+    repeated = next(piece for piece, count in collections.Counter(pieces).items() if count > 1)
+    raise DataError(f"vocab_file={path}: {repeated!r} is repeated; expected each piece once", "vocab_file")
   return pieces
 
 
@@ -114,8 +120,8 @@ def _wordpiece(vocabulary, do_lower_case):
   return tokenizer
 
 
-def _words(tokenizer, sentences):
-  """The distinct words of sentences, as the tokenizer splits them."""
+def _words(tokenizer: tokenizers.Tokenizer, sentences: Sequence[str]) -> set[str]:
+  """Returns the distinct words of sentences, as the tokenizer splits them."""
   words = set()
   with Progress(len(sentences), what="collecting words") as progress:
     for sentence in sentences:

@@ -37,16 +37,11 @@ def make_flow(
     flow = Glow(settings.config, dim, settings.actnorm_init, settings.permutation, settings.seed)
   trainer = Trainer(
     flow,
-    settings.learning_rate,
+    settings,
     strategy,
-    settings.train_batch_size,
-    settings.seed,
-    settings.use_xla,
     checkpoint_folder=folder and pathlib.Path(folder) / "checkpoints",
-    save_checkpoints_steps=settings.save_checkpoints_steps,
     summary_folder=folder and pathlib.Path(folder) / "tensorboard",
     show_progress=show_progress,
-    identity=settings.identity(),
   )
   return FlowCalibration(flow, trainer, settings.epochs), trainer
 

@@ -1,10 +1,12 @@
-"""Checkpoints of a fit: written whole, kept two at a time, and only continued by the same fit."""
+"""Checkpoints of a training: written atomically, the last two kept, resumed only by the same training."""
 
 import json
 import os
 import pathlib
 import re
 import shutil
+from collections.abc import Mapping
+from typing import Any
 
 import tensorflow as tf
 from absl import logging
@@ -17,18 +19,18 @@ KEEP = 2
 
 
 class Checkpoints:
-  """The checkpoints of one fit in one folder.
+  """The checkpoints of one training in one folder.
 
   Args:
-    folder: made if absent.
-    identity: dict of everything that decides the weights (settings, data); json values.
-    **objects: what a checkpoint holds.
+    folder: the folder; created if absent.
+    identity: json values that decide the weights (settings, data).
+    **objects: {name: variables or a trackable object} of each checkpoint.
 
   Raises:
-    TrainingError: the folder holds another fit's checkpoints, or cannot be written.
+    TrainingError: the folder holds another training's checkpoints, or cannot be written.
   """
 
-  def __init__(self, folder, identity, **objects):
+  def __init__(self, folder: str | os.PathLike, identity: Mapping[str, Any], **objects: Any) -> None:
     self._folder = pathlib.Path(folder)
     self._claim(json.loads(json.dumps(identity)))
     self._checkpoint = tf.train.Checkpoint(**objects)
@@ -37,7 +39,9 @@ class Checkpoints:
     try:
       self._manager = tf.train.CheckpointManager(self._checkpoint, os.fspath(self._folder), max_to_keep=KEEP)
     except (tf.errors.OpError, ValueError) as error:
-      raise TrainingError(f"checkpoint folder {self._folder}: damaged ({error}); remove it to start anew") from error
+      raise TrainingError(
+        f"checkpoint folder {self._folder}: damaged ({error}); remove it to start from step 0"
+      ) from error
 
   def _claim(self, identity):
     file = self._folder / IDENTITY_FILE
@@ -49,25 +53,28 @@ class Checkpoints:
         files.write_text(file, json.dumps(identity, indent=2) + "\n")
     except (OSError, ValueError) as error:
       raise TrainingError(
-        f"checkpoint folder {self._folder}: {file.name} cannot be used ({error}); remove the folder to start anew"
+        f"checkpoint folder {self._folder}: {file.name} cannot be used ({error}); remove the folder to start again"
       ) from error
 
-  def _compare(self, found, identity):
-    found, identity = _flat(found), _flat(identity)
-    keys = sorted(key for key in {*found, *identity} if found.get(key) != identity.get(key))
+  def _compare(self, saved, identity):
+    saved, identity = _flat(saved), _flat(identity)
+    keys = sorted(key for key in {*saved, *identity} if saved.get(key) != identity.get(key))
     if keys:
       meaning = " (data stands for encoder, pooling and sentences)" if "data" in keys else ""
-      differences = ", ".join(f"{key} {found.get(key)} there, {identity.get(key)} now" for key in keys)
+      differences = ", ".join(f"{key} {saved.get(key)} in the folder, {identity.get(key)} now" for key in keys)
       raise TrainingError(
-        f"checkpoint folder {self._folder} belongs to another fit ({differences}): choose another folder, as with "
-        f"--exp_name or --output_parent_dir, or remove this one{meaning}"
+        f"checkpoint folder {self._folder} belongs to another fit ({differences}): choose another output folder, or "
+        f"remove this one{meaning}"
       )
 
-  def restore(self, step=None):
-    """Loads the newest checkpoint that is whole; returns its name, or None where there are no checkpoints.
+  def restore(self, step: int | None = None) -> str | None:
+    """Restores the newest checkpoint that can be read.
 
     Args:
-      step: the only one to load; None for the newest.
+      step: restores only the checkpoint of this step; None for the newest.
+
+    Returns:
+      The checkpoint's name, or None if there are no checkpoints.
 
     Raises:
       TrainingError: there are checkpoints, and none of them can be read.
@@ -80,16 +87,18 @@ class Checkpoints:
         return path
       except Exception as error:  # a damaged file shows as OpError, IndexError or protobuf's DecodeError
         reason = (str(error) or repr(error)).splitlines()[0]
-        logging.warning("checkpoint %s cannot be read (%s): going back to the one before", path, reason)
+        logging.warning("checkpoint %s cannot be read (%s): trying the one before", path, reason)
     if self._manager.checkpoints:
-      raise TrainingError(f"checkpoint folder {self._folder}: no checkpoint in it can be read; remove it to start anew")
+      raise TrainingError(
+        f"checkpoint folder {self._folder}: no checkpoint in it can be read; remove it to start from step 0"
+      )
     return None
 
-  def save(self, step):
-    """Writes a checkpoint named after the steps made.
+  def save(self, step: int) -> None:
+    """Writes the checkpoint of a step.
 
     Raises:
-      TrainingError: it cannot be written, for instance since the disk is full.
+      TrainingError: it cannot be written, for instance because the disk is full.
     """
     try:
       self._manager.save(checkpoint_number=step)
@@ -98,13 +107,13 @@ class Checkpoints:
       raise TrainingError(f"checkpoint folder {self._folder}: step {step} cannot be saved ({reason})") from error
 
   @property
-  def latest(self):
-    """Name of the newest checkpoint, or None."""
+  def latest(self) -> str | None:
+    """Name of the newest checkpoint."""
     return self._manager.latest_checkpoint
 
 
 def _flat(values, prefix=""):
-  """{"flow.config.depth": 3} of {"flow": {"config": {"depth": 3}}}: what differs is named, and that alone."""
+  """Returns {"flow.config.depth": 3} for {"flow": {"config": {"depth": 3}}}, so that messages name single values."""
   if not isinstance(values, dict):
     return {prefix or "all": values}
   parts = (_flat(inner, f"{prefix}.{key}" if prefix else key) for key, inner in values.items())

@@ -1,12 +1,11 @@
-"""TF_CONFIG: which machines fit the flow together, and the wait until all of them are there."""
+"""The machines of TF_CONFIG, and the wait until all of them listen."""
 
 import contextlib
 import dataclasses
-import json
-import os
 import socket
 import time
 
+import tensorflow as tf
 from absl import logging
 
 from bert_flow_tf.errors import ConfigError, TrainingError
@@ -23,26 +22,26 @@ _PAUSE_SECONDS = 0.2
 
 @dataclasses.dataclass(frozen=True)
 class Cluster:
-  """The machines of a fit.
+  """The machines that fit a flow together.
 
   Attributes:
-    addresses: tuple of "host:port", the chief's first.
-    position: which of them is this process.
+    addresses: "host:port" of each machine, the chief's first.
+    own: the address of this process.
   """
 
   addresses: tuple[str, ...]
-  position: int
+  own: str
 
-  def wait(self, seconds=WAIT_SECONDS):
-    """Returns once every other process listens at its address.
+  def wait(self, seconds: float = WAIT_SECONDS) -> None:
+    """Waits until every other process listens at its address.
 
-    TensorFlow waits for them too, but deaf to Ctrl-C and for ever, so this comes before it.
+    TensorFlow waits too, but without a limit and without reacting to Ctrl-C.
 
     Raises:
       ConfigError: this process cannot listen at its own address.
-      TrainingError: one was not there in time.
+      TrainingError: a process did not listen in time.
     """
-    missing = [address for i, address in enumerate(self.addresses) if i != self.position]
+    missing = [address for address in self.addresses if address != self.own]
     if missing:
       logging.info("waiting for %s, at most %g seconds", ", ".join(missing), seconds)
     end = time.monotonic() + seconds
@@ -58,78 +57,51 @@ class Cluster:
 
   @contextlib.contextmanager
   def _listening(self):
-    """While TensorFlow's server is not there yet, shows the others that this process is."""
-    address = self.addresses[self.position]
+    """Listens at this process's address until TensorFlow's server does."""
     both = {"family": socket.AF_INET6, "dualstack_ipv6": True} if socket.has_dualstack_ipv6() else {}
     try:
-      server = socket.create_server(("", _host_and_port(address)[1]), backlog=len(self.addresses), **both)
+      server = socket.create_server(("", _host_and_port(self.own)[1]), backlog=len(self.addresses), **both)
     except OSError as error:
       raise ConfigError(
-        f"TF_CONFIG: cannot listen at {address} ({error.strerror}); give this task a free port"
+        f"TF_CONFIG: cannot listen at {self.own} ({error.strerror}); give this task a free port"
       ) from error
     with server:
       yield
 
 
-def read_tf_config(environment=os.environ):
-  """The `Cluster` that TF_CONFIG describes.
+def read_tf_config() -> Cluster:
+  """Returns the machines of the environment variable TF_CONFIG, which TensorFlow's resolver reads.
 
   Raises:
-    ConfigError: it is absent or malformed.
+    ConfigError: TF_CONFIG is absent or malformed.
   """
-  text = environment.get("TF_CONFIG")
-  if not text:
-    raise ConfigError(f"--distribution_strategy=multi_worker_mirrored needs the variable TF_CONFIG, {EXPECTED}")
+  resolver = tf.distribute.cluster_resolver.TFConfigClusterResolver()
   try:
-    config = json.loads(text)
-  except ValueError as error:
-    raise _malformed(f"it is not json ({error})") from error
-  jobs = config.get("cluster") if isinstance(config, dict) else None
-  if not isinstance(jobs, dict) or not jobs:
-    raise _malformed("it has no cluster")
-  unknown = sorted(set(jobs) - {"chief", "worker"})
-  if unknown:
-    raise _malformed(f"its cluster has {', '.join(unknown)}, which may only have chief and worker")
-  for job, addresses in jobs.items():
-    if not isinstance(addresses, list) or not addresses or not all(_host_and_port(address) for address in addresses):
-      raise _malformed(f"its {job} is {json.dumps(addresses)}, expected a list of HOST:PORT")
-  if len(jobs.get("chief", [])) > 1:
-    raise _malformed(f"it has {len(jobs['chief'])} chiefs, expected one at most")
-  addresses = (*jobs.get("chief", []), *jobs.get("worker", []))
-  twice = sorted({address for address in addresses if addresses.count(address) > 1})
-  if twice:
-    raise _malformed(f"it has {', '.join(twice)} twice")
-  return Cluster(addresses, _position(config.get("task"), jobs))
-
-
-def _position(task, jobs):
-  """Number of this process among all of them."""
-  if not isinstance(task, dict) or not {"type", "index"} <= set(task):
-    raise _malformed(f"its task is {json.dumps(task)}, expected a type and an index")
-  job, index = task["type"], task["index"]
-  if not isinstance(job, str) or job not in jobs:
-    raise _malformed(f"its task is of type {json.dumps(job)}, which its cluster does not have")
-  if isinstance(index, str) and index.isascii() and index.isdigit():
-    index = int(index)
-  if type(index) is not int or not 0 <= index < len(jobs[job]):
-    raise _malformed(f"its task index is {json.dumps(index)}, expected 0 to {len(jobs[job]) - 1}")
-  return index + (len(jobs.get("chief", [])) if job == "worker" else 0)
-
-
-def _malformed(what):
-  return ConfigError(f"TF_CONFIG: {what}; expected {EXPECTED}")
+    spec = resolver.cluster_spec()
+    if not spec.jobs or {*spec.jobs} - {"chief", "worker"}:
+      raise ValueError(f"jobs are {spec.jobs}")
+    own = spec.task_address(resolver.task_type, resolver.task_id)
+    addresses = (*spec.as_dict().get("chief", ()), *spec.as_dict().get("worker", ()))
+    for address in addresses:
+      _host_and_port(address)
+  except (ValueError, TypeError, KeyError, AttributeError) as error:  # json's error is a ValueError
+    raise ConfigError(
+      f"distribution_strategy=multi_worker_mirrored needs the environment variable TF_CONFIG ({error}); expected "
+      f"{EXPECTED}",
+      argument="distribution_strategy",
+    ) from error
+  return Cluster(addresses, own)
 
 
 def _host_and_port(address):
-  """(host, port) of "host:port"; None for what is no address."""
-  host, _, port = address.rpartition(":") if isinstance(address, str) else ("", "", "")
-  if not host or "://" in address or not (port.isascii() and port.isdigit()) or not 0 < int(port) < 65536:
-    return None
+  """Splits "host:port"; raises ValueError if it is not such a text."""
+  host, _, port = address.rpartition(":")
+  if not host or "://" in address or not 0 < int(port) < 65536:
+    raise ValueError(f"{address!r} is not HOST:PORT")
   return host.strip("[]"), int(port)
 
 
 def _answers(address):
-  """Whether something listens at an address."""
   try:
     with socket.create_connection(_host_and_port(address), timeout=2):
       return True

@@ -1,4 +1,4 @@
-"""--distribution_strategy: which devices fit the flow together, and what several machines have to agree on."""
+"""Devices and machines that train together, and the settings on which they must agree."""
 
 import contextlib
 import faulthandler
@@ -6,53 +6,58 @@ import hashlib
 import json
 import os
 import signal
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
 from absl import logging
 
+from bert_flow_tf.data.pipeline import batched
 from bert_flow_tf.errors import ConfigError, TrainingError
 from bert_flow_tf.training.cluster import WAIT_SECONDS, read_tf_config
 
 STRATEGIES = ("default", "mirrored", "multi_worker_mirrored")
 
-# What a start takes once every worker is there is a second or two.
+# Once every worker listens, a start takes a second or two.
 _START_SECONDS = 300
 
 
-def is_chief(strategy):
-  """Whether this process writes what all workers share: checkpoints, events, results."""
+def is_chief(strategy: tf.distribute.Strategy) -> bool:
+  """Returns True if this process writes the files of all workers: checkpoints, events, results."""
   resolver = strategy.cluster_resolver
   if resolver is None or resolver.task_type in (None, "", "chief"):
     return True
   return resolver.task_id == 0 and "chief" not in resolver.cluster_spec().jobs
 
 
-def has_several_workers(strategy):
-  """Whether other processes take part."""
+def has_several_workers(strategy: tf.distribute.Strategy) -> bool:
+  """Returns True if other processes take part."""
   resolver = strategy.cluster_resolver
   return resolver is not None and sum(map(len, resolver.cluster_spec().as_dict().values())) > 1
 
 
-def make_strategy(name="default", wait_seconds=WAIT_SECONDS):
-  """The `tf.distribute.Strategy` of a flag value.
+def make_strategy(name: str = "default", wait_seconds: float = WAIT_SECONDS) -> tf.distribute.Strategy:
+  """Returns the strategy of a name.
 
   Args:
-    name: "default": all GPUs there are, or the CPU. "mirrored": the same through a MirroredStrategy even on a
-      single device (logical CPU devices included). "multi_worker_mirrored": the workers that TF_CONFIG names, in a
-      process that has not used TensorFlow yet.
-    wait_seconds: how long the other workers are waited for.
+    name: "default": all GPUs, or the CPU. "mirrored": the same through a MirroredStrategy even on a single device
+      (logical CPU devices included). "multi_worker_mirrored": the workers of TF_CONFIG, in a process that has not used
+      TensorFlow yet.
+    wait_seconds: largest time to wait for the other workers.
 
   Raises:
     ConfigError: another name, or TF_CONFIG is absent or malformed.
-    TrainingError: a worker is not there in time, or left meanwhile.
+    TrainingError: a worker did not start in time, or stopped meanwhile.
   """
   if name not in STRATEGIES:
-    raise ConfigError(f"--distribution_strategy={name}: expected one of {', '.join(STRATEGIES)}")
+    raise ConfigError(
+      f"distribution_strategy={name}: expected one of {', '.join(STRATEGIES)}", argument="distribution_strategy"
+    )
   if name == "multi_worker_mirrored":
     return _multi_worker_strategy(wait_seconds)
   if os.environ.get("TF_CONFIG"):
-    logging.warning("TF_CONFIG is not looked at; --distribution_strategy=multi_worker_mirrored does")
+    logging.warning("TF_CONFIG is ignored; distribution_strategy=multi_worker_mirrored uses it")
   gpus = tf.config.list_logical_devices("GPU")
   if name == "mirrored":
     return tf.distribute.MirroredStrategy([device.name for device in gpus or tf.config.list_logical_devices("CPU")])
@@ -64,29 +69,26 @@ def _multi_worker_strategy(wait_seconds):
   cluster = read_tf_config()
   cluster.wait(wait_seconds)
   with open(os.devnull, "w", encoding="utf-8") as nowhere:
-    # TensorFlow's start ends neither by Ctrl-C nor by itself where a worker is lost during it.
+    # TensorFlow's start ends neither by Ctrl-C nor by itself if a worker is lost during it.
     faulthandler.dump_traceback_later(_START_SECONDS, exit=True, file=nowhere)
     try:
       strategy = tf.distribute.MultiWorkerMirroredStrategy()
     except (tf.errors.OpError, RuntimeError, ValueError) as error:
       raise TrainingError(
         f"TF_CONFIG: the workers {', '.join(cluster.addresses)} could not be joined ({_first_line(error)}); start all "
-        "of them anew, each in a process of its own"
+        "of them again, each in a process of its own"
       ) from error
     finally:
       faulthandler.cancel_dump_traceback_later()
   with contextlib.suppress(ValueError):  # not the main thread
-    # TensorFlow takes SIGTERM for itself, after which it would end nothing.
+    # TensorFlow's own handler of SIGTERM would not end the process.
     signal.signal(signal.SIGTERM, signal.getsignal(signal.SIGTERM))
   return strategy
 
 
 @contextlib.contextmanager
-def worker_failures(strategy):
-  """Context in which a lost worker is a `TrainingError`.
-
-  TensorFlow notices it in some ten seconds, by heartbeats, and ends what waits for it.
-  """
+def worker_failures(strategy: tf.distribute.Strategy) -> Iterator[None]:
+  """Turns the loss of a worker, which TensorFlow notices after about ten seconds, into a `TrainingError`."""
   try:
     yield
   except tf.errors.ResourceExhaustedError:
@@ -95,23 +97,21 @@ def worker_failures(strategy):
     if not has_several_workers(strategy):
       raise
     raise TrainingError(
-      f"another worker of TF_CONFIG has stopped or cannot be reached ({_first_line(error)}); see what it says, and "
-      "start the same command on every machine again: it goes on from the last checkpoint, where there is one"
+      f"another worker of TF_CONFIG has stopped or cannot be reached ({_first_line(error)}); see its message, and "
+      "start the same command on every machine again: it resumes from the last checkpoint"
     ) from error
 
 
-def check_agreement(strategy, settings):
-  """Refuses workers that were started to different ends.
+def check_agreement(strategy: tf.distribute.Strategy, settings: Mapping[str, Any]) -> None:
+  """Checks that all workers have the same settings.
 
   Args:
-    strategy: the `tf.distribute.Strategy`.
+    strategy: strategy of several workers.
     settings: {name: json value}, of the same names everywhere.
 
   Raises:
     TrainingError: a value differs between two workers.
   """
-  if not has_several_workers(strategy):
-    return
   values = (hashlib.sha256(json.dumps(settings[name], sort_keys=True).encode()).digest() for name in sorted(settings))
   own = tf.constant([[int.from_bytes(value[:7], "big") for value in values]], tf.int64)
 
@@ -128,8 +128,8 @@ def check_agreement(strategy, settings):
     )
 
 
-def from_chief(strategy, value):
-  """The chief's value of a small integer, in every worker."""
+def from_chief(strategy: tf.distribute.Strategy, value: int) -> int:
+  """Returns the chief's value of an integer, in every worker."""
   if not has_several_workers(strategy):
     return value
   with strategy.scope():
@@ -137,8 +137,8 @@ def from_chief(strategy, value):
   return int(tf.convert_to_tensor(shared).numpy())
 
 
-def wait_for_all(strategy):
-  """Returns once every worker is here: one that left before would count as lost.
+def wait_for_all(strategy: tf.distribute.Strategy) -> None:
+  """Waits until every worker calls this: one that ended before would count as lost.
 
   Raises:
     TrainingError: a worker was lost.
@@ -147,11 +147,11 @@ def wait_for_all(strategy):
     from_chief(strategy, 0)
 
 
-def copy_from_chief(strategy, variables):
-  """Gives mirrored variables the chief's values in every worker.
+def copy_from_chief(strategy: tf.distribute.Strategy, variables: Sequence[tf.Variable]) -> None:
+  """Copies the chief's values of mirrored variables to every worker.
 
-  The chief alone reads checkpoints, which so need no folder that all machines share; and what each machine computes
-  for itself, such as the initialisation, may differ in the last bit.
+  Only the chief reads checkpoints, so that the machines need no shared folder. Values that each machine computes for
+  itself, such as the initialization, may differ in the last bit.
   """
   if not has_several_workers(strategy):
     return
@@ -176,10 +176,53 @@ def copy_from_chief(strategy, variables):
       variable.assign(tf.reshape(values, variable.shape))
 
 
+def distribute_batches(
+  strategy: tf.distribute.Strategy, source: Any, order: tf.data.Dataset, batch_size: int, start_step: int
+) -> tf.distribute.DistributedDataset:
+  """Returns the features of each step for each replica.
+
+  Args:
+    strategy: the strategy.
+    source: object whose `features` maps a dataset of positions to one of features.
+    order: positions of the pairs, as `pair_order` gives them.
+    batch_size: pairs of a step, over all replicas.
+    start_step: number of steps to skip.
+  """
+
+  def pipeline(context):
+    per_worker = strategy.num_replicas_in_sync // context.num_input_pipelines
+    rows = batched(order, batch_size, start_step, context.num_input_pipelines, context.input_pipeline_id)
+    if per_worker > 1:
+      rows = rows.unbatch().batch(context.get_per_replica_batch_size(batch_size), drop_remainder=True)
+    return source.features(rows).prefetch(tf.data.AUTOTUNE)
+
+  return strategy.distribute_datasets_from_function(pipeline)
+
+
+def seed_of_step(seed: tf.Tensor, step: tf.Tensor, replica: tf.Tensor) -> tf.Tensor:
+  """Returns the seed of a step's dropout on a replica, int32 [2]."""
+  seed = tf.stack([seed, tf.cast(step, tf.int32)])
+  return tf.random.experimental.stateless_fold_in(seed, tf.cast(replica, tf.int32))
+
+
+def check_batch_size(strategy: tf.distribute.Strategy, train_batch_size: int) -> None:
+  """Checks that the replicas can share a batch equally.
+
+  Raises:
+    ConfigError: they cannot.
+  """
+  replicas = strategy.num_replicas_in_sync
+  if train_batch_size % replicas:
+    raise ConfigError(
+      f"train_batch_size={train_batch_size}: expected a multiple of the {replicas} replicas",
+      argument="train_batch_size",
+    )
+
+
 def _first_line(error):
-  """What TensorFlow says went wrong, in a line: behind its list of where, if it has one."""
+  """Returns TensorFlow's reason in one line, without its list of places in the code."""
   lines = [line.strip() for line in str(error).splitlines() if line.strip()]
   start = next((i for i, line in enumerate(lines) if "aborted by" in line), 0)
-  # The line that says which task was lost ends with a colon, the task stands in the next.
+  # The line before the lost task's name ends with a colon.
   count = 2 if lines and lines[start].endswith(":") else 1
   return (" ".join(lines[start : start + count]) or repr(error))[:300]

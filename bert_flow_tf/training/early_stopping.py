@@ -1,7 +1,10 @@
-"""Stops a fit that does not get better on dev, and gives back the weights that were best there."""
+"""Stops a training that does not improve on dev, and restores the weights that were best there."""
 
 import math
+import os
 import pathlib
+from collections.abc import Callable, Mapping
+from typing import Any
 
 import tensorflow as tf
 from absl import logging
@@ -11,20 +14,20 @@ from bert_flow_tf.training.checkpoints import Checkpoints
 
 
 class EarlyStopping:
-  """Looks at dev whenever the fit is saved; what it knows is saved with the fit.
+  """Evaluates dev whenever a checkpoint is due; its state is saved with the training.
 
   Args:
-    figure: a function without arguments that gives dev's figure for the weights there are, a float; higher is better.
-    patience: evaluations in a row without a better figure after which the fit stops.
+    evaluate: returns dev's score for the current weights; higher is better.
+    patience: evaluations in a row without a better score after which the training stops.
 
   Raises:
     ConfigError: patience is not positive.
   """
 
-  def __init__(self, figure, patience=3):
+  def __init__(self, evaluate: Callable[[], float], patience: int = 3) -> None:
     if patience < 1:
-      raise ConfigError(f"early_stopping_patience is {patience}, expected at least 1")
-    self._figure = figure
+      raise ConfigError(f"early_stopping_patience={patience}: expected at least 1", argument="early_stopping_patience")
+    self._evaluate = evaluate
     self._patience = patience
     self._best = tf.Variable(-math.inf, dtype=tf.float64, trainable=False)
     self._best_step = tf.Variable(0, dtype=tf.int64, trainable=False)
@@ -32,50 +35,50 @@ class EarlyStopping:
     self._kept = None
 
   @property
-  def variables(self):
-    """What a checkpoint of the fit holds of it."""
+  def variables(self) -> list[tf.Variable]:
+    """State, part of the training's checkpoints."""
     return [self._best, self._best_step, self._since]
 
   @property
-  def stopped(self):
-    """Whether patience is at its end."""
+  def stopped(self) -> bool:
+    """True after `patience` evaluations in a row without a better score."""
     return int(self._since.numpy()) >= self._patience
 
   @property
-  def best(self):
-    """(best figure, its step); None where there is none yet."""
+  def best(self) -> tuple[float, int] | None:
+    """Best score and its step; None before the first score."""
     return (float(self._best.numpy()), int(self._best_step.numpy())) if int(self._best_step.numpy()) else None
 
-  def settings(self):
-    """What decides the result, as json values."""
+  def settings(self) -> dict[str, int]:
+    """Returns the json values that decide the result."""
     return {"patience": self._patience}
 
-  def keep_in(self, folder, identity, **objects):
-    """Says where the best weights are kept; the arguments as those of `Checkpoints`."""
+  def keep_in(self, folder: str | os.PathLike, identity: Mapping[str, Any], **objects: Any) -> None:
+    """Keeps the best weights in folder/best; the arguments are those of `Checkpoints`."""
     self._kept = Checkpoints(pathlib.Path(folder) / "best", identity, **objects)
 
-  def look(self, step):
-    """Evaluates, and keeps the weights if they are the best so far; returns the figure."""
-    figure = self._figure()
-    if figure > float(self._best.numpy()):  # never for NaN
-      # Before the fit's own checkpoint: a fit killed in between comes here again and writes the same.
+  def look(self, step: int) -> float:
+    """Evaluates dev, keeps the weights if they are the best so far, and returns the score."""
+    score = self._evaluate()
+    if score > float(self._best.numpy()):  # never for NaN
+      # Before the training's own checkpoint: a training killed in between evaluates again and writes the same.
       self._kept.save(step)
-      self._best.assign(figure)
+      self._best.assign(score)
       self._best_step.assign(step)
       self._since.assign(0)
     else:
       self._since.assign_add(1)
-    logging.info("dev at step %d: %.2f, best %.2f at step %d", step, figure, *(self.best or (math.nan, 0)))
-    return figure
+    logging.info("dev at step %d: %.2f, best %.2f at step %d", step, score, *(self.best or (math.nan, 0)))
+    return score
 
-  def take_best(self):
-    """Restores the best weights, where any were better than none.
+  def take_best(self) -> None:
+    """Restores the best weights; the last ones stay if dev never had a score.
 
     Raises:
-      TrainingError: they cannot be read.
+      TrainingError: the best weights cannot be read.
     """
     if self.best is None:
-      logging.warning("early stopping: dev never had a figure, so the last weights are taken")
+      logging.warning("early stopping: dev never had a score, so the last weights are used")
       return
     if self._kept.restore(self.best[1]) is None:
-      raise TrainingError(f"the weights of step {self.best[1]}, the best on dev, are not there any more; train again")
+      raise TrainingError(f"the weights of step {self.best[1]}, the best on dev, are missing; train again")

@@ -64,7 +64,7 @@ class ExperimentSettings:
       "num_train_epochs": f"ep_{self.flow.epochs:.2f}",
       "learning_rate": f"lr_{_ORIGINAL_LEARNING_RATE:.2e}",
       "sentence_embedding_type": f"e_{self.embedding.sentence_embedding_type}",
-      "flow_learning_rate": f"f_11_{self.flow.learning_rate:.2e}",
+      "flow_learning_rate": f"f_11_{self.flow.rate:.2e}",
       "allsplits": "allsplits" if full else "",
       "model": f"m_{encoder_label(self.embedding.encoder_name)}",
       "flow_model_config": f"c_{pathlib.Path(self.flow.flow_model_config).stem.removeprefix('config_')}",
@@ -124,7 +124,7 @@ class Experiment:
     logging.info("%s: %d dimensions, %s", model.encoder.name, model.dim, self._pooling)
     logging.info("fitting on %d pairs (%s); results in %s", len(corpus.pairs), corpus.source, self.folder)
     if self._flow:
-      rate, epochs = settings.flow.learning_rate, settings.flow.epochs
+      rate, epochs = settings.flow.rate, settings.flow.epochs
       logging.info("flow: %d steps (%g epochs) at rate %g", self._steps, epochs, rate)
 
   def fit(self) -> None:
@@ -218,7 +218,7 @@ class Experiment:
       "seconds": self.watch.seconds,
     }
     if self._flow:
-      fitted |= {"steps": self._steps, "epochs": flow.epochs, "learning_rate": flow.learning_rate}
+      fitted |= {"steps": self._steps, "epochs": flow.epochs, "learning_rate": flow.rate}
       fitted_flow = self.calibrations[WITH_FLOW].flow
       about |= {"flow": fitted_flow.settings(), "constant_dimensions": fitted_flow.constant_dimensions}
     return about

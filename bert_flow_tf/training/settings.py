@@ -7,12 +7,16 @@ from typing import Any
 from bert_flow_tf.calibration.spec import ALLOWED
 from bert_flow_tf.data.flow_corpus import LEARNING_RATE, FlowCorpus
 from bert_flow_tf.flow.config import FlowConfig, packaged_configs
-from bert_flow_tf.io.settings import named_values, setting
+from bert_flow_tf.io.settings import check_positive, check_ranges, named_values, setting
 
 
 @dataclasses.dataclass(frozen=True)
 class FlowSettings:
-  """How a flow is made and fitted. `None` leaves the choice to the corpus or to the length of the fit."""
+  """How a flow is made and fitted. `None` leaves the choice to the corpus or to the length of the fit.
+
+  Raises:
+    ConfigError: a value outside its range.
+  """
 
   flow_model_config: str | FlowConfig = setting(  # noqa: RUF009
     "config_l2_d3_w32",
@@ -27,7 +31,7 @@ class FlowSettings:
   num_train_epochs: float | None = setting(
     None, "Passes over the pairs; default: the task's own (STS-B 1), 0.15 for nli."
   )
-  train_batch_size: int = setting(32, "Pairs of a step, over all devices.")
+  train_batch_size: int = setting(32, "Pairs of a step, over all devices.", minimum=1)
   seed: int = setting(1234, "Seed of initial weights, order of the pairs and dropout.", minimum=0, maximum=2**31 - 1)
   distribution_strategy: str = setting(
     "default",
@@ -37,6 +41,10 @@ class FlowSettings:
   )
   use_xla: bool | None = setting(None, "Compile the step with XLA; default: only for long fits, where it is faster.")
   save_checkpoints_steps: int = setting(100, "Steps between two checkpoints.", named=False, minimum=1)
+
+  def __post_init__(self) -> None:
+    check_ranges(self)
+    check_positive(self, "flow_learning_rate")
 
   def check(self) -> None:
     """Reads the configuration, so that an error comes before anything long.
@@ -57,7 +65,7 @@ class FlowSettings:
     return config if isinstance(config, FlowConfig) else FlowConfig.from_json_file(config)
 
   @property
-  def learning_rate(self) -> float:
+  def rate(self) -> float:
     """Learning rate of the flow."""
     return LEARNING_RATE if self.flow_learning_rate is None else self.flow_learning_rate
 
@@ -79,7 +87,7 @@ class FlowSettings:
     """Returns the json values that a resumed fit must share with the one that it resumes."""
     return {
       **named_values(self),
-      "flow_learning_rate": self.learning_rate,
+      "flow_learning_rate": self.rate,
       "num_train_epochs": self.epochs,
       "flow_model_config": self.config.to_dict(),
     }

@@ -11,7 +11,8 @@ import tensorflow as tf
 
 from bert_flow_tf.pretraining.masked_lm import MaskedLanguageModel
 from bert_flow_tf.pretraining.masking import MaskedBatches
-from bert_flow_tf.pretraining.trainer import PretrainingSettings, PretrainingTrainer
+from bert_flow_tf.pretraining.settings import PretrainingSettings
+from bert_flow_tf.pretraining.trainer import PretrainingTrainer
 from tests.encoder.tiny import VOCABULARY
 from tests.testing import REPO
 
@@ -37,10 +38,10 @@ def batches(count=64, seed=0):
 def make(folder=None, strategy=None, dropout=0.1, precision="float32", model_seed=0, **settings):
   """The model and its trainer."""
   strategy = strategy or tf.distribute.get_strategy()
-  settings = {"steps": STEPS, "batch_size": 8, "warmup_steps": 3, "learning_rate": 0.01, **settings}
+  settings = {"num_train_steps": STEPS, "train_batch_size": 8, "num_warmup_steps": 3, "learning_rate": 0.01, **settings}
   with strategy.scope():
     model = MaskedLanguageModel(SIZES, dropout, precision, model_seed)
-  settings = PretrainingSettings(dropout=dropout > 0, save_checkpoints_steps=5, **settings)
+  settings = PretrainingSettings(dropout=dropout, precision=precision, save_checkpoints_steps=5, **settings)
   return model, PretrainingTrainer(model, settings, strategy, folder, {"sizes": SIZES}, show_progress=False)
 
 

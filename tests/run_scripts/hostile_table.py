@@ -132,6 +132,7 @@ def by_hand(folder):
 
   from bert_flow_tf import EmbeddingPairs, FlowConfig, Glow, SentenceEncoder, Trainer
   from bert_flow_tf.data.tasks import load_task
+  from bert_flow_tf.training.settings import FlowSettings
 
   splits = load_task("STS-B", folder / "data").splits
   encoder = SentenceEncoder.from_pretrained("mini")
@@ -140,7 +141,7 @@ def by_hand(folder):
     for side in ("sentences_a", "sentences_b")
   )
   flow = Glow(FlowConfig(**CONFIG), a.shape[1], seed=SEED)
-  Trainer(flow, 1e-3, batch_size=32, seed=SEED, show_progress=False).fit(EmbeddingPairs(a, b), 1.0)
+  Trainer(flow, FlowSettings(seed=SEED), show_progress=False).fit(EmbeddingPairs(a, b), 1.0)
   u, v = (flow.transform(side[-tiny_data.PAIRS :]).numpy().astype(np.float64) for side in (a, b))
   cosines = np.sum(u * v, axis=1) / np.linalg.norm(u, axis=1) / np.linalg.norm(v, axis=1)
   return cosines.tolist()

@@ -52,15 +52,15 @@ def test_what_a_killed_process_was_writing_is_cleared_away(folder):
 @pytest.mark.parametrize(
   ("changed", "difference"),
   [
-    ({"seed": 1}, "seed 0 there, 1 now"),
-    ({"learning_rate": 0.02}, "learning_rate 0.01 there, 0.02 now"),
-    ({"batch_size": 4}, "batch_size 8 there, 4 now, steps 16 there, 32 now"),
-    ({"epochs": 3}, "steps 16 there, 24 now"),
-    ({"shuffle": False}, "shuffle True there, False now"),
-    ({"flow": 8}, "flow.seed 7 there, 8 now"),
-    ({"flow": FlowConfig(n_levels=1, depth=2, coupling_width=4)}, "flow.config.depth 1 there, 2 now"),
-    ({"identity": {"task": "STS-B"}}, "task None there, STS-B now"),
-    ({"source": 1}, "data [0-9a-f]{64} there, [0-9a-f]{64} now"),
+    ({"seed": 1}, "seed 0 in the folder, 1 now"),
+    ({"flow_learning_rate": 0.02}, "flow_learning_rate 0.01 in the folder, 0.02 now"),
+    ({"train_batch_size": 4}, "steps 16 in the folder, 32 now, train_batch_size 8 in the folder, 4 now"),
+    ({"epochs": 3}, "steps 16 in the folder, 24 now"),
+    ({"shuffle": False}, "shuffle True in the folder, False now"),
+    ({"flow": 8}, "flow.seed 7 in the folder, 8 now"),
+    ({"flow": FlowConfig(n_levels=1, depth=2, coupling_width=4)}, "flow.config.depth 1 in the folder, 2 now"),
+    ({"identity": {"task": "STS-B"}}, "task None in the folder, STS-B now"),
+    ({"source": 1}, "data [0-9a-f]{64} in the folder, [0-9a-f]{64} now"),
   ],
   ids=lambda value: None if isinstance(value, dict) else value.split()[0],
 )
@@ -74,16 +74,14 @@ def test_another_fit_is_refused_with_the_difference(folder, changed, difference)
     changed = {"flow": small.make_flow(seed=changed["flow"])}
   if isinstance(changed.get("flow"), FlowConfig):
     changed = {"flow": Glow(changed["flow"], small.DIM, seed=7)}
-  message = (
-    rf"^checkpoint folder {re.escape(str(folder))} belongs to another fit \({difference}\): choose another folder"
-  )
+  message = rf"^checkpoint folder {re.escape(str(folder))} belongs to another fit \({difference}\): choose another"
   with pytest.raises(TrainingError, match=message):
     resume(folder, **changed)
   assert {file.name: file.read_bytes() for file in folder.iterdir()} == before
 
 
 def test_what_does_not_decide_the_weights_may_change(folder, fitted):
-  result, flow = resume(folder, save_checkpoints_steps=1, show_progress=True)
+  result, flow = resume(folder, save_checkpoints_steps=1)
   assert result.first_step == 16
   small.assert_same_weights(flow, fitted[1])
 
@@ -107,11 +105,11 @@ def test_damaged_newest_checkpoint_gives_way_to_the_one_before(folder, monkeypat
   damage(folder / f"ckpt-16.{part}", how)
   flow = small.make_flow()
   trainer = small.make_trainer(flow, checkpoint_folder=folder)
-  checkpoints = trainer._checkpoints(EmbeddingPairs(*small.embeddings()), 16, True)
-  assert checkpoints.restore() == str(folder / "ckpt-15")
+  loop = trainer._loop(EmbeddingPairs(*small.embeddings()), 16, True)
+  loop.restore()
   (warning,) = warnings
   assert "ckpt-16 cannot be read" in warning
-  assert int(trainer._step) == 15 and flow.initialized
+  assert loop.step == 15 and flow.initialized
 
 
 def test_after_damage_the_fit_ends_with_the_same_weights(folder, fitted):
@@ -127,14 +125,14 @@ def test_after_damage_the_fit_ends_with_the_same_weights(folder, fitted):
 def test_where_all_are_damaged_nothing_is_lost_silently(folder):
   for file in folder.glob("*.data-*"):
     damage(file, "one byte")
-  with pytest.raises(TrainingError, match="no checkpoint in it can be read; remove it to start anew"):
+  with pytest.raises(TrainingError, match="no checkpoint in it can be read; remove it to start from step 0"):
     resume(folder)
 
 
 def test_checkpoint_of_other_variables_is_refused(tmp_path):
   saved, loaded = ({"a": tf.Variable(value), "b": tf.Variable(value)} for value in (1.0, 0.0))
   Checkpoints(tmp_path, {}, **saved).save(3)
-  with pytest.raises(TrainingError, match="no checkpoint in it can be read; remove it to start anew"):
+  with pytest.raises(TrainingError, match="no checkpoint in it can be read; remove it to start from step 0"):
     Checkpoints(tmp_path, {}, a=loaded["a"], c=loaded["b"]).restore()
 
 
@@ -147,7 +145,7 @@ def test_damaged_identity(folder, text):
 
 def test_empty_state_file(folder):
   (folder / "checkpoint").write_text("")
-  with pytest.raises(TrainingError, match=r"checkpoint folder .*: damaged .*; remove it to start anew"):
+  with pytest.raises(TrainingError, match=r"checkpoint folder .*: damaged .*; remove it to start from step 0"):
     resume(folder)
 
 

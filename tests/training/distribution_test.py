@@ -17,7 +17,7 @@ from tests.training import small, two_replicas
 
 def test_names():
   assert STRATEGIES == ("default", "mirrored", "multi_worker_mirrored")
-  with pytest.raises(ConfigError, match="distribution_strategy=tpu: expected one of default, mirrored, multi_worker"):
+  with pytest.raises(ConfigError, match="distribution_strategy=tpu"):
     make_strategy("tpu")
 
 
@@ -57,7 +57,7 @@ def test_lost_worker_is_one_line_where_there_are_workers():
     )
 
   said = "Graph execution error:\n\nDetected at node x\nCollective ops is aborted by: it left\n\t [[{{node x}}]]"
-  expected = r"another worker .* \(Collective ops is aborted by: it left\); see what"
+  expected = r"another worker .* \(Collective ops is aborted by: it left\); see its"
   with pytest.raises(TrainingError, match=expected), worker_failures(Two):
     raise tf.errors.UnavailableError(None, None, said)
   for strategy, error in ((Alone, tf.errors.UnavailableError), (Two, tf.errors.ResourceExhaustedError)):
@@ -95,5 +95,6 @@ def test_batch_that_replicas_cannot_share_evenly():
   class Three:
     num_replicas_in_sync = 3
 
-  with pytest.raises(ConfigError, match="train_batch_size is 8, expected a positive multiple of the 3 replicas"):
+  with pytest.raises(ConfigError) as raised:
     small.make_trainer(strategy=Three())
+  assert raised.value.argument == "train_batch_size"

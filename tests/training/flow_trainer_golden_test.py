@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from bert_flow_tf import FlowConfig, Glow, Trainer
+from bert_flow_tf.training.settings import FlowSettings
 from bert_flow_tf.training.sources import EmbeddingPairs
 from tests.testing import SHARED
 
@@ -51,7 +52,7 @@ def watch_weights(monkeypatch, flow, steps):
       if self.done in steps:
         seen[self.done] = flow.tf1_variables()
 
-  monkeypatch.setattr("bert_flow_tf.training.flow_trainer.Progress", Watching)
+  monkeypatch.setattr("bert_flow_tf.training.loop.Progress", Watching)
   return seen
 
 
@@ -72,13 +73,12 @@ def test_fit_is_the_originals(file, monkeypatch):
   after = {int(stage.split("_")[1]): named for stage, named in stages.items() if stage.endswith("_steps")}
   seen = watch_weights(monkeypatch, flow, after)
 
-  trainer = Trainer(
-    flow,
-    learning_rate=float(values["learning_rate"]),
-    batch_size=int(values["batch_size"]),
+  settings = FlowSettings(
+    flow_learning_rate=float(values["learning_rate"]),
+    train_batch_size=int(values["batch_size"]),
     save_checkpoints_steps=1,
   )
-  result = trainer.fit(EmbeddingPairs(values["a"], values["b"]), shuffle=False)
+  result = Trainer(flow, settings).fit(EmbeddingPairs(values["a"], values["b"]), shuffle=False)
 
   assert result.initialization_rows == 0  # the weights given are the ones that the fit starts from
   assert (result.steps, result.first_step) == (len(values["losses"]), 0)

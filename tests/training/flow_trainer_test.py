@@ -1,4 +1,4 @@
-"""training/trainer.py: what a fit does, and what it refuses."""
+"""Fits of a flow: initialization, order of the pairs, losses, errors."""
 
 import itertools
 
@@ -44,7 +44,7 @@ class RecordingPairs(EmbeddingPairs):
 )
 def test_number_of_steps(pairs, batch_size, epochs, steps):
   """int(pairs / batch * epochs): not int(pairs / batch) * epochs."""
-  assert small.make_trainer(batch_size=batch_size).num_steps(pairs, epochs) == steps
+  assert small.make_trainer(train_batch_size=batch_size).num_steps(pairs, epochs) == steps
 
 
 @pytest.mark.slow
@@ -61,35 +61,38 @@ def test_fit_on_the_pairs_seen_alone_is_the_same_to_the_bit():
 
 @pytest.mark.parametrize("epochs", [0, 0.0, -1, float("nan"), float("inf"), -float("inf")])
 def test_epochs_that_are_no_positive_number(epochs):
-  with pytest.raises(ConfigError, match=f"num_train_epochs is {epochs}, expected a positive number"):
+  with pytest.raises(ConfigError) as raised:
     small.make_trainer().fit(EmbeddingPairs(*small.embeddings()), epochs)
+  assert raised.value.argument == "num_train_epochs"
 
 
 @pytest.mark.parametrize(("pairs", "epochs"), [(7, 1), (64, 1e-9), (0, 1)])
 def test_no_step_at_all(pairs, epochs):
-  with pytest.raises(ConfigError, match=rf"{pairs} pairs in batches of 8 .* make no step: take a smaller"):
+  with pytest.raises(ConfigError) as raised:
     small.make_trainer().fit(EmbeddingPairs(*small.embeddings(pairs)), epochs)
+  assert raised.value.argument == "train_batch_size"
 
 
 @pytest.mark.parametrize(
-  ("argument", "values", "message"),
+  ("argument", "values"),
   [
-    ("batch_size", [0, -8], "train_batch_size is .*, expected at least 1"),
-    ("learning_rate", [0, -1.0, float("nan"), float("inf")], "flow_learning_rate is .*, expected a positive number"),
-    ("save_checkpoints_steps", [0, -1], "save_checkpoints_steps is .*, expected at least 1"),
-    ("seed", [-1, 2**31], "seed is .*, expected a whole number from 0 to"),
+    ("train_batch_size", [0, -8]),
+    ("flow_learning_rate", [0, -1.0, float("nan"), float("inf")]),
+    ("save_checkpoints_steps", [0, -1]),
+    ("seed", [-1, 2**31]),
   ],
 )
-def test_arguments_outside_their_values(argument, values, message):
+def test_settings_outside_their_ranges(argument, values):
   for value in values:
-    with pytest.raises(ConfigError, match=message):
+    with pytest.raises(ConfigError) as raised:
       small.make_trainer(**{argument: value})
+    assert raised.value.argument == argument
 
 
 def test_initialises_on_the_first_batchs_first_sentences_alone():
   a, b = small.embeddings(40)
   source, flow = RecordingPairs(a, b), small.make_flow()
-  result, _ = small.fit(source, flow=flow, learning_rate=1e-9, seed=3)
+  result, _ = small.fit(source, flow=flow, flow_learning_rate=1e-9, seed=3)
   initialisation, fitting = source.seen
   assert result.initialization_rows == small.BATCH
   # Only one batch was drawn for it (tf.data may read ahead), and it is the batch that the first step fits on.
@@ -138,7 +141,7 @@ def test_seed_decides_the_weights():
 def test_glorot_flow_is_not_initialised_from_data():
   flow = small.make_flow(actnorm_init="glorot")
   before = small.weights(flow)
-  result, _ = small.fit(flow=flow, learning_rate=1e-9)
+  result, _ = small.fit(flow=flow, flow_learning_rate=1e-9)
   assert result.initialization_rows == 0
   for found, weight in zip(small.weights(flow), before, strict=True):
     np.testing.assert_allclose(found, weight, atol=1e-6)
@@ -185,7 +188,7 @@ def test_xla_where_it_pays(monkeypatch):
   monkeypatch.setattr(tf, "function", spy)
   for use_xla, steps, expected in [(None, 999, False), (None, 1000, True), (True, 1, True), (False, 10**6, False)]:
     compiled.clear()
-    small.make_trainer(use_xla=use_xla)._compiled_advance(EmbeddingPairs(*small.embeddings()), steps)
+    small.make_trainer()._steps.advance(EmbeddingPairs(*small.embeddings()), steps, use_xla)
     assert any(compiled) == expected, (use_xla, steps)
 
 
@@ -200,7 +203,7 @@ def test_embeddings_that_are_not_finite(value, side):
 
 def test_huge_learning_rate_stops_with_the_step_and_keeps_the_last_good_checkpoint(tmp_path):
   with pytest.raises(TrainingError) as stopped:
-    small.fit(epochs=4, learning_rate=1e30, checkpoint_folder=tmp_path, save_checkpoints_steps=1)
+    small.fit(epochs=4, flow_learning_rate=1e30, checkpoint_folder=tmp_path, save_checkpoints_steps=1)
   message = str(stopped.value)
   assert "\n" not in message and "at step" in message and "lower flow_learning_rate" in message
   assert str(tmp_path / "ckpt-") in message
@@ -210,7 +213,7 @@ def test_huge_learning_rate_stops_with_the_step_and_keeps_the_last_good_checkpoi
   # It can be loaded, holds numbers, and the same command stops at the same step again.
   flow = small.make_flow()
   with pytest.raises(TrainingError, match=f"at step {at};"):
-    small.fit(flow=flow, epochs=4, learning_rate=1e30, checkpoint_folder=tmp_path, save_checkpoints_steps=1)
+    small.fit(flow=flow, epochs=4, flow_learning_rate=1e30, checkpoint_folder=tmp_path, save_checkpoints_steps=1)
   restored = small.make_flow()
   status = tf.train.Checkpoint(flow=restored).restore(str(tmp_path / f"ckpt-{kept}"))
   status.assert_existing_objects_matched().expect_partial()
@@ -221,7 +224,7 @@ def test_loss_that_is_not_finite_names_the_step():
   """Pair 20 is finite, but so far out that float32 cannot hold its square."""
   a, b = small.embeddings()
   b[20] = 1e30
-  with pytest.raises(TrainingError, match=r"the loss is (inf|nan) at step 3; nothing was saved; lower"):
+  with pytest.raises(TrainingError, match=r" is (inf|nan) at step 3; nothing was saved; lower flow_learning_rate"):
     small.fit(EmbeddingPairs(a, b), shuffle=False)
 
 
@@ -234,7 +237,7 @@ def test_embeddings_of_another_dimension():
 
 def test_batch_of_one_cannot_initialise():
   with pytest.raises(FlowError, match="at least 2 rows"):
-    small.fit(batch_size=1)
+    small.fit(train_batch_size=1)
 
 
 def test_summaries_hold_every_loss_at_its_step(tmp_path):
@@ -248,9 +251,7 @@ def test_summaries_hold_every_loss_at_its_step(tmp_path):
   assert found == {step + 1: float(loss) for step, loss in enumerate(result.losses)}
 
 
-def test_what_is_no_source_is_refused():
-  with pytest.raises(TrainingError, match="found ndarray, expected EmbeddingPairs"):
-    small.make_trainer().fit(small.embeddings()[0])
+def test_embeddings_that_are_not_numbers():
   with pytest.raises(TrainingError, match="not numbers"):
     EmbeddingPairs(["a sentence"], ["another"])
 

@@ -1,17 +1,14 @@
-"""Stops a fit in the middle."""
+"""Interrupts a training."""
 
 
 class Interrupt(Exception):
-  """What `interrupt_at` stops a fit with."""
+  """The exception of `interrupt_at`."""
 
 
-def interrupt_at(monkeypatch, step, module="trainer"):
-  """Makes the next fit stop by an exception once it shows that `step` steps are made; `monkeypatch.undo` ends that.
+def interrupt_at(monkeypatch, step):
+  """Makes the next training stop by an exception once its progress shows `step` steps, until `monkeypatch.undo`.
 
-  Args:
-    monkeypatch: pytest's.
-    step: the step.
-    module: where the fit is, below `bert_flow_tf.training`. `Trainer` shows steps once they are saved.
+  Progress is shown after a checkpoint is saved.
   """
 
   class StoppingProgress:
@@ -29,4 +26,4 @@ def interrupt_at(monkeypatch, step, module="trainer"):
       if self.done >= step:
         raise Interrupt
 
-  monkeypatch.setattr(f"bert_flow_tf.training.{module}.Progress", StoppingProgress)
+  monkeypatch.setattr("bert_flow_tf.training.loop.Progress", StoppingProgress)

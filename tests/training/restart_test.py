@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from bert_flow_tf import EmbeddingPairs, Glow, Trainer
+from bert_flow_tf.training.settings import FlowSettings
 from tests.flow.cases import cone, config
 
 
@@ -12,7 +13,7 @@ from tests.flow.cases import cone, config
 def test_restart_is_a_new_flow_and_trainer(actnorm_init, permutation):
   def make(seed):
     flow = Glow(config(n_levels=1, depth=1), 8, actnorm_init, permutation, seed)
-    return flow, Trainer(flow, seed=seed, show_progress=False)
+    return flow, Trainer(flow, FlowSettings(seed=seed), show_progress=False)
 
   flow, trainer = make(5)
   for seed, pairs in ((1, 64), (2, 96)):

@@ -41,7 +41,7 @@ def test_stopped_before_the_first_steps_are_saved(whole, tmp_path, monkeypatch):
     def __init__(self, *unused):
       raise Interrupt
 
-  monkeypatch.setattr("bert_flow_tf.training.flow_trainer.Progress", Broken)
+  monkeypatch.setattr("bert_flow_tf.training.loop.Progress", Broken)
   with pytest.raises(Interrupt):
     small.fit(epochs=EPOCHS, checkpoint_folder=tmp_path)
   monkeypatch.undo()
@@ -68,7 +68,7 @@ def test_finished_fit_is_loaded_and_not_made_again(whole, tmp_path):
 def test_more_than_the_shuffle_buffer(tmp_path, monkeypatch):
   """The order goes on too where pairs do not fit into the buffer."""
   source = EmbeddingPairs(*small.embeddings(3000))
-  arguments = {"batch_size": 250}
+  arguments = {"train_batch_size": 250}
   expected, fitted = small.fit(source, **arguments)
   interrupt_at(monkeypatch, 8)
   with pytest.raises(Interrupt):

@@ -22,19 +22,26 @@ def model(tmp_path_factory):
   return small.save(tmp_path_factory.mktemp("tiny") / "model")
 
 
+class ListedScores(EarlyStopping):
+  """Early stopping by the scores of `DEV`."""
+
+  def look(self, step):
+    self._evaluate = lambda: DEV[step]
+    return super().look(step)
+
+
 def fit(model, folder, **settings):
   """A fit with dropout, a flow and early stopping: its result, and all weights there are after it."""
   encoder, objective, flow, make_trainer = small.make(model, flow=True, flow_learning_rate=0.01, **settings)
   trainer = make_trainer(folder)
-  early_stopping = EarlyStopping(lambda: DEV[trainer._steps_made()], patience=2)
-  result = trainer.fit(small.source(encoder), 2, early_stopping)
+  result = trainer.fit(small.source(encoder), 2, ListedScores(None, patience=2))
   weights = [*encoder.bert.model.weights, *objective.variables, *flow.weights]
   return result, [weight.numpy() for weight in weights]
 
 
 def stopped_fit(model, folder, monkeypatch, step):
   """A fit that an exception stops after `step` steps."""
-  interrupt_at(monkeypatch, step, "siamese_trainer")
+  interrupt_at(monkeypatch, step)
   with pytest.raises(Interrupt):
     fit(model, folder)
   monkeypatch.undo()
@@ -65,7 +72,7 @@ def test_resumed_fit_is_the_same_to_the_bit(model, tmp_path, monkeypatch):
   finished, weights = fit(model, folder)  # loaded and not made again
   assert (finished.first_step, finished.best, len(finished.losses)) == (12, (60.0, 6), 0)
   assert_same(weights, best)
-  with pytest.raises(TrainingError, match=r"belongs to another fit \(learning_rate 0.01 there, 0.02 now\)"):
+  with pytest.raises(TrainingError, match=r"belongs to another fit \(learning_rate 0.01 in the folder, 0.02 now\)"):
     fit(model, folder, learning_rate=0.02)
 
 

@@ -1,6 +1,4 @@
-"""training/siamese.py and siamese_trainer.py: losses and gradients against NumPy, and what a fit changes."""
-
-import dataclasses
+"""Siamese training: losses and gradients against NumPy, and the weights that change."""
 
 import numpy as np
 import pytest
@@ -13,7 +11,7 @@ from bert_flow_tf.encoder.saving import pytorch_weights
 from bert_flow_tf.errors import ConfigError, TrainingError
 from bert_flow_tf.training.labelled_pairs import LabelledPairs
 from bert_flow_tf.training.objectives import CosineObjective, SoftmaxObjective
-from bert_flow_tf.training.siamese_trainer import SiameseSettings
+from bert_flow_tf.training.siamese_settings import SiameseSettings
 from tests.encoder import tiny
 from tests.training import small_siamese as small
 
@@ -76,7 +74,7 @@ def test_gradients_are_those_of_the_loss_in_numpy(without_dropout, kind):
   The reference is a central difference in float64. A float32 sum of n terms is off by at most n 2^-24 times the terms'
   sizes (Higham 2002, "Accuracy and Stability of Numerical Algorithms", section 3.1), in whatever order a CPU adds them.
   """
-  encoder, objective, _, make_trainer = small.make(without_dropout, kind, batch_size=4)
+  encoder, objective, _, make_trainer = small.make(without_dropout, kind, train_batch_size=4)
   trainer = make_trainer()
   targets = np.array([0.0, 2.0, np.nan, 1.0] if kind == "softmax" else [0.0, 0.7, np.nan, 1.0])
   a, b, _ = small.pairs(4)
@@ -220,21 +218,33 @@ def test_labelled_pairs(model):
 
 
 @pytest.mark.parametrize(
-  ("arguments", "message"),
+  ("argument", "value"),
   [
-    ({"learning_rate": 0.0}, "learning_rate is 0.0, expected a positive"),
-    ({"flow_learning_rate": float("nan")}, "flow_learning_rate is nan"),
-    ({"warmup_proportion": 1.5}, "warmup_proportion is 1.5"),
-    ({"l2_penalty": -1.0}, "l2_penalty is -1.0"),
-    ({"batch_size": 0}, "train_batch_size is 0"),
-    ({"seed": -1}, "seed is -1"),
-    ({"save_checkpoints_steps": 0}, "save_checkpoints_steps is 0"),
+    ("learning_rate", 0.0),
+    ("flow_learning_rate", float("nan")),
+    ("warmup_proportion", 1.5),
+    ("l2_penalty", -1.0),
+    ("train_batch_size", 0),
+    ("seed", -1),
+    ("save_checkpoints_steps", 0),
   ],
 )
-def test_settings_refused(arguments, message):
-  with pytest.raises(ConfigError, match=message):
-    SiameseSettings(**arguments)
-  assert dataclasses.replace(SiameseSettings(), batch_size=16).num_steps(100, 1.0) == 6
+def test_rejected_settings(argument, value):
+  with pytest.raises(ConfigError) as raised:
+    SiameseSettings(**{argument: value})
+  assert raised.value.argument == argument
+
+
+def test_settings_depend_on_what_is_trained():
+  for settings, arguments, expected in (
+    (SiameseSettings(), {}, (16, 1000, 1e-3, 1.0)),
+    (SiameseSettings(num_examples=0), {"flow_epochs": 5.0}, (32, 100, 1e-3, 5.0)),
+    (SiameseSettings(num_examples=0), {"is_nli": True}, (32, 100, 2e-5, 0.15)),
+    (SiameseSettings(num_examples=0, train_batch_size=8), {}, (8, 100, 1e-3, 1.0)),
+  ):
+    settings = settings.resolved(**arguments)
+    values = (settings.train_batch_size, settings.save_checkpoints_steps)
+    assert (*values, settings.flow_learning_rate, settings.num_train_epochs) == expected
 
 
 def test_nothing_to_learn_and_a_loss_that_is_not_finite(model, tmp_path):
@@ -242,10 +252,12 @@ def test_nothing_to_learn_and_a_loss_that_is_not_finite(model, tmp_path):
   nothing = small.source(encoder, 8, np.full(8, np.nan))
   with pytest.raises(ConfigError, match=r"nothing can be learned$"):
     make_trainer().fit(nothing)
-  with pytest.raises(ConfigError, match=r"8 pairs in batches of 8 for 0\.5 epochs make no step"):
+  with pytest.raises(ConfigError) as raised:
     make_trainer().fit(nothing, 0.5)
+  assert raised.value.argument == "train_batch_size"
   encoder, _, _, make_trainer = small.make(model, learning_rate=1e30, warmup_proportion=0.0)
   with pytest.raises(
-    TrainingError, match=r"training stopped: .* at step [23]; nothing was saved; lower learning_rate$"
+    TrainingError,
+    match=r"training stopped: .* at step [23]; the checkpoint before it, .*ckpt-0, is kept; lower learning_rate$",
   ):
     make_trainer(tmp_path).fit(small.source(encoder))

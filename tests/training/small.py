@@ -4,6 +4,7 @@ import numpy as np
 import tensorflow as tf
 
 from bert_flow_tf import FlowConfig, Glow, Trainer
+from bert_flow_tf.training.settings import FlowSettings
 from bert_flow_tf.training.sources import EmbeddingPairs
 
 DIM = 4
@@ -21,9 +22,10 @@ def make_flow(dim=DIM, seed=7, **arguments):
   return Glow(FlowConfig(n_levels=1, depth=1, coupling_width=4), dim, seed=seed, **arguments)
 
 
-def make_trainer(flow=None, **arguments):
-  arguments = {"learning_rate": 0.01, "batch_size": BATCH, "show_progress": False, **arguments}
-  return Trainer(flow or make_flow(), **arguments)
+def make_trainer(flow=None, *, strategy=None, checkpoint_folder=None, summary_folder=None, identity=None, **settings):
+  settings = FlowSettings(**{"flow_learning_rate": 0.01, "train_batch_size": BATCH, "seed": 0, **settings})
+  folders = {"checkpoint_folder": checkpoint_folder, "summary_folder": summary_folder}
+  return Trainer(flow or make_flow(), settings, strategy, **folders, show_progress=False, identity=identity)
 
 
 def fit(source=None, epochs=1.0, shuffle=True, flow=None, **arguments):

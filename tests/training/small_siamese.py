@@ -5,7 +5,8 @@ import numpy as np
 from bert_flow_tf import FlowConfig, Glow, SentenceEncoder
 from bert_flow_tf.training.labelled_pairs import LabelledPairs
 from bert_flow_tf.training.objectives import CosineObjective, SoftmaxObjective
-from bert_flow_tf.training.siamese_trainer import SiameseSettings, SiameseTrainer
+from bert_flow_tf.training.siamese_settings import SiameseSettings
+from bert_flow_tf.training.siamese_trainer import SiameseTrainer
 from tests.encoder import tiny
 
 WORDS = ("a", "b", "dog", "cat", "dogs", "cats", ".", "mask")
@@ -36,7 +37,7 @@ def make(model, objective="softmax", flow=False, pooling="avg-first-last", strat
   objective = SoftmaxObjective(12, LABELS, 1) if objective == "softmax" else CosineObjective()
   flow = Glow(FlowConfig(n_levels=1, depth=1, coupling_width=4), 12, seed=7) if flow else None
   settings = SiameseSettings(
-    **{"learning_rate": 1e-2, "batch_size": BATCH, "save_checkpoints_steps": 3, "flow_loss": flow is not None}
+    **{"learning_rate": 1e-2, "train_batch_size": BATCH, "save_checkpoints_steps": 3, "flow_loss": flow is not None}
     | settings
   )
 

@@ -50,7 +50,7 @@ def disagreement(strategy, index):
   with strategy.scope():
     flow = small.make_flow()
   try:
-    small.fit(flow=flow, strategy=strategy, seed=index, learning_rate=0.01 + index)
+    small.fit(flow=flow, strategy=strategy, seed=index, flow_learning_rate=0.01 + index)
   except TrainingError as error:
     return str(error)
   return None

@@ -1,0 +1,82 @@
+"""Settings of a siamese training."""
+
+import dataclasses
+import math
+
+from bert_flow_tf.data import nli
+from bert_flow_tf.data.flow_corpus import LEARNING_RATE
+from bert_flow_tf.errors import ConfigError
+from bert_flow_tf.io.settings import check_positive, setting
+from bert_flow_tf.training.settings import FlowSettings
+
+
+@dataclasses.dataclass(frozen=True)
+class SiameseSettings(FlowSettings):
+  """How an encoder is fine-tuned on pairs, with a flow or without; the defaults are the published ones for NLI.
+
+  Raises:
+    ConfigError: a value outside its range.
+  """
+
+  flow_model_config: str = setting("config_l2_d3_w32", "Name of a packaged configuration, or a json file.")
+  train_batch_size: int | None = setting(
+    None, "Pairs of a step, over all devices; default: 16, or 32 if num_examples is 0.", minimum=1
+  )
+  use_xla: bool | None = setting(None, "Compile the step with XLA.", named=False)
+  save_checkpoints_steps: int | None = setting(
+    None, "Steps between two checkpoints; default: 1000, or 100 if num_examples is 0.", named=False, minimum=1
+  )
+  train_splits: tuple[str, ...] = setting(("train",), "Splits whose labels are used.")
+  use_full_for_training: bool = setting(
+    False, "The flow's loss uses the sentences of all splits; labels are those of train_splits alone."
+  )
+  num_examples: int = setting(
+    -1,
+    "Labels that train the encoder: -1 all; 0 none (the encoder is frozen, and the flow is fitted on it); n those of n "
+    "pairs drawn by seed.",
+    minimum=-1,
+  )
+  dupe_factor: int = setting(1, "Number of copies of each pair in an epoch.", minimum=1)
+  flow: bool = setting(False, "Compare latents of a flow on the embeddings, instead of embeddings.")
+  flow_loss: bool = setting(False, "Add the flow's own loss, in bits per dimension. Needs flow.")
+  learning_rate: float = setting(2e-5, "Highest learning rate of BERT and the classifier.")
+  warmup_proportion: float = setting(
+    0.1, "Part of the steps in which that rate rises; it then falls to 0.", minimum=0.0, maximum=1.0
+  )
+  l2_penalty: float = setting(0.0, "Factor of half the sum of squares of BERT's decayed weights in the loss.")
+  early_stopping: bool = setting(
+    False, "Evaluate dev at each checkpoint, and end with the weights that are best there."
+  )
+  early_stopping_patience: int = setting(
+    3, "Evaluations in a row without a better score that end the training.", minimum=1
+  )
+  deterministic: bool = setting(
+    False, "Make operations of a GPU deterministic, so that a resumed training is exact there too.", named=False
+  )
+
+  def __post_init__(self) -> None:
+    super().__post_init__()
+    check_positive(self, "learning_rate")
+    if not 0 <= self.l2_penalty < math.inf:
+      raise ConfigError(f"l2_penalty={self.l2_penalty}: expected 0 or a positive number", argument="l2_penalty")
+
+  @property
+  def frozen(self) -> bool:
+    """True if no label trains the encoder: only the flow is fitted."""
+    return self.num_examples == 0
+
+  def resolved(self, is_nli: bool = False, flow_epochs: float = 1.0) -> "SiameseSettings":
+    """Returns settings without None, except `use_xla`.
+
+    Args:
+      is_nli: whether the labels are those of natural language inference, for which a flow alone has the paper's rate.
+      flow_epochs: the task's number of epochs for a flow alone.
+    """
+    if self.frozen:
+      rate, epochs = (nli.LEARNING_RATE, nli.NUM_TRAIN_EPOCHS) if is_nli else (LEARNING_RATE, flow_epochs)
+      defaults = {"train_batch_size": 32, "save_checkpoints_steps": 100}
+    else:
+      rate, epochs = LEARNING_RATE, 1.0
+      defaults = {"train_batch_size": 16, "save_checkpoints_steps": 1000}
+    defaults |= {"flow_learning_rate": rate, "num_train_epochs": epochs}
+    return dataclasses.replace(self, **{k: v for k, v in defaults.items() if getattr(self, k) is None})
