@@ -21,7 +21,7 @@ from bert_flow_tf.training.settings import FlowSettings
 FLAGS = flags.FLAGS
 
 # Arguments of the library whose flag has another name.
-_FLAG_OF_ARGUMENT = {"folder": "flow_folder", "learning_rate": "flow_learning_rate"}
+_FLAG_OF_ARGUMENT = {"folder": "flow_folder"}
 # Modules of TensorFlow that log each checkpoint and each collective operation.
 _NOISY_MODULES = (
   "functional_saver.py",

@@ -26,8 +26,9 @@ def test_built(tmp_path):
 
 
 def test_too_few():
-  with pytest.raises(ConfigError, match=r"--vocab_size=10: the text has [0-9]+ single characters"):
+  with pytest.raises(ConfigError) as raised:
     build_vocabulary(TEXT, 10)
+  assert raised.value.argument == "vocab_size"
 
 
 def test_chosen(tmp_path):
@@ -39,22 +40,19 @@ def test_chosen(tmp_path):
   assert "the" in pieces and "dog" in pieces and "zebras" not in pieces
   assert unknown(tmp_path, pieces) == 0
   assert choose_vocabulary(tmp_path / "whole.txt", TEXT, 9999) == whole
-  with pytest.raises(ConfigError, match=r"--vocab_size=7: .* specials and characters"):
+  with pytest.raises(ConfigError) as raised:
     choose_vocabulary(tmp_path / "whole.txt", TEXT, 7)
+  assert raised.value.argument == "vocab_size"
 
 
 @pytest.mark.parametrize(
-  ("content", "match"),
-  [
-    (b"[PAD]\n[UNK]\n[CLS]\n[SEP]\n", r"has no \[MASK\] among 4 lines"),
-    (b"\xff\xfe", "cannot be read"),
-    ("\n".join([*SPECIALS, "a", "a"]).encode(), "has 'a' twice"),
-    (None, "cannot be read"),
-  ],
+  "content",
+  [b"[PAD]\n[UNK]\n[CLS]\n[SEP]\n", b"\xff\xfe", "\n".join([*SPECIALS, "a", "a"]).encode(), None],
 )
-def test_no_vocabulary(tmp_path, content, match):
+def test_no_vocabulary(tmp_path, content):
   path = tmp_path / "vocab.txt"
   if content is not None:
     path.write_bytes(content)
-  with pytest.raises(DataError, match=match):
+  with pytest.raises(DataError) as raised:
     choose_vocabulary(path, TEXT, 100)
+  assert raised.value.argument == "vocab_file"

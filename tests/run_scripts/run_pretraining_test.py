@@ -57,7 +57,13 @@ def test_card(ran):
   """The run without data wrote it last."""
   folder, _ = ran
   card = (folder / "made/model/README.md").read_text()
-  for part in ("20 steps of 8 sentences", "seed 0", "`corpus.txt`", "built from the text", "nats a hidden piece"):
+  for part in (
+    "20 steps of 8 sentences",
+    "seed 0",
+    "`corpus.txt`",
+    "built from the text",
+    "nats for each masked piece",
+  ):
     assert part in card
   chosen = (folder / "chosen/model/README.md").read_text()
   assert "200 word pieces" in chosen and "the text's most frequent of `vocab.txt`" in chosen and "dropout 0.1" in chosen
