@@ -53,7 +53,7 @@ def load() -> float:
 
 def cores() -> int:
   """Returns the number of cores that this process may use."""
-  return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+  return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def verdict(value: float, target: float, at_most: bool = False) -> str:

@@ -11,6 +11,7 @@ import json
 import pathlib
 import sys
 import time
+from typing import Any
 
 import numpy as np
 
@@ -60,7 +61,7 @@ class OnnxRuntime:
     """Returns embeddings, float32 [n, dim]; long sentences are embedded first."""
     ids = self.tokenizer(sentences, truncation=True, max_length=self.max_seq_length)["input_ids"]
     order = np.argsort([-len(row) for row in ids], kind="stable")
-    embeddings = None
+    embeddings: Any = None
     for start in range(0, len(ids), batch_size):
       chosen = order[start : start + batch_size]
       longest = len(ids[chosen[0]])
@@ -106,7 +107,7 @@ def main(folder: str, sentences_file: str, max_seq_length: str, threads: str) ->
   """Answers commands until the input ends."""
   answers, sys.stdout = sys.stdout, sys.stderr  # output of the libraries must not come between the answers
   sentences = json.loads(pathlib.Path(sentences_file).read_text(encoding="utf-8"))
-  engines = {}
+  engines: dict[str, Any] = {}
   for line in sys.stdin:
     command = json.loads(line)
     name = command["engine"]

@@ -33,7 +33,7 @@ class Worker(contextlib.AbstractContextManager):
     environment |= {"TOKENIZERS_PARALLELISM": "false", "HF_HUB_OFFLINE": "1", "OMP_NUM_THREADS": str(threads)}
     self._python = python
     try:
-      self._process = subprocess.Popen(
+      self._process: Any = subprocess.Popen(
         [str(part) for part in (python, script, folder, folder / "sentences.json", max_seq_length, threads)],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,

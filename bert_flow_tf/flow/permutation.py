@@ -8,8 +8,6 @@ import tf_keras
 from bert_flow_tf.flow.layer import FlowLayer, product
 from bert_flow_tf.flow.named_weights import Tf1Matrix, Tf1Permutation, Tf1Signs, Tf1Variable
 
-tfb = tfp.bijectors
-
 
 class Permutation(FlowLayer):
   """Fixed reordering of the dimensions.
@@ -53,7 +51,7 @@ class Permutation(FlowLayer):
     return {"invertible/w": Tf1Permutation(self.permutation, (dim, dim))}
 
 
-class Reordering(tfb.Permute):
+class Reordering(tfp.bijectors.Permute):
   """z[..., i] = u[..., p[i]]: `tfb.Permute` of the last axis with a cheaper gradient.
 
   TensorFlow's gradient of `gather` adds row by row into zeros, because an index may occur twice. In a permutation
@@ -138,7 +136,7 @@ class Invertible1x1(FlowLayer):
     }
 
 
-class _LuProduct(tfb.Bijector):
+class _LuProduct(tfp.bijectors.Bijector):
   """z = u P L U of an `Invertible1x1`."""
 
   def __init__(self, layer):

@@ -6,6 +6,7 @@ import pathlib
 import sys
 import urllib.error
 import urllib.request
+from typing import Any
 
 from bert_flow_tf.errors import BertFlowError, ConfigError, DataError
 from bert_flow_tf.serving.signatures import SIGNATURES
@@ -135,7 +136,7 @@ def read_pairs(path: str) -> list[tuple[str, str]]:
   return pairs
 
 
-def _checked(server: str, scores: object, pairs: list[tuple[str, str]]) -> list[float]:
+def _checked(server: str, scores: Any, pairs: list[tuple[str, str]]) -> list[float]:
   numbers = isinstance(scores, list) and all(isinstance(score, int | float) for score in scores)
   if not numbers or len(scores) != len(pairs):
     raise ServerError(server, f"the answer to {len(pairs)} pairs is not {len(pairs)} numbers")

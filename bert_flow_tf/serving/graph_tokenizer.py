@@ -109,7 +109,7 @@ def _replace(texts, ranges, replacement):
 def vocabulary_of(tokenizer: SentenceTokenizer) -> list[str | None]:
   """Returns the word pieces in the order of their ids; None for an id whose line in vocab.txt is repeated later."""
   ids = tokenizer._tokenizer.get_vocab()
-  pieces = [None] * (max(ids.values()) + 1)
+  pieces: list[str | None] = [None] * (max(ids.values()) + 1)
   for piece, number in ids.items():
     pieces[number] = piece
   return pieces

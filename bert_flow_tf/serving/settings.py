@@ -2,6 +2,7 @@
 
 import dataclasses
 import importlib.util
+import os
 import re
 
 from bert_flow_tf.errors import ConfigError
@@ -42,7 +43,7 @@ class ExportSettings:
       raise ConfigError(f"version={self.version}: expected an integer from 1 to {_LAST_VERSION}", argument="version")
 
 
-def check_installed(export_dir: str) -> None:
+def check_installed(export_dir: str | os.PathLike) -> None:
   """Raises ConfigError if a package that an export needs is not installed; imports none of them.
 
   Args:

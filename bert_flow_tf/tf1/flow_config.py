@@ -46,7 +46,7 @@ def infer_config(variables: dict[str, np.ndarray]) -> Tf1Flow:
     raise FlowError(f"{_ERROR}: unknown: {names}; expected names such as {_BELOW}revnet_0/revnet_step_0/actnorm/...")
   steps = {}
   for name, array in variables.items():
-    level, step, rest = _STEP.fullmatch(name).groups()
+    level, step, rest = _STEP.fullmatch(name).groups()  # type: ignore[union-attr]  # checked above
     steps.setdefault((int(level), int(step)), {})[rest] = array
   n_levels, depth = (1 + max(numbers) for numbers in zip(*steps, strict=True)) if steps else (1, 1)
   missing = [
