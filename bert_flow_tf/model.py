@@ -75,7 +75,7 @@ class SentenceModel:
   ) -> None:
     encoder.bert.check_max_seq_length(max_seq_length)
     self.encoder = encoder
-    self.calibration = None
+    self.calibration: Any = None  # a Calibration
     self.dim = encoder.dim(sentence_embedding_type, low_dim)
     self.identity = encoder.identity(sentence_embedding_type, max_seq_length, low_dim)
     self._cache = cache
@@ -227,12 +227,11 @@ class SentenceModel:
       BertFlowError: the fit failed; an earlier calibration stays.
     """
     vectors = _map_sides(_sides(sentences), lambda texts: self.embed(texts, batch_size, show_progress))
+    gold: Any = None
     if dev is not None:
-      dev = (
-        *(self.embed(texts, batch_size, show_progress) for texts in (dev.sentences_a, dev.sentences_b)),
-        dev.scores,
-      )
-    fitted = fit_calibration(vectors, calibration, dev=dev, show_progress=show_progress is not False, **settings)
+      sides = (self.embed(texts, batch_size, show_progress) for texts in (dev.sentences_a, dev.sentences_b))
+      gold = (*sides, dev.scores)
+    fitted = fit_calibration(vectors, calibration, dev=gold, show_progress=show_progress is not False, **settings)
     fitted.encoder = self.identity.to_dict()
     self.calibration = fitted
     return self

@@ -102,7 +102,7 @@ class Benchmark:
   def _sentences(self) -> list[str]:
     """Returns the distinct sentences of the first task's evaluated split."""
     task = self._load(self._settings.tasks[0])
-    pairs = task.splits[task.spec.eval_split]
+    pairs = task.splits[str(task.spec.eval_split)]
     return list(dict.fromkeys([*pairs.sentences_a, *pairs.sentences_b]))
 
   def _tasks(self, encoder):

@@ -157,7 +157,7 @@ def run(
   check_installed()
   from bert_flow_tf.serving.export import export_model  # needs the extra [serving]
 
-  arguments = {"sentence_embedding_type": pooling, "max_seq_length": max_seq_length}
+  arguments: dict[str, Any] = {"sentence_embedding_type": pooling, "max_seq_length": max_seq_length}
   embeddings = encoder.encode(sentences, **arguments)
   flow = Glow(config, encoder.dim(pooling), seed=1)
   flow.initialize(embeddings)

@@ -98,14 +98,14 @@ class PaddedPairs:
 
 def headline(task: TaskData, cosines: np.ndarray) -> float:
   """Returns the metric x 100 of the evaluated split, the weighted mean over subsets if the task has them."""
-  pairs = task.splits[task.spec.eval_split]
+  pairs = task.splits[str(task.spec.eval_split)]
   result = figures(cosines, pairs.scores, pairs.subset_names(), task.spec.metric)
   return result.get("spearman_wmean", result.get("spearman", result.get("auc")))
 
 
 def evaluate(task: TaskData, embed: Callable, transform: Callable) -> tuple[float, float]:
   """Returns the headline without and with the flow, embedding the evaluated split once."""
-  pairs = task.splits[task.spec.eval_split]
+  pairs = task.splits[str(task.spec.eval_split)]
   a, b = embed(pairs.sentences_a), embed(pairs.sentences_b)
   return headline(task, cosine_similarity(a, b)), headline(task, cosine_similarity(transform(a), transform(b)))
 

@@ -1,6 +1,7 @@
 """What a calibration does, whichever it is."""
 
 import abc
+from typing import Any
 
 from bert_flow_tf.errors import CalibrationError
 
@@ -22,7 +23,7 @@ class Calibration(abc.ABC):
       loaded with the rest.
   """
 
-  encoder = None
+  encoder: dict[str, Any] | None = None
 
   @property
   @abc.abstractmethod

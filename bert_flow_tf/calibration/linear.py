@@ -24,7 +24,7 @@ class LinearCalibration(Calibration):
     ConfigError: k is not allowed.
   """
 
-  METHOD = None
+  METHOD = ""
   CROSS = False
   TAKES_K = False
 

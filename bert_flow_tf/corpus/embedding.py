@@ -20,13 +20,12 @@ MAX_FAILURES = 16
 
 
 class Model(Protocol):
-  """Model of a run: a `SentenceModel` or a `SavedModelReader`.
+  """Model of a run: a `SentenceModel` or a `SavedModelReader`."""
 
-  Attributes:
-    output_dim: dimensions of an embedding.
-  """
-
-  output_dim: int
+  @property
+  def output_dim(self) -> int:
+    """Dimensions of an embedding."""
+    ...
 
   def encode(self, sentences: list[str], batch_size: int = 32) -> np.ndarray:
     """Returns embeddings, float32 array of shape [n, output_dim]."""

@@ -92,7 +92,8 @@ class EmbeddingJob:
       BertFlowError: the folder belongs to another run, an input file cannot be read or has changed, or the model fails.
     """
     settings = self._settings
-    output = storage_of(settings.output_dir).absolute(settings.output_dir)
+    output_dir = str(settings.output_dir)
+    output = storage_of(output_dir).absolute(output_dir)
     deciding = {"input": vars(self._format), "embedder": identity, "dim": model.output_dim}
     deciding |= {name: getattr(settings, name) for name in ("output_format", "shard_size", "shard_bytes")}
     manifest = Manifest(output, deciding, about)

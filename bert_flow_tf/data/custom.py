@@ -2,6 +2,8 @@
 
 import math
 
+import numpy as np
+
 from bert_flow_tf.data.lines import FilePath, count, lines, read_number
 from bert_flow_tf.data.pairs import SentencePairs
 from bert_flow_tf.data.task import Loaded, Paths
@@ -70,7 +72,8 @@ def load(paths: Paths) -> Loaded:
     place, first, second = 2, *([fields[column] for _, fields in rows] for column in (0, 1))
   scores = [_score(fields, place, path, number) for number, fields in rows]
   changes = {"eval_split": "test", "scale": (min(scores), max(scores))}
-  return Loaded({"test": SentencePairs(first, second, scores)}, f"{count(len(rows), 'scored pair')} of {path}", changes)
+  pairs = SentencePairs(first, second, np.array(scores))
+  return Loaded({"test": pairs}, f"{count(len(rows), 'scored pair')} of {path}", changes)
 
 
 def read_corpus(path: FilePath) -> SentencePairs:

@@ -51,7 +51,7 @@ def load_flow_corpus(
     ConfigError: there is no such corpus.
     DataError: it cannot be read.
   """
-  if name in (TARGET, TRAIN):
+  if task is not None and name in (TARGET, TRAIN):
     pairs = task.all_pairs() if name == TARGET else task.fitting_pairs(use_full=False)
     return FlowCorpus(name, pairs, task.source, num_train_epochs=task.spec.num_train_epochs)
   if name != NLI and not os.path.exists(os.path.expanduser(name)):

@@ -125,12 +125,12 @@ def _load_tfds(task: GlueTask, tfds_data_dir: str | None) -> Loaded:
   positive = builder.info.features["label"].str2int(task.positive)
   splits = {}
   for split, stored in tfds_source.SPLITS.items():
-    *sentences, labels = tfds_source.read_split(builder, stored, task.text, "label")
+    a, b, labels = tfds_source.read_split(builder, stored, task.text, "label")
     hidden = np.flatnonzero(labels < 0)
     if split == task.tfds_eval_split and hidden.size:
       raise DataError(
         f"glue/{task.config}, {stored} split, row {hidden[0] + 1}: the label is {labels[hidden[0]]}, GLUE's mark of a "
         "hidden label: the split cannot be evaluated"
       )
-    splits[split] = SentencePairs(*sentences, np.where(labels < 0, np.nan, labels == positive))
+    splits[split] = SentencePairs(a, b, np.where(labels < 0, np.nan, labels == positive))
   return Loaded(splits, tfds_source.source_of(builder), {"eval_split": task.tfds_eval_split})

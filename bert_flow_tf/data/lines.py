@@ -10,6 +10,7 @@ import pathlib
 import zipfile
 import zlib
 from collections.abc import Iterator
+from typing import Any
 
 from bert_flow_tf.errors import DataError
 
@@ -116,7 +117,7 @@ def count(number: int, noun: str) -> str:
 
 def _raw_lines(path) -> Iterator[bytes]:
   """Yields the lines of a file as bytes, split at line feeds."""
-  opened = path if isinstance(path, zipfile.Path) else pathlib.Path(path)
+  opened: Any = path if isinstance(path, zipfile.Path) else pathlib.Path(path)
   try:
     with opened.open("rb") as file:
       packed = file.peek(2)[:2] == _GZIP_MAGIC

@@ -128,7 +128,7 @@ def load_corpus(
   if str(name).lower() != "nli":
     pairs = read_corpus(os.path.expanduser(name))
     return pairs, f"{count(len(pairs), 'pair')} of {name}"
-  folders = (folder and os.path.expanduser(folder) for folder in (data_dir, tfds_data_dir))
+  folders = (None if folder is None else os.path.expanduser(folder) for folder in (data_dir, tfds_data_dir))
   read, source = _reader("SNLI and MNLI", _CORPUS_PARTS, Paths(*folders), None)
   splits, notes = _gather(_CORPUS_PARTS, read)
   return splits["train"], ", ".join([source, *notes])
@@ -170,7 +170,13 @@ def _reader(name: str, parts: Parts, paths: Paths, gold) -> tuple[Callable, str]
     return functools.partial(_read_file, paths.data_dir, gold), f"{name}'s files in {paths.data_dir}"
   sets = {nli_set.name: nli_set for sources in parts.values() for nli_set, _ in sources}
   builders = {
-    name: tfds_source.prepared(name, sets[name].tfds, paths.tfds_data_dir, expected, lambda _, n=name: [sets[n].url])
+    name: tfds_source.prepared(
+      name,
+      sets[name].tfds,
+      paths.tfds_data_dir,
+      expected,
+      lambda _, n=name: [sets[n].url],  # type: ignore[misc]
+    )
     for name in sorted(sets)
   }
   origins = [tfds_source.source_of(builder) for builder in builders.values()]

@@ -1,7 +1,7 @@
 """Sentence pairs with gold scores: plain data, without TensorFlow."""
 
 import dataclasses
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -34,8 +34,8 @@ class SentencePairs:
     DataError: the three differ in length, a sentence is not a string, or a score is not a number.
   """
 
-  sentences_a: tuple[str, ...]
-  sentences_b: tuple[str, ...]
+  sentences_a: Sequence[str]
+  sentences_b: Sequence[str]
   scores: np.ndarray
   subsets: tuple[Subset, ...] = ()
 

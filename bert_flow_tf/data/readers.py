@@ -6,6 +6,8 @@ Fields are separated by tabs, without quoting: a quotation mark is part of the s
 import math
 from collections.abc import Callable
 
+import numpy as np
+
 from bert_flow_tf.data.lines import FilePath, count, lines, read_number
 from bert_flow_tf.data.pairs import SentencePairs
 from bert_flow_tf.errors import DataError
@@ -99,7 +101,7 @@ def read_sts(input_path: FilePath, gs_path: FilePath, scale: tuple[float, float]
     read_number(field, gs_path, number, scale) if field.strip() else math.nan
     for number, field in fields[: len(sentences)]
   ]
-  return pairs_of([(score, *pair) for score, pair in zip(scores, sentences, strict=True)], input_path)
+  return pairs_of([(score, a, b) for score, (a, b) in zip(scores, sentences, strict=True)], input_path)
 
 
 def read_table(
@@ -165,7 +167,7 @@ def pairs_of(rows: list[tuple[float, str, str]], path: FilePath) -> SentencePair
   if not rows:
     raise DataError(f"{path} is empty: no sentence pair in it")
   scores, sentences_a, sentences_b = zip(*rows, strict=True)
-  return SentencePairs(sentences_a, sentences_b, scores)
+  return SentencePairs(sentences_a, sentences_b, np.array(scores, np.float64))
 
 
 def _place(name: str, names: list[str], path: FilePath, number: int) -> int:

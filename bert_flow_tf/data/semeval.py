@@ -3,6 +3,7 @@
 import functools
 import itertools
 import os
+from typing import Any
 
 from bert_flow_tf.data import sick, tfds_source
 from bert_flow_tf.data.nli import LABELS
@@ -38,8 +39,8 @@ def load_sick_relatedness(paths: Paths) -> Loaded:
   builder = tfds_source.prepared("SICK-R", "sick_r", paths.tfds_data_dir, _SICK_FILES, urls, make)
   splits = {}
   for split, stored in tfds_source.SPLITS.items():
-    *sentences, scores = tfds_source.read_split(builder, stored, ("sentence1", "sentence2"), "score")
-    splits[split] = SentencePairs(*sentences, tfds_source.scores_of(scores))
+    a, b, scores = tfds_source.read_split(builder, stored, ("sentence1", "sentence2"), "score")
+    splits[split] = SentencePairs(a, b, tfds_source.scores_of(scores))
   return Loaded(splits, tfds_source.source_of(builder))
 
 
@@ -58,7 +59,7 @@ def load_sick_entailment(paths: Paths) -> Loaded:
 
 
 def _load_sick_files(data_dir: str, score: tuple[str, ScoreOf]) -> Loaded:
-  splits = {split: sick.read_file(data_dir, split, score) for split in sick.FILES}
+  splits: dict[str, Any] = {split: sick.read_file(data_dir, split, score) for split in sick.FILES}
   note = ""
   for split, pairs in splits.items():
     if pairs is None:
@@ -82,9 +83,10 @@ def load_sts(years: tuple[Year, ...], paths: Paths) -> Loaded:
 
 
 def _load_files(year: Year, paths: Paths) -> tuple[SentencePairs, str]:
-  result = read_year(paths.data_dir, year)
+  data_dir = paths.data_dir or ""
+  result = read_year(data_dir, year)
   if result is None:
-    raise missing_file(paths.data_dir, year.folder, f"STS.input.{year.subsets[0]}.txt", year.expected)
+    raise missing_file(data_dir, year.folder, f"STS.input.{year.subsets[0]}.txt", year.expected)
   return result
 
 
@@ -102,7 +104,7 @@ def _load_tfds(year: Year, paths: Paths) -> tuple[SentencePairs, str]:
   *text, scores = tfds_source.read_split(builder, "test", ("subset", "sentence1", "sentence2"), "score")
   rows = zip(*text, tfds_source.scores_of(scores), strict=True)
   parts = {
-    subset: SentencePairs(*list(zip(*group, strict=True))[1:])
+    subset: SentencePairs(*list(zip(*group, strict=True))[1:])  # type: ignore[arg-type]
     for subset, group in itertools.groupby(rows, key=lambda row: row[0])
   }
   return SentencePairs.join(parts), tfds_source.source_of(builder)

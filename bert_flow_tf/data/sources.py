@@ -4,8 +4,8 @@ import os
 import pathlib
 import zipfile
 from collections.abc import Iterable
+from typing import Any
 
-from bert_flow_tf.data.lines import FilePath
 from bert_flow_tf.errors import DataError
 
 
@@ -50,7 +50,7 @@ def _hint(data_dir: str, folder: str, name: str) -> str:
   return ""
 
 
-def first_with(data_dir: str, folders: Iterable[str], name: str) -> FilePath | None:
+def first_with(data_dir: str, folders: Iterable[str], name: str) -> Any:
   """Returns the first of some folders that has a file; None if no folder has it.
 
   Args:

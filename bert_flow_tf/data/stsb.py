@@ -61,8 +61,8 @@ def load(paths: Paths) -> Loaded:
     gold = read_stsbenchmark(stsb_gold, SCALE)
   splits = {}
   for split, stored in tfds_source.SPLITS.items():
-    *sentences, labels = tfds_source.read_split(builder, stored, ("sentence1", "sentence2"), "label")
-    splits[split] = SentencePairs(*sentences, tfds_source.scores_of(labels))
+    a, b, labels = tfds_source.read_split(builder, stored, ("sentence1", "sentence2"), "label")
+    splits[split] = SentencePairs(a, b, tfds_source.scores_of(labels))
   splits["test"], differing = _with_gold(splits["test"], gold, stsb_gold)
   for split, pairs in splits.items():
     _check_scale(split, pairs.scores)
@@ -114,7 +114,7 @@ def _downloaded_gold(tfds_root: str) -> pathlib.Path:
     if md5 != GOLD_MD5:
       raise OSError(f"the archive's MD5 is {md5}, expected {GOLD_MD5}")
     with tarfile.open(fileobj=io.BytesIO(archive)) as members:
-      gold = members.extractfile(f"stsbenchmark/{_FILES['test']}").read()
+      gold = members.extractfile(f"stsbenchmark/{_FILES['test']}").read()  # type: ignore[union-attr]
     path.parent.mkdir(parents=True, exist_ok=True)
     # Renamed when complete, so that an interrupted or concurrent run never sees half a file.
     with tempfile.TemporaryDirectory(dir=path.parent) as folder:

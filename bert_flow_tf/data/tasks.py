@@ -170,6 +170,7 @@ def load_task(
       raise ConfigError(f"{argument} is empty; expected a path, or leave it out", argument=argument)
   if stsb_gold is not None and spec.kind == CLASSES:
     raise ConfigError(f"stsb_gold={stsb_gold}: only STS-B uses it, {spec.name} does not", argument="stsb_gold")
-  loaded = spec.load(Paths(**{argument: path and os.path.expanduser(path) for argument, path in paths.items()}))
+  expanded = {argument: None if path is None else os.path.expanduser(path) for argument, path in paths.items()}
+  loaded = spec.load(Paths(**expanded))
   spec = dataclasses.replace(spec, **loaded.spec_changes) if loaded.spec_changes else spec
   return TaskData(spec, loaded.splits, loaded.source, loaded.dropped)

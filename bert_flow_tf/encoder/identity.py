@@ -15,6 +15,7 @@ from bert_flow_tf.errors import EncoderError
 _SHOWN = 12
 
 
+@dataclasses.dataclass(frozen=True)
 class _Identity:
   """Base of the two kinds of identity."""
 

@@ -46,9 +46,10 @@ def describe(
   pooling = model.encoder.pooling(model.identity.sentence_embedding_type)
   calibration = {"name": graph.name, **graph.sizes}
   if graph.is_flow:
-    calibration["flow"] = getattr(model.calibration, "flow", model.calibration).settings()
-  if hasattr(model.calibration, "count"):
-    calibration["fitted_on"] = model.calibration.count
+    calibration["flow"] = model.calibration.flow.settings()
+  count = getattr(model.calibration, "count", None)
+  if count is not None:
+    calibration["fitted_on"] = count
   return {
     "format_version": FORMAT_VERSION,
     "model_name": settings.model_name,

@@ -58,7 +58,7 @@ def fit_calibration(
         f"calibration={spec.name}: give K, as in {spec.name}-6, or dev, on which it is chosen", "calibration"
       )
     fitted = make_calibration(spec).fit(np.concatenate(vectors) if isinstance(vectors, tuple) else vectors)
-    if spec.k_on_dev:
+    if dev is not None and spec.k_on_dev:
       fitted.choose_k(*dev)
   fitted.encoder = None if vectors_of is None else VectorsIdentity(vectors_of).to_dict()
   return fitted
