@@ -25,8 +25,7 @@ def identity_of(model: SentenceModel | SavedModelReader, calibration_folder: str
   """
   if isinstance(model, SavedModelReader):
     return {"saved_model_sha256": model.checksum()}
-  has_calibration = calibration_folder is not None and model.calibration is not None
-  checksum = calibration_checksum(calibration_folder) if has_calibration else None
+  checksum = calibration_checksum(calibration_folder) if calibration_folder and model.calibration is not None else None
   return {**model.identity.deciding(), "calibration_sha256": checksum}
 
 

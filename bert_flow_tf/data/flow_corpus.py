@@ -2,6 +2,7 @@
 
 import dataclasses
 import os
+from typing import Any
 
 from absl import logging
 
@@ -36,14 +37,12 @@ class FlowCorpus:
   num_train_epochs: float = 1.0
 
 
-def load_flow_corpus(
-  name: str, task: TaskData | None, data_dir: str | None = None, tfds_data_dir: str | None = None
-) -> FlowCorpus:
+def load_flow_corpus(name: str, task: Any, data_dir: str | None = None, tfds_data_dir: str | None = None) -> FlowCorpus:
   """Loads a corpus.
 
   Args:
     name: "target" (all sentences of the task), "train" (its train split), "nli", or a file.
-    task: the evaluated task; used by "target" and "train" alone.
+    task: the evaluated `TaskData`, or None; used by "target" and "train" alone.
     data_dir: folder with SNLI and MNLI, for "nli".
     tfds_data_dir: folder of TensorFlow Datasets, for "nli" without data_dir.
 
@@ -51,7 +50,7 @@ def load_flow_corpus(
     ConfigError: there is no such corpus.
     DataError: it cannot be read.
   """
-  if task is not None and name in (TARGET, TRAIN):
+  if name in (TARGET, TRAIN):
     pairs = task.all_pairs() if name == TARGET else task.fitting_pairs(use_full=False)
     return FlowCorpus(name, pairs, task.source, num_train_epochs=task.spec.num_train_epochs)
   if name != NLI and not os.path.exists(os.path.expanduser(name)):

@@ -205,7 +205,7 @@ def original_eval_results(
     cosines: [n] with the flow, of the evaluated split.
     steps: steps of the fit.
   """
-  pairs = task.splits[task.spec.eval_split]
+  pairs = task.splits[str(task.spec.eval_split)]
   low, high = task.spec.scale
   squared_errors = (cosines - (pairs.scores - low) / (high - low)) ** 2
   sides = (embeddings.of(pairs.sentences_a), embeddings.of(pairs.sentences_b))

@@ -51,7 +51,7 @@ class FolderFormat:
       if foreign:
         raise self.error(f"{self.kind} folder {folder}: contains {foreign}, not a {self.kind}; choose another folder")
       with files.replaced_folder(folder) as temporary:
-        np.savez(temporary / self.arrays_file, **arrays)
+        np.savez(temporary / self.arrays_file, **arrays)  # type: ignore[arg-type]
         (temporary / self.settings_file).write_text(text + "\n", encoding="utf-8")
     except OSError as error:
       raise self.error(f"{self.kind} folder {folder}: cannot be written ({error})") from error
@@ -70,7 +70,8 @@ class FolderFormat:
         np.lib.npyio.NpzFile(file, allow_pickle=False) as archive,
       ):
         # `write` does not compress; a few compressed bytes could expand to any size.
-        if any(entry.compress_type != zipfile.ZIP_STORED for entry in archive.zip.infolist()):
+        entries = archive.zip.infolist()  # type: ignore[union-attr]
+        if any(entry.compress_type != zipfile.ZIP_STORED for entry in entries):
           raise ValueError("compressed arrays")
         return settings, {name: archive[name] for name in archive.files}
     except Exception as error:  # damaged bytes raise more kinds of error than NumPy and zipfile document

@@ -184,7 +184,7 @@ def _classifier(checkpoint: tf1_reader.Tf1Checkpoint, labels: list[str] | None) 
   weights = checkpoint.read_weight(name, checkpoint.shapes[name])
   if labels is None:
     labels = LABELS if len(weights) == len(LABELS) else tuple(map(str, range(len(weights))))
-  return ClassifierWeights(weights, labels)
+  return ClassifierWeights(weights, tuple(labels))
 
 
 def _identity(dims, encoder, sentence_embedding_type, max_seq_length, low_dim, *, allow_other_encoder):
@@ -240,7 +240,7 @@ def _summary(source: Source, output_dir: pathlib.Path, encoder: SentenceEncoder,
     shape = f"{config.n_levels} levels of depth {config.depth}, width {config.coupling_width}, {flow.dim} dimensions"
     lines.append(f"flow        {len(parts.flow):4} -> {output_dir / FLOW}: {shape}")
   if classifier is not None:
-    labels = f"{classifier.dim} dimensions, labels {', '.join(classifier.labels)}"
+    labels = f"{classifier.dim} dimensions, labels {', '.join(classifier.labels or ())}"
     lines.append(f"classifier  {len(parts.classifier):4} -> {output_dir / CLASSIFIER}: {labels}")
   lines += [f"left out    {count:4}: {kind}" for kind, count in parts.counts().items()]
   if flow is not None or classifier is not None:

@@ -3,6 +3,7 @@
 import json
 import pathlib
 from collections.abc import Callable
+from typing import Any
 
 from absl import logging
 
@@ -42,7 +43,7 @@ def write_model(
   """
   prefix = pathlib.Path(output_checkpoint).resolve()
   tf1_checkpoint.check_free(prefix)
-  fitted = {}
+  fitted: dict[str, Any] = {}
   if flow_folder:
     fitted[f"flow_folder={flow_folder}"] = _load_flow(flow_folder)
   if classifier_folder:
@@ -85,7 +86,7 @@ def _check_encoder(fitted: dict[str, Glow | ClassifierWeights], encoder: Sentenc
   Raises:
     EncoderError: they were not.
   """
-  identities = {where: read_identity(part.encoder, where) for where, part in fitted.items()}
+  identities: dict[str, Any] = {where: read_identity(part.encoder, where) for where, part in fitted.items()}
   settings = next((identity.pooling_arguments() for identity in identities.values() if identity), None)
   if settings is None:
     return

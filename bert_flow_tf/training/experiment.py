@@ -67,10 +67,10 @@ class ExperimentSettings:
       "flow_learning_rate": f"f_11_{self.flow.rate:.2e}",
       "allsplits": "allsplits" if full else "",
       "model": f"m_{encoder_label(self.embedding.encoder_name)}",
-      "flow_model_config": f"c_{pathlib.Path(self.flow.flow_model_config).stem.removeprefix('config_')}",
+      "flow_model_config": f"c_{pathlib.Path(str(self.flow.flow_model_config)).stem.removeprefix('config_')}",
       "seed": f"s_{self.flow.seed}",
     }
-    others = {"data_dir": os.path.abspath(self.data.data_dir)} if task == "custom" else {}
+    others = {"data_dir": os.path.abspath(str(self.data.data_dir))} if task == "custom" else {}
     return experiment_name(parts, self.data, self.corpus, self.embedding, self.flow, self.run, **others)
 
   def folder(self, task: str) -> pathlib.Path:
@@ -115,7 +115,8 @@ class Experiment:
     self.is_chief = is_chief(strategy)
     self._pooling = model.encoder.pooling(model.identity.sentence_embedding_type).describe()
     self.folder = settings.folder(task.spec.name)
-    self._flow, self._steps = None, None
+    self._flow: Any = None
+    self._steps = 0
     if any(spec.method == FLOW for spec in specs):
       self._flow, self._trainer = make_flow(settings.flow, model.dim, strategy, self.folder)
       self._steps = self._trainer.num_steps(len(corpus.pairs), settings.flow.epochs)
@@ -142,7 +143,7 @@ class Experiment:
     if linear and not of_corpus.have(pairs):
       of_corpus = self._embed(pairs)
     with self.watch.timing("fitting"):
-      rows = of_corpus.rows(pairs) if linear else None
+      rows: Any = of_corpus.rows(pairs) if linear else None
       for spec in linear:
         self.calibrations[spec.name] = fit_linear(spec, rows, self._task, self._embeddings)
       if self._flow:
