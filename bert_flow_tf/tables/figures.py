@@ -1,12 +1,20 @@
-"""Pictures, through matplotlib: Figure 2 of the paper, and singular spectra."""
+"""Figures, drawn with matplotlib: Figure 2 of the paper, singular spectra, and the cone and the sphere."""
 
 import io
+import os
 import pathlib
+import types
+import typing
+from collections.abc import Mapping
 
 import numpy as np
 
 from bert_flow_tf.errors import ConfigError
 from bert_flow_tf.evaluation.edit_distance import CLOSE, close_pairs
+from bert_flow_tf.io import files
+
+if typing.TYPE_CHECKING:
+  from matplotlib.figure import Figure
 
 FORMATS = ("png", "svg")
 
@@ -16,8 +24,8 @@ _CONE_PANELS = (("before the flow: a cone", "#d9534f"), ("after the flow: a sphe
 _CONE_POINTS = 800
 
 
-def require_matplotlib():
-  """matplotlib, drawing into files.
+def require_matplotlib() -> types.ModuleType:
+  """Returns matplotlib, set to draw into files.
 
   Raises:
     ConfigError: it is not installed.
@@ -27,17 +35,17 @@ def require_matplotlib():
   except ImportError as error:
     raise ConfigError("figures need matplotlib, which is not installed: pip install 'bert-flow-tf[tables]'") from error
   matplotlib.use("agg")
-  # The same bytes for the same numbers: no date, no random ids.
+  # Without random ids, the same numbers give the same bytes.
   matplotlib.rcParams["svg.hashsalt"] = "bert-flow"
   return matplotlib
 
 
-def edit_distance_figure(points, title):
-  """Figure 2: each panel a similarity against edit distance, pairs of at most 4 edits in green.
+def edit_distance_figure(points: Mapping[str, np.ndarray], title: str) -> "Figure":
+  """Draws Figure 2: each panel a similarity against edit distance, pairs of at most 4 edits in green.
 
   Args:
-    points: {name: [n]}: "edit distance", and a similarity a panel.
-    title: above the panels.
+    points: {name: [n]}: "edit distance", and one similarity per panel.
+    title: title above the panels.
   """
   figure, names = _figure(), [name for name in points if name != "edit distance"]
   distances = points["edit distance"]
@@ -53,12 +61,12 @@ def edit_distance_figure(points, title):
   return figure
 
 
-def spectrum_figure(spectra, title):
-  """Singular values over the largest, of the embeddings and of what calibrations make of them.
+def spectrum_figure(spectra: Mapping[str, np.ndarray], title: str) -> "Figure":
+  """Draws singular values, divided by the largest, before and after calibrations.
 
   Args:
-    spectra: {name: falling values}.
-    title: above it.
+    spectra: {name: decreasing values}.
+    title: title above the panel.
   """
   figure = _figure()
   axis = figure.subplots()
@@ -73,7 +81,7 @@ def spectrum_figure(spectra, title):
   return figure
 
 
-def cone_figure(before, after):
+def cone_figure(before: tuple[np.ndarray, np.ndarray], after: tuple[np.ndarray, np.ndarray]) -> "Figure":
   """Draws embeddings on the unit sphere, and below them the cosines of unpaired sentences.
 
   Args:
@@ -123,24 +131,18 @@ def _draw_sphere(axis, points, color):
   axis.set_axis_off()
 
 
-def save(figure, folder, name):
+def save(figure: "Figure", folder: str | os.PathLike, name: str) -> list[pathlib.Path]:
   """Writes `name`.png and `name`.svg; returns their paths.
 
   Raises:
     OSError: they cannot be written.
   """
-  paths = []
-  for extension in FORMATS:
+  paths = [pathlib.Path(folder) / f"{name}.{extension}" for extension in FORMATS]
+  for path in paths:
     content = io.BytesIO()
-    figure.savefig(content, format=extension, dpi=120, metadata={"Date": None} if extension == "svg" else None)
-    path = pathlib.Path(folder) / f"{name}.{extension}"
-    beside = path.with_name(f".{path.name}.writing")
-    try:
-      beside.write_bytes(content.getvalue())
-      beside.replace(path)
-    finally:
-      beside.unlink(missing_ok=True)
-    paths.append(path)
+    metadata = {"Date": None} if path.suffix == ".svg" else None
+    figure.savefig(content, format=path.suffix[1:], dpi=120, metadata=metadata)
+    files.write_bytes(path, content.getvalue())
   return paths
 
 

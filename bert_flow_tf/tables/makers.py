@@ -1,10 +1,14 @@
-"""How each table and figure of a plan is made."""
+"""Makes the tables and figures of a plan."""
 
 import os
+import pathlib
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from absl import logging
 
 from bert_flow_tf.data.flow_corpus import NLI
+from bert_flow_tf.data.pairs import TaskData
 from bert_flow_tf.errors import ConfigError
 from bert_flow_tf.progress import Progress
 from bert_flow_tf.tables import analysis_tables as analysis
@@ -12,9 +16,9 @@ from bert_flow_tf.tables import figures, words
 from bert_flow_tf.tables import similarity_tables as similarity
 from bert_flow_tf.tables.keys import file_fingerprint
 from bert_flow_tf.tables.paper_tables import paper_table
-from bert_flow_tf.tables.plan import ONE_TASK
+from bert_flow_tf.tables.plan import ONE_TASK, Plan
 from bert_flow_tf.tables.table import Table
-from bert_flow_tf.tables.workbench import NONE, target_of
+from bert_flow_tf.tables.workbench import NONE, Workbench, target_of
 
 _RECIPES = {
   "2": similarity.similarity_recipes,
@@ -22,22 +26,24 @@ _RECIPES = {
   "4": similarity.qnli_recipes,
   "5": similarity.calibration_recipes,
 }
-_WEIGHTED = "STS-12 to STS-16: the subsets' figures, weighted by their numbers of pairs, as in the paper."
-_TARGET = "(target): fitted on all sentences of the set that is evaluated, without gold."
-_IN_BRACKETS = "In brackets: the paper's figure, and ours less the paper's."
+_WEIGHTED = "STS-12 to STS-16: mean over the subsets, weighted by their numbers of pairs, as in the paper."
+_TARGET = "(target): fitted on all sentences of the evaluated set, without gold scores."
+_IN_BRACKETS = "In brackets: the paper's score, and ours minus the paper's."
 
 
-def check_tasks(plan, tasks):
-  """Refuses Table 6 and Figure 2 where there is no dev split.
+def check_tasks(plan: Plan, tasks: Mapping[str, TaskData]) -> None:
+  """Checks that the task of Table 6 and Figure 2 has a dev split.
 
   Raises:
-    ConfigError: it is not there.
+    ConfigError: it has none.
   """
-  asked = [*(["--table=6"] if "6" in plan.tables else []), *(["--figure=2"] if "2" in plan.figures else [])]
-  if asked and analysis.LEXICAL_SPLIT not in tasks[ONE_TASK].splits:
+  needing = [("table", "6")] * ("6" in plan.table) + [("figure", "2")] * ("2" in plan.figure)
+  if needing and analysis.LEXICAL_SPLIT not in tasks[ONE_TASK].splits:
+    argument, name = needing[0]
     raise ConfigError(
-      f"{asked[0]} needs the {analysis.LEXICAL_SPLIT} split of {ONE_TASK}, found {', '.join(tasks[ONE_TASK].splits)} "
-      f"in {tasks[ONE_TASK].source}"
+      f"{argument}={name}: needs the {analysis.LEXICAL_SPLIT} split of {ONE_TASK}; {tasks[ONE_TASK].source} has "
+      f"{', '.join(tasks[ONE_TASK].splits)}",
+      argument,
     )
 
 
@@ -45,27 +51,27 @@ class Makers:
   """Makes the tables and figures of a plan.
 
   Args:
-    plan: `Plan`.
-    models: `Model`s of --model.
-    nli_models: `Model`s of --nli_model.
+    plan: tables, figures, columns, seeds.
+    models: encoders of `plan.model`.
+    nli_models: encoders of `plan.nli_model`.
   """
 
-  def __init__(self, plan, models, nli_models):
+  def __init__(self, plan: Plan, models: Sequence[Workbench], nli_models: Sequence[Workbench]) -> None:
     self._plan = plan
     self._models, self._nli_models = list(models), list(nli_models)
 
-  def models_of(self, table):
-    """`Model`s that a table, or "figure NAME", has rows of."""
-    berts = [model for model in self._models if not model.words]
+  def models_of(self, table: str) -> list[Workbench]:
+    """Returns the encoders that have rows in a table, or in "figure NAME"."""
+    berts = [bench for bench in self._models if not bench.words]
     chosen = {"2": self._models, "3": self._nli_models, "4": [*berts, *self._nli_models]}
     return chosen.get(table, self._nli_models if table == "8" and self._nli_models else berts)
 
-  def table(self, name, about):
-    """The finished `Table` of a name.
+  def table(self, name: str, about: Mapping[str, Any]) -> Table:
+    """Returns a finished table.
 
     Args:
       name: one of `plan.TABLES`.
-      about: what it is made with, json values.
+      about: JSON values of how it is made.
     """
     make = {"1": self._words, "6": self._lexical, "8": self._seeds, "isotropy": self._isotropy}
     make = make.get(name, self._transfer if name == "transfer" else self._similarity)
@@ -81,52 +87,52 @@ class Makers:
       notes.append(f"± is the standard deviation over the flow's seeds {seeds[0]} to {seeds[-1]}.")
     return Table(name, title, metric, tuple(columns), tuple(rows), tuple(notes), {**about, "seeds": seeds})
 
+  # Each of these returns title, metric, columns, rows and notes; title and metric are "" for tables of the paper.
+
   def _similarity(self, name, seeds):
-    columns = {task: task for task in self._plan.columns}
+    columns = {task: task for task in self._plan.task}
     if name in ("4", "5"):
       columns = {"AUC": "QNLI"} if name == "4" else {ONE_TASK: ONE_TASK}
-    plan = [(model, _RECIPES[name](model, self._plan.calibrations)) for model in self.models_of(name)]
-    total = sum(similarity.count_of(chosen, columns, seeds) for _, chosen in plan)
+    chosen = [(bench, _RECIPES[name](bench, self._plan.calibration)) for bench in self.models_of(name)]
+    total = sum(similarity.count_of(recipes, columns, seeds) for _, recipes in chosen)
     rows = []
     with Progress(total, True, f"table {name}", "cell") as progress:
-      for model, chosen in plan:
-        rows += similarity.rows_of(model, chosen, columns, int(name), seeds, progress)
-    return "", "", columns, rows, self._notes(name, plan, columns)
+      for bench, recipes in chosen:
+        rows += similarity.rows_of(bench, recipes, columns, int(name), seeds, progress)
+    return "", "", columns, rows, self._notes(name, chosen, columns)
 
-  def _notes(self, name, plan, columns):
-    """How to read the rows of Tables 2 to 5."""
+  def _notes(self, name, chosen, columns):
+    """Returns explanations of the rows of Tables 2 to 5."""
     notes = [_WEIGHTED] if any(column.startswith("STS-1") for column in columns) else []
-    notes += [_TARGET] if plan else []
-    for model, recipes in plan[:1]:
-      if any(recipe.corpus == NLI for recipe in recipes) and not model.bench.why_missing(NLI):
-        notes.append(f"(NLI): fitted on {model.bench.settings.load_corpus(NLI).source}.")
-    without = [model.title for model, _ in plan if not model.words and not model.has_cls]
+    notes += [_TARGET] if chosen else []
+    for bench, recipes in chosen[:1]:
+      if any(recipe.corpus == NLI for recipe in recipes) and not bench.inputs.why_missing(NLI):
+        notes.append(f"(NLI): fitted on {bench.inputs.corpus(NLI).source}.")
+    without = [bench.title for bench, _ in chosen if not bench.words and not bench.has_cls]
     if without and name in ("2", "3"):
       notes.append(f"No row of cls for {', '.join(without)}: the checkpoint has no pooler.")
-    if name == "3" and not plan:
+    if name == "3" and not chosen:
       notes.append("No encoder fine-tuned on NLI was given (`--nli_model`): only published rows.")
-    if name == "4":
-      notes += self._not_tuned()
-    return notes
+    return notes + (self._not_tuned() if name == "4" else [])
 
   def _not_tuned(self):
-    """Says so where Tables 4 and 8 have encoders without the fine-tuning that the paper's have."""
+    """Returns a note for Tables 4 and 8 if our encoders, unlike the paper's, are not fine-tuned."""
     if self._nli_models:
       return []
-    return ["Our encoders here are not fine-tuned on NLI (`--nli_model`); the paper's are."]
+    return ["Our encoders are not fine-tuned on NLI (`--nli_model`); the paper's are."]
 
   def _words(self, name, seeds):
     del seeds
     rows, notes = [], []
     file = self._plan.frequency_file or self._plan.corpus
-    for model in self.models_of(name):
-      found, note = analysis.word_rows(model, self._ranked(model.bench, os.path.expanduser(file)))
-      rows, notes = [*rows, *found], [*notes, note]
-    notes.append(f"Words ranked by `{file}`; the paper's by a Wikipedia, and it does not say which BERT it took.")
+    for bench in self.models_of(name):
+      own, note = analysis.word_rows(bench, self._ranked(bench, os.path.expanduser(file)))
+      rows, notes = [*rows, *own], [*notes, note]
+    notes.append(f"Words ranked by `{file}`; the paper ranks them by a Wikipedia and does not say which BERT it used.")
     return "", "", paper_table(1).columns, rows, notes
 
   def _ranked(self, bench, file):
-    """Rows of the vocabulary in falling frequency; counting a corpus is remembered."""
+    """Returns the rows of the vocabulary by decreasing frequency; the counts of a corpus are stored."""
     tokenizer = bench.encoder.tokenizer
     if self._plan.frequency_file:
       return words.ranks_of_file(file, tokenizer)
@@ -134,68 +140,68 @@ class Makers:
     return bench.kept(key, lambda: words.ranks_of_corpus(file, tokenizer).tolist())
 
   def _lexical(self, name, seeds):
-    models = self.models_of(name)
-    with Progress(len(models) * len(seeds), True, "table 6", "encoder") as progress:
-      rows, note = analysis.lexical_rows(models, ONE_TASK, seeds, progress)
+    benches = self.models_of(name)
+    with Progress(len(benches) * len(seeds), True, "table 6", "encoder") as progress:
+      rows, note = analysis.lexical_rows(benches, ONE_TASK, seeds, progress)
     return "", "", paper_table(6).columns, rows, [note]
 
   def _seeds(self, name, seeds):
-    models = self.models_of(name)
-    total = sum(similarity.count_of(similarity.seed_recipes(model), [ONE_TASK], seeds) for model in models)
-    rows = []
+    benches, rows = self.models_of(name), []
+    total = len(benches) * similarity.count_of(similarity.SEED_RECIPES, [ONE_TASK], seeds)
     with Progress(total, True, "table 8", "cell") as progress:
-      for model in models:
-        rows += similarity.seed_rows(model, ONE_TASK, seeds, progress)
+      for bench in benches:
+        rows += similarity.seed_rows(bench, ONE_TASK, seeds, progress)
     numbers = ", ".join(map(str, seeds))
-    notes = [f"Ours: seeds {numbers} of the flow, the encoder as it is; the paper's five are of the whole training."]
-    return "", "", paper_table(8).columns, rows, [*notes, *self._not_tuned()]
+    note = f"Ours: seeds {numbers} of the flow, with the same encoder; the paper's five are of the whole training."
+    return "", "", paper_table(8).columns, rows, [note, *self._not_tuned()]
 
   def _isotropy(self, name, seeds):
-    rows, models, methods = [], self.models_of(name), self._isotropy_methods()
-    with Progress(len(models) * (len(methods) + len(seeds)), True, "isotropy", "cell") as progress:
-      for model in models:
-        rows += analysis.isotropy_rows(model, ONE_TASK, methods, seeds, progress)[0]
+    rows, benches, methods = [], self.models_of(name), ["flow", *self._plan.calibration]
+    with Progress(len(benches) * (len(methods) + len(seeds)), True, "isotropy", "cell") as progress:
+      for bench in benches:
+        rows += analysis.isotropy_rows(bench, ONE_TASK, methods, seeds, progress)[0]
     title = f"how evenly the embeddings of {ONE_TASK}'s test sentences fill their space"
-    metric = "IsoScore (Rudman et al. 2022): 100 is isotropic, 0 one direction alone"
+    metric = "IsoScore (Rudman et al. 2022): 100 is isotropic, 0 is a single direction"
     notes = [
-      "Random pairs: each first sentence with the second sentence half the list further on; narrow cones are near 100.",
-      "First direction: the share of the variance along the first principal axis.",
+      "Random pairs: each first sentence with the second sentence half the list further on; near 100 is a narrow cone.",
+      "First direction: the part of the variance along the first principal axis.",
     ]
     return title, metric, analysis.ISOTROPY_COLUMNS, rows, notes
 
-  def _isotropy_methods(self):
-    return ["flow", *self._plan.calibrations]
-
   def _transfer(self, name, seeds):
-    columns = {task: task for task in self._plan.columns}
+    columns = {task: task for task in self._plan.task}
     corpora = {task: target_of(task) for task in columns}
-    corpora |= {"NLI" if name == NLI else name: name for name in self._plan.transfer_corpora}
-    models, rows, notes = self.models_of(name), [], []
-    total = len(models) * (1 + len(corpora) * len(seeds)) * len(columns)
+    corpora |= {"NLI" if corpus == NLI else corpus: corpus for corpus in self._plan.transfer_corpus}
+    benches, rows, notes = self.models_of(name), [], [_WEIGHTED]
+    total = len(benches) * (1 + len(corpora) * len(seeds)) * len(columns)
     with Progress(total, True, "transfer", "cell") as progress:
-      for model in models:
-        found, note = similarity.transfer_rows(model, corpora, columns, seeds, progress)
-        rows, notes = [*rows, *found], [*notes, note]
+      for bench in benches:
+        own, note = similarity.transfer_rows(bench, corpora, columns, seeds, progress)
+        rows, notes = [*rows, *own], [*notes, note]
     title = "does a flow fitted on the sentences of one set help on another?"
-    return title, f"Spearman x 100 of {similarity.FIRST_LAST}", columns, rows, [_WEIGHTED, *notes]
+    return title, f"Spearman x 100 of {similarity.FIRST_LAST}", columns, rows, notes
 
-  def figure(self, name, folder):
-    """Draws a figure for each encoder; returns the files written."""
-    seed = self._plan.seed
+  def figure(self, name: str, folder: str | os.PathLike) -> list[pathlib.Path]:
+    """Draws a figure for each encoder; returns the files."""
     paths = []
-    for model in self.models_of(f"figure {name}"):
-      if name == "2":
-        points, failed = analysis.lexical_points(model, ONE_TASK, seed)
-        for method, reason in failed.items():
-          logging.warning("figure 2 of %s has no panel for %s: %s", model.label, method, reason)
-        drawn = figures.edit_distance_figure(points, f"{ONE_TASK} dev, {model.label}: similarity and edit distance")
-      elif name == "cone":
-        panels = [analysis.cone_panel(model.bench, ONE_TASK, calibration, seed) for calibration in (NONE, "flow")]
-        drawn = figures.cone_figure(*panels)
-      else:
-        methods = self._isotropy_methods()
-        with Progress(len(methods) + 1, True, "figure isotropy", "method") as progress:
-          _, spectra = analysis.isotropy_rows(model, ONE_TASK, methods, [seed], progress)
-        drawn = figures.spectrum_figure(spectra, f"{ONE_TASK} test, {model.label}: singular values")
-      paths += figures.save(drawn, folder, f"figure_{name}_{model.label}")
+    for bench in self.models_of(f"figure {name}"):
+      draw = {"2": self._draw_edit_distances, "cone": self._draw_cone, "isotropy": self._draw_spectra}[name]
+      paths += figures.save(draw(bench), folder, f"figure_{name}_{bench.label}")
     return paths
+
+  def _draw_edit_distances(self, bench):
+    points, failed = analysis.lexical_points(bench, ONE_TASK, self._plan.seed)
+    for method, reason in failed.items():
+      logging.warning("figure 2 of %s has no panel for %s: %s", bench.label, method, reason)
+    return figures.edit_distance_figure(points, f"{ONE_TASK} dev, {bench.label}: similarity and edit distance")
+
+  def _draw_cone(self, bench):
+    return figures.cone_figure(
+      *(analysis.cone_panel(bench, ONE_TASK, calibration, self._plan.seed) for calibration in (NONE, "flow"))
+    )
+
+  def _draw_spectra(self, bench):
+    methods = ["flow", *self._plan.calibration]
+    with Progress(len(methods) + 1, True, "figure isotropy", "method") as progress:
+      _, spectra = analysis.isotropy_rows(bench, ONE_TASK, methods, [self._plan.seed], progress)
+    return figures.spectrum_figure(spectra, f"{ONE_TASK} test, {bench.label}: singular values")

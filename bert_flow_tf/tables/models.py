@@ -1,55 +1,59 @@
-"""The encoders of a table run."""
+"""The encoders of a run."""
 
 import os
 import pathlib
+from typing import Any
 
-import bert_flow_tf
 from bert_flow_tf.encoder.word_vectors import PREFIX, WordVectors, wanted_words
 from bert_flow_tf.io.experiment import encoder_label
-from bert_flow_tf.tables.plan import label_of
-from bert_flow_tf.tables.similarity_tables import Model
+from bert_flow_tf.tables.inputs import Inputs
+from bert_flow_tf.tables.plan import Plan, label_of
+from bert_flow_tf.tables.store import Store
 from bert_flow_tf.tables.workbench import Workbench
 
-# The paper's encoders: their names on the hub and here, and their blocks, width and word pieces.
+# The paper's encoders: name on the hub; number of blocks, width, and size of the vocabulary.
 _PAPER = {
   "base": ("bert-base-uncased", (12, 768, 30522)),
   "large": ("bert-large-uncased", (24, 1024, 30522)),
 }
-_OTHER = "whole-word-masking"  # bert-large-uncased-whole-word-masking came later
+_OTHER = "whole-word-masking"  # bert-large-uncased-whole-word-masking is newer than the paper
 
 
-def load_models(plan, settings, store, max_seq_length, model_cache_dir=None, precision="float32"):
-  """(`Model`s of --model, `Model`s of --nli_model), those of --model as far as the plan needs them.
+def load_models(plan: Plan, inputs: Inputs, store: Store) -> tuple[list[Workbench], list[Workbench]]:
+  """Loads the encoders of `plan.model`, as far as they are needed, and those of `plan.nli_model`.
 
   Raises:
     EncoderError: one cannot be loaded.
   """
-  plain = plan.models if plan.needs_models else ()
-  given = [*((name, False) for name in plain), *((name, True) for name in plan.nli_models)]
-  found = []
-  for name, nli_tuned in given:
-    if name.startswith(PREFIX):
-      path = os.path.expanduser(name.removeprefix(PREFIX))
-      encoder = WordVectors.from_file(path, wanted_words(_sentences(settings.tasks.values())))
-      found.append(Model(label_of(name), Workbench(encoder, settings, store), words=True))
-      continue
-    encoder = bert_flow_tf.SentenceEncoder.from_pretrained(name, model_cache_dir, precision)
-    encoder.bert.check_max_seq_length(max_seq_length)
-    paper = paper_encoder(name, encoder.bert.config, nli_tuned)
-    found.append(Model(label_of(name), Workbench(encoder, settings, store), paper, nli_tuned))
-  return found[: len(plain)], found[len(plain) :]
+  plain = plan.model if plan.needs_models else ()
+  models = [_load(name, False, inputs, store) for name in plain]
+  return models, [_load(name, True, inputs, store) for name in plan.nli_model]
 
 
-def paper_encoder(name, config, nli_tuned=False):
-  """Says "base" or "large" where the encoder is the paper's, by its name and its sizes; else None.
+def _load(name, nli_tuned, inputs, store):
+  from bert_flow_tf.encoder.sentence_encoder import SentenceEncoder
+
+  if name.startswith(PREFIX):
+    path = os.path.expanduser(name.removeprefix(PREFIX))
+    encoder = WordVectors.from_file(path, wanted_words(_sentences(inputs.tasks.values())))
+    return Workbench(encoder, inputs, store, label_of(name), words=True)
+  settings = inputs.embedding
+  encoder = SentenceEncoder.from_pretrained(name, settings.model_cache_dir, settings.precision)
+  encoder.bert.check_max_seq_length(settings.max_seq_length)
+  paper = paper_encoder(name, encoder.bert.config, nli_tuned)
+  return Workbench(encoder, inputs, store, label_of(name), paper, nli_tuned)
+
+
+def paper_encoder(name: str, config: Any, nli_tuned: bool = False) -> str | None:
+  """Returns "base" or "large" if the encoder is the paper's by its name and sizes, else None.
 
   Args:
-    name: value of --model or --nli_model.
-    config: the encoder's, with num_hidden_layers, hidden_size and vocab_size.
-    nli_tuned: whether it was fine-tuned on NLI: then its name is its owner's, and has the paper's within it.
+    name: name or folder of the encoder.
+    config: its configuration, with num_hidden_layers, hidden_size and vocab_size.
+    nli_tuned: whether it was fine-tuned on NLI: then the paper's name may be a part of its name.
   """
   last = pathlib.Path(name).name.lower()
-  tuned = encoder_label(name).lower()  # of a run of run_siamese the experiment's name too
+  tuned = encoder_label(name).lower()  # with the experiment's name, for an encoder of run_siamese.py
   sizes = (config.num_hidden_layers, config.hidden_size, config.vocab_size)
   for encoder, (full_name, expected) in _PAPER.items():
     named = full_name in tuned and _OTHER not in tuned if nli_tuned else name == encoder or last == full_name

@@ -1,4 +1,4 @@
-"""RESULTS.md: every table of a folder on one page, made by `run_table.py` and never by hand."""
+"""Page of all tables and figures in a folder, written by `run_table.py --results_page=docs/results.md`."""
 
 import os
 import pathlib
@@ -7,7 +7,7 @@ import urllib.parse
 from bert_flow_tf.errors import DataError
 from bert_flow_tf.io import files
 from bert_flow_tf.tables.plan import FIGURES, TABLES
-from bert_flow_tf.tables.table import from_json
+from bert_flow_tf.tables.table import Table, from_json
 
 _FIGURE_TITLES = {
   "2": "Figure 2: similarity against edit distance",
@@ -17,36 +17,37 @@ _FIGURE_TITLES = {
 _INTRODUCTION = """\
 # Results
 
-This page was written by `run_scripts/run_table.py` from what it computed; do not edit it. Rows marked *ours* were
-computed here, rows marked *published* are the paper's own (Li et al., EMNLP 2020;
-`bert_flow_tf/tables/paper_tables.json` names the source of each figure). The paper's figure and the difference stand
-in brackets where the encoder is the paper's; an encoder that stands in for BERT has figures of its own, which say
-nothing about BERT's. ± is the standard deviation over seeds of the flow.
+This page was written by `run_scripts/run_table.py` from computed numbers; do not edit it. Rows marked *ours* were
+computed here, rows marked *published* are the paper's (Li et al., EMNLP 2020; `bert_flow_tf/tables/paper_tables.json`
+names the source of each number). The paper's score and the difference are in brackets if the encoder is the paper's.
+Scores of other encoders are not comparable with BERT's. ± is the standard deviation over seeds of the flow.
 """
 
 
-def write(path, folder):
+def write(path: str | os.PathLike, folder: str | os.PathLike) -> None:
   """Writes the page of all tables in a folder.
 
   Args:
     path: the page.
-    folder: where `run_table.py` left `table_NAME.json`, and pictures beside.
+    folder: folder where `run_table.py` wrote `table_NAME.json` and the figures.
 
   Raises:
-    DataError: there is no table there, one is damaged, or the page cannot be written.
+    DataError: the folder has no table, one is damaged, or the page cannot be written.
   """
   tables = read_tables(folder)
   if not tables:
-    raise DataError(f"--results_page={path}: no table_NAME.json in {folder}; compute tables first, as with --table=all")
+    raise DataError(
+      f"results_page={path}: {folder} has no table_NAME.json; compute tables first, as with --table=all", "results_page"
+    )
   parts = [_INTRODUCTION, *(_with_origin(table) for table in tables), *_pictures(path, folder)]
   try:
     files.write_text(path, "\n".join(parts))
   except OSError as error:
-    raise DataError(f"--results_page={path}: cannot be written ({error.strerror})") from error
+    raise DataError(f"results_page={path}: cannot be written ({error.strerror})", "results_page") from error
 
 
-def read_tables(folder):
-  """The `Table`s in a folder, in the paper's order.
+def read_tables(folder: str | os.PathLike) -> list[Table]:
+  """Returns the tables in a folder, in the paper's order.
 
   Raises:
     DataError: one is damaged.
@@ -57,35 +58,29 @@ def read_tables(folder):
     if file.is_file():
       try:
         tables.append(from_json(file.read_text(encoding="utf-8")))
-      except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-        raise DataError(
-          f"{file}: expected what run_table.py wrote, found {error!r}; compute the table again"
-        ) from error
+      except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        raise DataError(f"{file}: is not a table of run_table.py ({error!r}); compute it again") from error
   return tables
 
 
 def _with_origin(table):
-  """A table's markdown, and below it when, where and with which encoders and packages it was made."""
-  about, parts = table.about, []
-  if about.get("date"):
-    parts.append(str(about["date"]))
+  """Returns a table's Markdown and a line with its date, seeds, encoders, package versions and machine."""
+  about = table.about
+  parts = [about.get("date")]
   if about.get("seeds"):
     parts.append(f"seed{'s' * (len(about['seeds']) > 1)} " + ", ".join(map(str, about["seeds"])))
   parts += [f"{label}: weights {sha[:12]}" for label, sha in about.get("encoders", {}).items()]
-  if about.get("versions"):
-    parts.append(", ".join(f"{package} {version}" for package, version in about["versions"].items()))
-  if about.get("machine"):
-    parts.append(str(about["machine"]))
+  parts.append(", ".join(f"{package} {version}" for package, version in about.get("versions", {}).items()))
+  parts = [part for part in (*parts, about.get("machine")) if part]
   return "\n".join([table.markdown(), *([f"{'; '.join(parts)}.\n"] if parts else [])])
 
 
 def _pictures(path, folder):
-  """Markdown of the pictures in the folder, by links relative to the page."""
+  """Returns Markdown of the figures in the folder, with links relative to the page."""
   shown = []
   for name in FIGURES:
     for picture in sorted(pathlib.Path(folder).glob(f"figure_{name}_*.png")):
-      model = picture.stem.removeprefix(f"figure_{name}_")
-      link = os.path.relpath(picture, pathlib.Path(path).absolute().parent)
-      title = f"{_FIGURE_TITLES[name]}, {model}"
-      shown.append(f"## {title}\n\n![{title}]({urllib.parse.quote(pathlib.Path(link).as_posix())})\n")
+      title = f"{_FIGURE_TITLES[name]}, {picture.stem.removeprefix(f'figure_{name}_')}"
+      link = pathlib.Path(os.path.relpath(picture, pathlib.Path(path).absolute().parent)).as_posix()
+      shown.append(f"## {title}\n\n![{title}]({urllib.parse.quote(link)})\n")
   return shown

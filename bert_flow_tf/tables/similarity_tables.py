@@ -1,127 +1,107 @@
-"""Tables 2, 3, 4, 5 and 8 of the paper, and the transfer matrix: figures of tasks by recipes."""
+"""Tables 2, 3, 4, 5 and 8 of the paper, and the transfer table: scores of tasks by recipe."""
 
 import dataclasses
 import math
 import statistics
+from collections.abc import Mapping, Sequence
 
 from absl import logging
 
 from bert_flow_tf.calibration.spec import parse_calibration
 from bert_flow_tf.data.flow_corpus import NLI
 from bert_flow_tf.errors import CalibrationError, FlowError, TrainingError
-from bert_flow_tf.tables.paper_tables import paper_table
+from bert_flow_tf.progress import Progress
+from bert_flow_tf.tables.paper_tables import PaperRow, paper_table
 from bert_flow_tf.tables.table import OURS, PUBLISHED, Cell, Row
-from bert_flow_tf.tables.workbench import NONE, Recipe, headline
+from bert_flow_tf.tables.workbench import NONE, Recipe, Workbench, headline
 
 AVG, FIRST_LAST = "avg", "avg-first-last"
-# What the paper chose k to be on dev; ours, chosen likewise, is compared with it.
+# The k that the paper chose on dev; ours, chosen on dev too, is compared with it.
 _PAPER_K = {"natsv": "natsv-10", "sn+natsv": "sn+natsv-6"}
 
 
-@dataclasses.dataclass(frozen=True)
-class Model:
-  """An encoder of the run.
-
-  Attributes:
-    label: what it is called.
-    bench: its `Workbench`.
-    paper_encoder: "base" or "large" where it is the paper's, else None: then nothing is compared.
-    nli_tuned: whether it was fine-tuned on NLI.
-    words: whether it averages word vectors, and has one embedding alone.
-  """
-
-  label: str
-  bench: object
-  paper_encoder: str | None = None
-  nli_tuned: bool = False
-  words: bool = False
-
-  @property
-  def title(self):
-    """How its rows begin."""
-    return f"{self.label} (fine-tuned on NLI)" if self.nli_tuned else self.label
-
-  @property
-  def has_cls(self):
-    """Whether its checkpoint has what `cls` is made of."""
-    return not self.words and self.bench.encoder.bert.has_pooler
-
-
-def similarity_recipes(model, calibrations=()):
-  """The rows of Tables 2 and 3 that an encoder can give: avg, cls, avg-first-last, both flows, other calibrations."""
+def similarity_recipes(bench: Workbench, calibrations: Sequence[str] = ()) -> list[Recipe]:
+  """Returns the rows of Tables 2 and 3 that an encoder has: avg, cls, avg-first-last, flows, other calibrations."""
   best, recipes = AVG, [Recipe(AVG)]
-  if not model.words:
+  if not bench.words:
     best = FIRST_LAST
-    recipes += [*[Recipe("cls")] * model.has_cls, Recipe(FIRST_LAST), Recipe(FIRST_LAST, "flow", NLI)]
+    recipes += [*[Recipe("cls")] * bench.has_cls, Recipe(FIRST_LAST), Recipe(FIRST_LAST, "flow", NLI)]
   return [*recipes, Recipe(best, "flow"), *(Recipe(best, name) for name in calibrations)]
 
 
-def qnli_recipes(model, calibrations=()):
-  """The rows of Table 4."""
-  del model, calibrations
+def qnli_recipes(bench: Workbench, calibrations: Sequence[str] = ()) -> list[Recipe]:
+  """Returns the rows of Table 4."""
+  del bench, calibrations
   return [Recipe(FIRST_LAST), Recipe(FIRST_LAST, "flow", NLI), Recipe(FIRST_LAST, "flow")]
 
 
-def calibration_recipes(model, calibrations=()):
-  """The rows of Table 5, on plain averages; natsv without k has it chosen on dev; then other calibrations."""
-  del model
+def calibration_recipes(bench: Workbench, calibrations: Sequence[str] = ()) -> list[Recipe]:
+  """Returns the rows of Table 5, all of plain averages; the k of natsv without a number is chosen on dev."""
+  del bench
   names = [NONE, "sn", "natsv-1", "natsv", "sn+natsv-1", "sn+natsv", *calibrations, "flow"]
   return [Recipe(AVG, name) for name in dict.fromkeys(names)]
 
 
-def measure(model, task, recipe, seed):
-  """(value, reason, calibration's name) of one cell; NaN and a reason where the method fails on these sentences."""
+SEED_RECIPES = (Recipe(AVG), Recipe(FIRST_LAST), Recipe(FIRST_LAST, "flow"))  # rows of Table 8
+
+
+def measure(bench: Workbench, task: str, recipe: Recipe, seed: int) -> tuple[float, str, str]:
+  """Returns score, reason and the calibration's name; NaN and a reason if the method fails on these sentences."""
   try:
-    figures = model.bench.figures(task, recipe, seed)
+    scores = bench.scores(task, recipe, seed)
   except (CalibrationError, FlowError, TrainingError) as error:
-    logging.warning("no figure of %s on %s: %s", row_name(model, recipe), task, error)
+    logging.warning("no score of %s on %s: %s", row_name(bench, recipe), task, error)
     return math.nan, str(error), recipe.calibration
-  return *headline(figures), figures.get("calibration", recipe.calibration)
+  return *headline(scores), scores.get("calibration", recipe.calibration)
 
 
-def rows_of(model, recipes, columns, number, seeds, progress):
-  """Our rows: a figure a task and recipe, over the seeds where they make a difference.
+def rows_of(
+  bench: Workbench,
+  recipes: Sequence[Recipe],
+  columns: Mapping[str, str],
+  number: int,
+  seeds: Sequence[int],
+  progress: Progress,
+) -> list[Row]:
+  """Returns our rows: a score per task and recipe, for each seed if the recipe is random.
 
   Args:
-    model: `Model`.
-    recipes: `Recipe`s.
+    bench: an encoder.
+    recipes: methods, a row each.
     columns: {column: name of the task}.
-    number: of the paper's table.
-    seeds: of the flow.
-    progress: `Progress`, counted a cell.
+    number: number of the paper's table.
+    seeds: seeds of the flow.
+    progress: counts the cells.
   """
   rows = []
   for recipe in recipes:
-    published = _published(model, recipe, number)
-    cells, names = cells_of(model, recipe, columns, seeds, progress)
+    published = _published(bench, recipe, number)
+    cells, names = cells_of(bench, recipe, columns, seeds, progress)
     cells = {
       column: dataclasses.replace(cell, paper=published and published.cells[column]) for column, cell in cells.items()
     }
     chosen = names.pop() if len(names) == 1 else recipe.calibration
-    rows.append(Row(row_name(model, recipe, chosen), OURS, cells))
+    rows.append(Row(row_name(bench, recipe, chosen), OURS, cells))
   return rows
 
 
-def cells_of(model, recipe, columns, seeds, progress):
-  """{column: Cell} of a recipe, and the names of the calibrations behind them, which k chosen on dev may tell apart.
+def cells_of(
+  bench: Workbench, recipe: Recipe, columns: Mapping[str, str], seeds: Sequence[int], progress: Progress
+) -> tuple[dict[str, Cell], set[str]]:
+  """Returns the cells of a recipe by column, and the names of its calibrations, which k chosen on dev may vary.
 
-  Args:
-    model: as in `rows_of`.
-    recipe: `Recipe`.
-    columns: as in `rows_of`.
-    seeds: as in `rows_of`.
-    progress: as in `rows_of`.
+  The arguments are those of `rows_of`.
   """
-  name, seeds = row_name(model, recipe), seeds if recipe.is_random else seeds[:1]
-  missing = "" if recipe.calibration == NONE else model.bench.why_missing(recipe.corpus)
+  name, seeds = row_name(bench, recipe), seeds if recipe.is_random else seeds[:1]
+  missing = "" if recipe.calibration == NONE else bench.inputs.why_missing(recipe.corpus)
   if missing:
     progress.update(len(columns) * len(seeds), f"{name}: no such corpus")
     return {column: Cell(reason=missing) for column in columns}, set()
   values, reasons, names = {column: [] for column in columns}, dict.fromkeys(columns, ""), set()
-  for seed in seeds:  # a fit that serves all columns is made once a seed
+  for seed in seeds:  # outer loop: a fit that serves all columns is made once per seed
     for column, task in columns.items():
       progress.update(0, f"{name}, {column}, seed {seed}" if recipe.is_random else f"{name}, {column}")
-      value, reason, calibration = measure(model, task, recipe, seed)
+      value, reason, calibration = measure(bench, task, recipe, seed)
       values[column].append(value)
       reasons[column] = reasons[column] or reason
       names.add(calibration)
@@ -129,103 +109,87 @@ def cells_of(model, recipe, columns, seeds, progress):
   return {column: Cell(tuple(values[column]), reason=reasons[column]) for column in columns}, names
 
 
-def count_of(recipes, columns, seeds):
-  """Cells that `rows_of` computes."""
+def count_of(recipes: Sequence[Recipe], columns: Sequence[str], seeds: Sequence[int]) -> int:
+  """Returns the number of cells that `rows_of` computes."""
   return sum(len(columns) * (len(seeds) if recipe.is_random else 1) for recipe in recipes)
 
 
-def published_rows(number):
-  """The paper's own rows, as published."""
-  found = paper_table(number)
+def published_rows(number: int) -> list[Row]:
+  """Returns the paper's own rows."""
   return [
     Row(row.name, PUBLISHED, {column: Cell((value,)) for column, value in row.cells.items() if value is not None})
-    for row in found.rows
+    for row in paper_table(number).rows
   ]
 
 
-def seed_recipes(model, calibrations=()):
-  """The rows of Table 8."""
-  del model, calibrations
-  return [Recipe(AVG), Recipe(FIRST_LAST), Recipe(FIRST_LAST, "flow")]
-
-
-def seed_rows(model, task, seeds, progress):
-  """The rows of Table 8: mean, standard deviation and median over the seeds of the flow."""
+def seed_rows(bench: Workbench, task: str, seeds: Sequence[int], progress: Progress) -> list[Row]:
+  """Returns the rows of Table 8: mean, standard deviation and median over the seeds of the flow."""
   rows = []
-  for recipe in seed_recipes(model):
-    cell = cells_of(model, recipe, {task: task}, seeds, progress)[0][task]
-    published = _published(model, recipe, 8)
-    found = {"mean": cell.mean, "standard deviation": cell.spread, "median": None}
-    if cell.defined:
-      found["median"] = statistics.median(cell.values)
-    reason = cell.reason or ("one seed alone" if recipe.is_random else "no seed takes part in this row")
-    cells = {
-      column: Cell(() if value is None else (value,), published and published.cells[column])
-      for column, value in found.items()
-    }
-    cells = {name: one if one.defined else dataclasses.replace(one, reason=reason) for name, one in cells.items()}
-    rows.append(Row(row_name(model, recipe), OURS, cells))
+  for recipe in SEED_RECIPES:
+    cell = cells_of(bench, recipe, {task: task}, seeds, progress)[0][task]
+    published = _published(bench, recipe, 8)
+    median = statistics.median(cell.values) if cell.defined else None
+    reason = cell.reason or ("only one seed" if recipe.is_random else "no seed takes part in this row")
+    cells = {}
+    for column, value in {"mean": cell.mean, "standard deviation": cell.spread, "median": median}.items():
+      cells[column] = Cell(() if value is None else (value,), published and published.cells[column])
+      if not cells[column].defined:
+        cells[column] = dataclasses.replace(cells[column], reason=reason)
+    rows.append(Row(row_name(bench, recipe), OURS, cells))
   return rows
 
 
-def transfer_rows(model, corpora, columns, seeds, progress):
-  """A flow fitted on each corpus, evaluated on every set: rows, and a sentence that says where it hurts.
+def transfer_rows(
+  bench: Workbench,
+  corpora: Mapping[str, str],
+  columns: Mapping[str, str],
+  seeds: Sequence[int],
+  progress: Progress,
+) -> tuple[list[Row], str]:
+  """Returns the rows of a flow fitted on each corpus, and a sentence that names the cells where it lowers the score.
 
-  Args:
-    model: `Model`.
-    corpora: {what it is called: corpus of a `Recipe`}.
-    columns: {column: name of the task}.
-    seeds: of the flow.
-    progress: `Progress`, counted a cell.
+  The arguments are those of `rows_of`, and corpora, {name in the table: corpus of a `Recipe`}.
   """
   recipes = {"no flow": Recipe(FIRST_LAST)}
   recipes |= {f"flow fitted on {name}": Recipe(FIRST_LAST, "flow", corpus) for name, corpus in corpora.items()}
-  found = {name: cells_of(model, recipe, columns, seeds, progress)[0] for name, recipe in recipes.items()}
-  rows = [Row(f"{model.title}, {name}", OURS, cells) for name, cells in found.items()]
-  return rows, _where_it_hurts(model, found, columns)
-
-
-def _where_it_hurts(model, found, columns):
-  """A sentence with every cell of transfer that is below the one without a flow."""
-  without, *fitted = found.values()
-  names = list(found)[1:]
+  cells = {name: cells_of(bench, recipe, columns, seeds, progress)[0] for name, recipe in recipes.items()}
   changes = {
-    f"{name.removeprefix('flow ')}, on {column}": cells[column].mean - without[column].mean
-    for name, cells in zip(names, fitted, strict=True)
+    f"{name.removeprefix('flow ')}, on {column}": fitted[column].mean - cells["no flow"][column].mean
+    for name, fitted in cells.items()
     for column in columns
-    if cells[column].defined and without[column].defined
+    if name != "no flow" and fitted[column].defined and cells["no flow"][column].defined
   }
-  hurts = [f"{where} ({change:+.2f})" for where, change in changes.items() if change < 0]
-  cells = ": " + "; ".join(hurts) if hurts else ""
-  return f"{model.title}: the flow hurts in {len(hurts)} of {len(changes)} cells{cells}."
+  lower = [f"{place} ({change:+.2f})" for place, change in changes.items() if change < 0]
+  note = f"{bench.title}: the flow hurts in {len(lower)} of {len(changes)} cells"
+  rows = [Row(f"{bench.title}, {name}", OURS, row) for name, row in cells.items()]
+  return rows, f"{note}: {'; '.join(lower)}." if lower else f"{note}."
 
 
-def row_name(model, recipe, chosen=None):
-  """How a row is named: encoder, embedding, calibration and what it was fitted on.
+def row_name(bench: Workbench, recipe: Recipe, chosen: str | None = None) -> str:
+  """Returns the name of a row: encoder, embedding, calibration, and its corpus.
 
   Args:
-    model: `Model`.
-    recipe: `Recipe`.
-    chosen: the calibration's name once k was chosen on dev; None if there is no one k.
+    bench: an encoder.
+    recipe: the method.
+    chosen: name of the calibration with the k that was chosen on dev; None if there are several.
   """
-  embedding = "avg of word vectors" if model.words else recipe.embedding
+  embedding = "avg of word vectors" if bench.words else recipe.embedding
   if recipe.calibration == NONE:
-    return f"{model.title}, {embedding}"
+    return f"{bench.title}, {embedding}"
   spec = parse_calibration(recipe.calibration)
   k = parse_calibration(chosen).k if chosen else None
   method = f"{spec.method}-{k or 'k'}, k chosen on dev" if spec.k_on_dev else spec.name
-  corpus = "NLI" if recipe.corpus == NLI else recipe.corpus
-  return f"{model.title}, {embedding}, {method} ({corpus})"
+  return f"{bench.title}, {embedding}, {method} ({'NLI' if recipe.corpus == NLI else recipe.corpus})"
 
 
-def _published(model, recipe, number):
-  """The paper's row that ours is compared with, None for another encoder than the paper's."""
-  if model.paper_encoder is None:
+def _published(bench: Workbench, recipe: Recipe, number: int) -> PaperRow | None:
+  """Returns the paper's row that ours is compared with, None if the encoder is not the paper's."""
+  if bench.paper_encoder is None:
     return None
   return paper_table(number).match(
     calibration=_PAPER_K.get(recipe.calibration, recipe.calibration),
-    encoder=model.paper_encoder,
+    encoder=bench.paper_encoder,
     embedding=recipe.embedding,
     corpus=recipe.corpus if recipe.is_random else None,
-    nli_tuned=model.nli_tuned,
+    nli_tuned=bench.nli_tuned,
   )

@@ -1,9 +1,11 @@
-"""Finished figures on disk, so that a killed table run goes on where it was."""
+"""Computed figures on disk, so that a run that was stopped resumes."""
 
 import hashlib
 import json
 import math
+import os
 import pathlib
+from typing import Any
 
 from absl import logging
 
@@ -11,34 +13,34 @@ from bert_flow_tf.io import files
 
 
 class Store:
-  """{what decides a figure: figure}, a json file each; a damaged one counts as absent.
+  """JSON files of figures, each under a key that holds everything that decides the figure.
+
+  A damaged file, as a crashed machine leaves it, counts as absent.
 
   Args:
-    folder: where the files are; None to remember nothing.
+    folder: folder of the files; None to store nothing.
   """
 
-  def __init__(self, folder):
+  def __init__(self, folder: str | os.PathLike | None) -> None:
     self._folder = None if folder is None else pathlib.Path(folder)
 
-  def get(self, key):
-    """The value kept for a key (a dict of json values), or None."""
+  def get(self, key: dict[str, Any]) -> Any:
+    """Returns the value of a key (a dict of JSON values), or None."""
     if self._folder is None:
       return None
     try:
-      found = json.loads(self._file(key).read_text(encoding="utf-8"))
-      if found["key"] != plain(key):
-        raise ValueError("it holds another figure")
-      if found["sha256"] != _checksum(found["value"]):
-        raise ValueError("its checksum does not match its content")
-      return found["value"]
+      content = json.loads(self._file(key).read_text(encoding="utf-8"))
+      if content["key"] != plain(key) or content["sha256"] != _checksum(content["value"]):
+        raise ValueError("the checksum or the key does not match")
+      return content["value"]
     except FileNotFoundError:
       return None
     except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
-      logging.warning("%s is damaged (%s): computed again", self._file(key), error)
+      logging.warning("%s is damaged (%s): it is computed again", self._file(key), error)
       return None
 
-  def put(self, key, value):
-    """Keeps a value for a key and returns it as `get` will: NaN has become None, tuples lists.
+  def put(self, key: dict[str, Any], value: Any) -> Any:
+    """Stores a value and returns it as `get` does: None for NaN, lists for tuples.
 
     Raises:
       OSError: it cannot be written.
@@ -54,8 +56,8 @@ class Store:
     return self._folder / f"{_checksum(plain(key))[:32]}.json"
 
 
-def plain(value):
-  """A value as json keeps it, which has no NaN and no infinity: None in their place."""
+def plain(value: Any) -> Any:
+  """Returns JSON values: None for NaN and infinity, which JSON does not have, and lists for tuples."""
   if isinstance(value, float):
     return float(value) if math.isfinite(value) else None
   if isinstance(value, dict):

@@ -1,22 +1,23 @@
-"""A table of ours beside the paper's, as markdown, CSV and JSON."""
+"""A table of our rows and the paper's, as Markdown, CSV and JSON."""
 
 import csv
 import dataclasses
 import io
 import json
 import math
+from typing import Any
 
 OURS, PUBLISHED = "ours", "published"
 
 
 @dataclasses.dataclass(frozen=True)
 class Cell:
-  """A figure.
+  """A score or another number of a table.
 
   Attributes:
-    values: what each seed gave; one value where nothing is random; empty where there is no figure.
-    paper: the paper's figure for the same encoder and method, or None.
-    reason: why there is no figure, or "".
+    values: one value per seed; one value if nothing is random; empty if there is no score.
+    paper: the paper's score for the same encoder and method, or None.
+    reason: reason for a missing score, or "".
   """
 
   values: tuple[float, ...] = ()
@@ -24,33 +25,33 @@ class Cell:
   reason: str = ""
 
   @property
-  def mean(self):
-    """Mean over the seeds, NaN without any."""
+  def mean(self) -> float:
+    """Mean over the seeds, NaN without values."""
     return math.fsum(self.values) / len(self.values) if self.values else math.nan
 
   @property
-  def spread(self):
-    """Standard deviation over the seeds (divided by their number less 1), None for fewer than two."""
+  def spread(self) -> float | None:
+    """Sample standard deviation over the seeds, None for fewer than two."""
     count = len(self.values)
     if count < 2 or not all(map(math.isfinite, self.values)):
       return None
     return math.sqrt(math.fsum((value - self.mean) ** 2 for value in self.values) / (count - 1))
 
   @property
-  def defined(self):
-    """Whether there is a figure."""
+  def defined(self) -> bool:
+    """Whether the cell has a finite mean."""
     return bool(self.values) and math.isfinite(self.mean)
 
-  def text(self):
-    """As the markdown shows it: `68.25 ±0.31 (paper 70.72, -2.47)`."""
+  def text(self) -> str:
+    """Returns the text in Markdown: `68.25 ±0.31 (paper 70.72, -2.47)`."""
     if not self.defined:
       return "n/a"
     spread = "" if self.spread is None else f" ±{self.spread:.2f}"
     paper = "" if self.paper is None else f" (paper {self.paper:.2f}, {self.mean - self.paper:+.2f})"
     return f"{self.mean:.2f}{spread}{paper}"
 
-  def plain(self):
-    """As json values."""
+  def plain(self) -> dict[str, Any]:
+    """Returns JSON values."""
     compared = self.defined and self.paper is not None
     return {
       "value": self.mean if self.defined else None,
@@ -64,7 +65,7 @@ class Cell:
 
 @dataclasses.dataclass(frozen=True)
 class Row:
-  """A row: its name, whose figures they are (OURS or PUBLISHED), and its cells by column."""
+  """A row: its name, its source (OURS or PUBLISHED), and its cells by column."""
 
   name: str
   source: str
@@ -77,12 +78,12 @@ class Table:
 
   Attributes:
     name: "2", "transfer".
-    title: what it shows.
-    metric: what its numbers are.
+    title: subject.
+    metric: meaning of the numbers.
     columns: keys of the cells, in order.
-    rows: `Row`s.
-    notes: sentences below it.
-    about: what it was made with, json values: command, versions, seeds, encoders.
+    rows: rows, in order.
+    notes: sentences below the table.
+    about: JSON values of how it was made: command, versions, seeds, encoders.
   """
 
   name: str
@@ -93,8 +94,8 @@ class Table:
   notes: tuple[str, ...] = ()
   about: dict = dataclasses.field(default_factory=dict)
 
-  def markdown(self):
-    """The table with its title, notes and command; why a figure is n/a stands below it, by number."""
+  def markdown(self) -> str:
+    """Returns the table with its title, notes, numbered reasons for missing scores, and command."""
     heading = f"Table {self.name}" if self.name.isdigit() else self.name.capitalize()
     reasons = {}
     lines = [f"## {heading}: {self.title}", "", f"{self.metric[:1].upper()}{self.metric[1:]}.", ""]
@@ -109,52 +110,52 @@ class Table:
       lines += ["", "```bash", self.about["command"], "```"]
     return "\n".join(lines) + "\n"
 
-  def csv(self):
-    """One line a row and column: table, row, source, column, value, spread, seeds, paper, difference, reason."""
+  def csv(self) -> str:
+    """Returns one line per cell: table, row, source, column, value, spread, seeds, paper, difference, reason."""
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     writer.writerow(["table", "row", "source", "column", "value", "spread", "seeds", "paper", "difference", "reason"])
     for row in self.rows:
       for column, cell in row.cells.items():
         plain = cell.plain()
-        figures = [plain["value"], plain["spread"], len(cell.values), plain["paper"], plain["difference"]]
-        numbers = ["" if figure is None else figure for figure in figures]
+        numbers = [plain["value"], plain["spread"], len(cell.values), plain["paper"], plain["difference"]]
+        numbers = ["" if number is None else number for number in numbers]
         writer.writerow([self.name, row.name, row.source, column, *numbers, plain["reason"]])
     return out.getvalue()
 
-  def json(self):
-    """Everything, as json text that `from_json` reads."""
+  def json(self) -> str:
+    """Returns JSON text, which `from_json` reads."""
     rows = [
       {"name": row.name, "source": row.source, "cells": {column: cell.plain() for column, cell in row.cells.items()}}
       for row in self.rows
     ]
     fields = {"table": self.name, "title": self.title, "metric": self.metric, "columns": list(self.columns)}
-    found = {**fields, "rows": rows, "notes": list(self.notes), "about": self.about}
-    return json.dumps(found, indent=2, allow_nan=False) + "\n"
+    content = {**fields, "rows": rows, "notes": list(self.notes), "about": self.about}
+    return json.dumps(content, indent=2, allow_nan=False) + "\n"
 
 
-def from_json(text):
-  """The `Table` of what `Table.json` gave.
+def from_json(text: str) -> Table:
+  """Returns the table of a text that `Table.json` returned.
 
   Raises:
-    ValueError, KeyError, TypeError, AttributeError: it is something else.
+    ValueError, KeyError, TypeError, AttributeError: the text is something else.
   """
-  found = json.loads(text)
+  content = json.loads(text)
   rows = tuple(
-    Row(str(row["name"]), str(row["source"]), {column: _cell(cell) for column, cell in row["cells"].items()})
-    for row in found["rows"]
+    Row(row["name"], row["source"], {column: _cell(cell) for column, cell in row["cells"].items()})
+    for row in content["rows"]
   )
-  fields = (str(found["table"]), str(found["title"]), str(found["metric"]), tuple(map(str, found["columns"])))
-  return Table(*fields, rows, tuple(map(str, found["notes"])), dict(found["about"]))
+  fields = (content["table"], content["title"], content["metric"], tuple(content["columns"]))
+  return Table(*fields, rows, tuple(content["notes"]), content["about"])
 
 
 def _cell(plain):
   values = tuple(math.nan if value is None else float(value) for value in plain["values"])
-  return Cell(values, None if plain["paper"] is None else float(plain["paper"]), str(plain["reason"]))
+  return Cell(values, plain["paper"], plain["reason"])
 
 
 def _with_reason(cell, reasons):
-  """The text of a cell; one without a figure points to its reason, which gets the next number in `reasons`."""
+  """Returns a cell's text; a missing score refers to its reason, which gets the next number in `reasons`."""
   if cell.defined or not cell.reason:
     return cell.text()
   return f"{cell.text()} [{reasons.setdefault(cell.reason, len(reasons) + 1)}]"

@@ -1,38 +1,41 @@
-"""Rows of a vocabulary by how often a corpus has them, for Table 1."""
+"""Rows of a vocabulary sorted by frequency, for Table 1."""
 
+import os
 import re
+import typing
 from collections import Counter
+
+import numpy as np
 
 from bert_flow_tf.data import word_frequency
 
-# What BERT's tokenizer splits at whatever stands there; it never joins what is on both sides.
+if typing.TYPE_CHECKING:
+  from bert_flow_tf.data.features import SentenceTokenizer
+
+# BERT's tokenizer always splits at these characters, so that counting words one by one gives the same pieces.
 _WORD = re.compile(r"[^ \t\r\n]+")
-_WHOLE = 1 << 30
+_UNLIMITED = 1 << 30
 
 
-def ranks_of_file(path, tokenizer):
-  """Rows of the vocabulary in falling frequency, int64 [ranked], from a file of words and counts.
+def ranks_of_file(path: str | os.PathLike, tokenizer: "SentenceTokenizer") -> np.ndarray:
+  """Returns the rows of the vocabulary by decreasing frequency, int64 [ranked], from a file of words and counts.
 
   Raises:
-    DataError: what `read_frequencies` and `rank_vocabulary` refuse.
+    DataError: the file cannot be read, or has no word of the vocabulary.
   """
   counts = word_frequency.read_frequencies(path, tokenizer.do_lower_case)
   return word_frequency.rank_vocabulary(tokenizer.vocab, counts)
 
 
-def ranks_of_corpus(path, tokenizer):
-  """The same from a text, of which each distinct word is tokenized once.
-
-  Args:
-    path: the text, plain or gzipped.
-    tokenizer: a `SentenceTokenizer`.
+def ranks_of_corpus(path: str | os.PathLike, tokenizer: "SentenceTokenizer") -> np.ndarray:
+  """Returns the same from a text, plain or gzipped, of which each distinct word is tokenized once.
 
   Raises:
-    DataError: what `count_words` and `rank_vocabulary` refuse.
+    DataError: the text cannot be read, or has no word of the vocabulary.
   """
   words = word_frequency.count_words(path, _WORD.findall)
   counts = Counter()
-  for pieces, count in zip(tokenizer(list(words), _WHOLE), words.values(), strict=True):
+  for pieces, count in zip(tokenizer(list(words), _UNLIMITED), words.values(), strict=True):
     for piece in pieces.tolist():
       counts[piece] += count
   return word_frequency.rank_vocabulary(tokenizer.vocab, counts)
