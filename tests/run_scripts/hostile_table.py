@@ -1,7 +1,7 @@
-"""What run_table does with command lines, good and bad, all in one process.
+"""Command lines of run_table.py, right and wrong ones, all in one process.
 
-Run as a module with a folder to work in, it prints json: {"said": as `hostile` has it, "fits": {name of a good case:
-calibrations fitted}, "by_hand": cosines of a flow fitted without the tables, "ranks": of Table 1's words, likewise}.
+Run as a module with a folder to work in, it prints json: {"results": those of `run_all`, "fits": {right case: number
+of fits}, "by_hand": cosines of a flow fitted without the tables, "ranks": ranks of Table 1's words}.
 """
 
 import functools
@@ -14,12 +14,12 @@ from tests.run_scripts import command_lines, tiny_data
 from tests.testing import REPO
 
 SEED = 7
-# Another flow is another graph to compile, which takes seconds; 3 steps a fit.
+# A small flow, which compiles fast; 3 steps per fit.
 CONFIG = {"n_levels": 1, "depth": 1, "coupling_width": 8}
 
 
 def write_files(folder):
-  """Data, and a file of word vectors, of word frequencies and of sentences."""
+  """Writes data, and files of word vectors, word frequencies and sentences."""
   data = tiny_data.write(folder / "data")
   pairs = tiny_data.sentences()
   (data / "QNLI").mkdir()
@@ -31,7 +31,7 @@ def write_files(folder):
   (folder / "tiny.vec.txt").write_text("".join(vectors))
   (folder / "counts.txt").write_text("".join(f"{word} {1000 - i}\n" for i, word in enumerate(words)))
   (folder / "bad_counts.txt").write_text("word many\n")
-  hard = "can't \u00e9t\u00e9\u00a0x [MASK] \u65e5\u672c  a\u0301b c\x0bd \u2028e\n"  # what splitting words could spoil
+  hard = "can't \u00e9t\u00e9\u00a0x [MASK] \u65e5\u672c  a\u0301b c\x0bd \u2028e\n"  # hard to split into words
   (folder / "corpus.txt").write_text("".join(f"{a}\n{b}\n" for a, b in pairs) + hard * 3)
   (folder / "one.txt").write_text("One sentence.\n")
   (folder / "small.json").write_text(json.dumps(CONFIG))
@@ -41,7 +41,7 @@ def write_files(folder):
 
 
 def good(folder):
-  """Command lines that work, in this order; "killed" is stopped at its second fit."""
+  """Returns command lines that succeed, in this order; "killed" is stopped at its second fit."""
   out, stsb = [f"--output_dir={folder}/out"], ["--task=STS-B"]
   two = ["--table=2", *stsb, "--num_seeds=2", "--calibration=whitening-8,natsv,none,FLOW", *out]
   return {
@@ -57,77 +57,68 @@ def good(folder):
 
 
 def bad(folder):
-  """{name: (flags, what the line must hold)}."""
+  """Returns {name: (flags, text of the error)} of command lines that are rejected: the flag, or the file at fault."""
   words = f"--model=glove:{folder}/tiny.vec.txt"
-  refused = {
-    "nothing": ([], "nothing to do: give --table=1|2"),
-    "unknown table": (["--table=2,9"], "--table=9: expected one or more of 1, 2, 3"),
-    "settings": (["--table=7"], "Table 7 is a list of settings"),
-    "unknown figure": (["--figure=1"], "--figure=1: expected one or more of 2, isotropy, cone, or all"),
+  rejected = {
+    "nothing": ([], "--table"),
+    "unknown table": (["--table=2,9"], "--table=9"),
+    "settings": (["--table=7"], "--table=7"),
+    "unknown figure": (["--figure=1"], "--figure=1"),
     "unknown task": (["--table=2", "--task=STS-C"], "--task=STS-C"),
-    "task that is no column": (["--table=2", "--task=STS-B,QNLI"], "--task=QNLI: expected some of STS-B"),
-    "task of no use": (["--table=5", "--task=STS-B"], "--task is of no use here: it needs --table=2 or --table=3"),
-    "nli_model of no use": (["--table=2", "--nli_model=mini"], "--nli_model is of no use"),
-    "num_seeds of no use": (["--table=1", "--num_seeds=2"], "--num_seeds is of no use"),
-    "no frequencies": (["--table=1"], "--table=1 needs word frequencies"),
+    "task that is no column": (["--table=2", "--task=STS-B,QNLI"], "--task=QNLI"),
+    "task that is not used": (["--table=5", "--task=STS-B"], "--task: is not used by this run"),
+    "nli_model that is not used": (["--table=2", "--nli_model=mini"], "--nli_model"),
+    "num_seeds that is not used": (["--table=1", "--num_seeds=2"], "--num_seeds"),
+    "no frequencies": (["--table=1"], "--table=1"),
     "frequencies twice": (
       ["--table=1", f"--corpus={folder}/corpus.txt", f"--frequency_file={folder}/counts.txt"],
-      "give one of them",
+      "--frequency_file",
     ),
-    "absent frequencies": (["--table=1", "--frequency_file=absent"], "--frequency_file=absent: no such file"),
+    "absent frequencies": (["--table=1", "--frequency_file=absent"], "--frequency_file=absent"),
     "damaged frequencies": (["--table=1", f"--frequency_file={folder}/bad_counts.txt"], "bad_counts.txt, line 1"),
-    "unknown calibration": (["--table=5", "--calibration=pca"], "calibration is 'pca'"),
-    "calibration twice": (["--table=5", "--calibration=SN,sn"], "names sn twice"),
+    "unknown calibration": (["--table=5", "--calibration=pca"], "pca"),
+    "calibration twice": (["--table=5", "--calibration=SN,sn"], "calibration"),
     "no model": (["--table=2", "--model="], "--model"),
-    "model twice": (["--table=2", "--model=mini,mini"], "are called 'mini', expected each once"),
+    "model twice": (["--table=2", "--model=mini,mini"], "--model"),
     "model and its namesake": (["--table=3,4", f"--model={folder}/tuned", f"--nli_model={folder}/tuned"], "'tuned'"),
-    "unknown model": (["--table=5", "--model=gpt"], "--model=gpt"),
-    "words alone": (["--table=5", words], "--table=5 needs a BERT"),
-    "words in a figure": (["--figure=2", words], "--figure=2 needs a BERT"),
-    "words fine-tuned": (["--table=3", f"--nli_model=glove:{folder}/tiny.vec.txt"], "word vectors are not fine-tuned"),
+    "unknown model": (["--table=5", "--model=gpt"], "model"),
+    "only words": (["--table=5", words], "--table=5"),
+    "words in a figure": (["--figure=2", words], "--figure=2"),
+    "words fine-tuned": (["--table=3", f"--nli_model=glove:{folder}/tiny.vec.txt"], "--nli_model"),
     "absent words": (["--table=2", "--model=glove:absent", "--train_batch_size=8"], "absent"),
-    "no words": (["--table=2", "--model=glove:", "--train_batch_size=8"], "names no file"),
-    "corpus that is not there": (
-      ["--table=transfer", "--transfer_corpus=target"],
-      "--transfer_corpus=target: expected",
-    ),
-    "corpus twice": (["--table=transfer", "--transfer_corpus=nli,NLI"], "names nli twice"),
-    "corpus too small": (
-      ["--table=transfer", "--task=STS-B", f"--transfer_corpus={folder}/one.txt"],
-      "in batches of 32",
-    ),
-    "transfer of no use": (["--table=2", "--transfer_corpus=nli"], "--transfer_corpus is of no use"),
+    "no words": (["--table=2", "--model=glove:", "--train_batch_size=8"], "names no file|glove:"),
+    "absent corpus": (["--table=transfer", "--transfer_corpus=target"], "--transfer_corpus=target"),
+    "corpus twice": (["--table=transfer", "--transfer_corpus=nli,NLI"], "--transfer_corpus=nli"),
+    "corpus too small": (["--table=transfer", "--task=STS-B", f"--transfer_corpus={folder}/one.txt"], "batch"),
+    "transfer that is not used": (["--table=2", "--transfer_corpus=nli"], "--transfer_corpus"),
     "no seeds": (["--table=2", "--num_seeds=0"], "num_seeds"),
-    "seeds that end": (["--table=8", f"--seed={2**31 - 3}"], f"the seeds go up to {2**31 + 1}"),
+    "seeds that end": (["--table=8", f"--seed={2**31 - 3}"], "--seed"),
     "seed of -1": (["--table=8", "--seed=-1"], "seed"),
-    "batch of 0": (["--table=8", "--train_batch_size=0"], "train_batch_size is 0"),
-    "batch above all pairs": (["--table=8", "--train_batch_size=9999"], "in batches of 9999"),
-    "epochs of 0": (["--table=8", "--num_train_epochs=0"], "num_train_epochs is 0"),
+    "batch of 0": (["--table=8", "--train_batch_size=0"], "train_batch_size"),
+    "batch above all pairs": (["--table=8", "--train_batch_size=9999"], "9999"),
+    "epochs of 0": (["--table=8", "--num_train_epochs=0"], "num_train_epochs"),
     "length": (["--table=8", "--max_seq_length=1"], "max_seq_length=1"),
-    "no config": (["--table=8", "--flow_model_config=absent"], "absent: no such file"),
+    "no config": (["--table=8", "--flow_model_config=absent"], "absent"),
     "no data": (["--table=2", "--task=STS-B", f"--data_dir={folder}/absent"], "absent"),
     "no QNLI": (["--table=4", f"--data_dir={folder}/no_dev"], "QNLI"),
-    "no dev": (
-      ["--table=6", f"--data_dir={folder}/no_dev"],
-      "--table=6 needs the dev split of STS-B|sts-dev|sts-train",
-    ),
+    "no dev": (["--table=6", f"--data_dir={folder}/no_dev"], "--table=6|sts-dev|sts-train"),
     "output is empty": (["--table=8", "--output_dir="], "--output_dir"),
     "output is a file": (["--table=8", f"--output_dir={folder}/one.txt"], "--output_dir"),
     "page is empty": (["--results_page="], "--results_page"),
     "page is a folder": (["--table=8", f"--results_page={folder}"], "--results_page"),
-    "page in no folder": (["--table=8", f"--results_page={folder}/absent/R.md"], "in a folder that exists"),
-    "no tables": ([f"--results_page={folder}/R.md"], "no table_NAME.json"),
+    "page in no folder": (["--table=8", f"--results_page={folder}/absent/R.md"], "--results_page"),
+    "no tables": ([f"--results_page={folder}/R.md"], "--results_page"),
   }
-  return {name: ([*flags, *_elsewhere(folder, flags)], part) for name, (flags, part) in refused.items()}
+  return {name: ([*flags, *_elsewhere(folder, flags)], text) for name, (flags, text) in rejected.items()}
 
 
 def _elsewhere(folder, flags):
-  """What is refused must leave no folder behind, so none of them is given one that is there."""
+  """Returns a flag for a folder that does not exist, in which a rejected run must leave nothing."""
   return [] if any(flag.startswith("--output_dir") for flag in flags) else [f"--output_dir={folder}/refused"]
 
 
 def by_hand(folder):
-  """Cosines of STS-B's test split by the flow of --seed, from the library alone."""
+  """Returns the cosines of STS-B's test split by the flow of SEED, without the tables."""
   import numpy as np
 
   from bert_flow_tf import EmbeddingPairs, FlowConfig, Glow, SentenceEncoder, Trainer
@@ -148,7 +139,7 @@ def by_hand(folder):
 
 
 def ranks_by_hand(folder):
-  """Rows of the vocabulary by their counts in the corpus, which is tokenized line by line."""
+  """Returns the rows of the vocabulary by their counts in the corpus, tokenized line by line."""
   from collections import Counter
 
   from bert_flow_tf import SentenceEncoder
@@ -161,10 +152,10 @@ def ranks_by_hand(folder):
 
 
 def run_good(run_all, folder, always):
-  """The good cases one by one, their fits counted; the first is stopped at its second fit."""
+  """Runs the good cases and counts their fits; the first is stopped at its second fit."""
   from bert_flow_tf.tables.workbench import Workbench
 
-  fits, said = {}, {}
+  fits, results = {}, {}
   fit_flow, fit_linear = Workbench._fit_flow, Workbench._fit_linear
   for name, arguments in good(folder).items():
     fits[name] = {"flow": 0, "linear": 0}
@@ -177,25 +168,25 @@ def run_good(run_all, folder, always):
 
     Workbench._fit_flow = lambda self, *what, count=counted: count("flow", fit_flow, self, *what)
     Workbench._fit_linear = lambda self, *what, count=counted: count("linear", fit_linear, self, *what)
-    said |= run_all({name: arguments}, always)
-    if name == "resumed":  # what the next finds damaged
+    results |= run_all({name: arguments}, always)
+    if name == "resumed":
       _damage(folder / "out/cells")
-  return said, fits
+  return results, fits
 
 
 def _damage(cells):
-  """Cuts one finished figure short, and changes another's number."""
-  figures = [file for file in sorted(cells.iterdir()) if '"what": "figures"' in file.read_text()]
-  (whitening,) = (file for file in figures if '"calibration": "whitening-8"' in file.read_text())
-  (natsv,) = (file for file in figures if '"calibration": "natsv"' in file.read_text())
+  """Truncates the file of one score, and changes the number in another."""
+  scores = [file for file in sorted(cells.iterdir()) if '"what": "figures"' in file.read_text()]
+  (whitening,) = (file for file in scores if '"calibration": "whitening-8"' in file.read_text())
+  (natsv,) = (file for file in scores if '"calibration": "natsv"' in file.read_text())
   whitening.write_text(whitening.read_text()[:200])
-  found = json.loads(natsv.read_text())
-  found["value"]["spearman"] = 99.0
-  natsv.write_text(json.dumps(found))
+  content = json.loads(natsv.read_text())
+  content["value"]["spearman"] = 99.0
+  natsv.write_text(json.dumps(content))
 
 
 def without(module):
-  """What main says where a module cannot be imported: a table and a figure that need it."""
+  """Returns the result of a table and a figure that need a module which cannot be imported."""
   from run_scripts import run_table
 
   hidden = {name: sys.modules.pop(name) for name in list(sys.modules) if name.split(".")[0] == module}
@@ -217,10 +208,10 @@ def main(folder):
   always = [f"--data_dir={folder}/data", f"--flow_model_config={folder}/small.json", f"--seed={SEED}"]
   run_all = functools.partial(command_lines.run_all, run_table.main)
   missing = {**without("rapidfuzz"), **without("matplotlib")}
-  refused = run_all({name: arguments for name, (arguments, _) in bad(folder).items()}, always)
-  said, fits = run_good(run_all, folder, always)
-  found = {"said": {**refused, **missing, **said}, "fits": fits}
-  print(json.dumps({**found, "by_hand": by_hand(folder), "ranks": ranks_by_hand(folder)}))
+  rejected = run_all({name: arguments for name, (arguments, _) in bad(folder).items()}, always)
+  results, fits = run_good(run_all, folder, always)
+  results = {**rejected, **missing, **results}
+  print(json.dumps({"results": results, "fits": fits, "by_hand": by_hand(folder), "ranks": ranks_by_hand(folder)}))
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""run_scripts/run_table.py: as a user starts it, stops it and mistypes it, all in one process."""
+"""run_scripts/run_table.py: right, wrong and interrupted command lines, all in one process."""
 
 import json
 import re
@@ -15,58 +15,58 @@ COMMAND_LINES = hostile_table
 
 
 def cells(folder, table):
-  """{row: {column: plain cell}} of our rows; strict json."""
+  """Returns {row: {column: plain cell}} of our rows; strict json."""
 
   def refuse(constant):
     raise AssertionError(f"json has no {constant}")
 
-  found = json.loads((folder / f"table_{table}.json").read_text(), parse_constant=refuse)
-  return {row["name"]: row["cells"] for row in found["rows"] if row["source"] == "ours"}
+  output = json.loads((folder / f"table_{table}.json").read_text(), parse_constant=refuse)
+  return {row["name"]: row["cells"] for row in output["rows"] if row["source"] == "ours"}
 
 
 def test_good_command_lines(ran):
-  folder, found = ran
-  statuses = {name: found["said"][name]["status"] for name in hostile_table.good(folder)}
-  assert statuses == {name: 130 if name == "killed" else 0 for name in statuses}, found["said"]
+  folder, output = ran
+  statuses = {name: output["results"][name]["status"] for name in hostile_table.good(folder)}
+  assert statuses == {name: 130 if name == "killed" else 0 for name in statuses}, output["results"]
 
 
-def test_what_is_refused_is_refused_in_one_line_and_leaves_nothing(ran):
-  folder, found = ran
+def test_rejected_command_lines_leave_no_files(ran):
+  folder, output = ran
   cases = {
     **hostile_table.bad(folder),
-    "without rapidfuzz": ([], "package rapidfuzz"),
-    "without matplotlib": ([], "figures need matplotlib"),
+    "without rapidfuzz": ([], "rapidfuzz"),
+    "without matplotlib": ([], "matplotlib"),
   }
-  check_rejected(found["said"], cases, alone=False)
+  check_rejected(output["results"], cases, alone=False)
   assert not (folder / "refused/cells").exists() and not (folder / "R.md").exists()
 
 
-def test_a_killed_run_goes_on(ran):
-  """The second run makes the fits that the first had not finished; the third those of two damaged figures."""
-  folder, found = ran
-  assert [found["fits"][name] for name in ("killed", "resumed", "again")] == [
+def test_a_killed_run_is_resumed(ran):
+  """The second run makes the fits that the first did not finish; the third those of two damaged scores."""
+  folder, output = ran
+  assert [output["fits"][name] for name in ("killed", "resumed", "again")] == [
     {"flow": 1, "linear": 0},
     {"flow": 1, "linear": 2},
     {"flow": 0, "linear": 2},
   ]
-  resumed, again = (found["said"][name]["stdout"] for name in ("resumed", "again"))
+  resumed, again = (output["results"][name]["stdout"] for name in ("resumed", "again"))
   assert resumed == again and "99.00" not in resumed
   assert resumed == (folder / "out/table_2.md").read_text() + "\n"
 
 
 def test_flow_is_that_of_the_library(ran):
-  """The first seed's cell: embeddings, flow, fit and Spearman without any code of the tables."""
-  folder, found = ran
+  """The first seed's cell is that of embeddings, flow, fit and Spearman without the tables."""
+  folder, output = ran
   gold = load_task("STS-B", folder / "data").splits["test"].scores
-  expected = 100 * stats.spearmanr(found["by_hand"], gold)[0]
+  expected = 100 * stats.spearmanr(output["by_hand"], gold)[0]
   cell = cells(folder / "out", "2")["mini, avg-first-last, flow (target)"]["STS-B"]
   assert len(cell["values"]) == 2 and cell["values"][0] == pytest.approx(expected, abs=0.2)
   assert cell["spread"] == pytest.approx(abs(cell["values"][0] - cell["values"][1]) / 2**0.5)
 
 
 def test_rows_of_table_2(ran):
-  """Without NLI the row says so; none and flow among --calibration change nothing."""
-  folder, found = ran
+  """Without NLI the row has a reason; none and flow in --calibration change nothing."""
+  folder, output = ran
   rows = cells(folder / "out", "2")
   names = [re.sub("natsv-[0-9]+", "natsv-K", name) for name in rows]
   assert names == [
@@ -79,7 +79,7 @@ def test_rows_of_table_2(ran):
   ]
   missing = rows["mini, avg-first-last, flow (NLI)"]["STS-B"]
   assert missing["value"] is None and missing["values"] == [] and "SNLI" in missing["reason"]
-  markdown = found["said"]["resumed"]["stdout"]
+  markdown = output["results"]["resumed"]["stdout"]
   assert "| mini, avg-first-last, flow (NLI) | ours | n/a [1] |" in markdown and "\n[1] " in markdown
   assert "± is the standard deviation over the flow's seeds 7 to 8." in markdown
 
@@ -96,19 +96,19 @@ def test_the_command_of_a_table_makes_that_table(ran):
 
 
 def test_word_vectors(ran):
-  folder, found = ran
+  folder, output = ran
   rows = cells(folder / "words", "2")
   assert list(rows) == [
     f"tiny, avg of word vectors{end}" for end in ("", ", flow (target)", ", sn (target)", ", whitening (target)")
   ]
-  assert all(isinstance(row["STS-B"]["value"], float) for row in rows.values()) and found["fits"]["words"]["flow"] == 1
+  assert all(isinstance(row["STS-B"]["value"], float) for row in rows.values()) and output["fits"]["words"]["flow"] == 1
 
 
 def test_fine_tuned_encoder(ran):
-  """The same weights under another name: no fit at all, and rows that say what it is."""
-  folder, found = ran
+  """The same weights under another name: no fit, and rows with the encoder's kind."""
+  folder, output = ran
   rows, plain = cells(folder / "out", "3"), cells(folder / "out", "2")
-  assert found["fits"]["tuned"] == {"flow": 0, "linear": 0}
+  assert output["fits"]["tuned"] == {"flow": 0, "linear": 0}
   assert list(rows) == [
     f"tuned (fine-tuned on NLI), {end}"
     for end in ("avg", "avg-first-last", "avg-first-last, flow (NLI)", "avg-first-last, flow (target)")
@@ -124,10 +124,10 @@ def test_fine_tuned_encoder(ran):
 
 
 def test_word_frequencies_of_both_kinds(ran):
-  folder, found = ran
+  folder, output = ran
   kept = [json.loads(file.read_text()) for file in (folder / "out/cells").iterdir()]
   (ranks,) = (cell["value"] for cell in kept if cell["key"]["what"] == "ranks")
-  assert ranks == found["ranks"]
+  assert ranks == output["ranks"]
   counts, corpus = (cells(folder / name, "1") for name in ("counts", "out"))
   assert list(counts) == list(corpus) and len(counts) == 7
   for rows in (counts, corpus):
@@ -137,9 +137,9 @@ def test_word_frequencies_of_both_kinds(ran):
 
 
 def test_table_6_and_figure_2(ran):
-  """One fit serves both."""
-  folder, found = ran
-  assert found["fits"]["rest"]["flow"] == 1
+  """Both use the same fit."""
+  folder, output = ran
+  assert output["fits"]["rest"]["flow"] == 1
   rows = cells(folder / "out", "6")
   assert rows["gold similarity"]["gold similarity"]["value"] == pytest.approx(100.0)
   assert (folder / "out/figure_2_mini.png").read_bytes().startswith(b"\x89PNG")

@@ -1,4 +1,4 @@
-"""bert_flow_tf/tables/analysis_tables.py: Tables 1 and 6 and isotropy against NumPy and SciPy."""
+"""bert_flow_tf/tables/analysis_tables.py: Tables 1 and 6, isotropy and the cone against NumPy and SciPy."""
 
 import types
 
@@ -16,7 +16,7 @@ from bert_flow_tf.tables.analysis_tables import (
   word_rows,
 )
 from bert_flow_tf.tables.paper_tables import paper_table
-from tests.tables.fakes import Encoder, cosine, flow_matrix, make_bench, make_model, sides
+from tests.tables.fakes import Encoder, cosine, flow_matrix, make_bench, sides
 
 SHOWN = Progress(0, show=False)
 
@@ -32,11 +32,11 @@ def levenshtein(a, b):
 
 def test_lexical_rows(data):
   bench = make_bench(data, ["STS-B"])
-  pairs = bench.settings.tasks["STS-B"].splits["dev"]
+  pairs = bench.inputs.tasks["STS-B"].splits["dev"]
   a, b = sides(pairs, bench.encoder, "avg-first-last")
   edits = [levenshtein(*pair) for pair in zip(pairs.sentences_a, pairs.sentences_b, strict=True)]
   flows = [cosine((a - 4) @ flow_matrix(seed), (b - 4) @ flow_matrix(seed)) for seed in (1, 2)]
-  rows, note = lexical_rows([make_model(bench)], "STS-B", [1, 2], SHOWN)
+  rows, note = lexical_rows([bench], "STS-B", [1, 2], SHOWN)
   for row, similarities in zip(rows, [[pairs.scores], [cosine(a, b)], flows], strict=True):
     for column, other in {"edit distance": edits, "gold similarity": pairs.scores}.items():
       expected = [100 * stats.spearmanr(one, other)[0] for one in similarities]
@@ -49,25 +49,25 @@ def test_lexical_rows(data):
   assert rows[0].cells["edit distance"].paper == -24.61 and rows[1].cells["edit distance"].paper is None
   close = sum(edit <= 4 for edit in edits)
   assert f"; {close} of {len(edits)} pairs are at most 4 apart." in note and close
-  points, failed = lexical_points(make_model(bench), "STS-B", 1)
+  points, failed = lexical_points(bench, "STS-B", 1)
   assert not failed
   assert points["edit distance"].tolist() == edits and list(points)[2:] == [row.name for row in paper_table(6).rows][1:]
 
 
 def test_lexical_rows_of_two_encoders_with_one_row_of_gold(data):
-  models = [
-    make_model(make_bench(data, ["STS-B"], encoder=Encoder(name)), name, paper_encoder=paper)
+  benches = [
+    make_bench(data, ["STS-B"], encoder=Encoder(name), label=name, paper_encoder=paper)
     for name, paper in [("a", "base"), ("b", None)]
   ]
-  rows, _ = lexical_rows(models, "STS-B", [1], SHOWN)
+  rows, _ = lexical_rows(benches, "STS-B", [1], SHOWN)
   assert [row.name.split(",")[0] for row in rows] == ["gold similarity", "a", "a", "b", "b"]
   assert [row.cells["gold similarity"].paper for row in rows] == [100.0, 59.3, 74.09, None, None]
 
 
 def test_isotropy(data):
   bench = make_bench(data, ["STS-B"])
-  pairs = bench.settings.tasks["STS-B"].splits["test"]
-  rows, spectra = isotropy_rows(make_model(bench), "STS-B", ["flow", "whitening-9"], [1, 2], SHOWN)
+  pairs = bench.inputs.tasks["STS-B"].splits["test"]
+  rows, spectra = isotropy_rows(bench, "STS-B", ["flow", "whitening-9"], [1, 2], SHOWN)
   a, b = sides(pairs, bench.encoder, "avg-first-last")
   points = np.unique(np.concatenate([a, b]), axis=0)
   variances = np.linalg.eigvalsh(np.cov(points.T))
@@ -87,7 +87,7 @@ def test_isotropy(data):
 
 def test_cone_panel(data):
   bench = make_bench(data, ["STS-B"])
-  pairs = bench.settings.tasks["STS-B"].splits["test"]
+  pairs = bench.inputs.tasks["STS-B"].splits["test"]
   points, cosines = cone_panel(bench, "STS-B", "none", 1)
   a, b = sides(pairs, bench.encoder, "avg-first-last")
   np.testing.assert_allclose(cosines, cosine(a, np.roll(b, len(b) // 2, axis=0)), atol=1e-6)
@@ -102,7 +102,7 @@ def test_word_rows():
   embeddings = np.random.default_rng(0).normal(size=[130, 5])
   order = np.random.default_rng(1).permutation(130)[:110]
   encoder = types.SimpleNamespace(bert=types.SimpleNamespace(word_embeddings=lambda: embeddings))
-  rows, note = word_rows(make_model(types.SimpleNamespace(encoder=encoder), paper_encoder="base"), order)
+  rows, note = word_rows(types.SimpleNamespace(encoder=encoder, title="fake", paper_encoder="base"), order)
   cells = {row.name.removeprefix("fake, "): list(row.cells.values()) for row in rows}
   assert cells["mean l2-norm"][0].mean == pytest.approx(np.linalg.norm(embeddings[order[:100]], axis=1).mean())
   distances = np.linalg.norm(embeddings[:, None] - embeddings, axis=2)

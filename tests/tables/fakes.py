@@ -1,22 +1,24 @@
-"""An encoder and a flow without TensorFlow, and what a `Workbench` is made of, for tests of tables."""
+"""An encoder and a flow without TensorFlow, and workbenches made of them, for tests of tables."""
 
 import hashlib
 import types
 
 import numpy as np
 
-from bert_flow_tf.data.flow_corpus import load_flow_corpus
+from bert_flow_tf.data.settings import DataSettings
 from bert_flow_tf.data.tasks import load_task
-from bert_flow_tf.tables.similarity_tables import Model
+from bert_flow_tf.encoder.settings import EmbeddingSettings
+from bert_flow_tf.tables.inputs import Inputs
 from bert_flow_tf.tables.store import Store
-from bert_flow_tf.tables.workbench import Settings, Workbench
+from bert_flow_tf.tables.workbench import Workbench
+from bert_flow_tf.training.settings import FlowSettings
 
 DIM = 6
 SPREAD = np.array([3.0, 2.0, 1.0, 1.0, 0.5, 0.2])
 
 
 class Encoder:
-  """Sums of random word vectors about a large mean."""
+  """Sums of random word vectors around a large mean."""
 
   def __init__(self, weights="w", has_pooler=False):
     self.weights_checksum = weights
@@ -39,8 +41,15 @@ class Encoder:
     return 4 + sum(np.random.default_rng(list(seed)).normal(size=DIM) for seed in seeds) * SPREAD
 
 
+class FakeInputs(Inputs):
+  """Inputs whose key of a flow does not need TensorFlow."""
+
+  def flow_key(self, corpus, seed):
+    return [corpus.learning_rate, corpus.num_train_epochs, self.flow.permutation, seed]
+
+
 class Bench(Workbench):
-  """A workbench whose flow is a random matrix that depends on the seed alone."""
+  """A workbench whose flow is a random matrix that depends on the seed only."""
 
   def _fit_flow(self, embedding, corpus, seed):
     self.fits += 1
@@ -51,23 +60,11 @@ def flow_matrix(seed):
   return np.random.default_rng(seed).normal(size=[DIM, DIM])
 
 
-def flow_key(corpus, seed):
-  return [corpus.learning_rate, corpus.num_train_epochs, seed]
-
-
-def make_bench(data, names, folder=None, encoder=None, kind=Bench, **changes):
-  """A workbench of tasks in a folder of data; `changes` are of its `Settings`."""
-  settings = {
-    "tasks": {name: load_task(name, data) for name in names},
-    "load_corpus": lambda name: load_flow_corpus(name, None, data),
-    "flow_settings": None,
-    "flow_key": flow_key,
-  }
-  return kind(encoder or Encoder(), Settings(**{**settings, **changes}), Store(folder))
-
-
-def make_model(bench, label="fake", **more):
-  return Model(label, bench, **more)
+def make_bench(data, names, folder=None, encoder=None, label="fake", tasks=None, flow=None, embedding=None, **more):
+  """Returns a workbench of tasks in a folder of data; `more` are further arguments of `Workbench`."""
+  tasks = tasks or {name: load_task(name, data) for name in names}
+  inputs = FakeInputs(tasks, DataSettings(data_dir=data), embedding or EmbeddingSettings(), flow or FlowSettings())
+  return Bench(encoder or Encoder(), inputs, Store(folder), label, **more)
 
 
 def cosine(a, b):
@@ -75,7 +72,7 @@ def cosine(a, b):
 
 
 def sides(pairs, encoder, embedding):
-  """float64 [n, dim] of both sides, as the encoder rounds them."""
+  """Returns the embeddings of both sides, float64 [n, dim] each, rounded as the encoder does."""
   return tuple(
     np.array([encoder.vector(s, embedding) for s in sentences]).astype(np.float32).astype(np.float64)
     for sentences in (pairs.sentences_a, pairs.sentences_b)

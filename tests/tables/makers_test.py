@@ -5,15 +5,17 @@ import pytest
 from bert_flow_tf.errors import ConfigError
 from bert_flow_tf.tables.makers import Makers, check_tasks
 from bert_flow_tf.tables.plan import Plan
-from tests.tables.fakes import Encoder, make_bench, make_model
+from tests.tables.fakes import Encoder, make_bench
 
 
 def makers_of(data, tables, tuned=(), **more):
-  plan = Plan(tables, (), ("STS-B", "STS-12"), ("plain",), calibrations=("sn",), num_seeds=2, **more)
-  models = [make_model(make_bench(data, ["STS-B", "STS-12"], encoder=Encoder(name)), name) for name in ("plain",)]
-  words = make_model(make_bench(data, ["STS-B", "STS-12"]), "words", words=True)
-  tuned = [make_model(make_bench(data, ["STS-B", "STS-12"]), name, nli_tuned=True) for name in tuned]
-  return Makers(plan, [*models, words], tuned)
+  plan = Plan(tables, task=("STS-B", "STS-12"), calibration=("sn",), num_seeds=2, seed=0, **more)
+  names = ["STS-B", "STS-12"]
+  models = [
+    make_bench(data, names, encoder=Encoder("plain"), label="plain"),
+    make_bench(data, names, label="words", words=True),
+  ]
+  return Makers(plan, models, [make_bench(data, names, label=name, nli_tuned=True) for name in tuned])
 
 
 def test_models_of_tables(data):
@@ -57,7 +59,9 @@ def test_the_other_tables_hold_their_columns(data, name):
 
 def test_no_dev_split(data):
   bench = make_bench(data, ["STS-B"])
-  check_tasks(Plan(("6",), ("2",), (), ()), bench.settings.tasks)
-  bench.settings.tasks["STS-B"].splits.pop("dev")
-  with pytest.raises(ConfigError, match="--figure=2 needs the dev split of STS-B, found train, test"):
-    check_tasks(Plan((), ("2",), (), ()), bench.settings.tasks)
+  check_tasks(Plan(("6",), ("2",)), bench.inputs.tasks)
+  bench.inputs.tasks["STS-B"].splits.pop("dev")
+  for plan, argument in ((Plan(("6",), ("2",)), "table"), (Plan((), ("2",)), "figure")):
+    with pytest.raises(ConfigError) as raised:
+      check_tasks(plan, bench.inputs.tasks)
+    assert raised.value.argument == argument

@@ -21,7 +21,7 @@ from bert_flow_tf.tables.similarity_tables import (
   transfer_rows,
 )
 from bert_flow_tf.tables.workbench import Recipe, target_of
-from tests.tables.fakes import Encoder, cosine, flow_matrix, make_bench, make_model, sides
+from tests.tables.fakes import Encoder, cosine, flow_matrix, make_bench, sides
 
 SHOWN = Progress(0, show=False)
 STS_B = {"STS-B": "STS-B"}
@@ -34,7 +34,7 @@ def row(rows, end):
 
 def test_recipes_by_what_an_encoder_has(data):
   bench = make_bench(data, ["STS-B"])
-  names = [row_name(make_model(bench), recipe) for recipe in similarity_recipes(make_model(bench), ["sn"])]
+  names = [row_name(bench, recipe) for recipe in similarity_recipes(bench, ["sn"])]
   assert names == [
     "fake, avg",
     "fake, avg-first-last",
@@ -42,9 +42,9 @@ def test_recipes_by_what_an_encoder_has(data):
     "fake, avg-first-last, flow (target)",
     "fake, avg-first-last, sn (target)",
   ]
-  pooled = make_model(make_bench(data, ["STS-B"], encoder=Encoder(has_pooler=True)), nli_tuned=True)
+  pooled = make_bench(data, ["STS-B"], encoder=Encoder(has_pooler=True), nli_tuned=True)
   assert row_name(pooled, similarity_recipes(pooled)[1]) == "fake (fine-tuned on NLI), cls"
-  words = make_model(bench, "glove.6B", words=True)
+  words = make_bench(data, ["STS-B"], label="glove.6B", words=True)
   assert [row_name(words, recipe) for recipe in similarity_recipes(words)] == [
     "glove.6B, avg of word vectors",
     "glove.6B, avg of word vectors, flow (target)",
@@ -53,14 +53,14 @@ def test_recipes_by_what_an_encoder_has(data):
 
 def test_rows_count_and_spread(data):
   """Table 5's rows: as many cells as counted; the flow's over three seeds, by SciPy and statistics."""
-  model = make_model(make_bench(data, ["STS-B"]))
-  recipes = calibration_recipes(model, ["mean", "sn"])
+  bench = make_bench(data, ["STS-B"])
+  recipes = calibration_recipes(bench, ["mean", "sn"])
   steps = []
   progress = types.SimpleNamespace(update=lambda count, note: steps.append(count))
-  rows = rows_of(model, recipes, STS_B, 5, [3, 4, 5], progress)
+  rows = rows_of(bench, recipes, STS_B, 5, [3, 4, 5], progress)
   assert sum(steps) == count_of(recipes, STS_B, [3, 4, 5]) == 10 == len(rows) + 2
-  pairs = model.bench.settings.tasks["STS-B"].splits["test"]
-  a, b = (side - 4 for side in sides(pairs, model.bench.encoder, "avg"))
+  pairs = bench.inputs.tasks["STS-B"].splits["test"]
+  a, b = (side - 4 for side in sides(pairs, bench.encoder, "avg"))
   expected = [100 * stats.spearmanr(cosine(a @ m, b @ m), pairs.scores)[0] for m in map(flow_matrix, (3, 4, 5))]
   flow = row(rows, "flow (target)").cells["STS-B"]
   assert flow.values == pytest.approx(expected, abs=1e-6) and flow.spread == pytest.approx(statistics.stdev(expected))
@@ -72,10 +72,10 @@ def test_rows_count_and_spread(data):
 
 def test_cells_that_fail_say_why(data):
   """No NLI here, no dev split in STS-12, fewer dimensions than asked for: the other cells stand."""
-  model = make_model(make_bench(data, ["STS-B", "STS-12"]))
+  bench = make_bench(data, ["STS-B", "STS-12"])
   columns = {task: task for task in ("STS-B", "STS-12")}
-  recipes = similarity_recipes(model, ["natsv", "whitening-7"])
-  found = {one.name: one.cells for one in rows_of(model, recipes, columns, 2, [0], SHOWN)}
+  recipes = similarity_recipes(bench, ["natsv", "whitening-7"])
+  found = {one.name: one.cells for one in rows_of(bench, recipes, columns, 2, [0], SHOWN)}
   assert not any(cell.defined for cell in found["fake, avg-first-last, flow (NLI)"].values())
   assert "SNLI" in found["fake, avg-first-last, flow (NLI)"]["STS-B"].reason
   (natsv,) = (cells for name, cells in found.items() if "natsv" in name)
@@ -110,10 +110,10 @@ COMPARED = {
 @pytest.mark.parametrize("case", COMPARED, ids=str)
 def test_compared_with_the_papers_row(data, case):
   number, encoder, tuned = case
-  bench = make_bench(data, ["STS-B"], encoder=Encoder(has_pooler=True))
-  model = make_model(bench, paper_encoder=encoder, nli_tuned=tuned)
-  recipes = calibration_recipes(model) if number == 5 else similarity_recipes(model, ["sn"])
-  rows = rows_of(model, recipes, STS_B, number, [0], SHOWN)
+  pooled = Encoder(has_pooler=True)
+  bench = make_bench(data, ["STS-B"], encoder=pooled, paper_encoder=encoder, nli_tuned=tuned)
+  recipes = calibration_recipes(bench) if number == 5 else similarity_recipes(bench, ["sn"])
+  rows = rows_of(bench, recipes, STS_B, number, [0], SHOWN)
   published = {one.name: one.cells["STS-B"] for one in paper_table(number).rows}
   for end, name in COMPARED[case].items():
     assert row(rows, end).cells["STS-B"].paper == (published[name] if name else None)
@@ -124,17 +124,17 @@ def test_compared_with_the_papers_row(data, case):
 
 def test_qnli_is_compared_where_the_encoder_was_fine_tuned(data):
   def papers(tuned):
-    model = make_model(make_bench(data, ["STS-B"]), paper_encoder="large", nli_tuned=tuned)
-    rows = rows_of(model, qnli_recipes(model), {"AUC": "STS-B"}, 4, [0], SHOWN)
+    bench = make_bench(data, ["STS-B"], paper_encoder="large", nli_tuned=tuned)
+    rows = rows_of(bench, qnli_recipes(bench), {"AUC": "STS-B"}, 4, [0], SHOWN)
     return [one.cells["AUC"].paper for one in rows]
 
   assert papers(True) == [70.41, 74.19, 77.09] and papers(False) == [None] * 3
 
 
 def test_seeds_of_table_8(data):
-  model = make_model(make_bench(data, ["STS-B"]), paper_encoder="large", nli_tuned=True)
-  rows = seed_rows(model, "STS-B", [5, 6, 7, 8], SHOWN)
-  (flow,) = rows_of(model, [Recipe("avg-first-last", "flow")], STS_B, 3, [5, 6, 7, 8], SHOWN)
+  bench = make_bench(data, ["STS-B"], paper_encoder="large", nli_tuned=True)
+  rows = seed_rows(bench, "STS-B", [5, 6, 7, 8], SHOWN)
+  (flow,) = rows_of(bench, [Recipe("avg-first-last", "flow")], STS_B, 3, [5, 6, 7, 8], SHOWN)
   values = flow.cells["STS-B"].values
   expected = [statistics.fmean(values), statistics.stdev(values), statistics.median(values)]
   assert [cell.mean for cell in rows[2].cells.values()] == pytest.approx(expected)
@@ -142,15 +142,15 @@ def test_seeds_of_table_8(data):
   plain = rows[0].cells
   assert plain["mean"].mean == plain["median"].mean and plain["mean"].paper == 77.26
   assert not plain["standard deviation"].defined and "no seed" in plain["standard deviation"].reason
-  (one_seed,) = (one.cells for one in seed_rows(model, "STS-B", [5], SHOWN) if "flow" in one.name)
-  assert one_seed["standard deviation"].reason == "one seed alone" and one_seed["median"].mean == values[0]
+  (one_seed,) = (one.cells for one in seed_rows(bench, "STS-B", [5], SHOWN) if "flow" in one.name)
+  assert one_seed["standard deviation"].reason == "only one seed" and one_seed["median"].mean == values[0]
 
 
 def test_transfer_says_where_it_hurts(data):
-  model = make_model(make_bench(data, ["STS-B", "SICK-R"]))
+  bench = make_bench(data, ["STS-B", "SICK-R"])
   columns = {task: task for task in ("STS-B", "SICK-R")}
   corpora = {"STS-B": target_of("STS-B"), "SICK-R": target_of("SICK-R"), "NLI": "nli"}
-  rows, note = transfer_rows(model, corpora, columns, [1, 2], SHOWN)
+  rows, note = transfer_rows(bench, corpora, columns, [1, 2], SHOWN)
   assert [one.name for one in rows] == [
     "fake, no flow",
     *(f"fake, flow fitted on {name}" for name in ("STS-B", "SICK-R", "NLI")),
