@@ -8,8 +8,8 @@ from typing import Any
 from absl import logging
 
 from bert_flow_tf.data.flow_corpus import NLI, TARGET, FlowCorpus, load_flow_corpus
-from bert_flow_tf.data.pairs import TaskData
 from bert_flow_tf.data.settings import DataSettings
+from bert_flow_tf.data.task import TaskData
 from bert_flow_tf.encoder.settings import EmbeddingSettings
 from bert_flow_tf.errors import DataError
 from bert_flow_tf.tables.plan import Plan

@@ -8,7 +8,7 @@ from typing import Any
 from absl import logging
 
 from bert_flow_tf.data.flow_corpus import NLI
-from bert_flow_tf.data.pairs import TaskData
+from bert_flow_tf.data.task import TaskData
 from bert_flow_tf.errors import ConfigError
 from bert_flow_tf.progress import Progress
 from bert_flow_tf.tables import analysis_tables as analysis

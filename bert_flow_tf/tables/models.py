@@ -31,15 +31,15 @@ def load_models(plan: Plan, inputs: Inputs, store: Store) -> tuple[list[Workbenc
 
 
 def _load(name, nli_tuned, inputs, store):
-  from bert_flow_tf.encoder.sentence_encoder import SentenceEncoder
+  from bert_flow_tf.model import SentenceModel  # imports TensorFlow, after the files are read
 
   if name.startswith(PREFIX):
     path = os.path.expanduser(name.removeprefix(PREFIX))
     encoder = WordVectors.from_file(path, wanted_words(_sentences(inputs.tasks.values())))
     return Workbench(encoder, inputs, store, label_of(name), words=True)
   settings = inputs.embedding
-  encoder = SentenceEncoder.from_pretrained(name, settings.model_cache_dir, settings.precision)
-  encoder.bert.check_max_seq_length(settings.max_seq_length)
+  lengths = {"max_seq_length": settings.max_seq_length, "precision": settings.precision}
+  encoder = SentenceModel.from_pretrained(name, **lengths, cache_dir=settings.model_cache_dir).encoder
   paper = paper_encoder(name, encoder.bert.config, nli_tuned)
   return Workbench(encoder, inputs, store, label_of(name), paper, nli_tuned)
 
