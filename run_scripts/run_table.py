@@ -86,6 +86,7 @@ def _about(name: str, models: list) -> dict[str, Any]:
 def _make(plan: Plan) -> None:
   """Makes table after table and figure after figure."""
   data, embedding, flow = map(common_flags.settings, (DataSettings, EmbeddingSettings, FlowSettings))
+  flow.check()
   folder = pathlib.Path(FLAGS.output_dir)
   embedding = dataclasses.replace(embedding, cached_dir=embedding.cached_dir or str(folder / "embeddings"))
   tasks = {name: load_task(name, data.data_dir, data.tfds_data_dir, data.stsb_gold) for name in plan.tasks()}
