@@ -78,6 +78,7 @@ def run_beam(
   """
   import apache_beam as beam
   from apache_beam.options.pipeline_options import PipelineOptions
+  from apache_beam.runners.portability.fn_api_runner import FnApiRunner
 
   from bert_flow_tf.corpus.beam_pipeline import embed_shards
 
@@ -87,7 +88,8 @@ def run_beam(
   parsed = PipelineOptions(options)
   runner = parsed.get_all_options()["runner"]
   try:
-    pipeline = beam.Pipeline(_direct_runner(parsed) if runner == DIRECT else None, parsed)
+    # The direct runner inside this process; Beam's own choice, Prism, is a program that it downloads.
+    pipeline = beam.Pipeline(FnApiRunner() if runner == DIRECT else None, parsed)
     embed_shards(pipeline, tasks, folder, input_format, load, batch_size)
     state = pipeline.run().wait_until_finish()
   except Exception as error:  # a RuntimeError, or the error of a step
@@ -110,14 +112,3 @@ def reason_of(error: Exception) -> str:
 
 def _wrong_option(option, reason):
   return ConfigError(f"beam_options={option}: {reason}", argument="beam_options")
-
-
-def _direct_runner(options):
-  """Returns the runner inside this process. Beam's own choice, Prism, is a program that it downloads."""
-  from apache_beam.portability.api import beam_provision_api_pb2
-  from apache_beam.runners.portability.fn_api_runner import fn_runner
-  from apache_beam.runners.portability.portable_runner import JobServiceHandle
-
-  encoded = JobServiceHandle.encode_pipeline_options(options.get_all_options())
-  provision = beam_provision_api_pb2.ProvisionInfo(pipeline_options=encoded)
-  return fn_runner.FnApiRunner(provision_info=fn_runner.ExtendedProvisionInfo(provision))

@@ -2,6 +2,8 @@
 
 import dataclasses
 
+from bert_flow_tf.data.lines import TextError
+
 TEXT, TSV, TFRECORD = "text", "tsv", "tfrecord"
 KINDS = (TEXT, TSV, TFRECORD)
 # Treatment of a record whose sentence is empty or white space.
@@ -54,12 +56,8 @@ class BadRecord:
   reason: str
 
 
-class Unreadable(Exception):
-  """Error while one record is read; it becomes a `BadRecord`."""
-
-  def __init__(self, kind: str, reason: str) -> None:
-    super().__init__(reason)
-    self.kind = kind
+class Unreadable(TextError):
+  """Error of one record; it becomes a `BadRecord`."""
 
 
 def kind_of(path: str) -> str:

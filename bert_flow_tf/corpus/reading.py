@@ -3,10 +3,11 @@
 import dataclasses
 import itertools
 
-from bert_flow_tf.corpus.formats import BadRecord, InputFormat, Record, Unreadable
+from bert_flow_tf.corpus.formats import BadRecord, InputFormat, Record
 from bert_flow_tf.corpus.framing import Stream, frames
 from bert_flow_tf.corpus.index import ShardTask
 from bert_flow_tf.corpus.records import SKIPPED, parse
+from bert_flow_tf.data.lines import TextError
 from bert_flow_tf.errors import DataError
 
 
@@ -64,7 +65,7 @@ class ShardReader:
     """Parses a record and adds it to the shard."""
     try:
       parsed = parse(raw, line, span, self._format)
-    except Unreadable as error:
+    except TextError as error:
       shard.bad.append(BadRecord(span.path, line, error.kind, str(error)))
       return
     if parsed is SKIPPED:

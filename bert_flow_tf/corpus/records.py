@@ -29,8 +29,10 @@ def find_columns(stream: Stream, input_format: InputFormat) -> tuple[int, int | 
     return 0, None, tuple(int(name) - 1 for name in input_format.columns)
   raw, taken = next(frames(stream, TSV, input_format.max_bytes), (b"", 0))
   try:
-    names = _decode(raw).removeprefix("\ufeff").split("\t")
-  except Unreadable as error:
+    if isinstance(raw, Unreadable):
+      raise raw
+    names = decode_line(raw).removeprefix("\ufeff").split("\t")
+  except TextError as error:
     raise DataError(f"{stream.path}, line 1: expected the names of columns: {error}") from error
   positions = []
   for name in input_format.columns:
@@ -59,14 +61,14 @@ def parse(raw: bytes | Unreadable, line: int, span, input_format: InputFormat) -
     (id, or None if records are numbered; sentence); SKIPPED for an empty sentence that is to be skipped.
 
   Raises:
-    Unreadable: it is a bad record.
+    TextError: it is a bad record.
   """
   if isinstance(raw, Unreadable):
     raise raw
   if input_format.kind == TFRECORD:
     text, *ids = _example_values(raw, span.columns)
   else:
-    text, ids = _decode(raw.removeprefix(BOM) if line == 1 else raw), []
+    text, ids = decode_line(raw.removeprefix(BOM) if line == 1 else raw), []
     if input_format.kind == TSV and (text or input_format.empty != SKIP):  # an empty line has no columns
       text, *ids = _column_values(text.split("\t"), span)
   for name in ids:
@@ -77,16 +79,6 @@ def parse(raw: bytes | Unreadable, line: int, span, input_format: InputFormat) -
       return SKIPPED
     raise Unreadable("empty", "the sentence is empty")
   return (ids[0] if ids else None), text
-
-
-def _decode(raw):
-  """Decodes a line; all errors are an `Unreadable`."""
-  if isinstance(raw, Unreadable):
-    raise raw
-  try:
-    return decode_line(raw)
-  except TextError as error:
-    raise Unreadable(error.kind, str(error)) from error
 
 
 def _column_values(fields, span):
@@ -114,8 +106,5 @@ def _example_values(raw, features):
     if len(values) != 1 or kind not in allowed:
       content = f"{count(len(values), 'value')} ({kind})" if kind else "nothing"
       raise Unreadable("columns", f"feature {name!r} holds {content}, expected one value ({' or '.join(allowed)})")
-    try:
-      result.append(decode(values[0], f"feature {name!r}") if kind == "bytes_list" else str(values[0]))
-    except TextError as error:
-      raise Unreadable(error.kind, str(error)) from error
+    result.append(decode(values[0], f"feature {name!r}") if kind == "bytes_list" else str(values[0]))
   return result

@@ -5,6 +5,7 @@ shard twice gives the same files, so that a shard that is repeated, or written b
 duplicates records.
 """
 
+import collections
 import dataclasses
 import io
 import json
@@ -107,24 +108,17 @@ class ShardFolder:
 
 def _count(shard):
   """Returns {counter: number}; bad records in total and by kind."""
-  counters = {
-    READ: len(shard.records) + len(shard.bad) + shard.skipped,
-    EMBEDDED: len(shard.records),
-    SKIPPED_EMPTY: shard.skipped,
-    BAD: len(shard.bad),
-  }
-  for bad in shard.bad:
-    counters[f"{BAD} ({bad.kind})"] = counters.get(f"{BAD} ({bad.kind})", 0) + 1
-  return counters
+  good, bad = len(shard.records), len(shard.bad)
+  counters = {READ: good + bad + shard.skipped, EMBEDDED: good, SKIPPED_EMPTY: shard.skipped, BAD: bad}
+  return counters | collections.Counter(f"{BAD} ({record.kind})" for record in shard.bad)
 
 
 def add_counters(counters: Iterable[dict[str, int]]) -> dict[str, int]:
   """Returns the sums of dicts {counter: number}."""
-  total = {READ: 0, EMBEDDED: 0, SKIPPED_EMPTY: 0, BAD: 0}
+  total = collections.Counter(dict.fromkeys((READ, EMBEDDED, SKIPPED_EMPTY, BAD), 0))
   for shard_counters in counters:
-    for name, number in shard_counters.items():
-      total[name] = total.get(name, 0) + number
-  return total
+    total.update(shard_counters)
+  return dict(total)
 
 
 def _field(value):

@@ -6,6 +6,7 @@ import tensorflow as tf
 from bert_flow_tf.corpus.formats import InputFormat, Unreadable, kind_of
 from bert_flow_tf.corpus.index import Span
 from bert_flow_tf.corpus.records import SKIPPED, parse
+from bert_flow_tf.data.lines import TextError
 
 
 def parse_line(raw, line=5, width=None, columns=(), **fields):
@@ -79,7 +80,7 @@ def test_good_records(raw, arguments, expected):
   ],
 )
 def test_bad_records(raw, arguments, kind):
-  with pytest.raises(Unreadable) as raised:
+  with pytest.raises(TextError) as raised:
     parse_line(raw, **arguments)
   assert raised.value.kind == kind
 
