@@ -58,9 +58,9 @@ class EmbeddingJob:
   """
 
   def __init__(self, settings: JobSettings) -> None:
-    for name in ("input", "output_dir"):
+    for name, expected in (("input", "files of sentences"), ("output_dir", "a folder")):
       if not getattr(settings, name):
-        raise ConfigError(f"{name} is missing; it is needed", argument=name)
+        raise ConfigError(f"{name} is missing; expected {expected}", argument=name)
     for name in ("column", "id_column", "runner"):
       if getattr(settings, name) == "":
         raise ConfigError(f"{name} is empty; leave it out", argument=name)
