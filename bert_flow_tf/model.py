@@ -325,7 +325,7 @@ def load_models(folders: Sequence[str], model: str | None = None, **arguments: A
     **arguments: see `SentenceModel.load`.
 
   Returns:
-    {name of the calibration: model}, all with the same encoder; names that repeat get numbers: sn, sn_2.
+    {name of the calibration: model}, all with the same encoder; names that repeat get numbers: sn_1, sn_2.
 
   Raises:
     ConfigError: no folder, an empty name, or a folder twice.
@@ -336,16 +336,15 @@ def load_models(folders: Sequence[str], model: str | None = None, **arguments: A
   folders = [os.path.expanduser(folder) for folder in folders]
   if len({os.path.realpath(folder) for folder in folders}) < len(folders):
     raise ConfigError(f"folder={','.join(folders)}: a folder is given twice", argument="folder")
-  models = {}
+  models = []
   for folder in folders:
-    loaded = SentenceModel.load(folder, model, **arguments)
-    if not models:  # the next ones share encoder and pooling
-      model, settings = loaded.encoder, loaded.identity.pooling_arguments()
-      arguments = {**arguments, **settings, "precision": loaded.encoder.precision}
-    name = WITH_FLOW if loaded.calibration.name == FLOW else loaded.calibration.name
-    count = sum(key == name or key.startswith(f"{name}_") for key in models)
-    models[f"{name}_{count + 1}" if count else name] = loaded
-  return models
+    models.append(SentenceModel.load(folder, model, **arguments))
+    # The next ones share encoder and pooling.
+    model, arguments = models[0].encoder, {**arguments, **models[0].identity.pooling_arguments()}
+  names = [getattr(loaded.calibration, "name", "none") for loaded in models]
+  names = [WITH_FLOW if name == FLOW else name for name in names]
+  numbered = [f"{name}_{names[: i + 1].count(name)}" if names.count(name) > 1 else name for i, name in enumerate(names)]
+  return dict(zip(numbered, models, strict=True))
 
 
 def normalized(embeddings: np.ndarray) -> np.ndarray:

@@ -132,6 +132,8 @@ def given_model_arguments() -> dict[str, Any]:
   chosen = settings(EmbeddingSettings)
   arguments = {"cache_dir": chosen.model_cache_dir, "cache": chosen.cached_dir}
   arguments |= {"model": chosen.encoder_name} if given(["model", "init_checkpoint"]) else {}
+  if "precision" not in FLAGS:  # a runner that computes in float32 alone
+    arguments["precision"] = chosen.precision
   values = {**chosen.pooling_arguments(), "precision": chosen.precision}
   return arguments | {name: values[name] for name in values if name in FLAGS and given([name])}
 

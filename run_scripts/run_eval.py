@@ -1,8 +1,8 @@
 """Evaluates saved calibrations on several tasks, or a file of similarities against gold.
 
-python run_eval.py --flow_folder=exp/NAME/flow --task=STS-B,SICK-R,STS-12-16 --data_dir=FOLDER
-python run_eval.py --flow_folder=exp/NAME/flow --senteval=SentEval/data
-python run_eval.py --predictions=exp/NAME/test_results.tsv
+python run_scripts/run_eval.py --flow_folder=exp/NAME/flow --task=STS-B,SICK-R,STS-12-16 --data_dir=FOLDER
+python run_scripts/run_eval.py --flow_folder=exp/NAME/flow --senteval=SentEval/data
+python run_scripts/run_eval.py --predictions=exp/NAME/test_results.tsv
 """
 
 import dataclasses
@@ -14,36 +14,27 @@ import sys
 if __package__ in (None, ""):  # run as a file, from any folder
   sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
 
-import numpy as np
 from absl import flags, logging
 
-from bert_flow_tf.data.pairs import SentencePairs
-from bert_flow_tf.data.task import TaskData
-from bert_flow_tf.data.tasks import find_task, load_task, task_names
-from bert_flow_tf.errors import ConfigError, DataError
+from bert_flow_tf.data.tasks import task_names
+from bert_flow_tf.encoder.settings import EmbeddingSettings
+from bert_flow_tf.errors import ConfigError
 from bert_flow_tf.evaluation import report
-from bert_flow_tf.evaluation.predictions import check_predictions, read_predictions
-from bert_flow_tf.evaluation.task_figures import (
-  WITHOUT_FLOW,
-  Embeddings,
-  by_split,
-  evaluate,
-  figures_of_split,
-  gains,
-  say,
-)
+from bert_flow_tf.evaluation.scored_tasks import load_scored_tasks, score_predictions
+from bert_flow_tf.evaluation.task_figures import WITHOUT_FLOW, Embeddings, by_split, evaluate, gains, say
+from bert_flow_tf.integrations import senteval_engine
+from bert_flow_tf.integrations.senteval_run import evaluate_tasks
 from bert_flow_tf.io.experiment import Stopwatch, make_folder
-from run_scripts import common_flags, senteval_run
-from run_scripts.saved import DECIDING_FLAGS, check_saved, load_encoder, load_saved, saved_identity
+from run_scripts import common_flags
 
 FLAGS = flags.FLAGS
 
 _DATA_FLAGS = ("data_dir", "tfds_data_dir", "stsb_gold", "split")
-_ENCODER_FLAGS = ("model", "init_checkpoint", "model_cache_dir", *DECIDING_FLAGS, "predict_batch_size", "cached_dir")
+_ENCODER_FLAGS = tuple(field.name for field in dataclasses.fields(EmbeddingSettings))
 
 
 def define_flags():
-  """The flags of this runner."""
+  """Defines the flags of this runner."""
   flags.DEFINE_list("task", ["sample"], f"One or more of {', '.join(task_names())}.")
   flags.DEFINE_alias("task_name", "task")
   common_flags.define_data_flags()
@@ -51,192 +42,138 @@ def define_flags():
   flags.DEFINE_list(
     "flow_folder",
     None,
-    "Folders of calibrations that run_flow saved, as exp/NAME/flow,exp/NAME/whitening-64. They say which encoder, "
-    "pooling, max_seq_length and low_dim are used, unless those flags are given. Without it, the encoder alone.",
+    "Folders of calibrations, as exp/NAME/flow,exp/NAME/whitening-64. They decide encoder, pooling, max_seq_length, "
+    "low_dim and precision, except for flags on the command line. Default: the encoder without a calibration.",
   )
   flags.DEFINE_boolean("allow_other_encoder", False, "Apply a calibration to another encoder than it was fitted for.")
   flags.DEFINE_string(
     "predictions",
     None,
     "File of similarities, in place of an encoder: a TSV with the columns gold and one or more methods, as "
-    "test_results.tsv; or with --task a similarity a line.",
+    "test_results.tsv; or with --task one similarity per line.",
   )
   flags.DEFINE_enum("split", None, ["train", "dev", "test"], "Evaluated split; the task's own if not given.")
   flags.DEFINE_enum("metric", None, ["correlation", "auc"], "The task's own, or correlation, if not given.")
-  senteval_run.define_flags()
+  flags.DEFINE_string(
+    "senteval",
+    None,
+    "SentEval's data folder (with downstream/), its checkout, or a folder as for data_dir: evaluate on its tasks "
+    "in place of task, by SentEval itself if it can be imported, else by its definitions of the similarity tasks.",
+  )
+  flags.DEFINE_list(
+    "senteval_tasks",
+    None,
+    f"SentEval's names of tasks; default: those of {', '.join(senteval_engine.SIMILARITY_TASKS)} whose data exists.",
+  )
   flags.DEFINE_string("output_dir", None, "Folder for results.json and, by task, test_results.tsv.")
 
 
 def check_flags():
-  """Refuses flags that contradict each other.
+  """Validates the flags before anything is loaded.
 
   Raises:
-    ConfigError: they do.
+    ConfigError: flags contradict each other.
   """
   common_flags.check_not_empty(("predictions", "senteval", "output_dir", "cached_dir", "model_cache_dir"))
   if FLAGS.senteval is None and common_flags.given(["senteval_tasks"]):
-    raise ConfigError("--senteval_tasks needs --senteval=FOLDER, to say where SentEval's data is")
+    raise ConfigError("--senteval_tasks: needs --senteval=FOLDER, SentEval's data")
   if FLAGS.senteval is not None:
     useless = common_flags.given(["task", "metric", "predictions", *_DATA_FLAGS])
     if useless:
-      raise ConfigError(f"--{useless[0]} is of no use with --senteval, which has its own tasks; leave one out")
+      raise ConfigError(f"--{useless[0]} has no use with --senteval, which has its own tasks; leave one out")
   if FLAGS.predictions is not None:
     useless = common_flags.given(["flow_folder", "allow_other_encoder", *_ENCODER_FLAGS])
     if useless:
-      raise ConfigError(f"--{useless[0]} is of no use with --predictions, where nothing is embedded; leave one out")
+      raise ConfigError(f"--{useless[0]} has no use with --predictions, where nothing is embedded; leave one out")
     useless = [] if common_flags.given(["task"]) else common_flags.given(_DATA_FLAGS)
     if useless:
-      raise ConfigError(f"--{useless[0]} needs --task beside --predictions, to say whose gold it is about")
+      raise ConfigError(f"--{useless[0]} needs --task if --predictions is given")
   if FLAGS.allow_other_encoder and FLAGS.flow_folder is None:
     raise ConfigError("--allow_other_encoder needs --flow_folder: there is no calibration to apply")
 
 
 def load_tasks():
-  """The `TaskData` of --task, each with the one split that is evaluated.
-
-  Raises:
-    ConfigError: a task is unknown or named twice, or has no gold.
-    DataError: its data cannot be read.
-  """
-  specs = [find_task(name.strip()) for name in FLAGS.task]
-  names = [spec.name for spec in specs]
-  if not names or len(set(names)) < len(names):
-    raise ConfigError(f"--task={','.join(FLAGS.task)}: expected one or more tasks, each once")
-  if names == ["sample"] and FLAGS.data_dir:
-    raise ConfigError(f"--data_dir={FLAGS.data_dir}: --task=sample reads no files, say which --task does")
-  tasks = [load_task(name, FLAGS.data_dir, FLAGS.tfds_data_dir, FLAGS.stsb_gold) for name in names]
-  for task in tasks:
-    logging.info("%s: %s", task.spec.name, task.source)
-  return [_evaluated_split(task) for task in tasks]
+  """Loads the tasks of the flags: list of `TaskData`, each with the one split that is evaluated."""
+  return load_scored_tasks(FLAGS.task, FLAGS.data_dir, FLAGS.tfds_data_dir, FLAGS.stsb_gold, FLAGS.split, FLAGS.metric)
 
 
-def _evaluated_split(task):
-  """The task with no split but --split, or its own, and with --metric."""
-  name, split = task.spec.name, FLAGS.split or task.spec.eval_split
-  if split is None:
-    raise ConfigError(f"--task={name}: {task.source} has no gold scores, so that there is nothing to compare with")
-  if split not in task.splits:
-    raise ConfigError(f"--split={split}: {name} has {', '.join(task.splits)}")
-  pairs = task.splits[split]
-  if np.isnan(pairs.scores).all():
-    raise ConfigError(f"--split={split}: no pair of {name} has gold there")
-  return _with_metric(TaskData(dataclasses.replace(task.spec, eval_split=split), {split: pairs}, task.source))
+def load_models():
+  """Loads the encoder's `SentenceModel`, {method: `SentenceModel`} of flow_folder, and entries of results.json."""
+  from bert_flow_tf import model as model_lib
 
-
-def _with_metric(task):
-  metric = FLAGS.metric or task.spec.metric
-  gold = task.splits[task.spec.eval_split].scores
-  others = gold[~np.isnan(gold) & (gold != 0) & (gold != 1)]
-  if metric == "auc" and others.size:
-    raise ConfigError(f"--metric=auc needs gold of 0 and 1, found {others[0]:g} ({task.source})")
-  return dataclasses.replace(task, spec=task.spec.with_metric(metric))
-
-
-def evaluate_predictions():
-  """Figures of --predictions: [(`TaskData`, {method: (figures, cosines)})].
-
-  Raises:
-    ConfigError: a file without gold, and no --task.
-    DataError: the file is malformed, or does not belong to the task.
-  """
-  path = os.path.expanduser(FLAGS.predictions)
-  gold, similarities, first_line = read_predictions(path)
-  if common_flags.given(["task"]):
-    tasks = load_tasks()
-    if len(tasks) > 1:
-      raise ConfigError(f"--task={','.join(FLAGS.task)}: --predictions are those of one task")
-    task = tasks[0]
-    _check_gold(path, task, gold, next(iter(similarities.values())), first_line)
-  elif gold is None:
-    raise ConfigError(f"--predictions={FLAGS.predictions} has no column of gold; --task=... says whose it is")
+  if FLAGS.flow_folder is None:
+    model, models = common_flags.load_model(), {}
   else:
-    blank = [""] * len(gold)
-    spec = dataclasses.replace(find_task("custom"), name=pathlib.Path(path).name, eval_split="test")
-    task = _with_metric(TaskData(spec, {"test": SentencePairs(blank, blank, gold)}, path))
-  split = task.spec.eval_split
-  pairs = task.splits[split]
-  check_predictions(path, similarities, pairs.scores, first_line)
-  found = {
-    method: (figures_of_split(split, pairs, values, task.spec.metric), {split: values})
-    for method, values in similarities.items()
+    arguments = common_flags.given_model_arguments()
+    models = model_lib.load_models(FLAGS.flow_folder, allow_other_encoder=FLAGS.allow_other_encoder, **arguments)
+    model = next(iter(models.values()))
+  pooling = model.encoder.pooling(model.identity.sentence_embedding_type).describe()
+  logging.info("%s: %d dimensions, %s", model.encoder.name, model.dim, pooling)
+  calibrations = {
+    method: {"name": calibrated.calibration.name, "folder": os.path.expanduser(folder)}
+    for (method, calibrated), folder in zip(models.items(), FLAGS.flow_folder or [], strict=True)
   }
-  if not next(iter(found.values()))[0]:
-    raise DataError(f"{path}: every gold is nan, expected one or more numbers")
-  return [(task, found)]
+  if FLAGS.output_dir is not None:
+    make_folder(FLAGS.output_dir, "output_dir")
+  return model, models, {"encoder": {**model.identity.to_dict(), "pooling": pooling}, "calibrations": calibrations}
 
 
-def _check_gold(path, task, gold, similarities, first_line):
-  """Refuses a file that is not about the task's pairs."""
-  split = task.spec.eval_split
-  scores = task.splits[split].scores
-  if len(similarities) != len(scores):
-    raise DataError(
-      f"{path} has {len(similarities)} similarities, the {split} split of {task.spec.name} {len(scores)} pairs"
-    )
-  # Some files and data sets round it, to 5 or 6 decimals.
-  differ = [] if gold is None else np.flatnonzero(~np.isclose(gold, scores, rtol=0.0, atol=1e-5, equal_nan=True))
-  if len(differ):
-    row = differ[0]
-    raise DataError(
-      f"{path}, line {row + first_line}: gold is {gold[row]}, in the {split} split of {task.spec.name} it is "
-      f"{scores[row]}; leave --task out to take the file's own"
-    )
-
-
-def load_model():
-  """The encoder, how it embeds, {method: `Saved`} of --flow_folder, and facts about them for results.json."""
-  saved = {} if FLAGS.flow_folder is None else load_saved(FLAGS.flow_folder)
-  folder, identity = saved_identity(saved)
-  encoder, arguments = load_encoder(folder, identity)
-  encoder.bert.check_max_seq_length(arguments["max_seq_length"])
-  dim = encoder.dim(arguments["sentence_embedding_type"], arguments["low_dim"])
-  identity = encoder.identity(**arguments)
-  check_saved(saved, identity, dim, FLAGS.allow_other_encoder)
-  pooling = encoder.pooling(arguments["sentence_embedding_type"]).describe()
-  logging.info("%s: %d dimensions, %s", encoder.name, dim, pooling)
-  for method, (folder, calibration) in saved.items():
-    logging.info("%s: %s in %s", method.replace("_", " "), calibration.name, folder)
-  calibrations = {name: {"name": one.calibration.name, "folder": one.folder} for name, one in saved.items()}
-  return encoder, arguments, saved, {"encoder": {**identity, "pooling": pooling}, "calibrations": calibrations}
+def transforms_of(models):
+  """Returns {method: function of embeddings [n, dim]}, without a calibration first."""
+  return {WITHOUT_FLOW: lambda embeddings: embeddings} | {name: model.transform for name, model in models.items()}
 
 
 def evaluate_encoder(watch):
-  """Figures of the encoder without and with --flow_folder: what `evaluate_predictions` gives, and facts for results."""
+  """Evaluates the encoder without and with the calibrations.
+
+  Returns:
+    [(`TaskData`, {method: (scores, cosines)})], and entries of results.json.
+  """
   tasks = load_tasks()
-  encoder, arguments, saved, about = load_model()
-  if FLAGS.output_dir is not None:
-    make_folder(FLAGS.output_dir, "output_dir")
+  model, models, about = load_models()
   with watch.timing("embedding"):
     sets = [pairs for task in tasks for pairs in task.splits.values()]
-    embeddings = Embeddings(encoder, sets, FLAGS.predict_batch_size, FLAGS.cached_dir, **arguments)
-  transforms = {WITHOUT_FLOW: lambda u: u} | {name: one.calibration.transform for name, one in saved.items()}
+    arguments = model.identity.pooling_arguments()
+    embeddings = Embeddings(model.encoder, sets, FLAGS.predict_batch_size, FLAGS.cached_dir, **arguments)
+  transforms = transforms_of(models)
   with watch.timing("evaluating"):
-    found = [(task, {name: evaluate(task, embeddings, f) for name, f in transforms.items()}) for task in tasks]
-  return found, about
+    scores = [(task, {name: evaluate(task, embeddings, f) for name, f in transforms.items()}) for task in tasks]
+  return scores, about
+
+
+def evaluate_predictions():
+  """Evaluates the file of similarities: [(`TaskData`, {method: (scores, cosines)})]."""
+  tasks = load_tasks() if common_flags.given(["task"]) else [None]
+  if len(tasks) > 1:
+    raise ConfigError(f"--task={','.join(FLAGS.task)}: --predictions are those of one task")
+  return [score_predictions(FLAGS.predictions, tasks[0], FLAGS.metric)]
 
 
 def evaluate_senteval(watch):
-  """Figures on SentEval's tasks, said and written.
+  """Evaluates on SentEval's tasks, writes the results and prints the table.
 
   Raises:
-    ConfigError: a task failed, once the others are written.
+    ConfigError: a task failed; the others are written before.
   """
-  with senteval_run.opened(FLAGS.predict_batch_size) as (engine, tasks):
-    encoder, arguments, saved, about = load_model()
-    if FLAGS.output_dir is not None:
-      make_folder(FLAGS.output_dir, "output_dir")
-    embed = functools.partial(encoder.encode, batch_size=FLAGS.predict_batch_size, cache=FLAGS.cached_dir, **arguments)
-    results, failed = senteval_run.run(engine, tasks, embed, saved, watch)
+  with senteval_engine.task_path(FLAGS.senteval) as path:
+    engine = senteval_engine.find_engine(FLAGS.senteval, path, FLAGS.predict_batch_size)
+    tasks = senteval_engine.check_tasks(FLAGS.senteval_tasks, path, engine)
+    logging.info("%s: %s", engine.name, ", ".join(tasks))
+    model, models, about = load_models()
+    embed = functools.partial(model.embed, batch_size=FLAGS.predict_batch_size)
+    results, failed = evaluate_tasks(engine, tasks, embed, transforms_of(models), watch)
+  if not results:
+    raise ConfigError(f"--senteval={FLAGS.senteval}: {next(iter(failed.values()))}")
   about |= {"senteval": {"by": engine.name, "failed": failed}, **facts(watch)}
   if FLAGS.output_dir is not None:
     report.write_results(pathlib.Path(FLAGS.output_dir), {"results": results, **about})
-  senteval_run.say(results, watch.seconds)
+  print(report.table({row: methods for rows in results.values() for row, methods in rows.items()}, watch.seconds))
   if failed:
     raise ConfigError(f"--senteval: {len(failed)} of {len(failed) + len(results)} tasks failed: {', '.join(failed)}")
 
 
 def facts(watch):
-  """What results.json says of any run."""
+  """Returns the entries that results.json has in any run."""
   return {
     "seconds": watch.seconds,
     "flags": {flag.name: flag.value for flag in common_flags.own_flags()},
@@ -245,19 +182,19 @@ def facts(watch):
 
 
 def write(evaluated, results, intervals, about):
-  """Writes results.json and, of what was embedded, each task's predictions below --output_dir."""
+  """Writes results.json, and the predictions of each task that was embedded."""
   folder = pathlib.Path(FLAGS.output_dir)
   make_folder(folder, "output_dir")
   report.write_results(folder, {"results": results, "gain": intervals, **about})
-  for task, found in [] if FLAGS.predictions else evaluated:
+  for task, scores in [] if FLAGS.predictions else evaluated:
     (pairs,) = task.splits.values()
-    cosines = {method: similarities[task.spec.eval_split] for method, (_, similarities) in found.items()}
+    cosines = {method: similarities[task.spec.eval_split] for method, (_, similarities) in scores.items()}
     make_folder(folder / task.spec.name, "output_dir")
     report.write_predictions(folder / task.spec.name, pairs, cosines)
 
 
 def main(argv):
-  """Similarities, from an encoder or from a file; agreement with gold; report."""
+  """Evaluates the encoder, or the file of similarities, and reports."""
   del argv
   watch = Stopwatch()
   check_flags()
@@ -269,10 +206,10 @@ def main(argv):
   else:
     with watch.timing("evaluating"):
       evaluated, about = evaluate_predictions(), {"predictions": FLAGS.predictions}
-  results = {task.spec.name: by_split(found) for task, found in evaluated}
+  results = {task.spec.name: by_split(scores) for task, scores in evaluated}
   intervals = {}
-  for task, found in evaluated:
-    cosines = {method: similarities for method, (_, similarities) in found.items()}
+  for task, scores in evaluated:
+    cosines = {method: similarities for method, (_, similarities) in scores.items()}
     intervals[task.spec.name] = gains(task, cosines) if len(cosines) > 1 else {}
   about |= {
     "data": {task.spec.name: task.source for task, _ in evaluated},
@@ -284,13 +221,13 @@ def main(argv):
 
 
 def _rows(by_task):
-  """{task: {split: ...}} as the table's {row: ...}: the splits of one task, else each with its task's name."""
+  """Returns the rows of the table: the splits of one task, or "TASK SPLIT" of several."""
   named = {name: f"{name} " for name in by_task} if len(by_task) > 1 else dict.fromkeys(by_task, "")
   return {named[name] + split: value for name, splits in by_task.items() for split, value in splits.items()}
 
 
 def console():
-  """Entry point of the installed command."""
+  """Runs the installed command."""
   define_flags()
   common_flags.run(main)
 

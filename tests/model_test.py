@@ -153,7 +153,7 @@ def test_several_calibrations_share_an_encoder(encoder, model, rows, tmp_path):
     model.save(tmp_path / name)
   model.fit(SENTENCES, "sn", show_progress=False).save(tmp_path / "sn")
   models = load_models([tmp_path / name for name in ("one", "sn", "two")])
-  assert list(models) == ["whitening-3", "sn", "whitening-3_2"]
+  assert list(models) == ["whitening-3_1", "sn", "whitening-3_2"]
   assert len({id(each.encoder) for each in models.values()}) == 1
   for folders in ([], [""], [tmp_path / "sn", f"{tmp_path}/./sn"]):
     with pytest.raises(ConfigError) as error:

@@ -1,4 +1,4 @@
-"""Who evaluates on SentEval's tasks: SentEval itself, or its definitions of the similarity tasks worked out here."""
+"""Engines that evaluate on SentEval's tasks: SentEval itself, or its definitions of the similarity tasks."""
 
 import contextlib
 import importlib
@@ -26,17 +26,17 @@ SIMILARITY_TASKS = {
 
 @contextlib.contextmanager
 def task_path(folder):
-  """Context that gives SentEval's task_path, a folder with downstream/ in it.
+  """Yields SentEval's task_path, a folder with downstream/ in it.
 
   Args:
-    folder: value of --senteval: that folder, a checkout, which has it as data/, or a folder with STS/ and SICK/, for
-      which a temporary one is made that points to it.
+    folder: that folder, a checkout with it as data/, or a folder with STS/ and SICK/, for which a temporary folder with
+      a link is made.
 
   Raises:
-    ConfigError: it is none of these.
+    ConfigError: none of these.
   """
   if not folder:
-    raise ConfigError("--senteval is empty; expected SentEval's data folder")
+    raise ConfigError("senteval: empty; expected SentEval's data folder", argument="senteval")
   root = pathlib.Path(os.path.expanduser(folder))
   for path in (root, root / "data"):
     if (path / "downstream").is_dir():
@@ -44,8 +44,9 @@ def task_path(folder):
       return
   if not any((root / name).is_dir() for name in ("STS", "SICK")):
     raise ConfigError(
-      f"--senteval={folder}: found {_what_is(root)}, expected SentEval's data folder with downstream/STS or "
-      "downstream/SICK in it, its checkout with that below data/, or a folder with STS/ or SICK/"
+      f"senteval={folder}: found {_describe(root)}, expected SentEval's data folder with downstream/STS or "
+      "downstream/SICK in it, its checkout with that below data/, or a folder with STS/ or SICK/",
+      argument="senteval",
     )
   with tempfile.TemporaryDirectory() as made:
     (pathlib.Path(made) / "downstream").symlink_to(root.resolve())
@@ -53,12 +54,12 @@ def task_path(folder):
 
 
 def find_engine(folder, path, batch_size):
-  """SentEval where it can be imported (a checkout in `folder` first), else our own engine.
+  """Returns SentEval if it can be imported (a checkout in `folder` first), else our own engine.
 
   Args:
-    folder: value of --senteval.
-    path: what `task_path` gives.
-    batch_size: sentences that SentEval hands over at once.
+    folder: as in `task_path`.
+    path: SentEval's task_path.
+    batch_size: sentences that SentEval embeds at once.
   """
   checkout = pathlib.Path(os.path.expanduser(folder)).resolve()
   before = list(sys.path)
@@ -68,7 +69,7 @@ def find_engine(folder, path, batch_size):
     return SentEval(importlib.import_module("senteval.engine"), path, batch_size)
   except ImportError as error:
     if (error.name or "").split(".")[0] == "senteval":
-      logging.info("the package senteval is not there: its similarity tasks by its definitions")
+      logging.info("the package senteval is not installed: its similarity tasks by its definitions")
     else:
       logging.warning("SentEval cannot be imported (%s): its similarity tasks by its definitions", error)
     return OwnEngine(path, batch_size)
@@ -77,32 +78,34 @@ def find_engine(folder, path, batch_size):
 
 
 def check_tasks(names, path, engine):
-  """The tasks to evaluate: those named, or of the similarity tasks those whose data is there.
+  """Returns the tasks to evaluate: those of `names`, or the similarity tasks whose data exists.
 
   Raises:
-    ConfigError: an unknown task, one named twice, none, or a task that needs SentEval where it is not.
+    ConfigError: no task, an unknown one, one given twice, or one that needs SentEval, which is not installed.
   """
   if names is None:
     found = [name for name, (_, folder) in SIMILARITY_TASKS.items() if (path / "downstream" / folder).is_dir()]
     if not found:
       expected = ", ".join(folder for _, folder in SIMILARITY_TASKS.values())
-      raise ConfigError(f"--senteval: {path / 'downstream'} holds none of {expected}")
+      raise ConfigError(f"senteval={path}: downstream/ contains none of {expected}", argument="senteval")
     return found
   names = [name.strip() for name in names]
   if not all(names) or not names or len(set(names)) < len(names):
-    raise ConfigError(f"--senteval_tasks={','.join(names)}: expected one or more tasks, each once")
+    raise ConfigError(f"senteval_tasks={','.join(names)}: expected one or more, each once", argument="senteval_tasks")
   for name in names:
     if name not in engine.tasks:
-      missing = "" if isinstance(engine, SentEval) else "; for others SentEval has to be there to be imported"
-      raise ConfigError(f"--senteval_tasks={name}: expected some of {', '.join(engine.tasks)}{missing}")
+      missing = "" if isinstance(engine, SentEval) else "; the others need SentEval itself"
+      raise ConfigError(
+        f"senteval_tasks={name}: expected some of {', '.join(engine.tasks)}{missing}", argument="senteval_tasks"
+      )
   return names
 
 
 class OwnEngine:
-  """SentEval's definitions of the similarity tasks, for where SentEval is not installed.
+  """Engine with SentEval's definitions of the similarity tasks, used if SentEval is not installed.
 
-  Sentences are split at blanks, sorted by their numbers of words and handed over in batches; a pair's similarity is
-  the cosine, 0 where an embedding is zeros. STSBenchmark and SICKRelatedness are evaluated as the paper and SimCSE's
+  Sentences are split at blanks, sorted by their numbers of words and embedded in batches; a pair's similarity is the
+  cosine, 0 for an embedding of zeros. STSBenchmark and SICKRelatedness are evaluated as the paper and SimCSE's
   SentEval do: by the cosine, not by a regression trained on top as Facebook's SentEval does.
 
   Args:
@@ -110,18 +113,18 @@ class OwnEngine:
     batch_size: sentences of a batch.
 
   Attributes:
-    name: for people: what evaluates.
-    tasks: the tasks that it knows.
+    name: description for people.
+    tasks: names of its tasks.
   """
 
-  name = "SentEval's definitions, worked out by bert_flow_tf"
+  name = "SentEval's definitions, computed by bert_flow_tf"
   tasks = tuple(SIMILARITY_TASKS)
 
   def __init__(self, path, batch_size):
     self._path, self._batch_size = path, batch_size
 
   def evaluate(self, task, batcher, prepare):
-    """{row: figures} of a task.
+    """Returns {row: scores} of a task.
 
     Raises:
       DataError: its data is missing or malformed.
@@ -142,7 +145,7 @@ class OwnEngine:
     return found
 
   def _similarities(self, params, batcher, first, second):
-    """float64 [n] of the pairs, in their order."""
+    """Returns the cosines of n pairs, float64 [n]."""
     similarities = np.empty(len(first))
     order = sorted(range(len(first)), key=lambda i: (len(first[i]), len(second[i])))
     for start in range(0, len(order), self._batch_size):
@@ -152,7 +155,7 @@ class OwnEngine:
     return similarities
 
 
-def _what_is(path):
+def _describe(path):
   if path.is_dir():
     return "a folder without them"
   return "a file" if path.exists() else "nothing"

@@ -1,4 +1,4 @@
-"""SentEval's own engine, and what it gives as our figures."""
+"""SentEval's own engine, and its results as our scores."""
 
 import contextlib
 import importlib.util
@@ -9,7 +9,7 @@ import numpy as np
 
 from bert_flow_tf.errors import BertFlowError, ConfigError
 
-# SentEval's README: the settings of the classifier that the literature's figures were made with.
+# SentEval's README: the settings of the classifier for the scores of the literature.
 _CLASSIFIER = {"nhid": 0, "optim": "adam", "batch_size": 64, "tenacity": 5, "epoch_size": 4}
 _KFOLD = 10
 
@@ -20,11 +20,11 @@ class SentEval:
   Args:
     module: senteval.engine.
     path: its task_path.
-    batch_size: sentences that it hands over at once.
+    batch_size: sentences embedded at once.
 
   Attributes:
-    name: for people: what evaluates.
-    tasks: the tasks that it knows.
+    name: description for people.
+    tasks: names of its tasks.
   """
 
   def __init__(self, module, path, batch_size):
@@ -40,10 +40,10 @@ class SentEval:
     self.tasks = list(self._make(None, None).list_tasks)
 
   def evaluate(self, task, batcher, prepare):
-    """{row: figures} of a task.
+    """Returns {row: scores} of a task.
 
     Raises:
-      ConfigError: SentEval stopped; it says nothing of its own in such a case but where in its code it was.
+      ConfigError: SentEval's code failed.
     """
     try:
       with _ragged_arrays():
@@ -53,8 +53,9 @@ class SentEval:
     except Exception as error:  # whatever SentEval, PyTorch or scikit-learn raise
       reason = (str(error).splitlines() or [""])[0]
       raise ConfigError(
-        f"SentEval's own code stopped in {task} ({type(error).__name__}: {reason}); leave the task out of "
-        "--senteval_tasks, or mend what it names"
+        f"senteval_tasks={task}: SentEval's own code failed ({type(error).__name__}: {reason}); leave the task out, or "
+        "repair the cause",
+        argument="senteval_tasks",
       ) from error
     return rows_of(task, found)
 
@@ -63,10 +64,10 @@ class SentEval:
 
 
 def rows_of(task, found):
-  """{row: figures} of what SentEval's engine gives for a task; correlations x 100, accuracies as they are, in percent.
+  """Returns {row: scores} of a result of SentEval's engine: correlations x 100, accuracies in percent.
 
   Raises:
-    ConfigError: it gives something of another kind.
+    ConfigError: the result has another form.
   """
   try:
     subsets = {name: part for name, part in found.items() if isinstance(part, dict) and "nsamples" in part}
@@ -90,12 +91,12 @@ def rows_of(task, found):
     return {name: {**figures_found, "pairs": int(found.get("ntest", 0)), "reason": ""}}
   except (KeyError, TypeError, ValueError, IndexError, AttributeError) as error:
     raise ConfigError(
-      f"SentEval's {task} gives {str(found)[:200]}, which has no figure that is known ({error})"
+      f"senteval_tasks={task}: SentEval returned {str(found)[:200]}, without a known score ({error})", "senteval_tasks"
     ) from error
 
 
 def _correlation(part):
-  """Figures of one data set, of SentEval's (coefficient, p-value)."""
+  """Returns the scores of one data set, of SentEval's (coefficient, p-value)."""
   return {
     "spearman": 100.0 * float(part["spearman"][0]),
     "pearson": 100.0 * float(part["pearson"][0]),
@@ -106,7 +107,7 @@ def _correlation(part):
 
 @contextlib.contextmanager
 def _ragged_arrays():
-  """Context in which Facebook's SentEval makes arrays of sentences of different lengths; NumPy refuses from 1.24 on."""
+  """Lets Facebook's SentEval make arrays of sentences of different lengths, an error since NumPy 1.24."""
   sts = sys.modules.get("senteval.sts")
   if sts is None or not hasattr(sts, "np"):
     yield
@@ -120,14 +121,14 @@ def _ragged_arrays():
 
 
 class _OlderNumpy:
-  """NumPy whose `array` makes an array of objects where it makes none of numbers, as before 1.24."""
+  """NumPy with the `array` of before 1.24, which falls back to an array of objects."""
 
   def __getattr__(self, name):
     return getattr(np, name)
 
   @staticmethod
   def array(values, *arguments, **named):
-    """As np.array."""
+    """Returns np.array(values), or an array of objects."""
     try:
       return np.array(values, *arguments, **named)
     except ValueError:

@@ -6,16 +6,18 @@ from typing import Any
 import numpy as np
 
 from bert_flow_tf.calibration.interface import Calibration
+from bert_flow_tf.calibration.moments import check_rows
 from bert_flow_tf.calibration.spec import FLOW, make_calibration, parse_calibration
 from bert_flow_tf.encoder.identity import VectorsIdentity
-from bert_flow_tf.errors import CalibrationError, ConfigError
+from bert_flow_tf.errors import ConfigError
 from bert_flow_tf.training.calibrations import make_flow
 from bert_flow_tf.training.settings import FlowSettings
 from bert_flow_tf.training.sources import EmbeddingPairs
+from bert_flow_tf.training.vector_source import VectorPairs
 
 
 def fit_calibration(
-  vectors: np.ndarray | tuple[np.ndarray, np.ndarray],
+  vectors: np.ndarray | tuple[np.ndarray, np.ndarray] | list[np.ndarray],
   calibration: str = FLOW,
   vectors_of: str | None = None,
   *,
@@ -31,9 +33,9 @@ def fit_calibration(
       calibrated = load_calibration("whitening").transform(np.load("b.npy"))  # float32 [n, 128]
 
   Args:
-    vectors: numbers [n, dim]; or a tuple of two such arrays, the two sides of n pairs. The flow's loss is a mean over
-      pairs, but does not compare their sides: of one array it takes rows 0 and 1, 2 and 3, ... as pairs, and leaves out
-      the last row of an odd number.
+    vectors: numbers [n, dim]; or a tuple of two such arrays, the two sides of n pairs; or a list of arrays, such as
+      memory-mapped files, which are read in parts. The flow's loss is a mean over pairs, but does not compare their
+      sides: without pairs it takes rows 0 and 1, 2 and 3, ... and leaves out the last row of an odd number.
     calibration: "flow", "whitening", "whitening-K", "sn", "natsv-K", "sn+natsv-K", "mean" or "none".
     vectors_of: description of the vectors, any text; saved with the calibration.
     dev: (first vectors [n, dim], second vectors [n, dim], gold scores [n]) on which natsv and sn+natsv without K choose
@@ -48,7 +50,7 @@ def fit_calibration(
   """
   spec = parse_calibration(calibration)
   if spec.method == FLOW:
-    fitted = _fit_flow(_pairs(vectors), FlowSettings(**settings), folder, show_progress)
+    fitted = _fit_flow(_source(vectors), FlowSettings(**settings), folder, show_progress)
   else:
     if settings or folder is not None:
       name = next(iter(settings), "folder")
@@ -57,26 +59,30 @@ def fit_calibration(
       raise ConfigError(
         f"calibration={spec.name}: give K, as in {spec.name}-6, or dev, on which it is chosen", "calibration"
       )
-    fitted = make_calibration(spec).fit(np.concatenate(vectors) if isinstance(vectors, tuple) else vectors)
+    fitted = make_calibration(spec)
+    if isinstance(vectors, list):
+      for part in vectors:
+        fitted.partial_fit(part)
+    else:
+      fitted.fit(np.concatenate(vectors) if isinstance(vectors, tuple) else vectors)
     if dev is not None and spec.k_on_dev:
       fitted.choose_k(*dev)
   fitted.encoder = None if vectors_of is None else VectorsIdentity(vectors_of).to_dict()
   return fitted
 
 
-def _pairs(vectors):
-  """Returns the two sides of the pairs, [n, dim] each."""
+def _source(vectors):
+  """Returns the pairs for a flow's fit."""
   if isinstance(vectors, tuple):
-    return vectors
-  rows = np.asarray(vectors)
-  if rows.ndim != 2:
-    raise CalibrationError(f"vectors: found the shape {list(rows.shape)}, expected [n, dim]", argument="vectors")
+    return EmbeddingPairs(*vectors)
+  if isinstance(vectors, list):
+    return VectorPairs(vectors)
+  rows = check_rows(vectors)
   even = len(rows) // 2 * 2
-  return rows[0:even:2], rows[1:even:2]
+  return EmbeddingPairs(rows[0:even:2], rows[1:even:2])
 
 
-def _fit_flow(sides, settings, folder, show_progress):
-  source = EmbeddingPairs(*sides)
-  flow, trainer = make_flow(settings, sides[0].shape[1], folder=folder, show_progress=show_progress)
+def _fit_flow(source, settings, folder, show_progress):
+  flow, trainer = make_flow(settings, source.dim, folder=folder, show_progress=show_progress)
   trainer.fit(source, settings.epochs)
   return flow

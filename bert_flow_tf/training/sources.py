@@ -44,6 +44,11 @@ class EmbeddingPairs:
       self._rows = np.full([num_pairs], -1, np.int64)
       self._rows[numbers] = np.arange(len(self._sides[0]))
 
+  @property
+  def dim(self) -> int:
+    """Dimensions of an embedding."""
+    return self._sides[0].shape[1]
+
   def __len__(self):
     return len(self._sides[0] if self._rows is None else self._rows)
 

@@ -155,12 +155,12 @@ def test_senteval_in_a_checkout(package, data):
     assert evaluate(engine, "STSBenchmark") == {"STSBenchmark test, trained": trained}
     assert evaluate(engine, "MRPC") == {"MRPC test": {"accuracy": 72.5, "f1": 81.0, "pairs": 9, "reason": ""}}
     assert evaluate(engine, "SICKRelatedness")["SICKRelatedness dev"]["spearman"] == 75.0
-    with pytest.raises(ConfigError, match=r"stopped in SST2 \(AssertionError: torch\.cuda required"):
+    with pytest.raises(ConfigError, match=r"SST2.*torch\.cuda required"):
       evaluate(engine, "SST2")
-    with pytest.raises(ConfigError, match="which has no figure that is known"):
+    with pytest.raises(ConfigError, match="without a known score"):
       evaluate(engine, "Broken")
     assert senteval_engine.check_tasks([" MRPC"], path, engine) == ["MRPC"]
-    with pytest.raises(ConfigError, match="--senteval_tasks=TREC: expected some of STS12"):
+    with pytest.raises(ConfigError, match="senteval_tasks=TREC"):
       senteval_engine.check_tasks(["TREC"], path, engine)
 
 
@@ -192,5 +192,5 @@ def test_default_tasks_are_those_whose_data_is_there(tmp_path):
   with pytest.raises(DataError, match=r"STS\.input\.FNWN"):
     evaluate(engine, "STS13")
   (tmp_path / "bare/downstream").mkdir(parents=True)
-  with pytest.raises(ConfigError, match="holds none of STS/STS12-en-test"):
+  with pytest.raises(ConfigError, match="none of STS/STS12-en-test"):
     senteval_engine.check_tasks(None, tmp_path / "bare", engine)

@@ -1,4 +1,4 @@
-"""What run_eval says to command lines, good and bad, all in one process.
+"""Command lines of run_eval, good and bad, in one process.
 
 Run as a module with a folder to work in, it prints json as `hostile` does.
 """
@@ -14,11 +14,13 @@ ARGUMENTS = {"sentence_embedding_type": "avg", "max_seq_length": 32, "low_dim": 
 
 
 def save(folder):
-  """Saves what --flow_folder is given below; the embeddings of the pairs too."""
+  """Saves the calibrations that the command lines name, and the embeddings of the pairs."""
   import numpy as np
 
-  from bert_flow_tf import FlowConfig, Glow, SentenceEncoder
   from bert_flow_tf.calibration.spec import make_calibration
+  from bert_flow_tf.encoder.sentence_encoder import SentenceEncoder
+  from bert_flow_tf.flow.config import FlowConfig
+  from bert_flow_tf.flow.glow import Glow
 
   encoder = SentenceEncoder.from_pretrained("mini")
   sentences = [sentence for pair in tiny_data.sentences() for sentence in pair]
@@ -38,7 +40,7 @@ def save(folder):
 
 
 def write_files(folder):
-  """Files for --predictions."""
+  """Writes files for --predictions."""
   gold = [row[0] for row in tiny_data.scored(tiny_data.PAIRS, 2)]
   lines = [f"{0.01 * i * i % 1:.4f}" for i in range(tiny_data.PAIRS)]
   table = ["gold\tmine", *(f"{score}\t{line}" for score, line in zip(gold, lines, strict=True))]
@@ -65,7 +67,7 @@ def write_files(folder):
 
 
 def good(folder):
-  """Command lines that work."""
+  """Returns {case: flags} of command lines that work."""
   data = f"--data_dir={folder}/data"
   tasks = ["--task=stsb,SICK-R,STS-12-16", data, f"--cached_dir={folder}/cache"]
   exp = f"{folder}/exp"
@@ -73,7 +75,7 @@ def good(folder):
     "several tasks": [*tasks, f"--flow_folder={exp}/flow,{exp}/whitening-8,{exp}/sn", f"--output_dir={folder}/several"],
     "two flows": ["--task_name=STS-B", data, f"--flow_folder={exp}/flow,{folder}/another/flow", "--split=dev"],
     "no identity": [
-      *("--task=STS-B", data, f"--flow_folder={exp}/mean", f"--output_dir={folder}/no_identity"),
+      *("--task=STS-B", data, f"--flow_folder={exp}/mean", "--model=mini", f"--output_dir={folder}/no_identity"),
       *("--sentence_embedding_type=avg", "--max_seq_length=32", "--low_dim=32"),
     ],
     "insisted": [
@@ -93,7 +95,7 @@ def good(folder):
 
 
 def bad(folder):
-  """{name: (flags, what the line must hold)}."""
+  """Returns {case: (flags, text of the error)}: the flag, or the file at fault."""
   data, exp = f"--data_dir={folder}/data", f"{folder}/exp"
   stsb = ["--task=STS-B", data]
 
@@ -101,72 +103,73 @@ def bad(folder):
     return [f"--predictions={folder}/{name}", *flags]
 
   return {
-    "task twice": (["--task=STS-B,stsb", data], "--task=STS-B,stsb: expected one or more tasks, each once"),
+    "task twice": (["--task=STS-B,stsb", data], "--task=STS-B,stsb"),
     "no task": (["--task="], "--task="),
     "unknown task": (["--task=STS-B,STS-C", data], "--task=STS-C"),
-    "data for the sample": ([data], "--task=sample reads no files"),
-    "split that is not there": (["--task=sample", "--split=dev"], "--split=dev: sample has test"),
-    "split": ([*stsb, "--split=all"], "train|dev|test"),
-    "no gold": (["--task=custom", f"--data_dir={folder}/pairs.tsv"], "has no gold scores"),
-    "auc of scores": ([*stsb, "--metric=auc"], "--metric=auc needs gold of 0 and 1, found"),
+    "data for the sample": ([data], "--data_dir"),
+    "split that is not there": (["--task=sample", "--split=dev"], "--split=dev"),
+    "split": ([*stsb, "--split=all"], "split"),
+    "no gold": (["--task=custom", f"--data_dir={folder}/pairs.tsv"], "--task=custom"),
+    "auc of scores": ([*stsb, "--metric=auc"], "--metric=auc"),
     "no folder": ([*stsb, "--flow_folder="], "--flow_folder"),
-    "absent folder": ([*stsb, f"--flow_folder={folder}/absent"], "no calibration.json in it"),
-    "experiment's folder": ([*stsb, f"--flow_folder={exp}"], f"holds {exp}/flow, {exp}/mean"),
-    "folder twice": ([*stsb, f"--flow_folder={exp}/sn,{exp}/../exp/sn"], "names a folder twice"),
-    "damaged identity": ([*stsb, f"--flow_folder={folder}/damaged"], "low_dim 'x'"),
-    "encoder that is gone": ([*stsb, f"--flow_folder={folder}/gone"], "--model says where it is"),
+    "absent folder": ([*stsb, f"--flow_folder={folder}/absent"], "absent"),
+    "experiment's folder": ([*stsb, f"--flow_folder={exp}"], f"{exp}/flow"),
+    "folder twice": ([*stsb, f"--flow_folder={exp}/sn,{exp}/../exp/sn"], "--flow_folder"),
+    "no identity, no encoder": ([*stsb, f"--flow_folder={exp}/mean"], "--flow_folder"),
+    "damaged identity": ([*stsb, f"--flow_folder={folder}/damaged"], "low_dim"),
+    "encoder that is gone": ([*stsb, f"--flow_folder={folder}/gone"], "--flow_folder"),
     "other weights": (
       [*stsb, f"--flow_folder={folder}/gone", "--model=mini"],
-      "weights_sha256 000000000000... there",
+      "weights_sha256",
     ),
     "other pooling": (
       [*stsb, f"--flow_folder={exp}/flow", "--sentence_embedding_type=avg-top-2"],
-      "pooling ['mean', 4]",
+      "pooling",
     ),
-    "other length": ([*stsb, f"--flow_folder={exp}/sn", "--max_seq_length=64"], "max_seq_length 32 there, 64 here"),
+    "other length": ([*stsb, f"--flow_folder={exp}/sn", "--max_seq_length=64"], "max_seq_length"),
     "other dimensions all the same": (
       [*stsb, f"--flow_folder={exp}/sn", "--low_dim=-1", "--allow_other_encoder"],
-      "takes embeddings of 32 dimensions, found 256",
+      "--flow_folder",
     ),
-    "insisting on nothing": ([*stsb, "--allow_other_encoder"], "--allow_other_encoder needs --flow_folder"),
+    "insisting on nothing": ([*stsb, "--allow_other_encoder"], "--allow_other_encoder"),
     "no senteval": (["--senteval="], "--senteval"),
-    "absent senteval": ([f"--senteval={folder}/absent"], "found nothing, expected SentEval's data folder"),
-    "senteval is a file": ([f"--senteval={folder}/lines.txt"], "found a file, expected SentEval's data folder"),
-    "senteval without data": ([f"--senteval={exp}"], "found a folder without them, expected SentEval's"),
-    "senteval and a task": ([*stsb, f"--senteval={folder}/data"], "--task is of no use with --senteval"),
-    "senteval's tasks alone": ([*stsb, "--senteval_tasks=STS12"], "--senteval_tasks needs --senteval=FOLDER"),
-    "no task of senteval": ([f"--senteval={folder}/data", "--senteval_tasks="], "expected one or more tasks"),
+    "absent senteval": ([f"--senteval={folder}/absent"], "--senteval="),
+    "senteval is a file": ([f"--senteval={folder}/lines.txt"], "--senteval="),
+    "senteval without data": ([f"--senteval={exp}"], "--senteval="),
+    "senteval and a task": ([*stsb, f"--senteval={folder}/data"], "--task"),
+    "senteval's tasks alone": ([*stsb, "--senteval_tasks=STS12"], "--senteval_tasks"),
+    "no task of senteval": ([f"--senteval={folder}/data", "--senteval_tasks="], "--senteval_tasks"),
     "unknown task of senteval": (
       [f"--senteval={folder}/data", "--senteval_tasks=STS12,STS17"],
-      "--senteval_tasks=STS17: expected some of STS12, STS13",
+      "--senteval_tasks=STS17",
     ),
     "output is a file": ([*stsb, f"--output_dir={folder}/lines.txt"], "--output_dir"),
     "no output": ([*stsb, "--output_dir="], "--output_dir"),
     "no predictions": (["--predictions="], "--predictions"),
-    "absent predictions": (file("absent"), "absent does not exist"),
-    "predictions are a folder": (file("exp"), "is a folder"),
-    "predictions and a flow": (file("table.tsv", f"--flow_folder={exp}/sn"), "--flow_folder is of no use with"),
-    "predictions and a model": (file("table.tsv", "--model=mini"), "--model is of no use with --predictions"),
-    "predictions and a split alone": (file("table.tsv", "--split=dev"), "--split needs --task"),
-    "predictions of two tasks": (file("lines.txt", "--task=STS-B,SICK-R", data), "are those of one task"),
-    "lines without a task": (file("lines.txt"), "has no column of gold; --task=... says whose"),
-    "too few lines": (file("few.txt", *stsb), "has 39 similarities, the test split of STS-B 40 pairs"),
-    "a word": (file("word.txt", *stsb), "word.txt, line 4: similarity is 'high', expected a number"),
+    "absent predictions": (file("absent"), "absent"),
+    "predictions are a folder": (file("exp"), "exp"),
+    "predictions and a flow": (file("table.tsv", f"--flow_folder={exp}/sn"), "--flow_folder"),
+    "predictions and a model": (file("table.tsv", "--model=mini"), "--model"),
+    "predictions and a split alone": (file("table.tsv", "--split=dev"), "--split"),
+    "predictions of two tasks": (file("lines.txt", "--task=STS-B,SICK-R", data), "--task"),
+    "lines without a task": (file("lines.txt"), "--predictions"),
+    "too few lines": (file("few.txt", *stsb), "few.txt"),
+    "a word": (file("word.txt", *stsb), "word.txt, line 4"),
     "a number that only Python reads": (
       file("underscore.txt", *stsb),
-      "line 4: similarity is '1_5', expected a number",
+      "line 4",
     ),
-    "an empty line": (file("gap.txt", *stsb), "gap.txt, line 4: similarity is '', expected a number"),
-    "a nan": (file("nan.txt", *stsb), "nan.txt, line 4: similarity is nan, expected a finite number"),
-    "gold of another task": (file("othergold.tsv", *stsb), "othergold.tsv, line 4: gold is 0.5, in the test split"),
-    "a ragged table": (file("ragged.tsv"), "ragged.tsv, line 4: 3 columns, expected 2 as in the header"),
-    "no header": (file("noheader.tsv"), "line 1: 2 columns without 'gold' among them"),
-    "no method": (file("nomethod.tsv"), "nomethod.tsv, line 1: the header is index, gold"),
-    "a header alone": (file("headeronly.tsv"), "has a header and no pair below it"),
-    "no gold in it": (file("nogold.tsv"), "every gold is nan"),
-    "an empty file": (file("empty.txt"), "is empty: no similarity in it"),
+    "an empty line": (file("gap.txt", *stsb), "gap.txt, line 4"),
+    "a nan": (file("nan.txt", *stsb), "nan.txt, line 4"),
+    "gold of another task": (file("othergold.tsv", *stsb), "othergold.tsv, line 4"),
+    "a ragged table": (file("ragged.tsv"), "ragged.tsv, line 4"),
+    "no header": (file("noheader.tsv"), "line 1"),
+    "no method": (file("nomethod.tsv"), "nomethod.tsv, line 1"),
+    "a header alone": (file("headeronly.tsv"), "headeronly.tsv"),
+    "no gold in it": (file("nogold.tsv"), "nogold.tsv"),
+    "an empty file": (file("empty.txt"), "empty.txt"),
     "a binary file": (file("binary.txt"), "binary.txt, line 1"),
-    "auc of a table of scores": (file("table.tsv", "--metric=auc"), "--metric=auc needs gold of 0 and 1"),
+    "auc of a table of scores": (file("table.tsv", "--metric=auc"), "--metric=auc"),
   }
 
 

@@ -1,4 +1,4 @@
-"""run_scripts/run_eval.py: as a user starts it and mistypes it, all in one process."""
+"""run_scripts/run_eval.py: good and bad command lines."""
 
 import re
 
@@ -125,14 +125,14 @@ def test_names_that_repeat_are_numbered(ran):
   assert cells[:2] == ["dev", "40"] and cells[4] == cells[5] != cells[3]
 
 
-def test_folder_without_identity_is_taken(ran, rows):
+def test_folder_without_identity_is_taken_with_an_explicit_encoder(ran, rows):
   columns = read_predictions(ran[0] / "no_identity/STS-B")
   a, b = (np.array([rows[sentence] for sentence in columns[side]]) for side in ("sentence1", "sentence2"))
   mean = np.mean(list(rows.values()), axis=0)
   np.testing.assert_allclose(np.array(columns["mean"], float), cosine(a - mean, b - mean), atol=1e-4)
 
 
-def test_insisted(ran):
+def test_other_encoder_if_allowed(ran):
   """64 tokens in place of 32 are applied; no sentence is that long, so that the figures stay."""
   folder, _ = ran
   found, expected = (read_json(folder / name / "results.json") for name in ("insisted", "several"))

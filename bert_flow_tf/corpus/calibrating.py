@@ -1,0 +1,173 @@
+"""Fits a calibration on files of vectors, and applies it to others; in bounded memory, whatever made the vectors."""
+
+import json
+import os
+import pathlib
+import shutil
+import tempfile
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from absl import logging
+
+from bert_flow_tf.calibration.flow import load_calibration
+from bert_flow_tf.calibration.interface import Calibration
+from bert_flow_tf.calibration.spec import FLOW, make_calibration, parse_calibration
+from bert_flow_tf.corpus.models import calibration_checksum
+from bert_flow_tf.corpus.vectors import NPY, VectorFile, find_vector_files
+from bert_flow_tf.encoder.identity import VectorsIdentity, read_identity
+from bert_flow_tf.errors import ConfigError, EncoderError
+from bert_flow_tf.io.files import write_text
+from bert_flow_tf.training.calibrate import fit_calibration
+
+_MANIFEST = "calibrated.json"
+
+
+def fit_files(
+  vectors: Sequence[str], calibration: str, output: str, vectors_of: str | None = None, **settings: Any
+) -> Calibration:
+  """Fits a calibration on files of vectors and saves it.
+
+  Args:
+    vectors: .npy or .tfrecord files, globs or folders of them.
+    calibration: see `fit_calibration`; natsv and sn+natsv need K.
+    output: folder of the calibration; must not exist. While a flow is fitted, its checkpoints are in OUTPUT.fit.
+    vectors_of: description of the vectors, any text; saved with the calibration.
+    **settings: see `fit_calibration`.
+
+  Raises:
+    ConfigError: an argument is not allowed.
+    DataError: a file is damaged, or holds something else than finite vectors.
+    CalibrationError, TrainingError: the vectors are too few or all alike.
+  """
+  spec = parse_calibration(calibration)
+  _check_absent(output)
+  files = find_vector_files(vectors)
+  logging.info("fitting %s on %d files of %d dimensions", spec.name, len(files), files[0].dim)
+  if spec.method == FLOW:
+    fitted = _fit_flow(files, pathlib.Path(output), settings)
+  else:
+    if settings:
+      name = next(iter(settings))
+      raise ConfigError(f"{name}: only calibration=flow has this setting, not {spec.name}", argument=name)
+    if spec.k_on_dev:
+      raise ConfigError(f"calibration={spec.name}: give K, as in {spec.name}-6", argument="calibration")
+    fitted = make_calibration(spec)
+    for file in files:
+      for chunk in file.chunks():
+        fitted.partial_fit(chunk)
+  fitted.encoder = None if vectors_of is None else VectorsIdentity(vectors_of).to_dict()
+  fitted.save(output)
+  shutil.rmtree(f"{output}.fit", ignore_errors=True)
+  return fitted
+
+
+def apply_to_files(
+  vectors: Sequence[str], calibration_folder: str, output: str, vectors_of: str | None = None
+) -> dict[str, int]:
+  """Applies a saved calibration to files of vectors; finished files of an interrupted run are kept.
+
+  Args:
+    vectors: .npy or .tfrecord files, globs or folders of them.
+    calibration_folder: folder of the calibration.
+    output: folder that gets a file of the same name and format for each input, with its ids; a single file may be
+      written to a file of the same ending.
+    vectors_of: description of the vectors; must be that of the fit. None for no check.
+
+  Returns:
+    {name of a file that was written now: number of vectors}.
+
+  Raises:
+    ConfigError: the output exists, or belongs to another run.
+    EncoderError: the calibration was fitted on other vectors.
+    BertFlowError: see `load_calibration` and `find_vector_files`.
+  """
+  folder = os.path.expanduser(calibration_folder)
+  calibration = load_calibration(folder)
+  files = find_vector_files(vectors)
+  _check_fits(calibration, folder, files, vectors_of)
+  if pathlib.Path(output).suffix == files[0].path.suffix:
+    if len(files) > 1:
+      raise ConfigError(f"output={output}: {len(files)} files are given, expected a folder", argument="output")
+    _check_absent(output)
+    pathlib.Path(output).parent.mkdir(parents=True, exist_ok=True)
+    return {output: files[0].write(output, calibration.transform, calibration.output_dim)}
+  _open_output(pathlib.Path(output), files, folder)
+  counts = {}
+  for file in files:
+    path = pathlib.Path(output) / file.path.name
+    if not path.exists():
+      counts[file.path.name] = file.write(path, calibration.transform, calibration.output_dim)
+      logging.info("%s: %d vectors", path, counts[file.path.name])
+  return counts
+
+
+def _fit_flow(files: Sequence[VectorFile], output, settings):
+  """Fits a flow on files; .tfrecord files are copied to a temporary array on disk, which can be read in any order."""
+  work = pathlib.Path(f"{output}.fit")
+  work.mkdir(parents=True, exist_ok=True)
+  with tempfile.TemporaryDirectory(dir=work) as folder:
+    if files[0].kind == NPY:
+      for file in files:
+        for _ in file.chunks():  # checks every vector
+          pass
+      arrays = [file.array() for file in files]
+    else:
+      arrays = [_to_array(file, pathlib.Path(folder) / f"{number}.bin") for number, file in enumerate(files)]
+    return fit_calibration([array for array in arrays if len(array)], FLOW, folder=work, **settings)
+
+
+def _to_array(file, path):
+  count = 0
+  with path.open("wb") as copy:
+    for chunk in file.chunks():
+      copy.write(np.ascontiguousarray(chunk, np.float32).tobytes())
+      count += len(chunk)
+  if not count:
+    return np.zeros([0, file.dim], np.float32)
+  return np.memmap(path, np.float32, "r", shape=(count, file.dim))
+
+
+def _check_fits(calibration, folder, files, vectors_of):
+  """Raises an error if the vectors are not those of the fit."""
+  where = f"calibration_folder={folder}"
+  if vectors_of is not None:
+    identity = read_identity(calibration.encoder, where)
+    if identity is None:
+      raise EncoderError(f"vectors_of={vectors_of}: {folder} does not name its vectors; leave it out", "vectors_of")
+    identity.check_same(VectorsIdentity(vectors_of), where, "calibration_folder")
+  if calibration.dim != files[0].dim:
+    raise ConfigError(
+      f"{where}: fitted on {calibration.dim} dimensions, but {files[0].path} has {files[0].dim}",
+      argument="calibration_folder",
+    )
+
+
+def _check_absent(output):
+  if not output:
+    raise ConfigError("output: empty; expected a path", argument="output")
+  if os.path.lexists(output):
+    raise ConfigError(f"output={output}: exists; choose another path, or delete it", argument="output")
+
+
+def _open_output(folder, files, calibration_folder):
+  """Creates the folder of the results, or checks that it belongs to an interrupted run of the same inputs."""
+  names = [file.path.name for file in files]
+  twice = next((name for name in names if names.count(name) > 1), None)
+  if twice:
+    raise ConfigError(f"vectors: two files are called {twice}; calibrate them into two folders", argument="vectors")
+  stats = {file.path.name: file.path.stat() for file in files}
+  manifest = {
+    "calibration_sha256": calibration_checksum(calibration_folder),
+    "vectors": {name: [stat.st_size, stat.st_mtime_ns] for name, stat in stats.items()},
+  }
+  path = folder / _MANIFEST
+  if folder.is_dir() and path.is_file():
+    if json.loads(path.read_text(encoding="utf-8")) == manifest:
+      return
+    raise ConfigError(f"output={folder}: holds the output of other vectors or another calibration", argument="output")
+  if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+    raise ConfigError(f"output={folder}: exists; choose another path, or delete it", argument="output")
+  folder.mkdir(parents=True, exist_ok=True)
+  write_text(path, json.dumps(manifest, indent=1) + "\n")

@@ -1,0 +1,89 @@
+"""Fits a calibration on vectors of any origin, or applies one, without an encoder.
+
+python run_scripts/run_calibrate.py --vectors=a.npy --calibration=whitening-128 --output=whitening
+python run_scripts/run_calibrate.py --vectors=b.npy --calibration_folder=whitening --output=calibrated
+"""
+
+import os
+import pathlib
+import sys
+
+if __package__ in (None, ""):  # run as a file, from any folder
+  sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
+
+from absl import flags
+
+from bert_flow_tf.calibration.spec import ALLOWED
+from bert_flow_tf.errors import ConfigError
+from bert_flow_tf.training.settings import FlowSettings
+from run_scripts import common_flags
+
+FLAGS = flags.FLAGS
+
+
+def define_flags() -> None:
+  """Defines the flags of this runner."""
+  flags.DEFINE_list(
+    "vectors",
+    None,
+    "Files, globs or folders of vectors: .npy of shape [n, dim], or .tfrecord with a feature `embedding` (floats, or "
+    "the bytes of float32 numbers), as run_embed writes them.",
+  )
+  flags.DEFINE_string("calibration", None, f"Calibration to fit: {ALLOWED}.")
+  flags.DEFINE_string("calibration_folder", None, "Folder of a calibration to apply.")
+  flags.DEFINE_string(
+    "output", None, "Fit: folder of the calibration. Apply: folder of the new vectors, or a file for a single file."
+  )
+  flags.DEFINE_string(
+    "vectors_of",
+    None,
+    "Description of the vectors, any text. A fit saves it; where a calibration is applied it must be the same.",
+  )
+  common_flags.define_settings(FlowSettings)
+
+
+def check_flags() -> None:
+  """Validates the flags before anything is loaded.
+
+  Raises:
+    ConfigError: a flag is missing, or flags contradict each other.
+  """
+  for name in ("vectors", "output"):
+    if not FLAGS[name].value:
+      raise ConfigError(f"{name}: missing; expected {'files' if name == 'vectors' else 'a path'}", argument=name)
+  if (FLAGS.calibration is None) == (FLAGS.calibration_folder is None):
+    raise ConfigError("calibration: expected it (to fit) or calibration_folder (to apply)", argument="calibration")
+  if FLAGS.calibration_folder is not None and flow_settings():
+    name = next(iter(flow_settings()))
+    raise ConfigError(f"{name}: has no use with calibration_folder, where nothing is fitted", argument=name)
+
+
+def flow_settings() -> dict:
+  """Returns the flags of the flow's fit that are on the command line."""
+  chosen = vars(common_flags.settings(FlowSettings))
+  return {name: chosen[name] for name in common_flags.given(chosen)}
+
+
+def main(argv: list[str]) -> None:
+  """Fits or applies a calibration."""
+  del argv
+  check_flags()
+  from bert_flow_tf.corpus.calibrating import apply_to_files, fit_files
+
+  output = os.path.expanduser(FLAGS.output)
+  if FLAGS.calibration is not None:
+    fitted = fit_files(FLAGS.vectors, FLAGS.calibration, output, FLAGS.vectors_of, **flow_settings())
+    print(f"{output}: {fitted.name}, {fitted.dim} dimensions, {fitted.output_dim} calibrated")
+  else:
+    counts = apply_to_files(FLAGS.vectors, FLAGS.calibration_folder, output, FLAGS.vectors_of)
+    print(f"{output}: {sum(counts.values()):,} vectors in {len(counts)} files")
+
+
+def console() -> None:
+  """Runs the installed command."""
+  define_flags()
+  common_flags.run(main)
+
+
+if __name__ == "__main__":
+  console()
