@@ -1,0 +1,219 @@
+"""bert_flow_tf/corpus/vectors.py and calibrating.py: calibrations of vectors in files, against NumPy and SciPy."""
+
+import json
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from scipy import linalg
+
+from bert_flow_tf.calibration.flow import load_calibration
+from bert_flow_tf.corpus import vectors as vectors_lib
+from bert_flow_tf.corpus.calibrating import apply_to_files, fit_files
+from bert_flow_tf.corpus.vectors import find_vector_files
+from bert_flow_tf.errors import CalibrationError, ConfigError, DataError, EncoderError
+from bert_flow_tf.flow.config import FlowConfig
+from bert_flow_tf.training.calibrate import fit_calibration
+
+DIM = 6
+SMALL = {"flow_model_config": FlowConfig(n_levels=1, depth=1, coupling_width=8), "train_batch_size": 4}
+
+
+def draw(n, seed=0):
+  random = np.random.default_rng(seed)
+  return (random.normal(size=[n, DIM]) @ random.normal(size=[DIM, DIM]) + 3.0).astype(np.float32)
+
+
+def write_examples(path, rows, raw=False):
+  with tf.io.TFRecordWriter(str(path)) as writer:
+    for number, row in enumerate(rows):
+      embedding = (
+        tf.train.Feature(bytes_list=tf.train.BytesList(value=[row.astype("<f4").tobytes()]))
+        if raw
+        else tf.train.Feature(float_list=tf.train.FloatList(value=row))
+      )
+      name = tf.train.Feature(bytes_list=tf.train.BytesList(value=[b"id-%d" % number]))
+      example = tf.train.Example(features=tf.train.Features(feature={"id": name, "embedding": embedding}))
+      writer.write(example.SerializeToString())
+
+
+def read_examples(path):
+  examples = [tf.train.Example.FromString(raw.numpy()) for raw in tf.data.TFRecordDataset(str(path))]
+  rows = [
+    np.frombuffer(feature.bytes_list.value[0], "<f4") if feature.bytes_list.value else feature.float_list.value
+    for feature in (example.features.feature["embedding"] for example in examples)
+  ]
+  return [example.features.feature["id"].bytes_list.value[0].decode() for example in examples], np.array(rows)
+
+
+@pytest.fixture(autouse=True)
+def small_parts(monkeypatch):
+  """Several parts a file."""
+  monkeypatch.setattr(vectors_lib, "ROWS", 7)
+
+
+@pytest.fixture
+def shards(tmp_path):
+  """A folder of .npy shards as run_embed writes them, one of them without vectors; and all rows."""
+  rows, folder = draw(50), tmp_path / "shards"
+  folder.mkdir()
+  for number, part in enumerate(np.split(rows, [20, 20])):
+    np.save(folder / f"shard-{number}.npy", part)
+    (folder / f"shard-{number}.ids.txt").write_text("".join(f"{number}-{row}\n" for row in range(len(part))))
+  return folder, rows
+
+
+def test_whitening_is_that_of_numpy(shards, tmp_path):
+  folder, rows = shards
+  fitted = fit_files([str(folder)], "whitening-4", str(tmp_path / "w"), "random vectors")
+  assert fitted.count == 50 and load_calibration(tmp_path / "w").encoder == {"vectors_of": "random vectors"}
+  counts = apply_to_files([f"{folder}/*.npy"], str(tmp_path / "w"), str(tmp_path / "out"), "random vectors")
+  assert counts == {"shard-0.npy": 20, "shard-1.npy": 0, "shard-2.npy": 30}
+  values, directions = linalg.eigh(np.cov(rows.astype(np.float64).T))
+  expected = (rows - rows.mean(axis=0)) @ (directions / np.sqrt(values))[:, ::-1][:, :4]
+  result = np.concatenate([np.load(tmp_path / f"out/shard-{number}.npy") for number in range(3)])
+  assert result.dtype == np.float32
+  np.testing.assert_allclose(np.abs(result), np.abs(expected), atol=1e-3)  # a direction has no sign
+  np.testing.assert_allclose(np.cov(result.T), np.eye(4), atol=1e-3)
+  for number in range(3):
+    name = f"shard-{number}.ids.txt"
+    assert (tmp_path / "out" / name).read_text() == (folder / name).read_text()
+
+
+@pytest.mark.parametrize("raw", [False, True])
+def test_tfrecords_keep_ids_and_format(tmp_path, raw):
+  rows = draw(20)
+  write_examples(tmp_path / "a.tfrecord", rows, raw)
+  fit_files([str(tmp_path / "a.tfrecord")], "sn", str(tmp_path / "sn"))
+  output = tmp_path / "new" / "b.tfrecord"
+  apply_to_files([str(tmp_path / "a.tfrecord")], str(tmp_path / "sn"), str(output))
+  ids, result = read_examples(output)
+  assert ids == [f"id-{number}" for number in range(20)]
+  np.testing.assert_allclose(result, (rows - rows.mean(axis=0)) / rows.std(axis=0), rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("ending", ["npy", "tfrecord"])
+def test_flow_of_files_is_that_of_an_array(tmp_path, ending):
+  """The arrays stay on disk; neighbors are pairs, and the last of an odd number is left out."""
+  rows = draw(41)
+  for number, part in enumerate(np.split(rows, [9])):
+    path = tmp_path / f"{number}.{ending}"
+    np.save(path, part) if ending == "npy" else write_examples(path, part)
+  files = [str(tmp_path / f"{number}.{ending}") for number in range(2)]
+  fit_files(files, "flow", str(tmp_path / "flow"), show_progress=False, **SMALL)
+  expected = fit_calibration(rows, "flow", show_progress=False, **SMALL)
+  np.testing.assert_allclose(load_calibration(tmp_path / "flow").transform(rows), expected.transform(rows), atol=1e-5)
+  assert not (tmp_path / "flow.fit").exists()
+
+
+def test_interrupted_run_is_resumed(shards, tmp_path):
+  folder, _ = shards
+  fit_files([str(folder)], "mean", str(tmp_path / "mean"))
+  arguments = [str(folder)], str(tmp_path / "mean"), str(tmp_path / "out")
+  apply_to_files(*arguments)
+  before = (tmp_path / "out/shard-2.npy").read_bytes()
+  (tmp_path / "out/shard-2.npy").unlink()
+  assert apply_to_files(*arguments) == {"shard-2.npy": 30}
+  assert (tmp_path / "out/shard-2.npy").read_bytes() == before and apply_to_files(*arguments) == {}
+  np.save(folder / "shard-2.npy", draw(31, seed=1))
+  with pytest.raises(ConfigError) as error:
+    apply_to_files(*arguments)
+  assert error.value.argument == "output"
+
+
+def test_failed_file_leaves_nothing(shards, tmp_path):
+  folder, rows = shards
+  fit_files([str(folder)], "mean", str(tmp_path / "mean"))
+  rows[33] = np.nan
+  np.save(tmp_path / "bad.npy", rows)
+  with pytest.raises(DataError, match=r"bad\.npy, row 33 "):
+    apply_to_files([str(tmp_path / "bad.npy")], str(tmp_path / "mean"), str(tmp_path / "out.npy"))
+  assert not list(tmp_path.glob("*out*"))
+
+
+@pytest.mark.parametrize(
+  "array",
+  [np.zeros(3), np.zeros([3, 0]), np.zeros([2, 2], complex), np.array([["a"]]), np.zeros([2, 2, 2]), b"no array"],
+)
+def test_files_of_something_else(tmp_path, array):
+  if isinstance(array, bytes):
+    (tmp_path / "a.npy").write_bytes(array)
+  else:
+    np.save(tmp_path / "a.npy", array)
+  with pytest.raises(DataError, match=r"a\.npy"):
+    find_vector_files([str(tmp_path / "a.npy")])
+
+
+def test_archive_and_pickle_are_no_arrays(tmp_path):
+  with (tmp_path / "archive.npy").open("wb") as file:
+    np.savez(file, a=np.zeros([2, 2]))
+  np.save(tmp_path / "pickle.npy", np.array([{}], object), allow_pickle=True)
+  for name in ("archive", "pickle"):
+    with pytest.raises(DataError, match=name):
+      find_vector_files([str(tmp_path / f"{name}.npy")])
+
+
+def test_damaged_tfrecords(tmp_path):
+  write_examples(tmp_path / "a.tfrecord", draw(9))
+  content = bytearray((tmp_path / "a.tfrecord").read_bytes())
+  content[-10] ^= 1
+  (tmp_path / "b.tfrecord").write_bytes(content)
+  with tf.io.TFRecordWriter(str(tmp_path / "c.tfrecord")) as writer:
+    writer.write(tf.train.Example().SerializeToString())
+  for name, row in (("b", 8), ("c", 0)):
+    with pytest.raises(DataError, match=rf"{name}\.tfrecord, row {row} "):
+      fit_files([str(tmp_path / f"{name}.tfrecord")], "mean", str(tmp_path / "out"))
+    assert not (tmp_path / "out").exists()
+
+
+def test_rejected_arguments(shards, tmp_path):
+  folder, rows = shards
+  np.save(tmp_path / "narrow.npy", rows[:, :3])
+  write_examples(tmp_path / "a.tfrecord", rows)
+  out, sn = str(tmp_path / "out"), str(tmp_path / "sn")
+  fit_files([str(folder)], "sn", sn, "mine")
+  (tmp_path / "empty").mkdir()
+  fits = {
+    "vectors": (["absent.npy"], "sn", out),
+    "calibration": ([str(folder)], "natsv", out),
+    "output": ([str(folder)], "sn", sn),
+  }
+  for argument, arguments in fits.items():
+    with pytest.raises(ConfigError) as error:
+      fit_files(*arguments)
+    assert error.value.argument == argument
+  for vectors in ([str(tmp_path / "empty")], [str(folder), str(tmp_path / "a.tfrecord")]):
+    with pytest.raises(ConfigError) as error:
+      fit_files(vectors, "sn", out)
+    assert error.value.argument == "vectors"
+  with pytest.raises(ConfigError) as error:
+    fit_files([str(folder)], "sn", out, seed=3)
+  assert error.value.argument == "seed"
+  with pytest.raises(DataError, match=r"narrow\.npy"):
+    fit_files([str(folder), str(tmp_path / "narrow.npy")], "sn", out)
+  with pytest.raises(CalibrationError):
+    fit_files([str(folder / "shard-1.npy"), str(folder / "shard-0.npy")], "whitening-7", out)
+  with pytest.raises(ConfigError) as error:
+    apply_to_files([str(tmp_path / "narrow.npy")], sn, out)
+  assert error.value.argument == "calibration_folder"
+  with pytest.raises(EncoderError) as error:
+    apply_to_files([str(folder)], sn, out, "yours")
+  assert error.value.argument == "calibration_folder"
+  with pytest.raises(ConfigError) as error:
+    apply_to_files([str(folder)], sn, str(tmp_path))
+  assert error.value.argument == "output"
+
+
+def test_public_functions_on_arrays(tmp_path):
+  rows = draw(30)
+  whitening = fit_calibration(rows, "whitening", vectors_of="mine")
+  whitening.save(tmp_path / "w")
+  assert json.loads((tmp_path / "w/calibration.json").read_text())["encoder"] == {"vectors_of": "mine"}
+  np.testing.assert_array_equal(load_calibration(tmp_path / "w").transform(rows), whitening.transform(rows))
+  parts = fit_calibration([rows[:11], rows[11:]], "whitening")
+  np.testing.assert_allclose(parts.transform(rows), whitening.transform(rows), atol=1e-4)
+  dev = rows[:15], rows[15:], np.arange(15.0)
+  assert fit_calibration((rows[:15], rows[15:]), "natsv", dev=dev).k >= 1
+  for arguments in ({"calibration": "natsv"}, {"calibration": "sn", "seed": 1}, {"calibration": "nothing"}):
+    with pytest.raises(ConfigError):
+      fit_calibration(rows, **arguments)
