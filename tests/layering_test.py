@@ -58,6 +58,7 @@ _WITHOUT_TENSORFLOW = (
   "bert_flow_tf.integrations.senteval",
   "bert_flow_tf.data.pairs",
   "bert_flow_tf.data.word_frequency",
+  "bert_flow_tf.encoder.identity",
   "bert_flow_tf.encoder.word_vectors",
   "bert_flow_tf.encoder.word_vector_file",
   "bert_flow_tf.data.readers",
