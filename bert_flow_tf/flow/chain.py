@@ -50,13 +50,13 @@ def chain_bijector(levels, dim, dropout_seed=None):
   parts = []
   for index, level in enumerate(levels):
     layers = [layer.make_bijector(next(seeds)) for step in level for layer in step]
-    bijector = tfb.Chain(layers[::-1])
+    bijector = tfb.Chain(layers[::-1], name="level")
     width = dim >> index
     if width < dim:
-      bijector = tfb.Blockwise([bijector, tfb.Identity()], block_sizes=[width, dim - width])
+      bijector = tfb.Blockwise([bijector, tfb.Identity()], block_sizes=[width, dim - width], name="split")
     parts.append(bijector)
   parts.append(Reordering(latent_order(dim, len(levels))))
-  return tfb.Chain(parts[::-1])
+  return tfb.Chain(parts[::-1], name="chain")
 
 
 def latent_order(dim, n_levels):

@@ -109,7 +109,7 @@ class Glow(tf_keras.layers.Layer):
 
   def _distribution(self, dropout_seed):
     base = tfd.Sample(tfd.Normal(tf.zeros([], self.dtype), tf.ones([], self.dtype)), sample_shape=[self.dim])
-    return tfd.TransformedDistribution(base, tfb.Invert(self.make_bijector(dropout_seed)))
+    return tfd.TransformedDistribution(base, tfb.Invert(self.make_bijector(dropout_seed)), name="density")
 
   def call(self, inputs):
     """U [batch, dim] -> z [batch, dim]."""

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from bert_flow_tf.serving.signatures import SIGNATURES, markdown_table, signatures_of
+from tests.testing import REPO
 
 SIZES = {"dim": 4, "output_dim": 2}
 
@@ -32,7 +33,5 @@ def test_a_model_without_a_flow():
   assert [signature.name for signature in signatures_of(has_flow=True)] == list(SIGNATURES)
 
 
-def test_the_table_of_the_docs_has_every_name():
-  rows = markdown_table().splitlines()[2:]
-  for row, signature in zip(rows, SIGNATURES.values(), strict=True):
-    assert all(f"`{name}`" in row for name in [signature.name, *signature.inputs, *signature.outputs])
+def test_the_docs_have_the_table():
+  assert markdown_table() in (REPO / "docs" / "serving.md").read_text(encoding="utf-8")
