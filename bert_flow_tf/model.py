@@ -18,7 +18,7 @@ from bert_flow_tf.encoder.identity import EncoderIdentity, read_identity
 from bert_flow_tf.encoder.sentence_encoder import SentenceEncoder
 from bert_flow_tf.errors import ConfigError, DataError, EncoderError
 from bert_flow_tf.evaluation.similarity import cosine_similarity
-from bert_flow_tf.evaluation.task_figures import WITH_FLOW
+from bert_flow_tf.evaluation.task_scores import WITH_FLOW
 from bert_flow_tf.flow.glow import Glow
 from bert_flow_tf.flow.storage import FLOW_FOLDER
 from bert_flow_tf.io.folders import FolderFormat

@@ -17,7 +17,7 @@ from bert_flow_tf.data import siamese_task
 from bert_flow_tf.data.tasks import KINDS, load_task
 from bert_flow_tf.errors import ConfigError
 from bert_flow_tf.evaluation import report, siamese_figures
-from bert_flow_tf.evaluation.task_figures import WITH_FLOW, WITHOUT_FLOW, original_agreement, say
+from bert_flow_tf.evaluation.task_scores import WITH_FLOW, WITHOUT_FLOW, original_agreement, say
 from bert_flow_tf.io.experiment import Stopwatch, make_folder
 from run_scripts import common_flags, siamese_flags
 

@@ -17,9 +17,8 @@ from bert_flow_tf.data.features import pad_batch
 from bert_flow_tf.data.pairs import SentencePairs
 from bert_flow_tf.data.task import TaskData
 from bert_flow_tf.encoder.sentence_encoder import SentenceEncoder
-from bert_flow_tf.evaluation.figures import figures
 from bert_flow_tf.evaluation.similarity import cosine_similarity
-from bert_flow_tf.evaluation.task_figures import Embeddings
+from bert_flow_tf.evaluation.task_scores import Embeddings
 from bert_flow_tf.flow.config import FlowConfig
 from bert_flow_tf.training import calibrations
 from bert_flow_tf.training.settings import FlowSettings
@@ -99,7 +98,7 @@ class PaddedPairs:
 def headline(task: TaskData, cosines: np.ndarray) -> float:
   """Returns the metric x 100 of the evaluated split, the weighted mean over subsets if the task has them."""
   pairs = task.splits[str(task.spec.eval_split)]
-  result = figures(cosines, pairs.scores, pairs.subset_names(), task.spec.metric)
+  result = score_pairs(cosines, pairs.scores, pairs.subset_names(), task.spec.metric)
   return result.get("spearman_wmean", result.get("spearman", result.get("auc")))
 
 

@@ -1,7 +1,8 @@
-"""How sure a gain is: the paired bootstrap."""
+"""Confidence intervals of gains, by the paired bootstrap."""
 
 import dataclasses
 import math
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -9,7 +10,7 @@ from bert_flow_tf.errors import DataError
 from bert_flow_tf.evaluation.metrics import auc, correlation
 from bert_flow_tf.evaluation.subsets import rows_of_subsets, subset_correlations
 
-# Numbers of one piece of resamples: 2^20 of float64 are 8 MiB, and several such arrays live at once.
+# Numbers of an array of resamples: 2^20 of float64 are 8 MiB, and several such arrays exist at once.
 _PIECE = 1 << 20
 
 
@@ -18,11 +19,11 @@ class Gain:
   """Difference of two Spearman correlations x 100, or two AUCs x 100, on the same pairs.
 
   Attributes:
-    gain: after less before.
+    gain: score of the second method minus that of the first.
     low: lower end of its interval.
     high: upper end.
     level: the interval's level, 0.95 for 95 %.
-    pairs: scored pairs.
+    pairs: number of scored pairs.
     reason: why gain, or the interval alone, is NaN, else "".
     metric: "spearman" or "auc".
   """
@@ -36,22 +37,31 @@ class Gain:
   metric: str = "spearman"
 
 
-def bootstrap_gain(before, after, gold, subsets=None, n_boot=1000, seed=0, level=0.95, metric="spearman"):
-  """Paired bootstrap of the gain in Spearman or AUC x 100: percentile interval over resampled pairs.
+def bootstrap_gain(
+  before: np.ndarray,
+  after: np.ndarray,
+  gold: np.ndarray,
+  subsets: Sequence[str] | None = None,
+  n_boot: int = 1000,
+  seed: int = 0,
+  level: float = 0.95,
+  metric: str = "spearman",
+) -> Gain:
+  """Returns the gain in Spearman or AUC x 100, with the percentile interval of a paired bootstrap.
 
-  A resample draws n pairs of the n with replacement, the same for both methods, so that what makes a pair hard for both
-  cancels (Efron and Tibshirani 1993, chapter 13.3; Berg-Kirkpatrick et al. 2012). With subsets, each is resampled by
-  itself and the gain is that of the mean weighted by size, "wmean".
+  A resample draws n of the n pairs with replacement, the same ones for both methods, so that the difficulty of a pair
+  cancels (Efron and Tibshirani 1993, chapter 13.3; Berg-Kirkpatrick et al. 2012). Subsets are resampled separately, and
+  the gain is that of "wmean", the mean weighted by size.
 
   Args:
     before: similarities [n] of one method.
     after: similarities [n] of the other.
-    gold: [n] scores; pairs with NaN take no part.
+    gold: [n] scores; pairs with NaN are left out.
     subsets: [n] names, or None.
     n_boot: number of resamples, at least 100.
-    seed: whole number; the same seed, the same interval.
+    seed: integer; the same seed gives the same interval.
     level: of the interval, between 0 and 1.
-    metric: "spearman", or "auc" where gold is 0 or 1; then there are no subsets.
+    metric: "spearman", or "auc" if gold is 0 or 1, without subsets.
 
   Raises:
     DataError: the lengths differ, a number is not finite, or an argument is out of its range.
@@ -61,11 +71,11 @@ def bootstrap_gain(before, after, gold, subsets=None, n_boot=1000, seed=0, level
   if n_boot < 100 or not 0 < level < 1:
     raise DataError(f"n_boot is {n_boot} and level {level:g}, expected at least 100 and a number between 0 and 1")
   before, after, gold = (np.asarray(values, np.float64) for values in (before, after, gold))
-  found = [_figure(values, gold, subsets, metric) for values in (before, after)]
-  pairs, reason = found[0].pairs, "; ".join(dict.fromkeys(part.reason for part in found if part.reason))
+  scores = [_score(values, gold, subsets, metric) for values in (before, after)]
+  pairs, reason = scores[0].pairs, "; ".join(dict.fromkeys(part.reason for part in scores if part.reason))
   if reason:
     return Gain(math.nan, math.nan, math.nan, level, pairs, reason, metric)
-  gain = getattr(found[1], metric) - getattr(found[0], metric)
+  gain = getattr(scores[1], metric) - getattr(scores[0], metric)
   scored = np.flatnonzero(~np.isnan(gold))
   names = [""] * len(scored) if subsets is None else [subsets[row] for row in scored]
   rng = np.random.default_rng(seed)
@@ -82,14 +92,14 @@ def bootstrap_gain(before, after, gold, subsets=None, n_boot=1000, seed=0, level
   return Gain(gain, float(low), float(high), level, pairs, metric=metric)
 
 
-def _figure(values, gold, subsets, metric):
+def _score(values, gold, subsets, metric):
   if metric == "auc":
     return auc(values, gold)
   return correlation(values, gold) if subsets is None else subset_correlations(values, gold, subsets).wmean
 
 
 def _resampled_gains(before, after, gold, n_boot, rng, metric):
-  """Gain of each resample, from -1 to 1, float64 [n_boot]; NaN where one is not defined."""
+  """Returns the gain of each resample, from -1 to 1, float64 [n_boot]; NaN if not defined."""
   n = len(gold)
   piece = max(1, _PIECE // n)
   groups = [_tie_groups(values) for values in (before, after, gold)]
@@ -107,7 +117,7 @@ def _resampled_gains(before, after, gold, n_boot, rng, metric):
 
 
 def _tie_groups(values):
-  """Pairs in rising order [n], where in it each group of ties begins [groups], and the group of each pair [n]."""
+  """Returns the pairs sorted by value [n], the first position of each group of ties [groups], each pair's group [n]."""
   _, begins, group = np.unique(np.sort(values), return_index=True, return_inverse=True)
   order = np.argsort(values, kind="stable")
   of_pair = np.empty(len(values), np.int64)
@@ -116,14 +126,14 @@ def _tie_groups(values):
 
 
 def _resampled_ranks(counts, order, begins, of_pair):
-  """Rank of each pair among those drawn, ties at their mean rank, centred on 0: float64 [size, n].
+  """Returns the rank of each pair among those drawn, ties at their mean rank, minus the mean: float64 [size, n].
 
   With c draws of a group of ties and b draws below it, the group's ranks b + 1 ... b + c have the mean b + (c + 1) / 2;
-  the mean of all n is (n + 1) / 2. No resample is sorted.
+  the mean of all n is (n + 1) / 2. No resample has to be sorted.
 
   Args:
-    counts: [size, n], how often each pair was drawn.
-    order: see `_tie_groups`, as the others.
+    counts: [size, n], number of draws of each pair.
+    order: see `_tie_groups`, also for the others.
     begins: [groups].
     of_pair: [n].
   """
@@ -133,15 +143,14 @@ def _resampled_ranks(counts, order, begins, of_pair):
 
 
 def _weighted_pearson(counts, x, y):
-  """Pearson's correlation of centred x and y, [size, n], each pair counted counts [size, n] times: [size]."""
-  products = (np.einsum("ij,ij,ij->i", counts, a, b) for a, b in ((x, y), (x, x), (y, y)))
-  xy, xx, yy = products
+  """Returns Pearson's correlation [size] of centered x and y [size, n], weighted by counts [size, n]."""
+  xy, xx, yy = (np.einsum("ij,ij,ij->i", counts, a, b) for a, b in ((x, y), (x, x), (y, y)))
   with np.errstate(invalid="ignore", divide="ignore"):
     return np.where((xx > 0) & (yy > 0), xy / np.sqrt(xx * yy), np.nan)
 
 
 def _weighted_auc(counts, ranks, labels):
-  """AUC, see `metrics.auc`, of centred ranks [size, n] for labels [n], pairs counted counts [size, n] times: [size]."""
+  """Returns the AUC [size] (see `metrics.auc`) of centered ranks [size, n] for labels [n], weighted by counts."""
   positive = counts * labels
   p = positive.sum(axis=1)
   q = counts.shape[1] - p

@@ -1,34 +1,35 @@
-"""Lexical similarity: how many characters two sentences are apart (the paper's section 4.4, Table 6 and Figure 2)."""
+"""Lexical similarity of sentences: edit distance (the paper's section 4.4, Table 6 and Figure 2)."""
 
 import dataclasses
+from collections.abc import Sequence
 
 import numpy as np
 
 from bert_flow_tf.errors import ConfigError, DataError
 from bert_flow_tf.evaluation.metrics import Correlation, correlation
 
-# Figure 2 marks the pairs that are this close.
+# Largest distance of the pairs that Figure 2 marks.
 CLOSE = 4
 
 
 @dataclasses.dataclass(frozen=True)
 class LexicalCorrelations:
-  """A row of Table 6: what a similarity goes along with, Spearman x 100 over the same pairs.
+  """A row of Table 6: Spearman x 100 of a similarity with two quantities, over the same pairs.
 
   Attributes:
-    edit_distance: with the edit distance; negative where sentences of alike letters count as alike.
-    gold: with the gold scores.
+    edit_distance: correlation with the edit distance; negative if similar letters make sentences similar.
+    gold: correlation with the gold scores.
   """
 
   edit_distance: Correlation
   gold: Correlation
 
 
-def edit_distances(sentences_a, sentences_b):
-  """Levenshtein distance of each pair: the fewest insertions, deletions and substitutions of one character.
+def edit_distances(sentences_a: Sequence[str], sentences_b: Sequence[str]) -> np.ndarray:
+  """Returns the Levenshtein distance of each pair: the fewest insertions, deletions and substitutions of one character.
 
-  The text is taken as it is: case, accents, punctuation and white space count. A character is a Unicode code point. The
-  paper says only "edit distance"; characters fit its "<= 4" and its example of "like" and "dislike".
+  Case, accents, punctuation and white space count. A character is a Unicode code point. The paper says only "edit
+  distance"; characters agree with its "<= 4" and its example of "like" and "dislike".
 
   Args:
     sentences_a: n str.
@@ -39,7 +40,7 @@ def edit_distances(sentences_a, sentences_b):
 
   Raises:
     ConfigError: the package rapidfuzz is missing.
-    DataError: the lengths differ, or an element is no str.
+    DataError: the lengths differ, or an element is not a str.
   """
   try:
     from rapidfuzz.distance import Levenshtein
@@ -55,16 +56,16 @@ def edit_distances(sentences_a, sentences_b):
   return np.array([Levenshtein.distance(a, b) for a, b in pairs], np.int64)
 
 
-def lexical_correlations(similarities, gold, distances):
-  """Correlations of a similarity with edit distance and gold scores; for Table 6's first row pass gold as both.
+def lexical_correlations(similarities: np.ndarray, gold: np.ndarray, distances: np.ndarray) -> LexicalCorrelations:
+  """Returns the correlations of a similarity with edit distance and gold; Table 6's first row has gold as both.
 
   Args:
     similarities: [n].
-    gold: [n] scores; pairs with NaN take no part in either figure.
+    gold: [n] scores; pairs with NaN are left out of both.
     distances: [n] of `edit_distances`.
 
   Raises:
-    DataError: the lengths differ, or what `correlation` refuses.
+    DataError: the lengths differ, or see `correlation`.
   """
   gold, distances = np.asarray(gold, np.float64), np.asarray(distances, np.float64)
   if gold.shape != distances.shape:
@@ -75,13 +76,13 @@ def lexical_correlations(similarities, gold, distances):
   return LexicalCorrelations(dataclasses.replace(with_distance, reason=reason), with_gold)
 
 
-def close_pairs(distances, at_most=CLOSE):
-  """Which pairs [n] are at most so far apart, the green ones of Figure 2: bool [n]."""
+def close_pairs(distances: np.ndarray, at_most: int = CLOSE) -> np.ndarray:
+  """Returns whether each distance [n] is at most `at_most`, as for the green pairs of Figure 2: bool [n]."""
   return np.asarray(distances) <= at_most
 
 
 def _sentences(sentences, which):
-  """The sentences as a list, each a str."""
+  """Returns the sentences as a list of str."""
   if isinstance(sentences, str | bytes):
     raise DataError(f"the {which} sentences are a single {type(sentences).__name__}, expected a list of str")
   sentences = list(sentences)

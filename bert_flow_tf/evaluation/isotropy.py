@@ -1,6 +1,6 @@
-"""How evenly embeddings use their space.
+"""Isotropy of embeddings: IsoScore and singular values.
 
-`similarity.mean_random_cosine` is the third figure of this kind; unlike these it sees where the mean lies.
+`similarity.mean_random_cosine` is the third measure; unlike these two it depends on the mean.
 """
 
 import math
@@ -13,32 +13,32 @@ from bert_flow_tf.errors import DataError
 _ROWS = 4096
 
 
-def isoscore(points):
-  """IsoScore: the share of dimensions that the variance is spread over, 0 for one direction and 1 for all alike.
+def isoscore(points: np.ndarray) -> float:
+  """Returns the IsoScore: the share of dimensions that have the variance, 0 for one direction, 1 for equal variances.
 
       v  = sqrt(dim) * variances along the principal axes / their l2-norm
       d  = |v - 1| / sqrt(2 (dim - sqrt(dim)))                      the isotropy defect
       k  = (dim - d^2 (dim - sqrt(dim)))^2 / dim                    dimensions in isotropic use
       score = (k - 1) / (dim - 1)
 
-  (Rudman, Gillman, Rayne and Eickhoff 2022, algorithm 1.) As |v|^2 = dim, the first three lines come to
+  (Rudman, Gillman, Rayne and Eickhoff 2022, algorithm 1.) As |v|^2 = dim, the first three lines give
 
       k = (sum of variances)^2 / (sum of squared variances) = trace(C)^2 / |C|^2
 
-  for the covariance matrix C with its Frobenius norm, which needs no principal axes and is computed here. k of dim
-  equal variances, the others 0, score (k - 1) / (dim - 1). The mean, the scale and rotations make no difference.
+  for the covariance matrix C with its Frobenius norm, which needs no principal axes. k equal variances
+  of dim, the others 0, score (k - 1) / (dim - 1). Mean, scale and rotations do not change the score.
 
   The covariance of n points has at most n - 1 directions, so the score is at most (n - 2) / (dim - 1): scores of
-  different n are comparable only where n is well above dim.
+  different n are comparable only if n is much larger than dim.
 
   Args:
     points: [n, dim], any real dtype; computed in float64.
 
   Returns:
-    float in [0, 1]; NaN for fewer than 2 points, points that are all alike, or dim below 2.
+    float in [0, 1]; NaN for fewer than 2 points, points that are all equal, or dim below 2.
 
   Raises:
-    DataError: points is not [n, dim] or holds NaN or infinity.
+    DataError: points is not [n, dim], or has NaN or infinity.
   """
   points = _checked(points)
   n, dim = points.shape
@@ -54,21 +54,21 @@ def isoscore(points):
   return float(np.clip((1 / np.sum(moment**2) - 1) / (dim - 1), 0.0, 1.0))
 
 
-def singular_spectrum(points, centred=False):
-  """Singular values of the matrix of points over the largest of them; flat is isotropic (the paper's section 3.1).
+def singular_spectrum(points: np.ndarray, centred: bool = False) -> np.ndarray:
+  """Returns the singular values of the points divided by the largest; flat is isotropic (the paper's section 3.1).
 
-  The matrix is reduced to the R of its QR decomposition in pieces of rows, which has the same singular values; the
-  products that a covariance matrix is made of would lose the small ones.
+  They are those of the R of the QR decomposition, which is made of blocks of rows; a covariance matrix would lose the
+  small ones to rounding.
 
   Args:
     points: [n, dim], any real dtype; computed in float64.
-    centred: whether the mean is subtracted first; BERT's mean makes most of the first value otherwise.
+    centred: whether the mean is subtracted first; otherwise BERT's mean is most of the first value.
 
   Returns:
-    float64 [min(n, dim)], falling from 1; NaN where all values are 0 (no point differs from 0, or from the mean).
+    float64 [min(n, dim)], sorted, the first is 1; NaN if all points are 0, or equal to the mean.
 
   Raises:
-    DataError: points is not [n, dim] or holds NaN or infinity.
+    DataError: points is not [n, dim], or has NaN or infinity.
   """
   points = _checked(points)
   n, dim = points.shape
@@ -82,7 +82,7 @@ def singular_spectrum(points, centred=False):
 
 
 def _checked(points):
-  """Points as an array [n, dim] of finite numbers."""
+  """Returns the points as an array [n, dim] of finite numbers."""
   try:
     points = np.asarray(points)
     points = points if points.dtype.kind in "fc" else points.astype(np.float64)
@@ -99,16 +99,16 @@ def _checked(points):
 
 
 def _scale(points):
-  """No shifts, and the largest number (1 where all are 0), by which squares neither overflow nor vanish."""
+  """Returns arguments of `_pieces`: no shifts, and the largest number as scale, so that squares stay in range."""
   largest = float(np.abs(points).max())
   return largest or 1.0, np.zeros(points.shape[1]), 1.0, np.zeros(points.shape[1])
 
 
 def _centre(points):
-  """What `_pieces` takes off and divides by, in turn: scale, first point, scale about it, mean about it.
+  """Returns arguments of `_pieces` that center the points: scale, first point, scale around it, mean around it.
 
-  The first point goes first: what all points share is gone before anything is rounded, and points that are all alike
-  are exactly 0.
+  The first point is subtracted first: so the part that all points share is gone before anything is rounded, and points
+  that are all equal become exactly 0.
   """
   scale = _scale(points)[0]
   first = points[0].astype(np.float64) / scale
@@ -118,6 +118,6 @@ def _centre(points):
 
 
 def _pieces(points, scale, first, spread, mean):
-  """Yields ((points / scale - first) / spread - mean) in float64, so many rows at a time."""
+  """Yields ((points / scale - first) / spread - mean) in float64, in blocks of rows."""
   for start in range(0, len(points), _ROWS):
     yield (points[start : start + _ROWS].astype(np.float64) / scale - first) / spread - mean

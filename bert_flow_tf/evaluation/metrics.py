@@ -1,4 +1,4 @@
-"""Agreement of similarities with gold scores."""
+"""Metrics: correlation and ROC AUC of similarities with gold."""
 
 import dataclasses
 import math
@@ -8,7 +8,7 @@ from scipy import stats
 
 from bert_flow_tf.errors import DataError
 
-# Similarities that are equal but for the last digits of float64 rank by rounding alone.
+# Similarities that differ by less than this, relatively, are equal up to the rounding of float64.
 _ROUNDING = 1e-14
 
 
@@ -17,10 +17,10 @@ class Correlation:
   """Agreement of n similarities with n gold scores.
 
   Attributes:
-    spearman: Spearman's rank correlation x 100, ties at their mean rank; NaN where it is not defined.
-    pearson: Pearson's correlation x 100; NaN where it is not defined.
+    spearman: Spearman's rank correlation x 100, ties at their mean rank; NaN if not defined.
+    pearson: Pearson's correlation x 100; NaN if not defined.
     pairs: n.
-    reason: why the two are NaN, else "".
+    reason: why they are NaN, else "".
   """
 
   spearman: float
@@ -29,10 +29,10 @@ class Correlation:
   reason: str = ""
 
 
-def correlation(similarities, gold):
-  """Spearman and Pearson x 100 of similarities [n] and gold scores [n].
+def correlation(similarities: np.ndarray, gold: np.ndarray) -> Correlation:
+  """Returns Spearman and Pearson x 100 of similarities [n] and gold scores [n].
 
-  Pairs whose gold score is NaN take no part (they were not annotated).
+  Pairs whose gold score is NaN were not annotated; they are left out.
 
   Raises:
     DataError: the lengths differ, a gold score is infinite, or a similarity of a scored pair is NaN or infinite.
@@ -48,12 +48,12 @@ def correlation(similarities, gold):
 
 @dataclasses.dataclass(frozen=True)
 class Auc:
-  """How well n similarities part pairs of label 1 from pairs of label 0.
+  """ROC AUC of similarities for binary labels.
 
   Attributes:
-    auc: area under the ROC curve x 100; NaN where it is not defined.
-    pairs: n.
-    positives: pairs of label 1.
+    auc: area under the ROC curve x 100; NaN if not defined.
+    pairs: number of labeled pairs.
+    positives: number of pairs with label 1.
     reason: why it is NaN, else "".
   """
 
@@ -63,16 +63,16 @@ class Auc:
   reason: str = ""
 
 
-def auc(similarities, labels):
-  """Area under the ROC curve x 100 of similarities [n] for labels [n], 1 for pairs that should be alike.
+def auc(similarities: np.ndarray, labels: np.ndarray) -> Auc:
+  """Returns the ROC AUC x 100 of similarities [n] for labels [n], 1 for pairs that should be similar.
 
       auc = P(s+ > s-) + P(s+ = s-) / 2 = (sum of the ranks of s+  -  p (p + 1) / 2) / (p q)
 
   for the similarities s+ of the p pairs of label 1 and s- of the q of label 0, ties at their mean rank (Mann-Whitney's
-  U; Hanley and McNeil 1982). The paper's table 4: entailment is 1. Pairs whose label is NaN take no part.
+  U; Hanley and McNeil 1982). The paper's table 4: entailment is 1. Pairs whose label is NaN are left out.
 
   Raises:
-    DataError: the lengths differ, a label is neither 0 nor 1, or a similarity of a labelled pair is NaN or infinite.
+    DataError: the lengths differ, a label is neither 0 nor 1, or a similarity of a labeled pair is NaN or infinite.
   """
   similarities, labels = scored_pairs(similarities, labels, "label")
   other = np.flatnonzero((labels != 0) & (labels != 1))
@@ -92,8 +92,8 @@ def auc(similarities, labels):
   return Auc(100.0 * float(area), len(labels), positives)
 
 
-def scored_pairs(similarities, gold, what="gold score"):
-  """The pairs that have a gold score: float64 similarities and gold scores, [scored] each.
+def scored_pairs(similarities: np.ndarray, gold: np.ndarray, what: str = "gold score") -> tuple[np.ndarray, np.ndarray]:
+  """Returns similarities and gold scores of the pairs that have a gold score, float64 [scored] each.
 
   Args:
     similarities: [n].

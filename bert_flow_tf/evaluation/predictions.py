@@ -1,6 +1,8 @@
-"""Similarities in a file, with gold beside them or without: what `run_eval.py --predictions` reads."""
+"""Files of similarities, with or without gold."""
 
 import math
+import os
+from collections.abc import Mapping
 
 import numpy as np
 
@@ -9,23 +11,23 @@ from bert_flow_tf.errors import DataError
 
 GOLD = "gold"
 SIMILARITY = "similarity"
-# Columns of test_results.tsv beside gold that hold no similarities.
+# Other columns of test_results.tsv without similarities.
 _OTHERS = ("index", "sentence1", "sentence2")
 
 
-def read_predictions(path):
+def read_predictions(path: str | os.PathLike) -> tuple[np.ndarray | None, dict[str, np.ndarray], int]:
   """Reads a file of similarities, plain or gzipped.
 
-  Either of:
-    A TSV as `test_results.tsv`: a header, in it `gold` and one or more methods; index, sentence1 and sentence2 may be
-      there too. "nan" is the gold of a pair that was not annotated.
-    A similarity a line, nothing else.
+  Two forms:
+    A TSV such as `test_results.tsv`: a header with `gold` and one or more methods; index, sentence1 and sentence2 are
+      optional. "nan" is the gold of a pair that was not annotated.
+    One similarity per line, nothing else.
 
   Args:
     path: the file.
 
   Returns:
-    gold, float64 [n], or None for the second form; {method: float64 [n]}; and the number of the first pair's line.
+    Gold, float64 [n], or None for the second form; {method: float64 [n]}; and the line number of the first pair.
 
   Raises:
     DataError: the file is missing, malformed or has no similarities; the message names the line.
@@ -67,17 +69,19 @@ def read_predictions(path):
   return gold, {name: np.array(values) for name, values in columns.items()}, 2
 
 
-def check_predictions(path, similarities, gold, first_line):
-  """Refuses a similarity that is no number where the pair has gold.
+def check_predictions(
+  path: str | os.PathLike, similarities: Mapping[str, np.ndarray], gold: np.ndarray, first_line: int
+) -> None:
+  """Checks that every pair with gold has a finite similarity.
 
   Args:
     path: the file, for messages.
     similarities: {method: [n]}.
-    gold: [n], NaN where a pair has none.
-    first_line: number of the first pair's line.
+    gold: [n], NaN for a pair without gold.
+    first_line: line number of the first pair.
 
   Raises:
-    DataError: there is one.
+    DataError: one is not finite; the message names the line.
   """
   for method, values in similarities.items():
     bad = np.flatnonzero(~np.isfinite(values) & ~np.isnan(gold))

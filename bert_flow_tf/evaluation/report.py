@@ -1,9 +1,12 @@
-"""What a run found, as files and as a table on the terminal."""
+"""Results of a run, as files and as a table on the terminal."""
 
 import dataclasses
 import json
 import math
+import os
 import pathlib
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -14,8 +17,8 @@ RESULTS_FILE = "results.json"
 PREDICTIONS_FILE = "test_results.tsv"
 EVAL_FILE = "eval_results.txt"
 
-# Figures of a method on a split: key in results.json -> name in the table.
-FIGURES = {
+# Scores of a method on a split: key in results.json -> name in the table.
+SCORES = {
   "spearman": "Spearman",
   "pearson": "Pearson",
   "spearman_wmean": "Spearman, wmean of subsets",
@@ -29,77 +32,76 @@ FIGURES = {
 }
 
 
-def write_results(folder, results):
-  """Writes `results.json`: numbers that are not defined become null, as json has no NaN.
+def write_results(folder: str | os.PathLike, results: dict[str, Any]) -> None:
+  """Writes `results.json`; NaN and infinity become null.
 
   Args:
     folder: the run's folder.
-    results: dict of json values, NaN, NumPy's numbers and dataclasses.
+    results: JSON values, NumPy's numbers and dataclasses.
   """
   _write(folder, RESULTS_FILE, json.dumps(_plain(results), indent=2, allow_nan=False) + "\n")
 
 
-def write_predictions(folder, pairs, similarities):
-  """Writes `test_results.tsv`: a row a pair with its gold score and the cosine of every method.
+def write_predictions(folder: str | os.PathLike, pairs: Any, similarities: Mapping[str, np.ndarray]) -> None:
+  """Writes `test_results.tsv`: a row for each pair, with its gold score and the cosine of every method.
 
   Args:
     folder: the run's folder.
-    pairs: the evaluated `SentencePairs`-like pairs: sentences_a, sentences_b, scores.
+    pairs: has sentences_a, sentences_b and scores.
     similarities: {method: [n] cosines}.
   """
   write_pairs(folder, PREDICTIONS_FILE, pairs, {"gold": pairs.scores, **similarities})
 
 
-def write_pairs(folder, name, pairs, columns):
-  """Writes a TSV with a header and a row a pair: its index, the columns, its sentences.
+def write_pairs(folder: str | os.PathLike, name: str, pairs: Any, columns: Mapping[str, Sequence]) -> None:
+  """Writes a TSV with a header and a row for each pair: its index, the columns, its sentences.
 
   Args:
     folder: the run's folder.
-    name: of the file.
-    pairs: `SentencePairs`-like: sentences_a, sentences_b.
+    name: name of the file.
+    pairs: has sentences_a and sentences_b.
     columns: {name: [n] numbers or strings}.
   """
   lines = ["\t".join(["index", *columns, "sentence1", "sentence2"])]
   for row, (a, b) in enumerate(zip(pairs.sentences_a, pairs.sentences_b, strict=True)):
-    # Every digit, as the figures follow from these: rounded cosines tie where the true ones do not.
+    # All digits: rounded cosines would tie where the true ones do not, and give another correlation.
     cells = [of[row] if isinstance(of[row], str) else str(float(of[row])) for of in columns.values()]
     lines.append("\t".join([str(row), *cells, _one_cell(a), _one_cell(b)]))
   _write(folder, name, "\n".join(lines) + "\n")
 
 
-def write_eval_results(folder, values):
-  """Writes `eval_results.txt`, a `key = value` line a figure, sorted by key, as BERT's runners do."""
+def write_eval_results(folder: str | os.PathLike, values: Mapping[str, float]) -> None:
+  """Writes `eval_results.txt`, a line `key = value` for each score, sorted by key, as BERT's runners do."""
   _write(folder, EVAL_FILE, "".join(f"{key} = {value}\n" for key, value in sorted(values.items())))
 
 
-def table(results, seconds):
-  """The terminal's table: a row a split and figure, a column a method; of two methods the difference too.
+def table(results: Mapping[str, dict[str, dict]], seconds: Mapping[str, float]) -> str:
+  """Returns the table: a row for each split and score, a column for each method, and the difference of two methods.
 
   Args:
-    results: {split: {method: figures}}, the same methods everywhere, figures being a dict with "pairs" and some of the
-      keys of `FIGURES`.
-    seconds: {"embedding" | "fitting" | "evaluating": seconds}.
+    results: {split: {method: scores}}, the same methods for all splits; scores have "pairs" and some keys of `SCORES`.
+    seconds: {kind of work: seconds}.
   """
   methods = list(next(iter(results.values()), {"without_flow": None, "with_flow": None}))
   header = ["split", "pairs", "x 100", *(method.replace("_", " ") for method in methods)]
   header += ["difference"] * (len(methods) == 2)
   rows = [header]
-  for split, found in results.items():
-    first = found[methods[0]]
-    for key, name in FIGURES.items():
+  for split, by_method in results.items():
+    first = by_method[methods[0]]
+    for key, name in SCORES.items():
       if key not in first:
         continue
-      figures = [found[method][key] for method in methods]
-      difference = [f"{figures[1] - figures[0]:+.2f}"] if len(methods) == 2 else []
-      rows.append([split, str(first["pairs"]), name, *(f"{figure:.2f}" for figure in figures), *difference])
+      scores = [by_method[method][key] for method in methods]
+      difference = [f"{scores[1] - scores[0]:+.2f}"] if len(methods) == 2 else []
+      rows.append([split, str(first["pairs"]), name, *(f"{score:.2f}" for score in scores), *difference])
   return "\n".join([*aligned(rows), *[f"seconds: {spent(seconds)}"] * bool(seconds)])
 
 
-def aligned(rows):
-  """Lines of a table in columns, the first row being its header.
+def aligned(rows: Sequence[Sequence[str]]) -> list[str]:
+  """Returns the lines of a table with aligned columns.
 
   Args:
-    rows: lists of strings, of one length.
+    rows: lists of str of the same length; the first is the header.
   """
   widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
   lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
@@ -107,9 +109,9 @@ def aligned(rows):
   return lines
 
 
-def spent(seconds):
-  """Where the time went, in one line: `embedding 1.5, fitting 8.9`."""
-  return ", ".join(f"{what} {value:.1f}" for what, value in seconds.items())
+def spent(seconds: Mapping[str, float]) -> str:
+  """Returns the seconds by kind of work in one line: "embedding 1.5, fitting 8.9"."""
+  return ", ".join(f"{work} {value:.1f}" for work, value in seconds.items())
 
 
 def _plain(value):

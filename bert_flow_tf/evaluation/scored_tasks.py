@@ -13,7 +13,7 @@ from bert_flow_tf.data.task import TaskData
 from bert_flow_tf.data.tasks import find_task, load_task
 from bert_flow_tf.errors import ConfigError, DataError
 from bert_flow_tf.evaluation.predictions import check_predictions, read_predictions
-from bert_flow_tf.evaluation.task_figures import figures_of_split
+from bert_flow_tf.evaluation.task_scores import scores_of_split
 
 
 def load_scored_tasks(
@@ -83,7 +83,7 @@ def score_predictions(
   pairs = task.splits[split]
   check_predictions(path, similarities, pairs.scores, first_line)
   scores = {
-    method: (figures_of_split(split, pairs, values, task.spec.metric), {split: values})
+    method: (scores_of_split(split, pairs, values, task.spec.metric), {split: values})
     for method, values in similarities.items()
   }
   if not next(iter(scores.values()))[0]:

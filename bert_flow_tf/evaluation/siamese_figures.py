@@ -8,7 +8,7 @@ import numpy as np
 from bert_flow_tf.data.pairs import SentencePairs
 from bert_flow_tf.errors import ConfigError
 from bert_flow_tf.evaluation import report
-from bert_flow_tf.evaluation.task_figures import WITH_FLOW, WITHOUT_FLOW, Embeddings, by_split, evaluate, pair_cosines
+from bert_flow_tf.evaluation.task_scores import WITH_FLOW, WITHOUT_FLOW, Embeddings, by_split, evaluate, pair_cosines
 from bert_flow_tf.io import files
 
 FULL = "full"

@@ -1,19 +1,19 @@
-"""How alike two embeddings are."""
+"""Cosine similarity of embeddings."""
 
 import numpy as np
 
 from bert_flow_tf.errors import DataError
 
 
-def cosine_similarity(a, b):
-  """Cosine of each pair of rows.
+def cosine_similarity(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+  """Returns the cosine of each pair of rows.
 
   Args:
     a: [n, dim].
     b: [n, dim].
 
   Returns:
-    float64 [n]; NaN where a row is zero or not finite, as it has no direction.
+    float64 [n]; NaN if a row is zero or not finite.
 
   Raises:
     DataError: the shapes differ or are not [n, dim].
@@ -25,7 +25,7 @@ def cosine_similarity(a, b):
     return np.sum(a * b, axis=1) / (np.linalg.norm(a, axis=1) * np.linalg.norm(b, axis=1))
 
 
-def unpaired_cosines(a, b):
+def unpaired_cosines(a: np.ndarray, b: np.ndarray) -> np.ndarray:
   """Returns the cosine of each first sentence and the second sentence half the list further on, float64 [n].
 
   Neighbors in a list are often alike, rows half the list apart are not.
@@ -37,18 +37,17 @@ def unpaired_cosines(a, b):
   return cosine_similarity(a, np.roll(np.asarray(b), len(b) // 2, axis=0))
 
 
-def mean_random_cosine(a, b):
-  """Mean cosine of sentences that are not a pair: how narrow the cone of the embeddings is.
+def mean_random_cosine(a: np.ndarray, b: np.ndarray) -> float:
+  """Returns the mean of `unpaired_cosines`, a measure of anisotropy (the paper's section 2).
 
-  Near 1, every sentence is like every other (the paper's section 2); 0 for directions that are spread evenly. Each
-  first sentence meets the second one from half the list further on, since rows that follow each other are often alike.
+  Near 1 all embeddings lie in a narrow cone; for evenly spread directions it is 0.
 
   Args:
     a: embeddings [n, dim] of the first sentences.
     b: embeddings [n, dim] of the second sentences.
 
   Returns:
-    float; NaN for fewer than 2 pairs, or where an embedding has no direction.
+    NaN for fewer than 2 pairs, or if an embedding is zero.
   """
   if len(a) < 2:
     return float("nan")

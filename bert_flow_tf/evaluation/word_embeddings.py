@@ -1,17 +1,18 @@
-"""Word embeddings by word frequency: norm, and distance to the nearest others (the paper's Table 1)."""
+"""Word embeddings by word frequency: norm, and distance to the nearest neighbors (the paper's Table 1)."""
 
 import dataclasses
 import math
+from collections.abc import Sequence
 
 import numpy as np
 
 from bert_flow_tf.errors import DataError
 from bert_flow_tf.progress import Progress
 
-# Table 1's ranges of ranks, from 0, the end not included. Its text has "[5K, 1K)" for the last, a slip of the pen.
+# Table 1's ranges of ranks, from 0, without the end. The paper prints "[5K, 1K)" for the last, a misprint.
 RANK_GROUPS = ((0, 100), (100, 500), (500, 5000), (5000, 10000))
 NEIGHBOURS = (3, 5, 7)
-# Numbers of one piece of the distance matrix: 2^22 of float64 are 32 MiB.
+# Numbers of a block of the distance matrix: 2^22 of float64 are 32 MiB.
 _PIECE = 1 << 22
 
 
@@ -22,10 +23,10 @@ class FrequencyGroup:
   Attributes:
     first: first rank, from 0.
     end: rank after the last.
-    words: how many words have such a rank; fewer than end - first where the ranking ends before.
-    mean_norm: mean l2-norm; NaN without words, as the others.
-    mean_distance: {k: mean l2-distance to the k nearest neighbours}; NaN where there are not k others.
-    mean_dot_product: {k: mean dot product with the same k neighbours}.
+    words: number of words with such a rank; fewer than end - first if the ranking is shorter.
+    mean_norm: mean l2-norm; NaN without words, also for the others.
+    mean_distance: {k: mean l2-distance to the k nearest neighbors}; NaN if there are fewer than k others.
+    mean_dot_product: {k: mean dot product with the same k neighbors}.
   """
 
   first: int
@@ -36,30 +37,36 @@ class FrequencyGroup:
   mean_dot_product: dict[int, float]
 
 
-def frequency_groups(embeddings, order=None, groups=RANK_GROUPS, neighbours=NEIGHBOURS, show_progress=None):
-  """Norms and neighbours of word embeddings, by rank of frequency: Table 1 of Li et al. 2020.
+def frequency_groups(
+  embeddings: np.ndarray,
+  order: Sequence[int] | None = None,
+  groups: Sequence[tuple[int, int]] = RANK_GROUPS,
+  neighbours: Sequence[int] = NEIGHBOURS,
+  show_progress: bool | None = None,
+) -> list[FrequencyGroup]:
+  """Returns norms and neighbors of word embeddings, by rank of frequency: Table 1 of Li et al. 2020.
 
-  Its caption: neighbours are looked for "among all the word embeddings"; the ranks are of a Wikipedia dump. We read:
-  all rows of the embedding matrix, those without a rank ([CLS], [unused0]) included and the word itself not; the k
-  nearest by l2-distance, for the dot products too; a word's figure is the mean over its k neighbours, a group's the
-  mean over its words. For neighbours among ranked words alone, pass `embeddings[order]` and no order.
+  Its caption says that neighbors are "among all the word embeddings", and the ranks those of a Wikipedia dump. We take
+  all rows of the embedding matrix, also those without a rank ([CLS], [unused0]), but not the word itself; the k nearest
+  by l2-distance, also for the dot products; a word's value is the mean over its k neighbors, a group's the mean over
+  its words. For neighbors among the ranked words alone, pass `embeddings[order]` and no order.
 
-  The neighbours are found by a matrix product in float64, about the mean; their distances and dot products are then
-  computed from the rows themselves, so that rounding can only exchange neighbours that are equally far.
+  A matrix product in float64 of the centered rows finds the neighbors; their distances and dot products are computed
+  from the rows, so that rounding can only exchange neighbors at the same distance.
 
   Args:
-    embeddings: [vocab, dim], one row a word.
-    order: rows in falling frequency, ints [ranked]; None if they are in this order.
+    embeddings: [vocab, dim], a row for each word.
+    order: rows by falling frequency, int [ranked]; None if the rows are in this order.
     groups: (first rank, rank after the last) of each group.
     neighbours: the values of k.
-    show_progress: a bar on a terminal, else a line in the log every ten seconds; neither if False.
+    show_progress: False for neither a bar on a terminal nor lines in the log.
 
   Returns:
-    list of FrequencyGroup, in the order of `groups`.
+    A list in the order of `groups`.
 
   Raises:
-    DataError: embeddings are not [vocab, dim] or not finite, order names a row twice or one that does not exist, or a
-      group or k makes no sense.
+    DataError: embeddings are not [vocab, dim] or not finite, order has a row twice or a row that does not exist, or
+      a group or k is not allowed.
   """
   embeddings = _checked_embeddings(embeddings)
   order = _checked_order(order, len(embeddings))
@@ -81,13 +88,13 @@ def frequency_groups(embeddings, order=None, groups=RANK_GROUPS, neighbours=NEIG
 
 
 def _neighbours(embeddings, rows, most, show):
-  """l2-distances to, and dot products with, the nearest neighbours of some rows.
+  """Returns l2-distances to, and dot products with, the nearest neighbors of some rows.
 
   Args:
     embeddings: float64 [vocab, dim].
     rows: int [rows], rows of `embeddings`.
-    most: how many neighbours of each.
-    show: whether to show progress.
+    most: number of neighbors of each.
+    show: whether progress is shown.
 
   Returns:
     float64 [rows, most] twice, the nearest first.
@@ -98,12 +105,12 @@ def _neighbours(embeddings, rows, most, show):
   centred = embeddings - embeddings.mean(axis=0)
   squares = np.sum(centred**2, axis=1)
   piece = max(1, _PIECE // len(embeddings))
-  with Progress(len(rows), show, "looking for neighbours", "word") as progress:
+  with Progress(len(rows), show, "finding neighbors", "word") as progress:
     for start in range(0, len(rows), piece):
       chosen = rows[start : start + piece]
       # |a - b|^2 less |a|^2, which is the same for all b.
       squared = squares - 2 * (centred[chosen] @ centred.T)
-      squared[np.arange(len(chosen)), chosen] = np.inf  # a word is no neighbour of itself, an equal one is
+      squared[np.arange(len(chosen)), chosen] = np.inf  # a word is not its own neighbor, an equal one is
       nearest = np.argpartition(squared, most - 1, axis=1)[:, :most]
       for at, (row, others) in enumerate(zip(chosen, nearest, strict=True), start):
         distance = np.linalg.norm(embeddings[others] - embeddings[row], axis=1)
@@ -115,12 +122,12 @@ def _neighbours(embeddings, rows, most, show):
 
 
 def _mean(values):
-  """Mean of all values, NaN without any."""
+  """Returns the mean of all values, NaN without any."""
   return float(np.mean(values)) if values.size else math.nan
 
 
 def _checked_embeddings(embeddings):
-  """Embeddings as float64 [vocab, dim]."""
+  """Returns the embeddings as float64 [vocab, dim]."""
   try:
     embeddings = np.asarray(embeddings, np.float64)
   except (TypeError, ValueError) as error:
@@ -134,7 +141,7 @@ def _checked_embeddings(embeddings):
 
 
 def _checked_order(order, vocab):
-  """Rows in falling frequency as int64 [ranked]."""
+  """Returns the rows by falling frequency as int64 [ranked]."""
   if order is None:
     return np.arange(vocab)
   order = np.asarray(order)
@@ -151,7 +158,7 @@ def _checked_order(order, vocab):
 
 
 def _check_groups(groups, neighbours):
-  """Ranks must rise within a group, and k be at least 1."""
+  """Raises DataError unless ranks rise within each group and k is at least 1."""
   for first, end in groups:
     if not 0 <= first < end:
       raise DataError(f"the group of ranks {first} to {end}, expected 0 or more, then a larger one")

@@ -12,7 +12,7 @@ from absl import logging
 
 from bert_flow_tf.data.tasks import load_task
 from bert_flow_tf.errors import ConfigError
-from bert_flow_tf.evaluation.figures import figures
+from bert_flow_tf.evaluation.scores import score_pairs
 from bert_flow_tf.evaluation.similarity import cosine_similarity
 from bert_flow_tf.integrations.senteval_package import SentEval
 
@@ -141,7 +141,7 @@ class OwnEngine:
     for name, pairs in splits.items():
       subsets = pairs.subset_names()
       row = f"{task} all" if subsets else f"{task} {name}"
-      found[row] = figures(self._similarities(params, batcher, *words[name]), pairs.scores, subsets)
+      found[row] = score_pairs(self._similarities(params, batcher, *words[name]), pairs.scores, subsets)
     return found
 
   def _similarities(self, params, batcher, first, second):

@@ -13,7 +13,7 @@ from bert_flow_tf.data import tasks
 from bert_flow_tf.data.task import TaskData
 from bert_flow_tf.encoder.sentence_encoder import SentenceEncoder
 from bert_flow_tf.errors import FlowError
-from bert_flow_tf.evaluation.task_figures import Embeddings, evaluate
+from bert_flow_tf.evaluation.task_scores import Embeddings, evaluate
 from bert_flow_tf.pretraining.settings import PretrainingSettings
 from bert_flow_tf.training.calibrations import make_flow
 from bert_flow_tf.training.settings import FlowSettings

@@ -13,7 +13,7 @@ from bert_flow_tf.calibration.interface import Calibration
 from bert_flow_tf.calibration.spec import FLOW, parse_calibration
 from bert_flow_tf.data.flow_corpus import TARGET, FlowCorpus
 from bert_flow_tf.errors import CalibrationError, ConfigError
-from bert_flow_tf.evaluation.task_figures import Embeddings, evaluate, parts
+from bert_flow_tf.evaluation.task_scores import Embeddings, evaluate, parts
 from bert_flow_tf.tables.inputs import TARGET_OF, Inputs
 from bert_flow_tf.tables.keys import gold_fingerprint, text_fingerprint
 from bert_flow_tf.tables.store import Store

@@ -8,7 +8,7 @@ import tensorflow as tf
 
 from bert_flow_tf.calibration.flow import FlowCalibration
 from bert_flow_tf.data.pairs import SentencePairs
-from bert_flow_tf.evaluation.task_figures import Embeddings
+from bert_flow_tf.evaluation.task_scores import Embeddings
 from bert_flow_tf.flow.glow import Glow
 from bert_flow_tf.training.distribution import make_strategy, worker_failures
 from bert_flow_tf.training.flow_trainer import Trainer

@@ -18,7 +18,7 @@ from bert_flow_tf.data.settings import CorpusSettings, DataSettings
 from bert_flow_tf.data.task import TaskData
 from bert_flow_tf.encoder.settings import EmbeddingSettings
 from bert_flow_tf.evaluation import report
-from bert_flow_tf.evaluation.task_figures import (
+from bert_flow_tf.evaluation.task_scores import (
   WITH_FLOW,
   WITHOUT_FLOW,
   Embeddings,
@@ -166,7 +166,7 @@ class Experiment:
       return Embeddings(self._encoder, sets, embedding.predict_batch_size, embedding.cached_dir, **arguments)
 
   def evaluate(self) -> dict[str, tuple[dict[str, dict], dict[str, np.ndarray]]]:
-    """Evaluates the embeddings without and with each calibration: {method: what `task_figures.evaluate` returns}."""
+    """Evaluates the embeddings without and with each calibration: {method: what `task_scores.evaluate` returns}."""
     with self.watch.timing("evaluating"):
       transforms = {WITHOUT_FLOW: lambda u: u} | {name: fit.transform for name, fit in self.calibrations.items()}
       return {name: evaluate(self._task, self._embeddings, transform) for name, transform in transforms.items()}

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from bert_flow_tf.evaluation.figures import figures
+from bert_flow_tf.evaluation.scores import score_pairs
 
 rng = np.random.default_rng(3)
 GOLD = np.round(rng.uniform(0, 5, 60), 1)
@@ -16,14 +16,14 @@ def spearman(rows):
 
 
 def test_one_set_of_pairs():
-  found = figures(SIMILARITIES, GOLD)
+  found = score_pairs(SIMILARITIES, GOLD)
   assert found["spearman"] == pytest.approx(spearman(slice(None)))
   assert found["pairs"] == 60 and found["reason"] == ""
 
 
 def test_subsets_give_three_figures_that_differ():
   names = ["first"] * 10 + ["second"] * 50
-  found = figures(SIMILARITIES, GOLD, names)
+  found = score_pairs(SIMILARITIES, GOLD, names)
   parts = [spearman(slice(0, 10)), spearman(slice(10, 60))]
   assert found["spearman_all"] == pytest.approx(spearman(slice(None)))
   assert found["spearman_mean"] == pytest.approx(np.mean(parts))
@@ -35,6 +35,6 @@ def test_subsets_give_three_figures_that_differ():
 def test_auc_counts_the_pairs_that_are_in_order():
   labels = (GOLD > 2.5).astype(float)
   above = SIMILARITIES[labels == 1][:, None] - SIMILARITIES[labels == 0][None, :]
-  found = figures(SIMILARITIES, labels, metric="auc")
+  found = score_pairs(SIMILARITIES, labels, metric="auc")
   assert found["auc"] == pytest.approx(100 * np.mean((above > 0) + 0.5 * (above == 0)))
   assert found["positives"] == labels.sum()

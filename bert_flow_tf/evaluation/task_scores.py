@@ -11,8 +11,8 @@ from bert_flow_tf.data.pairs import SentencePairs
 from bert_flow_tf.data.task import TaskData
 from bert_flow_tf.evaluation import report
 from bert_flow_tf.evaluation.bootstrap import bootstrap_gain
-from bert_flow_tf.evaluation.figures import figures
 from bert_flow_tf.evaluation.metrics import auc, correlation
+from bert_flow_tf.evaluation.scores import score_pairs
 from bert_flow_tf.evaluation.similarity import cosine_similarity, mean_random_cosine
 
 # Names of two methods in results.json and tables; other calibrations have their own names.
@@ -78,7 +78,7 @@ def evaluate(
     pairs = task.splits[split]
     a, b = transform(embeddings.of(pairs.sentences_a)), transform(embeddings.of(pairs.sentences_b))
     cosines[split] = pair_cosines(a, b, split)
-    agreement = figures_of_split(split, pairs, cosines[split], task.spec.metric)
+    agreement = scores_of_split(split, pairs, cosines[split], task.spec.metric)
     for name, rows, _ in parts(split, pairs):
       if name in agreement:
         scores[name] = {
@@ -89,10 +89,10 @@ def evaluate(
   return scores, cosines
 
 
-def figures_of_split(split: str, pairs: SentencePairs, similarities: np.ndarray, metric: str) -> dict[str, dict]:
+def scores_of_split(split: str, pairs: SentencePairs, similarities: np.ndarray, metric: str) -> dict[str, dict]:
   """Returns {name of a part: scores} of a split's similarities [n]; parts without gold are left out."""
   return {
-    name: figures(similarities[rows], pairs.scores[rows], subsets, metric)
+    name: score_pairs(similarities[rows], pairs.scores[rows], subsets, metric)
     for name, rows, subsets in parts(split, pairs)
     if not np.isnan(pairs.scores[rows]).all()
   }
