@@ -3,12 +3,13 @@
 import json
 import os
 import pathlib
-import shutil
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from safetensors.numpy import save_file
+
+from bert_flow_tf.encoder.saving import write_encoder
+from bert_flow_tf.encoder.tf1_names import bert_shapes
 
 # BERT-base (Devlin et al. 2019, section 3).
 BASE = {"hidden_size": 768, "num_hidden_layers": 12, "num_attention_heads": 12, "intermediate_size": 3072}
@@ -28,16 +29,11 @@ def write_random_bert(
     sizes: values for config.json; default: BERT-base.
     seed: seed of the weights, whose standard deviation is that of BERT's initial weights (0.02).
   """
-  folder = pathlib.Path(folder)
-  folder.mkdir(parents=True, exist_ok=True)
-  for name in ("vocab.txt", "tokenizer_config.json"):
-    if (pathlib.Path(tokenizer_folder) / name).exists():
-      shutil.copy(pathlib.Path(tokenizer_folder) / name, folder / name)
-  vocabulary = (folder / "vocab.txt").read_text(encoding="utf-8").rstrip("\n").split("\n")
+  source = pathlib.Path(tokenizer_folder)
+  vocabulary = (source / "vocab.txt").read_bytes()
   config = {
     "model_type": "bert",
-    "architectures": ["BertModel"],
-    "vocab_size": len(vocabulary),
+    "vocab_size": len(vocabulary.rstrip(b"\n").split(b"\n")),
     "max_position_embeddings": 512,
     "type_vocab_size": 2,
     "hidden_act": "gelu",
@@ -45,38 +41,16 @@ def write_random_bert(
     **(sizes or BASE),
   }
   rng = np.random.default_rng(seed)
-  weights = {name: _initial(name, shape, rng) for name, shape in _shapes(config).items()}
-  save_file(weights, folder / "model.safetensors", metadata={"format": "pt"})
-  (folder / "config.json").write_text(json.dumps(config, indent=2), encoding="utf-8")
-
-
-def _shapes(config):
-  """Returns {PyTorch's name of a weight: shape}."""
-  width, inner = config["hidden_size"], config["intermediate_size"]
-
-  def dense(name, inputs, outputs):
-    return {f"{name}.weight": (outputs, inputs), f"{name}.bias": (outputs,)}
-
-  def norm(name):
-    return {f"{name}.LayerNorm.weight": (width,), f"{name}.LayerNorm.bias": (width,)}
-
-  tables = {"word": "vocab_size", "position": "max_position_embeddings", "token_type": "type_vocab_size"}
-  shapes = {f"embeddings.{name}_embeddings.weight": (config[size], width) for name, size in tables.items()}
-  shapes |= norm("embeddings")
-  for number in range(config["num_hidden_layers"]):
-    layer = f"encoder.layer.{number}"
-    for name in ("query", "key", "value"):
-      shapes |= dense(f"{layer}.attention.self.{name}", width, width)
-    shapes |= dense(f"{layer}.attention.output.dense", width, width) | norm(f"{layer}.attention.output")
-    shapes |= dense(f"{layer}.intermediate.dense", width, inner)
-    shapes |= dense(f"{layer}.output.dense", inner, width) | norm(f"{layer}.output")
-  return shapes | dense("pooler.dense", width, width)
+  variables = {name: _initial(name, shape, rng) for name, shape in bert_shapes(config).items()}
+  path = source / "tokenizer_config.json"
+  tokenizer = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+  write_encoder(folder, config, variables, vocabulary, tokenizer)
 
 
 def _initial(name, shape, rng):
-  if "LayerNorm.weight" in name:
+  if name.endswith("/gamma"):
     return np.ones(shape, np.float32)
-  if name.endswith(".bias"):
+  if name.endswith(("/beta", "/bias")):
     return np.zeros(shape, np.float32)
   return (0.02 * rng.standard_normal(shape)).astype(np.float32)
 
