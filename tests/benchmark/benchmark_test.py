@@ -33,10 +33,10 @@ def tiny(tmp_path_factory):
 def test_ways_take_turns_and_each_ratio_is_of_one_round():
   calls, numbers = [], iter([4.0, 2.0, 30.0, 40.0, 9.0, 3.0])
   way = lambda name: lambda: (calls.append(name), next(numbers))[1]  # noqa: E731
-  found = benchmark_measure.in_turns({"a": way("a"), "b": way("b")}, 3)
+  result = benchmark_measure.in_turns({"a": way("a"), "b": way("b")}, 3)
   assert calls == ["a", "b", "b", "a", "a", "b"]
-  assert found == {"a": [4.0, 40.0, 9.0], "b": [2.0, 30.0, 3.0]}
-  assert benchmark_measure.median_ratio(found["a"], found["b"]) == 2.0
+  assert result == {"a": [4.0, 40.0, 9.0], "b": [2.0, 30.0, 3.0]}
+  assert benchmark_measure.median_ratio(result["a"], result["b"]) == 2.0
   assert benchmark_measure.verdict(3.0, 3.0) == ">= 3: met"
   assert benchmark_measure.verdict(5.1, 5.0, at_most=True) == "<= 5: missed"
 
@@ -71,9 +71,9 @@ def test_both_ways_of_a_task_give_the_same_figures():
 @pytest.mark.slow
 def test_a_step_is_timed_after_compilation():
   source = benchmark_step.random_pairs(64, 8)
-  found = benchmark_step.fit(source, FlowConfig.from_json_file("config_l2_d2_w32"), 8, 4, 50, use_xla=False)
+  result = benchmark_step.fit(source, FlowConfig.from_json_file("config_l2_d2_w32"), 8, 4, 50, use_xla=False)
   # Compilation takes longer than hundreds of steps.
-  assert 0 < found["step_ms"] < 1e3 * found["start_up_seconds"] / 20
+  assert 0 < result["step_ms"] < 1e3 * result["start_up_seconds"] / 20
 
 
 def test_with_and_without_xla_take_turns(monkeypatch):
@@ -82,10 +82,10 @@ def test_with_and_without_xla_take_turns(monkeypatch):
     return {"start_up_seconds": 9.0, "step_ms": 4.0} if use_xla else {"start_up_seconds": 5.0, "step_ms": 8.0}
 
   monkeypatch.setattr(benchmark_step, "fit", fit)
-  found = benchmark_step.run(None, 4, 2, 30, 3)
-  assert found["plain_over_xla"] == 2.0
-  assert found["xla_pays_from_steps"] == 1000
-  text = benchmark_step.to_markdown(found)
+  result = benchmark_step.run(None, 4, 2, 30, 3)
+  assert result["plain_over_xla"] == 2.0
+  assert result["xla_pays_from_steps"] == 1000
+  text = benchmark_step.to_markdown(result)
   assert "| with XLA | 9.0 | 4.00 | <= 5: met |" in text
   assert "| without XLA | 5.0 | 8.00 | <= 5: missed |" in text
 
@@ -115,9 +115,9 @@ def test_random_model_and_flops(tmp_path, tiny):
 
 
 def test_many_sentences_are_distinct_and_keep_their_lengths():
-  found = benchmark_models.many_sentences(SENTENCES, 500)
-  assert len(set(found)) == len(found) == 500
-  assert found[:6] == SENTENCES
+  result = benchmark_models.many_sentences(SENTENCES, 500)
+  assert len(set(result)) == len(result) == 500
+  assert result[:6] == SENTENCES
   assert benchmark_models.many_sentences(SENTENCES, 2) == SENTENCES[:2]
   # Even where there is hardly a choice, it ends.
   assert len(set(benchmark_models.many_sentences(["x"], 3))) == 3
@@ -133,12 +133,12 @@ def test_encoder_without_the_others_says_how_to_install_them(tmp_path, tiny, mon
     "sys.argv = sys.argv[1:]\nrunpy.run_path(sys.argv[0], run_name='__main__')\n"
   )
   python.chmod(0o755)
-  found = benchmark_encoder.run(tiny.bert.folder, SENTENCES, 16, 4, 2, str(python), SIZES)
-  assert found["skipped"].keys() == set(benchmark_encoder.TARGETS)
-  assert all("pip install torch" in why for why in found["skipped"].values())
-  assert list(found["sentences_per_second"]) == [benchmark_encoder.OURS]
+  result = benchmark_encoder.run(tiny.bert.folder, SENTENCES, 16, 4, 2, str(python), SIZES)
+  assert result["skipped"].keys() == set(benchmark_encoder.TARGETS)
+  assert all("pip install torch" in why for why in result["skipped"].values())
+  assert list(result["sentences_per_second"]) == [benchmark_encoder.OURS]
   scaling = benchmark_encoder.run_scaling(tiny, SENTENCES, [2, 6], 16, 4, 1)
-  text = benchmark_encoder.to_markdown(found, scaling)
+  text = benchmark_encoder.to_markdown(result, scaling)
   assert "skipped" in text
   for python in ("/nowhere", "/bin/true"):
     with pytest.raises(WorkerError) as raised:
@@ -161,12 +161,12 @@ def test_served_model_under_load(tiny):
   pytest.importorskip("tensorflow_text", reason="the extra [serving] is not installed")
   sentences = [f"{'a ' * i}dog cats" for i in range(12)]
   config = FlowConfig(n_levels=1, depth=1, coupling_width=4)
-  found = benchmark_serving.run(tiny, config, sentences, 16, "avg-first-last", 1.0, 1)
-  load = found["load"]
+  result = benchmark_serving.run(tiny, config, sentences, 16, "avg-first-last", 1.0, 1)
+  load = result["load"]
   assert load["wrong_answers"] == 0 and load["fewest_requests_of_a_client"] > 0
   assert load["requests"] >= load["clients"] == 32
-  assert set(found["flow_share"]) == {1, 8, 64}
-  assert "0 wrong answers" in benchmark_serving.to_markdown(found)
+  assert set(result["flow_share"]) == {1, 8, 64}
+  assert "0 wrong answers" in benchmark_serving.to_markdown(result)
 
 
 def test_a_wrong_answer_is_counted():

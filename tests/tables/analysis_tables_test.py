@@ -39,7 +39,7 @@ def test_lexical_rows(data):
   rows, note = lexical_rows([bench], "STS-B", [1, 2], SHOWN)
   for row, similarities in zip(rows, [[pairs.scores], [cosine(a, b)], flows], strict=True):
     for column, other in {"edit distance": edits, "gold similarity": pairs.scores}.items():
-      expected = [100 * stats.spearmanr(one, other)[0] for one in similarities]
+      expected = [100 * stats.spearmanr(values, other)[0] for values in similarities]
       assert row.cells[column].values == pytest.approx(expected, abs=1e-6), row.name
   assert [row.name for row in rows] == [
     "gold similarity",

@@ -1,4 +1,4 @@
-"""bert_flow_tf/tables/figures.py: what the pictures show."""
+"""bert_flow_tf/tables/figures.py: the contents of the figures."""
 
 import sys
 

@@ -26,7 +26,7 @@ def test_gold():
   def pairs(scores, subsets=()):
     return SentencePairs(("a", "b"), ("c", "d"), scores, subsets)
 
-  found = [
+  different = [
     pairs([1, 2]),
     pairs([1, np.nan]),
     pairs([1, 0]),
@@ -34,7 +34,7 @@ def test_gold():
     pairs([1, 2], (Subset("x", 0, 2),)),
     pairs([1, 2], (Subset("x", 0, 1), Subset("y", 1, 2))),
   ]
-  assert len({gold_fingerprint(one) for one in found}) == 6
+  assert len({gold_fingerprint(pairs_of) for pairs_of in different}) == 6
   assert gold_fingerprint(pairs([1, 2])) == gold_fingerprint(pairs([1, 2]))
 
 

@@ -43,10 +43,10 @@ def test_table_3_without_an_encoder(data):
   assert {row.source for row in table.rows} == {"published"} and "--nli_model" in table.notes[-1]
 
 
-@pytest.mark.parametrize(("tuned", "said"), [((), True), (("tuned",), False)])
-def test_table_8_says_whether_the_encoder_is_fine_tuned(data, tuned, said):
+@pytest.mark.parametrize(("tuned", "noted"), [((), True), (("tuned",), False)])
+def test_table_8_says_whether_the_encoder_is_fine_tuned(data, tuned, noted):
   table = makers_of(data, ("8",), tuned).table("8", {})
-  assert any("not fine-tuned on NLI" in note for note in table.notes) == said
+  assert any("not fine-tuned on NLI" in note for note in table.notes) == noted
   assert table.rows[0].name == ("tuned (fine-tuned on NLI), avg" if tuned else "plain, avg")
 
 

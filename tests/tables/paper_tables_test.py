@@ -1,4 +1,4 @@
-"""The paper's figures against what other papers print of them, and against what the paper says of them in its text."""
+"""The paper's figures against other papers that print them, and against the paper's text."""
 
 import dataclasses
 import itertools
@@ -59,7 +59,7 @@ SBERT = {
   "SRoBERTa_large-NLI": "74.53 77.00 73.18 81.85 76.82 79.10 74.29",
 }
 
-# What the paper alone prints, copied a second time, from the other conversion of its page (`li-plain`).
+# Scores that only the paper prints, copied a second time, from the other conversion of its page (`li-plain`).
 AGAIN = {
   1: (
     "0.95 1.04 1.22 1.45",

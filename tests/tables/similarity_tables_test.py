@@ -1,4 +1,4 @@
-"""bert_flow_tf/tables/similarity_tables.py: rows, their names, and what they are compared with."""
+"""bert_flow_tf/tables/similarity_tables.py: rows, their names, and the published rows that they are compared with."""
 
 import statistics
 import types
@@ -28,8 +28,8 @@ STS_B = {"STS-B": "STS-B"}
 
 
 def row(rows, end):
-  (found,) = (one for one in rows if one.name.endswith(end))
-  return found
+  (match,) = (line for line in rows if line.name.endswith(end))
+  return match
 
 
 def test_recipes_by_what_an_encoder_has(data):
@@ -65,9 +65,9 @@ def test_rows_count_and_spread(data):
   flow = row(rows, "flow (target)").cells["STS-B"]
   assert flow.values == pytest.approx(expected, abs=1e-6) and flow.spread == pytest.approx(statistics.stdev(expected))
   assert row(rows, ", sn (target)").cells["STS-B"].spread is None
-  (chosen,) = (one.name for one in rows if ", natsv-" in one.name and "chosen" in one.name)
+  (chosen,) = (line.name for line in rows if ", natsv-" in line.name and "chosen" in line.name)
   assert chosen.startswith("fake, avg, natsv-") and chosen.endswith(", k chosen on dev (target)")
-  assert {one.cells["STS-B"].paper for one in rows} == {None}  # this encoder is not the paper's
+  assert {line.cells["STS-B"].paper for line in rows} == {None}  # this encoder is not the paper's
 
 
 def test_cells_that_fail_say_why(data):
@@ -75,13 +75,13 @@ def test_cells_that_fail_say_why(data):
   bench = make_bench(data, ["STS-B", "STS-12"])
   columns = {task: task for task in ("STS-B", "STS-12")}
   recipes = similarity_recipes(bench, ["natsv", "whitening-7"])
-  found = {one.name: one.cells for one in rows_of(bench, recipes, columns, 2, [0], SHOWN)}
-  assert not any(cell.defined for cell in found["fake, avg-first-last, flow (NLI)"].values())
-  assert "SNLI" in found["fake, avg-first-last, flow (NLI)"]["STS-B"].reason
-  (natsv,) = (cells for name, cells in found.items() if "natsv" in name)
+  cells = {line.name: line.cells for line in rows_of(bench, recipes, columns, 2, [0], SHOWN)}
+  assert not any(cell.defined for cell in cells["fake, avg-first-last, flow (NLI)"].values())
+  assert "SNLI" in cells["fake, avg-first-last, flow (NLI)"]["STS-B"].reason
+  (natsv,) = (row_cells for name, row_cells in cells.items() if "natsv" in name)
   assert natsv["STS-B"].defined and "STS-12 has no dev split" in natsv["STS-12"].reason
-  assert "rank 6" in found["fake, avg-first-last, whitening-7 (target)"]["STS-12"].reason
-  assert all(cell.defined for cell in found["fake, avg-first-last, flow (target)"].values())
+  assert "rank 6" in cells["fake, avg-first-last, whitening-7 (target)"]["STS-12"].reason
+  assert all(cell.defined for cell in cells["fake, avg-first-last, flow (target)"].values())
 
 
 # {(number, encoder, fine-tuned): {end of our row's name: the paper's row}}
@@ -114,19 +114,19 @@ def test_compared_with_the_papers_row(data, case):
   bench = make_bench(data, ["STS-B"], encoder=pooled, paper_encoder=encoder, nli_tuned=tuned)
   recipes = calibration_recipes(bench) if number == 5 else similarity_recipes(bench, ["sn"])
   rows = rows_of(bench, recipes, STS_B, number, [0], SHOWN)
-  published = {one.name: one.cells["STS-B"] for one in paper_table(number).rows}
+  published = {line.name: line.cells["STS-B"] for line in paper_table(number).rows}
   for end, name in COMPARED[case].items():
     assert row(rows, end).cells["STS-B"].paper == (published[name] if name else None)
   if number == 5 and encoder == "base":  # k chosen on dev stands beside the paper's choice, whatever ours is
-    found = {one.name.split(",")[2].split("-")[0].strip(): one for one in rows if "chosen" in one.name}
-    assert found["natsv"].cells["STS-B"].paper == 60.4 and found["sn+natsv"].cells["STS-B"].paper == 63.51
+    chosen = {line.name.split(",")[2].split("-")[0].strip(): line for line in rows if "chosen" in line.name}
+    assert chosen["natsv"].cells["STS-B"].paper == 60.4 and chosen["sn+natsv"].cells["STS-B"].paper == 63.51
 
 
 def test_qnli_is_compared_where_the_encoder_was_fine_tuned(data):
   def papers(tuned):
     bench = make_bench(data, ["STS-B"], paper_encoder="large", nli_tuned=tuned)
     rows = rows_of(bench, qnli_recipes(bench), {"AUC": "STS-B"}, 4, [0], SHOWN)
-    return [one.cells["AUC"].paper for one in rows]
+    return [line.cells["AUC"].paper for line in rows]
 
   assert papers(True) == [70.41, 74.19, 77.09] and papers(False) == [None] * 3
 
@@ -142,7 +142,7 @@ def test_seeds_of_table_8(data):
   plain = rows[0].cells
   assert plain["mean"].mean == plain["median"].mean and plain["mean"].paper == 77.26
   assert not plain["standard deviation"].defined and "no seed" in plain["standard deviation"].reason
-  (one_seed,) = (one.cells for one in seed_rows(bench, "STS-B", [5], SHOWN) if "flow" in one.name)
+  (one_seed,) = (line.cells for line in seed_rows(bench, "STS-B", [5], SHOWN) if "flow" in line.name)
   assert one_seed["standard deviation"].reason == "only one seed" and one_seed["median"].mean == values[0]
 
 
@@ -151,16 +151,16 @@ def test_transfer_says_where_it_hurts(data):
   columns = {task: task for task in ("STS-B", "SICK-R")}
   corpora = {"STS-B": target_of("STS-B"), "SICK-R": target_of("SICK-R"), "NLI": "nli"}
   rows, note = transfer_rows(bench, corpora, columns, [1, 2], SHOWN)
-  assert [one.name for one in rows] == [
+  assert [line.name for line in rows] == [
     "fake, no flow",
     *(f"fake, flow fitted on {name}" for name in ("STS-B", "SICK-R", "NLI")),
   ]
   without, fitted = rows[0].cells, rows[1:3]
   hurts = [
-    f"fitted on {name}, on {task} ({one.cells[task].mean - without[task].mean:+.2f})"
-    for name, one in zip(corpora, fitted, strict=False)
+    f"fitted on {name}, on {task} ({line.cells[task].mean - without[task].mean:+.2f})"
+    for name, line in zip(corpora, fitted, strict=False)
     for task in columns
-    if np.mean(one.cells[task].values) < without[task].mean
+    if np.mean(line.cells[task].values) < without[task].mean
   ]
   assert note == f"fake: the flow hurts in {len(hurts)} of 4 cells" + (f": {'; '.join(hurts)}." if hurts else ".")
   assert "SNLI" in rows[3].cells["STS-B"].reason  # no such corpus here
@@ -169,4 +169,4 @@ def test_transfer_says_where_it_hurts(data):
 def test_published_rows_are_the_papers():
   rows = published_rows(2)
   assert rows[0].name == "Avg. GloVe embeddings" and rows[0].cells["STS-B"].mean == 58.02
-  assert len(rows) == len(paper_table(2).rows) and {one.source for one in rows} == {"published"}
+  assert len(rows) == len(paper_table(2).rows) and {line.source for line in rows} == {"published"}

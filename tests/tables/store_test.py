@@ -1,4 +1,4 @@
-"""bert_flow_tf/tables/store.py: what is kept is whole, or counts as absent."""
+"""bert_flow_tf/tables/store.py: stored values are whole, or count as absent."""
 
 import json
 import math
@@ -33,9 +33,9 @@ def test_a_float_comes_back_to_the_last_digit(tmp_path):
 
 def change(value):
   def damage(file):
-    found = json.loads(file.read_text())
-    found["value"]["spearman"] = value
-    file.write_text(json.dumps(found))
+    content = json.loads(file.read_text())
+    content["value"]["spearman"] = value
+    file.write_text(json.dumps(content))
 
   return damage
 

@@ -1,4 +1,4 @@
-"""bert_flow_tf/tables/table.py: what is shown is read back."""
+"""bert_flow_tf/tables/table.py: tables in three formats, and read back."""
 
 import csv
 import io

@@ -1,4 +1,4 @@
-"""bert_flow_tf/tables/workbench.py: figures against SciPy, each computed once, under a key of what decides it."""
+"""bert_flow_tf/tables/workbench.py: scores against SciPy, each computed once, under a complete key."""
 
 import dataclasses
 
@@ -28,8 +28,8 @@ def test_figures_are_those_of_scipy(data):
     FLOW: cosine((a - 4) @ flow_matrix(7), (b - 4) @ flow_matrix(7)),
   }
   for recipe, cosines in expected.items():
-    found = bench.scores("STS-B", recipe, 7)
-    assert headline(found) == (pytest.approx(100 * stats.spearmanr(cosines, splits["test"].scores)[0], abs=1e-6), "")
+    scores = bench.scores("STS-B", recipe, 7)
+    assert headline(scores) == (pytest.approx(100 * stats.spearmanr(cosines, splits["test"].scores)[0], abs=1e-6), "")
 
 
 def test_weighted_mean_of_subsets_is_the_headline(data):
@@ -90,7 +90,7 @@ def of(split, field):
   return change
 
 
-# {what is changed: ({argument of make_bench: value} of the tasks, the recipes that it decides)}
+# {change: ({argument of make_bench: value} of the tasks, the recipes that it decides)}
 ALL = [Recipe("avg"), SN, NATSV, FLOW]
 CHANGES = {
   "nothing": (lambda tasks: {}, []),
