@@ -101,6 +101,23 @@ def define_embedding_flags() -> None:
   )
 
 
+def define_calibration_flags() -> None:
+  """Defines the flags of a saved calibration."""
+  flags.DEFINE_string(
+    "flow_folder",
+    None,
+    "Folder of a calibration that run_flow saved, such as exp/NAME/flow. It decides encoder, pooling, max_seq_length, "
+    "low_dim and precision, except for flags on the command line. Default: the encoder without a calibration.",
+  )
+  flags.DEFINE_boolean("allow_other_encoder", False, "Apply a calibration to another encoder than it was fitted for.")
+
+
+def check_calibration_flags() -> None:
+  """Raises a ConfigError if allow_other_encoder is given without a calibration."""
+  if FLAGS.allow_other_encoder and FLAGS.flow_folder is None:
+    raise ConfigError("allow_other_encoder: needs flow_folder", argument="allow_other_encoder")
+
+
 def define_flow_flags() -> None:
   """Defines the flags of a flow's fit."""
   define_settings(FlowSettings)

@@ -17,6 +17,7 @@ from bert_flow_tf.corpus.models import describe, identity_of, loader_of
 from bert_flow_tf.corpus.saved_model import SavedModelReader
 from bert_flow_tf.corpus.settings import JobSettings
 from bert_flow_tf.errors import ConfigError
+from bert_flow_tf.model import SentenceModel
 from run_scripts import common_flags
 
 FLAGS = flags.FLAGS
@@ -34,21 +35,15 @@ _ENCODER_FLAGS = (
 )
 
 
-def define_flags():
+def define_flags() -> None:
   """Defines the flags of this runner."""
   common_flags.define_settings(JobSettings)
   common_flags.define_encoder_flags()
-  flags.DEFINE_string(
-    "flow_folder",
-    None,
-    "Folder of a calibration that run_flow saved, as exp/NAME/flow. It decides encoder, pooling, max_seq_length, "
-    "low_dim and precision, except for flags on the command line. Default: the encoder without a calibration.",
-  )
-  flags.DEFINE_boolean("allow_other_encoder", False, "Apply a calibration to another encoder than it was fitted for.")
+  common_flags.define_calibration_flags()
   flags.DEFINE_string("saved_model", None, "Folder of an exported SavedModel, used in place of an encoder.")
 
 
-def check_flags():
+def check_flags() -> None:
   """Validates the flags before anything is loaded.
 
   Raises:
@@ -56,14 +51,13 @@ def check_flags():
   """
   common_flags.check_not_empty(("flow_folder", "saved_model"))
   if FLAGS.cached_dir is not None:
-    raise ConfigError("--cached_dir has no use here: finished shards are not embedded again")
+    raise ConfigError("cached_dir: no use here, as finished shards are not embedded again", argument="cached_dir")
   if FLAGS.saved_model is not None and (unused := common_flags.given(_ENCODER_FLAGS)):
-    raise ConfigError(f"--{unused[0]} has no use with --saved_model, which contains its own; leave one out")
-  if FLAGS.allow_other_encoder and FLAGS.flow_folder is None:
-    raise ConfigError("--allow_other_encoder without --flow_folder: there is no calibration to apply")
+    raise ConfigError(f"{unused[0]}: no use with saved_model, which contains its own; leave one out", unused[0])
+  common_flags.check_calibration_flags()
 
 
-def load_model():
+def load_model() -> SentenceModel | SavedModelReader:
   """Loads the SavedModel, or the encoder and its calibration."""
   if FLAGS.saved_model is not None:
     return SavedModelReader(os.path.abspath(os.path.expanduser(FLAGS.saved_model)))
@@ -72,7 +66,7 @@ def load_model():
   return model
 
 
-def main(argv):
+def main(argv: list[str]) -> None:
   """Loads the model, embeds the corpus and prints the counters."""
   del argv
   check_flags()
@@ -89,7 +83,7 @@ def main(argv):
   print(result.describe())
 
 
-def console():
+def console() -> None:
   """Runs the installed command."""
   define_flags()
   common_flags.run(main)

@@ -21,13 +21,7 @@ FLAGS = flags.FLAGS
 
 def define_flags() -> None:
   """Defines the flags of this runner."""
-  flags.DEFINE_string(
-    "flow_folder",
-    None,
-    "Folder of a calibration that run_flow saved, such as exp/NAME/flow. Encoder, pooling, max_seq_length and low_dim "
-    "are those that it was fitted with, unless their flags are given. Without it, the encoder alone is exported.",
-  )
-  flags.DEFINE_boolean("allow_other_encoder", False, "Apply a calibration to another encoder than it was fitted for.")
+  common_flags.define_calibration_flags()
   common_flags.define_model_flags()
   common_flags.define_pooling_flags()
   common_flags.define_settings(EmbeddingSettings, ("model_cache_dir", "max_seq_length"))
@@ -42,8 +36,7 @@ def check_flags() -> None:
   """
   if not FLAGS.export_dir:
     raise ConfigError("export_dir: missing; expected the folder of the served model", argument="export_dir")
-  if FLAGS.allow_other_encoder and FLAGS.flow_folder is None:
-    raise ConfigError("allow_other_encoder: needs flow_folder", argument="allow_other_encoder")
+  common_flags.check_calibration_flags()
   check_export_flags()
 
 
