@@ -1,26 +1,28 @@
 """Training pairs of a siamese encoder: which pairs of a task take part, with or without their labels."""
 
 import dataclasses
+from collections.abc import Sequence
 
 import numpy as np
 
 from bert_flow_tf.data.pairs import SPLITS, SentencePairs
+from bert_flow_tf.data.task import TaskData
 from bert_flow_tf.errors import ConfigError
 
-# Of --num_examples.
+# Values of num_examples.
 _ALL_LABELS, _NO_LABELS = -1, 0
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class TrainingPairs:
-  """What is trained on.
+  """Pairs of a training.
 
   Attributes:
-    pairs: `SentencePairs`, every pair as often as it stands in an epoch.
-    targets: float64 [n]; NaN for a pair that takes part in the flow's loss alone.
+    pairs: the pairs, copies included.
+    targets: float64 [n]; NaN for a pair that only the flow's loss uses.
     splits: the splits whose labels are used.
-    labelled: pairs with a label, copies not counted.
-    unlabelled: pairs without, likewise.
+    labelled: number of pairs with a label, copies not counted.
+    unlabelled: number of pairs without a label, copies not counted.
   """
 
   pairs: SentencePairs
@@ -30,23 +32,31 @@ class TrainingPairs:
   unlabelled: int
 
 
-def training_pairs(task, splits, use_full, num_examples, dupe_factor, flow_loss, seed):
-  """Chooses `TrainingPairs`.
+def training_pairs(
+  task: TaskData,
+  splits: Sequence[str],
+  use_full: bool,
+  num_examples: int,
+  dupe_factor: int,
+  flow_loss: bool,
+  seed: int,
+) -> TrainingPairs:
+  """Chooses the pairs of a training.
 
-  Labels come from `splits` alone; with `use_full` the sentences of all other splits join, without their labels. Where
-  no flow's loss wants them, pairs without a label are left out.
+  Only the labels of `splits` are used. With `use_full`, the sentences of all other splits join, without their labels.
+  Without `flow_loss`, pairs without a label are left out.
 
   Args:
-    task: `TaskData`.
+    task: the task.
     splits: names of the splits whose labels are used.
     use_full: whether the other splits' sentences take part.
-    num_examples: -1 for all labels, 0 for none, n for those of n pairs drawn at random.
-    dupe_factor: how often every pair stands in an epoch.
-    flow_loss: whether pairs without a label are of use.
-    seed: of the draw.
+    num_examples: -1 for all labels, 0 for none, n for those of n random pairs.
+    dupe_factor: number of copies of each pair.
+    flow_loss: whether pairs without a label are used.
+    seed: seed of the random choice.
 
   Raises:
-    ConfigError: a split is not there, there are too few labels, or nothing is left.
+    ConfigError: a split does not exist, the labels are too few, or no pair is left.
   """
   if use_full and num_examples == _NO_LABELS:
     # Of STS-12 to STS-16, as published, every pair three times.
@@ -64,8 +74,9 @@ def training_pairs(task, splits, use_full, num_examples, dupe_factor, flow_loss,
   labelled = np.flatnonzero(~np.isnan(targets))
   if num_examples > len(labelled):
     raise ConfigError(
-      f"--num_examples={num_examples}: {task.name} has {len(labelled)} labelled pairs in {', '.join(splits)}; take "
-      "fewer, or -1 for all"
+      f"num_examples={num_examples}: {task.name} has {len(labelled)} labelled pairs in {', '.join(splits)}; use fewer, "
+      "or -1 for all",
+      argument="num_examples",
     )
   if num_examples != _ALL_LABELS:
     chosen = np.random.default_rng(seed).permutation(labelled)[:num_examples]
@@ -76,7 +87,9 @@ def training_pairs(task, splits, use_full, num_examples, dupe_factor, flow_loss,
     rows = np.flatnonzero(~np.isnan(targets))
     pairs, targets = pairs.take(rows), targets[rows]
   if not len(pairs):
-    raise ConfigError(f"--task={task.name}: no pair in {', '.join(splits)} has a label, so that nothing can be learned")
+    raise ConfigError(
+      f"task={task.name}: no pair in {', '.join(splits)} has a label, so nothing can be learned", argument="task"
+    )
   count = int(np.count_nonzero(~np.isnan(targets)))
   return TrainingPairs(
     SentencePairs.concatenate([pairs] * dupe_factor),
@@ -91,6 +104,7 @@ def _check_splits(task, splits):
   for split in splits:
     if split not in task.splits:
       raise ConfigError(
-        f"--train_splits={','.join(splits)}: {task.name} has no {split} split ({task.source}), only "
-        f"{', '.join(task.splits)}; --train_splits={next(iter(task.splits))} would train on another one"
+        f"train_splits={','.join(splits)}: {task.name} has no {split} split ({task.source}), only "
+        f"{', '.join(task.splits)}",
+        argument="train_splits",
       )

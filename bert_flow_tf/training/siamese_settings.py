@@ -2,10 +2,15 @@
 
 import dataclasses
 import math
+import os
 
 from bert_flow_tf.data import nli
 from bert_flow_tf.data.flow_corpus import LEARNING_RATE
+from bert_flow_tf.data.settings import DataSettings
+from bert_flow_tf.data.task import TaskData
+from bert_flow_tf.encoder.settings import EmbeddingSettings
 from bert_flow_tf.errors import ConfigError
+from bert_flow_tf.io.experiment import OutputSettings, encoder_label, experiment_name
 from bert_flow_tf.io.settings import check_positive, setting
 from bert_flow_tf.training.settings import FlowSettings
 
@@ -59,11 +64,41 @@ class SiameseSettings(FlowSettings):
     check_positive(self, "learning_rate")
     if not 0 <= self.l2_penalty < math.inf:
       raise ConfigError(f"l2_penalty={self.l2_penalty}: expected 0 or a positive number", argument="l2_penalty")
+    if self.flow_loss and not self.flow:
+      raise ConfigError("flow_loss: is the loss of a flow; needs flow", argument="flow_loss")
 
   @property
   def frozen(self) -> bool:
     """True if no label trains the encoder: only the flow is fitted."""
     return self.num_examples == 0
+
+  def check_training(self) -> None:
+    """Checks the settings that only a training uses.
+
+    Raises:
+      ConfigError: they contradict each other.
+    """
+    if not self.train_splits or len(set(self.train_splits)) < len(self.train_splits):
+      raise ConfigError(
+        f"train_splits={','.join(self.train_splits)}: expected one or more of train, dev, test, each once",
+        argument="train_splits",
+      )
+    if self.early_stopping and (self.frozen or "dev" in self.train_splits):
+      raise ConfigError(
+        "early_stopping: needs dev's labels, which num_examples=0 does not use, and a training without them "
+        f"(train_splits={','.join(self.train_splits)})",
+        argument="early_stopping",
+      )
+    if self.frozen and not self.flow_loss:
+      raise ConfigError(
+        "num_examples=0: without labels only a flow can be fitted; needs flow and flow_loss", argument="num_examples"
+      )
+    if self.use_full_for_training and not self.flow_loss:
+      raise ConfigError(
+        "use_full_for_training: adds sentences without their labels, which only the flow's loss uses; needs flow and "
+        "flow_loss",
+        argument="use_full_for_training",
+      )
 
   def resolved(self, is_nli: bool = False, flow_epochs: float = 1.0) -> "SiameseSettings":
     """Returns settings without None, except `use_xla`.
@@ -80,3 +115,36 @@ class SiameseSettings(FlowSettings):
       defaults = {"train_batch_size": 16, "save_checkpoints_steps": 1000}
     defaults |= {"flow_learning_rate": rate, "num_train_epochs": epochs}
     return dataclasses.replace(self, **{k: v for k, v in defaults.items() if getattr(self, k) is None})
+
+
+def siamese_name(
+  task: TaskData,
+  data: DataSettings,
+  embedding: EmbeddingSettings,
+  settings: SiameseSettings,
+  output: OutputSettings,
+) -> str:
+  """Returns the original's name of an experiment, then encoder, seed and a hash of the other fields.
+
+  Args:
+    task: the task.
+    data: files of the task.
+    embedding: encoder and pooling.
+    settings: as the user gave them, not `resolved`.
+    output: prefix of the name.
+  """
+  resolved = settings.resolved(bool(task.labels), task.spec.num_train_epochs)
+  parts = {
+    "task": f"{output.exp_name_prefix}_t_{task.name}",
+    "num_train_epochs": f"ep_{resolved.epochs:.2f}",
+    "learning_rate": f"lr_{settings.learning_rate:.2e}",
+    "sentence_embedding_type": f"e_{embedding.sentence_embedding_type}",
+    "flow": f"f_1{int(settings.flow_loss)}_{resolved.rate:.2e}" if settings.flow else "",
+    "flow_loss": "",
+    "flow_learning_rate": "",
+    "use_full_for_training": "allsplits" if settings.use_full_for_training else "",
+    "model": f"m_{encoder_label(embedding.encoder_name)}",
+    "seed": f"s_{settings.seed}",
+  }
+  others = {"data_dir": os.path.abspath(data.data_dir)} if task.name == "custom" else {}
+  return experiment_name(parts, embedding, settings, **others)

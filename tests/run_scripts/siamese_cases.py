@@ -37,7 +37,7 @@ def write(folder):
 
 
 def good(folder):
-  """{name: flags} of what must work, each after those before it."""
+  """Returns {name: flags} of command lines that succeed, in this order."""
   sick = ["--task=SICK-E", "--learning_rate=1e-3", "--exp_name=sick"]
   flow = ["--flow", "--flow_loss", f"--flow_model_config={folder}/small.json"]
   frozen = [
@@ -67,44 +67,47 @@ def good(folder):
 
 
 def cases(folder):
-  """{name: (flags, what the line must hold)}."""
+  """Returns {name: (flags, text of the error)}."""
   train, flow = ["--task=SICK-E", "--do_train"], ["--flow", "--flow_loss"]
   stsb = ["--task=STS-B", "--do_train"]
   return {
-    "no task": (["--do_train"], "--task is missing"),
+    "no task": (["--do_train"], "--task"),
     "unknown task": (["--task=RTE", "--do_train"], "--task=RTE"),
-    "nothing to do": (["--task=SNLI"], "one or more of --do_train, --do_eval, --do_predict"),
-    "pool without predict": (["--task=SNLI", "--do_eval", "--predict_pool"], "add --do_predict"),
-    "flow_loss without flow": ([*train, "--flow_loss"], "add --flow"),
-    "no labels and no flow": ([*train, "--num_examples=0"], "add --flow --flow_loss"),
-    "no labels and no flow_loss": ([*train, "--num_examples=0", "--flow"], "add --flow --flow_loss"),
+    "nothing to do": (["--task=SNLI"], "--do_train"),
+    "pool without predict": (["--task=SNLI", "--do_eval", "--predict_pool"], "--predict_pool"),
+    "flow_loss without flow": ([*train, "--flow_loss"], "--flow_loss"),
+    "no labels and no flow": ([*train, "--num_examples=0"], "--num_examples=0"),
+    "no labels and no flow_loss": ([*train, "--num_examples=0", "--flow"], "--num_examples=0"),
     "num_examples": ([*train, "--num_examples=-2"], "num_examples"),
-    "too many examples": ([*train, "--num_examples=41"], "SICK-E has 40 labelled pairs in train; take fewer"),
+    "too many examples": ([*train, "--num_examples=41"], "--num_examples=41: SICK-E has 40 labelled pairs"),
     "dupe_factor": ([*train, "--dupe_factor=0"], "dupe_factor"),
     "batch of 0": ([*train, "--train_batch_size=0"], "--train_batch_size=0"),
     "batch too large": ([*train, "--train_batch_size=64"], "--train_batch_size=64"),
     "no epochs": ([*train, "--num_train_epochs=0"], "--num_train_epochs=0.0"),
     "learning rate": ([*train, "--learning_rate=-1"], "--learning_rate=-1.0"),
-    "warm-up": ([*train, "--warmup_proportion=2"], "--warmup_proportion=2.0"),
+    "warm-up": ([*train, "--warmup_proportion=2"], "--warmup_proportion=2"),
     "penalty": ([*train, "--l2_penalty=nan"], "--l2_penalty=nan"),
-    "half precision": ([*train, "--precision=float16"], "--precision=float16: small gradients underflow"),
-    "several machines": ([*train, "--distribution_strategy=multi_worker_mirrored"], "trained on one machine"),
-    "full set without flow": ([*train, "--use_full_for_training"], "the flow's loss alone can use"),
-    "split twice": ([*train, "--train_splits=train,train"], "names a split twice"),
+    "half precision": ([*train, "--precision=float16"], "--precision=float16"),
+    "several machines": (
+      [*train, "--distribution_strategy=multi_worker_mirrored"],
+      "--distribution_strategy=multi_worker_mirrored",
+    ),
+    "full set without flow": ([*train, "--use_full_for_training"], "--use_full_for_training"),
+    "split twice": ([*train, "--train_splits=train,train"], "--train_splits=train,train"),
     "no split": ([*train, "--train_splits="], "--train_splits"),
-    "no such split": (["--task=SNLI", "--do_train"], "SNLI has no train split"),
-    "no split to predict": (["--task=SNLI", "--do_train", "--train_splits=dev", "--do_predict"], "has no test split"),
+    "no such split": (["--task=SNLI", "--do_train"], "--train_splits=train"),
+    "no split to predict": (["--task=SNLI", "--do_train", "--train_splits=dev", "--do_predict"], "--do_predict"),
     "stopping on what is trained": (
       [*train, "--train_splits=dev", "--early_stopping"],
-      "which --train_splits trains on",
+      "--early_stopping",
     ),
-    "stopping without labels": ([*stsb, *flow, "--num_examples=0", "--early_stopping"], "--num_examples=0 uses none"),
+    "stopping without labels": ([*stsb, *flow, "--num_examples=0", "--early_stopping"], "--early_stopping"),
     "patience": ([*train, "--early_stopping", "--early_stopping_patience=0"], "early_stopping_patience"),
-    "no classifier": (["--task=SICK-E", "--do_eval", "--exp_name=none"], "there is no classifier in"),
-    "no flow": (["--task=STS-B", "--do_eval", "--flow", "--exp_name=none"], "there is no flow in"),
+    "no classifier": (["--task=SICK-E", "--do_eval", "--exp_name=none"], "--task=SICK-E"),
+    "no flow": (["--task=STS-B", "--do_eval", "--flow", "--exp_name=none"], "--flow"),
     "flow alone has no classifier": (
       [*train, *flow, "--num_examples=0", "--do_eval"],
-      "there is no classifier to evaluate",
+      "--num_examples=0",
     ),
     "config is garbage": ([*stsb, *flow, f"--flow_model_config={folder}/garbage.json"], "cannot be read as json"),
     "gold of another task": ([*train, f"--stsb_gold={folder}/small.json"], "--stsb_gold="),
@@ -120,10 +123,10 @@ def cases(folder):
 
 def main(folder):
   """Runs every case."""
-  from run_scripts import run_siamese, siamese_flags
+  from run_scripts import run_siamese
 
   write(folder)
-  siamese_flags.define_flags()
+  run_siamese.define_flags()
   always = [f"--output_parent_dir={folder}/exp", f"--data_dir={folder}/data", f"--model={folder}/model"]
   always += ["--max_seq_length=16", "--train_batch_size=8"]
   found = run_all(run_siamese.main, good(folder), always, cached=False)  # training changes an encoder
