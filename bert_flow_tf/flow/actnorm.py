@@ -1,20 +1,22 @@
-"""Activation normalisation: one learned shift and scale a dimension."""
+"""Activation normalization: a learned shift and scale of each dimension."""
+
+from typing import Any
 
 import tensorflow as tf
 import tensorflow_probability as tfp
 import tf_keras
 
 from bert_flow_tf.flow.layer import FlowLayer, seed_stream
-from bert_flow_tf.flow.named_weights import Tf1Variable
+from bert_flow_tf.flow.named_weights import NamedWeight
 
 tfb = tfp.bijectors
 
 # Glow's logscale_factor: the stored `logs` is a third of the log-scale.
 LOGSCALE_FACTOR = 3.0
 
-# The original's epsilon in 1 / (std + 1e-6). A dimension whose standard deviation is no larger would be scaled by
-# the epsilon and not by its data, so it counts as constant. Above a magnitude of 1 the bound grows with the values:
-# float32 resolves 1e-7 of them, and a mean over tokens loses a digit.
+# The original's epsilon in 1 / (std + 1e-6). A dimension with a smaller standard deviation would be scaled by the
+# epsilon and not by its data, so it counts as constant. Above a magnitude of 1 the bound grows with the values:
+# float32 has a relative precision of 1e-7, and a mean over tokens loses a digit.
 EPSILON = 1e-6
 
 
@@ -25,17 +27,25 @@ class ActNorm(FlowLayer):
       inverse   u = z * exp(-3 * logs) - b
       log|det dz/du| = 3 * sum(logs)
 
-  u is the embedding's side, z the latent's, both [batch, dim]. Kingma and Dhariwal 2018, section 3.1. Weights: `b`
-  and `logs`, [dim], and `varying`, [dim], not trained: 0 where a dimension had no variance at initialisation. Its
-  scale then stays 1, for the likelihood of a constant has no bound and fitting would sharpen it without end.
+  u is the embedding, z the latent, both [batch, dim]. Kingma and Dhariwal 2018, section 3.1. Weights: `b` and `logs`,
+  [dim]; and `varying`, [dim], not trained: 0 for a dimension without variance at initialization. The scale of such a
+  dimension stays 1: the likelihood of a constant is unbounded, so fitting would increase it forever.
+
+  Args:
+    actnorm_init: "data" (zeros until `initialize`) or "glorot".
+    seed: integer or None.
   """
 
-  def __init__(self, actnorm_init="data", seed=None, **kwargs):
+  def __init__(self, actnorm_init: str = "data", seed: int | None = None, **kwargs: Any) -> None:
     super().__init__(**kwargs)
     self.actnorm_init = actnorm_init
     self.seed = seed
 
-  def build(self, input_shape):
+  def get_config(self) -> dict[str, Any]:
+    """Returns the constructor's arguments."""
+    return {**super().get_config(), "actnorm_init": self.actnorm_init, "seed": self.seed}
+
+  def build(self, input_shape: Any) -> None:
     """Creates the weights: zeros, or Glorot uniform as TensorFlow 1 draws it for shape [1, 1, 1, dim]."""
     dim = int(input_shape[-1])
     seeds = seed_stream(self.seed)
@@ -51,19 +61,19 @@ class ActNorm(FlowLayer):
     self.varying = self.add_weight("varying", [dim], initializer="ones", trainable=False)
     super().build(input_shape)
 
-  def make_bijector(self, dropout_seed=None):
-    """Scale after shift."""
+  def make_bijector(self, dropout_seed: tf.Tensor | None = None) -> tfb.Bijector:
+    """Returns the scale after the shift."""
     del dropout_seed  # no dropout here
-    # TFP makes a Python identifier of the scope, and a layer's may begin with a digit ("1_1"): this one is absolute.
+    # TFP makes a Python identifier of the scope, and a layer's name may begin with a digit ("1_1").
     with tf.name_scope("actnorm/"):
       log_scale = tfp.util.DeferredTensor(self.logs, lambda logs: LOGSCALE_FACTOR * logs * self.varying)
     return tfb.Chain([tfb.Scale(log_scale=log_scale), tfb.Shift(self.b)])
 
-  def initialize(self, inputs):
-    """Makes every dimension of u [batch, dim] zero-mean and of unit variance; returns that z.
+  def initialize(self, inputs: tf.Tensor) -> tf.Tensor:
+    """Sets b = -mean, logs = log(1 / (std + 1e-6)) / 3 of u [batch, dim]; returns z with mean 0 and variance 1.
 
-    b = -mean, logs = log(1 / (std + 1e-6)) / 3; constant dimensions keep scale 1. They are returned as exactly 0: what
-    rounding leaves of a large constant must not count as variance in a later layer, where its magnitude is gone.
+    Constant dimensions keep scale 1. They are returned as exactly 0: the rounding error of a large constant must not
+    count as variance in a later layer, which no longer sees the constant's magnitude.
     """
     inputs = tf.convert_to_tensor(inputs, self.dtype)
     if not self.built:
@@ -78,14 +88,11 @@ class ActNorm(FlowLayer):
     outputs = self(inputs)
     return tf.where(varying, outputs, tf.zeros_like(outputs))
 
-  def tf1_variables(self):
-    """`actnorm_center/b` and `actnorm_scale/logs`, each [1, 1, 1, dim]."""
-    shape = (1, 1, 1, self.b.shape[0])
+  def named_weights(self) -> dict[str, NamedWeight]:
+    """Returns `actnorm_center/b` and `actnorm_scale/logs`, each [1, 1, 1, dim], and our own `varying` [dim]."""
+    dim = self.b.shape[0]
     return {
-      "actnorm_center/b": Tf1Variable(self.b, shape),
-      "actnorm_scale/logs": Tf1Variable(self.logs, shape),
+      "actnorm_center/b": NamedWeight(self.b, (1, 1, 1, dim)),
+      "actnorm_scale/logs": NamedWeight(self.logs, (1, 1, 1, dim)),
+      "varying": NamedWeight(self.varying, (dim,), original=False),
     }
-
-  def actnorms(self):
-    """Itself."""
-    return {"": self}

@@ -1,21 +1,23 @@
 """Steps, levels and splits as one `tfb.Chain` from embedding to latent."""
 
 import itertools
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 import tensorflow as tf
 import tensorflow_probability as tfp
 
 from bert_flow_tf.flow.actnorm import ActNorm
+from bert_flow_tf.flow.config import FlowConfig
 from bert_flow_tf.flow.coupling import AdditiveCoupling, AffineCoupling
-from bert_flow_tf.flow.layer import seed_stream
+from bert_flow_tf.flow.layer import FlowLayer, seed_stream
 from bert_flow_tf.flow.permutation import Invertible1x1, Permutation, Reordering
 
 tfb = tfp.bijectors
 
 
-def make_step(config, actnorm_init, permutation, seed, dtype):
-  """One step, [actnorm, permutation, coupling], in the order in which an embedding passes them."""
+def make_step(config: FlowConfig, actnorm_init: str, permutation: str, seed: int, dtype: str) -> list[FlowLayer]:
+  """Returns the layers of a step in the order in which an embedding passes them: actnorm, permutation, coupling."""
   seeds = seed_stream(seed)
   coupling = {"additive": AdditiveCoupling, "affine": AffineCoupling}[config.coupling]
   return [
@@ -35,16 +37,18 @@ def make_step(config, actnorm_init, permutation, seed, dtype):
   ]
 
 
-def chain_bijector(levels, dim, dropout_seed=None):
-  """The whole flow; forward is u -> z.
+def chain_bijector(
+  levels: Sequence[Sequence[Sequence[FlowLayer]]], dim: int, dropout_seed: tf.Tensor | None = None
+) -> tfb.Bijector:
+  """Returns the bijector of the whole flow; forward is u -> z.
 
-  `tfb.Chain` applies its list from right to left, so every list below is given reversed: what an embedding passes
-  first stands last.
+  `tfb.Chain` applies its list from right to left, so every list is passed reversed: the layer that an embedding passes
+  first is last.
 
   Args:
-    levels: list of levels, each a list of steps, each a list of layers, in the order in which u passes them.
+    levels: levels of steps of layers, in the order in which u passes them.
     dim: dimensions of u. Level l works on the first dim / 2**l; the others have left.
-    dropout_seed: int32 [2] or None, as in `FlowLayer.make_bijector`; every layer folds its position in.
+    dropout_seed: int32 [2] or None, as in `FlowLayer.make_bijector`; each layer gets another seed from it.
   """
   seeds = _fold_in(dropout_seed)
   parts = []
@@ -59,17 +63,17 @@ def chain_bijector(levels, dim, dropout_seed=None):
   return tfb.Chain(parts[::-1], name="chain")
 
 
-def latent_order(dim, n_levels):
-  """Where each latent stands before the last reordering, int32 [dim].
+def latent_order(dim: int, n_levels: int) -> np.ndarray:
+  """Returns the position of each latent before the last reordering, int32 [dim].
 
-  The halves that left come first, in order of leaving, then what remains (the original's order).
+  In the original's order the halves that left come first, in order of leaving, then the rest.
   """
   bounds = [dim >> level for level in range(n_levels)]
   left = [np.arange(inner, outer) for outer, inner in itertools.pairwise(bounds)]
   return np.concatenate([*left, np.arange(bounds[-1])]).astype(np.int32)
 
 
-def _fold_in(dropout_seed):
+def _fold_in(dropout_seed: tf.Tensor | None) -> Iterator[tf.Tensor | None]:
   position = 0
   while True:
     if dropout_seed is None:

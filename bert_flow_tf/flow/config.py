@@ -2,9 +2,12 @@
 
 import dataclasses
 import json
+import os
 import pathlib
+from typing import Any
 
 from bert_flow_tf.errors import ConfigError
+from bert_flow_tf.io.checks import is_integer
 
 CONFIG_FOLDER = pathlib.Path(__file__).parent / "config"
 
@@ -30,10 +33,10 @@ class FlowConfig:
     coupling_width: units of the coupling network's hidden layers.
     coupling_dropout: dropout rate after the coupling network's hidden layers while fitting, in [0, 1).
     top_prior: "normal", the only one: standard normal for every latent.
-    n_levels: levels; between two of them half of the channels leaves as latent.
-    depth: steps (actnorm, permutation, coupling) a level.
+    n_levels: number of levels; between levels half of the dimensions leaves as latent.
+    depth: steps (actnorm, permutation, coupling) per level.
     permutation: True for a fixed permutation, False for Glow's invertible 1x1 convolution.
-    use_fp16: False, the only one: the flow and its log-determinants are not computed in half precision.
+    use_fp16: False, the only one: neither the flow nor its log-determinants are computed in half precision.
 
   Raises:
     ConfigError: a value that is not supported.
@@ -54,24 +57,26 @@ class FlowConfig:
     for key, allowed in _CHOICES.items():
       value = getattr(self, key)
       if type(value) is not type(allowed[0]) or value not in allowed:
-        raise ConfigError(f"flow config: {key} is {value!r}, expected {' or '.join(map(repr, allowed))}")
+        raise ConfigError(f"{key}={value!r} in the flow config: expected {' or '.join(map(repr, allowed))}", key)
     for key in _COUNTS:
       value = getattr(self, key)
-      if type(value) is not int or value < 1:
-        raise ConfigError(f"flow config: {key} is {value!r}, expected a whole number of at least 1")
+      if not is_integer(value, 1):
+        raise ConfigError(f"{key}={value!r} in the flow config: expected an integer of at least 1", key)
     dropout = self.coupling_dropout
     if isinstance(dropout, bool) or not isinstance(dropout, int | float) or not 0.0 <= dropout < 1.0:
-      raise ConfigError(f"flow config: coupling_dropout is {dropout!r}, expected a number in [0, 1)")
+      raise ConfigError(
+        f"coupling_dropout={dropout!r} in the flow config: expected a number in [0, 1)", "coupling_dropout"
+      )
 
   @classmethod
-  def from_dict(cls, values):
-    """Configuration from a dict in the original's keys; an absent key keeps its default.
+  def from_dict(cls, values: Any) -> "FlowConfig":
+    """Returns the configuration of a dict in the original's keys; a missing key keeps its default.
 
     Raises:
       ConfigError: not a dict, an unknown key, or a value that is not supported.
     """
     if not isinstance(values, dict):
-      raise ConfigError(f"flow config: found {type(values).__name__}, expected an object of keys and values")
+      raise ConfigError(f"flow config: expected an object of keys and values, got {type(values).__name__}")
     known = [field.name for field in dataclasses.fields(cls)]
     unknown = sorted(str(key) for key in values if key not in known)
     if unknown:
@@ -79,37 +84,42 @@ class FlowConfig:
     return cls(**values)
 
   @classmethod
-  def from_json_file(cls, path):
-    """Configuration from a json file, or from the name of one in `flow/config` without ".json".
+  def from_json_file(cls, path: str | os.PathLike) -> "FlowConfig":
+    """Reads a json file, or a file of `flow/config` by its name with or without ".json".
 
     Raises:
-      ConfigError: the file is absent, is not json, or holds what `from_dict` refuses.
+      ConfigError: the file is missing or not json, or `from_dict` rejects it.
     """
     file = _find(path)
     try:
       values = json.loads(file.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
-      raise ConfigError(f"flow config {file}: cannot be read as json ({error})") from error
+      raise ConfigError(
+        f"flow_model_config={path}: {file} is not readable json ({error})", "flow_model_config"
+      ) from error
     try:
       return cls.from_dict(values)
     except ConfigError as error:
-      raise ConfigError(f"{file}: {error}") from error
+      raise ConfigError(f"flow_model_config={path}: {error}", "flow_model_config") from error
 
-  def to_dict(self):
-    """The original's keys and values, as `from_dict` takes them."""
+  def to_dict(self) -> dict[str, Any]:
+    """Returns the original's keys and values, as `from_dict` takes them."""
     return dataclasses.asdict(self)
 
 
-def packaged_configs():
-  """Names of the configurations that come with the package, sorted."""
+def packaged_configs() -> list[str]:
+  """Returns the sorted names of the configurations in the package."""
   return sorted(file.stem for file in CONFIG_FOLDER.glob("*.json"))
 
 
-def _find(path):
+def _find(path: str | os.PathLike) -> pathlib.Path:
   file = pathlib.Path(path)
   if file.is_file():
     return file
   packaged = CONFIG_FOLDER / f"{file.name.removesuffix('.json')}.json"
   if str(path) == file.name and packaged.is_file():
     return packaged
-  raise ConfigError(f"flow config {path}: no such file; expected a json file or one of {', '.join(packaged_configs())}")
+  raise ConfigError(
+    f"flow_model_config={path}: no such file; expected a json file or one of {', '.join(packaged_configs())}",
+    "flow_model_config",
+  )

@@ -1,11 +1,14 @@
-"""Coupling layers: one half of the dimensions moves as a function of the other half."""
+"""Coupling layers: one half of the dimensions is changed by a function of the other half."""
+
+from typing import Any
 
 import tensorflow as tf
 import tensorflow_probability as tfp
 
 from bert_flow_tf.errors import FlowError
 from bert_flow_tf.flow.coupling_network import CouplingNetwork
-from bert_flow_tf.flow.layer import FlowLayer, prefixed
+from bert_flow_tf.flow.layer import FlowLayer
+from bert_flow_tf.flow.named_weights import NamedWeight, prefixed
 
 tfb = tfp.bijectors
 
@@ -17,14 +20,29 @@ class AdditiveCoupling(FlowLayer):
       inverse   u1 = z1,  u2 = z2 - NN(z1)
       log|det dz/du| = 0
 
-  u is the embedding's side, z the latent's, both [batch, dim]; dim is even. Dinh et al. 2015; the paper's
-  section 3.2. The weights are those of its `CouplingNetwork`.
+  u is the embedding, z the latent, both [batch, dim]; dim is even. Dinh et al. 2015; the paper's section 3.2. The
+  weights are those of the `CouplingNetwork`.
+
+  Args:
+    width: units of the network's hidden layers.
+    activation: "relu" or "gatu".
+    dropout: dropout rate of the hidden layers while fitting.
+    actnorm_init: as in `ActNorm`.
+    seed: integer or None.
   """
 
   kind = "additive"
   _outputs_per_dimension = 1
 
-  def __init__(self, width=32, activation="relu", dropout=0.0, actnorm_init="data", seed=None, **kwargs):
+  def __init__(
+    self,
+    width: int = 32,
+    activation: str = "relu",
+    dropout: float = 0.0,
+    actnorm_init: str = "data",
+    seed: int | None = None,
+    **kwargs: Any,
+  ) -> None:
     super().__init__(**kwargs)
     self._network_arguments = {
       "width": width,
@@ -34,25 +52,29 @@ class AdditiveCoupling(FlowLayer):
       "seed": seed,
     }
 
-  def build(self, input_shape):
+  def get_config(self) -> dict[str, Any]:
+    """Returns the constructor's arguments."""
+    return {**super().get_config(), **self._network_arguments}
+
+  def build(self, input_shape: Any) -> None:
     """Creates the network for the halves of the last axis.
 
     Raises:
-      FlowError: the last axis cannot be halved.
+      FlowError: the last axis is odd.
     """
     self.half, odd = divmod(int(input_shape[-1]), 2)
     if odd:
-      raise FlowError(f"a coupling halves its dimensions, found {input_shape[-1]}, expected an even number")
+      raise FlowError(f"input_shape: a coupling halves its dimensions; expected an even number, got {input_shape[-1]}")
     units = self.half * self._outputs_per_dimension
     self.network = CouplingNetwork(units, name="nn", dtype=self.dtype, **self._network_arguments)
     self.network.build([None, self.half])
     super().build(input_shape)
 
-  def make_bijector(self, dropout_seed=None):
-    """A `tfb.RealNVP` whose first half is the masked one."""
+  def make_bijector(self, dropout_seed: tf.Tensor | None = None) -> tfb.Bijector:
+    """Returns a `tfb.RealNVP` that keeps the first half."""
 
     def shift_and_log_scale(first_half, output_units):
-      del output_units  # half of dim, always
+      del output_units  # always half of dim
       return self._shift_and_log_scale(self.network(first_half, dropout_seed))
 
     return tfb.RealNVP(num_masked=self.half, shift_and_log_scale_fn=shift_and_log_scale)
@@ -60,20 +82,16 @@ class AdditiveCoupling(FlowLayer):
   def _shift_and_log_scale(self, outputs):
     return outputs, None
 
-  def initialize(self, inputs):
-    """Initialises the network from u [batch, dim]; returns z."""
+  def initialize(self, inputs: tf.Tensor) -> tf.Tensor:
+    """Initializes the network from u [batch, dim]; returns z."""
     if not self.built:
       self.build(inputs.shape)
     self.network.initialize(inputs[:, : self.half])
     return self(inputs)
 
-  def tf1_variables(self):
-    """Those of the network, below `additive/nn` or `affine/nn`."""
-    return prefixed(f"{self.kind}/nn", self.network.tf1_variables())
-
-  def actnorms(self):
-    """Those of the network."""
-    return prefixed(f"{self.kind}/nn", self.network.actnorms())
+  def named_weights(self) -> dict[str, NamedWeight]:
+    """Returns the network's weights, below `additive/nn` or `affine/nn`."""
+    return prefixed(f"{self.kind}/nn", self.network.named_weights())
 
 
 class AffineCoupling(AdditiveCoupling):
@@ -84,7 +102,7 @@ class AffineCoupling(AdditiveCoupling):
       inverse   u1 = z1,  u2 = z2 / scale - shift
       log|det dz/du| = sum(log(scale))
 
-  u is the embedding's side, z the latent's, both [batch, dim]; dim is even. Kingma and Dhariwal 2018, Table 1.
+  u is the embedding, z the latent, both [batch, dim]; dim is even. Kingma and Dhariwal 2018, Table 1.
   """
 
   kind = "affine"

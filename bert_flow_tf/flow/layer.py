@@ -1,56 +1,54 @@
-"""What every layer of the flow has in common."""
+"""Base class of the flow's layers."""
+
+from collections.abc import Iterator
 
 import numpy as np
 import tensorflow as tf
+import tensorflow_probability as tfp
 import tf_keras
+
+from bert_flow_tf.flow.named_weights import NamedWeight
+
+tfb = tfp.bijectors
 
 
 class FlowLayer(tf_keras.layers.Layer):
-  """A Keras layer that owns its weights and gives a `tfb.Bijector` from embedding u to latent z.
+  """Keras layer that owns its weights and gives a `tfb.Bijector` from embedding u to latent z.
 
   Calling the layer applies the bijector forward: u [batch, dim] -> z [batch, dim].
   """
 
-  def make_bijector(self, dropout_seed=None):
-    """A new bijector over this layer's weights; forward is u -> z.
+  def make_bijector(self, dropout_seed: tf.Tensor | None = None) -> tfb.Bijector:
+    """Returns a new bijector over this layer's weights; forward is u -> z.
 
-    New at each call because a bijector remembers results by tensor identity: one kept while its weights are
-    trained would return the results of the weights of before.
+    A bijector caches results by tensor identity: one that is kept while its weights are trained would return results
+    of the previous weights.
 
     Args:
-      dropout_seed: int32 [2], the mask of the coupling's dropout while fitting; None for no dropout.
+      dropout_seed: int32 [2], seed of the coupling's dropout while fitting; None for no dropout.
     """
     raise NotImplementedError
 
-  def call(self, inputs):
-    """Forward: u [batch, dim] -> z [batch, dim]."""
+  def call(self, inputs: tf.Tensor) -> tf.Tensor:
+    """u [batch, dim] -> z [batch, dim]."""
     return self.make_bijector().forward(inputs)
 
-  def initialize(self, inputs):
+  def initialize(self, inputs: tf.Tensor) -> tf.Tensor:
     """Sets the weights that depend on data from u [batch, dim]; returns the layer's output for it."""
     return self(inputs)
 
-  def tf1_variables(self):
-    """{name in the original's checkpoint, below this layer: `Tf1Variable`}."""
-    return {}
-
-  def actnorms(self):
-    """Every `ActNorm` of this layer, {name below this layer: ActNorm}."""
+  def named_weights(self) -> dict[str, NamedWeight]:
+    """Returns the weights by their names below this layer, in the original's checkpoint."""
     return {}
 
 
-def product(x, matrix):
-  """X matrix over the last axis: x [..., inputs], matrix [inputs, outputs] -> [..., outputs]."""
+def product(x: tf.Tensor, matrix: tf.Tensor) -> tf.Tensor:
+  """x [..., inputs], matrix [inputs, outputs] -> x matrix [..., outputs]."""
   return tf.matmul(x, matrix) if x.shape.rank == 2 else tf.tensordot(x, matrix, 1)
 
 
-def seed_stream(seed):
-  """Endless independent integer seeds from one; None gives other ones at each call."""
+def seed_stream(seed: int | None) -> Iterator[int]:
+  """Yields independent integer seeds without end; with None, other ones at each call."""
   generator = np.random.default_rng(seed)
   while True:
     yield int(generator.integers(2**31))
-
-
-def prefixed(prefix, named):
-  """The same dict with `prefix/` before every key."""
-  return {f"{prefix}/{name}": value for name, value in named.items()}

@@ -1,4 +1,4 @@
-"""How one weight of ours stands for one variable of the original's checkpoint."""
+"""Weights under the names and shapes of the original's checkpoint."""
 
 import dataclasses
 
@@ -9,26 +9,28 @@ from bert_flow_tf.errors import FlowError
 
 
 @dataclasses.dataclass(frozen=True)
-class Tf1Variable:
-  """A weight under its original shape, for instance [1, 1, 1, C] for a vector of C.
+class NamedWeight:
+  """Weight with its shape in the original, for instance [1, 1, 1, C] for a vector [C].
 
   Attributes:
-    weight: the `tf.Variable` that holds it here.
-    shape: the original's shape.
+    weight: the `tf.Variable`.
+    shape: shape in the original.
+    original: whether the original has it; the others exist only in our own folders.
   """
 
   weight: tf.Variable
-  shape: tuple
+  shape: tuple[int, ...]
+  original: bool = True
 
-  def read(self):
-    """The weight as an array of the original's shape."""
+  def read(self) -> np.ndarray:
+    """Returns the weight as an array of the original's shape."""
     return np.reshape(tf.convert_to_tensor(self.weight).numpy(), self.shape)
 
-  def parse(self, name, array):
-    """Value for the weight from the original's array; assigns nothing.
+  def parse(self, name: str, array: np.ndarray) -> np.ndarray:
+    """Converts the original's array to a value of the weight, which stays unchanged.
 
     Raises:
-      FlowError: another shape, not real numbers, or values that are not finite in the weight's dtype.
+      FlowError: another shape, or values that are not real numbers or not finite in the weight's dtype.
     """
     array = _of_shape(self.shape, name, array)
     if array.dtype.kind in "fiu":
@@ -36,47 +38,52 @@ class Tf1Variable:
         value = array.reshape(self.weight.shape).astype(self.weight.dtype.as_numpy_dtype)
       if np.isfinite(value).all():
         return value
-    raise FlowError(f"variable {name} ({array.dtype}) holds values that are not finite numbers")
+    raise FlowError(f"variable {name} ({array.dtype}) has values that are not finite numbers")
 
 
 @dataclasses.dataclass(frozen=True)
-class Tf1Signs(Tf1Variable):
-  """A weight whose values are 1 and -1: no log-determinant is computed for it."""
+class Signs(NamedWeight):
+  """Weight of values 1 and -1; the log-determinant assumes it."""
 
-  def parse(self, name, array):
-    """As `Tf1Variable.parse`; a FlowError for other values too."""
+  def parse(self, name: str, array: np.ndarray) -> np.ndarray:
+    """Converts as `NamedWeight.parse`; FlowError for other values too."""
     value = super().parse(name, array)
     if not np.isin(value, (-1, 1)).all():
-      raise FlowError(f"variable {name} holds other values than 1 and -1")
+      raise FlowError(f"variable {name} has values other than 1 and -1")
     return value
 
 
 @dataclasses.dataclass(frozen=True)
-class Tf1Matrix(Tf1Variable):
-  """A permutation matrix [C, C], kept as one: no log-determinant is computed for it."""
+class PermutationMatrix(NamedWeight):
+  """Permutation matrix [C, C]; the log-determinant assumes it."""
 
-  def parse(self, name, array):
-    """As `Tf1Variable.parse`; a FlowError for a matrix that is no permutation too."""
+  def parse(self, name: str, array: np.ndarray) -> np.ndarray:
+    """Converts as `NamedWeight.parse`; FlowError if the matrix is not a permutation."""
     _permutation_indices(self.shape, name, array)
     return super().parse(name, array)
 
 
 @dataclasses.dataclass(frozen=True)
-class Tf1Permutation(Tf1Variable):
-  """A permutation, [C] indices here, stored by the original as the matrix w [C, C] of z = u w."""
+class PermutationIndices(NamedWeight):
+  """Permutation, [C] indices, in the original the matrix w [C, C] of z = u w."""
 
-  def read(self):
-    """The permutation as a matrix of zeros and ones, float32."""
+  def read(self) -> np.ndarray:
+    """Returns the permutation as a matrix of zeros and ones, float32 [C, C]."""
     indices = tf.convert_to_tensor(self.weight).numpy()
     return np.eye(len(indices), dtype=np.float32)[:, indices]
 
-  def parse(self, name, array):
-    """Indices of the permutation that the matrix stands for.
+  def parse(self, name: str, array: np.ndarray) -> np.ndarray:
+    """Converts the matrix to indices.
 
     Raises:
       FlowError: another shape, or the matrix is not a permutation.
     """
     return _permutation_indices(self.shape, name, array).astype(self.weight.dtype.as_numpy_dtype)
+
+
+def prefixed(prefix: str, weights: dict[str, NamedWeight]) -> dict[str, NamedWeight]:
+  """Returns the same dict with `prefix/` before every name."""
+  return {f"{prefix}/{name}": weight for name, weight in weights.items()}
 
 
 def _of_shape(shape, name, array):
@@ -92,4 +99,4 @@ def _permutation_indices(shape, name, array):
     indices = np.argmax(matrix, axis=0)
     if np.array_equal(matrix, np.eye(len(indices))[:, indices]) and len(set(indices)) == len(indices):
       return indices
-  raise FlowError(f"variable {name} is not a permutation matrix, as this flow's configuration says")
+  raise FlowError(f"variable {name} is not a permutation matrix, but the flow's configuration has a permutation")

@@ -1,12 +1,14 @@
 """Mixing of the dimensions: a fixed permutation, or Glow's invertible 1x1 convolution."""
 
+from typing import Any
+
 import numpy as np
 import tensorflow as tf
 import tensorflow_probability as tfp
 import tf_keras
 
 from bert_flow_tf.flow.layer import FlowLayer, product
-from bert_flow_tf.flow.named_weights import Tf1Matrix, Tf1Permutation, Tf1Signs, Tf1Variable
+from bert_flow_tf.flow.named_weights import NamedWeight, PermutationIndices, PermutationMatrix, Signs
 
 
 class Permutation(FlowLayer):
@@ -16,16 +18,23 @@ class Permutation(FlowLayer):
       inverse   u[p[i]] = z[i]
       log|det dz/du| = 0
 
-  u is the embedding's side, z the latent's, both [batch, dim]. `order` is "reverse", as the published code has it,
-  or "random", as the paper says (section 3.2), drawn from `seed`. Weight: `permutation`, int64 [dim], not trained.
+  u is the embedding, z the latent, both [batch, dim]. Weight: `permutation`, p, int64 [dim], not trained.
+
+  Args:
+    order: "reverse" (the published code) or "random" (the paper, section 3.2).
+    seed: integer or None, for "random".
   """
 
-  def __init__(self, order="reverse", seed=None, **kwargs):
+  def __init__(self, order: str = "reverse", seed: int | None = None, **kwargs: Any) -> None:
     super().__init__(**kwargs)
     self.order = order
     self.seed = seed
 
-  def build(self, input_shape):
+  def get_config(self) -> dict[str, Any]:
+    """Returns the constructor's arguments."""
+    return {**super().get_config(), "order": self.order, "seed": self.seed}
+
+  def build(self, input_shape: Any) -> None:
     """Draws the permutation."""
     dim = int(input_shape[-1])
     indices = np.arange(dim)[::-1]
@@ -40,28 +49,28 @@ class Permutation(FlowLayer):
     )
     super().build(input_shape)
 
-  def make_bijector(self, dropout_seed=None):
-    """A `Reordering` of the last axis."""
+  def make_bijector(self, dropout_seed: tf.Tensor | None = None) -> tfb.Bijector:
+    """Returns a `Reordering` of the last axis."""
     del dropout_seed  # no dropout here
     return Reordering(self.permutation)
 
-  def tf1_variables(self):
-    """`invertible/w`, the permutation as a matrix [dim, dim]."""
+  def named_weights(self) -> dict[str, NamedWeight]:
+    """Returns `invertible/w`, the permutation as a matrix [dim, dim]."""
     dim = self.permutation.shape[0]
-    return {"invertible/w": Tf1Permutation(self.permutation, (dim, dim))}
+    return {"invertible/w": PermutationIndices(self.permutation, (dim, dim))}
 
 
 class Reordering(tfp.bijectors.Permute):
   """z[..., i] = u[..., p[i]]: `tfb.Permute` of the last axis with a cheaper gradient.
 
-  TensorFlow's gradient of `gather` adds row by row into zeros, because an index may occur twice. In a permutation
-  none does, so the gradient is a gather too; without XLA a fifth of a step's CPU time went into those additions.
+  TensorFlow's gradient of `gather` adds row by row, because an index may occur twice. In a permutation none does, so
+  the gradient is a gather too. Without XLA those additions took a fifth of a step's CPU time.
 
   Args:
     permutation: p, int Tensor or Variable of shape [dim].
   """
 
-  def __init__(self, permutation):
+  def __init__(self, permutation: tf.Tensor) -> None:
     super().__init__(permutation, axis=-1, name="reordering")
 
   def _forward(self, u):
@@ -72,7 +81,7 @@ class Reordering(tfp.bijectors.Permute):
 
 
 def _gather(x, order, inverse):
-  """x[..., order], its gradient by the inverse order; of any order of differentiation."""
+  """Returns x[..., order] with a gradient by the inverse order, which can be differentiated again."""
 
   @tf.custom_gradient
   def gather(x):
@@ -88,17 +97,21 @@ class Invertible1x1(FlowLayer):
       inverse   u = z W^-1, by two triangular solves
       log|det dz/du| = sum(log_S)
 
-  u is the embedding's side, z the latent's, both [batch, dim]. Kingma and Dhariwal 2018, section 3.2. Weights,
-  from a random rotation: `P` [dim, dim] and `sign_S` [dim], not trained; `L` [dim, dim], of which the part below
-  the diagonal counts, `U` [dim, dim], of which the part above counts, `log_S` [dim].
+  u is the embedding, z the latent, both [batch, dim]. Kingma and Dhariwal 2018, section 3.2. Weights, from a random
+  rotation: `P` [dim, dim] and `sign_S` [dim], not trained; `L` [dim, dim], used below the diagonal; `U` [dim, dim],
+  used above the diagonal; `log_S` [dim].
   """
 
-  def __init__(self, seed=None, **kwargs):
+  def __init__(self, seed: int | None = None, **kwargs: Any) -> None:
     super().__init__(**kwargs)
     self.seed = seed
 
-  def build(self, input_shape):
-    """Draws a rotation and factorises it."""
+  def get_config(self) -> dict[str, Any]:
+    """Returns the constructor's arguments."""
+    return {**super().get_config(), "seed": self.seed}
+
+  def build(self, input_shape: Any) -> None:
+    """Draws a rotation and factorizes it."""
     dim = int(input_shape[-1])
     rotation, _ = np.linalg.qr(np.random.default_rng(self.seed).standard_normal([dim, dim]))
     packed, rows = (part.numpy() for part in tf.linalg.lu(tf.constant(rotation, tf.float64)))
@@ -115,22 +128,22 @@ class Invertible1x1(FlowLayer):
     self.log_S = add("log_S", np.log(np.abs(diagonal)))
     super().build(input_shape)
 
-  def make_bijector(self, dropout_seed=None):
-    """The matrix product as a bijector."""
+  def make_bijector(self, dropout_seed: tf.Tensor | None = None) -> tfb.Bijector:
+    """Returns the matrix product as a bijector."""
     del dropout_seed  # no dropout here
     return _LuProduct(self)
 
-  def factors(self):
-    """P, L with a unit diagonal, and U with sign_S * exp(log_S) on its diagonal, each [dim, dim]."""
+  def factors(self) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
+    """Returns P, L with a unit diagonal, and U with sign_S * exp(log_S) on its diagonal, each [dim, dim]."""
     below = tf.linalg.band_part(self.L, -1, 0)
     lower = tf.linalg.set_diag(below, tf.ones_like(self.log_S))
     above = tf.linalg.band_part(self.U, 0, -1)
     upper = tf.linalg.set_diag(above, self.sign_S * tf.exp(self.log_S))
     return tf.convert_to_tensor(self.P), lower, upper
 
-  def tf1_variables(self):
-    """`invertible/P`, `L`, `U`, `sign_S` and `log_S`, shapes unchanged."""
-    kinds = {"P": Tf1Matrix, "L": Tf1Variable, "U": Tf1Variable, "sign_S": Tf1Signs, "log_S": Tf1Variable}
+  def named_weights(self) -> dict[str, NamedWeight]:
+    """Returns `invertible/P`, `L`, `U`, `sign_S` and `log_S`, shapes unchanged."""
+    kinds = {"P": PermutationMatrix, "L": NamedWeight, "U": NamedWeight, "sign_S": Signs, "log_S": NamedWeight}
     return {
       f"invertible/{name}": kind(getattr(self, name), tuple(getattr(self, name).shape)) for name, kind in kinds.items()
     }

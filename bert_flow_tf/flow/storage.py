@@ -1,52 +1,62 @@
-"""A flow's folder on disk, and which weights belong into it."""
+"""A flow's folder on disk."""
 
-from bert_flow_tf.errors import FlowError
+import os
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from bert_flow_tf.errors import ConfigError, FlowError
 from bert_flow_tf.io.folders import FolderFormat
 
 FLOW_FOLDER = FolderFormat("flow", "flow.json", "weights.npz", FlowError, "Glow.save")
 
 
-def read(folder):
-  """Settings and weights of a folder that `Glow.save` made: (dict, {name: array}).
+# Values of a flow's `state` weight: new, loaded from the original, initialized from data.
+STATES = (0, 1, 2)
 
-  Raises:
-    FlowError: a file is absent, damaged, or of another format.
-  """
+
+def save(flow: Any, folder: str | os.PathLike) -> None:
+  """Writes a `Glow`; see `Glow.save`."""
+  settings = {**flow.settings(), "state": int(tf.convert_to_tensor(flow.state).numpy())}
+  settings |= {"encoder": flow.encoder} if flow.encoder else {}
+  arrays = {name: weight.read() for name, weight in flow.named_weights().items()}
+  bad = [name for name, array in arrays.items() if not np.isfinite(array).all()]
+  if bad:
+    raise FlowError(f"the flow's {bad[0]} is not finite (as {len(bad)} weights in all): it cannot be saved")
+  FLOW_FOLDER.write(folder, settings, arrays)
+
+
+def load(cls: type, folder: str | os.PathLike) -> Any:
+  """Reads a flow of class `Glow`; see `Glow.load`."""
   settings, arrays = FLOW_FOLDER.read(folder)
-  missing = [key for key in ("state", "config") if key not in settings]
-  if missing:
-    raise FlowError(f"flow folder {folder}: damaged, no {missing[0]} in {FLOW_FOLDER.settings_file}")
-  return settings, arrays
+  state, encoder = settings.pop("state", None), settings.pop("encoder", None)
+  if not isinstance(encoder, dict | None):
+    raise FlowError(f"flow folder {folder}: encoder is {encoder!r}, expected an object")
+  if state not in STATES:
+    raise FlowError(f"flow folder {folder}: state is {state!r}, expected one of {STATES}")
+  try:
+    flow = cls.from_config({"config": None, **settings})
+  except (ConfigError, FlowError, TypeError) as error:
+    raise FlowError(f"flow folder {folder}: {FLOW_FOLDER.settings_file} does not describe a flow ({error})") from error
+  weights = flow.named_weights()
+  check_names(arrays, weights, f"weights in {folder}")
+  for name, weight in weights.items():
+    weight.weight.assign(weight.parse(name, arrays[name]))
+  flow.state.assign(state)
+  flow.encoder = encoder
+  return flow
 
 
-def check_size(config, dim, arrays):
-  """Refuses a configuration that asks for far more weights than there are, before memory is taken for them.
-
-  Args:
-    config: `FlowConfig`.
-    dim: dimensions of an embedding, whatever the settings have there.
-    arrays: {name: array} of the folder.
-
-  Raises:
-    FlowError: as said.
-  """
-  numbers = sum(array.size for array in arrays.values())
-  steps = config.n_levels * config.depth
-  if steps > len(arrays) or config.coupling_width > numbers or (isinstance(dim, int) and dim > numbers):
-    raise FlowError(
-      f"{len(arrays)} weights of {numbers} numbers, expected more for {steps} steps on {dim} dimensions, width "
-      f"{config.coupling_width}"
-    )
-
-
-def check_names(given, expected, what):
-  """Refuses a set of names that is not the expected one.
+def check_names(names: Iterable[str], expected: Iterable[str], description: str) -> None:
+  """Checks that two sets of names are the same.
 
   Raises:
     FlowError: names are missing or unknown; the message lists them.
   """
-  missing = sorted(set(expected) - set(given))
-  unknown = sorted(set(given) - set(expected))
+  missing = sorted(set(expected) - set(names))
+  unknown = sorted(set(names) - set(expected))
   if missing or unknown:
-    found = [f"missing: {', '.join(missing)}"] * bool(missing) + [f"unknown: {', '.join(unknown)}"] * bool(unknown)
-    raise FlowError(f"{what} do not fit this flow's configuration; {'; '.join(found)}")
+    parts = [f"missing: {', '.join(missing)}"] * bool(missing) + [f"unknown: {', '.join(unknown)}"] * bool(unknown)
+    raise FlowError(f"{description} do not fit this flow's configuration; {'; '.join(parts)}")

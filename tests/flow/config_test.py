@@ -69,7 +69,7 @@ def test_dict_round_trip(tmp_path):
   ],
 )
 def test_unsupported_values_are_named(key, value):
-  with pytest.raises(ConfigError, match=f"{key} is .*expected"):
+  with pytest.raises(ConfigError, match=f"^{key}=.*expected"):
     FlowConfig.from_dict({key: value})
 
 
@@ -80,7 +80,7 @@ def test_unknown_keys_are_named_and_known_ones_listed():
 
 @pytest.mark.parametrize("values", [None, [], "config", 3])
 def test_what_is_no_object_is_refused(values):
-  with pytest.raises(ConfigError, match=f"found {type(values).__name__}, expected an object"):
+  with pytest.raises(ConfigError, match="expected an object"):
     FlowConfig.from_dict(values)
 
 

@@ -133,6 +133,18 @@ def test_checkpoint_carries_all_that_decides_the_output(case, tmp_path):
   np.testing.assert_array_equal(other.make_bijector().inverse(expected), layer.make_bijector().inverse(expected))
 
 
+@each()
+def test_config_makes_the_same_layer(case):
+  layer = case.make(3, "float32")
+  again = type(layer).from_config(layer.get_config())
+  for each_layer in (layer, again):
+    if not each_layer.built:
+      each_layer.build([None, DIM])
+  assert [weight.name for weight in again.variables] == [weight.name for weight in layer.variables]
+  for weight, other in zip(layer.variables, again.variables, strict=True):
+    np.testing.assert_array_equal(weight, other)
+
+
 @each(FLOWS)
 def test_folder_carries_all_that_decides_the_output(case, tmp_path):
   flow, u = case.build(seed=1), cone(4, DIM)

@@ -49,7 +49,7 @@ def test_new_couplings_move_nothing():
 @COUPLINGS
 @pytest.mark.parametrize("dim", [3, 1])
 def test_odd_dimensions_are_refused(cls, dim):
-  with pytest.raises(FlowError, match=f"found {dim}, expected an even number"):
+  with pytest.raises(FlowError, match=f"even number, got {dim}"):
     cls(5).build([None, dim])
 
 

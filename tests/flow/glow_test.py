@@ -8,7 +8,6 @@ import tensorflow as tf
 from absl import logging
 
 from bert_flow_tf.errors import ConfigError, FlowError
-from bert_flow_tf.flow.config import FlowConfig
 from bert_flow_tf.flow.glow import Glow
 from bert_flow_tf.training.optimizer import AdamWeightDecay
 from tests.flow import cases, reference
@@ -183,7 +182,7 @@ def test_second_initialisation_is_refused_wherever_the_weights_went(tmp_path):
   tf.train.Checkpoint(flow=restored).restore(checkpoint).assert_consumed()
   for again in (flow, Glow.load(tmp_path / "flow"), restored):
     assert again.initialized
-    with pytest.raises(FlowError, match="already initialised"):
+    with pytest.raises(FlowError, match="already initialized"):
       again.initialize(u + 1)
     for name, array in again.tf1_variables().items():
       np.testing.assert_array_equal(array, before[name])
@@ -198,29 +197,30 @@ def test_glorot_flow_needs_no_data():
 
 
 @pytest.mark.parametrize(
-  ("rows", "message"),
+  "rows",
   [
-    (cone(1, 4), "at least 2 rows of embeddings, found 1"),
-    (cone(0, 4), "at least 2 rows of embeddings, found 0"),
-    (np.where(np.arange(20).reshape(5, 4) == 9, np.nan, cone(5, 4)), "NaN or infinity in row 2"),
-    (np.where(np.arange(20).reshape(5, 4) == 13, -np.inf, cone(5, 4)), "NaN or infinity in row 3"),
-    (np.repeat(cone(1, 4), 6, axis=0), "6 rows that are all alike"),
-    (cone(5, 6), r"expected shape \[batch, 4\] for this flow, found \(5, 6\)"),
-    (cone(5, 4)[0], r"expected shape \[batch, 4\] for this flow, found \(4,\)"),
-    (cone(6, 4).reshape(2, 3, 4), r"expected shape \[batch, 4\]"),
-    (1.0, r"expected shape \[batch, 4\]"),
-    (np.full([5, 4], "0.5"), r"expected numbers of shape \[batch, 4\]"),
-    ([["a", "b", "c", "d"]] * 5, r"expected numbers of shape \[batch, 4\]"),
-    ([[1.0, 2.0, 3.0, 4.0], [1.0]], r"expected numbers of shape \[batch, 4\]"),
-    (np.array([[object()] * 4] * 5), r"expected numbers of shape \[batch, 4\]"),
-    (None, r"expected numbers of shape \[batch, 4\]"),
+    cone(1, 4),
+    cone(0, 4),
+    np.where(np.arange(20).reshape(5, 4) == 9, np.nan, cone(5, 4)),
+    np.where(np.arange(20).reshape(5, 4) == 13, -np.inf, cone(5, 4)),
+    np.repeat(cone(1, 4), 6, axis=0),
+    cone(5, 6),
+    cone(5, 4)[0],
+    cone(6, 4).reshape(2, 3, 4),
+    1.0,
+    np.full([5, 4], "0.5"),
+    [["a", "b", "c", "d"]] * 5,
+    [[1.0, 2.0, 3.0, 4.0], [1.0]],
+    np.array([[object()] * 4] * 5),
+    None,
   ],
 )
-def test_initialisation_refuses_and_changes_nothing(rows, message):
+def test_initialization_rejects_and_changes_nothing(rows):
   flow = Glow(config(n_levels=1, depth=1), 4, seed=0)
   before = flow.tf1_variables()
-  with pytest.raises(FlowError, match=message):
+  with pytest.raises(FlowError) as caught:
     flow.initialize(rows)
+  assert caught.value.argument == "embeddings" and "\n" not in str(caught.value)
   assert flow.needs_initialization
   for name, array in flow.tf1_variables().items():
     np.testing.assert_array_equal(array, before[name])
@@ -230,7 +230,7 @@ def test_initialisation_refuses_and_changes_nothing(rows, message):
 def test_wrong_inputs_are_refused_in_one_line(call):
   flow = Glow(config(n_levels=1, depth=1), 4, seed=0)
   for wrong in (cone(5, 6), cone(5, 4)[0], [["a"] * 4], tf.constant([["a"] * 4]), None, "abcd", [[1.0], [1.0, 2.0]]):
-    with pytest.raises(FlowError, match=r"of shape|expected shape") as caught:
+    with pytest.raises(FlowError, match="shape") as caught:
       getattr(flow, call)(wrong)
     assert "\n" not in str(caught.value)
 
@@ -327,33 +327,23 @@ def test_constant_dimensions_survive_save_and_checkpoint(tmp_path):
 
 
 @pytest.mark.parametrize(
-  ("arguments", "error", "message"),
+  ("arguments", "error"),
   [
-    ({"config": {}}, ConfigError, "config is dict"),
-    ({"config": None}, ConfigError, "config is NoneType"),
-    ({"actnorm_init": "zeros"}, ConfigError, "actnorm_init is 'zeros', expected one of data, glorot"),
-    ({"permutation": "shuffle"}, ConfigError, "permutation is 'shuffle', expected one of reverse, random"),
-    ({"permutation": True}, ConfigError, "permutation is True"),
-    ({"config": config(permutation=False), "permutation": "random"}, ConfigError, "permutation is 'random', but"),
-    ({"dtype": "float16"}, ConfigError, "dtype is 'float16', expected float32 or float64"),
-    ({"dtype": "bfloat16"}, ConfigError, "dtype is 'bfloat16'"),
-    ({"seed": -1}, ConfigError, "seed is -1"),
-    ({"seed": "1"}, ConfigError, "seed is '1'"),
-    ({"seed": 1.5}, ConfigError, "seed is 1.5"),
-    ({"dim": 7}, FlowError, "dim is 7, expected a multiple of 4"),
-    ({"dim": 6}, FlowError, "dim is 6, expected a multiple of 4"),
-    ({"dim": 2}, FlowError, "dim is 2, expected a multiple of 4"),
-    ({"dim": 0}, FlowError, "dim is 0, expected a positive whole number"),
-    ({"dim": -8}, FlowError, "dim is -8"),
-    ({"dim": 8.0}, FlowError, "dim is 8.0"),
-    ({"dim": True}, FlowError, "dim is True"),
-    ({"dim": None}, FlowError, "dim is None"),
-    ({"config": config(n_levels=20000)}, FlowError, "dim is 8, expected a multiple of 2"),
+    *(({"config": value}, ConfigError) for value in ({}, None)),
+    ({"actnorm_init": "zeros"}, ConfigError),
+    *(({"permutation": value}, ConfigError) for value in ("shuffle", True)),
+    ({"permutation": "random", "config": config(permutation=False)}, ConfigError),
+    *(({"dtype": value}, ConfigError) for value in ("float16", "bfloat16")),
+    *(({"seed": value}, ConfigError) for value in (-1, "1", 1.5)),
+    *(({"dim": value}, FlowError) for value in (7, 6, 2, 0, -8, 8.0, True, None)),
+    ({"dim": 8, "config": config(n_levels=20000)}, FlowError),
   ],
 )
-def test_arguments_are_checked_by_name(arguments, error, message):
-  with pytest.raises(error, match=message):
+def test_arguments_are_checked_by_name(arguments, error):
+  with pytest.raises(error) as caught:
     Glow(**{"config": config(), "dim": 8, **arguments})
+  argument = next(iter(arguments))
+  assert caught.value.argument == argument and str(caught.value).startswith(argument)
 
 
 def test_seeds_reproduce_and_differ():
@@ -383,8 +373,7 @@ def test_numpy_arguments_can_be_saved(tmp_path):
 
 def test_settings_make_the_same_flow():
   flow = Glow(config(n_levels=1, depth=1), 8, "glorot", "random", 3, "float64")
-  settings = flow.settings()
-  again = Glow(FlowConfig.from_dict(settings.pop("config")), **settings)
+  again = Glow.from_config(flow.get_config())
   for name, array in flow.tf1_variables().items():
     np.testing.assert_array_equal(array, again.tf1_variables()[name])
 

@@ -26,7 +26,7 @@ def test_direction_of_a_permutation_that_is_not_its_own_inverse():
   u = fresh([[10.0, 20.0, 30.0]])
   np.testing.assert_array_equal(layer(u), [[30, 10, 20]])
   np.testing.assert_array_equal(layer.make_bijector().inverse(fresh([[30.0, 10.0, 20.0]])), u)
-  np.testing.assert_array_equal(u @ layer.tf1_variables()["invertible/w"].read(), [[30, 10, 20]])
+  np.testing.assert_array_equal(u @ layer.named_weights()["invertible/w"].read(), [[30, 10, 20]])
 
 
 def test_random_permutations_are_permutations_and_follow_the_seed():

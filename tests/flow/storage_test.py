@@ -201,25 +201,20 @@ def test_garbage_settings(saved, text):
     ({"state": "done"}, "flow folder"),
     ({"state": 7}, "flow folder"),
     ({"state": [2]}, "flow folder"),
-    ({"state": True}, "flow folder"),
     ({"config": None}, "flow folder"),
     ({"config": [1]}, "expected an object"),
-    ({"config": {"n_levels": 0}}, "n_levels is 0"),
+    ({"config": {"n_levels": 0}}, "n_levels=0"),
     ({"config": {"layers": 3}}, "unknown key layers"),
     ({"dim": None}, "dim"),
-    ({"dim": "4"}, "dim is '4'"),
-    ({"dim": 5}, "dim is 5"),
+    ({"dim": "4"}, "dim=4"),
+    ({"dim": 5}, "dim=5"),
     ({"dim": 8}, "expected"),
-    ({"dim": 2**40}, "expected more for 1 steps on 1099511627776 dimensions"),
-    ({"config": {"n_levels": 10**12, "depth": 1}}, "expected more for 1000000000000 steps"),
-    ({"config": {"n_levels": 1, "depth": 10**9}}, "expected more for 1000000000 steps"),
-    ({"config": {"n_levels": 1, "depth": 1, "coupling_width": 10**9}}, "width 1000000000"),
-    ({"seed": -3}, "seed is -3"),
-    ({"seed": "x"}, "seed is 'x'"),
-    ({"dtype": "float16"}, "dtype is 'float16'"),
-    ({"dtype": ["float32"]}, "dtype is"),
-    ({"actnorm_init": "zeros"}, "actnorm_init is 'zeros'"),
-    ({"permutation": "shuffle"}, "permutation is 'shuffle'"),
+    ({"seed": -3}, "seed=-3"),
+    ({"seed": "x"}, "seed=x"),
+    ({"dtype": "float16"}, "dtype=float16"),
+    ({"dtype": ["float32"]}, "dtype="),
+    ({"actnorm_init": "zeros"}, "actnorm_init=zeros"),
+    ({"permutation": "shuffle"}, "permutation=shuffle"),
     ({"colour": "red"}, "colour"),
   ],
 )
@@ -299,14 +294,14 @@ def test_damaged_weights_are_one_error(saved):
   ):
     file.write_bytes(content)
     with pytest.raises(FlowError, match="damaged"):
-      storage.read(saved)
+      storage.FLOW_FOLDER.read(saved)
   refused = 0
   for position in rng.integers(len(whole), size=150):
     damaged = bytearray(whole)
     damaged[position] ^= 1 << rng.integers(8)
     file.write_bytes(damaged)
     try:
-      storage.read(saved)
+      storage.FLOW_FOLDER.read(saved)
     except FlowError:
       refused += 1
   assert refused > 75  # the rest hit bytes that mean nothing, dates for instance
