@@ -6,11 +6,11 @@ import numpy as np
 
 from bert_flow_tf.calibration import spec
 from bert_flow_tf.calibration.interface import Calibration
-from bert_flow_tf.calibration.moments import check_rows
 from bert_flow_tf.calibration.spec import FLOW
 from bert_flow_tf.errors import CalibrationError
 from bert_flow_tf.flow.glow import Glow
 from bert_flow_tf.flow.storage import FLOW_FOLDER
+from bert_flow_tf.io.checks import check_rows
 from bert_flow_tf.training.sources import EmbeddingPairs
 
 # Rows that go through the flow at once: bounds memory, and costs nothing above some hundred.

@@ -1,20 +1,21 @@
-"""The calibrations: none, mean removal, SN and whitening; NATSV is in `natsv.py`."""
+"""None, mean removal, SN and whitening; NATSV is in `natsv.py`."""
 
 import numpy as np
 from absl import logging
 
 from bert_flow_tf.calibration import spectrum
 from bert_flow_tf.calibration.linear import LinearCalibration
+from bert_flow_tf.calibration.moments import Moments
 from bert_flow_tf.errors import CalibrationError
 
 
 class NoCalibration(LinearCalibration):
-  """z = u; fitted all the same, so that it stands in a comparison like the others."""
+  """z = u; fitted like the others, so that comparisons can include it."""
 
   METHOD = "none"
 
-  def affine(self):
-    """No shift, and the identity."""
+  def affine(self) -> tuple[np.ndarray, np.ndarray]:
+    """Returns no shift, and the identity."""
     return np.zeros(self.dim), np.eye(self.dim)
 
   def _solve(self, moments):
@@ -32,8 +33,8 @@ class MeanRemoval(LinearCalibration):
 
   METHOD = "mean"
 
-  def affine(self):
-    """The mean, and the identity."""
+  def affine(self) -> tuple[np.ndarray, np.ndarray]:
+    """Returns the mean, and the identity."""
     self._solved()
     return self._moments.mean, np.eye(self.dim)
 
@@ -49,16 +50,15 @@ class MeanRemoval(LinearCalibration):
 
 
 class StandardNormalization(LinearCalibration):
-  """SN of the paper's table 5: z = (u - mean) / std, each dimension by itself.
+  """z = (u - mean) / std of each dimension: SN of the paper's table 5.
 
-  std divides by n, which no cosine sees. A dimension without variance becomes 0: no sentence of the fit says how to
-  scale it.
+  std divides by n, which does not change cosines. A dimension without variance becomes 0, as its scale is unknown.
   """
 
   METHOD = "sn"
 
-  def affine(self):
-    """The mean, and a diagonal matrix."""
+  def affine(self) -> tuple[np.ndarray, np.ndarray]:
+    """Returns the mean, and a diagonal matrix."""
     matrix = np.diag(self._solved()["scale"])
     return self._moments.mean, matrix
 
@@ -75,29 +75,28 @@ class StandardNormalization(LinearCalibration):
 class Whitening(LinearCalibration):
   """z = (u - mean) W,  W = V diag(1 / sqrt(lambda)), its first k columns.
 
-  V and lambda are the eigenvectors and falling eigenvalues of the covariance (divided by n - 1), so that the rows of
-  the fit get the covariance I. Su et al. 2021, "Whitening Sentence Representations for Better Semantics and Faster
+  V and lambda are the eigenvectors and descending eigenvalues of the covariance (divided by n - 1), so that the rows of
+  the fit get covariance I. Su et al. 2021, "Whitening Sentence Representations for Better Semantics and Faster
   Retrieval", algorithm 1.
 
-  Directions without variance, of a singular covariance or where n <= dim, are dropped: z has as many dimensions as the
-  covariance has rank.
+  Directions without variance, as with n <= dim, are dropped: the number of dimensions of z is the covariance's rank.
 
   Args:
-    k: dimensions of z; None for all that have variance.
+    k: dimensions of z; None for all with variance.
   """
 
   METHOD = "whitening"
   CROSS = True
   TAKES_K = True
 
-  def affine(self):
-    """The mean, and W."""
+  def affine(self) -> tuple[np.ndarray, np.ndarray]:
+    """Returns the mean, and W."""
     matrix = self._solved()["kernel"]
     return self._moments.mean, matrix
 
   @property
-  def output_dim(self):
-    """Dimensions of what `transform` gives: k, or the rank of the covariance."""
+  def output_dim(self) -> int:
+    """Dimensions of calibrated embeddings: k, or the rank of the covariance."""
     return self._solved()["kernel"].shape[1]
 
   def _solve(self, moments):
@@ -105,15 +104,13 @@ class Whitening(LinearCalibration):
     values, vectors = spectrum.directions(covariance, moments.mean_square)
     rank = len(values)
     check_varying(self.name, moments, values)
-    found = f"the covariance of {moments.count} sentences in {moments.dim} dimensions has rank {rank}"
+    description = f"the covariance of {moments.count} sentences in {moments.dim} dimensions has rank {rank}"
     if self.k is not None and self.k > rank:
-      raise CalibrationError(f"{self.name}: {found}; expected k of at most that, or more sentences of other kinds")
+      raise CalibrationError(f"k={self.k}: {description}; expected at most that, or more and other sentences", "k")
     if rank < moments.dim:
-      few = f"; with {moments.dim} sentences or fewer all of them become equally unlike" * (
-        moments.count <= moments.dim
-      )
+      few = "; with at most as many sentences as dimensions, all become equally different"
       dropped = f"the {moments.dim - rank} directions without variance are dropped"
-      logging.warning("%s: %s; %s%s", self.name, found, dropped, few)
+      logging.warning("%s: %s; %s%s", self.name, description, dropped, few * (moments.count <= moments.dim))
     return {"kernel": (vectors / np.sqrt(values))[:, : self.k]}
 
   def _shapes(self, dim):
@@ -123,25 +120,21 @@ class Whitening(LinearCalibration):
     return (rows - self._moments.mean) @ arrays["kernel"]
 
 
-def check_varying(name, moments, varying):
-  """Refuses rows that are all alike.
-
-  Args:
-    name: of the calibration.
-    moments: of the rows.
-    varying: array, all 0 where nothing varies.
+def check_varying(name: str, moments: Moments, varying: np.ndarray) -> None:
+  """Checks that the rows of some moments differ: that an array which is 0 for each constant dimension is not all 0.
 
   Raises:
-    CalibrationError: nothing varies.
+    CalibrationError: all rows are equal.
   """
   if not np.any(varying):
     raise CalibrationError(
-      f"{name} is fitted on embeddings that differ, found {moments.count} rows that are alike to float32's rounding"
+      f"embeddings: {name} needs rows that differ, got {moments.count} that are equal up to float32 rounding",
+      argument="embeddings",
     )
 
 
-def checked_scale(name, moments):
-  """1 / std of each dimension, float64 [dim], 0 for those without variance, which are logged.
+def checked_scale(name: str, moments: Moments) -> np.ndarray:
+  """Returns 1 / std of each dimension, float64 [dim]; 0 for dimensions without variance, which are logged.
 
   Raises:
     CalibrationError: no dimension varies.

@@ -1,4 +1,4 @@
-"""NATSV: the directions that all sentences share are taken away."""
+"""NATSV: removal of the directions that all sentences share."""
 
 import copy
 
@@ -8,80 +8,83 @@ from scipy import stats
 from bert_flow_tf.calibration import spectrum
 from bert_flow_tf.calibration.linear import LinearCalibration
 from bert_flow_tf.calibration.methods import checked_scale
-from bert_flow_tf.calibration.moments import check_rows
 from bert_flow_tf.errors import CalibrationError
+from bert_flow_tf.io.checks import check_rows
 
 CANDIDATES = range(1, 21)  # The paper, table 5: k is selected among 1 to 20 on the validation set.
 
 
 class Natsv(LinearCalibration):
-  """Nulling away the top k singular vectors, the paper's table 5: z = u - V_k V_k^T u.
+  """z = u - V_k V_k^T u: nulling away the top k singular vectors, the paper's table 5.
 
-  V_k [dim, k] are the first right singular vectors of the embeddings [n, dim] as they are, not centred: the paper
-  speaks of the singular vectors of the embeddings and of a mean with SN alone. The first of them is nearly the mean's
-  direction. Mu et al. 2017, "All-but-the-Top", centre word vectors first; `sn+natsv` is centred, by SN.
+  V_k [dim, k] are the first right singular vectors of the embeddings [n, dim], which are not centered: the paper
+  mentions a mean only for SN. The first of them is nearly the direction of the mean. Mu et al. 2017,
+  "All-but-the-Top", center word vectors first; `sn+natsv` is centered by SN.
 
   Args:
-    k: number of directions, less than the rank of the embeddings; None to choose it later (`choose_k`).
+    k: number of directions, below the rank of the embeddings; None to choose it later (`choose_k`).
   """
 
   METHOD = "natsv"
   CROSS = True
   TAKES_K = True
 
-  def affine(self):
-    """No shift, and I - V_k V_k^T."""
+  def affine(self) -> tuple[np.ndarray, np.ndarray]:
+    """Returns no shift, and I - V_k V_k^T."""
     return np.zeros(self.dim), self._projection()
 
-  def choose_k(self, embeddings_a, embeddings_b, gold):
-    """Takes the k of 1 to 20 whose cosines agree best with gold scores, the smallest of equals; what is fitted stays.
+  def choose_k(self, embeddings_a: np.ndarray, embeddings_b: np.ndarray, gold: np.ndarray) -> dict[int, float]:
+    """Sets k to the one of 1 to 20 with the best Spearman correlation of cosines with gold, the smallest of ties.
 
     Args:
-      embeddings_a: [n, dim] of the first sentences of labelled pairs (the dev split), not calibrated.
-      embeddings_b: [n, dim] of the second sentences.
-      gold: [n] scores; pairs with NaN take no part.
+      embeddings_a: [n, dim], first sentences of labeled pairs (the dev split), not calibrated.
+      embeddings_b: [n, dim], second sentences.
+      gold: [n] scores; pairs with NaN are ignored.
 
     Returns:
-      {k: Spearman x 100}, NaN where a cosine is not defined; only k that the embeddings of the fit have.
+      {k: Spearman x 100} of every k below the rank of the fit; NaN if a cosine is not defined.
 
     Raises:
-      CalibrationError: before any fit, arrays that do not fit together, or no k has a correlation.
+      CalibrationError: before any fit, arrays of different lengths, or no k has a correlation.
     """
     most = self._solved()["basis"].shape[1]
     a, b = check_rows(embeddings_a, self.dim), check_rows(embeddings_b, self.dim)
     gold = np.asarray(gold, np.float64)
     if not (a.shape[:1] == b.shape[:1] == gold.shape):
       raise CalibrationError(
-        f"{self.METHOD}: {len(a)} and {len(b)} embeddings, gold scores of shape {list(gold.shape)}, expected [n]"
+        f"gold: expected as many scores as embeddings, got shape {list(gold.shape)} for {len(a)} and {len(b)}",
+        argument="gold",
       )
     scored = ~np.isnan(gold)
     a, b, gold = a[scored], b[scored], gold[scored]
-    figures = {}
+    correlations = {}
     for k in CANDIDATES[:most]:
       candidate = copy.copy(self)
       candidate.k = k
-      figures[k] = 100.0 * _spearman(candidate.transform(a), candidate.transform(b), gold)
-    defined = {k: figure for k, figure in figures.items() if not np.isnan(figure)}
+      correlations[k] = 100.0 * _spearman(candidate.transform(a), candidate.transform(b), gold)
+    defined = {k: correlation for k, correlation in correlations.items() if not np.isnan(correlation)}
     if not defined:
       raise CalibrationError(
-        f"{self.METHOD}: no k has a correlation on these {len(gold)} scored pairs, expected at least 2 whose scores "
-        f"differ: give k, as in {self.METHOD}-10"
+        f"gold: no k has a correlation on these {len(gold)} scored pairs; expected at least 2 different scores, or a k "
+        f"as in {self.METHOD}-10",
+        argument="gold",
       )
     self.k = max(defined, key=defined.get)
-    return figures
+    return correlations
 
   def _solve(self, moments):
     second_moment = moments.scatter / moments.count + np.outer(moments.mean, moments.mean)
     return {"basis": self._basis(moments, second_moment, moments.mean_square)}
 
   def _basis(self, moments, matrix, mean_square):
-    """V, [dim, most], of the matrix of the rows whose directions are taken away; most is 20 or k, below the rank."""
+    """Returns the first directions of a second moment, [dim, m]; m is the larger of 20 and k, below the rank."""
     _, vectors = spectrum.directions(matrix, mean_square)
     rank = vectors.shape[1]
     if (self.k or 1) >= rank:
       raise CalibrationError(
-        f"{self.name}: the {moments.count} sentences in {moments.dim} dimensions have rank {rank}, expected more than "
-        f"the {self.k or 1} taken away: nothing would remain"
+        f"k={self.k or 1}: the {moments.count} sentences in {moments.dim} dimensions have rank {rank}; expected "
+        "a smaller k, or nothing would remain",
+        argument="k",
       )
     return vectors[:, : min(max(self.k or 1, CANDIDATES[-1]), rank - 1)]
 
@@ -95,7 +98,7 @@ class Natsv(LinearCalibration):
   def _chosen(self, arrays):
     if self.k is None:
       raise CalibrationError(
-        f"{self.METHOD}: no k is chosen: call choose_k with labelled pairs, or give {self.METHOD}-10"
+        f"{self.METHOD}: no k is chosen; call choose_k with labeled pairs, or give {self.METHOD}-10"
       )
     return arrays["basis"][:, : self.k]
 
@@ -105,15 +108,15 @@ class Natsv(LinearCalibration):
 
 
 class StandardizedNatsv(Natsv):
-  """SN, then NATSV, the paper's table 5: y = (u - mean) / std, z = y - V_k V_k^T y.
+  """y = (u - mean) / std, z = y - V_k V_k^T y: SN, then NATSV, the paper's table 5.
 
   V_k are the first singular vectors of the rows y of the fit.
   """
 
   METHOD = "sn+natsv"
 
-  def affine(self):
-    """The mean, and diag(1 / std) (I - V_k V_k^T)."""
+  def affine(self) -> tuple[np.ndarray, np.ndarray]:
+    """Returns the mean, and diag(1 / std) (I - V_k V_k^T)."""
     matrix = self._solved()["scale"][:, np.newaxis] * self._projection()
     return self._moments.mean, matrix
 
@@ -130,7 +133,7 @@ class StandardizedNatsv(Natsv):
 
 
 def _spearman(a, b, gold):
-  """Spearman's correlation of the cosines of a and b, [n, dim], with gold [n]; NaN where it is not defined."""
+  """Returns Spearman's correlation of the cosines of a and b, [n, dim], with gold [n]; NaN if it is not defined."""
   if len(gold) < 2:
     return np.nan
   a, b = a.astype(np.float64), b.astype(np.float64)

@@ -1,10 +1,12 @@
-"""Names of calibrations, as `--calibration` takes them."""
+"""Names of calibrations, and the table of their classes."""
 
 import dataclasses
+import os
 import re
 from collections.abc import Sequence
 
 from bert_flow_tf.calibration import storage
+from bert_flow_tf.calibration.linear import LinearCalibration
 from bert_flow_tf.calibration.methods import MeanRemoval, NoCalibration, StandardNormalization, Whitening
 from bert_flow_tf.calibration.natsv import Natsv, StandardizedNatsv
 from bert_flow_tf.errors import CalibrationError, ConfigError
@@ -14,46 +16,46 @@ METHODS = {
   method.METHOD: method
   for method in (Whitening, StandardNormalization, Natsv, StandardizedNatsv, MeanRemoval, NoCalibration)
 }
-# What a list of the allowed names shows.
-ALLOWED = "flow, whitening, whitening-K, sn, natsv, natsv-K, sn+natsv, sn+natsv-K, mean, none (natsv without K: on dev)"
+# {name: whether "-K" may follow}, the flow a row among them; it is fitted in steps, so it has no class in METHODS.
+_TAKES_K = {FLOW: False, **{name: method.TAKES_K for name, method in METHODS.items()}}
+ALLOWED = ", ".join(form for name, takes_k in _TAKES_K.items() for form in [name, f"{name}-K"][: 1 + takes_k])
+ALLOWED += " (natsv without K: chosen on dev)"
 
 
 @dataclasses.dataclass(frozen=True)
 class CalibrationSpec:
-  """A calibration by name.
+  """Method and k of a calibration.
 
   Attributes:
     method: "flow" or a key of `METHODS`.
-    k: dimensions that whitening keeps or directions that NATSV removes; None for all that there are, or the choice on
-      dev.
+    k: dimensions that whitening keeps, or directions that NATSV removes; None for all, or for a choice on dev.
   """
 
   method: str
   k: int | None = None
 
   @property
-  def name(self):
-    """What `parse_calibration` reads as this."""
+  def name(self) -> str:
+    """Name as `parse_calibration` reads it."""
     return self.method if self.k is None else f"{self.method}-{self.k}"
 
   @property
-  def k_on_dev(self):
-    """Whether k is chosen on labelled pairs after the fit (`Natsv.choose_k`)."""
+  def k_on_dev(self) -> bool:
+    """Whether k is chosen on labeled pairs after the fit (`Natsv.choose_k`)."""
     return self.k is None and self.method in METHODS and issubclass(METHODS[self.method], Natsv)
 
 
-def parse_calibration(name):
-  """Reads a value of `--calibration`: `whitening-256`, `sn+natsv-6`, `flow`, in any case.
+def parse_calibration(name: str) -> CalibrationSpec:
+  """Parses a name in any case: `whitening-256`, `sn+natsv-6`, `flow`.
 
   Raises:
     ConfigError: unknown name, or a k that the method does not take.
   """
-  found = (
-    re.fullmatch(r"([a-z+]+)(?:-([1-9][0-9]{0,8}))?", name.strip().lower(), re.ASCII) if isinstance(name, str) else None
+  match = re.fullmatch(
+    r"([a-z+]+)(?:-([1-9][0-9]{0,8}))?", name.strip().lower() if isinstance(name, str) else "", re.ASCII
   )
-  method, k = found.groups() if found else (None, None)
-  known = method in METHODS or method == FLOW
-  if not known or (k and (method == FLOW or not METHODS[method].TAKES_K)):
+  method, k = match.groups() if match else (None, None)
+  if method not in _TAKES_K or (k and not _TAKES_K[method]):
     raise ConfigError(f"calibration={name}: expected one of {ALLOWED}", argument="calibration")
   return CalibrationSpec(method, int(k) if k else None)
 
@@ -73,26 +75,26 @@ def parse_calibrations(names: Sequence[str]) -> list[CalibrationSpec]:
   return [spec for spec in specs if spec.name != "none"]
 
 
-def make_calibration(spec):
-  """A calibration to be fitted.
+def make_calibration(spec: CalibrationSpec | str) -> LinearCalibration:
+  """Returns a calibration that is not fitted.
 
   Args:
-    spec: CalibrationSpec, or a name; not the flow, which the caller makes (`interface.Calibration`).
+    spec: CalibrationSpec or name; not the flow, which `training` makes.
 
   Raises:
     ConfigError: unknown name, or the flow.
   """
   spec = parse_calibration(spec.name if isinstance(spec, CalibrationSpec) else spec)
   if spec.method == FLOW:
-    raise ConfigError("calibration 'flow' is fitted by the Trainer and is not made here")
+    raise ConfigError("calibration=flow: the flow is fitted by a Trainer", argument="calibration")
   return METHODS[spec.method](spec.k)
 
 
-def load_calibration(folder):
-  """The calibration that `save` wrote, of whichever method.
+def load_calibration(folder: str | os.PathLike) -> LinearCalibration:
+  """Loads the calibration that `save` wrote, of any method but the flow.
 
   Raises:
-    CalibrationError: the folder is absent, incomplete, damaged or holds something else.
+    CalibrationError: the folder is missing, incomplete, damaged or something else.
   """
   settings, arrays = storage.read(folder)
   method = settings.get("method")

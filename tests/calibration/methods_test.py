@@ -79,7 +79,7 @@ def test_what_cannot_be_merged():
   for other, message in (
     (make_calibration("sn").fit(cone(60, 5)), "whitening cannot be merged with sn"),
     (make_calibration("whitening-3").fit(cone(60, 5)), "whitening cannot be merged with whitening-3"),
-    (Whitening().fit(cone(60, 6)), "fitted on 5 dimensions, the one to merge on 6"),
+    (Whitening().fit(cone(60, 6)), "fitted on 5 dimensions, the other on 6"),
     (Whitening(), "is not fitted"),
     (None, "whitening cannot be merged with NoneType"),
   ):
@@ -152,7 +152,7 @@ def test_singular_covariance_is_finite_and_said_once(kind, caplog):
   assert z.shape == (200, 7) and calibration.output_dim == 7
   np.testing.assert_allclose(np.cov(z.T.astype(np.float64)), np.eye(7), atol=1e-4)
   assert Whitening(7).fit(u).transform(u).shape == (200, 7)
-  with pytest.raises(CalibrationError, match=r"^whitening-8: .* has rank 7; expected k of at most that"):
+  with pytest.raises(CalibrationError, match=r"^k=8: .* has rank 7"):
     Whitening(8).fit(u)
 
 
@@ -161,7 +161,7 @@ def test_fewer_sentences_than_dimensions(caplog):
   with caplog.at_level("WARNING"):
     z = Whitening().fit(u).transform(u)
   (message,) = warnings_of(caplog)
-  assert "6 sentences in 20 dimensions has rank 5" in message and message.endswith("all of them become equally unlike")
+  assert "6 sentences in 20 dimensions has rank 5" in message and message.endswith("all become equally different")
   assert z.shape == (6, 5) and np.isfinite(z).all()
   off_diagonal = cosines(z)[~np.eye(6, dtype=bool)]
   np.testing.assert_allclose(off_diagonal, -1 / 5, atol=1e-5)  # as the message says
@@ -214,10 +214,10 @@ def test_not_fitted(name, tmp_path):
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("rows", [0, 1])
 def test_too_few_rows(name, rows):
-  with pytest.raises(CalibrationError, match=f"is fitted on at least 2 sentences, found {rows}$"):
+  with pytest.raises(CalibrationError, match=f"at least 2 sentences, got {rows}$"):
     make_calibration(name).fit(cone(rows, 12))
   parts = make_calibration(name).partial_fit(cone(rows, 12))
-  with pytest.raises(CalibrationError, match="is fitted on at least 2 sentences"):
+  with pytest.raises(CalibrationError, match="at least 2 sentences"):
     parts.transform(cone(3, 12))
   parts.partial_fit(cone(30, 12))  # and more can come
   assert parts.transform(cone(3, 12)).shape == (3, parts.output_dim)
@@ -226,10 +226,9 @@ def test_too_few_rows(name, rows):
 @pytest.mark.parametrize("name", [name for name in NAMES if name != "none"])
 @pytest.mark.parametrize("value", [0.0, 0.1, -3e4])
 def test_rows_that_are_all_alike(name, value):
-  with pytest.raises(
-    CalibrationError, match=r"rows that are alike to float32's rounding|rank [01], expected more than"
-  ):
+  with pytest.raises(CalibrationError) as caught:
     make_calibration(name).fit(np.full([50, 12], value, np.float32))
+  assert caught.value.argument in ("embeddings", "k")
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -242,8 +241,9 @@ def test_refused_rows_change_nothing(name):
     for method in (calibration.fit, calibration.partial_fit, calibration.transform):
       if method == calibration.fit and rows.ndim == 2 and rows.shape[1] == 11:
         continue  # another width is another fit
-      with pytest.raises(CalibrationError, match=r"row 4|expected .n, "):
+      with pytest.raises(CalibrationError) as caught:
         method(rows)
+      assert caught.value.argument == "embeddings"
   with pytest.raises(CalibrationError):
     calibration.fit(cone(1, 12))
   np.testing.assert_array_equal(calibration.transform(cone(9, 12, seed=2)), expected)
@@ -252,7 +252,7 @@ def test_refused_rows_change_nothing(name):
 
 def test_far_from_the_fit_is_an_error_not_infinity():
   calibration = StandardNormalization().fit(cone(50, 4) * np.float32(1e-20))
-  with pytest.raises(CalibrationError, match=r"^sn: row 1 .* does not fit into float32 once calibrated; it is far"):
+  with pytest.raises(CalibrationError, match=r"^embeddings: row 1 "):
     calibration.transform(np.float32([[1, 1, 1, 1], [1e30, 1, 1, 1]]))
 
 
@@ -272,7 +272,7 @@ def test_integers_lists_and_float64_are_taken():
 
 @pytest.mark.parametrize("k", [0, -1, 1.5, "3", True])
 def test_k_that_is_no_number_of_directions(k):
-  with pytest.raises(ConfigError, match="expected a whole number of at least 1"):
-    Whitening(k)
-  with pytest.raises(ConfigError, match="calibration none takes no k"):
-    NoCalibration(k)
+  for method in (Whitening, NoCalibration):
+    with pytest.raises(ConfigError) as caught:
+      method(k)
+    assert caught.value.argument == "k"

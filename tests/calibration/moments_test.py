@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 
 from bert_flow_tf.calibration import moments
-from bert_flow_tf.calibration.moments import Moments, check_rows
-from bert_flow_tf.errors import CalibrationError
+from bert_flow_tf.calibration.moments import Moments
 from tests.calibration.cases import cone
 
 
@@ -66,40 +65,3 @@ def test_merging_changes_neither():
   a.merged(b)
   for array, kept in zip((a.mean, a.scatter, b.scatter), before, strict=True):
     np.testing.assert_array_equal(array, kept)
-
-
-@pytest.mark.parametrize(
-  ("embeddings", "message"),
-  [
-    ([1.0, 2.0], r"the shape \[2\], expected \[n, dim\]"),
-    (np.ones([2, 3, 4]), r"the shape \[2, 3, 4\], expected \[n, dim\]"),
-    (np.ones([3, 0]), r"the shape \[3, 0\]"),
-    (5.0, r"the shape \[\]"),
-    ([[1.0], [1.0, 2.0]], "are no array"),
-    ([["a", "b"]], "are of type <U1, expected real numbers"),
-    ([[1 + 2j]], "are of type complex128"),
-    ([[None, 1.0]], "are of type object"),
-    (np.array([[True, False]]), "are of type bool"),
-    ([[1.0, 2.0], [np.nan, 0.0]], r"row 1 \(counted from 0\) of the embeddings has NaN"),
-    ([[1.0, 2.0], [1.0, 2.0], [0.0, -np.inf]], r"row 2 "),
-    ([[1e39, 2.0]], "row 0 .* over 3.4e38"),
-  ],
-)
-def test_rows_that_are_refused(embeddings, message):
-  with pytest.raises(CalibrationError, match=message) as caught:
-    check_rows(embeddings)
-  assert "\n" not in str(caught.value)
-
-
-def test_bad_row_of_a_later_piece(monkeypatch):
-  monkeypatch.setattr(moments, "CHUNK", 4)
-  rows = np.ones([20, 2])
-  rows[13, 1] = np.nan
-  with pytest.raises(CalibrationError, match="row 13 "):
-    check_rows(rows)
-
-
-def test_width():
-  assert check_rows([[1, 2, 3]], 3).shape == (1, 3)
-  with pytest.raises(CalibrationError, match=r"the shape \[1, 3\], expected \[n, 4\]"):
-    check_rows([[1, 2, 3]], 4)

@@ -88,12 +88,9 @@ def test_k_may_be_over_twenty_but_something_must_remain():
   u = cone(100, DIM)
   assert np.isfinite(Natsv(23).fit(u).transform(u)).all()
   for method, rank in ((Natsv, 24), (StandardizedNatsv, 24)):
-    message = (
-      f"100 sentences in 24 dimensions have rank {rank}, expected more than the 24 taken away: nothing would remain"
-    )
-    with pytest.raises(CalibrationError, match=message):
+    with pytest.raises(CalibrationError, match=f"^k=24: the 100 sentences in 24 dimensions have rank {rank}"):
       method(24).fit(u)
-  with pytest.raises(CalibrationError, match="natsv-6: the 6 sentences in 24 dimensions have rank 6"):
+  with pytest.raises(CalibrationError, match="k=6: the 6 sentences in 24 dimensions have rank 6"):
     Natsv(6).fit(u[:6])
   with pytest.raises(CalibrationError, match="have rank 5"):
     StandardizedNatsv(5).fit(u[:6])
@@ -102,9 +99,7 @@ def test_k_may_be_over_twenty_but_something_must_remain():
 def test_no_k_yet():
   calibration = Natsv().fit(cone(100, DIM))
   assert calibration.name == "natsv"
-  with pytest.raises(
-    CalibrationError, match="natsv: no k is chosen: call choose_k with labelled pairs, or give natsv-10"
-  ):
+  with pytest.raises(CalibrationError, match="natsv: no k is chosen"):
     calibration.transform(cone(3, DIM))
 
 
@@ -112,7 +107,7 @@ def test_no_k_yet():
 def test_gold_without_a_correlation(gold):
   a, b, _ = pairs(len(gold))
   calibration = Natsv(3).fit(cone(100, DIM))
-  with pytest.raises(CalibrationError, match=r"no k has a correlation on these \d scored pairs, expected at least 2"):
+  with pytest.raises(CalibrationError, match=r"^gold: "):
     calibration.choose_k(a, b, gold)
   assert calibration.k == 3
 
@@ -123,7 +118,7 @@ def test_pairs_that_do_not_fit_together():
     Natsv().choose_k(a, b, gold)
   calibration = Natsv().fit(cone(100, DIM))
   for arguments in ((a[:8], b, gold), (a, b, gold[:8]), (a, b, gold[:, None])):
-    with pytest.raises(CalibrationError, match=r"embeddings, gold scores of shape .* expected \[n\]"):
+    with pytest.raises(CalibrationError, match=r"^gold: "):
       calibration.choose_k(*arguments)
-  with pytest.raises(CalibrationError, match=r"expected \[n, 24\]"):
+  with pytest.raises(CalibrationError, match=r"\[n, 24\]"):
     calibration.choose_k(a[:, :5], b[:, :5], gold)

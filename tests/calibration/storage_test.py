@@ -134,7 +134,7 @@ def test_missing_files_are_named(saved, missing):
 
 def test_a_flows_folder_is_named(saved):
   (saved / "flow.json").write_text("{}")
-  with pytest.raises(CalibrationError, match=r"it holds a flow; load it with Glow\.load"):
+  with pytest.raises(CalibrationError, match=r"it has a flow; load it with Glow\.load"):
     load_calibration(saved)
 
 
@@ -156,19 +156,19 @@ def test_garbage_settings(saved, text):
     ({"method": "pca"}, "method is 'pca', expected one of whitening, sn,"),
     ({"method": "flow"}, "method is 'flow'"),
     ({"method": ["sn"]}, "method is"),
-    ({"method": "sn"}, "takes no k, found k=3"),
+    ({"method": "sn"}, "k=3: calibration sn takes no k"),
     ({"method": "natsv"}, "arrays .'kernel', 'mean', 'scatter'. in arrays.npz, expected .'basis', 'mean', 'scatter'."),
     ({"method": None}, "method is None"),
-    ({"k": "3"}, "k is '3'"),
-    ({"k": 4}, "array kernel has the shape .8, 3., which does not fit"),
-    ({"k": -1}, "k is -1"),
-    ({"dim": 7}, "array mean has the shape"),
+    ({"k": "3"}, "k='3'"),
+    ({"k": 4}, "array kernel has shape .8, 3., which does not fit"),
+    ({"k": -1}, "k=-1"),
+    ({"dim": 7}, "array mean has shape"),
     ({"dim": 8.0}, "dim is 8.0"),
-    ({"dim": 10**30}, "array mean has the shape"),
+    ({"dim": 10**30}, "array mean has shape"),
     ({"dim": True}, "dim is True"),
-    ({"count": 1}, "count 1, expected whole numbers"),
-    ({"count": None}, "calibration.json holds"),
-    ({"colour": "red"}, "calibration.json holds"),
+    ({"count": 1}, "count 1, expected integers"),
+    ({"count": None}, "calibration.json has"),
+    ({"colour": "red"}, "calibration.json has"),
   ],
 )
 def test_settings_that_describe_nothing(saved, changes, message):
@@ -183,14 +183,14 @@ def test_settings_that_describe_nothing(saved, changes, message):
   [
     ({"kernel": None}, "expected .'kernel', 'mean', 'scatter'."),
     ({"other": np.zeros(2)}, "arrays .*'other'"),
-    ({"kernel": np.zeros([3, DIM])}, "array kernel has the shape"),
-    ({"kernel": np.zeros([DIM, 3, 1])}, "array kernel has the shape"),
-    ({"kernel": np.zeros([])}, "array kernel has the shape"),
+    ({"kernel": np.zeros([3, DIM])}, "array kernel has shape"),
+    ({"kernel": np.zeros([DIM, 3, 1])}, "array kernel has shape"),
+    ({"kernel": np.zeros([])}, "array kernel has shape"),
     ({"kernel": np.zeros([DIM, 3], np.float32)}, "array kernel is float32, expected float64"),
     ({"kernel": np.full([DIM, 3], "x")}, "array kernel is <U1"),
-    ({"kernel": np.full([DIM, 3], np.nan)}, "array kernel holds NaN or infinity"),
-    ({"scatter": np.full([DIM, DIM], np.inf)}, "array scatter holds NaN"),
-    ({"scatter": np.zeros(DIM)}, "array scatter has the shape"),
+    ({"kernel": np.full([DIM, 3], np.nan)}, "array kernel has NaN or infinity"),
+    ({"scatter": np.full([DIM, DIM], np.inf)}, "array scatter has NaN"),
+    ({"scatter": np.zeros(DIM)}, "array scatter has shape"),
     ({"mean": np.zeros([DIM], object)}, "damaged"),
   ],
 )
@@ -233,13 +233,3 @@ def test_damaged_arrays_are_one_error(saved):
     except CalibrationError:
       refused += 1
   assert refused > 50  # the rest hit a date or the like
-
-
-def test_no_npy_inside_the_archive(saved):
-  import zipfile
-
-  with zipfile.ZipFile(saved / "arrays.npz", "w") as archive:
-    for name in ("mean", "scatter", "kernel"):
-      archive.writestr(name + ".npy", b"no array")
-  with pytest.raises(CalibrationError, match="array mean is no array"):
-    load_calibration(saved)

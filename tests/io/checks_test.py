@@ -1,0 +1,49 @@
+import numpy as np
+import pytest
+
+from bert_flow_tf.errors import CalibrationError, FlowError
+from bert_flow_tf.io import checks
+from bert_flow_tf.io.checks import check_rows, is_integer
+
+
+@pytest.mark.parametrize(
+  "embeddings",
+  [
+    [1.0, 2.0],
+    np.ones([2, 3, 4]),
+    np.ones([3, 0]),
+    5.0,
+    [[1.0], [1.0, 2.0]],
+    [["a", "b"]],
+    [[1 + 2j]],
+    [[None, 1.0]],
+    np.array([[True, False]]),
+    [[1.0, 2.0], [np.nan, 0.0]],
+    [[1.0, 2.0], [1.0, 2.0], [0.0, -np.inf]],
+    [[1e39, 2.0]],
+  ],
+)
+@pytest.mark.parametrize("error", [CalibrationError, FlowError])
+def test_rejected_rows(embeddings, error):
+  with pytest.raises(error) as caught:
+    check_rows(embeddings, error=error)
+  assert caught.value.argument == "embeddings" and "\n" not in str(caught.value)
+
+
+def test_bad_row_of_a_later_chunk(monkeypatch):
+  monkeypatch.setattr(checks, "_CHUNK", 4)
+  rows = np.ones([20, 2])
+  rows[13, 1] = np.nan
+  with pytest.raises(CalibrationError, match="row 13 "):
+    check_rows(rows)
+
+
+def test_width():
+  assert check_rows([[1, 2, 3]], 3).shape == (1, 3)
+  with pytest.raises(CalibrationError, match=r"expected shape \[n, 4\], got \[1, 3\]"):
+    check_rows([[1, 2, 3]], 4)
+
+
+def test_integers():
+  assert is_integer(3) and is_integer(np.int64(3), 3) and is_integer(0, 0)
+  assert not any(map(is_integer, (True, np.bool_(True), 3.0, "3", None, [3]))) and not is_integer(2, 3)
