@@ -49,7 +49,7 @@ class Permutation(FlowLayer):
     )
     super().build(input_shape)
 
-  def make_bijector(self, dropout_seed: tf.Tensor | None = None) -> tfb.Bijector:
+  def make_bijector(self, dropout_seed: tf.Tensor | None = None) -> tfp.bijectors.Bijector:
     """Returns a `Reordering` of the last axis."""
     del dropout_seed  # no dropout here
     return Reordering(self.permutation)
@@ -61,7 +61,7 @@ class Permutation(FlowLayer):
 
 
 class Reordering(tfp.bijectors.Permute):
-  """z[..., i] = u[..., p[i]]: `tfb.Permute` of the last axis with a cheaper gradient.
+  """z[..., i] = u[..., p[i]]: `tfp.bijectors.Permute` of the last axis with a cheaper gradient.
 
   TensorFlow's gradient of `gather` adds row by row, because an index may occur twice. In a permutation none does, so
   the gradient is a gather too. Without XLA those additions took a fifth of a step's CPU time.
@@ -128,7 +128,7 @@ class Invertible1x1(FlowLayer):
     self.log_S = add("log_S", np.log(np.abs(diagonal)))
     super().build(input_shape)
 
-  def make_bijector(self, dropout_seed: tf.Tensor | None = None) -> tfb.Bijector:
+  def make_bijector(self, dropout_seed: tf.Tensor | None = None) -> tfp.bijectors.Bijector:
     """Returns the matrix product as a bijector."""
     del dropout_seed  # no dropout here
     return _LuProduct(self)
