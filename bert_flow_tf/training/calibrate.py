@@ -6,10 +6,10 @@ from typing import Any
 import numpy as np
 
 from bert_flow_tf.calibration.interface import Calibration
-from bert_flow_tf.calibration.moments import check_rows
 from bert_flow_tf.calibration.spec import FLOW, make_calibration, parse_calibration
 from bert_flow_tf.encoder.identity import VectorsIdentity
 from bert_flow_tf.errors import ConfigError
+from bert_flow_tf.io.checks import check_rows
 from bert_flow_tf.training.calibrations import make_flow
 from bert_flow_tf.training.settings import FlowSettings
 from bert_flow_tf.training.sources import EmbeddingPairs
