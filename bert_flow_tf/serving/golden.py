@@ -37,7 +37,7 @@ def answer(served: Any) -> dict[str, dict]:
   answers = {}
   for signature in SIGNATURES.values():
     if signature.takes_text and signature.name in served:
-      # The second input, if there is one, gets the sentences rotated by one.
+      # A second input gets the sentences rotated by one place.
       inputs = {name: [*SENTENCES[i:], *SENTENCES[:i]] for i, name in enumerate(signature.inputs)}
       outputs = served[signature.name](**{name: tf.constant(texts) for name, texts in inputs.items()})
       answers[signature.name] = {"inputs": inputs, "outputs": {name: value.numpy() for name, value in outputs.items()}}

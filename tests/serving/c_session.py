@@ -1,4 +1,4 @@
-"""A SavedModel through TensorFlow's C API, as a server has it: no Python graph, XLA compilation switched off."""
+"""A SavedModel in a session of TensorFlow's C API, as in a server: no Python graph, XLA compilation disabled."""
 
 import ctypes
 import pathlib
@@ -32,12 +32,12 @@ def _library():
 
 
 def disable_xla():
-  """What the server's main does at its start (tensorflow/compiler/jit/flags.h); for good in this process."""
+  """Disables XLA for the rest of the process, as the server's main does (tensorflow/compiler/jit/flags.h)."""
   _library()._ZN10tensorflow21DisableXlaCompilationEv()
 
 
 class CSession:
-  """One loaded SavedModel."""
+  """Session of a loaded SavedModel."""
 
   def __init__(self, folder):
     self._c = _library()
@@ -55,7 +55,7 @@ class CSession:
     self.signatures = dict(graph.signature_def)
 
   def run(self, signature, inputs):
-    """{name: array} of {name: list of bytes, or array}."""
+    """Returns outputs {name: array} for inputs {name: list of bytes, or array}."""
     definition = self.signatures[signature]
     tensors = [self._tensor(inputs[name]) for name in definition.inputs]
     sources = self._outputs(definition.inputs.values())
@@ -73,13 +73,13 @@ class CSession:
       raise RuntimeError(self._c.TF_Message(self._status).decode())
 
   def _outputs(self, infos):
-    found = []
+    outputs = []
     for info in infos:
       name, _, index = info.name.partition(":")
       operation = self._c.TF_GraphOperationByName(self._graph, name.encode())
       assert operation, name
-      found.append(_Output(operation, int(index)))
-    return (_Output * len(found))(*found)
+      outputs.append(_Output(operation, int(index)))
+    return (_Output * len(outputs))(*outputs)
 
   def _tensor(self, value):
     text = isinstance(value, list)
@@ -89,10 +89,10 @@ class CSession:
     tensor = self._c.TF_AllocateTensor(number, dims, len(shape), ctypes.c_size_t(size))
     data = self._c.TF_TensorData(ctypes.c_void_p(tensor))
     if text:
-      for i, one in enumerate(value):
+      for i, content in enumerate(value):
         place = ctypes.c_void_p(data + i * _STRING_BYTES)
         self._c.TF_StringInit(place)
-        self._c.TF_StringCopy(place, one, ctypes.c_size_t(len(one)))
+        self._c.TF_StringCopy(place, content, ctypes.c_size_t(len(content)))
     elif size:
       ctypes.memmove(data, np.ascontiguousarray(value).ctypes.data, size)
     return tensor

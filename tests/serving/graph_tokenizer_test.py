@@ -38,30 +38,30 @@ HOSTILE = [
 
 
 def graph_ids(tokenizer, sentences, max_seq_length=64, batch=4096):
-  """The graph's ids, list of int32 arrays."""
+  """Returns the ids of the graph, a list of int32 arrays."""
   graph = GraphTokenizer(tokenizer, max_seq_length)
   tokenize = tf.function(graph.__call__, [tf.TensorSpec([None], tf.string)], autograph=False)
-  found = []
+  results = []
   for start in range(0, len(sentences), batch):
-    ids, lengths = tokenize([harmless(one).encode() for one in sentences[start : start + batch]])
+    ids, lengths = tokenize([harmless(sentence).encode() for sentence in sentences[start : start + batch]])
     ids, lengths = ids.numpy(), lengths.numpy()
     assert ids.shape[1] == lengths.max() and ids.dtype == lengths.dtype == np.int32
     assert all((row[length:] == tokenizer.pad_id).all() for row, length in zip(ids, lengths, strict=True))
-    found += [row[:length] for row, length in zip(ids, lengths, strict=True)]
-  return found
+    results += [row[:length] for row, length in zip(ids, lengths, strict=True)]
+  return results
 
 
 def check(tokenizer, sentences, max_seq_length=64):
   expected = tokenizer(sentences, max_seq_length)
-  found = graph_ids(tokenizer, sentences, max_seq_length)
-  pairs = zip(sentences, found, expected, strict=True)
+  actual = graph_ids(tokenizer, sentences, max_seq_length)
+  pairs = zip(sentences, actual, expected, strict=True)
   assert [sentence for sentence, a, b in pairs if not np.array_equal(a, b)] == []
 
 
 def vocabulary_of(folder, characters):
-  """A vocabulary with every one of some characters, so that a difference of normalisation is seen in the ids."""
+  """Writes a vocabulary with each of the characters, so that a difference in normalization changes the ids."""
   pieces = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "", "dog", "dog"]
-  pieces += [prefix + one for one in characters for prefix in ("", "##")]
+  pieces += [prefix + character for character in characters for prefix in ("", "##")]
   (folder / "vocab.txt").write_text("\n".join(pieces) + "\n", encoding="utf-8")
   return folder / "vocab.txt"
 
@@ -95,7 +95,7 @@ def test_no_sentences():
   assert ids.shape[0] == 0 and lengths.shape == (0,)
 
 
-def test_renamed_specials_and_a_vocabulary_that_cannot_be_searched(tmp_path):
+def test_renamed_special_tokens(tmp_path):
   path = tmp_path / "vocab.txt"
   path.write_text("<pad>\n[UNK]\n<s>\n[SEP]\n[MASK]\na\n")
   tokenizer = SentenceTokenizer(path, cls_token="<s>", pad_token="<pad>")

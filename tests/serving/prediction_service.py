@@ -1,7 +1,7 @@
-"""A small PredictionService around v1 sessions: TF Serving's protos and error codes, none of its code.
+"""A small PredictionService with TF Serving's protos and error codes and none of its code.
 
-It loads as the server does (a session, the init op, tensors by name), every version of a base folder, and replays
-each version's warm-up file before it answers.
+It loads every version of a model as the server does (a session of TensorFlow 1, the init op, tensors by name) and
+replays each version's warm-up requests before it answers.
 """
 
 import concurrent.futures
@@ -20,7 +20,7 @@ from tensorflow_serving.apis import (
 
 
 class V1Model:
-  """A SavedModel in a session of its own."""
+  """SavedModel in a session of TensorFlow 1."""
 
   def __init__(self, folder):
     self.folder = pathlib.Path(folder)
@@ -29,7 +29,7 @@ class V1Model:
       self.signatures = dict(tf.compat.v1.saved_model.load(self._session, ["serve"], str(folder)).signature_def)
 
   def run(self, signature, inputs):
-    """{name: array} of {name: array or list of bytes}."""
+    """Returns outputs {name: array} for inputs {name: array or list of bytes}."""
     definition = self.signatures[signature]
     feeds = {definition.inputs[name].name: _feed(value) for name, value in inputs.items()}
     return self._session.run({name: info.name for name, info in definition.outputs.items()}, feeds)
@@ -40,7 +40,7 @@ def _feed(value):
 
 
 class PredictionService(prediction_service_pb2_grpc.PredictionServiceServicer):
-  """Predict and GetModelMetadata of every version below a folder."""
+  """Service with Predict and GetModelMetadata for every version in a folder."""
 
   def __init__(self, base, name):
     self._name = name
@@ -49,7 +49,7 @@ class PredictionService(prediction_service_pb2_grpc.PredictionServiceServicer):
     self.requests, self._lock = 0, threading.Lock()
 
   def Predict(self, request, context):
-    """TF Serving's Predict."""
+    """Answers as TF Serving's Predict."""
     with self._lock:
       self.requests += 1
     version, model = self._model(request.model_spec, context)
@@ -71,16 +71,16 @@ class PredictionService(prediction_service_pb2_grpc.PredictionServiceServicer):
     return response
 
   def GetModelMetadata(self, request, context):
-    """TF Serving's GetModelMetadata."""
+    """Answers as TF Serving's GetModelMetadata."""
     version, model = self._model(request.model_spec, context)
     if list(request.metadata_field) != ["signature_def"]:
       context.abort(grpc.StatusCode.INVALID_ARGUMENT, "metadata_field: expected signature_def")
-    found = get_model_metadata_pb2.SignatureDefMap()
+    signatures = get_model_metadata_pb2.SignatureDefMap()
     for name, definition in model.signatures.items():
-      found.signature_def[name].CopyFrom(definition)
+      signatures.signature_def[name].CopyFrom(definition)
     response = get_model_metadata_pb2.GetModelMetadataResponse()
     response.model_spec.name, response.model_spec.version.value = self._name, version
-    response.metadata["signature_def"].Pack(found)
+    response.metadata["signature_def"].Pack(signatures)
     return response
 
   def _model(self, spec, context):
@@ -90,7 +90,7 @@ class PredictionService(prediction_service_pb2_grpc.PredictionServiceServicer):
     return version, self.models[version]
 
   def _warm_up(self, model):
-    """Answers the requests of the warm-up file, as the server does before it offers a version; their signatures."""
+    """Answers the warm-up requests, as the server does before it serves a version; returns their signatures."""
     signatures = []
     for record in tf.compat.v1.io.tf_record_iterator(str(model.folder / "assets.extra" / "tf_serving_warmup_requests")):
       log = prediction_log_pb2.PredictionLog.FromString(record)

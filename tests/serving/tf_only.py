@@ -1,7 +1,8 @@
-"""A process with TensorFlow, TF Text and the served model alone: `python tf_only.py BASE NAME REQUESTS.json OUT.npz`.
+"""A process with TensorFlow, TF Text and no project code: `python tf_only.py BASE NAME REQUESTS.json OUT.npz`.
 
-Answers every request of REQUESTS.json through the C API and through a v1 session, writes the answers, prints a json
-line of what else it saw, and serves BASE over gRPC until its standard input ends.
+It answers every request of REQUESTS.json through the C API and a session of TensorFlow 1 and writes the answers.
+It prints a line of JSON: port, replayed warm-up requests, imported project modules, whether XLA is disabled. Then it
+serves BASE over gRPC until its standard input ends.
 """
 
 import json
@@ -19,9 +20,9 @@ import tensorflow_text  # noqa: F401 (its ops)
 
 
 def as_inputs(values):
-  """Inputs of a request in json: text as lists of byte values, ids as int32, latents as float32."""
+  """Returns the inputs of a request from JSON: text as lists of byte values, ids as int32, latents as float32."""
   return {
-    name: [bytes(one) for one in value["bytes"]]
+    name: [bytes(text) for text in value["bytes"]]
     if "bytes" in value
     else np.array(value["array"], value["dtype"]).reshape(value["shape"])
     for name, value in values.items()
@@ -29,7 +30,7 @@ def as_inputs(values):
 
 
 def xla_is_refused():
-  """Whether a compiled function fails in this process, as it does in a server."""
+  """Returns whether a compiled function fails in this process, as it does in a server."""
   try:
     tf.function(lambda x: x + x, jit_compile=True)(tf.constant(1.0))
   except tf.errors.OpError as error:
@@ -38,7 +39,7 @@ def xla_is_refused():
 
 
 def main(base, name, requests, out):
-  """See the module's docstring."""
+  """Runs the process; see the module's docstring."""
   c_session.disable_xla()
   server, port, service = prediction_service.serve(base, name)
   with open(requests, encoding="utf-8") as file:

@@ -1,4 +1,4 @@
-"""The classes of characters are those of `tokenizers`, for every code point."""
+"""Character classes against those of `tokenizers`, for every code point."""
 
 import unicodedata
 
@@ -7,23 +7,23 @@ from tokenizers.pre_tokenizers import BertPreTokenizer
 
 from bert_flow_tf.serving import unicode_classes as classes
 
-# All but surrogates, which no UTF-8 holds; joined in rows, since a call costs more than its characters.
+# All but surrogates, which UTF-8 does not have. Joined in rows, as a call costs more than its characters.
 CODES = [code for code in range(0x110000) if not 0xD800 <= code < 0xE000]
 
 
 def normalized(**steps):
-  """What BertNormalizer makes of each character between two letters; {code: text}."""
+  """Returns {code: result of BertNormalizer for the character between two letters}."""
   off = {"clean_text": False, "handle_chinese_chars": False, "strip_accents": False, "lowercase": False}
   normalizer = BertNormalizer(**{**off, **steps})
-  found = {}
+  result = {}
   for start in range(0, len(CODES), 4096):
     chosen = CODES[start : start + 4096]
     parts = normalizer.normalize_str("q".join(chr(code) for code in chosen)).split("q")
-    # The letter q itself splits once more: then one by one.
+    # A row with the letter q has more parts; its characters are normalized separately.
     if len(parts) != len(chosen):
       parts = [normalizer.normalize_str(f"x{chr(code)}x")[1:-1] for code in chosen]
-    found.update(zip(chosen, parts, strict=True))
-  return found
+    result.update(zip(chosen, parts, strict=True))
+  return result
 
 
 def test_cleaning():
@@ -34,31 +34,31 @@ def test_cleaning():
 
 def test_ideographs():
   apart = normalized(handle_chinese_chars=True)
-  found = {code for code, text in apart.items() if text == f" {chr(code)} "}
-  assert found == classes.code_points(classes.IDEOGRAPHS)
+  result = {code for code, text in apart.items() if text == f" {chr(code)} "}
+  assert result == classes.code_points(classes.IDEOGRAPHS)
 
 
 def test_marks():
   stripped = normalized(strip_accents=True)
-  found = {code for code, text in stripped.items() if text == ""}
-  # Some are made of two marks, which NFD takes apart.
+  result = {code for code, text in stripped.items() if text == ""}
+  # Some consist of two marks, which NFD separates.
   marks = classes.code_points(classes.MARKS)
-  assert found == marks
+  assert result == marks
   assert all(ord(part) in marks for code in marks for part in unicodedata.normalize("NFD", chr(code)))
 
 
 def test_punctuation():
   pre = BertPreTokenizer()
-  found = set()
+  result = set()
   for start in range(0, len(CODES), 4096):
     chosen = CODES[start : start + 4096]
     text = "x".join(chr(code) for code in chosen)
     words = pre.pre_tokenize_str(text)
     single = {span for word, span in words if len(word) == 1}
-    # A character between two x is a word of its own if it splits them.
-    found |= {code for i, code in enumerate(chosen) if (2 * i, 2 * i + 1) in single and not chr(code).isspace()}
-  letters = {code for code in found if chr(code).isalnum() and chr(code).isascii()}
-  assert found - letters == classes.code_points(classes.PUNCTUATION)
+    # A character between two letters x is a word if it splits them.
+    result |= {code for i, code in enumerate(chosen) if (2 * i, 2 * i + 1) in single and not chr(code).isspace()}
+  letters = {code for code in result if chr(code).isalnum() and chr(code).isascii()}
+  assert result - letters == classes.code_points(classes.PUNCTUATION)
 
 
 def test_pattern():
