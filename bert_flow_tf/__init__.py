@@ -4,6 +4,7 @@ Li et al., "On the Sentence Embeddings from Pre-trained Language Models", EMNLP 
 """
 
 import importlib
+from typing import Any
 
 from bert_flow_tf._keras2 import require_keras_2
 from bert_flow_tf._version import __version__
@@ -13,26 +14,28 @@ require_keras_2()
 # Resolved at first use: reading data or scoring predictions must not cost an import of TensorFlow.
 _PUBLIC = {
   "BertFlowError": "bert_flow_tf.errors",
+  "Calibration": "bert_flow_tf.calibration.interface",
+  "EncoderIdentity": "bert_flow_tf.encoder.identity",
   "FlowConfig": "bert_flow_tf.flow.config",
   "Glow": "bert_flow_tf.flow.glow",
   "SentenceEncoder": "bert_flow_tf.encoder.sentence_encoder",
   "SentenceModel": "bert_flow_tf.model",
-  "AdamWeightDecay": "bert_flow_tf.training.optimizer",
-  "EmbeddingPairs": "bert_flow_tf.training.sources",
-  "SentencePairsWithDropout": "bert_flow_tf.training.sources",
-  "Trainer": "bert_flow_tf.training.flow_trainer",
-  "make_strategy": "bert_flow_tf.training.distribution",
+  "SentEvalAdapter": "bert_flow_tf.integrations.senteval",
+  "SentenceTransformersAdapter": "bert_flow_tf.integrations.sentence_transformers",
+  "export_model": "bert_flow_tf.serving.export",
+  "fit_calibration": "bert_flow_tf.training.calibrate",
+  "load_calibration": "bert_flow_tf.calibration.flow",
   "load_task": "bert_flow_tf.data.tasks",
 }
 
 __all__ = ["__version__", *_PUBLIC]
 
 
-def __getattr__(name):
+def __getattr__(name: str) -> Any:
   if name not in _PUBLIC:
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
   return getattr(importlib.import_module(_PUBLIC[name]), name)
 
 
-def __dir__():
+def __dir__() -> list[str]:
   return sorted(__all__)

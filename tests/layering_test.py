@@ -186,7 +186,7 @@ def test_the_imports_keep_the_law():
       "from bert_flow_tf import SentenceEncoder",
       "imports bert_flow_tf.encoder.sentence_encoder",
     ),
-    ("bert_flow_tf/flow/new.py", "import bert_flow_tf as b\nb.Trainer", "imports bert_flow_tf.training.flow_trainer"),
+    ("bert_flow_tf/flow/new.py", "import bert_flow_tf as b\nb.load_task", "imports bert_flow_tf.data.tasks"),
     (
       "bert_flow_tf/flow/new.py",
       "import importlib\nimportlib.import_module('bert_flow_tf.data')",
@@ -216,7 +216,7 @@ def test_a_new_arrow_is_found(path, text, expected):
   [
     ("bert_flow_tf/serving/export.py", "from bert_flow_tf import Glow\nfrom bert_flow_tf.encoder import bert"),
     ("bert_flow_tf/calibration/whitening.py", "import scipy.linalg\nfrom bert_flow_tf.errors import ConfigError"),
-    ("run_scripts/run_convert.py", "from absl import flags\nfrom bert_flow_tf import Trainer"),
+    ("run_scripts/run_convert.py", "from absl import flags\nfrom bert_flow_tf import load_task"),
   ],
 )
 def test_what_the_law_allows_passes(path, text):

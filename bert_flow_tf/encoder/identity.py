@@ -6,7 +6,6 @@ decides an embedding unless its metadata has `"decides": False`.
 
 import dataclasses
 import typing
-from collections.abc import Iterator
 from typing import Any
 
 from bert_flow_tf.errors import EncoderError
@@ -55,14 +54,6 @@ class _Identity:
     differences = self.differences(other)
     if differences:
       raise EncoderError(f"{where}: fitted on {self}, found {other}: {'; '.join(differences)}", argument)
-
-  # As a mapping of JSON values: {**identity}.
-  def keys(self) -> Iterator[str]:
-    """Returns the names of the fields."""
-    return iter(self.to_dict())
-
-  def __getitem__(self, name: str) -> Any:
-    return self.to_dict()[name]
 
 
 @dataclasses.dataclass(frozen=True)

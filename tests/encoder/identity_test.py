@@ -23,7 +23,6 @@ IDENTITY = EncoderIdentity(
 def test_json_and_back():
   values = json.loads(json.dumps(IDENTITY.to_dict()))
   assert values["pooling"] == ["mean", 1, 4] and EncoderIdentity.from_dict(values, "here") == IDENTITY
-  assert values == json.loads(json.dumps({**IDENTITY}))
   del values["architecture"], values["precision"]  # as in folders of old versions
   old = EncoderIdentity.from_dict(values, "here")
   assert old.architecture is None and old.precision == "float32" and not old.differences(IDENTITY)

@@ -121,9 +121,11 @@ def by_hand(folder):
   """Returns the cosines of STS-B's test split by the flow of SEED, without the tables."""
   import numpy as np
 
-  from bert_flow_tf import EmbeddingPairs, FlowConfig, Glow, SentenceEncoder, Trainer
+  from bert_flow_tf import FlowConfig, Glow, SentenceEncoder
   from bert_flow_tf.data.tasks import load_task
+  from bert_flow_tf.training.flow_trainer import Trainer
   from bert_flow_tf.training.settings import FlowSettings
+  from bert_flow_tf.training.sources import EmbeddingPairs
 
   splits = load_task("STS-B", folder / "data").splits
   encoder = SentenceEncoder.from_pretrained("mini")

@@ -5,7 +5,8 @@ import json
 import numpy as np
 import pytest
 
-from bert_flow_tf import FlowConfig, Glow, Trainer
+from bert_flow_tf import FlowConfig, Glow
+from bert_flow_tf.training.flow_trainer import Trainer
 from bert_flow_tf.training.settings import FlowSettings
 from bert_flow_tf.training.sources import EmbeddingPairs
 from tests.testing import SHARED

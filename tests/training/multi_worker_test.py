@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from bert_flow_tf import EmbeddingPairs, SentenceEncoder
+from bert_flow_tf import SentenceEncoder
 from bert_flow_tf.data.tasks import load_task
 from bert_flow_tf.errors import ConfigError, TrainingError
 from bert_flow_tf.flow.config import FlowConfig
@@ -20,6 +20,7 @@ from bert_flow_tf.training.calibrations import make_flow
 from bert_flow_tf.training.cluster import Cluster, read_tf_config
 from bert_flow_tf.training.distribution import make_strategy
 from bert_flow_tf.training.settings import FlowSettings
+from bert_flow_tf.training.sources import EmbeddingPairs
 from tests.encoder import tiny
 from tests.training import two_workers
 

@@ -5,7 +5,7 @@ import pytest
 import tensorflow as tf
 import tf_keras
 
-from bert_flow_tf import AdamWeightDecay
+from bert_flow_tf.training.optimizer import AdamWeightDecay
 from tests.training import two_replicas
 
 SHAPES = {"kernel": [3, 4], "logs": [4], "LayerNorm/gamma": [2], "layer_norm/beta": [2], "dense/bias": [3]}

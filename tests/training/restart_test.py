@@ -3,8 +3,10 @@
 import numpy as np
 import pytest
 
-from bert_flow_tf import EmbeddingPairs, Glow, Trainer
+from bert_flow_tf import Glow
+from bert_flow_tf.training.flow_trainer import Trainer
 from bert_flow_tf.training.settings import FlowSettings
+from bert_flow_tf.training.sources import EmbeddingPairs
 from tests.flow.cases import cone, config
 
 

@@ -3,7 +3,8 @@
 import numpy as np
 import tensorflow as tf
 
-from bert_flow_tf import FlowConfig, Glow, Trainer
+from bert_flow_tf import FlowConfig, Glow
+from bert_flow_tf.training.flow_trainer import Trainer
 from bert_flow_tf.training.settings import FlowSettings
 from bert_flow_tf.training.sources import EmbeddingPairs
 

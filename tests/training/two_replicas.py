@@ -29,7 +29,7 @@ def clip(strategy):
   """Weights of both replicas after one step from [1, 1], by which gradients they had."""
   import tensorflow as tf
 
-  from bert_flow_tf import AdamWeightDecay
+  from bert_flow_tf.training.optimizer import AdamWeightDecay
 
   found = {}
   for name, gradients in SUMMED.items():

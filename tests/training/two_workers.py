@@ -58,13 +58,13 @@ def disagreement(strategy, index):
 
 def main():
   """Says how workers differ that were started to different ends, and goes on as run_flow.py with the same flags."""
-  import bert_flow_tf
+  from bert_flow_tf.training import distribution
   from run_scripts import run_flow
 
   index = json.loads(os.environ["TF_CONFIG"])["task"]["index"]
-  strategy = bert_flow_tf.make_strategy("multi_worker_mirrored", wait_seconds=SECONDS)
+  strategy = distribution.make_strategy("multi_worker_mirrored", wait_seconds=SECONDS)
   print(disagreement(strategy, index), flush=True)
-  bert_flow_tf.make_strategy = lambda name: strategy  # one process cannot join twice
+  distribution.make_strategy = lambda name: strategy  # one process cannot join twice
   run_flow.console()
 
 
