@@ -1,4 +1,4 @@
-"""The flow as one calibration among others, and the loading of any."""
+"""The flow as a calibration, and the loading of any calibration."""
 
 import os
 
@@ -6,92 +6,62 @@ import numpy as np
 
 from bert_flow_tf.calibration import spec
 from bert_flow_tf.calibration.interface import Calibration
-from bert_flow_tf.calibration.spec import FLOW
 from bert_flow_tf.errors import CalibrationError
 from bert_flow_tf.flow.glow import Glow
 from bert_flow_tf.flow.storage import FLOW_FOLDER
 from bert_flow_tf.io.checks import check_rows
-from bert_flow_tf.training.sources import EmbeddingPairs
 
 # Rows that go through the flow at once: bounds memory, and costs nothing above some hundred.
 _ROWS_AT_ONCE = 8192
 
 
 class FlowCalibration(Calibration):
-  """u -> z = f(u): a `Glow`, fitted by a `Trainer`.
+  """u -> z = f(u) with a fitted flow; `training.calibrations.TrainableFlow` fits one.
 
   Args:
-    flow: the `Glow`.
-    trainer: the `Trainer` of that flow; None for a flow that is not fitted any more.
-    num_train_epochs: passes over the pairs.
+    flow: the flow.
   """
 
-  def __init__(self, flow, trainer=None, num_train_epochs=1.0):
+  def __init__(self, flow: Glow) -> None:
     self.flow = flow
-    self._trainer = trainer
-    self.num_train_epochs = num_train_epochs
-    self._fitted = False
 
   @property
-  def name(self):
-    """The value of `--calibration`."""
-    return FLOW
+  def name(self) -> str:
+    """Name of the calibration: "flow"."""
+    return spec.FLOW
 
   @property
-  def dim(self):
+  def dim(self) -> int:
     """Dimensions of the embeddings."""
     return self.flow.dim
 
   @property
-  def output_dim(self):
+  def output_dim(self) -> int:
     """Dimensions of the latents."""
     return self.flow.dim
 
   @property
   def encoder(self):
-    """What the embeddings came from; kept in the flow."""
+    """Identity of the embeddings, JSON values or None; kept in the flow."""
     return self.flow.encoder
 
   @encoder.setter
   def encoder(self, identity):
     self.flow.encoder = identity
 
-  def fit(self, embeddings):
-    """Fits from embeddings [2 n, dim]: the first sentences of n pairs, then the second ones; returns itself.
-
-    Called again, it starts again from the flow's seed; `fit_source` goes on from the weights there are.
+  def fit(self, embeddings: np.ndarray) -> "FlowCalibration":
+    """Raises an error: a flow is fitted by `fit_calibration`, or by a `TrainableFlow`.
 
     Raises:
-      CalibrationError: an odd number of rows, rows that are not finite numbers, or no trainer.
-      BertFlowError: what `Trainer.fit` raises.
+      CalibrationError: always.
     """
-    rows = check_rows(embeddings, self.dim)
-    if len(rows) % 2:
-      raise CalibrationError(
-        f"flow is fitted on embeddings of shape {list(rows.shape)}, expected [2 n, dim]: the first sentences of n "
-        "pairs, then the second ones"
-      )
-    source = EmbeddingPairs(rows[: len(rows) // 2], rows[len(rows) // 2 :])
-    if self._trainer is not None and self._fitted:
-      self._trainer.num_steps(len(source), self.num_train_epochs)  # what makes no step leaves what was fitted
-      encoder = self.encoder
-      self._trainer.restart()
-      self.encoder = encoder
-    return self.fit_source(source)
+    raise CalibrationError("flow: cannot be fitted further; fit a new one with fit_calibration(vectors, 'flow')")
 
-  def fit_source(self, source):
-    """Fits from what `Trainer.fit` takes; returns itself."""
-    if self._trainer is None:
-      raise CalibrationError("flow was loaded and has no trainer: fit it with Trainer(flow).fit")
-    self._trainer.fit(source, self.num_train_epochs)
-    self._fitted = True
-    return self
-
-  def transform(self, embeddings):
-    """Embeddings [n, dim] -> latents, float32 array [n, dim].
+  def transform(self, embeddings: np.ndarray) -> np.ndarray:
+    """Returns the latents of embeddings [n, dim], float32 [n, dim].
 
     Raises:
-      CalibrationError: before any fit, not [n, dim] finite numbers, or a latent that is not finite.
+      CalibrationError: not fitted, not [n, dim] finite numbers, or a latent is not finite.
     """
     rows = check_rows(embeddings, self.dim)
     if self.flow.needs_initialization:
@@ -106,13 +76,13 @@ class FlowCalibration(Calibration):
       raise CalibrationError(f"flow: the latent of row {bad[0]} (counted from 0) is not finite")
     return latents
 
-  def save(self, folder):
-    """Writes the flow's folder, as `Glow.save`."""
+  def save(self, folder: str | os.PathLike) -> None:
+    """Writes the flow's folder; see `Glow.save`."""
     self.flow.save(folder)
 
   @classmethod
-  def load(cls, folder):
-    """The flow in a folder that `save` or `Glow.save` wrote."""
+  def load(cls, folder: str | os.PathLike) -> "FlowCalibration":
+    """Loads the flow that `save` or `Glow.save` wrote."""
     return cls(Glow.load(folder))
 
 
@@ -123,6 +93,3 @@ def load_calibration(folder: str | os.PathLike) -> Calibration:
     FlowError, CalibrationError: the folder is missing, incomplete or damaged.
   """
   return FlowCalibration.load(folder) if FLOW_FOLDER.is_in(folder) else spec.load_calibration(folder)
-
-
-load_any = load_calibration

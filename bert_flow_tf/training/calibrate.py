@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from bert_flow_tf.calibration.flow import FlowCalibration
 from bert_flow_tf.calibration.interface import Calibration
 from bert_flow_tf.calibration.spec import FLOW, make_calibration, parse_calibration
 from bert_flow_tf.encoder.identity import VectorsIdentity
@@ -85,4 +86,4 @@ def _source(vectors):
 def _fit_flow(source, settings, folder, show_progress):
   flow, trainer = make_flow(settings, source.dim, folder=folder, show_progress=show_progress)
   trainer.fit(source, settings.epochs)
-  return flow
+  return FlowCalibration(flow.flow)

@@ -3,6 +3,7 @@
 import os
 import pathlib
 from collections.abc import Callable
+from typing import Any
 
 import tensorflow as tf
 
@@ -16,13 +17,32 @@ from bert_flow_tf.training.settings import FlowSettings
 from bert_flow_tf.training.sources import EmbeddingPairs, embedding_pairs
 
 
+class TrainableFlow(FlowCalibration):
+  """Flow with the trainer that fits it.
+
+  Args:
+    flow: the flow.
+    trainer: its trainer.
+    num_train_epochs: passes over the pairs.
+  """
+
+  def __init__(self, flow: Glow, trainer: Trainer, num_train_epochs: float = 1.0) -> None:
+    super().__init__(flow)
+    self._trainer, self.num_train_epochs = trainer, num_train_epochs
+
+  def fit_source(self, source: Any) -> "TrainableFlow":
+    """Fits on a source of `Trainer.fit`, from the flow's present weights; returns itself."""
+    self._trainer.fit(source, self.num_train_epochs)
+    return self
+
+
 def make_flow(
   settings: FlowSettings,
   dim: int,
   strategy: tf.distribute.Strategy | None = None,
   folder: str | os.PathLike | None = None,
   show_progress: bool = True,
-) -> tuple[FlowCalibration, Trainer]:
+) -> tuple[TrainableFlow, Trainer]:
   """Makes a flow to be fitted, and its trainer.
 
   Args:
@@ -43,11 +63,11 @@ def make_flow(
     summary_folder=folder and pathlib.Path(folder) / "tensorboard",
     show_progress=show_progress,
   )
-  return FlowCalibration(flow, trainer, settings.epochs), trainer
+  return TrainableFlow(flow, trainer, settings.epochs), trainer
 
 
 def flow_source(
-  flow: FlowCalibration,
+  flow: TrainableFlow,
   trainer: Trainer,
   pairs: SentencePairs,
   embeddings: Embeddings,

@@ -1,15 +1,14 @@
-"""training/flow_calibration.py: the flow behind the interface of the other calibrations."""
+"""bert_flow_tf/calibration/flow.py: the flow behind the interface of the other calibrations."""
 
 import json
 
 import numpy as np
 import pytest
-import tensorflow as tf
 
 from bert_flow_tf.calibration import flow as flow_calibration
 from bert_flow_tf.calibration.flow import FlowCalibration, load_calibration
 from bert_flow_tf.calibration.spec import make_calibration
-from bert_flow_tf.errors import CalibrationError, ConfigError, FlowError
+from bert_flow_tf.errors import CalibrationError, FlowError
 from tests.training import small
 
 IDENTITY = {
@@ -24,43 +23,12 @@ IDENTITY = {
 }
 
 
-class Recorder:
-  """Stands for a `Trainer`: what a fit does is tested with that."""
-
-  def fit(self, source, num_train_epochs):
-    positions = tf.data.Dataset.from_tensors(tf.range(len(source), dtype=tf.int64))
-    self.sides = [side.numpy() for side in next(iter(source.features(positions)))]
-    self.epochs = num_train_epochs
-
-
 @pytest.fixture(scope="module")
 def started():
   """A flow that has its initialisation, no fit."""
   flow = small.make_flow()
   flow.initialize(small.embeddings()[0])
   return FlowCalibration(flow)
-
-
-def test_fit_takes_first_sentences_then_second_ones():
-  recorder, sides = Recorder(), small.embeddings()
-  calibration = FlowCalibration(small.make_flow(), recorder, num_train_epochs=0.15)
-  assert calibration.fit(np.concatenate(sides)) is calibration and recorder.epochs == 0.15
-  for found, expected in zip(recorder.sides, sides, strict=True):
-    np.testing.assert_array_equal(found, expected)
-
-
-def test_fit_forgets():
-  """As the other methods do; what was compiled is kept."""
-  one, other = (np.concatenate(small.embeddings(seed=seed)) for seed in (0, 1))
-  flow = small.make_flow()
-  calibration = FlowCalibration(flow, small.make_trainer(flow))
-  calibration.encoder = IDENTITY
-  first = calibration.fit(one).transform(one)
-  with pytest.raises(ConfigError, match="make no step"):
-    calibration.fit(one[:4])
-  np.testing.assert_array_equal(calibration.transform(one), first)
-  assert calibration.fit(other).encoder == IDENTITY
-  np.testing.assert_array_equal(calibration.fit(one).transform(one), first)
 
 
 def test_transform_is_the_flows(started):
@@ -74,21 +42,15 @@ def test_transform_is_the_flows(started):
   "rows", [np.ones(8), np.ones([8, 3]), np.full([8, small.DIM], np.nan), [["a"] * small.DIM] * 8, 3.0]
 )
 def test_rejected_rows(rows, started):
-  for call in (FlowCalibration(small.make_flow(), Recorder()).fit, started.transform):
-    with pytest.raises(CalibrationError) as caught:
-      call(rows)
-    assert caught.value.argument == "embeddings"
+  with pytest.raises(CalibrationError) as caught:
+    started.transform(rows)
+  assert caught.value.argument == "embeddings"
 
 
-def test_an_odd_number_of_rows_is_not_fitted():
-  with pytest.raises(CalibrationError, match=r"2 n"):
-    FlowCalibration(small.make_flow(), Recorder()).fit(np.ones([7, small.DIM]))
-
-
-def test_before_any_fit(started):
+def test_not_fitted(started):
   with pytest.raises(CalibrationError, match="flow is not fitted"):
     FlowCalibration(small.make_flow()).transform(small.embeddings()[0])
-  with pytest.raises(CalibrationError, match="no trainer"):
+  with pytest.raises(CalibrationError, match="fit_calibration"):
     started.fit(np.concatenate(small.embeddings()))
   with pytest.raises(CalibrationError, match="flow cannot be fitted in parts"):
     started.partial_fit(small.embeddings()[0])
