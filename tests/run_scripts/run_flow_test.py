@@ -1,4 +1,4 @@
-"""run_scripts/run_flow.py: as a user starts it, kills it and mistypes it."""
+"""run_scripts/run_flow.py, started as a user does: right and wrong command lines, a kill and a resume."""
 
 import pathlib
 import random
@@ -40,12 +40,12 @@ def without_seconds(table):
 
 
 def check_files(folder, steps):
-  """Everything is there, whole, and nothing else but what a kill may leave of TensorFlow's."""
-  found = {file.relative_to(folder).as_posix() for file in folder.rglob("*") if file.is_file()}
-  found = {
-    name for name in found if not name.startswith(("tensorboard/events.out.tfevents.", "checkpoints/checkpoint.tmp"))
+  """Asserts that the folder has all files and no others, except temporary ones of TensorFlow after a kill."""
+  names = {file.relative_to(folder).as_posix() for file in folder.rglob("*") if file.is_file()}
+  names = {
+    name for name in names if not name.startswith(("tensorboard/events.out.tfevents.", "checkpoints/checkpoint.tmp"))
   }
-  saved = {re.sub(r"ckpt-\d+", "ckpt", name) for name in found}
+  saved = {re.sub(r"ckpt-\d+", "ckpt", name) for name in names}
   assert saved == {
     "results.json",
     "test_results.tsv",
@@ -57,12 +57,12 @@ def check_files(folder, steps):
     "checkpoints/ckpt.index",
     "checkpoints/ckpt.data-00000-of-00001",
   }
-  assert f"checkpoints/ckpt-{steps}.index" in found
+  assert f"checkpoints/ckpt-{steps}.index" in names
   assert list((folder / "tensorboard").iterdir())
 
 
 def check_figures(folder):
-  """The figures follow from the predictions, by SciPy; returns them."""
+  """Asserts that the scores are SciPy's on the predictions; returns results.json."""
   results = read_json(folder / "results.json")
   columns = read_predictions(folder)
   gold = np.array(columns["gold"], float)
@@ -84,7 +84,7 @@ def check_figures(folder):
 
 
 def check_table(table, results):
-  """The terminal shows what the file holds."""
+  """Asserts that the printed table has the scores of results.json."""
   methods = results["results"]["test"]
   for name, key in (("Spearman", "spearman"), ("Pearson", "pearson")):
     (line,) = [line for line in table.splitlines() if re.search(rf"^test +\d+ +{name} ", line)]
@@ -102,7 +102,7 @@ def check_table(table, results):
 
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory):
-  """The default command from the repository's root: what it printed, and its folder."""
+  """Returns output and folder of the default command, started in the repository's root."""
   parent = tmp_path_factory.mktemp("whole")
   table = run(f"--output_parent_dir={parent}")
   assert [folder.name for folder in parent.iterdir()] == [NAME]
@@ -135,8 +135,8 @@ def test_predictions_are_the_samples_pairs(whole):
   assert len(set(columns["with_flow"])) > 350 and set(map(float, columns["gold"])) <= set(range(6))
 
 
-def test_killed_run_goes_on_to_the_same_weights(whole, tmp_path):
-  """SIGKILL somewhere in the fit; then the same command, both from inside run_scripts/."""
+def test_killed_run_resumes_to_the_same_weights(whole, tmp_path):
+  """SIGKILL during the fit, then the same command; both started in run_scripts/."""
   command = [sys.executable, "run_flow.py", f"--output_parent_dir={tmp_path}", "--save_checkpoints_steps=5"]
   inside = REPO / "run_scripts"
   checkpoints = tmp_path / NAME / "checkpoints"
@@ -174,7 +174,7 @@ def test_bad_command_lines_are_rejected_in_one_line(ran):
 
 
 def test_refused_command_lines_leave_no_folder(ran):
-  """But for those that are found out while embedding or fitting."""
+  """Except those that are rejected while embedding or fitting."""
   folder, _ = ran
   names = [path.name for path in (folder / "experiments").iterdir()]
   assert {"kept", "good"} <= set(names) and len(names) <= 11, names
@@ -190,7 +190,7 @@ def test_loss_that_is_not_finite_keeps_the_checkpoint_before(ran):
   assert not (folder / "experiments/kept/results.json").exists()
 
 
-def test_finished_run_again_says_the_same(ran):
+def test_a_finished_run_started_again_prints_the_same(ran):
   folder, found = ran
   first, again = found["good"], found["the same again"]
   assert not first["stderr"] and not again["stderr"]
@@ -201,7 +201,7 @@ def test_finished_run_again_says_the_same(ran):
 
 
 def check_methods(folder, split="test"):
-  """The figures of every method follow from the predictions, by SciPy; returns results.json and the predictions."""
+  """Asserts that each method's scores are SciPy's on the predictions; returns results.json and the predictions."""
   results, columns = read_json(folder / "results.json"), read_predictions(folder)
   gold = np.array(columns["gold"], float)
   methods = list(columns)[2:-2]
@@ -229,7 +229,7 @@ def test_several_calibrations_of_a_corpus(ran):
 
 
 def test_saved_calibrations_give_the_same_cosines(ran):
-  """Loaded again and applied to what the encoder gives here."""
+  """They are loaded and applied to embeddings computed here."""
   folder = ran[0] / "experiments/several"
   results, columns = read_json(folder / "results.json"), read_predictions(folder)
   arguments = {"sentence_embedding_type": "avg-first-last", "low_dim": 32}
@@ -244,7 +244,7 @@ def test_saved_calibrations_give_the_same_cosines(ran):
 
 
 def test_k_of_natsv_is_the_best_on_dev(ran):
-  """Not on test: the same choice, made here on the saved directions."""
+  """The choice is repeated here with the saved directions."""
   folder = ran[0] / "experiments/several"
   results = read_json(folder / "results.json")
   calibration = load_calibration(folder / results["calibrations"][2])
@@ -263,7 +263,7 @@ def test_k_of_natsv_is_the_best_on_dev(ran):
 
 
 def test_flow_of_nli_has_the_papers_rate_and_epochs(ran):
-  """480 pairs, of which two batches are seen; and files that are not there are named."""
+  """480 pairs, of which the fit uses two batches; results.json names missing files."""
   folder, _ = ran
   results, _ = check_methods(folder / "experiments/nli")
   assert results["fitted_on"] == {"pairs": 480, "sentences": 120, "steps": 2, "epochs": 0.15, "learning_rate": 2e-5}
@@ -271,7 +271,7 @@ def test_flow_of_nli_has_the_papers_rate_and_epochs(ran):
 
 
 def test_passes_over_a_task_of_one_file(ran):
-  """One, or three as the published code, which --use_full_for_training asks for."""
+  """One pass, or three as in the published code, with --use_full_for_training."""
   folder, _ = ran
   for name, passes in (("one pass", 1), ("three passes", 3)):
     results = read_json(folder / "experiments" / name.replace(" ", "_") / "results.json")
@@ -291,8 +291,8 @@ def test_no_calibration_and_no_gold(ran):
   assert not (folder / "experiments/no_gold/test_results.tsv").exists()
 
 
-def test_whole_process_says_one_line(tmp_path):
-  """Exit status 1, and nothing beside that line: what needs no TensorFlow is checked before its import."""
+def test_an_error_is_one_line_of_the_process(tmp_path):
+  """Nothing else is printed, as the task is checked before TensorFlow is imported."""
   command = [*RUN_FLOW, f"--output_parent_dir={tmp_path}", "--task=STS-C"]
   done = subprocess.run(command, cwd=REPO, capture_output=True, text=True, timeout=120)
   assert done.returncode == 1 and not done.stdout and not list(tmp_path.iterdir())
@@ -300,7 +300,7 @@ def test_whole_process_says_one_line(tmp_path):
 
 
 def test_sts_benchmark(tmp_path):
-  """The original's figures on the same embeddings: 50.08, and 67.86 as a mean over seeds."""
+  """The original's scores on the same embeddings: 50.08, and 67.86 as a mean over seeds."""
   model, data = shared("models/minilm-l6-mlm"), shared("data/STS/STSBenchmark").parent.parent
   command = [sys.executable, str(REPO / "run_scripts/run_flow.py")]
   flags = ("--task=STS-B", f"--model={model}", f"--data_dir={data}", "--output_parent_dir=results", "--seed=1")

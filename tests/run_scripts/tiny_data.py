@@ -1,4 +1,4 @@
-"""A data folder in SentEval's layout with made-up gold, which the packaged encoder embeds in a second."""
+"""Data folder in SentEval's layout with random gold, small enough for the packaged encoder to embed in a second."""
 
 import numpy as np
 
@@ -11,20 +11,20 @@ SUBSET_PAIRS = 6
 
 
 def sentences():
-  """60 pairs of sentences, from the sample."""
+  """Returns 60 pairs of sentences of the sample."""
   with open(REPO / "bert_flow_tf/data/sample/sample.tsv", encoding="utf-8") as file:
     return [line.rstrip("\n").split("\t")[1:] for line in list(file)[1:61]]
 
 
 def scored(n, seed):
-  """N rows (score from 1 to 5, first sentence, second sentence), the same for the same seed."""
+  """Returns n rows (score from 1 to 5, first sentence, second sentence), the same for the same seed."""
   rng = np.random.default_rng(seed)
   pool = sentences()
   return [(f"{1 + 4 * rng.random():.2f}", *pool[row]) for row in rng.permutation(len(pool))[:n]]
 
 
 def write(folder):
-  """Writes STS-B, SICK-R and STS-12 to STS-16, of the latter the second pair of a subset without gold; returns it."""
+  """Writes STS-B, SICK-R and STS-12 to STS-16 and returns the folder; see `write_years`."""
   benchmark, sick = folder / "STS/STSBenchmark", folder / "SICK"
   for made in (benchmark, sick):
     made.mkdir(parents=True)
@@ -39,7 +39,7 @@ def write(folder):
 
 
 def write_years(folder):
-  """Writes STS-12 to STS-16."""
+  """Writes STS-12 to STS-16; the second pair of each subset has no gold."""
   for year in sts.YEARS:
     below = folder / f"STS/STS{year.name[-2:]}-en-test"
     below.mkdir()
