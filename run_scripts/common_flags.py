@@ -16,7 +16,6 @@ import bert_flow_tf
 from bert_flow_tf.data.settings import DataSettings
 from bert_flow_tf.encoder.settings import EmbeddingSettings
 from bert_flow_tf.errors import BertFlowError, ConfigError
-from bert_flow_tf.training.settings import FlowSettings
 
 FLAGS = flags.FLAGS
 
@@ -79,26 +78,9 @@ def define_data_flags() -> None:
   define_settings(DataSettings, ("data_dir", "tfds_data_dir", "stsb_gold"))
 
 
-def define_model_flags() -> None:
-  """Defines the flags that name the encoder."""
-  define_settings(EmbeddingSettings, ("model", "init_checkpoint"))
-
-
 def define_encoder_flags() -> None:
   """Defines all flags of encoder and embedding."""
   define_settings(EmbeddingSettings)
-
-
-def define_pooling_flags() -> None:
-  """Defines the flags of the pooling."""
-  define_settings(EmbeddingSettings, ("sentence_embedding_type", "low_dim"))
-
-
-def define_embedding_flags() -> None:
-  """Defines the flags of the embedding, whatever the pooling."""
-  define_settings(
-    EmbeddingSettings, ("model_cache_dir", "max_seq_length", "predict_batch_size", "precision", "cached_dir")
-  )
 
 
 def define_calibration_flags() -> None:
@@ -116,11 +98,6 @@ def check_calibration_flags() -> None:
   """Raises a ConfigError if allow_other_encoder is given without a calibration."""
   if FLAGS.allow_other_encoder and FLAGS.flow_folder is None:
     raise ConfigError("allow_other_encoder: needs flow_folder", argument="allow_other_encoder")
-
-
-def define_flow_flags() -> None:
-  """Defines the flags of a flow's fit."""
-  define_settings(FlowSettings)
 
 
 def given(names: Sequence[str]) -> list[str]:
@@ -261,8 +238,3 @@ def versions() -> dict[str, str]:
   packages = ("tensorflow", "tf-keras", "tensorflow-probability", "transformers", "numpy", "scipy")
   installed = {package: importlib.metadata.version(package) for package in packages}
   return {"bert_flow_tf": bert_flow_tf.__version__, "python": platform.python_version(), **installed}
-
-
-def low_dim() -> int | None:
-  """Returns low_dim as the library takes it: None for the original's -1."""
-  return settings(EmbeddingSettings).pooling_arguments()["low_dim"]

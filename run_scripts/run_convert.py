@@ -12,6 +12,7 @@ if __package__ in (None, ""):  # run as a file, from any folder
 
 from absl import flags
 
+from bert_flow_tf.encoder.settings import EmbeddingSettings
 from bert_flow_tf.errors import ConfigError
 from bert_flow_tf.flow.config import packaged_configs
 from run_scripts import common_flags
@@ -55,7 +56,7 @@ def define_flags() -> None:
     "three, as in BERT's NLI; else numbers.",
   )
   flags.DEFINE_string("output_dir", None, "Folder that gets encoder/, flow/, classifier/ and conversion.json.")
-  common_flags.define_pooling_flags()
+  common_flags.define_settings(EmbeddingSettings, ("sentence_embedding_type", "low_dim"))
   flags.DEFINE_integer("max_seq_length", 64, "Number of tokens that flow and classifier were fitted with.")
   flags.DEFINE_string("encoder", None, "Encoder to write as a TensorFlow 1 checkpoint; as --model of other runners.")
   flags.DEFINE_string("flow_folder", None, "Flow to write into the checkpoint, such as exp/NAME/flow.")

@@ -22,9 +22,8 @@ FLAGS = flags.FLAGS
 def define_flags() -> None:
   """Defines the flags of this runner."""
   common_flags.define_calibration_flags()
-  common_flags.define_model_flags()
-  common_flags.define_pooling_flags()
-  common_flags.define_settings(EmbeddingSettings, ("model_cache_dir", "max_seq_length"))
+  pooling = ("sentence_embedding_type", "low_dim", "max_seq_length")
+  common_flags.define_settings(EmbeddingSettings, ("model", "init_checkpoint", "model_cache_dir", *pooling))
   define_export_flags()
 
 
