@@ -84,7 +84,7 @@ def apply_to_files(
     BertFlowError: see `load_calibration` and `find_vector_files`.
   """
   folder = os.path.expanduser(calibration_folder)
-  calibration = load_calibration(folder)
+  calibration: Any = load_calibration(folder)
   files = find_vector_files(vectors)
   _check_fits(calibration, folder, files, vectors_of)
   if pathlib.Path(output).suffix == files[0].path.suffix:

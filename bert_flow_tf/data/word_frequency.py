@@ -3,6 +3,7 @@
 import re
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -77,7 +78,7 @@ def count_words(
   return dict(counts)
 
 
-def rank_vocabulary(vocab: Sequence[str], counts: Mapping[Hashable, int], specials: Iterable[str] = ()) -> np.ndarray:
+def rank_vocabulary(vocab: Sequence[str], counts: Mapping[Any, int], specials: Iterable[str] = ()) -> np.ndarray:
   """Rows of a vocabulary in falling frequency.
 
   Left out are special tokens ([PAD], [UNK], [CLS], [SEP], [MASK], [unusedN], <s> and the like) and words without a

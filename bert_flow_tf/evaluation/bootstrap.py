@@ -77,7 +77,7 @@ def bootstrap_gain(
     return Gain(math.nan, math.nan, math.nan, level, pairs, reason, metric)
   gain = getattr(scores[1], metric) - getattr(scores[0], metric)
   scored = np.flatnonzero(~np.isnan(gold))
-  names = [""] * len(scored) if subsets is None else [subsets[row] for row in scored]
+  names = [""] * len(scored) if subsets is None else [subsets[int(row)] for row in scored]
   rng = np.random.default_rng(seed)
   gains = np.zeros(n_boot)
   for rows in rows_of_subsets(names, pairs).values():

@@ -53,7 +53,7 @@ def write_predictions(folder: str | os.PathLike, pairs: Any, similarities: Mappi
   write_pairs(folder, PREDICTIONS_FILE, pairs, {"gold": pairs.scores, **similarities})
 
 
-def write_pairs(folder: str | os.PathLike, name: str, pairs: Any, columns: Mapping[str, Sequence]) -> None:
+def write_pairs(folder: str | os.PathLike, name: str, pairs: Any, columns: Mapping[str, Any]) -> None:
   """Writes a TSV with a header and a row for each pair: its index, the columns, its sentences.
 
   Args:

@@ -39,7 +39,7 @@ class FrequencyGroup:
 
 def frequency_groups(
   embeddings: np.ndarray,
-  order: Sequence[int] | None = None,
+  order: Sequence[int] | np.ndarray | None = None,
   groups: Sequence[tuple[int, int]] = RANK_GROUPS,
   neighbours: Sequence[int] = NEIGHBOURS,
   show_progress: bool | None = None,

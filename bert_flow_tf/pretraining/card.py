@@ -82,7 +82,10 @@ def scores(folder: str | os.PathLike, data_dir: str, max_seq_length: int) -> dic
   for pooling in _POOLINGS:
     if pooling == "avg-top-2" and encoder.num_hidden_layers < 2:
       continue
-    arguments = {"sentence_embedding_type": pooling, "max_seq_length": min(_MAX_SEQ_LENGTH, max_seq_length)}
+    arguments: dict[str, Any] = {
+      "sentence_embedding_type": pooling,
+      "max_seq_length": min(_MAX_SEQ_LENGTH, max_seq_length),
+    }
     embeddings = Embeddings(encoder, task.splits.values(), **arguments)
     values[pooling] = _spearman(task, embeddings, lambda u: u)
   pairs = task.all_pairs()  # embeddings are those of the last pooling, _CALIBRATED

@@ -39,7 +39,7 @@ def word_rows(bench: Workbench, order: Sequence[int]) -> tuple[list[Row], str]:
   paper = paper_table(1)
   groups = frequency_groups(bench.encoder.bert.word_embeddings(), np.asarray(order, np.int64))
   columns = dict(zip(paper.columns, groups, strict=True))
-  numbers = {"mean l2-norm": lambda group: group.mean_norm}
+  numbers: dict[str, Any] = {"mean l2-norm": lambda group: group.mean_norm}
   for k in (3, 5, 7):
     numbers[f"mean k-NN l2-distance, k={k}"] = lambda group, k=k: group.mean_distance[k]
     numbers[f"mean k-NN dot product, k={k}"] = lambda group, k=k: group.mean_dot_product[k]

@@ -38,7 +38,7 @@ class PaperRow:
   corpus: str | None
   nli_tuned: bool
   cited: bool
-  cells: Mapping[str, float | int | str | None]
+  cells: Mapping[str, Any]
   sources: Mapping[str, tuple[str, ...]]
   verified: bool = True
   note: str = ""

@@ -4,6 +4,7 @@ import dataclasses
 import math
 import statistics
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from absl import logging
 
@@ -11,7 +12,7 @@ from bert_flow_tf.calibration.spec import parse_calibration
 from bert_flow_tf.data.flow_corpus import NLI
 from bert_flow_tf.errors import CalibrationError, FlowError, TrainingError
 from bert_flow_tf.progress import Progress
-from bert_flow_tf.tables.paper_tables import PaperRow, paper_table
+from bert_flow_tf.tables.paper_tables import paper_table
 from bert_flow_tf.tables.table import OURS, PUBLISHED, Cell, Row
 from bert_flow_tf.tables.workbench import NONE, Recipe, Workbench, headline
 
@@ -182,8 +183,8 @@ def row_name(bench: Workbench, recipe: Recipe, chosen: str | None = None) -> str
   return f"{bench.title}, {embedding}, {method} ({'NLI' if recipe.corpus == NLI else recipe.corpus})"
 
 
-def _published(bench: Workbench, recipe: Recipe, number: int) -> PaperRow | None:
-  """Returns the paper's row that ours is compared with, None if the encoder is not the paper's."""
+def _published(bench: Workbench, recipe: Recipe, number: int) -> Any:
+  """Returns the `PaperRow` that ours is compared with, None if the encoder is not the paper's."""
   if bench.paper_encoder is None:
     return None
   return paper_table(number).match(

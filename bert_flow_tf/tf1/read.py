@@ -150,7 +150,8 @@ def write_folders(
       flow.save(writing / FLOW)
       written |= flow_variables(Glow.load(writing / FLOW))
     if classifier is not None:
-      dataclasses.replace(classifier, encoder=identity).save(writing / CLASSIFIER)
+      of_encoder = dataclasses.replace(classifier, encoder=identity)  # type: ignore[arg-type]
+      of_encoder.save(writing / CLASSIFIER)
       written[OUTPUT_WEIGHTS] = ClassifierWeights.load(writing / CLASSIFIER).output_weights
     tf1_names.check_names(written, [*parts.encoder, *parts.flow, *parts.classifier], checkpoint.prefix)
     check_same(checkpoint, written)

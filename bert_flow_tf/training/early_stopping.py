@@ -32,7 +32,7 @@ class EarlyStopping:
     self._best = tf.Variable(-math.inf, dtype=tf.float64, trainable=False)
     self._best_step = tf.Variable(0, dtype=tf.int64, trainable=False)
     self._since = tf.Variable(0, dtype=tf.int64, trainable=False)
-    self._kept = None
+    self._kept: Any = None
 
   @property
   def variables(self) -> list[tf.Variable]:

@@ -44,7 +44,7 @@ class VectorPairs(EmbeddingPairs):
     digest = hashlib.sha256(repr((len(self), self.dim)).encode())
     for array in self._arrays:
       for start in range(0, len(array), _ROWS):
-        digest.update(np.ascontiguousarray(array[start : start + _ROWS], np.float32))
+        digest.update(np.ascontiguousarray(array[start : start + _ROWS], np.float32).data)
     return digest.hexdigest()
 
   def features(self, positions: tf.data.Dataset) -> tf.data.Dataset:
