@@ -82,7 +82,7 @@ class Benchmark:
     self, settings: BenchmarkSettings, data: DataSettings, embedding: EmbeddingSettings, flow: FlowSettings
   ) -> None:
     self._settings, self._data, self._embedding, self._flow = settings, data, embedding, flow
-    self._config = FlowConfig.from_json_file(flow.flow_model_config)
+    self._config = FlowConfig.from_json_file(str(flow.flow_model_config))
 
   def run(self) -> Iterator[tuple[str, dict[str, Any], str]]:
     """Yields the name, the result (JSON values) and the markdown of each part, measured one after the other."""

@@ -40,7 +40,7 @@ def fit_linear(spec: CalibrationSpec, rows: np.ndarray, task: Any = None, embedd
     task: the `TaskData` whose dev split decides k.
     embeddings: `Embeddings` of that split's sentences.
   """
-  calibration = make_calibration(spec).fit(rows)
+  calibration: Any = make_calibration(spec).fit(rows)
   if spec.k_on_dev:
     dev = task.splits["dev"]
     scores = calibration.choose_k(embeddings.of(dev.sentences_a), embeddings.of(dev.sentences_b), dev.scores)

@@ -40,8 +40,8 @@ class LinearCalibration(Calibration):
       raise ConfigError(f"k={k!r}: calibration {self.METHOD} expects an integer of at least 1", argument="k")
     self.k = None if k is None else int(k)
     self.encoder = None
-    self._moments = None
-    self._arrays = None
+    self._moments: Moments | None = None
+    self._arrays: dict[str, np.ndarray] | None = None
 
   @property
   def name(self) -> str:

@@ -186,8 +186,8 @@ def write_predictions(
   else:
     columns = {"gold": pairs.scores}
     for method, transform in transforms(flow).items():
-      sides = (transform(embeddings.of(side)) for side in (pairs.sentences_a, pairs.sentences_b))
-      columns[method] = pair_cosines(*sides, name)
+      a, b = (transform(embeddings.of(side)) for side in (pairs.sentences_a, pairs.sentences_b))
+      columns[method] = pair_cosines(a, b, name)
   report.write_pairs(folder, f"{name}_results.tsv", pairs, columns)
   if pool:
     a, b = _sides(embeddings, flow, pairs)

@@ -44,7 +44,7 @@ class AdditiveCoupling(FlowLayer):
     **kwargs: Any,
   ) -> None:
     super().__init__(**kwargs)
-    self._network_arguments = {
+    self._network_arguments: dict[str, Any] = {
       "width": width,
       "activation": activation,
       "dropout": dropout,

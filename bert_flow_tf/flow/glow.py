@@ -80,17 +80,17 @@ class Glow(tf_keras.layers.Layer):
         for layer in step:
           layer.build([None, dim >> index])
     self.state = self.add_weight("state", [], dtype=tf.int64, initializer="zeros", trainable=False)
-    self._encoder = None
+    self._encoder: str | None = None
     self.built = True
 
   @property
   def encoder(self) -> dict[str, Any] | None:
     """Identity of the encoder of the embeddings; None if unknown."""
-    return self._encoder and json.loads(self._encoder)
+    return json.loads(self._encoder) if self._encoder else None
 
   @encoder.setter
   def encoder(self, identity: dict[str, Any] | None) -> None:
-    self._encoder = identity and json.dumps(identity)  # Keras would wrap a dict and its values
+    self._encoder = json.dumps(identity) if identity else None  # Keras would wrap a dict and its values
 
   def restart(self, seed: int | None) -> None:
     """Resets the weights to those of a new flow with this seed and the same other arguments."""

@@ -37,7 +37,7 @@ def load(cls: type, folder: str | os.PathLike) -> Any:
   if state not in STATES:
     raise FlowError(f"flow folder {folder}: state is {state!r}, expected one of {STATES}")
   try:
-    flow = cls.from_config({"config": None, **settings})
+    flow = cls.from_config({"config": None, **settings})  # type: ignore[attr-defined]
   except (ConfigError, FlowError, TypeError) as error:
     raise FlowError(f"flow folder {folder}: {FLOW_FOLDER.settings_file} does not describe a flow ({error})") from error
   weights = flow.named_weights()

@@ -13,7 +13,7 @@ _CHUNK = 8192
 
 def is_integer(value: Any, least: int | None = None) -> bool:
   """Returns whether a value is an integer of Python or NumPy, not a bool, and at least `least` if that is given."""
-  return isinstance(value, int | np.integer) and not isinstance(value, bool) and (least is None or value >= least)
+  return isinstance(value, int | np.integer) and not isinstance(value, bool) and (least is None or int(value) >= least)
 
 
 def check_rows(embeddings: Any, dim: int | None = None, error: type[BertFlowError] = CalibrationError) -> np.ndarray:

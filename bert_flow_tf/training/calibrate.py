@@ -67,7 +67,7 @@ def fit_calibration(
     else:
       fitted.fit(np.concatenate(vectors) if isinstance(vectors, tuple) else vectors)
     if dev is not None and spec.k_on_dev:
-      fitted.choose_k(*dev)
+      fitted.choose_k(*dev)  # type: ignore[attr-defined]
   fitted.encoder = None if vectors_of is None else VectorsIdentity(vectors_of).to_dict()
   return fitted
 

@@ -3,6 +3,7 @@
 import dataclasses
 import math
 import os
+from typing import Any
 
 from bert_flow_tf.data import nli
 from bert_flow_tf.data.flow_corpus import LEARNING_RATE
@@ -107,6 +108,7 @@ class SiameseSettings(FlowSettings):
       is_nli: whether the labels are those of natural language inference, for which a flow alone has the paper's rate.
       flow_epochs: the task's number of epochs for a flow alone.
     """
+    defaults: dict[str, Any]
     if self.frozen:
       rate, epochs = (nli.LEARNING_RATE, nli.NUM_TRAIN_EPOCHS) if is_nli else (LEARNING_RATE, flow_epochs)
       defaults = {"train_batch_size": 32, "save_checkpoints_steps": 100}
