@@ -176,6 +176,7 @@ def write_predictions(
     pool: whether to write arrays a and b, float32 [n, dim], through the flow if there is one.
   """
   pairs = predicted_pairs(task, name)
+  columns: dict[str, Any]
   if task.labels:
     probabilities = _probabilities(embeddings, flow, classifier, pairs)
     columns = {

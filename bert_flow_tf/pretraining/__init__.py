@@ -1,1 +1,1 @@
-"""Training of a small BERT from scratch by masked-language modelling; nothing else imports it."""
+"""Training of a small BERT from scratch by masked-language modeling; no other part imports it."""

@@ -155,7 +155,7 @@ def _table(stsb_scores, length):
 
 
 def _spearman(task: TaskData, embeddings: Embeddings, transform: Callable[[np.ndarray], np.ndarray]) -> float:
-  split = task.spec.eval_split
+  split = task.spec.eval_split or "test"
   return evaluate(task, embeddings, transform, [split])[0][split]["spearman"]
 
 

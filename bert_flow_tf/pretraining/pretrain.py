@@ -44,7 +44,7 @@ def pretrain(
     TrainingError: the loss became NaN or infinite, or another worker was lost.
   """
   watch, folder = Stopwatch(), pathlib.Path(output_dir).expanduser()
-  sentences, checksum = corpus.read_corpus(settings.corpus)
+  sentences, checksum = corpus.read_corpus(settings.corpus or "")
   if data_dir is not None:
     card.load_task(data_dir)
   strategy = make_strategy(settings.distribution_strategy)

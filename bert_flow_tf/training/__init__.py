@@ -1,1 +1,1 @@
-"""Fitting the flow: the published optimizer and a resumable trainer over tf.distribute."""
+"""Trainings that resume to the bit, over tf.distribute: of the flow, and of a siamese encoder."""

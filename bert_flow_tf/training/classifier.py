@@ -1,6 +1,7 @@
-"""The softmax layer of siamese fine-tuning, on disk."""
+"""Folder of the softmax layer of siamese fine-tuning."""
 
 import dataclasses
+import os
 
 import numpy as np
 
@@ -17,15 +18,15 @@ _REQUIRED = ("dim", "labels")
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class ClassifierWeights:
-  """Logits [u, v, |u - v|] W': the bias-free matrix W of the published code, under its name `output_weights`.
+  """The matrix W of the logits [u, v, |u - v|] W', without bias, `output_weights` in the published code.
 
   Attributes:
-    output_weights: float32 array [num_labels, 3 * dim], u and v being embeddings of `dim` dimensions.
-    labels: the labels' names in the order of the rows, a tuple of str; None where nobody said.
-    encoder: what the embeddings came from, as `SentenceEncoder.identity` says it; None where nobody said.
+    output_weights: float32 array [num_labels, 3 * dim] for embeddings u and v of `dim` dimensions.
+    labels: names of the labels in the order of the rows, or None if unknown.
+    encoder: identity of the encoder as a dict, or None if unknown.
 
   Raises:
-    TrainingError: another shape, not finite numbers, or labels that do not match the rows.
+    TrainingError: the array has another shape, a value is not a finite number, or labels do not match the rows.
   """
 
   output_weights: np.ndarray
@@ -51,17 +52,17 @@ class ClassifierWeights:
     object.__setattr__(self, "labels", tuple(self.labels))
 
   @property
-  def num_labels(self):
+  def num_labels(self) -> int:
     """Number of labels."""
     return self.output_weights.shape[0]
 
   @property
-  def dim(self):
+  def dim(self) -> int:
     """Dimensions of an embedding."""
     return self.output_weights.shape[1] // 3
 
-  def save(self, folder):
-    """Writes the classifier's folder (`classifier.json`, `weights.npz`) in one step; an older one there is replaced.
+  def save(self, folder: str | os.PathLike) -> None:
+    """Writes the classifier's folder (`classifier.json`, `weights.npz`) atomically, in place of an older one.
 
     Raises:
       TrainingError: the folder cannot be written, or holds something else.
@@ -70,8 +71,8 @@ class ClassifierWeights:
     CLASSIFIER_FOLDER.write(folder, settings, {VARIABLE: self.output_weights})
 
   @classmethod
-  def load(cls, folder):
-    """The classifier that `save` wrote.
+  def load(cls, folder: str | os.PathLike) -> "ClassifierWeights":
+    """Loads the classifier that `save` wrote.
 
     Raises:
       TrainingError: the folder is absent, incomplete or damaged.
@@ -87,7 +88,7 @@ class ClassifierWeights:
     except TrainingError as error:
       raise TrainingError(f"classifier folder {folder}: {error}") from error
     for key in ("num_labels", "dim"):
-      found, expected = settings.get(key, loaded.num_labels), getattr(loaded, key)
-      if type(found) is not int or found != expected:
-        raise TrainingError(f"classifier folder {folder}: {key} is {found!r}, the weights have {expected}")
+      value, expected = settings.get(key, loaded.num_labels), getattr(loaded, key)
+      if type(value) is not int or value != expected:
+        raise TrainingError(f"classifier folder {folder}: {key} is {value!r}, the weights have {expected}")
     return loaded

@@ -1,71 +1,76 @@
-"""What a siamese encoder is tuned for: labels of pairs from [u, v, |u - v|], or the cosine of u and v."""
+"""Objectives of a siamese training: labels of pairs from [u, v, |u - v|], or the cosine of u and v."""
 
+import os
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
 import tensorflow as tf
 
 from bert_flow_tf.errors import TrainingError
 from bert_flow_tf.training.classifier import VARIABLE, ClassifierWeights
 
-# Of BERT's published initialisation.
+# Standard deviation of BERT's published initialization.
 _STDDEV = 0.02
 
 
 class SoftmaxObjective:
-  """Cross entropy of a softmax over [u, v, |u - v|], without bias (original.md, "Siamese fine-tuning on NLI").
+  """Cross entropy of a softmax over [u, v, |u - v|], without bias (docs/original.md, "Siamese fine-tuning on NLI").
 
       logits = [u, v, |u - v|] W^T,  loss = -log softmax(logits)[label]
 
   Args:
     dim: dimensions of u and v.
     labels: names of the classes, in the order of their numbers.
-    seed: integer that the initial W follows from: a normal of standard deviation 0.02, cut off at two of them.
+    seed: seed of the initial W: a normal distribution of standard deviation 0.02, truncated at two of them.
 
   Attributes:
     output_weights: W, float32 variable of shape [labels, 3 dim].
-    encoder: what the embeddings come from, as `SentenceEncoder.identity` says it; saved and loaded.
+    encoder: identity of the encoder as a dict, or None if unknown; saved and loaded.
   """
 
-  def __init__(self, dim, labels, seed=0):
+  def __init__(self, dim: int, labels: Sequence[str], seed: int = 0) -> None:
     self.dim, self.labels, self.encoder = int(dim), tuple(labels), None
     shape = [len(self.labels), 3 * self.dim]
-    # The second number keeps the draw apart from other uses of the same seed.
+    # The second number makes the draw independent of other uses of the same seed.
     initial = tf.random.stateless_truncated_normal(shape, [seed, 0x51A], stddev=_STDDEV)
     self.output_weights = tf.Variable(initial, name=VARIABLE)
 
   @property
-  def variables(self):
-    """What is trained."""
+  def variables(self) -> list[tf.Variable]:
+    """The trained variables."""
     return [self.output_weights]
 
-  def settings(self):
-    """What it is, as json values."""
+  def settings(self) -> dict[str, Any]:
+    """Returns json values that describe the objective."""
     return {"kind": "softmax", "labels": list(self.labels), "dim": self.dim}
 
-  def logits(self, u, v):
-    """Logits, float32 [batch, labels], of embeddings [batch, dim]."""
+  def logits(self, u: tf.Tensor, v: tf.Tensor) -> tf.Tensor:
+    """Returns the logits, float32 [batch, labels], of embeddings [batch, dim]."""
     features = tf.concat([u, v, tf.abs(u - v)], axis=-1)
     return tf.matmul(features, self.output_weights, transpose_b=True)
 
-  def losses(self, u, v, targets):
-    """Loss of each pair in nats, float32 [batch]; targets are the labels' numbers, float32 [batch]."""
+  def losses(self, u: tf.Tensor, v: tf.Tensor, targets: tf.Tensor) -> tf.Tensor:
+    """Returns the loss of each pair in nats, float32 [batch]; targets are the labels' numbers, float32 [batch]."""
     labels = tf.cast(targets, tf.int32)
     return tf.nn.sparse_softmax_cross_entropy_with_logits(labels=labels, logits=self.logits(u, v))
 
-  def probabilities(self, u, v):
-    """Softmax of the logits, float32 array [n, labels], of arrays [n, dim]."""
+  def probabilities(self, u: np.ndarray, v: np.ndarray) -> np.ndarray:
+    """Returns the softmax of the logits, float32 [n, labels], of embeddings [n, dim]."""
     return tf.nn.softmax(self.logits(tf.constant(u, tf.float32), tf.constant(v, tf.float32))).numpy()
 
-  def save(self, folder):
-    """Writes the classifier's folder in one step.
+  def save(self, folder: str | os.PathLike) -> None:
+    """Writes the classifier's folder atomically.
 
     Raises:
-      TrainingError: it cannot be written, or holds something else.
+      TrainingError: the folder cannot be written, or holds something else.
     """
     weights = tf.convert_to_tensor(self.output_weights).numpy()
     ClassifierWeights(weights, self.labels, self.encoder).save(folder)
 
   @classmethod
-  def load(cls, folder):
-    """The objective that `save` wrote, or run_convert.
+  def load(cls, folder: str | os.PathLike) -> "SoftmaxObjective":
+    """Loads the objective that `save` or run_convert wrote.
 
     Raises:
       TrainingError: the folder is absent, incomplete or damaged, or does not name its labels.
@@ -80,18 +85,18 @@ class SoftmaxObjective:
 
 
 class CosineObjective:
-  """Squared error of the cosine against a label scaled to 0..1 (original.md, "Fitting the flow", `num_examples`).
+  """Squared error of the cosine against a label scaled to 0..1 (docs/original.md, "Fitting the flow", `num_examples`).
 
   loss = (cos(u, v) - label)^2
   """
 
   variables = ()
 
-  def settings(self):
-    """What it is, as json values."""
+  def settings(self) -> dict[str, Any]:
+    """Returns json values that describe the objective."""
     return {"kind": "cosine"}
 
-  def losses(self, u, v, targets):
-    """Loss of each pair, float32 [batch]; targets are the scaled labels, float32 [batch]."""
+  def losses(self, u: tf.Tensor, v: tf.Tensor, targets: tf.Tensor) -> tf.Tensor:
+    """Returns the loss of each pair, float32 [batch]; targets are the scaled labels, float32 [batch]."""
     cosines = tf.reduce_sum(tf.math.l2_normalize(u, axis=-1) * tf.math.l2_normalize(v, axis=-1), axis=-1)
     return tf.square(cosines - targets)

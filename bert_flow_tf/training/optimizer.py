@@ -1,11 +1,13 @@
-"""The optimizer of BERT's published code, as the original fits its flow with."""
+"""The optimizer of BERT's published code, with which the original fits its flow."""
 
 import re
+from collections.abc import Sequence
+from typing import Any
 
 import tensorflow as tf
 import tf_keras
 
-# Variables that the published code does not decay. No flow variable matches, so all of them decay.
+# Names of variables that the published code does not decay. No variable of a flow matches: all of them decay.
 EXCLUDED_FROM_WEIGHT_DECAY = ("LayerNorm", "layer_norm", "bias")
 
 
@@ -20,7 +22,8 @@ class AdamWeightDecay(tf_keras.optimizers.Optimizer):
   Args:
     learning_rate: number, or a `tf_keras.optimizers.schedules.LearningRateSchedule`.
     weight_decay_rate: 0.01 as published.
-    beta_1, beta_2: decay of the two moments.
+    beta_1: decay of the first moment.
+    beta_2: decay of the second moment.
     epsilon: added outside the root.
     global_clipnorm: bound on the gradients' joint norm; None for none.
     exclude_from_weight_decay: regular expressions searched in a variable's name; a match is not decayed.
@@ -28,15 +31,15 @@ class AdamWeightDecay(tf_keras.optimizers.Optimizer):
 
   def __init__(
     self,
-    learning_rate=1e-3,
-    weight_decay_rate=0.01,
-    beta_1=0.9,
-    beta_2=0.999,
-    epsilon=1e-6,
-    global_clipnorm=1.0,
-    exclude_from_weight_decay=EXCLUDED_FROM_WEIGHT_DECAY,
-    name="AdamWeightDecay",
-  ):
+    learning_rate: float | tf_keras.optimizers.schedules.LearningRateSchedule = 1e-3,
+    weight_decay_rate: float = 0.01,
+    beta_1: float = 0.9,
+    beta_2: float = 0.999,
+    epsilon: float = 1e-6,
+    global_clipnorm: float | None = 1.0,
+    exclude_from_weight_decay: Sequence[str] = EXCLUDED_FROM_WEIGHT_DECAY,
+    name: str = "AdamWeightDecay",
+  ) -> None:
     super().__init__(name=name, weight_decay=None, global_clipnorm=global_clipnorm, jit_compile=False)
     self._learning_rate = self._build_learning_rate(learning_rate)
     self.weight_decay_rate = weight_decay_rate
@@ -45,7 +48,7 @@ class AdamWeightDecay(tf_keras.optimizers.Optimizer):
     self.epsilon = epsilon
     self.excluded = tuple(exclude_from_weight_decay)
 
-  def build(self, var_list):
+  def build(self, var_list: Sequence[tf.Variable]) -> None:
     """Creates the two moments of every variable."""
     super().build(var_list)
     if getattr(self, "_built", False):
@@ -54,12 +57,12 @@ class AdamWeightDecay(tf_keras.optimizers.Optimizer):
     self._first = [self.add_variable_from_reference(variable, "m") for variable in var_list]
     self._second = [self.add_variable_from_reference(variable, "v") for variable in var_list]
 
-  def restart(self):
-    """As new: no step made, moments of zero."""
+  def restart(self) -> None:
+    """Resets the steps and both moments to zero."""
     for variable in (self.iterations, *self._first, *self._second):
       variable.assign(tf.zeros_like(variable))
 
-  def update_step(self, gradient, variable):
+  def update_step(self, gradient: tf.Tensor, variable: tf.Variable) -> None:
     """Applies one gradient to one variable."""
     index = self._index_dict[self._var_key(variable)]
     first, second = self._first[index], self._second[index]
@@ -70,8 +73,8 @@ class AdamWeightDecay(tf_keras.optimizers.Optimizer):
       update += self.weight_decay_rate * variable
     variable.assign_sub(tf.cast(self.learning_rate, variable.dtype) * update)
 
-  def get_config(self):
-    """The arguments of the constructor."""
+  def get_config(self) -> dict[str, Any]:
+    """Returns the arguments of the constructor."""
     return {
       "name": self.name,
       "learning_rate": self._serialize_hyperparameter(self._learning_rate),

@@ -25,11 +25,12 @@ class SiameseSettings(FlowSettings):
   """
 
   flow_model_config: str = setting("config_l2_d3_w32", "Name of a packaged configuration, or a json file.")
-  train_batch_size: int | None = setting(
+  # These two are None until `resolved`.
+  train_batch_size: int = setting(
     None, "Pairs of a step, over all devices; default: 16, or 32 if num_examples is 0.", minimum=1
   )
   use_xla: bool | None = setting(None, "Compile the step with XLA.", named=False)
-  save_checkpoints_steps: int | None = setting(
+  save_checkpoints_steps: int = setting(
     None, "Steps between two checkpoints; default: 1000, or 100 if num_examples is 0.", named=False, minimum=1
   )
   train_splits: tuple[str, ...] = setting(("train",), "Splits whose labels are used.")
@@ -148,5 +149,5 @@ def siamese_name(
     "model": f"m_{encoder_label(embedding.encoder_name)}",
     "seed": f"s_{settings.seed}",
   }
-  others = {"data_dir": os.path.abspath(data.data_dir)} if task.name == "custom" else {}
+  others = {"data_dir": os.path.abspath(data.data_dir or "")} if task.name == "custom" else {}
   return experiment_name(parts, embedding, settings, **others)

@@ -133,7 +133,7 @@ class SiameseTrainer:
       lambda step, _: advance(iterator, tf.constant(step, tf.int64)).numpy(),
       lambda losses: ", ".join(f"{name} {value:.4f}" for name, value in zip(LOSSES, losses[-1], strict=True) if value),
       before_saving=lambda step, _: {"dev": early_stopping.look(step)} if early_stopping else {},
-      stopped=lambda: bool(early_stopping) and early_stopping.stopped,
+      stopped=lambda: early_stopping is not None and early_stopping.stopped,
     )
     if early_stopping:
       early_stopping.take_best()

@@ -1,35 +1,47 @@
-"""Where a fit takes the two embeddings of a pair from: computed once, or anew with dropout."""
+"""Sources of the pairs of embeddings that a flow is fitted on: computed once, or in each step with dropout."""
 
 import hashlib
+from collections.abc import Sequence
 
 import numpy as np
 import tensorflow as tf
 
+from bert_flow_tf.data.pairs import SentencePairs
+from bert_flow_tf.encoder.sentence_encoder import SentenceEncoder
 from bert_flow_tf.errors import TrainingError
+from bert_flow_tf.evaluation.task_scores import Embeddings
 
 
 class EmbeddingPairs:
-  """Pairs of embeddings computed once, as a frozen encoder gives them.
+  """Pairs of embeddings that a frozen encoder computed once.
 
   Args:
-    a, b: the two sentences' embeddings, [n, dim] each, row i of both being one pair.
-    fingerprint: what a resumed fit compares its data by; None for a checksum of the embeddings.
-    numbers: int [n], where a and b hold only those of `num_pairs` pairs that the fit will see (`Trainer.pairs_seen`):
-      the number of each row's pair. None where they hold all.
-    num_pairs: of `numbers`.
+    a: embeddings of the first sentences, [n, dim].
+    b: embeddings of the second sentences, [n, dim]; row i of both is one pair.
+    fingerprint: text that identifies the data when a fit is resumed; None for a checksum of the embeddings.
+    numbers: int [n], index of each row's pair among `num_pairs` pairs, if a and b hold only those that the fit uses
+      (`Trainer.pairs_seen`). None if they hold all.
+    num_pairs: number of pairs, with `numbers`.
 
   Raises:
-    TrainingError: not numbers, shapes that differ or are not [n, dim], or a row that is not finite.
+    TrainingError: the values are not finite numbers, or the shapes differ or are not [n, dim].
   """
 
-  def __init__(self, a, b, fingerprint=None, numbers=None, num_pairs=None):
+  def __init__(
+    self,
+    a: np.ndarray,
+    b: np.ndarray,
+    fingerprint: str | None = None,
+    numbers: np.ndarray | None = None,
+    num_pairs: int | None = None,
+  ) -> None:
     self._fingerprint = fingerprint
     self._rows = None
     try:
-      with np.errstate(over="ignore"):  # what float32 cannot hold becomes infinite, and is refused
+      with np.errstate(over="ignore"):  # values too large for float32 become infinite, an error below
         self._sides = [np.asarray(side, np.float32) for side in (a, b)]
     except (TypeError, ValueError) as error:
-      raise TrainingError(f"pairs of embeddings are not numbers ({error}): pass what encoder.encode gives") from error
+      raise TrainingError(f"pairs of embeddings are not numbers ({error}): pass those of encoder.encode") from error
     shapes = [side.shape for side in self._sides]
     if shapes[0] != shapes[1] or len(shapes[0]) != 2:
       raise TrainingError(f"embeddings of pairs have shapes {shapes[0]} and {shapes[1]}, expected two [n, dim]")
@@ -41,7 +53,7 @@ class EmbeddingPairs:
         )
 
     if numbers is not None:
-      self._rows = np.full([num_pairs], -1, np.int64)
+      self._rows = np.full([num_pairs or 0], -1, np.int64)
       self._rows[numbers] = np.arange(len(self._sides[0]))
 
   @property
@@ -49,34 +61,36 @@ class EmbeddingPairs:
     """Dimensions of an embedding."""
     return self._sides[0].shape[1]
 
-  def __len__(self):
+  def __len__(self) -> int:
     return len(self._sides[0] if self._rows is None else self._rows)
 
-  def fingerprint(self):
-    """The fingerprint given, else the hexadecimal sha256 of the embeddings."""
+  def fingerprint(self) -> str:
+    """Returns the constructor's fingerprint, or the hexadecimal sha256 of the embeddings."""
     if self._fingerprint is not None:
       return self._fingerprint
     digest = hashlib.sha256(repr(self._sides[0].shape).encode())
     for side in self._sides:
-      digest.update(np.ascontiguousarray(side))
+      digest.update(np.ascontiguousarray(side).data)
     return digest.hexdigest()
 
-  def features(self, positions):
+  def features(self, positions: tf.data.Dataset) -> tf.data.Dataset:
     """Maps a dataset of positions [batch] to one of (a [batch, dim], b [batch, dim])."""
-    with tf.device("CPU"):  # where pipelines run
+    with tf.device("CPU"):  # input pipelines run on it
       sides = [tf.constant(side) for side in self._sides]
       if self._rows is not None:
         rows = tf.constant(self._rows)
         positions = positions.map(lambda chosen: tf.gather(rows, chosen))
     return positions.map(lambda chosen: tuple(tf.gather(side, chosen) for side in sides))
 
-  def embed(self, features, dropout_seed):
-    """The two embeddings themselves."""
+  def embed(self, features: tuple[tf.Tensor, tf.Tensor], dropout_seed: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+    """Returns the features, which are the embeddings."""
     del dropout_seed  # the encoder has run already, without dropout
     return features
 
 
-def embedding_pairs(embeddings, pairs, numbers=None, num_pairs=None):
+def embedding_pairs(
+  embeddings: Embeddings, pairs: SentencePairs, numbers: np.ndarray | None = None, num_pairs: int | None = None
+) -> EmbeddingPairs:
   """Returns the `EmbeddingPairs` of sentence pairs, with the fingerprint of what decides their embeddings.
 
   Args:
@@ -90,15 +104,26 @@ def embedding_pairs(embeddings, pairs, numbers=None, num_pairs=None):
 
 
 class SentencePairsWithDropout:
-  """Pairs embedded anew at each step with BERT's dropout on, as the published code does.
+  """Pairs that are embedded in each step with BERT's dropout, as in the published code.
 
   Args:
-    encoder: a `SentenceEncoder`.
-    sentences_a, sentences_b: the pairs.
-    sentence_embedding_type, max_seq_length, low_dim: as in `SentenceEncoder.encode`.
+    encoder: the encoder.
+    sentences_a: first sentences.
+    sentences_b: second sentences.
+    sentence_embedding_type: see `SentenceEncoder.encode`.
+    max_seq_length: see `SentenceEncoder.encode`.
+    low_dim: see `SentenceEncoder.encode`.
   """
 
-  def __init__(self, encoder, sentences_a, sentences_b, sentence_embedding_type, max_seq_length=64, low_dim=None):
+  def __init__(
+    self,
+    encoder: SentenceEncoder,
+    sentences_a: Sequence[str],
+    sentences_b: Sequence[str],
+    sentence_embedding_type: str,
+    max_seq_length: int = 64,
+    low_dim: int | None = None,
+  ) -> None:
     self._encoder = encoder
     self._pooling = encoder.pooling(sentence_embedding_type)
     self._low_dim = low_dim
@@ -106,20 +131,20 @@ class SentencePairsWithDropout:
     sentences = [*sentences_a, *sentences_b]
     self._fingerprint = "dropout " + encoder.fingerprint(sentences, self._pooling, max_seq_length, low_dim)
 
-  def __len__(self):
+  def __len__(self) -> int:
     return len(self._sides[0])
 
-  def fingerprint(self):
-    """What a resumed fit compares its data by: encoder, pooling and text."""
+  def fingerprint(self) -> str:
+    """Returns a text that identifies encoder, pooling and sentences when a fit is resumed."""
     return self._fingerprint
 
-  def features(self, positions):
+  def features(self, positions: tf.data.Dataset) -> tf.data.Dataset:
     """Maps a dataset of positions [batch] to one of token ids, ragged [batch, seq_len], of both sides."""
     sides = [tf.RaggedTensor.from_row_lengths(np.concatenate(side), [len(ids) for ids in side]) for side in self._sides]
     return positions.map(lambda chosen: tuple(tf.gather(side, chosen).to_tensor(-1) for side in sides))
 
-  def embed(self, features, dropout_seed):
-    """Runs the encoder on both sides: two float32 [batch, dim]."""
+  def embed(self, features: Sequence[tf.Tensor], dropout_seed: tf.Tensor) -> list[tf.Tensor]:
+    """Runs the encoder on both sides and returns two float32 [batch, dim]."""
     embedded = []
     for side, ids in enumerate(features):
       seed = tf.random.experimental.stateless_fold_in(dropout_seed, side)
