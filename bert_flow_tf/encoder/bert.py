@@ -1,4 +1,4 @@
-"""A folder with a BERT in it -> a frozen TFBertModel, or one sentence that says what is wrong with it."""
+"""Loading of a folder with a BERT as a frozen TFBertModel."""
 
 import contextlib
 import hashlib
@@ -16,6 +16,7 @@ from bert_flow_tf.encoder import google_folder, hub, tf1_names, tf1_reader
 from bert_flow_tf.encoder import precision as precision_lib
 from bert_flow_tf.encoder.seeded_dropout import SeededDropout
 from bert_flow_tf.errors import EncoderError
+from bert_flow_tf.io.checks import is_integer
 
 
 class BertEncoder:
@@ -40,7 +41,7 @@ class BertEncoder:
     self._dropout = SeededDropout(model)
 
   def __call__(self, ids, mask, dropout_seed=None):
-    """Runs BERT with segment ids 0, as the original does (original.md, "Encoder and pooling").
+    """Runs BERT with segment ids 0, as the original does (docs/original.md, "Encoder and pooling").
 
     Args:
       ids: int32 Tensor of shape [batch, seq_len].
@@ -63,18 +64,17 @@ class BertEncoder:
     return output.hidden_states, output.pooler_output
 
   def check_max_seq_length(self, max_seq_length):
-    """Raises EncoderError unless [CLS], a token and [SEP] fit in, and every position has an embedding."""
+    """Raises EncoderError unless [CLS], a token and [SEP] fit, and every position has an embedding."""
     limit = self.config.max_position_embeddings
-    if isinstance(max_seq_length, bool) or not isinstance(max_seq_length, int | np.integer):
-      raise EncoderError(f"max_seq_length={max_seq_length!r}: expected a whole number from 3 to {limit}.")
-    if not 3 <= max_seq_length <= limit:
+    if not is_integer(max_seq_length, 3) or max_seq_length > limit:
       raise EncoderError(
-        f"max_seq_length={max_seq_length}: expected 3 (a token between [CLS] and [SEP]) to {limit}, the "
-        f"number of positions that the model '{self.name}' knows."
+        f"max_seq_length={max_seq_length}: expected an integer from 3 (a token between [CLS] and [SEP]) to {limit}, "
+        f"the number of positions of the model '{self.name}'",
+        argument="max_seq_length",
       )
 
   def word_embeddings(self):
-    """BERT's word embeddings, float32 array of shape [vocab, hidden], before position and normalisation."""
+    """Returns the word embeddings, float32 array of shape [vocab, hidden], before position and normalization."""
     return self.model.get_input_embeddings().weight.numpy()
 
   @property
@@ -88,7 +88,7 @@ class BertEncoder:
     return digest.hexdigest()
 
   def tf1_variables(self):
-    """{name in Google's checkpoints: float32 array}, every weight."""
+    """Returns {name in Google's checkpoints: float32 array} of every weight."""
     return {tf1_names.of_keras(_bare_name(weight)): weight.numpy() for weight in self.model.weights}
 
   @property
@@ -103,10 +103,10 @@ class BertEncoder:
 
 
 def load_bert(name, cache_dir=None, precision=precision_lib.FLOAT32):
-  """Loads the BERT that a `--model` value names; never leaves a weight random.
+  """Loads the BERT of a model name; no weight stays random.
 
   Args:
-    name: see `hub.resolve`; a folder may be Google's too, see `google_folder`, or the prefix of a checkpoint in one.
+    name: see `hub.resolve`; a folder may also be Google's, see `google_folder`, or the prefix of a checkpoint in it.
     cache_dir: folder of the hub's cache, its default if None.
     precision: see `BertEncoder`.
 
@@ -126,7 +126,7 @@ def load_bert(name, cache_dir=None, precision=precision_lib.FLOAT32):
 
 
 def _find(name, cache_dir):
-  """Folder of a `--model` value, and what in it is a TensorFlow 1 checkpoint: a prefix, the folder, or None."""
+  """Returns the folder of a model, and its TensorFlow 1 checkpoint: a prefix, the folder, or None."""
   path = os.path.expanduser(name) if isinstance(name, str | os.PathLike) else None
   if path is not None and name not in hub.MODEL_NAMES and not os.path.isdir(path) and tf1_reader.is_prefix(path):
     return pathlib.Path(path).parent, path
@@ -135,7 +135,7 @@ def _find(name, cache_dir):
 
 
 def _load_hugging_face(folder):
-  """TFBertModel of a Hugging Face folder, and whether it has the pooled output's weights."""
+  """Loads a Hugging Face folder: TFBertModel, and whether it has the pooled output's weights."""
   config = _bert_config(folder / "config.json", folder_lib.read_config(folder))
   folder_lib.check_vocabulary(folder / "vocab.txt", config.vocab_size)
   weights = folder_lib.find_weights(folder)
@@ -167,7 +167,7 @@ def _load_hugging_face(folder):
 
 
 def _load_tf1(folder, checkpoint):
-  """The same of Google's folder; `checkpoint` is a prefix, or a folder that holds one."""
+  """Loads the same from Google's folder; `checkpoint` is a prefix, or a folder with a checkpoint."""
   path = google_folder.config_file(folder)
   values = google_folder.read_config(path)
   config = _bert_config(path, values)
@@ -196,7 +196,7 @@ def _bare_name(weight):
 
 
 def _bert_config(path, values):
-  """BertConfig of the values of config.json."""
+  """Returns the BertConfig of the values of config.json."""
   activation = values.get("hidden_act", "gelu")
   if not isinstance(activation, str) or activation not in ACT2FN:
     raise EncoderError(f"{path}: found hidden_act = {activation!r}, expected one of {', '.join(ACT2FN)}.")
@@ -207,7 +207,7 @@ def _bert_config(path, values):
 
 
 def _check_loading(folder, weights, info):
-  """Refuses a model of which a weight stayed random, or that has blocks config.json does not know of."""
+  """Raises EncoderError if a weight stayed random, or if config.json lacks blocks of the weights."""
   mismatched = info["mismatched_keys"]
   if mismatched:
     key, found, expected = mismatched[0]
@@ -231,7 +231,7 @@ def _check_loading(folder, weights, info):
 
 
 def _reason(path, error):
-  """Why weights cannot be read, in a line."""
+  """Returns the reason why weights cannot be read, in one line."""
   with path.open("rb") as file:
     if file.read(40).startswith(b"version https://git-lfs"):
       return "the file is a Git LFS pointer, not the weights: run git lfs pull"

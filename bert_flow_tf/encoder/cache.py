@@ -1,4 +1,4 @@
-"""Embeddings kept on disk sentence by sentence, apart for whatever else changes them."""
+"""Cache of sentence embeddings on disk, one folder for each identity of the encoder."""
 
 import contextlib
 import hashlib
@@ -14,7 +14,7 @@ from absl import logging
 
 from bert_flow_tf.errors import EncoderError
 
-# Most sentences of a file: what a killed run loses. At 768 dimensions that is 50 MB.
+# Most sentences per file, which a killed run loses: 50 MB at 768 dimensions.
 CHUNK_SENTENCES = 16384
 
 # Behind the embeddings, a record for each row: digest of its sentence; digest of that digest and the row's bytes.
@@ -23,18 +23,18 @@ _DAY_SECONDS = 24 * 60 * 60
 
 
 class EmbeddingCache:
-  """A folder `SETTINGS/` for each key of settings, in it files `CHUNK.npy` of embeddings of some sentences each.
+  """Cache with a folder `KEY/` for each key of settings, of files `CHUNK.npy` with embeddings of some sentences.
 
   A file is a float32 array [n, dim] as `np.save` writes it, then n records (which `np.load` does not mind). Its
-  name is the digest of the records, and these hold digests of the rows: what was damaged, cut off or put there
-  by others is recognised without reading more than the records and the rows that are wanted, and processes that
-  write the same sentences at once write the same file. Nothing in it is ever unpickled.
+  name is the digest of the records, which have digests of the rows. So damaged or foreign files are detected by reading
+  only the records and the requested rows, and processes that write the same sentences write the same file. Nothing is
+  ever unpickled.
 
-  Of two files with the same sentence, which processes that run side by side may write, the older one counts.
+  If two files have the same sentence, from concurrent processes, the older one is used.
   """
 
   def __init__(self, folder):
-    """Creates the folder where needed, and checks that it can be written before anything is computed.
+    """Creates the folder if needed, and checks that it is writable before anything is computed.
 
     Raises:
       EncoderError: the folder cannot be created or written.
@@ -46,13 +46,13 @@ class EmbeddingCache:
         pass
     except OSError as error:
       raise EncoderError(
-        f"embedding cache {folder}: cannot be written ({error.strerror}), expected a writable folder: choose "
-        "another one, or none."
+        f"cached_dir={folder}: cannot be written ({error.strerror}); choose a writable folder, or none",
+        argument="cached_dir",
       ) from error
 
   @staticmethod
   def key(settings, sentences=()):
-    """Hexadecimal sha256 of the settings (a dict for JSON) and of the sentences, in their order."""
+    """Returns the hexadecimal sha256 of the settings (a dict for JSON) and of the sentences, in their order."""
     digest = hashlib.sha256(json.dumps(settings, sort_keys=True).encode())
     for sentence in sentences:
       text = sentence.encode("utf-8", "surrogatepass")
@@ -61,7 +61,7 @@ class EmbeddingCache:
     return digest.hexdigest()
 
   def load(self, key, sentences, dim):
-    """Looks sentences up.
+    """Looks up the embeddings of sentences.
 
     Args:
       key: what `key` gives for the settings alone.

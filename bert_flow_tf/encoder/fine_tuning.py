@@ -1,4 +1,4 @@
-"""A BERT whose weights are to be trained: which of them, in what precision, and its embeddings with gradients."""
+"""Training of a BERT: its trained weights, their precision, and embeddings with gradients."""
 
 from bert_flow_tf.encoder import pooling as pooling_lib
 from bert_flow_tf.encoder import precision as precision_lib
@@ -6,21 +6,22 @@ from bert_flow_tf.errors import ConfigError
 
 
 def check_precision(precision):
-  """Refuses what cannot be trained in.
+  """Checks that an encoder can be trained in a precision.
 
   Raises:
-    ConfigError: no precision, or float16, whose gradients would underflow without a scaled loss.
+    ConfigError: an unknown precision, or float16, whose gradients would underflow without a scaled loss.
   """
   precision_lib.check_precision(precision)
   if precision == "float16":
     raise ConfigError(
-      "--precision=float16: small gradients underflow in it, so that no encoder can be trained; take bfloat16, "
-      "which has float32's range, or float32"
+      "precision=float16: small gradients underflow, so that an encoder cannot be trained; use bfloat16, which has "
+      "float32's range, or float32",
+      argument="precision",
     )
 
 
 def use_mixed_precision(bert, precision):
-  """Makes BERT's dense layers multiply in `precision`, forward and backward; weights and their updates are float32.
+  """Sets the precision of BERT's dense layers, forward and backward; weights and their updates are float32.
 
   Args:
     bert: `BertEncoder` that was loaded in float32.
@@ -32,10 +33,10 @@ def use_mixed_precision(bert, precision):
 
 
 def trained_weights(bert, pooling):
-  """The weights that the embedding depends on: a list of float32 variables.
+  """Returns the weights that the embedding depends on, a list of float32 variables.
 
-  As in the published code, a weight without a gradient (the pooler below an average, blocks above the highest that is
-  read) is not touched, nor decayed.
+  As in the published code, a weight without a gradient (the pooler with an average, blocks above the pooled ones) is
+  neither updated nor decayed.
 
   Args:
     bert: `BertEncoder`.

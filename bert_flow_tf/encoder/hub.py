@@ -1,4 +1,4 @@
-"""From the value of `--model` to a local folder: packaged, given, or from the Hugging Face hub's cache."""
+"""Folder of a model by its name: packaged, local, or from the Hugging Face hub's cache."""
 
 import os
 import pathlib
@@ -7,7 +7,6 @@ import re
 import huggingface_hub
 from absl import logging
 from huggingface_hub import constants
-from huggingface_hub.errors import EntryNotFoundError, LocalEntryNotFoundError
 
 from bert_flow_tf.encoder import folder as folder_lib
 from bert_flow_tf.errors import EncoderError
@@ -29,125 +28,111 @@ MODEL_NAMES = (*_PACKAGED, *HUB_NAMES)
 _REQUIRED = ("config.json", "vocab.txt")
 _OPTIONAL = ("tokenizer_config.json",)
 _HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*")
-# The hub's client retries a failing request for 20 s and more: one request of our own decides first.
+# The hub's client retries a failing request for 20 s and more, so one request of our own comes first.
 _PROBE_SECONDS = 5
 
 
-def resolve(name, cache_dir=None):
-  """Finds the folder that a `--model` value means, downloading it into the hub's cache where needed.
+def resolve(name: str | os.PathLike, cache_dir: str | None = None) -> pathlib.Path:
+  """Returns the folder of a model; downloads it into the hub's cache if needed.
 
-  What is in the cache is used without asking the network, so a model does not change between two runs.
+  A cached model is used without a request to the network, so a model does not change between two runs.
 
   Args:
-    name: one of `MODEL_NAMES`, a hub name of those ("bert-base-uncased"), a local Hugging Face folder, or a
-      hub id `org/name`. A folder wins over a hub id of the same spelling, a name over a folder.
-    cache_dir: folder of the hub's cache; its default (HF_HOME, HF_HUB_CACHE) if None.
+    name: one of `MODEL_NAMES`, a hub name of those ("bert-base-uncased"), a local Hugging Face folder, or a hub id
+      `org/name`. A name has priority over a folder, a folder over a hub id.
+    cache_dir: folder of the hub's cache; None for its default (HF_HOME, HF_HUB_CACHE).
 
   Returns:
-    pathlib.Path of a folder. Its content is for `bert.load_bert` to check.
+    Path of a folder, whose content `bert.load_bert` checks.
 
   Raises:
     EncoderError: no such name, folder or hub model, or a hub model that is neither cached nor reachable.
   """
   if not isinstance(name, str | os.PathLike):
-    raise EncoderError(f"the model is {name!r}, expected a name, a folder or a hub id: mini, base, ... .")
+    raise EncoderError(f"model={name!r}: expected a name (mini, base, ...), a folder or a hub id", argument="model")
   name = os.fspath(name)
   if name in _PACKAGED:
     return _PACKAGED[name]
   if name in HUB_NAMES or name in HUB_NAMES.values():
     repo = HUB_NAMES.get(name, name)
-    # Old caches hold these models under their former, bare names.
+    # Old caches have these models under their former names, without google-bert/.
     return _cached_folder(repo, cache_dir) or _hub_folder(f"google-bert/{repo}", name, cache_dir)
   path = os.path.expanduser(name)
   if os.path.isdir(path):
     return pathlib.Path(path)
   if os.path.exists(path):
     raise EncoderError(
-      f"--model={name}: found a file, expected the Hugging Face folder that holds config.json, vocab.txt and "
-      "model.safetensors, or Google's with bert_config.json, vocab.txt and bert_model.ckpt: pass the folder."
+      f"model={name}: expected a folder, got a file; set model to the Hugging Face folder with config.json, vocab.txt "
+      "and model.safetensors, or to Google's with bert_config.json, vocab.txt and bert_model.ckpt",
+      argument="model",
     )
   if _HUB_ID.fullmatch(name):
     return _hub_folder(name, name, cache_dir)
   raise EncoderError(
-    f"--model={name}: no such folder, and not a known name; allowed: {', '.join(MODEL_NAMES)}, a local "
-    "Hugging Face or Google folder, or a hub id such as google-bert/bert-base-uncased."
+    f"model={name}: no such folder or name; expected {', '.join(MODEL_NAMES)}, a local Hugging Face or Google folder, "
+    "or a hub id such as google-bert/bert-base-uncased",
+    argument="model",
   )
 
 
-def _cached_folder(repo, cache_dir):
-  """The cached snapshot of a hub model if it is complete, else None."""
-  config = huggingface_hub.try_to_load_from_cache(repo, "config.json", cache_dir=cache_dir)
-  if not isinstance(config, str):
+def _cached_folder(repo: str, cache_dir: str | None) -> pathlib.Path | None:
+  """Returns the cached snapshot of a hub model if it has all files, else None."""
+  try:
+    folder = pathlib.Path(huggingface_hub.snapshot_download(repo, cache_dir=cache_dir, local_files_only=True))
+  except (OSError, ValueError):  # the client's errors: not cached, or a damaged cache
     return None
-  folder = pathlib.Path(config).parent
-  complete = all((folder / file).exists() for file in _REQUIRED)
-  # Of Google's models the name tells the case; of others, that the file does not exist must be known.
-  if repo.removeprefix("google-bert/") not in HUB_NAMES.values():
-    known = [huggingface_hub.try_to_load_from_cache(repo, file, cache_dir=cache_dir) for file in _OPTIONAL]
-    complete = complete and None not in known
-  return folder if complete and any(_weights_complete(folder, file) for file in folder_lib.WEIGHTS) else None
+  files = [path.name for path in folder.iterdir() if path.exists()]
+  return folder if set(_REQUIRED) <= set(files) and _weights_complete(folder, files) else None
 
 
-def _weights_complete(folder, weights):
-  """Whether a snapshot holds a weights file, and all shards of an index."""
-  path = folder / weights
-  return path.exists() and all((folder / shard).exists() for shard in folder_lib.shards(path))
+def _weights_complete(folder: pathlib.Path, files: list[str]) -> bool:
+  """Returns whether a snapshot has a weights file, with all shards of an index."""
+  return any(set(folder_lib.shards(folder / name)) <= set(files) for name in folder_lib.WEIGHTS if name in files)
 
 
-def _hub_folder(repo, name, cache_dir):
-  """Snapshot folder of a hub model, from the cache or else downloaded."""
+def _hub_folder(repo: str, name: str, cache_dir: str | None) -> pathlib.Path:
+  """Returns the snapshot folder of a hub model, from the cache or downloaded."""
   folder = _cached_folder(repo, cache_dir)
   if folder is not None:
     return folder
   _check_reachable(repo, name, cache_dir)
   logging.info("Downloading %s from %s", repo, constants.ENDPOINT)
   try:
-    folder = _download(repo, "config.json", cache_dir, None).parent
-    # One commit for all files: its name is the snapshot folder's.
-    for file in (*_REQUIRED[1:], *_OPTIONAL):
-      _download_if_there(repo, file, cache_dir, folder.name)
-    for weights in folder_lib.WEIGHTS:
-      if _download_if_there(repo, weights, cache_dir, folder.name):
-        for shard in folder_lib.shards(folder / weights):
-          _download(repo, shard, cache_dir, folder.name)
-        break
-  except (OSError, ValueError, EntryNotFoundError) as error:  # the client's errors: HTTP, repository, disk
+    info = huggingface_hub.HfApi(endpoint=constants.ENDPOINT).model_info(repo)
+    files = [sibling.rfilename for sibling in info.siblings]
+    patterns = [*_REQUIRED, *_OPTIONAL]
+    # Only one format of the weights: many models have several, each of hundreds of megabytes.
+    for weights in [name for name in folder_lib.WEIGHTS if name in files][:1]:
+      stem, extension = weights.removesuffix(".index.json").rsplit(".", 1)
+      patterns += [weights, f"{stem}-*.{extension}"]
+    return pathlib.Path(
+      huggingface_hub.snapshot_download(
+        repo, cache_dir=cache_dir, allow_patterns=patterns, endpoint=constants.ENDPOINT, etag_timeout=_PROBE_SECONDS
+      )
+    )
+  except (OSError, ValueError) as error:  # the client's errors: HTTP, repository, disk
     raise EncoderError(
-      f"--model={name}: cannot download {repo} from {constants.ENDPOINT}: {_one_line(error)}; check the "
-      "spelling of the id, or download the model elsewhere and pass --model=FOLDER."
+      f"model={name}: cannot download {repo} from {constants.ENDPOINT}: {_one_line(error)}; check the spelling of the "
+      "id, or download the model elsewhere and set model to its folder",
+      argument="model",
     ) from error
-  return folder
 
 
-def _download(repo, filename, cache_dir, revision):
-  """Path of a hub model's file in the cache, downloaded where it is not there yet."""
-  return pathlib.Path(huggingface_hub.hf_hub_download(repo, filename, cache_dir=cache_dir, revision=revision))
-
-
-def _download_if_there(repo, filename, cache_dir, revision):
-  """The same, or None where the model has no such file."""
-  try:
-    return _download(repo, filename, cache_dir, revision)
-  except LocalEntryNotFoundError:  # a subclass of EntryNotFoundError, but it means: no network
-    raise
-  except EntryNotFoundError:
-    return None
-
-
-def _check_reachable(repo, name, cache_dir):
-  """Fails in seconds where the hub cannot be reached."""
+def _check_reachable(repo: str, name: str, cache_dir: str | None) -> None:
+  """Raises EncoderError within seconds if the hub cannot be reached."""
   try:
     huggingface_hub.utils.get_session().head(constants.ENDPOINT, timeout=_PROBE_SECONDS)
-  except Exception as error:  # requests' many, and the client's own when HF_HUB_OFFLINE is set
+  except Exception as error:  # many of requests, and the client's own with HF_HUB_OFFLINE
     raise EncoderError(
-      f"--model={name}: {repo} is not in the local cache ({cache_dir or constants.HF_HUB_CACHE}) and "
-      f"{constants.ENDPOINT} cannot be reached ({type(error).__name__}): allow network access, or download "
-      "its config.json, vocab.txt, tokenizer_config.json and model.safetensors elsewhere and pass "
-      "--model=FOLDER, or try the packaged --model=mini."
+      f"model={name}: {repo} is not in the local cache ({cache_dir or constants.HF_HUB_CACHE}) and "
+      f"{constants.ENDPOINT} cannot be reached ({type(error).__name__}); allow network access, or download its "
+      "config.json, vocab.txt, tokenizer_config.json and model.safetensors elsewhere and set model to that folder, or "
+      "use the packaged model mini",
+      argument="model",
     ) from error
 
 
-def _one_line(error):
-  """The first line of an exception, cut to a readable length."""
+def _one_line(error: Exception) -> str:
+  """Returns an exception's type and the beginning of its first line."""
   lines = str(error).strip().splitlines() or [""]
   return f"{type(error).__name__}: {lines[0][:200]}"

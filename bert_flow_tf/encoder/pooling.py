@@ -1,4 +1,4 @@
-"""`sentence_embedding_type`: from BERT's hidden states to one embedding of a sentence."""
+"""Pooling of BERT's hidden states to a sentence embedding, by `sentence_embedding_type`."""
 
 import dataclasses
 import re
@@ -17,7 +17,7 @@ _NUMBERED = re.compile(r"(avg-top|avg-last|avg-last-last|avg-last-concat)-([1-9]
 
 @dataclasses.dataclass(frozen=True)
 class Pooling:
-  """How one embedding is made of the hidden states, resolved for a given number of blocks.
+  """Pooling of hidden states, resolved for a model's number of blocks.
 
   Attributes:
     name: the `sentence_embedding_type` it was parsed from.
@@ -33,11 +33,11 @@ class Pooling:
   num_hidden_layers: int
 
   def dim(self, hidden_size):
-    """Size of the embedding for a model whose hidden states are `hidden_size` wide."""
+    """Returns the size of the embedding for hidden states of size `hidden_size`."""
     return hidden_size * len(self.blocks) if self.kind == "concat" else hidden_size
 
   def describe(self):
-    """One line for the log: which blocks the value resolved to."""
+    """Returns a line for the log with the pooled blocks."""
     if self.kind == "cls":
       return f"{self.name}: the pooled output, tanh(dense) of the last block's [CLS]"
     blocks = ", ".join(str(block) for block in self.blocks)
@@ -48,9 +48,9 @@ class Pooling:
     return f"{self.name}: {what} of {noun} {blocks} of {self.num_hidden_layers}, averaged over all tokens"
 
   def pool(self, hidden_states, mask, pooled_output=None):
-    """Makes the embeddings.
+    """Pools a batch.
 
-    Means run over every unmasked position, [CLS] and [SEP] included (original.md, "Encoder and pooling").
+    Means run over every unmasked position, [CLS] and [SEP] included (docs/original.md, "Encoder and pooling").
 
     Args:
       hidden_states: sequence or mapping with, at index b, the output of block b: float Tensor of shape
@@ -96,7 +96,8 @@ def parse_pooling(sentence_embedding_type, num_hidden_layers):
   match = _NUMBERED.fullmatch(name) if isinstance(name, str) else None
   if match is None or int(match[2]) > last:
     raise ConfigError(
-      f"sentence_embedding_type={name}: allowed are {ALLOWED}; N is 1 to {last}, the blocks of this model."
+      f"sentence_embedding_type={name}: expected one of {ALLOWED}; N is 1 to {last}, the blocks of this model",
+      argument="sentence_embedding_type",
     )
   family, n = match[1], int(match[2])
   from_the_end = tuple(last - i for i in range(n))
@@ -113,11 +114,13 @@ def check_low_dim(dim, low_dim):
   """Raises ConfigError unless `low_dim` groups of equal size make up `dim` dimensions."""
   if not isinstance(low_dim, int) or low_dim < 1 or dim % low_dim:
     divisors = ", ".join(str(n) for n in range(1, dim + 1) if dim % n == 0)
-    raise ConfigError(f"low_dim={low_dim}: must divide the embedding's {dim} dimensions; allowed: {divisors}.")
+    raise ConfigError(
+      f"low_dim={low_dim}: expected a divisor of the embedding's {dim} dimensions: {divisors}", argument="low_dim"
+    )
 
 
 def low_dim(embeddings, n):
-  """Cuts embeddings into groups of neighbouring dimensions and averages each (original.md, `low_dim`).
+  """Returns the means of groups of neighboring dimensions (docs/original.md, `low_dim`).
 
   Args:
     embeddings: float Tensor of shape [batch, dim], dim known.
@@ -135,7 +138,7 @@ def low_dim(embeddings, n):
 
 
 def _masked_mean(states, mask):
-  """Mean over the unmasked positions (0 where there are none): float32 [batch, hidden]."""
+  """Returns the mean over the unmasked positions, float32 [batch, hidden]; 0 without any."""
   states, mask = tf.cast(states, tf.float32), tf.cast(mask, tf.float32)
   count = tf.reduce_sum(mask, axis=1, keepdims=True)
   return tf.reduce_sum(states * mask[:, :, tf.newaxis], axis=1) / tf.maximum(count, 1.0)

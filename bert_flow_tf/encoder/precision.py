@@ -1,9 +1,9 @@
 """`precision`: the number format of BERT's matrix products.
 
-In half precision the dense layers multiply halves; weights are cast once, inputs at each call. All else is float32:
-embeddings, attention, softmax, normalisation, GELU, the sums between blocks, means over tokens. So no constant of
-the attention mask can overflow and errors do not add up from block to block, at little cost: of BERT-base's
-arithmetic the dense layers have over 98% for a sentence of 64 tokens.
+In half precision the dense layers multiply halves; weights are cast once, inputs at each call. Everything else is
+float32: embeddings, attention, softmax, normalization, GELU, the sums between blocks, means over tokens. So the
+attention mask cannot overflow and errors do not accumulate over blocks. The cost is small: for a sentence of 64 tokens
+the dense layers are over 98% of BERT-base's arithmetic.
 """
 
 import os
@@ -26,25 +26,25 @@ _CPUINFO = pathlib.Path("/proc/cpuinfo")
 
 
 def check_precision(precision):
-  """Raises ConfigError for what is no precision."""
+  """Raises ConfigError unless it is one of `PRECISIONS`."""
   if precision not in PRECISIONS:
-    raise ConfigError(f"precision={precision}: expected one of {', '.join(PRECISIONS)}")
+    raise ConfigError(f"precision={precision}: expected one of {', '.join(PRECISIONS)}", argument="precision")
 
 
 def compute_in(model, precision, frozen=True):
-  """Makes the dense layers of a Keras model multiply in this precision.
+  """Sets the precision in which the dense layers of a Keras model multiply.
 
   Args:
     model: the model.
     precision: see `PRECISIONS`.
-    frozen: whether its weights do not change any more, and so can be cast once; False to cast them at each call, their
-      gradients being float32 again.
+    frozen: True if its weights do not change, so that they are cast once; False to cast them at each call, with float32
+      gradients.
   """
   if precision == FLOAT32:
     return
   dtype = tf.as_dtype(precision)
-  # TensorFlow's own products of halves, which it falls back to, add up in halves: on STS-B they cost ten times
-  # what rounding to bfloat16 does, and they are slow.
+  # TensorFlow's fallback accumulates products of halves in halves: on STS-B that costs ten times as much accuracy as
+  # rounding to bfloat16, and it is slow.
   product_dtype = dtype if _has_instructions(precision) else tf.float32
   for layer in model.submodules:
     if isinstance(layer, tf_keras.layers.Dense):
@@ -71,7 +71,7 @@ def _half_call(layer, dtype, product_dtype, frozen):
 
 
 def _has_instructions(precision):
-  """Whether products of halves have instructions of their own here; what that means where not is logged."""
+  """Returns whether this machine has instructions for products of halves; logs a warning if not."""
   if tf.config.list_logical_devices("GPU"):
     return True
   # TensorFlow uses them through oneDNN alone, whose sums are float32.
@@ -94,7 +94,7 @@ def onednn_is_limited() -> bool:
 
 
 def _cpu_flags():
-  """Set of the first CPU's flags; empty where the system does not list them."""
+  """Returns the first CPU's flags; empty if the system does not list them."""
   try:
     lines = _CPUINFO.read_text(encoding="utf-8", errors="replace").splitlines()
   except OSError:

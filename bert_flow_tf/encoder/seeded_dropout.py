@@ -1,14 +1,13 @@
-"""BERT's dropout with masks that follow from a seed, so that a fit that uses it can be resumed exactly."""
+"""Dropout of BERT with masks that a seed determines, so that a fit resumes exactly."""
 
 import tensorflow as tf
 import tf_keras
 
 
 class SeededDropout:
-  """Takes over the dropout layers of a model.
+  """Replacement of a model's dropout layers.
 
-  Keras draws masks from a state that no checkpoint holds; here a mask follows from the seed and from the layer's
-  place in the model.
+  Keras draws masks from a state that is in no checkpoint; here the seed and the layer's position determine the mask.
   """
 
   def __init__(self, model):
@@ -18,12 +17,12 @@ class SeededDropout:
       layer.call = self._dropout(place, layer.rate)
 
   def on(self, seed):
-    """Context in which calls of the model drop out with this seed, int32 [2]; None for no dropout."""
+    """Returns a context with dropout of this seed, int32 [2]; None for no dropout."""
     return _Seeded(self, seed)
 
   def _dropout(self, place, rate):
     def call(inputs, training=None):
-      del training  # the seed alone says
+      del training  # only the seed decides
       if self._seed is None or not rate:
         return tf.identity(inputs)
       seed = tf.random.experimental.stateless_fold_in(self._seed, place)

@@ -1,6 +1,7 @@
 """hub.py: names, folders, the hub's cache, and a hub of our own on the loopback."""
 
 import http.server
+import json
 import socketserver
 import threading
 import time
@@ -53,14 +54,6 @@ def test_short_name_finds_both_spellings_of_the_cache(cache, tmp_path, monkeypat
   assert hub.resolve(name, tmp_path / "cache") == snapshot
 
 
-def test_unknown_case_is_asked_for(cache, tmp_path, monkeypatch):
-  """A cache that never saw tokenizer_config.json does not tell whether to lower-case."""
-  point_to(monkeypatch, CLOSED)
-  (cache("someone/tiny") / "tokenizer_config.json").unlink()
-  with pytest.raises(EncoderError, match="not in the local cache"):
-    load_bert("someone/tiny", cache_dir=tmp_path / "cache")
-
-
 def test_names():
   assert hub.MODEL_NAMES == (
     "mini",
@@ -78,13 +71,12 @@ def test_names():
 def test_offline_fails_at_once_and_says_how_to_mend(tmp_path, monkeypatch, name):
   point_to(monkeypatch, CLOSED)
   start = time.monotonic()
-  with pytest.raises(
-    EncoderError, match=r"not in the local cache .* allow network access, or .*--model=FOLDER"
-  ) as caught:
+  with pytest.raises(EncoderError, match="not in the local cache") as caught:
     load_bert(name, cache_dir=tmp_path)
   assert time.monotonic() - start < 5
   message = str(caught.value)
-  assert f"--model={name}:" in message and str(tmp_path) in message and "\n" not in message
+  assert message.startswith(f"model={name}:") and caught.value.argument == "model"
+  assert str(tmp_path) in message and "\n" not in message
   assert hub.HUB_NAMES.get(name, name) in message
 
 
@@ -103,15 +95,16 @@ def test_a_network_that_swallows_packets_fails_in_seconds(tmp_path, monkeypatch)
 @pytest.mark.parametrize("name", ["", "bass", "no/such/folder", "./mini", "../x", "~/none", "/nowhere", "a b/c"])
 def test_unknown_name_lists_the_allowed(tmp_path, monkeypatch, name):
   monkeypatch.chdir(tmp_path)
-  with pytest.raises(EncoderError, match="no such folder, and not a known name; allowed: mini, base, large, "):
+  with pytest.raises(EncoderError, match="mini, base, large, ") as caught:
     hub.resolve(name)
+  assert caught.value.argument == "model"
 
 
 def test_folder_wins_over_hub_id_and_a_file_is_no_folder(tmp_path, monkeypatch):
   monkeypatch.chdir(tmp_path)
   folder = tiny.save_tiny(tmp_path / "org" / "name")
   assert hub.resolve("org/name").samefile(folder)
-  with pytest.raises(EncoderError, match="found a file, expected the Hugging Face folder"):
+  with pytest.raises(EncoderError, match="got a file"):
     hub.resolve("org/name/config.json")
 
 
@@ -124,6 +117,9 @@ class Hub(http.server.BaseHTTPRequestHandler):
     path = self.folder / self.path.rpartition("/")[2]
     if self.path == "/":
       self.reply(200, b"hub")
+    elif self.path.startswith("/api/models/someone/tiny"):
+      siblings = [{"rfilename": file.name} for file in self.folder.iterdir()]
+      self.reply(200, json.dumps({"id": "someone/tiny", "sha": COMMIT, "siblings": siblings}).encode())
     elif not self.path.startswith("/someone/tiny/resolve/"):
       self.reply(404, b"", **{"X-Error-Code": "RepoNotFound"})
     elif not path.is_file():
@@ -170,7 +166,7 @@ def test_download(served, tmp_path, monkeypatch, kind):
 
 
 def test_download_of_what_is_not_there(served, tmp_path):
-  with pytest.raises(EncoderError, match=r"--model=some/one: cannot download some/one from .* check the spelling") as c:
+  with pytest.raises(EncoderError, match=r"^model=some/one: cannot download some/one ") as c:
     load_bert("some/one", cache_dir=tmp_path / "cache")
   assert "\n" not in str(c.value)
   tiny.save_tiny(served)

@@ -88,7 +88,7 @@ WRONG += ["average", "AVG", "cls-2", "avg-first-last-2"]
 
 @pytest.mark.parametrize("name", [*WRONG, "", "cls ", " avg", "avg-top-2\n", None, 2, ["avg"]])
 def test_unknown_value_lists_the_allowed(name):
-  with pytest.raises(ConfigError, match=r"allowed are avg, cls, avg-first-last, avg-top-N, .*N is 1 to 5"):
+  with pytest.raises(ConfigError, match=r"(?s)^sentence_embedding_type=.*N is 1 to 5"):
     parse_pooling(name, LAYERS)
 
 
@@ -114,7 +114,7 @@ def test_low_dim_averages_neighbours():
   np.testing.assert_array_equal(low_dim(embeddings, 3), [[0.5, 2.5, 4.5], [6.5, 8.5, 10.5]])
   np.testing.assert_array_equal(low_dim(embeddings, 6), embeddings)
   for n in (0, 4, 12, -1, 1.5):
-    with pytest.raises(ConfigError, match="must divide the embedding's 6 dimensions; allowed: 1, 2, 3, 6"):
+    with pytest.raises(ConfigError, match="6 dimensions: 1, 2, 3, 6"):
       check_low_dim(6, n)
-    with pytest.raises(ConfigError, match="must divide"):
+    with pytest.raises(ConfigError, match="low_dim="):
       low_dim(embeddings, n)
