@@ -66,8 +66,6 @@ class SiameseSettings(FlowSettings):
     check_positive(self, "learning_rate")
     if not 0 <= self.l2_penalty < math.inf:
       raise ConfigError(f"l2_penalty={self.l2_penalty}: expected 0 or a positive number", argument="l2_penalty")
-    if self.flow_loss and not self.flow:
-      raise ConfigError("flow_loss: is the loss of a flow; needs flow", argument="flow_loss")
 
   @property
   def frozen(self) -> bool:
@@ -80,6 +78,8 @@ class SiameseSettings(FlowSettings):
     Raises:
       ConfigError: they contradict each other.
     """
+    if self.flow_loss and not self.flow:
+      raise ConfigError("flow_loss: is the loss of a flow; needs flow", argument="flow_loss")
     if not self.train_splits or len(set(self.train_splits)) < len(self.train_splits):
       raise ConfigError(
         f"train_splits={','.join(self.train_splits)}: expected one or more of train, dev, test, each once",
