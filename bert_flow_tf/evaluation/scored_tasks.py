@@ -79,7 +79,7 @@ def score_predictions(
     blank = [""] * len(gold)
     spec = dataclasses.replace(find_task("custom"), name=pathlib.Path(path).name, eval_split="test")
     task = _with_metric(TaskData(spec, {"test": SentencePairs(blank, blank, gold)}, path), metric)
-  split = task.spec.eval_split
+  split = str(task.spec.eval_split)
   pairs = task.splits[split]
   check_predictions(path, similarities, pairs.scores, first_line)
   scores = {

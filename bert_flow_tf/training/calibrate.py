@@ -60,7 +60,7 @@ def fit_calibration(
       raise ConfigError(
         f"calibration={spec.name}: give K, as in {spec.name}-6, or dev, on which it is chosen", "calibration"
       )
-    fitted = make_calibration(spec)
+    fitted: Any = make_calibration(spec)
     if isinstance(vectors, list):
       for part in vectors:
         fitted.partial_fit(part)

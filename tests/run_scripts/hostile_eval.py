@@ -34,7 +34,7 @@ def save(folder):
   flow.save(folder / "another/flow")
   other = make_calibration("sn").fit(rows)
   for name, change in {"damaged": {"low_dim": "x"}, "gone": {"name": "gone/model", "weights_sha256": "0" * 64}}.items():
-    other.encoder = {**encoder.identity(**ARGUMENTS), **change}
+    other.encoder = {**encoder.identity(**ARGUMENTS).to_dict(), **change}
     other.save(folder / name)
   np.savez(folder / "embeddings.npz", sentences=sentences, rows=rows)
 
