@@ -99,7 +99,7 @@ def _hub_folder(repo: str, name: str, cache_dir: str | None) -> pathlib.Path:
   logging.info("Downloading %s from %s", repo, constants.ENDPOINT)
   try:
     info = huggingface_hub.HfApi(endpoint=constants.ENDPOINT).model_info(repo)
-    files = [sibling.rfilename for sibling in info.siblings]
+    files = [sibling.rfilename for sibling in info.siblings or []]
     patterns = [*_REQUIRED, *_OPTIONAL]
     # Only one format of the weights: many models have several, each of hundreds of megabytes.
     for weights in [name for name in folder_lib.WEIGHTS if name in files][:1]:

@@ -50,6 +50,7 @@ def fit_calibration(
     CalibrationError, TrainingError: the vectors are not finite numbers of the right shape, too few or all alike.
   """
   spec = parse_calibration(calibration)
+  fitted: Any
   if spec.method == FLOW:
     fitted = _fit_flow(_source(vectors), FlowSettings(**settings), folder, show_progress)
   else:
@@ -60,14 +61,14 @@ def fit_calibration(
       raise ConfigError(
         f"calibration={spec.name}: give K, as in {spec.name}-6, or dev, on which it is chosen", "calibration"
       )
-    fitted: Any = make_calibration(spec)
+    fitted = make_calibration(spec)
     if isinstance(vectors, list):
       for part in vectors:
         fitted.partial_fit(part)
     else:
       fitted.fit(np.concatenate(vectors) if isinstance(vectors, tuple) else vectors)
     if dev is not None and spec.k_on_dev:
-      fitted.choose_k(*dev)  # type: ignore[attr-defined]
+      fitted.choose_k(*dev)
   fitted.encoder = None if vectors_of is None else VectorsIdentity(vectors_of).to_dict()
   return fitted
 

@@ -80,7 +80,7 @@ class SoftmaxObjective:
       raise TrainingError(f"classifier folder {folder}: classifier.json names no labels; write them in their order")
     objective = cls(loaded.dim, loaded.labels)
     objective.output_weights.assign(loaded.output_weights)
-    objective.encoder = loaded.encoder
+    objective.encoder = loaded.encoder  # type: ignore[assignment]
     return objective
 
 
