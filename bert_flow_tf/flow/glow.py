@@ -119,7 +119,7 @@ class Glow(tf_keras.layers.Layer):
 
   def _distribution(self, dropout_seed: tf.Tensor | None) -> tfd.Distribution:
     base = tfd.Sample(tfd.Normal(tf.zeros([], self.dtype), tf.ones([], self.dtype)), sample_shape=[self.dim])
-    return tfd.TransformedDistribution(base, tfb.Invert(self.make_bijector(dropout_seed)), name="density")
+    return tfd.TransformedDistribution(base, tfb.Invert(self.make_bijector(dropout_seed)))
 
   def call(self, inputs: tf.Tensor) -> tf.Tensor:
     """u [batch, dim] -> z [batch, dim]."""
