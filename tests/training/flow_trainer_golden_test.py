@@ -13,11 +13,12 @@ from tests.testing import SHARED
 
 FILES = sorted((SHARED / "golden").glob("*.npz"))
 
-# float32 in another order of summation; the gated affine flow doubles such differences every few steps: after 50 one
-# weight of a thousand was 2.5e-3 off on one kind of CPU, none 2e-3 on another.
-LOSS = {"rtol": 1e-3, "atol": 1e-5}
-CHAOTIC = {"l2_d3_w32_affine_gatu_lu_dim64": {"weights": 5e-3, "latents": 1e-2}}
-DEFAULT = {"weights": 1e-5, "latents": 2e-5}
+# Bounds where rounding does not grow; float32, another order of summation.
+LOSS, WEIGHTS, LATENTS = {"rtol": 1e-3, "atol": 1e-5}, 1e-5, 2e-5
+# Rounding does grow where a unit of the coupling network stands at its ReLU's edge, and in the gated affine flow, which
+# doubles it every few steps; how far depends on the CPU. So it is measured: the same fit is repeated from starting
+# weights that are some units in the last place away, and the original's may be twice as far as the farthest of these.
+REPEATS, UNITS, FACTOR = 6, 4, 2.0
 
 
 def read(file):
@@ -31,30 +32,63 @@ def read(file):
   return {key: data[key] for key in data.files if "/" not in key}, stages
 
 
-def watch_weights(monkeypatch, flow, steps):
-  """{step: weights under the original's names}, filled while the flow is fitted in chunks of one step."""
-  seen = {}
+class WatchedFit:
+  """Fits a flow in calls of one step; keeps losses, the weights after some steps, and the latents at the end."""
 
-  class Watching:
-    done = 0
+  def __init__(self, values, flow, steps, monkeypatch):
+    self._values, self._flow, self._steps = values, flow, steps
+    settings = FlowSettings(
+      flow_learning_rate=float(values["learning_rate"]),
+      train_batch_size=int(values["batch_size"]),
+      save_checkpoints_steps=1,
+    )
+    self._trainer = Trainer(flow, settings)
+    self._weights = {}
+    monkeypatch.setattr("bert_flow_tf.training.loop.Progress", lambda *unused: _Progress(self._note))
 
-    def __init__(self, *unused):
-      pass
+  def run(self, start):
+    """Returns the fit's result, {step: weights under the original's names}, and latents, from starting weights."""
+    self._trainer._optimizer.restart()  # Trainer.restart would make a new flow for each fit
+    self._flow.load_tf1_variables(start)
+    self._weights = {}
+    values = self._values
+    result = self._trainer.fit(EmbeddingPairs(values["a"], values["b"]), shuffle=False)
+    return result, self._weights, self._flow.transform(values["a"][: len(values["z_a_trained"])]).numpy()
 
-    def __enter__(self):
-      return self
+  def _note(self, step):
+    if step in self._steps:
+      self._weights[step] = self._flow.tf1_variables()
 
-    def __exit__(self, *unused):
-      pass
 
-    def update(self, count, note=""):
-      assert count == 1
-      self.done += 1
-      if self.done in steps:
-        seen[self.done] = flow.tf1_variables()
+class _Progress:
+  """Stands for the progress bar: calls a function after each step."""
 
-  monkeypatch.setattr("bert_flow_tf.training.loop.Progress", Watching)
-  return seen
+  def __init__(self, note):
+    self._note, self._done = note, 0
+
+  def __enter__(self):
+    return self
+
+  def __exit__(self, *unused):
+    pass
+
+  def update(self, count, note=""):
+    assert count == 1
+    self._done += 1
+    self._note(self._done)
+
+
+def nudged(weights, rng):
+  """The weights, each some units in the last place up or down; permutations and the like stay."""
+
+  def nudge(array):
+    if array.dtype != np.float32 or np.isin(array, [-1, 0, 1]).all():
+      return array
+    for _ in range(UNITS):
+      array = np.nextafter(array, np.where(rng.random(array.shape) < 0.5, -np.inf, np.inf).astype(np.float32))
+    return array
+
+  return {name: nudge(array) for name, array in weights.items()}
 
 
 @pytest.mark.slow
@@ -70,25 +104,21 @@ def test_fit_is_the_originals(file, monkeypatch):
     actnorm_init="data" if from_data else "glorot",
   )
   start = stages["after_init" if from_data else "initial"]
-  flow.load_tf1_variables(start)
   after = {int(stage.split("_")[1]): named for stage, named in stages.items() if stage.endswith("_steps")}
-  seen = watch_weights(monkeypatch, flow, after)
-
-  settings = FlowSettings(
-    flow_learning_rate=float(values["learning_rate"]),
-    train_batch_size=int(values["batch_size"]),
-    save_checkpoints_steps=1,
-  )
-  result = Trainer(flow, settings).fit(EmbeddingPairs(values["a"], values["b"]), shuffle=False)
+  fit, rng = WatchedFit(values, flow, after, monkeypatch), np.random.default_rng(0)
+  result, weights, latents = fit.run(start)
+  repeats = [fit.run(nudged(start, rng)) for _ in range(REPEATS)]
 
   assert result.initialization_rows == 0  # the weights given are the ones that the fit starts from
   assert (result.steps, result.first_step) == (len(values["losses"]), 0)
-  np.testing.assert_allclose(result.losses, values["losses"], **LOSS)
-  tolerance = CHAOTIC.get(file.stem, DEFAULT)
-  assert seen.keys() == after.keys() and max(after) == result.steps
+  spread = np.max([np.abs(other.losses - result.losses) for other, _, _ in repeats], axis=0)
+  bound = LOSS["atol"] + LOSS["rtol"] * np.abs(values["losses"]) + FACTOR * np.maximum.accumulate(spread)
+  assert (np.abs(result.losses - values["losses"]) <= bound).all()
+  assert weights.keys() == after.keys() and max(after) == result.steps
   for step, expected in after.items():
-    bound = tolerance["weights"] if step > 10 else DEFAULT["weights"]
     for name, array in expected.items():
-      np.testing.assert_allclose(seen[step][name], array, atol=bound, rtol=0, err_msg=f"{name} after {step} steps")
-  latents = flow.transform(values["a"][: len(values["z_a_trained"])]).numpy()
-  np.testing.assert_allclose(latents, values["z_a_trained"], atol=tolerance["latents"], rtol=0)
+      spread = max(np.abs(other[step][name] - weights[step][name]).max() for _, other, _ in repeats)
+      bound = WEIGHTS + FACTOR * spread
+      np.testing.assert_allclose(weights[step][name], array, atol=bound, rtol=0, err_msg=f"{name}, {step} steps")
+  spread = max(np.abs(other - latents).max() for _, _, other in repeats)
+  np.testing.assert_allclose(latents, values["z_a_trained"], atol=LATENTS + FACTOR * spread, rtol=0)
