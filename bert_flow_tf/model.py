@@ -1,34 +1,23 @@
 """Sentence model: an encoder, its pooling and a calibration in one object."""
 
+import functools
 import os
-import pathlib
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from absl import logging
 
-from bert_flow_tf.calibration import storage
-from bert_flow_tf.calibration.flow import FlowCalibration, load_calibration
+from bert_flow_tf.calibration.flow import as_calibration, load_calibration
 from bert_flow_tf.calibration.interface import Calibration
 from bert_flow_tf.calibration.spec import FLOW
-from bert_flow_tf.data.features import check_sentences
 from bert_flow_tf.data.pairs import SentencePairs
-from bert_flow_tf.encoder.identity import EncoderIdentity, read_identity
+from bert_flow_tf.data.sentences import check_pairs, check_sentences, sentences_or_pairs
+from bert_flow_tf.encoder.identity import check_encoder, read_identity
+from bert_flow_tf.encoder.loading import IDENTITY_FOLDER, load_encoder, load_identity, save_identity
 from bert_flow_tf.encoder.sentence_encoder import SentenceEncoder
-from bert_flow_tf.errors import ConfigError, DataError, EncoderError
-from bert_flow_tf.evaluation.similarity import cosine_similarity
-from bert_flow_tf.evaluation.task_scores import WITH_FLOW
+from bert_flow_tf.evaluation.similarity import cosine_similarity, normalized
 from bert_flow_tf.flow.glow import Glow
-from bert_flow_tf.flow.storage import FLOW_FOLDER
-from bert_flow_tf.io.folders import FolderFormat
 from bert_flow_tf.training.calibrate import fit_calibration
-
-# Folder of a model without a calibration; the others are a flow's and a calibration's.
-_ENCODER_FOLDER = FolderFormat("model", "model.json", "arrays.npz", EncoderError, "SentenceModel.save")
-_FOLDERS = (FLOW_FOLDER, storage.FORMAT, _ENCODER_FOLDER)
-# Less than float32's rounding around 1; only a vector of zeros is shorter.
-_SHORTEST = 1e-30
 
 
 class SentenceModel:
@@ -41,8 +30,7 @@ class SentenceModel:
       model.save("my_model")
       model = SentenceModel.load("my_model")
 
-  mteb and sentence-transformers' evaluators take it through `integrations.sentence_transformers`, SentEval through
-  `integrations.senteval`.
+  Adapters for mteb, sentence-transformers and SentEval are in `integrations`.
 
   Args:
     encoder: the encoder.
@@ -52,9 +40,7 @@ class SentenceModel:
     allow_other_encoder: whether the calibration may have been fitted on other embeddings.
 
   Raises:
-    ConfigError: an argument is not allowed.
-    EncoderError: max_seq_length is too large for the encoder; the calibration was fitted on other embeddings, or on
-      another number of dimensions.
+    ConfigError, EncoderError: an argument is not allowed, or the calibration was fitted on other embeddings.
 
   Attributes:
     encoder: the `SentenceEncoder`.
@@ -80,7 +66,9 @@ class SentenceModel:
     self.identity = encoder.identity(sentence_embedding_type, max_seq_length, low_dim)
     self._cache = cache
     if calibration is not None:
-      self._attach(calibration, "calibration", getattr(calibration, "name", ""), allow_other_encoder)
+      self.calibration = as_calibration(calibration)
+      where = f"calibration={self.calibration.name}"
+      check_encoder(self.calibration, self.identity, self.dim, where, "calibration", allow_other_encoder)
 
   @classmethod
   def from_pretrained(
@@ -93,20 +81,10 @@ class SentenceModel:
     cache_dir: str | os.PathLike | None = None,
     cache: Any = None,
   ) -> "SentenceModel":
-    """Loads an encoder, without a calibration.
-
-    Args:
-      name: see `SentenceEncoder.from_pretrained`.
-      sentence_embedding_type: see the class.
-      max_seq_length: see the class.
-      low_dim: see the class.
-      precision: see `SentenceEncoder.from_pretrained`.
-      cache_dir: see `SentenceEncoder.from_pretrained`.
-      cache: see the class.
+    """Loads an encoder, without a calibration; see `SentenceEncoder.from_pretrained` and the class.
 
     Raises:
-      ConfigError: an argument is not allowed.
-      EncoderError: the encoder cannot be loaded, or max_seq_length is too large for it.
+      ConfigError, EncoderError: an argument is not allowed, or the encoder cannot be loaded.
     """
     encoder = SentenceEncoder.from_pretrained(name, cache_dir, precision)
     return cls(encoder, None, sentence_embedding_type, max_seq_length, low_dim, cache)
@@ -133,34 +111,21 @@ class SentenceModel:
       **settings: sentence_embedding_type, max_seq_length, low_dim or precision in place of those of the folder.
 
     Raises:
-      FlowError, CalibrationError: the folder is missing, incomplete or damaged.
-      ConfigError: the folder contains calibrations and is none.
-      EncoderError: the encoder cannot be loaded or is not the one of the fit, or the folder names no encoder and
-        `model` is None.
+      FlowError, CalibrationError, ConfigError: see `load_calibration`.
+      EncoderError: the encoder cannot be loaded or is not the one of the fit, or neither folder nor `model` names it.
     """
     folder = os.path.expanduser(folder)
     where = f"folder={folder}"
-    calibration, identity = _read(folder, where)
-    if model is None and not isinstance(identity, EncoderIdentity):
-      reason = "names no encoder" if identity is None else f"was fitted on {identity}"
-      raise EncoderError(f"{where}: {reason}; say which one made its embeddings, as model=mini", "folder")
-    arguments = {}
-    if isinstance(identity, EncoderIdentity):
-      arguments = {**identity.pooling_arguments(), "precision": identity.precision}
-    arguments |= settings
-    precision = arguments.pop("precision", "float32")
-    if not isinstance(model, SentenceEncoder):
-      try:
-        model = SentenceEncoder.from_pretrained(model or identity.name, cache_dir, precision)
-      except EncoderError as error:
-        if model is not None:
-          raise
-        raise EncoderError(
-          f"{where}: its encoder cannot be loaded: {error} model= can name its folder", "folder"
-        ) from error
+    if IDENTITY_FOLDER.is_in(folder):
+      calibration, identity = None, load_identity(folder)
+    else:
+      calibration = load_calibration(folder)
+      identity = read_identity(calibration.encoder, where)
+    model, arguments = load_encoder(identity, where, model, cache_dir, **settings)
     loaded = cls(model, cache=cache, **arguments)
     if calibration is not None:
-      loaded._attach(calibration, "folder", folder, allow_other_encoder)
+      check_encoder(calibration, loaded.identity, loaded.dim, where, "folder", allow_other_encoder)
+      loaded.calibration = calibration
     elif not allow_other_encoder:
       identity.check_same(loaded.identity, where, "folder")
     return loaded
@@ -169,8 +134,8 @@ class SentenceModel:
     """Writes the calibration and the encoder's identity; the encoder itself is not copied.
 
     Args:
-      folder: gets the files of `run_flow`'s EXPERIMENT/flow: flow.json and weights.npz, or calibration.json and
-        arrays.npz; model.json and arrays.npz without a calibration. An older folder of the same kind is replaced.
+      folder: gets flow.json and weights.npz, or calibration.json and arrays.npz; without a calibration model.json and
+        arrays.npz. An older folder of the same kind is replaced.
 
     Raises:
       BertFlowError: the folder cannot be written, or contains something else.
@@ -179,7 +144,7 @@ class SentenceModel:
       self.calibration.encoder = self.calibration.encoder or self.identity.to_dict()
       self.calibration.save(folder)
     else:
-      _ENCODER_FOLDER.write(folder, {"encoder": self.identity.to_dict()}, {})
+      save_identity(self.identity, folder)
 
   @property
   def name(self) -> str:
@@ -206,7 +171,7 @@ class SentenceModel:
     show_progress: bool | None = None,
     **settings: Any,
   ) -> "SentenceModel":
-    """Embeds sentences, fits a calibration on them without labels, and records the encoder's identity.
+    """Embeds sentences, fits a calibration on them without labels, and returns the model itself.
 
     Args:
       sentences: list of str; or pairs, as a `SentencePairs`, a tuple of two lists, or a list of tuples of two str.
@@ -215,22 +180,15 @@ class SentenceModel:
       dev: pairs with gold scores on which natsv and sn+natsv without K choose it.
       batch_size: largest number of sentences embedded at once.
       show_progress: see `SentenceEncoder.encode`.
-      **settings: of the flow's fit, see `training.calibrate.fit_calibration`: folder, flow_learning_rate,
-        num_train_epochs, seed, ...
-
-    Returns:
-      The model itself.
+      **settings: of the flow's fit (num_train_epochs, seed, ...); see `training.calibrate.fit_calibration`.
 
     Raises:
-      DataError: not sentences, or lists of different lengths.
-      ConfigError: an argument is not allowed.
-      BertFlowError: the fit failed; an earlier calibration stays.
+      BertFlowError: sentences or an argument are not allowed, or the fit failed; an earlier calibration stays.
     """
-    vectors = _map_sides(_sides(sentences), lambda texts: self.embed(texts, batch_size, show_progress))
-    gold: Any = None
-    if dev is not None:
-      sides = (self.embed(texts, batch_size, show_progress) for texts in (dev.sentences_a, dev.sentences_b))
-      gold = (*sides, dev.scores)
+    embed = functools.partial(self.embed, batch_size=batch_size, show_progress=show_progress)
+    texts = sentences_or_pairs(sentences)
+    vectors = tuple(map(embed, texts)) if isinstance(texts, tuple) else embed(texts)
+    gold: Any = None if dev is None else (embed(dev.sentences_a), embed(dev.sentences_b), dev.scores)
     fitted = fit_calibration(vectors, calibration, dev=gold, show_progress=show_progress is not False, **settings)
     fitted.encoder = self.identity.to_dict()
     self.calibration = fitted
@@ -238,10 +196,8 @@ class SentenceModel:
 
   def embed(self, sentences: Sequence[str], batch_size: int = 64, show_progress: bool | None = None) -> np.ndarray:
     """Embeds sentences, without the calibration: float32 [n, dim]; see `SentenceEncoder.encode`."""
-    arguments = self.identity.pooling_arguments()
-    return self.encoder.encode(
-      sentences, batch_size=batch_size, show_progress=show_progress, cache=self._cache, **arguments
-    )
+    arguments = {"batch_size": batch_size, "show_progress": show_progress, **self.identity.pooling_arguments()}
+    return self.encoder.encode(sentences, cache=self._cache, **arguments)
 
   def transform(self, embeddings: np.ndarray) -> np.ndarray:
     """Applies the calibration to embeddings [n, dim]: float32 [n, output_dim]; without one they are returned."""
@@ -255,7 +211,6 @@ class SentenceModel:
     batch_size: int = 64,
     show_progress_bar: bool | None = False,
     normalize_embeddings: bool = False,
-    convert_to_numpy: bool = True,
   ) -> np.ndarray:
     """Embeds and calibrates sentences; the arguments are named as in sentence-transformers.
 
@@ -264,7 +219,6 @@ class SentenceModel:
       batch_size: largest number of sentences embedded at once; changes results by float rounding only.
       show_progress_bar: see `SentenceEncoder.encode`.
       normalize_embeddings: whether embeddings are divided by their length; one of zeros stays.
-      convert_to_numpy: True; tensors are made by `integrations.sentence_transformers`.
 
     Returns:
       float32 [n, output_dim], or [output_dim] for one str.
@@ -274,12 +228,9 @@ class SentenceModel:
       ConfigError: an argument is not allowed.
       EncoderError, CalibrationError: an embedding is not finite.
     """
-    if not convert_to_numpy:
-      raise ConfigError("convert_to_numpy=False: expected True", argument="convert_to_numpy")
     texts = check_sentences([sentences] if isinstance(sentences, str) else sentences)
     embeddings = self.transform(self.embed(texts, batch_size, bool(show_progress_bar)))
-    if normalize_embeddings:
-      embeddings = normalized(embeddings)
+    embeddings = normalized(embeddings) if normalize_embeddings else embeddings
     return embeddings[0] if isinstance(sentences, str) else embeddings
 
   def similarity(self, texts_a: Sequence[str], texts_b: Sequence[str], batch_size: int = 64) -> np.ndarray:
@@ -293,96 +244,6 @@ class SentenceModel:
     Raises:
       DataError: not str, or lists of different lengths.
     """
-    a, b = _sides((texts_a, texts_b))
+    a, b = check_pairs(texts_a, texts_b)
     embeddings = self.encode([*a, *b], batch_size)
     return np.nan_to_num(cosine_similarity(embeddings[: len(a)], embeddings[len(a) :]))
-
-  def _attach(self, calibration, argument, value, allow_other_encoder):
-    """Takes a calibration, once it is known to fit the embeddings."""
-    calibration = FlowCalibration(calibration) if isinstance(calibration, Glow) else calibration
-    if not isinstance(calibration, Calibration):
-      kind = type(calibration).__name__
-      raise ConfigError(f"{argument}={kind}: expected a Calibration, a Glow or None", argument)
-    identity = read_identity(calibration.encoder, f"{argument}={value}")
-    if isinstance(identity, EncoderIdentity) and not allow_other_encoder:
-      identity.check_same(self.identity, f"{argument}={value}", argument)
-    elif isinstance(identity, EncoderIdentity) and identity.differences(self.identity):
-      logging.warning("%s: fitted on %s: %s", value, identity, "; ".join(identity.differences(self.identity)))
-    if calibration.dim != self.dim:
-      raise EncoderError(
-        f"{argument}={value}: fitted on {calibration.dim} dimensions, but {self.encoder.name!r} gives {self.dim}",
-        argument,
-      )
-    self.calibration = calibration
-
-
-def load_models(folders: Sequence[str], model: str | None = None, **arguments: Any) -> dict[str, SentenceModel]:
-  """Loads several calibrations of one encoder.
-
-  Args:
-    folders: folders of calibrations.
-    model: see `SentenceModel.load`.
-    **arguments: see `SentenceModel.load`.
-
-  Returns:
-    {name of the calibration: model}, all with the same encoder; names that repeat get numbers: sn_1, sn_2.
-
-  Raises:
-    ConfigError: no folder, an empty name, or a folder twice.
-    BertFlowError: see `SentenceModel.load`.
-  """
-  if not folders or not all(folders):
-    raise ConfigError("folder: empty, or with an empty name; expected folders of calibrations", argument="folder")
-  folders = [os.path.expanduser(folder) for folder in folders]
-  if len({os.path.realpath(folder) for folder in folders}) < len(folders):
-    raise ConfigError(f"folder={','.join(folders)}: a folder is given twice", argument="folder")
-  models = []
-  for folder in folders:
-    models.append(SentenceModel.load(folder, model, **arguments))
-    # The next ones share encoder and pooling.
-    model, arguments = models[0].encoder, {**arguments, **models[0].identity.pooling_arguments()}
-  names = [getattr(loaded.calibration, "name", "none") for loaded in models]
-  names = [WITH_FLOW if name == FLOW else name for name in names]
-  numbered = [f"{name}_{names[: i + 1].count(name)}" if names.count(name) > 1 else name for i, name in enumerate(names)]
-  return dict(zip(numbered, models, strict=True))
-
-
-def normalized(embeddings: np.ndarray) -> np.ndarray:
-  """Divides rows [n, dim] by their length; rows of zeros stay."""
-  return embeddings / np.maximum(np.linalg.norm(embeddings, axis=1, keepdims=True), _SHORTEST)
-
-
-def _read(folder, where):
-  """Returns the calibration in a folder, or None, and the identity of its encoder, or None."""
-  path = pathlib.Path(folder)
-  if _ENCODER_FOLDER.is_in(path):
-    return None, EncoderIdentity.from_dict(_ENCODER_FOLDER.read_settings(path).get("encoder") or {}, where)
-  if path.is_dir() and not any(kind.is_in(path) for kind in _FOLDERS):
-    inside = [str(item) for item in sorted(path.iterdir()) if any(kind.is_in(item) for kind in _FOLDERS)]
-    if inside:
-      raise ConfigError(f"{where}: contains {', '.join(inside)}; expected one of these", argument="folder")
-  calibration = load_calibration(path)
-  return calibration, read_identity(calibration.encoder, where)
-
-
-def _sides(sentences):
-  """Returns a list of str, or a tuple of two for pairs in any form."""
-  if isinstance(sentences, SentencePairs):
-    return list(sentences.sentences_a), list(sentences.sentences_b)
-  if isinstance(sentences, tuple) and len(sentences) == 2 and not isinstance(sentences[0], str):
-    a, b = (check_sentences(side) for side in sentences)
-  elif not isinstance(sentences, str) and len(sentences) and all(_is_pair(item) for item in sentences):
-    a, b = (check_sentences([pair[side] for pair in sentences]) for side in range(2))
-  else:
-    return check_sentences(sentences)
-  if len(a) != len(b):
-    raise DataError(f"pairs of {len(a)} and {len(b)} sentences; expected two lists of the same length")
-  return a, b
-
-
-def _is_pair(item):
-  return isinstance(item, list | tuple) and len(item) == 2
-
-
-def _map_sides(sides, function):
-  return tuple(map(function, sides)) if isinstance(sides, tuple) else function(sides)

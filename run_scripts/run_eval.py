@@ -21,7 +21,7 @@ from bert_flow_tf.encoder.settings import EmbeddingSettings
 from bert_flow_tf.errors import ConfigError
 from bert_flow_tf.evaluation import report
 from bert_flow_tf.evaluation.scored_tasks import load_scored_tasks, score_predictions
-from bert_flow_tf.evaluation.task_scores import WITHOUT_FLOW, Embeddings, by_split, evaluate, gains, say
+from bert_flow_tf.evaluation.task_scores import WITHOUT_FLOW, Embeddings, by_split, evaluate, gains, method_names, say
 from bert_flow_tf.integrations import senteval_engine
 from bert_flow_tf.integrations.senteval_run import evaluate_tasks
 from bert_flow_tf.io.experiment import Stopwatch, make_folder
@@ -75,21 +75,31 @@ def check_flags():
     ConfigError: flags contradict each other.
   """
   common_flags.check_not_empty(("predictions", "senteval", "output_dir", "cached_dir", "model_cache_dir"))
-  if FLAGS.senteval is None and common_flags.given(["senteval_tasks"]):
-    raise ConfigError("--senteval_tasks: needs --senteval=FOLDER, SentEval's data")
-  if FLAGS.senteval is not None:
-    useless = common_flags.given(["task", "metric", "predictions", *_DATA_FLAGS])
-    if useless:
-      raise ConfigError(f"--{useless[0]} has no use with --senteval, which has its own tasks; leave one out")
+  common_flags.check_calibration_flags()
+  if FLAGS.flow_folder is not None:
+    folders = [os.path.realpath(os.path.expanduser(folder)) for folder in FLAGS.flow_folder if folder]
+    if not folders or len(set(folders)) < len(FLAGS.flow_folder):
+      value = ",".join(FLAGS.flow_folder)
+      raise _error("flow_folder", f"={value}: expected folders of calibrations, each once and none empty")
+  if FLAGS.senteval is None:
+    _reject(["senteval_tasks"], "needs senteval, the folder of SentEval's data")
+  else:
+    _reject(["task", "metric", "predictions", *_DATA_FLAGS], "has no use with senteval, which has its own tasks")
   if FLAGS.predictions is not None:
-    useless = common_flags.given(["flow_folder", "allow_other_encoder", *_ENCODER_FLAGS])
-    if useless:
-      raise ConfigError(f"--{useless[0]} has no use with --predictions, where nothing is embedded; leave one out")
-    useless = [] if common_flags.given(["task"]) else common_flags.given(_DATA_FLAGS)
-    if useless:
-      raise ConfigError(f"--{useless[0]} needs --task if --predictions is given")
-  if FLAGS.allow_other_encoder and FLAGS.flow_folder is None:
-    raise ConfigError("--allow_other_encoder needs --flow_folder: there is no calibration to apply")
+    useless = ["flow_folder", "allow_other_encoder", *_ENCODER_FLAGS]
+    _reject(useless, "has no use with predictions, where nothing is embedded")
+    if not common_flags.given(["task"]):
+      _reject(_DATA_FLAGS, "needs task if predictions is given")
+
+
+def _reject(names, reason):
+  """Raises a ConfigError if one of these flags is on the command line."""
+  for name in common_flags.given(names):
+    raise _error(name, f": {reason}")
+
+
+def _error(argument, message):
+  return ConfigError(f"{argument}{message}", argument=argument)
 
 
 def load_tasks():
@@ -99,18 +109,20 @@ def load_tasks():
 
 def load_models():
   """Loads the encoder's `SentenceModel`, {method: `SentenceModel`} of flow_folder, and entries of results.json."""
-  from bert_flow_tf import model as model_lib
+  from bert_flow_tf.model import SentenceModel
 
-  if FLAGS.flow_folder is None:
-    model, models = common_flags.load_model(), {}
-  else:
-    arguments = common_flags.given_model_arguments()
-    models = model_lib.load_models(FLAGS.flow_folder, allow_other_encoder=FLAGS.allow_other_encoder, **arguments)
-    model = next(iter(models.values()))
+  arguments = common_flags.given_model_arguments() | {"allow_other_encoder": FLAGS.allow_other_encoder}
+  loaded = []
+  for folder in FLAGS.flow_folder or []:
+    loaded.append(SentenceModel.load(folder, **arguments))
+    # The next calibrations share encoder and pooling.
+    arguments |= {"model": loaded[0].encoder, **loaded[0].identity.pooling_arguments()}
+  model = loaded[0] if loaded else common_flags.load_model()
+  models = dict(zip(method_names(getattr(each.calibration, "name", "none") for each in loaded), loaded, strict=True))
   pooling = model.encoder.pooling(model.identity.sentence_embedding_type).describe()
   logging.info("%s: %d dimensions, %s", model.encoder.name, model.dim, pooling)
   calibrations = {
-    method: {"name": calibrated.calibration.name, "folder": os.path.expanduser(folder)}
+    method: {"name": getattr(calibrated.calibration, "name", "none"), "folder": os.path.expanduser(folder)}
     for (method, calibrated), folder in zip(models.items(), FLAGS.flow_folder or [], strict=True)
   }
   if FLAGS.output_dir is not None:
@@ -145,7 +157,7 @@ def evaluate_predictions():
   """Evaluates the file of similarities: [(`TaskData`, {method: (scores, cosines)})]."""
   tasks = load_tasks() if common_flags.given(["task"]) else [None]
   if len(tasks) > 1:
-    raise ConfigError(f"--task={','.join(FLAGS.task)}: --predictions are those of one task")
+    raise _error("task", f"={','.join(FLAGS.task)}: expected one task, as predictions are of one")
   return [score_predictions(FLAGS.predictions, tasks[0], FLAGS.metric)]
 
 
@@ -163,13 +175,13 @@ def evaluate_senteval(watch):
     embed = functools.partial(model.embed, batch_size=FLAGS.predict_batch_size)
     results, failed = evaluate_tasks(engine, tasks, embed, transforms_of(models), watch)
   if not results:
-    raise ConfigError(f"--senteval={FLAGS.senteval}: {next(iter(failed.values()))}")
+    raise _error("senteval", f"={FLAGS.senteval}: {next(iter(failed.values()))}")
   about |= {"senteval": {"by": engine.name, "failed": failed}, **facts(watch)}
   if FLAGS.output_dir is not None:
     report.write_results(pathlib.Path(FLAGS.output_dir), {"results": results, **about})
   print(report.table({row: methods for rows in results.values() for row, methods in rows.items()}, watch.seconds))
   if failed:
-    raise ConfigError(f"--senteval: {len(failed)} of {len(failed) + len(results)} tasks failed: {', '.join(failed)}")
+    raise _error("senteval", f": {len(failed)} of {len(failed) + len(results)} tasks failed: {', '.join(failed)}")
 
 
 def facts(watch):

@@ -54,6 +54,7 @@ _WITHOUT_TENSORFLOW = (
   "bert_flow_tf.integrations.inputs",
   "bert_flow_tf.integrations.senteval",
   "bert_flow_tf.data.pairs",
+  "bert_flow_tf.data.sentences",
   "bert_flow_tf.data.word_frequency",
   "bert_flow_tf.encoder.identity",
   "bert_flow_tf.encoder.word_vectors",

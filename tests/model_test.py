@@ -12,7 +12,7 @@ from bert_flow_tf.encoder.sentence_encoder import SentenceEncoder
 from bert_flow_tf.errors import CalibrationError, ConfigError, DataError, EncoderError
 from bert_flow_tf.flow.config import FlowConfig
 from bert_flow_tf.flow.glow import Glow
-from bert_flow_tf.model import SentenceModel, load_models
+from bert_flow_tf.model import SentenceModel
 from tests.encoder import tiny
 
 SENTENCES = ["a dog.", "cats", "dog b dogs", "", "a b a b .", "dog", "cats b", "b . a", "dogs dogs", "mask", "[ ]", "a"]
@@ -47,7 +47,7 @@ def test_embeddings_are_those_of_encoder_and_calibration(model, rows):
   np.testing.assert_allclose(model.encode(SENTENCES[0]), embeddings[0], atol=5e-4)
   assert model.encode("cats").shape == (3,) and model.encode([]).shape == (0, 3)
   np.testing.assert_allclose(model.embed(SENTENCES), rows, atol=1e-6)
-  normalized = model.encode(SENTENCES, normalize_embeddings=True, convert_to_numpy=True)
+  normalized = model.encode(SENTENCES, normalize_embeddings=True)
   np.testing.assert_allclose(np.linalg.norm(normalized, axis=1), 1.0, atol=1e-6)
 
 
@@ -148,19 +148,6 @@ def test_precision_is_that_of_the_fit(encoder, tmp_path):
     SentenceModel.load(tmp_path / "half", precision="float32")
 
 
-def test_several_calibrations_share_an_encoder(encoder, model, rows, tmp_path):
-  for name in ("one", "two"):
-    model.save(tmp_path / name)
-  model.fit(SENTENCES, "sn", show_progress=False).save(tmp_path / "sn")
-  models = load_models([tmp_path / name for name in ("one", "sn", "two")])
-  assert list(models) == ["whitening-3_1", "sn", "whitening-3_2"]
-  assert len({id(each.encoder) for each in models.values()}) == 1
-  for folders in ([], [""], [tmp_path / "sn", f"{tmp_path}/./sn"]):
-    with pytest.raises(ConfigError) as error:
-      load_models(folders)
-    assert error.value.argument == "folder"
-
-
 def test_calibration_of_other_embeddings_is_refused(encoder, rows, model):
   other = {**ARGUMENTS, "max_seq_length": 9}
   calibrations = [(model.calibration, other), (make_calibration("sn").fit(rows), {**ARGUMENTS, "low_dim": None})]
@@ -179,7 +166,6 @@ def test_calibration_of_other_embeddings_is_refused(encoder, rows, model):
     (["a", None], {}, DataError),
     (3, {}, DataError),
     (b"a", {}, DataError),
-    (["a"], {"convert_to_numpy": False}, ConfigError),
     (["a"], {"batch_size": 0}, ConfigError),
   ],
 )

@@ -1,12 +1,15 @@
-"""The flow as a calibration, and the loading of any calibration."""
+"""The flow as a calibration; loading and checksum of any calibration."""
 
+import hashlib
+import json
 import os
+import pathlib
 
 import numpy as np
 
-from bert_flow_tf.calibration import spec
+from bert_flow_tf.calibration import spec, storage
 from bert_flow_tf.calibration.interface import Calibration
-from bert_flow_tf.errors import CalibrationError
+from bert_flow_tf.errors import CalibrationError, ConfigError
 from bert_flow_tf.flow.glow import Glow
 from bert_flow_tf.flow.storage import FLOW_FOLDER
 from bert_flow_tf.io.checks import check_rows
@@ -16,7 +19,7 @@ _ROWS_AT_ONCE = 8192
 
 
 class FlowCalibration(Calibration):
-  """u -> z = f(u) with a fitted flow; `training.calibrations.TrainableFlow` fits one.
+  """u -> z = f(u) with a fitted flow; `training.calibrate.TrainableFlow` fits one.
 
   Args:
     flow: the flow.
@@ -86,10 +89,47 @@ class FlowCalibration(Calibration):
     return cls(Glow.load(folder))
 
 
+def as_calibration(calibration: Calibration | Glow) -> Calibration:
+  """Returns a calibration as it is, a flow as `FlowCalibration`.
+
+  Raises:
+    ConfigError: neither of them.
+  """
+  if isinstance(calibration, Glow):
+    return FlowCalibration(calibration)
+  if not isinstance(calibration, Calibration):
+    kind = type(calibration).__name__
+    raise ConfigError(f"calibration={kind}: expected a Calibration, a Glow or None", argument="calibration")
+  return calibration
+
+
 def load_calibration(folder: str | os.PathLike) -> Calibration:
   """Loads the flow or other calibration that was saved in a folder.
 
   Raises:
     FlowError, CalibrationError: the folder is missing, incomplete or damaged.
+    ConfigError: the folder is none of a calibration, but contains some.
   """
-  return FlowCalibration.load(folder) if FLOW_FOLDER.is_in(folder) else spec.load_calibration(folder)
+  if FLOW_FOLDER.is_in(folder):
+    return FlowCalibration.load(folder)
+  path = pathlib.Path(folder)
+  if path.is_dir() and not storage.FORMAT.is_in(path):
+    inside = [str(item) for item in sorted(path.iterdir()) if FLOW_FOLDER.is_in(item) or storage.FORMAT.is_in(item)]
+    if inside:
+      raise ConfigError(f"folder={folder}: contains {', '.join(inside)}; expected one of these", argument="folder")
+  return spec.load_linear_calibration(folder)
+
+
+def calibration_sha256(folder: str | os.PathLike) -> str:
+  """Returns the hexadecimal SHA-256 of a saved calibration's numbers and settings, without its encoder's identity.
+
+  Raises:
+    FlowError, CalibrationError: the folder is missing, incomplete or damaged.
+  """
+  settings, arrays = (FLOW_FOLDER if FLOW_FOLDER.is_in(folder) else storage.FORMAT).read(folder)
+  total = hashlib.sha256(json.dumps({**settings, "encoder": None}, sort_keys=True).encode())
+  for name in sorted(arrays):
+    array = np.ascontiguousarray(arrays[name])
+    total.update(f"{name} {array.dtype.str} {array.shape}".encode())
+    total.update(array.tobytes())
+  return total.hexdigest()

@@ -145,7 +145,7 @@ class LinearCalibration(Calibration):
 
   @classmethod
   def load(cls, folder: str | os.PathLike) -> "LinearCalibration":
-    """Loads a calibration of this class; `spec.load_calibration` loads any class.
+    """Loads a calibration of this class; `spec.load_linear_calibration` loads any class.
 
     Raises:
       CalibrationError: the folder is missing, incomplete, damaged or of another method.

@@ -90,7 +90,7 @@ def make_calibration(spec: CalibrationSpec | str) -> LinearCalibration:
   return METHODS[spec.method](spec.k)
 
 
-def load_calibration(folder: str | os.PathLike) -> LinearCalibration:
+def load_linear_calibration(folder: str | os.PathLike) -> LinearCalibration:
   """Loads the calibration that `save` wrote, of any method but the flow.
 
   Raises:

@@ -11,10 +11,9 @@ from typing import Any
 import numpy as np
 from absl import logging
 
-from bert_flow_tf.calibration.flow import load_calibration
+from bert_flow_tf.calibration.flow import calibration_sha256, load_calibration
 from bert_flow_tf.calibration.interface import Calibration
 from bert_flow_tf.calibration.spec import FLOW, make_calibration, parse_calibration
-from bert_flow_tf.corpus.models import calibration_checksum
 from bert_flow_tf.corpus.vectors import NPY, VectorFile, find_vector_files
 from bert_flow_tf.encoder.identity import VectorsIdentity, read_identity
 from bert_flow_tf.errors import ConfigError, EncoderError
@@ -159,7 +158,7 @@ def _open_output(folder, files, calibration_folder):
     raise ConfigError(f"vectors: two files are called {twice}; calibrate them into two folders", argument="vectors")
   stats = {file.path.name: file.path.stat() for file in files}
   manifest = {
-    "calibration_sha256": calibration_checksum(calibration_folder),
+    "calibration_sha256": calibration_sha256(calibration_folder),
     "vectors": {name: [stat.st_size, stat.st_mtime_ns] for name, stat in stats.items()},
   }
   path = folder / _MANIFEST

@@ -1,18 +1,13 @@
 """Describes the model of a run: what decides its embeddings, and how another process loads it."""
 
 import functools
-import hashlib
-import json
 import os
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
-
-from bert_flow_tf.calibration import storage
+from bert_flow_tf.calibration.flow import calibration_sha256
 from bert_flow_tf.corpus.saved_model import SavedModelReader
 from bert_flow_tf.encoder.hub import HUB_NAMES, MODEL_NAMES
-from bert_flow_tf.flow.storage import FLOW_FOLDER
 from bert_flow_tf.model import SentenceModel
 
 
@@ -25,7 +20,7 @@ def identity_of(model: SentenceModel | SavedModelReader, calibration_folder: str
   """
   if isinstance(model, SavedModelReader):
     return {"saved_model_sha256": model.checksum()}
-  checksum = calibration_checksum(calibration_folder) if calibration_folder and model.calibration is not None else None
+  checksum = calibration_sha256(calibration_folder) if calibration_folder and model.calibration is not None else None
   return {**model.identity.deciding(), "calibration_sha256": checksum}
 
 
@@ -58,17 +53,6 @@ def loader_of(
   # The encoder was checked when the model was loaded first.
   folder = os.path.abspath(calibration_folder)
   return functools.partial(SentenceModel.load, folder, name, allow_other_encoder=True, **arguments)
-
-
-def calibration_checksum(folder: str) -> str:
-  """Returns the hexadecimal sha256 of a calibration's numbers and settings, without the identity of its encoder."""
-  settings, arrays = (FLOW_FOLDER if FLOW_FOLDER.is_in(folder) else storage.FORMAT).read(folder)
-  total = hashlib.sha256(json.dumps({**settings, "encoder": None}, sort_keys=True).encode())
-  for name in sorted(arrays):
-    array = np.ascontiguousarray(arrays[name])
-    total.update(f"{name} {array.dtype.str} {array.shape}".encode())
-    total.update(array.tobytes())
-  return total.hexdigest()
 
 
 def _absolute(name):

@@ -10,7 +10,8 @@ import numpy as np
 import transformers
 
 from bert_flow_tf.data.letter_case import guess_lower_case
-from bert_flow_tf.errors import DataError, EncoderError
+from bert_flow_tf.data.sentences import check_sentences
+from bert_flow_tf.errors import EncoderError
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
 # Settings of tokenizer_config.json that are read, null or one of these.
@@ -22,7 +23,7 @@ _SPECIALS = {
   "cls_token": "[CLS]",
   "mask_token": "[MASK]",
 }
-# What is tokenized at a time: the tokenizer's own records of a million characters take about 100 MB.
+# Bounds of the text that is tokenized at once: the tokenizer's own records of a million characters take about 100 MB.
 _CHUNK_SENTENCES = 1024
 _CHUNK_CHARACTERS = 1_000_000
 
@@ -136,27 +137,6 @@ class SentenceTokenizer:
     return hashlib.sha256(json.dumps([vocabulary, self._settings]).encode()).hexdigest()
 
 
-def check_sentences(sentences):
-  """Returns sentences as a list.
-
-  Raises:
-    DataError: a lone str or bytes in place of a list, or an element (named by its position) that is no str.
-  """
-  if isinstance(sentences, str | bytes):
-    raise DataError(f"found a single {type(sentences).__name__}, expected a list of sentences: write [sentence].")
-  try:
-    sentences = list(sentences)
-  except TypeError as error:
-    raise DataError(f"found {type(sentences).__name__}, expected a list of sentences.") from error
-  for position, sentence in enumerate(sentences):
-    if not isinstance(sentence, str):
-      raise DataError(
-        f"sentence {position} (counted from 0): found {type(sentence).__name__} {repr(sentence)[:40]}, "
-        "expected str: drop the row or replace it by text."
-      )
-  return sentences
-
-
 def harmless(sentence):
   """Joins surrogate pairs and replaces lone surrogates by U+FFFD; other text comes back as it is."""
   if sentence.isascii() or not _SURROGATE.search(sentence):
@@ -169,7 +149,7 @@ def pad_batch(ids, pad_id=0):
 
   Args:
     ids: non-empty list of int32 arrays of shape [seq_len], of different lengths.
-    pad_id: int, what to pad with.
+    pad_id: int, the padding.
 
   Returns:
     ids and mask (1 for tokens, 0 for padding), int32 arrays of shape [batch, seq_len].
@@ -195,7 +175,7 @@ def _chunks(sentences):
 
 
 def _read_config(path):
-  """Content of a tokenizer_config.json; empty where there is none."""
+  """Returns the content of a tokenizer_config.json; empty if the file is missing."""
   if not path.exists():
     return {}
   try:

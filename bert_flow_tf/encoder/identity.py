@@ -8,6 +8,8 @@ import dataclasses
 import typing
 from typing import Any
 
+from absl import logging
+
 from bert_flow_tf.errors import EncoderError
 
 # Shown characters of a checksum.
@@ -142,20 +144,35 @@ def read_identity(values: dict[str, Any] | None, where: str) -> EncoderIdentity 
   return EncoderIdentity.from_dict(values, where)
 
 
-def check_encoder(fitted: Any, identity: EncoderIdentity, where: str) -> None:
-  """Raises an error if a calibration or classifier was fitted on other embeddings; without an identity it passes.
+def check_encoder(
+  fitted: Any,
+  identity: EncoderIdentity,
+  dim: int,
+  where: str,
+  argument: str | None = None,
+  allow_other: bool = False,
+) -> None:
+  """Raises an error if a calibration or classifier was fitted on other embeddings; an unknown encoder passes.
 
   Args:
-    fitted: has the identity of its embeddings as `encoder`, a dict or None.
-    identity: identity of the embeddings that it is to be applied to.
+    fitted: has the identity of its embeddings as `encoder`, a dict or None, and their dimensions as `dim`.
+    identity: identity of the embeddings that it is applied to.
+    dim: dimensions of these.
     where: its folder, for the message.
+    argument: see `EncoderIdentity.check_same`.
+    allow_other: whether another encoder is logged in place of an error; its dimensions must be the same.
 
   Raises:
     EncoderError: the embeddings differ.
   """
   saved = read_identity(fitted.encoder, where)
-  if saved is not None:
-    saved.check_same(identity, where)
+  if isinstance(saved, EncoderIdentity):
+    if not allow_other:
+      saved.check_same(identity, where, argument)
+    elif saved.differences(identity):
+      logging.warning("%s: fitted on %s: %s", where, saved, "; ".join(saved.differences(identity)))
+  if fitted.dim != dim:
+    raise EncoderError(f"{where}: fitted on {fitted.dim} dimensions, but {identity.name!r} gives {dim}", argument)
 
 
 def _short(value: Any) -> Any:

@@ -5,7 +5,8 @@ import importlib.metadata
 import numpy as np
 import tensorflow as tf
 
-from bert_flow_tf.data.features import SentenceTokenizer, check_sentences, pad_batch
+from bert_flow_tf.data.features import SentenceTokenizer, pad_batch
+from bert_flow_tf.data.sentences import check_sentences
 from bert_flow_tf.encoder import pooling as pooling_lib
 from bert_flow_tf.encoder.bert import load_bert
 from bert_flow_tf.encoder.cache import CHUNK_SENTENCES, EmbeddingCache

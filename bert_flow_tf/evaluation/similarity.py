@@ -4,6 +4,9 @@ import numpy as np
 
 from bert_flow_tf.errors import DataError
 
+# Less than float32's rounding around 1; only a vector of zeros is shorter.
+_SHORTEST = 1e-30
+
 
 def cosine_similarity(a: np.ndarray, b: np.ndarray) -> np.ndarray:
   """Returns the cosine of each pair of rows.
@@ -23,6 +26,11 @@ def cosine_similarity(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     raise DataError(f"embeddings of shapes {a.shape} and {b.shape}, expected [n, dim] twice")
   with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
     return np.sum(a * b, axis=1) / (np.linalg.norm(a, axis=1) * np.linalg.norm(b, axis=1))
+
+
+def normalized(embeddings: np.ndarray) -> np.ndarray:
+  """Divides rows [n, dim] by their length; rows of zeros stay."""
+  return embeddings / np.maximum(np.linalg.norm(embeddings, axis=1, keepdims=True), _SHORTEST)
 
 
 def unpaired_cosines(a: np.ndarray, b: np.ndarray) -> np.ndarray:

@@ -56,6 +56,12 @@ class Embeddings:
     return self._encoder.fingerprint([*pairs.sentences_a, *pairs.sentences_b], **self._arguments)
 
 
+def method_names(calibrations: Iterable[str]) -> list[str]:
+  """Returns unique names of methods for the names of calibrations; names that repeat get numbers: sn_1, sn_2."""
+  names = [WITH_FLOW if name == "flow" else name for name in calibrations]
+  return [f"{name}_{names[: i + 1].count(name)}" if names.count(name) > 1 else name for i, name in enumerate(names)]
+
+
 def evaluate(
   task: TaskData,
   embeddings: Embeddings,

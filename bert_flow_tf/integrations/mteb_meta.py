@@ -1,4 +1,4 @@
-"""Names a model in mteb's tables and in its cache of results."""
+"""Name and revision of a model in mteb's tables and in its cache of results."""
 
 import hashlib
 import json
@@ -7,8 +7,7 @@ import re
 import tempfile
 from typing import Any
 
-import numpy as np
-
+from bert_flow_tf.calibration.flow import calibration_sha256
 from bert_flow_tf.model import SentenceModel
 
 
@@ -40,26 +39,13 @@ def model_meta(model: SentenceModel) -> Any:
 
 def revision(model: SentenceModel) -> str:
   """Returns 40 hexadecimal digits that depend on encoder, pooling and calibration."""
-  digest = hashlib.sha256(json.dumps(model.identity.deciding(), sort_keys=True).encode())
+  values = model.identity.deciding()
   if model.calibration is not None:
     with tempfile.TemporaryDirectory() as parent:
       folder = pathlib.Path(parent) / "calibration"
       model.calibration.save(folder)
-      for path in sorted(folder.iterdir()):
-        digest.update(_content(path))
-  return digest.hexdigest()[:40]
-
-
-def _content(path):
-  """Returns bytes that depend on the content of a saved file alone: an archive's dates and order may differ."""
-  if path.suffix != ".npz":
-    return path.read_bytes()
-  with np.load(path, allow_pickle=False) as archive:
-    parts = [
-      f"{name} {archive[name].dtype} {archive[name].shape}".encode() + archive[name].tobytes()
-      for name in sorted(archive.files)
-    ]
-  return b"".join(parts)
+      values["calibration_sha256"] = calibration_sha256(folder)
+  return hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()[:40]
 
 
 def _plain(model):

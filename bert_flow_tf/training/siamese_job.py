@@ -124,14 +124,14 @@ class SiameseJob:
     folder = self._folder
     tuned = saving.is_encoder(folder / ENCODER)
     encoder = self._load_encoder(str(folder / ENCODER) if tuned else self._embedding.encoder_name)
-    identity, flow, classifier = encoder.identity(**self._pooling), None, None
+    identity, dim, flow, classifier = encoder.identity(**self._pooling), self._dim(encoder), None, None
     if self._settings.flow:
       if not FLOW_FOLDER.is_in(folder / FLOW):
         raise ConfigError(f"flow: {folder / FLOW} does not exist; train first (do_train)", argument="flow")
       flow = FlowCalibration.load(folder / FLOW)
-      check_encoder(flow, identity, str(folder / FLOW))
+      check_encoder(flow, identity, dim, str(folder / FLOW))
     if self._task.labels:
-      classifier = self._load_classifier(identity, self._dim(encoder))
+      classifier = self._load_classifier(identity, dim)
     make_folder(folder)
     return Trained(encoder, flow, classifier, _read_facts(folder))
 
@@ -142,12 +142,9 @@ class SiameseJob:
         f"task={self._task.name}: {folder} does not exist; train a classifier first (do_train)", argument="task"
       )
     classifier = SoftmaxObjective.load(folder)
-    check_encoder(classifier, identity, str(folder))
-    if classifier.labels != labels or classifier.dim != dim:
-      raise ConfigError(
-        f"{folder} has {classifier.dim} dimensions and the labels {', '.join(classifier.labels)}, expected {dim} and "
-        f"{', '.join(labels)}"
-      )
+    check_encoder(classifier, identity, dim, str(folder))
+    if classifier.labels != labels:
+      raise ConfigError(f"{folder} has the labels {', '.join(classifier.labels)}, expected {', '.join(labels)}")
     return classifier
 
   def _load_encoder(self, name, to_be_trained=False):

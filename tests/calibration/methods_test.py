@@ -7,7 +7,7 @@ import scipy.stats
 
 from bert_flow_tf.calibration import moments
 from bert_flow_tf.calibration.methods import MeanRemoval, NoCalibration, StandardNormalization, Whitening
-from bert_flow_tf.calibration.spec import load_calibration, make_calibration
+from bert_flow_tf.calibration.spec import load_linear_calibration, make_calibration
 from bert_flow_tf.errors import CalibrationError, ConfigError
 from tests.calibration.cases import NAMES, cone, cosines
 
@@ -69,7 +69,7 @@ def test_merged(name, tmp_path):
   u = cone(300, 12)
   make_calibration(name).fit(u[120:]).save(tmp_path / "second")
   merged = make_calibration(name).fit(u[:120])
-  assert merged.merge(load_calibration(tmp_path / "second")) is merged and merged.count == 300
+  assert merged.merge(load_linear_calibration(tmp_path / "second")) is merged and merged.count == 300
   expected = make_calibration(name).fit(u).transform(u)
   np.testing.assert_allclose(merged.transform(u), expected, rtol=1e-5, atol=1e-6 * np.abs(expected).max())
 

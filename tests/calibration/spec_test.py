@@ -9,7 +9,7 @@ from bert_flow_tf.calibration.methods import Whitening
 from bert_flow_tf.calibration.spec import (
   METHODS,
   CalibrationSpec,
-  load_calibration,
+  load_linear_calibration,
   make_calibration,
   parse_calibration,
 )
@@ -108,7 +108,7 @@ def test_another_kind_behind_the_same_interface():
 def test_load_finds_the_class(name, tmp_path):
   calibration = make_calibration(name.replace("256", "5")).fit(cone(40, 8))
   calibration.save(tmp_path / "folder")
-  loaded = load_calibration(tmp_path / "folder")
+  loaded = load_linear_calibration(tmp_path / "folder")
   assert type(loaded) is type(calibration) and loaded.name == calibration.name
 
 

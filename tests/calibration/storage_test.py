@@ -8,7 +8,7 @@ import pytest
 
 from bert_flow_tf.calibration import storage
 from bert_flow_tf.calibration.natsv import Natsv
-from bert_flow_tf.calibration.spec import load_calibration, make_calibration
+from bert_flow_tf.calibration.spec import load_linear_calibration, make_calibration
 from bert_flow_tf.errors import CalibrationError
 from tests.calibration.cases import NAMES, cone
 
@@ -42,7 +42,7 @@ def test_round_trip_is_exact_and_fitting_goes_on(name, tmp_path):
   u, more = cone(60, DIM), cone(30, DIM, seed=1)
   calibration = make_calibration(name).fit(u)
   calibration.save(tmp_path / "a" / "folder")
-  loaded = load_calibration(tmp_path / "a" / "folder")
+  loaded = load_linear_calibration(tmp_path / "a" / "folder")
   assert (loaded.name, loaded.dim, loaded.count, loaded.output_dim) == (name, DIM, 60, calibration.output_dim)
   if loaded.k is None and isinstance(loaded, Natsv):
     gold = np.arange(30.0)
@@ -68,14 +68,14 @@ def test_singular_round_trip(tmp_path):
   for name in ("sn", "whitening"):
     calibration = make_calibration(name).fit(u)
     calibration.save(tmp_path / name)
-    np.testing.assert_array_equal(load_calibration(tmp_path / name).transform(u), calibration.transform(u))
+    np.testing.assert_array_equal(load_linear_calibration(tmp_path / name).transform(u), calibration.transform(u))
 
 
 def test_nothing_is_left_beside(saved):
   make_calibration("sn").fit(cone(9, 4)).save(saved)
   assert [path.name for path in saved.parent.iterdir()] == ["folder"]
   assert sorted(path.name for path in saved.iterdir()) == ["arrays.npz", "calibration.json"]
-  assert load_calibration(saved).name == "sn"
+  assert load_linear_calibration(saved).name == "sn"
 
 
 def test_what_a_killed_process_left_is_cleared(saved):
@@ -102,7 +102,7 @@ def test_below_a_file(tmp_path):
   with pytest.raises(CalibrationError, match="cannot be written"):
     make_calibration("sn").fit(cone(9, 4)).save(tmp_path / "file" / "folder")
   with pytest.raises(CalibrationError, match=r"no calibration\.json"):
-    load_calibration(tmp_path / "file" / "folder")
+    load_linear_calibration(tmp_path / "file" / "folder")
 
 
 @pytest.mark.parametrize("failing", [1, 2])
@@ -121,7 +121,7 @@ def test_failed_replacement_keeps_the_older(saved, monkeypatch, failing):
   with pytest.raises(CalibrationError, match="disk says no"):
     make_calibration("sn").fit(cone(9, 4)).save(saved)
   monkeypatch.undo()
-  assert load_calibration(saved).name == "whitening-3"
+  assert load_linear_calibration(saved).name == "whitening-3"
   assert [path.name for path in saved.parent.iterdir()] == ["folder"]
 
 
@@ -129,13 +129,13 @@ def test_failed_replacement_keeps_the_older(saved, monkeypatch, failing):
 def test_missing_files_are_named(saved, missing):
   (saved / missing).unlink()
   with pytest.raises(CalibrationError, match=f"no {missing}"):
-    load_calibration(saved)
+    load_linear_calibration(saved)
 
 
 def test_a_flows_folder_is_named(saved):
   (saved / "flow.json").write_text("{}")
   with pytest.raises(CalibrationError, match=r"it has a flow; load it with Glow\.load"):
-    load_calibration(saved)
+    load_linear_calibration(saved)
 
 
 @pytest.mark.parametrize(
@@ -144,7 +144,7 @@ def test_a_flows_folder_is_named(saved):
 def test_garbage_settings(saved, text):
   (saved / "calibration.json").write_text(text)
   with pytest.raises(CalibrationError, match="calibration folder"):
-    load_calibration(saved)
+    load_linear_calibration(saved)
 
 
 @pytest.mark.parametrize(
@@ -174,7 +174,7 @@ def test_garbage_settings(saved, text):
 def test_settings_that_describe_nothing(saved, changes, message):
   rewrite(saved, **changes)
   with pytest.raises(CalibrationError, match=message) as caught:
-    load_calibration(saved)
+    load_linear_calibration(saved)
   assert "\n" not in str(caught.value)
 
 
@@ -197,7 +197,7 @@ def test_settings_that_describe_nothing(saved, changes, message):
 def test_arrays_that_do_not_fit(saved, changes, message):
   rewrite_arrays(saved, **changes)
   with pytest.raises(CalibrationError, match=message):
-    load_calibration(saved)
+    load_linear_calibration(saved)
 
 
 class _Explodes:
@@ -208,11 +208,11 @@ class _Explodes:
 def test_pickles_are_never_executed(saved):
   rewrite_arrays(saved, mean=np.array([_Explodes()] * DIM, object))
   with pytest.raises(CalibrationError, match="damaged"):
-    load_calibration(saved)
+    load_linear_calibration(saved)
   np.save(saved / "bare.npy", np.array([_Explodes()], object), allow_pickle=True)
   (saved / "bare.npy").rename(saved / "arrays.npz")
   with pytest.raises(CalibrationError, match="damaged"):
-    load_calibration(saved)
+    load_linear_calibration(saved)
 
 
 def test_damaged_arrays_are_one_error(saved):
@@ -229,7 +229,7 @@ def test_damaged_arrays_are_one_error(saved):
     damaged[position] ^= 1 << rng.integers(8)
     file.write_bytes(damaged)
     try:
-      load_calibration(saved)
+      load_linear_calibration(saved)
     except CalibrationError:
       refused += 1
   assert refused > 50  # the rest hit a date or the like

@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 import transformers
 
-from bert_flow_tf.data.features import SentenceTokenizer, check_sentences, harmless, pad_batch
+from bert_flow_tf.data.features import SentenceTokenizer, harmless, pad_batch
+from bert_flow_tf.data.sentences import check_sentences
 from bert_flow_tf.errors import DataError, EncoderError
 from tests.testing import REPO, shared
 

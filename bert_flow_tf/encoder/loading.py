@@ -1,0 +1,66 @@
+"""Saved identities of encoders, and the encoders that they name."""
+
+import os
+from typing import Any
+
+from bert_flow_tf.encoder.identity import EncoderIdentity, VectorsIdentity
+from bert_flow_tf.encoder.sentence_encoder import SentenceEncoder
+from bert_flow_tf.errors import EncoderError
+from bert_flow_tf.io.folders import FolderFormat
+
+# Folder of a model without a calibration; a calibration's folder holds the identity of its encoder itself.
+IDENTITY_FOLDER = FolderFormat("model", "model.json", "arrays.npz", EncoderError, "SentenceModel.save")
+
+
+def save_identity(identity: EncoderIdentity, folder: str | os.PathLike) -> None:
+  """Writes a folder with an identity alone; see `FolderFormat.write`."""
+  IDENTITY_FOLDER.write(folder, {"encoder": identity.to_dict()}, {})
+
+
+def load_identity(folder: str | os.PathLike) -> EncoderIdentity:
+  """Loads the identity that `save_identity` wrote.
+
+  Raises:
+    EncoderError: the folder is missing, incomplete or damaged.
+  """
+  return EncoderIdentity.from_dict(IDENTITY_FOLDER.read_settings(folder).get("encoder") or {}, f"folder={folder}")
+
+
+def load_encoder(
+  identity: EncoderIdentity | VectorsIdentity | None,
+  where: str,
+  model: str | SentenceEncoder | None = None,
+  cache_dir: str | os.PathLike | None = None,
+  **settings: Any,
+) -> tuple[SentenceEncoder, dict[str, Any]]:
+  """Loads the encoder that an identity names.
+
+  Args:
+    identity: the identity in a folder, or None if the folder has none.
+    where: place of the identity, for messages: "folder=FOLDER".
+    model: name or folder of another encoder, or a loaded one; None for the encoder that the identity names.
+    cache_dir: see `SentenceEncoder.from_pretrained`.
+    **settings: sentence_embedding_type, max_seq_length, low_dim or precision in place of those of the identity.
+
+  Returns:
+    The encoder, and sentence_embedding_type, max_seq_length and low_dim; without an identity only those of `settings`.
+
+  Raises:
+    EncoderError: the encoder cannot be loaded, or neither identity nor `model` names one.
+  """
+  is_named = isinstance(identity, EncoderIdentity)
+  if model is None and not is_named:
+    reason = "names no encoder" if identity is None else f"was fitted on {identity}"
+    raise EncoderError(f"{where}: {reason}; name the encoder of its embeddings, as model=mini", "folder")
+  arguments = {**identity.pooling_arguments(), "precision": identity.precision} if is_named else {}
+  arguments |= settings
+  precision = arguments.pop("precision", "float32")
+  if isinstance(model, SentenceEncoder):
+    return model, arguments
+  if model is not None:
+    return SentenceEncoder.from_pretrained(model, cache_dir, precision), arguments
+  try:
+    return SentenceEncoder.from_pretrained(identity.name, cache_dir, precision), arguments
+  except EncoderError as error:
+    message = f"{where}: its encoder cannot be loaded: {error} model= can name its folder"
+    raise EncoderError(message, "folder") from error
