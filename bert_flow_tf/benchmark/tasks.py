@@ -21,7 +21,7 @@ from bert_flow_tf.evaluation.scores import score_pairs
 from bert_flow_tf.evaluation.similarity import cosine_similarity
 from bert_flow_tf.evaluation.task_scores import Embeddings
 from bert_flow_tf.flow.config import FlowConfig
-from bert_flow_tf.training import calibrations
+from bert_flow_tf.training import calibrate
 from bert_flow_tf.training.settings import FlowSettings
 from bert_flow_tf.training.sources import embedding_pairs
 
@@ -113,7 +113,7 @@ def evaluate(task: TaskData, embed: Callable, transform: Callable) -> tuple[floa
 def make_flow(config: FlowConfig, dim: int, seed: int, num_train_epochs: float) -> tuple[Any, Any]:
   """Returns a `FlowCalibration` that is fitted as by `run_flow.py`, without checkpoints; and its `Trainer`."""
   settings = FlowSettings(flow_model_config=config, seed=seed, num_train_epochs=num_train_epochs)
-  return calibrations.make_flow(settings, dim, show_progress=False)
+  return calibrate.make_flow(settings, dim, show_progress=False)
 
 
 def run_task(

@@ -15,7 +15,7 @@ from bert_flow_tf.encoder.sentence_encoder import SentenceEncoder
 from bert_flow_tf.errors import FlowError
 from bert_flow_tf.evaluation.task_scores import Embeddings, evaluate
 from bert_flow_tf.pretraining.settings import PretrainingSettings
-from bert_flow_tf.training.calibrations import make_flow
+from bert_flow_tf.training.calibrate import make_flow
 from bert_flow_tf.training.settings import FlowSettings
 from bert_flow_tf.training.sources import embedding_pairs
 

@@ -85,7 +85,7 @@ class Inputs:
     Raises:
       ConfigError, TrainingError: a setting is not allowed, or a corpus is too small.
     """
-    from bert_flow_tf.training.calibrations import make_flow
+    from bert_flow_tf.training.calibrate import make_flow
 
     corpora = [self.corpus(TARGET, task) for task in self.tasks]
     corpora += [self.corpus(name) for name in plan.transfer_corpus if name != NLI]

@@ -206,7 +206,7 @@ class Workbench:
 
   def _fit_flow(self, embedding: str, corpus: FlowCorpus, seed: int) -> Calibration:
     from bert_flow_tf.calibration.flow import FlowCalibration
-    from bert_flow_tf.training.calibrations import flow_source, make_flow
+    from bert_flow_tf.training.calibrate import flow_source, make_flow
 
     self.fits += 1
     settings = self.inputs.flow_settings(corpus, seed)

@@ -28,7 +28,7 @@ from bert_flow_tf.evaluation.task_scores import (
   original_eval_results,
 )
 from bert_flow_tf.io.experiment import OutputSettings, Stopwatch, encoder_label, experiment_name, make_folder
-from bert_flow_tf.training.calibrations import flow_source, make_flow
+from bert_flow_tf.training.calibrate import flow_source, make_flow
 from bert_flow_tf.training.distribution import is_chief
 from bert_flow_tf.training.settings import FlowSettings, RunSettings
 from bert_flow_tf.training.sources import SentencePairsWithDropout

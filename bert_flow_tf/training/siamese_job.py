@@ -27,7 +27,7 @@ from bert_flow_tf.flow.glow import Glow
 from bert_flow_tf.flow.storage import FLOW_FOLDER
 from bert_flow_tf.io import files
 from bert_flow_tf.io.experiment import Stopwatch, make_folder
-from bert_flow_tf.training.calibrations import make_flow
+from bert_flow_tf.training.calibrate import make_flow
 from bert_flow_tf.training.classifier import CLASSIFIER_FOLDER
 from bert_flow_tf.training.distribution import make_strategy
 from bert_flow_tf.training.early_stopping import EarlyStopping

@@ -9,7 +9,7 @@ from bert_flow_tf.encoder.settings import EmbeddingSettings
 from bert_flow_tf.errors import ConfigError, TrainingError
 from bert_flow_tf.flow.config import FlowConfig
 from bert_flow_tf.io.settings import setting
-from bert_flow_tf.training.calibrations import make_flow
+from bert_flow_tf.training.calibrate import make_flow
 from bert_flow_tf.training.experiment import ExperimentSettings
 from bert_flow_tf.training.settings import FlowSettings, RunSettings
 from bert_flow_tf.training.sources import EmbeddingPairs

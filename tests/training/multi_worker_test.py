@@ -16,7 +16,7 @@ from bert_flow_tf.data.tasks import load_task
 from bert_flow_tf.errors import ConfigError, TrainingError
 from bert_flow_tf.flow.config import FlowConfig
 from bert_flow_tf.flow.glow import Glow
-from bert_flow_tf.training.calibrations import make_flow
+from bert_flow_tf.training.calibrate import make_flow
 from bert_flow_tf.training.cluster import Cluster, read_tf_config
 from bert_flow_tf.training.distribution import make_strategy
 from bert_flow_tf.training.settings import FlowSettings
