@@ -1,4 +1,4 @@
-"""Anybody's own text: the task `custom`, and any file as a corpus to fit a flow on."""
+"""Users' own text: the task `custom`, and any text file as a corpus for a fit."""
 
 import math
 
@@ -9,10 +9,10 @@ from bert_flow_tf.data.pairs import SentencePairs
 from bert_flow_tf.data.task import Loaded, Paths
 from bert_flow_tf.errors import ConfigError, DataError
 
-# The columns of a file by their number; `custom` takes no other. A header may name them in another order.
+# {number of columns of a `custom` file: their names}. A header may name them in another order.
 _COLUMNS = {1: ("sentence",), 2: ("sentence1", "sentence2"), 3: ("score", "sentence1", "sentence2")}
 _ANY_SCORE = (-math.inf, math.inf)
-# What the two sentences are called in the headers of well-known sets.
+# Names of the two columns of sentences in the headers of well-known data sets.
 _SENTENCE_NAMES = (
   ("sentence1", "sentence2"),
   ("sentence_a", "sentence_b"),
@@ -21,29 +21,29 @@ _SENTENCE_NAMES = (
   ("premise", "hypothesis"),
   ("#1 string", "#2 string"),
 )
-# Of at least so many lines, a column with fewer values than a hundredth of them holds labels, not sentences.
-_LINES_THAT_TELL_LABELS = 200
+# In a file of at least this many lines, a column holds labels if under 1% of its values are distinct.
+_MIN_LINES_FOR_LABELS = 200
 
 
 def load(paths: Paths) -> Loaded:
-  """Loads the task `custom` from the file that --data_dir names, a text file or TSV, perhaps gzipped.
+  """Loads the task `custom` from the file `data_dir`: text or TSV, plain or gzipped.
 
-  The number of columns, the same in every line, says what it is:
-    1: a sentence a line. For fitting alone; empty lines, as between documents, are skipped.
-    2: sentence1, sentence2. For fitting alone.
-    3: score, sentence1, sentence2, or sentence1, sentence2, score: the column of numbers tells which. Fitted on and
-      evaluated; the scores may have any scale.
-  Of 2 and 3 columns the first line may be a header of these names, which then may stand in any order; the sentences'
-  may also be those of SICK, QQP, QNLI, SNLI or MRPC (`_SENTENCE_NAMES`).
+  All lines have the same number of columns:
+    1: a sentence. Used for fitting only; empty lines, such as those between documents, are skipped.
+    2: sentence1, sentence2. Used for fitting only.
+    3: score, sentence1, sentence2, or sentence1, sentence2, score; the column of numbers holds the scores, on any
+      scale. Used for fitting and evaluation.
+  A file of 2 or 3 columns may begin with a header that names them, in any order. The sentences may also have their
+  names in SICK, QQP, QNLI, SNLI or MRPC (`_SENTENCE_NAMES`).
 
   Raises:
-    ConfigError: no file is named.
-    DataError: it is missing, malformed or empty.
+    ConfigError: data_dir is missing.
+    DataError: the file is missing, malformed or empty.
   """
   path = paths.data_dir
   if path is None:
     raise ConfigError(
-      "data_dir is required for the task custom; expected a text file or TSV of sentences, pairs or scored pairs",
+      "data_dir: missing; the task custom needs a text file or TSV of sentences, pairs or scored pairs",
       argument="data_dir",
     )
   header, rows = _read_rows(path)
@@ -58,17 +58,13 @@ def load(paths: Paths) -> Loaded:
     return Loaded({"train": pair_up(sentences)}, f"{count(len(sentences), 'sentence')} of {path}")
   names = header or _COLUMNS[width]
   if set(names) != set(_COLUMNS[width]):
-    others = [name for name in names if name not in _COLUMNS[width]]
-    raise DataError(
-      f"{path}, line 1: the header names a column {others[0]}; beside the sentences' expected "
-      f"{'score' if width > 2 else 'none'}"
-    )
+    raise DataError(f"{path}, line 1: the header is {', '.join(names)}; expected {', '.join(_COLUMNS[width])}")
   first, second = ([fields[names.index(name)] for _, fields in rows] for name in ("sentence1", "sentence2"))
   if width == 2:
     pairs = SentencePairs.without_gold(first, second)
     return Loaded({"train": pairs}, f"{count(len(rows), 'pair')} without scores of {path}")
   place = names.index("score")
-  if header is None and _score_stands_last([fields for _, fields in rows]):
+  if header is None and _score_is_last([fields for _, fields in rows]):
     place, first, second = 2, *([fields[column] for _, fields in rows] for column in (0, 1))
   scores = [_score(fields, place, path, number) for number, fields in rows]
   changes = {"eval_split": "test", "scale": (min(scores), max(scores))}
@@ -77,12 +73,12 @@ def load(paths: Paths) -> Loaded:
 
 
 def read_corpus(path: FilePath) -> SentencePairs:
-  """Reads any text file or TSV, perhaps gzipped, as pairs to fit a flow on, without gold.
+  """Reads any text file or TSV, plain or gzipped, as pairs without gold.
 
-  A header that names two columns as STS, SICK, QQP, QNLI, SNLI or MRPC do says which two are the pairs. Else every
-  column holds sentences that does not hold numbers alone, below its name if it has one, and has more than a few values:
-  two such columns are pairs, one or more than two are lone sentences, paired as by `pair_up`. Empty lines of a file of
-  one column are skipped, and so are empty lone sentences.
+  If the header has the names of the sentences in STS, SICK, QQP, QNLI, SNLI or MRPC, these two columns are the pairs.
+  Otherwise, columns of numbers or of few distinct values (labels) are ignored. Two remaining columns are pairs; the
+  sentences of one or of more than two are paired by `pair_up`, without empty sentences. Empty lines of a file with one
+  column are skipped.
 
   Raises:
     DataError: the file is missing, malformed, or has no sentences.
@@ -92,7 +88,7 @@ def read_corpus(path: FilePath) -> SentencePairs:
     places = (names.index(name) for name in ("sentence1", "sentence2"))
     return SentencePairs.without_gold(*([fields[place] for _, fields in rows] for place in places))
   columns = list(zip(*(fields for _, fields in rows), strict=True))
-  # A word above nothing but numbers is the name of its column, and so is what stands beside it.
+  # A word above a column of numbers is a column name, so the first line is a header.
   has_header = any(_holds_numbers(column[1:]) and not _is_number(column[0]) for column in columns)
   columns = [column[has_header:] for column in columns]
   columns = [column for column in columns if any(map(str.strip, column)) and not _holds_numbers(column)]
@@ -101,22 +97,22 @@ def read_corpus(path: FilePath) -> SentencePairs:
     return SentencePairs.without_gold(*columns)
   sentences = [sentence for column in columns for sentence in column if sentence.strip()]
   if not sentences:
-    raise DataError(f"{path} has no sentences: {count(len(rows[0][1]), 'column')} of numbers or of nothing")
+    raise DataError(f"{path} has no sentences: {count(len(rows[0][1]), 'column')}, empty or of numbers")
   return pair_up(sentences)
 
 
 def pair_up(sentences: list[str]) -> SentencePairs:
-  """Pairs lone sentences, since a fit takes pairs: sentence i with sentence i + n/2, so that each is in one pair.
+  """Returns pairs for a fit from n single sentences: sentence i and sentence i + n/2, so that each is in one pair.
 
-  The fit looks at each side of a pair on its own, so that any pairing will do; neighbours would make a batch's
-  sentences more alike. Of an odd number, the first sentence makes a second appearance, beside the one in the middle.
+  The fit uses each side of a pair separately, so any pairing is valid. Neighbors are not paired because they would make
+  the sentences of a batch more similar. If n is odd, the first sentence is also paired with the middle one.
   """
   half = (len(sentences) + 1) // 2
   return SentencePairs.without_gold(sentences[:half], (*sentences[half:], *sentences[: len(sentences) % 2]))
 
 
 def _read_rows(path: FilePath) -> tuple[list[str] | None, list[tuple[int, list[str]]]]:
-  """Returns the names in the header, None without one, and (line number, fields) of the other lines."""
+  """Returns the header's names (None without a header) and (line number, fields) of the other lines."""
   names, rows, last = None, [], 0
   for number, line in lines(path, empty="skip"):
     fields = line.split("\t")
@@ -127,7 +123,7 @@ def _read_rows(path: FilePath) -> tuple[list[str] | None, list[tuple[int, list[s
         "tabs"
       )
     if width > 1 and number != last + 1:
-      raise DataError(f"{path}, line {last + 1}: the line is empty; expected {width} columns, since others have them")
+      raise DataError(f"{path}, line {last + 1}: the line is empty; expected {width} columns, as in the other lines")
     last = number
     lowered = [field.strip().lower() for field in fields]
     pair = next((pair for pair in _SENTENCE_NAMES if set(pair) <= set(lowered)), None)
@@ -136,12 +132,12 @@ def _read_rows(path: FilePath) -> tuple[list[str] | None, list[tuple[int, list[s
       continue
     rows.append((number, fields))
   if not rows:
-    raise DataError(f"{path} is empty: no sentence in it")
+    raise DataError(f"{path} is empty; expected sentences")
   return names, rows
 
 
-def _score_stands_last(rows: list[list[str]]) -> bool:
-  """Whether of three columns the last holds the numbers; the first line decides where no column holds them alone."""
+def _score_is_last(rows: list[list[str]]) -> bool:
+  """Returns whether the last of three columns holds the scores; if both ends are mixed, the first line decides."""
   first, last = ([_is_number(fields[column]) for fields in rows] for column in (0, -1))
   return (all(last), last[0]) > (all(first), first[0])
 
@@ -153,20 +149,19 @@ def _score(fields: list[str], place: int, path: FilePath, number: int) -> float:
     if number > 1:
       raise
     raise DataError(
-      f"{error}, in the first column or in the last; with other columns, begin the file with a line that names them: "
-      "sentence1, sentence2, score"
+      f"{error} in the first or last column; in a header, expected the names sentence1, sentence2, score"
     ) from error
 
 
 def _holds_numbers(column: tuple[str, ...]) -> bool:
-  """Whether all that stands in a column, and something does, are numbers."""
+  """Returns whether a column has fields that are not empty, all of them numbers."""
   filled = [field for field in column if field.strip()]
   return bool(filled) and all(map(_is_number, filled))
 
 
 def _holds_labels(column: tuple[str, ...]) -> bool:
-  """Whether a column has few values for its many lines."""
-  return len(column) >= _LINES_THAT_TELL_LABELS and len(set(column)) < len(column) / 100
+  """Returns whether a column has few distinct values."""
+  return len(column) >= _MIN_LINES_FOR_LABELS and len(set(column)) < len(column) / 100
 
 
 def _is_number(field: str) -> bool:

@@ -1,10 +1,12 @@
-"""From sentences to BERT's token ids."""
+"""Tokenization: sentences to BERT's token ids."""
 
 import functools
 import hashlib
 import json
+import os
 import pathlib
 import re
+from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
 import transformers
@@ -14,7 +16,7 @@ from bert_flow_tf.data.sentences import check_sentences
 from bert_flow_tf.errors import EncoderError
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
-# Settings of tokenizer_config.json that are read, null or one of these.
+# {setting of tokenizer_config.json: its type}; null is allowed too.
 _SETTINGS = {"do_lower_case": bool, "strip_accents": bool, "tokenize_chinese_chars": bool}
 _SPECIALS = {
   "unk_token": "[UNK]",
@@ -23,7 +25,7 @@ _SPECIALS = {
   "cls_token": "[CLS]",
   "mask_token": "[MASK]",
 }
-# Bounds of the text that is tokenized at once: the tokenizer's own records of a million characters take about 100 MB.
+# Limits of one call of the tokenizer, whose own records of a million characters take about 100 MB.
 _CHUNK_SENTENCES = 1024
 _CHUNK_CHARACTERS = 1_000_000
 
@@ -31,19 +33,33 @@ _CHUNK_CHARACTERS = 1_000_000
 class SentenceTokenizer:
   """BERT's WordPiece tokenizer for single sentences: [CLS] tokens [SEP].
 
-  It is made of vocab.txt and tokenizer_config.json alone: a tokenizer.json may bring truncation and padding
-  of its own. Literal "[MASK]", "[SEP]" and the like in a sentence are spelled out ("[", "mask", "]"), as in
-  the original's tokenization.py. Lone surrogates, which no encoding can hold, become U+FFFD, which BERT's
-  clean-up drops like control characters and NUL; a pair of surrogates becomes the character that it encodes.
+  Only vocab.txt and tokenizer_config.json are read: a tokenizer.json may have its own truncation and padding.
+  "[MASK]", "[SEP]" and similar text in a sentence is tokenized as text ("[", "mask", "]"), as by Google's
+  tokenization.py. Unpaired surrogates, which cannot be encoded, become U+FFFD, which BERT's clean-up removes like
+  control characters; a pair of surrogates becomes the character that it encodes.
 
   Attributes:
-    do_lower_case: whether text is lower-cased (and, unless the model says otherwise, stripped of accents).
+    do_lower_case: whether text is lower-cased and, unless strip_accents is False, stripped of accents.
     pad_id: id of [PAD].
     vocab_size: number of word pieces.
   """
 
-  def __init__(self, vocab_file, do_lower_case=True, strip_accents=None, tokenize_chinese_chars=True, **specials):
-    """Reads a vocabulary; `specials` may rename the special tokens (`cls_token="<s>"`).
+  def __init__(
+    self,
+    vocab_file: str | os.PathLike,
+    do_lower_case: bool = True,
+    strip_accents: bool | None = None,
+    tokenize_chinese_chars: bool = True,
+    **specials: str,
+  ) -> None:
+    """Reads a vocabulary.
+
+    Args:
+      vocab_file: path of vocab.txt.
+      do_lower_case: see the attribute.
+      strip_accents: whether accents are removed; None to remove them if do_lower_case.
+      tokenize_chinese_chars: whether each Chinese character is a word.
+      **specials: special tokens with other names (`cls_token="<s>"`).
 
     Raises:
       EncoderError: vocab.txt cannot be read, or lacks a special token.
@@ -52,12 +68,12 @@ class SentenceTokenizer:
     try:
       pieces = pathlib.Path(vocab_file).read_text(encoding="utf-8").split("\n")
     except (OSError, UnicodeDecodeError) as error:
-      raise EncoderError(f"{vocab_file}: cannot be read ({error}), expected one word piece a line.") from error
+      raise EncoderError(f"{vocab_file}: cannot be read ({error}); expected one word piece per line") from error
     missing = [token for token in specials.values() if token not in pieces]
     if missing:
       raise EncoderError(
-        f"{vocab_file}: found no {', '.join(missing)} among {len(pieces)} lines, expected a BERT vocabulary: "
-        "use the vocab.txt that the model was trained with."
+        f"{vocab_file}: none of the {len(pieces)} lines is {', '.join(missing)}; expected a BERT vocabulary: use the "
+        "vocab.txt that the model was trained with"
       )
     self.do_lower_case = bool(do_lower_case)
     self._settings = [self.do_lower_case, strip_accents, tokenize_chinese_chars, sorted(specials.items())]
@@ -73,18 +89,17 @@ class SentenceTokenizer:
     self.vocab_size = len(self._tokenizer)
 
   @classmethod
-  def from_pretrained(cls, folder, name=None):
-    """Reads the tokenizer of a Hugging Face folder.
+  def from_pretrained(cls, folder: str | os.PathLike, name: str | None = None) -> "SentenceTokenizer":
+    """Loads the tokenizer of a Hugging Face folder.
 
-    Without tokenizer_config.json, or its `do_lower_case`, text is lower-cased unless the name says "cased" or, in
-    Google's folders, the vocabulary does (`letter_case`); the log says so.
+    If tokenizer_config.json is missing or has no `do_lower_case`, `letter_case.guess_lower_case` guesses it.
 
     Args:
-      folder: folder with vocab.txt and perhaps tokenizer_config.json.
-      name: the model's name, where the folder's does not tell (a hub snapshot); the folder's if None.
+      folder: folder with vocab.txt and, optionally, tokenizer_config.json.
+      name: the model's name, if it is not the folder's name, as in a snapshot of the hub.
 
     Raises:
-      EncoderError: a file is missing or damaged, or asks for a tokenizer that is not BERT's.
+      EncoderError: a file is missing or damaged, or describes a tokenizer that is not BERT's.
     """
     folder = pathlib.Path(folder)
     config = _read_config(folder / "tokenizer_config.json")
@@ -98,12 +113,12 @@ class SentenceTokenizer:
       lower = guess_lower_case(folder, name)
     return cls(folder / "vocab.txt", lower, **settings)
 
-  def __call__(self, sentences, max_seq_length=64):
-    """Tokenizes sentences, each on its own.
+  def __call__(self, sentences: Iterable[str], max_seq_length: int = 64) -> list[np.ndarray]:
+    """Tokenizes sentences, each separately.
 
     Args:
-      sentences: sequence of str.
-      max_seq_length: int, the most tokens of a sentence, [CLS] and [SEP] included; the rest is cut off.
+      sentences: strings.
+      max_seq_length: maximum number of tokens, including [CLS] and [SEP]; longer sentences are truncated.
 
     Returns:
       List of int32 arrays of shape [seq_len], 2 <= seq_len <= max_seq_length.
@@ -111,7 +126,7 @@ class SentenceTokenizer:
     Raises:
       DataError: an element is not a str.
     """
-    sentences = [harmless(sentence) for sentence in check_sentences(sentences)]
+    sentences = [repair_surrogates(sentence) for sentence in check_sentences(sentences)]
     ids = []
     for chunk in _chunks(sentences):
       encoded = self._tokenizer(
@@ -125,31 +140,31 @@ class SentenceTokenizer:
     return ids
 
   @functools.cached_property
-  def vocab(self):
-    """The word pieces, in the order of their ids; "" for a line of vocab.txt that another one repeats."""
+  def vocab(self) -> list[str]:
+    """Word pieces in the order of their ids; "" for a line of vocab.txt that is repeated later."""
     pieces = {row: piece for piece, row in self._tokenizer.get_vocab().items()}
     return [pieces.get(row, "") for row in range(max(pieces) + 1)]
 
   @functools.cached_property
-  def checksum(self):
-    """Hexadecimal sha256 over the vocabulary and the settings, for cache keys."""
+  def checksum(self) -> str:
+    """SHA-256 of the vocabulary and the settings, in hexadecimal."""
     vocabulary = sorted(self._tokenizer.get_vocab().items(), key=lambda item: item[1])
     return hashlib.sha256(json.dumps([vocabulary, self._settings]).encode()).hexdigest()
 
 
-def harmless(sentence):
-  """Joins surrogate pairs and replaces lone surrogates by U+FFFD; other text comes back as it is."""
+def repair_surrogates(sentence: str) -> str:
+  """Returns text with surrogate pairs joined and unpaired surrogates replaced by U+FFFD."""
   if sentence.isascii() or not _SURROGATE.search(sentence):
     return sentence
   return sentence.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
 
 
-def pad_batch(ids, pad_id=0):
-  """Pads token ids to the longest of a batch.
+def pad_batch(ids: Sequence[np.ndarray], pad_id: int = 0) -> tuple[np.ndarray, np.ndarray]:
+  """Pads token ids to the longest sentence of a batch.
 
   Args:
     ids: non-empty list of int32 arrays of shape [seq_len], of different lengths.
-    pad_id: int, the padding.
+    pad_id: id of [PAD].
 
   Returns:
     ids and mask (1 for tokens, 0 for padding), int32 arrays of shape [batch, seq_len].
@@ -161,8 +176,8 @@ def pad_batch(ids, pad_id=0):
   return padded, mask
 
 
-def _chunks(sentences):
-  """Yields lists of consecutive sentences of bounded number and total length."""
+def _chunks(sentences: list[str]) -> Iterator[list[str]]:
+  """Yields lists of consecutive sentences with a bounded number and total length."""
   chunk, characters = [], 0
   for sentence in sentences:
     chunk.append(sentence)
@@ -174,22 +189,22 @@ def _chunks(sentences):
     yield chunk
 
 
-def _read_config(path):
+def _read_config(path: pathlib.Path) -> dict:
   """Returns the content of a tokenizer_config.json; empty if the file is missing."""
   if not path.exists():
     return {}
   try:
     config = json.loads(path.read_text(encoding="utf-8"))
   except (OSError, ValueError, RecursionError) as error:
-    raise EncoderError(f"{path}: not readable as JSON ({error}): download or save it again.") from error
+    raise EncoderError(f"{path}: not readable as JSON ({error}); download or save it again") from error
   kind = config.get("tokenizer_class", "BertTokenizer") if isinstance(config, dict) else None
   if kind not in ("BertTokenizer", "BertTokenizerFast", None) or not isinstance(config, dict):
-    raise EncoderError(f"{path}: found tokenizer_class {kind!r}, expected BertTokenizer: use a model that has it.")
+    raise EncoderError(f"{path}: tokenizer_class is {kind!r}; only BertTokenizer is supported")
   for key, expected in _SETTINGS.items():
     if not isinstance(config.get(key), expected | None):
-      raise EncoderError(f"{path}: found {key} = {config[key]!r}, expected true or false: correct it.")
+      raise EncoderError(f"{path}: {key} is {config[key]!r}, expected true or false")
   for key in _SPECIALS:
     token = config.get(key)
     if not isinstance(token.get("content") if isinstance(token, dict) else token, str | None):
-      raise EncoderError(f"{path}: found {key} = {token!r}, expected a word piece: correct it.")
+      raise EncoderError(f"{path}: {key} is {token!r}, expected a word piece")
   return config

@@ -42,13 +42,13 @@ def load_flow_corpus(name: str, task: Any, data_dir: str | None = None, tfds_dat
 
   Args:
     name: "target" (all sentences of the task), "train" (its train split), "nli", or a file.
-    task: the evaluated `TaskData`, or None; used by "target" and "train" alone.
+    task: the evaluated `TaskData`, used by "target" and "train"; may be None for others.
     data_dir: folder with SNLI and MNLI, for "nli".
     tfds_data_dir: folder of TensorFlow Datasets, for "nli" without data_dir.
 
   Raises:
-    ConfigError: there is no such corpus.
-    DataError: it cannot be read.
+    ConfigError: the corpus does not exist.
+    DataError: the corpus cannot be read.
   """
   if name in (TARGET, TRAIN):
     pairs = task.all_pairs() if name == TARGET else task.fitting_pairs(use_full=False)
@@ -82,7 +82,7 @@ def choose_flow_corpus(
   """
   name, use_full = settings.flow_corpus, settings.use_full_for_training
   if use_full is None:
-    # The data_dir of a custom task is its own file.
+    # The data_dir of the task custom is its file, not a folder of NLI.
     folder = None if task.spec.name == "custom" else data_dir
     return load_flow_corpus(TARGET if name is None else name, task, folder, tfds_data_dir)
   if name is None:

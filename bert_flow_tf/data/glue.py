@@ -12,7 +12,7 @@ from bert_flow_tf.data.sources import required_folder
 from bert_flow_tf.data.task import Loaded, Paths
 from bert_flow_tf.errors import DataError
 
-# GLUE's own train.tsv of QNLI and QQP have lines that are cut short; the original and TFDS leave them out.
+# Some lines of GLUE's train.tsv of QNLI and QQP are incomplete; the published code and TFDS leave them out.
 _INCOMPLETE_LINES_ALLOWED = 0.001
 
 
@@ -22,16 +22,16 @@ class GlueTask:
 
   Attributes:
     name: the task's name.
-    config: its name in TFDS is glue/config.
-    files: {split: file}, in the folder `name` below data_dir.
+    config: its name in TFDS, after "glue/".
+    files: {split: file}, in the folder data_dir/name.
     columns: names of the two columns of sentences and of the label in the files.
     text: names of the sentences in TFDS.
     labels: {label in the files: 1.0 for a positive pair, else 0.0}.
     positive: the positive label in TFDS.
     eval_split: the evaluated split of the files, which must have labels.
-    hidden: splits whose labels GLUE hides: their files have no such column.
+    hidden: splits whose labels GLUE hides; their files have no label column.
     tfds_eval_split: the evaluated split in TFDS, which hides more labels.
-    urls: addresses that TFDS downloads from, if not the configuration's data_url.
+    urls: addresses that TFDS downloads from; empty for the configuration's data_url.
   """
 
   name: str
@@ -85,7 +85,7 @@ MRPC = GlueTask(
   positive="equivalent",
   eval_split="test",
   hidden=(),
-  # As in TFDS 4.9, text/glue.py: MRPC is made from three files.
+  # As in TFDS 4.9, text/glue.py: MRPC consists of three files.
   urls=(
     "https://dl.fbaipublicfiles.com/senteval/senteval_data/msr_paraphrase_train.txt",
     "https://dl.fbaipublicfiles.com/senteval/senteval_data/msr_paraphrase_test.txt",
@@ -120,6 +120,7 @@ def _load_files(task: GlueTask, data_dir: str) -> Loaded:
 
 
 def _load_tfds(task: GlueTask, tfds_data_dir: str | None) -> Loaded:
+  """Loads train, dev and test from TensorFlow Datasets, with NaN for a hidden label."""
   urls = {"urls": lambda builder: task.urls} if task.urls else {}
   builder = tfds_source.prepared(task.name, f"glue/{task.config}", tfds_data_dir, task.expected, **urls)
   positive = builder.info.features["label"].str2int(task.positive)
@@ -129,8 +130,8 @@ def _load_tfds(task: GlueTask, tfds_data_dir: str | None) -> Loaded:
     hidden = np.flatnonzero(labels < 0)
     if split == task.tfds_eval_split and hidden.size:
       raise DataError(
-        f"glue/{task.config}, {stored} split, row {hidden[0] + 1}: the label is {labels[hidden[0]]}, GLUE's mark of a "
-        "hidden label: the split cannot be evaluated"
+        f"glue/{task.config}, {stored} split, row {hidden[0] + 1}: the label is {labels[hidden[0]]}, which GLUE "
+        "uses for hidden labels; the split cannot be evaluated"
       )
     splits[split] = SentencePairs(a, b, np.where(labels < 0, np.nan, labels == positive))
   return Loaded(splits, tfds_source.source_of(builder), {"eval_split": task.tfds_eval_split})

@@ -1,6 +1,6 @@
-"""Lines of a text file, plain, gzipped or in a zip archive; every error names the file and the line.
+"""Lines of a text file, plain, gzipped or in a zip archive; each error names the file and the line.
 
-A line ends only at a line feed: `str.splitlines` would also cut a sentence at U+2028, U+0085 or a form feed.
+Only a line feed ends a line: `str.splitlines` would also split a sentence at U+2028, U+0085 or a form feed.
 """
 
 import gzip
@@ -31,10 +31,10 @@ class TextError(ValueError):
 
 
 def decode(raw: bytes, name: str) -> str:
-  """Decodes UTF-8; `name` says in the error what the bytes are.
+  """Decodes UTF-8 bytes, which errors call `name`.
 
   Raises:
-    TextError: they are not UTF-8.
+    TextError: the bytes are not UTF-8.
   """
   try:
     return raw.decode("utf-8")
@@ -44,14 +44,14 @@ def decode(raw: bytes, name: str) -> str:
 
 
 def decode_line(raw: bytes) -> str:
-  """Decodes a line of a text file, given without its line break.
+  """Decodes a line of a text file, without its line break.
 
   Raises:
-    TextError: it holds a NUL byte or a carriage return, or is not UTF-8.
+    TextError: the line has a NUL byte or a carriage return, or is not UTF-8.
   """
   if b"\0" in raw:
     raise TextError("not text", "a NUL byte; expected text in UTF-8")
-  # Files of the old Mac OS, whose lines end in a carriage return alone, are one such line.
+  # In files of the old Mac OS, lines end in a carriage return alone.
   if b"\r" in raw:
     raise TextError("not text", "a carriage return inside the line; expected lines that end in LF or CRLF")
   return decode(raw, "the line")
@@ -61,7 +61,7 @@ def lines(path: FilePath, empty: str = "refuse", broken: list[DataError] | None 
   """Yields (number from 1, text without its line break) of each line.
 
   Args:
-    path: a text file in UTF-8. It is unpacked if it begins with gzip's magic number, whatever its name.
+    path: a text file in UTF-8. It is unpacked if it begins with gzip's magic number; its name does not matter.
     empty: "refuse" (an empty line is an error, except at the end), "skip" or "keep".
     broken: None, or a list to which the error of a line that is not text is appended instead of being raised.
 
@@ -99,7 +99,7 @@ def read_number(field: str, path: FilePath, number: int, scale: tuple[float, flo
   low, high = scale
   expected = "expected a number" + (f" from {low:g} to {high:g}" if math.isfinite(high - low) else "")
   try:
-    # float() reads "1_5" as 15.
+    # float() would read "1_5" as 15.
     score = math.nan if "_" in field else float(field)
   except ValueError:
     score = math.nan
@@ -115,7 +115,7 @@ def count(number: int, noun: str) -> str:
   return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
-def _raw_lines(path) -> Iterator[bytes]:
+def _raw_lines(path: FilePath) -> Iterator[bytes]:
   """Yields the lines of a file as bytes, split at line feeds."""
   opened: Any = path if isinstance(path, zipfile.Path) else pathlib.Path(path)
   try:
@@ -128,6 +128,6 @@ def _raw_lines(path) -> Iterator[bytes]:
     raise DataError(f"{path} is a folder; expected a text file") from error
   # BadGzipFile is an OSError too.
   except _BAD_ARCHIVE as error:
-    raise DataError(f"{path} cannot be unpacked ({error}): it is damaged, copy it again") from error
+    raise DataError(f"{path} cannot be unpacked ({error}): it is damaged; copy it again") from error
   except OSError as error:
     raise DataError(f"{path} cannot be read: {error.strerror or error}") from error

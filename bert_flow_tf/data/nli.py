@@ -6,6 +6,7 @@ import math
 import os
 import pathlib
 from collections.abc import Callable, Mapping
+from typing import Any
 
 import numpy as np
 
@@ -13,21 +14,21 @@ from bert_flow_tf.data import tfds_source
 from bert_flow_tf.data.custom import read_corpus
 from bert_flow_tf.data.lines import count
 from bert_flow_tf.data.pairs import SPLITS, SentencePairs
-from bert_flow_tf.data.readers import label_reader, read_table
+from bert_flow_tf.data.readers import ScoreOf, label_reader, read_table
 from bert_flow_tf.data.sources import missing_file
 from bert_flow_tf.data.task import Loaded, Paths
-from bert_flow_tf.errors import ConfigError, DataError
+from bert_flow_tf.errors import DataError
 
 # In the order of BERT's own runner for these tasks; gold is the index.
 LABELS = ("contradiction", "entailment", "neutral")
-# SNLI's mark of a pair on which its annotators did not agree.
+# SNLI's label of a pair whose annotators did not agree.
 NO_LABEL = "-"
-# The paper's setting for a flow that is fitted on these sentences.
+# The paper's settings of a flow that is fitted on these sentences.
 LEARNING_RATE = 2e-5
 NUM_TRAIN_EPOCHS = 0.15
 
 _GOLD = ("gold_label", label_reader({**{label: float(i) for i, label in enumerate(LABELS)}, NO_LABEL: math.nan}))
-# Some lines of the published files are cut short.
+# Some lines of the published files are incomplete.
 _INCOMPLETE_LINES_ALLOWED = 0.001
 
 
@@ -37,7 +38,7 @@ class NliSet:
 
   Attributes:
     name: the name in messages.
-    files: {split: file below data_dir}.
+    files: {split: file in data_dir}.
     tfds: its name in TensorFlow Datasets.
     url: the address that TensorFlow Datasets downloads from.
     tfds_splits: {split: its name in TensorFlow Datasets}.
@@ -66,7 +67,8 @@ MNLI = NliSet(
   {"train": "train", "dev": "validation_matched", "test": "validation_mismatched"},
 )
 
-# {split of a task: its parts (data set, split of that)}
+_Gold = tuple[str, ScoreOf] | None
+# {split of a task: its parts (data set, split of the data set)}
 Parts = Mapping[str, tuple[tuple[NliSet, str], ...]]
 SNLI_PARTS: Parts = {split: ((SNLI, split),) for split in SPLITS}
 MNLI_PARTS: Parts = {split: ((MNLI, split),) for split in SPLITS}
@@ -119,23 +121,20 @@ def load_corpus(
     The pairs, without gold, and a description of their origin.
 
   Raises:
-    ConfigError: the name or a folder is empty.
+    ConfigError: a folder is empty.
     DataError: the data is missing, malformed or cannot be downloaded.
   """
-  for argument, path in (("flow_corpus", name), ("data_dir", data_dir), ("tfds_data_dir", tfds_data_dir)):
-    if path is not None and not os.fspath(path):
-      raise ConfigError(f"{argument} is empty; expected a path", argument=argument)
+  paths = Paths(data_dir, tfds_data_dir)
   if str(name).lower() != "nli":
     pairs = read_corpus(os.path.expanduser(name))
     return pairs, f"{count(len(pairs), 'pair')} of {name}"
-  folders = (None if folder is None else os.path.expanduser(folder) for folder in (data_dir, tfds_data_dir))
-  read, source = _reader("SNLI and MNLI", _CORPUS_PARTS, Paths(*folders), None)
+  read, source = _reader("SNLI and MNLI", _CORPUS_PARTS, paths, None)
   splits, notes = _gather(_CORPUS_PARTS, read)
   return splits["train"], ", ".join([source, *notes])
 
 
 def _gather(parts: Parts, read: Callable) -> tuple[dict[str, SentencePairs], list[str]]:
-  """Reads the parts that exist: returns {split: pairs} and notes about missing files and malformed lines."""
+  """Reads the parts that exist; returns {split: pairs} and notes about missing files and malformed lines."""
   splits, notes, missing = {}, [], []
   for split, sources in parts.items():
     pairs = []
@@ -153,14 +152,14 @@ def _gather(parts: Parts, read: Callable) -> tuple[dict[str, SentencePairs], lis
   return splits, notes
 
 
-def _reader(name: str, parts: Parts, paths: Paths, gold) -> tuple[Callable, str]:
-  """Returns (data set, split) -> (pairs, notes), or None for a missing file, and a description of the data's origin.
+def _reader(name: str, parts: Parts, paths: Paths, gold: _Gold) -> tuple[Callable, str]:
+  """Returns a function (data set, split) -> (pairs, notes), None for a missing file, and the data's origin.
 
   Args:
     name: the data's name in messages.
     parts: the parts that will be read.
     paths: locations.
-    gold: `read_table`'s score; None for pairs without gold, which keeps pairs without a label.
+    gold: `score` of `read_table`; None for pairs without gold, which keeps pairs without a label.
   """
   files = [nli_set.files[part] for sources in parts.values() for nli_set, part in sources]
   expected = f"{', '.join(files)} (GLUE's layout)"
@@ -183,7 +182,8 @@ def _reader(name: str, parts: Parts, paths: Paths, gold) -> tuple[Callable, str]
   return functools.partial(_read_tfds, builders, gold), " and ".join(origins)
 
 
-def _read_file(data_dir, gold, nli_set, split):
+def _read_file(data_dir: str, gold: _Gold, nli_set: NliSet, split: str) -> tuple[SentencePairs, list[str]] | None:
+  """Reads a split from a file; returns pairs and notes, or None if the file does not exist."""
   file = nli_set.files[split]
   path = pathlib.Path(data_dir) / file
   if not path.exists():
@@ -192,10 +192,13 @@ def _read_file(data_dir, gold, nli_set, split):
   return pairs, [f"{count(broken, 'malformed line')} of {file} left out"] * bool(broken)
 
 
-def _read_tfds(builders, gold, nli_set, split):
+def _read_tfds(
+  builders: Mapping[str, Any], gold: _Gold, nli_set: NliSet, split: str
+) -> tuple[SentencePairs, list[str]]:
+  """Reads a split from TensorFlow Datasets; returns pairs and notes."""
   builder, stored = builders[nli_set.name], nli_set.tfds_splits[split]
   *sentences, labels = tfds_source.read_split(builder, stored, ("premise", "hypothesis"), "label")
-  scores = np.full(len(labels), np.nan)  # TFDS has -1 for "-"
+  scores = np.full(len(labels), np.nan)  # TFDS has -1 for "-".
   for index, label in enumerate(LABELS if gold else ()):
     scores[labels == builder.info.features["label"].str2int(label)] = index
   return SentencePairs(*sentences, scores), []

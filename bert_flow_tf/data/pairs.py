@@ -31,7 +31,7 @@ class SentencePairs:
       one set.
 
   Raises:
-    DataError: the three differ in length, a sentence is not a string, or a score is not a number.
+    DataError: the arguments differ in length, a sentence is not a string, or a score is not a number.
   """
 
   sentences_a: Sequence[str]
@@ -39,9 +39,9 @@ class SentencePairs:
   scores: np.ndarray
   subsets: tuple[Subset, ...] = ()
 
-  def __post_init__(self):
+  def __post_init__(self) -> None:
     for name in ("sentences_a", "sentences_b"):
-      # A single string is iterable too; it would become one sentence per letter.
+      # A string is iterable too; each letter would become a sentence.
       if isinstance(getattr(self, name), str):
         raise DataError(f"{name} is a single string; expected a sequence of strings", argument=name)
       sentences = tuple(getattr(self, name))

@@ -1,42 +1,44 @@
-"""The order in which a fit sees the pairs, as a tf.data pipeline."""
+"""The order of the pairs in a fit, as a tf.data pipeline."""
 
 import tensorflow as tf
 
-# Part of what a fit is: one that was begun in another order is not gone on with.
+# Part of a fit's identity: a fit that was started with another order is not resumed.
 ORDER = "every pair once a pass"
 
 
-def pair_order(num_pairs, seed, shuffle=True):
-  """Endless positions of pairs, a scalar int64 an element; the same for the same seed, whatever the program's own.
+def pair_order(num_pairs: int, seed: int, shuffle: bool = True) -> tf.data.Dataset:
+  """Returns an infinite data set of positions of pairs, scalar int64, that depends on no global seed.
 
-  Each pass has every pair once, in an order of its own. The shuffle matters: consecutive rows of the STS files are
-  alike, and a flow fitted on them in order is much worse. The published code repeats the pairs before its shuffle
-  buffer of 1000, so that in "one epoch" of a small task some pairs come twice and some not at all.
+  Each pass has every pair once, in its own order. The shuffle matters: consecutive rows of the STS files are similar,
+  and a flow fitted on them in order is much worse. The published code repeats the pairs before its shuffle buffer of
+  1000, so that "one epoch" of a small task has some pairs twice and others not at all.
 
   Args:
-    num_pairs: pairs to choose from.
-    seed: integer.
-    shuffle: False for the order of the file, again and again.
+    num_pairs: number of pairs.
+    seed: seed of the shuffle.
+    shuffle: False to repeat the order of the file.
   """
 
-  def one_pass(number):
+  def positions_of_pass(number: tf.Tensor) -> tf.data.Dataset:
     positions = tf.range(num_pairs, dtype=tf.int64)
     if shuffle:
       positions = tf.random.experimental.stateless_shuffle(positions, tf.stack([seed, number]))
     return tf.data.Dataset.from_tensor_slices(positions)
 
-  return tf.data.Dataset.counter().flat_map(one_pass)
+  return tf.data.Dataset.counter().flat_map(positions_of_pass)
 
 
-def batched(order, batch_size, start_step=0, num_shards=1, shard=0):
-  """Batches of positions, int64 [batch_size / num_shards], from the step `start_step` on.
+def batched(
+  order: tf.data.Dataset, batch_size: int, start_step: int = 0, num_shards: int = 1, shard: int = 0
+) -> tf.data.Dataset:
+  """Returns batches of positions, int64 [batch_size / num_shards], from step `start_step` on.
 
   Args:
-    order: what `pair_order` gives.
-    batch_size: pairs of a step over all shards.
-    start_step: steps already made, whose pairs are passed over.
-    num_shards: number of shards; every one gets its own equal part of each step's pairs.
-    shard: this one's number, from 0.
+    order: result of `pair_order`.
+    batch_size: number of pairs per step over all shards.
+    start_step: number of steps to skip.
+    num_shards: number of shards; each gets an equal part of each step's pairs.
+    shard: index of the shard, from 0.
   """
   parts = order.skip(start_step * batch_size).batch(batch_size // num_shards, drop_remainder=True)
   return parts.shard(num_shards, shard)

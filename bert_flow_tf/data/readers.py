@@ -1,4 +1,4 @@
-"""Files of sentence pairs -> SentencePairs; every error names the file and the line.
+"""Readers of files of sentence pairs; each error names the file and the line.
 
 Fields are separated by tabs, without quoting: a quotation mark is part of the sentence.
 """
@@ -22,8 +22,8 @@ def read_stsbenchmark(path: FilePath, scale: tuple[float, float]) -> SentencePai
   """Reads a file of the STS benchmark, `sts-{train,dev,test}.csv`, which is tab separated.
 
   Args:
-    path: the file, with columns genre, file, year, id, score, sentence1, sentence2 and no header. Further columns
-      (some lines name their sources) are ignored.
+    path: the file, with columns genre, file, year, id, score, sentence1, sentence2 and no header. Further columns, such
+      as sources, are ignored.
     scale: the lowest and the highest allowed score.
 
   Returns:
@@ -77,7 +77,7 @@ def read_sts(input_path: FilePath, gs_path: FilePath, scale: tuple[float, float]
   """Reads a subset of a SemEval STS task: its STS.input and STS.gs file.
 
   Args:
-    input_path: two tab-separated sentences per line; further columns, which name sources, are ignored.
+    input_path: two tab-separated sentences per line; further columns, such as sources, are ignored.
     gs_path: the score on the same line, or an empty line if the pair was not annotated.
     scale: the lowest and the highest allowed score.
 
@@ -113,8 +113,8 @@ def read_table(
     path: the file.
     columns: names of the columns of the first and the second sentences.
     score: name of the score column, and the function that converts its fields; None for pairs without gold.
-    incomplete: the largest fraction of lines that may be malformed; such lines are left out. GLUE's own files have
-      lines that are cut short.
+    incomplete: the largest fraction of lines that may be malformed; such lines are left out. Some lines of GLUE's
+      files are incomplete.
 
   Returns:
     SentencePairs, one pair per line after the header, and the number of lines left out.
@@ -150,7 +150,7 @@ def read_table(
 def label_reader(labels: dict[str, float]) -> ScoreOf:
   """Returns the `ScoreOf` of a column of labels: {label: score}."""
 
-  def score_of(field, path, number):
+  def score_of(field: str, path: FilePath, number: int) -> float:
     if field not in labels:
       raise DataError(f"{path}, line {number}: the label is {field[:40]!r}, expected {' or '.join(labels)}")
     return labels[field]
@@ -162,10 +162,10 @@ def pairs_of(rows: list[tuple[float, str, str]], path: FilePath) -> SentencePair
   """Returns SentencePairs of rows (score, first sentence, second sentence).
 
   Raises:
-    DataError: there are no rows.
+    DataError: rows is empty.
   """
   if not rows:
-    raise DataError(f"{path} is empty: no sentence pair in it")
+    raise DataError(f"{path} is empty; expected sentence pairs")
   scores, sentences_a, sentences_b = zip(*rows, strict=True)
   return SentencePairs(sentences_a, sentences_b, np.array(scores, np.float64))
 

@@ -1,8 +1,9 @@
-"""Loaders of the SemEval tasks: SICK, and STS-12 to STS-16, from files or from our TFDS builders."""
+"""Loaders of the SemEval tasks: SICK, and STS-12 to STS-16, from files or from the TFDS builders of this package."""
 
 import functools
 import itertools
 import os
+from collections.abc import Callable
 from typing import Any
 
 from bert_flow_tf.data import sick, tfds_source
@@ -45,14 +46,14 @@ def load_sick_relatedness(paths: Paths) -> Loaded:
 
 
 def load_sick_entailment(paths: Paths) -> Loaded:
-  """Loads the same splits as SICK-E, with the index in `nli.LABELS` as gold; from files only.
+  """Loads the same splits as SICK-E, with the index in `nli.LABELS` as gold, from files.
 
   Raises:
     DataError: data_dir is not given, or a file is missing or malformed.
   """
   if paths.data_dir is None:
     raise DataError(
-      f"data_dir is required for SICK-E, which TensorFlow Datasets does not have; expected a folder with {_SICK_FILES}",
+      f"data_dir: missing; SICK-E is not in TensorFlow Datasets and needs a folder with {_SICK_FILES}",
       argument="data_dir",
     )
   return _load_sick_files(paths.data_dir, _ENTAILMENT)
@@ -70,7 +71,7 @@ def _load_sick_files(data_dir: str, score: tuple[str, ScoreOf]) -> Loaded:
 
 
 def load_sts(years: tuple[Year, ...], paths: Paths) -> Loaded:
-  """Loads one task, with subsets named MSRpar; or several as one, with subsets named STS-12/MSRpar.
+  """Loads a task, with subsets such as MSRpar, or a union of tasks, with subsets such as STS-12/MSRpar.
 
   Raises:
     DataError: a file is missing or malformed, or cannot be downloaded.
@@ -110,7 +111,7 @@ def _load_tfds(year: Year, paths: Paths) -> tuple[SentencePairs, str]:
   return SentencePairs.join(parts), tfds_source.source_of(builder)
 
 
-def _is_manual(builder, read) -> bool:
-  """Returns whether TFDS's folder of manual downloads has the file that `read` reads."""
+def _is_manual(builder: Any, read: Callable[[str], Any]) -> bool:
+  """Returns whether `read` returns data for TFDS's folder of manual downloads."""
   manual = os.path.join(os.fspath(builder.data_dir_root), "downloads", "manual")
   return "://" not in manual and read(manual) is not None

@@ -1,4 +1,4 @@
-"""Checks of sentences and pairs that a caller gives; without TensorFlow."""
+"""Checks of the sentences and pairs that a caller passes; without TensorFlow."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -7,36 +7,43 @@ from bert_flow_tf.data.pairs import SentencePairs
 from bert_flow_tf.errors import DataError
 
 
-def check_sentences(sentences: Any) -> list[str]:
+def check_sentences(sentences: Any, argument: str = "sentences") -> list[str]:
   """Returns sentences as a list.
 
+  Args:
+    sentences: the value to check.
+    argument: its name in errors.
+
   Raises:
-    DataError: a single str or bytes in place of a list, or an element that is no str; the message has its position.
+    DataError: sentences is a single str or bytes, or has an element that is not a str.
   """
-  if isinstance(sentences, str | bytes):
-    raise DataError(f"found a single {type(sentences).__name__}, expected a list of sentences: write [sentence].")
   try:
-    sentences = list(sentences)
-  except TypeError as error:
-    raise DataError(f"found {type(sentences).__name__}, expected a list of sentences.") from error
-  for position, sentence in enumerate(sentences):
+    elements = None if isinstance(sentences, str | bytes) else list(sentences)
+  except TypeError:
+    elements = None
+  if elements is None:
+    raise DataError(
+      f"{argument}: the type is {type(sentences).__name__}, expected a list of str, such as [sentence]",
+      argument=argument,
+    )
+  for position, sentence in enumerate(elements):
     if not isinstance(sentence, str):
       raise DataError(
-        f"sentence {position} (counted from 0): found {type(sentence).__name__} {repr(sentence)[:40]}, "
-        "expected str: drop the row or replace it by text."
+        f"{argument}[{position}] is {repr(sentence)[:40]}, of type {type(sentence).__name__}; expected str",
+        argument=argument,
       )
-  return sentences
+  return elements
 
 
 def check_pairs(texts_a: Any, texts_b: Any) -> tuple[list[str], list[str]]:
   """Returns the two sides of pairs as lists.
 
   Raises:
-    DataError: not sentences, or lists of different lengths.
+    DataError: a side is not a list of str, or the lengths differ.
   """
-  a, b = check_sentences(texts_a), check_sentences(texts_b)
+  a, b = check_sentences(texts_a, "texts_a"), check_sentences(texts_b, "texts_b")
   if len(a) != len(b):
-    raise DataError(f"pairs of {len(a)} and {len(b)} sentences; expected two lists of the same length")
+    raise DataError(f"texts_b: the length is {len(b)}, expected {len(a)}, the length of texts_a", argument="texts_b")
   return a, b
 
 
@@ -60,5 +67,5 @@ def sentences_or_pairs(sentences: Any) -> list[str] | tuple[list[str], list[str]
   return check_sentences(sentences)
 
 
-def _is_pair(item):
+def _is_pair(item: Any) -> bool:
   return isinstance(item, list | tuple) and len(item) == 2

@@ -8,9 +8,9 @@ from bert_flow_tf.io.settings import setting
 
 @dataclasses.dataclass(frozen=True)
 class DataSettings:
-  """The task and where its files are."""
+  """The task and the location of its files."""
 
-  # The task stands in an experiment's name by itself, and the same task from another place is the same data.
+  # An experiment's name begins with the task; the same task from another folder is the same data.
   task: str = setting("sample", f"One of {', '.join(task_names())}.", named=False, alias="task_name")
   data_dir: str | None = setting(
     None, "Folder of data files; for STS-B, STS/STSBenchmark/sts-{train,dev,test}.csv.", named=False
@@ -25,7 +25,7 @@ class DataSettings:
 
 @dataclasses.dataclass(frozen=True)
 class CorpusSettings:
-  """The sentences that a calibration is fitted on."""
+  """Sentences that a calibration is fitted on."""
 
   flow_corpus: str | None = setting(
     None,

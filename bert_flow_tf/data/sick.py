@@ -1,4 +1,4 @@
-"""The files of SICK: names, addresses, sizes, and reading them."""
+"""The files of SICK: names, addresses, sizes, and their reader."""
 
 import functools
 
@@ -20,7 +20,7 @@ RELATEDNESS = ("relatedness_score", functools.partial(read_number, scale=SCALE))
 
 
 def read_file(root: str, split: str, score: tuple[str, ScoreOf] = RELATEDNESS) -> SentencePairs | None:
-  """Reads the file of a split below a folder, unpacked or in its archive; returns None if it does not exist.
+  """Reads the file of a split in a folder, unpacked or in its archive; returns None if it does not exist.
 
   Args:
     root: the folder.

@@ -1,4 +1,4 @@
-"""Files below `data_dir`: unpacked or in a zip archive, and the error of a missing file."""
+"""Files in `data_dir`, unpacked or in a zip archive, and the error of a missing file."""
 
 import os
 import pathlib
@@ -10,7 +10,7 @@ from bert_flow_tf.errors import DataError
 
 
 def required_folder(data_dir: str, folder: str, names: Iterable[str], expected: str) -> pathlib.Path:
-  """Returns data_dir/folder after a check that it has the files of these names.
+  """Returns data_dir/folder, which must have the files `names`.
 
   Args:
     data_dir: the root of the data.
@@ -29,7 +29,7 @@ def required_folder(data_dir: str, folder: str, names: Iterable[str], expected: 
 
 
 def missing_file(data_dir: str, folder: str, name: str, expected: str) -> DataError:
-  """Returns the error of the missing file data_dir/folder/name, with a hint where the file probably is."""
+  """Returns the error of the missing file data_dir/folder/name, with a hint at its probable location."""
   return DataError(
     f"data_dir={data_dir}: {pathlib.Path(data_dir) / folder / name} does not exist; expected {expected} in data_dir"
     + _hint(data_dir, folder, name),
@@ -38,20 +38,20 @@ def missing_file(data_dir: str, folder: str, name: str, expected: str) -> DataEr
 
 
 def _hint(data_dir: str, folder: str, name: str) -> str:
-  """Returns the end of a message: the correct data_dir, if it is a level or two away."""
+  """Returns the end of a message: the correct data_dir, if it is one or two levels away."""
   if not os.path.isdir(data_dir):
-    return f"; {data_dir} is {'a file' if os.path.exists(data_dir) else 'not a folder that exists'}"
+    return f"; {data_dir} is {'a file' if os.path.exists(data_dir) else 'missing'}"
   root = pathlib.Path(data_dir).resolve()
   for candidate in (*list(root.parents)[:2], *sorted(root.glob("*/"))):
     if (candidate / folder / name).exists():
       return f"; did you mean data_dir={candidate}?"
   if (root / name).exists():
-    return f"; the files are in that folder itself: move them to {pathlib.Path(data_dir) / folder}"
+    return f"; the files are in data_dir itself; move them to {pathlib.Path(data_dir) / folder}"
   return ""
 
 
 def first_with(data_dir: str, folders: Iterable[str], name: str) -> Any:
-  """Returns the first of some folders that has a file; None if no folder has it.
+  """Returns the first folder that has a file; None if no folder has it.
 
   Args:
     data_dir: root of the folders.
@@ -70,7 +70,7 @@ def first_with(data_dir: str, folders: Iterable[str], name: str) -> Any:
       try:
         place = zipfile.Path(place, f"{inside}/" if inside else "")
       except (zipfile.BadZipFile, OSError) as error:
-        raise DataError(f"{place} is not a readable zip archive ({error}): copy it again") from error
+        raise DataError(f"{place} is not a readable zip archive ({error}); copy it again") from error
     if (place / name).exists():
       return place
   return None

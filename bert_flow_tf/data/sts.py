@@ -1,7 +1,7 @@
-"""The files of STS-12 to STS-16, the SemEval tasks: names, addresses, sizes, and reading them.
+"""The files of STS-12 to STS-16, the SemEval tasks: names, addresses, sizes, and their reader.
 
 Each task is a test set in subsets that are evaluated separately. Its pairs are the annotated ones, as in SentEval:
-STS-15 and STS-16 have many lines without gold, which neither the fit nor the evaluation uses.
+STS-15 and STS-16 have many lines without gold, which are used neither for fitting nor for evaluation.
 """
 
 import dataclasses
@@ -19,14 +19,14 @@ _WIKI = "http://ixa2.si.ehu.es/stswiki/images"
 
 @dataclasses.dataclass(frozen=True)
 class Year:
-  """One of the tasks.
+  """Location and size of a task.
 
   Attributes:
     name: the task's name.
-    url: the organizers' archive; addresses and folders inside are those that SentEval and others use.
+    url: the organizers' archive; addresses and folders are those of SentEval.
     inside: folder of the files in the archive.
     size: number of pairs with gold over all subsets.
-    subsets: NAME in STS.input.NAME.txt, in SentEval's order. STS-13 lacks SMT, whose text was never free.
+    subsets: NAME in STS.input.NAME.txt, in SentEval's order. STS-13 lacks SMT, whose text is not free.
   """
 
   name: str
@@ -37,12 +37,12 @@ class Year:
 
   @property
   def config(self) -> str:
-    """Name of the configuration of our TFDS builder: "sts12"."""
+    """Name of the configuration of `tfds_builders.SemevalSts`: "sts12"."""
     return self.name.lower().replace("-", "")
 
   @property
   def folder(self) -> str:
-    """Folder of the files below data_dir, as SentEval's download makes it."""
+    """Folder of the files in data_dir, as in SentEval's download."""
     return f"STS/{self.config.upper()}-en-test"
 
   @property
@@ -52,12 +52,12 @@ class Year:
 
   @property
   def expected(self) -> str:
-    """Description of the files below data_dir, for errors."""
+    """Description of the files in data_dir, for errors."""
     return f"{self.folder}/STS.{{input,gs}}.NAME.txt or {self.archive}"
 
   @property
   def places(self) -> tuple[str, ...]:
-    """Folders to search, as `first_with` takes them: unpacked by SentEval or by hand, or in the archive."""
+    """Folders to search, in the format of `first_with`: unpacked by SentEval or by hand, or in the archive."""
     packed = (f"{self.archive}!{self.inside}", f"STS/{self.archive}!{self.inside}")
     return (self.folder, self.folder.removeprefix("STS/"), self.inside, *packed)
 
@@ -96,10 +96,10 @@ YEARS = (
 
 
 def read_year(root: str, year: Year) -> tuple[SentencePairs, str] | None:
-  """Reads the pairs with gold below a folder, unpacked or in the organizers' archive.
+  """Reads the pairs with gold in a folder, unpacked or in the organizers' archive.
 
   Returns:
-    The pairs and a description of their origin; None if there is no such file.
+    The pairs and a description of their origin; None if the files are missing.
 
   Raises:
     DataError: some files of the task are missing, or a file is malformed.
@@ -117,7 +117,7 @@ def read_year(root: str, year: Year) -> tuple[SentencePairs, str] | None:
     parts[subset] = pairs.with_gold()
     unannotated += len(pairs) - len(parts[subset])
     if not len(parts[subset]):
-      raise DataError(f"{gold} has no score: no pair of {subset} can be evaluated")
+      raise DataError(f"{gold} has no score, so {subset} cannot be evaluated")
   pairs = SentencePairs.join(parts)
   official = "" if len(pairs) == year.size else f" (the task has {year.size})"
   without = f", {unannotated} without gold left out" if unannotated else ""

@@ -1,7 +1,7 @@
 """STS-B: the STS benchmark's files, or TFDS `glue/stsb` with the test scores that GLUE hides.
 
 Both have the same text. All labels of GLUE's test split are -1, so the scores of that split come from the benchmark's
-own `sts-test.csv`, after a check that its rows are those of GLUE.
+`sts-test.csv`, whose rows must be those of GLUE.
 """
 
 import hashlib
@@ -14,6 +14,7 @@ import tempfile
 import numpy as np
 
 from bert_flow_tf.data import tfds_source
+from bert_flow_tf.data.lines import FilePath
 from bert_flow_tf.data.pairs import SentencePairs
 from bert_flow_tf.data.readers import read_stsbenchmark
 from bert_flow_tf.data.sources import required_folder
@@ -40,20 +41,20 @@ def load(paths: Paths) -> Loaded:
 
   Raises:
     ConfigError: both data_dir and stsb_gold are given.
-    DataError: the data is missing, malformed or cannot be downloaded, or the gold is not that of GLUE's rows.
+    DataError: the data is missing, malformed or cannot be downloaded, or the gold is of other rows than GLUE's.
   """
   stsb_gold = paths.stsb_gold
   if paths.data_dir is not None:
     if stsb_gold is not None:
       raise ConfigError(
-        f"stsb_gold={stsb_gold} is only for TensorFlow Datasets, but data_dir={paths.data_dir} is given, whose "
-        "sts-test.csv has the gold scores; leave one of them out",
+        f"stsb_gold={stsb_gold}: only for TensorFlow Datasets; sts-test.csv in data_dir={paths.data_dir} has the gold "
+        "scores; leave out stsb_gold or data_dir",
         argument="stsb_gold",
       )
     folder = required_folder(paths.data_dir, _FOLDER, _FILES.values(), _EXPECTED)
     splits = {split: read_stsbenchmark(folder / name, SCALE) for split, name in _FILES.items()}
     return Loaded(splits, f"the STS benchmark's files in {folder}")
-  # Read first, so that a wrong path is an error before anything is downloaded.
+  # Read first, so that a wrong path is reported before a download.
   gold = None if stsb_gold is None else read_stsbenchmark(stsb_gold, SCALE)
   builder = tfds_source.prepared("STS-B", "glue/stsb", paths.tfds_data_dir, _EXPECTED)
   if gold is None:
@@ -70,7 +71,7 @@ def load(paths: Paths) -> Loaded:
   return Loaded(splits, f"{tfds_source.source_of(builder)}, test gold from {stsb_gold}{note}")
 
 
-def _with_gold(test: SentencePairs, gold: SentencePairs, path) -> tuple[SentencePairs, int]:
+def _with_gold(test: SentencePairs, gold: SentencePairs, path: FilePath) -> tuple[SentencePairs, int]:
   """Returns GLUE's test sentences with the gold scores, and the number of rows with different words."""
   if len(test) != len(gold):
     raise DataError(f"{path} has {len(gold)} pairs; GLUE's test split of STS-B has {len(test)}")
@@ -87,7 +88,7 @@ def _with_gold(test: SentencePairs, gold: SentencePairs, path) -> tuple[Sentence
 
 
 def _letters(*sentences: str) -> list[str]:
-  """Returns only letters and digits: tokenization, quotation marks and case do not matter."""
+  """Returns the letters and digits of sentences, since tokenization, quotation marks and case may differ."""
   return ["".join(filter(str.isalnum, sentence.casefold())) for sentence in sentences]
 
 
@@ -97,12 +98,12 @@ def _check_scale(split: str, scores: np.ndarray) -> None:
   if outside.size:
     raise DataError(
       f"glue/stsb, {split} split, row {outside[0] + 1}: the label is {scores[outside[0]]:g}, expected {SCALE[0]:g} to "
-      f"{SCALE[1]:g} (-1 is GLUE's mark of a hidden label)"
+      f"{SCALE[1]:g} (GLUE uses -1 for hidden labels)"
     )
 
 
 def _downloaded_gold(tfds_root: str) -> pathlib.Path:
-  """Returns the path of sts-test.csv below TFDS's downloads; the first call downloads it."""
+  """Returns the path of sts-test.csv in TFDS's downloads; the first call downloads it."""
   path = pathlib.Path(tfds_root) / "downloads" / "stsbenchmark" / _FILES["test"]
   if path.exists():
     return path
@@ -116,7 +117,7 @@ def _downloaded_gold(tfds_root: str) -> pathlib.Path:
     with tarfile.open(fileobj=io.BytesIO(archive)) as members:
       gold = members.extractfile(f"stsbenchmark/{_FILES['test']}").read()  # type: ignore[union-attr]
     path.parent.mkdir(parents=True, exist_ok=True)
-    # Renamed when complete, so that an interrupted or concurrent run never sees half a file.
+    # Renamed when complete, so that an interrupted or concurrent run never reads an incomplete file.
     with tempfile.TemporaryDirectory(dir=path.parent) as folder:
       part = pathlib.Path(folder) / path.name
       part.write_bytes(gold)

@@ -1,13 +1,14 @@
 """A task: its row of the registry (TaskSpec) and its sentence pairs (TaskData)."""
 
 import dataclasses
+import os
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import numpy as np
 
 from bert_flow_tf.data.pairs import SPLITS, SentencePairs
-from bert_flow_tf.errors import DataError
+from bert_flow_tf.errors import ConfigError, DataError
 
 # Kinds of gold: a similarity score, 0 or 1, or a class.
 SIMILARITY, BINARY, CLASSES = "similarity", "binary", "classes"
@@ -16,17 +17,26 @@ _METRICS = {SIMILARITY: "correlation", BINARY: "auc", CLASSES: "accuracy"}
 
 @dataclasses.dataclass(frozen=True)
 class Paths:
-  """Locations of a task's data, as the arguments of `load_task`.
+  """Locations of a task's data, as the arguments of `load_task`; `~` is expanded.
 
   Attributes:
     data_dir: folder of downloaded files, or a file for the task `custom`; None for TensorFlow Datasets.
     tfds_data_dir: folder of TensorFlow Datasets; None for its default.
     stsb_gold: path of the STS benchmark's sts-test.csv; only STS-B uses it.
+
+  Raises:
+    ConfigError: a path is empty, as from data_dir=$UNSET; it would be the working directory.
   """
 
   data_dir: str | None = None
   tfds_data_dir: str | None = None
   stsb_gold: str | None = None
+
+  def __post_init__(self) -> None:
+    for argument, path in vars(self).copy().items():
+      if path is not None and not os.fspath(path):
+        raise ConfigError(f"{argument} is empty; expected a path, or leave it out", argument=argument)
+      object.__setattr__(self, argument, None if path is None else os.path.expanduser(path))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -37,7 +47,7 @@ class Loaded:
     splits: {split: SentencePairs}.
     source: description of the data's origin.
     spec_changes: fields of the TaskSpec that depend on the data, such as {"eval_split": "dev"}.
-    dropped: {split: number of pairs that were left out because their annotators did not agree}.
+    dropped: {split: number of pairs left out because their annotators did not agree}.
   """
 
   splits: dict[str, SentencePairs]
@@ -52,7 +62,7 @@ class TaskSpec:
 
   Attributes:
     name: the name in results and messages.
-    description: one line for `--help` and pages.
+    description: a line for the help text and the documentation.
     load: loader of the splits, `Paths` -> `Loaded`.
     kind: SIMILARITY (gold is a score on `scale`), BINARY (gold is 1 for a positive pair, else 0) or CLASSES (gold is
       an index of `labels`).
@@ -60,8 +70,8 @@ class TaskSpec:
     eval_split: the split that is evaluated; None if the task has no gold.
     positive: meaning of gold 1, for BINARY.
     labels: names of the classes, for CLASSES.
-    one_file_for_all_splits: whether the published code reads the task's only file as train, dev and test.
-    aliases: other names. Case never matters.
+    one_file_for_all_splits: whether the published code uses the task's only file as train, dev and test.
+    aliases: other names. Case is ignored.
     num_train_epochs: default number of passes over the pairs that fit a flow.
   """
 
@@ -97,8 +107,8 @@ class TaskData:
   """Sentence pairs of a task.
 
   Attributes:
-    spec: the `TaskSpec`, with the changes that the data makes. If its eval_split is None, the task has no gold and
-      the pairs can only be fitted on.
+    spec: the `TaskSpec`, with the loader's changes. If its eval_split is None, the task has no gold and the pairs are
+      only for fitting.
     splits: {split: SentencePairs} in the order train, dev, test.
     source: description of the data's origin, for the log and results.json.
     dropped: {split: number of pairs left out without an agreed label}.
@@ -112,7 +122,7 @@ class TaskData:
   source: str
   dropped: Mapping[str, int] = dataclasses.field(default_factory=dict)
 
-  def __post_init__(self):
+  def __post_init__(self) -> None:
     if not self.splits or (self.spec.eval_split or next(iter(self.splits))) not in self.splits:
       raise DataError(
         f"{self.spec.name} has no {self.spec.eval_split or 'train'} split: {self.source} has "
@@ -149,8 +159,8 @@ class TaskData:
     """Returns the pairs that the published code fits the flow on for a value of `use_full_for_training`.
 
     Args:
-      use_full: True for all splits in the order train, dev, test; False for the train split. The published code reads
-        the only file of each of STS-12 to STS-16 as train, dev and test: True gives every pair three times, False once.
+      use_full: True for all splits in the order train, dev, test; False for the train split. The published code uses
+        the only file of each of STS-12 to STS-16 as train, dev and test: True gives each pair three times, False once.
 
     Raises:
       DataError: use_full is False and the task has no train split.

@@ -1,4 +1,4 @@
-"""The registry of tasks: one TaskSpec each, `find_task` and `load_task`."""
+"""The registry of tasks, `find_task` and `load_task`."""
 
 import dataclasses
 import functools
@@ -18,13 +18,13 @@ SCORED = (SIMILARITY, BINARY)
 
 
 def _load_sample(paths: Paths) -> Loaded:
-  """Reads the sample in the package; it needs no paths."""
+  """Loads the sample in the package; it needs no paths."""
   del paths
   return Loaded({"test": read_scored_tsv(_SAMPLE, scale=(0.0, 5.0))}, "the sample that comes with bert_flow_tf")
 
 
 def _sts_task(name: str, description: str, years: Iterable[sts.Year]) -> TaskSpec:
-  """Returns the row of a SemEval task, or of the union of several."""
+  """Returns the row of a SemEval task or of a union of tasks."""
   return TaskSpec(
     name=name,
     aliases=(name.lower().replace("sts-", "sts"),),
@@ -36,7 +36,7 @@ def _sts_task(name: str, description: str, years: Iterable[sts.Year]) -> TaskSpe
 
 
 def _glue_task(task: glue.GlueTask, description: str) -> TaskSpec:
-  """Returns the row of a binary task; the original calls it `qnli-regression`."""
+  """Returns the row of a binary task, such as QNLI; the published code calls it `qnli-regression`."""
   return TaskSpec(
     name=task.name,
     aliases=(f"{task.name.lower()}-regression",),
@@ -88,15 +88,15 @@ TASKS = (
     description="a few hundred pairs in the package, to try the program without a download",
     load=_load_sample,
     scale=(0.0, 5.0),
-    # 360 pairs make 11 steps per epoch; 20 epochs make about as many steps as one epoch of STS-B. Chosen on 360 pairs
-    # of STS-B, where the gain levels off between 10 and 40 epochs, not on the sample.
+    # 360 pairs make 11 steps per epoch; 20 epochs make about as many steps as an epoch of STS-B. Chosen on 360 pairs of
+    # STS-B, where the gain levels off between 10 and 40 epochs, not on the sample.
     num_train_epochs=20.0,
   ),
   TaskSpec(
     name="custom",
     description="your own file, the path in data_dir: sentences, pairs, or pairs with a score",
     load=custom.load,
-    # If the file has scores, "test" and their scale.
+    # Replaced by "test" if the file has scores.
     eval_split=None,
   ),
   _nli_task("ALLNLI", "SNLI and MNLI: about 960000 labeled pairs in train, MNLI's dev", nli.ALLNLI_PARTS, "dev"),
@@ -122,14 +122,14 @@ def task_names(kinds: Iterable[str] = SCORED) -> list[str]:
 
 
 def find_task(name: str, kinds: Iterable[str] = SCORED) -> TaskSpec:
-  """Returns the task with a name or alias, in any case.
+  """Returns the task with a name or alias; case is ignored.
 
   Args:
     name: the name.
     kinds: the allowed kinds of task; KINDS for all.
 
   Raises:
-    ConfigError: there is no such task of these kinds.
+    ConfigError: no task of these kinds has this name.
   """
   for spec in TASKS:
     if spec.kind in kinds and spec.is_called(name):
@@ -163,14 +163,9 @@ def load_task(
     DataError: the data is missing, malformed or cannot be downloaded.
   """
   spec = find_task(name, kinds)
-  paths = {"data_dir": data_dir, "tfds_data_dir": tfds_data_dir, "stsb_gold": stsb_gold}
-  for argument, path in paths.items():
-    # As from --data_dir=$UNSET; a path of "" would be the working directory.
-    if path is not None and not os.fspath(path):
-      raise ConfigError(f"{argument} is empty; expected a path, or leave it out", argument=argument)
+  paths = Paths(data_dir, tfds_data_dir, stsb_gold)
   if stsb_gold is not None and spec.kind == CLASSES:
     raise ConfigError(f"stsb_gold={stsb_gold}: only STS-B uses it, {spec.name} does not", argument="stsb_gold")
-  expanded = {argument: None if path is None else os.path.expanduser(path) for argument, path in paths.items()}
-  loaded = spec.load(Paths(**expanded))
+  loaded = spec.load(paths)
   spec = dataclasses.replace(spec, **loaded.spec_changes) if loaded.spec_changes else spec
   return TaskData(spec, loaded.splits, loaded.source, loaded.dropped)

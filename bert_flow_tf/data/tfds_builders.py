@@ -1,7 +1,7 @@
 """TFDS builders of SICK, `SickR()`, and STS-12 to STS-16, `SemevalSts(config="sts12")`.
 
-The organizers publish no checksums, so downloads are verified by their content: every line is readable, every file is
-present, and the numbers of pairs are the official ones.
+The organizers publish no checksums, so downloads are verified by their content: each line is readable, each file is
+present, and the numbers of pairs are the official numbers.
 """
 
 import os
@@ -48,7 +48,7 @@ class SickR(tfds.core.GeneratorBasedBuilder):
 
 
 class SemevalSts(tfds.core.GeneratorBasedBuilder):
-  """The SemEval tasks on semantic textual similarity, one configuration a year, only the annotated English pairs."""
+  """The annotated English pairs of the SemEval tasks on semantic textual similarity, a configuration per year."""
 
   VERSION = tfds.core.Version("1.0.0")
   MANUAL_DOWNLOAD_INSTRUCTIONS = (
@@ -98,7 +98,7 @@ def _example(pairs, i):
 
 
 def _read(dl_manager, url, file, read):
-  """Returns `read` of TFDS's folder of manual downloads or else of the downloaded archive; None means no such file."""
+  """Returns `read` of TFDS's folder of manual downloads, or of the downloaded archive if that is None."""
   try:
     result = read(os.fspath(dl_manager.manual_dir))
   except AssertionError:  # The folder does not exist.
@@ -107,6 +107,6 @@ def _read(dl_manager, url, file, read):
     result = read(os.fspath(dl_manager.download_and_extract(url)))
   if result is None:
     raise DataError(
-      f"the archive at {url} has no {file}; remove it in {dl_manager.download_dir}, and it is downloaded again"
+      f"the archive at {url} has no {file}; remove it from {dl_manager.download_dir} to download it again"
     )
   return result

@@ -1,4 +1,4 @@
-"""Data sets of TensorFlow Datasets: preparing and reading them. The package is imported when first needed."""
+"""Data sets of TensorFlow Datasets: preparation and reading. The package is imported when first needed."""
 
 import os
 from collections.abc import Callable, Iterable, Sequence
@@ -28,11 +28,11 @@ def prepared(
     name: its name in TFDS: "glue/stsb".
     tfds_data_dir: folder of TFDS; None for its default.
     expected: files that `data_dir` needs as an alternative, for the error.
-    urls: builder -> the addresses that it downloads from. They are tried first.
+    urls: builder -> the addresses that it downloads from, which are tried first.
     make: data_dir -> builder, for a builder that is not part of TFDS.
 
   Raises:
-    DataError: the data is not available; this takes seconds and leaves nothing on disk.
+    DataError: the data is not available. The error comes within seconds and leaves nothing on disk.
   """
   tried = f"looked for {name} in {tfds_data_dir or 'its default folder'}"
   try:
@@ -57,7 +57,7 @@ def prepared(
 
 
 def source_of(builder: Any) -> str:
-  """Returns a description of a builder's data for people."""
+  """Returns a description of a builder's data, for messages and results."""
   return f"TensorFlow Datasets {builder.info.full_name} in {builder.data_dir_root}"
 
 
@@ -84,11 +84,11 @@ def read_split(builder: Any, split: str, text: Sequence[str], number: str | None
     order = np.argsort(rows["idx"], kind="stable") if "idx" in rows else np.arange(len(rows[text[0]]))
     columns = [[rows[key][i].decode("utf-8") for i in order] for key in text]
     return columns + ([rows[number][order]] if number else [])
-  except Exception as error:  # As above; also TensorFlow's error of a damaged record.
+  except Exception as error:  # TFDS documents no errors here either; a damaged record is an error of TensorFlow.
     name = "/".join(filter(None, (builder.name, builder.builder_config and builder.builder_config.name)))
     raise DataError(
-      f"the {split} split of {name} in {os.fspath(builder.data_dir)} cannot be read ({reason(error)}): remove that "
-      "folder, and it is prepared again"
+      f"the {split} split of {name} in {os.fspath(builder.data_dir)} cannot be read ({reason(error)}); remove the "
+      "folder to prepare it again"
     ) from error
 
 
@@ -101,7 +101,7 @@ def scores_of(column: np.ndarray) -> np.ndarray:
 
 
 def get(url: str, stream: bool = False) -> Any:
-  """Returns the response of `requests`, which TFDS uses too, after a short timeout."""
+  """Returns the response of `requests`, which TFDS uses too, with a short timeout."""
   import requests
 
   response = requests.get(url, stream=stream, timeout=_TIMEOUT_S)

@@ -1,9 +1,8 @@
-"""Words by frequency: from a file of counts or from a corpus to the rows of a vocabulary (the paper's Table 1)."""
+"""Word counts of a file or a corpus, and the rows of a vocabulary by frequency (the paper's Table 1)."""
 
 import re
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import numpy as np
 
@@ -11,21 +10,21 @@ from bert_flow_tf.data.lines import FilePath, lines
 from bert_flow_tf.errors import DataError
 from bert_flow_tf.progress import Progress
 
-# Tokens that stand for no text: BERT's, and those of vocabularies made the way of RoBERTa's.
+# Special tokens of BERT, and of vocabularies in the format of RoBERTa.
 _SPECIAL = re.compile(r"\[(PAD|UNK|CLS|SEP|MASK|unused[0-9]+)\]|</?s>|<(pad|unk|mask|S|T)>")
 # Lines between two reports of progress.
-_REPORT = 1000
+_REPORT_LINES = 1000
 
 
 def read_frequencies(path: FilePath, lower_case: bool = False) -> dict[str, int]:
-  """Reads a file of `word<TAB>count` or `word count` lines in any order, perhaps gzipped.
+  """Reads a file of `word<TAB>count` or `word count` lines in any order, plain or gzipped.
 
-  The count is what follows the last tab, or the last space of a line without tabs, so a word may hold spaces. Empty
-  lines are skipped; a word that comes again has the sum of its counts.
+  The count follows the last tab, or the last space of a line without tabs, so a word may contain spaces. Empty lines
+  are skipped; the counts of a repeated word are added.
 
   Args:
     path: the file.
-    lower_case: whether words are lower-cased and those that then are the same added up, for an uncased vocabulary.
+    lower_case: whether words are lower-cased before their counts are added, for an uncased vocabulary.
 
   Raises:
     DataError: the file is missing, unreadable, without words, or a line is malformed.
@@ -34,97 +33,71 @@ def read_frequencies(path: FilePath, lower_case: bool = False) -> dict[str, int]
   for number, line in lines(path, empty="skip"):
     word, _, count = line.strip(" ").rpartition("\t" if "\t" in line else " ")
     word, count = word.strip(" "), count.strip(" ")
-    # int() reads "1_5" and other scripts' digits; nothing is counted beyond 10^18.
+    # int() also reads "1_5", the digits of other scripts, and numbers beyond any count.
     if not word or not (count.isascii() and count.isdigit() and len(count) <= 18):
       raise DataError(
-        f"{path}, line {number}: found {line[:60]!r}, expected a word, a tab or space, and its count as a whole number"
+        f"{path}, line {number}: the line is {line[:60]!r}; expected a word, a tab or space, and its count, an integer"
       )
     counts[word.lower() if lower_case else word] += int(count)
   if not counts:
-    raise DataError(f"{path} has no words, expected lines of a word, a tab or space, and its count")
+    raise DataError(f"{path} has no words; expected lines of a word, a tab or space, and its count")
   return dict(counts)
 
 
-def count_words(
-  path: FilePath, split: Callable[[str], Iterable[Hashable]], show_progress: bool | None = None
-) -> dict[Hashable, int]:
-  """Counts the word pieces of a text corpus, perhaps gzipped, line by line; memory holds the counts alone.
+def count_words(path: FilePath, split: Callable[[str], Iterable[str]]) -> dict[str, int]:
+  """Counts the words of a text corpus, plain or gzipped, line by line; only the counts are kept in memory.
 
   Args:
-    path: a text file in UTF-8; empty lines are skipped. It is read twice: first to count its lines, so that damage is
-      found before the long part.
-    split: from a line to its tokens or vocabulary ids.
-    show_progress: a bar on a terminal, else a line in the log every ten seconds; neither if False.
+    path: a text file in UTF-8; empty lines are skipped. It is read twice: first to count its lines, so that a damaged
+      file is reported early.
+    split: line -> its words.
 
   Returns:
-    {token or id: count}.
+    {word: count}.
 
   Raises:
-    DataError: the file is missing, unreadable, not text, without words, or changes meanwhile (a pipe does).
+    DataError: the file is missing, unreadable, not text, without words, or changes between the two readings.
   """
   total = sum(1 for _ in lines(path, empty="skip"))
   counts, done = Counter(), 0
-  with Progress(total, show_progress is not False, "counting words", "line") as progress:
+  with Progress(total, what="counting words", unit="line") as progress:
     for _, line in lines(path, empty="skip"):
       counts.update(split(line))
       done += 1
-      if done % _REPORT == 0:
-        progress.update(_REPORT)
-    progress.update(done % _REPORT)
+      if done % _REPORT_LINES == 0:
+        progress.update(_REPORT_LINES)
+    progress.update(done % _REPORT_LINES)
   if done != total:
-    raise DataError(f"{path}: {total} lines at first and {done} when read again, expected a file that does not change")
+    raise DataError(
+      f"{path} had {total} lines, and {done} when it was read again; expected a file that does not change"
+    )
   if not counts:
-    raise DataError(f"{path} has no words, expected a text file")
+    raise DataError(f"{path} has no words; expected a text file")
   return dict(counts)
 
 
-def rank_vocabulary(vocab: Sequence[str], counts: Mapping[Any, int], specials: Iterable[str] = ()) -> np.ndarray:
-  """Rows of a vocabulary in falling frequency.
+def rank_vocabulary(vocab: Sequence[str], counts: Mapping[str, int] | Mapping[int, int]) -> np.ndarray:
+  """Returns the rows of a vocabulary by decreasing frequency, int64 [ranked].
 
-  Left out are special tokens ([PAD], [UNK], [CLS], [SEP], [MASK], [unusedN], <s> and the like) and words without a
-  count or with the count 0. Words of the same count keep the vocabulary's order. Counts of words that the vocabulary
-  does not hold are ignored: a list of whole words says nothing of the pieces "##s" and "##ing".
+  Special tokens ([PAD], [UNK], [CLS], [SEP], [MASK], [unusedN], <s> and similar) and words without a count are left
+  out. Words with the same count keep the vocabulary's order. Counts of words that are not in the vocabulary are
+  ignored: a list of whole words has no counts for the pieces "##s" and "##ing".
 
   Args:
     vocab: token of each row.
-    counts: {token: count}, or {row: count}.
-    specials: further tokens to leave out.
-
-  Returns:
-    int64 [ranked].
+    counts: {token: count} or {row: count}.
 
   Raises:
-    DataError: the keys are neither all tokens nor all rows of the vocabulary, a count is negative, or no word is left.
+    DataError: no word of the vocabulary has a count.
   """
-  if isinstance(vocab, Mapping):
-    raise DataError("the vocabulary is a mapping, expected the tokens in the order of their rows")
-  by_token = _keyed_by_token(counts, len(vocab))
-  negative = next((word for word, count in counts.items() if not count >= 0), None)
-  if negative is not None:
-    raise DataError(f"the word {negative!r} has the count {counts[negative]}, expected 0 or more")
-  specials = frozenset(specials)
-  found = np.array([counts.get(token if by_token else row, 0) for row, token in enumerate(vocab)], np.float64)
-  for row, token in enumerate(vocab):
-    if token in specials or _SPECIAL.fullmatch(token):
-      found[row] = 0
-  order = np.argsort(-found, kind="stable")[: np.count_nonzero(found)]
+  frequencies = np.array(
+    [0 if _SPECIAL.fullmatch(token) else counts.get(token, counts.get(row, 0)) for row, token in enumerate(vocab)],
+    np.float64,
+  )
+  order = np.argsort(-frequencies, kind="stable")[: np.count_nonzero(frequencies)]
   if not order.size:
     raise DataError(
-      f"none of {len(counts)} counted words is among the {len(vocab)} of the vocabulary, expected some: for an uncased "
-      "vocabulary the words must be in lower case"
+      f"none of the {len(counts)} counted words is among the {len(vocab)} of the vocabulary; the words of an uncased "
+      "vocabulary must be in lower case"
     )
   return order
-
-
-def _keyed_by_token(counts, vocab_size):
-  """Whether counts are keyed by tokens (True) or by rows of the vocabulary (False)."""
-  tokens = sum(isinstance(key, str) for key in counts)
-  if tokens == len(counts):
-    return True
-  strange = next((k for k in counts if isinstance(k, bool | np.bool_) or not isinstance(k, int | np.integer)), None)
-  if tokens or strange is not None:
-    raise DataError("counts keyed by a mixture, or by neither tokens nor whole numbers; expected all str or all int")
-  outside = next((key for key in counts if not 0 <= key < vocab_size), None)
-  if outside is not None:
-    raise DataError(f"a count of row {outside}, expected 0 to {vocab_size - 1}, the rows of the vocabulary")
-  return False

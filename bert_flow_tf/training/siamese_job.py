@@ -99,15 +99,15 @@ class SiameseJob:
     settings = self._settings
     num_steps(len(chosen.pairs), settings.train_batch_size, settings.epochs)  # an error comes before any work
     encoder = self._load_encoder(self._embedding.encoder_name, to_be_trained=not settings.frozen)
-    pairs = f"{chosen.labelled} labelled and {chosen.unlabelled} other pairs"
+    pairs = f"{chosen.labeled} labeled and {chosen.unlabeled} other pairs"
     logging.info("training on %s (%s); results in %s", pairs, self._task.source, self._folder)
     trained = (self._fit_flow if settings.frozen else self._fine_tune)(chosen, encoder)
     facts = trained.facts | {
       "task": self._task.name,
       "data": self._task.source,
       "splits": list(chosen.splits),
-      "labelled": chosen.labelled,
-      "unlabelled": chosen.unlabelled,
+      "labelled": chosen.labeled,
+      "unlabelled": chosen.unlabeled,
       "dupe_factor": settings.dupe_factor,
       "dropped_without_label": self._task.dropped,
     }

@@ -1,4 +1,4 @@
-"""Our TFDS builders as TensorFlow Datasets tests its own."""
+"""data/tfds_builders.py, with the test case of TensorFlow Datasets."""
 
 import dataclasses
 import pathlib
@@ -23,9 +23,9 @@ _HEADER = "pair_ID\tsentence_A\tsentence_B\trelatedness_score\tentailment_judgme
 
 
 class _BuilderTestCase(tfds.testing.DatasetBuilderTestCase):
-  """Reads examples that the test makes, in place of those of a dummy_data folder."""
+  """Test case of a builder that reads examples of the test instead of a dummy_data folder."""
 
-  # The organisers publish no checksums: the builders verify sizes instead.
+  # The organizers publish no checksums: the builders verify sizes instead.
   SKIP_CHECKSUMS = True
 
   @classmethod
@@ -71,8 +71,8 @@ class SemevalStsTest(_BuilderTestCase):
 
 
 @pytest.mark.parametrize("name", ["SICK-R", "STS-12-16"])
-def test_real_files_laid_down_by_hand(tmp_path, monkeypatch, name):
-  """The whole data sets, with the sizes that the builders assert."""
+def test_real_manual_files(tmp_path, monkeypatch, name):
+  """Compares the complete data sets, whose sizes the builders check."""
   cut_network(monkeypatch)
   (tmp_path / "downloads").mkdir()
   (tmp_path / "downloads" / "manual").symlink_to(shared("data"))
@@ -80,13 +80,13 @@ def test_real_files_laid_down_by_hand(tmp_path, monkeypatch, name):
   read = load_task(name, data_dir=shared("data"))
   assert built.source != read.source and list(built.splits) == list(read.splits)
   for split, pairs in read.splits.items():
-    found = built.splits[split]
-    assert (found.sentences_a, found.sentences_b) == (pairs.sentences_a, pairs.sentences_b)
-    assert found.subsets == pairs.subsets
+    prepared = built.splits[split]
+    assert (prepared.sentences_a, prepared.sentences_b) == (pairs.sentences_a, pairs.sentences_b)
+    assert prepared.subsets == pairs.subsets
     # TFDS stores float32; some scores are means: 1.33333333333333.
-    np.testing.assert_allclose(found.scores, pairs.scores, rtol=0, atol=5.1e-7)
-    assert (rankdata(found.scores) == rankdata(pairs.scores)).all()
+    np.testing.assert_allclose(prepared.scores, pairs.scores, rtol=0, atol=5.1e-7)
+    assert (rankdata(prepared.scores) == rankdata(pairs.scores)).all()
 
 
-# Nor is the base class of TFDS itself a test.
+# The base class is not a test.
 del _BuilderTestCase

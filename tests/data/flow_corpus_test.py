@@ -35,7 +35,7 @@ def test_one_pass_over_a_task_of_one_file_and_three_as_published(data):
   assert (once.name, published.name, train.name) == ("target", "target", "train")
 
 
-def test_the_tasks_own_epochs_are_for_the_tasks_own_sentences(tmp_path):
+def test_the_epochs_of_a_task_are_for_its_own_sentences(tmp_path):
   task = load_task("sample")
   (tmp_path / "corpus.txt").write_text("".join(f"sentence {i}\n" for i in range(9)))
   assert flow_corpus.load_flow_corpus("target", task).num_train_epochs == 20.0

@@ -1,3 +1,5 @@
+"""data/glue.py: QNLI, MRPC and QQP from files and from TensorFlow Datasets."""
+
 import csv
 
 import numpy as np
@@ -18,7 +20,7 @@ def _labels(split):
 
 
 def _text(task, split):
-  """A file as GLUE's: an index before the sentences, the label after them; MRPC's label comes first."""
+  """Returns a file in GLUE's format: index, sentences, label; in MRPC the label is first."""
   words = {gold: label for label, gold in task.labels.items()}
   columns = ["index", *task.columns]
   rows = [[str(i), f'"{split} {i}', f"other {i}", words[label]] for i, label in enumerate(_labels(split))]
@@ -36,10 +38,10 @@ def _write(root, task, splits=tuple(SIZES)):
   return folder
 
 
-def _is_made_up(split, pairs, labelled):
+def _assert_artificial(split, pairs, labeled):
   assert pairs.sentences_a == tuple(f'"{split} {i}' for i in range(SIZES[split]))
   assert pairs.sentences_b == tuple(f"other {i}" for i in range(SIZES[split]))
-  expected = np.array(_labels(split), float) if labelled else np.full(SIZES[split], np.nan)
+  expected = np.array(_labels(split), float) if labeled else np.full(SIZES[split], np.nan)
   np.testing.assert_array_equal(pairs.scores, expected)
 
 
@@ -60,8 +62,9 @@ def test_real_qnli():
   assert np.isnan(test.scores).all()
   assert data.source == f"QNLI's files in {folder}/QNLI, without train.tsv, which is not there"
   assert len(data.fitting_pairs(use_full=True)) == 10926
-  with pytest.raises(DataError, match="QNLI has no train split, only dev, test"):
+  with pytest.raises(DataError) as raised:
     data.fitting_pairs(use_full=False)
+  assert raised.value.argument == "use_full_for_training"
 
 
 def test_real_mrpc():
@@ -82,19 +85,19 @@ def test_files(tmp_path, name):
   data = load_task(f"{name}-regression", data_dir=tmp_path)
   assert list(data.splits) == list(SIZES) and data.spec.eval_split == task.eval_split
   for split, pairs in data.splits.items():
-    _is_made_up(split, pairs, split not in task.hidden)
+    _assert_artificial(split, pairs, split not in task.hidden)
   assert data.source == f"{name}'s files in {tmp_path / name}"
 
 
 @pytest.mark.parametrize("name", TASKS)
-def test_only_what_is_evaluated_is_needed(tmp_path, name):
+def test_only_the_evaluated_split_is_required(tmp_path, name):
   task = TASKS[name]
   _write(tmp_path / "top", task, [task.eval_split])
   data = load_task(name, data_dir=tmp_path / "top")
   assert list(data.splits) == [task.eval_split] and data.source.count("which is not there") == 2
 
 
-def test_lines_that_are_cut_short_are_left_out_if_few(tmp_path):
+def test_a_few_incomplete_lines_are_left_out(tmp_path):
   folder = _write(tmp_path, glue.QQP)
   good = _text(glue.QQP, "train") + "x\ta\tb\t1\n" * 3000
   (folder / "train.tsv").write_text(good + "x\tcut\n\nshort\tb\t1\n" + "y\tc\td\t0\n")
@@ -102,7 +105,7 @@ def test_lines_that_are_cut_short_are_left_out_if_few(tmp_path):
   assert len(data.splits["train"]) == 3007 and data.splits["train"].sentences_a[-1] == "c"
   assert data.source.endswith(", 2 malformed lines of train.tsv left out")
   (folder / "train.tsv").write_text(good + "x\tcut\n" * 5)
-  with pytest.raises(DataError, match=r"train\.tsv, line 3008: 2 columns, expected 4"):
+  with pytest.raises(DataError, match=r"train\.tsv, line 3008: "):
     load_task("QQP", data_dir=tmp_path)
 
 
@@ -110,13 +113,13 @@ def test_lines_that_are_cut_short_are_left_out_if_few(tmp_path):
   ("old", "new", "line"),
   [("not_entailment", "neutral", 3), ("not_entailment", "-1", 3), ("label", "gold", 1)],
 )
-def test_a_split_that_is_evaluated_needs_its_labels(tmp_path, old, new, line):
+def test_the_evaluated_split_needs_labels(tmp_path, old, new, line):
   folder = _write(tmp_path, glue.QNLI)
   path = folder / "dev.tsv"
   path.write_text(path.read_text().replace(old, new))
-  with pytest.raises(DataError) as caught:
+  with pytest.raises(DataError) as raised:
     load_task("QNLI", data_dir=tmp_path)
-  assert str(caught.value).startswith(f"{path}, line {line}: ")
+  assert str(raised.value).startswith(f"{path}, line {line}: ")
 
 
 def _write_tfds(root, task, hidden=("test",)):
@@ -143,19 +146,19 @@ def test_tfds(tmp_path, monkeypatch, name):
   version = _write_tfds(tmp_path, task)
   data = load_task(name, tfds_data_dir=tmp_path)
   for split, pairs in data.splits.items():
-    _is_made_up(split, pairs, split != "test")
+    _assert_artificial(split, pairs, split != "test")
   # TFDS hides MRPC's test labels too.
   assert data.spec.eval_split == "dev" and data.spec.name == name
   assert data.source == f"TensorFlow Datasets glue/{task.config}/{version} in {tmp_path}"
 
 
-def test_a_hidden_label_is_nothing_to_evaluate_on(tmp_path):
+def test_a_split_with_hidden_labels_is_not_evaluated(tmp_path):
   _write_tfds(tmp_path, glue.QNLI, hidden=("dev", "test"))
-  with pytest.raises(DataError, match=r"^glue/qnli, validation split, row 1: the label is -1, GLUE's mark of a hidden"):
+  with pytest.raises(DataError, match=r"^glue/qnli, validation split, row 1: "):
     load_task("QNLI", tfds_data_dir=tmp_path)
 
 
-def test_the_addresses_of_mrpc_are_those_that_tfds_asks():
+def test_the_addresses_of_mrpc_are_those_of_tfds():
   from tensorflow_datasets.text import glue as theirs
 
   assert set(glue.MRPC.urls) == {theirs._MRPC_TRAIN, theirs._MRPC_TEST, theirs._MRPC_DEV_IDS}

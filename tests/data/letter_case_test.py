@@ -1,4 +1,4 @@
-"""Whether text is lower-cased, where no tokenizer_config.json says so."""
+"""data/letter_case.py: guesses of do_lower_case."""
 
 import pytest
 
@@ -20,8 +20,8 @@ LOWER, MIXED = [*SPECIALS, "dog", "##s", "é"], [*SPECIALS, "dog", "##S"]
     ("whatever", MIXED, False),
   ],
 )
-def test_googles_folder_by_its_name_else_by_its_pieces(tmp_path, name, pieces, lower):
-  folder = tmp_path / "cased" / name  # what is above it says nothing
+def test_folders_of_google_by_name_or_by_pieces(tmp_path, name, pieces, lower):
+  folder = tmp_path / "cased" / name  # The parent folder's name is ignored.
   folder.mkdir(parents=True)
   (folder / "vocab.txt").write_text("".join(f"{piece}\n" for piece in pieces), encoding="utf-8")
   assert lower_case_of_google(folder / "vocab.txt") is lower

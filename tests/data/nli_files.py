@@ -1,11 +1,11 @@
-"""Files of SNLI and MNLI in GLUE's layout, as the tests write them."""
+"""Artificial files of SNLI and MNLI in GLUE's layout."""
 
 SNLI = "index\tcaptionID\tsentence1\tsentence2\tlabel1\tgold_label\n"
 MNLI = "index\tgenre\tsentence1\tsentence2\tlabel1\tlabel2\tgold_label\n"
 
 
 def write(root, file, header, labels):
-  """Writes a file of these labels below `root`, a pair a line; returns its path."""
+  """Writes a file with a pair per label below `root`; returns its path."""
   path = root / file
   path.parent.mkdir(parents=True, exist_ok=True)
   width = header.count("\t") + 1

@@ -1,3 +1,5 @@
+"""data/nli.py: SNLI, MNLI and SICK-E, and the corpus of their sentences."""
+
 import gzip
 
 import numpy as np
@@ -88,13 +90,13 @@ def test_sick_e(tmp_path):
     "dev": ("A trial", "entailment"),
     "test": ("A test_annotated", "contradiction"),
   }
-  with pytest.raises(DataError) as caught:
+  with pytest.raises(DataError) as raised:
     _load("SICK-E")
-  assert caught.value.argument == "data_dir"
+  assert raised.value.argument == "data_dir"
 
 
 def test_the_real_files():
-  """The counts of the files' own columns."""
+  """Compares with counts of the files' columns."""
   folder = shared("data")
   snli, sick = _load("SNLI", folder), _load("SICK-E", folder)
   counts = {split: np.bincount(pairs.scores.astype(int)).tolist() for split, pairs in snli.splits.items()}
@@ -118,7 +120,7 @@ def test_malformed_lines(folder):
   path = folder / "SNLI/train.tsv"
   with path.open("a") as file:
     file.write("cut\n")
-  with pytest.raises(DataError, match=r"SNLI/train\.tsv, line 5: 1 column, expected 6"):
+  with pytest.raises(DataError, match=r"SNLI/train\.tsv, line 5: "):
     load_corpus("nli", folder)
   with path.open("a") as file:
     file.write("i\tc\ta\tb\tx\t-\n" * 1000)
@@ -164,10 +166,8 @@ def test_a_file_is_a_corpus(tmp_path, monkeypatch):
   assert len(load_corpus("~/corpus.txt.gz")[0]) == 1
 
 
-@pytest.mark.parametrize(
-  ("arguments", "argument"), [(("",), "flow_corpus"), (("nli", ""), "data_dir"), (("nli", None, ""), "tfds_data_dir")]
-)
+@pytest.mark.parametrize(("arguments", "argument"), [(("nli", ""), "data_dir"), (("nli", None, ""), "tfds_data_dir")])
 def test_an_empty_path_is_an_error(arguments, argument):
-  with pytest.raises(ConfigError) as caught:
+  with pytest.raises(ConfigError) as raised:
     load_corpus(*arguments)
-  assert caught.value.argument == argument
+  assert raised.value.argument == argument

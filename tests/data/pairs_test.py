@@ -1,3 +1,5 @@
+"""data/pairs.py."""
+
 import numpy as np
 import pytest
 
@@ -10,11 +12,11 @@ def _pairs(first, scores):
 
 
 def test_holds_tuples_and_read_only_float64():
-  given = np.array([1.0, 2.0])
-  pairs = SentencePairs(["a", ""], iter(["b", "c"]), given)
+  scores = np.array([1.0, 2.0])
+  pairs = SentencePairs(["a", ""], iter(["b", "c"]), scores)
   assert pairs.sentences_a == ("a", "") and pairs.sentences_b == ("b", "c") and len(pairs) == 2
   assert pairs.scores.dtype == np.float64
-  given[0] = 9
+  scores[0] = 9
   assert pairs.scores.tolist() == [1, 2]
   assert SentencePairs(["a"], ["b"], np.float32([0.5])).scores.dtype == np.float64
   with pytest.raises(ValueError, match="read-only"):
@@ -37,9 +39,9 @@ def test_a_pair_may_have_no_gold():
   ],
 )
 def test_rejects(arguments, argument):
-  with pytest.raises(DataError) as caught:
+  with pytest.raises(DataError) as raised:
     SentencePairs(*arguments)
-  assert caught.value.argument == argument
+  assert raised.value.argument == argument
 
 
 def test_concatenates_in_order():

@@ -1,3 +1,5 @@
+"""data/readers.py: formats and malformed files."""
+
 import csv
 import errno
 import math
@@ -71,13 +73,13 @@ def test_an_empty_sentence_is_a_sentence(tmp_path):
   ],
   ids=["BOM", "CRLF", "no last line break", "empty lines at the end", "empty CRLF lines at the end"],
 )
-def test_accepts_harmless_variants(tmp_path, content):
+def test_accepts_variants_of_the_format(tmp_path, content):
   pairs = read_stsbenchmark(_file(tmp_path, content), SCALE)
   assert pairs.sentences_a == ("A man.", "A man.") and pairs.sentences_b == ("A woman.", "A woman.")
   assert pairs.scores.tolist() == [2.5, 2.5]
 
 
-def test_a_bom_is_only_one_at_the_start(tmp_path):
+def test_a_bom_is_removed_only_at_the_start(tmp_path):
   # ZERO WIDTH NO-BREAK SPACE elsewhere is text.
   assert read_stsbenchmark(_file(tmp_path, LINE + _stsb(first="\ufeffa")), SCALE).sentences_a[1] == "\ufeffa"
   with pytest.raises(DataError, match="line 2: the score is"):
@@ -111,21 +113,21 @@ def test_only_a_line_feed_ends_a_line(tmp_path, separator):
     (LINE + _stsb(second="a\0b"), "line 2: a NUL byte"),
     ((LINE + LINE).replace(b"\n", b"\r"), "line 1: a carriage return inside the line"),
     (LINE + b"\n" + LINE, "line 2: the line is empty"),
-    (b"", "is empty: no sentence pair"),
-    (b"\n\n", "is empty: no sentence pair"),
-    (b"\xef\xbb\xbf", "is empty: no sentence pair"),
+    (b"", "is empty; "),
+    (b"\n\n", "is empty; "),
+    (b"\xef\xbb\xbf", "is empty; "),
   ],
 )
-def test_refuses_malformed_files(tmp_path, content, message):
+def test_rejects_malformed_files(tmp_path, content, message):
   path = _file(tmp_path, content)
-  with pytest.raises(DataError) as caught:
+  with pytest.raises(DataError) as raised:
     read_stsbenchmark(path, SCALE)
-  text = str(caught.value)
+  text = str(raised.value)
   assert text.startswith(str(path)) and message in text and "\n" not in text
 
 
 @pytest.mark.parametrize("reader", [read_stsbenchmark, read_scored_tsv])
-def test_refuses_what_is_not_a_readable_file(tmp_path, reader, monkeypatch):
+def test_rejects_unreadable_files(tmp_path, reader, monkeypatch):
   with pytest.raises(DataError, match=r"nowhere\.csv does not exist; expected a text file"):
     reader(tmp_path / "nowhere.csv", SCALE)
   path = _file(tmp_path, HEADER)
@@ -139,7 +141,7 @@ def test_refuses_what_is_not_a_readable_file(tmp_path, reader, monkeypatch):
   def denied(self, *_):
     raise PermissionError(errno.EACCES, "Permission denied", str(self))
 
-  # Mode 000 does not stop root, whom test machines often are.
+  # Mode 000 does not stop root, the user of many test machines.
   monkeypatch.setattr(pathlib.Path, "open", denied)
   with pytest.raises(DataError, match=r"pairs\.csv cannot be read: Permission denied"):
     reader(path, SCALE)
@@ -156,20 +158,20 @@ def test_scored_tsv(tmp_path):
   ("content", "message"),
   [
     (b"1\ta\tb\n", r"line 1: the header is '1\\ta\\tb', expected 'score\\tsentence1\\tsentence2'"),
-    (HEADER, "is empty: no sentence pair"),
+    (HEADER, "is empty; "),
     (HEADER + b"1\ta\n", "line 2: 2 columns, expected 3"),
     (HEADER + b"1\ta\tb\n1\ta\tb\tc\n", "line 3: 4 columns, expected 3"),
     (HEADER + b"9\ta\tb\n", "line 2: the score 9 is outside the scale, expected a number from 0 to 5"),
   ],
 )
-def test_scored_tsv_refuses(tmp_path, content, message):
+def test_scored_tsv_rejects(tmp_path, content, message):
   path = _file(tmp_path, content)
-  with pytest.raises(DataError, match=message) as caught:
+  with pytest.raises(DataError, match=message) as raised:
     read_scored_tsv(path, SCALE)
-  assert str(caught.value).startswith(str(path))
+  assert str(raised.value).startswith(str(path))
 
 
-def test_the_scale_is_the_caller_s(tmp_path):
+def test_the_scale_is_an_argument(tmp_path):
   assert read_stsbenchmark(_file(tmp_path, _stsb("-3")), (-4.0, 0.0)).scores.tolist() == [-3]
   with pytest.raises(DataError, match="expected a number from -4 to 0"):
     read_stsbenchmark(_file(tmp_path, _stsb("1")), (-4.0, 0.0))
@@ -182,7 +184,7 @@ def _sts(tmp_path, sentences, gold):
 
 
 @pytest.mark.parametrize("end", [b"", b"\n", b"\r\n\n"])
-def test_sts_reads_two_files_side_by_side(tmp_path, end):
+def test_sts_reads_two_files(tmp_path, end):
   pairs = _sts(tmp_path, b'"a\t"b"\nc\td\thttp://source\nlone\t\ne\tf' + end, b"4.250\n\n0\n \n" + end)
   assert pairs.sentences_a == ('"a', "c", "lone", "e") and pairs.sentences_b == ('"b"', "d", "", "f")
   np.testing.assert_array_equal(pairs.scores, [4.25, math.nan, 0, math.nan])
@@ -198,20 +200,20 @@ def test_sts_reads_two_files_side_by_side(tmp_path, end):
     (b"a\tb\nc\td\n", b"\n5.5\n", "gs, line 2: the score 5.5 is outside the scale, expected a number from 0 to 5"),
     (b"a\tb\n", b"x\n", "gs, line 1: the score is 'x'"),
     (b"a\tb\n", b"\xff\n", "gs, line 1: byte 0xff"),
-    (b"", b"", "input is empty: no sentence pair"),
+    (b"", b"", "input is empty; "),
   ],
 )
-def test_sts_refuses(tmp_path, sentences, gold, message):
-  with pytest.raises(DataError) as caught:
+def test_sts_rejects(tmp_path, sentences, gold, message):
+  with pytest.raises(DataError) as raised:
     _sts(tmp_path, sentences, gold)
-  assert str(caught.value).startswith(f"{tmp_path}/{message}")
+  assert str(raised.value).startswith(f"{tmp_path}/{message}")
 
 
 TABLE = b'id\tleft\tright\tlabel\n1\t"a\tb"\tyes\n2\tc\td\tno\n'
 LABEL = ("label", label_reader({"yes": 1.0, "no": 0.0}))
 
 
-def test_table_goes_by_the_names_of_columns(tmp_path):
+def test_table_is_read_by_the_names_of_its_columns(tmp_path):
   pairs, broken = read_table(_file(tmp_path, b"\xef\xbb\xbf" + TABLE.replace(b"\n", b"\r\n")), ("right", "left"), LABEL)
   assert pairs.sentences_a == ('b"', "d") and pairs.sentences_b == ('"a', "c")
   assert pairs.scores.tolist() == [1, 0] and broken == 0
@@ -228,18 +230,18 @@ def test_table_goes_by_the_names_of_columns(tmp_path):
     (TABLE + b"\n" + TABLE, ", line 4: the line is empty"),
     (TABLE.replace(b"left", b"Left"), ", line 1: the column 'left' is not among 'id, Left, right, label'"),
     (TABLE.replace(b"label", b"left"), ", line 1: the column 'left' is twice among"),
-    (TABLE.split(b"\n")[0], " is empty: no sentence pair"),
-    (b"", " is empty: no sentence pair"),
+    (TABLE.split(b"\n")[0], " is empty; "),
+    (b"", " is empty; "),
   ],
 )
-def test_table_refuses(tmp_path, content, message):
+def test_table_rejects(tmp_path, content, message):
   path = _file(tmp_path, content)
-  with pytest.raises(DataError) as caught:
+  with pytest.raises(DataError) as raised:
     read_table(path, ("left", "right"), LABEL)
-  assert str(caught.value).startswith(f"{path}{message}")
+  assert str(raised.value).startswith(f"{path}{message}")
 
 
-def test_table_leaves_out_a_few_malformed_lines_if_told(tmp_path):
+def test_table_may_leave_out_a_few_malformed_lines(tmp_path):
   good = TABLE + b"3\te\tf\tyes\n" * 8
   path = _file(tmp_path, good + b"cut\n\n \tshort\n" + good.split(b"\n")[1])
   pairs, broken = read_table(path, ("left", "right"), LABEL, incomplete=0.2)

@@ -1,3 +1,5 @@
+"""data/sick.py: SICK from files, archives and TensorFlow Datasets."""
+
 import csv
 import io
 import zipfile
@@ -37,7 +39,7 @@ def _zip(split):
   return file.getvalue()
 
 
-def _are_the_made_up_splits(splits):
+def _assert_artificial(splits):
   assert list(splits) == ["train", "dev", "test"]
   for split, pairs in splits.items():
     assert list(zip(pairs.sentences_a, pairs.sentences_b, pairs.scores, strict=True)) == [
@@ -61,21 +63,21 @@ def test_the_real_files_row_by_row():
 
 
 @pytest.mark.parametrize("folder", ["SICK", "."])
-def test_folders_that_are_found(tmp_path, folder):
+def test_searched_folders(tmp_path, folder):
   _write(tmp_path / folder)
   data = load_task("sick", data_dir=tmp_path)
-  _are_the_made_up_splits(data.splits)
+  _assert_artificial(data.splits)
   assert data.source.endswith(
     ", 4 pairs in train (SICK has 4500), 2 pairs in dev (SICK has 500), 3 pairs in test (SICK has 4927)"
   )
 
 
 @pytest.mark.parametrize("folder", ["SICK", "."])
-def test_the_organisers_archives_need_not_be_unpacked(tmp_path, folder):
+def test_the_organizers_archives_are_read_without_unpacking(tmp_path, folder):
   (tmp_path / folder).mkdir(exist_ok=True)
   for split in SIZES:
     (tmp_path / folder / sick.URLS[split].rsplit("/", 1)[1]).write_bytes(_zip(split))
-  _are_the_made_up_splits(load_task("SICK-R", data_dir=tmp_path).splits)
+  _assert_artificial(load_task("SICK-R", data_dir=tmp_path).splits)
 
 
 @pytest.mark.parametrize(
@@ -92,12 +94,12 @@ def test_rejects_malformed_files(tmp_path, old, new, line):
   _write(tmp_path / "SICK")
   path = tmp_path / "SICK" / "SICK_trial.txt"
   path.write_text(path.read_text().replace(old, new))
-  with pytest.raises(DataError) as caught:
+  with pytest.raises(DataError) as raised:
     load_task("SICK-R", data_dir=tmp_path)
-  assert str(caught.value).startswith(f"{path}, line {line}: ")
+  assert str(raised.value).startswith(f"{path}, line {line}: ")
 
 
-def test_tfds_builds_from_the_web_and_from_files_laid_down_by_hand(tmp_path, monkeypatch):
+def test_tfds_builds_from_downloads_and_manual_files(tmp_path, monkeypatch):
   need_preparation()
   monkeypatch.setattr(sick, "SIZES", SIZES)
   manual = tmp_path / "downloads" / "manual"
@@ -110,12 +112,12 @@ def test_tfds_builds_from_the_web_and_from_files_laid_down_by_hand(tmp_path, mon
       server.content[f"/{urls[split].rsplit('/', 1)[1]}"] = _zip(split)
     for _ in range(2):
       data = load_task("SICK-R", tfds_data_dir=tmp_path)
-      _are_the_made_up_splits(data.splits)
+      _assert_artificial(data.splits)
     assert data.source == f"TensorFlow Datasets sick_r/1.0.0 in {tmp_path}"
     assert sorted(server.requested) == ["/sick_test_annotated.zip"] * 2 + ["/sick_train.zip"] * 2
 
 
-def test_tfds_asserts_the_sizes(tmp_path, monkeypatch):
+def test_tfds_checks_the_sizes(tmp_path, monkeypatch):
   need_preparation()
   cut_network(monkeypatch)
   _write(tmp_path / "downloads" / "manual" / "SICK")

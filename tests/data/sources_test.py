@@ -1,4 +1,4 @@
-"""Errors of missing data, for every task: files below data_dir, and TensorFlow Datasets without a network."""
+"""data/sources.py and data/tfds_source.py: errors of missing data, for each task."""
 
 import pathlib
 import shutil
@@ -11,7 +11,7 @@ from bert_flow_tf.data.tasks import KINDS, load_task
 from bert_flow_tf.errors import DataError
 from tests.data.tfds_cases import cut_network
 
-# {task: the file that is looked for first}
+# {task: the first file that its loader looks for}
 FILES = {
   "STS-B": "STS/STSBenchmark/sts-train.csv",
   "SICK-R": "SICK/SICK_train.txt",
@@ -28,10 +28,10 @@ FILES = {
 
 
 def _error(task, data_dir):
-  with pytest.raises(DataError) as caught:
+  with pytest.raises(DataError) as raised:
     load_task(task, data_dir=data_dir, kinds=KINDS)
-  message = str(caught.value)
-  assert caught.value.argument == "data_dir" and message.startswith(f"data_dir={data_dir}: ") and "\n" not in message
+  message = str(raised.value)
+  assert raised.value.argument == "data_dir" and message.startswith(f"data_dir={data_dir}: ") and "\n" not in message
   return message
 
 
@@ -50,9 +50,9 @@ def test_a_data_dir_a_level_away(tmp_path, task, place):
   shutil.copytree(file.parent, tmp_path / "flat")
   data_dir = {"above": tmp_path / "top", "inside": file.parent}.get(place, tmp_path / place)
   if (task, place) in [("STS-15", "inside"), ("STS-15", "flat")]:
-    return  # these files are looked for in several folders
+    return  # The loader looks for these files in several folders.
   hint = {"above": f"data_dir={tmp_path}/top/mine?", "flat": f"move them to {tmp_path / 'flat' / FILES[task]}"}
-  hint |= {"inside": hint["above"], "nowhere": "not a folder that exists", "file": f"{tmp_path}/file is a file"}
+  hint |= {"inside": hint["above"], "nowhere": "nowhere is missing", "file": f"{tmp_path}/file is a file"}
   assert _error(task, data_dir).endswith(hint[place].removesuffix(f"/{file.name}"))
 
 
@@ -60,9 +60,9 @@ def test_a_data_dir_a_level_away(tmp_path, task, place):
 def test_without_files_or_network(tmp_path, monkeypatch, task):
   cut_network(monkeypatch)
   root, start = tmp_path / "tfds", time.monotonic()
-  with pytest.raises(DataError) as caught:
+  with pytest.raises(DataError) as raised:
     load_corpus(task, tfds_data_dir=root) if task == "nli" else load_task(task, tfds_data_dir=root, kinds=KINDS)
-  message = str(caught.value)
+  message = str(raised.value)
   assert time.monotonic() - start < 10 and "\n" not in message
   assert f" in {root}, then at http" in message and "(ConnectionError: no route to http" in message
   assert pathlib.Path(FILES.get(task, "SNLI/train.tsv")).parts[0] in message.rpartition("data_dir")[2]

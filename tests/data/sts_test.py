@@ -1,3 +1,5 @@
+"""data/sts.py: STS-12 to STS-16 from files, archives and TensorFlow Datasets."""
+
 import dataclasses
 import io
 import itertools
@@ -18,7 +20,7 @@ STS15 = sts.YEARS[3]
 
 
 def _files(year, prefix="STS"):
-  """{name: content} of a made-up task: subset number k has k + 2 pairs, the second of each without gold."""
+  """Returns {name: content} of an artificial task: subset k has k + 2 pairs, the second without gold."""
   files = {}
   for k, subset in enumerate(year.subsets):
     rows = range(k + 2)
@@ -46,7 +48,7 @@ def _zip(year, prefix="STS"):
   return file.getvalue()
 
 
-def _is_the_made_up_task(pairs, year):
+def _assert_artificial(pairs, year):
   assert [subset.name for subset in pairs.subsets] == list(year.subsets)
   for k, subset in enumerate(pairs.subsets):
     kept = [i for i in range(k + 2) if i != 1]
@@ -84,7 +86,7 @@ def test_the_real_tasks_as_one():
   assert len(pairs) == 12544 == sum(year.size for year in sts.YEARS)
   assert len(pairs.subsets) == 24 and pairs.subsets[0] == ("STS-12/MSRpar", 0, 750)
   groups = pairs.groups()
-  assert {name: found[-1].stop - found[0].start for name, found in groups.items()} == {
+  assert {name: subsets[-1].stop - subsets[0].start for name, subsets in groups.items()} == {
     year.name: year.size for year in sts.YEARS
   }
   assert "5500 without gold left out" in data.source and "7997 without gold left out" in data.source
@@ -97,11 +99,11 @@ def test_the_real_tasks_as_one():
 @pytest.mark.parametrize("year", sts.YEARS, ids=lambda year: year.name)
 @pytest.mark.parametrize("place", range(3))
 @pytest.mark.parametrize("prefix", ["STS", "STS2016"])
-def test_folders_that_are_found(tmp_path, year, place, prefix):
+def test_searched_folders(tmp_path, year, place, prefix):
   folder = tmp_path / year.places[place]
   _write(folder, year, prefix)
   data = load_task(year.name, data_dir=tmp_path)
-  _is_the_made_up_task(data.splits["test"], year)
+  _assert_artificial(data.splits["test"], year)
   size, unannotated = _size(year), len(year.subsets)
   assert data.source == (
     f"{year.name}'s files in {folder}: {size} pairs (the task has {year.size}), {unannotated} without gold left out"
@@ -109,36 +111,36 @@ def test_folders_that_are_found(tmp_path, year, place, prefix):
 
 
 @pytest.mark.parametrize("folder", ["", "STS"])
-def test_the_organisers_archive_need_not_be_unpacked(tmp_path, folder):
+def test_the_organizers_archive_is_read_without_unpacking(tmp_path, folder):
   (tmp_path / folder).mkdir(exist_ok=True)
   archive = tmp_path / folder / "STS2015-en-test.zip"
   archive.write_bytes(_zip(STS15))
   data = load_task("STS-15", data_dir=tmp_path)
-  _is_the_made_up_task(data.splits["test"], STS15)
+  _assert_artificial(data.splits["test"], STS15)
   assert data.source.startswith(f"STS-15's files in {archive}/test_evaluation_task2a/: 15 pairs")
   archive.write_bytes(_zip(STS15)[:-30])
-  with pytest.raises(DataError, match=r"STS2015-en-test\.zip is not a readable zip archive"):
+  with pytest.raises(DataError, match=str(archive)):
     load_task("STS-15", data_dir=tmp_path)
 
 
-def test_each_subset_is_needed_and_so_is_its_gold(tmp_path):
+def test_each_subset_and_its_gold_are_required(tmp_path):
   folder = tmp_path / STS15.folder
   _write(folder, STS15)
   gold = folder / "STS.gs.belief.txt"
   gold.write_text("\n" * 4)
-  with pytest.raises(DataError, match=rf"^{gold} has no score: no pair of belief can be evaluated$"):
+  with pytest.raises(DataError, match=rf"^{gold} "):
     load_task("STS-15", data_dir=tmp_path)
   gold.write_text("1\n")
-  with pytest.raises(DataError, match=r"STS\.gs\.belief\.txt has 1 line, .*STS\.input\.belief\.txt 4 pairs"):
+  with pytest.raises(DataError, match=rf"^{gold} has 1 line, .*STS\.input\.belief\.txt 4 pairs"):
     load_task("STS-15", data_dir=tmp_path)
   gold.unlink()
-  with pytest.raises(DataError, match=r"STS\.gs\.belief\.txt does not exist"):
+  with pytest.raises(DataError, match=rf"^{gold} "):
     load_task("STS-15", data_dir=tmp_path)
 
 
 @pytest.fixture
 def years(monkeypatch):
-  """The made-up tasks' sizes in place of the real ones', and no address that leads anywhere."""
+  """Replaces the sizes by those of the artificial tasks, and the addresses by addresses without a server."""
   need_preparation()
   years = tuple(
     dataclasses.replace(year, size=_size(year), url=f"http://127.0.0.1:9/{year.url.rsplit('/', 1)[1]}")
@@ -152,7 +154,7 @@ def _from_tfds(years, root):
   return semeval.load_sts(tuple(years), Paths(tfds_data_dir=str(root)))
 
 
-def test_tfds_builds_from_files_laid_down_by_hand(tmp_path, years, monkeypatch):
+def test_tfds_builds_from_manual_files(tmp_path, years, monkeypatch):
   cut_network(monkeypatch)
   manual = tmp_path / "downloads" / "manual"
   _write(manual / years[0].folder, years[0])
@@ -165,7 +167,7 @@ def test_tfds_builds_from_files_laid_down_by_hand(tmp_path, years, monkeypatch):
   assert list(pairs.groups()) == ["STS-12", "STS-16"] and len(pairs) == 30
   shutil.rmtree(manual)  # Prepared by now.
   for year in (years[0], years[4]):
-    _is_the_made_up_task(_from_tfds([year], tmp_path).splits["test"], year)
+    _assert_artificial(_from_tfds([year], tmp_path).splits["test"], year)
 
 
 def test_tfds_downloads(tmp_path, years, monkeypatch):
@@ -174,28 +176,28 @@ def test_tfds_downloads(tmp_path, years, monkeypatch):
     monkeypatch.setattr(sts, "YEARS", (year,))
     server.content["/STS2014-en-test.zip"] = _zip(year)
     for _ in range(2):
-      _is_the_made_up_task(_from_tfds([year], tmp_path).splits["test"], year)
+      _assert_artificial(_from_tfds([year], tmp_path).splits["test"], year)
     assert server.requested == ["/STS2014-en-test.zip"] * 2  # The first tries the address.
 
 
 @pytest.mark.parametrize("kind", ["another size", "other content", "no archive"])
-def test_a_download_of_something_else_is_refused(tmp_path, years, monkeypatch, kind):
+def test_another_download_is_rejected(tmp_path, years, monkeypatch, kind):
   with serve(monkeypatch) as server:
     year = dataclasses.replace(years[2], url=f"{server.address}/STS2014-en-test.zip", size=_size(years[2]) + 1)
     monkeypatch.setattr(sts, "YEARS", (year,))
     archives = {"another size": _zip(year), "other content": _zip(years[3]), "no archive": b"<html>moved</html>"}
     server.content["/STS2014-en-test.zip"] = archives[kind]
-    with pytest.raises(DataError) as caught:
+    with pytest.raises(DataError) as raised:
       _from_tfds([year], tmp_path)
     expected = {
       "another size": "21 pairs with gold, expected the 22 of STS-14",
       "other content": "has no sts-en-test-gs-2014/STS.input.deft-forum.txt",
       "no archive": "STS-14 cannot be loaded from TensorFlow Datasets",
     }
-    assert expected[kind] in str(caught.value) and "\n" not in str(caught.value)
+    assert expected[kind] in str(raised.value) and "\n" not in str(raised.value)
   assert not list(tmp_path.glob("semeval_sts/sts14/1.0.0"))
 
 
-def test_addresses_and_places_are_told_apart():
-  for one, other in itertools.combinations(sts.YEARS, 2):
-    assert not {one.url, one.inside, one.folder} & {other.url, other.inside, other.folder}
+def test_addresses_and_folders_differ():
+  for first, second in itertools.combinations(sts.YEARS, 2):
+    assert not {first.url, first.inside, first.folder} & {second.url, second.inside, second.folder}

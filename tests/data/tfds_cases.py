@@ -1,4 +1,4 @@
-"""For tests with TensorFlow Datasets: data sets as it stores them, and the web in its place."""
+"""Data sets in the format of TensorFlow Datasets, and a local server that replaces the web."""
 
 import contextlib
 import http.server
@@ -10,7 +10,7 @@ import requests
 
 
 def write_tfds(root, name, version, splits):
-  """Writes a data set of TFDS below root as TFDS stores it, the records in another order than given.
+  """Writes a data set in the format of TFDS, with shuffled records.
 
   Args:
     root: TFDS's folder.
@@ -43,12 +43,12 @@ def write_tfds(root, name, version, splits):
 
 
 def need_preparation():
-  """Skips the calling test where TFDS cannot prepare a data set: 4.9.10 needs a package but does not say so."""
+  """Skips the calling test if TFDS cannot prepare a data set: 4.9.10 does not declare a package that it needs."""
   pytest.importorskip("importlib_resources")
 
 
 def cut_network(monkeypatch):
-  """Lets every request fail at once."""
+  """Makes each request fail immediately."""
 
   def get(url, **_):
     raise requests.ConnectionError(f"no route to {url}")
@@ -63,7 +63,7 @@ class _Handler(http.server.BaseHTTPRequestHandler):
     self.send_response(404 if content is None else 200)
     self.send_header("Content-Length", str(len(content or b"")))
     self.end_headers()
-    # The probe hangs up after the header.
+    # `prepared` closes the connection after the header.
     try:
       self.wfile.write(content or b"")
     except OSError:
@@ -75,7 +75,7 @@ class _Handler(http.server.BaseHTTPRequestHandler):
 
 @contextlib.contextmanager
 def serve(monkeypatch):
-  """An HTTP server on this machine: `content` {path: bytes} it gives, `requested` paths, its `address`."""
+  """Yields a local HTTP server with `content` {path: bytes}, the `requested` paths and its `address`."""
   with http.server.ThreadingHTTPServer(("127.0.0.1", 0), _Handler) as server:
     server.content, server.requested = {}, []
     server.address = f"http://127.0.0.1:{server.server_port}"

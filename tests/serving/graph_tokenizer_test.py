@@ -6,7 +6,7 @@ import random
 import numpy as np
 import pytest
 
-from bert_flow_tf.data.features import SentenceTokenizer, harmless
+from bert_flow_tf.data.features import SentenceTokenizer, repair_surrogates
 from tests.testing import REPO, SHARED, shared
 
 if importlib.util.find_spec("tensorflow_text") is None:
@@ -43,7 +43,7 @@ def graph_ids(tokenizer, sentences, max_seq_length=64, batch=4096):
   tokenize = tf.function(graph.__call__, [tf.TensorSpec([None], tf.string)], autograph=False)
   results = []
   for start in range(0, len(sentences), batch):
-    ids, lengths = tokenize([harmless(sentence).encode() for sentence in sentences[start : start + batch]])
+    ids, lengths = tokenize([repair_surrogates(sentence).encode() for sentence in sentences[start : start + batch]])
     ids, lengths = ids.numpy(), lengths.numpy()
     assert ids.shape[1] == lengths.max() and ids.dtype == lengths.dtype == np.int32
     assert all((row[length:] == tokenizer.pad_id).all() for row, length in zip(ids, lengths, strict=True))
