@@ -8,16 +8,18 @@ import pathlib
 import tempfile
 import time
 import uuid
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 from absl import logging
 
 from bert_flow_tf.errors import EncoderError
 
-# Most sentences per file, which a killed run loses: 50 MB at 768 dimensions.
+# Largest number of sentences of a file, which a killed run loses: 50 MB at 768 dimensions.
 CHUNK_SENTENCES = 16384
 
-# Behind the embeddings, a record for each row: digest of its sentence; digest of that digest and the row's bytes.
+# After the embeddings, a record for each row: digest of its sentence; digest of that digest and the row's bytes.
 _RECORD = np.dtype([("sentence", "S16"), ("check", "S16")])
 _DAY_SECONDS = 24 * 60 * 60
 
@@ -33,7 +35,7 @@ class EmbeddingCache:
   If two files have the same sentence, from concurrent processes, the older one is used.
   """
 
-  def __init__(self, folder):
+  def __init__(self, folder: str | os.PathLike) -> None:
     """Creates the folder if needed, and checks that it is writable before anything is computed.
 
     Raises:
@@ -46,13 +48,13 @@ class EmbeddingCache:
         pass
     except OSError as error:
       raise EncoderError(
-        f"cached_dir={folder}: cannot be written ({error.strerror}); choose a writable folder, or none",
+        f"cached_dir={folder}: cannot be written ({error.strerror}); use a writable folder, or no cache",
         argument="cached_dir",
       ) from error
 
   @staticmethod
-  def key(settings, sentences=()):
-    """Returns the hexadecimal sha256 of the settings (a dict for JSON) and of the sentences, in their order."""
+  def key(settings: Mapping[str, Any], sentences: Sequence[str] = ()) -> str:
+    """Returns the hexadecimal SHA-256 of the settings (JSON values) and of the sentences in their order."""
     digest = hashlib.sha256(json.dumps(settings, sort_keys=True).encode())
     for sentence in sentences:
       text = sentence.encode("utf-8", "surrogatepass")
@@ -60,48 +62,46 @@ class EmbeddingCache:
       digest.update(text)
     return digest.hexdigest()
 
-  def load(self, key, sentences, dim):
+  def load(self, key: str, sentences: Sequence[str], dim: int) -> tuple[np.ndarray, np.ndarray]:
     """Looks up the embeddings of sentences.
 
     Args:
-      key: what `key` gives for the settings alone.
-      sentences: sequence of n distinct str.
+      key: `key` of the settings alone.
+      sentences: n distinct sentences.
       dim: size of their embeddings.
 
     Returns:
-      Embeddings, float32 array of shape [n, dim], and bool array of shape [n]: which of its rows were found.
+      Embeddings, float32 array of shape [n, dim], and bool array of shape [n], True for the rows that are cached.
     """
-    embeddings, found = np.empty([len(sentences), dim], np.float32), np.zeros(len(sentences), bool)
-    wanted = _digests(sentences)
-    order = np.argsort(wanted)
+    embeddings, cached = np.empty([len(sentences), dim], np.float32), np.zeros(len(sentences), bool)
+    digests = _digests(sentences)
+    order = np.argsort(digests)
     for path in _files(self.folder / key):
       try:
-        kept, records = _open(path, dim)
-        near = order[np.minimum(np.searchsorted(wanted, records["sentence"], sorter=order), len(wanted) - 1)]
-        rows = np.flatnonzero((wanted[near] == records["sentence"]) & ~found[near])
-        values = np.asarray(kept[rows])
-        sound = (_checks(records["sentence"][rows], values) == records["check"][rows]) & _finite(values)
-        embeddings[near[rows[sound]]] = values[sound]
-        found[near[rows[sound]]] = True
-        if not sound.all():
-          raise ValueError(f"{(~sound).sum()} of {len(rows)} rows do not match their checksums")
-      except Exception as error:  # whatever NumPy makes of a file that anybody may have put there
+        stored, records = _open(path, dim)
+        near = order[np.minimum(np.searchsorted(digests, records["sentence"], sorter=order), len(digests) - 1)]
+        rows = np.flatnonzero((digests[near] == records["sentence"]) & ~cached[near])
+        values = np.asarray(stored[rows])
+        valid = (_checks(records["sentence"][rows], values) == records["check"][rows]) & _finite(values)
+        embeddings[near[rows[valid]]] = values[valid]
+        cached[near[rows[valid]]] = True
+        if not valid.all():
+          raise ValueError(f"{(~valid).sum()} of {len(rows)} rows do not match their checksums")
+      except Exception as error:  # NumPy raises errors of many classes for a damaged file
         logging.warning("%s is damaged (%s): its embeddings are computed again; it may be deleted", path, error)
-      if found.all():
+      if cached.all():
         break
-    if found.any():
-      logging.info("Embeddings of %d of %d sentences read from %s", found.sum(), len(found), self.folder)
-    return embeddings, found
+    if cached.any():
+      logging.info("Embeddings of %d of %d sentences read from %s", cached.sum(), len(cached), self.folder)
+    return embeddings, cached
 
-  def save(self, key, sentences, embeddings):
-    """Writes embeddings as one file, beside its place and renamed: other processes see it whole or not at all.
-
-    A full disk costs the next run its cache, not this one its result: it is logged.
+  def save(self, key: str, sentences: Sequence[str], embeddings: np.ndarray) -> None:
+    """Writes embeddings as one file, atomically. A file that cannot be written is logged and not an error.
 
     Args:
-      key: what `key` gives for the settings alone.
-      sentences: sequence of n distinct str.
-      embeddings: array of shape [n, dim]; rows that are not finite are left out.
+      key: `key` of the settings alone.
+      sentences: n distinct sentences.
+      embeddings: array of shape [n, dim]; rows that are not finite are not written.
     """
     finite = _finite(embeddings)
     if not finite.any():
@@ -111,34 +111,32 @@ class EmbeddingCache:
     records["sentence"] = _digests(sentences)[finite]
     records["check"] = _checks(records["sentence"], embeddings)
     path = self.folder / key / f"{_name(records.tobytes())}.npy"
-    # Each writer has its own: of two that shared one, the slower would write into what the other has renamed.
-    beside = path.with_name(f".{uuid.uuid4().hex}.writing")
+    # A name for each writer: of two writers of the same file, the slower would write into the renamed file.
+    temporary = path.with_name(f".{uuid.uuid4().hex}.writing")
     try:
       path.parent.mkdir(exist_ok=True)
       _clean(path.parent)
-      with beside.open("xb") as file:
+      with temporary.open("xb") as file:
         np.save(file, embeddings, allow_pickle=False)
         file.write(records.tobytes())
-      beside.replace(path)
+      temporary.replace(path)
     except OSError as error:
       logging.warning("Embeddings could not be cached in %s: %s", self.folder, error)
     finally:
       with contextlib.suppress(OSError):
-        beside.unlink(missing_ok=True)
+        temporary.unlink(missing_ok=True)
 
 
 def _open(path, dim):
-  """The parts of a file: embeddings float32 [n, dim], memory-mapped, and its n records.
+  """Returns the embeddings of a file, float32 [n, dim], memory-mapped, and its n records.
 
   Raises:
-    ValueError: it is no such file.
+    ValueError: it is not a file of this cache.
     Exception: NumPy cannot read it.
   """
-  if not path.is_file():  # opening a pipe would wait for ever
-    raise ValueError("it is no file")
-  embeddings = np.lib.format.open_memmap(path, "r")  # unlike np.load, it cannot come to an archive or a pickle
+  embeddings = np.lib.format.open_memmap(path, "r")  # unlike np.load, it opens neither archives nor pickles
   if embeddings.dtype != np.dtype("<f4") or embeddings.ndim != 2 or embeddings.shape[1] != dim:
-    raise ValueError(f"found {embeddings.dtype} {embeddings.shape}, expected float32 (n, {dim})")
+    raise ValueError(f"expected float32 (n, {dim}), got {embeddings.dtype} {embeddings.shape}")
   with path.open("rb") as file:
     file.seek(embeddings.offset + embeddings.nbytes)
     records = file.read(len(embeddings) * _RECORD.itemsize)
@@ -148,25 +146,16 @@ def _open(path, dim):
 
 
 def _files(folder):
-  """Paths of a folder's chunks, the oldest first."""
-
-  def age(path):
-    try:
-      return path.stat().st_mtime_ns, path.name
-    except OSError:
-      return 0, path.name  # reading it will say why
-
+  """Returns the paths of a folder's files, the oldest first."""
   try:
-    return sorted((folder / name for name in os.listdir(folder) if name.endswith(".npy")), key=age)
-  except FileNotFoundError:
-    return []
+    return sorted(folder.glob("*.npy"), key=lambda path: (path.stat().st_mtime_ns, path.name))
   except OSError as error:
     logging.warning("%s cannot be read (%s): embeddings are computed again", folder, error)
     return []
 
 
 def _clean(folder):
-  """Deletes what killed processes had begun to write."""
+  """Deletes incomplete files of killed processes."""
   for path in folder.glob(".*.writing"):
     with contextlib.suppress(OSError):
       if time.time() - path.stat().st_mtime > _DAY_SECONDS:
@@ -174,12 +163,12 @@ def _clean(folder):
 
 
 def _digests(sentences):
-  """S16 array [n] of the sentences' digests."""
+  """Returns the sentences' digests, S16 array [n]."""
   return _join(hashlib.blake2b(s.encode("utf-8", "surrogatepass"), digest_size=16) for s in sentences)
 
 
 def _checks(digests, embeddings):
-  """S16 array [n] that binds rows of float32 [n, dim] to the digests of their sentences."""
+  """Returns digests of float32 rows [n, dim] and the digests of their sentences, S16 array [n]."""
   return _join(
     hashlib.blake2b(digest + row.tobytes(), digest_size=16) for digest, row in zip(digests, embeddings, strict=True)
   )

@@ -1,11 +1,14 @@
 """Training of a BERT: its trained weights, their precision, and embeddings with gradients."""
 
+import tensorflow as tf
+
 from bert_flow_tf.encoder import pooling as pooling_lib
 from bert_flow_tf.encoder import precision as precision_lib
+from bert_flow_tf.encoder.bert import BertEncoder
 from bert_flow_tf.errors import ConfigError
 
 
-def check_precision(precision):
+def check_precision(precision: str) -> None:
   """Checks that an encoder can be trained in a precision.
 
   Raises:
@@ -20,11 +23,11 @@ def check_precision(precision):
     )
 
 
-def use_mixed_precision(bert, precision):
+def use_mixed_precision(bert: BertEncoder, precision: str) -> None:
   """Sets the precision of BERT's dense layers, forward and backward; weights and their updates are float32.
 
   Args:
-    bert: `BertEncoder` that was loaded in float32.
+    bert: a BERT that was loaded in float32.
     precision: float32 or bfloat16.
   """
   check_precision(precision)
@@ -32,15 +35,11 @@ def use_mixed_precision(bert, precision):
   bert.precision = precision
 
 
-def trained_weights(bert, pooling):
+def trained_weights(bert: BertEncoder, pooling: pooling_lib.Pooling) -> list[tf.Variable]:
   """Returns the weights that the embedding depends on, a list of float32 variables.
 
   As in the published code, a weight without a gradient (the pooler with an average, blocks above the pooled ones) is
   neither updated nor decayed.
-
-  Args:
-    bert: `BertEncoder`.
-    pooling: `Pooling`.
   """
   main = bert.model.bert
   blocks = main.encoder.layer
@@ -50,16 +49,23 @@ def trained_weights(bert, pooling):
   return [weight for layer in layers for weight in layer.weights]
 
 
-def embed(bert, ids, mask, pooling, dropout_seed=None, low_dim=None):
+def embed(
+  bert: BertEncoder,
+  ids: tf.Tensor,
+  mask: tf.Tensor,
+  pooling: pooling_lib.Pooling,
+  dropout_seed: tf.Tensor | None = None,
+  low_dim: int | None = None,
+) -> tf.Tensor:
   """Embeds a padded batch; gradients flow into BERT.
 
   Args:
-    bert: `BertEncoder`.
+    bert: the BERT.
     ids: int32 Tensor of shape [batch, seq_len].
     mask: int32 Tensor of shape [batch, seq_len], 1 for tokens, 0 for padding.
-    pooling: `Pooling`.
-    dropout_seed: int32 Tensor of shape [2] that the masks of BERT's dropout follow from; None for none.
-    low_dim: number of groups of neighbouring dimensions to average, or None.
+    pooling: the pooling.
+    dropout_seed: int32 Tensor of shape [2] for BERT's dropout masks; None for no dropout.
+    low_dim: number of groups of neighboring dimensions to average, or None.
 
   Returns:
     float32 Tensor of shape [batch, dim].

@@ -1,7 +1,9 @@
 """Google's folders of a BERT: bert_config.json, bert_model.ckpt.* and vocab.txt."""
 
-import json
+import pathlib
+from typing import Any
 
+import transformers
 from absl import logging
 
 from bert_flow_tf.encoder import folder as folder_lib
@@ -9,8 +11,7 @@ from bert_flow_tf.encoder import tf1_names, tf1_reader
 from bert_flow_tf.errors import EncoderError
 
 CONFIG_FILE = "bert_config.json"
-# The keys of Google's BertConfig. What a file leaves out has Google's default, which for type_vocab_size is not
-# Hugging Face's 2; sizes must be given.
+# The keys of Google's BertConfig and its defaults, whose type_vocab_size is not Hugging Face's 2; sizes are required.
 DEFAULTS = {
   "vocab_size": None,
   "hidden_size": None,
@@ -24,39 +25,38 @@ DEFAULTS = {
   "type_vocab_size": 16,
   "initializer_range": 0.02,
 }
-# Google's layer normalisation has no key for it.
+# A constant in Google's code, without a key in bert_config.json.
 _LAYER_NORM_EPS = 1e-12
 
 
-def is_tf1(folder):
-  """Whether a folder is Google's: a bert_config.json and no config.json, or a TF1 checkpoint and no other weights."""
+def is_tf1(folder: pathlib.Path) -> bool:
+  """Returns whether a folder is Google's.
+
+  Such a folder has a bert_config.json and no config.json, or a TensorFlow 1 checkpoint and no other weights.
+  """
   if (folder / CONFIG_FILE).is_file() and not (folder / "config.json").is_file():
     return True
-  others = any((folder / name).is_file() for name in folder_lib.WEIGHTS)
-  return bool(tf1_reader.prefixes_in(folder)) and not others
+  has_other_weights = any((folder / name).is_file() for name in folder_lib.WEIGHTS)
+  return bool(tf1_reader.prefixes_in(folder)) and not has_other_weights
 
 
-def config_file(folder):
-  """The folder's bert_config.json, or the config.json that stands for it."""
+def config_file(folder: pathlib.Path) -> pathlib.Path:
+  """Returns the path of bert_config.json, or of config.json if the folder has only that."""
   path = folder / CONFIG_FILE
   return path if path.is_file() or not (folder / "config.json").is_file() else folder / "config.json"
 
 
-def read_config(path):
-  """Values of a bert_config.json as a Hugging Face configuration has them: a dict, nothing left to a default.
+def read_config(path: pathlib.Path) -> dict[str, Any]:
+  """Reads a bert_config.json as values of a Hugging Face configuration, with Google's defaults.
 
   Raises:
-    EncoderError: it is absent or damaged, or a size is missing or wrong.
+    EncoderError: it is missing or damaged, or a size is missing or wrong.
   """
   if not path.is_file():
     raise EncoderError(
-      f"{path.parent}: found no {path.name}, expected {CONFIG_FILE}, a checkpoint and vocab.txt in a folder of "
-      "TensorFlow 1: copy the file that belongs to the checkpoint there."
+      f"{path.parent}: no {path.name}; expected {CONFIG_FILE}, a checkpoint and vocab.txt in a TensorFlow 1 folder"
     )
-  try:
-    values = json.loads(path.read_text(encoding="utf-8"))
-  except (OSError, ValueError, RecursionError) as error:
-    raise EncoderError(f"{path}: not readable as JSON ({error}): download or save it again.") from error
+  values = folder_lib.read_json(path)
   if isinstance(values, dict):
     kept = {key: values.get(key, default) for key, default in DEFAULTS.items()}
     values = {"model_type": "bert", **values, **kept, "layer_norm_eps": values.get("layer_norm_eps", _LAYER_NORM_EPS)}
@@ -64,16 +64,12 @@ def read_config(path):
   return values
 
 
-def google_config(config):
-  """Content of a bert_config.json: a dict.
-
-  Args:
-    config: transformers.BertConfig.
-  """
+def google_config(config: transformers.BertConfig) -> dict[str, Any]:
+  """Returns the content of a bert_config.json for a Hugging Face configuration."""
   values = {key: getattr(config, key) for key in DEFAULTS}
   if config.layer_norm_eps != _LAYER_NORM_EPS:
     logging.warning(
-      "layer_norm_eps is %g: bert_config.json says so and we read it there, but Google's code computes with %g",
+      "layer_norm_eps is %g: it is written to bert_config.json and read from it here, but Google's code uses %g",
       config.layer_norm_eps,
       _LAYER_NORM_EPS,
     )
@@ -81,40 +77,35 @@ def google_config(config):
   return values
 
 
-def check_vocabulary(path, vocab_size):
-  """As `folder.check_vocabulary`, and says where rows of the table have no word piece.
+def check_vocabulary(path: pathlib.Path, vocab_size: int) -> None:
+  """Checks a vocab.txt as `folder.check_vocabulary` does; logs a warning if it has fewer lines than word embeddings.
 
-  Args:
-    path: the vocab.txt.
-    vocab_size: of the configuration.
+  Raises:
+    EncoderError: see `folder.check_vocabulary`.
   """
   count = folder_lib.check_vocabulary(path, vocab_size)
   if count < vocab_size:
     logging.warning(
-      "%s has %d word pieces, the table of word embeddings %d rows: is it the model's own vocabulary?",
-      path,
-      count,
-      vocab_size,
+      "%s has %d word pieces for %d word embeddings: is it the vocabulary of this model?", path, count, vocab_size
     )
 
 
-def check_variables(checkpoint, values):
-  """Every variable that the configuration asks for is there, and no other one below bert/.
+def check_variables(checkpoint: tf1_reader.Tf1Checkpoint, values: dict[str, Any]) -> dict[str, tuple[int, ...]]:
+  """Checks that the variables below bert/ are those of the configuration.
 
-  What lies elsewhere (heads, optimizer) and the original's flow is no part of an encoder and left out; that is logged.
+  Other variables (heads, optimizer, the original's flow) are no part of an encoder; their number is logged.
 
   Args:
-    checkpoint: a `Tf1Checkpoint`.
+    checkpoint: the opened checkpoint.
     values: of `read_config`.
 
   Returns:
-    {variable: shape} of the encoder; without the pooled output's two where the checkpoint has neither.
+    {variable: shape} of the encoder; without the pooled output's two if the checkpoint has neither.
 
   Raises:
     EncoderError: variables are missing or unknown; the message lists them.
   """
   names = checkpoint.shapes
-  tf1_names.check_layers(names, values, checkpoint.prefix)
   expected = tf1_names.bert_shapes(values, pooler=tf1_names.has_pooler(names))
   bert = [
     name
@@ -124,7 +115,5 @@ def check_variables(checkpoint, values):
   tf1_names.check_names(bert, expected, checkpoint.prefix)
   others = sorted(set(names) - set(bert))
   if others:
-    logging.info(
-      "%s: %d variables beside the encoder are left out, first %s", checkpoint.prefix, len(others), others[0]
-    )
+    logging.info("%s: %d variables are not of the encoder, first %s", checkpoint.prefix, len(others), others[0])
   return expected

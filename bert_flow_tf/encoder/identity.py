@@ -33,7 +33,7 @@ class _Identity:
   def differences(self, other: "_Identity") -> list[str]:
     """Returns the fields that decide an embedding and differ: ["max_seq_length 64, now 32"]."""
     if type(self) is not type(other):
-      return ["one was made by another program"]
+      return ["made by different programs"]
     mine, others = self.deciding(), other.deciding()
     unknown = {field.name for field in dataclasses.fields(self) if field.metadata.get("none_is_unknown")}
     return [
@@ -55,7 +55,7 @@ class _Identity:
     """
     differences = self.differences(other)
     if differences:
-      raise EncoderError(f"{where}: fitted on {self}, found {other}: {'; '.join(differences)}", argument)
+      raise EncoderError(f"{where}: fitted on {self}, got {other}: {'; '.join(differences)}", argument)
 
 
 @dataclasses.dataclass(frozen=True)

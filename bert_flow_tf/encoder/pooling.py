@@ -2,10 +2,12 @@
 
 import dataclasses
 import re
+from collections.abc import Mapping, Sequence
 
 import tensorflow as tf
 
 from bert_flow_tf.errors import ConfigError
+from bert_flow_tf.io.checks import is_integer
 
 ALLOWED = (
   "avg, cls, avg-first-last, avg-top-N, avg-last-N (the published code's: the first block and the last N-1), "
@@ -20,11 +22,11 @@ class Pooling:
   """Pooling of hidden states, resolved for a model's number of blocks.
 
   Attributes:
-    name: the `sentence_embedding_type` it was parsed from.
+    name: the `sentence_embedding_type` that was parsed.
     kind: "cls" (pooled output), "mean" (of the blocks' means) or "concat" (of the blocks' means).
     blocks: numbers of the transformer blocks, 1 is the first; also their indices among transformers'
       `hidden_states`, whose 0 is the embedding layer. Empty for "cls".
-    num_hidden_layers: how many blocks the model has.
+    num_hidden_layers: number of the model's blocks.
   """
 
   name: str
@@ -32,29 +34,32 @@ class Pooling:
   blocks: tuple[int, ...]
   num_hidden_layers: int
 
-  def dim(self, hidden_size):
+  def dim(self, hidden_size: int) -> int:
     """Returns the size of the embedding for hidden states of size `hidden_size`."""
     return hidden_size * len(self.blocks) if self.kind == "concat" else hidden_size
 
-  def describe(self):
+  def describe(self) -> str:
     """Returns a line for the log with the pooled blocks."""
     if self.kind == "cls":
       return f"{self.name}: the pooled output, tanh(dense) of the last block's [CLS]"
     blocks = ", ".join(str(block) for block in self.blocks)
-    noun, what = (
-      "blocks" if len(self.blocks) > 1 else "block",
-      "concatenation" if self.kind == "concat" else "mean",
-    )
-    return f"{self.name}: {what} of {noun} {blocks} of {self.num_hidden_layers}, averaged over all tokens"
+    noun = "blocks" if len(self.blocks) > 1 else "block"
+    operation = "concatenation" if self.kind == "concat" else "mean"
+    return f"{self.name}: {operation} of {noun} {blocks} of {self.num_hidden_layers}, averaged over all tokens"
 
-  def pool(self, hidden_states, mask, pooled_output=None):
+  def pool(
+    self,
+    hidden_states: Sequence[tf.Tensor] | Mapping[int, tf.Tensor],
+    mask: tf.Tensor,
+    pooled_output: tf.Tensor | None = None,
+  ) -> tf.Tensor:
     """Pools a batch.
 
     Means run over every unmasked position, [CLS] and [SEP] included (docs/original.md, "Encoder and pooling").
 
     Args:
-      hidden_states: sequence or mapping with, at index b, the output of block b: float Tensor of shape
-        [batch, seq_len, hidden]. Only the indices in `blocks` are read.
+      hidden_states: outputs of the blocks by their numbers, float Tensors of shape [batch, seq_len, hidden]; only those
+        of `blocks` are read.
       mask: int or float Tensor of shape [batch, seq_len], 1 for tokens, 0 for padding.
       pooled_output: float Tensor of shape [batch, hidden]; read by "cls" only.
 
@@ -67,24 +72,21 @@ class Pooling:
     return tf.concat(means, axis=-1) if self.kind == "concat" else tf.add_n(means) / len(means)
 
 
-def parse_pooling(sentence_embedding_type, num_hidden_layers):
+def parse_pooling(sentence_embedding_type: str, num_hidden_layers: int) -> Pooling:
   """Resolves a `sentence_embedding_type` for a model of `num_hidden_layers` blocks.
 
   - `avg`: the last block. `cls`: the pooled output, not the raw [CLS] state.
-  - `avg-last-N`: what the published code computes: it indexes its list of blocks with -i for i = 0..N-1, and
-    -0 is 0: the first block, the last, the last but one, ... `avg-last-1` is the first block alone.
-    `avg-first-last` is `avg-last-2` by its right name, the paper's "last2avg".
+  - `avg-last-N`: the result of the published code, which indexes its list of blocks with -i for i = 0..N-1, where -0
+    is 0: the first block, the last, the second to last, ... `avg-last-1` is the first block alone.
+    `avg-first-last` is a correct name of `avg-last-2`, the paper's "last2avg".
   - `avg-top-N`: the last N blocks, as the paper's text says.
   - `avg-last-last-N`: the single block -N.
-  - `avg-last-concat-N`: blocks -1, ..., -N side by side, the last one first. The published code cannot run
-    it, so no figure depends on its index; this is what its name promises.
+  - `avg-last-concat-N`: blocks -1, ..., -N concatenated, the last block first. The published code fails on it, so no
+    published figure depends on its order.
 
   Args:
-    sentence_embedding_type: str, one of the above.
-    num_hidden_layers: int, the model's number of blocks.
-
-  Returns:
-    A Pooling.
+    sentence_embedding_type: a value of the list.
+    num_hidden_layers: number of the model's blocks.
 
   Raises:
     ConfigError: unknown value, or N not in 1..num_hidden_layers.
@@ -110,27 +112,27 @@ def parse_pooling(sentence_embedding_type, num_hidden_layers):
   return Pooling(name, "concat" if family == "avg-last-concat" else "mean", blocks, last)
 
 
-def check_low_dim(dim, low_dim):
-  """Raises ConfigError unless `low_dim` groups of equal size make up `dim` dimensions."""
-  if not isinstance(low_dim, int) or low_dim < 1 or dim % low_dim:
+def check_low_dim(dim: int, low_dim: int) -> None:
+  """Raises ConfigError unless `low_dim` is a positive divisor of `dim`."""
+  if not is_integer(low_dim, 1) or dim % low_dim:
     divisors = ", ".join(str(n) for n in range(1, dim + 1) if dim % n == 0)
     raise ConfigError(
       f"low_dim={low_dim}: expected a divisor of the embedding's {dim} dimensions: {divisors}", argument="low_dim"
     )
 
 
-def low_dim(embeddings, n):
+def low_dim(embeddings: tf.Tensor, n: int) -> tf.Tensor:
   """Returns the means of groups of neighboring dimensions (docs/original.md, `low_dim`).
 
   Args:
-    embeddings: float Tensor of shape [batch, dim], dim known.
-    n: int, number of groups; divides dim.
+    embeddings: float Tensor of shape [batch, dim], with static dim.
+    n: number of groups; a divisor of dim.
 
   Returns:
     float Tensor of shape [batch, n].
 
   Raises:
-    ConfigError: n does not divide dim.
+    ConfigError: n is not a divisor of dim.
   """
   dim = embeddings.shape[-1]
   check_low_dim(dim, n)
@@ -138,7 +140,7 @@ def low_dim(embeddings, n):
 
 
 def _masked_mean(states, mask):
-  """Returns the mean over the unmasked positions, float32 [batch, hidden]; 0 without any."""
+  """Returns the mean over the unmasked positions, float32 [batch, hidden]; 0 if all are masked."""
   states, mask = tf.cast(states, tf.float32), tf.cast(mask, tf.float32)
   count = tf.reduce_sum(mask, axis=1, keepdims=True)
   return tf.reduce_sum(states * mask[:, :, tf.newaxis], axis=1) / tf.maximum(count, 1.0)

@@ -1,4 +1,4 @@
-"""`precision`: the number format of BERT's matrix products.
+"""Precision of an encoder: the number format of BERT's matrix products.
 
 In half precision the dense layers multiply halves; weights are cast once, inputs at each call. Everything else is
 float32: embeddings, attention, softmax, normalization, GELU, the sums between blocks, means over tokens. So the
@@ -18,20 +18,20 @@ from bert_flow_tf.errors import ConfigError
 FLOAT32 = "float32"
 # Flags in Linux's /proc/cpuinfo of instructions for a format's matrix products, on x86 and Arm.
 _INSTRUCTIONS = {"bfloat16": {"avx512_bf16", "amx_bf16", "bf16"}, "float16": {"avx512_fp16", "amx_fp16", "asimdhp"}}
-# Values of ONEDNN_MAX_CPU_ISA, oneDNN's limit on instructions, below those.
+# Values of ONEDNN_MAX_CPU_ISA, oneDNN's limit on instructions, that exclude those instructions.
 _ISAS_WITHOUT_HALVES = ("SSE41", "AVX", "AVX2", "AVX2_VNNI", "AVX512_CORE", "AVX512_CORE_VNNI")
 PRECISIONS = (FLOAT32, *_INSTRUCTIONS)
 
 _CPUINFO = pathlib.Path("/proc/cpuinfo")
 
 
-def check_precision(precision):
-  """Raises ConfigError unless it is one of `PRECISIONS`."""
+def check_precision(precision: str) -> None:
+  """Raises ConfigError unless a precision is in `PRECISIONS`."""
   if precision not in PRECISIONS:
     raise ConfigError(f"precision={precision}: expected one of {', '.join(PRECISIONS)}", argument="precision")
 
 
-def compute_in(model, precision, frozen=True):
+def compute_in(model: tf_keras.Model, precision: str, frozen: bool = True) -> None:
   """Sets the precision in which the dense layers of a Keras model multiply.
 
   Args:

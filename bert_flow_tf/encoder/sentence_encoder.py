@@ -1,201 +1,213 @@
-"""From sentences to embeddings: the one place that joins tokenizer, BERT and pooling."""
+"""Embedding of sentences: tokenizer, BERT and pooling."""
 
 import importlib.metadata
+import os
+from collections.abc import Sequence
 
 import numpy as np
 import tensorflow as tf
 
-from bert_flow_tf.data.features import SentenceTokenizer, pad_batch
+from bert_flow_tf.data.features import SentenceTokenizer
 from bert_flow_tf.data.sentences import check_sentences
 from bert_flow_tf.encoder import pooling as pooling_lib
-from bert_flow_tf.encoder.bert import load_bert
+from bert_flow_tf.encoder.batching import check_finite, embed_in_batches
+from bert_flow_tf.encoder.bert import BertEncoder, load_bert
 from bert_flow_tf.encoder.cache import CHUNK_SENTENCES, EmbeddingCache
 from bert_flow_tf.encoder.identity import EncoderIdentity
+from bert_flow_tf.encoder.pooling import Pooling
 from bert_flow_tf.errors import ConfigError, EncoderError
+from bert_flow_tf.io.checks import is_integer
 from bert_flow_tf.progress import Progress
 
-# On a CPU larger steps are slower, as their activations leave its cache: a BERT of base's size took 39 % longer for
-# 2048 tokens at once, 24 % longer for 128, 6 to 8 % longer for 256, 512, 768 and 1024 (two cores, medians of 5 rounds).
-_CPU_TOKENS = 384
 # Packages whose versions change embeddings by rounding, or by a fixed error.
 _PACKAGES = ("tensorflow", "transformers", "tokenizers")
 
 
 class SentenceEncoder:
-  """A frozen BERT that turns sentences into embeddings u, the flow's input.
+  """Frozen BERT that turns sentences into embeddings u, the flow's input.
 
       encoder = SentenceEncoder.from_pretrained("mini")
       embeddings = encoder.encode(["A man is eating.", "A woman reads."])  # float32 [2, 256]
 
   Attributes:
-    bert: the BertEncoder, with the TFBertModel in `bert.model`.
-    tokenizer: the SentenceTokenizer.
+    bert: the BERT, with the TFBertModel in `bert.model`.
+    tokenizer: the tokenizer.
+    hidden_size: width of BERT's hidden states.
+    num_hidden_layers: number of transformer blocks.
   """
 
-  def __init__(self, bert, tokenizer):
+  def __init__(self, bert: BertEncoder, tokenizer: SentenceTokenizer) -> None:
     self.bert = bert
     self.tokenizer = tokenizer
+    self.hidden_size = bert.config.hidden_size
+    self.num_hidden_layers = bert.config.num_hidden_layers
     self._functions = {}
 
   @classmethod
-  def from_pretrained(cls, name, cache_dir=None, precision="float32"):
+  def from_pretrained(
+    cls, name: str | os.PathLike, cache_dir: str | None = None, precision: str = "float32"
+  ) -> "SentenceEncoder":
     """Loads an encoder.
 
     Args:
       name: `mini` (packaged), base, large, large-wwm, base-cased, large-cased, large-wwm-cased, a local
         Hugging Face folder, Google's TensorFlow 1 folder, or a hub id `org/name`.
-      cache_dir: folder of the hub's cache, its default if None.
+      cache_dir: folder of the hub's cache; None for its default.
       precision: number format of BERT's matrix products, float32, bfloat16 or float16; see `encoder.precision`.
 
     Raises:
-      ConfigError: no such precision.
-      EncoderError: it cannot be found, is damaged or is no BERT.
+      ConfigError: unknown precision.
+      EncoderError: it does not exist, is damaged or is not a BERT.
     """
     bert = load_bert(name, cache_dir, precision)
     return cls(bert, SentenceTokenizer.from_pretrained(bert.folder, bert.name))
 
   @property
-  def name(self):
-    """The `--model` value."""
+  def name(self) -> str:
+    """Name or folder that it was loaded from."""
     return self.bert.name
 
   @property
-  def hidden_size(self):
-    """Width of BERT's hidden states."""
-    return self.bert.config.hidden_size
-
-  @property
-  def num_hidden_layers(self):
-    """Number of transformer blocks."""
-    return self.bert.config.num_hidden_layers
-
-  @property
-  def precision(self):
+  def precision(self) -> str:
     """Number format of BERT's matrix products."""
     return self.bert.precision
 
   @property
-  def weights_checksum(self):
-    """Hexadecimal sha256 of BERT's weights."""
+  def weights_checksum(self) -> str:
+    """Hexadecimal SHA-256 of BERT's weights."""
     return self.bert.weights_checksum
 
   @property
-  def tokenizer_checksum(self):
-    """Hexadecimal sha256 of the vocabulary and the tokenizer's settings."""
+  def tokenizer_checksum(self) -> str:
+    """Hexadecimal SHA-256 of the vocabulary and the tokenizer's settings."""
     return self.tokenizer.checksum
 
-  def pooling(self, sentence_embedding_type):
-    """Resolves a `sentence_embedding_type` (or passes a Pooling through) for this model.
+  def pooling(self, sentence_embedding_type: str | Pooling) -> Pooling:
+    """Returns the pooling of a `sentence_embedding_type` for this model; a Pooling is returned as it is.
 
     Raises:
       ConfigError: unknown value.
-      EncoderError: `cls`, but the checkpoint had no pooler.
+      EncoderError: `cls`, but the checkpoint has no pooler.
     """
     pooling = sentence_embedding_type
-    if not isinstance(pooling, pooling_lib.Pooling):
+    if not isinstance(pooling, Pooling):
       pooling = pooling_lib.parse_pooling(pooling, self.num_hidden_layers)
     if pooling.kind == "cls" and not self.bert.has_pooler:
       raise EncoderError(
-        f"sentence_embedding_type=cls: the checkpoint of '{self.name}' has no weights for the pooled output "
-        "(it was saved with a masked-language-model head): choose an average such as avg-first-last."
+        f"sentence_embedding_type=cls: the checkpoint of '{self.name}' has no weights for the pooled output (it was "
+        "saved with a masked-language-model head); use an average such as avg-first-last",
+        argument="sentence_embedding_type",
       )
     return pooling
 
-  def dim(self, sentence_embedding_type="avg-first-last", low_dim=None):
-    """Size of the embeddings that `encode` gives with these arguments."""
-    dim = self.pooling(sentence_embedding_type).dim(self.hidden_size)
-    if low_dim is None:
-      return dim
-    pooling_lib.check_low_dim(dim, low_dim)
-    return low_dim
+  def dim(self, sentence_embedding_type: str | Pooling = "avg-first-last", low_dim: int | None = None) -> int:
+    """Returns the size of the embeddings that `encode` returns for the same arguments.
 
-  def embed_batch(self, ids, mask, pooling, dropout_seed=None, low_dim=None):
+    Raises:
+      ConfigError: unknown sentence_embedding_type, or low_dim is not a divisor of the pooling's dimensions.
+    """
+    dim = self.pooling(sentence_embedding_type).dim(self.hidden_size)
+    if low_dim is not None:
+      pooling_lib.check_low_dim(dim, low_dim)
+    return low_dim or dim
+
+  def embed_batch(
+    self,
+    ids: tf.Tensor,
+    mask: tf.Tensor,
+    pooling: str | Pooling,
+    dropout_seed: tf.Tensor | None = None,
+    low_dim: int | None = None,
+  ) -> tf.Tensor:
     """Embeds a padded batch; also inside a tf.function. No gradient flows into the encoder.
 
     Args:
       ids: int32 Tensor of shape [batch, seq_len].
       mask: int32 Tensor of shape [batch, seq_len], 1 for tokens, 0 for padding.
       pooling: a Pooling, or a `sentence_embedding_type`.
-      dropout_seed: int32 Tensor of shape [2] for BERT's dropout, as while the published code fits the flow
-        (`--encoder_dropout`); None for none.
-      low_dim: number of groups of neighbouring dimensions to average, or None.
+      dropout_seed: int32 Tensor of shape [2] for BERT's dropout, which the published code uses while it fits the flow
+        (flag `encoder_dropout`); None for no dropout.
+      low_dim: number of groups of neighboring dimensions to average, or None.
 
     Returns:
       float32 Tensor of shape [batch, dim].
     """
     hidden_states, pooled_output = self.bert(ids, mask, dropout_seed)
     embeddings = self.pooling(pooling).pool(hidden_states, mask, pooled_output)
-    if low_dim is not None:
-      embeddings = pooling_lib.low_dim(embeddings, low_dim)
-    return tf.stop_gradient(embeddings)
+    return tf.stop_gradient(embeddings if low_dim is None else pooling_lib.low_dim(embeddings, low_dim))
 
   def encode(
     self,
-    sentences,
-    sentence_embedding_type="avg-first-last",
-    max_seq_length=64,
-    batch_size=64,
-    low_dim=None,
-    show_progress=None,
-    cache=None,
-  ):
-    """Embeds sentences, without dropout; equal ones once, those of like length together.
+    sentences: Sequence[str],
+    sentence_embedding_type: str | Pooling = "avg-first-last",
+    max_seq_length: int = 64,
+    batch_size: int = 64,
+    low_dim: int | None = None,
+    show_progress: bool | None = None,
+    cache: EmbeddingCache | str | os.PathLike | None = None,
+  ) -> np.ndarray:
+    """Embeds sentences, without dropout: each distinct sentence once, in batches of similar length.
 
-    16384 of them at a time: what a killed run loses where there is a cache.
+    The cache is written after every 16384 sentences, which a killed run loses at most.
 
     Args:
-      sentences: list of str.
-      sentence_embedding_type: str, see `pooling.parse_pooling`.
-      max_seq_length: int, the most tokens of a sentence, [CLS] and [SEP] included.
-      batch_size: int, most sentences a step; changes results by float rounding only.
-      low_dim: number of groups of neighbouring dimensions to average, or None.
-      show_progress: a bar on a terminal, else a line in the log every ten seconds; neither if False.
-      cache: an EmbeddingCache, a folder for one, or None. What it has is not embedded again; the rest is added.
+      sentences: list of n str.
+      sentence_embedding_type: see `pooling.parse_pooling`.
+      max_seq_length: largest number of tokens of a sentence, [CLS] and [SEP] included.
+      batch_size: largest number of sentences in a step; changes results by float rounding only.
+      low_dim: number of groups of neighboring dimensions to average, or None.
+      show_progress: False to show neither a bar on a terminal nor lines in the log.
+      cache: a cache or its folder, or None. Cached sentences are not embedded again; the others are added.
 
     Returns:
       float32 array of shape [n, dim], in the order of `sentences`.
 
     Raises:
-      DataError: `sentences` is a lone str, or an element is not a str.
+      DataError: `sentences` is a single str, or an element is not a str.
       ConfigError: `sentence_embedding_type`, `low_dim` or `batch_size` is not allowed.
-      EncoderError: `max_seq_length` does not suit the model, or an embedding is not finite.
+      EncoderError: `max_seq_length` is out of the model's range, or an embedding is not finite.
     """
     sentences = check_sentences(sentences)
     pooling, dim = self.pooling(sentence_embedding_type), self.dim(sentence_embedding_type, low_dim)
     self.bert.check_max_seq_length(max_seq_length)
-    if batch_size < 1:
-      raise ConfigError(f"batch_size={batch_size}: expected 1 or more.")
+    if not is_integer(batch_size, 1):
+      raise ConfigError(f"batch_size={batch_size}: expected a positive integer", argument="batch_size")
     if cache is not None and not isinstance(cache, EmbeddingCache):
       cache = EmbeddingCache(cache)
     positions = {}
     rows = np.array([positions.setdefault(sentence, len(positions)) for sentence in sentences], np.int64)
-    unique, key = list(positions), None
-    embeddings, found = np.empty([len(unique), dim], np.float32), np.zeros(len(unique), bool)
+    unique, first, key = list(positions), np.unique(rows, return_index=True)[1], None
+    embeddings, cached = np.empty([len(unique), dim], np.float32), np.zeros(len(unique), bool)
     if cache is not None and unique:
       key = cache.key(self._cache_settings(pooling, max_seq_length, low_dim))
-      embeddings, found = cache.load(key, unique, dim)
-    missing = np.flatnonzero(~found)
+      embeddings, cached = cache.load(key, unique, dim)
+    missing = np.flatnonzero(~cached)
     if missing.size:
-      with Progress(len(unique), show_progress is not False, done=int(found.sum())) as progress:
+      with Progress(len(unique), show_progress is not False, done=int(cached.sum())) as progress:
         for start in range(0, len(missing), CHUNK_SENTENCES):
           chosen = missing[start : start + CHUNK_SENTENCES]
           chunk = [unique[i] for i in chosen]
           values = self._embed(self.tokenizer(chunk, max_seq_length), pooling, low_dim, batch_size, progress)
-          self._check_finite(values, chosen, rows)
+          check_finite(values, first[chosen], self.name)
           embeddings[chosen] = values
           if key is not None:
             cache.save(key, chunk, values)
     return embeddings if len(unique) == len(sentences) else embeddings[rows]
 
-  def fingerprint(self, sentences, sentence_embedding_type, max_seq_length=64, low_dim=None):
-    """Hexadecimal sha256 of everything that decides what `encode` gives for the same arguments."""
-    settings = self._cache_settings(self.pooling(sentence_embedding_type), max_seq_length, low_dim)
-    return EmbeddingCache.key(settings, sentences)
+  def fingerprint(
+    self,
+    sentences: Sequence[str],
+    sentence_embedding_type: str | Pooling,
+    max_seq_length: int = 64,
+    low_dim: int | None = None,
+  ) -> str:
+    """Returns the hexadecimal SHA-256 of everything that decides the result of `encode` for the same arguments."""
+    return EmbeddingCache.key(self._cache_settings(sentence_embedding_type, max_seq_length, low_dim), sentences)
 
   def identity(
-    self, sentence_embedding_type: str, max_seq_length: int = 64, low_dim: int | None = None
+    self, sentence_embedding_type: str | Pooling, max_seq_length: int = 64, low_dim: int | None = None
   ) -> EncoderIdentity:
-    """Returns the identity of the embeddings that `encode` gives for the same arguments."""
+    """Returns the identity of the embeddings that `encode` returns for the same arguments."""
     pooling = self.pooling(sentence_embedding_type)
     return EncoderIdentity(
       name=self.name,
@@ -209,33 +221,13 @@ class SentenceEncoder:
       precision=self.precision,
     )
 
-  def _check_finite(self, embeddings, chosen, rows):
-    """Raises EncoderError for embeddings [n, dim] of the distinct sentences `chosen` [n], `rows` being all of them."""
-    finite = np.isfinite(embeddings).all(axis=1)
-    if not finite.all():
-      first = int(np.flatnonzero(rows == chosen[~finite][0])[0])
-      raise EncoderError(
-        f"sentence {first} (counted from 0): its embedding by '{self.name}' is not finite, expected "
-        f"numbers ({(~finite).sum()} sentences have this): the model's weights are damaged or overflow."
-      )
-
   def _embed(self, ids, pooling, low_dim, batch_size, progress):
-    """Embeds token ids, the longest first (so that too large a batch fails at once): float32 [n, dim]."""
-    embeddings = np.empty([len(ids), self.dim(pooling, low_dim)], np.float32)
-    order = np.argsort([-len(row) for row in ids], kind="stable")
-    step = self._function(pooling, low_dim)
-    on_cpu = not tf.config.list_logical_devices("GPU")
-    start = 0
-    while start < len(ids):
-      count = min(batch_size, max(1, _CPU_TOKENS // len(ids[order[start]]))) if on_cpu else batch_size
-      chosen = order[start : start + count]
-      start += count
-      embeddings[chosen] = step(*pad_batch([ids[i] for i in chosen], self.tokenizer.pad_id)).numpy()
-      progress.update(len(chosen))
-    return embeddings
+    """Embeds token ids; returns float32 [n, dim]."""
+    embed = self._function(pooling, low_dim)
+    return embed_in_batches(embed, ids, self.dim(pooling, low_dim), batch_size, self.tokenizer.pad_id, progress)
 
   def _function(self, pooling, low_dim):
-    """`embed_batch` as a graph, traced once for all shapes; what the pooling does not read is pruned."""
+    """Returns `embed_batch` as a graph, traced once for all shapes, without the blocks that the pooling ignores."""
     if (pooling, low_dim) not in self._functions:
       spec = tf.TensorSpec([None, None], tf.int32)
 
@@ -247,9 +239,9 @@ class SentenceEncoder:
     return self._functions[pooling, low_dim]
 
   def _cache_settings(self, pooling, max_seq_length, low_dim):
-    """Returns everything but the text that decides embeddings, down to their rounding."""
+    """Returns everything except the text that decides embeddings, including their rounding."""
     settings = self.identity(pooling, max_seq_length, low_dim).deciding()
-    # On a GPU float32 products may be rounded to TF32, which other machines do not do.
+    # Only GPUs round float32 products to TF32.
     if tf.config.list_logical_devices("GPU") and tf.config.experimental.tensor_float_32_execution_enabled():
       settings["precision"] = "tf32" if self.precision == "float32" else self.precision
     versions = {package: importlib.metadata.version(package) for package in _PACKAGES}

@@ -1,11 +1,13 @@
 """BERT's variables under the names of Google's checkpoints, of TFBertModel and of PyTorch's BertModel.
 
 bert/encoder/layer_0/attention/self/query/kernel           TensorFlow 1
-bert/encoder/layer_._0/attention/self/query/kernel:0       TFBertModel, after the model's own name
+bert/encoder/layer_._0/attention/self/query/kernel:0       TFBertModel, without the model's own name
 bert.encoder.layer.0.attention.self.query.weight           PyTorch, transposed
 """
 
 import re
+from collections.abc import Collection, Mapping
+from typing import Any
 
 from bert_flow_tf.errors import EncoderError
 
@@ -14,7 +16,7 @@ FLOW = "bert/flow/"
 GLOBAL_STEP = "global_step"
 _TABLES = ("word_embeddings", "token_type_embeddings", "position_embeddings")
 _TRANSFORM = "cls/predictions/transform"
-# Of the pre-training that Google's checkpoints come from: masked words and next sentence.
+# Heads of the pre-training of Google's checkpoints: masked words and next sentence.
 _HEADS = (
   "cls/predictions/output_bias",
   *(f"{_TRANSFORM}/dense/{name}" for name in ("kernel", "bias")),
@@ -22,17 +24,17 @@ _HEADS = (
   "cls/seq_relationship/output_weights",
   "cls/seq_relationship/output_bias",
 )
-# Of Google's AdamWeightDecayOptimizer and of TensorFlow's AdamOptimizer, after the variable's name.
+# Suffixes of the slots of Google's AdamWeightDecayOptimizer and of TensorFlow's AdamOptimizer.
 _SLOTS = ("/adam_m", "/adam_v", "/Adam", "/Adam_1")
 _POWERS = ("beta1_power", "beta2_power")
 
 
-def bert_shapes(values, pooler=True):
-  """{variable: shape} of Google's BERT.
+def bert_shapes(values: Mapping[str, Any], pooler: bool = True) -> dict[str, tuple[int, ...]]:
+  """Returns {variable: shape} of Google's BERT.
 
   Args:
-    values: of bert_config.json, sizes given.
-    pooler: whether the pooled output's variables belong to it.
+    values: content of bert_config.json, with all sizes.
+    pooler: True to include the pooled output's variables.
   """
   hidden, inner = values["hidden_size"], values["intermediate_size"]
   rows = dict(zip(_TABLES, ("vocab_size", "type_vocab_size", "max_position_embeddings"), strict=True))
@@ -55,41 +57,44 @@ def bert_shapes(values, pooler=True):
   return shapes
 
 
-def of_keras(name):
-  """TensorFlow 1's name of a TFBertModel weight.
+def of_keras(name: str) -> str:
+  """Returns TensorFlow 1's name of a TFBertModel weight.
 
   Args:
-    name: "bert/encoder/layer_._0/...:0", as the model's weight has it after the model's own name.
+    name: "bert/encoder/layer_._0/...:0", the weight's name without the model's own name.
   """
   name = name.partition(":")[0].replace("/layer_._", "/layer_")
   tables = "|".join(_TABLES)
   return re.sub(rf"^(bert/embeddings/(?:{tables}))/(?:weight|embeddings)$", r"\1", name)
 
 
-def of_torch(name):
-  """PyTorch's name for a variable of `bert_shapes`; kernels are transposed there (`is_kernel`)."""
+def of_torch(name: str) -> str:
+  """Returns PyTorch's name of a variable of `bert_shapes`; kernels (`is_kernel`) are transposed in PyTorch."""
   name = name.replace("/layer_", "/layer/")
   for ours, theirs in {"kernel": "weight", "gamma": "weight", "beta": "bias"}.items():
     name = re.sub(f"/{ours}$", f"/{theirs}", name)
   return name.replace("/", ".") + (".weight" if name.split("/")[-1] in _TABLES else "")
 
 
-def is_kernel(name):
-  """Whether a variable is a dense layer's matrix: [inputs, outputs] here, [outputs, inputs] in PyTorch."""
+def is_kernel(name: str) -> bool:
+  """Returns whether a variable is a dense layer's matrix: [inputs, outputs] here, [outputs, inputs] in PyTorch."""
   return name.endswith("/kernel")
 
 
-def has_pooler(names):
-  """Whether a checkpoint has variables of the pooled output."""
+def has_pooler(names: Collection[str]) -> bool:
+  """Returns whether a checkpoint has variables of the pooled output."""
   return any(name in names for name in POOLER)
 
 
-def left_out(name, names):
-  """What a variable is that no folder of ours keeps: "Adam slots", "global_step", "pre-training heads"; or None.
+def left_out(name: str, names: Collection[str]) -> str | None:
+  """Returns the kind of a variable that a converted folder does not keep, or None for other variables.
 
   Args:
     name: the variable.
-    names: all of the checkpoint. A slot of a variable that is not among them is none.
+    names: all variables of the checkpoint; the slot of a variable that is not among them does not count as a slot.
+
+  Returns:
+    "Adam slots", "global_step", "pre-training heads" or None.
   """
   if name == GLOBAL_STEP:
     return GLOBAL_STEP
@@ -100,32 +105,20 @@ def left_out(name, names):
   return "Adam slots" if any(name.endswith(end) and name.removesuffix(end) in names for end in _SLOTS) else None
 
 
-def check_layers(names, values, where):
-  """Refuses a number of blocks for which there are not enough variables, before anything is made for each block.
+def check_names(names: Collection[str], expected: Collection[str], where: str) -> None:
+  """Checks that variables are the expected ones.
+
+  Args:
+    names: the variables.
+    expected: the variables of the configuration.
+    where: the checkpoint, for the message.
 
   Raises:
-    EncoderError: as said.
+    EncoderError: some are missing or unknown; the message lists all of them.
   """
-  if values["num_hidden_layers"] > len(names):
+  groups = {"missing": sorted(set(expected) - set(names)), "unknown": sorted(set(names) - set(expected))}
+  lists = [f"{len(group)} {kind}: {', '.join(group)}" for kind, group in groups.items() if group]
+  if lists:
     raise EncoderError(
-      f"{where}: found {len(names)} variables, expected those of num_hidden_layers = {values['num_hidden_layers']} "
-      "blocks: use the bert_config.json that belongs to the checkpoint."
-    )
-
-
-def check_names(found, expected, where):
-  """Refuses variables that are not the expected ones; the message lists all of them.
-
-  Raises:
-    EncoderError: some are missing or unknown.
-  """
-  missing, unknown = sorted(set(expected) - set(found)), sorted(set(found) - set(expected))
-  if missing or unknown:
-    parts = [
-      f"{len(names)} {what}: {', '.join(names)}"
-      for what, names in (("missing", missing), ("unknown", unknown))
-      if names
-    ]
-    raise EncoderError(
-      f"{where}: its variables are not those of the BERT that bert_config.json describes; {'; '.join(parts)}."
+      f"{where}: its variables are not those of the BERT that bert_config.json describes; {'; '.join(lists)}"
     )

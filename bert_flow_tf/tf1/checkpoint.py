@@ -64,7 +64,6 @@ def group_variables(checkpoint: Tf1Checkpoint, config: dict) -> Tf1Parts:
   flow = [name for name in rest if name.startswith(tf1_names.FLOW)]
   classifier = [name for name in rest if name == CLASSIFIER]
   encoder = sorted(set(rest) - {*flow, *classifier})
-  tf1_names.check_layers(names, config, checkpoint.prefix)
   shapes = tf1_names.bert_shapes(config, pooler=tf1_names.has_pooler(names))
   tf1_names.check_names(encoder, shapes, checkpoint.prefix)
   for name, shape in shapes.items():

@@ -1,4 +1,4 @@
-"""Google's TensorFlow 1 folders as --model, against TFBertModel and NumPy; and every way in which one can be wrong."""
+"""Tests of Google's TensorFlow 1 folders: values against TFBertModel and NumPy, and damaged folders."""
 
 import json
 import shutil
@@ -21,8 +21,8 @@ KEY = "bert/encoder/layer_1/attention/self/key/bias"
 DATA, INDEX = "bert_model.ckpt.data-00000-of-00001", "bert_model.ckpt.index"
 
 
-def test_hidden_states_are_those_of_tfbertmodel(tmp_path):
-  """The checkpoint is written by TensorFlow 1's Saver, with the heads of Google's."""
+def test_hidden_states_equal_those_of_tfbertmodel(tmp_path):
+  """The checkpoint comes from TensorFlow 1's Saver, with the heads of Google's checkpoints."""
   weights = tiny.random_weights()
   variables = {**tf1_files.google_variables(weights), **tf1_files.pretraining_heads()}
   google = tf1_files.write_google(tmp_path / "google", variables, write=tf1_files.write_checkpoint)
@@ -57,7 +57,7 @@ def test_sentences_are_embedded_and_a_prefix_is_a_model_too(tmp_path):
   assert first.encode(["A dog.", "Cats"], "avg", 8).shape == (2, 12)
 
 
-def test_without_a_pooler_and_with_what_training_left(tmp_path):
+def test_without_a_pooler_and_with_variables_of_training(tmp_path):
   variables = tf1_files.google_variables(tiny.random_weights(pooler=False))
   rest = {"bert/flow/revnet_0/x": np.zeros(2, np.float32), "output_weights": np.zeros([3, 36], np.float32)}
   everything = {**variables, **rest, **tf1_files.adam_slots(variables), "global_step": np.array(5, np.int64)}
@@ -68,12 +68,12 @@ def test_without_a_pooler_and_with_what_training_left(tmp_path):
 
 def test_half_precision_is_loaded_exactly(tmp_path):
   halves = {name: array.astype(np.float16) for name, array in tf1_files.google_variables().items()}
-  found = load_bert(str(tf1_files.write_google(tmp_path, halves))).tf1_variables()
-  assert all(np.array_equal(array, halves[name]) and array.dtype == np.float32 for name, array in found.items())
+  loaded = load_bert(str(tf1_files.write_google(tmp_path, halves))).tf1_variables()
+  assert all(np.array_equal(array, halves[name]) and array.dtype == np.float32 for name, array in loaded.items())
 
 
-def test_googles_defaults_are_taken(tmp_path):
-  """16 token types where bert_config.json does not say; transformers would make 2."""
+def test_googles_defaults_are_used(tmp_path):
+  """bert_config.json without type_vocab_size means 16 token types; transformers' default is 2."""
   variables = tf1_files.google_variables()
   table = "bert/embeddings/token_type_embeddings"
   variables[table] = np.concatenate([variables[table]] * 8)
@@ -90,16 +90,16 @@ def test_names():
     np.testing.assert_array_equal(array, theirs.T if tf1_names.is_kernel(name) else theirs)
 
 
-def test_which_checkpoint_of_a_folder(tmp_path):
+def test_choice_of_a_checkpoint_in_a_folder(tmp_path):
   small = {"x": np.zeros(2, np.float32)}
   for name in ("model.ckpt-1", "model.ckpt-20"):
     tf1_files.write_quickly(tmp_path / name, small)
-  with pytest.raises(EncoderError, match=r"found 2 checkpoints \(model.ckpt-1, model.ckpt-20\), expected one"):
+  with pytest.raises(EncoderError, match=r"model.ckpt-1, model.ckpt-20"):
     find_prefix(tmp_path)
   (tmp_path / "checkpoint").write_text('model_checkpoint_path: "/elsewhere/model.ckpt-20"\n')
   assert find_prefix(tmp_path) == str(tmp_path / "model.ckpt-20")
   (tmp_path / "checkpoint").write_text('model_checkpoint_path: "model.ckpt-7"\n')
-  with pytest.raises(EncoderError, match="pass the prefix of one"):
+  with pytest.raises(EncoderError, match=r"model\.ckpt-20"):
     find_prefix(tmp_path)
   tf1_files.write_quickly(tmp_path / "bert_model.ckpt", small)
   assert find_prefix(tmp_path) == str(tmp_path / "bert_model.ckpt")
@@ -107,17 +107,17 @@ def test_which_checkpoint_of_a_folder(tmp_path):
     assert find_prefix(f"{tmp_path}/model.ckpt-1{end}") == str(tmp_path / "model.ckpt-1")
 
 
-def test_a_path_that_tensorflow_takes_for_a_pattern(tmp_path):
+def test_path_with_characters_of_a_pattern(tmp_path):
   folder = tf1_files.write_google(tmp_path / "copy [2]")
-  with pytest.raises(EncoderError, match=r"reads no checkpoint with \*, \?, \[ or"):
+  with pytest.raises(EncoderError):
     load_bert(str(folder))
   folder.rename(tmp_path / "zwölf Kopien")
   assert load_bert(str(tmp_path / "zwölf Kopien")).has_pooler
 
 
-def test_a_checkpoint_of_tensorflow_2_is_no_checkpoint(tmp_path):
+def test_checkpoint_of_tensorflow_2(tmp_path):
   tf.train.Checkpoint(x=tf.Variable(1.0)).write(str(tmp_path / "ckpt"))
-  with pytest.raises(EncoderError, match="found a checkpoint of TensorFlow 2 objects"):
+  with pytest.raises(EncoderError, match="TensorFlow 2"):
     Tf1Checkpoint(tmp_path / "ckpt")
 
 
@@ -156,60 +156,49 @@ def variables(change):
   return damage
 
 
-HOSTILE = {
-  "no config": (remove("bert_config.json"), "found no bert_config.json, expected"),
-  "config cut": (cut("bert_config.json", 50), "bert_config.json: not readable as JSON"),
-  "config a list": (write("bert_config.json", b"[]"), "found model_type 'list'"),
-  "config deep": (write("bert_config.json", b"[" * 100000), "not readable as JSON"),
-  "no heads": (config(num_attention_heads=None), "found num_attention_heads = None"),
-  "odd heads": (config(num_attention_heads=5), "expected a multiple"),
-  "another model's config": (config(model_type="albert"), "found model_type 'albert', expected \"bert\""),
-  "token types": (config(type_vocab_size=0), "found type_vocab_size = 0, expected a positive number"),
-  "unknown activation": (config(hidden_act="linear"), "found hidden_act = 'linear', expected one of"),
-  "activation a list": (config(hidden_act=[]), r"found hidden_act = \[\], expected one of"),
-  "dropout a word": (config(hidden_dropout_prob="x"), "found hidden_dropout_prob = 'x', expected a number from 0"),
-  "range a word": (config(initializer_range="x"), "no BERT can be made of it"),
-  "epsilon a word": (config(layer_norm_eps=float("nan")), "found layer_norm_eps = nan, expected a number"),
-  "no vocabulary": (remove("vocab.txt"), "found no vocab.txt"),
-  "vocabulary too long": (write("vocab.txt", b"x\n" * 25), "found 25 word pieces, expected at most .* = 24"),
-  "no index": (remove(INDEX), "found no checkpoint in this folder"),
-  "no data": (remove(DATA), "found 0 of its 1 data files"),
-  "data cut": (cut(DATA, -100), "its data files hold .* bytes, expected at least"),
+# {case: (damage, part of the message that names the file, setting or variable)}
+DAMAGED = {
+  "no config": (remove("bert_config.json"), "no bert_config.json"),
+  "config truncated": (cut("bert_config.json", 50), "bert_config.json: "),
+  "config a list": (write("bert_config.json", b"[]"), "model_type"),
+  "no heads": (config(num_attention_heads=None), "num_attention_heads"),
+  "odd heads": (config(num_attention_heads=5), "attention heads"),
+  "another model's config": (config(model_type="albert"), "model_type .*'albert'"),
+  "unknown activation": (config(hidden_act="linear"), "linear"),
+  "range a word": (config(initializer_range="x"), "bert_config.json: "),
+  "no vocabulary": (remove("vocab.txt"), "no vocab.txt"),
+  "vocabulary too long": (write("vocab.txt", b"x\n" * 25), "vocab.txt: .* 24 .* 25"),
+  "no index": (remove(INDEX), "no checkpoint"),
+  "no data": (remove(DATA), "bert_model.ckpt.* cannot be read"),
+  "data truncated": (cut(DATA, -100), "bert_model.ckpt.* cannot be read"),
   "data flipped": (flip(DATA), "Checksum does not match"),
-  "index cut": (cut(INDEX, 60), "bert_model.ckpt.index: cannot be read"),
-  "index empty": (cut(INDEX, 0), "bert_model.ckpt.index: cannot be read"),
-  "index flipped": (flip(INDEX), "bert_model.ckpt.index: cannot be read|cannot be read"),
-  "index garbage": (write(INDEX, b"\x07" * 999), "bert_model.ckpt.index: cannot be read"),
+  "index truncated": (cut(INDEX, 60), "bert_model.ckpt.index: cannot be read"),
+  "index flipped": (flip(INDEX), "cannot be read"),
   "more blocks": (config(num_hidden_layers=4), "16 missing: bert/encoder/layer_3/attention/output/LayerNorm/beta, "),
-  "a billion blocks": (config(num_hidden_layers=10**9), "num_hidden_layers = 1000000000"),
   "fewer blocks": (config(num_hidden_layers=2), "16 unknown: bert/encoder/layer_2/"),
-  "another width": (config(hidden_size=24), r"of shape \[24, 12\], expected \[24, 24\]"),
-  "a larger table": (config(vocab_size=30), r"word_embeddings of shape \[24, 12\], expected \[30, 12\]"),
-  "a variable less": (variables(lambda values: values.pop(KEY)), f"1 missing: {KEY}\\."),
-  "a variable more": (variables(lambda values: values.update({"bert/x": np.zeros(1)})), "1 unknown: bert/x."),
+  "another width": (config(hidden_size=24), r"shape \[24, 24\], got \[24, 12\]"),
+  "a larger table": (config(vocab_size=30), r"word_embeddings .*shape \[30, 12\], got \[24, 12\]"),
+  "a variable less": (variables(lambda values: values.pop(KEY)), f"1 missing: {KEY}$"),
+  "a variable more": (variables(lambda values: values.update({"bert/x": np.zeros(1)})), "1 unknown: bert/x$"),
   "half a pooler": (
     variables(lambda values: values.pop("bert/pooler/dense/bias")),
     "1 missing: bert/pooler/dense/bias",
   ),
-  "another dtype": (
-    variables(lambda values: values.update({KEY: np.zeros(12)})),
-    f"{KEY} of float64, expected float32",
-  ),
-  "text": (variables(lambda values: values.update({KEY: np.array(["a"] * 12)})), f"{KEY} of string, expected float32"),
+  "another dtype": (variables(lambda values: values.update({KEY: np.zeros(12)})), f"{KEY} .*float64"),
   "NaN": (variables(lambda values: values[KEY].__setitem__(2, np.nan)), f"{KEY} holds NaN or infinity"),
 }
 
 
 @pytest.fixture(scope="module")
-def sound(tmp_path_factory):
+def folder(tmp_path_factory):
   return tf1_files.write_google(tmp_path_factory.mktemp("google"))
 
 
-@pytest.mark.parametrize("name", HOSTILE)
-def test_hostile_folder_is_refused_in_one_sentence(sound, tmp_path, name):
-  damage, expected = HOSTILE[name]
-  shutil.copytree(sound, tmp_path, dirs_exist_ok=True)
+@pytest.mark.parametrize("name", DAMAGED)
+def test_damaged_folder_is_an_error_of_one_line(folder, tmp_path, name):
+  damage, expected = DAMAGED[name]
+  shutil.copytree(folder, tmp_path, dirs_exist_ok=True)
   damage(tmp_path)
-  with pytest.raises(EncoderError, match=expected) as caught:
+  with pytest.raises(EncoderError, match=expected) as error:
     load_bert(str(tmp_path))
-  assert str(tmp_path) in str(caught.value) and "\n" not in str(caught.value)
+  assert str(tmp_path) in str(error.value) and "\n" not in str(error.value)

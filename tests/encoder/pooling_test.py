@@ -1,4 +1,4 @@
-"""pooling.py: every value of sentence_embedding_type against NumPy."""
+"""Tests of pooling.py: every value of sentence_embedding_type against NumPy."""
 
 import dataclasses
 
@@ -17,12 +17,12 @@ POOLED = RNG.normal(size=[3, 4]).astype(np.float32)
 
 
 def mean(block):
-  """Mean of a block's output over the unmasked positions, a sentence at a time."""
+  """Returns the mean of a block's output over the unmasked positions, for each sentence."""
   return np.stack([STATES[block, i, : MASK[i].sum()].astype(np.float64).mean(axis=0) for i in range(3)])
 
 
 def published(n):
-  """The published code's avg-last-N: its list of blocks indexed with -i, and -0 is 0."""
+  """Returns avg-last-N of the published code, which indexes its list of blocks with -i, where -0 is 0."""
   blocks = [mean(block) for block in range(1, LAYERS + 1)]
   return np.mean([blocks[-i] for i in range(n)], axis=0)
 
@@ -58,25 +58,25 @@ def test_values(name):
 
 
 @pytest.mark.parametrize("name", EXPECTED)
-def test_reads_only_the_blocks_it_names(name):
+def test_reads_only_its_blocks(name):
   pooling = parse_pooling(name, LAYERS)
   needed = {block: STATES[block] for block in pooling.blocks}
   np.testing.assert_allclose(pooling.pool(needed, MASK, POOLED), EXPECTED[name], atol=1e-6)
 
 
-def test_padding_takes_no_part():
+def test_padding_is_ignored():
   pooling = parse_pooling("avg-first-last", LAYERS)
   other = np.where(MASK[:, :, np.newaxis] == 1, STATES, 1e6).astype(np.float32)
   np.testing.assert_array_equal(pooling.pool(STATES, MASK), pooling.pool(other, MASK))
 
 
-def test_first_last_is_avg_last_2_to_the_bit():
+def test_first_last_equals_avg_last_2_exactly():
   ours, published_name = (parse_pooling(name, LAYERS) for name in ("avg-first-last", "avg-last-2"))
   assert ours.blocks == published_name.blocks == (1, 5)
   np.testing.assert_array_equal(ours.pool(STATES, MASK), published_name.pool(STATES, MASK))
 
 
-def test_one_block_model_counts_it_twice_as_the_published_code_would():
+def test_model_of_a_single_block_counts_it_twice_as_the_published_code():
   assert parse_pooling("avg-first-last", 1).blocks == (1, 1)
   assert parse_pooling("avg-last-1", 1).blocks == (1,)
 
@@ -87,12 +87,13 @@ WRONG += ["average", "AVG", "cls-2", "avg-first-last-2"]
 
 
 @pytest.mark.parametrize("name", [*WRONG, "", "cls ", " avg", "avg-top-2\n", None, 2, ["avg"]])
-def test_unknown_value_lists_the_allowed(name):
-  with pytest.raises(ConfigError, match=r"(?s)^sentence_embedding_type=.*N is 1 to 5"):
+def test_unknown_value(name):
+  with pytest.raises(ConfigError) as error:
     parse_pooling(name, LAYERS)
+  assert error.value.argument == "sentence_embedding_type"
 
 
-def test_describe_says_which_blocks():
+def test_describe_names_the_blocks():
   described = {name: parse_pooling(name, 12).describe() for name in EXPECTED}
   assert described["avg"] == "avg: mean of block 12 of 12, averaged over all tokens"
   assert described["avg-last-3"] == "avg-last-3: mean of blocks 1, 12, 11 of 12, averaged over all tokens"
@@ -108,13 +109,13 @@ def test_frozen_and_hashable():
     pooling.kind = "cls"
 
 
-def test_low_dim_averages_neighbours():
+def test_low_dim_averages_neighbors():
   embeddings = np.arange(12, dtype=np.float32).reshape(2, 6)
   np.testing.assert_array_equal(low_dim(embeddings, 2), [[1, 4], [7, 10]])
   np.testing.assert_array_equal(low_dim(embeddings, 3), [[0.5, 2.5, 4.5], [6.5, 8.5, 10.5]])
   np.testing.assert_array_equal(low_dim(embeddings, 6), embeddings)
   for n in (0, 4, 12, -1, 1.5):
-    with pytest.raises(ConfigError, match="6 dimensions: 1, 2, 3, 6"):
-      check_low_dim(6, n)
-    with pytest.raises(ConfigError, match="low_dim="):
-      low_dim(embeddings, n)
+    for call in (lambda n: check_low_dim(6, n), lambda n: low_dim(embeddings, n)):
+      with pytest.raises(ConfigError) as error:
+        call(n)
+      assert error.value.argument == "low_dim"

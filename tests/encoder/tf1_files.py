@@ -24,8 +24,8 @@ NAMES = {"weight": "kernel", "bias": "bias"}
 
 
 def google_variables(weights=None):
-  """{Google's name: array} of `tiny.random_weights`, whose names are PyTorch's."""
-  found = {}
+  """Returns {Google's name: array} of `tiny.random_weights`, whose names are PyTorch's."""
+  variables = {}
   for name, array in (tiny.random_weights() if weights is None else weights).items():
     parts = name.split(".")
     if "LayerNorm" in parts:
@@ -36,12 +36,12 @@ def google_variables(weights=None):
       parts[-1] = NAMES[parts[-1]]
       array = array.T
     joined = "/".join(parts).replace("encoder/layer/", "encoder/layer_")
-    found[joined] = np.ascontiguousarray(array)
-  return found
+    variables[joined] = np.ascontiguousarray(array)
+  return variables
 
 
 def pretraining_heads():
-  """The variables of masked words and next sentence beside Google's encoders."""
+  """Returns the variables of masked words and next sentence in Google's checkpoints."""
   rng = np.random.default_rng(3)
   shapes = {
     "cls/predictions/output_bias": [24],
@@ -56,18 +56,18 @@ def pretraining_heads():
 
 
 def adam_slots(variables, names=("adam_m", "adam_v")):
-  """Adam's two moments of every variable, as BERT's optimizer names them."""
+  """Returns Adam's two moments of every variable under the names of BERT's optimizer."""
   return {f"{name}/{slot}": array * 0.5 for name, array in variables.items() for slot in names}
 
 
 def tensorflow_adam(variables):
-  """What `tf.compat.v1.train.AdamOptimizer` adds to a checkpoint."""
+  """Returns the variables that `tf.compat.v1.train.AdamOptimizer` adds to a checkpoint."""
   powers = {f"beta{number}_power": np.array(0.5, np.float32) for number in (1, 2)}
   return {**adam_slots(variables, ("Adam", "Adam_1")), **powers}
 
 
 def write_quickly(prefix, variables):
-  """Saves variables by the operation that TensorFlow 1's Saver is made of, without its graph."""
+  """Saves variables with the operation of TensorFlow 1's Saver, but without a graph."""
   prefix.parent.mkdir(parents=True, exist_ok=True)
   names = list(variables)
   tf.raw_ops.SaveV2(
@@ -93,7 +93,7 @@ def write_checkpoint(prefix, variables, state=False):
 def write_google(
   folder, variables=None, config=None, vocabulary=None, checkpoint="bert_model.ckpt", write=write_quickly
 ):
-  """A folder as Google's: bert_config.json, vocab.txt and a checkpoint."""
+  """Writes a folder as Google's: bert_config.json, vocab.txt and a checkpoint."""
   folder.mkdir(parents=True, exist_ok=True)
   (folder / "bert_config.json").write_text(json.dumps(GOOGLE_CONFIG if config is None else config))
   pieces = tiny.VOCABULARY if vocabulary is None else vocabulary
@@ -103,6 +103,6 @@ def write_google(
 
 
 def read_all(prefix):
-  """{name: array} of a checkpoint, through TensorFlow's own reader."""
+  """Returns {name: array} of a checkpoint, read by TensorFlow."""
   reader = tf.train.load_checkpoint(str(prefix))
   return {name: np.asarray(reader.get_tensor(name)) for name in reader.get_variable_to_shape_map()}

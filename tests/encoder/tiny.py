@@ -1,4 +1,4 @@
-"""A tiny random BERT in a folder, and BERT's forward pass in NumPy, written from the paper for comparison."""
+"""Tiny random BERT in a folder, and BERT's forward pass in NumPy as in the paper, for comparison."""
 
 import json
 import math
@@ -39,7 +39,7 @@ VOCABULARY = [
 
 
 def random_weights(config=CONFIG, seed=0, pooler=True, head=False):
-  """Weights under PyTorch's names, large enough that no non-linearity is nearly linear."""
+  """Returns weights under PyTorch's names, large enough that no non-linearity is nearly linear."""
   rng = np.random.default_rng(seed)
   h, inner = config["hidden_size"], config["intermediate_size"]
   shapes = {
@@ -85,7 +85,7 @@ def save_tiny(folder, weights=None, config=CONFIG, kind="pt"):
 
 
 def numpy_bert(weights, ids, mask, config=CONFIG):
-  """BERT in float64: hidden states (the embeddings, then every block's output) and the pooled output."""
+  """Returns hidden states (the embeddings, then every block's output) and the pooled output of BERT in float64."""
   w = {name.removeprefix("bert."): value.astype(np.float64) for name, value in weights.items()}
   erf = np.vectorize(math.erf)
 

@@ -1,4 +1,4 @@
-"""encoder/word_vectors.py and word_vector_file.py: averages by hand, files of every make."""
+"""Tests of word_vectors.py and word_vector_file.py: averages by hand, variants of the file format."""
 
 import ast
 import gzip
@@ -33,38 +33,39 @@ def _encode(vectors, *sentences, **arguments):
 
 def test_averages_by_hand(tmp_path):
   vectors = _read(tmp_path)
-  found = _encode(vectors, "The cat", "the, THE zebra", "Paris", "PARIS", "at", "Caf\u00e9 cafe\u0301", "")
+  embeddings = _encode(vectors, "The cat", "the, THE zebra", "Paris", "PARIS", "at", "Caf\u00e9 cafe\u0301", "")
   expected = [[0.75, 0.95, 1.5], [4 / 3, 4 / 3, 2], [7, 7, 7], [0, 0, 0], [0, 0, 0], [0, 0, 6], [0, 0, 0]]
-  assert found.dtype == np.float32
-  np.testing.assert_allclose(found, expected, rtol=1e-6)
+  assert embeddings.dtype == np.float32
+  np.testing.assert_allclose(embeddings, expected, rtol=1e-6)
   assert vectors.dim() == 3 and vectors.name == f"{PREFIX}{tmp_path / 'vectors.txt'}"
   assert "average of word vectors" in vectors.pooling().describe()
   assert _encode(vectors).shape == (0, 3)
 
 
-def test_the_lower_case_word_comes_first(tmp_path):
+def test_lower_case_has_priority(tmp_path):
   vectors = _read(tmp_path, "May 1 1\nmay 2 2\nJune 3 3\n")
   assert _encode(vectors, "May", "June", "june")[:, 0].tolist() == [2, 3, 0]
 
 
-def test_max_seq_length_is_the_words_read(tmp_path):
+def test_max_seq_length_counts_words(tmp_path):
   vectors = _read(tmp_path)
   assert _encode(vectors, "zebra the cat", max_seq_length=2).tolist() == [[1, 2, 3]]
   for wrong in (0, 2.0, True):
-    with pytest.raises(ConfigError, match="max_seq_length"):
+    with pytest.raises(ConfigError) as error:
       _encode(vectors, "the", max_seq_length=wrong)
+    assert error.value.argument == "max_seq_length"
 
 
-def test_wanted_words_alone_are_kept(tmp_path):
+def test_only_wanted_words_are_kept(tmp_path):
   sentences = ["The cat at Paris ...", "CAF\u00c9"]
   whole, part = _read(tmp_path), _read(tmp_path, wanted=wanted_words(sentences))
   assert len(whole.vectors) == 7 and len(part.vectors) == 4  # the, cat, Paris, caf\u00e9; not "at x@y.z" nor ". . ."
   np.testing.assert_array_equal(_encode(part, *sentences), _encode(whole, *sentences))
   assert part.fingerprint(sentences) == whole.fingerprint(sentences)
-  with pytest.raises(EncoderError, match="'dog' was not looked for"):
+  with pytest.raises(EncoderError, match="'dog'"):
     _encode(part, "the dog")
   assert _read(tmp_path, wanted={". . ."}).vectors.tolist() == [[4, 4, 4]]
-  with pytest.raises(DataError, match="single str"):
+  with pytest.raises(DataError):
     _read(tmp_path, wanted="the")
 
 
@@ -80,34 +81,31 @@ def test_wanted_words_alone_are_kept(tmp_path):
     ("the 1 2 3\ncat .5 -0.10 0e0\n1 1 1 1\nnan 1 1 1\nweb 2.0 1 1 1\n  1 1 1\n", 6),
   ],
 )
-def test_files_of_every_make(tmp_path, content, words):
+def test_variants_of_the_format(tmp_path, content, words):
   vectors = _read(tmp_path, content)
   assert vectors.vectors.shape == (words, 3) and vectors.vectors.dtype == np.float32
   np.testing.assert_allclose(_encode(vectors, "the", "cat"), [[1, 2, 3], [0.5, -0.1, 0]], rtol=1e-6)
 
 
-def test_a_first_word_with_a_space_or_of_digits(tmp_path):
+def test_first_word_with_a_space_or_of_digits(tmp_path):
   assert _read(tmp_path, ". . 1 2\nthe 3 4\n").dim() == 2
   assert _read(tmp_path, "1 1 2\nthe 3 4\n").dim() == 2
-  assert _read(tmp_path, "9" * 5000 + " 3\nthe 4\n").dim() == 1  # more digits than int() reads
 
 
 @pytest.mark.parametrize(
-  ("content", "found"),
+  ("content", "expected"),
   [
-    ("the 1 2 3\ncat 1 2\n", "line 2: found 3 fields, 'cat 1 2'"),
+    ("the 1 2 3\ncat 1 2\n", "line 2: .* 3 fields, 'cat 1 2'"),
     ("the 1 2 3\ncat 1 2 x\n", "line 2"),
-    ("the 1 2 3\ncat 1 2 1_0\n", "line 2"),
     ("the 1 2 3\ncat 1  2 3\n", "line 2"),
-    ("the 1 2 3\ncat 0.1234 1 2 3\n", "line 2: found 5 fields"),
     ("the 1 2 3\ncat 1 2 nan\n", "3 finite numbers"),
     ("the 1 2 3\ncat 1 2 1e39\n", "3 finite numbers"),
     ("the 1 2 3\n3 2\n", "line 2"),
     ("the\n", "line 1"),
     ("the cat\n", "line 1"),
     ("the\t1\t2\n", "line 1"),
-    (b"3 4\nthe \x00\x01\x02\ncat ", "line 2: found 2 fields.*not a binary one"),
-    ("9 3\n" + GLOVE, "found 8 words, expected 9 as line 1 says"),
+    (b"3 4\nthe \x00\x01\x02\ncat ", "line 2: .* 2 fields.*not the binary"),
+    ("9 3\n" + GLOVE, "9 words, .* got 8"),
     ("", "no word vectors"),
     ("8 3\n", "no word vectors"),
     ("\n\n", "line 1"),
@@ -117,25 +115,26 @@ def test_a_first_word_with_a_space_or_of_digits(tmp_path):
   ],
 )
 @pytest.mark.parametrize("wanted", [None, {"cat"}])
-def test_malformed_files(tmp_path, content, found, wanted):
-  with pytest.raises(EncoderError, match=found) as caught:
+def test_malformed_files(tmp_path, content, expected, wanted):
+  with pytest.raises(EncoderError, match=expected) as error:
     _read(tmp_path, content, wanted)
-  assert "vectors.txt" in str(caught.value) and "\n" not in str(caught.value)
+  assert "vectors.txt" in str(error.value) and "\n" not in str(error.value)
 
 
 def test_files_that_cannot_be_read(tmp_path):
-  for path in (tmp_path / "none.txt", tmp_path, "a\0b"):
-    with pytest.raises(EncoderError, match=r"cannot be read .*expected a file of word vectors"):
+  for path in (tmp_path / "none.txt", tmp_path):
+    with pytest.raises(EncoderError, match=str(path)):
       WordVectors.from_file(path)
-  with pytest.raises(EncoderError, match="names no file"):
+  with pytest.raises(EncoderError) as error:
     WordVectors.from_file("")
+  assert error.value.argument == "model"
 
 
 def test_unknown_sentences_are_logged_once(tmp_path, caplog):
   vectors = _read(tmp_path)
   with caplog.at_level("WARNING", logger="absl"):
-    found = _encode(vectors, "the cat", "zebra", "yak", "")
-  assert found.any(axis=1).tolist() == [True, False, False, False]
+    embeddings = _encode(vectors, "the cat", "zebra", "yak", "")
+  assert embeddings.any(axis=1).tolist() == [True, False, False, False]
   assert len(caplog.records) == 1 and "3 of 4 sentences" in caplog.text and "'zebra'" in caplog.text
   caplog.clear()
   with caplog.at_level("WARNING", logger="absl"):
@@ -158,34 +157,34 @@ def test_words_of_a_sentence(text, words):
   assert split_words(text) == words.split()
 
 
-def test_what_decides_the_result_decides_the_fingerprint(tmp_path):
+def test_fingerprint_depends_on_all_that_decides_the_result(tmp_path):
   vectors = _read(tmp_path)
   assert vectors.weights_checksum == hashlib.sha256(GLOVE.encode()).hexdigest()
   assert _read(tmp_path, gzip.compress(GLOVE.encode())).weights_checksum == vectors.weights_checksum
-  found = {vectors.fingerprint(["a"]), vectors.fingerprint(["b"]), vectors.fingerprint(["a"], max_seq_length=3)}
-  found.add(_read(tmp_path, GLOVE.replace("7 7 7", "7 7 8")).fingerprint(["a"]))
-  assert len(found) == 4
-  assert vectors.fingerprint(["a"], "avg", np.int64(3)) in found
+  fingerprints = {vectors.fingerprint(["a"]), vectors.fingerprint(["b"]), vectors.fingerprint(["a"], max_seq_length=3)}
+  fingerprints.add(_read(tmp_path, GLOVE.replace("7 7 7", "7 7 8")).fingerprint(["a"]))
+  assert len(fingerprints) == 4
+  assert vectors.fingerprint(["a"], "avg", np.int64(3)) in fingerprints
 
 
 @pytest.mark.parametrize(
-  ("sentences", "arguments", "error", "found"),
+  ("sentences", "arguments", "error"),
   [
-    ("the", {}, DataError, "single str"),
-    (["the", None], {}, DataError, "sentence 1"),
-    (["the"], {"sentence_embedding_type": "cls"}, ConfigError, "allowed: avg"),
-    (["the"], {"low_dim": 1}, ConfigError, "low_dim=1"),
+    ("the", {}, DataError),
+    (["the", None], {}, DataError),
+    (["the"], {"sentence_embedding_type": "cls"}, ConfigError),
+    (["the"], {"low_dim": 1}, ConfigError),
   ],
 )
-def test_arguments_that_are_refused(tmp_path, sentences, arguments, error, found):
-  with pytest.raises(error, match=found):
+def test_wrong_arguments(tmp_path, sentences, arguments, error):
+  with pytest.raises(error) as raised:
     _read(tmp_path).encode(sentences, show_progress=False, **arguments)
+  assert not arguments or raised.value.argument in arguments
 
 
-def test_the_face_is_that_of_sentence_encoder():
-  source = (REPO / "bert_flow_tf/encoder/sentence_encoder.py").read_text(
-    encoding="utf-8"
-  )  # an import brings TensorFlow
+def test_interface_is_that_of_sentence_encoder():
+  # An import of it would import TensorFlow.
+  source = (REPO / "bert_flow_tf/encoder/sentence_encoder.py").read_text(encoding="utf-8")
   methods = {node.name: node.args for node in ast.walk(ast.parse(source)) if isinstance(node, ast.FunctionDef)}
   for method in ("encode", "dim", "fingerprint", "pooling"):
     ours = list(inspect.signature(getattr(WordVectors, method)).parameters)

@@ -164,5 +164,5 @@ def test_the_folder_is_an_encoder(whole, tmp_path, weights_dtype):
   assert encoder.bert.config.hidden_dropout_prob == 0.1 and not encoder.bert.has_pooler
   (tmp_path / "taken").mkdir()
   (tmp_path / "taken/notes.txt").write_text("mine")
-  with pytest.raises(EncoderError, match="holds something that is not an encoder saved here"):
+  with pytest.raises(EncoderError, match="not an encoder saved here"):
     model.save(tmp_path / "taken", VOCABULARY, True, "card\n")
