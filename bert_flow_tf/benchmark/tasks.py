@@ -146,7 +146,7 @@ def run_task(
   """
   compiled = {} if compiled is None else compiled
   corpus, dim, epochs = task.all_pairs(), encoder.dim(pooling), task.spec.num_train_epochs
-  arguments = {"sentence_embedding_type": pooling, "max_seq_length": max_seq_length}
+  arguments: dict[str, Any] = {"sentence_embedding_type": pooling, "max_seq_length": max_seq_length}
   padded = PaddedEncoder(encoder, pooling, max_seq_length, batch_size)
   # Start-up that both have once a process: tracing the encoder's graph, starting its threads.
   padded.encode(corpus.sentences_a[:1])

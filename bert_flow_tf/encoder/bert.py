@@ -112,7 +112,7 @@ class BertEncoder:
 
 
 def load_bert(
-  name: str | os.PathLike, cache_dir: str | None = None, precision: str = precision_lib.FLOAT32
+  name: str | os.PathLike, cache_dir: str | os.PathLike | None = None, precision: str = precision_lib.FLOAT32
 ) -> BertEncoder:
   """Loads a BERT; no weight stays random.
 

@@ -1,5 +1,7 @@
 """Training of a BERT: its trained weights, their precision, and embeddings with gradients."""
 
+from typing import Any
+
 import tensorflow as tf
 
 from bert_flow_tf.encoder import pooling as pooling_lib
@@ -41,7 +43,7 @@ def trained_weights(bert: BertEncoder, pooling: pooling_lib.Pooling) -> list[tf.
   As in the published code, a weight without a gradient (the pooler with an average, blocks above the pooled ones) is
   neither updated nor decayed.
   """
-  main = bert.model.bert
+  main: Any = bert.model.bert
   blocks = main.encoder.layer
   if pooling.kind != "cls":
     blocks = blocks[: max(pooling.blocks)]

@@ -45,7 +45,7 @@ class SentenceEncoder:
 
   @classmethod
   def from_pretrained(
-    cls, name: str | os.PathLike, cache_dir: str | None = None, precision: str = "float32"
+    cls, name: str | os.PathLike, cache_dir: str | os.PathLike | None = None, precision: str = "float32"
   ) -> "SentenceEncoder":
     """Loads an encoder.
 
@@ -176,7 +176,7 @@ class SentenceEncoder:
       cache = EmbeddingCache(cache)
     positions = {}
     rows = np.array([positions.setdefault(sentence, len(positions)) for sentence in sentences], np.int64)
-    unique, first, key = list(positions), np.unique(rows, return_index=True)[1], None
+    unique, first, key = list(positions), np.unique(rows, return_index=True)[1], ""
     embeddings, cached = np.empty([len(unique), dim], np.float32), np.zeros(len(unique), bool)
     if cache is not None and unique:
       key = cache.key(self._cache_settings(pooling, max_seq_length, low_dim))
@@ -190,7 +190,7 @@ class SentenceEncoder:
           values = self._embed(self.tokenizer(chunk, max_seq_length), pooling, low_dim, batch_size, progress)
           check_finite(values, first[chosen], self.name)
           embeddings[chosen] = values
-          if key is not None:
+          if cache is not None:
             cache.save(key, chunk, values)
     return embeddings if len(unique) == len(sentences) else embeddings[rows]
 

@@ -38,7 +38,9 @@ def bert_shapes(values: Mapping[str, Any], pooler: bool = True) -> dict[str, tup
   """
   hidden, inner = values["hidden_size"], values["intermediate_size"]
   rows = dict(zip(_TABLES, ("vocab_size", "type_vocab_size", "max_position_embeddings"), strict=True))
-  shapes = {f"bert/embeddings/{table}": (values[key], hidden) for table, key in rows.items()}
+  shapes: dict[str, tuple[int, ...]] = {
+    f"bert/embeddings/{table}": (values[key], hidden) for table, key in rows.items()
+  }
   norms = ["bert/embeddings/LayerNorm"]
   dense = {"bert/pooler/dense": (hidden, hidden)} if pooler else {}
   for number in range(values["num_hidden_layers"]):

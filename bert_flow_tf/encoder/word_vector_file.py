@@ -32,9 +32,9 @@ def read_vectors(
     EncoderError: the file is missing, unreadable or malformed.
   """
   first_parts = None if wanted is None else {word.partition(b" ")[0] for word in wanted}
-  rows, numbers, dim, expected_words, words = {}, bytearray(), None, None, 0
+  rows, numbers, dim, expected_words, words = {}, bytearray(), 0, None, 0
   for number, line in _lines(path, digest, show):
-    if dim is None:
+    if not dim:
       expected_words, dim = _header(line, path)
       if expected_words is not None:
         continue

@@ -86,14 +86,13 @@ class WordVectors:
       DataError: `wanted` is not a set or list of str.
       EncoderError: the file is missing, unreadable or malformed.
     """
-    if wanted is not None:
-      wanted = frozenset(map(_utf8, check_sentences(wanted)))
+    kept = None if wanted is None else frozenset(map(_utf8, check_sentences(wanted)))
     path, digest = os.fspath(path), hashlib.sha256()
     if not path:
       raise EncoderError(f"model={PREFIX}: expected a file of word vectors, {PREFIX}FILE", argument="model")
-    rows, vectors = read_vectors(path, wanted, digest, show_progress is not False)
+    rows, vectors = read_vectors(path, kept, digest, show_progress is not False)
     logging.info("%s: %d word vectors of %d dimensions read", path, *vectors.shape)
-    return cls(vectors, rows, f"{PREFIX}{path}", digest.hexdigest(), wanted)
+    return cls(vectors, rows, f"{PREFIX}{path}", digest.hexdigest(), kept)
 
   def pooling(self, sentence_embedding_type: str | WordAverage | None = None) -> WordAverage:
     """Returns the pooling.
