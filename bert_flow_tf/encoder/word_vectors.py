@@ -86,7 +86,7 @@ class WordVectors:
       DataError: `wanted` is not a set or list of str.
       EncoderError: the file is missing, unreadable or malformed.
     """
-    kept = None if wanted is None else frozenset(map(_utf8, check_sentences(wanted)))
+    kept = None if wanted is None else frozenset(map(_utf8, check_sentences(wanted, "wanted")))
     path, digest = os.fspath(path), hashlib.sha256()
     if not path:
       raise EncoderError(f"model={PREFIX}: expected a file of word vectors, {PREFIX}FILE", argument="model")
