@@ -3,7 +3,6 @@
 import pathlib
 from typing import Any
 
-import transformers
 from absl import logging
 
 from bert_flow_tf.encoder import folder as folder_lib
@@ -64,8 +63,8 @@ def read_config(path: pathlib.Path) -> dict[str, Any]:
   return values
 
 
-def google_config(config: transformers.BertConfig) -> dict[str, Any]:
-  """Returns the content of a bert_config.json for a Hugging Face configuration."""
+def google_config(config: Any) -> dict[str, Any]:
+  """Returns the content of a bert_config.json for a transformers.BertConfig."""
   values = {key: getattr(config, key) for key in DEFAULTS}
   if config.layer_norm_eps != _LAYER_NORM_EPS:
     logging.warning(
