@@ -6,6 +6,9 @@ from typing import Any
 from bert_flow_tf.data.pairs import SentencePairs
 from bert_flow_tf.errors import DataError
 
+# Both sides of the pairs in `sentences`.
+_SIDES = ("sentences", "sentences")
+
 
 def check_sentences(sentences: Any, argument: str = "sentences") -> list[str]:
   """Returns sentences as a list.
@@ -35,15 +38,25 @@ def check_sentences(sentences: Any, argument: str = "sentences") -> list[str]:
   return elements
 
 
-def check_pairs(texts_a: Any, texts_b: Any) -> tuple[list[str], list[str]]:
+def check_pairs(
+  texts_a: Any, texts_b: Any, arguments: tuple[str, str] = ("texts_a", "texts_b")
+) -> tuple[list[str], list[str]]:
   """Returns the two sides of pairs as lists.
+
+  Args:
+    texts_a: the first sentences.
+    texts_b: the second sentences.
+    arguments: names of the sides in errors.
 
   Raises:
     DataError: a side is not a list of str, or the lengths differ.
   """
-  a, b = check_sentences(texts_a, "texts_a"), check_sentences(texts_b, "texts_b")
+  a, b = check_sentences(texts_a, arguments[0]), check_sentences(texts_b, arguments[1])
   if len(a) != len(b):
-    raise DataError(f"texts_b: the length is {len(b)}, expected {len(a)}, the length of texts_a", argument="texts_b")
+    raise DataError(
+      f"{arguments[1]}: pairs of {len(a)} first and {len(b)} second sentences; expected as many of both",
+      argument=arguments[1],
+    )
   return a, b
 
 
@@ -59,11 +72,11 @@ def sentences_or_pairs(sentences: Any) -> list[str] | tuple[list[str], list[str]
   if isinstance(sentences, SentencePairs):
     return list(sentences.sentences_a), list(sentences.sentences_b)
   if isinstance(sentences, tuple) and len(sentences) == 2 and not isinstance(sentences[0], str):
-    return check_pairs(*sentences)
+    return check_pairs(*sentences, arguments=_SIDES)
   if isinstance(sentences, Iterable) and not isinstance(sentences, str | bytes):
     sentences = list(sentences)
     if sentences and all(_is_pair(item) for item in sentences):
-      return check_pairs([pair[0] for pair in sentences], [pair[1] for pair in sentences])
+      return check_pairs(*zip(*sentences, strict=True), arguments=_SIDES)
   return check_sentences(sentences)
 
 

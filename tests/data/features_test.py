@@ -8,7 +8,6 @@ import pytest
 import transformers
 
 from bert_flow_tf.data.features import SentenceTokenizer, pad_batch, repair_surrogates
-from bert_flow_tf.data.sentences import check_sentences
 from bert_flow_tf.errors import DataError, EncoderError
 from tests.testing import REPO, shared
 
@@ -146,14 +145,6 @@ def test_an_element_that_is_not_a_str_is_rejected(mini, element):
   with pytest.raises(DataError, match=r"^sentences\[2\] ") as raised:
     mini(["a", "b", element])
   assert raised.value.argument == "sentences"
-
-
-@pytest.mark.parametrize("sentences", ["a sentence", b"bytes", np.str_("numpy"), 3, np.array(3)])
-def test_a_single_sentence_is_rejected(sentences):
-  with pytest.raises(DataError) as raised:
-    check_sentences(sentences)
-  assert raised.value.argument == "sentences"
-  assert check_sentences(np.array(["a", "b"])) == ["a", "b"]
 
 
 def test_pad_batch():
