@@ -50,7 +50,7 @@ def resolve(name: str | os.PathLike, cache_dir: str | os.PathLike | None = None)
   """
   if not isinstance(name, str | os.PathLike):
     raise EncoderError(f"model={name!r}: expected a name (mini, base, ...), a folder or a hub id", argument="model")
-  name = os.fspath(name)
+  name, cache_dir = os.fspath(name), None if cache_dir is None else os.fspath(cache_dir)
   if name in _PACKAGED:
     return _PACKAGED[name]
   if name in HUB_NAMES or name in HUB_NAMES.values():
@@ -75,7 +75,7 @@ def resolve(name: str | os.PathLike, cache_dir: str | os.PathLike | None = None)
   )
 
 
-def _cached_folder(repo: str, cache_dir: str | os.PathLike | None) -> pathlib.Path | None:
+def _cached_folder(repo: str, cache_dir: str | None) -> pathlib.Path | None:
   """Returns the cached snapshot of a hub model if it has all files, else None."""
   try:
     folder = pathlib.Path(huggingface_hub.snapshot_download(repo, cache_dir=cache_dir, local_files_only=True))
@@ -90,7 +90,7 @@ def _weights_complete(folder: pathlib.Path, files: list[str]) -> bool:
   return any(set(folder_lib.shards(folder / name)) <= set(files) for name in folder_lib.WEIGHTS if name in files)
 
 
-def _hub_folder(repo: str, name: str, cache_dir: str | os.PathLike | None) -> pathlib.Path:
+def _hub_folder(repo: str, name: str, cache_dir: str | None) -> pathlib.Path:
   """Returns the snapshot folder of a hub model, from the cache or downloaded."""
   folder = _cached_folder(repo, cache_dir)
   if folder is not None:
@@ -118,7 +118,7 @@ def _hub_folder(repo: str, name: str, cache_dir: str | os.PathLike | None) -> pa
     ) from error
 
 
-def _check_reachable(repo: str, name: str, cache_dir: str | os.PathLike | None) -> None:
+def _check_reachable(repo: str, name: str, cache_dir: str | None) -> None:
   """Raises EncoderError within seconds if the hub cannot be reached."""
   try:
     huggingface_hub.utils.get_session().head(constants.ENDPOINT, timeout=_PROBE_SECONDS)

@@ -48,19 +48,20 @@ def load_encoder(
   Raises:
     EncoderError: the encoder cannot be loaded, or neither identity nor `model` names one.
   """
-  is_named = isinstance(identity, EncoderIdentity)
-  if model is None and not is_named:
+  named = identity if isinstance(identity, EncoderIdentity) else None
+  if named is None and model is None:
     reason = "names no encoder" if identity is None else f"was fitted on {identity}"
     raise EncoderError(f"{where}: {reason}; name the encoder of its embeddings, as model=mini", "folder")
-  arguments = {**identity.pooling_arguments(), "precision": identity.precision} if is_named else {}
+  arguments = {**named.pooling_arguments(), "precision": named.precision} if named else {}
   arguments |= settings
   precision = arguments.pop("precision", "float32")
   if isinstance(model, SentenceEncoder):
     return model, arguments
   if model is not None:
     return SentenceEncoder.from_pretrained(model, cache_dir, precision), arguments
+  assert named is not None  # checked above
   try:
-    return SentenceEncoder.from_pretrained(identity.name, cache_dir, precision), arguments
+    return SentenceEncoder.from_pretrained(named.name, cache_dir, precision), arguments
   except EncoderError as error:
     message = f"{where}: its encoder cannot be loaded: {error} model= can name its folder"
     raise EncoderError(message, "folder") from error
