@@ -116,11 +116,8 @@ class SentenceModel:
     """
     folder = os.path.expanduser(folder)
     where = f"folder={folder}"
-    if IDENTITY_FOLDER.is_in(folder):
-      calibration, identity = None, load_identity(folder)
-    else:
-      calibration = load_calibration(folder)
-      identity = read_identity(calibration.encoder, where)
+    calibration: Any = None if IDENTITY_FOLDER.is_in(folder) else load_calibration(folder)
+    identity: Any = load_identity(folder) if calibration is None else read_identity(calibration.encoder, where)
     model, arguments = load_encoder(identity, where, model, cache_dir, **settings)
     loaded = cls(model, cache=cache, **arguments)
     if calibration is not None:
@@ -187,7 +184,7 @@ class SentenceModel:
     """
     embed = functools.partial(self.embed, batch_size=batch_size, show_progress=show_progress)
     texts = sentences_or_pairs(sentences)
-    vectors = tuple(map(embed, texts)) if isinstance(texts, tuple) else embed(texts)
+    vectors: Any = tuple(map(embed, texts)) if isinstance(texts, tuple) else embed(texts)
     gold: Any = None if dev is None else (embed(dev.sentences_a), embed(dev.sentences_b), dev.scores)
     fitted = fit_calibration(vectors, calibration, dev=gold, show_progress=show_progress is not False, **settings)
     fitted.encoder = self.identity.to_dict()

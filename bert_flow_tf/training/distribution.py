@@ -5,7 +5,9 @@ import faulthandler
 import hashlib
 import json
 import os
+import resource
 import signal
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -226,3 +228,12 @@ def _first_line(error):
   # The line before the lost task's name ends with a colon.
   count = 2 if lines and lines[start].endswith(":") else 1
   return (" ".join(lines[start : start + count]) or repr(error))[:300]
+
+
+def peak_memory() -> dict[str, int]:
+  """Returns {"host": bytes, "GPU:0": bytes}: the most memory that this process held so far."""
+  unit = 1 if sys.platform == "darwin" else 1024
+  memory = {"host": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit}
+  for index, _ in enumerate(tf.config.list_logical_devices("GPU")):
+    memory[f"GPU:{index}"] = tf.config.experimental.get_memory_info(f"GPU:{index}")["peak"]
+  return memory

@@ -39,6 +39,12 @@ class LoopResult:
   losses: np.ndarray
   calls: tuple[tuple[int, float], ...]
 
+  @property
+  def seconds_per_step(self) -> float:
+    """Mean over all calls but the first one, which compiles; NaN without a second call."""
+    steps, seconds = (sum(values) for values in zip((0, 0.0), *self.calls[1:], strict=True))
+    return seconds / steps if steps else float("nan")
+
 
 class TrainingLoop:
   """Steps from the newest checkpoint, or from 0, to the last.

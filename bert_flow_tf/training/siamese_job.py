@@ -2,12 +2,8 @@
 
 import contextlib
 import dataclasses
-import json
 import os
 import pathlib
-import resource
-import sys
-from typing import Any
 
 import numpy as np
 import tensorflow as tf
@@ -17,45 +13,30 @@ from bert_flow_tf.calibration.flow import FlowCalibration
 from bert_flow_tf.data.siamese_task import TrainingPairs
 from bert_flow_tf.data.task import TaskData
 from bert_flow_tf.encoder import fine_tuning, saving
-from bert_flow_tf.encoder.identity import check_encoder
 from bert_flow_tf.encoder.sentence_encoder import SentenceEncoder
 from bert_flow_tf.encoder.settings import EmbeddingSettings
-from bert_flow_tf.errors import ConfigError, TrainingError
+from bert_flow_tf.errors import TrainingError
 from bert_flow_tf.evaluation.siamese_scores import dev_score
 from bert_flow_tf.evaluation.task_scores import Embeddings
 from bert_flow_tf.flow.glow import Glow
-from bert_flow_tf.flow.storage import FLOW_FOLDER
-from bert_flow_tf.io import files
 from bert_flow_tf.io.experiment import Stopwatch, make_folder
 from bert_flow_tf.training.calibrate import make_flow
-from bert_flow_tf.training.classifier import CLASSIFIER_FOLDER
-from bert_flow_tf.training.distribution import make_strategy
+from bert_flow_tf.training.distribution import make_strategy, peak_memory
 from bert_flow_tf.training.early_stopping import EarlyStopping
 from bert_flow_tf.training.labelled_pairs import LabelledPairs
 from bert_flow_tf.training.objectives import CosineObjective, SoftmaxObjective
 from bert_flow_tf.training.schedule import num_steps
+from bert_flow_tf.training.siamese_folder import (
+  ENCODER,
+  Trained,
+  load_trained,
+  save_trained,
+  tuned_encoder,
+  write_facts,
+)
 from bert_flow_tf.training.siamese_settings import SiameseSettings
 from bert_flow_tf.training.siamese_trainer import SiameseTrainer
 from bert_flow_tf.training.sources import embedding_pairs
-
-ENCODER, CLASSIFIER, FLOW, FACTS = "encoder", "classifier", "flow", "training.json"
-
-
-@dataclasses.dataclass(frozen=True, eq=False)
-class Trained:
-  """Result of a training.
-
-  Attributes:
-    encoder: the encoder.
-    flow: the fitted flow, or None.
-    classifier: the classifier of a task with labels, or None.
-    facts: content of training.json; empty if nothing was trained.
-  """
-
-  encoder: SentenceEncoder
-  flow: FlowCalibration | None
-  classifier: SoftmaxObjective | None
-  facts: dict[str, Any]
 
 
 class SiameseJob:
@@ -111,7 +92,7 @@ class SiameseJob:
       "dupe_factor": settings.dupe_factor,
       "dropped_without_label": self._task.dropped,
     }
-    files.write_text(self._folder / FACTS, json.dumps(facts, indent=2) + "\n")
+    write_facts(self._folder, facts)
     return dataclasses.replace(trained, facts=facts)
 
   def load(self) -> Trained:
@@ -121,31 +102,11 @@ class SiameseJob:
       ConfigError: a flow or classifier is needed that is not in the folder.
       BertFlowError: a file is damaged, or belongs to another encoder.
     """
-    folder = self._folder
-    tuned = saving.is_encoder(folder / ENCODER)
-    encoder = self._load_encoder(str(folder / ENCODER) if tuned else self._embedding.encoder_name)
-    identity, dim, flow, classifier = encoder.identity(**self._pooling), self._dim(encoder), None, None
-    if self._settings.flow:
-      if not FLOW_FOLDER.is_in(folder / FLOW):
-        raise ConfigError(f"flow: {folder / FLOW} does not exist; train first (do_train)", argument="flow")
-      flow = FlowCalibration.load(folder / FLOW)
-      check_encoder(flow, identity, dim, str(folder / FLOW))
-    if self._task.labels:
-      classifier = self._load_classifier(identity, dim)
-    make_folder(folder)
-    return Trained(encoder, flow, classifier, _read_facts(folder))
-
-  def _load_classifier(self, identity, dim):
-    folder, labels = self._folder / CLASSIFIER, tuple(self._task.labels)
-    if not CLASSIFIER_FOLDER.is_in(folder):
-      raise ConfigError(
-        f"task={self._task.name}: {folder} does not exist; train a classifier first (do_train)", argument="task"
-      )
-    classifier = SoftmaxObjective.load(folder)
-    check_encoder(classifier, identity, dim, str(folder))
-    if classifier.labels != labels:
-      raise ConfigError(f"{folder} has the labels {', '.join(classifier.labels)}, expected {', '.join(labels)}")
-    return classifier
+    name = tuned_encoder(self._folder) or self._embedding.encoder_name
+    encoder = self._load_encoder(name)
+    trained = load_trained(self._folder, encoder, self._pooling, self._settings.flow, self._task)
+    make_folder(self._folder)
+    return trained
 
   def _load_encoder(self, name, to_be_trained=False):
     # Mixed precision rounds the float32 weights in each call, so an encoder to be trained is loaded in float32; its
@@ -182,10 +143,10 @@ class SiameseJob:
       flow.fit_source(embedding_pairs(embeddings, used, numbers, len(chosen.pairs)))
     if encoder.weights_checksum != before:
       raise TrainingError("the encoder's weights changed while the flow was fitted: this is a bug")
-    flow.encoder = encoder.identity(**self._pooling).to_dict()
-    flow.save(self._folder / FLOW)
     facts = {"frozen": True, "steps": steps, "epochs": settings.epochs, "flow_learning_rate": settings.rate}
-    return Trained(encoder, flow, None, {**facts, "encoder_sha256": before})
+    trained = Trained(encoder, flow, None, {**facts, "encoder_sha256": before})
+    save_trained(self._folder, trained, self._pooling)
+    return trained
 
   def _fine_tune(self, chosen, encoder):
     """Fine-tunes the encoder, together with a classifier for labels and optionally a flow."""
@@ -220,7 +181,9 @@ class SiameseJob:
       source = LabelledPairs(encoder, *sides, chosen.targets, length, pad_to_max=bool(settings.use_xla))
     with self._watch.timing("training"):
       result = trainer.fit(source, settings.epochs, early_stopping)
-    self._save(trained)
+    saving.save_encoder(encoder, folder / ENCODER)
+    encoder.bert.name, encoder.bert.folder = str(folder / ENCODER), folder / ENCODER
+    save_trained(folder, trained, self._pooling)
     return dataclasses.replace(trained, facts=self._facts(result, before, encoder.weights_checksum))
 
   def _dev_score(self, trained):
@@ -242,36 +205,3 @@ class SiameseJob:
       "encoder_sha256_before": before,
       "encoder_sha256": after,
     }
-
-  def _save(self, trained):
-    """Writes encoder, classifier and flow, with the identity of the encoder as it is saved."""
-    encoder, folder = trained.encoder, self._folder
-    saving.save_encoder(encoder, folder / ENCODER)
-    encoder.bert.name, encoder.bert.folder = str(folder / ENCODER), folder / ENCODER
-    identity = encoder.identity(**self._pooling).to_dict()
-    if trained.classifier:
-      trained.classifier.encoder = identity
-      trained.classifier.save(folder / CLASSIFIER)
-    if trained.flow:
-      trained.flow.encoder = identity
-      trained.flow.save(folder / FLOW)
-
-
-def _read_facts(folder):
-  """Returns the content of training.json; empty if nothing was trained."""
-  path = folder / FACTS
-  if not path.exists():
-    return {}
-  try:
-    return dict(json.loads(path.read_text(encoding="utf-8")))
-  except (OSError, ValueError, TypeError) as error:
-    raise ConfigError(f"{path} cannot be read ({error}); remove it, or train again") from error
-
-
-def peak_memory() -> dict[str, int]:
-  """Returns {"host": bytes, "GPU:0": bytes}: the most memory that this process held so far."""
-  unit = 1 if sys.platform == "darwin" else 1024
-  memory = {"host": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit}
-  for index, _ in enumerate(tf.config.list_logical_devices("GPU")):
-    memory[f"GPU:{index}"] = tf.config.experimental.get_memory_info(f"GPU:{index}")["peak"]
-  return memory

@@ -2,8 +2,8 @@
 
 import dataclasses
 import os
+import re
 
-import numpy as np
 import tensorflow as tf
 
 from bert_flow_tf.data.pipeline import ORDER, batched, pair_order
@@ -17,39 +17,33 @@ from bert_flow_tf.training.classifier import VARIABLE
 from bert_flow_tf.training.distribution import check_batch_size, distribute_batches, seed_of_step
 from bert_flow_tf.training.early_stopping import EarlyStopping
 from bert_flow_tf.training.labelled_pairs import LabelledPairs
-from bert_flow_tf.training.loop import TrainingLoop
+from bert_flow_tf.training.loop import LoopResult, TrainingLoop
 from bert_flow_tf.training.objectives import CosineObjective, SoftmaxObjective
 from bert_flow_tf.training.optimizer import EXCLUDED_FROM_WEIGHT_DECAY, AdamWeightDecay
 from bert_flow_tf.training.schedule import WarmUpLinearDecay, num_steps
 from bert_flow_tf.training.siamese_settings import SiameseSettings
 
+# Names of BERT's biases, weights of a normalization, and the classifier, which the l2 penalty leaves out.
+_NOT_DECAYED = re.compile("|".join((*EXCLUDED_FROM_WEIGHT_DECAY, VARIABLE)))
 # Parts of the loss, in the order of a row of `SiameseResult.losses`.
 LOSSES = ("supervised", "flow", "l2_penalty")
 
 
 @dataclasses.dataclass(frozen=True)
-class SiameseResult:
-  """Result of `SiameseTrainer.fit`.
+class SiameseResult(LoopResult):
+  """Result of `SiameseTrainer.fit`; the parts of its losses are named in `LOSSES`, and their sum is minimized.
 
   Attributes:
-    steps: steps made in all, those before a resume included.
     planned_steps: steps that would have been made without early stopping.
-    first_step: steps that the restored checkpoint had made.
-    losses: float array [steps made here, 3], the parts named in `LOSSES` before each step; their sum is minimized.
-    seconds_per_step: mean over the steps made here, without the first one, which compiles; NaN without a second step.
     best: (score, step) on dev with early stopping, else None.
   """
 
-  steps: int
   planned_steps: int
-  first_step: int
-  losses: np.ndarray
-  seconds_per_step: float
-  best: tuple[float, int] | None = None
+  best: tuple[float, int] | None
 
 
 class SiameseTrainer:
-  """Fine-tunes BERT through two encodings with shared weights, together with a classifier and optionally a flow.
+  """Trainer of BERT through two encodings with shared weights, with a classifier and optionally a flow.
 
       u, v = embeddings of the two sentences, with dropout;  with a flow f: f(u), f(v) in their place
       loss = mean over the batch of the objective's losses (0 for a pair without label)
@@ -60,7 +54,6 @@ class SiameseTrainer:
   that warms up and decays (`WarmUpLinearDecay`), the flow at a constant one. The flow's own loss does not reach BERT,
   which could lower it without limit by shrinking its embeddings. The norm is that of dense gradients; TensorFlow 1
   counted the rows of the table of word embeddings one by one.
-
   Dropout follows from seed, step and replica, so that a resumed training ends with the same weights to the bit.
 
   Args:
@@ -70,10 +63,8 @@ class SiameseTrainer:
     flow: `Glow` created under the same scope, or None.
     settings: `SiameseSettings`.
     strategy: a `tf.distribute.Strategy` of one machine; None for the current one.
-    low_dim: number of groups of neighboring dimensions to average, or None.
-    checkpoint_folder: folder from which the training is resumed; None for no checkpoints.
-    summary_folder: folder of TensorBoard's events; None for none.
-    show_progress: whether progress is shown.
+    low_dim: see `SentenceEncoder.encode`.
+    checkpoint_folder, summary_folder, show_progress: see `TrainingLoop`.
 
   Raises:
     ConfigError: the batch cannot be shared among the replicas.
@@ -137,10 +128,7 @@ class SiameseTrainer:
     )
     if early_stopping:
       early_stopping.take_best()
-    best = early_stopping.best if early_stopping else None
-    seconds = [seconds for _, seconds in result.calls[1:]]
-    seconds = float(np.mean(seconds)) if seconds else float("nan")
-    return SiameseResult(result.steps, total, result.first_step, result.losses, seconds, best)
+    return SiameseResult(**vars(result), planned_steps=total, best=early_stopping.best if early_stopping else None)
 
   def _optimizers(self, total):
     """Returns the optimizers of BERT and the flow, built."""
@@ -256,11 +244,6 @@ class SiameseTrainer:
         bits = self._flow.bits_per_dim(tf.stop_gradient(u), dropout_seed)
         flow += tf.reduce_sum(bits) / settings.train_batch_size
     if settings.l2_penalty:
-      decayed = [tf.nn.l2_loss(weight) for weight in self._penalized()]
+      decayed = [tf.nn.l2_loss(weight) for weight in self._bert_variables if not _NOT_DECAYED.search(weight.name)]
       penalty = settings.l2_penalty * tf.add_n(decayed) / self._strategy.num_replicas_in_sync
     return tf.stack([supervised, flow, penalty])
-
-  def _penalized(self):
-    """Returns BERT's weights that are neither biases nor of a normalization."""
-    names = (*EXCLUDED_FROM_WEIGHT_DECAY, VARIABLE)
-    return [weight for weight in self._bert_variables if not any(name in weight.name for name in names)]
