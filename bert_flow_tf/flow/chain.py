@@ -11,6 +11,7 @@ from bert_flow_tf.flow.actnorm import ActNorm
 from bert_flow_tf.flow.config import FlowConfig
 from bert_flow_tf.flow.coupling import AdditiveCoupling, AffineCoupling
 from bert_flow_tf.flow.layer import FlowLayer, seed_stream
+from bert_flow_tf.flow.named_weights import NamedWeight, prefixed
 from bert_flow_tf.flow.permutation import Invertible1x1, Permutation, Reordering
 
 tfb = tfp.bijectors
@@ -61,6 +62,27 @@ def chain_bijector(
     parts.append(bijector)
   parts.append(Reordering(latent_order(dim, len(levels))))
   return tfb.Chain(parts[::-1], name="chain")
+
+
+def initialize_levels(levels: Sequence[Sequence[Sequence[FlowLayer]]], batch: tf.Tensor) -> None:
+  """Sets the weights that depend on data, layer by layer, from u [batch, dim]; levels as in `chain_bijector`."""
+  dim = batch.shape[1]
+  for index, level in enumerate(levels):
+    batch = batch[:, : dim >> index]
+    for step in level:
+      for layer in step:
+        batch = layer.initialize(batch)
+
+
+def level_weights(levels: Sequence[Sequence[Sequence[FlowLayer]]]) -> dict[str, NamedWeight]:
+  """Returns the weights by their names in the original below `bert/flow/`; levels as in `chain_bijector`."""
+  weights = {}
+  for level_index, level in enumerate(levels):
+    for step_index, step in enumerate(level):
+      for layer in step:
+        below = prefixed("actnorm", layer.named_weights()) if layer.name == "actnorm" else layer.named_weights()
+        weights |= prefixed(f"revnet_{level_index}/revnet_step_{step_index}", below)
+  return weights
 
 
 def latent_order(dim: int, n_levels: int) -> np.ndarray:

@@ -1,6 +1,8 @@
-"""Checks of `Glow`'s arguments."""
+"""Checks of `Glow`'s arguments and input."""
 
 from typing import Any
+
+import tensorflow as tf
 
 from bert_flow_tf.errors import ConfigError, FlowError
 from bert_flow_tf.flow.config import FlowConfig
@@ -38,3 +40,21 @@ def check_arguments(config: Any, dim: Any, actnorm_init: Any, permutation: Any, 
       "use fewer levels or another low_dim",
       argument="dim",
     )
+
+
+def check_batch(values: Any, dim: int, dtype: str) -> tf.Tensor:
+  """Returns a new tensor [batch, dim] with these values.
+
+  It is new because bijectors cache their results by tensor: with the same tensor a round trip would prove nothing.
+
+  Raises:
+    FlowError: not numbers of this shape.
+  """
+  try:
+    batch = tf.identity(tf.cast(values, dtype))
+  except (TypeError, ValueError, tf.errors.OpError) as error:
+    message = f"embeddings: expected numbers of shape [batch, {dim}], got {type(values).__name__}"
+    raise FlowError(message, "embeddings") from error
+  if batch.shape.rank != 2 or batch.shape[1] != dim:
+    raise FlowError(f"embeddings: expected shape [batch, {dim}], got {batch.shape}", "embeddings")
+  return batch

@@ -14,11 +14,11 @@ from absl import logging
 
 from bert_flow_tf.errors import FlowError
 from bert_flow_tf.flow import storage
-from bert_flow_tf.flow.chain import chain_bijector, make_step
-from bert_flow_tf.flow.checks import check_arguments
+from bert_flow_tf.flow.chain import chain_bijector, initialize_levels, level_weights, make_step
+from bert_flow_tf.flow.checks import check_arguments, check_batch
 from bert_flow_tf.flow.config import FlowConfig
 from bert_flow_tf.flow.layer import seed_stream
-from bert_flow_tf.flow.named_weights import NamedWeight, prefixed
+from bert_flow_tf.flow.named_weights import NamedWeight, assign_original
 from bert_flow_tf.io.checks import check_rows
 
 tfb = tfp.bijectors
@@ -171,20 +171,13 @@ class Glow(tf_keras.layers.Layer):
     rows = check_rows(batch.numpy(), self.dim, FlowError)
     if len(rows) < 2 or (rows == rows[0]).all():
       raise FlowError(f"embeddings: expected at least 2 different rows, got {len(rows)} equal ones", "embeddings")
-    for index, level in enumerate(self.levels):
-      width = self.dim >> index
-      batch = batch[:, :width]
-      for step in level:
-        for layer in step:
-          batch = layer.initialize(batch)
+    initialize_levels(self.levels, batch)
     self.state.assign(_INITIALIZED)
-    if self.constant_dimensions:
-      logging.warning(
-        "%d of %d embedding dimensions have no variance and keep scale 1: index %s",
-        len(self.constant_dimensions),
-        self.dim,
-        ", ".join(map(str, self.constant_dimensions)),
-      )
+    constant = self.constant_dimensions
+    if constant:
+      indices = ", ".join(map(str, constant))
+      message = "%d of %d embedding dimensions have no variance and keep scale 1: index %s"
+      logging.warning(message, len(constant), self.dim, indices)
 
   @property
   def constant_dimensions(self) -> list[int]:
@@ -209,45 +202,20 @@ class Glow(tf_keras.layers.Layer):
 
   @classmethod
   def from_config(cls, config: dict[str, Any]) -> "Glow":
-    """Returns a new flow with the arguments of `get_config`.
-
-    Raises:
-      ConfigError, FlowError: as the constructor.
-    """
+    """Returns a new flow with the arguments of `get_config`; raises errors as the constructor."""
     return cls(**{**config, "config": FlowConfig.from_dict(config["config"])})
 
   def named_weights(self) -> dict[str, NamedWeight]:
     """Returns every weight but `state` by its name in the original's checkpoint below `bert/flow/`."""
-    weights = {}
-    for level_index, level in enumerate(self.levels):
-      for step_index, step in enumerate(level):
-        for layer in step:
-          below = prefixed("actnorm", layer.named_weights()) if layer.name == "actnorm" else layer.named_weights()
-          weights.update(prefixed(f"revnet_{level_index}/revnet_step_{step_index}", below))
-    return weights
+    return level_weights(self.levels)
 
   def tf1_variables(self) -> dict[str, np.ndarray]:
     """Returns {name in the original's checkpoint below `bert/flow/`: array} of every variable of the original."""
     return {name: weight.read() for name, weight in self.named_weights().items() if weight.original}
 
   def load_tf1_variables(self, variables: Mapping[str, np.ndarray]) -> None:
-    """Sets every weight from {name: array}; the names may begin with `bert/flow/`.
-
-    Raises:
-      FlowError: a variable is missing, unknown, of another shape or not finite; then nothing changes.
-    """
-    arrays = {name.removeprefix("bert/flow/"): array for name, array in variables.items()}
-    if len(arrays) < len(variables):
-      twice = next(name for name in arrays if name in variables and f"bert/flow/{name}" in variables)
-      raise FlowError(f"variable {twice} is given twice, with and without bert/flow/")
-    weights = self.named_weights()
-    original = {name: weight for name, weight in weights.items() if weight.original}
-    storage.check_names(arrays, original, "variables of the original's flow")
-    values = {name: weight.parse(name, arrays[name]) for name, weight in original.items()}
-    for name, value in values.items():
-      weights[name].weight.assign(value)
-    for name in weights.keys() - original.keys():
-      weights[name].weight.assign(tf.ones_like(weights[name].weight))
+    """Sets every weight from {name in the original: array}; see `named_weights.assign_original`."""
+    assign_original(self.named_weights(), variables)
     if self._read_state() == _NEW:
       self.state.assign(_LOADED)
 
@@ -276,14 +244,4 @@ class Glow(tf_keras.layers.Layer):
     return int(tf.convert_to_tensor(self.state).numpy())
 
   def _batch(self, values: Any) -> tf.Tensor:
-    # A new tensor each time: bijectors cache their results by tensor, and a round trip through the cache would prove
-    # nothing.
-    try:
-      batch = tf.identity(tf.cast(values, self.dtype))
-    except (TypeError, ValueError, tf.errors.OpError) as error:
-      raise FlowError(
-        f"embeddings: expected numbers of shape [batch, {self.dim}], got {type(values).__name__}", "embeddings"
-      ) from error
-    if batch.shape.rank != 2 or batch.shape[1] != self.dim:
-      raise FlowError(f"embeddings: expected shape [batch, {self.dim}], got {batch.shape}", "embeddings")
-    return batch
+    return check_batch(values, self.dim, self.dtype)

@@ -1,6 +1,7 @@
 """Weights under the names and shapes of the original's checkpoint."""
 
 import dataclasses
+from collections.abc import Iterable, Mapping
 
 import numpy as np
 import tensorflow as tf
@@ -84,6 +85,40 @@ class PermutationIndices(NamedWeight):
 def prefixed(prefix: str, weights: dict[str, NamedWeight]) -> dict[str, NamedWeight]:
   """Returns the same dict with `prefix/` before every name."""
   return {f"{prefix}/{name}": weight for name, weight in weights.items()}
+
+
+def check_names(names: Iterable[str], expected: Iterable[str], description: str) -> None:
+  """Checks that two sets of names are the same.
+
+  Raises:
+    FlowError: names are missing or unknown; the message lists them.
+  """
+  missing = sorted(set(expected) - set(names))
+  unknown = sorted(set(names) - set(expected))
+  if missing or unknown:
+    parts = [f"missing: {', '.join(missing)}"] * bool(missing) + [f"unknown: {', '.join(unknown)}"] * bool(unknown)
+    raise FlowError(f"{description} do not fit this flow's configuration; {'; '.join(parts)}")
+
+
+def assign_original(weights: Mapping[str, NamedWeight], variables: Mapping[str, np.ndarray]) -> None:
+  """Sets weights from the original's variables; weights that the original lacks become ones.
+
+  Args:
+    weights: all weights of a flow by name.
+    variables: {name: array}; the names may begin with `bert/flow/`.
+
+  Raises:
+    FlowError: a variable is missing, unknown, of another shape or not finite; then nothing changes.
+  """
+  arrays = {name.removeprefix("bert/flow/"): array for name, array in variables.items()}
+  if len(arrays) < len(variables):
+    twice = next(name for name in arrays if name in variables and f"bert/flow/{name}" in variables)
+    raise FlowError(f"variable {twice} is given twice, with and without bert/flow/")
+  original = {name: weight for name, weight in weights.items() if weight.original}
+  check_names(arrays, original, "variables of the original's flow")
+  values = {name: weight.parse(name, arrays[name]) for name, weight in original.items()}
+  for name, named in weights.items():
+    named.weight.assign(values[name] if name in values else tf.ones_like(named.weight))
 
 
 def _of_shape(shape, name, array):

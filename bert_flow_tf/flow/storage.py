@@ -1,13 +1,13 @@
 """A flow's folder on disk."""
 
 import os
-from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
 from bert_flow_tf.errors import ConfigError, FlowError
+from bert_flow_tf.flow.named_weights import check_names
 from bert_flow_tf.io.folders import FolderFormat
 
 FLOW_FOLDER = FolderFormat("flow", "flow.json", "weights.npz", FlowError, "Glow.save")
@@ -47,16 +47,3 @@ def load(cls: type, folder: str | os.PathLike) -> Any:
   flow.state.assign(state)
   flow.encoder = encoder
   return flow
-
-
-def check_names(names: Iterable[str], expected: Iterable[str], description: str) -> None:
-  """Checks that two sets of names are the same.
-
-  Raises:
-    FlowError: names are missing or unknown; the message lists them.
-  """
-  missing = sorted(set(expected) - set(names))
-  unknown = sorted(set(names) - set(expected))
-  if missing or unknown:
-    parts = [f"missing: {', '.join(missing)}"] * bool(missing) + [f"unknown: {', '.join(unknown)}"] * bool(unknown)
-    raise FlowError(f"{description} do not fit this flow's configuration; {'; '.join(parts)}")

@@ -19,7 +19,7 @@ from bert_flow_tf.encoder.tf1_reader import Tf1Checkpoint
 from bert_flow_tf.errors import EncoderError, FlowError
 from bert_flow_tf.flow.config import FlowConfig
 from bert_flow_tf.flow.glow import Glow
-from bert_flow_tf.flow.storage import check_names as check_flow_names
+from bert_flow_tf.flow.named_weights import check_names as check_flow_names
 from bert_flow_tf.tf1 import flow_config
 
 CLASSIFIER = "output_weights"
