@@ -86,10 +86,11 @@ def test_vectors_from_elsewhere():
 
 def test_check_encoder():
   class Fitted:
+    dim = 6
     encoder = None
 
-  check_encoder(Fitted(), IDENTITY, "here")
+  check_encoder(Fitted(), IDENTITY, 6, "here")
   Fitted.encoder = IDENTITY.to_dict()
-  check_encoder(Fitted(), IDENTITY, "here")
+  check_encoder(Fitted(), IDENTITY, 6, "here")
   with pytest.raises(EncoderError):
-    check_encoder(Fitted(), dataclasses.replace(IDENTITY, low_dim=3), "here")
+    check_encoder(Fitted(), dataclasses.replace(IDENTITY, low_dim=3), 6, "here")

@@ -103,7 +103,7 @@ def test_frozen_encoder_is_frozen(ran):
   assert (training["steps"], training["labelled"], training["unlabelled"]) == (15, 0, 3 * siamese_cases.PAIRS)
   assert not (folder / "exp/frozen/encoder").exists()
   flow = load_calibration(folder / "exp/frozen/flow")
-  check_encoder(flow, encoder.identity("avg-first-last", 16), "flow")
+  check_encoder(flow, encoder.identity("avg-first-last", 16), encoder.dim("avg-first-last"), "flow")
   stsb = (folder / "data/STS/STSBenchmark/sts-test.csv").read_text().splitlines()
   gold, a, b = zip(*(line.split("\t")[4:] for line in stsb), strict=True)
   sides = [encoder.encode(list(side), max_seq_length=16) for side in (a, b)]
@@ -122,7 +122,7 @@ def test_some_labels_train_encoder_and_flow_together(ran):
   assert encoder.weights_checksum == training["encoder_sha256"] != training["encoder_sha256_before"]
   flow = load_calibration(folder / "flow")
   assert flow.dim == 4 and flow.encoder["name"] == str(folder / "encoder")
-  check_encoder(flow, encoder.identity("avg-first-last", 16, 4), "flow")
+  check_encoder(flow, encoder.identity("avg-first-last", 16, 4), 4, "flow")
   columns = rows(folder / "dev_results.tsv")
   assert list(columns) == ["index", "gold", "without_flow", "with_flow", "sentence1", "sentence2"]
   with np.load(folder / "dev_embeddings.npz") as pooled:
