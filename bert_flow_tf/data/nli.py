@@ -197,8 +197,8 @@ def _read_tfds(
 ) -> tuple[SentencePairs, list[str]]:
   """Reads a split from TensorFlow Datasets; returns pairs and notes."""
   builder, stored = builders[nli_set.name], nli_set.tfds_splits[split]
-  *sentences, labels = tfds_source.read_split(builder, stored, ("premise", "hypothesis"), "label")
+  a, b, labels = tfds_source.read_split(builder, stored, ("premise", "hypothesis"), "label")
   scores = np.full(len(labels), np.nan)  # TFDS has -1 for "-".
   for index, label in enumerate(LABELS if gold else ()):
     scores[labels == builder.info.features["label"].str2int(label)] = index
-  return SentencePairs(*sentences, scores), []
+  return SentencePairs(a, b, scores), []

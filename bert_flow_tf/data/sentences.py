@@ -72,11 +72,13 @@ def sentences_or_pairs(sentences: Any) -> list[str] | tuple[list[str], list[str]
   if isinstance(sentences, SentencePairs):
     return list(sentences.sentences_a), list(sentences.sentences_b)
   if isinstance(sentences, tuple) and len(sentences) == 2 and not isinstance(sentences[0], str):
-    return check_pairs(*sentences, arguments=_SIDES)
+    a, b = sentences
+    return check_pairs(a, b, arguments=_SIDES)
   if isinstance(sentences, Iterable) and not isinstance(sentences, str | bytes):
     sentences = list(sentences)
     if sentences and all(_is_pair(item) for item in sentences):
-      return check_pairs(*zip(*sentences, strict=True), arguments=_SIDES)
+      a, b = zip(*sentences, strict=True)
+      return check_pairs(a, b, arguments=_SIDES)
   return check_sentences(sentences)
 
 

@@ -71,7 +71,7 @@ def load(paths: Paths) -> Loaded:
   return Loaded(splits, f"{tfds_source.source_of(builder)}, test gold from {stsb_gold}{note}")
 
 
-def _with_gold(test: SentencePairs, gold: SentencePairs, path: FilePath) -> tuple[SentencePairs, int]:
+def _with_gold(test: SentencePairs, gold: SentencePairs, path: FilePath | None) -> tuple[SentencePairs, int]:
   """Returns GLUE's test sentences with the gold scores, and the number of rows with different words."""
   if len(test) != len(gold):
     raise DataError(f"{path} has {len(gold)} pairs; GLUE's test split of STS-B has {len(test)}")

@@ -28,9 +28,9 @@ class Paths:
     ConfigError: a path is empty, as from data_dir=$UNSET; it would be the working directory.
   """
 
-  data_dir: str | None = None
-  tfds_data_dir: str | None = None
-  stsb_gold: str | None = None
+  data_dir: Any = None  # str or os.PathLike; str once it is expanded
+  tfds_data_dir: Any = None
+  stsb_gold: Any = None
 
   def __post_init__(self) -> None:
     for argument, path in vars(self).copy().items():

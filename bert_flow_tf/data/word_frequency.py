@@ -3,6 +3,7 @@
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -76,7 +77,7 @@ def count_words(path: FilePath, split: Callable[[str], Iterable[str]]) -> dict[s
   return dict(counts)
 
 
-def rank_vocabulary(vocab: Sequence[str], counts: Mapping[str, int] | Mapping[int, int]) -> np.ndarray:
+def rank_vocabulary(vocab: Sequence[str], counts: Mapping[Any, int]) -> np.ndarray:
   """Returns the rows of a vocabulary by decreasing frequency, int64 [ranked].
 
   Special tokens ([PAD], [UNK], [CLS], [SEP], [MASK], [unusedN], <s> and similar) and words without a count are left

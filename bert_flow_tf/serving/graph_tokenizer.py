@@ -6,6 +6,8 @@ characters, which BertTokenizerFast does not. Ids may differ for characters whos
 than the Unicode version of `tokenizers` or of the server's ICU.
 """
 
+from typing import Any
+
 import tensorflow as tf
 
 from bert_flow_tf.data.features import SentenceTokenizer
@@ -36,7 +38,8 @@ class GraphTokenizer:
   def __init__(self, tokenizer: SentenceTokenizer, max_seq_length: int = 64):
     import tensorflow_text as text  # an optional package
 
-    lower, strip, chinese, specials = tokenizer._settings
+    settings: Any = tokenizer._settings
+    lower, strip, chinese, specials = settings
     vocabulary = _searchable(vocabulary_of(tokenizer))
     ids = {piece: i for i, piece in enumerate(vocabulary)}
     specials = {name: ids[token] for name, token in dict(specials).items()}
