@@ -170,7 +170,7 @@ class Glow(tf_keras.layers.Layer):
     batch = self._batch(embeddings)
     rows = check_rows(batch.numpy(), self.dim, FlowError)
     if len(rows) < 2 or (rows == rows[0]).all():
-      raise FlowError(f"embeddings: expected at least 2 different rows, got {len(rows)} equal ones", "embeddings")
+      raise FlowError(f"embeddings: {len(rows)} rows, all equal; expected at least 2 different rows", "embeddings")
     initialize_levels(self.levels, batch)
     self.state.assign(_INITIALIZED)
     constant = self.constant_dimensions

@@ -10,7 +10,13 @@ import tensorflow as tf
 
 from bert_flow_tf.data.pipeline import ORDER, batched, pair_order
 from bert_flow_tf.flow.glow import Glow
-from bert_flow_tf.training.distribution import check_batch_size, distribute_batches, is_chief, worker_failures
+from bert_flow_tf.training.distribution import (
+  check_batch_size,
+  distribute_batches,
+  has_several_workers,
+  is_chief,
+  worker_failures,
+)
 from bert_flow_tf.training.flow_steps import STEPS_A_CALL, FlowSteps
 from bert_flow_tf.training.loop import TrainingLoop
 from bert_flow_tf.training.optimizer import AdamWeightDecay
@@ -143,6 +149,8 @@ class Trainer:
     return FitResult(result.steps, result.first_step, result.losses[:, 0], sum(rows), result.calls)
 
   def _loop(self, source, total, shuffle):
+    # A checksum of all embeddings takes seconds on a large corpus: only a fit that compares it needs it.
+    is_compared = self._checkpoint_folder is not None or has_several_workers(self._strategy)
     identity = {
       **self._settings.identity(),
       "seed": self._seed,
@@ -151,7 +159,7 @@ class Trainer:
       "order": ORDER,
       "shuffle": shuffle,
       "pairs": len(source),
-      "data": source.fingerprint(),
+      "data": source.fingerprint() if is_compared else None,
       **self._identity,
     }
     return TrainingLoop(

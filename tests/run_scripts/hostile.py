@@ -82,7 +82,7 @@ def bad(folder):
     "max_seq_length of 100000": (["--max_seq_length=100000"], "max_seq_length"),
     "batch of 0": (["--train_batch_size=0"], "--train_batch_size"),
     "batch of -1": (["--train_batch_size=-1"], "--train_batch_size"),
-    "batch of 1": (["--train_batch_size=1"], "at least 2 rows"),
+    "batch of 1": (["--train_batch_size=1"], "at least 2 different rows"),
     "batch above all pairs": (["--train_batch_size=100000"], "no step"),
     "no predict batch": (["--predict_batch_size=0"], "--predict_batch_size"),
     "epochs of -1": (["--num_train_epochs=-1"], "--num_train_epochs"),
