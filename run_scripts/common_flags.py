@@ -202,7 +202,7 @@ def _guarded(main, argv):
     reason = " ".join(error.message.split())[:200]
     return _fail(f"out of memory or disk space ({reason}); use a smaller batch size, or free some space")
   except KeyboardInterrupt:
-    return _fail("interrupted; the same command resumes from the last checkpoint, if there is one", 130)
+    return _fail("interrupted; the same command resumes from what is saved", 130)
   return 0
 
 

@@ -160,7 +160,9 @@ def _open_npy(path):
     except ValueError:  # an array without rows cannot be mapped
       array = np.load(path, allow_pickle=False)
   except (OSError, ValueError, EOFError) as error:
-    raise DataError(f"{path}: not a .npy file of numbers ({' '.join(str(error).split())[:200]})") from error
+    # NumPy's advice to load a pickle is none for files of vectors.
+    reason = "not in NumPy's format" if "pickle" in str(error) else " ".join(str(error).split())[:200]
+    raise DataError(f"{path}: not a .npy file of numbers ({reason})") from error
   if not isinstance(array, np.ndarray) or array.ndim != 2 or not array.shape[1] or array.dtype.kind not in "fiu":
     found = f"{array.dtype} of shape {list(array.shape)}" if isinstance(array, np.ndarray) else "an archive"
     raise DataError(f"{path}: {found}, expected numbers of shape [n, dim]")

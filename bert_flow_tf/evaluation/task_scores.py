@@ -169,7 +169,8 @@ def say(results: Mapping[str, dict], intervals: Mapping[str, dict], seconds: Map
   print(report.table(results, seconds) if results else f"seconds: {report.spent(seconds)}")
   for split, methods in intervals.items():
     for method, gain in methods.items():
-      by = "" if list(methods) == [WITH_FLOW] else f" by {method.replace('_', ' ')}"
+      name = "the flow" if method == WITH_FLOW else method.replace("_", " ")
+      by = "" if list(methods) == [WITH_FLOW] else f" by {name}"
       by += f" over {gain['over'].replace('_', ' ')}" if gain["over"] != WITHOUT_FLOW else ""
       interval = f"{100 * gain['level']:.0f}% interval {gain['low']:+.2f} to {gain['high']:+.2f}"
       unknown = f"no interval: {gain['reason']}" if gain["reason"] else ""

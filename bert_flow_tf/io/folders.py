@@ -44,6 +44,8 @@ class FolderFormat:
     Raises:
       BertFlowError: of class `error`; the folder cannot be written, or contains something else.
     """
+    if not os.fspath(folder):
+      raise self.error("folder is empty; expected a path", argument="folder")
     folder = pathlib.Path(folder).resolve()
     text = json.dumps({"format_version": FORMAT_VERSION, **settings}, indent=2)
     try:
@@ -84,6 +86,8 @@ class FolderFormat:
       BertFlowError: as `read`.
     """
     folder = pathlib.Path(folder)
+    if not folder.is_dir():
+      raise self.error(f"{self.kind} folder {folder}: no such folder; expected one that {self.writer} wrote")
     try:
       for name in (self.settings_file, self.arrays_file):
         if not (folder / name).is_file():

@@ -52,6 +52,7 @@ def check_installed(export_dir: str | os.PathLike) -> None:
   missing = [name for name in _PACKAGES if importlib.util.find_spec(name) is None]
   if missing:
     raise ConfigError(
-      f"export_dir={export_dir}: {' and '.join(missing)} is not installed; run pip install 'bert-flow-tf[serving]'",
+      f"export_dir={export_dir}: an export needs {' and '.join(missing)}; in the repository run pip install -e "
+      "'.[serving]'",
       argument="export_dir",
     )

@@ -1,5 +1,6 @@
 """Fits of calibrations: of any kind on vectors, and of a flow with its trainer."""
 
+import dataclasses
 import os
 import pathlib
 from collections.abc import Callable
@@ -59,6 +60,10 @@ def fit_calibration(
   spec = parse_calibration(calibration)
   fitted: Any
   if spec.method == FLOW:
+    allowed = [field.name for field in dataclasses.fields(FlowSettings)]
+    unknown = next((name for name in settings if name not in allowed), None)
+    if unknown is not None:
+      raise ConfigError(f"{unknown}: unknown setting of the flow; expected {', '.join(allowed)}", argument=unknown)
     source = _source(vectors)
     flow, _ = make_flow(FlowSettings(**settings), source.dim, None, folder, show_progress)
     fitted = FlowCalibration(flow.fit_source(source).flow)

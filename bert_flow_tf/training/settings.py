@@ -27,9 +27,11 @@ class FlowSettings:
     "data", "Initial actnorms: from data, or as the published runner.", choices=("data", "glorot")
   )
   permutation: str = setting("reverse", "As the published code, or as the paper.", choices=("reverse", "random"))
-  flow_learning_rate: float | None = setting(None, "Constant learning rate of the flow; default 1e-3, 2e-5 for nli.")
+  flow_learning_rate: float | None = setting(
+    None, "Constant learning rate of the flow; default 1e-3, 2e-5 for a flow alone on nli."
+  )
   num_train_epochs: float | None = setting(
-    None, "Passes over the pairs; default: the task's own (STS-B 1), 0.15 for nli."
+    None, "Passes over the pairs; default: the task's own (STS-B 1), 0.15 for a flow alone on nli."
   )
   train_batch_size: int = setting(32, "Pairs of a step, over all devices.", minimum=1)
   seed: int = setting(1234, "Seed of initial weights, order of the pairs and dropout.", minimum=0, maximum=2**31 - 1)

@@ -101,7 +101,7 @@ def test_below_a_file(tmp_path):
   (tmp_path / "file").write_text("mine")
   with pytest.raises(CalibrationError, match="cannot be written"):
     make_calibration("sn").fit(cone(9, 4)).save(tmp_path / "file" / "folder")
-  with pytest.raises(CalibrationError, match=r"no calibration\.json"):
+  with pytest.raises(CalibrationError, match="no such folder"):
     load_linear_calibration(tmp_path / "file" / "folder")
 
 
@@ -233,3 +233,10 @@ def test_damaged_arrays_are_one_error(saved):
     except CalibrationError:
       refused += 1
   assert refused > 50  # the rest hit a date or the like
+
+
+def test_empty_path_is_not_the_working_directory(tmp_path, monkeypatch):
+  monkeypatch.chdir(tmp_path)
+  with pytest.raises(CalibrationError) as refused:
+    make_calibration("sn").fit(cone(9, 4)).save("")
+  assert refused.value.argument == "folder" and tmp_path.is_dir() and not list(tmp_path.iterdir())

@@ -70,7 +70,7 @@ def test_an_argument_of_the_library_becomes_its_flag(values, capsys):
   ("error", "status", "text"),
   [
     (OSError(28, "No space left on device"), 1, "No space left"),
-    (KeyboardInterrupt(), 130, "resumes from the last checkpoint"),
+    (KeyboardInterrupt(), 130, "the same command resumes"),
   ],
 )
 def test_errors_that_a_user_can_mend_are_one_line(capsys, error, status, text):
