@@ -10,8 +10,6 @@ _COMMON = ("errors", "io", "progress", "_keras2", "_version")
 # {part: the parts that it may import besides itself and _COMMON}; run_scripts may import all of them.
 _ARROWS = {**dict.fromkeys(("bert_flow_tf", *_COMMON), ()), **read_build()[0]}
 
-# Imports that the move to this layout left against the table; the list only gets shorter.
-_NOT_YET = (("training", "bert_flow_tf"),)
 # {package of others: where alone it may be imported}
 _ONLY_IN = {
   "absl.flags": ("run_scripts",),
@@ -82,10 +80,6 @@ def _broken_arrow(module, imported):
   if is_in(imported, ["tests"]):
     return "nothing but a test imports a test"
   if is_in(module, ["run_scripts"]):
-    return None
-  if any(module.split(".")[1:2] == [part] and is_in(imported, [name]) for part, name in _NOT_YET if name.count(".")):
-    return None
-  if any(module.split(".")[1:2] == [part] and imported == name for part, name in _NOT_YET):
     return None
   if is_in(imported, ["run_scripts"]):
     return "the library does not know its runners"
