@@ -20,7 +20,7 @@ from bert_flow_tf.errors import BertFlowError, ConfigError
 FLAGS = flags.FLAGS
 
 # Arguments of the library whose flag has another name.
-_FLAG_OF_ARGUMENT = {"folder": "flow_folder"}
+_FLAG_OF_ARGUMENT = {"folder": ("flow_folder", "calibration_folder")}
 # Modules of TensorFlow that log each checkpoint and each collective operation.
 _NOISY_MODULES = (
   "functional_saver.py",
@@ -209,8 +209,9 @@ def _guarded(main, argv):
 def _with_flag(error):
   """Returns the error's message, with the flag in place of the argument's name that it begins with."""
   message, argument = str(error), error.argument
-  flag = _FLAG_OF_ARGUMENT.get(argument, argument)
-  if flag is None or flag not in FLAGS or not message.startswith(argument):
+  names = _FLAG_OF_ARGUMENT.get(argument, (argument,))
+  flag = next((name for name in names if name is not None and name in FLAGS), None)
+  if flag is None or not message.startswith(argument):
     return message
   return f"--{flag}{message.removeprefix(argument)}"
 

@@ -44,14 +44,17 @@ def texts_of(sentences: Any) -> tuple[list, bool]:
   try:
     items = list(sentences)
   except TypeError as error:
-    raise DataError(f"found {type(sentences).__name__}, expected a sentence or a list of sentences") from error
+    raise DataError(
+      f"sentences: {type(sentences).__name__}, expected a sentence or a list of sentences", argument="sentences"
+    ) from error
   if not items or not all(isinstance(item, Mapping) for item in items):
     return items, False
   for position, batch in enumerate(items):
     if "text" not in batch:
       raise DataError(
-        f"batch {position} (counted from 0) has {', '.join(map(str, batch)) or 'nothing'}, expected text: this model "
-        "embeds sentences alone"
+        f"sentences: batch {position} (from 0) has {', '.join(map(str, batch)) or 'nothing'}, expected text; this "
+        "model embeds sentences alone",
+        argument="sentences",
       )
   columns = (batch["text"] for batch in items)
   return [text for column in columns for text in ([column] if isinstance(column, str) else column)], False

@@ -171,7 +171,7 @@ def test_download_of_what_is_not_there(served, tmp_path):
   assert "\n" not in str(c.value)
   tiny.save_tiny(served)
   (served / "model.safetensors").rename(served / "pytorch_model.bin")
-  with pytest.raises(EncoderError, match=r"found no weights, expected model\.safetensors"):
+  with pytest.raises(EncoderError, match=r"no weights; expected model\.safetensors"):
     load_bert("someone/tiny", cache_dir=tmp_path / "cache")
 
 

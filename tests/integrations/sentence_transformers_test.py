@@ -64,7 +64,8 @@ def test_batches_as_mteb_gives_them(model, adapter):
 def test_refused(adapter, sentences, arguments, error):
   with pytest.raises(error) as raised:
     adapter.encode(sentences, **arguments)
-  assert raised.value.argument == next(iter(arguments), None)
+  argument = next(iter(arguments), "sentences")
+  assert raised.value.argument == argument
 
 
 def test_revision_for_mteb_follows_from_everything_that_decides(model):

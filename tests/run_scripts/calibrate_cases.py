@@ -47,7 +47,7 @@ def bad(folder):
     "one row": ([f"--vectors={folder}/one.npy", sn, out], "at least 2"),
     "other dimensions": ([f"--vectors={folder}/narrow.npy", apply, out], "--calibration_folder"),
     "other vectors": ([vectors, apply, out, "--vectors_of=yours"], "--calibration_folder"),
-    "no calibration": ([vectors, f"--calibration_folder={folder}", out], "calibration.json"),
+    "no calibration": ([vectors, f"--calibration_folder={folder}", out], "--calibration_folder"),
   }
 
 
