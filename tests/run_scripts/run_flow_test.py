@@ -222,7 +222,7 @@ def test_several_calibrations_of_a_corpus(ran):
   assert results["fitted_on"] == {"pairs": 60, "sentences": 120, "steps": 1, "epochs": 1.0, "learning_rate": 1e-3}
   sn, flow, natsv, whitening = results["calibrations"]
   assert (sn, flow, whitening) == ("sn", "flow", "whitening-8") and re.fullmatch(r"natsv-\d+", natsv)
-  for name in ("sn", "with flow", "natsv", "whitening-8"):
+  for name in ("sn", "the flow", "natsv", "whitening-8"):
     assert f"gain in Spearman on test by {name}: " in found["several"]["stdout"]
   header = found["several"]["stdout"].splitlines()[0]
   assert re.split("  +", header)[3:] == ["without flow", "sn", "with flow", "natsv", "whitening-8"]
