@@ -39,7 +39,7 @@ def parents(module):
 
 
 def is_in(name, prefixes):
-  """Whether the dotted `name` is one of `prefixes` or below one."""
+  """Returns whether the dotted `name` is one of `prefixes` or below one."""
   return any(name == prefix or name.startswith(prefix + ".") for prefix in prefixes)
 
 

@@ -131,7 +131,7 @@ def _brings_in(module, eager, path=()):
 
 
 def broken_rules(sources):
-  """What in {path: text} breaks the law, one line each."""
+  """Returns the imports in {path: text} that break a rule, one line each."""
   broken, graph, eager = [], {}, {}
   for path in sources:
     module = module_of(path)

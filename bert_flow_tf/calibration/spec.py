@@ -41,7 +41,7 @@ class CalibrationSpec:
 
   @property
   def k_on_dev(self) -> bool:
-    """Whether k is chosen on labeled pairs after the fit (`Natsv.choose_k`)."""
+    """True if k is chosen on labeled pairs after the fit (`Natsv.choose_k`)."""
     return self.k is None and self.method in METHODS and issubclass(METHODS[self.method], Natsv)
 
 

@@ -145,12 +145,12 @@ class Glow(tf_keras.layers.Layer):
 
   @property
   def initialized(self) -> bool:
-    """Whether `initialize` was called, also before the weights were saved."""
+    """True if `initialize` was called, also before the weights were saved."""
     return self._read_state() == _INITIALIZED
 
   @property
   def needs_initialization(self) -> bool:
-    """Whether the flow waits for `initialize`: its weights are neither from data, nor Glorot, nor loaded."""
+    """True if the flow waits for `initialize`: its weights are neither from data, nor Glorot, nor loaded."""
     return self.actnorm_init == "data" and self._read_state() == _NEW
 
   def initialize(self, embeddings: Any) -> None:

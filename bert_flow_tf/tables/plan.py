@@ -66,13 +66,13 @@ class Plan:
 
   @property
   def needs_models(self) -> bool:
-    """Whether the encoders of `model` are needed, not only those of `nli_model`."""
+    """True if the encoders of `model` are needed, not only those of `nli_model`."""
     without = {"3"} | ({"8"} if self.nli_model else set())
     return bool(self.figure or set(self.table) - without)
 
   @property
   def fits_on_nli(self) -> bool:
-    """Whether a flow is fitted on SNLI and MNLI."""
+    """True if a flow is fitted on SNLI and MNLI."""
     berts = any(not name.startswith(PREFIX) for name in self.model)
     fitting_tables = ({"2", "4"} if berts else set()) | ({"3", "4"} if self.nli_model else set())
     return bool(fitting_tables & set(self.table)) or NLI in self.transfer_corpus

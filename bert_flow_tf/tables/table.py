@@ -39,7 +39,7 @@ class Cell:
 
   @property
   def defined(self) -> bool:
-    """Whether the cell has a finite mean."""
+    """True if the cell has a finite mean."""
     return bool(self.values) and math.isfinite(self.mean)
 
   def text(self) -> str:

@@ -39,7 +39,7 @@ class Recipe:
 
   @property
   def is_random(self) -> bool:
-    """Whether the seed changes the result."""
+    """True if the seed changes the result."""
     return self.calibration == FLOW
 
 
@@ -92,7 +92,7 @@ class Workbench:
 
   @property
   def has_cls(self) -> bool:
-    """Whether its checkpoint has a pooler, which `cls` needs."""
+    """True if its checkpoint has a pooler, which `cls` needs."""
     return not self.words and self.encoder.bert.has_pooler
 
   def scores(self, task: str, recipe: Recipe, seed: int = 0) -> dict[str, Any]:

@@ -10,7 +10,7 @@ TEXT = ["The dogs ran.", "A dog runs; the Dogs run!", "Café at the dog run"] * 
 
 
 def unknown(folder, pieces, texts=TEXT):
-  """How many pieces of the texts are [UNK], by the tokenizer that encoders use."""
+  """Returns how many pieces of the texts are [UNK], by the tokenizer that encoders use."""
   (folder / "vocab.txt").write_text("\n".join(pieces) + "\n", encoding="utf-8")
   tokenizer = SentenceTokenizer(folder / "vocab.txt")
   return sum(int((ids == pieces.index("[UNK]")).sum()) for ids in tokenizer(texts))

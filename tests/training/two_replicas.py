@@ -18,7 +18,7 @@ EPOCHS = 3.0
 
 @functools.cache
 def results():
-  """What `main` printed."""
+  """Returns the output of `main`."""
   command = [sys.executable, "-m", "tests.training.two_replicas"]
   done = subprocess.run(command, cwd=REPO, capture_output=True, text=True, timeout=300)
   assert done.returncode == 0, done.stderr[-4000:]
