@@ -1,6 +1,7 @@
 """Lexical similarity of sentences: edit distance (the paper's section 4.4, Table 6 and Figure 2)."""
 
 import dataclasses
+import re
 from collections.abc import Sequence
 
 import numpy as np
@@ -11,13 +12,18 @@ from bert_flow_tf.evaluation.metrics import Correlation, correlation
 # Largest distance of the pairs that Figure 2 marks.
 CLOSE = 4
 
+# Words, and runs of other characters, as `tokenizers.pre_tokenizers.Whitespace` and NLTK's wordpunct_tokenize split.
+_TOKEN = re.compile(r"\w+|[^\w\s]+")
+TOKENS, CHARACTERS = "tokens", "characters"
+UNITS = (TOKENS, CHARACTERS)
+
 
 @dataclasses.dataclass(frozen=True)
 class LexicalCorrelations:
   """A row of Table 6: Spearman x 100 of a similarity with two quantities, over the same pairs.
 
   Attributes:
-    edit_distance: correlation with the edit distance; negative if similar letters make sentences similar.
+    edit_distance: correlation with the edit distance; negative if sentences with the same words are similar.
     gold: correlation with the gold scores.
   """
 
@@ -25,21 +31,22 @@ class LexicalCorrelations:
   gold: Correlation
 
 
-def edit_distances(sentences_a: Sequence[str], sentences_b: Sequence[str]) -> np.ndarray:
-  """Returns the Levenshtein distance of each pair: the fewest insertions, deletions and substitutions of one character.
+def edit_distances(sentences_a: Sequence[str], sentences_b: Sequence[str], unit: str = TOKENS) -> np.ndarray:
+  """Returns the Levenshtein distance of each pair: the fewest insertions, deletions and substitutions of one unit.
 
-  Case, accents, punctuation and white space count. A character is a Unicode code point. The paper says only "edit
-  distance"; characters agree with its "<= 4" and its example of "like" and "dislike".
+  The paper says only "edit distance". Its gold row in Table 6 is -24.61: tokens give -24.16, characters -20.21.
 
   Args:
     sentences_a: n str.
     sentences_b: n str.
+    unit: "tokens" for words and runs of punctuation of the lower-cased sentence; "characters" for Unicode code points
+      of the sentence as it is, white space included.
 
   Returns:
     int64 [n].
 
   Raises:
-    ConfigError: the package rapidfuzz is missing.
+    ConfigError: the package rapidfuzz is missing, or unit is not allowed.
     DataError: the lengths differ, or an element is not a str.
   """
   try:
@@ -49,9 +56,13 @@ def edit_distances(sentences_a: Sequence[str], sentences_b: Sequence[str]) -> np
       f"edit distances need the package rapidfuzz, which cannot be imported ({error}): "
       "pip install 'bert-flow-tf[tables]'"
     ) from error
+  if unit not in UNITS:
+    raise ConfigError(f"unit={unit!r}: expected {' or '.join(UNITS)}", argument="unit")
   sentences_a, sentences_b = _sentences(sentences_a, "first"), _sentences(sentences_b, "second")
   if len(sentences_a) != len(sentences_b):
     raise DataError(f"{len(sentences_a)} first and {len(sentences_b)} second sentences, expected as many of each")
+  if unit == TOKENS:
+    sentences_a, sentences_b = ([_TOKEN.findall(s.lower()) for s in side] for side in (sentences_a, sentences_b))
   pairs = zip(sentences_a, sentences_b, strict=True)
   return np.array([Levenshtein.distance(a, b) for a, b in pairs], np.int64)
 

@@ -7,7 +7,14 @@ from typing import Any
 import numpy as np
 
 from bert_flow_tf.errors import CalibrationError, FlowError, TrainingError
-from bert_flow_tf.evaluation.edit_distance import CLOSE, close_pairs, edit_distances, lexical_correlations
+from bert_flow_tf.evaluation.edit_distance import (
+  CHARACTERS,
+  CLOSE,
+  TOKENS,
+  close_pairs,
+  edit_distances,
+  lexical_correlations,
+)
 from bert_flow_tf.evaluation.isotropy import isoscore, singular_spectrum
 from bert_flow_tf.evaluation.similarity import mean_random_cosine, unpaired_cosines
 from bert_flow_tf.evaluation.word_embeddings import frequency_groups
@@ -19,6 +26,11 @@ from bert_flow_tf.tables.workbench import NONE, Recipe, Workbench
 
 LEXICAL_SPLIT = "dev"
 _EDITS, _GOLD = "edit distance", "gold similarity"
+_UNIT_NOTES = {
+  TOKENS: "tokens: words and runs of punctuation of the lower-cased sentences (`\\w+|[^\\w\\s]+`). The paper does not "
+  "name its unit, but its gold score agrees with tokens and not with characters (`--edit_unit=characters`)",
+  CHARACTERS: "characters, unlike the paper's, whose gold score agrees with tokens (`--edit_unit=tokens`)",
+}
 # The paper's names of the rows of Table 6 and of the panels of Figure 2.
 _METHODS = {"BERT-induced similarity": Recipe(FIRST_LAST), "flow-induced similarity": Recipe(FIRST_LAST, "flow")}
 _ISOTROPY = {
@@ -58,19 +70,23 @@ def word_rows(bench: Workbench, order: Sequence[int]) -> tuple[list[Row], str]:
   return rows, f"{bench.title}: words with a count: {words}."
 
 
-def lexical_points(bench: Workbench, task: str, seed: int) -> tuple[dict[str, np.ndarray], dict[str, str]]:
+def lexical_points(
+  bench: Workbench, task: str, seed: int, unit: str = TOKENS
+) -> tuple[dict[str, np.ndarray], dict[str, str]]:
   """Returns the numbers of Figure 2 and Table 6, from the dev split.
 
   Args:
     bench: an encoder.
     task: name of a task with a dev split.
     seed: seed of the flow.
+    unit: "tokens" or "characters", see `edit_distances`.
 
   Returns:
     {name: float64 [n]} of edit distance, gold and similarities; and {name: reason} of methods that fail on them.
   """
   pairs = bench.inputs.tasks[task].splits[LEXICAL_SPLIT]
-  points, failed = {_EDITS: edit_distances(pairs.sentences_a, pairs.sentences_b), _GOLD: pairs.scores}, {}
+  points = {_EDITS: edit_distances(pairs.sentences_a, pairs.sentences_b, unit), _GOLD: pairs.scores}
+  failed = {}
 
   def compute(task, recipe, seed):
     return [float(cosine) for cosine in bench.cosines(task, recipe, seed, LEXICAL_SPLIT)]
@@ -84,9 +100,9 @@ def lexical_points(bench: Workbench, task: str, seed: int) -> tuple[dict[str, np
 
 
 def lexical_rows(
-  benches: Sequence[Workbench], task: str, seeds: Sequence[int], progress: Progress
+  benches: Sequence[Workbench], task: str, seeds: Sequence[int], progress: Progress, unit: str = TOKENS
 ) -> tuple[list[Row], str]:
-  """Returns the rows of Table 6, and a sentence with the number of close pairs.
+  """Returns the rows of Table 6, and sentences about the unit and the number of close pairs.
 
   The gold scores are one row, since no encoder takes part; each encoder has a row without and with the flow.
   """
@@ -96,7 +112,7 @@ def lexical_rows(
     points, failed = [], {}
     for seed in seeds:
       progress.update(0, f"{bench.title}, seed {seed}")
-      numbers, reasons = lexical_points(bench, task, seed)
+      numbers, reasons = lexical_points(bench, task, seed, unit)
       points, failed = [*points, numbers], {**failed, **reasons}
       progress.update(1, bench.title)
     gold_row = [_lexical_row(_GOLD, _GOLD, points[:1], published)]
@@ -108,8 +124,10 @@ def lexical_rows(
       else:
         rows.append(_lexical_row(title, name, used, paper))
   close, pairs = int(close_pairs(points[0][_EDITS]).sum()), len(points[0][_EDITS])
-  note = f"Edit distances count characters; {close} of {pairs} pairs are at most {CLOSE} apart."
-  return [*gold_row, *rows], f"{note} The paper does not say what its distances count."
+  return [
+    *gold_row,
+    *rows,
+  ], f"Edit distances count {_UNIT_NOTES[unit]}. {close} of {pairs} pairs are at most {CLOSE} apart."
 
 
 def _lexical_row(title, name, points, published):

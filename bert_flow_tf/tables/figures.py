@@ -40,12 +40,13 @@ def require_matplotlib() -> types.ModuleType:
   return matplotlib
 
 
-def edit_distance_figure(points: Mapping[str, np.ndarray], title: str) -> "Figure":
+def edit_distance_figure(points: Mapping[str, np.ndarray], title: str, unit: str) -> "Figure":
   """Draws Figure 2: each panel a similarity against edit distance, pairs of at most 4 edits in green.
 
   Args:
     points: {name: [n]}: "edit distance", and one similarity per panel.
     title: title above the panels.
+    unit: unit of the edit distance, "tokens".
   """
   figure, names = _figure(), [name for name in points if name != "edit distance"]
   distances = points["edit distance"]
@@ -55,7 +56,7 @@ def edit_distance_figure(points: Mapping[str, np.ndarray], title: str) -> "Figur
     axis.scatter(points[name][~close], distances[~close], s=4, color="tab:blue", label=f"more than {CLOSE} edits")
     axis.scatter(points[name][close], distances[close], s=12, color="tab:green", label=f"at most {CLOSE} edits")
     axis.set_xlabel(name)
-  axes[0].set_ylabel("edit distance (characters)")
+  axes[0].set_ylabel(f"edit distance ({unit})")
   axes[0].legend(fontsize="small")
   figure.suptitle(title)
   return figure

@@ -142,7 +142,7 @@ class Makers:
   def _lexical(self, name, seeds):
     benches = self.models_of(name)
     with Progress(len(benches) * len(seeds), True, "table 6", "encoder") as progress:
-      rows, note = analysis.lexical_rows(benches, ONE_TASK, seeds, progress)
+      rows, note = analysis.lexical_rows(benches, ONE_TASK, seeds, progress, self._plan.edit_unit)
     return "", "", paper_table(6).columns, rows, [note]
 
   def _seeds(self, name, seeds):
@@ -190,10 +190,11 @@ class Makers:
     return paths
 
   def _draw_edit_distances(self, bench):
-    points, failed = analysis.lexical_points(bench, ONE_TASK, self._plan.seed)
+    unit = self._plan.edit_unit
+    points, failed = analysis.lexical_points(bench, ONE_TASK, self._plan.seed, unit)
     for method, reason in failed.items():
       logging.warning("figure 2 of %s has no panel for %s: %s", bench.label, method, reason)
-    return figures.edit_distance_figure(points, f"{ONE_TASK} dev, {bench.label}: similarity and edit distance")
+    return figures.edit_distance_figure(points, f"{ONE_TASK} dev, {bench.label}: similarity and edit distance", unit)
 
   def _draw_cone(self, bench):
     return figures.cone_figure(

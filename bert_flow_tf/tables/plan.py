@@ -12,7 +12,7 @@ from bert_flow_tf.data.flow_corpus import NLI
 from bert_flow_tf.data.tasks import STS_TASKS, find_task
 from bert_flow_tf.encoder.word_vectors import PREFIX
 from bert_flow_tf.errors import ConfigError
-from bert_flow_tf.evaluation.edit_distance import edit_distances
+from bert_flow_tf.evaluation.edit_distance import TOKENS, UNITS, edit_distances
 from bert_flow_tf.io.experiment import encoder_label
 from bert_flow_tf.io.settings import setting
 from bert_flow_tf.tables import figures
@@ -31,6 +31,7 @@ USED_BY = {
   "transfer_corpus": ("transfer",),
   "frequency_file": ("1",),
   "corpus": ("1",),
+  "edit_unit": ("6", "figure 2"),
   "num_seeds": TABLES[1:],
 }
 
@@ -55,6 +56,7 @@ class Plan:
   num_seeds: int | None = setting(None, "Seeds of the flow, from seed; default: 1, and 5 for Table 8.", minimum=1)
   frequency_file: str | None = setting(None, "For Table 1: a file with a word and its count per line.")
   corpus: str | None = setting(None, "For Table 1: a text file whose words are counted.")
+  edit_unit: str = setting(TOKENS, "For Table 6 and Figure 2: unit of the edit distance.", choices=UNITS)
   seed: int = 1234
 
   def seeds(self, table: str) -> list[int]:

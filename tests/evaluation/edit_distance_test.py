@@ -6,9 +6,12 @@ import sys
 import numpy as np
 import pytest
 from scipy import stats
+from tokenizers import pre_tokenizers
 
+from bert_flow_tf.data.tasks import load_task
 from bert_flow_tf.errors import ConfigError, DataError
 from bert_flow_tf.evaluation.edit_distance import close_pairs, edit_distances, lexical_correlations
+from tests.testing import shared
 
 
 def _levenshtein(a, b):
@@ -21,10 +24,38 @@ def _levenshtein(a, b):
   return row[-1]
 
 
-def test_by_hand():
+def test_tokens_by_hand():
+  pairs = {
+    ("I like this restaurant.", "i DISLIKE this  restaurant !"): 2,
+    ("a well-known man", "a well known man"): 1,
+    ('He said: "no."', "he said no"): 3,  # the last two marks are one token
+    ("don't", "do not"): 3,
+    ("", "four"): 1,
+    ("", " "): 0,
+    ("a b c", "b c a"): 2,
+    ("\ud800", ""): 1,
+  }
+  distances = edit_distances(*zip(*pairs, strict=True))
+  assert distances.dtype == np.int64 and distances.tolist() == list(pairs.values())
+
+
+def test_tokens_are_those_of_the_tokenizers_package_and_give_the_papers_gold_score():
+  """Table 6's gold row, -24.61, from tokens of another library and the textbook's distance."""
+  pairs = load_task("STS-B", shared("data")).splits["dev"]
+  whitespace = pre_tokenizers.Whitespace()
+  a, b = (
+    [[token for token, _ in whitespace.pre_tokenize_str(s.lower())] for s in side]
+    for side in (pairs.sentences_a, pairs.sentences_b)
+  )
+  expected = [_levenshtein(x, y) for x, y in zip(a, b, strict=True)]
+  assert edit_distances(pairs.sentences_a, pairs.sentences_b).tolist() == expected
+  assert 100 * stats.spearmanr(expected, pairs.scores).statistic == pytest.approx(-24.61, abs=0.5)
+
+
+def test_characters_by_hand():
   pairs = {
     ("kitten", "sitting"): 3,
-    ("I like this restaurant", "I dislike this restaurant"): 3,  # the paper's own example
+    ("I like this restaurant", "I dislike this restaurant"): 3,
     ("", "four"): 4,
     ("", ""): 0,
     ("Cat", "cat"): 1,
@@ -34,17 +65,22 @@ def test_by_hand():
     ("\U0001f600", "x"): 1,
     ("\ud800", ""): 1,
   }
-  found = edit_distances(*zip(*pairs, strict=True))
-  assert found.dtype == np.int64 and found.tolist() == list(pairs.values())
+  assert edit_distances(*zip(*pairs, strict=True), "characters").tolist() == list(pairs.values())
   assert edit_distances([], []).shape == (0,)
 
 
-def test_against_the_textbook():
+@pytest.mark.parametrize(("unit", "split"), [("tokens", str.split), ("characters", list)])
+def test_against_the_textbook(unit, split):
   rng = np.random.default_rng(0)
-  words = ["".join(rng.choice(list("abc "), size=length)) for length in rng.integers(0, 90, size=60)]
-  assert edit_distances(words[:30], words[30:]).tolist() == [
-    _levenshtein(a, b) for a, b in zip(words[:30], words[30:], strict=True)
+  texts = ["".join(rng.choice(list("abc "), size=length)) for length in rng.integers(0, 90, size=60)]
+  assert edit_distances(texts[:30], texts[30:], unit).tolist() == [
+    _levenshtein(split(a), split(b)) for a, b in zip(texts[:30], texts[30:], strict=True)
   ]
+
+
+def test_unknown_unit():
+  with pytest.raises(ConfigError, match="tokens or characters"):
+    edit_distances(["a"], ["b"], "words")
 
 
 @pytest.mark.parametrize(

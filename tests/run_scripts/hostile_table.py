@@ -67,6 +67,8 @@ def bad(folder):
     "unknown task": (["--table=2", "--task=STS-C"], "--task=STS-C"),
     "task that is no column": (["--table=2", "--task=STS-B,QNLI"], "--task=QNLI"),
     "task that is not used": (["--table=5", "--task=STS-B"], "--task: is not used by this run"),
+    "unit that is not used": (["--table=2", "--edit_unit=characters"], "--edit_unit: is not used by this run"),
+    "unknown unit": (["--table=6", "--edit_unit=words"], "--edit_unit"),
     "nli_model that is not used": (["--table=2", "--nli_model=mini"], "--nli_model"),
     "num_seeds that is not used": (["--table=1", "--num_seeds=2"], "--num_seeds"),
     "no frequencies": (["--table=1"], "--table=1"),

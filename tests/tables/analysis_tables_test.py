@@ -1,5 +1,6 @@
 """bert_flow_tf/tables/analysis_tables.py: Tables 1 and 6, isotropy and the cone against NumPy and SciPy."""
 
+import re
 import types
 
 import numpy as np
@@ -30,13 +31,15 @@ def levenshtein(a, b):
   return row[-1]
 
 
-def test_lexical_rows(data):
+@pytest.mark.parametrize("unit", ["tokens", "characters"])
+def test_lexical_rows(data, unit):
   bench = make_bench(data, ["STS-B"])
   pairs = bench.inputs.tasks["STS-B"].splits["dev"]
   a, b = sides(pairs, bench.encoder, "avg-first-last")
-  edits = [levenshtein(*pair) for pair in zip(pairs.sentences_a, pairs.sentences_b, strict=True)]
+  split = {"tokens": lambda text: re.findall(r"\w+|[^\w\s]+", text.lower()), "characters": list}[unit]
+  edits = [levenshtein(split(x), split(y)) for x, y in zip(pairs.sentences_a, pairs.sentences_b, strict=True)]
   flows = [cosine((a - 4) @ flow_matrix(seed), (b - 4) @ flow_matrix(seed)) for seed in (1, 2)]
-  rows, note = lexical_rows([bench], "STS-B", [1, 2], SHOWN)
+  rows, note = lexical_rows([bench], "STS-B", [1, 2], SHOWN, unit)
   for row, similarities in zip(rows, [[pairs.scores], [cosine(a, b)], flows], strict=True):
     for column, other in {"edit distance": edits, "gold similarity": pairs.scores}.items():
       expected = [100 * stats.spearmanr(values, other)[0] for values in similarities]
@@ -48,8 +51,8 @@ def test_lexical_rows(data):
   ]
   assert rows[0].cells["edit distance"].paper == -24.61 and rows[1].cells["edit distance"].paper is None
   close = sum(edit <= 4 for edit in edits)
-  assert f"; {close} of {len(edits)} pairs are at most 4 apart." in note and close
-  points, failed = lexical_points(bench, "STS-B", 1)
+  assert f" {close} of {len(edits)} pairs are at most 4 apart." in note and f"count {unit}" in note and close
+  points, failed = lexical_points(bench, "STS-B", 1, unit)
   assert not failed
   assert points["edit distance"].tolist() == edits and list(points)[2:] == [row.name for row in paper_table(6).rows][1:]
 

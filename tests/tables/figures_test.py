@@ -16,8 +16,9 @@ POINTS = {
 
 
 def test_close_pairs_are_marked():
-  figure = figures.edit_distance_figure(POINTS, "a title")
+  figure = figures.edit_distance_figure(POINTS, "a title", "tokens")
   assert [axis.get_xlabel() for axis in figure.axes] == ["gold similarity", "other"]
+  assert figure.axes[0].get_ylabel() == "edit distance (tokens)"
   far, close = figure.axes[1].collections
   assert far.get_offsets().tolist() == [[0.2, 5.0], [0.3, 40.0]]
   assert close.get_offsets().tolist() == [[0.1, 4.0], [0.4, 2.0]]
