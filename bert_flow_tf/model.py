@@ -78,6 +78,7 @@ class SentenceModel:
     max_seq_length: int = 64,
     low_dim: int | None = None,
     precision: str = "float32",
+    hidden_act: str | None = None,
     cache_dir: str | os.PathLike | None = None,
     cache: Any = None,
   ) -> "SentenceModel":
@@ -86,7 +87,7 @@ class SentenceModel:
     Raises:
       ConfigError, EncoderError: an argument is not allowed, or the encoder cannot be loaded.
     """
-    encoder = SentenceEncoder.from_pretrained(name, cache_dir, precision)
+    encoder = SentenceEncoder.from_pretrained(name, cache_dir, precision, hidden_act)
     return cls(encoder, None, sentence_embedding_type, max_seq_length, low_dim, cache)
 
   @classmethod
@@ -108,7 +109,8 @@ class SentenceModel:
       cache_dir: see `SentenceEncoder.from_pretrained`.
       cache: see the class.
       allow_other_encoder: see the class.
-      **settings: sentence_embedding_type, max_seq_length, low_dim or precision in place of those of the folder.
+      **settings: sentence_embedding_type, max_seq_length, low_dim, precision or hidden_act in place of those of the
+        folder.
 
     Raises:
       FlowError, CalibrationError, ConfigError: see `load_calibration`.

@@ -89,7 +89,7 @@ def define_calibration_flags() -> None:
     "flow_folder",
     None,
     "Folder of a calibration that run_flow saved, such as exp/NAME/flow. It decides encoder, pooling, max_seq_length, "
-    "low_dim and precision, except for flags on the command line. Default: the encoder without a calibration.",
+    "low_dim, precision and hidden_act, except for flags on the command line. Default: the encoder alone.",
   )
   flags.DEFINE_boolean("allow_other_encoder", False, "Apply a calibration to another encoder than it was fitted for.")
 
@@ -128,7 +128,7 @@ def given_model_arguments() -> dict[str, Any]:
   arguments |= {"model": chosen.encoder_name} if given(["model", "init_checkpoint"]) else {}
   if "precision" not in FLAGS:  # a runner that computes in float32 alone
     arguments["precision"] = chosen.precision
-  values = {**chosen.pooling_arguments(), "precision": chosen.precision}
+  values = {**chosen.pooling_arguments(), "precision": chosen.precision, "hidden_act": chosen.hidden_act}
   return arguments | {name: values[name] for name in values if name in FLAGS and given([name])}
 
 
@@ -151,8 +151,7 @@ def load_model(folder: str | None = None, allow_other_encoder: bool = False) -> 
   return SentenceModel.from_pretrained(
     chosen.encoder_name,
     **chosen.pooling_arguments(),
-    precision=chosen.precision,
-    cache_dir=chosen.model_cache_dir,
+    **chosen.loading_arguments(),
     cache=chosen.cached_dir,
   )
 

@@ -21,7 +21,15 @@ FLAGS = flags.FLAGS
 
 # Flags of one direction only.
 _OF_POOLING = ("sentence_embedding_type", "low_dim", "max_seq_length")
-_SOURCE = ("tf1_checkpoint", "bert_config_file", "vocab_file", "do_lower_case", "flow_model_config", "labels")
+_SOURCE = (
+  "tf1_checkpoint",
+  "bert_config_file",
+  "vocab_file",
+  "do_lower_case",
+  "hidden_act",
+  "flow_model_config",
+  "labels",
+)
 _READ = (*_SOURCE, "output_dir", *_OF_POOLING)
 _WRITE = ("encoder", "flow_folder", "classifier_folder", "output_checkpoint")
 _PATHS = ("tf1_checkpoint", "bert_config_file", "vocab_file", "output_dir", *_WRITE)
@@ -56,7 +64,7 @@ def define_flags() -> None:
     "three, as in BERT's NLI; else numbers.",
   )
   flags.DEFINE_string("output_dir", None, "Folder that gets encoder/, flow/, classifier/ and conversion.json.")
-  common_flags.define_settings(EmbeddingSettings, ("sentence_embedding_type", "low_dim"))
+  common_flags.define_settings(EmbeddingSettings, ("sentence_embedding_type", "low_dim", "hidden_act"))
   flags.DEFINE_integer("max_seq_length", 64, "Number of tokens that flow and classifier were fitted with.")
   flags.DEFINE_string("encoder", None, "Encoder to write as a TensorFlow 1 checkpoint; as --model of other runners.")
   flags.DEFINE_string("flow_folder", None, "Flow to write into the checkpoint, such as exp/NAME/flow.")

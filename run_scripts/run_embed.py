@@ -32,6 +32,7 @@ _ENCODER_FLAGS = (
   "max_seq_length",
   "low_dim",
   "precision",
+  "hidden_act",
 )
 
 

@@ -23,7 +23,9 @@ def define_flags() -> None:
   """Defines the flags of this runner."""
   common_flags.define_calibration_flags()
   pooling = ("sentence_embedding_type", "low_dim", "max_seq_length")
-  common_flags.define_settings(EmbeddingSettings, ("model", "init_checkpoint", "model_cache_dir", *pooling))
+  common_flags.define_settings(
+    EmbeddingSettings, ("model", "init_checkpoint", "model_cache_dir", "hidden_act", *pooling)
+  )
   define_export_flags()
 
 

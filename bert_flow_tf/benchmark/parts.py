@@ -91,7 +91,7 @@ class Benchmark:
       from bert_flow_tf.encoder.sentence_encoder import SentenceEncoder
 
       embedding = self._embedding
-      encoder = SentenceEncoder.from_pretrained(embedding.encoder_name, embedding.model_cache_dir, embedding.precision)
+      encoder = SentenceEncoder.from_pretrained(embedding.encoder_name, **embedding.loading_arguments())
     methods = {TASKS: self._tasks, STEP: self._step, ENCODER: self._encoder, SERVING: self._serving}
     for name in self._settings.parts:
       yield name, *methods[name](encoder)

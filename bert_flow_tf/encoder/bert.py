@@ -10,12 +10,13 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 import transformers
+from transformers.activations_tf import ACT2FN
 
 from bert_flow_tf.encoder import folder as folder_lib
 from bert_flow_tf.encoder import google_folder, hub, tf1_names, tf1_reader
 from bert_flow_tf.encoder import precision as precision_lib
 from bert_flow_tf.encoder.seeded_dropout import SeededDropout
-from bert_flow_tf.errors import EncoderError
+from bert_flow_tf.errors import ConfigError, EncoderError
 from bert_flow_tf.io.checks import is_integer
 
 
@@ -112,7 +113,10 @@ class BertEncoder:
 
 
 def load_bert(
-  name: str | os.PathLike, cache_dir: str | os.PathLike | None = None, precision: str = precision_lib.FLOAT32
+  name: str | os.PathLike,
+  cache_dir: str | os.PathLike | None = None,
+  precision: str = precision_lib.FLOAT32,
+  hidden_act: str | None = None,
 ) -> BertEncoder:
   """Loads a BERT; no weight stays random.
 
@@ -120,14 +124,20 @@ def load_bert(
     name: see `hub.resolve`; also Google's folder, see `google_folder`, or the prefix of a checkpoint in such a folder.
     cache_dir: folder of the hub's cache; None for its default.
     precision: see `BertEncoder`.
+    hidden_act: transformers' name of an activation; None for the configuration's, whose "gelu" is "gelu_new" if it is a
+      bert_config.json, as in Google's code.
 
   Raises:
-    ConfigError: unknown precision.
+    ConfigError: unknown precision or activation.
     EncoderError: the model does not exist, or a file of its folder is missing, damaged or does not match another file.
   """
   precision_lib.check_precision(precision)
+  if hidden_act is not None and hidden_act not in ACT2FN:
+    raise ConfigError(f"hidden_act={hidden_act}: expected one of {', '.join(sorted(ACT2FN))}", "hidden_act")
   folder, checkpoint = _find(name, cache_dir)
-  model, has_pooler = _load_hugging_face(folder) if checkpoint is None else _load_tf1(folder, checkpoint)
+  changes = {} if hidden_act is None else {"hidden_act": hidden_act}
+  load = _load_hugging_face if checkpoint is None else _load_tf1
+  model, has_pooler = load(folder, checkpoint, changes)
   if not has_pooler:
     model.bert.pooler = None  # its weights are random and must not be read or change the checksum
   model.trainable = False
@@ -144,9 +154,9 @@ def _find(name, cache_dir):
   return folder, folder if google_folder.is_tf1(folder) else None
 
 
-def _load_hugging_face(folder):
-  """Returns the TFBertModel of a Hugging Face folder, and True if the folder has the pooled output's weights."""
-  values = folder_lib.read_config(folder)
+def _load_hugging_face(folder, _, changes):
+  """Returns the TFBertModel of a folder, with `changes` of its configuration, and True if it has a pooled output."""
+  values = folder_lib.read_config(folder) | changes
   folder_lib.check_vocabulary(folder / "vocab.txt", values["vocab_size"])
   weights = folder_lib.find_weights(folder)
   try:
@@ -171,10 +181,10 @@ def _load_hugging_face(folder):
   return model, has_pooler
 
 
-def _load_tf1(folder, checkpoint):
+def _load_tf1(folder, checkpoint, changes):
   """Returns the same for Google's folder; `checkpoint` is a prefix, or a folder with a checkpoint."""
   path = google_folder.config_file(folder)
-  values = google_folder.read_config(path)
+  values = google_folder.read_config(path) | changes
   google_folder.check_vocabulary(folder / "vocab.txt", values["vocab_size"])
   reader = tf1_reader.Tf1Checkpoint(tf1_reader.find_prefix(checkpoint))
   shapes = google_folder.check_variables(reader, values)

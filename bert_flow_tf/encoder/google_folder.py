@@ -24,6 +24,8 @@ DEFAULTS = {
   "type_vocab_size": 16,
   "initializer_range": 0.02,
 }
+# Google's modeling.py means the tanh form of GELU, which transformers calls gelu_new; its gelu is the erf form.
+_ACTIVATIONS = {"gelu": "gelu_new"}
 # A constant in Google's code, without a key in bert_config.json.
 _LAYER_NORM_EPS = 1e-12
 
@@ -46,7 +48,10 @@ def config_file(folder: pathlib.Path) -> pathlib.Path:
 
 
 def read_config(path: pathlib.Path) -> dict[str, Any]:
-  """Reads a bert_config.json as values of a Hugging Face configuration, with Google's defaults.
+  """Reads a bert_config.json as values of a Hugging Face configuration, with Google's defaults and activation.
+
+  Args:
+    path: the file; one with the name config.json is Hugging Face's, whose activation is kept.
 
   Raises:
     EncoderError: it is missing or damaged, or a size is missing or wrong.
@@ -58,14 +63,28 @@ def read_config(path: pathlib.Path) -> dict[str, Any]:
   values = folder_lib.read_json(path)
   if isinstance(values, dict):
     kept = {key: values.get(key, default) for key, default in DEFAULTS.items()}
+    if path.name != "config.json":
+      kept["hidden_act"] = converted_activation(kept["hidden_act"])
     values = {"model_type": "bert", **values, **kept, "layer_norm_eps": values.get("layer_norm_eps", _LAYER_NORM_EPS)}
   folder_lib.check_config(path, values)
   return values
 
 
+def converted_activation(hidden_act: Any) -> Any:
+  """Returns transformers' name of an activation of bert_config.json."""
+  return _ACTIVATIONS.get(hidden_act, hidden_act) if isinstance(hidden_act, str) else hidden_act
+
+
 def google_config(config: Any) -> dict[str, Any]:
   """Returns the content of a bert_config.json for a transformers.BertConfig."""
   values = {key: getattr(config, key) for key in DEFAULTS}
+  if values["hidden_act"] in _ACTIVATIONS:
+    logging.warning(
+      "hidden_act is gelu, the erf form, and bert_config.json has no word for it: its gelu is the tanh form, in the "
+      "original's code and here. Embeddings will differ by about 3e-4; here, hidden_act=gelu brings the erf form back"
+    )
+  google_names = {theirs: ours for ours, theirs in _ACTIVATIONS.items()}
+  values["hidden_act"] = google_names.get(values["hidden_act"], values["hidden_act"])
   if config.layer_norm_eps != _LAYER_NORM_EPS:
     logging.warning(
       "layer_norm_eps is %g: it is written to bert_config.json and read from it here, but Google's code uses %g",

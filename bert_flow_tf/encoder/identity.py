@@ -105,6 +105,10 @@ class EncoderIdentity(_Identity):
       arguments[field.name] = value
     return cls(**arguments)
 
+  def loading_arguments(self) -> dict[str, Any]:
+    """Returns precision and, if it is known, hidden_act, as `SentenceEncoder.from_pretrained` takes them."""
+    return {"precision": self.precision, "hidden_act": (self.architecture or {}).get("hidden_act")}
+
   def pooling_arguments(self) -> dict[str, Any]:
     """Returns sentence_embedding_type, max_seq_length and low_dim, as the methods of `SentenceEncoder` take them."""
     return {name: getattr(self, name) for name in ("sentence_embedding_type", "max_seq_length", "low_dim")}

@@ -40,7 +40,8 @@ def load_encoder(
     where: place of the identity, for messages: "folder=FOLDER".
     model: name or folder of another encoder, or a loaded one; None for the encoder that the identity names.
     cache_dir: see `SentenceEncoder.from_pretrained`.
-    **settings: sentence_embedding_type, max_seq_length, low_dim or precision in place of those of the identity.
+    **settings: sentence_embedding_type, max_seq_length, low_dim, precision or hidden_act in place of those of the
+      identity; if `model` is given, its files decide hidden_act.
 
   Returns:
     The encoder, and sentence_embedding_type, max_seq_length and low_dim; without an identity only those of `settings`.
@@ -52,16 +53,18 @@ def load_encoder(
   if named is None and model is None:
     reason = "names no encoder" if identity is None else f"was fitted on {identity}"
     raise EncoderError(f"{where}: {reason}; name the encoder of its embeddings, as model=mini", "folder")
-  arguments = {**named.pooling_arguments(), "precision": named.precision} if named else {}
+  arguments = {**named.pooling_arguments(), **named.loading_arguments()} if named else {}
+  if model is not None:
+    arguments.pop("hidden_act", None)
   arguments |= settings
-  precision = arguments.pop("precision", "float32")
+  loading = {name: arguments.pop(name) for name in ("precision", "hidden_act") if name in arguments}
   if isinstance(model, SentenceEncoder):
     return model, arguments
   if model is not None:
-    return SentenceEncoder.from_pretrained(model, cache_dir, precision), arguments
+    return SentenceEncoder.from_pretrained(model, cache_dir, **loading), arguments
   assert named is not None  # checked above
   try:
-    return SentenceEncoder.from_pretrained(named.name, cache_dir, precision), arguments
+    return SentenceEncoder.from_pretrained(named.name, cache_dir, **loading), arguments
   except EncoderError as error:
     message = f"{where}: its encoder cannot be loaded: {error} model= can name its folder"
     raise EncoderError(message, "folder") from error

@@ -38,6 +38,7 @@ def save_encoder(encoder: "SentenceEncoder", folder: str | os.PathLike) -> None:
   source = pathlib.Path(encoder.bert.folder)
   # Google's folders have no config.json.
   config = folder_lib.read_config(source) if (source / "config.json").exists() else encoder.bert.config.to_dict()
+  config["hidden_act"] = encoder.bert.config.hidden_act  # that of the loaded encoder, which may not be the files'
   path = source / "tokenizer_config.json"
   tokenizer = folder_lib.read_json(path) if path.exists() else {}
   # Otherwise the new folder's name would decide it.

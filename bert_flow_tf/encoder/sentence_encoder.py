@@ -45,7 +45,11 @@ class SentenceEncoder:
 
   @classmethod
   def from_pretrained(
-    cls, name: str | os.PathLike, cache_dir: str | os.PathLike | None = None, precision: str = "float32"
+    cls,
+    name: str | os.PathLike,
+    cache_dir: str | os.PathLike | None = None,
+    precision: str = "float32",
+    hidden_act: str | None = None,
   ) -> "SentenceEncoder":
     """Loads an encoder.
 
@@ -54,12 +58,13 @@ class SentenceEncoder:
         Hugging Face folder, Google's TensorFlow 1 folder, or a hub id `org/name`.
       cache_dir: folder of the hub's cache; None for its default.
       precision: number format of BERT's matrix products, float32, bfloat16 or float16; see `encoder.precision`.
+      hidden_act: activation in place of that of the encoder's files; see `encoder.bert.load_bert`.
 
     Raises:
-      ConfigError: unknown precision.
+      ConfigError: unknown precision or activation.
       EncoderError: it does not exist, is damaged or is not a BERT.
     """
-    bert = load_bert(name, cache_dir, precision)
+    bert = load_bert(name, cache_dir, precision, hidden_act)
     return cls(bert, SentenceTokenizer.from_pretrained(bert.folder, bert.name))
 
   @property

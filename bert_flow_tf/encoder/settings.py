@@ -37,6 +37,12 @@ class EmbeddingSettings:
     "faster if the GPU or CPU has instructions for them.",
     choices=("float32", "bfloat16", "float16"),
   )
+  hidden_act: str | None = setting(
+    None,
+    "Activation of the encoder, under transformers' name: gelu is the erf form of GELU, gelu_new the tanh form. "
+    "Default: the one in the encoder's files; Google's gelu is gelu_new, as in Google's code.",
+    choices=("gelu", "gelu_new", "relu"),
+  )
   predict_batch_size: int = setting(64, "Largest number of sentences embedded at once.", named=False, minimum=1)
   cached_dir: str | None = setting(None, "Folder where embeddings are kept between runs.", named=False)
 
@@ -48,6 +54,10 @@ class EmbeddingSettings:
   def encoder_name(self) -> str:
     """Name or folder of the encoder: init_checkpoint if it is given, else model."""
     return self.init_checkpoint or self.model
+
+  def loading_arguments(self) -> dict[str, Any]:
+    """Returns cache_dir, precision and hidden_act as `SentenceEncoder.from_pretrained` takes them."""
+    return {"cache_dir": self.model_cache_dir, "precision": self.precision, "hidden_act": self.hidden_act}
 
   def pooling_arguments(self) -> dict[str, Any]:
     """Returns sentence_embedding_type, max_seq_length and low_dim as the encoder's methods take them."""

@@ -38,8 +38,8 @@ def _load(name, nli_tuned, inputs, store):
     encoder = WordVectors.from_file(path, wanted_words(_sentences(inputs.tasks.values())))
     return Workbench(encoder, inputs, store, label_of(name), words=True)
   settings = inputs.embedding
-  lengths = {"max_seq_length": settings.max_seq_length, "precision": settings.precision}
-  encoder = SentenceModel.from_pretrained(name, **lengths, cache_dir=settings.model_cache_dir).encoder
+  arguments = {"max_seq_length": settings.max_seq_length, **settings.loading_arguments()}
+  encoder = SentenceModel.from_pretrained(name, **arguments).encoder
   paper = paper_encoder(name, encoder.bert.config, nli_tuned)
   return Workbench(encoder, inputs, store, label_of(name), paper, nli_tuned)
 

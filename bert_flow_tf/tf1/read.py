@@ -51,6 +51,7 @@ def open_source(
   bert_config_file: str | None = None,
   vocab_file: str | None = None,
   do_lower_case: bool | None = None,
+  hidden_act: str | None = None,
   flow_model_config: str | None = None,
   labels: list[str] | None = None,
 ) -> Source:
@@ -61,6 +62,7 @@ def open_source(
     bert_config_file: its configuration; None for the file in the checkpoint's folder.
     vocab_file: its vocabulary; None for the file in the checkpoint's folder.
     do_lower_case: True for an uncased model; None to infer it from the vocabulary and the name of its folder.
+    hidden_act: activation in place of the configuration's; see `encoder.bert.load_bert`.
     flow_model_config: name or file of the flow's configuration; None to infer it from the variables.
     labels: the classifier's labels in the order of its rows; None for the names of BERT's three NLI labels, or for
       numbers if the classifier has not three rows.
@@ -74,7 +76,7 @@ def open_source(
   folder = pathlib.Path(checkpoint.prefix).parent
   config_file = _file("bert_config_file", bert_config_file, google_folder.config_file(folder))
   vocab_path = _file("vocab_file", vocab_file, folder / "vocab.txt")
-  config = google_folder.read_config(config_file)
+  config = google_folder.read_config(config_file) | ({} if hidden_act is None else {"hidden_act": hidden_act})
   google_folder.check_vocabulary(vocab_path, config["vocab_size"])
   parts = group_variables(checkpoint, config)
   if given_config is not None and not parts.flow:

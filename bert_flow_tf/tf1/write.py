@@ -113,11 +113,15 @@ def _write_config(folder: pathlib.Path, encoder: SentenceEncoder) -> None:
   """
   source = encoder.bert.folder
   config = google_folder.google_config(encoder.bert.config)
+  expected = {**config, "hidden_act": google_folder.converted_activation(config["hidden_act"])}
   vocabulary = (source / "vocab.txt").read_bytes()
   tokenizer = {**_tokenizer_config(source), "do_lower_case": encoder.tokenizer.do_lower_case}
   # {file: (content, function that tells if an existing file means the same)}
   files: dict[str, tuple[bytes, Callable[[pathlib.Path], bool]]] = {
-    google_folder.CONFIG_FILE: (_json(config), lambda path: google_folder.read_config(path).items() >= config.items()),
+    google_folder.CONFIG_FILE: (
+      _json(config),
+      lambda path: google_folder.read_config(path).items() >= expected.items(),
+    ),
     "vocab.txt": (vocabulary, lambda path: path.read_bytes() == vocabulary),
     "tokenizer_config.json": (_json(tokenizer), lambda path: _tokenizer_config(path.parent) == tokenizer),
   }

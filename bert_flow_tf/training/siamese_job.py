@@ -111,9 +111,9 @@ class SiameseJob:
   def _load_encoder(self, name, to_be_trained=False):
     # Mixed precision rounds the float32 weights in each call, so an encoder to be trained is loaded in float32; its
     # variables are created under the strategy.
-    precision = "float32" if to_be_trained else self._embedding.precision
+    arguments = self._embedding.loading_arguments() | ({"precision": "float32"} if to_be_trained else {})
     with self._strategy.scope() if to_be_trained else contextlib.nullcontext():
-      encoder = SentenceEncoder.from_pretrained(name, self._embedding.model_cache_dir, precision)
+      encoder = SentenceEncoder.from_pretrained(name, **arguments)
     encoder.bert.check_max_seq_length(self._embedding.max_seq_length)
     description = encoder.pooling(self._embedding.sentence_embedding_type).describe()
     logging.info("%s: %d dimensions, %s", encoder.name, self._dim(encoder), description)

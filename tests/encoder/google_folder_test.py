@@ -12,7 +12,7 @@ from bert_flow_tf import SentenceEncoder
 from bert_flow_tf.encoder import tf1_names
 from bert_flow_tf.encoder.bert import load_bert
 from bert_flow_tf.encoder.tf1_reader import Tf1Checkpoint, find_prefix
-from bert_flow_tf.errors import EncoderError
+from bert_flow_tf.errors import ConfigError, EncoderError
 from tests.encoder import tf1_files, tiny
 
 IDS = np.array([[2, 8, 10, 12, 3], [2, 11, 3, 0, 0]], np.int32)
@@ -26,12 +26,13 @@ def test_hidden_states_equal_those_of_tfbertmodel(tmp_path):
   weights = tiny.random_weights()
   variables = {**tf1_files.google_variables(weights), **tf1_files.pretraining_heads()}
   google = tf1_files.write_google(tmp_path / "google", variables, write=tf1_files.write_checkpoint)
-  hugging_face = tiny.save_tiny(tmp_path / "hf", weights)
+  config = {**tiny.CONFIG, "hidden_act": "gelu_new"}
+  hugging_face = tiny.save_tiny(tmp_path / "hf", weights, config)
   bert = load_bert(str(google))
   states, pooled = bert(tf.constant(IDS), tf.constant(MASK))
   model = transformers.TFBertModel.from_pretrained(hugging_face, output_hidden_states=True)
   expected = model(input_ids=IDS, attention_mask=MASK)
-  in_numpy, pooled_in_numpy = tiny.numpy_bert(weights, IDS, MASK)
+  in_numpy, pooled_in_numpy = tiny.numpy_bert(weights, IDS, MASK, config)
   assert len(states) == len(expected.hidden_states) == 4
   for state, reference, independent in zip(states, expected.hidden_states, in_numpy, strict=True):
     np.testing.assert_array_equal(state, reference)
@@ -55,6 +56,35 @@ def test_sentences_are_embedded_and_a_prefix_is_a_model_too(tmp_path):
   assert first.weights_checksum != second.weights_checksum
   np.testing.assert_array_equal(second.bert.tf1_variables()[KEY], variables[KEY] + 1)
   assert first.encode(["A dog.", "Cats"], "avg", 8).shape == (2, 12)
+
+
+def test_gelu_is_googles_unless_it_is_given(tmp_path):
+  """Google's modeling.py computes the tanh form for "gelu"; a Hugging Face folder keeps its own, the erf form."""
+  weights = tiny.random_weights()
+  google = tf1_files.write_google(tmp_path / "google", tf1_files.google_variables(weights))
+  hugging_face = tiny.save_tiny(tmp_path / "hf", weights)
+  expected = {
+    form: tiny.numpy_bert(weights, IDS, MASK, {**tiny.CONFIG, "hidden_act": form})[0][-1]
+    for form in ("gelu", "gelu_new")
+  }
+  assert np.abs(expected["gelu"] - expected["gelu_new"])[MASK == 1].max() > 2e-4
+  for folder, given, form in (
+    (google, None, "gelu_new"),
+    (google, "gelu", "gelu"),
+    (hugging_face, None, "gelu"),
+    (hugging_face, "gelu_new", "gelu_new"),
+  ):
+    bert = load_bert(str(folder), hidden_act=given)
+    assert bert.architecture["hidden_act"] == form
+    np.testing.assert_allclose(
+      bert(tf.constant(IDS), tf.constant(MASK))[0][-1][MASK == 1], expected[form][MASK == 1], atol=2e-5
+    )
+  with pytest.raises(ConfigError) as error:
+    load_bert(str(google), hidden_act="gulu")
+  assert error.value.argument == "hidden_act"
+  (google / "bert_config.json").rename(google / "config.json")
+  (google / "config.json").write_text(json.dumps(tiny.CONFIG))
+  assert load_bert(str(google)).architecture["hidden_act"] == "gelu"
 
 
 def test_without_a_pooler_and_with_variables_of_training(tmp_path):

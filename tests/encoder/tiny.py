@@ -84,10 +84,16 @@ def save_tiny(folder, weights=None, config=CONFIG, kind="pt"):
   return folder
 
 
+def _tanh_of_gelu(x):
+  """Returns the original's approximation of erf(x), tanh(sqrt(2 / pi) (y + 0.044715 y^3)) for y = sqrt(2) x."""
+  y = math.sqrt(2.0) * x
+  return np.tanh(math.sqrt(2.0 / math.pi) * (y + 0.044715 * y**3))
+
+
 def numpy_bert(weights, ids, mask, config=CONFIG):
   """Returns hidden states (the embeddings, then every block's output) and the pooled output of BERT in float64."""
   w = {name.removeprefix("bert."): value.astype(np.float64) for name, value in weights.items()}
-  erf = np.vectorize(math.erf)
+  gelu = {"gelu": np.vectorize(math.erf), "gelu_new": _tanh_of_gelu}[config["hidden_act"]]
 
   def dense(x, name):
     return x @ w[f"{name}.weight"].T + w[f"{name}.bias"]
@@ -115,7 +121,7 @@ def numpy_bert(weights, ids, mask, config=CONFIG):
     context = (attention @ v).transpose(0, 2, 1, 3).reshape(batch, length, -1)
     x = layer_norm(dense(context, f"{layer}.attention.output.dense") + x, f"{layer}.attention.output")
     inner = dense(x, f"{layer}.intermediate.dense")
-    inner = inner * 0.5 * (1.0 + erf(inner / math.sqrt(2.0)))
+    inner = inner * 0.5 * (1.0 + gelu(inner / math.sqrt(2.0)))
     x = layer_norm(dense(inner, f"{layer}.output.dense") + x, f"{layer}.output")
     states.append(x)
   pooled = np.tanh(dense(x[:, 0], "pooler.dense")) if "pooler.dense.weight" in w else None
