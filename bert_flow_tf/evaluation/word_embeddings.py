@@ -1,4 +1,4 @@
-"""Word embeddings by word frequency: norm, and distance to the nearest neighbors (the paper's Table 1)."""
+"""Word embeddings by word frequency: norm, and distances and dot products of neighbors (the paper's Table 1)."""
 
 import dataclasses
 import math
@@ -26,7 +26,7 @@ class FrequencyGroup:
     words: number of words with such a rank; fewer than end - first if the ranking is shorter.
     mean_norm: mean l2-norm; NaN without words, also for the others.
     mean_distance: {k: mean l2-distance to the k nearest neighbors}; NaN if there are fewer than k others.
-    mean_dot_product: {k: mean dot product with the same k neighbors}.
+    mean_dot_product: {k: mean of the k largest dot products with other words}, NaN in the same case.
   """
 
   first: int
@@ -46,13 +46,15 @@ def frequency_groups(
 ) -> list[FrequencyGroup]:
   """Returns norms and neighbors of word embeddings, by rank of frequency: Table 1 of Li et al. 2020.
 
-  Its caption says that neighbors are "among all the word embeddings", and the ranks those of a Wikipedia dump. We take
-  all rows of the embedding matrix, also those without a rank ([CLS], [unused0]), but not the word itself; the k nearest
-  by l2-distance, also for the dot products; a word's value is the mean over its k neighbors, a group's the mean over
-  its words. For neighbors among the ranked words alone, pass `embeddings[order]` and no order.
+  Its caption says that neighbors are "among all the word embeddings", and the ranks those of a Wikipedia dump. We
+  take all rows of the embedding matrix, also those without a rank ([CLS], [unused0]), but not the word itself. The
+  neighbors of the distances are the k nearest by l2-distance, those of the dot products the k with the largest dot
+  products: with the nearest by l2, the paper's norms, distances and dot products contradict each other. A word's
+  value is the mean over its k neighbors, a group's the mean over its words. For neighbors among the ranked words
+  alone, pass `embeddings[order]` and no order.
 
-  A matrix product in float64 of the centered rows finds the neighbors; their distances and dot products are computed
-  from the rows, so that rounding can only exchange neighbors at the same distance.
+  A matrix product in float64 of the centered rows finds the nearest neighbors; their distances are computed from the
+  rows, so that rounding can only exchange neighbors at the same distance.
 
   Args:
     embeddings: [vocab, dim], a row for each word.
@@ -88,7 +90,7 @@ def frequency_groups(
 
 
 def _neighbours(embeddings, rows, most, show):
-  """Returns l2-distances to, and dot products with, the nearest neighbors of some rows.
+  """Returns the smallest l2-distances and the largest dot products of some rows with all others.
 
   Args:
     embeddings: float64 [vocab, dim].
@@ -97,7 +99,7 @@ def _neighbours(embeddings, rows, most, show):
     show: whether progress is shown.
 
   Returns:
-    float64 [rows, most] twice, the nearest first.
+    (distances, products): float64 [rows, most] each; distances rise, products fall.
   """
   distances, products = np.empty([2, len(rows), most])
   if not most or not len(rows):
@@ -108,15 +110,19 @@ def _neighbours(embeddings, rows, most, show):
   with Progress(len(rows), show, "finding neighbors", "word") as progress:
     for start in range(0, len(rows), piece):
       chosen = rows[start : start + piece]
+      words = slice(start, start + len(chosen))
+      itself = np.arange(len(chosen)), chosen  # a word is not its own neighbor, an equal one is
       # |a - b|^2 less |a|^2, which is the same for all b.
       squared = squares - 2 * (centred[chosen] @ centred.T)
-      squared[np.arange(len(chosen)), chosen] = np.inf  # a word is not its own neighbor, an equal one is
+      squared[itself] = np.inf
       nearest = np.argpartition(squared, most - 1, axis=1)[:, :most]
-      for at, (row, others) in enumerate(zip(chosen, nearest, strict=True), start):
-        distance = np.linalg.norm(embeddings[others] - embeddings[row], axis=1)
-        ranked = np.argsort(distance, kind="stable")
-        distances[at] = distance[ranked]
-        products[at] = embeddings[others[ranked]] @ embeddings[row]
+      distances[words] = [
+        np.sort(np.linalg.norm(embeddings[others] - embeddings[row], axis=1))
+        for row, others in zip(chosen, nearest, strict=True)
+      ]
+      negative = -(embeddings[chosen] @ embeddings.T)
+      negative[itself] = np.inf
+      products[words] = -np.sort(np.partition(negative, most - 1, axis=1)[:, :most], axis=1)
       progress.update(len(chosen))
   return distances, products
 

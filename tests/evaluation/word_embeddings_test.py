@@ -21,9 +21,9 @@ def test_by_hand():
   (group,) = frequency_groups(_line(1, 2, 4, 8), order=[0, 2], groups=[(0, 2)], neighbours=(1, 2), show_progress=False)
   assert (group.first, group.end, group.words) == (0, 2, 2)
   assert group.mean_norm == (1 + 4) / 2
-  # Word 1: 2, then 4; word 4: 2, then 1. Not 8, though it has the largest dot product.
+  # Word 1: 2, then 4; word 4: 2, then 1. By dot product, 8 comes first for both.
   assert group.mean_distance == {1: (1 + 2) / 2, 2: ((1 + 3) / 2 + (2 + 3) / 2) / 2}
-  assert group.mean_dot_product == {1: (2 + 8) / 2, 2: ((2 + 4) / 2 + (8 + 4) / 2) / 2}
+  assert group.mean_dot_product == {1: (8 + 32) / 2, 2: ((8 + 4) / 2 + (32 + 8) / 2) / 2}
 
 
 @pytest.mark.parametrize("piece", [1, 1000, 1 << 22])
@@ -40,12 +40,22 @@ def test_against_scikit_learn(monkeypatch, piece):
     rows = order[first:end]
     distances, others = near.kneighbors(exact[rows])
     assert (others[:, 0] == rows).all()  # each word itself
-    products = np.einsum("rd,rkd->rk", exact[rows], exact[others])
+    products = exact[rows] @ exact.T
+    products[np.arange(len(rows)), rows] = -np.inf
+    products = np.sort(products, axis=1)[:, ::-1]
     assert group.words == len(rows)
     assert group.mean_norm == pytest.approx(np.linalg.norm(exact[rows], axis=1).mean(), rel=1e-12)
     for k in (1, 9, 30):
       assert group.mean_distance[k] == pytest.approx(distances[:, 1 : k + 1].mean(), rel=1e-9)
-      assert group.mean_dot_product[k] == pytest.approx(products[:, 1 : k + 1].mean(), rel=1e-9)
+      assert group.mean_dot_product[k] == pytest.approx(products[:, :k].mean(), rel=1e-9)
+
+
+def test_short_words_have_other_neighbours_by_dot_product():
+  """The nearest by l2 of a short vector are short; its largest dot products are with long ones."""
+  embeddings = np.array([[1.0, 0.0], [0.9, 0.0], [0.0, 0.5], [50.0, 9.0], [-60.0, 0.0]])
+  (group,) = frequency_groups(embeddings, [0], [(0, 1)], (1, 2), show_progress=False)
+  assert group.mean_distance == pytest.approx({1: 0.1, 2: (0.1 + math.sqrt(1.25)) / 2})
+  assert group.mean_dot_product == pytest.approx({1: 50.0, 2: (50.0 + 0.9) / 2})
 
 
 def test_neighbours_are_among_all_words():

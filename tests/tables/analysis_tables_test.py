@@ -116,7 +116,7 @@ def test_word_rows():
     np.mean([distances[i, near[i]].mean() for i in second])
   )
   assert cells["mean k-NN dot product, k=3"][1].mean == pytest.approx(
-    np.mean([(embeddings[near[i]] @ embeddings[i]).mean() for i in second])
+    np.mean([np.sort(np.delete(embeddings @ embeddings[i], i))[-3:].mean() for i in second])
   )
   assert [cell.paper for cell in cells["mean l2-norm"]] == [0.95, 1.04, 1.22, 1.45]
   assert cells["mean l2-norm"][2].reason and not cells["mean l2-norm"][2].defined
