@@ -93,12 +93,11 @@ def choose_pairs(settings: SiameseSettings, task: TaskData) -> TrainingPairs | N
     settings.use_full_for_training,
     settings.num_examples,
     settings.dupe_factor,
-    settings.flow_loss,
     settings.seed,
   )
 
 
-def evaluated_splits(settings: SiameseSettings, task: TaskData) -> list[str]:
+def evaluated_splits(settings: SiameseSettings, task: TaskData, chosen: TrainingPairs | None) -> list[str]:
   """Returns the names of the splits to evaluate; none without do_eval.
 
   Raises:
@@ -117,7 +116,7 @@ def evaluated_splits(settings: SiameseSettings, task: TaskData) -> list[str]:
   splits = task.splits_with_gold(("dev", "test"))
   if not splits:
     raise ConfigError(f"do_eval: {task.name} has neither dev nor test with gold ({task.source})", argument="do_eval")
-  trained = [split for split in splits if FLAGS.do_train and split in settings.train_splits]
+  trained = [split for split in splits if chosen is not None and split in chosen.splits]
   if trained and not settings.frozen:
     logging.warning("%s: trained on %s, whose scores therefore mean little", task.name, " and ".join(trained))
   return splits
@@ -136,7 +135,8 @@ def main(argv: list[str]) -> None:
     raise ConfigError(f"data_dir={data.data_dir}: the task sample reads no files, another task does", "data_dir")
   logging.info("%s: %s", task.name, task.source)
   settings = given.resolved(bool(task.labels), task.spec.num_train_epochs)
-  chosen, splits = choose_pairs(settings, task), evaluated_splits(settings, task)
+  chosen = choose_pairs(settings, task)
+  splits = evaluated_splits(settings, task, chosen)
   folder = output.folder(siamese_name(task, data, embedding, given, output))
   # These import TensorFlow, which takes seconds: the errors above come before that.
   from bert_flow_tf.model import SentenceModel

@@ -41,6 +41,7 @@ class SentenceTokenizer:
   Attributes:
     do_lower_case: whether text is lower-cased and, unless strip_accents is False, stripped of accents.
     pad_id: id of [PAD].
+    mask_id: id of [MASK].
     vocab_size: number of word pieces.
   """
 
@@ -85,7 +86,7 @@ class SentenceTokenizer:
       split_special_tokens=True,
       **specials,
     )
-    self.pad_id = self._tokenizer.pad_token_id
+    self.pad_id, self.mask_id = self._tokenizer.pad_token_id, self._tokenizer.mask_token_id
     self.vocab_size = len(self._tokenizer)
 
   @classmethod

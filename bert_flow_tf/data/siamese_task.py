@@ -2,6 +2,7 @@
 
 import dataclasses
 from collections.abc import Sequence
+from random import Random
 
 import numpy as np
 
@@ -15,95 +16,95 @@ _ALL_LABELS, _NO_LABELS = -1, 0
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class TrainingPairs:
-  """Pairs of a training.
+  """Pairs of a training, in the order in which the published code writes its records.
 
   Attributes:
-    pairs: the pairs, copies included.
-    targets: float64 [n]; NaN for a pair that only the flow's loss uses.
+    pairs: the pairs, each once.
+    targets: float64 [n]: class indices, or labels scaled to 0..1; NaN for a pair without a label.
     splits: the splits whose labels are used.
-    labeled: number of pairs with a label, without copies.
-    unlabeled: number of pairs without a label, without copies.
+    dupe_factor: number of copies of each pair, which `LabelledPairs` makes.
+    random: generator of the copies' masks, after the draws that shuffled the pairs.
   """
 
   pairs: SentencePairs
   targets: np.ndarray
   splits: tuple[str, ...]
-  labeled: int
-  unlabeled: int
+  dupe_factor: int
+  random: Random
+
+  @property
+  def labeled(self) -> int:
+    """Number of pairs with a label, without copies."""
+    return int(np.count_nonzero(~np.isnan(self.targets)))
+
+  @property
+  def unlabeled(self) -> int:
+    """Number of pairs without a label, without copies."""
+    return len(self.pairs) - self.labeled
 
 
 def training_pairs(
   task: TaskData,
-  splits: Sequence[str],
-  use_full: bool,
-  num_examples: int,
-  dupe_factor: int,
-  flow_loss: bool,
-  seed: int,
+  splits: Sequence[str] | None = None,
+  use_full: bool = False,
+  num_examples: int = _ALL_LABELS,
+  dupe_factor: int = 1,
+  seed: int = 1234,
 ) -> TrainingPairs:
-  """Selects the pairs of a training.
+  """Selects and shuffles the pairs of a training, as the published runner.
 
-  Only the labels of `splits` are used. With `use_full`, the pairs of all other splits are added without their labels.
-  Without `flow_loss`, pairs without a label are left out.
+  Pairs are shuffled by Python's generator: with `num_examples` > 0 once to draw the labeled pairs, then once more. All
+  pairs are kept: those without a label train a flow, and count in the number of steps.
 
   Args:
     task: the task.
-    splits: names of the splits whose labels are used.
-    use_full: whether the pairs of the other splits are used.
-    num_examples: -1 for all labels, 0 for none, n for those of n random pairs.
+    splits: names of the splits whose labels are used; None for train, or for all splits with `use_full`.
+    use_full: whether the pairs of all splits are used.
+    num_examples: -1 for all labels, 0 for none, n for those of n random pairs (of all if the task has fewer).
     dupe_factor: number of copies of each pair.
-    flow_loss: whether pairs without a label are used.
-    seed: seed of the random choice.
+    seed: seed of the order, the labeled pairs and the masks.
 
   Raises:
-    ConfigError: a split does not exist, the labels are too few, or no pair is left.
+    ConfigError: a split does not exist.
   """
-  if use_full and num_examples == _NO_LABELS:
-    # Each pair of STS-12 to STS-16 three times, as in the published code.
-    pairs = task.fitting_pairs(use_full=True)
+  splits = tuple(splits or (_names(task) if use_full else ("train",)))
+  pairs, targets = _pairs_and_targets(task, splits, use_full)
+  random, order = Random(seed), list(range(len(pairs)))
+  if num_examples == _NO_LABELS:
     targets = np.full(len(pairs), np.nan)
-  else:
-    pairs, targets = _pairs_and_targets(task, splits, use_full)
-  if num_examples != _ALL_LABELS:
-    targets = _sample_labels(task, splits, targets, num_examples, seed)
-  labeled = np.flatnonzero(~np.isnan(targets))
-  if not flow_loss:
-    pairs, targets = pairs.take(labeled), targets[labeled]
-  if not len(pairs):
-    raise ConfigError(
-      f"task={task.name}: no pair in {', '.join(splits)} has a label, so nothing can be learned", argument="task"
-    )
-  copies = SentencePairs.concatenate([pairs] * dupe_factor)
-  targets = np.tile(targets, dupe_factor)
-  return TrainingPairs(copies, targets, tuple(splits), len(labeled), len(pairs) - len(labeled))
+  elif num_examples != _ALL_LABELS:
+    random.shuffle(order)
+    labeled = [row for row in order if not np.isnan(targets[row])]
+    targets[labeled[num_examples:]] = np.nan
+  random.shuffle(order)
+  return TrainingPairs(pairs.take(np.array(order)), targets[order], splits, dupe_factor, random)
+
+
+def _names(task: TaskData) -> list[str]:
+  """Returns the names of the splits; the one file of a task of `one_file_for_all_splits` is each of them."""
+  return [name for name in SPLITS if task.spec.one_file_for_all_splits or name in task.splits]
 
 
 def _pairs_and_targets(task: TaskData, splits: Sequence[str], use_full: bool) -> tuple[SentencePairs, np.ndarray]:
   """Returns the pairs of the splits, or of all splits, and their targets, NaN in splits that are not in `splits`."""
-  for split in splits:
-    if split not in task.splits:
-      raise ConfigError(
-        f"train_splits={','.join(splits)}: {task.name} has no {split} split ({task.source}), only "
-        f"{', '.join(task.splits)}",
-        argument="train_splits",
-      )
-  parts = {name: task.splits[name] for name in SPLITS if name in splits or (use_full and name in task.splits)}
-  targets = [task.targets(part) if name in splits else np.full(len(part), np.nan) for name, part in parts.items()]
-  return SentencePairs.concatenate(parts.values()), np.concatenate(targets)
-
-
-def _sample_labels(
-  task: TaskData, splits: Sequence[str], targets: np.ndarray, num_examples: int, seed: int
-) -> np.ndarray:
-  """Returns the targets, float64 [n], with all but `num_examples` random labels replaced by NaN."""
-  labeled = np.flatnonzero(~np.isnan(targets))
-  if num_examples > len(labeled):
+  names = _names(task)
+  if not set(splits) <= set(names):
     raise ConfigError(
-      f"num_examples={num_examples}: {task.name} has {len(labeled)} labeled pairs in {', '.join(splits)}; use fewer, "
-      "or -1 for all",
-      argument="num_examples",
+      f"train_splits={','.join(splits)}: {task.name} has no {' and no '.join(sorted({*splits} - {*names}))} split "
+      f"({task.source}), only {', '.join(task.splits)}",
+      argument="train_splits",
     )
-  sample = np.random.default_rng(seed).permutation(labeled)[:num_examples]
-  sampled = np.full(len(targets), np.nan)
-  sampled[sample] = targets[sample]
-  return sampled
+  names = [name for name in names if use_full or name in splits]
+  parts = [task.split(name) for name in names]
+  targets = [
+    _targets(task, name, part) if name in splits else np.full(len(part), np.nan)
+    for name, part in zip(names, parts, strict=True)
+  ]
+  return SentencePairs.concatenate(parts), np.concatenate(targets)
+
+
+def _targets(task: TaskData, name: str, pairs: SentencePairs) -> np.ndarray:
+  """Returns the targets of a split, float64 [n]; the published code reads no label of test and of STS-12 to STS-16."""
+  if task.as_published and (name == "test" or task.spec.one_file_for_all_splits):
+    return np.zeros(len(pairs))
+  return np.array(task.targets(pairs))

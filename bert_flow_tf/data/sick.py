@@ -7,7 +7,8 @@ from bert_flow_tf.data.pairs import SentencePairs
 from bert_flow_tf.data.readers import ScoreOf, read_table
 from bert_flow_tf.data.sources import first_with
 
-SCALE = (1.0, 5.0)
+# SICK's scores are from 1 to 5; the published code divides them by 5, as those of STS.
+SCALE = (0.0, 5.0)
 SIZES = {"train": 4500, "dev": 500, "test": 4927}
 FOLDER = "SICK"
 FILES = {"train": "SICK_train.txt", "dev": "SICK_trial.txt", "test": "SICK_test_annotated.txt"}

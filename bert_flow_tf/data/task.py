@@ -112,6 +112,7 @@ class TaskData:
     splits: {split: SentencePairs} in the order train, dev, test.
     source: description of the data's origin, for the log and results.json.
     dropped: {split: number of pairs left out without an agreed label}.
+    as_published: whether a training uses the labels that the published code reads: see `load_task`.
 
   Raises:
     DataError: the evaluated split, or every split, is missing.
@@ -121,6 +122,7 @@ class TaskData:
   splits: Mapping[str, SentencePairs]
   source: str
   dropped: Mapping[str, int] = dataclasses.field(default_factory=dict)
+  as_published: bool = False
 
   def __post_init__(self) -> None:
     if not self.splits or (self.spec.eval_split or next(iter(self.splits))) not in self.splits:
@@ -139,6 +141,17 @@ class TaskData:
   def labels(self) -> tuple[str, ...]:
     """Names of the classes; empty unless gold is a class."""
     return self.spec.labels
+
+  def split(self, name: str) -> SentencePairs:
+    """Returns the pairs of a split; the one file of a task of `one_file_for_all_splits` is every split.
+
+    Raises:
+      KeyError: the task has no such split.
+    """
+    if self.spec.one_file_for_all_splits:
+      (pairs,) = self.splits.values()
+      return pairs
+    return self.splits[name]
 
   def splits_with_gold(self, splits: Iterable[str]) -> list[str]:
     """Returns the names, among `splits`, of the splits that exist and have gold."""

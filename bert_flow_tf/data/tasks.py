@@ -143,6 +143,7 @@ def load_task(
   tfds_data_dir: str | os.PathLike | None = None,
   stsb_gold: str | os.PathLike | None = None,
   kinds: Iterable[str] = SCORED,
+  as_published: bool = False,
 ) -> TaskData:
   """Loads a task's sentence pairs.
 
@@ -154,6 +155,8 @@ def load_task(
     tfds_data_dir: folder of TensorFlow Datasets; None for its default (TFDS_DATA_DIR, ~/tensorflow_datasets).
     stsb_gold: the STS benchmark's sts-test.csv, for STS-B from TensorFlow Datasets; None to download it.
     kinds: the allowed kinds of task; KINDS for all.
+    as_published: whether a training uses the labels that the published code reads: 0, or contradiction, for test and
+      for STS-12 to STS-16.
 
   Returns:
     TaskData.
@@ -168,4 +171,4 @@ def load_task(
     raise ConfigError(f"stsb_gold={stsb_gold}: only STS-B uses it, {spec.name} does not", argument="stsb_gold")
   loaded = spec.load(paths)
   spec = dataclasses.replace(spec, **loaded.spec_changes) if loaded.spec_changes else spec
-  return TaskData(spec, loaded.splits, loaded.source, loaded.dropped)
+  return TaskData(spec, loaded.splits, loaded.source, loaded.dropped, as_published)

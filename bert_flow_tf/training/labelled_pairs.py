@@ -1,7 +1,9 @@
 """Pairs of sentences with targets, as token ids, for the training of an encoder."""
 
+import copy
 import hashlib
 from collections.abc import Sequence
+from random import Random
 
 import numpy as np
 import tensorflow as tf
@@ -13,7 +15,10 @@ _PADDING = -1
 
 
 class LabelledPairs:
-  """Pairs of a siamese training.
+  """Pairs of a siamese training, each `dupe_factor` times in a row.
+
+  The first copy of a pair is the pair itself. In every other copy, one random word piece of each side is [MASK], as in
+  the published code.
 
   Args:
     encoder: the encoder.
@@ -22,9 +27,14 @@ class LabelledPairs:
     targets: float [n]; NaN for a pair without a label, which only a flow's loss uses.
     max_seq_length: largest number of tokens of a sentence.
     pad_to_max: pads every batch to max_seq_length instead of its longest sentence, so that XLA compiles once.
+    dupe_factor: number of copies of each pair.
+    random: draws the masks, the first side before the second; it is copied. None for seed 0.
+
+  Attributes:
+    num_pairs: number of pairs, without copies; `len` counts the copies.
 
   Raises:
-    TrainingError: the numbers of sentences and targets differ.
+    TrainingError: the numbers of sentences and targets differ, or a copy has no word piece to mask.
   """
 
   def __init__(
@@ -35,16 +45,23 @@ class LabelledPairs:
     targets: Sequence[float] | np.ndarray,
     max_seq_length: int = 64,
     pad_to_max: bool = False,
+    dupe_factor: int = 1,
+    random: Random | None = None,
   ) -> None:
-    self._targets = np.asarray(targets, np.float32)
-    if not len(sentences_a) == len(sentences_b) == len(self._targets) or self._targets.ndim != 1:
+    targets = np.asarray(targets, np.float32)
+    if not len(sentences_a) == len(sentences_b) == len(targets) or targets.ndim != 1:
       raise TrainingError(
-        f"found {len(sentences_a)} and {len(sentences_b)} sentences and targets of shape "
-        f"{list(self._targets.shape)}; expected equal numbers"
+        f"{len(sentences_a)} first and {len(sentences_b)} second sentences, targets of shape {list(targets.shape)}; "
+        "expected equal numbers"
       )
-    self._pad_id = encoder.tokenizer.pad_id
+    tokenizer = encoder.tokenizer
+    self.num_pairs = len(targets)
+    self._targets = np.repeat(targets, dupe_factor)
+    self._pad_id = tokenizer.pad_id
     self._length = int(max_seq_length) if pad_to_max else None
-    sides = [encoder.tokenizer(side, max_seq_length) for side in (sentences_a, sentences_b)]
+    sides = [tokenizer(side, max_seq_length) for side in (sentences_a, sentences_b)]
+    if dupe_factor > 1:
+      sides = _with_copies(sides, dupe_factor, copy.copy(random) if random else Random(0), tokenizer.mask_id)
     self._lengths = [np.array([len(ids) for ids in side], np.int64) for side in sides]
     self._ids = [np.concatenate(side) if len(side) else np.zeros(0, np.int32) for side in sides]
 
@@ -53,7 +70,7 @@ class LabelledPairs:
 
   @property
   def labelled(self) -> int:
-    """Number of pairs with a target."""
+    """Number of rows with a target, copies included."""
     return int(np.count_nonzero(~np.isnan(self._targets)))
 
   def fingerprint(self) -> str:
@@ -86,3 +103,29 @@ class LabelledPairs:
     """Returns ids with [PAD] after a sentence's end, and mask, int32 [batch, seq_len], of ids from `features`."""
     mask = tf.cast(ids >= 0, tf.int32)
     return tf.where(ids >= 0, ids, self._pad_id), mask
+
+
+def _with_copies(
+  sides: Sequence[Sequence[np.ndarray]], dupe_factor: int, random: Random, mask_id: int
+) -> list[list[np.ndarray]]:
+  """Returns the token ids of both sides with each pair `dupe_factor` times, all copies but the first one masked.
+
+  Raises:
+    TrainingError: a sentence has no word piece.
+  """
+  copies: list[list[np.ndarray]] = [[], []]
+  for number, pair in enumerate(zip(*sides, strict=True), start=1):
+    for ids, rows in zip(pair, copies, strict=True):
+      if len(ids) < 3:
+        raise TrainingError(
+          f"dupe_factor={dupe_factor}: training pair {number} has a sentence without words, of which no copy can be "
+          "masked; remove the pair, or use dupe_factor=1",
+          argument="dupe_factor",
+        )
+      rows.append(ids)
+    for _ in range(dupe_factor - 1):
+      for ids, rows in zip(pair, copies, strict=True):
+        masked = ids.copy()
+        masked[random.randint(1, len(ids) - 2)] = mask_id  # between [CLS] and [SEP]
+        rows.append(masked)
+  return copies

@@ -178,7 +178,8 @@ class SiameseJob:
     with self._watch.timing("tokenizing"):
       sides = (chosen.pairs.sentences_a, chosen.pairs.sentences_b)
       length = self._embedding.max_seq_length
-      source = LabelledPairs(encoder, *sides, chosen.targets, length, pad_to_max=bool(settings.use_xla))
+      copies = {"dupe_factor": chosen.dupe_factor, "random": chosen.random}
+      source = LabelledPairs(encoder, *sides, chosen.targets, length, bool(settings.use_xla), **copies)
     with self._watch.timing("training"):
       result = trainer.fit(source, settings.epochs, early_stopping)
     saving.save_encoder(encoder, folder / ENCODER)

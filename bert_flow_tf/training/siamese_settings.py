@@ -33,9 +33,11 @@ class SiameseSettings(FlowSettings):
   save_checkpoints_steps: int = setting(
     None, "Steps between two checkpoints; default: 1000, or 100 if num_examples is 0.", named=False, minimum=1
   )
-  train_splits: tuple[str, ...] = setting(("train",), "Splits whose labels are used.")
+  train_splits: tuple[str, ...] = setting(
+    None, "Splits whose labels are used; default: train, or all splits with use_full_for_training."
+  )
   use_full_for_training: bool = setting(
-    False, "The flow's loss uses the sentences of all splits; labels are those of train_splits alone."
+    False, "Train on the pairs of all splits; labels are those of train_splits, if it is given."
   )
   num_examples: int = setting(
     -1,
@@ -80,15 +82,15 @@ class SiameseSettings(FlowSettings):
     """
     if self.flow_loss and not self.flow:
       raise ConfigError("flow_loss: is the loss of a flow; needs flow", argument="flow_loss")
-    if not self.train_splits or len(set(self.train_splits)) < len(self.train_splits):
+    if self.train_splits is not None and len(set(self.train_splits)) < max(1, len(self.train_splits)):
       raise ConfigError(
         f"train_splits={','.join(self.train_splits)}: expected one or more of train, dev, test, each once",
         argument="train_splits",
       )
-    if self.early_stopping and (self.frozen or "dev" in self.train_splits):
+    if self.early_stopping and (self.frozen or "dev" in (self.train_splits or ())):
       raise ConfigError(
         "early_stopping: needs dev's labels, which num_examples=0 does not use, and a training without them "
-        f"(train_splits={','.join(self.train_splits)})",
+        f"(train_splits={','.join(self.train_splits or ('train',))})",
         argument="early_stopping",
       )
     if self.frozen and not self.flow_loss:

@@ -108,7 +108,7 @@ class SiameseTrainer:
       TrainingError: a loss or a weight became NaN or infinite; the last good checkpoint is kept.
       FlowError: the flow cannot be initialized from these embeddings.
     """
-    total = num_steps(len(source), self._settings.train_batch_size, num_train_epochs)
+    total = num_steps(source.num_pairs, self._settings.train_batch_size, num_train_epochs)
     if not source.labelled and not (self._flow and self._settings.flow_loss):
       raise ConfigError("no pair has a label and flow_loss is off: nothing can be learned")
     if early_stopping and self._checkpoint_folder is None:

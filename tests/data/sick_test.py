@@ -83,7 +83,7 @@ def test_the_organizers_archives_are_read_without_unpacking(tmp_path, folder):
 @pytest.mark.parametrize(
   ("old", "new", "line"),
   [
-    ("\t1.9\t", "\t0.9\t", 3),
+    ("\t1.9\t", "\t5.9\t", 3),
     ("\t1.9\t", "\t\t", 3),
     ("\tB 1\t", "\t", 3),
     ("sentence_A", "sentenceA", 1),

@@ -57,7 +57,7 @@ def test_finds_the_spellings_of_the_published_code(spelling, name):
 
 def test_metrics_and_scales():
   figures = {spec.name: (spec.metric, spec.positive, spec.scale, spec.eval_split) for spec in tasks.TASKS}
-  assert figures["SICK-R"] == ("correlation", None, (1.0, 5.0), "test")
+  assert figures["SICK-R"] == ("correlation", None, (0.0, 5.0), "test")
   assert figures["STS-14"] == figures["STS-12-16"] == figures["STS-B"] == ("correlation", None, (0.0, 5.0), "test")
   assert figures["QNLI"] == ("auc", "entailment", (0.0, 1.0), "dev")
   assert figures["MRPC"] == ("auc", "equivalent", (0.0, 1.0), "test")

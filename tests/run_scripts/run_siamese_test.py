@@ -116,7 +116,7 @@ def test_frozen_encoder_is_frozen(ran):
 def test_some_labels_train_encoder_and_flow_together(ran):
   folder = ran[0] / "exp/joint"
   training = read_json(folder / "training.json")
-  assert (training["planned_steps"], training["labelled"], training["unlabelled"]) == (10, 20, 20)
+  assert (training["planned_steps"], training["labelled"], training["unlabelled"]) == (5, 20, 20)
   assert training["best_on_dev"]["step"] % 2 == 0
   encoder = SentenceEncoder.from_pretrained(folder / "encoder", precision="bfloat16")
   assert encoder.weights_checksum == training["encoder_sha256"] != training["encoder_sha256_before"]

@@ -212,7 +212,7 @@ def test_labelled_pairs(model):
   padded = LabelledPairs(encoder, ["a dog", "b"], ["cats", "a a a"], [1.0, 1.0], 16, pad_to_max=True)
   assert next(iter(padded.features(tf.data.Dataset.range(2).batch(2))))[0].shape == (2, 16)
   assert padded.fingerprint() != source.fingerprint()
-  with pytest.raises(TrainingError, match="found 1 and 2 sentences"):
+  with pytest.raises(TrainingError, match="1 first and 2 second sentences"):
     LabelledPairs(encoder, ["a"], ["b", "c"], [1.0, 2.0])
 
 
