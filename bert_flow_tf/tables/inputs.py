@@ -2,7 +2,6 @@
 
 import dataclasses
 import functools
-import importlib.metadata
 from typing import Any
 
 from absl import logging
@@ -71,11 +70,10 @@ class Inputs:
     return dataclasses.replace(self.flow.for_corpus(corpus), seed=seed)
 
   def flow_key(self, corpus: FlowCorpus, seed: int) -> dict[str, Any]:
-    """Returns everything that decides a flow, except embeddings and sentences, as JSON values."""
+    """Returns everything that decides a flow, except code, embeddings and sentences, as JSON values."""
     from bert_flow_tf.data.pipeline import ORDER  # needs TensorFlow, which fits and embeddings have imported already
 
-    versions = {name: importlib.metadata.version(name) for name in ("tensorflow", "tensorflow-probability")}
-    key = self.flow_settings(corpus, seed).identity() | {"order": ORDER, "versions": versions}
+    key = self.flow_settings(corpus, seed).identity() | {"order": ORDER}
     del key["use_xla"]  # changes rounding only
     return key
 

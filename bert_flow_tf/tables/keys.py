@@ -1,12 +1,41 @@
-"""Fingerprints of the text and gold scores that decide a figure, for the keys of `Store`."""
+"""Fingerprints of what decides a figure (code, text, gold scores), for the keys of `Store`."""
 
 import functools
 import hashlib
+import importlib.metadata
 import os
+import pathlib
 
 import numpy as np
 
 from bert_flow_tf.data.pairs import SentencePairs
+
+# Sources that decide a figure: what `tables` imports, and those of its modules that do more than arrange and draw.
+_SOURCES = (
+  *(f"{part}/**/*.py" for part in ("calibration", "data", "encoder", "evaluation", "flow", "training")),
+  "model.py",
+  *(f"tables/{module}.py" for module in ("analysis_tables", "inputs", "words", "workbench")),
+)
+_PACKAGES = ("tensorflow", "tf-keras", "tensorflow-probability", "transformers", "tokenizers", "numpy", "scipy")
+
+
+@functools.cache
+def code_fingerprint() -> str:
+  """Returns the hexadecimal SHA-256 of the sources that decide a figure, and the versions of the packages they use."""
+  versions = [f"{package} {importlib.metadata.version(package)}" for package in _PACKAGES]
+  text = "\n".join([sources_fingerprint(pathlib.Path(__file__).parent.parent), *versions])
+  return hashlib.sha256(text.encode()).hexdigest()
+
+
+def sources_fingerprint(package: pathlib.Path) -> str:
+  """Returns the hexadecimal SHA-256 of the names and contents of the sources that decide a figure.
+
+  Args:
+    package: folder of `bert_flow_tf`.
+  """
+  files = sorted(file for pattern in _SOURCES for file in package.glob(pattern))
+  lines = [f"{file_fingerprint(file)} {file.relative_to(package).as_posix()}" for file in files]
+  return hashlib.sha256("\n".join(lines).encode()).hexdigest()
 
 
 @functools.lru_cache(maxsize=64)

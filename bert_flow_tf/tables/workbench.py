@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 
-from bert_flow_tf._version import __version__
 from bert_flow_tf.calibration.fitting import check_k_on_dev, fit_linear
 from bert_flow_tf.calibration.interface import Calibration
 from bert_flow_tf.calibration.spec import FLOW, parse_calibration
@@ -15,7 +14,7 @@ from bert_flow_tf.data.flow_corpus import TARGET, FlowCorpus
 from bert_flow_tf.errors import CalibrationError, ConfigError
 from bert_flow_tf.evaluation.task_scores import Embeddings, evaluate, parts
 from bert_flow_tf.tables.inputs import TARGET_OF, Inputs
-from bert_flow_tf.tables.keys import gold_fingerprint, text_fingerprint
+from bert_flow_tf.tables.keys import code_fingerprint, gold_fingerprint, text_fingerprint
 from bert_flow_tf.tables.store import Store
 
 NONE = "none"
@@ -119,7 +118,8 @@ class Workbench:
     return self.kept({"what": kind, **self._key(task, recipe, seed, split)}, lambda: compute(task, recipe, seed))
 
   def kept(self, key: dict[str, Any], compute: Callable) -> Any:
-    """Returns `compute()` as JSON values, from the store if it has the key."""
+    """Returns `compute()` as JSON values, from the store if it has the key and was computed by the same code."""
+    key = {**key, "code": code_fingerprint()}
     value = self._store.get(key)
     return self._store.put(key, compute()) if value is None else value
 
@@ -162,10 +162,9 @@ class Workbench:
     return self._linear(recipe.embedding, spec, corpus, task if spec.k_on_dev else None)
 
   def _key(self, task, recipe, seed, split):
-    """Returns everything that decides a result and nothing else, JSON values."""
+    """Returns everything that decides a result but the code, and nothing else, JSON values."""
     data = self.inputs.tasks[task]
     key = {
-      "version": __version__,
       "encoder": self.encoder.fingerprint([], recipe.embedding, self.inputs.embedding.max_seq_length),
       "metric": data.spec.metric,
       "gold": gold_fingerprint(data.splits[split or data.spec.eval_split]),

@@ -1,11 +1,50 @@
-"""bert_flow_tf/tables/keys.py: text and gold that differ have other fingerprints."""
+"""bert_flow_tf/tables/keys.py: code, text and gold that differ have other fingerprints."""
 
 import hashlib
+import shutil
 
 import numpy as np
+import pytest
 
 from bert_flow_tf.data.pairs import SentencePairs, Subset
-from bert_flow_tf.tables.keys import file_fingerprint, gold_fingerprint, text_fingerprint
+from bert_flow_tf.tables.keys import file_fingerprint, gold_fingerprint, sources_fingerprint, text_fingerprint
+from tests.build_file import read_build
+from tests.testing import REPO
+
+
+@pytest.fixture
+def package(tmp_path):
+  """A copy of the package's sources."""
+  ignored = shutil.ignore_patterns("__pycache__", "pretrained", "sample", "*.json")
+  return shutil.copytree(REPO / "bert_flow_tf", tmp_path / "bert_flow_tf", ignore=ignored)
+
+
+@pytest.mark.parametrize(
+  ("source", "decides"),
+  [
+    *((f"{part}/__init__.py", True) for part in read_build()[0]["tables"] if part != "model"),
+    ("model.py", True),
+    ("flow/coupling.py", True),
+    ("tables/workbench.py", True),
+    ("tables/figures.py", False),
+    ("tables/table.py", False),
+    ("serving/export.py", False),
+    ("_version.py", False),
+  ],
+)
+def test_sources(package, source, decides):
+  """A source that decides a figure changes the fingerprint; every part that tables imports does."""
+  before = sources_fingerprint(REPO / "bert_flow_tf")
+  assert sources_fingerprint(package) == before
+  with (package / source).open("a") as file:
+    file.write("\n")
+  assert (sources_fingerprint(package) != before) == decides
+
+
+def test_a_renamed_source(package):
+  before = sources_fingerprint(package)
+  (package / "flow/glow.py").rename(package / "flow/glow2.py")
+  assert sources_fingerprint(package) != before
 
 
 def test_text():

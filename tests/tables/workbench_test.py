@@ -9,6 +9,7 @@ from scipy import stats
 from bert_flow_tf.data.pairs import SentencePairs
 from bert_flow_tf.encoder.settings import EmbeddingSettings
 from bert_flow_tf.errors import CalibrationError
+from bert_flow_tf.tables import workbench
 from bert_flow_tf.tables.workbench import Recipe, headline, target_of
 from bert_flow_tf.training.settings import FlowSettings
 from tests.tables.fakes import Encoder, cosine, flow_matrix, make_bench, sides
@@ -119,6 +120,14 @@ def test_the_key_has_what_decides_a_figure_and_no_more(data, tmp_path, change):
     second.scores("STS-B", recipe)
     missed += [recipe] * (len(list(tmp_path.iterdir())) > before)
   assert missed == decided
+
+
+def test_other_code_computes_again(data, tmp_path, monkeypatch):
+  bench = make_bench(data, ["STS-B"], tmp_path)
+  bench.scores("STS-B", SN)
+  monkeypatch.setattr(workbench, "code_fingerprint", lambda: "other code")
+  bench.scores("STS-B", SN)
+  assert len(list(tmp_path.iterdir())) == 2
 
 
 def test_pooling_seed_and_split_are_in_the_key(data, tmp_path):
