@@ -51,6 +51,8 @@ class ServedModel:
     specs = [tf.TensorSpec(tensor.shape(sizes), tensor.dtype, name) for name, tensor in signature.inputs.items()]
 
     def call(*inputs):
+      with tf.control_dependencies(_equal_lengths(signature, inputs)):
+        inputs = [tf.identity(tensor) for tensor in inputs]
       return dict(zip(signature.outputs, compute(*inputs), strict=True))
 
     return tf.function(call, specs, autograph=False).get_concrete_function()
@@ -92,3 +94,11 @@ class ServedModel:
   def _calibrate(self, pooled: tf.Tensor) -> tf.Tensor:
     embedding = self._calibration.transform(pooled)
     return tf.math.l2_normalize(embedding, axis=1) if self._normalize else embedding
+
+
+def _equal_lengths(signature: Signature, inputs: tuple[tf.Tensor, ...]) -> list[tf.Operation]:
+  """Returns assertions that all inputs of a request have the same number of rows; otherwise scores would be wrong."""
+  names, (first, *others) = " and ".join(signature.inputs), inputs
+  message = f"{signature.name}: {names} have different lengths; expected one row of each input per result"
+  n = tf.shape(first)[0]
+  return [tf.debugging.assert_equal(tf.shape(other)[0], n, message) for other in others]

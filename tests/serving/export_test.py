@@ -75,6 +75,15 @@ def test_empty_batches(served, kind):
   assert served.answers[f"{kind}/empty tiny/embedding"].shape == (0, 4)
 
 
+def test_inputs_of_different_lengths_are_an_error(served):
+  errors = served.seen["errors"]
+  assert set(errors) == {f"{kind}/{name}" for kind in KINDS for name in exported.rejected()}
+  for name, message in errors.items():
+    inputs = "ids and lengths" if "embed_ids" in name else "text_a and text_b"
+    assert f"{inputs} have different lengths" in message
+  assert all(served.answers[f"{kind}/one pair/score"].tolist() == pytest.approx([1.0]) for kind in KINDS)
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_bytes_that_are_not_utf_8(served, kind):
   sentences = [text.decode("utf-8", "replace") for text in exported.INVALID]

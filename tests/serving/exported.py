@@ -91,6 +91,21 @@ def padded_as_the_server_does(batches):
   return np.concatenate(rows)
 
 
+def rejected():
+  """Returns {name: (version, signature, inputs)} of requests with inputs of different lengths."""
+  cases = {}
+  for version in (1, 7):
+    for a, b in ((3, 1), (1, 3), (2, 0), (0, 2)):
+      cases[f"similarity {version} {a} {b}"] = (
+        version,
+        "similarity",
+        {"text_a": text(["a dog"] * a), "text_b": text(["a"] * b)},
+      )
+    inputs = {"ids": array(np.full([3, 2], 2, np.int32)), "lengths": array(np.array([2], np.int32))}
+    cases[f"embed_ids {version}"] = (version, "embed_ids", inputs)
+  return cases
+
+
 def requests(ids, dim):
   """Returns {name: (version, signature, inputs)} of the requests that the process answers."""
   batches = [pad_batch(ids[:3])[0], pad_batch(ids[4:9])[0]]
@@ -113,8 +128,10 @@ def requests(ids, dim):
     "padded ids": (1, "embed_ids", {"ids": array(padded_as_the_server_does(batches)), "lengths": array(lengths)}),
     "tiny": (7, "serving_default", {"text": text(["a dog", "cats b", ""])}),
     "empty tiny": (7, "serving_default", {"text": text([])}),
+    "one pair": (7, "similarity", {"text_a": text(["a dog"]), "text_b": text(["a dog"])}),
     **{f"one {i}": (1, "serving_default", {"text": text([TEXTS[i]])}) for i in (0, 1, 2, 3, 40)},
     **{f"empty {name}": (1, name, inputs) for name, inputs in empty.items()},
+    **rejected(),
   }
 
 
