@@ -4,6 +4,7 @@ import contextlib
 import fcntl
 import json
 import os
+import pathlib
 from collections.abc import Iterator, Sequence
 from typing import Any, NoReturn
 
@@ -49,7 +50,8 @@ class Manifest:
       self._reject(f"holds a {MANIFEST} of another program or version")
     differing = differences(manifest["settings"], self._settings)
     if differing:
-      self._reject(f"holds the output of another run: {'; '.join(differing[:3])}")
+      mend = "install the earlier version to resume, or " * any(".versions" in clause for clause in differing[:3])
+      self._reject(f"holds the output of another run: {'; '.join(differing[:3])}", mend)
     return True
 
   def begin(
@@ -98,28 +100,40 @@ class Manifest:
   def lock(self) -> Iterator[None]:
     """Makes the folder, keeps other runs on this machine out of it, and deletes the incomplete files of killed runs.
 
+    If the block writes nothing, the folders that this made are removed again.
+
     Raises:
       ConfigError: another run uses the folder, or it cannot be made.
     """
     if not isinstance(self._storage, LocalStorage):
       yield
       return
+    path = pathlib.Path(self.folder, LOCK)
+    made = [folder for folder in path.parents if not folder.exists()]
     try:
       os.makedirs(self.folder, exist_ok=True)
-      lock = open(self._storage.join(self.folder, LOCK), "w")  # noqa: SIM115 (closed below; opening may fail)
+      lock = open(path, "w")  # noqa: SIM115 (closed below; opening may fail)
     except OSError as error:
       self._reject(f"cannot be made ({error.strerror})")
     with lock:
       try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        if not os.path.samestat(os.fstat(lock.fileno()), path.stat()):
+          raise FileNotFoundError  # another run has ended and removed it since it was opened
       except OSError as error:
         message = f"output_dir={self.folder}: another run uses this folder; wait until it ends"
         raise ConfigError(message, argument="output_dir") from error
-      self._storage.clear(self.folder)
-      yield
+      try:
+        self._storage.clear(self.folder)
+        yield
+      finally:
+        path.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):  # not empty
+          for folder in made:
+            folder.rmdir()
 
-  def _reject(self, reason: str) -> NoReturn:
-    message = f"output_dir={self.folder} {reason}; choose another folder, or delete this one"
+  def _reject(self, reason: str, mend: str = "") -> NoReturn:
+    message = f"output_dir={self.folder} {reason}; {mend}choose another folder, or delete this one"
     raise ConfigError(message, argument="output_dir")
 
   def _read(self, name):

@@ -9,7 +9,7 @@ from bert_flow_tf.corpus.embedding import run_streaming
 from bert_flow_tf.corpus.formats import InputFormat
 from bert_flow_tf.corpus.manifest import Manifest
 from bert_flow_tf.corpus.shards import ShardFolder
-from bert_flow_tf.errors import ConfigError
+from bert_flow_tf.errors import ConfigError, DataError
 from tests.corpus import toy
 
 FORMAT = InputFormat()
@@ -35,6 +35,15 @@ def test_the_same_run_resumes(tmp_path):
   written = json.loads((tmp_path / "out/manifest.json").read_text())
   assert written["complete"] and written["counters"] == {"read": 25} and written["inputs"][0]["records"] == 25
   assert begin(tmp_path)[1] == index
+
+
+def test_a_run_that_writes_nothing_leaves_no_folder(tmp_path):
+  (tmp_path / "empty.txt").write_text("")
+  (tmp_path / "out").mkdir()
+  for output in ("below/two", "out"):
+    with pytest.raises(DataError):
+      begin(tmp_path, paths=("empty.txt",), output=output)
+  assert sorted(os.listdir(tmp_path)) == ["empty.txt", "out"] and not os.listdir(tmp_path / "out")
 
 
 def check_rejected(tmp_path, part=".", **arguments):

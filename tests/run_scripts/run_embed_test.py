@@ -32,7 +32,7 @@ def test_good_command_lines(ran):
 def test_errors_are_one_line(ran):
   folder, found = ran
   check_rejected(found, hostile_embed.bad(folder))
-  assert not [path.name for path in (folder / "refused").glob("shard-*")]
+  assert not (folder / "refused").exists()
 
 
 def test_text_to_npy(ran, expected):
