@@ -28,6 +28,8 @@ _RECIPES = {
 }
 _WEIGHTED = "STS-12 to STS-16: mean over the subsets, weighted by their numbers of pairs, as in the paper."
 _TARGET = "(target): fitted on all sentences of the evaluated set, without gold scores."
+# Pairs of QNLI's splits in GLUE (its second version, as in TensorFlow Datasets).
+_QNLI = {"train": 104743, "dev": 5463, "test": 5463}
 _IN_BRACKETS = "In brackets: the paper's score, and ours minus the paper's."
 
 
@@ -105,6 +107,8 @@ class Makers:
     """Returns explanations of the rows of Tables 2 to 5."""
     notes = [_WEIGHTED] if any(column.startswith("STS-1") for column in columns) else []
     notes += [_TARGET] if chosen else []
+    if name == "4" and chosen:
+      notes += _missing_of_qnli(chosen[0][0].inputs.tasks["QNLI"])
     for bench, recipes in chosen[:1]:
       if any(recipe.corpus == NLI for recipe in recipes) and not bench.inputs.why_missing(NLI):
         notes.append(f"(NLI): fitted on {bench.inputs.corpus(NLI).source}.")
@@ -206,3 +210,13 @@ class Makers:
     with Progress(len(methods) + 1, True, "figure isotropy", "method") as progress:
       _, spectra = analysis.isotropy_rows(bench, ONE_TASK, methods, [self._plan.seed], progress)
     return figures.spectrum_figure(spectra, f"{ONE_TASK} test, {bench.label}: singular values")
+
+
+def _missing_of_qnli(task):
+  """Returns a note with the numbers of QNLI's pairs if some are not available."""
+  counts = {split: len(task.splits.get(split, ())) for split in _QNLI}
+  if counts == _QNLI:
+    return []
+  numbers = ", ".join(f"{counts[split]} of {full} {split}" for split, full in _QNLI.items())
+  note = f"Only a part of QNLI was available: {numbers} pairs"
+  return [f"{note}. The rows (target) are fitted on {sum(counts.values())} of its {sum(_QNLI.values())} pairs."]

@@ -2,6 +2,9 @@
 
 import pytest
 
+from bert_flow_tf.data.pairs import SentencePairs
+from bert_flow_tf.data.task import TaskData
+from bert_flow_tf.data.tasks import find_task
 from bert_flow_tf.errors import ConfigError
 from bert_flow_tf.tables.makers import Makers, check_tasks
 from bert_flow_tf.tables.plan import Plan
@@ -41,6 +44,24 @@ def test_table_2_has_published_rows_and_notes(data):
 def test_table_3_without_an_encoder(data):
   table = makers_of(data, ("3",)).table("3", {})
   assert {row.source for row in table.rows} == {"published"} and "--nli_model" in table.notes[-1]
+
+
+@pytest.mark.parametrize("parts", [(0, 5463, 5463), (104743, 5463, 0), (3, 2, 0), (104743, 5463, 5463)])
+def test_table_4_says_how_many_pairs_of_qnli_there_were(data, parts):
+  """The splits have their true sizes; rows repeat, which the note does not see."""
+  source = make_bench(data, ["STS-B"]).inputs.tasks["STS-B"].splits["test"]
+  splits = {}
+  for split, count in zip(("train", "dev", "test"), parts, strict=True):
+    rows = [i % len(source) for i in range(count)]
+    sides = [[side[i] for i in rows] for side in (source.sentences_a, source.sentences_b)]
+    splits |= {split: SentencePairs(*sides, [i % 2 for i in range(count)])} if count else {}
+  task = TaskData(find_task("QNLI"), splits, "made up")
+  table = Makers(Plan(("4",), seed=0), [make_bench(data, [], tasks={"QNLI": task})], []).table("4", {})
+  notes = [note for note in table.notes if "QNLI was available" in note]
+  train, dev, test = parts
+  expected = f"{train} of 104743 train, {dev} of 5463 dev, {test} of 5463 test pairs. The rows (target) are fitted on"
+  assert len(notes) == (sum(parts) < 115669)
+  assert all(expected in note and f" {sum(parts)} of its 115669 pairs." in note for note in notes)
 
 
 @pytest.mark.parametrize(("tuned", "noted"), [((), True), (("tuned",), False)])
