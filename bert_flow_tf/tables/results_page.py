@@ -7,6 +7,7 @@ import urllib.parse
 from bert_flow_tf.errors import DataError
 from bert_flow_tf.io import files
 from bert_flow_tf.tables.plan import FIGURES, TABLES
+from bert_flow_tf.tables.summary import summary
 from bert_flow_tf.tables.table import Table, from_json
 
 _FIGURE_TITLES = {
@@ -18,14 +19,15 @@ _INTRODUCTION = """\
 # Results
 
 This page was written by `run_scripts/run_table.py` from computed numbers; do not edit it. Rows marked *ours* were
-computed here, rows marked *published* are the paper's (Li et al., EMNLP 2020; `bert_flow_tf/tables/paper_tables.json`
-names the source of each number). The paper's score and the difference are in brackets if the encoder is the paper's.
-Scores of other encoders are not comparable with BERT's. ± is the standard deviation over seeds of the flow.
+computed with this repository, rows marked *published* are the paper's (Li et al., EMNLP 2020;
+`bert_flow_tf/tables/paper_tables.json` names the source of each number). The paper's score and the difference are in
+brackets if the encoder is the paper's. Scores of other encoders are not comparable with BERT's. ± is the standard
+deviation over seeds of the flow.
 """
 
 
 def write(path: str | os.PathLike, folder: str | os.PathLike) -> None:
-  """Writes the page of all tables in a folder.
+  """Writes the page of all tables in a folder, and copies the folder's pictures (PNG) to the page's folder.
 
   Args:
     path: the page.
@@ -39,8 +41,9 @@ def write(path: str | os.PathLike, folder: str | os.PathLike) -> None:
     raise DataError(
       f"results_page={path}: {folder} has no table_NAME.json; compute tables first, as with --table=all", "results_page"
     )
-  parts = [_INTRODUCTION, *(_with_origin(table) for table in tables), *_pictures(path, folder)]
+  parts = [_INTRODUCTION, *filter(None, [summary(tables)]), *(_with_origin(table) for table in tables)]
   try:
+    parts += _pictures(pathlib.Path(path), pathlib.Path(folder))
     files.write_text(path, "\n".join(parts))
   except OSError as error:
     raise DataError(f"results_page={path}: cannot be written ({error.strerror})", "results_page") from error
@@ -76,11 +79,11 @@ def _with_origin(table):
 
 
 def _pictures(path, folder):
-  """Returns Markdown of the figures in the folder, with links relative to the page."""
+  """Returns Markdown of the figures in the folder, of which it puts a copy into the page's folder."""
   shown = []
   for name in FIGURES:
-    for picture in sorted(pathlib.Path(folder).glob(f"figure_{name}_*.png")):
+    for picture in sorted(folder.glob(f"figure_{name}_*.png")):
       title = f"{_FIGURE_TITLES[name]}, {picture.stem.removeprefix(f'figure_{name}_')}"
-      link = pathlib.Path(os.path.relpath(picture, pathlib.Path(path).absolute().parent)).as_posix()
-      shown.append(f"## {title}\n\n![{title}]({urllib.parse.quote(link)})\n")
+      files.write_bytes(path.parent / picture.name, picture.read_bytes())
+      shown.append(f"## {title}\n\n![{title}]({urllib.parse.quote(picture.name)})\n")
   return shown

@@ -148,11 +148,12 @@ def test_table_6_and_figure_2(ran):
 def test_page(ran):
   folder, _ = ran
   page = (folder / "RESULTS.md").read_text()
-  assert [line for line in page.splitlines() if line.startswith("#")][:5] == [
+  assert [line for line in page.splitlines() if line.startswith("#")][:6] == [
     "# Results",
+    "## Summary",
     "## Table 1: BERT's word embeddings by word frequency rank",
     "## Table 2: Semantic textual similarity without NLI supervision",
     "## Table 3: Semantic textual similarity with NLI supervision",
     "## Table 6: Similarities against edit distance and gold, validation split of STS-B",
   ]
-  assert "](out/figure_2_mini.png)" in page
+  assert "](figure_2_mini.png)" in page and (folder / "figure_2_mini.png").is_file()

@@ -28,7 +28,7 @@ def test_page_of_tables_and_pictures(tmp_path):
   folder.mkdir()
   for name, about in {"transfer": {}, "5": ABOUT}.items():
     put(folder, name, about)
-  (folder / "figure_2_my mini.png").write_bytes(b"")
+  (folder / "figure_2_my mini.png").write_bytes(b"\x89PNG")
   results_page.write(tmp_path / "RESULTS.md", folder)
   page = (tmp_path / "RESULTS.md").read_text()
   headings = [line for line in page.splitlines() if line.startswith("#")]
@@ -40,7 +40,7 @@ def test_page_of_tables_and_pictures(tmp_path):
   ]
   assert page.count("| ours here | ours | 1.50 ±0.35 |") == 2
   assert "2026-01-02; seeds 3, 4; mini: weights 0123456789ab; numpy 2.0; x86_64, 2 cores.\n" in page
-  assert "](my%20tables/figure_2_my%20mini.png)" in page
+  assert "](figure_2_my%20mini.png)" in page and (tmp_path / "figure_2_my mini.png").read_bytes() == b"\x89PNG"
 
 
 def test_no_table(tmp_path):
