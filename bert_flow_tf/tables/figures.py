@@ -111,7 +111,7 @@ def cone_figure(before: tuple[np.ndarray, np.ndarray], after: tuple[np.ndarray, 
 
 
 def _draw_sphere(axis, points, color):
-  """Draws a globe and points [n, 3] on it, seen from a little beside the first axis; points behind it are pale."""
+  """Draws a globe and points [n, 3] on it, seen from 20 degrees off the first axis; points behind it are pale."""
   turn, lift = np.radians([20.0, 20.0])
   right = np.array([-np.sin(turn), np.cos(turn), 0.0])
   toward = np.array([np.cos(lift) * np.cos(turn), np.cos(lift) * np.sin(turn), np.sin(lift)])

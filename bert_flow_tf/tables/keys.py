@@ -1,4 +1,4 @@
-"""Fingerprints of what decides a figure (code, text, gold scores), for the keys of `Store`."""
+"""Fingerprints of what decides a result (code, text, gold scores), for the keys of `Store`."""
 
 import functools
 import hashlib
@@ -10,7 +10,7 @@ import numpy as np
 
 from bert_flow_tf.data.pairs import SentencePairs
 
-# Sources that decide a figure: what `tables` imports, and those of its modules that do more than arrange and draw.
+# Sources that decide a result: the parts that `tables` imports, and its own modules that compute.
 _SOURCES = (
   *(f"{part}/**/*.py" for part in ("calibration", "data", "encoder", "evaluation", "flow", "training")),
   "model.py",
@@ -21,14 +21,14 @@ _PACKAGES = ("tensorflow", "tf-keras", "tensorflow-probability", "transformers",
 
 @functools.cache
 def code_fingerprint() -> str:
-  """Returns the hexadecimal SHA-256 of the sources that decide a figure, and the versions of the packages they use."""
+  """Returns the hexadecimal SHA-256 of the sources that decide a result, and the versions of the packages they use."""
   versions = [f"{package} {importlib.metadata.version(package)}" for package in _PACKAGES]
   text = "\n".join([sources_fingerprint(pathlib.Path(__file__).parent.parent), *versions])
   return hashlib.sha256(text.encode()).hexdigest()
 
 
 def sources_fingerprint(package: pathlib.Path) -> str:
-  """Returns the hexadecimal SHA-256 of the names and contents of the sources that decide a figure.
+  """Returns the hexadecimal SHA-256 of the names and contents of the sources that decide a result.
 
   Args:
     package: folder of `bert_flow_tf`.

@@ -51,7 +51,7 @@ class PaperTable:
   Attributes:
     number: 1 to 8.
     title: subject.
-    kind: "figures", or "settings" for Table 7.
+    kind: "figures" for numbers, or "settings" for Table 7.
     metric: meaning of the numbers, "Spearman x 100".
     columns: keys of every row's cells, in the paper's order.
     rows: rows, in the paper's order.

@@ -1,4 +1,4 @@
-"""Computed figures on disk, so that a run that was stopped resumes."""
+"""Computed results on disk, so that a run that was stopped resumes."""
 
 import hashlib
 import json
@@ -13,7 +13,7 @@ from bert_flow_tf.io import files
 
 
 class Store:
-  """JSON files of figures, each under a key that holds everything that decides the figure.
+  """JSON files of results, each under a key that holds everything that decides the result.
 
   A damaged file, as a crashed machine leaves it, counts as absent.
 

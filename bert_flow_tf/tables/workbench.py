@@ -105,7 +105,7 @@ class Workbench:
     Raises:
       CalibrationError, FlowError, TrainingError: the calibration cannot be fitted on these sentences.
     """
-    return self.remembered("figures", self._scores, task, recipe, seed)
+    return self.remembered("scores", self._scores, task, recipe, seed)
 
   def remembered(
     self, kind: str, compute: Callable, task: str, recipe: Recipe, seed: int = 0, split: str | None = None

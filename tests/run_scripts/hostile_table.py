@@ -180,7 +180,7 @@ def run_good(run_all, folder, always):
 
 def _damage(cells):
   """Truncates the file of one score, and changes the number in another."""
-  scores = [file for file in sorted(cells.iterdir()) if '"what": "figures"' in file.read_text()]
+  scores = [file for file in sorted(cells.iterdir()) if '"what": "scores"' in file.read_text()]
   (whitening,) = (file for file in scores if '"calibration": "whitening-8"' in file.read_text())
   (natsv,) = (file for file in scores if '"calibration": "natsv"' in file.read_text())
   whitening.write_text(whitening.read_text()[:200])

@@ -117,7 +117,7 @@ def test_compared_with_the_papers_row(data, case):
   published = {line.name: line.cells["STS-B"] for line in paper_table(number).rows}
   for end, name in COMPARED[case].items():
     assert row(rows, end).cells["STS-B"].paper == (published[name] if name else None)
-  if number == 5 and encoder == "base":  # k chosen on dev stands beside the paper's choice, whatever ours is
+  if number == 5 and encoder == "base":  # k chosen on dev is compared with the paper's choice, whatever ours is
     chosen = {line.name.split(",")[2].split("-")[0].strip(): line for line in rows if "chosen" in line.name}
     assert chosen["natsv"].cells["STS-B"].paper == 60.4 and chosen["sn+natsv"].cells["STS-B"].paper == 63.51
 

@@ -7,7 +7,7 @@ import pytest
 
 from bert_flow_tf.tables.store import Store
 
-KEY = {"what": "figures", "seeds": (1, 2)}
+KEY = {"what": "scores", "seeds": (1, 2)}
 VALUE = {"spearman": 12.5, "parts": [{"x": math.nan}, (1, math.inf)], "reason": ""}
 KEPT = {"spearman": 12.5, "parts": [{"x": None}, [1, None]], "reason": ""}
 
