@@ -74,4 +74,4 @@ def embed(
   """
   hidden_states, pooled_output = bert(ids, mask, dropout_seed)
   embeddings = pooling.pool(hidden_states, mask, pooled_output)
-  return embeddings if low_dim is None else pooling_lib.low_dim(embeddings, low_dim)
+  return embeddings

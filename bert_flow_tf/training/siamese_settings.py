@@ -52,12 +52,12 @@ class SiameseSettings(FlowSettings):
   warmup_proportion: float = setting(
     0.1, "Part of the steps in which that rate rises; it then falls to 0.", minimum=0.0, maximum=1.0
   )
-  l2_penalty: float = setting(0.0, "Factor of half the sum of squares of BERT's decayed weights in the loss.")
+  l2_penalty: float = setting(-1.0, "Factor of the norms of the embeddings in the loss; active above 0.")
   early_stopping: bool = setting(
-    False, "Evaluate dev at each checkpoint, and end with the weights that are best there."
+    False, "Evaluate dev after each pass over the pairs, and end with the weights that are best there."
   )
   early_stopping_patience: int = setting(
-    3, "Evaluations in a row without a better score that end the training.", minimum=1
+    1, "Evaluations in a row without a better score that end the training.", minimum=1
   )
   deterministic: bool = setting(
     False, "Make operations of a GPU deterministic, so that a resumed training is exact there too.", named=False
@@ -66,8 +66,8 @@ class SiameseSettings(FlowSettings):
   def __post_init__(self) -> None:
     super().__post_init__()
     check_positive(self, "learning_rate")
-    if not 0 <= self.l2_penalty < math.inf:
-      raise ConfigError(f"l2_penalty={self.l2_penalty}: expected 0 or a positive number", argument="l2_penalty")
+    if not math.isfinite(self.l2_penalty):
+      raise ConfigError(f"l2_penalty={self.l2_penalty}: expected a number; it is active above 0", argument="l2_penalty")
 
   @property
   def frozen(self) -> bool:

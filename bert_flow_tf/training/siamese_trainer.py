@@ -2,36 +2,33 @@
 
 import dataclasses
 import os
-import re
 
 import tensorflow as tf
 
 from bert_flow_tf.data.pipeline import ORDER, batched, pair_order
 from bert_flow_tf.encoder import fine_tuning
-from bert_flow_tf.encoder.pooling import Pooling
+from bert_flow_tf.encoder.pooling import Pooling, low_dim
 from bert_flow_tf.encoder.sentence_encoder import SentenceEncoder
 from bert_flow_tf.errors import ConfigError
 from bert_flow_tf.flow.glow import Glow
 from bert_flow_tf.io.settings import named_values
-from bert_flow_tf.training.classifier import VARIABLE
 from bert_flow_tf.training.distribution import check_batch_size, distribute_batches, seed_of_step
 from bert_flow_tf.training.early_stopping import EarlyStopping
 from bert_flow_tf.training.labelled_pairs import LabelledPairs
 from bert_flow_tf.training.loop import LoopResult, TrainingLoop
 from bert_flow_tf.training.objectives import CosineObjective, SoftmaxObjective
-from bert_flow_tf.training.optimizer import EXCLUDED_FROM_WEIGHT_DECAY, AdamWeightDecay
+from bert_flow_tf.training.optimizer import AdamWeightDecay
 from bert_flow_tf.training.schedule import WarmUpLinearDecay, num_steps
 from bert_flow_tf.training.siamese_settings import SiameseSettings
 
-# Names of BERT's biases, weights of a normalization, and the classifier, which the l2 penalty leaves out.
-_NOT_DECAYED = re.compile("|".join((*EXCLUDED_FROM_WEIGHT_DECAY, VARIABLE)))
-# Parts of the loss, in the order of a row of `SiameseResult.losses`.
-LOSSES = ("supervised", "flow", "l2_penalty")
+# Columns of `SiameseResult.losses`, as TensorBoard shows them.
+LOSSES = ("loss", "flow_loss", "grad_norm", "flow_grad_norm")
+_CLIP_NORM = 1.0
 
 
 @dataclasses.dataclass(frozen=True)
 class SiameseResult(LoopResult):
-  """Result of `SiameseTrainer.fit`; the parts of its losses are named in `LOSSES`, and their sum is minimized.
+  """Result of `SiameseTrainer.fit`; the columns of its losses are named in `LOSSES`.
 
   Attributes:
     planned_steps: steps that would have been made without early stopping.
@@ -45,15 +42,15 @@ class SiameseResult(LoopResult):
 class SiameseTrainer:
   """Trainer of BERT through two encodings with shared weights, with a classifier and optionally a flow.
 
-      u, v = embeddings of the two sentences, with dropout;  with a flow f: f(u), f(v) in their place
-      loss = mean over the batch of the objective's losses (0 for a pair without label)
-             + flow_loss * (mean bits per dimension of u + mean bits per dimension of v)
-             + l2_penalty / 2 * sum of squares of BERT's decayed weights
+      u, v = embeddings of the two sentences, with dropout;  e = low_dim(f(u)), low_dim(f(v)) with a flow f
+      loss      = mean over the batch of: the objective's loss of e (0 for a pair without label)
+                                          + l2_penalty * (|e_u| + |e_v|)
+      flow_loss = mean bits per dimension of f(u) + mean bits per dimension of f(v)
 
-  Two optimizers, each `AdamWeightDecay` with gradients clipped to a joint norm of 1: BERT and the classifier at a rate
-  that warms up and decays (`WarmUpLinearDecay`), the flow at a constant one. The flow's own loss does not reach BERT,
-  which could lower it without limit by shrinking its embeddings. The norm is that of dense gradients; TensorFlow 1
-  counted the rows of the table of word embeddings one by one.
+  With `flow_loss` there are two optimizers: BERT and the classifier learn from `loss`, through the flow, and the flow
+  learns from `flow_loss` alone, at a constant rate. Without it, one optimizer trains all variables on `loss`. Both are
+  `AdamWeightDecay`, and each clips its gradients to a joint norm of 1 (docs/original.md, "Siamese fine-tuning").
+  The rate of `loss` warms up and decays (`WarmUpLinearDecay`).
   Dropout follows from seed, step and replica, so that a resumed training ends with the same weights to the bit.
 
   Args:
@@ -63,7 +60,7 @@ class SiameseTrainer:
     flow: `Glow` created under the same scope, or None.
     settings: `SiameseSettings`.
     strategy: a `tf.distribute.Strategy` of one machine; None for the current one.
-    low_dim: see `SentenceEncoder.encode`.
+    low_dim: number of groups of neighboring dimensions of e to average; None for none.
     checkpoint_folder, summary_folder, show_progress: see `TrainingLoop`.
 
   Raises:
@@ -90,18 +87,27 @@ class SiameseTrainer:
     self._checkpoint_folder, self._summary_folder = checkpoint_folder, summary_folder
     self._show_progress = show_progress
     check_batch_size(self._strategy, self._settings.train_batch_size)
-    self._bert_variables = [*fine_tuning.trained_weights(encoder.bert, pooling), *objective.variables]
-    self._flow_variables = list(flow.trainable_variables) if flow else []
+    flow_variables = list(flow.trainable_variables) if flow else []
+    self._variables = [*fine_tuning.trained_weights(encoder.bert, pooling), *objective.variables]
+    self._flow_variables = flow_variables if self._settings.flow_loss else []
+    if flow and not self._settings.flow_loss:
+      self._variables += flow_variables
 
   def fit(
-    self, source: LabelledPairs, num_train_epochs: float = 1.0, early_stopping: EarlyStopping | None = None
+    self,
+    source: LabelledPairs,
+    num_train_epochs: float = 1.0,
+    early_stopping: EarlyStopping | None = None,
+    shuffle: bool = True,
   ) -> SiameseResult:
     """Trains; a second call continues from the current weights.
 
     Args:
       source: the pairs.
       num_train_epochs: passes over the pairs, a positive number.
-      early_stopping: needs a checkpoint folder; None for none.
+      early_stopping: needs a checkpoint folder; None for none. It evaluates dev after each pass over the pairs, which
+        is also when checkpoints are saved, whatever `save_checkpoints_steps` is.
+      shuffle: False for the order of the source.
 
     Raises:
       ConfigError: the training would make no step, or nothing could be learned.
@@ -109,15 +115,17 @@ class SiameseTrainer:
       FlowError: the flow cannot be initialized from these embeddings.
     """
     total = num_steps(source.num_pairs, self._settings.train_batch_size, num_train_epochs)
-    if not source.labelled and not (self._flow and self._settings.flow_loss):
-      raise ConfigError("no pair has a label and flow_loss is off: nothing can be learned")
+    if not self._learns_from_labels(source) and not self._flow_variables:
+      raise ConfigError("no pair has a label, and flow_loss and l2_penalty are off: nothing can be learned")
     if early_stopping and self._checkpoint_folder is None:
       raise ConfigError("early_stopping keeps the best weights in checkpoint_folder, which is None")
-    optimizers = self._optimizers(total)
-    order = pair_order(len(source), self._settings.seed)
+    # Without labels or penalty, `loss` is a constant: its variables have no gradient, and are not decayed either.
+    variables = self._variables if self._learns_from_labels(source) else []
+    optimizers = self._optimizers(total, variables)
+    order = pair_order(len(source), self._settings.seed, shuffle)
     loop = self._loop(source, total, optimizers, early_stopping)
     loop.restore(lambda: self._initialize_flow(source, order))
-    advance = self._compiled_advance(source, optimizers)
+    advance = self._compiled_advance(source, optimizers, variables)
     batches = distribute_batches(self._strategy, source, order, self._settings.train_batch_size, loop.step)
     iterator = iter(batches)
     result = loop.run(
@@ -130,33 +138,36 @@ class SiameseTrainer:
       early_stopping.take_best()
     return SiameseResult(**vars(result), planned_steps=total, best=early_stopping.best if early_stopping else None)
 
-  def _optimizers(self, total):
-    """Returns the optimizers of BERT and the flow, built."""
+  def _learns_from_labels(self, source):
+    return source.labelled > 0 or self._settings.l2_penalty > 0
+
+  def _optimizers(self, total, variables):
+    """Returns the optimizers of `loss` and `flow_loss`, built; the gradients are clipped before they get them."""
     settings = self._settings
     rate = WarmUpLinearDecay(settings.learning_rate, total, int(total * settings.warmup_proportion))
     with self._strategy.scope():
-      optimizers = [AdamWeightDecay(rate), AdamWeightDecay(settings.flow_learning_rate)]
-      optimizers[0].build(self._bert_variables)
+      optimizers = [AdamWeightDecay(r, global_clipnorm=None) for r in (rate, settings.flow_learning_rate)]
+      optimizers[0].build(variables)
       optimizers[1].build(self._flow_variables)
     return optimizers
 
   def _loop(self, source, total, optimizers, early_stopping):
-    weights = {"weights": list(self._bert_variables)} | ({"flow": self._flow} if self._flow else {})
+    weights = {"weights": list(self._variables)} | ({"flow": self._flow} if self._flow else {})
     objects = {**weights, "optimizers": optimizers}
     identity = self._identity(source, total, early_stopping)
     if early_stopping:
       objects["early_stopping"] = early_stopping.variables
       early_stopping.keep_in(self._checkpoint_folder, identity, **weights)
-    trained = [*self._bert_variables, *self._flow_variables]
+    trained = [*self._variables, *self._flow_variables]
     return TrainingLoop(
-      losses=[f"loss_{name}" for name in LOSSES],
+      losses=LOSSES,
       total=total,
       strategy=self._strategy,
       objects=objects,
       variables=trained,
       trained=trained,
       identity=identity,
-      save_checkpoints_steps=self._settings.save_checkpoints_steps,
+      save_checkpoints_steps=self._checkpoint_steps(source, early_stopping),
       checkpoint_folder=self._checkpoint_folder,
       summary_folder=self._summary_folder,
       show_progress=self._show_progress,
@@ -180,8 +191,13 @@ class SiameseTrainer:
       "early_stopping": early_stopping and early_stopping.settings(),
     }
     if early_stopping:  # the steps at which dev is evaluated decide the result
-      identity["save_checkpoints_steps"] = self._settings.save_checkpoints_steps
+      identity["save_checkpoints_steps"] = self._checkpoint_steps(source, early_stopping)
     return identity
+
+  def _checkpoint_steps(self, source, early_stopping):
+    if not early_stopping:
+      return self._settings.save_checkpoints_steps
+    return max(1, source.num_pairs // self._settings.train_batch_size)
 
   def _initialize_flow(self, source, order):
     """Initializes from the first sentences of the first batch, without dropout, as a fit of the flow alone."""
@@ -191,59 +207,69 @@ class SiameseTrainer:
 
   def _embed(self, source, ids, dropout_seed):
     ids, mask = source.tokens(ids)
-    return fine_tuning.embed(self._encoder.bert, ids, mask, self._pooling, dropout_seed, self._low_dim)
+    return fine_tuning.embed(self._encoder.bert, ids, mask, self._pooling, dropout_seed)
 
-  def _compiled_advance(self, source, optimizers):
-    """Returns the function (iterator, step) -> losses before the step, float32 [3]."""
-    strategy, settings = self._strategy, self._settings
-    bert, flow = self._bert_variables, self._flow_variables
+  def _compiled_advance(self, source, optimizers, variables):
+    """Returns the function (iterator, step) -> values before the step in the order of `LOSSES`, float32 [4]."""
+    strategy, settings, groups = self._strategy, self._settings, (variables, self._flow_variables)
+    table = self._encoder.bert.model.get_input_embeddings().weight
 
     def losses_and_gradients(features, seed):
-      with tf.GradientTape() as tape:
+      """Returns a replica's share of the losses, the gradients of both groups, and the squared norm of the table's."""
+      with tf.GradientTape(persistent=True) as tape:
         losses = self._losses(source, features, seed)
-        total = tf.reduce_sum(losses)
-      # A table's gradient comes as rows with their indices; the optimizer sums over whole tables.
-      return losses, [tf.convert_to_tensor(gradient) for gradient in tape.gradient(total, [*bert, *flow])]
+      gradients = [tape.gradient(loss, group) for loss, group in zip(losses, groups, strict=True)]
+      # The gradient of the table of word embeddings has a row for each token. As in the published code, the norm counts
+      # these rows before those of equal tokens are added up.
+      rows = [gradient.values for gradient, variable in zip(gradients[0], variables, strict=True) if variable is table]
+      square = tf.add_n([tf.reduce_sum(tf.square(values)) for values in rows] or [tf.zeros([])])
+      return losses, [[tf.convert_to_tensor(gradient) for gradient in group] for group in gradients], square
 
     if settings.use_xla:
       losses_and_gradients = tf.function(losses_and_gradients, autograph=False, jit_compile=True)
 
     def replica_step(features, step):
-      replica = tf.distribute.get_replica_context().replica_id_in_sync_group
-      seed = seed_of_step(tf.constant(settings.seed, tf.int32), step, replica)
-      losses, gradients = losses_and_gradients(features, seed)
-      optimizers[0].apply_gradients(zip(gradients[: len(bert)], bert, strict=True))
-      if flow:
-        optimizers[1].apply_gradients(zip(gradients[len(bert) :], flow, strict=True))
-      return losses
+      context = tf.distribute.get_replica_context()
+      seed = seed_of_step(tf.constant(settings.seed, tf.int32), step, context.replica_id_in_sync_group)
+      losses, gradients, square = context.all_reduce(tf.distribute.ReduceOp.SUM, losses_and_gradients(features, seed))
+      values = [*losses]
+      for optimizer, group, of_group in zip(optimizers, groups, gradients, strict=True):
+        counted = [tf.sqrt(square) if v is table else g for v, g in zip(group, of_group, strict=True)]
+        norm = tf.linalg.global_norm([*counted, tf.zeros([])])
+        clipped, _ = tf.clip_by_global_norm(of_group, _CLIP_NORM, use_norm=norm)
+        if group:
+          optimizer.apply_gradients(zip(clipped, group, strict=True), skip_gradients_aggregation=True)
+        values.append(norm)
+      return tf.stack(values)
 
     @tf.function(autograph=False)
     def advance(iterator, step):
-      losses = strategy.run(replica_step, args=(next(iterator), step))
-      return strategy.reduce(tf.distribute.ReduceOp.SUM, losses, axis=None)
+      return strategy.experimental_local_results(strategy.run(replica_step, args=(next(iterator), step)))[0]
 
     return advance
 
   def _losses(self, source, features, seed):
-    """Returns a replica's share of the loss, float32 [3], the parts in the order of `LOSSES`."""
+    """Returns a replica's share of `loss` and `flow_loss`, float32 scalars."""
     settings = self._settings
     *sides, targets = features
-    embeddings = [
-      self._embed(source, ids, tf.random.experimental.stateless_fold_in(seed, side)) for side, ids in enumerate(sides)
-    ]
-    compared = [self._flow(u) for u in embeddings] if self._flow else embeddings
+    embeddings = tf.concat(
+      [
+        self._embed(source, ids, tf.random.experimental.stateless_fold_in(seed, side)) for side, ids in enumerate(sides)
+      ],
+      axis=0,
+    )
+    compared = self._flow(embeddings) if self._flow else embeddings
+    if self._low_dim is not None:
+      compared = low_dim(compared, self._low_dim)
+    compared = tf.split(compared, len(sides))
     labelled = tf.math.is_finite(targets)
-    losses = self._objective.losses(*compared, tf.where(labelled, targets, 0.0))
-    supervised = tf.reduce_sum(tf.where(labelled, losses, 0.0)) / settings.train_batch_size
-    flow = penalty = tf.zeros([])
-    if self._flow and settings.flow_loss:
-      for side, u in enumerate(embeddings):
-        dropout_seed = None
-        if self._flow.config.coupling_dropout:
-          dropout_seed = tf.random.experimental.stateless_fold_in(seed, len(sides) + side)
-        bits = self._flow.bits_per_dim(tf.stop_gradient(u), dropout_seed)
-        flow += tf.reduce_sum(bits) / settings.train_batch_size
-    if settings.l2_penalty:
-      decayed = [tf.nn.l2_loss(weight) for weight in self._bert_variables if not _NOT_DECAYED.search(weight.name)]
-      penalty = settings.l2_penalty * tf.add_n(decayed) / self._strategy.num_replicas_in_sync
-    return tf.stack([supervised, flow, penalty])
+    losses = tf.where(labelled, self._objective.losses(*compared, tf.where(labelled, targets, 0.0)), 0.0)
+    if settings.l2_penalty > 0:
+      losses += settings.l2_penalty * tf.add_n([tf.norm(e, axis=-1) for e in compared])
+    flow_losses = tf.zeros([1])
+    if self._flow_variables:
+      dropout_seed = None
+      if self._flow.config.coupling_dropout:
+        dropout_seed = tf.random.experimental.stateless_fold_in(seed, len(sides))
+      flow_losses = self._flow.bits_per_dim(embeddings, dropout_seed)
+    return [tf.reduce_sum(values) / settings.train_batch_size for values in (losses, flow_losses)]

@@ -1,4 +1,4 @@
-"""The flow against numbers that the original's TensorFlow 1 code computed (../shared/golden)."""
+"""The flow against numbers that the original's TensorFlow 1 code computed (see `golden_files`)."""
 
 import json
 
@@ -10,17 +10,16 @@ from bert_flow_tf.errors import FlowError
 from bert_flow_tf.flow.config import FlowConfig
 from bert_flow_tf.flow.glow import Glow
 from tests.flow import reference
-from tests.testing import SHARED, shared
+from tests.testing import golden_files
 
-# All files, so that a new one is tested too; one skipped test where there are none.
-FILES = sorted(path.name for path in SHARED.glob("golden/*.npz")) or ["l2_d3_w32_dim64.npz"]
+FILES = golden_files("flow")
 
 
 class Golden:
   """One file, and the flow that it describes with the weights that its numbers were taken with."""
 
-  def __init__(self, name):
-    with np.load(shared("golden") / name) as archive:
+  def __init__(self, file):
+    with np.load(file) as archive:
       self.arrays = {key: archive[key] for key in archive.files}
     self.config = json.loads(str(self.arrays["config"]))
     self.batch_size = int(self.arrays["batch_size"])
@@ -40,7 +39,7 @@ class Golden:
     return flow
 
 
-@pytest.fixture(scope="module", params=FILES)
+@pytest.fixture(scope="module", params=FILES, ids=lambda file: file.stem)
 def golden(request):
   return Golden(request.param)
 

@@ -10,15 +10,15 @@ from bert_flow_tf.flow.config import FlowConfig
 from bert_flow_tf.flow.glow import Glow
 from bert_flow_tf.tf1.flow_config import check_config, infer_config
 from tests.flow.cases import config
-from tests.testing import SHARED, shared
+from tests.testing import golden_files
 
-FILES = sorted(path.name for path in SHARED.glob("golden/*.npz")) or ["l2_d3_w32_dim64.npz"]
+FILES = golden_files("flow")
 STEP = "revnet_0/revnet_step_0"
 
 
-@pytest.mark.parametrize("name", FILES)
-def test_golden_files(name):
-  with np.load(shared("golden") / name) as archive:
+@pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
+def test_golden_files(file):
+  with np.load(file) as archive:
     variables = {key.removeprefix("initial/"): archive[key] for key in archive.files if key.startswith("initial/")}
     expected, dim = json.loads(str(archive["config"])), archive["a"].shape[1]
   inferred = infer_config(variables)

@@ -1,4 +1,4 @@
-"""Whole fits of the original's own code (../shared/golden), reproduced by Trainer.fit."""
+"""Whole fits of the original's own code (see `golden_files`), reproduced by Trainer.fit."""
 
 import json
 
@@ -9,9 +9,9 @@ from bert_flow_tf import FlowConfig, Glow
 from bert_flow_tf.training.flow_trainer import Trainer
 from bert_flow_tf.training.settings import FlowSettings
 from bert_flow_tf.training.sources import EmbeddingPairs
-from tests.testing import SHARED
+from tests.testing import golden_files
 
-FILES = sorted((SHARED / "golden").glob("*.npz"))
+FILES = golden_files("flow")
 
 # Bounds where rounding does not grow; float32, another order of summation.
 LOSS, WEIGHTS, LATENTS = {"rtol": 1e-3, "atol": 1e-5}, 1e-5, 2e-5
@@ -92,7 +92,6 @@ def nudged(weights, rng):
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(not FILES, reason=f"{SHARED / 'golden'} is not there: it is not part of the project")
 @pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
 def test_fit_is_the_originals(file, monkeypatch):
   values, stages = read(file)

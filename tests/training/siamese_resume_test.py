@@ -13,7 +13,7 @@ from tests.testing import REPO
 from tests.training import small_siamese as small
 from tests.training.interrupting import Interrupt, interrupt_at
 
-# Dev's figure by step: a fit of 16 steps that is saved every 3 stops at 12, step 6 being the best.
+# Dev's figure by step: a fit of 16 steps with 3 in a pass over the pairs stops at 12, step 6 being the best.
 DEV = {3: 50.0, 6: 60.0, 9: float("nan"), 12: 60.0, 15: 99.0, 16: 99.0}
 
 
@@ -34,7 +34,7 @@ def fit(model, folder, **settings):
   """A fit with dropout, a flow and early stopping: its result, and all weights there are after it."""
   encoder, objective, flow, make_trainer = small.make(model, flow=True, flow_learning_rate=0.01, **settings)
   trainer = make_trainer(folder)
-  result = trainer.fit(small.source(encoder), 2, ListedScores(None, patience=2))
+  result = trainer.fit(small.source(encoder, 24), 16 / 3, ListedScores(None, patience=2))
   weights = [*encoder.bert.model.weights, *objective.variables, *flow.weights]
   return result, [weight.numpy() for weight in weights]
 
@@ -87,3 +87,16 @@ def test_two_replicas_find_what_one_does(tmp_path):
   for name, value in one["weights"].items():
     np.testing.assert_allclose(two["weights"][name], value, atol=2e-5, err_msg=name)
   np.testing.assert_allclose(two["embedded"], one["embedded"], atol=1e-5)
+
+
+def test_early_stopping_as_published(model, tmp_path):
+  """The published code waits for the score to fall: it ends with the first that is not lower than all before."""
+  encoder, _, _, make_trainer = small.make(model)
+  scores = iter([60.0, 50.0, 55.0])
+  stopping = EarlyStopping(lambda: next(scores), patience=1, as_published=True)
+  result = make_trainer(tmp_path).fit(small.source(encoder, 16), 6, stopping)
+  assert (result.steps, result.planned_steps) == (6, 12)
+  last = encoder.bert.weights_checksum
+  encoder, _, _, make_trainer = small.make(model)
+  make_trainer(tmp_path / "other").fit(small.source(encoder, 16), 3)
+  assert result.best == (50.0, 4) and last != encoder.bert.weights_checksum  # another decay of the rate

@@ -80,7 +80,7 @@ def test_gradients_are_those_of_the_loss_in_numpy(without_dropout, kind):
   a, b, _ = small.pairs(4)
   source = LabelledPairs(encoder, a, b, targets, 16)
   features = next(iter(source.features(tf.data.Dataset.range(4).batch(4))))
-  variables = trainer._bert_variables
+  variables = trainer._variables
   with tf.GradientTape() as tape:
     losses = trainer._losses(source, features, tf.constant([1, 2]))
     total = tf.reduce_sum(losses)
@@ -92,7 +92,7 @@ def test_gradients_are_those_of_the_loss_in_numpy(without_dropout, kind):
   embeddings = numpy_embeddings(weights, sides)
   loss = numpy_loss(embeddings, head, targets)
   assert losses[0].numpy() == pytest.approx(loss, rel=1e-5)
-  assert losses[1:].numpy().tolist() == [0.0, 0.0]
+  assert losses[1].numpy() == 0.0
 
   # Each weight by its place in the model: its name in NumPy is that of the same place in the saved file.
   names = dict(zip([id(w) for w in encoder.bert.model.weights], weights, strict=True))
@@ -113,7 +113,7 @@ def test_gradients_are_those_of_the_loss_in_numpy(without_dropout, kind):
     assert abs(np.sum(gradient * direction) - expected) < longest_sum * rounding, variable.name
 
 
-def test_the_flows_loss_reaches_the_flow_alone(without_dropout):
+def test_losses_with_a_flow_and_a_penalty(without_dropout):
   encoder, objective, flow, make_trainer = small.make(without_dropout, flow=True, l2_penalty=0.01)
   source, trainer = small.source(encoder), make_trainer()
   features = next(iter(source.features(tf.data.Dataset.range(8).batch(8))))
@@ -121,22 +121,11 @@ def test_the_flows_loss_reaches_the_flow_alone(without_dropout):
     fine_tuning.embed(encoder.bert, *source.tokens(ids), parse_pooling("avg-first-last", 2)) for ids in features[:2]
   )
   flow.initialize(u)
-  with tf.GradientTape(persistent=True) as tape:
-    supervised, bits, penalty = tf.unstack(trainer._losses(source, features, tf.constant([1, 2])))
-  variables = trainer._bert_variables
-  found = [[tf.convert_to_tensor(g).numpy() for g in tape.gradient(loss, variables)] for loss in (bits, supervised)]
-  assert not any(gradient.any() for gradient in found[0]) and all(np.isfinite(gradient).all() for gradient in found[1])
-  assert sum(gradient.any() for gradient in found[1]) == len(variables)
-  expected = objective.losses(flow(u), flow(v), features[2])
-  assert supervised.numpy() == pytest.approx(expected.numpy().mean(), rel=1e-5)
+  loss, bits = trainer._losses(source, features, tf.constant([1, 2]))
+  latents = [flow(side).numpy() for side in (u, v)]
+  penalty = 0.01 * sum(np.linalg.norm(z, axis=1) for z in latents)
+  assert loss.numpy() == pytest.approx(np.mean(objective.losses(*latents, features[2]) + penalty), rel=1e-5)
   assert bits.numpy() == pytest.approx(sum(flow.bits_per_dim(side).numpy().mean() for side in (u, v)), rel=1e-5)
-  with tf.GradientTape() as alone:
-    again = sum(tf.reduce_mean(flow.bits_per_dim(side)) for side in (u, v))
-  expected = alone.gradient(again, flow.trainable_variables)
-  for found, gradient in zip(tape.gradient(bits, flow.trainable_variables), expected, strict=True):
-    np.testing.assert_allclose(found, gradient, rtol=1e-4, atol=1e-6)
-  squares = sum(np.sum(w.numpy() ** 2) for w in variables if not any(n in w.name for n in ("Norm", "bias", "output_w")))
-  assert penalty.numpy() == pytest.approx(0.005 * squares, rel=1e-5)
 
 
 def test_objectives():
@@ -171,7 +160,7 @@ def test_weights_that_the_pooling_does_not_read_are_not_trained(tmp_path):
 def test_loss_falls_on_a_fixed_batch(model):
   encoder, _, _, make_trainer = small.make(model)
   result = make_trainer().fit(small.source(encoder, small.BATCH), 150)
-  assert (result.steps, result.first_step, result.losses.shape) == (150, 0, (150, 3))
+  assert (result.steps, result.first_step, result.losses.shape) == (150, 0, (150, 4))
   assert result.losses[0, 0] == pytest.approx(np.log(3), abs=0.1) and result.losses[-10:, 0].mean() < 0.4
   assert result.seconds_per_step > 0
 
@@ -185,8 +174,8 @@ def test_half_precision_is_close_and_its_weights_are_float32(without_dropout):
     features = next(iter(source.features(tf.data.Dataset.range(8).batch(8))))
     with tf.GradientTape() as tape:
       loss = trainer._losses(source, features, tf.constant([1, 2]))[0]
-    gradients = tape.gradient(loss, trainer._bert_variables)
-    assert {weight.dtype for weight in trainer._bert_variables} == {tf.float32}
+    gradients = tape.gradient(loss, trainer._variables)
+    assert {weight.dtype for weight in trainer._variables} == {tf.float32}
     found[precision] = np.concatenate([tf.convert_to_tensor(gradient).numpy().ravel() for gradient in gradients])
     assert encoder.precision == precision
   one, other = found.values()
@@ -222,7 +211,7 @@ def test_labelled_pairs(model):
     ("learning_rate", 0.0),
     ("flow_learning_rate", float("nan")),
     ("warmup_proportion", 1.5),
-    ("l2_penalty", -1.0),
+    ("l2_penalty", float("inf")),
     ("train_batch_size", 0),
     ("seed", -1),
     ("save_checkpoints_steps", 0),

@@ -1,0 +1,182 @@
+"""Trainings of the original's own runner (see `golden_files`), reproduced by SiameseTrainer."""
+
+import json
+import types
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from scipy import stats
+
+from bert_flow_tf import FlowConfig, Glow, SentenceEncoder
+from bert_flow_tf.encoder import tf1_names
+from bert_flow_tf.encoder.pooling import low_dim
+from bert_flow_tf.training.classifier import VARIABLE
+from bert_flow_tf.training.labelled_pairs import LabelledPairs
+from bert_flow_tf.training.objectives import CosineObjective, SoftmaxObjective
+from bert_flow_tf.training.siamese_settings import SiameseSettings
+from bert_flow_tf.training.siamese_trainer import SiameseTrainer
+from tests.encoder import tf1_files
+from tests.testing import golden_files
+
+# The file that comes with the repository is tested in every run.
+FILES = [
+  pytest.param(file, marks=[] if file.stem == "low_dim_flow" else pytest.mark.slow, id=file.stem)
+  for file in golden_files("siamese")
+  if file.stem != "forward"
+]
+CURVES = ("losses", "flow_losses", "grad_norms", "flow_grad_norms")
+HEAD = f"loss/{VARIABLE}"
+# Another order of summation, as on another CPU, changes a training as much as some ten units in the last place on every
+# starting weight do. The files say what one unit does: `sensitivity`.
+FACTOR = 10.0
+ROUNDING = 2.0**-24
+
+
+class Golden:
+  """A file, and the encoder, flow, objective and trainer that it describes, with its starting weights."""
+
+  def __init__(self, file, folder):
+    self.data = np.load(file)
+    self.flags = json.loads(str(self.data["flags"]))
+    self.sensitivity = json.loads(str(self.data["sensitivity"]))
+    self.start = self.below("initial")
+    config = json.loads(str(self.data["bert_config"]))
+    bert = {name: array for name, array in self.start.items() if name in tf1_names.bert_shapes(config)}
+    words = [f"w{i}" for i in range(config["vocab_size"])]
+    words[:5] = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
+    self.encoder = SentenceEncoder.from_pretrained(tf1_files.write_google(folder, bert, config, words))
+    pooling = self.encoder.pooling(self.flags["sentence_embedding_type"])
+    self.flow = None
+    if self.flags["flow"]:
+      self.flow = Glow(FlowConfig.from_dict(json.loads(str(self.data["flow_config"]))), config["hidden_size"])
+      self.flow.load_tf1_variables({name: v for name, v in self.start.items() if name.startswith(tf1_names.FLOW)})
+    self.objective = CosineObjective()
+    if str(self.data["kind"]) == "softmax":
+      self.objective = SoftmaxObjective(config["hidden_size"], [str(i) for i in range(int(self.data["num_labels"]))])
+      self.objective.output_weights.assign(self.start[HEAD])
+    self.low_dim = self.flags["low_dim"] if self.flags["low_dim"] > 0 else None
+    names = ("flow", "flow_loss", "num_examples", "l2_penalty", "train_batch_size")
+    rates = ("learning_rate", "warmup_proportion", "flow_learning_rate")
+    settings = SiameseSettings(**{name: self.flags[name] for name in (*names, *rates)})
+    arguments = (self.encoder, pooling, self.objective, self.flow, settings)
+    self.trainer = SiameseTrainer(*arguments, low_dim=self.low_dim, show_progress=False)
+    self.source = self.pairs("")
+    if initial := self.below("after_init"):  # the flow starts from the first sentences of the first batch
+      self.flow.initialize(
+        self.trainer._embed(self.source, self.features(self.source, settings.train_batch_size)[0], None)
+      )
+      self.start |= initial
+
+  def below(self, prefix):
+    """Returns {name: array} of the keys PREFIX/name."""
+    return {key.removeprefix(f"{prefix}/"): self.data[key] for key in self.data.files if key.startswith(f"{prefix}/")}
+
+  def pairs(self, prefix):
+    """Returns the pairs of the keys that begin with a prefix."""
+    sides = []
+    for side in "ab":
+      rows = zip(self.data[f"{prefix}input_ids_{side}"], self.data[f"{prefix}input_mask_{side}"], strict=True)
+      sides.append([ids[mask > 0].astype(np.int32) for ids, mask in rows])
+    labels = self.data[f"{prefix}labels"].astype(np.float64)
+    unlabeled = (labels <= -1) | (self.flags["num_examples"] == 0)
+    return LabelledPairs(types.SimpleNamespace(tokenizer=Rows()), *sides, np.where(unlabeled, np.nan, labels))
+
+  def features(self, source, size):
+    """Returns token ids of both sides and targets of the first pairs."""
+    return next(iter(source.features(tf.data.Dataset.range(size).batch(size))))
+
+  def outputs(self, source, size):
+    """Returns e of both sides, and the sums of both sides' bits per dimension or None, of the first pairs."""
+    embeddings = [self.trainer._embed(source, ids, None) for ids in self.features(source, size)[:2]]
+    compared = [self.flow(u) for u in embeddings] if self.flow else embeddings
+    bits = sum(self.flow.bits_per_dim(u) for u in embeddings) if self.flow else None
+    return [low_dim(e, self.low_dim).numpy() if self.low_dim else e.numpy() for e in compared], bits
+
+  def variables(self):
+    """Returns {variable: tf.Variable} of all weights, under the original's names."""
+    bert = {tf1_names.of_keras(w.name.split("/", 1)[1]): w for w in self.encoder.bert.model.weights}
+    named = self.flow.named_weights() if self.flow else {}
+    flow = {f"{tf1_names.FLOW}{name}": weight.weight for name, weight in named.items() if weight.original}
+    return {**bert, **flow, **dict(zip([HEAD], self.objective.variables, strict=False))}
+
+  def weights(self):
+    """Returns {variable: array} of all weights, in the original's shapes."""
+    flow = self.flow.tf1_variables() if self.flow else {}
+    head = {HEAD: self.objective.output_weights.numpy()} if self.objective.variables else {}
+    return {**self.encoder.bert.tf1_variables(), **{f"{tf1_names.FLOW}{n}": v for n, v in flow.items()}, **head}
+
+
+class Rows:
+  """The tokenizer of these tests: their files hold token ids."""
+
+  pad_id = 0
+
+  def __call__(self, rows, max_seq_length):
+    return rows
+
+
+def assert_close(actual, expected, name, rtol=1e-5, scale=None):
+  """Compares with the largest value, and with the rounding of terms of size `scale` that cancel."""
+  bound = rtol * np.abs(expected).max() + (0.0 if scale is None else 8 * ROUNDING * scale)
+  assert np.abs(actual - expected).max() <= bound, name
+
+
+@pytest.fixture(scope="module", params=FILES)
+def golden(request, tmp_path_factory):
+  return Golden(request.param, tmp_path_factory.mktemp("golden") / "bert")
+
+
+def test_first_batch(golden):
+  """Outputs and gradients of the first batch. Key biases have none: there, the terms cancel."""
+  weights = golden.weights()
+  for name, expected in golden.below("after_init").items():
+    np.testing.assert_allclose(weights[name], expected, rtol=1e-5, atol=1e-6, err_msg=name)
+  size = golden.flags["train_batch_size"]
+  embeddings, bits = golden.outputs(golden.source, size)
+  first = golden.below("first")
+  for side, e in zip("ab", embeddings, strict=True):
+    assert_close(e, first[f"embedding_{side}"], side)
+  if bits is not None:
+    assert_close(bits, first["flow_example_loss"], "flow_example_loss")
+  with tf.GradientTape(persistent=True) as tape:
+    losses = golden.trainer._losses(golden.source, golden.features(golden.source, size), tf.constant([1, 2]))
+  assert losses[0].numpy() == pytest.approx(float(first["loss"]), rel=1e-5)
+  for loss, kind in zip(losses, ("grad", "flow_grad"), strict=True):
+    expected, variables = golden.below(kind), golden.variables()
+    largest = max((np.abs(array).max() for array in expected.values()), default=0.0)
+    gradients = tape.gradient(loss, [variables[name] for name in expected])
+    for (name, array), gradient in zip(expected.items(), gradients, strict=True):
+      assert_close(tf.convert_to_tensor(gradient).numpy().reshape(array.shape), array, name, scale=largest)
+
+
+def test_training(golden):
+  data, start = golden.data, golden.start
+  steps = int(data["num_train_steps"])
+  curves = golden.trainer.fit(golden.source, shuffle=False).losses.T
+  for name, curve in zip(CURVES, curves, strict=True):
+    if name in data.files:
+      np.testing.assert_allclose(curve, data[name], rtol=FACTOR * golden.sensitivity[name], atol=0, err_msg=name)
+  weights, changed = golden.weights(), golden.below(f"after_{steps}_steps")
+  moved = json.loads(str(data["moved"]))
+  for name in set(weights) - set(moved):
+    assert weights[name].tobytes() == start[name].tobytes(), name
+  difference = np.concatenate([np.ravel(weights[name] - changed[name]) for name in moved])
+  way = np.concatenate([np.ravel(changed[name] - start[name]) for name in moved])
+  bound = FACTOR * golden.sensitivity[f"after_{steps}_steps"]
+  assert np.linalg.norm(difference) <= bound * np.linalg.norm(way)
+  check_evaluation(golden, golden.pairs("eval/"), golden.below("eval"))
+
+
+def check_evaluation(golden, source, expected):
+  """Compares the outputs of the trained weights on other pairs."""
+  (u, v), bits = golden.outputs(source, len(source))
+  cosines = np.sum(u * v, axis=1) / np.linalg.norm(u, axis=1) / np.linalg.norm(v, axis=1)
+  bound = FACTOR * golden.sensitivity["eval/cos_similarity"]
+  if "cos_similarity" in expected:
+    np.testing.assert_allclose(cosines, expected["cos_similarity"], rtol=0, atol=bound)
+  if "metric/eval_pearsonr" in expected:
+    pearson = stats.pearsonr(cosines, expected["labels"]).statistic
+    assert pearson == pytest.approx(float(expected["metric/eval_pearsonr"]), abs=10 * bound)
+  if bits is not None:
+    assert_close(bits, expected["flow_example_loss"], "flow_example_loss", FACTOR * golden.sensitivity["flow_losses"])
