@@ -157,7 +157,8 @@ class SiameseJob:
       objective = SoftmaxObjective(dim, task.labels, settings.seed) if task.labels else CosineObjective()
       glow = None
       if settings.flow:
-        glow = Glow(settings.config, dim, settings.actnorm_init, settings.permutation, settings.seed)
+        width = encoder.dim(self._embedding.sentence_embedding_type)
+        glow = Glow(settings.config, width, settings.actnorm_init, settings.permutation, settings.seed)
     flow = glow and FlowCalibration(glow)
     trained = Trained(encoder, flow, objective if task.labels else None, {})
     trainer = SiameseTrainer(
