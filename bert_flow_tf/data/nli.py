@@ -2,10 +2,11 @@
 
 import dataclasses
 import functools
+import itertools
 import math
 import os
 import pathlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,7 @@ from bert_flow_tf.data import tfds_source
 from bert_flow_tf.data.custom import read_corpus
 from bert_flow_tf.data.lines import count
 from bert_flow_tf.data.pairs import SPLITS, SentencePairs
-from bert_flow_tf.data.readers import ScoreOf, label_reader, read_table
+from bert_flow_tf.data.readers import ScoreOf, label_reader, left_out, read_table
 from bert_flow_tf.data.sources import missing_file
 from bert_flow_tf.data.task import Loaded, Paths
 from bert_flow_tf.errors import DataError
@@ -27,9 +28,12 @@ NO_LABEL = "-"
 LEARNING_RATE = 2e-5
 NUM_TRAIN_EPOCHS = 0.15
 
-_GOLD = ("gold_label", label_reader({**{label: float(i) for i, label in enumerate(LABELS)}, NO_LABEL: math.nan}))
-# Some lines of the published files are incomplete.
-_INCOMPLETE_LINES_ALLOWED = 0.001
+_LABEL = label_reader({**{label: float(i) for i, label in enumerate(LABELS)}, NO_LABEL: math.nan})
+_GOLD = ("gold_label", _LABEL)
+# The first annotator's label in MNLI's dev, which the published code reads.
+_FIRST_LABEL = ("label1", _LABEL)
+# MNLI's test in GLUE, whose labels it hides.
+_HIDDEN_FILE = "test_matched.tsv"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -37,15 +41,17 @@ class NliSet:
   """Location of a data set.
 
   Attributes:
-    name: the name in messages.
-    files: {split: file in data_dir}.
+    name: the name in messages, and the folder of its files.
+    files: {split: its file, or several of which the first that exists is read}.
+    places: positions of sentences and label in the published code.
     tfds: its name in TensorFlow Datasets.
     url: the address that TensorFlow Datasets downloads from.
     tfds_splits: {split: its name in TensorFlow Datasets}.
   """
 
   name: str
-  files: Mapping[str, str]
+  files: Mapping[str, tuple[str, ...]]
+  places: tuple[int, int, int]
   tfds: str
   url: str
   tfds_splits: Mapping[str, str]
@@ -53,15 +59,17 @@ class NliSet:
 
 SNLI = NliSet(
   "SNLI",
-  {split: f"SNLI/{split}.tsv" for split in SPLITS},
+  {split: (f"{split}.tsv",) for split in SPLITS},
+  (7, 8, -1),
   "snli",
   "https://nlp.stanford.edu/projects/snli/snli_1.0.zip",
   tfds_source.SPLITS,
 )
-# GLUE hides the labels of MNLI's test files, so the mismatched half of dev is used as test.
+# GLUE hides the labels of MNLI's test files, so the mismatched half of dev is used as test if it is there.
 MNLI = NliSet(
   "MNLI",
-  {"train": "MNLI/train.tsv", "dev": "MNLI/dev_matched.tsv", "test": "MNLI/dev_mismatched.tsv"},
+  {"train": ("train.tsv",), "dev": ("dev_matched.tsv",), "test": ("dev_mismatched.tsv", _HIDDEN_FILE)},
+  (8, 9, -1),
   "multi_nli",
   "https://cims.nyu.edu/~sbowman/multinli/multinli_1.0.zip",
   {"train": "train", "dev": "validation_matched", "test": "validation_mismatched"},
@@ -73,8 +81,8 @@ Parts = Mapping[str, tuple[tuple[NliSet, str], ...]]
 SNLI_PARTS: Parts = {split: ((SNLI, split),) for split in SPLITS}
 MNLI_PARTS: Parts = {split: ((MNLI, split),) for split in SPLITS}
 # The published code trains on all of SNLI.
-ALLNLI_PARTS: Parts = {"train": (*((SNLI, split) for split in SPLITS), (MNLI, "train")), "dev": ((MNLI, "dev"),)}
 _CORPUS_PARTS: Parts = {"train": ((MNLI, "train"), *((SNLI, split) for split in SPLITS))}
+ALLNLI_PARTS: Parts = {**_CORPUS_PARTS, "dev": ((MNLI, "dev"),)}
 
 
 def load(name: str, parts: Parts, eval_split: str, paths: Paths) -> Loaded:
@@ -84,14 +92,19 @@ def load(name: str, parts: Parts, eval_split: str, paths: Paths) -> Loaded:
     name: the task's name, for messages.
     parts: the task's splits.
     eval_split: the split that is evaluated if it exists.
-    paths: data_dir with SNLI/{train,dev,test}.tsv and MNLI/{train,dev_matched,dev_mismatched}.tsv in GLUE's layout.
+    paths: data_dir with SNLI/{train,dev,test}.tsv and MNLI/{train,dev_matched,dev_mismatched,test_matched}.tsv in
+      GLUE's layout. The two folders may also be those of data_dir's parent, and the files of MNLI or SNLI alone may be
+      in data_dir itself. With `as_published`, SNLI's test pairs in a training are contradictions, MNLI's dev has the
+      first annotator's label, and MNLI's test is test_matched.tsv.
 
   Raises:
     DataError: all files are missing, one is malformed, or the data cannot be downloaded.
   """
   read, source = _reader(name, parts, paths, _GOLD)
-  all_splits, notes = _gather(parts, read)
+  all_splits, notes = _gather(parts, read, paths.as_published)
   splits = {split: pairs.with_gold() for split, pairs in all_splits.items()}
+  if eval_split != "test" and "test" in splits and not len(splits["test"]):  # GLUE hides its labels
+    splits["test"] = all_splits["test"]
   dropped = {split: len(all_splits[split]) - len(pairs) for split, pairs in splits.items()}
   for split, pairs in splits.items():
     if not len(pairs):
@@ -133,16 +146,24 @@ def load_corpus(
   return splits["train"], ", ".join([source, *notes])
 
 
-def _gather(parts: Parts, read: Callable) -> tuple[dict[str, SentencePairs], list[str]]:
-  """Reads the parts that exist; returns {split: pairs} and notes about missing files and malformed lines."""
+def _gather(parts: Parts, read: Callable, as_published: bool = False) -> tuple[dict[str, SentencePairs], list[str]]:
+  """Reads the parts that exist; returns {split: pairs} and notes about missing files and malformed lines.
+
+  Args:
+    parts: the parts of each split.
+    read: result of `_reader`.
+    as_published: whether test pairs in another split are contradictions.
+  """
   splits, notes, missing = {}, [], []
   for split, sources in parts.items():
     pairs = []
     for nli_set, part in sources:
       result = read(nli_set, part)
       if result is None:
-        missing.append(nli_set.files[part])
+        missing.append(f"{nli_set.name}/{nli_set.files[part][0]}")
         continue
+      if as_published and part == "test" != split:
+        result = (dataclasses.replace(result[0], scores=np.zeros(len(result[0]))), result[1])
       pairs.append(result[0])
       notes += result[1]
     if pairs:
@@ -161,13 +182,16 @@ def _reader(name: str, parts: Parts, paths: Paths, gold: _Gold) -> tuple[Callabl
     paths: locations.
     gold: `score` of `read_table`; None for pairs without gold, which keeps pairs without a label.
   """
-  files = [nli_set.files[part] for sources in parts.values() for nli_set, part in sources]
-  expected = f"{', '.join(files)} (GLUE's layout)"
+  sources = list(itertools.chain(*parts.values()))
+  wanted = list(dict.fromkeys((nli_set.name, file) for nli_set, part in sources for file in nli_set.files[part]))
+  expected = f"{', '.join('/'.join(file) for file in wanted)} (GLUE's layout)"
+  sets = {nli_set.name: nli_set for nli_set, _ in sources}
   if paths.data_dir is not None:
-    if not any((pathlib.Path(paths.data_dir) / file).exists() for file in files):
-      raise missing_file(paths.data_dir, *os.path.split(files[0]), expected)
-    return functools.partial(_read_file, paths.data_dir, gold), f"{name}'s files in {paths.data_dir}"
-  sets = {nli_set.name: nli_set for sources in parts.values() for nli_set, _ in sources}
+    folders = _folders(paths.data_dir, wanted)
+    if folders is None:
+      raise missing_file(paths.data_dir, *wanted[0], expected)
+    root = next(iter(folders.values())).parent if len(sets) > 1 else paths.data_dir
+    return functools.partial(_read_file, folders, gold, paths.as_published), f"{name}'s files in {root}"
   builders = {
     name: tfds_source.prepared(
       name,
@@ -182,14 +206,31 @@ def _reader(name: str, parts: Parts, paths: Paths, gold: _Gold) -> tuple[Callabl
   return functools.partial(_read_tfds, builders, gold), " and ".join(origins)
 
 
-def _read_file(data_dir: str, gold: _Gold, nli_set: NliSet, split: str) -> tuple[SentencePairs, list[str]] | None:
+def _folders(data_dir: str, wanted: Sequence[tuple[str, str]]) -> dict[str, pathlib.Path] | None:
+  """Returns {data set: its folder} with some of the wanted (data set, file); None if no file exists."""
+  root, names = pathlib.Path(os.path.abspath(data_dir)), sorted({name for name, _ in wanted})
+  # The published code reads the parent of its folder of ALLNLI.
+  other = {name: root.parent / name for name in names} if len(names) > 1 else dict.fromkeys(names, root)
+  for folders in ({name: root / name for name in names}, other):
+    if any((folders[name] / file).exists() for name, file in wanted):
+      return folders
+  return None
+
+
+def _read_file(
+  folders: Mapping[str, pathlib.Path], gold: _Gold, as_published: bool, nli_set: NliSet, split: str
+) -> tuple[SentencePairs, list[str]] | None:
   """Reads a split from a file; returns pairs and notes, or None if the file does not exist."""
-  file = nli_set.files[split]
-  path = pathlib.Path(data_dir) / file
-  if not path.exists():
+  places, files = nli_set.places, nli_set.files[split]
+  if as_published and nli_set is MNLI:
+    places, files = (8, 9, 10), files[-1:]
+    gold = gold and (_FIRST_LABEL if split == "dev" else _GOLD)
+  file = next((file for file in files if (folders[nli_set.name] / file).exists()), None)
+  if file is None:
     return None
-  pairs, broken = read_table(path, ("sentence1", "sentence2"), gold, _INCOMPLETE_LINES_ALLOWED)
-  return pairs, [f"{count(broken, 'malformed line')} of {file} left out"] * bool(broken)
+  path = folders[nli_set.name] / file
+  pairs, number = read_table(path, ("sentence1", "sentence2"), gold, places, hidden=file == _HIDDEN_FILE)
+  return pairs, left_out(number, f"{nli_set.name}/{file}")
 
 
 def _read_tfds(

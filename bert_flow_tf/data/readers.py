@@ -4,7 +4,7 @@ Fields are separated by tabs, without quoting: a quotation mark is part of the s
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
@@ -13,6 +13,9 @@ from bert_flow_tf.data.pairs import SentencePairs
 from bert_flow_tf.errors import DataError
 
 _TSV_HEADER = ("score", "sentence1", "sentence2")
+
+# Some lines of GLUE's files are malformed.
+_MALFORMED_LINES_ALLOWED = 0.001
 
 # (field, path, line number) -> its score; raises DataError.
 ScoreOf = Callable[[str, FilePath, int], float]
@@ -105,16 +108,24 @@ def read_sts(input_path: FilePath, gs_path: FilePath, scale: tuple[float, float]
 
 
 def read_table(
-  path: FilePath, columns: tuple[str, str], score: tuple[str, ScoreOf] | None = None, incomplete: float = 0.0
+  path: FilePath,
+  columns: tuple[str, str],
+  score: tuple[str, ScoreOf] | None = None,
+  places: Sequence[int] = (),
+  hidden: bool = False,
 ) -> tuple[SentencePairs, int]:
   """Reads columns of a file whose first line names its columns.
+
+  With `places`, a file is read as the published code reads it: by these positions if the header has none of the names;
+  lines that are too short are left out, further columns are ignored. Up to a thousandth of the lines may be malformed
+  in another way, and are left out too. Without `places`, each such line is an error.
 
   Args:
     path: the file.
     columns: names of the columns of the first and the second sentences.
     score: name of the score column, and the function that converts its fields; None for pairs without gold.
-    incomplete: the largest fraction of lines that may be malformed; such lines are left out. Some lines of GLUE's
-      files are incomplete.
+    places: positions of the columns of `columns` and `score` in the published code; -1 is the last column.
+    hidden: whether the score column may be missing, as in test files of GLUE; the pairs then have no gold.
 
   Returns:
     SentencePairs, one pair per line after the header, and the number of lines left out.
@@ -122,29 +133,38 @@ def read_table(
   Raises:
     DataError: the file is missing, unreadable, without pairs, lacks a column or has malformed lines.
   """
-  names, rows, broken = None, [], []
-  for number, line in lines(path, "skip" if incomplete else "refuse", broken if incomplete else None):
+  names, rows, short, broken = None, [], 0, []
+  for number, line in lines(path, "skip" if places else "refuse", broken if places else None):
     fields = line.split("\t")
     if names is None:
       names = fields
-      places = [_place(name, names, path, number) for name in (*columns, *([score[0]] if score else []))]
+      score = None if hidden and score and score[0] not in names else score
+      used = _positions(names, columns, score, places, path, number)
+      continue
+    if places and len(fields) <= max(used):
+      short += 1
       continue
     try:
-      if len(fields) != len(names):
+      if not places and len(fields) != len(names):
         raise DataError(
           f"{path}, line {number}: {count(len(fields), 'column')}, expected {len(names)}, separated by tabs "
           f"({', '.join(names)})"
         )
-      gold = score[1](fields[places[2]], path, number) if score else math.nan
+      gold = score[1](fields[used[2]], path, number) if score else math.nan
     except DataError as error:
-      if not incomplete:
+      if not places:
         raise
       broken.append(error)
     else:
-      rows.append((gold, fields[places[0]], fields[places[1]]))
-  if broken and len(broken) > incomplete * (len(rows) + len(broken)):
+      rows.append((gold, fields[used[0]], fields[used[1]]))
+  if len(broken) > _MALFORMED_LINES_ALLOWED * (len(rows) + len(broken)):
     raise broken[0]
-  return pairs_of(rows, path), len(broken)
+  return pairs_of(rows, path), short + len(broken)
+
+
+def left_out(number: int, file: str) -> list[str]:
+  """Returns the note about the lines that `read_table` left out of a file, if there are any."""
+  return [f"{count(number, 'malformed line')} of {file} left out"] * bool(number)
 
 
 def label_reader(labels: dict[str, float]) -> ScoreOf:
@@ -168,6 +188,32 @@ def pairs_of(rows: list[tuple[float, str, str]], path: FilePath) -> SentencePair
     raise DataError(f"{path} is empty; expected sentence pairs")
   scores, sentences_a, sentences_b = zip(*rows, strict=True)
   return SentencePairs(sentences_a, sentences_b, np.array(scores, np.float64))
+
+
+def _positions(
+  names: list[str],
+  columns: tuple[str, str],
+  score: tuple[str, ScoreOf] | None,
+  places: Sequence[int],
+  path: FilePath,
+  number: int,
+) -> Sequence[int]:
+  """Returns the positions of the columns of sentences and score in the header `names`, which is line `number`."""
+  wanted = (*columns, *([score[0]] if score else []))
+  if not places or set(wanted) & set(names):
+    return [_place(name, names, path, number) for name in wanted]
+  if score and len(names) > max(places) and is_score(names[places[2]], score[1]):
+    raise DataError(f"{path}, line {number}: the line is a pair; expected a header, such as {', '.join(wanted)}")
+  return places[: len(wanted)]
+
+
+def is_score(field: str, score_of: ScoreOf) -> bool:
+  """Returns whether a field can be converted to a score."""
+  try:
+    score_of(field, "", 0)
+  except DataError:
+    return False
+  return True
 
 
 def _place(name: str, names: list[str], path: FilePath, number: int) -> int:

@@ -11,7 +11,7 @@ from bert_flow_tf.data.nli import LABELS
 from bert_flow_tf.data.pairs import SentencePairs
 from bert_flow_tf.data.readers import ScoreOf, label_reader
 from bert_flow_tf.data.sources import missing_file
-from bert_flow_tf.data.sts import Year, read_year
+from bert_flow_tf.data.sts import Year, read_full, read_year
 from bert_flow_tf.data.task import Loaded, Paths
 from bert_flow_tf.errors import DataError
 
@@ -60,22 +60,29 @@ def load_sick_entailment(paths: Paths) -> Loaded:
 
 
 def _load_sick_files(data_dir: str, score: tuple[str, ScoreOf]) -> Loaded:
-  splits: dict[str, Any] = {split: sick.read_file(data_dir, split, score) for split in sick.FILES}
-  note = ""
-  for split, pairs in splits.items():
-    if pairs is None:
-      raise missing_file(data_dir, sick.FOLDER, sick.FILES[split], _SICK_FILES)
-    if len(pairs) != sick.SIZES[split]:
-      note += f", {len(pairs)} pairs in {split} (SICK has {sick.SIZES[split]})"
-  return Loaded(splits, f"SICK's files in {data_dir}{note}")
+  splits, notes = {}, [f"SICK's files in {data_dir}"]
+  for split, file in sick.FILES.items():
+    result = sick.read_file(data_dir, split, score)
+    if result is None:
+      raise missing_file(data_dir, sick.FOLDER, file, _SICK_FILES)
+    splits[split] = result[0]
+    if len(result[0]) != sick.SIZES[split]:
+      notes.append(f"{len(result[0])} pairs in {split} (SICK has {sick.SIZES[split]})")
+    notes += result[1]
+  return Loaded(splits, ", ".join(notes))
 
 
 def load_sts(years: tuple[Year, ...], paths: Paths) -> Loaded:
   """Loads a task, with subsets such as MSRpar, or a union of tasks, with subsets such as STS-12/MSRpar.
 
+  A file full.txt in data_dir itself is read first, as in the published code; a full.txt has no subsets.
+
   Raises:
     DataError: a file is missing or malformed, or cannot be downloaded.
   """
+  union = ("STS-12-16", "STS/STS-12-16") if len(years) > 1 else ()
+  if paths.data_dir is not None and (full := read_full(paths.data_dir, ("", *union))):
+    return Loaded({"test": full[0]}, full[1])
   load_year = _load_files if paths.data_dir is not None else _load_tfds
   loaded = {year.name: load_year(year, paths) for year in years}
   pairs = {name: pairs for name, (pairs, _) in loaded.items()}
@@ -85,7 +92,7 @@ def load_sts(years: tuple[Year, ...], paths: Paths) -> Loaded:
 
 def _load_files(year: Year, paths: Paths) -> tuple[SentencePairs, str]:
   data_dir = paths.data_dir or ""
-  result = read_year(data_dir, year)
+  result = read_year(data_dir, year) or read_full(data_dir, year.full_places)
   if result is None:
     raise missing_file(data_dir, year.folder, f"STS.input.{year.subsets[0]}.txt", year.expected)
   return result

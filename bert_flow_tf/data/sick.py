@@ -4,7 +4,7 @@ import functools
 
 from bert_flow_tf.data.lines import read_number
 from bert_flow_tf.data.pairs import SentencePairs
-from bert_flow_tf.data.readers import ScoreOf, read_table
+from bert_flow_tf.data.readers import ScoreOf, left_out, read_table
 from bert_flow_tf.data.sources import first_with
 
 # SICK's scores are from 1 to 5; the published code divides them by 5, as those of STS.
@@ -20,8 +20,13 @@ URLS = {
 RELATEDNESS = ("relatedness_score", functools.partial(read_number, scale=SCALE))
 
 
-def read_file(root: str, split: str, score: tuple[str, ScoreOf] = RELATEDNESS) -> SentencePairs | None:
+def read_file(
+  root: str, split: str, score: tuple[str, ScoreOf] = RELATEDNESS
+) -> tuple[SentencePairs, list[str]] | None:
   """Reads the file of a split in a folder, unpacked or in its archive; returns None if it does not exist.
+
+  Returns:
+    The pairs, and notes about lines left out.
 
   Args:
     root: the folder.
@@ -32,7 +37,9 @@ def read_file(root: str, split: str, score: tuple[str, ScoreOf] = RELATEDNESS) -
     DataError: the file is malformed.
   """
   archive = URLS[split].rsplit("/", 1)[1]
-  folder = first_with(root, (FOLDER, "", f"{archive}!", f"{FOLDER}/{archive}!"), FILES[split])
+  folder = first_with(root, (FOLDER, "SICK-R", "", f"{archive}!", f"{FOLDER}/{archive}!"), FILES[split])
   if folder is None:
     return None
-  return read_table(folder / FILES[split], ("sentence_A", "sentence_B"), score)[0]
+  places = (1, 2, 3 if score is RELATEDNESS else 4)
+  pairs, number = read_table(folder / FILES[split], ("sentence_A", "sentence_B"), score, places)
+  return pairs, left_out(number, FILES[split])

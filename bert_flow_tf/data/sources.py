@@ -9,25 +9,6 @@ from typing import Any
 from bert_flow_tf.errors import DataError
 
 
-def required_folder(data_dir: str, folder: str, names: Iterable[str], expected: str) -> pathlib.Path:
-  """Returns data_dir/folder, which must have the files `names`.
-
-  Args:
-    data_dir: the root of the data.
-    folder: relative to data_dir: "STS/STSBenchmark".
-    names: the required files.
-    expected: description of all files, for the error: "STS/STSBenchmark/sts-{train,dev,test}.csv".
-
-  Raises:
-    DataError: a file is missing.
-  """
-  path = pathlib.Path(data_dir) / folder
-  for name in names:
-    if not (path / name).exists():
-      raise missing_file(data_dir, folder, name, expected)
-  return path
-
-
 def missing_file(data_dir: str, folder: str, name: str, expected: str) -> DataError:
   """Returns the error of the missing file data_dir/folder/name, with a hint at its probable location."""
   return DataError(
@@ -45,18 +26,16 @@ def _hint(data_dir: str, folder: str, name: str) -> str:
   for candidate in (*list(root.parents)[:2], *sorted(root.glob("*/"))):
     if (candidate / folder / name).exists():
       return f"; did you mean data_dir={candidate}?"
-  if (root / name).exists():
-    return f"; the files are in data_dir itself; move them to {pathlib.Path(data_dir) / folder}"
   return ""
 
 
-def first_with(data_dir: str, folders: Iterable[str], name: str) -> Any:
-  """Returns the first folder that has a file; None if no folder has it.
+def first_with(data_dir: str, folders: Iterable[str], *names: str) -> Any:
+  """Returns the first folder that has one of some files; None if no folder has any.
 
   Args:
     data_dir: root of the folders.
-    folders: "STS/STS12-en-test", or a folder in a zip archive: "STS2012-en-test.zip!test-gold".
-    name: the file.
+    folders: "STS/STS12-en-test", or a folder in a zip archive: "STS2012-en-test.zip!test-gold"; "" for data_dir itself.
+    names: the files.
 
   Raises:
     DataError: an archive is damaged.
@@ -71,6 +50,6 @@ def first_with(data_dir: str, folders: Iterable[str], name: str) -> Any:
         place = zipfile.Path(place, f"{inside}/" if inside else "")
       except (zipfile.BadZipFile, OSError) as error:
         raise DataError(f"{place} is not a readable zip archive ({error}); copy it again") from error
-    if (place / name).exists():
+    if any((place / name).exists() for name in names):
       return place
   return None

@@ -5,15 +5,23 @@ STS-15 and STS-16 have many lines without gold, which are used neither for fitti
 """
 
 import dataclasses
+import functools
+import math
+from collections.abc import Iterable
 
+import numpy as np
+
+from bert_flow_tf.data.lines import count, lines, read_number
 from bert_flow_tf.data.pairs import SentencePairs
-from bert_flow_tf.data.readers import read_sts
+from bert_flow_tf.data.readers import is_score, pairs_of, read_sts
 from bert_flow_tf.data.sources import first_with
 from bert_flow_tf.errors import DataError
 
 SCALE = (0.0, 5.0)
 # In the archive of 2016 the names begin with STS2016.
 _PREFIXES = ("STS", "STS2016")
+# The published code's file of all pairs of a task.
+_FULL = "full.txt"
 _WIKI = "http://ixa2.si.ehu.es/stswiki/images"
 
 
@@ -53,13 +61,19 @@ class Year:
   @property
   def expected(self) -> str:
     """Description of the files in data_dir, for errors."""
-    return f"{self.folder}/STS.{{input,gs}}.NAME.txt or {self.archive}"
+    return f"{self.folder}/STS.{{input,gs}}.NAME.txt, {self.archive} or {self.name}/{_FULL}"
 
   @property
   def places(self) -> tuple[str, ...]:
     """Folders to search, in the format of `first_with`: unpacked by SentEval or by hand, or in the archive."""
     packed = (f"{self.archive}!{self.inside}", f"STS/{self.archive}!{self.inside}")
-    return (self.folder, self.folder.removeprefix("STS/"), self.inside, *packed)
+    return (self.folder, self.folder.removeprefix("STS/"), self.inside, *packed, "")
+
+  @property
+  def full_places(self) -> tuple[str, ...]:
+    """Folders to search for full.txt."""
+    names = (self.folder.removeprefix("STS/"), self.config.upper(), self.name)
+    return (*(f"STS/{name}" for name in names), *names)
 
 
 YEARS = (
@@ -122,3 +136,29 @@ def read_year(root: str, year: Year) -> tuple[SentencePairs, str] | None:
   official = "" if len(pairs) == year.size else f" (the task has {year.size})"
   without = f", {unannotated} without gold left out" if unannotated else ""
   return pairs, f"{year.name}'s files in {folder}: {len(pairs)} pairs{official}{without}"
+
+
+def read_full(root: str, folders: Iterable[str]) -> tuple[SentencePairs, str] | None:
+  """Reads the published code's full.txt in the first folder that has it, two tab-separated sentences per line.
+
+  A third column of numbers has the scores, empty for a pair without gold; other columns, such as sources, are ignored.
+
+  Returns:
+    The pairs and a description of their origin; None if no folder has the file.
+
+  Raises:
+    DataError: the file is malformed.
+  """
+  folder = first_with(root, folders, _FULL)
+  if folder is None:
+    return None
+  path, rows, score_of = folder / _FULL, [], functools.partial(read_number, scale=SCALE)
+  for number, line in lines(path):
+    fields = line.split("\t")
+    if len(fields) < 2:
+      raise DataError(f"{path}, line {number}: 1 column, expected 2 sentences, separated by a tab")
+    rows.append((number, *fields[:2], "".join(fields[2:3]).strip()))
+  has_gold = any(is_score(field, score_of) for *_, field in rows)
+  pairs = pairs_of([(score_of(s, path, i) if has_gold and s else math.nan, a, b) for i, a, b, s in rows], path)
+  without = int(np.isnan(pairs.scores).sum())
+  return pairs, f"{path}: {count(len(pairs), 'pair')}, {without} without gold"

@@ -1,9 +1,10 @@
-"""STS-B: the STS benchmark's files, or TFDS `glue/stsb` with the test scores that GLUE hides.
+"""STS-B: the STS benchmark's files, GLUE's, or TFDS `glue/stsb`, with the test scores that GLUE hides.
 
-Both have the same text. All labels of GLUE's test split are -1, so the scores of that split come from the benchmark's
+All have the same text. GLUE hides the labels of test, so the scores of that split come from the benchmark's
 `sts-test.csv`, whose rows must be those of GLUE.
 """
 
+import functools
 import hashlib
 import io
 import os
@@ -14,10 +15,10 @@ import tempfile
 import numpy as np
 
 from bert_flow_tf.data import tfds_source
-from bert_flow_tf.data.lines import FilePath
-from bert_flow_tf.data.pairs import SentencePairs
-from bert_flow_tf.data.readers import read_stsbenchmark
-from bert_flow_tf.data.sources import required_folder
+from bert_flow_tf.data.lines import FilePath, read_number
+from bert_flow_tf.data.pairs import SPLITS, SentencePairs
+from bert_flow_tf.data.readers import left_out, read_stsbenchmark, read_table
+from bert_flow_tf.data.sources import first_with, missing_file
 from bert_flow_tf.data.task import Loaded, Paths
 from bert_flow_tf.errors import ConfigError, DataError
 
@@ -27,8 +28,12 @@ GOLD_URL = "http://ixa2.si.ehu.eus/stswiki/images/4/48/Stsbenchmark.tar.gz"
 GOLD_MD5 = "4eb0065aba063ef77873d3a9c8088811"
 
 _FOLDER = "STS/STSBenchmark"
-_FILES = {split: f"sts-{split}.csv" for split in ("train", "dev", "test")}
-_EXPECTED = f"{_FOLDER}/sts-{{train,dev,test}}.csv"
+_FILES = {split: f"sts-{split}.csv" for split in SPLITS}
+_GLUE_FOLDER = "STS-B"
+_GLUE_FILES = {split: f"{split}.tsv" for split in SPLITS}
+_EXPECTED = f"{_FOLDER}/sts-{{train,dev,test}}.csv or {_GLUE_FOLDER}/{{train,dev,test}}.tsv with sts-test.csv"
+# Columns of sentences and score, and their positions in the published code.
+_GLUE_COLUMNS = (("sentence1", "sentence2"), ("score", functools.partial(read_number, scale=SCALE)), (7, 8, 9))
 _DIFFERING_ROWS_ALLOWED = 0.01
 
 
@@ -36,8 +41,9 @@ def load(paths: Paths) -> Loaded:
   """Loads train, dev and test, all with gold scores from 0 to 5.
 
   Args:
-    paths: data_dir with STS/STSBenchmark/sts-{train,dev,test}.csv. Without data_dir, text comes from TensorFlow
-      Datasets and the test scores from stsb_gold, which is downloaded once if it is None.
+    paths: data_dir with STS/STSBenchmark/sts-{train,dev,test}.csv, or with GLUE's STS-B/{train,dev,test}.tsv and
+      sts-test.csv; data_dir may be the folder STSBenchmark or STS-B itself. Without data_dir, text comes from
+      TensorFlow Datasets and the test scores from stsb_gold, which is downloaded once if it is None.
 
   Raises:
     ConfigError: both data_dir and stsb_gold are given.
@@ -51,9 +57,7 @@ def load(paths: Paths) -> Loaded:
         "scores; leave out stsb_gold or data_dir",
         argument="stsb_gold",
       )
-    folder = required_folder(paths.data_dir, _FOLDER, _FILES.values(), _EXPECTED)
-    splits = {split: read_stsbenchmark(folder / name, SCALE) for split, name in _FILES.items()}
-    return Loaded(splits, f"the STS benchmark's files in {folder}")
+    return _load_files(paths.data_dir)
   # Read first, so that a wrong path is reported before a download.
   gold = None if stsb_gold is None else read_stsbenchmark(stsb_gold, SCALE)
   builder = tfds_source.prepared("STS-B", "glue/stsb", paths.tfds_data_dir, _EXPECTED)
@@ -67,8 +71,35 @@ def load(paths: Paths) -> Loaded:
   splits["test"], differing = _with_gold(splits["test"], gold, stsb_gold)
   for split, pairs in splits.items():
     _check_scale(split, pairs.scores)
-  note = f" ({differing} of its {len(gold)} rows worded differently)" if differing else ""
-  return Loaded(splits, f"{tfds_source.source_of(builder)}, test gold from {stsb_gold}{note}")
+  return Loaded(splits, f"{tfds_source.source_of(builder)}, {_gold_note(stsb_gold, len(gold), differing)}")
+
+
+def _load_files(data_dir: str) -> Loaded:
+  """Loads the benchmark's files, or GLUE's; without sts-test.csv, GLUE's test has no gold."""
+  folder = first_with(data_dir, (_FOLDER, _GLUE_FOLDER, ""), _FILES["train"])
+  if folder is not None:
+    splits = {split: read_stsbenchmark(folder / name, SCALE) for split, name in _FILES.items()}
+    return Loaded(splits, f"the STS benchmark's files in {folder}")
+  folder = first_with(data_dir, (_GLUE_FOLDER, ""), _GLUE_FILES["train"])
+  if folder is None:
+    raise missing_file(data_dir, _FOLDER, _FILES["train"], _EXPECTED)
+  splits, notes = {}, [f"GLUE's files in {folder}"]
+  for split, name in _GLUE_FILES.items():
+    splits[split], number = read_table(folder / name, *_GLUE_COLUMNS, hidden=split == "test")
+    notes += left_out(number, name)
+  gold_folder = first_with(folder, ("", "original"), _FILES["test"])
+  if gold_folder is not None:
+    path = gold_folder / _FILES["test"]
+    gold = read_stsbenchmark(path, SCALE)
+    splits["test"], differing = _with_gold(splits["test"], gold, path)
+    notes.append(_gold_note(path, len(gold), differing))
+  elif np.isnan(splits["test"].scores).all():
+    notes.append(f"test without gold, because {_FILES['test']} is not there")
+  return Loaded(splits, ", ".join(notes))
+
+
+def _gold_note(path: FilePath | None, number: int, differing: int) -> str:
+  return f"test gold from {path}" + (f" ({differing} of its {number} rows worded differently)" if differing else "")
 
 
 def _with_gold(test: SentencePairs, gold: SentencePairs, path: FilePath | None) -> tuple[SentencePairs, int]:

@@ -23,6 +23,7 @@ class Paths:
     data_dir: folder of downloaded files, or a file for the task `custom`; None for TensorFlow Datasets.
     tfds_data_dir: folder of TensorFlow Datasets; None for its default.
     stsb_gold: path of the STS benchmark's sts-test.csv; only STS-B uses it.
+    as_published: see `load_task`.
 
   Raises:
     ConfigError: a path is empty, as from data_dir=$UNSET; it would be the working directory.
@@ -31,9 +32,11 @@ class Paths:
   data_dir: Any = None  # str or os.PathLike; str once it is expanded
   tfds_data_dir: Any = None
   stsb_gold: Any = None
+  as_published: bool = False
 
   def __post_init__(self) -> None:
-    for argument, path in vars(self).copy().items():
+    for argument in ("data_dir", "tfds_data_dir", "stsb_gold"):
+      path = getattr(self, argument)
       if path is not None and not os.fspath(path):
         raise ConfigError(f"{argument} is empty; expected a path, or leave it out", argument=argument)
       object.__setattr__(self, argument, None if path is None else os.path.expanduser(path))

@@ -149,14 +149,13 @@ def load_task(
 
   Args:
     name: a task's name or alias.
-    data_dir: folder of downloaded files in the layout of SentEval and GLUE (for STS-B
-      STS/STSBenchmark/sts-{train,dev,test}.csv); for `custom` the file; None for TensorFlow Datasets. `sample` ignores
-      it.
+    data_dir: folder of downloaded files in the layout of SentEval or GLUE, or the task's own folder in it
+      (docs/reproduction.md, "Data"); for `custom` the file; None for TensorFlow Datasets. `sample` ignores it.
     tfds_data_dir: folder of TensorFlow Datasets; None for its default (TFDS_DATA_DIR, ~/tensorflow_datasets).
     stsb_gold: the STS benchmark's sts-test.csv, for STS-B from TensorFlow Datasets; None to download it.
     kinds: the allowed kinds of task; KINDS for all.
-    as_published: whether a training uses the labels that the published code reads: 0, or contradiction, for test and
-      for STS-12 to STS-16.
+    as_published: whether labels are those that the published code reads. A training has the label 0, or contradiction,
+      for every pair of test and of STS-12 to STS-16; MNLI's dev has the first annotator's label, not the agreed one.
 
   Returns:
     TaskData.
@@ -166,7 +165,7 @@ def load_task(
     DataError: the data is missing, malformed or cannot be downloaded.
   """
   spec = find_task(name, kinds)
-  paths = Paths(data_dir, tfds_data_dir, stsb_gold)
+  paths = Paths(data_dir, tfds_data_dir, stsb_gold, as_published)
   if stsb_gold is not None and spec.kind == CLASSES:
     raise ConfigError(f"stsb_gold={stsb_gold}: only STS-B uses it, {spec.name} does not", argument="stsb_gold")
   loaded = spec.load(paths)

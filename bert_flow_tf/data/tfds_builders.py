@@ -37,7 +37,7 @@ class SickR(tfds.core.GeneratorBasedBuilder):
     return {stored: self._generate_examples(self._read(dl_manager, split)) for split, stored in SPLITS.items()}
 
   def _read(self, dl_manager, split):
-    pairs = _read(dl_manager, sick.URLS[split], sick.FILES[split], lambda folder: sick.read_file(folder, split))
+    pairs, _ = _read(dl_manager, sick.URLS[split], sick.FILES[split], lambda folder: sick.read_file(folder, split))
     if len(pairs) != sick.SIZES[split]:
       raise DataError(f"SICK's {split} split has {len(pairs)} pairs, expected {sick.SIZES[split]}")
     return pairs

@@ -15,6 +15,10 @@ TASKS = {task.name: task for task in (glue.QNLI, glue.MRPC, glue.QQP)}
 SIZES = {"train": 6, "dev": 4, "test": 5}
 
 
+def _is_hidden(task, split):
+  return split == "test" and task is not glue.MRPC
+
+
 def _labels(split):
   return [i % 3 == 0 for i in range(SIZES[split])]
 
@@ -24,7 +28,7 @@ def _text(task, split):
   words = {gold: label for label, gold in task.labels.items()}
   columns = ["index", *task.columns]
   rows = [[str(i), f'"{split} {i}', f"other {i}", words[label]] for i, label in enumerate(_labels(split))]
-  if split in task.hidden:
+  if _is_hidden(task, split):
     columns, *rows = ([*row[:3]] for row in (columns, *rows))
   order = [3, 0, 1, 2] if task.name == "MRPC" else range(len(columns))
   return "".join("\t".join(row[i] for i in order) + "\n" for row in (columns, *rows))
@@ -85,7 +89,7 @@ def test_files(tmp_path, name):
   data = load_task(f"{name}-regression", data_dir=tmp_path)
   assert list(data.splits) == list(SIZES) and data.spec.eval_split == task.eval_split
   for split, pairs in data.splits.items():
-    _assert_artificial(split, pairs, split not in task.hidden)
+    _assert_artificial(split, pairs, not _is_hidden(task, split))
   assert data.source == f"{name}'s files in {tmp_path / name}"
 
 
@@ -97,16 +101,44 @@ def test_only_the_evaluated_split_is_required(tmp_path, name):
   assert list(data.splits) == [task.eval_split] and data.source.count("which is not there") == 2
 
 
-def test_a_few_incomplete_lines_are_left_out(tmp_path):
+def test_short_lines_are_left_out(tmp_path):
   folder = _write(tmp_path, glue.QQP)
-  good = _text(glue.QQP, "train") + "x\ta\tb\t1\n" * 3000
-  (folder / "train.tsv").write_text(good + "x\tcut\n\nshort\tb\t1\n" + "y\tc\td\t0\n")
+  (folder / "train.tsv").write_text(_text(glue.QQP, "train") + "x\tcut\n\nshort\tb\t1\n" + "y\tc\td\t0\n")
   data = load_task("QQP", data_dir=tmp_path)
-  assert len(data.splits["train"]) == 3007 and data.splits["train"].sentences_a[-1] == "c"
+  assert len(data.splits["train"]) == 7 and data.splits["train"].sentences_a[-1] == "c"
   assert data.source.endswith(", 2 malformed lines of train.tsv left out")
-  (folder / "train.tsv").write_text(good + "x\tcut\n" * 5)
-  with pytest.raises(DataError, match=r"train\.tsv, line 3008: "):
-    load_task("QQP", data_dir=tmp_path)
+
+
+@pytest.mark.parametrize("name", TASKS)
+def test_data_dir_may_be_the_tasks_own_folder(tmp_path, name):
+  task = TASKS[name]
+  folder = _write(tmp_path, task)
+  expected = load_task(name, data_dir=tmp_path)
+  data = load_task(name, data_dir=f"{folder}/")
+  assert {split: pairs.sentences_a for split, pairs in data.splits.items()} == {
+    split: pairs.sentences_a for split, pairs in expected.splits.items()
+  }
+  folder.rename(tmp_path / f"{name}-Regression")
+  assert list(load_task(name, data_dir=tmp_path).splits) == list(SIZES)
+
+
+def test_mrpc_in_glues_layout_is_evaluated_on_test_if_it_has_labels(tmp_path):
+  for split in SIZES:
+    (tmp_path / f"{split}.tsv").write_text(_text(glue.MRPC, split))
+  data = load_task("mrpc-regression", data_dir=tmp_path)
+  for split, pairs in data.splits.items():
+    _assert_artificial(split, pairs, labeled=True)
+  assert data.spec.eval_split == "test"
+  hidden = "".join(f'{i}\t-\t-\t"test {i}\tother {i}\n' for i in range(SIZES["test"]))
+  (tmp_path / "test.tsv").write_text("index\t#1 ID\t#2 ID\t#1 String\t#2 String\n" + hidden)
+  data = load_task("MRPC", data_dir=tmp_path)
+  _assert_artificial("test", data.splits["test"], labeled=False)
+  assert data.spec.eval_split == "dev" and data.source.endswith(", evaluated on dev, because test has no gold")
+  # GLUE's script leaves this file in the folder.
+  (tmp_path / "msr_paraphrase_test.txt").write_text(_text(glue.MRPC, "test"))
+  data = load_task("MRPC", data_dir=tmp_path)
+  _assert_artificial("test", data.splits["test"], labeled=True)
+  assert data.spec.eval_split == "test"
 
 
 @pytest.mark.parametrize(
@@ -147,9 +179,10 @@ def test_tfds(tmp_path, monkeypatch, name):
   data = load_task(name, tfds_data_dir=tmp_path)
   for split, pairs in data.splits.items():
     _assert_artificial(split, pairs, split != "test")
-  # TFDS hides MRPC's test labels too.
   assert data.spec.eval_split == "dev" and data.spec.name == name
-  assert data.source == f"TensorFlow Datasets glue/{task.config}/{version} in {tmp_path}"
+  # TFDS hides MRPC's test labels too.
+  note = ", evaluated on dev, because test has no gold" if name == "MRPC" else ""
+  assert data.source == f"TensorFlow Datasets glue/{task.config}/{version} in {tmp_path}{note}"
 
 
 def test_a_split_with_hidden_labels_is_not_evaluated(tmp_path):

@@ -2,6 +2,7 @@
 
 import json
 import types
+from random import Random
 
 import numpy as np
 import pytest
@@ -11,9 +12,10 @@ from bert_flow_tf.data.features import SentenceTokenizer
 from bert_flow_tf.data.pairs import SentencePairs
 from bert_flow_tf.data.siamese_task import training_pairs
 from bert_flow_tf.data.task import TaskData
-from bert_flow_tf.data.tasks import find_task
-from bert_flow_tf.errors import TrainingError
+from bert_flow_tf.data.tasks import KINDS, find_task, load_task
+from bert_flow_tf.errors import ConfigError, TrainingError
 from bert_flow_tf.training.labelled_pairs import LabelledPairs
+from bert_flow_tf.training.schedule import num_steps
 from tests.testing import shared
 
 
@@ -29,6 +31,129 @@ def tokenizer(facts, tmp_path_factory):
   return SentenceTokenizer(vocab_file)
 
 
+# {processor: names of its task}
+PROCESSORS = {
+  "StsbProcessor": ("STS-B", "sts-b"),
+  "SickRProcessor": ("SICK-R", "sick-r"),
+  "Sts_12_16_Processor": ("sts-12", "STS-12", "sts-16", "sts-12-16"),
+  "QqpProcessor": ("QQP", "qqp"),
+  "MrpcRegressionProcessor": ("MRPC-Regression", "mrpc-regression"),
+  "QnliRegressionProcessor": ("QNLI-Regression", "qnli-regression"),
+  "MnliProcessor": ("MNLI", "mnli"),
+  "SnliTrainProcessor": ("SNLI",),
+  "SnliDevTestProcessor": ("SNLI",),
+}
+
+
+WHOLE_RECORD = "one whole record (max_seq_length 8)"
+
+
+def write(folder, files):
+  folder.mkdir(parents=True, exist_ok=True)
+  for name, text in files.items():
+    (folder / name).write_text(text)
+  return folder
+
+
+def label_of(label, task, labels):
+  """Returns the number of a label in facts.json, unscaled."""
+  return float(labels.index(label)) if task.labels else float(label)
+
+
+@pytest.mark.parametrize("processor", PROCESSORS)
+def test_texts_labels_and_order_of_the_processors(facts, tmp_path, processor):
+  expected = facts["processors"][processor]
+  folder = write(tmp_path / "GLUE/task", expected["files"])
+  for name, trailing in ((name, slash) for name in PROCESSORS[processor] for slash in ("", "/")):
+    task, plain = (load_task(name, f"{folder}{trailing}", kinds=KINDS, as_published=p) for p in (True, False))
+    for split in ("train", "dev", "test"):
+      assert set(expected[split]["opened"]) <= set(expected["files"])
+      examples = [(a, b, label_of(label, task, expected["labels"])) for _, a, b, label in expected[split]["examples"]]
+      pairs = training_pairs(task, [split])
+      scale = 1.0 if task.labels else task.spec.scale[1]
+      rows = zip(pairs.pairs.sentences_a, pairs.pairs.sentences_b, scale * pairs.targets, strict=True)
+      order = list(range(len(examples)))
+      Random(1234).shuffle(order)
+      assert list(rows) == [examples[i] for i in order]
+      assert list(task.split(split).sentences_a) == [a for a, _, _ in examples]
+      assert plain.split(split).sentences_a == task.split(split).sentences_a
+      if task.labels:
+        assert task.labels == tuple(expected["labels"])
+
+
+def test_labels_of_the_files_by_default(facts, tmp_path):
+  """Returns the labels that the published code does not read, and none where a file has none."""
+  labels = {
+    "StsbProcessor": [None] * 3,
+    "SickRProcessor": [2.6, 4.0],
+    "Sts_12_16_Processor": [0.0, 5.0, 2.6],
+    "QqpProcessor": [None] * 2,
+    "QnliRegressionProcessor": [None] * 2,
+    "MnliProcessor": [None] * 2,
+    "SnliDevTestProcessor": [1.0, 2.0],
+  }
+  for processor, expected in labels.items():
+    folder = write(tmp_path / processor, facts["processors"][processor]["files"])
+    task = load_task(PROCESSORS[processor][0], folder, kinds=KINDS)
+    scores = [None if np.isnan(score) else score for score in task.split("test").scores]
+    assert scores == expected, processor
+  mnli = load_task("MNLI", tmp_path / "MnliProcessor", kinds=KINDS)
+  assert mnli.splits["dev"].scores.tolist() == [1.0, 2.0, 0.0]  # gold_label, the last column
+
+
+def test_records(facts, tokenizer, tmp_path):
+  """Compares tokens, masks, scaled labels and order with the record files that the published `main` wrote."""
+  processors = {name.lower(): processor for processor, names in PROCESSORS.items() for name in names}
+  for case, record in facts["records"].items():
+    if case == WHOLE_RECORD:
+      continue
+    flags = dict(record["flags"])
+    name = flags.pop("task_name")
+    if name == "ALLNLI":
+      write(tmp_path / case / "MNLI", facts["processors"]["MnliProcessor"]["files"])
+      write(tmp_path / case / "SNLI", facts["processors"]["SnliDevTestProcessor"]["files"])
+      folder = tmp_path / case / "ALLNLI"
+    else:
+      folder = write(tmp_path / case, facts["processors"][processors[name.lower()]]["files"])
+    task = load_task(name, folder, kinds=KINDS, as_published=True)
+    batch, length = flags.pop("train_batch_size"), flags.pop("max_seq_length")
+    chosen = training_pairs(task, use_full=flags.pop("use_full_for_training", 0) == 1, **flags)
+    (rows,) = (rows for file, rows in record.items() if file.endswith(".tf_record"))
+    source = source_of(chosen, tokenizer, length)
+    assert rows_of(source, tokenizer) == [[row["a"], row["b"], np.float32(row["label_ids"])] for row in rows], case
+    steps = num_steps(source.num_pairs, batch, 3.0)
+    model_fn = record["model_fn"]
+    assert (steps, int(steps * 0.1)) == (model_fn["num_train_steps"], model_fn["num_warmup_steps"]), case
+
+
+def test_one_whole_record(facts, tokenizer, tmp_path):
+  folder = write(tmp_path, facts["processors"]["StsbProcessor"]["files"])
+  source = source_of(training_pairs(load_task("STS-B", folder)), tokenizer, 8, pad_to_max=True)
+  *sides, targets = next(iter(source.features(tf.data.Dataset.range(1).batch(1))))
+  record = facts["records"][WHOLE_RECORD]
+  assert targets.numpy().tolist() == record["label_ids"]
+  for side, ids in zip("ab", sides, strict=True):
+    ids, mask = (array.numpy()[0].tolist() for array in source.tokens(ids))
+    assert (ids, mask) == (record[f"input_ids_{side}"], record[f"input_mask_{side}"])
+
+
+def test_steps(facts):
+  """Compares the numbers of steps with those that the published `main` asks the Estimator for."""
+  for case in facts["steps"]:
+    flags = {"train_batch_size": 32, "num_train_epochs": 3.0, "warmup_proportion": 0.1, **case["flags"]}
+    sizes = {split: SentencePairs.without_gold(["a"] * n, ["a"] * n) for split, n in case["pairs"].items()}
+    task = TaskData(find_task("STS-B"), sizes, "facts.json")
+    wanted = {key: flags[key] for key in ("num_examples", "dupe_factor") if key in flags}
+    chosen = training_pairs(task, use_full=flags.get("use_full_for_training") == 1, **wanted)
+    expected = case["model_fn"]["num_train_steps"]
+    if not expected:
+      with pytest.raises(ConfigError):
+        num_steps(len(chosen.pairs), flags["train_batch_size"], flags["num_train_epochs"])
+      continue
+    steps = num_steps(len(chosen.pairs), flags["train_batch_size"], flags["num_train_epochs"])
+    assert steps == expected and int(steps * flags["warmup_proportion"]) == case["model_fn"]["num_warmup_steps"]
+
+
 def rows_of(source, tokenizer):
   """Returns [tokens of a, tokens of b, target] of all rows of `LabelledPairs`, targets as float32."""
   features = next(iter(source.features(tf.data.Dataset.range(len(source)).batch(len(source)))))
@@ -37,10 +162,12 @@ def rows_of(source, tokenizer):
   return list(map(list, zip(*texts, targets, strict=True)))
 
 
-def source_of(chosen, tokenizer, max_seq_length=12):
+def source_of(chosen, tokenizer, max_seq_length=12, **arguments):
   encoder = types.SimpleNamespace(tokenizer=tokenizer)
-  sides, copies = (chosen.pairs.sentences_a, chosen.pairs.sentences_b), chosen.dupe_factor
-  return LabelledPairs(encoder, *sides, chosen.targets, max_seq_length, dupe_factor=copies, random=chosen.random)
+  arguments |= {"dupe_factor": chosen.dupe_factor, "random": chosen.random}
+  return LabelledPairs(
+    encoder, chosen.pairs.sentences_a, chosen.pairs.sentences_b, chosen.targets, max_seq_length, **arguments
+  )
 
 
 def test_order_labels_and_masks_of_num_examples(facts, tokenizer):

@@ -241,12 +241,39 @@ def test_table_rejects(tmp_path, content, message):
   assert str(raised.value).startswith(f"{path}{message}")
 
 
-def test_table_may_leave_out_a_few_malformed_lines(tmp_path):
-  good = TABLE + b"3\te\tf\tyes\n" * 8
-  path = _file(tmp_path, good + b"cut\n\n \tshort\n" + good.split(b"\n")[1])
-  pairs, broken = read_table(path, ("left", "right"), LABEL, incomplete=0.2)
-  assert len(pairs) == 11 and broken == 2 and pairs.sentences_a[-1] == '"a'
-  with pytest.raises(DataError, match="line 12: 1 column, expected 4"):
-    read_table(path, ("left", "right"), LABEL, incomplete=0.1)
-  with pytest.raises(DataError, match="line 12: 1 column, expected 4"):
+PLACES = (1, 2, 3)
+
+
+def test_table_of_the_published_code_may_have_short_and_long_lines(tmp_path):
+  path = _file(tmp_path, TABLE + b"cut\n\n \tshort\n3\te\tf\tyes\tmore\n")
+  pairs, number = read_table(path, ("left", "right"), LABEL, PLACES)
+  assert pairs.sentences_a == ('"a', "c", "e") and pairs.scores.tolist() == [1, 0, 1] and number == 2
+  with pytest.raises(DataError, match="line 4: 1 column, expected 4"):
     read_table(path, ("left", "right"), LABEL)
+
+
+def test_table_of_the_published_code_may_have_a_few_bad_labels(tmp_path):
+  good = TABLE + b"3\te\tf\tyes\n" * 1000
+  pairs, number = read_table(_file(tmp_path, good + b"4\tg\th\tmaybe\n"), ("left", "right"), LABEL, PLACES)
+  assert len(pairs) == 1002 and number == 1
+  with pytest.raises(DataError, match="line 1004: the label is 'maybe'"):
+    read_table(_file(tmp_path, good + b"4\tg\th\tmaybe\n" * 2), ("left", "right"), LABEL, PLACES)
+
+
+def test_table_with_other_names_is_read_by_the_published_positions(tmp_path):
+  other = TABLE.replace(b"left\tright\tlabel", b"x\ty\tz")
+  pairs, number = read_table(_file(tmp_path, other), ("left", "right"), LABEL, (2, 1, -1))
+  assert pairs.sentences_a == ('b"', "d") and pairs.scores.tolist() == [1, 0] and number == 0
+  with pytest.raises(DataError, match="line 1: the column 'left' is not among 'id, x, right, label'"):
+    read_table(_file(tmp_path, TABLE.replace(b"left", b"x")), ("left", "right"), LABEL, PLACES)
+  with pytest.raises(DataError, match="line 1: the line is a pair; expected a header, such as left, right, label"):
+    read_table(_file(tmp_path, TABLE.partition(b"\n")[2]), ("left", "right"), LABEL, PLACES)
+
+
+def test_table_may_hide_its_labels(tmp_path):
+  hidden = _file(tmp_path, b"id\tleft\tright\n1\ta\tb\n")
+  assert np.isnan(read_table(hidden, ("left", "right"), LABEL, PLACES, hidden=True)[0].scores).all()
+  with pytest.raises(DataError, match="line 1: the column 'label' is not among"):
+    read_table(hidden, ("left", "right"), LABEL, PLACES)
+  shown = read_table(_file(tmp_path, TABLE), ("left", "right"), LABEL, PLACES, hidden=True)
+  assert shown[0].scores.tolist() == [1, 0]

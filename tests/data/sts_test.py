@@ -138,6 +138,50 @@ def test_each_subset_and_its_gold_are_required(tmp_path):
     load_task("STS-15", data_dir=tmp_path)
 
 
+FULL = 'a "x\tb\t0.5\nc\td\t\ne\tf\t5\n'
+
+
+@pytest.mark.parametrize("folder", ["STS/STS15-en-test", "STS/STS15", "STS15", "STS-15", "STS/STS-15", ""])
+def test_the_published_file_of_all_pairs(tmp_path, folder):
+  path = tmp_path / folder / "full.txt"
+  path.parent.mkdir(parents=True, exist_ok=True)
+  path.write_text(FULL)
+  data = load_task("sts-15", data_dir=tmp_path)
+  for split in ("train", "dev", "test"):
+    pairs = data.split(split)
+    assert (pairs.sentences_a, pairs.sentences_b, pairs.subsets) == (('a "x', "c", "e"), ("b", "d", "f"), ())
+    np.testing.assert_array_equal(pairs.scores, [0.5, np.nan, 5.0])
+  assert data.source == f"{path}: 3 pairs, 1 without gold"
+  path.write_text("a\tb\thttp://one\nc\td\n")
+  assert load_task("STS-15", data_dir=tmp_path).source == f"{path}: 2 pairs, 2 without gold"
+  path.write_text("a\tb\t1\nc\td\tx\n")
+  with pytest.raises(DataError, match=f"^{path}, line 2: the score is 'x'"):
+    load_task("STS-15", data_dir=tmp_path)
+  path.write_text("a\tb\nc\n")
+  with pytest.raises(DataError, match=f"^{path}, line 2: 1 column, expected 2 sentences"):
+    load_task("STS-15", data_dir=tmp_path)
+
+
+def test_a_union_reads_one_file_or_that_of_each_year(tmp_path):
+  for year in sts.YEARS:
+    (tmp_path / year.name).mkdir()
+    (tmp_path / year.name / "full.txt").write_text(FULL)
+  pairs = load_task("sts-12-16", data_dir=tmp_path).splits["test"]
+  assert [subset.name for subset in pairs.subsets] == [year.name for year in sts.YEARS] and len(pairs) == 15
+  (tmp_path / "STS-12-16").mkdir()
+  (tmp_path / "STS-12-16/full.txt").write_text(FULL)
+  for folder in (tmp_path, tmp_path / "STS-12-16"):
+    data = load_task("STS-12-16", data_dir=folder)
+    assert len(data.splits["test"]) == 3 and data.source.startswith(f"{tmp_path}/STS-12-16/full.txt: ")
+
+
+def test_full_txt_of_data_dir_comes_before_the_organizers_files(tmp_path):
+  _write(tmp_path / STS15.folder, STS15)
+  (tmp_path / STS15.folder / "full.txt").write_text(FULL)
+  assert len(load_task("STS-15", data_dir=tmp_path).splits["test"].subsets) == 5
+  assert len(load_task("STS-15", data_dir=tmp_path / STS15.folder).splits["test"]) == 3
+
+
 @pytest.fixture
 def years(monkeypatch):
   """Replaces the sizes by those of the artificial tasks, and the addresses by addresses without a server."""

@@ -242,3 +242,45 @@ def test_files_and_separate_gold_exclude_each_other(tmp_path):
   with pytest.raises(ConfigError) as raised:
     load_task("STS-B", data_dir=tmp_path, stsb_gold="x.csv")
   assert raised.value.argument == "stsb_gold"
+
+
+def _write_glue(folder):
+  """Writes GLUE's files, whose columns have GLUE's positions, without a score in test."""
+  folder.mkdir(parents=True)
+  for name, split in (("train", "train"), ("dev", "validation"), ("test", "test")):
+    score = [] if split == "test" else ["score"]
+    lines = ["\t".join(["index", "genre", "filename", "year", "old_index", "source1", "source2", *FIELDS, *score])]
+    for i, (first, second, gold) in enumerate(_rows(split)):
+      lines.append("\t".join([str(i), *"gfyiss", first, second, *([f"{gold:.3f}"] if score else [])]))
+    (folder / f"{name}.tsv").write_text("\n".join([*lines, "cut\tline", ""]) + "\n", encoding="utf-8")
+
+
+FIELDS = ("sentence1", "sentence2")
+
+
+@pytest.mark.parametrize("gold", ["sts-test.csv", "original/sts-test.csv", None])
+@pytest.mark.parametrize("inside", [True, False])
+def test_glues_files(tmp_path, gold, inside):
+  folder = tmp_path / "STS-B"
+  _write_glue(folder)
+  if gold is not None:
+    (folder / gold).parent.mkdir(exist_ok=True)
+    (folder / gold).write_text(_csv(_rows("test")), encoding="utf-8")
+  data = load_task("STS-B", data_dir=f"{folder}/" if inside else tmp_path)
+  for name, split in (("train", "train"), ("dev", "validation"), ("test", "test")):
+    pairs = data.splits[name]
+    assert pairs.sentences_a == tuple(row[0] for row in _rows(split))
+    assert pairs.sentences_b == tuple(row[1] for row in _rows(split))
+    if name != "test" or gold is not None:
+      assert pairs.scores.tolist() == [round(row[2], 3) for row in _rows(split)]
+  notes = ", ".join(f"1 malformed line of {name}.tsv left out" for name in ("train", "dev", "test"))
+  end = "test without gold, because sts-test.csv is not there" if gold is None else f"test gold from {folder / gold}"
+  assert data.source == f"GLUE's files in {folder}, {notes}, {end}"
+  assert data.splits_with_gold(("dev", "test")) == (["dev"] if gold is None else ["dev", "test"])
+  assert data.spec.eval_split == "test"
+
+
+def test_gold_of_glues_test_must_be_of_the_same_rows(tmp_path):
+  _write_glue(tmp_path / "STS-B")
+  (tmp_path / "STS-B/sts-test.csv").write_text(_csv(_rows("test")[1:] + _rows("test")[:1]), encoding="utf-8")
+  assert "200 of 200 rows differ, first line 1:" in _error(data_dir=tmp_path)
