@@ -58,7 +58,8 @@ def training_pairs(
 
   Args:
     task: the task.
-    splits: names of the splits whose labels are used; None for train, or for all splits with `use_full`.
+    splits: names of the splits whose labels are used; None for train, with `use_full` for train and dev. The published
+      code uses those of test too, which it reads as 0 (`as_published` of the task).
     use_full: whether the pairs of all splits are used.
     num_examples: -1 for all labels, 0 for none, n for those of n random pairs (of all if the task has fewer).
     dupe_factor: number of copies of each pair.
@@ -67,7 +68,8 @@ def training_pairs(
   Raises:
     ConfigError: a split does not exist.
   """
-  splits = tuple(splits or (_names(task) if use_full else ("train",)))
+  with_labels = [name for name in _names(task) if use_full and (name != "test" or task.as_published)]
+  splits = tuple(splits or with_labels or ["train"])
   pairs, targets = _pairs_and_targets(task, splits, use_full)
   random, order = Random(seed), list(range(len(pairs)))
   if num_examples == _NO_LABELS:

@@ -196,3 +196,13 @@ def test_a_sentence_without_words_cannot_be_masked(tokenizer):
   with pytest.raises(TrainingError, match=r"dupe_factor=2: training pair [12] has a sentence without words") as error:
     source_of(training_pairs(task, dupe_factor=2), tokenizer)
   assert error.value.argument == "dupe_factor"
+
+
+def test_labels_of_test_are_not_trained_on():
+  """With all splits, test's pairs have no label; the published code reads them as 0."""
+  pairs = {name: SentencePairs([name], [name], [5.0]) for name in ("train", "dev", "test")}
+  for as_published, expected in ((False, [1.0, 1.0, np.nan]), (True, [1.0, 1.0, 0.0])):
+    task = TaskData(find_task("STS-B"), pairs, "this test", as_published=as_published)
+    chosen = training_pairs(task, use_full=True)
+    targets = dict(zip(chosen.pairs.sentences_a, chosen.targets, strict=True))
+    np.testing.assert_array_equal([targets[name] for name in pairs], expected)
