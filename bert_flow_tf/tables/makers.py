@@ -15,10 +15,11 @@ from bert_flow_tf.tables import analysis_tables as analysis
 from bert_flow_tf.tables import figures, words
 from bert_flow_tf.tables import similarity_tables as similarity
 from bert_flow_tf.tables.keys import file_fingerprint
+from bert_flow_tf.tables.models import with_activation
 from bert_flow_tf.tables.paper_tables import paper_table
 from bert_flow_tf.tables.plan import ONE_TASK, Plan
-from bert_flow_tf.tables.table import Table
-from bert_flow_tf.tables.workbench import NONE, Workbench, target_of
+from bert_flow_tf.tables.table import OURS, Row, Table
+from bert_flow_tf.tables.workbench import NONE, Recipe, Workbench, target_of
 
 _RECIPES = {
   "2": similarity.similarity_recipes,
@@ -76,7 +77,8 @@ class Makers:
       about: JSON values of how it is made.
     """
     make = {"1": self._words, "6": self._lexical, "8": self._seeds, "isotropy": self._isotropy}
-    make = make.get(name, self._transfer if name == "transfer" else self._similarity)
+    make |= {"transfer": self._transfer, "activation": self._activation}
+    make = make.get(name, self._similarity)
     seeds = self._plan.seeds(name)
     title, metric, columns, rows, notes = make(name, seeds)
     if name.isdigit():
@@ -184,6 +186,21 @@ class Makers:
         rows, notes = [*rows, *own], [*notes, note]
     title = "does a flow fitted on the sentences of one set help on another?"
     return title, f"Spearman x 100 of {similarity.FIRST_LAST}", columns, rows, notes
+
+  def _activation(self, name, seeds):
+    benches, rows = self.models_of(name), []
+    recipes = (Recipe(similarity.FIRST_LAST), Recipe(similarity.FIRST_LAST, "flow"))
+    total = 2 * len(benches) * similarity.count_of(recipes, [ONE_TASK], seeds)
+    with Progress(total, True, "activation", "cell") as progress:
+      for bench in (with_activation(bench, form) for bench in benches for form in ("gelu", "gelu_new")):
+        for recipe in recipes:
+          cells, _ = similarity.cells_of(bench, recipe, {ONE_TASK: ONE_TASK}, seeds, progress)
+          rows.append(Row(similarity.row_name(bench, recipe), OURS, cells))
+    notes = [
+      "gelu is GELU in its erf form, gelu_new in its tanh form, with which the published code and Google's BERTs run.",
+      "The form that an encoder was not trained with is used without further training.",
+    ]
+    return "the two forms of GELU", "Spearman x 100", (ONE_TASK,), rows, notes
 
   def figure(self, name: str, folder: str | os.PathLike) -> list[pathlib.Path]:
     """Draws a figure for each encoder; returns the files."""

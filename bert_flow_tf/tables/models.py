@@ -1,5 +1,6 @@
 """The encoders of a run."""
 
+import dataclasses
 import os
 import pathlib
 from typing import Any
@@ -30,16 +31,32 @@ def load_models(plan: Plan, inputs: Inputs, store: Store) -> tuple[list[Workbenc
   return models, [_load(name, True, inputs, store) for name in plan.nli_model]
 
 
-def _load(name, nli_tuned, inputs, store):
+def with_activation(bench: Workbench, hidden_act: str) -> Workbench:
+  """Returns the workbench of the same encoder with another activation, by which it is named.
+
+  Args:
+    bench: an encoder with a BERT.
+    hidden_act: transformers' name of the activation.
+  """
+  encoder = bench.encoder
+  if encoder.bert.config.hidden_act != hidden_act:
+    encoder = _load_bert(encoder.name, dataclasses.replace(bench.inputs.embedding, hidden_act=hidden_act))
+  return Workbench(encoder, bench.inputs, bench.store, f"{bench.label} with {hidden_act}", nli_tuned=bench.nli_tuned)
+
+
+def _load_bert(name, settings):
   from bert_flow_tf.model import SentenceModel  # imports TensorFlow, after the files are read
 
+  arguments = {"max_seq_length": settings.max_seq_length, **settings.loading_arguments()}
+  return SentenceModel.from_pretrained(name, **arguments).encoder
+
+
+def _load(name, nli_tuned, inputs, store):
   if name.startswith(PREFIX):
     path = os.path.expanduser(name.removeprefix(PREFIX))
     encoder = WordVectors.from_file(path, wanted_words(_sentences(inputs.tasks.values())))
     return Workbench(encoder, inputs, store, label_of(name), words=True)
-  settings = inputs.embedding
-  arguments = {"max_seq_length": settings.max_seq_length, **settings.loading_arguments()}
-  encoder = SentenceModel.from_pretrained(name, **arguments).encoder
+  encoder = _load_bert(name, inputs.embedding)
   paper = paper_encoder(name, encoder.bert.config, nli_tuned)
   return Workbench(encoder, inputs, store, label_of(name), paper, nli_tuned)
 

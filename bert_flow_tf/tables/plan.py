@@ -17,9 +17,9 @@ from bert_flow_tf.io.experiment import encoder_label
 from bert_flow_tf.io.settings import setting
 from bert_flow_tf.tables import figures
 
-TABLES = ("1", "2", "3", "4", "5", "6", "8", "isotropy", "transfer")
+TABLES = ("1", "2", "3", "4", "5", "6", "8", "isotropy", "transfer", "activation")
 FIGURES = ("2", "isotropy", "cone")
-ONE_TASK = "STS-B"  # of Tables 5, 6 and 8, isotropy and the figures
+ONE_TASK = "STS-B"  # of Tables 5, 6 and 8, isotropy, activation and the figures
 _SEEDS_OF_TABLE_8 = 5
 _MAX_SEED = 2**31 - 1
 
@@ -81,7 +81,7 @@ class Plan:
 
   def tasks(self) -> list[str]:
     """Returns the names of the tasks that are needed, in a fixed order."""
-    needed = {"1": (), "4": ("QNLI",), **dict.fromkeys(("5", "6", "8", "isotropy"), (ONE_TASK,))}
+    needed = {"1": (), "4": ("QNLI",), **dict.fromkeys(("5", "6", "8", "isotropy", "activation"), (ONE_TASK,))}
     if not self.nli_model:
       needed["3"] = ()  # only published rows
     names = {task for table in self.table for task in needed.get(table, self.task)}

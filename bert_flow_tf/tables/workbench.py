@@ -61,7 +61,7 @@ class Workbench:
 
   Attributes:
     fits: number of calibrations that were fitted.
-    The arguments, except `store`.
+    The arguments.
   """
 
   def __init__(
@@ -77,7 +77,7 @@ class Workbench:
     self.encoder, self.inputs, self.label = encoder, inputs, label
     self.paper_encoder, self.nli_tuned, self.words = paper_encoder, nli_tuned, words
     self.fits = 0
-    self._store = store
+    self.store = store
     self.embeddings = functools.lru_cache(maxsize=2)(self._embeddings)
     # A flow is small and takes long to fit: it is kept for later tables. Whitening is large and takes a second.
     self._flow = functools.lru_cache(maxsize=16)(self._fit_flow)
@@ -120,8 +120,8 @@ class Workbench:
   def kept(self, key: dict[str, Any], compute: Callable) -> Any:
     """Returns `compute()` as JSON values, from the store if it has the key and was computed by the same code."""
     key = {**key, "code": code_fingerprint()}
-    value = self._store.get(key)
-    return self._store.put(key, compute()) if value is None else value
+    value = self.store.get(key)
+    return self.store.put(key, compute()) if value is None else value
 
   def cosines(self, task: str, recipe: Recipe, seed: int = 0, split: str | None = None) -> np.ndarray:
     """Returns the cosine of each pair of a split (None for the evaluated one), float64 [n]."""

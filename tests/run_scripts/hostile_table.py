@@ -51,7 +51,7 @@ def good(folder):
     "words": ["--table=2", *stsb, f"--model=glove:{folder}/tiny.vec.txt", f"--output_dir={folder}/words"],
     "tuned": ["--table=3", *stsb, f"--nli_model={folder}/tuned", "--calibration=", *out],
     "counts": ["--table=1", f"--frequency_file={folder}/counts.txt", f"--output_dir={folder}/counts"],
-    "rest": ["--table=1,6", "--figure=2", f"--corpus={folder}/corpus.txt", *out],
+    "rest": ["--table=1,6,activation", "--figure=2", f"--corpus={folder}/corpus.txt", *out],
     "page": [f"--results_page={folder}/RESULTS.md", *out],
   }
 

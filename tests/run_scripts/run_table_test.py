@@ -139,10 +139,19 @@ def test_word_frequencies_of_both_kinds(ran):
 def test_table_6_and_figure_2(ran):
   """Both use the same fit."""
   folder, output = ran
-  assert output["fits"]["rest"]["flow"] == 1
+  assert output["fits"]["rest"]["flow"] == 2  # the other is that of gelu_new
   rows = cells(folder / "out", "6")
   assert rows["gold similarity"]["gold similarity"]["value"] == pytest.approx(100.0)
   assert (folder / "out/figure_2_mini.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_activations(ran):
+  """The encoder's own form gives Table 2's scores, the other form others that are near."""
+  folder, _ = ran
+  rows, second = cells(folder / "out", "activation"), cells(folder / "out", "2")
+  for name in ("avg-first-last", "avg-first-last, flow (target)"):
+    own, other = (rows[f"mini with {form}, {name}"]["STS-B"]["values"][0] for form in ("gelu", "gelu_new"))
+    assert own == second[f"mini, {name}"]["STS-B"]["values"][0] != other == pytest.approx(own, abs=5)
 
 
 def test_page(ran):
