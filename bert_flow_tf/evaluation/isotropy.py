@@ -45,7 +45,7 @@ def isoscore(points: np.ndarray) -> float:
   if n < 2 or dim < 2:
     return math.nan
   moment = np.zeros([dim, dim])
-  for piece in _pieces(points, *_centre(points)):
+  for piece in _pieces(points, *_center(points)):
     moment += piece.T @ piece
   trace = np.trace(moment)
   if trace == 0:
@@ -54,7 +54,7 @@ def isoscore(points: np.ndarray) -> float:
   return float(np.clip((1 / np.sum(moment**2) - 1) / (dim - 1), 0.0, 1.0))
 
 
-def singular_spectrum(points: np.ndarray, centred: bool = False) -> np.ndarray:
+def singular_spectrum(points: np.ndarray, centered: bool = False) -> np.ndarray:
   """Returns the singular values of the points divided by the largest; flat is isotropic (the paper's section 3.1).
 
   They are those of the R of the QR decomposition, which is made of blocks of rows; a covariance matrix would lose the
@@ -62,7 +62,7 @@ def singular_spectrum(points: np.ndarray, centred: bool = False) -> np.ndarray:
 
   Args:
     points: [n, dim], any real dtype; computed in float64.
-    centred: whether the mean is subtracted first; otherwise BERT's mean is most of the first value.
+    centered: whether the mean is subtracted first; otherwise BERT's mean is most of the first value.
 
   Returns:
     float64 [min(n, dim)], sorted, the first is 1; NaN if all points are 0, or equal to the mean.
@@ -75,7 +75,7 @@ def singular_spectrum(points: np.ndarray, centred: bool = False) -> np.ndarray:
   if not min(n, dim):
     return np.zeros([0])
   reduced = np.zeros([0, dim])
-  for piece in _pieces(points, *(_centre(points) if centred else _scale(points))):
+  for piece in _pieces(points, *(_center(points) if centered else _scale(points))):
     reduced = np.linalg.qr(np.concatenate([reduced, piece]), mode="r")
   values = np.linalg.svd(reduced, compute_uv=False)
   return values / values[0] if values[0] > 0 else np.full_like(values, np.nan)
@@ -104,7 +104,7 @@ def _scale(points):
   return largest or 1.0, np.zeros(points.shape[1]), 1.0, np.zeros(points.shape[1])
 
 
-def _centre(points):
+def _center(points):
   """Returns arguments of `_pieces` that center the points: scale, first point, scale around it, mean around it.
 
   The first point is subtracted first: so the part that all points share is gone before anything is rounded, and points

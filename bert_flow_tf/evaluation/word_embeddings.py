@@ -11,7 +11,7 @@ from bert_flow_tf.progress import Progress
 
 # Table 1's ranges of ranks, from 0, without the end. The paper prints "[5K, 1K)" for the last, a misprint.
 RANK_GROUPS = ((0, 100), (100, 500), (500, 5000), (5000, 10000))
-NEIGHBOURS = (3, 5, 7)
+NEIGHBORS = (3, 5, 7)
 # Numbers of a block of the distance matrix: 2^22 of float64 are 32 MiB.
 _PIECE = 1 << 22
 
@@ -41,7 +41,7 @@ def frequency_groups(
   embeddings: np.ndarray,
   order: Sequence[int] | np.ndarray | None = None,
   groups: Sequence[tuple[int, int]] = RANK_GROUPS,
-  neighbours: Sequence[int] = NEIGHBOURS,
+  neighbors: Sequence[int] = NEIGHBORS,
   show_progress: bool | None = None,
 ) -> list[FrequencyGroup]:
   """Returns norms and neighbors of word embeddings, by rank of frequency: Table 1 of Li et al. 2020.
@@ -60,7 +60,7 @@ def frequency_groups(
     embeddings: [vocab, dim], a row for each word.
     order: rows by falling frequency, int [ranked]; None if the rows are in this order.
     groups: (first rank, rank after the last) of each group.
-    neighbours: the values of k.
+    neighbors: the values of k.
     show_progress: False for neither a bar on a terminal nor lines in the log.
 
   Returns:
@@ -72,24 +72,24 @@ def frequency_groups(
   """
   embeddings = _checked_embeddings(embeddings)
   order = _checked_order(order, len(embeddings))
-  groups, neighbours = tuple(groups), tuple(neighbours)
-  _check_groups(groups, neighbours)
+  groups, neighbors = tuple(groups), tuple(neighbors)
+  _check_groups(groups, neighbors)
   spans = [order[first:end] for first, end in groups]
   wanted = np.unique(np.concatenate(spans))
-  most = min(max(neighbours), len(embeddings) - 1)
-  distances, products = _neighbours(embeddings, wanted, most, show_progress is not False)
+  most = min(max(neighbors), len(embeddings) - 1)
+  distances, products = _neighbors(embeddings, wanted, most, show_progress is not False)
   columns = []
   for (first, end), rows in zip(groups, spans, strict=True):
     at = np.searchsorted(wanted, rows)
     norm = _mean(np.linalg.norm(embeddings[rows], axis=1))
     distance, product = (
-      {k: _mean(values[at, :k]) if k <= most else math.nan for k in neighbours} for values in (distances, products)
+      {k: _mean(values[at, :k]) if k <= most else math.nan for k in neighbors} for values in (distances, products)
     )
     columns.append(FrequencyGroup(first, end, len(rows), norm, distance, product))
   return columns
 
 
-def _neighbours(embeddings, rows, most, show):
+def _neighbors(embeddings, rows, most, show):
   """Returns the smallest l2-distances and the largest dot products of some rows with all others.
 
   Args:
@@ -104,8 +104,8 @@ def _neighbours(embeddings, rows, most, show):
   distances, products = np.empty([2, len(rows), most])
   if not most or not len(rows):
     return distances, products
-  centred = embeddings - embeddings.mean(axis=0)
-  squares = np.sum(centred**2, axis=1)
+  centered = embeddings - embeddings.mean(axis=0)
+  squares = np.sum(centered**2, axis=1)
   piece = max(1, _PIECE // len(embeddings))
   with Progress(len(rows), show, "finding neighbors", "word") as progress:
     for start in range(0, len(rows), piece):
@@ -113,7 +113,7 @@ def _neighbours(embeddings, rows, most, show):
       words = slice(start, start + len(chosen))
       itself = np.arange(len(chosen)), chosen  # a word is not its own neighbor, an equal one is
       # |a - b|^2 less |a|^2, which is the same for all b.
-      squared = squares - 2 * (centred[chosen] @ centred.T)
+      squared = squares - 2 * (centered[chosen] @ centered.T)
       squared[itself] = np.inf
       nearest = np.argpartition(squared, most - 1, axis=1)[:, :most]
       distances[words] = [
@@ -163,10 +163,10 @@ def _checked_order(order, vocab):
   return order
 
 
-def _check_groups(groups, neighbours):
+def _check_groups(groups, neighbors):
   """Raises DataError unless ranks rise within each group and k is at least 1."""
   for first, end in groups:
     if not 0 <= first < end:
       raise DataError(f"the group of ranks {first} to {end}, expected 0 or more, then a larger one")
-  if not groups or not neighbours or min(neighbours) < 1:
-    raise DataError(f"{len(groups)} groups and k of {neighbours}, expected some of each, and k of 1 or more")
+  if not groups or not neighbors or min(neighbors) < 1:
+    raise DataError(f"{len(groups)} groups and k of {neighbors}, expected some of each, and k of 1 or more")

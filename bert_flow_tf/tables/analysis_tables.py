@@ -148,7 +148,7 @@ def isotropy_of(bench: Workbench, task: str, recipe: Recipe, seed: int) -> dict[
   """Returns IsoScore, mean cosine and singular spectrum of a task's evaluated sentences, JSON values."""
   a, b = bench.sides(task, recipe, seed)
   points = np.unique(np.concatenate([a, b]), axis=0)
-  spectrum = singular_spectrum(points, centred=True)
+  spectrum = singular_spectrum(points, centered=True)
   return {
     "isoscore": 100.0 * isoscore(points),
     "cosine": 100.0 * mean_random_cosine(a, b),

@@ -134,6 +134,7 @@ class Makers:
     for bench in self.models_of(name):
       own, note = analysis.word_rows(bench, self._ranked(bench, os.path.expanduser(file)))
       rows, notes = [*rows, *own], [*notes, note]
+    notes.append("Distances: the k nearest words by l2-distance. Dot products: the k largest.")
     notes.append(f"Words ranked by `{file}`; the paper ranks them by a Wikipedia and does not say which BERT it used.")
     return "", "", paper_table(1).columns, rows, notes
 

@@ -84,15 +84,15 @@ def test_unknown_unit():
 
 
 @pytest.mark.parametrize(
-  ("a", "b", "found"),
+  ("a", "b", "message"),
   [
     (["a"], ["a", "b"], "1 first and 2 second sentences"),
     ("ab", ["a", "b"], "first sentences are a single str"),
     (["a", "b"], ["a", None], r"second sentence of pair 1 \(counted from 0\) is None"),
   ],
 )
-def test_what_is_no_pairs(a, b, found):
-  with pytest.raises(DataError, match=found):
+def test_bad_pairs(a, b, message):
+  with pytest.raises(DataError, match=message):
     edit_distances(a, b)
 
 
@@ -108,23 +108,23 @@ def test_correlations_against_scipy():
   distances = rng.integers(0, 9, size=50)
   gold[7] = math.nan
   kept = np.arange(50) != 7
-  found = lexical_correlations(similarities, gold, distances)
-  assert found.edit_distance.pairs == found.gold.pairs == 49
+  result = lexical_correlations(similarities, gold, distances)
+  assert result.edit_distance.pairs == result.gold.pairs == 49
   expected = [100 * stats.spearmanr(similarities[kept], other[kept]).statistic for other in (distances, gold)]
-  assert [found.edit_distance.spearman, found.gold.spearman] == pytest.approx(expected, rel=1e-12)
+  assert [result.edit_distance.spearman, result.gold.spearman] == pytest.approx(expected, rel=1e-12)
   of_gold = lexical_correlations(gold, gold, distances)
   assert of_gold.gold.spearman == pytest.approx(100.0)
   assert of_gold.edit_distance.spearman == pytest.approx(100 * stats.spearmanr(gold[kept], distances[kept]).statistic)
 
 
 def test_the_nearer_the_more_alike_is_negative():
-  found = lexical_correlations([0.9, 0.5, 0.1], [5, 3, 4], [1, 2, 3])
-  assert found.edit_distance.spearman == pytest.approx(-100) and found.gold.spearman == pytest.approx(50)
+  result = lexical_correlations([0.9, 0.5, 0.1], [5, 3, 4], [1, 2, 3])
+  assert result.edit_distance.spearman == pytest.approx(-100) and result.gold.spearman == pytest.approx(50)
 
 
 def test_distances_that_do_not_differ():
-  found = lexical_correlations([0.9, 0.5, 0.1], [5, 3, 4], [2, 2, 2])
-  assert math.isnan(found.edit_distance.spearman) and "all 3 edit distances are 2" in found.edit_distance.reason
+  result = lexical_correlations([0.9, 0.5, 0.1], [5, 3, 4], [2, 2, 2])
+  assert math.isnan(result.edit_distance.spearman) and "all 3 edit distances are 2" in result.edit_distance.reason
   with pytest.raises(DataError, match="edit distances, expected"):
     lexical_correlations([0.9, 0.5], [5, 3], [2])
 

@@ -85,7 +85,7 @@ def test_isoscore_that_is_not_defined(points, recwarn):
 
 @pytest.mark.parametrize("call", [isoscore, singular_spectrum])
 @pytest.mark.parametrize(
-  ("points", "found"),
+  ("points", "message"),
   [
     ([[1, 2], [math.nan, 1], [math.inf, 0]], r"point 1 \(counted from 0\) is not finite \(2 of 3"),
     ([1.0, 2.0], r"shape \(2,\)"),
@@ -94,21 +94,21 @@ def test_isoscore_that_is_not_defined(points, recwarn):
     ([[1j, 2]], "complex"),
   ],
 )
-def test_what_is_no_points(call, points, found):
-  with pytest.raises(DataError, match=found):
+def test_bad_points(call, points, message):
+  with pytest.raises(DataError, match=message):
     call(points)
 
 
-@pytest.mark.parametrize("centred", [False, True])
+@pytest.mark.parametrize("centered", [False, True])
 @pytest.mark.parametrize("shape", [(100, 6), (6, 20), (65, 65), (3, 1)])
-def test_spectrum_against_scipy(monkeypatch, centred, shape):
+def test_spectrum_against_scipy(monkeypatch, centered, shape):
   monkeypatch.setattr(isotropy, "_ROWS", 16)
   points = (np.random.default_rng(0).normal(size=shape) * np.linspace(1, 9, shape[1]) + 3).astype(np.float32)
   whole = points.astype(np.float64)
-  expected = scipy.linalg.svdvals(whole - whole.mean(axis=0) if centred else whole)
-  found = singular_spectrum(points, centred)
-  assert found.dtype == np.float64 and found.shape == (min(shape),)
-  np.testing.assert_allclose(found, expected / expected[0], rtol=1e-10, atol=1e-14)
+  expected = scipy.linalg.svdvals(whole - whole.mean(axis=0) if centered else whole)
+  result = singular_spectrum(points, centered)
+  assert result.dtype == np.float64 and result.shape == (min(shape),)
+  np.testing.assert_allclose(result, expected / expected[0], rtol=1e-10, atol=1e-14)
 
 
 def test_spectrum_keeps_what_squares_would_lose():
@@ -120,5 +120,5 @@ def test_spectrum_keeps_what_squares_would_lose():
 def test_spectrum_of_nothing():
   assert singular_spectrum(np.zeros([0, 4])).shape == (0,)
   assert np.isnan(singular_spectrum(np.zeros([3, 4]))).all()
-  assert np.isnan(singular_spectrum(np.full([3, 4], 0.1), centred=True)).all()
+  assert np.isnan(singular_spectrum(np.full([3, 4], 0.1), centered=True)).all()
   np.testing.assert_allclose(singular_spectrum(np.full([3, 4], 0.1)), [1, 0, 0], atol=1e-15)

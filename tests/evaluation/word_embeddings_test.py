@@ -1,4 +1,4 @@
-"""evaluation/word_embeddings.py: Table 1's figures by brute force and by hand."""
+"""evaluation/word_embeddings.py: Table 1's numbers by brute force and by hand."""
 
 import math
 
@@ -18,7 +18,7 @@ def _line(*places):
 
 
 def test_by_hand():
-  (group,) = frequency_groups(_line(1, 2, 4, 8), order=[0, 2], groups=[(0, 2)], neighbours=(1, 2), show_progress=False)
+  (group,) = frequency_groups(_line(1, 2, 4, 8), order=[0, 2], groups=[(0, 2)], neighbors=(1, 2), show_progress=False)
   assert (group.first, group.end, group.words) == (0, 2, 2)
   assert group.mean_norm == (1 + 4) / 2
   # Word 1: 2, then 4; word 4: 2, then 1. By dot product, 8 comes first for both.
@@ -33,10 +33,10 @@ def test_against_scikit_learn(monkeypatch, piece):
   embeddings = (rng.normal(size=(600, 12)) + 3).astype(np.float32)
   order = rng.permutation(600)[:90]  # argpartition sorts short rows
   groups = ((0, 10), (10, 60), (50, 80))
-  found = frequency_groups(embeddings, order, groups, (1, 9, 30), show_progress=False)
+  result = frequency_groups(embeddings, order, groups, (1, 9, 30), show_progress=False)
   exact = embeddings.astype(np.float64)
   near = NearestNeighbors(n_neighbors=31, algorithm="brute").fit(exact)
-  for group, (first, end) in zip(found, groups, strict=True):
+  for group, (first, end) in zip(result, groups, strict=True):
     rows = order[first:end]
     distances, others = near.kneighbors(exact[rows])
     assert (others[:, 0] == rows).all()  # each word itself
@@ -50,7 +50,7 @@ def test_against_scikit_learn(monkeypatch, piece):
       assert group.mean_dot_product[k] == pytest.approx(products[:, :k].mean(), rel=1e-9)
 
 
-def test_short_words_have_other_neighbours_by_dot_product():
+def test_short_words_have_other_neighbors_by_dot_product():
   """The nearest by l2 of a short vector are short; its largest dot products are with long ones."""
   embeddings = np.array([[1.0, 0.0], [0.9, 0.0], [0.0, 0.5], [50.0, 9.0], [-60.0, 0.0]])
   (group,) = frequency_groups(embeddings, [0], [(0, 1)], (1, 2), show_progress=False)
@@ -58,14 +58,14 @@ def test_short_words_have_other_neighbours_by_dot_product():
   assert group.mean_dot_product == pytest.approx({1: 50.0, 2: (50.0 + 0.9) / 2})
 
 
-def test_neighbours_are_among_all_words():
+def test_neighbors_are_among_all_words():
   embeddings = _line(0, 10, 1)
   assert frequency_groups(embeddings, [0, 1], [(0, 2)], (1,), False)[0].mean_distance == {1: (1 + 9) / 2}
   assert frequency_groups(embeddings[[0, 1]], None, [(0, 2)], (1,), False)[0].mean_distance == {1: 10}
 
 
-def test_an_equal_word_is_a_neighbour_at_0():
-  (group,) = frequency_groups(_line(5, 5, 9) + 1e6, groups=[(0, 2)], neighbours=(1, 2), show_progress=False)
+def test_an_equal_word_is_a_neighbor_at_0():
+  (group,) = frequency_groups(_line(5, 5, 9) + 1e6, groups=[(0, 2)], neighbors=(1, 2), show_progress=False)
   assert group.mean_distance == {1: 0, 2: 2}
 
 
@@ -73,30 +73,30 @@ def test_near_words_far_from_the_origin():
   rng = np.random.default_rng(0)
   embeddings = rng.normal(size=(40, 3)) * 1e-4 + 1e5
   expected = np.sort(distance.cdist(embeddings, embeddings), axis=1)[:, 1:4].mean()
-  (group,) = frequency_groups(embeddings, groups=[(0, 40)], neighbours=(3,), show_progress=False)
+  (group,) = frequency_groups(embeddings, groups=[(0, 40)], neighbors=(3,), show_progress=False)
   assert group.mean_distance[3] == pytest.approx(expected, rel=1e-9)
 
 
 def test_the_papers_groups_in_a_small_vocabulary():
-  found = frequency_groups(np.random.default_rng(0).normal(size=(130, 4)), show_progress=False)
-  assert [(group.first, group.end) for group in found] == [(0, 100), (100, 500), (500, 5000), (5000, 10000)]
-  assert [group.words for group in found] == [100, 30, 0, 0]
-  assert RANK_GROUPS[-1] == (5000, 10000) and sorted(found[0].mean_distance) == [3, 5, 7]
-  for figures in (found[2].mean_distance, found[2].mean_dot_product, {0: found[2].mean_norm}):
-    assert all(map(math.isnan, figures.values()))
-  assert math.isfinite(found[1].mean_distance[7])
+  result = frequency_groups(np.random.default_rng(0).normal(size=(130, 4)), show_progress=False)
+  assert [(group.first, group.end) for group in result] == [(0, 100), (100, 500), (500, 5000), (5000, 10000)]
+  assert [group.words for group in result] == [100, 30, 0, 0]
+  assert RANK_GROUPS[-1] == (5000, 10000) and sorted(result[0].mean_distance) == [3, 5, 7]
+  for numbers in (result[2].mean_distance, result[2].mean_dot_product, {0: result[2].mean_norm}):
+    assert all(map(math.isnan, numbers.values()))
+  assert math.isfinite(result[1].mean_distance[7])
 
 
 @pytest.mark.parametrize("words", [1, 3])
-def test_fewer_words_than_neighbours(words):
-  (group,) = frequency_groups(np.eye(4)[:words], groups=[(0, 9)], neighbours=(1, 2, 3), show_progress=False)
+def test_fewer_words_than_neighbors(words):
+  (group,) = frequency_groups(np.eye(4)[:words], groups=[(0, 9)], neighbors=(1, 2, 3), show_progress=False)
   assert group.words == words and group.mean_norm == 1
   expected = {k: math.sqrt(2) if k < words else math.nan for k in (1, 2, 3)}
   assert group.mean_distance == pytest.approx(expected, nan_ok=True)
 
 
 @pytest.mark.parametrize(
-  ("arguments", "found"),
+  ("arguments", "message"),
   [
     ({"embeddings": [1.0, 2.0]}, r"shape \(2,\)"),
     ({"embeddings": np.zeros([0, 3])}, "at least one word"),
@@ -108,9 +108,9 @@ def test_fewer_words_than_neighbours(words):
     ({"order": [0.0]}, "float64"),
     ({"groups": [(5, 5)]}, "ranks 5 to 5"),
     ({"groups": []}, "0 groups"),
-    ({"neighbours": (0,)}, "k of 1 or more"),
+    ({"neighbors": (0,)}, "k of 1 or more"),
   ],
 )
-def test_what_makes_no_sense(arguments, found):
-  with pytest.raises(DataError, match=found):
+def test_bad_arguments(arguments, message):
+  with pytest.raises(DataError, match=message):
     frequency_groups(**{"embeddings": np.eye(3), "show_progress": False, **arguments})
