@@ -10,8 +10,8 @@ def pair_order(num_pairs: int, seed: int, shuffle: bool = True) -> tf.data.Datas
   """Returns an infinite data set of positions of pairs, scalar int64, that depends on no global seed.
 
   Each pass has every pair once, in its own order. The shuffle matters: consecutive rows of the STS files are similar,
-  and a flow fitted on them in order is much worse. The published code repeats the pairs before its shuffle buffer of
-  1000, so that "one epoch" of a small task has some pairs twice and others not at all.
+  and a flow fitted on them in order is much worse. The published code shuffles once, then has a shuffle buffer of 1000
+  pairs in each pass.
 
   Args:
     num_pairs: number of pairs.

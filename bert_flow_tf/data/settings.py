@@ -13,7 +13,7 @@ class DataSettings:
   # An experiment's name begins with the task; the same task from another folder is the same data.
   task: str = setting("sample", f"One of {', '.join(task_names())}.", named=False, alias="task_name")
   data_dir: str | None = setting(
-    None, "Folder of data files; for STS-B, STS/STSBenchmark/sts-{train,dev,test}.csv.", named=False
+    None, "Folder of data files, or the task's own folder in it: docs/reproduction.md, section Data.", named=False
   )
   tfds_data_dir: str | None = setting(
     None, "Folder of TensorFlow Datasets, used if data_dir is not given.", named=False

@@ -34,7 +34,7 @@ class SiameseSettings(FlowSettings):
     None, "Steps between two checkpoints; default: 1000, or 100 if num_examples is 0.", named=False, minimum=1
   )
   train_splits: tuple[str, ...] = setting(
-    None, "Splits whose labels are used; default: train, or all splits with use_full_for_training."
+    None, "Splits whose labels are used; default: train, with use_full_for_training train and dev."
   )
   use_full_for_training: bool = setting(
     False, "Train on the pairs of all splits; labels are those of train_splits, if it is given."
