@@ -5,6 +5,7 @@ from collections.abc import Sequence
 
 from bert_flow_tf.tables.similarity_tables import FIRST_LAST
 from bert_flow_tf.tables.table import OURS, PUBLISHED, Table
+from bert_flow_tf.tables.workbench import NLI_TUNED
 
 
 @dataclasses.dataclass(frozen=True)
@@ -55,18 +56,23 @@ _PUBLISHED_CODE = {
 }
 _NOTE = """\
 Without the flow → with the flow, which is fitted on the evaluated set; Spearman x 100, and AUC x 100 on QNLI. All rows
-use `avg-first-last`. The paper's BERT is fine-tuned on NLI for QNLI alone."""
-_CODE_NOTE = "Published code: its TensorFlow 1 flow on the same embeddings, mean of three seeds."
+use `avg-first-last`. The paper's BERT is fine-tuned on NLI for QNLI alone.
+"""
+_CODE_NOTE = "Published code: its TensorFlow 1 flow on the same embeddings, mean of three seeds.\n"
 
 
 def summary(tables: Sequence[Table]) -> str:
-  """Returns Markdown with the main rows of Tables 2, 4 and 6; "" if none of them has an encoder of ours."""
+  """Returns Markdown with the main rows of Tables 2, 4 and 6; "" if none of them has an encoder of ours.
+
+  Encoders that were fine-tuned on NLI are left out.
+  """
   by_name = {table.name: table for table in tables}
   checksums = {
     encoder: checksum
     for table in tables
     for encoder, checksum in table.about.get("encoders", {}).items()
-    if any(row.name.startswith(f"{encoder}, {FIRST_LAST}") for row in table.rows if table.name in ("2", "4", "6"))
+    if table.name in ("2", "4", "6") and not encoder.endswith(NLI_TUNED)
+    if any(row.name.startswith(f"{encoder}, {FIRST_LAST}") for row in table.rows)
   }
   if not checksums:
     return ""
@@ -83,8 +89,8 @@ def summary(tables: Sequence[Table]) -> str:
         if code is not None:
           lines[-1].append(" → ".join(f"{score:.2f}" for score in code.get(column, ())))
         lines[-1].append(_text(table, OURS, [name.format(encoder=encoder) for name in line.ours], column))
-  note = f"{_NOTE} {_CODE_NOTE}" if any(head.startswith("published") for head in lines[0]) else _NOTE
-  return "\n".join(["## Summary", "", *(f"| {' | '.join(cells)} |" for cells in lines), "", f"{note}\n"])
+  note = _NOTE + _CODE_NOTE if any(head.startswith("published") for head in lines[0]) else _NOTE
+  return "\n".join(["## Summary", "", *(f"| {' | '.join(cells)} |" for cells in lines), "", note])
 
 
 def _text(table: Table, source: str, names: Sequence[str], column: str) -> str:

@@ -18,6 +18,7 @@ from bert_flow_tf.tables.keys import code_fingerprint, gold_fingerprint, text_fi
 from bert_flow_tf.tables.store import Store
 
 NONE = "none"
+NLI_TUNED = " (fine-tuned on NLI)"
 # Keys of a task's metrics; the first that is present is the one that the paper reports.
 HEADLINE = ("spearman_wmean", "spearman", "auc")
 
@@ -87,7 +88,7 @@ class Workbench:
   @property
   def title(self) -> str:
     """Beginning of the names of its rows."""
-    return f"{self.label} (fine-tuned on NLI)" if self.nli_tuned else self.label
+    return f"{self.label}{NLI_TUNED * self.nli_tuned}"
 
   @property
   def has_cls(self) -> bool:

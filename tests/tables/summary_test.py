@@ -40,7 +40,16 @@ def test_rows_and_columns():
 
 def test_qnli_and_edit_distance():
   name = "my, avg-first-last"
-  qnli = table("4", ("AUC",), {name: {"AUC": (61.0,)}, f"{name}, flow (target)": {"AUC": (77.0,)}}, {"my": "0" * 64})
+  qnli = table(
+    "4",
+    ("AUC",),
+    {
+      name: {"AUC": (61.0,)},
+      f"{name}, flow (target)": {"AUC": (77.0,)},
+      "tuned (fine-tuned on NLI), avg-first-last": {"AUC": (1.0,)},
+    },
+    {"my": "0" * 64, "tuned (fine-tuned on NLI)": "2" * 64},
+  )
   rows = {"gold similarity": -24.2, f"{name}: BERT-induced similarity": -40.0}
   rows[f"{name}, flow (target): flow-induced similarity"] = -20.0
   cells = {row: {"edit distance": (value,), "gold similarity": (1.0,)} for row, value in rows.items()}
