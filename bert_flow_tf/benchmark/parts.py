@@ -12,7 +12,7 @@ from bert_flow_tf.data.tasks import STS_TASKS, find_task, load_task
 from bert_flow_tf.encoder.settings import EmbeddingSettings
 from bert_flow_tf.errors import ConfigError
 from bert_flow_tf.flow.config import FlowConfig
-from bert_flow_tf.io.settings import setting
+from bert_flow_tf.io.settings import Settings, setting
 from bert_flow_tf.training.settings import FlowSettings
 
 TASKS, STEP, ENCODER, SERVING, ALL = "tasks", "step", "encoder", "serving", "all"
@@ -26,7 +26,7 @@ _SERVED_SENTENCES = 512
 
 
 @dataclasses.dataclass(frozen=True)
-class BenchmarkSettings:
+class BenchmarkSettings(Settings):
   """Parts of the benchmark and their sizes.
 
   Raises:
@@ -50,6 +50,7 @@ class BenchmarkSettings:
   load_seconds: float = setting(60.0, "Seconds for which 32 clients send requests in part serving.", minimum=1.0)
 
   def __post_init__(self) -> None:
+    super().__post_init__()
     for name in ("tasks", "sentence_counts"):
       if not getattr(self, name):
         raise ConfigError(f"{name} is empty; expected one or more values", name)

@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from bert_flow_tf.corpus import formats, shards
 from bert_flow_tf.corpus.formats import TEXT, TFRECORD, TSV, InputFormat, is_number, kind_of
 from bert_flow_tf.errors import ConfigError
-from bert_flow_tf.io.settings import setting
+from bert_flow_tf.io.settings import Settings, setting
 
 
 @dataclasses.dataclass(frozen=True)
-class JobSettings:
+class JobSettings(Settings):
   """Input files, output folder and Beam's runner."""
 
   input: tuple[str, ...] = setting((), "Files, or globs of files, of sentences; in quotes, as 'corpus/*.txt.gz'.")

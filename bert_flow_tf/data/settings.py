@@ -3,11 +3,11 @@
 import dataclasses
 
 from bert_flow_tf.data.tasks import task_names
-from bert_flow_tf.io.settings import setting
+from bert_flow_tf.io.settings import Settings, setting
 
 
 @dataclasses.dataclass(frozen=True)
-class DataSettings:
+class DataSettings(Settings):
   """The task and the location of its files."""
 
   # An experiment's name begins with the task; the same task from another folder is the same data.
@@ -24,7 +24,7 @@ class DataSettings:
 
 
 @dataclasses.dataclass(frozen=True)
-class CorpusSettings:
+class CorpusSettings(Settings):
   """Sentences that a calibration is fitted on."""
 
   flow_corpus: str | None = setting(

@@ -4,11 +4,11 @@ import dataclasses
 from typing import Any
 
 from bert_flow_tf.errors import ConfigError
-from bert_flow_tf.io.settings import setting
+from bert_flow_tf.io.settings import Settings, setting
 
 
 @dataclasses.dataclass(frozen=True)
-class EmbeddingSettings:
+class EmbeddingSettings(Settings):
   """Encoder, pooling, precision and caches.
 
   Raises:
@@ -47,6 +47,7 @@ class EmbeddingSettings:
   cached_dir: str | None = setting(None, "Folder where embeddings are kept between runs.", named=False)
 
   def __post_init__(self) -> None:
+    super().__post_init__()
     if self.low_dim < 1 and self.low_dim != -1:
       raise ConfigError(f"low_dim={self.low_dim}: expected a positive number, or -1 for none", argument="low_dim")
 

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from bert_flow_tf.errors import ConfigError
-from bert_flow_tf.io.settings import changed_values, setting
+from bert_flow_tf.io.settings import Settings, changed_values, setting
 
 # Names of an encoder's folder within an experiment's folder.
 _OWN_FOLDERS = ("encoder", "model")
@@ -19,7 +19,7 @@ _HASH_LENGTH = 8
 
 
 @dataclasses.dataclass(frozen=True)
-class OutputSettings:
+class OutputSettings(Settings):
   """The folder of an experiment."""
 
   output_parent_dir: str = setting("exp", "Folder of the experiments' folders.", named=False)

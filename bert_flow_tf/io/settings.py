@@ -6,9 +6,38 @@ part in names and resume unless it is declared with `named=False`.
 
 import dataclasses
 import math
+import os
+import types
+import typing
 from typing import Any
 
+import numpy as np
+
 from bert_flow_tf.errors import ConfigError
+
+# {type of a field: (allowed classes of its values, their name in an error)}
+_KINDS: dict[type, tuple[tuple[type, ...], str]] = {
+  bool: ((bool, np.bool_), "True or False"),
+  int: ((int, np.integer), "an integer"),
+  float: ((int, float, np.integer, np.floating), "a number"),
+  str: ((str, os.PathLike), "a text"),
+  tuple: ((tuple, list), "a list of texts"),
+}
+
+
+class Settings:
+  """Base of the settings: checks type, choices and range of every field.
+
+  Raises:
+    ConfigError: a value is not allowed.
+  """
+
+  def __post_init__(self) -> None:
+    kinds = typing.get_type_hints(type(self))
+    for field in dataclasses.fields(self):  # type: ignore[arg-type]
+      value = getattr(self, field.name)
+      if value is not field.default:
+        _check(field, kinds[field.name], value)
 
 
 def setting(default: Any, help: str, named: bool = True, **metadata: Any) -> Any:
@@ -39,20 +68,6 @@ def changed_values(*settings: Any) -> dict[str, Any]:
   return {name: value for name, value in named_values(*settings).items() if value != defaults[name]}
 
 
-def check_ranges(settings: Any) -> None:
-  """Checks the fields that have a minimum or maximum; None passes.
-
-  Raises:
-    ConfigError: a value is outside its range.
-  """
-  for field in dataclasses.fields(settings):
-    value = getattr(settings, field.name)
-    low, high = field.metadata.get("minimum", -math.inf), field.metadata.get("maximum", math.inf)
-    if value is not None and (low, high) != (-math.inf, math.inf) and not low <= value <= high:
-      expected = f"at least {low}" if high == math.inf else f"{low} to {high}"
-      raise ConfigError(f"{field.name}={value}: expected {expected}", argument=field.name)
-
-
 def check_positive(settings: Any, *names: str) -> None:
   """Checks that fields are positive, finite numbers or None.
 
@@ -63,3 +78,22 @@ def check_positive(settings: Any, *names: str) -> None:
     value = getattr(settings, name)
     if value is not None and not 0 < value < math.inf:
       raise ConfigError(f"{name}={value}: expected a positive number", argument=name)
+
+
+def _check(field, kind, value):
+  """Raises a ConfigError if a value has another type than its field, or is not among its choices or in its range."""
+  parts = typing.get_args(kind) if isinstance(kind, types.UnionType) else (kind,)
+  allowed = [_KINDS.get(typing.get_origin(part) or part, ((part,), part.__name__)) for part in parts]
+  choices, low, high = (field.metadata.get(name) for name in ("choices", "minimum", "maximum"))
+  classes = [each for classes, _ in allowed for each in classes]
+  expected = None
+  if not isinstance(value, tuple(classes)) or (isinstance(value, bool) and bool not in classes):
+    expected = " or ".join(name for _, name in allowed)
+  elif value is None:
+    return
+  elif choices and value not in choices:
+    expected = f"one of {', '.join(choices)}"
+  elif (low is not None and not value >= low) or (high is not None and not value <= high):
+    expected = f"at least {low}" if high is None else f"{low} to {high}"
+  if expected is not None:
+    raise ConfigError(f"{field.name}={value}: expected {expected}", argument=field.name)

@@ -4,14 +4,14 @@ import dataclasses
 import math
 
 from bert_flow_tf.errors import ConfigError
-from bert_flow_tf.io.settings import check_positive, check_ranges, setting
+from bert_flow_tf.io.settings import Settings, check_positive, setting
 
 PRECISIONS = ("float32", "mixed_bfloat16", "mixed_float16")
 WEIGHTS_DTYPES = ("float16", "float32")
 
 
 @dataclasses.dataclass(frozen=True)
-class PretrainingSettings:
+class PretrainingSettings(Settings):
   """Text, vocabulary, sizes and training of a BERT by masked-language modeling.
 
   Raises:
@@ -63,7 +63,7 @@ class PretrainingSettings:
   )
 
   def __post_init__(self) -> None:
-    check_ranges(self)
+    super().__post_init__()
     check_positive(self, "learning_rate")
     if not 0 <= self.weight_decay < math.inf:
       raise ConfigError(f"weight_decay={self.weight_decay}: expected 0 or a positive number", argument="weight_decay")

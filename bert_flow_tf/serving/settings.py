@@ -6,7 +6,7 @@ import os
 import re
 
 from bert_flow_tf.errors import ConfigError
-from bert_flow_tf.io.settings import setting
+from bert_flow_tf.io.settings import Settings, setting
 
 WEIGHTS_DTYPES = ("float32", "float16", "bfloat16")
 _LAST_VERSION = 2**63 - 1  # TF Serving stores versions as int64
@@ -15,32 +15,33 @@ _PACKAGES = ("tensorflow_text", "tensorflow_serving")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class ExportSettings:
+class ExportSettings(Settings):
   """Settings of `export_model`.
 
   Raises:
     ConfigError: a value is not allowed.
   """
 
-  version: int | None = setting(None, "Version of the served model; the next free number by default.", named=False)
+  version: int | None = setting(
+    None,
+    "Version of the served model; the next free number by default.",
+    named=False,
+    minimum=1,
+    maximum=_LAST_VERSION,
+  )
   model_name: str = setting("bert_flow", "Name of the model on the server.", named=False)
   normalize: bool = setting(False, "Scale served embeddings to unit length.", named=False)
   weights_dtype: str = setting(
-    "float32", f"Type of the encoder's matrices on disk: {', '.join(WEIGHTS_DTYPES)}.", named=False
+    "float32", "Type of the encoder's matrices on disk.", named=False, choices=WEIGHTS_DTYPES
   )
 
-  def __post_init__(self):
-    if self.weights_dtype not in WEIGHTS_DTYPES:
-      raise ConfigError(
-        f"weights_dtype={self.weights_dtype}: expected one of {', '.join(WEIGHTS_DTYPES)}", argument="weights_dtype"
-      )
+  def __post_init__(self) -> None:
+    super().__post_init__()
     if not _MODEL_NAME.fullmatch(self.model_name):
       raise ConfigError(
         f"model_name={self.model_name}: expected letters, digits, '_', '.' and '-', starting with a letter or digit",
         argument="model_name",
       )
-    if self.version is not None and not 1 <= self.version <= _LAST_VERSION:
-      raise ConfigError(f"version={self.version}: expected an integer from 1 to {_LAST_VERSION}", argument="version")
 
 
 def check_installed(export_dir: str | os.PathLike) -> None:

@@ -14,7 +14,7 @@ from bert_flow_tf.encoder.word_vectors import PREFIX
 from bert_flow_tf.errors import ConfigError
 from bert_flow_tf.evaluation.edit_distance import TOKENS, UNITS, edit_distances
 from bert_flow_tf.io.experiment import encoder_label
-from bert_flow_tf.io.settings import setting
+from bert_flow_tf.io.settings import Settings, setting
 from bert_flow_tf.tables import figures
 
 TABLES = ("1", "2", "3", "4", "5", "6", "8", "isotropy", "transfer", "activation")
@@ -37,7 +37,7 @@ USED_BY = {
 
 
 @dataclasses.dataclass(frozen=True)
-class Plan:
+class Plan(Settings):
   """Tables and figures of a run, and the encoders, calibrations and corpora that they compare."""
 
   table: tuple[str, ...] = setting((), f"Tables to compute: {', '.join(TABLES)}, or all.")

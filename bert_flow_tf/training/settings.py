@@ -7,11 +7,11 @@ from typing import Any
 from bert_flow_tf.calibration.spec import ALLOWED
 from bert_flow_tf.data.flow_corpus import LEARNING_RATE, FlowCorpus
 from bert_flow_tf.flow.config import FlowConfig, packaged_configs
-from bert_flow_tf.io.settings import check_positive, check_ranges, named_values, setting
+from bert_flow_tf.io.settings import Settings, check_positive, named_values, setting
 
 
 @dataclasses.dataclass(frozen=True)
-class FlowSettings:
+class FlowSettings(Settings):
   """How a flow is made and fitted. `None` leaves the choice to the corpus or to the length of the fit.
 
   Raises:
@@ -45,7 +45,7 @@ class FlowSettings:
   save_checkpoints_steps: int = setting(100, "Steps between two checkpoints.", named=False, minimum=1)
 
   def __post_init__(self) -> None:
-    check_ranges(self)
+    super().__post_init__()
     check_positive(self, "flow_learning_rate")
 
   def check(self) -> None:
@@ -96,7 +96,7 @@ class FlowSettings:
 
 
 @dataclasses.dataclass(frozen=True)
-class RunSettings:
+class RunSettings(Settings):
   """The calibrations of a run."""
 
   calibration: tuple[str, ...] = setting(

@@ -1,8 +1,13 @@
-"""bert_flow_tf/io/settings.py: what of the settings takes part in an experiment's name."""
+"""bert_flow_tf/io/settings.py: checks of the values, and the fields that take part in an experiment's name."""
 
 import dataclasses
+import pathlib
 
-from bert_flow_tf.io.settings import changed_values, named_values, setting
+import numpy as np
+import pytest
+
+from bert_flow_tf.errors import ConfigError
+from bert_flow_tf.io.settings import Settings, changed_values, named_values, setting
 
 
 @dataclasses.dataclass(frozen=True)
@@ -24,3 +29,38 @@ def test_a_new_field_takes_part_unless_it_says_otherwise():
 def test_changed_values_are_those_that_differ_from_the_defaults():
   assert changed_values(New(cached_dir="cache")) == {}
   assert changed_values(New(width=64)) == {"width": 64}
+
+
+@dataclasses.dataclass(frozen=True)
+class Checked(Settings):
+  count: int = setting(None, "Has a default of another type.", minimum=1, maximum=9)
+  rate: float | None = setting(0.5, "A rate.", minimum=0.0)
+  on: bool = setting(False, "A switch.")
+  folder: str | None = setting(None, "A folder.")
+  kind: str = setting("a", "A choice.", choices=("a", "b"))
+  names: tuple[str, ...] = setting((), "A list.")
+
+
+def test_allowed_values():
+  Checked()
+  Checked(9, 1, True, "x", "b", ["y"])
+  Checked(np.int64(1), np.float32(0), np.bool_(True), pathlib.Path("x"), "b", ("y",))
+  Checked(rate=None, folder=None)
+
+
+@pytest.mark.parametrize(
+  "values",
+  [
+    *({"count": value} for value in ("x", "1", 1.0, True, 0, 10, [1])),
+    *({"rate": value} for value in ("0.5", True, -0.1, float("nan"))),
+    *({"on": value} for value in (1, "true", None)),
+    *({"folder": value} for value in (1, ["x"])),
+    *({"kind": value} for value in ("c", None, 1)),
+    *({"names": value} for value in ("y", 1, None)),
+  ],
+)
+def test_values_that_are_not_allowed(values):
+  ((name, _),) = values.items()
+  with pytest.raises(ConfigError, match=rf"^{name}=.*: expected ") as raised:
+    Checked(**values)
+  assert raised.value.argument == name
