@@ -104,7 +104,10 @@ def _error(argument, message):
 
 def load_tasks():
   """Loads the tasks of the flags: list of `TaskData`, each with the one split that is evaluated."""
-  return load_scored_tasks(FLAGS.task, FLAGS.data_dir, FLAGS.tfds_data_dir, FLAGS.stsb_gold, FLAGS.split, FLAGS.metric)
+  files = (FLAGS.data_dir, FLAGS.tfds_data_dir, FLAGS.stsb_gold)
+  tasks = load_scored_tasks(FLAGS.task, *files, FLAGS.split, FLAGS.metric)
+  report.check_replaceable(FLAGS.output_dir, [task.spec.name for task in tasks], "output_dir")
+  return tasks
 
 
 def load_models():
@@ -171,6 +174,7 @@ def evaluate_senteval(watch):
     engine = senteval_engine.find_engine(FLAGS.senteval, path, FLAGS.predict_batch_size)
     tasks = senteval_engine.check_tasks(FLAGS.senteval_tasks, path, engine)
     logging.info("%s: %s", engine.name, ", ".join(tasks))
+    report.check_replaceable(FLAGS.output_dir, tasks, "output_dir")
     model, models, about = load_models()
     embed = functools.partial(model.embed, batch_size=FLAGS.predict_batch_size)
     results, failed = evaluate_tasks(engine, tasks, embed, transforms_of(models), watch)
@@ -223,10 +227,7 @@ def main(argv):
   for task, scores in evaluated:
     cosines = {method: similarities for method, (_, similarities) in scores.items()}
     intervals[task.spec.name] = gains(task, cosines) if len(cosines) > 1 else {}
-  about |= {
-    "data": {task.spec.name: task.source for task, _ in evaluated},
-    **facts(watch),
-  }
+  about |= {"data": {task.spec.name: task.source for task, _ in evaluated}, **facts(watch)}
   if FLAGS.output_dir is not None:
     write(evaluated, results, intervals, about)
   say(_rows(results), _rows(intervals), watch.seconds)

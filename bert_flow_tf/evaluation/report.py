@@ -5,12 +5,12 @@ import json
 import math
 import os
 import pathlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from bert_flow_tf.errors import DataError
+from bert_flow_tf.errors import ConfigError, DataError
 from bert_flow_tf.io import files
 
 RESULTS_FILE = "results.json"
@@ -40,6 +40,29 @@ def write_results(folder: str | os.PathLike, results: dict[str, Any]) -> None:
     results: JSON values, NumPy's numbers and dataclasses.
   """
   _write(folder, RESULTS_FILE, json.dumps(_plain(results), indent=2, allow_nan=False) + "\n")
+
+
+def check_replaceable(folder: str | os.PathLike | None, tasks: Iterable[str], argument: str) -> None:
+  """Checks that `write_results` would not replace the results of another task.
+
+  Args:
+    folder: the run's folder; it may not exist, or be None.
+    tasks: names of the run's tasks.
+    argument: name of the argument that chose the folder.
+
+  Raises:
+    ConfigError: `results.json` in the folder is of a task that is not among them.
+  """
+  if folder is None:
+    return
+  try:
+    values = json.loads((pathlib.Path(folder) / RESULTS_FILE).read_text(encoding="utf-8"))
+    others = ({values["task"]} if "task" in values else set(values["results"])) - set(tasks)
+  except (OSError, ValueError, KeyError, TypeError):
+    return  # no results, or no results of a run
+  if others:
+    names = ", ".join(sorted(others))
+    raise ConfigError(f"{argument}: {folder} has results of {names}; choose another {argument}", argument)
 
 
 def write_predictions(folder: str | os.PathLike, pairs: Any, similarities: Mapping[str, np.ndarray]) -> None:

@@ -115,6 +115,7 @@ class Experiment:
     self.is_chief = is_chief(strategy)
     self._pooling = model.encoder.pooling(model.identity.sentence_embedding_type).describe()
     self.folder = settings.folder(task.spec.name)
+    report.check_replaceable(self.folder, [task.spec.name], "exp_name")
     self._flow: Any = None
     self._steps = 0
     if any(spec.method == FLOW for spec in specs):

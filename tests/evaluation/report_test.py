@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from bert_flow_tf.data.pairs import SentencePairs
-from bert_flow_tf.errors import DataError
+from bert_flow_tf.errors import ConfigError, DataError
 from bert_flow_tf.evaluation import report
 from bert_flow_tf.evaluation.metrics import Correlation, correlation
 
@@ -55,6 +55,19 @@ def test_figures_keep_every_digit(tmp_path):
   value = 100 / 3
   report.write_results(tmp_path, {"spearman": value})
   assert read_json(tmp_path)["spearman"] == value
+
+
+def test_results_of_another_task_are_not_replaced(tmp_path):
+  report.check_replaceable(tmp_path / "absent", ["A"], "exp_name")
+  for results in ({"task": "A", "results": {"test": {}}}, {"results": {"A": {}}}):
+    report.write_results(tmp_path, results)
+    report.check_replaceable(tmp_path, ["A", "B"], "exp_name")
+    with pytest.raises(ConfigError) as raised:
+      report.check_replaceable(tmp_path, ["B"], "exp_name")
+    assert raised.value.argument == "exp_name" and "A" in str(raised.value)
+  for text in ("{", "[1]", "{}"):
+    (tmp_path / "results.json").write_text(text)
+    report.check_replaceable(tmp_path, ["B"], "exp_name")
 
 
 def test_predictions(tmp_path):
