@@ -67,6 +67,13 @@ def test_links_lead_to_files(page):
   assert [link for link in links if not (page.parent / link).exists()] == []
 
 
+def test_git_ignores_folders_that_the_commands_write():
+  text = "".join(page.read_text(encoding="utf-8") for page in _PAGES)
+  written = re.findall(r"--(?:exp|out)\w*(?:_dir|put|_checkpoint)=(\w+)|\.save\(\"(\w+)\"\)", text)
+  ignored = [line.strip("/") for line in (REPO / ".gitignore").read_text(encoding="utf-8").splitlines()]
+  assert {"".join(groups) for groups in written} - {"FOLDER", "BACK"} <= set(ignored)
+
+
 @pytest.mark.slow
 def test_commands_have_flags_of_their_runner(flag_names):
   unknown = [
