@@ -3,6 +3,9 @@
 A message says what is wrong, where, what is expected and how to mend it.
 """
 
+import contextlib
+from collections.abc import Iterator
+
 
 class BertFlowError(Exception):
   """Base class of the errors that a user can mend; any other error is a bug.
@@ -43,3 +46,14 @@ class TrainingError(BertFlowError):
 
 class CalibrationError(BertFlowError):
   """A calibration cannot be fitted, loaded or applied."""
+
+
+@contextlib.contextmanager
+def naming(argument: str) -> Iterator[None]:
+  """Adds the argument that named a file or folder to errors of the block that name no argument of the caller's."""
+  try:
+    yield
+  except BertFlowError as error:
+    if error.argument is not None:
+      raise
+    raise type(error)(f"{argument}: {error}", argument) from error

@@ -15,6 +15,7 @@ from bert_flow_tf.data.sentences import check_pairs, check_sentences, sentences_
 from bert_flow_tf.encoder.identity import check_encoder, read_identity
 from bert_flow_tf.encoder.loading import IDENTITY_FOLDER, load_encoder, load_identity, save_identity
 from bert_flow_tf.encoder.sentence_encoder import SentenceEncoder
+from bert_flow_tf.errors import naming
 from bert_flow_tf.evaluation.similarity import cosine_similarity, normalized
 from bert_flow_tf.flow.glow import Glow
 from bert_flow_tf.training.calibrate import fit_calibration
@@ -118,8 +119,9 @@ class SentenceModel:
     """
     folder = os.path.expanduser(folder)
     where = f"folder={folder}"
-    calibration: Any = None if IDENTITY_FOLDER.is_in(folder) else load_calibration(folder)
-    identity: Any = load_identity(folder) if calibration is None else read_identity(calibration.encoder, where)
+    with naming("folder"):
+      calibration: Any = None if IDENTITY_FOLDER.is_in(folder) else load_calibration(folder)
+      identity: Any = load_identity(folder) if calibration is None else read_identity(calibration.encoder, where)
     model, arguments = load_encoder(identity, where, model, cache_dir, **settings)
     loaded = cls(model, cache=cache, **arguments)
     if calibration is not None:

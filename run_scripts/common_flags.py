@@ -20,7 +20,7 @@ from bert_flow_tf.errors import BertFlowError, ConfigError
 FLAGS = flags.FLAGS
 
 # Arguments of the library whose flag has another name.
-_FLAG_OF_ARGUMENT = {"folder": ("flow_folder", "calibration_folder")}
+_FLAG_OF_ARGUMENT = {"folder": ("flow_folder", "calibration_folder"), "model": ("model", "encoder")}
 # Modules of TensorFlow that log each checkpoint and each collective operation.
 _NOISY_MODULES = (
   "functional_saver.py",
@@ -174,7 +174,9 @@ def _parse(argv):
   try:
     rest = FLAGS(argv)
   except flags.Error as error:
-    sys.exit(_fail(f"{str(error).strip()}; --help lists the flags"))
+    sys.exit(_fail(f"{str(error).strip().removeprefix('flag ')}; --help lists the flags"))
+  except SystemExit:  # absl has printed the help, and would exit with 1
+    sys.exit(0)
   if len(rest) > 1:
     sys.exit(_fail(f"argument {rest[1]!r}: expected only flags, as --flag=value"))
   for flag in own_flags():

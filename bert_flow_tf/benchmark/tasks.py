@@ -127,7 +127,7 @@ def run_task(
   repeats: int,
   compiled: dict[str, Any] | None = None,
 ) -> dict[str, Any]:
-  """Runs one task by both methods in turns.
+  """Runs one task by both methods in turns; returns JSON values, which `summarize` reads.
 
   Args:
     task: the task.
@@ -140,9 +140,6 @@ def run_task(
     repeats: rounds.
     compiled: dict in which our method keeps its flow and trainer for the next task, as `run_table.py` does, so that a
       process compiles once. None to compile for this task.
-
-  Returns:
-    JSON values, which `summarize` reads.
   """
   compiled = {} if compiled is None else compiled
   corpus, dim, epochs = task.all_pairs(), encoder.dim(pooling), task.spec.num_train_epochs

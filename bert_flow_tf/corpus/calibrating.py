@@ -16,7 +16,7 @@ from bert_flow_tf.calibration.interface import Calibration
 from bert_flow_tf.calibration.spec import FLOW, make_calibration, parse_calibration
 from bert_flow_tf.corpus.vectors import NPY, VectorFile, find_vector_files
 from bert_flow_tf.encoder.identity import VectorsIdentity, read_identity
-from bert_flow_tf.errors import ConfigError, EncoderError
+from bert_flow_tf.errors import ConfigError, EncoderError, naming
 from bert_flow_tf.io.files import write_text
 from bert_flow_tf.training.calibrate import fit_calibration
 
@@ -83,7 +83,8 @@ def apply_to_files(
     BertFlowError: see `load_calibration` and `find_vector_files`.
   """
   folder = os.path.expanduser(calibration_folder)
-  calibration: Any = load_calibration(folder)
+  with naming("calibration_folder"):
+    calibration: Any = load_calibration(folder)
   files = find_vector_files(vectors)
   _check_fits(calibration, folder, files, vectors_of)
   if pathlib.Path(output).suffix == files[0].path.suffix:

@@ -14,7 +14,7 @@ from bert_flow_tf.corpus.manifest import Manifest
 from bert_flow_tf.corpus.settings import JobSettings
 from bert_flow_tf.corpus.shards import ShardFolder
 from bert_flow_tf.corpus.storage import storage_of
-from bert_flow_tf.errors import ConfigError, DataError
+from bert_flow_tf.errors import ConfigError, DataError, naming
 from bert_flow_tf.io.experiment import Stopwatch
 
 
@@ -99,7 +99,7 @@ class EmbeddingJob:
     manifest = Manifest(output, deciding, about)
     manifest.check()
     with manifest.lock():
-      with self.watch.timing("indexing"):
+      with self.watch.timing("indexing"), naming("input"):
         index = manifest.begin(self._paths, self._format, settings.shard_size, settings.shard_bytes)
       folder = ShardFolder(output, len(index.shards), settings.output_format, model.output_dim)
       tasks, done = pending(index, folder)

@@ -7,7 +7,7 @@ import numpy as np
 from bert_flow_tf.data.lines import FilePath, count, lines, read_number
 from bert_flow_tf.data.pairs import SentencePairs
 from bert_flow_tf.data.task import Loaded, Paths
-from bert_flow_tf.errors import ConfigError, DataError
+from bert_flow_tf.errors import ConfigError, DataError, naming
 
 # {number of columns of a `custom` file: their names}. A header may name them in another order.
 _COLUMNS = {1: ("sentence",), 2: ("sentence1", "sentence2"), 3: ("score", "sentence1", "sentence2")}
@@ -25,6 +25,7 @@ _SENTENCE_NAMES = (
 _MIN_LINES_FOR_LABELS = 200
 
 
+@naming("data_dir")
 def load(paths: Paths) -> Loaded:
   """Loads the task `custom` from the file `data_dir`: text or TSV, plain or gzipped.
 

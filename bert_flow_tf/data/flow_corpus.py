@@ -51,7 +51,7 @@ def load_flow_corpus(name: str, task: Any, data_dir: str | None = None, tfds_dat
     DataError: the corpus cannot be read.
   """
   if name in (TARGET, TRAIN):
-    pairs = task.all_pairs() if name == TARGET else task.fitting_pairs(use_full=False)
+    pairs = task.all_pairs() if name == TARGET else task.fitting_pairs(False, f"flow_corpus={name}")
     return FlowCorpus(name, pairs, task.source, num_train_epochs=task.spec.num_train_epochs)
   if name != NLI and not os.path.exists(os.path.expanduser(name)):
     raise ConfigError(

@@ -171,12 +171,13 @@ class TaskData:
     """Returns the pairs of all splits, each once, in the order train, dev, test (the paper's "target")."""
     return SentencePairs.concatenate(self.splits.values())
 
-  def fitting_pairs(self, use_full: bool) -> SentencePairs:
+  def fitting_pairs(self, use_full: bool, chosen_by: str = "use_full_for_training=False") -> SentencePairs:
     """Returns the pairs that the published code fits the flow on for a value of `use_full_for_training`.
 
     Args:
       use_full: True for all splits in the order train, dev, test; False for the train split. The published code uses
         the only file of each of STS-12 to STS-16 as train, dev and test: True gives each pair three times, False once.
+      chosen_by: argument and value that chose use_full, for the error.
 
     Raises:
       DataError: use_full is False and the task has no train split.
@@ -188,8 +189,8 @@ class TaskData:
       return self.all_pairs()
     if "train" not in self.splits:
       raise DataError(
-        f"use_full_for_training=False: {self.name} has no train split, only {', '.join(self.splits)}; fit the flow on "
-        "all splits with use_full_for_training=True (or flow_corpus=target)",
-        argument="use_full_for_training",
+        f"{chosen_by}: {self.name} has no train split, only {', '.join(self.splits)}; to fit on all splits, "
+        "give flow_corpus=target in its place",
+        argument=chosen_by.partition("=")[0],
       )
     return self.splits["train"]

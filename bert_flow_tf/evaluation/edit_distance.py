@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from bert_flow_tf.data.sentences import check_pairs
 from bert_flow_tf.errors import ConfigError, DataError
 from bert_flow_tf.evaluation.metrics import Correlation, correlation
 
@@ -58,13 +59,10 @@ def edit_distances(sentences_a: Sequence[str], sentences_b: Sequence[str], unit:
     ) from error
   if unit not in UNITS:
     raise ConfigError(f"unit={unit!r}: expected {' or '.join(UNITS)}", argument="unit")
-  sentences_a, sentences_b = _sentences(sentences_a, "first"), _sentences(sentences_b, "second")
-  if len(sentences_a) != len(sentences_b):
-    raise DataError(f"{len(sentences_a)} first and {len(sentences_b)} second sentences, expected as many of each")
+  sides = check_pairs(sentences_a, sentences_b, ("sentences_a", "sentences_b"))
   if unit == TOKENS:
-    sentences_a, sentences_b = ([_TOKEN.findall(s.lower()) for s in side] for side in (sentences_a, sentences_b))
-  pairs = zip(sentences_a, sentences_b, strict=True)
-  return np.array([Levenshtein.distance(a, b) for a, b in pairs], np.int64)
+    sides = tuple([_TOKEN.findall(sentence.lower()) for sentence in side] for side in sides)
+  return np.array([Levenshtein.distance(a, b) for a, b in zip(*sides, strict=True)], np.int64)
 
 
 def lexical_correlations(similarities: np.ndarray, gold: np.ndarray, distances: np.ndarray) -> LexicalCorrelations:
@@ -90,14 +88,3 @@ def lexical_correlations(similarities: np.ndarray, gold: np.ndarray, distances: 
 def close_pairs(distances: np.ndarray, at_most: int = CLOSE) -> np.ndarray:
   """Returns whether each distance [n] is at most `at_most`, as for the green pairs of Figure 2: bool [n]."""
   return np.asarray(distances) <= at_most
-
-
-def _sentences(sentences, which):
-  """Returns the sentences as a list of str."""
-  if isinstance(sentences, str | bytes):
-    raise DataError(f"the {which} sentences are a single {type(sentences).__name__}, expected a list of str")
-  sentences = list(sentences)
-  for row, sentence in enumerate(sentences):
-    if not isinstance(sentence, str):
-      raise DataError(f"the {which} sentence of pair {row} (counted from 0) is {repr(sentence)[:40]}, expected a str")
-  return sentences

@@ -11,7 +11,7 @@ from absl import logging
 from bert_flow_tf.data.pairs import SentencePairs
 from bert_flow_tf.data.task import TaskData
 from bert_flow_tf.data.tasks import find_task, load_task
-from bert_flow_tf.errors import ConfigError, DataError
+from bert_flow_tf.errors import ConfigError, DataError, naming
 from bert_flow_tf.evaluation.predictions import check_predictions, read_predictions
 from bert_flow_tf.evaluation.task_scores import scores_of_split
 
@@ -50,6 +50,7 @@ def load_scored_tasks(
   return [_evaluated_split(task, split, metric) for task in tasks]
 
 
+@naming("predictions")
 def score_predictions(
   path: str | os.PathLike, task: TaskData | None = None, metric: str | None = None
 ) -> tuple[TaskData, dict]:

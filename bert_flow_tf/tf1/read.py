@@ -12,7 +12,7 @@ from bert_flow_tf.data.nli import LABELS
 from bert_flow_tf.encoder import google_folder, tf1_names, tf1_reader
 from bert_flow_tf.encoder.saving import write_encoder
 from bert_flow_tf.encoder.sentence_encoder import SentenceEncoder
-from bert_flow_tf.errors import ConfigError, FlowError
+from bert_flow_tf.errors import ConfigError, FlowError, naming
 from bert_flow_tf.flow.config import FlowConfig
 from bert_flow_tf.flow.glow import Glow
 from bert_flow_tf.io.files import replaced_folder, write_text
@@ -72,7 +72,8 @@ def open_source(
     EncoderError, FlowError, TrainingError: the checkpoint is damaged, or has missing or unknown variables.
   """
   given_config = FlowConfig.from_json_file(flow_model_config) if flow_model_config else None
-  checkpoint = tf1_reader.Tf1Checkpoint(tf1_reader.find_prefix(tf1_checkpoint))
+  with naming("tf1_checkpoint"):
+    checkpoint = tf1_reader.Tf1Checkpoint(tf1_reader.find_prefix(tf1_checkpoint))
   folder = pathlib.Path(checkpoint.prefix).parent
   config_file = _file("bert_config_file", bert_config_file, google_folder.config_file(folder))
   vocab_path = _file("vocab_file", vocab_file, folder / "vocab.txt")

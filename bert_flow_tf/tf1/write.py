@@ -10,7 +10,7 @@ from absl import logging
 from bert_flow_tf.encoder import google_folder
 from bert_flow_tf.encoder.identity import read_identity
 from bert_flow_tf.encoder.sentence_encoder import SentenceEncoder
-from bert_flow_tf.errors import ConfigError, EncoderError
+from bert_flow_tf.errors import ConfigError, EncoderError, naming
 from bert_flow_tf.flow.glow import Glow
 from bert_flow_tf.io.files import write_bytes
 from bert_flow_tf.tf1 import checkpoint as tf1_checkpoint
@@ -47,7 +47,8 @@ def write_model(
   if flow_folder:
     fitted[f"flow_folder={flow_folder}"] = _load_flow(flow_folder)
   if classifier_folder:
-    fitted[f"classifier_folder={classifier_folder}"] = ClassifierWeights.load(classifier_folder)
+    with naming("classifier_folder"):
+      fitted[f"classifier_folder={classifier_folder}"] = ClassifierWeights.load(classifier_folder)
   model = SentenceEncoder.from_pretrained(encoder)
   _check_encoder(fitted, model, allow_other_encoder)
   variables = model.bert.tf1_variables()
@@ -73,7 +74,8 @@ def _load_flow(folder: str) -> Glow:
   Raises:
     ConfigError: it is not float32 or was never fitted.
   """
-  flow = Glow.load(folder)
+  with naming("flow_folder"):
+    flow = Glow.load(folder)
   if flow.dtype != "float32" or flow.needs_initialization:
     problem = "was never fitted" if flow.needs_initialization else f"is {flow.dtype}, expected float32"
     raise ConfigError(f"flow_folder={folder}: the flow {problem}", argument="flow_folder")

@@ -105,7 +105,7 @@ def test_an_error_names_the_file_and_the_line(file, content, line):
   path = file(content)
   with pytest.raises(DataError) as raised:
     load_task("custom", data_dir=path)
-  where = f"{path}, line {line}: " if line else f"{path} "
+  where = f"data_dir: {path}, line {line}: " if line else f"data_dir: {path} "
   assert str(raised.value).startswith(where) and "\n" not in str(raised.value)
 
 

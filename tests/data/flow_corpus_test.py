@@ -60,7 +60,7 @@ def test_nli_has_the_papers_rate_and_epochs(tmp_path, data):
     ("targets", ConfigError, "flow_corpus"),
     ("c" * 300, ConfigError, "flow_corpus"),
     (".", DataError, None),
-    ("train", DataError, "use_full_for_training"),
+    ("train", DataError, "flow_corpus"),
   ],
 )
 def test_rejected_corpora(name, error, argument):

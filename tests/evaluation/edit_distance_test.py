@@ -84,16 +84,17 @@ def test_unknown_unit():
 
 
 @pytest.mark.parametrize(
-  ("a", "b", "message"),
+  ("a", "b", "argument"),
   [
-    (["a"], ["a", "b"], "1 first and 2 second sentences"),
-    ("ab", ["a", "b"], "first sentences are a single str"),
-    (["a", "b"], ["a", None], r"second sentence of pair 1 \(counted from 0\) is None"),
+    (["a"], ["a", "b"], "sentences_b"),
+    ("ab", ["a", "b"], "sentences_a"),
+    (["a", "b"], ["a", None], "sentences_b"),
   ],
 )
-def test_bad_pairs(a, b, message):
-  with pytest.raises(DataError, match=message):
+def test_pairs_are_checked(a, b, argument):
+  with pytest.raises(DataError) as raised:
     edit_distances(a, b)
+  assert raised.value.argument == argument
 
 
 def test_without_rapidfuzz(monkeypatch):

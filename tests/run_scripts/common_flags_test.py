@@ -97,6 +97,13 @@ def test_a_bug_is_not_hidden():
     common_flags._guarded(lambda argv: 1 / 0, [])
 
 
+def test_help_ends_with_0(monkeypatch, capsys):
+  monkeypatch.setattr(sys, "argv", ["runner.py", "--help"])
+  with pytest.raises(SystemExit) as stop:
+    common_flags.run(None)
+  assert stop.value.code == 0 and "--helpfull" in capsys.readouterr().out
+
+
 def test_a_python_without_tensorflow_is_rejected_with_the_reason(monkeypatch, capsys):
   monkeypatch.setattr(common_flags, "sys", types.SimpleNamespace(**{**vars(sys), "version_info": (3, 14, 0)}))
   with pytest.raises(SystemExit) as stop:

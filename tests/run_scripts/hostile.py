@@ -41,24 +41,13 @@ def write(folder):
 
 def bad(folder):
   """Returns {name: (flags, text of the error)} of command lines that are rejected: the flag, or the file at fault."""
+  return {**bad_values(folder), **bad_data(folder)}
+
+
+def bad_values(folder):
+  """Returns cases of wrong settings of the encoder, the flow and the output, as `bad`."""
   config = f"--flow_model_config={folder}"
   return {
-    "unknown flag": (["--tsak=sample"], "tsak"),
-    "argument": (["sample"], "'sample'"),
-    "argument after flags": (["--task=sample", "--", "--x"], "'--x'"),
-    "flag without value": (["--task"], "task"),
-    "unknown task": (["--task=STS-C"], "--task=STS-C"),
-    "empty task": (["--task="], "--task="),
-    "unknown model": (["--model=gpt"], "--model=gpt"),
-    "model is a file": ([f"--model={folder}/file"], "file"),
-    "model is an empty folder": ([f"--init_checkpoint={folder}/empty"], "empty"),
-    "model with a long name": ([f"--model={'m' * 300}"], "--model="),
-    "data for the sample": ([f"--data_dir={folder}/empty"], "--data_dir"),
-    "no data_dir": (["--task=STS-B", f"--data_dir={folder}/absent"], "absent"),
-    "empty data_dir": (["--task=STS-B", "--data_dir="], "--data_dir"),
-    "data_dir without files": (["--task=STS-B", f"--data_dir={folder}/empty"], "empty"),
-    "data_dir with a long name": (["--task=STS-B", f"--data_dir={'d' * 300}"], "ddd"),
-    "no train split": (["--nouse_full_for_training"], "--use_full_for_training"),
     "pooling": (["--sentence_embedding_type=max"], "max"),
     "pooling of more blocks than there are": (["--sentence_embedding_type=avg-top-9"], "avg-top-9"),
     "cls without a pooler": (["--sentence_embedding_type=cls"], "cls"),
@@ -109,6 +98,28 @@ def bad(folder):
     "output without permission": (["--output_parent_dir=/proc/nobody"], "--output_parent_dir"),
     "output with a long name": ([f"--exp_name={'n' * 300}"], "nnn"),
     "cache is a file": ([f"--cached_dir={folder}/file"], "file"),
+  }
+
+
+def bad_data(folder):
+  """Returns cases of wrong tasks, calibrations and corpora, as `bad`."""
+  return {
+    "unknown flag": (["--tsak=sample"], "tsak"),
+    "argument": (["sample"], "'sample'"),
+    "argument after flags": (["--task=sample", "--", "--x"], "'--x'"),
+    "flag without value": (["--task"], "task"),
+    "unknown task": (["--task=STS-C"], "--task=STS-C"),
+    "empty task": (["--task="], "--task="),
+    "unknown model": (["--model=gpt"], "--model=gpt"),
+    "model is a file": ([f"--model={folder}/file"], "file"),
+    "model is an empty folder": ([f"--init_checkpoint={folder}/empty"], "empty"),
+    "model with a long name": ([f"--model={'m' * 300}"], "--model="),
+    "data for the sample": ([f"--data_dir={folder}/empty"], "--data_dir"),
+    "no data_dir": (["--task=STS-B", f"--data_dir={folder}/absent"], "absent"),
+    "empty data_dir": (["--task=STS-B", "--data_dir="], "--data_dir"),
+    "data_dir without files": (["--task=STS-B", f"--data_dir={folder}/empty"], "empty"),
+    "data_dir with a long name": (["--task=STS-B", f"--data_dir={'d' * 300}"], "ddd"),
+    "no train split": (["--nouse_full_for_training"], "--use_full_for_training"),
     "unknown calibration": (["--calibration=flow,pca"], "--calibration"),
     "calibration twice": (["--calibration=SN,flow,sn"], "--calibration"),
     "no calibration": (["--calibration="], "--calibration"),
@@ -129,6 +140,14 @@ def bad(folder):
       [f"--flow_corpus={folder}/short.txt", f"--data_dir={folder}/empty"],
       "--data_dir",
     ),
+  }
+
+
+def other_tasks(folder):
+  """Returns cases as `bad`, for folders in which the good command lines have left the results of another task."""
+  return {
+    "another task without a flow": (["--calibration=sn", "--exp_name=several"], "--exp_name|STS-B"),
+    "another task with a flow": (["--exp_name=one_pass"], "--exp_name|STS-14"),
   }
 
 
@@ -161,8 +180,8 @@ def main(folder):
   write(pathlib.Path(folder))
   run_flow.define_flags()
   always = [f"--{flag}={folder}/{name}" for flag, name in ALWAYS.items()]
-  rejected = {name: flags for name, (flags, _) in bad(folder).items()}
-  print(json.dumps(run_all(run_flow.main, {**rejected, **good(folder)}, always)))
+  rejected, last = ({name: flags for name, (flags, _) in cases(folder).items()} for cases in (bad, other_tasks))
+  print(json.dumps(run_all(run_flow.main, {**rejected, **good(folder), **last}, always)))
 
 
 if __name__ == "__main__":

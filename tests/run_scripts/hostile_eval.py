@@ -99,9 +99,6 @@ def bad(folder):
   data, exp = f"--data_dir={folder}/data", f"{folder}/exp"
   stsb = ["--task=STS-B", data]
 
-  def file(name, *flags):
-    return [f"--predictions={folder}/{name}", *flags]
-
   return {
     "task twice": (["--task=STS-B,stsb", data], "--task=STS-B,stsb"),
     "no task": (["--task="], "--task="),
@@ -144,11 +141,31 @@ def bad(folder):
       "--senteval_tasks=STS17",
     ),
     "output is a file": ([*stsb, f"--output_dir={folder}/lines.txt"], "--output_dir"),
+    # The good cases have left their results in these folders.
+    "output of other tasks": ([*stsb, f"--output_dir={folder}/several"], f"--output_dir: {folder}/several has"),
+    "output of SentEval": ([*stsb, f"--output_dir={folder}/senteval"], "--output_dir"),
+    "SentEval into other output": (
+      [f"--senteval={folder}/data", "--senteval_tasks=STS12", f"--output_dir={folder}/bare"],
+      "--output_dir",
+    ),
     "no output": ([*stsb, "--output_dir="], "--output_dir"),
+    **bad_predictions(folder),
+  }
+
+
+def bad_predictions(folder):
+  """Returns cases of wrong files of similarities, as `bad`."""
+  data = f"--data_dir={folder}/data"
+  stsb = ["--task=STS-B", data]
+
+  def file(name, *flags):
+    return [f"--predictions={folder}/{name}", *flags]
+
+  return {
     "no predictions": (["--predictions="], "--predictions"),
     "absent predictions": (file("absent"), "absent"),
     "predictions are a folder": (file("exp"), "exp"),
-    "predictions and a flow": (file("table.tsv", f"--flow_folder={exp}/sn"), "--flow_folder"),
+    "predictions and a flow": (file("table.tsv", f"--flow_folder={folder}/exp/sn"), "--flow_folder"),
     "predictions and a model": (file("table.tsv", "--model=mini"), "--model"),
     "predictions and a split alone": (file("table.tsv", "--split=dev"), "--split"),
     "predictions of two tasks": (file("lines.txt", "--task=STS-B,SICK-R", data), "--task"),

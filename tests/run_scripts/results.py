@@ -1,7 +1,12 @@
-"""Readers of the files that a run writes."""
+"""Readers and checks of the files that a run writes."""
 
 import csv
 import json
+import re
+
+import numpy as np
+import pytest
+from scipy import stats
 
 
 def read_json(file):
@@ -18,3 +23,51 @@ def read_predictions(folder):
   with open(folder / "test_results.tsv", encoding="utf-8", newline="") as file:
     header, *rows = csv.reader(file, delimiter="\t", quoting=csv.QUOTE_NONE)
   return dict(zip(header, zip(*rows, strict=True), strict=True))
+
+
+def without_seconds(table):
+  return [line for line in table.splitlines() if not line.startswith("seconds:")]
+
+
+def check_files(folder, steps):
+  """Asserts that the folder has all files and no others, except temporary ones of TensorFlow after a kill."""
+  names = {file.relative_to(folder).as_posix() for file in folder.rglob("*") if file.is_file()}
+  names = {
+    name for name in names if not name.startswith(("tensorboard/events.out.tfevents.", "checkpoints/checkpoint.tmp"))
+  }
+  saved = {re.sub(r"ckpt-\d+", "ckpt", name) for name in names}
+  assert saved == {
+    "results.json",
+    "test_results.tsv",
+    "eval_results.txt",
+    "flow/flow.json",
+    "flow/weights.npz",
+    "checkpoints/checkpoint",
+    "checkpoints/fit.json",
+    "checkpoints/ckpt.index",
+    "checkpoints/ckpt.data-00000-of-00001",
+  }
+  assert f"checkpoints/ckpt-{steps}.index" in names
+  assert list((folder / "tensorboard").iterdir())
+
+
+def check_figures(folder):
+  """Asserts that the scores are SciPy's on the predictions; returns results.json."""
+  results = read_json(folder / "results.json")
+  columns = read_predictions(folder)
+  gold = np.array(columns["gold"], float)
+  for method in ("without_flow", "with_flow"):
+    cosines = np.array(columns[method], float)
+    figures = results["results"]["test"][method]
+    assert figures["spearman"] == pytest.approx(100 * stats.spearmanr(cosines, gold)[0], abs=1e-9)
+    assert figures["pearson"] == pytest.approx(100 * stats.pearsonr(cosines, gold)[0], abs=1e-9)
+    assert figures["pairs"] == len(gold)
+  lines = (folder / "eval_results.txt").read_text(encoding="utf-8").splitlines()
+  values = dict(line.split(" = ") for line in lines)
+  figures = results["results"]["test"]["with_flow"]
+  assert 100 * float(values["eval_spearmanr"]) == pytest.approx(figures["spearman"], rel=1e-9)
+  assert 100 * float(values["eval_pearsonr"]) == pytest.approx(figures["pearson"], rel=1e-9)
+  scaled, cosines = gold / 5, np.array(columns["with_flow"], float)
+  assert float(values["eval_loss"]) == pytest.approx(np.mean((cosines - scaled) ** 2), rel=1e-6)
+  assert int(values["global_step"]) == results["fitted_on"]["steps"]
+  return results

@@ -1,0 +1,144 @@
+"""Command lines of run_scripts/run_flow.py, right and wrong, and what the right ones write."""
+
+import pathlib
+import re
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from bert_flow_tf import SentenceEncoder
+from bert_flow_tf.calibration.flow import load_calibration
+from bert_flow_tf.data.tasks import load_task
+from tests.run_scripts import hostile
+from tests.run_scripts.command_lines import check_rejected, check_succeeded
+from tests.run_scripts.results import check_figures, check_files, read_json, read_predictions, without_seconds
+
+pytestmark = pytest.mark.slow
+COMMAND_LINES = hostile
+
+
+def test_good_command_lines(ran):
+  check_succeeded(ran[1], hostile.good(ran[0]))
+
+
+def test_bad_command_lines_are_rejected_in_one_line(ran):
+  check_rejected(ran[1], {**hostile.bad(ran[0]), **hostile.other_tasks(ran[0])})
+
+
+def test_refused_command_lines_leave_no_folder(ran):
+  """Except those that are rejected while embedding or fitting."""
+  folder, _ = ran
+  names = [path.name for path in (folder / "experiments").iterdir()]
+  assert {"kept", "good"} <= set(names) and len(names) <= 11, names
+  assert not list((folder / "experiments/k").iterdir())  # no checkpoint of a flow that was fitted first
+
+
+def test_loss_that_is_not_finite_keeps_the_checkpoint_before(ran):
+  folder, found = ran
+  kept = re.search(
+    r"the checkpoint before it, (\S+/kept/checkpoints/ckpt-\d+), is kept", found["rate of 1e30"]["stderr"]
+  )
+  assert pathlib.Path(kept[1] + ".index").exists()
+  assert not (folder / "experiments/kept/results.json").exists()
+
+
+def test_a_finished_run_started_again_prints_the_same(ran):
+  folder, found = ran
+  first, again = found["good"], found["the same again"]
+  assert not first["stderr"] and not again["stderr"]
+  assert len(without_seconds(first["stdout"])) == 6
+  assert without_seconds(again["stdout"]) == without_seconds(first["stdout"])
+  check_files(folder / "experiments/good", 22)
+  check_figures(folder / "experiments/good")
+
+
+def check_methods(folder, split="test"):
+  """Asserts that each method's scores are SciPy's on the predictions; returns results.json and the predictions."""
+  results, columns = read_json(folder / "results.json"), read_predictions(folder)
+  gold = np.array(columns["gold"], float)
+  methods = list(columns)[2:-2]
+  assert list(results["results"][split]) == methods
+  for method in methods:
+    figures, cosines = results["results"][split][method], np.array(columns[method], float)
+    assert figures["spearman"] == pytest.approx(100 * stats.spearmanr(cosines, gold)[0], abs=1e-9)
+    assert figures["pearson"] == pytest.approx(100 * stats.pearsonr(cosines, gold)[0], abs=1e-9)
+  return results, columns
+
+
+def test_several_calibrations_of_a_corpus(ran):
+  folder, found = ran
+  folder = folder / "experiments/several"
+  results, columns = check_methods(folder)
+  assert list(columns)[2:-2] == ["without_flow", "sn", "with_flow", "natsv", "whitening-8"]
+  assert results["flow_corpus"]["name"].endswith("corpus.txt")
+  assert results["fitted_on"] == {"pairs": 60, "sentences": 120, "steps": 1, "epochs": 1.0, "learning_rate": 1e-3}
+  sn, flow, natsv, whitening = results["calibrations"]
+  assert (sn, flow, whitening) == ("sn", "flow", "whitening-8") and re.fullmatch(r"natsv-\d+", natsv)
+  for name in ("sn", "the flow", "natsv", "whitening-8"):
+    assert f"gain in Spearman on test by {name}: " in found["several"]["stdout"]
+  header = found["several"]["stdout"].splitlines()[0]
+  assert re.split("  +", header)[3:] == ["without flow", "sn", "with flow", "natsv", "whitening-8"]
+
+
+def test_saved_calibrations_give_the_same_cosines(ran):
+  """They are loaded and applied to embeddings computed here."""
+  folder = ran[0] / "experiments/several"
+  results, columns = read_json(folder / "results.json"), read_predictions(folder)
+  arguments = {"sentence_embedding_type": "avg-first-last", "low_dim": 32}
+  encoder = SentenceEncoder.from_pretrained("mini")
+  a, b = (encoder.encode(columns[side], **arguments) for side in ("sentence1", "sentence2"))
+  for method, name in zip(list(columns)[3:-2], results["calibrations"], strict=True):
+    calibration = load_calibration(folder / name)
+    assert calibration.encoder == encoder.identity(**arguments).to_dict()
+    u, v = (calibration.transform(side).astype(np.float64) for side in (a, b))
+    cosines = np.sum(u * v, axis=1) / np.linalg.norm(u, axis=1) / np.linalg.norm(v, axis=1)
+    np.testing.assert_allclose(cosines, np.array(columns[method], float), atol=1e-4, err_msg=method)
+
+
+def test_k_of_natsv_is_the_best_on_dev(ran):
+  """The choice is repeated here with the saved directions."""
+  folder = ran[0] / "experiments/several"
+  results = read_json(folder / "results.json")
+  calibration = load_calibration(folder / results["calibrations"][2])
+  dev = load_task("STS-B", ran[0] / "data").splits["dev"]
+  encoder = SentenceEncoder.from_pretrained("mini")
+  a, b = (encoder.encode(side, low_dim=32).astype(np.float64) for side in (dev.sentences_a, dev.sentences_b))
+  with np.load(folder / results["calibrations"][2] / "arrays.npz") as arrays:
+    basis = arrays["basis"]
+  found = {}
+  for k in range(1, 21):
+    u, v = (side - side @ basis[:, :k] @ basis[:, :k].T for side in (a, b))
+    cosines = np.sum(u * v, axis=1) / np.linalg.norm(u, axis=1) / np.linalg.norm(v, axis=1)
+    found[k] = stats.spearmanr(cosines, dev.scores)[0]
+  assert found[calibration.k] == pytest.approx(max(found.values()), abs=0.02)
+  assert results["results"]["dev"]["natsv"]["spearman"] == pytest.approx(100 * found[calibration.k], abs=0.5)
+
+
+def test_flow_of_nli_has_the_papers_rate_and_epochs(ran):
+  """480 pairs, of which the fit uses two batches; results.json names missing files."""
+  folder, _ = ran
+  results, _ = check_methods(folder / "experiments/nli")
+  assert results["fitted_on"] == {"pairs": 480, "sentences": 120, "steps": 2, "epochs": 0.15, "learning_rate": 2e-5}
+  assert results["flow_corpus"]["name"] == "nli" and "without MNLI/train.tsv" in results["flow_corpus"]["data"]
+
+
+def test_passes_over_a_task_of_one_file(ran):
+  """One pass, or three as in the published code, with --use_full_for_training."""
+  folder, _ = ran
+  for name, passes in (("one pass", 1), ("three passes", 3)):
+    results = read_json(folder / "experiments" / name.replace(" ", "_") / "results.json")
+    assert results["fitted_on"]["pairs"] == passes * results["results"]["test"]["with_flow"]["pairs"] > 40
+    assert results["flow_corpus"]["name"] == "target"
+    assert ("each pair three times" in results["flow_corpus"]["data"]) == (passes == 3)
+
+
+def test_no_calibration_and_no_gold(ran):
+  folder, found = ran
+  results, _ = check_methods(folder / "experiments/none")
+  assert list(results["results"]["test"]) == ["without_flow"] and results["gain"] == {"test": {}}
+  assert results["calibrations"] == [] and "gain" not in found["none"]["stdout"]
+  results = read_json(folder / "experiments/no_gold/results.json")
+  assert results["results"] == {} and results["calibrations"] == ["sn"]
+  assert found["no gold"]["stdout"].startswith("seconds: ")
+  assert not (folder / "experiments/no_gold/test_results.tsv").exists()
