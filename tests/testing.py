@@ -1,7 +1,9 @@
-"""What several tests share: the optional `../shared` folder and one skip reason for it."""
+"""Helpers of several tests: the optional folder `../shared`, and changes of saved files."""
 
+import json
 import pathlib
 
+import numpy as np
 import pytest
 
 REPO = pathlib.Path(__file__).resolve().parent.parent
@@ -11,13 +13,26 @@ _GOLDEN = {"flow": "golden", "siamese": "golden_siamese"}
 
 
 def shared(path):
-  """Path of a file or folder of `../shared`; skips the calling test where it is absent."""
-  found = SHARED / path
-  if not found.exists():
-    pytest.skip(f"{found} is not there: this test compares with data that is not part of the project")
-  return found
+  """Returns the path of a file or folder of `../shared`; skips the calling test where it is absent."""
+  full = SHARED / path
+  if not full.exists():
+    pytest.skip(f"{full} does not exist: this test compares with data that is not part of the project")
+  return full
 
 
 def golden_files(kind):
   """Returns the paths of the original's numbers of a kind: all files of `../shared`, or those in tests/golden."""
   return sorted((SHARED / _GOLDEN[kind]).glob("*.npz")) or sorted((REPO / "tests/golden" / kind).glob("*.npz"))
+
+
+def rewrite_json(file, **changes):
+  """Changes values of a json file; None removes the key."""
+  settings = {**json.loads(file.read_text()), **changes}
+  file.write_text(json.dumps({key: value for key, value in settings.items() if value is not None}))
+
+
+def rewrite_arrays(file, changes):
+  """Changes arrays of an npz file; None removes the array."""
+  with np.load(file) as archive:
+    arrays = {name: archive[name] for name in archive.files if name not in changes}
+  np.savez(file, **arrays, **{name: array for name, array in changes.items() if array is not None})

@@ -7,6 +7,7 @@ import pytest
 
 from bert_flow_tf.errors import TrainingError
 from bert_flow_tf.training.classifier import ClassifierWeights
+from tests.testing import rewrite_json
 
 WEIGHTS = np.random.default_rng(0).normal(size=[3, 12]).astype(np.float32)
 LABELS = ("contradiction", "entailment", "neutral")
@@ -50,13 +51,11 @@ def test_what_is_no_classifier(weights, labels, message):
     ({"labels": ["a"]}, "labels are"),
     ({"colour": "red"}, "unknown: colour$"),
     ({"encoder": "mini"}, "encoder is 'mini', expected an object"),
-    ({"format_version": 2}, "format 2, this version reads 1"),
   ],
 )
 def test_damaged_settings(tmp_path, changes, message):
   ClassifierWeights(WEIGHTS, LABELS).save(tmp_path / "c")
-  file = tmp_path / "c/classifier.json"
-  file.write_text(json.dumps({**json.loads(file.read_text()), **changes}))
+  rewrite_json(tmp_path / "c/classifier.json", **changes)
   with pytest.raises(TrainingError, match=message):
     ClassifierWeights.load(tmp_path / "c")
 

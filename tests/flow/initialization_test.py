@@ -1,0 +1,140 @@
+"""Data-dependent initialization of `Glow`: standardized outputs, constant dimensions, once for all, and errors."""
+
+import math
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from absl import logging
+
+from bert_flow_tf.errors import FlowError
+from bert_flow_tf.flow.glow import Glow
+from bert_flow_tf.training.optimizer import AdamWeightDecay
+from tests.flow.cases import cone, config, fresh
+
+
+def constant_columns(columns, rows=32, dim=8):
+  u = cone(rows, dim, seed=7)
+  u[:, columns] = np.linspace(-0.8, 90.0, len(columns))
+  return u
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("changes", [{}, {"coupling": "affine", "permutation": False}])
+def test_initialization_standardizes_the_output_of_every_actnorm(dtype, changes):
+  flow = Glow(config(n_levels=1, depth=2, **changes), 8, seed=0, dtype=dtype)
+  assert flow.needs_initialization
+  assert not flow.initialized
+  batch = cone(64, 8)
+  flow.initialize(batch)
+  assert flow.initialized
+  assert not flow.needs_initialization
+  x = fresh(batch, dtype)
+  for layer in (layer for step in flow.levels[0] for layer in step):
+    x = layer(fresh(x))
+    if layer.name == "actnorm":
+      np.testing.assert_allclose(tf.reduce_mean(x, axis=0), np.zeros(8), atol=1e-5)
+      np.testing.assert_allclose(tf.math.reduce_std(x, axis=0), np.ones(8), atol=1e-4)
+
+
+def test_second_initialization_is_rejected_also_after_save_and_checkpoint(tmp_path):
+  u = constant_columns([2, 3])
+  flow = Glow(config(n_levels=1, depth=1), 8, seed=0)
+  flow.initialize(u)
+  before = flow.tf1_variables()
+  flow.save(tmp_path / "flow")
+  checkpoint = tf.train.Checkpoint(flow=flow).save(str(tmp_path / "checkpoint"))
+  restored = Glow(config(n_levels=1, depth=1), 8, seed=1)
+  tf.train.Checkpoint(flow=restored).restore(checkpoint).assert_consumed()
+  for again in (flow, Glow.load(tmp_path / "flow"), restored):
+    assert again.initialized and again.constant_dimensions == [2, 3]
+    with pytest.raises(FlowError, match="already initialized"):
+      again.initialize(u + 1)
+    for name, array in again.tf1_variables().items():
+      np.testing.assert_array_equal(array, before[name])
+
+
+def test_glorot_flow_needs_no_data():
+  flow = Glow(config(n_levels=1, depth=1), 4, "glorot", seed=0)
+  assert not flow.needs_initialization
+  assert not flow.initialized
+  with pytest.raises(FlowError, match="glorot"):
+    flow.initialize(cone(8, 4))
+
+
+@pytest.mark.parametrize(
+  "rows",
+  [
+    cone(1, 4),
+    cone(0, 4),
+    np.where(np.arange(20).reshape(5, 4) == 9, np.nan, cone(5, 4)),
+    np.where(np.arange(20).reshape(5, 4) == 13, -np.inf, cone(5, 4)),
+    np.repeat(cone(1, 4), 6, axis=0),
+    cone(5, 6),
+    cone(5, 4)[0],
+    cone(6, 4).reshape(2, 3, 4),
+    1.0,
+    np.full([5, 4], "0.5"),
+    [["a", "b", "c", "d"]] * 5,
+    [[1.0, 2.0, 3.0, 4.0], [1.0]],
+    np.array([[object()] * 4] * 5),
+    None,
+  ],
+)
+def test_initialization_rejects_and_changes_nothing(rows):
+  flow = Glow(config(n_levels=1, depth=1), 4, seed=0)
+  before = flow.tf1_variables()
+  with pytest.raises(FlowError) as caught:
+    flow.initialize(rows)
+  assert caught.value.argument == "embeddings" and "\n" not in str(caught.value)
+  assert flow.needs_initialization
+  for name, array in flow.tf1_variables().items():
+    np.testing.assert_array_equal(array, before[name])
+
+
+def test_constant_dimensions_are_named_once(caplog):
+  logging.get_absl_logger().propagate = True
+  flow = Glow(config(n_levels=2, depth=1), 8, seed=0)
+  with caplog.at_level("WARNING"):
+    flow.initialize(constant_columns([1, 4, 6]))
+  messages = [record.getMessage() for record in caplog.records if "no variance" in record.getMessage()]
+  assert messages == ["3 of 8 embedding dimensions have no variance and keep scale 1: index 1, 4, 6"]
+  assert flow.constant_dimensions == [1, 4, 6]
+  assert Glow(config(n_levels=1, depth=1), 8).constant_dimensions == []
+
+
+@pytest.mark.parametrize("columns", [[0, 2, 5, 7], list(range(8))])
+def test_fitting_with_constant_dimensions_stays_finite(columns):
+  """All dimensions constant up to rounding included: rows that are exactly alike are refused before."""
+  u = constant_columns(columns, rows=64).astype(np.float32)
+  if len(columns) == 8:
+    u[::2] *= np.float32(1 + 2e-7)
+  flow = Glow(config(n_levels=2, depth=1), 8, seed=0)
+  flow.initialize(u[:32])
+  assert flow.constant_dimensions == columns
+  optimizer = AdamWeightDecay(0.05)
+  optimizer.build(flow.trainable_variables)
+  first = flow.levels[0][0][0]
+
+  @tf.function(autograph=False)
+  def fit(u, steps):
+    def step(index, losses):
+      with tf.GradientTape() as tape:
+        loss = tf.reduce_mean(flow.bits_per_dim(u))
+      optimizer.apply_gradients(
+        zip(tape.gradient(loss, flow.trainable_variables), flow.trainable_variables, strict=True)
+      )
+      return index + 1, losses.write(index, loss)
+
+    losses = tf.TensorArray(tf.float32, steps, element_shape=[])
+    return tf.while_loop(lambda index, _: index < steps, step, [0, losses])[1].stack()
+
+  losses = fit(tf.constant(u), tf.constant(400)).numpy()
+  assert np.isfinite(losses).all()
+  # The likelihood of a constant at scale 1 is bounded: 1/2 log2(2 pi) bits a dimension, no gain from the scale.
+  assert losses.min() > -6
+  if len(columns) == 8:
+    assert losses.min() > 0.5 * math.log2(2 * math.pi) - 0.02
+  scale = tf.exp(3 * first.logs * first.varying).numpy()
+  np.testing.assert_array_equal(scale[columns], 1)
+  np.testing.assert_array_equal(first.logs.numpy()[columns], 0)
