@@ -137,7 +137,7 @@ def _load_files(task: GlueTask, data_dir: str) -> tuple[dict[str, SentencePairs]
   for split in task.files:
     file = next((name for name in task.names(split) if (folder / name).exists()), None)
     if file is None:
-      notes.append(f"without {task.files[split]}, which is not there")
+      notes.append(f"without {task.files[split]}, which is missing")
       continue
     hidden = file == _HIDDEN_FILE
     places = (hidden and task.test_places) or task.places

@@ -65,7 +65,7 @@ SNLI = NliSet(
   "https://nlp.stanford.edu/projects/snli/snli_1.0.zip",
   tfds_source.SPLITS,
 )
-# GLUE hides the labels of MNLI's test files, so the mismatched half of dev is used as test if it is there.
+# GLUE hides the labels of MNLI's test files, so the mismatched half of dev is used as test if it exists.
 MNLI = NliSet(
   "MNLI",
   {"train": ("train.tsv",), "dev": ("dev_matched.tsv",), "test": ("dev_mismatched.tsv", _HIDDEN_FILE)},
@@ -169,7 +169,7 @@ def _gather(parts: Parts, read: Callable, as_published: bool = False) -> tuple[d
     if pairs:
       splits[split] = SentencePairs.concatenate(pairs)
   if missing:
-    notes.insert(0, f"without {', '.join(missing)}, which {'is' if len(missing) == 1 else 'are'} not there")
+    notes.insert(0, f"without {', '.join(missing)}, which {'is' if len(missing) == 1 else 'are'} missing")
   return splits, notes
 
 

@@ -163,7 +163,7 @@ def read_table(
 
 
 def left_out(number: int, file: str) -> list[str]:
-  """Returns the note about the lines that `read_table` left out of a file, if there are any."""
+  """Returns the note about the lines that `read_table` left out of a file, if any."""
   return [f"{count(number, 'malformed line')} of {file} left out"] * bool(number)
 
 

@@ -6,6 +6,8 @@ import os
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
 from bert_flow_tf.data import sick, tfds_source
 from bert_flow_tf.data.nli import LABELS
 from bert_flow_tf.data.pairs import SentencePairs
@@ -82,12 +84,17 @@ def load_sts(years: tuple[Year, ...], paths: Paths) -> Loaded:
   """
   union = ("STS-12-16", "STS/STS-12-16") if len(years) > 1 else ()
   if paths.data_dir is not None and (full := read_full(paths.data_dir, ("", *union))):
-    return Loaded({"test": full[0]}, full[1])
+    return _loaded(*full)
   load_year = _load_files if paths.data_dir is not None else _load_tfds
   loaded = {year.name: load_year(year, paths) for year in years}
   pairs = {name: pairs for name, (pairs, _) in loaded.items()}
   joined = SentencePairs.join(pairs) if len(years) > 1 else pairs[years[0].name]
-  return Loaded({"test": joined}, "; ".join(source for _, source in loaded.values()))
+  return _loaded(joined, "; ".join(source for _, source in loaded.values()))
+
+
+def _loaded(pairs: SentencePairs, source: str) -> Loaded:
+  """Returns the only split of a task; a full.txt without scores is for fitting alone."""
+  return Loaded({"test": pairs}, source, {"eval_split": None} if np.isnan(pairs.scores).all() else {})
 
 
 def _load_files(year: Year, paths: Paths) -> tuple[SentencePairs, str]:

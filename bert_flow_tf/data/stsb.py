@@ -75,7 +75,7 @@ def load(paths: Paths) -> Loaded:
 
 
 def _load_files(data_dir: str) -> Loaded:
-  """Loads the benchmark's files, or GLUE's; without sts-test.csv, GLUE's test has no gold."""
+  """Loads the benchmark's files, or GLUE's; without sts-test.csv, GLUE's test has no gold and is not evaluated."""
   folder = first_with(data_dir, (_FOLDER, _GLUE_FOLDER, ""), _FILES["train"])
   if folder is not None:
     splits = {split: read_stsbenchmark(folder / name, SCALE) for split, name in _FILES.items()}
@@ -94,7 +94,8 @@ def _load_files(data_dir: str) -> Loaded:
     splits["test"], differing = _with_gold(splits["test"], gold, path)
     notes.append(_gold_note(path, len(gold), differing))
   elif np.isnan(splits["test"].scores).all():
-    notes.append(f"test without gold, because {_FILES['test']} is not there")
+    notes.append(f"test without gold, because {_FILES['test']} is missing")
+    return Loaded(splits, ", ".join(notes), {"eval_split": None})
   return Loaded(splits, ", ".join(notes))
 
 

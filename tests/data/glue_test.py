@@ -64,7 +64,7 @@ def test_real_qnli():
   assert dev.sentences_a == tuple(row[1] for row in rows) and dev.sentences_b == tuple(row[2] for row in rows)
   assert dev.scores.tolist() == [row[3] == "entailment" for row in rows]
   assert np.isnan(test.scores).all()
-  assert data.source == f"QNLI's files in {folder}/QNLI, without train.tsv, which is not there"
+  assert data.source == f"QNLI's files in {folder}/QNLI, without train.tsv, which is missing"
   assert len(data.fitting_pairs(use_full=True)) == 10926
   with pytest.raises(DataError) as raised:
     data.fitting_pairs(use_full=False)
@@ -98,7 +98,7 @@ def test_only_the_evaluated_split_is_required(tmp_path, name):
   task = TASKS[name]
   _write(tmp_path / "top", task, [task.eval_split])
   data = load_task(name, data_dir=tmp_path / "top")
-  assert list(data.splits) == [task.eval_split] and data.source.count("which is not there") == 2
+  assert list(data.splits) == [task.eval_split] and data.source.count("which is missing") == 2
 
 
 def test_short_lines_are_left_out(tmp_path):

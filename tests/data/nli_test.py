@@ -65,7 +65,7 @@ def test_missing_files_are_in_the_source(folder):
   (folder / "SNLI/train.tsv").unlink()
   data = _load("ALLNLI", folder)
   assert len(data.splits["train"]) == 2
-  assert "without MNLI/train.tsv, SNLI/train.tsv, which are not there, pairs without" in data.source
+  assert "without MNLI/train.tsv, SNLI/train.tsv, which are missing, pairs without" in data.source
   (folder / "SNLI/test.tsv").unlink()
   snli = _load("SNLI", folder)
   assert list(snli.splits) == ["dev"] and snli.spec.eval_split is None and snli.splits_with_gold(["dev"]) == ["dev"]

@@ -153,7 +153,8 @@ def test_the_published_file_of_all_pairs(tmp_path, folder):
     np.testing.assert_array_equal(pairs.scores, [0.5, np.nan, 5.0])
   assert data.source == f"{path}: 3 pairs, 1 without gold"
   path.write_text("a\tb\thttp://one\nc\td\n")
-  assert load_task("STS-15", data_dir=tmp_path).source == f"{path}: 2 pairs, 2 without gold"
+  without = load_task("STS-15", data_dir=tmp_path)
+  assert without.source == f"{path}: 2 pairs, 2 without gold" and without.spec.eval_split is None
   path.write_text("a\tb\t1\nc\td\tx\n")
   with pytest.raises(DataError, match=f"^{path}, line 2: the score is 'x'"):
     load_task("STS-15", data_dir=tmp_path)

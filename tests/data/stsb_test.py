@@ -274,10 +274,10 @@ def test_glues_files(tmp_path, gold, inside):
     if name != "test" or gold is not None:
       assert pairs.scores.tolist() == [round(row[2], 3) for row in _rows(split)]
   notes = ", ".join(f"1 malformed line of {name}.tsv left out" for name in ("train", "dev", "test"))
-  end = "test without gold, because sts-test.csv is not there" if gold is None else f"test gold from {folder / gold}"
+  end = "test without gold, because sts-test.csv is missing" if gold is None else f"test gold from {folder / gold}"
   assert data.source == f"GLUE's files in {folder}, {notes}, {end}"
   assert data.splits_with_gold(("dev", "test")) == (["dev"] if gold is None else ["dev", "test"])
-  assert data.spec.eval_split == "test"
+  assert data.spec.eval_split == ("test" if gold else None)
 
 
 def test_gold_of_glues_test_must_be_of_the_same_rows(tmp_path):
