@@ -80,7 +80,7 @@ setup(
     "bert_flow_tf.data": ["sample/*"],
     "bert_flow_tf.encoder": ["pretrained/mini/*"],
     "bert_flow_tf.tables": ["paper_tables.json"],
-    "run_scripts": ["run_two_machines.sh"],
+    "run_scripts": ["run_two_machines.sh", "train_siamese.sh"],
   },
   install_requires=[f"tensorflow=={TF}", *INSTALL_REQUIRES],
   extras_require=EXTRAS,

@@ -1,7 +1,11 @@
-"""Fine-tunes an encoder on labelled pairs, with a flow or without; evaluates and predicts with it.
+"""Fine-tunes an encoder on pairs, with a flow or without; evaluates and predicts with it. The published runner.
 
-python run_scripts/run_siamese.py --task_name=ALLNLI --do_train --do_eval --model=base --data_dir=FOLDER
-python run_scripts/run_siamese.py --task_name=STS-B --do_train --do_predict --flow --flow_loss --num_examples=0
+python run_scripts/run_siamese.py --task_name=ALLNLI --do_train --model=base --data_dir=FOLDER
+python run_scripts/run_siamese.py --task_name=STS-B --do_train --do_predict --flow=1 --flow_loss=1 --num_examples=0
+
+Flags, defaults and files are those of the published code, and so differ from run_flow.py's: sentence_embedding_type is
+avg (there avg-first-last), max_seq_length 128 (64), flow_model_config config_l3_d3_w32 (config_l2_d3_w32),
+num_train_epochs 3 (1), and use_full_for_training 0. docs/fine_tuning.md lists the differences from the published code.
 """
 
 import pathlib
@@ -16,29 +20,47 @@ from bert_flow_tf.data.settings import DataSettings
 from bert_flow_tf.data.siamese_task import TrainingPairs, training_pairs
 from bert_flow_tf.data.task import TaskData
 from bert_flow_tf.data.tasks import KINDS, load_task, task_names
-from bert_flow_tf.encoder.settings import EmbeddingSettings
 from bert_flow_tf.errors import ConfigError
 from bert_flow_tf.evaluation import report, siamese_scores
-from bert_flow_tf.evaluation.task_scores import Embeddings, say
 from bert_flow_tf.io.experiment import OutputSettings, Stopwatch
-from bert_flow_tf.training.siamese_settings import SiameseSettings, siamese_name
+from bert_flow_tf.training.siamese_settings import SiameseEmbedding, SiameseSettings, siamese_name
 from run_scripts import common_flags
 
 FLAGS = flags.FLAGS
 
+# Flags of the published runner without a meaning: {flag: reason}. It reads the first three nowhere.
+_WITHOUT_MEANING = {
+  "label_min": "the task decides the scale of its labels",
+  "label_max": "the task decides the scale of its labels",
+  "auc": "the task decides its metric; results.json has the AUC of tasks with labels 0 and 1",
+  "log_every_step": "progress is shown all the time, and TensorBoard has every step",
+  "start_delay_secs": "early_stopping evaluates once an epoch",
+  "throttle_secs": "early_stopping evaluates once an epoch",
+}
+
 
 def define_flags() -> None:
   """Defines the flags of this runner."""
-  flags.DEFINE_string("task", None, f"One of {', '.join(task_names(KINDS))}.")
+  flags.DEFINE_string("task", None, f"One of {', '.join(task_names(KINDS))}, in any case.")
   flags.DEFINE_alias("task_name", "task")
-  flags.DEFINE_boolean("do_train", False, "Train, and save encoder, classifier and flow in the experiment's folder.")
-  flags.DEFINE_boolean("do_eval", False, "Evaluate the dev and test splits that have gold.")
-  flags.DEFINE_boolean("do_predict", False, "Write predictions of the test split.")
-  flags.DEFINE_boolean("do_predict_on_dev", False, "Write predictions of the dev split, instead of test.")
-  flags.DEFINE_boolean("do_predict_on_full", False, "Write predictions of all splits, instead of test.")
-  flags.DEFINE_boolean("predict_pool", False, "Write the sentence embeddings of the predicted pairs too.")
+  flags.DEFINE_boolean("do_train", False, "Train, and save checkpoints, encoder, classifier and flow.")
+  flags.DEFINE_boolean("do_eval", False, "Evaluate the latest checkpoint on dev: eval_results.txt.")
+  flags.DEFINE_boolean("do_predict", False, "Write the cosines of the test split: test_results.tsv.")
+  flags.DEFINE_boolean("do_predict_on_dev", False, "Write those of the dev split, instead of test.")
+  flags.DEFINE_boolean("do_predict_on_full", False, "Write those of test, dev and train, instead of test.")
+  flags.DEFINE_boolean("predict_pool", False, "Write embeddings instead of cosines: test_pooled.tsv.")
+  flags.DEFINE_string("eval_checkpoint_name", None, "Checkpoint of the experiment's folder that do_predict uses.")
+  flags.DEFINE_integer("eval_batch_size", 8, "Pairs of an evaluation step, whose losses have the mean `loss`.", 1)
+  flags.DEFINE_boolean("do_senteval", False, "Evaluate init_checkpoint on SentEval's tasks, and do nothing else.")
+  flags.DEFINE_string("senteval_tasks", "", "SentEval's names of tasks, with commas; default: those whose data exists.")
+  flags.DEFINE_string("senteval", "../SentEval", "SentEval's checkout, or its data folder.")
+  for name, default in {"label_min": 0.0, "label_max": 5.0}.items():
+    flags.DEFINE_float(name, default, f"Without meaning: {_WITHOUT_MEANING[name]}.")
+  flags.DEFINE_boolean("auc", False, f"Without meaning: {_WITHOUT_MEANING['auc']}.")
+  for name, default in {"log_every_step": 10, "start_delay_secs": 120, "throttle_secs": 600}.items():
+    flags.DEFINE_integer(name, default, f"Without meaning: {_WITHOUT_MEANING[name]}.")
   common_flags.define_data_flags()
-  for part in (EmbeddingSettings, SiameseSettings, OutputSettings):
+  for part in (SiameseEmbedding, SiameseSettings, OutputSettings):
     common_flags.define_settings(part)
 
 
@@ -54,19 +76,26 @@ def check_flags(settings: SiameseSettings) -> None:
   Raises:
     ConfigError: flags are missing or contradict each other.
   """
-  common_flags.check_not_empty(("output_parent_dir", "exp_name", "cached_dir", "model_cache_dir"))
+  common_flags.check_not_empty(("output_parent_dir", "exp_name", "cached_dir", "model_cache_dir", "init_checkpoint"))
+  common_flags.check_not_empty(("bert_config_file", "vocab_file", "eval_checkpoint_name", "senteval"))
+  for name in common_flags.given(list(_WITHOUT_MEANING)):
+    logging.info("%s has no meaning: %s", name, _WITHOUT_MEANING[name])
   if not FLAGS.task:
     raise ConfigError(f"task: missing; expected one of {', '.join(task_names(KINDS))}", argument="task")
-  if not (FLAGS.do_train or FLAGS.do_eval or predicted()):
-    raise ConfigError("do_train: nothing to do; expected one or more of do_train, do_eval, do_predict", "do_train")
-  if FLAGS.predict_pool and not predicted():
-    raise ConfigError("predict_pool: writes embeddings of predicted pairs; add do_predict", argument="predict_pool")
+  if not (FLAGS.do_train or FLAGS.do_eval or predicted() or FLAGS.do_senteval):
+    raise ConfigError(
+      "do_train: nothing to do; expected one or more of do_train, do_eval, do_predict, do_senteval", "do_train"
+    )
+  for name in ("predict_pool", "eval_checkpoint_name"):
+    if FLAGS[name].value and not predicted():
+      raise ConfigError(f"{name}: decides what do_predict does; add do_predict", argument=name)
+  settings.check_flow()
   if settings.distribution_strategy == "multi_worker_mirrored":
     raise ConfigError(
       "distribution_strategy=multi_worker_mirrored: an encoder is trained on one machine; use default or mirrored",
       argument="distribution_strategy",
     )
-  if FLAGS.do_train:
+  if FLAGS.do_train and settings.trains:
     settings.check_training()
     if FLAGS.precision == "float16" and not settings.frozen:
       raise ConfigError(
@@ -76,12 +105,15 @@ def check_flags(settings: SiameseSettings) -> None:
 
 
 def choose_pairs(settings: SiameseSettings, task: TaskData) -> TrainingPairs | None:
-  """Returns the training pairs; None without do_train.
+  """Returns the training pairs; None if nothing is trained.
 
   Raises:
     ConfigError: the task lacks a split or labels.
   """
   if not FLAGS.do_train:
+    return None
+  if not settings.trains:
+    logging.info("num_train_epochs=%g: nothing is trained", settings.num_train_epochs)
     return None
   if settings.early_stopping and not task.splits_with_gold(("dev",)):
     raise ConfigError(
@@ -98,12 +130,12 @@ def choose_pairs(settings: SiameseSettings, task: TaskData) -> TrainingPairs | N
 
 
 def evaluated_splits(settings: SiameseSettings, task: TaskData, chosen: TrainingPairs | None) -> list[str]:
-  """Returns the names of the splits to evaluate; none without do_eval.
+  """Returns the names of the splits to evaluate, the one of eval_results.txt first; none without do_eval.
 
   Raises:
     ConfigError: no split has gold, or labels are to be predicted without a classifier.
   """
-  if (FLAGS.do_eval or predicted()) and task.labels and FLAGS.do_train and settings.frozen:
+  if (FLAGS.do_eval or predicted()) and task.labels and chosen and settings.frozen and not FLAGS.init_checkpoint:
     raise ConfigError(
       f"num_examples=0: without labels no classifier is trained that could evaluate or predict {task.name}; evaluate "
       "the flow with run_eval.py",
@@ -126,66 +158,53 @@ def main(argv: list[str]) -> None:
   """Trains or loads, evaluates, predicts, and writes the experiment's folder."""
   del argv
   watch = Stopwatch()
-  data, embedding, given, output = map(
-    common_flags.settings, (DataSettings, EmbeddingSettings, SiameseSettings, OutputSettings)
+  data, embedding, settings, output = map(
+    common_flags.settings, (DataSettings, SiameseEmbedding, SiameseSettings, OutputSettings)
   )
-  check_flags(given)
-  task = load_task(data.task, data.data_dir, data.tfds_data_dir, data.stsb_gold, KINDS)
+  check_flags(settings)
+  task = load_task(
+    data.task, data.data_dir, data.tfds_data_dir, data.stsb_gold, KINDS, as_published=settings.as_published
+  )
   if task.name == "sample" and data.data_dir:
     raise ConfigError(f"data_dir={data.data_dir}: the task sample reads no files, another task does", "data_dir")
   logging.info("%s: %s", task.name, task.source)
-  settings = given.resolved(bool(task.labels), task.spec.num_train_epochs)
   chosen = choose_pairs(settings, task)
   splits = evaluated_splits(settings, task, chosen)
-  folder = output.folder(siamese_name(task, data, embedding, given, output))
+  folder = output.folder(siamese_name(output.exp_name_prefix, FLAGS.task, embedding, settings))
+  if chosen is not None or splits:
+    report.check_replaceable(folder, [task.name], "exp_name")
   # These import TensorFlow, which takes seconds: the errors above come before that.
-  from bert_flow_tf.model import SentenceModel
+  from bert_flow_tf.tf1.training import write_training_checkpoint
   from bert_flow_tf.training.siamese_job import SiameseJob
+  from run_scripts import siamese_outputs
 
-  job = SiameseJob(task, embedding, settings, folder, watch)
-  trained = job.load() if chosen is None else job.train(chosen)
-  facts, classifier = trained.facts, trained.classifier
-  if chosen is not None and facts.get("seconds_per_step"):
-    memory = ", ".join(f"{size / 2**30:.2f} GiB ({device})" for device, size in facts["peak_memory_bytes"].items())
-    steps = f"trained {facts['steps']} steps of {facts['batch_size']} pairs, {facts['seconds_per_step']:.3f} s a step"
-    print(f"{steps}, peak memory {memory}")
-  model = SentenceModel(trained.encoder, trained.flow, cache=embedding.cached_dir, **embedding.pooling_arguments())
-
-  def embed(sets):
-    arguments = (model.encoder, sets, embedding.predict_batch_size, embedding.cached_dir)
-    return Embeddings(*arguments, **embedding.pooling_arguments())
-
+  job = SiameseJob(
+    task,
+    embedding,
+    settings,
+    folder,
+    watch,
+    lambda path, step, trained: write_training_checkpoint(path, step, trained.encoder, trained.variables()),
+  )
+  outputs = siamese_outputs.Outputs(job, task, embedding, settings, folder, watch)
+  if FLAGS.do_senteval:
+    outputs.senteval(FLAGS.senteval, FLAGS.senteval_tasks)
+    return
+  trained = None if chosen is None else job.train(chosen)
+  if trained is not None:
+    siamese_outputs.print_speed(trained.facts)
+  evaluated = trained
   results = {}
   if splits:
-    with watch.timing("evaluating"):
-      embeddings = embed([task.splits[split] for split in splits])
-      results, predictions = siamese_scores.evaluate_splits(task, embeddings, model.calibration, classifier, splits)
-      values = siamese_scores.eval_results(task, embeddings, model.calibration, results, predictions, facts)
-    report.write_eval_results(folder, values)
+    evaluated = trained or job.load()
+    results = outputs.evaluate(evaluated, splits, FLAGS.eval_batch_size)
+  if predicted() and (evaluated is None or FLAGS.eval_checkpoint_name):
+    evaluated = job.load(FLAGS.eval_checkpoint_name)
+  prefix = f"{FLAGS.eval_checkpoint_name}." if FLAGS.eval_checkpoint_name else ""
   for name in predicted():
-    with watch.timing("predicting"):
-      embeddings = embed([siamese_scores.predicted_pairs(task, name)])
-      arguments = (embeddings, model.calibration, classifier, FLAGS.predict_pool)
-      siamese_scores.write_predictions(folder, name, task, *arguments)
-    logging.info("predictions of %s in %s", name, folder / f"{name}_results.tsv")
-  about = {
-    "task": task.name,
-    "data": task.source,
-    "dropped_without_label": task.dropped,
-    "encoder": model.identity.to_dict(),
-    "training": facts,
-    "seconds": watch.seconds,
-    "flags": common_flags.values(),
-    "versions": common_flags.versions(),
-  }
-  if results or FLAGS.do_train or not (folder / report.RESULTS_FILE).exists():  # prediction alone keeps the scores
-    report.write_results(folder, {"results": results, **about})
-  if not results:
-    print(f"seconds: {report.spent(watch.seconds)}")
-  elif task.labels:
-    print(siamese_scores.classification_table(results, watch.seconds))
-  else:
-    say(results, {}, watch.seconds)
+    outputs.predict(evaluated, name, prefix, FLAGS.predict_pool)
+  if evaluated is not None:
+    outputs.write(evaluated, results, trained is not None)
 
 
 def console() -> None:

@@ -52,7 +52,7 @@ def _commands(page):
   for line in lines:
     script = re.search(r"run_scripts/(\w+)\.(?:py|sh)", line)
     if script:
-      runner = "run_flow" if script[1] == "run_two_machines" else script[1]
+      runner = {"run_two_machines": "run_flow", "train_siamese": "run_siamese"}.get(script[1], script[1])
       commands.append((runner, re.findall(r"--(\w+)", line[script.end() :].partition(" #")[0])))
   return commands
 

@@ -117,6 +117,8 @@ def load_bert(
   cache_dir: str | os.PathLike | None = None,
   precision: str = precision_lib.FLOAT32,
   hidden_act: str | None = None,
+  bert_config_file: str | os.PathLike | None = None,
+  vocab_file: str | os.PathLike | None = None,
 ) -> BertEncoder:
   """Loads a BERT; no weight stays random.
 
@@ -126,9 +128,12 @@ def load_bert(
     precision: see `BertEncoder`.
     hidden_act: transformers' name of an activation; None for the configuration's, whose "gelu" is "gelu_new" if it is a
       bert_config.json, as in Google's code.
+    bert_config_file: configuration of a TensorFlow 1 checkpoint; None for the one in its folder.
+    vocab_file: vocab.txt of a TensorFlow 1 checkpoint, whose folder becomes the attribute `folder`; None for the one in
+      its folder.
 
   Raises:
-    ConfigError: unknown precision or activation.
+    ConfigError: unknown precision or activation, or files for a model that is no TensorFlow 1 checkpoint.
     EncoderError: the model does not exist, or a file of its folder is missing, damaged or does not match another file.
   """
   precision_lib.check_precision(precision)
@@ -136,8 +141,19 @@ def load_bert(
     raise ConfigError(f"hidden_act={hidden_act}: expected one of {', '.join(sorted(ACT2FN))}", "hidden_act")
   folder, checkpoint = _find(name, cache_dir)
   changes = {} if hidden_act is None else {"hidden_act": hidden_act}
-  load = _load_hugging_face if checkpoint is None else _load_tf1
-  model, has_pooler = load(folder, checkpoint, changes)
+  if checkpoint is not None:
+    config_path = pathlib.Path(bert_config_file or google_folder.config_file(folder)).expanduser()
+    folder = folder if vocab_file is None else _folder_of_vocabulary(vocab_file)
+    model, has_pooler = _load_tf1(config_path, folder, checkpoint, changes)
+  elif bert_config_file or vocab_file:
+    argument = "bert_config_file" if bert_config_file else "vocab_file"
+    raise ConfigError(
+      f"{argument}: belongs to a TensorFlow 1 checkpoint, and {name} is none; give the prefix of one, such as "
+      "FOLDER/bert_model.ckpt, or leave the file out",
+      argument,
+    )
+  else:
+    model, has_pooler = _load_hugging_face(folder, changes)
   if not has_pooler:
     model.bert.pooler = None  # its weights are random and must not be read or change the checksum
   model.trainable = False
@@ -154,7 +170,7 @@ def _find(name, cache_dir):
   return folder, folder if google_folder.is_tf1(folder) else None
 
 
-def _load_hugging_face(folder, _, changes):
+def _load_hugging_face(folder, changes):
   """Returns the TFBertModel of a folder, with `changes` of its configuration, and True if it has a pooled output."""
   values = folder_lib.read_config(folder) | changes
   folder_lib.check_vocabulary(folder / "vocab.txt", values["vocab_size"])
@@ -181,9 +197,28 @@ def _load_hugging_face(folder, _, changes):
   return model, has_pooler
 
 
-def _load_tf1(folder, checkpoint, changes):
-  """Returns the same for Google's folder; `checkpoint` is a prefix, or a folder with a checkpoint."""
-  path = google_folder.config_file(folder)
+def _folder_of_vocabulary(vocab_file):
+  """Returns the folder of a vocab.txt.
+
+  Raises:
+    ConfigError: the file does not exist or has another name.
+  """
+  path = pathlib.Path(vocab_file).expanduser()
+  if path.name != "vocab.txt" or not path.is_file():
+    problem = "its name must be vocab.txt" if path.is_file() else "no such file; expected a vocab.txt"
+    raise ConfigError(f"vocab_file={vocab_file}: {problem}", argument="vocab_file")
+  return path.parent
+
+
+def _load_tf1(path, folder, checkpoint, changes):
+  """Returns the same for a TensorFlow 1 checkpoint.
+
+  Args:
+    path: its configuration.
+    folder: folder of its vocabulary.
+    checkpoint: a prefix, or a folder with a checkpoint.
+    changes: {key: value} that replace values of the configuration.
+  """
   values = google_folder.read_config(path) | changes
   google_folder.check_vocabulary(folder / "vocab.txt", values["vocab_size"])
   reader = tf1_reader.Tf1Checkpoint(tf1_reader.find_prefix(checkpoint))

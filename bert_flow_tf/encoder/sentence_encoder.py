@@ -50,6 +50,8 @@ class SentenceEncoder:
     cache_dir: str | os.PathLike | None = None,
     precision: str = "float32",
     hidden_act: str | None = None,
+    bert_config_file: str | os.PathLike | None = None,
+    vocab_file: str | os.PathLike | None = None,
   ) -> "SentenceEncoder":
     """Loads an encoder.
 
@@ -59,12 +61,14 @@ class SentenceEncoder:
       cache_dir: folder of the hub's cache; None for its default.
       precision: number format of BERT's matrix products, float32, bfloat16 or float16; see `encoder.precision`.
       hidden_act: activation in place of that of the encoder's files; see `encoder.bert.load_bert`.
+      bert_config_file: configuration of a TensorFlow 1 checkpoint, if it is in another folder.
+      vocab_file: vocab.txt of a TensorFlow 1 checkpoint, if it is in another folder.
 
     Raises:
       ConfigError: unknown precision or activation.
       EncoderError: it does not exist, is damaged or is not a BERT.
     """
-    bert = load_bert(name, cache_dir, precision, hidden_act)
+    bert = load_bert(name, cache_dir, precision, hidden_act, bert_config_file, vocab_file)
     return cls(bert, SentenceTokenizer.from_pretrained(bert.folder, bert.name))
 
   @property

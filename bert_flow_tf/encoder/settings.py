@@ -12,7 +12,7 @@ class EmbeddingSettings(Settings):
   """Encoder, pooling, precision and caches.
 
   Raises:
-    ConfigError: low_dim is neither -1 nor positive.
+    ConfigError: low_dim is below -1.
   """
 
   model: str = setting(
@@ -29,7 +29,7 @@ class EmbeddingSettings(Settings):
     "avg, cls, avg-first-last (= avg-last-2), avg-last-N, avg-last-last-N, avg-last-concat-N or avg-top-N.",
     named=False,  # it has its own part in an experiment's name
   )
-  low_dim: int = setting(-1, "Groups of neighboring dimensions to average; -1 for none.")
+  low_dim: int = setting(-1, "Groups of neighboring dimensions to average; -1 or 0 for none.")
   max_seq_length: int = setting(64, "Largest number of tokens of a sentence, [CLS] and [SEP] included.")
   precision: str = setting(
     "float32",
@@ -48,7 +48,7 @@ class EmbeddingSettings(Settings):
 
   def __post_init__(self) -> None:
     super().__post_init__()
-    if self.low_dim < 1 and self.low_dim != -1:
+    if self.low_dim < -1:
       raise ConfigError(f"low_dim={self.low_dim}: expected a positive number, or -1 for none", argument="low_dim")
 
   @property
@@ -65,5 +65,5 @@ class EmbeddingSettings(Settings):
     return {
       "sentence_embedding_type": self.sentence_embedding_type,
       "max_seq_length": self.max_seq_length,
-      "low_dim": None if self.low_dim == -1 else self.low_dim,
+      "low_dim": self.low_dim if self.low_dim > 0 else None,
     }

@@ -32,14 +32,15 @@ SCORES = {
 }
 
 
-def write_results(folder: str | os.PathLike, results: dict[str, Any]) -> None:
+def write_results(folder: str | os.PathLike, results: dict[str, Any], name: str = RESULTS_FILE) -> None:
   """Writes `results.json`; NaN and infinity become null.
 
   Args:
     folder: the run's folder.
     results: JSON values, NumPy's numbers and dataclasses.
+    name: name of the file.
   """
-  _write(folder, RESULTS_FILE, json.dumps(_plain(results), indent=2, allow_nan=False) + "\n")
+  _write(folder, name, json.dumps(_plain(results), indent=2, allow_nan=False) + "\n")
 
 
 def check_replaceable(folder: str | os.PathLike | None, tasks: Iterable[str], argument: str) -> None:
@@ -95,7 +96,7 @@ def write_pairs(folder: str | os.PathLike, name: str, pairs: Any, columns: Mappi
 
 def write_eval_results(folder: str | os.PathLike, values: Mapping[str, float]) -> None:
   """Writes `eval_results.txt`, a line `key = value` for each score, sorted by key, as BERT's runners do."""
-  _write(folder, EVAL_FILE, "".join(f"{key} = {value}\n" for key, value in sorted(values.items())))
+  _write(folder, EVAL_FILE, "".join(f"{key} = {value!s}\n" for key, value in sorted(values.items())))
 
 
 def table(results: Mapping[str, dict[str, dict]], seconds: Mapping[str, float]) -> str:

@@ -1,6 +1,6 @@
-"""Scores, predictions and embeddings of a siamese encoder, by split."""
+"""Scores, predictions and embeddings of a siamese encoder, by split, and the published files of them."""
 
-import io
+import json
 import os
 import pathlib
 from collections.abc import Callable, Mapping, Sequence
@@ -12,116 +12,114 @@ from bert_flow_tf.data.pairs import SentencePairs
 from bert_flow_tf.data.task import TaskData
 from bert_flow_tf.errors import ConfigError
 from bert_flow_tf.evaluation import report
-from bert_flow_tf.evaluation.task_scores import (
-  WITH_FLOW,
-  WITHOUT_FLOW,
-  Embeddings,
-  by_split,
-  evaluate,
-  original_agreement,
-  pair_cosines,
-)
+from bert_flow_tf.evaluation.metrics import correlation
+from bert_flow_tf.evaluation.task_scores import Embeddings, by_split, evaluate, pair_cosines
 from bert_flow_tf.io import files
 
 FULL = "full"
+# The order of the splits in the published file of all pairs.
+_FULL_ORDER = ("test", "dev", "train")
 
-
-def transforms(flow: Any) -> dict[str, Callable[[np.ndarray], np.ndarray]]:
-  """Returns {method: function of embeddings [n, dim]}, the last one being that of the predictions.
-
-  Args:
-    flow: fitted `FlowCalibration`, or None.
-  """
-  return {WITHOUT_FLOW: lambda u: u} | ({WITH_FLOW: flow.transform} if flow else {})
+# {method: function of embeddings [n, dim]}; the last one is that of the loss and the predictions.
+Transforms = Mapping[str, Callable[[np.ndarray], np.ndarray]]
 
 
 def evaluate_splits(
-  task: TaskData, embeddings: Embeddings, flow: Any, classifier: Any, splits: Sequence[str]
-) -> tuple[dict[str, dict], dict[str, Any]]:
+  task: TaskData, embeddings: Embeddings, transforms: Transforms, classifier: Any, splits: Sequence[str]
+) -> dict[str, dict]:
   """Evaluates splits that have gold.
 
   Args:
     task: the task.
     embeddings: embeddings of the splits.
-    flow: fitted `FlowCalibration`, or None.
+    transforms: the methods.
     classifier: `SoftmaxObjective` of a task with labels.
     splits: names of the splits.
 
   Returns:
-    {split: {"accuracy", "majority", "loss", "pairs", "counts"}} and {split: probabilities [n, labels]} for labels, else
-    {split: {method: scores}} and {method: {split: cosines [n]}}.
+    {split: {"accuracy", "majority", "loss", "pairs", "counts"}} for labels, else {split: {method: scores}}.
   """
   if not task.labels:
-    evaluations = {name: evaluate(task, embeddings, f, splits) for name, f in transforms(flow).items()}
-    return by_split(evaluations), {method: cosines for method, (_, cosines) in evaluations.items()}
-  probabilities = {split: _probabilities(embeddings, flow, classifier, task.splits[split]) for split in splits}
-  return {split: _classification(task, task.splits[split], probabilities[split]) for split in splits}, probabilities
+    return by_split({name: evaluate(task, embeddings, f, splits) for name, f in transforms.items()})
+  results = {}
+  for split in splits:
+    pairs = task.splits[split]
+    results[split] = _classification(task, pairs, classifier.probabilities(*final(embeddings, transforms, pairs)))
+  return results
 
 
-def dev_score(task: TaskData, embeddings: Embeddings, flow: Any, classifier: Any) -> float:
+def dev_score(task: TaskData, embeddings: Embeddings, transforms: Transforms, classifier: Any) -> float:
   """Returns dev's score for early stopping, x 100: accuracy, or the task's metric, with the flow if there is one."""
-  results, _ = evaluate_splits(task, embeddings, flow, classifier, ["dev"])
+  results = evaluate_splits(task, embeddings, transforms, classifier, ["dev"])
   if task.labels:
     return results["dev"]["accuracy"]
-  return results["dev"][list(transforms(flow))[-1]]["auc" if task.spec.metric == "auc" else "spearman"]
+  return results["dev"][list(transforms)[-1]]["auc" if task.spec.metric == "auc" else "spearman"]
 
 
-def eval_results(
-  task: TaskData,
-  embeddings: Embeddings,
-  flow: Any,
-  results: Mapping[str, Any],
-  predictions: Mapping[str, Any],
-  facts: Mapping[str, Any],
-) -> dict[str, float]:
-  """Returns the content of eval_results.txt, with the original's keys; correlations from -1 to 1, accuracy 0 to 1.
-
-  Args:
-    task: the task.
-    embeddings: embeddings of the evaluated splits.
-    flow: fitted `FlowCalibration`, or None.
-    results: of `evaluate_splits`.
-    predictions: of `evaluate_splits`.
-    facts: content of training.json.
-  """
-  evaluated = list(predictions if task.labels else predictions[WITHOUT_FLOW])
-  split = task.spec.eval_split if task.spec.eval_split in evaluated else evaluated[0]
-  values = {"global_step": facts["steps"]} if "steps" in facts else {}
-  if task.labels:
-    scores = results[split]
-    return values | {"eval_accuracy": scores["accuracy"] / 100, "eval_loss": scores["loss"], "loss": scores["loss"]}
-  pairs, cosines = task.splits[split], predictions[WITH_FLOW if flow else WITHOUT_FLOW][split]
-  loss = float(np.nanmean((cosines - task.targets(pairs)) ** 2))
-  values |= {"eval_loss": loss, "loss": loss}
-  values |= original_agreement(task.spec.metric, cosines, pairs.scores)
-  if flow:
-    sides = (embeddings.of(side) for side in (pairs.sentences_a, pairs.sentences_b))
-    flow_loss = float(sum(flow.flow.bits_per_dim(side).numpy().mean() for side in sides))
-    total = flow_loss + (loss if facts.get("labelled") else 0.0)  # without labels, only the flow's loss is minimized
-    values |= {"eval_loss_flow": flow_loss, "eval_loss_total": total, "loss": total}
-  return values
-
-
-def _sides(embeddings, flow, pairs):
-  """Returns the embeddings of both sides, float32 [n, dim], through the flow if there is one."""
-  transform = list(transforms(flow).values())[-1]
+def final(embeddings: Embeddings, transforms: Transforms, pairs: SentencePairs) -> list[np.ndarray]:
+  """Returns the embeddings of both sides of pairs that loss and predictions compare, float32 [n, dim]."""
+  transform = list(transforms.values())[-1]
   return [transform(embeddings.of(side)) for side in (pairs.sentences_a, pairs.sentences_b)]
 
 
-def _probabilities(embeddings, flow, classifier, pairs):
-  return classifier.probabilities(*_sides(embeddings, flow, pairs))
+def eval_results(
+  targets: np.ndarray,
+  sides: Sequence[np.ndarray],
+  classifier: Any = None,
+  bits: np.ndarray | None = None,
+  uses_labels: bool = True,
+  l2_penalty: float = -1.0,
+  batch_size: int = 8,
+) -> dict[str, np.float32]:
+  """Returns the values of the published eval_results.txt, without global_step.
+
+  Args:
+    targets: [n] scaled labels, or indices of classes with a classifier; NaN for a pair without a label.
+    sides: embeddings of both sides, [n, dim], after flow and low_dim.
+    classifier: `SoftmaxObjective`, or None.
+    bits: bits per dimension of both sides added up, [n]; None without a flow.
+    uses_labels: False for num_examples=0, where the label loss is 0.
+    l2_penalty: factor of the embeddings' norms in the loss; active above 0.
+    batch_size: pairs of an evaluation step. `loss` is the mean of the steps' mean losses.
+
+  Returns:
+    loss, eval_loss (mean over the pairs), and eval_accuracy or eval_pearsonr; with `bits` eval_loss_flow and
+    eval_loss_total. Correlations are from -1 to 1, accuracy from 0 to 1.
+  """
+  labeled = np.isfinite(targets)
+  if classifier is None:
+    cosines = pair_cosines(*sides, "dev")
+    losses = np.where(labeled, (cosines - targets) ** 2, 0.0)
+    values = {"eval_pearsonr": correlation(cosines, targets).pearson / 100.0}
+  else:
+    probabilities = classifier.probabilities(*sides)
+    losses = np.where(labeled, -np.log(_likelihood(probabilities, np.where(labeled, targets, 0))), 0.0)
+    values = {"eval_accuracy": float((probabilities.argmax(axis=1) == targets).mean())}
+  losses *= uses_labels
+  if l2_penalty > 0:
+    losses += l2_penalty * sum(np.linalg.norm(side.astype(np.float64), axis=1) for side in sides)
+  batches = [losses[start : start + batch_size].mean() for start in range(0, len(losses), batch_size)]
+  values |= {"eval_loss": losses.mean(), "loss": np.mean(batches)}
+  if bits is not None:
+    flow = np.mean(bits, dtype=np.float64)
+    values |= {"eval_loss_flow": flow, "eval_loss_total": losses.mean() + flow}
+  return {name: np.float32(value) for name, value in values.items()}
+
+
+def _likelihood(probabilities, classes):
+  """Returns the probability of each pair's class, float64 [n], above 0."""
+  rows = probabilities[np.arange(len(classes)), classes.astype(int)]
+  return np.maximum(rows.astype(np.float64), np.finfo(np.float32).tiny)
 
 
 def _classification(task, pairs, probabilities):
   """Returns accuracy and share of the majority class x 100, mean cross entropy in nats, numbers of pairs and labels."""
   gold = pairs.scores.astype(int)
   counts = np.bincount(gold, minlength=len(task.labels))
-  right = probabilities.argmax(axis=1) == gold
-  likelihood = probabilities[np.arange(len(gold)), gold].astype(np.float64)
   return {
-    "accuracy": 100.0 * right.mean(),
+    "accuracy": 100.0 * (probabilities.argmax(axis=1) == gold).mean(),
     "majority": 100.0 * counts.max() / len(gold),
-    "loss": float(-np.log(np.maximum(likelihood, np.finfo(np.float32).tiny)).mean()),
+    "loss": float(-np.log(_likelihood(probabilities, gold)).mean()),
     "pairs": len(gold),
     "counts": {label: int(count) for label, count in zip(task.labels, counts, strict=True)},
   }
@@ -137,61 +135,59 @@ def classification_table(results: Mapping[str, Mapping[str, Any]], seconds: Mapp
 
 
 def predicted_pairs(task: TaskData, name: str) -> SentencePairs:
-  """Returns the pairs of a split, or of all splits for "full".
+  """Returns the pairs of a split, or those of test, dev and train for "full".
+
+  The one file of each of STS-12 to STS-16 is every split, as in the published code.
 
   Raises:
     ConfigError: the task has no such split.
   """
-  if name == FULL:
-    return SentencePairs.concatenate(task.splits.values())
-  if name not in task.splits:
+  names = _FULL_ORDER if name == FULL else (name,)
+  available = [split for split in names if split in task.splits or task.spec.one_file_for_all_splits]
+  if not available:
     argument = "do_predict_on_dev" if name == "dev" else "do_predict"
     raise ConfigError(
       f"{argument}: {task.name} has no {name} split, only {', '.join(task.splits)} ({task.source})", argument=argument
     )
-  return task.splits[name]
+  return SentencePairs.concatenate([task.split(split) for split in available])
 
 
-def write_predictions(
-  folder: str | os.PathLike,
-  name: str,
-  task: TaskData,
-  embeddings: Embeddings,
-  flow: Any,
-  classifier: Any,
-  pool: bool,
-) -> None:
-  """Writes `NAME_results.tsv`, one row for each pair, and with `pool` the embeddings in `NAME_embeddings.npz`.
+def write_cosines(path: str | os.PathLike, sides: Sequence[np.ndarray]) -> None:
+  """Writes the published `NAME_results.tsv`: the cosine of each pair of embeddings [n, dim], one float32 a line."""
+  cosines = pair_cosines(*sides, pathlib.Path(path).name).astype(np.float32)
+  files.write_text(path, "".join(f"{cosine!s}\n" for cosine in cosines))
 
-  Columns for labels: index, gold, predicted, a probability for each label, the sentences. For regression: index, gold,
-  the cosine of each method, the sentences.
+
+def write_pooled(path: str | os.PathLike, sides: Sequence[np.ndarray]) -> None:
+  """Writes the published `NAME_pooled.tsv`: a JSON object for each pair, with embedding_a and embedding_b [dim].
+
+  Numbers are rounded to 6 decimals.
+  """
+  lines = []
+  for a, b in zip(*sides, strict=True):
+    lines.append(json.dumps({"embedding_a": _rounded(a), "embedding_b": _rounded(b)}) + "\n")
+  files.write_text(path, "".join(lines))
+
+
+def _rounded(embedding):
+  return [round(float(value), 6) for value in embedding]
+
+
+def write_labels(path: str | os.PathLike, task: TaskData, pairs: SentencePairs, probabilities: np.ndarray) -> None:
+  """Writes the predictions of a task with labels, for which the published code has no file.
+
+  Columns: index, gold, predicted, a probability for each label, the sentences.
 
   Args:
-    folder: the experiment's folder.
-    name: "test", "dev" or "full".
+    path: the file.
     task: the task.
-    embeddings: embeddings of the predicted pairs.
-    flow: fitted `FlowCalibration`, or None.
-    classifier: `SoftmaxObjective` of a task with labels.
-    pool: whether to write arrays a and b, float32 [n, dim], through the flow if there is one.
+    pairs: n pairs.
+    probabilities: [n, labels].
   """
-  pairs = predicted_pairs(task, name)
-  columns: dict[str, Any]
-  if task.labels:
-    probabilities = _probabilities(embeddings, flow, classifier, pairs)
-    columns = {
-      "gold": [task.labels[int(score)] for score in pairs.scores],
-      "predicted": [task.labels[i] for i in probabilities.argmax(axis=1)],
-      **{f"p_{label}": column for label, column in zip(task.labels, probabilities.T, strict=True)},
-    }
-  else:
-    columns = {"gold": pairs.scores}
-    for method, transform in transforms(flow).items():
-      a, b = (transform(embeddings.of(side)) for side in (pairs.sentences_a, pairs.sentences_b))
-      columns[method] = pair_cosines(a, b, name)
-  report.write_pairs(folder, f"{name}_results.tsv", pairs, columns)
-  if pool:
-    a, b = _sides(embeddings, flow, pairs)
-    buffer = io.BytesIO()
-    np.savez(buffer, a=a, b=b)
-    files.write_bytes(pathlib.Path(folder) / f"{name}_embeddings.npz", buffer.getvalue())
+  columns: dict[str, Any] = {
+    "gold": [task.labels[int(score)] if np.isfinite(score) else "" for score in pairs.scores],
+    "predicted": [task.labels[i] for i in probabilities.argmax(axis=1)],
+    **{f"p_{label}": column for label, column in zip(task.labels, probabilities.T, strict=True)},
+  }
+  path = pathlib.Path(path)
+  report.write_pairs(path.parent, path.name, pairs, columns)

@@ -53,20 +53,21 @@ def task_path(folder):
     yield pathlib.Path(made)
 
 
-def find_engine(folder, path, batch_size):
+def find_engine(folder, path, batch_size, **settings):
   """Returns SentEval if it can be imported (a checkout in `folder` first), else our own engine.
 
   Args:
     folder: as in `task_path`.
     path: SentEval's task_path.
     batch_size: sentences that SentEval embeds at once.
+    **settings: classifier and kfold of `SentEval`.
   """
   checkout = pathlib.Path(os.path.expanduser(folder)).resolve()
   before = list(sys.path)
   if (checkout / "senteval" / "engine.py").is_file():
     sys.path.insert(0, str(checkout))
   try:
-    return SentEval(importlib.import_module("senteval.engine"), path, batch_size)
+    return SentEval(importlib.import_module("senteval.engine"), path, batch_size, **settings)
   except ImportError as error:
     if (error.name or "").split(".")[0] == "senteval":
       logging.info("the package senteval is not installed: its similarity tasks by its definitions")

@@ -21,20 +21,22 @@ class SentEval:
     module: senteval.engine.
     path: its task_path.
     batch_size: sentences embedded at once.
+    classifier: settings of the classifier that SentEval trains for tasks with labels.
+    kfold: folds of its cross-validation.
 
   Attributes:
     name: description for people.
     tasks: names of its tasks.
   """
 
-  def __init__(self, module, path, batch_size):
+  def __init__(self, module, path, batch_size, classifier=None, kfold=_KFOLD):
     self._module = module
     self._params = {
       "task_path": str(path),
       "usepytorch": importlib.util.find_spec("torch") is not None,
-      "kfold": _KFOLD,
+      "kfold": kfold,
       "batch_size": batch_size,
-      "classifier": _CLASSIFIER,
+      "classifier": classifier or _CLASSIFIER,
     }
     self.name = f"SentEval in {pathlib.Path(module.__file__).parent}"
     self.tasks = list(self._make(None, None).list_tasks)

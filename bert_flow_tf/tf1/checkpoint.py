@@ -2,7 +2,7 @@
 
 bert/embeddings/..., bert/encoder/..., bert/pooler/...    the encoder, under Google's names
 bert/flow/revnet_0/...                                    the flow
-output_weights                                            the classifier of siamese fine-tuning
+loss/output_weights                                       the classifier of siamese fine-tuning
 .../adam_m, .../adam_v, global_step                       the optimizer, not converted
 """
 
@@ -22,7 +22,6 @@ from bert_flow_tf.flow.glow import Glow
 from bert_flow_tf.flow.named_weights import check_names as check_flow_names
 from bert_flow_tf.tf1 import flow_config
 
-CLASSIFIER = "output_weights"
 _STEP = re.compile(r"-(\d{1,18})$")
 
 
@@ -33,7 +32,7 @@ class Tf1Parts:
   Attributes:
     encoder: {name: shape}.
     flow: names; empty without a flow.
-    classifier: `[output_weights]` or empty.
+    classifier: `[loss/output_weights]` or empty.
     left_out: {name: kind}; see `tf1_names.left_out`.
   """
 
@@ -62,7 +61,7 @@ def group_variables(checkpoint: Tf1Checkpoint, config: dict) -> Tf1Parts:
   left_out = {name: kind for name in sorted(names) if (kind := tf1_names.left_out(name, names))}
   rest = [name for name in sorted(names) if name not in left_out]
   flow = [name for name in rest if name.startswith(tf1_names.FLOW)]
-  classifier = [name for name in rest if name == CLASSIFIER]
+  classifier = [name for name in rest if name in tf1_names.CLASSIFIER_NAMES]
   encoder = sorted(set(rest) - {*flow, *classifier})
   shapes = tf1_names.bert_shapes(config, pooler=tf1_names.has_pooler(names))
   tf1_names.check_names(encoder, shapes, checkpoint.prefix)

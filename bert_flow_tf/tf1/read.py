@@ -16,7 +16,6 @@ from bert_flow_tf.errors import ConfigError, FlowError, naming
 from bert_flow_tf.flow.config import FlowConfig
 from bert_flow_tf.flow.glow import Glow
 from bert_flow_tf.io.files import replaced_folder, write_text
-from bert_flow_tf.tf1.checkpoint import CLASSIFIER as OUTPUT_WEIGHTS
 from bert_flow_tf.tf1.checkpoint import Tf1Parts, check_same, flow_variables, group_variables, read_flow
 from bert_flow_tf.training.classifier import ClassifierWeights
 
@@ -90,7 +89,7 @@ def open_source(
       f"labels={','.join(labels)}: {checkpoint.prefix} has no classifier (output_weights)", argument="labels"
     )
   flow = read_flow(checkpoint, parts.flow, given_config) if parts.flow else None
-  classifier = _classifier(checkpoint, labels) if parts.classifier else None
+  classifier = _classifier(checkpoint, parts.classifier[0], labels) if parts.classifier else None
   return Source(checkpoint, config, vocab_path, _tokenizer(vocab_path, do_lower_case), parts, flow, classifier)
 
 
@@ -155,7 +154,7 @@ def write_folders(
     if classifier is not None:
       of_encoder = dataclasses.replace(classifier, encoder=identity)  # type: ignore[arg-type]
       of_encoder.save(writing / CLASSIFIER)
-      written[OUTPUT_WEIGHTS] = ClassifierWeights.load(writing / CLASSIFIER).output_weights
+      written[parts.classifier[0]] = ClassifierWeights.load(writing / CLASSIFIER).output_weights
     tf1_names.check_names(written, [*parts.encoder, *parts.flow, *parts.classifier], checkpoint.prefix)
     check_same(checkpoint, written)
     write_text(writing / RECORD, json.dumps(_record(source), indent=2) + "\n")
@@ -182,9 +181,8 @@ def _tokenizer(vocab_file: pathlib.Path, do_lower_case: bool | None) -> dict:
   return {**settings, "do_lower_case": lower if do_lower_case is None else do_lower_case}
 
 
-def _classifier(checkpoint: tf1_reader.Tf1Checkpoint, labels: list[str] | None) -> ClassifierWeights:
-  """Reads the classifier."""
-  name = OUTPUT_WEIGHTS
+def _classifier(checkpoint: tf1_reader.Tf1Checkpoint, name: str, labels: list[str] | None) -> ClassifierWeights:
+  """Reads the classifier, the variable `name`."""
   weights = checkpoint.read_weight(name, checkpoint.shapes[name])
   if labels is None:
     labels = LABELS if len(weights) == len(LABELS) else tuple(map(str, range(len(weights))))

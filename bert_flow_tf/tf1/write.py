@@ -7,7 +7,7 @@ from typing import Any
 
 from absl import logging
 
-from bert_flow_tf.encoder import google_folder
+from bert_flow_tf.encoder import google_folder, tf1_names
 from bert_flow_tf.encoder.identity import read_identity
 from bert_flow_tf.encoder.sentence_encoder import SentenceEncoder
 from bert_flow_tf.errors import ConfigError, EncoderError, naming
@@ -58,10 +58,10 @@ def write_model(
       named = tf1_checkpoint.flow_variables(part)
       lines.append(f"flow        {len(named):4} variables from {flow_folder}")
     else:
-      named = {tf1_checkpoint.CLASSIFIER: part.output_weights}
+      named = {tf1_names.CLASSIFIER: part.output_weights}
       lines.append(f"classifier     1 variable from {classifier_folder}")
     variables |= named
-  _write_config(prefix.parent, model)
+  write_config(prefix.parent, model)
   tf1_checkpoint.write_checkpoint(prefix, variables)
   step = tf1_checkpoint.step_of(prefix)
   lines += [] if step is None else [f"global_step is {step}, by the name"]
@@ -107,7 +107,7 @@ def _check_encoder(fitted: dict[str, Glow | ClassifierWeights], encoder: Sentenc
       raise EncoderError(f"{where}: takes embeddings of {fitted[where].dim} dimensions, found {dim}", argument)
 
 
-def _write_config(folder: pathlib.Path, encoder: SentenceEncoder) -> None:
+def write_config(folder: pathlib.Path, encoder: SentenceEncoder) -> None:
   """Writes bert_config.json, vocab.txt and tokenizer_config.json; the last one is ours and says the letter case.
 
   Raises:

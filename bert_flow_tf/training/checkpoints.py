@@ -63,7 +63,7 @@ class Checkpoints:
       meaning = " (data stands for encoder, pooling and sentences)" if "data" in keys else ""
       differences = ", ".join(f"{key} {saved.get(key)} in the folder, {identity.get(key)} now" for key in keys)
       raise TrainingError(
-        f"checkpoint folder {self._folder} belongs to another fit ({differences}): choose another output folder, or "
+        f"checkpoint folder {self._folder} belongs to another fit ({differences}): choose another exp_name, or "
         f"remove this one{meaning}"
       )
 

@@ -1,19 +1,21 @@
-"""Folder of a training of run_siamese: encoder, classifier, flow and training.json."""
+"""Folder of a training of run_siamese: its checkpoints, encoder, classifier, flow and training.json."""
 
 import dataclasses
 import json
 import pathlib
+from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+from absl import logging
+
 from bert_flow_tf.calibration.flow import FlowCalibration
-from bert_flow_tf.data.task import TaskData
-from bert_flow_tf.encoder import saving
-from bert_flow_tf.encoder.identity import check_encoder
+from bert_flow_tf.encoder import tf1_names, tf1_reader
+from bert_flow_tf.encoder.pooling import low_dim as cut
 from bert_flow_tf.encoder.sentence_encoder import SentenceEncoder
 from bert_flow_tf.errors import ConfigError
-from bert_flow_tf.flow.storage import FLOW_FOLDER
+from bert_flow_tf.evaluation.task_scores import WITH_FLOW, WITHOUT_FLOW
 from bert_flow_tf.io import files
-from bert_flow_tf.training.classifier import CLASSIFIER_FOLDER
 from bert_flow_tf.training.objectives import SoftmaxObjective
 
 ENCODER, CLASSIFIER, FLOW, FACTS = "encoder", "classifier", "flow", "training.json"
@@ -21,28 +23,107 @@ ENCODER, CLASSIFIER, FLOW, FACTS = "encoder", "classifier", "flow", "training.js
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Trained:
-  """Result of a training.
+  """Encoder with a classifier and a flow.
 
   Attributes:
     encoder: the encoder.
-    flow: the fitted flow, or None.
+    flow: the flow, or None.
     classifier: the classifier of a task with labels, or None.
     facts: content of training.json; empty if nothing was trained.
+    step: number of steps made, the published global_step.
   """
 
   encoder: SentenceEncoder
   flow: FlowCalibration | None
   classifier: SoftmaxObjective | None
   facts: dict[str, Any]
+  step: int = 0
+
+  def transforms(self, low_dim: int | None) -> dict[str, Callable[[np.ndarray], np.ndarray]]:
+    """Returns {method: function of embeddings [n, dim]}: without the flow, and with it if there is one.
+
+    Args:
+      low_dim: number of groups of neighboring dimensions to average at last, or None.
+    """
+    last = (lambda e: e) if low_dim is None else (lambda e: cut(e, low_dim).numpy())
+    transforms = {WITHOUT_FLOW: last}
+    if self.flow is not None:
+      flow = self.flow
+      transforms[WITH_FLOW] = lambda u: last(flow.transform(u))
+    return transforms
+
+  def variables(self) -> dict[str, np.ndarray]:
+    """Returns {published name: float32 array} of all weights."""
+    variables = self.encoder.bert.tf1_variables()
+    if self.flow is not None:
+      variables |= {tf1_names.FLOW + name: array for name, array in self.flow.flow.tf1_variables().items()}
+    if self.classifier is not None:
+      variables[tf1_names.CLASSIFIER] = self.classifier.output_weights.numpy()
+    return variables
+
+  def restore(self, prefix: str) -> dict[str, tuple[int, int]]:
+    """Sets the variables of flow and classifier that are in a checkpoint; the others keep their values.
+
+    Args:
+      prefix: of a TensorFlow 1 checkpoint.
+
+    Returns:
+      {"flow" or "classifier": (number of variables set, number of variables)}.
+
+    Raises:
+      ConfigError: a variable has another shape.
+      FlowError, EncoderError: a variable cannot be read.
+    """
+    reader, restored = tf1_reader.Tf1Checkpoint(prefix), {}
+    if self.flow is not None:
+      variables = self.flow.flow.tf1_variables()
+      names = [name for name in variables if tf1_names.FLOW + name in reader.shapes]
+      if names:
+        saved = {name: _read(reader, tf1_names.FLOW + name, variables[name].shape) for name in names}
+        self.flow.flow.load_tf1_variables(variables | saved)
+      restored[FLOW] = (len(names), len(variables))
+    if self.classifier is not None:
+      weights = self.classifier.output_weights
+      names = [name for name in tf1_names.CLASSIFIER_NAMES if name in reader.shapes]
+      if names:
+        weights.assign(_read(reader, names[0], tuple(weights.shape)))
+      restored[CLASSIFIER] = (len(names[:1]), 1)
+    return restored
 
 
-def tuned_encoder(folder: pathlib.Path) -> str | None:
-  """Returns the folder of the fine-tuned encoder, None if the encoder was not trained."""
-  return str(folder / ENCODER) if saving.is_encoder(folder / ENCODER) else None
+def _read(reader, name, shape):
+  if reader.shapes[name] != tuple(shape):
+    raise ConfigError(
+      f"init_checkpoint: {reader.prefix} has {name} of shape {list(reader.shapes[name])}, expected {list(shape)}; give "
+      "the flags of its training (flow_model_config, sentence_embedding_type, low_dim)",
+      argument="init_checkpoint",
+    )
+  return reader.read_weight(name, shape)
 
 
-def save_trained(folder: pathlib.Path, trained: Trained, pooling: dict[str, Any]) -> None:
-  """Writes classifier and flow, with the identity of the encoder.
+def find_checkpoint(folder: pathlib.Path, name: str | None = None) -> str | None:
+  """Returns the prefix of a checkpoint in an experiment's folder.
+
+  Args:
+    folder: the folder.
+    name: the checkpoint's name, such as model.ckpt-40; None for the latest, if the folder has one.
+
+  Raises:
+    ConfigError: the folder has no checkpoint of this name.
+    EncoderError: the folder has several, and its file `checkpoint` names none of them.
+  """
+  names = tf1_reader.prefixes_in(folder) if folder.is_dir() else []
+  if name is None:
+    return tf1_reader.find_prefix(folder) if names else None
+  if name not in names:
+    raise ConfigError(
+      f"eval_checkpoint_name={name}: {folder} has {', '.join(names) or 'no checkpoint'}", "eval_checkpoint_name"
+    )
+  return str(folder / name)
+
+
+def save_parts(folder: pathlib.Path, trained: Trained, pooling: dict[str, Any]) -> None:
+  """Writes the folders `classifier` and `flow`, with the identity of the encoder.
 
   Args:
     folder: the experiment's folder.
@@ -56,47 +137,17 @@ def save_trained(folder: pathlib.Path, trained: Trained, pooling: dict[str, Any]
       part.save(folder / name)
 
 
-def load_trained(
-  folder: pathlib.Path, encoder: SentenceEncoder, pooling: dict[str, Any], needs_flow: bool, task: TaskData
-) -> Trained:
-  """Loads the classifier of a task with labels, and the flow.
-
-  Args:
-    folder: the experiment's folder.
-    encoder: the encoder.
-    pooling: see `save_trained`.
-    needs_flow: whether the flow is loaded.
-    task: the task.
-
-  Raises:
-    ConfigError: a flow or classifier is needed that is not in the folder.
-    BertFlowError: a file is damaged, or belongs to another encoder.
-  """
-  identity, flow, classifier = encoder.identity(**pooling), None, None
-  dim = encoder.dim(pooling["sentence_embedding_type"], pooling["low_dim"])
-  if needs_flow:
-    if not FLOW_FOLDER.is_in(folder / FLOW):
-      raise ConfigError(f"flow: {folder / FLOW} does not exist; train first (do_train)", argument="flow")
-    flow = FlowCalibration.load(folder / FLOW)
-    check_encoder(flow, identity, dim, str(folder / FLOW))
-  if task.labels:
-    path, labels = folder / CLASSIFIER, tuple(task.labels)
-    if not CLASSIFIER_FOLDER.is_in(path):
-      raise ConfigError(f"task={task.name}: {path} does not exist; train a classifier first (do_train)", "task")
-    classifier = SoftmaxObjective.load(path)
-    check_encoder(classifier, identity, dim, str(path))
-    if classifier.labels != labels:
-      raise ConfigError(f"{path} has the labels {', '.join(classifier.labels)}, expected {', '.join(labels)}")
-  return Trained(encoder, flow, classifier, _read_facts(folder))
-
-
 def write_facts(folder: pathlib.Path, facts: dict[str, Any]) -> None:
   """Writes training.json."""
   files.write_text(folder / FACTS, json.dumps(facts, indent=2) + "\n")
 
 
-def _read_facts(folder):
-  """Returns the content of training.json; empty if nothing was trained."""
+def read_facts(folder: pathlib.Path) -> dict[str, Any]:
+  """Returns the content of training.json; empty if nothing was trained in the folder.
+
+  Raises:
+    ConfigError: it cannot be read.
+  """
   path = folder / FACTS
   if not path.exists():
     return {}
@@ -104,3 +155,15 @@ def _read_facts(folder):
     return dict(json.loads(path.read_text(encoding="utf-8")))
   except (OSError, ValueError, TypeError) as error:
     raise ConfigError(f"{path} cannot be read ({error}); remove it, or train again") from error
+
+
+def log_restored(prefix: str, restored: dict[str, tuple[int, int]]) -> None:
+  """Logs the numbers of restored variables."""
+  for part, (count, total) in restored.items():
+    logging.info("%s: %d of %d variables of the %s restored", prefix, count, total, part)
+
+
+def step_of(prefix: str) -> int:
+  """Returns the N of a checkpoint's prefix that ends in -N, else 0."""
+  number = prefix.rpartition("-")[2]
+  return int(number) if number.isdecimal() else 0

@@ -1,42 +1,36 @@
-"""Job of run_siamese: trains an encoder, a classifier and a flow in an experiment's folder, or loads them from it."""
+"""Job of run_siamese: trains an encoder, a classifier and a flow in an experiment's folder, or loads them."""
 
 import contextlib
 import dataclasses
+import functools
 import os
 import pathlib
+from collections.abc import Callable
 
 import numpy as np
 import tensorflow as tf
 from absl import logging
 
 from bert_flow_tf.calibration.flow import FlowCalibration
+from bert_flow_tf.data.pairs import SentencePairs
 from bert_flow_tf.data.siamese_task import TrainingPairs
 from bert_flow_tf.data.task import TaskData
-from bert_flow_tf.encoder import fine_tuning, saving
+from bert_flow_tf.encoder import fine_tuning, saving, tf1_reader
 from bert_flow_tf.encoder.sentence_encoder import SentenceEncoder
-from bert_flow_tf.encoder.settings import EmbeddingSettings
-from bert_flow_tf.errors import TrainingError
+from bert_flow_tf.errors import ConfigError, TrainingError
 from bert_flow_tf.evaluation.siamese_scores import dev_score
 from bert_flow_tf.evaluation.task_scores import Embeddings
 from bert_flow_tf.flow.glow import Glow
 from bert_flow_tf.io.experiment import Stopwatch, make_folder
-from bert_flow_tf.training.calibrate import make_flow
+from bert_flow_tf.training import siamese_folder
 from bert_flow_tf.training.distribution import make_strategy, peak_memory
 from bert_flow_tf.training.early_stopping import EarlyStopping
 from bert_flow_tf.training.labelled_pairs import LabelledPairs
 from bert_flow_tf.training.objectives import CosineObjective, SoftmaxObjective
 from bert_flow_tf.training.schedule import num_steps
-from bert_flow_tf.training.siamese_folder import (
-  ENCODER,
-  Trained,
-  load_trained,
-  save_trained,
-  tuned_encoder,
-  write_facts,
-)
-from bert_flow_tf.training.siamese_settings import SiameseSettings
+from bert_flow_tf.training.siamese_folder import CLASSIFIER, ENCODER, FLOW, Trained
+from bert_flow_tf.training.siamese_settings import SiameseEmbedding, SiameseSettings
 from bert_flow_tf.training.siamese_trainer import SiameseTrainer
-from bert_flow_tf.training.sources import embedding_pairs
 
 
 class SiameseJob:
@@ -45,9 +39,10 @@ class SiameseJob:
   Args:
     task: the task.
     embedding: encoder and pooling.
-    settings: settings of the training, without None.
+    settings: settings of the training.
     folder: the experiment's folder.
     watch: counts the seconds.
+    write_checkpoint: (folder, step, trained) -> None; writes the published checkpoint model.ckpt-STEP.
 
   Raises:
     ConfigError: the flow's configuration or the strategy cannot be used.
@@ -56,15 +51,16 @@ class SiameseJob:
   def __init__(
     self,
     task: TaskData,
-    embedding: EmbeddingSettings,
+    embedding: SiameseEmbedding,
     settings: SiameseSettings,
     folder: str | os.PathLike,
     watch: Stopwatch,
+    write_checkpoint: Callable[[pathlib.Path, int, Trained], None],
   ) -> None:
     if settings.flow:
       settings.check()
     self._task, self._embedding, self._settings = task, embedding, settings
-    self._folder, self._watch = pathlib.Path(folder), watch
+    self._folder, self._watch, self._write = pathlib.Path(folder), watch, write_checkpoint
     self._pooling = embedding.pooling_arguments()
     if settings.deterministic:
       tf.random.set_seed(settings.seed)  # without a seed, TensorFlow rejects random operations
@@ -72,105 +68,144 @@ class SiameseJob:
     self._strategy = make_strategy(settings.distribution_strategy)
 
   def train(self, chosen: TrainingPairs) -> Trained:
-    """Trains on the chosen pairs, and writes encoder, classifier, flow and training.json.
+    """Trains on the chosen pairs, and writes checkpoints, encoder, classifier, flow and training.json.
 
     Raises:
       BertFlowError: the training would make no step, cannot be resumed, or stopped because a loss is not finite.
     """
-    settings = self._settings
-    num_steps(len(chosen.pairs), settings.train_batch_size, settings.epochs)  # an error comes before any work
-    encoder = self._load_encoder(self._embedding.encoder_name, to_be_trained=not settings.frozen)
+    settings, folder = self._settings, self._folder
+    # An error comes before any work.
+    num_steps(len(chosen.pairs), settings.train_batch_size, settings.num_train_epochs)
+    trained = self._make(self._embedding.encoder_name, to_be_trained=True)
+    before = trained.encoder.weights_checksum
     pairs = f"{chosen.labeled} labeled and {chosen.unlabeled} other pairs"
-    logging.info("training on %s (%s); results in %s", pairs, self._task.source, self._folder)
-    trained = (self._fit_flow if settings.frozen else self._fine_tune)(chosen, encoder)
-    facts = trained.facts | {
-      "task": self._task.name,
-      "data": self._task.source,
-      "splits": list(chosen.splits),
-      "labelled": chosen.labeled,
-      "unlabelled": chosen.unlabeled,
-      "dupe_factor": settings.dupe_factor,
-      "dropped_without_label": self._task.dropped,
-    }
-    write_facts(self._folder, facts)
-    return dataclasses.replace(trained, facts=facts)
+    logging.info("training on %s (%s); results in %s", pairs, self._task.source, folder)
+    result = self._fit(chosen, trained)
+    after = trained.encoder.weights_checksum
+    if settings.frozen and after != before:
+      raise TrainingError("the encoder's weights changed while the flow was fitted: this is a bug")
+    if not settings.frozen:
+      saving.save_encoder(trained.encoder, folder / ENCODER)
+      trained.encoder.bert.name, trained.encoder.bert.folder = str(folder / ENCODER), folder / ENCODER
+    step = result.best[1] if result.best else result.steps
+    siamese_folder.save_parts(folder, trained, self._pooling)
+    self._write(folder, step, trained)
+    facts = self._facts(chosen, result) | {"encoder_sha256_before": before, "encoder_sha256": after}
+    facts["hidden_act"] = trained.encoder.bert.config.hidden_act
+    siamese_folder.write_facts(folder, facts)
+    return dataclasses.replace(trained, facts=facts, step=step)
 
-  def load(self) -> Trained:
-    """Loads what `train` left in the folder; the encoder is that of the settings if none was trained.
+  def load(self, checkpoint: str | None = None) -> Trained:
+    """Loads a checkpoint of the experiment's folder; without any, the weights that a training would start from.
+
+    Args:
+      checkpoint: its name in the folder; None for the latest.
 
     Raises:
-      ConfigError: a flow or classifier is needed that is not in the folder.
-      BertFlowError: a file is damaged, or belongs to another encoder.
+      ConfigError: a flow or classifier is needed that the checkpoint does not have, or it has another pooling.
+      BertFlowError: a file is damaged.
     """
-    name = tuned_encoder(self._folder) or self._embedding.encoder_name
-    encoder = self._load_encoder(name)
-    trained = load_trained(self._folder, encoder, self._pooling, self._settings.flow, self._task)
-    make_folder(self._folder)
+    prefix = siamese_folder.find_checkpoint(self._folder, checkpoint)
+    if prefix is None:
+      return self.load_initial()
+    facts = siamese_folder.read_facts(self._folder)
+    self._check_pooling(facts)
+    trained = self._make(prefix, needed=True)
+    logging.info("%s is used", prefix)
+    return dataclasses.replace(trained, facts=facts, step=siamese_folder.step_of(prefix))
+
+  def load_initial(self) -> Trained:
+    """Loads the weights that a training would start from, for an evaluation.
+
+    Raises:
+      BertFlowError: see `load`.
+    """
+    return self._make(self._embedding.encoder_name, needed=True)
+
+  def embed(self, trained: Trained, sets: list[SentencePairs], cached: bool = True) -> Embeddings:
+    """Embeds the sentences of pairs, without flow and low_dim."""
+    arguments = self._encode_arguments()
+    return Embeddings(trained.encoder, sets, cache=self._embedding.cached_dir if cached else None, **arguments)
+
+  def embedder(self, trained: Trained) -> Callable[[list[str]], np.ndarray]:
+    """Returns the function from n sentences to embeddings [n, dim], without flow and low_dim."""
+    return functools.partial(trained.encoder.encode, **self._encode_arguments())
+
+  def _encode_arguments(self):
+    arguments = {name: self._pooling[name] for name in ("sentence_embedding_type", "max_seq_length")}
+    return {**arguments, "batch_size": 2 * self._embedding.predict_batch_size}  # a pair has two sentences
+
+  def _check_pooling(self, facts):
+    """Raises ConfigError if a flow or classifier would get other embeddings than in its training."""
+    for name, value in facts.get("embedding", {}).items():
+      if name != "max_seq_length" and self._pooling[name] != value and (self._settings.flow or self._task.labels):
+        raise ConfigError(
+          f"{name}={self._pooling[name]}: {self._folder} was trained with {name}={value}", argument=name
+        )
+
+  def _make(self, name, to_be_trained=False, needed=False):
+    """Loads an encoder, and makes flow and classifier with the variables that are in its checkpoint.
+
+    Args:
+      name: name, folder or prefix of the encoder.
+      to_be_trained: whether the variables are created for a training.
+      needed: whether flow and classifier must be in the checkpoint.
+    """
+    settings, labels = self._settings, self._task.labels
+    encoder = self._load_encoder(name, to_be_trained and not settings.frozen)
+    width = encoder.dim(self._embedding.sentence_embedding_type)
+    with self._strategy.scope() if to_be_trained else contextlib.nullcontext():
+      dim = self._pooling["low_dim"] or width
+      classifier = SoftmaxObjective(dim, labels, settings.seed) if labels else None
+      flow = None
+      if settings.flow:
+        flow = FlowCalibration(Glow(settings.config, width, settings.actnorm_init, settings.permutation, settings.seed))
+    trained = Trained(encoder, flow, classifier, {})
+    restored = trained.restore(name) if tf1_reader.is_prefix(name) else {}
+    siamese_folder.log_restored(name, restored)
+    for part, flag, value in (
+      (FLOW, "flow", int(settings.flow)),
+      (CLASSIFIER, "task", self._task.name if labels else ""),
+    ):
+      count, total = restored.get(part, (0, 1))
+      if needed and value and count < total:
+        lacking = f"has {count} of the {total} variables of this {part}" if count else f"has no {part}"
+        raise ConfigError(f"{flag}={value}: {name} {lacking}; train first (do_train)", flag)
     return trained
 
-  def _load_encoder(self, name, to_be_trained=False):
+  def _load_encoder(self, name, to_be_trained):
     # Mixed precision rounds the float32 weights in each call, so an encoder to be trained is loaded in float32; its
     # variables are created under the strategy.
-    arguments = self._embedding.loading_arguments() | ({"precision": "float32"} if to_be_trained else {})
+    arguments = self._embedding.loading_arguments()
+    arguments |= {"precision": "float32"} if to_be_trained else {}
+    if tf1_reader.is_prefix(name) and arguments["hidden_act"] is None:
+      # bert_config.json cannot say that an encoder was trained with the erf form of GELU.
+      arguments["hidden_act"] = siamese_folder.read_facts(pathlib.Path(name).parent).get("hidden_act")
     with self._strategy.scope() if to_be_trained else contextlib.nullcontext():
       encoder = SentenceEncoder.from_pretrained(name, **arguments)
     encoder.bert.check_max_seq_length(self._embedding.max_seq_length)
-    description = encoder.pooling(self._embedding.sentence_embedding_type).describe()
-    logging.info("%s: %d dimensions, %s", encoder.name, self._dim(encoder), description)
+    self._embedding.check_lower_case(encoder.tokenizer)
+    pooling = encoder.pooling(self._embedding.sentence_embedding_type)
+    dim = encoder.dim(pooling, self._pooling["low_dim"])
+    logging.info("%s: %d dimensions, %s", encoder.name, dim, pooling.describe())
     return encoder
 
-  def _dim(self, encoder):
-    return encoder.dim(self._pooling["sentence_embedding_type"], self._pooling["low_dim"])
-
-  def _embed(self, encoder, sets, cached=True):
-    cache = self._embedding.cached_dir if cached else None
-    return Embeddings(encoder, sets, self._embedding.predict_batch_size, cache, **self._pooling)
-
-  def _fit_flow(self, chosen, encoder):
-    """Fits the flow on the embeddings of the frozen encoder.
-
-    The published code has BERT's dropout on here, and its weight decay shrinks BERT's weights.
-    """
-    settings, before = self._settings, encoder.weights_checksum
-    flow, trainer = make_flow(settings, self._dim(encoder), self._strategy, self._folder)
-    steps = trainer.num_steps(len(chosen.pairs), settings.epochs)
-    numbers = trainer.pairs_seen(len(chosen.pairs), settings.epochs)
-    used = chosen.pairs.take(numbers)
-    make_folder(self._folder)  # after the checks above, so that a rejected command leaves no folder
-    with self._watch.timing("embedding"):
-      embeddings = self._embed(encoder, [used])
-    with self._watch.timing("training"):
-      flow.fit_source(embedding_pairs(embeddings, used, numbers, len(chosen.pairs)))
-    if encoder.weights_checksum != before:
-      raise TrainingError("the encoder's weights changed while the flow was fitted: this is a bug")
-    facts = {"frozen": True, "steps": steps, "epochs": settings.epochs, "flow_learning_rate": settings.rate}
-    trained = Trained(encoder, flow, None, {**facts, "encoder_sha256": before})
-    save_trained(self._folder, trained, self._pooling)
-    return trained
-
-  def _fine_tune(self, chosen, encoder):
-    """Fine-tunes the encoder, together with a classifier for labels and optionally a flow."""
-    settings, task, folder, before = self._settings, self._task, self._folder, encoder.weights_checksum
-    fine_tuning.use_mixed_precision(encoder.bert, self._embedding.precision)
-    dim = self._dim(encoder)
-    with self._strategy.scope():
-      objective = SoftmaxObjective(dim, task.labels, settings.seed) if task.labels else CosineObjective()
-      glow = None
-      if settings.flow:
-        width = encoder.dim(self._embedding.sentence_embedding_type)
-        glow = Glow(settings.config, width, settings.actnorm_init, settings.permutation, settings.seed)
-    flow = glow and FlowCalibration(glow)
-    trained = Trained(encoder, flow, objective if task.labels else None, {})
+  def _fit(self, chosen, trained):
+    """Fits encoder, classifier and flow."""
+    settings, folder, encoder = self._settings, self._folder, trained.encoder
+    if not settings.frozen:
+      fine_tuning.use_mixed_precision(encoder.bert, self._embedding.precision)
     trainer = SiameseTrainer(
       encoder,
       encoder.pooling(self._embedding.sentence_embedding_type),
-      objective,
-      glow,
+      trained.classifier or CosineObjective(),
+      trained.flow and trained.flow.flow,
       settings,
       self._strategy,
       self._pooling["low_dim"],
       folder / "checkpoints",
       folder / "tensorboard",
+      on_checkpoint=lambda step: self._write(folder, step, trained),
     )
     early_stopping = None
     if settings.early_stopping:
@@ -182,28 +217,31 @@ class SiameseJob:
       copies = {"dupe_factor": chosen.dupe_factor, "random": chosen.random}
       source = LabelledPairs(encoder, *sides, chosen.targets, length, bool(settings.use_xla), **copies)
     with self._watch.timing("training"):
-      result = trainer.fit(source, settings.epochs, early_stopping)
-    saving.save_encoder(encoder, folder / ENCODER)
-    encoder.bert.name, encoder.bert.folder = str(folder / ENCODER), folder / ENCODER
-    save_trained(folder, trained, self._pooling)
-    return dataclasses.replace(trained, facts=self._facts(result, before, encoder.weights_checksum))
+      return trainer.fit(source, settings.num_train_epochs, early_stopping)
 
   def _dev_score(self, trained):
     # Not cached: these weights do not occur again.
-    embeddings = self._embed(trained.encoder, [self._task.splits["dev"]], cached=False)
-    return dev_score(self._task, embeddings, trained.flow, trained.classifier)
+    embeddings = self.embed(trained, [self._task.splits["dev"]], cached=False)
+    return dev_score(self._task, embeddings, trained.transforms(self._pooling["low_dim"]), trained.classifier)
 
-  def _facts(self, result, before, after):
+  def _facts(self, chosen, result):
+    settings = self._settings
     return {
-      "frozen": False,
+      "frozen": settings.frozen,
       "steps": result.steps,
       "planned_steps": result.planned_steps,
-      "epochs": self._settings.epochs,
-      "batch_size": self._settings.train_batch_size,
-      "learning_rate": self._settings.learning_rate,
-      "best_on_dev": result.best and {"figure": result.best[0], "step": result.best[1]},
+      "epochs": settings.num_train_epochs,
+      "batch_size": settings.train_batch_size,
+      "learning_rate": settings.learning_rate,
+      "best_on_dev": result.best and {"score": result.best[0], "step": result.best[1]},
       "seconds_per_step": None if np.isnan(result.seconds_per_step) else result.seconds_per_step,
       "peak_memory_bytes": peak_memory(),
-      "encoder_sha256_before": before,
-      "encoder_sha256": after,
+      "embedding": self._pooling,
+      "task": self._task.name,
+      "data": self._task.source,
+      "splits": list(chosen.splits),
+      "labelled": chosen.labeled,
+      "unlabelled": chosen.unlabeled,
+      "dupe_factor": settings.dupe_factor,
+      "dropped_without_label": self._task.dropped,
     }

@@ -1,63 +1,97 @@
-"""Settings of a siamese training."""
+"""Settings of a siamese training, with the defaults of the published runner."""
 
 import dataclasses
 import math
-import os
+import pathlib
 from typing import Any
 
-from bert_flow_tf.data import nli
-from bert_flow_tf.data.flow_corpus import LEARNING_RATE
-from bert_flow_tf.data.settings import DataSettings
-from bert_flow_tf.data.task import TaskData
 from bert_flow_tf.encoder.settings import EmbeddingSettings
 from bert_flow_tf.errors import ConfigError
-from bert_flow_tf.io.experiment import OutputSettings, encoder_label, experiment_name
 from bert_flow_tf.io.settings import check_positive, setting
 from bert_flow_tf.training.settings import FlowSettings
+
+# The published runner trains only above this number of epochs; its commands turn a training off by 1e-10.
+NO_EPOCHS = 1e-6
+
+
+@dataclasses.dataclass(frozen=True)
+class SiameseEmbedding(EmbeddingSettings):
+  """Encoder and pooling of a siamese training, with the published ways to name an encoder.
+
+  Raises:
+    ConfigError: low_dim is below -1, or files of an encoder are given without its weights.
+  """
+
+  init_checkpoint: str | None = setting(
+    None,
+    "TF1 checkpoint, such as .../bert_model.ckpt or exp/NAME/model.ckpt-40, or folder of an encoder; used in place of "
+    "model. Variables of flow and classifier that are in a checkpoint are restored too.",
+  )
+  bert_config_file: str | None = setting(None, "Configuration of init_checkpoint; default: the one in its folder.")
+  vocab_file: str | None = setting(None, "vocab.txt of init_checkpoint; default: the one in its folder.")
+  do_lower_case: bool | None = setting(
+    None, "Whether text is lower-cased. The vocabulary decides it; a flag that contradicts it is an error."
+  )
+  sentence_embedding_type: str = setting(
+    "avg", EmbeddingSettings.__dataclass_fields__["sentence_embedding_type"].metadata["help"]
+  )
+  max_seq_length: int = setting(128, "Largest number of tokens of a sentence, [CLS] and [SEP] included.")
+  predict_batch_size: int = setting(8, "Pairs whose sentences are embedded at once.", minimum=1)
+
+  def loading_arguments(self) -> dict[str, Any]:
+    """Returns the arguments of `SentenceEncoder.from_pretrained` besides the name."""
+    files = {"bert_config_file": self.bert_config_file, "vocab_file": self.vocab_file}
+    return super().loading_arguments() | files
+
+  def check_lower_case(self, tokenizer: Any) -> None:
+    """Raises a ConfigError if do_lower_case contradicts a `SentenceTokenizer`."""
+    if self.do_lower_case not in (None, tokenizer.do_lower_case):
+      raise ConfigError(
+        f"do_lower_case={self.do_lower_case}: the encoder's vocabulary is {'un' * tokenizer.do_lower_case}cased; leave "
+        "the flag out, or choose another encoder",
+        argument="do_lower_case",
+      )
 
 
 @dataclasses.dataclass(frozen=True)
 class SiameseSettings(FlowSettings):
-  """How an encoder is fine-tuned on pairs, with a flow or without; the defaults are the published ones for NLI.
+  """How an encoder is fine-tuned on pairs, with a flow or without.
 
   Raises:
     ConfigError: a value outside its range.
   """
 
-  flow_model_config: str = setting("config_l2_d3_w32", "Name of a packaged configuration, or a json file.")
-  # These two are None until `resolved`.
-  train_batch_size: int = setting(
-    None, "Pairs of a step, over all devices; default: 16, or 32 if num_examples is 0.", minimum=1
+  flow_model_config: str = setting("config_l3_d3_w32", "Name of a packaged configuration, or a json file.")
+  flow_learning_rate: float = setting(1e-3, "Constant learning rate of the flow's own loss.")
+  num_train_epochs: float = setting(3.0, "Passes over the pairs; up to 1e-6: no training.")
+  use_xla: bool = setting(False, "Compile the step with XLA.", named=False)
+  save_checkpoints_steps: int = setting(1000, "Steps between two checkpoints.", named=False, minimum=1)
+  train_splits: tuple[str, ...] | None = setting(
+    None, "Splits whose labels are used; default: train, and dev with use_full_for_training."
   )
-  use_xla: bool | None = setting(None, "Compile the step with XLA.", named=False)
-  save_checkpoints_steps: int = setting(
-    None, "Steps between two checkpoints; default: 1000, or 100 if num_examples is 0.", named=False, minimum=1
-  )
-  train_splits: tuple[str, ...] = setting(
-    None, "Splits whose labels are used; default: train, with use_full_for_training train and dev."
-  )
-  use_full_for_training: bool = setting(
-    False, "Train on the pairs of all splits; labels are those of train_splits, if it is given."
-  )
+  use_full_for_training: bool = setting(False, "1: train on the pairs of train, dev and test.")
   num_examples: int = setting(
-    -1,
-    "Labels that train the encoder: -1 all; 0 none (the encoder is frozen, and the flow is fitted on it); n those of n "
-    "pairs drawn by seed.",
-    minimum=-1,
+    -1, "Pairs whose labels are used: -1 all; 0 none, so that only a flow is fitted; n pairs drawn by seed.", minimum=-1
   )
-  dupe_factor: int = setting(1, "Number of copies of each pair in an epoch.", minimum=1)
-  flow: bool = setting(False, "Compare latents of a flow on the embeddings, instead of embeddings.")
-  flow_loss: bool = setting(False, "Add the flow's own loss, in bits per dimension. Needs flow.")
-  learning_rate: float = setting(2e-5, "Highest learning rate of BERT and the classifier.")
+  dupe_factor: int = setting(
+    1, "Copies of each pair; all but the first have a random word piece of each sentence masked.", minimum=1
+  )
+  flow: bool = setting(False, "1: compare latents of a flow on the embeddings, instead of embeddings.")
+  flow_loss: bool = setting(False, "1: the flow learns from its own loss, in bits per dimension. Needs flow.")
+  learning_rate: float = setting(5e-5, "Highest learning rate of BERT and the classifier.")
   warmup_proportion: float = setting(
     0.1, "Part of the steps in which that rate rises; it then falls to 0.", minimum=0.0, maximum=1.0
   )
-  l2_penalty: float = setting(-1.0, "Factor of the norms of the embeddings in the loss; active above 0.")
-  early_stopping: bool = setting(
-    False, "Evaluate dev after each pass over the pairs, and end with the weights that are best there."
-  )
+  l2_penalty: float = setting(-1.0, "Factor of the norms of the two embeddings in the loss; active above 0.")
+  early_stopping: bool = setting(False, "Evaluate dev after each epoch, and end with the weights that are best there.")
   early_stopping_patience: int = setting(
     1, "Evaluations in a row without a better score that end the training.", minimum=1
+  )
+  as_published: bool = setting(
+    False,
+    "Compute with the faults of the published code that its figures need: actnorm starts from Glorot's values "
+    "instead of data, BERT's dropout is on while only a flow is fitted, test splits are trained on with one label, "
+    "and early_stopping ends when Pearson's r did not fall.",
   )
   deterministic: bool = setting(
     False, "Make operations of a GPU deterministic, so that a resumed training is exact there too.", named=False
@@ -66,13 +100,24 @@ class SiameseSettings(FlowSettings):
   def __post_init__(self) -> None:
     super().__post_init__()
     check_positive(self, "learning_rate")
-    if not math.isfinite(self.l2_penalty):
-      raise ConfigError(f"l2_penalty={self.l2_penalty}: expected a number; it is active above 0", argument="l2_penalty")
+    if not 0 <= self.num_train_epochs < math.inf:
+      raise ConfigError(
+        f"num_train_epochs={self.num_train_epochs}: expected a number, or 0 for no training", "num_train_epochs"
+      )
+    if not -math.inf < self.l2_penalty < math.inf:
+      raise ConfigError(f"l2_penalty={self.l2_penalty}: expected a number; up to 0 for none", argument="l2_penalty")
+    if self.as_published and self.flow:
+      object.__setattr__(self, "actnorm_init", "glorot")
 
   @property
   def frozen(self) -> bool:
-    """True if no label trains the encoder: only the flow is fitted."""
-    return self.num_examples == 0
+    """True if nothing trains the encoder: only the flow is fitted."""
+    return self.num_examples == 0 and self.l2_penalty <= 0
+
+  @property
+  def trains(self) -> bool:
+    """True if the number of epochs asks for a training."""
+    return self.num_train_epochs > NO_EPOCHS
 
   def check_training(self) -> None:
     """Checks the settings that only a training uses.
@@ -80,76 +125,59 @@ class SiameseSettings(FlowSettings):
     Raises:
       ConfigError: they contradict each other.
     """
-    if self.flow_loss and not self.flow:
-      raise ConfigError("flow_loss: is the loss of a flow; needs flow", argument="flow_loss")
     if self.train_splits is not None and len(set(self.train_splits)) < max(1, len(self.train_splits)):
       raise ConfigError(
         f"train_splits={','.join(self.train_splits)}: expected one or more of train, dev, test, each once",
         argument="train_splits",
       )
-    if self.early_stopping and (self.frozen or "dev" in (self.train_splits or ())):
+    if self.early_stopping and self.num_examples == 0:
+      raise ConfigError("early_stopping: needs labels, which num_examples=0 does not use", argument="early_stopping")
+    if self.early_stopping and "dev" in (self.train_splits or ()) and not self.as_published:
       raise ConfigError(
-        "early_stopping: needs dev's labels, which num_examples=0 does not use, and a training without them "
-        f"(train_splits={','.join(self.train_splits or ('train',))})",
+        f"early_stopping: needs dev's labels, and train_splits={','.join(self.train_splits or ())} trains on them",
         argument="early_stopping",
       )
     if self.frozen and not self.flow_loss:
       raise ConfigError(
-        "num_examples=0: without labels only a flow can be fitted; needs flow and flow_loss", argument="num_examples"
-      )
-    if self.use_full_for_training and not self.flow_loss:
-      raise ConfigError(
-        "use_full_for_training: adds sentences without their labels, which only the flow's loss uses; needs flow and "
-        "flow_loss",
-        argument="use_full_for_training",
+        "num_examples=0: without labels only a flow can be fitted; add flow and flow_loss", argument="num_examples"
       )
 
-  def resolved(self, is_nli: bool = False, flow_epochs: float = 1.0) -> "SiameseSettings":
-    """Returns settings without None, except `use_xla`.
+  def check_flow(self) -> None:
+    """Checks that `flow_loss` comes with `flow`.
 
-    Args:
-      is_nli: whether the labels are those of natural language inference, for which a flow alone has the paper's rate.
-      flow_epochs: the task's number of epochs for a flow alone.
+    Raises:
+      ConfigError: it does not.
     """
-    defaults: dict[str, Any]
-    if self.frozen:
-      rate, epochs = (nli.LEARNING_RATE, nli.NUM_TRAIN_EPOCHS) if is_nli else (LEARNING_RATE, flow_epochs)
-      defaults = {"train_batch_size": 32, "save_checkpoints_steps": 100}
-    else:
-      rate, epochs = LEARNING_RATE, 1.0
-      defaults = {"train_batch_size": 16, "save_checkpoints_steps": 1000}
-    defaults |= {"flow_learning_rate": rate, "num_train_epochs": epochs}
-    return dataclasses.replace(self, **{k: v for k, v in defaults.items() if getattr(self, k) is None})
+    if self.flow_loss and not self.flow:
+      raise ConfigError("flow_loss: is the loss of a flow; add flow=1", argument="flow_loss")
 
 
-def siamese_name(
-  task: TaskData,
-  data: DataSettings,
-  embedding: EmbeddingSettings,
-  settings: SiameseSettings,
-  output: OutputSettings,
-) -> str:
-  """Returns the original's name of an experiment, then encoder, seed and a hash of the other fields.
+def siamese_name(prefix: str, task: str, embedding: EmbeddingSettings, settings: SiameseSettings) -> str:
+  """Returns the published name of an experiment.
+
+  The name says neither seed, dupe_factor, max_seq_length nor num_examples=0, nor what this package adds.
 
   Args:
-    task: the task.
-    data: files of the task.
+    prefix: its first part.
+    task: the task's name as the user typed it.
     embedding: encoder and pooling.
-    settings: as the user gave them, not `resolved`.
-    output: prefix of the name.
+    settings: of the training.
   """
-  resolved = settings.resolved(bool(task.labels), task.spec.num_train_epochs)
-  parts = {
-    "task": f"{output.exp_name_prefix}_t_{task.name}",
-    "num_train_epochs": f"ep_{resolved.epochs:.2f}",
-    "learning_rate": f"lr_{settings.learning_rate:.2e}",
-    "sentence_embedding_type": f"e_{embedding.sentence_embedding_type}",
-    "flow": f"f_1{int(settings.flow_loss)}_{resolved.rate:.2e}" if settings.flow else "",
-    "flow_loss": "",
-    "flow_learning_rate": "",
-    "use_full_for_training": "allsplits" if settings.use_full_for_training else "",
-    "model": f"m_{encoder_label(embedding.encoder_name)}",
-    "seed": f"s_{settings.seed}",
-  }
-  others = {"data_dir": os.path.abspath(data.data_dir or "")} if task.name == "custom" else {}
-  return experiment_name(parts, embedding, settings, **others)
+  parts = [f"{prefix}_t_{task}_ep_{settings.num_train_epochs:.2f}_lr_{settings.learning_rate:.2e}"]
+  if settings.train_batch_size != 32:
+    parts.append(f"bsz_{settings.train_batch_size}")
+  if embedding.sentence_embedding_type != "avg":
+    parts.append(f"e_{embedding.sentence_embedding_type}")
+  if settings.flow:
+    config = pathlib.Path(settings.flow_model_config).stem
+    parts.append(f"f_1{int(settings.flow_loss)}")
+    parts += [f"{settings.flow_learning_rate:.2e}"] * settings.flow_loss
+    parts += ["allsplits"] * settings.use_full_for_training
+    parts += [config] * (config != "config_l3_d3_w32")
+  if settings.num_examples > 0:
+    parts.append(f"n_{settings.num_examples}")
+  if embedding.low_dim > -1:
+    parts.append(f"ld_{embedding.low_dim}")
+  if settings.l2_penalty > 0:
+    parts.append(f"l2_{settings.l2_penalty:.2e}")
+  return "_".join(parts)

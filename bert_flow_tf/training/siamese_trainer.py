@@ -2,6 +2,7 @@
 
 import dataclasses
 import os
+from collections.abc import Callable
 
 import tensorflow as tf
 
@@ -62,6 +63,7 @@ class SiameseTrainer:
     strategy: a `tf.distribute.Strategy` of one machine; None for the current one.
     low_dim: number of groups of neighboring dimensions of e to average; None for none.
     checkpoint_folder, summary_folder, show_progress: see `TrainingLoop`.
+    on_checkpoint: called with the number of steps made whenever a checkpoint is saved.
 
   Raises:
     ConfigError: the batch cannot be shared among the replicas.
@@ -79,10 +81,12 @@ class SiameseTrainer:
     checkpoint_folder: str | os.PathLike | None = None,
     summary_folder: str | os.PathLike | None = None,
     show_progress: bool = True,
+    on_checkpoint: Callable[[int], None] = lambda step: None,
   ) -> None:
+    self._on_checkpoint = on_checkpoint
     self._encoder, self._pooling, self._low_dim = encoder, pooling, low_dim
     self._objective, self._flow = objective, flow
-    self._settings = (settings or SiameseSettings()).resolved()
+    self._settings = settings or SiameseSettings()
     self._strategy = strategy or tf.distribute.get_strategy()
     self._checkpoint_folder, self._summary_folder = checkpoint_folder, summary_folder
     self._show_progress = show_progress
@@ -131,7 +135,7 @@ class SiameseTrainer:
     result = loop.run(
       lambda step, _: advance(iterator, tf.constant(step, tf.int64)).numpy(),
       lambda losses: ", ".join(f"{name} {value:.4f}" for name, value in zip(LOSSES, losses[-1], strict=True) if value),
-      before_saving=lambda step, _: {"dev": early_stopping.look(step)} if early_stopping else {},
+      before_saving=lambda step, _: self._before_saving(step, early_stopping),
       stopped=lambda: early_stopping is not None and early_stopping.stopped,
     )
     if early_stopping:
@@ -140,6 +144,10 @@ class SiameseTrainer:
 
   def _learns_from_labels(self, source):
     return source.labelled > 0 or self._settings.l2_penalty > 0
+
+  def _before_saving(self, step, early_stopping):
+    self._on_checkpoint(step)
+    return {"dev": early_stopping.look(step)} if early_stopping else {}
 
   def _optimizers(self, total, variables):
     """Returns the optimizers of `loss` and `flow_loss`, built; the gradients are clipped before they get them."""
@@ -252,12 +260,10 @@ class SiameseTrainer:
     """Returns a replica's share of `loss` and `flow_loss`, float32 scalars."""
     settings = self._settings
     *sides, targets = features
-    embeddings = tf.concat(
-      [
-        self._embed(source, ids, tf.random.experimental.stateless_fold_in(seed, side)) for side, ids in enumerate(sides)
-      ],
-      axis=0,
-    )
+    # BERT's dropout only disturbs the flow while BERT does not learn; the published code has it on then too.
+    dropout = not settings.frozen or settings.as_published
+    seeds = [tf.random.experimental.stateless_fold_in(seed, side) if dropout else None for side in range(len(sides))]
+    embeddings = tf.concat([self._embed(source, *side) for side in zip(sides, seeds, strict=True)], axis=0)
     compared = self._flow(embeddings) if self._flow else embeddings
     if self._low_dim is not None:
       compared = low_dim(compared, self._low_dim)

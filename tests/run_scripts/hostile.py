@@ -61,7 +61,6 @@ def bad_values(folder):
     "config with an unknown key": ([f"{config}/unknown.json"], "levels"),
     "config with no levels": ([f"{config}/value.json"], "n_levels"),
     "config in half precision": ([f"{config}/fp16.json"], "use_fp16"),
-    "low_dim of 0": (["--low_dim=0"], "--low_dim"),
     "low_dim of -2": (["--low_dim=-2"], "--low_dim"),
     "low_dim that does not divide": (["--low_dim=7"], "low_dim"),
     "low_dim too small for the levels": (["--low_dim=2"], "dim"),

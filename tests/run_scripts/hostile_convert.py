@@ -49,7 +49,7 @@ def google(folder, variables=None, vocabulary=None, checkpoint="model.ckpt-1", w
 
 def classifier(dim=12):
   """Returns {name: array} of a classifier with 3 labels."""
-  return {"output_weights": np.random.default_rng(5).normal(size=[3, 3 * dim]).astype(np.float32)}
+  return {"loss/output_weights": np.random.default_rng(5).normal(size=[3, 3 * dim]).astype(np.float32)}
 
 
 def everything():
@@ -77,8 +77,8 @@ def checkpoints():
     },
     "lessflow/model.ckpt-1": {name: array for name, array in complete.items() if name != f"{STEP}/{CENTER}"},
     "moreflow/model.ckpt-1": {**complete, f"{STEP}/extra": np.zeros(2, np.float32)},
-    "nan/model.ckpt-1": {**complete, "output_weights": np.full([3, 36], np.nan, np.float32)},
-    "turned/model.ckpt-1": {**complete, "output_weights": np.zeros([36, 4], np.float32)},
+    "nan/model.ckpt-1": {**complete, "loss/output_weights": np.full([3, 36], np.nan, np.float32)},
+    "turned/model.ckpt-1": {**complete, "loss/output_weights": np.zeros([36, 4], np.float32)},
     "noencoder/model.ckpt-1": flow,
   }
 

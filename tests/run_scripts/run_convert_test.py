@@ -99,7 +99,7 @@ def test_the_folders_equal_the_checkpoint(ran):
   assert flow.encoder == {**identity.to_dict(), "name": str(folder / "to/all/encoder")}
   assert flow.config.coupling_dropout == 0.1 and not flow.needs_initialization
   classifier = ClassifierWeights.load(folder / "to/all/classifier")
-  np.testing.assert_array_equal(classifier.output_weights, hostile_convert.classifier()["output_weights"])
+  np.testing.assert_array_equal(classifier.output_weights, hostile_convert.classifier()["loss/output_weights"])
   assert (classifier.num_labels, classifier.dim, classifier.labels) == (
     3,
     12,

@@ -1,5 +1,6 @@
-"""run_scripts/run_siamese.py: what it leaves behind, that a frozen encoder is frozen, and what it refuses."""
+"""run_scripts/run_siamese.py: its flags and files, that a frozen encoder is frozen, and what it rejects."""
 
+import json
 import re
 
 import numpy as np
@@ -19,6 +20,23 @@ from tests.run_scripts.results import read_json
 pytestmark = pytest.mark.slow
 COMMAND_LINES = siamese_cases
 
+# ../shared/original_runner.md, "Flags".
+PUBLISHED = {
+  **dict.fromkeys(("bert_config_file", "vocab_file", "task_name", "data_dir", "init_checkpoint", "exp_name")),
+  **dict.fromkeys(("cached_dir", "eval_checkpoint_name")),
+  **{"max_seq_length": 128, "label_min": 0, "label_max": 5, "auc": False, "log_every_step": 10},
+  **{"save_checkpoints_steps": 1000, "use_xla": False, "seed": 1234, "do_train": False, "do_eval": False},
+  **{"do_predict": False, "train_batch_size": 32, "eval_batch_size": 8, "predict_batch_size": 8},
+  **{"learning_rate": 5e-5, "warmup_proportion": 0.1, "num_train_epochs": 3.0, "early_stopping": False},
+  **{"start_delay_secs": 120, "throttle_secs": 600, "predict_pool": False, "do_predict_on_dev": False},
+  **{"do_predict_on_full": False, "sentence_embedding_type": "avg", "flow": 0, "flow_loss": 0},
+  **{"flow_learning_rate": 1e-3, "flow_model_config": "config_l3_d3_w32", "num_examples": -1},
+  **{"use_full_for_training": 0, "dupe_factor": 1, "l2_penalty": -1, "low_dim": -1, "do_senteval": False},
+  "senteval_tasks": "",
+}
+# The published runner demands the first two; the vocabulary decides the third.
+OURS = {"output_parent_dir": "exp", "exp_name_prefix": "exp", "do_lower_case": None}
+
 
 def rows(file):
   """{column: values} of a TSV."""
@@ -30,71 +48,103 @@ def test_good_command_lines(ran):
   check_succeeded(ran[1], siamese_cases.good(ran[0]))
 
 
-def test_what_is_refused_is_refused_in_one_line(ran):
+def test_published_flags_and_defaults(ran):
+  assert len(PUBLISHED) + len(OURS) == 46
+  assert {name: ran[1]["defaults"][name] for name in PUBLISHED | OURS} == PUBLISHED | OURS
+
+
+def test_rejections_are_one_line(ran):
   folder, found = ran
-  check_rejected(found, siamese_cases.cases(folder))
-  expected = {"sick", "frozen", "joint", "nothing", "union", "subsets"}
+  check_rejected(found, siamese_cases.cases(folder), alone=False)
+  expected = {"sick", "frozen", "joint", "elsewhere", "untrained", "nothing", "union", "subsets"}
+  expected.add("p_t_STS-B_ep_0.20_lr_5.00e-05_bsz_8_f_11_1.00e-03_allsplits_small")
   assert {path.name for path in (folder / "exp").iterdir()} == expected
+
+
+def eval_results(folder):
+  """{name: value} of eval_results.txt, which is sorted."""
+  lines = (folder / "eval_results.txt").read_text().splitlines()
+  assert lines == sorted(lines)
+  return {name: float(value) for name, value in (line.split(" = ") for line in lines)}
+
+
+def cosines_of(file):
+  """The published file of predictions: one number a line."""
+  return np.array([float(line) for line in file.read_text().splitlines()])
+
+
+def encoded(encoder, columns, pooling="avg"):
+  return [encoder.encode(list(side), pooling, max_seq_length=16) for side in columns]
 
 
 def test_eval_results_of_tasks_made_of_subsets(ran):
   for name, task in (("union", "STS-12-16"), ("subsets", "STS-13")):
-    lines = (ran[0] / f"exp/{name}/eval_results.txt").read_text().splitlines()
-    values = {key: float(value) for key, value in (line.split(" = ") for line in lines)}
+    values = eval_results(ran[0] / f"exp/{name}")
     pairs = load_task(task, ran[0] / "data").splits["test"]
     encoder = SentenceEncoder.from_pretrained(ran[0] / "model")
-    a, b = (encoder.encode(list(side), max_seq_length=16) for side in (pairs.sentences_a, pairs.sentences_b))
-    cosines, scored = cosine_similarity(a, b), ~np.isnan(pairs.scores)
-    # Pearson's: most words are unknown to this encoder, and which of two like cosines is the larger, rounding decides.
+    cosines = cosine_similarity(*encoded(encoder, (pairs.sentences_a, pairs.sentences_b)))
+    scored = ~np.isnan(pairs.scores)
+    # Most words are unknown to this encoder, so that cosines are alike and rounding shows.
     expected = stats.pearsonr(cosines[scored], pairs.scores[scored]).statistic
-    assert values["eval_pearsonr"] == pytest.approx(expected, abs=1e-3) and -1 < values["eval_spearmanr"] < 1
+    assert values["eval_pearsonr"] == pytest.approx(expected, abs=1e-3) and values["global_step"] == 0
 
 
 def test_labels(ran):
-  """Saved encoder and classifier give the predictions, and the figures follow from those."""
+  """Saved encoder and classifier give the predictions, and the scores follow from those."""
   folder = ran[0] / "exp/sick"
   results = read_json(folder / "results.json")
   encoder = SentenceEncoder.from_pretrained(folder / "encoder")
   classifier = SoftmaxObjective.load(folder / "classifier")
   columns = rows(folder / "test_results.tsv")
-  a, b = (encoder.encode(columns[side], max_seq_length=16) for side in ("sentence1", "sentence2"))
+  a, b = encoded(encoder, (columns["sentence1"], columns["sentence2"]))
   logits = np.hstack([a, b, np.abs(a - b)]) @ classifier.output_weights.numpy().T
   probabilities = np.exp(logits) / np.exp(logits).sum(axis=1, keepdims=True)
   labels = np.array(["contradiction", "entailment", "neutral"])
-  found = np.stack([np.array(columns[f"p_{label}"], float) for label in labels], axis=1)
-  np.testing.assert_allclose(found, probabilities, atol=1e-5)
-  assert columns["predicted"] == tuple(labels[found.argmax(axis=1)])
+  written = np.stack([np.array(columns[f"p_{label}"], float) for label in labels], axis=1)
+  np.testing.assert_allclose(written, probabilities, atol=1e-5)
+  assert columns["predicted"] == tuple(labels[written.argmax(axis=1)])
   right = np.mean(np.array(columns["predicted"]) == np.array(columns["gold"]))
   majority = max(columns["gold"].count(label) for label in labels) / siamese_cases.PAIRS
-  test = results["results"]["test"]
+  test, dev = results["results"]["test"], results["results"]["dev"]
   assert (test["accuracy"], test["majority"]) == (pytest.approx(100 * right), pytest.approx(100 * majority))
-  values = dict(line.split(" = ") for line in (folder / "eval_results.txt").read_text().splitlines())
-  assert float(values["eval_accuracy"]) == pytest.approx(right)
-  with np.load(folder / "test_embeddings.npz") as pooled:
-    np.testing.assert_allclose(pooled["a"], a, atol=1e-5)
-    np.testing.assert_allclose(pooled["b"], b, atol=1e-5)
+  values = eval_results(folder)
+  assert values.keys() == {"eval_accuracy", "eval_loss", "global_step", "loss"} and values["global_step"] == 5
+  assert values["eval_accuracy"] == pytest.approx(dev["accuracy"] / 100)
+  assert values["eval_loss"] == pytest.approx(dev["loss"], rel=1e-5)
+  lines = [json.loads(line) for line in (folder / "test_pooled.tsv").read_text().splitlines()]
+  for side, expected in {"embedding_a": a, "embedding_b": b}.items():
+    np.testing.assert_allclose([line[side] for line in lines], expected, atol=1e-5)
   training = read_json(folder / "training.json")
   assert (training["steps"], training["labelled"], training["unlabelled"]) == (5, 40, 0)
   assert training["encoder_sha256"] == encoder.weights_checksum != training["encoder_sha256_before"]
   assert re.search(r"trained 5 steps of 8 pairs, [0-9.]+ s a step, peak memory [0-9.]+ GiB", ran[1]["sick"]["stdout"])
 
 
+def test_checkpoints(ran):
+  """The last 3 are kept, and an earlier one can be used for predictions."""
+  folder = ran[0] / "exp/sick"
+  assert sorted(path.name for path in folder.glob("*.index")) == [f"model.ckpt-{step}.index" for step in (3, 4, 5)]
+  earlier, last = (rows(folder / f"{prefix}test_results.tsv") for prefix in ("model.ckpt-4.", ""))
+  assert earlier["sentence1"] == last["sentence1"] and earlier["p_neutral"] != last["p_neutral"]
+  encoder = SentenceEncoder.from_pretrained(folder / "model.ckpt-5", hidden_act="gelu")
+  assert encoder.weights_checksum == SentenceEncoder.from_pretrained(folder / "encoder").weights_checksum
+
+
 def test_evaluated_again_from_what_was_saved(ran):
-  folder, found = ran
+  folder, outputs = ran
 
   def tables(name):
-    lines = found[name]["stdout"].splitlines()
+    lines = outputs[name]["stdout"].splitlines()
     return [line for line in lines if not line.startswith(("seconds:", "trained"))]
 
   assert len(tables("sick")) == 4 and tables("sick again") == tables("sick")
+  assert tables("joint again") == tables("joint") and tables("joint")[2].startswith("dev")
   full = rows(folder / "exp/sick/full_results.tsv")
   assert len(full["index"]) == 3 * siamese_cases.PAIRS
-  one, other = (tables(name)[2].split() for name in ("joint", "joint again"))
-  assert one[0] == other[0] == "dev"
 
 
 def test_frozen_encoder_is_frozen(ran):
-  """Not a bit of its weights changes while a flow is fitted, and no encoder is saved beside the flow."""
+  """Not a bit of its weights changes while a flow is fitted, and no encoder is saved next to the flow."""
   folder, _ = ran
   encoder = SentenceEncoder.from_pretrained(folder / "model")
   training, results = (read_json(folder / "exp/frozen" / name) for name in ("training.json", "results.json"))
@@ -103,29 +153,43 @@ def test_frozen_encoder_is_frozen(ran):
   assert (training["steps"], training["labelled"], training["unlabelled"]) == (15, 0, 3 * siamese_cases.PAIRS)
   assert not (folder / "exp/frozen/encoder").exists()
   flow = load_calibration(folder / "exp/frozen/flow")
-  check_encoder(flow, encoder.identity("avg-first-last", 16), encoder.dim("avg-first-last"), "flow")
-  stsb = (folder / "data/STS/STSBenchmark/sts-test.csv").read_text().splitlines()
-  gold, a, b = zip(*(line.split("\t")[4:] for line in stsb), strict=True)
-  sides = [encoder.encode(list(side), max_seq_length=16) for side in (a, b)]
-  for method, (u, v) in {"without_flow": sides, "with_flow": [flow.transform(side) for side in sides]}.items():
-    cosines = np.sum(u * v, axis=1) / np.linalg.norm(u, axis=1) / np.linalg.norm(v, axis=1)
-    expected = 100 * stats.spearmanr(cosines, np.array(gold, float))[0]
-    assert results["results"]["test"][method]["spearman"] == pytest.approx(expected, abs=0.5)
+  check_encoder(flow, encoder.identity("avg", 16), encoder.dim("avg"), "flow")
+  written = cosines_of(folder / "exp/frozen/full_results.tsv")
+  for number, split in enumerate(("test", "dev")):
+    stsb = (folder / f"data/STS/STSBenchmark/sts-{split}.csv").read_text().splitlines()
+    gold, *sides = zip(*(line.split("\t")[4:] for line in stsb), strict=True)
+    plain = encoded(encoder, sides)
+    calibrated = [flow.transform(side) for side in plain]
+    for method, (u, v) in {"without_flow": plain, "with_flow": calibrated}.items():
+      expected = 100 * stats.spearmanr(cosine_similarity(u, v), np.array(gold, float))[0]
+      assert results["results"][split][method]["spearman"] == pytest.approx(expected, abs=0.5)
+    of_split = written[number * siamese_cases.PAIRS : (number + 1) * siamese_cases.PAIRS]
+    np.testing.assert_allclose(of_split, cosine_similarity(*calibrated), atol=1e-4)
+    if split == "dev":
+      np.testing.assert_allclose(cosines_of(folder / "exp/frozen/dev_results.tsv"), of_split, atol=1e-5)
+  bits = [flow.flow.bits_per_dim(side).numpy().mean() for side in plain]
+  values = eval_results(folder / "exp/frozen")
+  assert values["eval_loss"] == values["loss"] == 0 and values["eval_loss_flow"] == pytest.approx(sum(bits), rel=1e-4)
+  assert values["eval_loss_total"] == values["eval_loss_flow"] and -1 < values["eval_pearsonr"] < 1
 
 
 def test_some_labels_train_encoder_and_flow_together(ran):
   folder = ran[0] / "exp/joint"
   training = read_json(folder / "training.json")
-  assert (training["planned_steps"], training["labelled"], training["unlabelled"]) == (5, 20, 20)
-  assert training["best_on_dev"]["step"] % 2 == 0
+  assert (training["planned_steps"], training["labelled"], training["unlabelled"]) == (10, 20, 20)
+  assert training["best_on_dev"]["step"] % 5 == 0
   encoder = SentenceEncoder.from_pretrained(folder / "encoder", precision="bfloat16")
   assert encoder.weights_checksum == training["encoder_sha256"] != training["encoder_sha256_before"]
   flow = load_calibration(folder / "flow")
-  assert flow.dim == 4 and flow.encoder["name"] == str(folder / "encoder")
-  check_encoder(flow, encoder.identity("avg-first-last", 16, 4), 4, "flow")
-  columns = rows(folder / "dev_results.tsv")
-  assert list(columns) == ["index", "gold", "without_flow", "with_flow", "sentence1", "sentence2"]
-  with np.load(folder / "dev_embeddings.npz") as pooled:
-    u, v = pooled["a"], pooled["b"]
-  cosines = np.sum(u * v, axis=1) / np.linalg.norm(u, axis=1) / np.linalg.norm(v, axis=1)
-  np.testing.assert_allclose(np.array(columns["with_flow"], float), cosines, atol=1e-4)
+  assert flow.dim == 12 and flow.encoder["name"] == str(folder / "encoder")
+  lines = [json.loads(line) for line in (folder / "dev_pooled.tsv").read_text().splitlines()]
+  sides = [np.array([line[side] for line in lines]) for side in ("embedding_a", "embedding_b")]
+  assert sides[0].shape == (siamese_cases.PAIRS, 4)
+  np.testing.assert_allclose(cosines_of(folder / "dev_results.tsv"), cosine_similarity(*sides), atol=1e-4)
+
+
+def test_flow_of_another_experiment(ran):
+  """Flow and classifier of init_checkpoint are used, if the experiment has no checkpoint of its own."""
+  folder, _ = ran
+  assert len(cosines_of(folder / "exp/elsewhere/test_results.tsv")) == siamese_cases.PAIRS
+  assert (folder / "exp/untrained/test_results.tsv").exists() and not (folder / "exp/untrained/training.json").exists()

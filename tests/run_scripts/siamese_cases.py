@@ -20,6 +20,7 @@ def write(folder):
   folder = pathlib.Path(folder)
   small_siamese.save(folder / "model")
   (folder / "small.json").write_text('{"n_levels": 1, "depth": 1, "coupling_width": 4}')
+  (folder / "deeper.json").write_text('{"n_levels": 1, "depth": 2, "coupling_width": 4}')
   (folder / "garbage.json").write_text("{")
   sick, stsb, snli = folder / "data/SICK", folder / "data/STS/STSBenchmark", folder / "data/SNLI"
   for made in (sick, stsb, snli):
@@ -38,28 +39,30 @@ def write(folder):
 
 def good(folder):
   """Returns {name: flags} of command lines that succeed, in this order."""
-  sick = ["--task=SICK-E", "--learning_rate=1e-3", "--exp_name=sick"]
-  flow = ["--flow", "--flow_loss", f"--flow_model_config={folder}/small.json"]
-  frozen = [
-    "--task_name=STS-B",
-    "--do_train",
-    *flow,
-    "--num_examples=0",
-    "--use_full_for_training",
-    "--exp_name=frozen",
-  ]
-  joint = ["--task=STS-B", *flow, "--num_examples=20", "--exp_name=joint"]
+  sick = ["--task=SICK-E", "--learning_rate=1e-3", "--num_train_epochs=1", "--exp_name=sick"]
+  flow = ["--flow=1", "--flow_loss=1", f"--flow_model_config={folder}/small.json"]
+  frozen = ["--task_name=STS-B", *flow, "--num_examples=0", "--use_full_for_training=1", "--num_train_epochs=1"]
+  joint = ["--task=STS-B", *flow, "--num_examples=20", "--num_train_epochs=2", "--low_dim=4", "--exp_name=joint"]
+  joint += ["--precision=bfloat16"]
+  named = [*frozen, "--exp_name_prefix=p", "--label_max=4", "--throttle_secs=1", "--num_train_epochs=0.2"]
   return {
-    "sick": [*sick, "--do_train", "--do_eval", "--do_predict", "--predict_pool", "--save_checkpoints_steps=4"],
-    "sick predicted": [*sick, "--do_predict"],
-    "sick again": [*sick, "--do_eval", "--do_predict_on_full"],
-    "frozen": [*frozen, "--do_eval"],
+    "sick": [*sick, "--do_train", "--do_eval", "--do_predict", "--save_checkpoints_steps=1"],
+    "sick pooled": [*sick, "--do_predict", "--predict_pool"],
+    "sick again": [*sick, "--do_eval", "--do_predict_on_full", "--do_lower_case"],
+    "sick earlier": [*sick, "--do_predict", "--eval_checkpoint_name=model.ckpt-4"],
+    "frozen": [*frozen, "--exp_name=frozen", "--do_train", "--do_eval", "--do_predict_on_dev", "--do_predict_on_full"],
     "joint": [
       *joint,
-      *("--do_train", "--do_eval", "--do_predict_on_dev", "--predict_pool", "--precision=bfloat16", "--dupe_factor=2"),
-      *("--early_stopping", "--save_checkpoints_steps=2", "--l2_penalty=1e-4", "--low_dim=4"),
+      *("--do_train", "--do_eval", "--do_predict_on_dev", "--dupe_factor=2", "--early_stopping", "--l2_penalty=1e-4"),
     ],
-    "joint again": [*joint, "--do_eval", "--low_dim=4", "--precision=bfloat16"],
+    "joint again": [*joint, "--do_eval", "--do_predict_on_dev", "--predict_pool", "--l2_penalty=1e-4"],
+    # Flow and classifier of other experiments are restored by name.
+    "joint elsewhere": [
+      *(flag.replace("=joint", "=elsewhere") for flag in joint if "--l2" not in flag),
+      *("--do_predict", f"--init_checkpoint={folder}/exp/joint/model.ckpt-5"),
+    ],
+    "named": [*named, "--do_train"],
+    "no epochs": ["--task=STS-B", "--do_train", "--num_train_epochs=1e-10", "--do_predict", "--exp_name=untrained"],
     "nothing trained": ["--task=STS-B", "--do_eval", "--exp_name=nothing"],
     "a union": ["--task=STS-12-16", "--do_eval", "--exp_name=union"],
     "subsets": ["--task=STS-13", "--do_eval", "--exp_name=subsets"],
@@ -75,14 +78,22 @@ def cases(folder):
     "unknown task": (["--task=RTE", "--do_train"], "--task=RTE"),
     "nothing to do": (["--task=SNLI"], "--do_train"),
     "pool without predict": (["--task=SNLI", "--do_eval", "--predict_pool"], "--predict_pool"),
+    "a checkpoint without predict": (
+      ["--task=SNLI", "--do_eval", "--eval_checkpoint_name=model.ckpt-1"],
+      "--eval_checkpoint_name",
+    ),
+    "no such checkpoint": (
+      ["--task=STS-B", "--do_predict", "--eval_checkpoint_name=model.ckpt-7", "--exp_name=joint"],
+      "--eval_checkpoint_name=model.ckpt-7",
+    ),
     "flow_loss without flow": ([*train, "--flow_loss"], "--flow_loss"),
     "no labels and no flow": ([*train, "--num_examples=0"], "--num_examples=0"),
     "no labels and no flow_loss": ([*train, "--num_examples=0", "--flow"], "--num_examples=0"),
     "num_examples": ([*train, "--num_examples=-2"], "num_examples"),
     "dupe_factor": ([*train, "--dupe_factor=0"], "dupe_factor"),
     "batch of 0": ([*train, "--train_batch_size=0"], "--train_batch_size=0"),
-    "batch too large": ([*train, "--train_batch_size=64"], "--train_batch_size=64"),
-    "no epochs": ([*train, "--num_train_epochs=0"], "--num_train_epochs=0.0"),
+    "batch too large": ([*train, "--train_batch_size=640"], "--train_batch_size=640"),
+    "epochs": ([*train, "--num_train_epochs=nan"], "--num_train_epochs=nan"),
     "learning rate": ([*train, "--learning_rate=-1"], "--learning_rate=-1.0"),
     "warm-up": ([*train, "--warmup_proportion=2"], "--warmup_proportion=2"),
     "penalty": ([*train, "--l2_penalty=nan"], "--l2_penalty=nan"),
@@ -91,45 +102,64 @@ def cases(folder):
       [*train, "--distribution_strategy=multi_worker_mirrored"],
       "--distribution_strategy=multi_worker_mirrored",
     ),
-    "full set without flow": ([*train, "--use_full_for_training"], "--use_full_for_training"),
     "split twice": ([*train, "--train_splits=train,train"], "--train_splits=train,train"),
     "no split": ([*train, "--train_splits="], "--train_splits"),
     "no such split": (["--task=SNLI", "--do_train"], "--train_splits=train"),
     "no split to predict": (["--task=SNLI", "--do_train", "--train_splits=dev", "--do_predict"], "--do_predict"),
-    "stopping on what is trained": (
-      [*train, "--train_splits=dev", "--early_stopping"],
-      "--early_stopping",
-    ),
+    "stopping on what is trained": ([*train, "--train_splits=dev", "--early_stopping"], "--early_stopping"),
     "stopping without labels": ([*stsb, *flow, "--num_examples=0", "--early_stopping"], "--early_stopping"),
     "patience": ([*train, "--early_stopping", "--early_stopping_patience=0"], "early_stopping_patience"),
     "no classifier": (["--task=SICK-E", "--do_eval", "--exp_name=none"], "--task=SICK-E"),
-    "no flow": (["--task=STS-B", "--do_eval", "--flow", "--exp_name=none"], "--flow"),
-    "flow alone has no classifier": (
-      [*train, *flow, "--num_examples=0", "--do_eval"],
-      "--num_examples=0",
+    "no flow": (
+      ["--task=STS-B", "--do_eval", "--flow", f"--flow_model_config={folder}/small.json", "--exp_name=none"],
+      "--flow",
     ),
+    "flow alone has no classifier": ([*train, *flow, "--num_examples=0", "--do_eval"], "--num_examples=0"),
     "config is garbage": ([*stsb, *flow, f"--flow_model_config={folder}/garbage.json"], "--flow_model_config="),
+    "another flow": (
+      ["--task=STS-B", "--do_eval", "--flow", f"--flow_model_config={folder}/deeper.json", "--exp_name=frozen"],
+      "of this flow; train first",
+    ),
+    "another pooling": (
+      ["--task=STS-B", "--do_eval", *flow, "--low_dim=4", "--sentence_embedding_type=cls", "--exp_name=joint"],
+      "--sentence_embedding_type=cls",
+    ),
     "gold of another task": ([*train, f"--stsb_gold={folder}/small.json"], "--stsb_gold="),
     "pooling": ([*train, "--sentence_embedding_type=max"], "sentence_embedding_type=max"),
-    "no model": ([*train, "--model=absent/absent"], "absent"),
+    "too long": ([*train, "--max_seq_length=64"], "--max_seq_length=64"),
+    "letter case": ([*train, "--do_lower_case=false"], "--do_lower_case=False"),
+    "config without a checkpoint": (
+      [*train, f"--bert_config_file={folder}/exp/joint/bert_config.json"],
+      "--bert_config_file",
+    ),
+    "no vocabulary": (
+      [*train, f"--init_checkpoint={folder}/exp/joint/model.ckpt-5", f"--vocab_file={folder}/absent/vocab.txt"],
+      "--vocab_file",
+    ),
+    "SentEval": (["--task=STS-B", "--do_senteval", f"--senteval={folder}/absent"], "--senteval="),
     "empty exp_name": ([*train, "--exp_name="], "--exp_name"),
-    "another fit": (
-      [*train, "--exp_name=sick"],
-      "belongs to another fit (learning_rate 0.001 in the folder, 2e-05 now",
+    "results of another task": (["--task=STS-B", "--do_eval", "--exp_name=sick"], "--exp_name"),
+    "another seed": (
+      [*train, "--exp_name=sick", "--learning_rate=1e-3", "--num_train_epochs=1", "--seed=2"],
+      "exp_name",
     ),
   }
 
 
 def main(folder):
   """Runs every case."""
+  from absl import flags
+
   from run_scripts import run_siamese
 
   write(folder)
   run_siamese.define_flags()
-  always = [f"--output_parent_dir={folder}/exp", f"--data_dir={folder}/data", f"--model={folder}/model"]
-  always += ["--max_seq_length=16", "--train_batch_size=8"]
+  defaults = {name: flags.FLAGS[name].default for name in flags.FLAGS}
+  always = [f"--output_parent_dir={folder}/exp", f"--data_dir={folder}/data", "--max_seq_length=16"]
+  always += ["--train_batch_size=8", f"--model={folder}/model"]
   found = run_all(run_siamese.main, good(folder), always, cached=False)  # training changes an encoder
   refused = {name: flags for name, (flags, _) in cases(folder).items()}
+  found["defaults"] = defaults
   print(json.dumps(found | run_all(run_siamese.main, refused, always)))
 
 

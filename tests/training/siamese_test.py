@@ -11,7 +11,6 @@ from bert_flow_tf.encoder.saving import pytorch_weights
 from bert_flow_tf.errors import ConfigError, TrainingError
 from bert_flow_tf.training.labelled_pairs import LabelledPairs
 from bert_flow_tf.training.objectives import CosineObjective, SoftmaxObjective
-from bert_flow_tf.training.siamese_settings import SiameseSettings
 from tests.encoder import tiny
 from tests.training import small_siamese as small
 
@@ -203,36 +202,6 @@ def test_labelled_pairs(model):
   assert padded.fingerprint() != source.fingerprint()
   with pytest.raises(TrainingError, match="1 first and 2 second sentences"):
     LabelledPairs(encoder, ["a"], ["b", "c"], [1.0, 2.0])
-
-
-@pytest.mark.parametrize(
-  ("argument", "value"),
-  [
-    ("learning_rate", 0.0),
-    ("flow_learning_rate", float("nan")),
-    ("warmup_proportion", 1.5),
-    ("l2_penalty", float("inf")),
-    ("train_batch_size", 0),
-    ("seed", -1),
-    ("save_checkpoints_steps", 0),
-  ],
-)
-def test_rejected_settings(argument, value):
-  with pytest.raises(ConfigError) as raised:
-    SiameseSettings(**{argument: value})
-  assert raised.value.argument == argument
-
-
-def test_settings_depend_on_what_is_trained():
-  for settings, arguments, expected in (
-    (SiameseSettings(), {}, (16, 1000, 1e-3, 1.0)),
-    (SiameseSettings(num_examples=0), {"flow_epochs": 5.0}, (32, 100, 1e-3, 5.0)),
-    (SiameseSettings(num_examples=0), {"is_nli": True}, (32, 100, 2e-5, 0.15)),
-    (SiameseSettings(num_examples=0, train_batch_size=8), {}, (8, 100, 1e-3, 1.0)),
-  ):
-    settings = settings.resolved(**arguments)
-    values = (settings.train_batch_size, settings.save_checkpoints_steps)
-    assert (*values, settings.flow_learning_rate, settings.num_train_epochs) == expected
 
 
 def test_nothing_to_learn_and_a_loss_that_is_not_finite(model, tmp_path):

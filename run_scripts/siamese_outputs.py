@@ -1,0 +1,175 @@
+"""Files and tables of run_siamese.py."""
+
+import pathlib
+from typing import Any
+
+import numpy as np
+from absl import flags, logging
+
+from bert_flow_tf.data.task import TaskData
+from bert_flow_tf.errors import ConfigError
+from bert_flow_tf.evaluation import report, siamese_scores
+from bert_flow_tf.evaluation.similarity import normalized
+from bert_flow_tf.evaluation.task_scores import say
+from bert_flow_tf.integrations import senteval_engine
+from bert_flow_tf.integrations.senteval_run import evaluate_tasks
+from bert_flow_tf.io.experiment import Stopwatch, make_folder
+from bert_flow_tf.training.siamese_folder import Trained
+from bert_flow_tf.training.siamese_job import SiameseJob
+from bert_flow_tf.training.siamese_settings import SiameseEmbedding, SiameseSettings
+from run_scripts import common_flags
+
+FLAGS = flags.FLAGS
+
+# The published runner's settings of SentEval; SentEval's own README has others.
+_SENTEVAL = {"nhid": 0, "optim": "rmsprop", "batch_size": 128, "tenacity": 3, "epoch_size": 2}
+SENTEVAL_FILE = "senteval_results.json"
+
+
+class Outputs:
+  """Evaluations and predictions of an experiment, and the files that they write.
+
+  Args:
+    job: loads and embeds.
+    task: the task.
+    embedding: encoder and pooling.
+    settings: of the training.
+    folder: the experiment's folder.
+    watch: counts the seconds.
+  """
+
+  def __init__(
+    self,
+    job: SiameseJob,
+    task: TaskData,
+    embedding: SiameseEmbedding,
+    settings: SiameseSettings,
+    folder: pathlib.Path,
+    watch: Stopwatch,
+  ) -> None:
+    self._job, self._task, self._settings, self._watch = job, task, settings, watch
+    self._folder = folder
+    self._pooling = embedding.pooling_arguments()
+
+  def evaluate(self, trained: Trained, splits: list[str], batch_size: int) -> dict[str, Any]:
+    """Evaluates splits with gold, and writes eval_results.txt of the first one, which is dev if the task has it.
+
+    Args:
+      trained: encoder, flow and classifier.
+      splits: names of the splits.
+      batch_size: pairs of an evaluation step.
+
+    Returns:
+      {split: scores}, see `siamese_scores.evaluate_splits`.
+    """
+    task, transforms = self._task, trained.transforms(self._pooling["low_dim"])
+    with self._watch.timing("evaluating"):
+      embeddings = self._job.embed(trained, [task.splits[split] for split in splits])
+      results = siamese_scores.evaluate_splits(task, embeddings, transforms, trained.classifier, splits)
+      pairs, bits = task.splits[splits[0]], None
+      if trained.flow is not None:
+        sides = (pairs.sentences_a, pairs.sentences_b)
+        bits = sum(trained.flow.flow.bits_per_dim(embeddings.of(side)).numpy() for side in sides)
+      values = siamese_scores.eval_results(
+        task.targets(pairs),
+        siamese_scores.final(embeddings, transforms, pairs),
+        trained.classifier,
+        bits,
+        uses_labels=self._settings.num_examples != 0,
+        l2_penalty=self._settings.l2_penalty,
+        batch_size=batch_size,
+      )
+    make_folder(self._folder)
+    report.write_eval_results(self._folder, {**values, "global_step": trained.step})
+    return results
+
+  def predict(self, trained: Trained, name: str, prefix: str, pool: bool) -> None:
+    """Writes the cosines of a split, or its embeddings.
+
+    Args:
+      trained: encoder, flow and classifier.
+      name: "test", "dev" or "full".
+      prefix: first part of the file's name.
+      pool: whether embeddings are written.
+    """
+    pairs, transforms = siamese_scores.predicted_pairs(self._task, name), trained.transforms(self._pooling["low_dim"])
+    with self._watch.timing("predicting"):
+      sides = siamese_scores.final(self._job.embed(trained, [pairs]), transforms, pairs)
+    make_folder(self._folder)
+    path = self._folder / f"{prefix}{name}_{'pooled' if pool else 'results'}.tsv"
+    if pool:
+      siamese_scores.write_pooled(path, sides)
+    elif self._task.labels:
+      siamese_scores.write_labels(path, self._task, pairs, trained.classifier.probabilities(*sides))
+    else:
+      siamese_scores.write_cosines(path, sides)
+      if name == self._task.spec.eval_split:
+        logging.info("scores of the file: run_eval.py --task=%s --predictions=%s", self._task.name, path)
+    logging.info("%s pairs predicted in %s", name, path)
+
+  def write(self, trained: Trained, results: dict[str, Any], was_trained: bool) -> None:
+    """Writes results.json, except that a prediction alone keeps an earlier one, and prints the table.
+
+    Args:
+      trained: encoder, flow and classifier.
+      results: of `evaluate`; empty without an evaluation.
+      was_trained: whether this run trained.
+    """
+    about = {
+      "task": self._task.name,
+      "data": self._task.source,
+      "dropped_without_label": self._task.dropped,
+      "encoder": trained.encoder.identity(**self._pooling).to_dict(),
+      "training": trained.facts,
+      **self._about(),
+    }
+    if results or was_trained or not (self._folder / report.RESULTS_FILE).exists():
+      report.write_results(self._folder, {"results": results, **about})
+    if not results:
+      print(f"seconds: {report.spent(self._watch.seconds)}")
+    elif self._task.labels:
+      print(siamese_scores.classification_table(results, self._watch.seconds))
+    else:
+      say(results, {}, self._watch.seconds)
+
+  def senteval(self, path: str, tasks: str) -> None:
+    """Evaluates init_checkpoint on SentEval's tasks, with the published settings, and prints the table.
+
+    Embeddings are divided by their length.
+
+    Args:
+      path: SentEval's checkout or data folder.
+      tasks: SentEval's names, with commas; empty for those whose data exists.
+
+    Raises:
+      ConfigError: a task is unknown, or all tasks failed.
+    """
+    trained = self._job.load_initial()
+    embed = self._job.embedder(trained)
+    transforms = {
+      name: lambda u, transform=transform: normalized(transform(u))
+      for name, transform in trained.transforms(self._pooling["low_dim"]).items()
+    }
+    with senteval_engine.task_path(path) as task_path:
+      engine = senteval_engine.find_engine(path, task_path, _SENTEVAL["batch_size"], classifier=_SENTEVAL, kfold=5)
+      names = senteval_engine.check_tasks(tasks.split(",") if tasks else None, task_path, engine)
+      logging.info("%s: %s", engine.name, ", ".join(names))
+      results, failed = evaluate_tasks(engine, names, embed, transforms, self._watch)
+    if not results:
+      raise ConfigError(f"senteval={path}: {next(iter(failed.values()))}", argument="senteval")
+    make_folder(self._folder)
+    about = {"senteval": {"by": engine.name, "failed": failed}, **self._about()}
+    report.write_results(self._folder, {"results": results, **about}, SENTEVAL_FILE)
+    rows = {row: methods for of_task in results.values() for row, methods in of_task.items()}
+    print(report.table(rows, self._watch.seconds))
+
+  def _about(self):
+    return {"seconds": self._watch.seconds, "flags": common_flags.values(), "versions": common_flags.versions()}
+
+
+def print_speed(facts: dict[str, Any]) -> None:
+  """Prints the number, time and memory of a training's steps, if it made some."""
+  if facts["seconds_per_step"] is not None and np.isfinite(facts["seconds_per_step"]):
+    memory = ", ".join(f"{size / 2**30:.2f} GiB ({device})" for device, size in facts["peak_memory_bytes"].items())
+    steps = f"trained {facts['steps']} steps of {facts['batch_size']} pairs, {facts['seconds_per_step']:.3f} s a step"
+    print(f"{steps}, peak memory {memory}")

@@ -1,0 +1,188 @@
+"""The commands of the original's README, end to end, through train_siamese.sh and on GLUE's layout."""
+
+import json
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from bert_flow_tf import SentenceEncoder
+from bert_flow_tf.calibration.flow import load_calibration
+from bert_flow_tf.evaluation.similarity import cosine_similarity
+from tests.encoder import tf1_files, tiny
+from tests.integrations.senteval_engine_test import PACKAGE
+from tests.run_scripts import tiny_data
+from tests.testing import REPO, SHARED
+
+pytestmark = pytest.mark.slow
+
+PAIRS = 96
+LABELS = ("neutral", "contradiction", "entailment")
+NLI = "exp_tiny_1234"
+NLI_STEPS = int(4 * PAIRS / 16)  # MNLI's train, and SNLI's three splits
+FLOW = "--sentence_embedding_type=avg-last-2 --flow=1 --flow_loss=1 --num_examples=0 --num_train_epochs=1.0 "
+FLOW += "--flow_learning_rate=1e-3 --use_full_for_training="
+TARGET = "exp_t_STS-B_ep_1.00_lr_5.00e-05_e_avg-last-2_f_11_1.00e-03"
+AVG = "--sentence_embedding_type=avg --flow=0 --flow_loss=0 --num_examples=0 --num_train_epochs=1e-10"
+# (mode, flags, environment) in the README's order; the last two are the other row of its table, and SentEval.
+COMMANDS = [
+  (
+    "train",
+    f"--exp_name={NLI} --num_train_epochs=1.0 --learning_rate=2e-5 --train_batch_size=16",
+    {"TASK_NAME": "ALLNLI"},
+  ),
+  ("predict", f"--exp_name={NLI}_eval {AVG}", {}),
+  ("train", f"--exp_name_prefix=exp {FLOW}1", {}),
+  ("predict", f"--exp_name={TARGET}_allsplits {FLOW}1", {}),
+  ("train", f"--exp_name_prefix=exp {FLOW}0", {}),
+  ("predict", f"--exp_name={TARGET} {FLOW}1 --eval_checkpoint_name=model.ckpt-{PAIRS // 32}", {}),
+  ("predict_pool", f"--exp_name={NLI}_eval {AVG}".replace("=avg ", "=avg-last-2 "), {}),
+  ("do_senteval", f"--exp_name={NLI}_senteval --senteval_tasks=STS12,MRPC {AVG}", {}),
+]
+
+
+def rows(split, seed):
+  """Returns pairs (score 0 to 5, first sentence, second sentence): real ones where ../shared has them."""
+  file = SHARED / f"data/STS/STSBenchmark/sts-{split}.csv"
+  if not file.exists():
+    return tiny_data.scored(50, seed) + tiny_data.scored(PAIRS - 50, seed + 10)
+  lines = file.read_text(encoding="utf-8").splitlines()[:PAIRS]
+  return [tuple(line.split("\t")[4:7]) for line in lines]
+
+
+def write_table(path, header, lines):
+  path.parent.mkdir(parents=True, exist_ok=True)
+  path.write_text("".join("\t".join(cells) + "\n" for cells in (header, *lines)), encoding="utf-8")
+
+
+def write_glue(folder):
+  """Writes STS-B, MNLI and SNLI in GLUE's layout and returns all sentences."""
+  sentences = []
+  for seed, split in enumerate(("train", "dev", "test")):
+    pairs = rows(split, seed)
+    sentences += [sentence for _, *sides in pairs for sentence in sides]
+    stsb = ["index", "genre", "filename", "year", "old_index", "source1", "source2", "sentence1", "sentence2", "score"]
+    cells = [[str(i), *["-"] * 6, a, b, score] for i, (score, a, b) in enumerate(pairs)]
+    hidden = split == "test"
+    write_table(
+      folder / f"STS-B/{split}.tsv", stsb[: 9 if hidden else 10], [row[: 9 if hidden else 10] for row in cells]
+    )
+    header = ["index", *(f"x{i}" for i in range(1, 7)), "sentence1", "sentence2", "label1", "gold_label"]
+    cells = [[str(i), *["-"] * 6, a, b, *[LABELS[i % 3]] * 2] for i, (_, a, b) in enumerate(pairs)]
+    write_table(folder / f"SNLI/{split}.tsv", header, cells)
+    header = ["index", *(f"x{i}" for i in range(1, 8)), "sentence1", "sentence2", "label1", "gold_label"]
+    cells = [[str(i), *["-"] * 7, a, b, *[LABELS[i % 3]] * 2] for i, (_, a, b) in enumerate(pairs)]
+    write_table(folder / ("MNLI/train.tsv" if split == "train" else f"MNLI/{split}_matched.tsv"), header, cells)
+  gold = [["g", "f", "y", "0", score, a, b] for score, a, b in rows("test", 2)]
+  write_table(folder / "STS-B/sts-test.csv", gold[0], gold[1:])
+  return sentences
+
+
+def write_bert(folder, sentences):
+  """Writes a tiny BERT as Google does; its vocabulary has the sentences' letters and 200 words."""
+  words = [word for sentence in sentences for word in sentence.lower().replace(".", " ").split()]
+  letters = sorted({letter for word in words for letter in word})
+  frequent = sorted({*words}, key=words.count)[-200:]
+  pieces = [*tiny.VOCABULARY[:5], ".", *letters, *(f"##{letter}" for letter in letters)]
+  pieces += [word for word in frequent if word not in pieces]
+  sizes = {"vocab_size": len(pieces), "hidden_size": 16, "num_attention_heads": 2, "num_hidden_layers": 2}
+  config = {**tf1_files.GOOGLE_CONFIG, **sizes, "max_position_embeddings": 64}
+  weights = {name: 0.4 * array for name, array in tiny.random_weights(tiny.CONFIG | config).items()}
+  tf1_files.write_google(folder, tf1_files.google_variables(weights), config, pieces)
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory):
+  """Returns the folder next to which everything is, as in the README, after all commands."""
+  home = tmp_path_factory.mktemp("readme") / "BERT-flow"
+  home.mkdir()
+  write_bert(home.parent / "bert_premodels/tiny", write_glue(home.parent / "glue_data"))
+  senteval = home.parent / "SentEval"
+  (senteval / "senteval").mkdir(parents=True)
+  files = {"__init__.py": "", "sts.py": "import numpy as np\n", "engine.py": PACKAGE}
+  for name, text in files.items():
+    (senteval / "senteval" / name).write_text(text)
+  (senteval / "data").mkdir()
+  tiny_data.write(home.parent / "senteval_data")
+  (senteval / "data/downstream").symlink_to(home.parent / "senteval_data")
+  settings = {"PYTHON": sys.executable, "TF_CPP_MIN_LOG_LEVEL": "3", "CUDA_VISIBLE_DEVICES": "", "RANDOM_SEED": "1234"}
+  settings |= {"BERT_NAME": "tiny", "OUTPUT_PARENT_DIR": "../exp", "GLUE_DIR": "../glue_data", "TASK_NAME": "STS-B"}
+  outputs = []
+  for mode, given, changes in COMMANDS:
+    init = {"INIT_CKPT": f"../exp/{NLI}/model.ckpt-{NLI_STEPS}"} if outputs else {}
+    done = subprocess.run(
+      ["bash", REPO / "run_scripts/train_siamese.sh", mode, f"{given} --cached_dir=../exp/cached_data"],
+      cwd=home,
+      env={**os.environ, **settings, **init, **changes},
+      capture_output=True,
+      text=True,
+      timeout=300,
+    )
+    assert done.returncode == 0, f"{mode} {given}\n{done.stderr[-4000:]}"
+    outputs.append(done.stdout + done.stderr)
+  home.joinpath("outputs.json").write_text(json.dumps(outputs))
+  return home
+
+
+def variables_of(prefix):
+  reader = tf.train.load_checkpoint(str(prefix))
+  return {name: reader.get_tensor(name) for name in reader.get_variable_to_shape_map()}
+
+
+def sentences_of_test():
+  return [list(side) for side in zip(*((a, b) for _, a, b in rows("test", 2)), strict=True)]
+
+
+def cosines_of(path):
+  return np.array([float(line) for line in path.read_text().splitlines()])
+
+
+def test_nli_training(home):
+  folder = home.parent / "exp" / NLI
+  assert {path.name for path in folder.glob("model.ckpt-*")} == {
+    f"model.ckpt-{NLI_STEPS}.index",
+    f"model.ckpt-{NLI_STEPS}.data-00000-of-00001",
+  }
+  trained = variables_of(folder / f"model.ckpt-{NLI_STEPS}")
+  before = variables_of(home.parent / "bert_premodels/tiny/bert_model.ckpt")
+  assert trained["global_step"] == NLI_STEPS and trained["loss/output_weights"].shape == (3, 48)
+  changed = {name for name in before if name.startswith("bert/") and (before[name] != trained[name]).any()}
+  assert changed == {name for name in before if name.startswith("bert/") and "pooler" not in name}
+
+
+def test_prediction_without_flow(home):
+  exp = home.parent / "exp"
+  encoder = SentenceEncoder.from_pretrained(str(exp / NLI / f"model.ckpt-{NLI_STEPS}"))
+  sides = [encoder.encode(side, "avg", 64) for side in sentences_of_test()]
+  found = cosines_of(exp / f"{NLI}_eval/test_results.tsv")
+  np.testing.assert_allclose(found, cosine_similarity(*sides), atol=1e-5)
+  sides = [encoder.encode(side, "avg-last-2", 64) for side in sentences_of_test()]
+  lines = (exp / f"{NLI}_eval/test_pooled.tsv").read_text().splitlines()
+  pooled = [[json.loads(line)[f"embedding_{side}"] for line in lines] for side in "ab"]
+  np.testing.assert_allclose(pooled, sides, atol=2e-5)
+
+
+@pytest.mark.parametrize(("suffix", "pairs", "prefix"), [("_allsplits", 3 * PAIRS, ""), ("", PAIRS, "model.ckpt-3.")])
+def test_flow(home, suffix, pairs, prefix):
+  """BERT stays as it is, bit for bit, and the flow that is saved gives the cosines."""
+  exp = home.parent / "exp"
+  folder, steps = exp / f"{TARGET}{suffix}", pairs // 32
+  trained, before = variables_of(folder / f"model.ckpt-{steps}"), variables_of(exp / NLI / f"model.ckpt-{NLI_STEPS}")
+  assert trained["global_step"] == steps
+  for name in before.keys() - {"global_step", "loss/output_weights"}:
+    assert trained[name].tobytes() == before[name].tobytes(), name
+  encoder = SentenceEncoder.from_pretrained(str(exp / NLI / f"model.ckpt-{NLI_STEPS}"))
+  flow = load_calibration(folder / "flow")
+  sides = [flow.transform(encoder.encode(side, "avg-last-2", 64)) for side in sentences_of_test()]
+  found = cosines_of(folder / f"{prefix}test_results.tsv")
+  np.testing.assert_allclose(found, cosine_similarity(*sides), atol=1e-4)
+
+
+def test_senteval(home):
+  results = json.loads((home.parent / f"exp/{NLI}_senteval/senteval_results.json").read_text())
+  assert list(results["results"]) == ["STS12", "MRPC"] and results["senteval"]["by"].startswith("SentEval in ")
+  output = json.loads((home / "outputs.json").read_text())[-1]
+  assert "STS12 all" in output and "72.50" in output

@@ -1,0 +1,79 @@
+"""Settings of a siamese training, and the published names of its experiments."""
+
+import dataclasses
+import json
+
+import pytest
+
+from bert_flow_tf.errors import ConfigError
+from bert_flow_tf.training.siamese_settings import SiameseEmbedding, SiameseSettings, siamese_name
+from tests.testing import shared
+
+
+def settings_of(cls, values):
+  names = {field.name for field in dataclasses.fields(cls)}
+  return cls(**{name: value for name, value in values.items() if name in names})
+
+
+def test_published_names():
+  cases = json.loads(shared("golden_siamese/facts.json").read_text())["experiment_names"]
+  named = [case for case in cases if case["folder"] is not None and "exp_name" not in case["flags"]]
+  assert len(named) >= 11
+  for case in named:
+    integers = ("flow", "flow_loss", "use_full_for_training")  # booleans here
+    values = {name: bool(value) if name in integers else value for name, value in case["flags"].items()}
+    values = {"task_name": "STS-B"} | values
+    embedding, settings = (settings_of(cls, values) for cls in (SiameseEmbedding, SiameseSettings))
+    assert siamese_name(values["exp_name_prefix"], values["task_name"], embedding, settings) == case["folder"]
+
+
+def test_names():
+  embedding = SiameseEmbedding(sentence_embedding_type="avg-last-2")
+  settings = SiameseSettings(
+    flow=True, flow_loss=True, num_examples=0, use_full_for_training=True, num_train_epochs=1.0, seed=7
+  )
+  expected = "exp_t_STS-B_ep_1.00_lr_5.00e-05_e_avg-last-2_f_11_1.00e-03_allsplits"
+  assert siamese_name("exp", "STS-B", embedding, settings) == expected
+  settings = SiameseSettings(num_examples=500, l2_penalty=0.1, train_batch_size=16, use_full_for_training=True)
+  expected = "p_t_sick-r_ep_3.00_lr_5.00e-05_bsz_16_n_500_ld_64_l2_1.00e-01"
+  assert siamese_name("p", "sick-r", SiameseEmbedding(low_dim=64), settings) == expected
+
+
+@pytest.mark.parametrize(
+  ("argument", "value"),
+  [
+    ("learning_rate", 0.0),
+    ("flow_learning_rate", float("nan")),
+    ("warmup_proportion", 1.5),
+    ("l2_penalty", float("nan")),
+    ("train_batch_size", 0),
+    ("seed", -1),
+    ("save_checkpoints_steps", 0),
+  ],
+)
+def test_rejected_values(argument, value):
+  with pytest.raises(ConfigError) as raised:
+    SiameseSettings(**{argument: value})
+  assert raised.value.argument == argument
+
+
+@pytest.mark.parametrize(
+  ("argument", "values"),
+  [
+    ("num_examples", {"num_examples": 0}),
+    ("early_stopping", {"early_stopping": True, "num_examples": 0, "l2_penalty": 0.1}),
+    ("early_stopping", {"early_stopping": True, "train_splits": ("dev",)}),
+    ("train_splits", {"train_splits": ("dev", "dev")}),
+  ],
+)
+def test_rejected_trainings(argument, values):
+  with pytest.raises(ConfigError) as raised:
+    SiameseSettings(**values).check_training()
+  assert raised.value.argument == argument
+
+
+def test_what_settings_mean():
+  assert SiameseSettings(as_published=True, flow=True).actnorm_init == "glorot"
+  assert SiameseSettings(num_examples=0).frozen and not SiameseSettings(num_examples=0, l2_penalty=0.1).frozen
+  assert SiameseSettings().trains and not SiameseSettings(num_train_epochs=1e-10).trains
+  assert SiameseEmbedding(low_dim=0).pooling_arguments()["low_dim"] is None
