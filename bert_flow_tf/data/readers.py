@@ -159,6 +159,11 @@ def read_table(
       rows.append((gold, fields[used[0]], fields[used[1]]))
   if len(broken) > _MALFORMED_LINES_ALLOWED * (len(rows) + len(broken)):
     raise broken[0]
+  if short and not rows:
+    raise DataError(
+      f"{path}: all {count(short, 'line')} after the header have too few columns; expected at least {max(used) + 1}, "
+      "separated by tabs"
+    )
   return pairs_of(rows, path), short + len(broken)
 
 

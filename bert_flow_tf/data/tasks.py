@@ -155,7 +155,8 @@ def load_task(
     stsb_gold: the STS benchmark's sts-test.csv, for STS-B from TensorFlow Datasets; None to download it.
     kinds: the allowed kinds of task; KINDS for all.
     as_published: whether labels are those that the published code reads. A training has the label 0, or contradiction,
-      for every pair of test and of STS-12 to STS-16; MNLI's dev has the first annotator's label, not the agreed one.
+      for every pair of test and of STS-12 to STS-16; the file of MNLI's dev is read with the first annotator's label,
+      not the agreed one.
 
   Returns:
     TaskData.

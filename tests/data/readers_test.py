@@ -250,6 +250,9 @@ def test_table_of_the_published_code_may_have_short_and_long_lines(tmp_path):
   assert pairs.sentences_a == ('"a', "c", "e") and pairs.scores.tolist() == [1, 0, 1] and number == 2
   with pytest.raises(DataError, match="line 4: 1 column, expected 4"):
     read_table(path, ("left", "right"), LABEL)
+  spaces = _file(tmp_path, b"id\tleft\tright\tlabel\n1 a b yes\n2 c d no\n")
+  with pytest.raises(DataError, match="all 2 lines after the header have too few columns; expected at least 4, sep"):
+    read_table(spaces, ("left", "right"), LABEL, PLACES)
 
 
 def test_table_of_the_published_code_may_have_a_few_bad_labels(tmp_path):
