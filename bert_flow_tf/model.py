@@ -12,6 +12,7 @@ from bert_flow_tf.calibration.interface import Calibration
 from bert_flow_tf.calibration.spec import FLOW
 from bert_flow_tf.data.pairs import SentencePairs
 from bert_flow_tf.data.sentences import check_pairs, check_sentences, sentences_or_pairs
+from bert_flow_tf.encoder import pooling as pooling_lib
 from bert_flow_tf.encoder.identity import check_encoder, read_identity
 from bert_flow_tf.encoder.loading import IDENTITY_FOLDER, load_encoder, load_identity, save_identity
 from bert_flow_tf.encoder.sentence_encoder import SentenceEncoder
@@ -22,7 +23,7 @@ from bert_flow_tf.training.calibrate import fit_calibration
 
 
 class SentenceModel:
-  """Sentences -> calibrated embeddings.
+  """Sentences -> calibrated embeddings: low_dim(calibration(pooling(BERT(sentences)))).
 
       model = SentenceModel.from_pretrained("mini")
       model.fit(sentences, calibration="flow")
@@ -36,7 +37,8 @@ class SentenceModel:
   Args:
     encoder: the encoder.
     calibration: fitted calibration or flow; None for the encoder alone.
-    sentence_embedding_type, max_seq_length, low_dim: see `SentenceEncoder.encode`.
+    sentence_embedding_type, max_seq_length: see `SentenceEncoder.encode`.
+    low_dim: number of groups of neighboring dimensions to average, after the calibration; None for none.
     cache: folder where embeddings are kept between runs, an `EmbeddingCache`, or None.
     allow_other_encoder: whether the calibration may have been fitted on other embeddings.
 
@@ -46,8 +48,8 @@ class SentenceModel:
   Attributes:
     encoder: the `SentenceEncoder`.
     calibration: the `Calibration`, or None.
-    identity: the `EncoderIdentity` of the embeddings before calibration.
-    dim: dimensions of these embeddings.
+    identity: the `EncoderIdentity` of the embeddings before calibration, and of `low_dim`.
+    dim: dimensions of the embeddings before calibration.
   """
 
   def __init__(
@@ -63,13 +65,14 @@ class SentenceModel:
     encoder.bert.check_max_seq_length(max_seq_length)
     self.encoder = encoder
     self.calibration: Any = None  # a Calibration
-    self.dim = encoder.dim(sentence_embedding_type, low_dim)
+    self.dim = encoder.dim(sentence_embedding_type)
     self.identity = encoder.identity(sentence_embedding_type, max_seq_length, low_dim)
     self._cache = cache
     if calibration is not None:
       self.calibration = as_calibration(calibration)
       where = f"calibration={self.calibration.name}"
       check_encoder(self.calibration, self.identity, self.dim, where, "calibration", allow_other_encoder)
+    pooling_lib.check_low_dim(getattr(self.calibration, "output_dim", self.dim), low_dim)
 
   @classmethod
   def from_pretrained(
@@ -126,6 +129,7 @@ class SentenceModel:
     loaded = cls(model, cache=cache, **arguments)
     if calibration is not None:
       check_encoder(calibration, loaded.identity, loaded.dim, where, "folder", allow_other_encoder)
+      pooling_lib.check_low_dim(calibration.output_dim, loaded.identity.low_dim)
       loaded.calibration = calibration
     elif not allow_other_encoder:
       identity.check_same(loaded.identity, where, "folder")
@@ -160,7 +164,7 @@ class SentenceModel:
   @property
   def output_dim(self) -> int:
     """Dimensions of the embeddings that `encode` returns."""
-    return self.dim if self.calibration is None else self.calibration.output_dim
+    return self.identity.low_dim or (self.dim if self.calibration is None else self.calibration.output_dim)
 
   def fit(
     self,
@@ -191,20 +195,25 @@ class SentenceModel:
     vectors: Any = tuple(map(embed, texts)) if isinstance(texts, tuple) else embed(texts)
     gold: Any = None if dev is None else (embed(dev.sentences_a), embed(dev.sentences_b), dev.scores)
     fitted = fit_calibration(vectors, calibration, dev=gold, show_progress=show_progress is not False, **settings)
+    pooling_lib.check_low_dim(fitted.output_dim, self.identity.low_dim)
     fitted.encoder = self.identity.to_dict()
     self.calibration = fitted
     return self
 
   def embed(self, sentences: Sequence[str], batch_size: int = 64, show_progress: bool | None = None) -> np.ndarray:
-    """Embeds sentences, without the calibration: float32 [n, dim]; see `SentenceEncoder.encode`."""
+    """Embeds sentences, without calibration and low_dim: float32 [n, dim]; see `SentenceEncoder.encode`."""
     arguments = {"batch_size": batch_size, "show_progress": show_progress, **self.identity.pooling_arguments()}
     return self.encoder.encode(sentences, cache=self._cache, **arguments)
 
   def transform(self, embeddings: np.ndarray) -> np.ndarray:
-    """Applies the calibration to embeddings [n, dim]: float32 [n, output_dim]; without one they are returned."""
-    if self.calibration is not None and len(embeddings):
-      embeddings = self.calibration.transform(embeddings)
-    return np.asarray(embeddings, np.float32).reshape([len(embeddings), self.output_dim])
+    """Applies the calibration, then low_dim, to embeddings [n, dim]: float32 [n, output_dim]."""
+    if not len(embeddings):
+      return np.zeros([0, self.output_dim], np.float32)
+    return self.reduce(embeddings if self.calibration is None else self.calibration.transform(embeddings))
+
+  def reduce(self, embeddings: np.ndarray) -> np.ndarray:
+    """Applies low_dim, the last step, to embeddings [n, dim], calibrated or not: float32 [n, low_dim or dim]."""
+    return np.asarray(pooling_lib.low_dim(np.asarray(embeddings, np.float32), self.identity.low_dim))
 
   def encode(
     self,

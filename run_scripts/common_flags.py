@@ -117,8 +117,8 @@ def check_not_empty(names: Sequence[str]) -> None:
 
 
 def embedding_arguments() -> dict[str, Any]:
-  """Returns sentence_embedding_type, max_seq_length and low_dim as the methods of `SentenceEncoder` take them."""
-  return settings(EmbeddingSettings).pooling_arguments()
+  """Returns sentence_embedding_type, max_seq_length and low_dim as `SentenceModel` takes them."""
+  return settings(EmbeddingSettings).model_arguments()
 
 
 def given_model_arguments() -> dict[str, Any]:
@@ -128,7 +128,7 @@ def given_model_arguments() -> dict[str, Any]:
   arguments |= {"model": chosen.encoder_name} if given(["model", "init_checkpoint"]) else {}
   if "precision" not in FLAGS:  # a runner that computes in float32 alone
     arguments["precision"] = chosen.precision
-  values = {**chosen.pooling_arguments(), "precision": chosen.precision, "hidden_act": chosen.hidden_act}
+  values = {**chosen.model_arguments(), "precision": chosen.precision, "hidden_act": chosen.hidden_act}
   return arguments | {name: values[name] for name in values if name in FLAGS and given([name])}
 
 
@@ -150,7 +150,7 @@ def load_model(folder: str | None = None, allow_other_encoder: bool = False) -> 
   chosen = settings(EmbeddingSettings)
   return SentenceModel.from_pretrained(
     chosen.encoder_name,
-    **chosen.pooling_arguments(),
+    **chosen.model_arguments(),
     **chosen.loading_arguments(),
     cache=chosen.cached_dir,
   )

@@ -119,7 +119,7 @@ def load_models():
   for folder in FLAGS.flow_folder or []:
     loaded.append(SentenceModel.load(folder, **arguments))
     # The next calibrations share encoder and pooling.
-    arguments |= {"model": loaded[0].encoder, **loaded[0].identity.pooling_arguments()}
+    arguments |= {"model": loaded[0].encoder, **loaded[0].identity.model_arguments()}
   model = loaded[0] if loaded else common_flags.load_model()
   models = dict(zip(method_names(getattr(each.calibration, "name", "none") for each in loaded), loaded, strict=True))
   pooling = model.encoder.pooling(model.identity.sentence_embedding_type).describe()
@@ -133,9 +133,9 @@ def load_models():
   return model, models, {"encoder": {**model.identity.to_dict(), "pooling": pooling}, "calibrations": calibrations}
 
 
-def transforms_of(models):
+def transforms_of(model, models):
   """Returns {method: function of embeddings [n, dim]}, without a calibration first."""
-  return {WITHOUT_FLOW: lambda embeddings: embeddings} | {name: model.transform for name, model in models.items()}
+  return {WITHOUT_FLOW: model.reduce} | {name: calibrated.transform for name, calibrated in models.items()}
 
 
 def evaluate_encoder(watch):
@@ -150,7 +150,7 @@ def evaluate_encoder(watch):
     sets = [pairs for task in tasks for pairs in task.splits.values()]
     arguments = model.identity.pooling_arguments()
     embeddings = Embeddings(model.encoder, sets, FLAGS.predict_batch_size, FLAGS.cached_dir, **arguments)
-  transforms = transforms_of(models)
+  transforms = transforms_of(model, models)
   with watch.timing("evaluating"):
     scores = [(task, {name: evaluate(task, embeddings, f) for name, f in transforms.items()}) for task in tasks]
   return scores, about
@@ -177,7 +177,7 @@ def evaluate_senteval(watch):
     report.check_replaceable(FLAGS.output_dir, tasks, "output_dir")
     model, models, about = load_models()
     embed = functools.partial(model.embed, batch_size=FLAGS.predict_batch_size)
-    results, failed = evaluate_tasks(engine, tasks, embed, transforms_of(models), watch)
+    results, failed = evaluate_tasks(engine, tasks, embed, transforms_of(model, models), watch)
   if not results:
     raise _error("senteval", f"={FLAGS.senteval}: {next(iter(failed.values()))}")
   about |= {"senteval": {"by": engine.name, "failed": failed}, **facts(watch)}

@@ -85,7 +85,7 @@ def main(argv: list[str]) -> None:
     say(*experiment.write(experiment.evaluate(), about), experiment.watch.seconds)
     if FLAGS.export_dir is not None:
       ((method, calibration),) = experiment.calibrations.items()
-      calibrated = SentenceModel(model.encoder, calibration, **model.identity.pooling_arguments())
+      calibrated = SentenceModel(model.encoder, calibration, **model.identity.model_arguments())
       export(calibrated, experiment.calibration_folder(method))
   wait_for_all(strategy)
 

@@ -49,7 +49,7 @@ class Outputs:
   ) -> None:
     self._job, self._task, self._settings, self._watch = job, task, settings, watch
     self._folder = folder
-    self._pooling = embedding.pooling_arguments()
+    self._pooling = embedding.model_arguments()
 
   def evaluate(self, trained: Trained, splits: list[str], batch_size: int) -> dict[str, Any]:
     """Evaluates splits with gold, and writes eval_results.txt of the first one, which is dev if the task has it.

@@ -16,7 +16,8 @@ from bert_flow_tf.model import SentenceModel
 from tests.encoder import tiny
 
 SENTENCES = ["a dog.", "cats", "dog b dogs", "", "a b a b .", "dog", "cats b", "b . a", "dogs dogs", "mask", "[ ]", "a"]
-ARGUMENTS = {"sentence_embedding_type": "avg-top-2", "max_seq_length": 8, "low_dim": 6}
+POOLING = {"sentence_embedding_type": "avg-top-2", "max_seq_length": 8}
+ARGUMENTS = {**POOLING, "low_dim": 3}
 
 
 @pytest.fixture(scope="module")
@@ -26,24 +27,32 @@ def encoder(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def rows(encoder):
-  return encoder.encode(SENTENCES, show_progress=False, **ARGUMENTS)
+  return encoder.encode(SENTENCES, show_progress=False, **POOLING)
 
 
 @pytest.fixture
 def model(encoder):
-  return SentenceModel(encoder, **ARGUMENTS).fit(SENTENCES, "whitening-3", show_progress=False)
+  return SentenceModel(encoder, **ARGUMENTS).fit(SENTENCES, "whitening-6", show_progress=False)
 
 
 def whitened(rows):
-  """Whitening worked out here, the first 3 columns."""
+  """Whitening worked out here, the first 6 columns."""
   values, vectors = np.linalg.eigh(np.cov(rows.astype(np.float64).T))
-  return (rows - rows.mean(axis=0)) @ (vectors / np.sqrt(values))[:, ::-1][:, :3]
+  return (rows - rows.mean(axis=0)) @ (vectors / np.sqrt(np.maximum(values, 1e-12)))[:, ::-1][:, :6]
+
+
+def grouped(embeddings):
+  """low_dim=3: the mean of each third of the dimensions."""
+  return embeddings.reshape(len(embeddings), 3, -1).mean(axis=2)
 
 
 def test_embeddings_are_those_of_encoder_and_calibration(model, rows):
   embeddings = model.encode(SENTENCES, 5, False, False)
-  assert embeddings.dtype == np.float32 and embeddings.shape == (12, 3) == (12, model.output_dim) and model.dim == 6
-  np.testing.assert_allclose(np.abs(embeddings), np.abs(whitened(rows)), rtol=1e-3, atol=1e-3)  # the sign is free
+  assert embeddings.dtype == np.float32 and embeddings.shape == (12, 3) == (12, model.output_dim) and model.dim == 12
+  calibrated = model.calibration.transform(rows)
+  np.testing.assert_allclose(np.abs(calibrated), np.abs(whitened(rows)), rtol=1e-3, atol=1e-3)  # the sign is free
+  np.testing.assert_allclose(embeddings, grouped(calibrated), rtol=1e-3, atol=1e-3)
+  np.testing.assert_allclose(model.reduce(rows), grouped(rows), atol=1e-6)
   np.testing.assert_allclose(model.encode(SENTENCES[0]), embeddings[0], atol=5e-4)
   assert model.encode("cats").shape == (3,) and model.encode([]).shape == (0, 3)
   np.testing.assert_allclose(model.embed(SENTENCES), rows, atol=1e-6)
@@ -53,15 +62,15 @@ def test_embeddings_are_those_of_encoder_and_calibration(model, rows):
 
 def test_without_calibration(encoder, rows):
   model = SentenceModel(encoder, **ARGUMENTS)
-  np.testing.assert_array_equal(model.encode(np.array(SENTENCES), batch_size=64), rows)
-  assert model.output_dim == 6 and model.max_seq_length == 8 and model.name == encoder.name
+  np.testing.assert_allclose(model.encode(np.array(SENTENCES), batch_size=64), grouped(rows), atol=1e-6)
+  assert model.output_dim == 3 and model.max_seq_length == 8 and model.name == encoder.name
 
 
 def test_similarity_is_of_pairs(model):
   a, b = (model.encode(side).astype(float) for side in (SENTENCES[:6], SENTENCES[6:]))
   expected = np.sum(a * b, axis=1) / np.linalg.norm(a, axis=1) / np.linalg.norm(b, axis=1)
   np.testing.assert_allclose(model.similarity(SENTENCES[:6], SENTENCES[6:]), expected, atol=1e-3)
-  model.calibration.transform = lambda embeddings: np.zeros([len(embeddings), 3])
+  model.calibration.transform = lambda embeddings: np.zeros([len(embeddings), 6])
   assert model.similarity(["a"], ["b"]).tolist() == [0.0]
   with pytest.raises(DataError):
     model.similarity(["a", "b"], ["a"])
@@ -75,7 +84,7 @@ def test_pairs_are_fitted_as_their_sentences(encoder, model, form):
     "two lists": (a, b),
     "list of pairs": list(zip(a, b, strict=True)),
   }
-  fitted = SentenceModel(encoder, **ARGUMENTS).fit(pairs[form], "whitening-3", show_progress=False)
+  fitted = SentenceModel(encoder, **ARGUMENTS).fit(pairs[form], "whitening-6", show_progress=False)
   np.testing.assert_allclose(fitted.encode(SENTENCES), model.encode(SENTENCES), atol=1e-3)
 
 
@@ -95,7 +104,7 @@ def test_k_is_chosen_on_dev(encoder):
   gold = np.arange(6.0)
   model = SentenceModel(encoder, **ARGUMENTS)
   model.fit(SENTENCES, "natsv", dev=SentencePairs(SENTENCES[:6], SENTENCES[6:], gold), show_progress=False)
-  assert 1 <= model.calibration.k < 6
+  assert 1 <= model.calibration.k < 12
   with pytest.raises(ConfigError) as error:
     model.fit(SENTENCES, "natsv", show_progress=False)
   assert error.value.argument == "calibration"
@@ -122,14 +131,14 @@ def test_saved_and_loaded(encoder, model, tmp_path, calibrated):
 
 
 def test_folder_without_identity_needs_the_encoder(encoder, rows, tmp_path):
-  flow = Glow(FlowConfig(n_levels=1, depth=1, coupling_width=8), 6, seed=1)
+  flow = Glow(FlowConfig(n_levels=1, depth=1, coupling_width=8), 12, seed=1)
   flow.initialize(rows)
   flow.save(tmp_path / "flow")
   with pytest.raises(EncoderError) as error:
     SentenceModel.load(tmp_path / "flow")
   assert error.value.argument == "folder"
   loaded = SentenceModel.load(tmp_path / "flow", encoder.name, **ARGUMENTS)
-  np.testing.assert_allclose(loaded.encode(SENTENCES), flow.transform(rows), atol=5e-4)
+  np.testing.assert_allclose(loaded.encode(SENTENCES), grouped(flow.transform(rows).numpy()), atol=5e-4)
   assert loaded.name == f"{encoder.name}+flow"
   loaded.save(tmp_path / "named")
   assert SentenceModel.load(tmp_path / "named").identity == loaded.identity
@@ -142,7 +151,7 @@ def test_folder_without_calibration(tmp_path):
 
 def test_precision_is_that_of_the_fit(encoder, tmp_path):
   half = SentenceModel.from_pretrained(encoder.name, precision="bfloat16", **ARGUMENTS)
-  half.fit(SENTENCES, "whitening-3", show_progress=False).save(tmp_path / "half")
+  half.fit(SENTENCES, "whitening-6", show_progress=False).save(tmp_path / "half")
   assert SentenceModel.load(tmp_path / "half").encoder.precision == "bfloat16"
   with pytest.raises(EncoderError, match="precision bfloat16, now float32"):
     SentenceModel.load(tmp_path / "half", precision="float32")
@@ -150,7 +159,8 @@ def test_precision_is_that_of_the_fit(encoder, tmp_path):
 
 def test_calibration_of_other_embeddings_is_refused(encoder, rows, model):
   other = {**ARGUMENTS, "max_seq_length": 9}
-  calibrations = [(model.calibration, other), (make_calibration("sn").fit(rows), {**ARGUMENTS, "low_dim": None})]
+  narrow = make_calibration("sn").fit(rows[:, :3])
+  calibrations = [(model.calibration, other), (narrow, ARGUMENTS)]
   for calibration, arguments in calibrations:
     with pytest.raises(EncoderError) as error:
       SentenceModel(encoder, calibration, **arguments)
@@ -158,6 +168,17 @@ def test_calibration_of_other_embeddings_is_refused(encoder, rows, model):
   assert SentenceModel(encoder, model.calibration, **other, allow_other_encoder=True).encode("a").shape == (3,)
   with pytest.raises(ConfigError):
     SentenceModel(encoder, "flow", **ARGUMENTS)
+  # Older versions averaged groups before the calibration, which is therefore narrow.
+  narrow.encoder = encoder.identity(**ARGUMENTS).to_dict()
+  with pytest.raises(EncoderError, match="after low_dim=3, as in older versions"):
+    SentenceModel(encoder, narrow, **ARGUMENTS)
+
+
+@pytest.mark.parametrize(("calibration", "low_dim"), [("none", 5), ("whitening-4", 3), ("none", 0)])
+def test_low_dim_divides_the_calibrated_embedding(encoder, calibration, low_dim):
+  with pytest.raises(ConfigError) as error:
+    SentenceModel(encoder, **POOLING, low_dim=low_dim).fit(SENTENCES, calibration, show_progress=False)
+  assert error.value.argument == "low_dim"
 
 
 @pytest.mark.parametrize(

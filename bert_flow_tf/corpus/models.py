@@ -65,7 +65,7 @@ def loader_of(
   if isinstance(model, SavedModelReader):
     return functools.partial(checked, SavedModelReader, os.path.abspath(model.folder))
   name = _absolute(model.encoder.name)
-  arguments = {**model.identity.pooling_arguments(), **model.identity.loading_arguments(), "cache_dir": cache_dir}
+  arguments = {**model.identity.model_arguments(), **model.identity.loading_arguments(), "cache_dir": cache_dir}
   if calibration_folder is None:
     return functools.partial(checked, SentenceModel.from_pretrained, name, **arguments)
   # The encoder was checked when the model was loaded first.

@@ -57,7 +57,6 @@ def embed(
   mask: tf.Tensor,
   pooling: pooling_lib.Pooling,
   dropout_seed: tf.Tensor | None = None,
-  low_dim: int | None = None,
 ) -> tf.Tensor:
   """Embeds a padded batch; gradients flow into BERT.
 
@@ -67,11 +66,9 @@ def embed(
     mask: int32 Tensor of shape [batch, seq_len], 1 for tokens, 0 for padding.
     pooling: the pooling.
     dropout_seed: int32 Tensor of shape [2] for BERT's dropout masks; None for no dropout.
-    low_dim: number of groups of neighboring dimensions to average, or None.
 
   Returns:
-    float32 Tensor of shape [batch, dim].
+    float32 Tensor of shape [batch, dim], of the pooling's full width.
   """
   hidden_states, pooled_output = bert(ids, mask, dropout_seed)
-  embeddings = pooling.pool(hidden_states, mask, pooled_output)
-  return embeddings
+  return pooling.pool(hidden_states, mask, pooled_output)

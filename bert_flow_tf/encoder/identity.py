@@ -70,7 +70,7 @@ class EncoderIdentity(_Identity):
     sentence_embedding_type: pooling as the user wrote it; does not decide, `pooling` does.
     pooling: kind and blocks, ("mean", 1, 4).
     max_seq_length: largest number of tokens, [CLS] and [SEP] included.
-    low_dim: number of groups of neighboring dimensions that are averaged, or None.
+    low_dim: number of groups of neighboring dimensions that are averaged, the last step, after a calibration; or None.
     precision: number format of BERT's matrix products.
   """
 
@@ -110,8 +110,12 @@ class EncoderIdentity(_Identity):
     return {"precision": self.precision, "hidden_act": (self.architecture or {}).get("hidden_act")}
 
   def pooling_arguments(self) -> dict[str, Any]:
-    """Returns sentence_embedding_type, max_seq_length and low_dim, as the methods of `SentenceEncoder` take them."""
-    return {name: getattr(self, name) for name in ("sentence_embedding_type", "max_seq_length", "low_dim")}
+    """Returns sentence_embedding_type and max_seq_length, as the methods of `SentenceEncoder` take them."""
+    return {"sentence_embedding_type": self.sentence_embedding_type, "max_seq_length": self.max_seq_length}
+
+  def model_arguments(self) -> dict[str, Any]:
+    """Returns sentence_embedding_type, max_seq_length and low_dim, as `SentenceModel` takes them."""
+    return {**self.pooling_arguments(), "low_dim": self.low_dim}
 
   def __str__(self) -> str:
     return f"embeddings of {self.name!r}"
@@ -161,7 +165,7 @@ def check_encoder(
   Args:
     fitted: has the identity of its embeddings as `encoder`, a dict or None, and their dimensions as `dim`.
     identity: identity of the embeddings that it is applied to.
-    dim: dimensions of these.
+    dim: dimensions of these: the encoder's full width for a calibration, those after `low_dim` for a classifier.
     where: its folder, for the message.
     argument: see `EncoderIdentity.check_same`.
     allow_other: whether another encoder is logged in place of an error; its dimensions must be the same.
@@ -171,6 +175,12 @@ def check_encoder(
   """
   saved = read_identity(fitted.encoder, where)
   if isinstance(saved, EncoderIdentity):
+    if fitted.dim == saved.low_dim != dim:
+      raise EncoderError(
+        f"{where}: fitted on {fitted.dim} dimensions, after low_dim={saved.low_dim}, as in older versions; low_dim now "
+        f"comes after the calibration, which takes all {dim} dimensions: fit it again",
+        argument,
+      )
     if not allow_other:
       saved.check_same(identity, where, argument)
     elif saved.differences(identity):

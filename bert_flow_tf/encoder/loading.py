@@ -53,7 +53,7 @@ def load_encoder(
   if named is None and model is None:
     reason = "names no encoder" if identity is None else f"was fitted on {identity}"
     raise EncoderError(f"{where}: {reason}; name the encoder of its embeddings, as model=mini", "folder")
-  arguments = {**named.pooling_arguments(), **named.loading_arguments()} if named else {}
+  arguments = {**named.model_arguments(), **named.loading_arguments()} if named else {}
   if model is not None:
     arguments.pop("hidden_act", None)
   arguments |= settings

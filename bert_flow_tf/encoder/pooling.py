@@ -10,11 +10,11 @@ from bert_flow_tf.errors import ConfigError
 from bert_flow_tf.io.checks import is_integer
 
 ALLOWED = (
-  "avg, cls, avg-first-last, avg-top-N, avg-last-N (the published code's: the first block and the last N-1), "
-  "avg-last-last-N, avg-last-concat-N"
+  "avg, cls, avg-first-last, avg-top-N, concat-top-N, avg-last-N (the published code's: the first block and the last "
+  "N-1; so is avg-last-concat-N), avg-last-last-N"
 )
 
-_NUMBERED = re.compile(r"(avg-top|avg-last|avg-last-last|avg-last-concat)-([1-9][0-9]*)")
+_NUMBERED = re.compile(r"(avg-top|concat-top|avg-last|avg-last-last|avg-last-concat)-([1-9][0-9]*)")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -79,10 +79,12 @@ def parse_pooling(sentence_embedding_type: str, num_hidden_layers: int) -> Pooli
   - `avg-last-N`: the result of the published code, which indexes its list of blocks with -i for i = 0..N-1, where -0
     is 0: the first block, the last, the second to last, ... `avg-last-1` is the first block alone.
     `avg-first-last` is a correct name of `avg-last-2`, the paper's "last2avg".
-  - `avg-top-N`: the last N blocks, as the paper's text says.
+  - `avg-last-concat-N`: the same, because the published code tests for the prefix `avg-last-` first.
   - `avg-last-last-N`: the single block -N.
-  - `avg-last-concat-N`: blocks -1, ..., -N concatenated, the last block first. The published code fails on it, so no
-    published figure depends on its order.
+  - `avg-top-N`: the last N blocks, as the paper's text says.
+  - `concat-top-N`: blocks -1, ..., -N concatenated, the last block first.
+
+  In the published names N is the last digit alone: `avg-last-12` is `avg-last-2`.
 
   Args:
     sentence_embedding_type: a value of the list.
@@ -96,44 +98,50 @@ def parse_pooling(sentence_embedding_type: str, num_hidden_layers: int) -> Pooli
   if isinstance(name, str) and name in simple:
     return Pooling(name, "cls" if name == "cls" else "mean", simple[name], last)
   match = _NUMBERED.fullmatch(name) if isinstance(name, str) else None
-  if match is None or int(match[2]) > last:
+  family, digits = match.groups() if match else ("", "0")
+  n = int(digits if "top" in family else digits[-1])
+  if not 1 <= n <= last:
     raise ConfigError(
       f"sentence_embedding_type={name}: expected one of {ALLOWED}; N is 1 to {last}, the blocks of this model",
       argument="sentence_embedding_type",
     )
-  family, n = match[1], int(match[2])
   from_the_end = tuple(last - i for i in range(n))
   blocks = {
     "avg-last": (1, *from_the_end[: n - 1]),
-    "avg-top": from_the_end,
+    "avg-last-concat": (1, *from_the_end[: n - 1]),
     "avg-last-last": (last + 1 - n,),
-    "avg-last-concat": from_the_end,
+    "avg-top": from_the_end,
+    "concat-top": from_the_end,
   }[family]
-  return Pooling(name, "concat" if family == "avg-last-concat" else "mean", blocks, last)
+  return Pooling(name, "concat" if family == "concat-top" else "mean", blocks, last)
 
 
-def check_low_dim(dim: int, low_dim: int) -> None:
-  """Raises ConfigError unless `low_dim` is a positive divisor of `dim`."""
-  if not is_integer(low_dim, 1) or dim % low_dim:
+def check_low_dim(dim: int, low_dim: int | None) -> None:
+  """Raises ConfigError unless `low_dim` is None or a positive divisor of `dim`."""
+  if low_dim is not None and (not is_integer(low_dim, 1) or dim % low_dim):
     divisors = ", ".join(str(n) for n in range(1, dim + 1) if dim % n == 0)
     raise ConfigError(
       f"low_dim={low_dim}: expected a divisor of the embedding's {dim} dimensions: {divisors}", argument="low_dim"
     )
 
 
-def low_dim(embeddings: tf.Tensor, n: int) -> tf.Tensor:
-  """Returns the means of groups of neighboring dimensions (docs/original.md, `low_dim`).
+def low_dim(embeddings: tf.Tensor, n: int | None) -> tf.Tensor:
+  """Returns the means of groups of neighboring dimensions, the last step of an embedding, after a calibration.
+
+  As in the published code; see docs/original.md, "Encoder and pooling".
 
   Args:
-    embeddings: float Tensor of shape [batch, dim], with static dim.
-    n: number of groups; a divisor of dim.
+    embeddings: float Tensor or array of shape [batch, dim], with static dim.
+    n: number of groups, a divisor of dim; None to return the embeddings as they are.
 
   Returns:
-    float Tensor of shape [batch, n].
+    float Tensor of shape [batch, n], or [batch, dim].
 
   Raises:
     ConfigError: n is not a divisor of dim.
   """
+  if n is None:
+    return embeddings
   dim = embeddings.shape[-1]
   check_low_dim(dim, n)
   return tf.reduce_mean(tf.reshape(embeddings, [-1, n, dim // n]), axis=-1)

@@ -109,16 +109,13 @@ class SentenceEncoder:
       )
     return pooling
 
-  def dim(self, sentence_embedding_type: str | Pooling = "avg-first-last", low_dim: int | None = None) -> int:
-    """Returns the size of the embeddings that `encode` returns for the same arguments.
+  def dim(self, sentence_embedding_type: str | Pooling = "avg-first-last") -> int:
+    """Returns the size of the embeddings that `encode` returns.
 
     Raises:
-      ConfigError: unknown sentence_embedding_type, or low_dim is not a divisor of the pooling's dimensions.
+      ConfigError: unknown sentence_embedding_type.
     """
-    dim = self.pooling(sentence_embedding_type).dim(self.hidden_size)
-    if low_dim is not None:
-      pooling_lib.check_low_dim(dim, low_dim)
-    return low_dim or dim
+    return self.pooling(sentence_embedding_type).dim(self.hidden_size)
 
   def embed_batch(
     self,
@@ -126,7 +123,6 @@ class SentenceEncoder:
     mask: tf.Tensor,
     pooling: str | Pooling,
     dropout_seed: tf.Tensor | None = None,
-    low_dim: int | None = None,
   ) -> tf.Tensor:
     """Embeds a padded batch; also inside a tf.function. No gradient flows into the encoder.
 
@@ -136,14 +132,12 @@ class SentenceEncoder:
       pooling: a Pooling, or a `sentence_embedding_type`.
       dropout_seed: int32 Tensor of shape [2] for BERT's dropout, which the published code uses while it fits the flow
         (flag `encoder_dropout`); None for no dropout.
-      low_dim: number of groups of neighboring dimensions to average, or None.
 
     Returns:
       float32 Tensor of shape [batch, dim].
     """
     hidden_states, pooled_output = self.bert(ids, mask, dropout_seed)
-    embeddings = self.pooling(pooling).pool(hidden_states, mask, pooled_output)
-    return tf.stop_gradient(embeddings if low_dim is None else pooling_lib.low_dim(embeddings, low_dim))
+    return tf.stop_gradient(self.pooling(pooling).pool(hidden_states, mask, pooled_output))
 
   def encode(
     self,
@@ -151,7 +145,6 @@ class SentenceEncoder:
     sentence_embedding_type: str | Pooling = "avg-first-last",
     max_seq_length: int = 64,
     batch_size: int = 64,
-    low_dim: int | None = None,
     show_progress: bool | None = None,
     cache: EmbeddingCache | str | os.PathLike | None = None,
   ) -> np.ndarray:
@@ -164,7 +157,6 @@ class SentenceEncoder:
       sentence_embedding_type: see `pooling.parse_pooling`.
       max_seq_length: largest number of tokens of a sentence, [CLS] and [SEP] included.
       batch_size: largest number of sentences in a step; changes results by float rounding only.
-      low_dim: number of groups of neighboring dimensions to average, or None.
       show_progress: False to show neither a bar on a terminal nor lines in the log.
       cache: a cache or its folder, or None. Cached sentences are not embedded again; the others are added.
 
@@ -173,11 +165,11 @@ class SentenceEncoder:
 
     Raises:
       DataError: `sentences` is a single str, or an element is not a str.
-      ConfigError: `sentence_embedding_type`, `low_dim` or `batch_size` is not allowed.
+      ConfigError: `sentence_embedding_type` or `batch_size` is not allowed.
       EncoderError: `max_seq_length` is out of the model's range, or an embedding is not finite.
     """
     sentences = check_sentences(sentences)
-    pooling, dim = self.pooling(sentence_embedding_type), self.dim(sentence_embedding_type, low_dim)
+    pooling, dim = self.pooling(sentence_embedding_type), self.dim(sentence_embedding_type)
     self.bert.check_max_seq_length(max_seq_length)
     if not is_integer(batch_size, 1):
       raise ConfigError(f"batch_size={batch_size}: expected a positive integer", argument="batch_size")
@@ -188,7 +180,7 @@ class SentenceEncoder:
     unique, first, key = list(positions), np.unique(rows, return_index=True)[1], ""
     embeddings, cached = np.empty([len(unique), dim], np.float32), np.zeros(len(unique), bool)
     if cache is not None and unique:
-      key = cache.key(self._cache_settings(pooling, max_seq_length, low_dim))
+      key = cache.key(self._cache_settings(pooling, max_seq_length))
       embeddings, cached = cache.load(key, unique, dim)
     missing = np.flatnonzero(~cached)
     if missing.size:
@@ -196,7 +188,7 @@ class SentenceEncoder:
         for start in range(0, len(missing), CHUNK_SENTENCES):
           chosen = missing[start : start + CHUNK_SENTENCES]
           chunk = [unique[i] for i in chosen]
-          values = self._embed(self.tokenizer(chunk, max_seq_length), pooling, low_dim, batch_size, progress)
+          values = self._embed(self.tokenizer(chunk, max_seq_length), pooling, batch_size, progress)
           check_finite(values, first[chosen], self.name)
           embeddings[chosen] = values
           if cache is not None:
@@ -204,19 +196,15 @@ class SentenceEncoder:
     return embeddings if len(unique) == len(sentences) else embeddings[rows]
 
   def fingerprint(
-    self,
-    sentences: Sequence[str],
-    sentence_embedding_type: str | Pooling,
-    max_seq_length: int = 64,
-    low_dim: int | None = None,
+    self, sentences: Sequence[str], sentence_embedding_type: str | Pooling, max_seq_length: int = 64
   ) -> str:
     """Returns the hexadecimal SHA-256 of everything that decides the result of `encode` for the same arguments."""
-    return EmbeddingCache.key(self._cache_settings(sentence_embedding_type, max_seq_length, low_dim), sentences)
+    return EmbeddingCache.key(self._cache_settings(sentence_embedding_type, max_seq_length), sentences)
 
   def identity(
     self, sentence_embedding_type: str | Pooling, max_seq_length: int = 64, low_dim: int | None = None
   ) -> EncoderIdentity:
-    """Returns the identity of the embeddings that `encode` returns for the same arguments."""
+    """Returns the identity of the embeddings that `encode` returns, and of `low_dim` after a calibration."""
     pooling = self.pooling(sentence_embedding_type)
     return EncoderIdentity(
       name=self.name,
@@ -230,26 +218,26 @@ class SentenceEncoder:
       precision=self.precision,
     )
 
-  def _embed(self, ids, pooling, low_dim, batch_size, progress):
+  def _embed(self, ids, pooling, batch_size, progress):
     """Embeds token ids; returns float32 [n, dim]."""
-    embed = self._function(pooling, low_dim)
-    return embed_in_batches(embed, ids, self.dim(pooling, low_dim), batch_size, self.tokenizer.pad_id, progress)
+    embed = self._function(pooling)
+    return embed_in_batches(embed, ids, self.dim(pooling), batch_size, self.tokenizer.pad_id, progress)
 
-  def _function(self, pooling, low_dim):
+  def _function(self, pooling):
     """Returns `embed_batch` as a graph, traced once for all shapes, without the blocks that the pooling ignores."""
-    if (pooling, low_dim) not in self._functions:
+    if pooling not in self._functions:
       spec = tf.TensorSpec([None, None], tf.int32)
 
       @tf.function(input_signature=[spec, spec], autograph=False)
       def embed(ids, mask):
-        return self.embed_batch(ids, mask, pooling, low_dim=low_dim)
+        return self.embed_batch(ids, mask, pooling)
 
-      self._functions[pooling, low_dim] = embed
-    return self._functions[pooling, low_dim]
+      self._functions[pooling] = embed
+    return self._functions[pooling]
 
-  def _cache_settings(self, pooling, max_seq_length, low_dim):
+  def _cache_settings(self, pooling, max_seq_length):
     """Returns everything except the text that decides embeddings, including their rounding."""
-    settings = self.identity(pooling, max_seq_length, low_dim).deciding()
+    settings = self.identity(pooling, max_seq_length).deciding()
     # Only GPUs round float32 products to TF32.
     if tf.config.list_logical_devices("GPU") and tf.config.experimental.tensor_float_32_execution_enabled():
       settings["precision"] = "tf32" if self.precision == "float32" else self.precision

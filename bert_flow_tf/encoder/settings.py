@@ -26,10 +26,11 @@ class EmbeddingSettings(Settings):
   model_cache_dir: str | None = setting(None, "Cache folder of the model hub; default: the hub's own.", named=False)
   sentence_embedding_type: str = setting(
     "avg-first-last",
-    "avg, cls, avg-first-last (= avg-last-2), avg-last-N, avg-last-last-N, avg-last-concat-N or avg-top-N.",
+    "avg, cls, avg-first-last (= avg-last-2), avg-last-N (= avg-last-concat-N), avg-last-last-N, avg-top-N or "
+    "concat-top-N.",
     named=False,  # it has its own part in an experiment's name
   )
-  low_dim: int = setting(-1, "Groups of neighboring dimensions to average; -1 or 0 for none.")
+  low_dim: int = setting(-1, "Groups of neighboring dimensions to average, after a calibration; -1 or 0 for none.")
   max_seq_length: int = setting(64, "Largest number of tokens of a sentence, [CLS] and [SEP] included.")
   precision: str = setting(
     "float32",
@@ -61,9 +62,9 @@ class EmbeddingSettings(Settings):
     return {"cache_dir": self.model_cache_dir, "precision": self.precision, "hidden_act": self.hidden_act}
 
   def pooling_arguments(self) -> dict[str, Any]:
-    """Returns sentence_embedding_type, max_seq_length and low_dim as the encoder's methods take them."""
-    return {
-      "sentence_embedding_type": self.sentence_embedding_type,
-      "max_seq_length": self.max_seq_length,
-      "low_dim": self.low_dim if self.low_dim > 0 else None,
-    }
+    """Returns sentence_embedding_type and max_seq_length as the encoder's methods take them."""
+    return {"sentence_embedding_type": self.sentence_embedding_type, "max_seq_length": self.max_seq_length}
+
+  def model_arguments(self) -> dict[str, Any]:
+    """Returns sentence_embedding_type, max_seq_length and low_dim as `SentenceModel` takes them."""
+    return {**self.pooling_arguments(), "low_dim": self.low_dim if self.low_dim > 0 else None}

@@ -107,15 +107,13 @@ class WordVectors:
       )
     return WordAverage()
 
-  def dim(self, sentence_embedding_type: str | WordAverage | None = None, low_dim: None = None) -> int:
+  def dim(self, sentence_embedding_type: str | WordAverage | None = None) -> int:
     """Returns the size of the embeddings.
 
     Raises:
-      ConfigError: sentence_embedding_type is neither "avg" nor None, or low_dim is not None.
+      ConfigError: sentence_embedding_type is neither "avg" nor None.
     """
     self.pooling(sentence_embedding_type)
-    if low_dim is not None:
-      raise ConfigError(f"low_dim={low_dim}: not available for word vectors ({self.name})", argument="low_dim")
     return self.vectors.shape[1]
 
   def encode(
@@ -124,7 +122,6 @@ class WordVectors:
     sentence_embedding_type: str | WordAverage | None = None,
     max_seq_length: int | None = None,
     batch_size: int | None = None,
-    low_dim: None = None,
     show_progress: bool | None = None,
     cache: Any = None,
   ) -> np.ndarray:
@@ -138,7 +135,6 @@ class WordVectors:
       sentence_embedding_type: "avg" or None.
       max_seq_length: largest number of words of a sentence; the rest is ignored. None for no limit.
       batch_size: not used; for `SentenceEncoder`'s interface.
-      low_dim: None.
       show_progress: False to show neither a bar on a terminal nor lines in the log.
       cache: not used: an average is computed faster than it is read.
 
@@ -151,7 +147,7 @@ class WordVectors:
       EncoderError: a word is not among the `wanted` words of `from_file`.
     """
     del batch_size, cache
-    sentences, dim = check_sentences(sentences), self.dim(sentence_embedding_type, low_dim)
+    sentences, dim = check_sentences(sentences), self.dim(sentence_embedding_type)
     _check_max_seq_length(max_seq_length)
     embeddings, unknown = np.zeros([len(sentences), dim], np.float32), []
     with Progress(len(sentences), show_progress is not False) as progress:
@@ -175,10 +171,9 @@ class WordVectors:
     sentences: Sequence[str],
     sentence_embedding_type: str | WordAverage | None = None,
     max_seq_length: int | None = None,
-    low_dim: None = None,
   ) -> str:
     """Returns the hexadecimal SHA-256 of everything that decides the result of `encode` for the same arguments."""
-    dim = self.dim(sentence_embedding_type, low_dim)
+    dim = self.dim(sentence_embedding_type)
     _check_max_seq_length(max_seq_length)
     length = None if max_seq_length is None else int(max_seq_length)
     settings = {"weights": self.weights_checksum, "pooling": "words", "max_seq_length": length, "dim": dim}

@@ -27,7 +27,7 @@ class Embeddings:
     sets: pairs whose sentences are embedded.
     batch_size: largest number of sentences embedded at once.
     cache: folder where embeddings are kept, or None.
-    **arguments: sentence_embedding_type, max_seq_length and low_dim, as `SentenceEncoder.encode` takes them.
+    **arguments: sentence_embedding_type and max_seq_length, as `SentenceEncoder.encode` takes them.
   """
 
   def __init__(

@@ -37,7 +37,7 @@ def check_arguments(config: Any, dim: Any, actnorm_init: Any, permutation: Any, 
     multiple = f"2**{config.n_levels}" if config.n_levels > 20 else 2**config.n_levels
     raise FlowError(
       f"dim={dim}: expected a multiple of {multiple}, as each of the {config.n_levels} levels halves the dimensions; "
-      "use fewer levels or another low_dim",
+      "use a configuration with fewer levels",
       argument="dim",
     )
 

@@ -58,7 +58,7 @@ def export_model(
     try:
       shutil.rmtree(writing.folder, ignore_errors=True)  # left by a killed process
       _save(served, model, graph.variables, settings, writing)
-      _describe(writing, model, graph, settings, about or {})
+      _describe(writing, model, graph, served.sizes, settings, about or {})
       writing.folder.rename(layout.folder)
     except OSError as error:
       raise ExportError(f"export_dir={export_dir}: cannot be written ({error})", argument="export_dir") from error
@@ -81,7 +81,7 @@ def _save(served, model, calibration_variables, settings, layout):
   layout.extra.mkdir()
 
 
-def _describe(layout, model, graph, settings, about):
+def _describe(layout, model, graph, sizes, settings, about):
   """Checks the SavedModel and writes the other files of the version."""
   unknown_ops = audit.check_servable(layout.folder)
   if unknown_ops:
@@ -91,8 +91,8 @@ def _describe(layout, model, graph, settings, about):
   answers = golden.answer(loaded.signatures)
   agreement = golden.check(answers, model, settings)
   golden.write(layout.golden, answers)
-  warmup.write(layout.warmup, settings.model_name, loaded.signatures, graph.sizes)
-  contents = metadata.describe(layout, model, graph, settings, agreement, unknown_ops, about)
+  warmup.write(layout.warmup, settings.model_name, loaded.signatures, sizes)
+  contents = metadata.describe(layout, model, graph, sizes, settings, agreement, unknown_ops, about)
   metadata.write(layout.metadata, contents)
   model_card.write(layout.card, contents)
   assets.write_server_files(layout, settings.model_name)

@@ -27,6 +27,7 @@ def describe(
   layout: ExportLayout,
   model: SentenceModel,
   graph: AffineGraph | FlowGraph,
+  sizes: dict[str, int],
   settings: ExportSettings,
   agreement: dict[str, float],
   unknown_ops: list[str],
@@ -38,13 +39,14 @@ def describe(
     layout: paths of the version's files, which are written.
     model: the exported model.
     graph: its calibration as a graph.
+    sizes: see `ServedModel`.
     settings: settings of the export.
     agreement: result of `golden.check`.
     unknown_ops: result of `audit.check_servable`.
     about: further entries, such as the result of `read_origin`.
   """
   pooling = model.encoder.pooling(model.identity.sentence_embedding_type)
-  calibration = {"name": graph.name, **graph.sizes}
+  calibration = {"name": graph.name, **sizes}
   if graph.is_flow:
     calibration["flow"] = model.calibration.flow.settings()
   count = getattr(model.calibration, "count", None)
@@ -63,7 +65,7 @@ def describe(
     "calibration": calibration,
     "normalize": settings.normalize,
     "weights_dtype": settings.weights_dtype,
-    "signatures": {signature.name: signature.describe(graph.sizes) for signature in signatures_of(graph.is_flow)},
+    "signatures": {signature.name: signature.describe(sizes) for signature in signatures_of(graph.is_flow)},
     "without": [] if graph.is_flow else ["log_prob and inverse: the calibration is not a flow"],
     "agreement_with_python": agreement,
     "ops_not_known_to_tensorflow_2.12": unknown_ops,

@@ -3,6 +3,7 @@
 import tensorflow as tf
 
 from bert_flow_tf.encoder.pooling import Pooling
+from bert_flow_tf.encoder.pooling import low_dim as low_dim_of
 from bert_flow_tf.encoder.sentence_encoder import SentenceEncoder
 from bert_flow_tf.serving.calibration_graph import AffineGraph, FlowGraph
 from bert_flow_tf.serving.graph_tokenizer import GraphTokenizer
@@ -20,8 +21,11 @@ class ServedModel:
     tokenizer: its tokenizer as a graph.
     calibration: the calibration as a graph.
     pooling: the pooling.
-    low_dim: number of groups of neighboring dimensions to average, or None.
+    low_dim: number of groups of neighboring dimensions to average after the calibration, or None.
     normalize: True to scale embeddings to unit length.
+
+  Attributes:
+    sizes: {"dim": dimensions before the calibration, "output_dim": those of the embeddings that are served}.
   """
 
   def __init__(
@@ -36,6 +40,7 @@ class ServedModel:
     self._encoder, self._tokenizer, self._calibration = encoder, tokenizer, calibration
     self._pooling, self._low_dim, self._normalize = pooling, low_dim, normalize
     ids, lengths = tf.TensorSpec([None, None], tf.int32), tf.TensorSpec([None], tf.int32)
+    self.sizes = {**calibration.sizes, **({} if low_dim is None else {"output_dim": low_dim})}
     pooled = tf.TensorSpec([None, calibration.dim], tf.float32)
     # Traced once each, and called by every signature.
     self._pooled = tf.function(self._pool, [ids, lengths], autograph=False)
@@ -47,7 +52,7 @@ class ServedModel:
 
   def _function(self, signature: Signature):
     compute = getattr(self, f"_{signature.name}")
-    sizes = self._calibration.sizes
+    sizes = self.sizes
     specs = [tf.TensorSpec(tensor.shape(sizes), tensor.dtype, name) for name, tensor in signature.inputs.items()]
 
     def call(*inputs):
@@ -89,10 +94,10 @@ class ServedModel:
     ids = tf.pad(ids[:, :width], [extra_row, [0, tf.maximum(width - tf.shape(ids)[1], 0)]])
     mask = tf.pad(tf.sequence_mask(lengths, width, tf.int32), [extra_row, [0, 0]])
     ids = tf.where(mask > 0, ids, self._tokenizer.pad_id)
-    return self._encoder.embed_batch(ids, mask, self._pooling, low_dim=self._low_dim)[:n]
+    return self._encoder.embed_batch(ids, mask, self._pooling)[:n]
 
   def _calibrate(self, pooled: tf.Tensor) -> tf.Tensor:
-    embedding = self._calibration.transform(pooled)
+    embedding = low_dim_of(self._calibration.transform(pooled), self._low_dim)
     return tf.math.l2_normalize(embedding, axis=1) if self._normalize else embedding
 
 

@@ -195,7 +195,7 @@ class Workbench:
 
   def _embed(self, embedding, sets):
     settings = self.inputs.embedding
-    arguments = {"sentence_embedding_type": embedding, "max_seq_length": settings.max_seq_length, "low_dim": None}
+    arguments = {"sentence_embedding_type": embedding, "max_seq_length": settings.max_seq_length}
     return Embeddings(self.encoder, sets, settings.predict_batch_size, settings.cached_dir, **arguments)
 
   def _fit_linear(self, embedding, spec, corpus, chosen_on):

@@ -10,6 +10,7 @@ from bert_flow_tf.data.features import SentenceTokenizer
 from bert_flow_tf.data.letter_case import lower_case_of_google
 from bert_flow_tf.data.nli import LABELS
 from bert_flow_tf.encoder import google_folder, tf1_names, tf1_reader
+from bert_flow_tf.encoder.pooling import check_low_dim
 from bert_flow_tf.encoder.saving import write_encoder
 from bert_flow_tf.encoder.sentence_encoder import SentenceEncoder
 from bert_flow_tf.errors import ConfigError, FlowError, naming
@@ -123,7 +124,7 @@ def write_folders(
     output_dir: folder that gets encoder/, flow/, classifier/ and conversion.json, all or none; absent or empty.
     sentence_embedding_type: pooling that flow and classifier were fitted with, which no checkpoint says.
     max_seq_length: number of tokens that they were fitted with.
-    low_dim: number of averaged groups of dimensions; None to infer it from their dimensions.
+    low_dim: number of groups of dimensions that are averaged after the flow; None to infer it from the classifier.
     allow_other_encoder: True to convert a flow or classifier whose dimensions differ from the encoder's.
 
   Returns:
@@ -195,18 +196,18 @@ def _identity(dims, encoder, sentence_embedding_type, max_seq_length, low_dim, *
   It is None if the dimensions differ from those in `dims` {"flow" or "classifier": dimensions}, if that is allowed.
   """
   encoder.bert.check_max_seq_length(max_seq_length)
-  encoder_dim, smallest = encoder.dim(sentence_embedding_type), min(dims.values())
-  if low_dim is None and smallest < encoder_dim and encoder_dim % smallest == 0:
-    low_dim = smallest
-    logging.info("%s gives %d dimensions; low_dim is %d", sentence_embedding_type, encoder_dim, low_dim)
-  dim = encoder.dim(sentence_embedding_type, low_dim)
-  other = next((name for name in dims if dims[name] != dim), None)
+  dim, compared = encoder.dim(sentence_embedding_type), dims.get(CLASSIFIER)
+  if low_dim is None and compared is not None and compared < dim and dim % compared == 0:
+    low_dim = compared
+    logging.info("%s gives %d dimensions; low_dim is %d", sentence_embedding_type, dim, low_dim)
+  check_low_dim(dim, low_dim)
+  expected = {FLOW: dim, CLASSIFIER: low_dim or dim}
+  other = next((name for name in dims if dims[name] != expected[name]), None)
   if other is None:
     return encoder.identity(sentence_embedding_type, max_seq_length, low_dim).to_dict()
-  hint = f" such as avg-last-concat-{dims[other] // encoder.hidden_size}" if dims[other] > encoder.hidden_size else ""
   message = (
-    f"sentence_embedding_type={sentence_embedding_type}: gives {dim} dimensions with low_dim={low_dim}, the "
-    f"checkpoint's {other} takes {dims[other]}; expected the pooling that it was fitted with{hint}"
+    f"sentence_embedding_type={sentence_embedding_type}: with low_dim={low_dim} a {other} takes {expected[other]} "
+    f"dimensions, the checkpoint's takes {dims[other]}; expected the pooling and low_dim that it was fitted with"
   )
   if not allow_other_encoder:
     raise FlowError(message, argument="sentence_embedding_type")

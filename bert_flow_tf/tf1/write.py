@@ -89,13 +89,14 @@ def _check_encoder(fitted: dict[str, Glow | ClassifierWeights], encoder: Sentenc
     EncoderError: they were not.
   """
   identities: dict[str, Any] = {where: read_identity(part.encoder, where) for where, part in fitted.items()}
-  settings = next((identity.pooling_arguments() for identity in identities.values() if identity), None)
+  settings = next((identity.model_arguments() for identity in identities.values() if identity), None)
   if settings is None:
     return
   embeddings = encoder.identity(**settings)
-  dim = encoder.dim(settings["sentence_embedding_type"], settings["low_dim"])
+  full = encoder.dim(settings["sentence_embedding_type"])
   for where, identity in identities.items():
     argument = where.partition("=")[0]
+    dim = full if isinstance(fitted[where], Glow) else settings["low_dim"] or full
     if identity is not None:
       try:
         identity.check_same(embeddings, where, argument)

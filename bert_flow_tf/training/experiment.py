@@ -11,11 +11,13 @@ import tensorflow as tf
 from absl import logging
 
 from bert_flow_tf.calibration.fitting import fit_linear
+from bert_flow_tf.calibration.methods import Whitening
 from bert_flow_tf.calibration.spec import FLOW, CalibrationSpec
 from bert_flow_tf.data.flow_corpus import TARGET, FlowCorpus
 from bert_flow_tf.data.pairs import SentencePairs
 from bert_flow_tf.data.settings import CorpusSettings, DataSettings
 from bert_flow_tf.data.task import TaskData
+from bert_flow_tf.encoder.pooling import check_low_dim
 from bert_flow_tf.encoder.settings import EmbeddingSettings
 from bert_flow_tf.evaluation import report
 from bert_flow_tf.evaluation.task_scores import (
@@ -109,7 +111,7 @@ class Experiment:
     strategy: tf.distribute.Strategy,
   ) -> None:
     self._settings = settings = settings.for_corpus(corpus)
-    self._encoder, self._identity = model.encoder, model.identity
+    self._model, self._encoder, self._identity = model, model.encoder, model.identity
     self._specs, self._task, self._corpus = specs, task, corpus
     self.watch, self.calibrations = Stopwatch(), {}
     self.is_chief = is_chief(strategy)
@@ -118,6 +120,9 @@ class Experiment:
     report.check_replaceable(self.folder, [task.spec.name], "exp_name")
     self._flow: Any = None
     self._steps = 0
+    for spec in specs:
+      if spec.method == Whitening.METHOD and spec.k:
+        check_low_dim(spec.k, self._identity.low_dim)
     if any(spec.method == FLOW for spec in specs):
       self._flow, self._trainer = make_flow(settings.flow, model.dim, strategy, self.folder)
       self._steps = self._trainer.num_steps(len(corpus.pairs), settings.flow.epochs)
@@ -169,7 +174,9 @@ class Experiment:
   def evaluate(self) -> dict[str, tuple[dict[str, dict], dict[str, np.ndarray]]]:
     """Evaluates the embeddings without and with each calibration: {method: what `task_scores.evaluate` returns}."""
     with self.watch.timing("evaluating"):
-      transforms = {WITHOUT_FLOW: lambda u: u} | {name: fit.transform for name, fit in self.calibrations.items()}
+      transforms = {WITHOUT_FLOW: self._model.reduce}
+      for name, fitted in self.calibrations.items():
+        transforms[name] = lambda u, fitted=fitted: self._model.reduce(fitted.transform(u))
       return {name: evaluate(self._task, self._embeddings, transform) for name, transform in transforms.items()}
 
   def calibration_folder(self, method: str) -> pathlib.Path:

@@ -16,6 +16,7 @@ from bert_flow_tf.data.pairs import SentencePairs
 from bert_flow_tf.data.siamese_task import TrainingPairs
 from bert_flow_tf.data.task import TaskData
 from bert_flow_tf.encoder import fine_tuning, saving, tf1_reader
+from bert_flow_tf.encoder.pooling import check_low_dim
 from bert_flow_tf.encoder.sentence_encoder import SentenceEncoder
 from bert_flow_tf.errors import ConfigError, TrainingError
 from bert_flow_tf.evaluation.siamese_scores import dev_score
@@ -61,7 +62,7 @@ class SiameseJob:
       settings.check()
     self._task, self._embedding, self._settings = task, embedding, settings
     self._folder, self._watch, self._write = pathlib.Path(folder), watch, write_checkpoint
-    self._pooling = embedding.pooling_arguments()
+    self._pooling = embedding.model_arguments()
     if settings.deterministic:
       tf.random.set_seed(settings.seed)  # without a seed, TensorFlow rejects random operations
       tf.config.experimental.enable_op_determinism()
@@ -186,8 +187,9 @@ class SiameseJob:
     encoder.bert.check_max_seq_length(self._embedding.max_seq_length)
     self._embedding.check_lower_case(encoder.tokenizer)
     pooling = encoder.pooling(self._embedding.sentence_embedding_type)
-    dim = encoder.dim(pooling, self._pooling["low_dim"])
-    logging.info("%s: %d dimensions, %s", encoder.name, dim, pooling.describe())
+    dim, low_dim = encoder.dim(pooling), self._pooling["low_dim"]
+    check_low_dim(dim, low_dim)
+    logging.info("%s: %d dimensions, %s", encoder.name, low_dim or dim, pooling.describe())
     return encoder
 
   def _fit(self, chosen, trained):

@@ -112,7 +112,6 @@ class SentencePairsWithDropout:
     sentences_b: second sentences.
     sentence_embedding_type: see `SentenceEncoder.encode`.
     max_seq_length: see `SentenceEncoder.encode`.
-    low_dim: see `SentenceEncoder.encode`.
   """
 
   def __init__(
@@ -122,14 +121,12 @@ class SentencePairsWithDropout:
     sentences_b: Sequence[str],
     sentence_embedding_type: str,
     max_seq_length: int = 64,
-    low_dim: int | None = None,
   ) -> None:
     self._encoder = encoder
     self._pooling = encoder.pooling(sentence_embedding_type)
-    self._low_dim = low_dim
     self._sides = [encoder.tokenizer(side, max_seq_length) for side in (sentences_a, sentences_b)]
     sentences = [*sentences_a, *sentences_b]
-    self._fingerprint = "dropout " + encoder.fingerprint(sentences, self._pooling, max_seq_length, low_dim)
+    self._fingerprint = "dropout " + encoder.fingerprint(sentences, self._pooling, max_seq_length)
 
   def __len__(self) -> int:
     return len(self._sides[0])
@@ -150,5 +147,5 @@ class SentencePairsWithDropout:
       seed = tf.random.experimental.stateless_fold_in(dropout_seed, side)
       mask = tf.cast(ids >= 0, tf.int32)
       ids = tf.where(ids >= 0, ids, self._encoder.tokenizer.pad_id)
-      embedded.append(self._encoder.embed_batch(ids, mask, self._pooling, seed, low_dim=self._low_dim))
+      embedded.append(self._encoder.embed_batch(ids, mask, self._pooling, seed))
     return embedded

@@ -42,9 +42,14 @@ EXPECTED = {
   "avg-top-1": mean(5),
   "avg-top-2": (mean(4) + mean(5)) / 2,
   "avg-top-5": (mean(1) + mean(2) + mean(3) + mean(4) + mean(5)) / 5,
-  "avg-last-concat-1": mean(5),
-  "avg-last-concat-2": np.concatenate([mean(5), mean(4)], axis=1),
-  "avg-last-concat-5": np.concatenate([mean(5), mean(4), mean(3), mean(2), mean(1)], axis=1),
+  "avg-last-12": (mean(1) + mean(5)) / 2,  # the published N is the last digit alone
+  "avg-last-last-14": mean(2),
+  "avg-last-concat-1": mean(1),
+  "avg-last-concat-2": (mean(1) + mean(5)) / 2,
+  "avg-last-concat-5": published(5),
+  "concat-top-1": mean(5),
+  "concat-top-2": np.concatenate([mean(5), mean(4)], axis=1),
+  "concat-top-5": np.concatenate([mean(5), mean(4), mean(3), mean(2), mean(1)], axis=1),
 }
 
 
@@ -83,6 +88,7 @@ def test_model_of_a_single_block_counts_it_twice_as_the_published_code():
 
 WRONG = [f"avg-{rest}" for rest in ("", "last", "last-0", "last-6", "last--1", "last-02", "last-²", "top-0", "top-6")]
 WRONG += [f"avg-{rest}" for rest in ("top-1.5", "last-last", "last-last-0", "last-last-6", "last-concat-6")]
+WRONG += ["avg-last-10", "avg-last-last-20", "avg-last-concat-10", "concat-top-6", "concat-top-12", "avg-top-12"]
 WRONG += ["average", "AVG", "cls-2", "avg-first-last-2"]
 
 
@@ -95,10 +101,11 @@ def test_unknown_value(name):
 
 def test_describe_names_the_blocks():
   described = {name: parse_pooling(name, 12).describe() for name in EXPECTED}
+  assert described["avg-last-12"] == "avg-last-12: mean of blocks 1, 12 of 12, averaged over all tokens"
   assert described["avg"] == "avg: mean of block 12 of 12, averaged over all tokens"
   assert described["avg-last-3"] == "avg-last-3: mean of blocks 1, 12, 11 of 12, averaged over all tokens"
   assert described["avg-last-last-2"] == "avg-last-last-2: mean of block 11 of 12, averaged over all tokens"
-  assert described["avg-last-concat-2"].startswith("avg-last-concat-2: concatenation of blocks 12, 11 of 12")
+  assert described["concat-top-2"].startswith("concat-top-2: concatenation of blocks 12, 11 of 12")
   assert described["cls"] == "cls: the pooled output, tanh(dense) of the last block's [CLS]"
 
 

@@ -26,6 +26,7 @@ ALL = [
   "avg-last-last-2",
   "avg-top-2",
   "avg-last-concat-2",
+  "concat-top-2",
 ]
 
 
@@ -51,6 +52,7 @@ def test_embeddings_are_bert_in_numpy(mini):
     states.append([layer[0].mean(axis=0) for layer in layers])
   m = np.array(states).transpose(1, 0, 2)  # [layer, sentence, hidden]
   expected = [m[4], (m[1] + m[4]) / 2, m[1], (m[1] + m[4] + m[3]) / 3, m[3], (m[3] + m[4]) / 2]
+  expected.append(expected[1])
   expected.append(np.concatenate([m[4], m[3]], axis=1))
   for name, reference in zip(ALL, expected, strict=True):
     embeddings = mini.encode(SENTENCES, name)
@@ -63,12 +65,6 @@ def test_cls_is_the_pooled_output(small):
   weights = tiny.random_weights()
   expected = [tiny.numpy_bert(weights, ids[None], np.ones([1, len(ids)]))[1][0] for ids in small.tokenizer(sentences)]
   np.testing.assert_allclose(small.encode(sentences, "cls", 16), expected, atol=2e-5)
-
-
-def test_low_dim(mini):
-  whole, low = mini.encode(SENTENCES), mini.encode(SENTENCES, low_dim=32)
-  assert low.shape == (4, 32) and mini.dim(low_dim=32) == 32
-  np.testing.assert_allclose(low, whole.reshape(4, 32, 8).mean(axis=2), atol=1e-6)
 
 
 def test_order_duplicates_and_batches(mini):
@@ -94,8 +90,7 @@ def test_max_seq_length_cuts(mini):
 
 def test_nothing_to_encode(mini):
   assert mini.encode([]).shape == (0, 256)
-  assert mini.encode([], "avg-last-concat-3").shape == (0, 768)
-  assert mini.encode([], low_dim=4).shape == (0, 4)
+  assert mini.encode([], "concat-top-3").shape == (0, 768)
 
 
 ODD = [
@@ -129,7 +124,6 @@ def test_odd_strings_have_finite_embeddings_and_do_not_change_others(mini):
     ("sentence_embedding_type", "cls", EncoderError),
     ("max_seq_length", 129, EncoderError),
     ("max_seq_length", 2, EncoderError),
-    ("low_dim", 100, ConfigError),
     ("batch_size", 0, ConfigError),
   ],
 )
@@ -171,13 +165,13 @@ def test_embed_batch_in_a_graph_with_and_without_dropout(mini):
   (ids,) = mini.tokenizer(SENTENCES[:1])
   ids, mask = ids[np.newaxis], np.ones([1, len(ids)], np.int32)
   pooling = mini.pooling("avg-top-2")
-  still = tf.function(lambda i, m: mini.embed_batch(i, m, pooling, low_dim=64))
-  noisy = tf.function(lambda i, m, seed: mini.embed_batch(i, m, pooling, seed, low_dim=64))
+  still = tf.function(lambda i, m: mini.embed_batch(i, m, pooling))
+  noisy = tf.function(lambda i, m, seed: mini.embed_batch(i, m, pooling, seed))
   still = [still(ids, mask).numpy() for _ in range(2)]
   noisy = [noisy(ids, mask, tf.constant([3, seed])).numpy() for seed in (1, 2, 1)]
   np.testing.assert_array_equal(still[0], still[1])
   np.testing.assert_array_equal(noisy[0], noisy[2])
-  np.testing.assert_allclose(still[0], mini.encode(SENTENCES[:1], "avg-top-2", low_dim=64), atol=1e-5)
+  np.testing.assert_allclose(still[0], mini.encode(SENTENCES[:1], "avg-top-2"), atol=1e-5)
   assert np.abs(noisy[0] - noisy[1]).max() > 1e-3
   assert np.abs(noisy[0] - still[0]).max() > 1e-3
 
@@ -185,7 +179,7 @@ def test_embed_batch_in_a_graph_with_and_without_dropout(mini):
 @pytest.mark.parametrize(("name", "last"), [("avg-last-1", 0), ("avg-last-last-2", 2), ("avg-first-last", 3)])
 def test_one_trace_and_no_block_after_the_last_pooled_block(mini, name, last):
   mini.encode(SENTENCES, name, batch_size=2)
-  function = mini._function(mini.pooling(name), None)
+  function = mini._function(mini.pooling(name))
   assert function.experimental_get_tracing_count() == 1
   graph = function.get_concrete_function().graph
   # A run computes all that the outputs and the ops with side effects depend on.
@@ -203,7 +197,7 @@ def test_one_trace_and_no_block_after_the_last_pooled_block(mini, name, last):
 
 def test_properties(mini):
   assert (mini.name, mini.num_hidden_layers, mini.hidden_size, mini.dim()) == ("mini", 4, 256, 256)
-  assert mini.dim("avg-last-concat-3") == 768
+  assert mini.dim("concat-top-3") == 768
   assert len(mini.weights_checksum) == len(mini.tokenizer_checksum) == 64
 
 

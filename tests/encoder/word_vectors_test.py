@@ -173,7 +173,6 @@ def test_fingerprint_depends_on_all_that_decides_the_result(tmp_path):
     ("the", {}, DataError),
     (["the", None], {}, DataError),
     (["the"], {"sentence_embedding_type": "cls"}, ConfigError),
-    (["the"], {"low_dim": 1}, ConfigError),
   ],
 )
 def test_wrong_arguments(tmp_path, sentences, arguments, error):

@@ -14,7 +14,7 @@ from tests.run_scripts.command_lines import run_all
 # {name: (dim, config, permutation)}; the encoder has 12 dimensions.
 FLOWS = {
   "flow": (12, {"n_levels": 2, "depth": 1, "coupling_width": 5}, "reverse"),
-  "low": (6, {"n_levels": 1, "depth": 2, "coupling_width": 3, "coupling": "affine", "activation": "gatu"}, "random"),
+  "low": (12, {"n_levels": 1, "depth": 2, "coupling_width": 3, "coupling": "affine", "activation": "gatu"}, "random"),
   "wide": (24, {"n_levels": 1, "depth": 1, "coupling_width": 4, "permutation": False}, "reverse"),
 }
 STEP = "bert/flow/revnet_0/revnet_step_0"
@@ -68,7 +68,8 @@ def checkpoints():
     "all/model.ckpt-1234": {**complete, **tf1_files.adam_slots(complete), **step},
     "bare/model.ckpt-7": {**encoder, **flow},
     "heads/bert_model.ckpt": {**encoder, **tf1_files.pretraining_heads()},
-    "low/model.ckpt-1": {**encoder_variables(pooler=False), **flow_variables("low")},
+    # low_dim=6, which the classifier alone shows: the flow keeps all 12 dimensions.
+    "low/model.ckpt-1": {**encoder_variables(pooler=False), **flow_variables("low"), **classifier(6)},
     "wide/model.ckpt-1": {**encoder, **flow_variables("wide"), **tf1_files.tensorflow_adam(encoder)},
     "more/model.ckpt-1": {
       **complete,
@@ -136,8 +137,8 @@ def good(folder):
     "heads": read("heads", "heads", "--nodo_lower_case"),
     "heads back": write_back("heads", "heads/bert_model.ckpt"),
     "low_dim, no pooler": read("low", "low"),
-    "low_dim back": write_back("low", "low/model.ckpt-1", "flow"),
-    "wide": read("wide", "wide", "--sentence_embedding_type=avg-last-concat-2"),
+    "low_dim back": write_back("low", "low/model.ckpt-1", "flow", "classifier"),
+    "wide": read("wide", "wide", "--sentence_embedding_type=concat-top-2"),
     "wide back": write_back("wide", "wide/model.ckpt-1", "flow"),
     "cased": read("cased_L-2_H-12_A-3", "cased"),
     "other encoder": read("wide", "other", "--allow_other_encoder"),

@@ -14,7 +14,8 @@ from tests.encoder.tiny import random_weights, save_tiny
 from tests.run_scripts.command_lines import run_all
 
 SENTENCES = [" ".join(words) for words in zip("abdogcat" * 40, ["dog", "cats", "Dog.", "a b"] * 80, strict=True)]
-POOLING = {"sentence_embedding_type": "avg-top-2", "max_seq_length": 9, "low_dim": 6}
+POOLING = {"sentence_embedding_type": "avg-top-2", "max_seq_length": 9}
+LOW_DIM = 2
 
 
 def prepare(folder):
@@ -28,7 +29,7 @@ def prepare(folder):
   save_tiny(folder / "other", random_weights(seed=1))
   encoder = bert_flow_tf.SentenceEncoder.from_pretrained(folder / "model")
   calibration = make_calibration("whitening-4").fit(encoder.encode(SENTENCES, **POOLING))
-  calibration.encoder = encoder.identity(**POOLING).to_dict()
+  calibration.encoder = encoder.identity(**POOLING, low_dim=LOW_DIM).to_dict()
   calibration.save(folder / "whitening")
 
   (folder / "plain.txt").write_text("".join(f"{sentence}\n" for sentence in SENTENCES))
@@ -110,7 +111,11 @@ def bad(folder):
     "an empty flow": (["--flow_folder=", text], "--flow_folder"),
     "the flow of another encoder": ([flow, f"--model={folder}/other", text], "weights_sha256"),
     "another pooling": ([flow, "--max_seq_length=10", text], "max_seq_length"),
-    "dimensions that do not fit": ([flow, "--low_dim=-1", "--allow_other_encoder", text], "6"),
+    "dimensions that do not fit": (
+      [flow, "--sentence_embedding_type=concat-top-2", "--allow_other_encoder", text],
+      "12 dimensions",
+    ),
+    "another low_dim": ([flow, "--low_dim=-1", text], "low_dim 2, now None"),
     "no calibration for another encoder": ([model, text, "--allow_other_encoder"], "--allow_other_encoder"),
     "two models": ([model, f"--saved_model={folder}/saved/3", text], "--model"),
     "no SavedModel": ([f"--saved_model={folder}/model", text], "--saved_model"),

@@ -28,7 +28,7 @@ def test_export_of_a_saved_calibration(tmp_path):
   encoder = SentenceEncoder.from_pretrained(str(tiny.save_tiny(tmp_path / "tiny")))
   settings = {"sentence_embedding_type": "avg-top-2", "max_seq_length": 9, "low_dim": 6}
   sentences = [f"{'a ' * (i % 5)}{'dog ' * (i % 3)}{'cat ' * (i % 7)}" for i in range(100)]
-  calibration = make_calibration("sn").fit(encoder.encode(sentences, **settings))
+  calibration = make_calibration("sn").fit(encoder.encode(sentences, "avg-top-2", 9))
   calibration.encoder = encoder.identity(**settings).to_dict()
   calibration.save(tmp_path / "exp" / "sn")
   (tmp_path / "exp" / "results.json").write_text('{"task": "sample", "results": {"test": {"sn": {"spearman": 50.5}}}}')
@@ -37,7 +37,7 @@ def test_export_of_a_saved_calibration(tmp_path):
   done = run(f"--flow_folder={tmp_path}/exp/sn", f"--export_dir={base}", "--normalize", "--model_name=small")
   assert done.returncode == 0, done.stderr[-3000:]
   lines = done.stdout.splitlines()
-  assert lines[0].startswith(f"{base}/4: ") and "calibration sn, 6 dimensions" in lines[0]
+  assert lines[0].startswith(f"{base}/4: ") and "calibration sn, 12 dimensions, 6 calibrated" in lines[0]
   assert lines[1] == f"signatures: {', '.join(signature.name for signature in signatures_of(has_flow=False))}"
   assert "not run by us" in lines[-1] and "MODEL_NAME=small" in lines[-1]
   metadata = json.loads((base / "4" / "assets.extra" / "metadata.json").read_text())

@@ -31,7 +31,7 @@ class Encoder:
   def fingerprint(self, sentences, embedding, max_seq_length):
     return f"{self.weights_checksum} {embedding} {max_seq_length} {sentences}"
 
-  def encode(self, sentences, sentence_embedding_type, max_seq_length, batch_size, low_dim, cache):
+  def encode(self, sentences, sentence_embedding_type, max_seq_length, batch_size, cache):
     self.encoded += len(sentences)
     return np.array([self.vector(s, sentence_embedding_type, max_seq_length) for s in sentences], np.float32)
 

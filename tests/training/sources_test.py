@@ -13,7 +13,6 @@ from tests.training.interrupting import Interrupt, interrupt_at
 
 A = [f"A man is eating {food} in the park." for food in ("bread", "rice", "soup", "fish")] * 4
 B = [f"{who} plays the guitar." for who in ("She", "He", "Anna", "Somebody")] * 2 + ["", "Yes!"] * 4
-LOW_DIM = 4
 
 
 @pytest.fixture(scope="module")
@@ -22,7 +21,7 @@ def mini():
 
 
 def dropout_pairs(mini, a=A, b=B, **arguments):
-  return SentencePairsWithDropout(mini, a, b, "avg-first-last", **{"low_dim": LOW_DIM, **arguments})
+  return SentencePairsWithDropout(mini, a, b, "avg-first-last", **arguments)
 
 
 def batch_of(source, positions=range(8)):
@@ -76,7 +75,7 @@ def test_embedding_that_float32_cannot_hold():
 def test_dropout_is_on_and_follows_from_the_seed(mini):
   embed = batch_of(dropout_pairs(mini))
   first, again, other = embed(1, 2), embed(1, 2), embed(1, 3)
-  plain = [mini.encode(side[:8], low_dim=LOW_DIM) for side in (A, B)]
+  plain = [mini.encode(side[:8]) for side in (A, B)]
   for side in range(2):
     np.testing.assert_array_equal(again[side], first[side])
     typical = np.abs(plain[side] - plain[side].mean(axis=0)).mean()
@@ -106,20 +105,19 @@ def test_fingerprint_with_dropout(mini):
   assert dropout_pairs(mini).fingerprint() == first
   others = [
     dropout_pairs(mini, B, A),
-    dropout_pairs(mini, low_dim=8),
     dropout_pairs(mini, max_seq_length=32),
-    SentencePairsWithDropout(mini, A, B, "avg", low_dim=LOW_DIM),
+    SentencePairsWithDropout(mini, A, B, "avg"),
   ]
   assert first not in {other.fingerprint() for other in others}
   # A fit on fixed embeddings of the same sentences is another fit.
-  assert first != mini.fingerprint([*A, *B], "avg-first-last", low_dim=LOW_DIM)
+  assert first != mini.fingerprint([*A, *B], "avg-first-last")
 
 
 @pytest.mark.slow
 def test_every_step_of_a_fit_has_masks_of_its_own(mini):
   """The same pairs and all but the same weights, step after step."""
   source = dropout_pairs(mini, A[:8], B[:8])
-  result, _ = small.fit(source, epochs=4, shuffle=False, flow_learning_rate=1e-9)
+  result, _ = small.fit(source, epochs=4, flow=small.make_flow(256), shuffle=False, flow_learning_rate=1e-9)
   assert len(result.losses) == 4 and np.diff(np.sort(result.losses)).min() > 1e-4
 
 
@@ -127,14 +125,16 @@ def test_every_step_of_a_fit_has_masks_of_its_own(mini):
 def test_fit_with_dropout_resumes_exactly_and_leaves_the_encoder_alone(mini, tmp_path, monkeypatch):
   checksum = mini.weights_checksum
   arguments = {"epochs": 3, "flow_learning_rate": 0.01}
-  expected, fitted = small.fit(dropout_pairs(mini), **arguments)
+  expected, fitted = small.fit(dropout_pairs(mini), flow=small.make_flow(256), **arguments)
   assert (expected.steps, expected.initialization_rows) == (6, 8)
 
   interrupt_at(monkeypatch, 4)
   with pytest.raises(Interrupt):
-    small.fit(dropout_pairs(mini), checkpoint_folder=tmp_path, save_checkpoints_steps=2, **arguments)
+    small.fit(
+      dropout_pairs(mini), flow=small.make_flow(256), checkpoint_folder=tmp_path, save_checkpoints_steps=2, **arguments
+    )
   monkeypatch.undo()
-  result, flow = small.fit(dropout_pairs(mini), checkpoint_folder=tmp_path, **arguments)
+  result, flow = small.fit(dropout_pairs(mini), flow=small.make_flow(256), checkpoint_folder=tmp_path, **arguments)
   assert result.first_step == 4
   small.assert_same_weights(flow, fitted)
   np.testing.assert_array_equal(result.losses, expected.losses[4:])
