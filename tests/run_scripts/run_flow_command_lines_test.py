@@ -111,7 +111,6 @@ def test_k_of_natsv_is_the_best_on_dev(ran):
   with np.load(folder / results["calibrations"][2] / "arrays.npz") as arrays:
     basis = arrays["basis"]
 
-
   def spearman(k, last):
     u, v = (last(side - side @ basis[:, :k] @ basis[:, :k].T) for side in (a, b))
     cosines = np.sum(u * v, axis=1) / np.linalg.norm(u, axis=1) / np.linalg.norm(v, axis=1)
