@@ -81,17 +81,15 @@ class SentenceModel:
     sentence_embedding_type: str = "avg-first-last",
     max_seq_length: int = 64,
     low_dim: int | None = None,
-    precision: str = "float32",
-    hidden_act: str | None = None,
-    cache_dir: str | os.PathLike | None = None,
     cache: Any = None,
+    **loading: Any,
   ) -> "SentenceModel":
-    """Loads an encoder, without a calibration; see `SentenceEncoder.from_pretrained` and the class.
+    """Loads an encoder, without a calibration; see the class. `loading`: see `SentenceEncoder.from_pretrained`.
 
     Raises:
       ConfigError, EncoderError: an argument is not allowed, or the encoder cannot be loaded.
     """
-    encoder = SentenceEncoder.from_pretrained(name, cache_dir, precision, hidden_act)
+    encoder = SentenceEncoder.from_pretrained(name, **loading)
     return cls(encoder, None, sentence_embedding_type, max_seq_length, low_dim, cache)
 
   @classmethod
@@ -113,8 +111,8 @@ class SentenceModel:
       cache_dir: see `SentenceEncoder.from_pretrained`.
       cache: see the class.
       allow_other_encoder: see the class.
-      **settings: sentence_embedding_type, max_seq_length, low_dim, precision or hidden_act in place of those of the
-        folder.
+      **settings: sentence_embedding_type, max_seq_length, low_dim, precision, hidden_act or max_input_chars_per_word in
+        place of those of the folder.
 
     Raises:
       FlowError, CalibrationError, ConfigError: see `load_calibration`.

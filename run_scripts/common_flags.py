@@ -128,7 +128,8 @@ def given_model_arguments() -> dict[str, Any]:
   arguments |= {"model": chosen.encoder_name} if given(["model", "init_checkpoint"]) else {}
   if "precision" not in FLAGS:  # a runner that computes in float32 alone
     arguments["precision"] = chosen.precision
-  values = {**chosen.model_arguments(), "precision": chosen.precision, "hidden_act": chosen.hidden_act}
+  loading = {name: value for name, value in chosen.loading_arguments().items() if name != "cache_dir"}
+  values = {**chosen.model_arguments(), **loading}
   return arguments | {name: values[name] for name in values if name in FLAGS and given([name])}
 
 

@@ -27,6 +27,7 @@ _SOURCE = (
   "vocab_file",
   "do_lower_case",
   "hidden_act",
+  "max_input_chars_per_word",
   "flow_model_config",
   "labels",
 )
@@ -64,7 +65,8 @@ def define_flags() -> None:
     "three, as in BERT's NLI; else numbers.",
   )
   flags.DEFINE_string("output_dir", None, "Folder that gets encoder/, flow/, classifier/ and conversion.json.")
-  common_flags.define_settings(EmbeddingSettings, ("sentence_embedding_type", "low_dim", "hidden_act"))
+  of_encoder = ("hidden_act", "max_input_chars_per_word")
+  common_flags.define_settings(EmbeddingSettings, ("sentence_embedding_type", "low_dim", *of_encoder))
   flags.DEFINE_integer("max_seq_length", 64, "Number of tokens that flow and classifier were fitted with.")
   flags.DEFINE_string("encoder", None, "Encoder to write as a TensorFlow 1 checkpoint; as --model of other runners.")
   flags.DEFINE_string("flow_folder", None, "Flow to write into the checkpoint, such as exp/NAME/flow.")

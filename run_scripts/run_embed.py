@@ -33,6 +33,7 @@ _ENCODER_FLAGS = (
   "low_dim",
   "precision",
   "hidden_act",
+  "max_input_chars_per_word",
 )
 
 

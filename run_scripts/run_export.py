@@ -23,9 +23,8 @@ def define_flags() -> None:
   """Defines the flags of this runner."""
   common_flags.define_calibration_flags()
   pooling = ("sentence_embedding_type", "low_dim", "max_seq_length")
-  common_flags.define_settings(
-    EmbeddingSettings, ("model", "init_checkpoint", "model_cache_dir", "hidden_act", *pooling)
-  )
+  of_encoder = ("model", "init_checkpoint", "model_cache_dir", "hidden_act", "max_input_chars_per_word")
+  common_flags.define_settings(EmbeddingSettings, (*of_encoder, *pooling))
   define_export_flags()
 
 

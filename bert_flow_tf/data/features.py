@@ -11,13 +11,21 @@ from collections.abc import Iterable, Iterator, Sequence
 import numpy as np
 import transformers
 
-from bert_flow_tf.data.letter_case import guess_lower_case
+from bert_flow_tf.data.letter_case import guess_lower_case, is_google
 from bert_flow_tf.data.sentences import check_sentences
-from bert_flow_tf.errors import EncoderError
+from bert_flow_tf.errors import ConfigError, EncoderError
+from bert_flow_tf.io.checks import is_integer
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
 # {setting of tokenizer_config.json: its type}; null is allowed too.
-_SETTINGS = {"do_lower_case": bool, "strip_accents": bool, "tokenize_chinese_chars": bool}
+_SETTINGS = {
+  "do_lower_case": bool,
+  "strip_accents": bool,
+  "tokenize_chinese_chars": bool,
+  "max_input_chars_per_word": int,
+}
+# Longer words become [UNK]: in transformers, and in Google's tokenization.py.
+MAX_INPUT_CHARS_PER_WORD, MAX_OF_GOOGLE = 100, 200
 _SPECIALS = {
   "unk_token": "[UNK]",
   "sep_token": "[SEP]",
@@ -40,6 +48,7 @@ class SentenceTokenizer:
 
   Attributes:
     do_lower_case: whether text is lower-cased and, unless strip_accents is False, stripped of accents.
+    max_input_chars_per_word: largest number of characters of a word that does not become [UNK].
     pad_id: id of [PAD].
     mask_id: id of [MASK].
     vocab_size: number of word pieces.
@@ -51,6 +60,7 @@ class SentenceTokenizer:
     do_lower_case: bool = True,
     strip_accents: bool | None = None,
     tokenize_chinese_chars: bool = True,
+    max_input_chars_per_word: int = MAX_INPUT_CHARS_PER_WORD,
     **specials: str,
   ) -> None:
     """Reads a vocabulary.
@@ -60,11 +70,17 @@ class SentenceTokenizer:
       do_lower_case: see the attribute.
       strip_accents: whether accents are removed; None to remove them if do_lower_case.
       tokenize_chinese_chars: whether each Chinese character is a word.
+      max_input_chars_per_word: largest number of characters of a word that is cut into word pieces; a longer one
+        becomes [UNK].
       **specials: special tokens with other names (`cls_token="<s>"`).
 
     Raises:
+      ConfigError: max_input_chars_per_word is not a positive integer.
       EncoderError: vocab.txt cannot be read, or lacks a special token.
     """
+    if not is_integer(max_input_chars_per_word, 1):
+      argument = "max_input_chars_per_word"
+      raise ConfigError(f"{argument}={max_input_chars_per_word}: expected a positive integer", argument)
     specials = {**_SPECIALS, **specials}
     try:
       pieces = pathlib.Path(vocab_file).read_text(encoding="utf-8").split("\n")
@@ -77,6 +93,7 @@ class SentenceTokenizer:
         "vocab.txt that the model was trained with"
       )
     self.do_lower_case = bool(do_lower_case)
+    self.max_input_chars_per_word = int(max_input_chars_per_word)
     self._settings = [self.do_lower_case, strip_accents, tokenize_chinese_chars, sorted(specials.items())]
     self._tokenizer = transformers.BertTokenizerFast(
       vocab_file=str(vocab_file),
@@ -86,20 +103,26 @@ class SentenceTokenizer:
       split_special_tokens=True,
       **specials,
     )
+    self._tokenizer.backend_tokenizer.model.max_input_chars_per_word = self.max_input_chars_per_word
     self.pad_id, self.mask_id = self._tokenizer.pad_token_id, self._tokenizer.mask_token_id
     self.vocab_size = len(self._tokenizer)
 
   @classmethod
-  def from_pretrained(cls, folder: str | os.PathLike, name: str | None = None) -> "SentenceTokenizer":
-    """Loads the tokenizer of a Hugging Face folder.
+  def from_pretrained(
+    cls, folder: str | os.PathLike, name: str | None = None, max_input_chars_per_word: int | None = None
+  ) -> "SentenceTokenizer":
+    """Loads the tokenizer of a Hugging Face folder, or of Google's.
 
     If tokenizer_config.json is missing or has no `do_lower_case`, `letter_case.guess_lower_case` guesses it.
 
     Args:
       folder: folder with vocab.txt and, optionally, tokenizer_config.json.
       name: the model's name, if it is not the folder's name, as in a snapshot of the hub.
+      max_input_chars_per_word: see the class; None for the one in tokenizer_config.json, else 200 in Google's folders,
+        as in Google's code, and 100 in others, as in transformers.
 
     Raises:
+      ConfigError: max_input_chars_per_word is not a positive integer.
       EncoderError: a file is missing or damaged, or describes a tokenizer that is not BERT's.
     """
     folder = pathlib.Path(folder)
@@ -112,6 +135,10 @@ class SentenceTokenizer:
     lower = config.get("do_lower_case")
     if lower is None:
       lower = guess_lower_case(folder, name)
+    if max_input_chars_per_word is None:
+      default = MAX_OF_GOOGLE if is_google(folder) else MAX_INPUT_CHARS_PER_WORD
+      max_input_chars_per_word = config.get("max_input_chars_per_word") or default
+    settings["max_input_chars_per_word"] = max_input_chars_per_word
     return cls(folder / "vocab.txt", lower, **settings)
 
   def __call__(self, sentences: Iterable[str], max_seq_length: int = 64) -> list[np.ndarray]:
@@ -150,7 +177,10 @@ class SentenceTokenizer:
   def checksum(self) -> str:
     """SHA-256 of the vocabulary and the settings, in hexadecimal."""
     vocabulary = sorted(self._tokenizer.get_vocab().items(), key=lambda item: item[1])
-    return hashlib.sha256(json.dumps([vocabulary, self._settings]).encode()).hexdigest()
+    settings, limit = self._settings, self.max_input_chars_per_word
+    if limit != MAX_INPUT_CHARS_PER_WORD:  # the only one in older folders, whose checksums stay valid
+      settings = [*settings, limit]
+    return hashlib.sha256(json.dumps([vocabulary, settings]).encode()).hexdigest()
 
 
 def repair_surrogates(sentence: str) -> str:
@@ -202,8 +232,11 @@ def _read_config(path: pathlib.Path) -> dict:
   if kind not in ("BertTokenizer", "BertTokenizerFast", None) or not isinstance(config, dict):
     raise EncoderError(f"{path}: tokenizer_class is {kind!r}; only BertTokenizer is supported")
   for key, expected in _SETTINGS.items():
-    if not isinstance(config.get(key), expected | None):
-      raise EncoderError(f"{path}: {key} is {config[key]!r}, expected true or false")
+    value = config.get(key)
+    is_wrong = expected is int and value is not None and not is_integer(value, 1)
+    if not isinstance(value, expected | None) or is_wrong:
+      kind = "true or false" if expected is bool else "a positive integer"
+      raise EncoderError(f"{path}: {key} is {config[key]!r}, expected {kind}")
   for key in _SPECIALS:
     token = config.get(key)
     if not isinstance(token.get("content") if isinstance(token, dict) else token, str | None):

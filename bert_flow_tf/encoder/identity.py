@@ -72,6 +72,7 @@ class EncoderIdentity(_Identity):
     max_seq_length: largest number of tokens, [CLS] and [SEP] included.
     low_dim: number of groups of neighboring dimensions that are averaged, the last step, after a calibration; or None.
     precision: number format of BERT's matrix products.
+    max_input_chars_per_word: see `SentenceTokenizer`; tokenizer_sha256 decides. Folders of old versions have 100.
   """
 
   name: str = dataclasses.field(metadata={"decides": False})
@@ -83,6 +84,7 @@ class EncoderIdentity(_Identity):
   low_dim: int | None
   architecture: dict | None = dataclasses.field(default=None, metadata={"none_is_unknown": True})
   precision: str = "float32"
+  max_input_chars_per_word: int = dataclasses.field(default=100, metadata={"decides": False})
 
   @classmethod
   def from_dict(cls, values: dict[str, Any], where: str) -> "EncoderIdentity":
@@ -106,8 +108,15 @@ class EncoderIdentity(_Identity):
     return cls(**arguments)
 
   def loading_arguments(self) -> dict[str, Any]:
-    """Returns precision and, if it is known, hidden_act, as `SentenceEncoder.from_pretrained` takes them."""
-    return {"precision": self.precision, "hidden_act": (self.architecture or {}).get("hidden_act")}
+    """Returns precision, hidden_act (None if it is unknown) and max_input_chars_per_word.
+
+    As `SentenceEncoder.from_pretrained` takes them.
+    """
+    return {
+      "precision": self.precision,
+      "hidden_act": (self.architecture or {}).get("hidden_act"),
+      "max_input_chars_per_word": self.max_input_chars_per_word,
+    }
 
   def pooling_arguments(self) -> dict[str, Any]:
     """Returns sentence_embedding_type and max_seq_length, as the methods of `SentenceEncoder` take them."""

@@ -40,8 +40,8 @@ def load_encoder(
     where: place of the identity, for messages: "folder=FOLDER".
     model: name or folder of another encoder, or a loaded one; None for the encoder that the identity names.
     cache_dir: see `SentenceEncoder.from_pretrained`.
-    **settings: sentence_embedding_type, max_seq_length, low_dim, precision or hidden_act in place of those of the
-      identity; if `model` is given, its files decide hidden_act.
+    **settings: sentence_embedding_type, max_seq_length, low_dim, precision, hidden_act or max_input_chars_per_word in
+      place of those of the identity; if `model` is given, its files decide the last two.
 
   Returns:
     The encoder, and sentence_embedding_type, max_seq_length and low_dim; without an identity only those of `settings`.
@@ -54,10 +54,11 @@ def load_encoder(
     reason = "names no encoder" if identity is None else f"was fitted on {identity}"
     raise EncoderError(f"{where}: {reason}; name the encoder of its embeddings, as model=mini", "folder")
   arguments = {**named.model_arguments(), **named.loading_arguments()} if named else {}
+  of_files = ("hidden_act", "max_input_chars_per_word")
   if model is not None:
-    arguments.pop("hidden_act", None)
+    arguments = {name: value for name, value in arguments.items() if name not in of_files}
   arguments |= settings
-  loading = {name: arguments.pop(name) for name in ("precision", "hidden_act") if name in arguments}
+  loading = {name: arguments.pop(name) for name in ("precision", *of_files) if name in arguments}
   if isinstance(model, SentenceEncoder):
     return model, arguments
   if model is not None:

@@ -43,6 +43,7 @@ def save_encoder(encoder: "SentenceEncoder", folder: str | os.PathLike) -> None:
   tokenizer = folder_lib.read_json(path) if path.exists() else {}
   # Otherwise the new folder's name would decide it.
   tokenizer["do_lower_case"] = encoder.tokenizer.do_lower_case
+  tokenizer["max_input_chars_per_word"] = encoder.tokenizer.max_input_chars_per_word
   write_encoder(folder, config, encoder.bert.tf1_variables(), (source / "vocab.txt").read_bytes(), tokenizer)
 
 

@@ -52,6 +52,7 @@ class SentenceEncoder:
     hidden_act: str | None = None,
     bert_config_file: str | os.PathLike | None = None,
     vocab_file: str | os.PathLike | None = None,
+    max_input_chars_per_word: int | None = None,
   ) -> "SentenceEncoder":
     """Loads an encoder.
 
@@ -63,13 +64,14 @@ class SentenceEncoder:
       hidden_act: activation in place of that of the encoder's files; see `encoder.bert.load_bert`.
       bert_config_file: configuration of a TensorFlow 1 checkpoint, if it is in another folder.
       vocab_file: vocab.txt of a TensorFlow 1 checkpoint, if it is in another folder.
+      max_input_chars_per_word: see `SentenceTokenizer.from_pretrained`.
 
     Raises:
-      ConfigError: unknown precision or activation.
+      ConfigError: unknown precision or activation, or max_input_chars_per_word is not a positive integer.
       EncoderError: it does not exist, is damaged or is not a BERT.
     """
     bert = load_bert(name, cache_dir, precision, hidden_act, bert_config_file, vocab_file)
-    return cls(bert, SentenceTokenizer.from_pretrained(bert.folder, bert.name))
+    return cls(bert, SentenceTokenizer.from_pretrained(bert.folder, bert.name, max_input_chars_per_word))
 
   @property
   def name(self) -> str:
@@ -216,6 +218,7 @@ class SentenceEncoder:
       max_seq_length=int(max_seq_length),
       low_dim=low_dim,
       precision=self.precision,
+      max_input_chars_per_word=self.tokenizer.max_input_chars_per_word,
     )
 
   def _embed(self, ids, pooling, batch_size, progress):

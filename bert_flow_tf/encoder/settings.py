@@ -44,6 +44,12 @@ class EmbeddingSettings(Settings):
     "Default: the one in the encoder's files; Google's gelu is gelu_new, as in Google's code.",
     choices=("gelu", "gelu_new", "relu"),
   )
+  max_input_chars_per_word: int | None = setting(
+    None,
+    "Largest number of characters of a word that is cut into word pieces; a longer word becomes [UNK]. Default: 200 "
+    "for Google's TF1 checkpoints, as in Google's code, and 100 for Hugging Face folders, as in transformers.",
+    minimum=1,
+  )
   predict_batch_size: int = setting(64, "Largest number of sentences embedded at once.", named=False, minimum=1)
   cached_dir: str | None = setting(None, "Folder where embeddings are kept between runs.", named=False)
 
@@ -58,8 +64,12 @@ class EmbeddingSettings(Settings):
     return self.init_checkpoint or self.model
 
   def loading_arguments(self) -> dict[str, Any]:
-    """Returns cache_dir, precision and hidden_act as `SentenceEncoder.from_pretrained` takes them."""
-    return {"cache_dir": self.model_cache_dir, "precision": self.precision, "hidden_act": self.hidden_act}
+    """Returns cache_dir, precision, hidden_act and max_input_chars_per_word.
+
+    As `SentenceEncoder.from_pretrained` takes them.
+    """
+    names = ("precision", "hidden_act", "max_input_chars_per_word")
+    return {"cache_dir": self.model_cache_dir, **{name: getattr(self, name) for name in names}}
 
   def pooling_arguments(self) -> dict[str, Any]:
     """Returns sentence_embedding_type and max_seq_length as the encoder's methods take them."""

@@ -14,10 +14,8 @@ from bert_flow_tf.data.features import SentenceTokenizer
 from bert_flow_tf.errors import EncoderError
 from bert_flow_tf.serving import unicode_classes as classes
 
-# BERT's WordPiece replaces longer words by [UNK].
-_MAX_CHARACTERS = 100
-# FastWordpiece counts bytes; a character has at most four in UTF-8.
-_MAX_BYTES = 4 * _MAX_CHARACTERS
+# FastWordpiece counts bytes; a character has at most so many in UTF-8.
+_BYTES = 4
 _SUFFIX = "##"
 _PRIVATE = 0xF0000
 
@@ -44,6 +42,7 @@ class GraphTokenizer:
     ids = {piece: i for i, piece in enumerate(vocabulary)}
     specials = {name: ids[token] for name, token in dict(specials).items()}
     self.max_seq_length = int(max_seq_length)
+    self._max_characters = tokenizer.max_input_chars_per_word
     self.cls_id, self.sep_id, self.pad_id = (specials[f"{name}_token"] for name in ("cls", "sep", "pad"))
     self._lower = lower
     self._strip = lower if strip is None else strip
@@ -54,7 +53,7 @@ class GraphTokenizer:
       self._wordpiece = text.FastWordpieceTokenizer(
         vocabulary,
         suffix_indicator=_SUFFIX,
-        max_bytes_per_word=_MAX_BYTES,
+        max_bytes_per_word=_BYTES * self._max_characters,
         token_out_type=tf.int32,
         unknown_token=vocabulary[specials["unk_token"]],
         no_pretokenization=True,
@@ -76,7 +75,7 @@ class GraphTokenizer:
     # Every word has at least one token, so later words cannot fit. This bounds the work for long texts.
     words = tf.strings.split(self.words(texts))[:, :most]
     flat = words.flat_values
-    long = tf.strings.length(flat, unit="UTF8_CHAR") > _MAX_CHARACTERS
+    long = tf.strings.length(flat, unit="UTF8_CHAR") > self._max_characters
     words = words.with_flat_values(tf.where(long, self._unknown, flat))
     pieces = self._wordpiece.tokenize(words).merge_dims(1, 2)
     lengths = tf.cast(tf.minimum(pieces.row_lengths(), most), tf.int32) + 2

@@ -6,7 +6,7 @@ import pathlib
 
 from absl import logging
 
-from bert_flow_tf.data.features import SentenceTokenizer
+from bert_flow_tf.data.features import MAX_OF_GOOGLE, SentenceTokenizer
 from bert_flow_tf.data.letter_case import lower_case_of_google
 from bert_flow_tf.data.nli import LABELS
 from bert_flow_tf.encoder import google_folder, tf1_names, tf1_reader
@@ -52,6 +52,7 @@ def open_source(
   vocab_file: str | None = None,
   do_lower_case: bool | None = None,
   hidden_act: str | None = None,
+  max_input_chars_per_word: int | None = None,
   flow_model_config: str | None = None,
   labels: list[str] | None = None,
 ) -> Source:
@@ -63,6 +64,8 @@ def open_source(
     vocab_file: its vocabulary; None for the file in the checkpoint's folder.
     do_lower_case: True for an uncased model; None to infer it from the vocabulary and the name of its folder.
     hidden_act: activation in place of the configuration's; see `encoder.bert.load_bert`.
+    max_input_chars_per_word: see `SentenceTokenizer`; None for 200, as in Google's code, or the one in the
+      tokenizer_config.json in the vocabulary's folder.
     flow_model_config: name or file of the flow's configuration; None to infer it from the variables.
     labels: the classifier's labels in the order of its rows; None for the names of BERT's three NLI labels, or for
       numbers if the classifier has not three rows.
@@ -91,7 +94,8 @@ def open_source(
     )
   flow = read_flow(checkpoint, parts.flow, given_config) if parts.flow else None
   classifier = _classifier(checkpoint, parts.classifier[0], labels) if parts.classifier else None
-  return Source(checkpoint, config, vocab_path, _tokenizer(vocab_path, do_lower_case), parts, flow, classifier)
+  tokenizer = _tokenizer(vocab_path, do_lower_case, max_input_chars_per_word)
+  return Source(checkpoint, config, vocab_path, tokenizer, parts, flow, classifier)
 
 
 def check_output_dir(output_dir: str) -> pathlib.Path:
@@ -170,8 +174,8 @@ def _file(argument: str, given: str | None, default: pathlib.Path) -> pathlib.Pa
   return path
 
 
-def _tokenizer(vocab_file: pathlib.Path, do_lower_case: bool | None) -> dict:
-  """Returns the content of tokenizer_config.json: that in the vocabulary's folder, always with do_lower_case."""
+def _tokenizer(vocab_file: pathlib.Path, do_lower_case: bool | None, max_input_chars_per_word: int | None) -> dict:
+  """Returns the content of tokenizer_config.json: that in the vocabulary's folder, with the two settings."""
   config = vocab_file.parent / "tokenizer_config.json"
   settings = {}
   if config.is_file() and vocab_file.name == "vocab.txt":
@@ -179,7 +183,9 @@ def _tokenizer(vocab_file: pathlib.Path, do_lower_case: bool | None) -> dict:
     settings = json.loads(config.read_text(encoding="utf-8"))
   else:
     lower = lower_case_of_google(vocab_file) if do_lower_case is None else do_lower_case
-  return {**settings, "do_lower_case": lower if do_lower_case is None else do_lower_case}
+  limit = max_input_chars_per_word or settings.get("max_input_chars_per_word") or MAX_OF_GOOGLE
+  lower = lower if do_lower_case is None else do_lower_case
+  return {**settings, "do_lower_case": lower, "max_input_chars_per_word": limit}
 
 
 def _classifier(checkpoint: tf1_reader.Tf1Checkpoint, name: str, labels: list[str] | None) -> ClassifierWeights:

@@ -118,7 +118,8 @@ def write_config(folder: pathlib.Path, encoder: SentenceEncoder) -> None:
   config = google_folder.google_config(encoder.bert.config)
   expected = {**config, "hidden_act": google_folder.converted_activation(config["hidden_act"])}
   vocabulary = (source / "vocab.txt").read_bytes()
-  tokenizer = {**_tokenizer_config(source), "do_lower_case": encoder.tokenizer.do_lower_case}
+  chosen = {name: getattr(encoder.tokenizer, name) for name in ("do_lower_case", "max_input_chars_per_word")}
+  tokenizer = {**_tokenizer_config(source), **chosen}
   # {file: (content, function that tells if an existing file means the same)}
   files: dict[str, tuple[bytes, Callable[[pathlib.Path], bool]]] = {
     google_folder.CONFIG_FILE: (

@@ -161,6 +161,8 @@ def test_pad_batch():
     ("[" * 100000, PIECES, "tokenizer_config.json: "),
     ({"do_lower_case": "false"}, PIECES, "do_lower_case"),
     ({"strip_accents": 1}, PIECES, "strip_accents"),
+    ({"max_input_chars_per_word": 0}, PIECES, "max_input_chars_per_word"),
+    ({"max_input_chars_per_word": "9"}, PIECES, "max_input_chars_per_word"),
     ({"cls_token": 5}, PIECES, "cls_token"),
     ({"cls_token": {"content": []}}, PIECES, "cls_token"),
     ([], PIECES, "tokenizer_class"),

@@ -87,6 +87,23 @@ def test_gelu_is_googles_unless_it_is_given(tmp_path):
   assert load_bert(str(google)).architecture["hidden_act"] == "gelu"
 
 
+def test_long_words_are_googles_unless_it_is_said(tmp_path):
+  """Google's tokenization.py cuts words of up to 200 characters, transformers of up to 100."""
+  google, hugging_face = tf1_files.write_google(tmp_path / "uncased"), tiny.save_tiny(tmp_path / "hf")
+  checksums = {}
+  cases = ((google, None, 200), (hugging_face, None, 100), (google, 100, 100), (hugging_face, 7, 7))
+  for folder, given, limit in cases:
+    encoder = SentenceEncoder.from_pretrained(str(folder), max_input_chars_per_word=given)
+    whole, unknown = encoder.tokenizer(["dog" + "s" * (limit + more - 3) for more in (0, 1)], 500)
+    assert 1 not in whole and unknown.tolist() == [2, 1, 3]
+    checksums[folder, limit] = encoder.tokenizer_checksum
+    assert encoder.identity("avg").max_input_chars_per_word == limit
+  assert checksums[google, 100] == checksums[hugging_face, 100] and len(set(checksums.values())) == 3
+  with pytest.raises(ConfigError) as error:
+    SentenceEncoder.from_pretrained(str(google), max_input_chars_per_word=0)
+  assert error.value.argument == "max_input_chars_per_word"
+
+
 def test_without_a_pooler_and_with_variables_of_training(tmp_path):
   variables = tf1_files.google_variables(tiny.random_weights(pooler=False))
   rest = {"bert/flow/revnet_0/x": np.zeros(2, np.float32), "output_weights": np.zeros([3, 36], np.float32)}

@@ -29,6 +29,7 @@ HOSTILE = [
   "a\ufffdb\u200bc\ufeffd\U000e0001e\ue000f",
   "don't—stop… «now» ‽ ⸺ \u166d \U000111c9 $+<=>^`|~",
   " ".join(["x" * 100, "x" * 101, "é" * 100, "é" * 101, "字" * 150, "ж" * 34, "\U0001d4b3" * 100]),
+  " ".join(["x" * 200, "x" * 201, "字" * 200]),
   "\ud83d\ude00 \ud83d alone \udc00",
   "👩‍👩‍👧‍👦 👍🏽 🇩🇪",
   "word " * 500,
@@ -76,7 +77,7 @@ def test_hostile_strings(max_seq_length):
   [
     {},
     {"do_lower_case": False},
-    {"strip_accents": False},
+    {"strip_accents": False, "max_input_chars_per_word": 200},
     {"do_lower_case": False, "strip_accents": True, "tokenize_chinese_chars": False},
   ],
 )
@@ -87,6 +88,14 @@ def test_random_strings_under_every_setting(tmp_path, settings):
   rng = random.Random(0)
   pool = [*characters, *" \t\x00\u200b\u0301\u0327\u0345\ufffd\ue000", *"aaaAAA   "]
   check(tokenizer, [*HOSTILE, *("".join(rng.choices(pool, k=30)) for _ in range(3000))])
+
+
+@pytest.mark.parametrize("limit", [1, 100, 200])
+def test_long_words(tmp_path, limit):
+  tokenizer = SentenceTokenizer(vocabulary_of(tmp_path, ["x", "é"]), False, max_input_chars_per_word=limit)
+  words = [character * (limit + more) for character in "xé" for more in (-1, 0, 1)]
+  check(tokenizer, words, max_seq_length=300)
+  assert [row.tolist() == [2, 1, 3] for row in tokenizer(words, 300)] == [False, False, True] * 2
 
 
 def test_no_sentences():
