@@ -90,7 +90,7 @@ def open_source(
     )
   if labels is not None and not parts.classifier:
     raise ConfigError(
-      f"labels={','.join(labels)}: {checkpoint.prefix} has no classifier (output_weights)", argument="labels"
+      f"labels={','.join(labels)}: {checkpoint.prefix} has no classifier (loss/output_weights)", argument="labels"
     )
   flow = read_flow(checkpoint, parts.flow, given_config) if parts.flow else None
   classifier = _classifier(checkpoint, parts.classifier[0], labels) if parts.classifier else None

@@ -67,6 +67,7 @@ def checkpoints():
   return {
     "all/model.ckpt-1234": {**complete, **tf1_files.adam_slots(complete), **step},
     "bare/model.ckpt-7": {**encoder, **flow},
+    "old/model.ckpt-1": {**encoder, "output_weights": classifier()["loss/output_weights"]},
     "heads/bert_model.ckpt": {**encoder, **tf1_files.pretraining_heads()},
     # low_dim=6, which the classifier alone shows: the flow keeps all 12 dimensions.
     "low/model.ckpt-1": {**encoder_variables(pooler=False), **flow_variables("low"), **classifier(6)},
@@ -134,6 +135,7 @@ def good(folder):
     "all back": write_back("all", "all/model.ckpt-1234", "flow", "classifier"),
     "index": read("bare/model.ckpt-7.index", "bare", *elsewhere, "--sentence_embedding_type=cls"),
     "bare back": write_back("bare", "bare/model.ckpt-7", "flow"),
+    "classifier of version 0.1.0": read("old", "old"),
     "heads": read("heads", "heads", "--nodo_lower_case"),
     "heads back": write_back("heads", "heads/bert_model.ckpt"),
     "low_dim, no pooler": read("low", "low"),
@@ -175,8 +177,8 @@ def bad(folder):
     "a flow variable less": (read("lessflow"), f"{STEP}/{CENTER}"),
     "a flow variable more": (read("moreflow"), f"{STEP}/extra"),
     "no encoder in it": (read("noencoder"), "bert/embeddings/LayerNorm/beta, "),
-    "nan": (read("nan"), "output_weights"),
-    "classifier of another shape": (read("turned"), "output_weights"),
+    "nan": (read("nan"), "loss/output_weights"),
+    "classifier of another shape": (read("turned"), "loss/output_weights"),
     "another flow config": (read("all", f"--flow_model_config={folder}/otherflow.json"), "--flow_model_config"),
     "no such flow config": (read("all", "--flow_model_config=absent"), "absent"),
     "a flow config and no flow": (read("heads", f"--flow_model_config={folder}/flow.json"), "--flow_model_config"),

@@ -1,0 +1,92 @@
+"""Checkpoints of the original's runner, as its trainings end, converted in both directions.
+
+The converted model must give the outputs that the original computed with the same weights (see `golden_files`).
+"""
+
+import json
+
+import numpy as np
+import pytest
+
+from bert_flow_tf import SentenceEncoder, SentenceModel
+from bert_flow_tf.encoder import tf1_names
+from bert_flow_tf.tf1 import read, write
+from bert_flow_tf.training.classifier import ClassifierWeights
+from tests.encoder import tf1_files
+from tests.testing import golden_files
+
+FILES = [file for file in golden_files("siamese") if file.stem in ("joint", "low_dim_flow", "nli_softmax")]
+WORDS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *(f"w{i}" for i in range(115))]
+
+
+class Converted:
+  """A training's last checkpoint, as the original's Saver writes it, and the folders made of it."""
+
+  def __init__(self, file, folder):
+    with np.load(file) as archive:
+      self.data = {key: archive[key] for key in archive.files}
+    self.flags = json.loads(str(self.data["flags"]))
+    self.variables = self.below("initial/") | self.below("after_40_steps/")
+    slots = tf1_files.adam_slots({name: self.variables[name] for name in json.loads(str(self.data["trainable"]))})
+    saved = {**self.variables, **slots, "global_step": np.array(40, np.int64)}
+    config = json.loads(str(self.data["bert_config"]))
+    tf1_files.write_google(folder / "original", saved, config, WORDS, "model.ckpt-40")
+    self.low_dim = self.flags["low_dim"] if self.flags["low_dim"] > 0 else None
+    self.folder = folder / "converted"
+    source = read.open_source(str(folder / "original/model.ckpt-40"))
+    pooling = {"sentence_embedding_type": self.flags["sentence_embedding_type"], "max_seq_length": 16}
+    read.write_folders(source, str(self.folder), **pooling, low_dim=self.low_dim)
+    if self.flags["flow"]:
+      self.model = SentenceModel.load(self.folder / "flow")
+    else:
+      self.model = SentenceModel(SentenceEncoder.from_pretrained(str(self.folder / "encoder")), **pooling)
+
+  def below(self, prefix):
+    return {key.removeprefix(prefix): array for key, array in self.data.items() if key.startswith(prefix)}
+
+  def embeddings(self, side):
+    """Returns the embeddings of the 20 evaluated sentences of a side, before the flow."""
+    ids, mask = (self.data[f"eval/input_{name}_{side}"].astype(np.int32) for name in ("ids", "mask"))
+    return self.model.encoder.embed_batch(ids, mask, self.flags["sentence_embedding_type"]).numpy()
+
+
+@pytest.fixture(scope="module", params=FILES, ids=lambda file: file.stem)
+def converted(request, tmp_path_factory):
+  return Converted(request.param, tmp_path_factory.mktemp("tf1"))
+
+
+def assert_close(actual, expected):
+  assert actual.shape == expected.shape
+  assert np.abs(actual - expected).max() <= 1e-5 * np.abs(expected).max()
+
+
+def test_outputs_are_the_originals(converted):
+  u = {side: converted.embeddings(side) for side in "ab"}
+  e = {side: converted.model.transform(rows) for side, rows in u.items()}
+  assert converted.model.identity.low_dim == converted.low_dim
+  for side in "ab":
+    assert_close(e[side], converted.data[f"eval/embedding_{side}"])
+  norms = np.linalg.norm(e["a"], axis=1) * np.linalg.norm(e["b"], axis=1)
+  assert_close(np.sum(e["a"] * e["b"], axis=1) / norms, converted.data["eval/cos_similarity"])
+  if converted.flags["flow"]:
+    flow = converted.model.calibration.flow
+    assert flow.dim == 32  # its full width, whatever low_dim is
+    bits = flow.bits_per_dim(np.concatenate([u["a"], u["b"]])).numpy()
+    assert_close(bits[:20] + bits[20:], converted.data["eval/flow_example_loss"])
+  if str(converted.data["kind"]) == "softmax":
+    weights = ClassifierWeights.load(converted.folder / "classifier").output_weights
+    features = np.concatenate([e["a"], e["b"], np.abs(e["a"] - e["b"])], axis=1)
+    assert_close(features @ weights.T, converted.data["eval/logits"])
+
+
+def test_the_way_back_keeps_every_bit(converted, tmp_path):
+  parts = {name: str(converted.folder / name) for name in ("flow", "classifier") if (converted.folder / name).exists()}
+  folders = {f"{name}_folder": folder for name, folder in parts.items()}
+  write.write_model(str(converted.folder / "encoder"), str(tmp_path / "back/model.ckpt-40"), **folders)
+  written = tf1_files.read_all(tmp_path / "back/model.ckpt-40")
+  assert written.pop(tf1_names.GLOBAL_STEP) == 40
+  assert written.keys() == converted.variables.keys()
+  for name, array in written.items():
+    assert array.tobytes() == converted.variables[name].tobytes(), name
+  assert json.loads((tmp_path / "back/bert_config.json").read_text())["hidden_act"] == "gelu"
+  assert json.loads((converted.folder / "encoder/config.json").read_text())["hidden_act"] == "gelu_new"
