@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 import numpy as np
 import transformers
 
-from bert_flow_tf.data.letter_case import guess_lower_case, is_google
+from bert_flow_tf.data.letter_case import guess_lower_case
 from bert_flow_tf.data.sentences import check_sentences
 from bert_flow_tf.errors import ConfigError, EncoderError
 from bert_flow_tf.io.checks import is_integer
@@ -118,8 +118,8 @@ class SentenceTokenizer:
     Args:
       folder: folder with vocab.txt and, optionally, tokenizer_config.json.
       name: the model's name, if it is not the folder's name, as in a snapshot of the hub.
-      max_input_chars_per_word: see the class; None for the one in tokenizer_config.json, else 200 in Google's folders,
-        as in Google's code, and 100 in others, as in transformers.
+      max_input_chars_per_word: see the class; None for the one in tokenizer_config.json, else 100 in folders with a
+        config.json, as in transformers, and 200 in others, as in Google's code.
 
     Raises:
       ConfigError: max_input_chars_per_word is not a positive integer.
@@ -136,7 +136,7 @@ class SentenceTokenizer:
     if lower is None:
       lower = guess_lower_case(folder, name)
     if max_input_chars_per_word is None:
-      default = MAX_OF_GOOGLE if is_google(folder) else MAX_INPUT_CHARS_PER_WORD
+      default = MAX_INPUT_CHARS_PER_WORD if (folder / "config.json").is_file() else MAX_OF_GOOGLE
       max_input_chars_per_word = config.get("max_input_chars_per_word") or default
     settings["max_input_chars_per_word"] = max_input_chars_per_word
     return cls(folder / "vocab.txt", lower, **settings)

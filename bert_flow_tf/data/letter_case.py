@@ -10,11 +10,6 @@ from absl import logging
 _CAPITAL = re.compile(r"(?!\[.*\]$).*[A-Z]")
 
 
-def is_google(folder: pathlib.Path) -> bool:
-  """Returns whether a folder is one of Google's: it has a bert_config.json and no config.json."""
-  return (folder / "bert_config.json").is_file() and not (folder / "config.json").is_file()
-
-
 def guess_lower_case(folder: str | os.PathLike, name: str | None = None) -> bool:
   """Returns whether text must be lower-cased, and logs the reason.
 
@@ -26,7 +21,7 @@ def guess_lower_case(folder: str | os.PathLike, name: str | None = None) -> bool
     name: the model's name, if it is not the folder's name, as in a snapshot of the hub.
   """
   folder = pathlib.Path(folder)
-  if is_google(folder):
+  if (folder / "bert_config.json").is_file() and not (folder / "config.json").is_file():
     return lower_case_of_google(folder / "vocab.txt")
   name = str(name or folder.resolve().name).lower()
   lower = "cased" not in name.replace("uncased", "")

@@ -178,7 +178,7 @@ def bad(folder):
     "a flow variable more": (read("moreflow"), f"{STEP}/extra"),
     "no encoder in it": (read("noencoder"), "bert/embeddings/LayerNorm/beta, "),
     "nan": (read("nan"), "loss/output_weights"),
-    "classifier of another shape": (read("turned"), "loss/output_weights"),
+    "classifier of another shape": (read("turned"), "output_weights"),
     "another flow config": (read("all", f"--flow_model_config={folder}/otherflow.json"), "--flow_model_config"),
     "no such flow config": (read("all", "--flow_model_config=absent"), "absent"),
     "a flow config and no flow": (read("heads", f"--flow_model_config={folder}/flow.json"), "--flow_model_config"),
