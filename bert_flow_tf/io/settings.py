@@ -22,6 +22,7 @@ _KINDS: dict[type, tuple[tuple[type, ...], str]] = {
   float: ((int, float, np.integer, np.floating), "a number"),
   str: ((str, os.PathLike), "a text"),
   tuple: ((tuple, list), "a list of texts"),
+  types.NoneType: ((types.NoneType,), "None"),
 }
 
 

@@ -15,7 +15,7 @@ def cone(rows, dim, seed=0):
 
 
 def cosines(rows):
-  """Cosine of every row with every row, float64 [n, n]."""
+  """Returns the cosine of every row with every row, float64 [n, n]."""
   rows = np.asarray(rows, np.float64)
   rows = rows / np.linalg.norm(rows, axis=1, keepdims=True)
   return rows @ rows.T

@@ -25,7 +25,7 @@ IDENTITY = {
 
 @pytest.fixture(scope="module")
 def started():
-  """A flow that has its initialisation, no fit."""
+  """Returns a flow that is initialized, but not fitted."""
   flow = small.make_flow()
   flow.initialize(small.embeddings()[0])
   return FlowCalibration(flow)

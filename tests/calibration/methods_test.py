@@ -19,12 +19,12 @@ def null(rows, k):
 
 
 def reference(name, u):
-  """What the method does, as a function fitted on float64 u [n, dim]."""
+  """Returns the method as a function, fitted on float64 u [n, dim]."""
   method, _, k = name.partition("-")
   k = int(k) if k else None
   mean, deviation = u.mean(axis=0), u.std(axis=0)
   if method == "whitening":
-    # SVD of the centred rows: singular value s is sqrt(lambda (n - 1)).
+    # SVD of the centered rows: singular value s is sqrt(lambda (n - 1)).
     _, s, vt = scipy.linalg.svd(u - mean, full_matrices=False)
     return lambda x: ((x - mean) @ vt.T / s * np.sqrt(len(u) - 1))[:, :k]
   return {
@@ -151,7 +151,7 @@ def test_too_few_rows(name, rows):
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_refused_rows_change_nothing(name):
+def test_rejected_rows_change_nothing(name):
   calibration = make_calibration(name).fit(cone(80, 12))
   expected = calibration.transform(cone(9, 12, seed=2))
   bad = cone(9, 12)

@@ -1,4 +1,4 @@
-"""calibration/moments.py: exact merging, whatever the split; what rows are refused."""
+"""calibration/moments.py: merging is exact for every split; rows that are rejected."""
 
 import numpy as np
 import pytest
@@ -9,7 +9,7 @@ from tests.calibration.cases import cone
 
 
 def assert_equal(found, rows, rtol=1e-12):
-  """Against NumPy on all rows at once, in float64."""
+  """Asserts the moments that NumPy computes of all rows at once, in float64."""
   rows = rows.astype(np.float64)
   scale = np.abs(rows).max() ** 2
   assert found.count == len(rows)

@@ -25,7 +25,7 @@ def pairs(n=300, shared=4, seed=0):
 
 
 def test_singular_vectors_are_of_the_rows_as_they_are():
-  """Not centred: of rows around a far mean, the first singular vector is the mean's direction."""
+  """Not centered: of rows around a far mean, the first singular vector is the mean's direction."""
   u = cone(500, DIM) + np.float32(50)
   z = Natsv(1).fit(u).transform(u)
   mean = u.mean(axis=0, dtype=np.float64)
@@ -34,7 +34,7 @@ def test_singular_vectors_are_of_the_rows_as_they_are():
   np.testing.assert_allclose(z, u - (u @ vt[:1].T) @ vt[:1], atol=1e-4)
 
 
-def test_standardized_rows_are_centred():
+def test_standardized_rows_are_centered():
   u = cone(500, DIM) + np.float32(50)
   z = StandardizedNatsv(2).fit(u).transform(u)
   np.testing.assert_allclose(z.mean(axis=0), 0, atol=1e-5)

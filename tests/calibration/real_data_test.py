@@ -51,7 +51,7 @@ def encoder():
 
 @pytest.fixture(scope="module")
 def stsb_embeddings(encoder):
-  """{split: (a, b, gold)}, embedded."""
+  """Returns {split: (a, b, gold)}, embedded."""
   splits = {split: stsb(split) for split in ("train", "dev", "test")}
   columns = [column for a, b, _ in splits.values() for column in (a, b)]
   embeddings = encoder.encode([sentence for column in columns for sentence in column], show_progress=False)

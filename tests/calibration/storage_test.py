@@ -14,7 +14,7 @@ DIM = 8
 
 @pytest.fixture
 def saved(tmp_path):
-  """Folder of a fitted whitening-3."""
+  """Returns the folder of a fitted whitening-3."""
   make_calibration("whitening-3").fit(cone(40, DIM)).save(tmp_path / "folder")
   return tmp_path / "folder"
 
@@ -79,7 +79,7 @@ def test_a_flows_folder_is_named(saved):
     ({"dim": True}, "dim is True"),
     ({"count": 1}, "count 1, expected integers"),
     ({"count": None}, "calibration.json has"),
-    ({"colour": "red"}, "calibration.json has"),
+    ({"color": "red"}, "calibration.json has"),
   ],
 )
 def test_settings_that_describe_nothing(saved, changes, message):

@@ -48,13 +48,13 @@ def read_examples(path):
 
 @pytest.fixture(autouse=True)
 def small_parts(monkeypatch):
-  """Several parts a file."""
+  """Makes several parts of each file."""
   monkeypatch.setattr(vectors_lib, "ROWS", 7)
 
 
 @pytest.fixture
 def shards(tmp_path):
-  """A folder of .npy shards as run_embed writes them, one of them without vectors; and all rows."""
+  """Returns a folder of .npy shards as run_embed writes them, one of them without vectors; and all rows."""
   rows, folder = draw(50), tmp_path / "shards"
   folder.mkdir()
   for number, part in enumerate(np.split(rows, [20, 20])):

@@ -143,7 +143,7 @@ class Hub(http.server.BaseHTTPRequestHandler):
 
 @pytest.fixture
 def served(tmp_path, monkeypatch):
-  """The folder that a hub on the loopback serves."""
+  """Returns the folder that a hub on the loopback serves."""
   monkeypatch.setattr(Hub, "folder", tmp_path / "served")
   server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Hub)
   threading.Thread(target=server.serve_forever, daemon=True).start()

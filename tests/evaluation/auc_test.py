@@ -10,14 +10,14 @@ from bert_flow_tf.evaluation.metrics import auc
 
 
 def counted(similarities, labels):
-  """Share of (positive, negative) couples in the right order, ties for half: the definition."""
+  """Returns the part of the (positive, negative) couples in the right order, ties for half: the definition."""
   positive, negative = similarities[labels == 1], similarities[labels == 0]
   difference = positive[:, None] - negative[None, :]
   return 100 * (np.mean(difference > 0) + np.mean(difference == 0) / 2)
 
 
 def cases():
-  """(similarities, labels), from no ties to nearly all."""
+  """Returns (similarities, labels), from no ties to nearly all."""
   rng = np.random.default_rng(0)
   for n, digits, share in ((50, 8, 0.5), (200, 1, 0.3), (500, 0, 0.9), (7, 1, 0.5)):
     labels = (rng.uniform(size=n) < share).astype(float)
@@ -78,6 +78,6 @@ def test_not_defined_is_nan_with_a_reason(similarities, labels, reason, recwarn)
     ([0.1], [0, 1], r"similarities and .* labels, expected \[n\]"),
   ],
 )
-def test_refused(similarities, labels, message):
+def test_rejected(similarities, labels, message):
   with pytest.raises(DataError, match=message):
     auc(similarities, labels)

@@ -16,7 +16,7 @@ from bert_flow_tf.evaluation.subsets import subset_correlations
 
 
 def methods(n=300, seed=0, better=0.5):
-  """Two methods' similarities and gold, all with ties."""
+  """Returns two methods' similarities and gold, all with ties."""
   rng = np.random.default_rng(seed)
   gold = rng.integers(0, 11, n) / 2
   before, after = (np.round(gold / 5 + rng.normal(0, deviation, n), 2) for deviation in (1.0, better))

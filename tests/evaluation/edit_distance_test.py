@@ -15,7 +15,7 @@ from tests.testing import shared
 
 
 def _levenshtein(a, b):
-  """Wagner and Fischer's table, row by row."""
+  """Returns the distance by Wagner and Fischer's table, row by row."""
   row = list(range(len(b) + 1))
   for i, x in enumerate(a, start=1):
     above, row = row, [i]

@@ -13,12 +13,12 @@ from bert_flow_tf.evaluation.isotropy import isoscore, singular_spectrum
 
 
 def _published(points):
-  """Algorithm 1 of Rudman et al. 2022, step by step, for n > dim."""
+  """Returns Algorithm 1 of Rudman et al. 2022, step by step, for n > dim."""
   dim = points.shape[1]
   reoriented = PCA(n_components=dim).fit_transform(points)
   variances = np.diag(np.cov(reoriented.T))
-  normalised = math.sqrt(dim) * variances / np.linalg.norm(variances)
-  defect = np.linalg.norm(normalised - 1) / math.sqrt(2 * (dim - math.sqrt(dim)))
+  normalized = math.sqrt(dim) * variances / np.linalg.norm(variances)
+  defect = np.linalg.norm(normalized - 1) / math.sqrt(2 * (dim - math.sqrt(dim)))
   used = (dim - defect**2 * (dim - math.sqrt(dim))) ** 2 / dim**2
   return (dim * used - 1) / (dim - 1)
 
@@ -63,7 +63,7 @@ def test_against_the_published_steps(monkeypatch, n, dim):
 def test_numbers_at_the_ends_of_float64(recwarn):
   largest = np.finfo(np.float64).max
   assert isoscore(np.sign(_cross([1] * 4)) * largest) == pytest.approx(1.0, abs=1e-12)
-  # What differs is tiny beside what does not.
+  # The differences are tiny compared with the common part.
   points = np.concatenate([_cross([1, 1]) * 1e-200, np.ones([4, 1])], axis=1)
   assert isoscore(points) == pytest.approx(1 / 2, abs=1e-12)
   assert not recwarn.list

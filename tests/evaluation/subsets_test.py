@@ -99,7 +99,7 @@ def test_names_that_do_not_fit(names, message):
     subset_correlations([1, 2, 3], [1, 2, 3], names)
 
 
-def test_refused_as_a_whole():
+def test_rejected_as_a_whole():
   with pytest.raises(DataError, match="0 names of subsets for 0 pairs, expected a name for each of at least one"):
     subset_correlations([], [], [])
   with pytest.raises(DataError, match=r"pair 2 .* has the similarity nan"):

@@ -1,4 +1,4 @@
-"""`ActNorm`: its equations on paper, its initial weights, and its data-dependent initialisation."""
+"""`ActNorm`: its equations on paper, its initial weights, and its data-dependent initialization."""
 
 import numpy as np
 import pytest
@@ -19,7 +19,7 @@ def test_equations_by_hand():
   np.testing.assert_allclose(bijector.forward_log_det_jacobian(fresh([[3.0, 4.0]], "float64"), 1), 1.2)
 
 
-def test_initialisation_by_hand():
+def test_initialization_by_hand():
   """Population variance, epsilon added to the standard deviation, a third of the log."""
   layer = ActNorm(dtype="float64")
   z = layer.initialize(np.array([[1.0, 10.0], [3.0, 10.5]]))

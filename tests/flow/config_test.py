@@ -79,7 +79,7 @@ def test_unknown_keys_are_named_and_known_ones_listed():
 
 
 @pytest.mark.parametrize("values", [None, [], "config", 3])
-def test_what_is_no_object_is_refused(values):
+def test_only_objects_are_allowed(values):
   with pytest.raises(ConfigError, match="expected an object"):
     FlowConfig.from_dict(values)
 

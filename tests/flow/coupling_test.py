@@ -48,7 +48,7 @@ def test_new_couplings_move_nothing():
 
 @COUPLINGS
 @pytest.mark.parametrize("dim", [3, 1])
-def test_odd_dimensions_are_refused(cls, dim):
+def test_odd_dimensions_are_rejected(cls, dim):
   with pytest.raises(FlowError, match=f"even number, got {dim}"):
     cls(5).build([None, dim])
 
@@ -130,8 +130,8 @@ def test_initial_weights_of_the_network(activation):
     np.testing.assert_array_equal(weight, np.zeros(weight.shape))
 
 
-def test_network_initialisation_goes_layer_by_layer():
-  """Each actnorm standardises what the layer before it, just initialised, gives."""
+def test_network_initialization_goes_layer_by_layer():
+  """Each actnorm standardizes what the layer before it, just initialized, gives."""
   network = CouplingNetwork(4, 7, "gatu", seed=0, dtype="float64")
   u = cone(50, 3)
   network.initialize(fresh(u))

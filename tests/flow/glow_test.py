@@ -29,7 +29,7 @@ SHAPES = [
 
 @pytest.mark.parametrize(("dim", "permutation", "changes"), SHAPES, ids=[str(shape) for shape in SHAPES])
 def test_flow_is_its_equations(dim, permutation, changes):
-  """Latents, inverse, likelihood, bits and data-dependent initialisation, to float64's last digits."""
+  """Latents, inverse, likelihood, bits and data-dependent initialization, to float64's last digits."""
   settings = config(**changes)
   flow = Glow(settings, dim, permutation=permutation, seed=5, dtype="float64")
   weights, u = tf1_weights(flow, seed=1), cone(6, dim, seed=2)
@@ -61,7 +61,7 @@ def test_permutations_of_the_reference_are_what_they_are_called():
 
 
 def test_fitting_follows_the_equations():
-  """Initialise, then clipped AdamWeightDecay steps on the sum of two means; all gradients by finite differences."""
+  """Initialize, then clipped AdamWeightDecay steps on the sum of two means; all gradients by finite differences."""
   settings = config(n_levels=2, depth=1, coupling_width=3)
   flow = Glow(settings, 4, seed=3, dtype="float64")
   weights = tf1_weights(flow, seed=4)
@@ -90,7 +90,7 @@ def test_fitting_follows_the_equations():
 
 @pytest.fixture(scope="module")
 def plane():
-  """A flow of two dimensions with an affine coupling and a learned mixing: nothing about its density is trivial."""
+  """Returns a flow of two dimensions whose density is not trivial: affine coupling, learned mixing."""
   flow = Glow(config(n_levels=1, depth=2, coupling="affine", permutation=False), 2, seed=0, dtype="float64")
   return cases.randomize(flow, seed=3)
 
@@ -144,7 +144,7 @@ def test_new_weights_give_new_results_for_the_same_tensor():
 
 
 @pytest.mark.parametrize("call", ["transform", "inverse", "bits_per_dim"])
-def test_wrong_inputs_are_refused_in_one_line(call):
+def test_wrong_inputs_are_one_line(call):
   flow = Glow(config(n_levels=1, depth=1), 4, seed=0)
   for wrong in (cone(5, 6), cone(5, 4)[0], [["a"] * 4], tf.constant([["a"] * 4]), None, "abcd", [[1.0], [1.0, 2.0]]):
     with pytest.raises(FlowError, match="shape") as caught:

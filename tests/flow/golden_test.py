@@ -45,13 +45,13 @@ def golden(request):
 
 
 def assert_close(found, expected, relative, what="", floor=0.0):
-  """Largest difference against the largest expected value of the array, or against `floor` if that is larger."""
+  """Asserts the largest difference, relative to the largest expected value, or to `floor` if that is larger."""
   found, expected = np.asarray(found), np.asarray(expected)
   assert found.shape == expected.shape, what
   assert np.abs(found - expected).max() <= relative * max(np.abs(expected).max(), floor), what
 
 
-def test_data_dependent_initialisation(golden):
+def test_data_dependent_initialization(golden):
   flow = golden.flow(golden.initial)
   assert flow.needs_initialization is False  # loaded weights are taken as they are, unless asked otherwise
   if not golden.after_init:

@@ -105,7 +105,7 @@ def test_constant_dimensions_are_named_once(caplog):
 
 @pytest.mark.parametrize("columns", [[0, 2, 5, 7], list(range(8))])
 def test_fitting_with_constant_dimensions_stays_finite(columns):
-  """All dimensions constant up to rounding included: rows that are exactly alike are refused before."""
+  """All dimensions constant up to rounding included: rows that are exactly alike are rejected before."""
   u = constant_columns(columns, rows=64).astype(np.float32)
   if len(columns) == 8:
     u[::2] *= np.float32(1 + 2e-7)

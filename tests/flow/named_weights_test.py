@@ -125,7 +125,7 @@ def test_what_does_not_fit_is_one_error_and_changes_nothing(make, changes, messa
     np.testing.assert_array_equal(array, before[name])
 
 
-def test_a_name_given_twice_is_refused():
+def test_a_name_given_twice_is_rejected():
   flow = reversing()
   weights = tf1_weights(flow)
   with pytest.raises(FlowError, match=B):

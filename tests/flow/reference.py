@@ -24,7 +24,7 @@ def forward(config, weights, u):
 
 
 def initialize(config, weights, u):
-  """The weights after data-dependent initialisation from u [batch, dim]."""
+  """Returns the weights after data-dependent initialization from u [batch, dim]."""
   flow = _Flow(config, weights)
   flow.initializing = True
   flow.forward(np.asarray(u, np.float64))
@@ -37,7 +37,7 @@ def inverse(config, weights, z):
 
 
 def log_likelihood(config, weights, u):
-  """log p(u), [batch], in nats."""
+  """Returns log p(u), [batch], in nats."""
   z, log_det = forward(config, weights, u)
   return -0.5 * np.sum(z**2, axis=1) - 0.5 * z.shape[1] * np.log(2 * np.pi) + log_det
 
@@ -47,12 +47,12 @@ def bits_per_dim(config, weights, u):
 
 
 def loss(config, weights, a, b):
-  """Mean of the first sentences' bits per dimension plus mean of the second's."""
+  """Returns the mean of the first sentences' bits per dimension plus the mean of the second's."""
   return np.mean(bits_per_dim(config, weights, a)) + np.mean(bits_per_dim(config, weights, b))
 
 
 def gradient(function, weights, h=1e-6):
-  """d function(weights) / d weight for every trainable weight, by central differences."""
+  """Returns d function(weights) / d weight for every trainable weight, by central differences."""
   found = {}
   for name in trainable(weights):
     found[name] = np.zeros_like(weights[name])
@@ -74,7 +74,7 @@ class AdamWeightDecay:
     self.m, self.v = {}, {}
 
   def step(self, weights, gradients):
-    """The weights after one step."""
+    """Returns the weights after one step."""
     norm = np.sqrt(sum(np.sum(g**2) for g in gradients.values()))
     moved = dict(weights)
     for name, g in gradients.items():

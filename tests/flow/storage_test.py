@@ -16,7 +16,7 @@ def small_flow(seed=0, **arguments):
 
 @pytest.fixture
 def saved(tmp_path):
-  """Folder of a small initialised flow."""
+  """Returns the folder of a small initialized flow."""
   flow = small_flow()
   flow.initialize(cone(8, 4))
   flow.save(tmp_path / "flow")
@@ -50,7 +50,7 @@ def test_round_trip_is_exact(tmp_path, arguments, changes):
 
 
 def test_state_is_kept(tmp_path):
-  """New stays new, loaded stays loaded, initialised stays initialised."""
+  """New stays new, loaded stays loaded, initialized stays initialized."""
   flow = small_flow()
   flow.save(tmp_path / "new")
   assert Glow.load(tmp_path / "new").needs_initialization
@@ -85,7 +85,7 @@ def test_state_is_kept(tmp_path):
     ({"dtype": ["float32"]}, "dtype="),
     ({"actnorm_init": "zeros"}, "actnorm_init=zeros"),
     ({"permutation": "shuffle"}, "permutation=shuffle"),
-    ({"colour": "red"}, "colour"),
+    ({"color": "red"}, "color"),
   ],
 )
 def test_settings_that_describe_no_flow(saved, changes, message):

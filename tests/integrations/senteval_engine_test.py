@@ -81,7 +81,7 @@ def data(tmp_path_factory):
 
 @pytest.fixture
 def package(tmp_path, data):
-  """A checkout: the package and data/downstream; forgotten after the test."""
+  """Makes a checkout: the package and data/downstream; it is forgotten after the test."""
   (tmp_path / "senteval").mkdir()
   (tmp_path / "senteval/__init__.py").write_text("")
   (tmp_path / "senteval/sts.py").write_text("import numpy as np\n")

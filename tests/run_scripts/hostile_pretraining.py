@@ -17,7 +17,7 @@ SMALL = [
 
 
 def write(folder):
-  """A corpus, data for the figures, and files that are none."""
+  """Writes a corpus, data for the scores, and files that are neither."""
   sentences = [sentence for pair in tiny_data.sentences() for sentence in pair]
   (folder / "corpus.txt").write_text("".join(f"{sentence}\n\n" for sentence in sentences))
   (folder / "few.txt").write_text("One.\nTwo.\n")
@@ -31,7 +31,7 @@ def write(folder):
 
 
 def good(folder):
-  """Command lines that work, in order."""
+  """Returns command lines that work, in order."""
   first = [f"--corpus={folder}/corpus.txt", *SMALL, f"--output_dir={folder}/made"]
   return {
     "good": [*first, f"--data_dir={folder}/data"],
@@ -46,7 +46,7 @@ def good(folder):
 
 
 def bad(folder):
-  """{name: (flags, what the line must hold)}."""
+  """Returns {name: (flags, text of the error)}."""
   corpus = f"--corpus={folder}/corpus.txt"
   some = [corpus, *SMALL, f"--output_dir={folder}/never"]
   made = [corpus, *SMALL, f"--output_dir={folder}/made"]

@@ -33,7 +33,7 @@ def cosine(u, v):
 
 @pytest.fixture(scope="module")
 def rows(ran):
-  """Sentence -> its embedding before low_dim, by the arguments that the calibrations were saved with."""
+  """Returns {sentence: its embedding before low_dim, by the arguments that the calibrations were saved with}."""
   with np.load(ran[0] / "embeddings.npz") as archive:
     return dict(zip(archive["sentences"].tolist(), archive["rows"].astype(np.float64), strict=True))
 
@@ -98,7 +98,7 @@ def test_subsets_of_a_union(ran):
       assert figures["spearman_all"] == pytest.approx(100 * stats.spearmanr(cosines[whole], gold[whole])[0])
 
   def without_cosine(text):
-    """The rows that a file of similarities has too, but for the task's name; columns are as wide as their cells."""
+    """Returns the rows that a file of similarities has too, without the task's name, with single spaces."""
     lines = [" ".join(line.split()).removeprefix("STS-12-16 ") for line in text.splitlines()]
     return [line for line in lines if line.startswith("test STS-1") and "mean cosine" not in line]
 

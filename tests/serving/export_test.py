@@ -45,7 +45,7 @@ def check_close(actual, expected):
 
 def test_the_process_has_no_project_code(served):
   assert served.seen["foreign"] == []
-  assert served.seen["xla_is_refused"]
+  assert served.seen["xla_is_disabled"]
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -29,7 +29,7 @@ def as_inputs(values):
   }
 
 
-def xla_is_refused():
+def xla_is_disabled():
   """Returns whether a compiled function fails in this process, as it does in a server."""
   try:
     tf.function(lambda x: x + x, jit_compile=True)(tf.constant(1.0))
@@ -59,7 +59,7 @@ def main(base, name, requests, out):
       answers |= {f"{kind}/{key}/{output}": array for output, array in outputs.items()}
   np.savez(out, **answers)
   foreign = sorted({module.split(".")[0] for module in sys.modules} & {"bert_flow_tf", "transformers", "tf_keras"})
-  seen = {"port": port, "replayed": service.replayed, "foreign": foreign, "xla_is_refused": xla_is_refused()}
+  seen = {"port": port, "replayed": service.replayed, "foreign": foreign, "xla_is_disabled": xla_is_disabled()}
   print(json.dumps({**seen, "errors": errors}), flush=True)
   sys.stdin.read()
   server.stop(None)

@@ -19,7 +19,7 @@ from tests.training import small
 
 @pytest.fixture(scope="module")
 def fitted(tmp_path_factory):
-  """A finished fit of 16 steps, saved at 0, 5, 10, 15 and 16; its folder and its flow."""
+  """Returns a finished fit of 16 steps, saved at 0, 5, 10, 15 and 16; its folder and its flow."""
   folder = tmp_path_factory.mktemp("fit") / "checkpoints"
   _, flow = small.fit(epochs=2, checkpoint_folder=folder, save_checkpoints_steps=5)
   return folder, flow
@@ -27,7 +27,7 @@ def fitted(tmp_path_factory):
 
 @pytest.fixture
 def folder(fitted, tmp_path):
-  """A copy of that folder, to be harmed."""
+  """Returns a copy of that folder, which a test may damage."""
   return shutil.copytree(fitted[0], tmp_path / "checkpoints")
 
 

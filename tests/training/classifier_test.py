@@ -49,7 +49,7 @@ def test_what_is_no_classifier(weights, labels, message):
     ({"num_labels": 2}, "num_labels is 2, the weights have 3"),
     ({"dim": True}, "dim is True, the weights have 4"),
     ({"labels": ["a"]}, "labels are"),
-    ({"colour": "red"}, "unknown: colour$"),
+    ({"color": "red"}, "unknown: color$"),
     ({"encoder": "mini"}, "encoder is 'mini', expected an object"),
   ],
 )

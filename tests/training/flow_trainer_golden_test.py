@@ -22,7 +22,7 @@ REPEATS, UNITS, FACTOR = 6, 4, 2.0
 
 
 def read(file):
-  """The file's single values, and its variables by stage."""
+  """Returns the file's single values, and its variables by stage."""
   data = np.load(file)
   stages = {}
   for key in data.files:
@@ -79,7 +79,7 @@ class _Progress:
 
 
 def nudged(weights, rng):
-  """The weights, each some units in the last place up or down; permutations and the like stay."""
+  """Returns the weights, each changed by some units in the last place; permutations and the like stay."""
 
   def nudge(array):
     if array.dtype != np.float32 or np.isin(array, [-1, 0, 1]).all():

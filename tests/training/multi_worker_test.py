@@ -96,7 +96,7 @@ def test_strategy_refuses_before_it_starts(monkeypatch):
 
 
 def write_inputs(folder):
-  """A tiny encoder and flow."""
+  """Writes a tiny encoder and the configuration of a flow."""
   tiny.save_tiny(folder / "tiny")
   (folder / "flow.json").write_text(json.dumps(CONFIG.to_dict()))
 
@@ -118,7 +118,7 @@ def flags(folder, index):
 
 
 def single_process(folder):
-  """The same fit in this process alone: losses [steps] and the flow."""
+  """Fits the same in this process alone; returns losses [steps] and the flow."""
   encoder = SentenceEncoder.from_pretrained(folder / "tiny")
   task = load_task("sample")
   pairs = task.fitting_pairs(use_full=True)
@@ -129,7 +129,7 @@ def single_process(folder):
 
 
 def losses_in_events(folder):
-  """{step: loss} of TensorBoard's files; of a step made twice, the later one."""
+  """Returns {step: loss} of TensorBoard's files; of a step that was made twice, the later one."""
   found = {}
   for file in sorted(folder.iterdir(), key=lambda path: path.stat().st_mtime):
     for event in tf.compat.v1.train.summary_iterator(str(file)):
@@ -140,7 +140,7 @@ def losses_in_events(folder):
 
 @pytest.fixture(scope="module")
 def killed(tmp_path_factory):
-  """A folder where worker 1 was killed, what both printed before, and what the chief then said."""
+  """Kills worker 1; returns the folder, what both printed, and the seconds until the chief ended."""
   folder = tmp_path_factory.mktemp("killed")
   write_inputs(folder)
   module = [sys.executable, "-m", "tests.training.two_workers"]

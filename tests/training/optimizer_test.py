@@ -16,7 +16,7 @@ STEPS = 6
 def numpy_step(
   weights, gradients, moments, rate, clip=1.0, decay=0.01, b1=0.9, b2=0.999, epsilon=1e-6, decayed=DECAYED
 ):
-  """One step on dicts of float64 arrays, in place."""
+  """Makes one step on dicts of float64 arrays, in place."""
   norm = np.sqrt(sum((g**2).sum() for g in gradients.values()))
   scale = clip / max(norm, clip) if clip else 1.0
   for name, weight in weights.items():

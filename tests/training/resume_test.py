@@ -1,4 +1,4 @@
-"""A fit that was stopped and goes on ends with the weights of one that was not."""
+"""A resumed fit ends with the weights of an uninterrupted one."""
 
 import numpy as np
 import pytest
@@ -12,12 +12,12 @@ EPOCHS = 3  # 24 steps
 
 @pytest.fixture(scope="module")
 def whole():
-  """The fit without a break."""
+  """Returns the uninterrupted fit."""
   return small.fit(epochs=EPOCHS)
 
 
 def stopped_fit(folder, monkeypatch, step, **arguments):
-  """A fit that an exception stops after `step` steps."""
+  """Fits until an exception after `step` steps."""
   interrupt_at(monkeypatch, step)
   with pytest.raises(Interrupt):
     small.fit(epochs=EPOCHS, checkpoint_folder=folder, save_checkpoints_steps=5, **arguments)
@@ -35,7 +35,7 @@ def test_resumed_fit_is_the_same_to_the_bit(whole, tmp_path, monkeypatch):
 
 
 def test_stopped_before_the_first_steps_are_saved(whole, tmp_path, monkeypatch):
-  """Only the checkpoint of the initialisation is there."""
+  """Only the checkpoint of the initialization is there."""
 
   class Broken:
     def __init__(self, *unused):
@@ -66,7 +66,7 @@ def test_finished_fit_is_loaded_and_not_made_again(whole, tmp_path):
 
 
 def test_more_than_the_shuffle_buffer(tmp_path, monkeypatch):
-  """The order goes on too where pairs do not fit into the buffer."""
+  """The order is resumed too if the pairs do not fit into the buffer."""
   source = EmbeddingPairs(*small.embeddings(3000))
   arguments = {"train_batch_size": 250}
   expected, fitted = small.fit(source, **arguments)

@@ -13,7 +13,7 @@ BATCH = 8
 
 
 def embeddings(pairs=64, dim=DIM, seed=0):
-  """Two float32 [pairs, dim], neither centred nor alike in scale."""
+  """Returns two float32 [pairs, dim], neither centered nor alike in scale."""
   rng = np.random.default_rng(seed)
   scale = rng.uniform(0.2, 3.0, dim)
   return tuple((rng.normal(size=[pairs, dim]) * scale + 2.0).astype(np.float32) for _ in range(2))
@@ -37,12 +37,12 @@ def fit(source=None, epochs=1.0, shuffle=True, flow=None, **arguments):
 
 
 def weights(flow):
-  """Every weight, those that are not trained included, by its position."""
+  """Returns every weight, also those that are not trained, in their order."""
   return [tf.convert_to_tensor(weight).numpy() for weight in flow.weights]
 
 
 def assert_same_weights(found, expected):
-  """Bit by bit."""
+  """Asserts that all weights are the same to the bit."""
   assert len(found.weights) == len(expected.weights)
   for one, other in zip(weights(found), weights(expected), strict=True):
     np.testing.assert_array_equal(one, other)

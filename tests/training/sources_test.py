@@ -1,4 +1,4 @@
-"""training/sources.py: embeddings computed once, and anew with the encoder's dropout on."""
+"""training/sources.py: embeddings that are computed once, or in each step with dropout."""
 
 import numpy as np
 import pytest
@@ -25,7 +25,7 @@ def dropout_pairs(mini, a=A, b=B, **arguments):
 
 
 def batch_of(source, positions=range(8)):
-  """(a, b) of these positions with a seed: a function of the seed."""
+  """Returns a function of the seed that gives (a, b) of these positions."""
   features = next(iter(source.features(tf.data.Dataset.from_tensors(tf.constant(list(positions), tf.int64)))))
   return lambda *seed: [side.numpy() for side in source.embed(features, tf.constant(seed, tf.int32))]
 

@@ -48,7 +48,7 @@ def clip(strategy):
 
 
 def fits(strategy):
-  """A fit without a break, and one that goes on from its own first half."""
+  """Makes an uninterrupted fit, and one that is resumed at its half."""
   import pytest
 
   from tests.training import small

@@ -25,7 +25,7 @@ def start(command, **options):
 
 
 def finish(processes):
-  """[(exit status, stdout, stderr)] of both, which are ended if they take too long."""
+  """Returns [(stdout, stderr, exit status)] of both, which are ended if they take too long."""
   try:
     return [(process.communicate(timeout=SECONDS), process)[0] + (process.returncode,) for process in processes]
   finally:
@@ -43,7 +43,7 @@ def free_ports(count):
 
 
 def disagreement(strategy, index):
-  """What is said where the second worker has other settings."""
+  """Returns the error's message if the second worker has other settings."""
   from bert_flow_tf.errors import TrainingError
   from tests.training import small
 
