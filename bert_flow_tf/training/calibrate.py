@@ -72,9 +72,7 @@ def fit_calibration(
       name = next(iter(settings), "folder")
       raise ConfigError(f"{name}: only calibration=flow has this argument, not {spec.name}", argument=name)
     if spec.k_on_dev and dev is None:
-      raise ConfigError(
-        f"calibration={spec.name}: give K, as in {spec.name}-6, or dev, on which it is chosen", "calibration"
-      )
+      raise ConfigError(f"calibration={spec.name}: give K, as {spec.name}-6, or dev, to choose it on", "calibration")
     fitted = make_calibration(spec)
     if isinstance(vectors, list):
       for part in vectors:
