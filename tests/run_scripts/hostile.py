@@ -122,7 +122,8 @@ def bad_data(folder):
     "corpus is an empty file": ([f"--flow_corpus={folder}/file"], "file"),
     "corpus with a malformed line": ([f"--flow_corpus={folder}/ragged.tsv"], "ragged.tsv, line 2"),
     "corpus that makes no step": ([f"--flow_corpus={folder}/short.txt"], "no step"),
-    "train of the sample": (["--flow_corpus=train"], "train"),
+    "train of the sample": (["--flow_corpus=train"], "error: --flow_corpus=train"),
+    "custom without its file": (["--task=custom", f"--data_dir={folder}/absent.tsv"], "error: --data_dir"),
     "no nli": (["--flow_corpus=nli", f"--data_dir={folder}/empty"], "SNLI"),
     "corpus and data for the sample": (
       [f"--flow_corpus={folder}/short.txt", f"--data_dir={folder}/empty"],

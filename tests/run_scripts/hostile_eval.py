@@ -109,7 +109,7 @@ def bad(folder):
     "no gold": (["--task=custom", f"--data_dir={folder}/pairs.tsv"], "--task=custom"),
     "auc of scores": ([*stsb, "--metric=auc"], "--metric=auc"),
     "no folder": ([*stsb, "--flow_folder="], "--flow_folder"),
-    "absent folder": ([*stsb, f"--flow_folder={folder}/absent"], "absent"),
+    "absent folder": ([*stsb, f"--flow_folder={folder}/absent"], "error: --flow_folder"),
     "experiment's folder": ([*stsb, f"--flow_folder={exp}"], f"{exp}/flow"),
     "folder twice": ([*stsb, f"--flow_folder={exp}/sn,{exp}/../exp/sn"], "--flow_folder"),
     "no identity, no encoder": ([*stsb, f"--flow_folder={exp}/mean"], "--flow_folder"),
@@ -163,7 +163,7 @@ def bad_predictions(folder):
 
   return {
     "no predictions": (["--predictions="], "--predictions"),
-    "absent predictions": (file("absent"), "absent"),
+    "absent predictions": (file("absent"), "error: --predictions"),
     "predictions are a folder": (file("exp"), "exp"),
     "predictions and a flow": (file("table.tsv", f"--flow_folder={folder}/exp/sn"), "--flow_folder"),
     "predictions and a model": (file("table.tsv", "--model=mini"), "--model"),
