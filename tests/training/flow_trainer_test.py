@@ -73,20 +73,11 @@ def test_no_step_at_all(pairs, epochs):
   assert raised.value.argument == "train_batch_size"
 
 
-@pytest.mark.parametrize(
-  ("argument", "values"),
-  [
-    ("train_batch_size", [0, -8]),
-    ("flow_learning_rate", [0, -1.0, float("nan"), float("inf")]),
-    ("save_checkpoints_steps", [0, -1]),
-    ("seed", [-1, 2**31]),
-  ],
-)
-def test_settings_outside_their_ranges(argument, values):
-  for value in values:
-    with pytest.raises(ConfigError) as raised:
-      small.make_trainer(**{argument: value})
-    assert raised.value.argument == argument
+@pytest.mark.parametrize("value", [0, -1.0, float("nan"), float("inf")])
+def test_learning_rate_that_is_no_positive_number(value):
+  with pytest.raises(ConfigError) as raised:
+    small.make_trainer(flow_learning_rate=value)
+  assert raised.value.argument == "flow_learning_rate"
 
 
 def test_initializes_on_the_first_batchs_first_sentences_alone():
@@ -120,20 +111,15 @@ def test_steps_see_the_pairs_in_order_and_report_the_loss_before_them():
   assert result.steps == len(result.losses) == 10 and result.losses[-1] < result.losses[0]
 
 
-def test_shuffled_order_is_the_pipelines():
-  source = RecordingPairs(*small.embeddings(40))
-  small.fit(source, epochs=3, seed=5)
-  steps = source.seen[1][:15]
+def test_seed_decides_order_and_weights():
+  runs = []
+  for seed in (5, 5, 6):
+    source = RecordingPairs(*small.embeddings(40))
+    _, flow = small.fit(source, epochs=3, seed=seed)
+    runs.append((source.seen[1][:15], flow))
+  (steps, first), (steps_again, again), (_, other) = runs
   assert sorted(itertools.chain(*steps[:5])) == list(range(40)) and steps[0] != list(range(8))
-  again = RecordingPairs(*small.embeddings(40))
-  small.fit(again, epochs=3, seed=5)
-  assert again.seen[1][:15] == steps
-
-
-def test_seed_decides_the_weights():
-  _, first = small.fit(seed=1)
-  _, again = small.fit(seed=1)
-  _, other = small.fit(seed=2)
+  assert steps_again == steps
   small.assert_same_weights(again, first)
   assert any((x != y).any() for x, y in zip(small.weights(other), small.weights(first), strict=True))
 
