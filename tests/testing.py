@@ -36,3 +36,16 @@ def rewrite_arrays(file, changes):
   with np.load(file) as archive:
     arrays = {name: archive[name] for name in archive.files if name not in changes}
   np.savez(file, **arrays, **{name: array for name, array in changes.items() if array is not None})
+
+
+def nudged(weights, rng):
+  """Returns {name: weight} some units in the last place up or down; permutations and the like stay."""
+
+  def nudge(array):
+    if array.dtype != np.float32 or np.isin(array, [-1, 0, 1]).all():
+      return array
+    for _ in range(4):
+      array = np.nextafter(array, np.where(rng.random(array.shape) < 0.5, -np.inf, np.inf).astype(np.float32))
+    return array
+
+  return {name: nudge(array) for name, array in weights.items()}
