@@ -62,11 +62,6 @@ PUNCTUATION = """
 """
 
 
-def code_points(ranges: str) -> set[int]:
-  """Returns the code points of a class."""
-  return {code for first, last in _bounds(ranges) for code in range(first, last + 1)}
-
-
 def pattern(ranges: str) -> str:
   """Returns an RE2 pattern that matches one character of a class."""
   return "[" + "".join(rf"\x{{{first:x}}}-\x{{{last:x}}}" for first, last in _bounds(ranges)) + "]"

@@ -11,6 +11,11 @@ from bert_flow_tf.serving import unicode_classes as classes
 CODES = [code for code in range(0x110000) if not 0xD800 <= code < 0xE000]
 
 
+def code_points(ranges):
+  """Returns the code points of a class."""
+  return {code for first, last in classes._bounds(ranges) for code in range(first, last + 1)}
+
+
 def normalized(**steps):
   """Returns {code: result of BertNormalizer for the character between two letters}."""
   off = {"clean_text": False, "handle_chinese_chars": False, "strip_accents": False, "lowercase": False}
@@ -28,21 +33,21 @@ def normalized(**steps):
 
 def test_cleaning():
   cleaned = normalized(clean_text=True)
-  assert {code for code, text in cleaned.items() if text == ""} == classes.code_points(classes.DROPPED)
-  assert {code for code, text in cleaned.items() if text == " "} == classes.code_points(classes.SPACE)
+  assert {code for code, text in cleaned.items() if text == ""} == code_points(classes.DROPPED)
+  assert {code for code, text in cleaned.items() if text == " "} == code_points(classes.SPACE)
 
 
 def test_ideographs():
   apart = normalized(handle_chinese_chars=True)
   result = {code for code, text in apart.items() if text == f" {chr(code)} "}
-  assert result == classes.code_points(classes.IDEOGRAPHS)
+  assert result == code_points(classes.IDEOGRAPHS)
 
 
 def test_marks():
   stripped = normalized(strip_accents=True)
   result = {code for code, text in stripped.items() if text == ""}
   # Some consist of two marks, which NFD separates.
-  marks = classes.code_points(classes.MARKS)
+  marks = code_points(classes.MARKS)
   assert result == marks
   assert all(ord(part) in marks for code in marks for part in unicodedata.normalize("NFD", chr(code)))
 
@@ -58,9 +63,9 @@ def test_punctuation():
     # A character between two letters x is a word if it splits them.
     result |= {code for i, code in enumerate(chosen) if (2 * i, 2 * i + 1) in single and not chr(code).isspace()}
   letters = {code for code in result if chr(code).isalnum() and chr(code).isascii()}
-  assert result - letters == classes.code_points(classes.PUNCTUATION)
+  assert result - letters == code_points(classes.PUNCTUATION)
 
 
 def test_pattern():
   assert classes.pattern("9-a 20 e0001") == r"[\x{9}-\x{a}\x{20}-\x{20}\x{e0001}-\x{e0001}]"
-  assert classes.code_points("9-b 20") == {9, 10, 11, 32}
+  assert code_points("9-b 20") == {9, 10, 11, 32}
