@@ -157,6 +157,16 @@ def test_precision_is_that_of_the_fit(encoder, tmp_path):
     SentenceModel.load(tmp_path / "half", precision="float32")
 
 
+def test_activation_and_length_of_words_are_those_of_the_fit(encoder, tmp_path):
+  other = SentenceModel.from_pretrained(encoder.name, hidden_act="gelu_new", max_input_chars_per_word=3, **ARGUMENTS)
+  other.fit(SENTENCES, "sn", show_progress=False).save(tmp_path / "other")
+  loaded = SentenceModel.load(tmp_path / "other")
+  assert loaded.identity == other.identity != SentenceModel(encoder, **ARGUMENTS).identity
+  np.testing.assert_array_equal(loaded.encode(["dog dogs"]), other.encode(["dog zzz"]))
+  with pytest.raises(EncoderError, match="'hidden_act': 'gelu_new'.*, now .*'hidden_act': 'gelu'"):
+    SentenceModel.load(tmp_path / "other", encoder.name)  # its files decide
+
+
 def test_calibration_of_other_embeddings_is_refused(encoder, rows, model):
   other = {**ARGUMENTS, "max_seq_length": 9}
   narrow = make_calibration("sn").fit(rows[:, :3])

@@ -166,9 +166,9 @@ def write_folders(
   return _summary(source, output_path, encoder, identity)
 
 
-def _file(argument: str, given: str | None, default: pathlib.Path) -> pathlib.Path:
+def _file(argument: str, value: str | None, default: pathlib.Path) -> pathlib.Path:
   """Returns the path of an argument, or the default."""
-  path = pathlib.Path(given or default)
+  path = pathlib.Path(value or default)
   if not path.is_file():
     raise ConfigError(f"{argument}={path}: no such file; expected the one of the checkpoint", argument=argument)
   return path

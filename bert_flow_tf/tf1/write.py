@@ -105,7 +105,7 @@ def _check_encoder(fitted: dict[str, Glow | ClassifierWeights], encoder: Sentenc
           raise EncoderError(f"{error}; allow_other_encoder=True ignores this", argument) from error
         logging.warning("%s", error)
     if fitted[where].dim != dim:
-      raise EncoderError(f"{where}: takes embeddings of {fitted[where].dim} dimensions, found {dim}", argument)
+      raise EncoderError(f"{where}: takes embeddings of {fitted[where].dim} dimensions, got {dim}", argument)
 
 
 def write_config(folder: pathlib.Path, encoder: SentenceEncoder) -> None:
