@@ -192,7 +192,7 @@ class SentenceModel:
     texts = sentences_or_pairs(sentences)
     vectors: Any = tuple(map(embed, texts)) if isinstance(texts, tuple) else embed(texts)
     gold: Any = None if dev is None else (embed(dev.sentences_a), embed(dev.sentences_b), dev.scores)
-    fitted = fit_calibration(vectors, calibration, dev=gold, show_progress=show_progress is not False, **settings)
+    fitted: Any = fit_calibration(vectors, calibration, dev=gold, show_progress=show_progress is not False, **settings)
     pooling_lib.check_low_dim(fitted.output_dim, self.identity.low_dim)
     fitted.encoder = self.identity.to_dict()
     self.calibration = fitted

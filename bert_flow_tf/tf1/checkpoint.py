@@ -10,6 +10,7 @@ import dataclasses
 import pathlib
 import re
 import shutil
+from collections.abc import Mapping
 
 import numpy as np
 import tensorflow as tf
@@ -106,7 +107,7 @@ def flow_variables(flow: Glow) -> dict[str, np.ndarray]:
   return {tf1_names.FLOW + name: array for name, array in flow.tf1_variables().items()}
 
 
-def check_same(checkpoint: Tf1Checkpoint, variables: dict[str, np.ndarray]) -> None:
+def check_same(checkpoint: Tf1Checkpoint, variables: Mapping[str, np.ndarray]) -> None:
   """Compares some of a checkpoint's variables with arrays, bit by bit.
 
   Raises:
@@ -144,7 +145,7 @@ def check_free(prefix: str | pathlib.Path) -> None:
   raise EncoderError(f"output_checkpoint={prefix}: {problem}", argument="output_checkpoint")
 
 
-def write_checkpoint(prefix: str | pathlib.Path, variables: dict[str, np.ndarray]) -> None:
+def write_checkpoint(prefix: str | pathlib.Path, variables: Mapping[str, np.ndarray]) -> None:
   """Writes a TensorFlow 1 checkpoint and reads it back. Its .index file exists only if all of it is written.
 
   Args:
@@ -175,7 +176,7 @@ def write_checkpoint(prefix: str | pathlib.Path, variables: dict[str, np.ndarray
     shutil.rmtree(folder, ignore_errors=True)
 
 
-def _save(prefix: pathlib.Path, variables: dict[str, np.ndarray]) -> None:
+def _save(prefix: pathlib.Path, variables: Mapping[str, np.ndarray]) -> None:
   """Runs the operation of TensorFlow 1's Saver; the Saver's graph would take a minute for a BERT."""
   names = list(variables)
   with tf.device("/cpu:0"):
