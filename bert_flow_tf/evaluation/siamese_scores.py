@@ -48,8 +48,16 @@ def evaluate_splits(
   return results
 
 
-def dev_score(task: TaskData, embeddings: Embeddings, transforms: Transforms, classifier: Any) -> float:
-  """Returns dev's score for early stopping, x 100: accuracy, or the task's metric, with the flow if there is one."""
+def dev_score(
+  task: TaskData, embeddings: Embeddings, transforms: Transforms, classifier: Any, as_published: bool = False
+) -> float:
+  """Returns dev's score for early stopping, x 100, with the flow if there is one.
+
+  It is the accuracy, or the task's metric: AUC or Spearman's correlation; with `as_published` Pearson's.
+  """
+  if as_published and not task.labels:
+    pairs = task.splits["dev"]
+    return correlation(pair_cosines(*final(embeddings, transforms, pairs), "dev"), task.targets(pairs)).pearson
   results = evaluate_splits(task, embeddings, transforms, classifier, ["dev"])
   if task.labels:
     return results["dev"]["accuracy"]

@@ -157,6 +157,24 @@ def read_facts(folder: pathlib.Path) -> dict[str, Any]:
     raise ConfigError(f"{path} cannot be read ({error}); remove it, or train again") from error
 
 
+def check_restored(prefix: str, restored: dict[str, tuple[int, int]], needs: dict[str, tuple[str, Any]]) -> None:
+  """Checks that flow and classifier come from a checkpoint, as far as they are needed.
+
+  Args:
+    prefix: prefix of the checkpoint, or the encoder's name.
+    restored: result of `Trained.restore`.
+    needs: {"flow" or "classifier": (argument, its value)}; not needed if the value is 0 or empty.
+
+  Raises:
+    ConfigError: one is missing, or incomplete.
+  """
+  for part, (argument, value) in needs.items():
+    count, total = restored.get(part, (0, 1))
+    if value and count < total:
+      lacking = f"has {count} of the {total} variables of this {part}" if count else f"has no {part}"
+      raise ConfigError(f"{argument}={value}: {prefix} {lacking}; train first (do_train)", argument)
+
+
 def log_restored(prefix: str, restored: dict[str, tuple[int, int]]) -> None:
   """Logs the numbers of restored variables."""
   for part, (count, total) in restored.items():

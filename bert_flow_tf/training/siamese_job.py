@@ -88,7 +88,7 @@ class SiameseJob:
     if not settings.frozen:
       saving.save_encoder(trained.encoder, folder / ENCODER)
       trained.encoder.bert.name, trained.encoder.bert.folder = str(folder / ENCODER), folder / ENCODER
-    step = result.best[1] if result.best else result.steps
+    step = result.best[1] if result.best and not settings.as_published else result.steps
     siamese_folder.save_parts(folder, trained, self._pooling)
     self._write(folder, step, trained)
     facts = self._facts(chosen, result) | {"encoder_sha256_before": before, "encoder_sha256": after}
@@ -164,14 +164,9 @@ class SiameseJob:
     trained = Trained(encoder, flow, classifier, {})
     restored = trained.restore(name) if tf1_reader.is_prefix(name) else {}
     siamese_folder.log_restored(name, restored)
-    for part, flag, value in (
-      (FLOW, "flow", int(settings.flow)),
-      (CLASSIFIER, "task", self._task.name if labels else ""),
-    ):
-      count, total = restored.get(part, (0, 1))
-      if needed and value and count < total:
-        lacking = f"has {count} of the {total} variables of this {part}" if count else f"has no {part}"
-        raise ConfigError(f"{flag}={value}: {name} {lacking}; train first (do_train)", flag)
+    if needed:
+      needs = {FLOW: ("flow", int(settings.flow)), CLASSIFIER: ("task", self._task.name if labels else "")}
+      siamese_folder.check_restored(name, restored, needs)
     return trained
 
   def _load_encoder(self, name, to_be_trained):
@@ -211,7 +206,9 @@ class SiameseJob:
     )
     early_stopping = None
     if settings.early_stopping:
-      early_stopping = EarlyStopping(lambda: self._dev_score(trained), settings.early_stopping_patience)
+      early_stopping = EarlyStopping(
+        lambda: self._dev_score(trained), settings.early_stopping_patience, settings.as_published
+      )
     make_folder(folder)  # after the checks above, so that a rejected command leaves no folder
     with self._watch.timing("tokenizing"):
       sides = (chosen.pairs.sentences_a, chosen.pairs.sentences_b)
@@ -224,7 +221,8 @@ class SiameseJob:
   def _dev_score(self, trained):
     # Not cached: these weights do not occur again.
     embeddings = self.embed(trained, [self._task.splits["dev"]], cached=False)
-    return dev_score(self._task, embeddings, trained.transforms(self._pooling["low_dim"]), trained.classifier)
+    transforms = trained.transforms(self._pooling["low_dim"])
+    return dev_score(self._task, embeddings, transforms, trained.classifier, self._settings.as_published)
 
   def _facts(self, chosen, result):
     settings = self._settings

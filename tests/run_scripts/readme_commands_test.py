@@ -106,7 +106,7 @@ def run(home, mode, given, **environment):
     env={**os.environ, **settings, **environment},
     capture_output=True,
     text=True,
-    timeout=600,
+    timeout=900,
   )
   assert done.returncode == 0, f"{mode} {given}\n{done.stderr[-4000:]}"
   return done.stdout + done.stderr

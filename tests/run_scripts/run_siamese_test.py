@@ -56,7 +56,8 @@ def test_published_flags_and_defaults(ran):
 def test_rejections_are_one_line(ran):
   folder, found = ran
   check_rejected(found, siamese_cases.cases(folder), alone=False)
-  expected = {"sick", "frozen", "joint", "elsewhere", "untrained", "nothing", "union", "subsets"}
+  expected = {"sick", "frozen", "joint", "elsewhere", "untrained", "published", "nothing", "union"}
+  expected.add("subsets")
   expected.add("p_t_STS-B_ep_0.20_lr_5.00e-05_bsz_8_f_11_1.00e-03_allsplits_small")
   assert {path.name for path in (folder / "exp").iterdir()} == expected
 
@@ -193,3 +194,13 @@ def test_flow_of_another_experiment(ran):
   folder, _ = ran
   assert len(cosines_of(folder / "exp/elsewhere/test_results.tsv")) == siamese_cases.PAIRS
   assert (folder / "exp/untrained/test_results.tsv").exists() and not (folder / "exp/untrained/training.json").exists()
+
+
+def test_as_published(ran):
+  """Test pairs have the label 0, the flow starts without data, and the training ends when Pearson's r did not fall."""
+  folder = ran[0] / "exp/published"
+  training = read_json(folder / "training.json")
+  assert (training["labelled"], training["planned_steps"]) == (3 * siamese_cases.PAIRS, 45)
+  assert training["steps"] in (30, 45)  # at the first evaluation that is not lower, but the first one
+  assert load_calibration(folder / "flow").flow.actnorm_init == "glorot"
+  assert eval_results(folder)["global_step"] == training["steps"]

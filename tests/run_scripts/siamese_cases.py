@@ -62,6 +62,10 @@ def good(folder):
       *("--do_predict", f"--init_checkpoint={folder}/exp/joint/model.ckpt-5"),
     ],
     "named": [*named, "--do_train"],
+    "published": [
+      *("--task=STS-B", *flow, "--use_full_for_training=1", "--num_train_epochs=3", "--exp_name=published"),
+      *("--as_published", "--early_stopping", "--do_train", "--do_eval"),
+    ],
     "no epochs": ["--task=STS-B", "--do_train", "--num_train_epochs=1e-10", "--do_predict", "--exp_name=untrained"],
     "nothing trained": ["--task=STS-B", "--do_eval", "--exp_name=nothing"],
     "a union": ["--task=STS-12-16", "--do_eval", "--exp_name=union"],

@@ -76,4 +76,4 @@ def test_what_settings_mean():
   assert SiameseSettings(as_published=True, flow=True).actnorm_init == "glorot"
   assert SiameseSettings(num_examples=0).frozen and not SiameseSettings(num_examples=0, l2_penalty=0.1).frozen
   assert SiameseSettings().trains and not SiameseSettings(num_train_epochs=1e-10).trains
-  assert SiameseEmbedding(low_dim=0).pooling_arguments()["low_dim"] is None
+  assert SiameseEmbedding(low_dim=0).model_arguments()["low_dim"] is None

@@ -218,3 +218,15 @@ def test_nothing_to_learn_and_a_loss_that_is_not_finite(model, tmp_path):
     match=r"training stopped: .* at step [23]; the checkpoint before it, .*ckpt-0, is kept; lower learning_rate$",
   ):
     make_trainer(tmp_path).fit(small.source(encoder))
+
+
+def test_dropout_while_only_a_flow_is_fitted(model):
+  """BERT has none, except as_published: losses of the same batch with different seeds."""
+  for as_published in (False, True):
+    encoder, _, _, make_trainer = small.make(
+      model, objective="cosine", flow=True, num_examples=0, actnorm_init="glorot", as_published=as_published
+    )
+    trainer, source = make_trainer(), small.source(encoder, 8, np.full(8, np.nan))
+    features = next(iter(source.features(tf.data.Dataset.range(8).batch(8))))
+    one, other = (trainer._losses(source, features, tf.constant([seed, 0]))[1].numpy() for seed in (1, 2))
+    assert (one != other) == as_published
