@@ -105,7 +105,7 @@ class FolderFormat:
     return (pathlib.Path(folder) / self.settings_file).is_file()
 
   def _damaged(self, folder, name, error):
-    return self.error(f"{self.kind} folder {folder}: damaged, {name} cannot be read ({error!r})")
+    return self.error(f"{self.kind} folder {folder}: damaged, {name} cannot be read ({error!r}); copy or make it again")
 
   def _foreign(self, folder):
     """Returns the name of a file that `write` did not write, or None."""

@@ -10,7 +10,7 @@ from absl import logging
 
 from bert_flow_tf.data.features import SentenceTokenizer
 from bert_flow_tf.data.lines import lines
-from bert_flow_tf.errors import ConfigError, DataError
+from bert_flow_tf.errors import ConfigError, DataError, naming
 from bert_flow_tf.io import files
 from bert_flow_tf.pretraining import vocabulary
 from bert_flow_tf.pretraining.settings import PretrainingSettings
@@ -21,6 +21,7 @@ _VOCABULARY_FILE = "vocabulary.json"
 _TOKENIZED_AT_ONCE = 16384
 
 
+@naming("corpus")
 def read_corpus(path: str) -> tuple[list[str], str]:
   """Reads a text of one sentence a line, without its blank lines.
 

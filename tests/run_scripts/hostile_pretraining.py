@@ -53,7 +53,7 @@ def bad(folder):
   return {
     "no corpus": ([], "--corpus="),
     "empty corpus flag": (["--corpus="], "--corpus="),
-    "absent corpus": ([f"--corpus={folder}/absent"], "absent does not exist"),
+    "absent corpus": ([f"--corpus={folder}/absent"], "error: --corpus"),
     "blank corpus": ([f"--corpus={folder}/blank.txt"], "--corpus="),
     "binary corpus": ([f"--corpus={folder}/binary.txt"], "binary.txt, line 1"),
     "few sentences": ([*some, f"--corpus={folder}/few.txt", "--vocab_size=30"], "--train_batch_size=8"),
