@@ -8,6 +8,7 @@ import dataclasses
 import functools
 import math
 from collections.abc import Iterable
+from typing import Any
 
 import numpy as np
 
@@ -152,7 +153,8 @@ def read_full(root: str, folders: Iterable[str]) -> tuple[SentencePairs, str] | 
   folder = first_with(root, folders, _FULL)
   if folder is None:
     return None
-  path, rows, score_of = folder / _FULL, [], functools.partial(read_number, scale=SCALE)
+  path, score_of = folder / _FULL, functools.partial(read_number, scale=SCALE)
+  rows: list[Any] = []
   for number, line in lines(path):
     fields = line.split("\t")
     if len(fields) < 2:

@@ -96,7 +96,7 @@ def eval_results(
   """
   labeled = np.isfinite(targets)
   if classifier is None:
-    cosines = pair_cosines(*sides, "dev")
+    cosines = pair_cosines(sides[0], sides[1], "dev")
     losses = np.where(labeled, (cosines - targets) ** 2, 0.0)
     values = {"eval_pearsonr": correlation(cosines, targets).pearson / 100.0}
   else:
@@ -162,7 +162,7 @@ def predicted_pairs(task: TaskData, name: str) -> SentencePairs:
 
 def write_cosines(path: str | os.PathLike, sides: Sequence[np.ndarray]) -> None:
   """Writes the published `NAME_results.tsv`: the cosine of each pair of embeddings [n, dim], one float32 a line."""
-  cosines = pair_cosines(*sides, pathlib.Path(path).name).astype(np.float32)
+  cosines = pair_cosines(sides[0], sides[1], pathlib.Path(path).name).astype(np.float32)
   files.write_text(path, "".join(f"{cosine!s}\n" for cosine in cosines))
 
 
