@@ -33,12 +33,10 @@ class LinearCalibration(Calibration):
   CROSS = False
   TAKES_K = False
 
-  def __init__(self, k: int | None = None) -> None:
+  def __init__(self, k: float | None = None) -> None:
     if k is not None and not self.TAKES_K:
       raise ConfigError(f"k={k!r}: calibration {self.METHOD} takes no k", argument="k")
-    if k is not None and not is_integer(k, 1):
-      raise ConfigError(f"k={k!r}: calibration {self.METHOD} expects an integer of at least 1", argument="k")
-    self.k = None if k is None else int(k)
+    self.k = None if k is None else self._checked_k(k)
     self.encoder = None
     self._moments: Moments | None = None
     self._arrays: dict[str, np.ndarray] | None = None
@@ -46,7 +44,7 @@ class LinearCalibration(Calibration):
   @property
   def name(self) -> str:
     """Name as `parse_calibration` reads it."""
-    return self.METHOD if self.k is None else f"{self.METHOD}-{self.k}"
+    return self.METHOD if self.k is None else f"{self.METHOD}-{self.k:g}"
 
   @property
   def dim(self) -> int:
@@ -201,6 +199,11 @@ class LinearCalibration(Calibration):
   @abc.abstractmethod
   def _apply(self, arrays: Mapping[str, np.ndarray], rows: np.ndarray) -> np.ndarray:
     """Calibrates float64 rows [n, dim]."""
+
+  def _checked_k(self, k: Any) -> Any:
+    if not is_integer(k, 1):
+      raise ConfigError(f"k={k!r}: calibration {self.METHOD} expects an integer of at least 1", argument="k")
+    return int(k)
 
   def _fitted(self) -> Moments:
     if self._moments is None:

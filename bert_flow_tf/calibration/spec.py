@@ -7,14 +7,14 @@ from collections.abc import Sequence
 
 from bert_flow_tf.calibration import storage
 from bert_flow_tf.calibration.linear import LinearCalibration
-from bert_flow_tf.calibration.methods import MeanRemoval, NoCalibration, StandardNormalization, Whitening
+from bert_flow_tf.calibration.methods import MeanRemoval, NoCalibration, SoftWhitening, StandardNormalization, Whitening
 from bert_flow_tf.calibration.natsv import Natsv, StandardizedNatsv
 from bert_flow_tf.errors import CalibrationError, ConfigError
 
 FLOW = "flow"
 METHODS = {
   method.METHOD: method
-  for method in (Whitening, StandardNormalization, Natsv, StandardizedNatsv, MeanRemoval, NoCalibration)
+  for method in (Whitening, SoftWhitening, StandardNormalization, Natsv, StandardizedNatsv, MeanRemoval, NoCalibration)
 }
 # {name: whether "-K" may follow}, the flow a row among them; it is fitted in steps, so it has no class in METHODS.
 _TAKES_K = {FLOW: False, **{name: method.TAKES_K for name, method in METHODS.items()}}
@@ -28,16 +28,17 @@ class CalibrationSpec:
 
   Attributes:
     method: "flow" or a key of `METHODS`.
-    k: dimensions that whitening keeps, or directions that NATSV removes; None for all, or for a choice on dev.
+    k: dimensions that whitening keeps, directions that NATSV removes, or exponent of soft whitening; None for all, for
+      a choice on dev, or for the form without exponent.
   """
 
   method: str
-  k: int | None = None
+  k: float | None = None
 
   @property
   def name(self) -> str:
     """Name as `parse_calibration` reads it."""
-    return self.method if self.k is None else f"{self.method}-{self.k}"
+    return self.method if self.k is None else f"{self.method}-{self.k:g}"
 
   @property
   def k_on_dev(self) -> bool:
@@ -52,12 +53,15 @@ def parse_calibration(name: str) -> CalibrationSpec:
     ConfigError: unknown name, or a k that the method does not take.
   """
   match = re.fullmatch(
-    r"([a-z+]+)(?:-([1-9][0-9]{0,8}))?", name.strip().lower() if isinstance(name, str) else "", re.ASCII
+    r"([a-z+-]*[a-z])(?:-([1-9][0-9]{0,8}|0\.[0-9]{1,4}))?",
+    name.strip().lower() if isinstance(name, str) else "",
+    re.ASCII,
   )
   method, k = match.groups() if match else (None, None)
-  if method not in _TAKES_K or (k and not _TAKES_K[method]):
+  if method not in _TAKES_K or (k and not _TAKES_K[method]) or (k and ("." in k) != (method == SoftWhitening.METHOD)):
     raise ConfigError(f"calibration={name}: expected one of {ALLOWED}", argument="calibration")
-  return CalibrationSpec(method, int(k) if k else None)
+  number = None if not k else float(k) if "." in k else int(k)
+  return CalibrationSpec(method, number)
 
 
 def parse_calibrations(names: Sequence[str]) -> list[CalibrationSpec]:

@@ -2,7 +2,18 @@
 
 import numpy as np
 
-NAMES = ("none", "mean", "sn", "natsv-1", "natsv-3", "sn+natsv-2", "whitening", "whitening-4")
+NAMES = (
+  "none",
+  "mean",
+  "sn",
+  "natsv-1",
+  "natsv-3",
+  "sn+natsv-2",
+  "whitening",
+  "whitening-4",
+  "soft-whitening",
+  "soft-whitening-0.3",
+)
 
 
 def cone(rows, dim, seed=0):

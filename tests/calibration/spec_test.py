@@ -20,6 +20,8 @@ ACCEPTED = {
   "flow": ("flow", None),
   "whitening": ("whitening", None),
   "whitening-256": ("whitening", 256),
+  "soft-whitening": ("soft-whitening", None),
+  "soft-whitening-0.3": ("soft-whitening", 0.3),
   "sn": ("sn", None),
   "natsv": ("natsv", None),
   "natsv-6": ("natsv", 6),
@@ -45,7 +47,7 @@ def test_names(name):
   "name",
   ["", "whiten", "flow-3", "sn-3", "mean-1", "none-1", "natsv-0", "natsv--6", "natsv-06", "natsv-6.0", "natsv+sn",
    "natsv6", "whitening-", "whitening-x", "whitening-1e3", "sn+natsv-6-7", "sn + natsv", "whitening-9999999999",
-   "natsv-٦", "a" * 100, None, 6],
+   "natsv-٦", "soft-whitening-3", "soft-whitening-1.5", "whitening-0.5", "soft", "-whitening", "a" * 100, None, 6],
 )  # fmt: skip
 def test_unknown_names_list_the_allowed(name):
   with pytest.raises(ConfigError) as caught:

@@ -64,7 +64,7 @@ def test_a_flows_folder_is_named(saved):
 @pytest.mark.parametrize(
   ("changes", "message"),
   [
-    ({"method": "pca"}, "method is 'pca', expected one of whitening, sn,"),
+    ({"method": "pca"}, "method is 'pca', expected one of whitening, soft-whitening, sn,"),
     ({"method": "flow"}, "method is 'flow'"),
     ({"method": ["sn"]}, "method is"),
     ({"method": "sn"}, "k=3: calibration sn takes no k"),
