@@ -53,7 +53,7 @@ def test_batches_as_mteb_gives_them(model, adapter):
     (["a", None], {}, DataError),
     (3, {}, DataError),
     ([{"image": []}], {}, DataError),
-    (["a"], {"normalize_embeddings": True}, ConfigError),
+    (["a"], {"normalize": True}, ConfigError),
     (["a"], {"precision": "int8"}, ConfigError),
     (["a"], {"output_value": "token_embeddings"}, ConfigError),
     (["a"], {"prompt": "query: "}, ConfigError),
