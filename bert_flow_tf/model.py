@@ -17,6 +17,7 @@ from bert_flow_tf.encoder.identity import check_encoder, read_identity
 from bert_flow_tf.encoder.loading import IDENTITY_FOLDER, load_encoder, load_identity, save_identity
 from bert_flow_tf.encoder.sentence_encoder import SentenceEncoder
 from bert_flow_tf.errors import naming
+from bert_flow_tf.evaluation.isotropy import log_cone
 from bert_flow_tf.evaluation.similarity import cosine_similarity, normalized
 from bert_flow_tf.flow.glow import Glow
 from bert_flow_tf.training.calibrate import fit_calibration
@@ -191,6 +192,7 @@ class SentenceModel:
     embed = functools.partial(self.embed, batch_size=batch_size, show_progress=show_progress)
     texts = sentences_or_pairs(sentences)
     vectors: Any = tuple(map(embed, texts)) if isinstance(texts, tuple) else embed(texts)
+    log_cone(np.concatenate(vectors) if isinstance(vectors, tuple) else vectors)
     gold: Any = None if dev is None else (embed(dev.sentences_a), embed(dev.sentences_b), dev.scores)
     fitted: Any = fit_calibration(vectors, calibration, dev=gold, show_progress=show_progress is not False, **settings)
     pooling_lib.check_low_dim(fitted.output_dim, self.identity.low_dim)

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
 import transformers
+from absl import logging
 
 from bert_flow_tf.data.letter_case import guess_lower_case
 from bert_flow_tf.data.sentences import check_sentences
@@ -36,6 +37,7 @@ _SPECIALS = {
 # Limits of one call of the tokenizer, whose own records of a million characters take about 100 MB.
 _CHUNK_SENTENCES = 1024
 _CHUNK_CHARACTERS = 1_000_000
+_UNKNOWN_SHARE = 0.1
 
 
 class SentenceTokenizer:
@@ -106,6 +108,7 @@ class SentenceTokenizer:
     self._tokenizer.backend_tokenizer.model.max_input_chars_per_word = self.max_input_chars_per_word
     self.pad_id, self.mask_id = self._tokenizer.pad_token_id, self._tokenizer.mask_token_id
     self.vocab_size = len(self._tokenizer)
+    self._warned = False
 
   @classmethod
   def from_pretrained(
@@ -165,7 +168,21 @@ class SentenceTokenizer:
         return_token_type_ids=False,
       )
       ids += [np.asarray(row, np.int32) for row in encoded["input_ids"]]
+    self._warn_of_unknown_text(ids)
     return ids
+
+  def _warn_of_unknown_text(self, ids):
+    """Logs a warning, once, if more than a tenth of the word pieces are [UNK]."""
+    pieces = sum(len(row) - 2 for row in ids)
+    unknown = sum(int(np.count_nonzero(row == self._tokenizer.unk_token_id)) for row in ids)
+    if unknown > _UNKNOWN_SHARE * pieces and not self._warned:
+      self._warned = True
+      logging.warning(
+        "%.0f%% of the word pieces are %s: the encoder's vocabulary does not know this text, and different sentences "
+        "can get the same embedding; use an encoder that was trained on such text",
+        100 * unknown / pieces,
+        self._tokenizer.unk_token,
+      )
 
   @functools.cached_property
   def vocab(self) -> list[str]:

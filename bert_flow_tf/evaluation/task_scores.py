@@ -39,6 +39,11 @@ class Embeddings:
     self._arguments = arguments
     self._encoder = encoder
 
+  @property
+  def values(self) -> np.ndarray:
+    """Embeddings of the distinct sentences, float32 [n, dim]."""
+    return self._values
+
   def have(self, pairs: SentencePairs) -> bool:
     """Returns whether all sentences of the pairs are among them."""
     return all(s in self._rows for s in (*pairs.sentences_a, *pairs.sentences_b))
@@ -176,6 +181,8 @@ def say(results: Mapping[str, dict], intervals: Mapping[str, dict], seconds: Map
       unknown = f"no interval: {gain['reason']}" if gain["reason"] else ""
       metric = "AUC" if gain["metric"] == "auc" else "Spearman"
       print(f"gain in {metric} on {split}{by}: {gain['gain']:+.2f}, {unknown or interval}")
+      if gain["high"] < 0:
+        logging.warning("%s makes %s worse on %s: its whole interval is below 0; do without it", name, metric, split)
   if not results:
     logging.info("no gold scores: nothing to evaluate")
   for split, methods in results.items():

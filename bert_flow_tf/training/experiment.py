@@ -20,6 +20,7 @@ from bert_flow_tf.data.task import TaskData
 from bert_flow_tf.encoder.pooling import check_low_dim
 from bert_flow_tf.encoder.settings import EmbeddingSettings
 from bert_flow_tf.evaluation import report
+from bert_flow_tf.evaluation.isotropy import log_cone
 from bert_flow_tf.evaluation.task_scores import (
   WITH_FLOW,
   WITHOUT_FLOW,
@@ -120,6 +121,7 @@ class Experiment:
     report.check_replaceable(self.folder, [task.spec.name], "exp_name")
     self._flow: Any = None
     self._steps = 0
+    self._cone: dict[str, float] = {}
     for spec in specs:
       if spec.method == Whitening.METHOD and spec.k:
         check_low_dim(spec.k, self._identity.low_dim)
@@ -148,6 +150,7 @@ class Experiment:
     self._embeddings = of_corpus = self._embed(*self._task.splits.values())
     if linear and not of_corpus.have(pairs):
       of_corpus = self._embed(pairs)
+    self._cone = log_cone(of_corpus.values)
     with self.watch.timing("fitting"):
       rows: Any = of_corpus.rows(pairs) if linear else None
       for spec in linear:
@@ -221,6 +224,7 @@ class Experiment:
         "weights_sha256": self._identity.weights_sha256,
         "pooling": self._pooling,
       },
+      "embeddings": self._cone,
       "flow_corpus": {"name": self._corpus.name, "data": self._corpus.source},
       "calibrations": [calibration.name for calibration in self.calibrations.values()],
       "fitted_on": fitted,

@@ -147,6 +147,16 @@ def test_an_element_that_is_not_a_str_is_rejected(mini, element):
   assert raised.value.argument == "sentences"
 
 
+def test_text_that_the_vocabulary_does_not_know(caplog):
+  tokenizer = SentenceTokenizer.from_pretrained(MINI)
+  tokenizer(["A man eats. \N{SNOWMAN}", "", "dogs " * 20])
+  assert not caplog.records
+  for _ in range(2):  # one warning a tokenizer
+    tokenizer(["我喜欢这部电影。", "A man eats."])
+  (record,) = caplog.records
+  assert record.levelname == "WARNING" and "of the word pieces are [UNK]" in record.getMessage()
+
+
 def test_pad_batch():
   ids, mask = pad_batch([np.array([2, 9, 3], np.int32), np.array([2, 3], np.int32)], pad_id=7)
   assert ids.dtype == mask.dtype == np.int32

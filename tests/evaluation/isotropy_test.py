@@ -9,7 +9,7 @@ from sklearn.decomposition import PCA
 
 from bert_flow_tf.errors import DataError
 from bert_flow_tf.evaluation import isotropy
-from bert_flow_tf.evaluation.isotropy import isoscore, singular_spectrum
+from bert_flow_tf.evaluation.isotropy import isoscore, log_cone, singular_spectrum
 
 
 def _published(points):
@@ -122,3 +122,20 @@ def test_spectrum_of_nothing():
   assert np.isnan(singular_spectrum(np.zeros([3, 4]))).all()
   assert np.isnan(singular_spectrum(np.full([3, 4], 0.1), centered=True)).all()
   np.testing.assert_allclose(singular_spectrum(np.full([3, 4], 0.1)), [1, 0, 0], atol=1e-15)
+
+
+@pytest.mark.parametrize("shift", [0.0, 5.0])
+def test_cone(shift, caplog):
+  """Evenly spread rows without a common mean get a warning, others get none."""
+  rng = np.random.default_rng(0)
+  for scale, warned in ((np.ones(30), not shift), (np.geomspace(1.0, 1e-6, 30), False)):
+    caplog.clear()
+    rows = (rng.normal(size=[300, 30]) * scale + shift).astype(np.float32)
+    measures = log_cone(rows)
+    unit = rows / np.linalg.norm(rows, axis=1, keepdims=True)
+    cosines = (unit @ unit.T)[np.triu_indices(300, 1)]
+    assert measures["cosine_of_unpaired"] == pytest.approx(100 * cosines.mean(), abs=1e-3)
+    variances = np.linalg.eigvalsh(np.cov(rows.T.astype(np.float64)))
+    assert measures["participation_ratio"] == pytest.approx(variances.sum() ** 2 / np.sum(variances**2) / 30)
+    assert any("no narrow cone" in record.getMessage() for record in caplog.records) == warned
+  assert math.isnan(log_cone(rows[:1])["cosine_of_unpaired"])
