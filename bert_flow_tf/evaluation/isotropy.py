@@ -15,7 +15,7 @@ from bert_flow_tf.evaluation.similarity import normalized
 _ROWS = 4096
 # Embeddings without a cone have a small mean cosine and a large participation ratio. On STS-B, masked language models
 # have a ratio of 0.02 to 0.05; all-MiniLM-L6-v2, which was trained for similarity, has 0.26.
-_COSINE_WITHOUT_CONE, _RATIO_WITHOUT_CONE = 30.0, 0.1
+_COSINE_WITHOUT_CONE, _RATIO_WITHOUT_CONE = 50.0, 0.1
 
 
 def isoscore(points: np.ndarray) -> float:
