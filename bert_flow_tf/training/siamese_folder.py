@@ -157,6 +157,22 @@ def read_facts(folder: pathlib.Path) -> dict[str, Any]:
     raise ConfigError(f"{path} cannot be read ({error}); remove it, or train again") from error
 
 
+def check_pooling(folder: pathlib.Path, facts: dict[str, Any], pooling: dict[str, Any]) -> None:
+  """Checks that a flow or classifier gets the embeddings that it was trained on; max_seq_length may differ.
+
+  Args:
+    folder: the experiment's folder.
+    facts: content of its training.json.
+    pooling: sentence_embedding_type, max_seq_length and low_dim.
+
+  Raises:
+    ConfigError: it gets others.
+  """
+  for name, value in facts.get("embedding", {}).items():
+    if name != "max_seq_length" and pooling[name] != value:
+      raise ConfigError(f"{name}={pooling[name]}: {folder} was trained with {name}={value}", argument=name)
+
+
 def check_restored(prefix: str, restored: dict[str, tuple[int, int]], needs: dict[str, tuple[str, Any]]) -> None:
   """Checks that flow and classifier come from a checkpoint, as far as they are needed.
 

@@ -110,7 +110,8 @@ class SiameseJob:
     if prefix is None:
       return self.load_initial()
     facts = siamese_folder.read_facts(self._folder)
-    self._check_pooling(facts)
+    if self._settings.flow or self._task.labels:
+      siamese_folder.check_pooling(self._folder, facts, self._pooling)
     trained = self._make(prefix, needed=True)
     logging.info("%s is used", prefix)
     return dataclasses.replace(trained, facts=facts, step=siamese_folder.step_of(prefix))
@@ -135,14 +136,6 @@ class SiameseJob:
   def _encode_arguments(self):
     arguments = {name: self._pooling[name] for name in ("sentence_embedding_type", "max_seq_length")}
     return {**arguments, "batch_size": 2 * self._embedding.predict_batch_size}  # a pair has two sentences
-
-  def _check_pooling(self, facts):
-    """Raises ConfigError if a flow or classifier would get other embeddings than in its training."""
-    for name, value in facts.get("embedding", {}).items():
-      if name != "max_seq_length" and self._pooling[name] != value and (self._settings.flow or self._task.labels):
-        raise ConfigError(
-          f"{name}={self._pooling[name]}: {self._folder} was trained with {name}={value}", argument=name
-        )
 
   def _make(self, name, to_be_trained=False, needed=False):
     """Loads an encoder, and makes flow and classifier with the variables that are in its checkpoint.
@@ -170,6 +163,12 @@ class SiameseJob:
     return trained
 
   def _load_encoder(self, name, to_be_trained):
+    if name == self._embedding.init_checkpoint and not (os.path.isdir(name) or tf1_reader.is_prefix(name)):
+      raise ConfigError(
+        f"init_checkpoint={name}: no such folder, and no {os.path.basename(name)}.index; expected the prefix of a "
+        "TensorFlow 1 checkpoint, such as FOLDER/bert_model.ckpt, or an encoder's folder",
+        argument="init_checkpoint",
+      )
     # Mixed precision rounds the float32 weights in each call, so an encoder to be trained is loaded in float32; its
     # variables are created under the strategy.
     arguments = self._embedding.loading_arguments()

@@ -140,6 +140,7 @@ def cases(folder):
       [*train, f"--init_checkpoint={folder}/exp/joint/model.ckpt-5", f"--vocab_file={folder}/absent/vocab.txt"],
       "--vocab_file",
     ),
+    "no such init_checkpoint": ([*train, "--init_checkpoint=exp/model.ckpt-9"], "--init_checkpoint=exp/model.ckpt-9"),
     "SentEval": (["--task=STS-B", "--do_senteval", f"--senteval={folder}/absent"], "--senteval="),
     "empty exp_name": ([*train, "--exp_name="], "--exp_name"),
     "results of another task": (["--task=STS-B", "--do_eval", "--exp_name=sick"], "--exp_name"),
