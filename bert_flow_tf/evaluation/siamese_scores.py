@@ -57,7 +57,8 @@ def dev_score(
   """
   if as_published and not task.labels:
     pairs = task.splits["dev"]
-    return correlation(pair_cosines(*final(embeddings, transforms, pairs), "dev"), task.targets(pairs)).pearson
+    a, b = final(embeddings, transforms, pairs)
+    return correlation(pair_cosines(a, b, "dev"), task.targets(pairs)).pearson
   results = evaluate_splits(task, embeddings, transforms, classifier, ["dev"])
   if task.labels:
     return results["dev"]["accuracy"]
