@@ -67,9 +67,10 @@ def _define(field, kind, default):
     flags.DEFINE_alias(metadata["alias"], field.name)
 
 
-def settings(cls: type) -> Any:
-  """Returns the dataclass with the values of the flags; fields without a flag have their default."""
-  values = {field.name: FLAGS[field.name].value for field in dataclasses.fields(cls) if field.name in FLAGS}
+def settings(cls: type, leave_out: Sequence[str] = ()) -> Any:
+  """Returns the dataclass with the values of the flags; fields without a flag or in leave_out have their default."""
+  names = [field.name for field in dataclasses.fields(cls) if field.name in FLAGS and field.name not in leave_out]
+  values = {name: FLAGS[name].value for name in names}
   return cls(**{name: tuple(value) if isinstance(value, list) else value for name, value in values.items()})
 
 

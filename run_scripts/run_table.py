@@ -86,7 +86,9 @@ def _about(name: str, models: list) -> dict[str, Any]:
 
 def _make(plan: Plan) -> None:
   """Makes table after table and figure after figure."""
-  data, embedding, flow = map(common_flags.settings, (DataSettings, EmbeddingSettings, FlowSettings))
+  # The flags task and model are lists here, of the plan.
+  data, embedding = (common_flags.settings(cls, ("task", "model")) for cls in (DataSettings, EmbeddingSettings))
+  flow = common_flags.settings(FlowSettings)
   flow.check()
   folder = pathlib.Path(FLAGS.output_dir)
   embedding = dataclasses.replace(embedding, cached_dir=embedding.cached_dir or str(folder / "embeddings"))
