@@ -180,7 +180,7 @@ class SentenceModel:
     Args:
       sentences: list of str; or pairs, as a `SentencePairs`, a tuple of two lists, or a list of tuples of two str.
         Every occurrence counts. The flow's loss is a mean over pairs of sentences: of a plain list it takes neighbors.
-      calibration: "flow", "whitening", "whitening-K", "sn", "natsv-K", "sn+natsv-K", "mean" or "none".
+      calibration: a name that `parse_calibration` reads: "flow", "whitening", "whitening-K", "soft-whitening", ...
       dev: pairs with gold scores on which natsv and sn+natsv without K choose it.
       batch_size: largest number of sentences embedded at once.
       show_progress: see `SentenceEncoder.encode`.

@@ -124,7 +124,7 @@ class Experiment:
     self._cone: dict[str, float] = {}
     for spec in specs:
       if spec.method == Whitening.METHOD and spec.k:
-        check_low_dim(spec.k, self._identity.low_dim)
+        check_low_dim(int(spec.k), self._identity.low_dim)
     if any(spec.method == FLOW for spec in specs):
       self._flow, self._trainer = make_flow(settings.flow, model.dim, strategy, self.folder)
       self._steps = self._trainer.num_steps(len(corpus.pairs), settings.flow.epochs)
