@@ -80,8 +80,6 @@ def check_flags(settings: SiameseSettings) -> None:
   common_flags.check_not_empty(("bert_config_file", "vocab_file", "eval_checkpoint_name", "senteval"))
   for name in common_flags.given(list(_WITHOUT_MEANING)):
     logging.info("%s has no meaning: %s", name, _WITHOUT_MEANING[name])
-  if not FLAGS.task:
-    raise ConfigError(f"task: missing; expected one of {', '.join(task_names(KINDS))}", argument="task")
   if not (FLAGS.do_train or FLAGS.do_eval or predicted() or FLAGS.do_senteval):
     raise ConfigError(
       "do_train: nothing to do; expected one or more of do_train, do_eval, do_predict, do_senteval", "do_train"
@@ -157,6 +155,8 @@ def evaluated_splits(settings: SiameseSettings, task: TaskData, chosen: Training
 def main(argv: list[str]) -> None:
   """Trains or loads, evaluates, predicts, and writes the experiment's folder."""
   del argv
+  if not FLAGS.task:
+    raise ConfigError(f"task: missing; expected one of {', '.join(task_names(KINDS))}", argument="task")
   watch = Stopwatch()
   data, embedding, settings, output = map(
     common_flags.settings, (DataSettings, SiameseEmbedding, SiameseSettings, OutputSettings)

@@ -143,6 +143,8 @@ def load_bert(
   changes = {} if hidden_act is None else {"hidden_act": hidden_act}
   if checkpoint is not None:
     config_path = pathlib.Path(bert_config_file or google_folder.config_file(folder)).expanduser()
+    if bert_config_file and not config_path.is_file():
+      raise ConfigError(f"bert_config_file={bert_config_file}: no such file; expected a json file", "bert_config_file")
     folder = folder if vocab_file is None else _folder_of_vocabulary(vocab_file)
     model, has_pooler = _load_tf1(config_path, folder, checkpoint, changes)
   elif bert_config_file or vocab_file:

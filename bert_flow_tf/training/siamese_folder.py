@@ -10,7 +10,7 @@ import numpy as np
 from absl import logging
 
 from bert_flow_tf.calibration.flow import FlowCalibration
-from bert_flow_tf.encoder import tf1_names, tf1_reader
+from bert_flow_tf.encoder import google_folder, hub, tf1_names, tf1_reader
 from bert_flow_tf.encoder.pooling import low_dim as cut
 from bert_flow_tf.encoder.sentence_encoder import SentenceEncoder
 from bert_flow_tf.errors import ConfigError
@@ -71,13 +71,14 @@ class Trained:
       {"flow" or "classifier": (number of variables set, number of variables)}.
 
     Raises:
-      ConfigError: a variable has another shape.
+      ConfigError: a variable has another shape, or the checkpoint's flow is larger than this one.
       FlowError, EncoderError: a variable cannot be read.
     """
     reader, restored = tf1_reader.Tf1Checkpoint(prefix), {}
     if self.flow is not None:
       variables = self.flow.flow.tf1_variables()
       names = [name for name in variables if tf1_names.FLOW + name in reader.shapes]
+      _check_not_larger(reader, variables)
       if names:
         saved = {name: _read(reader, tf1_names.FLOW + name, variables[name].shape) for name in names}
         self.flow.flow.load_tf1_variables(variables | saved)
@@ -91,6 +92,19 @@ class Trained:
     return restored
 
 
+def _check_not_larger(reader, variables):
+  """Raises a ConfigError if a checkpoint has variables of a flow besides these: without them it is another flow."""
+  saved = [name for name in reader.shapes if name.startswith(tf1_names.FLOW)]
+  saved = [name for name in saved if not tf1_names.left_out(name, reader.shapes)]
+  others = [name for name in saved if name.removeprefix(tf1_names.FLOW) not in variables]
+  if others:
+    raise ConfigError(
+      f"flow_model_config: {reader.prefix} has a flow of {len(saved)} variables, and this configuration has "
+      f"{len(variables)}; use the configuration of its training",
+      argument="flow_model_config",
+    )
+
+
 def _read(reader, name, shape):
   if reader.shapes[name] != tuple(shape):
     raise ConfigError(
@@ -99,6 +113,17 @@ def _read(reader, name, shape):
       argument="init_checkpoint",
     )
   return reader.read_weight(name, shape)
+
+
+def checkpoint_of(name: str) -> str:
+  """Returns the prefix of the checkpoint that is used if an encoder's name is a TensorFlow 1 folder, else the name.
+
+  Raises:
+    EncoderError: see `tf1_reader.find_prefix`.
+  """
+  folder = pathlib.Path(name)
+  is_folder = name not in hub.MODEL_NAMES and folder.is_dir() and google_folder.is_tf1(folder)
+  return tf1_reader.find_prefix(name) if is_folder else name
 
 
 def find_checkpoint(folder: pathlib.Path, name: str | None = None) -> str | None:

@@ -146,6 +146,7 @@ class SiameseJob:
       needed: whether flow and classifier must be in the checkpoint.
     """
     settings, labels = self._settings, self._task.labels
+    name = siamese_folder.checkpoint_of(name)
     encoder = self._load_encoder(name, to_be_trained and not settings.frozen)
     width = encoder.dim(self._embedding.sentence_embedding_type)
     with self._strategy.scope() if to_be_trained else contextlib.nullcontext():

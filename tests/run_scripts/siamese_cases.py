@@ -78,7 +78,7 @@ def cases(folder):
   train, flow = ["--task=SICK-E", "--do_train"], ["--flow", "--flow_loss"]
   stsb = ["--task=STS-B", "--do_train"]
   return {
-    "no task": (["--do_train"], "--task"),
+    "no task": (["--do_train"], "--task: missing"),
     "unknown task": (["--task=RTE", "--do_train"], "--task=RTE"),
     "nothing to do": (["--task=SNLI"], "--do_train"),
     "pool without predict": (["--task=SNLI", "--do_eval", "--predict_pool"], "--predict_pool"),
@@ -134,6 +134,10 @@ def cases(folder):
     "letter case": ([*train, "--do_lower_case=false"], "--do_lower_case=False"),
     "config without a checkpoint": (
       [*train, f"--bert_config_file={folder}/exp/joint/bert_config.json"],
+      "--bert_config_file",
+    ),
+    "no config": (
+      [*train, f"--init_checkpoint={folder}/exp/joint/model.ckpt-5", f"--bert_config_file={folder}/absent.json"],
       "--bert_config_file",
     ),
     "no vocabulary": (

@@ -1,0 +1,33 @@
+"""training/siamese_folder.py: the checkpoint that a name stands for, and a flow that is not the checkpoint's."""
+
+import pytest
+
+from bert_flow_tf import FlowConfig, Glow, SentenceEncoder
+from bert_flow_tf.calibration.flow import FlowCalibration
+from bert_flow_tf.errors import ConfigError
+from bert_flow_tf.tf1.training import write_training_checkpoint
+from bert_flow_tf.training.siamese_folder import Trained, checkpoint_of
+from tests.training import small_siamese
+
+
+def flow(depth, seed):
+  return FlowCalibration(Glow(FlowConfig(n_levels=1, depth=depth, coupling_width=4), 12, "glorot", seed=seed))
+
+
+def test_flow_of_a_checkpoint(tmp_path):
+  encoder = SentenceEncoder.from_pretrained(small_siamese.save(tmp_path / "model"))
+  for step in (3, 10):
+    saved = Trained(encoder, flow(2, step), None, {})
+    write_training_checkpoint(tmp_path / "exp", step, encoder, saved.variables())
+  folder = str(tmp_path / "exp")
+  assert checkpoint_of(folder) == f"{folder}/model.ckpt-10"
+  same = (f"{folder}/model.ckpt-3", str(tmp_path / "model"), "mini", "hub/name")
+  assert tuple(map(checkpoint_of, same)) == same
+
+  other = Trained(encoder, flow(2, 1), None, {})
+  assert other.restore(checkpoint_of(folder)) == {"flow": (24, 24)}
+  for name, value in saved.variables().items():
+    assert (value == other.variables()[name]).all()
+  with pytest.raises(ConfigError, match=r"ckpt-10 has a flow of 24 variables, and this configuration has 12") as raised:
+    Trained(encoder, flow(1, 1), None, {}).restore(checkpoint_of(folder))
+  assert raised.value.argument == "flow_model_config"
