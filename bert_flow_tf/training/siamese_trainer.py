@@ -13,7 +13,7 @@ from bert_flow_tf.encoder.sentence_encoder import SentenceEncoder
 from bert_flow_tf.errors import ConfigError
 from bert_flow_tf.flow.glow import Glow
 from bert_flow_tf.io.settings import named_values
-from bert_flow_tf.training.distribution import check_batch_size, distribute_batches, seed_of_step
+from bert_flow_tf.training.distribution import check_batch_size, distribute_batches
 from bert_flow_tf.training.early_stopping import EarlyStopping
 from bert_flow_tf.training.labelled_pairs import LabelledPairs
 from bert_flow_tf.training.loop import LoopResult, TrainingLoop
@@ -21,10 +21,10 @@ from bert_flow_tf.training.objectives import CosineObjective, SoftmaxObjective
 from bert_flow_tf.training.optimizer import AdamWeightDecay
 from bert_flow_tf.training.schedule import WarmUpLinearDecay, num_steps
 from bert_flow_tf.training.siamese_settings import SiameseSettings
+from bert_flow_tf.training.siamese_steps import compiled_advance
 
 # Columns of `SiameseResult.losses`, as TensorBoard shows them.
 LOSSES = ("loss", "flow_loss", "grad_norm", "flow_grad_norm")
-_CLIP_NORM = 1.0
 
 
 @dataclasses.dataclass(frozen=True)
@@ -129,7 +129,14 @@ class SiameseTrainer:
     order = pair_order(len(source), self._settings.seed, shuffle)
     loop = self._loop(source, total, optimizers, early_stopping)
     loop.restore(lambda: self._initialize_flow(source, order))
-    advance = self._compiled_advance(source, optimizers, variables)
+    advance = compiled_advance(
+      lambda features, seed: self._losses(source, features, seed),
+      (variables, self._flow_variables),
+      optimizers,
+      self._encoder.bert.model.get_input_embeddings().weight,
+      self._strategy,
+      self._settings,
+    )
     batches = distribute_batches(self._strategy, source, order, self._settings.train_batch_size, loop.step)
     iterator = iter(batches)
     result = loop.run(
@@ -216,45 +223,6 @@ class SiameseTrainer:
   def _embed(self, source, ids, dropout_seed):
     ids, mask = source.tokens(ids)
     return fine_tuning.embed(self._encoder.bert, ids, mask, self._pooling, dropout_seed)
-
-  def _compiled_advance(self, source, optimizers, variables):
-    """Returns the function (iterator, step) -> values before the step in the order of `LOSSES`, float32 [4]."""
-    strategy, settings, groups = self._strategy, self._settings, (variables, self._flow_variables)
-    table = self._encoder.bert.model.get_input_embeddings().weight
-
-    def losses_and_gradients(features, seed):
-      """Returns a replica's share of the losses, the gradients of both groups, and the squared norm of the table's."""
-      with tf.GradientTape(persistent=True) as tape:
-        losses = self._losses(source, features, seed)
-      gradients = [tape.gradient(loss, group) for loss, group in zip(losses, groups, strict=True)]
-      # The gradient of the table of word embeddings has a row for each token. As in the published code, the norm counts
-      # these rows before those of equal tokens are added up.
-      rows = [gradient.values for gradient, variable in zip(gradients[0], variables, strict=True) if variable is table]
-      square = tf.add_n([tf.reduce_sum(tf.square(values)) for values in rows] or [tf.zeros([])])
-      return losses, [[tf.convert_to_tensor(gradient) for gradient in group] for group in gradients], square
-
-    if settings.use_xla:
-      losses_and_gradients = tf.function(losses_and_gradients, autograph=False, jit_compile=True)
-
-    def replica_step(features, step):
-      context = tf.distribute.get_replica_context()
-      seed = seed_of_step(tf.constant(settings.seed, tf.int32), step, context.replica_id_in_sync_group)
-      losses, gradients, square = context.all_reduce(tf.distribute.ReduceOp.SUM, losses_and_gradients(features, seed))
-      values = [*losses]
-      for optimizer, group, of_group in zip(optimizers, groups, gradients, strict=True):
-        counted = [tf.sqrt(square) if v is table else g for v, g in zip(group, of_group, strict=True)]
-        norm = tf.linalg.global_norm([*counted, tf.zeros([])])
-        clipped, _ = tf.clip_by_global_norm(of_group, _CLIP_NORM, use_norm=norm)
-        if group:
-          optimizer.apply_gradients(zip(clipped, group, strict=True), skip_gradients_aggregation=True)
-        values.append(norm)
-      return tf.stack(values)
-
-    @tf.function(autograph=False)
-    def advance(iterator, step):
-      return strategy.experimental_local_results(strategy.run(replica_step, args=(next(iterator), step)))[0]
-
-    return advance
 
   def _losses(self, source, features, seed):
     """Returns a replica's share of `loss` and `flow_loss`, float32 scalars."""
