@@ -26,6 +26,8 @@ DEFAULTS = {
 }
 # Google's modeling.py means the tanh form of GELU, which transformers calls gelu_new; its gelu is the erf form.
 _ACTIVATIONS = {"gelu": "gelu_new"}
+# Our key of bert_config.json, true if its gelu is the erf form; Google's code ignores it.
+_EXACT = "exact_gelu"
 # A constant in Google's code, without a key in bert_config.json.
 _LAYER_NORM_EPS = 1e-12
 
@@ -63,7 +65,7 @@ def read_config(path: pathlib.Path) -> dict[str, Any]:
   values = folder_lib.read_json(path)
   if isinstance(values, dict):
     kept = {key: values.get(key, default) for key, default in DEFAULTS.items()}
-    if path.name != "config.json":
+    if path.name != "config.json" and values.pop(_EXACT, None) is not True:
       kept["hidden_act"] = converted_activation(kept["hidden_act"])
     values = {"model_type": "bert", **values, **kept, "layer_norm_eps": values.get("layer_norm_eps", _LAYER_NORM_EPS)}
   folder_lib.check_config(path, values)
@@ -80,9 +82,11 @@ def google_config(config: Any) -> dict[str, Any]:
   values = {key: getattr(config, key) for key in DEFAULTS}
   if values["hidden_act"] in _ACTIVATIONS:
     logging.warning(
-      "hidden_act is gelu, the erf form, and bert_config.json has no word for it: its gelu is the tanh form, in the "
-      "original's code and here. Embeddings will differ by about 3e-4; here, hidden_act=gelu brings the erf form back"
+      "hidden_act is gelu, the erf form: %s says so in bert_config.json, and is read from it here, but Google's and "
+      "the original's code use the tanh form, whose embeddings differ by about 3e-4",
+      _EXACT,
     )
+    values[_EXACT] = True
   google_names = {theirs: ours for ours, theirs in _ACTIVATIONS.items()}
   values["hidden_act"] = google_names.get(values["hidden_act"], values["hidden_act"])
   if config.layer_norm_eps != _LAYER_NORM_EPS:

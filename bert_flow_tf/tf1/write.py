@@ -116,7 +116,7 @@ def write_config(folder: pathlib.Path, encoder: SentenceEncoder) -> None:
   """
   source = encoder.bert.folder
   config = google_folder.google_config(encoder.bert.config)
-  expected = {**config, "hidden_act": google_folder.converted_activation(config["hidden_act"])}
+  expected = {**{name: config[name] for name in google_folder.DEFAULTS}, "hidden_act": encoder.bert.config.hidden_act}
   vocabulary = (source / "vocab.txt").read_bytes()
   chosen = {name: getattr(encoder.tokenizer, name) for name in ("do_lower_case", "max_input_chars_per_word")}
   tokenizer = {**_tokenizer_config(source), **chosen}

@@ -92,7 +92,6 @@ class SiameseJob:
     siamese_folder.save_parts(folder, trained, self._pooling)
     self._write(folder, step, trained)
     facts = self._facts(chosen, result) | {"encoder_sha256_before": before, "encoder_sha256": after}
-    facts["hidden_act"] = trained.encoder.bert.config.hidden_act
     siamese_folder.write_facts(folder, facts)
     return dataclasses.replace(trained, facts=facts, step=step)
 
@@ -174,9 +173,6 @@ class SiameseJob:
     # variables are created under the strategy.
     arguments = self._embedding.loading_arguments()
     arguments |= {"precision": "float32"} if to_be_trained else {}
-    if tf1_reader.is_prefix(name) and arguments["hidden_act"] is None:
-      # bert_config.json cannot say that an encoder was trained with the erf form of GELU.
-      arguments["hidden_act"] = siamese_folder.read_facts(pathlib.Path(name).parent).get("hidden_act")
     with self._strategy.scope() if to_be_trained else contextlib.nullcontext():
       encoder = SentenceEncoder.from_pretrained(name, **arguments)
     encoder.bert.check_max_seq_length(self._embedding.max_seq_length)

@@ -12,7 +12,7 @@ from bert_flow_tf import SentenceEncoder, SentenceModel
 from bert_flow_tf.encoder import tf1_names
 from bert_flow_tf.tf1 import read, write
 from bert_flow_tf.training.classifier import ClassifierWeights
-from tests.encoder import tf1_files
+from tests.encoder import tf1_files, tiny
 from tests.testing import golden_files
 
 FILES = [file for file in golden_files("siamese") if file.stem in ("joint", "low_dim_flow", "nli_softmax")]
@@ -90,3 +90,13 @@ def test_the_way_back_keeps_every_bit(converted, tmp_path):
     assert array.tobytes() == converted.variables[name].tobytes(), name
   assert json.loads((tmp_path / "back/bert_config.json").read_text())["hidden_act"] == "gelu"
   assert json.loads((converted.folder / "encoder/config.json").read_text())["hidden_act"] == "gelu_new"
+
+
+def test_the_erf_form_of_gelu_comes_back(tmp_path, caplog):
+  hugging_face = SentenceEncoder.from_pretrained(tiny.save_tiny(tmp_path / "hf", tiny.random_weights()))
+  write.write_model(str(tmp_path / "hf"), str(tmp_path / "google/model.ckpt-1"))
+  assert "hidden_act is gelu" in caplog.text
+  google = SentenceEncoder.from_pretrained(str(tmp_path / "google"))
+  assert google.bert.architecture == hugging_face.bert.architecture
+  found, expected = (encoder.encode(["a dog", "b"], max_seq_length=16) for encoder in (google, hugging_face))
+  np.testing.assert_array_equal(found, expected)
