@@ -174,9 +174,10 @@ def main(argv: list[str]) -> None:
   if chosen is not None or splits:
     report.check_replaceable(folder, [task.name], "exp_name")
   # These import TensorFlow, which takes seconds: the errors above come before that.
+  from bert_flow_tf.integrations.senteval_run import evaluate_as_published
   from bert_flow_tf.tf1.training import write_training_checkpoint
   from bert_flow_tf.training.siamese_job import SiameseJob
-  from run_scripts import siamese_outputs
+  from bert_flow_tf.training.siamese_outputs import Outputs, print_speed
 
   job = SiameseJob(
     task,
@@ -186,13 +187,16 @@ def main(argv: list[str]) -> None:
     watch,
     lambda path, step, trained: write_training_checkpoint(path, step, trained.encoder, trained.variables()),
   )
-  outputs = siamese_outputs.Outputs(job, task, embedding, settings, folder, watch)
+  about = {"flags": common_flags.values(), "versions": common_flags.versions()}
   if FLAGS.do_senteval:
-    outputs.senteval(FLAGS.senteval, FLAGS.senteval_tasks)
+    trained = job.load_initial()
+    embed, transforms = job.embedder(trained), trained.transforms(embedding.model_arguments()["low_dim"])
+    evaluate_as_published(FLAGS.senteval, FLAGS.senteval_tasks, embed, transforms, folder, watch, about)
     return
+  outputs = Outputs(job, task, embedding, settings, folder, watch, about)
   trained = None if chosen is None else job.train(chosen)
   if trained is not None:
-    siamese_outputs.print_speed(trained.facts)
+    print_speed(trained.facts)
   evaluated = trained
   results = {}
   if splits:

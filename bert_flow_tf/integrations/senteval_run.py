@@ -1,14 +1,22 @@
 """Evaluates a model without and with its calibrations on SentEval's tasks."""
 
+import pathlib
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from absl import logging
 
-from bert_flow_tf.errors import BertFlowError
+from bert_flow_tf.errors import BertFlowError, ConfigError
+from bert_flow_tf.evaluation import report
+from bert_flow_tf.evaluation.similarity import normalized
+from bert_flow_tf.integrations import senteval_engine
 from bert_flow_tf.integrations.senteval import SentEvalAdapter
-from bert_flow_tf.io.experiment import Stopwatch
+from bert_flow_tf.io.experiment import Stopwatch, make_folder
+
+# The published runner's settings of SentEval; SentEval's own README has others.
+_PUBLISHED = {"nhid": 0, "optim": "rmsprop", "batch_size": 128, "tenacity": 3, "epoch_size": 2}
+RESULTS_FILE = "senteval_results.json"
 
 
 def evaluate_tasks(
@@ -48,6 +56,46 @@ def evaluate_tasks(
     rows = next(iter(scores.values()))
     results[task] = {row: {name: of_method[row] for name, of_method in scores.items()} for row in rows}
   return results, failed
+
+
+def evaluate_as_published(
+  path: str,
+  tasks: str,
+  embed: Callable[[list[str]], np.ndarray],
+  transforms: Mapping[str, Callable[[np.ndarray], np.ndarray]],
+  folder: pathlib.Path,
+  watch: Stopwatch,
+  about: Mapping[str, Any],
+) -> None:
+  """Evaluates embeddings divided by their length with the published settings; writes and prints the results.
+
+  Args:
+    path: SentEval's checkout or data folder.
+    tasks: SentEval's names, with commas; empty for those whose data exists.
+    embed: see `evaluate_tasks`.
+    transforms: see `evaluate_tasks`; before the division.
+    folder: gets senteval_results.json.
+    watch: see `evaluate_tasks`.
+    about: further values of the file.
+
+  Raises:
+    ConfigError: a task is unknown, or all tasks failed.
+  """
+  divided = {name: lambda u, transform=transform: normalized(transform(u)) for name, transform in transforms.items()}
+  with senteval_engine.task_path(path) as task_path:
+    engine = senteval_engine.find_engine(path, task_path, _PUBLISHED["batch_size"], classifier=_PUBLISHED, kfold=5)
+    names = senteval_engine.check_tasks(tasks.split(",") if tasks else None, task_path, engine)
+    logging.info("%s: %s", engine.name, ", ".join(names))
+    results, failed = evaluate_tasks(engine, names, embed, divided, watch)
+  if not results:
+    raise ConfigError(f"senteval={path}: {next(iter(failed.values()))}", argument="senteval")
+  make_folder(folder)
+  senteval = {"by": engine.name, "failed": failed}
+  report.write_results(
+    folder, {"results": results, "senteval": senteval, "seconds": watch.seconds, **about}, RESULTS_FILE
+  )
+  rows = {row: methods for of_task in results.values() for row, methods in of_task.items()}
+  print(report.table(rows, watch.seconds))
 
 
 def _evaluate(engine, task, embed, transform):

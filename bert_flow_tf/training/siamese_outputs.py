@@ -1,29 +1,19 @@
-"""Files and tables of run_siamese.py."""
+"""Evaluations and predictions of an experiment of run_siamese, and the files that they write."""
 
 import pathlib
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-from absl import flags, logging
+from absl import logging
 
 from bert_flow_tf.data.task import TaskData
-from bert_flow_tf.errors import ConfigError
 from bert_flow_tf.evaluation import report, siamese_scores
-from bert_flow_tf.evaluation.similarity import normalized
 from bert_flow_tf.evaluation.task_scores import say
-from bert_flow_tf.integrations import senteval_engine
-from bert_flow_tf.integrations.senteval_run import evaluate_tasks
 from bert_flow_tf.io.experiment import Stopwatch, make_folder
 from bert_flow_tf.training.siamese_folder import Trained
 from bert_flow_tf.training.siamese_job import SiameseJob
 from bert_flow_tf.training.siamese_settings import SiameseEmbedding, SiameseSettings
-from run_scripts import common_flags
-
-FLAGS = flags.FLAGS
-
-# The published runner's settings of SentEval; SentEval's own README has others.
-_SENTEVAL = {"nhid": 0, "optim": "rmsprop", "batch_size": 128, "tenacity": 3, "epoch_size": 2}
-SENTEVAL_FILE = "senteval_results.json"
 
 
 class Outputs:
@@ -36,6 +26,7 @@ class Outputs:
     settings: of the training.
     folder: the experiment's folder.
     watch: counts the seconds.
+    about: further values of results.json.
   """
 
   def __init__(
@@ -46,9 +37,10 @@ class Outputs:
     settings: SiameseSettings,
     folder: pathlib.Path,
     watch: Stopwatch,
+    about: Mapping[str, Any],
   ) -> None:
     self._job, self._task, self._settings, self._watch = job, task, settings, watch
-    self._folder = folder
+    self._folder, self._about = folder, about
     self._pooling = embedding.model_arguments()
 
   def evaluate(self, trained: Trained, splits: list[str], batch_size: int) -> dict[str, Any]:
@@ -70,7 +62,7 @@ class Outputs:
       if trained.flow is not None:
         sides = (pairs.sentences_a, pairs.sentences_b)
         bits = sum(trained.flow.flow.bits_per_dim(embeddings.of(side)).numpy() for side in sides)
-      values = siamese_scores.eval_results(
+      values: dict[str, Any] = siamese_scores.eval_results(
         task.targets(pairs),
         siamese_scores.final(embeddings, transforms, pairs),
         trained.classifier,
@@ -121,7 +113,8 @@ class Outputs:
       "dropped_without_label": self._task.dropped,
       "encoder": trained.encoder.identity(**self._pooling).to_dict(),
       "training": trained.facts,
-      **self._about(),
+      "seconds": self._watch.seconds,
+      **self._about,
     }
     if results or was_trained or not (self._folder / report.RESULTS_FILE).exists():
       report.write_results(self._folder, {"results": results, **about})
@@ -131,40 +124,6 @@ class Outputs:
       print(siamese_scores.classification_table(results, self._watch.seconds))
     else:
       say(results, {}, self._watch.seconds)
-
-  def senteval(self, path: str, tasks: str) -> None:
-    """Evaluates init_checkpoint on SentEval's tasks, with the published settings, and prints the table.
-
-    Embeddings are divided by their length.
-
-    Args:
-      path: SentEval's checkout or data folder.
-      tasks: SentEval's names, with commas; empty for those whose data exists.
-
-    Raises:
-      ConfigError: a task is unknown, or all tasks failed.
-    """
-    trained = self._job.load_initial()
-    embed = self._job.embedder(trained)
-    transforms = {
-      name: lambda u, transform=transform: normalized(transform(u))
-      for name, transform in trained.transforms(self._pooling["low_dim"]).items()
-    }
-    with senteval_engine.task_path(path) as task_path:
-      engine = senteval_engine.find_engine(path, task_path, _SENTEVAL["batch_size"], classifier=_SENTEVAL, kfold=5)
-      names = senteval_engine.check_tasks(tasks.split(",") if tasks else None, task_path, engine)
-      logging.info("%s: %s", engine.name, ", ".join(names))
-      results, failed = evaluate_tasks(engine, names, embed, transforms, self._watch)
-    if not results:
-      raise ConfigError(f"senteval={path}: {next(iter(failed.values()))}", argument="senteval")
-    make_folder(self._folder)
-    about = {"senteval": {"by": engine.name, "failed": failed}, **self._about()}
-    report.write_results(self._folder, {"results": results, **about}, SENTEVAL_FILE)
-    rows = {row: methods for of_task in results.values() for row, methods in of_task.items()}
-    print(report.table(rows, self._watch.seconds))
-
-  def _about(self):
-    return {"seconds": self._watch.seconds, "flags": common_flags.values(), "versions": common_flags.versions()}
 
 
 def print_speed(facts: dict[str, Any]) -> None:
