@@ -4,6 +4,7 @@ import dataclasses
 import importlib.metadata
 import os
 import platform
+import re
 import sys
 import types
 import typing
@@ -176,7 +177,9 @@ def _parse(argv):
   try:
     rest = FLAGS(argv)
   except flags.Error as error:
-    sys.exit(_fail(f"{str(error).strip().removeprefix('flag ')}; --help lists the flags"))
+    # absl shows a wrong boolean as a tuple of its message and the value.
+    message = re.sub(r"\('Non-boolean .*\)$", "expected true or false, or 1 or 0", str(error).strip())
+    sys.exit(_fail(f"{message.removeprefix('flag ')}; --help lists the flags"))
   except SystemExit:  # absl has printed the help, and would exit with 1
     sys.exit(0)
   if len(rest) > 1:

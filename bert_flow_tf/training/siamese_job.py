@@ -107,6 +107,7 @@ class SiameseJob:
     """
     prefix = siamese_folder.find_checkpoint(self._folder, checkpoint)
     if prefix is None:
+      logging.info("%s has no checkpoint: %s is used as it is", self._folder, self._embedding.encoder_name)
       return self.load_initial()
     facts = siamese_folder.read_facts(self._folder)
     if self._settings.flow or self._task.labels:

@@ -90,6 +90,7 @@ def cases(folder):
       ["--task=STS-B", "--do_predict", "--eval_checkpoint_name=model.ckpt-7", "--exp_name=joint"],
       "--eval_checkpoint_name=model.ckpt-7",
     ),
+    "flow is no number": ([*train, "--flow=2"], "--flow=2: expected true or false, or 1 or 0"),
     "flow_loss without flow": ([*train, "--flow_loss"], "--flow_loss"),
     "no labels and no flow": ([*train, "--num_examples=0"], "--num_examples=0"),
     "no labels and no flow_loss": ([*train, "--num_examples=0", "--flow"], "--num_examples=0"),
