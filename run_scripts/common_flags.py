@@ -5,6 +5,7 @@ import importlib.metadata
 import os
 import platform
 import re
+import signal
 import sys
 import types
 import typing
@@ -30,6 +31,7 @@ _NOISY_MODULES = (
   "mirrored_strategy.py",
 )
 _FIRST_PYTHON_WITHOUT_TENSORFLOW = (3, 14)
+_INTERRUPTED = "interrupted; the same command resumes from what is saved"
 
 
 def define_settings(cls: type, only: Sequence[str] = (), **other_defaults: Any) -> None:
@@ -195,6 +197,14 @@ def _parse(argv):
 
 def _guarded(main, argv):
   """Calls `main` and returns the exit status."""
+  interrupted = False
+
+  def interrupt(*unused):
+    nonlocal interrupted
+    interrupted = True
+    raise KeyboardInterrupt
+
+  signal.signal(signal.SIGINT, interrupt)
   try:
     main(argv)
   except BertFlowError as error:
@@ -202,13 +212,15 @@ def _guarded(main, argv):
   except OSError as error:  # a full disk, a name that is too long
     return _fail(error)
   except Exception as error:
+    if interrupted:  # TensorFlow turns an interrupt while it traces into other errors
+      return _fail(_INTERRUPTED, 130)
     tensorflow = sys.modules.get("tensorflow")
     if tensorflow is None or not isinstance(error, tensorflow.errors.ResourceExhaustedError):
       raise
     reason = " ".join(error.message.split())[:200]
     return _fail(f"out of memory or disk space ({reason}); use a smaller batch size, or free some space")
   except KeyboardInterrupt:
-    return _fail("interrupted; the same command resumes from what is saved", 130)
+    return _fail(_INTERRUPTED, 130)
   return 0
 
 

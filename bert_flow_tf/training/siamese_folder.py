@@ -195,7 +195,8 @@ def check_pooling(folder: pathlib.Path, facts: dict[str, Any], pooling: dict[str
   """
   for name, value in facts.get("embedding", {}).items():
     if name != "max_seq_length" and pooling[name] != value:
-      raise ConfigError(f"{name}={pooling[name]}: {folder} was trained with {name}={value}", argument=name)
+      now, then = ("-1 (none)" if number is None else number for number in (pooling[name], value))
+      raise ConfigError(f"{name}={now}: {folder} was trained with {name}={then}", argument=name)
 
 
 def check_restored(prefix: str, restored: dict[str, tuple[int, int]], needs: dict[str, tuple[str, Any]]) -> None:

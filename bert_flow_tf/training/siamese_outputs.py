@@ -96,7 +96,7 @@ class Outputs:
     else:
       siamese_scores.write_cosines(path, sides)
       if name == self._task.spec.eval_split:
-        logging.info("scores of the file: run_eval.py --task=%s --predictions=%s", self._task.name, path)
+        logging.info("its scores: run_eval.py --task=%s --predictions=%s, and the same data_dir", self._task.name, path)
     logging.info("%s pairs predicted in %s", name, path)
 
   def write(self, trained: Trained, results: dict[str, Any], was_trained: bool) -> None:

@@ -1,6 +1,7 @@
 """run_scripts/common_flags.py: flags made from settings, and read back."""
 
 import dataclasses
+import signal
 import sys
 import types
 
@@ -90,6 +91,17 @@ def test_out_of_memory_is_one_line(capsys):
 
   assert common_flags._guarded(main, []) == 1
   assert capsys.readouterr().err.startswith("error: out of memory or disk space (OOM when allocating tensor)")
+
+
+def test_an_interrupt_that_became_another_error(capsys):
+  def main(argv):
+    try:
+      signal.raise_signal(signal.SIGINT)
+    except KeyboardInterrupt as error:  # as TensorFlow does while it traces
+      raise SystemError("bad argument to internal function") from error
+
+  assert common_flags._guarded(main, []) == 130
+  assert "the same command resumes" in capsys.readouterr().err
 
 
 def test_a_bug_is_not_hidden():
