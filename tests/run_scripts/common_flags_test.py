@@ -1,6 +1,7 @@
 """run_scripts/common_flags.py: flags made from settings, and read back."""
 
 import dataclasses
+import logging
 import signal
 import sys
 import types
@@ -110,6 +111,8 @@ def test_a_bug_is_not_hidden():
 
 
 def test_help_ends_with_0(monkeypatch, capsys):
+  root = logging.getLogger()
+  monkeypatch.setattr(root, "handlers", list(root.handlers))  # absl adds its own
   monkeypatch.setattr(sys, "argv", ["runner.py", "--help"])
   with pytest.raises(SystemExit) as stop:
     common_flags.run(None)
