@@ -15,7 +15,7 @@ class Terminal(io.StringIO):
 
 @pytest.fixture
 def lines(monkeypatch):
-  """What is logged; a second passes between two looks at the clock."""
+  """Returns the logged lines; each look at the clock is a second later."""
   found, now = [], iter(range(10**6))
   monkeypatch.setattr(logging, "info", lambda text, *values: found.append(text % values))
   monkeypatch.setattr(progress.time, "monotonic", lambda: next(now))

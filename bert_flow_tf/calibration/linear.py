@@ -23,7 +23,7 @@ class LinearCalibration(Calibration):
   float32.
 
   Args:
-    k: number of directions, for methods that take it; None for the method's own choice.
+    k: number of directions or exponent, for methods that take it; None for the method's own choice.
 
   Raises:
     ConfigError: k is not allowed.
@@ -44,7 +44,7 @@ class LinearCalibration(Calibration):
   @property
   def name(self) -> str:
     """Name as `parse_calibration` reads it."""
-    return self.METHOD if self.k is None else f"{self.METHOD}-{self.k:g}"
+    return self.METHOD if self.k is None else f"{self.METHOD}-{self.k}"
 
   @property
   def dim(self) -> int:

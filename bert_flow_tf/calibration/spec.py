@@ -38,7 +38,7 @@ class CalibrationSpec:
   @property
   def name(self) -> str:
     """Name as `parse_calibration` reads it."""
-    return self.method if self.k is None else f"{self.method}-{self.k:g}"
+    return self.method if self.k is None else f"{self.method}-{self.k}"
 
   @property
   def k_on_dev(self) -> bool:
@@ -53,7 +53,7 @@ def parse_calibration(name: str) -> CalibrationSpec:
     ConfigError: unknown name, or a k that the method does not take.
   """
   match = re.fullmatch(
-    r"([a-z+-]*[a-z])(?:-([1-9][0-9]{0,8}|0\.[0-9]{1,4}))?",
+    r"([a-z+-]*[a-z])(?:-([1-9][0-9]{0,8}|0\.(?!0+$)[0-9]{1,4}))?",
     name.strip().lower() if isinstance(name, str) else "",
     re.ASCII,
   )

@@ -47,7 +47,8 @@ def test_names(name):
   "name",
   ["", "whiten", "flow-3", "sn-3", "mean-1", "none-1", "natsv-0", "natsv--6", "natsv-06", "natsv-6.0", "natsv+sn",
    "natsv6", "whitening-", "whitening-x", "whitening-1e3", "sn+natsv-6-7", "sn + natsv", "whitening-9999999999",
-   "natsv-٦", "soft-whitening-3", "soft-whitening-1.5", "whitening-0.5", "soft", "-whitening", "a" * 100, None, 6],
+   "natsv-٦", "soft-whitening-3", "soft-whitening-1.5", "soft-whitening-0.00",
+   "whitening-0.5", "soft", "-whitening", "a" * 100, None, 6],
 )  # fmt: skip
 def test_unknown_names_list_the_allowed(name):
   with pytest.raises(ConfigError) as caught:
@@ -55,6 +56,11 @@ def test_unknown_names_list_the_allowed(name):
   message = str(caught.value)
   assert caught.value.argument == "calibration" and message.startswith(f"calibration={name}: ")
   assert "sn+natsv, sn+natsv-K, mean, none" in message and "\n" not in message
+
+
+def test_a_large_k_keeps_its_digits():
+  name = "whitening-1234567"
+  assert parse_calibration(name).name == make_calibration(name).name == name
 
 
 def test_the_flow_is_not_made_here():

@@ -47,7 +47,7 @@ def make(folder=None, strategy=None, dropout=0.1, precision="float32", model_see
 
 @functools.cache
 def of_two_replicas():
-  """What `main` printed, in a process of its own: logical devices are set up before TensorFlow starts."""
+  """Returns what `main` prints in its own process: logical devices are set up before TensorFlow starts."""
   command = [sys.executable, "-m", "tests.pretraining.cases"]
   done = subprocess.run(command, cwd=REPO, capture_output=True, text=True, timeout=300)
   assert done.returncode == 0, done.stderr[-4000:]
