@@ -14,6 +14,7 @@ from absl import logging
 
 from bert_flow_tf.data.letter_case import guess_lower_case
 from bert_flow_tf.data.sentences import check_sentences
+from bert_flow_tf.data.word_pieces import WordPieces
 from bert_flow_tf.errors import ConfigError, EncoderError
 from bert_flow_tf.io.checks import is_integer
 
@@ -106,6 +107,7 @@ class SentenceTokenizer:
       **specials,
     )
     self._tokenizer.backend_tokenizer.model.max_input_chars_per_word = self.max_input_chars_per_word
+    self._pieces = WordPieces(self._tokenizer.backend_tokenizer)
     self.pad_id, self.mask_id = self._tokenizer.pad_token_id, self._tokenizer.mask_token_id
     self.vocab_size = len(self._tokenizer)
     self._warned = False
@@ -158,23 +160,16 @@ class SentenceTokenizer:
       DataError: an element is not a str.
     """
     sentences = [repair_surrogates(sentence) for sentence in check_sentences(sentences)]
-    ids = []
+    first, last, ids = self._tokenizer.cls_token_id, self._tokenizer.sep_token_id, []
     for chunk in _chunks(sentences):
-      encoded = self._tokenizer(
-        chunk,
-        truncation=True,
-        max_length=int(max_seq_length),
-        return_attention_mask=False,
-        return_token_type_ids=False,
-      )
-      ids += [np.asarray(row, np.int32) for row in encoded["input_ids"]]
+      ids += [np.array([first, *row, last], np.int32) for row in self._pieces(chunk, int(max_seq_length) - 2)]
     self._warn_of_unknown_text(ids)
     return ids
 
   def _warn_of_unknown_text(self, ids):
     """Logs a warning, once, if more than a tenth of the word pieces are [UNK]."""
     pieces = sum(len(row) - 2 for row in ids)
-    unknown = sum(int(np.count_nonzero(row == self._tokenizer.unk_token_id)) for row in ids)
+    unknown = int(np.count_nonzero(np.concatenate(ids) == self._tokenizer.unk_token_id)) if ids else 0
     if unknown > _UNKNOWN_SHARE * pieces and not self._warned:
       self._warned = True
       logging.warning(
