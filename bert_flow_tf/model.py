@@ -57,13 +57,12 @@ class SentenceModel:
     self,
     encoder: SentenceEncoder,
     calibration: Calibration | Glow | None = None,
-    sentence_embedding_type: str = "avg-first-last",
-    max_seq_length: int = 64,
+    sentence_embedding_type: str | None = None,
+    max_seq_length: int | None = None,
     low_dim: int | None = None,
     cache: Any = None,
     allow_other_encoder: bool = False,
   ) -> None:
-    encoder.bert.check_max_seq_length(max_seq_length)
     self.encoder = encoder
     self.calibration: Any = None  # a Calibration
     self.dim = encoder.dim(sentence_embedding_type)
@@ -79,8 +78,8 @@ class SentenceModel:
   def from_pretrained(
     cls,
     name: str = "mini",
-    sentence_embedding_type: str = "avg-first-last",
-    max_seq_length: int = 64,
+    sentence_embedding_type: str | None = None,
+    max_seq_length: int | None = None,
     low_dim: int | None = None,
     cache: Any = None,
     **loading: Any,
@@ -91,7 +90,9 @@ class SentenceModel:
       ConfigError, EncoderError: an argument is not allowed, or the encoder cannot be loaded.
     """
     encoder = SentenceEncoder.from_pretrained(name, **loading)
-    return cls(encoder, None, sentence_embedding_type, max_seq_length, low_dim, cache)
+    model = cls(encoder, None, sentence_embedding_type, max_seq_length, low_dim, cache)
+    encoder.bert.declared.log(**model.identity.pooling_arguments())
+    return model
 
   @classmethod
   def load(

@@ -12,7 +12,7 @@ if __package__ in (None, ""):  # run as a file, from any folder
 
 from absl import flags
 
-from bert_flow_tf.encoder.settings import EmbeddingSettings
+from bert_flow_tf.encoder.settings import DEFAULT_MAX_SEQ_LENGTH, DEFAULT_POOLING, EmbeddingSettings
 from bert_flow_tf.errors import ConfigError
 from bert_flow_tf.flow.config import packaged_configs
 from run_scripts import common_flags
@@ -66,8 +66,11 @@ def define_flags() -> None:
   )
   flags.DEFINE_string("output_dir", None, "Folder that gets encoder/, flow/, classifier/ and conversion.json.")
   of_encoder = ("hidden_act", "max_input_chars_per_word")
-  common_flags.define_settings(EmbeddingSettings, ("sentence_embedding_type", "low_dim", *of_encoder))
-  flags.DEFINE_integer("max_seq_length", 64, "Number of tokens that flow and classifier were fitted with.")
+  names = ("sentence_embedding_type", "low_dim", *of_encoder)
+  common_flags.define_settings(EmbeddingSettings, names, sentence_embedding_type=DEFAULT_POOLING)
+  flags.DEFINE_integer(
+    "max_seq_length", DEFAULT_MAX_SEQ_LENGTH, "Number of tokens that flow and classifier were fitted with."
+  )
   flags.DEFINE_string("encoder", None, "Encoder to write as a TensorFlow 1 checkpoint; as --model of other runners.")
   flags.DEFINE_string("flow_folder", None, "Flow to write into the checkpoint, such as exp/NAME/flow.")
   flags.DEFINE_string("classifier_folder", None, "Classifier to write into it, such as exp/NAME/classifier.")

@@ -93,6 +93,8 @@ class Benchmark:
 
       embedding = self._embedding
       encoder = SentenceEncoder.from_pretrained(embedding.encoder_name, **embedding.loading_arguments())
+      chosen = encoder.identity(**embedding.pooling_arguments()).pooling_arguments()
+      self._embedding = dataclasses.replace(embedding, **chosen)
     methods = {TASKS: self._tasks, STEP: self._step, ENCODER: self._encoder, SERVING: self._serving}
     for name in self._settings.parts:
       yield name, *methods[name](encoder)

@@ -15,6 +15,7 @@ from transformers.activations_tf import ACT2FN
 from bert_flow_tf.encoder import folder as folder_lib
 from bert_flow_tf.encoder import google_folder, hub, tf1_names, tf1_reader
 from bert_flow_tf.encoder import precision as precision_lib
+from bert_flow_tf.encoder.declared import Declared, read_declared
 from bert_flow_tf.encoder.seeded_dropout import SeededDropout
 from bert_flow_tf.errors import ConfigError, EncoderError
 from bert_flow_tf.io.checks import is_integer
@@ -30,6 +31,7 @@ class BertEncoder:
     folder: path of its files.
     has_pooler: True if the checkpoint has the pooled output's weights, which the pooling `cls` needs.
     precision: number format of its matrix products, see `precision`; its weights are always float32.
+    declared: pooling and length of sentence embeddings where the user gives none.
   """
 
   def __init__(
@@ -39,6 +41,7 @@ class BertEncoder:
     folder: pathlib.Path,
     has_pooler: bool,
     precision: str = precision_lib.FLOAT32,
+    declared: Declared = Declared(),  # noqa: B008, as it is frozen
   ) -> None:
     self.model = model
     self.config = model.config
@@ -46,6 +49,7 @@ class BertEncoder:
     self.folder = folder
     self.has_pooler = has_pooler
     self.precision = precision
+    self.declared = declared
     self._dropout = SeededDropout(model)
 
   def __call__(
@@ -73,15 +77,22 @@ class BertEncoder:
       )
     return output.hidden_states, output.pooler_output
 
-  def check_max_seq_length(self, max_seq_length: int) -> None:
-    """Raises EncoderError unless [CLS], a token and [SEP] fit, and every position has an embedding."""
+  def check_max_seq_length(self, max_seq_length: int | None) -> int:
+    """Returns the number of tokens, the declared one for None.
+
+    Raises:
+      EncoderError: [CLS], a token and [SEP] do not fit, or a position has no embedding.
+    """
     limit = self.config.max_position_embeddings
+    if max_seq_length is None:
+      max_seq_length = min(self.declared.max_seq_length, limit)
     if not is_integer(max_seq_length, 3) or max_seq_length > limit:
       raise EncoderError(
         f"max_seq_length={max_seq_length}: expected an integer from 3 (a token between [CLS] and [SEP]) to {limit}, "
         f"the number of positions of the model '{self.name}'",
         argument="max_seq_length",
       )
+    return int(max_seq_length)
 
   def word_embeddings(self) -> np.ndarray:
     """Returns the word embeddings, float32 array of shape [vocab, hidden], before position and normalization."""
@@ -140,6 +151,7 @@ def load_bert(
   if hidden_act is not None and hidden_act not in ACT2FN:
     raise ConfigError(f"hidden_act={hidden_act}: expected one of {', '.join(sorted(ACT2FN))}", "hidden_act")
   folder, checkpoint = _find(name, cache_dir)
+  declared, folder = (Declared(), folder) if checkpoint is not None else read_declared(folder)
   changes = {} if hidden_act is None else {"hidden_act": hidden_act}
   if checkpoint is not None:
     config_path = pathlib.Path(bert_config_file or google_folder.config_file(folder)).expanduser()
@@ -160,7 +172,7 @@ def load_bert(
     model.bert.pooler = None  # its weights are random and must not be read or change the checksum
   model.trainable = False
   precision_lib.compute_in(model, precision)
-  return BertEncoder(model, str(name), folder, has_pooler, precision)
+  return BertEncoder(model, str(name), folder, has_pooler, precision, declared)
 
 
 def _find(name, cache_dir):

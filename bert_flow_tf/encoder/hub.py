@@ -26,7 +26,7 @@ HUB_NAMES = {
 MODEL_NAMES = (*_PACKAGED, *HUB_NAMES)
 
 _REQUIRED = ("config.json", "vocab.txt")
-_OPTIONAL = ("tokenizer_config.json",)
+_OPTIONAL = ("tokenizer_config.json", "modules.json", "sentence_bert_config.json", "*_Pooling/config.json")
 _HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*")
 # The hub's client retries a failing request for 20 s and more, so one request of our own comes first.
 _PROBE_SECONDS = 5

@@ -10,8 +10,8 @@ from bert_flow_tf.errors import ConfigError
 from bert_flow_tf.io.checks import is_integer
 
 ALLOWED = (
-  "avg, cls, avg-first-last, avg-top-N, concat-top-N, avg-last-N (the published code's: the first block and the last "
-  "N-1; so is avg-last-concat-N), avg-last-last-N"
+  "avg, cls, cls-token, avg-first-last, avg-top-N, concat-top-N, avg-last-N (the published code's: the first block and "
+  "the last N-1; so is avg-last-concat-N), avg-last-last-N"
 )
 
 _NUMBERED = re.compile(r"(avg-top|concat-top|avg-last|avg-last-last|avg-last-concat)-([1-9][0-9]*)")
@@ -23,7 +23,8 @@ class Pooling:
 
   Attributes:
     name: the `sentence_embedding_type` that was parsed.
-    kind: "cls" (pooled output), "mean" (of the blocks' means) or "concat" (of the blocks' means).
+    kind: "cls" (pooled output), "token" (the block's [CLS]), "mean" (of the blocks' means) or "concat" (of the blocks'
+      means).
     blocks: numbers of the transformer blocks, 1 is the first; also their indices among transformers'
       `hidden_states`, whose 0 is the embedding layer. Empty for "cls".
     num_hidden_layers: number of the model's blocks.
@@ -42,6 +43,8 @@ class Pooling:
     """Returns a line for the log with the pooled blocks."""
     if self.kind == "cls":
       return f"{self.name}: the pooled output, tanh(dense) of the last block's [CLS]"
+    if self.kind == "token":
+      return f"{self.name}: [CLS] of block {self.blocks[0]} of {self.num_hidden_layers}"
     blocks = ", ".join(str(block) for block in self.blocks)
     noun = "blocks" if len(self.blocks) > 1 else "block"
     operation = "concatenation" if self.kind == "concat" else "mean"
@@ -68,6 +71,8 @@ class Pooling:
     """
     if self.kind == "cls":
       return tf.cast(pooled_output, tf.float32)
+    if self.kind == "token":
+      return tf.cast(hidden_states[self.blocks[0]][:, 0], tf.float32)
     means = [_masked_mean(hidden_states[block], mask) for block in self.blocks]
     return tf.concat(means, axis=-1) if self.kind == "concat" else tf.add_n(means) / len(means)
 
@@ -75,7 +80,7 @@ class Pooling:
 def parse_pooling(sentence_embedding_type: str, num_hidden_layers: int) -> Pooling:
   """Resolves a `sentence_embedding_type` for a model of `num_hidden_layers` blocks.
 
-  - `avg`: the last block. `cls`: the pooled output, not the raw [CLS] state.
+  - `avg`: the last block. `cls`: the pooled output, not the raw [CLS] state, which is `cls-token`.
   - `avg-last-N`: the result of the published code, which indexes its list of blocks with -i for i = 0..N-1, where -0
     is 0: the first block, the last, the second to last, ... `avg-last-1` is the first block alone.
     `avg-first-last` is a correct name of `avg-last-2`, the paper's "last2avg".
@@ -94,9 +99,14 @@ def parse_pooling(sentence_embedding_type: str, num_hidden_layers: int) -> Pooli
     ConfigError: unknown value, or N not in 1..num_hidden_layers.
   """
   name, last = sentence_embedding_type, num_hidden_layers
-  simple = {"avg": (last,), "cls": (), "avg-first-last": (1, last)}
+  simple = {
+    "avg": ("mean", (last,)),
+    "cls": ("cls", ()),
+    "cls-token": ("token", (last,)),
+    "avg-first-last": ("mean", (1, last)),
+  }
   if isinstance(name, str) and name in simple:
-    return Pooling(name, "cls" if name == "cls" else "mean", simple[name], last)
+    return Pooling(name, *simple[name], last)
   match = _NUMBERED.fullmatch(name) if isinstance(name, str) else None
   family, digits = match.groups() if match else ("", "0")
   n = int(digits if "top" in family else digits[-1])

@@ -93,14 +93,18 @@ class SentenceEncoder:
     """Hexadecimal SHA-256 of the vocabulary and the tokenizer's settings."""
     return self.tokenizer.checksum
 
-  def pooling(self, sentence_embedding_type: str | Pooling) -> Pooling:
+  def pooling(self, sentence_embedding_type: str | Pooling | None = None) -> Pooling:
     """Returns the pooling of a `sentence_embedding_type` for this model; a Pooling is returned as it is.
+
+    Args:
+      sentence_embedding_type: see `pooling.parse_pooling`; None for the one that the encoder's files declare, or
+        avg-first-last.
 
     Raises:
       ConfigError: unknown value.
-      EncoderError: `cls`, but the checkpoint has no pooler.
+      EncoderError: `cls`, but the checkpoint has no pooler; or the declared pooling is not supported.
     """
-    pooling = sentence_embedding_type
+    pooling = self.bert.declared.pooling() if sentence_embedding_type is None else sentence_embedding_type
     if not isinstance(pooling, Pooling):
       pooling = pooling_lib.parse_pooling(pooling, self.num_hidden_layers)
     if pooling.kind == "cls" and not self.bert.has_pooler:
@@ -111,7 +115,7 @@ class SentenceEncoder:
       )
     return pooling
 
-  def dim(self, sentence_embedding_type: str | Pooling = "avg-first-last") -> int:
+  def dim(self, sentence_embedding_type: str | Pooling | None = None) -> int:
     """Returns the size of the embeddings that `encode` returns.
 
     Raises:
@@ -144,8 +148,8 @@ class SentenceEncoder:
   def encode(
     self,
     sentences: Sequence[str],
-    sentence_embedding_type: str | Pooling = "avg-first-last",
-    max_seq_length: int = 64,
+    sentence_embedding_type: str | Pooling | None = None,
+    max_seq_length: int | None = None,
     batch_size: int = 64,
     show_progress: bool | None = None,
     cache: EmbeddingCache | str | os.PathLike | None = None,
@@ -156,8 +160,9 @@ class SentenceEncoder:
 
     Args:
       sentences: list of n str.
-      sentence_embedding_type: see `pooling.parse_pooling`.
-      max_seq_length: largest number of tokens of a sentence, [CLS] and [SEP] included.
+      sentence_embedding_type: see `pooling`.
+      max_seq_length: largest number of tokens of a sentence, [CLS] and [SEP] included; None for the declared
+        one, or 64.
       batch_size: largest number of sentences in a step; changes results by float rounding only.
       show_progress: False to show neither a bar on a terminal nor lines in the log.
       cache: a cache or its folder, or None. Cached sentences are not embedded again; the others are added.
@@ -172,7 +177,7 @@ class SentenceEncoder:
     """
     sentences = check_sentences(sentences)
     pooling, dim = self.pooling(sentence_embedding_type), self.dim(sentence_embedding_type)
-    self.bert.check_max_seq_length(max_seq_length)
+    max_seq_length = self.bert.check_max_seq_length(max_seq_length)
     if not is_integer(batch_size, 1):
       raise ConfigError(f"batch_size={batch_size}: expected a positive integer", argument="batch_size")
     if cache is not None and not isinstance(cache, EmbeddingCache):
@@ -198,13 +203,19 @@ class SentenceEncoder:
     return embeddings if len(unique) == len(sentences) else embeddings[rows]
 
   def fingerprint(
-    self, sentences: Sequence[str], sentence_embedding_type: str | Pooling, max_seq_length: int = 64
+    self,
+    sentences: Sequence[str],
+    sentence_embedding_type: str | Pooling | None = None,
+    max_seq_length: int | None = None,
   ) -> str:
     """Returns the hexadecimal SHA-256 of everything that decides the result of `encode` for the same arguments."""
     return EmbeddingCache.key(self._cache_settings(sentence_embedding_type, max_seq_length), sentences)
 
   def identity(
-    self, sentence_embedding_type: str | Pooling, max_seq_length: int = 64, low_dim: int | None = None
+    self,
+    sentence_embedding_type: str | Pooling | None = None,
+    max_seq_length: int | None = None,
+    low_dim: int | None = None,
   ) -> EncoderIdentity:
     """Returns the identity of the embeddings that `encode` returns, and of `low_dim` after a calibration."""
     pooling = self.pooling(sentence_embedding_type)
@@ -215,7 +226,7 @@ class SentenceEncoder:
       architecture=self.bert.architecture,
       sentence_embedding_type=pooling.name,
       pooling=(pooling.kind, *pooling.blocks),
-      max_seq_length=int(max_seq_length),
+      max_seq_length=self.bert.check_max_seq_length(max_seq_length),
       low_dim=low_dim,
       precision=self.precision,
       max_input_chars_per_word=self.tokenizer.max_input_chars_per_word,

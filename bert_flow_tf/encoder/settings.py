@@ -6,6 +6,10 @@ from typing import Any
 from bert_flow_tf.errors import ConfigError
 from bert_flow_tf.io.settings import Settings, setting
 
+# Of encoders whose files declare none.
+DEFAULT_POOLING = "avg-first-last"
+DEFAULT_MAX_SEQ_LENGTH = 64
+
 
 @dataclasses.dataclass(frozen=True)
 class EmbeddingSettings(Settings):
@@ -24,14 +28,19 @@ class EmbeddingSettings(Settings):
     None, "Folder, or TF1 checkpoint, of a fine-tuned encoder; used in place of model.", named=False
   )
   model_cache_dir: str | None = setting(None, "Cache folder of the model hub; default: the hub's own.", named=False)
-  sentence_embedding_type: str = setting(
-    "avg-first-last",
-    "avg, cls, avg-first-last (= avg-last-2), avg-last-N (= avg-last-concat-N), avg-last-last-N, avg-top-N or "
-    "concat-top-N.",
+  sentence_embedding_type: str | None = setting(
+    None,
+    "avg, cls, cls-token, avg-first-last (= avg-last-2), avg-last-N (= avg-last-concat-N), avg-last-last-N, avg-top-N "
+    "or concat-top-N. Default: what a folder of sentence-transformers declares, else avg-first-last.",
     named=False,  # it has its own part in an experiment's name
   )
   low_dim: int = setting(-1, "Groups of neighboring dimensions to average, after a calibration; -1 or 0 for none.")
-  max_seq_length: int = setting(64, "Largest number of tokens of a sentence, [CLS] and [SEP] included.")
+  max_seq_length: int | None = setting(
+    None,
+    "Largest number of tokens of a sentence, [CLS] and [SEP] included. Default: what a folder of sentence-transformers "
+    "declares, else 64.",
+    unnamed=DEFAULT_MAX_SEQ_LENGTH,
+  )
   precision: str = setting(
     "float32",
     "Number format in which the encoder computes. Its weights and the flow are float32. bfloat16 and float16 are "

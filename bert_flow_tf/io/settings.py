@@ -48,7 +48,8 @@ def setting(default: Any, help: str, named: bool = True, **metadata: Any) -> Any
     default: its default value.
     help: one or two sentences for the user.
     named: False for a field that does not change the result: paths, batch sizes of prediction, progress.
-    **metadata: choices (allowed values), minimum, maximum, alias (a second name of the flag).
+    **metadata: choices (allowed values), minimum, maximum, alias (a second name of the flag), unnamed (a value that,
+      like the default, takes no part in names).
   """
   return dataclasses.field(default=default, metadata={"help": help, "named": named, **metadata})
 
@@ -64,9 +65,13 @@ def named_values(*settings: Any) -> dict[str, Any]:
 
 
 def changed_values(*settings: Any) -> dict[str, Any]:
-  """Returns the part of `named_values` that differs from the fields' defaults."""
-  defaults = {field.name: field.default for part in settings for field in dataclasses.fields(part)}
-  return {name: value for name, value in named_values(*settings).items() if value != defaults[name]}
+  """Returns the part of `named_values` that differs from the fields' defaults and their values `unnamed`."""
+  defaults = {
+    field.name: (field.default, field.metadata.get("unnamed", field.default))
+    for part in settings
+    for field in dataclasses.fields(part)
+  }
+  return {name: value for name, value in named_values(*settings).items() if value not in defaults[name]}
 
 
 def check_positive(settings: Any, *names: str) -> None:

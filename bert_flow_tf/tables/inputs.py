@@ -9,7 +9,7 @@ from absl import logging
 from bert_flow_tf.data.flow_corpus import NLI, TARGET, FlowCorpus, load_flow_corpus
 from bert_flow_tf.data.settings import DataSettings
 from bert_flow_tf.data.task import TaskData
-from bert_flow_tf.encoder.settings import EmbeddingSettings
+from bert_flow_tf.encoder.settings import DEFAULT_MAX_SEQ_LENGTH, EmbeddingSettings
 from bert_flow_tf.errors import DataError
 from bert_flow_tf.tables.plan import Plan
 from bert_flow_tf.training.settings import FlowSettings
@@ -23,7 +23,7 @@ class Inputs:
   Args:
     tasks: {name: task} of all tasks of the run.
     data: folders of the corpora.
-    embedding: max_seq_length, predict_batch_size and cached_dir.
+    embedding: max_seq_length (64 if it is None), predict_batch_size and cached_dir.
     flow: settings of the flow; a corpus decides what is None, and a table the seed.
 
   Attributes:
@@ -33,6 +33,7 @@ class Inputs:
   def __init__(
     self, tasks: dict[str, TaskData], data: DataSettings, embedding: EmbeddingSettings, flow: FlowSettings
   ) -> None:
+    embedding = dataclasses.replace(embedding, max_seq_length=embedding.max_seq_length or DEFAULT_MAX_SEQ_LENGTH)
     self.tasks, self.data, self.embedding, self.flow = tasks, data, embedding, flow
     self._of_task = functools.cache(lambda task: load_flow_corpus(TARGET, tasks[task]))
     self._of_name = functools.cache(lambda name: load_flow_corpus(name, None, data.data_dir, data.tfds_data_dir))

@@ -18,7 +18,7 @@ from bert_flow_tf.data.pairs import SentencePairs
 from bert_flow_tf.data.settings import CorpusSettings, DataSettings
 from bert_flow_tf.data.task import TaskData
 from bert_flow_tf.encoder.pooling import check_low_dim
-from bert_flow_tf.encoder.settings import EmbeddingSettings
+from bert_flow_tf.encoder.settings import DEFAULT_POOLING, EmbeddingSettings
 from bert_flow_tf.evaluation import report
 from bert_flow_tf.evaluation.isotropy import log_cone
 from bert_flow_tf.evaluation.task_scores import (
@@ -66,7 +66,7 @@ class ExperimentSettings:
       "task": f"{self.output.exp_name_prefix}_t_{task}",
       "num_train_epochs": f"ep_{self.flow.epochs:.2f}",
       "learning_rate": f"lr_{_ORIGINAL_LEARNING_RATE:.2e}",
-      "sentence_embedding_type": f"e_{self.embedding.sentence_embedding_type}",
+      "sentence_embedding_type": f"e_{self.embedding.sentence_embedding_type or DEFAULT_POOLING}",
       "flow_learning_rate": f"f_11_{self.flow.rate:.2e}",
       "allsplits": "allsplits" if full else "",
       "model": f"m_{encoder_label(self.embedding.encoder_name)}",
@@ -111,8 +111,9 @@ class Experiment:
     corpus: FlowCorpus,
     strategy: tf.distribute.Strategy,
   ) -> None:
-    self._settings = settings = settings.for_corpus(corpus)
     self._model, self._encoder, self._identity = model, model.encoder, model.identity
+    embedding = dataclasses.replace(settings.embedding, **model.identity.pooling_arguments())
+    self._settings = settings = dataclasses.replace(settings.for_corpus(corpus), embedding=embedding)
     self._specs, self._task, self._corpus = specs, task, corpus
     self.watch, self.calibrations = Stopwatch(), {}
     self.is_chief = is_chief(strategy)

@@ -30,6 +30,7 @@ def published(n):
 EXPECTED = {
   "avg": mean(5),
   "cls": POOLED,
+  "cls-token": STATES[5, :, 0],
   "avg-first-last": (mean(1) + mean(5)) / 2,
   "avg-last-1": mean(1),
   "avg-last-2": (mean(1) + mean(5)) / 2,
@@ -106,6 +107,7 @@ def test_describe_names_the_blocks():
   assert described["avg-last-3"] == "avg-last-3: mean of blocks 1, 12, 11 of 12, averaged over all tokens"
   assert described["avg-last-last-2"] == "avg-last-last-2: mean of block 11 of 12, averaged over all tokens"
   assert described["concat-top-2"].startswith("concat-top-2: concatenation of blocks 12, 11 of 12")
+  assert described["cls-token"] == "cls-token: [CLS] of block 12 of 12"
   assert described["cls"] == "cls: the pooled output, tanh(dense) of the last block's [CLS]"
 
 

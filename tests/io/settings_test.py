@@ -31,6 +31,12 @@ def test_changed_values_are_those_that_differ_from_the_defaults():
   assert changed_values(New(width=64)) == {"width": 64}
 
 
+def test_changed_values_leave_out_a_value_that_equals_the_default_once_it_is_known():
+  length = dataclasses.make_dataclass("L", [("length", int | None, setting(None, "", unnamed=64))], bases=(Settings,))
+  assert changed_values(length()) == changed_values(length(64)) == {}
+  assert changed_values(length(32)) == {"length": 32}
+
+
 @dataclasses.dataclass(frozen=True)
 class Checked(Settings):
   count: int = setting(None, "Has a default of another type.", minimum=1, maximum=9)
