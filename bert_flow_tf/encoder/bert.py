@@ -1,10 +1,8 @@
-"""Loading of a BERT as a frozen TFBertModel."""
+"""Loading of a BERT, or of its word rows alone, with fixed weights."""
 
-import contextlib
 import hashlib
 import os
 import pathlib
-import re
 from typing import Any
 
 import numpy as np
@@ -12,9 +10,9 @@ import tensorflow as tf
 import transformers
 from transformers.activations_tf import ACT2FN
 
-from bert_flow_tf.encoder import folder as folder_lib
-from bert_flow_tf.encoder import google_folder, hub, tf1_names, tf1_reader
+from bert_flow_tf.encoder import checkpoints, google_folder, hub, tf1_names, tf1_reader
 from bert_flow_tf.encoder import precision as precision_lib
+from bert_flow_tf.encoder import static as static_lib
 from bert_flow_tf.encoder.declared import Declared, read_declared
 from bert_flow_tf.encoder.seeded_dropout import SeededDropout
 from bert_flow_tf.errors import ConfigError, EncoderError
@@ -25,8 +23,8 @@ class BertEncoder:
   """BERT with fixed weights.
 
   Attributes:
-    model: the transformers.TFBertModel, `trainable` False.
-    config: its transformers.BertConfig.
+    model: the transformers.TFBertModel, `trainable` False; of a static encoder, its `WordRows`.
+    config: its transformers.BertConfig, with num_hidden_layers 0 for a static encoder.
     name: name or folder that it was loaded from.
     folder: path of its files.
     has_pooler: True if the checkpoint has the pooled output's weights, which the pooling `cls` needs.
@@ -36,7 +34,7 @@ class BertEncoder:
 
   def __init__(
     self,
-    model: transformers.TFBertModel,
+    model: "transformers.TFBertModel | static_lib.WordRows",
     name: str,
     folder: pathlib.Path,
     has_pooler: bool,
@@ -64,8 +62,11 @@ class BertEncoder:
 
     Returns:
       Tuple of num_hidden_layers + 1 float32 Tensors of shape [batch, seq_len, hidden] (0 is the embedding
-      layer, i the output of the i-th block), and the pooled output, float32 [batch, hidden], or None.
+      layer, i the output of the i-th block), and the pooled output, float32 [batch, hidden], or None. Of a static
+      encoder, () and None.
     """
+    if self.is_static:
+      return (), None
     with self._dropout.on(dropout_seed):
       output = self.model(
         input_ids=ids,
@@ -76,6 +77,11 @@ class BertEncoder:
         training=dropout_seed is not None,
       )
     return output.hidden_states, output.pooler_output
+
+  @property
+  def is_static(self) -> bool:
+    """True if it has word rows and no transformer."""
+    return isinstance(self.model, static_lib.WordRows)
 
   def check_max_seq_length(self, max_seq_length: int | None) -> int:
     """Returns the number of tokens, the declared one for None.
@@ -102,20 +108,33 @@ class BertEncoder:
   def weights_checksum(self) -> str:
     """Hexadecimal SHA-256 of the names, shapes and bytes of all variables, sorted by name."""
     digest = hashlib.sha256()
-    for weight in sorted(self.model.weights, key=_bare_name):
+    for weight in sorted(self.model.weights, key=checkpoints.bare_name):
       value = np.ascontiguousarray(weight.numpy())
-      digest.update(f"{_bare_name(weight)} {value.dtype} {value.shape} ".encode())
+      digest.update(f"{checkpoints.bare_name(weight)} {value.dtype} {value.shape} ".encode())
       digest.update(value.data)
     return digest.hexdigest()
 
   def tf1_variables(self) -> dict[str, np.ndarray]:
-    """Returns {name in Google's checkpoints: float32 array} of every weight."""
-    return {tf1_names.of_keras(_bare_name(weight)): weight.numpy() for weight in self.model.weights}
+    """Returns {name in Google's checkpoints: float32 array} of every weight.
+
+    Raises:
+      EncoderError: a static encoder, whose word rows alone are no BERT.
+    """
+    self.check_has_transformer("be saved or converted as a BERT")
+    return {tf1_names.of_keras(checkpoints.bare_name(weight)): weight.numpy() for weight in self.model.weights}
+
+  def check_has_transformer(self, purpose: str) -> None:
+    """Raises EncoderError for a static encoder; `purpose`: what it cannot do, "be trained"."""
+    if self.is_static:
+      full = self.name.removeprefix(static_lib.PREFIX)
+      raise EncoderError(f"model={self.name}: word rows without a transformer cannot {purpose}; use {full}", "model")
 
   @property
   def architecture(self) -> dict[str, Any]:
     """Settings that change the output and no weight, for cache keys."""
     config = self.config
+    if self.is_static:
+      return {}
     return {
       "num_attention_heads": config.num_attention_heads,
       "hidden_act": str(config.hidden_act),
@@ -134,7 +153,8 @@ def load_bert(
   """Loads a BERT; no weight stays random.
 
   Args:
-    name: see `hub.resolve`; also Google's folder, see `google_folder`, or the prefix of a checkpoint in such a folder.
+    name: see `hub.resolve`; also Google's folder, see `google_folder`, or the prefix of a checkpoint in such a folder;
+      or "static:" and one of these, for its word rows without the transformer.
     cache_dir: folder of the hub's cache; None for its default.
     precision: see `BertEncoder`.
     hidden_act: transformers' name of an activation; None for the configuration's, whose "gelu" is "gelu_new" if it is a
@@ -144,13 +164,18 @@ def load_bert(
       its folder.
 
   Raises:
-    ConfigError: unknown precision or activation, or files for a model that is no TensorFlow 1 checkpoint.
+    ConfigError: unknown precision or activation, or one for a static encoder; or files for a model that is no
+      TensorFlow 1 checkpoint.
     EncoderError: the model does not exist, or a file of its folder is missing, damaged or does not match another file.
   """
   precision_lib.check_precision(precision)
   if hidden_act is not None and hidden_act not in ACT2FN:
     raise ConfigError(f"hidden_act={hidden_act}: expected one of {', '.join(sorted(ACT2FN))}", "hidden_act")
-  folder, checkpoint = _find(name, cache_dir)
+  base = static_lib.base_name(name)
+  static = base is not None
+  if static:
+    static_lib.check_settings(name, precision, hidden_act)
+  folder, checkpoint = _find(base if static else name, cache_dir)
   declared, folder = (Declared(), folder) if checkpoint is not None else read_declared(folder)
   changes = {} if hidden_act is None else {"hidden_act": hidden_act}
   if checkpoint is not None:
@@ -158,7 +183,7 @@ def load_bert(
     if bert_config_file and not config_path.is_file():
       raise ConfigError(f"bert_config_file={bert_config_file}: no such file; expected a json file", "bert_config_file")
     folder = folder if vocab_file is None else _folder_of_vocabulary(vocab_file)
-    model, has_pooler = _load_tf1(config_path, folder, checkpoint, changes)
+    model, has_pooler = checkpoints.load_tf1(config_path, folder, checkpoint, changes, static)
   elif bert_config_file or vocab_file:
     argument = "bert_config_file" if bert_config_file else "vocab_file"
     raise ConfigError(
@@ -167,7 +192,10 @@ def load_bert(
       argument,
     )
   else:
-    model, has_pooler = _load_hugging_face(folder, changes)
+    model, has_pooler = checkpoints.load_hugging_face(folder, changes, static)
+  if static:
+    declared = Declared(static_lib.POOLING, declared.max_seq_length)
+    return BertEncoder(model, str(name), folder, has_pooler, precision, declared)
   if not has_pooler:
     model.bert.pooler = None  # its weights are random and must not be read or change the checksum
   model.trainable = False
@@ -184,33 +212,6 @@ def _find(name, cache_dir):
   return folder, folder if google_folder.is_tf1(folder) else None
 
 
-def _load_hugging_face(folder, changes):
-  """Returns the TFBertModel of a folder, with `changes` of its configuration, and True if it has a pooled output."""
-  values = folder_lib.read_config(folder) | changes
-  folder_lib.check_vocabulary(folder / "vocab.txt", values["vocab_size"])
-  weights = folder_lib.find_weights(folder)
-  try:
-    with _quiet():
-      model, info = transformers.TFBertModel.from_pretrained(
-        str(folder),
-        config=transformers.BertConfig.from_dict(values),
-        local_files_only=True,
-        output_loading_info=True,
-        ignore_mismatched_sizes=True,  # lists them, so that `_check_loading` can name them
-      )
-  except Exception as error:  # safetensors, h5py, json and TensorFlow raise errors of many classes
-    raise EncoderError(
-      f"{folder}: cannot load {weights} as the BERT that config.json describes ({_reason(folder / weights, error)}); "
-      "download or save it again"
-    ) from error
-  _check_loading(folder, weights, info)
-  has_pooler = not any("pooler" in key for key in info["missing_keys"])
-  for weight in model.weights:
-    if not np.isfinite(weight.numpy()).all():
-      raise EncoderError(f"{folder}: {weights} holds NaN or infinity in {_bare_name(weight)}; use another checkpoint")
-  return model, has_pooler
-
-
 def _folder_of_vocabulary(vocab_file):
   """Returns the folder of a vocab.txt.
 
@@ -222,80 +223,3 @@ def _folder_of_vocabulary(vocab_file):
     problem = "its name must be vocab.txt" if path.is_file() else "no such file; expected a vocab.txt"
     raise ConfigError(f"vocab_file={vocab_file}: {problem}", argument="vocab_file")
   return path.parent
-
-
-def _load_tf1(path, folder, checkpoint, changes):
-  """Returns the same for a TensorFlow 1 checkpoint.
-
-  Args:
-    path: its configuration.
-    folder: folder of its vocabulary.
-    checkpoint: a prefix, or a folder with a checkpoint.
-    changes: {key: value} that replace values of the configuration.
-  """
-  values = google_folder.read_config(path) | changes
-  google_folder.check_vocabulary(folder / "vocab.txt", values["vocab_size"])
-  reader = tf1_reader.Tf1Checkpoint(tf1_reader.find_prefix(checkpoint))
-  shapes = google_folder.check_variables(reader, values)
-  try:
-    model = transformers.TFBertModel(transformers.BertConfig.from_dict(values))
-    model.build_in_name_scope()
-  except Exception as error:  # transformers and Keras raise errors of many classes
-    raise EncoderError(f"{path}: not a BERT's configuration ({_reason(path, error)})") from error
-  has_pooler = tf1_names.has_pooler(shapes)
-  for weight in model.weights:
-    name = tf1_names.of_keras(_bare_name(weight))
-    if has_pooler or name not in tf1_names.POOLER:
-      weight.assign(reader.read_weight(name, shapes[name]))
-  return model, has_pooler
-
-
-def _bare_name(weight):
-  """Returns a weight's name without its first part, which counts the models of this process (tf_bert_model_1/...)."""
-  return weight.name.split("/", 1)[1]
-
-
-def _check_loading(folder, weights, info):
-  """Raises EncoderError if a weight stayed random, or if config.json lacks blocks of the weights."""
-  mismatched = info["mismatched_keys"]
-  if mismatched:
-    key, shape, expected = mismatched[0]
-    raise EncoderError(
-      f"{folder}: {len(mismatched)} weights of {weights} differ in shape from config.json, first {key}: expected "
-      f"{tuple(expected)}, got {tuple(shape)}; use the config.json that was saved with the weights"
-    )
-  missing = sorted(key for key in info["missing_keys"] if "pooler" not in key)
-  if missing:
-    raise EncoderError(
-      f"{folder}: {weights} lacks {len(missing)} weights that config.json requires, first {missing[0]}; use the "
-      "config.json that was saved with the weights, or download or save the model again"
-    )
-  # Heads (MLM, next sentence, classifiers) are not needed; without a block it would be another encoder.
-  blocks = sorted(key for key in info["unexpected_keys"] if re.search(r"encoder[./]layer[._/]", key))
-  if blocks:
-    raise EncoderError(
-      f"{folder}: {weights} holds {len(blocks)} weights of blocks that config.json does not have, first {blocks[0]}; "
-      "correct num_hidden_layers in config.json"
-    )
-
-
-def _reason(path, error):
-  """Returns the reason why weights cannot be read, in one line."""
-  with path.open("rb") as file:
-    if file.read(40).startswith(b"version https://git-lfs"):
-      return "the file is a Git LFS pointer; run git lfs pull"
-  while error.__context__ is not None:  # transformers replaces h5py's reason by advice about PyTorch
-    error = error.__context__
-  lines = str(error).strip().splitlines() or [""]
-  return f"{type(error).__name__}: {lines[0][:200]}"
-
-
-@contextlib.contextmanager
-def _quiet():
-  """Silences transformers' warnings about heads that are not loaded; `_check_loading` checks the other weights."""
-  before = transformers.logging.get_verbosity()
-  transformers.logging.set_verbosity_error()
-  try:
-    yield
-  finally:
-    transformers.logging.set_verbosity(before)

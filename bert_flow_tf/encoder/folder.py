@@ -129,3 +129,14 @@ def shards(path: pathlib.Path) -> list[str]:
     return sorted(set(read_json(path)["weight_map"].values()))
   except (KeyError, TypeError, AttributeError) as error:
     raise EncoderError(f"{path}: expected JSON with a weight_map; download or save it again") from error
+
+
+def reason(path: pathlib.Path, error: BaseException) -> str:
+  """Returns the reason why weights cannot be read, in one line."""
+  with path.open("rb") as file:
+    if file.read(40).startswith(b"version https://git-lfs"):
+      return "the file is a Git LFS pointer; run git lfs pull"
+  while error.__context__ is not None:  # transformers replaces h5py's reason by advice about PyTorch
+    error = error.__context__
+  lines = str(error).strip().splitlines() or [""]
+  return f"{type(error).__name__}: {lines[0][:200]}"
