@@ -16,7 +16,7 @@ _ONLY_IN = {
   "absl.app": ("run_scripts",),
   # The benchmark's worker runs under another Python, without this package.
   "transformers": (
-    "bert_flow_tf.encoder.bert",
+    "bert_flow_tf.encoder.checkpoints",
     "bert_flow_tf.pretraining.masked_lm",
     "bert_flow_tf.data.features",
     "bert_flow_tf.benchmark.worker",

@@ -7,8 +7,6 @@ from typing import Any
 
 import numpy as np
 import tensorflow as tf
-import transformers
-from transformers.activations_tf import ACT2FN
 
 from bert_flow_tf.encoder import checkpoints, google_folder, hub, tf1_names, tf1_reader
 from bert_flow_tf.encoder import precision as precision_lib
@@ -34,7 +32,7 @@ class BertEncoder:
 
   def __init__(
     self,
-    model: "transformers.TFBertModel | static_lib.WordRows",
+    model: Any,
     name: str,
     folder: pathlib.Path,
     has_pooler: bool,
@@ -169,8 +167,7 @@ def load_bert(
     EncoderError: the model does not exist, or a file of its folder is missing, damaged or does not match another file.
   """
   precision_lib.check_precision(precision)
-  if hidden_act is not None and hidden_act not in ACT2FN:
-    raise ConfigError(f"hidden_act={hidden_act}: expected one of {', '.join(sorted(ACT2FN))}", "hidden_act")
+  checkpoints.check_activation(hidden_act)
   base = static_lib.base_name(name)
   static = base is not None
   if static:

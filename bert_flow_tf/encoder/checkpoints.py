@@ -7,13 +7,20 @@ from typing import Any
 
 import numpy as np
 import transformers
+from transformers.activations_tf import ACT2FN
 
 from bert_flow_tf.encoder import folder as folder_lib
 from bert_flow_tf.encoder import google_folder, tf1_names, tf1_reader
 from bert_flow_tf.encoder import static as static_lib
-from bert_flow_tf.errors import EncoderError
+from bert_flow_tf.errors import ConfigError, EncoderError
 
 _WORDS = "bert/embeddings/word_embeddings"
+
+
+def check_activation(hidden_act: str | None) -> None:
+  """Raises ConfigError unless an activation is None or transformers has it."""
+  if hidden_act is not None and hidden_act not in ACT2FN:
+    raise ConfigError(f"hidden_act={hidden_act}: expected one of {', '.join(sorted(ACT2FN))}", "hidden_act")
 
 
 def load_hugging_face(folder: pathlib.Path, changes: dict[str, Any], static: bool = False) -> tuple[Any, bool]:
