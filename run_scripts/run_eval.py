@@ -203,6 +203,8 @@ def write(evaluated, results, intervals, about):
   make_folder(folder, "output_dir")
   report.write_results(folder, {"results": results, "gain": intervals, **about})
   for task, scores in [] if FLAGS.predictions else evaluated:
+    if task.spec.eval_split is None:
+      continue
     (pairs,) = task.splits.values()
     cosines = {method: similarities[task.spec.eval_split] for method, (_, similarities) in scores.items()}
     make_folder(folder / task.spec.name, "output_dir")

@@ -4,6 +4,7 @@
 """
 
 import math
+from typing import Any
 
 import numpy as np
 from absl import logging
@@ -15,7 +16,7 @@ from bert_flow_tf.evaluation.similarity import normalized
 _ROWS = 4096
 # Embeddings without a cone have a small mean cosine and a large participation ratio. On STS-B, masked language models
 # have a ratio of 0.02 to 0.05; all-MiniLM-L6-v2, which was trained for similarity, has 0.26.
-_COSINE_WITHOUT_CONE, _RATIO_WITHOUT_CONE = 50.0, 0.1
+_COSINE_WITHOUT_CONE, _RATIO_WITHOUT_CONE = 50.0, 10.0
 
 
 def isoscore(points: np.ndarray) -> float:
@@ -86,30 +87,46 @@ def singular_spectrum(points: np.ndarray, centered: bool = False) -> np.ndarray:
   return values / values[0] if values[0] > 0 else np.full_like(values, np.nan)
 
 
-def log_cone(embeddings: np.ndarray) -> dict[str, float]:
-  """Logs how narrow the cone of embeddings is, and a warning if a calibration may find none to remove.
+def spread(embeddings: np.ndarray) -> dict[str, float]:
+  """Returns how far embeddings spread, without labels.
 
   Args:
-    embeddings: [n, dim]; at most 4096 rows, evenly spaced, are used.
+    embeddings: [n, dim]; the rows of `sample` are used.
 
   Returns:
-    cosine_of_unpaired, the mean cosine of two different rows, x 100; and participation_ratio, k / dim with the k of
-    `isoscore`. NaN for fewer than 2 rows, or rows that are all equal.
+    cosine_of_unpaired, the mean cosine of two different rows; and participation_ratio, k / dim with the k of
+    `isoscore`; both x 100. NaN for fewer than 2 rows, or rows that are all equal.
   """
-  rows = _checked(embeddings)
-  rows = rows[:: max(1, math.ceil(len(rows) / _ROWS))].astype(np.float64)
+  rows = sample(_checked(embeddings)).astype(np.float64)
   n, dim = rows.shape
   cosine = math.nan
   if n > 1:
-    cosine = 100.0 * float((np.sum(np.sum(normalized(rows), axis=0) ** 2) - n) / (n * (n - 1)))
-  ratio = (isoscore(rows) * (dim - 1) + 1) / dim
-  logging.info("embeddings: mean cosine of unpaired sentences %.2f, participation ratio %.3f", cosine / 100, ratio)
+    cosine = float((np.sum(np.sum(normalized(rows), axis=0) ** 2) - n) / (n * (n - 1)))
+  return {"cosine_of_unpaired": 100.0 * cosine, "participation_ratio": 100.0 * (isoscore(rows) * (dim - 1) + 1) / dim}
+
+
+def sample(embeddings: Any) -> Any:
+  """Returns at most 4096 rows, evenly spaced, of embeddings [n, dim] or of a list."""
+  return embeddings[:: max(1, math.ceil(len(embeddings) / _ROWS))]
+
+
+def log_cone(embeddings: np.ndarray) -> dict[str, float]:
+  """Logs how narrow the cone of embeddings [n, dim] is, and a warning if a calibration may find none to remove.
+
+  Returns:
+    The result of `spread`.
+  """
+  measures = spread(embeddings)
+  cosine, ratio = measures["cosine_of_unpaired"], measures["participation_ratio"]
+  shown = (cosine / 100, ratio / 100)
+  logging.info("embeddings: mean cosine of unpaired sentences %.2f, participation ratio %.3f", *shown)
+  n, dim = sample(embeddings).shape
   if n > 2 * dim and cosine < _COSINE_WITHOUT_CONE and ratio > _RATIO_WITHOUT_CONE:
     logging.warning(
       "these embeddings lie in no narrow cone: a calibration is likely to make them worse, as the flow does "
       "all-MiniLM-L6-v2 on STS-B, from 82.03 to 79.96; compare the scores with and without it"
     )
-  return {"cosine_of_unpaired": cosine, "participation_ratio": ratio}
+  return measures
 
 
 def _checked(points):

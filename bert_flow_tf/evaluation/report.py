@@ -29,6 +29,7 @@ SCORES = {
   "accuracy": "accuracy",
   "f1": "F1",
   "cosine_of_unpaired": "mean cosine of unpaired sentences",
+  "participation_ratio": "participation ratio",
 }
 
 

@@ -24,7 +24,7 @@ def load_scored_tasks(
   split: str | None = None,
   metric: str | None = None,
 ) -> list[TaskData]:
-  """Loads tasks, each with the one split that is evaluated.
+  """Loads tasks, each with the one split that is evaluated; the pairs of `custom` may have no gold.
 
   Args:
     names: names of tasks.
@@ -35,7 +35,7 @@ def load_scored_tasks(
     metric: "correlation" or "auc"; None for the task's own.
 
   Raises:
-    ConfigError: a task is unknown, given twice, or has no gold scores.
+    ConfigError: a task is unknown or given twice, or has no gold scores for a given split or metric.
     DataError: the data cannot be read.
   """
   specs = [find_task(name.strip()) for name in names]
@@ -95,8 +95,10 @@ def score_predictions(
 def _evaluated_split(task, split, metric):
   """Returns the task with one split, and the metric."""
   name, split = task.spec.name, split or task.spec.eval_split
+  if task.spec.eval_split is None and split is None and metric is None:
+    return task
   if split is None:
-    raise ConfigError(f"task={name}: {task.source} has no gold scores", argument="task")
+    raise ConfigError(f"metric={metric}: {task.source} has no gold scores", argument="metric")
   if split not in task.splits:
     raise ConfigError(f"split={split}: {name} has {', '.join(task.splits)}", argument="split")
   pairs = task.splits[split]

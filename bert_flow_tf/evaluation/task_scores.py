@@ -11,6 +11,7 @@ from bert_flow_tf.data.pairs import SentencePairs
 from bert_flow_tf.data.task import TaskData
 from bert_flow_tf.evaluation import report
 from bert_flow_tf.evaluation.bootstrap import bootstrap_gain
+from bert_flow_tf.evaluation.isotropy import sample, spread
 from bert_flow_tf.evaluation.metrics import auc, correlation
 from bert_flow_tf.evaluation.scores import score_pairs
 from bert_flow_tf.evaluation.similarity import cosine_similarity, mean_random_cosine
@@ -73,7 +74,7 @@ def evaluate(
   transform: Callable[[np.ndarray], np.ndarray],
   splits: Sequence[str] | None = None,
 ) -> tuple[dict[str, dict], dict[str, np.ndarray]]:
-  """Evaluates every split that has gold.
+  """Evaluates every split that has gold; a task without gold by the figures that need none, see `isotropy.spread`.
 
   Args:
     task: the task.
@@ -82,7 +83,7 @@ def evaluate(
     splits: names of splits; None for all.
 
   Returns:
-    {split: scores} and {split: cosines, float64 [n]}; splits without gold have cosines alone.
+    {split: scores} and {split: cosines, float64 [n]}; a split without gold has cosines alone if another one has gold.
   """
   scores, cosines = {}, {}
   for split in splits or task.splits:
@@ -97,6 +98,10 @@ def evaluate(
           "sentences": len({*pairs.sentences_a[rows], *pairs.sentences_b[rows]}),
           "cosine_of_unpaired": 100.0 * mean_random_cosine(a[rows], b[rows]),
         }
+    if task.spec.eval_split is None:
+      distinct = list(dict.fromkeys([*pairs.sentences_a, *pairs.sentences_b]))
+      figures = spread(transform(embeddings.of(sample(distinct))))
+      scores[split] = {"pairs": len(pairs), "sentences": len(distinct), **figures}
   return scores, cosines
 
 
@@ -171,7 +176,7 @@ def say(results: Mapping[str, dict], intervals: Mapping[str, dict], seconds: Map
     intervals: {split: {method: gain}}, see `gains`.
     seconds: {kind of work: seconds}.
   """
-  print(report.table(results, seconds) if results else f"seconds: {report.spent(seconds)}")
+  print(report.table(results, seconds))
   for split, methods in intervals.items():
     for method, gain in methods.items():
       name = "the flow" if method == WITH_FLOW else method.replace("_", " ")
@@ -183,11 +188,13 @@ def say(results: Mapping[str, dict], intervals: Mapping[str, dict], seconds: Map
       print(f"gain in {metric} on {split}{by}: {gain['gain']:+.2f}, {unknown or interval}")
       if gain["high"] < 0:
         logging.warning("%s makes %s worse on %s: its whole interval is below 0; do without it", name, metric, split)
-  if not results:
-    logging.info("no gold scores: nothing to evaluate")
   for split, methods in results.items():
+    if not any("reason" in scores for scores in methods.values()):
+      logging.info(
+        "%s has no gold scores: the table says how far the sentences spread, not which method is better", split
+      )
     for method, scores in methods.items():
-      if scores["reason"]:
+      if scores.get("reason"):
         logging.warning("no score on %s %s: %s", split, method.replace("_", " "), scores["reason"])
 
 

@@ -136,6 +136,6 @@ def test_cone(shift, caplog):
     cosines = (unit @ unit.T)[np.triu_indices(300, 1)]
     assert measures["cosine_of_unpaired"] == pytest.approx(100 * cosines.mean(), abs=1e-3)
     variances = np.linalg.eigvalsh(np.cov(rows.T.astype(np.float64)))
-    assert measures["participation_ratio"] == pytest.approx(variances.sum() ** 2 / np.sum(variances**2) / 30)
+    assert measures["participation_ratio"] == pytest.approx(100 * variances.sum() ** 2 / np.sum(variances**2) / 30)
     assert any("no narrow cone" in record.getMessage() for record in caplog.records) == warned
   assert math.isnan(log_cone(rows[:1])["cosine_of_unpaired"])

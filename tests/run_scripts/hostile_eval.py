@@ -106,7 +106,7 @@ def bad(folder):
     "data for the sample": ([data], "--data_dir"),
     "split that is not there": (["--task=sample", "--split=dev"], "--split=dev"),
     "split": ([*stsb, "--split=all"], "split"),
-    "no gold": (["--task=custom", f"--data_dir={folder}/pairs.tsv"], "--task=custom"),
+    "no gold": (["--task=custom", f"--data_dir={folder}/pairs.tsv", "--metric=auc"], "--metric=auc"),
     "auc of scores": ([*stsb, "--metric=auc"], "--metric=auc"),
     "no folder": ([*stsb, "--flow_folder="], "--flow_folder"),
     "absent folder": ([*stsb, f"--flow_folder={folder}/absent"], "error: --flow_folder"),

@@ -146,6 +146,13 @@ def test_no_calibration_and_no_gold(ran):
   assert list(results["results"]["test"]) == ["without_flow"] and results["gain"] == {"test": {}}
   assert results["calibrations"] == [] and "gain" not in found["none"]["stdout"]
   results = read_json(folder / "experiments/no_gold/results.json")
-  assert results["results"] == {} and results["calibrations"] == ["sn"]
-  assert found["no gold"]["stdout"].startswith("seconds: ")
+  assert results["calibrations"] == ["sn"] and results["gain"] == {}
+  spread = results["results"]["train"]
+  assert list(spread) == ["without_flow", "sn"]
+  before, after = spread.values()
+  assert set(before) == set(after) == {"pairs", "sentences", "cosine_of_unpaired", "participation_ratio"}
+  assert before["cosine_of_unpaired"] == pytest.approx(results["embeddings"]["cosine_of_unpaired"])
+  assert after["cosine_of_unpaired"] < before["cosine_of_unpaired"] - 10
+  table = found["no gold"]["stdout"]
+  assert "mean cosine of unpaired sentences" in table and "participation ratio" in table
   assert not (folder / "experiments/no_gold/test_results.tsv").exists()
