@@ -162,6 +162,11 @@ class SentenceModel:
     return self.identity.max_seq_length
 
   @property
+  def shares(self) -> tuple[float, ...]:
+    """Share of each view that the pooling concatenates, for the calibration's mix of them; () for one embedding."""
+    return getattr(self.encoder.pooling(self.identity.sentence_embedding_type), "shares", ())
+
+  @property
   def output_dim(self) -> int:
     """Dimensions of the embeddings that `encode` returns."""
     return self.identity.low_dim or (self.dim if self.calibration is None else self.calibration.output_dim)
@@ -193,9 +198,10 @@ class SentenceModel:
     embed = functools.partial(self.embed, batch_size=batch_size, show_progress=show_progress)
     texts = sentences_or_pairs(sentences)
     vectors: Any = tuple(map(embed, texts)) if isinstance(texts, tuple) else embed(texts)
-    log_cone(np.concatenate(vectors) if isinstance(vectors, tuple) else vectors)
+    log_cone(np.concatenate(vectors) if isinstance(vectors, tuple) else vectors, self.shares)
     gold: Any = None if dev is None else (embed(dev.sentences_a), embed(dev.sentences_b), dev.scores)
-    fitted: Any = fit_calibration(vectors, calibration, dev=gold, show_progress=show_progress is not False, **settings)
+    settings |= {"dev": gold, "show_progress": show_progress is not False, "shares": self.shares}
+    fitted: Any = fit_calibration(vectors, calibration, **settings)
     pooling_lib.check_low_dim(fitted.output_dim, self.identity.low_dim)
     fitted.encoder = self.identity.to_dict()
     self.calibration = fitted

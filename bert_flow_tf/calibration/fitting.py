@@ -31,7 +31,9 @@ def check_k_on_dev(specs: Sequence[CalibrationSpec], task: Any) -> None:
   )
 
 
-def fit_linear(spec: CalibrationSpec, rows: np.ndarray, task: Any = None, embeddings: Any = None) -> Calibration:
+def fit_linear(
+  spec: CalibrationSpec, rows: np.ndarray, task: Any = None, embeddings: Any = None, shares: Sequence[float] = ()
+) -> Calibration:
   """Fits a calibration that is not the flow, and chooses its k on dev if the spec leaves it open.
 
   Args:
@@ -39,8 +41,9 @@ def fit_linear(spec: CalibrationSpec, rows: np.ndarray, task: Any = None, embedd
     rows: float32 [2 n, dim], embeddings of the corpus: all first sentences, then all second ones.
     task: the `TaskData` whose dev split decides k.
     embeddings: `Embeddings` of that split's sentences.
+    shares: see `make_calibration`.
   """
-  calibration: Any = make_calibration(spec).fit(rows)
+  calibration: Any = make_calibration(spec, shares).fit(rows)
   if spec.k_on_dev:
     dev = task.splits["dev"]
     scores = calibration.choose_k(embeddings.of(dev.sentences_a), embeddings.of(dev.sentences_b), dev.scores)

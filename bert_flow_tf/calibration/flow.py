@@ -4,29 +4,37 @@ import hashlib
 import json
 import os
 import pathlib
+from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
+import tensorflow as tf
 
 from bert_flow_tf.calibration import spec, storage
 from bert_flow_tf.calibration.interface import Calibration
-from bert_flow_tf.errors import CalibrationError, ConfigError
+from bert_flow_tf.calibration.views import Mix, checked_shares
+from bert_flow_tf.errors import CalibrationError, ConfigError, FlowError
+from bert_flow_tf.flow import storage as flow_storage
 from bert_flow_tf.flow.glow import Glow
 from bert_flow_tf.flow.storage import FLOW_FOLDER
-from bert_flow_tf.io.checks import check_rows
+from bert_flow_tf.io.checks import check_rows, is_integer
 
 # Rows that go through the flow at once: bounds memory, and costs nothing above some hundred.
 _ROWS_AT_ONCE = 8192
+# Names of the mix's arrays in a flow's folder.
+_MIX_MEAN, _MIX_RMS = "mix/mean", "mix/rms"
 
 
 class FlowCalibration(Calibration):
-  """u -> z = f(u) with a fitted flow; `training.calibrate.TrainableFlow` fits one.
+  """u -> z = f(u), or f(x) for the mix x of concatenated views u; `training.calibrate.TrainableFlow` fits one.
 
   Args:
     flow: the flow.
+    mix: the fitted mix before it; None if embeddings are not concatenated views.
   """
 
-  def __init__(self, flow: Glow) -> None:
-    self.flow = flow
+  def __init__(self, flow: Glow, mix: Mix | None = None) -> None:
+    self.flow, self.mix = flow, mix
 
   @property
   def name(self) -> str:
@@ -35,8 +43,8 @@ class FlowCalibration(Calibration):
 
   @property
   def dim(self) -> int:
-    """Dimensions of the embeddings."""
-    return self.flow.dim
+    """Dimensions of the embeddings, all views together."""
+    return self.mix.dim if self.mix else self.flow.dim
 
   @property
   def output_dim(self) -> int:
@@ -69,24 +77,57 @@ class FlowCalibration(Calibration):
     rows = check_rows(embeddings, self.dim)
     if self.flow.needs_initialization:
       raise CalibrationError("flow is not fitted: call fit with embeddings, or load")
-    parts = [
-      self.flow.transform(rows[start : start + _ROWS_AT_ONCE]).numpy()
-      for start in range(0, max(len(rows), 1), _ROWS_AT_ONCE)
-    ]
+    starts = range(0, max(len(rows), 1), _ROWS_AT_ONCE)
+    parts = [self.flow.transform(self.mixed(rows[start : start + _ROWS_AT_ONCE])).numpy() for start in starts]
     latents = np.concatenate(parts).astype(np.float32, copy=False)
     bad = np.flatnonzero(~np.isfinite(latents).all(axis=1))
     if bad.size:
       raise CalibrationError(f"flow: the latent of row {bad[0]} (counted from 0) is not finite")
     return latents
 
+  def mixed(self, embeddings: np.ndarray) -> np.ndarray:
+    """Returns what the flow takes: the mix of the views u [n, dim], float32 [n, output_dim]; or u itself."""
+    return embeddings if self.mix is None else self.mix(np.asarray(embeddings, np.float64)).astype(np.float32)
+
+  def bits_per_dim(self, embeddings: np.ndarray) -> tf.Tensor:
+    """Returns the flow's loss for u [n, dim], [n] in bits per dimension; with views, that of their mix."""
+    return self.flow.bits_per_dim(self.mixed(embeddings))
+
   def save(self, folder: str | os.PathLike) -> None:
-    """Writes the flow's folder; see `Glow.save`."""
-    self.flow.save(folder)
+    """Writes the flow's folder, and the mix in it; see `Glow.save`."""
+    FLOW_FOLDER.write(folder, *self.contents())
+
+  def contents(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+    """Returns the settings, JSON values, and arrays that `save` writes."""
+    settings, arrays = flow_storage.contents(self.flow)
+    if self.mix is not None:
+      settings |= {"shares": list(self.mix.shares)}
+      arrays |= {_MIX_MEAN: self.mix.mean, _MIX_RMS: self.mix.rms}
+    return settings, arrays
 
   @classmethod
   def load(cls, folder: str | os.PathLike) -> "FlowCalibration":
     """Loads the flow that `save` or `Glow.save` wrote."""
-    return cls(Glow.load(folder))
+    return cls.restore(folder, *FLOW_FOLDER.read(folder))
+
+  @classmethod
+  def restore(
+    cls, folder: str | os.PathLike, settings: Mapping[str, Any], arrays: Mapping[str, np.ndarray]
+  ) -> "FlowCalibration":
+    """Returns the calibration of the settings and arrays that were read in `folder`."""
+    settings, arrays = dict(settings), dict(arrays)
+    shares, mix = settings.pop("shares", ()), None
+    if shares:
+      parts = {name: arrays.pop(name) for name in (_MIX_MEAN, _MIX_RMS) if name in arrays}
+      where, dim = f"flow folder {folder}", settings.get("dim")
+      try:
+        shares = checked_shares(shares)
+      except ConfigError as error:
+        raise FlowError(f"{where}: {error}") from error
+      v = len(shares)
+      storage.check_arrays(where, parts, {_MIX_MEAN: (v * dim if is_integer(dim) else dim,), _MIX_RMS: (v,)})
+      mix = Mix(shares, parts[_MIX_MEAN], parts[_MIX_RMS])
+    return cls(flow_storage.restore(Glow, folder, settings, arrays), mix)
 
 
 def as_calibration(calibration: Calibration | Glow) -> Calibration:

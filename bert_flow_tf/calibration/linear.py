@@ -1,9 +1,8 @@
 """Base class of the calibrations that mean and covariance determine."""
 
 import abc
-import operator
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -11,6 +10,7 @@ import numpy as np
 from bert_flow_tf.calibration import storage
 from bert_flow_tf.calibration.interface import Calibration
 from bert_flow_tf.calibration.moments import Moments, chunks
+from bert_flow_tf.calibration.views import Mix, checked_shares, view_dim
 from bert_flow_tf.errors import CalibrationError, ConfigError
 from bert_flow_tf.io.checks import check_rows, is_integer
 
@@ -22,21 +22,26 @@ class LinearCalibration(Calibration):
   `_apply` needs from the moments (`_solve`), and gives their shapes (`_shapes`). It computes in float64 and returns
   float32.
 
+  With shares, embeddings u are concatenated views, and the method gets x, their `Mix`. The moments kept are those of u:
+  they determine those of x, so a fit in parts is exact here too.
+
   Args:
     k: number of directions or exponent, for methods that take it; None for the method's own choice.
+    shares: share of each view; () if embeddings are not concatenated views.
 
   Raises:
-    ConfigError: k is not allowed.
+    ConfigError: k or shares are not allowed.
   """
 
   METHOD = ""
   CROSS = False
   TAKES_K = False
 
-  def __init__(self, k: float | None = None) -> None:
+  def __init__(self, k: float | None = None, shares: Sequence[float] = ()) -> None:
     if k is not None and not self.TAKES_K:
       raise ConfigError(f"k={k!r}: calibration {self.METHOD} takes no k", argument="k")
     self.k = None if k is None else self._checked_k(k)
+    self.shares = checked_shares(shares)
     self.encoder = None
     self._moments: Moments | None = None
     self._arrays: dict[str, np.ndarray] | None = None
@@ -48,7 +53,7 @@ class LinearCalibration(Calibration):
 
   @property
   def dim(self) -> int:
-    """Dimensions of the embeddings of the fit."""
+    """Dimensions of the embeddings of the fit, all views together."""
     return self._fitted().dim
 
   @property
@@ -59,7 +64,7 @@ class LinearCalibration(Calibration):
   @property
   def output_dim(self) -> int:
     """Dimensions of calibrated embeddings."""
-    return self.dim
+    return self._width
 
   def fit(self, embeddings: np.ndarray) -> "LinearCalibration":
     """Fits to embeddings [n, dim], discards an earlier fit, and returns itself.
@@ -68,7 +73,7 @@ class LinearCalibration(Calibration):
       CalibrationError: not [n, dim] finite numbers, fewer than 2 rows, rows that are all equal, or a k above the rank;
         then the earlier fit stays.
     """
-    moments = Moments.of(check_rows(embeddings), self.CROSS)
+    moments = self._moments_of(check_rows(embeddings))
     arrays = self._checked_solution(moments)
     self._moments, self._arrays = moments, arrays
     return self
@@ -83,7 +88,7 @@ class LinearCalibration(Calibration):
       CalibrationError: not finite numbers, or other dimensions than before; then nothing is added.
     """
     rows = check_rows(embeddings, None if self._moments is None else self._moments.dim)
-    batch = Moments.of(rows, self.CROSS)
+    batch = self._moments_of(rows)
     self._moments = batch if self._moments is None else self._moments.merged(batch)
     self._arrays = None
     return self
@@ -92,10 +97,10 @@ class LinearCalibration(Calibration):
     """Adds the embeddings of another fit with this method, as `partial_fit` would, and returns itself.
 
     Raises:
-      CalibrationError: another method, k, encoder or other dimensions, or one of the two is not fitted; then nothing is
-        added.
+      CalibrationError: another method, k, encoder or other shares or dimensions, or one of the two is not fitted; then
+        nothing is added.
     """
-    if type(other) is not type(self) or other.k != self.k:
+    if type(other) is not type(self) or other.k != self.k or other.shares != self.shares:
       raise CalibrationError(f"{self.name} cannot be merged with {getattr(other, 'name', type(other).__name__)}")
     mine, theirs = self._fitted(), other._fitted()
     if mine.dim != theirs.dim:
@@ -116,11 +121,11 @@ class LinearCalibration(Calibration):
       CalibrationError: before any fit, or not [n, dim] finite numbers.
     """
     arrays = self._solved()
-    rows = check_rows(embeddings, self.dim)
+    rows, mix = check_rows(embeddings, self.dim), self._mix()
     calibrated = np.empty([len(rows), self.output_dim], np.float32)
     for start, chunk in chunks(rows):
       with np.errstate(over="ignore"):
-        calibrated[start : start + len(chunk)] = self._apply(arrays, chunk)
+        calibrated[start : start + len(chunk)] = self._apply(arrays, chunk if mix is None else mix(chunk))
     bad = np.flatnonzero(~np.isfinite(calibrated).all(axis=1))
     if bad.size:
       raise CalibrationError(
@@ -136,10 +141,19 @@ class LinearCalibration(Calibration):
     Raises:
       CalibrationError: before any fit, or the folder cannot be written or contains something else.
     """
-    arrays = self._solved()
+    storage.write(folder, *self.contents())
+
+  def contents(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+    """Returns the settings, JSON values, and arrays that `save` writes.
+
+    Raises:
+      CalibrationError: before any fit.
+    """
+    arrays = {**self._solved()}
     settings = {"method": self.METHOD, "k": self.k, "dim": self.dim, "count": self.count}
     settings |= {"encoder": self.encoder} if self.encoder else {}
-    storage.write(folder, settings, {"mean": self._moments.mean, "scatter": self._moments.scatter, **arrays})
+    settings |= {"shares": list(self.shares)} if self.shares else {}
+    return settings, {"mean": self._moments.mean, "scatter": self._moments.scatter, **arrays}
 
   @classmethod
   def load(cls, folder: str | os.PathLike) -> "LinearCalibration":
@@ -159,7 +173,7 @@ class LinearCalibration(Calibration):
     where = f"calibration folder {folder}"
     keys = ["method", "k", "dim", "count"]
     settings = dict(settings)
-    encoder = settings.pop("encoder", None)
+    encoder, shares = settings.pop("encoder", None), settings.pop("shares", ())
     if not isinstance(encoder, dict | None):
       raise CalibrationError(f"{where}: encoder is {encoder!r}, expected an object")
     if sorted(settings) != sorted(keys) or settings["method"] != cls.METHOD:
@@ -168,17 +182,17 @@ class LinearCalibration(Calibration):
     if not (is_integer(dim, 1) and is_integer(count, 2)):
       raise CalibrationError(f"{where}: dim is {dim!r} and count {count!r}, expected integers from 1 and from 2")
     try:
-      calibration = cls(settings["k"])
-    except ConfigError as error:
+      calibration = cls(settings["k"], shares)
+      width = view_dim(dim, calibration.shares)
+    except (ConfigError, CalibrationError) as error:
       raise CalibrationError(f"{where}: {error}") from error
-    moments = {"mean": (dim,), "scatter": (dim, dim) if cls.CROSS else (dim,)}
-    _check_arrays(where, arrays, {**moments, **calibration._shapes(dim)})
+    moments = {"mean": (dim,), "scatter": (dim, dim) if cls.CROSS or calibration.shares else (dim,)}
+    storage.check_arrays(where, arrays, {**moments, **calibration._shapes(width)})
     calibration.encoder = encoder
     calibration._moments = Moments(count, arrays["mean"], arrays["scatter"])
     calibration._arrays = {name: array for name, array in arrays.items() if name not in moments}
     return calibration
 
-  @abc.abstractmethod
   def affine(self) -> tuple[np.ndarray, np.ndarray]:
     """Returns shift, float64 [dim], and matrix, float64 [dim, output_dim], of z = (u - shift) matrix.
 
@@ -187,18 +201,42 @@ class LinearCalibration(Calibration):
     Raises:
       CalibrationError: before any fit, or no k is chosen.
     """
+    shift, matrix = self._affine(self._solved())
+    mix = self._mix()
+    return (shift, matrix) if mix is None else mix.affine(shift, matrix)
+
+  @abc.abstractmethod
+  def _affine(self, arrays: Mapping[str, np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
+    """Returns shift, float64 [width], and matrix, float64 [width, output_dim], of z = (x - shift) matrix."""
 
   @abc.abstractmethod
   def _solve(self, moments: Moments) -> dict[str, np.ndarray]:
     """Returns {name: float64 array} of the moments of at least two different rows."""
 
   @abc.abstractmethod
-  def _shapes(self, dim: int) -> dict[str, tuple]:
+  def _shapes(self, width: int) -> dict[str, tuple]:
     """Returns {name: shape} of the arrays of `_solve`; a range in a shape allows several sizes."""
 
   @abc.abstractmethod
   def _apply(self, arrays: Mapping[str, np.ndarray], rows: np.ndarray) -> np.ndarray:
-    """Calibrates float64 rows [n, dim]."""
+    """Calibrates float64 rows x [n, width]."""
+
+  @property
+  def _width(self) -> int:
+    """Dimensions of x."""
+    return view_dim(self.dim, self.shares)
+
+  @property
+  def _mean(self) -> np.ndarray:
+    """Mean of x, float64 [width]."""
+    return np.zeros(self._width) if self.shares else self._fitted().mean
+
+  def _mix(self) -> Mix | None:
+    return Mix.of(self._fitted(), self.shares) if self.shares else None
+
+  def _moments_of(self, rows):
+    view_dim(rows.shape[1], self.shares)
+    return Moments.of(rows, self.CROSS or bool(self.shares))
 
   def _checked_k(self, k: Any) -> Any:
     if not is_integer(k, 1):
@@ -218,18 +256,4 @@ class LinearCalibration(Calibration):
   def _checked_solution(self, moments):
     if moments.count < 2:
       raise CalibrationError(f"embeddings: {self.name} needs at least 2 sentences, got {moments.count}", "embeddings")
-    return self._solve(moments)
-
-
-def _check_arrays(where, arrays, shapes):
-  if arrays.keys() != shapes.keys():
-    raise CalibrationError(f"{where}: arrays {sorted(arrays)} in {storage.ARRAYS_FILE}, expected {sorted(shapes)}")
-  for name, shape in shapes.items():
-    array = arrays[name]
-    if array.dtype != np.float64:
-      raise CalibrationError(f"{where}: array {name} is {array.dtype}, expected float64")
-    allowed = [size if isinstance(size, range) else [size] for size in shape]
-    if len(array.shape) != len(shape) or not all(map(operator.contains, allowed, array.shape)):
-      raise CalibrationError(f"{where}: array {name} has shape {list(array.shape)}, which does not fit the settings")
-    if not np.isfinite(array).all():
-      raise CalibrationError(f"{where}: array {name} has NaN or infinity")
+    return self._solve(Mix.of(moments, self.shares).moments(moments) if self.shares else moments)

@@ -14,14 +14,13 @@ class NoCalibration(LinearCalibration):
 
   METHOD = "none"
 
-  def affine(self) -> tuple[np.ndarray, np.ndarray]:
-    """Returns no shift, and the identity."""
-    return np.zeros(self.dim), np.eye(self.dim)
+  def _affine(self, arrays):
+    return np.zeros(self._width), np.eye(self._width)
 
   def _solve(self, moments):
     return {}
 
-  def _shapes(self, dim):
+  def _shapes(self, width):
     return {}
 
   def _apply(self, arrays, rows):
@@ -33,20 +32,18 @@ class MeanRemoval(LinearCalibration):
 
   METHOD = "mean"
 
-  def affine(self) -> tuple[np.ndarray, np.ndarray]:
-    """Returns the mean, and the identity."""
-    self._solved()
-    return self._moments.mean, np.eye(self.dim)
+  def _affine(self, arrays):
+    return self._mean, np.eye(self._width)
 
   def _solve(self, moments):
     check_varying(self.name, moments, spectrum.inverse_deviations(moments))
     return {}
 
-  def _shapes(self, dim):
+  def _shapes(self, width):
     return {}
 
   def _apply(self, arrays, rows):
-    return rows - self._moments.mean
+    return rows - self._mean
 
 
 class StandardNormalization(LinearCalibration):
@@ -57,19 +54,17 @@ class StandardNormalization(LinearCalibration):
 
   METHOD = "sn"
 
-  def affine(self) -> tuple[np.ndarray, np.ndarray]:
-    """Returns the mean, and a diagonal matrix."""
-    matrix = np.diag(self._solved()["scale"])
-    return self._moments.mean, matrix
+  def _affine(self, arrays):
+    return self._mean, np.diag(arrays["scale"])
 
   def _solve(self, moments):
     return {"scale": checked_scale(self.name, moments)}
 
-  def _shapes(self, dim):
-    return {"scale": (dim,)}
+  def _shapes(self, width):
+    return {"scale": (width,)}
 
   def _apply(self, arrays, rows):
-    return (rows - self._moments.mean) * arrays["scale"]
+    return (rows - self._mean) * arrays["scale"]
 
 
 class Whitening(LinearCalibration):
@@ -89,10 +84,8 @@ class Whitening(LinearCalibration):
   CROSS = True
   TAKES_K = True
 
-  def affine(self) -> tuple[np.ndarray, np.ndarray]:
-    """Returns the mean, and W."""
-    matrix = self._solved()["kernel"]
-    return self._moments.mean, matrix
+  def _affine(self, arrays):
+    return self._mean, arrays["kernel"]
 
   @property
   def output_dim(self) -> int:
@@ -120,11 +113,11 @@ class Whitening(LinearCalibration):
   def _scaled(self, values, vectors):
     return (vectors / np.sqrt(values))[:, : self.k]
 
-  def _shapes(self, dim):
-    return {"kernel": (dim, range(1, dim + 1) if self.k is None else self.k)}
+  def _shapes(self, width):
+    return {"kernel": (width, range(1, width + 1) if self.k is None else self.k)}
 
   def _apply(self, arrays, rows):
-    return (rows - self._moments.mean) @ arrays["kernel"]
+    return (rows - self._mean) @ arrays["kernel"]
 
 
 class SoftWhitening(Whitening):
@@ -159,8 +152,8 @@ class SoftWhitening(Whitening):
       return vectors / values**self.k
     return vectors / np.sqrt(values + self._SHRINKAGE * np.mean(values))
 
-  def _shapes(self, dim):
-    return {"kernel": (dim, range(1, dim + 1))}
+  def _shapes(self, width):
+    return {"kernel": (width, range(1, width + 1))}
 
 
 def check_varying(name: str, moments: Moments, varying: np.ndarray) -> None:

@@ -24,11 +24,14 @@ class Moments:
     count: n.
     mean: float64 [dim].
     scatter: float64 [dim, dim], or only its diagonal, [dim].
+    rounded: float64 [dim], mean square of the numbers that were combined to x, which has their rounding errors; None if
+      x was not combined.
   """
 
   count: int
   mean: np.ndarray
   scatter: np.ndarray
+  rounded: np.ndarray | None = None
 
   @classmethod
   def of(cls, rows: np.ndarray, cross: bool) -> "Moments":
@@ -69,8 +72,8 @@ class Moments:
 
   @property
   def mean_square(self) -> np.ndarray:
-    """Mean of x^2 of each dimension, float64 [dim]."""
-    return self.variance + self.mean**2
+    """Mean of x^2 of each dimension, float64 [dim], or `rounded`: the scale of x's rounding errors."""
+    return self.variance + self.mean**2 if self.rounded is None else self.rounded
 
 
 def chunks(rows: np.ndarray) -> Iterator[tuple[int, np.ndarray]]:

@@ -29,9 +29,8 @@ class Natsv(LinearCalibration):
   CROSS = True
   TAKES_K = True
 
-  def affine(self) -> tuple[np.ndarray, np.ndarray]:
-    """Returns no shift, and I - V_k V_k^T."""
-    return np.zeros(self.dim), self._projection()
+  def _affine(self, arrays):
+    return np.zeros(self._width), self._projection(arrays)
 
   def choose_k(self, embeddings_a: np.ndarray, embeddings_b: np.ndarray, gold: np.ndarray) -> dict[int, float]:
     """Sets k to the one of 1 to 20 with the best Spearman correlation of cosines with gold, the smallest of ties.
@@ -88,8 +87,8 @@ class Natsv(LinearCalibration):
       )
     return vectors[:, : min(max(self.k or 1, CANDIDATES[-1]), rank - 1)]
 
-  def _shapes(self, dim):
-    return {"basis": (dim, range(self.k or 1, dim))}
+  def _shapes(self, width):
+    return {"basis": (width, range(self.k or 1, width))}
 
   def _apply(self, arrays, rows):
     basis = self._chosen(arrays)
@@ -102,9 +101,9 @@ class Natsv(LinearCalibration):
       )
     return arrays["basis"][:, : self.k]
 
-  def _projection(self):
-    basis = self._chosen(self._solved())
-    return np.eye(self.dim) - basis @ basis.T
+  def _projection(self, arrays):
+    basis = self._chosen(arrays)
+    return np.eye(len(basis)) - basis @ basis.T
 
 
 class StandardizedNatsv(Natsv):
@@ -115,21 +114,19 @@ class StandardizedNatsv(Natsv):
 
   METHOD = "sn+natsv"
 
-  def affine(self) -> tuple[np.ndarray, np.ndarray]:
-    """Returns the mean, and diag(1 / std) (I - V_k V_k^T)."""
-    matrix = self._solved()["scale"][:, np.newaxis] * self._projection()
-    return self._moments.mean, matrix
+  def _affine(self, arrays):
+    return self._mean, arrays["scale"][:, np.newaxis] * self._projection(arrays)
 
   def _solve(self, moments):
     scale = checked_scale(self.name, moments)
     correlation = moments.scatter / moments.count * np.outer(scale, scale)
     return {"scale": scale, "basis": self._basis(moments, correlation, moments.mean_square * scale**2)}
 
-  def _shapes(self, dim):
-    return {"scale": (dim,), **super()._shapes(dim)}
+  def _shapes(self, width):
+    return {"scale": (width,), **super()._shapes(width)}
 
   def _apply(self, arrays, rows):
-    return super()._apply(arrays, (rows - self._moments.mean) * arrays["scale"])
+    return super()._apply(arrays, (rows - self._mean) * arrays["scale"])
 
 
 def _spearman(a, b, gold):

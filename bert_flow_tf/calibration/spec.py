@@ -79,19 +79,20 @@ def parse_calibrations(names: Sequence[str]) -> list[CalibrationSpec]:
   return [spec for spec in specs if spec.name != "none"]
 
 
-def make_calibration(spec: CalibrationSpec | str) -> LinearCalibration:
+def make_calibration(spec: CalibrationSpec | str, shares: Sequence[float] = ()) -> LinearCalibration:
   """Returns a calibration that is not fitted.
 
   Args:
     spec: CalibrationSpec or name; not the flow, which `training` makes.
+    shares: share of each view if embeddings are concatenated views, see `Mix`; () if not.
 
   Raises:
-    ConfigError: unknown name, or the flow.
+    ConfigError: unknown name, the flow, or shares that are not positive numbers with sum 1.
   """
   spec = parse_calibration(spec.name if isinstance(spec, CalibrationSpec) else spec)
   if spec.method == FLOW:
     raise ConfigError("calibration=flow: the flow is fitted by a Trainer", argument="calibration")
-  return METHODS[spec.method](spec.k)
+  return METHODS[spec.method](spec.k, shares)
 
 
 def load_linear_calibration(folder: str | os.PathLike) -> LinearCalibration:

@@ -4,6 +4,7 @@
 """
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -110,17 +111,27 @@ def sample(embeddings: Any) -> Any:
   return embeddings[:: max(1, math.ceil(len(embeddings) / _ROWS))]
 
 
-def log_cone(embeddings: np.ndarray) -> dict[str, float]:
+def log_cone(embeddings: np.ndarray, shares: Sequence[float] = ()) -> dict[str, float]:
   """Logs how narrow the cone of embeddings [n, dim] is, and a warning if a calibration may find none to remove.
+
+  Args:
+    embeddings: [n, dim]; the rows of `sample` are used.
+    shares: share of each view if embeddings are concatenated views. Then the measures are those of their weighted sum,
+      each view divided by its root mean square around its mean, which stays.
 
   Returns:
     The result of `spread`.
   """
-  measures = spread(embeddings)
+  rows = sample(embeddings)
+  if shares:
+    views = np.split(_checked(rows).astype(np.float64), len(shares), axis=1)
+    deviations = [np.sqrt(np.mean(np.sum((view - view.mean(axis=0)) ** 2, axis=1))) for view in views]
+    rows = sum(share * view / (rms or 1.0) for share, view, rms in zip(shares, views, deviations, strict=True))
+  measures = spread(rows)
   cosine, ratio = measures["cosine_of_unpaired"], measures["participation_ratio"]
   shown = (cosine / 100, ratio / 100)
   logging.info("embeddings: mean cosine of unpaired sentences %.2f, participation ratio %.3f", *shown)
-  n, dim = sample(embeddings).shape
+  n, dim = rows.shape
   if n > 2 * dim and cosine < _COSINE_WITHOUT_CONE and ratio > _RATIO_WITHOUT_CONE:
     logging.warning(
       "these embeddings lie in no narrow cone: a calibration is likely to make them worse, as the flow does "

@@ -222,7 +222,7 @@ def original_eval_results(
   Args:
     task: the task.
     embeddings: embeddings of its sentences.
-    flow: the fitted `Glow`.
+    flow: the fitted `Glow` or `FlowCalibration`.
     cosines: [n] with the flow, of the evaluated split.
     steps: steps of the fit.
   """

@@ -1,6 +1,7 @@
 """A flow's folder on disk."""
 
 import os
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -19,21 +20,37 @@ STATES = (0, 1, 2)
 
 def save(flow: Any, folder: str | os.PathLike) -> None:
   """Writes a `Glow`; see `Glow.save`."""
+  FLOW_FOLDER.write(folder, *contents(flow))
+
+
+def contents(flow: Any) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+  """Returns the settings, JSON values, and arrays that `save` writes.
+
+  Raises:
+    FlowError: a weight is NaN or infinite.
+  """
   settings = {**flow.settings(), "state": int(tf.convert_to_tensor(flow.state).numpy())}
   settings |= {"encoder": flow.encoder} if flow.encoder else {}
   arrays = {name: weight.read() for name, weight in flow.named_weights().items()}
   bad = [name for name, array in arrays.items() if not np.isfinite(array).all()]
   if bad:
     raise FlowError(f"the flow's {bad[0]} is not finite (as {len(bad)} weights in all): it cannot be saved")
-  FLOW_FOLDER.write(folder, settings, arrays)
+  return settings, arrays
 
 
 def load(cls: type, folder: str | os.PathLike) -> Any:
   """Reads a flow of class `Glow`; see `Glow.load`."""
-  settings, arrays = FLOW_FOLDER.read(folder)
+  return restore(cls, folder, *FLOW_FOLDER.read(folder))
+
+
+def restore(cls: type, folder: str | os.PathLike, settings: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> Any:
+  """Returns the flow of class `Glow` of settings and arrays that were read in `folder`; see `Glow.load`."""
+  settings = dict(settings)
   state, encoder = settings.pop("state", None), settings.pop("encoder", None)
   if not isinstance(encoder, dict | None):
     raise FlowError(f"flow folder {folder}: encoder is {encoder!r}, expected an object")
+  if "shares" in settings:
+    raise FlowError(f"flow folder {folder}: it mixes views before the flow; load it with load_calibration")
   if state not in STATES:
     raise FlowError(f"flow folder {folder}: state is {state!r}, expected one of {STATES}")
   try:

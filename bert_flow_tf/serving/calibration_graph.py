@@ -7,6 +7,7 @@ import tensorflow as tf
 
 from bert_flow_tf.calibration.interface import Calibration
 from bert_flow_tf.calibration.linear import LinearCalibration
+from bert_flow_tf.calibration.views import Mix
 from bert_flow_tf.errors import CalibrationError
 from bert_flow_tf.flow.glow import Glow
 
@@ -43,35 +44,41 @@ class AffineGraph:
 
 
 class FlowGraph:
-  """z = f(u) of a `Glow`, its density and its inverse, computed in the flow's dtype; inputs and outputs are float32.
+  """z = f(x) of a flow, its density and its inverse, computed in the flow's dtype; inputs and outputs are float32.
+
+  x is the embedding u, or the mix of the views that u concatenates.
 
   Attributes:
-    name, sizes, variables: as in `AffineGraph`.
+    name, variables: as in `AffineGraph`.
+    sizes: as in `AffineGraph`, and "latent_dim", the dimensions of x and z.
   """
 
   is_flow = True
   name = "flow"
 
-  def __init__(self, flow: Glow):
+  def __init__(self, flow: Glow, mix: Mix | None = None):
     if flow.needs_initialization:
       raise CalibrationError("calibration: the flow is not fitted; fit or load it first", argument="calibration")
-    self.dim = self.output_dim = flow.dim
-    self.sizes = {"dim": self.dim, "output_dim": self.output_dim}
+    self.dim, self.output_dim = mix.dim if mix else flow.dim, flow.dim
+    self.sizes = {"dim": self.dim, "output_dim": self.output_dim, "latent_dim": flow.dim}
     self.variables = tuple(flow.weights)
-    self._flow = flow
+    self._flow, self._mix = flow, mix
 
   def transform(self, embeddings: tf.Tensor) -> tf.Tensor:
-    """u float32 [n, dim] -> z float32 [n, dim]."""
-    return tf.cast(self._flow.transform(embeddings), tf.float32)
+    """u float32 [n, dim] -> z float32 [n, latent_dim]."""
+    return tf.cast(self._flow.transform(self._mixed(embeddings)), tf.float32)
 
   def log_prob(self, embeddings: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-    """u float32 [n, dim] -> -log2 p(u) / dim and log p(u) in nats, float32 [n] each."""
-    bits = self._flow.bits_per_dim(embeddings)
-    return tf.cast(bits, tf.float32), tf.cast(bits * (-self.dim * math.log(2.0)), tf.float32)
+    """u float32 [n, dim] -> -log2 p(x) / latent_dim and log p(x) in nats, float32 [n] each."""
+    bits = self._flow.bits_per_dim(self._mixed(embeddings))
+    return tf.cast(bits, tf.float32), tf.cast(bits * (-self.output_dim * math.log(2.0)), tf.float32)
 
   def inverse(self, latents: tf.Tensor) -> tf.Tensor:
-    """z float32 [n, dim] -> u float32 [n, dim]."""
+    """z float32 [n, latent_dim] -> x float32 [n, latent_dim]."""
     return tf.cast(self._flow.inverse(latents), tf.float32)
+
+  def _mixed(self, embeddings):
+    return embeddings if self._mix is None else tf.cast(self._mix(tf.cast(embeddings, tf.float64)), tf.float32)
 
 
 def make_calibration_graph(calibration: Calibration | Glow | None, dim: int) -> AffineGraph | FlowGraph:
@@ -84,7 +91,7 @@ def make_calibration_graph(calibration: Calibration | Glow | None, dim: int) -> 
   Raises:
     CalibrationError: the calibration is not fitted, or takes embeddings of another number of dimensions.
   """
-  calibration = getattr(calibration, "flow", calibration)
+  mix, calibration = getattr(calibration, "mix", None), getattr(calibration, "flow", calibration)
   if calibration is None:
     return AffineGraph("none", np.zeros(dim), np.eye(dim))
   if not isinstance(calibration, Glow | LinearCalibration):
@@ -92,7 +99,9 @@ def make_calibration_graph(calibration: Calibration | Glow | None, dim: int) -> 
       f"calibration: {type(calibration).__name__}, expected a flow or a LinearCalibration", argument="calibration"
     )
   graph = (
-    FlowGraph(calibration) if isinstance(calibration, Glow) else AffineGraph(calibration.name, *calibration.affine())
+    FlowGraph(calibration, mix)
+    if isinstance(calibration, Glow)
+    else AffineGraph(calibration.name, *calibration.affine())
   )
   if graph.dim != dim:
     raise CalibrationError(

@@ -17,7 +17,7 @@ class Tensor:
   Attributes:
     dtype: "string", "int32" or "float32".
     axes: names of the axes. "n" is the number of rows of a request, "seq_len" the number of tokens; "dim" and
-      "output_dim" are the dimensions of an embedding before and after the calibration.
+      "output_dim" are the dimensions of an embedding before and after the calibration, "latent_dim" those of a flow.
     example: an input's value for one row, of Python's types; a number stands for every element of the row.
   """
 
@@ -108,9 +108,9 @@ SIGNATURES = {
     ),
     Signature(
       "inverse",
-      "latent of the flow, not normalized -> embedding before calibration",
-      {"latent": Tensor("float32", ("n", "dim"), 0.0)},
-      {"pooled": _POOLED},
+      "latent of the flow, not normalized -> embedding before calibration, or the mix of its views",
+      {"latent": Tensor("float32", ("n", "latent_dim"), 0.0)},
+      {"pooled": Tensor("float32", ("n", "latent_dim"))},
       needs_flow=True,
     ),
   )

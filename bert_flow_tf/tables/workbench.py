@@ -170,6 +170,8 @@ class Workbench:
       "metric": data.spec.metric,
       "gold": gold_fingerprint(data.splits[split or data.spec.eval_split]),
     }
+    shares = self._shares(recipe.embedding)
+    key |= {"shares": shares} if shares else {}
     if recipe.calibration == NONE:
       return key
     spec, corpus = parse_calibration(recipe.calibration), self.inputs.corpus(recipe.corpus, task)
@@ -190,6 +192,10 @@ class Workbench:
       scores["calibration"] = self.calibration(task, recipe, seed).name
     return scores
 
+  def _shares(self, embedding):
+    """Returns the share of each view that an embedding concatenates, or ()."""
+    return getattr(self.encoder.pooling(embedding), "shares", ())
+
   def _embeddings(self, embedding):
     return self._embed(embedding, [pairs for task in self.inputs.tasks.values() for pairs in task.splits.values()])
 
@@ -202,7 +208,8 @@ class Workbench:
     self.fits += 1
     embeddings = self.embeddings(embedding)
     own = embeddings if embeddings.have(corpus.pairs) else self._embed(embedding, [corpus.pairs])
-    return fit_linear(spec, own.rows(corpus.pairs), self.inputs.tasks.get(chosen_on), embeddings)
+    task, shares = self.inputs.tasks.get(chosen_on), self._shares(embedding)
+    return fit_linear(spec, own.rows(corpus.pairs), task, embeddings, shares)
 
   def _fit_flow(self, embedding: str, corpus: FlowCorpus, seed: int) -> Calibration:
     from bert_flow_tf.calibration.flow import FlowCalibration
@@ -211,16 +218,16 @@ class Workbench:
     self.fits += 1
     settings = self.inputs.flow_settings(corpus, seed)
     # Compiling takes longer than fitting: one flow and trainer serve all fits of a dimension, and a copy is kept.
-    dim = self.encoder.dim(embedding)
-    key = dim, dataclasses.replace(settings, seed=0, num_train_epochs=1.0)
+    dim, shares = self.encoder.dim(embedding), self._shares(embedding)
+    key = dim, shares, dataclasses.replace(settings, seed=0, num_train_epochs=1.0)
     if key not in self._trainers:
-      self._trainers[key] = make_flow(settings, dim, show_progress=False)
+      self._trainers[key] = make_flow(settings, dim, show_progress=False, shares=shares)
     flow, trainer = self._trainers[key]
     trainer.restart(seed)
     flow.num_train_epochs = settings.epochs
     embed = functools.partial(self._embed, embedding)
     flow.fit_source(flow_source(flow, trainer, corpus.pairs, self.embeddings(embedding), lambda pairs: embed([pairs])))
-    return FlowCalibration(flow.flow.copy())
+    return FlowCalibration(flow.flow.copy(), flow.mix)
 
 
 def headline(scores: dict[str, Any]) -> tuple[float, str]:

@@ -3,7 +3,7 @@
 import dataclasses
 import os
 import pathlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -12,6 +12,7 @@ import tensorflow as tf
 from bert_flow_tf.calibration.flow import FlowCalibration
 from bert_flow_tf.calibration.interface import Calibration
 from bert_flow_tf.calibration.spec import FLOW, make_calibration, parse_calibration
+from bert_flow_tf.calibration.views import Mix, checked_shares, view_dim
 from bert_flow_tf.data.pairs import SentencePairs
 from bert_flow_tf.encoder.identity import VectorsIdentity
 from bert_flow_tf.errors import ConfigError
@@ -21,7 +22,7 @@ from bert_flow_tf.io.checks import check_rows
 from bert_flow_tf.training.distribution import make_strategy, worker_failures
 from bert_flow_tf.training.flow_trainer import Trainer
 from bert_flow_tf.training.settings import FlowSettings
-from bert_flow_tf.training.sources import EmbeddingPairs, embedding_pairs
+from bert_flow_tf.training.sources import EmbeddingPairs, MixedPairs, embedding_pairs
 from bert_flow_tf.training.vector_source import VectorPairs
 
 
@@ -33,6 +34,7 @@ def fit_calibration(
   dev: tuple[np.ndarray, np.ndarray, np.ndarray] | None = None,
   folder: str | os.PathLike | None = None,
   show_progress: bool = True,
+  shares: Sequence[float] = (),
   **settings: Any,
 ) -> Calibration:
   """Fits a calibration on vectors, without labels.
@@ -51,6 +53,8 @@ def fit_calibration(
       it.
     folder: of the flow's checkpoints and TensorBoard events; None for none. A stopped fit is resumed from there.
     show_progress: whether the flow's fit shows its progress.
+    shares: share of each view, with sum 1, if the vectors are v concatenated views [n, v * d]: the calibration gets
+      their `Mix`, in which each view is centered and divided by its root mean square. () if not.
     **settings: fields of `training.settings.FlowSettings`, for the flow alone.
 
   Raises:
@@ -65,15 +69,16 @@ def fit_calibration(
     if unknown is not None:
       raise ConfigError(f"{unknown}: unknown setting of the flow; expected {', '.join(allowed)}", argument=unknown)
     source = _source(vectors)
-    flow, _ = make_flow(FlowSettings(**settings), source.dim, None, folder, show_progress)
-    fitted = FlowCalibration(flow.fit_source(source).flow)
+    flow, _ = make_flow(FlowSettings(**settings), source.dim, None, folder, show_progress, shares)
+    flow.fit_source(source)
+    fitted = FlowCalibration(flow.flow, flow.mix)
   else:
     if settings or folder is not None:
       name = next(iter(settings), "folder")
       raise ConfigError(f"{name}: only calibration=flow has this argument, not {spec.name}", argument=name)
     if spec.k_on_dev and dev is None:
       raise ConfigError(f"calibration={spec.name}: give K, as {spec.name}-6, or dev, to choose it on", "calibration")
-    fitted = make_calibration(spec)
+    fitted = make_calibration(spec, shares)
     if isinstance(vectors, list):
       for part in vectors:
         fitted.partial_fit(part)
@@ -103,14 +108,21 @@ class TrainableFlow(FlowCalibration):
     flow: the flow.
     trainer: its trainer.
     num_train_epochs: passes over the pairs.
+    shares: share of each view if the embeddings are concatenated views, see `Mix`; () if not.
   """
 
-  def __init__(self, flow: Glow, trainer: Trainer, num_train_epochs: float = 1.0) -> None:
+  def __init__(self, flow: Glow, trainer: Trainer, num_train_epochs: float = 1.0, shares: Sequence[float] = ()) -> None:
     super().__init__(flow)
-    self._trainer, self.num_train_epochs = trainer, num_train_epochs
+    self._trainer, self.num_train_epochs, self._shares = trainer, num_train_epochs, shares
 
   def fit_source(self, source: Any) -> "TrainableFlow":
-    """Fits on a source of `Trainer.fit`, from the flow's present weights; returns itself."""
+    """Fits on a source of `Trainer.fit`, from the flow's present weights; returns itself.
+
+    With shares, the mix of the views is fitted on all rows of the source, an `EmbeddingPairs`, before the flow.
+    """
+    if self._shares:
+      self.mix = Mix.of(source.moments(), self._shares)
+      source = MixedPairs(source, self.mix)
     self._trainer.fit(source, self.num_train_epochs)
     return self
 
@@ -121,19 +133,22 @@ def make_flow(
   strategy: tf.distribute.Strategy | None = None,
   folder: str | os.PathLike | None = None,
   show_progress: bool = True,
+  shares: Sequence[float] = (),
 ) -> tuple[TrainableFlow, Trainer]:
   """Makes a flow to be fitted, and its trainer.
 
   Args:
     settings: the settings; a learning rate or number of epochs that is None is 1e-3 or 1.
-    dim: dimensions of the embeddings.
+    dim: dimensions of the embeddings, all views together.
     strategy: None to make the one that the settings name.
     folder: gets `checkpoints` and `tensorboard`; None for neither.
     show_progress: whether the fit shows its progress.
+    shares: see `TrainableFlow`.
   """
+  shares = checked_shares(shares)
   strategy = strategy or make_strategy(settings.distribution_strategy)
   with worker_failures(strategy), strategy.scope():
-    flow = Glow(settings.config, dim, settings.actnorm_init, settings.permutation, settings.seed)
+    flow = Glow(settings.config, view_dim(dim, shares), settings.actnorm_init, settings.permutation, settings.seed)
   trainer = Trainer(
     flow,
     settings,
@@ -142,7 +157,7 @@ def make_flow(
     summary_folder=folder and pathlib.Path(folder) / "tensorboard",
     show_progress=show_progress,
   )
-  return TrainableFlow(flow, trainer, settings.epochs), trainer
+  return TrainableFlow(flow, trainer, settings.epochs, shares), trainer
 
 
 def flow_source(

@@ -19,6 +19,7 @@ from bert_flow_tf.data.settings import CorpusSettings, DataSettings
 from bert_flow_tf.data.task import TaskData
 from bert_flow_tf.encoder.pooling import check_low_dim
 from bert_flow_tf.encoder.settings import DEFAULT_POOLING, EmbeddingSettings
+from bert_flow_tf.errors import ConfigError
 from bert_flow_tf.evaluation import report
 from bert_flow_tf.evaluation.isotropy import log_cone
 from bert_flow_tf.evaluation.task_scores import (
@@ -126,8 +127,15 @@ class Experiment:
     for spec in specs:
       if spec.method == Whitening.METHOD and spec.k:
         check_low_dim(int(spec.k), self._identity.low_dim)
+    if settings.run.encoder_dropout and model.shares:
+      pooling = model.identity.sentence_embedding_type
+      raise ConfigError(
+        f"encoder_dropout: sentence_embedding_type={pooling} has views, whose mix is fitted on embeddings without "
+        "dropout; choose another one",
+        argument="encoder_dropout",
+      )
     if any(spec.method == FLOW for spec in specs):
-      self._flow, self._trainer = make_flow(settings.flow, model.dim, strategy, self.folder)
+      self._flow, self._trainer = make_flow(settings.flow, model.dim, strategy, self.folder, shares=model.shares)
       self._steps = self._trainer.num_steps(len(corpus.pairs), settings.flow.epochs)
     if self.is_chief:
       make_folder(self.folder)  # after the checks above, so that a rejected command leaves no folder
@@ -151,11 +159,11 @@ class Experiment:
     self._embeddings = of_corpus = self._embed(*self._task.splits.values())
     if linear and not of_corpus.have(pairs):
       of_corpus = self._embed(pairs)
-    self._cone = log_cone(of_corpus.values)
+    self._cone = log_cone(of_corpus.values, self._model.shares)
     with self.watch.timing("fitting"):
       rows: Any = of_corpus.rows(pairs) if linear else None
       for spec in linear:
-        self.calibrations[spec.name] = fit_linear(spec, rows, self._task, self._embeddings)
+        self.calibrations[spec.name] = fit_linear(spec, rows, self._task, self._embeddings, self._model.shares)
       if self._flow:
         self.calibrations[WITH_FLOW] = self._flow.fit_source(self._source(of_corpus))
     for calibration in self.calibrations.values():
@@ -208,7 +216,7 @@ class Experiment:
       similarities = {method: of[split] for method, of in cosines.items()}
       report.write_predictions(self.folder, self._task.splits[split], similarities)
       if WITH_FLOW in similarities:
-        flow = self.calibrations[WITH_FLOW].flow
+        flow = self.calibrations[WITH_FLOW]
         values = original_eval_results(self._task, self._embeddings, flow, similarities[WITH_FLOW], self._steps)
         report.write_eval_results(self.folder, values)
     return results, intervals

@@ -6,6 +6,8 @@ from collections.abc import Sequence
 import numpy as np
 import tensorflow as tf
 
+from bert_flow_tf.calibration.moments import Moments
+from bert_flow_tf.calibration.views import Mix
 from bert_flow_tf.data.pairs import SentencePairs
 from bert_flow_tf.encoder.sentence_encoder import SentenceEncoder
 from bert_flow_tf.errors import TrainingError
@@ -73,6 +75,11 @@ class EmbeddingPairs:
       digest.update(np.ascontiguousarray(side).data)
     return digest.hexdigest()
 
+  def moments(self) -> Moments:
+    """Returns the moments of the embeddings of both sides, without covariances."""
+    first, second = (Moments.of(side, False) for side in self._sides)
+    return first.merged(second)
+
   def features(self, positions: tf.data.Dataset) -> tf.data.Dataset:
     """Maps a dataset of positions [batch] to one of (a [batch, dim], b [batch, dim])."""
     with tf.device("CPU"):  # input pipelines run on it
@@ -86,6 +93,38 @@ class EmbeddingPairs:
     """Returns the features, which are the embeddings."""
     del dropout_seed  # the encoder has run already, without dropout
     return features
+
+
+class MixedPairs(EmbeddingPairs):
+  """Pairs of concatenated views, mixed where they are read.
+
+  Args:
+    source: the pairs.
+    mix: their fitted mix.
+  """
+
+  def __init__(self, source: EmbeddingPairs, mix: Mix) -> None:
+    self._source, self._mix = source, mix
+
+  @property
+  def dim(self) -> int:
+    """Dimensions of the mix."""
+    return self._mix.output_dim
+
+  def __len__(self) -> int:
+    return len(self._source)
+
+  def fingerprint(self) -> str:
+    """Returns the fingerprint of the pairs, and the shares."""
+    return f"{self._source.fingerprint()} shares {self._mix.shares}"
+
+  def features(self, positions: tf.data.Dataset) -> tf.data.Dataset:
+    """Maps a dataset of positions [batch] to one of (a [batch, dim], b [batch, dim])."""
+
+    def mixed(*sides):
+      return tuple(tf.cast(self._mix(tf.cast(side, tf.float64)), tf.float32) for side in sides)
+
+    return self._source.features(positions).map(mixed)
 
 
 def embedding_pairs(

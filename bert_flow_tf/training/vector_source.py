@@ -6,6 +6,7 @@ from collections.abc import Sequence
 import numpy as np
 import tensorflow as tf
 
+from bert_flow_tf.calibration.moments import Moments
 from bert_flow_tf.errors import TrainingError
 from bert_flow_tf.training.sources import EmbeddingPairs
 
@@ -46,6 +47,13 @@ class VectorPairs(EmbeddingPairs):
       for start in range(0, len(array), _ROWS):
         digest.update(np.ascontiguousarray(array[start : start + _ROWS], np.float32).data)
     return digest.hexdigest()
+
+  def moments(self) -> Moments:
+    """Returns the moments of the vectors, without covariances."""
+    moments = Moments.of(np.zeros([0, self.dim]), False)
+    for array, start in zip(self._arrays, self._starts[:-1], strict=True):
+      moments = moments.merged(Moments.of(array[: max(0, 2 * len(self) - start)], False))
+    return moments
 
   def features(self, positions: tf.data.Dataset) -> tf.data.Dataset:
     """Maps a dataset of positions [batch] to one of (a [batch, dim], b [batch, dim])."""

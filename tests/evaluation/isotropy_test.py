@@ -139,3 +139,11 @@ def test_cone(shift, caplog):
     assert measures["participation_ratio"] == pytest.approx(100 * variances.sum() ** 2 / np.sum(variances**2) / 30)
     assert any("no narrow cone" in record.getMessage() for record in caplog.records) == warned
   assert math.isnan(log_cone(rows[:1])["cosine_of_unpaired"])
+
+
+def test_the_cone_of_views_is_that_of_their_weighted_sum():
+  rng = np.random.default_rng(0)
+  first, second = 3 + rng.normal(size=[500, 4]), 100 * rng.normal(size=[500, 4])
+  rms = [np.sqrt(part.var(axis=0).sum()) for part in (first, second)]
+  expected = log_cone(0.7 * first / rms[0] + 0.3 * second / rms[1])
+  assert log_cone(np.concatenate([first, second], axis=1), (0.7, 0.3)) == pytest.approx(expected)

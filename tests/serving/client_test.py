@@ -148,7 +148,7 @@ def test_the_servers_signatures_are_the_table(grpc_server):
   answer = get_model_metadata_pb2.SignatureDefMap()
   server.GetModelMetadata(request).metadata["signature_def"].Unpack(answer)
   served_signatures = {name: value for name, value in answer.signature_def.items() if not name.startswith("__")}
-  sizes = {"dim": 256, "output_dim": 256}
+  sizes = {"dim": 256, "output_dim": 256, "latent_dim": 256}
 
   def tensors(infos):
     shapes = {name: [size.size for size in info.tensor_shape.dim] for name, info in infos.items()}

@@ -68,7 +68,7 @@ def test_a_sentence_has_the_same_embedding_alone_and_in_a_batch(served, kind):
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_empty_batches(served, kind):
-  sizes = {"n": 0, "dim": 256, "output_dim": 256}
+  sizes = {"n": 0, "dim": 256, "output_dim": 256, "latent_dim": 256}
   for signature in SIGNATURES.values():
     for name, tensor in signature.outputs.items():
       assert list(served.answers[f"{kind}/empty {signature.name}/{name}"].shape) == tensor.shape(sizes)
@@ -123,7 +123,7 @@ def test_files_of_a_version(served):
   assert layout.vocabulary.read_text(encoding="utf-8").split("\n")[:-1] == encoder.tokenizer.vocab
   metadata = json.loads(layout.metadata.read_text(encoding="utf-8"))
   assert metadata["encoder"]["weights_sha256"] == encoder.weights_checksum
-  sizes = {"dim": 256, "output_dim": 256}
+  sizes = {"dim": 256, "output_dim": 256, "latent_dim": 256}
   assert metadata["signatures"] == {name: signature.describe(sizes) for name, signature in SIGNATURES.items()}
   assert metadata["ops_not_known_to_tensorflow_2.12"] == [] and metadata["without"] == []
   assert metadata["origin"] == {"folder": "exp/NAME/flow"}

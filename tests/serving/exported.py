@@ -114,7 +114,7 @@ def requests(ids, dim):
   empty = {
     signature.name: {
       name: text([]) if value.dtype == object else array(value)
-      for name, value in signature.example_inputs(0, {"dim": dim}).items()
+      for name, value in signature.example_inputs(0, {"dim": dim, "latent_dim": dim}).items()
     }
     for signature in SIGNATURES.values()
   }

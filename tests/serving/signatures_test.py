@@ -8,7 +8,7 @@ import pytest
 from bert_flow_tf.serving.signatures import SIGNATURES, markdown_table, signatures_of
 from tests.testing import REPO
 
-SIZES = {"dim": 4, "output_dim": 2}
+SIZES = {"dim": 4, "output_dim": 2, "latent_dim": 3}
 
 
 @pytest.mark.parametrize("signature", SIGNATURES.values(), ids=SIGNATURES)
@@ -24,7 +24,7 @@ def test_a_row_keeps_the_rules_of_the_server(signature):
 def test_shapes():
   assert SIGNATURES["embed_ids"].describe(SIZES)["inputs"] == {"ids": ["int32", [-1, -1]], "lengths": ["int32", [-1]]}
   assert SIGNATURES["serving_default"].describe(SIZES)["outputs"] == {"embedding": ["float32", [-1, 2]]}
-  assert SIGNATURES["inverse"].example_inputs(3, SIZES)["latent"].shape == (3, 4)
+  assert SIGNATURES["inverse"].example_inputs(3, SIZES)["latent"].shape == (3, 3)
   assert SIGNATURES["embed_ids"].example_inputs(0, SIZES)["ids"].shape == (0, 2)
 
 

@@ -1,0 +1,110 @@
+"""Mix of views: several embeddings of a sentence, concatenated, become one; no TensorFlow here."""
+
+import dataclasses
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from bert_flow_tf.calibration.moments import Moments
+from bert_flow_tf.errors import CalibrationError, ConfigError
+
+# A view varies if it does so by more than the rounding errors of float32.
+_FLOAT32_EPSILON = float(np.finfo(np.float32).eps)
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Mix:
+  """x = sum_i share_i (u_i - mean_i) / rms_i  of the v views u_i [n, dim / v] that u [n, dim] concatenates.
+
+  rms_i = sqrt(mean |u_i - mean_i|^2) on the rows of the fit, so the shares alone decide how much each view weighs. A
+  view that does not vary contributes 0.
+
+  Attributes:
+    shares: v positive numbers with sum 1.
+    mean: float64 [dim], mean of u.
+    rms: float64 [v], 0 for a view that does not vary.
+  """
+
+  shares: tuple[float, ...]
+  mean: np.ndarray
+  rms: np.ndarray
+
+  @classmethod
+  def of(cls, moments: Moments, shares: Sequence[float]) -> "Mix":
+    """Returns the mix for the moments of u, whole or diagonal.
+
+    Raises:
+      ConfigError: see `checked_shares`.
+      CalibrationError: dim is not a multiple of the number of shares.
+    """
+    shares = checked_shares(shares)
+    view_dim(moments.dim, shares)
+    square, rounding = (x.reshape(len(shares), -1).sum(axis=1) for x in (moments.variance, moments.mean_square))
+    return cls(shares, moments.mean, np.sqrt(np.where(square > _FLOAT32_EPSILON**2 * rounding, square, 0.0)))
+
+  @property
+  def dim(self) -> int:
+    """Dimensions of u."""
+    return len(self.mean)
+
+  @property
+  def output_dim(self) -> int:
+    """Dimensions of x."""
+    return self.dim // len(self.shares)
+
+  @property
+  def scale(self) -> np.ndarray:
+    """share_i / rms_i, float64 [v]; 0 for a view that does not vary."""
+    return np.divide(self.shares, self.rms, out=np.zeros(len(self.shares)), where=self.rms > 0)
+
+  def __call__(self, embeddings: Any) -> Any:
+    """u float64 [n, dim] -> x float64 [n, dim / v]; arrays, or tensors of TensorFlow."""
+    d = self.output_dim
+    views = [slice(i * d, (i + 1) * d) for i in range(len(self.shares))]
+    return sum(
+      (embeddings[:, view] - self.mean[view]) * float(scale) for view, scale in zip(views, self.scale, strict=True)
+    )
+
+  def moments(self, moments: Moments) -> Moments:
+    """Returns the moments of x for those of u with the whole scatter: the mean of x is 0."""
+    v, d, scale = len(self.shares), self.output_dim, self.scale
+    scatter = np.einsum("i,iajb,j->ab", scale, moments.scatter.reshape(v, d, v, d), scale)
+    rounding = scale**2 @ moments.mean_square.reshape(v, d)
+    return Moments(moments.count, np.zeros(d), scatter, rounding)
+
+  def affine(self, shift: np.ndarray, matrix: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Returns shift [dim] and matrix [dim, k] of u that give z = (x - shift) matrix, where shift [dim / v] is 0."""
+    if shift.any():
+      raise ValueError("x has mean 0")
+    return self.mean, np.concatenate([scale * matrix for scale in self.scale])
+
+
+def checked_shares(shares: Sequence[float]) -> tuple[float, ...]:
+  """Returns the shares of views as a tuple; () for embeddings without views.
+
+  Raises:
+    ConfigError: not positive numbers with sum 1.
+  """
+  try:
+    checked = tuple(map(float, shares))
+  except (TypeError, ValueError):
+    checked = (math.nan,)
+  if checked and not (all(share > 0 for share in checked) and math.isclose(sum(checked), 1, abs_tol=1e-6)):
+    raise ConfigError(f"shares={shares}: expected one positive number for each view, with sum 1", argument="shares")
+  return checked
+
+
+def view_dim(dim: int, shares: Sequence[float]) -> int:
+  """Returns the dimensions of one view of embeddings of `dim` dimensions; `dim` itself without shares.
+
+  Raises:
+    CalibrationError: dim is not a multiple of the number of shares.
+  """
+  v = len(shares) or 1
+  if dim % v:
+    raise CalibrationError(
+      f"embeddings: {dim} dimensions are not {v} views of one size, as shares={shares}", "embeddings"
+    )
+  return dim // v
