@@ -113,7 +113,7 @@ class SentenceModel:
       cache_dir: see `SentenceEncoder.from_pretrained`.
       cache: see the class.
       allow_other_encoder: see the class.
-      **settings: sentence_embedding_type, max_seq_length, low_dim, precision, hidden_act or max_input_chars_per_word in
+      **settings: sentence_embedding_type, max_seq_length, low_dim or settings of `SentenceEncoder.from_pretrained`, in
         place of those of the folder.
 
     Raises:

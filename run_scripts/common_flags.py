@@ -93,7 +93,7 @@ def define_calibration_flags() -> None:
     "flow_folder",
     None,
     "Folder of a calibration that run_flow saved, such as exp/NAME/flow. It decides encoder, pooling, max_seq_length, "
-    "low_dim, precision and hidden_act, except for flags on the command line. Default: the encoder alone.",
+    "low_dim, precision and token_weights, except for flags on the command line. Default: the encoder alone.",
   )
   flags.DEFINE_boolean("allow_other_encoder", False, "Apply a calibration to another encoder than it was fitted for.")
 

@@ -34,6 +34,8 @@ _ENCODER_FLAGS = (
   "precision",
   "hidden_act",
   "max_input_chars_per_word",
+  "token_weights",
+  "frequency_corpus",
 )
 
 

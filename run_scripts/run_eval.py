@@ -43,7 +43,7 @@ def define_flags():
     "flow_folder",
     None,
     "Folders of calibrations, as exp/NAME/flow,exp/NAME/whitening-64. They decide encoder, pooling, max_seq_length, "
-    "low_dim, precision and hidden_act, except for flags on the command line. Default: the encoder alone.",
+    "low_dim, precision and token_weights, except for flags on the command line. Default: the encoder alone.",
   )
   flags.DEFINE_boolean("allow_other_encoder", False, "Apply a calibration to another encoder than it was fitted for.")
   flags.DEFINE_string(

@@ -54,6 +54,7 @@ class SentenceTokenizer:
     max_input_chars_per_word: largest number of characters of a word that does not become [UNK].
     pad_id: id of [PAD].
     mask_id: id of [MASK].
+    special_ids: ids of [CLS], [SEP], [PAD] and [MASK].
     vocab_size: number of word pieces.
   """
 
@@ -109,6 +110,7 @@ class SentenceTokenizer:
     self._tokenizer.backend_tokenizer.model.max_input_chars_per_word = self.max_input_chars_per_word
     self._pieces = WordPieces(self._tokenizer.backend_tokenizer)
     self.pad_id, self.mask_id = self._tokenizer.pad_token_id, self._tokenizer.mask_token_id
+    self.special_ids = (self._tokenizer.cls_token_id, self._tokenizer.sep_token_id, self.pad_id, self.mask_id)
     self.vocab_size = len(self._tokenizer)
     self._warned = False
 
@@ -146,12 +148,13 @@ class SentenceTokenizer:
     settings["max_input_chars_per_word"] = max_input_chars_per_word
     return cls(folder / "vocab.txt", lower, **settings)
 
-  def __call__(self, sentences: Iterable[str], max_seq_length: int = 64) -> list[np.ndarray]:
+  def __call__(self, sentences: Iterable[str], max_seq_length: int = 64, warn: bool = True) -> list[np.ndarray]:
     """Tokenizes sentences, each separately.
 
     Args:
       sentences: strings.
       max_seq_length: maximum number of tokens, including [CLS] and [SEP]; longer sentences are truncated.
+      warn: whether to log a warning, once, if more than a tenth of the word pieces are [UNK].
 
     Returns:
       List of int32 arrays of shape [seq_len], 2 <= seq_len <= max_seq_length.
@@ -163,7 +166,8 @@ class SentenceTokenizer:
     first, last, ids = self._tokenizer.cls_token_id, self._tokenizer.sep_token_id, []
     for chunk in _chunks(sentences):
       ids += [np.array([first, *row, last], np.int32) for row in self._pieces(chunk, int(max_seq_length) - 2)]
-    self._warn_of_unknown_text(ids)
+    if warn:
+      self._warn_of_unknown_text(ids)
     return ids
 
   def _warn_of_unknown_text(self, ids):

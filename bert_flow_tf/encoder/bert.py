@@ -98,6 +98,10 @@ class BertEncoder:
       )
     return int(max_seq_length)
 
+  def word_rows(self, ids: tf.Tensor) -> tf.Tensor:
+    """Returns the word embeddings of token ids, each divided by its length, float32 [batch, seq_len, hidden]."""
+    return tf.math.l2_normalize(tf.gather(self.model.get_input_embeddings().weight, ids), axis=-1)
+
   def word_embeddings(self) -> np.ndarray:
     """Returns the word embeddings, float32 array of shape [vocab, hidden], before position and normalization."""
     return self.model.get_input_embeddings().weight.numpy()

@@ -25,6 +25,26 @@ def check_precision(precision: str) -> None:
     )
 
 
+def check_pooling(pooling: pooling_lib.Pooling, token_weights: Any) -> None:
+  """Checks that an encoder can be trained with a pooling.
+
+  Args:
+    pooling: the pooling.
+    token_weights: the encoder's `TokenWeights`, or None.
+
+  Raises:
+    ConfigError: it reads the word embeddings themselves, or tokens have weights.
+  """
+  argument = "sentence_embedding_type" if pooling.reads_words else "token_weights" if token_weights else None
+  if argument:
+    value = pooling.name if pooling.reads_words else token_weights.name
+    raise ConfigError(
+      f"{argument}={value}: only a frozen encoder is used so, as in run_flow; to train an encoder, expected a mean of "
+      "blocks or cls, and token_weights=uniform",
+      argument=argument,
+    )
+
+
 def use_mixed_precision(bert: BertEncoder, precision: str) -> None:
   """Sets the precision of BERT's dense layers, forward and backward; weights and their updates are float32.
 

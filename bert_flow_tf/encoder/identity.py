@@ -1,7 +1,8 @@
 """Identities of embeddings: everything that decides them, in one place; without TensorFlow.
 
 Cache keys, calibrations' folders, manifests, checkpoints and revisions derive from `EncoderIdentity`. A new field
-decides an embedding unless its metadata has `"decides": False`.
+decides an embedding unless its metadata has `"decides": False`; with `"new": True` it takes no part while it has its
+default, so that older keys stay valid.
 """
 
 import dataclasses
@@ -27,14 +28,19 @@ class _Identity:
 
   def deciding(self) -> dict[str, Any]:
     """Returns the JSON values that decide an embedding."""
-    decisive = {field.name for field in dataclasses.fields(self) if field.metadata.get("decides", True)}
-    return {name: value for name, value in self.to_dict().items() if name in decisive}
+    values = self.to_dict()
+    return {
+      field.name: values[field.name]
+      for field in dataclasses.fields(self)
+      if field.metadata.get("decides", True) and not (field.metadata.get("new") and values[field.name] == field.default)
+    }
 
   def differences(self, other: "_Identity") -> list[str]:
     """Returns the fields that decide an embedding and differ: ["max_seq_length 64, now 32"]."""
     if type(self) is not type(other):
       return ["made by different programs"]
-    mine, others = self.deciding(), other.deciding()
+    defaults = {field.name: field.default for field in dataclasses.fields(self) if field.metadata.get("new")}
+    mine, others = defaults | self.deciding(), defaults | other.deciding()
     unknown = {field.name for field in dataclasses.fields(self) if field.metadata.get("none_is_unknown")}
     return [
       f"{name} {_short(mine[name])}, now {_short(others[name])}"
@@ -73,6 +79,9 @@ class EncoderIdentity(_Identity):
     low_dim: number of groups of neighboring dimensions that are averaged, the last step, after a calibration; or None.
     precision: number format of BERT's matrix products.
     max_input_chars_per_word: see `SentenceTokenizer`; tokenizer_sha256 decides. Folders of old versions have 100.
+    token_weights: canonical name of the weights of tokens, see `token_weights`.
+    token_weights_sha256: hexadecimal SHA-256 of the table of weights; None for uniform.
+    frequency_corpus: file whose sentences were counted for it, or None; does not decide, the checksum does.
   """
 
   name: str = dataclasses.field(metadata={"decides": False})
@@ -85,6 +94,9 @@ class EncoderIdentity(_Identity):
   architecture: dict | None = dataclasses.field(default=None, metadata={"none_is_unknown": True})
   precision: str = "float32"
   max_input_chars_per_word: int = dataclasses.field(default=100, metadata={"decides": False})
+  token_weights: str = dataclasses.field(default="uniform", metadata={"new": True})
+  token_weights_sha256: str | None = dataclasses.field(default=None, metadata={"new": True})
+  frequency_corpus: str | None = dataclasses.field(default=None, metadata={"decides": False})
 
   @classmethod
   def from_dict(cls, values: dict[str, Any], where: str) -> "EncoderIdentity":
@@ -108,14 +120,13 @@ class EncoderIdentity(_Identity):
     return cls(**arguments)
 
   def loading_arguments(self) -> dict[str, Any]:
-    """Returns precision, hidden_act (None if it is unknown) and max_input_chars_per_word.
-
-    As `SentenceEncoder.from_pretrained` takes them.
-    """
+    """Returns the settings that `SentenceEncoder.from_pretrained` takes; an unknown hidden_act is None."""
     return {
       "precision": self.precision,
       "hidden_act": (self.architecture or {}).get("hidden_act"),
       "max_input_chars_per_word": self.max_input_chars_per_word,
+      "token_weights": self.token_weights,
+      "frequency_corpus": self.frequency_corpus,
     }
 
   def pooling_arguments(self) -> dict[str, Any]:

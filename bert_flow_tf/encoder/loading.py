@@ -40,8 +40,8 @@ def load_encoder(
     where: place of the identity, for messages: "folder=FOLDER".
     model: name or folder of another encoder, or a loaded one; None for the encoder that the identity names.
     cache_dir: see `SentenceEncoder.from_pretrained`.
-    **settings: sentence_embedding_type, max_seq_length, low_dim, precision, hidden_act or max_input_chars_per_word in
-      place of those of the identity; if `model` is given, its files decide the last two.
+    **settings: sentence_embedding_type, max_seq_length, low_dim, or a setting of `SentenceEncoder.from_pretrained`, in
+      place of those of the identity; if `model` is given, its files decide hidden_act and max_input_chars_per_word.
 
   Returns:
     The encoder, and sentence_embedding_type, max_seq_length and low_dim; without an identity only those of `settings`.
@@ -58,7 +58,8 @@ def load_encoder(
   if model is not None:
     arguments = {name: value for name, value in arguments.items() if name not in of_files}
   arguments |= settings
-  loading = {name: arguments.pop(name) for name in ("precision", *of_files) if name in arguments}
+  names = ("precision", "token_weights", "frequency_corpus", *of_files)
+  loading = {name: arguments.pop(name) for name in names if name in arguments}
   if isinstance(model, SentenceEncoder):
     return model, arguments
   if model is not None:

@@ -15,6 +15,7 @@ from bert_flow_tf.encoder.bert import BertEncoder, load_bert
 from bert_flow_tf.encoder.cache import CHUNK_SENTENCES, EmbeddingCache
 from bert_flow_tf.encoder.identity import EncoderIdentity
 from bert_flow_tf.encoder.pooling import Pooling
+from bert_flow_tf.encoder.token_weights import UNIFORM, TokenWeights, make_token_weights, parse_token_weights
 from bert_flow_tf.errors import ConfigError, EncoderError
 from bert_flow_tf.io.checks import is_integer
 from bert_flow_tf.progress import Progress
@@ -34,11 +35,15 @@ class SentenceEncoder:
     tokenizer: the tokenizer.
     hidden_size: width of BERT's hidden states.
     num_hidden_layers: number of transformer blocks.
+    token_weights: weights of tokens in the mean; None for equal ones.
   """
 
-  def __init__(self, bert: BertEncoder, tokenizer: SentenceTokenizer) -> None:
+  def __init__(
+    self, bert: BertEncoder, tokenizer: SentenceTokenizer, token_weights: TokenWeights | None = None
+  ) -> None:
     self.bert = bert
     self.tokenizer = tokenizer
+    self.token_weights = token_weights
     self.hidden_size = bert.config.hidden_size
     self.num_hidden_layers = bert.config.num_hidden_layers
     self._functions = {}
@@ -53,6 +58,8 @@ class SentenceEncoder:
     bert_config_file: str | os.PathLike | None = None,
     vocab_file: str | os.PathLike | None = None,
     max_input_chars_per_word: int | None = None,
+    token_weights: str | None = None,
+    frequency_corpus: str | os.PathLike | None = None,
   ) -> "SentenceEncoder":
     """Loads an encoder.
 
@@ -65,13 +72,19 @@ class SentenceEncoder:
       bert_config_file: configuration of a TensorFlow 1 checkpoint, if it is in another folder.
       vocab_file: vocab.txt of a TensorFlow 1 checkpoint, if it is in another folder.
       max_input_chars_per_word: see `SentenceTokenizer.from_pretrained`.
+      token_weights: weights of tokens in the mean that makes an embedding, see `token_weights.make_token_weights`; None
+        for uniform.
+      frequency_corpus: file with a sentence per line, for token_weights=idf; None for the packaged English table.
 
     Raises:
-      ConfigError: unknown precision or activation, or max_input_chars_per_word is not a positive integer.
+      ConfigError: an argument is not allowed, or frequency_corpus cannot be read.
       EncoderError: it does not exist, is damaged or is not a BERT.
     """
+    token_weights = token_weights or UNIFORM
+    parse_token_weights(token_weights)  # before the long loading
     bert = load_bert(name, cache_dir, precision, hidden_act, bert_config_file, vocab_file)
-    return cls(bert, SentenceTokenizer.from_pretrained(bert.folder, bert.name, max_input_chars_per_word))
+    tokenizer = SentenceTokenizer.from_pretrained(bert.folder, bert.name, max_input_chars_per_word)
+    return cls(bert, tokenizer, make_token_weights(token_weights, tokenizer, frequency_corpus))
 
   @property
   def name(self) -> str:
@@ -142,8 +155,11 @@ class SentenceEncoder:
     Returns:
       float32 Tensor of shape [batch, dim].
     """
+    pooling = self.pooling(pooling)
     hidden_states, pooled_output = self.bert(ids, mask, dropout_seed)
-    return tf.stop_gradient(self.pooling(pooling).pool(hidden_states, mask, pooled_output))
+    weights = mask if self.token_weights is None else self.token_weights.of(ids, mask)
+    word_rows = self.bert.word_rows(ids) if pooling.reads_words else None
+    return tf.stop_gradient(pooling.pool(hidden_states, weights, pooled_output, word_rows))
 
   def encode(
     self,
@@ -230,6 +246,7 @@ class SentenceEncoder:
       low_dim=low_dim,
       precision=self.precision,
       max_input_chars_per_word=self.tokenizer.max_input_chars_per_word,
+      **({} if self.token_weights is None else self.token_weights.identity()),
     )
 
   def _embed(self, ids, pooling, batch_size, progress):

@@ -30,9 +30,20 @@ class EmbeddingSettings(Settings):
   model_cache_dir: str | None = setting(None, "Cache folder of the model hub; default: the hub's own.", named=False)
   sentence_embedding_type: str | None = setting(
     None,
-    "avg, cls, cls-token, avg-first-last (= avg-last-2), avg-last-N (= avg-last-concat-N), avg-last-last-N, avg-top-N "
-    "or concat-top-N. Default: what a folder of sentence-transformers declares, else avg-first-last.",
+    "avg, cls, cls-token, avg-first-last (= avg-last-2), avg-last-N (= avg-last-concat-N), avg-last-last-N, avg-top-N, "
+    "concat-top-N, word-rows (the word embeddings alone), or mix-S (word-rows with share S, and avg; mix = mix-0.6). "
+    "Default: what a folder of sentence-transformers declares, else avg-first-last.",
     named=False,  # it has its own part in an experiment's name
+  )
+  token_weights: str | None = setting(
+    None,
+    "Weights of tokens in the mean: uniform, or idf-ALPHA (inverse document frequency to the power ALPHA, 0 for "
+    "punctuation, [CLS] and [SEP]; idf = idf-0.75). Default: uniform.",
+  )
+  frequency_corpus: str | None = setting(
+    None,
+    "Text file, a sentence per line, whose word pieces are counted for token_weights=idf; default: a packaged table of "
+    "English words.",
   )
   low_dim: int = setting(-1, "Groups of neighboring dimensions to average, after a calibration; -1 or 0 for none.")
   max_seq_length: int | None = setting(
@@ -73,11 +84,8 @@ class EmbeddingSettings(Settings):
     return self.init_checkpoint or self.model
 
   def loading_arguments(self) -> dict[str, Any]:
-    """Returns cache_dir, precision, hidden_act and max_input_chars_per_word.
-
-    As `SentenceEncoder.from_pretrained` takes them.
-    """
-    names = ("precision", "hidden_act", "max_input_chars_per_word")
+    """Returns the settings of the encoder as `SentenceEncoder.from_pretrained` takes them."""
+    names = ("precision", "hidden_act", "max_input_chars_per_word", "token_weights", "frequency_corpus")
     return {"cache_dir": self.model_cache_dir, **{name: getattr(self, name) for name in names}}
 
   def pooling_arguments(self) -> dict[str, Any]:

@@ -179,6 +179,7 @@ class SiameseJob:
     encoder.bert.check_max_seq_length(self._embedding.max_seq_length)
     self._embedding.check_lower_case(encoder.tokenizer)
     pooling = encoder.pooling(self._embedding.sentence_embedding_type)
+    fine_tuning.check_pooling(pooling, encoder.token_weights)
     dim, low_dim = encoder.dim(pooling), self._pooling["low_dim"]
     check_low_dim(dim, low_dim)
     logging.info("%s: %d dimensions, %s", encoder.name, low_dim or dim, pooling.describe())

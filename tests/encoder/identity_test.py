@@ -29,8 +29,12 @@ def test_json_and_back():
 
 
 def test_new_fields_decide():
-  kept = {"name", "sentence_embedding_type", "max_input_chars_per_word"}  # the tokenizer's checksum decides the last
-  assert IDENTITY.deciding().keys() == {field.name for field in dataclasses.fields(EncoderIdentity)} - kept
+  # The checksums of the tokenizer and of the weights decide the last two.
+  kept = {"name", "sentence_embedding_type", "max_input_chars_per_word", "frequency_corpus"}
+  weighted = dataclasses.replace(IDENTITY, token_weights="idf-1", token_weights_sha256="d", frequency_corpus="a.txt")
+  assert weighted.deciding().keys() == {field.name for field in dataclasses.fields(EncoderIdentity)} - kept
+  # The keys of caches that were written before there were token weights.
+  assert IDENTITY.deciding().keys() == weighted.deciding().keys() - {"token_weights", "token_weights_sha256"}
 
 
 @pytest.mark.parametrize(
@@ -44,6 +48,8 @@ def test_new_fields_decide():
     ({"precision": "bfloat16"}, ["precision float32, now bfloat16"]),
     ({"architecture": {}}, ["architecture {'num_attention_heads': 4}, now {}"]),
     ({"architecture": None}, []),
+    ({"token_weights": "idf-1"}, ["token_weights uniform, now idf-1"]),
+    ({"frequency_corpus": "a.txt"}, []),
   ],
 )
 def test_differences(change, expected):

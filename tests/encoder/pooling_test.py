@@ -13,12 +13,19 @@ LAYERS = 5
 RNG = np.random.default_rng(3)
 STATES = RNG.normal(size=[LAYERS + 1, 3, 7, 4]).astype(np.float32)  # index 0 is the embedding layer
 MASK = np.array([[1, 1, 1, 1, 1, 1, 1], [1, 1, 0, 0, 0, 0, 0], [1, 1, 1, 1, 0, 0, 0]], np.int32)
+WEIGHTS = np.where(MASK == 1, RNG.uniform(size=MASK.shape), 0).astype(np.float32)
+ROWS = RNG.normal(size=[3, 7, 4]).astype(np.float32)  # unit length plays no part here
 POOLED = RNG.normal(size=[3, 4]).astype(np.float32)
 
 
 def mean(block):
   """Returns the mean of a block's output over the unmasked positions, for each sentence."""
   return np.stack([STATES[block, i, : MASK[i].sum()].astype(np.float64).mean(axis=0) for i in range(3)])
+
+
+def mean_of_rows(states, weights=MASK):
+  """Returns the weighted mean of each sentence's rows."""
+  return np.stack([np.average(states[i].astype(np.float64), axis=0, weights=weights[i]) for i in range(3)])
 
 
 def published(n):
@@ -51,13 +58,16 @@ EXPECTED = {
   "concat-top-1": mean(5),
   "concat-top-2": np.concatenate([mean(5), mean(4)], axis=1),
   "concat-top-5": np.concatenate([mean(5), mean(4), mean(3), mean(2), mean(1)], axis=1),
+  "word-rows": mean_of_rows(ROWS),
+  "mix": np.concatenate([mean_of_rows(ROWS), mean(5)], axis=1),
+  "mix-0.25": np.concatenate([mean_of_rows(ROWS), mean(5)], axis=1),
 }
 
 
 @pytest.mark.parametrize("name", EXPECTED)
 def test_values(name):
   pooling = parse_pooling(name, LAYERS)
-  embeddings = pooling.pool(STATES, MASK, POOLED)
+  embeddings = pooling.pool(STATES, MASK, POOLED, ROWS)
   assert embeddings.dtype == tf.float32
   assert embeddings.shape == [3, pooling.dim(4)]
   np.testing.assert_allclose(embeddings, EXPECTED[name], atol=1e-6)
@@ -67,7 +77,25 @@ def test_values(name):
 def test_reads_only_its_blocks(name):
   pooling = parse_pooling(name, LAYERS)
   needed = {block: STATES[block] for block in pooling.blocks}
-  np.testing.assert_allclose(pooling.pool(needed, MASK, POOLED), EXPECTED[name], atol=1e-6)
+  np.testing.assert_allclose(pooling.pool(needed, MASK, POOLED, ROWS), EXPECTED[name], atol=1e-6)
+
+
+def test_weights_of_tokens():
+  weighted = {block: mean_of_rows(STATES[block], WEIGHTS) for block in (1, 5)}
+  expected = {
+    "avg": weighted[5],
+    "avg-first-last": (weighted[1] + weighted[5]) / 2,
+    "mix-0.9": np.concatenate([mean_of_rows(ROWS, WEIGHTS), weighted[5]], axis=1),
+  }
+  for name, values in expected.items():
+    pooled = parse_pooling(name, LAYERS).pool(STATES, WEIGHTS, None, ROWS)
+    np.testing.assert_allclose(pooled, values, atol=1e-6)
+  assert not parse_pooling("avg", LAYERS).pool(STATES, 0 * WEIGHTS).numpy().any()
+
+
+def test_shares_of_the_views():
+  assert parse_pooling("mix", LAYERS).shares == (0.6, 0.4) and parse_pooling("mix-0.25", LAYERS).shares == (0.25, 0.75)
+  assert all(not parse_pooling(name, LAYERS).shares for name in EXPECTED if not name.startswith("mix"))
 
 
 def test_padding_is_ignored():
@@ -90,6 +118,7 @@ def test_model_of_a_single_block_counts_it_twice_as_the_published_code():
 WRONG = [f"avg-{rest}" for rest in ("", "last", "last-0", "last-6", "last--1", "last-02", "last-²", "top-0", "top-6")]
 WRONG += [f"avg-{rest}" for rest in ("top-1.5", "last-last", "last-last-0", "last-last-6", "last-concat-6")]
 WRONG += ["avg-last-10", "avg-last-last-20", "avg-last-concat-10", "concat-top-6", "concat-top-12", "avg-top-12"]
+WRONG += ["mix-0", "mix-1", "mix-0.0", "mix-1.5", "mix-.5", "mix-0.12345", "mix-", "word-rows-1", "word-row"]
 WRONG += ["average", "AVG", "cls-2", "avg-first-last-2"]
 
 
@@ -108,6 +137,9 @@ def test_describe_names_the_blocks():
   assert described["avg-last-last-2"] == "avg-last-last-2: mean of block 11 of 12, averaged over all tokens"
   assert described["concat-top-2"].startswith("concat-top-2: concatenation of blocks 12, 11 of 12")
   assert described["cls-token"] == "cls-token: [CLS] of block 12 of 12"
+  assert described["word-rows"] == "word-rows: mean of unit rows of the word embeddings, over all tokens"
+  mix = "mix-0.25: unit rows of the word embeddings, share 0.25, and block 12 of 12, each averaged over all tokens"
+  assert described["mix-0.25"] == mix
   assert described["cls"] == "cls: the pooled output, tanh(dense) of the last block's [CLS]"
 
 

@@ -1,0 +1,113 @@
+"""Weights of tokens in the mean that makes an embedding, by `token_weights`."""
+
+import functools
+import hashlib
+import os
+import re
+import unicodedata
+
+import numpy as np
+import tensorflow as tf
+
+from bert_flow_tf.data.document_frequency import count_frequencies, packaged_frequencies
+from bert_flow_tf.data.features import SentenceTokenizer
+from bert_flow_tf.errors import ConfigError, DataError
+
+UNIFORM = "uniform"
+ALLOWED = "uniform, idf (= idf-0.75) or idf-ALPHA with 0 < ALPHA < 10"
+_ALPHA = 0.75
+_IDF = re.compile(r"idf(?:-([0-9](?:\.[0-9]{1,4})?))?", re.ASCII)
+
+
+class TokenWeights:
+  """Weight of each word piece: ln((N + 1) / (df + 1))^ALPHA for a piece that df of N sentences have.
+
+  Rare words decide what a sentence says; the weight is the inverse document frequency of information retrieval, as in
+  Arora et al. 2017, "A Simple but Tough-to-Beat Baseline for Sentence Embeddings", up to its form. [CLS], [SEP] and
+  pieces of punctuation get 0. A sentence whose pieces all have weight 0 gets equal weights.
+
+  Attributes:
+    name: canonical name, "idf-0.75".
+    table: the weights, float32 [vocab_size].
+    frequency_corpus: file whose sentences were counted; None for the packaged table of English words.
+  """
+
+  def __init__(self, name: str, table: np.ndarray, frequency_corpus: str | None = None) -> None:
+    self.name = name
+    self.table = np.asarray(table, np.float32)
+    self.frequency_corpus = frequency_corpus
+
+  @functools.cached_property
+  def checksum(self) -> str:
+    """SHA-256 of the table, in hexadecimal."""
+    return hashlib.sha256(self.table.tobytes()).hexdigest()
+
+  def identity(self) -> dict[str, str | None]:
+    """Returns the fields of an `EncoderIdentity`."""
+    corpus = self.frequency_corpus
+    return {"token_weights": self.name, "token_weights_sha256": self.checksum, "frequency_corpus": corpus}
+
+  def of(self, ids: tf.Tensor, mask: tf.Tensor) -> tf.Tensor:
+    """Returns the weights of a padded batch of token ids, float32 [batch, seq_len]; 0 for padding.
+
+    Args:
+      ids: int32 Tensor of shape [batch, seq_len].
+      mask: int32 Tensor of shape [batch, seq_len], 1 for tokens, 0 for padding.
+    """
+    mask = tf.cast(mask, tf.float32)
+    weights = tf.gather(tf.constant(self.table), ids) * mask
+    return tf.where(tf.reduce_any(weights > 0, axis=1, keepdims=True), weights, mask)
+
+
+def parse_token_weights(name: str) -> float:
+  """Returns the ALPHA of a `token_weights`, 0 for uniform.
+
+  Raises:
+    ConfigError: unknown name.
+  """
+  match = _IDF.fullmatch(name) if isinstance(name, str) else None
+  alpha = float(match[1] or _ALPHA) if match else 0.0
+  if not alpha and name != UNIFORM:
+    raise ConfigError(f"token_weights={name}: expected {ALLOWED}", argument="token_weights")
+  return alpha
+
+
+def make_token_weights(
+  name: str, tokenizer: SentenceTokenizer, frequency_corpus: str | os.PathLike | None = None
+) -> TokenWeights | None:
+  """Returns the weights of a `token_weights`; None for uniform.
+
+  Args:
+    name: uniform, idf or idf-ALPHA.
+    tokenizer: the encoder's tokenizer.
+    frequency_corpus: file with a sentence per line, whose word pieces are counted; None for the packaged table.
+
+  Raises:
+    ConfigError: unknown name, or a file that cannot be counted or is not used.
+  """
+  alpha = parse_token_weights(name)
+  if not alpha:
+    if frequency_corpus is not None:
+      message = "frequency_corpus: only token_weights=idf uses it; give token_weights=idf, or leave the file out"
+      raise ConfigError(message, argument="frequency_corpus")
+    return None
+  if frequency_corpus is None:
+    frequencies, total = packaged_frequencies(tokenizer)
+  else:
+    frequency_corpus = os.path.expanduser(os.fspath(frequency_corpus))
+    try:
+      frequencies, total = count_frequencies(frequency_corpus, tokenizer)
+    except DataError as error:
+      raise ConfigError(f"frequency_corpus={error}", argument="frequency_corpus") from error
+  table = np.log((total + 1) / (frequencies + 1)) ** alpha
+  table[list(tokenizer.special_ids)] = 0
+  table[[row for row, piece in enumerate(tokenizer.vocab) if _is_punctuation(piece.removeprefix("##"))]] = 0
+  return TokenWeights(f"idf-{alpha:g}", table, frequency_corpus)
+
+
+def _is_punctuation(piece):
+  """Returns whether all characters of a word piece are punctuation, as BERT's tokenizer defines it."""
+  return all(
+    unicodedata.category(character).startswith("P") or (character.isascii() and not character.isalnum())
+    for character in piece
+  )

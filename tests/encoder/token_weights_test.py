@@ -1,0 +1,129 @@
+"""token_weights.py and document_frequency.py: weights against counts in plain Python; models with weights."""
+
+import gzip
+import math
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from bert_flow_tf import SentenceModel
+from bert_flow_tf.data.document_frequency import PACKAGED, count_frequencies, packaged_frequencies
+from bert_flow_tf.encoder.sentence_encoder import SentenceEncoder
+from bert_flow_tf.encoder.token_weights import make_token_weights, parse_token_weights
+from bert_flow_tf.errors import ConfigError, EncoderError
+
+TEXT = ["A dog runs.", "The dog and the cat sleep.", "", "Dogs, cats!", "Is it a dog?", "dog dog dog"]
+
+
+@pytest.fixture(scope="module")
+def mini():
+  return SentenceEncoder.from_pretrained("mini")
+
+
+@pytest.fixture(scope="module")
+def corpus(tmp_path_factory):
+  path = tmp_path_factory.mktemp("corpus") / "text.txt"
+  path.write_text("\n".join(TEXT) + "\n")
+  return path
+
+
+@pytest.fixture(scope="module")
+def weighted(corpus):
+  return SentenceEncoder.from_pretrained("mini", token_weights="idf-1.5", frequency_corpus=corpus)
+
+
+def counted(tokenizer):
+  """Returns {piece: number of sentences of TEXT that have it}."""
+  sets = [{tokenizer.vocab[i] for i in tokenizer([text])[0]} for text in TEXT if text]
+  return {piece: sum(piece in pieces for pieces in sets) for piece in set().union(*sets)}
+
+
+def test_counts_of_a_file(mini, corpus, tmp_path):
+  frequencies, total = count_frequencies(corpus, mini.tokenizer)
+  expected = counted(mini.tokenizer)
+  assert (
+    total == 5 and expected["dog"] == 5 - ("dogs" in expected) and frequencies.shape == (mini.tokenizer.vocab_size,)
+  )
+  assert {mini.tokenizer.vocab[i]: n for i, n in enumerate(frequencies) if n} == expected
+  packed = tmp_path / "text.gz"
+  packed.write_bytes(gzip.compress(corpus.read_bytes()))
+  np.testing.assert_array_equal(count_frequencies(packed, mini.tokenizer)[0], frequencies)
+
+
+def test_weights_by_their_definition(mini, weighted):
+  counts, vocab = counted(mini.tokenizer), mini.tokenizer.vocab
+  table = weighted.token_weights.table
+  for piece in ("dog", "a", "it", "paris"):
+    expected = math.log(6 / (counts.get(piece, 0) + 1)) ** 1.5
+    assert table[vocab.index(piece)] == pytest.approx(expected, rel=1e-6)
+  for piece in ("[CLS]", "[SEP]", "[PAD]", "[MASK]", ".", ",", "!", "$", "##?"):
+    assert piece not in vocab or table[vocab.index(piece)] == 0
+
+
+def test_packaged_table_covers_the_vocabulary(mini):
+  frequencies, total = packaged_frequencies(mini.tokenizer)
+  vocab = mini.tokenizer.vocab
+  assert total == 507272 and frequencies.max() <= total
+  with gzip.open(PACKAGED, "rt", encoding="utf-8") as file:
+    words = dict(line.rstrip("\n").split("\t") for line in file)
+  # "dog" is a part of no other word's pieces than "Dog" and "DOG".
+  assert frequencies[vocab.index("dog")] >= int(words["dog"]) + int(words["Dog"])
+  order = [frequencies[vocab.index(word)] for word in ("the", "man", "dog", "guitar")]
+  assert order == sorted(order, reverse=True)
+
+
+@pytest.mark.parametrize("pooling", ["avg", "word-rows", "mix"])
+def test_embeddings_against_numpy(mini, weighted, pooling):
+  sentences = ["A dog runs, and cats sleep.", "Dogs!", "?!", "", "a"]
+  hidden = SentenceEncoder.from_pretrained("mini").bert  # without weights
+  words = hidden.word_embeddings().astype(np.float64)
+  words /= np.linalg.norm(words, axis=1, keepdims=True)
+  actual = weighted.encode(sentences, pooling)
+  for row, ids in zip(actual, mini.tokenizer(sentences), strict=True):
+    weights = weighted.token_weights.table[ids].astype(np.float64)
+    weights = weights if weights.any() else np.ones(len(ids))
+    last = hidden(tf.constant([ids]), tf.ones([1, len(ids)], tf.int32))[0][-1].numpy()[0]
+    views = {"avg": [last], "word-rows": [words[ids]], "mix": [words[ids], last]}[pooling]
+    expected = np.concatenate([np.average(view, axis=0, weights=weights) for view in views])
+    np.testing.assert_allclose(row, expected, atol=2e-5)
+
+
+def test_uniform_is_the_default_and_changes_no_key(mini, weighted):
+  assert mini.token_weights is None and make_token_weights("uniform", mini.tokenizer) is None
+  identity = mini.identity("avg")
+  assert identity.token_weights == "uniform" and "token_weights" not in identity.deciding()
+  assert mini.fingerprint(["a"], "avg") != weighted.fingerprint(["a"], "avg")
+  assert [parse_token_weights(name) for name in ("uniform", "idf", "idf-1", "idf-0.5")] == [0, 0.75, 1, 0.5]
+
+
+def test_a_saved_model_counts_the_file_again(weighted, corpus, tmp_path):
+  model = SentenceModel(weighted, sentence_embedding_type="avg")
+  model.fit([text for text in TEXT if text] * 2, "sn").save(tmp_path / "sn")
+  again = SentenceModel.load(tmp_path / "sn")
+  np.testing.assert_array_equal(again.encode(TEXT), model.encode(TEXT))
+  with pytest.raises(EncoderError, match=r"token_weights idf-1\.5, now uniform"):
+    SentenceModel.load(tmp_path / "sn", token_weights="uniform", frequency_corpus=None)
+  before = corpus.read_text()
+  corpus.write_text(before + "one more dog\n")
+  try:
+    with pytest.raises(EncoderError, match="token_weights_sha256"):
+      SentenceModel.load(tmp_path / "sn")
+  finally:
+    corpus.write_text(before)
+
+
+@pytest.mark.parametrize(
+  ("arguments", "argument", "message"),
+  [
+    ({"token_weights": "tfidf"}, "token_weights", "token_weights=tfidf: expected uniform, idf"),
+    ({"token_weights": "idf-0"}, "token_weights", "expected uniform"),
+    ({"token_weights": "idf-"}, "token_weights", "expected uniform"),
+    ({"frequency_corpus": "no/file"}, "frequency_corpus", "give token_weights=idf"),
+    ({"token_weights": "idf", "frequency_corpus": "no/file"}, "frequency_corpus", "no/file does not exist"),
+  ],
+)
+def test_wrong_arguments(arguments, argument, message):
+  with pytest.raises(ConfigError, match=message) as error:
+    SentenceEncoder.from_pretrained("mini", **arguments)
+  assert error.value.argument == argument
