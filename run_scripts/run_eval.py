@@ -20,8 +20,9 @@ from bert_flow_tf.data.tasks import task_names
 from bert_flow_tf.encoder.settings import EmbeddingSettings
 from bert_flow_tf.errors import ConfigError
 from bert_flow_tf.evaluation import report
+from bert_flow_tf.evaluation.gains import gains, say
 from bert_flow_tf.evaluation.scored_tasks import load_scored_tasks, score_predictions
-from bert_flow_tf.evaluation.task_scores import WITHOUT_FLOW, Embeddings, by_split, evaluate, gains, method_names, say
+from bert_flow_tf.evaluation.task_scores import WITHOUT_FLOW, Embeddings, by_split, evaluate, method_names
 from bert_flow_tf.integrations import senteval_engine
 from bert_flow_tf.integrations.senteval_run import evaluate_tasks
 from bert_flow_tf.io.experiment import Stopwatch, make_folder

@@ -17,7 +17,7 @@ from bert_flow_tf.data.flow_corpus import load_task_and_corpus
 from bert_flow_tf.data.settings import CorpusSettings, DataSettings
 from bert_flow_tf.encoder.settings import EmbeddingSettings
 from bert_flow_tf.errors import ConfigError
-from bert_flow_tf.evaluation.task_scores import say
+from bert_flow_tf.evaluation.gains import say
 from bert_flow_tf.io.experiment import OutputSettings
 from bert_flow_tf.training.settings import FlowSettings, RunSettings
 from run_scripts import common_flags

@@ -198,17 +198,17 @@ def main(argv: list[str]) -> None:
   if trained is not None:
     print_speed(trained.facts)
   evaluated = trained
-  results = {}
+  results, intervals = {}, {}
   if splits:
     evaluated = trained or job.load()
-    results = outputs.evaluate(evaluated, splits, FLAGS.eval_batch_size)
+    results, intervals = outputs.evaluate(evaluated, splits, FLAGS.eval_batch_size)
   if predicted() and (evaluated is None or FLAGS.eval_checkpoint_name):
     evaluated = job.load(FLAGS.eval_checkpoint_name)
   prefix = f"{FLAGS.eval_checkpoint_name}." if FLAGS.eval_checkpoint_name else ""
   for name in predicted():
     outputs.predict(evaluated, name, prefix, FLAGS.predict_pool)
   if evaluated is not None:
-    outputs.write(evaluated, results, trained is not None)
+    outputs.write(evaluated, results, intervals, trained is not None)
 
 
 def console() -> None:

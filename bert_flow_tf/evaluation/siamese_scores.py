@@ -12,6 +12,7 @@ from bert_flow_tf.data.pairs import SentencePairs
 from bert_flow_tf.data.task import TaskData
 from bert_flow_tf.errors import ConfigError
 from bert_flow_tf.evaluation import report
+from bert_flow_tf.evaluation.gains import gains
 from bert_flow_tf.evaluation.metrics import correlation
 from bert_flow_tf.evaluation.task_scores import Embeddings, by_split, evaluate, pair_cosines
 from bert_flow_tf.io import files
@@ -26,7 +27,7 @@ Transforms = Mapping[str, Callable[[np.ndarray], np.ndarray]]
 
 def evaluate_splits(
   task: TaskData, embeddings: Embeddings, transforms: Transforms, classifier: Any, splits: Sequence[str]
-) -> dict[str, dict]:
+) -> tuple[dict[str, dict], dict[str, dict]]:
   """Evaluates splits that have gold.
 
   Args:
@@ -37,15 +38,18 @@ def evaluate_splits(
     splits: names of the splits.
 
   Returns:
-    {split: {"accuracy", "majority", "loss", "pairs", "counts"}} for labels, else {split: {method: scores}}.
+    {split: {"accuracy", "majority", "loss", "pairs", "counts"}} for labels, else {split: {method: scores}}; and
+    {split: {method: gain}} of the task's own split, if it is evaluated and not by labels.
   """
   if not task.labels:
-    return by_split({name: evaluate(task, embeddings, f, splits) for name, f in transforms.items()})
+    evaluations = {name: evaluate(task, embeddings, f, splits) for name, f in transforms.items()}
+    cosines = {name: similarities for name, (_, similarities) in evaluations.items()}
+    return by_split(evaluations), gains(task, cosines) if task.spec.eval_split in splits else {}
   results = {}
   for split in splits:
     pairs = task.splits[split]
     results[split] = _classification(task, pairs, classifier.probabilities(*final(embeddings, transforms, pairs)))
-  return results
+  return results, {}
 
 
 def dev_score(
@@ -59,7 +63,7 @@ def dev_score(
     pairs = task.splits["dev"]
     a, b = final(embeddings, transforms, pairs)
     return correlation(pair_cosines(a, b, "dev"), task.targets(pairs)).pearson
-  results = evaluate_splits(task, embeddings, transforms, classifier, ["dev"])
+  results, _ = evaluate_splits(task, embeddings, transforms, classifier, ["dev"])
   if task.labels:
     return results["dev"]["accuracy"]
   return results["dev"][list(transforms)[-1]]["auc" if task.spec.metric == "auc" else "spearman"]

@@ -1,6 +1,5 @@
 """Scores of a task: its sentences embedded once, and the agreement of their similarities with gold."""
 
-import dataclasses
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -9,8 +8,6 @@ from absl import logging
 
 from bert_flow_tf.data.pairs import SentencePairs
 from bert_flow_tf.data.task import TaskData
-from bert_flow_tf.evaluation import report
-from bert_flow_tf.evaluation.bootstrap import bootstrap_gain
 from bert_flow_tf.evaluation.isotropy import sample, spread
 from bert_flow_tf.evaluation.metrics import auc, correlation
 from bert_flow_tf.evaluation.scores import score_pairs
@@ -134,68 +131,10 @@ def parts(split: str, pairs: SentencePairs) -> Iterator[tuple[str, slice, Sequen
   yield split, slice(None), names
 
 
-def gains(task: TaskData, cosines: Mapping[str, Mapping[str, np.ndarray]]) -> dict[str, dict[str, dict]]:
-  """Returns the gains of the methods, with intervals of a paired bootstrap.
-
-  Args:
-    task: the task.
-    cosines: {method: {split: [n]}}. The gain is over `WITHOUT_FLOW`, or over the first method if that is missing.
-
-  Returns:
-    {split: {method: gain}}; the gain is in AUC if that is the task's metric, else in Spearman.
-  """
-  split = task.spec.eval_split
-  if split is None:
-    return {}
-  first = WITHOUT_FLOW if WITHOUT_FLOW in cosines else next(iter(cosines))
-  pairs, before = task.splits[split], cosines[first][split]
-  auc_alone = {"metric": "auc"} if task.spec.metric == "auc" else {}
-
-  def gain(after, rows, subsets):
-    subsets = None if auc_alone else subsets or None
-    result = bootstrap_gain(before[rows], after[rows], pairs.scores[rows], subsets, **auc_alone)
-    return {**dataclasses.asdict(result), "over": first}
-
-  return {
-    name: {method: gain(after[split], rows, subsets) for method, after in cosines.items() if method != first}
-    for name, rows, subsets in parts(split, pairs)
-  }
-
-
 def by_split(evaluations: Mapping[str, tuple[dict, dict]]) -> dict[str, dict[str, dict]]:
   """Returns {split: {method: scores}} for {method: (scores by split, cosines)}."""
   splits = next(iter(evaluations.values()))[0]
   return {split: {method: scores[split] for method, (scores, _) in evaluations.items()} for split in splits}
-
-
-def say(results: Mapping[str, dict], intervals: Mapping[str, dict], seconds: Mapping[str, float]) -> None:
-  """Prints the table and the gains' intervals, and logs why a score is NaN.
-
-  Args:
-    results: {split: {method: scores}}.
-    intervals: {split: {method: gain}}, see `gains`.
-    seconds: {kind of work: seconds}.
-  """
-  print(report.table(results, seconds))
-  for split, methods in intervals.items():
-    for method, gain in methods.items():
-      name = "the flow" if method == WITH_FLOW else method.replace("_", " ")
-      by = "" if list(methods) == [WITH_FLOW] else f" by {name}"
-      by += f" over {gain['over'].replace('_', ' ')}" if gain["over"] != WITHOUT_FLOW else ""
-      interval = f"{100 * gain['level']:.0f}% interval {gain['low']:+.2f} to {gain['high']:+.2f}"
-      unknown = f"no interval: {gain['reason']}" if gain["reason"] else ""
-      metric = "AUC" if gain["metric"] == "auc" else "Spearman"
-      print(f"gain in {metric} on {split}{by}: {gain['gain']:+.2f}, {unknown or interval}")
-      if gain["high"] < 0:
-        logging.warning("%s makes %s worse on %s: its whole interval is below 0; do without it", name, metric, split)
-  for split, methods in results.items():
-    if not any("reason" in scores for scores in methods.values()):
-      logging.info(
-        "%s has no gold scores: the table says how far the sentences spread, not which method is better", split
-      )
-    for method, scores in methods.items():
-      if scores.get("reason"):
-        logging.warning("no score on %s %s: %s", split, method.replace("_", " "), scores["reason"])
 
 
 def original_agreement(metric: str, similarities: np.ndarray, gold: np.ndarray) -> dict[str, float]:

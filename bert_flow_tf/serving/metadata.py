@@ -96,6 +96,8 @@ def write(path: pathlib.Path, metadata: dict) -> None:
 def read_origin(folder: str | pathlib.Path | None) -> dict:
   """Returns entries of metadata.json about the run that fitted a calibration; {} if there is no results.json.
 
+  They are `origin`, `figures` (the run's scores) and `warnings` (where this calibration makes them worse).
+
   Args:
     folder: folder of the calibration, EXPERIMENT/flow; the run's results.json is in EXPERIMENT. None for no folder.
   """
@@ -105,7 +107,12 @@ def read_origin(folder: str | pathlib.Path | None) -> dict:
   try:
     results = json.loads(path.read_text(encoding="utf-8"))
     entries = {key: results[key] for key in _ORIGIN if key in results}
-    return {"origin": {"folder": str(folder), **entries}, "figures": results.get("results", {})}
-  except (OSError, ValueError, AttributeError) as error:
+    warnings = results.get("warnings", {}).get(pathlib.Path(folder).resolve().name, [])
+    return {
+      "origin": {"folder": str(folder), **entries},
+      "figures": results.get("results", {}),
+      "warnings": [str(sentence) for sentence in warnings],
+    }
+  except (OSError, ValueError, AttributeError, TypeError) as error:
     logging.warning("%s cannot be read (%s): metadata.json gets no scores of the run", path, error)
     return {}

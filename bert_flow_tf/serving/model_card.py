@@ -32,7 +32,7 @@ the answers of this model; compare a server's answers with them. `metadata.json`
 
 Cosine similarity of sentences like those that the calibration was fitted on. The calibration was fitted without labels;
 on other text, measure it first. Scores are not probabilities.
-{figures}"""
+{warnings}{figures}"""
 
 
 def docker_command(model_name: str, base: str | pathlib.Path = "BASE") -> str:
@@ -63,6 +63,7 @@ def write(path: pathlib.Path, metadata: dict) -> None:
     package=metadata["versions"]["bert_flow_tf"],
     signatures=signatures,
     docker=docker_command(metadata["model_name"]),
+    warnings="".join(f"\n**Warning**: {sentence}.\n" for sentence in metadata.get("warnings", [])),
     figures=f"\n## Scores of the run that fitted it\n\n{_scores(figures)}\n" if figures else "",
   )
   write_text(path, card)
@@ -81,6 +82,7 @@ def summary(layout: ExportLayout) -> list[str]:
     f"signatures: {', '.join(metadata['signatures'])}",
     f"largest difference from Python, relative to the largest value: {agreement['pooled']:.1g} before calibration, "
     f"{agreement['calibrated']:.1g} after",
+    *(f"warning: {sentence}" for sentence in metadata.get("warnings", [])),
     f"to serve it (not run by us): {docker_command(metadata['model_name'], layout.base.resolve())}",
   ]
 

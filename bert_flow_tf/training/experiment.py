@@ -21,6 +21,7 @@ from bert_flow_tf.encoder.pooling import check_low_dim
 from bert_flow_tf.encoder.settings import DEFAULT_POOLING, EmbeddingSettings
 from bert_flow_tf.errors import ConfigError
 from bert_flow_tf.evaluation import report
+from bert_flow_tf.evaluation.gains import gains, harm
 from bert_flow_tf.evaluation.isotropy import log_cone
 from bert_flow_tf.evaluation.task_scores import (
   WITH_FLOW,
@@ -28,7 +29,6 @@ from bert_flow_tf.evaluation.task_scores import (
   Embeddings,
   by_split,
   evaluate,
-  gains,
   original_eval_results,
 )
 from bert_flow_tf.io.experiment import OutputSettings, Stopwatch, encoder_label, experiment_name, make_folder
@@ -210,7 +210,9 @@ class Experiment:
     results = by_split(evaluations)
     cosines = {method: similarities for method, (_, similarities) in evaluations.items()}
     intervals = gains(self._task, cosines)
-    report.write_results(self.folder, {"results": results, "gain": intervals, **self._describe(), **about})
+    warnings = {self.calibration_folder(method).name: sentences for method, sentences in harm(intervals).items()}
+    found = {"results": results, "gain": intervals, "warnings": warnings}
+    report.write_results(self.folder, {**found, **self._describe(), **about})
     split = self._task.spec.eval_split
     if split is not None:
       similarities = {method: of[split] for method, of in cosines.items()}

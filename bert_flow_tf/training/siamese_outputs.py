@@ -9,7 +9,7 @@ from absl import logging
 
 from bert_flow_tf.data.task import TaskData
 from bert_flow_tf.evaluation import report, siamese_scores
-from bert_flow_tf.evaluation.task_scores import say
+from bert_flow_tf.evaluation.gains import say
 from bert_flow_tf.io.experiment import Stopwatch, make_folder
 from bert_flow_tf.training.siamese_folder import Trained
 from bert_flow_tf.training.siamese_job import SiameseJob
@@ -43,7 +43,7 @@ class Outputs:
     self._folder, self._about = folder, about
     self._pooling = embedding.model_arguments()
 
-  def evaluate(self, trained: Trained, splits: list[str], batch_size: int) -> dict[str, Any]:
+  def evaluate(self, trained: Trained, splits: list[str], batch_size: int) -> tuple[dict, dict]:
     """Evaluates splits with gold, and writes eval_results.txt of the first one, which is dev if the task has it.
 
     Args:
@@ -52,12 +52,12 @@ class Outputs:
       batch_size: pairs of an evaluation step.
 
     Returns:
-      {split: scores}, see `siamese_scores.evaluate_splits`.
+      {split: scores} and {split: gains}, see `siamese_scores.evaluate_splits`.
     """
     task, transforms = self._task, trained.transforms(self._pooling["low_dim"])
     with self._watch.timing("evaluating"):
       embeddings = self._job.embed(trained, [task.splits[split] for split in splits])
-      results = siamese_scores.evaluate_splits(task, embeddings, transforms, trained.classifier, splits)
+      results, intervals = siamese_scores.evaluate_splits(task, embeddings, transforms, trained.classifier, splits)
       pairs, bits = task.splits[splits[0]], None
       if trained.flow is not None:
         sides = (pairs.sentences_a, pairs.sentences_b)
@@ -73,7 +73,7 @@ class Outputs:
       )
     make_folder(self._folder)
     report.write_eval_results(self._folder, {**values, "global_step": trained.step})
-    return results
+    return results, intervals
 
   def predict(self, trained: Trained, name: str, prefix: str, pool: bool) -> None:
     """Writes the cosines of a split, or its embeddings.
@@ -99,12 +99,13 @@ class Outputs:
         logging.info("its scores: run_eval.py --task=%s --predictions=%s, and the same data_dir", self._task.name, path)
     logging.info("%s pairs predicted in %s", name, path)
 
-  def write(self, trained: Trained, results: dict[str, Any], was_trained: bool) -> None:
+  def write(self, trained: Trained, results: dict[str, Any], intervals: dict[str, Any], was_trained: bool) -> None:
     """Writes results.json, except that a prediction alone keeps an earlier one, and prints the table.
 
     Args:
       trained: encoder, flow and classifier.
-      results: of `evaluate`; empty without an evaluation.
+      results: the first result of `evaluate`; empty without an evaluation.
+      intervals: the second.
       was_trained: whether this run trained.
     """
     about = {
@@ -117,13 +118,13 @@ class Outputs:
       **self._about,
     }
     if results or was_trained or not (self._folder / report.RESULTS_FILE).exists():
-      report.write_results(self._folder, {"results": results, **about})
+      report.write_results(self._folder, {"results": results, "gain": intervals, **about})
     if not results:
       print(f"seconds: {report.spent(self._watch.seconds)}")
     elif self._task.labels:
       print(siamese_scores.classification_table(results, self._watch.seconds))
     else:
-      say(results, {}, self._watch.seconds)
+      say(results, intervals, self._watch.seconds)
 
 
 def print_speed(facts: dict[str, Any]) -> None:

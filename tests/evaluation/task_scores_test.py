@@ -1,6 +1,14 @@
-"""evaluation/task_scores.py: names of methods, and the warning of a calibration that hurts."""
+"""evaluation/task_scores.py: names of methods, and the figures of a task without gold."""
 
-from bert_flow_tf.evaluation.task_scores import method_names, say
+import dataclasses
+
+import numpy as np
+import pytest
+
+from bert_flow_tf.data.pairs import SentencePairs
+from bert_flow_tf.data.task import TaskData
+from bert_flow_tf.data.tasks import find_task
+from bert_flow_tf.evaluation.task_scores import Embeddings, evaluate, method_names
 
 
 def test_names_that_repeat_get_numbers():
@@ -8,10 +16,30 @@ def test_names_that_repeat_get_numbers():
   assert method_names(iter(["flow", "flow"])) == ["with_flow_1", "with_flow_2"]
 
 
-def test_a_gain_whose_interval_is_below_0(caplog, capsys):
-  gain = {"gain": -2.0, "low": -3.0, "level": 0.95, "reason": None, "metric": "spearman", "over": "without_flow"}
-  say({}, {"test": {"with_flow": {**gain, "high": -1.0}, "sn": {**gain, "high": 0.1}}}, {})
-  assert "-3.00 to -1.00" in capsys.readouterr().out
-  assert [r.getMessage().split(":")[0] for r in caplog.records if r.levelname == "WARNING"] == [
-    "the flow makes Spearman worse on test"
-  ]
+class Numbered:
+  """Encoder whose embedding of "i" is row i of a matrix."""
+
+  def __init__(self, rows):
+    self.rows = rows
+
+  def encode(self, sentences, **unused):
+    return self.rows[[int(sentence) for sentence in sentences]]
+
+
+def test_a_task_without_gold_has_the_spread_of_its_distinct_sentences():
+  rows = (np.random.default_rng(0).normal(size=[9, 4]) * [1, 2, 3, 4] + 2).astype(np.float32)
+  pairs = SentencePairs.without_gold([*"012345"], [*"001678"])
+  task = TaskData(dataclasses.replace(find_task("custom"), eval_split=None), {"train": pairs}, "numbers")
+  embeddings = Embeddings(Numbered(rows), [pairs])
+  for transform in (lambda u: u, lambda u: u - rows.mean(axis=0)):
+    scores, cosines = evaluate(task, embeddings, transform)
+    points = transform(rows).astype(np.float64)
+    unit = points / np.linalg.norm(points, axis=1, keepdims=True)
+    variances = np.linalg.eigvalsh(np.cov(points.T))
+    assert scores["train"] == {
+      "pairs": 6,
+      "sentences": 9,
+      "cosine_of_unpaired": pytest.approx(100 * (unit @ unit.T)[np.triu_indices(9, 1)].mean(), abs=1e-3),
+      "participation_ratio": pytest.approx(100 * variances.sum() ** 2 / np.sum(variances**2) / 4),
+    }
+    assert cosines["train"].shape == (6,)

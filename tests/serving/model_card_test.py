@@ -1,0 +1,35 @@
+"""serving/model_card.py and `metadata.read_origin`: a card warns where its calibration makes scores worse."""
+
+import json
+
+from bert_flow_tf.serving import metadata, model_card
+
+SENTENCE = "the flow makes Spearman worse on test: -2.00, 95% interval -3.00 to -1.00; do without it"
+CONTENTS = {
+  "model_name": "bert_flow",
+  "version": 1,
+  "encoder": {"name": "mini", "pooled": "avg", "max_seq_length": 64},
+  "calibration": {"name": "flow", "dim": 256, "output_dim": 256},
+  "normalize": False,
+  "weights_dtype": "float32",
+  "created": "today",
+  "versions": {"bert_flow_tf": "1"},
+  "signatures": {},
+}
+
+
+def test_the_card_warns_of_its_own_calibration_alone(tmp_path):
+  run = {"task": "STS-B", "results": {"test": {"with_flow": {"spearman": 80.0}}}, "warnings": {"flow": [SENTENCE]}}
+  (tmp_path / "results.json").write_text(json.dumps(run))
+  for name, warned in (("flow", True), ("whitening", False)):
+    about = metadata.read_origin(tmp_path / name)
+    assert about["origin"]["task"] == "STS-B" and about["warnings"] == [SENTENCE] * warned
+    model_card.write(tmp_path / "card.md", {**CONTENTS, **about})
+    card = (tmp_path / "card.md").read_text()
+    assert (f"**Warning**: {SENTENCE}." in card) == warned
+
+
+def test_results_of_older_runs_have_no_warnings(tmp_path):
+  (tmp_path / "results.json").write_text('{"task": "STS-B", "results": {}}')
+  assert metadata.read_origin(tmp_path / "flow")["warnings"] == []
+  assert metadata.read_origin(None) == {}
