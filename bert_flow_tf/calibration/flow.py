@@ -12,6 +12,7 @@ import tensorflow as tf
 
 from bert_flow_tf.calibration import spec, storage
 from bert_flow_tf.calibration.interface import Calibration
+from bert_flow_tf.calibration.side_by_side import SideBySide
 from bert_flow_tf.calibration.views import Mix, checked_shares
 from bert_flow_tf.errors import CalibrationError, ConfigError, FlowError
 from bert_flow_tf.flow import storage as flow_storage
@@ -158,7 +159,20 @@ def load_calibration(folder: str | os.PathLike) -> Calibration:
     inside = [str(item) for item in sorted(path.iterdir()) if FLOW_FOLDER.is_in(item) or storage.FORMAT.is_in(item)]
     if inside:
       raise ConfigError(f"folder={folder}: contains {', '.join(inside)}; expected one of these", argument="folder")
-  return spec.load_linear_calibration(folder)
+  return _restore(folder, *storage.read(folder))
+
+
+def _restore(folder, settings, arrays):
+  """Returns the calibration of settings and arrays that were read in `folder`, of any kind."""
+  parts = settings.get("parts")
+  if isinstance(parts, list) and len(parts) > 1 and all(isinstance(part, dict) for part in parts):
+    of = [{k.partition("/")[2]: v for k, v in arrays.items() if k.startswith(f"{n}/")} for n in range(len(parts))]
+    calibration = SideBySide([_restore(folder, part, own) for part, own in zip(parts, of, strict=True)])
+    calibration.encoder = settings.get("encoder")
+    return calibration
+  if "config" in settings:
+    return FlowCalibration.restore(folder, settings, arrays)
+  return spec.restore_linear_calibration(folder, settings, arrays)
 
 
 def calibration_sha256(folder: str | os.PathLike) -> str:

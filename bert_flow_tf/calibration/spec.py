@@ -3,7 +3,10 @@
 import dataclasses
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
 
 from bert_flow_tf.calibration import storage
 from bert_flow_tf.calibration.linear import LinearCalibration
@@ -19,7 +22,7 @@ METHODS = {
 # {name: whether "-K" may follow}, the flow a row among them; it is fitted in steps, so it has no class in METHODS.
 _TAKES_K = {FLOW: False, **{name: method.TAKES_K for name, method in METHODS.items()}}
 ALLOWED = ", ".join(form for name, takes_k in _TAKES_K.items() for form in [name, f"{name}-K"][: 1 + takes_k])
-ALLOWED += " (natsv without K: chosen on dev)"
+ALLOWED += f" (natsv without K: chosen on dev), {FLOW}+NAME ({FLOW} and another one side by side)"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -30,33 +33,44 @@ class CalibrationSpec:
     method: "flow" or a key of `METHODS`.
     k: dimensions that whitening keeps, directions that NATSV removes, or exponent of soft whitening; None for all, for
       a choice on dev, or for the form without exponent.
+    beside: another calibration next to the flow, see `SideBySide`; None for none.
   """
 
   method: str
   k: float | None = None
+  beside: "CalibrationSpec | None" = None
 
   @property
   def name(self) -> str:
     """Name as `parse_calibration` reads it."""
-    return self.method if self.k is None else f"{self.method}-{self.k}"
+    name = self.method if self.k is None else f"{self.method}-{self.k}"
+    return name if self.beside is None else f"{name}+{self.beside.name}"
+
+  @property
+  def parts(self) -> "tuple[CalibrationSpec, ...]":
+    """The calibrations that are fitted: the flow and the one beside it, or this one alone."""
+    return (self,) if self.beside is None else (dataclasses.replace(self, beside=None), self.beside)
 
   @property
   def k_on_dev(self) -> bool:
     """True if k is chosen on labeled pairs after the fit (`Natsv.choose_k`)."""
-    return self.k is None and self.method in METHODS and issubclass(METHODS[self.method], Natsv)
+    last = self.parts[-1]
+    return last.k is None and last.method in METHODS and issubclass(METHODS[last.method], Natsv)
 
 
 def parse_calibration(name: str) -> CalibrationSpec:
-  """Parses a name in any case: `whitening-256`, `sn+natsv-6`, `flow`.
+  """Parses a name in any case: `whitening-256`, `sn+natsv-6`, `flow`, `flow+soft-whitening`.
 
   Raises:
     ConfigError: unknown name, or a k that the method does not take.
   """
-  match = re.fullmatch(
-    r"([a-z+-]*[a-z])(?:-([1-9][0-9]{0,8}|0\.(?!0+$)[0-9]{1,4}))?",
-    name.strip().lower() if isinstance(name, str) else "",
-    re.ASCII,
-  )
+  lower = name.strip().lower() if isinstance(name, str) else ""
+  if lower.startswith(f"{FLOW}+") and not lower.startswith(f"{FLOW}+{FLOW}"):
+    try:
+      return CalibrationSpec(FLOW, beside=parse_calibration(lower.removeprefix(f"{FLOW}+")))
+    except ConfigError:
+      lower = ""  # named whole below
+  match = re.fullmatch(r"([a-z+-]*[a-z])(?:-([1-9][0-9]{0,8}|0\.(?!0+$)[0-9]{1,4}))?", lower, re.ASCII)
   method, k = match.groups() if match else (None, None)
   if method not in _TAKES_K or (k and not _TAKES_K[method]) or (k and ("." in k) != (method == SoftWhitening.METHOD)):
     raise ConfigError(f"calibration={name}: expected one of {ALLOWED}", argument="calibration")
@@ -91,7 +105,7 @@ def make_calibration(spec: CalibrationSpec | str, shares: Sequence[float] = ()) 
   """
   spec = parse_calibration(spec.name if isinstance(spec, CalibrationSpec) else spec)
   if spec.method == FLOW:
-    raise ConfigError("calibration=flow: the flow is fitted by a Trainer", argument="calibration")
+    raise ConfigError(f"calibration={spec.name}: the flow is fitted by a Trainer", argument="calibration")
   return METHODS[spec.method](spec.k, shares)
 
 
@@ -101,7 +115,13 @@ def load_linear_calibration(folder: str | os.PathLike) -> LinearCalibration:
   Raises:
     CalibrationError: the folder is missing, incomplete, damaged or something else.
   """
-  settings, arrays = storage.read(folder)
+  return restore_linear_calibration(folder, *storage.read(folder))
+
+
+def restore_linear_calibration(
+  folder: str | os.PathLike, settings: Mapping[str, Any], arrays: Mapping[str, np.ndarray]
+) -> LinearCalibration:
+  """Returns the calibration of settings and arrays that were read in `folder`; see `load_linear_calibration`."""
   method = settings.get("method")
   if not isinstance(method, str) or method not in METHODS:
     raise CalibrationError(f"calibration folder {folder}: method is {method!r}, expected one of {', '.join(METHODS)}")

@@ -45,7 +45,7 @@ def fit_files(
   files = find_vector_files(vectors)
   logging.info("fitting %s on %d files of %d dimensions", spec.name, len(files), files[0].dim)
   if spec.method == FLOW:
-    fitted = _fit_flow(files, pathlib.Path(output), settings)
+    fitted = _fit_flow(files, spec.name, pathlib.Path(output), settings)
   else:
     if settings:
       name = next(iter(settings))
@@ -103,8 +103,11 @@ def apply_to_files(
   return counts
 
 
-def _fit_flow(files: Sequence[VectorFile], output, settings):
-  """Fits a flow on files; .tfrecord files are copied to a temporary array on disk, which can be read in any order."""
+def _fit_flow(files: Sequence[VectorFile], calibration, output, settings):
+  """Fits a flow, alone or with a calibration beside it, on files.
+
+  .tfrecord files are copied to a temporary array on disk, which can be read in any order.
+  """
   work = pathlib.Path(f"{output}.fit")
   work.mkdir(parents=True, exist_ok=True)
   with tempfile.TemporaryDirectory(dir=work) as folder:
@@ -115,7 +118,7 @@ def _fit_flow(files: Sequence[VectorFile], output, settings):
       arrays = [file.array() for file in files]
     else:
       arrays = [_to_array(file, pathlib.Path(folder) / f"{number}.bin") for number, file in enumerate(files)]
-    return fit_calibration([array for array in arrays if len(array)], FLOW, folder=work, **settings)
+    return fit_calibration([array for array in arrays if len(array)], calibration, folder=work, **settings)
 
 
 def _to_array(file, path):

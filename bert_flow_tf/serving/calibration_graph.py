@@ -1,12 +1,14 @@
 """Calibrations as TensorFlow graphs."""
 
 import math
+from collections.abc import Sequence
 
 import numpy as np
 import tensorflow as tf
 
 from bert_flow_tf.calibration.interface import Calibration
 from bert_flow_tf.calibration.linear import LinearCalibration
+from bert_flow_tf.calibration.side_by_side import SideBySide
 from bert_flow_tf.calibration.views import Mix
 from bert_flow_tf.errors import CalibrationError
 from bert_flow_tf.flow.glow import Glow
@@ -81,7 +83,31 @@ class FlowGraph:
     return embeddings if self._mix is None else tf.cast(self._mix(tf.cast(embeddings, tf.float64)), tf.float32)
 
 
-def make_calibration_graph(calibration: Calibration | Glow | None, dim: int) -> AffineGraph | FlowGraph:
+class SideBySideGraph:
+  """z = [z_1 / |z_1|, z_2 / |z_2|, ...] of the graphs of several calibrations.
+
+  Attributes:
+    name, sizes, variables: as in `AffineGraph`.
+  """
+
+  is_flow = False
+
+  def __init__(self, name: str, parts: "Sequence[CalibrationGraph]"):
+    self.name, self._parts = name, parts
+    self.dim, self.output_dim = parts[0].dim, sum(part.output_dim for part in parts)
+    self.sizes = {"dim": self.dim, "output_dim": self.output_dim}
+    self.variables = tuple(variable for part in parts for variable in part.variables)
+
+  def transform(self, embeddings: tf.Tensor) -> tf.Tensor:
+    """u float32 [n, dim] -> z float32 [n, output_dim]."""
+    rows = [part.transform(embeddings) for part in self._parts]
+    return tf.concat([tf.math.divide_no_nan(z, tf.norm(z, axis=1, keepdims=True)) for z in rows], axis=1)
+
+
+CalibrationGraph = AffineGraph | FlowGraph | SideBySideGraph
+
+
+def make_calibration_graph(calibration: Calibration | Glow | None, dim: int) -> CalibrationGraph:
   """Returns the graph of a calibration.
 
   Args:
@@ -91,6 +117,8 @@ def make_calibration_graph(calibration: Calibration | Glow | None, dim: int) -> 
   Raises:
     CalibrationError: the calibration is not fitted, or takes embeddings of another number of dimensions.
   """
+  if isinstance(calibration, SideBySide):
+    return SideBySideGraph(calibration.name, [make_calibration_graph(part, dim) for part in calibration.parts])
   mix, calibration = getattr(calibration, "mix", None), getattr(calibration, "flow", calibration)
   if calibration is None:
     return AffineGraph("none", np.zeros(dim), np.eye(dim))

@@ -12,7 +12,7 @@ from absl import logging
 from bert_flow_tf._version import __version__
 from bert_flow_tf.io.files import write_text
 from bert_flow_tf.model import SentenceModel
-from bert_flow_tf.serving.calibration_graph import AffineGraph, FlowGraph
+from bert_flow_tf.serving.calibration_graph import CalibrationGraph
 from bert_flow_tf.serving.layout import ExportLayout
 from bert_flow_tf.serving.settings import ExportSettings
 from bert_flow_tf.serving.signatures import signatures_of
@@ -26,7 +26,7 @@ _ORIGIN = ("task", "data", "flow_corpus", "fitted_on", "flags", "versions")
 def describe(
   layout: ExportLayout,
   model: SentenceModel,
-  graph: AffineGraph | FlowGraph,
+  graph: CalibrationGraph,
   sizes: dict[str, int],
   settings: ExportSettings,
   agreement: dict[str, float],

@@ -5,7 +5,7 @@ import tensorflow as tf
 from bert_flow_tf.encoder.pooling import Pooling
 from bert_flow_tf.encoder.pooling import low_dim as low_dim_of
 from bert_flow_tf.encoder.sentence_encoder import SentenceEncoder
-from bert_flow_tf.serving.calibration_graph import AffineGraph, FlowGraph
+from bert_flow_tf.serving.calibration_graph import CalibrationGraph
 from bert_flow_tf.serving.graph_tokenizer import GraphTokenizer
 from bert_flow_tf.serving.signatures import Signature, signatures_of
 
@@ -32,7 +32,7 @@ class ServedModel:
     self,
     encoder: SentenceEncoder,
     tokenizer: GraphTokenizer,
-    calibration: AffineGraph | FlowGraph,
+    calibration: CalibrationGraph,
     pooling: Pooling,
     low_dim: int | None = None,
     normalize: bool = False,

@@ -118,7 +118,7 @@ def checked(plan: Plan) -> Plan:
     table=tuple(tables),
     figure=drawn,
     task=_columns(plan.task),
-    calibration=tuple(spec.name for spec in specs if spec.method != FLOW),
+    calibration=tuple(spec.name for spec in specs if spec.name != FLOW),
     transfer_corpus=_corpora(plan.transfer_corpus),
   )
   _check_models(plan)

@@ -9,6 +9,7 @@ import numpy as np
 
 from bert_flow_tf.calibration.fitting import check_k_on_dev, fit_linear
 from bert_flow_tf.calibration.interface import Calibration
+from bert_flow_tf.calibration.side_by_side import side_by_side
 from bert_flow_tf.calibration.spec import FLOW, parse_calibration
 from bert_flow_tf.data.flow_corpus import TARGET, FlowCorpus
 from bert_flow_tf.errors import CalibrationError, ConfigError
@@ -40,7 +41,7 @@ class Recipe:
   @property
   def is_random(self) -> bool:
     """True if the seed changes the result."""
-    return self.calibration == FLOW
+    return FLOW in self.calibration.split("+")
 
 
 def target_of(task: str) -> str:
@@ -158,9 +159,13 @@ class Workbench:
       raise CalibrationError(str(error)) from error
     corpus = self.inputs.corpus(recipe.corpus, task)
     # Only the arguments that decide the fit, so that a flow of Table 2 is used again in Table 6.
-    if recipe.is_random:
-      return self._flow(recipe.embedding, corpus, seed)
-    return self._linear(recipe.embedding, spec, corpus, task if spec.k_on_dev else None)
+    parts = [
+      self._flow(recipe.embedding, corpus, seed)
+      if part.method == FLOW
+      else self._linear(recipe.embedding, part, corpus, task if part.k_on_dev else None)
+      for part in spec.parts
+    ]
+    return side_by_side(parts)
 
   def _key(self, task, recipe, seed, split):
     """Returns everything that decides a result but the code, and nothing else, JSON values."""

@@ -11,6 +11,7 @@ import tensorflow as tf
 
 from bert_flow_tf.calibration.flow import FlowCalibration
 from bert_flow_tf.calibration.interface import Calibration
+from bert_flow_tf.calibration.side_by_side import side_by_side
 from bert_flow_tf.calibration.spec import FLOW, make_calibration, parse_calibration
 from bert_flow_tf.calibration.views import Mix, checked_shares, view_dim
 from bert_flow_tf.data.pairs import SentencePairs
@@ -62,31 +63,42 @@ def fit_calibration(
     CalibrationError, TrainingError: the vectors are not finite numbers of the right shape, too few or all alike.
   """
   spec = parse_calibration(calibration)
-  fitted: Any
-  if spec.method == FLOW:
-    allowed = [field.name for field in dataclasses.fields(FlowSettings)]
-    unknown = next((name for name in settings if name not in allowed), None)
-    if unknown is not None:
-      raise ConfigError(f"{unknown}: unknown setting of the flow; expected {', '.join(allowed)}", argument=unknown)
-    source = _source(vectors)
-    flow, _ = make_flow(FlowSettings(**settings), source.dim, None, folder, show_progress, shares)
-    flow.fit_source(source)
-    fitted = FlowCalibration(flow.flow, flow.mix)
-  else:
-    if settings or folder is not None:
-      name = next(iter(settings), "folder")
-      raise ConfigError(f"{name}: only calibration=flow has this argument, not {spec.name}", argument=name)
-    if spec.k_on_dev and dev is None:
-      raise ConfigError(f"calibration={spec.name}: give K, as {spec.name}-6, or dev, to choose it on", "calibration")
-    fitted = make_calibration(spec, shares)
-    if isinstance(vectors, list):
-      for part in vectors:
-        fitted.partial_fit(part)
-    else:
-      fitted.fit(np.concatenate(vectors) if isinstance(vectors, tuple) else vectors)
-    if dev is not None and spec.k_on_dev:
-      fitted.choose_k(*dev)
+  if spec.method != FLOW and (settings or folder is not None):
+    name = next(iter(settings), "folder")
+    raise ConfigError(f"{name}: only calibration=flow has this argument, not {spec.name}", argument=name)
+  if spec.k_on_dev and dev is None:
+    raise ConfigError(f"calibration={spec.name}: give K, as {spec.name}-6, or dev, to choose it on", "calibration")
+  parts = [
+    _fit_flow(vectors, settings, folder, show_progress, shares)
+    if part.method == FLOW
+    else _fit_linear(vectors, part, dev, shares)
+    for part in reversed(spec.parts)  # the flow, which takes longest, last
+  ]
+  fitted = side_by_side(parts[::-1])
   fitted.encoder = None if vectors_of is None else VectorsIdentity(vectors_of).to_dict()
+  return fitted
+
+
+def _fit_flow(vectors, settings, folder, show_progress, shares):
+  allowed = [field.name for field in dataclasses.fields(FlowSettings)]
+  unknown = next((name for name in settings if name not in allowed), None)
+  if unknown is not None:
+    raise ConfigError(f"{unknown}: unknown setting of the flow; expected {', '.join(allowed)}", argument=unknown)
+  source = _source(vectors)
+  flow, _ = make_flow(FlowSettings(**settings), source.dim, None, folder, show_progress, shares)
+  flow.fit_source(source)
+  return FlowCalibration(flow.flow, flow.mix)
+
+
+def _fit_linear(vectors, spec, dev, shares):
+  fitted: Any = make_calibration(spec, shares)
+  if isinstance(vectors, list):
+    for part in vectors:
+      fitted.partial_fit(part)
+  else:
+    fitted.fit(np.concatenate(vectors) if isinstance(vectors, tuple) else vectors)
+  if dev is not None and spec.k_on_dev:
+    fitted.choose_k(*dev)
   return fitted
 
 

@@ -12,6 +12,7 @@ from absl import logging
 
 from bert_flow_tf.calibration.fitting import fit_linear
 from bert_flow_tf.calibration.methods import Whitening
+from bert_flow_tf.calibration.side_by_side import side_by_side
 from bert_flow_tf.calibration.spec import FLOW, CalibrationSpec
 from bert_flow_tf.data.flow_corpus import TARGET, FlowCorpus
 from bert_flow_tf.data.pairs import SentencePairs
@@ -153,8 +154,7 @@ class Experiment:
     Raises:
       BertFlowError: a calibration cannot be fitted.
     """
-    self.calibrations = dict.fromkeys(WITH_FLOW if spec.method == FLOW else spec.name for spec in self._specs)
-    linear = [spec for spec in self._specs if spec.method != FLOW]
+    linear = {part.name: part for spec in self._specs for part in spec.parts if part.method != FLOW}
     pairs = self._corpus.pairs
     self._embeddings = of_corpus = self._embed(*self._task.splits.values())
     if linear and not of_corpus.have(pairs):
@@ -162,12 +162,15 @@ class Experiment:
     self._cone = log_cone(of_corpus.values, self._model.shares)
     with self.watch.timing("fitting"):
       rows: Any = of_corpus.rows(pairs) if linear else None
-      for spec in linear:
-        self.calibrations[spec.name] = fit_linear(spec, rows, self._task, self._embeddings, self._model.shares)
+      fitted: Any = {
+        name: fit_linear(spec, rows, self._task, self._embeddings, self._model.shares) for name, spec in linear.items()
+      }
       if self._flow:
-        self.calibrations[WITH_FLOW] = self._flow.fit_source(self._source(of_corpus))
-    for calibration in self.calibrations.values():
+        fitted[FLOW] = self._flow.fit_source(self._source(of_corpus))
+    for spec in self._specs:
+      calibration = side_by_side([fitted[part.name] for part in spec.parts])
       calibration.encoder = self._identity.to_dict()
+      self.calibrations[WITH_FLOW if spec.name == FLOW else spec.name] = calibration
 
   def _source(self, embeddings):
     """Returns the pairs that the flow is fitted on: embedded once, or in each step with dropout."""
@@ -243,6 +246,6 @@ class Experiment:
     }
     if self._flow:
       fitted |= {"steps": self._steps, "epochs": flow.epochs, "learning_rate": flow.rate}
-      fitted_flow = self.calibrations[WITH_FLOW].flow
+      fitted_flow = self._flow.flow
       about |= {"flow": fitted_flow.settings(), "constant_dimensions": fitted_flow.constant_dimensions}
     return about

@@ -43,9 +43,20 @@ def test_names(name):
     assert make_calibration(spec).name == make_calibration(name).name == name
 
 
+@pytest.mark.parametrize("other", ["soft-whitening", "whitening-4", "soft-whitening-0.3", "natsv", "sn+natsv-6"])
+def test_the_flow_and_another_one(other):
+  spec = parse_calibration(f"Flow+{other}")
+  assert spec.parts == (CalibrationSpec("flow"), parse_calibration(other))
+  assert spec.name == f"flow+{other}" and parse_calibration(spec.name) == spec
+  assert spec.k_on_dev == (other == "natsv")
+  with pytest.raises(ConfigError, match=r"^calibration=flow\+"):
+    make_calibration(spec)
+
+
 @pytest.mark.parametrize(
   "name",
-  ["", "whiten", "flow-3", "sn-3", "mean-1", "none-1", "natsv-0", "natsv--6", "natsv-06", "natsv-6.0", "natsv+sn",
+  ["", "whiten", "flow-3", "flow+", "flow+flow", "flow+flow+sn", "flow+sn-3", "sn+flow", "flow+natsv+sn",
+   "sn-3", "mean-1", "none-1", "natsv-0", "natsv--6", "natsv-06", "natsv-6.0", "natsv+sn",
    "natsv6", "whitening-", "whitening-x", "whitening-1e3", "sn+natsv-6-7", "sn + natsv", "whitening-9999999999",
    "natsv-٦", "soft-whitening-3", "soft-whitening-1.5", "soft-whitening-0.00",
    "whitening-0.5", "soft", "-whitening", "a" * 100, None, 6],
