@@ -23,8 +23,9 @@ class TokenWeights:
   """Weight of each word piece: ln((N + 1) / (df + 1))^ALPHA for a piece that df of N sentences have.
 
   Rare words decide what a sentence says; the weight is the inverse document frequency of information retrieval, as in
-  Arora et al. 2017, "A Simple but Tough-to-Beat Baseline for Sentence Embeddings", up to its form. [CLS], [SEP] and
-  pieces of punctuation get 0. A sentence whose pieces all have weight 0 gets equal weights.
+  Arora et al. 2017, "A Simple but Tough-to-Beat Baseline for Sentence Embeddings", up to its form. Pieces with a digit
+  count as df = 0: how common a number is says nothing about how much it means. [CLS], [SEP] and pieces of punctuation
+  get 0. A sentence whose pieces all have weight 0 gets equal weights.
 
   Attributes:
     name: canonical name, "idf-0.75".
@@ -99,9 +100,10 @@ def make_token_weights(
       frequencies, total = count_frequencies(frequency_corpus, tokenizer)
     except DataError as error:
       raise ConfigError(f"frequency_corpus={error}", argument="frequency_corpus") from error
+  pieces = [piece.removeprefix("##") for piece in tokenizer.vocab]
+  frequencies[[row for row, piece in enumerate(pieces) if any(map(str.isdigit, piece))]] = 0
   table = np.log((total + 1) / (frequencies + 1)) ** alpha
-  table[list(tokenizer.special_ids)] = 0
-  table[[row for row, piece in enumerate(tokenizer.vocab) if _is_punctuation(piece.removeprefix("##"))]] = 0
+  table[[*tokenizer.special_ids, *(row for row, piece in enumerate(pieces) if _is_punctuation(piece))]] = 0
   return TokenWeights(f"idf-{alpha:g}", table, frequency_corpus)
 
 

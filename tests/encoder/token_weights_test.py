@@ -13,7 +13,7 @@ from bert_flow_tf.encoder.sentence_encoder import SentenceEncoder
 from bert_flow_tf.encoder.token_weights import make_token_weights, parse_token_weights
 from bert_flow_tf.errors import ConfigError, EncoderError
 
-TEXT = ["A dog runs.", "The dog and the cat sleep.", "", "Dogs, cats!", "Is it a dog?", "dog dog dog"]
+TEXT = ["A dog runs 7 miles.", "The dog and the cat sleep.", "", "Dogs, cats!", "Is it a dog?", "dog dog dog"]
 
 
 @pytest.fixture(scope="module")
@@ -54,8 +54,9 @@ def test_counts_of_a_file(mini, corpus, tmp_path):
 def test_weights_by_their_definition(mini, weighted):
   counts, vocab = counted(mini.tokenizer), mini.tokenizer.vocab
   table = weighted.token_weights.table
-  for piece in ("dog", "a", "it", "paris"):
-    expected = math.log(6 / (counts.get(piece, 0) + 1)) ** 1.5
+  for piece in ("dog", "a", "it", "paris", "7", "##7"):
+    count = 0 if "7" in piece else counts.get(piece, 0)
+    expected = math.log(6 / (count + 1)) ** 1.5
     assert table[vocab.index(piece)] == pytest.approx(expected, rel=1e-6)
   for piece in ("[CLS]", "[SEP]", "[PAD]", "[MASK]", ".", ",", "!", "$", "##?"):
     assert piece not in vocab or table[vocab.index(piece)] == 0
