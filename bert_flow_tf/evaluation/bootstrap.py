@@ -54,8 +54,8 @@ def bootstrap_gain(
   the gain is that of "wmean", the mean weighted by size.
 
   Args:
-    before: similarities [n] of one method.
-    after: similarities [n] of the other.
+    before: similarities [n] of one method, or [seeds, n]: its score is the mean over the seeds.
+    after: similarities of the other, as before.
     gold: [n] scores; pairs with NaN are left out.
     subsets: [n] names, or None.
     n_boot: number of resamples, at least 100.
@@ -70,19 +70,22 @@ def bootstrap_gain(
     raise DataError(f"metric is {metric!r}, expected 'spearman', or 'auc' without subsets")
   if n_boot < 100 or not 0 < level < 1:
     raise DataError(f"n_boot is {n_boot} and level {level:g}, expected at least 100 and a number between 0 and 1")
-  before, after, gold = (np.asarray(values, np.float64) for values in (before, after, gold))
-  scores = [_score(values, gold, subsets, metric) for values in (before, after)]
-  pairs, reason = scores[0].pairs, "; ".join(dict.fromkeys(part.reason for part in scores if part.reason))
+  gold = np.asarray(gold, np.float64)
+  methods = [np.atleast_2d(np.asarray(values, np.float64)) for values in (before, after)]
+  scores = [[_score(values, gold, subsets, metric) for values in method] for method in methods]
+  reasons = (part.reason for method in scores for part in method)
+  pairs, reason = scores[0][0].pairs, "; ".join(dict.fromkeys(filter(None, reasons)))
   if reason:
     return Gain(math.nan, math.nan, math.nan, level, pairs, reason, metric)
-  gain = getattr(scores[1], metric) - getattr(scores[0], metric)
+  means = [math.fsum(getattr(part, metric) for part in method) / len(method) for method in scores]
+  gain = means[1] - means[0]
   scored = np.flatnonzero(~np.isnan(gold))
   names = [""] * len(scored) if subsets is None else [subsets[int(row)] for row in scored]
   rng = np.random.default_rng(seed)
   gains = np.zeros(n_boot)
   for rows in rows_of_subsets(names, pairs).values():
     drawn = scored[rows]
-    resampled = _resampled_gains(before[drawn], after[drawn], gold[drawn], n_boot, rng, metric)
+    resampled = _resampled_gains([method[:, drawn] for method in methods], gold[drawn], n_boot, rng, metric)
     gains += 100.0 * len(rows) / pairs * resampled
   undefined = int(np.isnan(gains).sum())
   if undefined:
@@ -98,21 +101,23 @@ def _score(values, gold, subsets, metric):
   return correlation(values, gold) if subsets is None else subset_correlations(values, gold, subsets).wmean
 
 
-def _resampled_gains(before, after, gold, n_boot, rng, metric):
+def _resampled_gains(methods, gold, n_boot, rng, metric):
   """Returns the gain of each resample, from -1 to 1, float64 [n_boot]; NaN if not defined."""
   n = len(gold)
   piece = max(1, _PIECE // n)
-  groups = [_tie_groups(values) for values in (before, after, gold)]
+  of_gold, groups = _tie_groups(gold), [[_tie_groups(values) for values in method] for method in methods]
+  agreement = _weighted_auc if metric == "auc" else _weighted_pearson
   gains = []
   for start in range(0, n_boot, piece):
     size = min(piece, n_boot - start)
     draws = rng.integers(n, size=[size, n]) + n * np.arange(size)[:, None]
     counts = np.bincount(draws.ravel(), minlength=size * n).reshape(size, n)
-    ranks = [_resampled_ranks(counts, *group) for group in groups]
-    if metric == "auc":
-      gains.append(_weighted_auc(counts, ranks[1], gold) - _weighted_auc(counts, ranks[0], gold))
-    else:
-      gains.append(_weighted_pearson(counts, ranks[1], ranks[2]) - _weighted_pearson(counts, ranks[0], ranks[2]))
+    target = gold if metric == "auc" else _resampled_ranks(counts, *of_gold)
+    before, after = (
+      sum(agreement(counts, _resampled_ranks(counts, *group), target) for group in method) / len(method)
+      for method in groups
+    )
+    gains.append(after - before)
   return np.concatenate(gains)
 
 

@@ -7,6 +7,7 @@ from typing import Any
 from absl import logging
 
 from bert_flow_tf.data.flow_corpus import NLI, TARGET, FlowCorpus, load_flow_corpus
+from bert_flow_tf.data.pairs import SentencePairs
 from bert_flow_tf.data.settings import DataSettings
 from bert_flow_tf.data.task import TaskData
 from bert_flow_tf.encoder.settings import DEFAULT_MAX_SEQ_LENGTH, EmbeddingSettings
@@ -36,6 +37,7 @@ class Inputs:
     embedding = dataclasses.replace(embedding, max_seq_length=embedding.max_seq_length or DEFAULT_MAX_SEQ_LENGTH)
     self.tasks, self.data, self.embedding, self.flow = tasks, data, embedding, flow
     self._of_task = functools.cache(lambda task: load_flow_corpus(TARGET, tasks[task]))
+    self._of_tasks = functools.cache(self._joined)
     self._of_name = functools.cache(lambda name: load_flow_corpus(name, None, data.data_dir, data.tfds_data_dir))
     self.why_missing = functools.cache(self._why_missing)
 
@@ -43,7 +45,7 @@ class Inputs:
     """Returns the corpus of a recipe.
 
     Args:
-      name: "target", the sentences of the evaluated task; `target_of(TASK)`; "nli"; or a file.
+      name: "target", the sentences of the evaluated task; `target_of(TASK, ...)`; "nli"; or a file.
       task: the evaluated task, for "target".
 
     Raises:
@@ -52,8 +54,16 @@ class Inputs:
     if name == TARGET:
       return self._of_task(task)
     if name.startswith(TARGET_OF):
-      return self._of_task(name.removeprefix(TARGET_OF))
+      return self._of_tasks(name.removeprefix(TARGET_OF))
     return self._of_name(name)
+
+  def _joined(self, names):
+    """Returns the corpus of one task or several, with commas between their names."""
+    corpora = [self._of_task(task) for task in names.split(",")]
+    if len(corpora) == 1:
+      return corpora[0]
+    pairs = SentencePairs.concatenate([corpus.pairs for corpus in corpora])
+    return FlowCorpus(TARGET, pairs, "; ".join(corpus.source for corpus in corpora))
 
   def _why_missing(self, name: str) -> str:
     """Returns why a recipe's corpus cannot be read; "" if it can."""

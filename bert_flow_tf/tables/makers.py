@@ -12,12 +12,12 @@ from bert_flow_tf.data.task import TaskData
 from bert_flow_tf.errors import ConfigError
 from bert_flow_tf.progress import Progress
 from bert_flow_tf.tables import analysis_tables as analysis
-from bert_flow_tf.tables import figures, words
+from bert_flow_tf.tables import beyond, figures, words
 from bert_flow_tf.tables import similarity_tables as similarity
 from bert_flow_tf.tables.keys import file_fingerprint
-from bert_flow_tf.tables.models import with_activation
+from bert_flow_tf.tables.models import variant_of, with_activation
 from bert_flow_tf.tables.paper_tables import paper_table
-from bert_flow_tf.tables.plan import ONE_TASK, Plan
+from bert_flow_tf.tables.plan import NEW_TABLES, ONE_TASK, Plan
 from bert_flow_tf.tables.table import OURS, Row, Table
 from bert_flow_tf.tables.workbench import NONE, Recipe, Workbench, target_of
 
@@ -77,7 +77,7 @@ class Makers:
       about: JSON values of how it is made.
     """
     make = {"1": self._words, "6": self._lexical, "8": self._seeds, "isotropy": self._isotropy}
-    make |= {"transfer": self._transfer, "activation": self._activation}
+    make |= {"transfer": self._transfer, "activation": self._activation, **dict.fromkeys(NEW_TABLES, self._beyond)}
     make = make.get(name, self._similarity)
     seeds = self._plan.seeds(name)
     title, metric, columns, rows, notes = make(name, seeds)
@@ -202,6 +202,9 @@ class Makers:
       "The form that an encoder was not trained with is used without further training.",
     ]
     return "the two forms of GELU", "Spearman x 100", (ONE_TASK,), rows, notes
+
+  def _beyond(self, name, seeds):
+    return beyond.Comparison(self.models_of(name), variant_of, self._plan.columns(name), seeds).table(name)
 
   def figure(self, name: str, folder: str | os.PathLike) -> list[pathlib.Path]:
     """Draws a figure for each encoder; returns the files."""

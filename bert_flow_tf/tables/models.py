@@ -44,6 +44,30 @@ def with_activation(bench: Workbench, hidden_act: str) -> Workbench:
   return Workbench(encoder, bench.inputs, bench.store, f"{bench.label} with {hidden_act}", nli_tuned=bench.nli_tuned)
 
 
+def variant_of(bench: Workbench, token_weights: str, static: bool = False) -> Workbench:
+  """Returns the workbench of the same encoder with other token weights, or of its word embeddings alone.
+
+  Args:
+    bench: an encoder with a BERT.
+    token_weights: a `token_weights`, see `SentenceEncoder`.
+    static: whether its transformer is left out.
+
+  Raises:
+    ConfigError, EncoderError: the weights are unknown, or the encoder cannot be loaded.
+  """
+  from bert_flow_tf.encoder.sentence_encoder import SentenceEncoder
+  from bert_flow_tf.encoder.token_weights import make_token_weights
+
+  encoder = bench.encoder
+  if static:
+    settings = dataclasses.replace(bench.inputs.embedding, token_weights=token_weights)
+    encoder = _load_bert(f"static:{encoder.name}", settings)
+  else:
+    weights = make_token_weights(token_weights, encoder.tokenizer, bench.inputs.embedding.frequency_corpus)
+    encoder = SentenceEncoder(encoder.bert, encoder.tokenizer, weights)
+  return Workbench(encoder, bench.inputs, bench.store, bench.label, nli_tuned=bench.nli_tuned)
+
+
 def _load_bert(name, settings):
   from bert_flow_tf.model import SentenceModel  # imports TensorFlow, after the files are read
 

@@ -17,22 +17,24 @@ from bert_flow_tf.io.experiment import encoder_label
 from bert_flow_tf.io.settings import Settings, setting
 from bert_flow_tf.tables import figures
 
-TABLES = ("1", "2", "3", "4", "5", "6", "8", "isotropy", "transfer", "activation")
+NEW_TABLES = (BEYOND, GAINS, ABLATION) = ("beyond", "gains", "ablation")  # not the paper's
+TABLES = (*NEW_TABLES, "1", "2", "3", "4", "5", "6", "8", "isotropy", "transfer", "activation")
 FIGURES = ("2", "isotropy", "cone")
 ONE_TASK = "STS-B"  # of Tables 5, 6 and 8, isotropy, activation and the figures
+BINARY_TASKS = ("QNLI", "MRPC")  # further columns of beyond and gains, unless some columns are chosen
 _SEEDS_OF_TABLE_8 = 5
 _MAX_SEED = 2**31 - 1
 
 # {argument: the tables and figures that use it}; all others are used by every table.
 USED_BY = {
-  "task": ("2", "3", "transfer"),
+  "task": (*NEW_TABLES, "2", "3", "transfer"),
   "nli_model": ("3", "4", "8"),
   "calibration": ("2", "3", "5", "isotropy", "figure isotropy"),
   "transfer_corpus": ("transfer",),
   "frequency_file": ("1",),
   "corpus": ("1",),
   "edit_unit": ("6", "figure 2"),
-  "num_seeds": TABLES[1:],
+  "num_seeds": tuple(table for table in TABLES if table not in ("1", ABLATION)),
 }
 
 
@@ -42,7 +44,7 @@ class Plan(Settings):
 
   table: tuple[str, ...] = setting((), f"Tables to compute: {', '.join(TABLES)}, or all.")
   figure: tuple[str, ...] = setting((), f"Figures to draw: {', '.join(FIGURES)}, or all.")
-  task: tuple[str, ...] = setting((), "Columns of Tables 2, 3 and transfer; default: all.")
+  task: tuple[str, ...] = setting((), "Columns of Tables 2, 3, transfer, beyond, gains and ablation; default: all.")
   model: tuple[str, ...] = setting(
     ("mini",), "Encoders as in run_flow.py, or glove:FILE for averaged word vectors of that file."
   )
@@ -82,12 +84,17 @@ class Plan(Settings):
   def tasks(self) -> list[str]:
     """Returns the names of the tasks that are needed, in a fixed order."""
     needed = {"1": (), "4": ("QNLI",), **dict.fromkeys(("5", "6", "8", "isotropy", "activation"), (ONE_TASK,))}
+    needed |= dict.fromkeys((BEYOND, GAINS), self.columns(BEYOND))
     if not self.nli_model:
       needed["3"] = ()  # only published rows
     names = {task for table in self.table for task in needed.get(table, self.task)}
     if self.figure:
       names.add(ONE_TASK)
-    return [task for task in (*STS_TASKS, "QNLI") if task in names]
+    return [task for task in (*STS_TASKS, *BINARY_TASKS) if task in names]
+
+  def columns(self, table: str) -> tuple[str, ...]:
+    """Returns the names of the tasks of a table whose columns can be chosen."""
+    return (*self.task, *BINARY_TASKS) if table in (BEYOND, GAINS) and self.task == STS_TASKS else self.task
 
 
 def checked(plan: Plan) -> Plan:

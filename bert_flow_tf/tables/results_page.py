@@ -6,7 +6,7 @@ import urllib.parse
 
 from bert_flow_tf.errors import DataError
 from bert_flow_tf.io import files
-from bert_flow_tf.tables.plan import FIGURES, TABLES
+from bert_flow_tf.tables.plan import FIGURES, NEW_TABLES, TABLES
 from bert_flow_tf.tables.summary import summary
 from bert_flow_tf.tables.table import Table, from_json
 
@@ -29,6 +29,8 @@ deviation over seeds of the flow.
 def write(path: str | os.PathLike, folder: str | os.PathLike) -> None:
   """Writes the page of all tables in a folder, and copies the folder's pictures (PNG) to the page's folder.
 
+  The tables that are not the paper's come first, then a summary of the paper's.
+
   Args:
     path: the page.
     folder: folder where `run_table.py` wrote `table_NAME.json` and the figures.
@@ -41,7 +43,9 @@ def write(path: str | os.PathLike, folder: str | os.PathLike) -> None:
     raise DataError(
       f"results_page={path}: {folder} has no table_NAME.json; compute tables first, as with --table=all", "results_page"
     )
-  parts = [_INTRODUCTION, *filter(None, [summary(tables)]), *(_with_origin(table) for table in tables)]
+  new = [_with_origin(table) for table in tables if table.name in NEW_TABLES]
+  paper = [_with_origin(table) for table in tables if table.name not in NEW_TABLES]
+  parts = [_INTRODUCTION, *new, *filter(None, [summary(tables)]), *paper]
   try:
     parts += _pictures(pathlib.Path(path), pathlib.Path(folder))
     files.write_text(path, "\n".join(parts))
@@ -50,7 +54,7 @@ def write(path: str | os.PathLike, folder: str | os.PathLike) -> None:
 
 
 def read_tables(folder: str | os.PathLike) -> list[Table]:
-  """Returns the tables in a folder, in the paper's order.
+  """Returns the tables in a folder, in the order of `TABLES`.
 
   Raises:
     DataError: one is damaged.

@@ -18,11 +18,13 @@ class Cell:
     values: one value per seed; one value if nothing is random; empty if there is no score.
     paper: the paper's score for the same encoder and method, or None.
     reason: reason for a missing score, or "".
+    interval: lower and upper end of the 95 % interval of a difference; () if it is not known, None for other numbers.
   """
 
   values: tuple[float, ...] = ()
   paper: float | None = None
   reason: str = ""
+  interval: tuple[float, ...] | None = None
 
   @property
   def mean(self) -> float:
@@ -43,9 +45,12 @@ class Cell:
     return bool(self.values) and math.isfinite(self.mean)
 
   def text(self) -> str:
-    """Returns the text in Markdown: `68.25 ±0.31 (paper 70.72, -2.47)`."""
+    """Returns the text in Markdown: `68.25 ±0.31 (paper 70.72, -2.47)`, `+1.86 [+1.12, +2.60]` with an interval."""
     if not self.defined:
       return "n/a"
+    if self.interval is not None:
+      ends = ", ".join(f"{end:+.2f}" for end in self.interval)
+      return f"{self.mean:+.2f} [{ends}]" if ends else f"{self.mean:+.2f}"
     spread = "" if self.spread is None else f" ±{self.spread:.2f}"
     paper = "" if self.paper is None else f" (paper {self.paper:.2f}, {self.mean - self.paper:+.2f})"
     return f"{self.mean:.2f}{spread}{paper}"
@@ -53,7 +58,9 @@ class Cell:
   def plain(self) -> dict[str, Any]:
     """Returns JSON values."""
     compared = self.defined and self.paper is not None
+    interval = {} if self.interval is None else {"interval": list(self.interval)}
     return {
+      **interval,
       "value": self.mean if self.defined else None,
       "spread": self.spread,
       "values": [value if math.isfinite(value) else None for value in self.values],
@@ -151,7 +158,8 @@ def from_json(text: str) -> Table:
 
 def _cell(plain):
   values = tuple(math.nan if value is None else float(value) for value in plain["values"])
-  return Cell(values, plain["paper"], plain["reason"])
+  interval = plain.get("interval")
+  return Cell(values, plain["paper"], plain["reason"], None if interval is None else tuple(interval))
 
 
 def _with_reason(cell, reasons):

@@ -31,7 +31,7 @@ class Recipe:
   Attributes:
     embedding: a `sentence_embedding_type`.
     calibration: canonical name of a calibration; "none" for the embeddings themselves.
-    corpus: sentences that it is fitted on: "target", "nli", a file, or `target_of(TASK)`.
+    corpus: sentences that it is fitted on: "target", "nli", a file, or `target_of(TASK, ...)`.
   """
 
   embedding: str
@@ -44,9 +44,9 @@ class Recipe:
     return FLOW in self.calibration.split("+")
 
 
-def target_of(task: str) -> str:
-  """Returns a recipe's corpus: the sentences of one task, whichever task is evaluated."""
-  return f"{TARGET_OF}{task}"
+def target_of(*tasks: str) -> str:
+  """Returns a recipe's corpus: the sentences of one task or several, whichever task is evaluated."""
+  return f"{TARGET_OF}{','.join(tasks)}"
 
 
 class Workbench:

@@ -12,8 +12,8 @@ def plan_of(**values):
 
 def test_all_without_frequencies_leaves_table_1_out():
   plan = plan_of(table="ALL", figure="all")
-  assert plan.table == TABLES[1:] and plan.figure == ("2", "isotropy", "cone") and plan.task == STS_TASKS
-  assert plan.tasks() == [*STS_TASKS, "QNLI"]
+  assert plan.table == tuple(name for name in TABLES if name != "1") and plan.figure == ("2", "isotropy", "cone") and plan.task == STS_TASKS
+  assert plan.tasks() == [*STS_TASKS, "QNLI", "MRPC"]
   assert "1" in checked(Plan(table=("all",), corpus=__file__)).table
 
 
@@ -33,6 +33,9 @@ def test_order_and_repetition():
     ({"table": "4"}, ["QNLI"], True, True),
     ({"table": "2", "task": "SICK-R", "model": "glove:x"}, ["SICK-R"], True, False),
     ({"table": "transfer", "task": "SICK-R", "transfer_corpus": "NLI"}, ["SICK-R"], True, True),
+    ({"table": "beyond", "model": "x"}, [*STS_TASKS, "QNLI", "MRPC"], True, False),
+    ({"table": "gains", "task": "SICK-R"}, ["SICK-R"], True, False),
+    ({"table": "ablation"}, [*STS_TASKS], True, False),
     ({"figure": "2"}, ["STS-B"], True, False),
   ],
 )

@@ -43,6 +43,14 @@ def test_page_of_tables_and_pictures(tmp_path):
   assert "](figure_2_my%20mini.png)" in page and (tmp_path / "figure_2_my mini.png").read_bytes() == b"\x89PNG"
 
 
+def test_tables_that_are_not_the_papers_come_first(tmp_path):
+  for name in ("5", "gains", "beyond"):
+    put(tmp_path, name, {})
+  results_page.write(tmp_path / "RESULTS.md", tmp_path)
+  headings = [line for line in (tmp_path / "RESULTS.md").read_text().splitlines() if line.startswith("## ")]
+  assert headings == ["## Beyond: title beyond", "## Gains: title gains", "## Table 5: title 5"]
+
+
 def test_no_table(tmp_path):
   with pytest.raises(DataError) as raised:
     results_page.write(tmp_path / "RESULTS.md", tmp_path / "absent")

@@ -78,5 +78,12 @@ def test_json_is_json_and_read_back():
   assert again.markdown() == TABLE.markdown() and again.csv() == TABLE.csv() and again.json() == TABLE.json()
 
 
+def test_a_difference_and_its_interval_read_back():
+  cells = {"a": Cell((1.5, 2.0), interval=(-0.25, 3.0)), "b": Cell((1.0,), interval=()), "c": Cell((1.0,))}
+  table = Table("gains", "t", "m", ("a", "b", "c"), (Row("x over y", OURS, cells),))
+  assert "| +1.75 [-0.25, +3.00] | +1.00 | 1.00 |" in table.markdown()
+  assert from_json(table.json()) == table
+
+
 def test_names_of_headings():
   assert Table("transfer", "t", "m", (), ()).markdown().startswith("## Transfer: t\n")
