@@ -15,12 +15,13 @@ from bert_flow_tf.flow.config import FlowConfig
 from bert_flow_tf.io.settings import Settings, setting
 from bert_flow_tf.training.settings import FlowSettings
 
-TASKS, STEP, ENCODER, SERVING, ALL = "tasks", "step", "encoder", "serving", "all"
+TASKS, STEP, ENCODER, SERVING, COSTS, ALL = "tasks", "step", "encoder", "serving", "costs", "all"
 TITLES = {
   TASKS: "Whole tasks, our method and the original's",
   STEP: "One step of the flow's fit",
   ENCODER: "Sentences per second of the encoder",
   SERVING: "A served model",
+  COSTS: "Costs of calibrations and embeddings",
 }
 _SERVED_SENTENCES = 512
 
@@ -88,7 +89,7 @@ class Benchmark:
   def run(self) -> Iterator[tuple[str, dict[str, Any], str]]:
     """Yields the name, the result (JSON values) and the markdown of each part, measured one after the other."""
     encoder = None
-    if self._settings.parts != [STEP]:
+    if not {*self._settings.parts} <= {STEP, COSTS}:
       from bert_flow_tf.encoder.sentence_encoder import SentenceEncoder
 
       embedding = self._embedding
@@ -96,6 +97,7 @@ class Benchmark:
       chosen = encoder.identity(**embedding.pooling_arguments()).pooling_arguments()
       self._embedding = dataclasses.replace(embedding, **chosen)
     methods = {TASKS: self._tasks, STEP: self._step, ENCODER: self._encoder, SERVING: self._serving}
+    methods[COSTS] = self._costs
     for name in self._settings.parts:
       yield name, *methods[name](encoder)
 
@@ -147,3 +149,12 @@ class Benchmark:
     arguments = (embedding.max_seq_length, embedding.sentence_embedding_type, settings.load_seconds, settings.repeats)
     result = serving.run(encoder, self._config, self._sentences()[:_SERVED_SENTENCES], *arguments)
     return result, serving.to_markdown(result)
+
+  def _costs(self, encoder):
+    del encoder  # each method loads its own
+    from bert_flow_tf.benchmark import costs
+
+    embedding, task = self._embedding, self._load(self._settings.tasks[0])
+    sizes = (embedding.max_seq_length, embedding.predict_batch_size, self._settings.repeats)
+    result = costs.run(embedding.encoder_name, task, self._config, self._flow.seed, *sizes)
+    return result, costs.to_markdown(result)

@@ -12,7 +12,11 @@ def plan_of(**values):
 
 def test_all_without_frequencies_leaves_table_1_out():
   plan = plan_of(table="ALL", figure="all")
-  assert plan.table == tuple(name for name in TABLES if name != "1") and plan.figure == ("2", "isotropy", "cone") and plan.task == STS_TASKS
+  assert (
+    plan.table == tuple(name for name in TABLES if name != "1")
+    and plan.figure == ("2", "isotropy", "cone")
+    and plan.task == STS_TASKS
+  )
   assert plan.tasks() == [*STS_TASKS, "QNLI", "MRPC"]
   assert "1" in checked(Plan(table=("all",), corpus=__file__)).table
 
