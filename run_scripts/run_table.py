@@ -42,7 +42,7 @@ def define_flags() -> None:
   """Defines the flags of this runner."""
   common_flags.define_settings(Plan, [field.name for field in dataclasses.fields(Plan) if field.name != "seed"])
   common_flags.define_data_flags()
-  embedding = ("model_cache_dir", "max_seq_length", "predict_batch_size", "precision", "cached_dir")
+  embedding = ("model_cache_dir", "max_seq_length", "predict_batch_size", "precision", "cached_dir", "frequency_corpus")
   common_flags.define_settings(EmbeddingSettings, embedding)
   common_flags.define_settings(FlowSettings)
   flags.DEFINE_string("output_dir", "exp/tables", "Folder of the tables; a run that was stopped resumes from it.")

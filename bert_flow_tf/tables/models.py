@@ -60,18 +60,21 @@ def variant_of(bench: Workbench, token_weights: str, static: bool = False) -> Wo
 
   encoder = bench.encoder
   if static:
-    settings = dataclasses.replace(bench.inputs.embedding, token_weights=token_weights)
-    encoder = _load_bert(f"static:{encoder.name}", settings)
+    encoder = _load_bert(f"static:{encoder.name}", bench.inputs.embedding, token_weights)
   else:
     weights = make_token_weights(token_weights, encoder.tokenizer, bench.inputs.embedding.frequency_corpus)
     encoder = SentenceEncoder(encoder.bert, encoder.tokenizer, weights)
   return Workbench(encoder, bench.inputs, bench.store, bench.label, nli_tuned=bench.nli_tuned)
 
 
-def _load_bert(name, settings):
+def _load_bert(name, settings, token_weights=None):
   from bert_flow_tf.model import SentenceModel  # imports TensorFlow, after the files are read
 
   arguments = {"max_seq_length": settings.max_seq_length, **settings.loading_arguments()}
+  arguments |= {
+    "token_weights": token_weights,
+    "frequency_corpus": settings.frequency_corpus if token_weights else None,
+  }
   return SentenceModel.from_pretrained(name, **arguments).encoder
 
 

@@ -34,6 +34,7 @@ USED_BY = {
   "frequency_file": ("1",),
   "corpus": ("1",),
   "edit_unit": ("6", "figure 2"),
+  "frequency_corpus": NEW_TABLES,
   "num_seeds": tuple(table for table in TABLES if table not in ("1", ABLATION)),
 }
 

@@ -52,6 +52,7 @@ def good(folder):
     "tuned": ["--table=3", *stsb, f"--nli_model={folder}/tuned", "--calibration=", *out],
     "counts": ["--table=1", f"--frequency_file={folder}/counts.txt", f"--output_dir={folder}/counts"],
     "rest": ["--table=1,6,activation", "--figure=2", f"--corpus={folder}/corpus.txt", *out],
+    "beyond": ["--table=beyond,gains,ablation", *stsb, "--num_seeds=2", f"--output_dir={folder}/beyond"],
     "page": [f"--results_page={folder}/RESULTS.md", *out],
   }
 

@@ -145,6 +145,21 @@ def test_table_6_and_figure_2(ran):
   assert (folder / "out/figure_2_mini.png").read_bytes().startswith(b"\x89PNG")
 
 
+def test_beyond(ran):
+  """The rows that Table 2 has too have its scores, and each gain is a difference of two rows."""
+  folder, _ = ran
+  rows, second = cells(folder / "beyond", "beyond"), cells(folder / "out", "2")
+  assert {row["STS-B"]["reason"] for row in rows.values()} == {""}
+  for name in ("mini, avg", "mini, avg-first-last", "mini, avg-first-last, flow (target)"):
+    assert rows[name]["STS-B"]["values"] == second[name]["STS-B"]["values"]
+  flow, whitening = "mini, avg-first-last, flow", "mini, avg-first-last, whitening"
+  gain = cells(folder / "beyond", "gains")[f"{flow} over avg-first-last, whitening (target)"]["STS-B"]
+  expected = rows[f"{flow} (target)"]["STS-B"]["value"] - rows[f"{whitening} (target)"]["STS-B"]["value"]
+  assert gain["value"] == pytest.approx(expected) and gain["interval"][0] < gain["value"] < gain["interval"][1]
+  recipe = "mini, recipe: mix, idf, soft-whitening (target)"
+  assert cells(folder / "beyond", "ablation")[recipe]["STS-B"]["values"] == rows[recipe]["STS-B"]["values"]
+
+
 def test_activations(ran):
   """The encoder's own form gives Table 2's scores, the other form, another encoder, near ones."""
   folder, _ = ran
