@@ -82,7 +82,7 @@ class Workbench:
     self.store = store
     self.embeddings = functools.lru_cache(maxsize=2)(self._embeddings)
     # A flow is small and takes long to fit: it is kept for later tables. Whitening is large and takes a second.
-    self._flow = functools.lru_cache(maxsize=16)(self._fit_flow)
+    self._flow = functools.lru_cache(maxsize=32)(self._fit_flow)
     self._linear = functools.lru_cache(maxsize=1)(self._fit_linear)
     self._trainers = {}
 
