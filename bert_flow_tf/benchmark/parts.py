@@ -15,11 +15,13 @@ from bert_flow_tf.flow.config import FlowConfig
 from bert_flow_tf.io.settings import Settings, setting
 from bert_flow_tf.training.settings import FlowSettings
 
-TASKS, STEP, ENCODER, SERVING, COSTS, ALL = "tasks", "step", "encoder", "serving", "costs", "all"
+TASKS, STEP, ENCODER, STATIC = "tasks", "step", "encoder", "static"
+SERVING, COSTS, ALL = "serving", "costs", "all"
 TITLES = {
   TASKS: "Whole tasks, our method and the original's",
   STEP: "One step of the flow's fit",
   ENCODER: "Sentences per second of the encoder",
+  STATIC: "Sentences per second of the static encoder",
   SERVING: "A served model",
   COSTS: "Costs of calibrations and embeddings",
 }
@@ -36,11 +38,13 @@ class BenchmarkSettings(Settings):
 
   benchmark: str = setting(ALL, "Part that is measured.", choices=(*TITLES, ALL))
   repeats: int = setting(3, "Rounds, of which medians are taken; the methods take turns in each.", minimum=1)
-  tasks: tuple[str, ...] = setting(STS_TASKS, "Tasks of part tasks.")
+  tasks: tuple[str, ...] = setting(STS_TASKS, "Tasks of parts tasks and static.")
   steps: int = setting(400, "Steps of a fit in part step.", minimum=20)
   dim: int = setting(768, "Dimensions of the embeddings in part step.", minimum=1)
   other_python: str | None = setting(
-    None, "Python that has sentence-transformers and ONNX Runtime, for part encoder; default: this one."
+    None,
+    "Python that has sentence-transformers and ONNX Runtime, for part encoder, or model2vec, for part static; default: "
+    "this one.",
   )
   encoder_sentences: int | None = setting(
     None, "Distinct sentences, drawn at random, that part encoder embeds; default: all.", minimum=1
@@ -96,17 +100,15 @@ class Benchmark:
       encoder = SentenceEncoder.from_pretrained(embedding.encoder_name, **embedding.loading_arguments())
       chosen = encoder.identity(**embedding.pooling_arguments()).pooling_arguments()
       self._embedding = dataclasses.replace(embedding, **chosen)
-    methods = {TASKS: self._tasks, STEP: self._step, ENCODER: self._encoder, SERVING: self._serving}
-    methods[COSTS] = self._costs
     for name in self._settings.parts:
-      yield name, *methods[name](encoder)
+      yield name, *getattr(self, f"_{name}")(encoder)
 
   def _load(self, name: str) -> TaskData:
     return load_task(name, self._data.data_dir, self._data.tfds_data_dir, self._data.stsb_gold)
 
-  def _sentences(self) -> list[str]:
-    """Returns the distinct sentences of the first task's evaluated split."""
-    task = self._load(self._settings.tasks[0])
+  def _sentences(self, name: str | None = None) -> list[str]:
+    """Returns the distinct sentences of a task's evaluated split; None for the first task."""
+    task = self._load(name or self._settings.tasks[0])
     pairs = task.splits[str(task.spec.eval_split)]
     return list(dict.fromkeys([*pairs.sentences_a, *pairs.sentences_b]))
 
@@ -141,6 +143,17 @@ class Benchmark:
     result = part.run(encoder.bert.folder, drawn, *sizes, settings.other_python, precision=self._embedding.precision)
     scaling = part.run_scaling(encoder, sentences, [int(count) for count in settings.sentence_counts], *sizes)
     return {**result, "scaling": scaling}, part.to_markdown(result, scaling)
+
+  def _static(self, encoder):
+    from bert_flow_tf.benchmark import static
+    from bert_flow_tf.encoder.sentence_encoder import SentenceEncoder
+
+    settings = self._settings
+    if not encoder.bert.is_static:
+      encoder = SentenceEncoder.from_pretrained(f"static:{encoder.name}", self._embedding.model_cache_dir)
+    sentences = list(dict.fromkeys(text for name in settings.tasks for text in self._sentences(name)))
+    result = static.run(encoder, sentences, self._embedding.max_seq_length, settings.repeats, settings.other_python)
+    return result, static.to_markdown(result)
 
   def _serving(self, encoder):
     from bert_flow_tf.benchmark import serving

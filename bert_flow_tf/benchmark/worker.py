@@ -1,10 +1,11 @@
-"""Process that measures sentence-transformers and ONNX Runtime for `run_benchmark.py --benchmark=encoder`.
+"""Process that measures other programs for `run_benchmark.py --benchmark=encoder` and `--benchmark=static`.
 
-Started by the path of this file with any Python that has the two (argument `other_python`); it imports nothing of this
+Started by the path of this file with any Python that has them (argument `other_python`); it imports nothing of this
 package. It reads one command per line of its standard input, {"engine": ..., "batch_size": ..., "save": file or null},
 and answers each with one line of JSON: {"seconds": ..., "version": ...} or {"skipped": reason}.
 
-Arguments: folder of a Hugging Face BERT, JSON file with a list of sentences, max_seq_length, number of threads.
+Arguments: folder of a Hugging Face BERT, or for model2vec of rows.npy and tokenizer.json; JSON file with a list of
+sentences; max_seq_length; number of threads.
 """
 
 import json
@@ -15,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-INSTALL = "pip install torch sentence-transformers onnxruntime onnx onnxscript"
+INSTALL = "pip install torch sentence-transformers onnxruntime onnx onnxscript; for static encoders: model2vec"
 
 
 class SentenceTransformers:
@@ -73,6 +74,23 @@ class OnnxRuntime:
     return embeddings
 
 
+class Model2Vec:
+  """model2vec's static model with rows of its own kind: mean of the rows of a sentence's word pieces."""
+
+  def __init__(self, folder: str, max_seq_length: int, threads: int) -> None:
+    del threads  # model2vec takes all cores for more than 10,000 sentences
+    import model2vec
+    import tokenizers
+
+    self.version = f"model2vec {model2vec.__version__}"
+    rows, tokenizer = np.load(f"{folder}/rows.npy"), tokenizers.Tokenizer.from_file(f"{folder}/tokenizer.json")
+    self.model = model2vec.StaticModel(rows, tokenizer, max_length=max_seq_length - 2)
+
+  def encode(self, sentences: list[str], batch_size: int) -> np.ndarray:
+    """Returns embeddings, float32 [n, dim]."""
+    return self.model.encode(sentences, batch_size=batch_size)
+
+
 def _export(torch, transformers, folder, file):
   """Writes an ONNX model: ids and mask, int64 [batch, seq_len] -> mean over the tokens, float32 [batch, dim]."""
 
@@ -100,7 +118,7 @@ def _export(torch, transformers, folder, file):
   )
 
 
-ENGINES = {"sentence-transformers": SentenceTransformers, "ONNX Runtime": OnnxRuntime}
+ENGINES = {"sentence-transformers": SentenceTransformers, "ONNX Runtime": OnnxRuntime, "model2vec": Model2Vec}
 
 
 def main(folder: str, sentences_file: str, max_seq_length: str, threads: str) -> None:

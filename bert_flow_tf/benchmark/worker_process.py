@@ -15,13 +15,13 @@ class WorkerError(BertFlowError):
 
 
 class Worker(contextlib.AbstractContextManager):
-  """The process with sentence-transformers and ONNX Runtime.
+  """The process with sentence-transformers, ONNX Runtime and model2vec.
 
   Args:
     python: path of a Python that has them.
-    folder: folder of a Hugging Face BERT, and of sentences.json, a list of sentences.
+    folder: folder of the model's files, see `worker`, and of sentences.json, a list of sentences.
     max_seq_length: largest number of tokens of a sentence, [CLS] and [SEP] included.
-    threads: number of threads of both.
+    threads: number of threads.
 
   Raises:
     WorkerError: it cannot be started.

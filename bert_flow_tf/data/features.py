@@ -183,6 +183,10 @@ class SentenceTokenizer:
         self._tokenizer.unk_token,
       )
 
+  def save(self, file: str | os.PathLike) -> None:
+    """Writes a tokenizer.json, which the package `tokenizers` reads."""
+    self._tokenizer.backend_tokenizer.save(str(file))
+
   @functools.cached_property
   def vocab(self) -> list[str]:
     """Word pieces in the order of their ids; "" for a line of vocab.txt that is repeated later."""

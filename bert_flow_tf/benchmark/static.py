@@ -1,0 +1,110 @@
+"""Sentences per second of a static encoder, from text (`run_benchmark.py --benchmark=static`).
+
+`SentenceModel.encode` with a static encoder and `soft-whitening`, and model2vec's `StaticModel.encode`, take turns:
+same vocabulary, same width, same distinct sentences, tokenizing included. model2vec gets a table with the token weights
+in its rows; it takes the plain mean of them and has no calibration, so it does less. It runs in a process of its own
+(`worker.py`), with a Python that has it installed. Our tokenizer remembers words, so it is new in each round.
+"""
+
+import json
+import pathlib
+import sys
+import tempfile
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+from absl import logging
+
+from bert_flow_tf.benchmark import measure
+from bert_flow_tf.benchmark.worker_process import Worker
+from bert_flow_tf.data.features import SentenceTokenizer
+from bert_flow_tf.encoder.sentence_encoder import SentenceEncoder
+from bert_flow_tf.model import SentenceModel
+
+OURS, MODEL2VEC = "ours", "model2vec"
+CALIBRATION = "soft-whitening"
+
+# Targets of this project: sentences per second on two cores, and our speed divided by model2vec's.
+TARGET_RATE, TARGET_RATIO = 20_000, 1.0
+_BATCH_SIZE = 1024  # model2vec's default
+
+
+def run(
+  encoder: SentenceEncoder, sentences: list[str], max_seq_length: int, repeats: int, other_python: str | None = None
+) -> dict[str, Any]:
+  """Measures both in turns.
+
+  Args:
+    encoder: a static encoder.
+    sentences: distinct sentences.
+    max_seq_length: largest number of tokens of a sentence, [CLS] and [SEP] included; model2vec has no such tokens.
+    repeats: rounds.
+    other_python: path of a Python with model2vec; default: this one.
+
+  Returns:
+    JSON values, which `to_markdown` reads.
+  """
+  calibration = SentenceModel(encoder, None, max_seq_length=max_seq_length).fit(sentences, CALIBRATION).calibration
+
+  def ours():
+    tokenizer = SentenceTokenizer.from_pretrained(encoder.bert.folder, encoder.name)
+    fresh = SentenceEncoder(encoder.bert, tokenizer, encoder.token_weights)
+    model = SentenceModel(fresh, calibration, max_seq_length=max_seq_length)
+    model.encode("a")  # traces the graph
+    return measure.seconds(lambda: model.encode(sentences))[0]
+
+  with tempfile.TemporaryDirectory(prefix="bert_flow_benchmark_") as parent:
+    folder = pathlib.Path(parent)
+    (folder / "sentences.json").write_text(json.dumps(sentences), encoding="utf-8")
+    _write_table(encoder, folder)
+    with Worker(other_python or sys.executable, folder, max_seq_length, measure.cores()) as worker:
+      answer = worker.ask(MODEL2VEC, _BATCH_SIZE)  # the first request loads
+      methods = {OURS: ours}
+      versions = {OURS: f"TensorFlow {tf.__version__}"}
+      if "skipped" in answer:
+        logging.warning("%s is skipped: %s", MODEL2VEC, answer["skipped"])
+      else:
+        versions[MODEL2VEC] = answer["version"]
+        methods[MODEL2VEC] = lambda: worker.ask(MODEL2VEC, _BATCH_SIZE)["seconds"]
+      rounds = measure.in_turns(methods, repeats)
+  ratio = measure.median_ratio(rounds[MODEL2VEC], rounds[OURS]) if MODEL2VEC in rounds else None
+  return {
+    "model": encoder.name,
+    "sentences": len(sentences),
+    "dim": encoder.hidden_size,
+    "threads": measure.cores(),
+    "versions": versions,
+    "skipped": answer.get("skipped"),
+    "seconds": rounds,
+    "sentences_per_second": {name: len(sentences) / measure.median(seconds) for name, seconds in rounds.items()},
+    "ours_over_model2vec": ratio,
+  }
+
+
+def _write_table(encoder, folder):
+  """Writes rows.npy, the unit word rows times the weights of their tokens, and tokenizer.json for model2vec."""
+  rows = encoder.bert.word_embeddings()
+  rows = rows / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1e-12)
+  if encoder.token_weights is not None:
+    rows = rows * encoder.token_weights.table[: len(rows), np.newaxis]
+  np.save(folder / "rows.npy", rows[: encoder.tokenizer.vocab_size].astype(np.float32))
+  encoder.tokenizer.save(folder / "tokenizer.json")
+
+
+def to_markdown(result: dict[str, Any]) -> str:
+  """Returns the table of the result of `run`."""
+  ratio, rows = result["ours_over_model2vec"], []
+  for name, rate in result["sentences_per_second"].items():
+    target = measure.verdict(rate, TARGET_RATE) if name == OURS else measure.verdict(ratio, TARGET_RATIO)
+    rows.append(
+      [f"{name} ({result['versions'][name]})", f"{rate:,.0f}", "" if name == OURS else f"{ratio:.2f}", target]
+    )
+  lines = [measure.markdown_table(["", "sentences/s", "ours / this", "target"], rows), ""]
+  if result["skipped"]:
+    lines.append(f"{MODEL2VEC} is skipped: {result['skipped']}\n")
+  lines.append(
+    f"{result['model']}, {result['dim']} dimensions, with {CALIBRATION}: {result['sentences']} distinct sentences from "
+    f"text, {result['threads']} threads. Our tokenizer knew no word before each round."
+  )
+  return "\n".join(lines)
