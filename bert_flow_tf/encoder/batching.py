@@ -12,6 +12,9 @@ from bert_flow_tf.progress import Progress
 # On a CPU larger steps are slower, as their activations leave its cache: a BERT of base's size took 39 % longer for
 # 2048 tokens at once, 24 % longer for 128, 6 to 8 % longer for 256, 512, 768 and 1024 (two cores, medians of 5 rounds).
 _CPU_TOKENS = 384
+# A static encoder computes next to nothing, so what counts is the number of steps: 64 sentences a step took four times
+# as long as this. Its largest temporaries have 16384 x hidden numbers.
+_STATIC_TOKENS = 16384
 
 
 def embed_in_batches(
@@ -21,6 +24,7 @@ def embed_in_batches(
   batch_size: int,
   pad_id: int,
   progress: Progress,
+  static: bool = False,
 ) -> np.ndarray:
   """Embeds token ids, the longest first, so that a batch that is too large fails at once.
 
@@ -28,19 +32,22 @@ def embed_in_batches(
     embed: function of ids and mask, int32 [batch, seq_len], that returns float32 [batch, dim].
     ids: n int32 arrays of shape [seq_len].
     dim: size of the embeddings.
-    batch_size: largest number of sentences in a step.
+    batch_size: largest number of sentences in a step; not used if `static`.
     pad_id: id of [PAD].
     progress: counter of the embedded sentences.
+    static: whether the encoder is static, which takes larger steps.
 
   Returns:
     float32 array of shape [n, dim], in the order of `ids`.
   """
   embeddings = np.empty([len(ids), dim], np.float32)
   order = np.argsort([-len(row) for row in ids], kind="stable")
-  on_cpu = not tf.config.list_logical_devices("GPU")
+  tokens = None if tf.config.list_logical_devices("GPU") else _CPU_TOKENS
+  if static:
+    batch_size = tokens = _STATIC_TOKENS
   start = 0
   while start < len(ids):
-    count = min(batch_size, max(1, _CPU_TOKENS // len(ids[order[start]]))) if on_cpu else batch_size
+    count = batch_size if tokens is None else min(batch_size, max(1, tokens // len(ids[order[start]])))
     chosen = order[start : start + count]
     start += count
     embeddings[chosen] = embed(*pad_batch([ids[i] for i in chosen], pad_id)).numpy()

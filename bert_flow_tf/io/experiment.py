@@ -16,6 +16,8 @@ from bert_flow_tf.io.settings import Settings, changed_values, setting
 # Names of an encoder's folder within an experiment's folder.
 _OWN_FOLDERS = ("encoder", "model")
 _HASH_LENGTH = 8
+# Of the names of static encoders; TensorBoard gives a colon in a path another meaning.
+_STATIC = "static:"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -55,11 +57,14 @@ def experiment_name(parts: Mapping[str, str], *settings: Any, **others: Any) -> 
 def encoder_label(name: str) -> str:
   """Returns an encoder's name in tables and folders' names: the last part of its path.
 
-  The folders `encoder` and `model` that the runners write get their experiment's name as a prefix.
+  The folders `encoder` and `model` that the runners write get their experiment's name as a prefix, and static encoders
+  "static-".
 
   Args:
     name: value of `model`.
   """
+  if name.startswith(_STATIC):
+    return f"static-{encoder_label(name.removeprefix(_STATIC))}"
   folder = os.path.expanduser(name)
   path = pathlib.Path(os.path.abspath(folder) if os.path.isdir(folder) else name)
   return f"{path.parent.name}-{path.name}" if path.name in _OWN_FOLDERS and path.parent.name else path.name
