@@ -13,8 +13,10 @@ from bert_flow_tf.encoder import precision as precision_lib
 from bert_flow_tf.encoder import static as static_lib
 from bert_flow_tf.encoder.declared import Declared, read_declared
 from bert_flow_tf.encoder.seeded_dropout import SeededDropout
+from bert_flow_tf.encoder.settings import WORD_ROWS
 from bert_flow_tf.errors import ConfigError, EncoderError
 from bert_flow_tf.io.checks import is_integer
+from bert_flow_tf.io.experiment import STATIC
 
 
 class BertEncoder:
@@ -128,7 +130,7 @@ class BertEncoder:
   def check_has_transformer(self, purpose: str) -> None:
     """Raises EncoderError for a static encoder; `purpose`: what it cannot do, "be trained"."""
     if self.is_static:
-      full = self.name.removeprefix(static_lib.PREFIX)
+      full = self.name.removeprefix(STATIC)
       raise EncoderError(f"model={self.name}: word rows without a transformer cannot {purpose}; use {full}", "model")
 
   @property
@@ -195,7 +197,7 @@ def load_bert(
   else:
     model, has_pooler = checkpoints.load_hugging_face(folder, changes, static)
   if static:
-    declared = Declared(static_lib.POOLING, declared.max_seq_length)
+    declared = Declared(WORD_ROWS, declared.max_seq_length, token_weights=static_lib.TOKEN_WEIGHTS)
     return BertEncoder(model, str(name), folder, has_pooler, precision, declared)
   if not has_pooler:
     model.bert.pooler = None  # its weights are random and must not be read or change the checksum

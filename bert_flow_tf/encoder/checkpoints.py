@@ -15,6 +15,8 @@ from bert_flow_tf.encoder import static as static_lib
 from bert_flow_tf.errors import ConfigError, EncoderError
 
 _WORDS = "bert/embeddings/word_embeddings"
+# No position has an embedding in a static encoder; the limit bounds the memory of a long text.
+_STATIC_LENGTH = 65536
 
 
 def check_activation(hidden_act: str | None) -> None:
@@ -110,7 +112,8 @@ def load_tf1(
 
 def _word_rows(values, rows):
   """Returns the `WordRows` of a configuration's values and a matrix."""
-  return static_lib.WordRows(transformers.BertConfig.from_dict({**values, "num_hidden_layers": 0}), rows)
+  values = {**values, "num_hidden_layers": 0, "max_position_embeddings": _STATIC_LENGTH}
+  return static_lib.WordRows(transformers.BertConfig.from_dict(values), rows)
 
 
 def bare_name(weight):

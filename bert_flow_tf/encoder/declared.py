@@ -17,19 +17,21 @@ _POOLINGS = {"mean": "avg", "mean_tokens": "avg", "cls": "cls-token", "cls_token
 
 @dataclasses.dataclass(frozen=True)
 class Declared:
-  """What an encoder's files declare; without a declaration the defaults of this package.
+  """What an encoder's files or its kind declare; without a declaration the defaults of this package.
 
   Attributes:
     sentence_embedding_type: the pooling.
     max_seq_length: the largest number of tokens.
     source: the file that declares them; "" if nothing does.
     refused: the part of the declaration that is not supported; "" if there is none.
+    token_weights: the weights of tokens; no file declares them.
   """
 
   sentence_embedding_type: str = DEFAULT_POOLING
   max_seq_length: int = DEFAULT_MAX_SEQ_LENGTH
   source: str = ""
   refused: str = ""
+  token_weights: str = "uniform"
 
   def pooling(self) -> str:
     """Returns the declared pooling.
@@ -91,7 +93,7 @@ def read_declared(folder: pathlib.Path) -> tuple[Declared, pathlib.Path]:
   if not embedding_type:
     refused = refused or "no pooling"
   length = _max_seq_length(transformer)
-  return Declared(embedding_type or DEFAULT_POOLING, length, str(path), refused), transformer
+  return Declared(embedding_type or DEFAULT_POOLING, length, source=str(path), refused=refused), transformer
 
 
 def _pooling(path):

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 
 import tensorflow as tf
 
+from bert_flow_tf.encoder.settings import WORD_ROWS
 from bert_flow_tf.errors import ConfigError
 from bert_flow_tf.io.checks import is_integer
 
@@ -14,7 +15,6 @@ ALLOWED = (
   "the last N-1; so is avg-last-concat-N), avg-last-last-N, word-rows, mix (= mix-0.6), mix-S with 0 < S < 1"
 )
 
-WORD_ROWS = "word-rows"
 _SHARE = 0.6
 _MIX = re.compile(r"mix(?:-(0\.[0-9]{1,4}))?", re.ASCII)
 _NUMBERED = re.compile(r"(avg-top|concat-top|avg-last|avg-last-last|avg-last-concat)-([1-9][0-9]*)")

@@ -15,7 +15,7 @@ from bert_flow_tf.encoder.bert import BertEncoder, load_bert
 from bert_flow_tf.encoder.cache import CHUNK_SENTENCES, EmbeddingCache
 from bert_flow_tf.encoder.identity import EncoderIdentity
 from bert_flow_tf.encoder.pooling import Pooling
-from bert_flow_tf.encoder.token_weights import UNIFORM, TokenWeights, make_token_weights, parse_token_weights
+from bert_flow_tf.encoder.token_weights import TokenWeights, make_token_weights, parse_token_weights
 from bert_flow_tf.errors import ConfigError, EncoderError
 from bert_flow_tf.io.checks import is_integer
 from bert_flow_tf.progress import Progress
@@ -65,7 +65,8 @@ class SentenceEncoder:
 
     Args:
       name: `mini` (packaged), base, large, large-wwm, base-cased, large-cased, large-wwm-cased, a local
-        Hugging Face folder, Google's TensorFlow 1 folder, or a hub id `org/name`.
+        Hugging Face folder, Google's TensorFlow 1 folder, or a hub id `org/name`; or "static:" and one of these, for
+        its word rows without the transformer.
       cache_dir: folder of the hub's cache; None for its default.
       precision: number format of BERT's matrix products, float32, bfloat16 or float16; see `encoder.precision`.
       hidden_act: activation in place of that of the encoder's files; see `encoder.bert.load_bert`.
@@ -73,17 +74,18 @@ class SentenceEncoder:
       vocab_file: vocab.txt of a TensorFlow 1 checkpoint, if it is in another folder.
       max_input_chars_per_word: see `SentenceTokenizer.from_pretrained`.
       token_weights: weights of tokens in the mean that makes an embedding, see `token_weights.make_token_weights`; None
-        for uniform.
+        for uniform, or for idf if the encoder is static.
       frequency_corpus: file with a sentence per line, for token_weights=idf; None for the packaged English table.
 
     Raises:
       ConfigError: an argument is not allowed, or frequency_corpus cannot be read.
       EncoderError: it does not exist, is damaged or is not a BERT.
     """
-    token_weights = token_weights or UNIFORM
-    parse_token_weights(token_weights)  # before the long loading
+    if token_weights is not None:
+      parse_token_weights(token_weights)  # before the long loading
     bert = load_bert(name, cache_dir, precision, hidden_act, bert_config_file, vocab_file)
     tokenizer = SentenceTokenizer.from_pretrained(bert.folder, bert.name, max_input_chars_per_word)
+    token_weights = token_weights or bert.declared.token_weights
     return cls(bert, tokenizer, make_token_weights(token_weights, tokenizer, frequency_corpus))
 
   @property
@@ -111,13 +113,20 @@ class SentenceEncoder:
 
     Args:
       sentence_embedding_type: see `pooling.parse_pooling`; None for the one that the encoder's files declare, or
-        avg-first-last.
+        avg-first-last; word-rows if the encoder is static.
 
     Raises:
-      ConfigError: unknown value.
+      ConfigError: unknown value, or one that needs a transformer for a static encoder.
       EncoderError: `cls`, but the checkpoint has no pooler; or the declared pooling is not supported.
     """
     pooling = self.bert.declared.pooling() if sentence_embedding_type is None else sentence_embedding_type
+    name = getattr(pooling, "name", pooling)
+    if self.bert.is_static and name != pooling_lib.WORD_ROWS:
+      raise ConfigError(
+        f"sentence_embedding_type={name}: '{self.name}' has no transformer whose output it could pool; expected "
+        f"{pooling_lib.WORD_ROWS}",
+        argument="sentence_embedding_type",
+      )
     if not isinstance(pooling, Pooling):
       pooling = pooling_lib.parse_pooling(pooling, self.num_hidden_layers)
     if pooling.kind == "cls" and not self.bert.has_pooler:
@@ -252,7 +261,8 @@ class SentenceEncoder:
   def _embed(self, ids, pooling, batch_size, progress):
     """Embeds token ids; returns float32 [n, dim]."""
     embed = self._function(pooling)
-    return embed_in_batches(embed, ids, self.dim(pooling), batch_size, self.tokenizer.pad_id, progress)
+    arguments = (batch_size, self.tokenizer.pad_id, progress, self.bert.is_static)
+    return embed_in_batches(embed, ids, self.dim(pooling), *arguments)
 
   def _function(self, pooling):
     """Returns `embed_batch` as a graph, traced once for all shapes, without the blocks that the pooling ignores."""

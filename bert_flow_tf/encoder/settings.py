@@ -4,11 +4,14 @@ import dataclasses
 from typing import Any
 
 from bert_flow_tf.errors import ConfigError
+from bert_flow_tf.io.experiment import STATIC
 from bert_flow_tf.io.settings import Settings, setting
 
 # Of encoders whose files declare none.
 DEFAULT_POOLING = "avg-first-last"
 DEFAULT_MAX_SEQ_LENGTH = 64
+# Of static encoders.
+WORD_ROWS = "word-rows"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -21,7 +24,8 @@ class EmbeddingSettings(Settings):
 
   model: str = setting(
     "mini",
-    "Encoder: mini, base, large, large-wwm, their -cased versions, a hub id, or a Hugging Face or Google (TF1) folder.",
+    "Encoder: mini, base, large, large-wwm, their -cased versions, a hub id, or a Hugging Face or Google (TF1) folder; "
+    "static:NAME for the word embeddings of one of these without its transformer, which is much faster.",
     named=False,  # it has its own part in an experiment's name
   )
   init_checkpoint: str | None = setting(
@@ -32,13 +36,13 @@ class EmbeddingSettings(Settings):
     None,
     "avg, cls, cls-token, avg-first-last (= avg-last-2), avg-last-N (= avg-last-concat-N), avg-last-last-N, avg-top-N, "
     "concat-top-N, word-rows (the word embeddings alone), or mix-S (word-rows with share S, and avg; mix = mix-0.6). "
-    "Default: what a folder of sentence-transformers declares, else avg-first-last.",
+    "Default: what a folder of sentence-transformers declares, else avg-first-last; word-rows for static:NAME.",
     named=False,  # it has its own part in an experiment's name
   )
   token_weights: str | None = setting(
     None,
     "Weights of tokens in the mean: uniform, or idf-ALPHA (inverse document frequency to the power ALPHA, 0 for "
-    "punctuation, [CLS] and [SEP]; idf = idf-0.75). Default: uniform.",
+    "punctuation, [CLS] and [SEP]; idf = idf-0.75). Default: uniform; idf for static:NAME.",
   )
   frequency_corpus: str | None = setting(
     None,
@@ -82,6 +86,11 @@ class EmbeddingSettings(Settings):
   def encoder_name(self) -> str:
     """Name or folder of the encoder: init_checkpoint if it is given, else model."""
     return self.init_checkpoint or self.model
+
+  @property
+  def pooling_name(self) -> str:
+    """Name of the pooling for an experiment's name: sentence_embedding_type, or the default of such encoders."""
+    return self.sentence_embedding_type or (WORD_ROWS if self.encoder_name.startswith(STATIC) else DEFAULT_POOLING)
 
   def loading_arguments(self) -> dict[str, Any]:
     """Returns the settings of the encoder as `SentenceEncoder.from_pretrained` takes them."""

@@ -11,9 +11,9 @@ from safetensors import safe_open
 
 from bert_flow_tf.encoder import folder as folder_lib
 from bert_flow_tf.errors import ConfigError, EncoderError
+from bert_flow_tf.io.experiment import STATIC
 
-PREFIX = "static:"
-POOLING = "word-rows"
+TOKEN_WEIGHTS = "idf"
 
 _NAME = "bert/embeddings/word_embeddings/weight"
 # Name of the matrix in PyTorch's and TensorFlow's files, of a bare model or one with a head.
@@ -24,7 +24,7 @@ class WordRows(tf.Module):
   """Model with the part of a TFBertModel that needs no transformer: the word-embedding matrix.
 
   Attributes:
-    config: a BERT's transformers.BertConfig, with num_hidden_layers 0.
+    config: a BERT's transformers.BertConfig, with num_hidden_layers 0 and room for 65536 positions.
     weight: the matrix, float32 variable of shape [vocab, hidden].
     weights: list of `weight` alone.
   """
@@ -51,14 +51,14 @@ def base_name(name: Any) -> Any:
     EncoderError: "static:" without a name.
   """
   text = os.fspath(name) if isinstance(name, str | os.PathLike) else ""
-  if not text.startswith(PREFIX):
+  if not text.startswith(STATIC):
     return None
-  if text == PREFIX:
+  if text == STATIC:
     raise EncoderError(
-      f"model={text}: expected {PREFIX}NAME, with the name, folder or hub id of a BERT, such as {PREFIX}mini",
+      f"model={text}: expected {STATIC}NAME, with the name, folder or hub id of a BERT, such as {STATIC}mini",
       argument="model",
     )
-  return text.removeprefix(PREFIX)
+  return text.removeprefix(STATIC)
 
 
 def check_settings(name: str, precision: str, hidden_act: str | None) -> None:

@@ -16,8 +16,8 @@ from bert_flow_tf.io.settings import Settings, changed_values, setting
 # Names of an encoder's folder within an experiment's folder.
 _OWN_FOLDERS = ("encoder", "model")
 _HASH_LENGTH = 8
-# Of the names of static encoders; TensorBoard gives a colon in a path another meaning.
-_STATIC = "static:"
+# First part of the names of static encoders.
+STATIC = "static:"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -63,8 +63,8 @@ def encoder_label(name: str) -> str:
   Args:
     name: value of `model`.
   """
-  if name.startswith(_STATIC):
-    return f"static-{encoder_label(name.removeprefix(_STATIC))}"
+  if name.startswith(STATIC):
+    return f"static-{encoder_label(name.removeprefix(STATIC))}"  # TensorBoard gives a colon another meaning
   folder = os.path.expanduser(name)
   path = pathlib.Path(os.path.abspath(folder) if os.path.isdir(folder) else name)
   return f"{path.parent.name}-{path.name}" if path.name in _OWN_FOLDERS and path.parent.name else path.name

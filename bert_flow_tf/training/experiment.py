@@ -19,7 +19,7 @@ from bert_flow_tf.data.pairs import SentencePairs
 from bert_flow_tf.data.settings import CorpusSettings, DataSettings
 from bert_flow_tf.data.task import TaskData
 from bert_flow_tf.encoder.pooling import check_low_dim
-from bert_flow_tf.encoder.settings import DEFAULT_POOLING, EmbeddingSettings
+from bert_flow_tf.encoder.settings import EmbeddingSettings
 from bert_flow_tf.errors import ConfigError
 from bert_flow_tf.evaluation import report
 from bert_flow_tf.evaluation.gains import gains, harm
@@ -68,7 +68,7 @@ class ExperimentSettings:
       "task": f"{self.output.exp_name_prefix}_t_{task}",
       "num_train_epochs": f"ep_{self.flow.epochs:.2f}",
       "learning_rate": f"lr_{_ORIGINAL_LEARNING_RATE:.2e}",
-      "sentence_embedding_type": f"e_{self.embedding.sentence_embedding_type or DEFAULT_POOLING}",
+      "sentence_embedding_type": f"e_{self.embedding.pooling_name}",
       "flow_learning_rate": f"f_11_{self.flow.rate:.2e}",
       "allsplits": "allsplits" if full else "",
       "model": f"m_{encoder_label(self.embedding.encoder_name)}",

@@ -178,6 +178,7 @@ class SiameseJob:
       encoder = SentenceEncoder.from_pretrained(name, **arguments)
     encoder.bert.check_max_seq_length(self._embedding.max_seq_length)
     self._embedding.check_lower_case(encoder.tokenizer)
+    encoder.bert.check_has_transformer("be trained")
     pooling = encoder.pooling(self._embedding.sentence_embedding_type)
     fine_tuning.check_pooling(pooling, encoder.token_weights)
     dim, low_dim = encoder.dim(pooling), self._pooling["low_dim"]

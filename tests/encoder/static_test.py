@@ -1,0 +1,155 @@
+"""static.py: word rows in the place of a BERT, against NumPy on the matrix in the files."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from safetensors import safe_open
+from safetensors.numpy import save_file
+
+from bert_flow_tf import SentenceModel
+from bert_flow_tf.calibration.spec import make_calibration
+from bert_flow_tf.encoder.bert import load_bert
+from bert_flow_tf.encoder.hub import resolve
+from bert_flow_tf.encoder.settings import EmbeddingSettings
+from bert_flow_tf.errors import BertFlowError, ConfigError, EncoderError
+from bert_flow_tf.io.experiment import encoder_label
+from tests.encoder import tf1_files, tiny
+
+TEXTS = ["A man is playing a guitar.", "the", "...", "A woman reads, and reads; a book?", "", "word " * 200]
+
+
+@pytest.fixture(scope="module")
+def static():
+  return SentenceModel.from_pretrained("static:mini")
+
+
+def rows_of_mini():
+  """Returns the word embeddings in mini's file, float64 [vocab, hidden]."""
+  with safe_open(resolve("mini") / "model.safetensors", "numpy") as weights:
+    (name,) = [name for name in weights.keys() if name.endswith("word_embeddings.weight")]  # noqa: SIM118
+    return weights.get_tensor(name).astype(np.float64)
+
+
+def embedded(rows, model, sentences, length=64):
+  """Returns the weighted means of unit rows, with the model's tokens and weights of tokens."""
+  rows = rows / np.linalg.norm(rows, axis=1, keepdims=True)
+  means = []
+  for ids in model.encoder.tokenizer(sentences, length):
+    weights = model.encoder.token_weights.table[ids].astype(np.float64)
+    means.append(np.average(rows[ids], axis=0, weights=weights if weights.any() else None))
+  return np.array(means)
+
+
+def test_embeddings_are_numpys(static):
+  expected = embedded(rows_of_mini(), static, TEXTS)
+  np.testing.assert_allclose(static.encode(TEXTS), expected, atol=1e-6)
+  np.testing.assert_allclose(static.encode(TEXTS, batch_size=1), expected, atol=1e-6)
+  assert static.identity.sentence_embedding_type == "word-rows" and static.identity.token_weights == "idf-0.75"
+  assert static.encoder.num_hidden_layers == 0 and static.dim == 256
+
+
+def test_larger_steps_than_a_batch(static):
+  sentences = [f"{i} {'a b c ' * (i % 40)}" for i in range(3000)]
+  np.testing.assert_allclose(static.encode(sentences), embedded(rows_of_mini(), static, sentences), atol=1e-6)
+
+
+def test_the_same_rows_as_the_whole_model(static):
+  whole = SentenceModel.from_pretrained("mini", "word-rows", token_weights="idf")
+  np.testing.assert_array_equal(static.encoder.bert.word_embeddings(), whole.encoder.bert.word_embeddings())
+  np.testing.assert_allclose(static.encode(TEXTS), whole.encode(TEXTS), atol=1e-6)
+  assert static.encoder.weights_checksum != whole.encoder.weights_checksum
+
+
+@pytest.mark.parametrize("kind", ["pt", "tf", "h5", "shards", "bfloat16", "google"])
+def test_every_format(tmp_path, kind):
+  weights = tiny.random_weights()
+  expected = weights["bert.embeddings.word_embeddings.weight"]
+  if kind == "google":
+    tf1_files.write_google(tmp_path, tf1_files.google_variables(weights))
+  else:
+    tiny.save_tiny(tmp_path, weights, kind="pt" if kind == "bfloat16" else kind)
+  if kind == "bfloat16":
+    halves = {name: tf.cast(value, tf.bfloat16).numpy() for name, value in weights.items()}
+    save_file(halves, tmp_path / "model.safetensors", metadata={"format": "pt"})
+    expected = halves["bert.embeddings.word_embeddings.weight"].astype(np.float32)
+  bert = load_bert(f"static:{tmp_path}")
+  np.testing.assert_array_equal(bert.word_embeddings(), expected)
+  assert bert.is_static and bert.model.count_params() == expected.size
+  assert bert.config.num_hidden_layers == 0
+
+
+def test_a_calibrated_model_is_saved_and_loaded(static, tmp_path):
+  sentences = [f"{a} {b} {c}" for a in ("the", "a") for b in ("dog", "cat", "man") for c in ("runs", "eats", "is")]
+  model = SentenceModel(static.encoder, cache=tmp_path / "cache").fit(sentences, "soft-whitening")
+  model.save(tmp_path / "model")
+  loaded = SentenceModel.load(tmp_path / "model", cache=tmp_path / "cache")
+  assert loaded.name == "static:mini+soft-whitening" and loaded.identity == model.identity
+  np.testing.assert_array_equal(loaded.encode(sentences), model.encode(sentences))
+  calibration = make_calibration("soft-whitening").fit(embedded(rows_of_mini(), static, sentences).astype(np.float32))
+  expected = calibration.transform(model.embed(sentences))
+  np.testing.assert_allclose(loaded.encode(sentences), expected, atol=1e-3 * np.abs(expected).max())
+  with pytest.raises(EncoderError, match="static:mini"):
+    SentenceModel.load(tmp_path / "model", "mini", sentence_embedding_type="avg")
+
+
+@pytest.mark.parametrize(
+  ("arguments", "argument", "message"),
+  [
+    ({"name": "static:"}, "model", "expected static:NAME"),
+    ({"name": "static:nothing"}, "model", "no such folder or name"),
+    ({"name": "static:static:mini"}, "model", "no such folder or name"),
+    ({"sentence_embedding_type": "avg"}, "sentence_embedding_type", "no transformer .* expected word-rows"),
+    ({"sentence_embedding_type": "cls"}, "sentence_embedding_type", "no transformer .* expected word-rows"),
+    ({"sentence_embedding_type": "mix"}, "sentence_embedding_type", "no transformer .* expected word-rows"),
+    ({"sentence_embedding_type": "avg-top-2"}, "sentence_embedding_type", "no transformer .* expected word-rows"),
+    ({"precision": "float16"}, "precision", "no transformer"),
+    ({"hidden_act": "gelu"}, "hidden_act", "no transformer"),
+    ({"max_seq_length": 2}, "max_seq_length", "expected an integer from 3"),
+  ],
+)
+def test_refusals(arguments, argument, message):
+  with pytest.raises(BertFlowError, match=message) as raised:
+    SentenceModel.from_pretrained(**{"name": "static:mini", **arguments})
+  assert raised.value.argument == argument and "\n" not in str(raised.value)
+
+
+def test_damaged_files(tmp_path):
+  folder, weights = tiny.save_tiny(tmp_path), tiny.random_weights()
+  name, file = "bert.embeddings.word_embeddings.weight", folder / "model.safetensors"
+
+  def message(change):
+    change()
+    with pytest.raises(EncoderError) as raised:
+      load_bert(f"static:{folder}")
+    return str(raised.value)
+
+  assert "got [23, 12]" in message(lambda: save_file({name: weights[name][1:]}, file))
+  assert "got none" in message(lambda: save_file({"other": weights[name]}, file))
+  assert "NaN or infinity" in message(lambda: save_file({name: weights[name] * np.float32("nan")}, file))
+  assert "cannot read the word embeddings" in message(lambda: file.write_bytes(b"damaged"))
+
+
+def test_it_is_no_bert(static):
+  with pytest.raises(EncoderError, match="cannot be saved or converted as a BERT; use mini"):
+    static.encoder.bert.tf1_variables()
+  with pytest.raises(EncoderError, match=r"^model=static:mini: .* cannot be trained; use mini"):
+    static.encoder.bert.check_has_transformer("be trained")
+
+
+def test_token_weights_can_be_chosen():
+  model = SentenceModel.from_pretrained("static:mini", token_weights="uniform")
+  assert model.encoder.token_weights is None and model.identity.token_weights == "uniform"
+  rows = rows_of_mini()
+  (ids,) = model.encoder.tokenizer(["a dog"])
+  unit = rows[ids] / np.linalg.norm(rows[ids], axis=1, keepdims=True)
+  np.testing.assert_allclose(model.encode(["a dog"])[0], unit.mean(axis=0), atol=1e-6)
+  with pytest.raises(ConfigError, match="token_weights=idff"):
+    SentenceModel.from_pretrained("static:mini", token_weights="idff")
+
+
+def test_labels(tmp_path):
+  assert encoder_label("static:mini") == "static-mini" and encoder_label("static:/a/b/name") == "static-name"
+  assert encoder_label("mini") == "mini"
+  assert EmbeddingSettings(model="static:mini").pooling_name == "word-rows"
+  assert EmbeddingSettings(model="static:mini", sentence_embedding_type="avg").pooling_name == "avg"
+  assert EmbeddingSettings().pooling_name == "avg-first-last"
