@@ -170,6 +170,10 @@ class SentenceTokenizer:
       self._warn_of_unknown_text(ids)
     return ids
 
+  def warn_of_unknown_text(self, sentences: Sequence[str]) -> None:
+    """Logs the warning of `__call__` for sentences whose embeddings are known, by a sample of them."""
+    self(sentences[:: 1 + len(sentences) // _CHUNK_SENTENCES])
+
   def _warn_of_unknown_text(self, ids):
     """Logs a warning, once, if more than a tenth of the word pieces are [UNK]."""
     pieces = sum(len(row) - 2 for row in ids)

@@ -38,6 +38,13 @@ def test_cache_is_used_only_for_the_same_settings(mini, tmp_path, monkeypatch):
   assert len(list(folder.iterdir())) == 1
 
 
+def test_a_run_that_reads_all_from_the_cache_warns_of_unknown_text_too(tmp_path, caplog):
+  for _ in range(2):
+    caplog.clear()
+    SentenceEncoder.from_pretrained("mini").encode(["我喜欢。", "我不喜欢。"], cache=tmp_path)
+    assert any("[UNK]" in record.getMessage() for record in caplog.records)
+
+
 def forbidden(*unused):
   raise AssertionError("computed again")
 
