@@ -39,6 +39,12 @@ def define_flags() -> None:
     None,
     "Description of the vectors, any text. A fit saves it; where a calibration is applied it must be the same.",
   )
+  flags.DEFINE_list(
+    "shares",
+    None,
+    "Fit, if the vectors are concatenated views of one size: share of each view, as in 0.6,0.4. Default: that of the "
+    "pooling, if run_embed wrote the files.",
+  )
   common_flags.define_settings(FlowSettings)
 
 
@@ -53,8 +59,9 @@ def check_flags() -> None:
       raise ConfigError(f"{name}: missing; expected {'files' if name == 'vectors' else 'a path'}", argument=name)
   if (FLAGS.calibration is None) == (FLAGS.calibration_folder is None):
     raise ConfigError("calibration: expected it (to fit) or calibration_folder (to apply)", argument="calibration")
-  if FLAGS.calibration_folder is not None and flow_settings():
-    name = next(iter(flow_settings()))
+  of_fit = [*flow_settings(), *common_flags.given(["shares"])]
+  if FLAGS.calibration_folder is not None and of_fit:
+    name = of_fit[0]
     raise ConfigError(f"{name}: has no use with calibration_folder, where nothing is fitted", argument=name)
 
 
@@ -72,7 +79,7 @@ def main(argv: list[str]) -> None:
 
   output = os.path.expanduser(FLAGS.output)
   if FLAGS.calibration is not None:
-    fitted = fit_files(FLAGS.vectors, FLAGS.calibration, output, FLAGS.vectors_of, **flow_settings())
+    fitted = fit_files(FLAGS.vectors, FLAGS.calibration, output, FLAGS.vectors_of, FLAGS.shares, **flow_settings())
     print(f"{output}: {fitted.name}, {fitted.dim} dimensions, {fitted.output_dim} calibrated")
   else:
     counts = apply_to_files(FLAGS.vectors, FLAGS.calibration_folder, output, FLAGS.vectors_of)

@@ -104,7 +104,5 @@ def view_dim(dim: int, shares: Sequence[float]) -> int:
   """
   v = len(shares) or 1
   if dim % v:
-    raise CalibrationError(
-      f"embeddings: {dim} dimensions are not {v} views of one size, as shares={shares}", "embeddings"
-    )
+    raise CalibrationError(f"shares={shares}: embeddings of {dim} dimensions are not {v} views of one size", "shares")
   return dim // v

@@ -1,5 +1,6 @@
 """Fits a calibration on files of vectors, and applies it to others; in bounded memory, whatever made the vectors."""
 
+import contextlib
 import json
 import os
 import pathlib
@@ -14,17 +15,25 @@ from absl import logging
 from bert_flow_tf.calibration.flow import calibration_sha256, load_calibration
 from bert_flow_tf.calibration.interface import Calibration
 from bert_flow_tf.calibration.spec import FLOW, make_calibration, parse_calibration
+from bert_flow_tf.calibration.views import checked_shares
+from bert_flow_tf.corpus.manifest import MANIFEST
 from bert_flow_tf.corpus.vectors import NPY, VectorFile, find_vector_files
 from bert_flow_tf.encoder.identity import VectorsIdentity, read_identity
+from bert_flow_tf.encoder.pooling import parse_pooling
 from bert_flow_tf.errors import ConfigError, EncoderError, naming
 from bert_flow_tf.io.files import write_text
 from bert_flow_tf.training.calibrate import fit_calibration
 
-_MANIFEST = "calibrated.json"
+_CALIBRATED = "calibrated.json"
 
 
 def fit_files(
-  vectors: Sequence[str], calibration: str, output: str, vectors_of: str | None = None, **settings: Any
+  vectors: Sequence[str],
+  calibration: str,
+  output: str,
+  vectors_of: str | None = None,
+  shares: Sequence[float] | None = None,
+  **settings: Any,
 ) -> Calibration:
   """Fits a calibration on files of vectors and saves it.
 
@@ -33,6 +42,8 @@ def fit_files(
     calibration: see `fit_calibration`; natsv and sn+natsv need K.
     output: folder of the calibration; must not exist. While a flow is fitted, its checkpoints are in OUTPUT.fit.
     vectors_of: description of the vectors, any text; saved with the calibration.
+    shares: share of each view if the vectors are concatenated views; None for those of the pooling of run_embed, if it
+      wrote the files.
     **settings: see `fit_calibration`.
 
   Raises:
@@ -43,16 +54,17 @@ def fit_files(
   spec = parse_calibration(calibration)
   _check_absent(output)
   files = find_vector_files(vectors)
+  shares = _embedded_shares(files) if shares is None else checked_shares(shares)
   logging.info("fitting %s on %d files of %d dimensions", spec.name, len(files), files[0].dim)
   if spec.method == FLOW:
-    fitted = _fit_flow(files, spec.name, pathlib.Path(output), settings)
+    fitted = _fit_flow(files, spec.name, pathlib.Path(output), {**settings, "shares": shares})
   else:
     if settings:
       name = next(iter(settings))
       raise ConfigError(f"{name}: only calibration=flow has this setting, not {spec.name}", argument=name)
     if spec.k_on_dev:
       raise ConfigError(f"calibration={spec.name}: give K, as in {spec.name}-6", argument="calibration")
-    fitted = make_calibration(spec)
+    fitted = make_calibration(spec, shares)
     for file in files:
       for chunk in file.chunks():
         fitted.partial_fit(chunk)
@@ -101,6 +113,21 @@ def apply_to_files(
       counts[file.path.name] = file.write(path, calibration.transform, calibration.output_dim)
       logging.info("%s: %d vectors", path, counts[file.path.name])
   return counts
+
+
+def _embedded_shares(files):
+  """Returns the shares of the views that run_embed wrote to the files; () for one embedding, or other programs."""
+  found = set()
+  for folder in {file.path.parent for file in files}:
+    shares = ()
+    with contextlib.suppress(OSError, ValueError, TypeError, KeyError, ConfigError):
+      about = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
+      if "calibration" not in about:
+        shares = parse_pooling(about["encoder"]["sentence_embedding_type"], 1).shares
+    found.add(shares)
+  if len(found) > 1:
+    raise ConfigError("vectors: some are concatenated views with other shares than others; fit on one kind", "vectors")
+  return found.pop()
 
 
 def _fit_flow(files: Sequence[VectorFile], calibration, output, settings):
@@ -165,7 +192,7 @@ def _open_output(folder, files, calibration_folder):
     "calibration_sha256": calibration_sha256(calibration_folder),
     "vectors": {name: [stat.st_size, stat.st_mtime_ns] for name, stat in stats.items()},
   }
-  path = folder / _MANIFEST
+  path = folder / _CALIBRATED
   if folder.is_dir() and path.is_file():
     if json.loads(path.read_text(encoding="utf-8")) == manifest:
       return

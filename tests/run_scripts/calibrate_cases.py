@@ -24,6 +24,7 @@ def good(folder):
       f"--calibration_folder={folder}/w",
       f"--output={folder}/shards",
     ],
+    "fit views": [f"--vectors={folder}/a.npy", "--calibration=sn", f"--output={folder}/views", "--shares=0.6,0.4"],
   }
 
 
@@ -43,6 +44,9 @@ def bad(folder):
     "output exists": ([vectors, sn, f"--output={folder}/a.npy"], "--output"),
     "settings of the flow": ([vectors, sn, out, "--seed=2"], "--seed"),
     "settings without a fit": ([vectors, apply, out, "--seed=2"], "--seed"),
+    "shares of 1.2": ([vectors, sn, out, "--shares=0.6,0.6"], "--shares"),
+    "shares of 4 views": ([vectors, sn, out, "--shares=0.2,0.2,0.3,0.3"], "--shares"),
+    "shares without a fit": ([vectors, apply, out, "--shares=0.6,0.4"], "--shares"),
     "a NaN": ([f"--vectors={folder}/nan.npy", sn, out], "nan.npy, row 5 "),
     "one row": ([f"--vectors={folder}/one.npy", sn, out], "at least 2"),
     "other dimensions": ([f"--vectors={folder}/narrow.npy", apply, out], "--calibration_folder"),
