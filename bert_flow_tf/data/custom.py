@@ -1,15 +1,18 @@
 """Users' own text: the task `custom`, and any text file as a corpus for a fit."""
 
+import csv
 import math
+import re
 
 import numpy as np
+from absl import logging
 
 from bert_flow_tf.data.lines import FilePath, count, lines, read_number
 from bert_flow_tf.data.pairs import SentencePairs
 from bert_flow_tf.data.task import Loaded, Paths
 from bert_flow_tf.errors import ConfigError, DataError, naming
 
-# {number of columns of a `custom` file: their names}. A header may name them in another order.
+# {number of columns of a `custom` file without a header: their names}.
 _COLUMNS = {1: ("sentence",), 2: ("sentence1", "sentence2"), 3: ("score", "sentence1", "sentence2")}
 _ANY_SCORE = (-math.inf, math.inf)
 # Names of the two columns of sentences in the headers of well-known data sets.
@@ -21,8 +24,13 @@ _SENTENCE_NAMES = (
   ("premise", "hypothesis"),
   ("#1 string", "#2 string"),
 )
+# Other names of the only column of sentences, and of the scores.
+_OTHER_NAMES = {"text": "sentence", **dict.fromkeys(("relatedness_score", "similarity", "gold"), "score")}
 # In a file of at least this many lines, a column holds labels if under 1% of its values are distinct.
 _MIN_LINES_FOR_LABELS = 200
+_QUOTED = re.compile('"((?:[^"]|"")*)"')
+# Lines that are searched for columns with commas between them.
+_CHECKED_LINES = 1000
 
 
 @naming("data_dir")
@@ -34,12 +42,12 @@ def load(paths: Paths) -> Loaded:
     2: sentence1, sentence2. Used for fitting only.
     3: score, sentence1, sentence2, or sentence1, sentence2, score; the column of numbers holds the scores, on any
       scale. Used for fitting and evaluation.
-  A file of 2 or 3 columns may begin with a header that names them, in any order. The sentences may also have their
-  names in SICK, QQP, QNLI, SNLI or MRPC (`_SENTENCE_NAMES`).
+  With a header the columns are in any order, and others are ignored: sentence; or sentence1 and sentence2, or their
+  names in SICK, QQP, QNLI, SNLI or MRPC (`_SENTENCE_NAMES`), with or without score. Quoted cells lose their quotes.
 
   Raises:
     ConfigError: data_dir is missing.
-    DataError: the file is missing, malformed or empty.
+    DataError: the file is missing, malformed, empty or separated by commas.
   """
   path = paths.data_dir
   if path is None:
@@ -49,19 +57,26 @@ def load(paths: Paths) -> Loaded:
     )
   header, rows = _read_rows(path)
   width = len(rows[0][1])
-  if width not in _COLUMNS:
+  if header is None and width not in _COLUMNS:
     raise DataError(
       f"{path}, line {rows[0][0]}: {count(width, 'column')}, expected 1 (a sentence), 2 (sentence1, sentence2) or 3 "
-      "(score, sentence1, sentence2), separated by tabs"
+      "(score, sentence1, sentence2), separated by tabs, or a header with these names"
     )
-  if width == 1:
-    sentences = [fields[0] for _, fields in rows]
-    return Loaded({"train": pair_up(sentences)}, f"{count(len(sentences), 'sentence')} of {path}")
   names = header or _COLUMNS[width]
-  if set(names) != set(_COLUMNS[width]):
-    raise DataError(f"{path}, line 1: the header is {', '.join(names)}; expected {', '.join(_COLUMNS[width])}")
+  unread = [name for name in names if name not in ("sentence", "sentence1", "sentence2", "score")]
+  if unread:
+    logging.warning("%s: %s not read: %s", path, count(len(unread), "column"), ", ".join(unread))
+  if "sentence" in names:
+    sentences = [fields[names.index("sentence")] for _, fields in rows]
+    return Loaded({"train": pair_up(sentences)}, f"{count(len(sentences), 'sentence')} of {path}")
   first, second = ([fields[names.index(name)] for _, fields in rows] for name in ("sentence1", "sentence2"))
-  if width == 2:
+  if "score" not in names:
+    numbers = next((name for name, side in (("first", first), ("second", second)) if _holds_numbers(tuple(side))), "")
+    if numbers and header is None:
+      raise DataError(
+        f"{path}: the {numbers} of the 2 columns has only numbers; expected sentence1, sentence2, or a header that "
+        "names the columns, such as id, sentence"
+      )
     pairs = SentencePairs.without_gold(first, second)
     return Loaded({"train": pairs}, f"{count(len(rows), 'pair')} without scores of {path}")
   place = names.index("score")
@@ -85,6 +100,8 @@ def read_corpus(path: FilePath) -> SentencePairs:
     DataError: the file is missing, malformed, or has no sentences.
   """
   names, rows = _read_rows(path)
+  if names is not None and "sentence" in names:
+    return pair_up([fields[names.index("sentence")] for _, fields in rows])
   if names is not None:
     places = (names.index(name) for name in ("sentence1", "sentence2"))
     return SentencePairs.without_gold(*([fields[place] for _, fields in rows] for place in places))
@@ -119,22 +136,68 @@ def _read_rows(path: FilePath) -> tuple[list[str] | None, list[tuple[int, list[s
     fields = line.split("\t")
     width = len(rows[0][1] if rows else names or fields)
     if len(fields) != width:
+      quoted = ", and no tab or line break in a quoted cell" if line.count('"') % 2 else ""
       raise DataError(
         f"{path}, line {number}: {count(len(fields), 'column')}, expected {width} as in the lines before, separated by "
-        "tabs"
+        f"tabs{quoted}"
       )
     if width > 1 and number != last + 1:
       raise DataError(f"{path}, line {last + 1}: the line is empty; expected {width} columns, as in the other lines")
     last = number
-    lowered = [field.strip().lower() for field in fields]
-    pair = next((pair for pair in _SENTENCE_NAMES if set(pair) <= set(lowered)), None)
-    if number == 1 and pair and len(set(lowered)) == width:
-      names = [{pair[0]: "sentence1", pair[1]: "sentence2"}.get(name, name) for name in lowered]
-      continue
-    rows.append((number, fields))
+    names = _header(fields) if number == 1 else names
+    if number > 1 or names is None:
+      rows.append((number, fields))
   if not rows:
     raise DataError(f"{path} is empty; expected sentences")
+  if len(rows[0][1]) == 1:
+    _check_no_commas(path, [fields[0] for _, fields in rows])
+    return names, rows
+  if any('"' in field for _, fields in rows for field in fields):
+    columns = [_unquoted(column) for column in zip(*(fields for _, fields in rows), strict=True)]
+    rows = [(number, list(fields)) for (number, _), *fields in zip(rows, *columns, strict=True)]
   return names, rows
+
+
+def _header(fields: list[str]) -> list[str] | None:
+  """Returns the names of the columns if the first line is a header of more than one column, else None."""
+  names = [field.strip().strip('"').lower() for field in fields]
+  pair = next((pair for pair in _SENTENCE_NAMES if set(pair) <= set(names)), None)
+  if len(fields) == 1 or len(set(names)) < len(names) or not (pair or {"sentence", "text"} & set(names)):
+    return None
+  if pair is None:
+    return [_OTHER_NAMES.get(name, name) for name in names]
+  return [{pair[0]: "sentence1", pair[1]: "sentence2"}.get(name, _OTHER_NAMES.get(name, name)) for name in names]
+
+
+def _unquoted(column: tuple[str, ...]) -> list[str]:
+  """Returns a column without the quotes that a writer of CSV puts around cells, and doubles inside them.
+
+  They are around all cells, or around those that contain a quote. A single cell in quotes may be a quotation.
+  """
+  found = [_QUOTED.fullmatch(field) for field in column]
+  every = all(match or not field for match, field in zip(found, column, strict=True))
+  return [
+    match[1].replace('""', '"') if match and (every or '""' in match[1]) else field
+    for match, field in zip(found, column, strict=True)
+  ]
+
+
+def _check_no_commas(path: FilePath, rows: list[str]) -> None:
+  """Raises DataError if the lines of a file without tabs are rows of columns that commas separate.
+
+  They are if the first line is a header, or if each has the same number of columns, one of them of numbers.
+  """
+  try:
+    table = [next(csv.reader([row]), []) for row in rows[:_CHECKED_LINES]]
+  except csv.Error:  # a very long line
+    return
+  is_table = len(table) > 1 and len({len(fields) for fields in table}) == 1 < len(table[0])
+  numbers = is_table and any(_holds_numbers(column[len(table) > 2 :]) for column in zip(*table, strict=True))
+  if numbers or _header(table[0]) is not None:
+    raise DataError(
+      f'{path}: commas separate its columns, expected tabs; convert it: python -c "import csv, sys; csv.writer('
+      "sys.stdout, 'excel-tab').writerows(csv.reader(sys.stdin))\" < FILE.csv > FILE.tsv"
+    )
 
 
 def _score_is_last(rows: list[list[str]]) -> bool:

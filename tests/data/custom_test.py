@@ -1,7 +1,11 @@
 """data/custom.py: users' own files as a task and as a corpus."""
 
+import csv
 import gzip
 import itertools
+import re
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -84,7 +88,6 @@ def test_the_score_may_be_the_last_column(file):
     ("a\nb\n\nc\td\n", 4),
     ("sentence1\tsentence2\na\tb\tc\n", 2),
     ("a\tb\tc\td\na\tb\tc\td\n", 1),
-    ("id\tsentence1\tsentence2\n1\ta\tb\n", 1),
     ("a\tb\n\nc\td\n", 2),
     ("1\ta\tb\nhigh\tc\td\n", 2),
     ("1\ta\tb\n\tc\td\n", 2),
@@ -107,6 +110,71 @@ def test_an_error_names_the_file_and_the_line(file, content, line):
     load_task("custom", data_dir=path)
   where = f"data_dir: {path}, line {line}: " if line else f"data_dir: {path} "
   assert str(raised.value).startswith(where) and "\n" not in str(raised.value)
+
+
+def test_a_header_chooses_the_columns(file, caplog):
+  scored = "id\tgenre\tsentence1\tsentence2\tscore\n7\tnews\ta\tb\t3\n8\tnews\tc\td\t4.5\n"
+  pairs = load_task("custom", data_dir=file(scored)).splits["test"]
+  assert (pairs.sentences_a, pairs.sentences_b, pairs.scores.tolist()) == (("a", "c"), ("b", "d"), [3, 4.5])
+  assert "2 columns not read: id, genre" in caplog.text
+  sick = "pair_ID\tsentence_A\tsentence_B\trelatedness_score\n1\ta\tb\t4\n"
+  assert load_task("custom", data_dir=file(sick)).splits["test"].scores.tolist() == [4]
+  caplog.clear()
+  unscored = load_task("custom", data_dir=file("id\tsentence1\tsentence2\tlabel\n1\ta\tb\tyes\n")).splits["train"]
+  assert unscored.sentences_b == ("b",) and "2 columns not read: id, label" in caplog.text
+  for header in ("label\tsentence", "id\tText"):
+    content = f"{header}\n0\ta\n1\tb\n"
+    assert load_task("custom", data_dir=file(content)).splits["train"].sentences_a == ("a",)
+    assert read_corpus(file(content)).sentences_b == ("b",)
+
+
+def test_numbers_are_no_sentences(file):
+  with pytest.raises(DataError, match="the first of the 2 columns has only numbers"):
+    load_task("custom", data_dir=file("0\ta\n1\tb\n"))
+
+
+@pytest.mark.parametrize("header", [(), ("sentence1", "sentence2", "score")])
+@pytest.mark.parametrize("quoting", [csv.QUOTE_MINIMAL, csv.QUOTE_ALL, csv.QUOTE_NONNUMERIC])
+def test_quoted_cells_are_what_was_quoted(tmp_path, header, quoting):
+  rows = [("so", "b", 1.5), ('"Yes" he said', 'a 5" disk', 2.0), ("", '"', 3.0), ('"Yes"', "d, e", 4.0)]
+  path = tmp_path / "quoted.tsv"
+  with path.open("w", newline="") as out:
+    csv.writer(out, "excel-tab", quoting=quoting).writerows([header, *rows] if header else rows)
+  pairs = load_task("custom", data_dir=path).splits["test"]
+  read = list(zip(pairs.sentences_a, pairs.sentences_b, pairs.scores.tolist(), strict=True))
+  assert read == rows
+
+
+def test_quotations_of_a_file_without_quoted_cells_stay(file):
+  pairs = load_task("custom", data_dir=file('"Yes"\ta\n"No", he said\tb\n')).splits["train"]
+  assert pairs.sentences_a == ('"Yes"', '"No", he said')
+
+
+@pytest.mark.parametrize(
+  "content",
+  [
+    "sentence1,sentence2,score\na,b,1\n",
+    '"a, b",c,3\nd,"e ""f""",4.5\n',
+    "id,text\n1,a\n",
+    "0,a\n1,b\n",
+  ],
+)
+def test_commas_between_columns_are_refused_and_the_conversion_works(file, tmp_path, content):
+  path = file(content, "mine.csv")
+  with pytest.raises(DataError, match="commas separate its columns") as raised:
+    load_task("custom", data_dir=path)
+  code = re.search('python -c "(.*)" <', str(raised.value))[1]
+  with path.open() as source, (tmp_path / "mine.tsv").open("w") as target:
+    subprocess.run([sys.executable, "-c", code], stdin=source, stdout=target, check=True)
+  with path.open() as source, (tmp_path / "mine.tsv").open(newline="") as target:
+    assert list(csv.reader(target, "excel-tab")) == list(csv.reader(source))
+
+
+@pytest.mark.parametrize(
+  "content", ["Yes, I do.\nNo, not me.\n", "one, 2\n", "a, b, c\nd, 5\n", 'He said "a, b\nx, 5\n']
+)
+def test_sentences_with_commas_are_sentences(file, content):
+  assert load_task("custom", data_dir=file(content)).spec.eval_split is None
 
 
 def test_a_file_is_required(tmp_path):
