@@ -10,7 +10,8 @@ import time
 import numpy as np
 import pytest
 
-from bert_flow_tf import Glow
+from bert_flow_tf import Glow, SentenceModel
+from bert_flow_tf.evaluation.similarity import cosine_similarity
 from tests.run_scripts.results import check_figures, check_files, read_json, read_predictions, without_seconds
 from tests.testing import REPO, shared
 
@@ -108,6 +109,42 @@ def test_killed_run_resumes_to_the_same_weights(whole, tmp_path):
     for name in expected.files:
       np.testing.assert_array_equal(found[name], expected[name], err_msg=f"{name}, killed at step {at}")
   check_figures(folder)
+
+
+def test_flow_and_soft_whitening_side_by_side_on_a_mix_of_views(tmp_path):
+  """The cosine is the mean of the two, in the run, in the saved model and in the served one."""
+  flags = ("--sentence_embedding_type=mix", "--token_weights=idf", "--calibration=flow+soft-whitening")
+  run(*flags, "--num_train_epochs=2", f"--output_parent_dir={tmp_path}", "--exp_name=e", f"--export_dir={tmp_path}/v")
+  columns = read_predictions(tmp_path / "e")
+  model = SentenceModel.load(tmp_path / "e/flow+soft-whitening")
+  sides = [model.embed(columns[f"sentence{side}"]) for side in (1, 2)]
+  u = np.concatenate(sides).astype(np.float64)
+  centered = [view - view.mean(axis=0) for view in np.split(u, 2, axis=1)]
+  spreads = [np.sqrt(np.mean(np.sum(view**2, axis=1))) for view in centered]
+  x = 0.6 * centered[0] / spreads[0] + 0.4 * centered[1] / spreads[1]
+  values, vectors = np.linalg.eigh(np.cov(x.T))
+  flow = model.calibration.parts[0]
+  latents = flow.flow.transform(x.astype(np.float32)).numpy()
+  parts = [x @ vectors / np.sqrt(values + values.mean() / 2), latents]
+  means = np.mean([cosine_similarity(*np.split(rows, 2)) for rows in parts], axis=0)
+  found = np.array(columns["flow+soft-whitening"], float)
+  np.testing.assert_allclose(found, means, atol=1e-4)
+  expected = model.encode(columns["sentence1"][:8])
+  np.testing.assert_allclose(cosine_similarity(expected, model.encode(columns["sentence2"][:8])), found[:8], atol=1e-4)
+  served = load_served(tmp_path / "v/1")
+  answer = served(text=list(columns["sentence1"][:8]))["embedding"]
+  np.testing.assert_allclose(cosine_similarity(answer, expected), 1, atol=1e-5)
+  assert answer.shape == (8, model.output_dim) == (8, 2 * 256)
+
+
+def load_served(folder):
+  """Returns serving_default of an exported version."""
+  import tensorflow as tf
+  import tensorflow_text  # noqa: F401 (its operations)
+
+  served = tf.saved_model.load(str(folder))
+  function = served.signatures["serving_default"]
+  return lambda text: {name: value.numpy() for name, value in function(text=tf.constant(text)).items()}
 
 
 def test_an_error_is_one_line_of_the_process(tmp_path):
