@@ -4,6 +4,7 @@ A message says what is wrong, where, what is expected and how to mend it.
 """
 
 import contextlib
+import importlib.metadata
 from collections.abc import Iterator
 
 
@@ -46,6 +47,16 @@ class TrainingError(BertFlowError):
 
 class CalibrationError(BertFlowError):
   """A calibration cannot be fitted, loaded or applied."""
+
+
+def install_command(extra: str) -> str:
+  """Returns the command that installs the packages of an extra; no index has this package itself."""
+  try:
+    needed = importlib.metadata.requires("bert-flow-tf") or []
+  except importlib.metadata.PackageNotFoundError:  # a copy of the repository that is not installed
+    needed = []
+  packages = [text.partition(";")[0].strip() for text in needed if text.endswith(f'extra == "{extra}"')]
+  return "pip install " + " ".join(f"'{package}'" for package in packages or [f".[{extra}]"])
 
 
 @contextlib.contextmanager

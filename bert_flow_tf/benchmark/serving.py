@@ -17,7 +17,7 @@ import tensorflow as tf
 
 from bert_flow_tf.benchmark import measure
 from bert_flow_tf.encoder.sentence_encoder import SentenceEncoder
-from bert_flow_tf.errors import ConfigError
+from bert_flow_tf.errors import ConfigError, install_command
 from bert_flow_tf.flow.config import FlowConfig
 from bert_flow_tf.flow.glow import Glow
 from bert_flow_tf.model import SentenceModel
@@ -38,7 +38,7 @@ def check_installed() -> None:
     ConfigError: it is not.
   """
   if importlib.util.find_spec("tensorflow_text") is None:
-    raise ConfigError("benchmark=serving needs tensorflow-text: pip install 'bert-flow-tf[serving]'", "benchmark")
+    raise ConfigError(f"benchmark=serving needs tensorflow-text: {install_command('serving')}", "benchmark")
 
 
 class ServedModel:

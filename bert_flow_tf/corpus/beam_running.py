@@ -9,8 +9,7 @@ from bert_flow_tf.corpus.embedding import Model, pending
 from bert_flow_tf.corpus.formats import InputFormat
 from bert_flow_tf.corpus.index import Index
 from bert_flow_tf.corpus.shards import ShardFolder
-from bert_flow_tf.corpus.storage import INSTALL_BEAM
-from bert_flow_tf.errors import BertFlowError, ConfigError
+from bert_flow_tf.errors import BertFlowError, ConfigError, install_command
 
 DIRECT = "DirectRunner"
 # Beam adds this to a step's message.
@@ -31,7 +30,8 @@ def parse_options(runner: str, arguments: Sequence[str]) -> list[str]:
     from apache_beam.options.pipeline_options import PipelineOptions
     from apache_beam.runners.runner import create_runner
   except ImportError as error:
-    raise ConfigError(f"runner={runner}: Apache Beam is not installed; {INSTALL_BEAM}", argument="runner") from error
+    message = f"runner={runner}: Apache Beam is not installed: {install_command('beam')}"
+    raise ConfigError(message, argument="runner") from error
   options = [f"--{argument.strip().lstrip('-')}" for argument in arguments]
   try:
     with contextlib.redirect_stderr(io.StringIO()) as usage:  # argparse prints hundreds of lines

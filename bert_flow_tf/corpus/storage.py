@@ -9,11 +9,10 @@ import tempfile
 from collections.abc import Iterator
 from typing import BinaryIO
 
-from bert_flow_tf.errors import ConfigError, DataError
+from bert_flow_tf.errors import ConfigError, DataError, install_command
 
 # Suffix of the names of incomplete files.
 WRITING = ".writing"
-INSTALL_BEAM = "install the extra, pip install 'bert-flow-tf[beam]'"
 # The only way to read the process's umask sets it, which is not safe while threads write files.
 _UMASK = os.umask(0)
 os.umask(_UMASK)
@@ -157,4 +156,6 @@ def storage_of(path: str) -> LocalStorage | BeamStorage:
   try:
     return BeamStorage()
   except ImportError as error:
-    raise ConfigError(f"{path}: Apache Beam, which reads and writes it, is not installed; {INSTALL_BEAM}") from error
+    raise ConfigError(
+      f"{path}: Apache Beam, which reads and writes it, is not installed: {install_command('beam')}"
+    ) from error

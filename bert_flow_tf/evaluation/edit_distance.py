@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from bert_flow_tf.data.sentences import check_pairs
-from bert_flow_tf.errors import ConfigError, DataError
+from bert_flow_tf.errors import ConfigError, DataError, install_command
 from bert_flow_tf.evaluation.metrics import Correlation, correlation
 
 # Largest distance of the pairs that Figure 2 marks.
@@ -54,8 +54,7 @@ def edit_distances(sentences_a: Sequence[str], sentences_b: Sequence[str], unit:
     from rapidfuzz.distance import Levenshtein
   except ImportError as error:
     raise ConfigError(
-      f"edit distances need the package rapidfuzz, which cannot be imported ({error}): "
-      "pip install 'bert-flow-tf[tables]'"
+      f"edit distances need the package rapidfuzz, which cannot be imported ({error}): {install_command('tables')}"
     ) from error
   if unit not in UNITS:
     raise ConfigError(f"unit={unit!r}: expected {' or '.join(UNITS)}", argument="unit")

@@ -8,7 +8,7 @@ import urllib.error
 import urllib.request
 from typing import Any
 
-from bert_flow_tf.errors import BertFlowError, ConfigError, DataError
+from bert_flow_tf.errors import BertFlowError, ConfigError, DataError, install_command
 from bert_flow_tf.serving.signatures import SIGNATURES
 
 _SIMILARITY = SIGNATURES["similarity"]
@@ -42,7 +42,7 @@ class GrpcClient:
       from tensorflow_serving.apis import predict_pb2, prediction_service_pb2_grpc
     except ImportError as error:
       raise ConfigError(
-        f"server={server}: gRPC needs tensorflow-serving-api ({error}); run pip install 'bert-flow-tf[serving]', or "
+        f"server={server}: gRPC needs tensorflow-serving-api ({error}); run {install_command('serving')}, or "
         "use REST: http://HOST:PORT",
         argument="server",
       ) from error

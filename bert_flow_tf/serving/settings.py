@@ -5,7 +5,7 @@ import importlib.util
 import os
 import re
 
-from bert_flow_tf.errors import ConfigError
+from bert_flow_tf.errors import ConfigError, install_command
 from bert_flow_tf.io.settings import Settings, setting
 
 WEIGHTS_DTYPES = ("float32", "float16", "bfloat16")
@@ -53,7 +53,6 @@ def check_installed(export_dir: str | os.PathLike) -> None:
   missing = [name for name in _PACKAGES if importlib.util.find_spec(name) is None]
   if missing:
     raise ConfigError(
-      f"export_dir={export_dir}: an export needs {' and '.join(missing)}; in the repository run pip install -e "
-      "'.[serving]'",
+      f"export_dir={export_dir}: an export needs {' and '.join(missing)}: {install_command('serving')}",
       argument="export_dir",
     )

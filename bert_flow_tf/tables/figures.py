@@ -9,7 +9,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from bert_flow_tf.errors import ConfigError
+from bert_flow_tf.errors import ConfigError, install_command
 from bert_flow_tf.evaluation.edit_distance import CLOSE, close_pairs
 from bert_flow_tf.io import files
 
@@ -33,7 +33,7 @@ def require_matplotlib() -> types.ModuleType:
   try:
     import matplotlib
   except ImportError as error:
-    raise ConfigError("figures need matplotlib, which is not installed: pip install 'bert-flow-tf[tables]'") from error
+    raise ConfigError(f"figures need matplotlib, which is not installed: {install_command('tables')}") from error
   matplotlib.use("agg")
   # Without random ids, the same numbers give the same bytes.
   matplotlib.rcParams["svg.hashsalt"] = "bert-flow"

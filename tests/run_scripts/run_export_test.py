@@ -14,7 +14,7 @@ from tests.encoder import tiny
 from tests.testing import REPO
 
 if importlib.util.find_spec("tensorflow_text") is None or importlib.util.find_spec("tensorflow_serving") is None:
-  pytest.skip("not installed: pip install 'bert-flow-tf[serving]'", allow_module_level=True)
+  pytest.skip("not installed: pip install '.[serving]'", allow_module_level=True)
 
 pytestmark = pytest.mark.slow
 

@@ -20,7 +20,7 @@ from tests.testing import REPO
 for package in ("tensorflow_text", "tensorflow_serving", "grpc"):
   # Not imported: bert_flow_tf must be imported before any other user of Keras.
   if importlib.util.find_spec(package) is None:
-    pytest.skip(f"{package} is not installed: pip install 'bert-flow-tf[serving]'", allow_module_level=True)
+    pytest.skip(f"{package} is not installed: pip install '.[serving]'", allow_module_level=True)
 
 from bert_flow_tf import FlowConfig, Glow, SentenceEncoder, SentenceModel  # noqa: E402
 from bert_flow_tf.calibration.spec import make_calibration  # noqa: E402

@@ -10,7 +10,7 @@ from bert_flow_tf.data.features import SentenceTokenizer, repair_surrogates
 from tests.testing import REPO, SHARED, shared
 
 if importlib.util.find_spec("tensorflow_text") is None:
-  pytest.skip("tensorflow_text is not installed: pip install 'bert-flow-tf[serving]'", allow_module_level=True)
+  pytest.skip("tensorflow_text is not installed: pip install '.[serving]'", allow_module_level=True)
 
 import tensorflow as tf
 
