@@ -76,6 +76,7 @@ def run(
   batch_size: int,
   repeats: int,
   methods: Sequence[Method] = METHODS,
+  counts: Sequence[int] = _MEMORY_SENTENCES,
 ) -> dict[str, Any]:
   """Measures all methods in turns.
 
@@ -88,6 +89,7 @@ def run(
     batch_size: largest number of sentences embedded at once.
     repeats: rounds.
     methods: the methods.
+    counts: numbers of sentences of the fits whose memory is compared.
 
   Returns:
     JSON values, which `to_markdown` reads.
@@ -102,7 +104,7 @@ def run(
 
   def fit(method, vectors):
     settings: Any = {"flow_model_config": config, "seed": seed} if "flow" in method.calibration else {}
-    settings["shares"] = models[method].encoder.pooling(method.embedding).shares
+    settings["shares"] = models[method].shares
     fitted = lambda: fit_calibration(vectors, method.calibration, show_progress=False, **settings)  # noqa: E731
     return measure.seconds(fitted)
 
@@ -133,7 +135,7 @@ def run(
     for method in methods
   ]
   measured = [method for method in methods if method in (RECIPE, STATIC)]
-  memory = [_memory(method, model, sentences[:_PART], max_seq_length) for method in measured]
+  memory = [_memory(method, model, sentences[:_PART], max_seq_length, counts) for method in measured]
   sizes = {"pairs": len(corpus), "sentences": len(sentences)}
   return {"model": model, "task": task.spec.name, **sizes, "rows": rows, "memory": memory}
 
@@ -166,12 +168,12 @@ def _serve(models, sentences, repeats):
     }
 
 
-def _memory(method, model, sentences, max_seq_length):
-  """Returns the peak memory of fits in parts of 1,024 sentences, each in a process of its own."""
+def _memory(method, model, sentences, max_seq_length, counts):
+  """Returns the peak memory of fits in parts of at most 1,024 sentences, each in a process of its own."""
   folder = str(pathlib.Path(__file__).resolve().parents[2])
   environment = {**os.environ, "PYTHONPATH": os.pathsep.join([folder, *sys.path])}
   peaks = []
-  for count in _MEMORY_SENTENCES:
+  for count in counts:
     job = {"method": dataclasses.asdict(method), "model": model, "max_seq_length": max_seq_length, "count": count}
     command = [sys.executable, "-m", "bert_flow_tf.benchmark.costs"]
     text = json.dumps({**job, "sentences": sentences})
@@ -181,7 +183,7 @@ def _memory(method, model, sentences, max_seq_length):
         f"benchmark=costs: the process that measures memory failed: {done.stderr[-300:]}", "benchmark"
       )
     peaks.append(json.loads(done.stdout.splitlines()[-1]))
-  return {"method": method.name, "sentences": list(_MEMORY_SENTENCES), "mib": peaks}
+  return {"method": method.name, "sentences": list(counts), "mib": peaks}
 
 
 def fit_in_parts(method: Method, model: str, sentences: Sequence[str], max_seq_length: int, count: int) -> float:
@@ -190,7 +192,7 @@ def fit_in_parts(method: Method, model: str, sentences: Sequence[str], max_seq_l
   The other arguments are those of `Method.load`.
   """
   encoder = method.load(model, max_seq_length)
-  calibration = make_calibration(method.calibration, encoder.encoder.pooling(method.embedding).shares)
+  calibration = make_calibration(method.calibration, encoder.shares)
   for _ in range(0, count, len(sentences)):
     calibration.partial_fit(encoder.embed(sentences, show_progress=False))
   calibration.transform(encoder.embed(sentences[:1], show_progress=False))  # solves the fit
