@@ -1,12 +1,14 @@
 """Flags of the runners, made from settings; start of a runner, and its errors."""
 
 import dataclasses
+import functools
 import importlib.metadata
 import os
 import platform
 import re
 import signal
 import sys
+import threading
 import types
 import typing
 from collections.abc import Callable, Sequence
@@ -32,6 +34,7 @@ _NOISY_MODULES = (
 )
 _FIRST_PYTHON_WITHOUT_TENSORFLOW = (3, 14)
 _INTERRUPTED = "interrupted; the same command resumes from what is saved"
+_TERMINATED = "ended by SIGTERM; the same command resumes from what is saved"
 
 
 def define_settings(cls: type, only: Sequence[str] = (), **other_defaults: Any) -> None:
@@ -171,7 +174,25 @@ def run(main: Callable[[list[str]], None]) -> None:
   os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
   for flag in own_flags():
     FLAGS.register_key_flag_for_module(sys.argv[0], flag)  # --help lists the key flags
+  _announce_sigterm()
   app.run(lambda argv: sys.exit(_guarded(main, argv)), flags_parser=_parse)
+
+
+@functools.cache
+def _announce_sigterm():
+  """Prints a line when SIGTERM ends the process, with status 143, also while the main thread waits in TensorFlow."""
+  reader, writer = os.pipe()
+  os.set_blocking(writer, False)
+  signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
+  signal.signal(signal.SIGTERM, lambda *unused: None)
+  os.register_at_fork(after_in_child=lambda: (signal.set_wakeup_fd(-1), signal.signal(signal.SIGTERM, signal.SIG_DFL)))
+
+  def wait():
+    while signal.SIGTERM not in os.read(reader, 1):
+      pass
+    os._exit(_fail(_TERMINATED, 143))
+
+  threading.Thread(target=wait, daemon=True).start()
 
 
 def _parse(argv):
@@ -236,7 +257,7 @@ def _with_flag(error):
 
 def _fail(message, status=1):
   """Prints an error as one line and returns the exit status."""
-  print(f"error: {' '.join(str(message).split())}", file=sys.stderr)
+  print(f"error: {' '.join(str(message).split())}", file=sys.stderr, flush=True)
   return status
 
 
