@@ -32,6 +32,24 @@ class Model(Protocol):
     ...
 
 
+class Normalized:
+  """Model whose embeddings are divided by their length; one of zeros stays.
+
+  Args:
+    model: the model.
+  """
+
+  def __init__(self, model: Model) -> None:
+    self._model = model
+    self.output_dim = model.output_dim
+
+  def encode(self, sentences: list[str], batch_size: int = 32) -> np.ndarray:
+    """Returns embeddings, float32 array of shape [n, output_dim]."""
+    vectors = self._model.encode(sentences, batch_size=batch_size)
+    lengths = np.linalg.norm(vectors.astype(np.float64), axis=1, keepdims=True)
+    return (vectors / np.where(lengths > 0, lengths, 1.0)).astype(np.float32)
+
+
 def pending(index: Index, folder: ShardFolder) -> tuple[list[ShardTask], dict[int, dict[str, int]]]:
   """Returns the shards to embed, and {number: counters} of the finished ones."""
   receipts = {task.number: folder.finished(task.number) for task in index.shards}

@@ -1,6 +1,7 @@
 """A run over a corpus, from input files to a complete folder of shards."""
 
 import dataclasses
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -8,7 +9,7 @@ from absl import logging
 
 from bert_flow_tf.corpus import shards
 from bert_flow_tf.corpus.beam_running import parse_options, run_beam
-from bert_flow_tf.corpus.embedding import Model, pending, run_streaming
+from bert_flow_tf.corpus.embedding import Model, Normalized, pending, run_streaming
 from bert_flow_tf.corpus.index import Index, changed_input, find_inputs
 from bert_flow_tf.corpus.manifest import Manifest
 from bert_flow_tf.corpus.settings import JobSettings
@@ -96,6 +97,9 @@ class EmbeddingJob:
     output = storage_of(output_dir).absolute(output_dir)
     deciding = {"input": vars(self._format), "embedder": identity, "dim": model.output_dim}
     deciding |= {name: getattr(settings, name) for name in ("output_format", "shard_size", "shard_bytes")}
+    if settings.normalize:  # not among the settings otherwise, as in folders of older versions
+      deciding["normalize"] = True
+      model, load = Normalized(model), functools.partial(_load_normalized, load)
     manifest = Manifest(output, deciding, about)
     manifest.check()
     with manifest.lock():
@@ -111,6 +115,11 @@ class EmbeddingJob:
           run_beam(index, folder, self._format, load, batch_size, self._options)
       counters = _finish(index, folder, manifest)
     return Result(folder, counters, self.watch.seconds, sum(task.records for task in tasks))
+
+
+def _load_normalized(load: Callable[[], Model]) -> Normalized:
+  """Returns the model that `load` loads, in a worker of Beam."""
+  return Normalized(load())
 
 
 def _finish(index: Index, folder: ShardFolder, manifest: Manifest) -> dict[str, int]:

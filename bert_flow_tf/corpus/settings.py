@@ -34,6 +34,7 @@ class JobSettings(Settings):
   )
   max_record_bytes: int = setting(1 << 20, "Longer lines and records are bad records.", minimum=1, maximum=1 << 30)
   output_format: str = setting(shards.NPY, "Format of the vectors' files.", choices=shards.OUTPUTS)
+  normalize: bool = setting(False, "Divide each vector by its length; one of zeros stays.")
   shard_size: int = setting(
     16384, "Maximum number of records in a shard, which is what an interrupted run loses.", minimum=1
   )

@@ -8,8 +8,10 @@ import pytest
 from bert_flow_tf.corpus import embedding
 from bert_flow_tf.corpus.embedding import pending, run_streaming
 from bert_flow_tf.corpus.formats import InputFormat
+from bert_flow_tf.corpus.job import EmbeddingJob
+from bert_flow_tf.corpus.settings import JobSettings
 from bert_flow_tf.corpus.shards import add_counters
-from bert_flow_tf.errors import EncoderError
+from bert_flow_tf.errors import ConfigError, EncoderError
 from tests.corpus import toy
 
 FORMAT = InputFormat()
@@ -29,6 +31,22 @@ def test_each_sentence_once_in_order(tmp_path):
   assert ids == [str(i) for i in range(95)]
   np.testing.assert_array_equal(vectors, [toy.vector(sentence) for sentence in sentences])
   assert counters_of(index, folder)["embedded"] == 95
+
+
+def test_normalized_vectors_and_their_folder(tmp_path):
+  (tmp_path / "corpus.txt").write_text("a\nb\nzero\n")
+  arguments = {"input": (str(tmp_path / "corpus.txt"),), "output_dir": str(tmp_path / "out")}
+
+  class Zero(toy.Model):
+    def encode(self, sentences, batch_size=32):
+      return super().encode(sentences) * [[sentence != "zero"] for sentence in sentences]
+
+  EmbeddingJob(JobSettings(**arguments, normalize=True)).run(Zero(), Zero, {}, {})
+  _, vectors = toy.read_npy(tmp_path / "out")
+  a, b = (toy.vector(sentence).astype(np.float64) for sentence in "ab")
+  np.testing.assert_allclose(vectors, [a / np.linalg.norm(a), b / np.linalg.norm(b), 0 * a], rtol=1e-6)
+  with pytest.raises(ConfigError, match="another run: normalize true before, null now"):
+    EmbeddingJob(JobSettings(**arguments)).run(Zero(), Zero, {}, {})
 
 
 def test_a_run_resumes(tmp_path):
