@@ -3,6 +3,7 @@
 python run_scripts/run_flow.py --task=STS-B --model=large
 """
 
+import contextlib
 import pathlib
 import sys
 
@@ -19,6 +20,7 @@ from bert_flow_tf.encoder.settings import EmbeddingSettings
 from bert_flow_tf.errors import ConfigError
 from bert_flow_tf.evaluation.gains import say
 from bert_flow_tf.io.experiment import OutputSettings
+from bert_flow_tf.io.lock import owned
 from bert_flow_tf.training.settings import FlowSettings, RunSettings
 from run_scripts import common_flags
 from run_scripts.exporting import check_export_flags, check_export_of_run, define_export_flags, export
@@ -79,14 +81,15 @@ def main(argv: list[str]) -> None:
   strategy = make_strategy(FLAGS.distribution_strategy)
   model = common_flags.load_model()
   experiment = Experiment(model, ExperimentSettings(**parts), specs, task, corpus, strategy)
-  experiment.fit()
-  if experiment.is_chief:
-    about = {"flags": common_flags.values(), "versions": common_flags.versions()}
-    say(*experiment.write(experiment.evaluate(), about), experiment.watch.seconds)
-    if FLAGS.export_dir is not None:
-      ((method, calibration),) = experiment.calibrations.items()
-      calibrated = SentenceModel(model.encoder, calibration, **model.identity.model_arguments())
-      export(calibrated, experiment.calibration_folder(method))
+  with owned(experiment.folder, "exp_name") if experiment.is_chief else contextlib.nullcontext():
+    experiment.fit()
+    if experiment.is_chief:
+      about = {"flags": common_flags.values(), "versions": common_flags.versions()}
+      say(*experiment.write(experiment.evaluate(), about), experiment.watch.seconds)
+      if FLAGS.export_dir is not None:
+        ((method, calibration),) = experiment.calibrations.items()
+        calibrated = SentenceModel(model.encoder, calibration, **model.identity.model_arguments())
+        export(calibrated, experiment.calibration_folder(method))
   wait_for_all(strategy)
 
 

@@ -23,6 +23,7 @@ from bert_flow_tf.data.tasks import KINDS, load_task, task_names
 from bert_flow_tf.errors import ConfigError
 from bert_flow_tf.evaluation import report, siamese_scores
 from bert_flow_tf.io.experiment import OutputSettings, Stopwatch
+from bert_flow_tf.io.lock import owned
 from bert_flow_tf.training.siamese_settings import SiameseEmbedding, SiameseSettings, siamese_name
 from run_scripts import common_flags
 
@@ -174,10 +175,8 @@ def main(argv: list[str]) -> None:
   if chosen is not None or splits:
     report.check_replaceable(folder, [task.name], "exp_name")
   # These import TensorFlow, which takes seconds: the errors above come before that.
-  from bert_flow_tf.integrations.senteval_run import evaluate_as_published
   from bert_flow_tf.tf1.training import write_training_checkpoint
   from bert_flow_tf.training.siamese_job import SiameseJob
-  from bert_flow_tf.training.siamese_outputs import Outputs, print_speed
 
   job = SiameseJob(
     task,
@@ -187,6 +186,15 @@ def main(argv: list[str]) -> None:
     watch,
     lambda path, step, trained: write_training_checkpoint(path, step, trained.encoder, trained.variables()),
   )
+  with owned(folder, "exp_name"):
+    _run(job, task, embedding, settings, folder, watch, chosen, splits)
+
+
+def _run(job, task, embedding, settings, folder, watch, chosen, splits):
+  """Trains or loads, evaluates and predicts in a folder that this process owns."""
+  from bert_flow_tf.integrations.senteval_run import evaluate_as_published
+  from bert_flow_tf.training.siamese_outputs import Outputs, print_speed
+
   about = {"flags": common_flags.values(), "versions": common_flags.versions()}
   if FLAGS.do_senteval:
     trained = job.load_initial()

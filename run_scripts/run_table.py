@@ -22,7 +22,7 @@ from bert_flow_tf.data.tasks import load_task
 from bert_flow_tf.encoder.settings import EmbeddingSettings
 from bert_flow_tf.errors import ConfigError
 from bert_flow_tf.io import files
-from bert_flow_tf.io.experiment import make_folder
+from bert_flow_tf.io.lock import owned
 from bert_flow_tf.tables import results_page
 from bert_flow_tf.tables.inputs import Inputs
 from bert_flow_tf.tables.makers import Makers, check_tasks
@@ -97,15 +97,15 @@ def _make(plan: Plan) -> None:
   inputs = Inputs(tasks, data, embedding, flow)
   inputs.check_fits(plan)
   makers = Makers(plan, *load_models(plan, inputs, Store(folder / "cells")))
-  make_folder(folder, "output_dir")  # only now, so that a run with an error leaves no folder
-  for name in plan.table:
-    table = makers.table(name, _about(name, makers.models_of(name)))
-    for extension, text in (("md", table.markdown()), ("csv", table.csv()), ("json", table.json())):
-      files.write_text(folder / f"table_{name}.{extension}", text)
-    print(table.markdown())
-  for name in plan.figure:
-    for path in makers.figure(name, folder):
-      logging.info("wrote %s", path)
+  with owned(folder, "output_dir"):  # made only now, so that a run with an error leaves no folder
+    for name in plan.table:
+      table = makers.table(name, _about(name, makers.models_of(name)))
+      for extension, text in (("md", table.markdown()), ("csv", table.csv()), ("json", table.json())):
+        files.write_text(folder / f"table_{name}.{extension}", text)
+      print(table.markdown())
+    for name in plan.figure:
+      for path in makers.figure(name, folder):
+        logging.info("wrote %s", path)
 
 
 def main(argv: list[str]) -> None:

@@ -22,9 +22,13 @@ from bert_flow_tf.encoder.identity import VectorsIdentity, read_identity
 from bert_flow_tf.encoder.pooling import parse_pooling
 from bert_flow_tf.errors import ConfigError, EncoderError, naming
 from bert_flow_tf.io.files import write_text
+from bert_flow_tf.io.lock import owned
 from bert_flow_tf.training.calibrate import fit_calibration
 
 _CALIBRATED = "calibrated.json"
+# What OUTPUT.fit holds while a flow is fitted.
+_COPIES = "vectors-"
+_OF_FIT = ("checkpoints", "tensorboard", _COPIES)
 
 
 def fit_files(
@@ -56,21 +60,26 @@ def fit_files(
   files = find_vector_files(vectors)
   shares = _embedded_shares(files) if shares is None else checked_shares(shares)
   logging.info("fitting %s on %d files of %d dimensions", spec.name, len(files), files[0].dim)
-  if spec.method == FLOW:
-    fitted = _fit_flow(files, spec.name, pathlib.Path(output), {**settings, "shares": shares})
-  else:
-    if settings:
-      name = next(iter(settings))
-      raise ConfigError(f"{name}: only calibration=flow has this setting, not {spec.name}", argument=name)
-    if spec.k_on_dev:
-      raise ConfigError(f"calibration={spec.name}: give K, as in {spec.name}-6", argument="calibration")
-    fitted = make_calibration(spec, shares)
-    for file in files:
-      for chunk in file.chunks():
-        fitted.partial_fit(chunk)
-  fitted.encoder = None if vectors_of is None else VectorsIdentity(vectors_of).to_dict()
-  fitted.save(output)
-  shutil.rmtree(f"{output}.fit", ignore_errors=True)
+  if settings and spec.method != FLOW:
+    name = next(iter(settings))
+    raise ConfigError(f"{name}: only calibration=flow has this setting, not {spec.name}", argument=name)
+  if spec.k_on_dev:
+    raise ConfigError(f"calibration={spec.name}: give K, as in {spec.name}-6", argument="calibration")
+  work = pathlib.Path(f"{output}.fit")
+  with owned(work, "output"):
+    foreign = [path.name for path in work.iterdir() if not path.name.startswith(_OF_FIT)]
+    if foreign:
+      raise ConfigError(f"output={output}: {work} holds {foreign[0]}, which is not of a fit; move it", "output")
+    if spec.method == FLOW:
+      fitted = _fit_flow(files, spec.name, work, {**settings, "shares": shares})
+    else:
+      fitted = make_calibration(spec, shares)
+      for file in files:
+        for chunk in file.chunks():
+          fitted.partial_fit(chunk)
+    fitted.encoder = None if vectors_of is None else VectorsIdentity(vectors_of).to_dict()
+    fitted.save(output)
+    shutil.rmtree(work, ignore_errors=True)
   return fitted
 
 
@@ -130,14 +139,12 @@ def _embedded_shares(files):
   return found.pop()
 
 
-def _fit_flow(files: Sequence[VectorFile], calibration, output, settings):
+def _fit_flow(files: Sequence[VectorFile], calibration, work, settings):
   """Fits a flow, alone or with a calibration beside it, on files.
 
   .tfrecord files are copied to a temporary array on disk, which can be read in any order.
   """
-  work = pathlib.Path(f"{output}.fit")
-  work.mkdir(parents=True, exist_ok=True)
-  with tempfile.TemporaryDirectory(dir=work) as folder:
+  with tempfile.TemporaryDirectory(prefix=_COPIES, dir=work) as folder:
     if files[0].kind == NPY:
       for file in files:
         for _ in file.chunks():  # checks every vector

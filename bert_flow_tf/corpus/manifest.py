@@ -1,20 +1,19 @@
 """Manifest of an output folder: decides whether a run may resume in it."""
 
 import contextlib
-import fcntl
 import json
-import os
-import pathlib
 from collections.abc import Iterator, Sequence
 from typing import Any, NoReturn
 
 from bert_flow_tf.corpus.formats import InputFormat
 from bert_flow_tf.corpus.index import Index, build_index, changed_input
-from bert_flow_tf.corpus.storage import WRITING, LocalStorage, storage_of
+from bert_flow_tf.corpus.storage import LocalStorage, storage_of
 from bert_flow_tf.errors import ConfigError
+from bert_flow_tf.io.files import WRITING
+from bert_flow_tf.io.lock import owned
 
 FORMAT_VERSION = 1
-MANIFEST, INDEX, LOCK = "manifest.json", "index.json", ".lock"
+MANIFEST, INDEX = "manifest.json", "index.json"
 
 
 class Manifest:
@@ -42,7 +41,7 @@ class Manifest:
     """
     manifest = self._read(MANIFEST)
     if manifest is None:
-      names = [name for name in self._storage.names(self.folder) if name != LOCK and not name.endswith(WRITING)]
+      names = [name for name in self._storage.names(self.folder) if not name.endswith(WRITING)]
       if names:
         self._reject(f"holds {names[0]} and no {MANIFEST}, expected an empty folder or an earlier run's output")
       return False
@@ -98,39 +97,19 @@ class Manifest:
 
   @contextlib.contextmanager
   def lock(self) -> Iterator[None]:
-    """Makes the folder, keeps other runs on this machine out of it, and deletes the incomplete files of killed runs.
-
-    If the block writes nothing, the folders that this made are removed again.
+    """Keeps other runs on this machine out of the folder, see `owned`, and deletes the incomplete files of killed runs.
 
     Raises:
-      ConfigError: another run uses the folder, or it cannot be made.
+      ConfigError: another run uses the folder, it cannot be made, or it holds an incomplete file of another program.
     """
     if not isinstance(self._storage, LocalStorage):
       yield
       return
-    path = pathlib.Path(self.folder, LOCK)
-    made = [folder for folder in path.parents if not folder.exists()]
-    try:
-      os.makedirs(self.folder, exist_ok=True)
-      lock = open(path, "w")  # noqa: SIM115 (closed below; opening may fail)
-    except OSError as error:
-      self._reject(f"cannot be made ({error.strerror})")
-    with lock:
-      try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        if not os.path.samestat(os.fstat(lock.fileno()), path.stat()):
-          raise FileNotFoundError  # another run has ended and removed it since it was opened
-      except OSError as error:
-        message = f"output_dir={self.folder}: another run uses this folder; wait until it ends"
-        raise ConfigError(message, argument="output_dir") from error
-      try:
-        self._storage.clear(self.folder)
-        yield
-      finally:
-        path.unlink(missing_ok=True)
-        with contextlib.suppress(OSError):  # not empty
-          for folder in made:
-            folder.rmdir()
+    with owned(self.folder, "output_dir"):
+      others = self._storage.clear(self.folder)
+      if others:
+        self._reject(f"holds {others[0]}, which is not of this program", "move it, ")
+      yield
 
   def _reject(self, reason: str, mend: str = "") -> NoReturn:
     message = f"output_dir={self.folder} {reason}; {mend}choose another folder, or delete this one"

@@ -3,19 +3,17 @@
 import contextlib
 import glob
 import os
-import pathlib
+import re
 import shutil
 import tempfile
 from collections.abc import Iterator
 from typing import BinaryIO
 
 from bert_flow_tf.errors import ConfigError, DataError, install_command
+from bert_flow_tf.io import files
 
-# Suffix of the names of incomplete files.
-WRITING = ".writing"
-# The only way to read the process's umask sets it, which is not safe while threads write files.
-_UMASK = os.umask(0)
-os.umask(_UMASK)
+# End of the name of a file that `BeamStorage.writing` has not finished.
+_TEMPORARY = re.compile(rf"\.[0-9]+\.[0-9a-f]{{8}}{files.WRITING}$")
 
 
 class LocalStorage:
@@ -63,27 +61,13 @@ class LocalStorage:
 
   @contextlib.contextmanager
   def writing(self, path: str) -> Iterator[BinaryIO]:
-    """Yields a file to write to, which gets its name and is on the disk only when the block ends.
+    """Yields a file to write to, which gets its name and is on the disk only when the block ends."""
+    with files.writing(path) as file:
+      yield file
 
-    Each writer has its own temporary file: of two that write the same path, each replaces the other's whole file.
-    """
-    folder, name = os.path.split(path)
-    descriptor, temporary = tempfile.mkstemp(WRITING, f".{name}.", folder)
-    try:
-      with open(descriptor, "wb") as file:
-        yield file
-        file.flush()
-        os.fsync(file.fileno())
-      os.chmod(temporary, 0o666 & ~_UMASK)
-      os.replace(temporary, path)
-    finally:
-      pathlib.Path(temporary).unlink(missing_ok=True)
-
-  def clear(self, folder: str) -> None:
-    """Deletes the incomplete files of killed writers."""
-    for name in self.names(folder):
-      if name.endswith(WRITING):
-        pathlib.Path(folder, name).unlink(missing_ok=True)
+  def clear(self, folder: str) -> list[str]:
+    """Deletes the incomplete files of killed writers; returns the names of other incomplete files."""
+    return files.clear_leftovers(folder)
 
 
 class BeamStorage:
@@ -131,18 +115,20 @@ class BeamStorage:
     with tempfile.TemporaryFile() as local:
       yield local
       local.seek(0)
-      temporary = f"{path}.{os.getpid()}.{os.urandom(4).hex()}{WRITING}"
+      temporary = f"{path}.{os.getpid()}.{os.urandom(4).hex()}{files.WRITING}"
       with self._files.create(temporary, compression_type=self._as_stored) as file:
         shutil.copyfileobj(local, file, 1 << 20)
       if self._files.exists(path):  # some of these file systems do not rename onto an existing file
         self._files.delete([path])
       self._files.rename([temporary], [path])
 
-  def clear(self, folder: str) -> None:
-    """Deletes the incomplete files of killed writers."""
-    paths = [self.join(folder, name) for name in self.names(folder) if name.endswith(WRITING)]
+  def clear(self, folder: str) -> list[str]:
+    """Deletes the incomplete files of killed writers; returns the names of other incomplete files."""
+    names = [name for name in self.names(folder) if name.endswith(files.WRITING)]
+    paths = [self.join(folder, name) for name in names if _TEMPORARY.search(name)]
     if paths:
       self._files.delete(paths)
+    return [name for name in names if not _TEMPORARY.search(name)]
 
 
 def storage_of(path: str) -> LocalStorage | BeamStorage:

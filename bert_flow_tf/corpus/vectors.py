@@ -13,6 +13,7 @@ import numpy as np
 from bert_flow_tf.corpus.formats import Unreadable
 from bert_flow_tf.corpus.framing import Stream, frames, to_tfrecord
 from bert_flow_tf.errors import ConfigError, DataError
+from bert_flow_tf.io.files import clear_leftovers, writing
 
 NPY, TFRECORD = "npy", "tfrecord"
 _KINDS = {".npy": NPY, ".tfrecord": TFRECORD}
@@ -89,18 +90,14 @@ class VectorFile:
       OSError: the file cannot be written.
     """
     path = pathlib.Path(path)
-    writing = path.with_name(f".{path.name}.writing")
-    try:
-      with writing.open("wb") as file:
-        if self.kind == NPY:
-          shape = (len(self.array()), output_dim)
-          np.lib.format.write_array_header_1_0(file, {"descr": "<f4", "fortran_order": False, "shape": shape})
-        count = sum(_write(file, transform(vectors), examples) for vectors, examples in self.parts())
+    clear_leftovers(path.parent, path.name)
+    with writing(path) as file:
+      if self.kind == NPY:
+        shape = (len(self.array()), output_dim)
+        np.lib.format.write_array_header_1_0(file, {"descr": "<f4", "fortran_order": False, "shape": shape})
+      count = sum(_write(file, transform(vectors), examples) for vectors, examples in self.parts())
       if self.kind == NPY and self.ids.is_file():
-        shutil.copyfile(self.ids, path.with_suffix(".ids.txt"))
-      writing.replace(path)  # last: a file of vectors has its ids
-    finally:
-      writing.unlink(missing_ok=True)
+        shutil.copyfile(self.ids, path.with_suffix(".ids.txt"))  # before the vectors get their name
     return count
 
 

@@ -3,8 +3,16 @@
 import contextlib
 import os
 import pathlib
+import re
 import shutil
+import tempfile
 from collections.abc import Iterator
+from typing import BinaryIO
+
+# Suffixes of the names of incomplete files and folders, and of folders that are being replaced.
+WRITING, OLDER = ".writing", ".older"
+# .NAME.PID.XXXXXXXX.writing
+_TEMPORARY = re.compile(rf"\.(?P<name>.+)\.(?P<pid>[0-9]+)\.[a-z0-9_]{{8}}({WRITING}|{OLDER})")
 
 
 def write_text(path: str | os.PathLike, text: str) -> None:
@@ -17,19 +25,56 @@ def write_text(path: str | os.PathLike, text: str) -> None:
 
 
 def write_bytes(path: str | os.PathLike, content: bytes) -> None:
-  """Writes a file atomically: into a temporary file in the same folder, which is then renamed.
+  """Writes a file atomically.
 
   Raises:
     OSError: it cannot be written.
   """
   path = pathlib.Path(path)
-  # The name is the same each time, so that killed processes leave one file, not many.
-  temporary = path.with_name(f".{path.name}.writing")
+  clear_leftovers(path.parent, path.name)
+  with writing(path) as file:
+    file.write(content)
+
+
+@contextlib.contextmanager
+def writing(path: str | os.PathLike) -> Iterator[BinaryIO]:
+  """Yields a file to write to, which gets its name when the block ends without an error.
+
+  Each writer has its own temporary file in the same folder: of two that write the same path, each replaces the other's
+  whole file.
+
+  Raises:
+    OSError: it cannot be written.
+  """
+  path = pathlib.Path(path)
+  descriptor, temporary = tempfile.mkstemp(WRITING, _prefix(path), path.parent)
   try:
-    temporary.write_bytes(content)
-    temporary.replace(path)
+    with open(descriptor, "wb") as file:
+      yield file
+      file.flush()
+      os.fsync(file.fileno())
+    os.chmod(temporary, 0o666 & ~_umask())
+    os.replace(temporary, path)
   finally:
-    temporary.unlink(missing_ok=True)
+    pathlib.Path(temporary).unlink(missing_ok=True)
+
+
+@contextlib.contextmanager
+def temporary_folder(folder: str | os.PathLike) -> Iterator[pathlib.Path]:
+  """Yields an empty folder next to `folder`, to be renamed; it is deleted when the block ends, if it is there still.
+
+  Raises:
+    OSError: it cannot be made.
+  """
+  folder = pathlib.Path(folder)
+  folder.parent.mkdir(parents=True, exist_ok=True)
+  clear_leftovers(folder.parent, folder.name)
+  temporary = pathlib.Path(tempfile.mkdtemp(WRITING, _prefix(folder), folder.parent))
+  try:
+    temporary.chmod(0o777 & ~_umask())
+    yield temporary
+  finally:
+    shutil.rmtree(temporary, ignore_errors=True)
 
 
 @contextlib.contextmanager
@@ -43,22 +88,63 @@ def replaced_folder(folder: str | os.PathLike) -> Iterator[pathlib.Path]:
     OSError: it cannot be written.
   """
   folder = pathlib.Path(folder).resolve()
-  # Names without a process number, so that the next write deletes what a killed process left.
-  temporary, older = (folder.with_name(f".{folder.name}.{suffix}") for suffix in ("writing", "older"))
+  with temporary_folder(folder) as temporary:
+    older = temporary.with_suffix(OLDER)
+    try:
+      yield temporary
+      if folder.exists():
+        folder.rename(older)
+      temporary.rename(folder)
+    except BaseException:
+      if older.exists() and not folder.exists():
+        older.rename(folder)
+      raise
+    finally:
+      shutil.rmtree(older, ignore_errors=True)
+
+
+def clear_leftovers(folder: str | os.PathLike, name: str | None = None) -> list[str]:
+  """Deletes what killed processes of this machine left while they wrote into a folder; other files stay.
+
+  Args:
+    folder: the folder.
+    name: of the file or folder that was written; None for any.
+
+  Returns:
+    Sorted names of incomplete files that stay: of running processes, or not written by `writing`.
+  """
+  others = []
+  with contextlib.suppress(FileNotFoundError), os.scandir(folder) as entries:
+    for entry in entries:
+      match = _TEMPORARY.fullmatch(entry.name)
+      if match is None or name not in (None, match["name"]) or _runs(int(match["pid"])):
+        others += [entry.name] * entry.name.endswith(WRITING)
+      elif entry.is_dir(follow_symlinks=False):
+        shutil.rmtree(entry.path, ignore_errors=True)
+      else:
+        pathlib.Path(entry.path).unlink(missing_ok=True)
+  return sorted(others)
+
+
+def _prefix(path):
+  return f".{path.name}.{os.getpid()}."
+
+
+def _runs(pid):
+  """Returns whether a process of this machine runs."""
   try:
-    shutil.rmtree(temporary, ignore_errors=True)
-    if folder.exists():
-      shutil.rmtree(older, ignore_errors=True)
-    temporary.mkdir(parents=True)
-    yield temporary
-    if folder.exists():
-      folder.rename(older)
-    temporary.rename(folder)
-  except BaseException:
-    if older.exists() and not folder.exists():
-      older.rename(folder)
-    raise
-  finally:
-    shutil.rmtree(temporary, ignore_errors=True)
-    if folder.exists():
-      shutil.rmtree(older, ignore_errors=True)
+    os.kill(pid, 0)
+  except ProcessLookupError:
+    return False
+  except (OSError, OverflowError):
+    return True  # of another user
+  return True
+
+
+def _umask():
+  """Returns the process's umask, which only Linux lets read without setting it; elsewhere the usual one."""
+  with contextlib.suppress(OSError):
+    match = re.search(r"^Umask:\s*([0-7]+)", pathlib.Path("/proc/self/status").read_text(), re.MULTILINE)
+    if match:
+      return int(match[1], 8)
+  return 0o022

@@ -1,5 +1,6 @@
 """A pre-training from text to a model folder with its card."""
 
+import contextlib
 import os
 import pathlib
 from typing import Any
@@ -12,6 +13,7 @@ from bert_flow_tf.errors import ConfigError
 from bert_flow_tf.evaluation import report
 from bert_flow_tf.io import files
 from bert_flow_tf.io.experiment import Stopwatch, make_folder
+from bert_flow_tf.io.lock import owned
 from bert_flow_tf.pretraining import card, corpus
 from bert_flow_tf.pretraining.masked_lm import MaskedLanguageModel
 from bert_flow_tf.pretraining.masking import MaskedBatches
@@ -49,6 +51,12 @@ def pretrain(
     card.load_task(data_dir)
   strategy = make_strategy(settings.distribution_strategy)
   _check_folder(folder)
+  with owned(folder, "output_dir") if is_chief(strategy) else contextlib.nullcontext():
+    return _pretrain(settings, folder, sentences, checksum, strategy, watch, data_dir, about)
+
+
+def _pretrain(settings, folder, sentences, checksum, strategy, watch, data_dir, about):
+  """Trains in a folder that this process owns; see `pretrain`."""
   make_folder(folder, "output_dir")
   with watch.timing("reading"):
     pieces = corpus.make_vocabulary(folder, settings, sentences, checksum)

@@ -1,10 +1,9 @@
 """Exports a `SentenceModel` as one version of a model for TF Serving."""
 
 import contextlib
-import fcntl
+import dataclasses
 import os
 import pathlib
-import shutil
 import tempfile
 import uuid
 from collections.abc import Iterator
@@ -13,6 +12,8 @@ import tensorflow as tf
 from absl import logging
 
 from bert_flow_tf.errors import ConfigError
+from bert_flow_tf.io.files import temporary_folder
+from bert_flow_tf.io.lock import owned
 from bert_flow_tf.model import SentenceModel
 from bert_flow_tf.serving import assets, audit, golden, metadata, model_card, warmup
 from bert_flow_tf.serving.calibration_graph import make_calibration_graph
@@ -51,19 +52,17 @@ def export_model(
   tokenizer = GraphTokenizer(model.encoder.tokenizer, identity.max_seq_length)
   pooling = model.encoder.pooling(identity.sentence_embedding_type)
   served = ServedModel(model.encoder, tokenizer, graph, pooling, identity.low_dim, settings.normalize)
-  with _locked(export_dir):
+  with owned(export_dir, "export_dir"):
     layout = ExportLayout.of(export_dir, _free_version(export_dir, settings.version))
-    writing = layout.writing
     logging.info("writing %s", layout.folder)
     try:
-      shutil.rmtree(writing.folder, ignore_errors=True)  # left by a killed process
-      _save(served, model, graph.variables, settings, writing)
-      _describe(writing, model, graph, served.sizes, settings, about or {})
-      writing.folder.rename(layout.folder)
+      with temporary_folder(layout.folder) as folder:  # its name is not a version to the server
+        writing = dataclasses.replace(layout, folder=folder)
+        _save(served, model, graph.variables, settings, writing)
+        _describe(writing, model, graph, served.sizes, settings, about or {})
+        folder.rename(layout.folder)
     except OSError as error:
       raise ExportError(f"export_dir={export_dir}: cannot be written ({error})", argument="export_dir") from error
-    finally:
-      shutil.rmtree(writing.folder, ignore_errors=True)
   return layout
 
 
@@ -123,23 +122,3 @@ def _quiet() -> Iterator[None]:
     yield
   finally:
     logging.set_verbosity(verbosity)
-
-
-@contextlib.contextmanager
-def _locked(export_dir: str | pathlib.Path) -> Iterator[None]:
-  """Creates the model's folder and locks it against other exports; the lock ends with the process at the latest."""
-  base = pathlib.Path(export_dir)
-  try:
-    base.mkdir(parents=True, exist_ok=True)
-    handle = os.open(base, os.O_RDONLY | os.O_DIRECTORY)
-  except OSError as error:
-    raise ExportError(f"export_dir={export_dir}: {error.strerror}", argument="export_dir") from error
-  try:
-    fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    yield
-  except BlockingIOError as error:
-    raise ExportError(
-      f"export_dir={export_dir}: another export writes there; wait for it", argument="export_dir"
-    ) from error
-  finally:
-    os.close(handle)

@@ -31,11 +31,6 @@ class ExportLayout:
     return cls(base, version, base / str(version))
 
   @property
-  def writing(self) -> "ExportLayout":
-    """Layout while the version is written, in a folder whose name is not a version to the server."""
-    return dataclasses.replace(self, folder=self.base / f".{self.version}.writing")
-
-  @property
   def saved_model(self) -> pathlib.Path:
     """Graphs."""
     return self.folder / "saved_model.pb"

@@ -9,7 +9,6 @@ loss/output_weights                                       the classifier of siam
 import dataclasses
 import pathlib
 import re
-import shutil
 from collections.abc import Mapping
 
 import numpy as np
@@ -21,6 +20,7 @@ from bert_flow_tf.errors import EncoderError, FlowError
 from bert_flow_tf.flow.config import FlowConfig
 from bert_flow_tf.flow.glow import Glow
 from bert_flow_tf.flow.named_weights import check_names as check_flow_names
+from bert_flow_tf.io.files import temporary_folder
 from bert_flow_tf.tf1 import flow_config
 
 _STEP = re.compile(r"-(\d{1,18})$")
@@ -159,21 +159,17 @@ def write_checkpoint(prefix: str | pathlib.Path, variables: Mapping[str, np.ndar
   prefix = pathlib.Path(prefix).resolve()
   step = step_of(prefix)
   variables = variables if step is None else {**variables, tf1_names.GLOBAL_STEP: np.array(step, np.int64)}
-  folder = prefix.with_name(f".{prefix.name}.writing")  # a fixed name, so that a killed process's folder is reused
   try:
-    shutil.rmtree(folder, ignore_errors=True)
-    folder.mkdir(parents=True)
-    _save(folder / prefix.name, variables)
-    check_same(Tf1Checkpoint(folder / prefix.name), variables)
-    for path in sorted(folder.iterdir()):  # .data-... before .index
-      path.rename(prefix.with_name(path.name))
+    with temporary_folder(prefix) as folder:
+      _save(folder / prefix.name, variables)
+      check_same(Tf1Checkpoint(folder / prefix.name), variables)
+      for path in sorted(folder.iterdir()):  # .data-... before .index
+        path.rename(prefix.with_name(path.name))
   except (OSError, tf.errors.OpError) as error:
     problem = str(error).splitlines()[0]
     raise EncoderError(
       f"output_checkpoint={prefix}: cannot be written ({problem})", argument="output_checkpoint"
     ) from error
-  finally:
-    shutil.rmtree(folder, ignore_errors=True)
 
 
 def _save(prefix: pathlib.Path, variables: Mapping[str, np.ndarray]) -> None:

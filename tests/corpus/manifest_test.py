@@ -95,11 +95,21 @@ def test_a_damaged_index(tmp_path):
 
 def test_two_runs_at_once_are_rejected(tmp_path):
   toy.corpus(tmp_path, ["one"] * 5)
-  (tmp_path / "out/.shard-00000-of-00001.npy.x1.writing").touch()
+  (tmp_path / "out/.shard-00000-of-00001.npy.4194304.abcd1234.writing").touch()  # of a process that was killed
   with Manifest(str(tmp_path / "out"), SETTINGS).lock():
-    assert os.listdir(tmp_path / "out") == [".lock"]
+    assert not os.listdir(tmp_path / "out")
+    (tmp_path / "out/kept").touch()
     check_rejected(tmp_path)
+  (tmp_path / "out/kept").unlink()
   begin(tmp_path)
+
+
+@pytest.mark.parametrize("name", [".lock", "x.writing", ".shard-00000-of-00001.npy.writing"])
+def test_files_of_others_are_rejected_and_stay(tmp_path, name):
+  toy.corpus(tmp_path, ["one"] * 5)
+  (tmp_path / "out" / name).write_text("kept")
+  check_rejected(tmp_path, name)
+  assert (tmp_path / "out" / name).read_text() == "kept"
 
 
 def test_a_folder_that_cannot_be_made(tmp_path):

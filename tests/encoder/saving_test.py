@@ -50,7 +50,7 @@ def test_only_a_saved_encoder_is_replaced(tmp_path):
   encoder = SentenceEncoder.from_pretrained(tiny.save_tiny(tmp_path / "source"))
   folder = tmp_path / "saved"
   save_encoder(encoder, folder)
-  (tmp_path / ".saved.writing").mkdir()  # what a killed process left
+  (tmp_path / ".saved.4194304.abcd1234.writing").mkdir()  # what a killed process left
   embedding = encoder.bert.model.bert.embeddings.weight
   embedding.assign(embedding + 1.0)
   save_encoder(encoder, folder)

@@ -39,7 +39,8 @@ def check_rejected(folder, message):
 
 def test_another_write_replaces_all_and_clears_what_a_killed_process_left(saved):
   check_content(saved, SETTINGS, ARRAYS)
-  for name in (".flow.writing", ".flow.older"):
+  # Of a process that no longer runs.
+  for name in (".flow.4194304.abcd1234.writing", ".flow.4194304.abcd1234.older"):
     (saved.parent / name).mkdir()
     (saved.parent / name / "rest").write_text("half")
   FORMAT.write(saved, {"dim": 5}, {"d": np.zeros(1)})

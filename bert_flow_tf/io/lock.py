@@ -1,0 +1,61 @@
+"""Locks of folders: one run at a time owns a folder."""
+
+import contextlib
+import fcntl
+import os
+import pathlib
+from collections.abc import Iterator
+
+from bert_flow_tf.errors import ConfigError
+
+
+@contextlib.contextmanager
+def owned(folder: str | os.PathLike, argument: str) -> Iterator[None]:
+  """Keeps other runs of this machine out of a folder until the block ends, at the latest with the process.
+
+  The folder itself is locked, so that no file is needed. It is created, and removed again if the block leaves it empty.
+
+  Args:
+    folder: the folder.
+    argument: name of the argument that chose it, for messages.
+
+  Raises:
+    ConfigError: another process has it, or it cannot be created.
+  """
+  folder = pathlib.Path(folder)
+  made = [path for path in (folder, *folder.parents) if not path.exists()]
+  try:
+    folder.mkdir(parents=True, exist_ok=True)
+    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+  except OSError as error:
+    reason = f"cannot be created or read ({error.strerror})"
+    raise ConfigError(f"{argument}={folder}: {reason}; choose another folder", argument) from error
+  try:
+    try:
+      fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+      if not os.path.samestat(os.fstat(handle), os.stat(folder)):
+        raise FileNotFoundError  # its owner has ended and removed it since it was opened
+    except (BlockingIOError, FileNotFoundError) as error:
+      message = f"{_holder(handle)} uses this folder; wait until it ends, or choose another folder"
+      raise ConfigError(f"{argument}={folder}: {message}", argument) from error
+    except OSError:
+      pass  # a file system without locks
+    yield
+  finally:
+    with contextlib.suppress(OSError):  # not empty
+      for path in made:
+        path.rmdir()
+    os.close(handle)
+
+
+def _holder(handle):
+  """Returns a description of the process that has locked an open folder, as far as the system tells."""
+  with contextlib.suppress(OSError, ValueError, IndexError):
+    inode = os.fstat(handle).st_ino
+    for line in pathlib.Path("/proc/locks").read_text().splitlines():
+      fields = line.split()
+      if fields[1] == "FLOCK" and int(fields[5].rsplit(":", 1)[1]) == inode:
+        pid = fields[4]
+        command = pathlib.Path(f"/proc/{pid}/cmdline").read_bytes().decode(errors="replace").replace("\0", " ")
+        return f"process {pid} ({' '.join(command.split())[:120]})"
+  return "another process"

@@ -1,0 +1,93 @@
+"""files.py and lock.py: what killed processes leave, files of others, and a folder with two runs."""
+
+import os
+import pathlib
+import stat
+import subprocess
+import sys
+
+import pytest
+
+from bert_flow_tf.errors import ConfigError
+from bert_flow_tf.io import files
+from bert_flow_tf.io.lock import owned
+
+# A process number that no process has: the largest one of Linux, which is given last.
+DEAD = 4194304
+
+
+def names(folder):
+  return sorted(path.name for path in folder.iterdir())
+
+
+def test_only_leftovers_of_dead_processes_are_deleted(tmp_path):
+  mine = [f".a.json.{DEAD}.abcd1234.writing", f".flow.{DEAD}.abcd1234.older"]
+  others = [
+    f".b.json.{DEAD}.abcd1234.writing",  # of another file
+    f".a.json.{os.getppid()}.abcd1234.writing",  # of a process that runs
+    ".a.json.writing",
+    "a.writing",
+    f"a.json.{DEAD}.abcd1234.writing",
+    ".lock",
+  ]
+  for name in (mine[0], *others):
+    (tmp_path / name).write_text("kept")
+  (tmp_path / mine[1]).mkdir()
+  files.write_text(tmp_path / "a.json", "new")
+  with files.replaced_folder(tmp_path / "flow") as folder:
+    (folder / "flow.json").write_text("{}")
+  assert names(tmp_path) == sorted([*others, "a.json", "flow"])
+  incomplete = files.clear_leftovers(tmp_path)
+  assert incomplete == sorted(name for name in others[1:] if name.endswith("writing"))
+  assert names(tmp_path) == sorted([*others[1:], "a.json", "flow"])
+
+
+def test_an_error_leaves_the_old_content(tmp_path):
+  files.write_text(tmp_path / "a.json", "old")
+  with files.replaced_folder(tmp_path / "flow") as folder:
+    (folder / "weights").write_text("old")
+  with pytest.raises(ValueError, match="stopped"), files.writing(tmp_path / "a.json") as file:
+    file.write(b"new")
+    raise ValueError("stopped")
+  with pytest.raises(ValueError, match="stopped"), files.replaced_folder(tmp_path / "flow") as folder:
+    (folder / "weights").write_text("new")
+    raise ValueError("stopped")
+  assert (tmp_path / "a.json").read_text() == "old" and (tmp_path / "flow/weights").read_text() == "old"
+  assert names(tmp_path) == ["a.json", "flow"]
+
+
+def test_permissions_are_those_of_other_new_files(tmp_path):
+  files.write_text(tmp_path / "ours", "")
+  with files.replaced_folder(tmp_path / "our_folder"):
+    pass
+  (tmp_path / "other").touch()
+  (tmp_path / "other_folder").mkdir()
+  modes = {path.name: stat.S_IMODE(path.stat().st_mode) for path in tmp_path.iterdir()}
+  assert modes["ours"] == modes["other"] and modes["our_folder"] == modes["other_folder"]
+
+
+def test_a_folder_has_one_owner_until_its_process_ends(tmp_path):
+  folder = tmp_path / "exp/run"
+  hold = "import sys, time\nfrom bert_flow_tf.io.lock import owned\n"
+  hold += "with owned(sys.argv[1], 'exp_name'):\n  print('held', flush=True)\n  time.sleep(60)"
+  environment = {**os.environ, "PYTHONPATH": str(pathlib.Path(files.__file__).parents[2])}
+  command = [sys.executable, "-c", hold, str(folder)]
+  with subprocess.Popen(command, stdout=subprocess.PIPE, env=environment, text=True) as holder:
+    assert holder.stdout.readline() == "held\n"
+    expected = f"exp_name=.*run: process {holder.pid} .* uses this folder"
+    with pytest.raises(ConfigError, match=expected) as error, owned(folder, "exp_name"):
+      pass
+    assert error.value.argument == "exp_name"
+    holder.kill()
+  with owned(folder, "exp_name"):
+    (folder / "results.json").touch()
+  assert names(folder) == ["results.json"]
+
+
+def test_an_owned_folder_that_stays_empty_is_removed(tmp_path):
+  with pytest.raises(ValueError, match="rejected"), owned(tmp_path / "exp/run", "exp_name"):
+    raise ValueError("rejected")
+  assert not names(tmp_path)
+  (tmp_path / "file").touch()
+  with pytest.raises(ConfigError, match="choose another folder"), owned(tmp_path / "file/run", "exp_name"):
+    pass
