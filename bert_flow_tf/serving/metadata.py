@@ -4,12 +4,14 @@ import datetime
 import hashlib
 import importlib.metadata
 import json
+import os
 import pathlib
 import platform
 
 from absl import logging
 
 from bert_flow_tf._version import __version__
+from bert_flow_tf.io.experiment import STATIC, encoder_label
 from bert_flow_tf.io.files import write_text
 from bert_flow_tf.model import SentenceModel
 from bert_flow_tf.serving.calibration_graph import CalibrationGraph
@@ -59,6 +61,7 @@ def describe(
     "created": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
     "encoder": {
       **model.identity.to_dict(),
+      "name": public_name(model.encoder.name),
       "pooled": pooling.describe(),
       "tokens": model.encoder.tokenizer.vocab_size,
     },
@@ -77,6 +80,13 @@ def describe(
     },
     **about,
   }
+
+
+def public_name(name: str) -> str:
+  """Returns an encoder's name without the path of a folder or file on this machine, which others have no use for."""
+  path = os.path.expanduser(name.removeprefix(STATIC))
+  is_local = os.path.isabs(path) or os.path.exists(path) or os.path.isfile(f"{path}.index")
+  return encoder_label(name) if is_local else name
 
 
 def checksums(layout: ExportLayout) -> dict[str, str]:
