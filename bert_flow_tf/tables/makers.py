@@ -12,8 +12,9 @@ from bert_flow_tf.data.task import TaskData
 from bert_flow_tf.errors import ConfigError
 from bert_flow_tf.progress import Progress
 from bert_flow_tf.tables import analysis_tables as analysis
-from bert_flow_tf.tables import beyond, figures, words
+from bert_flow_tf.tables import figures, words
 from bert_flow_tf.tables import similarity_tables as similarity
+from bert_flow_tf.tables.comparison import Comparison
 from bert_flow_tf.tables.keys import file_fingerprint
 from bert_flow_tf.tables.models import variant_of, with_activation
 from bert_flow_tf.tables.paper_tables import paper_table
@@ -204,7 +205,7 @@ class Makers:
     return "the two forms of GELU", "Spearman x 100", (ONE_TASK,), rows, notes
 
   def _beyond(self, name, seeds):
-    return beyond.Comparison(self.models_of(name), variant_of, self._plan.columns(name), seeds).table(name)
+    return Comparison(self.models_of(name), variant_of, self._plan.columns(name), seeds).table(name)
 
   def figure(self, name: str, folder: str | os.PathLike) -> list[pathlib.Path]:
     """Draws a figure for each encoder; returns the files."""

@@ -1,11 +1,12 @@
-"""bert_flow_tf/tables/beyond.py: rows beyond the paper, their means and differences, against NumPy and SciPy."""
+"""bert_flow_tf/tables/comparison.py: rows beyond the paper, their means and differences, against NumPy and SciPy."""
 
 import numpy as np
 import pytest
 from scipy import stats
 
 from bert_flow_tf.errors import EncoderError
-from bert_flow_tf.tables.beyond import ABLATION_LINES, LINES, Comparison
+from bert_flow_tf.tables.beyond import ABLATION_LINES, LINES
+from bert_flow_tf.tables.comparison import Comparison
 from bert_flow_tf.tables.table import Table
 from tests.tables.fakes import Encoder, cosine, flow_matrix, make_bench, sides
 
