@@ -108,9 +108,11 @@ class SentenceTokenizer:
       **specials,
     )
     self._tokenizer.backend_tokenizer.model.max_input_chars_per_word = self.max_input_chars_per_word
-    self._pieces = WordPieces(self._tokenizer.backend_tokenizer)
     self.pad_id, self.mask_id = self._tokenizer.pad_token_id, self._tokenizer.mask_token_id
     self.special_ids = (self._tokenizer.cls_token_id, self._tokenizer.sep_token_id, self.pad_id, self.mask_id)
+    self._pieces = WordPieces(
+      self._tokenizer.backend_tokenizer, self._tokenizer.cls_token_id, self._tokenizer.sep_token_id
+    )
     self.vocab_size = len(self._tokenizer)
     self._warned = False
 
@@ -163,9 +165,9 @@ class SentenceTokenizer:
       DataError: an element is not a str.
     """
     sentences = [repair_surrogates(sentence) for sentence in check_sentences(sentences)]
-    first, last, ids = self._tokenizer.cls_token_id, self._tokenizer.sep_token_id, []
+    ids = []
     for chunk in _chunks(sentences):
-      ids += [np.array([first, *row, last], np.int32) for row in self._pieces(chunk, int(max_seq_length) - 2)]
+      ids += self._pieces(chunk, int(max_seq_length) - 2)
     if warn:
       self._warn_of_unknown_text(ids)
     return ids

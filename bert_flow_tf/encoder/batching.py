@@ -12,9 +12,6 @@ from bert_flow_tf.progress import Progress
 # On a CPU larger steps are slower, as their activations leave its cache: a BERT of base's size took 39 % longer for
 # 2048 tokens at once, 24 % longer for 128, 6 to 8 % longer for 256, 512, 768 and 1024 (two cores, medians of 5 rounds).
 _CPU_TOKENS = 384
-# A static encoder computes next to nothing, so what counts is the number of steps: 64 sentences a step took four times
-# as long as this. Its largest temporaries have 16384 x hidden numbers.
-_STATIC_TOKENS = 16384
 
 
 def embed_in_batches(
@@ -24,7 +21,6 @@ def embed_in_batches(
   batch_size: int,
   pad_id: int,
   progress: Progress,
-  static: bool = False,
 ) -> np.ndarray:
   """Embeds token ids, the longest first, so that a batch that is too large fails at once.
 
@@ -32,22 +28,19 @@ def embed_in_batches(
     embed: function of ids and mask, int32 [batch, seq_len], that returns float32 [batch, dim].
     ids: n int32 arrays of shape [seq_len].
     dim: size of the embeddings.
-    batch_size: largest number of sentences in a step; not used if `static`.
+    batch_size: largest number of sentences in a step.
     pad_id: id of [PAD].
     progress: counter of the embedded sentences.
-    static: whether the encoder is static, which takes larger steps.
 
   Returns:
     float32 array of shape [n, dim], in the order of `ids`.
   """
   embeddings = np.empty([len(ids), dim], np.float32)
   order = np.argsort([-len(row) for row in ids], kind="stable")
-  tokens = None if tf.config.list_logical_devices("GPU") else _CPU_TOKENS
-  if static:
-    batch_size = tokens = _STATIC_TOKENS
+  on_cpu = not tf.config.list_logical_devices("GPU")
   start = 0
   while start < len(ids):
-    count = batch_size if tokens is None else min(batch_size, max(1, tokens // len(ids[order[start]])))
+    count = min(batch_size, max(1, _CPU_TOKENS // len(ids[order[start]]))) if on_cpu else batch_size
     chosen = order[start : start + count]
     start += count
     embeddings[chosen] = embed(*pad_batch([ids[i] for i in chosen], pad_id)).numpy()

@@ -207,8 +207,8 @@ class SentenceEncoder:
       raise ConfigError(f"batch_size={batch_size}: expected a positive integer", argument="batch_size")
     if cache is not None and not isinstance(cache, EmbeddingCache):
       cache = EmbeddingCache(cache)
-    positions = {}
-    rows = np.array([positions.setdefault(sentence, len(positions)) for sentence in sentences], np.int64)
+    positions = {sentence: i for i, sentence in enumerate(dict.fromkeys(sentences))}
+    rows = np.fromiter(map(positions.__getitem__, sentences), np.int64, len(sentences))
     unique, first, key = list(positions), np.unique(rows, return_index=True)[1], ""
     embeddings, cached = np.empty([len(unique), dim], np.float32), np.zeros(len(unique), bool)
     if cache is not None and unique:
@@ -261,9 +261,12 @@ class SentenceEncoder:
 
   def _embed(self, ids, pooling, batch_size, progress):
     """Embeds token ids; returns float32 [n, dim]."""
+    if self.bert.is_static:
+      embeddings = self.bert.model.embed(ids, None if self.token_weights is None else self.token_weights.table)
+      progress.update(len(ids))
+      return embeddings
     embed = self._function(pooling)
-    arguments = (batch_size, self.tokenizer.pad_id, progress, self.bert.is_static)
-    return embed_in_batches(embed, ids, self.dim(pooling), *arguments)
+    return embed_in_batches(embed, ids, self.dim(pooling), batch_size, self.tokenizer.pad_id, progress)
 
   def _function(self, pooling):
     """Returns `embed_batch` as a graph, traced once for all shapes, without the blocks that the pooling ignores."""

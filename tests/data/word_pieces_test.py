@@ -40,19 +40,18 @@ def test_words_give_the_ids_of_the_whole_text(settings):
   assert [row.tolist() for row in ids] == cut_whole(texts, 20, **settings)
 
 
-def test_words_that_are_long_or_too_many_are_not_remembered(monkeypatch):
-  monkeypatch.setattr(word_pieces, "_WORDS", 500)
+def test_words_are_forgotten_when_they_are_too_many(monkeypatch):
+  monkeypatch.setattr(word_pieces, "_CHARACTERS", 5000)
   texts = [f"number {i} of {'x' * i}" for i in range(3000)]
-  pieces = SentenceTokenizer(VOCABULARY)
-  for _ in range(2):
-    for start in range(0, 3000, 200):
-      assert [row.tolist() for row in pieces(texts[start : start + 200])] == cut_whole(texts[start : start + 200], 64)
-      assert len(pieces._pieces._known) <= 500
-  assert max(map(len, pieces._pieces._known)) <= 32
+  tokenizer = SentenceTokenizer(VOCABULARY)
+  for start in range(0, 3000, 200):
+    chosen = texts[start : start + 200]
+    assert [row.tolist() for row in tokenizer(chosen)] == cut_whole(chosen, 64)
+    assert sum(map(len, tokenizer._pieces._known)) <= 5000 + sum(map(len, chosen))
 
 
 def test_several_threads(monkeypatch):
-  monkeypatch.setattr(word_pieces, "_WORDS", 200)
+  monkeypatch.setattr(word_pieces, "_CHARACTERS", 2000)
   texts = odd_texts(1000)
   expected, pieces = cut_whole(texts, 64), SentenceTokenizer(VOCABULARY)
   with concurrent.futures.ThreadPoolExecutor(4) as threads:
