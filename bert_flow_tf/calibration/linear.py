@@ -149,11 +149,11 @@ class LinearCalibration(Calibration):
     Raises:
       CalibrationError: before any fit.
     """
-    arrays = {**self._solved()}
+    arrays, moments = self._solved(), self._fitted()
     settings = {"method": self.METHOD, "k": self.k, "dim": self.dim, "count": self.count}
-    settings |= {"encoder": self.encoder} if self.encoder else {}
-    settings |= {"shares": list(self.shares)} if self.shares else {}
-    return settings, {"mean": self._moments.mean, "scatter": self._moments.scatter, **arrays}
+    optional = {"encoder": self.encoder, "shares": list(self.shares)}
+    settings |= {name: value for name, value in optional.items() if value}
+    return settings, {"mean": moments.mean, "scatter": moments.scatter, **arrays}
 
   @classmethod
   def load(cls, folder: str | os.PathLike) -> "LinearCalibration":
@@ -162,8 +162,7 @@ class LinearCalibration(Calibration):
     Raises:
       CalibrationError: the folder is missing, incomplete, damaged or of another method.
     """
-    settings, arrays = storage.read(folder)
-    return cls.restore(folder, settings, arrays)
+    return cls.restore(folder, *storage.read(folder))
 
   @classmethod
   def restore(

@@ -127,7 +127,7 @@ def log_cone(embeddings: np.ndarray, shares: Sequence[float] = ()) -> dict[str, 
   if shares:
     views = np.split(_checked(rows).astype(np.float64), len(shares), axis=1)
     deviations = [np.sqrt(np.mean(np.sum((view - view.mean(axis=0)) ** 2, axis=1))) for view in views]
-    rows = sum(share * view / (rms or 1.0) for share, view, rms in zip(shares, views, deviations, strict=True))
+    rows = np.sum([s * view / (rms or 1.0) for s, view, rms in zip(shares, views, deviations, strict=True)], axis=0)
   measures = spread(rows)
   cosine, ratio = measures["cosine_of_unpaired"], measures["participation_ratio"]
   shown = (cosine / 100, ratio / 100)

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
@@ -86,13 +87,17 @@ class FlowGraph:
 class SideBySideGraph:
   """z = [z_1 / |z_1|, z_2 / |z_2|, ...] of the graphs of several calibrations.
 
+  Args:
+    name: name of the calibration.
+    parts: graphs of the parts.
+
   Attributes:
     name, sizes, variables: as in `AffineGraph`.
   """
 
   is_flow = False
 
-  def __init__(self, name: str, parts: "Sequence[CalibrationGraph]"):
+  def __init__(self, name: str, parts: Sequence[Any]):
     self.name, self._parts = name, parts
     self.dim, self.output_dim = parts[0].dim, sum(part.output_dim for part in parts)
     self.sizes = {"dim": self.dim, "output_dim": self.output_dim}
