@@ -68,7 +68,6 @@ def export_model(
 
 def _save(served, model, calibration_variables, settings, layout):
   """Writes the SavedModel: graphs, weights, vocabulary."""
-  layout.folder.mkdir(parents=True)
   root = tf.Module(name="bert_flow")
   root.weights = tracked(model.encoder.bert.model.weights, settings.weights_dtype, f"bert_flow_{uuid.uuid4().hex}")
   root.calibration = calibration_variables
