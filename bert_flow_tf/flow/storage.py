@@ -50,7 +50,7 @@ def restore(cls: type, folder: str | os.PathLike, settings: Mapping[str, Any], a
   if not isinstance(encoder, dict | None):
     raise FlowError(f"flow folder {folder}: encoder is {encoder!r}, expected an object")
   if "shares" in settings:
-    raise FlowError(f"flow folder {folder}: it mixes views before the flow; load it with load_calibration")
+    raise FlowError(f"flow folder {folder}: its flow takes a mix of views; only load_calibration loads both")
   if state not in STATES:
     raise FlowError(f"flow folder {folder}: state is {state!r}, expected one of {STATES}")
   try:

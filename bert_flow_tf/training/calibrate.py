@@ -48,7 +48,7 @@ def fit_calibration(
     vectors: numbers [n, dim]; or a tuple of two such arrays, the two sides of n pairs; or a list of arrays, such as
       memory-mapped files, which are read in parts. The flow's loss is a mean over pairs, but does not compare their
       sides: without pairs it takes rows 0 and 1, 2 and 3, ... and leaves out the last row of an odd number.
-    calibration: "flow", "whitening", "whitening-K", "sn", "natsv-K", "sn+natsv-K", "mean" or "none".
+    calibration: a name that `parse_calibration` reads: "flow", "whitening-128", "flow+soft-whitening", ...
     vectors_of: description of the vectors, any text; saved with the calibration.
     dev: (first vectors [n, dim], second vectors [n, dim], gold scores [n]) on which natsv and sn+natsv without K choose
       it.

@@ -125,6 +125,7 @@ class Experiment:
     self._flow: Any = None
     self._steps = 0
     self._cone: dict[str, float] = {}
+    check_low_dim(model.dim // (len(model.shares) or 1), self._identity.low_dim)
     for spec in specs:
       if spec.method == Whitening.METHOD and spec.k:
         check_low_dim(int(spec.k), self._identity.low_dim)

@@ -1,5 +1,7 @@
 """A calibration's folder: what is written comes back to the bit, and everything else is one CalibrationError."""
 
+import json
+
 import numpy as np
 import pytest
 
@@ -31,6 +33,14 @@ def test_round_trip_is_exact_and_fitting_goes_on(name, tmp_path):
     assert loaded.choose_k(u[:30], more, gold) == calibration.choose_k(u[:30], more, gold)
   np.testing.assert_array_equal(loaded.transform(more), calibration.transform(more))
   np.testing.assert_array_equal(loaded.partial_fit(more).transform(u), calibration.partial_fit(more).transform(u))
+
+
+def test_without_views_a_folder_is_as_before(saved):
+  """The checksum of a calibration is over all of it; caches and manifests have it."""
+  settings = json.loads((saved / "calibration.json").read_text())
+  assert list(settings) == ["format_version", "method", "k", "dim", "count"]
+  with np.load(saved / "arrays.npz") as arrays:
+    assert arrays.files == ["mean", "scatter", "kernel"]
 
 
 def test_chosen_k_is_kept(tmp_path):
