@@ -90,3 +90,27 @@ def test_rows_that_are_all_alike(name, value):
   with pytest.raises(CalibrationError) as caught:
     make_calibration(name).fit(np.full([50, 12], value, np.float32))
   assert caught.value.argument in ("embeddings", "k")
+
+
+def whitened(u, soft):
+  """Whitens by NumPy's singular values in float64, [n, rank]."""
+  u = u.astype(np.float64)
+  scale = u.std(axis=0)
+  centered = (u - u.mean(axis=0))[:, scale > 1e-6 * np.abs(u).max()]
+  _, singular_values, v = np.linalg.svd(centered, full_matrices=False)
+  variances = singular_values**2 / (len(u) - 1)
+  kept = singular_values > 1e-6 * singular_values[0]
+  variances, v = variances[kept], v[kept]
+  return centered @ (v.T / np.sqrt(variances + soft * variances.mean()))
+
+
+@pytest.mark.parametrize("kind", ["large dimension", "float16", "wide", "few rows"])
+@pytest.mark.parametrize(("name", "soft"), [("whitening", 0.0), ("soft-whitening", 0.5)])
+def test_badly_conditioned_embeddings_against_float64(kind, name, soft):
+  rows, dim = {"wide": (1500, 1024), "few rows": (40, 768)}.get(kind, (400, 64))
+  u = cone(rows, dim)
+  if kind == "large dimension":
+    u[:, 3] *= 1e4
+  u = u.astype(np.float16) if kind == "float16" else u
+  z = make_calibration(name).fit(u).transform(u)
+  np.testing.assert_allclose(cosines(z[:60]), cosines(whitened(u, soft)[:60]), atol=1e-4)
