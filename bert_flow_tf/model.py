@@ -9,7 +9,7 @@ import numpy as np
 
 from bert_flow_tf.calibration.flow import as_calibration, load_calibration
 from bert_flow_tf.calibration.interface import Calibration
-from bert_flow_tf.calibration.spec import FLOW
+from bert_flow_tf.calibration.spec import AUTO, FLOW, parse_calibration
 from bert_flow_tf.data.pairs import SentencePairs
 from bert_flow_tf.data.sentences import check_pairs, check_sentences, sentences_or_pairs
 from bert_flow_tf.encoder import pooling as pooling_lib
@@ -21,6 +21,7 @@ from bert_flow_tf.evaluation.isotropy import log_cone
 from bert_flow_tf.evaluation.similarity import cosine_similarity, normalized
 from bert_flow_tf.flow.glow import Glow
 from bert_flow_tf.training.calibrate import fit_calibration
+from bert_flow_tf.training.choice import choose_calibration
 
 
 class SentenceModel:
@@ -186,7 +187,8 @@ class SentenceModel:
     Args:
       sentences: list of str; or pairs, as a `SentencePairs`, a tuple of two lists, or a list of tuples of two str.
         Every occurrence counts. The flow's loss is a mean over pairs of sentences: of a plain list it takes neighbors.
-      calibration: a name that `parse_calibration` reads: "flow", "whitening", "flow+soft-whitening", ...
+      calibration: a name that `parse_calibration` reads: "flow", "whitening", "flow+soft-whitening", ...; or "auto", which
+        compares some of them without labels.
       dev: pairs with gold scores on which natsv and sn+natsv without K choose it.
       batch_size: largest number of sentences embedded at once.
       show_progress: see `SentenceEncoder.encode`.
@@ -200,8 +202,14 @@ class SentenceModel:
     vectors: Any = tuple(map(embed, texts)) if isinstance(texts, tuple) else embed(texts)
     log_cone(np.concatenate(vectors) if isinstance(vectors, tuple) else vectors, self.shares)
     gold: Any = None if dev is None else (embed(dev.sentences_a), embed(dev.sentences_b), dev.scores)
-    settings |= {"dev": gold, "show_progress": show_progress is not False, "shares": self.shares}
-    fitted: Any = fit_calibration(vectors, calibration, **settings)
+    fitted: Any
+    if parse_calibration(calibration).method == AUTO:
+      together, rows = ([*texts[0], *texts[1]], np.concatenate(vectors)) if isinstance(texts, tuple) else (texts, vectors)
+      arguments = {"shares": self.shares, "batch_size": batch_size, **settings}
+      fitted = choose_calibration(self.encoder, self.identity, together, rows, **arguments).calibration
+    else:
+      settings |= {"dev": gold, "show_progress": show_progress is not False, "shares": self.shares}
+      fitted = fit_calibration(vectors, calibration, **settings)
     pooling_lib.check_low_dim(fitted.output_dim, self.identity.low_dim)
     fitted.encoder = self.identity.to_dict()
     self.calibration = fitted

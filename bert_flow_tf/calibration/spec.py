@@ -14,15 +14,17 @@ from bert_flow_tf.calibration.methods import MeanRemoval, NoCalibration, SoftWhi
 from bert_flow_tf.calibration.natsv import Natsv, StandardizedNatsv
 from bert_flow_tf.errors import CalibrationError, ConfigError
 
-FLOW = "flow"
+FLOW, AUTO = "flow", "auto"
 METHODS = {
   method.METHOD: method
   for method in (Whitening, SoftWhitening, StandardNormalization, Natsv, StandardizedNatsv, MeanRemoval, NoCalibration)
 }
-# {name: whether "-K" may follow}, the flow a row among them; it is fitted in steps, so it has no class in METHODS.
-_TAKES_K = {FLOW: False, **{name: method.TAKES_K for name, method in METHODS.items()}}
+# {name: whether "-K" may follow}. The flow is fitted in steps, and auto chooses one of the others: both have no class in
+# METHODS.
+_TAKES_K = {FLOW: False, AUTO: False, **{name: method.TAKES_K for name, method in METHODS.items()}}
 ALLOWED = ", ".join(form for name, takes_k in _TAKES_K.items() for form in [name, f"{name}-K"][: 1 + takes_k])
-ALLOWED += f" (natsv without K: chosen on dev), {FLOW}+NAME ({FLOW} and another one side by side)"
+ALLOWED += " (natsv without K: chosen on dev; auto: chosen without labels)"
+ALLOWED += f", {FLOW}+NAME ({FLOW} and another one side by side)"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -30,7 +32,7 @@ class CalibrationSpec:
   """Method and k of a calibration.
 
   Attributes:
-    method: "flow" or a key of `METHODS`.
+    method: "flow", "auto" or a key of `METHODS`.
     k: dimensions that whitening keeps, directions that NATSV removes, or exponent of soft whitening; None for all, for
       a choice on dev, or for the form without exponent.
     beside: another calibration next to the flow, see `SideBySide`; None for none.
@@ -65,7 +67,7 @@ def parse_calibration(name: str) -> CalibrationSpec:
     ConfigError: unknown name, or a k that the method does not take.
   """
   lower = name.strip().lower() if isinstance(name, str) else ""
-  if lower.startswith(f"{FLOW}+") and not lower.startswith(f"{FLOW}+{FLOW}"):
+  if lower.startswith(f"{FLOW}+") and not lower.startswith((f"{FLOW}+{FLOW}", f"{FLOW}+{AUTO}")):
     try:
       return CalibrationSpec(FLOW, beside=parse_calibration(lower.removeprefix(f"{FLOW}+")))
     except ConfigError:
@@ -97,15 +99,21 @@ def make_calibration(spec: CalibrationSpec | str, shares: Sequence[float] = ()) 
   """Returns a calibration that is not fitted.
 
   Args:
-    spec: CalibrationSpec or name; not the flow, which `training` makes.
+    spec: CalibrationSpec or name; not the flow or auto, which `training` makes.
     shares: share of each view if embeddings are concatenated views, see `Mix`; () if not.
 
   Raises:
-    ConfigError: unknown name, the flow, or shares that are not positive numbers with sum 1.
+    ConfigError: unknown name, the flow, auto, or shares that are not positive numbers with sum 1.
   """
   spec = parse_calibration(spec.name if isinstance(spec, CalibrationSpec) else spec)
   if spec.method == FLOW:
     raise ConfigError(f"calibration={spec.name}: the flow is fitted by a Trainer", argument="calibration")
+  if spec.method == AUTO:
+    raise ConfigError(
+      "calibration=auto: compares calibrations on changed sentences, so it needs text, as run_flow and SentenceModel.fit "
+      "have it; for vectors give the name of one, such as soft-whitening",
+      argument="calibration",
+    )
   return METHODS[spec.method](spec.k, shares)
 
 

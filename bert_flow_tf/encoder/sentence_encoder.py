@@ -221,12 +221,38 @@ class SentenceEncoder:
         for start in range(0, len(missing), CHUNK_SENTENCES):
           chosen = missing[start : start + CHUNK_SENTENCES]
           chunk = [unique[i] for i in chosen]
-          values = self._embed(self.tokenizer(chunk, max_seq_length), pooling, batch_size, progress)
+          values = self.embed_ids(self.tokenizer(chunk, max_seq_length), pooling, batch_size, progress)
           check_finite(values, first[chosen], self.name)
           embeddings[chosen] = values
           if cache is not None:
             cache.save(key, chunk, values)
     return embeddings if len(unique) == len(sentences) else embeddings[rows]
+
+  def embed_ids(
+    self,
+    ids: Sequence[np.ndarray],
+    sentence_embedding_type: str | Pooling | None = None,
+    batch_size: int = 64,
+    progress: Progress | None = None,
+  ) -> np.ndarray:
+    """Embeds token ids, in batches of similar length, without dropout and cache.
+
+    Args:
+      ids: n int32 arrays [seq_len], with [CLS] and [SEP], as `tokenizer` gives them.
+      sentence_embedding_type: see `pooling`.
+      batch_size: see `encode`.
+      progress: counter of the embedded sentences; None for none.
+
+    Returns:
+      float32 array of shape [n, dim].
+    """
+    pooling, progress = self.pooling(sentence_embedding_type), progress or Progress(len(ids), show=False)
+    if self.bert.is_static:
+      embeddings = self.bert.model.embed(ids, None if self.token_weights is None else self.token_weights.table)
+      progress.update(len(ids))
+      return embeddings
+    embed = self._function(pooling)
+    return embed_in_batches(embed, ids, self.dim(pooling), batch_size, self.tokenizer.pad_id, progress)
 
   def fingerprint(
     self,
@@ -258,15 +284,6 @@ class SentenceEncoder:
       max_input_chars_per_word=self.tokenizer.max_input_chars_per_word,
       **({} if self.token_weights is None else self.token_weights.identity()),
     )
-
-  def _embed(self, ids, pooling, batch_size, progress):
-    """Embeds token ids; returns float32 [n, dim]."""
-    if self.bert.is_static:
-      embeddings = self.bert.model.embed(ids, None if self.token_weights is None else self.token_weights.table)
-      progress.update(len(ids))
-      return embeddings
-    embed = self._function(pooling)
-    return embed_in_batches(embed, ids, self.dim(pooling), batch_size, self.tokenizer.pad_id, progress)
 
   def _function(self, pooling):
     """Returns `embed_batch` as a graph, traced once for all shapes, without the blocks that the pooling ignores."""

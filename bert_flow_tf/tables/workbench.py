@@ -10,7 +10,7 @@ import numpy as np
 from bert_flow_tf.calibration.fitting import check_k_on_dev, fit_linear
 from bert_flow_tf.calibration.interface import Calibration
 from bert_flow_tf.calibration.side_by_side import side_by_side
-from bert_flow_tf.calibration.spec import FLOW, parse_calibration
+from bert_flow_tf.calibration.spec import AUTO, FLOW, parse_calibration
 from bert_flow_tf.data.flow_corpus import TARGET, FlowCorpus
 from bert_flow_tf.errors import CalibrationError, ConfigError
 from bert_flow_tf.evaluation.task_scores import Embeddings, evaluate, parts
@@ -214,6 +214,12 @@ class Workbench:
     embeddings = self.embeddings(embedding)
     own = embeddings if embeddings.have(corpus.pairs) else self._embed(embedding, [corpus.pairs])
     task, shares = self.inputs.tasks.get(chosen_on), self._shares(embedding)
+    if spec.method == AUTO:
+      from bert_flow_tf.training.choice import choose_calibration
+
+      sentences = [*corpus.pairs.sentences_a, *corpus.pairs.sentences_b]
+      identity = self.encoder.identity(embedding, self.inputs.embedding.max_seq_length)
+      return choose_calibration(self.encoder, identity, sentences, own.rows(corpus.pairs), shares).calibration
     return fit_linear(spec, own.rows(corpus.pairs), task, embeddings, shares)
 
   def _fit_flow(self, embedding: str, corpus: FlowCorpus, seed: int) -> Calibration:

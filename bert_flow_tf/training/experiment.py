@@ -13,7 +13,7 @@ from absl import logging
 from bert_flow_tf.calibration.fitting import fit_linear
 from bert_flow_tf.calibration.methods import Whitening
 from bert_flow_tf.calibration.side_by_side import side_by_side
-from bert_flow_tf.calibration.spec import FLOW, CalibrationSpec
+from bert_flow_tf.calibration.spec import AUTO, FLOW, CalibrationSpec
 from bert_flow_tf.data.flow_corpus import TARGET, FlowCorpus
 from bert_flow_tf.data.pairs import SentencePairs
 from bert_flow_tf.data.settings import CorpusSettings, DataSettings
@@ -34,6 +34,7 @@ from bert_flow_tf.evaluation.task_scores import (
 )
 from bert_flow_tf.io.experiment import OutputSettings, Stopwatch, encoder_label, experiment_name, make_folder
 from bert_flow_tf.training.calibrate import flow_source, make_flow
+from bert_flow_tf.training.choice import Choice, choose_calibration
 from bert_flow_tf.training.distribution import is_chief
 from bert_flow_tf.training.settings import FlowSettings, RunSettings
 from bert_flow_tf.training.sources import SentencePairsWithDropout
@@ -125,6 +126,7 @@ class Experiment:
     self._flow: Any = None
     self._steps = 0
     self._cone: dict[str, float] = {}
+    self._choice: Choice | None = None
     check_low_dim(model.dim // (len(model.shares) or 1), self._identity.low_dim)
     for spec in specs:
       if spec.method == Whitening.METHOD and spec.k:
@@ -164,14 +166,26 @@ class Experiment:
     with self.watch.timing("fitting"):
       rows: Any = of_corpus.rows(pairs) if linear else None
       fitted: Any = {
-        name: fit_linear(spec, rows, self._task, self._embeddings, self._model.shares) for name, spec in linear.items()
+        name: self._choose(rows)
+        if spec.method == AUTO
+        else fit_linear(spec, rows, self._task, self._embeddings, self._model.shares)
+        for name, spec in linear.items()
       }
       if self._flow:
         fitted[FLOW] = self._flow.fit_source(self._source(of_corpus))
     for spec in self._specs:
       calibration = side_by_side([fitted[part.name] for part in spec.parts])
       calibration.encoder = self._identity.to_dict()
-      self.calibrations[WITH_FLOW if spec.name == FLOW else spec.name] = calibration
+      name = calibration.name if spec.method == AUTO else spec.name
+      self.calibrations[WITH_FLOW if name == FLOW else name] = calibration
+
+  def _choose(self, rows):
+    """Returns the calibration that auto chooses for the corpus, whose embeddings are the rows."""
+    pairs, settings = self._corpus.pairs, self._settings
+    sentences = [*pairs.sentences_a, *pairs.sentences_b]
+    arguments = {"seed": settings.flow.seed, "batch_size": settings.embedding.predict_batch_size}
+    self._choice = choose_calibration(self._encoder, self._identity, sentences, rows, self._model.shares, **arguments)
+    return self._choice.calibration
 
   def _source(self, embeddings):
     """Returns the pairs that the flow is fitted on: embedded once, or in each step with dropout."""
@@ -245,6 +259,8 @@ class Experiment:
       "fitted_on": fitted,
       "seconds": self.watch.seconds,
     }
+    if self._choice is not None:
+      about["auto"] = self._choice.to_dict()
     if self._flow:
       fitted |= {"steps": self._steps, "epochs": flow.epochs, "learning_rate": flow.rate}
       fitted_flow = self._flow.flow
