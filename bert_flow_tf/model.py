@@ -16,7 +16,7 @@ from bert_flow_tf.encoder import pooling as pooling_lib
 from bert_flow_tf.encoder.identity import check_encoder, read_identity
 from bert_flow_tf.encoder.loading import IDENTITY_FOLDER, load_encoder, load_identity, save_identity
 from bert_flow_tf.encoder.sentence_encoder import SentenceEncoder
-from bert_flow_tf.errors import naming
+from bert_flow_tf.errors import ConfigError, naming
 from bert_flow_tf.evaluation.isotropy import log_cone
 from bert_flow_tf.evaluation.similarity import cosine_similarity, normalized
 from bert_flow_tf.flow.glow import Glow
@@ -204,9 +204,7 @@ class SentenceModel:
     gold: Any = None if dev is None else (embed(dev.sentences_a), embed(dev.sentences_b), dev.scores)
     fitted: Any
     if parse_calibration(calibration).method == AUTO:
-      together, rows = ([*texts[0], *texts[1]], np.concatenate(vectors)) if isinstance(texts, tuple) else (texts, vectors)
-      arguments = {"shares": self.shares, "batch_size": batch_size, **settings}
-      fitted = choose_calibration(self.encoder, self.identity, together, rows, **arguments).calibration
+      fitted = self._choose(texts, vectors, batch_size, **settings)
     else:
       settings |= {"dev": gold, "show_progress": show_progress is not False, "shares": self.shares}
       fitted = fit_calibration(vectors, calibration, **settings)
@@ -214,6 +212,14 @@ class SentenceModel:
     fitted.encoder = self.identity.to_dict()
     self.calibration = fitted
     return self
+
+  def _choose(self, texts, vectors, batch_size, seed=0, **others):
+    """Returns the calibration that auto chooses for sentences, or for pairs of them, and their embeddings."""
+    if others:
+      raise ConfigError(f"{next(iter(others))}: calibration=auto takes only seed", argument=next(iter(others)))
+    if isinstance(texts, tuple):
+      texts, vectors = [*texts[0], *texts[1]], np.concatenate(vectors)
+    return choose_calibration(self.encoder, self.identity, texts, vectors, self.shares, seed, batch_size).calibration
 
   def embed(self, sentences: Sequence[str], batch_size: int = 64, show_progress: bool | None = None) -> np.ndarray:
     """Embeds sentences, without calibration and low_dim: float32 [n, dim]; see `SentenceEncoder.encode`."""

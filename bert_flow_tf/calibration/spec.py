@@ -19,8 +19,7 @@ METHODS = {
   method.METHOD: method
   for method in (Whitening, SoftWhitening, StandardNormalization, Natsv, StandardizedNatsv, MeanRemoval, NoCalibration)
 }
-# {name: whether "-K" may follow}. The flow is fitted in steps, and auto chooses one of the others: both have no class in
-# METHODS.
+# {name: whether "-K" may follow}. The flow is fitted in steps, and auto chooses one of the others: METHODS has neither.
 _TAKES_K = {FLOW: False, AUTO: False, **{name: method.TAKES_K for name, method in METHODS.items()}}
 ALLOWED = ", ".join(form for name, takes_k in _TAKES_K.items() for form in [name, f"{name}-K"][: 1 + takes_k])
 ALLOWED += " (natsv without K: chosen on dev; auto: chosen without labels)"
@@ -110,8 +109,8 @@ def make_calibration(spec: CalibrationSpec | str, shares: Sequence[float] = ()) 
     raise ConfigError(f"calibration={spec.name}: the flow is fitted by a Trainer", argument="calibration")
   if spec.method == AUTO:
     raise ConfigError(
-      "calibration=auto: compares calibrations on changed sentences, so it needs text, as run_flow and SentenceModel.fit "
-      "have it; for vectors give the name of one, such as soft-whitening",
+      "calibration=auto: compares calibrations on mixtures of sentences, so it needs text, as run_flow and "
+      "SentenceModel.fit have it; for vectors give the name of one, such as soft-whitening",
       argument="calibration",
     )
   return METHODS[spec.method](spec.k, shares)

@@ -1,7 +1,7 @@
 """Score of embeddings without labels: similarities of sentences and of mixtures made of two of them.
 
-A mixture takes each word piece of a sentence with a probability, and each one of another sentence with the rest of it. How
-much it still says of the first sentence is known from the pieces: that takes the place of a gold score.
+A mixture has each word piece of one sentence with probability p, and each piece of another one with probability 1 - p.
+How much of the first sentence is left is known from the pieces: it takes the place of a gold score.
 """
 
 import dataclasses

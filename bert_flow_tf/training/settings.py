@@ -34,7 +34,12 @@ class FlowSettings(Settings):
     None, "Passes over the pairs; default: the task's own (STS-B 1), 0.15 for a flow alone on nli."
   )
   train_batch_size: int = setting(32, "Pairs of a step, over all devices.", minimum=1)
-  seed: int = setting(1234, "Seed of initial weights, order of the pairs and dropout.", minimum=0, maximum=2**31 - 1)
+  seed: int = setting(
+    1234,
+    "Seed of initial weights, order of the pairs, dropout, and the mixtures of calibration=auto.",
+    minimum=0,
+    maximum=2**31 - 1,
+  )
   distribution_strategy: str = setting(
     "default",
     "default: all GPUs, or the CPU; mirrored: the same, always through a MirroredStrategy; multi_worker_mirrored: the "

@@ -18,6 +18,7 @@ from tests.calibration.cases import cone
 
 ACCEPTED = {
   "flow": ("flow", None),
+  "auto": ("auto", None),
   "whitening": ("whitening", None),
   "whitening-256": ("whitening", 256),
   "soft-whitening": ("soft-whitening", None),
@@ -39,7 +40,7 @@ def test_names(name):
   assert spec.name == name and parse_calibration(spec.name) == spec
   assert parse_calibration(f" {name.upper()} ") == spec
   assert spec.k_on_dev == (name in ("natsv", "sn+natsv"))
-  if name != "flow":
+  if name not in ("flow", "auto"):
     assert make_calibration(spec).name == make_calibration(name).name == name
 
 
@@ -55,7 +56,8 @@ def test_the_flow_and_another_one(other):
 
 @pytest.mark.parametrize(
   "name",
-  ["", "whiten", "flow-3", "flow+", "flow+flow", "flow+flow+sn", "flow+sn-3", "sn+flow", "flow+natsv+sn",
+  ["", "whiten", "flow-3", "auto-3", "flow+", "flow+auto", "flow+flow", "flow+flow+sn", "flow+sn-3", "sn+flow",
+   "flow+natsv+sn",
    "sn-3", "mean-1", "none-1", "natsv-0", "natsv--6", "natsv-06", "natsv-6.0", "natsv+sn",
    "natsv6", "whitening-", "whitening-x", "whitening-1e3", "sn+natsv-6-7", "sn + natsv", "whitening-9999999999",
    "natsv-٦", "soft-whitening-3", "soft-whitening-1.5", "soft-whitening-0.00",
@@ -123,7 +125,7 @@ def test_another_kind_behind_the_same_interface():
     Calibration()
 
 
-@pytest.mark.parametrize("name", [name for name in ACCEPTED if name != "flow"])
+@pytest.mark.parametrize("name", [name for name in ACCEPTED if name not in ("flow", "auto")])
 def test_load_finds_the_class(name, tmp_path):
   calibration = make_calibration(name.replace("256", "5")).fit(cone(40, 8))
   calibration.save(tmp_path / "folder")

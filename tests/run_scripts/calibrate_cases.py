@@ -40,6 +40,7 @@ def bad(folder):
     "absent vectors": ([f"--vectors={folder}/absent.npy", sn, out], "--vectors"),
     "a text file": ([f"--vectors={folder}/small.json", sn, out], "--vectors"),
     "unknown calibration": ([vectors, "--calibration=zca", out], "--calibration=zca"),
+    "auto without text": ([vectors, "--calibration=auto", out], "--calibration=auto"),
     "k on dev": ([vectors, "--calibration=natsv", out], "--calibration=natsv"),
     "output exists": ([vectors, sn, f"--output={folder}/a.npy"], "--output"),
     "settings of the flow": ([vectors, sn, out, "--seed=2"], "--seed"),

@@ -111,6 +111,7 @@ def bad_data(folder):
     "unknown calibration": (["--calibration=flow,pca"], "--calibration"),
     "calibration twice": (["--calibration=SN,flow,sn"], "--calibration"),
     "no calibration": (["--calibration="], "--calibration"),
+    "auto next to the flow": (["--calibration=flow+auto"], "--calibration"),
     "natsv without a dev split": (["--calibration=natsv"], "--calibration"),
     "dropout without a flow": (["--calibration=sn", "--encoder_dropout"], "--encoder_dropout"),
     # Rejected before the flow is fitted, though it is named after it.
@@ -158,6 +159,7 @@ def good(folder):
     "none": [*stsb, "--calibration=none", "--exp_name=none"],
     "one pass": ["--task=STS-14", *stsb[1:], "--exp_name=one_pass"],
     "three passes": ["--task=STS-14", *stsb[1:], "--use_full_for_training", "--exp_name=three_passes"],
+    "auto": [*stsb, "--calibration=auto", "--exp_name=auto"],
     "no gold": ["--task=custom", f"--data_dir={folder}/pairs.tsv", "--calibration=sn", "--exp_name=no_gold"],
   }
 
