@@ -159,7 +159,7 @@ def good(folder):
     "none": [*stsb, "--calibration=none", "--exp_name=none"],
     "one pass": ["--task=STS-14", *stsb[1:], "--exp_name=one_pass"],
     "three passes": ["--task=STS-14", *stsb[1:], "--use_full_for_training", "--exp_name=three_passes"],
-    "auto": [*stsb, "--calibration=auto", "--exp_name=auto"],
+    "auto": ["--task=STS-B", stsb[1], "--calibration=auto", "--exp_name=auto"],
     "no gold": ["--task=custom", f"--data_dir={folder}/pairs.tsv", "--calibration=sn", "--exp_name=no_gold"],
   }
 

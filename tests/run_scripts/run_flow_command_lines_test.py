@@ -10,6 +10,7 @@ from scipy import stats
 from bert_flow_tf import SentenceEncoder
 from bert_flow_tf.calibration.flow import load_calibration
 from bert_flow_tf.data.tasks import load_task
+from bert_flow_tf.training.choice import CANDIDATES
 from tests.run_scripts import hostile
 from tests.run_scripts.command_lines import check_rejected, check_succeeded
 from tests.run_scripts.results import check_figures, check_files, read_json, read_predictions, without_seconds
@@ -156,3 +157,14 @@ def test_no_calibration_and_no_gold(ran):
   table = found["no gold"]["stdout"]
   assert "mean cosine of unpaired sentences" in table and "participation ratio" in table
   assert not (folder / "experiments/no_gold/test_results.tsv").exists()
+
+
+def test_auto_says_what_it_compared(ran):
+  folder, found = ran
+  results, _ = check_methods(folder / "experiments/auto")
+  (name,) = results["calibrations"]
+  assert list(results["results"]["test"]) == ["without_flow", name]
+  assert results["auto"]["chosen"] == name == max(results["auto"]["agreement"], key=results["auto"]["agreement"].get)
+  assert results["auto"]["seed"] == 1234 and set(results["auto"]["agreement"]) == set(CANDIDATES)
+  assert load_calibration(folder / "experiments/auto" / name).name == name
+  assert name in found["auto"]["stdout"]
