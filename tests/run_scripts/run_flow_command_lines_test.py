@@ -31,7 +31,7 @@ def test_refused_command_lines_leave_no_folder(ran):
   """Except those that are rejected while embedding or fitting."""
   folder, _ = ran
   names = [path.name for path in (folder / "experiments").iterdir()]
-  assert {"kept", "good"} <= set(names) and len(names) <= 11, names
+  assert {"kept", "good"} <= set(names) and len(names) <= 12, names
   assert not list((folder / "experiments/k").iterdir())  # no checkpoint of a flow that was fitted first
 
 
