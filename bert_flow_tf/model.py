@@ -187,8 +187,8 @@ class SentenceModel:
     Args:
       sentences: list of str; or pairs, as a `SentencePairs`, a tuple of two lists, or a list of tuples of two str.
         Every occurrence counts. The flow's loss is a mean over pairs of sentences: of a plain list it takes neighbors.
-      calibration: a name that `parse_calibration` reads: "flow", "whitening", "flow+soft-whitening", ...; or "auto", which
-        compares some of them without labels.
+      calibration: a name that `parse_calibration` reads: "flow", "whitening", "flow+soft-whitening", ...; or "auto",
+        which compares some of them without labels.
       dev: pairs with gold scores on which natsv and sn+natsv without K choose it.
       batch_size: largest number of sentences embedded at once.
       show_progress: see `SentenceEncoder.encode`.
