@@ -148,11 +148,12 @@ class Benchmark:
     from bert_flow_tf.benchmark import static
     from bert_flow_tf.encoder.sentence_encoder import SentenceEncoder
 
-    settings = self._settings
+    settings, cache_dir = self._settings, self._embedding.model_cache_dir
     if not encoder.bert.is_static:
-      encoder = SentenceEncoder.from_pretrained(f"static:{encoder.name}", self._embedding.model_cache_dir)
+      encoder = SentenceEncoder.from_pretrained(f"static:{encoder.name}", cache_dir)
     sentences = list(dict.fromkeys(text for name in settings.tasks for text in self._sentences(name)))
-    result = static.run(encoder, sentences, self._embedding.max_seq_length, settings.repeats, settings.other_python)
+    sizes = (self._embedding.max_seq_length, settings.repeats)
+    result = static.run(encoder, sentences, *sizes, settings.other_python, cache_dir)
     return result, static.to_markdown(result)
 
   def _serving(self, encoder):

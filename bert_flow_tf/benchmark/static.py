@@ -30,7 +30,12 @@ _BATCH_SIZE = 1024  # model2vec's default
 
 
 def run(
-  encoder: SentenceEncoder, sentences: list[str], max_seq_length: int, repeats: int, other_python: str | None = None
+  encoder: SentenceEncoder,
+  sentences: list[str],
+  max_seq_length: int,
+  repeats: int,
+  other_python: str | None = None,
+  cache_dir: str | None = None,
 ) -> dict[str, Any]:
   """Measures both in turns.
 
@@ -40,6 +45,7 @@ def run(
     max_seq_length: largest number of tokens of a sentence, [CLS] and [SEP] included; model2vec has no such tokens.
     repeats: rounds.
     other_python: path of a Python with model2vec; default: this one.
+    cache_dir: see `SentenceEncoder.from_pretrained`.
 
   Returns:
     JSON values, which `to_markdown` reads.
@@ -47,7 +53,8 @@ def run(
   calibration = SentenceModel(encoder, None, max_seq_length=max_seq_length).fit(sentences, CALIBRATION).calibration
 
   def ours():
-    model = SentenceModel(SentenceEncoder.from_pretrained(encoder.name), calibration, max_seq_length=max_seq_length)
+    fresh = SentenceEncoder.from_pretrained(encoder.name, cache_dir)
+    model = SentenceModel(fresh, calibration, max_seq_length=max_seq_length)
     return measure.seconds(lambda: model.encode(sentences))[0]
 
   with tempfile.TemporaryDirectory(prefix="bert_flow_benchmark_") as parent:
@@ -80,11 +87,10 @@ def run(
 
 def _write_table(encoder, folder):
   """Writes rows.npy, the unit word rows times the weights of their tokens, and tokenizer.json for model2vec."""
-  rows = encoder.bert.word_embeddings()
-  rows = rows / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1e-12)
+  rows = encoder.bert.model.unit_rows[: encoder.tokenizer.vocab_size]
   if encoder.token_weights is not None:
-    rows = rows * encoder.token_weights.table[: len(rows), np.newaxis]
-  np.save(folder / "rows.npy", rows[: encoder.tokenizer.vocab_size].astype(np.float32))
+    rows = rows * encoder.token_weights.table[:, np.newaxis]
+  np.save(folder / "rows.npy", rows)
   encoder.tokenizer.save(folder / "tokenizer.json")
 
 

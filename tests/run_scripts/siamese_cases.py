@@ -133,6 +133,10 @@ def cases(folder):
     "pooling": ([*train, "--sentence_embedding_type=max"], "sentence_embedding_type=max"),
     "too long": ([*train, "--max_seq_length=64"], "--max_seq_length=64"),
     "letter case": ([*train, "--do_lower_case=false"], "--do_lower_case=False"),
+    "a static encoder": (
+      [*train, f"--model=static:{folder}/model"],
+      "word rows without a transformer cannot be trained",
+    ),
     "config without a checkpoint": (
       [*train, f"--bert_config_file={folder}/exp/joint/bert_config.json"],
       "--bert_config_file",

@@ -1,0 +1,28 @@
+"""A static encoder and its calibration as one SavedModel: text in, vector out."""
+
+import numpy as np
+import pytest
+
+from tests.serving import exported  # isort: skip
+import tensorflow as tf  # isort: skip
+
+from bert_flow_tf import SentenceModel
+from bert_flow_tf.serving.export import export_model
+
+pytestmark = pytest.mark.slow
+
+
+def test_a_small_model_answers_text_with_the_vectors_of_encode(tmp_path):
+  model = SentenceModel.from_pretrained("static:mini").fit(exported.TEXTS, "soft-whitening")
+  layout = export_model(model, tmp_path / "served", weights_dtype="float16")
+  signatures = tf.saved_model.load(str(layout.folder)).signatures
+  answer = signatures["serving_default"](text=tf.constant(exported.TEXTS))["embedding"].numpy()
+  expected = model.encode(exported.TEXTS)
+  np.testing.assert_allclose(answer, expected, atol=1e-4 * np.abs(expected).max())
+  pooled = signatures["embed_pooled"](text=tf.constant(exported.TEXTS))["pooled"].numpy()
+  np.testing.assert_allclose(pooled, model.embed(exported.TEXTS), atol=1e-5)
+  sizes = {path: path.stat().st_size for path in layout.folder.rglob("*") if path.is_file()}
+  assert sum(sizes.values()) < 15e6
+  # The matrix is stored once, in halves.
+  matrix = 2 * model.encoder.bert.word_embeddings().size
+  assert matrix <= sum(size for path, size in sizes.items() if path.parent == layout.variables) < 1.05 * matrix
