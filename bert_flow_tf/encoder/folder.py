@@ -4,6 +4,8 @@ import json
 import pathlib
 from typing import Any
 
+from absl import logging
+
 from bert_flow_tf.errors import EncoderError
 
 # In the order in which transformers looks for them.
@@ -74,12 +76,13 @@ def check_config(path: pathlib.Path, values: Any) -> None:
       )
 
 
-def check_vocabulary(path: pathlib.Path, vocab_size: int) -> int:
-  """Returns the number of lines of a vocab.txt.
+def check_vocabulary(path: pathlib.Path, vocab_size: int, least_share: float = 0.9) -> None:
+  """Checks a vocab.txt; logs a warning if it has far fewer lines than word embeddings exist.
 
   Args:
     path: path of vocab.txt.
     vocab_size: number of word embeddings, of the configuration.
+    least_share: smallest usual share of word embeddings that have a line; some models have a few to spare.
 
   Raises:
     EncoderError: the file is missing, or has more lines than word embeddings exist.
@@ -93,7 +96,10 @@ def check_vocabulary(path: pathlib.Path, vocab_size: int) -> int:
       f"{path}: expected at most {vocab_size} word pieces, the configuration's vocab_size, got {count}; use the "
       "vocab.txt that the model was trained with"
     )
-  return count
+  if count < least_share * vocab_size:
+    logging.warning(
+      "%s has %d word pieces for %d word embeddings: is it the whole vocabulary of this model?", path, count, vocab_size
+    )
 
 
 def find_weights(folder: pathlib.Path) -> str:

@@ -100,16 +100,8 @@ def google_config(config: Any) -> dict[str, Any]:
 
 
 def check_vocabulary(path: pathlib.Path, vocab_size: int) -> None:
-  """Checks a vocab.txt as `folder.check_vocabulary` does; logs a warning if it has fewer lines than word embeddings.
-
-  Raises:
-    EncoderError: see `folder.check_vocabulary`.
-  """
-  count = folder_lib.check_vocabulary(path, vocab_size)
-  if count < vocab_size:
-    logging.warning(
-      "%s has %d word pieces for %d word embeddings: is it the vocabulary of this model?", path, count, vocab_size
-    )
+  """Checks a vocab.txt as `folder.check_vocabulary` does; Google's models have no word embeddings to spare."""
+  folder_lib.check_vocabulary(path, vocab_size, least_share=1.0)
 
 
 def check_variables(checkpoint: tf1_reader.Tf1Checkpoint, values: dict[str, Any]) -> dict[str, tuple[int, ...]]:

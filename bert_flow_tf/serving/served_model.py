@@ -69,6 +69,10 @@ class ServedModel:
     return (self._pooled(*self._tokenizer(text)),)
 
   def _embed_ids(self, ids, lengths):
+    width = tf.shape(ids)[1]
+    message = "embed_ids: a length is not between 1 and the number of ids in a row"
+    with tf.control_dependencies([tf.debugging.assert_equal((lengths >= 1) & (lengths <= width), True, message)]):
+      lengths = tf.identity(lengths)
     return (self._calibrated(self._pooled(ids, lengths)),)
 
   def _similarity(self, text_a, text_b):

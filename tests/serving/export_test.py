@@ -80,7 +80,8 @@ def test_inputs_of_different_lengths_are_an_error(served):
   assert set(errors) == {f"{kind}/{name}" for kind in KINDS for name in exported.rejected()}
   for name, message in errors.items():
     inputs = "ids and lengths" if "embed_ids" in name else "text_a and text_b"
-    assert f"{inputs} have different lengths" in message
+    expected = "not between 1 and the number of ids" if "length " in name else f"{inputs} have different lengths"
+    assert expected in message
   assert all(served.answers[f"{kind}/one pair/score"].tolist() == pytest.approx([1.0]) for kind in KINDS)
 
 

@@ -92,7 +92,7 @@ def padded_as_the_server_does(batches):
 
 
 def rejected():
-  """Returns {name: (version, signature, inputs)} of requests with inputs of different lengths."""
+  """Returns {name: (version, signature, inputs)} of requests with inputs of different lengths, or impossible ones."""
   cases = {}
   for version in (1, 7):
     for a, b in ((3, 1), (1, 3), (2, 0), (0, 2)):
@@ -103,6 +103,9 @@ def rejected():
       )
     inputs = {"ids": array(np.full([3, 2], 2, np.int32)), "lengths": array(np.array([2], np.int32))}
     cases[f"embed_ids {version}"] = (version, "embed_ids", inputs)
+    for length in (-1, 0, 3):
+      lengths = array(np.array([2, 1, length], np.int32))
+      cases[f"embed_ids {version} length {length}"] = (version, "embed_ids", {**inputs, "lengths": lengths})
   return cases
 
 
