@@ -17,7 +17,7 @@ from bert_flow_tf.encoder.identity import check_encoder, read_identity
 from bert_flow_tf.encoder.loading import IDENTITY_FOLDER, load_encoder, load_identity, save_identity
 from bert_flow_tf.encoder.sentence_encoder import SentenceEncoder
 from bert_flow_tf.errors import ConfigError, naming
-from bert_flow_tf.evaluation.isotropy import log_cone
+from bert_flow_tf.evaluation import isotropy
 from bert_flow_tf.evaluation.similarity import cosine_similarity, normalized
 from bert_flow_tf.flow.glow import Glow
 from bert_flow_tf.training.calibrate import fit_calibration
@@ -200,7 +200,7 @@ class SentenceModel:
     embed = functools.partial(self.embed, batch_size=batch_size, show_progress=show_progress)
     texts = sentences_or_pairs(sentences)
     vectors: Any = tuple(map(embed, texts)) if isinstance(texts, tuple) else embed(texts)
-    log_cone(np.concatenate(vectors) if isinstance(vectors, tuple) else vectors, self.shares)
+    self.log_cone(np.concatenate(vectors) if isinstance(vectors, tuple) else vectors)
     gold: Any = None if dev is None else (embed(dev.sentences_a), embed(dev.sentences_b), dev.scores)
     fitted: Any
     if parse_calibration(calibration).method == AUTO:
@@ -220,6 +220,11 @@ class SentenceModel:
     if isinstance(texts, tuple):
       texts, vectors = [*texts[0], *texts[1]], np.concatenate(vectors)
     return choose_calibration(self.encoder, self.identity, texts, vectors, self.shares, seed, batch_size).calibration
+
+  def log_cone(self, embeddings: np.ndarray) -> dict[str, float]:
+    """Logs how narrow the cone of embeddings [n, dim] of `embed` is; see `isotropy.log_cone`."""
+    kind = getattr(self.encoder.pooling(self.identity.sentence_embedding_type), "kind", "")
+    return isotropy.log_cone(embeddings, self.shares, kind == "words")
 
   def embed(self, sentences: Sequence[str], batch_size: int = 64, show_progress: bool | None = None) -> np.ndarray:
     """Embeds sentences, without calibration and low_dim: float32 [n, dim]; see `SentenceEncoder.encode`."""

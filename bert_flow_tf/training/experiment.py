@@ -23,7 +23,6 @@ from bert_flow_tf.encoder.settings import EmbeddingSettings
 from bert_flow_tf.errors import ConfigError
 from bert_flow_tf.evaluation import report
 from bert_flow_tf.evaluation.gains import gains, harm
-from bert_flow_tf.evaluation.isotropy import log_cone
 from bert_flow_tf.evaluation.task_scores import (
   WITH_FLOW,
   WITHOUT_FLOW,
@@ -162,7 +161,7 @@ class Experiment:
     self._embeddings = of_corpus = self._embed(*self._task.splits.values())
     if linear and not of_corpus.have(pairs):
       of_corpus = self._embed(pairs)
-    self._cone = log_cone(of_corpus.values, self._model.shares)
+    self._cone = self._model.log_cone(of_corpus.values)
     with self.watch.timing("fitting"):
       rows: Any = of_corpus.rows(pairs) if linear else None
       fitted: Any = {

@@ -141,6 +141,20 @@ def test_cone(shift, caplog):
   assert math.isnan(log_cone(rows[:1])["cosine_of_unpaired"])
 
 
+def test_the_warning_of_a_missing_cone_goes_by_the_encoder(caplog):
+  rng = np.random.default_rng(0)
+  even, cone = rng.normal(size=[300, 30]), rng.normal(size=[300, 30]) + 9
+  for embeddings, shares, of_words, warned in (
+    (even, (), False, True),
+    (even, (), True, False),
+    (np.concatenate([even, cone], axis=1), (0.9, 0.1), False, False),
+    (np.concatenate([cone, even], axis=1), (0.9, 0.1), False, True),
+  ):
+    caplog.clear()
+    log_cone(embeddings, shares, of_words)
+    assert any("no narrow cone" in record.getMessage() for record in caplog.records) == warned
+
+
 def test_the_cone_of_views_is_that_of_their_weighted_sum():
   rng = np.random.default_rng(0)
   first, second = 3 + rng.normal(size=[500, 4]), 100 * rng.normal(size=[500, 4])
