@@ -174,7 +174,7 @@ def test_a_version_is_never_overwritten(served):
 
 
 def test_a_folder_that_cannot_be_written(served):
-  with pytest.raises(ExportError) as raised:
+  with pytest.raises(ConfigError) as raised:
     export_model(served.tiny, served.base / "7" / "saved_model.pb")
   assert raised.value.argument == "export_dir"
 
