@@ -154,9 +154,8 @@ def load_calibration(folder: str | os.PathLike) -> Calibration:
   """
   if FLOW_FOLDER.is_in(folder):
     return FlowCalibration.load(folder)
-  path = pathlib.Path(folder)
-  if path.is_dir() and not storage.FORMAT.is_in(path):
-    inside = [str(item) for item in sorted(path.iterdir()) if FLOW_FOLDER.is_in(item) or storage.FORMAT.is_in(item)]
+  if not storage.FORMAT.is_in(folder):
+    inside = [str(pathlib.Path(folder, name)) for name in saved_calibrations(folder)]
     if inside:
       raise ConfigError(f"folder={folder}: contains {', '.join(inside)}; expected one of these", argument="folder")
   return _restore(folder, *storage.read(folder))
@@ -173,6 +172,13 @@ def _restore(folder, settings, arrays):
   if "config" in settings:
     return FlowCalibration.restore(folder, settings, arrays)
   return spec.restore_linear_calibration(folder, settings, arrays)
+
+
+def saved_calibrations(folder: str | os.PathLike) -> list[str]:
+  """Returns the sorted names of the folders of calibrations in a folder, which may not exist."""
+  path = pathlib.Path(folder)
+  items = sorted(path.iterdir()) if path.is_dir() else []
+  return [item.name for item in items if FLOW_FOLDER.is_in(item) or storage.FORMAT.is_in(item)]
 
 
 def calibration_sha256(folder: str | os.PathLike) -> str:

@@ -11,6 +11,7 @@ import tensorflow as tf
 from absl import logging
 
 from bert_flow_tf.calibration.fitting import fit_linear
+from bert_flow_tf.calibration.flow import saved_calibrations
 from bert_flow_tf.calibration.methods import Whitening
 from bert_flow_tf.calibration.side_by_side import side_by_side
 from bert_flow_tf.calibration.spec import AUTO, FLOW, CalibrationSpec
@@ -122,6 +123,7 @@ class Experiment:
     self._pooling = model.encoder.pooling(model.identity.sentence_embedding_type).describe()
     self.folder = settings.folder(task.spec.name)
     report.check_replaceable(self.folder, [task.spec.name], "exp_name")
+    self._check_saved()
     self._flow: Any = None
     self._steps = 0
     self._cone: dict[str, float] = {}
@@ -147,6 +149,18 @@ class Experiment:
     if self._flow:
       rate, epochs = settings.flow.rate, settings.flow.epochs
       logging.info("flow: %d steps (%g epochs) at rate %g", self._steps, epochs, rate)
+
+  def _check_saved(self):
+    """Checks that the folder has no calibration of another run, whose figures this run would replace."""
+    names = [spec.name for spec in self._specs]
+    chosen = tuple(f"{spec.name}-" for spec in self._specs if spec.k_on_dev) + ("whitening", "soft-") * (AUTO in names)
+    others = [name for name in saved_calibrations(self.folder) if name not in names and not name.startswith(chosen)]
+    if others:
+      raise ConfigError(
+        f"exp_name: {self.folder} has {', '.join(others)} of another run, whose figures in results.json would be "
+        "replaced; choose another exp_name, or name all calibrations in one run",
+        argument="exp_name",
+      )
 
   def fit(self) -> None:
     """Embeds the sentences and fits the calibrations.

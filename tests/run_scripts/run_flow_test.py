@@ -1,5 +1,6 @@
 """run_scripts/run_flow.py, started as a user does: the default command, a kill and a resume."""
 
+import os
 import random
 import re
 import signal
@@ -12,6 +13,7 @@ import pytest
 
 from bert_flow_tf import Glow, SentenceModel
 from bert_flow_tf.evaluation.similarity import cosine_similarity
+from bert_flow_tf.io.lock import owned
 from tests.run_scripts.results import check_figures, check_files, read_json, read_predictions, without_seconds
 from tests.testing import REPO, shared
 
@@ -53,6 +55,19 @@ def whole(tmp_path_factory):
   table = run(f"--output_parent_dir={parent}")
   assert [folder.name for folder in parent.iterdir()] == [NAME]
   return table, parent / NAME
+
+
+def test_a_folder_has_one_owner_and_the_calibrations_of_one_run(whole):
+  _, folder = whole
+  before = (folder / "results.json").read_bytes()
+  command = [*RUN_FLOW, f"--output_parent_dir={folder.parent}", f"--exp_name={folder.name}"]
+  with owned(folder, "exp_name"):
+    held = subprocess.run(command, cwd=REPO, capture_output=True, text=True, timeout=300)
+  other = subprocess.run([*command, "--calibration=mean"], cwd=REPO, capture_output=True, text=True, timeout=300)
+  for done, message in ((held, f"process {os.getpid()} "), (other, "has flow of another run")):
+    error = [line for line in done.stderr.splitlines() if line.startswith("error: --exp_name")]
+    assert done.returncode == 1 and len(error) == 1 and message in error[0], done.stderr[-2000:]
+  assert (folder / "results.json").read_bytes() == before and not (folder / "mean").exists()
 
 
 def test_default_command(whole):
