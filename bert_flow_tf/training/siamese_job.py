@@ -183,6 +183,7 @@ class SiameseJob:
     fine_tuning.check_pooling(pooling, encoder.token_weights)
     dim, low_dim = encoder.dim(pooling), self._pooling["low_dim"]
     check_low_dim(dim, low_dim)
+    encoder.bert.declared.log(pooling.name, self._embedding.max_seq_length)
     logging.info("%s: %d dimensions, %s", encoder.name, low_dim or dim, pooling.describe())
     return encoder
 
