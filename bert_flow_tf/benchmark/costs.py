@@ -115,7 +115,7 @@ def run(
       embeddings[key] = Embeddings(of.encoder, [corpus], batch_size, **of.identity.pooling_arguments())
     sides = tuple(embeddings[key].of(side) for side in (corpus.sentences_a, corpus.sentences_b))
     fits[method] = functools.partial(fit, method, sides)
-  fits = measure.in_turns(fits, repeats)
+  fits = measure.in_turns(dict(fits), repeats)
   for method, of in models.items():
     of.calibration = fits[method][-1][1]
     of.calibration.encoder = of.identity.to_dict()

@@ -177,7 +177,7 @@ def load_bert(
   base = static_lib.base_name(name)
   static = base is not None
   if static:
-    static_lib.check_settings(name, precision, hidden_act)
+    static_lib.check_settings(str(name), precision, hidden_act)
   folder, checkpoint = _find(base if static else name, cache_dir)
   declared, folder = (Declared(), folder) if checkpoint is not None else read_declared(folder)
   changes = {} if hidden_act is None else {"hidden_act": hidden_act}

@@ -98,7 +98,8 @@ def load_tf1(
   if static:
     return _word_rows(values, reader.read_weight(_WORDS, shapes[_WORDS])), False
   try:
-    model = transformers.TFBertModel(transformers.BertConfig.from_dict(values))
+    config: Any = transformers.BertConfig.from_dict(values)
+    model = transformers.TFBertModel(config)
     model.build_in_name_scope()
   except Exception as error:  # transformers and Keras raise errors of many classes
     raise EncoderError(f"{path}: not a BERT's configuration ({folder_lib.reason(path, error)})") from error

@@ -5,6 +5,7 @@ import hashlib
 import os
 import re
 import unicodedata
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
@@ -43,7 +44,7 @@ class TokenWeights:
     """SHA-256 of the table, in hexadecimal."""
     return hashlib.sha256(self.table.tobytes()).hexdigest()
 
-  def identity(self) -> dict[str, str | None]:
+  def identity(self) -> dict[str, Any]:
     """Returns the fields of an `EncoderIdentity`."""
     corpus = self.frequency_corpus
     return {"token_weights": self.name, "token_weights_sha256": self.checksum, "frequency_corpus": corpus}

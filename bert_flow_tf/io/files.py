@@ -113,8 +113,8 @@ def clear_leftovers(folder: str | os.PathLike, name: str | None = None) -> list[
   Returns:
     Sorted names of incomplete files that stay: of running processes, or not written by `writing`.
   """
-  others = []
-  with contextlib.suppress(FileNotFoundError), os.scandir(folder) as entries:
+  others: list[str] = []
+  with contextlib.suppress(FileNotFoundError), os.scandir(os.fspath(folder)) as entries:
     for entry in entries:
       match = _TEMPORARY.fullmatch(entry.name)
       if match is None or name not in (None, match["name"]) or _runs(int(match["pid"])):
