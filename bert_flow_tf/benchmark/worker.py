@@ -2,7 +2,7 @@
 
 Started by the path of this file with any Python that has them (argument `other_python`); it imports nothing of this
 package. It reads one command per line of its standard input, {"engine": ..., "batch_size": ..., "save": file or null},
-and answers each with one line of JSON: {"seconds": ..., "version": ...} or {"skipped": reason}.
+and answers each with one line of JSON: {"seconds": ..., "cpu_seconds": ..., "version": ...} or {"skipped": reason}.
 
 Arguments: folder of a Hugging Face BERT, or for model2vec of rows.npy and tokenizer.json; JSON file with a list of
 sentences; max_seq_length; number of threads.
@@ -132,9 +132,10 @@ def main(folder: str, sentences_file: str, max_seq_length: str, threads: str) ->
     try:
       if name not in engines:
         engines[name] = ENGINES[name](folder, int(max_seq_length), int(threads))
-      start = time.perf_counter()
+      start, cpu = time.perf_counter(), time.process_time()
       embeddings = engines[name].encode(sentences, command["batch_size"])
-      answer = {"seconds": time.perf_counter() - start, "version": engines[name].version}
+      answer = {"seconds": time.perf_counter() - start, "cpu_seconds": time.process_time() - cpu}
+      answer["version"] = engines[name].version
       if command.get("save"):
         np.save(command["save"], embeddings)
     except ImportError as error:
