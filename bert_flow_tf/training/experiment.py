@@ -34,7 +34,7 @@ from bert_flow_tf.evaluation.task_scores import (
 )
 from bert_flow_tf.io.experiment import OutputSettings, Stopwatch, encoder_label, experiment_name, make_folder
 from bert_flow_tf.training.calibrate import flow_source, make_flow
-from bert_flow_tf.training.choice import Choice, choose_calibration
+from bert_flow_tf.training.choice import CANDIDATES, Choice, choose_calibration
 from bert_flow_tf.training.distribution import is_chief
 from bert_flow_tf.training.settings import FlowSettings, RunSettings
 from bert_flow_tf.training.sources import SentencePairsWithDropout
@@ -153,7 +153,7 @@ class Experiment:
   def _check_saved(self):
     """Checks that the folder has no calibration of another run, whose figures this run would replace."""
     names = [spec.name for spec in self._specs]
-    chosen = tuple(f"{spec.name}-" for spec in self._specs if spec.k_on_dev) + ("whitening", "soft-") * (AUTO in names)
+    chosen = tuple(f"{spec.name}-" for spec in self._specs if spec.k_on_dev) + CANDIDATES * (AUTO in names)
     others = [name for name in saved_calibrations(self.folder) if name not in names and not name.startswith(chosen)]
     if others:
       raise ConfigError(
