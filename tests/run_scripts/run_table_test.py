@@ -149,6 +149,7 @@ def test_beyond(ran):
   """The rows that Table 2 has too have its scores, and each gain is a difference of two rows."""
   folder, _ = ran
   rows, second = cells(folder / "beyond", "beyond"), cells(folder / "out", "2")
+  assert {row["STS-B"]["reason"] for row in rows.values()} == {""}
   for name in ("mini, avg", "mini, avg-first-last", "mini, avg-first-last, flow (target)"):
     assert rows[name]["STS-B"]["values"] == second[name]["STS-B"]["values"]
   flow, whitening = "mini, avg-first-last, flow", "mini, avg-first-last, whitening"
