@@ -238,8 +238,9 @@ def _guarded(main, argv):
     tensorflow = sys.modules.get("tensorflow")
     if tensorflow is None or not isinstance(error, tensorflow.errors.ResourceExhaustedError):
       raise
-    reason = " ".join(error.message.split())[:200]
-    return _fail(f"out of memory or disk space ({reason}); use a smaller batch size, or free some space")
+    if "No space left" in error.message or "quota" in error.message:
+      return _fail("the disk is full; free some space, and the same command resumes")
+    return _fail(f"out of memory ({' '.join(error.message.split())[:200]}); use a smaller batch size")
   except KeyboardInterrupt:
     return _fail(_INTERRUPTED, 130)
   return 0

@@ -104,6 +104,7 @@ class Checkpoints:
       self._manager.save(checkpoint_number=step)
     except tf.errors.OpError as error:
       reason = re.sub(r"\{\{.*?\}\} ?", "", error.message.splitlines()[0])  # TensorFlow's name of the op
+      reason = "the disk is full; free some space, and the same command resumes" if "No space" in reason else reason
       raise TrainingError(f"checkpoint folder {self._folder}: step {step} cannot be saved ({reason})") from error
 
   @property

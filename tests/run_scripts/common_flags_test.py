@@ -86,14 +86,21 @@ def test_errors_that_a_user_can_mend_are_one_line(capsys, error, status, text):
   assert line.startswith("error: ") and text in line
 
 
-def test_out_of_memory_is_one_line(capsys):
+@pytest.mark.parametrize(
+  ("reason", "line"),
+  [
+    ("OOM when allocating tensor", "error: out of memory (OOM when allocating tensor); use a smaller batch size\n"),
+    ("x/part; No space left on device", "error: the disk is full; free some space, and the same command resumes\n"),
+  ],
+)
+def test_exhausted_resources_are_one_line(reason, line, capsys):
   import tensorflow as tf
 
   def main(argv):
-    raise tf.errors.ResourceExhaustedError(None, None, "OOM when allocating tensor")
+    raise tf.errors.ResourceExhaustedError(None, None, reason)
 
   assert common_flags._guarded(main, []) == 1
-  assert capsys.readouterr().err.startswith("error: out of memory or disk space (OOM when allocating tensor)")
+  assert capsys.readouterr().err == line
 
 
 def test_an_interrupt_that_became_another_error(capsys):
