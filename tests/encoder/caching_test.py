@@ -24,7 +24,7 @@ def test_cache_is_used_only_for_the_same_settings(mini, tmp_path, monkeypatch):
   np.testing.assert_array_equal(first[4:], mini.encode(SENTENCES))
   (folder,) = cache.folder.iterdir()
   np.testing.assert_array_equal(mini.encode(sentences, cache=str(cache.folder)), first)
-  monkeypatch.setattr(mini, "_embed", forbidden)
+  monkeypatch.setattr(mini, "embed_ids", forbidden)
   np.testing.assert_array_equal(mini.encode(sentences, cache=cache), first)
   np.testing.assert_array_equal(mini.encode(SENTENCES[2:0:-1], cache=cache), first[2:0:-1])
   assert mini.encode([], cache=cache).shape == (0, 256)
@@ -87,7 +87,7 @@ def test_cached_sentences_are_not_embedded_again(mini, tmp_path, embedded, monke
 
 def test_killed_run_keeps_the_complete_chunks(mini, tmp_path, embedded, monkeypatch):
   texts = [f"sentence {i}" for i in range(10)]
-  embed = mini._embed
+  embed = mini.embed_ids
 
   def die(*arguments):
     if len(embedded) == 3:
@@ -95,7 +95,7 @@ def test_killed_run_keeps_the_complete_chunks(mini, tmp_path, embedded, monkeypa
     return embed(*arguments)
 
   with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
-    patch.setattr(mini, "_embed", die)
+    patch.setattr(mini, "embed_ids", die)
     mini.encode(texts, cache=tmp_path)
   first = mini.encode(texts, cache=tmp_path)
   assert embedded[2:] == [texts[8:], texts[8:]]
