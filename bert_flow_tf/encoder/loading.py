@@ -5,7 +5,7 @@ from typing import Any
 
 from bert_flow_tf.encoder.identity import EncoderIdentity, VectorsIdentity
 from bert_flow_tf.encoder.sentence_encoder import SentenceEncoder
-from bert_flow_tf.errors import EncoderError
+from bert_flow_tf.errors import ConfigError, EncoderError
 from bert_flow_tf.io.folders import FolderFormat
 
 # Folder of a model without a calibration; a calibration's folder holds the identity of its encoder itself.
@@ -67,6 +67,11 @@ def load_encoder(
   assert named is not None  # checked above
   try:
     return SentenceEncoder.from_pretrained(named.name, cache_dir, **loading), arguments
+  except ConfigError as error:
+    if error.argument != "frequency_corpus" or "frequency_corpus" in settings:
+      raise
+    message = f"{where}: its word frequencies cannot be counted: {error}; frequency_corpus= can name its new place"
+    raise ConfigError(message, argument="frequency_corpus") from error
   except EncoderError as error:
     message = f"{where}: its encoder cannot be loaded: {error} model= can name its folder"
     raise EncoderError(message, "folder") from error

@@ -49,8 +49,16 @@ class Pooling:
     """Returns the size of the embedding for hidden states of size `hidden_size`."""
     return hidden_size * (len(self.blocks) if self.kind == "concat" else len(self.shares) or 1)
 
-  def describe(self) -> str:
-    """Returns a line for the log with the pooled blocks."""
+  def describe(self, token_weights: str | None = None) -> str:
+    """Returns a line for the log with the pooled blocks; `token_weights`: name of the weights, None for equal ones."""
+    line = self._describe()
+    if token_weights is None:
+      return line
+    if self.kind in ("cls", "token"):
+      return f"{line}; it is no mean, so token_weights={token_weights} changes nothing"
+    return f"{line}, weighted by {token_weights}"
+
+  def _describe(self) -> str:
     if self.kind == "cls":
       return f"{self.name}: the pooled output, tanh(dense) of the last block's [CLS]"
     if self.kind == "token":

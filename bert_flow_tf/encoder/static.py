@@ -74,17 +74,18 @@ def base_name(name: Any) -> Any:
   """Returns the name of a static encoder's BERT; None for any other model.
 
   Raises:
-    EncoderError: "static:" without a name.
+    EncoderError: "static:" without a name, or twice.
   """
   text = os.fspath(name) if isinstance(name, str | os.PathLike) else ""
   if not text.startswith(STATIC):
     return None
-  if text == STATIC:
+  base = text.removeprefix(STATIC)
+  if not base or base.startswith(STATIC):
     raise EncoderError(
-      f"model={text}: expected {STATIC}NAME, with the name, folder or hub id of a BERT, such as {STATIC}mini",
+      f"model='{text}': expected {STATIC}NAME, with the name, folder or hub id of a BERT, such as {STATIC}mini",
       argument="model",
     )
-  return text.removeprefix(STATIC)
+  return base
 
 
 def check_settings(name: str, precision: str, hidden_act: str | None) -> None:

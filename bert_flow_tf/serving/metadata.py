@@ -47,7 +47,7 @@ def describe(
     unknown_ops: result of `audit.check_servable`.
     about: further entries, such as the result of `read_origin`.
   """
-  pooling = model.encoder.pooling(model.identity.sentence_embedding_type)
+  pooling, weights = model.encoder.pooling(model.identity.sentence_embedding_type), model.encoder.token_weights
   calibration = {"name": graph.name, **sizes}
   if graph.is_flow:
     calibration["flow"] = model.calibration.flow.settings()
@@ -62,7 +62,7 @@ def describe(
     "encoder": {
       **model.identity.to_dict(),
       "name": public_name(model.encoder.name),
-      "pooled": pooling.describe(),
+      "pooled": pooling.describe(weights and weights.name),
       "tokens": model.encoder.tokenizer.vocab_size,
     },
     "calibration": calibration,

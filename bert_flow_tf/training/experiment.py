@@ -120,7 +120,9 @@ class Experiment:
     self._specs, self._task, self._corpus = specs, task, corpus
     self.watch, self.calibrations = Stopwatch(), {}
     self.is_chief = is_chief(strategy)
-    self._pooling = model.encoder.pooling(model.identity.sentence_embedding_type).describe()
+    weights = getattr(model.encoder, "token_weights", None)  # word vectors have none
+    pooling = model.encoder.pooling(model.identity.sentence_embedding_type)
+    self._pooling = pooling.describe(weights and weights.name)
     self.folder = settings.folder(task.spec.name)
     report.check_replaceable(self.folder, [task.spec.name], "exp_name")
     self._check_saved()

@@ -141,6 +141,9 @@ def test_describe_names_the_blocks():
   mix = "mix-0.25: unit rows of the word embeddings, share 0.25, and block 12 of 12, each averaged over all tokens"
   assert described["mix-0.25"] == mix
   assert described["cls"] == "cls: the pooled output, tanh(dense) of the last block's [CLS]"
+  weighted = parse_pooling("mix-0.25", 12).describe("idf-0.5")
+  assert weighted == f"{mix}, weighted by idf-0.5"
+  assert "token_weights=idf-0.5 changes nothing" in parse_pooling("cls-token", 12).describe("idf-0.5")
 
 
 def test_frozen_and_hashable():

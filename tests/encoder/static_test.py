@@ -100,7 +100,7 @@ def test_a_calibrated_model_is_saved_and_loaded(static, tmp_path):
   [
     ({"name": "static:"}, "model", "expected static:NAME"),
     ({"name": "static:nothing"}, "model", "no such folder or name"),
-    ({"name": "static:static:mini"}, "model", "no such folder or name"),
+    ({"name": "static:static:mini"}, "model", "expected static:NAME"),
     ({"sentence_embedding_type": "avg"}, "sentence_embedding_type", "no transformer .* expected word-rows"),
     ({"sentence_embedding_type": "cls"}, "sentence_embedding_type", "no transformer .* expected word-rows"),
     ({"sentence_embedding_type": "mix"}, "sentence_embedding_type", "no transformer .* expected word-rows"),
