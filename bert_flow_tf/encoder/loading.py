@@ -57,6 +57,8 @@ def load_encoder(
   of_files = ("hidden_act", "max_input_chars_per_word")
   if model is not None:
     arguments = {name: value for name, value in arguments.items() if name not in of_files}
+  if settings.get("token_weights") == "uniform":
+    arguments.pop("frequency_corpus", None)  # only idf counts
   arguments |= settings
   names = ("precision", "token_weights", "frequency_corpus", *of_files)
   loading = {name: arguments.pop(name) for name in names if name in arguments}
