@@ -12,7 +12,7 @@ from bert_flow_tf.serving.layout import ExportError
 _CORE_OPS = """
   AddN AddV2 All Any Assert AssignVariableOp BatchMatMulV2 BiasAdd BroadcastArgs BroadcastTo Cast ConcatV2 Const
   Cumsum DenseBincount DisableCopyOnRead DivNoNan Equal Erfc Exp ExpandDims Fill GatherV2 Greater GreaterEqual
-  Identity IdentityN If InvertPermutation Less LessEqual Log LogicalOr MatMul MatrixBandPart MatrixSetDiagV3
+  Identity IdentityN If InvertPermutation Less LessEqual Log LogicalAnd LogicalOr MatMul MatrixBandPart MatrixSetDiagV3
   MatrixTriangularSolve Max Maximum Mean MergeV2Checkpoints Minimum Mul Neg NoOp Pack Pad PadV2 PartitionedCall
   Placeholder Pow PrintV2 Prod RaggedRange RaggedTensorToTensor Range ReadVariableOp RealDiv Relu Reshape
   ResourceGather RestoreV2 Rsqrt SaveV2 Select SelectV2 Shape ShardedFilename Sigmoid Size Slice Softmax Softplus
