@@ -24,7 +24,11 @@ from bert_flow_tf.errors import BertFlowError, ConfigError
 FLAGS = flags.FLAGS
 
 # Arguments of the library whose flag has another name.
-_FLAG_OF_ARGUMENT = {"folder": ("flow_folder", "calibration_folder"), "model": ("model", "encoder")}
+_FLAG_OF_ARGUMENT = {
+  "folder": ("flow_folder", "calibration_folder"),
+  "k": ("calibration",),
+  "model": ("model", "encoder"),
+}
 # Modules of TensorFlow that log each checkpoint and each collective operation.
 _NOISY_MODULES = (
   "functional_saver.py",

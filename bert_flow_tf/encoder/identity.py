@@ -13,6 +13,7 @@ from absl import logging
 
 from bert_flow_tf.errors import EncoderError
 
+_CORPUS = "frequency_corpus"
 # Shown characters of a checksum.
 _SHOWN = 12
 
@@ -61,7 +62,9 @@ class _Identity:
     """
     differences = self.differences(other)
     if differences:
-      raise EncoderError(f"{where}: fitted on {self}, got {other}: {'; '.join(differences)}", argument)
+      counted = any(text.startswith("token_weights_sha256") for text in differences) and getattr(other, _CORPUS, None)
+      hint = f"; if {_CORPUS}={counted} has changed since, restore it or fit again" if counted else ""
+      raise EncoderError(f"{where}: fitted on {self}, got {other}: {'; '.join(differences)}{hint}", argument)
 
 
 @dataclasses.dataclass(frozen=True)
