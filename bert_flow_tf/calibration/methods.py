@@ -101,9 +101,10 @@ class Whitening(LinearCalibration):
     if self._kept(rank) > rank:
       raise CalibrationError(f"k={self.k}: {description}; expected at most that, or more and other sentences", "k")
     if rank < moments.dim:
-      few = "; with at most as many sentences as dimensions, all become equally different"
       dropped = f"the {moments.dim - rank} directions without variance are dropped"
-      logging.warning("%s: %s; %s%s", self.name, description, dropped, few * (moments.count <= moments.dim))
+      if self.name == Whitening.METHOD and rank == moments.count - 1:
+        dropped += "; with so few sentences, all become equally different"
+      logging.warning("%s: %s; %s", self.name, description, dropped)
     return {"kernel": self._scaled(values, vectors)}
 
   def _kept(self, rank):
