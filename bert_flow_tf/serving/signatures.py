@@ -94,7 +94,7 @@ SIGNATURES = {
     ),
     Signature(
       "embed_ids",
-      "token ids, [CLS] and [SEP] included, and the number of tokens of each row -> calibrated embedding",
+      "token ids, [CLS] and [SEP] included, and the number of tokens of each row, 1 to seq_len -> calibrated embedding",
       # [CLS] and [SEP] of `mini`; every vocabulary has these ids.
       {"ids": Tensor("int32", ("n", "seq_len"), (2, 3)), "lengths": Tensor("int32", ("n",), 2)},
       {"embedding": _EMBEDDING},

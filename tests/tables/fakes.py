@@ -24,12 +24,24 @@ class Encoder:
     self.weights_checksum = weights
     self.bert = types.SimpleNamespace(has_pooler=has_pooler)
     self.encoded = 0
+    self._words = ["[CLS]", "[SEP]"]
 
   def dim(self, embedding):
     return DIM
 
   def pooling(self, embedding):
     return types.SimpleNamespace(shares=())
+
+  def identity(self, embedding, max_seq_length):
+    return types.SimpleNamespace(sentence_embedding_type=embedding, max_seq_length=max_seq_length, low_dim=None)
+
+  def tokenizer(self, sentences, max_seq_length, warn=True):
+    self._words += sorted({word for sentence in sentences for word in sentence.split()} - set(self._words))
+    return [np.array([0, *map(self._words.index, sentence.split()), 1]) for sentence in sentences]
+
+  def embed_ids(self, ids, embedding, batch_size):
+    texts = [" ".join(self._words[number] for number in row[1:-1]) for row in ids]
+    return np.array([self.vector(text, embedding) for text in texts], np.float32)
 
   def fingerprint(self, sentences, embedding, max_seq_length):
     return f"{self.weights_checksum} {embedding} {max_seq_length} {sentences}"
