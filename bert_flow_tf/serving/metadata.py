@@ -62,7 +62,7 @@ def describe(
     "encoder": {
       **model.identity.to_dict(),
       "name": public_name(model.encoder.name),
-      "pooled": pooling.describe(weights and weights.name),
+      "pooled": pooling.describe(None if weights is None else weights.name),
       "tokens": model.encoder.tokenizer.vocab_size,
     },
     "calibration": calibration,
