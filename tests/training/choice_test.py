@@ -9,6 +9,7 @@ from bert_flow_tf.calibration.spec import make_calibration
 from bert_flow_tf.data.tasks import load_task
 from bert_flow_tf.errors import ConfigError, DataError
 from bert_flow_tf.evaluation.mixtures import make_mixtures
+from bert_flow_tf.evaluation.similarity import normalized
 from bert_flow_tf.training.choice import CANDIDATES, choose_calibration
 from tests.testing import shared
 
@@ -60,7 +61,9 @@ def test_a_model_takes_what_auto_chooses(model, sentences, tmp_path):
   rows = model.embed(sentences, show_progress=False)
   expected = choose_calibration(model.encoder, model.identity, sentences, rows, seed=5).calibration
   assert fitted.calibration.name == expected.name
-  np.testing.assert_allclose(fitted.calibration.transform(rows), expected.transform(rows), rtol=1e-4, atol=1e-5)
+  # Whitening magnifies the rounding of an embedding, which its batch decides, and may turn directions; cosines stay.
+  cosines = [z @ z.T for z in (normalized(of.transform(rows)) for of in (fitted.calibration, expected))]
+  np.testing.assert_allclose(*cosines, atol=1e-3)
   fitted.save(tmp_path / "saved")
   assert SentenceModel.load(tmp_path / "saved", model.encoder).calibration.name == expected.name
 
