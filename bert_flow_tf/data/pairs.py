@@ -1,6 +1,8 @@
 """Sentence pairs with gold scores: plain data, without TensorFlow."""
 
 import dataclasses
+import hashlib
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
@@ -111,8 +113,23 @@ class SentencePairs:
     """Returns the pairs that have a gold score, without subsets."""
     return self.take(np.flatnonzero(~np.isnan(self.scores)))
 
+  def digest(self) -> str:
+    """Returns the hexadecimal SHA-256 of sentences and gold, in order.
+
+    Of a sentence, only ASCII letters and digits count, in lower case, because copies of a data set differ in
+    tokenization, quotation marks and encoding; gold counts to 3 decimals.
+    """
+    rows = zip(self.sentences_a, self.sentences_b, self.scores, strict=True)
+    text = "".join(f"{_plain(a)}\t{_plain(b)}\t{score:.3f}\n" for a, b, score in rows)
+    return hashlib.sha256(text.encode()).hexdigest()
+
   def take(self, rows: np.ndarray) -> "SentencePairs":
     """Returns the pairs of these rows, int [m], in this order and without subsets."""
     return SentencePairs(
       tuple(self.sentences_a[i] for i in rows), tuple(self.sentences_b[i] for i in rows), self.scores[rows]
     )
+
+
+def _plain(sentence: str) -> str:
+  """Returns the ASCII letters and digits of a sentence, in lower case."""
+  return re.sub("[^0-9A-Za-z]", "", sentence).lower()

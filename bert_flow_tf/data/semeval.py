@@ -12,7 +12,7 @@ from bert_flow_tf.data import sick, tfds_source
 from bert_flow_tf.data.nli import LABELS
 from bert_flow_tf.data.pairs import SentencePairs
 from bert_flow_tf.data.readers import ScoreOf, label_reader
-from bert_flow_tf.data.sources import missing_file
+from bert_flow_tf.data.sources import missing_file, note_of
 from bert_flow_tf.data.sts import Year, read_full, read_year
 from bert_flow_tf.data.task import Loaded, Paths
 from bert_flow_tf.errors import DataError
@@ -68,9 +68,8 @@ def _load_sick_files(data_dir: str, score: tuple[str, ScoreOf]) -> Loaded:
     if result is None:
       raise missing_file(data_dir, sick.FOLDER, file, _SICK_FILES)
     splits[split] = result[0]
-    if len(result[0]) != sick.SIZES[split]:
-      notes.append(f"{len(result[0])} pairs in {split} (SICK has {sick.SIZES[split]})")
-    notes += result[1]
+    note = note_of(f"{file} in {data_dir}", sick.difference(result[0], split, score[0]))
+    notes += [f"{split}{note}"] * bool(note) + result[1]
   return Loaded(splits, ", ".join(notes))
 
 
@@ -99,7 +98,11 @@ def _loaded(pairs: SentencePairs, source: str) -> Loaded:
 
 def _load_files(year: Year, paths: Paths) -> tuple[SentencePairs, str]:
   data_dir = paths.data_dir or ""
-  result = read_year(data_dir, year) or read_full(data_dir, year.full_places)
+  result = read_year(data_dir, year)
+  if result is not None:
+    pairs, source = result
+    return pairs, source + note_of(source, year.difference(pairs))
+  result = read_full(data_dir, year.full_places)
   if result is None:
     raise missing_file(data_dir, year.folder, f"STS.input.{year.subsets[0]}.txt", year.expected)
   return result

@@ -1,4 +1,4 @@
-"""Files in `data_dir`, unpacked or in a zip archive, and the error of a missing file."""
+"""Files in `data_dir`, unpacked or in a zip archive, and their check: missing, or other pairs than the published."""
 
 import os
 import pathlib
@@ -6,7 +6,15 @@ import zipfile
 from collections.abc import Iterable
 from typing import Any
 
+from absl import logging
+
+from bert_flow_tf.data.pairs import SentencePairs
 from bert_flow_tf.errors import DataError
+
+# Addresses of the organizers of STS and STS-B, and of SICK.
+STS_WIKI = "https://ixa2.si.ehu.eus/stswiki/images"
+SICK_UPLOADS = "https://alt.qcri.org/semeval2014/task1/data/uploads"
+_SHOWN = 12
 
 
 def missing_file(data_dir: str, folder: str, name: str, expected: str) -> DataError:
@@ -53,3 +61,38 @@ def first_with(data_dir: str, folders: Iterable[str], *names: str) -> Any:
     if any((place / name).exists() for name in names):
       return place
   return None
+
+
+def unlike_published(pairs: SentencePairs, name: str, size: int, digest: str) -> str:
+  """Returns how pairs differ from those that others evaluate on; "" if they do not.
+
+  Args:
+    pairs: the pairs.
+    name: name of the data set.
+    size: the official number of pairs.
+    digest: `SentencePairs.digest` of the published data; organizers publish none, so these are of the files that we
+      have.
+  """
+  if len(pairs) != size:
+    return f"{len(pairs)} pairs, expected the {size} of {name}"
+  found = pairs.digest()
+  if found != digest:
+    return f"other sentences or gold than {name} has (digest {found[:_SHOWN]}, expected {digest[:_SHOWN]})"
+  return ""
+
+
+def check_download(place: str, difference: str) -> None:
+  """Raises a DataError for downloaded pairs that `unlike_published` tells from the published ones.
+
+  Raises:
+    DataError: there is a difference.
+  """
+  if difference:
+    raise DataError(f"{place}: {difference}; to use it nevertheless, unpack it into a folder and set data_dir to it")
+
+
+def note_of(place: str, difference: str) -> str:
+  """Logs a difference that `unlike_published` found in a user's file; returns it as a note for the results."""
+  if difference:
+    logging.warning("%s: %s; its scores cannot be compared with those of others", place, difference)
+  return f" ({difference})" if difference else ""

@@ -15,7 +15,7 @@ import numpy as np
 from bert_flow_tf.data.lines import count, lines, read_number
 from bert_flow_tf.data.pairs import SentencePairs
 from bert_flow_tf.data.readers import is_score, pairs_of, read_sts
-from bert_flow_tf.data.sources import first_with
+from bert_flow_tf.data.sources import STS_WIKI, first_with, unlike_published
 from bert_flow_tf.errors import DataError
 
 SCALE = (0.0, 5.0)
@@ -23,7 +23,6 @@ SCALE = (0.0, 5.0)
 _PREFIXES = ("STS", "STS2016")
 # The published code's file of all pairs of a task.
 _FULL = "full.txt"
-_WIKI = "http://ixa2.si.ehu.es/stswiki/images"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -35,6 +34,7 @@ class Year:
     url: the organizers' archive; addresses and folders are those of SentEval.
     inside: folder of the files in the archive.
     size: number of pairs with gold over all subsets.
+    digest: `SentencePairs.digest` of them.
     subsets: NAME in STS.input.NAME.txt, in SentEval's order. STS-13 lacks SMT, whose text is not free.
   """
 
@@ -42,6 +42,7 @@ class Year:
   url: str
   inside: str
   size: int
+  digest: str
   subsets: tuple[str, ...]
 
   @property
@@ -64,6 +65,10 @@ class Year:
     """Description of the files in data_dir, for errors."""
     return f"{self.folder}/STS.{{input,gs}}.NAME.txt, {self.archive} or {self.name}/{_FULL}"
 
+  def difference(self, pairs: SentencePairs) -> str:
+    """Returns `unlike_published` for the pairs with gold."""
+    return unlike_published(pairs, self.name, self.size, self.digest)
+
   @property
   def places(self) -> tuple[str, ...]:
     """Folders to search, in the format of `first_with`: unpacked by SentEval or by hand, or in the archive."""
@@ -80,31 +85,42 @@ class Year:
 YEARS = (
   Year(
     "STS-12",
-    f"{_WIKI}/4/40/STS2012-en-test.zip",
+    f"{STS_WIKI}/4/40/STS2012-en-test.zip",
     "test-gold",
     3108,
+    "7ad3d583b12eaed68a5c9a53a30ec0e4b58dbb3e7d2d66ee897bef31e2bbacd8",
     ("MSRpar", "MSRvid", "SMTeuroparl", "surprise.OnWN", "surprise.SMTnews"),
   ),
-  Year("STS-13", f"{_WIKI}/2/2f/STS2013-en-test.zip", "test-gs", 1500, ("FNWN", "headlines", "OnWN")),
+  Year(
+    "STS-13",
+    f"{STS_WIKI}/2/2f/STS2013-en-test.zip",
+    "test-gs",
+    1500,
+    "a9a53b5c4d4d0a60cf05cd0f2643fe6175b38933a594daf7825b0012e0d6ff11",
+    ("FNWN", "headlines", "OnWN"),
+  ),
   Year(
     "STS-14",
-    f"{_WIKI}/8/8c/STS2014-en-test.zip",
+    f"{STS_WIKI}/8/8c/STS2014-en-test.zip",
     "sts-en-test-gs-2014",
     3750,
+    "459bd54d06ae342c02c2bc7cc25767fbf86b08b5b912feb40cee65239da4c08b",
     ("deft-forum", "deft-news", "headlines", "OnWN", "images", "tweet-news"),
   ),
   Year(
     "STS-15",
-    f"{_WIKI}/d/da/STS2015-en-test.zip",
+    f"{STS_WIKI}/d/da/STS2015-en-test.zip",
     "test_evaluation_task2a",
     3000,
+    "149d84734d718e80204ffb108537bcc4aebc3a57317c57a24595320af94852a8",
     ("answers-forums", "answers-students", "belief", "headlines", "images"),
   ),
   Year(
     "STS-16",
-    f"{_WIKI}/9/98/STS2016-en-test.zip",
+    f"{STS_WIKI}/9/98/STS2016-en-test.zip",
     "sts2016-english-with-gs-v1.0",
     1186,
+    "f64869fcfa4efc078f6281da1278b345ee8324d2a8e76a2cbe4e5f6a99b898c2",
     ("answer-answer", "headlines", "plagiarism", "postediting", "question-question"),
   ),
 )
@@ -134,9 +150,8 @@ def read_year(root: str, year: Year) -> tuple[SentencePairs, str] | None:
     if not len(parts[subset]):
       raise DataError(f"{gold} has no score, so {subset} cannot be evaluated")
   pairs = SentencePairs.join(parts)
-  official = "" if len(pairs) == year.size else f" (the task has {year.size})"
   without = f", {unannotated} without gold left out" if unannotated else ""
-  return pairs, f"{year.name}'s files in {folder}: {len(pairs)} pairs{official}{without}"
+  return pairs, f"{year.name}'s files in {folder}: {len(pairs)} pairs{without}"
 
 
 def read_full(root: str, folders: Iterable[str]) -> tuple[SentencePairs, str] | None:

@@ -18,14 +18,22 @@ from bert_flow_tf.data import tfds_source
 from bert_flow_tf.data.lines import FilePath, read_number
 from bert_flow_tf.data.pairs import SPLITS, SentencePairs
 from bert_flow_tf.data.readers import left_out, read_stsbenchmark, read_table
-from bert_flow_tf.data.sources import first_with, missing_file
+from bert_flow_tf.data.sources import STS_WIKI, check_download, first_with, missing_file, note_of, unlike_published
 from bert_flow_tf.data.task import Loaded, Paths
 from bert_flow_tf.errors import ConfigError, DataError
 
 SCALE = (0.0, 5.0)
-GOLD_URL = "http://ixa2.si.ehu.eus/stswiki/images/4/48/Stsbenchmark.tar.gz"
-# As torchtext publishes it (torchtext/datasets/stsb.py): the address has no TLS.
+GOLD_URL = f"{STS_WIKI}/4/48/Stsbenchmark.tar.gz"
+# As torchtext publishes it (torchtext/datasets/stsb.py).
 GOLD_MD5 = "4eb0065aba063ef77873d3a9c8088811"
+
+SIZES = {"train": 5749, "dev": 1500, "test": 1379}
+# {split: `SentencePairs.digest`} of the benchmark's files; GLUE's have other quotation marks and a few other words.
+DIGESTS = {
+  "train": "afde707cc95c44a4636e01e54bcebacb7893163671f9cb7297287dbd7de0e647",
+  "dev": "7b4b40fe04613c6d3517aa627f8e24852962d5fd6341e56f3835a70682f5b0e7",
+  "test": "c570606e4517093c7401292698498f007fd703e9caa51812f48f47c986b4b52e",
+}
 
 _FOLDER = "STS/STSBenchmark"
 _FILES = {split: f"sts-{split}.csv" for split in SPLITS}
@@ -64,6 +72,7 @@ def load(paths: Paths) -> Loaded:
   if gold is None:
     stsb_gold = _downloaded_gold(os.fspath(builder.data_dir_root))
     gold = read_stsbenchmark(stsb_gold, SCALE)
+    check_download(os.fspath(stsb_gold), _difference(gold, "test"))
   splits = {}
   for split, stored in tfds_source.SPLITS.items():
     a, b, labels = tfds_source.read_split(builder, stored, ("sentence1", "sentence2"), "label")
@@ -71,7 +80,7 @@ def load(paths: Paths) -> Loaded:
   splits["test"], differing = _with_gold(splits["test"], gold, stsb_gold)
   for split, pairs in splits.items():
     _check_scale(split, pairs.scores)
-  return Loaded(splits, f"{tfds_source.source_of(builder)}, {_gold_note(stsb_gold, len(gold), differing)}")
+  return Loaded(splits, f"{tfds_source.source_of(builder)}, {_gold_note(stsb_gold, gold, differing)}")
 
 
 def _load_files(data_dir: str) -> Loaded:
@@ -79,7 +88,8 @@ def _load_files(data_dir: str) -> Loaded:
   folder = first_with(data_dir, (_FOLDER, _GLUE_FOLDER, ""), _FILES["train"])
   if folder is not None:
     splits = {split: read_stsbenchmark(folder / name, SCALE) for split, name in _FILES.items()}
-    return Loaded(splits, f"the STS benchmark's files in {folder}")
+    notes = [split + note for split, name in _FILES.items() if (note := _note(folder / name, splits[split], split))]
+    return Loaded(splits, ", ".join([f"the STS benchmark's files in {folder}", *notes]))
   folder = first_with(data_dir, (_GLUE_FOLDER, ""), _GLUE_FILES["train"])
   if folder is None:
     raise missing_file(data_dir, _FOLDER, _FILES["train"], _EXPECTED)
@@ -92,15 +102,24 @@ def _load_files(data_dir: str) -> Loaded:
     path = gold_folder / _FILES["test"]
     gold = read_stsbenchmark(path, SCALE)
     splits["test"], differing = _with_gold(splits["test"], gold, path)
-    notes.append(_gold_note(path, len(gold), differing))
+    notes.append(_gold_note(path, gold, differing))
   elif np.isnan(splits["test"].scores).all():
     notes.append(f"test without gold, because {_FILES['test']} is missing")
     return Loaded(splits, ", ".join(notes), {"eval_split": None})
   return Loaded(splits, ", ".join(notes))
 
 
-def _gold_note(path: FilePath | None, number: int, differing: int) -> str:
-  return f"test gold from {path}" + (f" ({differing} of its {number} rows worded differently)" if differing else "")
+def _difference(pairs: SentencePairs, split: str) -> str:
+  return unlike_published(pairs, f"the STS benchmark's {split} split", SIZES[split], DIGESTS[split])
+
+
+def _note(path: FilePath | None, pairs: SentencePairs, split: str) -> str:
+  return note_of(str(path), _difference(pairs, split))
+
+
+def _gold_note(path: FilePath | None, gold: SentencePairs, differing: int) -> str:
+  worded = f" ({differing} of its {len(gold)} rows worded differently)" if differing else ""
+  return f"test gold from {path}{worded}{_note(path, gold, 'test')}"
 
 
 def _with_gold(test: SentencePairs, gold: SentencePairs, path: FilePath | None) -> tuple[SentencePairs, int]:

@@ -1,5 +1,7 @@
 """data/pairs.py."""
 
+import hashlib
+
 import numpy as np
 import pytest
 
@@ -21,6 +23,12 @@ def test_holds_tuples_and_read_only_float64():
   assert SentencePairs(["a"], ["b"], np.float32([0.5])).scores.dtype == np.float64
   with pytest.raises(ValueError, match="read-only"):
     pairs.scores[0] = 3
+
+
+def test_the_digest_is_of_ascii_letters_digits_and_gold_in_order():
+  pairs = SentencePairs(["It's 5 o'clock, René.", "b"], ["``Yes''", "ẞ"], [1.23456, np.nan])
+  assert pairs.digest() == hashlib.sha256(b"its5oclockren\tyes\t1.235\nb\t\tnan\n").hexdigest()
+  assert pairs.take(np.array([1, 0])).digest() != pairs.digest()
 
 
 def test_a_pair_may_have_no_gold():

@@ -7,7 +7,8 @@ import zipfile
 import pytest
 
 from bert_flow_tf.data import sick
-from bert_flow_tf.data.tasks import load_task
+from bert_flow_tf.data.pairs import SentencePairs
+from bert_flow_tf.data.tasks import KINDS, load_task
 from bert_flow_tf.errors import DataError
 from tests.data.tfds_cases import cut_network, need_preparation, serve
 from tests.testing import shared
@@ -68,7 +69,8 @@ def test_searched_folders(tmp_path, folder):
   data = load_task("sick", data_dir=tmp_path)
   _assert_artificial(data.splits)
   assert data.source.endswith(
-    ", 4 pairs in train (SICK has 4500), 2 pairs in dev (SICK has 500), 3 pairs in test (SICK has 4927)"
+    ", train (4 pairs, expected the 4500 of SICK's train split), dev (2 pairs, expected the 500 of SICK's dev split), "
+    "test (3 pairs, expected the 4927 of SICK's test split)"
   )
 
 
@@ -99,9 +101,36 @@ def test_rejects_malformed_files(tmp_path, old, new, line):
   assert str(raised.value).startswith(f"{path}, line {line}: ")
 
 
+@pytest.mark.parametrize("place", [1, 3])
+@pytest.mark.parametrize("task", ["SICK-R", "SICK-E"])
+def test_another_word_or_score_is_noticed(tmp_path, monkeypatch, caplog, task, place):
+  """The real files, with one field of one line changed."""
+  for name in sick.FILES.values():
+    (tmp_path / name).write_bytes((shared("data/SICK") / name).read_bytes())
+  path = tmp_path / sick.FILES["dev"]
+  lines = path.read_text(encoding="utf-8").split("\n")
+  fields = lines[7].split("\t")
+  fields[place] = {1: fields[1] + "s", 3: "1.234"}[place]
+  fields[4] = "NEUTRAL" if fields[4].strip() != "NEUTRAL" else "ENTAILMENT"
+  path.write_text("\n".join([*lines[:7], "\t".join(fields), *lines[8:]]), encoding="utf-8")
+  data = load_task(task, data_dir=tmp_path, kinds=KINDS)
+  (warning,) = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
+  assert "SICK_trial.txt" in warning and "other sentences or gold" in warning
+  assert data.source.count("other sentences or gold") == 1 and ", dev (" in data.source
+  if task == "SICK-R":
+    need_preparation()
+    cut_network(monkeypatch)
+    (tmp_path / "tfds/downloads").mkdir(parents=True)
+    (tmp_path / "tfds/downloads/manual").symlink_to(tmp_path)
+    with pytest.raises(DataError, match=r"^SICK_trial\.txt: other sentences or gold .* data_dir"):
+      load_task("SICK-R", tfds_data_dir=tmp_path / "tfds")
+
+
 def test_tfds_builds_from_downloads_and_manual_files(tmp_path, monkeypatch):
   need_preparation()
   monkeypatch.setattr(sick, "SIZES", SIZES)
+  digests = {split: SentencePairs(*zip(*_rows(split), strict=True)).digest() for split in SIZES}
+  monkeypatch.setitem(sick.DIGESTS, "relatedness_score", digests)
   manual = tmp_path / "downloads" / "manual"
   manual.mkdir(parents=True)
   (manual / "SICK_trial.txt").write_text(_text("dev"))
@@ -121,6 +150,6 @@ def test_tfds_checks_the_sizes(tmp_path, monkeypatch):
   need_preparation()
   cut_network(monkeypatch)
   _write(tmp_path / "downloads" / "manual" / "SICK")
-  with pytest.raises(DataError, match=r"SICK's train split .* 4 .* 4500"):
+  with pytest.raises(DataError, match=r"4 pairs, expected the 4500 of SICK's train split"):
     load_task("SICK-R", tfds_data_dir=tmp_path)
   assert not (tmp_path / "sick_r" / "1.0.0").exists()

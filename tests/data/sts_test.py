@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from bert_flow_tf.data import semeval, sts
+from bert_flow_tf.data.pairs import SentencePairs
 from bert_flow_tf.data.task import Paths
 from bert_flow_tf.data.tasks import load_task
 from bert_flow_tf.errors import DataError
@@ -106,7 +107,8 @@ def test_searched_folders(tmp_path, year, place, prefix):
   _assert_artificial(data.splits["test"], year)
   size, unannotated = _size(year), len(year.subsets)
   assert data.source == (
-    f"{year.name}'s files in {folder}: {size} pairs (the task has {year.size}), {unannotated} without gold left out"
+    f"{year.name}'s files in {folder}: {size} pairs, {unannotated} without gold left out "
+    f"({size} pairs, expected the {year.size} of {year.name})"
   )
 
 
@@ -183,12 +185,21 @@ def test_full_txt_of_data_dir_comes_before_the_organizers_files(tmp_path):
   assert len(load_task("STS-15", data_dir=tmp_path / STS15.folder).splits["test"]) == 3
 
 
+def _digest(year):
+  """Returns the digest of the pairs of `_files` that have gold."""
+  rows = [(s, i, k) for k, s in enumerate(year.subsets) for i in range(k + 2) if i != 1]
+  a, b, gold = zip(*((f"{s} {i}", f"other {i}", float(f"{i % 5}.{k}")) for s, i, k in rows), strict=True)
+  return SentencePairs(a, b, gold).digest()
+
+
 @pytest.fixture
 def years(monkeypatch):
-  """Replaces the sizes by those of the artificial tasks, and the addresses by addresses without a server."""
+  """Replaces sizes and digests by those of the artificial tasks, and the addresses by addresses without a server."""
   need_preparation()
   years = tuple(
-    dataclasses.replace(year, size=_size(year), url=f"http://127.0.0.1:9/{year.url.rsplit('/', 1)[1]}")
+    dataclasses.replace(
+      year, size=_size(year), digest=_digest(year), url=f"http://127.0.0.1:9/{year.url.rsplit('/', 1)[1]}"
+    )
     for year in sts.YEARS
   )
   monkeypatch.setattr(sts, "YEARS", years)
@@ -235,7 +246,7 @@ def test_another_download_is_rejected(tmp_path, years, monkeypatch, kind):
     with pytest.raises(DataError) as raised:
       _from_tfds([year], tmp_path)
     expected = {
-      "another size": "21 pairs with gold, expected the 22 of STS-14",
+      "another size": "21 pairs, expected the 22 of STS-14",
       "other content": "has no sts-en-test-gs-2014/STS.input.deft-forum.txt",
       "no archive": "STS-14 cannot be loaded from TensorFlow Datasets",
     }

@@ -9,9 +9,11 @@ import zipfile
 import pytest
 
 from bert_flow_tf.data import stsb, tfds_source
+from bert_flow_tf.data.pairs import SentencePairs
 from bert_flow_tf.data.tasks import load_task
 from bert_flow_tf.errors import ConfigError, DataError
 from tests.data.tfds_cases import cut_network, need_preparation, serve, write_tfds
+from tests.testing import shared
 
 SIZES = {"train": 30, "validation": 20, "test": 200}
 
@@ -43,6 +45,14 @@ def _write_tfds(root, label=_label):
       for split in SIZES
     },
   )
+
+
+@pytest.fixture(autouse=True)
+def published(monkeypatch):
+  """Makes the artificial rows the published ones."""
+  for name, split in (("train", "train"), ("dev", "validation"), ("test", "test")):
+    monkeypatch.setitem(stsb.SIZES, name, SIZES[split])
+    monkeypatch.setitem(stsb.DIGESTS, name, SentencePairs(*zip(*_rows(split), strict=True)).digest())
 
 
 @pytest.fixture(scope="module")
@@ -96,7 +106,7 @@ def test_gold_may_be_worded_differently_but_not_in_its_letters(tfds_root, tmp_pa
   rows[7] = (rows[7][0], "another", rows[7][2])
   data = load_task("STS-B", tfds_data_dir=tfds_root, stsb_gold=_gold(tmp_path, rows))
   assert data.splits["test"].sentences_a == tuple(row[0] for row in _rows("test"))
-  assert data.source.endswith("(2 of its 200 rows worded differently)")
+  assert ", test gold from " in data.source and "(2 of its 200 rows worded differently) (other sentences" in data.source
   rows[5] = ("a third", rows[5][1], rows[5][2])
   gold = _gold(tmp_path, rows)
   message = _error(tfds_data_dir=tfds_root, stsb_gold=gold)
@@ -197,6 +207,14 @@ def test_a_wrong_archive_is_rejected_and_leaves_no_file(tfds_root, tmp_path, ser
   assert not (root / "downloads").exists()
 
 
+def test_a_download_with_other_gold_is_rejected(tfds_root, tmp_path, server, monkeypatch):
+  root = shutil.copytree(tfds_root, tmp_path / "tfds")
+  (first, second, _), *others = _rows("test")
+  _serve_gold(server, monkeypatch, _archive([(first, second, 4.9), *others]))
+  message = _error(tfds_data_dir=root)
+  assert "sts-test.csv: other sentences or gold than the STS benchmark's test split" in message
+
+
 def _glue_zip():
   """Returns a zip in GLUE's format: `STS-B/{train,dev,test}.tsv` with a header, no score column in test."""
   file = io.BytesIO()
@@ -284,3 +302,9 @@ def test_gold_of_glues_test_must_be_of_the_same_rows(tmp_path):
   _write_glue(tmp_path / "STS-B")
   (tmp_path / "STS-B/sts-test.csv").write_text(_csv(_rows("test")[1:] + _rows("test")[:1]), encoding="utf-8")
   assert "200 of 200 rows differ, first line 1:" in _error(data_dir=tmp_path)
+
+
+def test_the_real_files_are_the_published_ones(monkeypatch):
+  monkeypatch.undo()
+  folder = shared("data/STS/STSBenchmark")
+  assert load_task("STS-B", data_dir=folder).source == f"the STS benchmark's files in {folder}"
