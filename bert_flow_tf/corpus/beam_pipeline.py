@@ -3,7 +3,8 @@
 An element is a whole shard. So the three steps form one stage, and each shard is written as soon as it is embedded. If
 sentences were grouped into shards after the model, no file would be written before all sentences are embedded, and an
 interrupted run would lose everything. Only the shards' numbers go through a shuffle. Batches of similar length are made
-within a shard, so that a bundle that a runner repeats writes the same files.
+within a shard, so that a bundle that a runner repeats writes the same files. RunInference makes no batches of shards:
+it holds a shard back until the next one arrives, and Beam's DaskRunner loses what a step emits at a bundle's end.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -46,10 +47,6 @@ class EmbeddingHandler(ModelHandler):
     del inference_args
     return [PredictionResult(element, embed_shard(element[1], model, self._batch_size)) for element in batch]
 
-  def batch_elements_kwargs(self) -> dict[str, int]:
-    """Returns a batch size of one shard: batches are made within it."""
-    return {"min_batch_size": 1, "max_batch_size": 1}
-
   def get_num_bytes(self, batch: Sequence[tuple[ShardTask, ShardRecords]]) -> int:
     """Returns the approximate size of the sentences in bytes."""
     return sum(4 * len(record.text) for _, shard in batch for record in shard.records)
@@ -60,7 +57,7 @@ class EmbeddingHandler(ModelHandler):
 
 
 class ReadShard(beam.DoFn):
-  """`ShardTask` -> (`ShardTask`, `ShardRecords`); nothing for a shard that another attempt has finished."""
+  """`ShardTask` -> [(`ShardTask`, `ShardRecords`)], a batch of one; nothing for a shard that is finished already."""
 
   def __init__(self, folder: ShardFolder, input_format: InputFormat) -> None:
     self._folder, self._format = folder, input_format
@@ -70,10 +67,10 @@ class ReadShard(beam.DoFn):
     """Makes the reader, in each worker."""
     self._reader = ShardReader(self._format)
 
-  def process(self, task: ShardTask) -> Iterator[tuple[ShardTask, ShardRecords]]:
+  def process(self, task: ShardTask) -> Iterator[list[tuple[ShardTask, ShardRecords]]]:
     """Reads a shard."""
     if self._folder.finished(task.number) is None:
-      yield task, self._reader.read(task)
+      yield [(task, self._reader.read(task))]
 
   def teardown(self) -> None:
     """Closes the open file."""
@@ -120,6 +117,6 @@ def embed_shards(
     | "Shards" >> beam.Create(tasks)
     | "Spread" >> beam.Reshuffle()
     | "Read" >> beam.ParDo(ReadShard(folder, input_format))
-    | "Embed" >> RunInference(EmbeddingHandler(load, batch_size))
+    | "Embed" >> RunInference(EmbeddingHandler(load, batch_size).with_no_batching())
     | "Write" >> beam.ParDo(WriteShard(folder))
   )

@@ -12,6 +12,10 @@ from bert_flow_tf.corpus.shards import ShardFolder
 from bert_flow_tf.errors import BertFlowError, ConfigError, install_command
 
 DIRECT = "DirectRunner"
+# Runners that Beam finds by their path only.
+_PATHS = {"daskrunner": "apache_beam.runners.dask.dask_runner.DaskRunner"}
+# Extras of Beam that runners need, by a word of the runner's name.
+_EXTRAS = {"dask": "dask", "dataflow": "gcp", "interactive": "interactive"}
 # Beam adds this to a step's message.
 _STEP = " [while running "
 
@@ -24,7 +28,7 @@ def parse_options(runner: str, arguments: Sequence[str]) -> list[str]:
     arguments: as ["direct_num_workers=2", "--region=..."], with or without the dashes.
 
   Raises:
-    ConfigError: Beam is not installed, does not know the runner or an option, or could wait forever.
+    ConfigError: Beam or the runner is not installed, Beam does not know the runner or an option, or could wait forever.
   """
   try:
     from apache_beam.options.pipeline_options import PipelineOptions
@@ -33,9 +37,17 @@ def parse_options(runner: str, arguments: Sequence[str]) -> list[str]:
     message = f"runner={runner}: Apache Beam is not installed: {install_command('beam')}"
     raise ConfigError(message, argument="runner") from error
   options = [f"--{argument.strip().lstrip('-')}" for argument in arguments]
+  path = _PATHS.get(runner.lower(), runner)
+  try:
+    created = create_runner(path)  # before the options are parsed: the runner's module defines its own
+  except (ValueError, ImportError, AttributeError) as error:
+    raise _no_runner(runner, error) from error
+  unknown: list[str] = []
   try:
     with contextlib.redirect_stderr(io.StringIO()) as usage:  # argparse prints hundreds of lines
-      known = PipelineOptions(options).get_all_options()
+      known = PipelineOptions(options).get_all_options(
+        add_extra_args_fn=lambda parser: unknown.extend(parser.parse_known_args(options)[1])
+      )
   except SystemExit as error:
     reason = usage.getvalue().strip().split("error: ")[-1]
     raise _wrong_option(",".join(arguments), f"Apache Beam reports: {reason}") from error
@@ -43,16 +55,15 @@ def parse_options(runner: str, arguments: Sequence[str]) -> list[str]:
     name = option[2:].split("=")[0]
     if name == "runner":
       raise _wrong_option(option[2:], "give the runner as runner, not among Beam's options")
-    if name not in known:
+    if option in unknown:
       raise _wrong_option(option[2:], f"Apache Beam has no option {name!r}")
   if runner == DIRECT and known["direct_running_mode"] == "multi_processing":
     reason = f"{DIRECT} waits forever for a worker that was killed; choose multi_threading, or another runner"
     raise _wrong_option("direct_running_mode=multi_processing", reason)
-  try:
-    create_runner(runner)
-  except (ValueError, ImportError, AttributeError) as error:
-    raise ConfigError(f"runner={runner}: {' '.join(str(error).split())[:300]}", argument="runner") from error
-  return [*options, f"--runner={runner}"]
+  if type(created).__name__ == "DaskRunner" and not (known["npartitions"] or known["partition_size"]):
+    # An element is a shard. By default Beam gives 128 of them to a worker at once.
+    options.append("--dask_partition_size=1")
+  return [*options, f"--runner={path}"]
 
 
 def run_beam(
@@ -77,7 +88,7 @@ def run_beam(
     BertFlowError: the pipeline fails.
   """
   import apache_beam as beam
-  from apache_beam.options.pipeline_options import PipelineOptions
+  from apache_beam.options.pipeline_options import PipelineOptions, StandardOptions
   from apache_beam.runners.portability.fn_api_runner import FnApiRunner
 
   from bert_flow_tf.corpus.beam_pipeline import embed_shards
@@ -86,7 +97,7 @@ def run_beam(
   if not tasks:
     return
   parsed = PipelineOptions(options)
-  runner = parsed.get_all_options()["runner"]
+  runner = parsed.view_as(StandardOptions).runner.rsplit(".", 1)[-1]
   try:
     # The direct runner inside this process; Beam's own choice, Prism, is a program that it downloads.
     pipeline = beam.Pipeline(FnApiRunner() if runner == DIRECT else None, parsed)
@@ -112,3 +123,12 @@ def reason_of(error: Exception) -> str:
 
 def _wrong_option(option, reason):
   return ConfigError(f"beam_options={option}: {reason}", argument="beam_options")
+
+
+def _no_runner(runner, error):
+  """Returns the error of a runner that cannot be made: unknown, or without the packages that it needs."""
+  extra = next((extra for word, extra in _EXTRAS.items() if word in runner.lower()), None)
+  if isinstance(error, ImportError) and extra is not None:
+    message = f"runner={runner} needs packages that are not installed: pip install 'apache-beam[{extra}]'"
+    return ConfigError(message, argument="runner")
+  return ConfigError(f"runner={runner}: {' '.join(str(error).split())[:300]}", argument="runner")

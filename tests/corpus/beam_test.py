@@ -3,6 +3,8 @@
 import dataclasses
 import functools
 import pathlib
+import re
+import sys
 
 import numpy as np
 import pytest
@@ -91,6 +93,36 @@ def test_wrong_options(capfd, runner, options, argument):
 
 def test_options():
   assert parse_options(DIRECT, ["direct_num_workers=2"])[0] == "--direct_num_workers=2"
+  portable = ["job_endpoint=a:8099", "environment_type=EXTERNAL", "environment_config=b:5000"]
+  assert parse_options("PortableRunner", portable) == [f"--{option}" for option in [*portable, "runner=PortableRunner"]]
+
+
+def test_a_runners_own_options_are_loaded_before_they_are_checked(tmp_path, monkeypatch):
+  """Like Beam's DaskRunner, this one defines its options in its own module, under other names than it keeps them."""
+  (tmp_path / "turtles.py").write_text(
+    "from apache_beam.options.pipeline_options import PipelineOptions\n"
+    "class TurtleOptions(PipelineOptions):\n"
+    "  @classmethod\n"
+    "  def _add_argparse_args(cls, parser):\n"
+    "    parser.add_argument('--turtle_speed', dest='speed', type=int)\n"
+    "class TurtleRunner: pass\n"
+  )
+  monkeypatch.syspath_prepend(tmp_path)
+  runner = "turtles.TurtleRunner"
+  assert parse_options(runner, ["turtle_speed=3"]) == ["--turtle_speed=3", f"--runner={runner}"]
+  for wrong in ("turtle_speed=slow", "speed=3"):
+    with pytest.raises(ConfigError) as raised:
+      parse_options(runner, [wrong])
+    assert raised.value.argument == "beam_options"
+
+
+def test_dask_that_is_not_installed(monkeypatch):
+  for name in [name for name in sys.modules if name.startswith("apache_beam.runners.dask.")]:
+    monkeypatch.delitem(sys.modules, name)
+  monkeypatch.setitem(sys.modules, "dask", None)
+  with pytest.raises(ConfigError, match=re.escape("pip install 'apache-beam[dask]'")) as raised:
+    parse_options("DaskRunner", ["dask_client_address=tcp://a:8786"])
+  assert raised.value.argument == "runner"
 
 
 def define_attic(tmp_path):
