@@ -77,7 +77,7 @@ setup(
   package_data={
     "bert_flow_tf": ["py.typed"],
     "bert_flow_tf.flow": ["config/*.json"],
-    "bert_flow_tf.data": ["frequencies/*", "sample/*"],
+    "bert_flow_tf.data": ["frequencies/*", "hard_sample/*", "sample/*"],
     "bert_flow_tf.encoder": ["pretrained/mini/*"],
     "bert_flow_tf.tables": ["paper_tables.json"],
     "run_scripts": ["run_two_machines.sh", "train_siamese.sh"],

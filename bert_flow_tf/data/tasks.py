@@ -11,7 +11,7 @@ from bert_flow_tf.data.readers import read_scored_tsv
 from bert_flow_tf.data.task import BINARY, CLASSES, SIMILARITY, Loaded, Paths, TaskData, TaskSpec
 from bert_flow_tf.errors import ConfigError
 
-_SAMPLE = pathlib.Path(__file__).parent / "sample" / "sample.tsv"
+_SAMPLE = pathlib.Path(__file__).parent / "hard_sample" / "sample.tsv"
 KINDS = (SIMILARITY, BINARY, CLASSES)
 # Kinds whose gold can be compared with a similarity.
 SCORED = (SIMILARITY, BINARY)
