@@ -42,12 +42,12 @@ def _kind(a, b):
 
 def _split_topics(sentences):
   """Returns {topic: split}: the topics of a genre in the order of the seed, shared out in proportion to SIZES."""
-  splits = {}
+  splits, ends = {}, [*zip(SIZES, itertools.accumulate(SIZES.values()), strict=True)]
   for genre in sorted({s.genre for s in sentences}):
     topics = sorted({s.topic for s in sentences if s.genre == genre}, key=lambda topic: _order(genre, topic))
     for number, topic in enumerate(topics):
       place = (number + 0.5) / len(topics) * sum(SIZES.values())
-      splits[topic] = next(split for split, end in zip(SIZES, itertools.accumulate(SIZES.values())) if place < end)
+      splits[topic] = next(split for split, end in ends if place < end)
   return splits
 
 

@@ -90,7 +90,7 @@ def test_saved_flow_is_the_one_that_was_evaluated(whole):
 
 def test_predictions_are_the_samples_pairs(whole):
   columns = read_predictions(whole[1])
-  with open(REPO / "bert_flow_tf/data/sample/sample.tsv", encoding="utf-8") as file:
+  with open(REPO / "bert_flow_tf/data/hard_sample/sample.tsv", encoding="utf-8") as file:
     text = file.read()
   assert len(columns["index"]) == 360 and all(sentence in text for sentence in columns["sentence1"])
   assert len(set(columns["with_flow"])) > 350 and set(map(float, columns["gold"])) <= set(range(6))

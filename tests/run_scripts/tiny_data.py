@@ -12,7 +12,7 @@ SUBSET_PAIRS = 6
 
 def sentences():
   """Returns 60 pairs of sentences of the sample."""
-  with open(REPO / "bert_flow_tf/data/sample/sample.tsv", encoding="utf-8") as file:
+  with open(REPO / "bert_flow_tf/data/hard_sample/sample.tsv", encoding="utf-8") as file:
     return [line.rstrip("\n").split("\t")[1:] for line in list(file)[1:61]]
 
 

@@ -15,7 +15,7 @@ from tests.testing import REPO
 @pytest.fixture
 def package(tmp_path):
   """A copy of the package's sources."""
-  ignored = shutil.ignore_patterns("__pycache__", "pretrained", "sample", "*.json")
+  ignored = shutil.ignore_patterns("__pycache__", "pretrained", "hard_sample", "sample", "*.json")
   return shutil.copytree(REPO / "bert_flow_tf", tmp_path / "bert_flow_tf", ignore=ignored)
 
 
