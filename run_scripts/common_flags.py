@@ -28,6 +28,7 @@ _FLAG_OF_ARGUMENT = {
   "folder": ("flow_folder", "calibration_folder"),
   "k": ("calibration",),
   "model": ("model", "encoder"),
+  "revision": ("model_revision",),
 }
 # Modules of TensorFlow that log each checkpoint and each collective operation.
 _NOISY_MODULES = (
@@ -105,6 +106,18 @@ def define_calibration_flags() -> None:
   flags.DEFINE_boolean("allow_other_encoder", False, "Apply a calibration to another encoder than it was fitted for.")
 
 
+def define_senteval_flags(default: str | None = None) -> None:
+  """Defines the flags of SentEval's folder, whose default is `default`."""
+  flags.DEFINE_string(
+    "senteval",
+    default,
+    "SentEval's data folder (with downstream/), its checkout, or a folder as for data_dir: evaluate on its tasks, by "
+    "SentEval itself if it can be imported, else by its definitions of the similarity tasks. The program code of a "
+    "checkout is imported and runs with all your rights; it needs senteval_trusted.",
+  )
+  flags.DEFINE_boolean("senteval_trusted", False, "Import the program code of the checkout that senteval names.")
+
+
 def check_calibration_flags() -> None:
   """Raises a ConfigError if allow_other_encoder is given without a calibration."""
   if FLAGS.allow_other_encoder and FLAGS.flow_folder is None:
@@ -137,9 +150,10 @@ def given_model_arguments() -> dict[str, Any]:
   chosen = settings(EmbeddingSettings)
   arguments = {"cache_dir": chosen.model_cache_dir, "cache": chosen.cached_dir}
   arguments |= {"model": chosen.encoder_name} if given(["model", "init_checkpoint"]) else {}
+  arguments |= {"revision": chosen.model_revision} if chosen.model_revision else {}
   if "precision" not in FLAGS:  # a runner that computes in float32 alone
     arguments["precision"] = chosen.precision
-  loading = {name: value for name, value in chosen.loading_arguments().items() if name != "cache_dir"}
+  loading = {name: value for name, value in chosen.loading_arguments().items() if name not in ("cache_dir", "revision")}
   values = {**chosen.model_arguments(), **loading}
   return arguments | {name: values[name] for name in values if name in FLAGS and given([name])}
 

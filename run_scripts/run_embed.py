@@ -27,6 +27,7 @@ _ENCODER_FLAGS = (
   "flow_folder",
   "model",
   "init_checkpoint",
+  "model_revision",
   "model_cache_dir",
   "sentence_embedding_type",
   "max_seq_length",

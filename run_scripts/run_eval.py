@@ -55,12 +55,7 @@ def define_flags():
   )
   flags.DEFINE_enum("split", None, ["train", "dev", "test"], "Evaluated split; the task's own if not given.")
   flags.DEFINE_enum("metric", None, ["correlation", "auc"], "The task's own, or correlation, if not given.")
-  flags.DEFINE_string(
-    "senteval",
-    None,
-    "SentEval's data folder (with downstream/), its checkout, or a folder as for data_dir: evaluate on its tasks "
-    "in place of task, by SentEval itself if it can be imported, else by its definitions of the similarity tasks.",
-  )
+  common_flags.define_senteval_flags()
   flags.DEFINE_list(
     "senteval_tasks",
     None,
@@ -83,7 +78,7 @@ def check_flags():
       value = ",".join(FLAGS.flow_folder)
       raise _error("flow_folder", f"={value}: expected folders of calibrations, each once and none empty")
   if FLAGS.senteval is None:
-    _reject(["senteval_tasks"], "needs senteval, the folder of SentEval's data")
+    _reject(["senteval_tasks", "senteval_trusted"], "needs senteval, the folder of SentEval's data")
   else:
     _reject(["task", "metric", "predictions", *_DATA_FLAGS], "has no use with senteval, which has its own tasks")
   if FLAGS.predictions is not None:
@@ -172,7 +167,7 @@ def evaluate_senteval(watch):
     ConfigError: a task failed; the others are written before.
   """
   with senteval_engine.task_path(FLAGS.senteval) as path:
-    engine = senteval_engine.find_engine(FLAGS.senteval, path, FLAGS.predict_batch_size)
+    engine = senteval_engine.find_engine(FLAGS.senteval, path, FLAGS.predict_batch_size, FLAGS.senteval_trusted)
     tasks = senteval_engine.check_tasks(FLAGS.senteval_tasks, path, engine)
     logging.info("%s: %s", engine.name, ", ".join(tasks))
     report.check_replaceable(FLAGS.output_dir, tasks, "output_dir")

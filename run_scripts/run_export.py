@@ -23,7 +23,14 @@ def define_flags() -> None:
   """Defines the flags of this runner."""
   common_flags.define_calibration_flags()
   pooling = ("sentence_embedding_type", "low_dim", "max_seq_length")
-  of_encoder = ("model", "init_checkpoint", "model_cache_dir", "hidden_act", "max_input_chars_per_word")
+  of_encoder = (
+    "model",
+    "init_checkpoint",
+    "model_revision",
+    "model_cache_dir",
+    "hidden_act",
+    "max_input_chars_per_word",
+  )
   weights = ("token_weights", "frequency_corpus")
   common_flags.define_settings(EmbeddingSettings, (*of_encoder, *weights, *pooling))
   define_export_flags()

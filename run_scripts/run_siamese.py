@@ -54,7 +54,7 @@ def define_flags() -> None:
   flags.DEFINE_integer("eval_batch_size", 8, "Pairs of an evaluation step, whose losses have the mean `loss`.", 1)
   flags.DEFINE_boolean("do_senteval", False, "Evaluate init_checkpoint on SentEval's tasks, and do nothing else.")
   flags.DEFINE_string("senteval_tasks", "", "SentEval's names of tasks, with commas; default: those whose data exists.")
-  flags.DEFINE_string("senteval", "../SentEval", "SentEval's checkout, or its data folder.")
+  common_flags.define_senteval_flags("../SentEval")
   for name, default in {"label_min": 0.0, "label_max": 5.0}.items():
     flags.DEFINE_float(name, default, f"Without meaning: {_WITHOUT_MEANING[name]}.")
   flags.DEFINE_boolean("auc", False, f"Without meaning: {_WITHOUT_MEANING['auc']}.")
@@ -199,7 +199,8 @@ def _run(job, task, embedding, settings, folder, watch, chosen, splits):
   if FLAGS.do_senteval:
     trained = job.load_initial()
     embed, transforms = job.embedder(trained), trained.transforms(embedding.model_arguments()["low_dim"])
-    evaluate_as_published(FLAGS.senteval, FLAGS.senteval_tasks, embed, transforms, folder, watch, about)
+    tasks, trusted = FLAGS.senteval_tasks, FLAGS.senteval_trusted
+    evaluate_as_published(FLAGS.senteval, tasks, embed, transforms, folder, watch, about, trusted)
     return
   outputs = Outputs(job, task, embedding, settings, folder, watch, about)
   trained = None if chosen is None else job.train(chosen)

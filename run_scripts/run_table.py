@@ -42,8 +42,8 @@ def define_flags() -> None:
   """Defines the flags of this runner."""
   common_flags.define_settings(Plan, [field.name for field in dataclasses.fields(Plan) if field.name != "seed"])
   common_flags.define_data_flags()
-  embedding = ("model_cache_dir", "max_seq_length", "predict_batch_size", "precision", "cached_dir", "frequency_corpus")
-  common_flags.define_settings(EmbeddingSettings, embedding)
+  embedding = ("max_seq_length", "predict_batch_size", "precision", "cached_dir", "frequency_corpus")
+  common_flags.define_settings(EmbeddingSettings, ("model_revision", "model_cache_dir", *embedding))
   common_flags.define_settings(FlowSettings)
   flags.DEFINE_string("output_dir", "exp/tables", "Folder of the tables; a run that was stopped resumes from it.")
   flags.DEFINE_string("results_page", None, "File for a page of all tables in output_dir, such as docs/results.md.")
@@ -62,6 +62,11 @@ def _check_flags(plan: Plan) -> None:
   if not (plan.table or plan.figure or page):
     raise ConfigError(
       f"table: nothing to do; give one of {', '.join(TABLES)}, or a figure of {', '.join(FIGURES)}", "table"
+    )
+  if FLAGS.model_revision is not None and (len(plan.model) > 1 or plan.nli_model):
+    raise ConfigError(
+      f"model_revision={FLAGS.model_revision}: is a revision of one encoder; give one model, and no nli_model",
+      "model_revision",
     )
   names = {*plan.table, *(f"figure {name}" for name in plan.figure)}
   for flag in common_flags.given(USED_BY):

@@ -150,7 +150,7 @@ class Benchmark:
 
     settings, cache_dir = self._settings, self._embedding.model_cache_dir
     if not encoder.bert.is_static:
-      encoder = SentenceEncoder.from_pretrained(f"static:{encoder.name}", cache_dir)
+      encoder = SentenceEncoder.from_pretrained(f"static:{encoder.name}", cache_dir, revision=encoder.bert.revision)
     sentences = list(dict.fromkeys(text for name in settings.tasks for text in self._sentences(name)))
     sizes = (self._embedding.max_seq_length, settings.repeats)
     result = static.run(encoder, sentences, *sizes, settings.other_python, cache_dir)
@@ -167,8 +167,12 @@ class Benchmark:
   def _costs(self, encoder):
     del encoder  # each method loads its own
     from bert_flow_tf.benchmark import costs
+    from bert_flow_tf.encoder import hub
 
     embedding, task = self._embedding, self._load(self._settings.tasks[0])
     sizes = (embedding.max_seq_length, embedding.predict_batch_size, self._settings.repeats)
-    result = costs.run(embedding.encoder_name, task, self._config, self._flow.seed, *sizes)
+    name = embedding.encoder_name
+    if embedding.model_revision is not None:
+      name = str(hub.resolve(name, embedding.model_cache_dir, embedding.model_revision))
+    result = costs.run(name, task, self._config, self._flow.seed, *sizes)
     return result, costs.to_markdown(result)

@@ -54,7 +54,7 @@ def run(
   calibration = SentenceModel(encoder, None, max_seq_length=max_seq_length).fit(sentences, CALIBRATION).calibration
 
   def ours():
-    fresh = SentenceEncoder.from_pretrained(encoder.name, cache_dir)
+    fresh = SentenceEncoder.from_pretrained(encoder.name, cache_dir, revision=encoder.bert.revision)
     model = SentenceModel(fresh, calibration, max_seq_length=max_seq_length)
     cpu = time.process_time()
     seconds, _ = measure.seconds(lambda: model.encode(sentences))

@@ -30,6 +30,7 @@ class BertEncoder:
     has_pooler: True if the checkpoint has the pooled output's weights, which the pooling `cls` needs.
     precision: number format of its matrix products, see `precision`; its weights are always float32.
     declared: pooling and length of sentence embeddings where the user gives none.
+    revision: commit of a model of the hub, else None.
   """
 
   def __init__(
@@ -40,6 +41,7 @@ class BertEncoder:
     has_pooler: bool,
     precision: str = precision_lib.FLOAT32,
     declared: Declared = Declared(),  # noqa: B008, as it is frozen
+    revision: str | None = None,
   ) -> None:
     self.model = model
     self.config = model.config
@@ -48,6 +50,7 @@ class BertEncoder:
     self.has_pooler = has_pooler
     self.precision = precision
     self.declared = declared
+    self.revision = revision
     self._dropout = SeededDropout(model)
 
   def __call__(
@@ -153,6 +156,7 @@ def load_bert(
   hidden_act: str | None = None,
   bert_config_file: str | os.PathLike | None = None,
   vocab_file: str | os.PathLike | None = None,
+  revision: str | None = None,
 ) -> BertEncoder:
   """Loads a BERT; no weight stays random.
 
@@ -166,6 +170,7 @@ def load_bert(
     bert_config_file: configuration of a TensorFlow 1 checkpoint; None for the one in its folder.
     vocab_file: vocab.txt of a TensorFlow 1 checkpoint, whose folder becomes the attribute `folder`; None for the one in
       its folder.
+    revision: commit, branch or tag of a hub model; None for main.
 
   Raises:
     ConfigError: unknown precision or activation, or one for a static encoder; or files for a model that is no
@@ -178,7 +183,9 @@ def load_bert(
   static = base is not None
   if static:
     static_lib.check_settings(str(name), precision, hidden_act)
-  folder, checkpoint = _find(base if static else name, cache_dir)
+  base = base if static else name
+  folder, checkpoint = _find(base, cache_dir, revision)
+  commit = hub.commit_of(base, folder)
   declared, folder = (Declared(), folder) if checkpoint is not None else read_declared(folder)
   changes = {} if hidden_act is None else {"hidden_act": hidden_act}
   if checkpoint is not None:
@@ -198,20 +205,24 @@ def load_bert(
     model, has_pooler = checkpoints.load_hugging_face(folder, changes, static)
   if static:
     declared = Declared(WORD_ROWS, declared.max_seq_length, token_weights=static_lib.TOKEN_WEIGHTS)
-    return BertEncoder(model, str(name), folder, has_pooler, precision, declared)
+    return BertEncoder(model, str(name), folder, has_pooler, precision, declared, commit)
   if not has_pooler:
     model.bert.pooler = None  # its weights are random and must not be read or change the checksum
   model.trainable = False
   precision_lib.compute_in(model, precision)
-  return BertEncoder(model, str(name), folder, has_pooler, precision, declared)
+  return BertEncoder(model, str(name), folder, has_pooler, precision, declared, commit)
 
 
-def _find(name, cache_dir):
+def _find(name, cache_dir, revision):
   """Returns the folder of a model, and its TensorFlow 1 checkpoint: a prefix, the folder, or None."""
   path = os.path.expanduser(name) if isinstance(name, str | os.PathLike) else None
   if path is not None and name not in hub.MODEL_NAMES and not os.path.isdir(path) and tf1_reader.is_prefix(path):
+    if revision is not None:
+      raise EncoderError(
+        f"revision={revision}: {name} is a checkpoint; only models of the hub have revisions", "revision"
+      )
     return pathlib.Path(path).parent, path
-  folder = hub.resolve(name, cache_dir)
+  folder = hub.resolve(name, cache_dir, revision)
   return folder, folder if google_folder.is_tf1(folder) else None
 
 

@@ -85,6 +85,7 @@ class EncoderIdentity(_Identity):
     token_weights: canonical name of the weights of tokens, see `token_weights`.
     token_weights_sha256: hexadecimal SHA-256 of the table of weights; None for uniform.
     frequency_corpus: file whose sentences were counted for it, or None; does not decide, the checksum does.
+    revision: commit of a model of the hub, else None; does not decide, weights_sha256 does.
   """
 
   name: str = dataclasses.field(metadata={"decides": False})
@@ -100,6 +101,7 @@ class EncoderIdentity(_Identity):
   token_weights: str = dataclasses.field(default="uniform", metadata={"new": True})
   token_weights_sha256: str | None = dataclasses.field(default=None, metadata={"new": True})
   frequency_corpus: str | None = dataclasses.field(default=None, metadata={"decides": False})
+  revision: str | None = dataclasses.field(default=None, metadata={"decides": False})
 
   @classmethod
   def from_dict(cls, values: dict[str, Any], where: str) -> "EncoderIdentity":
@@ -130,6 +132,7 @@ class EncoderIdentity(_Identity):
       "max_input_chars_per_word": self.max_input_chars_per_word,
       "token_weights": self.token_weights,
       "frequency_corpus": self.frequency_corpus,
+      "revision": self.revision,
     }
 
   def pooling_arguments(self) -> dict[str, Any]:

@@ -42,6 +42,7 @@ def load_encoder(
     cache_dir: see `SentenceEncoder.from_pretrained`.
     **settings: sentence_embedding_type, max_seq_length, low_dim, or a setting of `SentenceEncoder.from_pretrained`, in
       place of those of the identity; if `model` is given, its files decide hidden_act and max_input_chars_per_word.
+      Without `model`, a hub model is loaded at the commit of the identity.
 
   Returns:
     The encoder, and sentence_embedding_type, max_seq_length and low_dim; without an identity only those of `settings`.
@@ -54,7 +55,7 @@ def load_encoder(
     reason = "names no encoder" if identity is None else f"was fitted on {identity}"
     raise EncoderError(f"{where}: {reason}; name the encoder of its embeddings, as model=mini", "folder")
   arguments = {**named.model_arguments(), **named.loading_arguments()} if named else {}
-  of_files = ("hidden_act", "max_input_chars_per_word")
+  of_files = ("hidden_act", "max_input_chars_per_word", "revision")
   if model is not None:
     arguments = {name: value for name, value in arguments.items() if name not in of_files}
   if settings.get("token_weights") == "uniform":

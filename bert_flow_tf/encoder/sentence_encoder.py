@@ -60,6 +60,7 @@ class SentenceEncoder:
     max_input_chars_per_word: int | None = None,
     token_weights: str | None = None,
     frequency_corpus: str | os.PathLike | None = None,
+    revision: str | None = None,
   ) -> "SentenceEncoder":
     """Loads an encoder.
 
@@ -76,6 +77,7 @@ class SentenceEncoder:
       token_weights: weights of tokens in the mean that makes an embedding, see `token_weights.make_token_weights`; None
         for uniform, or for idf if the encoder is static.
       frequency_corpus: file with a sentence per line, for token_weights=idf; None for the packaged English table.
+      revision: commit, branch or tag of a hub model; None for main.
 
     Raises:
       ConfigError: an argument is not allowed, or frequency_corpus cannot be read.
@@ -83,7 +85,7 @@ class SentenceEncoder:
     """
     if token_weights is not None:
       parse_token_weights(token_weights)  # before the long loading
-    bert = load_bert(name, cache_dir, precision, hidden_act, bert_config_file, vocab_file)
+    bert = load_bert(name, cache_dir, precision, hidden_act, bert_config_file, vocab_file, revision)
     tokenizer = SentenceTokenizer.from_pretrained(bert.folder, bert.name, max_input_chars_per_word)
     token_weights = token_weights or bert.declared.token_weights
     return cls(bert, tokenizer, make_token_weights(token_weights, tokenizer, frequency_corpus))
@@ -282,6 +284,7 @@ class SentenceEncoder:
       low_dim=low_dim,
       precision=self.precision,
       max_input_chars_per_word=self.tokenizer.max_input_chars_per_word,
+      revision=self.bert.revision,
       **({} if self.token_weights is None else self.token_weights.identity()),
     )
 

@@ -31,6 +31,9 @@ class EmbeddingSettings(Settings):
   init_checkpoint: str | None = setting(
     None, "Folder, or TF1 checkpoint, of a fine-tuned encoder; used in place of model.", named=False
   )
+  model_revision: str | None = setting(
+    None, "Commit, branch or tag of a model of the hub; default: main, or the commit that a saved calibration names."
+  )
   model_cache_dir: str | None = setting(None, "Cache folder of the model hub; default: the hub's own.", named=False)
   sentence_embedding_type: str | None = setting(
     None,
@@ -95,7 +98,8 @@ class EmbeddingSettings(Settings):
   def loading_arguments(self) -> dict[str, Any]:
     """Returns the settings of the encoder as `SentenceEncoder.from_pretrained` takes them."""
     names = ("precision", "hidden_act", "max_input_chars_per_word", "token_weights", "frequency_corpus")
-    return {"cache_dir": self.model_cache_dir, **{name: getattr(self, name) for name in names}}
+    places = {"cache_dir": self.model_cache_dir, "revision": self.model_revision}
+    return {**places, **{name: getattr(self, name) for name in names}}
 
   def pooling_arguments(self) -> dict[str, Any]:
     """Returns sentence_embedding_type and max_seq_length as the encoder's methods take them."""

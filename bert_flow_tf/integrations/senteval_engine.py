@@ -53,18 +53,28 @@ def task_path(folder):
     yield pathlib.Path(made)
 
 
-def find_engine(folder, path, batch_size, **settings):
+def find_engine(folder, path, batch_size, trusted=False, **settings):
   """Returns SentEval if it can be imported (a checkout in `folder` first), else our own engine.
 
   Args:
     folder: as in `task_path`.
     path: SentEval's task_path.
     batch_size: sentences that SentEval embeds at once.
+    trusted: whether the user allows to import a checkout in `folder`.
     **settings: classifier and kfold of `SentEval`.
+
+  Raises:
+    ConfigError: the folder has a checkout and is not trusted.
   """
   checkout = pathlib.Path(os.path.expanduser(folder)).resolve()
   before = list(sys.path)
   if (checkout / "senteval" / "engine.py").is_file():
+    if not trusted:
+      raise ConfigError(
+        f"senteval_trusted: missing; {checkout / 'senteval'} is program code, which would run with all your rights; "
+        "give senteval_trusted if you trust it, or the folder of the data alone as senteval",
+        argument="senteval_trusted",
+      )
     sys.path.insert(0, str(checkout))
   try:
     return SentEval(importlib.import_module("senteval.engine"), path, batch_size, **settings)

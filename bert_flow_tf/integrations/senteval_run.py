@@ -66,6 +66,7 @@ def evaluate_as_published(
   folder: pathlib.Path,
   watch: Stopwatch,
   about: Mapping[str, Any],
+  trusted: bool = False,
 ) -> None:
   """Evaluates embeddings divided by their length with the published settings; writes and prints the results.
 
@@ -77,13 +78,15 @@ def evaluate_as_published(
     folder: gets senteval_results.json.
     watch: see `evaluate_tasks`.
     about: further values of the file.
+    trusted: see `senteval_engine.find_engine`.
 
   Raises:
-    ConfigError: a task is unknown, or all tasks failed.
+    ConfigError: a task is unknown, all tasks failed, or SentEval's code is not trusted.
   """
   divided = {name: lambda u, transform=transform: normalized(transform(u)) for name, transform in transforms.items()}
   with senteval_engine.task_path(path) as task_path:
-    engine = senteval_engine.find_engine(path, task_path, _PUBLISHED["batch_size"], classifier=_PUBLISHED, kfold=5)
+    batch_size = _PUBLISHED["batch_size"]
+    engine = senteval_engine.find_engine(path, task_path, batch_size, trusted, classifier=_PUBLISHED, kfold=5)
     names = senteval_engine.check_tasks(tasks.split(",") if tasks else None, task_path, engine)
     logging.info("%s: %s", engine.name, ", ".join(names))
     results, failed = evaluate_tasks(engine, names, embed, divided, watch)

@@ -266,6 +266,7 @@ class Experiment:
       "encoder": {
         "name": self._identity.name,
         "weights_sha256": self._identity.weights_sha256,
+        "revision": self._identity.revision,
         "pooling": self._pooling,
       },
       "embeddings": self._cone,

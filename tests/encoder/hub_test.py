@@ -9,12 +9,14 @@ import time
 import pytest
 from huggingface_hub import constants, file_download
 
+from bert_flow_tf import SentenceEncoder, SentenceModel
 from bert_flow_tf.encoder import hub
 from bert_flow_tf.encoder.bert import load_bert
 from bert_flow_tf.errors import EncoderError
 from tests.encoder import tiny
 
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
+OTHER_COMMIT = "fedcba9876543210fedcba9876543210fedcba98"
 TEMPLATE = "/{repo_id}/resolve/{revision}/{filename}"
 CLOSED = "http://127.0.0.1:9"  # the discard port: nothing listens, so connections are refused
 
@@ -108,6 +110,62 @@ def test_folder_wins_over_hub_id_and_a_file_is_no_folder(tmp_path, monkeypatch):
     hub.resolve("org/name/config.json")
 
 
+@pytest.fixture
+def two_commits(cache, tmp_path):
+  """Returns the cache folder of someone/tiny, with other weights at the tag v1 than at main."""
+  cache("someone/tiny")
+  folder = tmp_path / "cache/models--someone--tiny"
+  (folder / "refs/v1").write_text(OTHER_COMMIT)
+  tiny.save_tiny(folder / "snapshots" / OTHER_COMMIT, tiny.random_weights(seed=1))
+  return tmp_path / "cache"
+
+
+@pytest.mark.parametrize(
+  ("revision", "commit"),
+  [(None, COMMIT), ("main", COMMIT), (COMMIT, COMMIT), ("v1", OTHER_COMMIT), (OTHER_COMMIT, OTHER_COMMIT)],
+)
+def test_a_revision_chooses_the_commit(two_commits, monkeypatch, revision, commit):
+  point_to(monkeypatch, CLOSED)
+  bert = load_bert("someone/tiny", two_commits, revision=revision)
+  assert (bert.folder.name, bert.revision) == (commit, commit)
+  static = load_bert("static:someone/tiny", two_commits, revision=revision)
+  assert static.revision == commit
+  # The same files as a local folder: the same identity, but for the name and the commit.
+  local = SentenceEncoder.from_pretrained(bert.folder)
+  of_hub = SentenceEncoder.from_pretrained("someone/tiny", two_commits, revision=revision)
+  assert local.identity().deciding() == of_hub.identity().deciding()
+  assert (local.identity().revision, of_hub.identity().revision) == (None, commit)
+
+
+def test_a_saved_calibration_loads_the_commit_of_its_fit(two_commits, tmp_path, monkeypatch):
+  point_to(monkeypatch, CLOSED)
+  model = SentenceModel.from_pretrained("someone/tiny", cache_dir=two_commits, revision="v1", max_seq_length=9)
+  model.fit(["a dog.", "a cat.", "dogs", "a b"], "sn").save(tmp_path / "sn")
+  loaded = SentenceModel.load(tmp_path / "sn", cache_dir=two_commits)
+  assert loaded.identity == model.identity and loaded.identity.revision == OTHER_COMMIT
+  with pytest.raises(EncoderError, match="weights_sha256"):
+    SentenceModel.load(tmp_path / "sn", cache_dir=two_commits, revision="main")
+  with pytest.raises(EncoderError, match="weights_sha256"):
+    SentenceModel.load(tmp_path / "sn", "someone/tiny", cache_dir=two_commits)
+
+
+@pytest.mark.parametrize("revision", ["", " ", "../main", "a/../b", "-v1", "a b", 1])
+def test_what_is_no_revision(two_commits, revision):
+  with pytest.raises(EncoderError) as caught:
+    hub.resolve("someone/tiny", two_commits, revision)
+  assert caught.value.argument == "revision" and str(caught.value).startswith("revision=")
+
+
+def test_a_revision_that_is_not_available(two_commits, monkeypatch):
+  point_to(monkeypatch, CLOSED)
+  with pytest.raises(EncoderError, match="someone/tiny at revision v2 is not in the local cache"):
+    hub.resolve("someone/tiny", two_commits, "v2")
+  for name in ("mini", str(two_commits)):
+    with pytest.raises(EncoderError, match="only models of the hub have revisions") as caught:
+      hub.resolve(name, two_commits, "main")
+    assert caught.value.argument == "revision"
+
+
 class Hub(http.server.BaseHTTPRequestHandler):
   """A hub that serves the files of a folder as the model someone/tiny."""
 
@@ -159,7 +217,7 @@ def test_download(served, tmp_path, monkeypatch, kind):
   (served / "tokenizer_config.json").unlink()  # optional
   (served / "pytorch_model.bin").write_bytes(b"never fetched")
   downloaded = load_bert("someone/tiny", cache_dir=tmp_path / "cache")
-  assert downloaded.weights_checksum == load_bert(served).weights_checksum
+  assert downloaded.weights_checksum == load_bert(served).weights_checksum and downloaded.revision == COMMIT
   assert not (downloaded.folder / "pytorch_model.bin").exists()
   point_to(monkeypatch, CLOSED)
   assert load_bert("someone/tiny", cache_dir=tmp_path / "cache").folder == downloaded.folder

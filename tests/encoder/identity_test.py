@@ -30,7 +30,7 @@ def test_json_and_back():
 
 def test_new_fields_decide():
   # The checksums of the tokenizer and of the weights decide the last two.
-  kept = {"name", "sentence_embedding_type", "max_input_chars_per_word", "frequency_corpus"}
+  kept = {"name", "sentence_embedding_type", "max_input_chars_per_word", "frequency_corpus", "revision"}
   weighted = dataclasses.replace(IDENTITY, token_weights="idf-1", token_weights_sha256="d", frequency_corpus="a.txt")
   assert weighted.deciding().keys() == {field.name for field in dataclasses.fields(EncoderIdentity)} - kept
   # The keys of caches that were written before there were token weights.
@@ -49,7 +49,7 @@ def test_new_fields_decide():
     ({"architecture": {}}, ["architecture {'num_attention_heads': 4}, now {}"]),
     ({"architecture": None}, []),
     ({"token_weights": "idf-1"}, ["token_weights uniform, now idf-1"]),
-    ({"frequency_corpus": "a.txt"}, []),
+    ({"frequency_corpus": "a.txt", "revision": "v1"}, []),
   ],
 )
 def test_differences(change, expected):

@@ -143,7 +143,7 @@ def test_senteval_in_a_checkout(package, data):
   """Its engine gives what ours does; arrays that NumPy refuses are made for it alone."""
   with senteval_engine.task_path(str(package)) as path:
     assert path == package / "data"
-    engine = senteval_engine.find_engine(str(package), path, 4)
+    engine = senteval_engine.find_engine(str(package), path, 4, trusted=True)
     assert engine.name == f"SentEval in {package / 'senteval'}" and str(package) not in sys.path
     (found,) = evaluate(engine, "STS12").values()
     (expected,) = evaluate(senteval_engine.OwnEngine(path, 4), "STS12").values()
@@ -177,10 +177,21 @@ def test_senteval_itself(data):
     assert found[key] == pytest.approx(expected[key], abs=1e-3)
 
 
+def test_code_of_a_checkout_runs_only_if_it_is_trusted(package, data):
+  for name in ("__init__.py", "engine.py"):
+    (package / "senteval" / name).write_text(f"open({str(package / 'ran')!r}, 'w')\n")
+  with senteval_engine.task_path(str(package)) as path:
+    with pytest.raises(ConfigError, match="program code") as raised:
+      senteval_engine.find_engine(str(package), path, 4)
+    assert raised.value.argument == "senteval_trusted" and not (package / "ran").exists()
+    # The data alone needs no trust.
+    assert isinstance(senteval_engine.find_engine(str(package / "data"), path, 4), senteval_engine.OwnEngine)
+
+
 def test_broken_checkout_is_said_and_not_used(package):
   (package / "senteval/engine.py").write_text("import a_package_that_is_not_there\n")
   with senteval_engine.task_path(str(package)) as path:
-    engine = senteval_engine.find_engine(str(package), path, 4)
+    engine = senteval_engine.find_engine(str(package), path, 4, trusted=True)
   assert isinstance(engine, senteval_engine.OwnEngine)
 
 

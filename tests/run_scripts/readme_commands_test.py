@@ -36,7 +36,7 @@ OTHERS = (
   (
     ("predict", f"--exp_name={NLI}_eval {AVG} --label_max=4 --throttle_secs=1"),
     ("predict_pool", f"--exp_name={NLI}_eval {AVG}".replace("=avg ", "=avg-last-2 ")),
-    ("do_senteval", f"--exp_name={NLI}_senteval --senteval_tasks=STS12,MRPC {AVG}"),
+    ("do_senteval", f"--exp_name={NLI}_senteval --senteval_tasks=STS12,MRPC --senteval_trusted {AVG}"),
   ),
   (("train", f"--exp_name_prefix=exp {FLOW}1"), ("predict", f"--exp_name={TARGET}_allsplits {FLOW}1")),
   (

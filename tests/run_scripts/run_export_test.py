@@ -25,7 +25,11 @@ def run(*flags):
 
 
 def test_export_of_a_saved_calibration(tmp_path):
-  encoder = SentenceEncoder.from_pretrained(str(tiny.save_tiny(tmp_path / "tiny")))
+  hub = tmp_path / "hub/models--someone--tiny"
+  (hub / "refs").mkdir(parents=True)
+  (hub / "refs/v1").write_text(f"c0ffee{0:034}")
+  tiny.save_tiny(hub / f"snapshots/c0ffee{0:034}")
+  encoder = SentenceEncoder.from_pretrained("someone/tiny", hub.parent, revision="v1")
   settings = {"sentence_embedding_type": "avg-top-2", "max_seq_length": 9, "low_dim": 6}
   sentences = [f"{'a ' * (i % 5)}{'dog ' * (i % 3)}{'cat ' * (i % 7)}" for i in range(100)]
   calibration = make_calibration("sn").fit(encoder.encode(sentences, "avg-top-2", 9))
@@ -34,7 +38,13 @@ def test_export_of_a_saved_calibration(tmp_path):
   (tmp_path / "exp" / "results.json").write_text('{"task": "sample", "results": {"test": {"sn": {"spearman": 50.5}}}}')
   base = tmp_path / "base"
   (base / "3").mkdir(parents=True)
-  done = run(f"--flow_folder={tmp_path}/exp/sn", f"--export_dir={base}", "--normalize", "--model_name=small")
+  done = run(
+    f"--flow_folder={tmp_path}/exp/sn",
+    f"--export_dir={base}",
+    "--normalize",
+    "--model_name=small",
+    f"--model_cache_dir={hub.parent}",
+  )
   assert done.returncode == 0, done.stderr[-3000:]
   lines = done.stdout.splitlines()
   assert lines[0].startswith(f"{base}/4: ") and "calibration sn, 12 dimensions, 6 calibrated" in lines[0]
@@ -42,6 +52,7 @@ def test_export_of_a_saved_calibration(tmp_path):
   assert "not run by us" in lines[-1] and "MODEL_NAME=small" in lines[-1]
   metadata = json.loads((base / "4" / "assets.extra" / "metadata.json").read_text())
   assert {key: metadata["encoder"][key] for key in settings} == settings
+  assert (metadata["encoder"]["name"], metadata["encoder"]["revision"]) == ("someone/tiny", f"c0ffee{0:034}")
   assert metadata["normalize"] is True and metadata["figures"] == {"test": {"sn": {"spearman": 50.5}}}
   assert "test, sn: spearman 50.5" in (base / "4" / "assets.extra" / "README.md").read_text()
   assert sorted(path.name for path in base.iterdir()) == ["3", "4"]
