@@ -44,7 +44,7 @@ def fit_files(
   Args:
     vectors: .npy or .tfrecord files, globs or folders of them.
     calibration: see `fit_calibration`; natsv and sn+natsv need K.
-    output: folder of the calibration; must not exist. While a flow is fitted, its checkpoints are in OUTPUT.fit.
+    output: folder of the calibration; must not exist. During the fit there is OUTPUT.fit, with a flow's checkpoints.
     vectors_of: description of the vectors, any text; saved with the calibration.
     shares: share of each view if the vectors are concatenated views; None for those of the pooling of run_embed, if it
       wrote the files.
@@ -56,7 +56,9 @@ def fit_files(
     CalibrationError, TrainingError: the vectors are too few or all alike.
   """
   spec = parse_calibration(calibration)
-  _check_absent(output)
+  work = pathlib.Path(f"{output}.fit")
+  if not work.is_dir():  # a fit that was killed after it had saved its result has left this folder
+    _check_absent(output)
   files = find_vector_files(vectors)
   shares = _embedded_shares(files) if shares is None else checked_shares(shares)
   logging.info("fitting %s on %d files of %d dimensions", spec.name, len(files), files[0].dim)
@@ -65,7 +67,6 @@ def fit_files(
     raise ConfigError(f"{name}: only calibration=flow has this setting, not {spec.name}", argument=name)
   if spec.k_on_dev:
     raise ConfigError(f"calibration={spec.name}: give K, as in {spec.name}-6", argument="calibration")
-  work = pathlib.Path(f"{output}.fit")
   with owned(work, "output"):
     foreign = [path.name for path in work.iterdir() if not path.name.startswith(_OF_FIT)]
     if foreign:

@@ -106,6 +106,8 @@ def replaced_folder(folder: str | os.PathLike) -> Iterator[pathlib.Path]:
 def clear_leftovers(folder: str | os.PathLike, name: str | None = None) -> list[str]:
   """Deletes what killed processes of this machine left while they wrote into a folder; other files stay.
 
+  A folder that one of them was replacing gets its name back, if the new one does not have it yet.
+
   Args:
     folder: the folder.
     name: of the file or folder that was written; None for any.
@@ -119,6 +121,9 @@ def clear_leftovers(folder: str | os.PathLike, name: str | None = None) -> list[
       match = _TEMPORARY.fullmatch(entry.name)
       if match is None or name not in (None, match["name"]) or _runs(int(match["pid"])):
         others += [entry.name] * entry.name.endswith(WRITING)
+      elif entry.name.endswith(OLDER) and not os.path.lexists(whole := os.path.join(folder, match["name"])):
+        with contextlib.suppress(OSError):  # another process was faster
+          os.rename(entry.path, whole)  # killed between the two renames of `replaced_folder`
       elif entry.is_dir(follow_symlinks=False):
         shutil.rmtree(entry.path, ignore_errors=True)
       else:

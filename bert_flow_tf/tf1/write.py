@@ -122,12 +122,13 @@ def write_config(folder: pathlib.Path, encoder: SentenceEncoder) -> None:
   tokenizer = {**_tokenizer_config(source), **chosen}
   # {file: (content, function that tells if an existing file means the same)}
   files: dict[str, tuple[bytes, Callable[[pathlib.Path], bool]]] = {
+    "vocab.txt": (vocabulary, lambda path: path.read_bytes() == vocabulary),
+    "tokenizer_config.json": (_json(tokenizer), lambda path: _tokenizer_config(path.parent) == tokenizer),
+    # The last one: where it exists, a killed process has written the others too.
     google_folder.CONFIG_FILE: (
       _json(config),
       lambda path: google_folder.read_config(path).items() >= expected.items(),
     ),
-    "vocab.txt": (vocabulary, lambda path: path.read_bytes() == vocabulary),
-    "tokenizer_config.json": (_json(tokenizer), lambda path: _tokenizer_config(path.parent) == tokenizer),
   }
   argument = "output_checkpoint"
   try:

@@ -36,6 +36,8 @@ class Checkpoints:
     self._checkpoint = tf.train.Checkpoint(**objects)
     for unfinished in self._folder.glob("*_temp"):  # of a process that was killed while it saved
       shutil.rmtree(unfinished, ignore_errors=True)
+    for unfinished in self._folder.glob("checkpoint.tmp*"):
+      unfinished.unlink(missing_ok=True)
     try:
       self._manager = tf.train.CheckpointManager(self._checkpoint, os.fspath(self._folder), max_to_keep=KEEP)
     except (tf.errors.OpError, ValueError) as error:

@@ -42,6 +42,15 @@ def test_only_leftovers_of_dead_processes_are_deleted(tmp_path):
   assert names(tmp_path) == sorted([*others[1:], "a.json", "flow"])
 
 
+def test_a_folder_whose_replacement_was_killed_is_back(tmp_path):
+  older, newer = (tmp_path / f".flow.{DEAD}.abcd1234.{ending}" for ending in ("older", "writing"))
+  older.mkdir()
+  newer.mkdir()
+  (older / "weights").write_text("old")
+  files.clear_leftovers(tmp_path)
+  assert names(tmp_path) == ["flow"] and (tmp_path / "flow/weights").read_text() == "old"
+
+
 def test_an_error_leaves_the_old_content(tmp_path):
   files.write_text(tmp_path / "a.json", "old")
   with files.replaced_folder(tmp_path / "flow") as folder:

@@ -21,6 +21,9 @@ def test_flow_of_a_checkpoint(tmp_path):
     write_training_checkpoint(tmp_path / "exp", step, encoder, saved.variables())
   folder = str(tmp_path / "exp")
   assert checkpoint_of(folder) == f"{folder}/model.ckpt-10"
+  # The configuration comes last: where a killed process has left it, the other files are there too.
+  times = [(tmp_path / "exp" / name).stat().st_mtime_ns for name in ("vocab.txt", "bert_config.json")]
+  assert times == sorted(times)
   same = (f"{folder}/model.ckpt-3", str(tmp_path / "model"), "mini", "hub/name")
   assert tuple(map(checkpoint_of, same)) == same
 
