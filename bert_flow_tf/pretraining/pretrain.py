@@ -49,7 +49,7 @@ def pretrain(
   sentences, checksum = corpus.read_corpus(settings.corpus or "")
   if data_dir is not None:
     card.load_task(data_dir)
-  strategy = make_strategy(settings.distribution_strategy)
+  strategy = make_strategy(settings.distribution_strategy, deterministic=settings.deterministic)
   _check_folder(folder)
   with owned(folder, "output_dir") if is_chief(strategy) else contextlib.nullcontext():
     return _pretrain(settings, folder, sentences, checksum, strategy, watch, data_dir, about)

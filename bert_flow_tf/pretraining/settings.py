@@ -5,6 +5,7 @@ import math
 
 from bert_flow_tf.errors import ConfigError
 from bert_flow_tf.io.settings import Settings, check_positive, setting
+from bert_flow_tf.training.settings import DETERMINISTIC
 
 PRECISIONS = ("float32", "mixed_bfloat16", "mixed_float16")
 WEIGHTS_DTYPES = ("float16", "float32")
@@ -58,6 +59,7 @@ class PretrainingSettings(Settings):
     named=False,
   )
   save_checkpoints_steps: int = setting(100, "Steps between two checkpoints.", named=False, minimum=1)
+  deterministic: bool = setting(False, DETERMINISTIC, named=False)
   weights_dtype: str = setting(
     "float16", "Number format of the model's file; it is loaded as float32.", named=False, choices=WEIGHTS_DTYPES
   )

@@ -158,7 +158,7 @@ def make_flow(
     shares: see `TrainableFlow`.
   """
   shares = checked_shares(shares)
-  strategy = strategy or make_strategy(settings.distribution_strategy)
+  strategy = strategy or make_strategy(settings.distribution_strategy, deterministic=settings.deterministic)
   with worker_failures(strategy), strategy.scope():
     flow = Glow(settings.config, view_dim(dim, shares), settings.actnorm_init, settings.permutation, settings.seed)
   trainer = Trainer(

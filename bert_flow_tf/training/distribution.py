@@ -39,7 +39,9 @@ def has_several_workers(strategy: tf.distribute.Strategy) -> bool:
   return resolver is not None and sum(map(len, resolver.cluster_spec().as_dict().values())) > 1
 
 
-def make_strategy(name: str = "default", wait_seconds: float = WAIT_SECONDS) -> tf.distribute.Strategy:
+def make_strategy(
+  name: str = "default", wait_seconds: float = WAIT_SECONDS, deterministic: bool = False
+) -> tf.distribute.Strategy:
   """Returns the strategy of a name.
 
   Args:
@@ -47,6 +49,7 @@ def make_strategy(name: str = "default", wait_seconds: float = WAIT_SECONDS) -> 
       (logical CPU devices included). "multi_worker_mirrored": the workers of TF_CONFIG, in a process that has not used
       TensorFlow yet.
     wait_seconds: largest time to wait for the other workers.
+    deterministic: whether all operations of this process are deterministic from now on.
 
   Raises:
     ConfigError: another name, or TF_CONFIG is absent or malformed.
@@ -56,6 +59,9 @@ def make_strategy(name: str = "default", wait_seconds: float = WAIT_SECONDS) -> 
     raise ConfigError(
       f"distribution_strategy={name}: expected one of {', '.join(STRATEGIES)}", argument="distribution_strategy"
     )
+  if deterministic:
+    tf.random.set_seed(0)  # TensorFlow wants one, though all random numbers here have seeds of their own
+    tf.config.experimental.enable_op_determinism()
   if name == "multi_worker_mirrored":
     return _multi_worker_strategy(wait_seconds)
   if os.environ.get("TF_CONFIG"):

@@ -9,6 +9,11 @@ from bert_flow_tf.data.flow_corpus import LEARNING_RATE, FlowCorpus
 from bert_flow_tf.flow.config import FlowConfig, packaged_configs
 from bert_flow_tf.io.settings import Settings, check_positive, named_values, setting
 
+DETERMINISTIC = (
+  "Use slower operations of a GPU where the fast ones add in any order, so that a seed decides every bit there too. On "
+  "a CPU it does so without this."
+)
+
 
 @dataclasses.dataclass(frozen=True)
 class FlowSettings(Settings):
@@ -48,6 +53,7 @@ class FlowSettings(Settings):
   )
   use_xla: bool | None = setting(None, "Compile the step with XLA; default: only for long fits, where it is faster.")
   save_checkpoints_steps: int = setting(100, "Steps between two checkpoints.", named=False, minimum=1)
+  deterministic: bool = setting(False, DETERMINISTIC, named=False)
 
   def __post_init__(self) -> None:
     super().__post_init__()

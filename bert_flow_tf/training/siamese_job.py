@@ -8,7 +8,6 @@ import pathlib
 from collections.abc import Callable
 
 import numpy as np
-import tensorflow as tf
 from absl import logging
 
 from bert_flow_tf.calibration.flow import FlowCalibration
@@ -63,10 +62,7 @@ class SiameseJob:
     self._task, self._embedding, self._settings = task, embedding, settings
     self._folder, self._watch, self._write = pathlib.Path(folder), watch, write_checkpoint
     self._pooling = embedding.model_arguments()
-    if settings.deterministic:
-      tf.random.set_seed(settings.seed)  # without a seed, TensorFlow rejects random operations
-      tf.config.experimental.enable_op_determinism()
-    self._strategy = make_strategy(settings.distribution_strategy)
+    self._strategy = make_strategy(settings.distribution_strategy, deterministic=settings.deterministic)
 
   def train(self, chosen: TrainingPairs) -> Trained:
     """Trains on the chosen pairs, and writes checkpoints, encoder, classifier, flow and training.json.

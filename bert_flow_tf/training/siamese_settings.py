@@ -93,9 +93,6 @@ class SiameseSettings(FlowSettings):
     "instead of data, BERT's dropout is on while only a flow is fitted, test splits are trained on with one label, "
     "and early_stopping ends when Pearson's r did not fall.",
   )
-  deterministic: bool = setting(
-    False, "Make operations of a GPU deterministic, so that a resumed training is exact there too.", named=False
-  )
 
   def __post_init__(self) -> None:
     super().__post_init__()

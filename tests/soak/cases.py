@@ -6,7 +6,7 @@ import random
 
 import numpy as np
 
-from tests.run_scripts import siamese_cases
+from tests.run_scripts import siamese_cases, tiny_data
 from tests.training import small_siamese
 
 # Flags of a flow that is fitted in many short steps.
@@ -37,6 +37,7 @@ def prepare(folder: pathlib.Path) -> None:
   words = random.Random(1)
   lines = (" ".join(words.choices(small_siamese.WORDS, k=words.randint(1, 9))) for _ in range(3000))
   (folder / "lines.txt").write_text("".join(f"{line}\n" for line in lines))
+  (folder / "text.txt").write_text("".join(f"{a}\n{b}\n" for a, b in tiny_data.sentences()))
   (folder / "many").mkdir()
   rng = np.random.default_rng(2)
   for number in range(40):
@@ -61,6 +62,16 @@ def cases(inputs: pathlib.Path, out: pathlib.Path) -> dict[str, Case]:
       [*model, *stsb, *joint, small, *_FLOW, "--do_train", "--do_eval", "--do_predict", f"--output_parent_dir={out}"],
       ("*/checkpoints/ckpt-*", "*/model.ckpt-*", "*/encoder/*"),
     ),
+    "run_pretraining": Case(
+      "run_pretraining",
+      [
+        *(f"--corpus={inputs}/text.txt", "--vocab_size=200", "--hidden_size=16", "--num_hidden_layers=1"),
+        *("--num_attention_heads=2", "--max_seq_length=16", "--dropout=0.1", "--train_batch_size=16"),
+        *("--num_train_steps=30", "--num_warmup_steps=5", "--save_checkpoints_steps=3", f"--output_dir={out}/p"),
+        "--deterministic",
+      ],
+      ("p/checkpoints/ckpt-*",),
+    ),
     "run_embed": Case(
       "run_embed",
       [f"--flow_folder={fitted}", f"--input={inputs}/lines.txt", "--shard_size=100", f"--output_dir={out}/vectors"],
@@ -69,14 +80,18 @@ def cases(inputs: pathlib.Path, out: pathlib.Path) -> dict[str, Case]:
     "run_export": Case("run_export", [f"--flow_folder={fitted}", f"--export_dir={out}/served"]),
     "run_table": Case(
       "run_table",
-      [*model, *stsb, small, "--train_batch_size=8", "--table=2", "--num_seeds=2", "--calibration=whitening-4,sn"]
-      + [f"--output_dir={out}/tables"],
+      [
+        *(*model, *stsb, small, "--train_batch_size=8", "--table=2", "--num_seeds=2", "--calibration=whitening-4,sn"),
+        f"--output_dir={out}/tables",
+      ],
       ("tables/cells/*", "tables/embeddings/*/*.npy", "tables/table_2.*"),
     ),
     "run_calibrate": Case(
       "run_calibrate",
-      [f"--vectors={inputs}/many", "--calibration=flow", small, *_FLOW, "--num_train_epochs=0.2"]
-      + [f"--output={out}/flow"],
+      [
+        *(f"--vectors={inputs}/many", "--calibration=flow", small, *_FLOW, "--num_train_epochs=0.2"),
+        f"--output={out}/flow",
+      ],
       ("flow.fit/checkpoints/ckpt-*",),
     ),
     "run_calibrate_apply": Case(

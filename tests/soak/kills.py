@@ -9,11 +9,8 @@ time. --full fills a small tmpfs, which needs root. TensorFlow is imported once:
 """
 
 import argparse
-import importlib
-import json
 import os
 import pathlib
-import pkgutil
 import random
 import shutil
 import signal
@@ -21,9 +18,8 @@ import subprocess
 import sys
 import tempfile
 import time
-import traceback
 
-from tests.soak import folders
+from tests.soak import folders, forks
 from tests.soak.cases import cases, prepare
 
 # {signal: exit status that it leads to}
@@ -56,11 +52,11 @@ class Soak:
     found = []
     for _ in range(2):
       self._clear()
-      began, changes = time.monotonic(), []
-      if self._run(lambda seen: changes.append(seen) or False) != 0:
+      began = time.monotonic()
+      if self._run() != 0:
         raise SystemExit(f"the undisturbed run failed: {self._log.read_text()[-2000:]}")
-      self._seconds, self._changes = time.monotonic() - began, changes[-1]
-      found.append(self._contents())
+      self._seconds = time.monotonic() - began
+      found.append(forks.contents(self._out))
     self._expected = found[0]
     self._check_same(found[1], "second undisturbed run")
     return found[0] == found[1]
@@ -81,6 +77,7 @@ class Soak:
           self._spoil()
       if in_chain:
         ended, identical = ended + 1, identical + self._finish(f"after {in_chain} kills")
+        print(f"  {made} kills", flush=True)
     return made, ended, identical
 
   def full(self):
@@ -89,7 +86,9 @@ class Soak:
     parts, identical = (0.1, 0.4, 0.7, 0.9), 0
     for part in parts:
       self._clear()
-      subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={max(int(part * size), 8192)}", "soak", self._out], check=True)
+      subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", f"size={max(int(part * size), 8192)}", "soak", self._out], check=True
+      )
       try:
         status = self._run()
         lines = [line for line in self._log.read_text().splitlines() if line.startswith("error: ")]
@@ -111,18 +110,19 @@ class Soak:
     left = folders.leftovers(self._out)
     if left:
       self.failures.append(f"{when}: leftovers {left}")
-    return self._check_same(self._contents(), when)
+    return self._check_same(forks.contents(self._out), when)
 
   def _run(self, now=lambda seen: False, number=signal.SIGKILL):
     """Runs the command; sends it a signal when `now(number of changes of its files)`; returns its exit status."""
-    pid, seen, before, sent, began = os.fork(), 0, _state(self._out), False, time.monotonic()
+    pid, seen, before, sent, began = os.fork(), 0, forks.state(self._out), False, time.monotonic()
     if not pid:
-      _become(self._case, self._log)
+      forks.become(self._case, self._log)
     while True:
       done, status = os.waitpid(pid, os.WNOHANG)
       if done:
+        self._changes = max(seen, self._changes)
         return os.waitstatus_to_exitcode(status)
-      state = _state(self._out)
+      state = forks.state(self._out)
       seen, before = seen + (state != before), state
       if not sent and now(seen):
         os.kill(pid, number)
@@ -147,7 +147,7 @@ class Soak:
         self.failures.append(f"signal {number}: {text[-1500:]}")
 
   def _check_damage(self, when):
-    self.failures += [f"{when}: {name}" for name in folders.damaged(self._contents())]
+    self.failures += [f"{when}: {name}" for name in folders.damaged(forks.contents(self._out))]
 
   def _check_same(self, found, when):
     differing = sorted(name for name in {*found, *self._expected} if found.get(name) != self._expected.get(name))
@@ -167,63 +167,6 @@ class Soak:
     shutil.rmtree(self._out, ignore_errors=True)
     self._out.mkdir()
 
-  def _contents(self):
-    """Returns `folders.contents`, read by another process, since this one must not start TensorFlow."""
-    reader, writer = os.pipe()
-    pid = os.fork()
-    if not pid:
-      with open(writer, "w", encoding="utf-8") as file:
-        json.dump(folders.contents(self._out), file)
-      os._exit(0)
-    os.close(writer)
-    with open(reader, encoding="utf-8") as file:
-      found = json.load(file)
-    os.waitpid(pid, 0)
-    return found
-
-
-def _become(case, log):
-  """Makes this process the runner; does not return."""
-  try:
-    handle = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
-    os.dup2(handle, 1)
-    os.dup2(handle, 2)
-    sys.argv = [case.module, *case.flags]
-    importlib.import_module(f"run_scripts.{case.module}").console()
-    status = 0
-  except SystemExit as stop:
-    status = stop.code if isinstance(stop.code, int) else int(stop.code is not None)
-  except BaseException:
-    traceback.print_exc()
-    status = 99
-  sys.stdout.flush()
-  sys.stderr.flush()
-  os._exit(status)
-
-
-def _state(folder):
-  """Returns what changes when a file is created, written, renamed or deleted."""
-  found = []
-  for root, _, names in os.walk(folder):
-    for name in names:
-      try:
-        stat = os.stat(os.path.join(root, name))
-      except OSError:
-        continue
-      found.append((root, name, stat.st_size, stat.st_mtime_ns))
-  return sorted(found)
-
-
-def _import_all():
-  import bert_flow_tf
-
-  for module in pkgutil.walk_packages(bert_flow_tf.__path__, "bert_flow_tf."):
-    if module.name != "bert_flow_tf.benchmark.worker":
-      importlib.import_module(module.name)
-  from transformers import TFBertModel
-
-  return TFBertModel
-
 
 def main():
   """Runs the commands and prints a table; exit status 1 after a failure."""
@@ -237,7 +180,7 @@ def main():
   arguments = parser.parse_args()
   folder = pathlib.Path(arguments.folder or tempfile.mkdtemp(prefix="soak-"))
   inputs, out, log = folder / "inputs", folder / "out", folder / "log"
-  _import_all()
+  forks.import_all()
   if not inputs.exists():
     prepare(inputs)
     first = Soak(cases(inputs, out)["run_flow"], out, log, 0)

@@ -3,8 +3,11 @@
 import numpy as np
 import pytest
 import tensorflow as tf
+from tensorflow.python.framework import config
 
 from bert_flow_tf.errors import ConfigError, TrainingError
+from bert_flow_tf.io.settings import changed_values
+from bert_flow_tf.pretraining.settings import PretrainingSettings
 from bert_flow_tf.training.distribution import (
   STRATEGIES,
   has_several_workers,
@@ -12,6 +15,8 @@ from bert_flow_tf.training.distribution import (
   make_strategy,
   worker_failures,
 )
+from bert_flow_tf.training.settings import FlowSettings
+from bert_flow_tf.training.siamese_settings import SiameseSettings
 from tests.training import small, two_replicas
 
 
@@ -25,6 +30,17 @@ def test_names():
 def test_default_is_the_cpu_itself():
   assert make_strategy() is tf.distribute.get_strategy()
   assert make_strategy().num_replicas_in_sync == 1
+
+
+def test_deterministic_is_of_the_process_and_of_no_name():
+  for settings in (FlowSettings, SiameseSettings, PretrainingSettings):
+    assert changed_values(settings(deterministic=True)) == {}
+  try:
+    make_strategy(deterministic=True)
+    assert config.is_op_determinism_enabled()
+  finally:
+    config.disable_op_determinism()
+    tf.random.set_seed(None)
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,69 @@
+"""Starts runners as forks of a process that has imported everything, but has not used TensorFlow."""
+
+import importlib
+import json
+import os
+import pkgutil
+import sys
+import traceback
+
+from tests.soak import folders
+
+
+def import_all():
+  """Imports what a runner would import, which takes most of the time of a small command."""
+  import transformers
+
+  import bert_flow_tf
+
+  for module in pkgutil.walk_packages(bert_flow_tf.__path__, "bert_flow_tf."):
+    if module.name != "bert_flow_tf.benchmark.worker":
+      importlib.import_module(module.name)
+  return transformers.TFBertModel
+
+
+def become(case, log):
+  """Makes this process the runner; does not return."""
+  try:
+    handle = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+    os.dup2(handle, 1)
+    os.dup2(handle, 2)
+    sys.argv = [case.module, *case.flags]
+    importlib.import_module(f"run_scripts.{case.module}").console()
+    status = 0
+  except SystemExit as stop:
+    status = stop.code if isinstance(stop.code, int) else int(stop.code is not None)
+  except BaseException:
+    traceback.print_exc()
+    status = 99
+  sys.stdout.flush()
+  sys.stderr.flush()
+  os._exit(status)
+
+
+def state(folder):
+  """Returns what changes when a file is created, written, renamed or deleted."""
+  found = []
+  for root, _, names in os.walk(folder):
+    for name in names:
+      try:
+        stat = os.stat(os.path.join(root, name))
+      except OSError:
+        continue
+      found.append((root, name, stat.st_size, stat.st_mtime_ns))
+  return sorted(found)
+
+
+def contents(folder):
+  """Returns `folders.contents`, read by another process."""
+  reader, writer = os.pipe()
+  pid = os.fork()
+  if not pid:
+    with open(writer, "w", encoding="utf-8") as file:
+      json.dump(folders.contents(folder), file)
+    os._exit(0)
+  os.close(writer)
+  with open(reader, encoding="utf-8") as file:
+    found = json.load(file)
+  os.waitpid(pid, 0)
+  return found
