@@ -1,6 +1,7 @@
 """Flags of the runners, made from settings; start of a runner, and its errors."""
 
 import dataclasses
+import errno
 import functools
 import importlib.metadata
 import os
@@ -38,6 +39,7 @@ _NOISY_MODULES = (
   "mirrored_strategy.py",
 )
 _FIRST_PYTHON_WITHOUT_TENSORFLOW = (3, 14)
+_DISK_FULL = "the disk is full; free some space, and the same command resumes"
 _INTERRUPTED = "interrupted; the same command resumes from what is saved"
 _TERMINATED = "ended by SIGTERM; the same command resumes from what is saved"
 
@@ -249,7 +251,7 @@ def _guarded(main, argv):
   except BertFlowError as error:
     return _fail(_with_flag(error))
   except OSError as error:  # a full disk, a name that is too long
-    return _fail(error)
+    return _fail(_DISK_FULL if error.errno in (errno.ENOSPC, errno.EDQUOT) else error)
   except Exception as error:
     if interrupted:  # TensorFlow turns an interrupt while it traces into other errors
       return _fail(_INTERRUPTED, 130)
@@ -257,7 +259,7 @@ def _guarded(main, argv):
     if tensorflow is None or not isinstance(error, tensorflow.errors.ResourceExhaustedError):
       raise
     if "No space left" in error.message or "quota" in error.message:
-      return _fail("the disk is full; free some space, and the same command resumes")
+      return _fail(_DISK_FULL)
     return _fail(f"out of memory ({' '.join(error.message.split())[:200]}); use a smaller batch size")
   except KeyboardInterrupt:
     return _fail(_INTERRUPTED, 130)

@@ -73,7 +73,8 @@ def test_an_argument_of_the_library_becomes_its_flag(values, capsys):
 @pytest.mark.parametrize(
   ("error", "status", "text"),
   [
-    (OSError(28, "No space left on device"), 1, "No space left"),
+    (OSError(28, "No space left on device"), 1, "the disk is full; free some space"),
+    (OSError(36, "File name too long"), 1, "File name too long"),
     (KeyboardInterrupt(), 130, "the same command resumes"),
   ],
 )
