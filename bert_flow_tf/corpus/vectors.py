@@ -90,14 +90,17 @@ class VectorFile:
       OSError: the file cannot be written.
     """
     path = pathlib.Path(path)
-    clear_leftovers(path.parent, path.name)
+    for name in (path.name, path.with_suffix(".ids.txt").name):
+      clear_leftovers(path.parent, name)
     with writing(path) as file:
       if self.kind == NPY:
         shape = (len(self.array()), output_dim)
         np.lib.format.write_array_header_1_0(file, {"descr": "<f4", "fortran_order": False, "shape": shape})
       count = sum(_write(file, transform(vectors), examples) for vectors, examples in self.parts())
       if self.kind == NPY and self.ids.is_file():
-        shutil.copyfile(self.ids, path.with_suffix(".ids.txt"))  # before the vectors get their name
+        # Before the vectors get their name.
+        with self.ids.open("rb") as ids, writing(path.with_suffix(".ids.txt")) as copy:
+          shutil.copyfileobj(ids, copy)
     return count
 
 

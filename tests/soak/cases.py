@@ -42,6 +42,7 @@ def prepare(folder: pathlib.Path) -> None:
   rng = np.random.default_rng(2)
   for number in range(40):
     np.save(folder / f"many/{number:02}.npy", rng.normal(size=[200, 12]).astype(np.float32))
+    (folder / f"many/{number:02}.ids.txt").write_text("".join(f"{number}-{row}\n" for row in range(200)))
 
 
 def cases(inputs: pathlib.Path, out: pathlib.Path) -> dict[str, Case]:
