@@ -67,17 +67,18 @@ class Soak:
     made = ended = identical = 0
     while made < kills:
       self._clear()
-      in_chain = 0
+      in_chain, status = 0, None
       while in_chain < _CHAIN and made < kills:
         status = self._run(self._moment(), number)
-        if status == 0 or (number != signal.SIGKILL and status != _SIGNALS[number]):
+        if status != _SIGNALS[number]:
           break
         made, in_chain = made + 1, in_chain + 1
         self._check_interrupted(number)
         if in_chain == 3:
           self._spoil()
       if in_chain:
-        ended, identical = ended + 1, identical + self._finish(f"after {in_chain} kills")
+        status = self._run() if status == _SIGNALS[number] else status
+        ended, identical = ended + 1, identical + self._check_end(status, f"after {in_chain} kills")
         print(f"  {made} kills", flush=True)
     return made, ended, identical
 
@@ -98,14 +99,14 @@ class Soak:
         print(f"  disk full: {lines}", flush=True)
         self._check_damage(f"disk full at {part}")
         subprocess.run(["mount", "-o", f"remount,size={8 * size + (1 << 26)}", self._out], check=True)
-        identical += self._finish(f"after a full disk at {part}")
+        identical += self._check_end(self._run(), f"after a full disk at {part}")
       finally:
         subprocess.run(["umount", "-l", self._out], check=True)
     return len(parts), identical
 
-  def _finish(self, when):
-    """Lets the command end; returns whether its result is that of the undisturbed run."""
-    if self._run() != 0:
+  def _check_end(self, status, when):
+    """Returns whether a run that ended has the result of the undisturbed run."""
+    if status != 0:
       self.failures.append(f"{when}: {self._log.read_text()[-1500:]}")
       return False
     left = folders.leftovers(self._out)
@@ -134,7 +135,7 @@ class Soak:
 
   def _moment(self):
     """Returns the function that tells when to kill."""
-    began, after = time.monotonic(), self._random.uniform(0, self._seconds)
+    began, after = time.monotonic(), self._random.uniform(0, 0.9 * self._seconds)
     if self._random.random() < 0.5:
       return lambda seen: time.monotonic() - began > after
     wanted, delay = self._random.randint(1, self._changes), self._random.choice((0, 0, 0.002, 0.005, 0.01))
