@@ -135,7 +135,7 @@ class Soak:
 
   def _moment(self):
     """Returns the function that tells when to kill."""
-    began, after = time.monotonic(), self._random.uniform(0, 0.9 * self._seconds)
+    began, after = time.monotonic(), self._random.uniform(0.3, 0.9 * self._seconds)
     if self._random.random() < 0.5:
       return lambda seen: time.monotonic() - began > after
     wanted, delay = self._random.randint(1, self._changes), self._random.choice((0, 0, 0.002, 0.005, 0.01))
