@@ -166,8 +166,8 @@ def main(argv: list[str]) -> None:
   task = load_task(
     data.task, data.data_dir, data.tfds_data_dir, data.stsb_gold, KINDS, as_published=settings.as_published
   )
-  if task.name == "sample" and data.data_dir:
-    raise ConfigError(f"data_dir={data.data_dir}: the task sample reads no files, another task does", "data_dir")
+  if task.spec.packaged and data.data_dir:
+    raise ConfigError(f"data_dir={data.data_dir}: the task {task.name} reads no files, another task does", "data_dir")
   logging.info("%s: %s", task.name, task.source)
   chosen = choose_pairs(settings, task)
   splits = evaluated_splits(settings, task, chosen)

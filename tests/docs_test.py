@@ -9,7 +9,11 @@ import pytest
 
 from tests.testing import REPO
 
-_FOLDERS = ("", "docs/", "bert_flow_tf/data/hard_sample/", "bert_flow_tf/encoder/pretrained/mini/")
+_FOLDERS = (
+  "",
+  "docs/",
+  *(f"bert_flow_tf/{name}/" for name in ("data/sample", "data/hard_sample", "encoder/pretrained/mini")),
+)
 _PAGES = sorted(page for folder in _FOLDERS for page in REPO.glob(f"{folder}*.md"))
 # Prints {runner: names of its flags}. `console` defines a runner's flags and starts it; here it does not start.
 _LIST_FLAGS = """

@@ -102,9 +102,9 @@ def load_task_and_corpus(data: DataSettings, corpus: CorpusSettings) -> tuple[Ta
   """
   task = load_task(data.task, data.data_dir, data.tfds_data_dir, data.stsb_gold)
   chosen = choose_flow_corpus(corpus, task, data.data_dir, data.tfds_data_dir)
-  if task.spec.name == "sample" and data.data_dir and chosen.name != NLI:
+  if task.spec.packaged and data.data_dir and chosen.name != NLI:
     raise ConfigError(
-      f"data_dir={data.data_dir}: the task sample reads no files; choose another task", argument="data_dir"
+      f"data_dir={data.data_dir}: the task {task.name} reads no files; choose another task", argument="data_dir"
     )
   logging.info("%s: %s", task.spec.name, task.source)
   return task, chosen

@@ -74,6 +74,7 @@ class TaskSpec:
     positive: meaning of gold 1, for BINARY.
     labels: names of the classes, for CLASSES.
     one_file_for_all_splits: whether the published code uses the task's only file as train, dev and test.
+    packaged: whether the pairs come with the package, so that no path is read.
     aliases: other names. Case is ignored.
     num_train_epochs: default number of passes over the pairs that fit a flow.
   """
@@ -87,6 +88,7 @@ class TaskSpec:
   positive: str | None = None
   labels: tuple[str, ...] = ()
   one_file_for_all_splits: bool = False
+  packaged: bool = False
   aliases: tuple[str, ...] = ()
   num_train_epochs: float = 1.0
 

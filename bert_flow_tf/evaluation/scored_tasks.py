@@ -42,8 +42,10 @@ def load_scored_tasks(
   unique = {spec.name for spec in specs}
   if not specs or len(unique) < len(specs):
     raise ConfigError(f"task={','.join(names)}: expected one or more tasks, each once", argument="task")
-  if unique == {"sample"} and data_dir:
-    raise ConfigError(f"data_dir={data_dir}: task=sample reads no files; give another task", argument="data_dir")
+  if all(spec.packaged for spec in specs) and data_dir:
+    raise ConfigError(
+      f"data_dir={data_dir}: task={','.join(names)} reads no files; give another task", argument="data_dir"
+    )
   tasks = [load_task(spec.name, data_dir, tfds_data_dir, stsb_gold) for spec in specs]
   for task in tasks:
     logging.info("%s: %s", task.spec.name, task.source)

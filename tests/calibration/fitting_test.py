@@ -31,9 +31,9 @@ def test_calibrations_keep_their_order():
 def test_k_is_chosen_on_dev_where_there_is_one_to_choose_on(data):
   specs = [parse_calibration("sn+natsv")]
   check_k_on_dev(specs, load_task("STS-B", data))
-  check_k_on_dev([parse_calibration("natsv-3"), parse_calibration("flow")], load_task("sample"))
-  with pytest.raises(ConfigError, match=r"^calibration=sn\+natsv: .*sample has no dev split"):
-    check_k_on_dev(specs, load_task("sample"))
+  check_k_on_dev([parse_calibration("natsv-3"), parse_calibration("flow")], load_task("hard-sample"))
+  with pytest.raises(ConfigError, match=r"^calibration=sn\+natsv: .*hard-sample has no dev split"):
+    check_k_on_dev(specs, load_task("hard-sample"))
 
 
 def test_k_is_not_chosen_on_what_is_evaluated(tmp_path):

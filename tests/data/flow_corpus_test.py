@@ -36,7 +36,7 @@ def test_one_pass_over_a_task_of_one_file_and_three_as_published(data):
 
 
 def test_the_epochs_of_a_task_are_for_its_own_sentences(tmp_path):
-  task = load_task("sample")
+  task = load_task("hard-sample")
   (tmp_path / "corpus.txt").write_text("".join(f"sentence {i}\n" for i in range(9)))
   assert flow_corpus.load_flow_corpus("target", task).num_train_epochs == 20.0
   corpus = flow_corpus.load_flow_corpus(str(tmp_path / "corpus.txt"), task)
@@ -65,11 +65,11 @@ def test_nli_has_the_papers_rate_and_epochs(tmp_path, data):
 )
 def test_rejected_corpora(name, error, argument):
   with pytest.raises(error) as raised:
-    flow_corpus.load_flow_corpus(name, load_task("sample"))
+    flow_corpus.load_flow_corpus(name, load_task("hard-sample"))
   assert raised.value.argument == argument
 
 
 def test_two_settings_that_choose_the_corpus_are_rejected():
   with pytest.raises(ConfigError) as raised:
-    flow_corpus.choose_flow_corpus(CorpusSettings("train", True), load_task("sample"))
+    flow_corpus.choose_flow_corpus(CorpusSettings("train", True), load_task("hard-sample"))
   assert raised.value.argument == "flow_corpus"

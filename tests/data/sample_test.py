@@ -7,7 +7,9 @@ import heapq
 import itertools
 import pathlib
 
+import numpy as np
 import pytest
+from scipy import stats
 
 import bert_flow_tf
 
@@ -85,6 +87,17 @@ def test_the_sentences():
       in_pairs[split].update(pair)
   # Each sentence is in the pairs of one split, so no topic is in two.
   assert in_pairs == {split: {s.text for s in sentences if splits[s.topic] == split} for split in SIZES}
+
+
+def test_the_second_round_agrees_as_the_page_says():
+  first = {(a, b): float(score) for split in SIZES for score, a, b in _table(f"{split}.tsv")}
+  rows = _table("second_round.tsv")
+  grades = np.array([(first[a, b], float(score)) for score, a, b in rows])
+  assert len(rows) == len({(a, b) for _, a, b in rows}) == 534
+  page = (FOLDER / "README.md").read_text("utf-8")
+  spearman, pearson = stats.spearmanr(*grades.T)[0], stats.pearsonr(*grades.T)[0]
+  assert f"Spearman correlation of {spearman:.3f}" in page and f"of {pearson:.3f};" in page
+  assert f"{100 * np.mean(abs(grades[:, 0] - grades[:, 1]) <= 1):.1f} % by at most 1" in page
 
 
 @pytest.mark.parametrize(

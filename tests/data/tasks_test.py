@@ -23,7 +23,7 @@ def test_an_unknown_task_lists_the_known(name):
     find_task(name)
   assert raised.value.argument == "task"
   assert str(raised.value).endswith(
-    "STS-B, SICK-R, STS-12, STS-13, STS-14, STS-15, STS-16, STS-12-16, QNLI, MRPC, QQP, sample, custom"
+    "STS-B, SICK-R, STS-12, STS-13, STS-14, STS-15, STS-16, STS-12-16, QNLI, MRPC, QQP, sample, hard-sample, custom"
   )
 
 
@@ -93,20 +93,23 @@ def test_sts_b_from_files():
   assert len(data.fitting_pairs(use_full=False)) == 5749
 
 
-def test_the_packaged_sample():
-  data = load_task("Sample")
-  pairs = data.splits["test"]
-  assert list(data.splits) == ["test"] and len(pairs) > 300
-  assert pairs.scores.min() == 0 and pairs.scores.max() == 5 and len(set(pairs.scores)) > 5
-  assert all(pairs.sentences_a) and all(pairs.sentences_b)
+def test_the_packaged_samples():
+  data, hard = load_task("Sample"), load_task("hard-sample")
+  assert {split: len(pairs) for split, pairs in data.splits.items()} == {"train": 500, "dev": 400, "test": 700}
+  assert {split: len(pairs) for split, pairs in hard.splits.items()} == {"test": 360}
+  assert len(data.fitting_pairs(use_full=True)) == 1600
+  for pairs in (*data.splits.values(), hard.splits["test"]):
+    assert pairs.scores.min() == 0 and pairs.scores.max() == 5 and len(set(pairs.scores)) > 5
+    assert all(pairs.sentences_a) and all(pairs.sentences_b)
   with pytest.raises(DataError) as raised:
-    data.fitting_pairs(use_full=False)
+    hard.fitting_pairs(use_full=False)
   assert raised.value.argument == "use_full_for_training"
 
 
-def test_the_sample_is_loaded_from_any_folder(tmp_path, monkeypatch):
+@pytest.mark.parametrize("name", ["sample", "hard-sample"])
+def test_the_samples_are_loaded_from_any_folder(tmp_path, monkeypatch, name):
   monkeypatch.chdir(tmp_path)
-  assert len(load_task("sample", data_dir="nowhere").splits["test"]) > 300
+  assert len(load_task(name, data_dir="nowhere").splits["test"]) > 300
 
 
 @pytest.mark.parametrize("argument", ["data_dir", "tfds_data_dir", "stsb_gold"])

@@ -107,12 +107,12 @@ def bad_data(folder):
     "empty data_dir": (["--task=STS-B", "--data_dir="], "--data_dir"),
     "data_dir without files": (["--task=STS-B", f"--data_dir={folder}/empty"], "empty"),
     "data_dir with a long name": (["--task=STS-B", f"--data_dir={'d' * 300}"], "ddd"),
-    "no train split": (["--nouse_full_for_training"], "--use_full_for_training"),
+    "no train split": (["--task=hard-sample", "--nouse_full_for_training"], "--use_full_for_training"),
     "unknown calibration": (["--calibration=flow,pca"], "--calibration"),
     "calibration twice": (["--calibration=SN,flow,sn"], "--calibration"),
     "no calibration": (["--calibration="], "--calibration"),
     "auto next to the flow": (["--calibration=flow+auto"], "--calibration"),
-    "natsv without a dev split": (["--calibration=natsv"], "--calibration"),
+    "natsv without a dev split": (["--task=hard-sample", "--calibration=natsv"], "--calibration"),
     "dropout without a flow": (["--calibration=sn", "--encoder_dropout"], "--encoder_dropout"),
     # Rejected before the flow is fitted, though it is named after it.
     "more dimensions than there are": (["--calibration=flow,whitening-999", "--exp_name=k"], "whitening-999|has rank"),
@@ -123,7 +123,7 @@ def bad_data(folder):
     "corpus is an empty file": ([f"--flow_corpus={folder}/file"], "file"),
     "corpus with a malformed line": ([f"--flow_corpus={folder}/ragged.tsv"], "ragged.tsv, line 2"),
     "corpus that makes no step": ([f"--flow_corpus={folder}/short.txt"], "no step"),
-    "train of the sample": (["--flow_corpus=train"], "error: --flow_corpus=train"),
+    "train of a task without it": (["--task=hard-sample", "--flow_corpus=train"], "error: --flow_corpus=train"),
     "custom without its file": (["--task=custom", f"--data_dir={folder}/absent.tsv"], "error: --data_dir"),
     "no nli": (["--flow_corpus=nli", f"--data_dir={folder}/empty"], "SNLI"),
     "corpus and data for the sample": (
@@ -145,7 +145,7 @@ def good(folder):
   """Returns {name: flags} of command lines that work: a run, the same again, other calibrations and corpora."""
   small = f"--flow_model_config={folder}/small.json"  # another flow is another graph to compile, which takes seconds
   stsb = ["--task=STS-B", f"--data_dir={folder}/data", "--low_dim=4", small]
-  flags = ["--num_train_epochs=2", "--exp_name=good"]
+  flags = ["--task=hard-sample", "--num_train_epochs=2", "--exp_name=good"]
   return {
     "good": flags,
     "the same again": flags,

@@ -104,7 +104,7 @@ def bad(folder):
     "no task": (["--task="], "--task="),
     "unknown task": (["--task=STS-B,STS-C", data], "--task=STS-C"),
     "data for the sample": ([data], "--data_dir"),
-    "split that is not there": (["--task=sample", "--split=dev"], "--split=dev"),
+    "split that is not there": (["--task=hard-sample", "--split=dev"], "--split=dev"),
     "split": ([*stsb, "--split=all"], "split"),
     "no gold": (["--task=custom", f"--data_dir={folder}/pairs.tsv", "--metric=auc"], "--metric=auc"),
     "auc of scores": ([*stsb, "--metric=auc"], "--metric=auc"),

@@ -104,6 +104,7 @@ def write_inputs(folder):
 def flags(folder, index):
   """Flags of run_flow.py, the experiment's folder each worker's own."""
   values = {
+    "task": "hard-sample",
     "distribution_strategy": "multi_worker_mirrored",
     "model": folder / "tiny",
     "max_seq_length": 16,
@@ -120,7 +121,7 @@ def flags(folder, index):
 def single_process(folder):
   """Fits the same in this process alone; returns losses [steps] and the flow."""
   encoder = SentenceEncoder.from_pretrained(folder / "tiny")
-  task = load_task("sample")
+  task = load_task("hard-sample")
   pairs = task.fitting_pairs(use_full=True)
   sides = [encoder.encode(side, max_seq_length=16) for side in (pairs.sentences_a, pairs.sentences_b)]
   settings = FlowSettings(flow_model_config=CONFIG, flow_learning_rate=RATE)
