@@ -10,6 +10,7 @@ from bert_flow_tf.corpus.formats import BadRecord, InputFormat
 from bert_flow_tf.corpus.index import Index, ShardTask
 from bert_flow_tf.corpus.reading import ShardReader, ShardRecords
 from bert_flow_tf.corpus.shards import ShardFolder
+from bert_flow_tf.corpus.storage import storage_of
 from bert_flow_tf.errors import CalibrationError, EncoderError
 from bert_flow_tf.progress import Progress
 
@@ -52,7 +53,10 @@ class Normalized:
 
 def pending(index: Index, folder: ShardFolder) -> tuple[list[ShardTask], dict[int, dict[str, int]]]:
   """Returns the shards to embed, and {number: counters} of the finished ones."""
-  receipts = {task.number: folder.finished(task.number) for task in index.shards}
+  sizes = storage_of(folder.folder).sizes(
+    folder.folder
+  )  # in place of requests for each file, which take hours over a net
+  receipts = {task.number: folder.finished(task.number, sizes) for task in index.shards}
   done = {number: counters for number, counters in receipts.items() if counters is not None}
   return [task for task in index.shards if task.number not in done], done
 

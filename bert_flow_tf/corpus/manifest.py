@@ -97,7 +97,7 @@ class Manifest:
 
   @contextlib.contextmanager
   def lock(self) -> Iterator[None]:
-    """Keeps other runs on this machine out of the folder, see `owned`, and deletes the incomplete files of killed runs.
+    """Keeps other runs on this machine out of the folder, see `owned`; deletes what killed writers left, before and after.
 
     Raises:
       ConfigError: another run uses the folder, it cannot be made, or it holds an incomplete file of another program.
@@ -110,6 +110,7 @@ class Manifest:
       if others:
         self._reject(f"holds {others[0]}, which is not of this program", "move it, ")
       yield
+      self._storage.clear(self.folder)  # of Beam's workers that died during this run
 
   def _reject(self, reason: str, mend: str = "") -> NoReturn:
     message = f"output_dir={self.folder} {reason}; {mend}choose another folder, or delete this one"

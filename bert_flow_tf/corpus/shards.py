@@ -44,7 +44,8 @@ class ShardFolder:
 
   def name(self, number: int, ending: str, prefix: str = "shard") -> str:
     """Returns the name of a file, as shard-00000-of-00010.npy."""
-    return f"{prefix}-{number:05d}-of-{self.shards:05d}.{ending}"
+    width = max(5, len(str(self.shards - 1)))  # the names' order is that of the numbers
+    return f"{prefix}-{number:0{width}d}-of-{self.shards:05d}.{ending}"
 
   def write(self, number: int, shard: ShardRecords, vectors: np.ndarray) -> dict[str, int]:
     """Writes a shard.
@@ -82,24 +83,32 @@ class ShardFolder:
       file.write(json.dumps({"counters": counters, "bytes": sizes}, indent=1).encode())
     return counters
 
-  def finished(self, number: int) -> dict[str, int] | None:
-    """Returns {counter: number} of a finished shard; None for a shard that is to be written, perhaps again."""
+  def finished(self, number: int, sizes: dict[str, int] | None = None) -> dict[str, int] | None:
+    """Returns {counter: number} of a finished shard; None for a shard that is to be written, perhaps again.
+
+    Args:
+      number: the shard's number.
+      sizes: {name: size in bytes} of the folder's files; None to ask for those of this shard.
+    """
     storage = storage_of(self.folder)
-    path = storage.join(self.folder, self.name(number, "json"))
-    if storage.stat(path) is None:
+    receipt_name = self.name(number, "json")
+
+    def size_of(name):
+      if sizes is not None:
+        return sizes.get(name)
+      stat = storage.stat(storage.join(self.folder, name))
+      return None if stat is None else stat[0]
+
+    if size_of(receipt_name) is None:
       return None
-    with storage.open(path) as file:
+    with storage.open(storage.join(self.folder, receipt_name)) as file:
       try:
         receipt = json.loads(file.read())
         counters = {str(name): int(count) for name, count in receipt["counters"].items()}
-        sizes = {str(name): int(size) for name, size in receipt["bytes"].items()}
+        written = {str(name): int(size) for name, size in receipt["bytes"].items()}
       except (ValueError, TypeError, KeyError, AttributeError):
         return None
-    for name, size in sizes.items():
-      stat = storage.stat(storage.join(self.folder, name))
-      if stat is None or stat[0] != size:
-        return None
-    return counters
+    return counters if all(size_of(name) == size for name, size in written.items()) else None
 
   def dead_letters(self) -> str:
     """Returns a glob of the files of bad records."""

@@ -48,6 +48,15 @@ class LocalStorage:
     except (FileNotFoundError, NotADirectoryError):
       return []
 
+  def sizes(self, folder: str) -> dict[str, int]:
+    """Returns {name: size in bytes} of a folder's files, from one listing; {} if the folder does not exist."""
+    sizes = {}
+    with contextlib.suppress(FileNotFoundError, NotADirectoryError), os.scandir(folder) as entries:
+      for entry in entries:
+        with contextlib.suppress(FileNotFoundError):  # renamed meanwhile
+          sizes[entry.name] = entry.stat().st_size
+    return sizes
+
   def open(self, path: str) -> BinaryIO:
     """Opens a file to read its bytes.
 
@@ -66,8 +75,11 @@ class LocalStorage:
       yield file
 
   def clear(self, folder: str) -> list[str]:
-    """Deletes the incomplete files of killed writers; returns the names of other incomplete files."""
-    return files.clear_leftovers(folder)
+    """Deletes the incomplete files of killed writers; returns the names of other programs' incomplete files.
+
+    Those of running processes stay: Beam's workers finish their shards after their run was killed.
+    """
+    return [name for name in files.clear_leftovers(folder) if not files.is_temporary(name)]
 
 
 class BeamStorage:
@@ -100,7 +112,12 @@ class BeamStorage:
 
   def names(self, folder: str) -> list[str]:
     """Returns the sorted names of a folder's files; [] if the folder does not exist."""
-    return [path.rstrip("/").rsplit("/", 1)[1] for path in self.match(self.join(folder, "*"))]
+    return sorted(self.sizes(folder))
+
+  def sizes(self, folder: str) -> dict[str, int]:
+    """Returns {name: size in bytes} of a folder's files, from one listing; {} if the folder does not exist."""
+    files = self._files.match([self.join(folder, "*")])[0].metadata_list
+    return {file.path.rstrip("/").rsplit("/", 1)[1]: file.size_in_bytes for file in files}
 
   def open(self, path: str) -> BinaryIO:
     """Opens a file to read its bytes as they are stored, without unpacking."""
@@ -123,7 +140,7 @@ class BeamStorage:
       self._files.rename([temporary], [path])
 
   def clear(self, folder: str) -> list[str]:
-    """Deletes the incomplete files of killed writers; returns the names of other incomplete files."""
+    """Deletes the incomplete files of killed writers; returns the names of other programs' incomplete files."""
     names = [name for name in self.names(folder) if name.endswith(files.WRITING)]
     paths = [self.join(folder, name) for name in names if _TEMPORARY.search(name)]
     if paths:

@@ -131,6 +131,11 @@ def clear_leftovers(folder: str | os.PathLike, name: str | None = None) -> list[
   return sorted(others)
 
 
+def is_temporary(name: str) -> bool:
+  """Returns whether a name is that of an incomplete file of this package's."""
+  return _TEMPORARY.fullmatch(name) is not None
+
+
 def _prefix(path):
   return f".{path.name}.{os.getpid()}."
 

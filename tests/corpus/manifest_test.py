@@ -98,10 +98,15 @@ def test_two_runs_at_once_are_rejected(tmp_path):
   (tmp_path / "out/.shard-00000-of-00001.npy.4194304.abcd1234.writing").touch()  # of a process that was killed
   with Manifest(str(tmp_path / "out"), SETTINGS).lock():
     assert not os.listdir(tmp_path / "out")
+    (tmp_path / "out/.shard-00000-of-00001.npy.4194304.abcd1234.writing").touch()  # of a worker that dies meanwhile
     (tmp_path / "out/kept").touch()
     check_rejected(tmp_path)
   (tmp_path / "out/kept").unlink()
+  assert not os.listdir(tmp_path / "out")
+  running = tmp_path / f"out/.shard-00000-of-00001.npy.{os.getpid()}.abcd1234.writing"  # of a worker of a killed run
+  running.touch()
   begin(tmp_path)
+  assert running.exists()
 
 
 @pytest.mark.parametrize("name", [".lock", "x.writing", ".shard-00000-of-00001.npy.writing"])

@@ -10,6 +10,7 @@ import tensorflow as tf
 from bert_flow_tf.corpus.formats import BadRecord, Record
 from bert_flow_tf.corpus.reading import ShardRecords
 from bert_flow_tf.corpus.shards import ShardFolder, add_counters
+from bert_flow_tf.corpus.storage import storage_of
 
 VECTORS = np.arange(6, dtype=np.float32).reshape(2, 3) / 7
 
@@ -67,6 +68,14 @@ def test_a_shard_without_vectors(tmp_path):
   assert folder.finished(0) == {"read": 2, "embedded": 0, "skipped (empty)": 2, "bad": 0}
 
 
+@pytest.mark.parametrize("shards", [1, 99_999, 100_000, 100_001, 1_000_000])
+def test_names_sort_like_the_numbers(shards):
+  folder = ShardFolder("", shards, "npy", 3)
+  numbers = sorted({0, 9_999 % shards, shards // 2, shards - 1})
+  written = [folder.name(number, "npy") for number in numbers]
+  assert written == sorted(written) and int(written[-1].split("-")[1]) == shards - 1
+
+
 @pytest.mark.parametrize("name", ["npy", "ids.txt", "json"])
 @pytest.mark.parametrize("damage", ["absent", "cut", "empty"])
 def test_an_incomplete_shard_is_not_finished(tmp_path, name, damage):
@@ -76,9 +85,10 @@ def test_an_incomplete_shard_is_not_finished(tmp_path, name, damage):
   path.write_bytes(path.read_bytes()[:-3] if damage == "cut" else b"")
   if damage == "absent":
     path.unlink()
-  assert folder.finished(0) is None
+  storage = storage_of(str(tmp_path))
+  assert folder.finished(0) is folder.finished(0, storage.sizes(str(tmp_path))) is None
   folder.write(0, shard(), VECTORS)
-  assert folder.finished(0) is not None
+  assert folder.finished(0) == folder.finished(0, storage.sizes(str(tmp_path))) is not None
 
 
 @pytest.mark.parametrize("receipt", [[], {}, {"counters": 1, "bytes": {}}, {"counters": {"read": "x"}, "bytes": {}}])
