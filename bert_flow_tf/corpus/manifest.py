@@ -97,7 +97,7 @@ class Manifest:
 
   @contextlib.contextmanager
   def lock(self) -> Iterator[None]:
-    """Keeps other runs on this machine out of the folder, see `owned`; deletes what killed writers left, before and after.
+    """Keeps other runs on this machine out of the folder, see `owned`; first and last, deletes files of killed writers.
 
     Raises:
       ConfigError: another run uses the folder, it cannot be made, or it holds an incomplete file of another program.

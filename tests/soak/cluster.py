@@ -236,9 +236,7 @@ def main():
         text = corpus(folder / f"{model}.txt", sentences, arguments.source)
         flags = [f"--model={model}", f"--input={text}", f"--shard_size={size}"]
         one = Job(machines, folder / f"one-process-{model}", flags).run()
-        print(
-          f"| none | {model} | one process | 1 | {len(contents(one.folder))} files | {one.seconds:.0f} s |", flush=True
-        )
+        print(f"| none | {model} | - | 1 | {len(contents(one.folder))} files | {one.seconds:.0f} s |", flush=True)
         for kind in arguments.clusters.split(","):
           cluster = {"Dask": Dask, "Pools": Pools}[kind](machines)
           runner = [f"--runner={cluster.name}", f"--beam_options={cluster.options}"]
