@@ -29,7 +29,8 @@ _OTHER_NAMES = {"text": "sentence", **dict.fromkeys(("relatedness_score", "simil
 # In a file of at least this many lines, a column holds labels if under 1% of its values are distinct.
 _MIN_LINES_FOR_LABELS = 200
 _QUOTED = re.compile('"((?:[^"]|"")*)"')
-# Lines that are searched for columns with commas between them.
+# Separators of columns other than tabs, and the number of lines that are searched for them.
+_SEPARATORS = {",": "commas", ";": "semicolons", "|": "bars"}
 _CHECKED_LINES = 1000
 
 
@@ -47,7 +48,7 @@ def load(paths: Paths) -> Loaded:
 
   Raises:
     ConfigError: data_dir is missing.
-    DataError: the file is missing, malformed, empty or separated by commas.
+    DataError: the file is missing, malformed, empty, of JSON lines, or its columns are separated by commas.
   """
   path = paths.data_dir
   if path is None:
@@ -136,7 +137,7 @@ def _read_rows(path: FilePath) -> tuple[list[str] | None, list[tuple[int, list[s
     fields = line.split("\t")
     width = len(rows[0][1] if rows else names or fields)
     if len(fields) != width:
-      quoted = ", and no tab or line break in a quoted cell" if line.count('"') % 2 else ""
+      quoted = ", and no tab or line break in a quoted cell" if '"' in line else ""
       raise DataError(
         f"{path}, line {number}: {count(len(fields), 'column')}, expected {width} as in the lines before, separated by "
         f"tabs{quoted}"
@@ -150,7 +151,7 @@ def _read_rows(path: FilePath) -> tuple[list[str] | None, list[tuple[int, list[s
   if not rows:
     raise DataError(f"{path} is empty; expected sentences")
   if len(rows[0][1]) == 1:
-    _check_no_commas(path, [fields[0] for _, fields in rows])
+    _check_is_text(path, [*(names or ()), *(fields[0] for _, fields in rows[:_CHECKED_LINES])])
     return names, rows
   if any('"' in field for _, fields in rows for field in fields):
     columns = [_unquoted(column) for column in zip(*(fields for _, fields in rows), strict=True)]
@@ -159,10 +160,10 @@ def _read_rows(path: FilePath) -> tuple[list[str] | None, list[tuple[int, list[s
 
 
 def _header(fields: list[str]) -> list[str] | None:
-  """Returns the names of the columns if the first line is a header of more than one column, else None."""
+  """Returns the names of the columns if the first line is a header, else None."""
   names = [field.strip().strip('"').lower() for field in fields]
   pair = next((pair for pair in _SENTENCE_NAMES if set(pair) <= set(names)), None)
-  if len(fields) == 1 or len(set(names)) < len(names) or not (pair or {"sentence", "text"} & set(names)):
+  if len(set(names)) < len(names) or not (pair or {"sentence", "text"} & set(names)):
     return None
   if pair is None:
     return [_OTHER_NAMES.get(name, name) for name in names]
@@ -182,22 +183,25 @@ def _unquoted(column: tuple[str, ...]) -> list[str]:
   ]
 
 
-def _check_no_commas(path: FilePath, rows: list[str]) -> None:
-  """Raises DataError if the lines of a file without tabs are rows of columns that commas separate.
+def _check_is_text(path: FilePath, rows: list[str]) -> None:
+  """Raises DataError if the lines of a file without tabs are JSON objects, or rows of columns with other separators.
 
-  They are if the first line is a header, or if each has the same number of columns, one of them of numbers.
+  They are rows if the first line is a header, or if each has the same number of columns, one of them of numbers.
   """
-  try:
-    table = [next(csv.reader([row]), []) for row in rows[:_CHECKED_LINES]]
-  except csv.Error:  # a very long line
-    return
-  is_table = len(table) > 1 and len({len(fields) for fields in table}) == 1 < len(table[0])
-  numbers = is_table and any(_holds_numbers(column[len(table) > 2 :]) for column in zip(*table, strict=True))
-  if numbers or _header(table[0]) is not None:
-    raise DataError(
-      f'{path}: commas separate its columns, expected tabs; convert it: python -c "import csv, sys; csv.writer('
-      "sys.stdout, 'excel-tab').writerows(csv.reader(sys.stdin))\" < FILE.csv > FILE.tsv"
-    )
+  if all(row.startswith("{") and row.rstrip().endswith("}") for row in rows):
+    raise DataError(f"{path}: its lines are JSON; expected a sentence a line, or columns with tabs between them")
+  for separator, kind in _SEPARATORS.items():
+    try:
+      table = [next(csv.reader([row], delimiter=separator), []) for row in rows]
+    except csv.Error:  # a very long line
+      continue
+    is_table = len(table) > 1 and len({len(fields) for fields in table}) == 1 < len(table[0])
+    numbers = is_table and any(_holds_numbers(column[len(table) > 2 :]) for column in zip(*table, strict=True))
+    if numbers or (len(table[0]) > 1 and _header(table[0]) is not None):
+      raise DataError(
+        f'{path}: {kind} separate its columns, expected tabs; convert it: python -c "import csv, sys; csv.writer('
+        f"sys.stdout, 'excel-tab').writerows(csv.reader(sys.stdin, delimiter='{separator}'))\" < FILE.csv > FILE.tsv"
+      )
 
 
 def _score_is_last(rows: list[list[str]]) -> bool:

@@ -9,7 +9,10 @@ from absl import logging
 from bert_flow_tf.data.task import TaskData
 from bert_flow_tf.evaluation import report
 from bert_flow_tf.evaluation.bootstrap import bootstrap_gain
-from bert_flow_tf.evaluation.task_scores import WITH_FLOW, WITHOUT_FLOW, parts
+from bert_flow_tf.evaluation.task_scores import BEFORE_TRAINING, WITH_FLOW, WITHOUT_FLOW, parts
+
+_BASELINES = (WITHOUT_FLOW, BEFORE_TRAINING)
+_SPOKEN = {WITH_FLOW: "the flow", WITHOUT_FLOW: "the training"}
 
 
 def gains(task: TaskData, cosines: Mapping[str, Mapping[str, np.ndarray]]) -> dict[str, dict[str, dict]]:
@@ -17,7 +20,8 @@ def gains(task: TaskData, cosines: Mapping[str, Mapping[str, np.ndarray]]) -> di
 
   Args:
     task: the task.
-    cosines: {method: {split: [n]}}. The gain is over `WITHOUT_FLOW`, or over the first method if that is missing.
+    cosines: {method: {split: [n]}}. The gain is over `WITHOUT_FLOW`, or over the first method if that is missing; that of
+      `WITHOUT_FLOW` itself is over `BEFORE_TRAINING`.
 
   Returns:
     {split: {method: gain}}; the gain is in AUC if that is the task's metric, else in Spearman.
@@ -26,16 +30,20 @@ def gains(task: TaskData, cosines: Mapping[str, Mapping[str, np.ndarray]]) -> di
   if split is None:
     return {}
   first = WITHOUT_FLOW if WITHOUT_FLOW in cosines else next(iter(cosines))
-  pairs, before = task.splits[split], cosines[first][split]
+  over = {method: first for method in cosines if method not in (first, BEFORE_TRAINING)}
+  if BEFORE_TRAINING in cosines:
+    over = {first: BEFORE_TRAINING, **over}
+  pairs = task.splits[split]
   auc_alone = {"metric": "auc"} if task.spec.metric == "auc" else {}
 
-  def gain(after, rows, subsets):
+  def gain(method, rows, subsets):
     subsets = None if auc_alone else subsets or None
-    result = bootstrap_gain(before[rows], after[rows], pairs.scores[rows], subsets, **auc_alone)
-    return {**dataclasses.asdict(result), "over": first}
+    before, after = (cosines[name][split][rows] for name in (over[method], method))
+    result = bootstrap_gain(before, after, pairs.scores[rows], subsets, **auc_alone)
+    return {**dataclasses.asdict(result), "over": over[method]}
 
   return {
-    name: {method: gain(after[split], rows, subsets) for method, after in cosines.items() if method != first}
+    name: {method: gain(method, rows, subsets) for method in over}
     for name, rows, subsets in parts(split, pairs)
   }
 
@@ -52,7 +60,7 @@ def say(results: Mapping[str, dict], intervals: Mapping[str, dict], seconds: Map
   for split, methods in intervals.items():
     for method, gain in methods.items():
       by = "" if list(methods) == [WITH_FLOW] else f" by {_spoken(method)}"
-      by += f" over {_spoken(gain['over'])}" if gain["over"] != WITHOUT_FLOW else ""
+      by += f" over {_spoken(gain['over'])}" if gain["over"] not in _BASELINES else ""
       print(f"gain in {_metric(gain)} on {split}{by}: {_interval(gain)}")
   for sentences in harm(intervals).values():
     for sentence in sentences:
@@ -68,7 +76,7 @@ def say(results: Mapping[str, dict], intervals: Mapping[str, dict], seconds: Map
 
 
 def harm(intervals: Mapping[str, dict]) -> dict[str, list[str]]:
-  """Returns {method: a sentence for each split on which its whole interval is below 0}, for gains over no calibration.
+  """Returns {method: a sentence for each split on which its whole interval is below 0}, for gains over the encoder.
 
   Args:
     intervals: {split: {method: gain}}, see `gains`.
@@ -76,14 +84,14 @@ def harm(intervals: Mapping[str, dict]) -> dict[str, list[str]]:
   found: dict[str, list[str]] = {}
   for split, methods in intervals.items():
     for method, gain in methods.items():
-      if gain["high"] < 0 and gain["over"] == WITHOUT_FLOW:
+      if gain["high"] < 0 and gain["over"] in _BASELINES:
         sentence = f"{_spoken(method)} makes {_metric(gain)} worse on {split}: {_interval(gain)}; do without it"
         found.setdefault(method, []).append(sentence)
   return found
 
 
 def _spoken(method):
-  return "the flow" if method == WITH_FLOW else method.replace("_", " ")
+  return _SPOKEN.get(method) or method.replace("_", " ")
 
 
 def _metric(gain):

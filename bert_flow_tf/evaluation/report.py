@@ -108,7 +108,8 @@ def table(results: Mapping[str, dict[str, dict]], seconds: Mapping[str, float]) 
     seconds: {kind of work: seconds}.
   """
   methods = list(next(iter(results.values()), {"without_flow": None, "with_flow": None}))
-  header = ["split", "pairs", "x 100", *(method.replace("_", " ") for method in methods)]
+  headings = {"without_flow": "after training"} if "before_training" in methods else {}
+  header = ["split", "pairs", "x 100", *(headings.get(method, method).replace("_", " ") for method in methods)]
   header += ["difference"] * (len(methods) == 2)
   rows = [header]
   for split, by_method in results.items():

@@ -14,7 +14,14 @@ from bert_flow_tf.errors import ConfigError
 from bert_flow_tf.evaluation import report
 from bert_flow_tf.evaluation.gains import gains
 from bert_flow_tf.evaluation.metrics import correlation
-from bert_flow_tf.evaluation.task_scores import Embeddings, by_split, evaluate, pair_cosines
+from bert_flow_tf.evaluation.task_scores import (
+  BEFORE_TRAINING,
+  WITHOUT_FLOW,
+  Embeddings,
+  by_split,
+  evaluate,
+  pair_cosines,
+)
 from bert_flow_tf.io import files
 
 FULL = "full"
@@ -26,7 +33,12 @@ Transforms = Mapping[str, Callable[[np.ndarray], np.ndarray]]
 
 
 def evaluate_splits(
-  task: TaskData, embeddings: Embeddings, transforms: Transforms, classifier: Any, splits: Sequence[str]
+  task: TaskData,
+  embeddings: Embeddings,
+  transforms: Transforms,
+  classifier: Any,
+  splits: Sequence[str],
+  untrained: Embeddings | None = None,
 ) -> tuple[dict[str, dict], dict[str, dict]]:
   """Evaluates splits that have gold.
 
@@ -36,6 +48,7 @@ def evaluate_splits(
     transforms: the methods.
     classifier: `SoftmaxObjective` of a task with labels.
     splits: names of the splits.
+    untrained: embeddings before the training, for a task without labels.
 
   Returns:
     {split: {"accuracy", "majority", "loss", "pairs", "counts"}} for labels, else {split: {method: scores}}; and
@@ -43,6 +56,8 @@ def evaluate_splits(
   """
   if not task.labels:
     evaluations = {name: evaluate(task, embeddings, f, splits) for name, f in transforms.items()}
+    if untrained is not None:
+      evaluations = {BEFORE_TRAINING: evaluate(task, untrained, transforms[WITHOUT_FLOW], splits), **evaluations}
     cosines = {name: similarities for name, (_, similarities) in evaluations.items()}
     return by_split(evaluations), gains(task, cosines) if task.spec.eval_split in splits else {}
   results = {}

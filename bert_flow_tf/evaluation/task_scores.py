@@ -15,6 +15,8 @@ from bert_flow_tf.evaluation.similarity import cosine_similarity, mean_random_co
 
 # Names of two methods in results.json and tables; other calibrations have their own names.
 WITHOUT_FLOW, WITH_FLOW = "without_flow", "with_flow"
+# The encoder that a training started from.
+BEFORE_TRAINING = "before_training"
 
 
 class Embeddings:

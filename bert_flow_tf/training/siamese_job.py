@@ -125,6 +125,22 @@ class SiameseJob:
     arguments = self._encode_arguments()
     return Embeddings(trained.encoder, sets, cache=self._embedding.cached_dir if cached else None, **arguments)
 
+  def embed_untrained(self, trained: Trained, sets: list[SentencePairs]) -> Embeddings | None:
+    """Embeds the sentences of pairs with the encoder that the training of `trained` started from.
+
+    Returns:
+      The embeddings. None if no encoder was trained, if the encoder of the settings is another one, or for a task with
+      labels, which a classifier without training cannot predict.
+    """
+    before = trained.facts.get("encoder_sha256_before")
+    if self._task.labels or before in (None, trained.encoder.weights_checksum):
+      return None
+    encoder = self._load_encoder(siamese_folder.checkpoint_of(self._embedding.encoder_name), False)
+    if encoder.weights_checksum != before:
+      logging.info("%s is not what the training started from: no scores before it", encoder.name)
+      return None
+    return self.embed(Trained(encoder, None, None, {}), sets)
+
   def embedder(self, trained: Trained) -> Callable[[list[str]], np.ndarray]:
     """Returns the function from n sentences to embeddings [n, dim], without flow and low_dim."""
     return functools.partial(trained.encoder.encode, **self._encode_arguments())

@@ -56,8 +56,11 @@ class Outputs:
     """
     task, transforms = self._task, trained.transforms(self._pooling["low_dim"])
     with self._watch.timing("evaluating"):
-      embeddings = self._job.embed(trained, [task.splits[split] for split in splits])
-      results, intervals = siamese_scores.evaluate_splits(task, embeddings, transforms, trained.classifier, splits)
+      sets = [task.splits[split] for split in splits]
+      embeddings, untrained = self._job.embed(trained, sets), self._job.embed_untrained(trained, sets)
+      results, intervals = siamese_scores.evaluate_splits(
+        task, embeddings, transforms, trained.classifier, splits, untrained
+      )
       pairs, bits = task.splits[splits[0]], None
       if trained.flow is not None:
         sides = (pairs.sentences_a, pairs.sentences_b)

@@ -151,23 +151,34 @@ def test_quotations_of_a_file_without_quoted_cells_stay(file):
 
 
 @pytest.mark.parametrize(
-  "content",
+  ("content", "separator"),
   [
-    "sentence1,sentence2,score\na,b,1\n",
-    '"a, b",c,3\nd,"e ""f""",4.5\n',
-    "id,text\n1,a\n",
-    "0,a\n1,b\n",
+    ("sentence1,sentence2,score\na,b,1\n", ","),
+    ('"a, b",c,3\nd,"e ""f""",4.5\n', ","),
+    ("id,text\n1,a\n", ","),
+    ("0,a\n1,b\n", ","),
+    ('0,5;"a; b";c\n1;d, e;f\n2;g;h\n', ";"),
+    ("text|id\na|1\n", "|"),
   ],
 )
-def test_commas_between_columns_are_refused_and_the_conversion_works(file, tmp_path, content):
+def test_other_separators_than_tabs_are_refused_and_the_conversion_works(file, tmp_path, content, separator):
   path = file(content, "mine.csv")
-  with pytest.raises(DataError, match="commas separate its columns") as raised:
+  with pytest.raises(DataError, match="s separate its columns") as raised:
     load_task("custom", data_dir=path)
   code = re.search('python -c "(.*)" <', str(raised.value))[1]
   with path.open() as source, (tmp_path / "mine.tsv").open("w") as target:
     subprocess.run([sys.executable, "-c", code], stdin=source, stdout=target, check=True)
   with path.open() as source, (tmp_path / "mine.tsv").open(newline="") as target:
-    assert list(csv.reader(target, "excel-tab")) == list(csv.reader(source))
+    assert list(csv.reader(target, "excel-tab")) == list(csv.reader(source, delimiter=separator))
+
+
+def test_json_lines_are_refused(file):
+  with pytest.raises(DataError, match="JSON"):
+    load_task("custom", data_dir=file('{"sentence1": "a"}\n{"sentence1": "c"}\n'))
+
+
+def test_a_column_may_have_a_name(file):
+  assert load_task("custom", data_dir=file("Sentence\na\nb\n")).splits["train"].sentences_a == ("a",)
 
 
 @pytest.mark.parametrize(

@@ -205,3 +205,24 @@ def test_as_published(ran):
   assert training["steps"] in (30, 45)  # at the first evaluation that is not lower, but the first one
   assert load_calibration(folder / "flow").flow.actnorm_init == "glorot"
   assert eval_results(folder)["global_step"] == training["steps"]
+
+
+def test_scores_before_the_training(ran):
+  """The encoder that a training starts from is a method of its own; a frozen one is `without_flow`."""
+  folder, _ = ran
+  published, frozen, sick = (read_json(folder / f"exp/{name}/results.json") for name in ("published", "frozen", "sick"))
+  encoder = SentenceEncoder.from_pretrained(folder / "model")
+  for split in ("test", "dev"):
+    stsb = (folder / f"data/STS/STSBenchmark/sts-{split}.csv").read_text().splitlines()
+    gold, *sides = zip(*(line.split("\t")[4:] for line in stsb), strict=True)
+    expected = 100 * stats.spearmanr(cosine_similarity(*encoded(encoder, sides)), np.array(gold, float))[0]
+    scores = published["results"][split]
+    assert list(scores) == ["before_training", "without_flow", "with_flow"]
+    assert scores["before_training"]["spearman"] == pytest.approx(expected, abs=0.5)
+    assert list(frozen["results"][split]) == ["without_flow", "with_flow"]
+    assert sick["results"][split]["majority"] == 100 * max(sick["results"][split]["counts"].values()) / siamese_cases.PAIRS
+  scores, gains = published["results"]["test"], published["gain"]["test"]
+  assert [gain["over"] for gain in gains.values()] == ["before_training", "without_flow"]
+  for method, gain in gains.items():
+    difference = scores[method]["spearman"] - scores[gain["over"]]["spearman"]
+    assert gain["gain"] == pytest.approx(difference, abs=1e-6)
