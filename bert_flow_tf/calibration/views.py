@@ -92,7 +92,7 @@ def checked_shares(shares: Sequence[float]) -> tuple[float, ...]:
   except (TypeError, ValueError):
     checked = (math.nan,)
   if checked and not (all(share > 0 for share in checked) and math.isclose(sum(checked), 1, abs_tol=1e-6)):
-    raise ConfigError(f"shares={shares}: expected one positive number for each view, with sum 1", argument="shares")
+    raise ConfigError(f"shares={_shown(shares)}: expected one positive number for each view, with sum 1", "shares")
   return checked
 
 
@@ -104,5 +104,12 @@ def view_dim(dim: int, shares: Sequence[float]) -> int:
   """
   v = len(shares) or 1
   if dim % v:
-    raise CalibrationError(f"shares={shares}: embeddings of {dim} dimensions are not {v} views of one size", "shares")
+    raise CalibrationError(
+      f"shares={_shown(shares)}: embeddings of {dim} dimensions are not {v} views of one size", "shares"
+    )
   return dim // v
+
+
+def _shown(shares):
+  """Returns shares as a user writes them: 0.6,0.4."""
+  return ",".join(map(str, shares)) if isinstance(shares, list | tuple) else shares

@@ -184,7 +184,12 @@ def load_bert(
   if static:
     static_lib.check_settings(str(name), precision, hidden_act)
   base = base if static else name
-  folder, checkpoint = _find(base, cache_dir, revision)
+  try:
+    folder, checkpoint = _find(base, cache_dir, revision)
+  except EncoderError as error:
+    if not static or error.argument != "model":
+      raise
+    raise EncoderError(str(error).replace(f"model={base}", f"model={name}", 1), "model") from error
   commit = hub.commit_of(base, folder)
   declared, folder = (Declared(), folder) if checkpoint is not None else read_declared(folder)
   changes = {} if hidden_act is None else {"hidden_act": hidden_act}

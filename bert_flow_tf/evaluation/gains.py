@@ -20,8 +20,8 @@ def gains(task: TaskData, cosines: Mapping[str, Mapping[str, np.ndarray]]) -> di
 
   Args:
     task: the task.
-    cosines: {method: {split: [n]}}. The gain is over `WITHOUT_FLOW`, or over the first method if that is missing; that of
-      `WITHOUT_FLOW` itself is over `BEFORE_TRAINING`.
+    cosines: {method: {split: [n]}}. The gain is over `WITHOUT_FLOW`, or over the first method if that is missing; the
+      gain of `WITHOUT_FLOW` itself is over `BEFORE_TRAINING`.
 
   Returns:
     {split: {method: gain}}; the gain is in AUC if that is the task's metric, else in Spearman.
@@ -42,10 +42,7 @@ def gains(task: TaskData, cosines: Mapping[str, Mapping[str, np.ndarray]]) -> di
     result = bootstrap_gain(before, after, pairs.scores[rows], subsets, **auc_alone)
     return {**dataclasses.asdict(result), "over": over[method]}
 
-  return {
-    name: {method: gain(method, rows, subsets) for method in over}
-    for name, rows, subsets in parts(split, pairs)
-  }
+  return {name: {method: gain(method, rows, subsets) for method in over} for name, rows, subsets in parts(split, pairs)}
 
 
 def say(results: Mapping[str, dict], intervals: Mapping[str, dict], seconds: Mapping[str, float]) -> None:

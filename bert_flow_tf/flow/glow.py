@@ -160,8 +160,8 @@ class Glow(tf_keras.layers.Layer):
     1, and the log names it (`constant_dimensions`).
 
     Raises:
-      FlowError: a second call, or Glorot weights; fewer than 2 rows, NaN or infinite values, or rows that are all
-        equal.
+      FlowError: a second call, or Glorot weights; fewer than 2 rows, NaN or infinite values, rows that are all equal,
+        or numbers whose squares are not finite.
     """
     if self.actnorm_init != "data":
       raise FlowError("actnorm_init=glorot: this flow starts without data, do not call initialize", "actnorm_init")
@@ -170,14 +170,17 @@ class Glow(tf_keras.layers.Layer):
     batch = self._batch(embeddings)
     rows = check_rows(batch.numpy(), self.dim, FlowError)
     if len(rows) < 2 or (rows == rows[0]).all():
-      raise FlowError(f"embeddings: {len(rows)} rows, all equal; expected at least 2 different rows", "embeddings")
+      message = f"the {len(rows)} rows that the flow starts from are all equal; expected different rows"
+      raise FlowError(f"embeddings: {message}", "embeddings")
     initialize_levels(self.levels, batch)
+    if not np.isfinite(self.levels[0][0][0].logs.numpy()).all():
+      size = f"numbers up to {np.abs(rows).max():.3g}, too large for a flow in {self.dtype}"
+      raise FlowError(f"embeddings: {size}; divide them by a constant", "embeddings")
     self.state.assign(_INITIALIZED)
     constant = self.constant_dimensions
     if constant:
-      indices = ", ".join(map(str, constant))
       message = "%d of %d embedding dimensions have no variance and keep scale 1: index %s"
-      logging.warning(message, len(constant), self.dim, indices)
+      logging.warning(message, len(constant), self.dim, ", ".join(map(str, constant)))
 
   @property
   def constant_dimensions(self) -> list[int]:

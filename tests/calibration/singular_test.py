@@ -1,5 +1,7 @@
 """Embeddings with dimensions that are constant or depend on each other, and with fewer rows than dimensions."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 import scipy.linalg
@@ -7,8 +9,10 @@ import scipy.stats
 
 from bert_flow_tf.calibration.methods import StandardNormalization, Whitening
 from bert_flow_tf.calibration.spec import make_calibration
-from bert_flow_tf.errors import CalibrationError
+from bert_flow_tf.errors import BertFlowError, CalibrationError
+from bert_flow_tf.training.calibrate import fit_calibration
 from tests.calibration.cases import NAMES, cone, cosines
+from tests.flow import reference
 
 
 def warnings_of(caplog):
@@ -104,13 +108,48 @@ def whitened(u, soft):
   return centered @ (v.T / np.sqrt(variances + soft * variances.mean()))
 
 
-@pytest.mark.parametrize("kind", ["large dimension", "float16", "wide", "few rows"])
-@pytest.mark.parametrize(("name", "soft"), [("whitening", 0.0), ("soft-whitening", 0.5)])
-def test_badly_conditioned_embeddings_against_float64(kind, name, soft):
+def badly_conditioned(kind):
   rows, dim = {"wide": (1500, 1024), "few rows": (40, 768)}.get(kind, (400, 64))
   u = cone(rows, dim)
   if kind == "large dimension":
     u[:, 3] *= 1e4
-  u = u.astype(np.float16) if kind == "float16" else u
+  elif kind == "constant":
+    u[:, [2, 5, 7]] = [0.0, -1.25, 3e4]
+  elif kind == "copies":
+    u[:, [2, 5, 7]] = u[:, [1, 3, 3]]
+  return u.astype(np.float16) if kind == "float16" else u
+
+
+@pytest.mark.parametrize("kind", ["large dimension", "float16", "wide", "few rows"])
+@pytest.mark.parametrize(("name", "soft"), [("whitening", 0.0), ("soft-whitening", 0.5)])
+def test_badly_conditioned_embeddings_against_float64(kind, name, soft):
+  u = badly_conditioned(kind)
   z = make_calibration(name).fit(u).transform(u)
   np.testing.assert_allclose(cosines(z[:60]), cosines(whitened(u, soft)[:60]), atol=1e-4)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["constant", "copies", "large dimension", "float16", "wide", "few rows"])
+def test_flow_of_badly_conditioned_embeddings_against_float64(kind):
+  """Latents and loss of the fitted weights, by NumPy in float64."""
+  u = badly_conditioned(kind)[:200]
+  flow = fit_calibration(u, "flow", train_batch_size=8 if kind == "few rows" else 32, show_progress=False)
+  u, config = u[:60], dataclasses.asdict(flow.flow.config)
+  z, weights, wide = flow.transform(u), reference.float64(flow.flow.tf1_variables()), u.astype(np.float64)
+  expected, _ = reference.forward(config, weights, wide)
+  np.testing.assert_allclose(z, expected, rtol=0, atol=1e-4 * np.abs(expected).max())
+  np.testing.assert_allclose(cosines(z), cosines(expected), atol=1e-4)
+  np.testing.assert_allclose(flow.bits_per_dim(u), reference.bits_per_dim(config, weights, wide), rtol=1e-4)
+  assert flow.flow.constant_dimensions == ([2, 5, 7] if kind == "constant" else [])
+
+
+@pytest.mark.parametrize(
+  ("kind", "message"),
+  [("duplicates", "are all equal"), ("huge", "too large"), ("few rows", "20 pairs")],
+)
+def test_embeddings_that_no_flow_can_start_from(kind, message):
+  u = badly_conditioned(kind)
+  u = {"duplicates": u[:1].repeat(400, axis=0), "huge": u * 1e20}.get(kind, u)
+  with pytest.raises(BertFlowError, match=message) as caught:
+    fit_calibration(u, "flow", show_progress=False)
+  assert caught.value.argument in ("embeddings", "train_batch_size")

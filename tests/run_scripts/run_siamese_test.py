@@ -220,7 +220,9 @@ def test_scores_before_the_training(ran):
     assert list(scores) == ["before_training", "without_flow", "with_flow"]
     assert scores["before_training"]["spearman"] == pytest.approx(expected, abs=0.5)
     assert list(frozen["results"][split]) == ["without_flow", "with_flow"]
-    assert sick["results"][split]["majority"] == 100 * max(sick["results"][split]["counts"].values()) / siamese_cases.PAIRS
+    assert (
+      sick["results"][split]["majority"] == 100 * max(sick["results"][split]["counts"].values()) / siamese_cases.PAIRS
+    )
   scores, gains = published["results"]["test"], published["gain"]["test"]
   assert [gain["over"] for gain in gains.values()] == ["before_training", "without_flow"]
   for method, gain in gains.items():
