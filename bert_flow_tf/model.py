@@ -221,7 +221,7 @@ class SentenceModel:
       texts, vectors = [*texts[0], *texts[1]], np.concatenate(vectors)
     return choose_calibration(self.encoder, self.identity, texts, vectors, self.shares, seed, batch_size).calibration
 
-  def log_cone(self, embeddings: np.ndarray) -> dict[str, float]:
+  def log_cone(self, embeddings: np.ndarray) -> dict[str, Any]:
     """Logs how narrow the cone of embeddings [n, dim] of `embed` is; see `isotropy.log_cone`."""
     kind = getattr(self.encoder.pooling(self.identity.sentence_embedding_type), "kind", "")
     return isotropy.log_cone(embeddings, self.shares, kind == "words")

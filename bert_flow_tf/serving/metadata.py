@@ -7,6 +7,8 @@ import json
 import os
 import pathlib
 import platform
+import re
+from typing import Any
 
 from absl import logging
 
@@ -23,6 +25,8 @@ FORMAT_VERSION = 1
 _PACKAGES = ("tensorflow", "tensorflow-text", "tf-keras", "tensorflow-probability", "transformers", "numpy")
 # Entries of a run's results.json that explain the calibration.
 _ORIGIN = ("task", "data", "flow_corpus", "fitted_on", "flags", "versions")
+# The folders of an absolute path, as /home/me/ in /home/me/pairs.tsv.
+_FOLDERS = re.compile(r"(?<![\w./:])~?/(?:[^\s/]+/)*(?=[^\s/])")
 
 
 def describe(
@@ -60,7 +64,7 @@ def describe(
     "version": layout.version,
     "created": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
     "encoder": {
-      **model.identity.to_dict(),
+      **without_folders(model.identity.to_dict()),
       "name": public_name(model.encoder.name),
       "pooled": pooling.describe(None if weights is None else weights.name),
       "tokens": model.encoder.tokenizer.vocab_size,
@@ -87,6 +91,15 @@ def public_name(name: str) -> str:
   path = os.path.expanduser(name.removeprefix(STATIC))
   is_local = os.path.isabs(path) or os.path.exists(path) or os.path.isfile(f"{path}.index")
   return encoder_label(name) if is_local else name
+
+
+def without_folders(value: Any) -> Any:
+  """Returns JSON values in whose texts absolute paths have their last part alone."""
+  if isinstance(value, dict):
+    return {key: without_folders(inner) for key, inner in value.items()}
+  if isinstance(value, list):
+    return [without_folders(inner) for inner in value]
+  return _FOLDERS.sub("", value) if isinstance(value, str) else value
 
 
 def checksums(layout: ExportLayout) -> dict[str, str]:
@@ -116,10 +129,10 @@ def read_origin(folder: str | pathlib.Path | None) -> dict:
     return {}
   try:
     results = json.loads(path.read_text(encoding="utf-8"))
-    entries = {key: results[key] for key in _ORIGIN if key in results}
+    entries = without_folders({key: results[key] for key in _ORIGIN if key in results})
     warnings = results.get("warnings", {}).get(pathlib.Path(folder).resolve().name, [])
     return {
-      "origin": {"folder": str(folder), **entries},
+      "origin": {"folder": "/".join(pathlib.Path(folder).resolve().parts[-2:]), **entries},
       "figures": results.get("results", {}),
       "warnings": [str(sentence) for sentence in warnings],
     }

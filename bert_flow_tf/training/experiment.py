@@ -128,7 +128,7 @@ class Experiment:
     self._check_saved()
     self._flow: Any = None
     self._steps = 0
-    self._cone: dict[str, float] = {}
+    self._cone: dict[str, Any] = {}
     self._choice: Choice | None = None
     check_low_dim(model.dim // (len(model.shares) or 1), self._identity.low_dim)
     for spec in specs:
@@ -243,7 +243,9 @@ class Experiment:
     results = by_split(evaluations)
     cosines = {method: similarities for method, (_, similarities) in evaluations.items()}
     intervals = gains(self._task, cosines)
-    warnings = {self.calibration_folder(method).name: sentences for method, sentences in harm(intervals).items()}
+    harmful, no_cone = harm(intervals), [self._cone["warning"]] if "warning" in self._cone else []
+    warnings = {self.calibration_folder(name).name: no_cone + harmful.get(name, []) for name in self.calibrations}
+    warnings = {name: sentences for name, sentences in warnings.items() if sentences}
     found = {"results": results, "gain": intervals, "warnings": warnings}
     report.write_results(self.folder, {**found, **self._describe(), **about})
     split = self._task.spec.eval_split

@@ -138,6 +138,7 @@ def test_cone(shift, caplog):
     variances = np.linalg.eigvalsh(np.cov(rows.T.astype(np.float64)))
     assert measures["participation_ratio"] == pytest.approx(100 * variances.sum() ** 2 / np.sum(variances**2) / 30)
     assert any("no narrow cone" in record.getMessage() for record in caplog.records) == warned
+    assert ("warning" in measures) == warned
   assert math.isnan(log_cone(rows[:1])["cosine_of_unpaired"])
 
 

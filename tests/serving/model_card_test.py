@@ -47,3 +47,19 @@ def test_results_of_older_runs_have_no_warnings(tmp_path):
   (tmp_path / "results.json").write_text('{"task": "STS-B", "results": {}}')
   assert metadata.read_origin(tmp_path / "flow")["warnings"] == []
   assert metadata.read_origin(None) == {}
+
+
+def test_no_folder_of_this_machine_is_published(tmp_path):
+  flags = {
+    "data_dir": "/home/me/my pairs",
+    "model": "/a/b",
+    "urls": ["https://a.org/b/c"],
+    "seed": 1,
+    "corpus": "~/c.txt",
+  }
+  run = {"task": "custom", "data": "9 pairs of /home/me/data/x.tsv, and/or more", "flags": flags, "results": {}}
+  (tmp_path / "results.json").write_text(json.dumps(run))
+  origin = metadata.read_origin(tmp_path / "flow")["origin"]
+  assert origin["folder"] == f"{tmp_path.name}/flow"
+  assert origin["data"] == "9 pairs of x.tsv, and/or more"
+  assert list(origin["flags"].values()) == ["my pairs", "b", ["https://a.org/b/c"], 1, "c.txt"]
