@@ -156,3 +156,10 @@ def test_labels(tmp_path):
   assert EmbeddingSettings(model="static:mini").pooling_name == "word-rows"
   assert EmbeddingSettings(model="static:mini", sentence_embedding_type="avg").pooling_name == "avg"
   assert EmbeddingSettings().pooling_name == "avg-first-last"
+
+
+def test_an_error_names_what_was_given(tmp_path):
+  name = f"static:{tmp_path}/none"
+  with pytest.raises(EncoderError, match=f"^model={name}: no such folder") as caught:
+    SentenceEncoder.from_pretrained(name)
+  assert caught.value.argument == "model"
