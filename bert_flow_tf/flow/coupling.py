@@ -3,14 +3,11 @@
 from typing import Any
 
 import tensorflow as tf
-import tensorflow_probability as tfp
 
 from bert_flow_tf.errors import FlowError
 from bert_flow_tf.flow.coupling_network import CouplingNetwork
-from bert_flow_tf.flow.layer import FlowLayer
+from bert_flow_tf.flow.layer import FlowLayer, Read
 from bert_flow_tf.flow.named_weights import NamedWeight, prefixed
-
-tfb = tfp.bijectors
 
 
 class AdditiveCoupling(FlowLayer):
@@ -70,17 +67,25 @@ class AdditiveCoupling(FlowLayer):
     self.network.build([None, self.half])
     super().build(input_shape)
 
-  def make_bijector(self, dropout_seed: tf.Tensor | None = None) -> tfb.Bijector:
-    """Returns a `tfb.RealNVP` that keeps the first half."""
+  def forward_and_log_det(
+    self, u: tf.Tensor, read: Read = tf.convert_to_tensor, dropout_seed: tf.Tensor | None = None
+  ) -> tuple[tf.Tensor, tf.Tensor | None]:
+    """u [..., dim] -> z [..., dim] and the log-determinant, [...], or None for 0."""
+    kept, moved = tf.split(u, 2, axis=-1)
+    moved, log_det = self._move(moved, self.network.call(kept, dropout_seed, read))
+    return tf.concat([kept, moved], axis=-1), log_det
 
-    def shift_and_log_scale(first_half, output_units):
-      del output_units  # always half of dim
-      return self._shift_and_log_scale(self.network(first_half, dropout_seed))
+  def inverse(self, z: tf.Tensor, dropout_seed: tf.Tensor | None = None) -> tf.Tensor:
+    """z [..., dim] -> u [..., dim]."""
+    kept, moved = tf.split(z, 2, axis=-1)
+    return tf.concat([kept, self._move_back(moved, self.network.call(kept, dropout_seed))], axis=-1)
 
-    return tfb.RealNVP(num_masked=self.half, shift_and_log_scale_fn=shift_and_log_scale)
+  def _move(self, second, outputs):
+    """Returns z2 and the log-determinant of u2 and the network's outputs."""
+    return second + outputs, None
 
-  def _shift_and_log_scale(self, outputs):
-    return outputs, None
+  def _move_back(self, second, outputs):
+    return second - outputs
 
   def initialize(self, inputs: tf.Tensor) -> tf.Tensor:
     """Initializes the network from u [batch, dim]; returns z."""
@@ -108,7 +113,14 @@ class AffineCoupling(AdditiveCoupling):
   kind = "affine"
   _outputs_per_dimension = 2
 
-  def _shift_and_log_scale(self, outputs):
-    log_scale = tf.math.log_sigmoid(outputs[..., 1::2] + 2.0)
-    # RealNVP scales before it shifts.
-    return outputs[..., 0::2] * tf.exp(log_scale), log_scale
+  def _move(self, second, outputs):
+    log_scale = _log_scale(outputs)
+    scale = tf.exp(log_scale)
+    return second * scale + outputs[..., 0::2] * scale, tf.reduce_sum(log_scale, axis=-1)
+
+  def _move_back(self, second, outputs):
+    return second * tf.exp(-_log_scale(outputs)) - outputs[..., 0::2]
+
+
+def _log_scale(outputs):
+  return tf.math.log_sigmoid(outputs[..., 1::2] + 2.0)

@@ -7,7 +7,7 @@ import tensorflow as tf
 import tf_keras
 
 from bert_flow_tf.flow.actnorm import LOGSCALE_FACTOR, ActNorm
-from bert_flow_tf.flow.layer import FlowLayer, product, seed_stream
+from bert_flow_tf.flow.layer import FlowLayer, Read, product, seed_stream
 from bert_flow_tf.flow.named_weights import NamedWeight, prefixed
 
 # Standard deviation of the hidden layers' kernels (Glow; the original's constant).
@@ -38,9 +38,9 @@ class NormalizedDense(FlowLayer):
     self.actnorm.build([None, self.units])
     super().build(input_shape)
 
-  def call(self, inputs: tf.Tensor) -> tf.Tensor:
+  def call(self, inputs: tf.Tensor, read: Read = tf.convert_to_tensor) -> tf.Tensor:
     """x [batch, inputs] -> [batch, units]."""
-    return self.actnorm(product(inputs, self.kernel))
+    return (product(inputs, read(self.kernel)) + read(self.actnorm.b)) * tf.exp(self.actnorm.log_scale(read))
 
   def initialize(self, inputs: tf.Tensor) -> tf.Tensor:
     """Initializes the actnorm from x [batch, inputs]; returns the layer's output."""
@@ -73,9 +73,9 @@ class ZeroDense(FlowLayer):
     self.logs = self.add_weight("logs", [self.units], initializer="zeros")
     super().build(input_shape)
 
-  def call(self, inputs: tf.Tensor) -> tf.Tensor:
+  def call(self, inputs: tf.Tensor, read: Read = tf.convert_to_tensor) -> tf.Tensor:
     """x [batch, inputs] -> [batch, units]."""
-    return (product(inputs, self.kernel) + self.b) * tf.exp(LOGSCALE_FACTOR * self.logs)
+    return (product(inputs, read(self.kernel)) + read(self.b)) * tf.exp(LOGSCALE_FACTOR * read(self.logs))
 
   def named_weights(self) -> dict[str, NamedWeight]:
     """Returns `W` [1, 1, inputs, units], `b` [1, 1, 1, units] and `logs` [1, units]."""
@@ -127,21 +127,24 @@ class CouplingNetwork(FlowLayer):
       layer.build([None, self.first.units])
     super().build(input_shape)
 
-  def call(self, inputs: tf.Tensor, dropout_seed: tf.Tensor | None = None) -> tf.Tensor:
-    """x [batch, inputs] -> [batch, units]; `dropout_seed` int32 [2] as in `FlowLayer.make_bijector`."""
-    return self._apply(inputs, lambda layer, x: layer(x), dropout_seed)
+  def call(
+    self, inputs: tf.Tensor, dropout_seed: tf.Tensor | None = None, read: Read = tf.convert_to_tensor
+  ) -> tf.Tensor:
+    """x [batch, inputs] -> [batch, units]; the others as in `FlowLayer.forward_and_log_det`."""
+    # Not by `__call__`: what Keras does around each layer took a quarter of the time that tracing a fit takes.
+    return self._apply(inputs, lambda layer, x: layer.call(x, read), dropout_seed, read)
 
   def initialize(self, inputs: tf.Tensor) -> tf.Tensor:
     """Initializes the actnorms layer by layer from x [batch, inputs]; returns [batch, units]."""
     if not self.built:
       self.build(inputs.shape)
-    return self._apply(inputs, lambda layer, x: layer.initialize(x), None)
+    return self._apply(inputs, lambda layer, x: layer.initialize(x), None, tf.convert_to_tensor)
 
-  def _apply(self, inputs: tf.Tensor, apply: Callable, dropout_seed: tf.Tensor | None) -> tf.Tensor:
+  def _apply(self, inputs: tf.Tensor, apply: Callable, dropout_seed: tf.Tensor | None, read: Read) -> tf.Tensor:
     hidden = self._drop(tf.nn.relu(apply(self.first, inputs)), dropout_seed, 0)
     second = [apply(layer, hidden) for layer in self.second]
     hidden = tf.nn.relu(second[0]) if self.activation == "relu" else tf.tanh(second[0]) * tf.sigmoid(second[1])
-    return self.last(self._drop(hidden, dropout_seed, 1))
+    return self.last.call(self._drop(hidden, dropout_seed, 1), read)
 
   def _drop(self, hidden, dropout_seed, position):
     if dropout_seed is None or not self.dropout:

@@ -4,25 +4,24 @@ import json
 import math
 import os
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import tensorflow as tf
-import tensorflow_probability as tfp
 import tf_keras
 from absl import logging
 
 from bert_flow_tf.errors import FlowError
 from bert_flow_tf.flow import storage
-from bert_flow_tf.flow.chain import chain_bijector, initialize_levels, level_weights, make_step
+from bert_flow_tf.flow.chain import forward_and_log_det, initialize_levels, level_weights, make_step
 from bert_flow_tf.flow.checks import check_arguments, check_batch
 from bert_flow_tf.flow.config import FlowConfig
-from bert_flow_tf.flow.layer import seed_stream
+from bert_flow_tf.flow.layer import Read, seed_stream
 from bert_flow_tf.flow.named_weights import NamedWeight, assign_original
 from bert_flow_tf.io.checks import check_rows
 
-tfb = tfp.bijectors
-tfd = tfp.distributions
+if TYPE_CHECKING:  # imported where it is used, as in `FlowLayer.make_bijector`
+  import tensorflow_probability as tfp
 
 _NEW, _LOADED, _INITIALIZED = storage.STATES
 
@@ -105,25 +104,25 @@ class Glow(tf_keras.layers.Layer):
     new.encoder = self.encoder
     return new
 
-  def make_bijector(self, dropout_seed: tf.Tensor | None = None) -> tfb.Bijector:
+  def make_bijector(self, dropout_seed: tf.Tensor | None = None) -> "tfp.bijectors.Bijector":
     """Returns a new `tfb.Chain` over the flow's weights; forward is u -> z. See `FlowLayer.make_bijector`."""
+    from bert_flow_tf.flow.bijectors import chain_bijector
+
     return chain_bijector(self.levels, self.dim, dropout_seed)
 
   @property
-  def distribution(self) -> tfd.Distribution:
+  def distribution(self) -> "tfp.distributions.Distribution":
     """Density of the embeddings: `tfd.TransformedDistribution` with log_prob [batch] in nats, and sample.
 
     It uses the current weights, but caches its result for each tensor: get a new one after a training step.
     """
-    return self._distribution(None)
+    from bert_flow_tf.flow.bijectors import density
 
-  def _distribution(self, dropout_seed: tf.Tensor | None) -> tfd.Distribution:
-    base = tfd.Sample(tfd.Normal(tf.zeros([], self.dtype), tf.ones([], self.dtype)), sample_shape=[self.dim])
-    return tfd.TransformedDistribution(base, tfb.Invert(self.make_bijector(dropout_seed)))
+    return density(self.make_bijector(), self.dim, self.dtype)
 
   def call(self, inputs: tf.Tensor) -> tf.Tensor:
     """u [batch, dim] -> z [batch, dim]."""
-    return self.make_bijector().forward(inputs)
+    return forward_and_log_det(self.levels, inputs)[0]
 
   def transform(self, embeddings: Any) -> tf.Tensor:
     """u [batch, dim] -> z [batch, dim], the latents of embeddings, in the flow's dtype."""
@@ -133,15 +132,19 @@ class Glow(tf_keras.layers.Layer):
     """z [batch, dim] -> u [batch, dim], the embeddings of latents, in the flow's dtype."""
     return self.make_bijector().inverse(self._batch(latents))
 
-  def bits_per_dim(self, embeddings: Any, dropout_seed: tf.Tensor | None = None) -> tf.Tensor:
+  def bits_per_dim(
+    self, embeddings: Any, dropout_seed: tf.Tensor | None = None, read: Read = tf.convert_to_tensor
+  ) -> tf.Tensor:
     """-log p(u) / (dim ln 2), [batch], in bits per dimension: the original's flow_loss.
 
     Args:
       embeddings: u [batch, dim].
       dropout_seed: int32 [2] while fitting with coupling dropout, else None.
+      read: returns a weight's value.
     """
-    log_prob = self._distribution(dropout_seed).log_prob(self._batch(embeddings))
-    return -log_prob / (self.dim * math.log(2.0))
+    z, log_det = forward_and_log_det(self.levels, self._batch(embeddings), read, dropout_seed)
+    log_normal = -0.5 * tf.reduce_sum(tf.square(z), axis=-1) - 0.5 * self.dim * math.log(2.0 * math.pi)
+    return -(log_normal + log_det) / (self.dim * math.log(2.0))
 
   @property
   def initialized(self) -> bool:

@@ -1,15 +1,19 @@
 """Base class of the flow's layers."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
 
 import numpy as np
 import tensorflow as tf
-import tensorflow_probability as tfp
 import tf_keras
 
 from bert_flow_tf.flow.named_weights import NamedWeight
 
-tfb = tfp.bijectors
+if TYPE_CHECKING:  # a fit needs only `forward_and_log_det`, and TensorFlow Probability takes a second to import
+  from bert_flow_tf.flow.bijectors import LayerBijector
+
+# Variable -> its value. A fit passes its own: it trains one vector that holds the weights of all layers.
+Read = Callable[[tf.Variable], tf.Tensor]
 
 
 class FlowLayer(tf_keras.layers.Layer):
@@ -18,20 +22,38 @@ class FlowLayer(tf_keras.layers.Layer):
   Calling the layer applies the bijector forward: u [batch, dim] -> z [batch, dim].
   """
 
-  def make_bijector(self, dropout_seed: tf.Tensor | None = None) -> tfb.Bijector:
+  def forward_and_log_det(
+    self, u: tf.Tensor, read: Read = tf.convert_to_tensor, dropout_seed: tf.Tensor | None = None
+  ) -> tuple[tf.Tensor, tf.Tensor | None]:
+    """Returns z [..., dim] of u [..., dim], and log|det dz/du|, [...] or a scalar; None if it is always 0.
+
+    Args:
+      u: the layer's input.
+      read: returns a weight's value.
+      dropout_seed: int32 [2], seed of the coupling's dropout while fitting; None for no dropout.
+    """
+    raise NotImplementedError
+
+  def inverse(self, z: tf.Tensor, dropout_seed: tf.Tensor | None = None) -> tf.Tensor:
+    """Returns u [..., dim] of z [..., dim]; arguments as in `forward_and_log_det`."""
+    raise NotImplementedError
+
+  def make_bijector(self, dropout_seed: tf.Tensor | None = None) -> "LayerBijector":
     """Returns a new bijector over this layer's weights; forward is u -> z.
 
     A bijector caches results by tensor identity: one that is kept while its weights are trained would return results
     of the previous weights.
 
     Args:
-      dropout_seed: int32 [2], seed of the coupling's dropout while fitting; None for no dropout.
+      dropout_seed: as in `forward_and_log_det`.
     """
-    raise NotImplementedError
+    from bert_flow_tf.flow.bijectors import LayerBijector
+
+    return LayerBijector(self, dropout_seed)
 
   def call(self, inputs: tf.Tensor) -> tf.Tensor:
     """u [batch, dim] -> z [batch, dim]."""
-    return self.make_bijector().forward(inputs)
+    return self.forward_and_log_det(inputs)[0]
 
   def initialize(self, inputs: tf.Tensor) -> tf.Tensor:
     """Sets the weights that depend on data from u [batch, dim]; returns the layer's output for it."""

@@ -4,10 +4,9 @@ from typing import Any
 
 import numpy as np
 import tensorflow as tf
-import tensorflow_probability as tfp
 import tf_keras
 
-from bert_flow_tf.flow.layer import FlowLayer, product
+from bert_flow_tf.flow.layer import FlowLayer, Read, product
 from bert_flow_tf.flow.named_weights import NamedWeight, PermutationIndices, PermutationMatrix, Signs
 
 
@@ -49,10 +48,17 @@ class Permutation(FlowLayer):
     )
     super().build(input_shape)
 
-  def make_bijector(self, dropout_seed: tf.Tensor | None = None) -> tfp.bijectors.Bijector:
-    """Returns a `Reordering` of the last axis."""
-    del dropout_seed  # no dropout here
-    return Reordering(self.permutation)
+  def forward_and_log_det(
+    self, u: tf.Tensor, read: Read = tf.convert_to_tensor, dropout_seed: tf.Tensor | None = None
+  ) -> tuple[tf.Tensor, None]:
+    """u [..., dim] -> z [..., dim]; the log-determinant is 0."""
+    order = read(self.permutation)
+    return _gather(u, order, tf.math.invert_permutation(order)), None
+
+  def inverse(self, z: tf.Tensor, dropout_seed: tf.Tensor | None = None) -> tf.Tensor:
+    """z [..., dim] -> u [..., dim]."""
+    order = tf.convert_to_tensor(self.permutation)
+    return _gather(z, tf.math.invert_permutation(order), order)
 
   def named_weights(self) -> dict[str, NamedWeight]:
     """Returns `invertible/w`, the permutation as a matrix [dim, dim]."""
@@ -60,28 +66,12 @@ class Permutation(FlowLayer):
     return {"invertible/w": PermutationIndices(self.permutation, (dim, dim))}
 
 
-class Reordering(tfp.bijectors.Permute):
-  """z[..., i] = u[..., p[i]]: `tfp.bijectors.Permute` of the last axis with a cheaper gradient.
+def _gather(x, order, inverse):
+  """Returns x[..., order] with a gradient by the inverse order, which can be differentiated again.
 
   TensorFlow's gradient of `gather` adds row by row, because an index may occur twice. In a permutation none does, so
   the gradient is a gather too. Without XLA those additions took a fifth of a step's CPU time.
-
-  Args:
-    permutation: p, int Tensor or Variable of shape [dim].
   """
-
-  def __init__(self, permutation: tf.Tensor) -> None:
-    super().__init__(permutation, axis=-1, name="reordering")
-
-  def _forward(self, u):
-    return _gather(u, self.permutation, tf.math.invert_permutation(self.permutation))
-
-  def _inverse(self, z):
-    return _gather(z, tf.math.invert_permutation(self.permutation), self.permutation)
-
-
-def _gather(x, order, inverse):
-  """Returns x[..., order] with a gradient by the inverse order, which can be differentiated again."""
 
   @tf.custom_gradient
   def gather(x):
@@ -128,18 +118,31 @@ class Invertible1x1(FlowLayer):
     self.log_S = add("log_S", np.log(np.abs(diagonal)))
     super().build(input_shape)
 
-  def make_bijector(self, dropout_seed: tf.Tensor | None = None) -> tfp.bijectors.Bijector:
-    """Returns the matrix product as a bijector."""
-    del dropout_seed  # no dropout here
-    return _LuProduct(self)
+  def forward_and_log_det(
+    self, u: tf.Tensor, read: Read = tf.convert_to_tensor, dropout_seed: tf.Tensor | None = None
+  ) -> tuple[tf.Tensor, tf.Tensor]:
+    """u [..., dim] -> z [..., dim] and sum(log_S), a scalar."""
+    for factor in self.factors(read):
+      u = product(u, factor)
+    return u, tf.reduce_sum(read(self.log_S))
 
-  def factors(self) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
+  def inverse(self, z: tf.Tensor, dropout_seed: tf.Tensor | None = None) -> tf.Tensor:
+    """z [..., dim] -> u [..., dim]."""
+    # z = u P L U, so U' L' P' u' = z' with the primes transposed; a permutation's inverse is its transpose.
+    permutation, lower, upper = self.factors()
+    columns = tf.transpose(tf.reshape(z, [-1, z.shape[-1]]))
+    rest = tf.linalg.triangular_solve(upper, columns, lower=False, adjoint=True)
+    rest = tf.linalg.triangular_solve(lower, rest, lower=True, adjoint=True)
+    return tf.reshape(tf.transpose(tf.matmul(permutation, rest)), tf.shape(z))
+
+  def factors(self, read: Read = tf.convert_to_tensor) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
     """Returns P, L with a unit diagonal, and U with sign_S * exp(log_S) on its diagonal, each [dim, dim]."""
-    below = tf.linalg.band_part(self.L, -1, 0)
-    lower = tf.linalg.set_diag(below, tf.ones_like(self.log_S))
-    above = tf.linalg.band_part(self.U, 0, -1)
-    upper = tf.linalg.set_diag(above, self.sign_S * tf.exp(self.log_S))
-    return tf.convert_to_tensor(self.P), lower, upper
+    log_s = read(self.log_S)
+    below = tf.linalg.band_part(read(self.L), -1, 0)
+    lower = tf.linalg.set_diag(below, tf.ones_like(log_s))
+    above = tf.linalg.band_part(read(self.U), 0, -1)
+    upper = tf.linalg.set_diag(above, read(self.sign_S) * tf.exp(log_s))
+    return read(self.P), lower, upper
 
   def named_weights(self) -> dict[str, NamedWeight]:
     """Returns `invertible/P`, `L`, `U`, `sign_S` and `log_S`, shapes unchanged."""
@@ -147,32 +150,3 @@ class Invertible1x1(FlowLayer):
     return {
       f"invertible/{name}": kind(getattr(self, name), tuple(getattr(self, name).shape)) for name, kind in kinds.items()
     }
-
-
-class _LuProduct(tfp.bijectors.Bijector):
-  """z = u P L U of an `Invertible1x1`."""
-
-  def __init__(self, layer):
-    parameters = {"layer": layer}
-    super().__init__(forward_min_event_ndims=1, is_constant_jacobian=True, parameters=parameters, name="lu_product")
-    self._layer = layer
-
-  @classmethod
-  def _parameter_properties(cls, dtype):
-    return {}
-
-  def _forward(self, u):
-    for factor in self._layer.factors():
-      u = product(u, factor)
-    return u
-
-  def _inverse(self, z):
-    # z = u P L U, so U' L' P' u' = z' with the primes transposed; a permutation's inverse is its transpose.
-    permutation, lower, upper = self._layer.factors()
-    columns = tf.transpose(tf.reshape(z, [-1, z.shape[-1]]))
-    rest = tf.linalg.triangular_solve(upper, columns, lower=False, adjoint=True)
-    rest = tf.linalg.triangular_solve(lower, rest, lower=True, adjoint=True)
-    return tf.reshape(tf.transpose(tf.matmul(permutation, rest)), tf.shape(z))
-
-  def _forward_log_det_jacobian(self, u):
-    return tf.reduce_sum(self._layer.log_S)

@@ -1,12 +1,15 @@
 """The chain: direction, order within a step, the split and the order of the latents, by hand."""
 
 import numpy as np
+import pytest
 import tensorflow as tf
 
 from bert_flow_tf.flow.actnorm import ActNorm
-from bert_flow_tf.flow.chain import chain_bijector, latent_order, make_step
+from bert_flow_tf.flow.bijectors import chain_bijector
+from bert_flow_tf.flow.chain import forward_and_log_det, latent_order, make_step
+from bert_flow_tf.flow.glow import Glow
 from bert_flow_tf.flow.permutation import Permutation
-from tests.flow.cases import config, fresh
+from tests.flow.cases import cone, config, fresh, randomize
 
 
 def actnorm(b, scale):
@@ -48,6 +51,31 @@ def test_second_halves_leave_and_come_first():
   scaled = [[[actnorm([0.0] * width, [scale] * width)]] for scale, width in ((2.0, 8), (3.0, 4), (5.0, 2))]
   log_det = chain_bijector(scaled, 8).forward_log_det_jacobian(fresh(u), event_ndims=1)
   np.testing.assert_allclose(np.sum(log_det), np.log(2.0**8 * 3.0**4 * 5.0**2))
+
+
+@pytest.mark.parametrize("seed", [None, [3, 4]])
+@pytest.mark.parametrize("coupling", ["additive", "affine"])
+def test_the_loop_is_the_chain(coupling, seed):
+  """z, the log-determinant and the gradients of what a fit computes are those of TensorFlow Probability's chain."""
+  flow = Glow(
+    config(n_levels=3, depth=1, coupling=coupling, coupling_dropout=0.2), 16, "glorot", "random", 1, "float64"
+  )
+  randomize(flow)
+  seed = None if seed is None else tf.constant(seed)
+  u = cone(6, 16)
+
+  def chain(x):
+    bijector = chain_bijector(flow.levels, 16, seed)
+    return bijector.forward(x), bijector.forward_log_det_jacobian(x, event_ndims=1)
+
+  found = []
+  for both in (chain, lambda x: forward_and_log_det(flow.levels, x, dropout_seed=seed)):
+    with tf.GradientTape() as tape:
+      z, log_det = both(fresh(u))
+      loss = tf.reduce_sum(z**3) + tf.reduce_sum(tf.broadcast_to(log_det, [6]))
+    found.append([z, tf.broadcast_to(log_det, [6]), *tape.gradient(loss, flow.trainable_variables)])
+  for expected, value in zip(*found, strict=True):
+    np.testing.assert_allclose(value, expected, rtol=1e-10, atol=1e-12)
 
 
 def test_latent_order():
