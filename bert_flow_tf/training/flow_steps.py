@@ -9,6 +9,7 @@ from bert_flow_tf.flow.glow import Glow
 from bert_flow_tf.training.distribution import seed_of_step
 from bert_flow_tf.training.optimizer import AdamWeightDecay
 from bert_flow_tf.training.sources import EmbeddingPairs
+from bert_flow_tf.training.weight_vector import WeightVector
 
 # XLA makes a step on a CPU three times as fast (3 instead of 10 ms at 768 dimensions), but starts 6 seconds later.
 XLA_PAYS_FROM_STEPS = 1000
@@ -22,13 +23,22 @@ class FlowSteps:
 
   Args:
     flow: the `Glow`.
-    optimizer: its optimizer, built.
+    weights: its trained weights, which the steps change.
+    optimizer: their optimizer, built.
     batch_size: pairs of a step, over all replicas.
     strategy: the `tf.distribute.Strategy`.
   """
 
-  def __init__(self, flow: Glow, optimizer: AdamWeightDecay, batch_size: int, strategy: tf.distribute.Strategy) -> None:
-    self._flow, self._optimizer, self._batch_size, self._strategy = flow, optimizer, batch_size, strategy
+  def __init__(
+    self,
+    flow: Glow,
+    weights: WeightVector,
+    optimizer: AdamWeightDecay,
+    batch_size: int,
+    strategy: tf.distribute.Strategy,
+  ) -> None:
+    self._flow, self._weights, self._optimizer = flow, weights, optimizer
+    self._batch_size, self._strategy = batch_size, strategy
     self._advances = {}
 
   def advance(self, source: Any, total: int, use_xla: bool | None) -> Callable[..., tf.Tensor]:
@@ -49,23 +59,25 @@ class FlowSteps:
       self._advances[use_xla] = self._make_compiled_advance() if whole else self._make_advance(source, use_xla)
     return self._advances[use_xla]
 
-  def _loss_and_gradients(self, first, second, seed):
-    with tf.GradientTape() as tape:
-      loss = self._loss(first, second, seed)
-    return loss, tape.gradient(loss, self._flow.trainable_variables)
+  def _loss_and_gradient(self, first, second, seed):
+    with tf.GradientTape(watch_accessed_variables=False) as tape:
+      vector = tf.convert_to_tensor(self._weights.variable)
+      tape.watch(vector)
+      loss = self._loss(first, second, seed, self._weights.reader(vector))
+    return loss, tape.gradient(loss, vector)
 
-  def _apply(self, gradients):
-    self._optimizer.apply_gradients(zip(gradients, self._flow.trainable_variables, strict=True))
+  def _apply(self, gradient):
+    self._optimizer.apply_gradients([(gradient, self._weights.variable)])
 
   def _make_advance(self, source, use_xla):
     strategy = self._strategy
-    loss_and_gradients = tf.function(self._loss_and_gradients, autograph=False, jit_compile=use_xla or None)
+    loss_and_gradient = tf.function(self._loss_and_gradient, autograph=False, jit_compile=use_xla or None)
 
     def replica_step(features, seed, step):
       seed = seed_of_step(seed, step, tf.distribute.get_replica_context().replica_id_in_sync_group)
       first, second = source.embed(features, seed)
-      loss, gradients = loss_and_gradients(first, second, seed)
-      self._apply(gradients)
+      loss, gradient = loss_and_gradient(first, second, seed)
+      self._apply(gradient)
       return loss
 
     @tf.function(autograph=False)
@@ -82,17 +94,14 @@ class FlowSteps:
     return advance
 
   def _make_compiled_advance(self):
-    """Returns `advance` for cached embeddings, with all steps of a call as one computation of XLA.
-
-    Compiled step by step, half of the time goes into passing two hundred variables in and out.
-    """
+    """Returns `advance` for cached embeddings, with all steps of a call as one computation of XLA."""
     strategy, shape = self._strategy, [self._batch_size, self._flow.dim]
 
     @tf.function(autograph=False, jit_compile=True)
     def steps(first, second, seeds, count):
       def body(index, losses):
-        loss, gradients = self._loss_and_gradients(first[index], second[index], seeds[index])
-        self._apply(gradients)
+        loss, gradient = self._loss_and_gradient(first[index], second[index], seeds[index])
+        self._apply(gradient)
         return index + 1, tf.tensor_scatter_nd_update(losses, [[index]], [loss])
 
       losses = tf.zeros([STEPS_A_CALL], self._flow.dtype)
@@ -116,7 +125,7 @@ class FlowSteps:
 
     return advance
 
-  def _loss(self, first, second, seed):
+  def _loss(self, first, second, seed, read):
     """Returns a replica's share of the loss, a scalar in bits per dimension."""
     # One pass for each side, as the original: a joint pass rounds differently, and a ReLU near 0 turns that into
     # another trajectory (seen on golden/l2_d3_w32_dim64.npz).
@@ -125,5 +134,5 @@ class FlowSteps:
       dropout_seed = None
       if self._flow.config.coupling_dropout:
         dropout_seed = tf.random.experimental.stateless_fold_in(seed, position)
-      loss += tf.reduce_sum(self._flow.bits_per_dim(side, dropout_seed)) / self._batch_size
+      loss += tf.reduce_sum(self._flow.bits_per_dim(side, dropout_seed, read)) / self._batch_size
     return loss

@@ -23,6 +23,7 @@ from bert_flow_tf.training.optimizer import AdamWeightDecay
 from bert_flow_tf.training.schedule import num_steps
 from bert_flow_tf.training.settings import FlowSettings
 from bert_flow_tf.training.sources import EmbeddingPairs, SentencePairsWithDropout
+from bert_flow_tf.training.weight_vector import WeightVector
 
 
 @dataclasses.dataclass(frozen=True)
@@ -82,9 +83,11 @@ class Trainer:
     self._seed = self._settings.seed
     check_batch_size(self._strategy, self._settings.train_batch_size)
     with worker_failures(self._strategy), self._strategy.scope():
+      self._weights = WeightVector(flow.trainable_variables)
       self._optimizer = AdamWeightDecay(self._settings.rate)
-      self._optimizer.build(flow.trainable_variables)
-    self._steps = FlowSteps(flow, self._optimizer, self._settings.train_batch_size, self._strategy)
+      self._optimizer.build([self._weights.variable])
+    batch_size = self._settings.train_batch_size
+    self._steps = FlowSteps(flow, self._weights, self._optimizer, batch_size, self._strategy)
 
   @property
   def is_chief(self) -> bool:
@@ -138,6 +141,7 @@ class Trainer:
       loop = self._loop(source, total, shuffle)
       rows = []
       loop.restore(lambda: rows.append(self._initialize(source, order)))
+      self._weights.load()
       batches = distribute_batches(self._strategy, source, order, self._settings.train_batch_size, loop.step)
       advance = self._steps.advance(source, total, self._settings.use_xla)
       iterator, seed = iter(batches), tf.constant(self._seed, tf.int32)
@@ -145,6 +149,7 @@ class Trainer:
         lambda step, count: advance(iterator, seed, tf.constant(step, tf.int64), tf.constant(count, tf.int64)).numpy(),
         lambda losses: f"{losses[-1, 0]:.4f} bits/dim",
         STEPS_A_CALL,
+        self._before_saving,
       )
     return FitResult(result.steps, result.first_step, result.losses[:, 0], sum(rows), result.calls)
 
@@ -166,9 +171,9 @@ class Trainer:
       losses=["loss_bits_per_dim"],
       total=total,
       strategy=self._strategy,
-      objects={"flow": self._flow, "optimizer": self._optimizer},
+      objects={"flow": self._flow, "optimizer": self._optimizer_in_pieces()},
       variables=[*self._flow.variables, *self._optimizer.variables],
-      trained=self._flow.trainable_weights,
+      trained=[self._weights.variable],
       identity=identity,
       save_checkpoints_steps=self._settings.save_checkpoints_steps,
       checkpoint_folder=self._checkpoint_folder,
@@ -176,6 +181,18 @@ class Trainer:
       show_progress=self._show_progress,
       rates="flow_learning_rate",
     )
+
+  def _optimizer_in_pieces(self):
+    """Returns the optimizer as a checkpoint holds it: two moments of each weight."""
+    (first,), (second,) = self._optimizer._first, self._optimizer._second
+    pieces = [*self._weights.pieces(first), *self._weights.pieces(second)]
+    iterations = self._optimizer.iterations
+    rate = self._optimizer._learning_rate
+    return tf.train.Checkpoint(_iterations=iterations, _learning_rate=rate, _variables=[iterations, *pieces])
+
+  def _before_saving(self, step, losses):
+    self._weights.store()
+    return {}
 
   def _initialize(self, source, order):
     """Initializes the actnorms from the first sentences of the first batch; returns their number."""
