@@ -171,7 +171,7 @@ class Trainer:
       losses=["loss_bits_per_dim"],
       total=total,
       strategy=self._strategy,
-      objects={"flow": self._flow, "optimizer": self._optimizer_in_pieces()},
+      objects={"flow": self._flow, "optimizer": self._optimizer.in_pieces(self._weights.pieces)},
       variables=[*self._flow.variables, *self._optimizer.variables],
       trained=[self._weights.variable],
       identity=identity,
@@ -181,14 +181,6 @@ class Trainer:
       show_progress=self._show_progress,
       rates="flow_learning_rate",
     )
-
-  def _optimizer_in_pieces(self):
-    """Returns the optimizer as a checkpoint holds it: two moments of each weight."""
-    (first,), (second,) = self._optimizer._first, self._optimizer._second
-    pieces = [*self._weights.pieces(first), *self._weights.pieces(second)]
-    iterations = self._optimizer.iterations
-    rate = self._optimizer._learning_rate
-    return tf.train.Checkpoint(_iterations=iterations, _learning_rate=rate, _variables=[iterations, *pieces])
 
   def _before_saving(self, step, losses):
     self._weights.store()

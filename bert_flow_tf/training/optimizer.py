@@ -1,7 +1,7 @@
 """The optimizer of BERT's published code, with which the original fits its flow."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import tensorflow as tf
@@ -61,6 +61,17 @@ class AdamWeightDecay(tf_keras.optimizers.Optimizer):
     """Resets the steps and both moments to zero."""
     for variable in (self.iterations, *self._first, *self._second):
       variable.assign(tf.zeros_like(variable))
+
+  def in_pieces(self, pieces: Callable[[tf.Variable], Sequence[Any]]) -> tf.train.Checkpoint:
+    """Returns the object that a checkpoint holds for this optimizer if its variables are vectors of many weights.
+
+    Args:
+      pieces: moment -> trackable objects, one for each weight; the names are those of an optimizer of single weights.
+    """
+    moments = [piece for moment in (*self._first, *self._second) for piece in pieces(moment)]
+    return tf.train.Checkpoint(
+      _iterations=self.iterations, _learning_rate=self._learning_rate, _variables=[self.iterations, *moments]
+    )
 
   def update_step(self, gradient: tf.Tensor, variable: tf.Variable) -> None:
     """Applies one gradient to one variable."""
