@@ -26,13 +26,15 @@ def golden_files(kind):
 
 
 def rewrite_json(file, **changes):
-  """Changes values of a json file; None removes the key."""
-  settings = {**json.loads(file.read_text()), **changes}
+  """Changes values of a json file; None removes the key. Its checksums are removed, as a user would."""
+  settings = {**json.loads(file.read_text()), "sha256": None, **changes}
   file.write_text(json.dumps({key: value for key, value in settings.items() if value is not None}))
 
 
 def rewrite_arrays(file, changes):
-  """Changes arrays of an npz file; None removes the array."""
+  """Changes arrays of an npz file; None removes the array. The checksums next to it are removed."""
+  for settings in file.parent.glob("*.json"):
+    rewrite_json(settings)
   with np.load(file) as archive:
     arrays = {name: archive[name] for name in archive.files if name not in changes}
   np.savez(file, **arrays, **{name: array for name, array in changes.items() if array is not None})

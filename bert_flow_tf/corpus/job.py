@@ -106,6 +106,9 @@ class EmbeddingJob:
       with self.watch.timing("indexing"), naming("input"):
         index = manifest.begin(self._paths, self._format, settings.shard_size, settings.shard_bytes)
       folder = ShardFolder(output, len(index.shards), settings.output_format, model.output_dim)
+      with self.watch.timing("checking"):
+        for name in folder.discard_damaged():
+          logging.warning("%s is damaged: its shard is embedded again", name)
       tasks, done = pending(index, folder)
       logging.info("%d records in %d shards, %d of them finished", index.records, len(index.shards), len(done))
       with self.watch.timing("embedding"):

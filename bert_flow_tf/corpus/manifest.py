@@ -9,6 +9,7 @@ from bert_flow_tf.corpus.formats import InputFormat
 from bert_flow_tf.corpus.index import Index, build_index, changed_input
 from bert_flow_tf.corpus.storage import LocalStorage, storage_of
 from bert_flow_tf.errors import ConfigError
+from bert_flow_tf.io import checksums
 from bert_flow_tf.io.files import WRITING
 from bert_flow_tf.io.lock import owned
 
@@ -123,13 +124,13 @@ class Manifest:
       return None
     with self._storage.open(path) as file:
       try:
-        return dict(json.loads(file.read()))
-      except (ValueError, TypeError):
-        self._reject(f"holds a {name} that cannot be read as json")
+        return checksums.opened(json.loads(file.read()))
+      except ValueError as error:
+        self._reject(f"holds a damaged {name} ({error})")
 
   def _write(self, name, values):
     with self._storage.writing(self._storage.join(self.folder, name)) as file:
-      file.write((json.dumps(values, indent=1) + "\n").encode("utf-8", "backslashreplace"))
+      file.write((json.dumps(checksums.sealed(values), indent=1) + "\n").encode("utf-8", "backslashreplace"))
 
 
 def differences(earlier: dict[str, Any], now: dict[str, Any], prefix: str = "") -> list[str]:

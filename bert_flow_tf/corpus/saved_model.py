@@ -2,12 +2,14 @@
 
 import contextlib
 import hashlib
+import json
 import pathlib
 
 import numpy as np
 import tensorflow as tf
 
 from bert_flow_tf.errors import BertFlowError, ConfigError, EncoderError
+from bert_flow_tf.io import checksums
 
 _SIGNATURE = "serving_default"
 
@@ -32,6 +34,7 @@ class SavedModelReader:
       import tensorflow_text  # noqa: F401 (registers the ops)
     self.folder = folder
     _check_folder(pathlib.Path(folder))
+    _check_files(pathlib.Path(folder))
     try:
       # Kept, because the signature does not keep the weights.
       self._loaded = tf.saved_model.load(folder)
@@ -56,9 +59,7 @@ class SavedModelReader:
     folder, total = pathlib.Path(self.folder), hashlib.sha256()
     files = [folder / "saved_model.pb", *(folder / "variables").glob("*"), *(folder / "assets").rglob("*")]
     for path in sorted(path for path in files if path.is_file()):
-      with path.open("rb") as file:
-        digest = hashlib.file_digest(file, "sha256").hexdigest()
-      total.update(f"{path.relative_to(folder).as_posix()} {digest}\n".encode())
+      total.update(f"{path.relative_to(folder).as_posix()} {checksums.of_file(path)}\n".encode())
     return total.hexdigest()
 
   def encode(self, sentences: list[str], batch_size: int = 32) -> np.ndarray:
@@ -82,6 +83,19 @@ class SavedModelReader:
     if bad.size:
       raise EncoderError(f"sentence {bad[0]} (counted from 0): its embedding by {self.folder} is not finite")
     return vectors
+
+
+def _check_files(folder):
+  """Raises an EncoderError if a file differs from its checksum in our metadata.json; other models have none."""
+  path = folder / "assets.extra" / "metadata.json"
+  if not path.is_file():
+    return
+  try:
+    checksums.opened(json.loads(path.read_bytes()), folder)
+  except (OSError, ValueError, RecursionError) as error:
+    raise EncoderError(
+      f"saved_model={folder}: damaged, {path.name}: {error}; copy or export it again", argument="saved_model"
+    ) from error
 
 
 def _check_folder(folder):

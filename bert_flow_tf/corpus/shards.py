@@ -1,14 +1,14 @@
 """Writes the shards of the output: vectors, ids, bad records and a receipt, each an atomic file.
 
-The receipt is written last: a shard is finished if it has a receipt and its files have the sizes in it. Writing a
-shard twice gives the same files, so that a shard that is repeated, or written by two workers, neither loses nor
-duplicates records.
+The receipt is written last: a shard is finished if it has a receipt and its files have the sizes in it. The receipt has
+their checksums too, which a run checks once, when it resumes. Writing a shard twice gives the same files, so that a
+shard that is repeated, or written by two workers, neither loses nor duplicates records.
 """
 
 import collections
 import dataclasses
-import io
 import json
+import pathlib
 from collections.abc import Iterable
 from typing import BinaryIO
 
@@ -17,7 +17,9 @@ import numpy as np
 from bert_flow_tf.corpus.formats import TFRECORD
 from bert_flow_tf.corpus.framing import to_tfrecord
 from bert_flow_tf.corpus.reading import ShardRecords
-from bert_flow_tf.corpus.storage import storage_of
+from bert_flow_tf.corpus.storage import LocalStorage, storage_of
+from bert_flow_tf.io import checksums
+from bert_flow_tf.io.checksums import HashingWriter
 
 NPY = "npy"
 OUTPUTS = (NPY, TFRECORD)
@@ -73,14 +75,16 @@ class ShardFolder:
     if shard.bad:
       lines = ["\t".join(map(_field, (bad.path, bad.line, bad.kind, bad.reason))) for bad in shard.bad]
       writers[self.name(number, "tsv", "dead-letter")] = lambda file: _write_lines(file, lines)
-    storage, sizes = storage_of(self.folder), {}
+    storage, sizes, sums = storage_of(self.folder), {}, {}
     for name, write in writers.items():
       with storage.writing(storage.join(self.folder, name)) as file:
-        write(file)
-        sizes[name] = file.tell()
+        hashing = HashingWriter(file)
+        write(hashing)
+        sizes[name], sums[name] = file.tell(), hashing.digest.hexdigest()
     counters = _count(shard)
+    receipt = {"counters": counters, "bytes": sizes, "files_sha256": sums}
     with storage.writing(storage.join(self.folder, self.name(number, "json"))) as file:
-      file.write(json.dumps({"counters": counters, "bytes": sizes}, indent=1).encode())
+      file.write(json.dumps(checksums.sealed(receipt), indent=1).encode())
     return counters
 
   def finished(self, number: int, sizes: dict[str, int] | None = None) -> dict[str, int] | None:
@@ -103,16 +107,39 @@ class ShardFolder:
       return None
     with storage.open(storage.join(self.folder, receipt_name)) as file:
       try:
-        receipt = json.loads(file.read())
+        receipt = checksums.opened(json.loads(file.read()))
         counters = {str(name): int(count) for name, count in receipt["counters"].items()}
         written = {str(name): int(size) for name, size in receipt["bytes"].items()}
       except (ValueError, TypeError, KeyError, AttributeError):
         return None
     return counters if all(size_of(name) == size for name, size in written.items()) else None
 
+  def discard_damaged(self) -> list[str]:
+    """Deletes the receipts of the finished shards of this machine that have a damaged file, so that they are repeated.
+
+    Returns:
+      The damaged files. Those that Beam's file systems reach, which have checksums of their own, are not read.
+    """
+    damaged = []
+    if isinstance(storage_of(self.folder), LocalStorage):
+      for number in range(self.shards):
+        if self.finished(number) is not None:
+          path = pathlib.Path(self.folder, self.name(number, "json"))
+          found = damaged_files(path)
+          damaged += found
+          if found:
+            path.unlink()
+    return damaged
+
   def dead_letters(self) -> str:
     """Returns a glob of the files of bad records."""
     return storage_of(self.folder).join(self.folder, f"dead-letter-*-of-{self.shards:05d}.tsv")
+
+
+def damaged_files(receipt: pathlib.Path) -> list[str]:
+  """Returns the names of a shard's files that differ from the checksums in its receipt, which older ones lack."""
+  sums = json.loads(receipt.read_bytes()).get("files_sha256", {})
+  return [name for name, digest in sums.items() if checksums.of_file(receipt.parent / name) != digest]
 
 
 def _count(shard):
@@ -136,9 +163,8 @@ def _field(value):
 
 
 def _write_lines(file: BinaryIO, lines: Iterable[str]) -> None:
-  text = io.TextIOWrapper(file, "utf-8", "backslashreplace", newline="\n")
-  text.writelines(f"{line}\n" for line in lines)
-  text.detach()  # flushes and keeps the file open
+  for line in lines:
+    file.write(f"{line}\n".encode("utf-8", "backslashreplace"))
 
 
 def _write_examples(file: BinaryIO, ids: Iterable[str], vectors: np.ndarray) -> None:

@@ -1,5 +1,6 @@
 """Files of vectors: .npy, and .tfrecord with a feature `embedding`; read and written in parts."""
 
+import contextlib
 import dataclasses
 import glob
 import os
@@ -12,6 +13,7 @@ import numpy as np
 
 from bert_flow_tf.corpus.formats import Unreadable
 from bert_flow_tf.corpus.framing import Stream, frames, to_tfrecord
+from bert_flow_tf.corpus.shards import damaged_files
 from bert_flow_tf.errors import ConfigError, DataError
 from bert_flow_tf.io.files import clear_leftovers, writing
 
@@ -118,6 +120,7 @@ def find_vector_files(vectors: Sequence[str]) -> list[VectorFile]:
     DataError: a file cannot be read, or holds something else.
   """
   paths = list(dict.fromkeys(path for name in vectors for path in _expand(name)))
+  _check_shards(paths)
   kinds = {path.suffix for path in paths}
   if len(kinds) > 1 or not kinds:
     found = " and ".join(sorted(kinds)) or "nothing"
@@ -143,6 +146,19 @@ def _expand(name):
     if not path.is_file() or path.suffix not in _KINDS:
       raise ConfigError(f"vectors={path}: no such .npy or .tfrecord file", argument="vectors")
   return sorted(paths)
+
+
+def _check_shards(paths):
+  """Raises a DataError if a .npy file of run_embed differs from the checksum in its receipt; records have their own."""
+  for path in paths:
+    receipt = path.with_suffix(".json")
+    if path.suffix != ".npy" or not (path.name.startswith("shard-") and receipt.is_file()):
+      continue
+    with contextlib.suppress(OSError, ValueError, TypeError, AttributeError):  # no receipt of run_embed
+      damaged = damaged_files(receipt)
+      if damaged:
+        message = f"{path.parent / damaged[0]}: damaged, it does not have its checksum in {receipt.name}"
+        raise DataError(f"{message}; the same run_embed command makes it again", "vectors")
 
 
 def _dim(path):

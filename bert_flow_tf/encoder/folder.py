@@ -1,15 +1,22 @@
 """Checks of a Hugging Face folder of a BERT, before its weights are loaded."""
 
+import hashlib
+import itertools
 import json
 import pathlib
+import re
 from typing import Any
 
 from absl import logging
 
 from bert_flow_tf.errors import EncoderError
+from bert_flow_tf.io import checksums
 
 # In the order in which transformers looks for them.
 WEIGHTS = ("model.safetensors", "model.safetensors.index.json", "tf_model.h5", "tf_model.h5.index.json")
+# Folder of the hub's cache with the files that its snapshots link to.
+_HUB_FILES = "blobs"
+_CHECKED = ("*.json", "vocab.txt", "*.safetensors", "tf_model*.h5")
 _PYTORCH = ("pytorch_model.bin", "pytorch_model.bin.index.json")
 # Required: no weight's shape depends on the number of heads, so a wrong default would not be noticed.
 _SIZES = (
@@ -25,10 +32,10 @@ _FIXED = {"position_embedding_type": "absolute", "is_decoder": False, "add_cross
 
 
 def read_config(folder: pathlib.Path) -> dict[str, Any]:
-  """Reads the config.json of a folder.
+  """Reads the config.json of a folder, and checks the checksums that it holds.
 
   Raises:
-    EncoderError: it is missing, damaged or not of a BERT that TFBertModel computes.
+    EncoderError: it is missing, damaged or not of a BERT that TFBertModel computes, or another file is damaged.
   """
   path = folder / "config.json"
   if not path.is_file():
@@ -36,9 +43,44 @@ def read_config(folder: pathlib.Path) -> dict[str, Any]:
       f"{folder}: no config.json; expected a Hugging Face folder with config.json, vocab.txt and model.safetensors or "
       "tf_model.h5, or Google's with bert_config.json"
     )
-  values = read_json(path)
+  values = check_files(path, read_json(path))
   check_config(path, values)
   return values
+
+
+def check_files(path: pathlib.Path, values: Any) -> Any:
+  """Checks the files of an encoder's folder, as far as checksums exist.
+
+  Those are in its configuration if this program wrote it. The hub's cache has them as names of files: the SHA-256 of a
+  large file, git's SHA-1 of a small one.
+
+  Args:
+    path: the configuration's file.
+    values: its content.
+
+  Returns:
+    The content without checksums.
+
+  Raises:
+    EncoderError: a file is missing or damaged.
+  """
+  try:
+    for file in sorted(itertools.chain(*map(path.parent.glob, _CHECKED))):
+      blob = file.resolve()
+      if blob.parent.name == _HUB_FILES and blob.is_file() and not _has_digest_of_name(blob):
+        raise ValueError(f"{file.name} does not have its checksum, {blob.name}")
+    return checksums.opened(values, path.parent) if isinstance(values, dict) else values
+  except (OSError, ValueError) as error:
+    raise EncoderError(f"{path}: damaged ({error}); {checksums.KEEP_CHANGES}") from error
+
+
+def _has_digest_of_name(blob):
+  if re.fullmatch("[0-9a-f]{64}", blob.name):
+    return checksums.of_file(blob) == blob.name
+  if re.fullmatch("[0-9a-f]{40}", blob.name):
+    content = blob.read_bytes()
+    return hashlib.sha1(b"blob %d\0" % len(content) + content, usedforsecurity=False).hexdigest() == blob.name
+  return True
 
 
 def read_json(path: pathlib.Path) -> Any:
@@ -49,7 +91,7 @@ def read_json(path: pathlib.Path) -> Any:
   """
   try:
     return json.loads(path.read_text(encoding="utf-8"))
-  except (OSError, ValueError) as error:  # UnicodeDecodeError and JSONDecodeError are ValueErrors
+  except (OSError, ValueError, RecursionError) as error:  # UnicodeDecodeError and JSONDecodeError are ValueErrors
     raise EncoderError(f"{path}: not readable as JSON ({error}); download or save it again") from error
 
 
@@ -85,7 +127,7 @@ def check_vocabulary(path: pathlib.Path, vocab_size: int, least_share: float = 0
     least_share: smallest usual share of word embeddings that have a line; some models have a few to spare.
 
   Raises:
-    EncoderError: the file is missing, or has more lines than word embeddings exist.
+    EncoderError: the file is missing, has more lines than word embeddings exist, or has less than half as many.
   """
   if not path.is_file():
     raise EncoderError(f"{path.parent}: no {path.name}; expected BERT's word pieces in this file, a line for each")
@@ -95,6 +137,11 @@ def check_vocabulary(path: pathlib.Path, vocab_size: int, least_share: float = 0
     raise EncoderError(
       f"{path}: expected at most {vocab_size} word pieces, the configuration's vocab_size, got {count}; use the "
       "vocab.txt that the model was trained with"
+    )
+  if 2 * count < vocab_size:
+    raise EncoderError(
+      f"{path}: {count} word pieces for {vocab_size} word embeddings, so the file is cut or of another model; download "
+      "or save it again"
     )
   if count < least_share * vocab_size:
     logging.warning(

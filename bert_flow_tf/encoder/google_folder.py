@@ -62,7 +62,7 @@ def read_config(path: pathlib.Path) -> dict[str, Any]:
     raise EncoderError(
       f"{path.parent}: no {path.name}; expected {CONFIG_FILE}, a checkpoint and vocab.txt in a TensorFlow 1 folder"
     )
-  values = folder_lib.read_json(path)
+  values = folder_lib.check_files(path, folder_lib.read_json(path))
   if isinstance(values, dict):
     kept = {key: values.get(key, default) for key, default in DEFAULTS.items()}
     if path.name != "config.json" and values.pop(_EXACT, None) is not True:

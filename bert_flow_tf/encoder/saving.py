@@ -13,6 +13,7 @@ from safetensors.numpy import save_file
 from bert_flow_tf.encoder import folder as folder_lib
 from bert_flow_tf.encoder import tf1_names
 from bert_flow_tf.errors import EncoderError
+from bert_flow_tf.io import checksums
 from bert_flow_tf.io.files import replaced_folder, write_text
 
 if TYPE_CHECKING:
@@ -101,15 +102,19 @@ def write_folder(
   try:
     check_place(folder)
     with replaced_folder(folder) as temporary:
-      for name, content in {"config.json": config, "tokenizer_config.json": tokenizer}.items():
-        write_text(temporary / name, json.dumps(content, indent=2, sort_keys=True) + "\n")
+      _write_json(temporary / "tokenizer_config.json", tokenizer)
       (temporary / "vocab.txt").write_bytes(vocabulary)
       save_file(dict(tensors), temporary / WEIGHTS, metadata={"format": "pt"})
+      _write_json(temporary / "config.json", checksums.sealed(config, temporary, FILES[1:]))
       if card is not None:
         write_text(temporary / CARD, card)
       folder_lib.read_config(temporary)  # rejects now what would be rejected on loading
   except (OSError, SafetensorError) as error:
     raise EncoderError(f"encoder folder {folder}: cannot be written ({error})") from error
+
+
+def _write_json(path, values):
+  write_text(path, json.dumps(values, indent=2, sort_keys=True) + "\n")
 
 
 def is_encoder(folder: str | os.PathLike) -> bool:

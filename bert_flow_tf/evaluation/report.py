@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from bert_flow_tf.errors import ConfigError, DataError
-from bert_flow_tf.io import files
+from bert_flow_tf.io import checksums, files
 
 RESULTS_FILE = "results.json"
 PREDICTIONS_FILE = "test_results.tsv"
@@ -34,14 +34,14 @@ SCORES = {
 
 
 def write_results(folder: str | os.PathLike, results: dict[str, Any], name: str = RESULTS_FILE) -> None:
-  """Writes `results.json`; NaN and infinity become null.
+  """Writes `results.json`, with a checksum; NaN and infinity become null.
 
   Args:
     folder: the run's folder.
     results: JSON values, NumPy's numbers and dataclasses.
     name: name of the file.
   """
-  _write(folder, name, json.dumps(_plain(results), indent=2, allow_nan=False) + "\n")
+  _write(folder, name, json.dumps(checksums.sealed(_plain(results)), indent=2, allow_nan=False) + "\n")
 
 
 def check_replaceable(folder: str | os.PathLike | None, tasks: Iterable[str], argument: str) -> None:

@@ -93,7 +93,7 @@ class FlowConfig:
     file = _find(path)
     try:
       values = json.loads(file.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
       raise ConfigError(
         f"flow_model_config={path}: {file} is not readable json ({error})", "flow_model_config"
       ) from error

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from bert_flow_tf.errors import BertFlowError
-from bert_flow_tf.io import files
+from bert_flow_tf.io import checksums, files
 
 FORMAT_VERSION = 1
 
@@ -47,13 +47,14 @@ class FolderFormat:
     if not os.fspath(folder):
       raise self.error("folder is empty; expected a path", argument="folder")
     folder = pathlib.Path(folder).resolve()
-    text = json.dumps({"format_version": FORMAT_VERSION, **settings}, indent=2)
+    settings = {"format_version": FORMAT_VERSION, **settings}
     try:
       foreign = self._foreign(folder)
       if foreign:
         raise self.error(f"{self.kind} folder {folder}: contains {foreign}, not a {self.kind}; choose another folder")
       with files.replaced_folder(folder) as temporary:
         np.savez(temporary / self.arrays_file, **arrays)  # type: ignore[arg-type]
+        text = json.dumps(checksums.sealed(settings, temporary, [self.arrays_file]), indent=2)
         (temporary / self.settings_file).write_text(text + "\n", encoding="utf-8")
     except OSError as error:
       raise self.error(f"{self.kind} folder {folder}: cannot be written ({error})") from error
@@ -80,7 +81,7 @@ class FolderFormat:
       raise self._damaged(folder, self.arrays_file, error) from error
 
   def read_settings(self, folder: str | os.PathLike) -> dict[str, Any]:
-    """Reads the settings alone; the arrays' file must exist too.
+    """Reads the settings alone; the arrays' file must exist too, and have its checksum if the settings hold one.
 
     Raises:
       BertFlowError: as `read`.
@@ -92,7 +93,7 @@ class FolderFormat:
       for name in (self.settings_file, self.arrays_file):
         if not (folder / name).is_file():
           raise self.error(f"{self.kind} folder {folder}: no {name}; expected a folder that {self.writer} wrote")
-      settings = dict(json.loads((folder / self.settings_file).read_text(encoding="utf-8")))
+      settings = checksums.opened(json.loads((folder / self.settings_file).read_text(encoding="utf-8")), folder)
       version = settings.pop("format_version")
     except (OSError, ValueError, TypeError, KeyError, RecursionError) as error:
       raise self._damaged(folder, self.settings_file, error) from error
@@ -105,7 +106,8 @@ class FolderFormat:
     return (pathlib.Path(folder) / self.settings_file).is_file()
 
   def _damaged(self, folder, name, error):
-    return self.error(f"{self.kind} folder {folder}: damaged, {name} cannot be read ({error!r}); copy or make it again")
+    reason = f"{type(error).__name__}: {error}"[:200]  # NumPy's may show a whole file
+    return self.error(f"{self.kind} folder {folder}: damaged, {name}: {reason}; {checksums.KEEP_CHANGES}")
 
   def _foreign(self, folder):
     """Returns the name of a file that `write` did not write, or None."""

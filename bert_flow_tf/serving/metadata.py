@@ -1,7 +1,6 @@
 """metadata.json: contents of a version, origin of the calibration, checksums and package versions."""
 
 import datetime
-import hashlib
 import importlib.metadata
 import json
 import os
@@ -13,6 +12,7 @@ from typing import Any
 from absl import logging
 
 from bert_flow_tf._version import __version__
+from bert_flow_tf.io import checksums
 from bert_flow_tf.io.experiment import STATIC, encoder_label
 from bert_flow_tf.io.files import write_text
 from bert_flow_tf.model import SentenceModel
@@ -58,7 +58,7 @@ def describe(
   count = getattr(model.calibration, "count", None)
   if count is not None:
     calibration["fitted_on"] = count
-  return {
+  values = {
     "format_version": FORMAT_VERSION,
     "model_name": settings.model_name,
     "version": layout.version,
@@ -76,7 +76,6 @@ def describe(
     "without": [] if graph.is_flow else ["log_prob and inverse: the calibration is not a flow"],
     "agreement_with_python": agreement,
     "ops_not_known_to_tensorflow_2.12": unknown_ops,
-    "sha256": checksums(layout),
     "versions": {
       "bert_flow_tf": __version__,
       "python": platform.python_version(),
@@ -84,6 +83,8 @@ def describe(
     },
     **about,
   }
+  files = sorted(path for path in layout.folder.rglob("*") if path.is_file())
+  return checksums.sealed(values, layout.folder, [path.relative_to(layout.folder).as_posix() for path in files])
 
 
 def public_name(name: str) -> str:
@@ -100,15 +101,6 @@ def without_folders(value: Any) -> Any:
   if isinstance(value, list):
     return [without_folders(inner) for inner in value]
   return _FOLDERS.sub("", value) if isinstance(value, str) else value
-
-
-def checksums(layout: ExportLayout) -> dict[str, str]:
-  """Returns {path within the version: hexadecimal SHA-256} of graphs, weights and vocabulary."""
-  sums = {}
-  for path in [layout.saved_model, layout.vocabulary, *sorted(layout.variables.iterdir())]:
-    with path.open("rb") as file:
-      sums[path.relative_to(layout.folder).as_posix()] = hashlib.file_digest(file, "sha256").hexdigest()
-  return sums
 
 
 def write(path: pathlib.Path, metadata: dict) -> None:
@@ -128,7 +120,7 @@ def read_origin(folder: str | pathlib.Path | None) -> dict:
   if folder is None or not path.is_file():
     return {}
   try:
-    results = json.loads(path.read_text(encoding="utf-8"))
+    results = checksums.opened(json.loads(path.read_text(encoding="utf-8")))
     entries = without_folders({key: results[key] for key in _ORIGIN if key in results})
     warnings = results.get("warnings", {}).get(pathlib.Path(folder).resolve().name, [])
     return {

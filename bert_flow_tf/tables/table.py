@@ -7,6 +7,8 @@ import json
 import math
 from typing import Any
 
+from bert_flow_tf.io import checksums
+
 OURS, PUBLISHED = "ours", "published"
 
 
@@ -138,7 +140,7 @@ class Table:
     ]
     fields = {"table": self.name, "title": self.title, "metric": self.metric, "columns": list(self.columns)}
     content = {**fields, "rows": rows, "notes": list(self.notes), "about": self.about}
-    return json.dumps(content, indent=2, allow_nan=False) + "\n"
+    return json.dumps(checksums.sealed(content), indent=2, allow_nan=False) + "\n"
 
 
 def from_json(text: str) -> Table:
@@ -147,7 +149,7 @@ def from_json(text: str) -> Table:
   Raises:
     ValueError, KeyError, TypeError, AttributeError: the text is something else.
   """
-  content = json.loads(text)
+  content = checksums.opened(json.loads(text))
   rows = tuple(
     Row(row["name"], row["source"], {column: _cell(cell) for column, cell in row["cells"].items()})
     for row in content["rows"]

@@ -12,6 +12,7 @@ from bert_flow_tf.encoder.identity import read_identity
 from bert_flow_tf.encoder.sentence_encoder import SentenceEncoder
 from bert_flow_tf.errors import ConfigError, EncoderError, naming
 from bert_flow_tf.flow.glow import Glow
+from bert_flow_tf.io import checksums
 from bert_flow_tf.io.files import write_bytes
 from bert_flow_tf.tf1 import checkpoint as tf1_checkpoint
 from bert_flow_tf.training.classifier import ClassifierWeights
@@ -121,15 +122,13 @@ def write_config(folder: pathlib.Path, encoder: SentenceEncoder) -> None:
   chosen = {name: getattr(encoder.tokenizer, name) for name in ("do_lower_case", "max_input_chars_per_word")}
   tokenizer = {**_tokenizer_config(source), **chosen}
   # {file: (content, function that tells if an existing file means the same)}
-  files: dict[str, tuple[bytes, Callable[[pathlib.Path], bool]]] = {
+  files: dict[str, tuple[bytes | None, Callable[[pathlib.Path], bool]]] = {
     "vocab.txt": (vocabulary, lambda path: path.read_bytes() == vocabulary),
     "tokenizer_config.json": (_json(tokenizer), lambda path: _tokenizer_config(path.parent) == tokenizer),
-    # The last one: where it exists, a killed process has written the others too.
-    google_folder.CONFIG_FILE: (
-      _json(config),
-      lambda path: google_folder.read_config(path).items() >= expected.items(),
-    ),
   }
+  others = list(files)
+  # The last one: where it exists, a killed process has written the others too. It holds their checksums.
+  files[google_folder.CONFIG_FILE] = (None, lambda path: google_folder.read_config(path).items() >= expected.items())
   argument = "output_checkpoint"
   try:
     folder.mkdir(parents=True, exist_ok=True)
@@ -138,7 +137,7 @@ def write_config(folder: pathlib.Path, encoder: SentenceEncoder) -> None:
       if name not in missing and not means_the_same(folder / name):
         raise EncoderError(f"{argument}: {folder / name} belongs to another model than {encoder.name}", argument)
     for name in missing:
-      write_bytes(folder / name, files[name][0])
+      write_bytes(folder / name, files[name][0] or _json(checksums.sealed(config, folder, others)))
   except (OSError, ValueError) as error:  # JSONDecodeError is a ValueError
     raise EncoderError(f"{argument}: the folder {folder} cannot be used ({error})", argument) from error
 

@@ -15,7 +15,7 @@ from bert_flow_tf.encoder.pooling import low_dim as cut
 from bert_flow_tf.encoder.sentence_encoder import SentenceEncoder
 from bert_flow_tf.errors import ConfigError
 from bert_flow_tf.evaluation.task_scores import WITH_FLOW, WITHOUT_FLOW
-from bert_flow_tf.io import files
+from bert_flow_tf.io import checksums, files
 from bert_flow_tf.training.objectives import SoftmaxObjective
 
 ENCODER, CLASSIFIER, FLOW, FACTS = "encoder", "classifier", "flow", "training.json"
@@ -164,7 +164,7 @@ def save_parts(folder: pathlib.Path, trained: Trained, pooling: dict[str, Any]) 
 
 def write_facts(folder: pathlib.Path, facts: dict[str, Any]) -> None:
   """Writes training.json."""
-  files.write_text(folder / FACTS, json.dumps(facts, indent=2) + "\n")
+  files.write_text(folder / FACTS, json.dumps(checksums.sealed(facts), indent=2) + "\n")
 
 
 def read_facts(folder: pathlib.Path) -> dict[str, Any]:
@@ -177,7 +177,7 @@ def read_facts(folder: pathlib.Path) -> dict[str, Any]:
   if not path.exists():
     return {}
   try:
-    return dict(json.loads(path.read_text(encoding="utf-8")))
+    return checksums.opened(json.loads(path.read_text(encoding="utf-8")))
   except (OSError, ValueError, TypeError) as error:
     raise ConfigError(f"{path} cannot be read ({error}); remove it, or train again") from error
 

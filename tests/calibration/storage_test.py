@@ -5,6 +5,7 @@ import json
 import numpy as np
 import pytest
 
+from bert_flow_tf.calibration.flow import calibration_sha256
 from bert_flow_tf.calibration.natsv import Natsv
 from bert_flow_tf.calibration.spec import load_linear_calibration, make_calibration
 from bert_flow_tf.errors import CalibrationError
@@ -38,7 +39,10 @@ def test_round_trip_is_exact_and_fitting_goes_on(name, tmp_path):
 def test_without_views_a_folder_is_as_before(saved):
   """The checksum of a calibration is over all of it; caches and manifests have it."""
   settings = json.loads((saved / "calibration.json").read_text())
-  assert list(settings) == ["format_version", "method", "k", "dim", "count"]
+  assert list(settings) == ["format_version", "method", "k", "dim", "count", "sha256"]
+  before = calibration_sha256(saved)
+  rewrite_json(saved / "calibration.json")  # as a version without checksums writes it
+  assert calibration_sha256(saved) == before
   with np.load(saved / "arrays.npz") as arrays:
     assert arrays.files == ["mean", "scatter", "kernel"]
 

@@ -216,8 +216,11 @@ def test_damaged_folder_is_an_error_of_one_line(folders, tmp_path, name):
 def test_a_vocabulary_that_was_cut_off_is_named(tmp_path, caplog):
   folder = tiny.save_tiny(tmp_path / "tiny")
   lines = tiny.VOCABULARY + [f"word{i}" for i in range(tiny.CONFIG["vocab_size"] - len(tiny.VOCABULARY))]
-  for count, warned in ((24, False), (22, False), (6, True)):
+  for count, warned in ((24, False), (22, False), (12, True)):
     (folder / "vocab.txt").write_text("\n".join(lines[:count]) + "\n")
     with caplog.at_level("WARNING"):
       load_bert(str(folder))
     assert (f"has {count} word pieces for 24 word embeddings" in caplog.text) == warned
+  (folder / "vocab.txt").write_text("\n".join(lines[:3]) + "\n")  # an eighth
+  with pytest.raises(EncoderError, match="3 word pieces for 24 word embeddings"):
+    load_bert(str(folder))

@@ -1,0 +1,113 @@
+"""Damages copies of every kind of folder that is loaded, and says what became of each."""
+
+import collections
+import dataclasses
+import os
+import pathlib
+import shutil
+import traceback
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from bert_flow_tf.errors import BertFlowError
+
+# Outcomes. An error that is no sentence of ours is a bug; other numbers are one where the files have checksums.
+REFUSED, HARMLESS, OTHER, BUG = "refused", "harmless", "other numbers", "BUG"
+
+
+@dataclasses.dataclass(frozen=True)
+class Case:
+  """One kind of folder.
+
+  Attributes:
+    make: writes the folder, which does not exist yet.
+    load: loads the folder and returns what it computes, arrays in any nesting.
+    checked: whether checksums cover all that decides the result.
+    slow: whether a load takes more than a moment.
+  """
+
+  make: Callable[[pathlib.Path], Any]
+  load: Callable[[pathlib.Path], Any]
+  checked: bool = True
+  slow: bool = False
+
+
+def damages(folder: pathlib.Path, truncations: int, flips: int, seed: int = 0):
+  """Yields (file, description, damaged bytes): files cut at random places, then files with one flipped bit."""
+  rng = np.random.default_rng(seed)
+  files = sorted(path for path in folder.rglob("*") if path.is_file() and path.stat().st_size)
+  for number in range(truncations + flips):
+    file = files[number % len(files)]
+    whole = file.read_bytes()
+    if number < truncations:
+      length = int(rng.integers(len(whole)))
+      yield file.relative_to(folder), f"cut to {length} of {len(whole)} bytes", whole[:length]
+    else:
+      position, bit = int(rng.integers(len(whole))), int(rng.integers(8))
+      damaged = bytearray(whole)
+      damaged[position] ^= 1 << bit
+      yield file.relative_to(folder), f"bit {bit} of byte {position} flipped", bytes(damaged)
+
+
+def run(case: Case, work: pathlib.Path, truncations: int, flips: int, seed: int = 0):
+  """Returns (counts of the outcomes, descriptions of those that must not be) of a case, damaged many times."""
+  whole, damaged = work / "whole", work / "damaged"
+  case.make(whole)
+  expected = case.load(_copy(whole, damaged))
+  assert _same(case.load(_copy(whole, damaged)), expected)
+  counts, wrong = collections.Counter(), []
+  for file, what, content in damages(whole, truncations, flips, seed):
+    _copy(whole, damaged)
+    place = (damaged / file).resolve()  # a link of the hub's cache
+    place.write_bytes(content)
+    outcome, detail = _outcome(case, damaged, expected)
+    counts[outcome] += 1
+    if outcome == BUG or (outcome == OTHER and case.checked):
+      wrong.append(f"{file}, {what}: {outcome}: {detail}")
+  return counts, wrong
+
+
+def _outcome(case, folder, expected):
+  try:
+    loaded = case.load(folder)
+  except BertFlowError as error:
+    message = str(error)
+    told = "\n" not in message and len(message) < 1000 and folder.name in message
+    return (REFUSED, message) if told else (BUG, f"the sentence {message!r}")
+  except Exception:
+    return BUG, traceback.format_exc(limit=-4)
+  return (HARMLESS, "") if _same(loaded, expected) else (OTHER, "")
+
+
+def _copy(whole, damaged):
+  shutil.rmtree(damaged, ignore_errors=True)
+  shutil.copytree(whole, damaged, symlinks=True)
+  return damaged
+
+
+def _same(one, other):
+  if isinstance(one, dict):
+    return isinstance(other, dict) and one.keys() == other.keys() and all(_same(one[key], other[key]) for key in one)
+  if isinstance(one, list | tuple):
+    return len(one) == len(other) and all(map(_same, one, other))
+  return np.array_equal(one, other) if isinstance(one, np.ndarray) else one == other
+
+
+def hub_snapshot(folder: pathlib.Path, source: pathlib.Path) -> pathlib.Path:
+  """Writes a model's files as the hub's cache keeps them: links to files that are named by their digest."""
+  from bert_flow_tf.io import checksums
+
+  snapshot = folder / "snapshots" / "main"
+  snapshot.mkdir(parents=True)
+  (folder / "blobs").mkdir()
+  for path in sorted(source.iterdir()):
+    content = path.read_bytes()
+    git = folder / "git"
+    git.write_bytes(b"blob %d\0" % len(content) + content)
+    digest = checksums.of_file(path) if path.suffix == ".safetensors" else checksums.of_file(git, "sha1")
+    git.unlink()
+    shutil.copyfile(path, folder / "blobs" / digest)
+    os.symlink(f"../../blobs/{digest}", snapshot / path.name)
+  return snapshot
