@@ -236,7 +236,9 @@ CASES = {
   "encoder, Hugging Face's": Case(tiny.save_tiny, _embedded, checked=False, slow=True),
   "encoder, Hugging Face's, h5": Case(_h5, _embedded, checked=False, slow=True),
   "encoder, sentence-transformers'": Case(_sentence_transformers, _embedded, checked=False, slow=True),
-  "static: of Hugging Face's": Case(tiny.save_tiny, functools.partial(_embedded, name="static:"), checked=False),
+  "static: of Hugging Face's": Case(
+    tiny.save_tiny, functools.partial(_embedded, name="static:"), checked=False, slow=True
+  ),
   "Google's folder": Case(_unsealed_google, _embedded, checked=False, slow=True),
   "word vectors": Case(_words, _word_vectors, checked=False),
   "word vectors, gzipped": Case(functools.partial(_words, ending=".gz"), _word_vectors, checked=False),
