@@ -32,9 +32,11 @@ INSTALL_REQUIRES = [
   # The checksum of TFRecord files, in C: a wheel of 40 kB that requires nothing.
   "google-crc32c>=1.5,<2",
   "tqdm>=4.27,<5",
+  # Draws the page of a run.
+  "matplotlib>=3.8,<4",
 ]
 
-TABLES = ["matplotlib>=3.8,<4", "rapidfuzz>=3,<4"]
+TABLES = ["rapidfuzz>=3,<4", "markdown>=3.5,<4"]
 
 # tensorflow-text has the ops that tokenize in a SavedModel; the client needs the other two.
 SERVING = [f"tensorflow-text=={TF}", f"tensorflow-serving-api=={TF}", "grpcio>=1.60,<2"]

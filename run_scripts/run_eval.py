@@ -19,7 +19,7 @@ from absl import flags, logging
 from bert_flow_tf.data.tasks import task_names
 from bert_flow_tf.encoder.settings import EmbeddingSettings
 from bert_flow_tf.errors import ConfigError
-from bert_flow_tf.evaluation import report
+from bert_flow_tf.evaluation import page, report
 from bert_flow_tf.evaluation.gains import gains, say
 from bert_flow_tf.evaluation.scored_tasks import load_scored_tasks, score_predictions
 from bert_flow_tf.evaluation.task_scores import WITHOUT_FLOW, Embeddings, by_split, evaluate, method_names
@@ -61,7 +61,7 @@ def define_flags():
     None,
     f"SentEval's names of tasks; default: those of {', '.join(senteval_engine.SIMILARITY_TASKS)} whose data exists.",
   )
-  flags.DEFINE_string("output_dir", None, "Folder for results.json and, by task, test_results.tsv.")
+  flags.DEFINE_string("output_dir", None, "Folder for results.json, report.html and, by task, test_results.tsv.")
 
 
 def check_flags():
@@ -138,7 +138,7 @@ def evaluate_encoder(watch):
   """Evaluates the encoder without and with the calibrations.
 
   Returns:
-    [(`TaskData`, {method: (scores, cosines)})], and entries of results.json.
+    [(`TaskData`, {method: (scores, cosines)})], entries of results.json, and the embeddings and transforms.
   """
   tasks = load_tasks()
   model, models, about = load_models()
@@ -149,7 +149,7 @@ def evaluate_encoder(watch):
   transforms = transforms_of(model, models)
   with watch.timing("evaluating"):
     scores = [(task, {name: evaluate(task, embeddings, f) for name, f in transforms.items()}) for task in tasks]
-  return scores, about
+  return scores, about, (embeddings, transforms)
 
 
 def evaluate_predictions():
@@ -193,11 +193,13 @@ def facts(watch):
   }
 
 
-def write(evaluated, results, intervals, about):
-  """Writes results.json, and the predictions of each task that was embedded."""
+def write(evaluated, results, intervals, about, shown):
+  """Writes results.json, the page, and the predictions of each task that was embedded; returns the page's path."""
   folder = pathlib.Path(FLAGS.output_dir)
   make_folder(folder, "output_dir")
   report.write_results(folder, {"results": results, "gain": intervals, **about})
+  tasks = [page.evaluated(task, *shown, scores, intervals[task.spec.name]) for task, scores in evaluated]
+  path = page.write_page(folder, f"Evaluation on {', '.join(results)}", tasks, about)
   for task, scores in [] if FLAGS.predictions else evaluated:
     if task.spec.eval_split is None:
       continue
@@ -205,6 +207,7 @@ def write(evaluated, results, intervals, about):
     cosines = {method: similarities[task.spec.eval_split] for method, (_, similarities) in scores.items()}
     make_folder(folder / task.spec.name, "output_dir")
     report.write_predictions(folder / task.spec.name, pairs, cosines)
+  return path
 
 
 def main(argv):
@@ -216,19 +219,20 @@ def main(argv):
     evaluate_senteval(watch)
     return
   if FLAGS.predictions is None:
-    evaluated, about = evaluate_encoder(watch)
+    evaluated, about, shown = evaluate_encoder(watch)
   else:
     with watch.timing("evaluating"):
-      evaluated, about = evaluate_predictions(), {"predictions": FLAGS.predictions}
+      evaluated, about, shown = evaluate_predictions(), {"predictions": FLAGS.predictions}, (None, {})
   results = {task.spec.name: by_split(scores) for task, scores in evaluated}
   intervals = {}
   for task, scores in evaluated:
     cosines = {method: similarities for method, (_, similarities) in scores.items()}
     intervals[task.spec.name] = gains(task, cosines) if len(cosines) > 1 else {}
   about |= {"data": {task.spec.name: task.source for task, _ in evaluated}, **facts(watch)}
+  path = None
   if FLAGS.output_dir is not None:
-    write(evaluated, results, intervals, about)
-  say(_rows(results), _rows(intervals), watch.seconds)
+    path = write(evaluated, results, intervals, about, shown)
+  say(_rows(results), _rows(intervals), watch.seconds, path)
 
 
 def _rows(by_task):

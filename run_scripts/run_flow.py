@@ -85,7 +85,8 @@ def main(argv: list[str]) -> None:
     experiment.fit()
     if experiment.is_chief:
       about = {"flags": common_flags.values(), "versions": common_flags.versions()}
-      say(*experiment.write(experiment.evaluate(), about), experiment.watch.seconds)
+      results, gains, page = experiment.write(experiment.evaluate(), about)
+      say(results, gains, experiment.watch.seconds, page)
       if FLAGS.export_dir is not None:
         ((method, calibration),) = experiment.calibrations.items()
         calibrated = SentenceModel(model.encoder, calibration, **model.identity.model_arguments())

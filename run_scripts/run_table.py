@@ -46,7 +46,11 @@ def define_flags() -> None:
   common_flags.define_settings(EmbeddingSettings, ("model_revision", "model_cache_dir", *embedding))
   common_flags.define_settings(FlowSettings)
   flags.DEFINE_string("output_dir", "exp/tables", "Folder of the tables; a run that was stopped resumes from it.")
-  flags.DEFINE_string("results_page", None, "File for a page of all tables in output_dir, such as docs/results.md.")
+  flags.DEFINE_string(
+    "results_page",
+    None,
+    "Page of all tables in output_dir: Markdown, such as results.md, or HTML in one file, such as results.html.",
+  )
 
 
 def _check_flags(plan: Plan) -> None:

@@ -2,6 +2,7 @@
 
 import dataclasses
 from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 from absl import logging
@@ -45,20 +46,18 @@ def gains(task: TaskData, cosines: Mapping[str, Mapping[str, np.ndarray]]) -> di
   return {name: {method: gain(method, rows, subsets) for method in over} for name, rows, subsets in parts(split, pairs)}
 
 
-def say(results: Mapping[str, dict], intervals: Mapping[str, dict], seconds: Mapping[str, float]) -> None:
-  """Prints the table and the gains' intervals, and logs why a score is NaN.
+def say(
+  results: Mapping[str, dict], intervals: Mapping[str, dict], seconds: Mapping[str, float], page: Any = None
+) -> None:
+  """Prints the table, the gains' intervals and the path of the page, and logs why a score is NaN.
 
   Args:
     results: {split: {method: scores}}.
     intervals: {split: {method: gain}}, see `gains`.
     seconds: {kind of work: seconds}.
+    page: path of the run's page; None for none.
   """
-  print(report.table(results, seconds))
-  for split, methods in intervals.items():
-    for method, gain in methods.items():
-      by = "" if list(methods) == [WITH_FLOW] else f" by {_spoken(method)}"
-      by += f" over {_spoken(gain['over'])}" if gain["over"] not in _BASELINES else ""
-      print(f"gain in {_metric(gain)} on {split}{by}: {_interval(gain)}")
+  print("\n".join([report.table(results, seconds), *gain_lines(intervals)]))
   for sentences in harm(intervals).values():
     for sentence in sentences:
       logging.warning("%s", sentence)
@@ -69,7 +68,20 @@ def say(results: Mapping[str, dict], intervals: Mapping[str, dict], seconds: Map
       )
     for method, scores in methods.items():
       if scores.get("reason"):
-        logging.warning("no score on %s %s: %s", split, method.replace("_", " "), scores["reason"])
+        logging.warning("no score on %s %s: %s", split, report.method_name(method), scores["reason"])
+  if page is not None:
+    print(f"page: {page}")
+
+
+def gain_lines(intervals: Mapping[str, dict]) -> list[str]:
+  """Returns a line for each gain of `gains`, with its interval."""
+  lines = []
+  for split, methods in intervals.items():
+    for method, gain in methods.items():
+      by = "" if list(methods) == [WITH_FLOW] else f" by {_spoken(method)}"
+      by += f" over {_spoken(gain['over'])}" if gain["over"] not in _BASELINES else ""
+      lines.append(f"gain in {_metric(gain)} on {split}{by}: {_interval(gain)}")
+  return lines
 
 
 def harm(intervals: Mapping[str, dict]) -> dict[str, list[str]]:
@@ -88,7 +100,7 @@ def harm(intervals: Mapping[str, dict]) -> dict[str, list[str]]:
 
 
 def _spoken(method):
-  return _SPOKEN.get(method) or method.replace("_", " ")
+  return _SPOKEN.get(method) or report.method_name(method)
 
 
 def _metric(gain):

@@ -41,7 +41,7 @@ def write_results(folder: str | os.PathLike, results: dict[str, Any], name: str 
     results: JSON values, NumPy's numbers and dataclasses.
     name: name of the file.
   """
-  _write(folder, name, json.dumps(checksums.sealed(_plain(results)), indent=2, allow_nan=False) + "\n")
+  write_text(folder, name, json.dumps(checksums.sealed(plain(results)), indent=2, allow_nan=False) + "\n")
 
 
 def check_replaceable(folder: str | os.PathLike | None, tasks: Iterable[str], argument: str) -> None:
@@ -92,35 +92,44 @@ def write_pairs(folder: str | os.PathLike, name: str, pairs: Any, columns: Mappi
     # All digits: rounded cosines would tie where the true ones do not, and give another correlation.
     cells = [of[row] if isinstance(of[row], str) else str(float(of[row])) for of in columns.values()]
     lines.append("\t".join([str(row), *cells, _one_cell(a), _one_cell(b)]))
-  _write(folder, name, "\n".join(lines) + "\n")
+  write_text(folder, name, "\n".join(lines) + "\n")
 
 
 def write_eval_results(folder: str | os.PathLike, values: Mapping[str, float]) -> None:
   """Writes `eval_results.txt`, a line `key = value` for each score, sorted by key, as BERT's runners do."""
-  _write(folder, EVAL_FILE, "".join(f"{key} = {value!s}\n" for key, value in sorted(values.items())))
+  write_text(folder, EVAL_FILE, "".join(f"{key} = {value!s}\n" for key, value in sorted(values.items())))
 
 
 def table(results: Mapping[str, dict[str, dict]], seconds: Mapping[str, float]) -> str:
-  """Returns the table: a row for each split and score, a column for each method, and the difference of two methods.
+  """Returns the table: a row for each split and score, a column for each method, and the change between two methods.
 
   Args:
     results: {split: {method: scores}}, the same methods for all splits; scores have "pairs" and some keys of `SCORES`.
     seconds: {kind of work: seconds}.
   """
+  return "\n".join([*aligned(rows(results)), *[f"seconds: {spent(seconds)}"] * bool(seconds)])
+
+
+def rows(results: Mapping[str, dict[str, dict]]) -> list[list[str]]:
+  """Returns the rows of `table`, with its header."""
   methods = list(next(iter(results.values()), {"without_flow": None, "with_flow": None}))
-  headings = {"without_flow": "after training"} if "before_training" in methods else {}
-  header = ["split", "pairs", "x 100", *(headings.get(method, method).replace("_", " ") for method in methods)]
-  header += ["difference"] * (len(methods) == 2)
-  rows = [header]
+  after = {"without_flow": "after training"} if "before_training" in methods else {}
+  header = ["split", "pairs", "x 100", *(after.get(method) or method_name(method) for method in methods)]
+  found = [header + ["change"] * (len(methods) == 2)]
   for split, by_method in results.items():
     first = by_method[methods[0]]
     for key, name in SCORES.items():
       if key not in first:
         continue
       scores = [by_method[method][key] for method in methods]
-      difference = [f"{scores[1] - scores[0]:+.2f}"] if len(methods) == 2 else []
-      rows.append([split, str(first["pairs"]), name, *(f"{score:.2f}" for score in scores), *difference])
-  return "\n".join([*aligned(rows), *[f"seconds: {spent(seconds)}"] * bool(seconds)])
+      change = [f"{scores[1] - scores[0]:+.2f}"] if len(methods) == 2 else []
+      found.append([split, str(first["pairs"]), name, *(f"{score:.2f}" for score in scores), *change])
+  return found
+
+
+def method_name(method: str) -> str:
+  """Returns the name that a reader sees of a method in results.json: "uncalibrated", "flow", "flow 2", "sn"."""
+  return method.replace("without_flow", "uncalibrated").replace("with_flow", "flow").replace("_", " ")
 
 
 def aligned(rows: Sequence[Sequence[str]]) -> list[str]:
@@ -140,15 +149,16 @@ def spent(seconds: Mapping[str, float]) -> str:
   return ", ".join(f"{work} {value:.1f}" for work, value in seconds.items())
 
 
-def _plain(value):
+def plain(value: Any) -> Any:
+  """Returns JSON values for NumPy's numbers and dataclasses; NaN and infinity become None."""
   if dataclasses.is_dataclass(value):
     value = dataclasses.asdict(value)
   if isinstance(value, dict):
-    return {key: _plain(inner) for key, inner in value.items()}
+    return {key: plain(inner) for key, inner in value.items()}
   if isinstance(value, list | tuple):
-    return [_plain(inner) for inner in value]
+    return [plain(inner) for inner in value]
   if isinstance(value, np.generic | np.ndarray):
-    return _plain(value.tolist())
+    return plain(value.tolist())
   return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
@@ -156,8 +166,15 @@ def _one_cell(text):
   return text.replace("\t", " ").replace("\r", " ").replace("\n", " ")
 
 
-def _write(folder, name, text):
+def write_text(folder: str | os.PathLike, name: str, text: str) -> pathlib.Path:
+  """Writes a text file into a run's folder; returns its path.
+
+  Raises:
+    DataError: it cannot be written.
+  """
+  path = pathlib.Path(folder) / name
   try:
-    files.write_text(pathlib.Path(folder) / name, text)
+    files.write_text(path, text)
   except OSError as error:
-    raise DataError(f"{pathlib.Path(folder) / name}: cannot be written ({error.strerror})") from error
+    raise DataError(f"{path}: cannot be written ({error.strerror})") from error
+  return path

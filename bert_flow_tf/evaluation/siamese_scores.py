@@ -153,13 +153,13 @@ def _classification(task, pairs, probabilities):
   }
 
 
-def classification_table(results: Mapping[str, Mapping[str, Any]], seconds: Mapping[str, float]) -> str:
-  """Returns the terminal's table of a task with labels."""
+def classification_rows(results: Mapping[str, Mapping[str, Any]]) -> list[list[str]]:
+  """Returns the rows of the table of a task with labels, with its header."""
   rows = [["split", "pairs", "accuracy x 100", "majority class x 100", "cross entropy"]]
   for split, scores in results.items():
     numbers = (f"{scores[key]:.2f}" for key in ("accuracy", "majority"))
     rows.append([split, str(scores["pairs"]), *numbers, f"{scores['loss']:.4f}"])
-  return "\n".join([*report.aligned(rows), f"seconds: {report.spent(seconds)}"])
+  return rows
 
 
 def predicted_pairs(task: TaskData, name: str) -> SentencePairs:

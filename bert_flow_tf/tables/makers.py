@@ -10,10 +10,11 @@ from absl import logging
 from bert_flow_tf.data.flow_corpus import NLI
 from bert_flow_tf.data.task import TaskData
 from bert_flow_tf.errors import ConfigError
+from bert_flow_tf.evaluation import figures
 from bert_flow_tf.progress import Progress
 from bert_flow_tf.tables import analysis_tables as analysis
-from bert_flow_tf.tables import figures, words
 from bert_flow_tf.tables import similarity_tables as similarity
+from bert_flow_tf.tables import words
 from bert_flow_tf.tables.comparison import Comparison
 from bert_flow_tf.tables.keys import file_fingerprint
 from bert_flow_tf.tables.models import variant_of, with_activation

@@ -15,7 +15,6 @@ from bert_flow_tf.errors import ConfigError
 from bert_flow_tf.evaluation.edit_distance import TOKENS, UNITS, edit_distances
 from bert_flow_tf.io.experiment import encoder_label
 from bert_flow_tf.io.settings import Settings, setting
-from bert_flow_tf.tables import figures
 
 NEW_TABLES = (BEYOND, GAINS, ABLATION) = ("beyond", "gains", "ablation")  # not the paper's
 TABLES = (*NEW_TABLES, "1", "2", "3", "4", "5", "6", "8", "isotropy", "transfer", "activation")
@@ -116,8 +115,6 @@ def checked(plan: Plan) -> Plan:
       raise ConfigError("table=1: needs word frequencies; give frequency_file, or corpus to count words", "table")
     logging.warning("Table 1 is left out: neither frequency_file nor corpus is given")
     tables.remove("1")
-  if drawn:
-    figures.require_matplotlib()
   if "6" in tables or "2" in drawn:
     edit_distances([], [])  # raises an error if its package is missing
   specs = parse_calibrations(plan.calibration) if plan.calibration else []

@@ -1,10 +1,12 @@
 """Page of all tables and figures in a folder, written by `run_table.py --results_page=docs/results.md`."""
 
+import base64
 import os
 import pathlib
 import urllib.parse
 
-from bert_flow_tf.errors import DataError
+from bert_flow_tf.errors import ConfigError, DataError, install_command
+from bert_flow_tf.evaluation.page import document
 from bert_flow_tf.io import files
 from bert_flow_tf.tables.plan import FIGURES, NEW_TABLES, TABLES
 from bert_flow_tf.tables.summary import summary
@@ -27,15 +29,17 @@ deviation over seeds of the flow.
 
 
 def write(path: str | os.PathLike, folder: str | os.PathLike) -> None:
-  """Writes the page of all tables in a folder, and copies the folder's pictures (PNG) to the page's folder.
+  """Writes the page of all tables in a folder.
 
-  The tables that are not the paper's come first, then a summary of the paper's.
+  The tables that are not the paper's come first, then a summary of the paper's. Markdown shows copies of the folder's
+  pictures (PNG), which are written to the page's folder; HTML has them inside.
 
   Args:
-    path: the page.
+    path: the page: HTML if it ends with ".html", else Markdown.
     folder: folder where `run_table.py` wrote `table_NAME.json` and the figures.
 
   Raises:
+    ConfigError: HTML needs a package that is not installed.
     DataError: the folder has no table, one is damaged, or the page cannot be written.
   """
   tables = read_tables(folder)
@@ -48,7 +52,8 @@ def write(path: str | os.PathLike, folder: str | os.PathLike) -> None:
   parts = [_INTRODUCTION, *new, *filter(None, [summary(tables)]), *paper]
   try:
     parts += _pictures(pathlib.Path(path), pathlib.Path(folder))
-    files.write_text(path, "\n".join(parts))
+    text = "\n".join(parts)
+    files.write_text(path, _html(text) if _is_html(path) else text)
   except OSError as error:
     raise DataError(f"results_page={path}: cannot be written ({error.strerror})", "results_page") from error
 
@@ -88,6 +93,26 @@ def _pictures(path, folder):
   for name in FIGURES:
     for picture in sorted(folder.glob(f"figure_{name}_*.png")):
       title = f"{_FIGURE_TITLES[name]}, {picture.stem.removeprefix(f'figure_{name}_')}"
-      files.write_bytes(path.parent / picture.name, picture.read_bytes())
-      shown.append(f"## {title}\n\n![{title}]({urllib.parse.quote(picture.name)})\n")
+      if _is_html(path):
+        address = f"data:image/png;base64,{base64.b64encode(picture.read_bytes()).decode()}"
+      else:
+        files.write_bytes(path.parent / picture.name, picture.read_bytes())
+        address = urllib.parse.quote(picture.name)
+      shown.append(f"## {title}\n\n![{title}]({address})\n")
   return shown
+
+
+def _is_html(path):
+  return pathlib.Path(path).suffix == ".html"
+
+
+def _html(text):
+  """Returns an HTML document of Markdown."""
+  try:
+    import markdown
+  except ImportError as error:
+    raise ConfigError(
+      f"results_page: HTML needs the package markdown, which is not installed: {install_command('tables')}",
+      "results_page",
+    ) from error
+  return document("Results", [markdown.markdown(text, extensions=["tables", "fenced_code"])])

@@ -22,7 +22,7 @@ from bert_flow_tf.data.task import TaskData
 from bert_flow_tf.encoder.pooling import check_low_dim
 from bert_flow_tf.encoder.settings import EmbeddingSettings
 from bert_flow_tf.errors import ConfigError
-from bert_flow_tf.evaluation import report
+from bert_flow_tf.evaluation import page, report
 from bert_flow_tf.evaluation.gains import gains, harm
 from bert_flow_tf.evaluation.task_scores import (
   WITH_FLOW,
@@ -219,24 +219,29 @@ class Experiment:
   def evaluate(self) -> dict[str, tuple[dict[str, dict], dict[str, np.ndarray]]]:
     """Evaluates the embeddings without and with each calibration: {method: what `task_scores.evaluate` returns}."""
     with self.watch.timing("evaluating"):
-      transforms = {WITHOUT_FLOW: self._model.reduce}
-      for name, fitted in self.calibrations.items():
-        transforms[name] = lambda u, fitted=fitted: self._model.reduce(fitted.transform(u))
+      transforms = self._transforms()
       return {name: evaluate(self._task, self._embeddings, transform) for name, transform in transforms.items()}
+
+  def _transforms(self):
+    """Returns {method: function of embeddings [n, dim]}, without a calibration first."""
+    transforms: dict[str, Any] = {WITHOUT_FLOW: self._model.reduce}
+    for name, fitted in self.calibrations.items():
+      transforms[name] = lambda u, fitted=fitted: self._model.reduce(fitted.transform(u))
+    return transforms
 
   def calibration_folder(self, method: str) -> pathlib.Path:
     """Returns the folder of a fitted calibration."""
     return self.folder / (FLOW if method == WITH_FLOW else self.calibrations[method].name)
 
-  def write(self, evaluations: dict[str, tuple], about: dict[str, Any]) -> tuple[dict, dict]:
-    """Writes calibrations, results, predictions and the original's eval_results.txt.
+  def write(self, evaluations: dict[str, tuple], about: dict[str, Any]) -> tuple[dict, dict, pathlib.Path]:
+    """Writes calibrations, results, a page, predictions and the original's eval_results.txt.
 
     Args:
       evaluations: of `evaluate`.
       about: further JSON values of results.json.
 
     Returns:
-      {split: {method: scores}} and {split: {method: gain}}.
+      {split: {method: scores}}, {split: {method: gain}}, and the page.
     """
     for method, calibration in self.calibrations.items():
       calibration.save(self.calibration_folder(method))
@@ -246,8 +251,10 @@ class Experiment:
     harmful, no_cone = harm(intervals), [self._cone["warning"]] if "warning" in self._cone else []
     warnings = {self.calibration_folder(name).name: no_cone + harmful.get(name, []) for name in self.calibrations}
     warnings = {name: sentences for name, sentences in warnings.items() if sentences}
-    found = {"results": results, "gain": intervals, "warnings": warnings}
-    report.write_results(self.folder, {**found, **self._describe(), **about})
+    found = {"results": results, "gain": intervals, "warnings": warnings, **self._describe(), **about}
+    report.write_results(self.folder, found)
+    shown = page.evaluated(self._task, self._embeddings, self._transforms(), evaluations, intervals)
+    path = page.write_page(self.folder, f"{self._task.spec.name}, {self._identity.name}", [shown], found)
     split = self._task.spec.eval_split
     if split is not None:
       similarities = {method: of[split] for method, of in cosines.items()}
@@ -256,7 +263,7 @@ class Experiment:
         flow = self.calibrations[WITH_FLOW]
         values = original_eval_results(self._task, self._embeddings, flow, similarities[WITH_FLOW], self._steps)
         report.write_eval_results(self.folder, values)
-    return results, intervals
+    return results, intervals, path
 
   def _describe(self):
     """Returns what results.json has besides the scores: task, encoder, corpus, calibrations, seconds."""

@@ -8,7 +8,7 @@ import numpy as np
 from absl import logging
 
 from bert_flow_tf.data.task import TaskData
-from bert_flow_tf.evaluation import report, siamese_scores
+from bert_flow_tf.evaluation import page, report, siamese_scores
 from bert_flow_tf.evaluation.gains import say
 from bert_flow_tf.io.experiment import Stopwatch, make_folder
 from bert_flow_tf.training.siamese_folder import Trained
@@ -122,12 +122,17 @@ class Outputs:
     }
     if results or was_trained or not (self._folder / report.RESULTS_FILE).exists():
       report.write_results(self._folder, {"results": results, "gain": intervals, **about})
+    path = None
+    if results:
+      rows = siamese_scores.classification_rows(results) if self._task.labels else report.rows(results)
+      shown = page.Evaluated(self._task.name, rows, intervals)
+      path = page.write_page(self._folder, f"{self._task.name}, {about['encoder']['name']}", [shown], about)
     if not results:
       print(f"seconds: {report.spent(self._watch.seconds)}")
     elif self._task.labels:
-      print(siamese_scores.classification_table(results, self._watch.seconds))
+      print("\n".join([*report.aligned(rows), f"seconds: {report.spent(self._watch.seconds)}", f"page: {path}"]))
     else:
-      say(results, intervals, self._watch.seconds)
+      say(results, intervals, self._watch.seconds, path)
 
 
 def print_speed(facts: dict[str, Any]) -> None:

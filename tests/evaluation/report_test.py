@@ -141,6 +141,7 @@ def test_table():
   lines = report.table(results, {"embedding": 1.26, "fitting": 10.0}).split("\n")
   assert set(lines[1]) == {"-", " "} and lines[-1] == "seconds: embedding 1.3, fitting 10.0"
   rows = [line.split() for line in lines[2:-1]]
+  assert lines[0].split()[-3:] == ["uncalibrated", "flow", "change"]
   assert rows[0] == ["dev", "9", "Spearman", "50.08", "67.86", "+17.77"]
   assert rows[1] == ["dev", "9", "Pearson", "40.00", "39.50", "-0.50"]
   assert rows[2][:2] == ["dev", "9"] and rows[2][-3:] == ["80.00", "1.00", "-79.00"]
@@ -150,11 +151,11 @@ def test_table():
 
 @pytest.mark.parametrize("methods", [["without_flow"], ["without_flow", "with_flow", "sn", "natsv-3"]])
 def test_table_of_other_than_two_methods(methods):
-  """No difference: of one there is none, of several it would be of which two?"""
+  """No change: of one there is none, of several it would be of which two?"""
   values = [50.084, 60.0, 7.5, math.nan][: len(methods)]
   results = {"test": {name: figures(value, value, 9, 1.0) for name, value in zip(methods, values, strict=True)}}
   lines = report.table(results, {}).split("\n")
-  assert lines[0].split("  ") and "difference" not in lines[0]
-  assert all(name.replace("_", " ") in lines[0] for name in methods)
+  assert lines[0].split("  ") and "change" not in lines[0]
+  assert lines[0].split()[4:] == ["uncalibrated", "flow", "sn", "natsv-3"][: len(methods)]
   assert lines[2].split() == ["test", "9", "Spearman", "50.08", "60.00", "7.50", "nan"][: 3 + len(methods)]
   assert len(lines) == 5  # no seconds

@@ -38,6 +38,7 @@ def check_files(folder, steps):
   saved = {re.sub(r"ckpt-\d+", "ckpt", name) for name in names}
   assert saved == {
     "results.json",
+    "report.html",
     "test_results.tsv",
     "eval_results.txt",
     "flow/flow.json",

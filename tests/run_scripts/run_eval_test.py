@@ -125,7 +125,7 @@ def test_senteval_agrees(ran):
 def test_names_that_repeat_are_numbered(ran):
   """The same flow twice: the same figures, on the split asked for."""
   header, _, row, *_ = ran[1]["two flows"]["stdout"].splitlines()
-  assert re.split("  +", header)[3:] == ["without flow", "with flow 1", "with flow 2"]
+  assert re.split("  +", header)[3:] == ["uncalibrated", "flow 1", "flow 2"]
   cells = re.split("  +", row)
   assert cells[:2] == ["dev", "40"] and cells[4] == cells[5] != cells[3]
 
@@ -151,7 +151,7 @@ def test_bare_encoder(ran):
   results = read_json(folder / "bare/results.json")
   assert list(results["results"]["STS-B"]["test"]) == ["without_flow"] and results["calibrations"] == {}
   assert results["encoder"]["sentence_embedding_type"] == "avg-first-last" and results["encoder"]["low_dim"] == 4
-  assert "difference" not in found["bare"]["stdout"] and "gain" not in found["bare"]["stdout"]
+  assert "change" not in found["bare"]["stdout"] and "gain" not in found["bare"]["stdout"]
 
 
 def test_file_of_similarities(ran):

@@ -79,7 +79,7 @@ def test_several_calibrations_of_a_corpus(ran):
   for name in ("sn", "the flow", "natsv", "whitening-8"):
     assert f"gain in Spearman on test by {name}: " in found["several"]["stdout"]
   header = found["several"]["stdout"].splitlines()[0]
-  assert re.split("  +", header)[3:] == ["without flow", "sn", "with flow", "natsv", "whitening-8"]
+  assert re.split("  +", header)[3:] == ["uncalibrated", "sn", "flow", "natsv", "whitening-8"]
 
 
 def grouped(embeddings):

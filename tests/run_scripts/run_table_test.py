@@ -35,7 +35,6 @@ def test_rejected_command_lines_leave_no_files(ran):
   cases = {
     **hostile_table.bad(folder),
     "without rapidfuzz": ([], "rapidfuzz"),
-    "without matplotlib": ([], "matplotlib"),
   }
   check_rejected(output["results"], cases, alone=False)
   assert not (folder / "refused/cells").exists() and not (folder / "R.md").exists()

@@ -26,7 +26,7 @@ def package(tmp_path):
     ("model.py", True),
     ("flow/coupling.py", True),
     ("tables/workbench.py", True),
-    ("tables/figures.py", False),
+    ("tables/results_page.py", False),
     ("tables/table.py", False),
     ("serving/export.py", False),
     ("_version.py", False),

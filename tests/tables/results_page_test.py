@@ -43,6 +43,17 @@ def test_page_of_tables_and_pictures(tmp_path):
   assert "](figure_2_my%20mini.png)" in page and (tmp_path / "figure_2_my mini.png").read_bytes() == b"\x89PNG"
 
 
+def test_html_is_one_file(tmp_path):
+  folder = tmp_path / "tables"
+  folder.mkdir()
+  put(folder, "5", ABOUT)
+  (folder / "figure_2_mini.png").write_bytes(b"\x89PNG")
+  results_page.write(tmp_path / "results.html", folder)
+  page = (tmp_path / "results.html").read_text()
+  assert "<td>1.50 ±0.35</td>" in page and 'src="data:image/png;base64,iVBORw=="' in page and "|" not in page
+  assert sorted(path.name for path in tmp_path.iterdir()) == ["results.html", "tables"]
+
+
 def test_tables_that_are_not_the_papers_come_first(tmp_path):
   for name in ("5", "gains", "beyond"):
     put(tmp_path, name, {})

@@ -185,7 +185,7 @@ def test_same_command_goes_on_and_ends_as_one_process_alone(killed):
   for _, stderr, status in outputs:
     assert status == 0 and "Traceback" not in stderr, stderr[-4000:]
   (chief, stderr, _), (other, _, _) = outputs
-  assert "with flow" in chief and other == ""
+  assert "uncalibrated  flow" in chief and other == ""
   resumed_at = int(re.search(r"resumed at step (\d+) of 101 from ", stderr)[1])
   assert 10 <= resumed_at < 101
 

@@ -1,16 +1,15 @@
-"""Figures, drawn with matplotlib: Figure 2 of the paper, singular spectra, and the cone and the sphere."""
+"""Figures, drawn with matplotlib: those of the tables, and those of a run's page."""
 
 import io
 import os
 import pathlib
-import types
 import typing
 from collections.abc import Mapping
 
 import numpy as np
 
-from bert_flow_tf.errors import ConfigError, install_command
 from bert_flow_tf.evaluation.edit_distance import CLOSE, close_pairs
+from bert_flow_tf.evaluation.metrics import correlation
 from bert_flow_tf.io import files
 
 if typing.TYPE_CHECKING:
@@ -20,28 +19,13 @@ FORMATS = ("png", "svg")
 
 # Gray that is readable on white and on black: the cone's figure has no background of its own.
 _INK = "#8b949e"
-_CONE_PANELS = (("before the flow: a cone", "#d9534f"), ("after the flow: a sphere", "#3b8ed0"))
-_CONE_POINTS = 800
-
-
-def require_matplotlib() -> types.ModuleType:
-  """Returns matplotlib, set to draw into files.
-
-  Raises:
-    ConfigError: it is not installed.
-  """
-  try:
-    import matplotlib
-  except ImportError as error:
-    raise ConfigError(f"figures need matplotlib, which is not installed: {install_command('tables')}") from error
-  matplotlib.use("agg")
-  # Without random ids, the same numbers give the same bytes.
-  matplotlib.rcParams["svg.hashsalt"] = "bert-flow"
-  return matplotlib
+_BEFORE, _AFTER = "#d9534f", ("#3b8ed0", "#2f9e62", "#b07cd8", "#d98f2b")
+_CONE_PANELS = (("before the flow: a cone", _BEFORE), ("after the flow: a sphere", _AFTER[0]))
+_CONE_POINTS, _GOLD_POINTS = 800, 1500
 
 
 def edit_distance_figure(points: Mapping[str, np.ndarray], title: str, unit: str) -> "Figure":
-  """Draws Figure 2: each panel a similarity against edit distance, pairs of at most 4 edits in green.
+  """Draws Figure 2: each panel a similarity against edit distance, with Spearman x 100; close pairs in green.
 
   Args:
     points: {name: [n]}: "edit distance", and one similarity per panel.
@@ -53,33 +37,92 @@ def edit_distance_figure(points: Mapping[str, np.ndarray], title: str, unit: str
   close = close_pairs(distances)
   axes = figure.subplots(1, len(names), sharey=True)
   for axis, name in zip(axes, names, strict=True):
-    axis.scatter(points[name][~close], distances[~close], s=4, color="tab:blue", label=f"more than {CLOSE} edits")
-    axis.scatter(points[name][close], distances[close], s=12, color="tab:green", label=f"at most {CLOSE} edits")
+    look = {"alpha": 0.35, "linewidths": 0}
+    axis.scatter(points[name][~close], distances[~close], s=6, color="tab:blue", **look)
+    axis.scatter(points[name][close], distances[close], s=14, color="tab:green", **look)
     axis.set_xlabel(name)
+    axis.set_title(f"Spearman {correlation(distances, points[name]).spearman:.2f}", fontsize="medium")
   axes[0].set_ylabel(f"edit distance ({unit})")
-  axes[0].legend(fontsize="small")
+  # Once, outside the panels.
+  labels = [f"more than {CLOSE} edits", f"at most {CLOSE} edits"]
+  figure.legend(axes[0].collections, labels, fontsize="small", loc="outside lower center", ncols=2)
   figure.suptitle(title)
   return figure
 
 
-def spectrum_figure(spectra: Mapping[str, np.ndarray], title: str) -> "Figure":
+def spectrum_figure(spectra: Mapping[str, np.ndarray], title: str = "") -> "Figure":
   """Draws singular values, divided by the largest, before and after calibrations.
 
   Args:
     spectra: {name: decreasing values}.
     title: title above the panel.
   """
-  figure = _figure()
+  figure = _figure(9, 4)
   axis = figure.subplots()
-  for name, values in spectra.items():
-    axis.plot(range(1, len(values) + 1), values, label=name)
+  for (name, values), color in zip(spectra.items(), _colors(len(spectra)), strict=True):
+    axis.plot(range(1, len(values) + 1), values, label=name, color=color)
   axis.set_xscale("log")
   axis.set_yscale("log")
-  axis.set_xlabel("index of the singular value")
+  axis.set_xlabel("index of the singular value, the largest first")
   axis.set_ylabel("singular value / largest")
-  axis.legend(fontsize="small")
+  axis.legend(fontsize="small", frameon=False)
   figure.suptitle(title)
   return figure
+
+
+def gold_figure(cosines: Mapping[str, np.ndarray], gold: np.ndarray) -> "Figure":
+  """Draws the cosines of pairs against gold scores, a panel for each method; at most 1500 pairs, evenly spaced.
+
+  Args:
+    cosines: {method: [n]}.
+    gold: [n], without NaN.
+  """
+  step = -(-len(gold) // _GOLD_POINTS)
+  figure = _figure(4.2 * len(cosines), 3.6)
+  axes = figure.subplots(1, len(cosines), sharex=True, squeeze=False)[0]
+  for axis, (name, values), color in zip(axes, cosines.items(), _colors(len(cosines)), strict=True):
+    axis.scatter(gold[::step], values[::step], s=8, color=color, alpha=0.4, linewidths=0)
+    axis.set_title(f"{name}: Spearman {correlation(values, gold).spearman:.2f}", fontsize="medium")
+    axis.set_xlabel("gold")
+  axes[0].set_ylabel("cosine")
+  return figure
+
+
+def histograms_figure(
+  first: Mapping[str, np.ndarray], second: Mapping[str, np.ndarray], labels: tuple[str, str]
+) -> "Figure":
+  """Draws histograms of two sets of cosines, the first in gray, in a panel for each method.
+
+  Args:
+    first: {method: [n]}.
+    second: the same keys: {method: [m]}.
+    labels: names of the two sets.
+  """
+  figure = _figure(4.2 * len(first), 2.6)
+  axes = figure.subplots(1, len(first), sharex=True, squeeze=False)[0]
+  bins = np.linspace(-1, 1, 81)
+  for axis, name, color in zip(axes, first, _colors(len(first)), strict=True):
+    looks = ({"color": _INK, "alpha": 0.5}, {"color": color, "alpha": 0.6})
+    for values, label, look in zip((first[name], second[name]), labels, looks, strict=True):
+      values = values[np.isfinite(values)]
+      axis.hist(values, bins=bins, weights=np.full(len(values), 100 / max(len(values), 1)), label=label, **look)
+    axis.set_title(name, fontsize="medium")
+    axis.set_xlabel("cosine")
+    axis.legend(fontsize="small", frameon=False)
+  axes[0].set_ylabel("%")
+  return figure
+
+
+def inline_svg(figure: "Figure") -> str:
+  """Returns a figure as an SVG element for HTML: no background, and black in the page's color of text."""
+  figure.patch.set_visible(False)
+  for axis in figure.axes:
+    axis.patch.set_visible(False)
+  content = io.StringIO()
+  with _rc({"svg.fonttype": "none"}):  # text stays text
+    figure.savefig(content, format="svg", metadata={"Date": None})
+  svg = content.getvalue()
+  return svg[svg.index("<svg") :].replace("#000000", "currentColor")
 
 
 def cone_figure(before: tuple[np.ndarray, np.ndarray], after: tuple[np.ndarray, np.ndarray]) -> "Figure":
@@ -142,13 +185,25 @@ def save(figure: "Figure", folder: str | os.PathLike, name: str) -> list[pathlib
   for path in paths:
     content = io.BytesIO()
     metadata = {"Date": None} if path.suffix == ".svg" else None
-    figure.savefig(content, format=path.suffix[1:], dpi=120, metadata=metadata)
+    with _rc({}):
+      figure.savefig(content, format=path.suffix[1:], dpi=120, metadata=metadata)
     files.write_bytes(path, content.getvalue())
   return paths
 
 
+def _rc(settings):
+  """Returns a context in which matplotlib has these settings, and writes the same bytes for the same numbers."""
+  import matplotlib
+
+  return matplotlib.rc_context({"svg.hashsalt": "bert-flow", **settings})
+
+
+def _colors(count):
+  """Returns a color for each method, readable on white and on black; the first is that of no calibration."""
+  return [_BEFORE, *(_AFTER[index % len(_AFTER)] for index in range(count - 1))]
+
+
 def _figure(width=11, height=4.5):
-  require_matplotlib()
   from matplotlib.figure import Figure
 
   return Figure(figsize=(width, height), layout="constrained")

@@ -1,12 +1,8 @@
-"""bert_flow_tf/tables/figures.py: the contents of the figures."""
-
-import sys
+"""bert_flow_tf/evaluation/figures.py: the contents of the figures."""
 
 import numpy as np
-import pytest
 
-from bert_flow_tf.errors import ConfigError
-from bert_flow_tf.tables import figures
+from bert_flow_tf.evaluation import figures
 
 POINTS = {
   "edit distance": np.array([4, 5, 40, 2]),
@@ -46,9 +42,3 @@ def test_cone():
     behind, front = (np.asarray(part.get_offsets()) for part in sphere.collections)
     assert (len(behind), len(front)) == (1, 2) and np.all(np.linalg.norm(front, axis=1) <= 1)
     assert f" {mean} " in histogram.get_xlabel() and sum(bar.get_height() for bar in histogram.patches) == 2
-
-
-def test_without_matplotlib(monkeypatch):
-  monkeypatch.setitem(sys.modules, "matplotlib", None)
-  with pytest.raises(ConfigError):
-    figures.require_matplotlib()

@@ -1,0 +1,139 @@
+"""bert_flow_tf/evaluation/page.py: what a run's page shows, and that it needs no other file."""
+
+import html.parser
+import re
+import shutil
+import subprocess
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from bert_flow_tf.data.pairs import SentencePairs
+from bert_flow_tf.data.task import TaskData
+from bert_flow_tf.data.tasks import find_task
+from bert_flow_tf.evaluation import page
+from bert_flow_tf.evaluation.gains import gains
+from bert_flow_tf.evaluation.similarity import cosine_similarity
+
+HOSTILE = '<script>alert(1)</script> & "quoted" \ud800 #000000'
+ABOUT = {
+  "flags": {"task": "STS-B", "seed": 1, "exp_name": None},
+  "versions": {"numpy": "2"},
+  "warnings": {"flow": ["the flow makes Spearman worse"]},
+}
+COUNT = 60
+
+
+class Page(html.parser.HTMLParser):
+  """Tags, attributes and tables of a page."""
+
+  def __init__(self, text):
+    super().__init__()
+    self.tags, self.addresses, self.rows, self._cell = [], [], [], None
+    self.feed(text)
+
+  def handle_starttag(self, tag, attrs):
+    self.tags.append(tag)
+    self.addresses += [value for name, value in attrs if name in ("src", "href", "xlink:href")]
+    if tag == "tr":
+      self.rows.append([])
+    self._cell = tag if tag in ("td", "th") else None
+
+  def handle_data(self, data):
+    if self._cell:
+      self.rows[-1].append(data)
+      self._cell = None
+
+
+def task_of(gold):
+  """A task of random vectors, in which the second method agrees better with gold than the first."""
+  rng = np.random.default_rng(0)
+  a = rng.normal(size=[COUNT, 5])
+  near = a + rng.normal(size=[COUNT, 5]) * (1.2 - np.nan_to_num(gold)[:, None] / 5)
+  first = (a + 20, near + 20 + rng.normal(size=[COUNT, 5]))
+  sentences = [f"first {i} {HOSTILE}" for i in range(COUNT)], [f"second {i}" for i in range(COUNT)]
+  pairs = SentencePairs(*sentences, gold)
+  vectors = dict(zip([*sentences[0], *sentences[1]], np.concatenate(first), strict=True))
+  transforms = {"without_flow": lambda u: u, "with_flow": lambda u: u - 20}
+  cosines = {name: cosine_similarity(f(first[0]), f(first[1])) for name, f in transforms.items()}
+  return pairs, vectors, transforms, cosines
+
+
+class Vectors:
+  """Vectors of sentences, in place of a task's embeddings."""
+
+  def __init__(self, vectors):
+    self._vectors = vectors
+
+  def of(self, sentences):
+    return np.array([self._vectors[sentence] for sentence in sentences])
+
+
+def write(folder, gold, task="STS-B"):
+  pairs, vectors, transforms, cosines = task_of(gold)
+  task = TaskData(find_task(task), {"test": pairs}, "a file")
+  scores = {"pairs": COUNT, "spearman": 1.25}
+  evaluations = {name: ({"test": scores}, {"test": values}) for name, values in cosines.items()}
+  intervals = gains(task, {name: {"test": values} for name, values in cosines.items()})
+  shown = page.evaluated(task, Vectors(vectors), transforms, evaluations, intervals)
+  path = page.write_page(folder, f"a title {HOSTILE}", [shown], ABOUT)
+  return path.read_text(encoding="utf-8"), pairs, cosines
+
+
+def test_page(tmp_path):
+  gold = np.round(np.random.default_rng(1).uniform(0, 5, COUNT), 1)
+  gold[3] = np.nan
+  text, pairs, cosines = write(tmp_path, gold)
+  found = Page(text)
+  assert [path.name for path in tmp_path.iterdir()] == ["report.html"]
+  assert "script" not in found.tags and all(address.startswith("#") for address in found.addresses)
+  assert not re.search(r"url\((?!#)|@import", text)
+  assert found.tags.count("svg") == 3 and ABOUT["warnings"]["flow"][0] in text and "--task=STS-B --seed=1<" in text
+  assert found.rows[1] == ["test", str(COUNT), "Spearman", "1.25", "1.25", "+0.00"]
+  # The ranks in the tables of pairs that moved, by SciPy.
+  scored = ~np.isnan(gold)
+  ranks = [100 * (stats.rankdata(values[scored]) - 1) / (scored.sum() - 1) for values in (gold, *cosines.values())]
+  nearer = np.abs(ranks[1] - ranks[0]) - np.abs(ranks[2] - ranks[0])
+  start = next(i for i, row in enumerate(found.rows) if row[0] == "first sentence")
+  row = int(np.argmax(nearer))
+  numbers = [f"{value[row]:.0f}" for value in ranks]
+  assert found.rows[start + 1] == [
+    np.array(pairs.sentences_a)[scored][row].replace("\ud800", "\\ud800"),
+    np.array(pairs.sentences_b)[scored][row],
+    f"{gold[scored][row]:.4g}",
+    *numbers,
+  ]
+  assert write(tmp_path, gold)[0] == text
+
+
+@pytest.mark.parametrize(("gold", "drawings"), [(np.arange(COUNT) % 2.0, 3), (np.full(COUNT, np.nan), 2)])
+def test_labels_and_no_gold(tmp_path, gold, drawings):
+  text, *_ = write(tmp_path, gold, "MRPC" if drawings == 3 else "custom")
+  assert Page(text).tags.count("svg") == drawings
+
+
+@pytest.mark.slow
+def test_in_a_browser(tmp_path):
+  """Chromium draws the page, light and dark, without an error on its console."""
+  browser = shutil.which("chromium") or shutil.which("google-chrome")
+  if browser is None:
+    pytest.skip("Chromium is not installed (apt-get install chromium)")
+  write(tmp_path, np.arange(COUNT) % 6.0)
+  sizes = {}
+  for name, arguments in {"light": [], "dark": ["--force-dark-mode"]}.items():
+    picture = tmp_path / f"{name}.png"
+    command = [browser, "--headless", "--no-sandbox", "--disable-gpu", "--enable-logging=stderr", "--log-level=0"]
+    command += [f"--screenshot={picture}", "--window-size=1100,2400", *arguments, f"file://{tmp_path}/report.html"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True)
+    assert ":CONSOLE" not in done.stderr
+    sizes[name] = _pixels(picture)
+  assert sizes["light"].mean() > 0.8 > 0.3 > sizes["dark"].mean()
+  assert min(pixels.std() for pixels in sizes.values()) > 0.05  # something is drawn
+
+
+def _pixels(picture):
+  """Brightness of a picture's pixels, from 0 to 1."""
+  from matplotlib import image
+
+  return image.imread(picture)[..., :3]
