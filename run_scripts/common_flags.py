@@ -21,6 +21,8 @@ import bert_flow_tf
 from bert_flow_tf.data.settings import DataSettings
 from bert_flow_tf.encoder.settings import EmbeddingSettings
 from bert_flow_tf.errors import BertFlowError, ConfigError
+from run_scripts import help_page
+from run_scripts.quiet import make_quiet
 
 FLAGS = flags.FLAGS
 
@@ -31,13 +33,6 @@ _FLAG_OF_ARGUMENT = {
   "model": ("model", "encoder"),
   "revision": ("model_revision",),
 }
-# Modules of TensorFlow that log each checkpoint and each collective operation.
-_NOISY_MODULES = (
-  "functional_saver.py",
-  "collective_all_reduce_strategy.py",
-  "cross_device_ops.py",
-  "mirrored_strategy.py",
-)
 _FIRST_PYTHON_WITHOUT_TENSORFLOW = (3, 14)
 _DISK_FULL = "the disk is full; free some space, and the same command resumes"
 _INTERRUPTED = "interrupted; the same command resumes from what is saved"
@@ -56,6 +51,7 @@ def define_settings(cls: type, only: Sequence[str] = (), **other_defaults: Any) 
   for field in dataclasses.fields(cls):
     if not only or field.name in only:
       _define(field, kinds[field.name], other_defaults.get(field.name, field.default))
+      help_page.put_under(field.name, cls.__module__.split(".")[1])
 
 
 def _define(field, kind, default):
@@ -191,11 +187,19 @@ def run(main: Callable[[list[str]], None]) -> None:
       ".".join(map(str, version[:2])) for version in (sys.version_info, _FIRST_PYTHON_WITHOUT_TENSORFLOW)
     )
     sys.exit(_fail(f"this is Python {running}: TensorFlow has no build for {first} or later; use 3.11, 3.12 or 3.13"))
-  os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
-  for flag in own_flags():
-    FLAGS.register_key_flag_for_module(sys.argv[0], flag)  # --help lists the key flags
+  _print_and_exit(main)
   _announce_sigterm()
   app.run(lambda argv: sys.exit(_guarded(main, argv)), flags_parser=_parse)
+
+
+def _print_and_exit(main):
+  """Prints help or version and exits, if they are asked for; absl's own --help is not grouped, and exits with 1."""
+  if sys.argv[1:] == ["--version"]:  # with a value, it is a flag of the exporting runners
+    print(f"bert-flow-tf {bert_flow_tf.__version__}")
+    sys.exit(0)
+  if {"--help", "-help", "-h", "--helpshort"} & {*sys.argv[1:]}:
+    print(help_page.text(sys.modules[main.__module__].__doc__, own_flags()))
+    sys.exit(0)
 
 
 @functools.cache
@@ -223,7 +227,7 @@ def _parse(argv):
     # absl shows a wrong boolean as a tuple of its message and the value.
     message = re.sub(r"\('Non-boolean .*\)$", "expected true or false, or 1 or 0", str(error).strip())
     sys.exit(_fail(f"{message.removeprefix('flag ')}; --help lists the flags"))
-  except SystemExit:  # absl has printed the help, and would exit with 1
+  except SystemExit:  # absl has printed --helpfull, and would exit with 1
     sys.exit(0)
   if len(rest) > 1:
     sys.exit(_fail(f"argument {rest[1]!r}: expected only flags, as --flag=value"))
@@ -232,7 +236,7 @@ def _parse(argv):
       flag.value = os.path.expanduser(flag.value)
   if FLAGS["verbosity"].using_default_value:
     logging.set_verbosity(logging.INFO)
-    logging.get_absl_handler().addFilter(lambda record: record.filename not in _NOISY_MODULES)
+    make_quiet(logging.get_absl_handler())
   return rest
 
 

@@ -6,6 +6,7 @@ python run_scripts/run_embed.py --input='corpus/*.txt.gz' --flow_folder=exp/NAME
 import os
 import pathlib
 import sys
+from typing import Any
 
 if __package__ in (None, ""):  # run as a file, from any folder
   sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
@@ -13,11 +14,8 @@ if __package__ in (None, ""):  # run as a file, from any folder
 from absl import flags, logging
 
 from bert_flow_tf.corpus.job import EmbeddingJob
-from bert_flow_tf.corpus.models import describe, identity_of, loader_of
-from bert_flow_tf.corpus.saved_model import SavedModelReader
 from bert_flow_tf.corpus.settings import JobSettings
 from bert_flow_tf.errors import ConfigError
-from bert_flow_tf.model import SentenceModel
 from run_scripts import common_flags
 
 FLAGS = flags.FLAGS
@@ -62,9 +60,11 @@ def check_flags() -> None:
   common_flags.check_calibration_flags()
 
 
-def load_model() -> SentenceModel | SavedModelReader:
+def load_model() -> Any:
   """Loads the SavedModel, or the encoder and its calibration."""
   if FLAGS.saved_model is not None:
+    from bert_flow_tf.corpus.saved_model import SavedModelReader
+
     return SavedModelReader(os.path.abspath(os.path.expanduser(FLAGS.saved_model)))
   model = common_flags.load_model(FLAGS.flow_folder, FLAGS.allow_other_encoder)
   logging.info("%s: %d dimensions", model.name, model.output_dim)
@@ -75,6 +75,8 @@ def main(argv: list[str]) -> None:
   """Loads the model, embeds the corpus and prints the counters."""
   del argv
   check_flags()
+  from bert_flow_tf.corpus.models import describe, identity_of, loader_of  # which import TensorFlow
+
   job = EmbeddingJob(common_flags.settings(JobSettings))
   with job.watch.timing("loading"):
     model = load_model()

@@ -2,6 +2,8 @@
 
 import dataclasses
 import logging
+import os
+import re
 import signal
 import subprocess
 import sys
@@ -10,6 +12,7 @@ import types
 import pytest
 from absl import flags
 
+import bert_flow_tf
 from bert_flow_tf.errors import ConfigError
 from bert_flow_tf.io.settings import setting
 from run_scripts import common_flags
@@ -153,7 +156,7 @@ def test_help_ends_with_0(monkeypatch, capsys):
   monkeypatch.setattr(root, "handlers", list(root.handlers))  # absl adds its own
   monkeypatch.setattr(sys, "argv", ["runner.py", "--help"])
   with pytest.raises(SystemExit) as stop:
-    common_flags.run(None)
+    common_flags.run(test_help_ends_with_0)
   assert stop.value.code == 0 and "--helpfull" in capsys.readouterr().out
 
 
@@ -163,3 +166,36 @@ def test_a_python_without_tensorflow_is_rejected_with_the_reason(monkeypatch, ca
     common_flags.run(None)
   assert stop.value.code == 1
   assert capsys.readouterr().err.startswith("error: this is Python 3.14: TensorFlow has no build for 3.14 or later")
+
+
+def test_a_runner_starts_without_messages_of_tensorflow():
+  """Neither the import nor the look for devices prints; our own lines have no file names and thread ids."""
+  code = (
+    "import sys\nfrom absl import logging\nfrom run_scripts import common_flags\n"
+    "def main(argv):\n"
+    "  import tensorflow as tf\n  tf.constant(1.0) + 1\n"
+    "  logging.info('hello')\n  logging.warning('careful')\n  print('error', file=sys.stderr)\n"
+    "common_flags.run(main)\n"
+  )
+  environment = {name: value for name, value in os.environ.items() if name != "TF_CPP_MIN_LOG_LEVEL"}
+  done = subprocess.run(
+    [sys.executable, "-c", code], cwd=REPO, env=environment, capture_output=True, text=True, timeout=120, check=True
+  )
+  assert re.fullmatch(r"\d\d:\d\d:\d\d hello\n\d\d:\d\d:\d\d warning: careful\nerror\n", done.stderr)
+
+
+@pytest.mark.parametrize("runner", ["flow", "eval", "siamese"])
+def test_help_has_every_flag_once_under_a_heading(runner):
+  """In a process of its own, as the flags of runners are global; no other heading is needed than those of the page."""
+  command = [sys.executable, f"run_scripts/run_{runner}.py"]
+  page = subprocess.run([*command, "--help"], cwd=REPO, capture_output=True, text=True, timeout=60, check=True).stdout
+  first, _, example = page.splitlines()[:3]
+  assert first.endswith((".", "runner.")) and example.startswith(f"  python run_scripts/run_{runner}.py --")
+  names = re.findall(r"^  --(?:\[no\])?(\w+)", page, re.MULTILINE)
+  assert len(names) == len(set(names)) and {"model", "data_dir", "seed" if runner != "eval" else "flow_folder"} <= {
+    *names
+  }
+  if runner == "eval":
+    assert re.search(r"--model=TEXT\n.*\n.*\n.*Default: from the calibration; without one, mini\.", page)
+  version = subprocess.run([*command, "--version"], cwd=REPO, capture_output=True, text=True, timeout=60, check=True)
+  assert version.stdout == f"bert-flow-tf {bert_flow_tf.__version__}\n"

@@ -1,0 +1,87 @@
+"""Output of the runners: our lines without file names and thread ids, and nothing of TensorFlow's start-up."""
+
+import contextlib
+import importlib.machinery
+import logging
+import os
+import sys
+import types
+from collections.abc import Iterator
+from typing import Any
+
+# Modules of TensorFlow that log each checkpoint and each collective operation.
+_NOISY_MODULES = (
+  "functional_saver.py",
+  "collective_all_reduce_strategy.py",
+  "cross_device_ops.py",
+  "mirrored_strategy.py",
+)
+
+
+def make_quiet(handler: logging.Handler) -> None:
+  """Shortens the lines of absl's handler, and hides TensorFlow's start-up unless TF_CPP_MIN_LOG_LEVEL is set."""
+  handler.addFilter(lambda record: record.filename not in _NOISY_MODULES)
+  handler.setFormatter(_Line("%(asctime)s " * (not sys.stderr.isatty()) + "%(message)s", "%H:%M:%S"))
+  if "TF_CPP_MIN_LOG_LEVEL" not in os.environ and "tensorflow" not in sys.modules:
+    os.environ["TF_CPP_MIN_LOG_LEVEL"] = "2"
+    sys.meta_path.insert(0, _TensorFlowFinder())
+
+
+class _Line(logging.Formatter):
+  """A message, after its time in a log and after its level if it is a warning or an error."""
+
+  def formatMessage(self, record: logging.LogRecord) -> str:
+    if record.levelno >= logging.WARNING:
+      record.message = f"{record.levelname.lower()}: {record.message}"
+    return super().formatMessage(record)
+
+
+class _TensorFlowFinder:
+  """Finder of TensorFlow whose first import, and first look for devices, prints nothing.
+
+  No setting of TensorFlow 2.21 does it: these messages come before its log is initialized.
+  """
+
+  def find_spec(self, name: str, path: Any = None, target: Any = None) -> importlib.machinery.ModuleSpec | None:
+    """Returns TensorFlow's spec with the loader below, None for other modules."""
+    if name != "tensorflow":
+      return None
+    sys.meta_path.remove(self)
+    spec = importlib.machinery.PathFinder.find_spec(name, path, target)
+    if spec is not None:
+      spec.loader = _QuietLoader(spec.loader)
+    return spec
+
+
+class _QuietLoader:
+  """Loader whose module is executed without anything that C++ writes to standard error."""
+
+  def __init__(self, loader: Any) -> None:
+    self._loader = loader
+
+  def __getattr__(self, name: str) -> Any:
+    return getattr(self._loader, name)
+
+  def exec_module(self, module: types.ModuleType) -> None:
+    """Executes TensorFlow and its first look at the devices."""
+    with _without_stderr():
+      self._loader.exec_module(module)
+      # A worker has to find the others before the first operation.
+      if not module.config.list_physical_devices("GPU") and "TF_CONFIG" not in os.environ:
+        module.cast(1.0, module.float16)  # says which CPUs have no instructions for it
+
+
+@contextlib.contextmanager
+def _without_stderr() -> Iterator[None]:
+  """Sends what the process writes to file descriptor 2 nowhere; `sys.stderr` still writes to standard error."""
+  sys.stderr.flush()
+  kept, nowhere, stream = os.dup(2), os.open(os.devnull, os.O_WRONLY), sys.stderr
+  os.dup2(nowhere, 2)
+  os.close(nowhere)
+  try:
+    with open(kept, "w", buffering=1, encoding=stream.encoding, errors=stream.errors, closefd=False) as sys.stderr:
+      yield
+  finally:
+    sys.stderr = stream
+    os.dup2(kept, 2)
+    os.close(kept)
