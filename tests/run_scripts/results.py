@@ -26,7 +26,7 @@ def read_predictions(folder):
 
 
 def without_seconds(table):
-  return [line for line in table.splitlines() if not line.startswith("seconds:")]
+  return [line for line in table.splitlines() if not line.startswith(("seconds:", "page:"))]
 
 
 def check_files(folder, steps):
