@@ -15,10 +15,12 @@ def import_all():
   import transformers
 
   import bert_flow_tf
+  import run_scripts
 
-  for module in pkgutil.walk_packages(bert_flow_tf.__path__, "bert_flow_tf."):
-    if module.name != "bert_flow_tf.benchmark.worker":
-      importlib.import_module(module.name)
+  for package in (bert_flow_tf, run_scripts):
+    for module in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
+      if module.name != "bert_flow_tf.benchmark.worker":
+        importlib.import_module(module.name)
   return transformers.TFBertModel
 
 
