@@ -1,13 +1,21 @@
-"""Starts runners as forks of a process that has imported everything, but has not used TensorFlow."""
+"""Starts runners as forks of a process that has imported everything, but has not used TensorFlow.
+
+    python -m tests.soak.forks FOLDER run_flow,run_siamese
+
+prints json, {case: content of its output}; the cases' inputs are in FOLDER/inputs.
+"""
 
 import importlib
 import json
 import os
+import pathlib
 import pkgutil
+import shutil
 import sys
 import traceback
 
 from tests.soak import folders
+from tests.soak.cases import cases
 
 
 def import_all():
@@ -69,3 +77,24 @@ def contents(folder):
     found = json.load(file)
   os.waitpid(pid, 0)
   return found
+
+
+def main(folder, names):
+  """Runs cases undisturbed and prints what they have written."""
+  folder, found = pathlib.Path(folder), {}
+  out, log = folder / "out", folder / "log"
+  import_all()
+  for name in names.split(","):
+    shutil.rmtree(out, ignore_errors=True)
+    out.mkdir()
+    pid = os.fork()
+    if not pid:
+      become(cases(folder / "inputs", out)[name], log)
+    _, status = os.waitpid(pid, 0)
+    assert status == 0, log.read_text()[-3000:]
+    found[name] = contents(out)
+  print(json.dumps(found))
+
+
+if __name__ == "__main__":
+  main(*sys.argv[1:])
