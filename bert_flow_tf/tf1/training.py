@@ -37,15 +37,27 @@ def write_training_checkpoint(
     write_config(folder, encoder)
   prefix = folder / f"{_NAME}{step}"
   try:
+    # `checkpoint` names no files that are being deleted: this process may be killed at any moment.
+    if step in (before := _steps(folder)):
+      before.remove(step)
+      _mark(folder, before, before[-1:])
     _delete(prefix)
     tf1_checkpoint.write_checkpoint(prefix, variables)
-    for old in _steps(folder)[:-KEPT]:
-      if old != step:
-        _delete(folder / f"{_NAME}{old}")
-    kept = "".join(f'all_model_checkpoint_paths: "{_NAME}{number}"\n' for number in _steps(folder))
-    files.write_text(folder / "checkpoint", f'model_checkpoint_path: "{prefix.name}"\n{kept}')
+    kept = sorted({*_steps(folder)[-KEPT:], step})
+    _mark(folder, kept, [step])
+    for old in set(_steps(folder)) - set(kept):
+      _delete(folder / f"{_NAME}{old}")
   except OSError as error:
     raise EncoderError(f"{prefix}: cannot be written ({error})") from error
+
+
+def _mark(folder, kept, latest):
+  """Writes the file `checkpoint`; without a latest step there is none."""
+  if not latest:
+    (folder / "checkpoint").unlink(missing_ok=True)
+    return
+  names = "".join(f'all_model_checkpoint_paths: "{_NAME}{step}"\n' for step in kept)
+  files.write_text(folder / "checkpoint", f'model_checkpoint_path: "{_NAME}{latest[0]}"\n{names}')
 
 
 def _steps(folder):

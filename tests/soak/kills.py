@@ -95,7 +95,7 @@ class Soak:
         status = self._run()
         lines = [line for line in self._log.read_text().splitlines() if line.startswith("error: ")]
         if status != 1 or len(lines) != 1 or not re.search("is full|No space", lines[0]):
-          self.failures.append(f"disk full at {part}: status {status}, {lines}, {self._log.read_text()[-1500:]}")
+          self._fail(f"disk full at {part}: status {status}, {lines}, {self._log.read_text()[-1500:]}")
         print(f"  disk full: {lines}", flush=True)
         self._check_damage(f"disk full at {part}")
         subprocess.run(["mount", "-o", f"remount,size={8 * size + (1 << 26)}", self._out], check=True)
@@ -107,11 +107,11 @@ class Soak:
   def _check_end(self, status, when):
     """Returns whether a run that ended has the result of the undisturbed run."""
     if status != 0:
-      self.failures.append(f"{when}: {self._log.read_text()[-1500:]}")
+      self._fail(f"{when}: {self._log.read_text()[-1500:]}")
       return False
     left = folders.leftovers(self._out)
     if left:
-      self.failures.append(f"{when}: leftovers {left}")
+      self._fail(f"{when}: leftovers {left}")
     return self._check_same(forks.contents(self._out), when)
 
   def _run(self, now=lambda seen: False, number=signal.SIGKILL):
@@ -147,21 +147,28 @@ class Soak:
       text = self._log.read_text()
       lines = text.splitlines()  # TensorFlow's C++ code may print an exception that Ctrl-C has caused in it
       if [line for line in lines if line.startswith("error: ")] != lines[-1:]:
-        self.failures.append(f"signal {number}: {text[-1500:]}")
+        self._fail(f"signal {number}: {text[-1500:]}")
 
   def _check_damage(self, when):
     found = {name: digest for name, digest in forks.contents(self._out).items() if self._out / name != self._cut}
-    self.failures += [f"{when}: {name}" for name in folders.damaged(found)]
+    for name in folders.damaged(found):
+      self._fail(f"{when}: {name}")
 
   def _check_same(self, found, when):
     differing = sorted(name for name in {*found, *self._expected} if found.get(name) != self._expected.get(name))
     if differing:
-      self.failures.append(f"{when}: another result in {differing}")
+      self._fail(f"{when}: another result in {differing}")
     return not differing
+
+  def _fail(self, sentence):
+    print(f"FAILED {sentence}", flush=True)
+    self.failures.append(sentence)
 
   def _spoil(self):
     """Cuts one of the files off that a run may find damaged."""
     paths = sorted(path for spoiled in self._case.spoiled for path in self._out.glob(spoiled) if path.is_file())
+    # Of two checkpoints one may be damaged.
+    paths = [path for path in paths if "/ckpt-" not in str(path) or len(list(path.parent.glob("ckpt-*.index"))) > 1]
     if paths:
       path = self._random.choice(paths)
       os.truncate(path, self._random.randrange(path.stat().st_size + 1))
@@ -201,7 +208,7 @@ def main():
       print(f"| {name} | {number.name} | {made} | {identical} of {ended} identical", flush=True)
     if arguments.full:
       print("| {} | disk full | {} | {} identical".format(name, *soak.full()), flush=True)
-    print("\n".join(soak.failures) or f"{name}: no failure", flush=True)
+    print(f"{name}: {len(soak.failures)} failures", flush=True)
     failed |= bool(soak.failures)
   sys.exit(int(failed))
 

@@ -1,5 +1,6 @@
 """training/siamese_folder.py: the checkpoint that a name stands for, and a flow that is not the checkpoint's."""
 
+import numpy as np
 import pytest
 
 from bert_flow_tf import FlowConfig, Glow, SentenceEncoder
@@ -21,6 +22,11 @@ def test_flow_of_a_checkpoint(tmp_path):
     write_training_checkpoint(tmp_path / "exp", step, encoder, saved.variables())
   folder = str(tmp_path / "exp")
   assert checkpoint_of(folder) == f"{folder}/model.ckpt-10"
+  with pytest.raises(ValueError, match="object"):  # as if it were killed while it replaces the latest one
+    write_training_checkpoint(tmp_path / "exp", 10, encoder, {"weights": np.array([object()])})
+  assert checkpoint_of(folder) == f"{folder}/model.ckpt-3"
+  assert (tmp_path / "exp/checkpoint").read_text().count("model.ckpt-3") == 2
+  write_training_checkpoint(tmp_path / "exp", 10, encoder, saved.variables())
   # The configuration comes last: where a killed process has left it, the other files are there too.
   times = [(tmp_path / "exp" / name).stat().st_mtime_ns for name in ("vocab.txt", "bert_config.json")]
   assert times == sorted(times)
