@@ -78,7 +78,7 @@ def main(argv: list[str]) -> None:
 
   if FLAGS.export_dir is not None:
     check_export_flags()
-  strategy = make_strategy(FLAGS.distribution_strategy, deterministic=FLAGS.deterministic)
+  strategy = make_strategy(FLAGS.distribution_strategy, FLAGS.worker_wait_seconds, deterministic=FLAGS.deterministic)
   model = common_flags.load_model()
   experiment = Experiment(model, ExperimentSettings(**parts), specs, task, corpus, strategy)
   with owned(experiment.folder, "exp_name") if experiment.is_chief else contextlib.nullcontext():

@@ -1,8 +1,8 @@
 """A pre-training from text to a model folder with its card."""
 
-import contextlib
 import os
 import pathlib
+import tempfile
 from typing import Any
 
 import numpy as np
@@ -49,10 +49,11 @@ def pretrain(
   sentences, checksum = corpus.read_corpus(settings.corpus or "")
   if data_dir is not None:
     card.load_task(data_dir)
-  strategy = make_strategy(settings.distribution_strategy, deterministic=settings.deterministic)
+  strategy = make_strategy(settings.distribution_strategy, settings.worker_wait_seconds, settings.deterministic)
   _check_folder(folder)
-  with owned(folder, "output_dir") if is_chief(strategy) else contextlib.nullcontext():
-    return _pretrain(settings, folder, sentences, checksum, strategy, watch, data_dir, about)
+  # Only the chief writes: the other workers may have the same folder, or none.
+  with owned(folder, "output_dir") if is_chief(strategy) else tempfile.TemporaryDirectory() as temporary:
+    return _pretrain(settings, pathlib.Path(temporary or folder), sentences, checksum, strategy, watch, data_dir, about)
 
 
 def _pretrain(settings, folder, sentences, checksum, strategy, watch, data_dir, about):

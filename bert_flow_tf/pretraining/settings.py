@@ -58,6 +58,9 @@ class PretrainingSettings(Settings):
     "workers in TF_CONFIG.",
     named=False,
   )
+  worker_wait_seconds: int = setting(
+    600, "Longest wait at the start for the other workers in TF_CONFIG, in seconds.", named=False, minimum=1
+  )
   save_checkpoints_steps: int = setting(100, "Steps between two checkpoints.", named=False, minimum=1)
   deterministic: bool = setting(False, DETERMINISTIC, named=False)
   weights_dtype: str = setting(

@@ -158,7 +158,9 @@ def make_flow(
     shares: see `TrainableFlow`.
   """
   shares = checked_shares(shares)
-  strategy = strategy or make_strategy(settings.distribution_strategy, deterministic=settings.deterministic)
+  if strategy is None:
+    arguments = settings.distribution_strategy, settings.worker_wait_seconds, settings.deterministic
+    strategy = make_strategy(*arguments)
   with worker_failures(strategy), strategy.scope():
     flow = Glow(settings.config, view_dim(dim, shares), settings.actnorm_init, settings.permutation, settings.seed)
   trainer = Trainer(

@@ -1,7 +1,6 @@
 """Devices and machines that train together, and the settings on which they must agree."""
 
 import contextlib
-import faulthandler
 import hashlib
 import json
 import os
@@ -17,12 +16,9 @@ from absl import logging
 
 from bert_flow_tf.data.pipeline import batched
 from bert_flow_tf.errors import ConfigError, TrainingError
-from bert_flow_tf.training.cluster import WAIT_SECONDS, read_tf_config
+from bert_flow_tf.training.cluster import WAIT_SECONDS, first_line, read_tf_config
 
 STRATEGIES = ("default", "mirrored", "multi_worker_mirrored")
-
-# Once every worker listens, a start takes a second or two.
-_START_SECONDS = 300
 
 
 def is_chief(strategy: tf.distribute.Strategy) -> bool:
@@ -76,18 +72,7 @@ def make_strategy(
 def _multi_worker_strategy(wait_seconds):
   cluster = read_tf_config()
   cluster.wait(wait_seconds)
-  with open(os.devnull, "w", encoding="utf-8") as nowhere:
-    # TensorFlow's start ends neither by Ctrl-C nor by itself if a worker is lost during it.
-    faulthandler.dump_traceback_later(_START_SECONDS, exit=True, file=nowhere)
-    try:
-      strategy = tf.distribute.MultiWorkerMirroredStrategy()
-    except (tf.errors.OpError, RuntimeError, ValueError) as error:
-      raise TrainingError(
-        f"TF_CONFIG: the workers {', '.join(cluster.addresses)} could not be joined ({_first_line(error)}); start all "
-        "of them again, each in a process of its own"
-      ) from error
-    finally:
-      faulthandler.cancel_dump_traceback_later()
+  strategy = cluster.join()
   with contextlib.suppress(ValueError):  # not the main thread
     # TensorFlow's own handler of SIGTERM would not end the process.
     signal.signal(signal.SIGTERM, signal.getsignal(signal.SIGTERM))
@@ -96,7 +81,7 @@ def _multi_worker_strategy(wait_seconds):
 
 @contextlib.contextmanager
 def worker_failures(strategy: tf.distribute.Strategy) -> Iterator[None]:
-  """Turns the loss of a worker, which TensorFlow notices after about ten seconds, into a `TrainingError`."""
+  """Turns the loss of a worker, which TensorFlow notices within a minute or two, into a `TrainingError`."""
   try:
     yield
   except tf.errors.ResourceExhaustedError:
@@ -105,7 +90,7 @@ def worker_failures(strategy: tf.distribute.Strategy) -> Iterator[None]:
     if not has_several_workers(strategy):
       raise
     raise TrainingError(
-      f"another worker of TF_CONFIG has stopped or cannot be reached ({_first_line(error)}); see its message, and "
+      f"another worker of TF_CONFIG has stopped or cannot be reached ({first_line(error)}); see its message, and "
       "start the same command on every machine again: it resumes from the last checkpoint"
     ) from error
 
@@ -225,15 +210,6 @@ def check_batch_size(strategy: tf.distribute.Strategy, train_batch_size: int) ->
       f"train_batch_size={train_batch_size}: expected a multiple of the {replicas} replicas",
       argument="train_batch_size",
     )
-
-
-def _first_line(error):
-  """Returns TensorFlow's reason in one line, without its list of places in the code."""
-  lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-  start = next((i for i, line in enumerate(lines) if "aborted by" in line), 0)
-  # The line before the lost task's name ends with a colon.
-  count = 2 if lines and lines[start].endswith(":") else 1
-  return (" ".join(lines[start : start + count]) or repr(error))[:300]
 
 
 def peak_memory() -> dict[str, int]:

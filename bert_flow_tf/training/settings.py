@@ -51,6 +51,9 @@ class FlowSettings(Settings):
     "workers in TF_CONFIG.",
     named=False,
   )
+  worker_wait_seconds: int = setting(
+    600, "Longest wait at the start for the other workers in TF_CONFIG, in seconds.", named=False, minimum=1
+  )
   use_xla: bool | None = setting(None, "Compile the step with XLA; default: only for long fits, where it is faster.")
   save_checkpoints_steps: int = setting(100, "Steps between two checkpoints.", named=False, minimum=1)
   deterministic: bool = setting(False, DETERMINISTIC, named=False)

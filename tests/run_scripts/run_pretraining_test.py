@@ -1,6 +1,7 @@
 """run_scripts/run_pretraining.py: as a user starts it and mistypes it, all in one process."""
 
 import re
+import sys
 
 import numpy as np
 import pytest
@@ -11,6 +12,7 @@ from bert_flow_tf import SentenceEncoder, load_task
 from tests.run_scripts import hostile_pretraining
 from tests.run_scripts.command_lines import check_rejected, check_succeeded
 from tests.run_scripts.results import read_json
+from tests.training import two_workers
 
 pytestmark = pytest.mark.slow
 COMMAND_LINES = hostile_pretraining
@@ -75,3 +77,21 @@ def test_stored_types(ran):
     weights = load_file(folder / name / "model/model.safetensors")
     assert {weight.dtype for weight in weights.values()} == {np.dtype(dtype)}
     assert {"cls.predictions.bias", "cls.predictions.transform.dense.weight"} < weights.keys()
+
+
+def test_two_workers_train_as_one_and_only_the_chief_writes(ran, tmp_path):
+  folder, _ = ran
+  command = [
+    sys.executable,
+    "run_scripts/run_pretraining.py",
+    f"--corpus={folder}/corpus.txt",
+    *hostile_pretraining.SMALL,
+  ]
+  command += ["--distribution_strategy=multi_worker_mirrored"]
+  outputs = two_workers.finish(two_workers.start(lambda index: [*command, f"--output_dir={tmp_path}/{index}"]))
+  assert [(status, bool(stdout)) for stdout, _, status in outputs] == [(0, True), (0, False)], outputs
+  assert not (tmp_path / "1").exists()
+  for name in ("model/vocab.txt", "vocab.txt"):
+    assert (tmp_path / "0" / name).read_bytes() == (folder / "made" / name).read_bytes()
+  losses, expected = (read_json(place / "results.json")["losses"] for place in (tmp_path / "0", folder / "made"))
+  np.testing.assert_allclose(losses, expected, rtol=1e-4)  # a gradient is a sum of two halves: rounding of 20 steps

@@ -9,7 +9,6 @@ import time
 
 import numpy as np
 import pytest
-import tensorflow as tf
 
 from bert_flow_tf import SentenceEncoder
 from bert_flow_tf.data.tasks import load_task
@@ -129,16 +128,6 @@ def single_process(folder):
   return trainer.fit(EmbeddingPairs(*sides), EPOCHS).losses, flow.flow
 
 
-def losses_in_events(folder):
-  """Returns {step: loss} of TensorBoard's files; of a step that was made twice, the later one."""
-  found = {}
-  for file in sorted(folder.iterdir(), key=lambda path: path.stat().st_mtime):
-    for event in tf.compat.v1.train.summary_iterator(str(file)):
-      for value in event.summary.value:
-        found[event.step] = float(tf.make_ndarray(value.tensor))
-  return found
-
-
 @pytest.fixture(scope="module")
 def killed(tmp_path_factory):
   """Kills worker 1; returns the folder, what both printed, and the seconds until the chief ended."""
@@ -169,7 +158,7 @@ def test_killed_worker_stops_the_others(killed):
   (line,) = re.findall("^error: .*", stderr, re.MULTILINE)
   assert line.startswith("error: another worker of TF_CONFIG has stopped or cannot be reached (")
   assert "it resumes from the last checkpoint" in line
-  assert seconds < 90  # TensorFlow's heartbeats say it after 10 to 20
+  assert seconds < 90  # TensorFlow's heartbeats say it after 40 to 50
   assert not (folder / "0/e/results.json").exists()
 
 
@@ -191,11 +180,7 @@ def test_same_command_goes_on_and_ends_as_one_process_alone(killed):
 
   assert (folder / "0/e/results.json").exists() and not (folder / "1").exists()
   expected, reference = single_process(folder)
-  found = losses_in_events(folder / "0/e/tensorboard")
-  assert list(found) == list(range(1, 102))
-  # To 1e-5 at first; then a ReLU at its edge turns rounding into 5e-5.
-  np.testing.assert_allclose(list(found.values())[:50], expected[:50], rtol=1e-5)
-  np.testing.assert_allclose(list(found.values()), expected, rtol=5e-4)
+  two_workers.check_losses(two_workers.losses_in_events(folder / "0/e/tensorboard"), expected)
   flow = Glow.load(folder / "0/e/flow")
   for weight, other in zip(flow.weights, reference.weights, strict=True):
     np.testing.assert_allclose(weight, other, atol=1e-4, err_msg=weight.name)

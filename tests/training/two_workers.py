@@ -5,6 +5,8 @@ import os
 import socket
 import subprocess
 
+import numpy as np
+
 from tests.testing import REPO
 
 # A worker whose peer was killed waits for heartbeats, TensorFlow's ten seconds and some.
@@ -40,6 +42,26 @@ def free_ports(count):
   for one in sockets:
     one.close()
   return ports
+
+
+def losses_in_events(folder):
+  """Returns {step: loss} of TensorBoard's files; of a step that was made twice, the later one."""
+  import tensorflow as tf
+
+  found = {}
+  for file in sorted(folder.iterdir(), key=lambda path: path.stat().st_mtime):
+    for event in tf.compat.v1.train.summary_iterator(str(file)):
+      for value in event.summary.value:
+        found[event.step] = float(tf.make_ndarray(value.tensor))
+  return found
+
+
+def check_losses(found, expected):
+  """Compares {step: loss} of a fit of 101 steps with the losses of one process."""
+  assert list(found) == list(range(1, 102))
+  # To 1e-5 at first; then a ReLU at its edge turns rounding into 5e-5.
+  np.testing.assert_allclose(list(found.values())[:50], expected[:50], rtol=1e-5)
+  np.testing.assert_allclose(list(found.values()), expected, rtol=5e-4)
 
 
 def disagreement(strategy, index):
