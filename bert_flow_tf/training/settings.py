@@ -117,6 +117,11 @@ class RunSettings(Settings):
     ("flow",),
     f"Calibrations to fit on the embeddings, for one table: {ALLOWED}. The scores without any are always shown.",
   )
+  name_as_published: bool = setting(
+    False,
+    "Name the experiment's folder as the published code, with a suffix for what that name leaves out.",
+    named=False,
+  )
   encoder_dropout: bool = setting(
     False, "Embed the sentences again in each step, with BERT's dropout, as the published code."
   )

@@ -20,7 +20,7 @@ from tests.testing import REPO, shared
 pytestmark = pytest.mark.slow
 
 RUN_FLOW = [sys.executable, "run_scripts/run_flow.py"]
-NAME = "exp_t_sample_ep_5.00_lr_5.00e-05_e_avg-first-last_f_11_1.00e-03_allsplits_m_mini_c_l2_d3_w32_s_1234"
+NAME = "sample_mini_flow_5ep"
 STEPS = int(1600 / 32 * 5)
 
 

@@ -1,6 +1,7 @@
-"""bert_flow_tf/training/experiment.py: names of experiments, and what a resumed fit must share."""
+"""bert_flow_tf/training/experiment_settings.py: names of experiments, and what a resumed fit must share."""
 
 import dataclasses
+import re
 
 import pytest
 
@@ -8,9 +9,10 @@ from bert_flow_tf.data.settings import CorpusSettings, DataSettings
 from bert_flow_tf.encoder.settings import EmbeddingSettings
 from bert_flow_tf.errors import ConfigError, TrainingError
 from bert_flow_tf.flow.config import FlowConfig
+from bert_flow_tf.io.experiment import OutputSettings
 from bert_flow_tf.io.settings import setting
 from bert_flow_tf.training.calibrate import make_flow
-from bert_flow_tf.training.experiment import ExperimentSettings
+from bert_flow_tf.training.experiment_settings import ExperimentSettings
 from bert_flow_tf.training.settings import FlowSettings, RunSettings
 from bert_flow_tf.training.sources import EmbeddingPairs
 from tests.training import small
@@ -51,14 +53,52 @@ START = "exp_t_sample_ep_1.00_lr_5.00e-05_e_avg-first-last_f_11_1.00e-03"
     ),
   ],
 )
-def test_names_stay_the_same(settings, name):
-  assert ExperimentSettings(**settings).name("sample") == name
+def test_names_as_published_stay_the_same(settings, name):
+  run = dataclasses.replace(settings.get("run", RunSettings()), name_as_published=True)
+  assert ExperimentSettings(**{**settings, "run": run}).name("sample") == name
+
+
+@pytest.mark.parametrize(
+  ("settings", "name"),
+  [
+    ({}, "STS-B_mini_flow_1ep"),
+    (
+      {
+        "embedding": EmbeddingSettings(model="org/bert", sentence_embedding_type="mix", token_weights="idf"),
+        "run": RunSettings(calibration=("whitening-64", "flow")),
+        "output": OutputSettings(exp_name_prefix="mine"),
+      },
+      "mine_STS-B_bert_mix_idf_whitening-64_flow_1ep",
+    ),
+    (
+      {
+        "flow": FlowSettings(
+          flow_model_config="config_l3_d3_w16", flow_learning_rate=2e-3, seed=7, num_train_epochs=0.5
+        )
+      },
+      "STS-B_mini_flow_l3_d3_w16_0.5ep_lr0.002_seed7",
+    ),
+  ],
+)
+def test_a_person_can_read_the_name(settings, name):
+  """Every further field that differs from its default adds a hash."""
+  assert ExperimentSettings(**settings).name("STS-B") == name
+  wider = dataclasses.replace(settings.get("flow", FlowSettings()), train_batch_size=16)
+  assert re.fullmatch(
+    rf"{re.escape(name)}_[0-9a-f]{{8}}", ExperimentSettings(**{**settings, "flow": wider}).name("STS-B")
+  )
+
+
+def test_many_calibrations_are_in_the_hash():
+  several = [("sn", "natsv-1", "flow", "mean"), ("sn", "natsv-2", "flow", "mean")]
+  names = {ExperimentSettings(run=RunSettings(calibration=names)).name("STS-B") for names in several}
+  assert len(names) == 2 and all(re.fullmatch(r"STS-B_mini_1ep_[0-9a-f]{8}", name) for name in names)
 
 
 def test_rate_epochs_and_seed_have_their_own_parts():
   flow = FlowSettings(flow_learning_rate=0.002, num_train_epochs=3, seed=7)
   name = "exp_t_STS-B_ep_3.00_lr_5.00e-05_e_avg-first-last_f_11_2.00e-03_allsplits_m_mini_c_l2_d3_w32_s_7"
-  assert ExperimentSettings(flow=flow).name("STS-B") == name
+  assert ExperimentSettings(flow=flow, run=RunSettings(name_as_published=True)).name("STS-B") == name
 
 
 def test_files_of_one_task_are_different_experiments():
