@@ -116,6 +116,8 @@ def reason_of(error: Exception) -> str:
   text = str(error).strip() or type(error).__name__
   if isinstance(error, BertFlowError):  # from a runner inside this process
     return text.split(_STEP)[0]
+  if type(error).__name__ == "FutureTimeoutError":  # grpc's, which has no text
+    return "no server answers; expected one at the job_endpoint of beam_options"
   # A worker process sends its traceback as text.
   messages = re.findall(rf"bert_flow_tf\.errors\.\w+: (.*?)(?:{re.escape(_STEP)}.*)?$", text, re.MULTILINE)
   return messages[0] if messages else f"the pipeline failed ({text.splitlines()[-1][:300]})"

@@ -4,6 +4,7 @@ import dataclasses
 import functools
 import pathlib
 import re
+import socket
 import sys
 
 import numpy as np
@@ -72,6 +73,17 @@ def test_the_reason_in_a_traceback_of_a_worker():
   assert reason_of(RuntimeError(text)) == "a.txt: bad, expected good"
   assert reason_of(RuntimeError("Traceback\nValueError: odd")) == "the pipeline failed (ValueError: odd)"
   assert reason_of(DataError("bad [while running 'Read']")) == "bad"
+
+
+@pytest.mark.slow
+def test_a_job_server_that_does_not_answer(tmp_path):
+  index, folder = toy.corpus(tmp_path, ["one"] * 5)
+  with socket.create_server(("localhost", 0)) as server:  # accepts, and says nothing
+    endpoint = f"job_endpoint=localhost:{server.getsockname()[1]}"
+    options = ["environment_type=EXTERNAL", "environment_config=localhost:1", "job_server_timeout=2"]
+    with pytest.raises(BertFlowError, match="job_endpoint") as raised:
+      run_beam(index, folder, FORMAT, toy.Model, 64, parse_options("PortableRunner", [endpoint, *options]))
+  assert raised.value.argument == "runner"
 
 
 @pytest.mark.parametrize(
