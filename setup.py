@@ -60,6 +60,7 @@ EXTRAS = {
     "mypy==2.4.*",
     "scikit-learn>=1.3,<2",
     "dill>=0.3,<1",
+    "hypothesis>=6,<7",
   ],
 }
 

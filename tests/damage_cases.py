@@ -232,7 +232,8 @@ CASES = {
   "run_table's store": Case(_stored, _stored),
   "run_table's tables": Case(_table, lambda f: [table.json() for table in read_tables(f)]),
   "results.json": Case(_results, _origin),
-  "training.json": Case(_facts, read_facts),
+  # A bit of the key of the checksums makes it another key, which nobody reads.
+  "training.json": Case(_facts, lambda f: [read_facts(f)[name] for name in ("step", "embedding")]),
   "encoder, Hugging Face's": Case(tiny.save_tiny, _embedded, checked=False, slow=True),
   "encoder, Hugging Face's, h5": Case(_h5, _embedded, checked=False, slow=True),
   "encoder, sentence-transformers'": Case(_sentence_transformers, _embedded, checked=False, slow=True),

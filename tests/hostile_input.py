@@ -1,0 +1,163 @@
+"""Functions that take arbitrary bytes: each returns, or raises one BertFlowError of one line.
+
+hypothesis (tests/properties_test.py) and atheris (tests/soak/fuzz.py) call them.
+"""
+
+import io
+import json
+import pathlib
+import tempfile
+
+import numpy as np
+
+from bert_flow_tf.calibration.flow import load_calibration
+from bert_flow_tf.corpus.formats import TFRECORD, TSV, InputFormat, Unreadable
+from bert_flow_tf.corpus.framing import Stream, frames, to_tfrecord
+from bert_flow_tf.corpus.records import find_columns
+from bert_flow_tf.data import custom, nli, readers, sick, sts
+from bert_flow_tf.data.features import SentenceTokenizer
+from bert_flow_tf.data.lines import lines
+from bert_flow_tf.data.task import Paths
+from bert_flow_tf.encoder import folder as folder_lib
+from bert_flow_tf.encoder import static
+from bert_flow_tf.encoder.word_vector_file import read_vectors
+from bert_flow_tf.errors import BertFlowError
+from bert_flow_tf.flow.config import FlowConfig
+from tests.encoder import tiny
+
+_FOLDER = pathlib.Path(tempfile.mkdtemp(prefix="hostile"))
+
+
+def _file(data, name="input"):
+  path = _FOLDER / name
+  path.parent.mkdir(parents=True, exist_ok=True)
+  path.write_bytes(data)
+  return path
+
+
+def _checked(pairs):
+  """Asserts that pairs are two equally long lists of str without line breaks."""
+  assert len(pairs.sentences_a) == len(pairs.sentences_b)
+  assert all(isinstance(text, str) and "\n" not in text for text in (*pairs.sentences_a, *pairs.sentences_b))
+
+
+def read_custom(data):
+  for pairs in custom.load(Paths(str(_file(data)))).splits.values():
+    _checked(pairs)
+
+
+def read_corpus(data):
+  _checked(custom.read_corpus(_file(data)))
+
+
+def read_stsbenchmark(data):
+  _checked(readers.read_stsbenchmark(_file(data), (0.0, 5.0)))
+
+
+def read_sts_full(data):
+  _file(data, "sts/full.txt")
+  pairs, _ = sts.read_full(str(_FOLDER / "sts"), ("",))
+  _checked(pairs)
+
+
+def read_sts(data):
+  first, _, second = data.partition(b"\xff")
+  _checked(readers.read_sts(_file(first), _file(second, "gold"), (0.0, 5.0)))
+
+
+def read_sick(data):
+  _file(data, "SICK/SICK_train.txt")
+  pairs, _ = sick.read_file(str(_FOLDER), "train")
+  _checked(pairs)
+
+
+def read_nli(data):
+  pairs, _ = readers.read_table(_file(data), ("sentence1", "sentence2"), nli._GOLD, (7, 8, -1))
+  _checked(pairs)
+
+
+def read_lines(data):
+  for number, text in lines(_file(data), empty="skip"):
+    assert number > 0 and "\n" not in text
+
+
+def read_vocabulary(data):
+  path = _file(data, "vocabulary/vocab.txt")
+  folder_lib.check_vocabulary(path, 30)
+  ids = SentenceTokenizer.from_pretrained(path.parent)(["a dog.", "\u4e1c x"])
+  assert all(row.dtype == np.int32 for row in ids)
+
+
+def read_tokenizer_config(data):
+  folder = tiny.save_tiny(_FOLDER / "tokenizer") if not (_FOLDER / "tokenizer").exists() else _FOLDER / "tokenizer"
+  (folder / "tokenizer_config.json").write_bytes(data)
+  SentenceTokenizer.from_pretrained(folder)(["a dog."])
+
+
+def read_config(data):
+  folder_lib.read_config(_file(data, "config/config.json").parent)
+
+
+def read_flow_config(data):
+  config = FlowConfig.from_json_file(_file(data, "flow_config.json"))
+  assert FlowConfig.from_dict(config.to_dict()) == config
+
+
+def read_tfrecords(data):
+  """Reads the bytes as a TFRecord file; good records are framed again to the same bytes."""
+  stream = Stream(str(_file(data, "records.tfrecord")), TFRECORD)
+  try:
+    records = list(frames(stream, TFRECORD, 1 << 16))
+  finally:
+    stream.close()
+  if not any(isinstance(record, Unreadable) for record, _ in records) and not data.startswith(b"\x1f\x8b"):
+    assert b"".join(to_tfrecord(record) for record, _ in records) == data
+
+
+def read_tsv_columns(data):
+  stream = Stream(str(_file(data, "columns.tsv")), TSV)
+  try:
+    find_columns(stream, InputFormat(TSV, "text", "id", header=True))
+  finally:
+    stream.close()
+
+
+def read_npz(data):
+  """Reads the bytes as the arrays of a calibration's folder without checksums."""
+  values = {"format_version": 1, "method": "whitening", "k": None, "dim": 2, "count": 3}
+  _file(json.dumps(values).encode(), "npz/calibration.json")
+  load_calibration(_file(data, "npz/arrays.npz").parent).transform(np.eye(2))
+
+
+def read_calibration_json(data):
+  arrays = io.BytesIO()
+  np.savez(arrays, mean=np.zeros(2), scatter=np.eye(2), kernel=np.eye(2))
+  _file(arrays.getvalue(), "json/arrays.npz")
+  load_calibration(_file(data, "json/calibration.json").parent).transform(np.eye(2))
+
+
+def read_safetensors(data):
+  _file(data, "weights/model.safetensors")
+  static.read_word_rows(_FOLDER / "weights", "model.safetensors", (24, 12))
+
+
+def read_word_vectors(data):
+  import hashlib
+
+  _, vectors = read_vectors(str(_file(data, "vectors.txt")), None, hashlib.sha256(), False)
+  assert np.isfinite(vectors).all()
+
+
+TARGETS = {name: function for name, function in list(globals().items()) if name.startswith("read_")}
+del TARGETS["read_vectors"]
+
+
+def call(name, data):
+  """Calls a target; returns whether it accepted the bytes. A BertFlowError must be of one line."""
+  try:
+    TARGETS[name](data)
+  except BertFlowError as error:
+    message = str(error)
+    assert message and "\n" not in message and len(message) < 2000, message
+    return False
+  return True
