@@ -83,6 +83,7 @@ def cases(inputs: pathlib.Path, out: pathlib.Path) -> dict[str, Case]:
       "run_table",
       [
         *(*model, *stsb, small, "--train_batch_size=8", "--table=2", "--num_seeds=2", "--calibration=whitening-4,sn"),
+        "--num_train_epochs=1",
         f"--output_dir={out}/tables",
       ],
       ("tables/cells/*", "tables/embeddings/*/*.npy", "tables/table_2.*"),
