@@ -254,8 +254,9 @@ def _guarded(main, argv):
     main(argv)
   except BertFlowError as error:
     return _fail(_with_flag(error))
-  except OSError as error:  # a full disk, a name that is too long
-    return _fail(_DISK_FULL if error.errno in (errno.ENOSPC, errno.EDQUOT) else error)
+  except OSError as error:  # a full disk, a name that is too long, a file without permission
+    where = f"{error.filename}: {error.strerror}" if error.filename and error.strerror else error
+    return _fail(_DISK_FULL if error.errno in (errno.ENOSPC, errno.EDQUOT) else where)
   except Exception as error:
     if interrupted:  # TensorFlow turns an interrupt while it traces into other errors
       return _fail(_INTERRUPTED, 130)

@@ -1,6 +1,7 @@
 """Index of a corpus: reads the input files once, before anything is embedded, and assigns their records to shards."""
 
 import dataclasses
+import os
 from collections.abc import Sequence
 from typing import Any
 
@@ -111,7 +112,7 @@ def find_inputs(patterns: Sequence[str]) -> list[str]:
   """Returns the paths of the files that match globs, in the order of the globs, each file once.
 
   Raises:
-    ConfigError: a glob matches no file.
+    ConfigError: a glob matches no file, or a pipe.
   """
   paths = {}
   for pattern in patterns:
@@ -120,6 +121,9 @@ def find_inputs(patterns: Sequence[str]) -> list[str]:
       raise ConfigError(
         f"input={pattern}: no such file; expected files or globs such as 'corpus/*.txt.gz'", argument="input"
       )
+    pipe = next((path for path in matches if os.path.exists(path) and not os.path.isfile(path)), None)
+    if pipe is not None:
+      raise ConfigError(f"input={pipe}: not a file, and read more than once; write it to a file first", "input")
     paths.update(dict.fromkeys(matches))
   return list(paths)
 

@@ -115,3 +115,10 @@ def test_changed_files(tmp_path):
     ShardReader(InputFormat()).read(index.shards[1])
   path.unlink()
   assert changed_input(index.inputs) == str(path)
+
+
+def test_a_pipe_is_refused_and_not_waited_for(tmp_path):
+  os.mkfifo(tmp_path / "pipe")
+  with pytest.raises(ConfigError, match="not a file") as caught:
+    find_inputs([str(tmp_path / "pipe")])
+  assert caught.value.argument == "input"
