@@ -43,7 +43,12 @@ def define_flags() -> None:
   common_flags.define_settings(JobSettings)
   common_flags.define_encoder_flags()
   common_flags.define_calibration_flags()
-  flags.DEFINE_string("saved_model", None, "Folder of an exported SavedModel, used in place of an encoder.")
+  flags.DEFINE_string(
+    "saved_model",
+    None,
+    "Folder of an exported SavedModel, used in place of an encoder. A SavedModel is a program, which can read and write "
+    "files: give only one that you trust.",
+  )
 
 
 def check_flags() -> None:

@@ -154,5 +154,5 @@ def _latest(folder):
     text = (pathlib.Path(folder) / _STATE).read_text(encoding="utf-8")
   except (OSError, UnicodeDecodeError):
     return None
-  match = re.search(r'^\s*model_checkpoint_path\s*:\s*"([^"\n]+)"', text, re.MULTILINE)
+  match = re.search(r'^[ \t]*model_checkpoint_path[ \t]*:[ \t]*"([^"\n]+)"', text, re.MULTILINE)
   return os.path.basename(match[1]) if match else None

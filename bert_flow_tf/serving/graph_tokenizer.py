@@ -18,12 +18,17 @@ from bert_flow_tf.serving import unicode_classes as classes
 _BYTES = 4
 _SUFFIX = "##"
 _PRIVATE = 0xF0000
+# Of a text, so many bytes for each token of max_seq_length are read, or those of the longest word if they are more:
+# more than normal text ever needs.
+_BYTES_PER_TOKEN = 1024
 
 
 class GraphTokenizer:
   """Tokenizer inside a graph: [CLS] tokens [SEP], padded on the right to the longest sentence of the batch.
 
-  Bytes that are not UTF-8 are dropped.
+  Bytes that are not UTF-8 are dropped. Of a text only the first 1,024 bytes for each token are read, which bounds the
+  memory of hostile texts. The tokens differ from the tokenizer's only if words and the space between them are longer
+  than that on average.
 
   Args:
     tokenizer: tokenizer that the graph must agree with.
@@ -72,6 +77,8 @@ class GraphTokenizer:
       lengths: int32 Tensor of shape [n], tokens of each sentence, [CLS] and [SEP] included.
     """
     most = self.max_seq_length - 2
+    bytes_per_token = max(_BYTES_PER_TOKEN, _BYTES * self._max_characters)
+    texts = tf.strings.substr(texts, 0, bytes_per_token * self.max_seq_length)
     # Every word has at least one token, so later words cannot fit. This bounds the work for long texts.
     words = tf.strings.split(self.words(texts))[:, :most]
     flat = words.flat_values

@@ -1,5 +1,7 @@
 """The graph functions of a served model."""
 
+from collections.abc import Callable
+
 import tensorflow as tf
 
 from bert_flow_tf.encoder.pooling import Pooling
@@ -9,12 +11,17 @@ from bert_flow_tf.serving.calibration_graph import CalibrationGraph
 from bert_flow_tf.serving.graph_tokenizer import GraphTokenizer
 from bert_flow_tf.serving.signatures import Signature, signatures_of
 
+# Bounds of the memory of a request: the server has none for its number of rows unless it batches.
+MAX_ROWS = 65536
+# Tokens that are computed at once, if all rows have max_seq_length.
+_TOKENS_AT_ONCE = 16384
+
 
 class ServedModel:
   """Tokenizer, encoder, pooling and calibration as one function per row of `SIGNATURES`.
 
-  A batch may have no rows. Only the first `lengths` tokens of a row are read, so padding that the server adds changes
-  nothing.
+  A request has 0 to 65,536 rows; those of a large one are computed in parts. Only the first `lengths` tokens of a row
+  are read, so padding that the server adds changes nothing.
 
   Args:
     encoder: the encoder.
@@ -53,12 +60,14 @@ class ServedModel:
   def _function(self, signature: Signature):
     compute = getattr(self, f"_{signature.name}")
     sizes = self.sizes
+    shapes = [tensor.shape(sizes) for tensor in signature.outputs.values()]
+    rows = max(1, _TOKENS_AT_ONCE // self._tokenizer.max_seq_length)
     specs = [tf.TensorSpec(tensor.shape(sizes), tensor.dtype, name) for name, tensor in signature.inputs.items()]
 
     def call(*inputs):
-      with tf.control_dependencies(_equal_lengths(signature, inputs)):
+      with tf.control_dependencies(_allowed_lengths(signature, inputs)):
         inputs = [tf.identity(tensor) for tensor in inputs]
-      return dict(zip(signature.outputs, compute(*inputs), strict=True))
+      return dict(zip(signature.outputs, _in_parts(compute, inputs, shapes, rows), strict=True))
 
     return tf.function(call, specs, autograph=False).get_concrete_function()
 
@@ -105,9 +114,29 @@ class ServedModel:
     return tf.math.l2_normalize(embedding, axis=1) if self._normalize else embedding
 
 
-def _equal_lengths(signature: Signature, inputs: tuple[tf.Tensor, ...]) -> list[tf.Operation]:
-  """Returns assertions that all inputs of a request have the same number of rows; otherwise scores would be wrong."""
+def _in_parts(
+  compute: Callable[..., tuple[tf.Tensor, ...]], inputs: list[tf.Tensor], shapes: list[list[int | None]], rows: int
+) -> list[tf.Tensor]:
+  """Returns `compute(*inputs)`, float32 Tensors of these shapes, of so many rows at a time; n may be 0."""
+  parts = tf.maximum((tf.shape(inputs[0])[0] + rows - 1) // rows, 1)
+
+  def add_part(i, *arrays):
+    outputs = compute(*(tensor[i * rows : (i + 1) * rows] for tensor in inputs))
+    return i + 1, *(array.write(i, output) for array, output in zip(arrays, outputs, strict=True))
+
+  arrays = [tf.TensorArray(tf.float32, parts, infer_shape=False, element_shape=shape) for shape in shapes]
+  _, *arrays = tf.while_loop(lambda i, *_: i < parts, add_part, [0, *arrays], parallel_iterations=1)
+  return [array.concat() for array in arrays]
+
+
+def _allowed_lengths(signature: Signature, inputs: tuple[tf.Tensor, ...]) -> list[tf.Operation]:
+  """Returns assertions that a request is not too large and that its inputs have the same number of rows.
+
+  Scores of inputs with different numbers of rows would be wrong.
+  """
   names, (first, *others) = " and ".join(signature.inputs), inputs
   message = f"{signature.name}: {names} have different lengths; expected one row of each input per result"
   n = tf.shape(first)[0]
-  return [tf.debugging.assert_equal(tf.shape(other)[0], n, message) for other in others]
+  too_many = f"{signature.name}: more than {MAX_ROWS} rows in a request; send them in several requests"
+  same = [tf.debugging.assert_equal(tf.shape(other)[0], n, message) for other in others]
+  return [tf.debugging.assert_less_equal(n, MAX_ROWS, too_many), *same]

@@ -1,6 +1,8 @@
 """SavedModels in a process that has TensorFlow and TF Text but no project code, and the errors of `export_model`."""
 
 import json
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -75,13 +77,13 @@ def test_empty_batches(served, kind):
   assert served.answers[f"{kind}/empty tiny/embedding"].shape == (0, 4)
 
 
-def test_inputs_of_different_lengths_are_an_error(served):
+def test_inputs_of_different_lengths_or_too_many_are_an_error(served):
   errors = served.seen["errors"]
   assert set(errors) == {f"{kind}/{name}" for kind in KINDS for name in exported.rejected()}
   for name, message in errors.items():
     inputs = "ids and lengths" if "embed_ids" in name else "text_a and text_b"
     expected = "not between 1 and the number of ids" if "length " in name else f"{inputs} have different lengths"
-    assert expected in message
+    assert ("more than 65536 rows" if "many" in name else expected) in message
   assert all(served.answers[f"{kind}/one pair/score"].tolist() == pytest.approx([1.0]) for kind in KINDS)
 
 
@@ -90,6 +92,39 @@ def test_bytes_that_are_not_utf_8(served, kind):
   sentences = [text.decode("utf-8", "replace") for text in exported.INVALID]
   expected = served.model.calibration.transform(served.model.encoder.encode(sentences, show_progress=False))
   check_close(served.answers[f"{kind}/invalid/embedding"], expected)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_large_request_is_computed_in_parts(served, kind):
+  """The texts repeat after 15 rows, and so do the scores, wherever a part ends."""
+  scores, rows = served.answers[f"{kind}/parts/score"], np.arange(15)
+  assert len(scores) == len(exported.MANY)
+  np.testing.assert_allclose(scores, scores[np.arange(len(scores)) % 15], rtol=0, atol=1e-5)
+  expected = served.tiny.similarity([exported.MANY[i] for i in rows], [exported.MANY[-1 - i] for i in rows])
+  np.testing.assert_allclose(scores[rows], expected, rtol=0, atol=0.02)  # weights in bfloat16
+
+
+# Prints the growth of the process's peak memory in MiB for each of these texts of 10 MB.
+_LARGE = """
+import resource, sys
+import tensorflow as tf, tensorflow_text
+answer = tf.saved_model.load(sys.argv[1]).signatures["serving_default"]
+peak = lambda: resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+parts = (b"word ", b"!", b" ", b"x", b"\\0", b"\\xff", b"\\xe6\\x9d\\xb1", b"a\\xcc\\x81")
+texts = [part * (10**7 // len(part)) for part in parts]
+answer(text=tf.constant([b"a dog", b"!"] * 30))
+before = peak()
+for text in texts:
+  assert answer(text=tf.constant([text]))["embedding"].shape == (1, 4)
+print(peak() - before)
+"""
+
+
+def test_texts_of_ten_megabytes_need_little_memory(served):
+  command = [sys.executable, "-c", _LARGE, str(served.base / "7")]
+  done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+  assert done.returncode == 0, done.stderr[-2000:]
+  assert float(done.stdout) < 60  # before texts were cut, 10 million words alone took 240
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -26,6 +26,7 @@ from bert_flow_tf import FlowConfig, Glow, SentenceEncoder, SentenceModel  # noq
 from bert_flow_tf.calibration.spec import make_calibration  # noqa: E402
 from bert_flow_tf.data.features import pad_batch  # noqa: E402
 from bert_flow_tf.serving.export import export_model  # noqa: E402
+from bert_flow_tf.serving.served_model import MAX_ROWS  # noqa: E402
 from bert_flow_tf.serving.signatures import SIGNATURES  # noqa: E402
 from tests.encoder import tiny  # noqa: E402
 
@@ -37,6 +38,8 @@ TEXTS = [
   "Crème brûlée — 東京, ΟΔΟΣ; don't [MASK] it!\t\x00\u200b\ue000",
   *(f"The number {i} is {'very ' * (i % 9)}large." for i in range(60)),
 ]
+# More than version 7 computes at once.
+MANY = [" ".join(["a", "b", "dog", "cats"][: i % 5] * (i % 3)) for i in range(2 * 1024 + 3)]
 INVALID = [b"caf\xe9 is \xff\xfe open", b"\xed\xa0\x80 lone", b"\xf0\x9f\x98"]
 
 
@@ -106,6 +109,7 @@ def rejected():
     for length in (-1, 0, 3):
       lengths = array(np.array([2, 1, length], np.int32))
       cases[f"embed_ids {version} length {length}"] = (version, "embed_ids", {**inputs, "lengths": lengths})
+  cases["too many rows"] = (7, "serving_default", {"text": text([""] * (MAX_ROWS + 1))})
   return cases
 
 
@@ -130,6 +134,7 @@ def requests(ids, dim):
     "invalid": (1, "serving_default", {"text": text(INVALID)}),
     "padded ids": (1, "embed_ids", {"ids": array(padded_as_the_server_does(batches)), "lengths": array(lengths)}),
     "tiny": (7, "serving_default", {"text": text(["a dog", "cats b", ""])}),
+    "parts": (7, "similarity", {"text_a": text(MANY), "text_b": text(MANY[::-1])}),
     "empty tiny": (7, "serving_default", {"text": text([])}),
     "one pair": (7, "similarity", {"text_a": text(["a dog"]), "text_b": text(["a dog"])}),
     **{f"one {i}": (1, "serving_default", {"text": text([TEXTS[i]])}) for i in (0, 1, 2, 3, 40)},
