@@ -46,8 +46,8 @@ def define_flags() -> None:
   flags.DEFINE_string(
     "saved_model",
     None,
-    "Folder of an exported SavedModel, used in place of an encoder. A SavedModel is a program, which can read and write "
-    "files: give only one that you trust.",
+    "Folder of an exported SavedModel, used in place of an encoder. A SavedModel is a program, which can read and "
+    "write files: give only one that you trust.",
   )
 
 

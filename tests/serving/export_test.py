@@ -97,11 +97,10 @@ def test_bytes_that_are_not_utf_8(served, kind):
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_large_request_is_computed_in_parts(served, kind):
   """The texts repeat after 15 rows, and so do the scores, wherever a part ends."""
-  scores, rows = served.answers[f"{kind}/parts/score"], np.arange(15)
+  scores = served.answers[f"{kind}/parts/score"]
   assert len(scores) == len(exported.MANY)
   np.testing.assert_allclose(scores, scores[np.arange(len(scores)) % 15], rtol=0, atol=1e-5)
-  expected = served.tiny.similarity([exported.MANY[i] for i in rows], [exported.MANY[-1 - i] for i in rows])
-  np.testing.assert_allclose(scores[rows], expected, rtol=0, atol=0.02)  # weights in bfloat16
+  np.testing.assert_allclose(scores[:15], served.answers[f"{kind}/one part/score"], rtol=0, atol=1e-5)
 
 
 # Prints the growth of the process's peak memory in MiB for each of these texts of 10 MB.
@@ -124,7 +123,7 @@ def test_texts_of_ten_megabytes_need_little_memory(served):
   command = [sys.executable, "-c", _LARGE, str(served.base / "7")]
   done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
   assert done.returncode == 0, done.stderr[-2000:]
-  assert float(done.stdout) < 60  # before texts were cut, 10 million words alone took 240
+  assert float(done.stdout) < 60  # before texts were cut, 2 million words took 130
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -134,6 +134,7 @@ def requests(ids, dim):
     "invalid": (1, "serving_default", {"text": text(INVALID)}),
     "padded ids": (1, "embed_ids", {"ids": array(padded_as_the_server_does(batches)), "lengths": array(lengths)}),
     "tiny": (7, "serving_default", {"text": text(["a dog", "cats b", ""])}),
+    "one part": (7, "similarity", {"text_a": text(MANY[:15]), "text_b": text(MANY[:-16:-1])}),
     "parts": (7, "similarity", {"text_a": text(MANY), "text_b": text(MANY[::-1])}),
     "empty tiny": (7, "serving_default", {"text": text([])}),
     "one pair": (7, "similarity", {"text_a": text(["a dog"]), "text_b": text(["a dog"])}),
