@@ -3,7 +3,6 @@
 import copy
 
 import numpy as np
-from scipy import stats
 
 from bert_flow_tf.calibration import spectrum
 from bert_flow_tf.calibration.linear import LinearCalibration
@@ -131,6 +130,8 @@ class StandardizedNatsv(Natsv):
 
 def _spearman(a, b, gold):
   """Returns Spearman's correlation of the cosines of a and b, [n, dim], with gold [n]; NaN if it is not defined."""
+  from scipy import stats  # half a second, for NATSV's choice of k alone
+
   if len(gold) < 2:
     return np.nan
   a, b = a.astype(np.float64), b.astype(np.float64)

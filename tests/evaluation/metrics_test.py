@@ -95,3 +95,15 @@ def test_infinite_gold():
 def test_lengths_that_differ(similarities, gold):
   with pytest.raises(DataError, match=r"similarities and .* gold scores, expected \[n\] of each"):
     correlation(similarities, gold)
+
+
+@pytest.mark.parametrize("pairs", [2, 3, 50, 2001])
+@pytest.mark.parametrize("scale", [1.0, 1e-150, 1e200])
+def test_correlations_are_scipys(pairs, scale):
+  """Also with ties, and where squares would overflow or vanish."""
+  rng = np.random.default_rng(pairs)
+  similarities, gold = scale * rng.normal(size=pairs), np.round(np.linspace(0, 5, pairs) + rng.uniform(0, 1, pairs), 1)
+  similarities[pairs - 1 : 1 : -3] = similarities[0]
+  found = correlation(similarities, gold)
+  assert found.spearman == pytest.approx(100 * stats.spearmanr(similarities, gold).statistic, rel=1e-12)
+  assert found.pearson == pytest.approx(100 * stats.pearsonr(similarities, gold).statistic, rel=1e-12)

@@ -2,7 +2,9 @@
 
 import numpy as np
 import pytest
+import tensorflow as tf
 
+from bert_flow_tf.training.optimizer import AdamWeightDecay
 from bert_flow_tf.training.sources import EmbeddingPairs
 from tests.training import small
 from tests.training.interrupting import Interrupt, interrupt_at
@@ -32,6 +34,24 @@ def test_resumed_fit_is_the_same_to_the_bit(whole, tmp_path, monkeypatch):
   assert (result.first_step, result.steps, result.initialization_rows) == (step, 24, 0)
   small.assert_same_weights(flow, fitted)
   np.testing.assert_array_equal(result.losses, expected.losses[step:])
+
+
+def test_checkpoints_hold_an_optimizer_of_single_weights(whole, tmp_path, monkeypatch):
+  """As those of earlier versions: such an optimizer restores one, and the fit resumes what it saves."""
+  stopped_fit(tmp_path, monkeypatch, 15)
+  flow, step, optimizer = small.make_flow(), tf.Variable(0, dtype=tf.int64), AdamWeightDecay(0.5)
+  optimizer.build(flow.trainable_variables)
+  checkpoint = tf.train.Checkpoint(flow=flow, optimizer=optimizer, step=step)
+  checkpoint.restore(str(tmp_path / "ckpt-15")).assert_consumed()
+  assert (int(step), int(optimizer.iterations), float(optimizer.learning_rate)) == (15, 15, np.float32(0.01))
+  assert all(np.abs(moment).max() > 0 for moment in optimizer.variables[2:])
+  for file in tmp_path.glob("ckpt-15.*"):
+    file.unlink()
+  checkpoint.write(str(tmp_path / "ckpt-15"))
+  result, flow = small.fit(epochs=EPOCHS, checkpoint_folder=tmp_path, save_checkpoints_steps=5)
+  assert result.first_step == 15
+  small.assert_same_weights(flow, whole[1])
+  np.testing.assert_array_equal(result.losses, whole[0].losses[15:])
 
 
 def test_stopped_before_the_first_steps_are_saved(whole, tmp_path, monkeypatch):
