@@ -168,8 +168,8 @@ class Job:
     return process.returncode
 
 
-def check(cluster, machines, folder, flags, expected, name):
-  """Runs a job undisturbed, with a killed worker, and with a killed command; prints a line for each."""
+def check(cluster, machines, folder, flags, expected, name, only):
+  """Runs a job undisturbed, with a killed worker, and with a killed command, or `only` one; prints a line for each."""
   shards = sum(file.endswith(".json") for file in expected) - 2  # without manifest and index
   cases = {
     "undisturbed": [],
@@ -178,6 +178,8 @@ def check(cluster, machines, folder, flags, expected, name):
   }
   good = True
   for case, kills in cases.items():
+    if only not in (None, case):
+      continue
     job = Job(machines, folder / f"{cluster.name} {name} {case}".replace(" ", "-"), flags)
     job.run(kills)
     found = contents(job.folder)
@@ -215,13 +217,13 @@ def main():
   parser.add_argument("--sentences", type=int, default=200_000, help="for static:mini")
   parser.add_argument("--mini", type=int, default=4_000, help="sentences for mini; 0 to leave it out")
   parser.add_argument("--clusters", default="Dask,Pools")
+  parser.add_argument("--case", help='only one, as "a worker killed"')
   parser.add_argument("--source", default=SHARED / "text/corpus.txt.gz", help="gzipped file of sentences")
   parser.add_argument("--folder", help="keeps the files in this folder; default: a temporary one")
   parser.add_argument("--serve", help=argparse.SUPPRESS)
   arguments = parser.parse_args()
   if arguments.serve:
-    serve(arguments.serve.split(","))
-    return
+    return serve(arguments.serve.split(","))
   os.environ |= {"PYTHONPATH": str(REPO), "TF_CPP_MIN_LOG_LEVEL": "3"}
   good = True
   with contextlib.ExitStack() as stack:
@@ -230,9 +232,8 @@ def main():
     with Machines(["server", *_WORKERS], folder / "machines.log") as machines:
       print(f"workers in network namespaces: {machines.real}\n")
       print("| runner | encoder | case | starts | files | time |\n| --- | --- | --- | --- | --- | --- |", flush=True)
-      for model, sentences, size in (("static:mini", arguments.sentences, 2000), ("mini", arguments.mini, 100)):
-        if not sentences:
-          continue
+      runs = ("static:mini", arguments.sentences, 2000), ("mini", arguments.mini, 100)
+      for model, sentences, size in (run for run in runs if run[1]):
         text = corpus(folder / f"{model}.txt", sentences, arguments.source)
         flags = [f"--model={model}", f"--input={text}", f"--shard_size={size}"]
         one = Job(machines, folder / f"one-process-{model}", flags).run()
@@ -240,7 +241,7 @@ def main():
         for kind in arguments.clusters.split(","):
           cluster = {"Dask": Dask, "Pools": Pools}[kind](machines)
           runner = [f"--runner={cluster.name}", f"--beam_options={cluster.options}"]
-          good &= check(cluster, machines, folder, flags + runner, contents(one.folder), model)
+          good &= check(cluster, machines, folder, flags + runner, contents(one.folder), model, arguments.case)
           machines.stop()
   sys.exit(not good)
 

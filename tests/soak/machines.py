@@ -103,11 +103,12 @@ def _ip(*arguments):
 
 def descendants(process):
   """Returns the ids of the processes that a process started, directly or not, oldest first."""
-  parents = {}
+  parents, started = {}, {}
   for stat in pathlib.Path("/proc").glob("[0-9]*/stat"):
     with contextlib.suppress(OSError):
-      parents[int(stat.parent.name)] = int(stat.read_text().rsplit(")", 1)[1].split()[1])
+      fields = stat.read_text().rsplit(")", 1)[1].split()
+      parents[int(stat.parent.name)], started[int(stat.parent.name)] = int(fields[1]), int(fields[19])
   found = [process.pid]
   for pid in found:
-    found += sorted(child for child, parent in parents.items() if parent == pid)
-  return found[1:]
+    found += [child for child, parent in parents.items() if parent == pid]
+  return sorted(found[1:], key=started.get)
