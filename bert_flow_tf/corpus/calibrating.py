@@ -202,8 +202,9 @@ def _open_output(folder, files, calibration_folder):
   }
   path = folder / _CALIBRATED
   if folder.is_dir() and path.is_file():
-    if json.loads(path.read_text(encoding="utf-8")) == manifest:
-      return
+    with contextlib.suppress(ValueError):  # damaged
+      if json.loads(path.read_text(encoding="utf-8")) == manifest:
+        return
     raise ConfigError(f"output={folder}: holds the output of other vectors or another calibration", argument="output")
   if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
     raise ConfigError(f"output={folder}: exists; choose another path, or delete it", argument="output")

@@ -175,7 +175,7 @@ def _open_npy(path):
       array = np.lib.format.open_memmap(path, "r")
     except ValueError:  # an array without rows cannot be mapped
       array = np.load(path, allow_pickle=False)
-  except (OSError, ValueError, EOFError) as error:
+  except Exception as error:  # a damaged header raises more kinds of error than NumPy documents
     # NumPy's advice to load a pickle is none for files of vectors.
     reason = "not in NumPy's format" if "pickle" in str(error) else " ".join(str(error).split())[:200]
     raise DataError(f"{path}: not a .npy file of numbers ({reason})") from error
