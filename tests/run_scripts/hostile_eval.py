@@ -134,6 +134,8 @@ def bad(folder):
     "senteval is a file": ([f"--senteval={folder}/lines.txt"], "--senteval="),
     "senteval without data": ([f"--senteval={exp}"], "--senteval="),
     "senteval and a task": ([*stsb, f"--senteval={folder}/data"], "--task"),
+    "trust without senteval": ([*stsb, "--senteval_trusted"], "--senteval_trusted"),
+    "a revision of the packaged model": ([*stsb, "--model_revision=main"], "--model_revision=main"),
     "senteval's tasks alone": ([*stsb, "--senteval_tasks=STS12"], "--senteval_tasks"),
     "no task of senteval": ([f"--senteval={folder}/data", "--senteval_tasks="], "--senteval_tasks"),
     "unknown task of senteval": (
