@@ -11,7 +11,7 @@ from safetensors.numpy import load_file
 # Values that differ between two runs with the same result.
 _VARYING = {"seconds", "seconds_per_step", "peak_memory_bytes", "date", "created", "run_seconds", "sha256"}
 _LEFTOVER = re.compile(r".*(\.writing|\.older|_temp|\.tmp.*|\.fit)|vectors-.*")
-# Events and report.html hold times. A SavedModel's graph and fingerprint differ; its variables and answers are compared.
+# Events and report.html hold times. A SavedModel is compared by its variables and answers.
 _NOT_COMPARED = re.compile(r"events\.out\.|report\.html|saved_model\.pb|fingerprint\.pb|tf_serving_warmup_requests")
 
 
