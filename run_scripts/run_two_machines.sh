@@ -6,7 +6,7 @@
 #
 # Addresses and flags are the same on both; a difference is an error. Both need encoder and data, and each must reach the
 # other's port. Either may be started first: it waits ten minutes for the other. The first one writes the experiment's
-# folder. If one stops, the other stops within half a minute; the same two commands resume from the last checkpoint.
+# folder. If one stops, the other stops within about a minute; the same two commands resume from the last checkpoint.
 #
 # To try it on one machine: localhost:23456 and localhost:23457 as addresses.
 set -eu

@@ -31,6 +31,7 @@ _LIMIT_SECONDS = 400
 _STARTS = 4
 _FLOW = {"n_levels": 1, "depth": 1, "coupling_width": 4}
 _FLAGS = {
+  "task": "hard-sample",
   "max_seq_length": 16,
   "num_train_epochs": 9,  # 101 steps
   "flow_learning_rate": 1e-4,

@@ -1,9 +1,11 @@
 """Fits on two worker processes, one of which is killed, and TF_CONFIG."""
 
 import json
+import os
 import re
 import signal
 import socket
+import subprocess
 import sys
 import time
 
@@ -21,6 +23,7 @@ from bert_flow_tf.training.distribution import make_strategy
 from bert_flow_tf.training.settings import FlowSettings
 from bert_flow_tf.training.sources import EmbeddingPairs
 from tests.encoder import tiny
+from tests.testing import REPO
 from tests.training import two_workers
 
 CONFIG = FlowConfig(n_levels=1, depth=1, coupling_width=4)
@@ -86,6 +89,28 @@ def test_worker_that_does_not_come():
     Cluster((f"localhost:{own}", f"localhost:{other}"), f"localhost:{own}").wait(0.5)
   with socket.create_server(("localhost", other)):
     Cluster((f"localhost:{own}", f"localhost:{other}"), f"localhost:{own}").wait(30)
+
+
+@pytest.mark.slow
+def test_chief_ends_if_a_worker_never_joins():
+  """A process listens at the worker's address, but is not TensorFlow: without a limit, the chief hangs."""
+  code = "from bert_flow_tf.training import cluster, distribution; cluster._START_SECONDS = 5; "
+  with socket.create_server(("localhost", 0)) as silent:
+    (own,), other = two_workers.free_ports(1), silent.getsockname()[1]
+    config = {"cluster": {"worker": [f"localhost:{own}", f"localhost:{other}"]}, "task": {"type": "worker", "index": 0}}
+    done = subprocess.run(
+      [sys.executable, "-c", f"{code}distribution.make_strategy('multi_worker_mirrored')"],
+      cwd=REPO,
+      env={**os.environ, "TF_CONFIG": json.dumps(config), "CUDA_VISIBLE_DEVICES": "-1"},
+      capture_output=True,
+      text=True,
+      timeout=two_workers.SECONDS,
+    )
+  (line,) = re.findall("^error: .*", done.stderr, re.MULTILINE)
+  assert line.startswith(
+    f"error: TF_CONFIG: the workers localhost:{own}, localhost:{other} could not be joined (no answer"
+  )
+  assert done.returncode == 1 and "Traceback" not in done.stderr
 
 
 def test_strategy_refuses_before_it_starts(monkeypatch):
@@ -158,7 +183,7 @@ def test_killed_worker_stops_the_others(killed):
   (line,) = re.findall("^error: .*", stderr, re.MULTILINE)
   assert line.startswith("error: another worker of TF_CONFIG has stopped or cannot be reached (")
   assert "it resumes from the last checkpoint" in line
-  assert seconds < 90  # TensorFlow's heartbeats say it after 40 to 50
+  assert seconds < 90  # TensorFlow's heartbeats say it within 60
   assert not (folder / "0/e/results.json").exists()
 
 
