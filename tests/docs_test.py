@@ -120,7 +120,7 @@ for block in json.loads(sys.argv[2]):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("page", ["README.md", "docs/tour.md", "docs/api.md"])
+@pytest.mark.parametrize("page", ["README.md", "docs/tour.md", "docs/api.md", "docs/static.md"])
 def test_python_blocks_run_and_print_their_output(page, tmp_path):
   """Numbers agree to 0.03, as processors round differently; a block without an output below it is run alone."""
   text = (REPO / page).read_text(encoding="utf-8")
