@@ -141,7 +141,10 @@ def _prefix(path):
 
 
 def _runs(pid):
-  """Returns whether a process of this machine runs."""
+  """Returns whether a process of this machine runs; a killed one that no parent has waited for does not."""
+  with contextlib.suppress(OSError, IndexError):  # only Linux has the file
+    if pathlib.Path(f"/proc/{pid}/stat").read_text(errors="replace").rsplit(")", 1)[1].split()[0] == "Z":
+      return False
   try:
     os.kill(pid, 0)
   except ProcessLookupError:

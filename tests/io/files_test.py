@@ -100,3 +100,14 @@ def test_an_owned_folder_that_stays_empty_is_removed(tmp_path):
   (tmp_path / "file").touch()
   with pytest.raises(ConfigError, match="choose another folder"), owned(tmp_path / "file/run", "exp_name"):
     pass
+
+
+def test_what_a_killed_process_left_is_deleted_before_its_parent_waits_for_it(tmp_path):
+  process = subprocess.Popen(["sleep", "60"])
+  left = tmp_path / f".a.npy.{process.pid}.abcd1234.writing"
+  left.touch()
+  assert files.clear_leftovers(tmp_path) == [left.name]
+  process.kill()
+  os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)  # dead, and still known to the system
+  assert files.clear_leftovers(tmp_path) == [] and not left.exists()
+  process.wait()
