@@ -9,7 +9,7 @@ from bert_flow_tf.flow.layer import Read
 
 
 class WeightVector:
-  """One variable with the values of many: a step of a fit updates it with ten operations, and not ten a weight.
+  """One variable with the values of many: a step of a fit clips and updates it at once.
 
   Args:
     weights: variables of one dtype.
