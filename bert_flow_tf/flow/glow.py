@@ -173,8 +173,8 @@ class Glow(tf_keras.layers.Layer):
     batch = self._batch(embeddings)
     rows = check_rows(batch.numpy(), self.dim, FlowError)
     if len(rows) < 2 or (rows == rows[0]).all():
-      message = f"the {len(rows)} rows that the flow starts from are all equal; expected different rows"
-      raise FlowError(f"embeddings: {message}", "embeddings")
+      found = f"{len(rows)} rows, all equal" if len(rows) > 1 else f"{len(rows)} row{'s' * (not len(rows))}"
+      raise FlowError(f"embeddings: the flow starts from {found}; expected at least 2 different rows", "embeddings")
     initialize_levels(self.levels, batch)
     if not np.isfinite(self.levels[0][0][0].logs.numpy()).all():
       size = f"numbers up to {np.abs(rows).max():.3g}, too large for a flow in {self.dtype}"

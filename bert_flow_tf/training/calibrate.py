@@ -3,7 +3,7 @@
 import dataclasses
 import os
 import pathlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -127,15 +127,16 @@ class TrainableFlow(FlowCalibration):
     super().__init__(flow)
     self._trainer, self.num_train_epochs, self._shares = trainer, num_train_epochs, shares
 
-  def fit_source(self, source: Any) -> "TrainableFlow":
+  def fit_source(self, source: Any, scores: Callable[[], Mapping[str, float]] = dict) -> "TrainableFlow":
     """Fits on a source of `Trainer.fit`, from the flow's present weights; returns itself.
 
-    With shares, the mix of the views is fitted on all rows of the source, an `EmbeddingPairs`, before the flow.
+    `scores` is that of `Trainer.fit`. With shares, the mix of the views is fitted before the flow, on all rows of the
+    source, an `EmbeddingPairs`.
     """
     if self._shares:
       self.mix = Mix.of(source.moments(), self._shares)
       source = MixedPairs(source, self.mix)
-    self._trainer.fit(source, self.num_train_epochs)
+    self._trainer.fit(source, self.num_train_epochs, scores=scores)
     return self
 
 

@@ -140,12 +140,19 @@ class Experiment:
         for name, spec in linear.items()
       }
       if self._flow:
-        fitted[FLOW] = self._flow.fit_source(self._source(of_corpus))
+        fitted[FLOW] = self._flow.fit_source(self._source(of_corpus), self._dev_scores)
     for spec in self._specs:
       calibration = side_by_side([fitted[part.name] for part in spec.parts])
       calibration.encoder = self._identity.to_dict()
       name = calibration.name if spec.method == AUTO else spec.name
       self.calibrations[WITH_FLOW if name == FLOW else name] = calibration
+
+  def _dev_scores(self):
+    """Returns the flow's Spearman, or AUC, on dev for TensorBoard; nothing without gold."""
+    if not self.is_chief or self._task.spec.eval_split is None or "dev" not in self._task.splits:
+      return {}
+    scores, _ = evaluate(self._task, self._embeddings, lambda u: self._model.reduce(self._flow.transform(u)), ["dev"])
+    return {f"dev_{key}": value for key, value in scores.get("dev", {}).items() if key in ("spearman", "auc")}
 
   def _choose(self, rows):
     """Returns the calibration that auto chooses for the corpus, whose embeddings are the rows."""

@@ -2,7 +2,7 @@
 
 import dataclasses
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -121,6 +121,7 @@ class Trainer:
     source: EmbeddingPairs | SentencePairsWithDropout,
     num_train_epochs: float = 1.0,
     shuffle: bool = True,
+    scores: Callable[[], Mapping[str, float]] = dict,
   ) -> FitResult:
     """Initializes the flow if needed, and fits it; a second call continues from the current weights.
 
@@ -128,6 +129,7 @@ class Trainer:
       source: the pairs.
       num_train_epochs: passes over the pairs, a positive number.
       shuffle: False to use the pairs in their order.
+      scores: called whenever a checkpoint is due; returns further values for TensorBoard.
 
     Raises:
       ConfigError: the fit would make no step.
@@ -149,7 +151,7 @@ class Trainer:
         lambda step, count: advance(iterator, seed, tf.constant(step, tf.int64), tf.constant(count, tf.int64)).numpy(),
         lambda losses: f"{losses[-1, 0]:.4f} bits/dim",
         STEPS_A_CALL,
-        self._before_saving,
+        lambda step, losses: self._weights.store() or scores(),
       )
     return FitResult(result.steps, result.first_step, result.losses[:, 0], sum(rows), result.calls)
 
@@ -181,10 +183,6 @@ class Trainer:
       show_progress=self._show_progress,
       rates="flow_learning_rate",
     )
-
-  def _before_saving(self, step, losses):
-    self._weights.store()
-    return {}
 
   def _initialize(self, source, order):
     """Initializes the actnorms from the first sentences of the first batch; returns their number."""

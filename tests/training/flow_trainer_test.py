@@ -229,6 +229,24 @@ def test_summaries_hold_every_loss_at_its_step(tmp_path):
   assert found == {step + 1: float(loss) for step, loss in enumerate(result.losses)}
 
 
+def test_scores_are_those_of_the_flow_at_each_checkpoint(tmp_path):
+  """`scores` sees the weights of its step: the last ones are those that the fit leaves."""
+  flow, seen = small.make_flow(), []
+  trainer = small.make_trainer(flow, save_checkpoints_steps=5, summary_folder=tmp_path)
+
+  def scores():
+    seen.append(float(tf.reduce_sum([tf.reduce_sum(tf.abs(weight)) for weight in flow.trainable_variables])))
+    return {"dev_spearman": seen[-1]}
+
+  result = trainer.fit(EmbeddingPairs(*small.embeddings()), 3.0, scores=scores)
+  assert len(set(seen)) == len(seen) == -(-result.steps // 5)
+  assert seen[-1] == float(tf.reduce_sum([tf.reduce_sum(tf.abs(weight)) for weight in flow.trainable_variables]))
+  (file,) = tmp_path.iterdir()
+  events = tf.compat.v1.train.summary_iterator(str(file))
+  values = [value for event in events for value in event.summary.value if value.tag == "dev_spearman"]
+  assert [float(tf.make_ndarray(value.tensor)) for value in values] == pytest.approx(seen)
+
+
 def test_embeddings_that_are_not_numbers():
   with pytest.raises(TrainingError, match="not numbers"):
     EmbeddingPairs(["a sentence"], ["another"])
