@@ -151,7 +151,7 @@ def spent(seconds: Mapping[str, float]) -> str:
 
 def plain(value: Any) -> Any:
   """Returns JSON values for NumPy's numbers and dataclasses; NaN and infinity become None."""
-  if dataclasses.is_dataclass(value):
+  if dataclasses.is_dataclass(value) and not isinstance(value, type):
     value = dataclasses.asdict(value)
   if isinstance(value, dict):
     return {key: plain(inner) for key, inner in value.items()}

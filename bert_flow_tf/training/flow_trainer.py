@@ -151,7 +151,7 @@ class Trainer:
         lambda step, count: advance(iterator, seed, tf.constant(step, tf.int64), tf.constant(count, tf.int64)).numpy(),
         lambda losses: f"{losses[-1, 0]:.4f} bits/dim",
         STEPS_A_CALL,
-        lambda step, losses: self._weights.store() or scores(),
+        lambda step, losses: self._before_saving(scores),
       )
     return FitResult(result.steps, result.first_step, result.losses[:, 0], sum(rows), result.calls)
 
@@ -183,6 +183,11 @@ class Trainer:
       show_progress=self._show_progress,
       rates="flow_learning_rate",
     )
+
+  def _before_saving(self, scores):
+    """Gives the flow the trained weights, and returns its scores."""
+    self._weights.store()
+    return scores()
 
   def _initialize(self, source, order):
     """Initializes the actnorms from the first sentences of the first batch; returns their number."""
