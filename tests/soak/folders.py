@@ -59,6 +59,8 @@ def _digest(path):
     return _hash(*(array.tobytes() for _, array in sorted(load_file(path).items())))
   if path.name == "checkpoint":
     names = re.findall(r'^all_model_checkpoint_paths: "(.*)"', path.read_text(), re.MULTILINE)
+    # TensorFlow names the new checkpoint, deletes the oldest, and then names it no longer.
+    names = [name for name in names if path.with_name(f"{name}.index").exists() or name == names[-1]]
     assert names, "names no checkpoint"
     return _hash(*(_checkpoint(path.parent / name) for name in names))
   if path.name == "variables.index":
