@@ -73,6 +73,8 @@ def opened(values: Any, folder: str | os.PathLike | None = None) -> dict[str, An
     if name == _VALUES:
       if digest != _of_values(others):
         raise ValueError("its values do not have their checksum")
+    elif pathlib.PurePath(name).is_absolute() or ".." in pathlib.PurePath(name).parts:
+      raise ValueError(f"{KEY} names {name!r}, which is not in the folder")
     elif folder is not None and digest != of_file(pathlib.Path(folder, name)):
       raise ValueError(f"{name} does not have its checksum")
   return others
