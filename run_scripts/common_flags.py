@@ -198,7 +198,10 @@ def _print_and_exit(main):
     print(f"bert-flow-tf {bert_flow_tf.__version__}")
     sys.exit(0)
   if {"--help", "-help", "-h", "--helpshort"} & {*sys.argv[1:]}:
-    print(help_page.text(sys.modules[main.__module__].__doc__, own_flags()))
+    try:
+      print(help_page.text(sys.modules[main.__module__].__doc__, own_flags()), flush=True)
+    except BrokenPipeError:  # --help | head; Python would flush again at its end, and print an error
+      os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     sys.exit(0)
 
 

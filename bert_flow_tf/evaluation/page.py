@@ -152,6 +152,8 @@ def _task(task):
   cosines = {names[method]: values for method, values in task.cosines.items()}
   if len(scored):
     parts += _of_gold({name: values[scored] for name, values in cosines.items()}, gold[scored])
+  else:
+    parts.append("<p>No gold scores: the table says how far the sentences spread, not which method is better.</p>")
   if task.embeddings:
     parts += _of_embeddings({names[method]: sides for method, sides in task.embeddings.items()}, cosines)
   if len(scored) and len(cosines) > 1:
@@ -247,8 +249,8 @@ def _warnings(warnings):
 
 def _run(about):
   """Returns the entries of results.json that say how the run was made."""
-  flags = (f"--{name}={value}" for name, value in about.get("flags", {}).items() if value is not None)
-  texts = {"flags": " ".join(flags)}
+  flags = {name: value for name, value in about.get("flags", {}).items() if value is not None}
+  texts = {"flags": " ".join(f"--{name}={_flag(value)}" for name, value in flags.items())}
   for name in _RUN:
     if name in about:
       texts[name] = json.dumps(report.plain(about[name]), indent=2, ensure_ascii=False)
@@ -256,6 +258,11 @@ def _run(about):
     f"<details open><summary>{name.replace('_', ' ')}</summary><pre>{_text(text)}</pre></details>"
     for name, text in texts.items()
   ]
+
+
+def _flag(value):
+  """Returns a flag's value as it is written on a command line."""
+  return ",".join(map(str, value)) if isinstance(value, (list, tuple)) else str(value)
 
 
 def _text(text):

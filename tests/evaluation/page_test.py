@@ -18,7 +18,7 @@ from bert_flow_tf.evaluation.similarity import cosine_similarity
 
 HOSTILE = '<script>alert(1)</script> & "quoted" \ud800 #000000'
 ABOUT = {
-  "flags": {"task": "STS-B", "seed": 1, "exp_name": None},
+  "flags": {"task": "STS-B", "calibration": ["flow", "sn"], "seed": 1, "exp_name": None},
   "versions": {"numpy": "2"},
   "warnings": {"flow": ["the flow makes Spearman worse"]},
 }
@@ -89,7 +89,8 @@ def test_page(tmp_path):
   assert [path.name for path in tmp_path.iterdir()] == ["report.html"]
   assert "script" not in found.tags and all(address.startswith("#") for address in found.addresses)
   assert not re.search(r"url\((?!#)|@import", text)
-  assert found.tags.count("svg") == 3 and ABOUT["warnings"]["flow"][0] in text and "--task=STS-B --seed=1<" in text
+  assert found.tags.count("svg") == 3 and ABOUT["warnings"]["flow"][0] in text
+  assert "--task=STS-B --calibration=flow,sn --seed=1<" in text
   assert found.rows[1] == ["test", str(COUNT), "Spearman", "1.25", "1.25", "+0.00"]
   # The ranks in the tables of pairs that moved, by SciPy.
   scored = ~np.isnan(gold)
@@ -111,6 +112,7 @@ def test_page(tmp_path):
 def test_labels_and_no_gold(tmp_path, gold, drawings):
   text, *_ = write(tmp_path, gold, "MRPC" if drawings == 3 else "custom")
   assert Page(text).tags.count("svg") == drawings
+  assert ("No gold scores: the table says" in text) == (drawings == 2)
 
 
 @pytest.mark.slow

@@ -160,6 +160,18 @@ def test_help_ends_with_0(monkeypatch, capsys):
   assert stop.value.code == 0 and "--helpfull" in capsys.readouterr().out
 
 
+def test_help_whose_reader_stops_ends_without_an_error():
+  """As `--help | head`: nobody reads the pipe."""
+  reading, writing = os.pipe()
+  os.close(reading)
+  command = [sys.executable, "run_scripts/run_flow.py", "--help"]
+  try:
+    done = subprocess.run(command, cwd=REPO, stdout=writing, stderr=subprocess.PIPE, timeout=60)
+  finally:
+    os.close(writing)
+  assert (done.returncode, done.stderr) == (0, b"")
+
+
 def test_a_python_without_tensorflow_is_rejected_with_the_reason(monkeypatch, capsys):
   monkeypatch.setattr(common_flags, "sys", types.SimpleNamespace(**{**vars(sys), "version_info": (3, 14, 0)}))
   with pytest.raises(SystemExit) as stop:
