@@ -1,7 +1,6 @@
 """Page of a run, `report.html`: one file with its drawings, for light and dark screens, without network."""
 
 import dataclasses
-import html
 import json
 import os
 import pathlib
@@ -17,6 +16,7 @@ from bert_flow_tf.data.task import TaskData
 from bert_flow_tf.evaluation import figures, report
 from bert_flow_tf.evaluation.gains import gain_lines
 from bert_flow_tf.evaluation.isotropy import sample, singular_spectrum
+from bert_flow_tf.evaluation.markup import document, escaped, table
 from bert_flow_tf.evaluation.similarity import unpaired_cosines
 from bert_flow_tf.evaluation.task_scores import Embeddings, by_split
 
@@ -26,21 +26,6 @@ PAGE_FILE = "report.html"
 _MOVED = 8
 # Entries of results.json that say what was run, besides the flags.
 _RUN = ("encoder", "data", "flow_corpus", "fitted_on", "calibrations", "auto", "training", "versions", "seconds")
-_STYLE = """
-:root { color-scheme: light dark; --line: #8b949e55; }
-body { font: 16px/1.5 system-ui, sans-serif; max-width: 62rem; margin: 2rem auto; padding: 0 1rem; background: Canvas;
-  color: CanvasText; }
-h1, h2 { line-height: 1.2; } h2 { margin-top: 2.5rem; }
-table { border-collapse: collapse; display: block; overflow-x: auto; }
-th, td { text-align: left; padding: .25rem .75rem .25rem 0; border-bottom: 1px solid var(--line);
-  vertical-align: top; }
-td.number, th.number { text-align: right; font-variant-numeric: tabular-nums; white-space: nowrap; }
-figure { margin: 1rem 0; } figcaption, .note { opacity: .75; font-size: .9rem; }
-svg { max-width: 100%; height: auto; } svg text { fill: currentColor; }
-.warning { border-left: 4px solid #d9534f; padding-left: .75rem; }
-pre { white-space: pre-wrap; overflow-wrap: anywhere; border: 1px solid var(--line); padding: .75rem;
-  font-size: .85rem; }
-"""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -104,47 +89,18 @@ def write_page(
   Raises:
     DataError: the file cannot be written.
   """
-  parts = [f"<h1>{_text(title)}</h1>", *_warnings(about.get("warnings", {}))]
+  parts = [f"<h1>{escaped(title)}</h1>", *_warnings(about.get("warnings", {}))]
   for task in tasks:
-    parts += [f"<h2>{_text(task.name)}</h2>"] * (len(tasks) > 1) + _task(task)
+    parts += [f"<h2>{escaped(task.name)}</h2>"] * (len(tasks) > 1) + _task(task)
   parts += ["<h2>What was run</h2>", *_run(about)]
   parts.append(f'<p class="note">Written by bert-flow-tf {__version__}.</p>')
   return report.write_text(folder, PAGE_FILE, document(title, parts))
 
 
-def document(title: str, parts: Sequence[str]) -> str:
-  """Returns an HTML document of one file.
-
-  Args:
-    title: its title, plain text.
-    parts: elements of its body, HTML.
-  """
-  head = '<meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">'
-  head += f"<title>{_text(title)}</title><style>{_STYLE}</style>"
-  return f'<!doctype html>\n<html lang="en"><head>{head}</head><body>\n' + "\n".join(parts) + "\n</body></html>\n"
-
-
-def html_table(rows: Sequence[Sequence[str]], numbers: Sequence[bool]) -> str:
-  """Returns an HTML table.
-
-  Args:
-    rows: plain text; the first row is the header.
-    numbers: for each column, whether it is aligned to the right.
-  """
-  lines = []
-  for index, row in enumerate(rows):
-    tag = "td" if index else "th"
-    kinds = (' class="number"' * number for number in numbers)
-    lines.append(
-      "<tr>" + "".join(f"<{tag}{kind}>{_text(cell)}</{tag}>" for kind, cell in zip(kinds, row, strict=True)) + "</tr>"
-    )
-  return "<table>\n" + "\n".join(lines) + "\n</table>"
-
-
 def _task(task):
   """Returns the elements of a task."""
-  parts = [html_table(task.rows, _number_columns(task.rows))]
-  parts += [f"<p>{_text(line)}</p>" for line in gain_lines(task.gains)]
+  parts = [table(task.rows, _number_columns(task.rows))]
+  parts += [f"<p>{escaped(line)}</p>" for line in gain_lines(task.gains)]
   if task.pairs is None:
     return parts
   gold, names = task.pairs.scores, {method: report.method_name(method) for method in task.cosines}
@@ -213,7 +169,7 @@ def _moved(pairs, scored, methods):
   parts = ["<h2>Pairs that moved most</h2>"]
   parts.append(
     f'<p class="note">Ranks among the {len(scored)} pairs, 0 for the least similar and 100 for the most similar pair: '
-    f"by gold, {_text(before_name)}, and {_text(after_name)}.</p>"
+    f"by gold, {escaped(before_name)}, and {escaped(after_name)}.</p>"
   )
   for heading, rows in (
     ("Toward gold", order[:_MOVED][nearer[order[:_MOVED]] > 0]),
@@ -225,7 +181,7 @@ def _moved(pairs, scored, methods):
       numbers = (f"{values[row]:.0f}" for values in (gold, before, after))
       cells.append([pairs.sentences_a[number], pairs.sentences_b[number], f"{pairs.scores[number]:.4g}", *numbers])
     parts.append(f"<h3>{heading}</h3>")
-    parts.append(html_table(cells, [False, False, True, True, True, True]) if len(rows) else "<p>No pair.</p>")
+    parts.append(table(cells, [False, False, True, True, True, True]) if len(rows) else "<p>No pair.</p>")
   return parts
 
 
@@ -236,15 +192,15 @@ def _percentiles(values):
 
 def _drawing(title, figure, caption):
   return [
-    f"<h2>{_text(title)}</h2>",
-    f'<figure role="img" aria-label="{_text(title)}">{figures.inline_svg(figure)}'
-    f"<figcaption>{_text(caption)}</figcaption></figure>",
+    f"<h2>{escaped(title)}</h2>",
+    f'<figure role="img" aria-label="{escaped(title)}">{figures.inline_svg(figure)}'
+    f"<figcaption>{escaped(caption)}</figcaption></figure>",
   ]
 
 
 def _warnings(warnings):
   """Returns an element for each sentence of {name: sentences}."""
-  return [f'<p class="warning">{_text(line)}</p>' for lines in warnings.values() for line in lines]
+  return [f'<p class="warning">{escaped(line)}</p>' for lines in warnings.values() for line in lines]
 
 
 def _run(about):
@@ -255,7 +211,7 @@ def _run(about):
     if name in about:
       texts[name] = json.dumps(report.plain(about[name]), indent=2, ensure_ascii=False)
   return [
-    f"<details open><summary>{name.replace('_', ' ')}</summary><pre>{_text(text)}</pre></details>"
+    f"<details open><summary>{name.replace('_', ' ')}</summary><pre>{escaped(text)}</pre></details>"
     for name, text in texts.items()
   ]
 
@@ -263,7 +219,3 @@ def _run(about):
 def _flag(value):
   """Returns a flag's value as it is written on a command line."""
   return ",".join(map(str, value)) if isinstance(value, (list, tuple)) else str(value)
-
-
-def _text(text):
-  return html.escape(str(text))
