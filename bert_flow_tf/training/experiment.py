@@ -18,7 +18,7 @@ from bert_flow_tf.data.flow_corpus import FlowCorpus
 from bert_flow_tf.data.pairs import SentencePairs
 from bert_flow_tf.data.task import TaskData
 from bert_flow_tf.encoder.pooling import check_low_dim
-from bert_flow_tf.errors import ConfigError
+from bert_flow_tf.errors import BertFlowError, ConfigError
 from bert_flow_tf.evaluation import page, report
 from bert_flow_tf.evaluation.gains import gains, harm
 from bert_flow_tf.evaluation.task_scores import (
@@ -151,7 +151,10 @@ class Experiment:
     """Returns the flow's Spearman, or AUC, on dev for TensorBoard; nothing without gold."""
     if not self.is_chief or self._task.spec.eval_split is None or "dev" not in self._task.splits:
       return {}
-    scores, _ = evaluate(self._task, self._embeddings, lambda u: self._model.reduce(self._flow.transform(u)), ["dev"])
+    try:
+      scores, _ = evaluate(self._task, self._embeddings, lambda u: self._model.reduce(self._flow.transform(u)), ["dev"])
+    except BertFlowError:  # latents that are not finite, which the next step reports
+      return {}
     return {f"dev_{key}": value for key, value in scores.get("dev", {}).items() if key in ("spearman", "auc")}
 
   def _choose(self, rows):

@@ -97,6 +97,6 @@ def test_identity_that_is_no_object(tmp_path, started):
   flow.encoder = IDENTITY
   flow.save(tmp_path / "flow")
   file = tmp_path / "flow/flow.json"
-  file.write_text(json.dumps({**json.loads(file.read_text()), "encoder": "mini"}))
+  file.write_text(json.dumps({**json.loads(file.read_text()), "encoder": "mini", "sha256": {}}))
   with pytest.raises(FlowError, match="encoder is 'mini', expected an object"):
     load_calibration(tmp_path / "flow")

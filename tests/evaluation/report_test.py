@@ -12,6 +12,7 @@ from bert_flow_tf.data.pairs import SentencePairs
 from bert_flow_tf.errors import ConfigError, DataError
 from bert_flow_tf.evaluation import report
 from bert_flow_tf.evaluation.metrics import Correlation, correlation
+from bert_flow_tf.io import checksums
 
 
 def no_constants(name):
@@ -19,7 +20,8 @@ def no_constants(name):
 
 
 def read_json(folder):
-  return json.loads((folder / "results.json").read_text(encoding="utf-8"), parse_constant=no_constants)
+  text = (folder / "results.json").read_text(encoding="utf-8")
+  return checksums.opened(json.loads(text, parse_constant=no_constants))
 
 
 def read_rows(folder):

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from bert_flow_tf.errors import TrainingError
+from bert_flow_tf.io import checksums
 from bert_flow_tf.training.classifier import ClassifierWeights
 from tests.testing import rewrite_json
 
@@ -19,7 +20,7 @@ def test_round_trip_is_exact(tmp_path, labels):
   loaded = ClassifierWeights.load(tmp_path / "classifier")
   assert loaded.output_weights.tobytes() == WEIGHTS.tobytes() and loaded.output_weights.dtype == np.float32
   assert (loaded.num_labels, loaded.dim, loaded.labels, loaded.encoder) == (3, 4, labels, {"name": "mini"})
-  settings = json.loads((tmp_path / "classifier/classifier.json").read_text())
+  settings = checksums.opened(json.loads((tmp_path / "classifier/classifier.json").read_text()))
   assert settings.pop("format_version") == 1
   assert settings == {"num_labels": 3, "dim": 4, "labels": labels and list(labels), "encoder": {"name": "mini"}}
 
