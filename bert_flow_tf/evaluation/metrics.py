@@ -40,7 +40,7 @@ def correlation(similarities: np.ndarray, gold: np.ndarray) -> Correlation:
   reason = _undefined(similarities, gold)
   if reason:
     return Correlation(math.nan, math.nan, len(gold), reason)
-  spearman = np.corrcoef(np.column_stack([_ranks(similarities), _ranks(gold)]), rowvar=False)[1, 0]
+  spearman = np.corrcoef(np.column_stack([ranks(similarities), ranks(gold)]), rowvar=False)[1, 0]
   pearson = np.clip(np.vecdot(_direction(similarities), _direction(gold)), -1.0, 1.0)
   pearson = np.round(pearson) if len(gold) == 2 else pearson
   return Correlation(100.0 * float(spearman), 100.0 * float(pearson), len(gold))
@@ -87,7 +87,7 @@ def auc(similarities: np.ndarray, labels: np.ndarray) -> Auc:
     reason = f"all {len(labels)} similarities are {similarities[0]:g}, an AUC needs similarities that differ"
   if reason:
     return Auc(math.nan, len(labels), positives, reason)
-  rank_sum = _ranks(similarities)[labels == 1].sum()
+  rank_sum = ranks(similarities)[labels == 1].sum()
   area = (rank_sum - positives * (positives + 1) / 2) / (positives * negatives)
   return Auc(100.0 * float(area), len(labels), positives)
 
@@ -135,7 +135,7 @@ def _constant(similarities):
 
 
 # Ranks and Pearson's correlation to the last bit as SciPy computes them, whose `stats` takes half a second to import.
-def _ranks(values):
+def ranks(values: np.ndarray) -> np.ndarray:
   """Returns ranks from 1 on, ties at their mean rank."""
   _, inverse, counts = np.unique(values, return_inverse=True, return_counts=True)
   return (np.cumsum(counts) - (counts - 1) / 2.0)[inverse]

@@ -8,7 +8,6 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from scipy import stats
 
 from bert_flow_tf._version import __version__
 from bert_flow_tf.data.pairs import SentencePairs
@@ -17,6 +16,7 @@ from bert_flow_tf.evaluation import figures, report
 from bert_flow_tf.evaluation.gains import gain_lines
 from bert_flow_tf.evaluation.isotropy import sample, singular_spectrum
 from bert_flow_tf.evaluation.markup import document, escaped, table
+from bert_flow_tf.evaluation.metrics import ranks
 from bert_flow_tf.evaluation.similarity import unpaired_cosines
 from bert_flow_tf.evaluation.task_scores import Embeddings, by_split
 
@@ -187,7 +187,7 @@ def _moved(pairs, scored, methods):
 
 def _percentiles(values):
   """Returns ranks [n] from 0 to 100, ties at their mean rank."""
-  return 100.0 * (stats.rankdata(values) - 1) / max(len(values) - 1, 1)
+  return 100.0 * (ranks(values) - 1) / max(len(values) - 1, 1)
 
 
 def _drawing(title, figure, caption):
