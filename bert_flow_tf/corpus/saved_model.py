@@ -94,7 +94,7 @@ def _check_files(folder):
     checksums.opened(json.loads(path.read_bytes()), folder)
   except (OSError, ValueError, RecursionError) as error:
     raise EncoderError(
-      f"saved_model={folder}: damaged, {path.name}: {error}; copy or export it again", argument="saved_model"
+      f"saved_model={folder}: damaged, {path.name}: {error}; {checksums.KEEP_CHANGES}", argument="saved_model"
     ) from error
 
 

@@ -13,6 +13,7 @@ from collections.abc import Iterable
 from typing import BinaryIO
 
 import numpy as np
+from absl import logging
 
 from bert_flow_tf.corpus.formats import TFRECORD
 from bert_flow_tf.corpus.framing import to_tfrecord
@@ -122,13 +123,15 @@ class ShardFolder:
     """
     damaged = []
     if isinstance(storage_of(self.folder), LocalStorage):
-      for number in range(self.shards):
-        if self.finished(number) is not None:
-          path = pathlib.Path(self.folder, self.name(number, "json"))
-          found = damaged_files(path)
-          damaged += found
-          if found:
-            path.unlink()
+      finished = [number for number in range(self.shards) if self.finished(number) is not None]
+      if finished:
+        logging.info("comparing %d finished shards with their checksums", len(finished))
+      for number in finished:
+        path = pathlib.Path(self.folder, self.name(number, "json"))
+        found = damaged_files(path)
+        damaged += found
+        if found:
+          path.unlink(missing_ok=True)
     return damaged
 
   def dead_letters(self) -> str:

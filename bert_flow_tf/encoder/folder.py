@@ -14,6 +14,9 @@ from bert_flow_tf.io import checksums
 
 # In the order in which transformers looks for them.
 WEIGHTS = ("model.safetensors", "model.safetensors.index.json", "tf_model.h5", "tf_model.h5.index.json")
+# Key of config.json that transformers writes and this program does not. transformers also keeps keys that it does not
+# know, so the checksums of a folder that it has trained and saved again are those of the folder before.
+SAVED_BY_TRANSFORMERS = "transformers_version"
 # Folder of the hub's cache with the files that its snapshots link to.
 _HUB_FILES = "blobs"
 _CHECKED = ("*.json", "vocab.txt", "*.safetensors", "tf_model*.h5")
@@ -51,8 +54,8 @@ def read_config(folder: pathlib.Path) -> dict[str, Any]:
 def check_files(path: pathlib.Path, values: Any) -> Any:
   """Checks the files of an encoder's folder, as far as checksums exist.
 
-  Those are in its configuration if this program wrote it. The hub's cache has them as names of files: the SHA-256 of a
-  large file, git's SHA-1 of a small one.
+  Those are in its configuration if this program was the last to write it. The hub's cache has them as names of files:
+  the SHA-256 of a large file, git's SHA-1 of a small one.
 
   Args:
     path: the configuration's file.
@@ -68,8 +71,12 @@ def check_files(path: pathlib.Path, values: Any) -> Any:
     for file in sorted(itertools.chain(*map(path.parent.glob, _CHECKED))):
       blob = file.resolve()
       if blob.parent.name == _HUB_FILES and blob.is_file() and not _has_digest_of_name(blob):
-        raise ValueError(f"{file.name} does not have its checksum, {blob.name}")
-    return checksums.opened(values, path.parent) if isinstance(values, dict) else values
+        raise EncoderError(f"{file}: damaged, its checksum is not its name {blob.name}; delete {blob} and load again")
+    if not isinstance(values, dict):
+      return values
+    if SAVED_BY_TRANSFORMERS in values:
+      return {name: value for name, value in values.items() if name != checksums.KEY}
+    return checksums.opened(values, path.parent)
   except (OSError, ValueError) as error:
     raise EncoderError(f"{path}: damaged ({error}); {checksums.KEEP_CHANGES}") from error
 

@@ -89,8 +89,9 @@ def resolve(
 
 def commit_of(name: str | os.PathLike, folder: pathlib.Path) -> str | None:
   """Returns the commit of a model by its name and the folder that `resolve` returned; None if it is not of the hub."""
-  is_snapshot = folder.parent.name == "snapshots" and folder != pathlib.Path(os.path.expanduser(name))
-  return folder.name if is_snapshot else None
+  path = pathlib.Path(os.path.expanduser(name))
+  is_local = folder in (path, path.parent)  # a folder, or a checkpoint in it
+  return folder.name if folder.parent.name == "snapshots" and not is_local else None
 
 
 def _cached_folder(repo: str, cache_dir: str | None, revision: str | None) -> pathlib.Path | None:

@@ -93,6 +93,7 @@ def write_folder(
   """
   folder = pathlib.Path(folder).resolve()
   config = {**config, "torch_dtype": "float32"}  # the type in which they are loaded
+  config.pop(folder_lib.SAVED_BY_TRANSFORMERS, None)
   tokenizer = {"model_max_length": config["max_position_embeddings"], "tokenizer_class": "BertTokenizer", **tokenizer}
   for name, tensor in tensors.items():
     if not np.isfinite(tensor).all():

@@ -137,6 +137,13 @@ def test_a_revision_chooses_the_commit(two_commits, monkeypatch, revision, commi
   assert (local.identity().revision, of_hub.identity().revision) == (None, commit)
 
 
+def test_a_folder_named_snapshots_of_the_user_has_no_commit(tmp_path):
+  folder = tmp_path / "snapshots/v1"
+  assert hub.commit_of(folder, folder) is None
+  assert hub.commit_of(f"{folder}/bert_model.ckpt", folder) is None  # a TensorFlow 1 checkpoint
+  assert hub.commit_of("someone/tiny", folder) == "v1"
+
+
 def test_a_saved_calibration_loads_the_commit_of_its_fit(two_commits, tmp_path, monkeypatch):
   point_to(monkeypatch, CLOSED)
   model = SentenceModel.from_pretrained("someone/tiny", cache_dir=two_commits, revision="v1", max_seq_length=9)

@@ -1,9 +1,11 @@
 """Tests of saving.py: a saved encoder is loaded unchanged; its weights have PyTorch's names."""
 
 import json
+import shutil
 
 import numpy as np
 import pytest
+import transformers
 from safetensors import safe_open
 from safetensors.numpy import load_file
 
@@ -34,6 +36,21 @@ def test_round_trip(tmp_path, pooler):
   with safe_open(tmp_path / "saved/model.safetensors", "np") as file:
     assert file.metadata() == {"format": "pt"}
   assert json.loads((tmp_path / "saved/config.json").read_text())["architectures"] == ["BertModel"]
+
+
+def test_a_folder_that_transformers_saved_again(tmp_path):
+  """transformers keeps our checksums in config.json, which are not those of the weights that it has trained."""
+  save_encoder(SentenceEncoder.from_pretrained(tiny.save_tiny(tmp_path / "source")), tmp_path / "saved")
+  trained = tiny.save_tiny(tmp_path / "trained", tiny.random_weights(seed=1))
+  shutil.copy(trained / "model.safetensors", tmp_path / "saved")
+  with pytest.raises(EncoderError, match=r"model\.safetensors does not have its checksum"):
+    SentenceEncoder.from_pretrained(tmp_path / "saved")
+  transformers.BertConfig.from_pretrained(tmp_path / "saved").save_pretrained(tmp_path / "saved")
+  loaded = SentenceEncoder.from_pretrained(tmp_path / "saved")
+  assert loaded.weights_checksum == SentenceEncoder.from_pretrained(trained).weights_checksum
+  save_encoder(loaded, tmp_path / "again")
+  config = json.loads((tmp_path / "again/config.json").read_text())
+  assert "model.safetensors" in config["sha256"] and "transformers_version" not in config
 
 
 def test_case_that_a_name_decided_is_saved(tmp_path):
