@@ -21,10 +21,12 @@ _NOISY_MODULES = (
 def make_quiet(handler: logging.Handler) -> None:
   """Shortens the lines of absl's handler, and hides TensorFlow's start-up unless TF_CPP_MIN_LOG_LEVEL is set."""
   handler.addFilter(lambda record: record.filename not in _NOISY_MODULES)
-  handler.setFormatter(_Line("%(asctime)s " * (not sys.stderr.isatty()) + "%(message)s", "%H:%M:%S"))
+  is_terminal = sys.stderr is not None and sys.stderr.isatty()  # None: it was closed before the start
+  handler.setFormatter(_Line("%(asctime)s " * (not is_terminal) + "%(message)s", "%H:%M:%S"))
   if "TF_CPP_MIN_LOG_LEVEL" not in os.environ and "tensorflow" not in sys.modules:
     os.environ["TF_CPP_MIN_LOG_LEVEL"] = "2"
-    sys.meta_path.insert(0, _TensorFlowFinder())
+    if sys.stderr is not None:
+      sys.meta_path.insert(0, _TensorFlowFinder())
 
 
 class _Line(logging.Formatter):

@@ -194,12 +194,10 @@ def facts(watch):
 
 
 def write(evaluated, results, intervals, about, shown):
-  """Writes results.json, the page, and the predictions of each task that was embedded; returns the page's path."""
+  """Writes results.json, the predictions of each task that was embedded, and the page, whose path it returns."""
   folder = pathlib.Path(FLAGS.output_dir)
   make_folder(folder, "output_dir")
   report.write_results(folder, {"results": results, "gain": intervals, **about})
-  tasks = [page.evaluated(task, *shown, scores, intervals[task.spec.name]) for task, scores in evaluated]
-  path = page.write_page(folder, f"Evaluation on {', '.join(results)}", tasks, about)
   for task, scores in [] if FLAGS.predictions else evaluated:
     if task.spec.eval_split is None:
       continue
@@ -207,7 +205,8 @@ def write(evaluated, results, intervals, about, shown):
     cosines = {method: similarities[task.spec.eval_split] for method, (_, similarities) in scores.items()}
     make_folder(folder / task.spec.name, "output_dir")
     report.write_predictions(folder / task.spec.name, pairs, cosines)
-  return path
+  tasks = [page.evaluated(task, *shown, scores, intervals[task.spec.name]) for task, scores in evaluated]
+  return page.write_page(folder, f"Evaluation on {', '.join(results)}", tasks, about)
 
 
 def main(argv):

@@ -27,7 +27,7 @@ _ONLY_IN = {
   "huggingface_hub": ("bert_flow_tf.encoder.hub",),
   "tensorflow_datasets": ("bert_flow_tf.data",),
   "tensorflow_probability": ("bert_flow_tf.flow",),
-  "scipy": ("bert_flow_tf.evaluation", "bert_flow_tf.calibration", "bert_flow_tf.encoder.static"),
+  "scipy": ("bert_flow_tf.calibration", "bert_flow_tf.encoder.static"),
   "tensorflow_text": ("bert_flow_tf.serving", "bert_flow_tf.corpus.saved_model"),
   "tensorflow_serving": ("bert_flow_tf.serving",),
   "apache_beam": ("bert_flow_tf.corpus",),

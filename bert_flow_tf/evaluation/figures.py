@@ -62,7 +62,8 @@ def spectrum_figure(spectra: Mapping[str, np.ndarray], title: str = "") -> "Figu
   for (name, values), color in zip(spectra.items(), _colors(len(spectra)), strict=True):
     axis.plot(range(1, len(values) + 1), values, label=name, color=color)
   axis.set_xscale("log")
-  axis.set_yscale("log")
+  # Embeddings that are all 0 have no spectrum: matplotlib rejects a logarithmic axis without a positive value.
+  axis.set_yscale("log" if any((values > 0).any() for values in spectra.values()) else "linear")
   axis.set_xlabel("index of the singular value, the largest first")
   axis.set_ylabel("singular value / largest")
   axis.legend(fontsize="small", frameon=False)

@@ -136,7 +136,7 @@ def _constant(similarities):
 
 # Ranks and Pearson's correlation to the last bit as SciPy computes them, whose `stats` takes half a second to import.
 def ranks(values: np.ndarray) -> np.ndarray:
-  """Returns ranks from 1 on, ties at their mean rank."""
+  """Returns the ranks of values [n] without NaN, float64 [n]: from 1 on, ties at their mean rank."""
   _, inverse, counts = np.unique(values, return_inverse=True, return_counts=True)
   return (np.cumsum(counts) - (counts - 1) / 2.0)[inverse]
 

@@ -13,7 +13,7 @@ from bert_flow_tf._version import __version__
 from bert_flow_tf.data.pairs import SentencePairs
 from bert_flow_tf.data.task import TaskData
 from bert_flow_tf.evaluation import figures, report
-from bert_flow_tf.evaluation.gains import gain_lines
+from bert_flow_tf.evaluation.gains import gain_lines, harm
 from bert_flow_tf.evaluation.isotropy import sample, singular_spectrum
 from bert_flow_tf.evaluation.markup import document, escaped, table
 from bert_flow_tf.evaluation.metrics import ranks
@@ -89,7 +89,9 @@ def write_page(
   Raises:
     DataError: the file cannot be written.
   """
-  parts = [f"<h1>{escaped(title)}</h1>", *_warnings(about.get("warnings", {}))]
+  of_tasks = [line for task in tasks for line in _harm(task)]
+  others = (line for lines in about.get("warnings", {}).values() for line in lines if line not in of_tasks)
+  parts = [f"<h1>{escaped(title)}</h1>", *_warnings(others)]
   for task in tasks:
     parts += [f"<h2>{escaped(task.name)}</h2>"] * (len(tasks) > 1) + _task(task)
   parts += ["<h2>What was run</h2>", *_run(about)]
@@ -100,7 +102,7 @@ def write_page(
 def _task(task):
   """Returns the elements of a task."""
   parts = [table(task.rows, _number_columns(task.rows))]
-  parts += [f"<p>{escaped(line)}</p>" for line in gain_lines(task.gains)]
+  parts += [*(f"<p>{escaped(line)}</p>" for line in gain_lines(task.gains)), *_warnings(_harm(task))]
   if task.pairs is None:
     return parts
   gold, names = task.pairs.scores, {method: report.method_name(method) for method in task.cosines}
@@ -198,9 +200,13 @@ def _drawing(title, figure, caption):
   ]
 
 
-def _warnings(warnings):
-  """Returns an element for each sentence of {name: sentences}."""
-  return [f'<p class="warning">{escaped(line)}</p>' for lines in warnings.values() for line in lines]
+def _harm(task):
+  return [line for lines in harm(task.gains).values() for line in lines]
+
+
+def _warnings(sentences):
+  """Returns an element for each sentence, once."""
+  return [f'<p class="warning">{escaped(line)}</p>' for line in dict.fromkeys(sentences)]
 
 
 def _run(about):

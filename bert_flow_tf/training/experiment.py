@@ -197,7 +197,7 @@ class Experiment:
     return self.folder / (FLOW if method == WITH_FLOW else self.calibrations[method].name)
 
   def write(self, evaluations: dict[str, tuple], about: dict[str, Any]) -> tuple[dict, dict, pathlib.Path]:
-    """Writes calibrations, results, a page, predictions and the original's eval_results.txt.
+    """Writes calibrations, results, predictions, the original's eval_results.txt, and a page last.
 
     Args:
       evaluations: of `evaluate`.
@@ -216,8 +216,6 @@ class Experiment:
     warnings = {name: sentences for name, sentences in warnings.items() if sentences}
     found = {"results": results, "gain": intervals, "warnings": warnings, **self._describe(), **about}
     report.write_results(self.folder, found)
-    shown = page.evaluated(self._task, self._embeddings, self._transforms(), evaluations, intervals)
-    path = page.write_page(self.folder, f"{self._task.spec.name}, {self._identity.name}", [shown], found)
     split = self._task.spec.eval_split
     if split is not None:
       similarities = {method: of[split] for method, of in cosines.items()}
@@ -226,6 +224,8 @@ class Experiment:
         flow = self.calibrations[WITH_FLOW]
         values = original_eval_results(self._task, self._embeddings, flow, similarities[WITH_FLOW], self._steps)
         report.write_eval_results(self.folder, values)
+    shown = page.evaluated(self._task, self._embeddings, self._transforms(), evaluations, intervals)
+    path = page.write_page(self.folder, f"{self._task.spec.name}, {self._identity.name}", [shown], found)
     return results, intervals, path
 
   def _describe(self):

@@ -33,6 +33,10 @@ def test_spectra_and_files(tmp_path):
   assert [path.read_bytes() for path in paths] == before
 
 
+def test_spectrum_of_embeddings_that_are_all_zero():
+  assert "<svg" in figures.inline_svg(figures.spectrum_figure({"glove": np.full(3, np.nan)}))
+
+
 def test_cone():
   """Every point is drawn once, in the front or behind; the mean cosine stands below its histogram."""
   points = np.array([[1.0, 0.0, 0.0], [0.0, 0.6, 0.8], [-1.0, 0.0, 0.0]])

@@ -1,5 +1,6 @@
 """bert_flow_tf/evaluation/page.py: what a run's page shows, and that it needs no other file."""
 
+import dataclasses
 import html.parser
 import re
 import shutil
@@ -13,7 +14,8 @@ from bert_flow_tf.data.pairs import SentencePairs
 from bert_flow_tf.data.task import TaskData
 from bert_flow_tf.data.tasks import find_task
 from bert_flow_tf.evaluation import page
-from bert_flow_tf.evaluation.gains import gains
+from bert_flow_tf.evaluation.bootstrap import Gain
+from bert_flow_tf.evaluation.gains import gains, harm
 from bert_flow_tf.evaluation.similarity import cosine_similarity
 
 HOSTILE = '<script>alert(1)</script> & "quoted" \ud800 #000000'
@@ -113,6 +115,18 @@ def test_labels_and_no_gold(tmp_path, gold, drawings):
   text, *_ = write(tmp_path, gold, "MRPC" if drawings == 3 else "custom")
   assert Page(text).tags.count("svg") == drawings
   assert ("No gold scores: the table says" in text) == (drawings == 2)
+
+
+def test_warnings_are_shown_once(tmp_path):
+  """Those of the gains with their task, also where results.json names none."""
+  worse = Gain(gain=-2.0, low=-3.0, high=-1.0, level=0.95, pairs=9)
+  gain = {"test": {"with_flow": {**dataclasses.asdict(worse), "over": "without_flow"}}}
+  shown = page.Evaluated("a task", [["split"], ["test"]], gain)
+  (harmful,) = harm(gain)["with_flow"]
+  about = {"warnings": {"flow": ["no cone", harmful], "sn": ["no cone"]}}
+  for found, expected in ((about, ["no cone", harmful]), ({}, [harmful])):
+    text = page.write_page(tmp_path, "a title", [shown], found).read_text(encoding="utf-8")
+    assert re.findall('<p class="warning">(.*)</p>', text) == expected
 
 
 @pytest.mark.slow

@@ -196,6 +196,19 @@ def test_a_runner_starts_without_messages_of_tensorflow():
   assert re.fullmatch(r"\d\d:\d\d:\d\d hello\n\d\d:\d\d:\d\d warning: careful\nerror\n", done.stderr)
 
 
+def test_a_runner_works_with_a_closed_standard_error():
+  """As `2>&-`, or a daemon that has closed it."""
+  code = (
+    "from absl import logging\nfrom bert_flow_tf.progress import Progress\nfrom run_scripts import common_flags\n"
+    "def main(argv):\n"
+    "  logging.info('hello')\n  with Progress(1) as progress:\n    progress.update(1)\n  print('done')\n"
+    "common_flags.run(main)\n"
+  )
+  command = ["sh", "-c", 'exec "$0" -c "$1" 2>&-', sys.executable, code]
+  done = subprocess.run(command, cwd=REPO, stdout=subprocess.PIPE, text=True, timeout=60)
+  assert (done.returncode, done.stdout) == (0, "done\n")
+
+
 @pytest.mark.parametrize("runner", ["flow", "eval", "siamese"])
 def test_help_has_every_flag_once_under_a_heading(runner):
   """In a process of its own, as the flags of runners are global; no other heading is needed than those of the page."""
