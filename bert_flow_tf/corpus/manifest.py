@@ -125,7 +125,7 @@ class Manifest:
     with self._storage.open(path) as file:
       try:
         return checksums.opened(json.loads(file.read()))
-      except ValueError as error:
+      except (ValueError, RecursionError) as error:
         self._reject(f"holds a damaged {name} ({error})")
 
   def _write(self, name, values):

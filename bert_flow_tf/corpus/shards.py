@@ -140,9 +140,13 @@ class ShardFolder:
 
 
 def damaged_files(receipt: pathlib.Path) -> list[str]:
-  """Returns the names of a shard's files that differ from the checksums in its receipt, which older ones lack."""
+  """Returns the names of a shard's files that differ from the checksums in its receipt, which older ones lack.
+
+  Files that are absent are not among them: the user may have copied the vectors alone.
+  """
   sums = json.loads(receipt.read_bytes()).get("files_sha256", {})
-  return [name for name, digest in sums.items() if checksums.of_file(receipt.parent / name) != digest]
+  present = {name: receipt.parent / name for name in sums if (receipt.parent / name).is_file()}
+  return [name for name, path in present.items() if checksums.of_file(path) != sums[name]]
 
 
 def _count(shard):

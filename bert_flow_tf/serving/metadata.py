@@ -26,7 +26,7 @@ _PACKAGES = ("tensorflow", "tensorflow-text", "tf-keras", "tensorflow-probabilit
 # Entries of a run's results.json that explain the calibration.
 _ORIGIN = ("task", "data", "flow_corpus", "fitted_on", "flags", "versions")
 # The folders of an absolute path, as /home/me/ in /home/me/pairs.tsv.
-_FOLDERS = re.compile(r"(?<![\w./:])~?/(?:[^\s/]+/)*(?=[^\s/])")
+_FOLDERS = re.compile(r"(?<![\w./])~?/(?:[^\s/]+/)*(?=[^\s/])")
 
 
 def describe(

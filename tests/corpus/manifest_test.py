@@ -86,7 +86,7 @@ def test_other_folders_are_rejected(tmp_path, name, text):
 def test_a_damaged_index(tmp_path):
   toy.corpus(tmp_path, ["one"] * 5)
   index = begin(tmp_path)[1]
-  for text in ("{}", '{"inputs": [], "shards": [1]}', '{"inputs": [{}], "shards": []}'):
+  for text in ("[" * 100_000, "{}", '{"inputs": [], "shards": [1]}', '{"inputs": [{}], "shards": []}'):
     (tmp_path / "out/index.json").write_text(text)
     check_rejected(tmp_path, "index.json")
   (tmp_path / "out/index.json").unlink()  # killed before it was written

@@ -11,6 +11,8 @@ from bert_flow_tf.corpus.formats import BadRecord, Record
 from bert_flow_tf.corpus.reading import ShardRecords
 from bert_flow_tf.corpus.shards import ShardFolder, add_counters
 from bert_flow_tf.corpus.storage import storage_of
+from bert_flow_tf.corpus.vectors import find_vector_files
+from bert_flow_tf.errors import DataError
 
 VECTORS = np.arange(6, dtype=np.float32).reshape(2, 3) / 7
 
@@ -96,6 +98,23 @@ def test_a_damaged_receipt(tmp_path, receipt):
   folder = ShardFolder(str(tmp_path), 1, "npy", 3)
   (tmp_path / "shard-00000-of-00001.json").write_text(json.dumps(receipt))
   assert folder.finished(0) is None
+
+
+def test_a_flipped_bit(tmp_path):
+  folder = ShardFolder(str(tmp_path), 2, "npy", 3)
+  for number in range(2):
+    folder.write(number, shard(), VECTORS)
+  assert folder.discard_damaged() == []
+  path = tmp_path / "shard-00001-of-00002.npy"
+  content = bytearray(path.read_bytes())
+  content[-1] ^= 1
+  path.write_bytes(content)
+  (tmp_path / "dead-letter-00001-of-00002.tsv").rename(tmp_path / "moved")
+  with pytest.raises(DataError, match=r"shard-00001-of-00002\.npy: damaged"):
+    find_vector_files([str(path)])  # also without the other files
+  (tmp_path / "moved").rename(tmp_path / "dead-letter-00001-of-00002.tsv")
+  assert folder.discard_damaged() == [path.name]
+  assert folder.finished(0) is not None and folder.finished(1) is None
 
 
 def test_a_failed_write_leaves_nothing(tmp_path, monkeypatch):

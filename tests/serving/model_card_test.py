@@ -53,7 +53,8 @@ def test_no_folder_of_this_machine_is_published(tmp_path):
   flags = {
     "data_dir": "/home/me/my pairs",
     "model": "/a/b",
-    "urls": ["https://a.org/b/c"],
+    "calibrated": "static:/home/me/encoder",
+    "urls": ["https://a.org/b/c", "s3://b/c"],
     "seed": 1,
     "corpus": "~/c.txt",
   }
@@ -62,4 +63,11 @@ def test_no_folder_of_this_machine_is_published(tmp_path):
   origin = metadata.read_origin(tmp_path / "flow")["origin"]
   assert origin["folder"] == f"{tmp_path.name}/flow"
   assert origin["data"] == "9 pairs of x.tsv, and/or more"
-  assert list(origin["flags"].values()) == ["my pairs", "b", ["https://a.org/b/c"], 1, "c.txt"]
+  assert list(origin["flags"].values()) == [
+    "my pairs",
+    "b",
+    "static:encoder",
+    ["https://a.org/b/c", "s3://b/c"],
+    1,
+    "c.txt",
+  ]
