@@ -17,7 +17,7 @@ from bert_flow_tf.data.task import TaskData
 from bert_flow_tf.encoder import fine_tuning, saving, tf1_reader
 from bert_flow_tf.encoder.pooling import check_low_dim
 from bert_flow_tf.encoder.sentence_encoder import SentenceEncoder
-from bert_flow_tf.errors import ConfigError, TrainingError
+from bert_flow_tf.errors import BertFlowError, ConfigError, TrainingError
 from bert_flow_tf.evaluation.siamese_scores import dev_score
 from bert_flow_tf.evaluation.task_scores import Embeddings
 from bert_flow_tf.flow.glow import Glow
@@ -129,13 +129,17 @@ class SiameseJob:
     """Embeds the sentences of pairs with the encoder that the training of `trained` started from.
 
     Returns:
-      The embeddings. None if no encoder was trained, if the encoder of the settings is another one, or for a task with
-      labels, which a classifier without training cannot predict.
+      The embeddings. None if no encoder was trained, if the encoder of the settings is another one or cannot be loaded,
+      or for a task with labels, which a classifier without training cannot predict.
     """
     before = trained.facts.get("encoder_sha256_before")
     if self._task.labels or before in (None, trained.encoder.weights_checksum):
       return None
-    encoder = self._load_encoder(siamese_folder.checkpoint_of(self._embedding.encoder_name), False)
+    try:
+      encoder = self._load_encoder(siamese_folder.checkpoint_of(self._embedding.encoder_name), False)
+    except BertFlowError as error:  # an evaluation later on, for which the trained encoder is enough
+      logging.warning("no scores before the training: %s", error)
+      return None
     if encoder.weights_checksum != before:
       logging.info("%s is not what the training started from: no scores before it", encoder.name)
       return None

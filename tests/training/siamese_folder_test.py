@@ -5,9 +5,13 @@ import pytest
 
 from bert_flow_tf import FlowConfig, Glow, SentenceEncoder
 from bert_flow_tf.calibration.flow import FlowCalibration
+from bert_flow_tf.data.tasks import KINDS, load_task
 from bert_flow_tf.errors import ConfigError
+from bert_flow_tf.io.experiment import Stopwatch
 from bert_flow_tf.tf1.training import write_training_checkpoint
 from bert_flow_tf.training.siamese_folder import Trained, checkpoint_of
+from bert_flow_tf.training.siamese_job import SiameseJob
+from bert_flow_tf.training.siamese_settings import SiameseEmbedding, SiameseSettings
 from tests.training import small_siamese
 
 
@@ -40,3 +44,13 @@ def test_flow_of_a_checkpoint(tmp_path):
   with pytest.raises(ConfigError, match=r"ckpt-10 has a flow of 24 variables, and this configuration has 12") as raised:
     Trained(encoder, flow(1, 1), None, {}).restore(checkpoint_of(folder))
   assert raised.value.argument == "flow_model_config"
+
+
+def test_an_evaluation_needs_only_the_trained_encoder(tmp_path):
+  """The one that the training started from may be gone; then its scores are left out."""
+  encoder = SentenceEncoder.from_pretrained(small_siamese.save(tmp_path / "trained"))
+  embedding = SiameseEmbedding(init_checkpoint=str(tmp_path / "gone"), sentence_embedding_type="avg")
+  task = load_task("sample", None, None, None, KINDS)
+  job = SiameseJob(task, embedding, SiameseSettings(), tmp_path, Stopwatch(), lambda *unused: None)
+  trained = Trained(encoder, None, None, {"encoder_sha256_before": "0" * 64})
+  assert job.embed_untrained(trained, list(task.splits.values())) is None
