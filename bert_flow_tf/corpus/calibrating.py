@@ -21,7 +21,7 @@ from bert_flow_tf.corpus.vectors import NPY, VectorFile, find_vector_files
 from bert_flow_tf.encoder.identity import VectorsIdentity, read_identity
 from bert_flow_tf.encoder.pooling import parse_pooling
 from bert_flow_tf.errors import ConfigError, EncoderError, naming
-from bert_flow_tf.io.files import write_text
+from bert_flow_tf.io.files import clear_leftovers, write_text
 from bert_flow_tf.io.lock import owned
 from bert_flow_tf.training.calibrate import fit_calibration
 
@@ -80,6 +80,8 @@ def fit_files(
           fitted.partial_fit(chunk)
     fitted.encoder = None if vectors_of is None else VectorsIdentity(vectors_of).to_dict()
     fitted.save(output)
+    # First the file that names the checkpoints: a run that is killed here is fitted again, and misses none of them.
+    (work / "checkpoints" / "checkpoint").unlink(missing_ok=True)
     shutil.rmtree(work, ignore_errors=True)
   return fitted
 
@@ -206,6 +208,8 @@ def _open_output(folder, files, calibration_folder):
       if json.loads(path.read_text(encoding="utf-8")) == manifest:
         return
     raise ConfigError(f"output={folder}: holds the output of other vectors or another calibration", argument="output")
+  if folder.is_dir():
+    clear_leftovers(folder, _CALIBRATED)  # of a run that was killed while it wrote the file
   if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
     raise ConfigError(f"output={folder}: exists; choose another path, or delete it", argument="output")
   folder.mkdir(parents=True, exist_ok=True)

@@ -1,6 +1,10 @@
 """bert_flow_tf/corpus/vectors.py and calibrating.py: calibrations of vectors in files, against NumPy and SciPy."""
 
 import json
+import pathlib
+import shutil
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -133,12 +137,39 @@ def test_flow_of_files_is_that_of_an_array(tmp_path, ending):
   assert not (tmp_path / "flow.fit").exists()
 
 
+def test_a_fit_that_was_killed_while_it_deleted_its_checkpoints(tmp_path, monkeypatch):
+  """The same command fits again, to the same flow."""
+  np.save(tmp_path / "a.npy", draw(40))
+  arguments = ([str(tmp_path / "a.npy")], "flow", str(tmp_path / "flow"))
+  delete = shutil.rmtree
+
+  def killed(folder, *others, **more):
+    if str(folder).endswith("flow.fit"):  # a part of the files is deleted, in any order
+      for file in pathlib.Path(folder).glob("checkpoints/ckpt-*"):
+        file.unlink()
+      raise KeyboardInterrupt
+    delete(folder, *others, **more)
+
+  with monkeypatch.context() as patch:
+    patch.setattr(shutil, "rmtree", killed)
+    with pytest.raises(KeyboardInterrupt):
+      fit_files(*arguments, show_progress=False, **SMALL)
+  expected = load_calibration(tmp_path / "flow").transform(draw(40))
+  fit_files(*arguments, show_progress=False, **SMALL)
+  np.testing.assert_array_equal(load_calibration(tmp_path / "flow").transform(draw(40)), expected)
+  assert not (tmp_path / "flow.fit").exists()
+
+
 def test_interrupted_run_is_resumed(shards, tmp_path):
   folder, _ = shards
   for _ in range(2):
     fit_files([str(folder)], "mean", str(tmp_path / "mean"))
     (tmp_path / "mean.fit").mkdir()  # as a kill between the last two steps of a fit leaves it
   arguments = [str(folder)], str(tmp_path / "mean"), str(tmp_path / "out")
+  (tmp_path / "out").mkdir()
+  killed = subprocess.Popen([sys.executable, "-c", ""])
+  killed.wait()
+  (tmp_path / f"out/.calibrated.json.{killed.pid}.abcdefgh.writing").write_text("{")
   apply_to_files(*arguments)
   before = (tmp_path / "out/shard-2.npy").read_bytes()
   (tmp_path / "out/shard-2.npy").unlink()
