@@ -21,8 +21,8 @@ import bert_flow_tf
 from bert_flow_tf.data.settings import DataSettings
 from bert_flow_tf.encoder.settings import EmbeddingSettings
 from bert_flow_tf.errors import BertFlowError, ConfigError
+from bert_flow_tf.io.quiet import make_quiet
 from run_scripts import help_page
-from run_scripts.quiet import make_quiet
 
 FLAGS = flags.FLAGS
 

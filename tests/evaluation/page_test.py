@@ -131,7 +131,7 @@ def test_warnings_are_shown_once(tmp_path):
 
 @pytest.mark.slow
 def test_in_a_browser(tmp_path):
-  """Chromium draws the page, light and dark, without an error on its console."""
+  """Draws the page in Chromium, light and dark: no error on its console, and a picture that is not empty."""
   browser = shutil.which("chromium") or shutil.which("google-chrome")
   if browser is None:
     pytest.skip("Chromium is not installed (apt-get install chromium)")
@@ -149,7 +149,7 @@ def test_in_a_browser(tmp_path):
 
 
 def _pixels(picture):
-  """Brightness of a picture's pixels, from 0 to 1."""
+  """Returns the red, green and blue of a picture's pixels, float [height, width, 3] from 0 to 1."""
   from matplotlib import image
 
   return image.imread(picture)[..., :3]

@@ -1,6 +1,7 @@
 """Output of the runners: our lines without file names and thread ids, and nothing of TensorFlow's start-up."""
 
 import contextlib
+import importlib.abc
 import importlib.machinery
 import logging
 import os
@@ -55,7 +56,7 @@ class _TensorFlowFinder:
     return spec
 
 
-class _QuietLoader:
+class _QuietLoader(importlib.abc.Loader):
   """Loader whose module is executed without anything that C++ writes to standard error."""
 
   def __init__(self, loader: Any) -> None:
