@@ -140,8 +140,8 @@ class SentenceModel:
     """Writes the calibration and the encoder's identity; the encoder itself is not copied.
 
     Args:
-      folder: gets flow.json and weights.npz, or calibration.json and arrays.npz; without a calibration model.json and
-        arrays.npz. An older folder of the same kind is replaced.
+      folder: gets calibration.json and arrays.npz; without a calibration model.json and arrays.npz. An older folder of
+        the same kind is replaced.
 
     Raises:
       BertFlowError: the folder cannot be written, or contains something else.

@@ -112,7 +112,7 @@ def folders(tmp_path_factory):
   return folder
 
 
-@pytest.mark.parametrize("file", ["calibration/calibration.json", "flow/flow.json"])
+@pytest.mark.parametrize("file", ["calibration/calibration.json", "flow/calibration.json"])
 def test_any_value_in_a_folders_json_is_loaded_or_one_sentence(folders, file):
   """Without a checksum, as in folders of older versions."""
   path = folders / file

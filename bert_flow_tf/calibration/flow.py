@@ -152,13 +152,11 @@ def load_calibration(folder: str | os.PathLike) -> Calibration:
     FlowError, CalibrationError: the folder is missing, incomplete or damaged.
     ConfigError: the folder is none of a calibration, but contains some.
   """
-  if FLOW_FOLDER.is_in(folder):
-    return FlowCalibration.load(folder)
   if not storage.FORMAT.is_in(folder):
     inside = [str(pathlib.Path(folder, name)) for name in saved_calibrations(folder)]
     if inside:
       raise ConfigError(f"folder={folder}: contains {', '.join(inside)}; expected one of these", argument="folder")
-  return _restore(folder, *storage.read(folder))
+  return _restore(folder, *storage.FORMAT.read(folder))
 
 
 def _restore(folder, settings, arrays):
@@ -178,7 +176,7 @@ def saved_calibrations(folder: str | os.PathLike) -> list[str]:
   """Returns the sorted names of the folders of calibrations in a folder, which may not exist."""
   path = pathlib.Path(folder)
   items = sorted(path.iterdir()) if path.is_dir() else []
-  return [item.name for item in items if FLOW_FOLDER.is_in(item) or storage.FORMAT.is_in(item)]
+  return [item.name for item in items if storage.FORMAT.is_in(item)]
 
 
 def calibration_sha256(folder: str | os.PathLike) -> str:
@@ -187,7 +185,7 @@ def calibration_sha256(folder: str | os.PathLike) -> str:
   Raises:
     FlowError, CalibrationError: the folder is missing, incomplete or damaged.
   """
-  settings, arrays = (FLOW_FOLDER if FLOW_FOLDER.is_in(folder) else storage.FORMAT).read(folder)
+  settings, arrays = storage.FORMAT.read(folder)
   total = hashlib.sha256(json.dumps({**settings, "encoder": None}, sort_keys=True).encode())
   for name in sorted(arrays):
     array = np.ascontiguousarray(arrays[name])

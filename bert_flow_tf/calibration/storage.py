@@ -2,18 +2,16 @@
 
 import operator
 import os
-import pathlib
 from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
 from bert_flow_tf.errors import CalibrationError
-from bert_flow_tf.io.folders import FolderFormat
+from bert_flow_tf.io.folders import CALIBRATION_FILES, OLDER_FLOW_FILES, FolderFormat
 
-SETTINGS_FILE = "calibration.json"
-ARRAYS_FILE = "arrays.npz"
-FORMAT = FolderFormat("calibration", SETTINGS_FILE, ARRAYS_FILE, CalibrationError, "Calibration.save")
+SETTINGS_FILE, ARRAYS_FILE = CALIBRATION_FILES
+FORMAT = FolderFormat("calibration", *CALIBRATION_FILES, CalibrationError, "Calibration.save", OLDER_FLOW_FILES)
 write = FORMAT.write
 
 
@@ -23,9 +21,10 @@ def read(folder: str | os.PathLike) -> tuple[dict[str, Any], dict[str, np.ndarra
   Raises:
     CalibrationError: a file is missing, damaged or of another format, or the folder is a flow's.
   """
-  if (pathlib.Path(folder) / "flow.json").is_file():
+  settings, arrays = FORMAT.read(folder)
+  if "config" in settings:
     raise CalibrationError(f"calibration folder {folder}: it has a flow; load it with Glow.load")
-  return FORMAT.read(folder)
+  return settings, arrays
 
 
 def check_arrays(where: str, arrays: Mapping[str, np.ndarray], shapes: Mapping[str, tuple]) -> None:

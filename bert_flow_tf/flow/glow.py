@@ -226,7 +226,7 @@ class Glow(tf_keras.layers.Layer):
       self.state.assign(_LOADED)
 
   def save(self, folder: str | os.PathLike) -> None:
-    """Writes the flow's folder (`flow.json`, `weights.npz`) in one step; replaces an older flow.
+    """Writes the flow's folder (`calibration.json`, `arrays.npz`) in one step; replaces an older one.
 
     Raises:
       FlowError: a weight is NaN or infinite; the folder cannot be written, or contains something else.

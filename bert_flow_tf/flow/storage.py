@@ -9,9 +9,9 @@ import tensorflow as tf
 
 from bert_flow_tf.errors import ConfigError, FlowError
 from bert_flow_tf.flow.named_weights import check_names
-from bert_flow_tf.io.folders import FolderFormat
+from bert_flow_tf.io.folders import CALIBRATION_FILES, OLDER_FLOW_FILES, FolderFormat
 
-FLOW_FOLDER = FolderFormat("flow", "flow.json", "weights.npz", FlowError, "Glow.save")
+FLOW_FOLDER = FolderFormat("flow", *CALIBRATION_FILES, FlowError, "Glow.save", OLDER_FLOW_FILES)
 
 
 # Values of a flow's `state` weight: new, loaded from the original, initialized from data.
@@ -45,6 +45,8 @@ def load(cls: type, folder: str | os.PathLike) -> Any:
 
 def restore(cls: type, folder: str | os.PathLike, settings: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> Any:
   """Returns the flow of class `Glow` of settings and arrays that were read in `folder`; see `Glow.load`."""
+  if "config" not in settings:
+    raise FlowError(f"flow folder {folder}: it has another calibration than a flow; load it with load_calibration")
   settings = dict(settings)
   state, encoder = settings.pop("state", None), settings.pop("encoder", None)
   if not isinstance(encoder, dict | None):
@@ -54,9 +56,9 @@ def restore(cls: type, folder: str | os.PathLike, settings: Mapping[str, Any], a
   if state not in STATES:
     raise FlowError(f"flow folder {folder}: state is {state!r}, expected one of {STATES}")
   try:
-    flow = cls.from_config({"config": None, **settings})  # type: ignore[attr-defined]
+    flow = cls.from_config(settings)  # type: ignore[attr-defined]
   except (ConfigError, FlowError, TypeError) as error:
-    raise FlowError(f"flow folder {folder}: {FLOW_FOLDER.settings_file} does not describe a flow ({error})") from error
+    raise FlowError(f"flow folder {folder}: its settings do not describe a flow ({error})") from error
   weights = flow.named_weights()
   check_names(arrays, weights, f"weights in {folder}")
   for name, weight in weights.items():

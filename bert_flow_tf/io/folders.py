@@ -13,6 +13,9 @@ from bert_flow_tf.errors import BertFlowError
 from bert_flow_tf.io import checksums, files
 
 FORMAT_VERSION = 1
+# Settings and arrays of every calibration, and as a flow's folder had them before.
+CALIBRATION_FILES = ("calibration.json", "arrays.npz")
+OLDER_FLOW_FILES = ("flow.json", "weights.npz")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -25,6 +28,7 @@ class FolderFormat:
     arrays_file: name of the npz file.
     error: class of the errors raised.
     writer: function that writes such folders, for messages: "Glow.save".
+    older: names of both files in folders of earlier versions, which are read too; () if they did not change.
   """
 
   kind: str
@@ -32,6 +36,7 @@ class FolderFormat:
   arrays_file: str
   error: type[BertFlowError]
   writer: str
+  older: tuple[str, ...] = ()
 
   def write(self, folder: str | os.PathLike, settings: dict[str, Any], arrays: dict[str, np.ndarray]) -> None:
     """Writes a folder atomically.
@@ -66,10 +71,11 @@ class FolderFormat:
       BertFlowError: of class `error`; a file is missing, damaged, or of another format.
     """
     settings = self.read_settings(folder)
+    _, arrays_file = self._names(folder)
     try:
       # Not np.load, which would also read a bare array or a pickle.
       with (
-        open(pathlib.Path(folder) / self.arrays_file, "rb") as file,
+        open(pathlib.Path(folder) / arrays_file, "rb") as file,
         np.lib.npyio.NpzFile(file, allow_pickle=False) as archive,
       ):
         # `write` does not compress; a few compressed bytes could expand to any size.
@@ -78,7 +84,7 @@ class FolderFormat:
           raise ValueError("compressed arrays")
         return settings, {name: archive[name] for name in archive.files}
     except Exception as error:  # damaged bytes raise more kinds of error than NumPy and zipfile document
-      raise self._damaged(folder, self.arrays_file, error) from error
+      raise self._damaged(folder, arrays_file, error) from error
 
   def read_settings(self, folder: str | os.PathLike) -> dict[str, Any]:
     """Reads the settings alone; the arrays' file must exist too, and have its checksum if the settings hold one.
@@ -89,21 +95,29 @@ class FolderFormat:
     folder = pathlib.Path(folder)
     if not folder.is_dir():
       raise self.error(f"{self.kind} folder {folder}: no such folder; expected one that {self.writer} wrote")
+    names = self._names(folder)
     try:
-      for name in (self.settings_file, self.arrays_file):
+      for name in names:
         if not (folder / name).is_file():
           raise self.error(f"{self.kind} folder {folder}: no {name}; expected a folder that {self.writer} wrote")
-      settings = checksums.opened(json.loads((folder / self.settings_file).read_text(encoding="utf-8")), folder)
+      settings = checksums.opened(json.loads((folder / names[0]).read_text(encoding="utf-8")), folder)
       version = settings.pop("format_version")
     except (OSError, ValueError, TypeError, KeyError, RecursionError) as error:
-      raise self._damaged(folder, self.settings_file, error) from error
+      raise self._damaged(folder, names[0], error) from error
     if type(version) is not int or version != FORMAT_VERSION:
       raise self.error(f"{self.kind} folder {folder}: format {version!r}, this version reads {FORMAT_VERSION}")
     return settings
 
   def is_in(self, folder: str | os.PathLike) -> bool:
     """Returns whether the folder has a settings file of this kind."""
-    return (pathlib.Path(folder) / self.settings_file).is_file()
+    return (pathlib.Path(folder) / self._names(folder)[0]).is_file()
+
+  def _names(self, folder):
+    """Returns the names of settings and arrays in a folder: the older ones if it has only these."""
+    names = (self.settings_file, self.arrays_file)
+    if not self.older or (pathlib.Path(folder) / names[0]).is_file():
+      return names
+    return self.older if (pathlib.Path(folder) / self.older[0]).is_file() else names
 
   def _damaged(self, folder, name, error):
     reason = f"{type(error).__name__}: {error}"[:200]  # NumPy's may show a whole file
@@ -115,7 +129,7 @@ class FolderFormat:
       return None
     if not folder.is_dir():
       return folder.name
-    known = (self.settings_file, self.arrays_file)
+    known = (self.settings_file, self.arrays_file, *self.older)
     names = sorted(path.name for path in folder.iterdir())
     others = [name for name in names if name not in known or not (folder / name).is_file()]
-    return next(iter(others), None) or (None if self.settings_file in names else next(iter(names), None))
+    return next(iter(others), None) or (None if self.is_in(folder) else next(iter(names), None))

@@ -6,9 +6,12 @@ import numpy as np
 import pytest
 
 from bert_flow_tf.calibration import flow as flow_calibration
-from bert_flow_tf.calibration.flow import FlowCalibration, load_calibration
+from bert_flow_tf.calibration.flow import FlowCalibration, calibration_sha256, load_calibration, saved_calibrations
 from bert_flow_tf.calibration.spec import make_calibration
+from bert_flow_tf.calibration.views import Mix
 from bert_flow_tf.errors import CalibrationError, FlowError
+from bert_flow_tf.flow.glow import Glow
+from bert_flow_tf.io.folders import CALIBRATION_FILES, OLDER_FLOW_FILES, FolderFormat
 from tests.training import small
 
 IDENTITY = {
@@ -88,15 +91,38 @@ def test_folder_that_holds_none(tmp_path):
   with pytest.raises(CalibrationError, match=r"calibration\.json"):
     load_calibration(tmp_path)
   (tmp_path / "flow.json").write_text("{}")
-  with pytest.raises(FlowError, match=r"weights\.npz"):
+  with pytest.raises(CalibrationError, match=r"weights\.npz"):
     load_calibration(tmp_path)
+
+
+@pytest.mark.parametrize("shares", [(), (0.5, 0.5)])
+def test_folder_of_an_earlier_version(tmp_path, started, shares):
+  """It is loaded, has the checksum of the new one, and is replaced as a whole."""
+  dim = small.DIM * max(len(shares), 1)
+  flow = FlowCalibration(started.flow, Mix(shares, np.zeros(dim), np.ones(len(shares))) if shares else None)
+  FolderFormat("flow", *OLDER_FLOW_FILES, FlowError, "Glow.save").write(tmp_path / "older/flow", *flow.contents())
+  flow.save(tmp_path / "flow")
+  assert calibration_sha256(tmp_path / "older/flow") == calibration_sha256(tmp_path / "flow")
+  assert saved_calibrations(tmp_path / "older") == ["flow"]
+  rows = np.tile(small.embeddings()[1], max(len(shares), 1))
+  for load in (load_calibration, FlowCalibration.load):
+    np.testing.assert_array_equal(load(tmp_path / "older/flow").transform(rows), flow.transform(rows))
+  flow.save(tmp_path / "older/flow")
+  assert sorted(file.name for file in (tmp_path / "older/flow").iterdir()) == sorted(CALIBRATION_FILES)
+
+
+def test_another_calibrations_folder_is_named(tmp_path):
+  make_calibration("sn").fit(small.embeddings()[1]).save(tmp_path / "sn")
+  for load in (Glow.load, FlowCalibration.load):
+    with pytest.raises(FlowError, match="another calibration than a flow; load it with load_calibration"):
+      load(tmp_path / "sn")
 
 
 def test_identity_that_is_no_object(tmp_path, started):
   flow = started
   flow.encoder = IDENTITY
   flow.save(tmp_path / "flow")
-  file = tmp_path / "flow/flow.json"
+  file = tmp_path / "flow/calibration.json"
   file.write_text(json.dumps({**json.loads(file.read_text()), "encoder": "mini", "sha256": {}}))
   with pytest.raises(FlowError, match="encoder is 'mini', expected an object"):
     load_calibration(tmp_path / "flow")

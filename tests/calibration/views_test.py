@@ -226,6 +226,6 @@ def test_flow_of_views_saved_and_served(tmp_path):
   checksum = calibration_sha256(tmp_path / "flow")
   flow.flow.save(tmp_path / "alone")
   assert calibration_sha256(tmp_path / "alone") != checksum
-  rewrite_arrays(tmp_path / "flow/weights.npz", {"mix/rms": np.zeros(3)})
+  rewrite_arrays(tmp_path / "flow/arrays.npz", {"mix/rms": np.zeros(3)})
   with pytest.raises(CalibrationError, match="mix/rms"):
     load_calibration(tmp_path / "flow")

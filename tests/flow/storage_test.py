@@ -89,7 +89,7 @@ def test_state_is_kept(tmp_path):
   ],
 )
 def test_settings_that_describe_no_flow(saved, changes, message):
-  rewrite_json(saved / "flow.json", **changes)
+  rewrite_json(saved / "calibration.json", **changes)
   with pytest.raises(FlowError, match=message) as caught:
     Glow.load(saved)
   assert "\n" not in str(caught.value)
@@ -117,7 +117,7 @@ STEP = "revnet_0/revnet_step_0"
 )
 def test_weights_that_do_not_fit(saved, changes, message):
   """The last one is pickled: reading it could run anything, so it is not read."""
-  rewrite_arrays(saved / "weights.npz", changes)
+  rewrite_arrays(saved / "arrays.npz", changes)
   with pytest.raises(FlowError, match=message):
     Glow.load(saved)
 
