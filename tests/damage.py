@@ -1,9 +1,12 @@
 """Damages copies of every kind of folder that is loaded, and says what became of each."""
 
 import collections
+import contextlib
 import dataclasses
+import json
 import os
 import pathlib
+import re
 import shutil
 import traceback
 from collections.abc import Callable
@@ -35,7 +38,10 @@ class Case:
 
 
 def damages(folder: pathlib.Path, truncations: int, flips: int, seed: int = 0):
-  """Yields (file, description, damaged bytes): files cut at random places, then files with one flipped bit."""
+  """Yields (file, description, damaged bytes).
+
+  Files cut at random places, then files with one flipped bit, then JSON that nobody would write.
+  """
   rng = np.random.default_rng(seed)
   files = sorted(path for path in folder.rglob("*") if path.is_file() and path.stat().st_size)
   for number in range(truncations + flips):
@@ -49,6 +55,13 @@ def damages(folder: pathlib.Path, truncations: int, flips: int, seed: int = 0):
       damaged = bytearray(whole)
       damaged[position] ^= 1 << bit
       yield file.relative_to(folder), f"bit {bit} of byte {position} flipped", bytes(damaged)
+  for file in files:
+    with contextlib.suppress(ValueError):
+      if isinstance(values := json.loads(file.read_bytes()), dict):
+        values.pop("sha256", None)
+        numbers = re.sub(r"(?<=[ \[])-?[0-9][0-9.e+-]*", "NaN", json.dumps(values))
+        for text in ("[" * 100_000, '{"a":' * 100_000, numbers, numbers.replace("NaN", "1e999")):
+          yield file.relative_to(folder), f"made {text[:40]}", text.encode()
 
 
 def run(case: Case, work: pathlib.Path, truncations: int, flips: int, seed: int = 0):

@@ -1,4 +1,4 @@
-"""A folder that was cut or has a flipped bit is refused with one sentence, or gives the same numbers."""
+"""A folder whose file was cut, has a flipped bit or is hostile JSON is refused in a sentence, or changes no number."""
 
 import pytest
 
@@ -13,4 +13,4 @@ _FEW = [pytest.param(name, marks=[pytest.mark.slow] if case.slow else []) for na
 def test_a_damaged_folder_is_refused_or_harmless(name, tmp_path):
   counts, wrong = run(CASES[name], tmp_path, truncations=5, flips=20)
   assert not wrong, "\n".join(wrong)
-  assert counts.total() == 25
+  assert counts.total() >= 25

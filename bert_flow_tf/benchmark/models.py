@@ -1,6 +1,5 @@
 """A BERT of random weights, and any number of distinct sentences, for the encoder's benchmark."""
 
-import json
 import os
 import pathlib
 from collections.abc import Sequence
@@ -10,6 +9,7 @@ import numpy as np
 
 from bert_flow_tf.encoder.saving import write_encoder
 from bert_flow_tf.encoder.tf1_names import bert_shapes
+from bert_flow_tf.io.files import read_json
 
 # BERT-base (Devlin et al. 2019, section 3).
 BASE = {"hidden_size": 768, "num_hidden_layers": 12, "num_attention_heads": 12, "intermediate_size": 3072}
@@ -43,7 +43,7 @@ def write_random_bert(
   rng = np.random.default_rng(seed)
   variables = {name: _initial(name, shape, rng) for name, shape in bert_shapes(config).items()}
   path = source / "tokenizer_config.json"
-  tokenizer = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+  tokenizer = read_json(path) if path.exists() else {}
   write_encoder(folder, config, variables, vocabulary, tokenizer)
 
 

@@ -21,7 +21,7 @@ from bert_flow_tf.corpus.vectors import NPY, VectorFile, find_vector_files
 from bert_flow_tf.encoder.identity import VectorsIdentity, read_identity
 from bert_flow_tf.encoder.pooling import parse_pooling
 from bert_flow_tf.errors import ConfigError, EncoderError, naming
-from bert_flow_tf.io.files import clear_leftovers, write_text
+from bert_flow_tf.io.files import clear_leftovers, read_json, write_text
 from bert_flow_tf.io.lock import owned
 from bert_flow_tf.training.calibrate import fit_calibration
 
@@ -133,7 +133,7 @@ def _embedded_shares(files):
   for folder in {file.path.parent for file in files}:
     shares = ()
     with contextlib.suppress(OSError, ValueError, TypeError, KeyError, ConfigError):
-      about = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
+      about = read_json(folder / MANIFEST)
       if "calibration" not in about:
         shares = parse_pooling(about["encoder"]["sentence_embedding_type"], 1).shares
     found.add(shares)
@@ -205,7 +205,7 @@ def _open_output(folder, files, calibration_folder):
   path = folder / _CALIBRATED
   if folder.is_dir() and path.is_file():
     with contextlib.suppress(ValueError):  # damaged
-      if json.loads(path.read_text(encoding="utf-8")) == manifest:
+      if read_json(path) == manifest:
         return
     raise ConfigError(f"output={folder}: holds the output of other vectors or another calibration", argument="output")
   if folder.is_dir():

@@ -99,13 +99,18 @@ class Index:
     """Returns the index from the dict of `to_json`.
 
     Raises:
-      KeyError, TypeError, AttributeError: the dict is something else.
+      KeyError, TypeError, ValueError, AttributeError: the dict is something else.
     """
     shards = []
     for shard in values["shards"]:
       spans = (Span(**{**span, "columns": tuple(span["columns"])}) for span in shard["spans"])
       shards.append(ShardTask(**{**shard, "spans": tuple(spans)}))
-    return cls(tuple(InputFile(**file) for file in values["inputs"]), tuple(shards))
+    index = cls(tuple(InputFile(**file) for file in values["inputs"]), tuple(shards))
+    if [shard.number for shard in shards] != list(range(len(shards))):
+      raise ValueError("the shards are not numbered from 0")
+    if index.records != sum(shard.records for shard in shards):
+      raise ValueError("the shards do not have the records of the files")
+    return index
 
 
 def find_inputs(patterns: Sequence[str]) -> list[str]:

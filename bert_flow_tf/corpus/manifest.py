@@ -10,7 +10,7 @@ from bert_flow_tf.corpus.index import Index, build_index, changed_input
 from bert_flow_tf.corpus.storage import LocalStorage, storage_of
 from bert_flow_tf.errors import ConfigError
 from bert_flow_tf.io import checksums
-from bert_flow_tf.io.files import WRITING
+from bert_flow_tf.io.files import WRITING, parse_json
 from bert_flow_tf.io.lock import owned
 
 FORMAT_VERSION = 1
@@ -76,7 +76,7 @@ class Manifest:
       return index
     try:
       index = Index.from_json(values)
-    except (KeyError, TypeError, AttributeError):
+    except (KeyError, TypeError, ValueError, AttributeError):
       self._reject(f"holds a damaged {INDEX}")
     indexed = [file.path for file in index.inputs]
     if indexed != list(paths):
@@ -124,8 +124,8 @@ class Manifest:
       return None
     with self._storage.open(path) as file:
       try:
-        return checksums.opened(json.loads(file.read()))
-      except (ValueError, RecursionError) as error:
+        return checksums.opened(parse_json(file.read()))
+      except ValueError as error:
         self._reject(f"holds a damaged {name} ({error})")
 
   def _write(self, name, values):

@@ -2,7 +2,6 @@
 
 import contextlib
 import hashlib
-import json
 import pathlib
 
 import numpy as np
@@ -10,6 +9,7 @@ import tensorflow as tf
 
 from bert_flow_tf.errors import BertFlowError, ConfigError, EncoderError
 from bert_flow_tf.io import checksums
+from bert_flow_tf.io.files import read_json
 
 _SIGNATURE = "serving_default"
 
@@ -91,8 +91,8 @@ def _check_files(folder):
   if not path.is_file():
     return
   try:
-    checksums.opened(json.loads(path.read_bytes()), folder)
-  except (OSError, ValueError, RecursionError) as error:
+    checksums.opened(read_json(path), folder)
+  except (OSError, ValueError) as error:
     raise EncoderError(
       f"saved_model={folder}: damaged, {path.name}: {error}; {checksums.KEEP_CHANGES}", argument="saved_model"
     ) from error

@@ -21,6 +21,7 @@ from bert_flow_tf.corpus.reading import ShardRecords
 from bert_flow_tf.corpus.storage import LocalStorage, storage_of
 from bert_flow_tf.io import checksums
 from bert_flow_tf.io.checksums import HashingWriter
+from bert_flow_tf.io.files import parse_json, read_json
 
 NPY = "npy"
 OUTPUTS = (NPY, TFRECORD)
@@ -108,7 +109,7 @@ class ShardFolder:
       return None
     with storage.open(storage.join(self.folder, receipt_name)) as file:
       try:
-        receipt = checksums.opened(json.loads(file.read()))
+        receipt = checksums.opened(parse_json(file.read()))
         counters = {str(name): int(count) for name, count in receipt["counters"].items()}
         written = {str(name): int(size) for name, size in receipt["bytes"].items()}
       except (ValueError, TypeError, KeyError, AttributeError):
@@ -144,7 +145,7 @@ def damaged_files(receipt: pathlib.Path) -> list[str]:
 
   Files that are absent are not among them: the user may have copied the vectors alone.
   """
-  sums = json.loads(receipt.read_bytes()).get("files_sha256", {})
+  sums = read_json(receipt).get("files_sha256", {})
   present = {name: receipt.parent / name for name in sums if (receipt.parent / name).is_file()}
   return [name for name, path in present.items() if checksums.of_file(path) != sums[name]]
 

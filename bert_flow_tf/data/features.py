@@ -17,6 +17,7 @@ from bert_flow_tf.data.sentences import check_sentences
 from bert_flow_tf.data.word_pieces import WordPieces
 from bert_flow_tf.errors import ConfigError, EncoderError
 from bert_flow_tf.io.checks import is_integer
+from bert_flow_tf.io.files import read_json
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
 # {setting of tokenizer_config.json: its type}; null is allowed too.
@@ -251,8 +252,8 @@ def _read_config(path: pathlib.Path) -> dict:
   if not path.exists():
     return {}
   try:
-    config = json.loads(path.read_text(encoding="utf-8"))
-  except (OSError, ValueError, RecursionError) as error:
+    config = read_json(path)
+  except (OSError, ValueError) as error:
     raise EncoderError(f"{path}: not readable as JSON ({error}); download or save it again") from error
   kind = config.get("tokenizer_class", "BertTokenizer") if isinstance(config, dict) else None
   if kind not in ("BertTokenizer", "BertTokenizerFast", None) or not isinstance(config, dict):

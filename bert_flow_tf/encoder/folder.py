@@ -2,7 +2,6 @@
 
 import hashlib
 import itertools
-import json
 import pathlib
 import re
 from typing import Any
@@ -10,7 +9,7 @@ from typing import Any
 from absl import logging
 
 from bert_flow_tf.errors import EncoderError
-from bert_flow_tf.io import checksums
+from bert_flow_tf.io import checksums, files
 
 # In the order in which transformers looks for them.
 WEIGHTS = ("model.safetensors", "model.safetensors.index.json", "tf_model.h5", "tf_model.h5.index.json")
@@ -97,8 +96,8 @@ def read_json(path: pathlib.Path) -> Any:
     EncoderError: it cannot be read or is not JSON.
   """
   try:
-    return json.loads(path.read_text(encoding="utf-8"))
-  except (OSError, ValueError, RecursionError) as error:  # UnicodeDecodeError and JSONDecodeError are ValueErrors
+    return files.read_json(path)
+  except (OSError, ValueError) as error:  # UnicodeDecodeError and JSONDecodeError are ValueErrors
     raise EncoderError(f"{path}: not readable as JSON ({error}); download or save it again") from error
 
 

@@ -58,7 +58,7 @@ def check_replaceable(folder: str | os.PathLike | None, tasks: Iterable[str], ar
   if folder is None:
     return
   try:
-    values = json.loads((pathlib.Path(folder) / RESULTS_FILE).read_text(encoding="utf-8"))
+    values = files.read_json(pathlib.Path(folder) / RESULTS_FILE)
     others = ({values["task"]} if "task" in values else set(values["results"])) - set(tasks)
   except (OSError, ValueError, KeyError, TypeError):
     return  # no results, or no results of a run

@@ -1,13 +1,13 @@
 """The flow's configuration, read from the original's json files."""
 
 import dataclasses
-import json
 import os
 import pathlib
 from typing import Any
 
 from bert_flow_tf.errors import ConfigError
 from bert_flow_tf.io.checks import is_integer
+from bert_flow_tf.io.files import read_json
 
 CONFIG_FOLDER = pathlib.Path(__file__).parent / "config"
 
@@ -92,8 +92,8 @@ class FlowConfig:
     """
     file = _find(path)
     try:
-      values = json.loads(file.read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError) as error:
+      values = read_json(file)
+    except (OSError, ValueError) as error:
       raise ConfigError(
         f"flow_model_config={path}: {file} is not readable json ({error})", "flow_model_config"
       ) from error

@@ -1,18 +1,54 @@
-"""Atomic writes of files and folders: after an error or a kill the old content is complete."""
+"""Atomic writes of files and folders, after an error or a kill the old content is complete; and reading of JSON."""
 
 import contextlib
+import json
+import math
 import os
 import pathlib
 import re
 import shutil
 import tempfile
 from collections.abc import Iterator
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 # Suffixes of the names of incomplete files and folders, and of folders that are being replaced.
 WRITING, OLDER = ".writing", ".older"
 # .NAME.PID.XXXXXXXX.writing
 _TEMPORARY = re.compile(rf"\.(?P<name>.+)\.(?P<pid>[0-9]+)\.[a-z0-9_]{{8}}({WRITING}|{OLDER})")
+
+
+def read_json(path: str | os.PathLike) -> Any:
+  """Returns the values of a JSON file.
+
+  Raises:
+    OSError: it cannot be read.
+    ValueError: as `parse_json`.
+  """
+  return parse_json(pathlib.Path(path).read_bytes())
+
+
+def parse_json(content: bytes) -> Any:
+  """Returns the values of JSON, which may come from anyone.
+
+  Raises:
+    ValueError: it is not UTF-8 or not JSON, is nested too deeply, or has a number that is NaN or that no float64 holds.
+  """
+  try:
+    return json.loads(content.decode("utf-8"), parse_constant=_finite, parse_float=_finite, parse_int=_integer)
+  except RecursionError:
+    raise ValueError("nested too deeply") from None
+
+
+def _finite(text):
+  value = float(text)
+  if not math.isfinite(value):
+    raise ValueError(f"the number {text[:20]} is NaN or out of range")
+  return value
+
+
+def _integer(text):
+  _finite(text)
+  return int(text)
 
 
 def write_text(path: str | os.PathLike, text: str) -> None:

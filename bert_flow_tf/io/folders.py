@@ -100,9 +100,9 @@ class FolderFormat:
       for name in names:
         if not (folder / name).is_file():
           raise self.error(f"{self.kind} folder {folder}: no {name}; expected a folder that {self.writer} wrote")
-      settings = checksums.opened(json.loads((folder / names[0]).read_text(encoding="utf-8")), folder)
+      settings = checksums.opened(files.read_json(folder / names[0]), folder)
       version = settings.pop("format_version")
-    except (OSError, ValueError, TypeError, KeyError, RecursionError) as error:
+    except (OSError, ValueError, TypeError, KeyError) as error:
       raise self._damaged(folder, names[0], error) from error
     if type(version) is not int or version != FORMAT_VERSION:
       raise self.error(f"{self.kind} folder {folder}: format {version!r}, this version reads {FORMAT_VERSION}")

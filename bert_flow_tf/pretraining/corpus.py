@@ -88,7 +88,7 @@ def make_vocabulary(
 def _read_saved(path, identity):
   """Returns the saved pieces, and the first difference from the identity, or None."""
   try:
-    saved = json.loads(path.read_text(encoding="utf-8"))
+    saved = files.read_json(path)
     pieces = saved.pop("pieces")
     differing = [
       f"{key} {saved[key]} in the folder, {identity[key]} now" for key in identity if saved[key] != identity[key]

@@ -9,6 +9,7 @@ import urllib.request
 from typing import Any
 
 from bert_flow_tf.errors import BertFlowError, ConfigError, DataError, install_command
+from bert_flow_tf.io.files import parse_json
 from bert_flow_tf.serving.signatures import SIGNATURES
 
 _SIMILARITY = SIGNATURES["similarity"]
@@ -99,7 +100,7 @@ class RestClient:
     try:
       request = urllib.request.Request(self._url, body, {"Content-Type": "application/json"})
       with urllib.request.urlopen(request, timeout=self._timeout) as answer:
-        return _checked(self._server, json.loads(answer.read())["predictions"], pairs)
+        return _checked(self._server, parse_json(answer.read())["predictions"], pairs)
     except urllib.error.HTTPError as error:
       raise ServerError(self._server, f"HTTP {error.code}: {error.read().decode(errors='replace')}") from error
     except (OSError, ValueError, http.client.HTTPException) as error:  # URLError and timeouts are OSErrors

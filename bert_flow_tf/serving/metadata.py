@@ -14,7 +14,7 @@ from absl import logging
 from bert_flow_tf._version import __version__
 from bert_flow_tf.io import checksums
 from bert_flow_tf.io.experiment import STATIC, encoder_label
-from bert_flow_tf.io.files import write_text
+from bert_flow_tf.io.files import read_json, write_text
 from bert_flow_tf.model import SentenceModel
 from bert_flow_tf.serving.calibration_graph import CalibrationGraph
 from bert_flow_tf.serving.layout import ExportLayout
@@ -120,7 +120,7 @@ def read_origin(folder: str | pathlib.Path | None) -> dict:
   if folder is None or not path.is_file():
     return {}
   try:
-    results = checksums.opened(json.loads(path.read_text(encoding="utf-8")))
+    results = checksums.opened(read_json(path))
     entries = without_folders({key: results[key] for key in _ORIGIN if key in results})
     warnings = results.get("warnings", {}).get(pathlib.Path(folder).resolve().name, [])
     return {

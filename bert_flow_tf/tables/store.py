@@ -29,13 +29,13 @@ class Store:
     if self._folder is None:
       return None
     try:
-      content = json.loads(self._file(key).read_text(encoding="utf-8"))
+      content = files.read_json(self._file(key))
       if content["key"] != plain(key) or content["sha256"] != _checksum(content["value"]):
         raise ValueError("the checksum or the key does not match")
       return content["value"]
     except FileNotFoundError:
       return None
-    except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
+    except (OSError, ValueError, KeyError, TypeError) as error:
       logging.warning("%s is damaged (%s): it is computed again", self._file(key), error)
       return None
 

@@ -8,6 +8,7 @@ import math
 from typing import Any
 
 from bert_flow_tf.io import checksums
+from bert_flow_tf.io.files import parse_json
 
 OURS, PUBLISHED = "ours", "published"
 
@@ -149,7 +150,7 @@ def from_json(text: str) -> Table:
   Raises:
     ValueError, KeyError, TypeError, AttributeError: the text is something else.
   """
-  content = checksums.opened(json.loads(text))
+  content = checksums.opened(parse_json(text.encode()))
   rows = tuple(
     Row(row["name"], row["source"], {column: _cell(cell) for column, cell in row["cells"].items()})
     for row in content["rows"]
@@ -160,8 +161,10 @@ def from_json(text: str) -> Table:
 
 def _cell(plain):
   values = tuple(math.nan if value is None else float(value) for value in plain["values"])
-  interval = plain.get("interval")
-  return Cell(values, plain["paper"], plain["reason"], None if interval is None else tuple(interval))
+  paper, interval = plain["paper"], plain.get("interval")
+  return Cell(
+    values, paper if paper is None else float(paper), plain["reason"], None if interval is None else tuple(interval)
+  )
 
 
 def _with_reason(cell, reasons):

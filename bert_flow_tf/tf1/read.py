@@ -16,7 +16,7 @@ from bert_flow_tf.encoder.sentence_encoder import SentenceEncoder
 from bert_flow_tf.errors import ConfigError, FlowError, naming
 from bert_flow_tf.flow.config import FlowConfig
 from bert_flow_tf.flow.glow import Glow
-from bert_flow_tf.io.files import replaced_folder, write_text
+from bert_flow_tf.io.files import read_json, replaced_folder, write_text
 from bert_flow_tf.tf1.checkpoint import Tf1Parts, check_same, flow_variables, group_variables, read_flow
 from bert_flow_tf.training.classifier import ClassifierWeights
 
@@ -180,7 +180,7 @@ def _tokenizer(vocab_file: pathlib.Path, do_lower_case: bool | None, max_input_c
   settings = {}
   if config.is_file() and vocab_file.name == "vocab.txt":
     lower = SentenceTokenizer.from_pretrained(vocab_file.parent).do_lower_case
-    settings = json.loads(config.read_text(encoding="utf-8"))
+    settings = read_json(config)
   else:
     lower = lower_case_of_google(vocab_file) if do_lower_case is None else do_lower_case
   limit = max_input_chars_per_word or settings.get("max_input_chars_per_word") or MAX_OF_GOOGLE

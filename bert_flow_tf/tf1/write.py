@@ -13,7 +13,7 @@ from bert_flow_tf.encoder.sentence_encoder import SentenceEncoder
 from bert_flow_tf.errors import ConfigError, EncoderError, naming
 from bert_flow_tf.flow.glow import Glow
 from bert_flow_tf.io import checksums
-from bert_flow_tf.io.files import write_bytes
+from bert_flow_tf.io.files import read_json, write_bytes
 from bert_flow_tf.tf1 import checkpoint as tf1_checkpoint
 from bert_flow_tf.training.classifier import ClassifierWeights
 
@@ -144,7 +144,7 @@ def write_config(folder: pathlib.Path, encoder: SentenceEncoder) -> None:
 
 def _tokenizer_config(folder: pathlib.Path) -> dict:
   path = folder / "tokenizer_config.json"
-  return json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {"tokenizer_class": "BertTokenizer"}
+  return read_json(path) if path.is_file() else {"tokenizer_class": "BertTokenizer"}
 
 
 def _json(values: dict) -> bytes:

@@ -50,7 +50,7 @@ class Checkpoints:
     try:
       self._folder.mkdir(parents=True, exist_ok=True)
       if file.exists():
-        self._compare(json.loads(file.read_text(encoding="utf-8")), identity)
+        self._compare(files.read_json(file), identity)
       else:
         files.write_text(file, json.dumps(identity, indent=2) + "\n")
     except (OSError, ValueError) as error:

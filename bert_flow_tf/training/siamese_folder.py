@@ -177,7 +177,7 @@ def read_facts(folder: pathlib.Path) -> dict[str, Any]:
   if not path.exists():
     return {}
   try:
-    return checksums.opened(json.loads(path.read_text(encoding="utf-8")))
+    return checksums.opened(files.read_json(path))
   except (OSError, ValueError, TypeError) as error:
     raise ConfigError(f"{path} cannot be read ({error}); remove it, or train again") from error
 

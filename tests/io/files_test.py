@@ -1,4 +1,4 @@
-"""files.py and lock.py: what killed processes leave, files of others, and a folder with two runs."""
+"""files.py and lock.py: what killed processes leave, files of others, JSON of others, and a folder with two runs."""
 
 import os
 import pathlib
@@ -111,3 +111,18 @@ def test_what_a_killed_process_left_is_deleted_before_its_parent_waits_for_it(tm
   os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)  # dead, and still known to the system
   assert files.clear_leftovers(tmp_path) == [] and not left.exists()
   process.wait()
+
+
+@pytest.mark.parametrize(
+  "text",
+  ["[" * 100_000, '{"a":' * 100_000, "[NaN]", "[-Infinity]", "[1e999]", "[1" + "0" * 400 + "]", "[\xff", "", "{"],
+)
+def test_json_of_anyone_is_read_or_a_value_error(text):
+  with pytest.raises(ValueError):
+    files.parse_json(text.encode("latin-1"))
+
+
+def test_json_numbers_are_read_as_they_are():
+  text = b"[0, -3, 1000000000000000019884624838656, 1e-400, 0.1, 1E5]"  # the third is tokenizers' model_max_length
+  assert files.parse_json(text) == [0, -3, 1000000000000000019884624838656, 0.0, 0.1, 100000.0]
+  assert [type(value) for value in files.parse_json(b"[1, 1.0]")] == [int, float]
