@@ -5,6 +5,7 @@ import importlib.abc
 import importlib.machinery
 import logging
 import os
+import subprocess
 import sys
 import types
 from collections.abc import Iterator
@@ -17,6 +18,19 @@ _NOISY_MODULES = (
   "cross_device_ops.py",
   "mirrored_strategy.py",
 )
+# Lines of TensorFlow's start-up: its log but for fatal errors, and the second lines of its messages.
+_NOISE = (
+  r"([0-9: .-]+ )?[IWE](\d{4})? |WARNING: All log messages before absl|To enable the following instructions|"
+  r"Skipping registering GPU devices"
+)
+# A program, as TensorFlow may abort this one: on a CPU without AVX it says why and ends the process.
+_FILTER = f"""
+import re, sys
+for line in sys.stdin.buffer:
+  if not re.match({_NOISE.encode()!r}, line):
+    sys.stdout.buffer.write(line)
+    sys.stdout.buffer.flush()
+"""
 
 
 def make_quiet(handler: logging.Handler) -> None:
@@ -57,7 +71,7 @@ class _TensorFlowFinder:
 
 
 class _QuietLoader(importlib.abc.Loader):
-  """Loader whose module is executed without anything that C++ writes to standard error."""
+  """Loader whose module is executed without the start-up lines that C++ writes to standard error."""
 
   def __init__(self, loader: Any) -> None:
     self._loader = loader
@@ -67,7 +81,7 @@ class _QuietLoader(importlib.abc.Loader):
 
   def exec_module(self, module: types.ModuleType) -> None:
     """Executes TensorFlow and its first look at the devices."""
-    with _without_stderr():
+    with _filtered_stderr():
       self._loader.exec_module(module)
       # A worker has to find the others before the first operation.
       if not module.config.list_physical_devices("GPU") and "TF_CONFIG" not in os.environ:
@@ -75,12 +89,16 @@ class _QuietLoader(importlib.abc.Loader):
 
 
 @contextlib.contextmanager
-def _without_stderr() -> Iterator[None]:
-  """Sends what the process writes to file descriptor 2 nowhere; `sys.stderr` still writes to standard error."""
+def _filtered_stderr() -> Iterator[None]:
+  """Leaves TensorFlow's start-up out of what is written to file descriptor 2; `sys.stderr` is not filtered."""
   sys.stderr.flush()
-  kept, nowhere, stream = os.dup(2), os.open(os.devnull, os.O_WRONLY), sys.stderr
-  os.dup2(nowhere, 2)
-  os.close(nowhere)
+  kept, stream = os.dup(2), sys.stderr
+  command = [sys.executable, "-IS", "-c", _FILTER]
+  # In a session of its own, so that Ctrl-C does not end it before this process.
+  lines = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=kept, start_new_session=True)
+  assert lines.stdin is not None
+  os.dup2(lines.stdin.fileno(), 2)
+  lines.stdin.close()
   try:
     with open(kept, "w", buffering=1, encoding=stream.encoding, errors=stream.errors, closefd=False) as sys.stderr:
       yield
@@ -88,3 +106,5 @@ def _without_stderr() -> Iterator[None]:
     sys.stderr = stream
     os.dup2(kept, 2)
     os.close(kept)
+    with contextlib.suppress(subprocess.TimeoutExpired):  # a process that the import started may write to it still
+      lines.wait(1)
