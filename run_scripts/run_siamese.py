@@ -8,6 +8,7 @@ avg (there avg-first-last), max_seq_length 128 (64), flow_model_config config_l3
 num_train_epochs 3 (1), and use_full_for_training 0. docs/fine_tuning.md lists the differences from the published code.
 """
 
+import dataclasses
 import pathlib
 import sys
 
@@ -61,8 +62,11 @@ def define_flags() -> None:
   for name, default in {"log_every_step": 10, "start_delay_secs": 120, "throttle_secs": 600}.items():
     flags.DEFINE_integer(name, default, f"Without meaning: {_WITHOUT_MEANING[name]}.")
   common_flags.define_data_flags()
-  for part in (SiameseEmbedding, SiameseSettings, OutputSettings):
-    common_flags.define_settings(part)
+  common_flags.define_settings(SiameseEmbedding)
+  names = [field.name for field in dataclasses.fields(SiameseSettings)]
+  names.remove("worker_wait_seconds")  # an encoder is trained on one machine
+  common_flags.define_settings(SiameseSettings, names)
+  common_flags.define_settings(OutputSettings)
 
 
 def predicted() -> list[str]:
@@ -89,11 +93,6 @@ def check_flags(settings: SiameseSettings) -> None:
     if FLAGS[name].value and not predicted():
       raise ConfigError(f"{name}: decides what do_predict does; add do_predict", argument=name)
   settings.check_flow()
-  if settings.distribution_strategy == "multi_worker_mirrored":
-    raise ConfigError(
-      "distribution_strategy=multi_worker_mirrored: an encoder is trained on one machine; use default or mirrored",
-      argument="distribution_strategy",
-    )
   if FLAGS.do_train and settings.trains:
     settings.check_training()
     if FLAGS.precision == "float16" and not settings.frozen:

@@ -64,6 +64,12 @@ class SiameseSettings(FlowSettings):
   flow_model_config: str = setting("config_l3_d3_w32", "Name of a packaged configuration, or a json file.")
   flow_learning_rate: float = setting(1e-3, "Constant learning rate of the flow's own loss.")
   num_train_epochs: float = setting(3.0, "Passes over the pairs; up to 1e-6: no training.")
+  distribution_strategy: str = setting(
+    "default",
+    "default: all GPUs, or the CPU; mirrored: the same, always through a MirroredStrategy.",
+    named=False,
+    choices=("default", "mirrored"),
+  )
   use_xla: bool = setting(False, "Compile the step with XLA.", named=False)
   save_checkpoints_steps: int = setting(1000, "Steps between two checkpoints.", named=False, minimum=1)
   train_splits: tuple[str, ...] | None = setting(

@@ -103,10 +103,8 @@ def cases(folder):
     "warm-up": ([*train, "--warmup_proportion=2"], "--warmup_proportion=2"),
     "penalty": ([*train, "--l2_penalty=nan"], "--l2_penalty=nan"),
     "half precision": ([*train, "--precision=float16"], "--precision=float16"),
-    "several machines": (
-      [*train, "--distribution_strategy=multi_worker_mirrored"],
-      "--distribution_strategy=multi_worker_mirrored",
-    ),
+    "several machines": ([*train, "--distribution_strategy=multi_worker_mirrored"], "distribution_strategy"),
+    "wait for machines": ([*train, "--worker_wait_seconds=9"], "worker_wait_seconds"),
     "split twice": ([*train, "--train_splits=train,train"], "--train_splits=train,train"),
     "no split": ([*train, "--train_splits="], "--train_splits"),
     "no such split": (["--task=SNLI", "--do_train"], "--train_splits=train"),
