@@ -39,7 +39,7 @@ _TENSORFLOW = ("tensorflow", "tf_keras", "keras", "tensorflow_probability", "ten
 _WITHOUT_TENSORFLOW = (
   *(f"bert_flow_tf.calibration.{module}" for module in ("interface", "linear", "methods", "moments", "natsv")),
   *(f"bert_flow_tf.calibration.{module}" for module in ("spec", "spectrum", "storage")),
-  *(f"bert_flow_tf.evaluation.{module}" for module in ("bootstrap", "edit_distance", "figures", "isotropy", "metrics")),
+  *(f"bert_flow_tf.evaluation.{module}" for module in ("bootstrap", "edit_distance", "figures", "metrics")),
   *(f"bert_flow_tf.evaluation.{module}" for module in ("predictions", "report", "similarity", "subsets")),
   "bert_flow_tf.evaluation.word_embeddings",
   *(f"bert_flow_tf.corpus.{module}" for module in ("beam_pipeline", "beam_running", "embedding", "formats", "framing")),

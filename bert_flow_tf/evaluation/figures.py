@@ -57,16 +57,21 @@ def spectrum_figure(spectra: Mapping[str, np.ndarray], title: str = "") -> "Figu
     spectra: {name: decreasing values}.
     title: title above the panel.
   """
-  figure = _figure(9, 4)
-  axis = figure.subplots()
+  figure, (axis,) = _panels(1, 9, 4)
   for (name, values), color in zip(spectra.items(), _colors(len(spectra)), strict=True):
     axis.plot(range(1, len(values) + 1), values, label=name, color=color)
   axis.set_xscale("log")
   # Embeddings that are all 0 have no spectrum: matplotlib rejects a logarithmic axis without a positive value.
-  axis.set_yscale("log" if any((values > 0).any() for values in spectra.values()) else "linear")
+  positive = [values[values > 0].min() for values in spectra.values() if (values > 0).any()]
+  if positive:
+    axis.set_yscale("log")
+    axis.set_ylim(min(0.09, 0.8 * min(positive)), 1.25)  # two labels at least
+  for scale in (axis.xaxis, axis.yaxis):
+    scale.set_major_formatter("{x:g}")  # powers of ten with their exponents take as long as the drawing
+  axis.minorticks_off()
   axis.set_xlabel("index of the singular value, the largest first")
   axis.set_ylabel("singular value / largest")
-  axis.legend(fontsize="small", frameon=False)
+  axis.legend(fontsize="small", frameon=False, loc="lower left")
   figure.suptitle(title)
   return figure
 
@@ -79,8 +84,7 @@ def gold_figure(cosines: Mapping[str, np.ndarray], gold: np.ndarray) -> "Figure"
     gold: [n], without NaN.
   """
   step = -(-len(gold) // _GOLD_POINTS)
-  figure = _figure(4.2 * len(cosines), 3.6)
-  axes = figure.subplots(1, len(cosines), sharex=True, squeeze=False)[0]
+  figure, axes = _panels(len(cosines), 4.2, 3.6)
   for axis, (name, values), color in zip(axes, cosines.items(), _colors(len(cosines)), strict=True):
     axis.scatter(gold[::step], values[::step], s=8, color=color, alpha=0.4, linewidths=0)
     axis.set_title(f"{name}: Spearman {correlation(values, gold).spearman:.2f}", fontsize="medium")
@@ -99,17 +103,17 @@ def histograms_figure(
     second: the same keys: {method: [m]}.
     labels: names of the two sets.
   """
-  figure = _figure(4.2 * len(first), 2.6)
-  axes = figure.subplots(1, len(first), sharex=True, squeeze=False)[0]
+  figure, axes = _panels(len(first), 4.2, 2.6)
   bins = np.linspace(-1, 1, 81)
   for axis, name, color in zip(axes, first, _colors(len(first)), strict=True):
     looks = ({"color": _INK, "alpha": 0.5}, {"color": color, "alpha": 0.6})
     for values, label, look in zip((first[name], second[name]), labels, looks, strict=True):
       values = values[np.isfinite(values)]
-      axis.hist(values, bins=bins, weights=np.full(len(values), 100 / max(len(values), 1)), label=label, **look)
+      shares = 100 * np.histogram(values, bins)[0] / max(len(values), 1)
+      axis.stairs(shares, bins, fill=True, label=label, **look)
     axis.set_title(name, fontsize="medium")
     axis.set_xlabel("cosine")
-    axis.legend(fontsize="small", frameon=False)
+    axis.legend(fontsize="small", frameon=False, loc="upper left")
   axes[0].set_ylabel("%")
   return figure
 
@@ -202,6 +206,20 @@ def _rc(settings):
 def _colors(count):
   """Returns a color for each method, readable on white and on black; the first is that of no calibration."""
   return [_BEFORE, *(_AFTER[index % len(_AFTER)] for index in range(count - 1))]
+
+
+def _panels(count, width, height):
+  """Returns a figure and its `count` axes side by side, each with its margins of the given inches.
+
+  The margins are fixed: a layout that measures every label takes longer than the drawing.
+  """
+  from matplotlib.figure import Figure
+
+  left, right, bottom, top = 0.95, 0.1, 0.5, 0.35
+  margins = {"left": left / (count * width), "right": 1 - right / (count * width)}
+  margins |= {"bottom": bottom / height, "top": 1 - top / height, "wspace": (left + right) / (width - left - right)}
+  figure = Figure(figsize=(count * width, height))
+  return figure, figure.subplots(1, count, sharex=True, squeeze=False, gridspec_kw=margins)[0]
 
 
 def _figure(width=11, height=4.5):

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+import tensorflow as tf
 from absl import logging
 
 from bert_flow_tf.errors import DataError
@@ -83,8 +84,9 @@ def singular_spectrum(points: np.ndarray, centered: bool = False) -> np.ndarray:
     return np.zeros([0])
   reduced = np.zeros([0, dim])
   for piece in _pieces(points, *(_center(points) if centered else _scale(points))):
-    reduced = np.linalg.qr(np.concatenate([reduced, piece]), mode="r")
-  values = np.linalg.svd(reduced, compute_uv=False)
+    # Not by NumPy, whose threads wait for each other at every column: seconds where other programs use the cores.
+    reduced = tf.linalg.qr(np.concatenate([reduced, piece]))[1].numpy()
+  values = tf.linalg.svd(reduced, compute_uv=False).numpy()
   return values / values[0] if values[0] > 0 else np.full_like(values, np.nan)
 
 

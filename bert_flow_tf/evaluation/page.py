@@ -143,7 +143,7 @@ def _number_columns(rows):
 def _of_embeddings(embeddings, cosines):
   """Returns the drawings that need embeddings: cosines of pairs and of other sentences, and spectra."""
   unpaired = {name: unpaired_cosines(*sides) for name, sides in embeddings.items()}
-  spectra = {name: singular_spectrum(np.concatenate(sides)) for name, sides in embeddings.items()}
+  spectra = {name: singular_spectrum(sample(np.concatenate(sides))) for name, sides in embeddings.items()}
   return [
     *_drawing(
       "Cosines",

@@ -60,10 +60,26 @@ class FlowSteps:
     return self._advances[use_xla]
 
   def _loss_and_gradient(self, first, second, seed):
+    """Returns a replica's share of the loss, a scalar in bits per dimension, and its gradient."""
+    # One pass for each side, as the original: a joint pass rounds differently, and a ReLU near 0 turns that into
+    # another trajectory (seen on golden/l2_d3_w32_dim64.npz). Both passes are one graph, traced once.
+    side_graph = tf.function(self._side, autograph=False)
+    loss, gradient = tf.zeros([], self._flow.dtype), None
+    vector = tf.convert_to_tensor(self._weights.variable)
+    for position, side in enumerate((first, second)):
+      dropout_seed = None
+      if self._flow.config.coupling_dropout:
+        dropout_seed = tf.random.experimental.stateless_fold_in(seed, position)
+      of_side, its_gradient = side_graph(side, dropout_seed, vector)
+      loss += of_side
+      gradient = its_gradient if gradient is None else gradient + its_gradient
+    return loss, gradient
+
+  def _side(self, side, dropout_seed, vector):
     with tf.GradientTape(watch_accessed_variables=False) as tape:
-      vector = tf.convert_to_tensor(self._weights.variable)
       tape.watch(vector)
-      loss = self._loss(first, second, seed, self._weights.reader(vector))
+      bits = self._flow.bits_per_dim(side, dropout_seed, self._weights.reader(vector))
+      loss = tf.reduce_sum(bits) / self._batch_size
     return loss, tape.gradient(loss, vector)
 
   def _apply(self, gradient):
@@ -124,15 +140,3 @@ class FlowSteps:
       return losses[:count]
 
     return advance
-
-  def _loss(self, first, second, seed, read):
-    """Returns a replica's share of the loss, a scalar in bits per dimension."""
-    # One pass for each side, as the original: a joint pass rounds differently, and a ReLU near 0 turns that into
-    # another trajectory (seen on golden/l2_d3_w32_dim64.npz).
-    loss = tf.zeros([], self._flow.dtype)
-    for position, side in enumerate((first, second)):
-      dropout_seed = None
-      if self._flow.config.coupling_dropout:
-        dropout_seed = tf.random.experimental.stateless_fold_in(seed, position)
-      loss += tf.reduce_sum(self._flow.bits_per_dim(side, dropout_seed, read)) / self._batch_size
-    return loss
