@@ -9,6 +9,7 @@ import os
 import pathlib
 import platform
 import shlex
+import subprocess
 import sys
 from typing import Any
 
@@ -26,7 +27,7 @@ from bert_flow_tf.io.lock import owned
 from bert_flow_tf.tables import results_page
 from bert_flow_tf.tables.inputs import Inputs
 from bert_flow_tf.tables.makers import Makers, check_tasks
-from bert_flow_tf.tables.models import load_models
+from bert_flow_tf.tables.models import load_models, sizes_of
 from bert_flow_tf.tables.plan import FIGURES, TABLES, USED_BY, Plan, checked
 from bert_flow_tf.tables.store import Store
 from bert_flow_tf.training.settings import FlowSettings
@@ -88,9 +89,23 @@ def _about(name: str, models: list) -> dict[str, Any]:
     "command": shlex.join(["python", "run_scripts/run_table.py", *parts]),
     "versions": common_flags.versions(),
     "encoders": {bench.title: bench.encoder.weights_checksum for bench in models},
+    "sizes": {bench.title: sizes_of(bench) for bench in models if not bench.words},
+    "commit": _commit(),
     "date": datetime.date.today().isoformat(),
     "machine": f"{platform.machine()}, {os.cpu_count()} cores",
   }
+
+
+def _commit() -> str:
+  """Returns the commit of the checkout that this file is in; "" for an installed package."""
+  root = pathlib.Path(__file__).resolve().parent.parent
+  if not (root / ".git").exists():
+    return ""
+  command = ["git", "-C", str(root), "describe", "--always", "--dirty", "--exclude=*"]
+  try:
+    return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
+  except (OSError, subprocess.CalledProcessError):  # no git, or another user's checkout
+    return ""
 
 
 def _make(plan: Plan) -> None:

@@ -5,6 +5,7 @@ import dataclasses
 from bert_flow_tf.data.flow_corpus import TARGET
 from bert_flow_tf.tables.plan import ABLATION, BEYOND, GAINS
 from bert_flow_tf.tables.similarity_tables import AVG, FIRST_LAST
+from bert_flow_tf.tables.terms import note
 from bert_flow_tf.tables.workbench import NONE
 
 UNIFORM, IDF = "uniform", "idf"
@@ -75,15 +76,11 @@ TITLES = {
 METRIC = "Spearman x 100 (STS-12 to STS-16: mean over the subsets, weighted by their numbers of pairs)"
 BINARY_METRIC = "; AUC x 100 of QNLI and MRPC"
 NOTES = {
-  BEYOND: (
-    "(target): fitted on all sentences of the evaluated set, without gold scores. (all sets): fitted once, on the "
-    "sentences of the columns before mean.",
-    "idf: tokens are weighted by the logarithm of their inverse document frequency; mix: unit rows of the word "
-    "embeddings and the last block's mean; static: unit rows alone, without a transformer.",
-  ),
+  BEYOND: tuple(map(note, ("(target)", "(all sets)", "mix", "idf", "static", "▲, ▼"))),
   GAINS: (
-    "In square brackets: the 95 % interval of a paired bootstrap over the pairs, of the mean over the seeds. The mean "
-    "has none: some pairs of STS-B are pairs of STS-12 to STS-16 too.",
+    note("[low, high]"),
+    note("▲, ▼"),
+    "The mean has no interval: some pairs of STS-B are pairs of STS-12 to STS-16 too.",
   ),
   ABLATION: ("All rows are fitted on all sentences of the evaluated set, without gold scores.",),
 }

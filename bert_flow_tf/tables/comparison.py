@@ -19,9 +19,9 @@ from bert_flow_tf.progress import Progress
 from bert_flow_tf.tables import beyond
 from bert_flow_tf.tables.beyond import AUTO, UNIFORM
 from bert_flow_tf.tables.keys import gold_fingerprint
-from bert_flow_tf.tables.plan import ABLATION, BEYOND
+from bert_flow_tf.tables.plan import BEYOND, GAINS
 from bert_flow_tf.tables.similarity_tables import AVG, FIRST_LAST
-from bert_flow_tf.tables.table import OURS, Cell, Row
+from bert_flow_tf.tables.table import BETTER, OURS, WORSE, Cell, Row
 from bert_flow_tf.tables.workbench import NONE, Recipe, Workbench, headline, target_of
 
 MEAN = "mean"
@@ -56,7 +56,7 @@ class Comparison:
     columns = [*self._sets, *[MEAN] * (len(self._sets) > 1), *(task for task in self._tasks if task not in self._sets)]
     with Progress(len(self._benches) * len(jobs) * len(self._tasks), True, name, "cell") as progress:
       for bench in self._benches:
-        own = {}
+        own: dict[str, dict[str, Cell]] = {}
         for job in jobs:
           cells = {}
           for task in self._tasks:
@@ -64,9 +64,10 @@ class Comparison:
             cells[task] = self._cell(bench, task, *job)
             progress.update(1, f"{bench.title}, {beyond.row_name(*job)}")
           own[beyond.row_name(*job)] = self._with_mean(cells)
+        own = _marked(own)
         rows += [Row(f"{bench.title}, {row}", OURS, cells) for row, cells in own.items()]
-        if name != ABLATION:
-          notes.append(f"{bench.title}, {_where_it_hurts(own, columns)}.")
+        if name == GAINS:
+          notes.append(f"{bench.title}: {_count_of_marks(own)}.")
         if name == BEYOND:
           notes += [_what_auto_took(bench.title, *taken) for taken in self._taken.get(bench.title, {}).items()]
     if name == BEYOND and not any(bench.paper_encoder for bench in self._benches):
@@ -155,15 +156,20 @@ def _what_auto_took(title: str, corpus: str, taken: Mapping[str, str]) -> str:
   return f"{title}, taken by {AUTO}{beyond.fitted_on(corpus)}: {'; '.join(places)}."
 
 
-def _where_it_hurts(rows: Mapping[str, Mapping[str, Cell]], columns: Sequence[str]) -> str:
-  """Returns a clause with the gains whose interval is below 0, or the scores below those of the plain embedding."""
-  found = {}
-  for row, cells in rows.items():
-    for column in columns:
-      cell, plain = cells[column], rows.get(FIRST_LAST, {}).get(column)
-      change = cell.mean if plain is None else cell.mean - plain.mean
-      surely = cell.interval and cell.interval[1] < 0 if plain is None else change < 0
-      if surely and row not in (AVG, FIRST_LAST) and column != MEAN:
-        found.setdefault(row, []).append(f"{column} {change:+.2f}")
-  what = f"worse than {FIRST_LAST} without calibration" if FIRST_LAST in rows else "intervals wholly below 0"
-  return f"{what}: {'; '.join(f'{row}: ' + ', '.join(places) for row, places in found.items()) or 'none'}"
+def _marked(rows: Mapping[str, Mapping[str, Cell]]) -> dict[str, dict[str, Cell]]:
+  """Returns the rows with a mark at the scores of calibrations that are lower than without one."""
+  plain = {} if FIRST_LAST not in rows else {column: cell.mean for column, cell in rows[FIRST_LAST].items()}
+  return {
+    row: {
+      column: dataclasses.replace(cell, worse=row not in (AVG, FIRST_LAST) and cell.mean < plain.get(column, -math.inf))
+      for column, cell in cells.items()
+    }
+    for row, cells in rows.items()
+  }
+
+
+def _count_of_marks(rows: Mapping[str, Mapping[str, Cell]]) -> str:
+  """Returns a clause with the numbers of intervals that are wholly above or below 0."""
+  cells = [cell for row in rows.values() for cell in row.values() if cell.interval]
+  above, below = (sum(cell.mark == mark for cell in cells) for mark in (BETTER, WORSE))
+  return f"of {len(cells)} intervals, {above} are wholly above 0 ({BETTER}) and {below} wholly below 0 ({WORSE})"

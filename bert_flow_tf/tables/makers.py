@@ -19,8 +19,9 @@ from bert_flow_tf.tables.comparison import Comparison
 from bert_flow_tf.tables.keys import file_fingerprint
 from bert_flow_tf.tables.models import variant_of, with_activation
 from bert_flow_tf.tables.paper_tables import paper_table
-from bert_flow_tf.tables.plan import NEW_TABLES, ONE_TASK, Plan
-from bert_flow_tf.tables.table import OURS, Row, Table
+from bert_flow_tf.tables.plan import GAINS, NEW_TABLES, ONE_TASK, Plan
+from bert_flow_tf.tables.table import HIGHEST, NEAREST_0, OURS, Row, Table
+from bert_flow_tf.tables.terms import TERMS, note
 from bert_flow_tf.tables.workbench import NONE, Recipe, Workbench, target_of
 
 _RECIPES = {
@@ -29,11 +30,12 @@ _RECIPES = {
   "4": similarity.qnli_recipes,
   "5": similarity.calibration_recipes,
 }
-_WEIGHTED = "STS-12 to STS-16: mean over the subsets, weighted by their numbers of pairs, as in the paper."
-_TARGET = "(target): fitted on all sentences of the evaluated set, without gold scores."
+_WEIGHTED, _TARGET = note("STS-12 to STS-16"), note("(target)")
 # Pairs of QNLI's splits in GLUE (its second version, as in TensorFlow Datasets).
 _QNLI = {"train": 104743, "dev": 5463, "test": 5463}
-_IN_BRACKETS = "In brackets: the paper's score, and ours minus the paper's."
+# Tables and columns without a best cell. Of isotropy's columns, only the first is the better the higher it is.
+_NO_BEST = ("1", GAINS)
+_NO_BEST_COLUMNS = ("edit distance", "standard deviation")
 
 
 def check_tasks(plan: Plan, tasks: Mapping[str, TaskData]) -> None:
@@ -88,10 +90,11 @@ class Makers:
       rows = [*rows, *similarity.published_rows(int(name))]
     cells = [cell for row in rows for cell in row.cells.values()]
     if any(cell.paper is not None for cell in cells):
-      notes.append(_IN_BRACKETS)
+      notes.append(note("(paper x, y)"))
     if any(cell.spread is not None for cell in cells):
-      notes.append(f"± is the standard deviation over the flow's seeds {seeds[0]} to {seeds[-1]}.")
-    return Table(name, title, metric, tuple(columns), tuple(rows), tuple(notes), {**about, "seeds": seeds})
+      notes.append(f"±: {TERMS['±']}, {seeds[0]} to {seeds[-1]}.")
+    about, best = {**about, "seeds": seeds}, _best(name, columns)
+    return Table(name, title, metric, tuple(columns), tuple(rows), tuple(notes), about, best)
 
   # Each of these returns title, metric, columns, rows and notes; title and metric are "" for tables of the paper.
 
@@ -233,6 +236,14 @@ class Makers:
     with Progress(len(methods) + 1, True, "figure isotropy", "method") as progress:
       _, spectra = analysis.isotropy_rows(bench, ONE_TASK, methods, [self._plan.seed], progress)
     return figures.spectrum_figure(spectra, f"{ONE_TASK} test, {bench.label}: singular values")
+
+
+def _best(name, columns):
+  """Returns {column: kind of its best cell}, see `Table`."""
+  if name in _NO_BEST:
+    return {}
+  kinds = {column: HIGHEST for column in columns if column not in _NO_BEST_COLUMNS}
+  return kinds | (dict.fromkeys(analysis.ISOTROPY_COLUMNS[1:], NEAREST_0) if name == "isotropy" else {})
 
 
 def _missing_of_qnli(task):

@@ -106,5 +106,12 @@ def paper_encoder(name: str, config: Any, nli_tuned: bool = False) -> str | None
   return None
 
 
+def sizes_of(bench: Workbench) -> dict[str, Any]:
+  """Returns the sizes of an encoder with a BERT and the name that it was loaded by, JSON values for a reader."""
+  config = bench.encoder.bert.config
+  sizes = {"blocks": config.num_hidden_layers, "dimensions": config.hidden_size, "word pieces": config.vocab_size}
+  return {**sizes, "folder": bench.encoder.name}
+
+
 def _sentences(tasks):
   return {s for task in tasks for pairs in task.splits.values() for s in (*pairs.sentences_a, *pairs.sentences_b)}

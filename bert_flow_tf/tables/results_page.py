@@ -1,6 +1,7 @@
 """Page of all tables and figures in a folder, written by `run_table.py --results_page=docs/results.md`."""
 
 import base64
+import dataclasses
 import os
 import pathlib
 import urllib.parse
@@ -8,9 +9,10 @@ import urllib.parse
 from bert_flow_tf.errors import ConfigError, DataError, install_command
 from bert_flow_tf.evaluation.markup import document
 from bert_flow_tf.io import files
-from bert_flow_tf.tables.plan import FIGURES, NEW_TABLES, TABLES
+from bert_flow_tf.tables.plan import FIGURES, TABLES
 from bert_flow_tf.tables.summary import summary
 from bert_flow_tf.tables.table import Table, from_json
+from bert_flow_tf.tables.terms import TERMS, is_defined
 
 _FIGURE_TITLES = {
   "2": "Figure 2: similarity against edit distance",
@@ -20,19 +22,23 @@ _FIGURE_TITLES = {
 _INTRODUCTION = """\
 # Results
 
-This page was written by `run_scripts/run_table.py` from computed numbers; do not edit it. Rows marked *ours* were
-computed with this repository, rows marked *published* are the paper's (Li et al., EMNLP 2020;
-`bert_flow_tf/tables/paper_tables.json` names the source of each number). The paper's score and the difference are in
-brackets if the encoder is the paper's. Scores of other encoders are not comparable with BERT's. ± is the standard
-deviation over seeds of the flow.
+This page was written by `run_scripts/run_table.py` from computed numbers; do not edit it. Rows below the name of an
+encoder were computed with this repository, rows below *published* are the paper's (Li et al., EMNLP 2020;
+`bert_flow_tf/tables/paper_tables.json` names the source of each number). Scores of other encoders are not comparable
+with BERT's. The command below a table computes it again.
+
+**Bold** is the best of an encoder's rows in a column: the highest score, in Isotropy's second and third columns the
+nearest to 0. Published rows do not take part. Table 1, edit distances and Gains have no best.
 """
+_PACKAGED = "mini"  # the encoder of this package
 
 
 def write(path: str | os.PathLike, folder: str | os.PathLike) -> None:
   """Writes the page of all tables in a folder.
 
-  The tables that are not the paper's come first, then a summary of the paper's. Markdown shows copies of the folder's
-  pictures (PNG), which are written to the page's folder; HTML has them inside.
+  A summary comes first, then the terms, the encoders and how the tables were made, the tables that are not the paper's,
+  and the paper's. Markdown shows copies of the folder's pictures (PNG), which are written to the page's folder; HTML
+  has them inside.
 
   Args:
     path: the page: HTML if it ends with ".html", else Markdown.
@@ -47,9 +53,8 @@ def write(path: str | os.PathLike, folder: str | os.PathLike) -> None:
     raise DataError(
       f"results_page={path}: {folder} has no table_NAME.json; compute tables first, as with --table=all", "results_page"
     )
-  new = [_with_origin(table) for table in tables if table.name in NEW_TABLES]
-  paper = [_with_origin(table) for table in tables if table.name not in NEW_TABLES]
-  parts = [_INTRODUCTION, *new, *filter(None, [summary(tables)]), *paper]
+  parts = [_INTRODUCTION, *filter(None, [summary(tables), _terms(), _encoders(tables), _origins(tables)])]
+  parts += [_without_terms(table).markdown() for table in tables]
   try:
     parts += _pictures(pathlib.Path(path), pathlib.Path(folder))
     text = "\n".join(parts)
@@ -75,16 +80,47 @@ def read_tables(folder: str | os.PathLike) -> list[Table]:
   return tables
 
 
-def _with_origin(table):
-  """Returns a table's Markdown and a line with its date, seeds, encoders, package versions and machine."""
-  about = table.about
-  parts = [about.get("date")]
-  if about.get("seeds"):
-    parts.append(f"seed{'s' * (len(about['seeds']) > 1)} " + ", ".join(map(str, about["seeds"])))
-  parts += [f"{label}: weights {sha[:12]}" for label, sha in about.get("encoders", {}).items()]
-  parts.append(", ".join(f"{package} {version}" for package, version in about.get("versions", {}).items()))
-  parts = [part for part in (*parts, about.get("machine")) if part]
-  return "\n".join([table.markdown(), *([f"{'; '.join(parts)}.\n"] if parts else [])])
+def _terms():
+  lines = [f"| {term} | {meaning} |" for term, meaning in TERMS.items()]
+  return "\n".join(["## Terms", "", "| term | meaning |", "| --- | --- |", *lines, ""])
+
+
+def _without_terms(table):
+  """Returns a table without the notes that the head of the page has."""
+  return dataclasses.replace(table, notes=tuple(note for note in table.notes if not is_defined(note)))
+
+
+def _encoders(tables):
+  """Returns Markdown with the sizes, folder and checksum of each encoder, as far as the tables have them."""
+  lines = {}
+  for table in tables:
+    for title, checksum in table.about.get("encoders", {}).items():
+      known = table.about.get("sizes", {}).get(title, {})
+      folder = f"`{known['folder']}`" if known else ""
+      if known.get("folder") == _PACKAGED:
+        folder = "in this package: `docs/pretraining.md` has how it was trained"
+      cells = [title, *(str(known.get(size, "")) for size in ("blocks", "dimensions", "word pieces")), folder]
+      lines[title, checksum] = f"| {' | '.join([*cells, f'`{checksum[:12]}`'])} |"
+  if not lines:
+    return ""
+  head = ["encoder", "blocks", "dimensions", "word pieces", "folder", "SHA-256 of its weights"]
+  rows = [f"| {' | '.join(head)} |", "| --- |" + " --- |" * (len(head) - 1), *lines.values()]
+  return "\n".join(["## Encoders", "", *rows, ""])
+
+
+def _origins(tables):
+  """Returns Markdown with date, commit, seeds, package versions and machine of the tables; "" if none is known."""
+  origins = {}
+  for table in tables:
+    about = table.about
+    seeds = ", ".join(map(str, about.get("seeds", ())))
+    commit = f"commit {about['commit']}" if about.get("commit") else ""
+    versions = ", ".join(f"{package} {version}" for package, version in about.get("versions", {}).items())
+    parts = [about.get("date"), commit, seeds and f"flow's seeds {seeds}", versions, about.get("machine")]
+    if any(parts):
+      origins.setdefault("; ".join(filter(None, parts)), []).append(table.heading)
+  lines = [f"- {', '.join(headings)}: {origin}." for origin, headings in origins.items()]
+  return "\n".join(["## How the tables were made", "", *lines, ""]) if lines else ""
 
 
 def _pictures(path, folder):

@@ -13,7 +13,7 @@ from bert_flow_tf.data.flow_corpus import NLI
 from bert_flow_tf.errors import CalibrationError, FlowError, TrainingError
 from bert_flow_tf.progress import Progress
 from bert_flow_tf.tables.paper_tables import paper_table
-from bert_flow_tf.tables.table import OURS, PUBLISHED, Cell, Row
+from bert_flow_tf.tables.table import OURS, PUBLISHED, WORSE, Cell, Row
 from bert_flow_tf.tables.workbench import NONE, Recipe, Workbench, headline
 
 AVG, FIRST_LAST = "avg", "avg-first-last"
@@ -147,23 +147,20 @@ def transfer_rows(
   seeds: Sequence[int],
   progress: Progress,
 ) -> tuple[list[Row], str]:
-  """Returns the rows of a flow fitted on each corpus, and a sentence that names the cells where it lowers the score.
+  """Returns the rows of a flow fitted on each corpus, and a sentence with the number of cells where it lowers scores.
 
   The arguments are those of `rows_of`, and corpora, {name in the table: corpus of a `Recipe`}.
   """
   recipes = {"no flow": Recipe(FIRST_LAST)}
   recipes |= {f"flow fitted on {name}": Recipe(FIRST_LAST, "flow", corpus) for name, corpus in corpora.items()}
   cells = {name: cells_of(bench, recipe, columns, seeds, progress)[0] for name, recipe in recipes.items()}
-  changes = {
-    f"{name.removeprefix('flow ')}, on {column}": fitted[column].mean - cells["no flow"][column].mean
-    for name, fitted in cells.items()
-    for column in columns
-    if name != "no flow" and fitted[column].defined and cells["no flow"][column].defined
-  }
-  lower = [f"{place} ({change:+.2f})" for place, change in changes.items() if change < 0]
-  note = f"{bench.title}: the flow hurts in {len(lower)} of {len(changes)} cells"
-  rows = [Row(f"{bench.title}, {name}", OURS, row) for name, row in cells.items()]
-  return rows, f"{note}: {'; '.join(lower)}." if lower else f"{note}."
+  plain, rows = cells.pop("no flow"), []
+  for name, row in cells.items():
+    marked = {column: dataclasses.replace(cell, worse=cell.mean < plain[column].mean) for column, cell in row.items()}
+    rows.append(Row(f"{bench.title}, {name}", OURS, marked))
+  compared = [cell for row in rows for column, cell in row.cells.items() if cell.defined and plain[column].defined]
+  note = f"the flow lowers the score in {sum(cell.worse for cell in compared)} of {len(compared)} cells ({WORSE})"
+  return [Row(f"{bench.title}, no flow", OURS, plain), *rows], f"{bench.title}: {note}."
 
 
 def row_name(bench: Workbench, recipe: Recipe, chosen: str | None = None) -> str:

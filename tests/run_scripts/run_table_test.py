@@ -79,8 +79,8 @@ def test_rows_of_table_2(ran):
   missing = rows["mini, avg-first-last, flow (NLI)"]["STS-B"]
   assert missing["value"] is None and missing["values"] == [] and "SNLI" in missing["reason"]
   markdown = output["results"]["resumed"]["stdout"]
-  assert "| mini, avg-first-last, flow (NLI) | ours | n/a [1] |" in markdown and "\n[1] " in markdown
-  assert "± is the standard deviation over the flow's seeds 7 to 8." in markdown
+  assert "| avg-first-last, flow (NLI) | n/a [1] |" in markdown and "\n[1] " in markdown
+  assert "±: standard deviation over the seeds of the flow, 7 to 8." in markdown
 
 
 def test_the_command_of_a_table_makes_that_table(ran):
@@ -171,12 +171,15 @@ def test_activations(ran):
 def test_page(ran):
   folder, _ = ran
   page = (folder / "RESULTS.md").read_text()
-  assert [line for line in page.splitlines() if line.startswith("#")][:6] == [
+  assert [line for line in page.splitlines() if line.startswith("#")][:8] == [
     "# Results",
     "## Summary",
+    "## Terms",
+    "## Encoders",
+    "## How the tables were made",
     "## Table 1: BERT's word embeddings by word frequency rank",
     "## Table 2: Semantic textual similarity without NLI supervision",
     "## Table 3: Semantic textual similarity with NLI supervision",
-    "## Table 6: Similarities against edit distance and gold, validation split of STS-B",
   ]
+  assert "| mini | 4 | 256 | 8192 | in this package: `docs/pretraining.md` has how it was trained | `" in page
   assert "](figure_2_mini.png)" in page and (folder / "figure_2_mini.png").is_file()

@@ -37,8 +37,9 @@ def test_table_2_has_published_rows_and_notes(data):
   assert table.columns == ("STS-B", "STS-12") and table.about == {"command": "c", "seeds": [0, 1]}
   assert [row.source for row in table.rows] == ["ours"] * 8 + ["published"] * 11
   notes = "\n".join(table.notes)
-  assert "weighted" in notes and "No row of cls for plain:" in notes and "seeds 0 to 1" in notes
-  assert "In brackets" not in notes and "(paper" not in table.markdown()
+  assert "weighted" in notes and "No row of cls for plain:" in notes and "of the flow, 0 to 1." in notes
+  assert "(paper" not in table.markdown()
+  assert table.best == {"STS-B": "the highest", "STS-12": "the highest"}
 
 
 def test_table_3_without_an_encoder(data):

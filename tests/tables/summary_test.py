@@ -38,6 +38,17 @@ def test_rows_and_columns():
   assert "Published code:" in summary([second])
 
 
+def test_best_rows():
+  means = {"six, avg": 70.0, "six, avg-first-last": 50.0, "six, avg-first-last, flow (target)": 60.0, "six, mix": 65.5}
+  rows = tuple(Row(name, OURS, {"mean": Cell((value,), worse=True)}) for name, value in means.items())
+  about = {"encoders": {"six": SIX_LAYERS, "no rows": "0" * 64}}
+  assert lines_of(summary([Table("beyond", "t", "m", ("mean",), rows, (), about)])) == [
+    ["", "avg-first-last", "avg-first-last, flow (target)", "avg-first-last, whitening (target)", "best row", "which"],
+    ["---"] * 6,
+    ["six", "50.00", "60.00 (+10.00)", "", "70.00 (+20.00)", "avg"],
+  ]
+
+
 def test_qnli_and_edit_distance():
   name = "my, avg-first-last"
   qnli = table(

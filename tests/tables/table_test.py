@@ -8,7 +8,7 @@ import statistics
 
 import pytest
 
-from bert_flow_tf.tables.table import OURS, PUBLISHED, Cell, Row, Table, from_json
+from bert_flow_tf.tables.table import HIGHEST, NEAREST_0, OURS, PUBLISHED, Cell, Row, Table, from_json
 
 VALUES = (68.25, 67.5, 69.125)
 ROWS = (
@@ -17,8 +17,16 @@ ROWS = (
   Row("again", OURS, {"STS-B": Cell(reason="not | here"), "SICK-R": Cell((-1.0, math.nan))}),
   Row("BERT", PUBLISHED, {"STS-B": Cell((70.5,))}),
 )
-ABOUT = {"command": "python run_scripts/run_table.py --table=2", "seeds": [1, 2, 3]}
+ABOUT = {
+  "command": "python run_scripts/run_table.py --table=2",
+  "seeds": [1, 2, 3],
+  "encoders": {"mini": "ab", "min": "cd"},
+}
 TABLE = Table("2", "a title", "spearman x 100", ("STS-B", "SICK-R"), ROWS, ("A note.",), ABOUT)
+
+
+def cell(value):
+  return Cell((value,))
 
 
 def test_mean_and_spread():
@@ -47,12 +55,15 @@ def test_markdown_read_back():
   assert lines[0] == "## Table 2: a title" and lines[2] == "Spearman x 100."
   table = [line for line in lines if line.startswith("|")]
   cells = [[cell.strip() for cell in line.replace("\\|", "/").split("|")[1:-1]] for line in table]
-  assert cells[0] == ["", "source", "STS-B", "SICK-R"] and set(cells[1]) == {"---"}
+  assert cells[0] == ["", "STS-B", "SICK-R"] and set(cells[1]) == {"---"}
   assert cells[2:] == [
-    ["mini, a/b", "ours", "68.29 ±0.81 (paper 70.50, -2.21)", "60.00"],
-    ["other", "ours", "n/a [1]", "n/a [2]"],
-    ["again", "ours", "n/a [2]", "n/a"],
-    ["BERT", "published", "70.50", ""],
+    ["*mini*", "", ""],
+    ["a/b", "68.29 ±0.81 (paper 70.50, -2.21)", "60.00"],
+    ["*ours*", "", ""],
+    ["other", "n/a [1]", "n/a [2]"],
+    ["again", "n/a [2]", "n/a"],
+    ["*published*", "", ""],
+    ["BERT", "70.50", ""],
   ]
   assert [line for line in lines if line.startswith("[")] == ["[1] too few", "[2] not | here"]
   assert "A note." in lines and lines[-2] == ABOUT["command"]
@@ -80,8 +91,29 @@ def test_json_is_json_and_read_back():
 
 def test_a_difference_and_its_interval_read_back():
   cells = {"a": Cell((1.5, 2.0), interval=(-0.25, 3.0)), "b": Cell((1.0,), interval=()), "c": Cell((1.0,))}
-  table = Table("gains", "t", "m", ("a", "b", "c"), (Row("x over y", OURS, cells),))
-  assert "| +1.75 [-0.25, +3.00] | +1.00 | 1.00 |" in table.markdown()
+  cells |= {
+    "d": Cell((1.0,), interval=(0.5, 2.0)),
+    "e": Cell((-1.0,), interval=(-2.0, -0.5)),
+    "f": Cell((1.0,), worse=True),
+  }
+  table = Table("gains", "t", "m", tuple("abcdef"), (Row("mini, x over y", OURS, cells),), (), ABOUT)
+  assert "| *mini, over y* | | | | | | |\n" in table.markdown()
+  row = "| x | +1.75 [-0.25, +3.00] | +1.00 | 1.00 | +1.00 [+0.50, +2.00] ▲ | -1.00 [-2.00, -0.50] ▼ | 1.00 ▼ |"
+  assert row in table.markdown()
+  assert from_json(table.json()) == table
+
+
+def test_best_cells():
+  """Of each encoder's rows, as rounded; neither published ones nor single ones nor those that are all equal."""
+  scores = {"a": (50.0, -3.0, 1.0), "b": (60.004, 2.0, 1.0), "c": (60.0, 4.0, 1.0)}
+  rows = [Row(f"mini, {name}", OURS, dict(zip("xyz", map(cell, row), strict=True))) for name, row in scores.items()]
+  rows += [Row("other, a", OURS, {"x": cell(70.0)}), Row("other, b", OURS, {"x": Cell()})]
+  rows += [Row("BERT", PUBLISHED, {"x": cell(90.0), "y": cell(0.0)})]
+  about = {"encoders": {"mini": "ab", "other": "cd"}}
+  best = {"x": HIGHEST, "y": NEAREST_0, "z": HIGHEST}
+  table = Table("2", "t", "m", ("x", "y", "z", "w"), tuple(rows), (), about, best)
+  lines = [line for line in table.markdown().splitlines() if "**" in line]
+  assert lines == ["| b | **60.00** | **2.00** | 1.00 |  |", "| c | **60.00** | 4.00 | 1.00 |  |"]
   assert from_json(table.json()) == table
 
 
