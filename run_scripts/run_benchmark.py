@@ -20,7 +20,7 @@ from bert_flow_tf.encoder.settings import EmbeddingSettings
 from bert_flow_tf.io.experiment import make_folder
 from bert_flow_tf.io.files import write_text
 from bert_flow_tf.training.settings import FlowSettings
-from run_scripts import common_flags
+from run_scripts import common_flags, runner
 
 FLAGS = flags.FLAGS
 
@@ -41,7 +41,7 @@ def main(argv: list[str]) -> None:
   settings, *others = map(common_flags.settings, kinds)
   benchmark = Benchmark(settings, *others)
   make_folder(FLAGS.output_dir, "output_dir")
-  about = {"flags": {flag.name: flag.value for flag in common_flags.own_flags()}, "cores": measure.cores()}
+  about = {"flags": common_flags.values(), "cores": measure.cores()}
   about |= {"machine": platform.machine(), "versions": common_flags.versions(), "load_before": measure.load()}
   for name, result, text in benchmark.run():
     about["load_after"] = measure.load()
@@ -57,7 +57,7 @@ def main(argv: list[str]) -> None:
 def console() -> None:
   """Runs the installed command."""
   define_flags()
-  common_flags.run(main)
+  runner.run(main)
 
 
 if __name__ == "__main__":

@@ -16,7 +16,7 @@ from absl import flags
 from bert_flow_tf.calibration.spec import ALLOWED
 from bert_flow_tf.errors import ConfigError
 from bert_flow_tf.training.settings import FlowSettings
-from run_scripts import common_flags
+from run_scripts import common_flags, runner
 
 FLAGS = flags.FLAGS
 
@@ -89,7 +89,7 @@ def main(argv: list[str]) -> None:
 def console() -> None:
   """Runs the installed command."""
   define_flags()
-  common_flags.run(main)
+  runner.run(main)
 
 
 if __name__ == "__main__":

@@ -15,7 +15,7 @@ from absl import flags
 from bert_flow_tf.encoder.settings import DEFAULT_MAX_SEQ_LENGTH, DEFAULT_POOLING, EmbeddingSettings
 from bert_flow_tf.errors import ConfigError
 from bert_flow_tf.flow.config import packaged_configs
-from run_scripts import common_flags
+from run_scripts import common_flags, runner
 
 FLAGS = flags.FLAGS
 
@@ -123,7 +123,7 @@ def main(argv: list[str]) -> None:
 def console() -> None:
   """Starts the installed command."""
   define_flags()
-  common_flags.run(main)
+  runner.run(main)
 
 
 if __name__ == "__main__":

@@ -16,7 +16,7 @@ from absl import flags, logging
 from bert_flow_tf.corpus.job import EmbeddingJob
 from bert_flow_tf.corpus.settings import JobSettings
 from bert_flow_tf.errors import ConfigError
-from run_scripts import common_flags
+from run_scripts import common_flags, runner
 
 FLAGS = flags.FLAGS
 
@@ -98,7 +98,7 @@ def main(argv: list[str]) -> None:
 def console() -> None:
   """Runs the installed command."""
   define_flags()
-  common_flags.run(main)
+  runner.run(main)
 
 
 if __name__ == "__main__":

@@ -26,7 +26,7 @@ from bert_flow_tf.evaluation.task_scores import WITHOUT_FLOW, Embeddings, by_spl
 from bert_flow_tf.integrations import senteval_engine
 from bert_flow_tf.integrations.senteval_run import evaluate_tasks
 from bert_flow_tf.io.experiment import Stopwatch, make_folder
-from run_scripts import common_flags
+from run_scripts import common_flags, runner
 
 FLAGS = flags.FLAGS
 
@@ -188,7 +188,7 @@ def facts(watch):
   """Returns the entries that results.json has in any run."""
   return {
     "seconds": watch.seconds,
-    "flags": {flag.name: flag.value for flag in common_flags.own_flags()},
+    "flags": common_flags.values(),
     "versions": common_flags.versions(),
   }
 
@@ -243,7 +243,7 @@ def _rows(by_task):
 def console():
   """Runs the installed command."""
   define_flags()
-  common_flags.run(main)
+  runner.run(main)
 
 
 if __name__ == "__main__":

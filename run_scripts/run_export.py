@@ -13,7 +13,7 @@ from absl import flags
 
 from bert_flow_tf.encoder.settings import EmbeddingSettings
 from bert_flow_tf.errors import ConfigError
-from run_scripts import common_flags
+from run_scripts import common_flags, runner
 from run_scripts.exporting import check_export_flags, define_export_flags, export
 
 FLAGS = flags.FLAGS
@@ -58,7 +58,7 @@ def main(argv: list[str]) -> None:
 def console() -> None:
   """Starts the installed command."""
   define_flags()
-  common_flags.run(main)
+  runner.run(main)
 
 
 if __name__ == "__main__":

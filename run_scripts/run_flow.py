@@ -22,7 +22,7 @@ from bert_flow_tf.evaluation.gains import say
 from bert_flow_tf.io.experiment import OutputSettings
 from bert_flow_tf.io.lock import owned
 from bert_flow_tf.training.settings import FlowSettings, RunSettings
-from run_scripts import common_flags
+from run_scripts import common_flags, runner
 from run_scripts.exporting import check_export_flags, check_export_of_run, define_export_flags, export
 
 FLAGS = flags.FLAGS
@@ -98,7 +98,7 @@ def main(argv: list[str]) -> None:
 def console() -> None:
   """Starts the installed command."""
   define_flags()
-  common_flags.run(main)
+  runner.run(main)
 
 
 if __name__ == "__main__":

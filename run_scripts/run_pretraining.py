@@ -15,7 +15,7 @@ from absl import flags
 from bert_flow_tf.errors import ConfigError
 from bert_flow_tf.evaluation import report
 from bert_flow_tf.pretraining.settings import PretrainingSettings
-from run_scripts import common_flags
+from run_scripts import common_flags, runner
 
 FLAGS = flags.FLAGS
 
@@ -43,7 +43,7 @@ def main(argv: list[str]) -> None:
   from bert_flow_tf.pretraining.pretrain import MODEL_FOLDER, pretrain
 
   about = {
-    "flags": {flag.name: flag.value for flag in common_flags.own_flags()},
+    "flags": common_flags.values(),
     "versions": common_flags.versions(),
   }
   results = pretrain(settings, FLAGS.output_dir, FLAGS.data_dir, about)
@@ -59,7 +59,7 @@ def main(argv: list[str]) -> None:
 def console() -> None:
   """Runs the installed command."""
   define_flags()
-  common_flags.run(main)
+  runner.run(main)
 
 
 if __name__ == "__main__":

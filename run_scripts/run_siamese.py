@@ -26,7 +26,7 @@ from bert_flow_tf.evaluation import report, siamese_scores
 from bert_flow_tf.io.experiment import OutputSettings, Stopwatch
 from bert_flow_tf.io.lock import owned
 from bert_flow_tf.training.siamese_settings import SiameseEmbedding, SiameseSettings, siamese_name
-from run_scripts import common_flags
+from run_scripts import common_flags, runner
 
 FLAGS = flags.FLAGS
 
@@ -222,7 +222,7 @@ def _run(job, task, embedding, settings, folder, watch, chosen, splits):
 def console() -> None:
   """Starts the installed command."""
   define_flags()
-  common_flags.run(main)
+  runner.run(main)
 
 
 if __name__ == "__main__":

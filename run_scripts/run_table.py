@@ -31,7 +31,7 @@ from bert_flow_tf.tables.models import load_models, sizes_of
 from bert_flow_tf.tables.plan import FIGURES, TABLES, USED_BY, Plan, checked
 from bert_flow_tf.tables.store import Store
 from bert_flow_tf.training.settings import FlowSettings
-from run_scripts import common_flags
+from run_scripts import common_flags, runner
 
 FLAGS = flags.FLAGS
 
@@ -148,7 +148,7 @@ def main(argv: list[str]) -> None:
 def console() -> None:
   """Runs the installed command."""
   define_flags()
-  common_flags.run(main)
+  runner.run(main)
 
 
 if __name__ == "__main__":

@@ -14,7 +14,7 @@ from absl import flags
 
 from bert_flow_tf.errors import ConfigError
 from bert_flow_tf.serving.client import make_client, read_pairs
-from run_scripts import common_flags
+from run_scripts import runner
 
 FLAGS = flags.FLAGS
 
@@ -46,7 +46,7 @@ def main(argv: list[str]) -> None:
 def console() -> None:
   """Starts the installed command."""
   define_flags()
-  common_flags.run(main)
+  runner.run(main)
 
 
 if __name__ == "__main__":

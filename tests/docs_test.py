@@ -19,8 +19,8 @@ _PAGES = sorted(page for folder in _FOLDERS for page in REPO.glob(f"{folder}*.md
 _LIST_FLAGS = """
 import importlib, json, sys
 from absl import flags
-from run_scripts import common_flags
-common_flags.run = lambda main: None
+import run_scripts.runner
+run_scripts.runner.run = lambda main: None
 names = {}
 for runner in sys.argv[1:]:
   module = importlib.import_module(f"run_scripts.{runner}")

@@ -19,7 +19,7 @@ def run_all(main, command_lines, always=(), cached=True):
   from absl import flags
 
   import bert_flow_tf
-  from run_scripts import common_flags
+  from run_scripts import runner
 
   load = bert_flow_tf.SentenceEncoder.from_pretrained
   if cached:
@@ -33,7 +33,7 @@ def run_all(main, command_lines, always=(), cached=True):
     out, err = io.StringIO(), io.StringIO()
     with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
       try:
-        common_flags.run(main)
+        runner.run(main)
         status = "returned"
       except SystemExit as stop:
         status = stop.code

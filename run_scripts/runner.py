@@ -1,0 +1,141 @@
+"""Start and end of a runner: its command line, its help, its errors as one line, interrupts."""
+
+import errno
+import functools
+import os
+import re
+import signal
+import sys
+import threading
+from collections.abc import Callable
+
+from absl import app, flags, logging
+
+import bert_flow_tf
+from bert_flow_tf.errors import BertFlowError
+from bert_flow_tf.io.quiet import make_quiet
+from run_scripts import common_flags, help_page
+
+FLAGS = flags.FLAGS
+
+# Arguments of the library whose flag has another name.
+_FLAG_OF_ARGUMENT = {
+  "folder": ("flow_folder", "calibration_folder"),
+  "k": ("calibration",),
+  "model": ("model", "encoder"),
+  "revision": ("model_revision",),
+}
+_FIRST_PYTHON_WITHOUT_TENSORFLOW = (3, 14)
+_DISK_FULL = "the disk is full; free some space, and the same command resumes"
+_INTERRUPTED = "interrupted; the same command resumes from what is saved"
+_TERMINATED = "ended by SIGTERM; the same command resumes from what is saved"
+
+
+def run(main: Callable[[list[str]], None]) -> None:
+  """Parses the flags and calls `main`; an error that a user can mend becomes one line and exit status 1."""
+  if sys.version_info >= _FIRST_PYTHON_WITHOUT_TENSORFLOW:
+    running, first = (
+      ".".join(map(str, version[:2])) for version in (sys.version_info, _FIRST_PYTHON_WITHOUT_TENSORFLOW)
+    )
+    sys.exit(_fail(f"this is Python {running}: TensorFlow has no build for {first} or later; use 3.11, 3.12 or 3.13"))
+  _print_and_exit(main)
+  _announce_sigterm()
+  app.run(lambda argv: sys.exit(_guarded(main, argv)), flags_parser=_parse)
+
+
+def _print_and_exit(main):
+  """Prints help or version and exits, if they are asked for; absl's own --help is not grouped, and exits with 1."""
+  if sys.argv[1:] == ["--version"]:  # with a value, it is a flag of the exporting runners
+    print(f"bert-flow-tf {bert_flow_tf.__version__}")
+    sys.exit(0)
+  if {"--help", "-help", "-h", "--helpshort"} & {*sys.argv[1:]}:
+    try:
+      print(help_page.text(sys.modules[main.__module__].__doc__, common_flags.own_flags()), flush=True)
+    except BrokenPipeError:  # --help | head; Python would flush again at its end, and print an error
+      os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    sys.exit(0)
+
+
+@functools.cache
+def _announce_sigterm():
+  """Prints a line when SIGTERM ends the process, with status 143, also while the main thread waits in TensorFlow."""
+  reader, writer = os.pipe()
+  os.set_blocking(writer, False)
+  signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
+  signal.signal(signal.SIGTERM, lambda *unused: None)
+  os.register_at_fork(after_in_child=lambda: (signal.set_wakeup_fd(-1), signal.signal(signal.SIGTERM, signal.SIG_DFL)))
+
+  def wait():
+    while signal.SIGTERM not in os.read(reader, 1):
+      pass
+    os._exit(_fail(_TERMINATED, 143))
+
+  threading.Thread(target=wait, daemon=True).start()
+
+
+def _parse(argv):
+  """Parses the command line, and expands ~ in paths, which a shell leaves alone after "="."""
+  try:
+    rest = FLAGS(argv)
+  except flags.Error as error:
+    # absl shows a wrong boolean as a tuple of its message and the value.
+    message = re.sub(r"\('Non-boolean .*\)$", "expected true or false, or 1 or 0", str(error).strip())
+    sys.exit(_fail(f"{message.removeprefix('flag ')}; --help lists the flags"))
+  except SystemExit:  # absl has printed --helpfull, and would exit with 1
+    sys.exit(0)
+  if len(rest) > 1:
+    sys.exit(_fail(f"argument {rest[1]!r}: expected only flags, as --flag=value"))
+  for flag in common_flags.own_flags():
+    if isinstance(flag.value, str) and flag.value.startswith("~/"):
+      flag.value = os.path.expanduser(flag.value)
+  if FLAGS["verbosity"].using_default_value:
+    logging.set_verbosity(logging.INFO)
+    make_quiet(logging.get_absl_handler())
+  return rest
+
+
+def _guarded(main, argv):
+  """Calls `main` and returns the exit status."""
+  interrupted = False
+
+  def interrupt(*unused):
+    nonlocal interrupted
+    interrupted = True
+    raise KeyboardInterrupt
+
+  signal.signal(signal.SIGINT, interrupt)
+  try:
+    main(argv)
+  except BertFlowError as error:
+    return _fail(_with_flag(error))
+  except OSError as error:  # a full disk, a name that is too long, a file without permission
+    where = f"{error.filename}: {error.strerror}" if error.filename and error.strerror else error
+    return _fail(_DISK_FULL if error.errno in (errno.ENOSPC, errno.EDQUOT) else where)
+  except Exception as error:
+    if interrupted:  # TensorFlow turns an interrupt while it traces into other errors
+      return _fail(_INTERRUPTED, 130)
+    tensorflow = sys.modules.get("tensorflow")
+    if tensorflow is None or not isinstance(error, tensorflow.errors.ResourceExhaustedError):
+      raise
+    if "No space left" in error.message or "quota" in error.message:
+      return _fail(_DISK_FULL)
+    return _fail(f"out of memory ({' '.join(error.message.split())[:200]}); use a smaller batch size")
+  except KeyboardInterrupt:
+    return _fail(_INTERRUPTED, 130)
+  return 0
+
+
+def _with_flag(error):
+  """Returns the error's message, with the flag in place of the argument's name that it begins with."""
+  message, argument = str(error), error.argument
+  names = _FLAG_OF_ARGUMENT.get(argument, (argument,))
+  flag = next((name for name in names if name is not None and name in FLAGS), None)
+  if flag is None or not message.startswith(argument):
+    return message
+  return f"--{flag}{message.removeprefix(argument)}"
+
+
+def _fail(message, status=1):
+  """Prints an error as one line and returns the exit status."""
+  print(f"error: {' '.join(str(message).split())}", file=sys.stderr, flush=True)
+  return status
