@@ -2,6 +2,7 @@
 
 import errno
 import functools
+import gc
 import os
 import re
 import signal
@@ -40,6 +41,9 @@ def run(main: Callable[[list[str]], None]) -> None:
     sys.exit(_fail(f"this is Python {running}: TensorFlow has no build for {first} or later; use 3.11, 3.12 or 3.13"))
   _print_and_exit(main)
   _announce_sigterm()
+  # TensorFlow's modules and graphs are hundreds of thousands of objects that stay: looking through all of them for
+  # garbage at Python's default of 700 new ones takes nearly a second of a short run.
+  gc.set_threshold(10_000)
   app.run(lambda argv: sys.exit(_guarded(main, argv)), flags_parser=_parse)
 
 

@@ -8,7 +8,6 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-import tensorflow as tf
 from absl import logging
 
 from bert_flow_tf.errors import DataError
@@ -78,6 +77,8 @@ def singular_spectrum(points: np.ndarray, centered: bool = False) -> np.ndarray:
   Raises:
     DataError: points is not [n, dim], or has NaN or infinity.
   """
+  import tensorflow as tf  # here, as the runners check their flags before this long import
+
   points = _checked(points)
   n, dim = points.shape
   if not min(n, dim):
