@@ -57,7 +57,7 @@ def main(argv: list[str]) -> None:
 def console() -> None:
   """Runs the installed command."""
   define_flags()
-  runner.run(main)
+  runner.run(main, resumes=False)
 
 
 if __name__ == "__main__":

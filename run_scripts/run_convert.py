@@ -123,7 +123,7 @@ def main(argv: list[str]) -> None:
 def console() -> None:
   """Starts the installed command."""
   define_flags()
-  runner.run(main)
+  runner.run(main, resumes=False)
 
 
 if __name__ == "__main__":

@@ -243,7 +243,7 @@ def _rows(by_task):
 def console():
   """Runs the installed command."""
   define_flags()
-  runner.run(main)
+  runner.run(main, resumes=False)
 
 
 if __name__ == "__main__":

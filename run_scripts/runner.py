@@ -27,24 +27,28 @@ _FLAG_OF_ARGUMENT = {
   "revision": ("model_revision",),
 }
 _FIRST_PYTHON_WITHOUT_TENSORFLOW = (3, 14)
-_DISK_FULL = "the disk is full; free some space, and the same command resumes"
-_INTERRUPTED = "interrupted; the same command resumes from what is saved"
-_TERMINATED = "ended by SIGTERM; the same command resumes from what is saved"
+# How an ended run is repeated, of runners that save what they have done and of the others.
+_AGAIN = {True: "the same command resumes from what is saved", False: "start the same command again"}
 
 
-def run(main: Callable[[list[str]], None]) -> None:
-  """Parses the flags and calls `main`; an error that a user can mend becomes one line and exit status 1."""
+def run(main: Callable[[list[str]], None], resumes: bool = True) -> None:
+  """Parses the flags and calls `main`; an error that a user can mend becomes one line and exit status 1.
+
+  Args:
+    main: the runner's.
+    resumes: whether the command continues what was interrupted, for messages.
+  """
   if sys.version_info >= _FIRST_PYTHON_WITHOUT_TENSORFLOW:
     running, first = (
       ".".join(map(str, version[:2])) for version in (sys.version_info, _FIRST_PYTHON_WITHOUT_TENSORFLOW)
     )
     sys.exit(_fail(f"this is Python {running}: TensorFlow has no build for {first} or later; use 3.11, 3.12 or 3.13"))
   _print_and_exit(main)
-  _announce_sigterm()
+  _announce_sigterm(resumes)
   # TensorFlow's modules and graphs are hundreds of thousands of objects that stay: looking through all of them for
   # garbage at Python's default of 700 new ones takes nearly a second of a short run.
   gc.set_threshold(10_000)
-  app.run(lambda argv: sys.exit(_guarded(main, argv)), flags_parser=_parse)
+  app.run(lambda argv: sys.exit(_guarded(main, argv, resumes)), flags_parser=_parse)
 
 
 def _print_and_exit(main):
@@ -61,7 +65,7 @@ def _print_and_exit(main):
 
 
 @functools.cache
-def _announce_sigterm():
+def _announce_sigterm(resumes):
   """Prints a line when SIGTERM ends the process, with status 143, also while the main thread waits in TensorFlow."""
   reader, writer = os.pipe()
   os.set_blocking(writer, False)
@@ -72,7 +76,7 @@ def _announce_sigterm():
   def wait():
     while signal.SIGTERM not in os.read(reader, 1):
       pass
-    os._exit(_fail(_TERMINATED, 143))
+    os._exit(_fail(f"ended by SIGTERM; {_AGAIN[resumes]}", 143))
 
   threading.Thread(target=wait, daemon=True).start()
 
@@ -98,9 +102,10 @@ def _parse(argv):
   return rest
 
 
-def _guarded(main, argv):
+def _guarded(main, argv, resumes=True):
   """Calls `main` and returns the exit status."""
   interrupted = False
+  disk_full = f"the disk is full; free some space, and {_AGAIN[resumes]}"
 
   def interrupt(*unused):
     nonlocal interrupted
@@ -114,18 +119,18 @@ def _guarded(main, argv):
     return _fail(_with_flag(error))
   except OSError as error:  # a full disk, a name that is too long, a file without permission
     where = f"{error.filename}: {error.strerror}" if error.filename and error.strerror else error
-    return _fail(_DISK_FULL if error.errno in (errno.ENOSPC, errno.EDQUOT) else where)
+    return _fail(disk_full if error.errno in (errno.ENOSPC, errno.EDQUOT) else where)
   except Exception as error:
     if interrupted:  # TensorFlow turns an interrupt while it traces into other errors
-      return _fail(_INTERRUPTED, 130)
+      return _fail(f"interrupted; {_AGAIN[resumes]}", 130)
     tensorflow = sys.modules.get("tensorflow")
     if tensorflow is None or not isinstance(error, tensorflow.errors.ResourceExhaustedError):
       raise
     if "No space left" in error.message or "quota" in error.message:
-      return _fail(_DISK_FULL)
+      return _fail(disk_full)
     return _fail(f"out of memory ({' '.join(error.message.split())[:200]}); use a smaller batch size")
   except KeyboardInterrupt:
-    return _fail(_INTERRUPTED, 130)
+    return _fail(f"interrupted; {_AGAIN[resumes]}", 130)
   return 0
 
 

@@ -20,7 +20,7 @@ _LIST_FLAGS = """
 import importlib, json, sys
 from absl import flags
 import run_scripts.runner
-run_scripts.runner.run = lambda main: None
+run_scripts.runner.run = lambda *unused, **others: None
 names = {}
 for runner in sys.argv[1:]:
   module = importlib.import_module(f"run_scripts.{runner}")

@@ -47,7 +47,10 @@ def test_errors_that_a_user_can_mend_are_one_line(capsys, error, status, text):
   ("reason", "line"),
   [
     ("OOM when allocating tensor", "error: out of memory (OOM when allocating tensor); use a smaller batch size\n"),
-    ("x/part; No space left on device", "error: the disk is full; free some space, and the same command resumes\n"),
+    (
+      "x/part; No space left on device",
+      "error: the disk is full; free some space, and the same command resumes from what is saved\n",
+    ),
   ],
 )
 def test_exhausted_resources_are_one_line(reason, line, capsys):
@@ -58,6 +61,16 @@ def test_exhausted_resources_are_one_line(reason, line, capsys):
 
   assert runner._guarded(main, []) == 1
   assert capsys.readouterr().err == line
+
+
+@pytest.mark.parametrize("error", [OSError(28, "No space left on device"), KeyboardInterrupt()])
+def test_a_runner_that_does_not_resume_does_not_promise_it(capsys, error):
+  def main(argv):
+    raise error
+
+  assert runner._guarded(main, [], resumes=False) != 0
+  line = capsys.readouterr().err
+  assert "start the same command again" in line and "resume" not in line
 
 
 def test_an_interrupt_that_became_another_error(capsys):
