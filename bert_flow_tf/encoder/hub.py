@@ -42,7 +42,7 @@ def resolve(
 
   Args:
     name: one of `MODEL_NAMES`, a hub name of those ("bert-base-uncased"), a local Hugging Face folder, or a hub id
-      `org/name`. A name has priority over a folder, a folder over a hub id.
+      `org/name`. A name has priority over a folder, a folder over a hub id, unless the cache has the id's `revision`.
     cache_dir: folder of the hub's cache; None for its default (HF_HOME, HF_HUB_CACHE).
     revision: commit, branch or tag of a hub model; None for main.
 
@@ -64,6 +64,9 @@ def resolve(
     return _cached_folder(repo, cache_dir, revision) or _hub_folder(f"google-bert/{repo}", name, cache_dir, revision)
   path = os.path.expanduser(name)
   if revision is not None and (name in _PACKAGED or os.path.exists(path)):
+    cached = _cached_folder(name, cache_dir, revision) if _HUB_ID.fullmatch(name) else None
+    if cached is not None:
+      return cached  # as a saved calibration names its encoder, in a folder with a folder of that name
     kind = "packaged" if name in _PACKAGED else "a local folder"
     raise EncoderError(
       f"revision={revision}: only models of the hub have revisions, model={name} is {kind}", "revision"

@@ -76,5 +76,5 @@ def load_encoder(
     message = f"{where}: its word frequencies cannot be counted: {error}; frequency_corpus= can name its new place"
     raise ConfigError(message, argument="frequency_corpus") from error
   except EncoderError as error:
-    message = f"{where}: its encoder cannot be loaded: {error} model= can name its folder"
+    message = f"{where}: its encoder cannot be loaded: {error}; model= can name its folder"
     raise EncoderError(message, "folder") from error

@@ -150,6 +150,11 @@ def test_a_saved_calibration_loads_the_commit_of_its_fit(two_commits, tmp_path, 
   model.fit(["a dog.", "a cat.", "dogs", "a b"], "sn").save(tmp_path / "sn")
   loaded = SentenceModel.load(tmp_path / "sn", cache_dir=two_commits)
   assert loaded.identity == model.identity and loaded.identity.revision == OTHER_COMMIT
+  tiny.save_tiny(tmp_path / "someone/tiny")
+  monkeypatch.chdir(tmp_path)  # a folder with the name of the hub's model
+  assert SentenceModel.load(tmp_path / "sn", cache_dir=two_commits).identity == model.identity
+  with pytest.raises(EncoderError, match="someone/tiny is a local folder; model= can name its folder"):
+    SentenceModel.load(tmp_path / "sn", cache_dir=tmp_path / "empty")
   with pytest.raises(EncoderError, match="weights_sha256"):
     SentenceModel.load(tmp_path / "sn", cache_dir=two_commits, revision="main")
   with pytest.raises(EncoderError, match="weights_sha256"):
