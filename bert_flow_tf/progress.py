@@ -9,6 +9,17 @@ from tqdm import tqdm
 LOG_SECONDS = 10
 
 
+def counted(number: float, noun: str, form: str = "") -> str:
+  """Returns a number and its noun for a reader: "1 epoch", "1,378 pairs".
+
+  Args:
+    number: the number.
+    noun: its singular, with a regular plural.
+    form: Python's format of the number.
+  """
+  return f"{number:{form}} {noun}{'s' * (number != 1)}"
+
+
 class Progress:
   """Counter of units of work; a context manager.
 
@@ -49,4 +60,4 @@ class Progress:
     if self._lines and (now - self._last >= LOG_SECONDS or self._done >= self._total):
       self._last = now
       note = f", {note}" if note else ""
-      logging.info("%s: %d of %d %ss%s", self._what, self._done, self._total, self._unit, note)
+      logging.info("%s: %d of %s%s", self._what, self._done, counted(self._total, self._unit), note)

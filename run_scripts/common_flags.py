@@ -161,10 +161,11 @@ def load_model(folder: str | None = None, allow_other_encoder: bool = False) -> 
 
 
 def own_flags() -> list[flags.Flag]:
-  """Returns the runner's flags, without those of absl and TensorFlow."""
+  """Returns the runner's flags, without those of absl and TensorFlow, and without aliases."""
   others = ("absl.", "tensorflow", "tensorflow_datasets")
   by_module = FLAGS.flags_by_module_dict()
-  return [flag for module in sorted(by_module) for flag in by_module[module] if not module.startswith(others)]
+  found = [flag for module in sorted(by_module) for flag in by_module[module] if not module.startswith(others)]
+  return [flag for flag in found if not (flag.help or "").startswith("Alias for")]
 
 
 def values() -> dict[str, Any]:

@@ -47,8 +47,7 @@ def text(purpose: str, own: list[flags.Flag]) -> str:
   groups: dict[str, list[flags.Flag]] = {heading: [] for heading in _HEADINGS.values()}
   names = {flag.name for flag in own}
   for flag in own:
-    if not (flag.help or "").startswith("Alias for"):
-      groups[_HEADINGS[_PART_OF_FLAG.get(flag.name, "")]].append(flag)
+    groups[_HEADINGS[_PART_OF_FLAG.get(flag.name, "")]].append(flag)
   first, *examples = purpose.strip().splitlines()
   lines = [first, *(f"  {line.strip()}" if line.strip() else "" for line in examples)]
   for heading, members in groups.items():

@@ -15,6 +15,7 @@ from absl import flags
 
 from bert_flow_tf.calibration.spec import ALLOWED
 from bert_flow_tf.errors import ConfigError
+from bert_flow_tf.progress import counted
 from bert_flow_tf.training.settings import FlowSettings
 from run_scripts import common_flags, runner
 
@@ -83,7 +84,7 @@ def main(argv: list[str]) -> None:
     print(f"{output}: {fitted.name}, {fitted.dim} dimensions, {fitted.output_dim} calibrated")
   else:
     counts = apply_to_files(FLAGS.vectors, FLAGS.calibration_folder, output, FLAGS.vectors_of)
-    print(f"{output}: {sum(counts.values()):,} vectors in {len(counts)} files")
+    print(f"{output}: {counted(sum(counts.values()), 'vector', ',')} in {counted(len(counts), 'file')}")
 
 
 def console() -> None:

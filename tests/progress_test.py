@@ -60,3 +60,9 @@ def test_bar_is_closed_when_the_work_fails(monkeypatch):
   with pytest.raises(ZeroDivisionError), progress.Progress(3) as shown:
     raise ZeroDivisionError
   assert shown._bar.disable or stream.getvalue().endswith("\n")
+
+
+def test_counted():
+  numbers = [progress.counted(number, "pair") for number in (0, 1, 2, 1.0, 0.5)]
+  assert numbers == ["0 pairs", "1 pair", "2 pairs", "1.0 pair", "0.5 pairs"]
+  assert progress.counted(1.0, "epoch", "g") == "1 epoch" and progress.counted(1234, "row", ",") == "1,234 rows"

@@ -7,6 +7,7 @@ from bert_flow_tf.calibration import spectrum
 from bert_flow_tf.calibration.linear import LinearCalibration
 from bert_flow_tf.calibration.moments import Moments
 from bert_flow_tf.errors import CalibrationError, ConfigError
+from bert_flow_tf.progress import counted
 
 
 class NoCalibration(LinearCalibration):
@@ -97,11 +98,11 @@ class Whitening(LinearCalibration):
     values, vectors = spectrum.directions(covariance, moments.mean_square)
     rank = len(values)
     check_varying(self.name, moments, values)
-    description = f"the covariance of {moments.count} sentences in {moments.dim} dimensions has rank {rank}"
+    description = f"the covariance of {counted(moments.count, 'sentence')} in {moments.dim} dimensions has rank {rank}"
     if self._kept(rank) > rank:
       raise CalibrationError(f"k={self.k}: {description}; expected at most that, or more and other sentences", "k")
     if rank < moments.dim:
-      dropped = f"the {moments.dim - rank} directions without variance are dropped"
+      dropped = f"dropped: {counted(moments.dim - rank, 'direction')} without variance"
       if self.name == Whitening.METHOD and rank == moments.count - 1:
         dropped += "; with so few sentences, all become equally different"
       logging.warning("%s: %s; %s", self.name, description, dropped)

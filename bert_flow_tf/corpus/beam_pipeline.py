@@ -20,6 +20,7 @@ from bert_flow_tf.corpus.formats import InputFormat
 from bert_flow_tf.corpus.index import ShardTask
 from bert_flow_tf.corpus.reading import ShardReader, ShardRecords
 from bert_flow_tf.corpus.shards import EMBEDDED, ShardFolder
+from bert_flow_tf.progress import counted
 
 NAMESPACE = "bert_flow_tf"
 
@@ -90,7 +91,8 @@ class WriteShard(beam.DoFn):
     counters = self._folder.write(task.number, shard, vectors)
     for name, number in counters.items():
       Metrics.counter(NAMESPACE, name).inc(number)
-    logging.info("shard %d of %d: %d sentences", task.number, self._folder.shards, counters[EMBEDDED])
+    embedded = counted(counters[EMBEDDED], "sentence")
+    logging.info("shard %d of %d: %s", task.number, self._folder.shards, embedded)
     yield task.number, counters
 
 

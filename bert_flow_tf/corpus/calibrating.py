@@ -23,6 +23,7 @@ from bert_flow_tf.encoder.pooling import parse_pooling
 from bert_flow_tf.errors import ConfigError, EncoderError, naming
 from bert_flow_tf.io.files import clear_leftovers, read_json, write_text
 from bert_flow_tf.io.lock import owned
+from bert_flow_tf.progress import counted
 from bert_flow_tf.training.calibrate import fit_calibration
 
 _CALIBRATED = "calibrated.json"
@@ -61,7 +62,7 @@ def fit_files(
     _check_absent(output)
   files = find_vector_files(vectors)
   shares = _embedded_shares(files) if shares is None else checked_shares(shares)
-  logging.info("fitting %s on %d files of %d dimensions", spec.name, len(files), files[0].dim)
+  logging.info("fitting %s on %s of %d dimensions", spec.name, counted(len(files), "file"), files[0].dim)
   if settings and spec.method != FLOW:
     name = next(iter(settings))
     raise ConfigError(f"{name}: only calibration=flow has this setting, not {spec.name}", argument=name)
@@ -123,7 +124,7 @@ def apply_to_files(
     path = pathlib.Path(output) / file.path.name
     if not path.exists():
       counts[file.path.name] = file.write(path, calibration.transform, calibration.output_dim)
-      logging.info("%s: %d vectors", path, counts[file.path.name])
+      logging.info("%s: %s", path, counted(counts[file.path.name], "vector"))
   return counts
 
 

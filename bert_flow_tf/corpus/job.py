@@ -17,6 +17,7 @@ from bert_flow_tf.corpus.shards import ShardFolder
 from bert_flow_tf.corpus.storage import storage_of
 from bert_flow_tf.errors import ConfigError, DataError, naming
 from bert_flow_tf.io.experiment import Stopwatch
+from bert_flow_tf.progress import counted
 
 
 @dataclasses.dataclass(frozen=True)
@@ -37,7 +38,7 @@ class Result:
 
   def describe(self) -> str:
     """Returns a few lines for the user."""
-    lines = [f"{self.folder.folder}: {self.folder.shards} shards of {self.folder.dim} dimensions"]
+    lines = [f"{self.folder.folder}: {counted(self.folder.shards, 'shard')} of {self.folder.dim} dimensions"]
     lines += [f"  {name:24} {number:>12,}" for name, number in self.counters.items()]
     if self.counters[shards.BAD]:
       lines.append(f"bad records, with file, line and reason: {self.folder.dead_letters()}")
@@ -110,7 +111,8 @@ class EmbeddingJob:
         for name in folder.discard_damaged():
           logging.warning("%s is damaged: its shard is embedded again", name)
       tasks, done = pending(index, folder)
-      logging.info("%d records in %d shards, %d of them finished", index.records, len(index.shards), len(done))
+      sizes = counted(index.records, "record"), counted(len(index.shards), "shard")
+      logging.info("%s in %s, %d of them finished", *sizes, len(done))
       with self.watch.timing("embedding"):
         if self._options is None:
           run_streaming(index, folder, self._format, model, batch_size)

@@ -10,6 +10,7 @@ from absl import logging
 
 from bert_flow_tf.data.pairs import SentencePairs
 from bert_flow_tf.errors import DataError
+from bert_flow_tf.progress import counted
 
 # Addresses of the organizers of STS and STS-B, and of SICK.
 STS_WIKI = "https://ixa2.si.ehu.eus/stswiki/images"
@@ -74,7 +75,7 @@ def unlike_published(pairs: SentencePairs, name: str, size: int, digest: str) ->
       have.
   """
   if len(pairs) != size:
-    return f"{len(pairs)} pairs, expected the {size} of {name}"
+    return f"{counted(len(pairs), 'pair')}, expected the {size} of {name}"
   found = pairs.digest()
   if found != digest:
     return f"other sentences or gold than {name} has (digest {found[:_SHOWN]}, expected {digest[:_SHOWN]})"

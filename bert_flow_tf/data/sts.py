@@ -17,6 +17,7 @@ from bert_flow_tf.data.pairs import SentencePairs
 from bert_flow_tf.data.readers import is_score, pairs_of, read_sts
 from bert_flow_tf.data.sources import STS_WIKI, first_with, unlike_published
 from bert_flow_tf.errors import DataError
+from bert_flow_tf.progress import counted
 
 SCALE = (0.0, 5.0)
 # In the archive of 2016 the names begin with STS2016.
@@ -151,7 +152,7 @@ def read_year(root: str, year: Year) -> tuple[SentencePairs, str] | None:
       raise DataError(f"{gold} has no score, so {subset} cannot be evaluated")
   pairs = SentencePairs.join(parts)
   without = f", {unannotated} without gold left out" if unannotated else ""
-  return pairs, f"{year.name}'s files in {folder}: {len(pairs)} pairs{without}"
+  return pairs, f"{year.name}'s files in {folder}: {counted(len(pairs), 'pair')}{without}"
 
 
 def read_full(root: str, folders: Iterable[str]) -> tuple[SentencePairs, str] | None:

@@ -6,6 +6,7 @@ import math
 import numpy as np
 
 from bert_flow_tf.errors import DataError
+from bert_flow_tf.progress import counted
 
 # Similarities that differ by less than this, relatively, are equal up to the rounding of float64.
 _ROUNDING = 1e-14
@@ -82,7 +83,7 @@ def auc(similarities: np.ndarray, labels: np.ndarray) -> Auc:
   negatives = len(labels) - positives
   reason = ""
   if not positives or not negatives:
-    reason = f"{positives} pairs of label 1 and {negatives} of label 0, an AUC needs both"
+    reason = f"{counted(positives, 'pair')} of label 1 and {negatives} of label 0, an AUC needs both"
   elif _constant(similarities):
     reason = f"all {len(labels)} similarities are {similarities[0]:g}, an AUC needs similarities that differ"
   if reason:

@@ -19,6 +19,7 @@ from bert_flow_tf.evaluation.markup import document, escaped, table
 from bert_flow_tf.evaluation.metrics import ranks
 from bert_flow_tf.evaluation.similarity import unpaired_cosines
 from bert_flow_tf.evaluation.task_scores import Embeddings, by_split
+from bert_flow_tf.progress import counted
 
 PAGE_FILE = "report.html"
 
@@ -168,7 +169,7 @@ def _moved(pairs, scored, methods):
   order = np.argsort(-nearer, kind="stable")
   parts = ["<h2>Pairs that moved most</h2>"]
   parts.append(
-    f'<p class="note">Ranks among the {len(scored)} pairs, 0 for the least similar and 100 for the most similar pair: '
+    f'<p class="note">Ranks among {counted(len(scored), "pair")}, from 0 (least similar) to 100 (most similar): '
     f"by gold, {escaped(before_name)}, and {escaped(after_name)}.</p>"
   )
   for heading, rows in (

@@ -12,6 +12,7 @@ from bert_flow_tf.evaluation.isotropy import sample, spread
 from bert_flow_tf.evaluation.metrics import auc, correlation
 from bert_flow_tf.evaluation.scores import score_pairs
 from bert_flow_tf.evaluation.similarity import cosine_similarity, mean_random_cosine
+from bert_flow_tf.progress import counted
 
 # Names of two methods in results.json and tables; other calibrations have their own names.
 WITHOUT_FLOW, WITH_FLOW = "without_flow", "with_flow"
@@ -120,7 +121,7 @@ def pair_cosines(a: np.ndarray, b: np.ndarray, split: str) -> np.ndarray:
   """
   zero = ~(np.any(a, axis=1) & np.any(b, axis=1))
   if zero.any():
-    logging.warning("%s: %d pairs have a sentence whose embedding is zero; their similarity is 0", split, zero.sum())
+    logging.warning("%s: %s with a zero embedding; their similarity is 0", split, counted(zero.sum(), "pair"))
   return np.where(zero, 0.0, cosine_similarity(a, b))
 
 

@@ -14,7 +14,7 @@ from bert_flow_tf.errors import ConfigError, DataError, naming
 from bert_flow_tf.io import files
 from bert_flow_tf.pretraining import vocabulary
 from bert_flow_tf.pretraining.settings import PretrainingSettings
-from bert_flow_tf.progress import Progress
+from bert_flow_tf.progress import Progress, counted
 
 CHECKPOINTS = "checkpoints"
 _VOCABULARY_FILE = "vocabulary.json"
@@ -37,7 +37,7 @@ def read_corpus(path: str) -> tuple[list[str], str]:
   digest = hashlib.sha256()
   for sentence in sentences:
     digest.update(f"{sentence}\n".encode())
-  logging.info("%s: %d sentences", path, len(sentences))
+  logging.info("%s: %s", path, counted(len(sentences), "sentence"))
   return sentences, digest.hexdigest()
 
 

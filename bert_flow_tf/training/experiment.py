@@ -30,6 +30,7 @@ from bert_flow_tf.evaluation.task_scores import (
   original_eval_results,
 )
 from bert_flow_tf.io.experiment import Stopwatch, make_folder
+from bert_flow_tf.progress import counted
 from bert_flow_tf.training.calibrate import flow_source, make_flow
 from bert_flow_tf.training.choice import CANDIDATES, Choice, choose_calibration
 from bert_flow_tf.training.distribution import is_chief
@@ -100,10 +101,10 @@ class Experiment:
     if self.is_chief:
       make_folder(self.folder)  # after the checks above, so that a rejected command leaves no folder
     logging.info("%s: %d dimensions, %s", model.encoder.name, model.dim, self._pooling)
-    logging.info("fitting on %d pairs (%s); results in %s", len(corpus.pairs), corpus.source, self.folder)
+    logging.info("fitting on %s (%s); results in %s", counted(len(corpus.pairs), "pair"), corpus.source, self.folder)
     if self._flow:
-      rate, epochs = settings.flow.rate, settings.flow.epochs
-      logging.info("flow: %d steps (%g epochs) at rate %g", self._steps, epochs, rate)
+      steps, epochs = counted(self._steps, "step"), counted(settings.flow.epochs, "epoch", "g")
+      logging.info("flow: %s (%s) at rate %g", steps, epochs, settings.flow.rate)
 
   def _check_saved(self):
     """Checks that the folder has no calibration of another run, whose figures this run would replace."""

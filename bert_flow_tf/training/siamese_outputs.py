@@ -11,6 +11,7 @@ from bert_flow_tf.data.task import TaskData
 from bert_flow_tf.evaluation import page, report, siamese_scores
 from bert_flow_tf.evaluation.gains import say
 from bert_flow_tf.io.experiment import Stopwatch, make_folder
+from bert_flow_tf.progress import counted
 from bert_flow_tf.training.siamese_folder import Trained
 from bert_flow_tf.training.siamese_job import SiameseJob
 from bert_flow_tf.training.siamese_settings import SiameseEmbedding, SiameseSettings
@@ -139,5 +140,5 @@ def print_speed(facts: dict[str, Any]) -> None:
   """Prints the number, time and memory of a training's steps, if it made some."""
   if facts["seconds_per_step"] is not None and np.isfinite(facts["seconds_per_step"]):
     memory = ", ".join(f"{size / 2**30:.2f} GiB ({device})" for device, size in facts["peak_memory_bytes"].items())
-    steps = f"trained {facts['steps']} steps of {facts['batch_size']} pairs, {facts['seconds_per_step']:.3f} s a step"
-    print(f"{steps}, peak memory {memory}")
+    steps = f"{counted(facts['steps'], 'step')} of {counted(facts['batch_size'], 'pair')}"
+    print(f"trained {steps}, {facts['seconds_per_step']:.3f} s a step, peak memory {memory}")

@@ -56,7 +56,7 @@ def test_pairs_without_label_take_no_part():
   ("similarities", "labels", "reason"),
   [
     ([], [], "0 pairs of label 1 and 0 of label 0, an AUC needs both"),
-    ([0.5], [1], "1 pairs of label 1 and 0 of label 0"),
+    ([0.5], [1], "1 pair of label 1 and 0 of label 0"),
     ([0.5, 0.6], [1, 1], "2 pairs of label 1 and 0 of label 0"),
     ([0.5, 0.6], [0, math.nan], "0 pairs of label 1 and 1 of label 0"),
     ([0.5, 0.5], [0, 1], "all 2 similarities are 0.5, an AUC needs similarities that differ"),

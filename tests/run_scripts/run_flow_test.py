@@ -82,6 +82,7 @@ def test_default_command(whole):
     "epochs": 5.0,
     "learning_rate": 1e-3,
   }
+  assert "task_name" not in results["flags"]  # task's alias
   assert results["flags"]["task"] == "sample" and results["flags"]["seed"] == 1234
   assert results["versions"]["tensorflow"].startswith("2.") and len(results["encoder"]["weights_sha256"]) == 64
   assert all(seconds > 0 for seconds in results["seconds"].values())
