@@ -32,8 +32,9 @@ _SOURCE = (
   "labels",
 )
 _READ = (*_SOURCE, "output_dir", *_OF_POOLING)
-_WRITE = ("encoder", "flow_folder", "classifier_folder", "output_checkpoint")
-_PATHS = ("tf1_checkpoint", "bert_config_file", "vocab_file", "output_dir", *_WRITE)
+_WRITE_PATHS = ("encoder", "flow_folder", "classifier_folder", "output_checkpoint")
+_WRITE = (*_WRITE_PATHS, "model_revision", "model_cache_dir")
+_PATHS = ("tf1_checkpoint", "bert_config_file", "vocab_file", "output_dir", "model_cache_dir", *_WRITE_PATHS)
 
 
 def define_flags() -> None:
@@ -65,7 +66,7 @@ def define_flags() -> None:
     "three, as in BERT's NLI; else numbers.",
   )
   flags.DEFINE_string("output_dir", None, "Folder that gets encoder/, flow/, classifier/ and conversion.json.")
-  of_encoder = ("hidden_act", "max_input_chars_per_word")
+  of_encoder = ("hidden_act", "max_input_chars_per_word", "model_revision", "model_cache_dir")
   names = ("sentence_embedding_type", "low_dim", *of_encoder)
   common_flags.define_settings(EmbeddingSettings, names, sentence_embedding_type=DEFAULT_POOLING)
   flags.DEFINE_integer(
@@ -115,8 +116,9 @@ def main(argv: list[str]) -> None:
     pooling = common_flags.embedding_arguments()
     lines = read.write_folders(source, FLAGS.output_dir, **pooling, allow_other_encoder=FLAGS.allow_other_encoder)
   else:
-    folders = {name: FLAGS[name].value for name in _WRITE}
-    lines = write.write_model(**folders, allow_other_encoder=FLAGS.allow_other_encoder)
+    paths = {name: FLAGS[name].value for name in _WRITE_PATHS}
+    hub = {"revision": FLAGS.model_revision, "cache_dir": FLAGS.model_cache_dir}
+    lines = write.write_model(**paths, **hub, allow_other_encoder=FLAGS.allow_other_encoder)
   print("\n".join(lines))
 
 

@@ -24,6 +24,8 @@ def write_model(
   flow_folder: str | None = None,
   classifier_folder: str | None = None,
   allow_other_encoder: bool = False,
+  revision: str | None = None,
+  cache_dir: str | None = None,
 ) -> list[str]:
   """Writes an encoder, a flow and a classifier as a checkpoint that the original reads.
 
@@ -33,6 +35,8 @@ def write_model(
     flow_folder: folder of a flow, or None.
     classifier_folder: folder of a classifier, or None.
     allow_other_encoder: True to write a flow or classifier that was fitted for another encoder.
+    revision: of a hub model, as there.
+    cache_dir: of the hub, as there.
 
   Returns:
     Lines that say what was written.
@@ -50,7 +54,7 @@ def write_model(
   if classifier_folder:
     with naming("classifier_folder"):
       fitted[f"classifier_folder={classifier_folder}"] = ClassifierWeights.load(classifier_folder)
-  model = SentenceEncoder.from_pretrained(encoder)
+  model = SentenceEncoder.from_pretrained(encoder, cache_dir, revision=revision)
   _check_encoder(fitted, model, allow_other_encoder)
   variables = model.bert.tf1_variables()
   lines = [f"encoder     {len(variables):4} variables from {model.name}"]

@@ -97,6 +97,10 @@ def write(folder):
     save = tf1_files.write_checkpoint if name == "all/model.ckpt-1234" else tf1_files.write_quickly
     google(prefix.parent, variables, lower, prefix.name, save)
   google(folder / "cased_L-2_H-12_A-3", checkpoint="bert_model.ckpt")
+  hub = folder / "hub/models--someone--tiny"
+  (hub / "refs").mkdir(parents=True)
+  (hub / "refs/v1").write_text("c0ffee" * 6 + "0000")
+  tiny.save_tiny(hub / "snapshots" / ("c0ffee" * 6 + "0000"))
   (folder / "empty").mkdir()
   (folder / "taken").mkdir()
   (folder / "taken/notes.txt").write_text("mine")
@@ -144,6 +148,10 @@ def good(folder):
     "wide back": write_back("wide", "wide/model.ckpt-1", "flow"),
     "cased": read("cased_L-2_H-12_A-3", "cased"),
     "other encoder": read("wide", "other", "--allow_other_encoder"),
+    "a revision of the hub's back": [
+      *("--encoder=someone/tiny", "--model_revision=v1", f"--model_cache_dir={folder}/hub"),
+      f"--output_checkpoint={folder}/back/hub/model.ckpt",
+    ],
     "into an empty folder": [f"--tf1_checkpoint={folder}/heads", f"--output_dir={folder}/empty"],
     "other encoder back": [
       *(f"--encoder={folder}/to/low/encoder", f"--flow_folder={folder}/to/all/flow", "--allow_other_encoder"),
@@ -198,6 +206,8 @@ def bad(folder):
       "--output_checkpoint",
     ),
     "no such encoder": (write_back(encoder="absent"), "error: --encoder"),
+    "a revision of a folder": (write_back("--model_revision=v1"), "--model_revision=v1"),
+    "a revision of a checkpoint": (read("all", "--model_revision=v1"), "--model_revision"),
     "no such flow": (write_back(f"--flow_folder={folder}/absent"), "error: --flow_folder"),
     "not a flow": (write_back(f"--flow_folder={folder}/mean"), "mean"),
     "another classifier": (write_back(f"--classifier_folder={folder}/other_classifier"), "--classifier_folder"),
