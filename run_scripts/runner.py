@@ -48,7 +48,13 @@ def run(main: Callable[[list[str]], None], resumes: bool = True) -> None:
   # TensorFlow's modules and graphs are hundreds of thousands of objects that stay: looking through all of them for
   # garbage at Python's default of 700 new ones takes nearly a second of a short run.
   gc.set_threshold(10_000)
-  app.run(lambda argv: sys.exit(_guarded(main, argv, resumes)), flags_parser=_parse)
+  app.run(lambda argv: _run_and_exit(main, argv, resumes), flags_parser=_parse)
+
+
+def _run_and_exit(main, argv, resumes):
+  status = _guarded(main, argv, resumes)
+  gc.freeze()  # or Python takes TensorFlow's objects apart one by one before it ends, for more than a second
+  sys.exit(status)
 
 
 def _print_and_exit(main):
