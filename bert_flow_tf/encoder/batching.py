@@ -9,9 +9,10 @@ from bert_flow_tf.data.features import pad_batch
 from bert_flow_tf.errors import EncoderError
 from bert_flow_tf.progress import Progress
 
-# On a CPU larger steps are slower, as their activations leave its cache: a BERT of base's size took 39 % longer for
-# 2048 tokens at once, 24 % longer for 128, 6 to 8 % longer for 256, 512, 768 and 1024 (two cores, medians of 5 rounds).
-_CPU_TOKENS = 384
+# Tokens of a step on a CPU. One constant, as it decides the rounding of some embeddings (a product of few rows adds up
+# in another order). From 512 to 2048 tokens the CPU time differs by 2%; 384 take up to 4% more, 128 up to 13% (384, 768
+# and 1024 wide; oneDNN with AVX2, AVX512 and AVX512-BF16).
+_CPU_TOKENS = 768
 
 
 def embed_in_batches(

@@ -214,6 +214,7 @@ def load_bert(
   if not has_pooler:
     model.bert.pooler = None  # its weights are random and must not be read or change the checksum
   model.trainable = False
+  precision_lib.fuse_activations(model)
   precision_lib.compute_in(model, precision)
   return BertEncoder(model, str(name), folder, has_pooler, precision, declared, commit)
 

@@ -1,4 +1,4 @@
-"""Precision of an encoder: the number format of BERT's matrix products.
+"""Dense layers of an encoder: fused operations, and the number format of their matrix products, the precision.
 
 In half precision the dense layers multiply halves; weights are cast once, inputs at each call. Everything else is
 float32: embeddings, attention, softmax, normalization, GELU, the sums between blocks, means over tokens. So the
@@ -31,8 +31,18 @@ def check_precision(precision: str) -> None:
     raise ConfigError(f"precision={precision}: expected one of {', '.join(PRECISIONS)}", argument="precision")
 
 
+def fuse_activations(model: tf_keras.Model) -> None:
+  """Moves the activations of a TFBertModel's blocks into their dense layers, so that `compute_in` fuses them."""
+  for block in model.bert.encoder.layer:
+    inner = block.intermediate
+    inner.dense.activation, inner.intermediate_act_fn = inner.intermediate_act_fn, tf.identity
+
+
 def compute_in(model: tf_keras.Model, precision: str, frozen: bool = True) -> None:
-  """Sets the precision in which the dense layers of a Keras model multiply.
+  """Sets how the dense layers of a Keras model multiply: in which precision, and with their inputs as one matrix.
+
+  Product, bias and GELU follow each other without a reshape, so TensorFlow computes them as one operation. Apart, as in
+  Keras, they took 3% (768 wide) to 9% (384 wide) more of an encoder's time.
 
   Args:
     model: the model.
@@ -40,32 +50,32 @@ def compute_in(model: tf_keras.Model, precision: str, frozen: bool = True) -> No
     frozen: True if its weights do not change, so that they are cast once; False to cast them at each call, with float32
       gradients.
   """
-  if precision == FLOAT32:
-    return
   dtype = tf.as_dtype(precision)
   # TensorFlow's fallback accumulates products of halves in halves: on STS-B that costs ten times as much accuracy as
   # rounding to bfloat16, and it is slow.
-  product_dtype = dtype if _has_instructions(precision) else tf.float32
+  product_dtype = dtype if precision != FLOAT32 and _has_instructions(precision) else tf.float32
   for layer in model.submodules:
     if isinstance(layer, tf_keras.layers.Dense):
-      layer.call = _half_call(layer, dtype, product_dtype, frozen)
+      layer.call = _call(layer, dtype, product_dtype, frozen and precision != FLOAT32)
 
 
-def _half_call(layer, dtype, product_dtype, frozen):
+def _call(layer, dtype, product_dtype, cast_once):
+  """Returns a dense layer's `call`; `cast_once`: whether the kernel is cast now rather than at each call."""
+
   def cast_kernel():
     return tf.cast(tf.cast(layer.kernel, dtype), product_dtype)
 
-  # Cast once: at every call it would take as long as embedding a few short sentences.
-  cast_once = cast_kernel() if frozen else None
+  # At every call it would take as long as embedding a few short sentences.
+  constant = cast_kernel() if cast_once else None
   features, units = layer.kernel.shape
 
   def call(inputs):
-    kernel = cast_once if frozen else cast_kernel()
+    kernel = constant if cast_once else cast_kernel()
     rows = tf.reshape(tf.cast(tf.cast(inputs, dtype), product_dtype), [-1, features])
-    outputs = tf.cast(tf.matmul(rows, kernel), tf.float32) + layer.bias
+    outputs = layer.activation(tf.nn.bias_add(tf.cast(tf.matmul(rows, kernel), tf.float32), layer.bias))
     outputs = tf.reshape(outputs, tf.concat([tf.shape(inputs)[:-1], [units]], axis=0))
     outputs.set_shape([*inputs.shape[:-1], units])
-    return layer.activation(outputs)
+    return outputs
 
   return call
 
