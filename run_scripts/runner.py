@@ -44,6 +44,8 @@ def run(main: Callable[[list[str]], None], resumes: bool = True) -> None:
     )
     sys.exit(_fail(f"this is Python {running}: TensorFlow has no build for {first} or later; use 3.11, 3.12 or 3.13"))
   _print_and_exit(main)
+  if sys.flags.optimize > 1:
+    sys.exit(_fail("this is python -OO: without docstrings tf_keras cannot be imported; leave -OO out, or use -O"))
   _announce_sigterm(resumes)
   # TensorFlow's modules and graphs are hundreds of thousands of objects that stay: looking through all of them for
   # garbage at Python's default of 700 new ones takes nearly a second of a short run.
@@ -63,8 +65,9 @@ def _print_and_exit(main):
     print(f"bert-flow-tf {bert_flow_tf.__version__}")
     sys.exit(0)
   if {"--help", "-help", "-h", "--helpshort"} & {*sys.argv[1:]}:
+    purpose = sys.modules[main.__module__].__doc__ or f"python {sys.argv[0]} --FLAG=VALUE ..."  # None with python -OO
     try:
-      print(help_page.text(sys.modules[main.__module__].__doc__, common_flags.own_flags()), flush=True)
+      print(help_page.text(purpose, common_flags.own_flags()), flush=True)
     except BrokenPipeError:  # --help | head; Python would flush again at its end, and print an error
       os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     sys.exit(0)

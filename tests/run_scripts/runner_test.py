@@ -192,6 +192,14 @@ def test_a_runner_works_with_a_closed_standard_error():
   assert (done.returncode, done.stdout) == (0, "done\n")
 
 
+def test_python_without_docstrings():
+  command = [sys.executable, "-OO", "run_scripts/run_embed.py"]
+  page = subprocess.run([*command, "--help"], cwd=REPO, capture_output=True, text=True, timeout=60, check=True).stdout
+  assert page.startswith("python run_scripts/run_embed.py --FLAG=VALUE ...\n") and "\n  --input=" in page
+  done = subprocess.run(command, cwd=REPO, capture_output=True, text=True, timeout=60)
+  assert (done.returncode, done.stderr.count("\n")) == (1, 1) and done.stderr.startswith("error: this is python -OO")
+
+
 @pytest.mark.parametrize("name", ["flow", "eval", "siamese"])
 def test_help_has_every_flag_once_under_a_heading(name):
   """In a process of its own, as the flags of runners are global; no other heading is needed than those of the page."""
