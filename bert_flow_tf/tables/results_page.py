@@ -95,12 +95,13 @@ def _encoders(tables):
   lines = {}
   for table in tables:
     for title, checksum in table.about.get("encoders", {}).items():
-      known = table.about.get("sizes", {}).get(title, {})
+      known, key = table.about.get("sizes", {}).get(title, {}), (title, checksum[:12])
       folder = f"`{known['folder']}`" if known else ""
       if known.get("folder") == _PACKAGED:
         folder = "in this package: `docs/pretraining.md` has how it was trained"
-      cells = [title, *(str(known.get(size, "")) for size in ("blocks", "dimensions", "word pieces")), folder]
-      lines[title, checksum] = f"| {' | '.join([*cells, f'`{checksum[:12]}`'])} |"
+      if known or key not in lines:
+        sizes = (str(known.get(size, "")) for size in ("blocks", "dimensions", "word pieces"))
+        lines[key] = f"| {' | '.join([title, *sizes, folder, f'`{key[1]}`'])} |"
   if not lines:
     return ""
   head = ["encoder", "blocks", "dimensions", "word pieces", "folder", "SHA-256 of its weights"]
@@ -116,7 +117,13 @@ def _origins(tables):
     seeds = ", ".join(map(str, about.get("seeds", ())))
     commit = f"commit {about['commit']}" if about.get("commit") else ""
     versions = ", ".join(f"{package} {version}" for package, version in about.get("versions", {}).items())
-    parts = [about.get("date"), commit, seeds and f"flow's seeds {seeds}", versions, about.get("machine")]
+    parts = [
+      about.get("date"),
+      commit,
+      seeds and f"seeds of the flow: {seeds}",
+      versions,
+      about.get("machine"),
+    ]
     if any(parts):
       origins.setdefault("; ".join(filter(None, parts)), []).append(table.heading)
   lines = [f"- {', '.join(headings)}: {origin}." for origin, headings in origins.items()]

@@ -51,7 +51,7 @@ def test_page_of_tables_and_pictures(tmp_path):
     "## Figure 2: similarity against edit distance, my mini",
   ]
   assert page.count("| *ours* | |\n| ours here | 1.50 ±0.35 |") == 2
-  assert "- Table 5: 2026-01-02; commit 12ab; flow's seeds 3, 4; numpy 2.0; x86_64, 2 cores.\n" in page
+  assert "- Table 5: 2026-01-02; commit 12ab; seeds of the flow: 3, 4; numpy 2.0; x86_64, 2 cores.\n" in page
   assert "| mini | 4 | 256 | 8192 | `my/mini` | `0123456789ab` |\n" in page
   assert page.count("standard deviation over the seeds") == 1 and page.count("A note of its own.") == 2
   assert "](figure_2_my%20mini.png)" in page and (tmp_path / "figure_2_my mini.png").read_bytes() == b"\x89PNG"
