@@ -59,7 +59,8 @@ class _Piece(tf.__internal__.tracking.Trackable):
     self._start, self._end = start, start + shape.num_elements()
 
   def _serialize_to_tensors(self) -> dict[str, tf.Tensor]:
-    return {"VARIABLE_VALUE": tf.reshape(tf.convert_to_tensor(self._vector)[self._start : self._end], self._shape)}
+    part = tf.slice(tf.convert_to_tensor(self._vector), [self._start], [self._end - self._start])
+    return {"VARIABLE_VALUE": tf.reshape(part, self._shape)}
 
   def _restore_from_tensors(self, restored: dict[str, tf.Tensor]) -> Any:
     values = tf.convert_to_tensor(self._vector)
