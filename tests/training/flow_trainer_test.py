@@ -155,7 +155,7 @@ def test_xla_agrees(tmp_path):
 
 
 def test_xla_where_it_pays(monkeypatch):
-  """From 1000 steps on, unless the user says; what is compiled says so to tf.function."""
+  """From 1500 steps on, unless the user says; what is compiled says so to tf.function."""
   compiled = []
   function = tf.function
 
@@ -164,7 +164,7 @@ def test_xla_where_it_pays(monkeypatch):
     return function(*arguments, **options)
 
   monkeypatch.setattr(tf, "function", spy)
-  for use_xla, steps, expected in [(None, 999, False), (None, 1000, True), (True, 1, True), (False, 10**6, False)]:
+  for use_xla, steps, expected in [(None, 1499, False), (None, 1500, True), (True, 1, True), (False, 10**6, False)]:
     compiled.clear()
     small.make_trainer()._steps.advance(EmbeddingPairs(*small.embeddings()), steps, use_xla)
     assert any(compiled) == expected, (use_xla, steps)
