@@ -8,25 +8,57 @@ import contextlib
 import json
 import os
 import re
+import socket
 import subprocess
 
-import numpy as np
 import pytest
 
 from tests import warm_python
 from tests.pages import check_output, commands, read_blocks
-from tests.run_scripts import tiny_data
 from tests.testing import REPO, shared
 
 # (pattern of pages' names, pattern of a command or Python block, why it is not run)
 NOT_RUN = (
-  ("", r"\bpip install\b|-m venv\b|\bactivate$", "the tests run in an environment that has all packages"),
-  ("docs/(?!calibrations)|^[A-Z]|bert_flow_tf", ".", "not tried yet"),
+  ("", r"\bpip\b|\bpip-audit\b|-m venv\b|\bactivate$", "the tests run in an environment that has all packages"),
+  ("", r"-m pytest\b|\.ci/run", "these are the tests"),
+  ("", r"\bdocker run\b", "needs Docker; `tests/serving/stand_in.py` answers in its place"),
+  (
+    "docs/embedding.md",
+    "dask (scheduler|worker)|DaskRunner|apache_beam|PortableRunner",
+    "clusters: `tests.soak.cluster`",
+  ),
+  ("docs/reliability.md", r"-m tests\.soak", "kills and damage for minutes to hours, partly as root"),
+  ("", "^model_version_policy", "a setting of the server"),
+  ("docs/api.md", r"import mteb\b", "needs PyTorch, and a download"),
+  ("docs/results.md", "", "minutes to hours; tests/tables/ computes such tables on small sets"),
+  ("", r"--other_python=|--benchmark=(tasks|serving|costs|encoder)", "minutes; tests/benchmark/ runs the parts"),
+  ("docs/tables.md", "--table=all", "hours; the tables are run by themselves"),
 )
-# {page: {pattern: what a reader puts in its place}}; DATA is the shared folder of data sets, or a small one.
-AS_READ = {}
+# {page: {pattern: what a reader puts in its place}}; also DATA, FOLDER, and the ports of a server.
+_SHORT = " --num_train_steps=4 --num_warmup_steps=1 --hidden_size=16 --num_hidden_layers=1 --num_attention_heads=2"
+AS_READ = {
+  "README.md": {r"(?m)--task=STS-B --model=mini$": r"\g<0> --data_dir=DATA"},
+  "docs/api.md": {r"exp/stsb/whitening-64": "exp/NAME/flow"},
+  "docs/distributed.md": {"# on the first": "& first=$!", "# on the second": "&& wait $first", "HOST[01]": "localhost"},
+  "docs/fine_tuning.md": {
+    "60108": "24",
+    r"exp/NAME": "exp/exp_t_STS-B_ep_1.00_lr_5.00e-05_e_avg-last-2_f_11_1.00e-03_allsplits",
+  },
+  "docs/pretraining.md": {"--output_dir=my_bert": rf"\g<0>{_SHORT}"},
+  "docs/reproduction.md": {r"--task=STS-B": r"\g<0> --data_dir=DATA"},
+  "docs/tables.md": {"run_table.py": r"\g<0> --data_dir=DATA --model=base"},
+  "bert_flow_tf/encoder/pretrained/mini/README.md": {"--output_dir=mini": rf"\g<0>{_SHORT}", "FOLDER": "DATA"},
+}
+# Code that runs before the blocks of a page, which start from a saved calibration or an export.
+_FITTED = """
+from bert_flow_tf import SentenceModel, export_model, load_task
+
+fitted = SentenceModel.from_pretrained("base").fit(load_task("sample").splits["dev"], "whitening-4")
+fitted.save("exp/NAME/flow")
+"""
+BEFORE = {"docs/embedding.md": _FITTED + 'export_model(fitted, "served")', "docs/api.md": _FITTED}
 # Pages whose outputs are those of real data sets.
-NEEDS_DATA = ("docs/calibrations.md",)
+NEEDS_DATA = ("README.md", "docs/calibrations.md")
 
 # Runs Python blocks, a json string a line, in one namespace; prints a line after the output of each.
 _SESSION = """
@@ -48,30 +80,25 @@ def _reason(page, text):
   return next((pattern for name, pattern, _ in NOT_RUN if re.search(name, page) and re.search(pattern, text)), None)
 
 
-def test_each_entry_is_of_a_command():
-  parts = [
-    (page, part)
-    for page in _pages()
-    for block in read_blocks(page)
-    for part in (commands(block) if block.language == "bash" else [block.text])
-  ]
-  used = {_reason(page, part) for page, part in parts}
+def test_each_block_is_run_or_listed():
+  """A block without a language is an output or listed, and each pattern is that of a block."""
+  found = {page: read_blocks(page) for page in _pages()}
+  strange = [block for page, blocks in found.items() for block in blocks if block.language == ""]
+  assert [block for block in strange if _reason("", block.text) is None] == []
+  texts = {page: [text for block in blocks for text in commands(block)] for page, blocks in found.items()}
+  used = {_reason(page, text) for page in texts for text in texts[page]}
   assert [pattern for _, pattern, _ in NOT_RUN if pattern not in used] == []
   for page, patterns in AS_READ.items():
-    text = "\n".join(part for name, part in parts if name == page)
-    assert [pattern for pattern in patterns if not re.search(pattern, text)] == [], page
+    assert [pattern for pattern in patterns if not re.search(pattern, "\n".join(texts[page]))] == [], page
 
 
 @pytest.fixture(scope="module")
 def environment(tmp_path_factory):
-  """Returns the environment of a reader's shell; in the hub's cache, `mini` has the names of larger encoders."""
+  """Returns the environment of a reader's shell."""
+  from tests import reader_files  # takes seconds, which the test above does not need
+
   folder = tmp_path_factory.mktemp("reader")
-  for name in ("base", "large"):
-    cached = folder / f"hub/models--bert-{name}-uncased"
-    (cached / "refs").mkdir(parents=True)
-    (cached / "refs/main").write_text("1" * 40)
-    (cached / "snapshots").mkdir()
-    (cached / "snapshots" / ("1" * 40)).symlink_to(REPO / "bert_flow_tf/encoder/pretrained/mini")
+  reader_files.write_hub(folder / "hub")
   (folder / "bin").mkdir()
   settings = {"HF_HUB_CACHE": str(folder / "hub"), "HF_HUB_OFFLINE": "1", "TF_CPP_MIN_LOG_LEVEL": "3"}
   settings |= {"PYTHONPATH": str(REPO), "PATH": f"{folder}/bin:{os.environ['PATH']}"}
@@ -83,7 +110,7 @@ class Reader:
   """Runs the blocks of a page in a folder."""
 
   def __init__(self, home, environment):
-    self._home, self._environment, self._session = home, environment, None
+    self._home, self._environment, self._session, self._server = home, environment, None, None
     (home / "run_scripts").symlink_to(REPO / "run_scripts")
     (home / ".venv").mkdir()
     (home / ".venv/bin").symlink_to(environment["PATH"].partition(":")[0])
@@ -98,17 +125,7 @@ class Reader:
   def python(self, text):
     """Runs code in the page's session and returns what it prints."""
     if self._session is None:
-      with open(self._home.parent / "stderr", "w") as stderr:
-        self._session = subprocess.Popen(
-          ["python", "-c", _SESSION],
-          cwd=self._home,
-          env=self._environment,
-          executable=f"{self._home}/.venv/bin/python",
-          text=True,
-          stdin=subprocess.PIPE,
-          stdout=subprocess.PIPE,
-          stderr=stderr,
-        )
+      self._session = self._start("-c", _SESSION)
     print(json.dumps(text), file=self._session.stdin, flush=True)
     printed = ""
     while not printed.endswith("%%\n"):
@@ -117,33 +134,59 @@ class Reader:
       printed += line
     return printed.removesuffix("%%\n")
 
+  def serve(self, ports):
+    """Starts a server of the model in the folder `served`, unless it runs."""
+    if self._server is None:
+      self._server = self._start("-m", "tests.serving.stand_in", "served", "bert_flow", *ports.values())
+      line = self._server.stdout.readline()
+      assert line == "ready\n", line + (self._home.parent / "stderr").read_text()[-4000:]
+
+  def _start(self, *arguments):
+    """Starts Python with pipes to its standard input and output."""
+    with open(self._home.parent / "stderr", "w") as stderr:
+      return subprocess.Popen(
+        [self._home / ".venv/bin/python", *arguments],
+        cwd=self._home,
+        env=self._environment,
+        text=True,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=stderr,
+      )
+
   def close(self):
-    """Ends the session."""
-    if self._session is not None:
-      self._session.stdin.close()
-      self._session.stdout.close()
-      self._session.wait()
+    """Ends session and server."""
+    for process in filter(None, (self._session, self._server)):
+      process.stdin.close()
+      process.stdout.close()
+      process.wait()
 
 
-def _write_inputs(home):
-  """Writes the files that readers bring: vectors and text."""
-  rng = np.random.default_rng(0)
-  for name in ("a", "b", "words", "last"):
-    np.save(home / f"{name}.npy", rng.normal(size=[600, 8]).astype(np.float32))
+def _free_ports():
+  """Returns {port of the pages: free port}."""
+  with socket.create_server(("localhost", 0)) as one, socket.create_server(("localhost", 0)) as other:
+    return {name: str(each.getsockname()[1]) for name, each in (("8500", one), ("8501", other))}
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("page", _pages())
 def test_blocks_run_and_print_their_output(page, environment, tmp_path):
-  data = shared("data") if page in NEEDS_DATA else tiny_data.write(tmp_path / "data")
+  from tests import reader_files
+
+  data = shared("data") if page in NEEDS_DATA else tmp_path / "glue_data"
   home = tmp_path / "bert-flow"
   home.mkdir()
-  _write_inputs(home)
+  reader_files.write(home)
+  ports = _free_ports()
+  as_read = {**AS_READ.get(page, {}), r"\bDATA\b": str(data), r"\bFOLDER\b": "base", **ports}
   with contextlib.closing(Reader(home, environment)) as reader:
+    if page in BEFORE:
+      reader.python(BEFORE[page])
     for block in read_blocks(page):
-      parts = commands(block) if block.language == "bash" else [block.text] * (block.language == "python")
-      text = "\n".join(part for part in parts if _reason(page, part) is None)
-      for pattern, value in {**AS_READ.get(page, {}), r"\bDATA\b": str(data)}.items():
+      text = "\n".join(text for text in commands(block) if _reason(page, text) is None)
+      if any(port in text for port in ports):
+        reader.serve(ports)
+      for pattern, value in as_read.items():
         text = re.sub(pattern, value, text)
       printed = getattr(reader, block.language)(text) if text else ""
       if block.output and text:

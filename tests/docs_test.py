@@ -1,4 +1,4 @@
-"""README and docs/: links, flags and Python examples are those of the code."""
+"""README and docs/: links and flags are those of the code. `docs_blocks_test` runs the blocks."""
 
 import json
 import re
@@ -106,32 +106,3 @@ def test_flags_in_the_text_exist(flag_names):
     if name not in every_name
   ]
   assert unknown == []
-
-
-# Runs blocks in one namespace, and prints a line after the output of each.
-_RUN_BLOCKS = """
-import json, sys
-sys.path.insert(0, sys.argv[1])
-names = {}
-for block in json.loads(sys.argv[2]):
-  exec(block, names)
-  print("%%")
-"""
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("page", ["README.md", "docs/tour.md", "docs/api.md", "docs/static.md"])
-def test_python_blocks_run_and_print_their_output(page, tmp_path):
-  """Numbers agree to 0.03, as processors round differently; a block without an output below it is run alone."""
-  text = (REPO / page).read_text(encoding="utf-8")
-  found = re.findall(r"^```python\n(.*?)^```\n(?:\n```\n(.*?)^```)?", text, re.DOTALL | re.MULTILINE)
-  found = [
-    (code, output) for code, output in found if not {"mteb", "sentence_transformers"} & {*re.findall(r"\w+", code)}
-  ]
-  printed = _python(_RUN_BLOCKS, str(REPO), json.dumps([code for code, _ in found]), cwd=tmp_path).split("%%\n")
-  number = r"-?\d+\.\d*"
-  for (code, output), actual in zip(found, printed, strict=False):
-    if output:
-      assert re.sub(number, "#", actual).split() == re.sub(number, "#", output).split(), code
-      numbers = [[float(value) for value in re.findall(number, each)] for each in (actual, output)]
-      assert numbers[0] == pytest.approx(numbers[1], rel=0.01, abs=0.03), code

@@ -83,13 +83,18 @@ def write_glue(folder):
   return sentences
 
 
-def write_bert(folder, sentences):
-  """Writes a tiny BERT as Google does; its vocabulary has the sentences' letters and 200 words."""
+def word_pieces(sentences):
+  """Returns a vocabulary that has the sentences' letters and 200 words."""
   words = [word for sentence in sentences for word in sentence.lower().replace(".", " ").split()]
   letters = sorted({letter for word in words for letter in word})
   frequent = sorted({*words}, key=words.count)[-200:]
   pieces = [*tiny.VOCABULARY[:5], ".", *letters, *(f"##{letter}" for letter in letters)]
-  pieces += [word for word in frequent if word not in pieces]
+  return pieces + [word for word in frequent if word not in pieces]
+
+
+def write_bert(folder, sentences):
+  """Writes a tiny BERT as Google does, whose vocabulary knows the sentences."""
+  pieces = word_pieces(sentences)
   sizes = {"vocab_size": len(pieces), "hidden_size": 16, "num_attention_heads": 2, "num_hidden_layers": 2}
   config = {**tf1_files.GOOGLE_CONFIG, **sizes, "max_position_embeddings": 64}
   weights = {name: 0.4 * array for name, array in tiny.random_weights(tiny.CONFIG | config).items()}

@@ -102,11 +102,11 @@ class PredictionService(prediction_service_pb2_grpc.PredictionServiceServicer):
     return signatures
 
 
-def serve(base, name, threads=8):
-  """Starts a server; returns it, its port and the service."""
+def serve(base, name, threads=8, port=0):
+  """Starts a server; returns it, its port (of its choice if `port` is 0) and the service."""
   service = PredictionService(base, name)
   server = grpc.server(concurrent.futures.ThreadPoolExecutor(threads))
   prediction_service_pb2_grpc.add_PredictionServiceServicer_to_server(service, server)
-  port = server.add_insecure_port("localhost:0")
+  port = server.add_insecure_port(f"localhost:{port}")
   server.start()
   return server, port, service
