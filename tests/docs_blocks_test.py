@@ -5,6 +5,7 @@ session. `NOT_RUN` has the commands that cannot be run here, `AS_READ` what a re
 """
 
 import contextlib
+import itertools
 import json
 import os
 import re
@@ -31,7 +32,7 @@ NOT_RUN = (
   ("", "^model_version_policy", "a setting of the server"),
   ("docs/api.md", r"import mteb\b", "needs PyTorch, and a download"),
   ("docs/results.md", "", "minutes to hours; tests/tables/ computes such tables on small sets"),
-  ("", r"--other_python=|--benchmark=(tasks|serving|costs|encoder)", "minutes; tests/benchmark/ runs the parts"),
+  ("", r"--other_python=|--benchmark=(serving|encoder)", "minutes; tests/benchmark/ runs the parts"),
   ("docs/tables.md", "--table=all", "hours; the tables are run by themselves"),
 )
 # {page: {pattern: what a reader puts in its place}}; also DATA, FOLDER, and the ports of a server.
@@ -39,7 +40,12 @@ _SHORT = " --num_train_steps=4 --num_warmup_steps=1 --hidden_size=16 --num_hidde
 AS_READ = {
   "README.md": {r"(?m)--task=STS-B --model=mini$": r"\g<0> --data_dir=DATA"},
   "docs/api.md": {r"exp/stsb/whitening-64": "exp/NAME/flow"},
-  "docs/distributed.md": {"# on the first": "& first=$!", "# on the second": "&& wait $first", "HOST[01]": "localhost"},
+  "docs/distributed.md": {
+    "# on the first": "& first=$!",
+    "# on the second": "&& wait $first",
+    "HOST0:23456": "localhost:8500",
+    "HOST1:23456": "localhost:8501",
+  },
   "docs/fine_tuning.md": {
     "60108": "24",
     r"exp/NAME": "exp/exp_t_STS-B_ep_1.00_lr_5.00e-05_e_avg-last-2_f_11_1.00e-03_allsplits",
@@ -60,6 +66,9 @@ BEFORE = {"docs/embedding.md": _FITTED + 'export_model(fitted, "served")', "docs
 # Pages whose outputs are those of real data sets.
 NEEDS_DATA = ("README.md", "docs/calibrations.md")
 
+# Pages of a few seconds; the others are slow.
+QUICK = ("docs/tf1.md", "bert_flow_tf/data/frequencies/README.md")
+
 # Runs Python blocks, a json string a line, in one namespace; prints a line after the output of each.
 _SESSION = """
 import json, sys
@@ -71,8 +80,14 @@ for line in sys.stdin:
 
 
 def _pages():
-  done = subprocess.run(["git", "ls-files", "*.md"], cwd=REPO, capture_output=True, text=True, check=True)
-  return [page for page in done.stdout.split() if read_blocks(page)]
+  """Returns {page: its blocks} of all pages that git tracks."""
+  done = subprocess.run(["git", "ls-files", "*.md"], cwd=REPO, capture_output=True, text=True, check=False)
+  return {page: blocks for page in done.stdout.split() if (blocks := read_blocks(page))}
+
+
+def _texts(page, block):
+  """Returns the commands, or the code, of a block that are run."""
+  return [text for text in commands(block) if _reason(page, text) is None]
 
 
 def _reason(page, text):
@@ -82,8 +97,8 @@ def _reason(page, text):
 
 def test_each_block_is_run_or_listed():
   """A block without a language is an output or listed, and each pattern is that of a block."""
-  found = {page: read_blocks(page) for page in _pages()}
-  strange = [block for page, blocks in found.items() for block in blocks if block.language == ""]
+  found = _pages()
+  strange = [block for blocks in found.values() for block in blocks if block.language == ""]
   assert [block for block in strange if _reason("", block.text) is None] == []
   texts = {page: [text for block in blocks for text in commands(block)] for page, blocks in found.items()}
   used = {_reason(page, text) for page in texts for text in texts[page]}
@@ -101,7 +116,7 @@ def environment(tmp_path_factory):
   reader_files.write_hub(folder / "hub")
   (folder / "bin").mkdir()
   settings = {"HF_HUB_CACHE": str(folder / "hub"), "HF_HUB_OFFLINE": "1", "TF_CPP_MIN_LOG_LEVEL": "3"}
-  settings |= {"PYTHONPATH": str(REPO), "PATH": f"{folder}/bin:{os.environ['PATH']}"}
+  settings |= {"HOME": str(folder), "PYTHONPATH": str(REPO), "PATH": f"{folder}/bin:{os.environ['PATH']}"}
   with warm_python.install(folder / "bin", settings):
     yield {**os.environ, **settings}
 
@@ -143,7 +158,7 @@ class Reader:
 
   def _start(self, *arguments):
     """Starts Python with pipes to its standard input and output."""
-    with open(self._home.parent / "stderr", "w") as stderr:
+    with open(self._home.parent / "stderr", "a") as stderr:
       return subprocess.Popen(
         [self._home / ".venv/bin/python", *arguments],
         cwd=self._home,
@@ -168,8 +183,14 @@ def _free_ports():
     return {name: str(each.getsockname()[1]) for name, each in (("8500", one), ("8501", other))}
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("page", _pages())
+@pytest.mark.parametrize(
+  "page",
+  [
+    pytest.param(page, marks=[pytest.mark.slow] * (page not in QUICK))
+    for page, blocks in _pages().items()
+    if any(_texts(page, block) for block in blocks)
+  ],
+)
 def test_blocks_run_and_print_their_output(page, environment, tmp_path):
   from tests import reader_files
 
@@ -183,11 +204,13 @@ def test_blocks_run_and_print_their_output(page, environment, tmp_path):
     if page in BEFORE:
       reader.python(BEFORE[page])
     for block in read_blocks(page):
-      text = "\n".join(text for text in commands(block) if _reason(page, text) is None)
-      if any(port in text for port in ports):
-        reader.serve(ports)
-      for pattern, value in as_read.items():
-        text = re.sub(pattern, value, text)
-      printed = getattr(reader, block.language)(text) if text else ""
-      if block.output and text:
+      printed, texts = "", _texts(page, block)
+      for serving, part in itertools.groupby(texts, lambda text: any(port in text for port in ports)):
+        if serving:
+          reader.serve(ports)
+        text = "\n".join(part)
+        for pattern, value in as_read.items():
+          text = re.sub(pattern, value, text)
+        printed += getattr(reader, block.language)(text)
+      if block.output and texts:
         check_output(printed, block.output)

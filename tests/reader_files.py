@@ -79,5 +79,8 @@ def _write_vectors(home):
 
 def _write_tf1(home):
   """Writes a checkpoint of the original's with a flow, and the files of its BERT."""
-  hostile_convert.google(home / "uncased_L-12_H-768_A-12")
-  tf1_files.write_quickly(home / "exp/model.ckpt-1000", hostile_convert.everything())
+  sizes = {"num_hidden_layers": 2, "max_position_embeddings": 64}
+  encoder = tf1_files.google_variables(tiny.random_weights(tiny.CONFIG | sizes))
+  tf1_files.write_google(home / "uncased_L-12_H-768_A-12", encoder, tf1_files.GOOGLE_CONFIG | sizes)
+  variables = {**encoder, **hostile_convert.flow_variables("flow"), **hostile_convert.classifier()}
+  tf1_files.write_quickly(home / "exp/model.ckpt-1000", variables)

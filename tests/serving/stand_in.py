@@ -41,7 +41,7 @@ class Rest(http.server.BaseHTTPRequestHandler):
     return [dict(zip(outputs, row, strict=True)) for row in zip(*outputs.values(), strict=True)]
 
   def _send(self, status, answer):
-    body = (json.dumps(answer, indent=4) + "\n").encode()
+    body = (json.dumps(answer, indent=4, sort_keys=True) + "\n").encode()
     self.send_response(status)
     self.send_header("Content-Type", "application/json")
     self.send_header("Content-Length", str(len(body)))
