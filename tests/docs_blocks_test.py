@@ -32,7 +32,7 @@ NOT_RUN = (
   ("", "^model_version_policy", "a setting of the server"),
   ("docs/api.md", r"import mteb\b", "needs PyTorch, and a download"),
   ("docs/results.md", "", "minutes to hours; tests/tables/ computes such tables on small sets"),
-  ("", r"--other_python=|--benchmark=(serving|encoder)", "minutes; tests/benchmark/ runs the parts"),
+  ("", r"--benchmark=(tasks|encoder|static|serving|costs)", "minutes of measuring; tests/benchmark/ runs the parts"),
   ("docs/tables.md", "--table=all", "hours; the tables are run by themselves"),
 )
 # {page: {pattern: what a reader puts in its place}}; also DATA, FOLDER, and the ports of a server.
@@ -40,6 +40,7 @@ _SHORT = " --num_train_steps=4 --num_warmup_steps=1 --hidden_size=16 --num_hidde
 AS_READ = {
   "README.md": {r"(?m)--task=STS-B --model=mini$": r"\g<0> --data_dir=DATA"},
   "docs/api.md": {r"exp/stsb/whitening-64": "exp/NAME/flow"},
+  "docs/benchmarks.md": {"--benchmark=step": r"\g<0> --dim=8 --steps=30 --repeats=1"},
   "docs/distributed.md": {
     "# on the first": "& first=$!",
     "# on the second": "&& wait $first",
@@ -52,7 +53,9 @@ AS_READ = {
   },
   "docs/pretraining.md": {"--output_dir=my_bert": rf"\g<0>{_SHORT}"},
   "docs/reproduction.md": {r"--task=STS-B": r"\g<0> --data_dir=DATA"},
-  "docs/tables.md": {"run_table.py": r"\g<0> --data_dir=DATA --model=base"},
+  "docs/tables.md": {
+    "run_table.py": r"\g<0> --data_dir=DATA --model=base --train_batch_size=8 --flow_model_config=small.json"
+  },
   "bert_flow_tf/encoder/pretrained/mini/README.md": {"--output_dir=mini": rf"\g<0>{_SHORT}", "FOLDER": "DATA"},
 }
 # Code that runs before the blocks of a page, which start from a saved calibration or an export.

@@ -64,6 +64,7 @@ def _write_text(home, sentences):
   }.items():
     (home / name).write_bytes(gzip.compress(text.encode()))
   (home / "pairs.tsv").write_text("".join(f"{a}\t{b}\n" for a, b in tiny_data.sentences()[:3]))
+  (home / "small.json").write_text('{"n_levels": 1, "depth": 1, "coupling_width": 4}')
   (home / "vocab.txt").write_text((REPO / "bert_flow_tf/encoder/pretrained/mini/vocab.txt").read_text())
   words = sorted({word for line in sentences for word in line.lower().split()})
   rows = np.random.default_rng(1).normal(size=[len(words), 300])

@@ -103,7 +103,7 @@ def _answer(connection):
 
 
 def main(address):
-  """Imports everything, then answers until it is ended."""
+  """Imports everything, then answers until it or its parent is ended."""
   from tests.soak import forks
 
   forks.import_all()
@@ -112,8 +112,13 @@ def main(address):
   server.listen()
   os.rename(f"{address}.tmp", address)
   signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for the children
-  while True:
-    connection, _ = server.accept()
+  server.settimeout(1)
+  parent = os.getppid()
+  while os.getppid() == parent:
+    try:
+      connection, _ = server.accept()
+    except TimeoutError:
+      continue
     if not os.fork():
       server.close()
       signal.signal(signal.SIGCHLD, signal.SIG_DFL)
