@@ -36,9 +36,12 @@ def _bert():
 def write(home):
   """Writes the files into a folder that stands for the repository's root, and next to it."""
   sentences = _bert()[0]
+  (home / "docs").mkdir()
   glue = home.parent / "glue_data"
   readme_commands_test.write_glue(glue)
   tiny_data.write(glue)
+  rows = [[str(i), a, b, ["entailment", "not_entailment"][i % 2]] for i, (a, b) in enumerate(tiny_data.sentences())]
+  readme_commands_test.write_table(glue / "QNLI/dev.tsv", ["index", "question", "sentence", "label"], rows)
   readme_commands_test.write_bert(home.parent / "bert_premodels/uncased_L-24_H-1024_A-16", sentences)
   _write_text(home, sentences)
   _write_vectors(home)
