@@ -58,12 +58,12 @@ class Cell:
     return BETTER if low > 0 else WORSE if self.worse or high < 0 else ""
 
   def text(self) -> str:
-    """Returns the text in Markdown: `68.25 ±0.31 (paper 70.72, -2.47)`, `+1.86 [+1.12, +2.60] ▲` with an interval."""
+    """Returns the text in Markdown: `68.25 ±0.31 (paper 70.72, -2.47)`, `+1.86 ▲ [+1.12, +2.60]` with an interval."""
     if not self.defined:
       return "n/a"
     if self.interval is not None:
       ends = ", ".join(f"{end:+.2f}" for end in self.interval)
-      return " ".join([f"{self.mean:+.2f}", *[f"[{ends}]"] * bool(ends), *[self.mark] * bool(self.mark)])
+      return " ".join([f"{self.mean:+.2f}", *[self.mark] * bool(self.mark), *[f"[{ends}]"] * bool(ends)])
     spread = "" if self.spread is None else f" ±{self.spread:.2f}"
     paper = "" if self.paper is None else f" (paper {self.paper:.2f}, {self.mean - self.paper:+.2f})"
     return f"{self.mean:.2f}{spread}{paper}{f' {self.mark}' if self.mark else ''}"
