@@ -1,7 +1,6 @@
 """Users' own text: the task `custom`, and any text file as a corpus for a fit."""
 
 import csv
-import math
 import re
 
 import numpy as np
@@ -14,7 +13,7 @@ from bert_flow_tf.errors import ConfigError, DataError, naming
 
 # {number of columns of a `custom` file without a header: their names}.
 _COLUMNS = {1: ("sentence",), 2: ("sentence1", "sentence2"), 3: ("score", "sentence1", "sentence2")}
-_ANY_SCORE = (-math.inf, math.inf)
+_ANY_SCORE = (-1e30, 1e30)  # the squares of larger ones would be infinite in some sums
 # Names of the two columns of sentences in the headers of well-known data sets.
 _SENTENCE_NAMES = (
   ("sentence1", "sentence2"),

@@ -12,12 +12,15 @@ import zlib
 from collections.abc import Iterator
 from typing import Any
 
+from absl import logging
+
 from bert_flow_tf.errors import DataError
 
 # A zipfile.Path is a file inside an archive.
 FilePath = str | os.PathLike | zipfile.Path
 
 BOM = b"\xef\xbb\xbf"
+_UTF_16 = (b"\xff\xfe", b"\xfe\xff")  # how its files begin, and no text in UTF-8
 _GZIP_MAGIC = b"\x1f\x8b"
 _BAD_ARCHIVE = (gzip.BadGzipFile, zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError)
 
@@ -49,6 +52,8 @@ def decode_line(raw: bytes) -> str:
   Raises:
     TextError: the line has a NUL byte or a carriage return, or is not UTF-8.
   """
+  if raw.startswith(_UTF_16):
+    raise TextError("not UTF-8", "UTF-16; expected text in UTF-8, as iconv -f UTF-16 -t UTF-8 FILE writes it")
   if b"\0" in raw:
     raise TextError("not text", "a NUL byte; expected text in UTF-8")
   # In files of the old Mac OS, lines end in a carriage return alone.
@@ -119,6 +124,8 @@ def _raw_lines(path: FilePath) -> Iterator[bytes]:
   """Yields the lines of a file as bytes, split at line feeds."""
   opened: Any = path if isinstance(path, zipfile.Path) else pathlib.Path(path)
   try:
+    if isinstance(opened, pathlib.Path) and opened.is_fifo():
+      logging.info("%s is a pipe: waiting until another program writes to it", path)
     with opened.open("rb") as file:
       packed = file.peek(2)[:2] == _GZIP_MAGIC
       yield from gzip.GzipFile(fileobj=file) if packed else file

@@ -92,6 +92,7 @@ def test_the_score_may_be_the_last_column(file):
     ("1\ta\tb\nhigh\tc\td\n", 2),
     ("1\ta\tb\n\tc\td\n", 2),
     ("nan\ta\tb\n", 1),
+    ("1e308\ta\tb\n-1e308\tc\td\n", 1),
     ("a\tb\tc\n", 1),
     ("a\tb\t1\nc\td\thigh\n", 2),
     ("score\tsentence1\tsentence2\n", None),

@@ -1,6 +1,8 @@
 """data/lines.py: plain, gzipped and archived text."""
 
 import gzip
+import os
+import threading
 import zipfile
 
 import pytest
@@ -94,3 +96,21 @@ def test_a_scale_may_be_infinite():
   for field in ("inf", "nan", "", "1_0", "x"):
     with pytest.raises(DataError, match=r"^f, line 3: "):
       read_number(field, "f", 3, scale)
+
+
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-16-be"])
+def test_utf_16_is_named(tmp_path, encoding):
+  bom = b"\xfe\xff" if encoding == "utf-16-be" else b""  # the other one writes its own
+  with pytest.raises(DataError, match=r"text\.txt, line 1: UTF-16; expected text in UTF-8"):
+    list(lines(_file(tmp_path, bom + "a\tb\nc\td\n".encode(encoding))))
+
+
+def test_a_pipe_is_read_and_announced(tmp_path, caplog):
+  """As from `<(...)` of a shell; a pipe that nobody writes to is no silent wait."""
+  os.mkfifo(tmp_path / "pipe")
+  writer = threading.Thread(target=(tmp_path / "pipe").write_bytes, args=(TEXT,), daemon=True)
+  writer.start()
+  with caplog.at_level("INFO"):
+    assert list(lines(tmp_path / "pipe")) == LINES
+  writer.join(10)
+  assert "is a pipe" in caplog.text
