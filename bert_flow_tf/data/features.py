@@ -12,30 +12,13 @@ import numpy as np
 import transformers
 from absl import logging
 
-from bert_flow_tf.data.letter_case import guess_lower_case
 from bert_flow_tf.data.sentences import check_sentences
+from bert_flow_tf.data.tokenizer_config import MAX_INPUT_CHARS_PER_WORD, SPECIALS, read_settings
 from bert_flow_tf.data.word_pieces import WordPieces
 from bert_flow_tf.errors import ConfigError, EncoderError
 from bert_flow_tf.io.checks import is_integer
-from bert_flow_tf.io.files import read_json
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
-# {setting of tokenizer_config.json: its type}; null is allowed too.
-_SETTINGS = {
-  "do_lower_case": bool,
-  "strip_accents": bool,
-  "tokenize_chinese_chars": bool,
-  "max_input_chars_per_word": int,
-}
-# Longer words become [UNK]: in transformers, and in Google's tokenization.py.
-MAX_INPUT_CHARS_PER_WORD, MAX_OF_GOOGLE = 100, 200
-_SPECIALS = {
-  "unk_token": "[UNK]",
-  "sep_token": "[SEP]",
-  "pad_token": "[PAD]",
-  "cls_token": "[CLS]",
-  "mask_token": "[MASK]",
-}
 # Limits of one call of the tokenizer, whose own records of a million characters take about 100 MB.
 _CHUNK_SENTENCES = 1024
 _CHUNK_CHARACTERS = 1_000_000
@@ -86,7 +69,7 @@ class SentenceTokenizer:
     if not is_integer(max_input_chars_per_word, 1):
       argument = "max_input_chars_per_word"
       raise ConfigError(f"{argument}={max_input_chars_per_word}: expected a positive integer", argument)
-    specials = {**_SPECIALS, **specials}
+    specials = {**SPECIALS, **specials}
     try:
       pieces = pathlib.Path(vocab_file).read_text(encoding="utf-8").split("\n")
     except (OSError, UnicodeDecodeError) as error:
@@ -135,21 +118,7 @@ class SentenceTokenizer:
       ConfigError: max_input_chars_per_word is not a positive integer.
       EncoderError: a file is missing or damaged, or describes a tokenizer that is not BERT's.
     """
-    folder = pathlib.Path(folder)
-    config = _read_config(folder / "tokenizer_config.json")
-    settings = {key: config[key] for key in _SETTINGS if key in config and key != "do_lower_case"}
-    for key in _SPECIALS:
-      token = config.get(key)
-      if token:
-        settings[key] = token.get("content") if isinstance(token, dict) else token
-    lower = config.get("do_lower_case")
-    if lower is None:
-      lower = guess_lower_case(folder, name)
-    if max_input_chars_per_word is None:
-      default = MAX_INPUT_CHARS_PER_WORD if (folder / "config.json").is_file() else MAX_OF_GOOGLE
-      max_input_chars_per_word = config.get("max_input_chars_per_word") or default
-    settings["max_input_chars_per_word"] = max_input_chars_per_word
-    return cls(folder / "vocab.txt", lower, **settings)
+    return cls(pathlib.Path(folder) / "vocab.txt", **read_settings(folder, name, max_input_chars_per_word))
 
   def __call__(self, sentences: Iterable[str], max_seq_length: int = 64, warn: bool = True) -> list[np.ndarray]:
     """Tokenizes sentences, each separately.
@@ -245,27 +214,3 @@ def _chunks(sentences: list[str]) -> Iterator[list[str]]:
       chunk, characters = [], 0
   if chunk:
     yield chunk
-
-
-def _read_config(path: pathlib.Path) -> dict:
-  """Returns the content of a tokenizer_config.json; empty if the file is missing."""
-  if not path.exists():
-    return {}
-  try:
-    config = read_json(path)
-  except (OSError, ValueError) as error:
-    raise EncoderError(f"{path}: not readable as JSON ({error}); download or save it again") from error
-  kind = config.get("tokenizer_class", "BertTokenizer") if isinstance(config, dict) else None
-  if kind not in ("BertTokenizer", "BertTokenizerFast", None) or not isinstance(config, dict):
-    raise EncoderError(f"{path}: tokenizer_class is {kind!r}; only BertTokenizer is supported")
-  for key, expected in _SETTINGS.items():
-    value = config.get(key)
-    is_wrong = expected is int and value is not None and not is_integer(value, 1)
-    if not isinstance(value, expected | None) or is_wrong:
-      kind = "true or false" if expected is bool else "a positive integer"
-      raise EncoderError(f"{path}: {key} is {config[key]!r}, expected {kind}")
-  for key in _SPECIALS:
-    token = config.get(key)
-    if not isinstance(token.get("content") if isinstance(token, dict) else token, str | None):
-      raise EncoderError(f"{path}: {key} is {token!r}, expected a word piece")
-  return config
