@@ -116,14 +116,14 @@ def test_each_block_is_run_or_listed():
 @pytest.fixture(scope="module")
 def environment(tmp_path_factory):
   """Returns the environment of a reader's shell."""
-  from tests import reader_files  # takes seconds, which the test above does not need
-
   folder = tmp_path_factory.mktemp("reader")
-  reader_files.write_hub(folder / "hub")
   (folder / "bin").mkdir()
   settings = {"HF_HUB_CACHE": str(folder / "hub"), "HF_HUB_OFFLINE": "1", "TF_CPP_MIN_LOG_LEVEL": "3"}
   settings |= {"HOME": str(folder), "PYTHONPATH": str(REPO), "PATH": f"{folder}/bin:{os.environ['PATH']}"}
   with warm_python.install(folder / "bin", settings):
+    from tests import reader_files  # takes seconds, as what the other process imports
+
+    reader_files.write_hub(folder / "hub")
     yield {**os.environ, **settings}
 
 

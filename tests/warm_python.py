@@ -104,13 +104,13 @@ def _answer(connection):
 
 def main(address):
   """Imports everything, then answers until it or its parent is ended."""
-  from tests.soak import forks
-
-  forks.import_all()
   server = socket.socket(socket.AF_UNIX)
   server.bind(f"{address}.tmp")
   server.listen()
-  os.rename(f"{address}.tmp", address)
+  os.rename(f"{address}.tmp", address)  # the programs wait for the imports
+  from tests.soak import forks
+
+  forks.import_all()
   signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for the children
   server.settimeout(1)
   parent = os.getppid()
