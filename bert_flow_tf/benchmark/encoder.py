@@ -3,7 +3,7 @@
 `SentenceEncoder.encode`, sentence-transformers on PyTorch and ONNX Runtime take turns: same weights, same distinct
 sentences, same batch size and number of threads, float32, sorted by length. Ours splits a batch into steps that suit a
 CPU's cache, as for every user; with a small batch size the others take steps of the same size. The others run in a
-process of their own (`worker.py`), with a Python that has them installed.
+process of their own (`worker.py`), with a Python that has them installed. Figures are logged as they come.
 """
 
 import json
@@ -33,11 +33,13 @@ POOLING = "avg"
 
 # Larger matrix products are not computed at a higher rate.
 _MATRIX = 1536
+# Sentences that every method embeds before the first round, which loads, traces and exports.
+_WARM_UP = 16
 
 
-def draw(sentences: Sequence[str], count: int | None) -> list[str]:
-  """Returns `count` of the sentences at random; all in their order if count is None or not smaller."""
-  if count is None or count >= len(sentences):
+def draw(sentences: Sequence[str], count: int) -> list[str]:
+  """Returns `count` of the sentences at random; all in their order if count is not smaller than their number."""
+  if count >= len(sentences):
     return list(sentences)
   return [sentences[i] for i in np.random.default_rng(0).choice(len(sentences), count, replace=False)]
 
@@ -78,10 +80,14 @@ def run(
   """
   with tempfile.TemporaryDirectory(prefix="bert_flow_benchmark_") as parent:
     folder = pathlib.Path(parent) / "random-bert"
+    logging.info("writes a BERT with random weights")
     write_random_bert(folder, tokenizer_folder, sizes)
     (folder / "sentences.json").write_text(json.dumps(sentences), encoding="utf-8")
-    encoder = SentenceEncoder.from_pretrained(str(folder))
     with Worker(other_python or sys.executable, folder, max_seq_length, measure.cores()) as worker:
+      for engine in TARGETS:  # they load and export while ours loads and traces
+        worker.send(engine, batch_size, count=_WARM_UP)
+      logging.info("loads it, here and in the other programs")
+      encoder = SentenceEncoder.from_pretrained(str(folder))
       result, rounds = _measure(encoder, worker, folder, sentences, max_seq_length, batch_size, repeats, precision)
   lengths = [len(ids) for ids in encoder.tokenizer(sentences, max_seq_length)]
   return {**result, "batch_size": batch_size, **_summary(rounds, lengths, encoder.bert.config)}
@@ -90,28 +96,41 @@ def run(
 def _measure(encoder, worker, folder, sentences, max_seq_length, batch_size, repeats, precision):
   """Returns versions, skipped engines and differences of the embeddings; and {method: one result a round}."""
   arguments = {"sentence_embedding_type": POOLING, "max_seq_length": max_seq_length, "batch_size": batch_size}
+  result = {"versions": {OURS: f"TensorFlow {tf.__version__}"}, "skipped": {}}
+  methods, embeddings = {"matrix rate": matrix_rate}, {}
 
-  def ours(encoder=encoder):
-    return measure.seconds(lambda: encoder.encode(sentences, show_progress=False, **arguments))
+  def timed(name, embed):
+    def run():
+      seconds, embeddings[name] = embed()
+      logging.info("%s: %.1f sentences/s", name, len(sentences) / seconds)
+      return seconds
 
-  _, embeddings = ours()  # traces the graph; the first request to the others loads and exports likewise
-  result = {"versions": {OURS: f"TensorFlow {tf.__version__}"}, "skipped": {}, "largest_difference": {}}
-  methods = {"matrix rate": matrix_rate, OURS: lambda: ours()[0]}
+    methods[name] = run
+
+  def add_ours(name, encoder):
+    encoder.encode(sentences[:_WARM_UP], show_progress=False, **arguments)
+    result["versions"][name] = result["versions"][OURS]
+    timed(name, lambda: measure.seconds(lambda: encoder.encode(sentences, show_progress=False, **arguments)))
+
+  def of_worker(engine):
+    return worker.ask(engine, batch_size, folder / "other.npy")["seconds"], np.load(folder / "other.npy")
+
+  add_ours(OURS, encoder)
   for engine in TARGETS:
-    answer = worker.ask(engine, batch_size, folder / "other.npy")
+    answer = worker.receive(engine)
     if "skipped" in answer:
       result["skipped"][engine] = answer["skipped"]
       logging.warning("%s is skipped: %s", engine, answer["skipped"])
       continue
+    logging.info("%s is ready", engine)
     result["versions"][engine] = answer["version"]
-    result["largest_difference"][engine] = float(np.abs(np.load(folder / "other.npy") - embeddings).max())
-    methods[engine] = lambda engine=engine: worker.ask(engine, batch_size)["seconds"]
+    timed(engine, lambda engine=engine: of_worker(engine))
   if precision != "float32":
-    half, engine = SentenceEncoder.from_pretrained(str(folder), precision=precision), f"{OURS}, {precision}"
-    result["versions"][engine] = result["versions"][OURS]
-    result["largest_difference"][engine] = float(np.abs(ours(half)[1] - embeddings).max())
-    methods[engine] = lambda: ours(half)[0]
-  return result, measure.in_turns(methods, repeats)
+    add_ours(f"{OURS}, {precision}", SentenceEncoder.from_pretrained(str(folder), precision=precision))
+  rounds = measure.in_turns(methods, repeats)
+  expected = embeddings.pop(OURS)
+  result["largest_difference"] = {name: float(np.abs(values - expected).max()) for name, values in embeddings.items()}
+  return result, rounds
 
 
 def _summary(rounds, lengths, config):

@@ -46,9 +46,7 @@ class BenchmarkSettings(Settings):
     "Python that has sentence-transformers and ONNX Runtime, for part encoder, or model2vec, for part static; default: "
     "this one.",
   )
-  encoder_sentences: int | None = setting(
-    None, "Distinct sentences, drawn at random, that part encoder embeds; default: all.", minimum=1
-  )
+  encoder_sentences: int = setting(256, "Distinct sentences, drawn at random, that part encoder embeds.", minimum=1)
   sentence_counts: tuple[str, ...] = setting(
     ("1000", "3000", "10000"), "Numbers of sentences for which part encoder measures the time per sentence."
   )

@@ -61,11 +61,33 @@ class Worker(contextlib.AbstractContextManager):
     Raises:
       WorkerError: the process has ended or answers no JSON.
     """
-    command = {"engine": engine, "batch_size": batch_size, "save": save and str(save)}
-    try:
+    self.send(engine, batch_size, save)
+    return self.receive(engine)
+
+  def send(self, engine: str, batch_size: int, save: pathlib.Path | None = None, count: int | None = None) -> None:
+    """Starts what `ask` does, without waiting; `count`: embeds the first sentences only.
+
+    Raises:
+      WorkerError: the process has ended.
+    """
+    command = {"engine": engine, "batch_size": batch_size, "save": save and str(save), "count": count}
+    with self._explained(engine):
       self._process.stdin.write(json.dumps(command) + "\n")
       self._process.stdin.flush()
+
+  def receive(self, engine: str) -> dict[str, Any]:
+    """Returns the answer to the first `send` that has none yet, which was for `engine`.
+
+    Raises:
+      WorkerError: the process has ended or answers no JSON.
+    """
+    with self._explained(engine):
       return json.loads(self._process.stdout.readline())
+
+  @contextlib.contextmanager
+  def _explained(self, engine):
+    try:
+      yield
     except (OSError, ValueError) as error:
       raise WorkerError(
         f"other_python={self._python}: the process ended or gave no JSON when asked for {engine}; expected a Python "
