@@ -102,20 +102,7 @@ def run(
   sentences = list(dict.fromkeys([*pairs.sentences_a, *pairs.sentences_b]))
   models = {method: method.load(model, max_seq_length) for method in methods}
 
-  def fit(method, vectors):
-    settings: Any = {"flow_model_config": config, "seed": seed} if "flow" in method.calibration else {}
-    settings["shares"] = models[method].shares
-    fitted = lambda: fit_calibration(vectors, method.calibration, show_progress=False, **settings)  # noqa: E731
-    return measure.seconds(fitted)
-
-  fits, embeddings = {}, {}
-  for method, of in models.items():
-    key = method.embedding, method.token_weights, method.static
-    if key not in embeddings:
-      embeddings[key] = Embeddings(of.encoder, [corpus], batch_size, **of.identity.pooling_arguments())
-    sides = tuple(embeddings[key].of(side) for side in (corpus.sentences_a, corpus.sentences_b))
-    fits[method] = functools.partial(fit, method, sides)
-  fits = measure.in_turns(dict(fits), repeats)
+  fits = _fit(models, corpus, batch_size, {"flow_model_config": config, "seed": seed}, repeats)
   for method, of in models.items():
     of.calibration = fits[method][-1][1]
     of.calibration.encoder = of.identity.to_dict()
@@ -138,6 +125,24 @@ def run(
   memory = [_memory(method, model, sentences[:_PART], max_seq_length, counts) for method in measured]
   sizes = {"pairs": len(corpus), "sentences": len(sentences)}
   return {"model": model, "task": task.spec.name, **sizes, "rows": rows, "memory": memory}
+
+
+def _fit(models, corpus, batch_size, flow_settings, repeats):
+  """Fits all calibrations in turns; returns {method: (seconds, calibration) of each round}."""
+
+  def fit(method, vectors):
+    settings: Any = flow_settings if "flow" in method.calibration else {}
+    arguments = {"show_progress": False, "shares": models[method].shares, **settings}
+    return measure.seconds(lambda: fit_calibration(vectors, method.calibration, **arguments))
+
+  fits, embeddings = {}, {}
+  for method, of in models.items():
+    key = method.embedding, method.token_weights, method.static
+    if key not in embeddings:
+      embeddings[key] = Embeddings(of.encoder, [corpus], batch_size, **of.identity.pooling_arguments())
+    sides = tuple(embeddings[key].of(side) for side in (corpus.sentences_a, corpus.sentences_b))
+    fits[method] = functools.partial(fit, method, sides)
+  return measure.in_turns(dict(fits), repeats)
 
 
 def _serve(models, sentences, repeats):

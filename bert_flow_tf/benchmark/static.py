@@ -6,6 +6,7 @@ in its rows; it takes the plain mean of them and has no calibration, so it does 
 (`worker.py`), with a Python that has it installed. Our tokenizer remembers words, so each round loads our model again.
 """
 
+import functools
 import json
 import pathlib
 import sys
@@ -65,25 +66,18 @@ def run(
     (folder / "sentences.json").write_text(json.dumps(sentences), encoding="utf-8")
     _write_table(encoder, folder)
     with Worker(other_python or sys.executable, folder, max_seq_length, measure.cores()) as worker:
-      answer = worker.ask(MODEL2VEC, _BATCH_SIZE)  # the first request loads
-      methods = {OURS: ours}
-      versions = {OURS: f"TensorFlow {tf.__version__}"}
-      if "skipped" in answer:
-        logging.warning("%s is skipped: %s", MODEL2VEC, answer["skipped"])
-      else:
-        versions[MODEL2VEC] = answer["version"]
-        methods[MODEL2VEC] = lambda: worker.ask(MODEL2VEC, _BATCH_SIZE)
-      answers = measure.in_turns(methods, repeats)
+      answer, answers = _in_turns(ours, worker, repeats)
   rounds, cpu = (
     {name: [answer[kind] for answer in answers[name]] for name in answers} for kind in ("seconds", "cpu_seconds")
   )
+  versions = {OURS: f"TensorFlow {tf.__version__}", MODEL2VEC: answer.get("version")}
   ratio = measure.median_ratio(rounds[MODEL2VEC], rounds[OURS]) if MODEL2VEC in rounds else None
   return {
     "model": encoder.name,
     "sentences": len(sentences),
     "dim": encoder.hidden_size,
     "threads": measure.cores(),
-    "versions": versions,
+    "versions": {name: versions[name] for name in rounds},
     "skipped": answer.get("skipped"),
     "seconds": rounds,
     "cpu_seconds": cpu,
@@ -91,6 +85,16 @@ def run(
     "sentences_per_cpu_second": {name: len(sentences) / measure.median(seconds) for name, seconds in cpu.items()},
     "ours_over_model2vec": ratio,
   }
+
+
+def _in_turns(ours, worker, repeats):
+  """Returns model2vec's first answer, and {name: answers} of all rounds, without model2vec if it is skipped."""
+  ask = functools.partial(worker.ask, MODEL2VEC, _BATCH_SIZE)
+  first = ask()  # loads
+  if "skipped" in first:
+    logging.warning("%s is skipped: %s", MODEL2VEC, first["skipped"])
+  methods = {OURS: ours} if "skipped" in first else {OURS: ours, MODEL2VEC: ask}
+  return first, measure.in_turns(methods, repeats)
 
 
 def _write_table(encoder, folder):

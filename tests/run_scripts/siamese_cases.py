@@ -127,6 +127,14 @@ def cases(folder):
       ["--task=STS-B", "--do_eval", *flow, "--low_dim=4", "--sentence_embedding_type=cls", "--exp_name=joint"],
       "--sentence_embedding_type=cls",
     ),
+    **_encoder_and_folder_cases(folder),
+  }
+
+
+def _encoder_and_folder_cases(folder):
+  """Returns the cases of the encoder, its files, and the experiment's folder."""
+  train = ["--task=SICK-E", "--do_train"]
+  return {
     "gold of another task": ([*train, f"--stsb_gold={folder}/small.json"], "--stsb_gold="),
     "pooling": ([*train, "--sentence_embedding_type=max"], "sentence_embedding_type=max"),
     "too long": ([*train, "--max_seq_length=64"], "--max_seq_length=64"),
