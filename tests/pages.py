@@ -18,7 +18,7 @@ class Block:
   """A code block.
 
   Attributes:
-    language: "bash" or "python"; "" for text that is no output.
+    language: "bash", "python", or another one; "" for text that is no output.
     text: its lines.
     output: the output that the page shows below it, None without one.
   """
@@ -29,7 +29,7 @@ class Block:
 
 
 def read_blocks(page: str) -> list[Block]:
-  """Returns the bash and Python blocks of a page, and blocks without a language.
+  """Returns the blocks of a page.
 
   A block without a language is the output of the block before it in its section, or commands behind "$ " that are
   followed by their outputs. A comment "# prints ..." in Python is an output too.
@@ -43,7 +43,7 @@ def read_blocks(page: str) -> list[Block]:
       for part in re.split(r"^\$ ", text, flags=re.MULTILINE)[1:]:
         command, output = re.fullmatch(r"((?:[^\n]*\\\n)*[^\n]*\n)(.*)", part, re.DOTALL).groups()
         blocks.append(Block("bash", command, output))
-    elif language in ("", "bash", "python"):
+    elif language is not None:
       blocks.append(Block(language, text, "\n".join(re.findall("# prints (.*)", text)) or None))
     before = blocks[-1] if language in ("bash", "python") else None
   return blocks
