@@ -22,6 +22,8 @@ from bert_flow_tf.progress import Progress
 
 # Packages whose versions change embeddings by rounding, or by a fixed error.
 _PACKAGES = ("tensorflow", "transformers", "tokenizers")
+# To be raised when the encoder's operations or the size of its steps change, which changes the rounding too.
+_COMPUTATION = 2
 
 
 class SentenceEncoder:
@@ -307,5 +309,4 @@ class SentenceEncoder:
     if tf.config.list_logical_devices("GPU") and tf.config.experimental.tensor_float_32_execution_enabled():
       settings["precision"] = "tf32" if self.precision == "float32" else self.precision
     versions = {package: importlib.metadata.version(package) for package in _PACKAGES}
-    # Without the suffix, as in the keys of existing caches.
-    return {**{name.removesuffix("_sha256"): value for name, value in settings.items()}, "versions": versions}
+    return {**settings, "versions": versions, "computation": _COMPUTATION}
