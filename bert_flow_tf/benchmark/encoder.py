@@ -27,7 +27,7 @@ OURS, SENTENCE_TRANSFORMERS, ONNX_RUNTIME = "ours", "sentence-transformers", "ON
 
 # Targets of this project: our speed divided by the other's; and, on a CPU with the instructions, half precision's
 # speed divided by float32's.
-TARGETS = {SENTENCE_TRANSFORMERS: 1.15, ONNX_RUNTIME: 1.0}
+TARGETS = {SENTENCE_TRANSFORMERS: 1.15, ONNX_RUNTIME: 1.05}
 HALF_TARGET = 1.4
 POOLING = "avg"
 

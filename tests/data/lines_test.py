@@ -110,7 +110,7 @@ def test_a_pipe_is_read_and_announced(tmp_path, caplog):
   os.mkfifo(tmp_path / "pipe")
   writer = threading.Thread(target=(tmp_path / "pipe").write_bytes, args=(TEXT,), daemon=True)
   writer.start()
-  with caplog.at_level("INFO"):
+  with caplog.at_level("INFO", logger="absl"):
     assert list(lines(tmp_path / "pipe")) == LINES
   writer.join(10)
   assert "is a pipe" in caplog.text
