@@ -1,5 +1,6 @@
 """Start and end of a runner: its command line, its help, its errors as one line, interrupts."""
 
+import atexit
 import errno
 import functools
 import gc
@@ -48,15 +49,11 @@ def run(main: Callable[[list[str]], None], resumes: bool = True) -> None:
     sys.exit(_fail("this is python -OO: without docstrings tf_keras cannot be imported; leave -OO out, or use -O"))
   _announce_sigterm(resumes)
   # TensorFlow's modules and graphs are hundreds of thousands of objects that stay: looking through all of them for
-  # garbage at Python's default of 700 new ones takes nearly a second of a short run.
+  # garbage as often as Python does by default takes nearly a second of a short run; taking them apart one by one at
+  # its end, more than a second.
   gc.set_threshold(10_000)
-  app.run(lambda argv: _run_and_exit(main, argv, resumes), flags_parser=_parse)
-
-
-def _run_and_exit(main, argv, resumes):
-  status = _guarded(main, argv, resumes)
-  gc.freeze()  # or Python takes TensorFlow's objects apart one by one before it ends, for more than a second
-  sys.exit(status)
+  atexit.register(gc.freeze)
+  app.run(lambda argv: sys.exit(_guarded(main, argv, resumes)), flags_parser=_parse)
 
 
 def _print_and_exit(main):

@@ -87,7 +87,9 @@ for line in sys.stdin:
 
 
 def _pages():
-  """Returns {page: its blocks} of all pages that git tracks."""
+  """Returns {page: its blocks} of all pages that git tracks; none outside a git checkout."""
+  if shutil.which("git") is None:
+    return {}
   done = subprocess.run(["git", "ls-files", "*.md"], cwd=REPO, capture_output=True, text=True, check=False)
   return {page: blocks for page in done.stdout.split() if (blocks := read_blocks(page))}
 
@@ -105,6 +107,8 @@ def _reason(page, text):
 def test_each_block_is_run_or_listed():
   """A block is bash, Python, an output or listed; and each pattern is that of a block."""
   found = _pages()
+  if not found:
+    pytest.skip("not a git checkout: git says which pages belong to the project")
   strange = [block for blocks in found.values() for block in blocks if block.language not in ("bash", "python")]
   assert [block for block in strange if _reason("", block.text) is None] == []
   texts = {page: [text for block in blocks for text in commands(block)] for page, blocks in found.items()}

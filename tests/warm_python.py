@@ -12,10 +12,12 @@ import json
 import os
 import pathlib
 import runpy
+import shutil
 import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import time
 import traceback
 
@@ -42,7 +44,8 @@ def install(folder, environment):
     folder: where to.
     environment: variables that packages read when they are imported.
   """
-  address = str(folder / "socket")
+  home = tempfile.mkdtemp(prefix="py", dir="/tmp")  # a socket's path has at most 108 bytes
+  address = f"{home}/socket"
   for name in ("python", "python3"):
     (folder / name).write_text(_PROGRAM.format(python=sys.executable, address=address))
     (folder / name).chmod(0o755)
@@ -58,6 +61,7 @@ def install(folder, environment):
       yield
     finally:
       server.terminate()
+      shutil.rmtree(home)
 
 
 def _python(arguments):

@@ -129,7 +129,9 @@ class FolderFormat:
       return None
     if not folder.is_dir():
       return folder.name
-    known = (self.settings_file, self.arrays_file, *self.older)
+    known = [self.settings_file, self.arrays_file]
+    if all((folder / name).is_file() for name in self.older):
+      known += self.older
     names = sorted(path.name for path in folder.iterdir())
     others = [name for name in names if name not in known or not (folder / name).is_file()]
     return next(iter(others), None) or (None if self.is_in(folder) else next(iter(names), None))

@@ -94,8 +94,13 @@ def _filtered_stderr() -> Iterator[None]:
   sys.stderr.flush()
   kept, stream = os.dup(2), sys.stderr
   command = [sys.executable, "-IS", "-c", _FILTER]
-  # In a session of its own, so that Ctrl-C does not end it before this process.
-  lines = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=kept, start_new_session=True)
+  try:
+    # In a session of its own, so that Ctrl-C does not end it before this process.
+    lines = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=kept, start_new_session=True)
+  except OSError:  # no process is to be had: the start-up is printed
+    os.close(kept)
+    yield
+    return
   assert lines.stdin is not None
   os.dup2(lines.stdin.fileno(), 2)
   lines.stdin.close()
@@ -107,4 +112,4 @@ def _filtered_stderr() -> Iterator[None]:
     os.dup2(kept, 2)
     os.close(kept)
     with contextlib.suppress(subprocess.TimeoutExpired):  # a process that the import started may write to it still
-      lines.wait(1)
+      lines.wait(10)

@@ -24,7 +24,7 @@ TERMS = {
   "AUC x 100": "area under the ROC curve of the cosines, for two labels",
   "±": "standard deviation over the seeds of the flow",
   "[low, high]": "95 % interval of a paired bootstrap over the pairs, of the mean over the seeds",
-  "▲, ▼": "in Gains: the interval is wholly above, below 0. Elsewhere ▼: lower than avg-first-last without calibration",
+  "▲, ▼": "in Gains: the interval is wholly above, below 0; in Beyond and Transfer ▼: lower than without calibration",
   "(paper x, y)": "the paper's score, and ours minus the paper's, if the encoder is the paper's",
   "n/a [1]": "no score; the note with the number says why",
 }

@@ -62,7 +62,7 @@ class Checkpoints:
     saved, identity = _flat(saved), _flat(identity)
     keys = sorted(key for key in {*saved, *identity} if saved.get(key) != identity.get(key))
     if keys:
-      meaning = " (data stands for encoder, pooling and sentences)" if "data" in keys else ""
+      meaning = " (data stands for encoder, pooling, sentences and versions)" if "data" in keys else ""
       differences = ", ".join(f"{key} {saved.get(key)} in the folder, {identity.get(key)} now" for key in keys)
       raise TrainingError(
         f"checkpoint folder {self._folder} belongs to another fit ({differences}): choose another exp_name, or "

@@ -12,7 +12,7 @@ from bert_flow_tf.training.sources import EmbeddingPairs
 from bert_flow_tf.training.weight_vector import WeightVector
 
 # XLA makes a step on a CPU faster (6 instead of 9 ms of CPU time at 768 dimensions), but takes 10 s of it to compile.
-# By the clock, on two cores, it pays from 1458 steps; later on cores that other programs use too.
+# By the clock, on two cores, it pays from 1475 steps; later on cores that other programs use too.
 XLA_PAYS_FROM_STEPS = 1500
 
 # Steps of one call: few enough for Ctrl-C and progress, many enough that returning to Python costs nothing.

@@ -73,6 +73,13 @@ def test_a_flows_folder_is_named(saved):
     load_linear_calibration(saved)
 
 
+def test_a_flows_configuration_is_not_deleted(saved):
+  (saved / "flow.json").write_text("{}")
+  with pytest.raises(CalibrationError, match=r"flow\.json, not a calibration"):
+    make_calibration("sn").fit(cone(9, 4)).save(saved)
+  assert (saved / "flow.json").exists()
+
+
 @pytest.mark.parametrize(
   ("changes", "message"),
   [
