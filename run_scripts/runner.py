@@ -152,5 +152,6 @@ def _with_flag(error):
 
 def _fail(message, status=1):
   """Prints an error as one line and returns the exit status."""
-  print(f"error: {' '.join(str(message).split())}", file=sys.stderr, flush=True)
+  if sys.stderr is not None:  # None if it was closed before the start: print would write to standard output
+    print(f"error: {' '.join(str(message).split())}", file=sys.stderr, flush=True)
   return status

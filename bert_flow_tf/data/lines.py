@@ -124,6 +124,8 @@ def _raw_lines(path: FilePath) -> Iterator[bytes]:
   """Yields the lines of a file as bytes, split at line feeds."""
   opened: Any = path if isinstance(path, zipfile.Path) else pathlib.Path(path)
   try:
+    if isinstance(opened, pathlib.Path) and opened.is_char_device():
+      raise DataError(f"{path} is a device; expected a text file")  # /dev/zero is one line without an end
     if isinstance(opened, pathlib.Path) and opened.is_fifo():
       logging.info("%s is a pipe: waiting until another program writes to it", path)
     with opened.open("rb") as file:

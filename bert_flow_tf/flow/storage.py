@@ -9,6 +9,7 @@ import tensorflow as tf
 
 from bert_flow_tf.errors import ConfigError, FlowError
 from bert_flow_tf.flow.named_weights import check_names
+from bert_flow_tf.io.checks import is_integer
 from bert_flow_tf.io.folders import CALIBRATION_FILES, OLDER_FLOW_FILES, FolderFormat
 
 FLOW_FOLDER = FolderFormat("flow", *CALIBRATION_FILES, FlowError, "Glow.save", OLDER_FLOW_FILES)
@@ -55,6 +56,7 @@ def restore(cls: type, folder: str | os.PathLike, settings: Mapping[str, Any], a
     raise FlowError(f"flow folder {folder}: its flow takes a mix of views; only load_calibration loads both")
   if state not in STATES:
     raise FlowError(f"flow folder {folder}: state is {state!r}, expected one of {STATES}")
+  _check_sizes(settings, arrays, folder)
   try:
     flow = cls.from_config(settings)  # type: ignore[attr-defined]
   except (ConfigError, FlowError, TypeError) as error:
@@ -66,3 +68,14 @@ def restore(cls: type, folder: str | os.PathLike, settings: Mapping[str, Any], a
   flow.state.assign(state)
   flow.encoder = encoder
   return flow
+
+
+def _check_sizes(settings, arrays, folder):
+  """Checks that a flow of these settings is not larger than its weights, before it takes memory and time."""
+  config = settings["config"] if isinstance(settings["config"], dict) else {}
+  largest = max((size for array in arrays.values() for size in array.shape), default=0)
+  limits = {"coupling_width": largest, "n_levels": len(arrays), "depth": len(arrays), "dim": largest}
+  for name, limit in limits.items():
+    value = {**config, "dim": settings.get("dim")}.get(name)
+    if is_integer(value, limit + 1):
+      raise FlowError(f"flow folder {folder}: {name} is {value}, but its weights are those of a smaller flow")

@@ -67,6 +67,11 @@ def test_a_file_inside_a_zip_archive(tmp_path):
     list(lines(inside))
 
 
+def test_a_device_is_not_read():
+  with pytest.raises(DataError, match="/dev/zero is a device"):
+    list(lines("/dev/zero"))
+
+
 def test_a_damaged_file_inside_a_zip_archive(tmp_path):
   path = tmp_path / "some.zip"
   with zipfile.ZipFile(path, "w") as archive:

@@ -187,9 +187,10 @@ def test_a_runner_works_with_a_closed_standard_error():
     "  logging.info('hello')\n  with Progress(1) as progress:\n    progress.update(1)\n  print('done')\n"
     "runner.run(main)\n"
   )
-  command = ["sh", "-c", 'exec "$0" -c "$1" 2>&-', sys.executable, code]
-  done = subprocess.run(command, cwd=REPO, stdout=subprocess.PIPE, text=True, timeout=60)
-  assert (done.returncode, done.stdout) == (0, "done\n")
+  for flag, expected in (("", (0, "done\n")), ("--no-such-flag", (1, ""))):
+    command = ["sh", "-c", f'exec "$0" -c "$1" {flag} 2>&-', sys.executable, code]
+    done = subprocess.run(command, cwd=REPO, stdout=subprocess.PIPE, text=True, timeout=60)
+    assert (done.returncode, done.stdout) == expected
 
 
 def test_python_without_docstrings():
