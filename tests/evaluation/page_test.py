@@ -118,7 +118,7 @@ def test_labels_and_no_gold(tmp_path, gold, drawings):
 
 
 def test_warnings_are_shown_once(tmp_path):
-  """Those of the gains with their task, also where results.json names none."""
+  """Shows the gains' warnings with their task, also where results.json names none."""
   worse = Gain(gain=-2.0, low=-3.0, high=-1.0, level=0.95, pairs=9)
   gain = {"test": {"with_flow": {**dataclasses.asdict(worse), "over": "without_flow"}}}
   shown = page.Evaluated("a task", [["split"], ["test"]], gain)
