@@ -73,9 +73,8 @@ def main(argv: list[str]) -> None:
   check_k_on_dev(specs, task)
   # These import TensorFlow, which takes seconds: the errors above come before that.
   from bert_flow_tf.model import SentenceModel
+  from bert_flow_tf.runs.flow_run import Experiment, ExperimentSettings
   from bert_flow_tf.training.distribution import make_strategy, wait_for_all
-  from bert_flow_tf.training.experiment import Experiment
-  from bert_flow_tf.training.experiment_settings import ExperimentSettings
 
   if FLAGS.export_dir is not None:
     check_export_flags()

@@ -1,4 +1,4 @@
-"""bert_flow_tf/training/experiment_settings.py: names of experiments, and what a resumed fit must share."""
+"""bert_flow_tf/runs/flow_run.py: names of experiments, and what a resumed fit must share."""
 
 import dataclasses
 import re
@@ -11,8 +11,8 @@ from bert_flow_tf.errors import ConfigError, TrainingError
 from bert_flow_tf.flow.config import FlowConfig
 from bert_flow_tf.io.experiment import OutputSettings
 from bert_flow_tf.io.settings import setting
+from bert_flow_tf.runs.flow_run import ExperimentSettings
 from bert_flow_tf.training.calibrate import make_flow
-from bert_flow_tf.training.experiment_settings import ExperimentSettings
 from bert_flow_tf.training.settings import FlowSettings, RunSettings
 from bert_flow_tf.training.sources import EmbeddingPairs
 from tests.training import small
