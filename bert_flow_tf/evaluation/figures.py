@@ -148,7 +148,7 @@ def cone_figure(before: tuple[np.ndarray, np.ndarray], after: tuple[np.ndarray, 
     sphere.set_title(title, color=_INK, fontsize="x-large")
     histogram.hist(cosines, bins=np.linspace(-1, 1, 81), color=color)
     histogram.axvline(np.mean(cosines), color=_INK, linewidth=1)
-    histogram.set_xlabel(f"cosine of unrelated sentences: {np.mean(cosines):.2f} on average", color=_INK)
+    histogram.set_xlabel(f"cosine of random pairs: {np.mean(cosines):.2f} on average", color=_INK)
     histogram.set_xticks([-1, -0.5, 0, 0.5, 1])
     histogram.set_yticks([])
     histogram.tick_params(colors=_INK)

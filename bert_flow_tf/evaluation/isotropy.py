@@ -98,7 +98,7 @@ def spread(embeddings: np.ndarray) -> dict[str, float]:
     embeddings: [n, dim]; the rows of `sample` are used.
 
   Returns:
-    cosine_of_unpaired, the mean cosine of two different rows; and participation_ratio, k / dim with the k of
+    cosine_of_random_pairs, the mean cosine of two different rows; and participation_ratio, k / dim with the k of
     `isoscore`; both x 100. NaN for fewer than 2 rows, or rows that are all equal.
   """
   rows = sample(_checked(embeddings)).astype(np.float64)
@@ -106,7 +106,10 @@ def spread(embeddings: np.ndarray) -> dict[str, float]:
   cosine = math.nan
   if n > 1:
     cosine = float((np.sum(np.sum(normalized(rows), axis=0) ** 2) - n) / (n * (n - 1)))
-  return {"cosine_of_unpaired": 100.0 * cosine, "participation_ratio": 100.0 * (isoscore(rows) * (dim - 1) + 1) / dim}
+  return {
+    "cosine_of_random_pairs": 100.0 * cosine,
+    "participation_ratio": 100.0 * (isoscore(rows) * (dim - 1) + 1) / dim,
+  }
 
 
 def sample(embeddings: Any) -> Any:
@@ -136,7 +139,7 @@ def log_cone(embeddings: np.ndarray, shares: Sequence[float] = (), of_words: boo
     judged = views[-1]
   measures: dict[str, Any] = spread(rows)
   shown = (value / 100 for value in measures.values())
-  logging.info("embeddings: mean cosine of unpaired sentences %.2f, participation ratio %.3f", *shown)
+  logging.info("embeddings: mean cosine of random pairs %.2f, participation ratio %.3f", *shown)
   cosine, ratio = (measures if judged is rows else spread(judged)).values()
   n, dim = judged.shape
   if not of_words and n > 2 * dim and cosine < _COSINE_WITHOUT_CONE and ratio > _RATIO_WITHOUT_CONE:

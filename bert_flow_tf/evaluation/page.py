@@ -17,7 +17,7 @@ from bert_flow_tf.evaluation.gains import gain_lines, harm
 from bert_flow_tf.evaluation.isotropy import sample, singular_spectrum
 from bert_flow_tf.evaluation.markup import document, escaped, table
 from bert_flow_tf.evaluation.metrics import ranks
-from bert_flow_tf.evaluation.similarity import unpaired_cosines
+from bert_flow_tf.evaluation.similarity import random_pair_cosines
 from bert_flow_tf.evaluation.task_scores import Embeddings, by_split
 from bert_flow_tf.progress import counted
 
@@ -143,14 +143,13 @@ def _number_columns(rows):
 
 def _of_embeddings(embeddings, cosines):
   """Returns the drawings that need embeddings: cosines of pairs and of other sentences, and spectra."""
-  unpaired = {name: unpaired_cosines(*sides) for name, sides in embeddings.items()}
+  unpaired = {name: random_pair_cosines(*sides) for name, sides in embeddings.items()}
   spectra = {name: singular_spectrum(sample(np.concatenate(sides))) for name, sides in embeddings.items()}
   return [
     *_drawing(
       "Cosines",
-      figures.histograms_figure(unpaired, cosines, ("not a pair", "a pair")),
-      "Sentences that are not a pair have little in common. Where their cosines are near 1 too, all embeddings lie in "
-      "a narrow cone.",
+      figures.histograms_figure(unpaired, cosines, ("random pairs", "pairs")),
+      "Random pairs have little in common. Where their cosines are near 1 too, all embeddings lie in a narrow cone.",
     ),
     *_drawing(
       "Singular values",

@@ -28,7 +28,7 @@ SCORES = {
   "auc": "AUC",
   "accuracy": "accuracy",
   "f1": "F1",
-  "cosine_of_unpaired": "mean cosine of unpaired sentences",
+  "cosine_of_random_pairs": "mean cosine of random pairs",
   "participation_ratio": "participation ratio",
 }
 

@@ -33,7 +33,7 @@ def normalized(embeddings: np.ndarray) -> np.ndarray:
   return embeddings / np.maximum(np.linalg.norm(embeddings, axis=1, keepdims=True), _SHORTEST)
 
 
-def unpaired_cosines(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+def random_pair_cosines(a: np.ndarray, b: np.ndarray) -> np.ndarray:
   """Returns the cosine of each first sentence and the second sentence half the list further on, float64 [n].
 
   Neighbors in a list are often alike, rows half the list apart are not.
@@ -46,7 +46,7 @@ def unpaired_cosines(a: np.ndarray, b: np.ndarray) -> np.ndarray:
 
 
 def mean_random_cosine(a: np.ndarray, b: np.ndarray) -> float:
-  """Returns the mean of `unpaired_cosines`, a measure of anisotropy (the paper's section 2).
+  """Returns the mean of `random_pair_cosines`, a measure of anisotropy (the paper's section 2).
 
   Near 1 all embeddings lie in a narrow cone; for evenly spread directions it is 0.
 
@@ -59,4 +59,4 @@ def mean_random_cosine(a: np.ndarray, b: np.ndarray) -> float:
   """
   if len(a) < 2:
     return float("nan")
-  return float(np.mean(unpaired_cosines(a, b)))
+  return float(np.mean(random_pair_cosines(a, b)))

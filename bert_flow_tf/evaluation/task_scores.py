@@ -96,7 +96,7 @@ def evaluate(
         scores[name] = {
           **agreement[name],
           "sentences": len({*pairs.sentences_a[rows], *pairs.sentences_b[rows]}),
-          "cosine_of_unpaired": 100.0 * mean_random_cosine(a[rows], b[rows]),
+          "cosine_of_random_pairs": 100.0 * mean_random_cosine(a[rows], b[rows]),
         }
     if task.spec.eval_split is None:
       distinct = list(dict.fromkeys([*pairs.sentences_a, *pairs.sentences_b]))

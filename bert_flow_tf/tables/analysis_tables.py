@@ -16,7 +16,7 @@ from bert_flow_tf.evaluation.edit_distance import (
   lexical_correlations,
 )
 from bert_flow_tf.evaluation.isotropy import isoscore, singular_spectrum
-from bert_flow_tf.evaluation.similarity import mean_random_cosine, unpaired_cosines
+from bert_flow_tf.evaluation.similarity import mean_random_cosine, random_pair_cosines
 from bert_flow_tf.evaluation.word_embeddings import frequency_groups
 from bert_flow_tf.progress import Progress
 from bert_flow_tf.tables.paper_tables import paper_table
@@ -194,11 +194,11 @@ def cone_panel(bench: Workbench, task: str, calibration: str, seed: int) -> tupl
 
   Returns:
     (points, cosines): float64 [n, 3] on the unit sphere, the distinct sentences' embeddings of length 1 projected on
-    their three leading singular vectors; and float64 [pairs], the cosines of unpaired sentences.
+    their three leading singular vectors; and float64 [pairs], the cosines of random pairs.
   """
   a, b = (np.asarray(side, np.float64) for side in bench.sides(task, Recipe(FIRST_LAST, calibration), seed))
   unit = np.unique(np.concatenate([a, b]), axis=0)
   unit /= np.linalg.norm(unit, axis=1, keepdims=True)
   points = unit @ np.linalg.svd(unit, full_matrices=False)[2][:3].T
   points *= np.sign(points.mean(axis=0))  # a singular vector's sign is arbitrary
-  return points / np.linalg.norm(points, axis=1, keepdims=True), unpaired_cosines(a, b)
+  return points / np.linalg.norm(points, axis=1, keepdims=True), random_pair_cosines(a, b)

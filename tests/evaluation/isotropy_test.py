@@ -134,12 +134,12 @@ def test_cone(shift, caplog):
     measures = log_cone(rows)
     unit = rows / np.linalg.norm(rows, axis=1, keepdims=True)
     cosines = (unit @ unit.T)[np.triu_indices(300, 1)]
-    assert measures["cosine_of_unpaired"] == pytest.approx(100 * cosines.mean(), abs=1e-3)
+    assert measures["cosine_of_random_pairs"] == pytest.approx(100 * cosines.mean(), abs=1e-3)
     variances = np.linalg.eigvalsh(np.cov(rows.T.astype(np.float64)))
     assert measures["participation_ratio"] == pytest.approx(100 * variances.sum() ** 2 / np.sum(variances**2) / 30)
     assert any("no narrow cone" in record.getMessage() for record in caplog.records) == warned
     assert ("warning" in measures) == warned
-  assert math.isnan(log_cone(rows[:1])["cosine_of_unpaired"])
+  assert math.isnan(log_cone(rows[:1])["cosine_of_random_pairs"])
 
 
 def test_the_warning_of_a_missing_cone_goes_by_the_encoder(caplog):

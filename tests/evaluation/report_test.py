@@ -132,7 +132,7 @@ def test_file_is_replaced_as_a_whole(tmp_path, name):
 
 
 def figures(spearman, pearson, pairs, cosine):
-  return {**dataclasses.asdict(Correlation(spearman, pearson, pairs)), "cosine_of_unpaired": cosine}
+  return {**dataclasses.asdict(Correlation(spearman, pearson, pairs)), "cosine_of_random_pairs": cosine}
 
 
 def test_table():

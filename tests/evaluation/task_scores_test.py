@@ -39,7 +39,7 @@ def test_a_task_without_gold_has_the_spread_of_its_distinct_sentences():
     assert scores["train"] == {
       "pairs": 6,
       "sentences": 9,
-      "cosine_of_unpaired": pytest.approx(100 * (unit @ unit.T)[np.triu_indices(9, 1)].mean(), abs=1e-3),
+      "cosine_of_random_pairs": pytest.approx(100 * (unit @ unit.T)[np.triu_indices(9, 1)].mean(), abs=1e-3),
       "participation_ratio": pytest.approx(100 * variances.sum() ** 2 / np.sum(variances**2) / 4),
     }
     assert cosines["train"].shape == (6,)
