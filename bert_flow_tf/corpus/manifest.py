@@ -12,6 +12,7 @@ from bert_flow_tf.errors import ConfigError
 from bert_flow_tf.io import checksums
 from bert_flow_tf.io.files import WRITING, parse_json
 from bert_flow_tf.io.lock import owned
+from bert_flow_tf.io.settings import differences
 
 FORMAT_VERSION = 1
 MANIFEST, INDEX = "manifest.json", "index.json"
@@ -131,20 +132,3 @@ class Manifest:
   def _write(self, name, values):
     with self._storage.writing(self._storage.join(self.folder, name)) as file:
       file.write((json.dumps(checksums.sealed(values), indent=1) + "\n").encode("utf-8", "backslashreplace"))
-
-
-def differences(earlier: dict[str, Any], now: dict[str, Any], prefix: str = "") -> list[str]:
-  """Returns the differences between two dicts of json values, one clause for each."""
-  clauses = []
-  for key in sorted(earlier.keys() | now.keys()):
-    before, after = earlier.get(key), now.get(key)
-    if isinstance(before, dict) and isinstance(after, dict):
-      clauses += differences(before, after, f"{prefix}{key}.")
-    elif before != after:
-      clauses.append(f"{prefix}{key} {_short(before)} before, {_short(after)} now")
-  return clauses
-
-
-def _short(value):
-  text = json.dumps(value)
-  return f"{text[:20]}..." if len(text) > 24 else text

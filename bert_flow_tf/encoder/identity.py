@@ -12,10 +12,9 @@ from typing import Any
 from absl import logging
 
 from bert_flow_tf.errors import EncoderError
+from bert_flow_tf.io.settings import differences
 
 _CORPUS = "frequency_corpus"
-# Shown characters of a checksum.
-_SHOWN = 12
 
 
 @dataclasses.dataclass(frozen=True)
@@ -42,12 +41,10 @@ class _Identity:
       return ["made by different programs"]
     defaults = {field.name: field.default for field in dataclasses.fields(self) if field.metadata.get("new")}
     mine, others = defaults | self.deciding(), defaults | other.deciding()
-    unknown = {field.name for field in dataclasses.fields(self) if field.metadata.get("none_is_unknown")}
-    return [
-      f"{name} {_short(mine[name])}, now {_short(others[name])}"
-      for name in mine
-      if mine[name] != others[name] and not (name in unknown and None in (mine[name], others[name]))
-    ]
+    for field in dataclasses.fields(self):
+      if field.metadata.get("none_is_unknown") and None in (mine[field.name], others[field.name]):
+        others[field.name] = mine[field.name]
+    return differences(mine, others)
 
   def check_same(self, other: "_Identity", where: str, argument: str | None = None) -> None:
     """Raises an error if the other identity's embeddings differ from those of this identity.
@@ -60,11 +57,11 @@ class _Identity:
     Raises:
       EncoderError: they differ; the message names every difference.
     """
-    differences = self.differences(other)
-    if differences:
-      counted = any(text.startswith("token_weights_sha256") for text in differences) and getattr(other, _CORPUS, None)
+    found = self.differences(other)
+    if found:
+      counted = any(text.startswith("token_weights_sha256") for text in found) and getattr(other, _CORPUS, None)
       hint = f"; if {_CORPUS}={counted} has changed since, restore it or fit again" if counted else ""
-      raise EncoderError(f"{where}: fitted on {self}, got {other}: {'; '.join(differences)}{hint}", argument)
+      raise EncoderError(f"{where}: fitted on {self}, got {other}: {'; '.join(found)}{hint}", argument)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -213,7 +210,3 @@ def check_encoder(
       logging.warning("%s: fitted on %s: %s", where, saved, "; ".join(saved.differences(identity)))
   if fitted.dim != dim:
     raise EncoderError(f"{where}: fitted on {fitted.dim} dimensions, but {identity.name!r} gives {dim}", argument)
-
-
-def _short(value: Any) -> Any:
-  return f"{value[:_SHOWN]}..." if isinstance(value, str) and len(value) > _SHOWN else value

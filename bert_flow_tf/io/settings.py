@@ -9,6 +9,7 @@ import math
 import os
 import types
 import typing
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -24,6 +25,8 @@ _KINDS: dict[type, tuple[tuple[type, ...], str]] = {
   tuple: ((tuple, list), "a list of texts"),
   types.NoneType: ((types.NoneType,), "None"),
 }
+# Longer values, such as checksums, are shown by their first characters.
+_LONGEST, _SHOWN = 48, 12
 
 
 class Settings:
@@ -72,6 +75,23 @@ def changed_values(*settings: Any) -> dict[str, Any]:
     for field in dataclasses.fields(part)
   }
   return {name: value for name, value in named_values(*settings).items() if value not in defaults[name]}
+
+
+def differences(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
+  """Returns the differences of two settings of JSON values: ["flow.depth 3, now 4"]; an absent value is None."""
+  result = []
+  for name in sorted(before.keys() | now.keys()):
+    old, new = before.get(name), now.get(name)
+    if isinstance(old, Mapping) and isinstance(new, Mapping):
+      result += [f"{name}.{difference}" for difference in differences(old, new)]
+    elif old != new:
+      result.append(f"{name} {_short(old)}, now {_short(new)}")
+  return result
+
+
+def _short(value):
+  text = str(value)
+  return text if len(text) <= _LONGEST else f"{text[:_SHOWN]}..."
 
 
 def check_positive(settings: Any, *names: str) -> None:

@@ -13,6 +13,7 @@ from absl import logging
 
 from bert_flow_tf.errors import TrainingError
 from bert_flow_tf.io import files
+from bert_flow_tf.io.settings import differences
 
 IDENTITY_FILE = "fit.json"
 KEEP = 2
@@ -59,14 +60,15 @@ class Checkpoints:
       ) from error
 
   def _compare(self, saved, identity):
-    saved, identity = _flat(saved), _flat(identity)
-    keys = sorted(key for key in {*saved, *identity} if saved.get(key) != identity.get(key))
-    if keys:
-      meaning = " (data stands for encoder, pooling, sentences and versions)" if "data" in keys else ""
-      differences = ", ".join(f"{key} {saved.get(key)} in the folder, {identity.get(key)} now" for key in keys)
+    if not isinstance(saved, dict):
+      raise ValueError("no settings in it")
+    differing = differences(saved, json.loads(json.dumps(identity)))
+    if differing:
+      is_data = any(text.startswith("data ") for text in differing)
+      meaning = " (data stands for encoder, pooling, sentences and versions)" if is_data else ""
       raise TrainingError(
-        f"checkpoint folder {self._folder} belongs to another fit ({differences}): choose another exp_name, or "
-        f"remove this one{meaning}"
+        f"checkpoint folder {self._folder} belongs to another fit ({'; '.join(differing)}): choose another exp_name, "
+        f"or remove this one{meaning}"
       )
 
   def restore(self, step: int | None = None) -> str | None:
@@ -113,11 +115,3 @@ class Checkpoints:
   def latest(self) -> str | None:
     """Name of the newest checkpoint."""
     return self._manager.latest_checkpoint
-
-
-def _flat(values, prefix=""):
-  """Returns {"flow.config.depth": 3} for {"flow": {"config": {"depth": 3}}}, so that messages name single values."""
-  if not isinstance(values, dict):
-    return {prefix or "all": values}
-  parts = (_flat(inner, f"{prefix}.{key}" if prefix else key) for key, inner in values.items())
-  return {key: inner for part in parts for key, inner in part.items()}

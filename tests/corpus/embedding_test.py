@@ -45,7 +45,7 @@ def test_normalized_vectors_and_their_folder(tmp_path):
   _, vectors = toy.read_npy(tmp_path / "out")
   a, b = (toy.vector(sentence).astype(np.float64) for sentence in "ab")
   np.testing.assert_allclose(vectors, [a / np.linalg.norm(a), b / np.linalg.norm(b), 0 * a], rtol=1e-6)
-  with pytest.raises(ConfigError, match="another run: normalize true before, null now"):
+  with pytest.raises(ConfigError, match="another run: normalize True, now None"):
     EmbeddingJob(JobSettings(**arguments)).run(Zero(), Zero, {}, {})
 
 

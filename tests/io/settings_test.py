@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from bert_flow_tf.errors import ConfigError
-from bert_flow_tf.io.settings import Settings, changed_values, named_values, setting
+from bert_flow_tf.io.settings import Settings, changed_values, differences, named_values, setting
 
 
 @dataclasses.dataclass(frozen=True)
@@ -70,3 +70,11 @@ def test_values_that_are_not_allowed(values):
   with pytest.raises(ConfigError, match=rf"^{name}=.*: expected ") as raised:
     Checked(**values)
   assert raised.value.argument == name
+
+
+def test_differences_of_two_settings():
+  before = {"flow": {"depth": 3, "seed": 1}, "data": "a" * 64, "rows": [1, 2], "old": 1}
+  now = {"flow": {"depth": 4, "seed": 1}, "data": "b" * 64, "rows": [1, 3], "new": "x"}
+  expected = ["data aaaaaaaaaaaa..., now bbbbbbbbbbbb...", "flow.depth 3, now 4", "new None, now x", "old 1, now None"]
+  assert differences(before, now) == [*expected, "rows [1, 2], now [1, 3]"]
+  assert differences(before, before) == [] and differences({"a": None}, {}) == []

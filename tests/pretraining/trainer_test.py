@@ -102,7 +102,7 @@ def test_resumed_training_is_the_same_to_the_bit(whole, tmp_path):
   np.testing.assert_array_equal(losses, whole[1])
   for found, expected in zip(weights(model), weights(whole[0]), strict=True):
     np.testing.assert_array_equal(found, expected)
-  with pytest.raises(TrainingError, match=r"belongs to another fit \(learning_rate 0\.01 in the folder, 0\.02 now\)"):
+  with pytest.raises(TrainingError, match=r"belongs to another fit \(learning_rate 0\.01, now 0\.02\)"):
     make(tmp_path, learning_rate=0.02)[1].train(batches())
 
 

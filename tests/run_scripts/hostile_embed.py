@@ -121,7 +121,7 @@ def bad(folder):
     "no SavedModel": ([f"--saved_model={folder}/model", text], "--saved_model"),
     "SavedModel above": ([f"--saved_model={folder}/saved", text], f"{folder}/saved/3"),
     "SavedModel without a signature": ([f"--saved_model={folder}/unsigned", text], "--saved_model"),
-    "another run's folder": ([model, text, f"--output_dir={folder}/plain"], "shard_size 100 before, 16384 now"),
+    "another run's folder": ([model, text, f"--output_dir={folder}/plain"], "shard_size 100, now 16384"),
     "another model's folder": (
       [f"--model={folder}/other", text, "--shard_size=100", f"--output_dir={folder}/plain"],
       "embedder.weights_sha256",

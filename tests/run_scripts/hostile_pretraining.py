@@ -71,10 +71,10 @@ def bad(folder):
     "precision": ([*some, "--precision=float64"], "float32|mixed_bfloat16"),
     "another training's folder": (
       [*made, "--learning_rate=0.1"],
-      "(learning_rate 0.0003 in the folder, 0.1 now)",
+      "(learning_rate 0.0003, now 0.1)",
     ),
     "another text's folder": ([*made, f"--corpus={folder}/few.txt"], "corpus_sha256"),
-    "another vocabulary's folder": ([*made, "--vocab_size=301"], "vocab_size 300 in the folder, 301 now"),
+    "another vocabulary's folder": ([*made, "--vocab_size=301"], "vocab_size 300, now 301"),
   }
 
 

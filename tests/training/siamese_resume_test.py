@@ -72,7 +72,7 @@ def test_resumed_fit_is_the_same_to_the_bit(model, tmp_path, monkeypatch):
   finished, weights = fit(model, folder)  # loaded and not made again
   assert (finished.first_step, finished.best, len(finished.losses)) == (12, (60.0, 6), 0)
   assert_same(weights, best)
-  with pytest.raises(TrainingError, match=r"belongs to another fit \(learning_rate 0.01 in the folder, 0.02 now\)"):
+  with pytest.raises(TrainingError, match=r"belongs to another fit \(learning_rate 0.01, now 0.02\)"):
     fit(model, folder, learning_rate=0.02)
 
 
