@@ -22,9 +22,10 @@ from bert_flow_tf.data.siamese_task import TrainingPairs, training_pairs
 from bert_flow_tf.data.task import TaskData
 from bert_flow_tf.data.tasks import KINDS, load_task, task_names
 from bert_flow_tf.errors import ConfigError
-from bert_flow_tf.evaluation import report, siamese_scores
+from bert_flow_tf.evaluation import report
 from bert_flow_tf.io.experiment import OutputSettings, Stopwatch
 from bert_flow_tf.io.lock import owned
+from bert_flow_tf.runs import siamese_scores
 from bert_flow_tf.training.siamese_settings import SiameseEmbedding, SiameseSettings, siamese_name
 from run_scripts import common_flags, runner
 
@@ -174,8 +175,8 @@ def main(argv: list[str]) -> None:
   if chosen is not None or splits:
     report.check_replaceable(folder, [task.name], "exp_name")
   # These import TensorFlow, which takes seconds: the errors above come before that.
+  from bert_flow_tf.runs.siamese_run import SiameseJob
   from bert_flow_tf.tf1.training import write_training_checkpoint
-  from bert_flow_tf.training.siamese_job import SiameseJob
 
   job = SiameseJob(
     task,
@@ -192,7 +193,7 @@ def main(argv: list[str]) -> None:
 def _run(job, task, embedding, settings, folder, watch, chosen, splits):
   """Trains or loads, evaluates and predicts in a folder that this process owns."""
   from bert_flow_tf.integrations.senteval_run import evaluate_as_published
-  from bert_flow_tf.training.siamese_outputs import Outputs, print_speed
+  from bert_flow_tf.runs.siamese_outputs import Outputs, print_speed
 
   about = {"flags": common_flags.values(), "versions": common_flags.versions()}
   if FLAGS.do_senteval:

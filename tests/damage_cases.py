@@ -20,14 +20,14 @@ from bert_flow_tf.encoder.saving import save_encoder
 from bert_flow_tf.encoder.word_vectors import WordVectors
 from bert_flow_tf.errors import DataError
 from bert_flow_tf.evaluation import report
+from bert_flow_tf.runs.siamese_folder import read_facts, write_facts
 from bert_flow_tf.serving.export import export_model
 from bert_flow_tf.serving.metadata import read_origin
 from bert_flow_tf.tables.results_page import read_tables
 from bert_flow_tf.tables.store import Store
 from bert_flow_tf.tables.table import Cell, Row, Table
 from bert_flow_tf.tf1.write import write_model
-from bert_flow_tf.training.classifier import ClassifierWeights
-from bert_flow_tf.training.siamese_folder import read_facts, write_facts
+from bert_flow_tf.training.objectives import ClassifierWeights
 from tests.calibration.cases import cone
 from tests.corpus import toy
 from tests.damage import Case, hub_snapshot

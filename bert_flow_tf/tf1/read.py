@@ -19,7 +19,7 @@ from bert_flow_tf.flow.config import FlowConfig
 from bert_flow_tf.flow.glow import Glow
 from bert_flow_tf.io.files import read_json, replaced_folder, write_text
 from bert_flow_tf.tf1.checkpoint import Tf1Parts, check_same, flow_variables, group_variables, read_flow
-from bert_flow_tf.training.classifier import ClassifierWeights
+from bert_flow_tf.training.objectives import ClassifierWeights
 
 ENCODER, FLOW, CLASSIFIER, RECORD = "encoder", "flow", "classifier", "conversion.json"
 

@@ -15,7 +15,7 @@ from bert_flow_tf.flow.glow import Glow
 from bert_flow_tf.io import checksums
 from bert_flow_tf.io.files import read_json, write_bytes
 from bert_flow_tf.tf1 import checkpoint as tf1_checkpoint
-from bert_flow_tf.training.classifier import ClassifierWeights
+from bert_flow_tf.training.objectives import ClassifierWeights
 
 
 def write_model(

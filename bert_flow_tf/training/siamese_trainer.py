@@ -1,27 +1,32 @@
 """Fine-tunes an encoder on pairs of sentences, over tf.distribute, and resumes a training that was interrupted."""
 
 import dataclasses
+import math
 import os
-from collections.abc import Callable
+import pathlib
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 import tensorflow as tf
+from absl import logging
 
 from bert_flow_tf.data.pipeline import ORDER, batched, pair_order
 from bert_flow_tf.encoder import fine_tuning
 from bert_flow_tf.encoder.pooling import Pooling, low_dim
 from bert_flow_tf.encoder.sentence_encoder import SentenceEncoder
-from bert_flow_tf.errors import ConfigError
+from bert_flow_tf.errors import ConfigError, TrainingError
 from bert_flow_tf.flow.glow import Glow
 from bert_flow_tf.io.settings import named_values
-from bert_flow_tf.training.distribution import check_batch_size, distribute_batches
-from bert_flow_tf.training.early_stopping import EarlyStopping
+from bert_flow_tf.training.checkpoints import Checkpoints
+from bert_flow_tf.training.distribution import check_batch_size, distribute_batches, seed_of_step
 from bert_flow_tf.training.labelled_pairs import LabelledPairs
 from bert_flow_tf.training.loop import LoopResult, TrainingLoop
 from bert_flow_tf.training.objectives import CosineObjective, SoftmaxObjective
 from bert_flow_tf.training.optimizer import AdamWeightDecay
 from bert_flow_tf.training.schedule import WarmUpLinearDecay, num_steps
 from bert_flow_tf.training.siamese_settings import SiameseSettings
-from bert_flow_tf.training.siamese_steps import compiled_advance
+
+_CLIP_NORM = 1.0
 
 # Columns of `SiameseResult.losses`, as TensorBoard shows them.
 LOSSES = ("loss", "flow_loss", "grad_norm", "flow_grad_norm")
@@ -101,7 +106,7 @@ class SiameseTrainer:
     self,
     source: LabelledPairs,
     num_train_epochs: float = 1.0,
-    early_stopping: EarlyStopping | None = None,
+    early_stopping: "EarlyStopping | None" = None,
     shuffle: bool = True,
   ) -> SiameseResult:
     """Trains; a second call continues from the current weights.
@@ -247,3 +252,134 @@ class SiameseTrainer:
         dropout_seed = tf.random.experimental.stateless_fold_in(seed, len(sides))
       flow_losses = self._flow.bits_per_dim(embeddings, dropout_seed)
     return [tf.reduce_sum(values) / settings.train_batch_size for values in (losses, flow_losses)]
+
+
+def compiled_advance(
+  losses_of: Callable[[Any, tf.Tensor], Sequence[tf.Tensor]],
+  groups: Sequence[Sequence[tf.Variable]],
+  optimizers: Sequence[AdamWeightDecay],
+  table: tf.Variable,
+  strategy: tf.distribute.Strategy,
+  settings: SiameseSettings,
+) -> Callable[[Any, tf.Tensor], tf.Tensor]:
+  """Returns the function (iterator of batches, step) -> losses and gradient norms before the step, float32 [4].
+
+  Args:
+    losses_of: (features, seed int32 [2]) -> a replica's share of the two losses, float32 scalars.
+    groups: the variables that learn from each loss.
+    optimizers: the optimizer of each group; it does not clip.
+    table: BERT's word embeddings.
+    strategy: the `tf.distribute.Strategy`.
+    settings: seed and use_xla.
+  """
+
+  def losses_and_gradients(features, seed):
+    """Returns a replica's share of the losses, the gradients of both groups, and the squared norm of the table's."""
+    with tf.GradientTape(persistent=True) as tape:
+      losses = losses_of(features, seed)
+    gradients = [tape.gradient(loss, group) for loss, group in zip(losses, groups, strict=True)]
+    # The gradient of the table has a row for each token. As in the published code, the norm counts these rows before
+    # those of equal tokens are added up.
+    rows = [gradient.values for gradient, variable in zip(gradients[0], groups[0], strict=True) if variable is table]
+    square = tf.add_n([tf.reduce_sum(tf.square(values)) for values in rows] or [tf.zeros([])])
+    return losses, [[tf.convert_to_tensor(gradient) for gradient in group] for group in gradients], square
+
+  if settings.use_xla:
+    losses_and_gradients = tf.function(losses_and_gradients, autograph=False, jit_compile=True)
+
+  def replica_step(features, step):
+    context = tf.distribute.get_replica_context()
+    seed = seed_of_step(tf.constant(settings.seed, tf.int32), step, context.replica_id_in_sync_group)
+    losses, gradients, square = context.all_reduce(tf.distribute.ReduceOp.SUM, losses_and_gradients(features, seed))
+    values = [*losses]
+    # All gradients are those of the step's start.
+    for optimizer, group, of_group in zip(optimizers, groups, gradients, strict=True):
+      counted = [tf.sqrt(square) if v is table else g for v, g in zip(group, of_group, strict=True)]
+      norm = tf.linalg.global_norm([*counted, tf.zeros([])])
+      clipped, _ = tf.clip_by_global_norm(of_group, _CLIP_NORM, use_norm=norm)
+      if group:
+        optimizer.apply_gradients(zip(clipped, group, strict=True), skip_gradients_aggregation=True)
+      values.append(norm)
+    return tf.stack(values)
+
+  @tf.function(autograph=False)
+  def advance(iterator, step):
+    return strategy.experimental_local_results(strategy.run(replica_step, args=(next(iterator), step)))[0]
+
+  return advance
+
+
+class EarlyStopping:
+  """Evaluates dev whenever a checkpoint is due; its state is saved with the training.
+
+  Args:
+    evaluate: returns dev's score for the current weights; higher is better.
+    patience: evaluations in a row without a better score after which the training stops.
+    as_published: a lower score is better, and the last weights stay. So the published code, which waits for Pearson's
+      correlation to fall.
+
+  Raises:
+    ConfigError: patience is not positive.
+  """
+
+  def __init__(self, evaluate: Callable[[], float], patience: int = 1, as_published: bool = False) -> None:
+    if patience < 1:
+      raise ConfigError(f"early_stopping_patience={patience}: expected at least 1", argument="early_stopping_patience")
+    self._evaluate = evaluate
+    self._patience = patience
+    self._as_published = as_published
+    self._best = tf.Variable(math.inf if as_published else -math.inf, dtype=tf.float64, trainable=False)
+    self._best_step = tf.Variable(0, dtype=tf.int64, trainable=False)
+    self._since = tf.Variable(0, dtype=tf.int64, trainable=False)
+    self._kept: Any = None
+
+  @property
+  def variables(self) -> list[tf.Variable]:
+    """State, part of the training's checkpoints."""
+    return [self._best, self._best_step, self._since]
+
+  @property
+  def stopped(self) -> bool:
+    """True after `patience` evaluations in a row without a better score."""
+    return int(self._since.numpy()) >= self._patience
+
+  @property
+  def best(self) -> tuple[float, int] | None:
+    """Best score and its step; None before the first score."""
+    return (float(self._best.numpy()), int(self._best_step.numpy())) if int(self._best_step.numpy()) else None
+
+  def settings(self) -> dict[str, int | bool]:
+    """Returns the json values that decide the result."""
+    return {"patience": self._patience, "as_published": self._as_published}
+
+  def keep_in(self, folder: str | os.PathLike, identity: Mapping[str, Any], **objects: Any) -> None:
+    """Keeps the best weights in folder/best; the arguments are those of `Checkpoints`."""
+    self._kept = Checkpoints(pathlib.Path(folder) / "best", identity, **objects)
+
+  def look(self, step: int) -> float:
+    """Evaluates dev, keeps the weights if they are the best so far, and returns the score."""
+    score, best = self._evaluate(), float(self._best.numpy())
+    if score < best if self._as_published else score > best:  # never for NaN
+      # Before the training's own checkpoint: a training killed in between evaluates again and writes the same.
+      self._kept.save(step)
+      self._best.assign(score)
+      self._best_step.assign(step)
+      self._since.assign(0)
+    else:
+      self._since.assign_add(1)
+    logging.info("dev at step %d: %.2f, best %.2f at step %d", step, score, *(self.best or (math.nan, 0)))
+    return score
+
+  def take_best(self) -> None:
+    """Restores the best weights; the last ones stay if dev never had a score, and with `as_published`.
+
+    Raises:
+      TrainingError: the best weights cannot be read.
+    """
+    if self._as_published:
+      return
+    if self.best is None:
+      logging.warning("early stopping: dev never had a score, so the last weights are used")
+      return
+    if self._kept.restore(self.best[1]) is None:
+      raise TrainingError(f"the weights of step {self.best[1]}, the best on dev, are missing; train again")

@@ -7,7 +7,7 @@ import pytest
 import tensorflow as tf
 
 from bert_flow_tf import Glow, SentenceEncoder
-from bert_flow_tf.training.classifier import ClassifierWeights
+from bert_flow_tf.training.objectives import ClassifierWeights
 from tests.encoder import tf1_files
 from tests.run_scripts import hostile_convert
 from tests.run_scripts.command_lines import check_rejected, check_succeeded

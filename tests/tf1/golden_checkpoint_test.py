@@ -11,7 +11,7 @@ import pytest
 from bert_flow_tf import SentenceEncoder, SentenceModel
 from bert_flow_tf.encoder import tf1_names
 from bert_flow_tf.tf1 import read, write
-from bert_flow_tf.training.classifier import ClassifierWeights
+from bert_flow_tf.training.objectives import ClassifierWeights
 from tests.encoder import tf1_files, tiny
 from tests.testing import golden_files
 

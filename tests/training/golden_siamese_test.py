@@ -11,9 +11,8 @@ from scipy import stats
 from bert_flow_tf import FlowConfig, Glow, SentenceEncoder
 from bert_flow_tf.encoder import tf1_names
 from bert_flow_tf.encoder.pooling import low_dim
-from bert_flow_tf.training.classifier import VARIABLE
 from bert_flow_tf.training.labelled_pairs import LabelledPairs
-from bert_flow_tf.training.objectives import CosineObjective, SoftmaxObjective
+from bert_flow_tf.training.objectives import VARIABLE, CosineObjective, SoftmaxObjective
 from bert_flow_tf.training.siamese_settings import SiameseSettings
 from bert_flow_tf.training.siamese_trainer import SiameseTrainer
 from tests.encoder import tf1_files

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from bert_flow_tf.errors import TrainingError
-from bert_flow_tf.training.early_stopping import EarlyStopping
+from bert_flow_tf.training.siamese_trainer import EarlyStopping
 from tests.testing import REPO
 from tests.training import small_siamese as small
 from tests.training.interrupting import Interrupt, interrupt_at

@@ -8,12 +8,13 @@ import numpy as np
 from absl import logging
 
 from bert_flow_tf.data.task import TaskData
-from bert_flow_tf.evaluation import page, report, siamese_scores
+from bert_flow_tf.evaluation import page, report
 from bert_flow_tf.evaluation.gains import say
 from bert_flow_tf.io.experiment import Stopwatch, make_folder
 from bert_flow_tf.progress import counted
-from bert_flow_tf.training.siamese_folder import Trained
-from bert_flow_tf.training.siamese_job import SiameseJob
+from bert_flow_tf.runs import siamese_scores
+from bert_flow_tf.runs.siamese_folder import Trained
+from bert_flow_tf.runs.siamese_run import SiameseJob
 from bert_flow_tf.training.siamese_settings import SiameseEmbedding, SiameseSettings
 
 

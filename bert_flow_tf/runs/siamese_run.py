@@ -18,19 +18,18 @@ from bert_flow_tf.encoder import fine_tuning, saving, tf1_reader
 from bert_flow_tf.encoder.pooling import check_low_dim
 from bert_flow_tf.encoder.sentence_encoder import SentenceEncoder
 from bert_flow_tf.errors import BertFlowError, ConfigError, TrainingError
-from bert_flow_tf.evaluation.siamese_scores import dev_score
 from bert_flow_tf.evaluation.task_scores import Embeddings
 from bert_flow_tf.flow.glow import Glow
 from bert_flow_tf.io.experiment import Stopwatch, make_folder
-from bert_flow_tf.training import siamese_folder
+from bert_flow_tf.runs import siamese_folder
+from bert_flow_tf.runs.siamese_folder import CLASSIFIER, ENCODER, FLOW, Trained
+from bert_flow_tf.runs.siamese_scores import dev_score
 from bert_flow_tf.training.distribution import make_strategy, peak_memory
-from bert_flow_tf.training.early_stopping import EarlyStopping
 from bert_flow_tf.training.labelled_pairs import LabelledPairs
 from bert_flow_tf.training.objectives import CosineObjective, SoftmaxObjective
 from bert_flow_tf.training.schedule import num_steps
-from bert_flow_tf.training.siamese_folder import CLASSIFIER, ENCODER, FLOW, Trained
 from bert_flow_tf.training.siamese_settings import SiameseEmbedding, SiameseSettings
-from bert_flow_tf.training.siamese_trainer import SiameseTrainer
+from bert_flow_tf.training.siamese_trainer import EarlyStopping, SiameseTrainer
 
 
 class SiameseJob:

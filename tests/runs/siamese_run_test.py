@@ -1,4 +1,4 @@
-"""training/siamese_folder.py: the checkpoint that a name stands for, and a flow that is not the checkpoint's."""
+"""runs/siamese_run.py: the checkpoint that a name stands for, and a flow that is not the checkpoint's."""
 
 import numpy as np
 import pytest
@@ -8,9 +8,9 @@ from bert_flow_tf.calibration.flow import FlowCalibration
 from bert_flow_tf.data.tasks import KINDS, load_task
 from bert_flow_tf.errors import ConfigError
 from bert_flow_tf.io.experiment import Stopwatch
+from bert_flow_tf.runs.siamese_folder import Trained, checkpoint_of
+from bert_flow_tf.runs.siamese_run import SiameseJob
 from bert_flow_tf.tf1.training import write_training_checkpoint
-from bert_flow_tf.training.siamese_folder import Trained, checkpoint_of
-from bert_flow_tf.training.siamese_job import SiameseJob
 from bert_flow_tf.training.siamese_settings import SiameseEmbedding, SiameseSettings
 from tests.training import small_siamese
 

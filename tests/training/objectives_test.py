@@ -7,7 +7,7 @@ import pytest
 
 from bert_flow_tf.errors import TrainingError
 from bert_flow_tf.io import checksums
-from bert_flow_tf.training.classifier import ClassifierWeights
+from bert_flow_tf.training.objectives import ClassifierWeights
 from tests.testing import rewrite_json
 
 WEIGHTS = np.random.default_rng(0).normal(size=[3, 12]).astype(np.float32)

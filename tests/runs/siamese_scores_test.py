@@ -8,7 +8,8 @@ import pytest
 from bert_flow_tf.data.pairs import SentencePairs
 from bert_flow_tf.data.task import TaskData
 from bert_flow_tf.data.tasks import find_task
-from bert_flow_tf.evaluation import report, siamese_scores
+from bert_flow_tf.evaluation import report
+from bert_flow_tf.runs import siamese_scores
 from tests.testing import shared
 
 FILES = ("flow_only", "joint", "l2", "low_dim_flow", "nli_softmax", "regression", "semi")
