@@ -10,7 +10,6 @@ _WIDTH = 100
 _HEADINGS = {
   "": "This command",
   "tables": "Tables",
-  "benchmark": "Benchmark",
   "data": "Data",
   "encoder": "Encoder",
   "calibration": "Calibration",
@@ -47,7 +46,8 @@ def text(purpose: str, own: list[flags.Flag]) -> str:
   groups: dict[str, list[flags.Flag]] = {heading: [] for heading in _HEADINGS.values()}
   names = {flag.name for flag in own}
   for flag in own:
-    groups[_HEADINGS[_PART_OF_FLAG.get(flag.name, "")]].append(flag)
+    part = _PART_OF_FLAG.get(flag.name, "")
+    groups[_HEADINGS.get(part, _HEADINGS[""])].append(flag)
   first, *examples = purpose.strip().splitlines()
   lines = [first, *(f"  {line.strip()}" if line.strip() else "" for line in examples)]
   for heading, members in groups.items():

@@ -5,7 +5,7 @@ import pytest
 from tests.damage import run
 from tests.damage_cases import CASES
 
-# tests/soak/damage.py damages each 220 times.
+# tools/soak/damage.py damages each 220 times.
 _FEW = [pytest.param(name, marks=[pytest.mark.slow] if case.slow else []) for name, case in CASES.items()]
 
 

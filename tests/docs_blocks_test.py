@@ -27,13 +27,13 @@ NOT_RUN = (
   (
     "docs/embedding.md",
     "dask (scheduler|worker)|DaskRunner|apache_beam|PortableRunner",
-    "clusters: `tests.soak.cluster`",
+    "clusters: `tools.soak.cluster`",
   ),
-  ("docs/reliability.md", r"-m tests\.soak", "kills and damage for minutes to hours, partly as root"),
+  ("docs/reliability.md", r"-m tools\.soak", "kills and damage for minutes to hours, partly as root"),
   ("", "^model_version_policy|^@inproceedings", "a setting of the server, and a citation"),
   ("docs/api.md", r"import mteb\b", "needs PyTorch, and a download"),
   ("docs/results.md", "", "minutes to hours; tests/tables/ computes such tables on small sets"),
-  ("", r"--benchmark=(tasks|encoder|static|serving|costs)", "minutes of measuring; tests/benchmark/ runs the parts"),
+  ("", r"--benchmark=(tasks|encoder|static|serving)", "minutes of measuring; tests/benchmarks/ runs the parts"),
   ("docs/benchmarks.md", r"\.\./old\b", "an earlier commit, which the copy that the tests run in does not have"),
   ("docs/tables.md", "--table=all", "hours; the tables are run by themselves"),
 )
@@ -137,7 +137,8 @@ class Reader:
 
   def __init__(self, home, environment):
     self._home, self._environment, self._session, self._server = home, environment, None, None
-    (home / "run_scripts").symlink_to(REPO / "run_scripts")
+    for folder in ("benchmarks", "run_scripts"):
+      (home / folder).symlink_to(REPO / folder)
     (home / ".venv").mkdir()
     (home / ".venv/bin").symlink_to(environment["PATH"].partition(":")[0])
 

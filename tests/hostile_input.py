@@ -1,6 +1,6 @@
 """Functions that take arbitrary bytes: each returns, or raises one BertFlowError of one line.
 
-hypothesis (tests/properties_test.py) and atheris (tests/soak/fuzz.py) call them.
+hypothesis (tests/properties_test.py) and atheris (tools/soak/fuzz.py) call them.
 """
 
 import io

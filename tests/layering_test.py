@@ -14,15 +14,13 @@ _ARROWS = {**dict.fromkeys(("bert_flow_tf", *_COMMON), ()), **read_build()[0]}
 _ONLY_IN = {
   "absl.flags": ("run_scripts",),
   "absl.app": ("run_scripts",),
-  # The benchmark's worker runs under another Python, without this package.
   "transformers": (
     "bert_flow_tf.encoder.checkpoints",
     "bert_flow_tf.pretraining.masked_lm",
     "bert_flow_tf.data.features",
-    "bert_flow_tf.benchmark.worker",
   ),
   "mteb": ("bert_flow_tf.integrations",),
-  "torch": ("bert_flow_tf.integrations", "bert_flow_tf.benchmark.worker"),
+  "torch": ("bert_flow_tf.integrations",),
   "senteval": ("bert_flow_tf.integrations.senteval_engine",),
   "huggingface_hub": ("bert_flow_tf.encoder.hub",),
   "tensorflow_datasets": ("bert_flow_tf.data",),

@@ -112,7 +112,7 @@ def main(address):
   server.bind(f"{address}.tmp")
   server.listen()
   os.rename(f"{address}.tmp", address)  # the programs wait for the imports
-  from tests.soak import forks
+  from tools.soak import forks
 
   forks.import_all()
   signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for the children

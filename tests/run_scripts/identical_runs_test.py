@@ -7,8 +7,8 @@ import sys
 
 import pytest
 
-from tests.soak.cases import prepare
 from tests.testing import REPO
+from tools.soak.cases import prepare
 
 
 @pytest.mark.slow
@@ -16,7 +16,7 @@ def test_a_seed_decides_every_bit(tmp_path):
   """Results, weights, checkpoints and predictions of two processes, which order Python's sets differently."""
   prepare(tmp_path / "inputs")
   runners = "run_flow,run_siamese,run_pretraining,run_calibrate"
-  command, found = [sys.executable, "-m", "tests.soak.forks", str(tmp_path), runners], []
+  command, found = [sys.executable, "-m", "tools.soak.forks", str(tmp_path), runners], []
   for hashes in ("1", "2"):
     environment = {**os.environ, "PYTHONHASHSEED": hashes}
     done = subprocess.run(command, cwd=REPO, env=environment, capture_output=True, text=True, timeout=600)

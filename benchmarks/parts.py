@@ -16,14 +16,13 @@ from bert_flow_tf.io.settings import Settings, setting
 from bert_flow_tf.training.settings import FlowSettings
 
 TASKS, STEP, ENCODER, STATIC = "tasks", "step", "encoder", "static"
-SERVING, COSTS, ALL = "serving", "costs", "all"
+SERVING, ALL = "serving", "all"
 TITLES = {
   TASKS: "Whole tasks, our method and the original's",
   STEP: "One step of the flow's fit",
   ENCODER: "Sentences per second of the encoder",
   STATIC: "Sentences per second of the static encoder",
   SERVING: "A served model",
-  COSTS: "Costs of calibrations and embeddings",
 }
 _SERVED_SENTENCES = 512
 
@@ -91,7 +90,7 @@ class Benchmark:
   def run(self) -> Iterator[tuple[str, dict[str, Any], str]]:
     """Yields the name, the result (JSON values) and the markdown of each part, measured one after the other."""
     encoder = None
-    if not {*self._settings.parts} <= {STEP, COSTS}:
+    if not {*self._settings.parts} <= {STEP}:
       from bert_flow_tf.encoder.sentence_encoder import SentenceEncoder
 
       embedding = self._embedding
@@ -111,7 +110,7 @@ class Benchmark:
     return list(dict.fromkeys([*pairs.sentences_a, *pairs.sentences_b]))
 
   def _tasks(self, encoder):
-    from bert_flow_tf.benchmark import tasks
+    from benchmarks import tasks
 
     embedding, repeats = self._embedding, self._settings.repeats
     sizes = (embedding.sentence_embedding_type, embedding.max_seq_length, embedding.predict_batch_size, repeats)
@@ -126,14 +125,14 @@ class Benchmark:
 
   def _step(self, encoder):
     del encoder
-    from bert_flow_tf.benchmark import step
+    from benchmarks import step
 
     settings = self._settings
     result = step.run(self._config, settings.dim, self._flow.train_batch_size, settings.steps, settings.repeats)
     return result, step.to_markdown(result)
 
   def _encoder(self, encoder):
-    from bert_flow_tf.benchmark import encoder as part
+    from benchmarks import encoder as part
 
     settings, sentences = self._settings, self._sentences()
     sizes = (self._embedding.max_seq_length, self._embedding.predict_batch_size, settings.repeats)
@@ -143,7 +142,7 @@ class Benchmark:
     return {**result, "scaling": scaling}, part.to_markdown(result, scaling)
 
   def _static(self, encoder):
-    from bert_flow_tf.benchmark import static
+    from benchmarks import static
     from bert_flow_tf.encoder.sentence_encoder import SentenceEncoder
 
     settings, cache_dir = self._settings, self._embedding.model_cache_dir
@@ -155,22 +154,9 @@ class Benchmark:
     return result, static.to_markdown(result)
 
   def _serving(self, encoder):
-    from bert_flow_tf.benchmark import serving
+    from benchmarks import serving
 
     embedding, settings = self._embedding, self._settings
     arguments = (embedding.max_seq_length, embedding.sentence_embedding_type, settings.load_seconds, settings.repeats)
     result = serving.run(encoder, self._config, self._sentences()[:_SERVED_SENTENCES], *arguments)
     return result, serving.to_markdown(result)
-
-  def _costs(self, encoder):
-    del encoder  # each method loads its own
-    from bert_flow_tf.benchmark import costs
-    from bert_flow_tf.encoder import hub
-
-    embedding, task = self._embedding, self._load(self._settings.tasks[0])
-    sizes = (embedding.max_seq_length, embedding.predict_batch_size, self._settings.repeats)
-    name = embedding.encoder_name
-    if embedding.model_revision is not None:
-      name = str(hub.resolve(name, embedding.model_cache_dir, embedding.model_revision))
-    result = costs.run(name, task, self._config, self._flow.seed, *sizes)
-    return result, costs.to_markdown(result)

@@ -1,6 +1,6 @@
 """Measures speed, as the ratio of two methods of the same work in one run.
 
-python run_scripts/run_benchmark.py --benchmark=tasks --model=FOLDER --data_dir=FOLDER
+python benchmarks/run.py --benchmark=tasks --model=FOLDER --data_dir=FOLDER
 """
 
 import json
@@ -13,8 +13,8 @@ if __package__ in (None, ""):  # run as a file, from any folder
 
 from absl import flags
 
-from bert_flow_tf.benchmark import measure
-from bert_flow_tf.benchmark.parts import TITLES, Benchmark, BenchmarkSettings
+from benchmarks import measure
+from benchmarks.parts import TITLES, Benchmark, BenchmarkSettings
 from bert_flow_tf.data.settings import DataSettings
 from bert_flow_tf.encoder.settings import EmbeddingSettings
 from bert_flow_tf.io.experiment import make_folder

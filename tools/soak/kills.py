@@ -1,6 +1,6 @@
 """Kills runners at random moments, and checks that the same command then ends with the same result.
 
-    nice python -m tests.soak.kills --runner=run_flow,run_embed --kills=50
+    nice python -m tools.soak.kills --runner=run_flow,run_embed --kills=50
 
 For each runner: two undisturbed runs; then chains, in which the same command is started and killed again and again in
 one folder until one ends. The folder must then have the content of the undisturbed run. After every kill, no file may
@@ -20,8 +20,8 @@ import sys
 import tempfile
 import time
 
-from tests.soak import folders, forks
-from tests.soak.cases import cases, prepare
+from tools.soak import folders, forks
+from tools.soak.cases import cases, prepare
 
 # {signal: exit status that it leads to}
 _SIGNALS = {signal.SIGKILL: -signal.SIGKILL, signal.SIGTERM: 143, signal.SIGINT: 130}

@@ -1,4 +1,4 @@
-"""Sentences per second of the encoder (`run_benchmark.py --benchmark=encoder`).
+"""Sentences per second of the encoder (`benchmarks/run.py --benchmark=encoder`).
 
 `SentenceEncoder.encode`, sentence-transformers on PyTorch and ONNX Runtime take turns: same weights, same distinct
 sentences, same batch size and number of threads, float32, sorted by length. Ours splits a batch into steps that suit a
@@ -18,9 +18,9 @@ import numpy as np
 import tensorflow as tf
 from absl import logging
 
-from bert_flow_tf.benchmark import measure
-from bert_flow_tf.benchmark.models import flops_per_token, many_sentences, write_random_bert
-from bert_flow_tf.benchmark.worker_process import Worker
+from benchmarks import measure
+from benchmarks.models import flops_per_token, many_sentences, write_random_bert
+from benchmarks.worker_process import Worker
 from bert_flow_tf.encoder.sentence_encoder import SentenceEncoder
 
 OURS, SENTENCE_TRANSFORMERS, ONNX_RUNTIME = "ours", "sentence-transformers", "ONNX Runtime"

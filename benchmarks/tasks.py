@@ -1,4 +1,4 @@
-"""Whole tasks, by our method and by the original's (`run_benchmark.py --benchmark=tasks`).
+"""Whole tasks, by our method and by the original's (`benchmarks/run.py --benchmark=tasks`).
 
 Ours embeds each distinct sentence of a task once, in batches of similar length. The original runs BERT on every batch
 of the fit and again for the evaluation; it pads every sentence to `max_seq_length` and embeds repeated sentences again
@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from bert_flow_tf.benchmark import measure
+from benchmarks import measure
 from bert_flow_tf.data.features import pad_batch
 from bert_flow_tf.data.pairs import SentencePairs
 from bert_flow_tf.data.task import TaskData

@@ -1,11 +1,11 @@
-"""One step of the flow's fit on cached embeddings (`run_benchmark.py --benchmark=step`)."""
+"""One step of the flow's fit on cached embeddings (`benchmarks/run.py --benchmark=step`)."""
 
 import time
 from typing import Any
 
 import numpy as np
 
-from bert_flow_tf.benchmark import measure
+from benchmarks import measure
 from bert_flow_tf.flow.config import FlowConfig
 from bert_flow_tf.flow.glow import Glow
 from bert_flow_tf.training.flow_steps import XLA_PAYS_FROM_STEPS

@@ -1,4 +1,4 @@
-"""Damages every kind of folder that is loaded 220 times: python -m tests.soak.damage [TRUNCATIONS FLIPS [NAME ...]].
+"""Damages every kind of folder that is loaded 220 times: python -m tools.soak.damage [TRUNCATIONS FLIPS [NAME ...]].
 
 Prints a table: how often a damaged folder was refused with one sentence, gave the same numbers, or gave others, which
 is possible only for folders without checksums.

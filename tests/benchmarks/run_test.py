@@ -1,4 +1,4 @@
-"""run_scripts/run_benchmark.py: as a user starts it."""
+"""benchmarks/run.py: as a user starts it."""
 
 import json
 import subprocess
@@ -12,7 +12,7 @@ pytestmark = pytest.mark.slow
 
 
 def run(*flags):
-  command = [sys.executable, "run_scripts/run_benchmark.py", *flags]
+  command = [sys.executable, "benchmarks/run.py", *flags]
   return subprocess.run(command, cwd=REPO, capture_output=True, text=True, timeout=300)
 
 

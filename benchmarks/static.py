@@ -1,4 +1,4 @@
-"""Sentences per second of a static encoder, from text (`run_benchmark.py --benchmark=static`).
+"""Sentences per second of a static encoder, from text (`benchmarks/run.py --benchmark=static`).
 
 `SentenceModel.encode` with a static encoder and `soft-whitening`, and model2vec's `StaticModel.encode`, take turns:
 same vocabulary, same width, same distinct sentences, tokenizing included. model2vec gets a table with the token weights
@@ -18,8 +18,8 @@ import numpy as np
 import tensorflow as tf
 from absl import logging
 
-from bert_flow_tf.benchmark import measure
-from bert_flow_tf.benchmark.worker_process import Worker
+from benchmarks import measure
+from benchmarks.worker_process import Worker
 from bert_flow_tf.encoder.sentence_encoder import SentenceEncoder
 from bert_flow_tf.model import SentenceModel
 

@@ -1,4 +1,4 @@
-"""bert_flow_tf/benchmark: the methods do the same work, and the tables follow from the measurements."""
+"""benchmarks: the methods do the same work, and the tables follow from the measurements."""
 
 import dataclasses
 import sys
@@ -7,14 +7,14 @@ import types
 import numpy as np
 import pytest
 
-from bert_flow_tf.benchmark import encoder as benchmark_encoder
-from bert_flow_tf.benchmark import measure as benchmark_measure
-from bert_flow_tf.benchmark import models as benchmark_models
-from bert_flow_tf.benchmark import serving as benchmark_serving
-from bert_flow_tf.benchmark import step as benchmark_step
-from bert_flow_tf.benchmark import tasks as benchmark_tasks
-from bert_flow_tf.benchmark.parts import BenchmarkSettings
-from bert_flow_tf.benchmark.worker_process import WorkerError
+from benchmarks import encoder as benchmark_encoder
+from benchmarks import measure as benchmark_measure
+from benchmarks import models as benchmark_models
+from benchmarks import serving as benchmark_serving
+from benchmarks import step as benchmark_step
+from benchmarks import tasks as benchmark_tasks
+from benchmarks.parts import BenchmarkSettings
+from benchmarks.worker_process import WorkerError
 from bert_flow_tf.data.tasks import load_task
 from bert_flow_tf.encoder.sentence_encoder import SentenceEncoder
 from bert_flow_tf.errors import ConfigError

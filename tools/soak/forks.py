@@ -1,6 +1,6 @@
 """Starts runners as forks of a process that has imported everything, but has not used TensorFlow.
 
-    python -m tests.soak.forks FOLDER run_flow,run_siamese
+    python -m tools.soak.forks FOLDER run_flow,run_siamese
 
 prints json, {case: content of its output}; the cases' inputs are in FOLDER/inputs.
 """
@@ -14,8 +14,8 @@ import shutil
 import sys
 import traceback
 
-from tests.soak import folders
-from tests.soak.cases import cases
+from tools.soak import folders
+from tools.soak.cases import cases
 
 
 def import_all():

@@ -1,10 +1,10 @@
-"""bert_flow_tf/benchmark/static.py: where model2vec is absent, and the table of a comparison."""
+"""benchmarks/static.py: where model2vec is absent, and the table of a comparison."""
 
 import sys
 
 import pytest
 
-from bert_flow_tf.benchmark import static
+from benchmarks import static
 from bert_flow_tf.encoder.sentence_encoder import SentenceEncoder
 from tests.encoder.tiny import save_tiny
 

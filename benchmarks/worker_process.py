@@ -91,6 +91,6 @@ class Worker(contextlib.AbstractContextManager):
     except (OSError, ValueError) as error:
       raise WorkerError(
         f"other_python={self._python}: the process ended or gave no JSON when asked for {engine}; expected a Python "
-        "that can run bert_flow_tf/benchmark/worker.py (NumPy at least)",
+        "that can run benchmarks/worker.py (NumPy at least)",
         "other_python",
       ) from error

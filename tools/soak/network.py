@@ -1,8 +1,8 @@
 """Fits a flow on two machines over a link that delays, loses and is cut, and kills each of them.
 
-    sudo .venv/bin/python -m tests.soak.network                 # or --only=plain,cut
+    sudo .venv/bin/python -m tools.soak.network                 # or --only=plain,cut
 
-Both machines are network namespaces of this one; see `tests.soak.link`. Whatever happens on the way, the losses and
+Both machines are network namespaces of this one; see `tools.soak.link`. Whatever happens on the way, the losses and
 weights must be those of one process, to the tolerances of tests/training/multi_worker_test.py.
 """
 
@@ -22,9 +22,9 @@ import numpy as np
 
 from bert_flow_tf.flow.glow import Glow
 from tests.encoder import tiny
-from tests.soak.link import Link
 from tests.testing import REPO
 from tests.training.two_workers import check_losses, losses_in_events
+from tools.soak.link import Link
 
 _PORT = 23456
 _LIMIT_SECONDS = 400

@@ -1,7 +1,7 @@
-"""Feeds the readers with bytes that atheris makes up: python -m tests.soak.fuzz [SECONDS [TARGET ...]].
+"""Feeds the readers with bytes that atheris makes up: python -m tools.soak.fuzz [SECONDS [TARGET ...]].
 
     pip install --target=/tmp/atheris atheris
-    PYTHONPATH=/tmp/atheris python -m tests.soak.fuzz 60
+    PYTHONPATH=/tmp/atheris python -m tools.soak.fuzz 60
 
 Each target of `hostile_input` runs in a process of its own, as long as the seconds last. Prints a table, and the bytes
 that a target neither read nor refused with one sentence.
@@ -66,7 +66,7 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as corpus:
       for number, seed in enumerate(_seeds()):
         pathlib.Path(corpus, str(number)).write_bytes(seed)
-      command = [sys.executable, "-m", "tests.soak.fuzz", "--one", name, str(seconds), corpus]
+      command = [sys.executable, "-m", "tools.soak.fuzz", "--one", name, str(seconds), corpus]
       ran = subprocess.run(command, capture_output=True, text=True, errors="replace", timeout=seconds + 300)
     inputs = re.findall(r"^#(\d+)\s", ran.stderr, re.MULTILINE) or ["0"]
     print(f"| {name} | {inputs[-1]} | {'BUG' if ran.returncode else 'read or refused'} |", flush=True)

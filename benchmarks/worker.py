@@ -1,4 +1,4 @@
-"""Process that measures other programs for `run_benchmark.py --benchmark=encoder` and `--benchmark=static`.
+"""Process that measures other programs for `benchmarks/run.py --benchmark=encoder` and `--benchmark=static`.
 
 Started by the path of this file with any Python that has them (argument `other_python`); it imports nothing of this
 package. It reads one command per line of its standard input, {"engine": ..., "batch_size": ..., "save": file or null,

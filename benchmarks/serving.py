@@ -1,4 +1,4 @@
-"""A served model under load, and the flow's share of its time (`run_benchmark.py --benchmark=serving`).
+"""A served model under load, and the flow's share of its time (`benchmarks/run.py --benchmark=serving`).
 
 The exported model runs as in TF Serving, in a session, tensors by name, but without the network. So the model's own
 part of a server's work is measured.
@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from bert_flow_tf.benchmark import measure
+from benchmarks import measure
 from bert_flow_tf.encoder.sentence_encoder import SentenceEncoder
 from bert_flow_tf.errors import ConfigError, install_command
 from bert_flow_tf.flow.config import FlowConfig

@@ -1,7 +1,7 @@
 """Embeds a corpus on clusters, kills workers, and compares every file with those of a run in one process.
 
     pip install 'apache-beam[dask]'
-    nice python -m tests.soak.cluster --sentences=200000
+    nice python -m tools.soak.cluster --sentences=200000
 
 Two clusters of two workers: Dask, and Beam's job server with external worker pools, which speak to it as they speak to
 Flink, Spark and Dataflow. As root, each worker is in a network namespace of its own; the disk is shared.
@@ -19,8 +19,8 @@ import sys
 import tempfile
 import time
 
-from tests.soak.machines import Machines, descendants
 from tests.testing import REPO, SHARED
+from tools.soak.machines import Machines, descendants
 
 _DASK_PORT, _JOB_PORT, _POOL_PORT = 8786, 8099, 5001
 _WORKERS = ("worker1", "worker2")
@@ -83,7 +83,7 @@ class Pools:
       command = ["-m", "apache_beam.runners.worker.worker_pool_main", f"--service_port={_POOL_PORT + number}"]
       self._pools.append(machines.start(name, *_python(*command), env=paths))
       machines.wait_for(name, _POOL_PORT + number)
-    machines.start("server", *_python("-m", "tests.soak.cluster", f"--serve={','.join(pools)}"))
+    machines.start("server", *_python("-m", "tools.soak.cluster", f"--serve={','.join(pools)}"))
     machines.wait_for("server", _JOB_PORT, "localhost")
 
   def kill_worker(self):

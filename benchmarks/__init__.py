@@ -1,0 +1,1 @@
+"""Measurements of speed; not in the wheel."""

@@ -1,0 +1,1 @@
+"""Kills, full disks, networks and clusters: run by hand, see README.md."""
