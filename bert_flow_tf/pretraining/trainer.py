@@ -14,8 +14,7 @@ from bert_flow_tf.pretraining.masking import MaskedBatch
 from bert_flow_tf.pretraining.settings import PretrainingSettings
 from bert_flow_tf.training.distribution import check_batch_size, worker_failures
 from bert_flow_tf.training.loop import TrainingLoop
-from bert_flow_tf.training.optimizer import AdamWeightDecay
-from bert_flow_tf.training.schedule import WarmUpLinearDecay
+from bert_flow_tf.training.optimizer import AdamWeightDecay, WarmUpLinearDecay
 
 # The final loss is the mean over this number of steps: that of a single batch varies much.
 FINAL_STEPS = 100

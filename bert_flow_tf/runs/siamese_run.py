@@ -27,7 +27,7 @@ from bert_flow_tf.runs.siamese_scores import dev_score
 from bert_flow_tf.training.distribution import make_strategy, peak_memory
 from bert_flow_tf.training.labelled_pairs import LabelledPairs
 from bert_flow_tf.training.objectives import CosineObjective, SoftmaxObjective
-from bert_flow_tf.training.schedule import num_steps
+from bert_flow_tf.training.optimizer import num_steps
 from bert_flow_tf.training.siamese_settings import SiameseEmbedding, SiameseSettings
 from bert_flow_tf.training.siamese_trainer import EarlyStopping, SiameseTrainer
 

@@ -23,8 +23,7 @@ from bert_flow_tf.io.checks import check_rows
 from bert_flow_tf.training.distribution import make_strategy, worker_failures
 from bert_flow_tf.training.flow_trainer import Trainer
 from bert_flow_tf.training.settings import FlowSettings
-from bert_flow_tf.training.sources import EmbeddingPairs, MixedPairs, embedding_pairs
-from bert_flow_tf.training.vector_source import VectorPairs
+from bert_flow_tf.training.sources import EmbeddingPairs, MixedPairs, VectorPairs, embedding_pairs
 
 
 def fit_calibration(

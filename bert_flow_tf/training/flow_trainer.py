@@ -19,8 +19,7 @@ from bert_flow_tf.training.distribution import (
 )
 from bert_flow_tf.training.flow_steps import STEPS_A_CALL, FlowSteps
 from bert_flow_tf.training.loop import TrainingLoop
-from bert_flow_tf.training.optimizer import AdamWeightDecay
-from bert_flow_tf.training.schedule import num_steps
+from bert_flow_tf.training.optimizer import AdamWeightDecay, num_steps
 from bert_flow_tf.training.settings import FlowSettings
 from bert_flow_tf.training.sources import EmbeddingPairs, SentencePairsWithDropout
 from bert_flow_tf.training.weight_vector import WeightVector

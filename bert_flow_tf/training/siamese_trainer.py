@@ -17,13 +17,11 @@ from bert_flow_tf.encoder.sentence_encoder import SentenceEncoder
 from bert_flow_tf.errors import ConfigError, TrainingError
 from bert_flow_tf.flow.glow import Glow
 from bert_flow_tf.io.settings import named_values
-from bert_flow_tf.training.checkpoints import Checkpoints
 from bert_flow_tf.training.distribution import check_batch_size, distribute_batches, seed_of_step
 from bert_flow_tf.training.labelled_pairs import LabelledPairs
-from bert_flow_tf.training.loop import LoopResult, TrainingLoop
+from bert_flow_tf.training.loop import Checkpoints, LoopResult, TrainingLoop
 from bert_flow_tf.training.objectives import CosineObjective, SoftmaxObjective
-from bert_flow_tf.training.optimizer import AdamWeightDecay
-from bert_flow_tf.training.schedule import WarmUpLinearDecay, num_steps
+from bert_flow_tf.training.optimizer import AdamWeightDecay, WarmUpLinearDecay, num_steps
 from bert_flow_tf.training.siamese_settings import SiameseSettings
 
 _CLIP_NORM = 1.0

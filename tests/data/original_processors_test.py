@@ -15,7 +15,7 @@ from bert_flow_tf.data.task import TaskData
 from bert_flow_tf.data.tasks import KINDS, find_task, load_task
 from bert_flow_tf.errors import ConfigError, TrainingError
 from bert_flow_tf.training.labelled_pairs import LabelledPairs
-from bert_flow_tf.training.schedule import num_steps
+from bert_flow_tf.training.optimizer import num_steps
 from tests.testing import shared
 
 

@@ -8,7 +8,7 @@ from bert_flow_tf import SentenceEncoder
 from bert_flow_tf.errors import ConfigError, EncoderError, TrainingError
 from bert_flow_tf.pretraining.masked_lm import MaskedLanguageModel
 from bert_flow_tf.pretraining.settings import PretrainingSettings
-from bert_flow_tf.training.schedule import WarmUpLinearDecay
+from bert_flow_tf.training.optimizer import WarmUpLinearDecay
 from tests.encoder.tiny import VOCABULARY
 from tests.pretraining.cases import SIZES, STEPS, batches, make, of_two_replicas
 from tests.training.interrupting import Interrupt

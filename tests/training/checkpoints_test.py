@@ -1,4 +1,4 @@
-"""training/checkpoints.py: whose checkpoints they are, and what becomes of damaged ones."""
+"""training/loop.py: whose checkpoints they are, and what becomes of damaged ones."""
 
 import json
 import re
@@ -12,7 +12,7 @@ from absl import logging
 from bert_flow_tf.errors import TrainingError
 from bert_flow_tf.flow.config import FlowConfig
 from bert_flow_tf.flow.glow import Glow
-from bert_flow_tf.training.checkpoints import IDENTITY_FILE, Checkpoints
+from bert_flow_tf.training.loop import IDENTITY_FILE, Checkpoints
 from bert_flow_tf.training.sources import EmbeddingPairs
 from tests.training import small
 

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from bert_flow_tf.training.schedule import WarmUpLinearDecay
+from bert_flow_tf.training.optimizer import WarmUpLinearDecay
 
 
 @pytest.mark.parametrize(("steps", "proportion", "warmup"), [(10, 0.3, 3), (10, 0.0, 0), (7, 0.1, 0), (4, 1.0, 4)])
