@@ -13,7 +13,7 @@ if __package__ in (None, ""):  # run as a file, from any folder
 
 from absl import flags
 
-from bert_flow_tf.calibration.spec import ALLOWED
+from bert_flow_tf.calibration.names import ALLOWED
 from bert_flow_tf.errors import ConfigError
 from bert_flow_tf.progress import counted
 from bert_flow_tf.training.settings import FlowSettings

@@ -13,7 +13,7 @@ if __package__ in (None, ""):  # run as a file, from any folder
 from absl import flags
 
 from bert_flow_tf.calibration.fitting import check_k_on_dev
-from bert_flow_tf.calibration.spec import FLOW, CalibrationSpec, parse_calibrations
+from bert_flow_tf.calibration.names import FLOW, CalibrationSpec, parse_calibrations
 from bert_flow_tf.data.flow_corpus import load_task_and_corpus
 from bert_flow_tf.data.settings import CorpusSettings, DataSettings
 from bert_flow_tf.encoder.settings import EmbeddingSettings

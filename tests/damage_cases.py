@@ -8,9 +8,9 @@ import tempfile
 import numpy as np
 
 from bert_flow_tf import SentenceEncoder, SentenceModel
+from bert_flow_tf.calibration.combined import SideBySide
 from bert_flow_tf.calibration.flow import load_calibration
-from bert_flow_tf.calibration.side_by_side import SideBySide
-from bert_flow_tf.calibration.spec import make_calibration
+from bert_flow_tf.calibration.names import make_calibration
 from bert_flow_tf.corpus.job import EmbeddingJob
 from bert_flow_tf.corpus.saved_model import SavedModelReader
 from bert_flow_tf.corpus.settings import JobSettings

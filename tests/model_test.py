@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from bert_flow_tf.calibration.flow import load_calibration
-from bert_flow_tf.calibration.spec import make_calibration
+from bert_flow_tf.calibration.names import make_calibration
 from bert_flow_tf.data.pairs import SentencePairs
 from bert_flow_tf.encoder.sentence_encoder import SentenceEncoder
 from bert_flow_tf.errors import CalibrationError, ConfigError, DataError, EncoderError

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from bert_flow_tf import FlowConfig, Glow
 from bert_flow_tf.calibration.flow import load_calibration
-from bert_flow_tf.calibration.spec import make_calibration, parse_calibration
+from bert_flow_tf.calibration.names import make_calibration, parse_calibration
 from bert_flow_tf.data import custom
 from bert_flow_tf.data.task import Paths
 from bert_flow_tf.encoder.identity import EncoderIdentity

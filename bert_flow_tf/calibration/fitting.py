@@ -7,7 +7,7 @@ import numpy as np
 from absl import logging
 
 from bert_flow_tf.calibration.interface import Calibration
-from bert_flow_tf.calibration.spec import CalibrationSpec, make_calibration
+from bert_flow_tf.calibration.names import CalibrationSpec, make_calibration
 from bert_flow_tf.errors import ConfigError
 
 

@@ -10,10 +10,9 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from bert_flow_tf.calibration import spec, storage
+from bert_flow_tf.calibration import names, storage
+from bert_flow_tf.calibration.combined import Mix, SideBySide, checked_shares
 from bert_flow_tf.calibration.interface import Calibration
-from bert_flow_tf.calibration.side_by_side import SideBySide
-from bert_flow_tf.calibration.views import Mix, checked_shares
 from bert_flow_tf.errors import CalibrationError, ConfigError, FlowError
 from bert_flow_tf.flow import storage as flow_storage
 from bert_flow_tf.flow.glow import Glow
@@ -40,7 +39,7 @@ class FlowCalibration(Calibration):
   @property
   def name(self) -> str:
     """Name of the calibration: "flow"."""
-    return spec.FLOW
+    return names.FLOW
 
   @property
   def dim(self) -> int:
@@ -169,7 +168,7 @@ def _restore(folder, settings, arrays):
     return calibration
   if "config" in settings:
     return FlowCalibration.restore(folder, settings, arrays)
-  return spec.restore_linear_calibration(folder, settings, arrays)
+  return names.restore_linear_calibration(folder, settings, arrays)
 
 
 def saved_calibrations(folder: str | os.PathLike) -> list[str]:

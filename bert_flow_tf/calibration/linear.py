@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from bert_flow_tf.calibration import storage
+from bert_flow_tf.calibration.combined import Mix, checked_shares, view_dim
 from bert_flow_tf.calibration.interface import Calibration
 from bert_flow_tf.calibration.moments import Moments, chunks
-from bert_flow_tf.calibration.views import Mix, checked_shares, view_dim
 from bert_flow_tf.errors import CalibrationError, ConfigError
 from bert_flow_tf.io.checks import check_rows, is_integer
 

@@ -120,7 +120,7 @@ def parse_pooling(sentence_embedding_type: str, num_hidden_layers: int) -> Pooli
   - `concat-top-N`: blocks -1, ..., -N concatenated, the last block first.
   - `word-rows`: the rows of the word-embedding matrix, each of length 1, without positions and layer norm.
   - `mix-S`, `mix` (= mix-0.6): `word-rows` and `avg` concatenated, two views of a sentence. The calibration makes one
-    embedding of them, with the shares S and 1 - S; see `calibration.views`.
+    embedding of them, with the shares S and 1 - S; see `calibration.combined`.
 
   In the published names N is the last digit alone: `avg-last-12` is `avg-last-2`.
 

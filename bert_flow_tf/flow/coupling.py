@@ -1,13 +1,164 @@
-"""Coupling layers: one half of the dimensions is changed by a function of the other half."""
+"""Coupling layers: one half of the dimensions is changed by a network of the other half."""
 
+from collections.abc import Callable
 from typing import Any
 
 import tensorflow as tf
+import tf_keras
 
 from bert_flow_tf.errors import FlowError
-from bert_flow_tf.flow.coupling_network import CouplingNetwork
-from bert_flow_tf.flow.layer import FlowLayer, Read
+from bert_flow_tf.flow.actnorm import LOGSCALE_FACTOR, ActNorm
+from bert_flow_tf.flow.layer import FlowLayer, Read, product, seed_stream
 from bert_flow_tf.flow.named_weights import NamedWeight, prefixed
+
+# Standard deviation of the hidden layers' kernels (Glow; the original's constant).
+KERNEL_STDDEV = 0.05
+
+
+class NormalizedDense(FlowLayer):
+  """h = actnorm(x kernel), x [batch, inputs] -> h [batch, units]; not a bijector.
+
+  Weights: `kernel` [inputs, units], normal(0, 0.05), no bias, and those of its `ActNorm`.
+  """
+
+  def __init__(self, units: int, actnorm_init: str = "data", seed: int | None = None, **kwargs: Any) -> None:
+    super().__init__(**kwargs)
+    self.units = units
+    self._arguments = {"units": units, "actnorm_init": actnorm_init, "seed": seed}
+    self._seeds = seed_stream(seed)
+    self.actnorm = ActNorm(actnorm_init, seed=next(self._seeds), name="actnorm", dtype=self.dtype)
+
+  def get_config(self) -> dict[str, Any]:
+    """Returns the constructor's arguments."""
+    return {**super().get_config(), **self._arguments}
+
+  def build(self, input_shape: Any) -> None:
+    """Creates kernel and actnorm."""
+    initializer = tf_keras.initializers.RandomNormal(0.0, KERNEL_STDDEV, seed=next(self._seeds))
+    self.kernel = self.add_weight("kernel", [int(input_shape[-1]), self.units], initializer=initializer)
+    self.actnorm.build([None, self.units])
+    super().build(input_shape)
+
+  def call(self, inputs: tf.Tensor, read: Read = tf.convert_to_tensor) -> tf.Tensor:
+    """x [batch, inputs] -> [batch, units]."""
+    return (product(inputs, read(self.kernel)) + read(self.actnorm.b)) * tf.exp(self.actnorm.log_scale(read))
+
+  def initialize(self, inputs: tf.Tensor) -> tf.Tensor:
+    """Initializes the actnorm from x [batch, inputs]; returns the layer's output."""
+    return self.actnorm.initialize(product(inputs, self.kernel))
+
+  def named_weights(self) -> dict[str, NamedWeight]:
+    """Returns `W` [1, 1, inputs, units] and the actnorm's weights below `actnorm`."""
+    kernel = NamedWeight(self.kernel, (1, 1, *self.kernel.shape))
+    return {"W": kernel, **prefixed("actnorm", self.actnorm.named_weights())}
+
+
+class ZeroDense(FlowLayer):
+  """y = (x kernel + b) * exp(3 * logs), x [batch, inputs] -> y [batch, units]; all weights start at zero.
+
+  Thus an additive coupling starts as the identity. Weights: `kernel` [inputs, units], `b` [units], `logs` [units].
+  """
+
+  def __init__(self, units: int, **kwargs: Any) -> None:
+    super().__init__(**kwargs)
+    self.units = units
+
+  def get_config(self) -> dict[str, Any]:
+    """Returns the constructor's arguments."""
+    return {**super().get_config(), "units": self.units}
+
+  def build(self, input_shape: Any) -> None:
+    """Creates the weights."""
+    self.kernel = self.add_weight("kernel", [int(input_shape[-1]), self.units], initializer="zeros")
+    self.b = self.add_weight("b", [self.units], initializer="zeros")
+    self.logs = self.add_weight("logs", [self.units], initializer="zeros")
+    super().build(input_shape)
+
+  def call(self, inputs: tf.Tensor, read: Read = tf.convert_to_tensor) -> tf.Tensor:
+    """x [batch, inputs] -> [batch, units]."""
+    return (product(inputs, read(self.kernel)) + read(self.b)) * tf.exp(LOGSCALE_FACTOR * read(self.logs))
+
+  def named_weights(self) -> dict[str, NamedWeight]:
+    """Returns `W` [1, 1, inputs, units], `b` [1, 1, 1, units] and `logs` [1, units]."""
+    return {
+      "W": NamedWeight(self.kernel, (1, 1, *self.kernel.shape)),
+      "b": NamedWeight(self.b, (1, 1, 1, self.units)),
+      "logs": NamedWeight(self.logs, (1, self.units)),
+    }
+
+
+class CouplingNetwork(FlowLayer):
+  """NN of a coupling: dense, actnorm, ReLU; the same again or tanh * sigmoid ("gatu"); a dense layer of zeros.
+
+  x [batch, inputs] -> [batch, units]. The actnorms take part in the data-dependent initialization and add nothing to
+  the log-determinant. While fitting, dropout follows both hidden layers if the configuration sets it.
+  """
+
+  def __init__(
+    self,
+    units: int,
+    width: int = 32,
+    activation: str = "relu",
+    dropout: float = 0.0,
+    actnorm_init: str = "data",
+    seed: int | None = None,
+    **kwargs: Any,
+  ) -> None:
+    super().__init__(**kwargs)
+    self.activation = activation
+    self.dropout = dropout
+    self._arguments = {"units": units, "width": width, "actnorm_init": actnorm_init, "seed": seed}
+    seeds = seed_stream(seed)
+
+    def hidden(name):
+      return NormalizedDense(width, actnorm_init, seed=next(seeds), name=name, dtype=self.dtype)
+
+    self.first = hidden("1_1")
+    self.second = [hidden(name) for name in (["1_2"] if activation == "relu" else ["1_tanh", "1_sigm"])]
+    self.last = ZeroDense(units, name="zeros", dtype=self.dtype)
+
+  def get_config(self) -> dict[str, Any]:
+    """Returns the constructor's arguments."""
+    return {**super().get_config(), **self._arguments, "activation": self.activation, "dropout": self.dropout}
+
+  def build(self, input_shape: Any) -> None:
+    """Builds the three layers."""
+    self.first.build(input_shape)
+    for layer in [*self.second, self.last]:
+      layer.build([None, self.first.units])
+    super().build(input_shape)
+
+  def call(
+    self, inputs: tf.Tensor, dropout_seed: tf.Tensor | None = None, read: Read = tf.convert_to_tensor
+  ) -> tf.Tensor:
+    """x [batch, inputs] -> [batch, units]; the others as in `FlowLayer.forward_and_log_det`."""
+    # Not by `__call__`: what Keras does around each layer took a quarter of the time that tracing a fit takes.
+    return self._apply(inputs, lambda layer, x: layer.call(x, read), dropout_seed, read)
+
+  def initialize(self, inputs: tf.Tensor) -> tf.Tensor:
+    """Initializes the actnorms layer by layer from x [batch, inputs]; returns [batch, units]."""
+    if not self.built:
+      self.build(inputs.shape)
+    return self._apply(inputs, lambda layer, x: layer.initialize(x), None, tf.convert_to_tensor)
+
+  def _apply(self, inputs: tf.Tensor, apply: Callable, dropout_seed: tf.Tensor | None, read: Read) -> tf.Tensor:
+    hidden = self._drop(tf.nn.relu(apply(self.first, inputs)), dropout_seed, 0)
+    second = [apply(layer, hidden) for layer in self.second]
+    hidden = tf.nn.relu(second[0]) if self.activation == "relu" else tf.tanh(second[0]) * tf.sigmoid(second[1])
+    return self.last.call(self._drop(hidden, dropout_seed, 1), read)
+
+  def _drop(self, hidden, dropout_seed, position):
+    if dropout_seed is None or not self.dropout:
+      return hidden
+    seed = tf.random.experimental.stateless_fold_in(dropout_seed, position)
+    return tf.nn.experimental.stateless_dropout(hidden, self.dropout, seed)
+
+  def named_weights(self) -> dict[str, NamedWeight]:
+    """Returns the weights below `conv_block/1_1`, `conv_block/1_2` (or 1_tanh, 1_sigm) and `zeros`."""
+    weights = prefixed("zeros", self.last.named_weights())
+    for layer in [self.first, *self.second]:
+      weights.update(prefixed(f"conv_block/{layer.name}", layer.named_weights()))
+    return weights
 
 
 class AdditiveCoupling(FlowLayer):

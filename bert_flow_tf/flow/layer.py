@@ -10,7 +10,7 @@ import tf_keras
 from bert_flow_tf.flow.named_weights import NamedWeight
 
 if TYPE_CHECKING:  # a fit needs only `forward_and_log_det`, and TensorFlow Probability takes a second to import
-  from bert_flow_tf.flow.layer_bijector import LayerBijector
+  from bert_flow_tf.flow.bijectors import LayerBijector
 
 # Variable -> its value. A fit passes its own: it trains one vector that holds the weights of all layers.
 Read = Callable[[tf.Variable], tf.Tensor]
@@ -47,7 +47,7 @@ class FlowLayer(tf_keras.layers.Layer):
     Args:
       dropout_seed: as in `forward_and_log_det`.
     """
-    from bert_flow_tf.flow.layer_bijector import LayerBijector
+    from bert_flow_tf.flow.bijectors import LayerBijector
 
     return LayerBijector(self, dropout_seed)
 

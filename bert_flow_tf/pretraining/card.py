@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from absl import logging
 
-from bert_flow_tf.calibration.spec import make_calibration
+from bert_flow_tf.calibration.names import make_calibration
 from bert_flow_tf.data import tasks
 from bert_flow_tf.data.task import TaskData
 from bert_flow_tf.encoder.sentence_encoder import SentenceEncoder

@@ -10,11 +10,11 @@ import numpy as np
 import tensorflow as tf
 from absl import logging
 
+from bert_flow_tf.calibration.combined import side_by_side
 from bert_flow_tf.calibration.fitting import fit_linear
 from bert_flow_tf.calibration.flow import saved_calibrations
 from bert_flow_tf.calibration.methods import Whitening
-from bert_flow_tf.calibration.side_by_side import side_by_side
-from bert_flow_tf.calibration.spec import AUTO, FLOW, CalibrationSpec
+from bert_flow_tf.calibration.names import AUTO, FLOW, CalibrationSpec
 from bert_flow_tf.data.flow_corpus import LEARNING_RATE, TARGET, FlowCorpus
 from bert_flow_tf.data.pairs import SentencePairs
 from bert_flow_tf.data.settings import CorpusSettings, DataSettings

@@ -7,10 +7,9 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
+from bert_flow_tf.calibration.combined import Mix, SideBySide
 from bert_flow_tf.calibration.interface import Calibration
 from bert_flow_tf.calibration.linear import LinearCalibration
-from bert_flow_tf.calibration.side_by_side import SideBySide
-from bert_flow_tf.calibration.views import Mix
 from bert_flow_tf.errors import CalibrationError
 from bert_flow_tf.flow.glow import Glow
 

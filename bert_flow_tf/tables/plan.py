@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from absl import logging
 
-from bert_flow_tf.calibration.spec import FLOW, parse_calibrations
+from bert_flow_tf.calibration.names import FLOW, parse_calibrations
 from bert_flow_tf.data.flow_corpus import NLI
 from bert_flow_tf.data.tasks import STS_TASKS, find_task
 from bert_flow_tf.encoder.word_vectors import PREFIX

@@ -8,7 +8,7 @@ from typing import Any
 
 from absl import logging
 
-from bert_flow_tf.calibration.spec import parse_calibration
+from bert_flow_tf.calibration.names import parse_calibration
 from bert_flow_tf.data.flow_corpus import NLI
 from bert_flow_tf.errors import CalibrationError, FlowError, TrainingError
 from bert_flow_tf.progress import Progress

@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
+from bert_flow_tf.calibration.combined import side_by_side
 from bert_flow_tf.calibration.fitting import check_k_on_dev, fit_linear
 from bert_flow_tf.calibration.interface import Calibration
-from bert_flow_tf.calibration.side_by_side import side_by_side
-from bert_flow_tf.calibration.spec import AUTO, FLOW, parse_calibration
+from bert_flow_tf.calibration.names import AUTO, FLOW, parse_calibration
 from bert_flow_tf.data.flow_corpus import TARGET, FlowCorpus
 from bert_flow_tf.errors import CalibrationError, ConfigError
 from bert_flow_tf.evaluation.task_scores import Embeddings, evaluate, parts

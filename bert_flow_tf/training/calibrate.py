@@ -9,11 +9,10 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
+from bert_flow_tf.calibration.combined import Mix, checked_shares, side_by_side, view_dim
 from bert_flow_tf.calibration.flow import FlowCalibration
 from bert_flow_tf.calibration.interface import Calibration
-from bert_flow_tf.calibration.side_by_side import side_by_side
-from bert_flow_tf.calibration.spec import FLOW, make_calibration, parse_calibration
-from bert_flow_tf.calibration.views import Mix, checked_shares, view_dim
+from bert_flow_tf.calibration.names import FLOW, make_calibration, parse_calibration
 from bert_flow_tf.data.pairs import SentencePairs
 from bert_flow_tf.encoder.identity import VectorsIdentity
 from bert_flow_tf.errors import ConfigError

@@ -9,7 +9,7 @@ from absl import logging
 
 from bert_flow_tf.calibration.fitting import fit_linear
 from bert_flow_tf.calibration.interface import Calibration
-from bert_flow_tf.calibration.spec import parse_calibration
+from bert_flow_tf.calibration.names import parse_calibration
 from bert_flow_tf.encoder.identity import EncoderIdentity
 from bert_flow_tf.encoder.pooling import low_dim
 from bert_flow_tf.errors import CalibrationError

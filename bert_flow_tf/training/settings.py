@@ -4,7 +4,7 @@ import dataclasses
 import functools
 from typing import Any
 
-from bert_flow_tf.calibration.spec import ALLOWED
+from bert_flow_tf.calibration.names import ALLOWED
 from bert_flow_tf.data.flow_corpus import LEARNING_RATE, FlowCorpus
 from bert_flow_tf.flow.config import FlowConfig, packaged_configs
 from bert_flow_tf.io.settings import Settings, check_positive, named_values, setting

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 import numpy as np
 import tensorflow as tf
 
+from bert_flow_tf.calibration.combined import Mix
 from bert_flow_tf.calibration.moments import Moments
-from bert_flow_tf.calibration.views import Mix
 from bert_flow_tf.data.pairs import SentencePairs
 from bert_flow_tf.encoder.sentence_encoder import SentenceEncoder
 from bert_flow_tf.errors import TrainingError

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from bert_flow_tf.calibration.fitting import check_k_on_dev
-from bert_flow_tf.calibration.spec import parse_calibration, parse_calibrations
+from bert_flow_tf.calibration.names import parse_calibration, parse_calibrations
 from bert_flow_tf.data.tasks import load_task
 from bert_flow_tf.errors import ConfigError
 from tests.run_scripts import tiny_data

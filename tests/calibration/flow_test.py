@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from bert_flow_tf.calibration import flow as flow_calibration
+from bert_flow_tf.calibration.combined import Mix
 from bert_flow_tf.calibration.flow import FlowCalibration, calibration_sha256, load_calibration, saved_calibrations
-from bert_flow_tf.calibration.spec import make_calibration
-from bert_flow_tf.calibration.views import Mix
+from bert_flow_tf.calibration.names import make_calibration
 from bert_flow_tf.errors import CalibrationError, FlowError
 from bert_flow_tf.flow.glow import Glow
 from bert_flow_tf.io.folders import CALIBRATION_FILES, OLDER_FLOW_FILES, FolderFormat

@@ -7,7 +7,7 @@ import scipy.stats
 
 from bert_flow_tf.calibration import moments
 from bert_flow_tf.calibration.methods import MeanRemoval, NoCalibration, StandardNormalization, Whitening
-from bert_flow_tf.calibration.spec import load_linear_calibration, make_calibration
+from bert_flow_tf.calibration.names import load_linear_calibration, make_calibration
 from bert_flow_tf.errors import CalibrationError, ConfigError
 from tests.calibration.cases import NAMES, cone, cosines
 

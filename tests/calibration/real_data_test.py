@@ -7,7 +7,7 @@ up to 1.4 points away), and on the pairs that have a gold score alone (in STS15 
 import numpy as np
 import pytest
 
-from bert_flow_tf.calibration.spec import make_calibration
+from bert_flow_tf.calibration.names import make_calibration
 from bert_flow_tf.encoder.sentence_encoder import SentenceEncoder
 from bert_flow_tf.evaluation.bootstrap import bootstrap_gain
 from bert_flow_tf.evaluation.metrics import correlation

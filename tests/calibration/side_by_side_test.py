@@ -3,11 +3,10 @@
 import numpy as np
 import pytest
 
+from bert_flow_tf.calibration.combined import Mix, SideBySide, side_by_side
 from bert_flow_tf.calibration.flow import FlowCalibration, calibration_sha256, load_calibration
 from bert_flow_tf.calibration.moments import Moments
-from bert_flow_tf.calibration.side_by_side import SideBySide, side_by_side
-from bert_flow_tf.calibration.spec import make_calibration
-from bert_flow_tf.calibration.views import Mix
+from bert_flow_tf.calibration.names import make_calibration
 from bert_flow_tf.errors import CalibrationError
 from bert_flow_tf.serving.calibration_graph import make_calibration_graph
 from bert_flow_tf.training.calibrate import fit_calibration

@@ -8,7 +8,7 @@ import scipy.linalg
 import scipy.stats
 
 from bert_flow_tf.calibration.methods import StandardNormalization, Whitening
-from bert_flow_tf.calibration.spec import make_calibration
+from bert_flow_tf.calibration.names import make_calibration
 from bert_flow_tf.errors import BertFlowError, CalibrationError
 from bert_flow_tf.training.calibrate import fit_calibration
 from tests.calibration.cases import NAMES, cone, cosines

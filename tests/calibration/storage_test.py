@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from bert_flow_tf.calibration.flow import calibration_sha256
+from bert_flow_tf.calibration.names import load_linear_calibration, make_calibration
 from bert_flow_tf.calibration.natsv import Natsv
-from bert_flow_tf.calibration.spec import load_linear_calibration, make_calibration
 from bert_flow_tf.errors import CalibrationError
 from tests.calibration.cases import NAMES, cone
 from tests.testing import rewrite_arrays, rewrite_json

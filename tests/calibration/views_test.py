@@ -1,12 +1,12 @@
-"""calibration/views.py: calibrations of concatenated views, against NumPy on the mix of all rows at once."""
+"""calibration/combined.py: calibrations of concatenated views, against NumPy on the mix of all rows at once."""
 
 import numpy as np
 import pytest
 
+from bert_flow_tf.calibration.combined import Mix
 from bert_flow_tf.calibration.flow import FlowCalibration, calibration_sha256, load_calibration
 from bert_flow_tf.calibration.moments import Moments
-from bert_flow_tf.calibration.spec import load_linear_calibration, make_calibration
-from bert_flow_tf.calibration.views import Mix
+from bert_flow_tf.calibration.names import load_linear_calibration, make_calibration
 from bert_flow_tf.errors import BertFlowError, CalibrationError, ConfigError, FlowError
 from bert_flow_tf.flow.glow import Glow
 from bert_flow_tf.serving.calibration_graph import make_calibration_graph

@@ -7,7 +7,7 @@ from safetensors import safe_open
 from safetensors.numpy import save_file
 
 from bert_flow_tf import SentenceModel
-from bert_flow_tf.calibration.spec import make_calibration
+from bert_flow_tf.calibration.names import make_calibration
 from bert_flow_tf.data.features import pad_batch
 from bert_flow_tf.encoder.bert import load_bert
 from bert_flow_tf.encoder.hub import resolve

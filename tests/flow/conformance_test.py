@@ -12,7 +12,7 @@ import pytest
 import tensorflow as tf
 
 import bert_flow_tf.flow
-from bert_flow_tf.flow.coupling_network import CouplingNetwork, NormalizedDense, ZeroDense
+from bert_flow_tf.flow.coupling import CouplingNetwork, NormalizedDense, ZeroDense
 from bert_flow_tf.flow.glow import Glow
 from bert_flow_tf.flow.layer import FlowLayer
 from tests.flow.cases import CASES, DIM, cone, fresh

@@ -5,8 +5,7 @@ import pytest
 import tensorflow as tf
 
 from bert_flow_tf.errors import FlowError
-from bert_flow_tf.flow.coupling import AdditiveCoupling, AffineCoupling
-from bert_flow_tf.flow.coupling_network import CouplingNetwork
+from bert_flow_tf.flow.coupling import AdditiveCoupling, AffineCoupling, CouplingNetwork
 from tests.flow.cases import cone, fresh, randomize
 
 COUPLINGS = pytest.mark.parametrize("cls", [AdditiveCoupling, AffineCoupling])

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from bert_flow_tf.calibration.spec import make_calibration
+from bert_flow_tf.calibration.names import make_calibration
 from bert_flow_tf.errors import ConfigError, DataError
 from bert_flow_tf.integrations import mteb_meta
 from bert_flow_tf.integrations.sentence_transformers import SentenceTransformersAdapter

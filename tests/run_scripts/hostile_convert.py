@@ -87,7 +87,7 @@ def checkpoints():
 
 def write(folder):
   """Writes the checkpoints, each with bert_config.json and vocab.txt, and other files of the command lines."""
-  from bert_flow_tf.calibration.spec import make_calibration
+  from bert_flow_tf.calibration.names import make_calibration
   from bert_flow_tf.training.objectives import ClassifierWeights
   from tests.encoder import tf1_files, tiny
 

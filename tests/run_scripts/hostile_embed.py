@@ -23,7 +23,7 @@ def prepare(folder):
   import tensorflow as tf
 
   import bert_flow_tf
-  from bert_flow_tf.calibration.spec import make_calibration
+  from bert_flow_tf.calibration.names import make_calibration
 
   save_tiny(folder / "model")
   save_tiny(folder / "other", random_weights(seed=1))

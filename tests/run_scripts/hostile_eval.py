@@ -17,7 +17,7 @@ def save(folder):
   """Saves the calibrations that the command lines name, and the embeddings of the pairs."""
   import numpy as np
 
-  from bert_flow_tf.calibration.spec import make_calibration
+  from bert_flow_tf.calibration.names import make_calibration
   from bert_flow_tf.encoder.sentence_encoder import SentenceEncoder
   from bert_flow_tf.flow.config import FlowConfig
   from bert_flow_tf.flow.glow import Glow

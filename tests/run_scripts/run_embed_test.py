@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from bert_flow_tf.calibration.spec import load_linear_calibration
+from bert_flow_tf.calibration.names import load_linear_calibration
 from tests.corpus.toy import read_npy
 from tests.run_scripts import hostile_embed
 from tests.run_scripts.command_lines import check_rejected, check_succeeded

@@ -7,7 +7,7 @@ import pytest
 from scipy import stats
 from sklearn.metrics import roc_auc_score
 
-from bert_flow_tf.calibration.spec import load_linear_calibration
+from bert_flow_tf.calibration.names import load_linear_calibration
 from bert_flow_tf.data.tasks import load_task
 from tests.run_scripts import hostile_eval
 from tests.run_scripts.command_lines import check_rejected, check_succeeded

@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from bert_flow_tf import SentenceEncoder
-from bert_flow_tf.calibration.spec import make_calibration
+from bert_flow_tf.calibration.names import make_calibration
 from bert_flow_tf.serving.signatures import signatures_of
 from tests.encoder import tiny
 from tests.testing import REPO

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from bert_flow_tf import FlowConfig, Glow
-from bert_flow_tf.calibration.spec import make_calibration
+from bert_flow_tf.calibration.names import make_calibration
 from bert_flow_tf.errors import CalibrationError
 from bert_flow_tf.serving.calibration_graph import make_calibration_graph
 from tests.calibration.cases import NAMES

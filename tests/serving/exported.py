@@ -23,7 +23,7 @@ for package in ("tensorflow_text", "tensorflow_serving", "grpc"):
     pytest.skip(f"{package} is not installed: pip install '.[serving]'", allow_module_level=True)
 
 from bert_flow_tf import FlowConfig, Glow, SentenceEncoder, SentenceModel  # noqa: E402
-from bert_flow_tf.calibration.spec import make_calibration  # noqa: E402
+from bert_flow_tf.calibration.names import make_calibration  # noqa: E402
 from bert_flow_tf.data.features import pad_batch  # noqa: E402
 from bert_flow_tf.serving.export import export_model  # noqa: E402
 from bert_flow_tf.serving.served_model import MAX_ROWS  # noqa: E402

@@ -9,7 +9,7 @@ import sys
 
 import pytest
 
-from bert_flow_tf.calibration.spec import parse_calibration
+from bert_flow_tf.calibration.names import parse_calibration
 from bert_flow_tf.data.tasks import TASKS
 from bert_flow_tf.errors import ConfigError
 from bert_flow_tf.tables.paper_tables import FILE, paper_table, paper_tables

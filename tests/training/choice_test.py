@@ -5,7 +5,7 @@ import pytest
 from scipy import stats
 
 from bert_flow_tf import SentenceModel
-from bert_flow_tf.calibration.spec import make_calibration
+from bert_flow_tf.calibration.names import make_calibration
 from bert_flow_tf.data.tasks import load_task
 from bert_flow_tf.errors import ConfigError, DataError
 from bert_flow_tf.evaluation.mixtures import make_mixtures

@@ -1,4 +1,4 @@
-"""calibration/spec.py: names; and what a calibration of another kind, such as the flow, has to offer."""
+"""calibration/names.py: names; and what a calibration of another kind, such as the flow, has to offer."""
 
 import numpy as np
 import pytest
@@ -6,7 +6,7 @@ import pytest
 from bert_flow_tf.calibration.interface import Calibration
 from bert_flow_tf.calibration.linear import LinearCalibration
 from bert_flow_tf.calibration.methods import Whitening
-from bert_flow_tf.calibration.spec import (
+from bert_flow_tf.calibration.names import (
   METHODS,
   CalibrationSpec,
   load_linear_calibration,
