@@ -13,10 +13,10 @@ import numpy as np
 import tensorflow as tf
 
 from benchmarks import measure
-from bert_flow_tf.data.features import pad_batch
 from bert_flow_tf.data.pairs import SentencePairs
 from bert_flow_tf.data.task import TaskData
 from bert_flow_tf.encoder.sentence_encoder import SentenceEncoder
+from bert_flow_tf.encoder.tokenizer import pad_batch
 from bert_flow_tf.evaluation.scores import score_pairs
 from bert_flow_tf.evaluation.similarity import cosine_similarity
 from bert_flow_tf.evaluation.task_scores import Embeddings

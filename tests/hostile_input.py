@@ -15,11 +15,11 @@ from bert_flow_tf.corpus.formats import TFRECORD, TSV, InputFormat, Unreadable
 from bert_flow_tf.corpus.framing import Stream, frames, to_tfrecord
 from bert_flow_tf.corpus.records import find_columns
 from bert_flow_tf.data import custom, nli, readers, sick, sts
-from bert_flow_tf.data.features import SentenceTokenizer
 from bert_flow_tf.data.lines import lines
 from bert_flow_tf.data.task import Paths
 from bert_flow_tf.encoder import folder as folder_lib
 from bert_flow_tf.encoder import static
+from bert_flow_tf.encoder.tokenizer import SentenceTokenizer
 from bert_flow_tf.encoder.word_vector_file import read_vectors
 from bert_flow_tf.errors import BertFlowError
 from bert_flow_tf.flow.config import FlowConfig

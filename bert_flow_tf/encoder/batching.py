@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import tensorflow as tf
 
-from bert_flow_tf.data.features import pad_batch
+from bert_flow_tf.encoder.tokenizer import pad_batch
 from bert_flow_tf.errors import EncoderError
 from bert_flow_tf.progress import Progress
 

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 import numpy as np
 import tensorflow as tf
 
-from bert_flow_tf.data.features import SentenceTokenizer
 from bert_flow_tf.data.sentences import check_sentences
 from bert_flow_tf.encoder import pooling as pooling_lib
 from bert_flow_tf.encoder.batching import check_finite, embed_in_batches
@@ -16,6 +15,7 @@ from bert_flow_tf.encoder.cache import CHUNK_SENTENCES, EmbeddingCache
 from bert_flow_tf.encoder.identity import EncoderIdentity
 from bert_flow_tf.encoder.pooling import Pooling
 from bert_flow_tf.encoder.token_weights import TokenWeights, make_token_weights, parse_token_weights
+from bert_flow_tf.encoder.tokenizer import SentenceTokenizer
 from bert_flow_tf.errors import ConfigError, EncoderError
 from bert_flow_tf.io.checks import is_integer
 from bert_flow_tf.progress import Progress

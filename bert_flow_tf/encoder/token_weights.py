@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from bert_flow_tf.data.document_frequency import count_frequencies, packaged_frequencies
-from bert_flow_tf.data.features import SentenceTokenizer
+from bert_flow_tf.encoder.token_frequency import count_frequencies, packaged_frequencies
+from bert_flow_tf.encoder.tokenizer import SentenceTokenizer
 from bert_flow_tf.errors import ConfigError, DataError
 
 UNIFORM = "uniform"

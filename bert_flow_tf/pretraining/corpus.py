@@ -8,8 +8,8 @@ import pathlib
 import numpy as np
 from absl import logging
 
-from bert_flow_tf.data.features import SentenceTokenizer
 from bert_flow_tf.data.lines import lines
+from bert_flow_tf.encoder.tokenizer import SentenceTokenizer
 from bert_flow_tf.errors import ConfigError, DataError, naming
 from bert_flow_tf.io import files
 from bert_flow_tf.pretraining import vocabulary

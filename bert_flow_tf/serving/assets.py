@@ -2,7 +2,7 @@
 
 import pathlib
 
-from bert_flow_tf.data.features import SentenceTokenizer
+from bert_flow_tf.encoder.tokenizer import SentenceTokenizer
 from bert_flow_tf.io.files import write_text
 from bert_flow_tf.serving.graph_tokenizer import vocabulary_of
 from bert_flow_tf.serving.layout import ExportLayout

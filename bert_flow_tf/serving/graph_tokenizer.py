@@ -10,7 +10,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from bert_flow_tf.data.features import SentenceTokenizer
+from bert_flow_tf.encoder.tokenizer import SentenceTokenizer
 from bert_flow_tf.errors import EncoderError
 from bert_flow_tf.serving import unicode_classes as classes
 

@@ -7,10 +7,10 @@ from collections import Counter
 
 import numpy as np
 
-from bert_flow_tf.data import word_frequency
+from bert_flow_tf.encoder import token_frequency
 
 if typing.TYPE_CHECKING:
-  from bert_flow_tf.data.features import SentenceTokenizer
+  from bert_flow_tf.encoder.tokenizer import SentenceTokenizer
 
 # BERT's tokenizer always splits at these characters, so that counting words one by one gives the same pieces.
 _WORD = re.compile(r"[^ \t\r\n]+")
@@ -23,8 +23,8 @@ def ranks_of_file(path: str | os.PathLike, tokenizer: "SentenceTokenizer") -> np
   Raises:
     DataError: the file cannot be read, or has no word of the vocabulary.
   """
-  counts = word_frequency.read_frequencies(path, tokenizer.do_lower_case)
-  return word_frequency.rank_vocabulary(tokenizer.vocab, counts)
+  counts = token_frequency.read_frequencies(path, tokenizer.do_lower_case)
+  return token_frequency.rank_vocabulary(tokenizer.vocab, counts)
 
 
 def ranks_of_corpus(path: str | os.PathLike, tokenizer: "SentenceTokenizer") -> np.ndarray:
@@ -33,9 +33,9 @@ def ranks_of_corpus(path: str | os.PathLike, tokenizer: "SentenceTokenizer") -> 
   Raises:
     DataError: the text cannot be read, or has no word of the vocabulary.
   """
-  words = word_frequency.count_words(path, _WORD.findall)
+  words = token_frequency.count_words(path, _WORD.findall)
   counts = Counter()
   for pieces, count in zip(tokenizer(list(words), _UNLIMITED), words.values(), strict=True):
     for piece in pieces.tolist():
       counts[piece] += count
-  return word_frequency.rank_vocabulary(tokenizer.vocab, counts)
+  return token_frequency.rank_vocabulary(tokenizer.vocab, counts)

@@ -6,14 +6,13 @@ import pathlib
 
 from absl import logging
 
-from bert_flow_tf.data.features import SentenceTokenizer
-from bert_flow_tf.data.letter_case import lower_case_of_google
 from bert_flow_tf.data.nli import LABELS
-from bert_flow_tf.data.tokenizer_config import MAX_OF_GOOGLE
 from bert_flow_tf.encoder import google_folder, tf1_names, tf1_reader
 from bert_flow_tf.encoder.pooling import check_low_dim
 from bert_flow_tf.encoder.saving import write_encoder
 from bert_flow_tf.encoder.sentence_encoder import SentenceEncoder
+from bert_flow_tf.encoder.tokenizer import SentenceTokenizer
+from bert_flow_tf.encoder.tokenizer_settings import MAX_OF_GOOGLE, lower_case_of_google
 from bert_flow_tf.errors import ConfigError, FlowError, naming
 from bert_flow_tf.flow.config import FlowConfig
 from bert_flow_tf.flow.glow import Glow

@@ -8,10 +8,10 @@ from safetensors.numpy import save_file
 
 from bert_flow_tf import SentenceModel
 from bert_flow_tf.calibration.names import make_calibration
-from bert_flow_tf.data.features import pad_batch
 from bert_flow_tf.encoder.bert import load_bert
 from bert_flow_tf.encoder.hub import resolve
 from bert_flow_tf.encoder.settings import EmbeddingSettings
+from bert_flow_tf.encoder.tokenizer import pad_batch
 from bert_flow_tf.errors import BertFlowError, ConfigError, EncoderError
 from bert_flow_tf.io.experiment import encoder_label
 from tests.encoder import tf1_files, tiny

@@ -1,4 +1,4 @@
-"""token_weights.py and document_frequency.py: weights against counts in plain Python; models with weights."""
+"""token_weights.py and token_frequency.py: weights against counts in plain Python; models with weights."""
 
 import gzip
 import math
@@ -8,8 +8,8 @@ import pytest
 import tensorflow as tf
 
 from bert_flow_tf import SentenceModel
-from bert_flow_tf.data.document_frequency import PACKAGED, count_frequencies, packaged_frequencies
 from bert_flow_tf.encoder.sentence_encoder import SentenceEncoder
+from bert_flow_tf.encoder.token_frequency import PACKAGED, count_frequencies, packaged_frequencies
 from bert_flow_tf.encoder.token_weights import make_token_weights, parse_token_weights
 from bert_flow_tf.errors import ConfigError, EncoderError
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from bert_flow_tf.data.features import SentenceTokenizer
+from bert_flow_tf.encoder.tokenizer import SentenceTokenizer
 from bert_flow_tf.errors import ConfigError, DataError
 from bert_flow_tf.pretraining.vocabulary import SPECIALS, build_vocabulary, choose_vocabulary
 

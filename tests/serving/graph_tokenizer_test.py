@@ -6,7 +6,7 @@ import random
 import numpy as np
 import pytest
 
-from bert_flow_tf.data.features import SentenceTokenizer, repair_surrogates
+from bert_flow_tf.encoder.tokenizer import SentenceTokenizer, repair_surrogates
 from tests.testing import REPO, SHARED, shared
 
 if importlib.util.find_spec("tensorflow_text") is None:

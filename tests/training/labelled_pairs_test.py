@@ -6,7 +6,7 @@ from random import Random
 import numpy as np
 import tensorflow as tf
 
-from bert_flow_tf.data.features import SentenceTokenizer
+from bert_flow_tf.encoder.tokenizer import SentenceTokenizer
 from bert_flow_tf.training.labelled_pairs import LabelledPairs
 from tests.encoder import tiny
 

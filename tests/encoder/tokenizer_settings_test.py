@@ -1,9 +1,9 @@
-"""data/letter_case.py: guesses of do_lower_case."""
+"""encoder/tokenizer_settings.py: guesses of do_lower_case."""
 
 import pytest
 
-from bert_flow_tf.data.features import SentenceTokenizer
-from bert_flow_tf.data.letter_case import lower_case_of_google
+from bert_flow_tf.encoder.tokenizer import SentenceTokenizer
+from bert_flow_tf.encoder.tokenizer_settings import lower_case_of_google
 
 SPECIALS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "[unused1]", "[Z]"]
 LOWER, MIXED = [*SPECIALS, "dog", "##s", "é"], [*SPECIALS, "dog", "##S"]

@@ -1,4 +1,4 @@
-"""data/word_pieces.py: the ids of whole texts, as transformers cuts them, from those of their words."""
+"""encoder/tokenizer.py: the ids of whole texts, as transformers cuts them, from those of their words."""
 
 import concurrent.futures
 import random
@@ -7,8 +7,8 @@ import unicodedata
 import pytest
 import transformers
 
-from bert_flow_tf.data import word_pieces
-from bert_flow_tf.data.features import SentenceTokenizer
+from bert_flow_tf.encoder import tokenizer as word_pieces
+from bert_flow_tf.encoder.tokenizer import SentenceTokenizer
 from tests.testing import REPO
 
 VOCABULARY = REPO / "bert_flow_tf" / "encoder" / "pretrained" / "mini" / "vocab.txt"

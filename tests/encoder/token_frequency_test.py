@@ -1,12 +1,12 @@
-"""data/word_frequency.py: files of counts, counting, ranks of a vocabulary."""
+"""encoder/token_frequency.py: files of counts, counting, ranks of a vocabulary."""
 
 import gzip
 
 import numpy as np
 import pytest
 
-from bert_flow_tf.data import word_frequency
-from bert_flow_tf.data.word_frequency import count_words, rank_vocabulary, read_frequencies
+from bert_flow_tf.encoder import token_frequency
+from bert_flow_tf.encoder.token_frequency import count_words, rank_vocabulary, read_frequencies
 from bert_flow_tf.errors import DataError
 
 COUNTS = "of\t20\nthe\t30\n\nNew York\t2\nThe 4\ncat   1\nof\t5\n \u00e9t\u00e9 7 \n"
@@ -49,8 +49,8 @@ def test_a_file_without_words(tmp_path):
 @pytest.mark.parametrize("packed", [False, True])
 def test_counts_words(tmp_path, monkeypatch, packed):
   shown = []
-  monkeypatch.setattr(word_frequency, "_REPORT_LINES", 2)
-  monkeypatch.setattr(word_frequency.Progress, "update", lambda self, count: shown.append(count))
+  monkeypatch.setattr(token_frequency, "_REPORT_LINES", 2)
+  monkeypatch.setattr(token_frequency.Progress, "update", lambda self, count: shown.append(count))
   text = b"a b a\n\nb c\nc c\r\n"
   path = _file(tmp_path, gzip.compress(text) if packed else text)
   assert count_words(path, str.split) == {"a": 2, "b": 2, "c": 3}

@@ -1,4 +1,4 @@
-"""data/features.py: token ids, also of unusual text."""
+"""encoder/tokenizer.py: token ids, also of unusual text."""
 
 import json
 import time
@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import transformers
 
-from bert_flow_tf.data.features import SentenceTokenizer, pad_batch, repair_surrogates
+from bert_flow_tf.encoder.tokenizer import SentenceTokenizer, pad_batch, repair_surrogates
 from bert_flow_tf.errors import DataError, EncoderError
 from tests.testing import REPO, shared
 
