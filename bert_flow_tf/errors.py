@@ -4,7 +4,6 @@ A message says what is wrong, where, what is expected and how to mend it.
 """
 
 import contextlib
-import importlib.metadata
 from collections.abc import Iterator
 
 
@@ -50,13 +49,8 @@ class CalibrationError(BertFlowError):
 
 
 def install_command(extra: str) -> str:
-  """Returns the command that installs the packages of an extra; no index has this package itself."""
-  try:
-    needed = importlib.metadata.requires("bert-flow-tf") or []
-  except importlib.metadata.PackageNotFoundError:  # a copy of the repository that is not installed
-    needed = []
-  packages = [text.partition(";")[0].strip() for text in needed if text.endswith(f'extra == "{extra}"')]
-  return "pip install " + " ".join(f"'{package}'" for package in packages or [f".[{extra}]"])
+  """Returns the command that installs the packages of an extra, to be given in the project's folder."""
+  return f"pip install '.[{extra}]'"
 
 
 @contextlib.contextmanager

@@ -10,26 +10,13 @@ LOG_SECONDS = 10
 
 
 def counted(number: float, noun: str, form: str = "") -> str:
-  """Returns a number and its noun for a reader: "1 epoch", "1,378 pairs".
-
-  Args:
-    number: the number.
-    noun: its singular, with a regular plural.
-    form: Python's format of the number.
-  """
-  return f"{number:{form}} {noun}{'s' * (number != 1)}"
+  """Returns a number in a format and its noun, a regular one, for a reader: "1 epoch", "1,378 pairs"."""
+  plural = "" if number == 1 else "s"
+  return f"{number:{form}} {noun}{plural}"
 
 
 class Progress:
-  """Counter of units of work; a context manager.
-
-  Args:
-    total: number of units.
-    show: False to show nothing.
-    what: the work, for instance "fitting".
-    unit: the unit, for instance "step".
-    done: number of units that an earlier run has done.
-  """
+  """Counter of units of work, `done` of which an earlier run has done; a context manager."""
 
   def __init__(
     self, total: int, show: bool = True, what: str = "embedding", unit: str = "sentence", done: int = 0
@@ -47,17 +34,14 @@ class Progress:
     self._bar.close()
 
   def update(self, count: int, note: str = "") -> None:
-    """Adds units.
-
-    Args:
-      count: number of units.
-      note: shown after the count.
-    """
+    """Adds units; the note is shown after the count."""
     self._done += count
     self._bar.set_postfix_str(note, refresh=False)
     self._bar.update(count)
     now = time.monotonic()
     if self._lines and (now - self._last >= LOG_SECONDS or self._done >= self._total):
       self._last = now
-      note = f", {note}" if note else ""
-      logging.info("%s: %d of %s%s", self._what, self._done, counted(self._total, self._unit), note)
+      total = counted(self._total, self._unit)
+      if note:
+        total = f"{total}, {note}"
+      logging.info("%s: %d of %s", self._what, self._done, total)

@@ -79,7 +79,8 @@ class LocalStorage:
 
     Those of running processes stay: Beam's workers finish their shards after their run was killed.
     """
-    return [name for name in files.clear_leftovers(folder) if not files.is_temporary(name)]
+    files.clear_leftovers(folder)
+    return [name for name in self.names(folder) if name.endswith(files.WRITING) and not files.is_temporary(name)]
 
 
 class BeamStorage:

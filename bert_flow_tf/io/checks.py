@@ -17,17 +17,8 @@ def is_integer(value: Any, least: int | None = None) -> bool:
 
 
 def check_rows(embeddings: Any, dim: int | None = None, error: type[BertFlowError] = CalibrationError) -> np.ndarray:
-  """Returns embeddings as an array [n, dim] of finite real numbers in the range of float32.
-
-  Args:
-    embeddings: [n, dim], anything that NumPy converts to an array.
-    dim: expected dimensions; None for any.
-    error: class of the error.
-
-  Raises:
-    `error`: another shape, or a value that is not a number, NaN, infinite or too large.
-  """
-  expected = f"[n, {'dim' if dim is None else dim}]"
+  """Returns embeddings as an array [n, dim] of finite real numbers in the range of float32; else raises `error`."""
+  expected = f"[n, {dim or 'dim'}]"
   try:
     rows = np.asarray(embeddings)
   except (TypeError, ValueError) as reason:

@@ -31,23 +31,17 @@ class OutputSettings(Settings):
   exp_name_prefix: str = setting("exp", "First part of a name made from the flags.", named=False)
 
   def folder(self, name: str) -> pathlib.Path:
-    """Returns the experiment's folder.
-
-    Args:
-      name: of the experiment; used if exp_name is None.
-    """
+    """Returns the experiment's folder, which has the name `name` if exp_name is None."""
     return pathlib.Path(self.output_parent_dir).expanduser() / (self.exp_name or name)
 
 
 def experiment_name(parts: Mapping[str, str], *settings: Any, **others: Any) -> str:
-  """Returns the name of an experiment: its parts, and a hash of every other field that differs from its default.
+  """Returns the name of an experiment: the texts of {field: text}, and a hash of what else is not a default.
 
-  Args:
-    parts: {field: its text in the name}; an empty text is left out.
-    *settings: dataclasses; a field that is new takes part in the hash unless it is declared with `named=False`.
-    **others: further JSON values for the hash.
+  A new field of the `settings` takes part in the hash unless it is declared with `named=False`; so do `others`.
   """
-  rest = {name: value for name, value in changed_values(*settings).items() if name not in parts} | others
+  changed = changed_values(*settings)
+  rest = {name: value for name, value in changed.items() if name not in parts} | others
   texts = [text for text in parts.values() if text]
   if rest:
     texts.append(hashlib.sha256(json.dumps(rest, sort_keys=True).encode()).hexdigest()[:_HASH_LENGTH])
@@ -59,27 +53,20 @@ def encoder_label(name: str) -> str:
 
   The folders `encoder` and `model` that the runners write get their experiment's name as a prefix, and static encoders
   "static-".
-
-  Args:
-    name: value of `model`.
   """
   if name.startswith(STATIC):
     return f"static-{encoder_label(name.removeprefix(STATIC))}"  # TensorBoard gives a colon another meaning
-  folder = os.path.expanduser(name)
-  path = pathlib.Path(os.path.abspath(folder) if os.path.isdir(folder) else name)
-  return f"{path.parent.name}-{path.name}" if path.name in _OWN_FOLDERS and path.parent.name else path.name
+  path = pathlib.Path(name)
+  folder = path.expanduser()
+  if folder.is_dir():
+    path = folder.absolute()
+  if path.name in _OWN_FOLDERS and path.parent.name:
+    return f"{path.parent.name}-{path.name}"
+  return path.name
 
 
 def make_folder(folder: str | os.PathLike, flag: str = "output_parent_dir") -> None:
-  """Creates a folder of results.
-
-  Args:
-    folder: the folder.
-    flag: name of the argument that chose it, for the message.
-
-  Raises:
-    ConfigError: it cannot be created.
-  """
+  """Creates a folder of results; raises a ConfigError that names the `flag` that chose it."""
   try:
     pathlib.Path(folder).mkdir(parents=True, exist_ok=True)
   except OSError as error:
@@ -87,11 +74,7 @@ def make_folder(folder: str | os.PathLike, flag: str = "output_parent_dir") -> N
 
 
 class Stopwatch:
-  """Seconds by kind of work.
-
-  Attributes:
-    seconds: {kind of work: seconds}.
-  """
+  """Clock whose `seconds` are {kind of work: seconds}."""
 
   def __init__(self) -> None:
     self.seconds: dict[str, float] = {}

@@ -6,32 +6,28 @@ import math
 import os
 import pathlib
 import re
+import secrets
 import shutil
-import tempfile
+import socket
 from collections.abc import Iterator
 from typing import Any, BinaryIO
 
 # Suffixes of the names of incomplete files and folders, and of folders that are being replaced.
 WRITING, OLDER = ".writing", ".older"
-# .NAME.PID.XXXXXXXX.writing
-_TEMPORARY = re.compile(rf"\.(?P<name>.+)\.(?P<pid>[0-9]+)\.[a-z0-9_]{{8}}({WRITING}|{OLDER})")
+# .NAME.HOST.PID.XXXXXXXX.writing; of other hosts that share the folder, nobody here knows which processes run.
+_TEMPORARY = re.compile(r"\.(?P<name>.+)\.(?P<host>[\w-]*)\.(?P<pid>[0-9]+)\.[0-9a-f]{8}(\.writing|\.older)", re.ASCII)
+HOST = re.sub(r"[^\w-]", "-", socket.gethostname(), flags=re.ASCII)[:64]
 
 
 def read_json(path: str | os.PathLike) -> Any:
-  """Returns the values of a JSON file.
-
-  Raises:
-    OSError: it cannot be read.
-    ValueError: as `parse_json`.
-  """
+  """Returns the values of a JSON file; raises an OSError, or a ValueError as `parse_json`."""
   return parse_json(pathlib.Path(path).read_bytes())
 
 
 def parse_json(content: bytes) -> Any:
   """Returns the values of JSON, which may come from anyone.
 
-  Raises:
-    ValueError: it is not UTF-8 or not JSON, is nested too deeply, or has a number that is NaN or that no float64 holds.
+  Raises a ValueError if it is not UTF-8 or not JSON, is nested too deeply, or has a number that no float64 holds.
   """
   try:
     return json.loads(content.decode("utf-8"), parse_constant=_finite, parse_float=_finite, parse_int=_integer)
@@ -52,20 +48,12 @@ def _integer(text):
 
 
 def write_text(path: str | os.PathLike, text: str) -> None:
-  """Writes a UTF-8 text file atomically; lone surrogates are written as escapes.
-
-  Raises:
-    OSError: it cannot be written.
-  """
+  """Writes a UTF-8 text file atomically; lone surrogates are written as escapes."""
   write_bytes(path, text.encode("utf-8", "backslashreplace"))
 
 
 def write_bytes(path: str | os.PathLike, content: bytes) -> None:
-  """Writes a file atomically.
-
-  Raises:
-    OSError: it cannot be written.
-  """
+  """Writes a file atomically."""
   path = pathlib.Path(path)
   clear_leftovers(path.parent, path.name)
   with writing(path) as file:
@@ -78,36 +66,27 @@ def writing(path: str | os.PathLike) -> Iterator[BinaryIO]:
 
   Each writer has its own temporary file in the same folder: of two that write the same path, each replaces the other's
   whole file.
-
-  Raises:
-    OSError: it cannot be written.
   """
-  path = pathlib.Path(path)
-  descriptor, temporary = tempfile.mkstemp(WRITING, _prefix(path), path.parent)
+  temporary = _temporary(pathlib.Path(path))
   try:
-    with open(descriptor, "wb") as file:
+    with temporary.open("xb") as file:
       yield file
       file.flush()
       os.fsync(file.fileno())
-    os.chmod(temporary, 0o666 & ~_umask())
-    os.replace(temporary, path)
+    temporary.replace(path)
   finally:
-    pathlib.Path(temporary).unlink(missing_ok=True)
+    temporary.unlink(missing_ok=True)
 
 
 @contextlib.contextmanager
 def temporary_folder(folder: str | os.PathLike) -> Iterator[pathlib.Path]:
-  """Yields an empty folder next to `folder`, to be renamed; it is deleted when the block ends, if it is there still.
-
-  Raises:
-    OSError: it cannot be made.
-  """
+  """Yields an empty folder next to `folder`, to be renamed; it is deleted when the block ends, if it still exists."""
   folder = pathlib.Path(folder)
   folder.parent.mkdir(parents=True, exist_ok=True)
   clear_leftovers(folder.parent, folder.name)
-  temporary = pathlib.Path(tempfile.mkdtemp(WRITING, _prefix(folder), folder.parent))
+  temporary = _temporary(folder)
+  temporary.mkdir()
   try:
-    temporary.chmod(0o777 & ~_umask())
     yield temporary
   finally:
     shutil.rmtree(temporary, ignore_errors=True)
@@ -115,14 +94,7 @@ def temporary_folder(folder: str | os.PathLike) -> Iterator[pathlib.Path]:
 
 @contextlib.contextmanager
 def replaced_folder(folder: str | os.PathLike) -> Iterator[pathlib.Path]:
-  """Yields an empty folder that replaces `folder` if the block ends without an error.
-
-  Args:
-    folder: the folder; its old content is deleted at the end, or stays after an error.
-
-  Raises:
-    OSError: it cannot be written.
-  """
+  """Yields an empty folder that replaces `folder` if the block ends without an error; else the old content stays."""
   folder = pathlib.Path(folder).resolve()
   with temporary_folder(folder) as temporary:
     older = temporary.with_suffix(OLDER)
@@ -139,47 +111,43 @@ def replaced_folder(folder: str | os.PathLike) -> Iterator[pathlib.Path]:
       shutil.rmtree(older, ignore_errors=True)
 
 
-def clear_leftovers(folder: str | os.PathLike, name: str | None = None) -> list[str]:
-  """Deletes what killed processes of this machine left while they wrote into a folder; other files stay.
+def clear_leftovers(folder: str | os.PathLike, name: str | None = None) -> None:
+  """Deletes what killed processes of this host left while they wrote into a folder; other files stay.
 
-  A folder that one of them was replacing gets its name back, if the new one does not have it yet.
-
-  Args:
-    folder: the folder.
-    name: of the file or folder that was written; None for any.
-
-  Returns:
-    Sorted names of incomplete files that stay: of running processes, or not written by `writing`.
+  A folder that one of them was replacing gets its name back, if the new one does not have it yet. With `name`, only
+  what was to become that file or folder is deleted.
   """
-  others: list[str] = []
-  with contextlib.suppress(FileNotFoundError), os.scandir(os.fspath(folder)) as entries:
-    for entry in entries:
-      match = _TEMPORARY.fullmatch(entry.name)
-      if match is None or name not in (None, match["name"]) or _runs(int(match["pid"])):
-        others += [entry.name] * entry.name.endswith(WRITING)
-      elif entry.name.endswith(OLDER) and not os.path.lexists(whole := os.path.join(folder, match["name"])):
-        with contextlib.suppress(OSError):  # another process was faster
-          os.rename(entry.path, whole)  # killed between the two renames of `replaced_folder`
-      elif entry.is_dir(follow_symlinks=False):
-        shutil.rmtree(entry.path, ignore_errors=True)
-      else:
-        pathlib.Path(entry.path).unlink(missing_ok=True)
-  return sorted(others)
+  folder = pathlib.Path(folder)
+  if not folder.is_dir():
+    return
+  for path in list(folder.iterdir()):
+    match = _TEMPORARY.fullmatch(path.name)
+    if match is None or match["host"] != HOST or name not in (None, match["name"]) or _runs(int(match["pid"])):
+      continue
+    whole = folder / match["name"]
+    if path.suffix == OLDER and not os.path.lexists(whole):  # killed between the two renames of `replaced_folder`
+      with contextlib.suppress(OSError):  # another process was faster
+        path.rename(whole)
+    elif path.is_dir() and not path.is_symlink():
+      shutil.rmtree(path, ignore_errors=True)
+    else:
+      path.unlink(missing_ok=True)
 
 
 def is_temporary(name: str) -> bool:
-  """Returns whether a name is that of an incomplete file of this package's."""
+  """Returns whether a name is that of an incomplete file or folder that this package writes."""
   return _TEMPORARY.fullmatch(name) is not None
 
 
-def _prefix(path):
-  return f".{path.name}.{os.getpid()}."
+def _temporary(path):
+  return path.with_name(f".{path.name}.{HOST}.{os.getpid()}.{secrets.token_hex(4)}{WRITING}")
 
 
 def _runs(pid):
-  """Returns whether a process of this machine runs; a killed one that no parent has waited for does not."""
+  """Returns whether a process of this host runs; a killed one that no parent has waited for does not."""
   with contextlib.suppress(OSError, IndexError):  # only Linux has the file
-    if pathlib.Path(f"/proc/{pid}/stat").read_text(errors="replace").rsplit(")", 1)[1].split()[0] == "Z":
+    state = pathlib.Path(f"/proc/{pid}/stat").read_text(errors="replace").rsplit(")", 1)[1].split()[0]
+    if state == "Z":
       return False
   try:
     os.kill(pid, 0)
@@ -188,12 +156,3 @@ def _runs(pid):
   except (OSError, OverflowError):
     return True  # of another user
   return True
-
-
-def _umask():
-  """Returns the process's umask, which only Linux lets read without setting it; elsewhere the usual one."""
-  with contextlib.suppress(OSError):
-    match = re.search(r"^Umask:\s*([0-7]+)", pathlib.Path("/proc/self/status").read_text(), re.MULTILINE)
-    if match:
-      return int(match[1], 8)
-  return 0o022

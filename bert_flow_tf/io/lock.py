@@ -13,14 +13,8 @@ from bert_flow_tf.errors import ConfigError
 def owned(folder: str | os.PathLike, argument: str) -> Iterator[None]:
   """Keeps other runs of this machine out of a folder until the block ends, at the latest with the process.
 
-  The folder itself is locked, so that no file is needed. It is created, and removed again if the block leaves it empty.
-
-  Args:
-    folder: the folder.
-    argument: name of the argument that chose it, for messages.
-
-  Raises:
-    ConfigError: another process has it, or it cannot be created.
+  The folder itself is locked: a lock file would stay after a kill, in folders that have to be empty. The folder is
+  created, and removed again if the block leaves it empty. Raises a ConfigError that names `argument`.
   """
   folder = pathlib.Path(folder)
   made = [path for path in (folder, *folder.parents) if not path.exists()]
@@ -36,7 +30,7 @@ def owned(folder: str | os.PathLike, argument: str) -> Iterator[None]:
       if not os.path.samestat(os.fstat(handle), os.stat(folder)):
         raise FileNotFoundError  # its owner has ended and removed it since it was opened
     except (BlockingIOError, FileNotFoundError) as error:
-      message = f"{_holder(handle)} uses this folder; wait until it ends, or choose another folder"
+      message = "another run uses this folder; wait until it ends, or choose another folder"
       raise ConfigError(f"{argument}={folder}: {message}", argument) from error
     except OSError:
       pass  # a file system without locks
@@ -46,16 +40,3 @@ def owned(folder: str | os.PathLike, argument: str) -> Iterator[None]:
       for path in made:
         path.rmdir()
     os.close(handle)
-
-
-def _holder(handle):
-  """Returns a description of the process that has locked an open folder, as far as the system tells."""
-  with contextlib.suppress(OSError, ValueError, IndexError):
-    inode = os.fstat(handle).st_ino
-    for line in pathlib.Path("/proc/locks").read_text().splitlines():
-      fields = line.split()
-      if fields[1] == "FLOCK" and int(fields[5].rsplit(":", 1)[1]) == inode:
-        pid = fields[4]
-        command = pathlib.Path(f"/proc/{pid}/cmdline").read_bytes().decode(errors="replace").replace("\0", " ")
-        return f"process {pid} ({' '.join(command.split())[:120]})"
-  return "another process"

@@ -59,22 +59,22 @@ def setting(default: Any, help: str, named: bool = True, **metadata: Any) -> Any
 
 def named_values(*settings: Any) -> dict[str, Any]:
   """Returns {field: value} of all fields that take part in names and resume, of several settings."""
-  return {
-    field.name: getattr(part, field.name)
-    for part in settings
-    for field in dataclasses.fields(part)
-    if field.metadata.get("named", True)
-  }
+  values = {}
+  for part in settings:
+    for field in dataclasses.fields(part):
+      if field.metadata.get("named", True):
+        values[field.name] = getattr(part, field.name)
+  return values
 
 
 def changed_values(*settings: Any) -> dict[str, Any]:
   """Returns the part of `named_values` that differs from the fields' defaults and their values `unnamed`."""
-  defaults = {
-    field.name: (field.default, field.metadata.get("unnamed", field.default))
-    for part in settings
-    for field in dataclasses.fields(part)
-  }
-  return {name: value for name, value in named_values(*settings).items() if value not in defaults[name]}
+  values = named_values(*settings)
+  for part in settings:
+    for field in dataclasses.fields(part):
+      if values.get(field.name) in (field.default, field.metadata.get("unnamed", field.default)):
+        values.pop(field.name, None)
+  return values
 
 
 def differences(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
@@ -91,15 +91,13 @@ def differences(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
 
 def _short(value):
   text = str(value)
-  return text if len(text) <= _LONGEST else f"{text[:_SHOWN]}..."
+  if len(text) > _LONGEST:
+    text = f"{text[:_SHOWN]}..."
+  return text
 
 
 def check_positive(settings: Any, *names: str) -> None:
-  """Checks that fields are positive, finite numbers or None.
-
-  Raises:
-    ConfigError: one is not.
-  """
+  """Raises a ConfigError if a field is not a positive, finite number or None."""
   for name in names:
     value = getattr(settings, name)
     if value is not None and not 0 < value < math.inf:
@@ -108,18 +106,25 @@ def check_positive(settings: Any, *names: str) -> None:
 
 def _check(field, kind, value):
   """Raises a ConfigError if a value has another type than its field, or is not among its choices or in its range."""
-  parts = typing.get_args(kind) if isinstance(kind, types.UnionType) else (kind,)
-  allowed = [_KINDS.get(typing.get_origin(part) or part, ((part,), part.__name__)) for part in parts]
+  types_of_field = typing.get_args(kind) if isinstance(kind, types.UnionType) else (kind,)
+  classes: list[type] = []
+  names = []
+  for each in types_of_field:
+    allowed, name = _KINDS.get(typing.get_origin(each) or each, ((each,), each.__name__))
+    classes += allowed
+    names.append(name)
   choices, low, high = (field.metadata.get(name) for name in ("choices", "minimum", "maximum"))
-  classes = [each for classes, _ in allowed for each in classes]
-  expected = None
-  if not isinstance(value, tuple(classes)) or (isinstance(value, bool) and bool not in classes):
-    expected = " or ".join(name for _, name in allowed)
+  is_odd_bool = isinstance(value, bool) and bool not in classes  # Python's True is an integer
+  if is_odd_bool or not isinstance(value, tuple(classes)):
+    expected = " or ".join(names)
   elif value is None:
     return
   elif choices and value not in choices:
     expected = f"one of {', '.join(choices)}"
-  elif (low is not None and not value >= low) or (high is not None and not value <= high):
-    expected = f"at least {low}" if high is None else f"{low} to {high}"
-  if expected is not None:
-    raise ConfigError(f"{field.name}={value}: expected {expected}", argument=field.name)
+  elif high is not None and not low <= value <= high:
+    expected = f"{low} to {high}"
+  elif low is not None and not value >= low:
+    expected = f"at least {low}"
+  else:
+    return
+  raise ConfigError(f"{field.name}={value}: expected {expected}", argument=field.name)

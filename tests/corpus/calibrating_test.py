@@ -17,6 +17,7 @@ from bert_flow_tf.corpus.calibrating import apply_to_files, fit_files
 from bert_flow_tf.corpus.vectors import find_vector_files
 from bert_flow_tf.errors import CalibrationError, ConfigError, DataError, EncoderError
 from bert_flow_tf.flow.config import FlowConfig
+from bert_flow_tf.io import files
 from bert_flow_tf.training.calibrate import fit_calibration
 
 DIM = 6
@@ -169,7 +170,7 @@ def test_interrupted_run_is_resumed(shards, tmp_path):
   (tmp_path / "out").mkdir()
   killed = subprocess.Popen([sys.executable, "-c", ""])
   killed.wait()
-  (tmp_path / f"out/.calibrated.json.{killed.pid}.abcdefgh.writing").write_text("{")
+  (tmp_path / f"out/.calibrated.json.{files.HOST}.{killed.pid}.abcd1234.writing").write_text("{")
   apply_to_files(*arguments)
   before = (tmp_path / "out/shard-2.npy").read_bytes()
   (tmp_path / "out/shard-2.npy").unlink()

@@ -10,6 +10,7 @@ from bert_flow_tf.corpus.formats import InputFormat
 from bert_flow_tf.corpus.manifest import Manifest
 from bert_flow_tf.corpus.shards import ShardFolder
 from bert_flow_tf.errors import ConfigError, DataError
+from bert_flow_tf.io import files
 from tests.corpus import toy
 
 FORMAT = InputFormat()
@@ -95,15 +96,21 @@ def test_a_damaged_index(tmp_path):
 
 def test_two_runs_at_once_are_rejected(tmp_path):
   toy.corpus(tmp_path, ["one"] * 5)
-  (tmp_path / "out/.shard-00000-of-00001.npy.4194304.abcd1234.writing").touch()  # of a process that was killed
+  (
+    tmp_path / f"out/.shard-00000-of-00001.npy.{files.HOST}.4194304.abcd1234.writing"
+  ).touch()  # of a process that was killed
   with Manifest(str(tmp_path / "out"), SETTINGS).lock():
     assert not os.listdir(tmp_path / "out")
-    (tmp_path / "out/.shard-00000-of-00001.npy.4194304.abcd1234.writing").touch()  # of a worker that dies meanwhile
+    (
+      tmp_path / f"out/.shard-00000-of-00001.npy.{files.HOST}.4194304.abcd1234.writing"
+    ).touch()  # of a worker that dies meanwhile
     (tmp_path / "out/kept").touch()
     check_rejected(tmp_path)
   (tmp_path / "out/kept").unlink()
   assert not os.listdir(tmp_path / "out")
-  running = tmp_path / f"out/.shard-00000-of-00001.npy.{os.getpid()}.abcd1234.writing"  # of a worker of a killed run
+  running = (
+    tmp_path / f"out/.shard-00000-of-00001.npy.{files.HOST}.{os.getpid()}.abcd1234.writing"
+  )  # of a worker of a killed run
   running.touch()
   begin(tmp_path)
   assert running.exists()

@@ -12,6 +12,7 @@ from safetensors.numpy import load_file
 from bert_flow_tf import SentenceEncoder
 from bert_flow_tf.encoder.saving import FILES, is_encoder, save_encoder
 from bert_flow_tf.errors import EncoderError
+from bert_flow_tf.io import files
 from tests.encoder import tiny
 
 SENTENCES = ["a dog", "cats . a b", "Dog b"]
@@ -67,7 +68,7 @@ def test_only_a_saved_encoder_is_replaced(tmp_path):
   encoder = SentenceEncoder.from_pretrained(tiny.save_tiny(tmp_path / "source"))
   folder = tmp_path / "saved"
   save_encoder(encoder, folder)
-  (tmp_path / ".saved.4194304.abcd1234.writing").mkdir()  # what a killed process left
+  (tmp_path / f".saved.{files.HOST}.4194304.abcd1234.writing").mkdir()  # what a killed process left
   embedding = encoder.bert.model.bert.embeddings.weight
   embedding.assign(embedding + 1.0)
   save_encoder(encoder, folder)

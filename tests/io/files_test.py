@@ -14,6 +14,7 @@ from bert_flow_tf.io.lock import owned
 
 # A process number that no process has: the largest one of Linux, which is given last.
 DEAD = 4194304
+HERE = f"{files.HOST}.{DEAD}.abcd1234"
 
 
 def names(folder):
@@ -21,13 +22,14 @@ def names(folder):
 
 
 def test_only_leftovers_of_dead_processes_are_deleted(tmp_path):
-  mine = [f".a.json.{DEAD}.abcd1234.writing", f".flow.{DEAD}.abcd1234.older"]
+  mine = [f".a.json.{HERE}.writing", f".flow.{HERE}.older"]
   others = [
-    f".b.json.{DEAD}.abcd1234.writing",  # of another file
-    f".a.json.{os.getppid()}.abcd1234.writing",  # of a process that runs
+    f".b.json.{HERE}.writing",  # of another file
+    f".a.json.{files.HOST}.{os.getppid()}.abcd1234.writing",  # of a process that runs
+    f".a.json.another-host.{DEAD}.abcd1234.writing",  # of a host whose processes nobody here knows
     ".a.json.writing",
     "a.writing",
-    f"a.json.{DEAD}.abcd1234.writing",
+    f"a.json.{HERE}.writing",
     ".lock",
   ]
   for name in (mine[0], *others):
@@ -37,18 +39,31 @@ def test_only_leftovers_of_dead_processes_are_deleted(tmp_path):
   with files.replaced_folder(tmp_path / "flow") as folder:
     (folder / "flow.json").write_text("{}")
   assert names(tmp_path) == sorted([*others, "a.json", "flow"])
-  incomplete = files.clear_leftovers(tmp_path)
-  assert incomplete == sorted(name for name in others[1:] if name.endswith("writing"))
+  files.clear_leftovers(tmp_path)
   assert names(tmp_path) == sorted([*others[1:], "a.json", "flow"])
 
 
 def test_a_folder_whose_replacement_was_killed_is_back(tmp_path):
-  older, newer = (tmp_path / f".flow.{DEAD}.abcd1234.{ending}" for ending in ("older", "writing"))
+  older, newer = (tmp_path / f".flow.{HERE}.{ending}" for ending in ("older", "writing"))
   older.mkdir()
   newer.mkdir()
   (older / "weights").write_text("old")
   files.clear_leftovers(tmp_path)
   assert names(tmp_path) == ["flow"] and (tmp_path / "flow/weights").read_text() == "old"
+
+
+def test_a_running_write_of_another_host_survives(tmp_path, monkeypatch):
+  """Two machines share a folder; the process of the first does not run on the second."""
+  monkeypatch.setattr(files, "HOST", "first")
+  monkeypatch.setattr(os, "getpid", lambda: DEAD)
+  with files.writing(tmp_path / "a.npy") as file, files.temporary_folder(tmp_path / "flow") as folder:
+    file.write(b"first")
+    with monkeypatch.context() as patch:
+      patch.setattr(files, "HOST", "second")
+      files.clear_leftovers(tmp_path)
+      files.write_bytes(tmp_path / "a.npy", b"second")
+    assert folder.is_dir() and (tmp_path / "a.npy").read_bytes() == b"second"
+  assert (tmp_path / "a.npy").read_bytes() == b"first" and names(tmp_path) == ["a.npy"]
 
 
 def test_an_error_leaves_the_old_content(tmp_path):
@@ -83,8 +98,10 @@ def test_a_folder_has_one_owner_until_its_process_ends(tmp_path):
   command = [sys.executable, "-c", hold, str(folder)]
   with subprocess.Popen(command, stdout=subprocess.PIPE, env=environment, text=True) as holder:
     assert holder.stdout.readline() == "held\n"
-    expected = f"exp_name=.*run: process {holder.pid} .* uses this folder"
-    with pytest.raises(ConfigError, match=expected) as error, owned(folder, "exp_name"):
+    with (
+      pytest.raises(ConfigError, match=r"exp_name=.*run: another run uses this folder") as error,
+      owned(folder, "exp_name"),
+    ):
       pass
     assert error.value.argument == "exp_name"
     holder.kill()
@@ -104,12 +121,14 @@ def test_an_owned_folder_that_stays_empty_is_removed(tmp_path):
 
 def test_what_a_killed_process_left_is_deleted_before_its_parent_waits_for_it(tmp_path):
   process = subprocess.Popen(["sleep", "60"])
-  left = tmp_path / f".a.npy.{process.pid}.abcd1234.writing"
+  left = tmp_path / f".a.npy.{files.HOST}.{process.pid}.abcd1234.writing"
   left.touch()
-  assert files.clear_leftovers(tmp_path) == [left.name]
+  files.clear_leftovers(tmp_path)
+  assert left.exists()
   process.kill()
   os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)  # dead, and still known to the system
-  assert files.clear_leftovers(tmp_path) == [] and not left.exists()
+  files.clear_leftovers(tmp_path)
+  assert not left.exists()
   process.wait()
 
 

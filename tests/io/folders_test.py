@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from bert_flow_tf.errors import FlowError
+from bert_flow_tf.io import files
 from bert_flow_tf.io.folders import FolderFormat
 from tests.testing import rewrite_json
 
@@ -41,7 +42,7 @@ def check_rejected(folder, message):
 def test_another_write_replaces_all_and_clears_what_a_killed_process_left(saved):
   check_content(saved, SETTINGS, ARRAYS)
   # Of a process that no longer runs.
-  for name in (".flow.4194304.abcd1234.writing", ".flow.4194304.abcd1234.older"):
+  for name in (f".flow.{files.HOST}.4194304.abcd1234.{ending}" for ending in ("writing", "older")):
     (saved.parent / name).mkdir()
     (saved.parent / name / "rest").write_text("half")
   FORMAT.write(saved, {"dim": 5}, {"d": np.zeros(1)})

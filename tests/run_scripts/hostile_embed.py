@@ -129,8 +129,8 @@ def bad(folder):
     "no output folder": ([model, text, f"--output_dir={folder}/model"], "--output_dir"),
     "output is a file": ([model, text, f"--output_dir={folder}/plain.txt"], "--output_dir"),
     "options without a runner": ([model, text, "--beam_options=direct_num_workers=2"], "--beam_options"),
-    "no Beam": ([model, text, "--runner=DirectRunner"], "pip install 'apache-beam"),
-    "a place for Beam": ([model, "--input=gs://bucket/*.txt"], "pip install 'apache-beam"),
+    "no Beam": ([model, text, "--runner=DirectRunner"], "pip install '.[beam]'"),
+    "a place for Beam": ([model, "--input=gs://bucket/*.txt"], "pip install '.[beam]'"),
   }
 
 
