@@ -1,0 +1,95 @@
+"""One file for each saved thing: JSON settings and NumPy arrays in a zip; nothing in it is executed.
+
+The file of a calibration is FOLDER/calibration.npz, that of a classifier FOLDER/classifier.npz, and so on: `kind` is in
+the name and in the settings. zip keeps a CRC-32 of each member, so a damaged file is an error when it is read.
+"""
+
+import contextlib
+import io
+import json
+import os
+import pathlib
+import zipfile
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+
+from bert_flow_tf.errors import BertFlowError
+from bert_flow_tf.io.files import parse_json, write_bytes
+
+FORMAT_VERSION = 1
+_SETTINGS = "settings.json"
+_ARRAY = ".npy"
+
+
+def path_of(folder: str | os.PathLike, kind: str) -> pathlib.Path:
+  """Returns the path of the file of a kind in a folder."""
+  return pathlib.Path(folder, f"{kind}.npz")
+
+
+def is_in(folder: str | os.PathLike, kind: str) -> bool:
+  """Returns whether a folder has a file of a kind."""
+  return path_of(folder, kind).is_file()
+
+
+def write(
+  folder: str | os.PathLike, kind: str, settings: Mapping[str, Any], arrays: Mapping[str, np.ndarray]
+) -> pathlib.Path:
+  """Writes JSON settings and {name: array} atomically, in place of an older file; returns its path."""
+  if not os.fspath(folder):
+    raise BertFlowError("folder is empty; expected a path", argument="folder")
+  path = path_of(folder, kind)
+  header = {"kind": kind, "format_version": FORMAT_VERSION, **settings}
+  content = io.BytesIO()
+  with zipfile.ZipFile(content, "w") as members:
+    # `ZipInfo` has a constant date: equal content gives equal bytes.
+    members.writestr(zipfile.ZipInfo(_SETTINGS), json.dumps(header, indent=2))
+    for name, array in arrays.items():
+      member = io.BytesIO()
+      np.lib.format.write_array(member, np.asanyarray(array), allow_pickle=False)
+      members.writestr(zipfile.ZipInfo(name + _ARRAY), member.getvalue())
+  try:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_bytes(path, content.getvalue())
+  except OSError as error:
+    raise BertFlowError(f"{path}: cannot be written ({error})") from error
+  return path
+
+
+@contextlib.contextmanager
+def opened(
+  folder: str | os.PathLike, kind: str, error: type[BertFlowError]
+) -> Iterator[tuple[dict[str, Any], dict[str, np.ndarray]]]:
+  """Yields settings and {name: array} of the file of a kind; what the block does with them may fail on wrong content.
+
+  Raises:
+    BertFlowError: of class `error`; the file is missing, damaged, of another kind or version, or the block failed.
+  """
+  path = path_of(folder, kind)
+  try:
+    yield _read(path, kind)
+  except FileNotFoundError as missing:
+    raise error(f"{path}: no such file; expected the folder of a saved {kind}") from missing
+  # Damaged bytes and wrong settings raise more kinds of errors than zipfile and NumPy document.
+  except Exception as reason:
+    described = str(reason) if isinstance(reason, BertFlowError) else f"{type(reason).__name__}: {reason}"
+    description = " ".join(described.split())[:400]  # NumPy's may show a whole file
+    raise error(f"{path}: damaged, or not a saved {kind} ({description})") from reason
+
+
+def _read(path: pathlib.Path, kind: str) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+  arrays = {}
+  with zipfile.ZipFile(path) as members:
+    # `write` does not compress; a few compressed bytes could expand to any size.
+    if any(member.compress_type != zipfile.ZIP_STORED for member in members.infolist()):
+      raise ValueError("compressed members")
+    settings = parse_json(members.read(_SETTINGS))
+    for name in members.namelist():
+      if name != _SETTINGS:
+        content = io.BytesIO(members.read(name))
+        arrays[name.removesuffix(_ARRAY)] = np.lib.format.read_array(content, allow_pickle=False)
+  header = (settings.pop("kind"), settings.pop("format_version"))
+  if header != (kind, FORMAT_VERSION):
+    raise ValueError(f"kind and format are {header}, expected {(kind, FORMAT_VERSION)}")
+  return settings, arrays
