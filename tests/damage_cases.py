@@ -27,7 +27,7 @@ from bert_flow_tf.tables.results_page import read_tables
 from bert_flow_tf.tables.store import Store
 from bert_flow_tf.tables.table import Cell, Row, Table
 from bert_flow_tf.tf1.write import write_model
-from bert_flow_tf.training.objectives import ClassifierWeights
+from bert_flow_tf.training.objectives import Classifier
 from tests.calibration.cases import cone
 from tests.corpus import toy
 from tests.damage import Case, hub_snapshot
@@ -192,12 +192,12 @@ def _sentence_transformers(folder):
 
 
 def _classifier(folder):
-  ClassifierWeights(np.arange(24, dtype=np.float32).reshape(2, 12), ("no", "yes")).save(folder)
+  Classifier(np.arange(24, dtype=np.float32).reshape(2, 12), ("no", "yes")).save(folder)
 
 
 def _labels(folder):
-  loaded = ClassifierWeights.load(folder)
-  return loaded.output_weights, loaded.labels, loaded.encoder
+  loaded = Classifier.load(folder)
+  return loaded.output_weights.numpy(), loaded.labels, loaded.encoder
 
 
 def _records(folder):

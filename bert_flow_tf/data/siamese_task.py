@@ -18,12 +18,8 @@ _ALL_LABELS, _NO_LABELS = -1, 0
 class TrainingPairs:
   """Pairs of a training, in the order in which the published code writes its records.
 
-  Attributes:
-    pairs: the pairs, each once.
-    targets: float64 [n]: class indices, or labels scaled to 0..1; NaN for a pair without a label.
-    splits: the splits whose labels are used.
-    dupe_factor: number of copies of each pair, which `LabelledPairs` makes.
-    random: generator of the copies' masks, after the draws that shuffled the pairs.
+  `targets`, float64 [n], are class indices or labels scaled to 0..1, NaN for a pair without a label. `splits` are those
+  whose labels are used. `random` draws the masks of `dupe_factor` copies, after the draws that shuffled the pairs.
   """
 
   pairs: SentencePairs
@@ -51,25 +47,13 @@ def training_pairs(
   dupe_factor: int = 1,
   seed: int = 1234,
 ) -> TrainingPairs:
-  """Selects and shuffles the pairs of a training, as the published runner.
+  """Returns the selected and shuffled pairs of a training, as the published runner has them.
 
-  Pairs are shuffled by Python's generator: with `num_examples` > 0 once to draw the labeled pairs, then once more. All
-  pairs are kept: those without a label train a flow, and count in the number of steps.
-
-  Args:
-    task: the task.
-    splits: names of the splits whose labels are used; None for train, with `use_full` for train and dev. The published
-      code uses those of test too, which it reads as 0 (`as_published` of the task).
-    use_full: whether the pairs of all splits are used.
-    num_examples: -1 for all labels, 0 for none, n for those of n random pairs (of all if the task has fewer).
-    dupe_factor: number of copies of each pair.
-    seed: seed of the order, the labeled pairs and the masks.
-
-  Raises:
-    ConfigError: a split does not exist.
+  `splits` are those whose labels are used: by default train, with `use_full` train and dev. `use_full` takes the pairs
+  of all splits. Pairs are shuffled by Python's generator: with `num_examples` > 0 once to draw the labeled pairs, then
+  once more. All pairs are kept: those without a label train a flow, and count in the number of steps.
   """
-  with_labels = [name for name in _names(task) if use_full and (name != "test" or task.as_published)]
-  splits = tuple(splits or with_labels or ["train"])
+  splits = _labeled_splits(task, splits, use_full, num_examples)
   pairs, targets = _pairs_and_targets(task, splits, use_full)
   random, order = Random(seed), list(range(len(pairs)))
   if num_examples == _NO_LABELS:
@@ -87,21 +71,41 @@ def _names(task: TaskData) -> list[str]:
   return [name for name in SPLITS if task.spec.one_file_for_all_splits or name in task.splits]
 
 
-def _pairs_and_targets(task: TaskData, splits: Sequence[str], use_full: bool) -> tuple[SentencePairs, np.ndarray]:
-  """Returns the pairs of the splits, or of all splits, and their targets, NaN in splits that are not in `splits`."""
+def _labeled_splits(task, splits, use_full, num_examples):
+  """Returns the names of the splits whose labels are used; a ConfigError names the argument that asks for others."""
   names = _names(task)
-  if not set(splits) <= set(names):
+  if not splits and use_full:
+    # The published code uses the labels of test, too, which it reads as 0. Without labels, any split will do.
+    splits = [name for name in names if name != "test" or task.as_published or num_examples == _NO_LABELS]
+    if not splits:
+      raise ConfigError(
+        f"use_full_for_training: {task.name} has only a test split ({task.source}), whose labels are not trained on; "
+        "add num_examples=0 to fit a flow without labels, or train_splits=test",
+        argument="use_full_for_training",
+      )
+  splits = tuple(splits or ["train"])
+  missing = [name for name in splits if name not in names]
+  if missing:
     raise ConfigError(
-      f"train_splits={','.join(splits)}: {task.name} has no {' and no '.join(sorted({*splits} - {*names}))} split "
+      f"train_splits={','.join(splits)}: {task.name} has no {' and no '.join(sorted(missing))} split "
       f"({task.source}), only {', '.join(task.splits)}",
       argument="train_splits",
     )
-  names = [name for name in names if use_full or name in splits]
-  parts = [task.split(name) for name in names]
-  targets = [
-    _targets(task, name, part) if name in splits else np.full(len(part), np.nan)
-    for name, part in zip(names, parts, strict=True)
-  ]
+  return splits
+
+
+def _pairs_and_targets(task: TaskData, splits: Sequence[str], use_full: bool) -> tuple[SentencePairs, np.ndarray]:
+  """Returns the pairs of the splits, or of all splits, and their targets, NaN in splits that are not in `splits`."""
+  parts, targets = [], []
+  for name in _names(task):
+    if name not in splits and not use_full:
+      continue
+    part = task.split(name)
+    of_part = np.full(len(part), np.nan)
+    if name in splits:
+      of_part = _targets(task, name, part)
+    parts.append(part)
+    targets.append(of_part)
   return SentencePairs.concatenate(parts), np.concatenate(targets)
 
 

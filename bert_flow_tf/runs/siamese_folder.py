@@ -16,7 +16,7 @@ from bert_flow_tf.encoder.sentence_encoder import SentenceEncoder
 from bert_flow_tf.errors import ConfigError
 from bert_flow_tf.evaluation.task_scores import WITH_FLOW, WITHOUT_FLOW
 from bert_flow_tf.io import checksums, files
-from bert_flow_tf.training.objectives import SoftmaxObjective
+from bert_flow_tf.training.objectives import Classifier
 
 ENCODER, CLASSIFIER, FLOW, FACTS = "encoder", "classifier", "flow", "training.json"
 
@@ -35,7 +35,7 @@ class Trained:
 
   encoder: SentenceEncoder
   flow: FlowCalibration | None
-  classifier: SoftmaxObjective | None
+  classifier: Classifier | None
   facts: dict[str, Any]
   step: int = 0
 

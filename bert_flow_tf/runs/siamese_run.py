@@ -26,7 +26,7 @@ from bert_flow_tf.runs.siamese_folder import CLASSIFIER, ENCODER, FLOW, Trained
 from bert_flow_tf.runs.siamese_scores import dev_score
 from bert_flow_tf.training.distribution import make_strategy, peak_memory
 from bert_flow_tf.training.labelled_pairs import LabelledPairs
-from bert_flow_tf.training.objectives import CosineObjective, SoftmaxObjective
+from bert_flow_tf.training.objectives import Classifier, CosineObjective
 from bert_flow_tf.training.optimizer import num_steps
 from bert_flow_tf.training.siamese_settings import SiameseEmbedding, SiameseSettings
 from bert_flow_tf.training.siamese_trainer import EarlyStopping, SiameseTrainer
@@ -166,7 +166,7 @@ class SiameseJob:
     width = encoder.dim(self._embedding.sentence_embedding_type)
     with self._strategy.scope() if to_be_trained else contextlib.nullcontext():
       dim = self._pooling["low_dim"] or width
-      classifier = SoftmaxObjective(dim, labels, settings.seed) if labels else None
+      classifier = Classifier.initial(dim, labels, settings.seed) if labels else None
       flow = None
       if settings.flow:
         flow = FlowCalibration(Glow(settings.config, width, settings.actnorm_init, settings.permutation, settings.seed))

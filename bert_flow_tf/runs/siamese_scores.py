@@ -46,7 +46,7 @@ def evaluate_splits(
     task: the task.
     embeddings: embeddings of the splits.
     transforms: the methods.
-    classifier: `SoftmaxObjective` of a task with labels.
+    classifier: `Classifier` of a task with labels.
     splits: names of the splits.
     untrained: embeddings before the training, for a task without labels.
 
@@ -104,7 +104,7 @@ def eval_results(
   Args:
     targets: [n] scaled labels, or indices of classes with a classifier; NaN for a pair without a label.
     sides: embeddings of both sides, [n, dim], after flow and low_dim.
-    classifier: `SoftmaxObjective`, or None.
+    classifier: `Classifier`, or None.
     bits: bits per dimension of both sides added up, [n]; None without a flow.
     uses_labels: False for num_examples=0, where the label loss is 0.
     l2_penalty: factor of the embeddings' norms in the loss; active above 0.

@@ -18,7 +18,7 @@ from bert_flow_tf.flow.config import FlowConfig
 from bert_flow_tf.flow.glow import Glow
 from bert_flow_tf.io.files import read_json, replaced_folder, write_text
 from bert_flow_tf.tf1.checkpoint import Tf1Parts, check_same, flow_variables, group_variables, read_flow
-from bert_flow_tf.training.objectives import ClassifierWeights
+from bert_flow_tf.training.objectives import Classifier
 
 ENCODER, FLOW, CLASSIFIER, RECORD = "encoder", "flow", "classifier", "conversion.json"
 
@@ -43,7 +43,7 @@ class Source:
   tokenizer: dict
   parts: Tf1Parts
   flow: Glow | None
-  classifier: ClassifierWeights | None
+  classifier: Classifier | None
 
 
 def open_source(
@@ -157,9 +157,9 @@ def write_folders(
       flow.save(writing / FLOW)
       written |= flow_variables(Glow.load(writing / FLOW))
     if classifier is not None:
-      of_encoder = dataclasses.replace(classifier, encoder=identity)  # type: ignore[arg-type]
-      of_encoder.save(writing / CLASSIFIER)
-      written[parts.classifier[0]] = ClassifierWeights.load(writing / CLASSIFIER).output_weights
+      classifier.encoder = identity
+      classifier.save(writing / CLASSIFIER)
+      written[parts.classifier[0]] = Classifier.load(writing / CLASSIFIER).output_weights.numpy()
     tf1_names.check_names(written, [*parts.encoder, *parts.flow, *parts.classifier], checkpoint.prefix)
     check_same(checkpoint, written)
     write_text(writing / RECORD, json.dumps(_record(source), indent=2) + "\n")
@@ -188,12 +188,12 @@ def _tokenizer(vocab_file: pathlib.Path, do_lower_case: bool | None, max_input_c
   return {**settings, "do_lower_case": lower, "max_input_chars_per_word": limit}
 
 
-def _classifier(checkpoint: tf1_reader.Tf1Checkpoint, name: str, labels: list[str] | None) -> ClassifierWeights:
+def _classifier(checkpoint: tf1_reader.Tf1Checkpoint, name: str, labels: list[str] | None) -> Classifier:
   """Reads the classifier, the variable `name`."""
   weights = checkpoint.read_weight(name, checkpoint.shapes[name])
   if labels is None:
     labels = LABELS if len(weights) == len(LABELS) else tuple(map(str, range(len(weights))))
-  return ClassifierWeights(weights, tuple(labels))
+  return Classifier(weights, tuple(labels))
 
 
 def _identity(dims, encoder, sentence_embedding_type, max_seq_length, low_dim, *, allow_other_encoder):

@@ -15,7 +15,7 @@ from bert_flow_tf.flow.glow import Glow
 from bert_flow_tf.io import checksums
 from bert_flow_tf.io.files import read_json, write_bytes
 from bert_flow_tf.tf1 import checkpoint as tf1_checkpoint
-from bert_flow_tf.training.objectives import ClassifierWeights
+from bert_flow_tf.training.objectives import Classifier
 
 
 def write_model(
@@ -53,7 +53,7 @@ def write_model(
     fitted[f"flow_folder={flow_folder}"] = _load_flow(flow_folder)
   if classifier_folder:
     with naming("classifier_folder"):
-      fitted[f"classifier_folder={classifier_folder}"] = ClassifierWeights.load(classifier_folder)
+      fitted[f"classifier_folder={classifier_folder}"] = Classifier.load(classifier_folder)
   model = SentenceEncoder.from_pretrained(encoder, cache_dir, revision=revision)
   _check_encoder(fitted, model, allow_other_encoder)
   variables = model.bert.tf1_variables()
@@ -63,7 +63,7 @@ def write_model(
       named = tf1_checkpoint.flow_variables(part)
       lines.append(f"flow        {len(named):4} variables from {flow_folder}")
     else:
-      named = {tf1_names.CLASSIFIER: part.output_weights}
+      named = {tf1_names.CLASSIFIER: part.output_weights.numpy()}
       lines.append(f"classifier     1 variable from {classifier_folder}")
     variables |= named
   write_config(prefix.parent, model)
@@ -87,7 +87,7 @@ def _load_flow(folder: str) -> Glow:
   return flow
 
 
-def _check_encoder(fitted: dict[str, Glow | ClassifierWeights], encoder: SentenceEncoder, allow_other: bool) -> None:
+def _check_encoder(fitted: dict[str, Glow | Classifier], encoder: SentenceEncoder, allow_other: bool) -> None:
   """Checks that flow and classifier were fitted on embeddings of the encoder, with the same pooling.
 
   Raises:

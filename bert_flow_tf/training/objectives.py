@@ -1,6 +1,5 @@
 """Objectives of a siamese training: labels of pairs from [u, v, |u - v|], or the cosine of u and v."""
 
-import dataclasses
 import os
 from collections.abc import Sequence
 from typing import Any
@@ -11,38 +10,39 @@ import tensorflow as tf
 from bert_flow_tf.errors import TrainingError
 from bert_flow_tf.io.folders import FolderFormat
 
-CLASSIFIER_FOLDER = FolderFormat(
-  "classifier", "classifier.json", "weights.npz", TrainingError, "run_siamese or run_convert"
-)
+# Name of the classifier's weights in the published code.
 VARIABLE = "output_weights"
-_SETTINGS = ("num_labels", "dim", "labels", "encoder")
-_REQUIRED = ("dim", "labels")
+_FOLDER = FolderFormat("classifier", "classifier.json", "weights.npz", TrainingError, "run_siamese or run_convert")
 
 # Standard deviation of BERT's published initialization.
 _STDDEV = 0.02
+# Makes the initial draw independent of other uses of the same seed.
+_STREAM = 0x51A
 
 
-class SoftmaxObjective:
+class Classifier:
   """Cross entropy of a softmax over [u, v, |u - v|], without bias (docs/original.md, "Siamese fine-tuning on NLI").
 
       logits = [u, v, |u - v|] W^T,  loss = -log softmax(logits)[label]
 
-  Args:
-    dim: dimensions of u and v.
-    labels: names of the classes, in the order of their numbers.
-    seed: seed of the initial W: a normal distribution of standard deviation 0.02, truncated at two of them.
-
-  Attributes:
-    output_weights: W, float32 variable of shape [labels, 3 dim].
-    encoder: identity of the encoder as a dict, or None if unknown; saved and loaded.
+  W, the output weights, is float32 [labels, 3 dim]; the labels are named in the order of its rows. `encoder` is the
+  identity of the encoder as a dict, or None if unknown.
   """
 
-  def __init__(self, dim: int, labels: Sequence[str], seed: int = 0) -> None:
-    self.dim, self.labels, self.encoder = int(dim), tuple(labels), None
-    shape = [len(self.labels), 3 * self.dim]
-    # The second number makes the draw independent of other uses of the same seed.
-    initial = tf.random.stateless_truncated_normal(shape, [seed, 0x51A], stddev=_STDDEV)
-    self.output_weights = tf.Variable(initial, name=VARIABLE)
+  def __init__(self, output_weights: Any, labels: Sequence[str], encoder: dict | None = None) -> None:
+    shape = list(output_weights.shape)
+    if len(shape) != 2 or 0 in shape or shape[1] % 3:
+      raise TrainingError(f"{VARIABLE} has shape {shape}, expected [num_labels, 3 * dim], as [u, v, |u - v|] needs")
+    if not len(labels) == len(set(labels)) == shape[0]:
+      raise TrainingError(f"labels are {list(labels)}, expected {shape[0]} different names")
+    self.dim, self.labels, self.encoder = shape[1] // 3, tuple(labels), encoder
+    self.output_weights = tf.Variable(output_weights, dtype=tf.float32, name=VARIABLE)
+
+  @classmethod
+  def initial(cls, dim: int, labels: Sequence[str], seed: int = 0) -> "Classifier":
+    """Returns a classifier with W from a normal distribution of deviation 0.02, truncated at two of them."""
+    shape = [len(labels), 3 * dim]
+    return cls(tf.random.stateless_truncated_normal(shape, [seed, _STREAM], stddev=_STDDEV), labels)
 
   @property
   def variables(self) -> list[tf.Variable]:
@@ -50,7 +50,7 @@ class SoftmaxObjective:
     return [self.output_weights]
 
   def settings(self) -> dict[str, Any]:
-    """Returns json values that describe the objective."""
+    """Returns JSON values that describe the objective."""
     return {"kind": "softmax", "labels": list(self.labels), "dim": self.dim}
 
   def logits(self, u: tf.Tensor, v: tf.Tensor) -> tf.Tensor:
@@ -68,28 +68,18 @@ class SoftmaxObjective:
     return tf.nn.softmax(self.logits(tf.constant(u, tf.float32), tf.constant(v, tf.float32))).numpy()
 
   def save(self, folder: str | os.PathLike) -> None:
-    """Writes the classifier's folder atomically.
-
-    Raises:
-      TrainingError: the folder cannot be written, or holds something else.
-    """
+    """Writes the classifier's folder atomically, in place of an older one."""
     weights = tf.convert_to_tensor(self.output_weights).numpy()
-    ClassifierWeights(weights, self.labels, self.encoder).save(folder)
+    _FOLDER.write(folder, {"labels": list(self.labels), "encoder": self.encoder}, {VARIABLE: weights})
 
   @classmethod
-  def load(cls, folder: str | os.PathLike) -> "SoftmaxObjective":
-    """Loads the objective that `save` or run_convert wrote.
-
-    Raises:
-      TrainingError: the folder is absent, incomplete or damaged, or does not name its labels.
-    """
-    loaded = ClassifierWeights.load(folder)
-    if loaded.labels is None:
-      raise TrainingError(f"classifier folder {folder}: classifier.json names no labels; write them in their order")
-    objective = cls(loaded.dim, loaded.labels)
-    objective.output_weights.assign(loaded.output_weights)
-    objective.encoder = loaded.encoder  # type: ignore[assignment]
-    return objective
+  def load(cls, folder: str | os.PathLike) -> "Classifier":
+    """Loads the classifier that `save` wrote; a TrainingError names a folder that is absent or damaged."""
+    settings, arrays = _FOLDER.read(folder)
+    try:
+      return cls(arrays[VARIABLE], settings["labels"], settings["encoder"])
+    except (KeyError, TypeError, ValueError, TrainingError) as error:
+      raise TrainingError(f"classifier folder {folder}: damaged ({error})") from error
 
 
 class CosineObjective:
@@ -101,88 +91,11 @@ class CosineObjective:
   variables = ()
 
   def settings(self) -> dict[str, Any]:
-    """Returns json values that describe the objective."""
+    """Returns JSON values that describe the objective."""
     return {"kind": "cosine"}
 
   def losses(self, u: tf.Tensor, v: tf.Tensor, targets: tf.Tensor) -> tf.Tensor:
     """Returns the loss of each pair, float32 [batch]; targets are the scaled labels, float32 [batch]."""
+    # A sentence of zeros has no direction: its cosine is 0, and so is its gradient.
     cosines = tf.reduce_sum(tf.math.l2_normalize(u, axis=-1) * tf.math.l2_normalize(v, axis=-1), axis=-1)
     return tf.square(cosines - targets)
-
-
-@dataclasses.dataclass(frozen=True, eq=False)
-class ClassifierWeights:
-  """The matrix W of the logits [u, v, |u - v|] W', without bias, `output_weights` in the published code.
-
-  Attributes:
-    output_weights: float32 array [num_labels, 3 * dim] for embeddings u and v of `dim` dimensions.
-    labels: names of the labels in the order of the rows, or None if unknown.
-    encoder: identity of the encoder as a dict, or None if unknown.
-
-  Raises:
-    TrainingError: the array has another shape, a value is not a finite number, or labels do not match the rows.
-  """
-
-  output_weights: np.ndarray
-  labels: tuple[str, ...] | None = None
-  encoder: dict | None = None
-
-  def __post_init__(self):
-    weights = np.asarray(self.output_weights)
-    if weights.ndim != 2 or not weights.size or weights.shape[1] % 3:
-      raise TrainingError(
-        f"{VARIABLE} has shape {list(weights.shape)}, expected [num_labels, 3 * dim], as [u, v, |u - v|] needs"
-      )
-    if weights.dtype.kind not in "fiu" or not np.isfinite(weights).all():
-      raise TrainingError(f"{VARIABLE} ({weights.dtype}) holds values that are not finite numbers")
-    object.__setattr__(self, "output_weights", weights.astype(np.float32))
-    if not isinstance(self.encoder, dict | None):
-      raise TrainingError(f"encoder is {self.encoder!r}, expected an object")
-    if self.labels is None:
-      return
-    fit = isinstance(self.labels, tuple | list) and all(isinstance(label, str) for label in self.labels)
-    if not fit or len(set(self.labels)) != self.num_labels:
-      raise TrainingError(f"labels are {self.labels!r}, expected {self.num_labels} different names, or none")
-    object.__setattr__(self, "labels", tuple(self.labels))
-
-  @property
-  def num_labels(self) -> int:
-    """Number of labels."""
-    return self.output_weights.shape[0]
-
-  @property
-  def dim(self) -> int:
-    """Dimensions of an embedding."""
-    return self.output_weights.shape[1] // 3
-
-  def save(self, folder: str | os.PathLike) -> None:
-    """Writes the classifier's folder (`classifier.json`, `weights.npz`) atomically, in place of an older one.
-
-    Raises:
-      TrainingError: the folder cannot be written, or holds something else.
-    """
-    settings = {key: getattr(self, key) for key in _SETTINGS}
-    CLASSIFIER_FOLDER.write(folder, settings, {VARIABLE: self.output_weights})
-
-  @classmethod
-  def load(cls, folder: str | os.PathLike) -> "ClassifierWeights":
-    """Loads the classifier that `save` wrote.
-
-    Raises:
-      TrainingError: the folder is absent, incomplete or damaged.
-    """
-    settings, arrays = CLASSIFIER_FOLDER.read(folder)
-    unknown = sorted({*settings} - {*_SETTINGS}) + sorted({*arrays} - {VARIABLE})
-    missing = [key for key in _REQUIRED if key not in settings] + [VARIABLE] * (VARIABLE not in arrays)
-    if unknown or missing:
-      parts = [f"missing: {', '.join(missing)}"] * bool(missing) + [f"unknown: {', '.join(unknown)}"] * bool(unknown)
-      raise TrainingError(f"classifier folder {folder}: damaged, {'; '.join(parts)}")
-    try:
-      loaded = cls(arrays[VARIABLE], settings["labels"], settings.get("encoder"))
-    except TrainingError as error:
-      raise TrainingError(f"classifier folder {folder}: {error}") from error
-    for key in ("num_labels", "dim"):
-      value, expected = settings.get(key, loaded.num_labels), getattr(loaded, key)
-      if type(value) is not int or value != expected:
-        raise TrainingError(f"classifier folder {folder}: {key} is {value!r}, the weights have {expected}")
-    return loaded

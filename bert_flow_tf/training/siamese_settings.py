@@ -123,11 +123,7 @@ class SiameseSettings(FlowSettings):
     return self.num_train_epochs > NO_EPOCHS
 
   def check_training(self) -> None:
-    """Checks the settings that only a training uses.
-
-    Raises:
-      ConfigError: they contradict each other.
-    """
+    """Raises a ConfigError if settings that only a training uses contradict each other."""
     if self.train_splits is not None and len(set(self.train_splits)) < max(1, len(self.train_splits)):
       raise ConfigError(
         f"train_splits={','.join(self.train_splits)}: expected one or more of train, dev, test, each once",
@@ -146,37 +142,31 @@ class SiameseSettings(FlowSettings):
       )
 
   def check_flow(self) -> None:
-    """Checks that `flow_loss` comes with `flow`.
-
-    Raises:
-      ConfigError: it does not.
-    """
+    """Raises a ConfigError if `flow_loss` comes without `flow`."""
     if self.flow_loss and not self.flow:
       raise ConfigError("flow_loss: is the loss of a flow; add flow=1", argument="flow_loss")
 
 
 def siamese_name(prefix: str, task: str, embedding: EmbeddingSettings, settings: SiameseSettings) -> str:
-  """Returns the published name of an experiment.
+  """Returns the published name of an experiment, with the task's name as the user typed it.
 
   The name says neither seed, dupe_factor, max_seq_length nor num_examples=0, nor what this package adds.
-
-  Args:
-    prefix: its first part.
-    task: the task's name as the user typed it.
-    embedding: encoder and pooling.
-    settings: of the training.
   """
   parts = [f"{prefix}_t_{task}_ep_{settings.num_train_epochs:.2f}_lr_{settings.learning_rate:.2e}"]
+  # Each part appears only if its setting is not the published default, in the published order.
   if settings.train_batch_size != 32:
     parts.append(f"bsz_{settings.train_batch_size}")
   if embedding.sentence_embedding_type != "avg":
     parts.append(f"e_{embedding.sentence_embedding_type}")
   if settings.flow:
-    config = pathlib.Path(settings.flow_model_config).stem
     parts.append(f"f_1{int(settings.flow_loss)}")
-    parts += [f"{settings.flow_learning_rate:.2e}"] * settings.flow_loss
-    parts += ["allsplits"] * settings.use_full_for_training
-    parts += [config] * (config != "config_l3_d3_w32")
+    if settings.flow_loss:
+      parts.append(f"{settings.flow_learning_rate:.2e}")
+    if settings.use_full_for_training:
+      parts.append("allsplits")
+    config = pathlib.Path(settings.flow_model_config).stem
+    if config != "config_l3_d3_w32":
+      parts.append(config)
   if settings.num_examples > 0:
     parts.append(f"n_{settings.num_examples}")
   if embedding.low_dim > -1:

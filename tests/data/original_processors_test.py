@@ -206,3 +206,14 @@ def test_labels_of_test_are_not_trained_on():
     chosen = training_pairs(task, use_full=True)
     targets = dict(zip(chosen.pairs.sentences_a, chosen.targets, strict=True))
     np.testing.assert_array_equal([targets[name] for name in pairs], expected)
+
+
+def test_all_splits_of_a_task_with_test_alone():
+  """Without labels they fit a flow; with labels the message names the flag that asks for them."""
+  pairs = SentencePairs(["a", "b"], ["c", "d"], [5.0, 1.0])
+  task = TaskData(find_task("STS-B"), {"test": pairs}, "this test")
+  chosen = training_pairs(task, use_full=True, num_examples=0)
+  assert sorted(chosen.pairs.sentences_a) == ["a", "b"] and chosen.labeled == 0
+  with pytest.raises(ConfigError, match="use_full_for_training: STS-B has only a test split") as raised:
+    training_pairs(task, use_full=True)
+  assert raised.value.argument == "use_full_for_training"

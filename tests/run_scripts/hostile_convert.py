@@ -88,7 +88,7 @@ def checkpoints():
 def write(folder):
   """Writes the checkpoints, each with bert_config.json and vocab.txt, and other files of the command lines."""
   from bert_flow_tf.calibration.names import make_calibration
-  from bert_flow_tf.training.objectives import ClassifierWeights
+  from bert_flow_tf.training.objectives import Classifier
   from tests.encoder import tf1_files, tiny
 
   lower = [piece for piece in tiny.VOCABULARY if piece != "Dog"]
@@ -108,7 +108,7 @@ def write(folder):
   (folder / "otherflow.json").write_text(json.dumps({**FLOWS["flow"][1], "depth": 2, "coupling_width": 7}))
   identity = {"name": "other", "sentence_embedding_type": "avg-first-last", "max_seq_length": 16, "low_dim": None}
   identity |= {"weights_sha256": "0", "tokenizer_sha256": "0", "pooling": ["mean", 1, 2]}
-  ClassifierWeights(np.ones([3, 36], np.float32), None, identity).save(folder / "other_classifier")
+  Classifier(np.ones([3, 36], np.float32), "abc", identity).save(folder / "other_classifier")
   make_calibration("mean").fit(np.random.default_rng(0).normal(size=[9, 12])).save(folder / "mean")
 
 

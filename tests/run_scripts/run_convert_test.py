@@ -7,7 +7,7 @@ import pytest
 import tensorflow as tf
 
 from bert_flow_tf import Glow, SentenceEncoder
-from bert_flow_tf.training.objectives import ClassifierWeights
+from bert_flow_tf.training.objectives import Classifier
 from tests.encoder import tf1_files
 from tests.run_scripts import hostile_convert
 from tests.run_scripts.command_lines import check_rejected, check_succeeded
@@ -98,9 +98,9 @@ def test_the_folders_equal_the_checkpoint(ran):
   flow = Glow.load(folder / "to/all/flow")
   assert flow.encoder == {**identity.to_dict(), "name": str(folder / "to/all/encoder")}
   assert flow.config.coupling_dropout == 0.1 and not flow.needs_initialization
-  classifier = ClassifierWeights.load(folder / "to/all/classifier")
+  classifier = Classifier.load(folder / "to/all/classifier")
   np.testing.assert_array_equal(classifier.output_weights, hostile_convert.classifier()["loss/output_weights"])
-  assert (classifier.num_labels, classifier.dim, classifier.labels) == (
+  assert (len(classifier.labels), classifier.dim, classifier.labels) == (
     3,
     12,
     ("contradiction", "entailment", "neutral"),

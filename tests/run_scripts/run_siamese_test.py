@@ -12,7 +12,7 @@ from bert_flow_tf.calibration.flow import load_calibration
 from bert_flow_tf.data.tasks import load_task
 from bert_flow_tf.encoder.identity import check_encoder
 from bert_flow_tf.evaluation.similarity import cosine_similarity
-from bert_flow_tf.training.objectives import SoftmaxObjective
+from bert_flow_tf.training.objectives import Classifier
 from tests.run_scripts import siamese_cases
 from tests.run_scripts.command_lines import check_rejected, check_succeeded
 from tests.run_scripts.results import read_json
@@ -95,7 +95,7 @@ def test_labels(ran):
   folder = ran[0] / "exp/sick"
   results = read_json(folder / "results.json")
   encoder = SentenceEncoder.from_pretrained(folder / "encoder")
-  classifier = SoftmaxObjective.load(folder / "classifier")
+  classifier = Classifier.load(folder / "classifier")
   columns = rows(folder / "test_results.tsv")
   a, b = encoded(encoder, (columns["sentence1"], columns["sentence2"]))
   logits = np.hstack([a, b, np.abs(a - b)]) @ classifier.output_weights.numpy().T

@@ -11,7 +11,7 @@ import pytest
 from bert_flow_tf import SentenceEncoder, SentenceModel
 from bert_flow_tf.encoder import tf1_names
 from bert_flow_tf.tf1 import read, write
-from bert_flow_tf.training.objectives import ClassifierWeights
+from bert_flow_tf.training.objectives import Classifier
 from tests.encoder import tf1_files, tiny
 from tests.testing import golden_files
 
@@ -74,7 +74,7 @@ def test_outputs_are_the_originals(converted):
     bits = flow.bits_per_dim(np.concatenate([u["a"], u["b"]])).numpy()
     assert_close(bits[:20] + bits[20:], converted.data["eval/flow_example_loss"])
   if str(converted.data["kind"]) == "softmax":
-    weights = ClassifierWeights.load(converted.folder / "classifier").output_weights
+    weights = Classifier.load(converted.folder / "classifier").output_weights.numpy()
     features = np.concatenate([e["a"], e["b"], np.abs(e["a"] - e["b"])], axis=1)
     assert_close(features @ weights.T, converted.data["eval/logits"])
 

@@ -12,7 +12,7 @@ from bert_flow_tf import FlowConfig, Glow, SentenceEncoder
 from bert_flow_tf.encoder import tf1_names
 from bert_flow_tf.encoder.pooling import low_dim
 from bert_flow_tf.training.labelled_pairs import LabelledPairs
-from bert_flow_tf.training.objectives import VARIABLE, CosineObjective, SoftmaxObjective
+from bert_flow_tf.training.objectives import VARIABLE, Classifier, CosineObjective
 from bert_flow_tf.training.siamese_settings import SiameseSettings
 from bert_flow_tf.training.siamese_trainer import SiameseTrainer
 from tests.encoder import tf1_files
@@ -55,7 +55,7 @@ class Golden:
       self.flow.load_tf1_variables({name: v for name, v in self.start.items() if name.startswith(tf1_names.FLOW)})
     self.objective = CosineObjective()
     if str(self.data["kind"]) == "softmax":
-      self.objective = SoftmaxObjective(config["hidden_size"], [str(i) for i in range(int(self.data["num_labels"]))])
+      self.objective = Classifier.initial(config["hidden_size"], [str(i) for i in range(int(self.data["num_labels"]))])
       self.objective.output_weights.assign(self.start[HEAD])
     self.low_dim = self.flags["low_dim"] if self.flags["low_dim"] > 0 else None
     self.flags |= {name: bool(self.flags[name]) for name in ("flow", "flow_loss")}

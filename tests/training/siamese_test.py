@@ -10,7 +10,6 @@ from bert_flow_tf.encoder.pooling import parse_pooling
 from bert_flow_tf.encoder.saving import pytorch_weights
 from bert_flow_tf.errors import ConfigError, TrainingError
 from bert_flow_tf.training.labelled_pairs import LabelledPairs
-from bert_flow_tf.training.objectives import CosineObjective, SoftmaxObjective
 from tests.encoder import tiny
 from tests.training import small_siamese as small
 
@@ -127,24 +126,6 @@ def test_losses_with_a_flow_and_a_penalty(without_dropout):
   assert bits.numpy() == pytest.approx(sum(flow.bits_per_dim(side).numpy().mean() for side in (u, v)), rel=1e-5)
 
 
-def test_objectives():
-  rng = np.random.default_rng(0)
-  u, v = rng.normal(size=[2, 5, 6]).astype(np.float32)
-  objective = SoftmaxObjective(6, small.LABELS, 3)
-  weights = objective.output_weights.numpy()
-  assert weights.shape == (3, 18) and np.abs(weights).max() <= 0.04 and weights.std() == pytest.approx(0.0176, rel=0.25)
-  np.testing.assert_array_equal(weights, SoftmaxObjective(6, small.LABELS, 3).output_weights)
-  assert (weights != SoftmaxObjective(6, small.LABELS, 4).output_weights.numpy()).all()
-  logits = np.hstack([u, v, np.abs(u - v)]).astype(np.float64) @ weights.T
-  np.testing.assert_allclose(objective.probabilities(u, v), special.softmax(logits, axis=1), rtol=1e-5)
-  # A sentence of zeros has no direction: its cosine is 0, and so is its gradient.
-  u[0] = 0.0
-  u = tf.Variable(u)
-  with tf.GradientTape() as tape:
-    losses = CosineObjective().losses(u, v, tf.fill([5], 0.5))
-  assert losses.numpy()[0] == pytest.approx(0.25) and np.isfinite(tape.gradient(losses, u)).all()
-
-
 def test_weights_that_the_pooling_does_not_read_are_not_trained(tmp_path):
   model = small.save(tmp_path / "model", blocks=2)
   encoder, _, _, make_trainer = small.make(model, pooling="avg-last-last-2")
@@ -200,8 +181,6 @@ def test_labelled_pairs(model):
   padded = LabelledPairs(encoder, ["a dog", "b"], ["cats", "a a a"], [1.0, 1.0], 16, pad_to_max=True)
   assert next(iter(padded.features(tf.data.Dataset.range(2).batch(2))))[0].shape == (2, 16)
   assert padded.fingerprint() != source.fingerprint()
-  with pytest.raises(TrainingError, match="1 first and 2 second sentences"):
-    LabelledPairs(encoder, ["a"], ["b", "c"], [1.0, 2.0])
 
 
 def test_nothing_to_learn_and_a_loss_that_is_not_finite(model, tmp_path):

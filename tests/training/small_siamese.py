@@ -4,7 +4,7 @@ import numpy as np
 
 from bert_flow_tf import FlowConfig, Glow, SentenceEncoder
 from bert_flow_tf.training.labelled_pairs import LabelledPairs
-from bert_flow_tf.training.objectives import CosineObjective, SoftmaxObjective
+from bert_flow_tf.training.objectives import Classifier, CosineObjective
 from bert_flow_tf.training.siamese_settings import SiameseSettings
 from bert_flow_tf.training.siamese_trainer import SiameseTrainer
 from tests.encoder import tiny
@@ -34,7 +34,7 @@ def pairs(n=64, seed=0, longest=5):
 def make(model, objective="softmax", flow=False, pooling="avg-first-last", strategy=None, **settings):
   """(encoder, objective, flow, function that makes a trainer), everything from fixed seeds."""
   encoder = SentenceEncoder.from_pretrained(model)
-  objective = SoftmaxObjective(12, LABELS, 1) if objective == "softmax" else CosineObjective()
+  objective = Classifier.initial(12, LABELS, 1) if objective == "softmax" else CosineObjective()
   flow = Glow(FlowConfig(n_levels=1, depth=1, coupling_width=4), 12, seed=7) if flow else None
   settings = SiameseSettings(
     **{"learning_rate": 1e-2, "train_batch_size": BATCH, "save_checkpoints_steps": 3, "flow_loss": flow is not None}
