@@ -8,11 +8,11 @@ import numpy as np
 import tensorflow as tf
 
 from bert_flow_tf.errors import TrainingError
-from bert_flow_tf.io.folders import FolderFormat
+from bert_flow_tf.io import archive
 
 # Name of the classifier's weights in the published code.
 VARIABLE = "output_weights"
-_FOLDER = FolderFormat("classifier", "classifier.json", "weights.npz", TrainingError, "run_siamese or run_convert")
+_KIND = "classifier"
 
 # Standard deviation of BERT's published initialization.
 _STDDEV = 0.02
@@ -68,18 +68,15 @@ class Classifier:
     return tf.nn.softmax(self.logits(tf.constant(u, tf.float32), tf.constant(v, tf.float32))).numpy()
 
   def save(self, folder: str | os.PathLike) -> None:
-    """Writes the classifier's folder atomically, in place of an older one."""
+    """Writes the classifier's file into a folder, atomically and in place of an older one."""
     weights = tf.convert_to_tensor(self.output_weights).numpy()
-    _FOLDER.write(folder, {"labels": list(self.labels), "encoder": self.encoder}, {VARIABLE: weights})
+    archive.write(folder, _KIND, {"labels": self.labels, "encoder": self.encoder}, {VARIABLE: weights})
 
   @classmethod
   def load(cls, folder: str | os.PathLike) -> "Classifier":
-    """Loads the classifier that `save` wrote; a TrainingError names a folder that is absent or damaged."""
-    settings, arrays = _FOLDER.read(folder)
-    try:
+    """Loads the classifier that `save` wrote; a TrainingError names a file that is absent or damaged."""
+    with archive.opened(folder, _KIND, TrainingError) as (settings, arrays):
       return cls(arrays[VARIABLE], settings["labels"], settings["encoder"])
-    except (KeyError, TypeError, ValueError, TrainingError) as error:
-      raise TrainingError(f"classifier folder {folder}: damaged ({error})") from error
 
 
 class CosineObjective:
