@@ -6,9 +6,8 @@ from typing import Any
 
 from absl import logging
 
-from bert_flow_tf.data.settings import DataSettings
 from bert_flow_tf.data.task import TaskData
-from bert_flow_tf.data.tasks import STS_TASKS, find_task, load_task
+from bert_flow_tf.data.tasks import STS_TASKS, DataSettings, find_task, load_task
 from bert_flow_tf.encoder.settings import EmbeddingSettings
 from bert_flow_tf.errors import ConfigError
 from bert_flow_tf.flow.config import FlowConfig

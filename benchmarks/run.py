@@ -15,7 +15,7 @@ from absl import flags
 
 from benchmarks import measure
 from benchmarks.parts import TITLES, Benchmark, BenchmarkSettings
-from bert_flow_tf.data.settings import DataSettings
+from bert_flow_tf.data.tasks import DataSettings
 from bert_flow_tf.encoder.settings import EmbeddingSettings
 from bert_flow_tf.io.experiment import make_folder
 from bert_flow_tf.io.files import write_text

@@ -10,8 +10,7 @@ import numpy as np
 from bert_flow_tf.calibration.flow import as_calibration, load_calibration
 from bert_flow_tf.calibration.interface import Calibration
 from bert_flow_tf.calibration.names import AUTO, FLOW, parse_calibration
-from bert_flow_tf.data.pairs import SentencePairs
-from bert_flow_tf.data.sentences import check_pairs, check_sentences, sentences_or_pairs
+from bert_flow_tf.data.pairs import SentencePairs, check_pairs, check_sentences, sentences_or_pairs
 from bert_flow_tf.encoder import pooling as pooling_lib
 from bert_flow_tf.encoder.identity import check_encoder, read_identity
 from bert_flow_tf.encoder.loading import IDENTITY_FOLDER, load_encoder, load_identity, save_identity

@@ -11,7 +11,7 @@ from typing import Any
 from absl import flags
 
 import bert_flow_tf
-from bert_flow_tf.data.settings import DataSettings
+from bert_flow_tf.data.tasks import DataSettings
 from bert_flow_tf.encoder.settings import EmbeddingSettings
 from bert_flow_tf.errors import ConfigError
 from run_scripts import help_page

@@ -14,8 +14,8 @@ from absl import flags
 
 from bert_flow_tf.calibration.fitting import check_k_on_dev
 from bert_flow_tf.calibration.names import FLOW, CalibrationSpec, parse_calibrations
-from bert_flow_tf.data.flow_corpus import load_task_and_corpus
-from bert_flow_tf.data.settings import CorpusSettings, DataSettings
+from bert_flow_tf.data.flow_corpus import CorpusSettings, load_task_and_corpus
+from bert_flow_tf.data.tasks import DataSettings
 from bert_flow_tf.encoder.settings import EmbeddingSettings
 from bert_flow_tf.errors import ConfigError
 from bert_flow_tf.evaluation.gains import say

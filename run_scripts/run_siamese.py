@@ -17,10 +17,9 @@ if __package__ in (None, ""):  # run as a file, from any folder
 
 from absl import flags, logging
 
-from bert_flow_tf.data.settings import DataSettings
 from bert_flow_tf.data.siamese_task import TrainingPairs, training_pairs
 from bert_flow_tf.data.task import TaskData
-from bert_flow_tf.data.tasks import KINDS, load_task, task_names
+from bert_flow_tf.data.tasks import KINDS, DataSettings, load_task, task_names
 from bert_flow_tf.errors import ConfigError
 from bert_flow_tf.evaluation import report
 from bert_flow_tf.io.experiment import OutputSettings, Stopwatch

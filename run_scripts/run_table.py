@@ -18,8 +18,7 @@ if __package__ in (None, ""):  # run as a file, from any folder
 
 from absl import flags, logging
 
-from bert_flow_tf.data.settings import DataSettings
-from bert_flow_tf.data.tasks import load_task
+from bert_flow_tf.data.tasks import DataSettings, load_task
 from bert_flow_tf.encoder.settings import EmbeddingSettings
 from bert_flow_tf.errors import ConfigError
 from bert_flow_tf.io import files

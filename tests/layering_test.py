@@ -50,7 +50,6 @@ _WITHOUT_TENSORFLOW = (
   "bert_flow_tf.integrations.inputs",
   "bert_flow_tf.integrations.senteval",
   "bert_flow_tf.data.pairs",
-  "bert_flow_tf.data.sentences",
   "bert_flow_tf.encoder.identity",
   "bert_flow_tf.encoder.word_vectors",
   "bert_flow_tf.encoder.word_vector_file",

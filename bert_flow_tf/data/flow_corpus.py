@@ -8,14 +8,31 @@ from absl import logging
 
 from bert_flow_tf.data import nli
 from bert_flow_tf.data.pairs import SentencePairs
-from bert_flow_tf.data.settings import CorpusSettings, DataSettings
 from bert_flow_tf.data.task import TaskData
-from bert_flow_tf.data.tasks import load_task
+from bert_flow_tf.data.tasks import DataSettings, load_task
 from bert_flow_tf.errors import ConfigError
+from bert_flow_tf.io.settings import Settings, setting
 
 TARGET, TRAIN, NLI = "target", "train", "nli"
 # The paper's learning rate of the flow on the sentences of a task (section 4.1).
 LEARNING_RATE = 1e-3
+
+
+@dataclasses.dataclass(frozen=True)
+class CorpusSettings(Settings):
+  """Sentences that a calibration is fitted on."""
+
+  flow_corpus: str | None = setting(
+    None,
+    "Sentences that the calibrations are fitted on: target (all sentences of the task), train (its train split), nli "
+    "(SNLI and MNLI, from data_dir or TensorFlow Datasets), or a text file or TSV. Default: target, or train if "
+    "use_full_for_training is 0.",
+  )
+  use_full_for_training: bool | None = setting(
+    None,
+    "1: fit on train, dev and test sentences as the published code, which reads the one file of each of STS-12 to "
+    "STS-16 as all three and so uses every pair three times. 0: fit on train alone. Default: flow_corpus decides.",
+  )
 
 
 @dataclasses.dataclass(frozen=True)

@@ -11,6 +11,7 @@ from bert_flow_tf.data.pairs import SPLITS
 from bert_flow_tf.data.readers import read_scored_tsv
 from bert_flow_tf.data.task import BINARY, CLASSES, SIMILARITY, Loaded, Paths, TaskData, TaskSpec
 from bert_flow_tf.errors import ConfigError
+from bert_flow_tf.io.settings import Settings, setting
 
 _FOLDER = pathlib.Path(__file__).parent
 KINDS = (SIMILARITY, BINARY, CLASSES)
@@ -146,6 +147,23 @@ def find_task(name: str, kinds: Iterable[str] = SCORED) -> TaskSpec:
     if spec.kind in kinds and spec.is_called(name):
       return spec
   raise ConfigError(f"task={name}: expected one of {', '.join(task_names(kinds))}", argument="task")
+
+
+@dataclasses.dataclass(frozen=True)
+class DataSettings(Settings):
+  """The task and the location of its files."""
+
+  # An experiment's name begins with the task; the same task from another folder is the same data.
+  task: str = setting("sample", f"One of {', '.join(task_names())}.", named=False, alias="task_name")
+  data_dir: str | None = setting(
+    None, "Folder of data files, or the task's own folder in it: docs/reproduction.md, section Data.", named=False
+  )
+  tfds_data_dir: str | None = setting(
+    None, "Folder of TensorFlow Datasets, used if data_dir is not given.", named=False
+  )
+  stsb_gold: str | None = setting(
+    None, "The benchmark's sts-test.csv, for STS-B from TensorFlow Datasets.", named=False
+  )
 
 
 def load_task(

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import tensorflow as tf
 
-from bert_flow_tf.data.sentences import check_sentences
+from bert_flow_tf.data.pairs import check_sentences
 from bert_flow_tf.encoder import pooling as pooling_lib
 from bert_flow_tf.encoder.batching import check_finite, embed_in_batches
 from bert_flow_tf.encoder.bert import BertEncoder, load_bert

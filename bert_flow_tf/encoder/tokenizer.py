@@ -14,7 +14,7 @@ import tokenizers
 import transformers
 from absl import logging
 
-from bert_flow_tf.data.sentences import check_sentences
+from bert_flow_tf.data.pairs import check_sentences
 from bert_flow_tf.encoder.tokenizer_settings import MAX_INPUT_CHARS_PER_WORD, SPECIALS, read_settings
 from bert_flow_tf.errors import ConfigError, EncoderError
 from bert_flow_tf.io.checks import is_integer

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from absl import logging
 
-from bert_flow_tf.data.sentences import check_sentences
+from bert_flow_tf.data.pairs import check_sentences
 from bert_flow_tf.encoder.cache import EmbeddingCache
 from bert_flow_tf.encoder.word_vector_file import read_vectors
 from bert_flow_tf.errors import ConfigError, EncoderError

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from bert_flow_tf.data.sentences import check_pairs
+from bert_flow_tf.data.pairs import check_pairs
 from bert_flow_tf.errors import ConfigError, DataError, install_command
 from bert_flow_tf.evaluation.metrics import Correlation, correlation
 

@@ -15,10 +15,10 @@ from bert_flow_tf.calibration.fitting import fit_linear
 from bert_flow_tf.calibration.flow import saved_calibrations
 from bert_flow_tf.calibration.methods import Whitening
 from bert_flow_tf.calibration.names import AUTO, FLOW, CalibrationSpec
-from bert_flow_tf.data.flow_corpus import LEARNING_RATE, TARGET, FlowCorpus
+from bert_flow_tf.data.flow_corpus import LEARNING_RATE, TARGET, CorpusSettings, FlowCorpus
 from bert_flow_tf.data.pairs import SentencePairs
-from bert_flow_tf.data.settings import CorpusSettings, DataSettings
 from bert_flow_tf.data.task import TaskData
+from bert_flow_tf.data.tasks import DataSettings
 from bert_flow_tf.encoder.pooling import check_low_dim
 from bert_flow_tf.encoder.settings import DEFAULT_POOLING, EmbeddingSettings
 from bert_flow_tf.errors import BertFlowError, ConfigError

@@ -8,8 +8,8 @@ from absl import logging
 
 from bert_flow_tf.data.flow_corpus import NLI, TARGET, FlowCorpus, load_flow_corpus
 from bert_flow_tf.data.pairs import SentencePairs
-from bert_flow_tf.data.settings import DataSettings
 from bert_flow_tf.data.task import TaskData
+from bert_flow_tf.data.tasks import DataSettings
 from bert_flow_tf.encoder.settings import DEFAULT_MAX_SEQ_LENGTH, EmbeddingSettings
 from bert_flow_tf.errors import DataError
 from bert_flow_tf.tables.plan import Plan

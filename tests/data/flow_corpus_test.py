@@ -3,7 +3,7 @@
 import pytest
 
 from bert_flow_tf.data import flow_corpus
-from bert_flow_tf.data.settings import CorpusSettings
+from bert_flow_tf.data.flow_corpus import CorpusSettings
 from bert_flow_tf.data.tasks import load_task
 from bert_flow_tf.errors import ConfigError, DataError
 from tests.run_scripts import tiny_data

@@ -5,7 +5,8 @@ import re
 
 import pytest
 
-from bert_flow_tf.data.settings import CorpusSettings, DataSettings
+from bert_flow_tf.data.flow_corpus import CorpusSettings
+from bert_flow_tf.data.tasks import DataSettings
 from bert_flow_tf.encoder.settings import EmbeddingSettings
 from bert_flow_tf.errors import ConfigError, TrainingError
 from bert_flow_tf.flow.config import FlowConfig

@@ -5,8 +5,7 @@ import types
 
 import numpy as np
 
-from bert_flow_tf.data.settings import DataSettings
-from bert_flow_tf.data.tasks import load_task
+from bert_flow_tf.data.tasks import DataSettings, load_task
 from bert_flow_tf.encoder.settings import EmbeddingSettings
 from bert_flow_tf.tables.inputs import Inputs
 from bert_flow_tf.tables.store import Store
