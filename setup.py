@@ -65,7 +65,7 @@ EXTRAS = {
 }
 
 # run_scripts/run_NAME.py is installed as the command bert-flow-NAME.
-RUNNERS = ("flow", "eval", "calibrate", "table", "export", "embed", "siamese", "convert", "pretraining")
+RUNNERS = ("flow", "eval", "calibrate", "table", "export", "embed", "siamese", "convert")
 
 setup(
   name="bert-flow-tf",

@@ -14,7 +14,6 @@ _HEADINGS = {
   "encoder": "Encoder",
   "calibration": "Calibration",
   "training": "Training",
-  "pretraining": "Training",
   "corpus": "Input and output",
   "io": "Output",
   "serving": "Export",

@@ -53,14 +53,14 @@ AS_READ = {
     "60108": "24",
     r"exp/NAME": "exp/exp_t_STS-B_ep_1.00_lr_5.00e-05_e_avg-last-2_f_11_1.00e-03_allsplits",
   },
-  "docs/pretraining.md": {"--output_dir=my_bert": rf"\g<0>{_SHORT}"},
+  "examples/pretrain_bert/README.md": {"--output_dir=my_bert": rf"\g<0>{_SHORT}"},
   "docs/reproduction.md": {r"--task=STS-B": r"\g<0> --data_dir=DATA"},
   "docs/tables.md": {
     "run_table.py": r"\g<0> --data_dir=DATA --model=base --train_batch_size=8 --flow_model_config=small.json",
     "--table=beyond,gains,ablation": r"\g<0> --task=STS-B,STS-12",
     "FOLDER": "large",
   },
-  "bert_flow_tf/encoder/pretrained/mini/README.md": {"--output_dir=mini": rf"\g<0>{_SHORT}", "FOLDER": "DATA"},
+  "bert_flow_tf/encoder/pretrained/mini/README.md": {"--output_dir=mini": rf"\g<0>{_SHORT}"},
 }
 # Code that runs before the blocks of a page, which start from a saved calibration or an export.
 _FITTED = """
@@ -137,7 +137,7 @@ class Reader:
 
   def __init__(self, home, environment):
     self._home, self._environment, self._session, self._server = home, environment, None, None
-    for folder in ("benchmarks", "run_scripts"):
+    for folder in ("benchmarks", "examples", "run_scripts"):
       (home / folder).symlink_to(REPO / folder)
     (home / ".venv").mkdir()
     (home / ".venv/bin").symlink_to(environment["PATH"].partition(":")[0])

@@ -12,6 +12,7 @@ from tests.testing import REPO
 _FOLDERS = (
   "",
   "docs/",
+  "examples/pretrain_bert/",
   *(f"bert_flow_tf/{name}/" for name in ("data/sample", "data/hard_sample", "encoder/pretrained/mini")),
 )
 _PAGES = sorted(page for folder in _FOLDERS for page in REPO.glob(f"{folder}*.md"))
@@ -23,7 +24,7 @@ import run_scripts.runner
 run_scripts.runner.run = lambda *unused, **others: None
 names = {}
 for runner in sys.argv[1:]:
-  module = importlib.import_module(f"run_scripts.{runner}")
+  module = importlib.import_module(runner)
   before = set(flags.FLAGS)
   module.console()
   names[runner] = sorted(set(flags.FLAGS) - before)
@@ -44,8 +45,12 @@ def _python(code, *arguments, cwd=REPO):
 def flag_names():
   """Returns {runner: set of the names of its flags}."""
   runners = [path.stem for path in (REPO / "run_scripts").glob("*.py") if "def console(" in path.read_text()]
-  names = json.loads(_python(_LIST_FLAGS, *runners).splitlines()[-1])
-  return {runner: {*of_runner, *(f"no{name}" for name in of_runner), "help"} for runner, of_runner in names.items()}
+  modules = [*(f"run_scripts.{runner}" for runner in runners), "benchmarks.run"]
+  names = json.loads(_python(_LIST_FLAGS, *modules).splitlines()[-1])
+  return {
+    module.split(".")[1]: {*of_runner, *(f"no{name}" for name in of_runner), "help"}
+    for module, of_runner in names.items()
+  }
 
 
 def _commands(page):

@@ -16,7 +16,6 @@ _ONLY_IN = {
   "absl.app": ("run_scripts",),
   "transformers": (
     "bert_flow_tf.encoder.checkpoints",
-    "bert_flow_tf.pretraining.masked_lm",
     "bert_flow_tf.encoder.tokenizer",
   ),
   "mteb": ("bert_flow_tf.integrations",),
@@ -45,8 +44,6 @@ _WITHOUT_TENSORFLOW = (
   *(f"bert_flow_tf.data.{module}" for module in ("custom", "glue", "lines", "nli", "sick", "semeval")),
   *(f"bert_flow_tf.data.{module}" for module in ("sources", "sts", "stsb", "task")),
   "bert_flow_tf.encoder.tokenizer_settings",
-  "bert_flow_tf.pretraining.masking",
-  "bert_flow_tf.pretraining.vocabulary",
   "bert_flow_tf.integrations.inputs",
   "bert_flow_tf.integrations.senteval",
   "bert_flow_tf.data.pairs",

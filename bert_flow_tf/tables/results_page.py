@@ -98,7 +98,7 @@ def _encoders(tables):
       known, key = table.about.get("sizes", {}).get(title, {}), (title, checksum[:12])
       folder = f"`{known['folder']}`" if known else ""
       if known.get("folder") == _PACKAGED:
-        folder = "in this package: `docs/pretraining.md` has how it was trained"
+        folder = "in this package: `examples/pretrain_bert` has how it was trained"
       if known or key not in lines:
         sizes = (str(known.get(size, "")) for size in ("blocks", "dimensions", "word pieces"))
         lines[key] = f"| {' | '.join([title, *sizes, folder, f'`{key[1]}`'])} |"

@@ -181,5 +181,5 @@ def test_page(ran):
     "## Table 2: Semantic textual similarity without NLI supervision",
     "## Table 3: Semantic textual similarity with NLI supervision",
   ]
-  assert "| mini | 4 | 256 | 8192 | in this package: `docs/pretraining.md` has how it was trained | `" in page
+  assert "| mini | 4 | 256 | 8192 | in this package: `examples/pretrain_bert` has how it was trained | `" in page
   assert "](figure_2_mini.png)" in page and (folder / "figure_2_mini.png").is_file()

@@ -7,7 +7,6 @@ from tensorflow.python.framework import config
 
 from bert_flow_tf.errors import ConfigError, TrainingError
 from bert_flow_tf.io.settings import changed_values
-from bert_flow_tf.pretraining.settings import PretrainingSettings
 from bert_flow_tf.training.distribution import (
   STRATEGIES,
   has_several_workers,
@@ -33,7 +32,7 @@ def test_default_is_the_cpu_itself():
 
 
 def test_deterministic_is_of_the_process_and_of_no_name():
-  for settings in (FlowSettings, SiameseSettings, PretrainingSettings):
+  for settings in (FlowSettings, SiameseSettings):
     assert changed_values(settings(deterministic=True)) == {}
   try:
     make_strategy(deterministic=True)

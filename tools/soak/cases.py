@@ -63,16 +63,6 @@ def cases(inputs: pathlib.Path, out: pathlib.Path) -> dict[str, Case]:
       [*model, *stsb, *joint, small, *_FLOW, "--do_train", "--do_eval", "--do_predict", f"--output_parent_dir={out}"],
       ("*/checkpoints/ckpt-*", "*/model.ckpt-*", "*/encoder/*"),
     ),
-    "run_pretraining": Case(
-      "run_pretraining",
-      [
-        *(f"--corpus={inputs}/text.txt", "--vocab_size=200", "--hidden_size=16", "--num_hidden_layers=1"),
-        *("--num_attention_heads=2", "--max_seq_length=16", "--dropout=0.1", "--train_batch_size=16"),
-        *("--num_train_steps=30", "--num_warmup_steps=5", "--save_checkpoints_steps=3", f"--output_dir={out}/p"),
-        "--deterministic",
-      ],
-      ("p/checkpoints/ckpt-*",),
-    ),
     "run_embed": Case(
       "run_embed",
       [f"--flow_folder={fitted}", f"--input={inputs}/lines.txt", "--shard_size=100", f"--output_dir={out}/vectors"],
