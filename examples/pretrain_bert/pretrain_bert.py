@@ -28,8 +28,7 @@ from transformers.modeling_tf_pytorch_utils import apply_transpose, convert_tf_w
 from bert_flow_tf.encoder.seeded_dropout import SeededDropout
 from bert_flow_tf.io.files import replaced_folder
 from bert_flow_tf.training.loop import TrainingLoop
-from bert_flow_tf.training.optimizer import AdamWeightDecay
-from bert_flow_tf.training.schedule import WarmUpLinearDecay
+from bert_flow_tf.training.optimizer import AdamWeightDecay, WarmUpLinearDecay
 
 FLAGS = flags.FLAGS
 # What the steps depend on, besides text and vocabulary: with another value, a training is not resumed.
