@@ -17,8 +17,7 @@ from bert_flow_tf.data.pairs import SentencePairs
 from bert_flow_tf.data.task import TaskData
 from bert_flow_tf.encoder.sentence_encoder import SentenceEncoder
 from bert_flow_tf.encoder.tokenizer import pad_batch
-from bert_flow_tf.evaluation.scores import score_pairs
-from bert_flow_tf.evaluation.similarity import cosine_similarity
+from bert_flow_tf.evaluation.metrics import cosine_similarity, score_pairs
 from bert_flow_tf.evaluation.task_scores import Embeddings
 from bert_flow_tf.flow.config import FlowConfig
 from bert_flow_tf.training import calibrate

@@ -17,7 +17,7 @@ from bert_flow_tf.encoder.loading import IDENTITY_FOLDER, load_encoder, load_ide
 from bert_flow_tf.encoder.sentence_encoder import SentenceEncoder
 from bert_flow_tf.errors import ConfigError, naming
 from bert_flow_tf.evaluation import isotropy
-from bert_flow_tf.evaluation.similarity import cosine_similarity, normalized
+from bert_flow_tf.evaluation.metrics import cosine_similarity, normalized
 from bert_flow_tf.flow.glow import Glow
 from bert_flow_tf.training.calibrate import fit_calibration
 from bert_flow_tf.training.choice import choose_calibration

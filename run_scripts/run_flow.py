@@ -18,7 +18,6 @@ from bert_flow_tf.data.flow_corpus import CorpusSettings, load_task_and_corpus
 from bert_flow_tf.data.tasks import DataSettings
 from bert_flow_tf.encoder.settings import EmbeddingSettings
 from bert_flow_tf.errors import ConfigError
-from bert_flow_tf.evaluation.gains import say
 from bert_flow_tf.io.experiment import OutputSettings
 from bert_flow_tf.io.lock import owned
 from bert_flow_tf.training.settings import FlowSettings, RunSettings
@@ -74,6 +73,7 @@ def main(argv: list[str]) -> None:
   # These import TensorFlow, which takes seconds: the errors above come before that.
   from bert_flow_tf.model import SentenceModel
   from bert_flow_tf.runs.flow_run import Experiment, ExperimentSettings
+  from bert_flow_tf.runs.run_folder import print_results
   from bert_flow_tf.training.distribution import make_strategy, wait_for_all
 
   if FLAGS.export_dir is not None:
@@ -85,8 +85,8 @@ def main(argv: list[str]) -> None:
     experiment.fit()
     if experiment.is_chief:
       about = {"flags": common_flags.values(), "versions": common_flags.versions()}
-      results, gains, page = experiment.write(experiment.evaluate(), about)
-      say(results, gains, experiment.watch.seconds, page)
+      result, page = experiment.write(experiment.evaluate(), about)
+      print_results([result], experiment.watch.seconds, page)
       if FLAGS.export_dir is not None:
         ((method, calibration),) = experiment.calibrations.items()
         calibrated = SentenceModel(model.encoder, calibration, **model.identity.model_arguments())

@@ -206,17 +206,17 @@ def _run(job, task, embedding, settings, folder, watch, chosen, splits):
   if trained is not None:
     print_speed(trained.facts)
   evaluated = trained
-  results, intervals = {}, {}
+  result = None
   if splits:
     evaluated = trained or job.load()
-    results, intervals = outputs.evaluate(evaluated, splits, FLAGS.eval_batch_size)
+    result = outputs.evaluate(evaluated, splits, FLAGS.eval_batch_size)
   if predicted() and (evaluated is None or FLAGS.eval_checkpoint_name):
     evaluated = job.load(FLAGS.eval_checkpoint_name)
   prefix = f"{FLAGS.eval_checkpoint_name}." if FLAGS.eval_checkpoint_name else ""
   for name in predicted():
     outputs.predict(evaluated, name, prefix, FLAGS.predict_pool)
   if evaluated is not None:
-    outputs.write(evaluated, results, intervals, trained is not None)
+    outputs.write(evaluated, result, trained is not None)
 
 
 def console() -> None:

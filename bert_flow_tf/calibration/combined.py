@@ -12,7 +12,7 @@ from bert_flow_tf.calibration import storage
 from bert_flow_tf.calibration.interface import Calibration
 from bert_flow_tf.calibration.moments import Moments
 from bert_flow_tf.errors import CalibrationError, ConfigError
-from bert_flow_tf.evaluation.similarity import normalized
+from bert_flow_tf.evaluation.metrics import normalized
 
 # A view varies if it does so by more than the rounding errors of float32.
 _FLOAT32_EPSILON = float(np.finfo(np.float32).eps)

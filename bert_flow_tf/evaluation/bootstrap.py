@@ -6,9 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from bert_flow_tf.errors import DataError
-from bert_flow_tf.evaluation.metrics import auc, correlation
-from bert_flow_tf.evaluation.subsets import rows_of_subsets, subset_correlations
+from bert_flow_tf.evaluation.metrics import rows_of_subsets, score_pairs
 
 # Numbers of an array of resamples: 2^20 of float64 are 8 MiB, and several such arrays exist at once.
 _PIECE = 1 << 20
@@ -41,7 +39,7 @@ def bootstrap_gain(
   before: np.ndarray,
   after: np.ndarray,
   gold: np.ndarray,
-  subsets: Sequence[str] | None = None,
+  subsets: Sequence[str] = (),
   n_boot: int = 1000,
   seed: int = 0,
   level: float = 0.95,
@@ -57,33 +55,30 @@ def bootstrap_gain(
     before: similarities [n] of one method, or [seeds, n]: its score is the mean over the seeds.
     after: similarities of the other, as before.
     gold: [n] scores; pairs with NaN are left out.
-    subsets: [n] names, or None.
-    n_boot: number of resamples, at least 100.
+    subsets: [n] names; empty for none.
+    n_boot: number of resamples.
     seed: integer; the same seed gives the same interval.
     level: of the interval, between 0 and 1.
     metric: "spearman", or "auc" if gold is 0 or 1, without subsets.
-
-  Raises:
-    DataError: the lengths differ, a number is not finite, or an argument is out of its range.
   """
-  if metric not in ("spearman", "auc") or (metric == "auc" and subsets is not None):
-    raise DataError(f"metric is {metric!r}, expected 'spearman', or 'auc' without subsets")
-  if n_boot < 100 or not 0 < level < 1:
-    raise DataError(f"n_boot is {n_boot} and level {level:g}, expected at least 100 and a number between 0 and 1")
   gold = np.asarray(gold, np.float64)
   methods = [np.atleast_2d(np.asarray(values, np.float64)) for values in (before, after)]
-  scores = [[_score(values, gold, subsets, metric) for values in method] for method in methods]
-  reasons = (part.reason for method in scores for part in method)
-  pairs, reason = scores[0][0].pairs, "; ".join(dict.fromkeys(filter(None, reasons)))
-  if reason:
-    return Gain(math.nan, math.nan, math.nan, level, pairs, reason, metric)
-  means = [math.fsum(getattr(part, metric) for part in method) / len(method) for method in scores]
-  gain = means[1] - means[0]
+  means, reasons = [], []
+  for method in methods:
+    scores = [score_pairs(values, gold, subsets, metric) for values in method]
+    key = f"{metric}_wmean" if len(subsets) else metric
+    means.append(math.fsum(score[key] for score in scores) / len(scores))
+    reasons += [score["reason"] for score in scores if score["reason"]]
   scored = np.flatnonzero(~np.isnan(gold))
-  names = [""] * len(scored) if subsets is None else [subsets[int(row)] for row in scored]
+  pairs = len(scored)
+  if reasons:
+    return Gain(math.nan, math.nan, math.nan, level, pairs, "; ".join(dict.fromkeys(reasons)), metric)
+
+  gain = means[1] - means[0]
+  names = [subsets[row] for row in scored] if len(subsets) else [""] * pairs
   rng = np.random.default_rng(seed)
   gains = np.zeros(n_boot)
-  for rows in rows_of_subsets(names, pairs).values():
+  for rows in rows_of_subsets(names).values():
     drawn = scored[rows]
     resampled = _resampled_gains([method[:, drawn] for method in methods], gold[drawn], n_boot, rng, metric)
     gains += 100.0 * len(rows) / pairs * resampled
@@ -95,70 +90,47 @@ def bootstrap_gain(
   return Gain(gain, float(low), float(high), level, pairs, metric=metric)
 
 
-def _score(values, gold, subsets, metric):
-  if metric == "auc":
-    return auc(values, gold)
-  return correlation(values, gold) if subsets is None else subset_correlations(values, gold, subsets).wmean
-
-
 def _resampled_gains(methods, gold, n_boot, rng, metric):
-  """Returns the gain of each resample, from -1 to 1, float64 [n_boot]; NaN if not defined."""
+  """Returns the gain of each resample of two methods [seeds, n], from -1 to 1, float64 [n_boot]; NaN if undefined."""
   n = len(gold)
   piece = max(1, _PIECE // n)
-  of_gold, groups = _tie_groups(gold), [[_tie_groups(values) for values in method] for method in methods]
-  agreement = _weighted_auc if metric == "auc" else _weighted_pearson
   gains = []
   for start in range(0, n_boot, piece):
-    size = min(piece, n_boot - start)
-    draws = rng.integers(n, size=[size, n]) + n * np.arange(size)[:, None]
-    counts = np.bincount(draws.ravel(), minlength=size * n).reshape(size, n)
-    target = gold if metric == "auc" else _resampled_ranks(counts, *of_gold)
-    before, after = (
-      sum(agreement(counts, _resampled_ranks(counts, *group), target) for group in method) / len(method)
-      for method in groups
-    )
+    draws = rng.integers(n, size=[min(piece, n_boot - start), n])
+    target = gold[draws]
+    if metric == "spearman":
+      target = _centered_ranks(target)
+    before, after = (_mean_agreement(method, draws, target, metric) for method in methods)
     gains.append(after - before)
   return np.concatenate(gains)
 
 
-def _tie_groups(values):
-  """Returns the pairs sorted by value [n], the first position of each group of ties [groups], each pair's group [n]."""
-  _, begins, group = np.unique(np.sort(values), return_index=True, return_inverse=True)
-  order = np.argsort(values, kind="stable")
-  of_pair = np.empty(len(values), np.int64)
-  of_pair[order] = group
-  return order, begins, of_pair
+def _mean_agreement(method, draws, target, metric):
+  """Returns the mean over the seeds of a method [seeds, n] of its agreement with each resample, [resamples]."""
+  agreement = _auc if metric == "auc" else _correlation
+  total = np.zeros(len(draws))
+  for values in method:
+    total += agreement(_centered_ranks(values[draws]), target)
+  return total / len(method)
 
 
-def _resampled_ranks(counts, order, begins, of_pair):
-  """Returns the rank of each pair among those drawn, ties at their mean rank, minus the mean: float64 [size, n].
+def _centered_ranks(values):
+  """Returns the ranks within each row of [resamples, n], ties at their mean rank, minus their mean."""
+  from scipy import stats  # here, as its import takes half a second
 
-  With c draws of a group of ties and b draws below it, the group's ranks b + 1 ... b + c have the mean b + (c + 1) / 2;
-  the mean of all n is (n + 1) / 2. No resample has to be sorted.
-
-  Args:
-    counts: [size, n], number of draws of each pair.
-    order: see `_tie_groups`, also for the others.
-    begins: [groups].
-    of_pair: [n].
-  """
-  drawn = np.add.reduceat(counts[:, order], begins, axis=1)
-  rank = np.cumsum(drawn, axis=1) - drawn / 2 - counts.shape[1] / 2
-  return rank[:, of_pair]
+  return stats.rankdata(values, axis=1) - (values.shape[1] + 1) / 2
 
 
-def _weighted_pearson(counts, x, y):
-  """Returns Pearson's correlation [size] of centered x and y [size, n], weighted by counts [size, n]."""
-  xy, xx, yy = (np.einsum("ij,ij,ij->i", counts, a, b) for a, b in ((x, y), (x, x), (y, y)))
+def _correlation(x, y):
+  """Returns the correlation [resamples] of the rows of centered x and y [resamples, n]."""
+  with np.errstate(invalid="ignore"):
+    return np.vecdot(x, y) / np.sqrt(np.vecdot(x, x) * np.vecdot(y, y))
+
+
+def _auc(ranks, labels):
+  """Returns the AUC [resamples], see `metrics.auc`, of centered ranks [resamples, n] for labels [resamples, n]."""
+  p = labels.sum(axis=1)
+  q = labels.shape[1] - p
+  # Centered, the sum of the ranks of label 1 is p q / 2 too small where all are in order.
   with np.errstate(invalid="ignore", divide="ignore"):
-    return np.where((xx > 0) & (yy > 0), xy / np.sqrt(xx * yy), np.nan)
-
-
-def _weighted_auc(counts, ranks, labels):
-  """Returns the AUC [size] (see `metrics.auc`) of centered ranks [size, n] for labels [n], weighted by counts."""
-  positive = counts * labels
-  p = positive.sum(axis=1)
-  q = counts.shape[1] - p
-  rank_sum = np.einsum("ij,ij->i", positive, ranks) + p * (counts.shape[1] + 1) / 2
-  with np.errstate(invalid="ignore", divide="ignore"):
-    return np.where((p > 0) & (q > 0), (rank_sum - p * (p + 1) / 2) / (p * q), np.nan)
+    return np.vecdot(ranks, labels) / (p * q) + 0.5

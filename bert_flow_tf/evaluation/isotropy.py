@@ -11,7 +11,7 @@ import numpy as np
 from absl import logging
 
 from bert_flow_tf.errors import DataError
-from bert_flow_tf.evaluation.similarity import normalized
+from bert_flow_tf.evaluation.metrics import normalized
 
 # Rows that are converted to float64 at a time: 4096 of 1024 dimensions are 32 MiB.
 _ROWS = 4096

@@ -1,25 +1,61 @@
-"""Metrics: correlation and ROC AUC of similarities with gold."""
+"""Cosines of embeddings, and their agreement with gold: Spearman, Pearson, ROC AUC, of all pairs or by subsets."""
 
 import dataclasses
 import math
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
 from bert_flow_tf.errors import DataError
 from bert_flow_tf.progress import counted
 
+# Less than float32's rounding around 1; only a vector of zeros is shorter.
+_SHORTEST = 1e-30
 # Similarities that differ by less than this, relatively, are equal up to the rounding of float64.
 _ROUNDING = 1e-14
 
 
+def cosine_similarity(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+  """Returns the cosine of each pair of rows of two [n, dim], float64 [n]; NaN if a row is zero or not finite."""
+  a, b = np.asarray(a, np.float64), np.asarray(b, np.float64)
+  if a.shape != b.shape or a.ndim != 2:
+    raise DataError(f"embeddings of shapes {a.shape} and {b.shape}, expected [n, dim] twice")
+  with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
+    return np.sum(a * b, axis=1) / (np.linalg.norm(a, axis=1) * np.linalg.norm(b, axis=1))
+
+
+def normalized(embeddings: np.ndarray) -> np.ndarray:
+  """Returns rows [n, dim] divided by their length; rows of zeros stay."""
+  return embeddings / np.maximum(np.linalg.norm(embeddings, axis=1, keepdims=True), _SHORTEST)
+
+
+def random_pair_cosines(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+  """Returns the cosine of each first sentence [n, dim] and the second one half the list further on, float64 [n].
+
+  Neighbors in a list are often alike, rows half the list apart are not.
+  """
+  return cosine_similarity(a, np.roll(np.asarray(b), len(b) // 2, axis=0))
+
+
+def mean_random_cosine(a: np.ndarray, b: np.ndarray) -> float:
+  """Returns the mean of `random_pair_cosines`, a measure of anisotropy (the paper's section 2).
+
+  Near 1 all embeddings lie in a narrow cone; for evenly spread directions it is 0. NaN for fewer than 2 pairs.
+  """
+  if len(a) < 2:
+    return math.nan
+  return float(np.mean(random_pair_cosines(a, b)))
+
+
 @dataclasses.dataclass(frozen=True)
 class Correlation:
-  """Agreement of n similarities with n gold scores.
+  """Agreement of similarities with gold scores.
 
   Attributes:
     spearman: Spearman's rank correlation x 100, ties at their mean rank; NaN if not defined.
     pearson: Pearson's correlation x 100; NaN if not defined.
-    pairs: n.
+    pairs: number of pairs with gold.
     reason: why they are NaN, else "".
   """
 
@@ -30,21 +66,23 @@ class Correlation:
 
 
 def correlation(similarities: np.ndarray, gold: np.ndarray) -> Correlation:
-  """Returns Spearman and Pearson x 100 of similarities [n] and gold scores [n].
+  """Returns Spearman and Pearson x 100 of similarities [n] and gold scores [n]; pairs with NaN as gold are left out."""
+  from scipy import stats  # here, as its import takes half a second
 
-  Pairs whose gold score is NaN were not annotated; they are left out.
-
-  Raises:
-    DataError: the lengths differ, a gold score is infinite, or a similarity of a scored pair is NaN or infinite.
-  """
-  similarities, gold = scored_pairs(similarities, gold)
-  reason = _undefined(similarities, gold)
+  similarities, gold = _scored_pairs(similarities, gold, "gold score")
+  n = len(gold)
+  reason = ""
+  if n < 2:
+    reason = f"{counted(n, 'scored pair')}, a correlation needs at least 2"
+  elif np.ptp(gold) == 0:
+    reason = f"all {n} gold scores are {gold[0]:g}, a correlation needs scores that differ"
+  elif _constant(similarities):
+    reason = f"all {n} similarities are {similarities[0]:g}, a correlation needs similarities that differ"
   if reason:
-    return Correlation(math.nan, math.nan, len(gold), reason)
-  spearman = np.corrcoef(np.column_stack([ranks(similarities), ranks(gold)]), rowvar=False)[1, 0]
-  pearson = np.clip(np.vecdot(_direction(similarities), _direction(gold)), -1.0, 1.0)
-  pearson = np.round(pearson) if len(gold) == 2 else pearson
-  return Correlation(100.0 * float(spearman), 100.0 * float(pearson), len(gold))
+    return Correlation(math.nan, math.nan, n, reason)
+  spearman = stats.spearmanr(similarities, gold).statistic
+  pearson = stats.pearsonr(similarities, gold).statistic
+  return Correlation(100.0 * float(spearman), 100.0 * float(pearson), n)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -71,14 +109,13 @@ def auc(similarities: np.ndarray, labels: np.ndarray) -> Auc:
 
   for the similarities s+ of the p pairs of label 1 and s- of the q of label 0, ties at their mean rank (Mann-Whitney's
   U; Hanley and McNeil 1982). The paper's table 4: entailment is 1. Pairs whose label is NaN are left out.
-
-  Raises:
-    DataError: the lengths differ, a label is neither 0 nor 1, or a similarity of a labeled pair is NaN or infinite.
   """
-  similarities, labels = scored_pairs(similarities, labels, "label")
-  other = np.flatnonzero((labels != 0) & (labels != 1))
+  from scipy import stats
+
+  similarities, labels = _scored_pairs(similarities, labels, "label")
+  other = labels[(labels != 0) & (labels != 1)]
   if other.size:
-    raise DataError(f"label {labels[other[0]]:g} ({other.size} of {len(labels)} labels), expected 0 or 1")
+    raise DataError(f"label {other[0]:g} ({other.size} of {len(labels)} labels), expected 0 or 1")
   positives = int(np.sum(labels))
   negatives = len(labels) - positives
   reason = ""
@@ -88,28 +125,54 @@ def auc(similarities: np.ndarray, labels: np.ndarray) -> Auc:
     reason = f"all {len(labels)} similarities are {similarities[0]:g}, an AUC needs similarities that differ"
   if reason:
     return Auc(math.nan, len(labels), positives, reason)
-  rank_sum = ranks(similarities)[labels == 1].sum()
+  rank_sum = stats.rankdata(similarities)[labels == 1].sum()
   area = (rank_sum - positives * (positives + 1) / 2) / (positives * negatives)
   return Auc(100.0 * float(area), len(labels), positives)
 
 
-def scored_pairs(similarities: np.ndarray, gold: np.ndarray, what: str = "gold score") -> tuple[np.ndarray, np.ndarray]:
-  """Returns similarities and gold scores of the pairs that have a gold score, float64 [scored] each.
+def score_pairs(
+  similarities: np.ndarray, gold: np.ndarray, subsets: Sequence[str] = (), metric: str = "correlation"
+) -> dict[str, Any]:
+  """Returns the scores of similarities [n] against gold [n], as results.json and the tables have them.
 
-  Args:
-    similarities: [n].
-    gold: [n], NaN for a pair that was not annotated.
-    what: name of an element of `gold` in messages.
-
-  Raises:
-    DataError: the lengths differ, a gold score is infinite, or a similarity of a scored pair is NaN or infinite.
+  They are "pairs", "reason" (why a score is NaN, else ""), and: "auc" for the metric "auc"; or "spearman" and
+  "pearson"; or with names of subsets [n] each of the two as wmean (weighted by size, as in the paper), mean (SentEval)
+  and all (all pairs as one set, as SBERT and SimCSE report it), and the scores of each subset. If a subset's
+  correlation is not defined, mean and wmean are not.
   """
+  if metric == "auc":
+    return dataclasses.asdict(auc(similarities, gold))
+  whole = dataclasses.asdict(correlation(similarities, gold))
+  if not len(subsets):
+    return whole
+  similarities, gold = np.asarray(similarities), np.asarray(gold)
+  parts = {}
+  for name, rows in rows_of_subsets(subsets).items():
+    parts[name] = dataclasses.asdict(correlation(similarities[rows], gold[rows]))
+  sizes = [part["pairs"] for part in parts.values()]
+  reasons = [f"subset {name}: {part['reason']}" for name, part in parts.items() if part["reason"]]
+  scores: dict[str, Any] = {}
+  for score in ("spearman", "pearson"):
+    values = [part[score] for part in parts.values()]
+    scores[f"{score}_wmean"] = math.nan if reasons else float(np.average(values, weights=sizes))
+    scores[f"{score}_mean"] = math.nan if reasons else float(np.mean(values))
+    scores[f"{score}_all"] = whole[score]
+  return {**scores, "pairs": whole["pairs"], "reason": "; ".join(reasons), "subsets": parts}
+
+
+def rows_of_subsets(subsets: Sequence[str]) -> dict[str, np.ndarray]:
+  """Returns {subset: indices [m] of its pairs} for names [n], in order of first appearance."""
+  rows: dict[str, list[int]] = {}
+  for row, name in enumerate(subsets):
+    rows.setdefault(str(name), []).append(row)
+  return {name: np.array(indices) for name, indices in rows.items()}
+
+
+def _scored_pairs(similarities, gold, kind):
+  """Returns similarities and gold of the pairs that have gold, float64 [scored] each."""
   similarities, gold = np.asarray(similarities, np.float64), np.asarray(gold, np.float64)
   if similarities.shape != gold.shape or gold.ndim != 1:
-    raise DataError(f"{similarities.shape} similarities and {gold.shape} {what}s, expected [n] of each")
-  infinite = np.flatnonzero(np.isinf(gold))
-  if infinite.size:
-    raise DataError(f"the {what} of pair {infinite[0]} (counted from 0) is infinite, expected a number or NaN")
+    raise DataError(f"{similarities.shape} similarities and {gold.shape} {kind}s, expected [n] of each")
   annotated = np.flatnonzero(~np.isnan(gold))
   similarities, gold = similarities[annotated], gold[annotated]
   bad = np.flatnonzero(~np.isfinite(similarities))
@@ -121,29 +184,5 @@ def scored_pairs(similarities: np.ndarray, gold: np.ndarray, what: str = "gold s
   return similarities, gold
 
 
-def _undefined(similarities, gold):
-  if len(gold) < 2:
-    return f"{len(gold)} scored pair{'' if len(gold) == 1 else 's'}, a correlation needs at least 2"
-  if np.ptp(gold) == 0:
-    return f"all {len(gold)} gold scores are {gold[0]:g}, a correlation needs scores that differ"
-  if _constant(similarities):
-    return f"all {len(gold)} similarities are {similarities[0]:g}, a correlation needs similarities that differ"
-  return ""
-
-
 def _constant(similarities):
   return np.ptp(similarities) <= _ROUNDING * np.abs(similarities).max()
-
-
-# Ranks and Pearson's correlation to the last bit as SciPy computes them, whose `stats` takes half a second to import.
-def ranks(values: np.ndarray) -> np.ndarray:
-  """Returns the ranks of values [n] without NaN, float64 [n]: from 1 on, ties at their mean rank."""
-  _, inverse, counts = np.unique(values, return_inverse=True, return_counts=True)
-  return (np.cumsum(counts) - (counts - 1) / 2.0)[inverse]
-
-
-def _direction(values):
-  """Returns the centered values with norm 1; scaled before their squares, which must not overflow."""
-  centered = values - np.mean(values, keepdims=True)
-  largest = np.max(np.abs(centered), keepdims=True)
-  return centered / (largest * np.linalg.vector_norm(centered / largest, axis=-1, keepdims=True))

@@ -10,8 +10,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from bert_flow_tf.errors import DataError
-from bert_flow_tf.evaluation.metrics import correlation
-from bert_flow_tf.evaluation.similarity import cosine_similarity
+from bert_flow_tf.evaluation.metrics import correlation, cosine_similarity
 
 # Sentences that are mixed, and mixtures of each. Between two draws of 600 sentences, scores differ by some 0.3.
 _SENTENCES, _DRAWS = 600, 3

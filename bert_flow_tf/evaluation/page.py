@@ -1,27 +1,38 @@
 """Page of a run, `report.html`: one file with its drawings, for light and dark screens, without network."""
 
-import dataclasses
+import html
 import json
 import os
 import pathlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from bert_flow_tf._version import __version__
-from bert_flow_tf.data.pairs import SentencePairs
-from bert_flow_tf.data.task import TaskData
 from bert_flow_tf.evaluation import figures, report
-from bert_flow_tf.evaluation.gains import gain_lines, harm
 from bert_flow_tf.evaluation.isotropy import sample, singular_spectrum
-from bert_flow_tf.evaluation.markup import document, escaped, table
-from bert_flow_tf.evaluation.metrics import ranks
-from bert_flow_tf.evaluation.similarity import random_pair_cosines
-from bert_flow_tf.evaluation.task_scores import Embeddings, by_split
+from bert_flow_tf.evaluation.metrics import random_pair_cosines
+from bert_flow_tf.evaluation.result import TaskResult
 from bert_flow_tf.progress import counted
 
 PAGE_FILE = "report.html"
+
+_STYLE = """
+:root { color-scheme: light dark; --line: #8b949e55; }
+body { font: 16px/1.5 system-ui, sans-serif; max-width: 62rem; margin: 2rem auto; padding: 0 1rem; background: Canvas;
+  color: CanvasText; }
+h1, h2 { line-height: 1.2; } h2 { margin-top: 2.5rem; }
+table { border-collapse: collapse; display: block; overflow-x: auto; }
+th, td { text-align: left; padding: .25rem .75rem .25rem 0; border-bottom: 1px solid var(--line);
+  vertical-align: top; }
+td.number, th.number { text-align: right; font-variant-numeric: tabular-nums; white-space: nowrap; }
+figure { margin: 1rem 0; } figcaption, .note { opacity: .75; font-size: .9rem; }
+svg { max-width: 100%; height: auto; } svg text { fill: currentColor; }
+.warning { border-left: 4px solid #d9534f; padding-left: .75rem; }
+pre { white-space: pre-wrap; overflow-wrap: anywhere; border: 1px solid var(--line); padding: .75rem;
+  font-size: .85rem; }
+"""
 
 # Pairs in each of the two tables of pairs that moved.
 _MOVED = 8
@@ -29,55 +40,8 @@ _MOVED = 8
 _RUN = ("encoder", "data", "flow_corpus", "fitted_on", "calibrations", "auto", "training", "versions", "seconds")
 
 
-@dataclasses.dataclass(frozen=True)
-class Evaluated:
-  """A task as it was evaluated.
-
-  Attributes:
-    name: name of the task.
-    rows: rows of its table, the first is the header.
-    gains: {split: {method: gain}}, see `gains.gains`.
-    pairs: n pairs of the evaluated split, or None for no drawings.
-    cosines: {method: [n]} of these pairs, without a calibration first.
-    embeddings: {method: (first sentences' [m, dim], second sentences' [m, dim])} of some pairs; empty if not known.
-  """
-
-  name: str
-  rows: Sequence[Sequence[str]]
-  gains: Mapping[str, Mapping[str, Mapping[str, Any]]]
-  pairs: SentencePairs | None = None
-  cosines: Mapping[str, np.ndarray] = dataclasses.field(default_factory=dict)
-  embeddings: Mapping[str, tuple[np.ndarray, np.ndarray]] = dataclasses.field(default_factory=dict)
-
-
-def evaluated(
-  task: TaskData,
-  embeddings: Embeddings | None,
-  transforms: Mapping[str, Callable[[np.ndarray], np.ndarray]],
-  evaluations: Mapping[str, tuple[dict, dict]],
-  intervals: Mapping[str, dict],
-) -> Evaluated:
-  """Returns what the page shows of a task.
-
-  Args:
-    task: the task.
-    embeddings: embeddings of its sentences, or None.
-    transforms: {method: function of embeddings [n, dim]}.
-    evaluations: {method: what `task_scores.evaluate` returns}.
-    intervals: see `gains.gains`.
-  """
-  split = task.spec.eval_split or next(iter(task.splits))
-  pairs, sides = task.splits[split], {}
-  if embeddings is not None:
-    for method, transform in transforms.items():
-      a, b = (transform(embeddings.of(sample(side))) for side in (pairs.sentences_a, pairs.sentences_b))
-      sides[method] = (a, b)
-  cosines = {method: cosines[split] for method, (_, cosines) in evaluations.items()}
-  return Evaluated(task.spec.name, report.rows(by_split(evaluations)), intervals, pairs, cosines, sides)
-
-
 def write_page(
-  folder: str | os.PathLike, title: str, tasks: Sequence[Evaluated], about: Mapping[str, Any]
+  folder: str | os.PathLike, title: str, tasks: Sequence[TaskResult], about: Mapping[str, Any]
 ) -> pathlib.Path:
   """Writes `report.html`; returns its path.
 
@@ -103,7 +67,7 @@ def write_page(
 def _task(task):
   """Returns the elements of a task."""
   parts = [table(task.rows, _number_columns(task.rows))]
-  parts += [*(f"<p>{escaped(line)}</p>" for line in gain_lines(task.gains)), *_warnings(_harm(task))]
+  parts += [*(f"<p>{escaped(line)}</p>" for line in task.gain_lines), *_warnings(_harm(task))]
   if task.pairs is None:
     return parts
   gold, names = task.pairs.scores, {method: report.method_name(method) for method in task.cosines}
@@ -187,7 +151,9 @@ def _moved(pairs, scored, methods):
 
 def _percentiles(values):
   """Returns ranks [n] from 0 to 100, ties at their mean rank."""
-  return 100.0 * (ranks(values) - 1) / max(len(values) - 1, 1)
+  from scipy import stats  # here, as its import takes half a second
+
+  return 100.0 * (stats.rankdata(values) - 1) / max(len(values) - 1, 1)
 
 
 def _drawing(title, figure, caption):
@@ -199,7 +165,7 @@ def _drawing(title, figure, caption):
 
 
 def _harm(task):
-  return [line for lines in harm(task.gains).values() for line in lines]
+  return [line for lines in task.harm.values() for line in lines]
 
 
 def _warnings(sentences):
@@ -223,3 +189,36 @@ def _run(about):
 def _flag(value):
   """Returns a flag's value as it is written on a command line."""
   return ",".join(map(str, value)) if isinstance(value, (list, tuple)) else str(value)
+
+
+def document(title: str, parts: Sequence[str]) -> str:
+  """Returns an HTML document of one file.
+
+  Args:
+    title: its title, plain text.
+    parts: elements of its body, HTML.
+  """
+  head = '<meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">'
+  head += f"<title>{escaped(title)}</title><style>{_STYLE}</style>"
+  return f'<!doctype html>\n<html lang="en"><head>{head}</head><body>\n' + "\n".join(parts) + "\n</body></html>\n"
+
+
+def table(rows: Sequence[Sequence[str]], numbers: Sequence[bool]) -> str:
+  """Returns an HTML table.
+
+  Args:
+    rows: plain text; the first row is the header.
+    numbers: for each column, whether it is aligned to the right.
+  """
+  lines = []
+  for index, row in enumerate(rows):
+    tag = "td" if index else "th"
+    kinds = (' class="number"' * number for number in numbers)
+    cells = (f"<{tag}{kind}>{escaped(cell)}</{tag}>" for kind, cell in zip(kinds, row, strict=True))
+    lines.append(f"<tr>{''.join(cells)}</tr>")
+  return "<table>\n" + "\n".join(lines) + "\n</table>"
+
+
+def escaped(text: object) -> str:
+  """Returns text for HTML, with its special characters escaped."""
+  return html.escape(str(text))

@@ -9,9 +9,7 @@ from absl import logging
 from bert_flow_tf.data.pairs import SentencePairs
 from bert_flow_tf.data.task import TaskData
 from bert_flow_tf.evaluation.isotropy import sample, spread
-from bert_flow_tf.evaluation.metrics import auc, correlation
-from bert_flow_tf.evaluation.scores import score_pairs
-from bert_flow_tf.evaluation.similarity import cosine_similarity, mean_random_cosine
+from bert_flow_tf.evaluation.metrics import auc, correlation, cosine_similarity, mean_random_cosine, score_pairs
 from bert_flow_tf.progress import counted
 
 # Names of two methods in results.json and tables; other calibrations have their own names.

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 from bert_flow_tf.errors import ConfigError
-from bert_flow_tf.evaluation.similarity import cosine_similarity, normalized
+from bert_flow_tf.evaluation.metrics import cosine_similarity, normalized
 from bert_flow_tf.integrations import mteb_meta
 from bert_flow_tf.integrations.inputs import check_others, texts_of
 from bert_flow_tf.model import SentenceModel

@@ -12,8 +12,7 @@ from absl import logging
 
 from bert_flow_tf.data.tasks import load_task
 from bert_flow_tf.errors import ConfigError
-from bert_flow_tf.evaluation.scores import score_pairs
-from bert_flow_tf.evaluation.similarity import cosine_similarity
+from bert_flow_tf.evaluation.metrics import cosine_similarity, score_pairs
 from bert_flow_tf.integrations.senteval_package import SentEval
 
 # SentEval's names of the tasks that need no training -> our names, and where their data is below downstream/.

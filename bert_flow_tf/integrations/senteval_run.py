@@ -9,7 +9,7 @@ from absl import logging
 
 from bert_flow_tf.errors import BertFlowError, ConfigError
 from bert_flow_tf.evaluation import report
-from bert_flow_tf.evaluation.similarity import normalized
+from bert_flow_tf.evaluation.metrics import normalized
 from bert_flow_tf.integrations import senteval_engine
 from bert_flow_tf.integrations.senteval import SentEvalAdapter
 from bert_flow_tf.io.experiment import Stopwatch, make_folder

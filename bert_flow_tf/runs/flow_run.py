@@ -22,18 +22,17 @@ from bert_flow_tf.data.tasks import DataSettings
 from bert_flow_tf.encoder.pooling import check_low_dim
 from bert_flow_tf.encoder.settings import DEFAULT_POOLING, EmbeddingSettings
 from bert_flow_tf.errors import BertFlowError, ConfigError
-from bert_flow_tf.evaluation import page, report
-from bert_flow_tf.evaluation.gains import gains, harm
+from bert_flow_tf.evaluation.result import TaskResult, task_result
 from bert_flow_tf.evaluation.task_scores import (
   WITH_FLOW,
   WITHOUT_FLOW,
   Embeddings,
-  by_split,
   evaluate,
   original_eval_results,
 )
 from bert_flow_tf.io.experiment import OutputSettings, Stopwatch, encoder_label, experiment_name, make_folder
 from bert_flow_tf.progress import counted
+from bert_flow_tf.runs.run_folder import RunFolder
 from bert_flow_tf.training.calibrate import flow_source, make_flow
 from bert_flow_tf.training.choice import CANDIDATES, Choice, choose_calibration
 from bert_flow_tf.training.distribution import is_chief
@@ -150,7 +149,7 @@ class Experiment:
     pooling = model.encoder.pooling(model.identity.sentence_embedding_type)
     self._pooling = pooling.describe(weights and weights.name)
     self.folder = settings.folder(task.spec.name)
-    report.check_replaceable(self.folder, [task.spec.name], "exp_name")
+    RunFolder(self.folder).check([task.spec.name])
     self._check_saved()
     self._flow: Any = None
     self._steps = 0
@@ -269,7 +268,7 @@ class Experiment:
     """Returns the folder of a fitted calibration."""
     return self.folder / (FLOW if method == WITH_FLOW else self.calibrations[method].name)
 
-  def write(self, evaluations: dict[str, tuple], about: dict[str, Any]) -> tuple[dict, dict, pathlib.Path]:
+  def write(self, evaluations: dict[str, tuple], about: dict[str, Any]) -> tuple[TaskResult, pathlib.Path]:
     """Writes calibrations, results, predictions, the original's eval_results.txt, and a page last.
 
     Args:
@@ -277,29 +276,25 @@ class Experiment:
       about: further JSON values of results.json.
 
     Returns:
-      {split: {method: scores}}, {split: {method: gain}}, and the page.
+      The result, and the page's path.
     """
     for method, calibration in self.calibrations.items():
       calibration.save(self.calibration_folder(method))
-    results = by_split(evaluations)
-    cosines = {method: similarities for method, (_, similarities) in evaluations.items()}
-    intervals = gains(self._task, cosines)
-    harmful, no_cone = harm(intervals), [self._cone["warning"]] if "warning" in self._cone else []
-    warnings = {self.calibration_folder(name).name: no_cone + harmful.get(name, []) for name in self.calibrations}
-    warnings = {name: sentences for name, sentences in warnings.items() if sentences}
-    found = {"results": results, "gain": intervals, "warnings": warnings, **self._describe(), **about}
-    report.write_results(self.folder, found)
-    split = self._task.spec.eval_split
-    if split is not None:
-      similarities = {method: of[split] for method, of in cosines.items()}
-      report.write_predictions(self.folder, self._task.splits[split], similarities)
-      if WITH_FLOW in similarities:
-        flow = self.calibrations[WITH_FLOW]
-        values = original_eval_results(self._task, self._embeddings, flow, similarities[WITH_FLOW], self._steps)
-        report.write_eval_results(self.folder, values)
-    shown = page.evaluated(self._task, self._embeddings, self._transforms(), evaluations, intervals)
-    path = page.write_page(self.folder, f"{self._task.spec.name}, {self._identity.name}", [shown], found)
-    return results, intervals, path
+    result = task_result(self._task, evaluations, self._embeddings, self._transforms())
+    no_cone = [self._cone["warning"]] if "warning" in self._cone else []
+    warnings = {}
+    for method in self.calibrations:
+      sentences = [*no_cone, *result.harm.get(method, [])]
+      if sentences:
+        warnings[self.calibration_folder(method).name] = sentences
+    about = {"warnings": warnings, **self._describe(), **about}
+    folder = RunFolder(self.folder)
+    if result.has_gold and WITH_FLOW in self.calibrations:
+      cosines, flow = result.cosines[WITH_FLOW], self.calibrations[WITH_FLOW]
+      values = original_eval_results(self._task, self._embeddings, flow, cosines, self._steps)
+      folder.write_eval_results(values)
+    path = folder.write(f"{self._task.spec.name}, {self._identity.name}", [result], about)
+    return result, path
 
   def _describe(self):
     """Returns what results.json has besides the scores: task, encoder, corpus, calibrations, seconds."""

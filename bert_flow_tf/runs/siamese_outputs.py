@@ -8,11 +8,12 @@ import numpy as np
 from absl import logging
 
 from bert_flow_tf.data.task import TaskData
-from bert_flow_tf.evaluation import page, report
-from bert_flow_tf.evaluation.gains import say
+from bert_flow_tf.evaluation import report
+from bert_flow_tf.evaluation.result import TaskResult
 from bert_flow_tf.io.experiment import Stopwatch, make_folder
 from bert_flow_tf.progress import counted
 from bert_flow_tf.runs import siamese_scores
+from bert_flow_tf.runs.run_folder import RunFolder, print_results
 from bert_flow_tf.runs.siamese_folder import Trained
 from bert_flow_tf.runs.siamese_run import SiameseJob
 from bert_flow_tf.training.siamese_settings import SiameseEmbedding, SiameseSettings
@@ -45,7 +46,7 @@ class Outputs:
     self._folder, self._about = folder, about
     self._pooling = embedding.model_arguments()
 
-  def evaluate(self, trained: Trained, splits: list[str], batch_size: int) -> tuple[dict, dict]:
+  def evaluate(self, trained: Trained, splits: list[str], batch_size: int) -> TaskResult:
     """Evaluates splits with gold, and writes eval_results.txt of the first one, which is dev if the task has it.
 
     Args:
@@ -54,15 +55,13 @@ class Outputs:
       batch_size: pairs of an evaluation step.
 
     Returns:
-      {split: scores} and {split: gains}, see `siamese_scores.evaluate_splits`.
+      The result, see `siamese_scores.evaluate_splits`.
     """
     task, transforms = self._task, trained.transforms(self._pooling["low_dim"])
     with self._watch.timing("evaluating"):
       sets = [task.splits[split] for split in splits]
       embeddings, untrained = self._job.embed(trained, sets), self._job.embed_untrained(trained, sets)
-      results, intervals = siamese_scores.evaluate_splits(
-        task, embeddings, transforms, trained.classifier, splits, untrained
-      )
+      result = siamese_scores.evaluate_splits(task, embeddings, transforms, trained.classifier, splits, untrained)
       pairs, bits = task.splits[splits[0]], None
       if trained.flow is not None:
         sides = (pairs.sentences_a, pairs.sentences_b)
@@ -76,9 +75,8 @@ class Outputs:
         l2_penalty=self._settings.l2_penalty,
         batch_size=batch_size,
       )
-    make_folder(self._folder)
-    report.write_eval_results(self._folder, {**values, "global_step": trained.step})
-    return results, intervals
+    RunFolder(self._folder).write_eval_results({**values, "global_step": trained.step})
+    return result
 
   def predict(self, trained: Trained, name: str, prefix: str, pool: bool) -> None:
     """Writes the cosines of a split, or its embeddings.
@@ -104,13 +102,12 @@ class Outputs:
         logging.info("its scores: run_eval.py --task=%s --predictions=%s, and the same data_dir", self._task.name, path)
     logging.info("%s pairs predicted in %s", name, path)
 
-  def write(self, trained: Trained, results: dict[str, Any], intervals: dict[str, Any], was_trained: bool) -> None:
+  def write(self, trained: Trained, result: TaskResult | None, was_trained: bool) -> None:
     """Writes results.json, except that a prediction alone keeps an earlier one, and prints the table.
 
     Args:
       trained: encoder, flow and classifier.
-      results: the first result of `evaluate`; empty without an evaluation.
-      intervals: the second.
+      result: of `evaluate`; None without an evaluation.
       was_trained: whether this run trained.
     """
     about = {
@@ -122,19 +119,15 @@ class Outputs:
       "seconds": self._watch.seconds,
       **self._about,
     }
+    folder = RunFolder(self._folder)
+    results = [] if result is None else [result]
     if results or was_trained or not (self._folder / report.RESULTS_FILE).exists():
-      report.write_results(self._folder, {"results": results, "gain": intervals, **about})
-    path = None
+      folder.write_results(results, about)
     if results:
-      rows = siamese_scores.classification_rows(results) if self._task.labels else report.rows(results)
-      shown = page.Evaluated(self._task.name, rows, intervals)
-      path = page.write_page(self._folder, f"{self._task.name}, {about['encoder']['name']}", [shown], about)
-    if not results:
-      print(f"seconds: {report.spent(self._watch.seconds)}")
-    elif self._task.labels:
-      print("\n".join([*report.aligned(rows), f"seconds: {report.spent(self._watch.seconds)}", f"page: {path}"]))
+      path = folder.write_page(f"{self._task.name}, {about['encoder']['name']}", results, about)
+      print_results(results, self._watch.seconds, path)
     else:
-      say(results, intervals, self._watch.seconds, path)
+      print(f"seconds: {report.spent(self._watch.seconds)}")
 
 
 def print_speed(facts: dict[str, Any]) -> None:

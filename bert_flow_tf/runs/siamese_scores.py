@@ -12,13 +12,12 @@ from bert_flow_tf.data.pairs import SentencePairs
 from bert_flow_tf.data.task import TaskData
 from bert_flow_tf.errors import ConfigError
 from bert_flow_tf.evaluation import report
-from bert_flow_tf.evaluation.gains import gains
 from bert_flow_tf.evaluation.metrics import correlation
+from bert_flow_tf.evaluation.result import TaskResult, task_result
 from bert_flow_tf.evaluation.task_scores import (
   BEFORE_TRAINING,
   WITHOUT_FLOW,
   Embeddings,
-  by_split,
   evaluate,
   pair_cosines,
 )
@@ -39,7 +38,7 @@ def evaluate_splits(
   classifier: Any,
   splits: Sequence[str],
   untrained: Embeddings | None = None,
-) -> tuple[dict[str, dict], dict[str, dict]]:
+) -> TaskResult:
   """Evaluates splits that have gold.
 
   Args:
@@ -51,20 +50,18 @@ def evaluate_splits(
     untrained: embeddings before the training, for a task without labels.
 
   Returns:
-    {split: {"accuracy", "majority", "loss", "pairs", "counts"}} for labels, else {split: {method: scores}}; and
-    {split: {method: gain}} of the task's own split, if it is evaluated and not by labels.
+    The result; its scores are {split: {"accuracy", "majority", "loss", "pairs", "counts"}} for labels.
   """
   if not task.labels:
     evaluations = {name: evaluate(task, embeddings, f, splits) for name, f in transforms.items()}
     if untrained is not None:
       evaluations = {BEFORE_TRAINING: evaluate(task, untrained, transforms[WITHOUT_FLOW], splits), **evaluations}
-    cosines = {name: similarities for name, (_, similarities) in evaluations.items()}
-    return by_split(evaluations), gains(task, cosines) if task.spec.eval_split in splits else {}
+    return task_result(task, evaluations, drawn=False)
   results = {}
   for split in splits:
     pairs = task.splits[split]
     results[split] = _classification(task, pairs, classifier.probabilities(*final(embeddings, transforms, pairs)))
-  return results, {}
+  return TaskResult(task.name, results, classification_rows(results))
 
 
 def dev_score(
@@ -78,7 +75,7 @@ def dev_score(
     pairs = task.splits["dev"]
     a, b = final(embeddings, transforms, pairs)
     return correlation(pair_cosines(a, b, "dev"), task.targets(pairs)).pearson
-  results, _ = evaluate_splits(task, embeddings, transforms, classifier, ["dev"])
+  results = evaluate_splits(task, embeddings, transforms, classifier, ["dev"]).scores
   if task.labels:
     return results["dev"]["accuracy"]
   return results["dev"][list(transforms)[-1]]["auc" if task.spec.metric == "auc" else "spearman"]

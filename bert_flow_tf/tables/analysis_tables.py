@@ -16,7 +16,7 @@ from bert_flow_tf.evaluation.edit_distance import (
   lexical_correlations,
 )
 from bert_flow_tf.evaluation.isotropy import isoscore, singular_spectrum
-from bert_flow_tf.evaluation.similarity import mean_random_cosine, random_pair_cosines
+from bert_flow_tf.evaluation.metrics import mean_random_cosine, random_pair_cosines
 from bert_flow_tf.evaluation.word_embeddings import frequency_groups
 from bert_flow_tf.progress import Progress
 from bert_flow_tf.tables.paper_tables import paper_table

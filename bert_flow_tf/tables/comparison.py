@@ -139,7 +139,7 @@ class Comparison:
     subsets = pairs.subset_names() if metric == "spearman" else None
     key = {"what": "gain", "metric": metric, "gold": gold_fingerprint(pairs)}
     key |= {"cosines": [hashlib.sha256(np.array(method).tobytes()).hexdigest() for method in (before, after)]}
-    compute = functools.partial(bootstrap_gain, before, after, pairs.scores, subsets or None, metric=metric)
+    compute = functools.partial(bootstrap_gain, before, after, pairs.scores, subsets, metric=metric)
     return bench.kept(key, lambda: dataclasses.asdict(compute()))
 
 

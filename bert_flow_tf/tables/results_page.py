@@ -7,7 +7,7 @@ import pathlib
 import urllib.parse
 
 from bert_flow_tf.errors import ConfigError, DataError, install_command
-from bert_flow_tf.evaluation.markup import document
+from bert_flow_tf.evaluation.page import document
 from bert_flow_tf.io import files
 from bert_flow_tf.tables.plan import FIGURES, TABLES
 from bert_flow_tf.tables.summary import summary

@@ -6,8 +6,7 @@ import scipy.linalg
 
 from bert_flow_tf.calibration.natsv import Natsv, StandardizedNatsv
 from bert_flow_tf.errors import CalibrationError
-from bert_flow_tf.evaluation.metrics import correlation
-from bert_flow_tf.evaluation.similarity import cosine_similarity
+from bert_flow_tf.evaluation.metrics import correlation, cosine_similarity
 from tests.calibration.cases import cone
 
 DIM = 24

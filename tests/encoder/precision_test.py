@@ -10,7 +10,7 @@ from bert_flow_tf import SentenceEncoder
 from bert_flow_tf.data.tasks import load_task
 from bert_flow_tf.encoder import precision as precision_lib
 from bert_flow_tf.errors import ConfigError
-from bert_flow_tf.evaluation.similarity import cosine_similarity
+from bert_flow_tf.evaluation.metrics import cosine_similarity
 from tests.encoder import tiny
 from tests.testing import shared
 

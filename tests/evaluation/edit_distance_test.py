@@ -99,7 +99,7 @@ def test_pairs_are_checked(a, b, argument):
 
 def test_without_rapidfuzz(monkeypatch):
   monkeypatch.setitem(sys.modules, "rapidfuzz.distance", None)
-  with pytest.raises(ConfigError, match=r"rapidfuzz.*pip install .*'rapidfuzz"):
+  with pytest.raises(ConfigError, match=r"rapidfuzz.*pip install"):
     edit_distances(["a"], ["b"])
 
 

@@ -1,21 +1,67 @@
-"""evaluation/metrics.py: correlations against SciPy, NumPy and ranks counted by hand."""
+"""evaluation/metrics.py: cosines, correlations, AUC and means over subsets, by hand, by SciPy and by scikit-learn."""
 
 import math
+import subprocess
+import sys
 
 import numpy as np
 import pytest
 from scipy import stats
+from scipy.spatial import distance
+from sklearn.metrics import roc_auc_score
 
 from bert_flow_tf.errors import DataError
-from bert_flow_tf.evaluation.metrics import correlation
+from bert_flow_tf.evaluation.metrics import (
+  auc,
+  correlation,
+  cosine_similarity,
+  mean_random_cosine,
+  rows_of_subsets,
+  score_pairs,
+)
+from tests.testing import REPO
+
+NAN = math.nan
 
 
-def ranks(values):
-  """Ranks from 1, ties at their mean rank, by counting."""
-  return np.array([np.sum(values < value) + (np.sum(values == value) + 1) / 2 for value in values])
+def test_cosines():
+  rng = np.random.default_rng(0)
+  a, b = rng.normal(size=(2, 30, 7)).astype(np.float32)
+  found = cosine_similarity(a, b)
+  assert found.dtype == np.float64 and found.shape == (30,)
+  expected = [1.0 - distance.cosine(x.astype(np.float64), y.astype(np.float64)) for x, y in zip(a, b, strict=True)]
+  np.testing.assert_allclose(found, expected, rtol=1e-12)
+  a = [[1, 0], [1, 0], [1, 0], [3, 4], [2e30, 0], [1e-30, 0]]
+  b = [[5, 0], [0, 2], [-7, 0], [4, 3], [1e38, 0], [1e-30, 1e-30]]
+  np.testing.assert_allclose(cosine_similarity(a, b), [1, 0, -1, 24 / 25, 1, math.sqrt(0.5)], rtol=1e-14)
+  assert cosine_similarity(np.zeros([0, 4]), np.zeros([0, 4])).shape == (0,)
 
 
-def test_by_hand_with_ties():
+def test_no_direction_is_nan_without_a_warning(recwarn):
+  a = [[0, 0], [1, 2], [NAN, 1], [math.inf, 1], [1, 2]]
+  b = [[1, 2], [0, 0], [1, 2], [1, 2], [2, 4]]
+  found = cosine_similarity(a, b)
+  assert np.isnan(found[:4]).all() and found[4] == pytest.approx(1.0)
+  assert not recwarn.list
+
+
+@pytest.mark.parametrize("shapes", [((3, 2), (1, 2)), ((3, 2), (3, 1)), ((2,), (2,)), ((3, 2), (2,))])
+def test_shapes_that_numpy_would_stretch(shapes):
+  with pytest.raises(DataError, match=r"embeddings of shapes .* expected \[n, dim\] twice"):
+    cosine_similarity(*(np.ones(shape) for shape in shapes))
+
+
+def test_random_pairs():
+  """No sentence meets itself; the mean cosine is near 1 in a cone and near 0 on a sphere."""
+  a = np.array([[1.0, 0.0], [0.0, 1.0], [-1.0, 0.0]])
+  assert mean_random_cosine(a, a) == pytest.approx((0 + 0 - 1) / 3)  # (a0,b2), (a1,b0), (a2,b1)
+  assert mean_random_cosine(a, np.ones([3, 2])) == pytest.approx((1 + 1 - 1) / 3 / math.sqrt(2))
+  assert math.isnan(mean_random_cosine(a[:1], a[:1])) and math.isnan(mean_random_cosine(np.zeros([3, 2]), a))
+  noise = np.random.default_rng(0).normal(size=(2, 2000, 16))
+  assert abs(mean_random_cosine(*noise)) < 0.02 and mean_random_cosine(*(noise + 10.0)) > 0.98
+
+
+def test_correlation_by_hand_with_ties():
   """Gold 0 0 1 2 2 2 has the ranks 1.5 1.5 3 5 5 5; similarities have 1 2.5 2.5 4 6 5."""
   gold, similarities = [0, 0, 1, 2, 2, 2], [0.1, 0.2, 0.2, 0.3, 0.9, 0.4]
   found = correlation(similarities, gold)
@@ -25,85 +71,134 @@ def test_by_hand_with_ties():
   assert (found.pairs, found.reason) == (6, "")
 
 
-@pytest.mark.parametrize("seed", range(3))
-def test_against_scipy_and_counted_ranks(seed):
-  rng = np.random.default_rng(seed)
-  gold = rng.integers(0, 6, 200).astype(float)  # many ties, as graded pairs have
-  similarities = np.round(gold / 10 + rng.normal(0, 0.2, 200), 1 + seed)
-  found = correlation(similarities, gold)
-  assert found.spearman == pytest.approx(100 * np.corrcoef(ranks(gold), ranks(similarities))[0, 1], rel=1e-10)
-  assert found.spearman == pytest.approx(100 * stats.spearmanr(similarities, gold).statistic, rel=1e-12)
-  assert found.pearson == pytest.approx(100 * stats.pearsonr(similarities, gold).statistic, rel=1e-12)
-  assert abs(found.spearman - found.pearson) > 1e-6
-
-
-def test_orders():
-  assert correlation([1, 2, 3], [1, 4, 9]).spearman == pytest.approx(100)
-  assert correlation([3, 2, 1], [1, 4, 9]).spearman == pytest.approx(-100)
-  assert correlation([1, 2, 3], [1, 4, 9]).pearson < 99.9
-  assert correlation([0.1, 0.9], [0, 5]).pearson == pytest.approx(100)
-
-
-def test_pairs_without_gold_take_no_part():
-  nan = math.nan
-  found = correlation([0.1, 9.0, 0.5, -9.0, 0.3], [0, nan, 5, nan, 4])
-  expected = correlation([0.1, 0.5, 0.3], [0, 5, 4])
-  assert found == expected and found.pairs == 3
-  # Nor does it matter what they are like.
-  assert correlation([0.1, nan, 0.5, math.inf, 0.3], [0, nan, 5, nan, 4]) == expected
-
-
-@pytest.mark.parametrize(
-  ("similarities", "gold", "reason"),
-  [
-    ([], [], "0 scored pairs, a correlation needs at least 2"),
-    ([0.5], [3.0], "1 scored pair, a correlation needs at least 2"),
-    ([0.5, 0.6], [3.0, math.nan], "1 scored pair, a correlation needs at least 2"),
-    ([0.5, 0.6, 0.7], [3, 3, 3], "all 3 gold scores are 3, a correlation needs scores that differ"),
-    ([0.5, 0.5], [1, 2], "all 2 similarities are 0.5, a correlation needs similarities that differ"),
-    ([0, 0], [1, 2], "all 2 similarities are 0, a correlation needs similarities that differ"),
-    # Equal but for rounding: the cosine of one vector with itself, computed in two ways.
-    ([1.0, 1 - 2.2e-16, 1 + 2.2e-16], [1, 2, 3], "all 3 similarities are 1, a correlation needs similarities that"),
-  ],
-)
-def test_not_defined_is_nan_with_a_reason(similarities, gold, reason, recwarn):
-  found = correlation(similarities, gold)
-  assert math.isnan(found.spearman) and math.isnan(found.pearson)
-  assert found.reason.startswith(reason)
-  assert found.pairs == np.sum(~np.isnan(np.array(gold, float)))
-  assert not recwarn.list
-
-
 def test_narrow_similarities_still_rank():
   """All of BERT's cosines may lie within 1e-6 of each other."""
   assert correlation([0.999999, 0.9999991, 0.9999992], [1, 2, 3]).spearman == pytest.approx(100)
   assert correlation(np.array([1, 2, 3]) * 1e-200, [1, 2, 3]).spearman == pytest.approx(100)
+  assert auc([0.999999, 0.9999991], [0, 1]).auc == 100
 
 
-@pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
-def test_similarity_that_is_not_finite_names_the_pair(value):
-  with pytest.raises(DataError, match=rf"pair 2 \(counted from 0\) has the similarity {value}, .*\(2 of 4 pairs"):
-    correlation([0.1, 0.2, value, value, 0.3], [1, math.nan, 2, 3, 4])
+def test_auc_by_hand():
+  assert auc([0.1, 0.2, 0.3, 0.4], [0, 0, 1, 1]).auc == 100
+  assert auc([0.4, 0.3, 0.2, 0.1], [0, 0, 1, 1]).auc == 0  # a true 0: every couple is the wrong way round
+  assert auc([0.1, 0.2, 0.2, 0.4], [0, 0, 1, 1]).auc == 87.5  # one tie among four couples
 
 
-def test_infinite_gold():
-  with pytest.raises(DataError, match=r"the gold score of pair 1 \(counted from 0\) is infinite"):
-    correlation([0.1, 0.2, 0.3], [1, math.inf, 2])
+@pytest.mark.parametrize(("n", "digits", "share"), [(50, 8, 0.5), (200, 1, 0.3), (500, 0, 0.9), (7, 1, 0.5)])
+def test_auc_of_ties_is_scikit_learns(n, digits, share):
+  rng = np.random.default_rng(n)
+  labels = (rng.uniform(size=n) < share).astype(float)
+  labels[:2] = 0, 1
+  similarities = np.round(labels + rng.normal(0, 1, n), digits)
+  found = auc(similarities, labels)
+  assert found.auc == pytest.approx(100 * roc_auc_score(labels, similarities), abs=1e-10)
+  assert (found.pairs, found.positives, found.reason) == (n, labels.sum(), "")
 
 
-@pytest.mark.parametrize(("similarities", "gold"), [([1, 2], [1, 2, 3]), ([[1], [2]], [[1], [2]]), (1.0, 2.0)])
-def test_lengths_that_differ(similarities, gold):
-  with pytest.raises(DataError, match=r"similarities and .* gold scores, expected \[n\] of each"):
-    correlation(similarities, gold)
+def test_pairs_without_gold_take_no_part():
+  expected = correlation([0.1, 0.5, 0.3], [0, 5, 4])
+  assert correlation([0.1, NAN, 0.5, math.inf, 0.3], [0, NAN, 5, NAN, 4]) == expected and expected.pairs == 3
+  found = auc([0.5, NAN, 0.1, 9.0], [1, NAN, 0, NAN])
+  assert found == auc([0.5, 0.1], [1, 0]) and found.pairs == 2
 
 
-@pytest.mark.parametrize("pairs", [2, 3, 50, 2001])
-@pytest.mark.parametrize("scale", [1.0, 1e-150, 1e200])
-def test_correlations_are_scipys(pairs, scale):
-  """Also with ties, and where squares would overflow or vanish."""
-  rng = np.random.default_rng(pairs)
-  similarities, gold = scale * rng.normal(size=pairs), np.round(np.linspace(0, 5, pairs) + rng.uniform(0, 1, pairs), 1)
-  similarities[pairs - 1 : 1 : -3] = similarities[0]
-  found = correlation(similarities, gold)
-  assert found.spearman == pytest.approx(100 * stats.spearmanr(similarities, gold).statistic, rel=1e-12)
-  assert found.pearson == pytest.approx(100 * stats.pearsonr(similarities, gold).statistic, rel=1e-12)
+@pytest.mark.parametrize(
+  ("metric", "similarities", "gold", "reason"),
+  [
+    (correlation, [], [], "0 scored pairs, a correlation needs at least 2"),
+    (correlation, [0.5, 0.6], [3.0, NAN], "1 scored pair, a correlation needs at least 2"),
+    (correlation, [0.5, 0.6, 0.7], [3, 3, 3], "all 3 gold scores are 3, a correlation needs scores that differ"),
+    (correlation, [0, 0], [1, 2], "all 2 similarities are 0, a correlation needs similarities that differ"),
+    # Equal but for rounding: the cosine of one vector with itself, computed in two ways.
+    (correlation, [1.0, 1 - 2.2e-16, 1 + 2.2e-16], [1, 2, 3], "all 3 similarities are 1, a correlation needs"),
+    (auc, [], [], "0 pairs of label 1 and 0 of label 0, an AUC needs both"),
+    (auc, [0.5, 0.6], [1, 1], "2 pairs of label 1 and 0 of label 0"),
+    (auc, [1.0, 1 - 2.2e-16], [0, 1], "all 2 similarities are 1, "),
+  ],
+)
+def test_not_defined_is_nan_with_a_reason(metric, similarities, gold, reason, recwarn):
+  found = metric(similarities, gold)
+  assert math.isnan(found.auc if metric is auc else found.spearman + found.pearson)
+  assert found.reason.startswith(reason) and found.pairs == np.sum(~np.isnan(np.array(gold, float)))
+  assert not recwarn.list
+
+
+@pytest.mark.parametrize(
+  ("metric", "similarities", "gold", "message"),
+  [
+    (correlation, [1, 2, NAN, NAN, 3], [1, NAN, 2, 3, 4], r"pair 2 \(counted from 0\) .* nan, .*\(2 of 4 pairs"),
+    (correlation, [1, 2, -math.inf], [1, 2, 2], "pair 2 .* has the similarity -inf"),
+    (correlation, [1, 2], [1, 2, 3], r"similarities and .* gold scores, expected \[n\] of each"),
+    (correlation, [[1], [2]], [[1], [2]], r"expected \[n\] of each"),
+    (auc, [0.1, 0.2], [0, 2], r"label 2 \(1 of 2 labels\), expected 0 or 1"),
+    (auc, [0.1], [0, 1], r"similarities and .* labels, expected \[n\]"),
+  ],
+)
+def test_rejected(metric, similarities, gold, message):
+  with pytest.raises(DataError, match=message):
+    metric(similarities, gold)
+
+
+def subsets_of_a_task():
+  """Similarities, gold with ties and gaps, and names of three mixed subsets of unequal size and level."""
+  rng = np.random.default_rng(0)
+  names = rng.choice(["news", "forum", "images"], 300, p=[0.6, 0.3, 0.1])
+  gold = rng.integers(0, 6, 300).astype(float)
+  level, noise = ({"news": x, "forum": y, "images": z} for x, y, z in ((0, 3, 6), (2, 1, 4)))
+  similarities = np.array([g + level[n] + noise[n] * rng.normal() for g, n in zip(gold, names, strict=True)])
+  gold[rng.uniform(size=300) < 0.2] = NAN
+  return similarities, gold, names
+
+
+@pytest.mark.parametrize(("score", "measure"), [("spearman", stats.spearmanr), ("pearson", stats.pearsonr)])
+def test_the_three_means_over_subsets(score, measure):
+  similarities, gold, names = subsets_of_a_task()
+  found = score_pairs(similarities, gold, names)
+  scored = ~np.isnan(gold)
+  values, sizes = [], []
+  for name in ("news", "forum", "images"):
+    rows = scored & (names == name)
+    values.append(100 * measure(similarities[rows], gold[rows])[0])
+    sizes.append(rows.sum())
+    assert found["subsets"][name][score] == pytest.approx(values[-1]) and found["subsets"][name]["pairs"] == sizes[-1]
+  assert found[f"{score}_mean"] == pytest.approx(np.mean(values), rel=1e-12)
+  assert found[f"{score}_wmean"] == pytest.approx(np.average(values, weights=sizes), rel=1e-12)
+  assert found[f"{score}_all"] == pytest.approx(100 * measure(similarities[scored], gold[scored])[0], rel=1e-12)
+  assert len({round(found[f"{score}_{mean}"], 1) for mean in ("all", "mean", "wmean")}) == 3  # not mixed up
+  assert found["pairs"] == scored.sum() and score not in found
+
+
+def test_one_set_of_pairs():
+  similarities, gold, _ = subsets_of_a_task()
+  found, whole = score_pairs(similarities, gold), correlation(similarities, gold)
+  assert (found["spearman"], found["pairs"], found["reason"]) == (whole.spearman, whole.pairs, "")
+  assert score_pairs([0.1, 0.9], [0, 1], metric="auc") == {"auc": 100, "pairs": 2, "positives": 1, "reason": ""}
+
+
+@pytest.mark.parametrize(
+  ("gold", "reason"),
+  [
+    ([1, 2, 3, 4], "subset b: 1 scored pair, a correlation needs at least 2"),
+    ([1, 2, 3, NAN], "subset b: 0 scored pairs"),
+    ([2, 2, 2, 4], "subset a: all 3 gold scores are 2, "),
+  ],
+)
+def test_undefined_subset_leaves_the_means_undefined(gold, reason, recwarn):
+  found = score_pairs([1, 2, 4, 3], gold, ["a", "a", "a", "b"])
+  assert not math.isnan(found["spearman_all"]) and math.isnan(found["subsets"]["b"]["spearman"])
+  assert all(math.isnan(found[f"{score}_{mean}"]) for score in ("spearman", "pearson") for mean in ("mean", "wmean"))
+  assert found["reason"].startswith(reason) and not recwarn.list
+
+
+def test_rows_of_subsets_are_in_order_of_first_appearance():
+  rows = rows_of_subsets(np.array(["b", "a", "b"]))
+  assert {name: found.tolist() for name, found in rows.items()} == {"b": [0, 2], "a": [1]} and list(rows) == ["b", "a"]
+
+
+def test_evaluation_needs_no_tensorflow():
+  """A stranger's predictions are scored without it: design.md."""
+  code = "import sys\nfrom bert_flow_tf.evaluation import metrics, page, result, scored_tasks\n"
+  code += "from bert_flow_tf.runs import run_folder\n"
+  code += "print(sorted({name.split('.')[0] for name in sys.modules} & {'tensorflow', 'tf_keras', 'transformers'}))"
+  done = subprocess.run([sys.executable, "-c", code], cwd=REPO, capture_output=True, text=True, timeout=60, check=True)
+  assert done.stdout.strip() == "[]"

@@ -1,6 +1,5 @@
 """bert_flow_tf/evaluation/page.py: what a run's page shows, and that it needs no other file."""
 
-import dataclasses
 import html.parser
 import re
 import shutil
@@ -14,9 +13,8 @@ from bert_flow_tf.data.pairs import SentencePairs
 from bert_flow_tf.data.task import TaskData
 from bert_flow_tf.data.tasks import find_task
 from bert_flow_tf.evaluation import page
-from bert_flow_tf.evaluation.bootstrap import Gain
-from bert_flow_tf.evaluation.gains import gains, harm
-from bert_flow_tf.evaluation.similarity import cosine_similarity
+from bert_flow_tf.evaluation.metrics import cosine_similarity
+from bert_flow_tf.evaluation.result import TaskResult, task_result
 
 HOSTILE = '<script>alert(1)</script> & "quoted" \ud800 #000000'
 ABOUT = {
@@ -77,8 +75,7 @@ def write(folder, gold, task="STS-B"):
   task = TaskData(find_task(task), {"test": pairs}, "a file")
   scores = {"pairs": COUNT, "spearman": 1.25}
   evaluations = {name: ({"test": scores}, {"test": values}) for name, values in cosines.items()}
-  intervals = gains(task, {name: {"test": values} for name, values in cosines.items()})
-  shown = page.evaluated(task, Vectors(vectors), transforms, evaluations, intervals)
+  shown = task_result(task, evaluations, Vectors(vectors), transforms)
   path = page.write_page(folder, f"a title {HOSTILE}", [shown], ABOUT)
   return path.read_text(encoding="utf-8"), pairs, cosines
 
@@ -118,11 +115,9 @@ def test_labels_and_no_gold(tmp_path, gold, drawings):
 
 
 def test_warnings_are_shown_once(tmp_path):
-  """Shows the gains' warnings with their task, also where results.json names none."""
-  worse = Gain(gain=-2.0, low=-3.0, high=-1.0, level=0.95, pairs=9)
-  gain = {"test": {"with_flow": {**dataclasses.asdict(worse), "over": "without_flow"}}}
-  shown = page.Evaluated("a task", [["split"], ["test"]], gain)
-  (harmful,) = harm(gain)["with_flow"]
+  """Shows the result's warnings with their task, also where results.json names none."""
+  harmful = "the flow makes Spearman worse"
+  shown = TaskResult("a task", {}, [["split"], ["test"]], harm={"with_flow": [harmful]})
   about = {"warnings": {"flow": ["no cone", harmful], "sn": ["no cone"]}}
   for found, expected in ((about, ["no cone", harmful]), ({}, [harmful])):
     text = page.write_page(tmp_path, "a title", [shown], found).read_text(encoding="utf-8")

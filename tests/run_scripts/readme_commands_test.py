@@ -13,7 +13,7 @@ import tensorflow as tf
 
 from bert_flow_tf import SentenceEncoder
 from bert_flow_tf.calibration.flow import load_calibration
-from bert_flow_tf.evaluation.similarity import cosine_similarity
+from bert_flow_tf.evaluation.metrics import cosine_similarity
 from tests.encoder import tf1_files, tiny
 from tests.integrations.senteval_engine_test import PACKAGE
 from tests.run_scripts import tiny_data

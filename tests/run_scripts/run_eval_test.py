@@ -172,11 +172,3 @@ def test_auc_of_labels(ran):
   figures = read_json(ran[0] / "labels/results.json")["results"]["labels.tsv"]["test"]["mine"]
   assert figures["auc"] == pytest.approx(100 * roc_auc_score([1, 0, 1, 0], [0.5, 0.5, 0.9, 0.1])) == 87.5
   assert figures["pairs"] == 4
-
-
-def test_a_row_of_several_tasks_names_its_split():
-  """MRPC is evaluated on test from files and on dev from TensorFlow Datasets, which hide the labels of test."""
-  from run_scripts.run_eval import _rows
-
-  assert list(_rows({"MRPC": {"dev": {}}, "STS-B": {"test": {}}})) == ["MRPC dev", "STS-B test"]
-  assert list(_rows({"MRPC": {"dev": {}}})) == ["dev"]

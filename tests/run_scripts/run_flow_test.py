@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from bert_flow_tf import Glow, SentenceModel
-from bert_flow_tf.evaluation.similarity import cosine_similarity
+from bert_flow_tf.evaluation.metrics import cosine_similarity
 from bert_flow_tf.io.lock import owned
 from tests.run_scripts.results import check_figures, check_files, read_json, read_predictions, without_seconds
 from tests.testing import REPO, shared

@@ -11,7 +11,7 @@ from bert_flow_tf import SentenceEncoder
 from bert_flow_tf.calibration.flow import load_calibration
 from bert_flow_tf.data.tasks import load_task
 from bert_flow_tf.encoder.identity import check_encoder
-from bert_flow_tf.evaluation.similarity import cosine_similarity
+from bert_flow_tf.evaluation.metrics import cosine_similarity
 from bert_flow_tf.training.objectives import Classifier
 from tests.run_scripts import siamese_cases
 from tests.run_scripts.command_lines import check_rejected, check_succeeded

@@ -12,7 +12,7 @@ import tensorflow as tf  # isort: skip
 
 from bert_flow_tf import Glow, SentenceModel
 from bert_flow_tf.errors import CalibrationError, ConfigError
-from bert_flow_tf.evaluation.similarity import cosine_similarity
+from bert_flow_tf.evaluation.metrics import cosine_similarity
 from bert_flow_tf.flow.config import FlowConfig
 from bert_flow_tf.serving import audit
 from bert_flow_tf.serving.export import export_model

@@ -8,8 +8,8 @@ from bert_flow_tf import SentenceModel
 from bert_flow_tf.calibration.names import make_calibration
 from bert_flow_tf.data.tasks import load_task
 from bert_flow_tf.errors import ConfigError, DataError
+from bert_flow_tf.evaluation.metrics import normalized
 from bert_flow_tf.evaluation.mixtures import make_mixtures
-from bert_flow_tf.evaluation.similarity import normalized
 from bert_flow_tf.training.choice import CANDIDATES, choose_calibration
 from tests.testing import shared
 

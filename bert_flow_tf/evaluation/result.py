@@ -1,0 +1,172 @@
+"""Result of a run on one task: scores, gains and warnings, computed once for results.json, page and terminal."""
+
+import dataclasses
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from bert_flow_tf.data.pairs import SentencePairs
+from bert_flow_tf.data.task import TaskData
+from bert_flow_tf.evaluation import report
+from bert_flow_tf.evaluation.bootstrap import bootstrap_gain
+from bert_flow_tf.evaluation.isotropy import sample
+from bert_flow_tf.evaluation.task_scores import BEFORE_TRAINING, WITH_FLOW, WITHOUT_FLOW, Embeddings, by_split, parts
+
+_BASELINES = (WITHOUT_FLOW, BEFORE_TRAINING)
+_PROSE_NAMES = {WITH_FLOW: "the flow", WITHOUT_FLOW: "the training"}
+
+
+@dataclasses.dataclass(frozen=True)
+class TaskResult:
+  """Result of a run on a task.
+
+  Attributes:
+    name: name of the task.
+    scores: {split: {method: scores}}.
+    rows: rows of the table of scores, the first is the header.
+    gains: {split: {method: gain}}, see `bootstrap_gains`.
+    gain_lines: a line for each gain, with its interval.
+    harm: {method: a sentence for each split on which it makes the score worse}.
+    missing: sentences that say why a score is NaN.
+    has_gold: whether the scores compare with gold.
+    pairs: n pairs of the evaluated split, or None for no drawings.
+    cosines: {method: [n]} of these pairs, without a calibration first.
+    embeddings: {method: (first sentences' [m, dim], second sentences' [m, dim])} of some pairs; empty if not known.
+    source: where the data are from.
+  """
+
+  name: str
+  scores: Mapping[str, Any]
+  rows: Sequence[Sequence[str]]
+  gains: Mapping[str, Mapping[str, Mapping[str, Any]]] = dataclasses.field(default_factory=dict)
+  gain_lines: Sequence[str] = ()
+  harm: Mapping[str, Sequence[str]] = dataclasses.field(default_factory=dict)
+  missing: Sequence[str] = ()
+  has_gold: bool = True
+  pairs: SentencePairs | None = None
+  cosines: Mapping[str, np.ndarray] = dataclasses.field(default_factory=dict)
+  embeddings: Mapping[str, tuple[np.ndarray, np.ndarray]] = dataclasses.field(default_factory=dict)
+  source: str = ""
+
+
+def task_result(
+  task: TaskData,
+  evaluations: Mapping[str, tuple[dict, dict]],
+  embeddings: Embeddings | None = None,
+  transforms: Mapping[str, Callable[[np.ndarray], np.ndarray]] | None = None,
+  drawn: bool = True,
+  prefix: str = "",
+) -> TaskResult:
+  """Returns the result of a task.
+
+  Args:
+    task: the task.
+    evaluations: {method: the result of `task_scores.evaluate`}, without a calibration first.
+    embeddings: embeddings of its sentences, or None.
+    transforms: {method: function of embeddings [n, dim]}, or None.
+    drawn: whether the page has drawings of the evaluated split.
+    prefix: text before the names of splits in table and sentences, such as "STS-B " where a run has several tasks.
+  """
+  scores = by_split(evaluations)
+  named_scores = {prefix + split: methods for split, methods in scores.items()}
+  cosines = {method: similarities for method, (_, similarities) in evaluations.items()}
+  gains = bootstrap_gains(task, cosines)
+  named_gains = {prefix + split: methods for split, methods in gains.items()}
+  missing = []
+  for split, methods in named_scores.items():
+    for method, values in methods.items():
+      if values.get("reason"):
+        missing.append(f"no score on {split} {report.method_name(method)}: {values['reason']}")
+  result = TaskResult(
+    name=task.spec.name,
+    scores=scores,
+    rows=report.rows(named_scores),
+    gains=gains,
+    gain_lines=_gain_lines(named_gains),
+    harm=_harm(named_gains),
+    missing=missing,
+    has_gold=task.spec.eval_split is not None,
+    source=task.source,
+  )
+  if not drawn:
+    return result
+  split = task.spec.eval_split or next(iter(task.splits))
+  pairs = task.splits[split]
+  sides = {}
+  if embeddings is not None:
+    for method, transform in transforms.items():
+      a, b = embeddings.of(sample(pairs.sentences_a)), embeddings.of(sample(pairs.sentences_b))
+      sides[method] = (transform(a), transform(b))
+  of_split = {method: similarities[split] for method, similarities in cosines.items()}
+  return dataclasses.replace(result, pairs=pairs, cosines=of_split, embeddings=sides)
+
+
+def bootstrap_gains(
+  task: TaskData, cosines: Mapping[str, Mapping[str, np.ndarray]]
+) -> dict[str, dict[str, dict[str, Any]]]:
+  """Returns {split: {method: gain}} with intervals of a paired bootstrap, for {method: {split: cosines [n]}}.
+
+  A gain is over `WITHOUT_FLOW`, or over the first method if that is missing; the gain of `WITHOUT_FLOW` itself is over
+  `BEFORE_TRAINING`. It is in AUC if that is the task's metric, else in Spearman.
+  """
+  split = task.spec.eval_split
+  first = WITHOUT_FLOW if WITHOUT_FLOW in cosines else next(iter(cosines))
+  if split not in cosines[first]:
+    return {}
+  over = {}
+  if BEFORE_TRAINING in cosines:
+    over[first] = BEFORE_TRAINING
+  for method in cosines:
+    if method not in _BASELINES and method != first:
+      over[method] = first
+  pairs = task.splits[split]
+  gains = {}
+  for name, rows, subsets in parts(split, pairs):
+    of_part = {}
+    for method, baseline in over.items():
+      before, after = cosines[baseline][split][rows], cosines[method][split][rows]
+      if task.spec.metric == "auc":
+        gain = bootstrap_gain(before, after, pairs.scores[rows], metric="auc")
+      else:
+        gain = bootstrap_gain(before, after, pairs.scores[rows], subsets)
+      of_part[method] = {**dataclasses.asdict(gain), "over": baseline}
+    gains[name] = of_part
+  return gains
+
+
+def _gain_lines(gains):
+  """Returns a line for each gain, with its interval."""
+  lines = []
+  for split, methods in gains.items():
+    for method, gain in methods.items():
+      by = "" if list(methods) == [WITH_FLOW] else f" by {_prose_name(method)}"
+      if gain["over"] not in _BASELINES:
+        by += f" over {_prose_name(gain['over'])}"
+      lines.append(f"gain in {_metric(gain)} on {split}{by}: {_interval(gain)}")
+  return lines
+
+
+def _harm(gains):
+  """Returns {method: a sentence for each split on which its whole interval is below 0}, for gains over the encoder."""
+  sentences: dict[str, list[str]] = {}
+  for split, methods in gains.items():
+    for method, gain in methods.items():
+      if gain["high"] < 0 and gain["over"] in _BASELINES:
+        sentence = f"{_prose_name(method)} makes {_metric(gain)} worse on {split}: {_interval(gain)}; do without it"
+        sentences.setdefault(method, []).append(sentence)
+  return sentences
+
+
+def _prose_name(method):
+  return _PROSE_NAMES.get(method) or report.method_name(method)
+
+
+def _metric(gain):
+  return "AUC" if gain["metric"] == "auc" else "Spearman"
+
+
+def _interval(gain):
+  if gain["reason"]:
+    return f"{gain['gain']:+.2f}, no interval: {gain['reason']}"
+  return f"{gain['gain']:+.2f}, {100 * gain['level']:.0f}% interval {gain['low']:+.2f} to {gain['high']:+.2f}"

@@ -1,0 +1,117 @@
+"""Evaluation of an encoder and its calibrations, of a file of similarities, or by SentEval."""
+
+import functools
+import os
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from absl import logging
+
+from bert_flow_tf.data.task import TaskData
+from bert_flow_tf.errors import ConfigError
+from bert_flow_tf.evaluation import report
+from bert_flow_tf.evaluation.result import TaskResult, task_result
+from bert_flow_tf.evaluation.task_scores import WITHOUT_FLOW, Embeddings, evaluate, method_names
+from bert_flow_tf.integrations import senteval_engine
+from bert_flow_tf.integrations.senteval_run import evaluate_tasks
+from bert_flow_tf.io.experiment import Stopwatch
+from bert_flow_tf.model import SentenceModel
+from bert_flow_tf.runs.run_folder import RunFolder
+
+
+def load_calibrated(folders: Sequence[str], **arguments: Any) -> dict[str, SentenceModel]:
+  """Returns {method: model} of folders of calibrations, which share encoder and pooling, the encoder alone first.
+
+  `arguments`: see `SentenceModel.load`.
+  """
+  loaded: list[SentenceModel] = []
+  for folder in folders:
+    loaded.append(SentenceModel.load(folder, **arguments))
+    arguments |= {"model": loaded[0].encoder, **loaded[0].identity.model_arguments()}
+  first = loaded[0]
+  models = {WITHOUT_FLOW: SentenceModel(first.encoder, None, **first.identity.model_arguments())}
+  names = [_calibration_name(model) for model in loaded]
+  for method, model in zip(method_names(names), loaded, strict=True):
+    models[method] = model
+  return models
+
+
+def describe_models(models: Mapping[str, SentenceModel], folders: Sequence[str]) -> dict[str, Any]:
+  """Logs the encoder of {method: model}, and returns what results.json has of encoder and calibrations."""
+  model = models[WITHOUT_FLOW]
+  pooling = model.encoder.pooling(model.identity.sentence_embedding_type).describe()
+  logging.info("%s: %d dimensions, %s", model.encoder.name, model.dim, pooling)
+  calibrations = {}
+  for folder, method in zip(folders, list(models)[1:], strict=True):
+    calibrations[method] = {"name": _calibration_name(models[method]), "folder": os.path.expanduser(folder)}
+  return {"encoder": {**model.identity.to_dict(), "pooling": pooling}, "calibrations": calibrations}
+
+
+def _calibration_name(model):
+  return "none" if model.calibration is None else model.calibration.name
+
+
+def evaluate_models(
+  models: Mapping[str, SentenceModel], tasks: Sequence[TaskData], watch: Stopwatch, batch_size: int, cache: Any
+) -> list[TaskResult]:
+  """Returns the results of {method: model} on tasks, whose sentences are embedded once."""
+  model = models[WITHOUT_FLOW]
+  with watch.timing("embedding"):
+    sets = [pairs for task in tasks for pairs in task.splits.values()]
+    embeddings = Embeddings(model.encoder, sets, batch_size, cache, **model.identity.pooling_arguments())
+  transforms = {method: calibrated.transform for method, calibrated in models.items()}
+  results = []
+  with watch.timing("evaluating"):
+    for task in tasks:
+      evaluations = {method: evaluate(task, embeddings, transform) for method, transform in transforms.items()}
+      prefix = f"{task.spec.name} " if len(tasks) > 1 else ""
+      results.append(task_result(task, evaluations, embeddings, transforms, prefix=prefix))
+  return results
+
+
+def evaluate_senteval(
+  path: str,
+  tasks: Sequence[str] | None,
+  load: Callable[[], tuple[Mapping[str, SentenceModel], Mapping[str, Any]]],
+  watch: Stopwatch,
+  folder: RunFolder | None = None,
+  about: Mapping[str, Any] | None = None,
+  batch_size: int = 64,
+  trusted: bool = False,
+) -> None:
+  """Evaluates on SentEval's tasks, writes the results and prints the table.
+
+  Args:
+    path: SentEval's data folder or checkout.
+    tasks: SentEval's names of tasks; None for those whose data exists.
+    load: returns {method: model}, and entries of results.json.
+    watch: measures the seconds.
+    folder: of the results, or None.
+    about: further entries of results.json.
+    batch_size: sentences embedded at once.
+    trusted: whether the code of a checkout may be imported.
+
+  Raises:
+    ConfigError: a task failed; the others are written before.
+  """
+  with senteval_engine.task_path(path) as task_path:
+    engine = senteval_engine.find_engine(path, task_path, batch_size, trusted)
+    names = senteval_engine.check_tasks(tasks, task_path, engine)
+    logging.info("%s: %s", engine.name, ", ".join(names))
+    if folder is not None:
+      folder.check(names)
+    models, of_models = load()
+    embed = functools.partial(models[WITHOUT_FLOW].embed, batch_size=batch_size)
+    transforms = {method: model.transform for method, model in models.items()}
+    scores, failed = evaluate_tasks(engine, names, embed, transforms, watch)
+  if not scores:
+    raise ConfigError(f"senteval={path}: {next(iter(failed.values()))}", argument="senteval")
+  if folder is not None:
+    folder.make()
+    senteval = {"by": engine.name, "failed": failed}
+    report.write_results(folder.path, {"results": scores, **of_models, "senteval": senteval, **about})
+  rows = {row: methods for of_task in scores.values() for row, methods in of_task.items()}
+  print(report.table(rows, watch.seconds))
+  if failed:
+    count = f"{len(failed)} of {len(failed) + len(scores)} tasks failed"
+    raise ConfigError(f"senteval: {count}: {', '.join(failed)}", argument="senteval")

@@ -1,0 +1,104 @@
+"""Folder of a run: results.json, predictions, eval_results.txt and the page, written once for all runners."""
+
+import dataclasses
+import os
+import pathlib
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from absl import logging
+
+from bert_flow_tf.evaluation import page, report
+from bert_flow_tf.evaluation.result import TaskResult
+from bert_flow_tf.io.experiment import make_folder
+
+
+@dataclasses.dataclass(frozen=True)
+class RunFolder:
+  """Folder that a run writes.
+
+  Attributes:
+    path: the folder; it may not exist.
+    argument: name of the argument that chose it, for messages.
+    by_task: whether results are by task, each with a folder for its predictions; else the run has one task.
+  """
+
+  path: pathlib.Path
+  argument: str = "exp_name"
+  by_task: bool = False
+
+  def check(self, tasks: Sequence[str]) -> None:
+    """Raises a ConfigError if the folder has results of a task that is not among these."""
+    report.check_replaceable(self.path, tasks, self.argument)
+
+  def make(self) -> None:
+    """Creates the folder."""
+    make_folder(self.path, self.argument)
+
+  def write(
+    self, title: str, results: Sequence[TaskResult], about: Mapping[str, Any], predictions: bool = True
+  ) -> pathlib.Path:
+    """Writes results.json, the predictions and, last, the page, whose path it returns."""
+    self.write_results(results, about)
+    if predictions:
+      self.write_predictions(results)
+    return self.write_page(title, results, about)
+
+  def write_results(self, results: Sequence[TaskResult], about: Mapping[str, Any]) -> None:
+    """Writes results.json: scores and gains of the tasks, and the JSON values `about` the run."""
+    self.make()
+    scores: Mapping[str, Any] = {}
+    gains: Mapping[str, Any] = {}
+    if self.by_task:
+      scores = {result.name: result.scores for result in results}
+      gains = {result.name: result.gains for result in results}
+    elif results:
+      scores, gains = results[0].scores, results[0].gains
+    report.write_results(self.path, {"results": scores, "gain": gains, **about})
+
+  def write_predictions(self, results: Sequence[TaskResult]) -> None:
+    """Writes test_results.tsv with the cosines of every task that has gold."""
+    for result in results:
+      if result.has_gold and result.pairs is not None:
+        folder = self.path / result.name if self.by_task else self.path
+        make_folder(folder, self.argument)
+        report.write_predictions(folder, result.pairs, result.cosines)
+
+  def write_eval_results(self, values: Mapping[str, Any]) -> None:
+    """Writes the original's eval_results.txt, {key: value}."""
+    self.make()
+    report.write_eval_results(self.path, values)
+
+  def write_page(self, title: str, results: Sequence[TaskResult], about: Mapping[str, Any]) -> pathlib.Path:
+    """Writes report.html and returns its path."""
+    return page.write_page(self.path, title, results, about)
+
+
+def print_results(results: Sequence[TaskResult], seconds: Mapping[str, float], path: os.PathLike | None = None) -> None:
+  """Prints the table, the gains' intervals and the path of the page, and logs warnings.
+
+  Args:
+    results: the tasks' results.
+    seconds: {kind of work: seconds}.
+    path: the run's page; None for none.
+  """
+  header = results[0].rows[0]
+  rows = [row for result in results for row in result.rows[1:]]
+  lines = report.aligned([header, *rows])
+  if seconds:
+    lines.append(f"seconds: {report.spent(seconds)}")
+  for result in results:
+    lines += result.gain_lines
+  print("\n".join(lines))
+  for result in results:
+    for sentences in result.harm.values():
+      for sentence in sentences:
+        logging.warning("%s", sentence)
+    for sentence in result.missing:
+      logging.warning("%s", sentence)
+    if not result.has_gold:
+      logging.info(
+        "%s has no gold scores: the table says how far the sentences spread, not which method is better", result.name
+      )
+  if path is not None:
+    print(f"page: {path}")
