@@ -109,10 +109,10 @@ def evaluate(task: TaskData, embed: Callable, transform: Callable) -> tuple[floa
   return headline(task, cosine_similarity(a, b)), headline(task, cosine_similarity(transform(a), transform(b)))
 
 
-def make_flow(config: FlowConfig, dim: int, seed: int, num_train_epochs: float) -> tuple[Any, Any]:
-  """Returns a `FlowCalibration` that is fitted as by `run_flow.py`, without checkpoints; and its `Trainer`."""
+def make_flow(config: FlowConfig, dim: int, seed: int, num_train_epochs: float) -> calibrate.FlowFitter:
+  """Returns a `FlowFitter` that fits as `run_flow.py`, without checkpoints."""
   settings = FlowSettings(flow_model_config=config, seed=seed, num_train_epochs=num_train_epochs)
-  return calibrate.make_flow(settings, dim, show_progress=False)
+  return calibrate.FlowFitter(settings, dim, show_progress=False)
 
 
 def run_task(
@@ -151,16 +151,13 @@ def run_task(
   def ours():
     embeddings = Embeddings(encoder, [corpus], batch_size, **arguments)
     if not compiled:
-      compiled["flow"], compiled["trainer"] = make_flow(config, dim, seed, epochs)
-    flow = compiled["flow"]
-    compiled["trainer"].restart(seed)
-    flow.num_train_epochs = epochs
-    flow.fit_source(embedding_pairs(embeddings, corpus))
+      compiled["fitter"] = make_flow(config, dim, seed, epochs)
+    compiled["fitter"].restart(FlowSettings(flow_model_config=config, seed=seed, num_train_epochs=epochs))
+    flow = compiled["fitter"].fit(embedding_pairs(embeddings, corpus))
     return evaluate(task, embeddings.of, flow.transform)
 
   def original():
-    flow, _ = make_flow(config, dim, seed, epochs)
-    flow.fit_source(PaddedPairs(padded, corpus))
+    flow = make_flow(config, dim, seed, epochs).fit(PaddedPairs(padded, corpus))
     return evaluate(task, padded.encode, flow.transform)
 
   rounds = measure.in_turns({OURS: lambda: measure.seconds(ours), ORIGINAL: lambda: measure.seconds(original)}, repeats)

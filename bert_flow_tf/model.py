@@ -1,15 +1,19 @@
 """Sentence model: an encoder, its pooling and a calibration in one object."""
 
+import dataclasses
 import functools
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
+import tensorflow as tf
 
-from bert_flow_tf.calibration.flow import as_calibration, load_calibration
+from bert_flow_tf.calibration.combined import side_by_side
+from bert_flow_tf.calibration.flow import FlowCalibration, as_calibration, load_calibration
 from bert_flow_tf.calibration.interface import Calibration
-from bert_flow_tf.calibration.names import AUTO, FLOW, parse_calibration
+from bert_flow_tf.calibration.methods import Whitening
+from bert_flow_tf.calibration.names import AUTO, FLOW, CalibrationSpec, parse_calibration
 from bert_flow_tf.data.pairs import SentencePairs, check_pairs, check_sentences, sentences_or_pairs
 from bert_flow_tf.encoder import pooling as pooling_lib
 from bert_flow_tf.encoder.identity import check_encoder, read_identity
@@ -18,9 +22,13 @@ from bert_flow_tf.encoder.sentence_encoder import SentenceEncoder
 from bert_flow_tf.errors import ConfigError, naming
 from bert_flow_tf.evaluation import isotropy
 from bert_flow_tf.evaluation.metrics import cosine_similarity, normalized
+from bert_flow_tf.evaluation.task_scores import Embeddings
 from bert_flow_tf.flow.glow import Glow
-from bert_flow_tf.training.calibrate import fit_calibration
-from bert_flow_tf.training.choice import choose_calibration
+from bert_flow_tf.training.calibrate import FlowFitter, fit_linear, settings_of_fit
+from bert_flow_tf.training.choice import Choice, choose_calibration
+from bert_flow_tf.training.flow_trainer import FitResult
+from bert_flow_tf.training.settings import FlowSettings
+from bert_flow_tf.training.sources import FitSentences, SentencePairsWithDropout, find_embeddings
 
 
 class SentenceModel:
@@ -51,6 +59,8 @@ class SentenceModel:
     calibration: the `Calibration`, or None.
     identity: the `EncoderIdentity` of the embeddings before calibration, and of `low_dim`.
     dim: dimensions of the embeddings before calibration.
+    choice: the `Choice` of the last fit with "auto", else None.
+    flow_fit: the `FitResult` of the last fit of a flow, else None.
   """
 
   def __init__(
@@ -65,6 +75,8 @@ class SentenceModel:
   ) -> None:
     self.encoder = encoder
     self.calibration: Any = None  # a Calibration
+    self.choice: Choice | None = None
+    self.flow_fit: FitResult | None = None
     self.dim = encoder.dim(sentence_embedding_type)
     self.identity = encoder.identity(sentence_embedding_type, max_seq_length, low_dim)
     self._cache = cache
@@ -177,8 +189,16 @@ class SentenceModel:
     calibration: str = FLOW,
     *,
     dev: SentencePairs | None = None,
+    strategy: tf.distribute.Strategy | None = None,
+    folder: str | os.PathLike | None = None,
+    embeddings: Sequence[Embeddings] = (),
+    encoder_dropout: bool = False,
     batch_size: int = 64,
     show_progress: bool | None = None,
+    flow_settings: FlowSettings | None = None,
+    scores: Callable[[FlowCalibration], Mapping[str, float]] | None = None,
+    parts: dict[str, Calibration] | None = None,
+    fitters: dict[Any, FlowFitter] | None = None,
     **settings: Any,
   ) -> "SentenceModel":
     """Embeds sentences, fits a calibration on them without labels, and returns the model itself.
@@ -189,36 +209,103 @@ class SentenceModel:
       calibration: a name that `parse_calibration` reads: "flow", "whitening", "flow+soft-whitening", ...; or "auto",
         which compares some of them without labels.
       dev: pairs with gold scores on which natsv and sn+natsv without K choose it.
+      strategy: `tf.distribute.Strategy` of the flow's fit; None for the one that its settings name.
+      folder: of the flow's checkpoints and TensorBoard events; None for none. A stopped fit is resumed from there.
+      embeddings: embeddings made earlier by `embeddings`; sentences in there are not embedded again.
+      encoder_dropout: whether the flow's pairs are embedded in each step with BERT's dropout, as published.
       batch_size: largest number of sentences embedded at once.
       show_progress: see `SentenceEncoder.encode`.
-      **settings: of the flow's fit (num_train_epochs, seed, ...); see `training.calibrate.fit_calibration`.
+      flow_settings: settings of the flow's fit and seed of auto as one object, in place of `settings`.
+      scores: flow -> further values for TensorBoard, whenever a checkpoint is due.
+      parts: {name: calibration} of earlier fits on the same sentences, which are not fitted again; gets the new ones.
+      fitters: flows and trainers of earlier fits, whose compiled steps are used again; gets the new one.
+      **settings: fields of `training.settings.FlowSettings` (num_train_epochs, seed, ...).
 
     Raises:
       BertFlowError: sentences or an argument are not allowed, or the fit failed; an earlier calibration stays.
     """
-    embed = functools.partial(self.embed, batch_size=batch_size, show_progress=show_progress)
-    texts = sentences_or_pairs(sentences)
-    vectors: Any = tuple(map(embed, texts)) if isinstance(texts, tuple) else embed(texts)
-    self.log_cone(np.concatenate(vectors) if isinstance(vectors, tuple) else vectors)
-    gold: Any = None if dev is None else (embed(dev.sentences_a), embed(dev.sentences_b), dev.scores)
-    fitted: Any
-    if parse_calibration(calibration).method == AUTO:
-      fitted = self._choose(texts, vectors, batch_size, **settings)
-    else:
-      settings |= {"dev": gold, "show_progress": show_progress is not False, "shares": self.shares}
-      fitted = fit_calibration(vectors, calibration, **settings)
+    spec = parse_calibration(calibration)
+    settings_of_flow = flow_settings or settings_of_fit(spec, settings)
+    self.check_fit(spec, encoder_dropout)
+    embed = functools.partial(self.embeddings, batch_size=batch_size, show_progress=show_progress)
+
+    def embed_corpus(pairs):
+      embedded = embed(pairs)
+      self.log_cone(embedded.values)
+      return embedded
+
+    corpus = FitSentences(sentences_or_pairs(sentences), embed_corpus, embeddings)
+    parts = {} if parts is None else parts
+    missing = [part for part in spec.parts if part.name not in parts]
+
+    # The flow takes longest: the others come first, so that a rejected one is rejected at once.
+    for part in missing:
+      if part.method == AUTO:
+        choose = functools.partial(choose_calibration, self.encoder, self.identity, corpus.occurrences)
+        self.choice = choose(corpus.rows(), self.shares, settings_of_flow.seed, batch_size)
+        parts[part.name] = self.choice.calibration
+      elif part.method != FLOW:
+        gold = None
+        if part.k_on_dev and dev is not None:
+          of_dev = find_embeddings(dev, embeddings) or embed(dev)
+          gold = of_dev.of(dev.sentences_a), of_dev.of(dev.sentences_b), dev.scores
+        parts[part.name] = fit_linear(part, corpus.rows(), gold, self.shares)
+    if FLOW in [part.name for part in missing]:
+      fitter = self._fitter(settings_of_flow, strategy, folder, show_progress is not False, fitters)
+      if encoder_dropout:
+        sides = corpus.pairs.sentences_a, corpus.pairs.sentences_b
+        source: Any = SentencePairsWithDropout(self.encoder, *sides, **self.identity.pooling_arguments())
+      else:
+        source = corpus.embedding_pairs(fitter.pairs_seen)
+      parts[FLOW] = fitter.fit(source, scores)
+      self.flow_fit = fitter.result
+      if fitters is not None:  # the fitter's own flow changes at the next fit
+        parts[FLOW] = fitter.copy()
+
+    fitted = side_by_side([parts[part.name] for part in spec.parts])
     pooling_lib.check_low_dim(fitted.output_dim, self.identity.low_dim)
     fitted.encoder = self.identity.to_dict()
     self.calibration = fitted
     return self
 
-  def _choose(self, texts, vectors, batch_size, seed=0, **others):
-    """Returns the calibration that auto chooses for sentences, or for pairs of them, and their embeddings."""
-    if others:
-      raise ConfigError(f"{next(iter(others))}: calibration=auto takes only seed", argument=next(iter(others)))
-    if isinstance(texts, tuple):
-      texts, vectors = [*texts[0], *texts[1]], np.concatenate(vectors)
-    return choose_calibration(self.encoder, self.identity, texts, vectors, self.shares, seed, batch_size).calibration
+  def check_fit(self, spec: CalibrationSpec, encoder_dropout: bool = False) -> None:
+    """Checks, before anything is embedded, that low_dim divides the calibrated embedding, and that dropout has a use.
+
+    Raises:
+      ConfigError: it does not, or views of a sentence are to be embedded with dropout.
+    """
+    for part in spec.parts:
+      dim = self.dim // (len(self.shares) or 1)
+      if part.method == Whitening.METHOD and part.k:
+        dim = int(part.k)
+      pooling_lib.check_low_dim(dim, self.identity.low_dim)
+    if encoder_dropout and self.shares:
+      raise ConfigError(
+        f"encoder_dropout: sentence_embedding_type={self.identity.sentence_embedding_type} has views, whose mix is "
+        "fitted on embeddings without dropout; choose another one",
+        argument="encoder_dropout",
+      )
+
+  def _fitter(self, settings, strategy, folder, show_progress, fitters):
+    """Returns a new `FlowFitter`, or that of an earlier fit with the same dimensions and settings."""
+    if fitters is None:
+      return FlowFitter(settings, self.dim, strategy, folder, show_progress, self.shares)
+    # Compiling takes longer than fitting: seed and number of epochs are the only settings that need no new graph.
+    key = self.dim, self.shares, dataclasses.replace(settings, seed=0, num_train_epochs=1.0)
+    if key in fitters:
+      fitters[key].restart(settings)
+    else:
+      fitters[key] = FlowFitter(settings, self.dim, strategy, folder, show_progress, self.shares)
+    return fitters[key]
+
+  def uncalibrated(self) -> "SentenceModel":
+    """Returns a model of the same encoder and settings, without a calibration."""
+    return SentenceModel(self.encoder, cache=self._cache, **self.identity.model_arguments())
+
+  def embeddings(self, *sets: SentencePairs, batch_size: int = 64, show_progress: bool | None = None) -> Embeddings:
+    """Embeds the sentences of pairs, each distinct one once, without calibration and low_dim."""
+    arguments = self.identity.pooling_arguments()
+    return Embeddings(self.encoder, sets, batch_size, self._cache, show_progress, **arguments)
 
   def log_cone(self, embeddings: np.ndarray) -> dict[str, Any]:
     """Logs how narrow the cone of embeddings [n, dim] of `embed` is; see `isotropy.log_cone`."""

@@ -12,8 +12,7 @@ if __package__ in (None, ""):  # run as a file, from any folder
 
 from absl import flags
 
-from bert_flow_tf.calibration.fitting import check_k_on_dev
-from bert_flow_tf.calibration.names import FLOW, CalibrationSpec, parse_calibrations
+from bert_flow_tf.calibration.names import FLOW, CalibrationSpec, check_k_on_dev, parse_calibrations
 from bert_flow_tf.data.flow_corpus import CorpusSettings, load_task_and_corpus
 from bert_flow_tf.data.tasks import DataSettings
 from bert_flow_tf.encoder.settings import EmbeddingSettings
@@ -71,7 +70,6 @@ def main(argv: list[str]) -> None:
   task, corpus = load_task_and_corpus(parts["data"], parts["corpus"])
   check_k_on_dev(specs, task)
   # These import TensorFlow, which takes seconds: the errors above come before that.
-  from bert_flow_tf.model import SentenceModel
   from bert_flow_tf.runs.flow_run import Experiment, ExperimentSettings
   from bert_flow_tf.runs.run_folder import print_results
   from bert_flow_tf.training.distribution import make_strategy, wait_for_all
@@ -88,8 +86,7 @@ def main(argv: list[str]) -> None:
       result, page = experiment.write(experiment.evaluate(), about)
       print_results([result], experiment.watch.seconds, page)
       if FLAGS.export_dir is not None:
-        ((method, calibration),) = experiment.calibrations.items()
-        calibrated = SentenceModel(model.encoder, calibration, **model.identity.model_arguments())
+        ((method, calibrated),) = experiment.calibrated.items()
         export(calibrated, experiment.calibration_folder(method))
   wait_for_all(strategy)
 

@@ -26,7 +26,7 @@ _MIX_MEAN, _MIX_RMS = "mix/mean", "mix/rms"
 
 
 class FlowCalibration(Calibration):
-  """u -> z = f(u), or f(x) for the mix x of concatenated views u; `training.calibrate.TrainableFlow` fits one.
+  """u -> z = f(u), or f(x) for the mix x of concatenated views u; `training.calibrate.FlowFitter` fits one.
 
   Args:
     flow: the flow.
@@ -61,7 +61,7 @@ class FlowCalibration(Calibration):
     self.flow.encoder = identity
 
   def fit(self, embeddings: np.ndarray) -> "FlowCalibration":
-    """Raises an error: a flow is fitted by `fit_calibration`, or by a `TrainableFlow`.
+    """Raises an error: a flow is fitted by `fit_calibration`, or by a `FlowFitter`.
 
     Raises:
       CalibrationError: always.

@@ -12,6 +12,7 @@ from bert_flow_tf.calibration import storage
 from bert_flow_tf.calibration.linear import LinearCalibration
 from bert_flow_tf.calibration.methods import MeanRemoval, NoCalibration, SoftWhitening, StandardNormalization, Whitening
 from bert_flow_tf.calibration.natsv import Natsv, StandardizedNatsv
+from bert_flow_tf.data.task import TaskData
 from bert_flow_tf.errors import CalibrationError, ConfigError
 
 FLOW, AUTO = "flow", "auto"
@@ -92,6 +93,22 @@ def parse_calibrations(names: Sequence[str]) -> list[CalibrationSpec]:
   if twice:
     raise ConfigError(f"calibration: {twice} is given twice; expected each once", argument="calibration")
   return [spec for spec in specs if spec.name != "none"]
+
+
+def check_k_on_dev(specs: Sequence[CalibrationSpec], task: TaskData) -> None:
+  """Checks that k can be chosen on a task's dev split, for the specs that leave it open."""
+  chosen = next((spec.name for spec in specs if spec.k_on_dev), None)
+  if chosen is None:
+    return
+  if "dev" not in task.splits or np.isnan(task.splits["dev"].scores).all():
+    reason = f"{task.spec.name} has no dev split with gold scores"
+  elif task.spec.eval_split == "dev":
+    reason = f"{task.spec.name} is evaluated on dev"
+  else:
+    return
+  raise ConfigError(
+    f"calibration={chosen}: k is chosen on dev, but {reason}; give k, for example {chosen}-6", argument="calibration"
+  )
 
 
 def make_calibration(spec: CalibrationSpec | str, shares: Sequence[float] = ()) -> LinearCalibration:

@@ -26,15 +26,24 @@ class Embeddings:
     sets: pairs whose sentences are embedded.
     batch_size: largest number of sentences embedded at once.
     cache: folder where embeddings are kept, or None.
+    show_progress: see `SentenceEncoder.encode`.
     **arguments: sentence_embedding_type and max_seq_length, as `SentenceEncoder.encode` takes them.
   """
 
   def __init__(
-    self, encoder: Any, sets: Iterable[SentencePairs], batch_size: int = 64, cache: Any = None, **arguments: Any
+    self,
+    encoder: Any,
+    sets: Iterable[SentencePairs],
+    batch_size: int = 64,
+    cache: Any = None,
+    show_progress: bool | None = None,
+    **arguments: Any,
   ) -> None:
     sentences = (s for pairs in sets for s in (*pairs.sentences_a, *pairs.sentences_b))
     self._rows = {sentence: row for row, sentence in enumerate(dict.fromkeys(sentences))}
-    self._values = encoder.encode(list(self._rows), batch_size=batch_size, cache=cache, **arguments)
+    self._values = encoder.encode(
+      list(self._rows), batch_size=batch_size, cache=cache, show_progress=show_progress, **arguments
+    )
     self._arguments = arguments
     self._encoder = encoder
 

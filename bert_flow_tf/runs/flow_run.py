@@ -1,6 +1,7 @@
 """Experiment of run_flow: fits calibrations on a corpus, evaluates them on a task, writes a folder."""
 
 import dataclasses
+import functools
 import os
 import pathlib
 from collections.abc import Sequence
@@ -10,34 +11,28 @@ import numpy as np
 import tensorflow as tf
 from absl import logging
 
-from bert_flow_tf.calibration.combined import side_by_side
-from bert_flow_tf.calibration.fitting import fit_linear
 from bert_flow_tf.calibration.flow import saved_calibrations
-from bert_flow_tf.calibration.methods import Whitening
 from bert_flow_tf.calibration.names import AUTO, FLOW, CalibrationSpec
 from bert_flow_tf.data.flow_corpus import LEARNING_RATE, TARGET, CorpusSettings, FlowCorpus
-from bert_flow_tf.data.pairs import SentencePairs
 from bert_flow_tf.data.task import TaskData
 from bert_flow_tf.data.tasks import DataSettings
-from bert_flow_tf.encoder.pooling import check_low_dim
 from bert_flow_tf.encoder.settings import DEFAULT_POOLING, EmbeddingSettings
 from bert_flow_tf.errors import BertFlowError, ConfigError
 from bert_flow_tf.evaluation.result import TaskResult, task_result
 from bert_flow_tf.evaluation.task_scores import (
   WITH_FLOW,
   WITHOUT_FLOW,
-  Embeddings,
   evaluate,
   original_eval_results,
 )
 from bert_flow_tf.io.experiment import OutputSettings, Stopwatch, encoder_label, experiment_name, make_folder
+from bert_flow_tf.model import SentenceModel
 from bert_flow_tf.progress import counted
 from bert_flow_tf.runs.run_folder import RunFolder
-from bert_flow_tf.training.calibrate import flow_source, make_flow
-from bert_flow_tf.training.choice import CANDIDATES, Choice, choose_calibration
+from bert_flow_tf.training.calibrate import check_flow
+from bert_flow_tf.training.choice import CANDIDATES, Choice
 from bert_flow_tf.training.distribution import is_chief
 from bert_flow_tf.training.settings import FlowSettings, RunSettings
-from bert_flow_tf.training.sources import SentencePairsWithDropout
 
 # Calibrations that are part of an experiment's name; more would make it too long.
 _NAMED_CALIBRATIONS = 3
@@ -127,53 +122,43 @@ class Experiment:
     is_chief: whether this process evaluates and writes; the other workers only fit.
     folder: the experiment's folder.
     watch: seconds by kind of work.
-    calibrations: {method: fitted calibration}, in the order of the specs.
+    models: {method: model}, the one without a calibration first, then in the order of the specs.
   """
 
   def __init__(
     self,
-    model: Any,
+    model: SentenceModel,
     settings: ExperimentSettings,
     specs: Sequence[CalibrationSpec],
     task: TaskData,
     corpus: FlowCorpus,
     strategy: tf.distribute.Strategy,
   ) -> None:
-    self._model, self._encoder, self._identity = model, model.encoder, model.identity
+    self._model, self._identity = model, model.identity
     embedding = dataclasses.replace(settings.embedding, **model.identity.pooling_arguments())
     self._settings = settings = dataclasses.replace(settings.for_corpus(corpus), embedding=embedding)
-    self._specs, self._task, self._corpus = specs, task, corpus
-    self.watch, self.calibrations = Stopwatch(), {}
+    self._specs, self._task, self._corpus, self._strategy = specs, task, corpus, strategy
+    self.watch, self.models = Stopwatch(), {WITHOUT_FLOW: model}
     self.is_chief = is_chief(strategy)
     weights = getattr(model.encoder, "token_weights", None)  # word vectors have none
     pooling = model.encoder.pooling(model.identity.sentence_embedding_type)
     self._pooling = pooling.describe(weights and weights.name)
     self.folder = settings.folder(task.spec.name)
-    RunFolder(self.folder).check([task.spec.name])
-    self._check_saved()
-    self._flow: Any = None
     self._steps = 0
     self._cone: dict[str, Any] = {}
     self._choice: Choice | None = None
-    check_low_dim(model.dim // (len(model.shares) or 1), self._identity.low_dim)
+    self._parts: dict[str, Any] = {}
+    RunFolder(self.folder).check([task.spec.name])
+    self._check_saved()
     for spec in specs:
-      if spec.method == Whitening.METHOD and spec.k:
-        check_low_dim(int(spec.k), self._identity.low_dim)
-    if settings.run.encoder_dropout and model.shares:
-      pooling = model.identity.sentence_embedding_type
-      raise ConfigError(
-        f"encoder_dropout: sentence_embedding_type={pooling} has views, whose mix is fitted on embeddings without "
-        "dropout; choose another one",
-        argument="encoder_dropout",
-      )
+      model.check_fit(spec, settings.run.encoder_dropout)
     if any(spec.method == FLOW for spec in specs):
-      self._flow, self._trainer = make_flow(settings.flow, model.dim, strategy, self.folder, shares=model.shares)
-      self._steps = self._trainer.num_steps(len(corpus.pairs), settings.flow.epochs)
+      self._steps = check_flow(settings.flow, model.dim, len(corpus.pairs), strategy, model.shares)
     if self.is_chief:
       make_folder(self.folder)  # after the checks above, so that a rejected command leaves no folder
     logging.info("%s: %d dimensions, %s", model.encoder.name, model.dim, self._pooling)
     logging.info("fitting on %s (%s); results in %s", counted(len(corpus.pairs), "pair"), corpus.source, self.folder)
-    if self._flow:
+    if self._steps:
       steps, epochs = counted(self._steps, "step"), counted(settings.flow.epochs, "epoch", "g")
       logging.info("flow: %s (%s) at rate %g", steps, epochs, settings.flow.rate)
 
@@ -190,83 +175,67 @@ class Experiment:
       )
 
   def fit(self) -> None:
-    """Embeds the sentences and fits the calibrations.
-
-    The ones without training steps come first: if one is rejected, it is before the long fit.
+    """Embeds the sentences and fits the calibrations, each part once.
 
     Raises:
       BertFlowError: a calibration cannot be fitted.
     """
-    linear = {part.name: part for spec in self._specs for part in spec.parts if part.method != FLOW}
-    pairs = self._corpus.pairs
-    self._embeddings = of_corpus = self._embed(*self._task.splits.values())
-    if linear and not of_corpus.have(pairs):
-      of_corpus = self._embed(pairs)
-    self._cone = self._model.log_cone(of_corpus.values)
+    model, pairs = self._model, self._corpus.pairs
+    linear = [part.name for spec in self._specs for part in spec.parts if part.method != FLOW]
+    with self.watch.timing("embedding"):
+      self._embeddings = of_corpus = self._embed(*self._task.splits.values())
+      if linear and not of_corpus.have(pairs):
+        of_corpus = self._embed(pairs)
+    self._cone = model.log_cone(of_corpus.values)
+    fit = functools.partial(
+      SentenceModel.fit,
+      sentences=pairs,
+      dev=self._task.splits.get("dev"),
+      strategy=self._strategy,
+      folder=self.folder,
+      embeddings=[self._embeddings, of_corpus],
+      encoder_dropout=self._settings.run.encoder_dropout,
+      batch_size=self._settings.embedding.predict_batch_size,
+      flow_settings=self._settings.flow,
+      scores=self._dev_scores,
+      parts=self._parts,
+    )
     with self.watch.timing("fitting"):
-      rows: Any = of_corpus.rows(pairs) if linear else None
-      fitted: Any = {
-        name: self._choose(rows)
-        if spec.method == AUTO
-        else fit_linear(spec, rows, self._task, self._embeddings, self._model.shares)
-        for name, spec in linear.items()
-      }
-      if self._flow:
-        fitted[FLOW] = self._flow.fit_source(self._source(of_corpus), self._dev_scores)
-    for spec in self._specs:
-      calibration = side_by_side([fitted[part.name] for part in spec.parts])
-      calibration.encoder = self._identity.to_dict()
-      name = calibration.name if spec.method == AUTO else spec.name
-      self.calibrations[WITH_FLOW if name == FLOW else name] = calibration
+      # The flow takes longest: the others come first, so that a rejected one is rejected at once.
+      for name in linear:
+        first = fit(model.uncalibrated(), calibration=name)
+        self._choice = first.choice or self._choice
+      for spec in self._specs:
+        fitted = fit(model.uncalibrated(), calibration=spec.name)
+        name = fitted.calibration.name if spec.method == AUTO else spec.name
+        self.models[WITH_FLOW if name == FLOW else name] = fitted
 
-  def _dev_scores(self):
+  def _dev_scores(self, flow):
     """Returns the flow's Spearman, or AUC, on dev for TensorBoard; nothing without gold."""
     if not self.is_chief or self._task.spec.eval_split is None or "dev" not in self._task.splits:
       return {}
     try:
-      scores, _ = evaluate(self._task, self._embeddings, lambda u: self._model.reduce(self._flow.transform(u)), ["dev"])
+      scores, _ = evaluate(self._task, self._embeddings, lambda u: self._model.reduce(flow.transform(u)), ["dev"])
     except BertFlowError:  # latents that are not finite, which the next step reports
       return {}
     return {f"dev_{key}": value for key, value in scores.get("dev", {}).items() if key in ("spearman", "auc")}
 
-  def _choose(self, rows):
-    """Returns the calibration that auto chooses for the corpus, whose embeddings are the rows."""
-    pairs, settings = self._corpus.pairs, self._settings
-    sentences = [*pairs.sentences_a, *pairs.sentences_b]
-    arguments = {"seed": settings.flow.seed, "batch_size": settings.embedding.predict_batch_size}
-    self._choice = choose_calibration(self._encoder, self._identity, sentences, rows, self._model.shares, **arguments)
-    return self._choice.calibration
+  def _embed(self, *sets):
+    return self._model.embeddings(*sets, batch_size=self._settings.embedding.predict_batch_size)
 
-  def _source(self, embeddings):
-    """Returns the pairs that the flow is fitted on: embedded once, or in each step with dropout."""
-    pairs = self._corpus.pairs
-    if self._settings.run.encoder_dropout:
-      arguments = self._identity.pooling_arguments()
-      return SentencePairsWithDropout(self._encoder, pairs.sentences_a, pairs.sentences_b, **arguments)
-    return flow_source(self._flow, self._trainer, pairs, embeddings, self._embed)
-
-  def _embed(self, *sets: SentencePairs) -> Embeddings:
-    embedding = self._settings.embedding
-    with self.watch.timing("embedding"):
-      arguments = self._identity.pooling_arguments()
-      return Embeddings(self._encoder, sets, embedding.predict_batch_size, embedding.cached_dir, **arguments)
+  @property
+  def calibrated(self) -> dict[str, SentenceModel]:
+    """The fitted models by method, in the order of the specs."""
+    return {method: model for method, model in self.models.items() if method != WITHOUT_FLOW}
 
   def evaluate(self) -> dict[str, tuple[dict[str, dict], dict[str, np.ndarray]]]:
     """Evaluates the embeddings without and with each calibration: {method: what `task_scores.evaluate` returns}."""
     with self.watch.timing("evaluating"):
-      transforms = self._transforms()
-      return {name: evaluate(self._task, self._embeddings, transform) for name, transform in transforms.items()}
-
-  def _transforms(self):
-    """Returns {method: function of embeddings [n, dim]}, without a calibration first."""
-    transforms: dict[str, Any] = {WITHOUT_FLOW: self._model.reduce}
-    for name, fitted in self.calibrations.items():
-      transforms[name] = lambda u, fitted=fitted: self._model.reduce(fitted.transform(u))
-    return transforms
+      return {name: evaluate(self._task, self._embeddings, model.transform) for name, model in self.models.items()}
 
   def calibration_folder(self, method: str) -> pathlib.Path:
     """Returns the folder of a fitted calibration."""
-    return self.folder / (FLOW if method == WITH_FLOW else self.calibrations[method].name)
+    return self.folder / (FLOW if method == WITH_FLOW else self.models[method].calibration.name)
 
   def write(self, evaluations: dict[str, tuple], about: dict[str, Any]) -> tuple[TaskResult, pathlib.Path]:
     """Writes calibrations, results, predictions, the original's eval_results.txt, and a page last.
@@ -278,20 +247,21 @@ class Experiment:
     Returns:
       The result, and the page's path.
     """
-    for method, calibration in self.calibrations.items():
-      calibration.save(self.calibration_folder(method))
-    result = task_result(self._task, evaluations, self._embeddings, self._transforms())
+    for method, model in self.calibrated.items():
+      model.save(self.calibration_folder(method))
+    transforms = {method: model.transform for method, model in self.models.items()}
+    result = task_result(self._task, evaluations, self._embeddings, transforms)
     no_cone = [self._cone["warning"]] if "warning" in self._cone else []
     warnings = {}
-    for method in self.calibrations:
+    for method in self.calibrated:
       sentences = [*no_cone, *result.harm.get(method, [])]
       if sentences:
         warnings[self.calibration_folder(method).name] = sentences
     about = {"warnings": warnings, **self._describe(), **about}
     folder = RunFolder(self.folder)
-    if result.has_gold and WITH_FLOW in self.calibrations:
-      cosines, flow = result.cosines[WITH_FLOW], self.calibrations[WITH_FLOW]
-      values = original_eval_results(self._task, self._embeddings, flow, cosines, self._steps)
+    if result.has_gold and WITH_FLOW in self.models:
+      flow = self.models[WITH_FLOW].calibration
+      values = original_eval_results(self._task, self._embeddings, flow, result.cosines[WITH_FLOW], self._steps)
       folder.write_eval_results(values)
     path = folder.write(f"{self._task.spec.name}, {self._identity.name}", [result], about)
     return result, path
@@ -311,14 +281,14 @@ class Experiment:
       },
       "embeddings": self._cone,
       "flow_corpus": {"name": self._corpus.name, "data": self._corpus.source},
-      "calibrations": [calibration.name for calibration in self.calibrations.values()],
+      "calibrations": [model.calibration.name for model in self.calibrated.values()],
       "fitted_on": fitted,
       "seconds": self.watch.seconds,
     }
     if self._choice is not None:
       about["auto"] = self._choice.to_dict()
-    if self._flow:
+    if self._steps:
       fitted |= {"steps": self._steps, "epochs": flow.epochs, "learning_rate": flow.rate}
-      fitted_flow = self._flow.flow
+      fitted_flow = self._parts[FLOW].flow
       about |= {"flow": fitted_flow.settings(), "constant_dimensions": fitted_flow.constant_dimensions}
     return about

@@ -94,15 +94,14 @@ class Inputs:
     Raises:
       ConfigError, TrainingError: a setting is not allowed, or a corpus is too small.
     """
-    from bert_flow_tf.training.calibrate import make_flow
+    from bert_flow_tf.training.calibrate import check_flow
+    from bert_flow_tf.training.distribution import make_strategy
 
     corpora = [self.corpus(TARGET, task) for task in self.tasks]
     corpora += [self.corpus(name) for name in plan.transfer_corpus if name != NLI]
     if plan.fits_on_nli and not self.why_missing(NLI):
       corpora.append(self.corpus(NLI))
-    trainer = None
     for corpus in corpora:
       settings = self.flow_settings(corpus, plan.seed)
-      if trainer is None:
-        _, trainer = make_flow(settings, 1 << (settings.config.n_levels + 1), show_progress=False)
-      trainer.num_steps(len(corpus.pairs), settings.epochs)
+      fitting_dim = 1 << (settings.config.n_levels + 1)  # the encoder is not loaded yet
+      check_flow(settings, fitting_dim, len(corpus.pairs), make_strategy(settings.distribution_strategy))

@@ -8,9 +8,8 @@ from typing import Any
 import numpy as np
 
 from bert_flow_tf.calibration.combined import side_by_side
-from bert_flow_tf.calibration.fitting import check_k_on_dev, fit_linear
 from bert_flow_tf.calibration.interface import Calibration
-from bert_flow_tf.calibration.names import AUTO, FLOW, parse_calibration
+from bert_flow_tf.calibration.names import AUTO, FLOW, check_k_on_dev, parse_calibration
 from bert_flow_tf.data.flow_corpus import TARGET, FlowCorpus
 from bert_flow_tf.errors import CalibrationError, ConfigError
 from bert_flow_tf.evaluation.task_scores import Embeddings, evaluate, parts
@@ -210,6 +209,8 @@ class Workbench:
     return Embeddings(self.encoder, sets, settings.predict_batch_size, settings.cached_dir, **arguments)
 
   def _fit_linear(self, embedding, spec, corpus, chosen_on):
+    from bert_flow_tf.training.calibrate import fit_linear
+
     self.fits += 1
     embeddings = self.embeddings(embedding)
     own = embeddings if embeddings.have(corpus.pairs) else self._embed(embedding, [corpus.pairs])
@@ -220,11 +221,15 @@ class Workbench:
       sentences = [*corpus.pairs.sentences_a, *corpus.pairs.sentences_b]
       identity = self.encoder.identity(embedding, self.inputs.embedding.max_seq_length)
       return choose_calibration(self.encoder, identity, sentences, own.rows(corpus.pairs), shares).calibration
-    return fit_linear(spec, own.rows(corpus.pairs), task, embeddings, shares)
+    gold = None
+    if task is not None:
+      dev = task.splits["dev"]
+      gold = embeddings.of(dev.sentences_a), embeddings.of(dev.sentences_b), dev.scores
+    return fit_linear(spec, own.rows(corpus.pairs), gold, shares)
 
   def _fit_flow(self, embedding: str, corpus: FlowCorpus, seed: int) -> Calibration:
-    from bert_flow_tf.calibration.flow import FlowCalibration
-    from bert_flow_tf.training.calibrate import flow_source, make_flow
+    from bert_flow_tf.training.calibrate import FlowFitter
+    from bert_flow_tf.training.sources import FitSentences
 
     self.fits += 1
     settings = self.inputs.flow_settings(corpus, seed)
@@ -232,13 +237,13 @@ class Workbench:
     dim, shares = self.encoder.dim(embedding), self._shares(embedding)
     key = dim, shares, dataclasses.replace(settings, seed=0, num_train_epochs=1.0)
     if key not in self._trainers:
-      self._trainers[key] = make_flow(settings, dim, show_progress=False, shares=shares)
-    flow, trainer = self._trainers[key]
-    trainer.restart(seed)
-    flow.num_train_epochs = settings.epochs
-    embed = functools.partial(self._embed, embedding)
-    flow.fit_source(flow_source(flow, trainer, corpus.pairs, self.embeddings(embedding), lambda pairs: embed([pairs])))
-    return FlowCalibration(flow.flow.copy(), flow.mix)
+      self._trainers[key] = FlowFitter(settings, dim, show_progress=False, shares=shares)
+    fitter = self._trainers[key]
+    fitter.restart(settings)
+    sides = list(corpus.pairs.sentences_a), list(corpus.pairs.sentences_b)
+    sentences = FitSentences(sides, lambda pairs: self._embed(embedding, [pairs]), [self.embeddings(embedding)])
+    fitter.fit(sentences.embedding_pairs(fitter.pairs_seen))
+    return fitter.copy()
 
 
 def headline(scores: dict[str, Any]) -> tuple[float, str]:

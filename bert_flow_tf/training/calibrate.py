@@ -1,6 +1,7 @@
-"""Fits of calibrations: of any kind on vectors, and of a flow with its trainer."""
+"""Fits of calibrations on vectors: of those without training steps, and of a flow with its trainer."""
 
 import dataclasses
+import functools
 import os
 import pathlib
 from collections.abc import Callable, Mapping, Sequence
@@ -8,21 +9,25 @@ from typing import Any
 
 import numpy as np
 import tensorflow as tf
+from absl import logging
 
 from bert_flow_tf.calibration.combined import Mix, checked_shares, side_by_side, view_dim
 from bert_flow_tf.calibration.flow import FlowCalibration
 from bert_flow_tf.calibration.interface import Calibration
-from bert_flow_tf.calibration.names import FLOW, make_calibration, parse_calibration
-from bert_flow_tf.data.pairs import SentencePairs
+from bert_flow_tf.calibration.names import AUTO, FLOW, CalibrationSpec, make_calibration, parse_calibration
 from bert_flow_tf.encoder.identity import VectorsIdentity
 from bert_flow_tf.errors import ConfigError
-from bert_flow_tf.evaluation.task_scores import Embeddings
+from bert_flow_tf.flow.checks import check_arguments
 from bert_flow_tf.flow.glow import Glow
 from bert_flow_tf.io.checks import check_rows
-from bert_flow_tf.training.distribution import make_strategy, worker_failures
-from bert_flow_tf.training.flow_trainer import Trainer
+from bert_flow_tf.training.distribution import check_batch_size, make_strategy, worker_failures
+from bert_flow_tf.training.flow_trainer import FitResult, Trainer
+from bert_flow_tf.training.optimizer import num_steps
 from bert_flow_tf.training.settings import FlowSettings
-from bert_flow_tf.training.sources import EmbeddingPairs, MixedPairs, VectorPairs, embedding_pairs
+from bert_flow_tf.training.sources import EmbeddingPairs, MixedPairs, SentencePairsWithDropout, VectorPairs
+
+# Pairs with gold scores on which natsv's k is chosen: first vectors [n, dim], second vectors [n, dim], scores [n].
+Dev = tuple[np.ndarray, np.ndarray, np.ndarray]
 
 
 def fit_calibration(
@@ -30,13 +35,13 @@ def fit_calibration(
   calibration: str = FLOW,
   vectors_of: str | None = None,
   *,
-  dev: tuple[np.ndarray, np.ndarray, np.ndarray] | None = None,
+  dev: Dev | None = None,
   folder: str | os.PathLike | None = None,
   show_progress: bool = True,
   shares: Sequence[float] = (),
   **settings: Any,
 ) -> Calibration:
-  """Fits a calibration on vectors, without labels.
+  """Fits a calibration on vectors of any program, without labels; `SentenceModel.fit` does it on sentences.
 
       whitening = fit_calibration(np.load("a.npy"), "whitening-128", vectors_of="my encoder, version 3")
       whitening.save("whitening")
@@ -61,43 +66,135 @@ def fit_calibration(
     CalibrationError, TrainingError: the vectors are not finite numbers of the right shape, too few or all alike.
   """
   spec = parse_calibration(calibration)
-  if spec.method != FLOW and (settings or folder is not None):
-    name = next(iter(settings), "folder")
-    raise ConfigError(f"{name}: only calibration=flow has this argument, not {spec.name}", argument=name)
+  flow_settings = settings_of_fit(spec, settings)
+  if folder is not None and spec.method != FLOW:
+    raise ConfigError(f"folder: only calibration=flow has this argument, not {spec.name}", argument="folder")
+  fitted = {}
+  for part in reversed(spec.parts):  # the flow, which takes longest, last
+    if part.method == FLOW:
+      source = _source(vectors)
+      fitter = FlowFitter(flow_settings, source.dim, None, folder, show_progress, shares)
+      fitted[part.name] = fitter.fit(source)
+    else:
+      rows = np.concatenate(vectors) if isinstance(vectors, tuple) else vectors
+      fitted[part.name] = fit_linear(part, rows, dev, shares)
+  result = side_by_side([fitted[part.name] for part in spec.parts])
+  result.encoder = None if vectors_of is None else VectorsIdentity(vectors_of).to_dict()
+  return result
+
+
+def settings_of_fit(spec: CalibrationSpec, given: Mapping[str, Any]) -> FlowSettings:
+  """Returns the settings of a fit: the flow takes all fields of `FlowSettings`, auto the seed, the others none."""
+  allowed = []
+  if spec.method == FLOW:
+    allowed = [field.name for field in dataclasses.fields(FlowSettings)]
+  elif spec.method == AUTO:
+    allowed = ["seed"]
+  for name in given:
+    if name not in allowed:
+      expected = ", ".join(allowed) or "none"
+      raise ConfigError(f"{name}: calibration={spec.name} has no such argument; it takes {expected}", argument=name)
+  return FlowSettings(**given)
+
+
+def fit_linear(
+  spec: CalibrationSpec, rows: np.ndarray | list[np.ndarray], dev: Dev | None = None, shares: Sequence[float] = ()
+) -> Calibration:
+  """Fits a calibration that needs no training steps on rows [n, dim], whole or in parts; chooses an open k on dev."""
+  fitted: Any = make_calibration(spec, shares)
   if spec.k_on_dev and dev is None:
     raise ConfigError(f"calibration={spec.name}: give K, as {spec.name}-6, or dev, to choose it on", "calibration")
-  parts = [
-    _fit_flow(vectors, settings, folder, show_progress, shares)
-    if part.method == FLOW
-    else _fit_linear(vectors, part, dev, shares)
-    for part in reversed(spec.parts)  # the flow, which takes longest, last
-  ]
-  fitted = side_by_side(parts[::-1])
-  fitted.encoder = None if vectors_of is None else VectorsIdentity(vectors_of).to_dict()
-  return fitted
-
-
-def _fit_flow(vectors, settings, folder, show_progress, shares):
-  allowed = [field.name for field in dataclasses.fields(FlowSettings)]
-  unknown = next((name for name in settings if name not in allowed), None)
-  if unknown is not None:
-    raise ConfigError(f"{unknown}: unknown setting of the flow; expected {', '.join(allowed)}", argument=unknown)
-  source = _source(vectors)
-  flow, _ = make_flow(FlowSettings(**settings), source.dim, None, folder, show_progress, shares)
-  flow.fit_source(source)
-  return FlowCalibration(flow.flow, flow.mix)
-
-
-def _fit_linear(vectors, spec, dev, shares):
-  fitted: Any = make_calibration(spec, shares)
-  if isinstance(vectors, list):
-    for part in vectors:
+  if isinstance(rows, list):
+    for part in rows:
       fitted.partial_fit(part)
   else:
-    fitted.fit(np.concatenate(vectors) if isinstance(vectors, tuple) else vectors)
-  if dev is not None and spec.k_on_dev:
-    fitted.choose_k(*dev)
+    fitted.fit(rows)
+  if spec.k_on_dev:
+    scores = fitted.choose_k(*dev)
+    logging.info("%s: k=%d chosen on dev, Spearman %.2f", spec.name, fitted.k, scores[fitted.k])
   return fitted
+
+
+def check_flow(
+  settings: FlowSettings, dim: int, num_pairs: int, strategy: tf.distribute.Strategy, shares: Sequence[float] = ()
+) -> int:
+  """Checks what a flow's fit on embeddings [., dim] needs before anything is embedded; returns its number of steps."""
+  arguments = settings.actnorm_init, settings.permutation, settings.seed
+  check_arguments(settings.config, view_dim(dim, shares), *arguments, "float32")
+  check_batch_size(strategy, settings.train_batch_size)
+  return num_steps(num_pairs, settings.train_batch_size, settings.epochs)
+
+
+class FlowFitter:
+  """Flow to be fitted, and its trainer.
+
+  Args:
+    settings: the settings; a learning rate or number of epochs that is None is 1e-3 or 1.
+    dim: dimensions of the embeddings, all views together.
+    strategy: None to make the one that the settings name.
+    folder: gets `checkpoints` and `tensorboard`; None for neither.
+    show_progress: whether the fit shows its progress.
+    shares: share of each view if the embeddings are concatenated views, see `Mix`; () if not.
+
+  Attributes:
+    calibration: the `FlowCalibration`, which `fit` changes.
+    result: `FitResult` of the last fit.
+  """
+
+  def __init__(
+    self,
+    settings: FlowSettings,
+    dim: int,
+    strategy: tf.distribute.Strategy | None = None,
+    folder: str | os.PathLike | None = None,
+    show_progress: bool = True,
+    shares: Sequence[float] = (),
+  ) -> None:
+    self._shares, self._epochs = checked_shares(shares), settings.epochs
+    if strategy is None:
+      arguments = settings.distribution_strategy, settings.worker_wait_seconds, settings.deterministic
+      strategy = make_strategy(*arguments)
+    size = view_dim(dim, self._shares)
+    with worker_failures(strategy), strategy.scope():
+      flow = Glow(settings.config, size, settings.actnorm_init, settings.permutation, settings.seed)
+    self.calibration = FlowCalibration(flow)
+    self.result: FitResult | None = None
+    checkpoints = summaries = None
+    if folder is not None:
+      checkpoints, summaries = pathlib.Path(folder) / "checkpoints", pathlib.Path(folder) / "tensorboard"
+    self._trainer = Trainer(flow, settings, strategy, checkpoints, summaries, show_progress)
+
+  def restart(self, settings: FlowSettings) -> None:
+    """Makes the flow a new one, with seed and epochs of these settings; compiled steps are kept."""
+    self._epochs = settings.epochs
+    self._trainer.restart(settings.seed)
+
+  def pairs_seen(self, num_pairs: int) -> np.ndarray:
+    """Returns the sorted indices of the pairs that the fit uses, int64 [n]."""
+    return self._trainer.pairs_seen(num_pairs, self._epochs)
+
+  def fit(
+    self,
+    source: EmbeddingPairs | SentencePairsWithDropout,
+    scores: Callable[[FlowCalibration], Mapping[str, float]] | None = None,
+  ) -> FlowCalibration:
+    """Fits the flow on pairs, and before it the mix of their views.
+
+    Args:
+      source: the pairs.
+      scores: flow -> further values for TensorBoard, whenever a checkpoint is due.
+    """
+    if self._shares:
+      mix = Mix.of(source.moments(), self._shares)
+      self.calibration.mix = mix
+      source = MixedPairs(source, mix)
+    report = dict if scores is None else functools.partial(scores, self.calibration)
+    self.result = self._trainer.fit(source, self._epochs, scores=report)
+    return self.calibration
+
+  def copy(self) -> FlowCalibration:
+    """Returns the fitted flow with weights of its own, which the next fit does not change."""
+    return FlowCalibration(self.calibration.flow.copy(), self.calibration.mix)
 
 
 def _source(vectors):
@@ -109,88 +206,3 @@ def _source(vectors):
   rows = check_rows(vectors)
   even = len(rows) // 2 * 2
   return EmbeddingPairs(rows[0:even:2], rows[1:even:2])
-
-
-class TrainableFlow(FlowCalibration):
-  """Flow with the trainer that fits it.
-
-  Args:
-    flow: the flow.
-    trainer: its trainer.
-    num_train_epochs: passes over the pairs.
-    shares: share of each view if the embeddings are concatenated views, see `Mix`; () if not.
-  """
-
-  def __init__(self, flow: Glow, trainer: Trainer, num_train_epochs: float = 1.0, shares: Sequence[float] = ()) -> None:
-    super().__init__(flow)
-    self._trainer, self.num_train_epochs, self._shares = trainer, num_train_epochs, shares
-
-  def fit_source(self, source: Any, scores: Callable[[], Mapping[str, float]] = dict) -> "TrainableFlow":
-    """Fits on a source of `Trainer.fit`, from the flow's present weights; returns itself.
-
-    `scores` is that of `Trainer.fit`. With shares, the mix of the views is fitted before the flow, on all rows of the
-    source, an `EmbeddingPairs`.
-    """
-    if self._shares:
-      self.mix = Mix.of(source.moments(), self._shares)
-      source = MixedPairs(source, self.mix)
-    self._trainer.fit(source, self.num_train_epochs, scores=scores)
-    return self
-
-
-def make_flow(
-  settings: FlowSettings,
-  dim: int,
-  strategy: tf.distribute.Strategy | None = None,
-  folder: str | os.PathLike | None = None,
-  show_progress: bool = True,
-  shares: Sequence[float] = (),
-) -> tuple[TrainableFlow, Trainer]:
-  """Makes a flow to be fitted, and its trainer.
-
-  Args:
-    settings: the settings; a learning rate or number of epochs that is None is 1e-3 or 1.
-    dim: dimensions of the embeddings, all views together.
-    strategy: None to make the one that the settings name.
-    folder: gets `checkpoints` and `tensorboard`; None for neither.
-    show_progress: whether the fit shows its progress.
-    shares: see `TrainableFlow`.
-  """
-  shares = checked_shares(shares)
-  if strategy is None:
-    arguments = settings.distribution_strategy, settings.worker_wait_seconds, settings.deterministic
-    strategy = make_strategy(*arguments)
-  with worker_failures(strategy), strategy.scope():
-    flow = Glow(settings.config, view_dim(dim, shares), settings.actnorm_init, settings.permutation, settings.seed)
-  trainer = Trainer(
-    flow,
-    settings,
-    strategy,
-    checkpoint_folder=folder and pathlib.Path(folder) / "checkpoints",
-    summary_folder=folder and pathlib.Path(folder) / "tensorboard",
-    show_progress=show_progress,
-  )
-  return TrainableFlow(flow, trainer, settings.epochs, shares), trainer
-
-
-def flow_source(
-  flow: TrainableFlow,
-  trainer: Trainer,
-  pairs: SentencePairs,
-  embeddings: Embeddings,
-  embed: Callable[[SentencePairs], Embeddings],
-) -> EmbeddingPairs:
-  """Returns the `EmbeddingPairs` that a flow is fitted on; of a large corpus only the pairs that the fit uses.
-
-  Args:
-    flow: the flow.
-    trainer: its trainer.
-    pairs: pairs of the corpus.
-    embeddings: embeddings that may include the corpus's sentences.
-    embed: called for the pairs that are used if `embeddings` lacks a sentence of the corpus.
-  """
-  if embeddings.have(pairs):
-    return embedding_pairs(embeddings, pairs)
-  numbers = trainer.pairs_seen(len(pairs), flow.num_train_epochs)
-  used = pairs.take(numbers)
-  return embedding_pairs(embed(used), used, numbers, len(pairs))

@@ -7,9 +7,8 @@ from typing import Any
 import numpy as np
 from absl import logging
 
-from bert_flow_tf.calibration.fitting import fit_linear
 from bert_flow_tf.calibration.interface import Calibration
-from bert_flow_tf.calibration.names import parse_calibration
+from bert_flow_tf.calibration.names import make_calibration
 from bert_flow_tf.encoder.identity import EncoderIdentity
 from bert_flow_tf.encoder.pooling import low_dim
 from bert_flow_tf.errors import CalibrationError
@@ -75,7 +74,7 @@ def choose_calibration(
   pooling, length = identity.sentence_embedding_type, identity.max_seq_length
   mixtures = make_mixtures(encoder.tokenizer([distinct[i] for i in counted], length, warn=False), seed)
   originals, mixed = (encoder.embed_ids(ids, pooling, batch_size) for ids in (mixtures.originals, mixtures.mixed))
-  fitted = {name: fit_linear(parse_calibration(name), rows, shares=shares) for name in CANDIDATES}
+  fitted = {name: make_calibration(name, shares).fit(rows) for name in CANDIDATES}
   scores = {}
   for name, calibration in fitted.items():
     sides = (np.asarray(low_dim(calibration.transform(u), identity.low_dim)) for u in (originals, mixed))

@@ -1,7 +1,7 @@
 """Sources of the pairs of embeddings that a flow is fitted on: computed once, or in each step with dropout."""
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import tensorflow as tf
@@ -140,6 +140,70 @@ def embedding_pairs(
   """
   sides = embeddings.of(pairs.sentences_a), embeddings.of(pairs.sentences_b)
   return EmbeddingPairs(*sides, embeddings.fingerprint(pairs), numbers, num_pairs)
+
+
+class FitSentences:
+  """Sentences that a calibration is fitted on; embedded when a part of the calibration needs them.
+
+  Args:
+    sentences: list of str, or two lists, the sides of pairs; a plain list makes pairs of neighbors.
+    embed: pairs -> their `Embeddings`.
+    ready: embeddings made earlier; sentences in there are not embedded again.
+
+  Attributes:
+    occurrences: every sentence as often as it occurs; of pairs all first sentences, then all second ones.
+    pairs: `SentencePairs` for the flow.
+  """
+
+  def __init__(
+    self,
+    sentences: list[str] | tuple[list[str], list[str]],
+    embed: Callable[[SentencePairs], Embeddings],
+    ready: Sequence[Embeddings] = (),
+  ) -> None:
+    if isinstance(sentences, tuple):
+      first, second = sentences
+      self.occurrences = [*first, *second]
+    else:
+      even = len(sentences) // 2 * 2
+      first, second = sentences[0:even:2], sentences[1:even:2]
+      self.occurrences = sentences
+    self.pairs = _without_gold(first, second)
+    self._embed, self._ready = embed, list(ready)
+
+  def rows(self) -> np.ndarray:
+    """Returns the embedding of every occurrence, float32 [n, dim]."""
+    everything = _without_gold(self.occurrences, self.occurrences)
+    embeddings = find_embeddings(everything, self._ready)
+    if embeddings is None:
+      embeddings = self._embed(everything)
+      self._ready.append(embeddings)
+    return embeddings.of(self.occurrences)
+
+  def embedding_pairs(self, pairs_seen: Callable[[int], np.ndarray]) -> EmbeddingPairs:
+    """Returns the pairs of embeddings for a flow; of sentences without embedding only those that the fit uses.
+
+    Args:
+      pairs_seen: number of pairs -> sorted indices of the pairs that the fit uses.
+    """
+    embeddings = find_embeddings(self.pairs, self._ready)
+    if embeddings is not None:
+      return embedding_pairs(embeddings, self.pairs)
+    numbers = pairs_seen(len(self.pairs))
+    used = self.pairs.take(numbers)
+    return embedding_pairs(self._embed(used), used, numbers, len(self.pairs))
+
+
+def find_embeddings(pairs: SentencePairs, ready: Sequence[Embeddings]) -> Embeddings | None:
+  """Returns the first embeddings that have all sentences of the pairs, or None."""
+  for embeddings in ready:
+    if embeddings.have(pairs):
+      return embeddings
+  return None
+
+
+def _without_gold(sentences_a, sentences_b):
+  return SentencePairs(sentences_a, sentences_b, np.full([len(sentences_a)], np.nan))
 
 
 class SentencePairsWithDropout:

@@ -1,10 +1,9 @@
-"""bert_flow_tf/calibration/fitting.py: lists of calibrations, and the k that is chosen on dev."""
+"""bert_flow_tf/calibration/names.py: lists of calibrations, and the k that is chosen on dev."""
 
 import numpy as np
 import pytest
 
-from bert_flow_tf.calibration.fitting import check_k_on_dev
-from bert_flow_tf.calibration.names import parse_calibration, parse_calibrations
+from bert_flow_tf.calibration.names import check_k_on_dev, parse_calibration, parse_calibrations
 from bert_flow_tf.data.tasks import load_task
 from bert_flow_tf.errors import ConfigError
 from tests.run_scripts import tiny_data

@@ -17,7 +17,7 @@ from bert_flow_tf.data.tasks import load_task
 from bert_flow_tf.errors import ConfigError, TrainingError
 from bert_flow_tf.flow.config import FlowConfig
 from bert_flow_tf.flow.glow import Glow
-from bert_flow_tf.training.calibrate import make_flow
+from bert_flow_tf.training.calibrate import FlowFitter
 from bert_flow_tf.training.cluster import Cluster, read_tf_config
 from bert_flow_tf.training.distribution import make_strategy
 from bert_flow_tf.training.settings import FlowSettings
@@ -148,9 +148,10 @@ def single_process(folder):
   task = load_task("hard-sample")
   pairs = task.fitting_pairs(use_full=True)
   sides = [encoder.encode(side, max_seq_length=16) for side in (pairs.sentences_a, pairs.sentences_b)]
-  settings = FlowSettings(flow_model_config=CONFIG, flow_learning_rate=RATE)
-  flow, trainer = make_flow(settings, encoder.dim(), show_progress=False)
-  return trainer.fit(EmbeddingPairs(*sides), EPOCHS).losses, flow.flow
+  settings = FlowSettings(flow_model_config=CONFIG, flow_learning_rate=RATE, num_train_epochs=EPOCHS)
+  fitter = FlowFitter(settings, encoder.dim(), show_progress=False)
+  flow = fitter.fit(EmbeddingPairs(*sides)).flow
+  return fitter.result.losses, flow
 
 
 @pytest.fixture(scope="module")
