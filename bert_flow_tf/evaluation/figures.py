@@ -8,7 +8,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from bert_flow_tf.evaluation.edit_distance import CLOSE, close_pairs
+from bert_flow_tf.evaluation.analysis import CLOSE, close_pairs
 from bert_flow_tf.evaluation.metrics import correlation
 from bert_flow_tf.io import files
 

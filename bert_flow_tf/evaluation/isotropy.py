@@ -119,10 +119,9 @@ def log_cone(embeddings: np.ndarray, shares: Sequence[float] = (), of_words: boo
   cosine, ratio = measures["cosine_of_random_pairs"] / 100, measures["participation_ratio"] / 100
   logging.info("embeddings: mean cosine of random pairs %.2f, participation ratio %.3f", cosine, ratio)
   n, dim = judged.shape
-  isotropic = (
-    of_judged["cosine_of_random_pairs"] < _COSINE_WITHOUT_CONE and of_judged["participation_ratio"] > _RATIO_WITHOUT_CONE
-  )
-  if isotropic and n > 2 * dim and not of_words:
+  narrow = of_judged["cosine_of_random_pairs"] >= _COSINE_WITHOUT_CONE
+  few_directions = of_judged["participation_ratio"] <= _RATIO_WITHOUT_CONE
+  if not (narrow or few_directions or of_words) and n > 2 * dim:
     measures["warning"] = _NO_CONE
     logging.warning("%s", _NO_CONE)
   return measures

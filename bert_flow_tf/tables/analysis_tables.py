@@ -7,17 +7,17 @@ from typing import Any
 import numpy as np
 
 from bert_flow_tf.errors import CalibrationError, FlowError, TrainingError
-from bert_flow_tf.evaluation.edit_distance import (
+from bert_flow_tf.evaluation.analysis import (
   CHARACTERS,
   CLOSE,
   TOKENS,
   close_pairs,
   edit_distances,
+  frequency_groups,
   lexical_correlations,
 )
 from bert_flow_tf.evaluation.isotropy import isoscore, singular_spectrum
 from bert_flow_tf.evaluation.metrics import mean_random_cosine, random_pair_cosines
-from bert_flow_tf.evaluation.word_embeddings import frequency_groups
 from bert_flow_tf.progress import Progress
 from bert_flow_tf.tables.paper_tables import paper_table
 from bert_flow_tf.tables.similarity_tables import FIRST_LAST, row_name

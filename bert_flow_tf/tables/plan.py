@@ -12,7 +12,7 @@ from bert_flow_tf.data.flow_corpus import NLI
 from bert_flow_tf.data.tasks import STS_TASKS, find_task
 from bert_flow_tf.encoder.word_vectors import PREFIX
 from bert_flow_tf.errors import ConfigError
-from bert_flow_tf.evaluation.edit_distance import TOKENS, UNITS, edit_distances
+from bert_flow_tf.evaluation.analysis import TOKENS, UNITS, edit_distances
 from bert_flow_tf.io.experiment import encoder_label
 from bert_flow_tf.io.settings import Settings, setting
 
