@@ -17,28 +17,28 @@ if __package__ in (None, ""):  # run as a file, from any folder
 
 from absl import flags, logging
 
-from bert_flow_tf.data.siamese_task import TrainingPairs, training_pairs
+from bert_flow_tf.data.siamese_task import TrainingPairs, predicted_pairs, training_pairs
 from bert_flow_tf.data.task import TaskData
 from bert_flow_tf.data.tasks import KINDS, DataSettings, load_task, task_names
 from bert_flow_tf.errors import ConfigError
 from bert_flow_tf.evaluation import report
-from bert_flow_tf.io.experiment import OutputSettings, Stopwatch
+from bert_flow_tf.io.experiment import OutputSettings
 from bert_flow_tf.io.lock import owned
-from bert_flow_tf.runs import siamese_scores
 from bert_flow_tf.training.siamese_settings import SiameseEmbedding, SiameseSettings, siamese_name
 from run_scripts import common_flags, runner
 
 FLAGS = flags.FLAGS
 
-# Flags of the published runner without a meaning: {flag: reason}. It reads the first three nowhere.
+# Flags of the published runner without a meaning: {flag: (default, reason)}. It reads the first three nowhere.
 _WITHOUT_MEANING = {
-  "label_min": "the task decides the scale of its labels",
-  "label_max": "the task decides the scale of its labels",
-  "auc": "the task decides its metric; results.json has the AUC of tasks with labels 0 and 1",
-  "log_every_step": "progress is shown all the time, and TensorBoard has every step",
-  "start_delay_secs": "early_stopping evaluates once an epoch",
-  "throttle_secs": "early_stopping evaluates once an epoch",
+  "label_min": (0.0, "the task decides the scale of its labels"),
+  "label_max": (5.0, "the task decides the scale of its labels"),
+  "auc": (False, "the task decides its metric; results.json has the AUC of tasks with labels 0 and 1"),
+  "log_every_step": (10, "progress is shown all the time, and TensorBoard has every step"),
+  "start_delay_secs": (120, "early_stopping evaluates once an epoch"),
+  "throttle_secs": (600, "early_stopping evaluates once an epoch"),
 }
+_DEFINE = {float: flags.DEFINE_float, bool: flags.DEFINE_boolean, int: flags.DEFINE_integer}
 
 
 def define_flags() -> None:
@@ -56,11 +56,8 @@ def define_flags() -> None:
   flags.DEFINE_boolean("do_senteval", False, "Evaluate init_checkpoint on SentEval's tasks, and do nothing else.")
   flags.DEFINE_string("senteval_tasks", "", "SentEval's names of tasks, with commas; default: those whose data exists.")
   common_flags.define_senteval_flags("../SentEval")
-  for name, default in {"label_min": 0.0, "label_max": 5.0}.items():
-    flags.DEFINE_float(name, default, f"Without meaning: {_WITHOUT_MEANING[name]}.")
-  flags.DEFINE_boolean("auc", False, f"Without meaning: {_WITHOUT_MEANING['auc']}.")
-  for name, default in {"log_every_step": 10, "start_delay_secs": 120, "throttle_secs": 600}.items():
-    flags.DEFINE_integer(name, default, f"Without meaning: {_WITHOUT_MEANING[name]}.")
+  for name, (default, reason) in _WITHOUT_MEANING.items():
+    _DEFINE[type(default)](name, default, f"Without meaning: {reason}.")
   common_flags.define_data_flags()
   common_flags.define_settings(SiameseEmbedding)
   names = [field.name for field in dataclasses.fields(SiameseSettings)]
@@ -72,19 +69,17 @@ def define_flags() -> None:
 def predicted() -> list[str]:
   """Returns the names of the predicted splits: test, or instead dev, full or both."""
   others = [name for name in ("dev", "full") if FLAGS[f"do_predict_on_{name}"].value]
-  return others or ["test"] * FLAGS.do_predict
+  if FLAGS.do_predict and not others:
+    return ["test"]
+  return others
 
 
 def check_flags(settings: SiameseSettings) -> None:
-  """Validates the flags before anything is loaded.
-
-  Raises:
-    ConfigError: flags are missing or contradict each other.
-  """
+  """Validates the flags before anything is loaded; a ConfigError names one that is missing or contradicts another."""
   common_flags.check_not_empty(("output_parent_dir", "exp_name", "cached_dir", "model_cache_dir", "init_checkpoint"))
   common_flags.check_not_empty(("bert_config_file", "vocab_file", "eval_checkpoint_name", "senteval"))
   for name in common_flags.given(list(_WITHOUT_MEANING)):
-    logging.info("%s has no meaning: %s", name, _WITHOUT_MEANING[name])
+    logging.info("%s has no meaning: %s", name, _WITHOUT_MEANING[name][1])
   if not (FLAGS.do_train or FLAGS.do_eval or predicted() or FLAGS.do_senteval):
     raise ConfigError(
       "do_train: nothing to do; expected one or more of do_train, do_eval, do_predict, do_senteval", "do_train"
@@ -94,20 +89,11 @@ def check_flags(settings: SiameseSettings) -> None:
       raise ConfigError(f"{name}: decides what do_predict does; add do_predict", argument=name)
   settings.check_flow()
   if FLAGS.do_train and settings.trains:
-    settings.check_training()
-    if FLAGS.precision == "float16" and not settings.frozen:
-      raise ConfigError(
-        "precision=float16: small gradients underflow; use bfloat16, which has float32's range, or float32",
-        argument="precision",
-      )
+    settings.check_training(FLAGS.precision)
 
 
 def choose_pairs(settings: SiameseSettings, task: TaskData) -> TrainingPairs | None:
-  """Returns the training pairs; None if nothing is trained.
-
-  Raises:
-    ConfigError: the task lacks a split or labels.
-  """
+  """Returns the training pairs; None if nothing is trained."""
   if not FLAGS.do_train:
     return None
   if not settings.trains:
@@ -117,22 +103,12 @@ def choose_pairs(settings: SiameseSettings, task: TaskData) -> TrainingPairs | N
     raise ConfigError(
       f"early_stopping: {task.name} has no dev split with gold ({task.source})", argument="early_stopping"
     )
-  return training_pairs(
-    task,
-    settings.train_splits,
-    settings.use_full_for_training,
-    settings.num_examples,
-    settings.dupe_factor,
-    settings.seed,
-  )
+  full, copies = settings.use_full_for_training, settings.dupe_factor
+  return training_pairs(task, settings.train_splits, full, settings.num_examples, copies, settings.seed)
 
 
 def evaluated_splits(settings: SiameseSettings, task: TaskData, chosen: TrainingPairs | None) -> list[str]:
-  """Returns the names of the splits to evaluate, the one of eval_results.txt first; none without do_eval.
-
-  Raises:
-    ConfigError: no split has gold, or labels are to be predicted without a classifier.
-  """
+  """Returns the names of the splits to evaluate, the one of eval_results.txt first; none without do_eval."""
   if (FLAGS.do_eval or predicted()) and task.labels and chosen and settings.frozen and not FLAGS.init_checkpoint:
     raise ConfigError(
       f"num_examples=0: without labels no classifier is trained that could evaluate or predict {task.name}; evaluate "
@@ -140,15 +116,16 @@ def evaluated_splits(settings: SiameseSettings, task: TaskData, chosen: Training
       argument="num_examples",
     )
   for name in predicted():
-    siamese_scores.predicted_pairs(task, name)
+    predicted_pairs(task, name)  # raises an error if it has none
   if not FLAGS.do_eval:
     return []
   splits = task.splits_with_gold(("dev", "test"))
   if not splits:
     raise ConfigError(f"do_eval: {task.name} has neither dev nor test with gold ({task.source})", argument="do_eval")
-  trained = [split for split in splits if chosen is not None and split in chosen.splits]
-  if trained and not settings.frozen:
-    logging.warning("%s: trained on %s, whose scores therefore mean little", task.name, " and ".join(trained))
+  if chosen is not None and not settings.frozen:
+    trained = [split for split in splits if split in chosen.splits]
+    if trained:
+      logging.warning("%s: trained on %s, whose scores therefore mean little", task.name, " and ".join(trained))
   return splits
 
 
@@ -157,10 +134,8 @@ def main(argv: list[str]) -> None:
   del argv
   if not FLAGS.task:
     raise ConfigError(f"task: missing; expected one of {', '.join(task_names(KINDS))}", argument="task")
-  watch = Stopwatch()
-  data, embedding, settings, output = map(
-    common_flags.settings, (DataSettings, SiameseEmbedding, SiameseSettings, OutputSettings)
-  )
+  kinds = (DataSettings, SiameseEmbedding, SiameseSettings, OutputSettings)
+  data, embedding, settings, output = map(common_flags.settings, kinds)
   check_flags(settings)
   task = load_task(
     data.task, data.data_dir, data.tfds_data_dir, data.stsb_gold, KINDS, as_published=settings.as_published
@@ -174,49 +149,25 @@ def main(argv: list[str]) -> None:
   if chosen is not None or splits:
     report.check_replaceable(folder, [task.name], "exp_name")
   # These import TensorFlow, which takes seconds: the errors above come before that.
-  from bert_flow_tf.runs.siamese_run import SiameseJob
-  from bert_flow_tf.tf1.training import write_training_checkpoint
-
-  job = SiameseJob(
-    task,
-    embedding,
-    settings,
-    folder,
-    watch,
-    lambda path, step, trained: write_training_checkpoint(path, step, trained.encoder, trained.variables()),
-  )
-  with owned(folder, "exp_name"):
-    _run(job, task, embedding, settings, folder, watch, chosen, splits)
-
-
-def _run(job, task, embedding, settings, folder, watch, chosen, splits):
-  """Trains or loads, evaluates and predicts in a folder that this process owns."""
   from bert_flow_tf.integrations.senteval_run import evaluate_as_published
-  from bert_flow_tf.runs.siamese_outputs import Outputs, print_speed
+  from bert_flow_tf.runs.siamese_run import SiameseRun
 
   about = {"flags": common_flags.values(), "versions": common_flags.versions()}
-  if FLAGS.do_senteval:
-    trained = job.load_initial()
-    embed, transforms = job.embedder(trained), trained.transforms(embedding.model_arguments()["low_dim"])
-    tasks, trusted = FLAGS.senteval_tasks, FLAGS.senteval_trusted
-    evaluate_as_published(FLAGS.senteval, tasks, embed, transforms, folder, watch, about, trusted)
-    return
-  outputs = Outputs(job, task, embedding, settings, folder, watch, about)
-  trained = None if chosen is None else job.train(chosen)
-  if trained is not None:
-    print_speed(trained.facts)
-  evaluated = trained
-  result = None
-  if splits:
-    evaluated = trained or job.load()
-    result = outputs.evaluate(evaluated, splits, FLAGS.eval_batch_size)
-  if predicted() and (evaluated is None or FLAGS.eval_checkpoint_name):
-    evaluated = job.load(FLAGS.eval_checkpoint_name)
-  prefix = f"{FLAGS.eval_checkpoint_name}." if FLAGS.eval_checkpoint_name else ""
-  for name in predicted():
-    outputs.predict(evaluated, name, prefix, FLAGS.predict_pool)
-  if evaluated is not None:
-    outputs.write(evaluated, result, trained is not None)
+  run = SiameseRun(task, embedding, settings, folder, about)
+  with owned(folder, "exp_name"):
+    if FLAGS.do_senteval:
+      run.load_initial()
+      transforms = {name: model.transform for name, model in run.methods().items()}
+      tasks, trusted = FLAGS.senteval_tasks, FLAGS.senteval_trusted
+      evaluate_as_published(FLAGS.senteval, tasks, run.model.embed, transforms, folder, run.watch, about, trusted)
+      return
+    if chosen is not None:
+      run.train(chosen)
+    if splits:
+      run.evaluate(splits, FLAGS.eval_batch_size)
+    for name in predicted():
+      run.predict(name, FLAGS.eval_checkpoint_name, FLAGS.predict_pool)
+    run.write()
 
 
 def console() -> None:

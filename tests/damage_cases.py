@@ -20,7 +20,7 @@ from bert_flow_tf.encoder.saving import save_encoder
 from bert_flow_tf.encoder.word_vectors import WordVectors
 from bert_flow_tf.errors import DataError
 from bert_flow_tf.evaluation import report
-from bert_flow_tf.runs.siamese_folder import read_facts, write_facts
+from bert_flow_tf.runs.siamese_run import read_facts, write_facts
 from bert_flow_tf.serving.export import export_model
 from bert_flow_tf.serving.metadata import read_origin
 from bert_flow_tf.tables.results_page import read_tables

@@ -12,6 +12,8 @@ from bert_flow_tf.errors import ConfigError
 
 # Values of num_examples.
 _ALL_LABELS, _NO_LABELS = -1, 0
+# Name of the prediction of all pairs, and the order of the splits in its published file.
+_FULL, _FULL_ORDER = "full", ("test", "dev", "train")
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -114,3 +116,18 @@ def _targets(task: TaskData, name: str, pairs: SentencePairs) -> np.ndarray:
   if task.as_published and (name == "test" or task.spec.one_file_for_all_splits):
     return np.zeros(len(pairs))
   return np.array(task.targets(pairs))
+
+
+def predicted_pairs(task: TaskData, name: str) -> SentencePairs:
+  """Returns the pairs of a split, or those of test, dev and train for "full"; a ConfigError if there are none.
+
+  The one file of each of STS-12 to STS-16 is every split, as in the published code.
+  """
+  names = _FULL_ORDER if name == _FULL else (name,)
+  available = [split for split in names if split in task.splits or task.spec.one_file_for_all_splits]
+  if not available:
+    argument = "do_predict_on_dev" if name == "dev" else "do_predict"
+    raise ConfigError(
+      f"{argument}: {task.name} has no {name} split, only {', '.join(task.splits)} ({task.source})", argument=argument
+    )
+  return SentencePairs.concatenate([task.split(split) for split in available])

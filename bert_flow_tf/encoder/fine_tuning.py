@@ -10,16 +10,6 @@ from bert_flow_tf.encoder.bert import BertEncoder
 from bert_flow_tf.errors import ConfigError
 
 
-def check_precision(precision: str) -> None:
-  """Raises a ConfigError for float16, whose gradients would underflow without a scaled loss."""
-  if precision == "float16":
-    raise ConfigError(
-      "precision=float16: small gradients underflow, so that an encoder cannot be trained; use bfloat16, which has "
-      "float32's range, or float32",
-      argument="precision",
-    )
-
-
 def check_pooling(pooling: pooling_lib.Pooling, token_weights: Any) -> None:
   """Raises a ConfigError if the pooling reads the word embeddings themselves, or if tokens have weights."""
   if pooling.reads_words:
@@ -37,7 +27,6 @@ def check_pooling(pooling: pooling_lib.Pooling, token_weights: Any) -> None:
 
 def use_mixed_precision(bert: BertEncoder, precision: str) -> None:
   """Sets the precision of the dense layers of a BERT that was loaded in float32; its weights stay float32."""
-  check_precision(precision)
   precision_lib.compute_in(bert.model, precision, frozen=False)
   bert.precision = precision
 

@@ -16,8 +16,6 @@ FLOW = "bert/flow/"
 GLOBAL_STEP = "global_step"
 # The classifier of siamese fine-tuning.
 CLASSIFIER = "loss/output_weights"
-# Its names in checkpoints; the second one is that of checkpoints written by older versions of this package.
-CLASSIFIER_NAMES = (CLASSIFIER, "output_weights")
 _TABLES = ("word_embeddings", "token_type_embeddings", "position_embeddings")
 _TRANSFORM = "cls/predictions/transform"
 # Heads of the pre-training of Google's checkpoints: masked words and next sentence.

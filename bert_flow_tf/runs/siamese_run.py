@@ -1,29 +1,34 @@
-"""Job of run_siamese: trains an encoder, a classifier and a flow in an experiment's folder, or loads them."""
+"""Run of run_siamese: trains an encoder, a classifier and a flow in a folder, or loads them; evaluates and predicts."""
 
 import contextlib
-import dataclasses
-import functools
+import json
 import os
 import pathlib
-from collections.abc import Callable
+from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 from absl import logging
 
-from bert_flow_tf.calibration.flow import FlowCalibration
 from bert_flow_tf.data.pairs import SentencePairs
-from bert_flow_tf.data.siamese_task import TrainingPairs
+from bert_flow_tf.data.siamese_task import TrainingPairs, predicted_pairs
 from bert_flow_tf.data.task import TaskData
-from bert_flow_tf.encoder import fine_tuning, saving, tf1_reader
+from bert_flow_tf.encoder import fine_tuning, google_folder, hub, saving, tf1_reader
 from bert_flow_tf.encoder.pooling import check_low_dim
 from bert_flow_tf.encoder.sentence_encoder import SentenceEncoder
-from bert_flow_tf.errors import BertFlowError, ConfigError, TrainingError
-from bert_flow_tf.evaluation.task_scores import Embeddings
+from bert_flow_tf.errors import BertFlowError, ConfigError
+from bert_flow_tf.evaluation import report
+from bert_flow_tf.evaluation.result import TaskResult
+from bert_flow_tf.evaluation.task_scores import WITH_FLOW, WITHOUT_FLOW, Embeddings
 from bert_flow_tf.flow.glow import Glow
+from bert_flow_tf.io import checksums, files
 from bert_flow_tf.io.experiment import Stopwatch, make_folder
-from bert_flow_tf.runs import siamese_folder
-from bert_flow_tf.runs.siamese_folder import CLASSIFIER, ENCODER, FLOW, Trained
-from bert_flow_tf.runs.siamese_scores import dev_score
+from bert_flow_tf.model import SentenceModel
+from bert_flow_tf.progress import counted
+from bert_flow_tf.runs import siamese_scores
+from bert_flow_tf.runs.run_folder import RunFolder, print_results
+from bert_flow_tf.tf1.checkpoint import step_of
+from bert_flow_tf.tf1.training import restore_classifier, restore_flow, write_training_checkpoint
 from bert_flow_tf.training.distribution import make_strategy, peak_memory
 from bert_flow_tf.training.labelled_pairs import LabelledPairs
 from bert_flow_tf.training.objectives import Classifier, CosineObjective
@@ -31,20 +36,15 @@ from bert_flow_tf.training.optimizer import num_steps
 from bert_flow_tf.training.siamese_settings import SiameseEmbedding, SiameseSettings
 from bert_flow_tf.training.siamese_trainer import EarlyStopping, SiameseTrainer
 
+# Names of folders and of a file in the run's folder.
+ENCODER, CLASSIFIER, FLOW, FACTS = "encoder", "classifier", "flow", "training.json"
 
-class SiameseJob:
-  """Trains in a folder, or loads from it.
 
-  Args:
-    task: the task.
-    embedding: encoder and pooling.
-    settings: settings of the training.
-    folder: the experiment's folder.
-    watch: counts the seconds.
-    write_checkpoint: (folder, step, trained) -> None; writes the published checkpoint model.ckpt-STEP.
+class SiameseRun:
+  """Run in a folder: `train` or `load` first, then `evaluate` and `predict`, and `write` at last.
 
-  Raises:
-    ConfigError: the flow's configuration or the strategy cannot be used.
+  `model` is then the encoder with its flow, if there is one, `classifier` that of a task with labels. `facts` is the
+  content of training.json, empty if nothing was trained, `step` the number of steps made, the published global_step.
   """
 
   def __init__(
@@ -53,203 +53,109 @@ class SiameseJob:
     embedding: SiameseEmbedding,
     settings: SiameseSettings,
     folder: str | os.PathLike,
-    watch: Stopwatch,
-    write_checkpoint: Callable[[pathlib.Path, int, Trained], None],
+    about: Mapping[str, Any],
   ) -> None:
     if settings.flow:
       settings.check()
     self._task, self._embedding, self._settings = task, embedding, settings
-    self._folder, self._watch, self._write = pathlib.Path(folder), watch, write_checkpoint
+    self._folder, self._about = pathlib.Path(folder), about
     self._pooling = embedding.model_arguments()
     self._strategy = make_strategy(settings.distribution_strategy, deterministic=settings.deterministic)
+    self.watch = Stopwatch()
+    self.model: SentenceModel | None = None
+    self.classifier: Classifier | None = None
+    self.facts: dict[str, Any] = {}
+    self.step = 0
+    self._embedded: list[Embeddings] = []
+    self._restored: dict[str, tuple[int, int]] = {}
+    self._results: list[TaskResult] = []
+    self._trained_here = False
+    self._checkpoint: str | None = None
 
-  def train(self, chosen: TrainingPairs) -> Trained:
-    """Trains on the chosen pairs, and writes checkpoints, encoder, classifier, flow and training.json.
+  # Training.
 
-    Raises:
-      BertFlowError: the training would make no step, cannot be resumed, or stopped because a loss is not finite.
-    """
+  def train(self, chosen: TrainingPairs) -> None:
+    """Trains on the chosen pairs, and writes checkpoints, encoder, classifier, flow and training.json."""
     settings, folder = self._settings, self._folder
     # An error comes before any work.
     num_steps(len(chosen.pairs), settings.train_batch_size, settings.num_train_epochs)
-    trained = self._make(self._embedding.encoder_name, to_be_trained=True)
-    before = trained.encoder.weights_checksum
+    encoder, flow, self.classifier = self._load_parts(self._embedding.encoder_name, to_be_trained=True)
+    before = encoder.weights_checksum
     pairs = f"{chosen.labeled} labeled and {chosen.unlabeled} other pairs"
     logging.info("training on %s (%s); results in %s", pairs, self._task.source, folder)
-    result = self._fit(chosen, trained)
-    after = trained.encoder.weights_checksum
-    if settings.frozen and after != before:
-      raise TrainingError("the encoder's weights changed while the flow was fitted: this is a bug")
+    facts = self._fine_tune(chosen, encoder, flow)
     if not settings.frozen:
-      saving.save_encoder(trained.encoder, folder / ENCODER)
-      trained.encoder.bert.name, trained.encoder.bert.folder = str(folder / ENCODER), folder / ENCODER
-    step = result.best[1] if result.best and not settings.as_published else result.steps
-    siamese_folder.save_parts(folder, trained, self._pooling)
-    self._write(folder, step, trained)
-    facts = self._facts(chosen, result) | {"encoder_sha256_before": before, "encoder_sha256": after}
-    siamese_folder.write_facts(folder, facts)
-    return dataclasses.replace(trained, facts=facts, step=step)
+      saving.save_encoder(encoder, folder / ENCODER)
+      encoder.bert.name, encoder.bert.folder = str(folder / ENCODER), folder / ENCODER
+      self.model = self._make_model(encoder, flow)
+    self._save_parts()
+    self._write_checkpoint(self.step)
+    self.facts = {
+      **facts,
+      **self._describe_training(chosen),
+      "encoder_sha256_before": before,
+      "encoder_sha256": encoder.weights_checksum,
+    }
+    write_facts(folder, self.facts)
+    self._trained_here = True
+    self._print_speed()
 
-  def load(self, checkpoint: str | None = None) -> Trained:
-    """Loads a checkpoint of the experiment's folder; without any, the weights that a training would start from.
-
-    Args:
-      checkpoint: its name in the folder; None for the latest.
-
-    Raises:
-      ConfigError: a flow or classifier is needed that the checkpoint does not have, or it has another pooling.
-      BertFlowError: a file is damaged.
-    """
-    prefix = siamese_folder.find_checkpoint(self._folder, checkpoint)
-    if prefix is None:
-      logging.info("%s has no checkpoint: %s is used as it is", self._folder, self._embedding.encoder_name)
-      return self.load_initial()
-    facts = siamese_folder.read_facts(self._folder)
-    if self._settings.flow or self._task.labels:
-      siamese_folder.check_pooling(self._folder, facts, self._pooling)
-    trained = self._make(prefix, needed=True)
-    logging.info("%s is used", prefix)
-    return dataclasses.replace(trained, facts=facts, step=siamese_folder.step_of(prefix))
-
-  def load_initial(self) -> Trained:
-    """Loads the weights that a training would start from, for an evaluation.
-
-    Raises:
-      BertFlowError: see `load`.
-    """
-    return self._make(self._embedding.encoder_name, needed=True)
-
-  def embed(self, trained: Trained, sets: list[SentencePairs], cached: bool = True) -> Embeddings:
-    """Embeds the sentences of pairs, without flow and low_dim."""
-    arguments = self._encode_arguments()
-    return Embeddings(trained.encoder, sets, cache=self._embedding.cached_dir if cached else None, **arguments)
-
-  def embed_untrained(self, trained: Trained, sets: list[SentencePairs]) -> Embeddings | None:
-    """Embeds the sentences of pairs with the encoder that the training of `trained` started from.
-
-    Returns:
-      The embeddings. None if no encoder was trained, if the encoder of the settings is another one or cannot be loaded,
-      or for a task with labels, which a classifier without training cannot predict.
-    """
-    before = trained.facts.get("encoder_sha256_before")
-    if self._task.labels or before in (None, trained.encoder.weights_checksum):
-      return None
-    try:
-      encoder = self._load_encoder(siamese_folder.checkpoint_of(self._embedding.encoder_name), False)
-    except BertFlowError as error:  # an evaluation later on, for which the trained encoder is enough
-      logging.warning("no scores before the training: %s", error)
-      return None
-    if encoder.weights_checksum != before:
-      logging.info("%s is not what the training started from: no scores before it", encoder.name)
-      return None
-    return self.embed(Trained(encoder, None, None, {}), sets)
-
-  def embedder(self, trained: Trained) -> Callable[[list[str]], np.ndarray]:
-    """Returns the function from n sentences to embeddings [n, dim], without flow and low_dim."""
-    return functools.partial(trained.encoder.encode, **self._encode_arguments())
-
-  def _encode_arguments(self):
-    arguments = {name: self._pooling[name] for name in ("sentence_embedding_type", "max_seq_length")}
-    return {**arguments, "batch_size": 2 * self._embedding.predict_batch_size}  # a pair has two sentences
-
-  def _make(self, name, to_be_trained=False, needed=False):
-    """Loads an encoder, and makes flow and classifier with the variables that are in its checkpoint.
-
-    Args:
-      name: name, folder or prefix of the encoder.
-      to_be_trained: whether the variables are created for a training.
-      needed: whether flow and classifier must be in the checkpoint.
-    """
-    settings, labels = self._settings, self._task.labels
-    name = siamese_folder.checkpoint_of(name)
-    encoder = self._load_encoder(name, to_be_trained and not settings.frozen)
-    width = encoder.dim(self._embedding.sentence_embedding_type)
-    with self._strategy.scope() if to_be_trained else contextlib.nullcontext():
-      dim = self._pooling["low_dim"] or width
-      classifier = Classifier.initial(dim, labels, settings.seed) if labels else None
-      flow = None
-      if settings.flow:
-        flow = FlowCalibration(Glow(settings.config, width, settings.actnorm_init, settings.permutation, settings.seed))
-    trained = Trained(encoder, flow, classifier, {})
-    restored = trained.restore(name) if tf1_reader.is_prefix(name) else {}
-    siamese_folder.log_restored(name, restored)
-    if needed:
-      needs = {FLOW: ("flow", int(settings.flow)), CLASSIFIER: ("task", self._task.name if labels else "")}
-      siamese_folder.check_restored(name, restored, needs)
-    return trained
-
-  def _load_encoder(self, name, to_be_trained):
-    if name == self._embedding.init_checkpoint and not (os.path.isdir(name) or tf1_reader.is_prefix(name)):
-      raise ConfigError(
-        f"init_checkpoint={name}: no such folder, and no {os.path.basename(name)}.index; expected the prefix of a "
-        "TensorFlow 1 checkpoint, such as FOLDER/bert_model.ckpt, or an encoder's folder",
-        argument="init_checkpoint",
-      )
-    # Mixed precision rounds the float32 weights in each call, so an encoder to be trained is loaded in float32; its
-    # variables are created under the strategy.
-    arguments = self._embedding.loading_arguments()
-    arguments |= {"precision": "float32"} if to_be_trained else {}
-    with self._strategy.scope() if to_be_trained else contextlib.nullcontext():
-      encoder = SentenceEncoder.from_pretrained(name, **arguments)
-    encoder.bert.check_max_seq_length(self._embedding.max_seq_length)
-    self._embedding.check_lower_case(encoder.tokenizer)
-    encoder.bert.check_has_transformer("be trained")
-    pooling = encoder.pooling(self._embedding.sentence_embedding_type)
-    fine_tuning.check_pooling(pooling, encoder.token_weights)
-    dim, low_dim = encoder.dim(pooling), self._pooling["low_dim"]
-    check_low_dim(dim, low_dim)
-    encoder.bert.declared.log(pooling.name, self._embedding.max_seq_length)
-    logging.info("%s: %d dimensions, %s", encoder.name, low_dim or dim, pooling.describe())
-    return encoder
-
-  def _fit(self, chosen, trained):
-    """Fits encoder, classifier and flow."""
-    settings, folder, encoder = self._settings, self._folder, trained.encoder
+  def _fine_tune(self, chosen, encoder, flow):
+    """Trains encoder, classifier and flow step by step through BERT; returns facts of the training."""
+    settings, folder = self._settings, self._folder
     if not settings.frozen:
       fine_tuning.use_mixed_precision(encoder.bert, self._embedding.precision)
+    # The trained weights are in these objects: the model changes while they are trained.
+    self.model = self._make_model(encoder, flow)
     trainer = SiameseTrainer(
       encoder,
       encoder.pooling(self._embedding.sentence_embedding_type),
-      trained.classifier or CosineObjective(),
-      trained.flow and trained.flow.flow,
+      self.classifier or CosineObjective(),
+      flow,
       settings,
       self._strategy,
       self._pooling["low_dim"],
       folder / "checkpoints",
       folder / "tensorboard",
-      on_checkpoint=lambda step: self._write(folder, step, trained),
+      on_checkpoint=self._write_checkpoint,
     )
     early_stopping = None
     if settings.early_stopping:
-      early_stopping = EarlyStopping(
-        lambda: self._dev_score(trained), settings.early_stopping_patience, settings.as_published
-      )
+      early_stopping = EarlyStopping(self._dev_score, settings.early_stopping_patience, settings.as_published)
     make_folder(folder)  # after the checks above, so that a rejected command leaves no folder
-    with self._watch.timing("tokenizing"):
-      sides = (chosen.pairs.sentences_a, chosen.pairs.sentences_b)
-      length = self._embedding.max_seq_length
-      copies = {"dupe_factor": chosen.dupe_factor, "random": chosen.random}
-      source = LabelledPairs(encoder, *sides, chosen.targets, length, bool(settings.use_xla), **copies)
-    with self._watch.timing("training"):
-      return trainer.fit(source, settings.num_train_epochs, early_stopping)
+    with self.watch.timing("tokenizing"):
+      source = LabelledPairs(
+        encoder,
+        chosen.pairs.sentences_a,
+        chosen.pairs.sentences_b,
+        chosen.targets,
+        self._embedding.max_seq_length,
+        pad_to_max=bool(settings.use_xla),
+        dupe_factor=chosen.dupe_factor,
+        random=chosen.random,
+      )
+    with self.watch.timing("training"):
+      result = trainer.fit(source, settings.num_train_epochs, early_stopping)
+    self.step, best = result.steps, None
+    if result.best:
+      best = {"score": result.best[0], "step": result.best[1]}
+      if not settings.as_published:
+        self.step = result.best[1]
+    return {"steps": result.steps, "planned_steps": result.planned_steps, "best_on_dev": best, **_speed(result)}
 
-  def _dev_score(self, trained):
-    # Not cached: these weights do not occur again.
-    embeddings = self.embed(trained, [self._task.splits["dev"]], cached=False)
-    transforms = trained.transforms(self._pooling["low_dim"])
-    return dev_score(self._task, embeddings, transforms, trained.classifier, self._settings.as_published)
+  def _dev_score(self):
+    """Returns the score of the weights in training; they are not cached, as they do not occur again."""
+    model = self._make_model(self.model.encoder, self.model.calibration)
+    embeddings = self._embeddings_of(model, [self._task.splits["dev"]], None)
+    return siamese_scores.dev_score(self._task, model, embeddings, self.classifier, self._settings.as_published)
 
-  def _facts(self, chosen, result):
+  def _describe_training(self, chosen):
     settings = self._settings
     return {
       "frozen": settings.frozen,
-      "steps": result.steps,
-      "planned_steps": result.planned_steps,
       "epochs": settings.num_train_epochs,
       "batch_size": settings.train_batch_size,
       "learning_rate": settings.learning_rate,
-      "best_on_dev": result.best and {"score": result.best[0], "step": result.best[1]},
-      "seconds_per_step": None if np.isnan(result.seconds_per_step) else result.seconds_per_step,
       "peak_memory_bytes": peak_memory(),
       "embedding": self._pooling,
       "task": self._task.name,
@@ -260,3 +166,266 @@ class SiameseJob:
       "dupe_factor": settings.dupe_factor,
       "dropped_without_label": self._task.dropped,
     }
+
+  def _save_parts(self):
+    """Writes the folders `classifier` and `flow`, with the identity of the encoder."""
+    if self.classifier is not None:
+      self.classifier.encoder = self.model.identity.to_dict()
+      self.classifier.save(self._folder / CLASSIFIER)
+    if self.model.calibration is not None:
+      self.model.save(self._folder / FLOW)
+
+  def _write_checkpoint(self, step, flow=None):
+    if flow is None and self.model.calibration is not None:
+      flow = self.model.calibration.flow
+    write_training_checkpoint(self._folder, step, self.model.encoder, flow, self.classifier)
+
+  def _print_speed(self):
+    """Prints number, time and memory of the steps, if there were two calls to compare."""
+    if self.facts["seconds_per_step"] is None:
+      return
+    memory = []
+    for device, size in self.facts["peak_memory_bytes"].items():
+      memory.append(f"{size / 2**30:.2f} GiB ({device})")
+    steps = f"{counted(self.facts['steps'], 'step')} of {counted(self.facts['batch_size'], 'pair')}"
+    print(f"trained {steps}, {self.facts['seconds_per_step']:.3f} s a step, peak memory {', '.join(memory)}")
+
+  # Loading.
+
+  def load(self, checkpoint: str | None = None) -> None:
+    """Loads a checkpoint of the folder, the latest by default; without any, what a training would start from."""
+    prefix = self._find_checkpoint(checkpoint)
+    if prefix is None:
+      logging.info("%s has no checkpoint: %s is used as it is", self._folder, self._embedding.encoder_name)
+      self.load_initial()
+      return
+    self.facts = read_facts(self._folder)
+    if self._settings.flow or self._task.labels:
+      self._check_pooling()
+    self._load_whole(prefix)
+    self.step, self._checkpoint = step_of(prefix) or 0, checkpoint
+    logging.info("%s is used", prefix)
+
+  def load_initial(self) -> None:
+    """Loads the weights that a training would start from."""
+    self._load_whole(self._embedding.encoder_name)
+
+  def _load_whole(self, name):
+    """Loads an encoder, with flow and classifier, which must be in its checkpoint."""
+    encoder, flow, self.classifier = self._load_parts(name)
+    needs = {FLOW: ("flow", int(self._settings.flow)), CLASSIFIER: ("task", self._task.labels and self._task.name)}
+    for part, (argument, value) in needs.items():
+      count, total = self._restored.get(part, (0, 1))
+      if value and count < total:
+        lacking = f"has {count} of the {total} variables of this {part}" if count else f"has no {part}"
+        raise ConfigError(f"{argument}={value}: {name} {lacking}; train first (do_train)", argument)
+    self.model, self._embedded = self._make_model(encoder, flow), []
+
+  def _find_checkpoint(self, name):
+    """Returns the prefix of a checkpoint in the folder, by default of the latest; None if the folder has none."""
+    names = tf1_reader.prefixes_in(self._folder) if self._folder.is_dir() else []
+    if name is None:
+      return tf1_reader.find_prefix(self._folder) if names else None
+    if name not in names:
+      available = ", ".join(names) or "no checkpoint"
+      raise ConfigError(f"eval_checkpoint_name={name}: {self._folder} has {available}", "eval_checkpoint_name")
+    return str(self._folder / name)
+
+  def _check_pooling(self):
+    """Checks that flow and classifier get the embeddings that they were trained on; max_seq_length may differ."""
+    for name, value in self.facts.get("embedding", {}).items():
+      now = self._pooling[name]
+      if name != "max_seq_length" and now != value:
+        raise ConfigError(f"{name}={now}: {self._folder} was trained with {name}={value}", argument=name)
+
+  def _load_parts(self, name, to_be_trained=False):
+    """Returns encoder, flow and classifier, with the variables that are in the encoder's checkpoint."""
+    settings, labels = self._settings, self._task.labels
+    name = checkpoint_of(name)
+    encoder = self._load_encoder(name, to_be_trained and not settings.frozen)
+    width = encoder.dim(self._embedding.sentence_embedding_type)
+    flow = classifier = None
+    with self._strategy.scope() if to_be_trained else contextlib.nullcontext():
+      if labels:
+        classifier = Classifier.initial(self._pooling["low_dim"] or width, labels, settings.seed)
+      if settings.flow:
+        flow = Glow(settings.config, width, settings.actnorm_init, settings.permutation, settings.seed)
+    self._restored = {}
+    if tf1_reader.is_prefix(name):
+      if flow is not None:
+        self._restored[FLOW] = restore_flow(name, flow)
+      if classifier is not None:
+        self._restored[CLASSIFIER] = restore_classifier(name, classifier)
+    for part, (count, total) in self._restored.items():
+      logging.info("%s: %d of %d variables of the %s restored", name, count, total, part)
+    return encoder, flow, classifier
+
+  def _load_encoder(self, name, to_be_trained):
+    embedding = self._embedding
+    if name == embedding.init_checkpoint and not (os.path.isdir(name) or tf1_reader.is_prefix(name)):
+      raise ConfigError(
+        f"init_checkpoint={name}: no such folder, and no {os.path.basename(name)}.index; expected the prefix of a "
+        "TensorFlow 1 checkpoint, such as FOLDER/bert_model.ckpt, or an encoder's folder",
+        argument="init_checkpoint",
+      )
+    arguments = embedding.loading_arguments()
+    if to_be_trained:
+      # Mixed precision rounds the float32 weights in each call.
+      arguments["precision"] = "float32"
+    with self._strategy.scope() if to_be_trained else contextlib.nullcontext():
+      encoder = SentenceEncoder.from_pretrained(name, **arguments)
+    encoder.bert.check_max_seq_length(embedding.max_seq_length)
+    embedding.check_lower_case(encoder.tokenizer)
+    encoder.bert.check_has_transformer("be trained")
+    pooling = encoder.pooling(embedding.sentence_embedding_type)
+    fine_tuning.check_pooling(pooling, encoder.token_weights)
+    dim, low_dim = encoder.dim(pooling), self._pooling["low_dim"]
+    check_low_dim(dim, low_dim)
+    encoder.bert.declared.log(pooling.name, embedding.max_seq_length)
+    logging.info("%s: %d dimensions, %s", encoder.name, low_dim or dim, pooling.describe())
+    return encoder
+
+  def _make_model(self, encoder, flow):
+    return SentenceModel(encoder, flow, cache=self._embedding.cached_dir, **self._pooling)
+
+  # Embedding.
+
+  def _embed(self, *sets):
+    """Returns the embeddings of pairs, without flow and low_dim; those of an earlier call if it had all of them."""
+    for embeddings in self._embedded:
+      if all(embeddings.have(pairs) for pairs in sets):
+        return embeddings
+    self._embedded.append(self._embeddings_of(self.model, sets, self._embedding.cached_dir))
+    return self._embedded[-1]
+
+  def _embeddings_of(self, model, sets, cache):
+    batch_size = 2 * self._embedding.predict_batch_size  # a pair has two sentences
+    return Embeddings(model.encoder, sets, batch_size, cache, **model.identity.pooling_arguments())
+
+  def _embed_untrained(self, sets: list[SentencePairs]) -> Embeddings | None:
+    """Embeds the sentences of pairs with the encoder that the training started from.
+
+    None if no encoder was trained, if the encoder of the settings is another one or cannot be loaded, or for a task
+    with labels, which a classifier without training cannot predict.
+    """
+    before = self.facts.get("encoder_sha256_before")
+    if self._task.labels or before in (None, self.model.encoder.weights_checksum):
+      return None
+    try:
+      encoder = self._load_encoder(checkpoint_of(self._embedding.encoder_name), False)
+    except BertFlowError as error:  # an evaluation later on, for which the trained encoder is enough
+      logging.warning("no scores before the training: %s", error)
+      return None
+    if encoder.weights_checksum != before:
+      logging.info("%s is not what the training started from: no scores before it", encoder.name)
+      return None
+    return self._embeddings_of(self._make_model(encoder, None), sets, self._embedding.cached_dir)
+
+  # Results.
+
+  def methods(self) -> dict[str, SentenceModel]:
+    """Returns {method: model}: without the flow, and with it if there is one; the last one is that of the loss."""
+    methods = {WITHOUT_FLOW: self._make_model(self.model.encoder, None)}
+    if self.model.calibration is not None:
+      methods[WITH_FLOW] = self.model
+    return methods
+
+  def evaluate(self, splits: list[str], batch_size: int) -> None:
+    """Evaluates splits with gold, and writes eval_results.txt of the first one, which is dev if the task has it."""
+    if self.model is None:
+      self.load()
+    task, model = self._task, self.model
+    with self.watch.timing("evaluating"):
+      sets = [task.splits[split] for split in splits]
+      embeddings = self._embed(*sets)
+      if task.labels:
+        result = siamese_scores.classification(task, model, embeddings, self.classifier, splits)
+      else:
+        untrained = self._embed_untrained(sets)
+        result = siamese_scores.agreement(task, self.methods(), embeddings, splits, untrained)
+      self._results = [result]
+      pairs, bits = task.splits[splits[0]], None
+      if model.calibration is not None:
+        first, second = embeddings.of(pairs.sentences_a), embeddings.of(pairs.sentences_b)
+        bits = (model.calibration.bits_per_dim(first) + model.calibration.bits_per_dim(second)).numpy()
+      values: dict[str, Any] = siamese_scores.eval_results(
+        task.targets(pairs),
+        siamese_scores.final(model, embeddings, pairs),
+        self.classifier,
+        bits,
+        uses_labels=self._settings.num_examples != 0,
+        l2_penalty=self._settings.l2_penalty,
+        batch_size=batch_size,
+      )
+    RunFolder(self._folder).write_eval_results({**values, "global_step": self.step})
+
+  def predict(self, name: str, checkpoint: str | None, pool: bool) -> None:
+    """Writes the cosines of a split "test", "dev" or "full", or its embeddings, by default of the latest checkpoint."""
+    if self.model is None or checkpoint not in (None, self._checkpoint):
+      self.load(checkpoint)
+    pairs = predicted_pairs(self._task, name)
+    with self.watch.timing("predicting"):
+      sides = siamese_scores.final(self.model, self._embed(pairs), pairs)
+    make_folder(self._folder)
+    file = f"{name}_pooled.tsv" if pool else f"{name}_results.tsv"
+    path = self._folder / (f"{checkpoint}.{file}" if checkpoint else file)
+    if pool:
+      siamese_scores.write_pooled(path, sides)
+    elif self._task.labels:
+      siamese_scores.write_labels(path, self._task, pairs, self.classifier.probabilities(*sides))
+    else:
+      siamese_scores.write_cosines(path, sides)
+      if name == self._task.spec.eval_split:
+        logging.info("its scores: run_eval.py --task=%s --predictions=%s, and the same data_dir", self._task.name, path)
+    logging.info("%s pairs predicted in %s", name, path)
+
+  def write(self) -> None:
+    """Writes results.json and the page, and prints the table; a prediction alone keeps earlier results."""
+    if self.model is None:
+      return
+    about = {
+      "task": self._task.name,
+      "data": self._task.source,
+      "dropped_without_label": self._task.dropped,
+      "encoder": self.model.identity.to_dict(),
+      "training": self.facts,
+      "seconds": self.watch.seconds,
+      **self._about,
+    }
+    folder = RunFolder(self._folder)
+    if self._results or self._trained_here or not (self._folder / report.RESULTS_FILE).exists():
+      folder.write_results(self._results, about)
+    if self._results:
+      path = folder.write_page(f"{self._task.name}, {self.model.identity.name}", self._results, about)
+      print_results(self._results, self.watch.seconds, path)
+    else:
+      print(f"seconds: {report.spent(self.watch.seconds)}")
+
+
+def checkpoint_of(name: str) -> str:
+  """Returns the prefix of the checkpoint that is used if an encoder's name is a TensorFlow 1 folder, else the name."""
+  folder = pathlib.Path(name)
+  is_folder = name not in hub.MODEL_NAMES and folder.is_dir() and google_folder.is_tf1(folder)
+  return tf1_reader.find_prefix(name) if is_folder else name
+
+
+def write_facts(folder: pathlib.Path, facts: Mapping[str, Any]) -> None:
+  """Writes training.json."""
+  files.write_text(folder / FACTS, json.dumps(checksums.sealed(facts), indent=2) + "\n")
+
+
+def read_facts(folder: pathlib.Path) -> dict[str, Any]:
+  """Returns the content of training.json; empty if nothing was trained in the folder."""
+  path = folder / FACTS
+  if not path.exists():
+    return {}
+  try:
+    return checksums.opened(files.read_json(path))
+  except (OSError, ValueError, TypeError) as error:
+    raise ConfigError(f"{path} cannot be read ({error}); remove it, or train again") from error
+
+
+def _speed(result):
+  """Returns the seconds a step, None if only one call made steps: the first one compiles."""
+  seconds = result.seconds_per_step
+  return {"seconds_per_step": None if np.isnan(seconds) else seconds}

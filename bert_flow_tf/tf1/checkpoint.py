@@ -62,7 +62,7 @@ def group_variables(checkpoint: Tf1Checkpoint, config: dict) -> Tf1Parts:
   left_out = {name: kind for name in sorted(names) if (kind := tf1_names.left_out(name, names))}
   rest = [name for name in sorted(names) if name not in left_out]
   flow = [name for name in rest if name.startswith(tf1_names.FLOW)]
-  classifier = [name for name in rest if name in tf1_names.CLASSIFIER_NAMES]
+  classifier = [name for name in rest if name == tf1_names.CLASSIFIER]
   encoder = sorted(set(rest) - {*flow, *classifier})
   shapes = tf1_names.bert_shapes(config, pooler=tf1_names.has_pooler(names))
   tf1_names.check_names(encoder, shapes, checkpoint.prefix)

@@ -1,16 +1,17 @@
 """Checkpoints of a training in the published format: model.ckpt-N, and the file `checkpoint` that names the latest."""
 
 import pathlib
-from collections.abc import Mapping
 
 import numpy as np
 
-from bert_flow_tf.encoder import google_folder, tf1_reader
+from bert_flow_tf.encoder import google_folder, tf1_names, tf1_reader
 from bert_flow_tf.encoder.sentence_encoder import SentenceEncoder
-from bert_flow_tf.errors import EncoderError
+from bert_flow_tf.errors import ConfigError, EncoderError
+from bert_flow_tf.flow.glow import Glow
 from bert_flow_tf.io import files
 from bert_flow_tf.tf1 import checkpoint as tf1_checkpoint
 from bert_flow_tf.tf1.write import write_config
+from bert_flow_tf.training.objectives import Classifier
 
 # As TensorFlow's Estimator.
 KEPT = 3
@@ -18,34 +19,32 @@ _NAME = "model.ckpt-"
 
 
 def write_training_checkpoint(
-  folder: pathlib.Path, step: int, encoder: SentenceEncoder, variables: Mapping[str, np.ndarray]
+  folder: pathlib.Path, step: int, encoder: SentenceEncoder, flow: Glow | None, classifier: Classifier | None
 ) -> None:
-  """Writes model.ckpt-STEP, marks it as the latest, and deletes all but the last 3.
+  """Writes model.ckpt-STEP with bert_config.json and vocab.txt, marks it as the latest, and deletes all but the last 3.
 
-  bert_config.json and vocab.txt are written next to it. A checkpoint of the same name is replaced.
-
-  Args:
-    folder: the experiment's folder.
-    step: number of steps made, which is written as global_step.
-    encoder: the encoder, whose configuration and vocabulary are written.
-    variables: {published name: array}.
-
-  Raises:
-    EncoderError: a file cannot be written.
+  A checkpoint of the same name is replaced.
   """
   if not (folder / google_folder.CONFIG_FILE).exists():
     write_config(folder, encoder)
+  variables = encoder.bert.tf1_variables()
+  if flow is not None:
+    variables |= tf1_checkpoint.flow_variables(flow)
+  if classifier is not None:
+    variables[tf1_names.CLASSIFIER] = classifier.output_weights.numpy()
   prefix = folder / f"{_NAME}{step}"
   try:
     # `checkpoint` names no files that are being deleted: this process may be killed at any moment.
-    if step in (before := _steps(folder)):
+    before = _steps(folder)
+    if step in before:
       before.remove(step)
       _mark(folder, before, before[-1:])
     _delete(prefix)
     tf1_checkpoint.write_checkpoint(prefix, variables)
-    kept = sorted({*_steps(folder)[-KEPT:], step})
+    steps = _steps(folder)
+    kept = sorted({step, *steps[-KEPT:]})
     _mark(folder, kept, [step])
-    for old in set(_steps(folder)) - set(kept):
+    for old in set(steps) - set(kept):
       _delete(folder / f"{_NAME}{old}")
   except OSError as error:
     raise EncoderError(f"{prefix}: cannot be written ({error})") from error
@@ -56,14 +55,16 @@ def _mark(folder, kept, latest):
   if not latest:
     (folder / "checkpoint").unlink(missing_ok=True)
     return
-  names = "".join(f'all_model_checkpoint_paths: "{_NAME}{step}"\n' for step in kept)
-  files.write_text(folder / "checkpoint", f'model_checkpoint_path: "{_NAME}{latest[0]}"\n{names}')
+  lines = [f'model_checkpoint_path: "{_NAME}{latest[0]}"\n']
+  for step in kept:
+    lines.append(f'all_model_checkpoint_paths: "{_NAME}{step}"\n')
+  files.write_text(folder / "checkpoint", "".join(lines))
 
 
 def _steps(folder):
   """Returns the sorted steps of the checkpoints of a training in a folder."""
   names = tf1_reader.prefixes_in(folder)
-  return sorted(tf1_checkpoint.step_of(folder / name) or 0 for name in names if name.startswith(_NAME))
+  return sorted(tf1_checkpoint.step_of(name) or 0 for name in names if name.startswith(_NAME))
 
 
 def _delete(prefix):
@@ -71,3 +72,50 @@ def _delete(prefix):
   prefix.with_name(f"{prefix.name}.index").unlink(missing_ok=True)
   for path in prefix.parent.glob(f"{prefix.name}.data-*"):
     path.unlink()
+
+
+def restore_flow(prefix: str, flow: Glow) -> tuple[int, int]:
+  """Sets the flow's variables that are in a checkpoint; returns their number and that of all its variables.
+
+  Raises:
+    ConfigError: a variable has another shape, or the checkpoint's flow is larger than this one.
+  """
+  reader = tf1_reader.Tf1Checkpoint(prefix)
+  variables = tf1_checkpoint.flow_variables(flow)
+  saved = [name for name in reader.shapes if name.startswith(tf1_names.FLOW)]
+  saved = [name for name in saved if not tf1_names.left_out(name, reader.shapes)]
+  if not set(saved) <= set(variables):
+    raise ConfigError(
+      f"flow_model_config: {prefix} has a flow of {len(saved)} variables, and this configuration has "
+      f"{len(variables)}; use the configuration of its training",
+      argument="flow_model_config",
+    )
+  for name in saved:
+    variables[name] = _read(reader, name, variables[name].shape)
+  if saved:
+    flow.load_tf1_variables({name.removeprefix(tf1_names.FLOW): value for name, value in variables.items()})
+  return len(saved), len(variables)
+
+
+def restore_classifier(prefix: str, classifier: Classifier) -> tuple[int, int]:
+  """Sets the classifier's variable if it is in a checkpoint; returns 1 or 0, and 1.
+
+  Raises:
+    ConfigError: it has another shape.
+  """
+  reader = tf1_reader.Tf1Checkpoint(prefix)
+  if tf1_names.CLASSIFIER not in reader.shapes:
+    return 0, 1
+  weights = classifier.output_weights
+  weights.assign(_read(reader, tf1_names.CLASSIFIER, tuple(weights.shape)))
+  return 1, 1
+
+
+def _read(reader: tf1_reader.Tf1Checkpoint, name: str, shape: tuple[int, ...]) -> np.ndarray:
+  if reader.shapes[name] != tuple(shape):
+    raise ConfigError(
+      f"init_checkpoint: {reader.prefix} has {name} of shape {list(reader.shapes[name])}, expected {list(shape)}; give "
+      "the flags of its training (flow_model_config, sentence_embedding_type, low_dim)",
+      argument="init_checkpoint",
+    )
+  return reader.read_weight(name, shape)

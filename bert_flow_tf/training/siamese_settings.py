@@ -122,8 +122,13 @@ class SiameseSettings(FlowSettings):
     """True if the number of epochs asks for a training."""
     return self.num_train_epochs > NO_EPOCHS
 
-  def check_training(self) -> None:
-    """Raises a ConfigError if settings that only a training uses contradict each other."""
+  def check_training(self, precision: str = "float32") -> None:
+    """Raises a ConfigError if settings that only a training uses contradict each other, or the precision."""
+    if precision == "float16" and not self.frozen:
+      raise ConfigError(
+        "precision=float16: small gradients underflow; use bfloat16, which has float32's range, or float32",
+        argument="precision",
+      )
     if self.train_splits is not None and len(set(self.train_splits)) < max(1, len(self.train_splits)):
       raise ConfigError(
         f"train_splits={','.join(self.train_splits)}: expected one or more of train, dev, test, each once",

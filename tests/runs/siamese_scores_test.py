@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from bert_flow_tf.data.pairs import SentencePairs
+from bert_flow_tf.data.siamese_task import predicted_pairs
 from bert_flow_tf.data.task import TaskData
 from bert_flow_tf.data.tasks import find_task
 from bert_flow_tf.evaluation import report
@@ -79,7 +80,7 @@ def test_lines_of_the_original(tmp_path):
 def test_order_of_all_pairs():
   splits = {name: SentencePairs([name], [name], [1.0]) for name in ("train", "dev", "test")}
   task = TaskData(find_task("STS-B"), splits, "made up")
-  assert list(siamese_scores.predicted_pairs(task, "full").sentences_a) == ["test", "dev", "train"]
+  assert list(predicted_pairs(task, "full").sentences_a) == ["test", "dev", "train"]
   year = TaskData(find_task("STS-12"), {"test": splits["test"]}, "made up")
   for name, count in {"full": 3, "dev": 1, "test": 1}.items():
-    assert list(siamese_scores.predicted_pairs(year, name).sentences_a) == ["test"] * count
+    assert list(predicted_pairs(year, name).sentences_a) == ["test"] * count
