@@ -121,9 +121,9 @@ def check_same(checkpoint: Tf1Checkpoint, variables: Mapping[str, np.ndarray]) -
       raise EncoderError(f"{checkpoint.prefix}: {name} changed in the conversion; please report this bug")
 
 
-def step_of(prefix: pathlib.Path) -> int | None:
+def step_of(prefix: str | pathlib.Path) -> int | None:
   """Returns the N of a prefix that ends in -N, TensorFlow's notation of the global step."""
-  match = _STEP.search(prefix.name)
+  match = _STEP.search(str(prefix))
   return match and int(match[1])
 
 

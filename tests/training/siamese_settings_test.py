@@ -72,6 +72,12 @@ def test_rejected_trainings(argument, values):
   assert raised.value.argument == argument
 
 
+def test_half_precision_of_a_training():
+  SiameseSettings(num_examples=0, flow=True, flow_loss=True).check_training("float16")  # the encoder is frozen
+  with pytest.raises(ConfigError, match="float16: small gradients underflow"):
+    SiameseSettings().check_training("float16")
+
+
 def test_what_settings_mean():
   assert SiameseSettings(as_published=True, flow=True).actnorm_init == "glorot"
   assert SiameseSettings(num_examples=0).frozen and not SiameseSettings(num_examples=0, l2_penalty=0.1).frozen
