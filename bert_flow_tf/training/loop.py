@@ -18,13 +18,11 @@ from bert_flow_tf.errors import TrainingError
 from bert_flow_tf.io import files
 from bert_flow_tf.io.settings import differences
 from bert_flow_tf.progress import Progress
-from bert_flow_tf.training.distribution import (
-  check_agreement,
-  copy_from_chief,
-  from_chief,
-  has_several_workers,
-  is_chief,
-)
+from bert_flow_tf.training import distribution
+
+IDENTITY_FILE = "fit.json"
+# Number of checkpoints that are kept.
+KEEP = 2
 
 
 @dataclasses.dataclass(frozen=True)
@@ -46,7 +44,8 @@ class LoopResult:
   @property
   def seconds_per_step(self) -> float:
     """Mean over all calls but the first one, which compiles; NaN without a second call."""
-    steps, seconds = (sum(values) for values in zip((0, 0.0), *self.calls[1:], strict=True))
+    steps = sum(steps for steps, _ in self.calls[1:])
+    seconds = sum(seconds for _, seconds in self.calls[1:])
     return seconds / steps if steps else float("nan")
 
 
@@ -68,9 +67,6 @@ class TrainingLoop:
     summary_folder: folder of TensorBoard's events; None for none.
     show_progress: whether progress is shown.
     rates: the arguments that a user lowers if a loss is not finite, for the message.
-
-  Raises:
-    TrainingError: the folder holds another training's checkpoints, or the workers' settings differ.
   """
 
   def __init__(
@@ -91,13 +87,14 @@ class TrainingLoop:
     self._names, self._total, self._strategy = tuple(losses), total, strategy
     self._variables, self._trained = variables, trained
     self._every, self._show_progress, self._rates = save_checkpoints_steps, show_progress, rates
-    self._summary_folder = summary_folder if is_chief(strategy) else None
+    self._is_chief = distribution.is_chief(strategy)
+    self._summary_folder = summary_folder if self._is_chief else None
     with strategy.scope():
       self._step = tf.Variable(0, dtype=tf.int64, trainable=False, name="step")
-    if has_several_workers(strategy):
-      check_agreement(strategy, identity)
+    if distribution.has_several_workers(strategy):
+      distribution.check_agreement(strategy, identity)
     self._checkpoints = None
-    if checkpoint_folder is not None and is_chief(strategy):
+    if checkpoint_folder is not None and self._is_chief:
       self._checkpoints = Checkpoints(checkpoint_folder, identity, **objects, step=self._step)
 
   @property
@@ -106,18 +103,13 @@ class TrainingLoop:
     return int(tf.convert_to_tensor(self._step).numpy())
 
   def restore(self, initialize: Callable[[], None] = lambda: None) -> None:
-    """Restores the newest checkpoint; if there is none, initializes and saves step 0.
-
-    Args:
-      initialize: called only if nothing was restored.
-
-    Raises:
-      TrainingError: no checkpoint in the folder can be read.
-    """
-    restored = self._checkpoints.restore() if self._checkpoints else None
-    if not from_chief(self._strategy, int(bool(restored))):
+    """Restores the newest checkpoint; if there is none, calls `initialize` and saves step 0."""
+    restored = None
+    if self._checkpoints:
+      restored = self._checkpoints.restore()
+    if not distribution.from_chief(self._strategy, int(bool(restored))):
       initialize()
-    copy_from_chief(self._strategy, [*self._variables, self._step])
+    distribution.copy_from_chief(self._strategy, [*self._variables, self._step])
     if restored:
       logging.info("resumed at step %d of %d from %s", self.step, self._total, restored)
     elif self._checkpoints:
@@ -145,7 +137,8 @@ class TrainingLoop:
       TrainingError: a loss or a weight is NaN or infinite; the last good checkpoint is kept.
     """
     first = step = self.step
-    losses, calls = np.zeros([self._total - first, len(self._names)], np.float32), []
+    losses = np.zeros([self._total - first, len(self._names)], np.float32)
+    calls = []
     progress = Progress(self._total, self._show_progress, "training", "step", first)
     with progress, Summaries(self._summary_folder) as events:
       while step < self._total and not stopped():
@@ -161,26 +154,31 @@ class TrainingLoop:
           step += 1
           events.write(step, dict(zip(self._names, row, strict=True)))
         self._step.assign(step)
+        made_here = losses[: step - first]
         if saving:
-          events.write(step, before_saving(step, losses[: step - first]))
+          events.write(step, before_saving(step, made_here))
           if self._checkpoints:
             self._checkpoints.save(step)
         events.flush()
-        progress.update(count, note(losses[: step - first]))
+        progress.update(count, note(made_here))
     if step < self._total:
       logging.info("stopped early, at step %d of %d", step, self._total)
     return LoopResult(step, first, losses[: step - first], tuple(calls))
 
   def _check(self, losses, step, weights_too):
+    """Raises a TrainingError if a loss, or at a checkpoint a weight, is not finite."""
     bad = np.argwhere(~np.isfinite(losses))
-    if not bad.size and (not weights_too or all(map(_is_finite, self._trained))):
+    if bad.size:
+      row, part = bad[0]
+      reason = f"{self._names[part]} is {losses[row, part]}"
+    elif weights_too and not all(_is_finite(variable) for variable in self._trained):
+      row, reason = len(losses) - 1, "a weight is not finite"
+    else:
       return
-    row, part = bad[0] if bad.size else (len(losses) - 1, 0)
-    reason = f"{self._names[part]} is {losses[row, part]}" if bad.size else "a weight is not finite"
     kept = "nothing was saved"
     if self._checkpoints:
       kept = f"the checkpoint before it, {self._checkpoints.latest}, is kept"
-    elif not is_chief(self._strategy):
+    elif not self._is_chief:
       kept = "the chief's message names the last checkpoint"
     raise TrainingError(f"training stopped: {reason} at step {step + row + 1}; {kept}; lower {self._rates}")
 
@@ -189,74 +187,54 @@ def _is_finite(variable):
   return bool(tf.reduce_all(tf.math.is_finite(tf.convert_to_tensor(variable))))
 
 
-IDENTITY_FILE = "fit.json"
-KEEP = 2
-
-
 class Checkpoints:
-  """The checkpoints of one training in one folder.
+  """Checkpoints of one training in one folder: written atomically, the last two kept, resumed by the same training.
 
-  Args:
-    folder: the folder; created if absent.
-    identity: json values that decide the weights (settings, data).
-    **objects: {name: variables or a trackable object} of each checkpoint.
-
-  Raises:
-    TrainingError: the folder holds another training's checkpoints, or cannot be written.
+  `identity` has the json values that decide the weights; `objects` are variables or trackable objects.
   """
 
   def __init__(self, folder: str | os.PathLike, identity: Mapping[str, Any], **objects: Any) -> None:
     self._folder = pathlib.Path(folder)
+    self._where = f"checkpoint folder {folder}"
     self._claim(json.loads(json.dumps(identity)))
     self._checkpoint = tf.train.Checkpoint(**objects)
-    for unfinished in self._folder.glob("*_temp"):  # of a process that was killed while it saved
+    # Files of a process that was killed while it saved.
+    for unfinished in self._folder.glob("*_temp"):
       shutil.rmtree(unfinished, ignore_errors=True)
     for unfinished in self._folder.glob("checkpoint.tmp*"):
       unfinished.unlink(missing_ok=True)
     try:
       self._manager = tf.train.CheckpointManager(self._checkpoint, os.fspath(self._folder), max_to_keep=KEEP)
     except (tf.errors.OpError, ValueError) as error:
-      raise TrainingError(
-        f"checkpoint folder {self._folder}: damaged ({error}); remove it to start from step 0"
-      ) from error
+      raise TrainingError(f"{self._where}: damaged ({error}); remove it to start from step 0") from error
 
   def _claim(self, identity):
+    """Writes the training's identity, or compares it with that of the folder."""
     file = self._folder / IDENTITY_FILE
     try:
       self._folder.mkdir(parents=True, exist_ok=True)
-      if file.exists():
-        self._compare(files.read_json(file), identity)
-      else:
+      if not file.exists():
         files.write_text(file, json.dumps(identity, indent=2) + "\n")
+        return
+      saved = files.read_json(file)
+      if not isinstance(saved, dict):
+        raise ValueError("no settings in it")
     except (OSError, ValueError) as error:
       raise TrainingError(
-        f"checkpoint folder {self._folder}: {file.name} cannot be used ({error}); remove the folder to start again"
+        f"{self._where}: {file.name} cannot be used ({error}); remove the folder to start again"
       ) from error
-
-  def _compare(self, saved, identity):
-    if not isinstance(saved, dict):
-      raise ValueError("no settings in it")
-    differing = differences(saved, json.loads(json.dumps(identity)))
-    if differing:
-      is_data = any(text.startswith("data ") for text in differing)
-      meaning = " (data stands for encoder, pooling, sentences and versions)" if is_data else ""
+    changed = differences(saved, identity)
+    if changed:
+      meaning = ""
+      if any(text.startswith("data ") for text in changed):
+        meaning = " (data stands for encoder, pooling, sentences and versions)"
       raise TrainingError(
-        f"checkpoint folder {self._folder} belongs to another fit ({'; '.join(differing)}): choose another exp_name, "
-        f"or remove this one{meaning}"
+        f"{self._where} belongs to another fit ({'; '.join(changed)}): choose another exp_name, or remove this "
+        f"one{meaning}"
       )
 
   def restore(self, step: int | None = None) -> str | None:
-    """Restores the newest checkpoint that can be read.
-
-    Args:
-      step: restores only the checkpoint of this step; None for the newest.
-
-    Returns:
-      The checkpoint's name, or None if there are no checkpoints.
-
-    Raises:
-      TrainingError: there are checkpoints, and none of them can be read.
-    """
+    """Restores the newest checkpoint that can be read, or that of a step; returns its name, None without any."""
     for path in reversed(self._manager.checkpoints):
       if step is not None and not path.endswith(f"-{step}"):
         continue
@@ -267,23 +245,18 @@ class Checkpoints:
         reason = (str(error) or repr(error)).splitlines()[0]
         logging.warning("checkpoint %s cannot be read (%s): trying the one before", path, reason)
     if self._manager.checkpoints:
-      raise TrainingError(
-        f"checkpoint folder {self._folder}: no checkpoint in it can be read; remove it to start from step 0"
-      )
+      raise TrainingError(f"{self._where}: no checkpoint in it can be read; remove it to start from step 0")
     return None
 
   def save(self, step: int) -> None:
-    """Writes the checkpoint of a step.
-
-    Raises:
-      TrainingError: it cannot be written, for instance because the disk is full.
-    """
+    """Writes the checkpoint of a step."""
     try:
       self._manager.save(checkpoint_number=step)
     except tf.errors.OpError as error:
       reason = re.sub(r"\{\{.*?\}\} ?", "", error.message.splitlines()[0])  # TensorFlow's name of the op
-      reason = "the disk is full; free some space, and the same command resumes" if "No space" in reason else reason
-      raise TrainingError(f"checkpoint folder {self._folder}: step {step} cannot be saved ({reason})") from error
+      if "No space" in reason:
+        reason = "the disk is full; free some space, and the same command resumes"
+      raise TrainingError(f"{self._where}: step {step} cannot be saved ({reason})") from error
 
   @property
   def latest(self) -> str | None:
@@ -292,11 +265,7 @@ class Checkpoints:
 
 
 class Summaries:
-  """Writes scalars; a context manager.
-
-  Args:
-    folder: TensorBoard's folder; None to write nothing.
-  """
+  """TensorBoard's scalars in a folder, None to write nothing; a context manager."""
 
   def __init__(self, folder: str | os.PathLike | None) -> None:
     self._folder = folder

@@ -45,7 +45,7 @@ class Encoder:
   def fingerprint(self, sentences, embedding, max_seq_length):
     return f"{self.weights_checksum} {embedding} {max_seq_length} {sentences}"
 
-  def encode(self, sentences, sentence_embedding_type, max_seq_length, batch_size, cache):
+  def encode(self, sentences, sentence_embedding_type, max_seq_length, batch_size, cache, show_progress=None):
     self.encoded += len(sentences)
     return np.array([self.vector(s, sentence_embedding_type, max_seq_length) for s in sentences], np.float32)
 
