@@ -29,6 +29,8 @@ INSTALL_REQUIRES = [
   "tokenizers>=0.21,<0.22",
   "huggingface_hub>=0.30,<1",
   "requests>=2.21,<3",
+  # Input and output of run_embed on object stores.
+  "fsspec>=2024.2",
   # The checksum of TFRecord files, in C: a wheel of 40 kB that requires nothing.
   "google-crc32c>=1.5,<2",
   "tqdm>=4.27,<5",
@@ -44,11 +46,15 @@ SERVING = [f"tensorflow-text=={TF}", f"tensorflow-serving-api=={TF}", "grpcio>=1
 # This version accepts the protobuf of TensorFlow, 6.31 or later.
 BEAM = ["apache-beam==2.77.*"]
 
+# fsspec's file systems of gs:// and s3://.
+STORES = {"gcs": ["gcsfs>=2024.2"], "s3": ["s3fs>=2024.2"]}
+
 EXTRAS = {
   "and-cuda": [f"tensorflow[and-cuda]=={TF}"],
   "tables": TABLES,
   "serving": SERVING,
   "beam": BEAM,
+  **STORES,
   "docs": ["mkdocs>=1.6,<2"],
   "test": [
     *TABLES,

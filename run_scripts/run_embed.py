@@ -68,7 +68,7 @@ def check_flags() -> None:
 def load_model() -> Any:
   """Loads the SavedModel, or the encoder and its calibration."""
   if FLAGS.saved_model is not None:
-    from bert_flow_tf.corpus.saved_model import SavedModelReader
+    from bert_flow_tf.corpus.models import SavedModelReader
 
     return SavedModelReader(os.path.abspath(os.path.expanduser(FLAGS.saved_model)))
   model = common_flags.load_model(FLAGS.flow_folder, FLAGS.allow_other_encoder)

@@ -12,7 +12,7 @@ from bert_flow_tf.calibration.combined import SideBySide
 from bert_flow_tf.calibration.flow import load_calibration
 from bert_flow_tf.calibration.names import make_calibration
 from bert_flow_tf.corpus.job import EmbeddingJob
-from bert_flow_tf.corpus.saved_model import SavedModelReader
+from bert_flow_tf.corpus.models import SavedModelReader
 from bert_flow_tf.corpus.settings import JobSettings
 from bert_flow_tf.corpus.vectors import find_vector_files
 from bert_flow_tf.encoder.cache import EmbeddingCache

@@ -7,7 +7,7 @@ within a shard, so that a bundle that a runner repeats writes the same files. Ru
 it holds a shard back until the next one arrives, and Beam's DaskRunner loses what a step emits at a bundle's end.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import apache_beam as beam
@@ -16,9 +16,9 @@ from apache_beam.metrics import Metrics
 from apache_beam.ml.inference.base import ModelHandler, PredictionResult, RunInference
 
 from bert_flow_tf.corpus.embedding import Model, embed_shard
-from bert_flow_tf.corpus.formats import InputFormat
 from bert_flow_tf.corpus.index import ShardTask
 from bert_flow_tf.corpus.reading import ShardReader, ShardRecords
+from bert_flow_tf.corpus.records import InputFormat
 from bert_flow_tf.corpus.shards import EMBEDDED, ShardFolder
 from bert_flow_tf.progress import counted
 
@@ -26,16 +26,11 @@ NAMESPACE = "bert_flow_tf"
 
 
 class EmbeddingHandler(ModelHandler):
-  """Beam's interface to the model.
+  """Beam's interface to the model, which the picklable `load` loads in each worker; `settings` as in `embed_shard`."""
 
-  Args:
-    load: picklable; called once in each worker.
-    batch_size: maximum number of sentences in a batch.
-  """
-
-  def __init__(self, load: Callable[[], Model], batch_size: int) -> None:
+  def __init__(self, load: Callable[[], Model], settings: Mapping[str, Any]) -> None:
     super().__init__()
-    self._load, self._batch_size = load, batch_size
+    self._load, self._settings = load, settings
 
   def load_model(self) -> Model:
     """Loads the model."""
@@ -46,7 +41,7 @@ class EmbeddingHandler(ModelHandler):
   ) -> list[PredictionResult]:
     """Embeds shards; an inference is the result of `embed_shard`."""
     del inference_args
-    return [PredictionResult(element, embed_shard(element[1], model, self._batch_size)) for element in batch]
+    return [PredictionResult(element, embed_shard(element[1], model, self._settings)) for element in batch]
 
   def get_num_bytes(self, batch: Sequence[tuple[ShardTask, ShardRecords]]) -> int:
     """Returns the approximate size of the sentences in bytes."""
@@ -102,23 +97,14 @@ def embed_shards(
   folder: ShardFolder,
   input_format: InputFormat,
   load: Callable[[], Model],
-  batch_size: int,
+  settings: Mapping[str, Any],
 ) -> beam.PCollection:
-  """Adds the steps to a pipeline; returns the PCollection of (number of a shard, its counters).
-
-  Args:
-    pipeline: the pipeline.
-    tasks: the shards to embed.
-    folder: the output.
-    input_format: format of the input files.
-    load: as in `EmbeddingHandler`.
-    batch_size: as in `EmbeddingHandler`.
-  """
+  """Adds the steps to a pipeline; returns the PCollection of (number of a shard, its counters)."""
   return (
     pipeline
     | "Shards" >> beam.Create(tasks)
     | "Spread" >> beam.Reshuffle()
     | "Read" >> beam.ParDo(ReadShard(folder, input_format))
-    | "Embed" >> RunInference(EmbeddingHandler(load, batch_size).with_no_batching())
+    | "Embed" >> RunInference(EmbeddingHandler(load, settings).with_no_batching())
     | "Write" >> beam.ParDo(WriteShard(folder))
   )

@@ -3,11 +3,12 @@
 import contextlib
 import io
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 from bert_flow_tf.corpus.embedding import Model, pending
-from bert_flow_tf.corpus.formats import InputFormat
 from bert_flow_tf.corpus.index import Index
+from bert_flow_tf.corpus.records import InputFormat
 from bert_flow_tf.corpus.shards import ShardFolder
 from bert_flow_tf.errors import BertFlowError, ConfigError, install_command
 
@@ -21,14 +22,10 @@ _STEP = " [while running "
 
 
 def parse_options(runner: str, arguments: Sequence[str]) -> list[str]:
-  """Returns Beam's options as on a command line.
+  """Returns Beam's options as on a command line, of a runner such as "FlinkRunner" and ["direct_num_workers=2"].
 
-  Args:
-    runner: name of a runner, as "FlinkRunner".
-    arguments: as ["direct_num_workers=2", "--region=..."], with or without the dashes.
-
-  Raises:
-    ConfigError: Beam or the runner is not installed, Beam does not know the runner or an option, or could wait forever.
+  Raises a ConfigError if Beam or the runner is not installed, Beam does not know the runner or an option, or could wait
+  forever.
   """
   try:
     from apache_beam.options.pipeline_options import PipelineOptions
@@ -43,11 +40,13 @@ def parse_options(runner: str, arguments: Sequence[str]) -> list[str]:
   except (ValueError, ImportError, AttributeError) as error:
     raise _no_runner(runner, error) from error
   unknown: list[str] = []
+
+  def collect_unknown(parser):
+    unknown.extend(parser.parse_known_args(options)[1])
+
   try:
     with contextlib.redirect_stderr(io.StringIO()) as usage:  # argparse prints hundreds of lines
-      known = PipelineOptions(options).get_all_options(
-        add_extra_args_fn=lambda parser: unknown.extend(parser.parse_known_args(options)[1])
-      )
+      known = PipelineOptions(options).get_all_options(add_extra_args_fn=collect_unknown)
   except SystemExit as error:
     reason = usage.getvalue().strip().split("error: ")[-1]
     raise _wrong_option(",".join(arguments), f"Apache Beam reports: {reason}") from error
@@ -71,21 +70,13 @@ def run_beam(
   folder: ShardFolder,
   input_format: InputFormat,
   load: Callable[[], Model],
-  batch_size: int,
+  settings: Mapping[str, Any],
   options: Sequence[str],
 ) -> None:
   """Writes all shards that are not finished with a pipeline, and waits for its end.
 
-  Args:
-    index: the records.
-    folder: the output.
-    input_format: format of the input files.
-    load: picklable; called once in each worker.
-    batch_size: maximum number of sentences in a batch.
-    options: as `parse_options` returns them.
-
-  Raises:
-    BertFlowError: the pipeline fails.
+  `load` is picklable and called once in each worker; `settings` are further arguments of the model's `encode`. Raises a
+  BertFlowError if the pipeline fails.
   """
   import apache_beam as beam
   from apache_beam.options.pipeline_options import PipelineOptions, StandardOptions
@@ -97,18 +88,17 @@ def run_beam(
   if not tasks:
     return
   parsed = PipelineOptions(options)
-  runner = parsed.view_as(StandardOptions).runner.rsplit(".", 1)[-1]
+  name = parsed.view_as(StandardOptions).runner.rsplit(".", 1)[-1]
+  # The direct runner inside this process; Beam's own choice, Prism, is a program that it downloads.
+  runner = FnApiRunner() if name == DIRECT else None
   try:
-    # The direct runner inside this process; Beam's own choice, Prism, is a program that it downloads.
-    pipeline = beam.Pipeline(FnApiRunner() if runner == DIRECT else None, parsed)
-    embed_shards(pipeline, tasks, folder, input_format, load, batch_size)
+    pipeline = beam.Pipeline(runner, parsed)
+    embed_shards(pipeline, tasks, folder, input_format, load, settings)
     state = pipeline.run().wait_until_finish()
   except Exception as error:  # a RuntimeError, or the error of a step
-    raise BertFlowError(f"runner={runner}: {reason_of(error)}", argument="runner") from error
+    raise BertFlowError(f"runner={name}: {reason_of(error)}", argument="runner") from error
   if state not in ("DONE", None):
-    raise BertFlowError(
-      f"runner={runner}: the pipeline ended as {state}, expected DONE; see its log", argument="runner"
-    )
+    raise BertFlowError(f"runner={name}: the pipeline ended as {state}, expected DONE; see its log", argument="runner")
 
 
 def reason_of(error: Exception) -> str:
@@ -120,7 +110,9 @@ def reason_of(error: Exception) -> str:
     return "no server answers; expected one at the job_endpoint of beam_options"
   # A worker process sends its traceback as text.
   messages = re.findall(rf"bert_flow_tf\.errors\.\w+: (.*?)(?:{re.escape(_STEP)}.*)?$", text, re.MULTILINE)
-  return messages[0] if messages else f"the pipeline failed ({text.splitlines()[-1][:300]})"
+  if messages:
+    return messages[0]
+  return f"the pipeline failed ({text.splitlines()[-1][:300]})"
 
 
 def _wrong_option(option, reason):
@@ -129,8 +121,8 @@ def _wrong_option(option, reason):
 
 def _no_runner(runner, error):
   """Returns the error of a runner that cannot be made: unknown, or without the packages that it needs."""
-  extra = next((extra for word, extra in _EXTRAS.items() if word in runner.lower()), None)
-  if isinstance(error, ImportError) and extra is not None:
-    message = f"runner={runner} needs packages that are not installed: pip install 'apache-beam[{extra}]'"
-    return ConfigError(message, argument="runner")
+  for word, extra in _EXTRAS.items():
+    if isinstance(error, ImportError) and word in runner.lower():
+      message = f"runner={runner} needs packages that are not installed: pip install 'apache-beam[{extra}]'"
+      return ConfigError(message, argument="runner")
   return ConfigError(f"runner={runner}: {' '.join(str(error).split())[:300]}", argument="runner")

@@ -16,7 +16,7 @@ from bert_flow_tf.calibration.combined import checked_shares
 from bert_flow_tf.calibration.flow import calibration_sha256, load_calibration
 from bert_flow_tf.calibration.interface import Calibration
 from bert_flow_tf.calibration.names import FLOW, make_calibration, parse_calibration
-from bert_flow_tf.corpus.manifest import MANIFEST
+from bert_flow_tf.corpus.shards import MANIFEST
 from bert_flow_tf.corpus.vectors import NPY, VectorFile, find_vector_files
 from bert_flow_tf.encoder.identity import VectorsIdentity, read_identity
 from bert_flow_tf.encoder.pooling import parse_pooling

@@ -1,16 +1,16 @@
 """Embeds shards in this process; a sentence without an embedding becomes a bad record."""
 
 import dataclasses
-from collections.abc import Callable
-from typing import Protocol
+from collections.abc import Callable, Mapping
+from typing import Any, Protocol
 
 import numpy as np
 
-from bert_flow_tf.corpus.formats import BadRecord, InputFormat
+from bert_flow_tf.corpus import storage
 from bert_flow_tf.corpus.index import Index, ShardTask
 from bert_flow_tf.corpus.reading import ShardReader, ShardRecords
+from bert_flow_tf.corpus.records import BadRecord, InputFormat
 from bert_flow_tf.corpus.shards import ShardFolder
-from bert_flow_tf.corpus.storage import storage_of
 from bert_flow_tf.errors import CalibrationError, EncoderError
 from bert_flow_tf.progress import Progress
 
@@ -28,37 +28,22 @@ class Model(Protocol):
     """Dimensions of an embedding."""
     ...
 
-  def encode(self, sentences: list[str], batch_size: int = 32) -> np.ndarray:
+  def encode(self, sentences: list[str], batch_size: int = 64, *, normalize_embeddings: bool = False) -> np.ndarray:
     """Returns embeddings, float32 array of shape [n, output_dim]."""
     ...
 
 
-class Normalized:
-  """Model whose embeddings are divided by their length; one of zeros stays.
-
-  Args:
-    model: the model.
-  """
-
-  def __init__(self, model: Model) -> None:
-    self._model = model
-    self.output_dim = model.output_dim
-
-  def encode(self, sentences: list[str], batch_size: int = 32) -> np.ndarray:
-    """Returns embeddings, float32 array of shape [n, output_dim]."""
-    vectors = self._model.encode(sentences, batch_size=batch_size)
-    lengths = np.linalg.norm(vectors.astype(np.float64), axis=1, keepdims=True)
-    return (vectors / np.where(lengths > 0, lengths, 1.0)).astype(np.float32)
-
-
 def pending(index: Index, folder: ShardFolder) -> tuple[list[ShardTask], dict[int, dict[str, int]]]:
   """Returns the shards to embed, and {number: counters} of the finished ones."""
-  sizes = storage_of(folder.folder).sizes(
-    folder.folder
-  )  # in place of requests for each file, which take hours over a net
-  receipts = {task.number: folder.finished(task.number, sizes) for task in index.shards}
-  done = {number: counters for number, counters in receipts.items() if counters is not None}
-  return [task for task in index.shards if task.number not in done], done
+  sizes = storage.sizes(folder.folder)
+  tasks, done = [], {}
+  for task in index.shards:
+    counters = folder.finished(task.number, sizes)
+    if counters is None:
+      tasks.append(task)
+    else:
+      done[task.number] = counters
+  return tasks, done
 
 
 def run_streaming(
@@ -66,52 +51,34 @@ def run_streaming(
   folder: ShardFolder,
   input_format: InputFormat,
   model: Model,
-  batch_size: int = 64,
+  settings: Mapping[str, Any],
   show_progress: bool = True,
 ) -> None:
   """Writes all shards that are not finished, one after the other; memory holds one at a time.
 
-  Args:
-    index: the records.
-    folder: the output.
-    input_format: format of the input files.
-    model: the model.
-    batch_size: maximum number of sentences in a batch.
-    show_progress: False to show no progress.
-
-  Raises:
-    BertFlowError: a file changed or cannot be read, or the model fails.
-    OSError: a shard cannot be written.
+  `settings` are further arguments of the model's `encode`.
   """
   tasks, _ = pending(index, folder)
   reader = ShardReader(input_format)
+  finished = index.records - sum(task.records for task in tasks)
   try:
-    with Progress(index.records, show_progress, done=index.records - sum(task.records for task in tasks)) as progress:
+    with Progress(index.records, show_progress, done=finished) as progress:
       for task in tasks:
         shard = reader.read(task)
         progress.update(task.records - len(shard.records))
-        shard, vectors = embed_shard(shard, model, batch_size, progress.update)
+        shard, vectors = embed_shard(shard, model, settings, progress.update)
         folder.write(task.number, shard, vectors)
   finally:
     reader.close()
 
 
 def embed_shard(
-  shard: ShardRecords, model: Model, batch_size: int = 64, update: Callable[[int], None] | None = None
+  shard: ShardRecords, model: Model, settings: Mapping[str, Any], update: Callable[[int], None] | None = None
 ) -> tuple[ShardRecords, np.ndarray]:
-  """Embeds the records of a shard.
+  """Returns a shard whose records all have an embedding, and these, float32 [n, output_dim].
 
-  Args:
-    shard: the records.
-    model: the model; sorts by length and makes batches itself.
-    batch_size: maximum number of sentences in a batch.
-    update: called with the number of sentences, each time that some are embedded.
-
-  Returns:
-    (the shard, whose records all have an embedding; float32 array of shape [n, output_dim]).
-
-  Raises:
-    EncoderError, CalibrationError: the error of the model, for more than `MAX_FAILURES` sentences of a window.
+  `update` is called with a number of sentences, each time that some are embedded. Raises the error of the model if more
+  than `MAX_FAILURES` sentences of a window have no embedding.
   """
   records = shard.records
   vectors = np.empty([len(records), model.output_dim], np.float32)
@@ -119,21 +86,28 @@ def embed_shard(
   for start in range(0, len(records), WINDOW):
     window = [record.text for record in records[start : start + WINDOW]]
     failed: dict[int, Exception] = {}
-    _embed_window(window, model, batch_size, vectors[start : start + len(window)], 0, failed)
-    failures |= {start + row: " ".join(str(error).split()) for row, error in failed.items()}
+    _embed_window(window, model, settings, vectors[start : start + len(window)], 0, failed)
+    for row, error in failed.items():
+      failures[start + row] = " ".join(str(error).split())
     if update is not None:
       update(len(window))
   if not failures:
     return shard, vectors
-  bad = [BadRecord(records[row].path, records[row].line, "no vector", reason) for row, reason in failures.items()]
-  kept = [row for row in range(len(records)) if row not in failures]
-  return dataclasses.replace(shard, records=[records[row] for row in kept], bad=shard.bad + bad), vectors[kept]
+  # Leave the failures out.
+  kept, good, bad = [], [], list(shard.bad)
+  for row, record in enumerate(records):
+    if row in failures:
+      bad.append(BadRecord(record.path, record.line, "no vector", failures[row]))
+    else:
+      kept.append(row)
+      good.append(record)
+  return dataclasses.replace(shard, records=good, bad=bad), vectors[kept]
 
 
-def _embed_window(texts, model, batch_size, vectors, first, failed):
+def _embed_window(texts, model, settings, vectors, first, failed):
   """Fills `vectors`, halving what fails; adds {row: error} to `failed`, rows counted from `first`."""
   try:
-    vectors[:] = model.encode(texts, batch_size=batch_size)
+    vectors[:] = model.encode(texts, **settings)
   except (EncoderError, CalibrationError) as error:
     if len(texts) == 1:
       failed[first] = error
@@ -141,5 +115,5 @@ def _embed_window(texts, model, batch_size, vectors, first, failed):
         raise
       return
     half = len(texts) // 2
-    _embed_window(texts[:half], model, batch_size, vectors[:half], first, failed)
-    _embed_window(texts[half:], model, batch_size, vectors[half:], first + half, failed)
+    _embed_window(texts[:half], model, settings, vectors[:half], first, failed)
+    _embed_window(texts[half:], model, settings, vectors[half:], first + half, failed)

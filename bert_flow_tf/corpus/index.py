@@ -1,19 +1,19 @@
 """Index of a corpus: reads the input files once, before anything is embedded, and assigns their records to shards."""
 
 import dataclasses
+import hashlib
 import os
 from collections.abc import Sequence
 from typing import Any
 
-from bert_flow_tf.corpus.formats import InputFormat
-from bert_flow_tf.corpus.framing import Stream, frames
-from bert_flow_tf.corpus.records import find_columns
-from bert_flow_tf.corpus.storage import storage_of
+from bert_flow_tf.corpus import storage
+from bert_flow_tf.corpus.reading import Stream, find_columns, frames
+from bert_flow_tf.corpus.records import Columns, InputFormat
 from bert_flow_tf.errors import ConfigError, DataError
 from bert_flow_tf.progress import Progress
 
-# Indexing shows its progress for input of more bytes than this.
-_SLOW_BYTES = 1 << 28
+# Indexing shows its progress for input of more bytes than this, each time that so many records are read.
+_SLOW_BYTES, _SHOWN_RECORDS = 1 << 28, 1 << 14
 
 
 @dataclasses.dataclass(frozen=True)
@@ -46,27 +46,19 @@ class Span:
     offset: position of the first record in the unpacked file, in bytes.
     line: number of the first record in the file, from 1, a header included.
     records: number of records.
-    width: number of the header's columns; None without a header.
-    columns: columns of sentence and id, as `records.find_columns` returns them.
+    columns: columns of sentence and id.
   """
 
   path: str
   offset: int
   line: int
   records: int
-  width: int | None
-  columns: tuple
+  columns: Columns
 
 
 @dataclasses.dataclass(frozen=True)
 class ShardTask:
-  """Records of one shard.
-
-  Attributes:
-    number: the shard's number, from 0.
-    first_record: number of the first record in the corpus, from 0.
-    spans: the records.
-  """
+  """Records of the shard `number`, from 0; the first of them is the record `first_record` of the corpus, from 0."""
 
   number: int
   first_record: int
@@ -91,21 +83,21 @@ class Index:
     return sum(file.records for file in self.inputs)
 
   def to_json(self) -> dict[str, Any]:
-    """Returns a dict of json values."""
+    """Returns a dict of JSON values."""
     return dataclasses.asdict(self)
 
   @classmethod
   def from_json(cls, values: dict[str, Any]) -> "Index":
-    """Returns the index from the dict of `to_json`.
-
-    Raises:
-      KeyError, TypeError, ValueError, AttributeError: the dict is something else.
-    """
+    """Returns the index of `to_json`; other values raise a ValueError, KeyError, TypeError or AttributeError."""
     shards = []
     for shard in values["shards"]:
-      spans = (Span(**{**span, "columns": tuple(span["columns"])}) for span in shard["spans"])
-      shards.append(ShardTask(**{**shard, "spans": tuple(spans)}))
-    index = cls(tuple(InputFile(**file) for file in values["inputs"]), tuple(shards))
+      spans = []
+      for span in shard["spans"]:
+        columns = Columns(tuple(span["columns"]["places"]), span["columns"]["width"])
+        spans.append(Span(**{**span, "columns": columns}))
+      shards.append(ShardTask(shard["number"], shard["first_record"], tuple(spans)))
+    inputs = [InputFile(**file) for file in values["inputs"]]
+    index = cls(tuple(inputs), tuple(shards))
     if [shard.number for shard in shards] != list(range(len(shards))):
       raise ValueError("the shards are not numbered from 0")
     if index.records != sum(shard.records for shard in shards):
@@ -114,21 +106,17 @@ class Index:
 
 
 def find_inputs(patterns: Sequence[str]) -> list[str]:
-  """Returns the paths of the files that match globs, in the order of the globs, each file once.
-
-  Raises:
-    ConfigError: a glob matches no file, or a pipe.
-  """
-  paths = {}
+  """Returns the paths of the files that match globs, in the order of the globs, each file once."""
+  paths: dict[str, None] = {}
   for pattern in patterns:
-    matches = storage_of(pattern).match(pattern) if pattern else []
+    matches = storage.find(pattern) if pattern else []
     if not matches:
       raise ConfigError(
         f"input={pattern}: no such file; expected files or globs such as 'corpus/*.txt.gz'", argument="input"
       )
-    pipe = next((path for path in matches if os.path.exists(path) and not os.path.isfile(path)), None)
-    if pipe is not None:
-      raise ConfigError(f"input={pipe}: not a file, and read more than once; write it to a file first", "input")
+    for path in matches:
+      if storage.is_local(path) and not os.path.isfile(path):
+        raise ConfigError(f"input={path}: not a file, and read more than once; write it to a file first", "input")
     paths.update(dict.fromkeys(matches))
   return list(paths)
 
@@ -136,32 +124,28 @@ def find_inputs(patterns: Sequence[str]) -> list[str]:
 def build_index(
   paths: Sequence[str], input_format: InputFormat, shard_size: int, shard_bytes: int, show_progress: bool = True
 ) -> Index:
-  """Reads all files once and returns their index.
+  """Reads all files and returns their index.
 
-  Args:
-    paths: the files.
-    input_format: their format.
-    shard_size: maximum number of records in a shard, bad ones included.
-    shard_bytes: maximum size of a shard's records in bytes, which a process holds in memory; a longer record is a shard
-      of its own.
-    show_progress: False to show no progress.
-
-  Raises:
-    DataError: a file cannot be read, is damaged, or lacks a column in its header; or no file has a record.
+  A shard has at most `shard_size` records, bad ones included, of `shard_bytes` bytes; a longer record is a shard of its
+  own. Raises a DataError if a file cannot be read or lacks a column in its header, or no file has a record.
   """
   cutter = _Cutter(shard_size, shard_bytes)
+  stats = []
+  for path in paths:
+    stat = storage.stat(path)
+    if stat is None:
+      raise DataError(f"{path} does not exist any more")
+    stats.append(stat)
+  total = sum(size for size, _ in stats)
   inputs = []
-  stats = [storage_of(path).stat(path) for path in paths]
-  total = sum(stat[0] for stat in stats if stat)
   with Progress(total, show_progress and total > _SLOW_BYTES, "indexing", "byte") as progress:
-    for path, stat in zip(paths, stats, strict=True):
-      if stat is None:
-        raise DataError(f"{path} does not exist any more")
+    for path, (size, changed) in zip(paths, stats, strict=True):
       first = cutter.records
-      checksum = _index_file(path, input_format, cutter, progress)
-      inputs.append(InputFile(path, *stat, checksum, first, cutter.records - first))
+      _index_file(path, input_format, cutter, progress)
+      inputs.append(InputFile(path, size, changed, _sha256(path), first, cutter.records - first))
   if not cutter.records:
-    raise DataError(f"{paths[0]}{' and the other files' * (len(paths) > 1)}: no records, expected sentences")
+    others = " and the other files" if len(paths) > 1 else ""
+    raise DataError(f"{paths[0]}{others}: no records, expected sentences")
   return Index(tuple(inputs), cutter.finish())
 
 
@@ -171,36 +155,36 @@ def changed_input(inputs: Sequence[InputFile]) -> str | None:
   Compares size and time of the last change. If only the time differs, as in a copy, it compares the bytes.
   """
   for file in inputs:
-    stat = storage_of(file.path).stat(file.path)
+    stat = storage.stat(file.path)
     if stat is None or stat[0] != file.bytes:
       return file.path
-    if stat[1] != file.changed:
-      stream = Stream(file.path, "text", hashing=True)
-      try:
-        if stream.checksum() != file.sha256:
-          return file.path
-      finally:
-        stream.close()
+    if stat[1] != file.changed and _sha256(file.path) != file.sha256:
+      return file.path
   return None
 
 
 def _index_file(path, input_format, cutter, progress):
-  """Adds a file's records to the cutter; returns the file's checksum."""
-  stream = Stream(path, input_format.kind, hashing=True)
+  """Adds a file's records to the cutter."""
+  stream = Stream(path)
   try:
-    offset, width, columns = find_columns(stream, input_format)
-    cutter.begin_file(Span(path, offset, 1 + (width is not None), 0, width, columns))
+    columns, offset = find_columns(stream, input_format)
+    line = 1 if columns.width is None else 2
     shown = 0
-    for _, taken in frames(stream, input_format.kind, input_format.max_bytes):
-      cutter.add(taken)
-      if stream.count > shown:
-        progress.update(stream.count - shown)
-        shown = stream.count
-    checksum = stream.checksum()
-    progress.update(stream.count - shown)
-    return checksum
+    for _, size in frames(stream, input_format):
+      cutter.add(path, offset, line, size, columns)
+      offset += size
+      line += 1
+      if line % _SHOWN_RECORDS == 0:
+        progress.update(stream.position - shown)
+        shown = stream.position
+    progress.update(stream.position - shown)
   finally:
     stream.close()
+
+
+def _sha256(path):
+  with storage.open_file(path) as file:
+    return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 class _Cutter:
@@ -208,40 +192,32 @@ class _Cutter:
 
   def __init__(self, shard_size, shard_bytes):
     self.records = 0
-    self._limits = shard_size, shard_bytes
-    self._shards, self._spans = [], []
-    self._first = self._bytes = 0  # first record and bytes of the current shard
-    self._span, self._in_span, self._span_bytes = None, 0, 0  # where the current span begins, its records and bytes
+    self._shard_size, self._shard_bytes = shard_size, shard_bytes
+    self._shards = []
+    # Of the current shard: its spans, the numbers of their records, the number of its first record, its bytes.
+    self._spans, self._counts, self._first, self._bytes = [], [], 0, 0
 
-  def begin_file(self, span):
-    """Continues with the records of another file; `span` is empty, at the file's first record."""
-    self._close_span()
-    self._span = span
-
-  def add(self, taken):
-    """Adds the file's next record, of `taken` bytes."""
-    size, size_bytes = self._limits
+  def add(self, path, offset, line, size, columns):
+    """Adds the next record, of `size` bytes, at a position in a file."""
     in_shard = self.records - self._first
-    if in_shard and (in_shard >= size or self._bytes + taken > size_bytes):
+    if in_shard and (in_shard >= self._shard_size or self._bytes + size > self._shard_bytes):
       self._close_shard()
-    self.records, self._bytes = self.records + 1, self._bytes + taken
-    self._in_span, self._span_bytes = self._in_span + 1, self._span_bytes + taken
+    if not self._spans or self._spans[-1].path != path:
+      self._spans.append(Span(path, offset, line, 0, columns))
+      self._counts.append(0)
+    self._counts[-1] += 1
+    self._bytes += size
+    self.records += 1
 
   def finish(self):
     """Returns the `ShardTask`s."""
-    self._close_shard()
+    if self._spans:
+      self._close_shard()
     return tuple(self._shards)
 
-  def _close_span(self):
-    """Adds the current span to the shard; the file's next span begins at its end."""
-    if self._in_span:
-      span = self._span
-      self._spans.append(dataclasses.replace(span, records=self._in_span))
-      self._span = dataclasses.replace(span, offset=span.offset + self._span_bytes, line=span.line + self._in_span)
-    self._in_span = self._span_bytes = 0
-
   def _close_shard(self):
-    self._close_span()
-    if self._spans:
-      self._shards.append(ShardTask(len(self._shards), self._first, tuple(self._spans)))
-    self._spans, self._first, self._bytes = [], self.records, 0
+    spans = []
+    for span, count in zip(self._spans, self._counts, strict=True):
+      spans.append(dataclasses.replace(span, records=count))
+    self._shards.append(ShardTask(len(self._shards), self._first, tuple(spans)))
+    self._spans, self._counts, self._first, self._bytes = [], [], self.records, 0

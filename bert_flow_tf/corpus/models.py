@@ -1,52 +1,144 @@
-"""Describes the model of a run: what decides its embeddings, and how another process loads it."""
+"""Models of a run: what decides their embeddings, how a worker loads them; and exported SavedModels as such a model."""
 
 import contextlib
 import functools
+import hashlib
 import importlib.metadata
 import os
+import pathlib
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+import tensorflow as tf
+
 from bert_flow_tf.calibration.flow import calibration_sha256
-from bert_flow_tf.corpus.saved_model import SavedModelReader
 from bert_flow_tf.encoder.hub import HUB_NAMES, MODEL_NAMES
-from bert_flow_tf.errors import EncoderError
+from bert_flow_tf.errors import BertFlowError, ConfigError, EncoderError
+from bert_flow_tf.evaluation.similarity import normalized
+from bert_flow_tf.io import checksums
+from bert_flow_tf.io.files import read_json
 from bert_flow_tf.model import SentenceModel
+
+_SIGNATURE = "serving_default"
+
+
+class SavedModelReader:
+  """SavedModel whose default signature maps texts to embeddings, of `output_dim` dimensions.
+
+  Raises a ConfigError if the folder has no SavedModel, an EncoderError if it cannot be loaded or has no such signature.
+  """
+
+  def __init__(self, folder: str) -> None:
+    with contextlib.suppress(ImportError):  # needed only by models that use its ops
+      import tensorflow_text  # noqa: F401 (registers the ops)
+    self.folder = folder
+    _check_folder(pathlib.Path(folder))
+    try:
+      # Kept, because the signature does not keep the weights.
+      self._loaded = tf.saved_model.load(folder)
+      self._signature = self._loaded.signatures[_SIGNATURE]
+      ((self._input, spec),) = self._signature.structured_input_signature[1].items()
+      outputs = dict(self._signature.structured_outputs)
+      if "embedding" not in outputs and len(outputs) == 1:
+        (self._output,) = outputs
+      else:
+        self._output = "embedding"
+      shape = outputs[self._output].shape
+      if spec.dtype != tf.string or shape.rank != 2 or shape[1] is None:
+        raise ValueError(f"text is {spec.dtype.name}, embedding has the shape {shape}")
+    except Exception as error:  # damaged files, missing ops and other signatures raise many kinds of error
+      reason = " ".join(str(error).split())[:200]
+      raise EncoderError(
+        f"saved_model={folder} cannot be used ({type(error).__name__}: {reason}); expected a SavedModel whose "
+        f"signature {_SIGNATURE} maps texts to embeddings, and tensorflow_text if the model uses its ops",
+        argument="saved_model",
+      ) from error
+    self.output_dim = shape[1]
+
+  def checksum(self) -> str:
+    """Returns the hexadecimal sha256 of graph, weights and assets, without files that only describe them."""
+    folder = pathlib.Path(self.folder)
+    paths = [folder / "saved_model.pb", *(folder / "variables").glob("*"), *(folder / "assets").rglob("*")]
+    total = hashlib.sha256()
+    for path in sorted(paths):
+      if path.is_file():
+        total.update(f"{path.relative_to(folder).as_posix()} {checksums.of_file(path)}\n".encode())
+    return total.hexdigest()
+
+  def encode(self, sentences: list[str], batch_size: int = 64, *, normalize_embeddings: bool = False) -> np.ndarray:
+    """Returns embeddings, float32 array of shape [n, output_dim]."""
+    vectors = np.empty([len(sentences), self.output_dim], np.float32)
+    order = sorted(range(len(sentences)), key=lambda i: -len(sentences[i]))  # batches of similar length
+    for start in range(0, len(order), batch_size):
+      rows = order[start : start + batch_size]
+      batch = tf.constant([sentences[i].encode("utf-8", "replace") for i in rows])
+      try:
+        vectors[rows] = self._signature(**{self._input: batch})[self._output].numpy()
+      except tf.errors.OpError as error:
+        reason = " ".join(str(error.message).split())[:200]
+        raise BertFlowError(f"{self.folder} cannot embed {len(rows)} sentences: {reason}") from error
+    bad = np.flatnonzero(~np.isfinite(vectors).all(axis=1))
+    if bad.size:
+      raise EncoderError(f"sentence {bad[0]} (counted from 0): its embedding by {self.folder} is not finite")
+    if normalize_embeddings:
+      vectors = normalized(vectors).astype(np.float32)
+    return vectors
+
+
+def _check_folder(folder):
+  """Raises an error if a folder has no SavedModel, or a file differs from its checksum in our metadata.json."""
+  if not (folder / "saved_model.pb").is_file():
+    message = f"saved_model={folder}: no saved_model.pb in it, expected a SavedModel"
+    versions = sorted(folder.glob("[0-9]*/saved_model.pb"))
+    if versions:
+      message += f", such as {versions[-1].parent}"
+    raise ConfigError(message, argument="saved_model")
+  path = folder / "assets.extra" / "metadata.json"
+  if not path.is_file():  # of another program
+    return
+  try:
+    checksums.opened(read_json(path), folder)
+  except (OSError, ValueError) as error:
+    raise EncoderError(
+      f"saved_model={folder}: damaged, {path.name}: {error}; {checksums.KEEP_CHANGES}", argument="saved_model"
+    ) from error
+
 
 Embedder = SentenceModel | SavedModelReader
 
 
 def identity_of(model: Embedder, calibration_folder: str | None = None) -> dict[str, Any]:
-  """Returns json values that decide a model's embeddings.
-
-  Args:
-    model: a `SentenceModel` or `SavedModelReader`.
-    calibration_folder: the folder that the model was loaded from; None for an encoder alone.
-  """
+  """Returns JSON values that decide a model's embeddings; the folder is the one that it was loaded from."""
   versions = tokenizer_versions(model)
   if isinstance(model, SavedModelReader):
     return {"saved_model_sha256": model.checksum(), "versions": versions}
-  checksum = calibration_sha256(calibration_folder) if calibration_folder and model.calibration is not None else None
+  checksum = None
+  if calibration_folder is not None and model.calibration is not None:
+    checksum = calibration_sha256(calibration_folder)
   return {**model.identity.deciding(), "calibration_sha256": checksum, "versions": versions}
 
 
 def tokenizer_versions(model: Embedder) -> dict[str, str]:
   """Returns {package: version} of the installed packages that decide which tokens a model reads."""
+  packages = ["tokenizers", "transformers"]
+  if isinstance(model, SavedModelReader):
+    packages = ["tensorflow-text"]
   versions = {}
-  for package in ["tensorflow-text"] if isinstance(model, SavedModelReader) else ["tokenizers", "transformers"]:
+  for package in packages:
     with contextlib.suppress(importlib.metadata.PackageNotFoundError):  # not every SavedModel needs TF Text
       versions[package] = importlib.metadata.version(package)
   return versions
 
 
 def describe(model: Embedder, calibration_folder: str | None = None) -> dict[str, Any]:
-  """Returns json values for the manifest that describe a model; arguments as in `identity_of`."""
+  """Returns JSON values for the manifest that describe a model; the folder as in `identity_of`."""
   if isinstance(model, SavedModelReader):
     return {"saved_model": model.folder}
-  if calibration_folder is None or model.calibration is None:
-    return {"encoder": model.identity.to_dict()}
-  calibration = {"name": model.calibration.name, "folder": os.path.abspath(calibration_folder)}
-  return {"encoder": model.identity.to_dict(), "calibration": calibration}
+  values: dict[str, Any] = {"encoder": model.identity.to_dict()}
+  if calibration_folder is not None and model.calibration is not None:
+    values["calibration"] = {"name": model.calibration.name, "folder": os.path.abspath(calibration_folder)}
+  return values
 
 
 def loader_of(
@@ -54,12 +146,8 @@ def loader_of(
 ) -> Callable[[], Embedder]:
   """Returns a picklable function that loads the model again, in a process with any working folder.
 
-  It raises an EncoderError if the process has another version of a package that tokenizes.
-
-  Args:
-    model: as in `identity_of`.
-    calibration_folder: as in `identity_of`.
-    cache_dir: folder of the hub's cache, its default if None.
+  It raises an EncoderError if the process has another version of a package that tokenizes. `cache_dir` is the folder of
+  the hub's cache, its default if None.
   """
   checked = functools.partial(_load, tokenizer_versions(model))
   if isinstance(model, SavedModelReader):
@@ -84,6 +172,8 @@ def _load(versions, load, *arguments, **settings):
 
 def _absolute(name):
   """Returns the name of an encoder, or the absolute path of its folder or TF1 checkpoint."""
+  if name in MODEL_NAMES or name in HUB_NAMES.values():  # these win over folders
+    return name
   path = os.path.abspath(os.path.expanduser(name))
-  is_name = name in MODEL_NAMES or name in HUB_NAMES.values()  # these win over folders
-  return path if not is_name and (os.path.isdir(path) or os.path.isfile(f"{path}.index")) else name
+  is_path = os.path.isdir(path) or os.path.isfile(f"{path}.index")
+  return path if is_path else name

@@ -3,8 +3,8 @@
 import dataclasses
 from collections.abc import Sequence
 
-from bert_flow_tf.corpus import formats, shards
-from bert_flow_tf.corpus.formats import TEXT, TFRECORD, TSV, InputFormat, is_number, kind_of
+from bert_flow_tf.corpus import records, shards
+from bert_flow_tf.corpus.records import TEXT, TFRECORD, TSV, InputFormat, is_number, kind_of
 from bert_flow_tf.errors import ConfigError
 from bert_flow_tf.io.settings import Settings, setting
 
@@ -18,7 +18,7 @@ class JobSettings(Settings):
   input_format: str | None = setting(
     None,
     "text (one sentence per line), tsv or tfrecord (of tf.train.Example). Default: by the files' names.",
-    choices=formats.KINDS,
+    choices=records.KINDS,
   )
   column: str | None = setting(
     None, "Column of the sentence: in a TSV its name or its number from 1, in a TFRecord the feature's name."
@@ -28,9 +28,9 @@ class JobSettings(Settings):
     None, "Whether the first line of a TSV names its columns. Default: yes if a column is given by name."
   )
   empty_lines: str = setting(
-    formats.SKIP,
+    records.SKIP,
     "Treatment of empty sentences: skip, bad (count and list them as bad records) or embed.",
-    choices=(formats.SKIP, formats.BAD, formats.EMBED),
+    choices=(records.SKIP, records.BAD, records.EMBED),
   )
   max_record_bytes: int = setting(1 << 20, "Longer lines and records are bad records.", minimum=1, maximum=1 << 30)
   output_format: str = setting(shards.NPY, "Format of the vectors' files.", choices=shards.OUTPUTS)
@@ -46,23 +46,47 @@ class JobSettings(Settings):
   )
   beam_options: tuple[str, ...] = setting((), "Options of Apache Beam, as region=europe-west1,temp_location=gs://tmp.")
 
-  def format_of(self, paths: Sequence[str]) -> InputFormat:
-    """Returns the format of the input files.
+  def check(self) -> None:
+    """Raises a ConfigError if a setting is missing or empty."""
+    if not self.input:
+      raise ConfigError("input is missing; expected files of sentences", argument="input")
+    if not self.output_dir:
+      raise ConfigError("output_dir is missing; expected a folder", argument="output_dir")
+    for name in ("column", "id_column", "runner"):
+      if getattr(self, name) == "":
+        raise ConfigError(f"{name} is empty; leave it out", argument=name)
+    if self.beam_options and self.runner is None:
+      raise ConfigError("beam_options without a runner; they are options of Apache Beam", argument="beam_options")
 
-    Raises:
-      ConfigError: settings contradict each other or the files' names.
-    """
+  def format_of(self, paths: Sequence[str]) -> InputFormat:
+    """Returns the format of the input files; a ConfigError if settings contradict each other or the files' names."""
     kind = self.input_format or _common_kind(paths)
     if kind == TEXT and self.input_format is None and self.column is not None:
       kind = TSV
-    columns = {name: getattr(self, name) for name in ("column", "id_column") if getattr(self, name) is not None}
-    headers = ["header"] * (self.header is not None)
-    for name in {TEXT: [*columns, *headers], TFRECORD: headers, TSV: []}[kind]:
-      raise ConfigError(f"{name} has no meaning for {kind} files; leave it out", argument=name)
+    # Reject what has no meaning for this kind of files.
+    unused = {TEXT: ("column", "id_column", "header"), TFRECORD: ("header",), TSV: ()}[kind]
+    for name in unused:
+      if getattr(self, name) is not None:
+        raise ConfigError(f"{name} has no meaning for {kind} files; leave it out", argument=name)
     if kind != TEXT and self.column is None:
       raise ConfigError(f"column is missing; expected the sentence's column in the {kind} files", argument="column")
-    header = kind == TSV and _has_header(columns, self.header)
+    header = kind == TSV and self._has_header()
     return InputFormat(kind, self.column, self.id_column, header, self.empty_lines, self.max_record_bytes)
+
+  def _has_header(self):
+    """Checks the columns of a TSV; returns whether it has a header."""
+    is_named = False
+    for name in ("column", "id_column"):
+      value = getattr(self, name)
+      if value is None:
+        continue
+      if not is_number(value):
+        is_named = True
+        if self.header is False:
+          raise ConfigError(f"{name}={value}: expected a column's number, as the files have no header", argument=name)
+      elif int(value) < 1:
+        raise ConfigError(f"{name}={value}: expected 1 or more, as columns are numbered from 1", argument=name)
+    return is_named or bool(self.header)
 
 
 def _common_kind(paths):
@@ -71,15 +95,5 @@ def _common_kind(paths):
   if len(kinds) > 1:
     names = ", ".join(f"{path} is {kind}" for kind, path in sorted(kinds.items()))
     message = f"input_format is missing, and the files' names differ ({names})"
-    raise ConfigError(f"{message}; expected one of {', '.join(formats.KINDS)}", argument="input_format")
+    raise ConfigError(f"{message}; expected one of {', '.join(records.KINDS)}", argument="input_format")
   return next(iter(kinds))
-
-
-def _has_header(columns, header):
-  """Checks the columns of a TSV; returns whether it has a header."""
-  for name, value in columns.items():
-    if is_number(value) and int(value) < 1:
-      raise ConfigError(f"{name}={value}: expected 1 or more, as columns are numbered from 1", argument=name)
-    if header is False and not is_number(value):
-      raise ConfigError(f"{name}={value}: expected a column's number, as the files have no header", argument=name)
-  return header or any(not is_number(value) for value in columns.values())

@@ -1,32 +1,37 @@
-"""Writes the shards of the output: vectors, ids, bad records and a receipt, each an atomic file.
+"""Folder of a run: the manifest, which decides whether a run may resume, and the shards.
 
-The receipt is written last: a shard is finished if it has a receipt and its files have the sizes in it. The receipt has
-their checksums too, which a run checks once, when it resumes. Writing a shard twice gives the same files, so that a
-shard that is repeated, or written by two workers, neither loses nor duplicates records.
+A shard has vectors, ids, bad records and a receipt, each an atomic file. The receipt is written last: a shard is
+finished if it has a receipt and its files have the sizes in it. The receipt has their checksums too, which a run checks
+once, when it resumes. Writing a shard twice gives the same files, so that a shard that is repeated, or written by two
+workers, neither loses nor duplicates records.
 """
 
 import collections
+import contextlib
 import dataclasses
 import json
 import pathlib
-from collections.abc import Iterable
-from typing import BinaryIO
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, NoReturn
 
 import numpy as np
 from absl import logging
 
-from bert_flow_tf.corpus.formats import TFRECORD
-from bert_flow_tf.corpus.framing import to_tfrecord
-from bert_flow_tf.corpus.reading import ShardRecords
-from bert_flow_tf.corpus.storage import LocalStorage, storage_of
-from bert_flow_tf.io import checksums
-from bert_flow_tf.io.checksums import HashingWriter
-from bert_flow_tf.io.files import parse_json, read_json
+from bert_flow_tf.corpus import storage
+from bert_flow_tf.corpus.index import Index, build_index, changed_input
+from bert_flow_tf.corpus.reading import ShardRecords, to_tfrecord
+from bert_flow_tf.corpus.records import TFRECORD, InputFormat
+from bert_flow_tf.errors import ConfigError
+from bert_flow_tf.io import checksums, files
+from bert_flow_tf.io.lock import owned
+from bert_flow_tf.io.settings import differences
 
 NPY = "npy"
 OUTPUTS = (NPY, TFRECORD)
 # Names of the counters.
 READ, EMBEDDED, SKIPPED_EMPTY, BAD = "read", "embedded", "skipped (empty)", "bad"
+FORMAT_VERSION = 1
+MANIFEST, INDEX = "manifest.json", "index.json"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -52,109 +57,192 @@ class ShardFolder:
     return f"{prefix}-{number:0{width}d}-of-{self.shards:05d}.{ending}"
 
   def write(self, number: int, shard: ShardRecords, vectors: np.ndarray) -> dict[str, int]:
-    """Writes a shard.
-
-    Args:
-      number: the shard's number.
-      shard: its records.
-      vectors: their embeddings, float32 array of shape [n, dim].
-
-    Returns:
-      {counter: number} of this shard.
-
-    Raises:
-      OSError: a file cannot be written.
-    """
+    """Writes a shard and its vectors, float32 [n, dim]; returns {counter: number}."""
     assert vectors.shape == (len(shard.records), self.dim) and vectors.dtype == np.float32
     ids = [record.id for record in shard.records]
+    sizes = {}
     if self.output == TFRECORD:
-      writers = {self.name(number, TFRECORD): lambda file: _write_examples(file, ids, vectors)}
+      name = self.name(number, TFRECORD)
+      with self._writing(name, sizes) as file:
+        _write_examples(file, ids, vectors)
     else:
-      writers = {
-        self.name(number, NPY): lambda file: np.save(file, vectors),
-        self.name(number, "ids.txt"): lambda file: _write_lines(file, ids),
-      }
+      with self._writing(self.name(number, NPY), sizes) as file:
+        np.save(file, vectors)
+      with self._writing(self.name(number, "ids.txt"), sizes) as file:
+        _write_lines(file, ids)
     if shard.bad:
-      lines = ["\t".join(map(_field, (bad.path, bad.line, bad.kind, bad.reason))) for bad in shard.bad]
-      writers[self.name(number, "tsv", "dead-letter")] = lambda file: _write_lines(file, lines)
-    storage, sizes, sums = storage_of(self.folder), {}, {}
-    for name, write in writers.items():
-      with storage.writing(storage.join(self.folder, name)) as file:
-        hashing = HashingWriter(file)
-        write(hashing)
-        sizes[name], sums[name] = file.tell(), hashing.digest.hexdigest()
+      lines = []
+      for bad in shard.bad:
+        fields = [_field(value) for value in (bad.path, bad.line, bad.kind, bad.reason)]
+        lines.append("\t".join(fields))
+      with self._writing(self.name(number, "tsv", "dead-letter"), sizes) as file:
+        _write_lines(file, lines)
     counters = _count(shard)
-    receipt = {"counters": counters, "bytes": sizes, "files_sha256": sums}
-    with storage.writing(storage.join(self.folder, self.name(number, "json"))) as file:
-      file.write(json.dumps(checksums.sealed(receipt), indent=1).encode())
+    names = list(sizes) if storage.is_local(self.folder) else []
+    _write_json(self.folder, self.name(number, "json"), {"counters": counters, "bytes": sizes}, names)
     return counters
 
   def finished(self, number: int, sizes: dict[str, int] | None = None) -> dict[str, int] | None:
     """Returns {counter: number} of a finished shard; None for a shard that is to be written, perhaps again.
 
-    Args:
-      number: the shard's number.
-      sizes: {name: size in bytes} of the folder's files; None to ask for those of this shard.
+    `sizes` are those of all files of the folder, {name: bytes}: for many shards, requests for each file would take
+    hours over a net.
     """
-    storage = storage_of(self.folder)
-    receipt_name = self.name(number, "json")
-
-    def size_of(name):
-      if sizes is not None:
-        return sizes.get(name)
-      stat = storage.stat(storage.join(self.folder, name))
-      return None if stat is None else stat[0]
-
-    if size_of(receipt_name) is None:
+    name = self.name(number, "json")
+    size_of = self._size if sizes is None else sizes.get
+    if size_of(name) is None:
       return None
-    with storage.open(storage.join(self.folder, receipt_name)) as file:
-      try:
-        receipt = checksums.opened(parse_json(file.read()))
-        counters = {str(name): int(count) for name, count in receipt["counters"].items()}
-        written = {str(name): int(size) for name, size in receipt["bytes"].items()}
-      except (ValueError, TypeError, KeyError, AttributeError):
-        return None
-    return counters if all(size_of(name) == size for name, size in written.items()) else None
+    try:
+      receipt = _read_json(self.folder, name)
+      counters = {str(name): int(count) for name, count in receipt["counters"].items()}
+      is_whole = all(size_of(name) == size for name, size in receipt["bytes"].items())
+    except (ValueError, TypeError, KeyError, AttributeError):
+      return None
+    return counters if is_whole else None
 
   def discard_damaged(self) -> list[str]:
-    """Deletes the receipts of the finished shards of this machine that have a damaged file, so that they are repeated.
+    """Deletes the receipts of this machine's finished shards that have a damaged file; these shards are repeated.
 
-    Returns:
-      The damaged files. Those that Beam's file systems reach, which have checksums of their own, are not read.
+    Returns the receipts' names. Object stores have checksums of their own.
     """
-    damaged = []
-    if isinstance(storage_of(self.folder), LocalStorage):
-      finished = [number for number in range(self.shards) if self.finished(number) is not None]
-      if finished:
-        logging.info("comparing %d finished shards with their checksums", len(finished))
-      for number in finished:
-        path = pathlib.Path(self.folder, self.name(number, "json"))
-        found = damaged_files(path)
-        damaged += found
-        if found:
-          path.unlink(missing_ok=True)
+    damaged: list[str] = []
+    if not storage.is_local(self.folder):
+      return damaged
+    sizes = storage.sizes(self.folder)
+    finished = [number for number in range(self.shards) if self.finished(number, sizes) is not None]
+    if finished:
+      logging.info("comparing %d finished shards with their checksums", len(finished))
+    for number in finished:
+      path = pathlib.Path(self.folder, self.name(number, "json"))
+      try:
+        checksums.opened(files.read_json(path), self.folder)
+      except (OSError, ValueError):
+        path.unlink(missing_ok=True)
+        damaged.append(path.name)
     return damaged
 
   def dead_letters(self) -> str:
     """Returns a glob of the files of bad records."""
-    return storage_of(self.folder).join(self.folder, f"dead-letter-*-of-{self.shards:05d}.tsv")
+    return f"{self.folder}/dead-letter-*-of-{self.shards:05d}.tsv"
+
+  def _size(self, name):
+    stat = storage.stat(f"{self.folder}/{name}")
+    return None if stat is None else stat[0]
+
+  @contextlib.contextmanager
+  def _writing(self, name, sizes):
+    """Yields a file to write to; adds its size to {name: bytes}."""
+    with storage.writing(f"{self.folder}/{name}") as file:
+      yield file
+      sizes[name] = file.tell()
 
 
-def damaged_files(receipt: pathlib.Path) -> list[str]:
-  """Returns the names of a shard's files that differ from the checksums in its receipt, which older ones lack.
+class Manifest:
+  """Two JSON files of an output folder.
 
-  Files that are absent are not among them: the user may have copied the vectors alone.
+  `manifest.json` is for people and for the check: settings, inputs and, when the run has ended, its counters.
+  `index.json` says which records are in which shard.
+
+  Args:
+    folder: the output.
+    settings: JSON values that decide the vectors, their order and their files.
+    about: JSON values that do not.
   """
-  sums = read_json(receipt).get("files_sha256", {})
-  present = {name: receipt.parent / name for name in sums if (receipt.parent / name).is_file()}
-  return [name for name, path in present.items() if checksums.of_file(path) != sums[name]]
 
+  def __init__(self, folder: str, settings: dict[str, Any], about: dict[str, Any] | None = None) -> None:
+    self.folder = folder
+    self._about = about or {}
+    self._settings = json.loads(json.dumps(settings))  # as it is read again: lists for tuples
 
-def _count(shard):
-  """Returns {counter: number}; bad records in total and by kind."""
-  good, bad = len(shard.records), len(shard.bad)
-  counters = {READ: good + bad + shard.skipped, EMBEDDED: good, SKIPPED_EMPTY: shard.skipped, BAD: bad}
-  return counters | collections.Counter(f"{BAD} ({record.kind})" for record in shard.bad)
+  def check(self) -> bool:
+    """Returns True if an earlier run has begun in the folder with the same settings, False if it is empty.
+
+    Raises a ConfigError if the folder holds another run's output, or something else.
+    """
+    manifest = self._read(MANIFEST)
+    if manifest is None:
+      for name in sorted(storage.sizes(self.folder)):
+        if not name.endswith(files.WRITING):
+          self._reject(f"holds {name} and no {MANIFEST}, expected an empty folder or an earlier run's output")
+      return False
+    if manifest.get("format_version") != FORMAT_VERSION or not isinstance(manifest.get("settings"), dict):
+      self._reject(f"holds a {MANIFEST} of another program or version")
+    differing = differences(manifest["settings"], self._settings)[:3]
+    if differing:
+      is_version = any(".versions" in difference for difference in differing)
+      mend = "install the earlier version to resume, or " if is_version else ""
+      self._reject(f"holds the output of another run: {'; '.join(differing)}", mend)
+    return True
+
+  def begin(
+    self,
+    paths: Sequence[str],
+    input_format: InputFormat,
+    shard_size: int,
+    shard_bytes: int,
+    show_progress: bool = True,
+  ) -> Index:
+    """Returns the index of an earlier run in the folder, or builds and writes it; arguments as in `build_index`.
+
+    Raises a ConfigError if the earlier run had other input files.
+    """
+    values = self._read(INDEX) if self.check() else None
+    if values is None:
+      index = build_index(paths, input_format, shard_size, shard_bytes, show_progress)
+      self.write(index)  # before the index, which alone would be rejected
+      _write_json(self.folder, INDEX, index.to_json())
+      return index
+    try:
+      index = Index.from_json(values)
+    except (KeyError, TypeError, ValueError, AttributeError):
+      self._reject(f"holds a damaged {INDEX}")
+    indexed = [file.path for file in index.inputs]
+    if indexed != list(paths):
+      others = sorted(set(indexed) ^ set(paths)) or ["their order"]
+      self._reject(f"holds the output of another run: {len(indexed)} input files, now {len(paths)}; see {others[0]}")
+    changed = changed_input(index.inputs)
+    if changed is not None:
+      self._reject(f"holds the output of an earlier run, and {changed} has changed since")
+    return index
+
+  def write(self, index: Index, counters: dict[str, int] | None = None) -> None:
+    """Writes `manifest.json`; with the counters when all shards are finished."""
+    values: dict[str, Any] = {"format_version": FORMAT_VERSION, "complete": counters is not None}
+    if counters is not None:
+      values["counters"] = counters
+    values |= {"shards": len(index.shards), "records": index.records, "settings": self._settings, **self._about}
+    values["inputs"] = [vars(file) for file in index.inputs]
+    _write_json(self.folder, MANIFEST, values)
+
+  @contextlib.contextmanager
+  def lock(self) -> Iterator[None]:
+    """Keeps other runs on this machine out of the folder, see `owned`; first and last, deletes files of killed writers.
+
+    Those of running processes stay: Beam's workers finish their shards after their run was killed.
+    """
+    if not storage.is_local(self.folder):
+      yield
+      return
+    with owned(self.folder, "output_dir"):
+      files.clear_leftovers(self.folder)
+      for name in sorted(storage.sizes(self.folder)):
+        if name.endswith(files.WRITING) and not files.is_temporary(name):
+          self._reject(f"holds {name}, which is not of this program", "move it, ")
+      yield
+      files.clear_leftovers(self.folder)  # of Beam's workers that died during this run
+
+  def _reject(self, reason: str, mend: str = "") -> NoReturn:
+    message = f"output_dir={self.folder} {reason}; {mend}choose another folder, or delete this one"
+    raise ConfigError(message, argument="output_dir")
+
+  def _read(self, name):
+    """Returns the values of a JSON file; None if it does not exist."""
+    if storage.stat(f"{self.folder}/{name}") is None:
+      return None
+    try:
+      return _read_json(self.folder, name)
+    except ValueError as error:
+      self._reject(f"holds a damaged {name} ({error})")
 
 
 def add_counters(counters: Iterable[dict[str, int]]) -> dict[str, int]:
@@ -165,17 +253,37 @@ def add_counters(counters: Iterable[dict[str, int]]) -> dict[str, int]:
   return dict(total)
 
 
+def _count(shard):
+  """Returns {counter: number}; bad records in total and by kind."""
+  good, bad = len(shard.records), len(shard.bad)
+  counters = {READ: good + bad + shard.skipped, EMBEDDED: good, SKIPPED_EMPTY: shard.skipped, BAD: bad}
+  return counters | collections.Counter(f"{BAD} ({record.kind})" for record in shard.bad)
+
+
+def _read_json(folder, name):
+  """Returns the values of a JSON file; a ValueError for a damaged one."""
+  with storage.open_file(f"{folder}/{name}") as file:
+    return checksums.opened(files.parse_json(file.read()))
+
+
+def _write_json(folder, name, values, names=()):
+  """Writes JSON values with the checksums of them, and of the files `names`."""
+  sealed = checksums.sealed(values, folder, names)
+  with storage.writing(f"{folder}/{name}") as file:
+    file.write((json.dumps(sealed, indent=1) + "\n").encode("utf-8", "backslashreplace"))
+
+
 def _field(value):
   """Returns a value as a field of a TSV."""
   return str(value).replace("\t", "\\t").replace("\n", "\\n").replace("\r", "\\r")
 
 
-def _write_lines(file: BinaryIO, lines: Iterable[str]) -> None:
+def _write_lines(file, lines):
   for line in lines:
     file.write(f"{line}\n".encode("utf-8", "backslashreplace"))
 
 
-def _write_examples(file: BinaryIO, ids: Iterable[str], vectors: np.ndarray) -> None:
+def _write_examples(file, ids, vectors):
   import tensorflow as tf
 
   for name, vector in zip(ids, vectors, strict=True):

@@ -12,11 +12,7 @@ import pytest
 
 from bert_flow_tf.corpus.beam_running import DIRECT, parse_options, reason_of, run_beam
 from bert_flow_tf.corpus.embedding import pending, run_streaming
-from bert_flow_tf.corpus.formats import InputFormat
-from bert_flow_tf.corpus.index import changed_input, find_inputs
-from bert_flow_tf.corpus.manifest import Manifest
-from bert_flow_tf.corpus.shards import ShardFolder
-from bert_flow_tf.corpus.storage import BeamStorage, storage_of
+from bert_flow_tf.corpus.records import InputFormat
 from bert_flow_tf.errors import BertFlowError, ConfigError, DataError
 from tests.corpus import toy
 
@@ -37,13 +33,13 @@ def test_beam_writes_the_files_of_a_run_without_it(tmp_path):
   index, folder = toy.corpus(tmp_path, sentences, shard_records=100)
   (tmp_path / "one_process").mkdir()
   expected = dataclasses.replace(folder, folder=str(tmp_path / "one_process"))
-  run_streaming(index, expected, FORMAT, toy.Model(), show_progress=False)
+  run_streaming(index, expected, FORMAT, toy.Model(), toy.SETTINGS, show_progress=False)
   done = folder.name(4, "npy")
   for name in (done, folder.name(4, "ids.txt"), folder.name(4, "json")):
     pathlib.Path(folder.folder, name).write_bytes(pathlib.Path(expected.folder, name).read_bytes())
   before = pathlib.Path(folder.folder, done).stat().st_mtime_ns
   options = parse_options(DIRECT, ["direct_running_mode=multi_threading", "--direct_num_workers=2"])
-  run_beam(index, folder, FORMAT, toy.Model, 64, options)
+  run_beam(index, folder, FORMAT, toy.Model, toy.SETTINGS, options)
   assert contents(folder.folder) == contents(expected.folder)
   assert pathlib.Path(folder.folder, done).stat().st_mtime_ns == before
   ids, vectors = toy.read_npy(folder.folder)
@@ -55,7 +51,7 @@ def test_beam_writes_the_files_of_a_run_without_it(tmp_path):
 def test_an_error_of_ours_becomes_one_line(tmp_path, capfd):
   index, folder = toy.corpus(tmp_path, ["one"] * 5)
   with pytest.raises(BertFlowError) as raised:
-    run_beam(index, folder, FORMAT, functools.partial(toy.Model, toy.reject), 64, parse_options(DIRECT, []))
+    run_beam(index, folder, FORMAT, functools.partial(toy.Model, toy.reject), toy.SETTINGS, parse_options(DIRECT, []))
   assert str(raised.value) == "runner=DirectRunner: 5 sentences: too odd" and raised.value.argument == "runner"
   assert len(pending(index, folder)[0]) == 1
   assert capfd.readouterr().err == ""
@@ -82,7 +78,7 @@ def test_a_job_server_that_does_not_answer(tmp_path):
     endpoint = f"job_endpoint=localhost:{server.getsockname()[1]}"
     options = ["environment_type=EXTERNAL", "environment_config=localhost:1", "job_server_timeout=2"]
     with pytest.raises(BertFlowError, match="job_endpoint") as raised:
-      run_beam(index, folder, FORMAT, toy.Model, 64, parse_options("PortableRunner", [endpoint, *options]))
+      run_beam(index, folder, FORMAT, toy.Model, toy.SETTINGS, parse_options("PortableRunner", [endpoint, *options]))
   assert raised.value.argument == "runner"
 
 
@@ -135,69 +131,3 @@ def test_dask_that_is_not_installed(monkeypatch):
   with pytest.raises(ConfigError, match=re.escape("pip install 'apache-beam[dask]'")) as raised:
     parse_options("DaskRunner", ["dask_client_address=tcp://a:8786"])
   assert raised.value.argument == "runner"
-
-
-def define_attic(tmp_path):
-  """Defines a file system of Beam: attic://x is x in a folder. As an object store, it does not rename onto a file."""
-  from apache_beam.io.filesystem import FileMetadata
-  from apache_beam.io.localfilesystem import LocalFileSystem
-
-  def local(path):
-    return path.replace("attic://", f"{tmp_path}/", 1)
-
-  class Attic(LocalFileSystem):
-    @classmethod
-    def scheme(cls):
-      return "attic"
-
-    def join(self, basepath, *paths):
-      return "/".join([basepath.rstrip("/"), *paths])
-
-    def _list(self, prefix):
-      for found in super()._list(local(prefix)):
-        yield FileMetadata(found.path.replace(f"{tmp_path}/", "attic://"), found.size_in_bytes, 1.5)
-
-    def _path_open(self, path, *arguments):
-      return super()._path_open(local(path), *arguments)
-
-    def create(self, path, *arguments, **named):
-      return super().create(local(path), *arguments, **named)
-
-    def metadata(self, path):
-      return FileMetadata(path, super().metadata(local(path)).size_in_bytes, 1.5)
-
-    def exists(self, path):
-      return super().exists(local(path))
-
-    def delete(self, paths):
-      return super().delete([local(path) for path in paths])
-
-    def rename(self, sources, destinations):
-      assert not any(self.exists(path) for path in destinations)
-      return super().rename([local(path) for path in sources], [local(path) for path in destinations])
-
-  return Attic
-
-
-def test_other_places_than_this_machine(tmp_path):
-  """A file system of Beam's, here this machine's under a scheme of its own: input, output, manifest, restart."""
-  _file_system = define_attic(tmp_path)  # Beam forgets a class that nothing refers to
-  (tmp_path / "in").mkdir()
-  (tmp_path / "in/b.txt").write_text("one\ntwo\n")
-  (tmp_path / "in/a.txt").write_text("three\n")
-  paths = find_inputs(["attic://in/*.txt"])
-  assert paths == ["attic://in/a.txt", "attic://in/b.txt"] and isinstance(storage_of(paths[0]), BeamStorage)
-  manifest = Manifest("attic://out", {"dim": toy.DIM})
-  for _ in range(2):
-    manifest.check()
-    with manifest.lock():
-      index = manifest.begin(paths, FORMAT, 2, 1 << 20, False)
-      folder = ShardFolder("attic://out", 2, "npy", toy.DIM)
-      run_streaming(index, folder, FORMAT, toy.Model(), show_progress=False)
-    manifest.write(index, {})
-    (tmp_path / "out" / folder.name(1, "npy")).write_bytes(b"cut")
-  assert changed_input(index.inputs) is None and len(pending(index, folder)[0]) == 1
-  run_streaming(index, folder, FORMAT, toy.Model(), show_progress=False)
-  ids, vectors = toy.read_npy(tmp_path / "out")
-  assert ids == ["0", "1", "2"] and not list(tmp_path.glob("out/*.writing"))
-  np.testing.assert_array_equal(vectors, [toy.vector(sentence) for sentence in ("three", "one", "two")])

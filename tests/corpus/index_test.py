@@ -7,9 +7,9 @@ import os
 import numpy as np
 import pytest
 
-from bert_flow_tf.corpus.formats import InputFormat
 from bert_flow_tf.corpus.index import Index, build_index, changed_input, find_inputs
 from bert_flow_tf.corpus.reading import ShardReader
+from bert_flow_tf.corpus.records import InputFormat
 from bert_flow_tf.errors import ConfigError, DataError
 
 
@@ -23,7 +23,7 @@ def files(tmp_path):
   rng = np.random.default_rng(0)
   paths, lines = [], []
   for i, count in enumerate([7, 0, 40, 1, 0, 13, 30]):
-    path = tmp_path / f"{i}.txt"
+    path = tmp_path / (f"{i}.txt.gz" if i % 3 == 2 else f"{i}.txt")
     texts = ["é" * rng.integers(1, 20) + str(j) for j in range(count)]
     data = "\n".join(texts).encode() + b"\n" * (i % 2 and count > 0)  # the last line may lack its line feed
     path.write_bytes(gzip.compress(data) if i % 3 == 2 else data)

@@ -6,9 +6,8 @@ import os
 import pytest
 
 from bert_flow_tf.corpus.embedding import run_streaming
-from bert_flow_tf.corpus.formats import InputFormat
-from bert_flow_tf.corpus.manifest import Manifest
-from bert_flow_tf.corpus.shards import ShardFolder
+from bert_flow_tf.corpus.records import InputFormat
+from bert_flow_tf.corpus.shards import Manifest, ShardFolder
 from bert_flow_tf.errors import ConfigError, DataError
 from bert_flow_tf.io import files
 from tests.corpus import toy
@@ -31,7 +30,7 @@ def test_the_same_run_resumes(tmp_path):
   os.utime(tmp_path / "corpus.txt", (1, 1))
   assert begin(tmp_path)[1] == index
   folder = ShardFolder(str(tmp_path / "out"), 3, "npy", 4)
-  run_streaming(index, folder, FORMAT, toy.Model(), show_progress=False)
+  run_streaming(index, folder, FORMAT, toy.Model(), toy.SETTINGS, show_progress=False)
   manifest.write(index, {"read": 25})
   written = json.loads((tmp_path / "out/manifest.json").read_text())
   assert written["complete"] and written["counters"] == {"read": 25} and written["inputs"][0]["records"] == 25

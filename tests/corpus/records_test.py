@@ -3,14 +3,12 @@
 import pytest
 import tensorflow as tf
 
-from bert_flow_tf.corpus.formats import InputFormat, Unreadable, kind_of
-from bert_flow_tf.corpus.index import Span
-from bert_flow_tf.corpus.records import SKIPPED, parse
+from bert_flow_tf.corpus.records import Columns, InputFormat, Unreadable, kind_of, parse
 from bert_flow_tf.data.lines import TextError
 
 
 def parse_line(raw, line=5, width=None, columns=(), **fields):
-  return parse(raw, line, Span("file", 0, 1, 9, width, columns), InputFormat(**fields))
+  return parse(raw, line, Columns(columns, width), InputFormat(**fields))
 
 
 def example(**features):
@@ -37,16 +35,16 @@ LATIN_1 = "naïve".encode("latin-1")
     ("\u2028 é\x85".encode(), {}, (None, "\u2028 é\x85")),
     (b"\xef\xbb\xbfA man.", {"line": 1}, (None, "A man.")),
     (b"\xef\xbb\xbfA man.", {"line": 2}, (None, "\ufeffA man.")),
-    (b"", {}, SKIPPED),
-    (b" \t ", {}, SKIPPED),
+    (b"", {}, None),
+    (b" \t ", {}, None),
     (b" \t ", {"empty": "embed"}, (None, " \t ")),
     (b"7\tx\tA man.\ty", TSV, ("7", "A man.")),
-    (b"7\tx\t", TSV, SKIPPED),
-    (b"", TSV, SKIPPED),
+    (b"7\tx\t", TSV, None),
+    (b"", TSV, None),
     (b"7\tx\t", {**TSV, "empty": "embed"}, ("7", "")),
     (example(text=[b"A\nman"], id=[b"a7"]), RECORD, ("a7", "A\nman")),
     (example(text=[b"A man."], id=[-7]), RECORD, ("-7", "A man.")),
-    (example(text=[b""], id=[b"a7"]), RECORD, SKIPPED),
+    (example(text=[b""], id=[b"a7"]), RECORD, None),
   ],
 )
 def test_good_records(raw, arguments, expected):

@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from bert_flow_tf.corpus.formats import BadRecord, Record
+from bert_flow_tf.corpus import storage
 from bert_flow_tf.corpus.reading import ShardRecords
+from bert_flow_tf.corpus.records import BadRecord, Record
 from bert_flow_tf.corpus.shards import ShardFolder, add_counters
-from bert_flow_tf.corpus.storage import storage_of
 from bert_flow_tf.corpus.vectors import find_vector_files
 from bert_flow_tf.errors import DataError
 
@@ -87,7 +87,6 @@ def test_an_incomplete_shard_is_not_finished(tmp_path, name, damage):
   path.write_bytes(path.read_bytes()[:-3] if damage == "cut" else b"")
   if damage == "absent":
     path.unlink()
-  storage = storage_of(str(tmp_path))
   assert folder.finished(0) is folder.finished(0, storage.sizes(str(tmp_path))) is None
   folder.write(0, shard(), VECTORS)
   assert folder.finished(0) == folder.finished(0, storage.sizes(str(tmp_path))) is not None
@@ -113,7 +112,7 @@ def test_a_flipped_bit(tmp_path):
   with pytest.raises(DataError, match=r"shard-00001-of-00002\.npy: damaged"):
     find_vector_files([str(path)])  # also without the other files
   (tmp_path / "moved").rename(tmp_path / "dead-letter-00001-of-00002.tsv")
-  assert folder.discard_damaged() == [path.name]
+  assert folder.discard_damaged() == [folder.name(1, "json")]
   assert folder.finished(0) is not None and folder.finished(1) is None
 
 

@@ -5,12 +5,14 @@ import pathlib
 
 import numpy as np
 
-from bert_flow_tf.corpus.formats import InputFormat
 from bert_flow_tf.corpus.index import build_index
+from bert_flow_tf.corpus.records import InputFormat
 from bert_flow_tf.corpus.shards import ShardFolder
 from bert_flow_tf.errors import DataError, EncoderError
 
 DIM = 4
+# Further arguments of the models' `encode`.
+SETTINGS = {"batch_size": 64}
 
 
 def vector(sentence):
@@ -26,12 +28,13 @@ class Model:
   def __init__(self, before=None):
     self._before = before
 
-  def encode(self, sentences, batch_size=32):
+  def encode(self, sentences, batch_size=64, normalize_embeddings=False):
     if self._before is not None:
       self._before(sentences)
     if "no vector" in sentences:
       raise EncoderError(f"sentence {sentences.index('no vector')}: its embedding is not finite")
-    return np.array([vector(sentence) for sentence in sentences], np.float32).reshape([-1, DIM])
+    vectors = np.array([vector(sentence) for sentence in sentences], np.float32).reshape([-1, DIM])
+    return vectors / np.linalg.norm(vectors, axis=1, keepdims=True) if normalize_embeddings else vectors
 
 
 def reject(sentences):

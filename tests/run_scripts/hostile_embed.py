@@ -130,7 +130,7 @@ def bad(folder):
     "output is a file": ([model, text, f"--output_dir={folder}/plain.txt"], "--output_dir"),
     "options without a runner": ([model, text, "--beam_options=direct_num_workers=2"], "--beam_options"),
     "no Beam": ([model, text, "--runner=DirectRunner"], "pip install '.[beam]'"),
-    "a place for Beam": ([model, "--input=gs://bucket/*.txt"], "pip install '.[beam]'"),
+    "an object store": ([model, "--input=gs://bucket/*.txt"], "gcsfs"),
   }
 
 
