@@ -36,18 +36,10 @@ _TENSORFLOW = ("tensorflow", "tf_keras", "keras", "tensorflow_probability", "ten
 _WITHOUT_TENSORFLOW = (
   *(f"bert_flow_tf.calibration.{module}" for module in ("interface", "linear", "methods", "moments", "natsv")),
   *(f"bert_flow_tf.calibration.{module}" for module in ("spec", "spectrum", "storage")),
-<<<<<<< HEAD
   "bert_flow_tf.evaluation",
   "bert_flow_tf.runs.run_folder",
-  *(f"bert_flow_tf.corpus.{module}" for module in ("beam_pipeline", "beam_running", "embedding", "formats", "framing")),
-  *(f"bert_flow_tf.corpus.{module}" for module in ("index", "job", "manifest", "reading", "settings", "storage")),
-=======
-  *(f"bert_flow_tf.evaluation.{module}" for module in ("bootstrap", "edit_distance", "figures", "metrics")),
-  *(f"bert_flow_tf.evaluation.{module}" for module in ("predictions", "report", "similarity", "subsets")),
-  "bert_flow_tf.evaluation.word_embeddings",
   *(f"bert_flow_tf.corpus.{module}" for module in ("beam_pipeline", "beam_running", "embedding", "index", "job")),
   *(f"bert_flow_tf.corpus.{module}" for module in ("reading", "settings", "storage")),
->>>>>>> ac3463f (corpus: fsspec for object stores and compressed input; manifest and shards, framing and reading, models and saved_model are one module each)
   *(f"bert_flow_tf.data.{module}" for module in ("custom", "glue", "lines", "nli", "sick", "semeval")),
   *(f"bert_flow_tf.data.{module}" for module in ("sources", "sts", "stsb", "task")),
   "bert_flow_tf.encoder.tokenizer_settings",
