@@ -41,78 +41,76 @@ _RUN = ("encoder", "data", "flow_corpus", "fitted_on", "calibrations", "auto", "
 
 
 def write_page(
-  folder: str | os.PathLike, title: str, tasks: Sequence[TaskResult], about: Mapping[str, Any]
+  folder: str | os.PathLike, title: str, results: Sequence[TaskResult], about: Mapping[str, Any]
 ) -> pathlib.Path:
-  """Writes `report.html`; returns its path.
-
-  Args:
-    folder: the run's folder.
-    title: heading.
-    tasks: the evaluated tasks.
-    about: entries of results.json: flags, versions, encoder, warnings.
-
-  Raises:
-    DataError: the file cannot be written.
-  """
-  of_tasks = [line for task in tasks for line in _harm(task)]
-  others = (line for lines in about.get("warnings", {}).values() for line in lines if line not in of_tasks)
-  parts = [f"<h1>{escaped(title)}</h1>", *_warnings(others)]
-  for task in tasks:
-    parts += [f"<h2>{escaped(task.name)}</h2>"] * (len(tasks) > 1) + _task(task)
+  """Writes `report.html` of the tasks and of what results.json has `about` the run; returns its path."""
+  parts = [f"<h1>{html.escape(title)}</h1>"]
+  # A warning stands once: with its task, or else at the top.
+  of_tasks = [line for result in results for line in _harm(result)]
+  for lines in about.get("warnings", {}).values():
+    for line in lines:
+      warning = _warning(line)
+      if line not in of_tasks and warning not in parts:
+        parts.append(warning)
+  for result in results:
+    if len(results) > 1:
+      parts.append(f"<h2>{html.escape(result.name)}</h2>")
+    parts += _task(result)
   parts += ["<h2>What was run</h2>", *_run(about)]
   parts.append(f'<p class="note">Written by bert-flow-tf {__version__}.</p>')
   return report.write_text(folder, PAGE_FILE, document(title, parts))
 
 
-def _task(task):
+def _task(result):
   """Returns the elements of a task."""
-  parts = [table(task.rows, _number_columns(task.rows))]
-  parts += [*(f"<p>{escaped(line)}</p>" for line in task.gain_lines), *_warnings(_harm(task))]
-  if task.pairs is None:
+  parts = [table(result.rows)]
+  parts += [f"<p>{html.escape(line)}</p>" for line in result.gain_lines]
+  parts += [_warning(line) for line in _harm(result)]
+  if result.pairs is None:
     return parts
-  gold, names = task.pairs.scores, {method: report.method_name(method) for method in task.cosines}
+
+  gold = result.pairs.scores
   scored = np.flatnonzero(~np.isnan(gold))
-  cosines = {names[method]: values for method, values in task.cosines.items()}
+  cosines, sides = {}, {}
+  for method, values in result.cosines.items():
+    cosines[report.method_name(method)] = values
+  for method, of_method in result.embeddings.items():
+    sides[report.method_name(method)] = of_method
   if len(scored):
-    parts += _of_gold({name: values[scored] for name, values in cosines.items()}, gold[scored])
+    parts += _drawing_of_gold({name: values[scored] for name, values in cosines.items()}, gold[scored])
   else:
     parts.append("<p>No gold scores: the table says how far the sentences spread, not which method is better.</p>")
-  if task.embeddings:
-    parts += _of_embeddings({names[method]: sides for method, sides in task.embeddings.items()}, cosines)
+  if sides:
+    parts += _drawings_of_embeddings(sides, cosines)
   if len(scored) and len(cosines) > 1:
-    parts += _moved(task.pairs, scored, list(cosines.items())[:2])
+    before, after, *_ = cosines
+    parts += _moved(result.pairs, scored, (before, cosines[before]), (after, cosines[after]))
   return parts
 
 
-def _of_gold(cosines, gold):
-  """Returns the drawing of cosines {method: [n]} and gold [n]."""
-  if np.isin(gold, (0, 1)).all():
-    labels = ("label 0", "label 1")
-    figure = figures.histograms_figure(*({m: c[gold == label] for m, c in cosines.items()} for label in (0, 1)), labels)
-    return _drawing("Similarity and gold", figure, "The better a method, the less the two labels overlap.")
-  return _drawing(
-    "Similarity and gold",
-    figures.gold_figure(cosines, gold),
-    "A dot is a pair. The better a method, the more its cosines rise with the gold scores.",
-  )
+def _drawing_of_gold(cosines, gold):
+  """Returns the drawing of cosines {method: [n]} and gold [n], which are scores or labels."""
+  title = "Similarity and gold"
+  if not np.isin(gold, (0, 1)).all():
+    caption = "A dot is a pair. The better a method, the more its cosines rise with the gold scores."
+    return _drawing(title, figures.gold_figure(cosines, gold), caption)
+  zero = {method: values[gold == 0] for method, values in cosines.items()}
+  one = {method: values[gold == 1] for method, values in cosines.items()}
+  figure = figures.histograms_figure(zero, one, ("label 0", "label 1"))
+  return _drawing(title, figure, "The better a method, the less the two labels overlap.")
 
 
-def _number_columns(rows):
-  """Returns for each column whether all its cells below the header are numbers."""
-  return [
-    all(cell.lstrip("+-").replace(".", "", 1).isdigit() or cell == "nan" for cell in column[1:])
-    for column in zip(*rows, strict=True)
-  ]
-
-
-def _of_embeddings(embeddings, cosines):
-  """Returns the drawings that need embeddings: cosines of pairs and of other sentences, and spectra."""
-  unpaired = {name: random_pair_cosines(*sides) for name, sides in embeddings.items()}
-  spectra = {name: singular_spectrum(sample(np.concatenate(sides))) for name, sides in embeddings.items()}
+def _drawings_of_embeddings(sides, cosines):
+  """Returns the drawings that need embeddings: cosines of pairs and of random pairs, and spectra."""
+  random_pairs, spectra = {}, {}
+  for name, (a, b) in sides.items():
+    random_pairs[name] = random_pair_cosines(a, b)
+    spectra[name] = singular_spectrum(sample(np.concatenate([a, b])))
+  histograms = figures.histograms_figure(random_pairs, cosines, ("random pairs", "pairs"))
   return [
     *_drawing(
       "Cosines",
-      figures.histograms_figure(unpaired, cosines, ("random pairs", "pairs")),
+      histograms,
       "Random pairs have little in common. Where their cosines are near 1 too, all embeddings lie in a narrow cone.",
     ),
     *_drawing(
@@ -124,28 +122,28 @@ def _of_embeddings(embeddings, cosines):
   ]
 
 
-def _moved(pairs, scored, methods):
-  """Returns tables of the pairs whose rank moved most between two methods, toward the rank of gold and away from it."""
-  (before_name, before), (after_name, after) = methods
-  gold, before, after = (_percentiles(values[scored]) for values in (pairs.scores, before, after))
+def _moved(pairs, scored, first, second):
+  """Returns tables of the pairs whose rank moved most between two methods (name, cosines), to and from gold's rank."""
+  (first_name, first_cosines), (second_name, second_cosines) = first, second
+  gold = _percentiles(pairs.scores[scored])
+  before, after = _percentiles(first_cosines[scored]), _percentiles(second_cosines[scored])
   nearer = np.abs(before - gold) - np.abs(after - gold)
   order = np.argsort(-nearer, kind="stable")
-  parts = ["<h2>Pairs that moved most</h2>"]
-  parts.append(
+  toward, away = order[:_MOVED], order[::-1][:_MOVED]
+  names = f"{html.escape(first_name)}, and {html.escape(second_name)}"
+  parts = [
+    "<h2>Pairs that moved most</h2>",
     f'<p class="note">Ranks among {counted(len(scored), "pair")}, from 0 (least similar) to 100 (most similar): '
-    f"by gold, {escaped(before_name)}, and {escaped(after_name)}.</p>"
-  )
-  for heading, rows in (
-    ("Toward gold", order[:_MOVED][nearer[order[:_MOVED]] > 0]),
-    ("Away from gold", order[::-1][:_MOVED][nearer[order[::-1][:_MOVED]] < 0]),
-  ):
-    cells = [["first sentence", "second sentence", "gold", "gold's rank", before_name, after_name]]
+    f"by gold, {names}.</p>",
+  ]
+  for heading, rows in (("Toward gold", toward[nearer[toward] > 0]), ("Away from gold", away[nearer[away] < 0])):
+    cells = [["first sentence", "second sentence", "gold", "gold's rank", first_name, second_name]]
     for row in rows:
       number = int(scored[row])
-      numbers = (f"{values[row]:.0f}" for values in (gold, before, after))
-      cells.append([pairs.sentences_a[number], pairs.sentences_b[number], f"{pairs.scores[number]:.4g}", *numbers])
+      ranks = [f"{values[row]:.0f}" for values in (gold, before, after)]
+      cells.append([pairs.sentences_a[number], pairs.sentences_b[number], f"{pairs.scores[number]:.4g}", *ranks])
     parts.append(f"<h3>{heading}</h3>")
-    parts.append(table(cells, [False, False, True, True, True, True]) if len(rows) else "<p>No pair.</p>")
+    parts.append(table(cells) if len(rows) else "<p>No pair.</p>")
   return parts
 
 
@@ -157,68 +155,62 @@ def _percentiles(values):
 
 
 def _drawing(title, figure, caption):
+  """Returns a heading, and a figure with its caption."""
+  label = html.escape(title)
   return [
-    f"<h2>{escaped(title)}</h2>",
-    f'<figure role="img" aria-label="{escaped(title)}">{figures.inline_svg(figure)}'
-    f"<figcaption>{escaped(caption)}</figcaption></figure>",
+    f"<h2>{label}</h2>",
+    f'<figure role="img" aria-label="{label}">{figures.inline_svg(figure)}'
+    f"<figcaption>{html.escape(caption)}</figcaption></figure>",
   ]
 
 
-def _harm(task):
-  return [line for lines in task.harm.values() for line in lines]
+def _harm(result):
+  return [line for lines in result.harm.values() for line in lines]
 
 
-def _warnings(sentences):
-  """Returns an element for each sentence, once."""
-  return [f'<p class="warning">{escaped(line)}</p>' for line in dict.fromkeys(sentences)]
+def _warning(sentence):
+  return f'<p class="warning">{html.escape(sentence)}</p>'
 
 
 def _run(about):
   """Returns the entries of results.json that say how the run was made."""
-  flags = {name: value for name, value in about.get("flags", {}).items() if value is not None}
-  texts = {"flags": " ".join(f"--{name}={_flag(value)}" for name, value in flags.items())}
+  flags = []
+  for name, value in about.get("flags", {}).items():
+    if isinstance(value, (list, tuple)):
+      value = ",".join(map(str, value))
+    if value is not None:
+      flags.append(f"--{name}={value}")
+  texts = {"flags": " ".join(flags)}
   for name in _RUN:
     if name in about:
       texts[name] = json.dumps(report.plain(about[name]), indent=2, ensure_ascii=False)
-  return [
-    f"<details open><summary>{name.replace('_', ' ')}</summary><pre>{escaped(text)}</pre></details>"
-    for name, text in texts.items()
-  ]
-
-
-def _flag(value):
-  """Returns a flag's value as it is written on a command line."""
-  return ",".join(map(str, value)) if isinstance(value, (list, tuple)) else str(value)
+  parts = []
+  for name, text in texts.items():
+    summary = f"<summary>{name.replace('_', ' ')}</summary>"
+    parts.append(f"<details open>{summary}<pre>{html.escape(text)}</pre></details>")
+  return parts
 
 
 def document(title: str, parts: Sequence[str]) -> str:
-  """Returns an HTML document of one file.
-
-  Args:
-    title: its title, plain text.
-    parts: elements of its body, HTML.
-  """
+  """Returns an HTML document of one file: its title, plain text, and the elements of its body."""
   head = '<meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">'
-  head += f"<title>{escaped(title)}</title><style>{_STYLE}</style>"
+  head += f"<title>{html.escape(title)}</title><style>{_STYLE}</style>"
   return f'<!doctype html>\n<html lang="en"><head>{head}</head><body>\n' + "\n".join(parts) + "\n</body></html>\n"
 
 
-def table(rows: Sequence[Sequence[str]], numbers: Sequence[bool]) -> str:
-  """Returns an HTML table.
-
-  Args:
-    rows: plain text; the first row is the header.
-    numbers: for each column, whether it is aligned to the right.
-  """
+def table(rows: Sequence[Sequence[str]]) -> str:
+  """Returns an HTML table of plain text; the first row is the header, and columns of numbers stand to the right."""
+  numbers = [all(map(_is_number, column[1:])) for column in zip(*rows, strict=True)]
   lines = []
   for index, row in enumerate(rows):
     tag = "td" if index else "th"
-    kinds = (' class="number"' * number for number in numbers)
-    cells = (f"<{tag}{kind}>{escaped(cell)}</{tag}>" for kind, cell in zip(kinds, row, strict=True))
+    cells = []
+    for number, cell in zip(numbers, row, strict=True):
+      kind = ' class="number"' if number else ""
+      cells.append(f"<{tag}{kind}>{html.escape(cell)}</{tag}>")
     lines.append(f"<tr>{''.join(cells)}</tr>")
   return "<table>\n" + "\n".join(lines) + "\n</table>"
 
 
-def escaped(text: object) -> str:
-  """Returns text for HTML, with its special characters escaped."""
-  return html.escape(str(text))
+def _is_number(cell):
+  return cell == "nan" or cell.lstrip("+-").replace(".", "", 1).isdigit()
