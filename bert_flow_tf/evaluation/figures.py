@@ -1,6 +1,7 @@
 """Figures, drawn with matplotlib: those of the tables, and those of a run's page."""
 
 import io
+import itertools
 import os
 import pathlib
 import typing
@@ -20,8 +21,8 @@ FORMATS = ("png", "svg")
 # Gray that is readable on white and on black: the cone's figure has no background of its own.
 _INK = "#8b949e"
 _BEFORE, _AFTER = "#d9534f", ("#3b8ed0", "#2f9e62", "#b07cd8", "#d98f2b")
-_CONE_PANELS = (("before the flow: a cone", _BEFORE), ("after the flow: a sphere", _AFTER[0]))
 _CONE_POINTS, _GOLD_POINTS = 800, 1500
+_BINS = np.linspace(-1, 1, 81)
 
 
 def edit_distance_figure(points: Mapping[str, np.ndarray], title: str, unit: str) -> "Figure":
@@ -32,16 +33,17 @@ def edit_distance_figure(points: Mapping[str, np.ndarray], title: str, unit: str
     title: title above the panels.
     unit: unit of the edit distance, "tokens".
   """
-  figure, names = _figure(), [name for name in points if name != "edit distance"]
+  names = [name for name in points if name != "edit distance"]
   distances = points["edit distance"]
   close = close_pairs(distances)
+  figure = _figure()
   axes = figure.subplots(1, len(names), sharey=True)
   for axis, name in zip(axes, names, strict=True):
-    look = {"alpha": 0.35, "linewidths": 0}
-    axis.scatter(points[name][~close], distances[~close], s=6, color="tab:blue", **look)
-    axis.scatter(points[name][close], distances[close], s=14, color="tab:green", **look)
+    similarities = points[name]
+    axis.scatter(similarities[~close], distances[~close], s=6, color="tab:blue", alpha=0.35, linewidths=0)
+    axis.scatter(similarities[close], distances[close], s=14, color="tab:green", alpha=0.35, linewidths=0)
     axis.set_xlabel(name)
-    axis.set_title(f"Spearman {correlation(distances, points[name]).spearman:.2f}", fontsize="medium")
+    axis.set_title(f"Spearman {correlation(distances, similarities).spearman:.2f}", fontsize="medium")
   axes[0].set_ylabel(f"edit distance ({unit})")
   # Once, outside the panels.
   labels = [f"more than {CLOSE} edits", f"at most {CLOSE} edits"]
@@ -51,21 +53,17 @@ def edit_distance_figure(points: Mapping[str, np.ndarray], title: str, unit: str
 
 
 def spectrum_figure(spectra: Mapping[str, np.ndarray], title: str = "") -> "Figure":
-  """Draws singular values, divided by the largest, before and after calibrations.
-
-  Args:
-    spectra: {name: decreasing values}.
-    title: title above the panel.
-  """
+  """Draws singular values {name: falling values}, divided by the largest, before and after calibrations."""
   figure, (axis,) = _panels(1, 9, 4)
+  smallest = []
   for (name, values), color in zip(spectra.items(), _colors(len(spectra)), strict=True):
     axis.plot(range(1, len(values) + 1), values, label=name, color=color)
+    smallest += values[values > 0].tolist()[-1:]
   axis.set_xscale("log")
   # Embeddings that are all 0 have no spectrum: matplotlib rejects a logarithmic axis without a positive value.
-  positive = [values[values > 0].min() for values in spectra.values() if (values > 0).any()]
-  if positive:
+  if smallest:
     axis.set_yscale("log")
-    axis.set_ylim(min(0.09, 0.8 * min(positive)), 1.25)  # two labels at least
+    axis.set_ylim(min(0.09, 0.8 * min(smallest)), 1.25)  # two labels at least
   for scale in (axis.xaxis, axis.yaxis):
     scale.set_major_formatter("{x:g}")  # powers of ten with their exponents take as long as the drawing
   axis.minorticks_off()
@@ -77,12 +75,7 @@ def spectrum_figure(spectra: Mapping[str, np.ndarray], title: str = "") -> "Figu
 
 
 def gold_figure(cosines: Mapping[str, np.ndarray], gold: np.ndarray) -> "Figure":
-  """Draws the cosines of pairs against gold scores, a panel for each method; at most 1500 pairs, evenly spaced.
-
-  Args:
-    cosines: {method: [n]}.
-    gold: [n], without NaN.
-  """
+  """Draws cosines {method: [n]} against gold scores [n]; at most 1500 pairs, evenly spaced."""
   step = -(-len(gold) // _GOLD_POINTS)
   figure, axes = _panels(len(cosines), 4.2, 3.6)
   for axis, (name, values), color in zip(axes, cosines.items(), _colors(len(cosines)), strict=True):
@@ -96,26 +89,23 @@ def gold_figure(cosines: Mapping[str, np.ndarray], gold: np.ndarray) -> "Figure"
 def histograms_figure(
   first: Mapping[str, np.ndarray], second: Mapping[str, np.ndarray], labels: tuple[str, str]
 ) -> "Figure":
-  """Draws histograms of two sets of cosines, the first in gray, in a panel for each method.
-
-  Args:
-    first: {method: [n]}.
-    second: the same keys: {method: [m]}.
-    labels: names of the two sets.
-  """
+  """Draws histograms of two sets of cosines {method: [n]}, the first in gray; `labels` are their names."""
   figure, axes = _panels(len(first), 4.2, 2.6)
-  bins = np.linspace(-1, 1, 81)
   for axis, name, color in zip(axes, first, _colors(len(first)), strict=True):
-    looks = ({"color": _INK, "alpha": 0.5}, {"color": color, "alpha": 0.6})
-    for values, label, look in zip((first[name], second[name]), labels, looks, strict=True):
-      values = values[np.isfinite(values)]
-      shares = 100 * np.histogram(values, bins)[0] / max(len(values), 1)
-      axis.stairs(shares, bins, fill=True, label=label, **look)
+    _draw_histogram(axis, first[name], labels[0], _INK, 0.5)
+    _draw_histogram(axis, second[name], labels[1], color, 0.6)
     axis.set_title(name, fontsize="medium")
     axis.set_xlabel("cosine")
     axis.legend(fontsize="small", frameon=False, loc="upper left")
   axes[0].set_ylabel("%")
   return figure
+
+
+def _draw_histogram(axis, cosines, label, color, alpha):
+  """Draws the percentage of the finite cosines [n] in each bin."""
+  finite = cosines[np.isfinite(cosines)]
+  percentages = 100 * np.histogram(finite, _BINS)[0] / max(len(finite), 1)
+  axis.stairs(percentages, _BINS, fill=True, label=label, color=color, alpha=alpha)
 
 
 def inline_svg(figure: "Figure") -> str:
@@ -131,7 +121,7 @@ def inline_svg(figure: "Figure") -> str:
 
 
 def cone_figure(before: tuple[np.ndarray, np.ndarray], after: tuple[np.ndarray, np.ndarray]) -> "Figure":
-  """Draws embeddings on the unit sphere, and below them the cosines of unpaired sentences.
+  """Draws embeddings on the unit sphere, and below them the cosines of random pairs.
 
   Args:
     before: (points, cosines) of the embeddings: [n, 3] of length 1, the mean near the first axis; and [pairs].
@@ -140,22 +130,26 @@ def cone_figure(before: tuple[np.ndarray, np.ndarray], after: tuple[np.ndarray, 
   figure = _figure(8, 5)
   figure.patch.set_alpha(0)
   spheres, histograms = figure.subplots(2, 2, height_ratios=(3.4, 1))
-  for sphere, histogram, (title, color), (points, cosines) in zip(
-    spheres, histograms, _CONE_PANELS, (before, after), strict=True
-  ):
-    shown = np.random.default_rng(0).permutation(len(points))[:_CONE_POINTS]
-    _draw_sphere(sphere, points[shown], color)
-    sphere.set_title(title, color=_INK, fontsize="x-large")
-    histogram.hist(cosines, bins=np.linspace(-1, 1, 81), color=color)
-    histogram.axvline(np.mean(cosines), color=_INK, linewidth=1)
-    histogram.set_xlabel(f"cosine of random pairs: {np.mean(cosines):.2f} on average", color=_INK)
-    histogram.set_xticks([-1, -0.5, 0, 0.5, 1])
-    histogram.set_yticks([])
-    histogram.tick_params(colors=_INK)
-    histogram.patch.set_alpha(0)
-    histogram.spines["bottom"].set_color(_INK)
-    histogram.spines[["left", "right", "top"]].set_visible(False)
+  _draw_cone(spheres[0], histograms[0], before, "before the flow: a cone", _BEFORE)
+  _draw_cone(spheres[1], histograms[1], after, "after the flow: a sphere", _AFTER[0])
   return figure
+
+
+def _draw_cone(sphere, histogram, data, title, color):
+  """Draws points on a sphere, and the histogram of cosines below them."""
+  points, cosines = data
+  shown = np.random.default_rng(0).permutation(len(points))[:_CONE_POINTS]
+  _draw_sphere(sphere, points[shown], color)
+  sphere.set_title(title, color=_INK, fontsize="x-large")
+  histogram.hist(cosines, bins=_BINS, color=color)
+  histogram.axvline(np.mean(cosines), color=_INK, linewidth=1)
+  histogram.set_xlabel(f"cosine of random pairs: {np.mean(cosines):.2f} on average", color=_INK)
+  histogram.set_xticks([-1, -0.5, 0, 0.5, 1])
+  histogram.set_yticks([])
+  histogram.tick_params(colors=_INK)
+  histogram.patch.set_alpha(0)
+  histogram.spines["bottom"].set_color(_INK)
+  histogram.spines[["left", "right", "top"]].set_visible(False)
 
 
 def _draw_sphere(axis, points, color):
@@ -166,9 +160,10 @@ def _draw_sphere(axis, points, color):
   view = np.stack([right, np.cross(toward, right), toward], axis=1)  # [x, y, z] @ view: right, up, toward the viewer
   angles = np.linspace(0, 2 * np.pi, 181)
   cosine, sine, zero = np.cos(angles), np.sin(angles), np.zeros(181)
-  turns, heights = np.arange(0, np.pi, np.pi / 6), np.arange(-np.pi / 3, np.pi / 2, np.pi / 6)
-  lines = [np.stack([np.cos(a) * cosine, np.sin(a) * cosine, sine], axis=1) for a in turns]
-  lines += [np.stack([np.cos(h) * cosine, np.cos(h) * sine, zero + np.sin(h)], axis=1) for h in heights]
+  # Six meridians, which the turn of a circle gives, and five parallels.
+  lines = [np.stack([np.cos(a) * cosine, np.sin(a) * cosine, sine], axis=1) for a in np.arange(0, np.pi, np.pi / 6)]
+  for height in np.arange(-np.pi / 3, np.pi / 2, np.pi / 6):
+    lines.append(np.stack([np.cos(height) * cosine, np.cos(height) * sine, zero + np.sin(height)], axis=1))
   for line in lines:
     x, y, depth = (line @ view).T
     axis.plot(np.where(depth > 0, x, np.nan), y, color=_INK, linewidth=0.4, alpha=0.6)
@@ -181,11 +176,7 @@ def _draw_sphere(axis, points, color):
 
 
 def save(figure: "Figure", folder: str | os.PathLike, name: str) -> list[pathlib.Path]:
-  """Writes `name`.png and `name`.svg; returns their paths.
-
-  Raises:
-    OSError: they cannot be written.
-  """
+  """Writes `name`.png and `name`.svg; returns their paths."""
   paths = [pathlib.Path(folder) / f"{name}.{extension}" for extension in FORMATS]
   for path in paths:
     content = io.BytesIO()
@@ -205,7 +196,7 @@ def _rc(settings):
 
 def _colors(count):
   """Returns a color for each method, readable on white and on black; the first is that of no calibration."""
-  return [_BEFORE, *(_AFTER[index % len(_AFTER)] for index in range(count - 1))]
+  return [_BEFORE, *itertools.islice(itertools.cycle(_AFTER), count - 1)]
 
 
 def _panels(count, width, height):

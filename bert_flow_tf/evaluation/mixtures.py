@@ -56,31 +56,33 @@ def make_mixtures(ids: Sequence[np.ndarray], seed: int = 0, sentences: int = _SE
     ids: token ids of N different sentences, int32 [seq_len] each, with [CLS] and [SEP].
     seed: seed of the choice and of the mixtures.
     sentences: largest number of sentences to mix; each is mixed with three others.
-
-  Raises:
-    DataError: fewer than 3 sentences have word pieces.
   """
   pieces = [row[1:-1] for row in ids if len(row) > 2]
   if len(pieces) < 3:
     raise DataError(f"sentences: {len(pieces)} different ones have words; expected at least 3, to mix them")
-  weights, longest = _inverse_frequencies(pieces), max(map(len, pieces))
+  weights = _inverse_frequencies(pieces)
+  longest = max(map(len, pieces))
   rng = np.random.default_rng(seed)
   chosen = [pieces[i] for i in rng.permutation(len(pieces))[:sentences]]
   mixed, rows, gold = [], [], []
   for _ in range(_DRAWS):
+    # Each sentence is mixed with its neighbor in a circle of all.
     circle = rng.permutation(len(chosen))
     for row, other in zip(circle, np.roll(circle, 1), strict=True):
-      a, b, share = chosen[row], chosen[other], rng.random()
-      kept, taken = a[rng.random(len(a)) < share], b[rng.random(len(b)) >= share]
-      if not len(kept) + len(taken):
-        kept = a
-      mixture = np.concatenate([kept, taken])[:longest]
+      a, b = chosen[row], chosen[other]
+      share = rng.random()
+      of_a = a[rng.random(len(a)) < share]
+      of_b = b[rng.random(len(b)) >= share]
+      if not len(of_a) + len(of_b):
+        of_a = a
+      mixture = np.concatenate([of_a, of_b])[:longest]
       total = weights[a].sum() * weights[mixture].sum()
       mixed.append(mixture)
       rows.append(row)
-      gold.append(weights[kept].sum() / np.sqrt(total) if total else 0.0)
+      gold.append(weights[of_a].sum() / np.sqrt(total) if total else 0.0)
   first, last = ids[0][:1], ids[0][-1:]
-  originals, mixed = ([np.concatenate([first, row, last]) for row in rows_] for rows_ in (chosen, mixed))
+  originals = [np.concatenate([first, row, last]) for row in chosen]
+  mixed = [np.concatenate([first, row, last]) for row in mixed]
   return Mixtures(originals, mixed, np.array(rows), np.array(gold))
 
 

@@ -11,7 +11,7 @@ from bert_flow_tf.data.task import TaskData
 from bert_flow_tf.evaluation import report
 from bert_flow_tf.evaluation.bootstrap import bootstrap_gain
 from bert_flow_tf.evaluation.isotropy import sample
-from bert_flow_tf.evaluation.task_scores import BEFORE_TRAINING, WITH_FLOW, WITHOUT_FLOW, Embeddings, by_split, parts
+from bert_flow_tf.evaluation.task_scores import BEFORE_TRAINING, WITH_FLOW, WITHOUT_FLOW, Embeddings, parts
 
 _BASELINES = (WITHOUT_FLOW, BEFORE_TRAINING)
 _PROSE_NAMES = {WITH_FLOW: "the flow", WITHOUT_FLOW: "the training"}
@@ -68,7 +68,10 @@ def task_result(
     drawn: whether the page has drawings of the evaluated split.
     prefix: text before the names of splits in table and sentences, such as "STS-B " where a run has several tasks.
   """
-  scores = by_split(evaluations)
+  scores: dict[str, dict[str, dict]] = {}
+  for method, (by_split, _) in evaluations.items():
+    for split, values in by_split.items():
+      scores.setdefault(split, {})[method] = values
   named_scores = {prefix + split: methods for split, methods in scores.items()}
   cosines = {method: similarities for method, (_, similarities) in evaluations.items()}
   gains = bootstrap_gains(task, cosines)

@@ -1,6 +1,6 @@
 """Scores of a task: its sentences embedded once, and the agreement of their similarities with gold."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -28,6 +28,9 @@ class Embeddings:
     cache: folder where embeddings are kept, or None.
     show_progress: see `SentenceEncoder.encode`.
     **arguments: sentence_embedding_type and max_seq_length, as `SentenceEncoder.encode` takes them.
+
+  Attributes:
+    values: embeddings of the distinct sentences, float32 [n, dim].
   """
 
   def __init__(
@@ -39,40 +42,47 @@ class Embeddings:
     show_progress: bool | None = None,
     **arguments: Any,
   ) -> None:
-    sentences = (s for pairs in sets for s in (*pairs.sentences_a, *pairs.sentences_b))
-    self._rows = {sentence: row for row, sentence in enumerate(dict.fromkeys(sentences))}
-    self._values = encoder.encode(
+    self._rows: dict[str, int] = {}
+    for pairs in sets:
+      for sentence in _both_sides(pairs):
+        self._rows.setdefault(sentence, len(self._rows))
+    self.values = encoder.encode(
       list(self._rows), batch_size=batch_size, cache=cache, show_progress=show_progress, **arguments
     )
     self._arguments = arguments
     self._encoder = encoder
 
-  @property
-  def values(self) -> np.ndarray:
-    """Embeddings of the distinct sentences, float32 [n, dim]."""
-    return self._values
-
   def have(self, pairs: SentencePairs) -> bool:
     """Returns whether all sentences of the pairs are among them."""
-    return all(s in self._rows for s in (*pairs.sentences_a, *pairs.sentences_b))
+    return self._rows.keys() >= set(_both_sides(pairs))
 
   def of(self, sentences: Sequence[str]) -> np.ndarray:
     """Returns the embeddings of sentences, float32 [n, dim], in their order."""
-    return self._values[[self._rows[sentence] for sentence in sentences]]
+    return self.values[[self._rows[sentence] for sentence in sentences]]
 
   def rows(self, pairs: SentencePairs) -> np.ndarray:
     """Returns the rows that a `Calibration` is fitted on, float32 [2 n, dim]: first sentences, then second ones."""
-    return self.of([*pairs.sentences_a, *pairs.sentences_b])
+    return self.of(_both_sides(pairs))
 
   def fingerprint(self, pairs: SentencePairs) -> str:
     """Returns a hash of everything that decides the embeddings of the pairs."""
-    return self._encoder.fingerprint([*pairs.sentences_a, *pairs.sentences_b], **self._arguments)
+    return self._encoder.fingerprint(_both_sides(pairs), **self._arguments)
+
+
+def _both_sides(pairs):
+  return [*pairs.sentences_a, *pairs.sentences_b]
 
 
 def method_names(calibrations: Iterable[str]) -> list[str]:
   """Returns unique names of methods for the names of calibrations; names that repeat get numbers: sn_1, sn_2."""
   names = [WITH_FLOW if name == "flow" else name for name in calibrations]
-  return [f"{name}_{names[: i + 1].count(name)}" if names.count(name) > 1 else name for i, name in enumerate(names)]
+  methods = []
+  for index, name in enumerate(names):
+    if names.count(name) == 1:
+      methods.append(name)
+    else:
+      methods.append(f"{name}_{names[: index + 1].count(name)}")
+  return methods
 
 
 def evaluate(
@@ -81,7 +91,7 @@ def evaluate(
   transform: Callable[[np.ndarray], np.ndarray],
   splits: Sequence[str] | None = None,
 ) -> tuple[dict[str, dict], dict[str, np.ndarray]]:
-  """Evaluates every split that has gold; a task without gold by the figures that need none, see `isotropy.spread`.
+  """Evaluates every split that has gold; a task without gold by `isotropy.spread`.
 
   Args:
     task: the task.
@@ -106,19 +116,20 @@ def evaluate(
           "cosine_of_random_pairs": 100.0 * mean_random_cosine(a[rows], b[rows]),
         }
     if task.spec.eval_split is None:
-      distinct = list(dict.fromkeys([*pairs.sentences_a, *pairs.sentences_b]))
-      figures = spread(transform(embeddings.of(sample(distinct))))
-      scores[split] = {"pairs": len(pairs), "sentences": len(distinct), **figures}
+      distinct = list(dict.fromkeys(_both_sides(pairs)))
+      measures = spread(transform(embeddings.of(sample(distinct))))
+      scores[split] = {"pairs": len(pairs), "sentences": len(distinct), **measures}
   return scores, cosines
 
 
 def scores_of_split(split: str, pairs: SentencePairs, similarities: np.ndarray, metric: str) -> dict[str, dict]:
   """Returns {name of a part: scores} of a split's similarities [n]; parts without gold are left out."""
-  return {
-    name: score_pairs(similarities[rows], pairs.scores[rows], subsets, metric)
-    for name, rows, subsets in parts(split, pairs)
-    if not np.isnan(pairs.scores[rows]).all()
-  }
+  scores = {}
+  for name, rows, subsets in parts(split, pairs):
+    gold = pairs.scores[rows]
+    if not np.isnan(gold).all():
+      scores[name] = score_pairs(similarities[rows], gold, subsets, metric)
+  return scores
 
 
 def pair_cosines(a: np.ndarray, b: np.ndarray, split: str) -> np.ndarray:
@@ -141,32 +152,12 @@ def parts(split: str, pairs: SentencePairs) -> Iterator[tuple[str, slice, Sequen
   yield split, slice(None), names
 
 
-def by_split(evaluations: Mapping[str, tuple[dict, dict]]) -> dict[str, dict[str, dict]]:
-  """Returns {split: {method: scores}} for {method: (scores by split, cosines)}."""
-  splits = next(iter(evaluations.values()))[0]
-  return {split: {method: scores[split] for method, (scores, _) in evaluations.items()} for split in splits}
-
-
-def original_agreement(metric: str, similarities: np.ndarray, gold: np.ndarray) -> dict[str, float]:
-  """Returns the agreement of all pairs of a split under the original's keys, from -1 to 1.
-
-  The original has eval_pearsonr alone; eval_spearmanr and eval_auc are ours.
-
-  Args:
-    metric: metric of the task.
-    similarities: [n].
-    gold: [n].
-  """
-  if metric == "auc":
-    return {"eval_auc": auc(similarities, gold).auc / 100.0}
-  agreement = correlation(similarities, gold)
-  return {"eval_pearsonr": agreement.pearson / 100.0, "eval_spearmanr": agreement.spearman / 100.0}
-
-
 def original_eval_results(
   task: TaskData, embeddings: Embeddings, flow: Any, cosines: np.ndarray, steps: int
 ) -> dict[str, float]:
-  """Returns the scores with the flow under the original's keys; see `original_agreement`.
+  """Returns the scores with the flow under the original's keys, correlations from -1 to 1.
+
+  The original has eval_pearsonr alone; eval_spearmanr and eval_auc are ours.
 
   Args:
     task: the task.
@@ -178,13 +169,20 @@ def original_eval_results(
   pairs = task.splits[str(task.spec.eval_split)]
   low, high = task.spec.scale
   squared_errors = (cosines - (pairs.scores - low) / (high - low)) ** 2
-  sides = (embeddings.of(pairs.sentences_a), embeddings.of(pairs.sentences_b))
-  flow_loss = float(sum(flow.bits_per_dim(side).numpy().mean() for side in sides))
-  return {
+  flow_loss = 0.0
+  for side in (pairs.sentences_a, pairs.sentences_b):
+    flow_loss += float(flow.bits_per_dim(embeddings.of(side)).numpy().mean())
+  values = {
     "eval_loss": float(np.nanmean(squared_errors)),
     "eval_loss_flow": flow_loss,
     "eval_loss_total": flow_loss,  # the fit uses no label
     "loss": flow_loss,
-    **original_agreement(task.spec.metric, cosines, pairs.scores),
     "global_step": steps,
   }
+  if task.spec.metric == "auc":
+    values["eval_auc"] = auc(cosines, pairs.scores).auc / 100.0
+  else:
+    agreement = correlation(cosines, pairs.scores)
+    values["eval_pearsonr"] = agreement.pearson / 100.0
+    values["eval_spearmanr"] = agreement.spearman / 100.0
+  return values
