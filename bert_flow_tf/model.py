@@ -12,18 +12,18 @@ import tensorflow as tf
 from bert_flow_tf.calibration.combined import side_by_side
 from bert_flow_tf.calibration.flow import FlowCalibration, as_calibration, load_calibration
 from bert_flow_tf.calibration.interface import Calibration
-from bert_flow_tf.calibration.methods import Whitening
 from bert_flow_tf.calibration.names import AUTO, FLOW, CalibrationSpec, parse_calibration
 from bert_flow_tf.data.pairs import SentencePairs, check_pairs, check_sentences, sentences_or_pairs
 from bert_flow_tf.encoder import pooling as pooling_lib
 from bert_flow_tf.encoder.identity import check_encoder, read_identity
-from bert_flow_tf.encoder.loading import IDENTITY_FOLDER, load_encoder, load_identity, save_identity
+from bert_flow_tf.encoder.loading import has_identity, load_encoder, load_identity, save_identity
 from bert_flow_tf.encoder.sentence_encoder import SentenceEncoder
 from bert_flow_tf.errors import ConfigError, naming
 from bert_flow_tf.evaluation import isotropy
 from bert_flow_tf.evaluation.metrics import cosine_similarity, normalized
 from bert_flow_tf.evaluation.task_scores import Embeddings
 from bert_flow_tf.flow.glow import Glow
+from bert_flow_tf.io import archive
 from bert_flow_tf.training.calibrate import FlowFitter, fit_linear, settings_of_fit
 from bert_flow_tf.training.choice import Choice, choose_calibration
 from bert_flow_tf.training.flow_trainer import FitResult
@@ -135,7 +135,7 @@ class SentenceModel:
     folder = os.path.expanduser(folder)
     where = f"folder={folder}"
     with naming("folder"):
-      calibration: Any = None if IDENTITY_FOLDER.is_in(folder) else load_calibration(folder)
+      calibration: Any = None if has_identity(folder) else load_calibration(folder)
       identity: Any = load_identity(folder) if calibration is None else read_identity(calibration.encoder, where)
     model, arguments = load_encoder(identity, where, model, cache_dir, **settings)
     loaded = cls(model, cache=cache, **arguments)
@@ -151,17 +151,19 @@ class SentenceModel:
     """Writes the calibration and the encoder's identity; the encoder itself is not copied.
 
     Args:
-      folder: gets calibration.json and arrays.npz; without a calibration model.json and arrays.npz. An older folder of
-        the same kind is replaced.
+      folder: gets calibration.npz, or without a calibration model.npz; an older model in it is replaced.
 
     Raises:
-      BertFlowError: the folder cannot be written, or contains something else.
+      BertFlowError: the folder cannot be written.
     """
     if self.calibration is not None:
       self.calibration.encoder = self.calibration.encoder or self.identity.to_dict()
       self.calibration.save(folder)
+      stale = "model"
     else:
       save_identity(self.identity, folder)
+      stale = "calibration"
+    archive.path_of(folder, stale).unlink(missing_ok=True)  # of an older model in this folder
 
   @property
   def name(self) -> str:
@@ -276,7 +278,7 @@ class SentenceModel:
     """
     for part in spec.parts:
       dim = self.dim // (len(self.shares) or 1)
-      if part.method == Whitening.METHOD and part.k:
+      if part.method == "whitening" and part.k:
         dim = int(part.k)
       pooling_lib.check_low_dim(dim, self.identity.low_dim)
     if encoder_dropout and self.shares:

@@ -4,9 +4,9 @@ hypothesis (tests/properties_test.py) and atheris (tools/soak/fuzz.py) call them
 """
 
 import io
-import json
 import pathlib
 import tempfile
+import zipfile
 
 import numpy as np
 
@@ -122,17 +122,17 @@ def read_tsv_columns(data):
 
 
 def read_npz(data):
-  """Reads the bytes as the arrays of a calibration's folder without checksums."""
-  values = {"format_version": 1, "method": "whitening", "k": None, "dim": 2, "count": 3}
-  _file(json.dumps(values).encode(), "npz/calibration.json")
-  load_calibration(_file(data, "npz/arrays.npz").parent).transform(np.eye(2))
+  """Reads the bytes as the file of a calibration."""
+  load_calibration(_file(data, "npz/calibration.npz").parent).transform(np.eye(2))
 
 
 def read_calibration_json(data):
-  arrays = io.BytesIO()
-  np.savez(arrays, mean=np.zeros(2), scatter=np.eye(2), kernel=np.eye(2))
-  _file(arrays.getvalue(), "json/arrays.npz")
-  load_calibration(_file(data, "json/calibration.json").parent).transform(np.eye(2))
+  """Reads the bytes as the settings of a calibration's file, with valid checksums."""
+  content = io.BytesIO()
+  np.savez(content, mean=np.zeros(2), scatter=np.eye(2))
+  with zipfile.ZipFile(content, "a") as members:
+    members.writestr("settings.json", data)
+  load_calibration(_file(content.getvalue(), "json/calibration.npz").parent).transform(np.eye(2))
 
 
 def read_safetensors(data):

@@ -34,8 +34,7 @@ _ONLY_IN = {
 # Reading data and scoring predictions: no TensorFlow, nor anything at module level that brings it in.
 _TENSORFLOW = ("tensorflow", "tf_keras", "keras", "tensorflow_probability", "tensorflow_datasets", "transformers")
 _WITHOUT_TENSORFLOW = (
-  *(f"bert_flow_tf.calibration.{module}" for module in ("interface", "linear", "methods", "moments", "natsv")),
-  *(f"bert_flow_tf.calibration.{module}" for module in ("spec", "spectrum", "storage")),
+  *(f"bert_flow_tf.calibration.{module}" for module in ("combined", "interface", "linear", "moments", "names")),
   "bert_flow_tf.evaluation",
   "bert_flow_tf.runs.run_folder",
   *(f"bert_flow_tf.corpus.{module}" for module in ("beam_pipeline", "beam_running", "embedding", "index", "job")),
@@ -53,7 +52,7 @@ _WITHOUT_TENSORFLOW = (
   "bert_flow_tf.data.tasks",
   "bert_flow_tf.errors",
   "bert_flow_tf.io.files",
-  "bert_flow_tf.io.folders",
+  "bert_flow_tf.io.archive",
   "bert_flow_tf.progress",
   "bert_flow_tf._keras2",
   "bert_flow_tf._version",

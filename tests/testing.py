@@ -1,10 +1,12 @@
 """Helpers of several tests: the optional folder `../shared`, and changes of saved files."""
 
-import json
 import pathlib
 
 import numpy as np
 import pytest
+
+from bert_flow_tf.errors import BertFlowError
+from bert_flow_tf.io import archive
 
 REPO = pathlib.Path(__file__).resolve().parent.parent
 SHARED = REPO.parent / "shared"
@@ -25,19 +27,15 @@ def golden_files(kind):
   return sorted((SHARED / _GOLDEN[kind]).glob("*.npz")) or sorted((REPO / "tests/golden" / kind).glob("*.npz"))
 
 
-def rewrite_json(file, **changes):
-  """Changes values of a json file; None removes the key. Its checksums are removed, as a user would."""
-  settings = {**json.loads(file.read_text()), "sha256": None, **changes}
-  file.write_text(json.dumps({key: value for key, value in settings.items() if value is not None}))
-
-
-def rewrite_arrays(file, changes):
-  """Changes arrays of an npz file; None removes the array. The checksums next to it are removed."""
-  for settings in file.parent.glob("*.json"):
-    rewrite_json(settings)
-  with np.load(file) as archive:
-    arrays = {name: archive[name] for name in archive.files if name not in changes}
-  np.savez(file, **arrays, **{name: array for name, array in changes.items() if array is not None})
+def rewrite_archive(folder, kind, arrays=None, **settings):
+  """Changes settings and arrays of a saved thing, with valid checksums; None removes one."""
+  with archive.opened(folder, kind, BertFlowError) as content:
+    for values, changes in zip(content, (settings, arrays or {}), strict=True):
+      values.update(changes)
+      for name in changes:
+        if changes[name] is None:
+          del values[name]
+    archive.write(folder, kind, *content)
 
 
 def nudged(weights, rng):

@@ -2,20 +2,17 @@
 
 import dataclasses
 import math
-import os
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from bert_flow_tf.calibration import storage
 from bert_flow_tf.calibration.interface import Calibration
-from bert_flow_tf.calibration.moments import Moments
+from bert_flow_tf.calibration.moments import FLOAT32_EPSILON, Moments
 from bert_flow_tf.errors import CalibrationError, ConfigError
 from bert_flow_tf.evaluation.metrics import normalized
 
-# A view varies if it does so by more than the rounding errors of float32.
-_FLOAT32_EPSILON = float(np.finfo(np.float32).eps)
+SIDE_BY_SIDE = "side by side"  # the method in the settings of several calibrations
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -37,16 +34,14 @@ class Mix:
 
   @classmethod
   def of(cls, moments: Moments, shares: Sequence[float]) -> "Mix":
-    """Returns the mix for the moments of u, whole or diagonal.
-
-    Raises:
-      ConfigError: see `checked_shares`.
-      CalibrationError: dim is not a multiple of the number of shares.
-    """
+    """Returns the mix for the moments of u, whole or diagonal."""
     shares = checked_shares(shares)
     view_dim(moments.dim, shares)
-    square, rounding = (x.reshape(len(shares), -1).sum(axis=1) for x in (moments.variance, moments.mean_square))
-    return cls(shares, moments.mean, np.sqrt(np.where(square > _FLOAT32_EPSILON**2 * rounding, square, 0.0)))
+    square = moments.variance.reshape(len(shares), -1).sum(axis=1)
+    rounding = moments.mean_square.reshape(len(shares), -1).sum(axis=1)
+    # A view varies if it does so by more than the rounding errors of float32.
+    varying = square > FLOAT32_EPSILON**2 * rounding
+    return cls(shares, moments.mean, np.sqrt(np.where(varying, square, 0.0)))
 
   @property
   def dim(self) -> int:
@@ -66,10 +61,11 @@ class Mix:
   def __call__(self, embeddings: Any) -> Any:
     """u float64 [n, dim] -> x float64 [n, dim / v]; arrays, or tensors of TensorFlow."""
     d = self.output_dim
-    views = [slice(i * d, (i + 1) * d) for i in range(len(self.shares))]
-    return sum(
-      (embeddings[:, view] - self.mean[view]) * float(scale) for view, scale in zip(views, self.scale, strict=True)
-    )
+    mixed: Any = 0
+    for index, scale in enumerate(self.scale):
+      view = slice(index * d, (index + 1) * d)
+      mixed = mixed + (embeddings[:, view] - self.mean[view]) * float(scale)
+    return mixed
 
   def moments(self, moments: Moments) -> Moments:
     """Returns the moments of x for those of u with the whole scatter: the mean of x is 0."""
@@ -80,37 +76,28 @@ class Mix:
 
   def affine(self, shift: np.ndarray, matrix: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Returns shift [dim] and matrix [dim, k] of u that give z = (x - shift) matrix, where shift [dim / v] is 0."""
-    if shift.any():
-      raise ValueError("x has mean 0")
+    del shift  # the mean of x
     return self.mean, np.concatenate([scale * matrix for scale in self.scale])
 
 
 def checked_shares(shares: Sequence[float]) -> tuple[float, ...]:
-  """Returns the shares of views as a tuple; () for embeddings without views.
-
-  Raises:
-    ConfigError: not positive numbers with sum 1.
-  """
+  """Returns the shares of views, positive numbers with sum 1, as a tuple; () for embeddings without views."""
   try:
     checked = tuple(map(float, shares))
   except (TypeError, ValueError):
     checked = (math.nan,)
-  if checked and not (all(share > 0 for share in checked) and math.isclose(sum(checked), 1, abs_tol=1e-6)):
+  # NaN compares as False.
+  if checked and not (min(checked) > 0 and math.isclose(sum(checked), 1, abs_tol=1e-6)):
     raise ConfigError(f"shares={_shown(shares)}: expected one positive number for each view, with sum 1", "shares")
   return checked
 
 
 def view_dim(dim: int, shares: Sequence[float]) -> int:
-  """Returns the dimensions of one view of embeddings of `dim` dimensions; `dim` itself without shares.
-
-  Raises:
-    CalibrationError: dim is not a multiple of the number of shares.
-  """
+  """Returns the dimensions of one view of embeddings of `dim` dimensions; `dim` itself without shares."""
   v = len(shares) or 1
   if dim % v:
-    raise CalibrationError(
-      f"shares={_shown(shares)}: embeddings of {dim} dimensions are not {v} views of one size", "shares"
-    )
+    views = f"embeddings of {dim} dimensions are not {v} views of one size"
+    raise CalibrationError(f"shares={_shown(shares)}: {views}", "shares")
   return dim // v
 
 
@@ -146,48 +133,23 @@ class SideBySide(Calibration):
     """Dimensions of calibrated embeddings: the sum of the parts'."""
     return sum(part.output_dim for part in self.parts)
 
-  @property
-  def encoder(self):
-    """Identity of the embeddings, JSON values or None; kept in the parts."""
-    return self.parts[0].encoder
-
-  @encoder.setter
-  def encoder(self, identity):
-    for part in self.parts:
-      part.encoder = identity
-
   def fit(self, embeddings: np.ndarray) -> "SideBySide":
-    """Raises an error: the parts are fitted first.
-
-    Raises:
-      CalibrationError: always.
-    """
+    """Raises an error: the parts are fitted first."""
     raise CalibrationError(f"{self.name}: cannot be fitted further; fit a new one with fit_calibration")
 
   def transform(self, embeddings: np.ndarray) -> np.ndarray:
     """u [n, dim] -> z [n, output_dim], float32; a part of zeros stays."""
     return np.concatenate([normalized(part.transform(embeddings)) for part in self.parts], axis=1)
 
-  def save(self, folder: str | os.PathLike) -> None:
-    """Writes the folder (`calibration.json`, `arrays.npz`) in one step; replaces an older calibration."""
-    storage.write(folder, *self.contents())
-
   def contents(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-    """Returns the settings, JSON values, and arrays that `save` writes; the names of a part's arrays begin with N/."""
-    settings, arrays = zip(*(part.contents() for part in self.parts), strict=True)
-    parts = [{name: value for name, value in of.items() if name != "encoder"} for of in settings]
-    encoder = {"encoder": self.encoder} if self.encoder else {}
-    named = {f"{number}/{name}": array for number, of in enumerate(arrays) for name, array in of.items()}
-    return {"parts": parts, **encoder}, named
-
-  @classmethod
-  def load(cls, folder: str | os.PathLike) -> "SideBySide":
-    """Raises an error: `load_calibration` loads parts of any kind.
-
-    Raises:
-      CalibrationError: always.
-    """
-    raise CalibrationError(f"calibration folder {folder}: load it with load_calibration")
+    """Returns the settings and arrays of the parts; the names of a part's arrays begin with its number."""
+    settings, arrays = [], {}
+    for number, part in enumerate(self.parts):
+      of_part, arrays_of_part = part.contents()
+      settings.append(of_part)
+      for name, array in arrays_of_part.items():
+        arrays[f"{number}/{name}"] = array
+    return {"method": SIDE_BY_SIDE, "parts": settings}, arrays
 
 
 def side_by_side(parts: Sequence[Calibration]) -> Calibration:

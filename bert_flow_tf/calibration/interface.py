@@ -2,17 +2,21 @@
 
 import abc
 import os
+import pathlib
 from typing import Any
 
 import numpy as np
 
 from bert_flow_tf.errors import CalibrationError
+from bert_flow_tf.io import archive
+
+KIND = "calibration"  # of the archive in a calibration's folder
 
 
 class Calibration(abc.ABC):
   """Map of embeddings u [n, dim] to calibrated embeddings z [n, output_dim], fitted without labels.
 
-      calibration = make_calibration(parse_calibration("whitening")).fit(embeddings)
+      calibration = make_calibration("whitening").fit(embeddings)
       similarities = cosine_similarity(calibration.transform(a), calibration.transform(b))
 
   Rows are occurrences: a sentence in three pairs counts three times, as in the paper's "target" setting. The rows of n
@@ -48,10 +52,10 @@ class Calibration(abc.ABC):
     """u [n, dim] -> z [n, output_dim], float32."""
 
   @abc.abstractmethod
-  def save(self, folder: str | os.PathLike) -> None:
-    """Writes a folder that `load` reads; replaces an older calibration."""
+  def contents(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+    """Returns JSON settings, of which `method` names the class, and arrays: all that `load_calibration` needs."""
 
-  @classmethod
-  @abc.abstractmethod
-  def load(cls, folder: str | os.PathLike) -> "Calibration":
-    """Loads the calibration that `save` wrote."""
+  def save(self, folder: str | os.PathLike) -> pathlib.Path:
+    """Writes FOLDER/calibration.npz, which `load_calibration` reads; replaces an older one. Returns its path."""
+    settings, arrays = self.contents()
+    return archive.write(folder, KIND, {**settings, "encoder": self.encoder}, arrays)

@@ -1,31 +1,146 @@
-"""Base class of the calibrations that mean and covariance determine."""
+"""Calibrations that mean and covariance determine: z = (u - shift) matrix, one solver for each method."""
 
-import abc
-import os
-from collections.abc import Mapping, Sequence
+import dataclasses
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
+from absl import logging
 
-from bert_flow_tf.calibration import storage
 from bert_flow_tf.calibration.combined import Mix, checked_shares, view_dim
 from bert_flow_tf.calibration.interface import Calibration
 from bert_flow_tf.calibration.moments import Moments, chunks
-from bert_flow_tf.errors import CalibrationError, ConfigError
+from bert_flow_tf.errors import CalibrationError, ConfigError, DataError
+from bert_flow_tf.evaluation.metrics import correlation, cosine_similarity
 from bert_flow_tf.io.checks import check_rows, is_integer
+from bert_flow_tf.progress import counted
+
+Affine = tuple[np.ndarray, np.ndarray]  # shift, float64 [dim]; matrix, float64 [dim, output_dim]
+
+CANDIDATES = range(1, 21)  # The paper, table 5: K of NATSV is one of 1 to 20.
+SHRINKAGE = 0.5  # of soft whitening; within 0.2 of the best on STS-B's dev split for two encoders
+
+
+def _none(moments: Moments, k: None) -> Affine:
+  """Solves z = u; fitted like the others, so that comparisons can include it."""
+  return np.zeros(moments.dim), np.eye(moments.dim)
+
+
+def _mean(moments: Moments, k: None) -> Affine:
+  """Solves z = u - mean."""
+  moments.check_varying(moments.inverse_deviations)
+  return moments.mean, np.eye(moments.dim)
+
+
+def _sn(moments: Moments, k: None) -> Affine:
+  """Solves z = (u - mean) / std of each dimension: SN of the paper's table 5.
+
+  std divides by n, which does not change cosines. A dimension without variance becomes 0, as its scale is unknown.
+  """
+  return moments.mean, np.diag(moments.scale)
+
+
+def _whitening(moments: Moments, k: int | None) -> Affine:
+  """Solves z = (u - mean) W, the first k columns of W = V diag(1 / sqrt(lambda)).
+
+  V and lambda are the eigenvectors and descending eigenvalues of the covariance (divided by n - 1), so that the rows of
+  the fit get covariance I. Su et al. 2021, "Whitening Sentence Representations for Better Semantics and Faster
+  Retrieval", algorithm 1. Directions without variance are dropped.
+  """
+  values, vectors = _checked_directions("whitening", moments, k)
+  return moments.mean, (vectors / np.sqrt(values))[:, :k]
+
+
+def _soft_whitening(moments: Moments, k: float | None) -> Affine:
+  """Solves z = (u - mean) V diag(s), s = 1 / sqrt(lambda + mean(lambda) / 2), or 1 / lambda^k with 0 < k < 1.
+
+  lambda and V are as in whitening, whose k would be 0.5; it makes directions of little variance, which are mostly
+  noise, as important as the others. The first form whitens with a covariance that is shrunk toward a multiple of the
+  identity (as in Ledoit and Wolf 2004, "A well-conditioned estimator for large-dimensional covariance matrices", with a
+  fixed weight): large directions become even, small ones stay small.
+  """
+  values, vectors = _checked_directions("soft-whitening", moments, None)
+  scale = 1.0 / np.sqrt(values + SHRINKAGE * np.mean(values)) if k is None else values**-k
+  return moments.mean, vectors * scale
+
+
+def _natsv(moments: Moments, k: int) -> Affine:
+  """Solves z = u - V V^T u: nulling away the first k singular vectors V of u, the paper's table 5.
+
+  The embeddings are not centered: the paper mentions a mean only for SN. The first vector is nearly the direction of
+  the mean. Mu et al. 2017, "All-but-the-Top", center word vectors first; `sn+natsv` is centered by SN.
+  """
+  return np.zeros(moments.dim), _nulling(moments, moments.uncentered_directions[1], k)
+
+
+def _sn_natsv(moments: Moments, k: int) -> Affine:
+  """Solves y = (u - mean) / std, z = y - V V^T y: SN, then NATSV of its rows y, the paper's table 5."""
+  nulling = _nulling(moments, moments.standardized_directions[1], k)
+  return moments.mean, moments.scale[:, np.newaxis] * nulling
+
+
+def _checked_directions(name: str, moments: Moments, k: int | None) -> tuple[np.ndarray, np.ndarray]:
+  """Returns the covariance's eigenvalues [rank] and eigenvectors [dim, rank]; logs a rank below the dimensions."""
+  values, vectors = moments.directions
+  moments.check_varying(values)
+  rank = len(values)
+  description = f"the covariance of {counted(moments.count, 'sentence')} in {moments.dim} dimensions has rank {rank}"
+  if (k or rank) > rank:
+    raise CalibrationError(f"k={k}: {description}; expected at most that, or more and other sentences", "k")
+  if rank < moments.dim:
+    dropped = f"{counted(moments.dim - rank, 'direction')} without variance"
+    if name == "whitening" and k is None and rank == moments.count - 1:
+      dropped += "; with so few sentences, all become equally different"
+    logging.warning("%s: %s; dropped: %s", name, description, dropped)
+  return values, vectors
+
+
+def _nulling(moments: Moments, vectors: np.ndarray, k: int) -> np.ndarray:
+  """Returns the projection [dim, dim] that removes the first k columns of `vectors` [dim, rank]."""
+  rank = vectors.shape[1]
+  if k >= rank:
+    fitted = f"the {moments.count} sentences in {moments.dim} dimensions have rank {rank}"
+    raise CalibrationError(f"k={k}: {fitted}; expected a smaller k, or nothing would remain", "k")
+  basis = vectors[:, :k]
+  return np.eye(moments.dim) - basis @ basis.T
+
+
+@dataclasses.dataclass(frozen=True)
+class Method:
+  """Solver of a method.
+
+  Attributes:
+    solve: moments, k -> shift and matrix.
+    cross: whether it needs the whole covariance.
+    k: type of the k that it takes; None for none.
+    k_on_dev: whether k, if it is not given, is chosen on labeled pairs after the fit (`choose_k`).
+  """
+
+  solve: Callable[[Moments, Any], Affine]
+  cross: bool = False
+  k: type | None = None
+  k_on_dev: bool = False
+
+
+METHODS = {
+  "whitening": Method(_whitening, cross=True, k=int),
+  "soft-whitening": Method(_soft_whitening, cross=True, k=float),
+  "sn": Method(_sn),
+  "natsv": Method(_natsv, cross=True, k=int, k_on_dev=True),
+  "sn+natsv": Method(_sn_natsv, cross=True, k=int, k_on_dev=True),
+  "mean": Method(_mean),
+  "none": Method(_none),
+}
 
 
 class LinearCalibration(Calibration):
-  """Calibration that `Moments` determine: it can be fitted in parts, also after `load`.
-
-  A subclass has a METHOD, needs the covariance or not (CROSS), takes a k or not (TAKES_K), computes the arrays that
-  `_apply` needs from the moments (`_solve`), and gives their shapes (`_shapes`). It computes in float64 and returns
-  float32.
+  """z = (u - shift) matrix, which `Moments` of u determine; it can be fitted in parts, also after it was loaded.
 
   With shares, embeddings u are concatenated views, and the method gets x, their `Mix`. The moments kept are those of u:
-  they determine those of x, so a fit in parts is exact here too.
+  they determine those of x, so a fit in parts is exact here too. It computes in float64 and returns float32.
 
   Args:
+    method: a key of `METHODS`.
     k: number of directions or exponent, for methods that take it; None for the method's own choice.
     shares: share of each view; () if embeddings are not concatenated views.
 
@@ -33,23 +148,17 @@ class LinearCalibration(Calibration):
     ConfigError: k or shares are not allowed.
   """
 
-  METHOD = ""
-  CROSS = False
-  TAKES_K = False
-
-  def __init__(self, k: float | None = None, shares: Sequence[float] = ()) -> None:
-    if k is not None and not self.TAKES_K:
-      raise ConfigError(f"k={k!r}: calibration {self.METHOD} takes no k", argument="k")
-    self.k = None if k is None else self._checked_k(k)
+  def __init__(self, method: str, k: float | None = None, shares: Sequence[float] = ()) -> None:
+    self.method = method
+    self.k = _checked_k(method, k)
     self.shares = checked_shares(shares)
-    self.encoder = None
     self._moments: Moments | None = None
-    self._arrays: dict[str, np.ndarray] | None = None
+    self._affine: Affine | None = None
 
   @property
   def name(self) -> str:
     """Name as `parse_calibration` reads it."""
-    return self.METHOD if self.k is None else f"{self.METHOD}-{self.k}"
+    return self.method if self.k is None else f"{self.method}-{self.k}"
 
   @property
   def dim(self) -> int:
@@ -64,7 +173,11 @@ class LinearCalibration(Calibration):
   @property
   def output_dim(self) -> int:
     """Dimensions of calibrated embeddings."""
-    return self._width
+    return view_dim(self.dim, self.shares) if self._awaits_k else self.affine()[1].shape[1]
+
+  @property
+  def _awaits_k(self) -> bool:
+    return self.k is None and METHODS[self.method].k_on_dev
 
   def fit(self, embeddings: np.ndarray) -> "LinearCalibration":
     """Fits to embeddings [n, dim], discards an earlier fit, and returns itself.
@@ -74,8 +187,12 @@ class LinearCalibration(Calibration):
         then the earlier fit stays.
     """
     moments = self._moments_of(check_rows(embeddings))
-    arrays = self._checked_solution(moments)
-    self._moments, self._arrays = moments, arrays
+    if self._awaits_k:
+      self._solve(moments, CANDIDATES[0])  # an error if the rows do not allow the smallest k
+      affine = None
+    else:
+      affine = self._solve(moments, self.k)
+    self._moments, self._affine = moments, affine
     return self
 
   def partial_fit(self, embeddings: np.ndarray) -> "LinearCalibration":
@@ -88,29 +205,28 @@ class LinearCalibration(Calibration):
       CalibrationError: not finite numbers, or other dimensions than before; then nothing is added.
     """
     rows = check_rows(embeddings, None if self._moments is None else self._moments.dim)
-    batch = self._moments_of(rows)
-    self._moments = batch if self._moments is None else self._moments.merged(batch)
-    self._arrays = None
+    moments = self._moments_of(rows)
+    self._moments = moments if self._moments is None else self._moments.merged(moments)
+    self._affine = None
     return self
 
-  def merge(self, other: "LinearCalibration") -> "LinearCalibration":
+  def merge(self, other: Any) -> "LinearCalibration":
     """Adds the embeddings of another fit with this method, as `partial_fit` would, and returns itself.
 
     Raises:
       CalibrationError: another method, k, encoder or other shares or dimensions, or one of the two is not fitted; then
         nothing is added.
     """
-    if type(other) is not type(self) or other.k != self.k or other.shares != self.shares:
+    if not isinstance(other, LinearCalibration) or (other.name, other.shares) != (self.name, self.shares):
       raise CalibrationError(f"{self.name} cannot be merged with {getattr(other, 'name', type(other).__name__)}")
-    mine, theirs = self._fitted(), other._fitted()
-    if mine.dim != theirs.dim:
-      raise CalibrationError(f"{self.name} was fitted on {mine.dim} dimensions, the other on {theirs.dim}")
+    if self.dim != other.dim:
+      raise CalibrationError(f"{self.name} was fitted on {self.dim} dimensions, the other on {other.dim}")
     if self.encoder and other.encoder and self.encoder != other.encoder:
+      first, second = self.encoder.get("name"), other.encoder.get("name")
       raise CalibrationError(
-        f"{self.name} was fitted on embeddings of {self.encoder.get('name')}, the one to merge on those of "
-        f"{other.encoder.get('name')}, or otherwise made"
+        f"{self.name} was fitted on embeddings of {first}, the one to merge on those of {second}, or otherwise made"
       )
-    self._moments, self._arrays = mine.merged(theirs), None
+    self._moments, self._affine = self._fitted().merged(other._fitted()), None
     self.encoder = self.encoder or other.encoder
     return self
 
@@ -118,141 +234,140 @@ class LinearCalibration(Calibration):
     """u [n, dim] -> z [n, output_dim], float32.
 
     Raises:
-      CalibrationError: before any fit, or not [n, dim] finite numbers.
+      CalibrationError: before any fit, no k is chosen, or not [n, dim] finite numbers.
     """
-    arrays = self._solved()
-    rows, mix = check_rows(embeddings, self.dim), self._mix()
-    calibrated = np.empty([len(rows), self.output_dim], np.float32)
-    for start, chunk in chunks(rows):
-      with np.errstate(over="ignore"):
-        calibrated[start : start + len(chunk)] = self._apply(arrays, chunk if mix is None else mix(chunk))
+    return self._transformed(check_rows(embeddings, self.dim), *self.affine())
+
+  def _transformed(self, rows, shift, matrix):
+    calibrated = np.empty([len(rows), matrix.shape[1]], np.float32)
+    with np.errstate(over="ignore"):
+      for start, chunk in chunks(rows):
+        calibrated[start : start + len(chunk)] = (chunk - shift) @ matrix
     bad = np.flatnonzero(~np.isfinite(calibrated).all(axis=1))
     if bad.size:
-      raise CalibrationError(
-        f"embeddings: row {bad[0]} (from 0) exceeds float32 after {self.name}: it is far from the {self.count} "
-        "sentences of the fit",
-        argument="embeddings",
-      )
+      row = f"row {bad[0]} (from 0) exceeds float32 after {self.name}"
+      reason = f"it is far from the {self.count} sentences of the fit"
+      raise CalibrationError(f"embeddings: {row}: {reason}", "embeddings")
     return calibrated
 
-  def save(self, folder: str | os.PathLike) -> None:
-    """Writes the folder (`calibration.json`, `arrays.npz`) in one step; replaces an older calibration.
-
-    Raises:
-      CalibrationError: before any fit, or the folder cannot be written or contains something else.
-    """
-    storage.write(folder, *self.contents())
-
-  def contents(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-    """Returns the settings, JSON values, and arrays that `save` writes.
-
-    Raises:
-      CalibrationError: before any fit.
-    """
-    arrays, moments = self._solved(), self._fitted()
-    settings = {"method": self.METHOD, "k": self.k, "dim": self.dim, "count": self.count}
-    optional = {"encoder": self.encoder, "shares": list(self.shares)}
-    settings |= {name: value for name, value in optional.items() if value}
-    return settings, {"mean": moments.mean, "scatter": moments.scatter, **arrays}
-
-  @classmethod
-  def load(cls, folder: str | os.PathLike) -> "LinearCalibration":
-    """Loads a calibration of this class; `spec.load_linear_calibration` loads any class.
-
-    Raises:
-      CalibrationError: the folder is missing, incomplete, damaged or of another method.
-    """
-    return cls.restore(folder, *storage.read(folder))
-
-  @classmethod
-  def restore(
-    cls, folder: str | os.PathLike, settings: Mapping[str, Any], arrays: Mapping[str, np.ndarray]
-  ) -> "LinearCalibration":
-    """Returns the calibration of the settings and arrays that `storage.read` read in `folder`."""
-    where = f"calibration folder {folder}"
-    keys = ["method", "k", "dim", "count"]
-    settings = dict(settings)
-    encoder, shares = settings.pop("encoder", None), settings.pop("shares", ())
-    if not isinstance(encoder, dict | None):
-      raise CalibrationError(f"{where}: encoder is {encoder!r}, expected an object")
-    if sorted(settings) != sorted(keys) or settings["method"] != cls.METHOD:
-      raise CalibrationError(f"{where}: {storage.SETTINGS_FILE} has {settings}, expected {keys} of {cls.METHOD}")
-    dim, count = settings["dim"], settings["count"]
-    if not (is_integer(dim, 1) and is_integer(count, 2)):
-      raise CalibrationError(f"{where}: dim is {dim!r} and count {count!r}, expected integers from 1 and from 2")
-    try:
-      calibration = cls(settings["k"], shares)
-      width = view_dim(dim, calibration.shares)
-    except (ConfigError, CalibrationError) as error:
-      raise CalibrationError(f"{where}: {error}") from error
-    moments = {"mean": (dim,), "scatter": (dim, dim) if cls.CROSS or calibration.shares else (dim,)}
-    storage.check_arrays(where, arrays, {**moments, **calibration._shapes(width)})
-    calibration.encoder = encoder
-    calibration._moments = Moments(count, arrays["mean"], arrays["scatter"])
-    calibration._arrays = {name: array for name, array in arrays.items() if name not in moments}
-    return calibration
-
-  def affine(self) -> tuple[np.ndarray, np.ndarray]:
+  def affine(self) -> Affine:
     """Returns shift, float64 [dim], and matrix, float64 [dim, output_dim], of z = (u - shift) matrix.
 
-    For other runtimes, such as a served graph; `transform` gives the same up to float32 rounding.
+    Raises:
+      CalibrationError: before any fit, no k is chosen, or the embeddings of the fit do not determine them.
+    """
+    if self._awaits_k:
+      example = f"{self.method}-10"
+      raise CalibrationError(f"{self.method}: no k is chosen; call choose_k with labeled pairs, or give {example}")
+    if self._affine is None:
+      self._affine = self._solve(self._fitted(), self.k)
+    return self._affine
+
+  def choose_k(self, embeddings_a: np.ndarray, embeddings_b: np.ndarray, gold: np.ndarray) -> dict[int, float]:
+    """Sets k of NATSV to the one of 1 to 20 with the best Spearman correlation of cosines with gold, the first of ties.
+
+    Args:
+      embeddings_a: [n, dim], first sentences of labeled pairs (the dev split), not calibrated.
+      embeddings_b: [n, dim], second sentences.
+      gold: [n] scores; pairs with NaN are ignored.
+
+    Returns:
+      {k: Spearman x 100} of every k below the rank of the fit; NaN if a cosine is not defined.
 
     Raises:
-      CalibrationError: before any fit, or no k is chosen.
+      CalibrationError: before any fit, arrays of different lengths, or no k has a correlation.
     """
-    shift, matrix = self._affine(self._solved())
-    mix = self._mix()
-    return (shift, matrix) if mix is None else mix.affine(shift, matrix)
+    a, b = check_rows(embeddings_a, self.dim), check_rows(embeddings_b, self.dim)
+    gold = np.asarray(gold, np.float64)
+    if not (a.shape[:1] == b.shape[:1] == gold.shape):
+      shapes = f"shape {list(gold.shape)} for {len(a)} and {len(b)}"
+      raise CalibrationError(f"gold: expected as many scores as embeddings, got {shapes}", "gold")
+    scored = ~np.isnan(gold)
+    scores = {}
+    mix, moments = self._mixed(self._fitted())
+    for k in CANDIDATES:
+      try:
+        affine = self._unmixed(mix, METHODS[self.method].solve(moments, k))
+      except CalibrationError:
+        if k == 1:
+          raise
+        break  # k has reached the rank
+      first, second = self._transformed(a[scored], *affine), self._transformed(b[scored], *affine)
+      scores[k] = _spearman(first, second, gold[scored])
+    defined = {k: score for k, score in scores.items() if not np.isnan(score)}
+    if not defined:
+      pairs = f"no k has a correlation on these {scored.sum()} scored pairs"
+      expected = f"at least 2 different scores, or a k as in {self.method}-10"
+      raise CalibrationError(f"gold: {pairs}; expected {expected}", "gold")
+    self.k, self._affine = max(defined, key=defined.__getitem__), None
+    return scores
 
-  @abc.abstractmethod
-  def _affine(self, arrays: Mapping[str, np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
-    """Returns shift, float64 [width], and matrix, float64 [width, output_dim], of z = (x - shift) matrix."""
+  def contents(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+    """Returns JSON settings and the moments, from which shift and matrix are solved again."""
+    moments = self._fitted()
+    if not self._awaits_k:
+      self.affine()  # an error here rather than after a load
+    settings = {"method": self.method, "k": self.k, "shares": list(self.shares), "count": moments.count}
+    return settings, {"mean": moments.mean, "scatter": moments.scatter}
 
-  @abc.abstractmethod
-  def _solve(self, moments: Moments) -> dict[str, np.ndarray]:
-    """Returns {name: float64 array} of the moments of at least two different rows."""
-
-  @abc.abstractmethod
-  def _shapes(self, width: int) -> dict[str, tuple]:
-    """Returns {name: shape} of the arrays of `_solve`; a range in a shape allows several sizes."""
-
-  @abc.abstractmethod
-  def _apply(self, arrays: Mapping[str, np.ndarray], rows: np.ndarray) -> np.ndarray:
-    """Calibrates float64 rows x [n, width]."""
-
-  @property
-  def _width(self) -> int:
-    """Dimensions of x."""
-    return view_dim(self.dim, self.shares)
-
-  @property
-  def _mean(self) -> np.ndarray:
-    """Mean of x, float64 [width]."""
-    return np.zeros(self._width) if self.shares else self._fitted().mean
-
-  def _mix(self) -> Mix | None:
-    return Mix.of(self._fitted(), self.shares) if self.shares else None
-
-  def _moments_of(self, rows):
-    view_dim(rows.shape[1], self.shares)
-    return Moments.of(rows, self.CROSS or bool(self.shares))
-
-  def _checked_k(self, k: Any) -> Any:
-    if not is_integer(k, 1):
-      raise ConfigError(f"k={k!r}: calibration {self.METHOD} expects an integer of at least 1", argument="k")
-    return int(k)
+  @classmethod
+  def restore(cls, settings: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> "LinearCalibration":
+    """Returns the calibration of `contents`."""
+    restored = cls(settings["method"], settings["k"], settings["shares"])
+    mean, scatter = (np.asarray(arrays[name], np.float64) for name in ("mean", "scatter"))
+    whole = METHODS[restored.method].cross or restored.shares
+    expected = (mean.size, mean.size) if whole else (mean.size,)
+    if mean.ndim != 1 or scatter.shape != expected or not np.isfinite(mean).all() or not np.isfinite(scatter).all():
+      raise CalibrationError("arrays mean and scatter do not fit the settings, or are not finite")
+    restored._moments = Moments(int(settings["count"]), mean, scatter)
+    if not restored._awaits_k:
+      restored.affine()
+    return restored
 
   def _fitted(self) -> Moments:
     if self._moments is None:
       raise CalibrationError(f"{self.name} is not fitted: call fit or partial_fit with embeddings, or load")
     return self._moments
 
-  def _solved(self) -> dict[str, np.ndarray]:
-    if self._arrays is None:
-      self._arrays = self._checked_solution(self._fitted())
-    return self._arrays
+  def _moments_of(self, rows):
+    view_dim(rows.shape[1], self.shares)
+    return Moments.of(rows, METHODS[self.method].cross or bool(self.shares))
 
-  def _checked_solution(self, moments):
+  def _solve(self, moments, k):
+    """Returns the `Affine` of u for its moments."""
     if moments.count < 2:
       raise CalibrationError(f"embeddings: {self.name} needs at least 2 sentences, got {moments.count}", "embeddings")
-    return self._solve(Mix.of(moments, self.shares).moments(moments) if self.shares else moments)
+    mix, of_mix = self._mixed(moments)
+    return self._unmixed(mix, METHODS[self.method].solve(of_mix, k))
+
+  def _mixed(self, moments):
+    """Returns the mix of the views, or None, and the moments of what the method gets."""
+    if not self.shares:
+      return None, moments
+    mix = Mix.of(moments, self.shares)
+    return mix, mix.moments(moments)
+
+  def _unmixed(self, mix, affine):
+    """Returns the `Affine` of u for that of the mix."""
+    return affine if mix is None else mix.affine(*affine)
+
+
+def _checked_k(method: str, k: Any) -> Any:
+  """Returns k as an int or a float, or None."""
+  kind = METHODS[method].k
+  if k is None:
+    return None
+  if kind is int and is_integer(k, 1):
+    return int(k)
+  if kind is float and isinstance(k, float) and 0.0 < k < 1.0:
+    return k
+  expected = {None: "no k", int: "an integer of at least 1", float: "an exponent between 0 and 1"}[kind]
+  raise ConfigError(f"k={k!r}: calibration {method} takes {expected}", argument="k")
+
+
+def _spearman(a, b, gold):
+  """Returns Spearman's correlation x 100 of the cosines of rows a and b [n, dim] with gold [n]; NaN if undefined."""
+  try:
+    return correlation(cosine_similarity(a, b), gold).spearman
+  except DataError:  # a row of zeros has no cosine
+    return np.nan

@@ -1,12 +1,22 @@
-"""Mean and covariance of embeddings, accumulated over batches."""
+"""Mean and covariance of embeddings, accumulated over batches, and the directions in which they vary."""
 
 import dataclasses
+import functools
 from collections.abc import Iterator
 
 import numpy as np
+import scipy.linalg
+from absl import logging
+
+from bert_flow_tf.errors import CalibrationError
 
 # Rows converted to float64 at a time: 8192 rows of 1024 dimensions are 64 MiB.
 CHUNK = 8192
+# Embeddings come from the encoder as float32, with a relative precision of 1.2e-7.
+FLOAT32_EPSILON = float(np.finfo(np.float32).eps)
+_FLOAT64_EPSILON = float(np.finfo(np.float64).eps)
+
+Directions = tuple[np.ndarray, np.ndarray]  # eigenvalues [rank], descending; eigenvectors [dim, rank]
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -35,12 +45,7 @@ class Moments:
 
   @classmethod
   def of(cls, rows: np.ndarray, cross: bool) -> "Moments":
-    """Returns the moments of finite rows [n, dim].
-
-    Args:
-      rows: [n, dim].
-      cross: True for the whole scatter [dim, dim], False for its diagonal.
-    """
+    """Returns the moments of finite rows [n, dim]; with `cross` the whole scatter, else its diagonal."""
     dim = rows.shape[1]
     moments = cls(0, np.zeros(dim), np.zeros([dim, dim] if cross else dim))
     for _, chunk in chunks(rows):
@@ -74,6 +79,70 @@ class Moments:
   def mean_square(self) -> np.ndarray:
     """Mean of x^2 of each dimension, float64 [dim], or `rounded`: the scale of x's rounding errors."""
     return self.variance + self.mean**2 if self.rounded is None else self.rounded
+
+  @functools.cached_property
+  def inverse_deviations(self) -> np.ndarray:
+    """1 / standard deviation of each dimension, float64 [dim]; 0 for a dimension without variance.
+
+    A dimension has no variance if its deviation is within the float32 rounding error of its values: a division by it
+    would amplify noise (the last layer of all-MiniLM-L6-v2 has such a dimension).
+    """
+    varying = self.variance > FLOAT32_EPSILON**2 * self.mean_square
+    return np.divide(1.0, np.sqrt(self.variance), out=np.zeros(self.dim), where=varying)
+
+  @functools.cached_property
+  def scale(self) -> np.ndarray:
+    """The inverse deviations, [dim], not all 0; dimensions without variance are logged."""
+    scale = self.inverse_deviations
+    self.check_varying(scale)
+    constant = np.flatnonzero(scale == 0)
+    if constant.size:
+      shown = ", ".join(map(str, constant[:10]))
+      if constant.size > 10:
+        shown += ", ..."
+      message = "calibration: %d of %d dimensions have no variance and become 0: %s"
+      logging.warning(message, constant.size, self.dim, shown)
+    return scale
+
+  @functools.cached_property
+  def directions(self) -> Directions:
+    """Eigenvalues and eigenvectors of the covariance, divided by n - 1; see `directions`."""
+    return directions(self.scatter / (self.count - 1), self.mean_square)
+
+  @functools.cached_property
+  def uncentered_directions(self) -> Directions:
+    """Eigenvalues and eigenvectors of the mean of x x^T: its right singular vectors."""
+    return directions(self.scatter / self.count + np.outer(self.mean, self.mean), self.mean_square)
+
+  @functools.cached_property
+  def standardized_directions(self) -> Directions:
+    """Eigenvalues and eigenvectors of the correlation matrix: right singular vectors of (x - mean) / std."""
+    scale = self.scale
+    return directions(self.scatter / self.count * np.outer(scale, scale), self.mean_square * scale**2)
+
+  def check_varying(self, varying: np.ndarray) -> None:
+    """Raises an error if an array that is 0 for each constant dimension or direction is all 0."""
+    if not np.any(varying):
+      rows = f"{self.count} that are equal up to float32 rounding"
+      raise CalibrationError(f"embeddings: expected rows that differ, got {rows}", "embeddings")
+
+
+def directions(matrix: np.ndarray, mean_square: np.ndarray) -> Directions:
+  """Returns eigenvalues [rank], descending, and eigenvectors [dim, rank] in columns, of a covariance or second moment.
+
+  Directions with only rounding errors are left out. A direction v is kept if its eigenvalue is over
+  dim * 2.2e-16 * the largest one, the error of an eigenvalue in float64 (as in `numpy.linalg.matrix_rank`), and over
+  (1.2e-7)^2 * sum v_i^2 mean_square_i, the variance along v from the float32 rounding of the rows.
+  """
+  values, vectors = scipy.linalg.eigh(matrix)
+  values, vectors = values[::-1], vectors[:, ::-1]
+  float64_error = len(values) * _FLOAT64_EPSILON * values[0]
+  float32_error = FLOAT32_EPSILON**2 * (mean_square @ vectors**2)
+  kept = values > np.maximum(float64_error, float32_error)
+  values, vectors = values[kept], vectors[:, kept]
+  # The sign of a direction is arbitrary: the largest entry is made positive, so that all machines agree.
+  largest = np.argmax(np.abs(vectors), axis=0)
+  return values, vectors * np.sign(vectors[largest, np.arange(len(values))])
 
 
 def chunks(rows: np.ndarray) -> Iterator[tuple[int, np.ndarray]]:

@@ -1,30 +1,34 @@
-"""Names of calibrations, and the table of their classes."""
+"""Names of calibrations, such as "whitening-256" and "flow+soft-whitening"."""
 
 import dataclasses
-import os
 import re
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 import numpy as np
 
-from bert_flow_tf.calibration import storage
-from bert_flow_tf.calibration.linear import LinearCalibration
-from bert_flow_tf.calibration.methods import MeanRemoval, NoCalibration, SoftWhitening, StandardNormalization, Whitening
-from bert_flow_tf.calibration.natsv import Natsv, StandardizedNatsv
+from bert_flow_tf.calibration.linear import METHODS, LinearCalibration
 from bert_flow_tf.data.task import TaskData
-from bert_flow_tf.errors import CalibrationError, ConfigError
+from bert_flow_tf.errors import ConfigError
 
 FLOW, AUTO = "flow", "auto"
-METHODS = {
-  method.METHOD: method
-  for method in (Whitening, SoftWhitening, StandardNormalization, Natsv, StandardizedNatsv, MeanRemoval, NoCalibration)
-}
-# {name: whether "-K" may follow}. The flow is fitted in steps, and auto chooses one of the others: METHODS has neither.
-_TAKES_K = {FLOW: False, AUTO: False, **{name: method.TAKES_K for name, method in METHODS.items()}}
-ALLOWED = ", ".join(form for name, takes_k in _TAKES_K.items() for form in [name, f"{name}-K"][: 1 + takes_k])
-ALLOWED += " (natsv without K: chosen on dev; auto: chosen without labels)"
-ALLOWED += f", {FLOW}+NAME ({FLOW} and another one side by side)"
+# {name: type of the K that may follow}. The flow is fitted in steps, and auto chooses one of the others.
+_K_TYPES = {FLOW: None, AUTO: None, **{name: method.k for name, method in METHODS.items()}}
+
+
+def _forms() -> list[str]:
+  forms = []
+  for name, k in _K_TYPES.items():
+    forms.append(name)
+    if k is not None:
+      forms.append(f"{name}-K")
+  return forms
+
+
+ALLOWED = ", ".join(_forms()) + (
+  " (natsv without K: chosen on dev; auto: chosen without labels)"
+  f", {FLOW}+NAME ({FLOW} and another calibration side by side)"
+)
+_FORM = re.compile(r"([a-z+-]*[a-z])(?:-([1-9][0-9]{0,8}|0\.(?!0+$)[0-9]{1,4}))?", re.ASCII)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -35,29 +39,29 @@ class CalibrationSpec:
     method: "flow", "auto" or a key of `METHODS`.
     k: dimensions that whitening keeps, directions that NATSV removes, or exponent of soft whitening; None for all, for
       a choice on dev, or for the form without exponent.
-    beside: another calibration next to the flow, see `SideBySide`; None for none.
+    second: another calibration next to the flow, see `SideBySide`; None for none.
   """
 
   method: str
   k: float | None = None
-  beside: "CalibrationSpec | None" = None
+  second: "CalibrationSpec | None" = None
 
   @property
   def name(self) -> str:
     """Name as `parse_calibration` reads it."""
     name = self.method if self.k is None else f"{self.method}-{self.k}"
-    return name if self.beside is None else f"{name}+{self.beside.name}"
+    return name if self.second is None else f"{name}+{self.second.name}"
 
   @property
   def parts(self) -> "tuple[CalibrationSpec, ...]":
-    """The calibrations that are fitted: the flow and the one beside it, or this one alone."""
-    return (self,) if self.beside is None else (dataclasses.replace(self, beside=None), self.beside)
+    """The calibrations that are fitted: the flow and the one next to it, or this one alone."""
+    return (self,) if self.second is None else (dataclasses.replace(self, second=None), self.second)
 
   @property
   def k_on_dev(self) -> bool:
-    """True if k is chosen on labeled pairs after the fit (`Natsv.choose_k`)."""
+    """True if k is chosen on labeled pairs after the fit (`LinearCalibration.choose_k`)."""
     last = self.parts[-1]
-    return last.k is None and last.method in METHODS and issubclass(METHODS[last.method], Natsv)
+    return last.k is None and last.method in METHODS and METHODS[last.method].k_on_dev
 
 
 def parse_calibration(name: str) -> CalibrationSpec:
@@ -67,17 +71,26 @@ def parse_calibration(name: str) -> CalibrationSpec:
     ConfigError: unknown name, or a k that the method does not take.
   """
   lower = name.strip().lower() if isinstance(name, str) else ""
-  if lower.startswith(f"{FLOW}+") and not lower.startswith((f"{FLOW}+{FLOW}", f"{FLOW}+{AUTO}")):
-    try:
-      return CalibrationSpec(FLOW, beside=parse_calibration(lower.removeprefix(f"{FLOW}+")))
-    except ConfigError:
-      lower = ""  # named whole below
-  match = re.fullmatch(r"([a-z+-]*[a-z])(?:-([1-9][0-9]{0,8}|0\.(?!0+$)[0-9]{1,4}))?", lower, re.ASCII)
-  method, k = match.groups() if match else (None, None)
-  if method not in _TAKES_K or (k and not _TAKES_K[method]) or (k and ("." in k) != (method == SoftWhitening.METHOD)):
+  spec = _parsed(lower)
+  if spec is None and lower.startswith(f"{FLOW}+"):
+    second = _parsed(lower.removeprefix(f"{FLOW}+"))
+    if second is not None and second.method in METHODS:
+      spec = CalibrationSpec(FLOW, second=second)
+  if spec is None:
     raise ConfigError(f"calibration={name}: expected one of {ALLOWED}", argument="calibration")
-  number = None if not k else float(k) if "." in k else int(k)
-  return CalibrationSpec(method, number)
+  return spec
+
+
+def _parsed(name: str) -> CalibrationSpec | None:
+  """Returns a method with or without K; None for another name."""
+  match = _FORM.fullmatch(name)
+  if match is None or match[1] not in _K_TYPES:
+    return None
+  method, k = match.groups()
+  if k is None:
+    return CalibrationSpec(method)
+  kind = float if "." in k else int
+  return CalibrationSpec(method, kind(k)) if _K_TYPES[method] is kind else None
 
 
 def parse_calibrations(names: Sequence[str]) -> list[CalibrationSpec]:
@@ -89,9 +102,9 @@ def parse_calibrations(names: Sequence[str]) -> list[CalibrationSpec]:
   if not names:
     raise ConfigError(f"calibration: empty; expected one or more of {ALLOWED}", argument="calibration")
   specs = [parse_calibration(name) for name in names]
-  twice = next((spec.name for spec in specs if specs.count(spec) > 1), None)
-  if twice:
-    raise ConfigError(f"calibration: {twice} is given twice; expected each once", argument="calibration")
+  for spec in specs:
+    if specs.count(spec) > 1:
+      raise ConfigError(f"calibration: {spec.name} is given twice; expected each once", argument="calibration")
   return [spec for spec in specs if spec.name != "none"]
 
 
@@ -130,23 +143,4 @@ def make_calibration(spec: CalibrationSpec | str, shares: Sequence[float] = ()) 
       "SentenceModel.fit have it; for vectors give the name of one, such as soft-whitening",
       argument="calibration",
     )
-  return METHODS[spec.method](spec.k, shares)
-
-
-def load_linear_calibration(folder: str | os.PathLike) -> LinearCalibration:
-  """Loads the calibration that `save` wrote, of any method but the flow.
-
-  Raises:
-    CalibrationError: the folder is missing, incomplete, damaged or something else.
-  """
-  return restore_linear_calibration(folder, *storage.read(folder))
-
-
-def restore_linear_calibration(
-  folder: str | os.PathLike, settings: Mapping[str, Any], arrays: Mapping[str, np.ndarray]
-) -> LinearCalibration:
-  """Returns the calibration of settings and arrays that were read in `folder`; see `load_linear_calibration`."""
-  method = settings.get("method")
-  if not isinstance(method, str) or method not in METHODS:
-    raise CalibrationError(f"calibration folder {folder}: method is {method!r}, expected one of {', '.join(METHODS)}")
-  return METHODS[method].restore(folder, settings, arrays)
+  return LinearCalibration(spec.method, spec.k, shares)

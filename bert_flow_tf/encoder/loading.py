@@ -6,24 +6,26 @@ from typing import Any
 from bert_flow_tf.encoder.identity import EncoderIdentity, VectorsIdentity
 from bert_flow_tf.encoder.sentence_encoder import SentenceEncoder
 from bert_flow_tf.errors import ConfigError, EncoderError
-from bert_flow_tf.io.folders import FolderFormat
+from bert_flow_tf.io import archive
 
-# Folder of a model without a calibration; a calibration's folder holds the identity of its encoder itself.
-IDENTITY_FOLDER = FolderFormat("model", "model.json", "arrays.npz", EncoderError, "SentenceModel.save")
+# Saved thing of a model without a calibration; a calibration's file holds the identity of its encoder itself.
+_KIND = "model"
+
+
+def has_identity(folder: str | os.PathLike) -> bool:
+  """Returns whether `save_identity` wrote a folder."""
+  return archive.is_in(folder, _KIND)
 
 
 def save_identity(identity: EncoderIdentity, folder: str | os.PathLike) -> None:
-  """Writes a folder with an identity alone; see `FolderFormat.write`."""
-  IDENTITY_FOLDER.write(folder, {"encoder": identity.to_dict()}, {})
+  """Writes an identity alone into a folder."""
+  archive.write(folder, _KIND, {"encoder": identity.to_dict()}, {})
 
 
 def load_identity(folder: str | os.PathLike) -> EncoderIdentity:
-  """Loads the identity that `save_identity` wrote.
-
-  Raises:
-    EncoderError: the folder is missing, incomplete or damaged.
-  """
-  return EncoderIdentity.from_dict(IDENTITY_FOLDER.read_settings(folder).get("encoder") or {}, f"folder={folder}")
+  """Returns the identity that `save_identity` wrote."""
+  with archive.opened(folder, _KIND, EncoderError) as (settings, _):
+    return EncoderIdentity.from_dict(settings["encoder"], f"folder={folder}")
 
 
 def load_encoder(

@@ -2,6 +2,7 @@
 
 import itertools
 from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 import tensorflow as tf
@@ -12,6 +13,11 @@ from bert_flow_tf.flow.coupling import AdditiveCoupling, AffineCoupling
 from bert_flow_tf.flow.layer import FlowLayer, Read, seed_stream
 from bert_flow_tf.flow.named_weights import NamedWeight, prefixed
 from bert_flow_tf.flow.permutation import Invertible1x1, Permutation
+
+if TYPE_CHECKING:  # imported where it is used, as in `FlowLayer.make_bijector`
+  import tensorflow_probability as tfp
+
+Levels = Sequence[Sequence[Sequence[FlowLayer]]]  # levels of steps of layers, in the order in which u passes them
 
 
 def make_step(config: FlowConfig, actnorm_init: str, permutation: str, seed: int, dtype: str) -> list[FlowLayer]:
@@ -36,14 +42,14 @@ def make_step(config: FlowConfig, actnorm_init: str, permutation: str, seed: int
 
 
 def forward_and_log_det(
-  levels: Sequence[Sequence[Sequence[FlowLayer]]],
+  levels: Levels,
   u: tf.Tensor,
   read: Read = tf.convert_to_tensor,
   dropout_seed: tf.Tensor | None = None,
 ) -> tuple[tf.Tensor, tf.Tensor]:
   """Returns z [batch, dim] of u [batch, dim], and log|det dz/du|, [batch] or a scalar.
 
-  It is what `bijectors.chain_bijector` computes, in a third of the operations: TensorFlow Probability evaluates the
+  It is what `chain_bijector` computes, in a third of the operations: TensorFlow Probability evaluates the
   chain once for z and again for the log-determinant.
 
   Args:
@@ -65,7 +71,33 @@ def forward_and_log_det(
   return tf.concat([*left, u], axis=-1), sum(log_dets[1:], log_dets[0])
 
 
-def initialize_levels(levels: Sequence[Sequence[Sequence[FlowLayer]]], batch: tf.Tensor) -> None:
+def chain_bijector(levels: Levels, dim: int, dropout_seed: tf.Tensor | None = None) -> "tfp.bijectors.Bijector":
+  """Returns the bijector of the whole flow; forward is u -> z, as `forward_and_log_det` computes it.
+
+  `tfb.Chain` applies its list from right to left, so every list is passed reversed: the layer that an embedding passes
+  first is last.
+
+  Args:
+    levels: levels of steps of layers, in the order in which u passes them.
+    dim: dimensions of u. Level l works on the first dim / 2**l; the others have left.
+    dropout_seed: int32 [2] or None, as in `FlowLayer.make_bijector`; each layer gets another seed from it.
+  """
+  from tensorflow_probability import bijectors as tfb
+
+  seeds = dropout_seeds(dropout_seed)
+  parts = []
+  for index, level in enumerate(levels):
+    layers = [layer.make_bijector(next(seeds)) for step in level for layer in step]
+    bijector = tfb.Chain(layers[::-1], name="level")
+    width = dim >> index
+    if width < dim:
+      bijector = tfb.Blockwise([bijector, tfb.Identity()], block_sizes=[width, dim - width], name="split")
+    parts.append(bijector)
+  parts.append(tfb.Permute(latent_order(dim, len(levels)), axis=-1, name="reordering"))
+  return tfb.Chain(parts[::-1], name="chain")
+
+
+def initialize_levels(levels: Levels, batch: tf.Tensor) -> None:
   """Sets the weights that depend on data, layer by layer, from u [batch, dim]; levels as in `forward_and_log_det`."""
   dim = batch.shape[1]
   for index, level in enumerate(levels):
@@ -75,7 +107,7 @@ def initialize_levels(levels: Sequence[Sequence[Sequence[FlowLayer]]], batch: tf
         batch = layer.initialize(batch)
 
 
-def level_weights(levels: Sequence[Sequence[Sequence[FlowLayer]]]) -> dict[str, NamedWeight]:
+def level_weights(levels: Levels) -> dict[str, NamedWeight]:
   """Returns the weights by their names in the original below `bert/flow/`; levels as in `forward_and_log_det`."""
   weights = {}
   for level_index, level in enumerate(levels):

@@ -1,6 +1,5 @@
 """The flow: a chain of layers between the embedding and a standard normal latent."""
 
-import json
 import math
 import os
 from collections.abc import Mapping
@@ -11,19 +10,23 @@ import tensorflow as tf
 import tf_keras
 from absl import logging
 
-from bert_flow_tf.errors import FlowError
-from bert_flow_tf.flow import storage
-from bert_flow_tf.flow.chain import forward_and_log_det, initialize_levels, level_weights, make_step
-from bert_flow_tf.flow.checks import check_arguments, check_batch
+from bert_flow_tf.errors import ConfigError, FlowError
+from bert_flow_tf.flow.chain import chain_bijector, forward_and_log_det, initialize_levels, level_weights, make_step
 from bert_flow_tf.flow.config import FlowConfig
 from bert_flow_tf.flow.layer import Read, seed_stream
-from bert_flow_tf.flow.named_weights import NamedWeight, assign_original
-from bert_flow_tf.io.checks import check_rows
+from bert_flow_tf.flow.named_weights import NamedWeight, assign_original, check_names
+from bert_flow_tf.io import archive
+from bert_flow_tf.io.checks import check_rows, is_integer
 
 if TYPE_CHECKING:  # imported where it is used, as in `FlowLayer.make_bijector`
   import tensorflow_probability as tfp
 
-_NEW, _LOADED, _INITIALIZED = storage.STATES
+# Values of the `state` weight: new, loaded from the original, initialized from data.
+_NEW, _LOADED, _INITIALIZED = range(3)
+# The archive and its `method`: a flow is saved as the calibration that it is.
+_KIND, _METHOD = "calibration", "flow"
+ACTNORM_INITS = ("data", "glorot")
+PERMUTATIONS = ("reverse", "random")
 
 
 class Glow(tf_keras.layers.Layer):
@@ -43,9 +46,6 @@ class Glow(tf_keras.layers.Layer):
     permutation: "reverse" (the published code) or "random" (the paper); only if `config.permutation` is True.
     seed: integer that determines every initial weight; None for other weights each time.
     dtype: "float32" or "float64".
-
-  Attributes:
-    encoder: identity of the encoder as a dict, or None if unknown; saved and loaded with the weights.
 
   Raises:
     ConfigError: an argument is outside its allowed values.
@@ -79,35 +79,22 @@ class Glow(tf_keras.layers.Layer):
         for layer in step:
           layer.build([None, dim >> index])
     self.state = self.add_weight("state", [], dtype=tf.int64, initializer="zeros", trainable=False)
-    self._encoder: str | None = None
     self.built = True
-
-  @property
-  def encoder(self) -> dict[str, Any] | None:
-    """Identity of the encoder of the embeddings; None if unknown."""
-    return json.loads(self._encoder) if self._encoder else None
-
-  @encoder.setter
-  def encoder(self, identity: dict[str, Any] | None) -> None:
-    self._encoder = json.dumps(identity) if identity else None  # Keras would wrap a dict and its values
 
   def restart(self, seed: int | None) -> None:
     """Resets the weights to those of a new flow with this seed and the same other arguments."""
     new = self.from_config({**self.get_config(), "seed": seed})
     self._copy_weights(new)
-    self.seed, self.encoder = new.seed, None
+    self.seed = new.seed
 
   def copy(self) -> "Glow":
     """Returns a new flow with the same arguments and weights."""
     new = self.from_config(self.get_config())
     new._copy_weights(self)
-    new.encoder = self.encoder
     return new
 
   def make_bijector(self, dropout_seed: tf.Tensor | None = None) -> "tfp.bijectors.Bijector":
     """Returns a new `tfb.Chain` over the flow's weights; forward is u -> z. See `FlowLayer.make_bijector`."""
-    from bert_flow_tf.flow.bijectors import chain_bijector
-
     return chain_bijector(self.levels, self.dim, dropout_seed)
 
   @property
@@ -116,9 +103,11 @@ class Glow(tf_keras.layers.Layer):
 
     It uses the current weights, but caches its result for each tensor: get a new one after a training step.
     """
-    from bert_flow_tf.flow.bijectors import density
+    from tensorflow_probability import bijectors, distributions
 
-    return density(self.make_bijector(), self.dim, self.dtype)
+    normal = distributions.Normal(tf.zeros([], self.dtype), tf.ones([], self.dtype))
+    base = distributions.Sample(normal, sample_shape=[self.dim])
+    return distributions.TransformedDistribution(base, bijectors.Invert(self.make_bijector()))
 
   def call(self, inputs: tf.Tensor) -> tf.Tensor:
     """u [batch, dim] -> z [batch, dim]."""
@@ -225,22 +214,60 @@ class Glow(tf_keras.layers.Layer):
     if self._read_state() == _NEW:
       self.state.assign(_LOADED)
 
-  def save(self, folder: str | os.PathLike) -> None:
-    """Writes the flow's folder (`calibration.json`, `arrays.npz`) in one step; replaces an older one.
+  def contents(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+    """Returns the JSON settings and the arrays, by their names in the original, that `restore` takes.
 
     Raises:
-      FlowError: a weight is NaN or infinite; the folder cannot be written, or contains something else.
+      FlowError: a weight is NaN or infinite.
     """
-    storage.save(self, folder)
+    arrays = {name: weight.read() for name, weight in self.named_weights().items()}
+    bad = [name for name, array in arrays.items() if not np.isfinite(array).all()]
+    if bad:
+      raise FlowError(f"the flow's {bad[0]} is not finite (as {len(bad)} weights in all): it cannot be saved")
+    return {"method": _METHOD, **self.settings(), "state": self._read_state()}, arrays
+
+  @classmethod
+  def restore(cls, settings: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> "Glow":
+    """Returns the flow of `contents`; any error if they are not those of a flow."""
+    arguments = dict(settings)
+    if arguments.pop("method") != _METHOD or "shares" in arguments:
+      raise FlowError("it has more or another calibration than a flow; load it with load_calibration")
+    state = arguments.pop("state")
+    if state not in (_NEW, _LOADED, _INITIALIZED):
+      raise FlowError(f"state is {state!r}, expected an integer from {_NEW} to {_INITIALIZED}")
+    # A flow that is larger than its weights would take memory and time before it is rejected.
+    config = FlowConfig.from_dict(arguments["config"])
+    largest = max(size for array in arrays.values() for size in array.shape)
+    if max(config.coupling_width, arguments["dim"]) > largest or config.n_levels * config.depth > len(arrays):
+      raise FlowError(f"the weights are those of a smaller flow than {arguments}")
+    flow = cls.from_config(arguments)
+    weights = flow.named_weights()
+    check_names(arrays, weights, "weights")
+    for name, weight in weights.items():
+      weight.weight.assign(weight.parse(name, arrays[name]))
+    flow.state.assign(state)
+    return flow
+
+  def save(self, folder: str | os.PathLike) -> None:
+    """Writes FOLDER/calibration.npz, without the identity of an encoder; replaces an older one.
+
+    Raises:
+      FlowError: a weight is NaN or infinite.
+      BertFlowError: the file cannot be written.
+    """
+    settings, arrays = self.contents()
+    archive.write(folder, _KIND, {**settings, "encoder": None}, arrays)
 
   @classmethod
   def load(cls, folder: str | os.PathLike) -> "Glow":
-    """Loads the flow that `save` wrote.
+    """Loads the flow that `save` or a calibration wrote.
 
     Raises:
-      FlowError: the folder is missing, incomplete or damaged.
+      FlowError: the file is missing or damaged.
     """
-    return storage.load(cls, folder)
+    with archive.opened(folder, _KIND, FlowError) as (settings, arrays):
+      settings.pop("encoder")
+      return cls.restore(settings, arrays)
 
   def _copy_weights(self, other: "Glow") -> None:
     for weight, source in zip(self.weights, other.weights, strict=True):
@@ -250,4 +277,52 @@ class Glow(tf_keras.layers.Layer):
     return int(tf.convert_to_tensor(self.state).numpy())
 
   def _batch(self, values: Any) -> tf.Tensor:
-    return check_batch(values, self.dim, self.dtype)
+    return _checked_batch(values, self.dim, self.dtype)
+
+
+def check_arguments(config: Any, dim: Any, actnorm_init: Any, permutation: Any, seed: Any, dtype: Any) -> None:
+  """Checks the arguments of `Glow`.
+
+  Raises:
+    ConfigError: an argument is outside its allowed values.
+    FlowError: `dim` does not fit the levels.
+  """
+  if not isinstance(config, FlowConfig):
+    raise ConfigError(f"config: expected a FlowConfig, got {type(config).__name__}", argument="config")
+  choices = {"actnorm_init": ACTNORM_INITS, "permutation": PERMUTATIONS, "dtype": ("float32", "float64")}
+  for argument, value in (("actnorm_init", actnorm_init), ("permutation", permutation), ("dtype", dtype)):
+    if value not in choices[argument]:
+      raise ConfigError(f"{argument}={value}: expected {' or '.join(choices[argument])}", argument=argument)
+  if permutation == "random" and not config.permutation:
+    raise ConfigError(
+      "permutation=random: the flow config has permutation false, which is a 1x1 convolution", argument="permutation"
+    )
+  if seed is not None and not is_integer(seed, 0):
+    raise ConfigError(f"seed={seed}: expected None or an integer of at least 0", argument="seed")
+  if not is_integer(dim, 1):
+    raise FlowError(f"dim={dim}: expected a positive integer", argument="dim")
+  if config.n_levels > 63 or dim % 2**config.n_levels:
+    multiple = f"2**{config.n_levels}" if config.n_levels > 20 else 2**config.n_levels
+    raise FlowError(
+      f"dim={dim}: expected a multiple of {multiple}, as each of the {config.n_levels} levels halves the dimensions; "
+      "use a configuration with fewer levels",
+      argument="dim",
+    )
+
+
+def _checked_batch(values: Any, dim: int, dtype: str) -> tf.Tensor:
+  """Returns a new tensor [batch, dim] with these values.
+
+  It is new because bijectors cache their results by tensor: with the same tensor a round trip would prove nothing.
+
+  Raises:
+    FlowError: not numbers of this shape.
+  """
+  try:
+    batch = tf.identity(tf.cast(values, dtype))
+  except (TypeError, ValueError, tf.errors.OpError) as error:
+    message = f"embeddings: expected numbers of shape [batch, {dim}], got {type(values).__name__}"
+    raise FlowError(message, "embeddings") from error
+  if batch.shape.rank != 2 or batch.shape[1] != dim:
+    raise FlowError(f"embeddings: expected shape [batch, {dim}], got {batch.shape}", "embeddings")
+  return batch

@@ -6,6 +6,7 @@ import pathlib
 
 from absl import logging
 
+from bert_flow_tf.calibration.flow import FlowCalibration
 from bert_flow_tf.data.nli import LABELS
 from bert_flow_tf.encoder import google_folder, tf1_names, tf1_reader
 from bert_flow_tf.encoder.pooling import check_low_dim
@@ -153,8 +154,9 @@ def write_folders(
       pooling = (sentence_embedding_type, max_seq_length, low_dim)
       identity = _identity(dims, encoder, *pooling, allow_other_encoder=allow_other_encoder)
     if flow is not None:
-      flow.encoder = identity
-      flow.save(writing / FLOW)
+      calibration = FlowCalibration(flow)
+      calibration.encoder = identity
+      calibration.save(writing / FLOW)
       written |= flow_variables(Glow.load(writing / FLOW))
     if classifier is not None:
       classifier.encoder = identity

@@ -7,11 +7,11 @@ from typing import Any
 
 from absl import logging
 
+from bert_flow_tf.calibration.flow import FlowCalibration, load_calibration
 from bert_flow_tf.encoder import google_folder, tf1_names
 from bert_flow_tf.encoder.identity import read_identity
 from bert_flow_tf.encoder.sentence_encoder import SentenceEncoder
 from bert_flow_tf.errors import ConfigError, EncoderError, naming
-from bert_flow_tf.flow.glow import Glow
 from bert_flow_tf.io import checksums
 from bert_flow_tf.io.files import read_json, write_bytes
 from bert_flow_tf.tf1 import checkpoint as tf1_checkpoint
@@ -59,8 +59,8 @@ def write_model(
   variables = model.bert.tf1_variables()
   lines = [f"encoder     {len(variables):4} variables from {model.name}"]
   for part in fitted.values():
-    if isinstance(part, Glow):
-      named = tf1_checkpoint.flow_variables(part)
+    if isinstance(part, FlowCalibration):
+      named = tf1_checkpoint.flow_variables(part.flow)
       lines.append(f"flow        {len(named):4} variables from {flow_folder}")
     else:
       named = {tf1_names.CLASSIFIER: part.output_weights.numpy()}
@@ -73,21 +73,23 @@ def write_model(
   return [*lines, f"{prefix}: written, do_lower_case is {model.tokenizer.do_lower_case}"]
 
 
-def _load_flow(folder: str) -> Glow:
-  """Loads a flow.
-
-  Raises:
-    ConfigError: it is not float32 or was never fitted.
-  """
+def _load_flow(folder: str) -> FlowCalibration:
+  """Loads the calibration of a flow alone, fitted and of float32."""
   with naming("flow_folder"):
-    flow = Glow.load(folder)
+    calibration = load_calibration(folder)
+  if not isinstance(calibration, FlowCalibration) or calibration.mix is not None:
+    problem = f"{calibration.name} is another calibration than a flow, or has views"
+    raise ConfigError(f"flow_folder={folder}: {problem}", argument="flow_folder")
+  flow = calibration.flow
   if flow.dtype != "float32" or flow.needs_initialization:
     problem = "was never fitted" if flow.needs_initialization else f"is {flow.dtype}, expected float32"
     raise ConfigError(f"flow_folder={folder}: the flow {problem}", argument="flow_folder")
-  return flow
+  return calibration
 
 
-def _check_encoder(fitted: dict[str, Glow | Classifier], encoder: SentenceEncoder, allow_other: bool) -> None:
+def _check_encoder(
+  fitted: dict[str, FlowCalibration | Classifier], encoder: SentenceEncoder, allow_other: bool
+) -> None:
   """Checks that flow and classifier were fitted on embeddings of the encoder, with the same pooling.
 
   Raises:
@@ -101,7 +103,7 @@ def _check_encoder(fitted: dict[str, Glow | Classifier], encoder: SentenceEncode
   full = encoder.dim(settings["sentence_embedding_type"])
   for where, identity in identities.items():
     argument = where.partition("=")[0]
-    dim = full if isinstance(fitted[where], Glow) else settings["low_dim"] or full
+    dim = full if isinstance(fitted[where], FlowCalibration) else settings["low_dim"] or full
     if identity is not None:
       try:
         identity.check_same(embeddings, where, argument)

@@ -17,8 +17,7 @@ from bert_flow_tf.calibration.interface import Calibration
 from bert_flow_tf.calibration.names import AUTO, FLOW, CalibrationSpec, make_calibration, parse_calibration
 from bert_flow_tf.encoder.identity import VectorsIdentity
 from bert_flow_tf.errors import ConfigError
-from bert_flow_tf.flow.checks import check_arguments
-from bert_flow_tf.flow.glow import Glow
+from bert_flow_tf.flow.glow import Glow, check_arguments
 from bert_flow_tf.io.checks import check_rows
 from bert_flow_tf.training.distribution import check_batch_size, make_strategy, worker_failures
 from bert_flow_tf.training.flow_trainer import FitResult, Trainer

@@ -1,17 +1,15 @@
 """bert_flow_tf/calibration/flow.py: the flow behind the interface of the other calibrations."""
 
-import json
-
 import numpy as np
 import pytest
 
 from bert_flow_tf.calibration import flow as flow_calibration
-from bert_flow_tf.calibration.combined import Mix
 from bert_flow_tf.calibration.flow import FlowCalibration, calibration_sha256, load_calibration, saved_calibrations
 from bert_flow_tf.calibration.names import make_calibration
-from bert_flow_tf.errors import CalibrationError, FlowError
+from bert_flow_tf.errors import CalibrationError, ConfigError, FlowError
 from bert_flow_tf.flow.glow import Glow
-from bert_flow_tf.io.folders import CALIBRATION_FILES, OLDER_FLOW_FILES, FolderFormat
+from tests.calibration.cases import cone
+from tests.testing import rewrite_archive
 from tests.training import small
 
 IDENTITY = {
@@ -87,42 +85,43 @@ def test_saved_and_loaded_as_any(tmp_path, started):
     np.testing.assert_array_equal(loaded.transform(rows), calibration.transform(rows))
 
 
-def test_folder_that_holds_none(tmp_path):
-  with pytest.raises(CalibrationError, match=r"calibration\.json"):
+def test_folder_that_holds_none_or_several(tmp_path, started):
+  with pytest.raises(CalibrationError, match=r"calibration\.npz: no such file"):
     load_calibration(tmp_path)
-  (tmp_path / "flow.json").write_text("{}")
-  with pytest.raises(CalibrationError, match=r"weights\.npz"):
-    load_calibration(tmp_path)
-
-
-@pytest.mark.parametrize("shares", [(), (0.5, 0.5)])
-def test_folder_of_an_earlier_version(tmp_path, started, shares):
-  """It is loaded, has the checksum of the new one, and is replaced as a whole."""
-  dim = small.DIM * max(len(shares), 1)
-  flow = FlowCalibration(started.flow, Mix(shares, np.zeros(dim), np.ones(len(shares))) if shares else None)
-  FolderFormat("flow", *OLDER_FLOW_FILES, FlowError, "Glow.save").write(tmp_path / "older/flow", *flow.contents())
-  flow.save(tmp_path / "flow")
-  assert calibration_sha256(tmp_path / "older/flow") == calibration_sha256(tmp_path / "flow")
-  assert saved_calibrations(tmp_path / "older") == ["flow"]
-  rows = np.tile(small.embeddings()[1], max(len(shares), 1))
-  for load in (load_calibration, FlowCalibration.load):
-    np.testing.assert_array_equal(load(tmp_path / "older/flow").transform(rows), flow.transform(rows))
-  flow.save(tmp_path / "older/flow")
-  assert sorted(file.name for file in (tmp_path / "older/flow").iterdir()) == sorted(CALIBRATION_FILES)
-
-
-def test_another_calibrations_folder_is_named(tmp_path):
+  started.save(tmp_path / "flow")
   make_calibration("sn").fit(small.embeddings()[1]).save(tmp_path / "sn")
-  for load in (Glow.load, FlowCalibration.load):
-    with pytest.raises(FlowError, match="another calibration than a flow; load it with load_calibration"):
-      load(tmp_path / "sn")
+  assert saved_calibrations(tmp_path) == ["flow", "sn"] and saved_calibrations(tmp_path / "nowhere") == []
+  with pytest.raises(ConfigError, match=r"contains .*flow, .*sn; expected one of these"):
+    load_calibration(tmp_path)
+  with pytest.raises(FlowError, match="another calibration than a flow; load it with load_calibration"):
+    Glow.load(tmp_path / "sn")
 
 
-def test_identity_that_is_no_object(tmp_path, started):
-  flow = started
-  flow.encoder = IDENTITY
-  flow.save(tmp_path / "flow")
-  file = tmp_path / "flow/calibration.json"
-  file.write_text(json.dumps({**json.loads(file.read_text()), "encoder": "mini", "sha256": {}}))
-  with pytest.raises(FlowError, match="encoder is 'mini', expected an object"):
-    load_calibration(tmp_path / "flow")
+def test_the_checksum_is_over_all_but_the_encoder(tmp_path):
+  """Caches and manifests have it."""
+  calibration = make_calibration("whitening-3").fit(small.embeddings()[1])
+  sums = []
+  for encoder, k in ((None, 3), (IDENTITY, 3), (IDENTITY, 2)):
+    calibration.encoder, calibration.k = encoder, k
+    calibration.save(tmp_path)
+    sums.append(calibration_sha256(tmp_path))
+  assert sums[0] == sums[1] != sums[2]
+
+
+@pytest.mark.parametrize(
+  "changes",
+  [{"method": value} for value in ("pca", "flow", ["sn"], "sn", None)]
+  + [{"k": value} for value in ("3", -1, 50, [3], True)]
+  + [{"count": value} for value in (1, None, "x", [2])]
+  + [{"shares": value} for value in ([0.5, 0.6], 3, [0.3, 0.3, 0.4], {"a": 1})]
+  + [{"encoder": "mini"}, {"format_version": 2}]
+  + [{"arrays": {"mean": value}} for value in (None, np.zeros([]), np.zeros(7), np.full(8, "x"))]
+  + [{"arrays": {"mean": np.full(8, np.nan)}}, {"arrays": {"scatter": np.full([8, 8], np.inf)}}]
+  + [{"arrays": {"scatter": value}} for value in (None, np.zeros(8), np.zeros([8, 7]), np.zeros([8, 8, 1]))],
+)
+def test_settings_and_arrays_that_describe_no_calibration(changes, tmp_path):
+  make_calibration("whitening-3").fit(cone(40, 8)).save(tmp_path)
+  rewrite_archive(tmp_path, "calibration", **changes)
+  with pytest.raises(CalibrationError, match=r"calibration\.npz: damaged, or not a saved calibration") as raised:
+    load_calibration(tmp_path)
+  assert "\n" not in str(raised.value)

@@ -269,7 +269,7 @@ def test_public_functions_on_arrays(tmp_path):
   rows = draw(30)
   whitening = fit_calibration(rows, "whitening", vectors_of="mine")
   whitening.save(tmp_path / "w")
-  assert json.loads((tmp_path / "w/calibration.json").read_text())["encoder"] == {"vectors_of": "mine"}
+  assert load_calibration(tmp_path / "w").encoder == {"vectors_of": "mine"}
   np.testing.assert_array_equal(load_calibration(tmp_path / "w").transform(rows), whitening.transform(rows))
   parts = fit_calibration([rows[:11], rows[11:]], "whitening")
   np.testing.assert_allclose(parts.transform(rows), whitening.transform(rows), atol=1e-4)

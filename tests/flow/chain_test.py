@@ -5,8 +5,7 @@ import pytest
 import tensorflow as tf
 
 from bert_flow_tf.flow.actnorm import ActNorm
-from bert_flow_tf.flow.bijectors import chain_bijector
-from bert_flow_tf.flow.chain import forward_and_log_det, latent_order, make_step
+from bert_flow_tf.flow.chain import chain_bijector, forward_and_log_det, latent_order, make_step
 from bert_flow_tf.flow.glow import Glow
 from bert_flow_tf.flow.permutation import Permutation
 from tests.flow.cases import cone, config, fresh, randomize

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from bert_flow_tf.calibration.names import load_linear_calibration
+from bert_flow_tf.calibration.flow import load_calibration
 from tests.corpus.toy import read_npy
 from tests.run_scripts import hostile_embed
 from tests.run_scripts.command_lines import check_rejected, check_succeeded
@@ -22,7 +22,7 @@ def expected(ran):
   """Returns the embeddings without and with the calibration."""
   with np.load(ran[0] / "expected.npz") as archive:
     plain, pooled = archive["plain"], archive["pooled"]
-  whitened = load_linear_calibration(ran[0] / "whitening").transform(pooled)
+  whitened = load_calibration(ran[0] / "whitening").transform(pooled)
   return {"plain": plain, "whitened": whitened.reshape(len(whitened), hostile_embed.LOW_DIM, -1).mean(axis=2)}
 
 

@@ -7,7 +7,7 @@ import pytest
 from scipy import stats
 from sklearn.metrics import roc_auc_score
 
-from bert_flow_tf.calibration.names import load_linear_calibration
+from bert_flow_tf.calibration.flow import load_calibration
 from bert_flow_tf.data.tasks import load_task
 from tests.run_scripts import hostile_eval
 from tests.run_scripts.command_lines import check_rejected, check_succeeded
@@ -50,7 +50,7 @@ def test_cosines_are_those_of_the_saved_calibrations(ran, rows, name):
   values, vectors = np.linalg.eigh(np.cov(every.T))
   kernel = (vectors / np.sqrt(np.maximum(values, 1e-12)))[:, ::-1][:, :8]
   # The sign of each column is free, and low_dim averages columns: the saved calibration's signs.
-  whitened = load_linear_calibration(ran[0] / "exp/whitening-8").transform(a)
+  whitened = load_calibration(ran[0] / "exp/whitening-8").transform(a)
   kernel *= np.sign(np.sum(whitened * ((a - mean) @ kernel), axis=0))
   expected = {
     "without_flow": cosine(a, b),

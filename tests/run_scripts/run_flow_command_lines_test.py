@@ -109,8 +109,9 @@ def test_k_of_natsv_is_the_best_on_dev(ran):
   dev = load_task("STS-B", ran[0] / "data").splits["dev"]
   encoder = SentenceEncoder.from_pretrained("mini")
   a, b = (encoder.encode(side).astype(np.float64) for side in (dev.sentences_a, dev.sentences_b))
-  with np.load(folder / results["calibrations"][2] / "arrays.npz") as arrays:
-    basis = arrays["basis"]
+  with np.load(folder / results["calibrations"][2] / "calibration.npz") as arrays:
+    second_moment = arrays["scatter"] / calibration.count + np.outer(arrays["mean"], arrays["mean"])
+  basis = np.linalg.eigh(second_moment)[1][:, ::-1]
 
   def spearman(k, last):
     u, v = (last(side - side @ basis[:, :k] @ basis[:, :k].T) for side in (a, b))

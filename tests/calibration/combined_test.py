@@ -1,40 +1,21 @@
-"""calibration/combined.py: calibrations of concatenated views, against NumPy on the mix of all rows at once."""
+"""calibration/combined.py: mixes of views, and the flow and another calibration side by side."""
 
 import numpy as np
 import pytest
 
-from bert_flow_tf.calibration.combined import Mix
+from bert_flow_tf.calibration.combined import Mix, SideBySide, side_by_side
 from bert_flow_tf.calibration.flow import FlowCalibration, calibration_sha256, load_calibration
 from bert_flow_tf.calibration.moments import Moments
-from bert_flow_tf.calibration.names import load_linear_calibration, make_calibration
+from bert_flow_tf.calibration.names import make_calibration
 from bert_flow_tf.errors import BertFlowError, CalibrationError, ConfigError, FlowError
 from bert_flow_tf.flow.glow import Glow
 from bert_flow_tf.serving.calibration_graph import make_calibration_graph
 from bert_flow_tf.training.calibrate import fit_calibration
-from tests.calibration.cases import NAMES, cone, cosines
-from tests.testing import rewrite_arrays, rewrite_json
+from tests.calibration.cases import SHARES, D, close, cosines, mixed, views
+from tests.testing import rewrite_archive
 from tests.training import small
 
-D, SHARES = 8, (0.6, 0.4)
-
-
-def views(rows, seed=0, d=D):
-  """Returns two views, float32 [rows, 2 d], of which the second is a hundred times as large."""
-  return np.concatenate([cone(rows, d, seed), 100 * cone(rows, d, seed + 50)], axis=1)
-
-
-def mixed(u, shares=SHARES, fitted_on=None):
-  """Returns the mix of views u, float64 [n, d], by the definition."""
-  u, fit = np.asarray(u, np.float64), np.asarray(u if fitted_on is None else fitted_on, np.float64)
-  x = 0
-  for share, part, of in zip(shares, np.split(u, len(shares), axis=1), np.split(fit, len(shares), axis=1), strict=True):
-    rms = np.sqrt(np.mean(np.sum((of - of.mean(axis=0)) ** 2, axis=1)))
-    x = x + share * (part - of.mean(axis=0)) / rms if rms else x
-  return x
-
-
-def close(found, expected, tolerance=2e-6):
-  np.testing.assert_allclose(found, expected, rtol=0, atol=tolerance * np.abs(expected).max())
+IDENTITY = {"vectors_of": "a cone"}
 
 
 def test_the_mix():
@@ -47,44 +28,6 @@ def test_the_mix():
   close(found.mean, 0 * x[0])
   close(found.scatter / 300, np.cov(x.T, bias=True), 1e-12)
   np.testing.assert_allclose([np.mean(np.sum(mixed(u[:, :D], [1.0]) ** 2, axis=1))], 1.0)
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_calibration_of_views_is_that_of_their_mix(name):
-  """The covariance of x is derived from that of u; the rows x themselves, fitted directly, give the same."""
-  u, new = views(300), views(50, 1)
-  calibration = make_calibration(name, SHARES).fit(u)
-  direct = make_calibration(name).fit(mixed(u))
-  assert (calibration.dim, calibration.output_dim, calibration.name) == (2 * D, direct.output_dim, name)
-  close(calibration.transform(new), direct.transform(mixed(new, fitted_on=u)), 1e-5)
-  close(calibration.transform(u), direct.transform(mixed(u)), 1e-5)
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_in_parts_merged_and_loaded(name, tmp_path):
-  u = views(300)
-  whole = make_calibration(name, SHARES).fit(u)
-  parts = make_calibration(name, SHARES)
-  for batch in np.split(u, [1, 5, 100, 101]):
-    parts.partial_fit(batch)
-  make_calibration(name, SHARES).fit(u[120:]).save(tmp_path / "second")
-  merged = make_calibration(name, SHARES).fit(u[:120]).merge(load_linear_calibration(tmp_path / "second"))
-  for other in (parts, merged):
-    close(other.transform(u), whole.transform(u), 1e-5)
-  whole.save(tmp_path / "whole")
-  loaded = load_calibration(tmp_path / "whole")
-  assert loaded.shares == SHARES and (loaded.dim, loaded.output_dim) == (whole.dim, whole.output_dim)
-  np.testing.assert_array_equal(loaded.transform(u), whole.transform(u))
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_served_graph(name):
-  u, new = views(300), views(50, 1)
-  calibration = make_calibration(name, SHARES).fit(u)
-  shift, matrix = calibration.affine()
-  assert shift.shape == (2 * D,) and matrix.shape == (2 * D, calibration.output_dim)
-  close((new - shift) @ matrix, calibration.transform(new))
-  close(make_calibration_graph(calibration, 2 * D).transform(new), calibration.transform(new))
 
 
 def test_rounding_of_float32_rows_keeps_the_cosine():
@@ -104,7 +47,7 @@ def test_a_view_that_does_not_vary_contributes_nothing():
   expected = make_calibration("whitening").fit(mixed(u[:, :D], [1.0])).transform(mixed(u[:, :D], [1.0]))
   found = make_calibration("whitening", SHARES).fit(u).transform(u)
   np.testing.assert_allclose(cosines(found), cosines(expected), atol=1e-5)
-  with pytest.raises(CalibrationError, match="needs rows that differ"):
+  with pytest.raises(CalibrationError, match="expected rows that differ"):
     make_calibration("whitening", SHARES).fit(np.full([9, 2 * D], 0.1, np.float32))
 
 
@@ -133,7 +76,7 @@ def test_k_is_chosen_on_the_mix():
   calibration = fit_calibration(u, "sn+natsv", shares=SHARES, dev=(a, b, gold))
   assert calibration.k == direct.k
   found = make_calibration("sn+natsv", SHARES).fit(u).choose_k(a, b, gold)
-  assert found == pytest.approx(expected, abs=1e-9)
+  assert found == pytest.approx(expected, abs=1e-9, nan_ok=True)
 
 
 @pytest.mark.parametrize("shares", [(0.5, 0.6), (1.0, 0.0), (1.5, -0.5), (float("nan"), 0.5), "ab", (None, 1), 1])
@@ -153,14 +96,6 @@ def test_rejected():
   with pytest.raises(CalibrationError):
     calibration.transform(u[:, :D])
   np.testing.assert_array_equal(calibration.transform(u), make_calibration("whitening", SHARES).fit(u).transform(u))
-
-
-@pytest.mark.parametrize("shares", [[0.5, 0.6], 3, [0.3, 0.3, 0.4], {"a": 1}])
-def test_damaged_shares(shares, tmp_path):
-  make_calibration("whitening", SHARES).fit(views(40)).save(tmp_path / "folder")
-  rewrite_json(tmp_path / "folder/calibration.json", shares=shares)
-  with pytest.raises(CalibrationError):
-    load_calibration(tmp_path / "folder")
 
 
 FLOW = {"num_train_epochs": 4, "train_batch_size": 16, "seed": 1, "show_progress": False}
@@ -226,6 +161,86 @@ def test_flow_of_views_saved_and_served(tmp_path):
   checksum = calibration_sha256(tmp_path / "flow")
   flow.flow.save(tmp_path / "alone")
   assert calibration_sha256(tmp_path / "alone") != checksum
-  rewrite_arrays(tmp_path / "flow/arrays.npz", {"mix/rms": np.zeros(3)})
+  rewrite_archive(tmp_path / "flow", "calibration", {"mix/rms": np.zeros(3)})
   with pytest.raises(CalibrationError, match="mix/rms"):
     load_calibration(tmp_path / "flow")
+
+
+@pytest.fixture(scope="module")
+def parts():
+  """Returns a flow that is initialized, and a soft whitening, both of the mix of two views."""
+  flow = FlowCalibration(small.make_flow(D), Mix.of(Moments.of(views(60), False), SHARES))
+  flow.flow.initialize(flow.mixed(views(60)))
+  return flow, make_calibration("soft-whitening", SHARES).fit(views(60))
+
+
+def test_cosine_is_the_mean_of_the_parts(parts):
+  both, new = side_by_side(parts), views(20, 1)
+  z = both.transform(new)
+  assert (both.name, both.dim, both.output_dim, z.dtype) == ("flow+soft-whitening", 2 * D, 2 * D, np.float32)
+  for part, of in zip(np.split(z, 2, axis=1), parts, strict=True):
+    expected = of.transform(new).astype(np.float64)
+    np.testing.assert_allclose(part, expected / np.linalg.norm(expected, axis=1, keepdims=True), atol=1e-6)
+  expected = np.mean([cosines(part.transform(new)) for part in parts], axis=0)
+  np.testing.assert_allclose(cosines(z), expected, atol=1e-6)
+  assert side_by_side(parts[1:]) is parts[1]
+  assert both.transform(new[:0]).shape == (0, 2 * D)
+
+
+def test_a_row_of_zeros_stays(parts):
+  whitening = parts[1]
+  mean = whitening.affine()[0].astype(np.float32)
+  z = SideBySide(
+    [make_calibration("mean").fit(np.float32([[1, 2], [3, 4]])), make_calibration("none").fit(views(60)[:, :2])]
+  )
+  np.testing.assert_allclose(z.transform(np.float32([[2, 3]]))[0], [0, 0, *np.float32([2, 3]) / np.sqrt(13)], rtol=1e-6)
+  assert np.isfinite(SideBySide([whitening, whitening]).transform(mean[None])).all()
+
+
+def test_saved_loaded_and_served(parts, tmp_path):
+  both, new = SideBySide(parts), views(20, 1)
+  both.encoder = IDENTITY
+  both.save(tmp_path / "both")
+  loaded = load_calibration(tmp_path / "both")
+  assert (loaded.name, loaded.dim, loaded.output_dim, loaded.encoder) == (both.name, 2 * D, 2 * D, IDENTITY)
+  np.testing.assert_array_equal(loaded.transform(new), both.transform(new))
+  checksum = calibration_sha256(tmp_path / "both")
+  both.encoder = None
+  both.save(tmp_path / "both")
+  assert calibration_sha256(tmp_path / "both") == checksum
+  SideBySide([parts[0], make_calibration("whitening", SHARES).fit(views(60))]).save(tmp_path / "other")
+  assert calibration_sha256(tmp_path / "other") != checksum
+  graph = make_calibration_graph(loaded, 2 * D)
+  assert (graph.name, graph.is_flow, graph.sizes) == (both.name, False, {"dim": 2 * D, "output_dim": 2 * D})
+  np.testing.assert_allclose(graph.transform(new), both.transform(new), atol=1e-6)
+  assert len(graph.variables) == len(parts[0].flow.weights)
+  with pytest.raises(CalibrationError, match="gives 3"):
+    make_calibration_graph(loaded, 3)
+
+
+@pytest.mark.parametrize("damaged", [3, [], [{}], [{}, {}], [{"method": "sn"}, 3]])
+def test_damaged(parts, damaged, tmp_path):
+  SideBySide(parts).save(tmp_path / "both")
+  rewrite_archive(tmp_path / "both", "calibration", parts=damaged)
+  with pytest.raises(CalibrationError):
+    load_calibration(tmp_path / "both")
+
+
+def test_no_parts_of_a_fit(parts):
+  both = SideBySide(parts)
+  for call in (both.fit, both.partial_fit, both.merge):
+    with pytest.raises(CalibrationError, match=r"^flow\+soft-whitening"):
+      call(views(60))
+
+
+@pytest.mark.slow
+def test_fit(tmp_path):
+  settings = {"num_train_epochs": 2, "train_batch_size": 8, "seed": 1, "show_progress": False, "shares": SHARES}
+  sides = views(32), views(32, 1)
+  both = fit_calibration(sides, "flow+soft-whitening", "a cone", folder=tmp_path / "fit", **settings)
+  flow, soft = both.parts
+  expected = make_calibration("soft-whitening", SHARES).fit(np.concatenate(sides))
+  np.testing.assert_array_equal(soft.transform(sides[0]), expected.transform(sides[0]))
+  again = fit_calibration(sides, "flow", folder=tmp_path / "fit", **settings)  # resumes the finished fit of the flow
+  np.testing.assert_array_equal(flow.transform(sides[0]), again.transform(sides[0]))
+  assert both.encoder == IDENTITY

@@ -1,0 +1,335 @@
+"""calibration/linear.py: what each method does to its rows, the choice of k, and embeddings of low rank."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+import scipy.linalg
+import scipy.stats
+
+from bert_flow_tf.calibration import moments
+from bert_flow_tf.calibration.linear import LinearCalibration
+from bert_flow_tf.calibration.names import make_calibration
+from bert_flow_tf.errors import BertFlowError, CalibrationError, ConfigError
+from bert_flow_tf.evaluation.metrics import correlation, cosine_similarity
+from bert_flow_tf.training.calibrate import fit_calibration
+from tests.calibration.cases import cone, cosines
+from tests.flow import reference
+
+DIM = 24
+
+
+def test_what_cannot_be_merged():
+  whitening = make_calibration("whitening").fit(cone(60, 5))
+  for other, message in (
+    (make_calibration("sn").fit(cone(60, 5)), "whitening cannot be merged with sn"),
+    (make_calibration("whitening-3").fit(cone(60, 5)), "whitening cannot be merged with whitening-3"),
+    (make_calibration("whitening").fit(cone(60, 6)), "fitted on 5 dimensions, the other on 6"),
+    (make_calibration("whitening"), "is not fitted"),
+    (None, "whitening cannot be merged with NoneType"),
+  ):
+    with pytest.raises(CalibrationError, match=message):
+      whitening.merge(other)
+  assert whitening.count == 60
+  whitening.encoder, other = {"name": "a"}, make_calibration("whitening").fit(cone(60, 5))
+  assert whitening.merge(other).encoder == {"name": "a"} and other.merge(whitening).encoder == {"name": "a"}
+  other.encoder = {"name": "b"}
+  with pytest.raises(CalibrationError, match="on embeddings of a, the one to merge on those of b"):
+    whitening.merge(other)
+
+
+def test_fit_forgets_and_partial_fit_goes_on():
+  a, b = cone(60, 5), cone(40, 5, seed=1)
+  calibration = make_calibration("whitening").fit(a)
+  np.testing.assert_array_equal(calibration.fit(b).transform(a), make_calibration("whitening").fit(b).transform(a))
+  calibration.partial_fit(a)
+  expected = make_calibration("whitening").fit(np.concatenate([a, b])).transform(a)
+  np.testing.assert_allclose(calibration.transform(a), expected, atol=1e-5)
+
+
+def test_whitened_rows_have_the_covariance_one():
+  u = cone(500, 16)
+  z = make_calibration("whitening").fit(u).transform(u).astype(np.float64)
+  np.testing.assert_allclose(z.mean(axis=0), 0, atol=1e-6)
+  np.testing.assert_allclose(np.cov(z.T), np.eye(16), atol=1e-5)
+
+
+def test_first_columns_of_whitening_are_those_of_most_variance_and_have_a_fixed_sign():
+  u = cone(500, 16)
+  whole = make_calibration("whitening").fit(u)
+  np.testing.assert_array_equal(make_calibration("whitening-4").fit(u).transform(u), whole.transform(u)[:, :4])
+  kernel = whole.affine()[1]
+  assert (np.diff(np.linalg.norm(kernel, axis=0)) > 0).all()  # 1 / sqrt(lambda)
+  assert (kernel[np.argmax(np.abs(kernel), axis=0), range(16)] > 0).all()
+
+
+def test_pieces_of_a_long_array(monkeypatch):
+  expected = make_calibration("whitening").fit(cone(100, 5)).transform(cone(100, 5))
+  monkeypatch.setattr(moments, "CHUNK", 9)
+  np.testing.assert_allclose(
+    make_calibration("whitening").fit(cone(100, 5)).transform(cone(100, 5)), expected, atol=1e-5
+  )
+
+
+def test_far_from_the_fit_is_an_error_not_infinity():
+  calibration = make_calibration("sn").fit(cone(50, 4) * np.float32(1e-20))
+  with pytest.raises(CalibrationError, match=r"^embeddings: row 1 "):
+    calibration.transform(np.float32([[1, 1, 1, 1], [1e30, 1, 1, 1]]))
+
+
+def test_integers_lists_and_float64_are_taken():
+  rows = [[1, 2], [3, 5], [4, 4]]
+  found = make_calibration("mean").fit(rows).transform(np.array(rows, np.float64))
+  np.testing.assert_allclose(found, np.array(rows) - np.mean(rows, axis=0), rtol=1e-6)
+
+
+@pytest.mark.parametrize("k", [0, -1, 1.5, "3", True])
+def test_k_that_is_no_number_of_directions(k):
+  for method in ("whitening", "soft-whitening", "none"):
+    with pytest.raises(ConfigError) as caught:
+      LinearCalibration(method, k)
+    assert caught.value.argument == "k"
+
+
+def pairs(n=300, shared=4, seed=0):
+  """Embeddings of pairs and gold: `shared` large directions that say nothing, smaller ones that the gold follows."""
+  rng = np.random.default_rng(seed)
+  a, b = rng.standard_normal([2, n, DIM])
+  gold = rng.uniform(0, 1, n)
+  b = gold[:, None] * a + (1 - gold[:, None]) * b
+  a[:, :shared], b[:, :shared] = 30 * rng.standard_normal([2, n, shared])
+  turn = np.linalg.qr(rng.standard_normal([DIM, DIM]))[0]
+  return a @ turn, b @ turn, gold
+
+
+def test_singular_vectors_are_of_the_rows_as_they_are():
+  """Not centered: of rows around a far mean, the first singular vector is the mean's direction."""
+  u = cone(500, DIM) + np.float32(50)
+  z = make_calibration("natsv-1").fit(u).transform(u)
+  mean = u.mean(axis=0, dtype=np.float64)
+  assert np.linalg.norm(z @ mean) < 1e-2 * np.linalg.norm(u @ mean)
+  vt = scipy.linalg.svd(u.astype(np.float64), full_matrices=False)[2]
+  np.testing.assert_allclose(z, u - (u @ vt[:1].T) @ vt[:1], atol=1e-4)
+
+
+def test_standardized_rows_are_centered():
+  u = cone(500, DIM) + np.float32(50)
+  z = make_calibration("sn+natsv-2").fit(u).transform(u)
+  np.testing.assert_allclose(z.mean(axis=0), 0, atol=1e-5)
+  assert np.linalg.matrix_rank(z, tol=1e-2) == DIM - 2
+
+
+@pytest.mark.parametrize("method", ["natsv", "sn+natsv"])
+def test_choice_is_the_best_of_twenty(method):
+  a, b, gold = pairs()
+  calibration = make_calibration(method).fit(np.concatenate([a, b]))
+  figures = calibration.choose_k(a, b, gold)
+  assert list(figures) == list(range(1, 21)) and calibration.k == max(figures, key=figures.get)
+  assert calibration.name == f"{method}-{calibration.k}"
+  for k in (1, 4, 20, calibration.k):
+    fixed = make_calibration(f"{method}-{k}").fit(np.concatenate([a, b]))
+    expected = correlation(cosine_similarity(fixed.transform(a), fixed.transform(b)), gold).spearman
+    assert figures[k] == pytest.approx(expected, abs=1e-9)
+  np.testing.assert_array_equal(
+    calibration.transform(a), make_calibration(calibration.name).fit(np.concatenate([a, b])).transform(a)
+  )
+
+
+def test_choice_finds_the_directions_that_say_nothing():
+  a, b, gold = pairs(shared=5)
+  calibration = make_calibration("natsv").fit(np.concatenate([a, b]))
+  figures = calibration.choose_k(a, b, gold)
+  assert calibration.k == 5 and figures[5] > figures[4] + 5
+
+
+def test_equals_take_the_smallest_and_pairs_without_gold_no_part():
+  a, b, gold = pairs(6)
+  gold = np.where(np.arange(6) < 3, np.arange(6), np.nan)  # 3 pairs: few different correlations
+  calibration = make_calibration("natsv").fit(np.concatenate(pairs()[:2]))
+  b[3:] = 1e30  # would spoil any figure
+  figures = calibration.choose_k(a, b, gold)
+  best = max(figures.values())
+  assert list(figures.values()).count(best) > 1
+  assert calibration.k == min(k for k, figure in figures.items() if figure == best)
+  assert calibration.choose_k(a[:3], b[:3], gold[:3]) == figures
+
+
+def test_few_directions_limit_the_choice():
+  a, b, gold = pairs()
+  u = np.concatenate([a, b])
+  assert list(make_calibration("natsv").fit(u[:, :5]).choose_k(a[:, :5], b[:, :5], gold)) == [1, 2, 3, 4]
+  assert list(make_calibration("natsv").fit(u[:7]).choose_k(a, b, gold)) == [1, 2, 3, 4, 5, 6]
+  assert list(make_calibration("sn+natsv").fit(u[:7]).choose_k(a, b, gold)) == [1, 2, 3, 4, 5]  # centring costs one
+
+
+def test_k_may_be_over_twenty_but_something_must_remain():
+  u = cone(100, DIM)
+  assert np.isfinite(make_calibration("natsv-23").fit(u).transform(u)).all()
+  for method in ("natsv", "sn+natsv"):
+    with pytest.raises(CalibrationError, match=r"^k=24: the 100 sentences in 24 dimensions have rank 24"):
+      make_calibration(f"{method}-24").fit(u)
+  with pytest.raises(CalibrationError, match="k=6: the 6 sentences in 24 dimensions have rank 6"):
+    make_calibration("natsv-6").fit(u[:6])
+  with pytest.raises(CalibrationError, match="have rank 5"):
+    make_calibration("sn+natsv-5").fit(u[:6])
+
+
+def test_no_k_yet():
+  calibration = make_calibration("natsv").fit(cone(100, DIM))
+  assert calibration.name == "natsv"
+  with pytest.raises(CalibrationError, match="natsv: no k is chosen"):
+    calibration.transform(cone(3, DIM))
+
+
+@pytest.mark.parametrize("gold", [[], [1.0], [2.0, 2.0, 2.0], [np.nan, 1.0, np.nan]])
+def test_gold_without_a_correlation(gold):
+  a, b, _ = pairs(len(gold))
+  calibration = make_calibration("natsv-3").fit(cone(100, DIM))
+  with pytest.raises(CalibrationError, match=r"^gold: "):
+    calibration.choose_k(a, b, gold)
+  assert calibration.k == 3
+
+
+def test_pairs_that_do_not_fit_together():
+  a, b, gold = pairs(9)
+  with pytest.raises(CalibrationError, match="natsv is not fitted"):
+    make_calibration("natsv").choose_k(a, b, gold)
+  calibration = make_calibration("natsv").fit(cone(100, DIM))
+  for arguments in ((a[:8], b, gold), (a, b, gold[:8]), (a, b, gold[:, None])):
+    with pytest.raises(CalibrationError, match=r"^gold: "):
+      calibration.choose_k(*arguments)
+  with pytest.raises(CalibrationError, match=r"\[n, 24\]"):
+    calibration.choose_k(a[:, :5], b[:, :5], gold)
+
+
+def warnings_of(caplog):
+  return [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
+
+
+def singular(kind, rows=200, dim=10):
+  """Embeddings of rank 7 in 10 dimensions, in three ways."""
+  u = cone(rows, dim)
+  if kind == "constant":
+    u[:, [2, 5, 7]] = [0.0, -1.25, 3e4]
+  elif kind == "copies":
+    u[:, [2, 5, 7]] = u[:, [1, 3, 3]] * np.float32([2.0, -0.5, 1.0])
+  elif kind == "sums":  # equal to float32's rounding
+    u[:, [2, 5, 7]] = u[:, [0, 1, 3]] + u[:, [3, 4, 9]]
+  return u
+
+
+@pytest.mark.parametrize("kind", ["constant", "copies", "sums"])
+def test_singular_covariance_is_finite_and_said_once(kind, caplog):
+  u = singular(kind)
+  with caplog.at_level("WARNING"):
+    calibration = make_calibration("whitening").fit(u)
+    z = calibration.transform(u)
+    calibration.transform(cone(5, 10, seed=3))
+  covariance = "the covariance of 200 sentences in 10 dimensions has rank 7"
+  message = f"whitening: {covariance}; dropped: 3 directions without variance"
+  assert len(warnings_of(caplog)) == 1 and warnings_of(caplog)[0].startswith(message)
+  assert z.shape == (200, 7) and calibration.output_dim == 7
+  np.testing.assert_allclose(np.cov(z.T.astype(np.float64)), np.eye(7), atol=1e-4)
+  assert make_calibration("whitening-7").fit(u).transform(u).shape == (200, 7)
+  with pytest.raises(CalibrationError, match=r"^k=8: .* has rank 7"):
+    make_calibration("whitening-8").fit(u)
+
+
+def test_fewer_sentences_than_dimensions(caplog):
+  u = cone(6, 20)
+  with caplog.at_level("WARNING"):
+    z = make_calibration("whitening").fit(u).transform(u)
+  (message,) = warnings_of(caplog)
+  assert "6 sentences in 20 dimensions has rank 5" in message and message.endswith("all become equally different")
+  assert z.shape == (6, 5) and np.isfinite(z).all()
+  off_diagonal = cosines(z)[~np.eye(6, dtype=bool)]
+  np.testing.assert_allclose(off_diagonal, -1 / 5, atol=1e-5)  # as the message says
+  for name in ("sn", "mean", "natsv-3", "sn+natsv-3", "whitening-3"):
+    assert np.isfinite(make_calibration(name).fit(u).transform(cone(9, 20, seed=4))).all()
+
+
+def test_small_directions_are_kept():
+  """A deviation of 1e-5 of the length is information in float32, 1e-8 is not."""
+  u = cone(400, 6).astype(np.float64)
+  u[:, 5] = np.random.default_rng(0).standard_normal(400) * 1e-4
+  u[:, 4] = 1.0 + np.random.default_rng(1).standard_normal(400) * 1e-9
+  assert make_calibration("whitening").fit(u).output_dim == 5
+  z = make_calibration("sn").fit(u).transform(u)
+  assert (z[:, 4] == 0).all() and z[:, 5].std() == pytest.approx(1, rel=1e-5)
+
+
+def test_a_large_constant_dimension_hides_no_other():
+  u = cone(400, 6)
+  u[:, 3] = 1e6
+  assert make_calibration("whitening").fit(u).output_dim == 5
+  assert (make_calibration("sn").fit(u).transform(u).std(axis=0) > 0.99).sum() == 5
+
+
+def test_constant_dimensions_of_sn_become_zero_and_are_named_once(caplog):
+  u = singular("constant")
+  with caplog.at_level("WARNING"):
+    calibration = make_calibration("sn").fit(u)
+    z, new = calibration.transform(u), calibration.transform(cone(5, 10, seed=3))
+  assert warnings_of(caplog) == ["calibration: 3 of 10 dimensions have no variance and become 0: 2, 5, 7"]
+  assert (z[:, [2, 5, 7]] == 0).all() and (new[:, [2, 5, 7]] == 0).all()
+  others = [0, 1, 3, 4, 6, 8, 9]
+  np.testing.assert_allclose(z[:, others], scipy.stats.zscore(u[:, others].astype(np.float64)), atol=1e-5)
+
+
+def whitened(u, soft):
+  """Whitens by NumPy's singular values in float64, [n, rank]."""
+  u = u.astype(np.float64)
+  scale = u.std(axis=0)
+  centered = (u - u.mean(axis=0))[:, scale > 1e-6 * np.abs(u).max()]
+  _, singular_values, v = np.linalg.svd(centered, full_matrices=False)
+  variances = singular_values**2 / (len(u) - 1)
+  kept = singular_values > 1e-6 * singular_values[0]
+  variances, v = variances[kept], v[kept]
+  return centered @ (v.T / np.sqrt(variances + soft * variances.mean()))
+
+
+def badly_conditioned(kind):
+  rows, dim = {"wide": (1500, 1024), "few rows": (40, 768)}.get(kind, (400, 64))
+  u = cone(rows, dim)
+  if kind == "large dimension":
+    u[:, 3] *= 1e4
+  elif kind == "constant":
+    u[:, [2, 5, 7]] = [0.0, -1.25, 3e4]
+  elif kind == "copies":
+    u[:, [2, 5, 7]] = u[:, [1, 3, 3]]
+  return u.astype(np.float16) if kind == "float16" else u
+
+
+@pytest.mark.parametrize("kind", ["large dimension", "float16", "wide", "few rows"])
+@pytest.mark.parametrize(("name", "soft"), [("whitening", 0.0), ("soft-whitening", 0.5)])
+def test_badly_conditioned_embeddings_against_float64(kind, name, soft):
+  u = badly_conditioned(kind)
+  z = make_calibration(name).fit(u).transform(u)
+  np.testing.assert_allclose(cosines(z[:60]), cosines(whitened(u, soft)[:60]), atol=1e-4)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["constant", "copies", "large dimension", "float16", "wide", "few rows"])
+def test_flow_of_badly_conditioned_embeddings_against_float64(kind):
+  """Latents and loss of the fitted weights, by NumPy in float64."""
+  u = badly_conditioned(kind)[:200]
+  flow = fit_calibration(u, "flow", train_batch_size=8 if kind == "few rows" else 32, show_progress=False)
+  u, config = u[:60], dataclasses.asdict(flow.flow.config)
+  z, weights, wide = flow.transform(u), reference.float64(flow.flow.tf1_variables()), u.astype(np.float64)
+  expected, _ = reference.forward(config, weights, wide)
+  np.testing.assert_allclose(z, expected, rtol=0, atol=1e-4 * np.abs(expected).max())
+  np.testing.assert_allclose(cosines(z), cosines(expected), atol=1e-4)
+  np.testing.assert_allclose(flow.bits_per_dim(u), reference.bits_per_dim(config, weights, wide), rtol=1e-4)
+  assert flow.flow.constant_dimensions == ([2, 5, 7] if kind == "constant" else [])
+
+
+@pytest.mark.parametrize(
+  ("kind", "message"),
+  [("duplicates", "all equal"), ("huge", "too large"), ("few rows", "20 pairs")],
+)
+def test_embeddings_that_no_flow_can_start_from(kind, message):
+  u = badly_conditioned(kind)
+  u = {"duplicates": u[:1].repeat(400, axis=0), "huge": u * 1e20}.get(kind, u)
+  with pytest.raises(BertFlowError, match=message) as caught:
+    fit_calibration(u, "flow", show_progress=False)
+  assert caught.value.argument in ("embeddings", "train_batch_size")
