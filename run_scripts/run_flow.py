@@ -52,7 +52,7 @@ def check_flags() -> list[CalibrationSpec]:
   common_flags.check_not_empty(("output_parent_dir", "exp_name", "cached_dir", "model_cache_dir"))
   specs = parse_calibrations(FLAGS.calibration)
   if FLAGS.distribution_strategy == "multi_worker_mirrored":
-    from bert_flow_tf.training.cluster import read_tf_config  # which imports TensorFlow
+    from bert_flow_tf.training.distribution import read_tf_config  # which imports TensorFlow
 
     read_tf_config()
   check_export_of_run(len(specs))
