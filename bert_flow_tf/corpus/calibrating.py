@@ -15,19 +15,19 @@ from absl import logging
 from bert_flow_tf.calibration.combined import checked_shares
 from bert_flow_tf.calibration.flow import calibration_sha256, load_calibration
 from bert_flow_tf.calibration.interface import Calibration
-from bert_flow_tf.calibration.names import FLOW, make_calibration, parse_calibration
-from bert_flow_tf.corpus.shards import MANIFEST
-from bert_flow_tf.corpus.vectors import NPY, VectorFile, find_vector_files
+from bert_flow_tf.calibration.names import FLOW, parse_calibration
+from bert_flow_tf.corpus.shards import MANIFEST, NPY
+from bert_flow_tf.corpus.vectors import find_vector_files
 from bert_flow_tf.encoder.identity import VectorsIdentity, read_identity
 from bert_flow_tf.encoder.pooling import parse_pooling
 from bert_flow_tf.errors import ConfigError, EncoderError, naming
 from bert_flow_tf.io.files import clear_leftovers, read_json, write_text
 from bert_flow_tf.io.lock import owned
 from bert_flow_tf.progress import counted
-from bert_flow_tf.training.calibrate import fit_calibration
+from bert_flow_tf.training.calibrate import fit_calibration, settings_of_fit
 
 _CALIBRATED = "calibrated.json"
-# What OUTPUT.fit holds while a flow is fitted.
+# What OUTPUT.fit holds during a fit.
 _COPIES = "vectors-"
 _OF_FIT = ("checkpoints", "tensorboard", _COPIES)
 
@@ -38,6 +38,7 @@ def fit_files(
   output: str,
   vectors_of: str | None = None,
   shares: Sequence[float] | None = None,
+  show_progress: bool = True,
   **settings: Any,
 ) -> Calibration:
   """Fits a calibration on files of vectors and saves it.
@@ -49,6 +50,7 @@ def fit_files(
     vectors_of: description of the vectors, any text; saved with the calibration.
     shares: share of each view if the vectors are concatenated views; None for those of the pooling of run_embed, if it
       wrote the files.
+    show_progress: whether the flow's fit shows its progress.
     **settings: see `fit_calibration`.
 
   Raises:
@@ -57,29 +59,24 @@ def fit_files(
     CalibrationError, TrainingError: the vectors are too few or all alike.
   """
   spec = parse_calibration(calibration)
+  settings_of_fit(spec, settings)  # before hours of reading
+  if spec.k_on_dev:
+    raise ConfigError(f"calibration={spec.name}: give K, as in {spec.name}-6", argument="calibration")
   work = pathlib.Path(f"{output}.fit")
   if not work.is_dir():  # a fit that was killed after it had saved its result has left this folder
     _check_absent(output)
   files = find_vector_files(vectors)
   shares = _embedded_shares(files) if shares is None else checked_shares(shares)
   logging.info("fitting %s on %s of %d dimensions", spec.name, counted(len(files), "file"), files[0].dim)
-  if settings and spec.method != FLOW:
-    name = next(iter(settings))
-    raise ConfigError(f"{name}: only calibration=flow has this setting, not {spec.name}", argument=name)
-  if spec.k_on_dev:
-    raise ConfigError(f"calibration={spec.name}: give K, as in {spec.name}-6", argument="calibration")
   with owned(work, "output"):
-    foreign = [path.name for path in work.iterdir() if not path.name.startswith(_OF_FIT)]
-    if foreign:
-      raise ConfigError(f"output={output}: {work} holds {foreign[0]}, which is not of a fit; move it", "output")
-    if spec.method == FLOW:
-      fitted = _fit_flow(files, spec.name, work, {**settings, "shares": shares})
-    else:
-      fitted = make_calibration(spec, shares)
-      for file in files:
-        for chunk in file.chunks():
-          fitted.partial_fit(chunk)
-    fitted.encoder = None if vectors_of is None else VectorsIdentity(vectors_of).to_dict()
+    for path in work.iterdir():
+      if not path.name.startswith(_OF_FIT):
+        raise ConfigError(f"output={output}: {work} holds {path.name}, which is not of a fit; move it", "output")
+    folder = work if spec.method == FLOW else None
+    with tempfile.TemporaryDirectory(prefix=_COPIES, dir=work) as copies:
+      arrays = _arrays(files, pathlib.Path(copies))
+      settings |= {"folder": folder, "show_progress": show_progress, "shares": shares}
+      fitted = fit_calibration(arrays, spec.name, vectors_of, **settings)
     fitted.save(output)
     # First the file that names the checkpoints: a run that is killed here is fitted again, and misses none of them.
     (work / "checkpoints" / "checkpoint").unlink(missing_ok=True)
@@ -112,62 +109,57 @@ def apply_to_files(
     calibration: Any = load_calibration(folder)
   files = find_vector_files(vectors)
   _check_fits(calibration, folder, files, vectors_of)
-  if pathlib.Path(output).suffix == files[0].path.suffix:
+  target = pathlib.Path(output)
+  if target.suffix == files[0].path.suffix:
     if len(files) > 1:
       raise ConfigError(f"output={output}: {len(files)} files are given, expected a folder", argument="output")
     _check_absent(output)
-    pathlib.Path(output).parent.mkdir(parents=True, exist_ok=True)
-    return {output: files[0].write(output, calibration.transform, calibration.output_dim)}
-  _open_output(pathlib.Path(output), files, folder)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    return {output: files[0].write(target, calibration.transform, calibration.output_dim)}
+  _open_output(target, files, folder)
   counts = {}
   for file in files:
-    path = pathlib.Path(output) / file.path.name
-    if not path.exists():
-      counts[file.path.name] = file.write(path, calibration.transform, calibration.output_dim)
-      logging.info("%s: %s", path, counted(counts[file.path.name], "vector"))
+    name = file.path.name
+    if not (target / name).exists():
+      counts[name] = file.write(target / name, calibration.transform, calibration.output_dim)
+      logging.info("%s: %s", target / name, counted(counts[name], "vector"))
   return counts
 
 
 def _embedded_shares(files):
   """Returns the shares of the views that run_embed wrote to the files; () for one embedding, or other programs."""
-  found = set()
+  of_folders = set()
   for folder in {file.path.parent for file in files}:
     shares = ()
     with contextlib.suppress(OSError, ValueError, TypeError, KeyError, ConfigError):
       about = read_json(folder / MANIFEST)
       if "calibration" not in about:
         shares = parse_pooling(about["encoder"]["sentence_embedding_type"], 1).shares
-    found.add(shares)
-  if len(found) > 1:
+    of_folders.add(shares)
+  if len(of_folders) > 1:
     raise ConfigError("vectors: some are concatenated views with other shares than others; fit on one kind", "vectors")
-  return found.pop()
+  return of_folders.pop()
 
 
-def _fit_flow(files: Sequence[VectorFile], calibration, work, settings):
-  """Fits a flow, alone or with a calibration beside it, on files.
+def _arrays(files, folder):
+  """Returns the memory-mapped vectors of files, each an array [n, dim], after a check of all of them.
 
-  .tfrecord files are copied to a temporary array on disk, which can be read in any order.
+  .tfrecord files are copied to arrays in a folder, which can be read in any order.
   """
-  with tempfile.TemporaryDirectory(prefix=_COPIES, dir=work) as folder:
-    if files[0].kind == NPY:
-      for file in files:
-        for _ in file.chunks():  # checks every vector
-          pass
-      arrays = [file.array() for file in files]
-    else:
-      arrays = [_to_array(file, pathlib.Path(folder) / f"{number}.bin") for number, file in enumerate(files)]
-    return fit_calibration([array for array in arrays if len(array)], calibration, folder=work, **settings)
-
-
-def _to_array(file, path):
-  count = 0
-  with path.open("wb") as copy:
-    for chunk in file.chunks():
-      copy.write(np.ascontiguousarray(chunk, np.float32).tobytes())
-      count += len(chunk)
-  if not count:
-    return np.zeros([0, file.dim], np.float32)
-  return np.memmap(path, np.float32, "r", shape=(count, file.dim))
+  arrays = []
+  for number, file in enumerate(files):
+    count = 0
+    copy = folder / f"{number}.bin"
+    with copy.open("wb") as target:
+      for chunk in file.chunks():
+        count += len(chunk)
+        if file.kind != NPY:
+          target.write(np.ascontiguousarray(chunk, np.float32).tobytes())
+    if count and file.kind == NPY:
+      arrays.append(file.array())
+    elif count:
+      arrays.append(np.memmap(copy, np.float32, "r", shape=(count, file.dim)))
+  return arrays
 
 
 def _check_fits(calibration, folder, files, vectors_of):
@@ -194,23 +186,21 @@ def _check_absent(output):
 
 def _open_output(folder, files, calibration_folder):
   """Creates the folder of the results, or checks that it belongs to an interrupted run of the same inputs."""
-  names = [file.path.name for file in files]
-  twice = next((name for name in names if names.count(name) > 1), None)
-  if twice:
-    raise ConfigError(f"vectors: two files are called {twice}; calibrate them into two folders", argument="vectors")
-  stats = {file.path.name: file.path.stat() for file in files}
-  manifest = {
-    "calibration_sha256": calibration_sha256(calibration_folder),
-    "vectors": {name: [stat.st_size, stat.st_mtime_ns] for name, stat in stats.items()},
-  }
+  stats: dict[str, list[int]] = {}
+  for file in files:
+    name = file.path.name
+    if name in stats:
+      raise ConfigError(f"vectors: two files are called {name}; calibrate them into two folders", argument="vectors")
+    stat = file.path.stat()
+    stats[name] = [stat.st_size, stat.st_mtime_ns]
+  manifest = {"calibration_sha256": calibration_sha256(calibration_folder), "vectors": stats}
   path = folder / _CALIBRATED
-  if folder.is_dir() and path.is_file():
+  if path.is_file():
     with contextlib.suppress(ValueError):  # damaged
       if read_json(path) == manifest:
         return
     raise ConfigError(f"output={folder}: holds the output of other vectors or another calibration", argument="output")
-  if folder.is_dir():
-    clear_leftovers(folder, _CALIBRATED)  # of a run that was killed while it wrote the file
+  clear_leftovers(folder, _CALIBRATED)  # of a run that was killed while it wrote the file
   if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
     raise ConfigError(f"output={folder}: exists; choose another path, or delete it", argument="output")
   folder.mkdir(parents=True, exist_ok=True)
