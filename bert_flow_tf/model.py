@@ -198,7 +198,7 @@ class SentenceModel:
     batch_size: int = 64,
     show_progress: bool | None = None,
     flow_settings: FlowSettings | None = None,
-    scores: Callable[[FlowCalibration], Mapping[str, float]] | None = None,
+    scores: Callable[[FlowCalibration, int], Mapping[str, float]] | None = None,
     parts: dict[str, Calibration] | None = None,
     fitters: dict[Any, FlowFitter] | None = None,
     **settings: Any,
@@ -218,7 +218,7 @@ class SentenceModel:
       batch_size: largest number of sentences embedded at once.
       show_progress: see `SentenceEncoder.encode`.
       flow_settings: settings of the flow's fit and seed of auto as one object, in place of `settings`.
-      scores: flow -> further values for TensorBoard, whenever a checkpoint is due.
+      scores: (flow, steps made) -> further values for TensorBoard, whenever a checkpoint is due.
       parts: {name: calibration} of earlier fits on the same sentences, which are not fitted again; gets the new ones.
       fitters: flows and trainers of earlier fits, whose compiled steps are used again; gets the new one.
       **settings: fields of `training.settings.FlowSettings` (num_train_epochs, seed, ...).

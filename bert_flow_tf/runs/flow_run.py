@@ -210,7 +210,7 @@ class Experiment:
         name = fitted.calibration.name if spec.method == AUTO else spec.name
         self.models[WITH_FLOW if name == FLOW else name] = fitted
 
-  def _dev_scores(self, flow):
+  def _dev_scores(self, flow, step):
     """Returns the flow's Spearman, or AUC, on dev for TensorBoard; nothing without gold."""
     if not self.is_chief or self._task.spec.eval_split is None or "dev" not in self._task.splits:
       return {}

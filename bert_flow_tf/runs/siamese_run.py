@@ -29,6 +29,7 @@ from bert_flow_tf.runs import siamese_scores
 from bert_flow_tf.runs.run_folder import RunFolder, print_results
 from bert_flow_tf.tf1.checkpoint import step_of
 from bert_flow_tf.tf1.training import restore_classifier, restore_flow, write_training_checkpoint
+from bert_flow_tf.training.calibrate import check_flow
 from bert_flow_tf.training.distribution import make_strategy, peak_memory
 from bert_flow_tf.training.labelled_pairs import LabelledPairs
 from bert_flow_tf.training.objectives import Classifier, CosineObjective
@@ -83,7 +84,8 @@ class SiameseRun:
     before = encoder.weights_checksum
     pairs = f"{chosen.labeled} labeled and {chosen.unlabeled} other pairs"
     logging.info("training on %s (%s); results in %s", pairs, self._task.source, folder)
-    facts = self._fine_tune(chosen, encoder, flow)
+    embeds_once = self._can_embed_once(chosen)
+    facts = self._fit_flow(chosen, encoder) if embeds_once else self._fine_tune(chosen, encoder, flow)
     if not settings.frozen:
       saving.save_encoder(encoder, folder / ENCODER)
       encoder.bert.name, encoder.bert.folder = str(folder / ENCODER), folder / ENCODER
@@ -99,6 +101,41 @@ class SiameseRun:
     write_facts(folder, self.facts)
     self._trained_here = True
     self._print_speed()
+
+  def _can_embed_once(self, chosen):
+    """Returns whether a fit on embeddings made once means the same as steps through BERT."""
+    settings = self._settings
+    # The published code has BERT's dropout on. Copies of a pair have masked word pieces. A flow of init_checkpoint is
+    # trained further, where `SentenceModel.fit` makes a new one.
+    continues_flow = self._restored.get(FLOW, (0, 0))[0] > 0
+    return settings.frozen and not settings.as_published and chosen.dupe_factor == 1 and not continues_flow
+
+  def _fit_flow(self, chosen, encoder):
+    """Fits the flow on embeddings of a frozen encoder, as run_flow; returns facts of the fit."""
+    settings = self._settings
+    self.model = model = self._make_model(encoder, None)
+    check_flow(settings, model.dim, len(chosen.pairs), self._strategy)
+    make_folder(self._folder)  # after the check, so that a rejected command leaves no folder
+    with self.watch.timing("embedding"):
+      embeddings = self._embed(chosen.pairs)
+
+    def on_checkpoint(flow, step):
+      self._write_checkpoint(step, flow.flow)
+      return {}
+
+    with self.watch.timing("training"):
+      model.fit(
+        chosen.pairs,
+        FLOW,
+        strategy=self._strategy,
+        folder=self._folder,
+        embeddings=[embeddings],
+        flow_settings=settings,
+        scores=on_checkpoint,
+      )
+    fit = model.flow_fit
+    self.step = fit.steps
+    return {"steps": fit.steps, "planned_steps": fit.steps, "best_on_dev": None, **_speed(fit)}
 
   def _fine_tune(self, chosen, encoder, flow):
     """Trains encoder, classifier and flow step by step through BERT; returns facts of the training."""
@@ -325,7 +362,7 @@ class SiameseRun:
 
   def methods(self) -> dict[str, SentenceModel]:
     """Returns {method: model}: without the flow, and with it if there is one; the last one is that of the loss."""
-    methods = {WITHOUT_FLOW: self._make_model(self.model.encoder, None)}
+    methods = {WITHOUT_FLOW: self.model.uncalibrated()}
     if self.model.calibration is not None:
       methods[WITH_FLOW] = self.model
     return methods

@@ -1,7 +1,6 @@
 """Fits of calibrations on vectors: of those without training steps, and of a flow with its trainer."""
 
 import dataclasses
-import functools
 import os
 import pathlib
 from collections.abc import Callable, Mapping, Sequence
@@ -175,19 +174,22 @@ class FlowFitter:
   def fit(
     self,
     source: EmbeddingPairs | SentencePairsWithDropout,
-    scores: Callable[[FlowCalibration], Mapping[str, float]] | None = None,
+    scores: Callable[[FlowCalibration, int], Mapping[str, float]] | None = None,
   ) -> FlowCalibration:
     """Fits the flow on pairs, and before it the mix of their views.
 
     Args:
       source: the pairs.
-      scores: flow -> further values for TensorBoard, whenever a checkpoint is due.
+      scores: (flow, steps made) -> further values for TensorBoard, whenever a checkpoint is due.
     """
     if self._shares:
       mix = Mix.of(source.moments(), self._shares)
       self.calibration.mix = mix
       source = MixedPairs(source, mix)
-    report = dict if scores is None else functools.partial(scores, self.calibration)
+
+    def report(step):
+      return {} if scores is None else scores(self.calibration, step)
+
     self.result = self._trainer.fit(source, self._epochs, scores=report)
     return self.calibration
 

@@ -18,7 +18,7 @@ from bert_flow_tf.training.distribution import (
   worker_failures,
 )
 from bert_flow_tf.training.flow_steps import STEPS_A_CALL, FlowSteps
-from bert_flow_tf.training.loop import TrainingLoop
+from bert_flow_tf.training.loop import LoopResult, TrainingLoop
 from bert_flow_tf.training.optimizer import AdamWeightDecay, num_steps
 from bert_flow_tf.training.settings import FlowSettings
 from bert_flow_tf.training.sources import EmbeddingPairs, SentencePairsWithDropout
@@ -26,23 +26,13 @@ from bert_flow_tf.training.weight_vector import WeightVector
 
 
 @dataclasses.dataclass(frozen=True)
-class FitResult:
-  """Result of `Trainer.fit`.
+class FitResult(LoopResult):
+  """Result of `Trainer.fit`: its losses, [steps made here], are in bits per dimension, both sides added up.
 
-  Attributes:
-    steps: steps made in all, those before a resume included.
-    first_step: steps that the restored checkpoint had made.
-    losses: float array [steps made here]: the loss before each step, in bits per dimension, the sum of the mean over
-      first and the mean over second sentences.
-    initialization_rows: rows from which the actnorms were initialized, 0 if they were not.
-    calls: (steps, seconds) of each call that made steps; the first one compiles.
+  `initialization_rows` is the number of rows from which the actnorms were initialized, 0 if they were not.
   """
 
-  steps: int
-  first_step: int
-  losses: np.ndarray
   initialization_rows: int = 0
-  calls: tuple[tuple[int, float], ...] = ()
 
 
 class Trainer:
@@ -120,7 +110,7 @@ class Trainer:
     source: EmbeddingPairs | SentencePairsWithDropout,
     num_train_epochs: float = 1.0,
     shuffle: bool = True,
-    scores: Callable[[], Mapping[str, float]] = dict,
+    scores: Callable[[int], Mapping[str, float]] = lambda step: {},
   ) -> FitResult:
     """Initializes the flow if needed, and fits it; a second call continues from the current weights.
 
@@ -128,7 +118,7 @@ class Trainer:
       source: the pairs.
       num_train_epochs: passes over the pairs, a positive number.
       shuffle: False to use the pairs in their order.
-      scores: called whenever a checkpoint is due; returns further values for TensorBoard.
+      scores: called with the steps made, whenever a checkpoint is due; returns further values for TensorBoard.
 
     Raises:
       ConfigError: the fit would make no step.
@@ -150,9 +140,9 @@ class Trainer:
         lambda step, count: advance(iterator, seed, tf.constant(step, tf.int64), tf.constant(count, tf.int64)).numpy(),
         lambda losses: f"{losses[-1, 0]:.4f} bits/dim",
         STEPS_A_CALL,
-        lambda step, losses: self._before_saving(scores),
+        lambda step, losses: self._before_saving(scores, step),
       )
-    return FitResult(result.steps, result.first_step, result.losses[:, 0], sum(rows), result.calls)
+    return FitResult(result.steps, result.first_step, result.losses[:, 0], result.calls, sum(rows))
 
   def _loop(self, source, total, shuffle):
     # A checksum of all embeddings takes seconds on a large corpus: only a fit that compares it needs it.
@@ -183,10 +173,10 @@ class Trainer:
       rates="flow_learning_rate",
     )
 
-  def _before_saving(self, scores):
+  def _before_saving(self, scores, step):
     """Gives the flow the trained weights, and returns its scores."""
     self._weights.store()
-    return scores()
+    return scores(step)
 
   def _initialize(self, source, order):
     """Initializes the actnorms from the first sentences of the first batch; returns their number."""

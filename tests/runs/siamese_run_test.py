@@ -1,10 +1,15 @@
 """runs/siamese_run.py and its checkpoints: the one that a name stands for, a flow that is not the checkpoint's."""
 
+import json
+
 import numpy as np
 import pytest
 
 from bert_flow_tf import FlowConfig, Glow, SentenceEncoder
-from bert_flow_tf.data.tasks import KINDS, load_task
+from bert_flow_tf.data.pairs import SentencePairs
+from bert_flow_tf.data.siamese_task import training_pairs
+from bert_flow_tf.data.task import TaskData
+from bert_flow_tf.data.tasks import KINDS, find_task, load_task
 from bert_flow_tf.encoder import tf1_reader
 from bert_flow_tf.errors import ConfigError
 from bert_flow_tf.runs.siamese_run import SiameseRun, checkpoint_of, write_facts
@@ -12,6 +17,7 @@ from bert_flow_tf.tf1.checkpoint import write_checkpoint
 from bert_flow_tf.tf1.training import restore_flow, write_training_checkpoint
 from bert_flow_tf.training.siamese_settings import SiameseEmbedding, SiameseSettings
 from tests.training import small_siamese
+from tests.training.interrupting import Interrupt, interrupt_at
 
 
 def make_flow(depth, seed):
@@ -50,6 +56,64 @@ def test_flow_of_a_checkpoint(tmp_path, monkeypatch):
     restore_flow(checkpoint_of(folder), make_flow(1, 1))
   assert raised.value.argument == "flow_model_config"
   assert tf1_reader.prefixes_in(folder) == ["model.ckpt-10", "model.ckpt-3"]
+
+
+@pytest.fixture(scope="module")
+def frozen(tmp_path_factory):
+  """A function (folder, further settings) -> run of the fit of a flow without labels, and its pairs."""
+  model = small_siamese.save(tmp_path_factory.mktemp("tiny") / "model")
+  config = model.parent / "small.json"
+  config.write_text(json.dumps({"n_levels": 1, "depth": 1, "coupling_width": 4}))
+  a, b, labels = small_siamese.pairs(40)
+  pairs = SentencePairs(a, b, labels)
+  task = TaskData(find_task("STS-B"), {"train": pairs, "test": pairs}, "this test")
+  flow = {"flow": True, "flow_loss": True, "flow_model_config": str(config)}
+
+  def make(folder, **others):
+    settings = SiameseSettings(
+      **flow, num_examples=0, train_batch_size=8, num_train_epochs=2.0, save_checkpoints_steps=4, **others
+    )
+    embedding = SiameseEmbedding(init_checkpoint=str(model), max_seq_length=16)
+    chosen = training_pairs(task, num_examples=0, dupe_factor=settings.dupe_factor)
+    return SiameseRun(task, embedding, settings, folder, {}), chosen
+
+  return make
+
+
+def test_a_frozen_encoder_embeds_once(frozen, tmp_path, monkeypatch):
+  """The fit on embeddings is that of the steps through BERT; stopped, it is resumed to the same bits."""
+  latents = {}
+  for through_bert in (False, True):
+    run, chosen = frozen(tmp_path / f"whole-{through_bert}")
+    if through_bert:
+      monkeypatch.setattr(run, "_can_embed_once", lambda chosen: False)
+    else:
+      monkeypatch.setattr(SiameseRun, "_fine_tune", None)
+    run.train(chosen)
+    monkeypatch.undo()
+    assert (run.step, run.facts["steps"], run.facts["unlabelled"]) == (10, 10, 40)
+    assert run.facts["encoder_sha256"] == run.facts["encoder_sha256_before"]
+    latents[through_bert] = run.model.encode(small_siamese.pairs(9)[0])
+  np.testing.assert_allclose(latents[False], latents[True], atol=1e-4)
+
+  stopped, chosen = frozen(tmp_path / "stopped")
+  interrupt_at(monkeypatch, 4)
+  with pytest.raises(Interrupt):
+    stopped.train(chosen)
+  monkeypatch.undo()
+  assert tf1_reader.prefixes_in(tmp_path / "stopped") == ["model.ckpt-4"]
+  resumed, chosen = frozen(tmp_path / "stopped")
+  resumed.train(chosen)
+  assert tf1_reader.prefixes_in(tmp_path / "stopped") == ["model.ckpt-10", "model.ckpt-4", "model.ckpt-8"]
+  np.testing.assert_array_equal(resumed.model.encode(small_siamese.pairs(9)[0]), latents[False])
+
+
+@pytest.mark.parametrize("others", [{"as_published": True}, {"dupe_factor": 2}])
+def test_a_fit_that_needs_every_step_through_bert(frozen, tmp_path, monkeypatch, others):
+  run, chosen = frozen(tmp_path / "run", **others)
+  monkeypatch.setattr(run, "_fit_flow", None)
+  run.train(chosen)
+  assert run.step == 10
 
 
 def test_an_evaluation_needs_only_the_trained_encoder(tmp_path, capsys):

@@ -234,7 +234,7 @@ def test_scores_are_those_of_the_flow_at_each_checkpoint(tmp_path):
   flow, seen = small.make_flow(), []
   trainer = small.make_trainer(flow, save_checkpoints_steps=5, summary_folder=tmp_path)
 
-  def scores():
+  def scores(step):
     seen.append(float(tf.reduce_sum([tf.reduce_sum(tf.abs(weight)) for weight in flow.trainable_variables])))
     return {"dev_spearman": seen[-1]}
 
