@@ -70,12 +70,6 @@ def test_readme_fits_on_a_page():
   assert len((REPO / "README.md").read_text(encoding="utf-8").splitlines()) <= 160
 
 
-def test_the_advice_is_the_same_in_readme_and_docs():
-  readme, page = ((REPO / name).read_text(encoding="utf-8") for name in ("README.md", "docs/calibrations.md"))
-  table = re.search(r"## Which calibration\?\n\n((?:\|.*\n)+)", readme)
-  assert table and table[1] in page
-
-
 @pytest.mark.parametrize("page", _PAGES, ids=lambda page: page.relative_to(REPO).as_posix())
 def test_links_lead_to_files(page):
   links = re.findall(r"\]\(([^)#:\s]+)(?:#[^)]*)?\)", page.read_text(encoding="utf-8"))
