@@ -5,7 +5,7 @@ from typing import Any
 import tensorflow as tf
 import tf_keras
 
-from bert_flow_tf.flow.layer import FlowLayer, Read, seed_stream
+from bert_flow_tf.flow.layer import FlowLayer, seed_stream
 from bert_flow_tf.flow.named_weights import NamedWeight
 
 # Glow's logscale_factor: the stored `logs` is a third of the log-scale.
@@ -58,20 +58,18 @@ class ActNorm(FlowLayer):
     self.varying = self.add_weight("varying", [dim], initializer="ones", trainable=False)
     super().build(input_shape)
 
-  def forward_and_log_det(
-    self, u: tf.Tensor, read: Read = tf.convert_to_tensor, dropout_seed: tf.Tensor | None = None
-  ) -> tuple[tf.Tensor, tf.Tensor]:
+  def forward_and_log_det(self, u: tf.Tensor, dropout_seed: tf.Tensor | None = None) -> tuple[tf.Tensor, tf.Tensor]:
     """u [..., dim] -> z [..., dim] and 3 * sum(logs), a scalar."""
-    log_scale = self.log_scale(read)
-    return (u + read(self.b)) * tf.exp(log_scale), tf.reduce_sum(log_scale)
+    log_scale = self.log_scale()
+    return (u + self.b) * tf.exp(log_scale), tf.reduce_sum(log_scale)
 
   def inverse(self, z: tf.Tensor, dropout_seed: tf.Tensor | None = None) -> tf.Tensor:
     """z [..., dim] -> u [..., dim]."""
     return z * tf.exp(-self.log_scale()) - self.b
 
-  def log_scale(self, read: Read = tf.convert_to_tensor) -> tf.Tensor:
+  def log_scale(self) -> tf.Tensor:
     """Returns 3 * logs, [dim], 0 for a dimension without variance at initialization."""
-    return LOGSCALE_FACTOR * read(self.logs) * read(self.varying)
+    return LOGSCALE_FACTOR * self.logs * self.varying
 
   def initialize(self, inputs: tf.Tensor) -> tf.Tensor:
     """Sets b = -mean, logs = log(1 / (std + 1e-6)) / 3 of u [batch, dim]; returns z with mean 0 and variance 1.

@@ -10,7 +10,7 @@ import tensorflow as tf
 from bert_flow_tf.flow.actnorm import ActNorm
 from bert_flow_tf.flow.config import FlowConfig
 from bert_flow_tf.flow.coupling import AdditiveCoupling, AffineCoupling
-from bert_flow_tf.flow.layer import FlowLayer, Read, seed_stream
+from bert_flow_tf.flow.layer import FlowLayer, seed_stream
 from bert_flow_tf.flow.named_weights import NamedWeight, prefixed
 from bert_flow_tf.flow.permutation import Invertible1x1, Permutation
 
@@ -44,7 +44,6 @@ def make_step(config: FlowConfig, actnorm_init: str, permutation: str, seed: int
 def forward_and_log_det(
   levels: Levels,
   u: tf.Tensor,
-  read: Read = tf.convert_to_tensor,
   dropout_seed: tf.Tensor | None = None,
 ) -> tuple[tf.Tensor, tf.Tensor]:
   """Returns z [batch, dim] of u [batch, dim], and log|det dz/du|, [batch] or a scalar.
@@ -55,7 +54,6 @@ def forward_and_log_det(
   Args:
     levels: levels of steps of layers, in the order in which u passes them.
     u: embeddings.
-    read: returns a weight's value.
     dropout_seed: int32 [2] or None, as in `FlowLayer.forward_and_log_det`; each layer gets another seed from it.
   """
   seeds = dropout_seeds(dropout_seed)
@@ -66,7 +64,7 @@ def forward_and_log_det(
       left.append(leaving)
     for step in level:
       for layer in step:
-        u, log_det = layer.forward_and_log_det(u, read, next(seeds))
+        u, log_det = layer.forward_and_log_det(u, next(seeds))
         log_dets += [] if log_det is None else [log_det]
   return tf.concat([*left, u], axis=-1), sum(log_dets[1:], log_dets[0])
 

@@ -8,7 +8,7 @@ import tf_keras
 
 from bert_flow_tf.errors import FlowError
 from bert_flow_tf.flow.actnorm import LOGSCALE_FACTOR, ActNorm
-from bert_flow_tf.flow.layer import FlowLayer, Read, product, seed_stream
+from bert_flow_tf.flow.layer import FlowLayer, product, seed_stream
 from bert_flow_tf.flow.named_weights import NamedWeight, prefixed
 
 # Standard deviation of the hidden layers' kernels (Glow; the original's constant).
@@ -39,9 +39,9 @@ class NormalizedDense(FlowLayer):
     self.actnorm.build([None, self.units])
     super().build(input_shape)
 
-  def call(self, inputs: tf.Tensor, read: Read = tf.convert_to_tensor) -> tf.Tensor:
+  def call(self, inputs: tf.Tensor) -> tf.Tensor:
     """x [batch, inputs] -> [batch, units]."""
-    return (product(inputs, read(self.kernel)) + read(self.actnorm.b)) * tf.exp(self.actnorm.log_scale(read))
+    return (product(inputs, self.kernel) + self.actnorm.b) * tf.exp(self.actnorm.log_scale())
 
   def initialize(self, inputs: tf.Tensor) -> tf.Tensor:
     """Initializes the actnorm from x [batch, inputs]; returns the layer's output."""
@@ -74,9 +74,9 @@ class ZeroDense(FlowLayer):
     self.logs = self.add_weight("logs", [self.units], initializer="zeros")
     super().build(input_shape)
 
-  def call(self, inputs: tf.Tensor, read: Read = tf.convert_to_tensor) -> tf.Tensor:
+  def call(self, inputs: tf.Tensor) -> tf.Tensor:
     """x [batch, inputs] -> [batch, units]."""
-    return (product(inputs, read(self.kernel)) + read(self.b)) * tf.exp(LOGSCALE_FACTOR * read(self.logs))
+    return (product(inputs, self.kernel) + self.b) * tf.exp(LOGSCALE_FACTOR * self.logs)
 
   def named_weights(self) -> dict[str, NamedWeight]:
     """Returns `W` [1, 1, inputs, units], `b` [1, 1, 1, units] and `logs` [1, units]."""
@@ -128,24 +128,26 @@ class CouplingNetwork(FlowLayer):
       layer.build([None, self.first.units])
     super().build(input_shape)
 
-  def call(
-    self, inputs: tf.Tensor, dropout_seed: tf.Tensor | None = None, read: Read = tf.convert_to_tensor
-  ) -> tf.Tensor:
-    """x [batch, inputs] -> [batch, units]; the others as in `FlowLayer.forward_and_log_det`."""
+  def call(self, inputs: tf.Tensor, dropout_seed: tf.Tensor | None = None) -> tf.Tensor:
+    """x [batch, inputs] -> [batch, units]; dropout_seed as in `FlowLayer.forward_and_log_det`."""
     # Not by `__call__`: what Keras does around each layer took a quarter of the time that tracing a fit takes.
-    return self._apply(inputs, lambda layer, x: layer.call(x, read), dropout_seed, read)
+    return self._apply(inputs, NormalizedDense.call, dropout_seed)
 
   def initialize(self, inputs: tf.Tensor) -> tf.Tensor:
     """Initializes the actnorms layer by layer from x [batch, inputs]; returns [batch, units]."""
     if not self.built:
       self.build(inputs.shape)
-    return self._apply(inputs, lambda layer, x: layer.initialize(x), None, tf.convert_to_tensor)
+    return self._apply(inputs, NormalizedDense.initialize, None)
 
-  def _apply(self, inputs: tf.Tensor, apply: Callable, dropout_seed: tf.Tensor | None, read: Read) -> tf.Tensor:
-    hidden = self._drop(tf.nn.relu(apply(self.first, inputs)), dropout_seed, 0)
-    second = [apply(layer, hidden) for layer in self.second]
-    hidden = tf.nn.relu(second[0]) if self.activation == "relu" else tf.tanh(second[0]) * tf.sigmoid(second[1])
-    return self.last.call(self._drop(hidden, dropout_seed, 1), read)
+  def _apply(self, inputs: tf.Tensor, apply: Callable, dropout_seed: tf.Tensor | None) -> tf.Tensor:
+    hidden = tf.nn.relu(apply(self.first, inputs))
+    hidden = self._drop(hidden, dropout_seed, 0)
+    if self.activation == "relu":
+      hidden = tf.nn.relu(apply(self.second[0], hidden))
+    else:
+      tanh, sigmoid = (apply(layer, hidden) for layer in self.second)
+      hidden = tf.tanh(tanh) * tf.sigmoid(sigmoid)
+    return self.last.call(self._drop(hidden, dropout_seed, 1))
 
   def _drop(self, hidden, dropout_seed, position):
     if dropout_seed is None or not self.dropout:
@@ -219,11 +221,11 @@ class AdditiveCoupling(FlowLayer):
     super().build(input_shape)
 
   def forward_and_log_det(
-    self, u: tf.Tensor, read: Read = tf.convert_to_tensor, dropout_seed: tf.Tensor | None = None
+    self, u: tf.Tensor, dropout_seed: tf.Tensor | None = None
   ) -> tuple[tf.Tensor, tf.Tensor | None]:
     """u [..., dim] -> z [..., dim] and the log-determinant, [...], or None for 0."""
     kept, moved = tf.split(u, 2, axis=-1)
-    moved, log_det = self._move(moved, self.network.call(kept, dropout_seed, read))
+    moved, log_det = self._move(moved, self.network.call(kept, dropout_seed))
     return tf.concat([kept, moved], axis=-1), log_det
 
   def inverse(self, z: tf.Tensor, dropout_seed: tf.Tensor | None = None) -> tf.Tensor:

@@ -13,7 +13,7 @@ from absl import logging
 from bert_flow_tf.errors import ConfigError, FlowError
 from bert_flow_tf.flow.chain import chain_bijector, forward_and_log_det, initialize_levels, level_weights, make_step
 from bert_flow_tf.flow.config import FlowConfig
-from bert_flow_tf.flow.layer import Read, seed_stream
+from bert_flow_tf.flow.layer import seed_stream
 from bert_flow_tf.flow.named_weights import NamedWeight, assign_original, check_names
 from bert_flow_tf.io import archive
 from bert_flow_tf.io.checks import check_rows, is_integer
@@ -121,17 +121,14 @@ class Glow(tf_keras.layers.Layer):
     """z [batch, dim] -> u [batch, dim], the embeddings of latents, in the flow's dtype."""
     return self.make_bijector().inverse(self._batch(latents))
 
-  def bits_per_dim(
-    self, embeddings: Any, dropout_seed: tf.Tensor | None = None, read: Read = tf.convert_to_tensor
-  ) -> tf.Tensor:
+  def bits_per_dim(self, embeddings: Any, dropout_seed: tf.Tensor | None = None) -> tf.Tensor:
     """-log p(u) / (dim ln 2), [batch], in bits per dimension: the original's flow_loss.
 
     Args:
       embeddings: u [batch, dim].
       dropout_seed: int32 [2] while fitting with coupling dropout, else None.
-      read: returns a weight's value.
     """
-    z, log_det = forward_and_log_det(self.levels, self._batch(embeddings), read, dropout_seed)
+    z, log_det = forward_and_log_det(self.levels, self._batch(embeddings), dropout_seed)
     log_normal = -0.5 * tf.reduce_sum(tf.square(z), axis=-1) - 0.5 * self.dim * math.log(2.0 * math.pi)
     return -(log_normal + log_det) / (self.dim * math.log(2.0))
 

@@ -1,6 +1,6 @@
 """Base class of the flow's layers."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -12,24 +12,21 @@ from bert_flow_tf.flow.named_weights import NamedWeight
 if TYPE_CHECKING:  # a fit needs only `forward_and_log_det`, and TensorFlow Probability takes a second to import
   from bert_flow_tf.flow.bijectors import LayerBijector
 
-# Variable -> its value. A fit passes its own: it trains one vector that holds the weights of all layers.
-Read = Callable[[tf.Variable], tf.Tensor]
-
 
 class FlowLayer(tf_keras.layers.Layer):
   """Keras layer that owns its weights and gives a `tfb.Bijector` from embedding u to latent z.
 
-  Calling the layer applies the bijector forward: u [batch, dim] -> z [batch, dim].
+  Calling the layer applies the bijector forward: u [batch, dim] -> z [batch, dim]. Each weight is the value of one
+  attribute of its layer, where a fit may put a tensor in its place (`training.weight_vector`).
   """
 
   def forward_and_log_det(
-    self, u: tf.Tensor, read: Read = tf.convert_to_tensor, dropout_seed: tf.Tensor | None = None
+    self, u: tf.Tensor, dropout_seed: tf.Tensor | None = None
   ) -> tuple[tf.Tensor, tf.Tensor | None]:
     """Returns z [..., dim] of u [..., dim], and log|det dz/du|, [...] or a scalar; None if it is always 0.
 
     Args:
       u: the layer's input.
-      read: returns a weight's value.
       dropout_seed: int32 [2], seed of the coupling's dropout while fitting; None for no dropout.
     """
     raise NotImplementedError

@@ -6,7 +6,7 @@ import numpy as np
 import tensorflow as tf
 import tf_keras
 
-from bert_flow_tf.flow.layer import FlowLayer, Read, product
+from bert_flow_tf.flow.layer import FlowLayer, product
 from bert_flow_tf.flow.named_weights import NamedWeight, PermutationIndices, PermutationMatrix, Signs
 
 
@@ -48,11 +48,9 @@ class Permutation(FlowLayer):
     )
     super().build(input_shape)
 
-  def forward_and_log_det(
-    self, u: tf.Tensor, read: Read = tf.convert_to_tensor, dropout_seed: tf.Tensor | None = None
-  ) -> tuple[tf.Tensor, None]:
+  def forward_and_log_det(self, u: tf.Tensor, dropout_seed: tf.Tensor | None = None) -> tuple[tf.Tensor, None]:
     """u [..., dim] -> z [..., dim]; the log-determinant is 0."""
-    order = read(self.permutation)
+    order = self.permutation
     return _gather(u, order, tf.math.invert_permutation(order)), None
 
   def inverse(self, z: tf.Tensor, dropout_seed: tf.Tensor | None = None) -> tf.Tensor:
@@ -118,13 +116,11 @@ class Invertible1x1(FlowLayer):
     self.log_S = add("log_S", np.log(np.abs(diagonal)))
     super().build(input_shape)
 
-  def forward_and_log_det(
-    self, u: tf.Tensor, read: Read = tf.convert_to_tensor, dropout_seed: tf.Tensor | None = None
-  ) -> tuple[tf.Tensor, tf.Tensor]:
+  def forward_and_log_det(self, u: tf.Tensor, dropout_seed: tf.Tensor | None = None) -> tuple[tf.Tensor, tf.Tensor]:
     """u [..., dim] -> z [..., dim] and sum(log_S), a scalar."""
-    for factor in self.factors(read):
+    for factor in self.factors():
       u = product(u, factor)
-    return u, tf.reduce_sum(read(self.log_S))
+    return u, tf.reduce_sum(self.log_S)
 
   def inverse(self, z: tf.Tensor, dropout_seed: tf.Tensor | None = None) -> tf.Tensor:
     """z [..., dim] -> u [..., dim]."""
@@ -135,14 +131,14 @@ class Invertible1x1(FlowLayer):
     rest = tf.linalg.triangular_solve(lower, rest, lower=True, adjoint=True)
     return tf.reshape(tf.transpose(tf.matmul(permutation, rest)), tf.shape(z))
 
-  def factors(self, read: Read = tf.convert_to_tensor) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
+  def factors(self) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
     """Returns P, L with a unit diagonal, and U with sign_S * exp(log_S) on its diagonal, each [dim, dim]."""
-    log_s = read(self.log_S)
-    below = tf.linalg.band_part(read(self.L), -1, 0)
+    log_s = self.log_S
+    below = tf.linalg.band_part(self.L, -1, 0)
     lower = tf.linalg.set_diag(below, tf.ones_like(log_s))
-    above = tf.linalg.band_part(read(self.U), 0, -1)
-    upper = tf.linalg.set_diag(above, read(self.sign_S) * tf.exp(log_s))
-    return read(self.P), lower, upper
+    above = tf.linalg.band_part(self.U, 0, -1)
+    upper = tf.linalg.set_diag(above, self.sign_S * tf.exp(log_s))
+    return self.P, lower, upper
 
   def named_weights(self) -> dict[str, NamedWeight]:
     """Returns `invertible/P`, `L`, `U`, `sign_S` and `log_S`, shapes unchanged."""

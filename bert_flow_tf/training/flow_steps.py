@@ -79,7 +79,8 @@ class FlowSteps:
   def _side(self, side, dropout_seed, vector):
     with tf.GradientTape(watch_accessed_variables=False) as tape:
       tape.watch(vector)
-      bits = self._flow.bits_per_dim(side, dropout_seed, self._weights.reader(vector))
+      with self._weights.as_values(vector):
+        bits = self._flow.bits_per_dim(side, dropout_seed)
       loss = tf.reduce_sum(bits) / self._batch_size
     return loss, tape.gradient(loss, vector)
 

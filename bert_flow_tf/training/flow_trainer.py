@@ -72,7 +72,7 @@ class Trainer:
     self._seed = self._settings.seed
     check_batch_size(self._strategy, self._settings.train_batch_size)
     with worker_failures(self._strategy), self._strategy.scope():
-      self._weights = WeightVector(flow.trainable_variables)
+      self._weights = WeightVector(flow)
       self._optimizer = AdamWeightDecay(self._settings.rate)
       self._optimizer.build([self._weights.variable])
     batch_size = self._settings.train_batch_size

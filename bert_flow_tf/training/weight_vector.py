@@ -1,27 +1,32 @@
 """The trained weights of a flow as one vector, and a checkpoint's view of such vectors in pieces."""
 
-from collections.abc import Sequence
+import contextlib
+from collections.abc import Iterator
 from typing import Any
 
 import tensorflow as tf
-
-from bert_flow_tf.flow.layer import Read
 
 
 class WeightVector:
   """One variable with the values of many: a step of a fit clips and updates it at once.
 
   Args:
-    weights: variables of one dtype.
+    module: layer whose trainable weights are the values of attributes of its layers.
 
   Attributes:
     variable: [number of values], zeros until `load`.
   """
 
-  def __init__(self, weights: Sequence[tf.Variable]) -> None:
-    self._weights = tuple(weights)
-    self._sizes = [weight.shape.num_elements() for weight in weights]
-    self.variable = tf.Variable(tf.zeros([sum(self._sizes)], weights[0].dtype), name="weights")
+  def __init__(self, module: tf.Module) -> None:
+    self._weights = tuple(module.trainable_variables)
+    self._sizes = [weight.shape.num_elements() for weight in self._weights]
+    self.variable = tf.Variable(tf.zeros([sum(self._sizes)], self._weights[0].dtype), name="weights")
+    # Where the weights are: (layer, name of the attribute) in their order.
+    places = {}
+    for layer in module.submodules:
+      for name, value in vars(layer).items():
+        places[id(value)] = (layer, name)
+    self._places = [places[id(weight)] for weight in self._weights]
 
   def load(self) -> None:
     """Copies the weights to the vector."""
@@ -32,10 +37,16 @@ class WeightVector:
     for weight, value in zip(self._weights, self._split(tf.convert_to_tensor(self.variable)), strict=True):
       weight.assign(value)
 
-  def reader(self, vector: tf.Tensor) -> Read:
-    """Returns the function weight -> its value in a vector; variables that it does not hold are read."""
-    values = dict(zip((weight.ref() for weight in self._weights), self._split(vector), strict=True))
-    return lambda weight: values[weight.ref()] if weight.ref() in values else tf.convert_to_tensor(weight)
+  @contextlib.contextmanager
+  def as_values(self, vector: tf.Tensor) -> Iterator[None]:
+    """Puts the parts of a vector in place of the weights while the block computes with the module."""
+    try:
+      for (layer, name), value in zip(self._places, self._split(vector), strict=True):
+        vars(layer)[name] = value  # not by setattr, with which Keras would forget the variable
+      yield
+    finally:
+      for (layer, name), weight in zip(self._places, self._weights, strict=True):
+        vars(layer)[name] = weight
 
   def pieces(self, vector: tf.Variable) -> list[tf.__internal__.tracking.Trackable]:
     """Returns a view of each weight's part of a vector, for checkpoints: they hold one value for each weight."""
