@@ -13,6 +13,9 @@ from bert_flow_tf.encoder.sentence_encoder import SentenceEncoder
 from bert_flow_tf.errors import TrainingError
 from bert_flow_tf.evaluation.task_scores import Embeddings
 
+# Rows read at once for the checksum of vectors on disk.
+_ROWS = 8192
+
 
 class EmbeddingPairs:
   """Pairs of embeddings that a frozen encoder computed once.
@@ -35,10 +38,9 @@ class EmbeddingPairs:
     b: np.ndarray,
     fingerprint: str | None = None,
     numbers: np.ndarray | None = None,
-    num_pairs: int | None = None,
+    num_pairs: int = 0,
   ) -> None:
     self._fingerprint = fingerprint
-    self._rows = None
     try:
       with np.errstate(over="ignore"):  # values too large for float32 become infinite, an error below
         self._sides = [np.asarray(side, np.float32) for side in (a, b)]
@@ -53,9 +55,9 @@ class EmbeddingPairs:
         raise TrainingError(
           f"embedding {name} of pair {bad[0]} (counted from 0) has NaN or infinite values, expected finite ones"
         )
-
+    self._rows = None
     if numbers is not None:
-      self._rows = np.full([num_pairs or 0], -1, np.int64)
+      self._rows = np.full([num_pairs], -1, np.int64)
       self._rows[numbers] = np.arange(len(self._sides[0]))
 
   @property
@@ -67,7 +69,7 @@ class EmbeddingPairs:
     return len(self._sides[0] if self._rows is None else self._rows)
 
   def fingerprint(self) -> str:
-    """Returns the constructor's fingerprint, or the hexadecimal sha256 of the embeddings."""
+    """Returns the constructor's fingerprint, or the hexadecimal SHA-256 of the embeddings."""
     if self._fingerprint is not None:
       return self._fingerprint
     digest = hashlib.sha256(repr(self._sides[0].shape).encode())
@@ -77,17 +79,17 @@ class EmbeddingPairs:
 
   def moments(self) -> Moments:
     """Returns the moments of the embeddings of both sides, without covariances."""
-    first, second = (Moments.of(side, False) for side in self._sides)
-    return first.merged(second)
+    first, second = self._sides
+    return Moments.of(first, False).merged(Moments.of(second, False))
 
   def features(self, positions: tf.data.Dataset) -> tf.data.Dataset:
     """Maps a dataset of positions [batch] to one of (a [batch, dim], b [batch, dim])."""
     with tf.device("CPU"):  # input pipelines run on it
-      sides = [tf.constant(side) for side in self._sides]
+      a, b = (tf.constant(side) for side in self._sides)
       if self._rows is not None:
         rows = tf.constant(self._rows)
         positions = positions.map(lambda chosen: tf.gather(rows, chosen))
-    return positions.map(lambda chosen: tuple(tf.gather(side, chosen) for side in sides))
+    return positions.map(lambda chosen: (tf.gather(a, chosen), tf.gather(b, chosen)))
 
   def embed(self, features: tuple[tf.Tensor, tf.Tensor], dropout_seed: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
     """Returns the features, which are the embeddings."""
@@ -96,12 +98,7 @@ class EmbeddingPairs:
 
 
 class MixedPairs(EmbeddingPairs):
-  """Pairs of concatenated views, mixed where they are read.
-
-  Args:
-    source: the pairs.
-    mix: their fitted mix.
-  """
+  """Pairs of concatenated views, mixed where they are read."""
 
   def __init__(self, source: EmbeddingPairs, mix: Mix) -> None:
     self._source, self._mix = source, mix
@@ -121,25 +118,121 @@ class MixedPairs(EmbeddingPairs):
   def features(self, positions: tf.data.Dataset) -> tf.data.Dataset:
     """Maps a dataset of positions [batch] to one of (a [batch, dim], b [batch, dim])."""
 
-    def mixed(*sides):
-      return tuple(tf.cast(self._mix(tf.cast(side, tf.float64)), tf.float32) for side in sides)
+    def mixed(side):
+      return tf.cast(self._mix(tf.cast(side, tf.float64)), tf.float32)
 
-    return self._source.features(positions).map(mixed)
+    return self._source.features(positions).map(lambda a, b: (mixed(a), mixed(b)))
+
+
+class VectorPairs(EmbeddingPairs):
+  """Neighboring rows of arrays as pairs: rows 0 and 1, 2 and 3, ...; only the rows of a step are in memory.
+
+  Args:
+    arrays: numbers [n, dim] each, such as memory-mapped files; one after another they make the rows. The last row of
+      an odd number is left out.
+
+  Raises:
+    TrainingError: not arrays [n, dim] of the same dim.
+  """
+
+  def __init__(self, arrays: Sequence[np.ndarray]) -> None:
+    shapes = [array.shape for array in arrays]
+    if not shapes or any(len(shape) != 2 or shape[1] != shapes[0][-1] for shape in shapes):
+      raise TrainingError(f"vectors: arrays have shapes {shapes}, expected [n, dim] with one dim", "vectors")
+    self._arrays = list(arrays)
+    self._starts = np.cumsum([0] + [len(array) for array in arrays])
+
+  @property
+  def dim(self) -> int:
+    """Dimensions of a vector."""
+    return self._arrays[0].shape[1]
+
+  def __len__(self) -> int:
+    return int(self._starts[-1]) // 2
+
+  def fingerprint(self) -> str:
+    """Returns the hexadecimal SHA-256 of the vectors."""
+    digest = hashlib.sha256(repr((len(self), self.dim)).encode())
+    for array in self._arrays:
+      for start in range(0, len(array), _ROWS):
+        digest.update(np.ascontiguousarray(array[start : start + _ROWS], np.float32).data)
+    return digest.hexdigest()
+
+  def moments(self) -> Moments:
+    """Returns the moments of the vectors, without covariances."""
+    moments = Moments.of(np.zeros([0, self.dim]), False)
+    for array, start in zip(self._arrays, self._starts[:-1], strict=True):
+      moments = moments.merged(Moments.of(array[: max(0, 2 * len(self) - start)], False))
+    return moments
+
+  def features(self, positions: tf.data.Dataset) -> tf.data.Dataset:
+    """Maps a dataset of positions [batch] to one of (a [batch, dim], b [batch, dim])."""
+
+    def read(chosen):
+      a, b = tf.numpy_function(self._read, [chosen], [tf.float32, tf.float32])
+      shape = [chosen.shape[0], self.dim]
+      return tf.ensure_shape(a, shape), tf.ensure_shape(b, shape)
+
+    return positions.map(read)
+
+  def _read(self, positions):
+    return self._rows_at(2 * positions), self._rows_at(2 * positions + 1)
+
+  def _rows_at(self, rows):
+    """Reads rows, float32 [batch, dim]."""
+    vectors = np.empty([len(rows), self.dim], np.float32)
+    files = np.searchsorted(self._starts, rows, side="right") - 1
+    for index, (file, row) in enumerate(zip(files, rows, strict=True)):
+      vectors[index] = self._arrays[file][row - self._starts[file]]
+    return vectors
+
+
+class SentencePairsWithDropout:
+  """Pairs that are embedded in each step with BERT's dropout, as in the published code."""
+
+  def __init__(
+    self,
+    encoder: SentenceEncoder,
+    sentences_a: Sequence[str],
+    sentences_b: Sequence[str],
+    sentence_embedding_type: str,
+    max_seq_length: int = 64,
+  ) -> None:
+    self._encoder = encoder
+    self._pooling = encoder.pooling(sentence_embedding_type)
+    self._sides = [encoder.tokenizer(side, max_seq_length) for side in (sentences_a, sentences_b)]
+    sentences = list(sentences_a) + list(sentences_b)
+    self._fingerprint = "dropout " + encoder.fingerprint(sentences, self._pooling, max_seq_length)
+
+  def __len__(self) -> int:
+    return len(self._sides[0])
+
+  def fingerprint(self) -> str:
+    """Returns a text that identifies encoder, pooling and sentences when a fit is resumed."""
+    return self._fingerprint
+
+  def features(self, positions: tf.data.Dataset) -> tf.data.Dataset:
+    """Maps a dataset of positions [batch] to one of token ids of both sides, int [batch, seq_len], padded with -1."""
+    a, b = (tf.RaggedTensor.from_row_lengths(np.concatenate(side), [len(ids) for ids in side]) for side in self._sides)
+    return positions.map(lambda chosen: (tf.gather(a, chosen).to_tensor(-1), tf.gather(b, chosen).to_tensor(-1)))
+
+  def embed(self, features: Sequence[tf.Tensor], dropout_seed: tf.Tensor) -> list[tf.Tensor]:
+    """Runs the encoder on both sides and returns two float32 [batch, dim]."""
+    embedded = []
+    for side, ids in enumerate(features):
+      seed = tf.random.experimental.stateless_fold_in(dropout_seed, side)
+      mask = tf.cast(ids >= 0, tf.int32)
+      ids = tf.where(ids >= 0, ids, self._encoder.tokenizer.pad_id)
+      embedded.append(self._encoder.embed_batch(ids, mask, self._pooling, seed))
+    return embedded
 
 
 def embedding_pairs(
-  embeddings: Embeddings, pairs: SentencePairs, numbers: np.ndarray | None = None, num_pairs: int | None = None
+  embeddings: Embeddings, pairs: SentencePairs, numbers: np.ndarray | None = None, num_pairs: int = 0
 ) -> EmbeddingPairs:
-  """Returns the `EmbeddingPairs` of sentence pairs, with the fingerprint of what decides their embeddings.
-
-  Args:
-    embeddings: `Embeddings` of their sentences.
-    pairs: the `SentencePairs`.
-    numbers: see `EmbeddingPairs`.
-    num_pairs: see `EmbeddingPairs`.
-  """
-  sides = embeddings.of(pairs.sentences_a), embeddings.of(pairs.sentences_b)
-  return EmbeddingPairs(*sides, embeddings.fingerprint(pairs), numbers, num_pairs)
+  """Returns the `EmbeddingPairs` of sentence pairs, with the fingerprint of what decides their embeddings."""
+  a, b = embeddings.of(pairs.sentences_a), embeddings.of(pairs.sentences_b)
+  return EmbeddingPairs(a, b, embeddings.fingerprint(pairs), numbers, num_pairs)
 
 
 class FitSentences:
@@ -163,7 +256,7 @@ class FitSentences:
   ) -> None:
     if isinstance(sentences, tuple):
       first, second = sentences
-      self.occurrences = [*first, *second]
+      self.occurrences = first + second
     else:
       even = len(sentences) // 2 * 2
       first, second = sentences[0:even:2], sentences[1:even:2]
@@ -204,118 +297,3 @@ def find_embeddings(pairs: SentencePairs, ready: Sequence[Embeddings]) -> Embedd
 
 def _without_gold(sentences_a, sentences_b):
   return SentencePairs(sentences_a, sentences_b, np.full([len(sentences_a)], np.nan))
-
-
-class SentencePairsWithDropout:
-  """Pairs that are embedded in each step with BERT's dropout, as in the published code.
-
-  Args:
-    encoder: the encoder.
-    sentences_a: first sentences.
-    sentences_b: second sentences.
-    sentence_embedding_type: see `SentenceEncoder.encode`.
-    max_seq_length: see `SentenceEncoder.encode`.
-  """
-
-  def __init__(
-    self,
-    encoder: SentenceEncoder,
-    sentences_a: Sequence[str],
-    sentences_b: Sequence[str],
-    sentence_embedding_type: str,
-    max_seq_length: int = 64,
-  ) -> None:
-    self._encoder = encoder
-    self._pooling = encoder.pooling(sentence_embedding_type)
-    self._sides = [encoder.tokenizer(side, max_seq_length) for side in (sentences_a, sentences_b)]
-    sentences = [*sentences_a, *sentences_b]
-    self._fingerprint = "dropout " + encoder.fingerprint(sentences, self._pooling, max_seq_length)
-
-  def __len__(self) -> int:
-    return len(self._sides[0])
-
-  def fingerprint(self) -> str:
-    """Returns a text that identifies encoder, pooling and sentences when a fit is resumed."""
-    return self._fingerprint
-
-  def features(self, positions: tf.data.Dataset) -> tf.data.Dataset:
-    """Maps a dataset of positions [batch] to one of token ids, ragged [batch, seq_len], of both sides."""
-    sides = [tf.RaggedTensor.from_row_lengths(np.concatenate(side), [len(ids) for ids in side]) for side in self._sides]
-    return positions.map(lambda chosen: tuple(tf.gather(side, chosen).to_tensor(-1) for side in sides))
-
-  def embed(self, features: Sequence[tf.Tensor], dropout_seed: tf.Tensor) -> list[tf.Tensor]:
-    """Runs the encoder on both sides and returns two float32 [batch, dim]."""
-    embedded = []
-    for side, ids in enumerate(features):
-      seed = tf.random.experimental.stateless_fold_in(dropout_seed, side)
-      mask = tf.cast(ids >= 0, tf.int32)
-      ids = tf.where(ids >= 0, ids, self._encoder.tokenizer.pad_id)
-      embedded.append(self._encoder.embed_batch(ids, mask, self._pooling, seed))
-    return embedded
-
-
-# Rows read at once for the checksum.
-_ROWS = 8192
-
-
-class VectorPairs(EmbeddingPairs):
-  """Neighboring rows of arrays as pairs: rows 0 and 1, 2 and 3, ...; only the rows of a step are in memory.
-
-  Args:
-    arrays: numbers [n, dim] each, such as memory-mapped files; one after another they make the rows. The last row of
-      an odd number is left out.
-
-  Raises:
-    TrainingError: not arrays [n, dim] of the same dim.
-  """
-
-  def __init__(self, arrays: Sequence[np.ndarray]) -> None:
-    shapes = [array.shape for array in arrays]
-    if not shapes or any(len(shape) != 2 or shape[1] != shapes[0][-1] for shape in shapes):
-      raise TrainingError(f"vectors: found arrays of shapes {shapes}, expected [n, dim] with one dim", "vectors")
-    self._arrays = list(arrays)
-    self._starts = np.cumsum([0, *(len(array) for array in arrays)])
-
-  @property
-  def dim(self) -> int:
-    """Dimensions of a vector."""
-    return self._arrays[0].shape[1]
-
-  def __len__(self) -> int:
-    return int(self._starts[-1]) // 2
-
-  def fingerprint(self) -> str:
-    """Returns the hexadecimal SHA-256 of the vectors."""
-    digest = hashlib.sha256(repr((len(self), self.dim)).encode())
-    for array in self._arrays:
-      for start in range(0, len(array), _ROWS):
-        digest.update(np.ascontiguousarray(array[start : start + _ROWS], np.float32).data)
-    return digest.hexdigest()
-
-  def moments(self) -> Moments:
-    """Returns the moments of the vectors, without covariances."""
-    moments = Moments.of(np.zeros([0, self.dim]), False)
-    for array, start in zip(self._arrays, self._starts[:-1], strict=True):
-      moments = moments.merged(Moments.of(array[: max(0, 2 * len(self) - start)], False))
-    return moments
-
-  def features(self, positions: tf.data.Dataset) -> tf.data.Dataset:
-    """Maps a dataset of positions [batch] to one of (a [batch, dim], b [batch, dim])."""
-
-    def read(chosen):
-      sides = tf.numpy_function(self._read, [chosen], [tf.float32, tf.float32])
-      for side in sides:
-        side.set_shape([chosen.shape[0], self.dim])
-      return tuple(sides)
-
-    return positions.map(read)
-
-  def _read(self, positions):
-    return self._rows_at(2 * positions), self._rows_at(2 * positions + 1)
-
-  def _rows_at(self, rows):
-    """Reads rows, float32 [batch, dim]."""
-    files = np.searchsorted(self._starts, rows, side="right") - 1
-    return np.stack(
-      [self._arrays[file][row - self._starts[file]] for file, row in zip(files, rows, strict=True)]
-    ).astype(np.float32)
