@@ -11,6 +11,7 @@ from bert_flow_tf.calibration.interface import Calibration
 from bert_flow_tf.calibration.names import make_calibration
 from bert_flow_tf.encoder.identity import EncoderIdentity
 from bert_flow_tf.encoder.pooling import low_dim
+from bert_flow_tf.encoder.sentence_encoder import SentenceEncoder
 from bert_flow_tf.errors import CalibrationError
 from bert_flow_tf.evaluation.mixtures import make_mixtures
 
@@ -39,12 +40,16 @@ class Choice:
 
   def to_dict(self) -> dict[str, Any]:
     """Returns JSON values for results.json."""
-    about = {"agreement": self.agreement, "sentences": self.sentences, "seed": self.seed}
-    return {"chosen": self.calibration.name, **about}
+    return {
+      "chosen": self.calibration.name,
+      "agreement": self.agreement,
+      "sentences": self.sentences,
+      "seed": self.seed,
+    }
 
 
 def choose_calibration(
-  encoder: Any,
+  encoder: SentenceEncoder,
   identity: EncoderIdentity,
   sentences: Sequence[str],
   rows: np.ndarray,
@@ -54,36 +59,30 @@ def choose_calibration(
 ) -> Choice:
   """Fits the `CANDIDATES`, and chooses the one whose similarities agree best with mixtures of sentences.
 
-  Besides the fits, it embeds 2,400 sentences at most, whatever the size of the corpus.
-
-  Args:
-    encoder: a `SentenceEncoder`.
-    identity: identity of its embeddings.
-    sentences: sentences of the corpus; repeated ones count once.
-    rows: float32 [n, dim], the embeddings to fit on.
-    shares: see `make_calibration`.
-    seed: seed of the mixtures.
-    batch_size: see `SentenceEncoder.encode`.
-
-  Raises:
-    CalibrationError: the sentences are too few or too alike.
-    DataError: fewer than 3 different sentences have words.
+  Besides the fits, it embeds 2,400 sentences at most, whatever the size of the corpus. Repeated sentences count once.
+  `rows` are the embeddings to fit on, float32 [n, dim].
   """
   distinct = list(dict.fromkeys(sentences))
   counted = np.random.default_rng(seed).permutation(len(distinct))[:_COUNTED]
-  pooling, length = identity.sentence_embedding_type, identity.max_seq_length
-  mixtures = make_mixtures(encoder.tokenizer([distinct[i] for i in counted], length, warn=False), seed)
-  originals, mixed = (encoder.embed_ids(ids, pooling, batch_size) for ids in (mixtures.originals, mixtures.mixed))
-  fitted = {name: make_calibration(name, shares).fit(rows) for name in CANDIDATES}
-  scores = {}
-  for name, calibration in fitted.items():
-    sides = (np.asarray(low_dim(calibration.transform(u), identity.low_dim)) for u in (originals, mixed))
-    scores[name] = mixtures.agreement(*sides)
+  ids = encoder.tokenizer([distinct[i] for i in counted], identity.max_seq_length, warn=False)
+  mixtures = make_mixtures(ids, seed)
+  originals = encoder.embed_ids(mixtures.originals, identity.sentence_embedding_type, batch_size)
+  mixed = encoder.embed_ids(mixtures.mixed, identity.sentence_embedding_type, batch_size)
+
+  # Fit each candidate, and compare what it makes of the sentences and their mixtures.
+  fitted, scores = {}, {}
+  for name in CANDIDATES:
+    calibration = make_calibration(name, shares).fit(rows)
+    of_originals = low_dim(calibration.transform(originals), identity.low_dim)
+    of_mixed = low_dim(calibration.transform(mixed), identity.low_dim)
+    fitted[name] = calibration
+    scores[name] = mixtures.agreement(np.asarray(of_originals), np.asarray(of_mixed))
   if np.isnan(list(scores.values())).any():
     raise CalibrationError("calibration=auto: all sentences look alike to a calibration; expected more, and different")
-  agreement = dict(sorted(scores.items(), key=lambda item: -item[1]))
-  best = next(iter(agreement))
+
+  best_first = sorted(scores, key=lambda name: -scores[name])
+  agreement = {name: scores[name] for name in best_first}
   ranking = ", ".join(f"{name} {score:.2f}" for name, score in agreement.items())
   logging.info("auto: agreement with mixtures of %d sentences, x 100: %s", len(mixtures.originals), ranking)
-  logging.info("auto: %s taken. This compares calibrations; it does not tell whether one helps", best)
-  return Choice(fitted[best], agreement, len(mixtures.originals), seed)
+  logging.info("auto: %s taken. This compares calibrations; it does not tell whether one helps", best_first[0])
+  return Choice(fitted[best_first[0]], agreement, len(mixtures.originals), seed)
