@@ -14,6 +14,7 @@ _HEADINGS = {
   "encoder": "Encoder",
   "calibration": "Calibration",
   "training": "Training",
+  "runs": "Training",
   "corpus": "Input and output",
   "io": "Output",
   "serving": "Export",
@@ -36,41 +37,39 @@ def put_under(name: str, part: str) -> None:
 
 
 def text(purpose: str, own: list[flags.Flag]) -> str:
-  """Returns the page.
-
-  Args:
-    purpose: docstring of the runner: a sentence, then examples.
-    own: the runner's flags.
-  """
-  groups: dict[str, list[flags.Flag]] = {heading: [] for heading in _HEADINGS.values()}
+  """Returns the page of the runner's docstring (a sentence, then examples) and its flags."""
   names = {flag.name for flag in own}
-  for flag in own:
-    part = _PART_OF_FLAG.get(flag.name, "")
-    groups[_HEADINGS.get(part, _HEADINGS[""])].append(flag)
   first, *examples = purpose.strip().splitlines()
-  lines = [first, *(f"  {line.strip()}" if line.strip() else "" for line in examples)]
-  for heading, members in groups.items():
+  lines = [first]
+  lines += [f"  {line}".rstrip() for line in examples]
+  for heading in dict.fromkeys(_HEADINGS.values()):
+    members = [flag for flag in own if _HEADINGS[_PART_OF_FLAG.get(flag.name, "")] == heading]
     if members:
       lines += ["", heading]
-      lines += [line for flag in members for line in _flag(flag, "flow_folder" in names)]
-  return "\n".join([*lines, "", "--version prints the version; --helpfull lists also the flags of absl."])
+    for flag in members:
+      lines += _flag(flag, "flow_folder" in names)
+  lines += ["", "--version prints the version; --helpfull lists also the flags of absl."]
+  return "\n".join(lines)
 
 
 def _flag(flag, calibrated):
-  """Returns the lines of a flag."""
+  """Returns the lines of a flag; `calibrated` says whether a saved calibration may decide its default."""
   if isinstance(flag.default, bool) or flag.flag_type() == "bool":
     name = f"--[no]{flag.name}"
   else:
-    values = getattr(flag.parser, "enum_values", None)
     kind = {"int": "N", "float": "X"}.get(flag.flag_type(), "TEXT")
-    name = f"--{flag.name}={'|'.join(values) if values else kind}"
-  help_text = re.sub(r"^<[^>]*>: ", "", " ".join((flag.help or "").split()))  # absl puts the values of an enum there
-  described = re.search(r" Default: (.*)\.$", help_text)
+    values = getattr(flag.parser, "enum_values", None) or [kind]
+    name = f"--{flag.name}={'|'.join(values)}"
+  # absl puts the values of an enum before the help.
+  help_text = re.sub(r"^<[^>]*>: ", "", " ".join((flag.help or "").split()))
   default = flag.default_as_str and flag.default_as_str.strip("'")
+  described = re.search(r" Default: (.*)\.$", help_text)
   if calibrated and flag.name in _DECIDED:
-    without = described.group(1) if described else default
-    help_text = help_text[: described.start()] if described else help_text
-    help_text += " Default: from the calibration" + (f"; without one, {without}." if without else ".")
+    if described:
+      default = described.group(1)
+      help_text = help_text[: described.start()]
+    without = f"; without one, {default}" if default else ""
+    help_text += f" Default: from the calibration{without}."
   elif default and not described and not re.search(r"; default|by default", help_text):
     help_text += f" Default: {default}."
   lines = textwrap.wrap(help_text, _WIDTH, break_on_hyphens=False)

@@ -1,14 +1,10 @@
 """Start and end of a runner: its command line, its help, its errors as one line, interrupts."""
 
-import atexit
 import errno
-import functools
-import gc
 import os
 import re
 import signal
 import sys
-import threading
 from collections.abc import Callable
 
 from absl import app, flags, logging
@@ -27,7 +23,6 @@ _FLAG_OF_ARGUMENT = {
   "model": ("model", "encoder"),
   "revision": ("model_revision",),
 }
-_FIRST_PYTHON_WITHOUT_TENSORFLOW = (3, 14)
 # How an ended run is repeated, of runners that save what they have done and of the others.
 _AGAIN = {True: "the same command resumes from what is saved", False: "start the same command again"}
 
@@ -39,52 +34,28 @@ def run(main: Callable[[list[str]], None], resumes: bool = True) -> None:
     main: the runner's.
     resumes: whether the command continues what was interrupted, for messages.
   """
-  if sys.version_info >= _FIRST_PYTHON_WITHOUT_TENSORFLOW:
-    running, first = (
-      ".".join(map(str, version[:2])) for version in (sys.version_info, _FIRST_PYTHON_WITHOUT_TENSORFLOW)
-    )
-    sys.exit(_fail(f"this is Python {running}: TensorFlow has no build for {first} or later; use 3.11, 3.12 or 3.13"))
+  if sys.version_info >= (3, 14):
+    running = ".".join(map(str, sys.version_info[:2]))
+    sys.exit(_fail(f"this is Python {running}: TensorFlow has no build for 3.14 or later; use 3.11, 3.12 or 3.13"))
   _print_and_exit(main)
   if sys.flags.optimize > 1:
     sys.exit(_fail("this is python -OO: without docstrings tf_keras cannot be imported; leave -OO out, or use -O"))
-  _announce_sigterm(resumes)
-  # TensorFlow's modules and graphs are hundreds of thousands of objects that stay: looking through all of them for
-  # garbage as often as Python does by default takes nearly a second of a short run; taking them apart one by one at
-  # its end, more than a second.
-  gc.set_threshold(10_000)
-  atexit.register(gc.freeze)
   app.run(lambda argv: sys.exit(_guarded(main, argv, resumes)), flags_parser=_parse)
 
 
 def _print_and_exit(main):
   """Prints help or version and exits, if they are asked for; absl's own --help is not grouped, and exits with 1."""
-  if sys.argv[1:] == ["--version"]:  # with a value, it is a flag of the exporting runners
+  arguments = sys.argv[1:]
+  if arguments == ["--version"]:  # with a value, it is a flag of the exporting runners
     print(f"bert-flow-tf {bert_flow_tf.__version__}")
     sys.exit(0)
-  if {"--help", "-help", "-h", "--helpshort"} & {*sys.argv[1:]}:
+  if {"--help", "-help", "-h", "--helpshort"} & set(arguments):
     purpose = sys.modules[main.__module__].__doc__ or f"python {sys.argv[0]} --FLAG=VALUE ..."  # None with python -OO
     try:
       print(help_page.text(purpose, common_flags.own_flags()), flush=True)
     except BrokenPipeError:  # --help | head; Python would flush again at its end, and print an error
       os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     sys.exit(0)
-
-
-@functools.cache
-def _announce_sigterm(resumes):
-  """Prints a line when SIGTERM ends the process, with status 143, also while the main thread waits in TensorFlow."""
-  reader, writer = os.pipe()
-  os.set_blocking(writer, False)
-  signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
-  signal.signal(signal.SIGTERM, lambda *unused: None)
-  os.register_at_fork(after_in_child=lambda: (signal.set_wakeup_fd(-1), signal.signal(signal.SIGTERM, signal.SIG_DFL)))
-
-  def wait():
-    while signal.SIGTERM not in os.read(reader, 1):
-      pass
-    os._exit(_fail(f"ended by SIGTERM; {_AGAIN[resumes]}", 143))
-
-  threading.Thread(target=wait, daemon=True).start()
 
 
 def _parse(argv):
@@ -112,6 +83,7 @@ def _guarded(main, argv, resumes=True):
   """Calls `main` and returns the exit status."""
   interrupted = False
   disk_full = f"the disk is full; free some space, and {_AGAIN[resumes]}"
+  stopped = f"interrupted; {_AGAIN[resumes]}"
 
   def interrupt(*unused):
     nonlocal interrupted
@@ -124,30 +96,34 @@ def _guarded(main, argv, resumes=True):
   except BertFlowError as error:
     return _fail(_with_flag(error))
   except OSError as error:  # a full disk, a name that is too long, a file without permission
-    where = f"{error.filename}: {error.strerror}" if error.filename and error.strerror else error
-    return _fail(disk_full if error.errno in (errno.ENOSPC, errno.EDQUOT) else where)
+    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+      return _fail(disk_full)
+    if error.filename and error.strerror:
+      return _fail(f"{error.filename}: {error.strerror}")
+    return _fail(error)
+  except KeyboardInterrupt:
+    return _fail(stopped, 130)
   except Exception as error:
     if interrupted:  # TensorFlow turns an interrupt while it traces into other errors
-      return _fail(f"interrupted; {_AGAIN[resumes]}", 130)
+      return _fail(stopped, 130)
     tensorflow = sys.modules.get("tensorflow")
     if tensorflow is None or not isinstance(error, tensorflow.errors.ResourceExhaustedError):
       raise
     if "No space left" in error.message or "quota" in error.message:
       return _fail(disk_full)
-    return _fail(f"out of memory ({' '.join(error.message.split())[:200]}); use a smaller batch size")
-  except KeyboardInterrupt:
-    return _fail(f"interrupted; {_AGAIN[resumes]}", 130)
+    reason = " ".join(error.message.split())[:200]
+    return _fail(f"out of memory ({reason}); use a smaller batch size")
   return 0
 
 
 def _with_flag(error):
   """Returns the error's message, with the flag in place of the argument's name that it begins with."""
   message, argument = str(error), error.argument
-  names = _FLAG_OF_ARGUMENT.get(argument, (argument,))
-  flag = next((name for name in names if name is not None and name in FLAGS), None)
-  if flag is None or not message.startswith(argument):
-    return message
-  return f"--{flag}{message.removeprefix(argument)}"
+  if argument is not None and message.startswith(argument):
+    for flag in _FLAG_OF_ARGUMENT.get(argument, (argument,)):
+      if flag in FLAGS:
+        return f"--{flag}{message.removeprefix(argument)}"
+  return message
 
 
 def _fail(message, status=1):

@@ -84,34 +84,6 @@ def test_an_interrupt_that_became_another_error(capsys):
   assert "the same command resumes" in capsys.readouterr().err
 
 
-# A process whose main thread waits in C, where handlers in Python do not run; its child's end does not end it.
-_WAITING = """
-import ctypes, os, signal, sys, time
-from run_scripts import runner
-def main(argv):
-  child = os.fork()
-  if child == 0:
-    time.sleep(60)
-  time.sleep(0.5)
-  os.kill(child, signal.SIGTERM)
-  assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == -signal.SIGTERM
-  time.sleep(0.2)
-  print("waiting", flush=True)
-  while True:
-    ctypes.CDLL(None).sleep(60)
-runner.run(main)
-"""
-
-
-def test_sigterm_is_announced():
-  command = [sys.executable, "-c", _WAITING]
-  with subprocess.Popen(command, cwd=REPO, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
-    assert process.stdout.readline() == "waiting\n"
-    process.terminate()
-    assert process.wait(10) == 143
-    assert "error: ended by SIGTERM; the same command resumes" in process.stderr.read()
-
-
 def test_a_bug_is_not_hidden():
   with pytest.raises(ZeroDivisionError):
     runner._guarded(lambda argv: 1 / 0, [])

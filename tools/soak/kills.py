@@ -24,7 +24,7 @@ from tools.soak import folders, forks
 from tools.soak.cases import cases, prepare
 
 # {signal: exit status that it leads to}
-_SIGNALS = {signal.SIGKILL: -signal.SIGKILL, signal.SIGTERM: 143, signal.SIGINT: 130}
+_SIGNALS = {signal.SIGKILL: -signal.SIGKILL, signal.SIGTERM: -signal.SIGTERM, signal.SIGINT: 130}
 # After so many kills a chain is left alone until it ends.
 _CHAIN = 8
 _LIMIT_SECONDS = 900
