@@ -149,7 +149,7 @@ def main(argv: list[str]) -> None:
   if chosen is not None or splits:
     report.check_replaceable(folder, [task.name], "exp_name")
   # These import TensorFlow, which takes seconds: the errors above come before that.
-  from bert_flow_tf.integrations.senteval_run import evaluate_as_published
+  from bert_flow_tf.integrations.senteval_engine import evaluate_as_published
   from bert_flow_tf.runs.siamese_run import SiameseRun
 
   about = {"flags": common_flags.values(), "versions": common_flags.versions()}

@@ -1,14 +1,42 @@
 """Protocol of sentence-transformers' models and mteb's encoders, around a `SentenceModel`."""
 
+import hashlib
+import json
+import pathlib
+import re
+import tempfile
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
-from bert_flow_tf.errors import ConfigError
+from bert_flow_tf.calibration.flow import calibration_sha256
+from bert_flow_tf.errors import ConfigError, DataError
 from bert_flow_tf.evaluation.metrics import cosine_similarity, normalized
-from bert_flow_tf.integrations import mteb_meta
-from bert_flow_tf.integrations.inputs import check_others, texts_of
 from bert_flow_tf.model import SentenceModel
+
+# Arguments of sentence-transformers, each with the values that change nothing here.
+_NEUTRAL = {
+  "output_value": ("sentence_embedding",),
+  "precision": (None, "float32"),
+  "prompt": (None, ""),
+  "truncate_dim": (None,),
+  "pool": (None,),
+}
+# The origin of a sentence, or how a program runs: no embedding here depends on it.
+_IGNORED = (
+  "task_name",
+  "task_metadata",
+  "hf_split",
+  "hf_subset",
+  "prompt_type",
+  "prompt_name",
+  "request_qid",
+  "device",
+  "chunk_size",
+  "num_proc",
+  "num_workers",
+)
 
 
 class SentenceTransformersAdapter:
@@ -35,7 +63,7 @@ class SentenceTransformersAdapter:
   @property
   def mteb_model_meta(self) -> Any:
     """The `ModelMeta` of this model; None if mteb is not installed."""
-    return mteb_meta.model_meta(self.model)
+    return _model_meta(self.model)
 
   @property
   def max_seq_length(self) -> int:
@@ -62,10 +90,11 @@ class SentenceTransformersAdapter:
     """Embeds and calibrates sentences.
 
     Args:
-      sentences: list of n str, one str, or batches as mteb 2 gives them (`integrations.inputs.texts_of`).
+      sentences: list of n str, one str, or an iterable of batches as mteb 2 gives them, each a dict with a list of str,
+        or a single str, under "text".
       batch_size: see `SentenceModel.encode`.
-      show_progress_bar: the same.
-      normalize_embeddings: the same.
+      show_progress_bar: see `SentenceModel.encode`.
+      normalize_embeddings: see `SentenceModel.encode`.
       convert_to_numpy: True, unless convert_to_tensor is.
       convert_to_tensor: True for a torch.Tensor; needs PyTorch.
       **others: arguments of the two programs that change nothing here (mteb's task_metadata, prompt_type, ...).
@@ -78,12 +107,11 @@ class SentenceTransformersAdapter:
       ConfigError: an argument is unknown, or asks for what this model does not have.
       EncoderError, CalibrationError: an embedding is not finite.
     """
-    check_others(others)
+    _check_others(others)
     if not convert_to_numpy and not convert_to_tensor:
       raise ConfigError("convert_to_numpy=False: expected True, or convert_to_tensor=True", argument="convert_to_numpy")
-    texts, is_single = texts_of(sentences)
+    texts = sentences if isinstance(sentences, str) else _texts_of(sentences)
     embeddings = self.model.encode(texts, batch_size, bool(show_progress_bar), normalize_embeddings)
-    embeddings = embeddings[0] if is_single else embeddings
     return _tensor(embeddings) if convert_to_tensor else embeddings
 
   # Queries and documents are embedded alike.
@@ -94,12 +122,13 @@ class SentenceTransformersAdapter:
 
     Arrays give an array, torch's tensors a tensor.
     """
-    a, b = (normalized(np.atleast_2d(np.asarray(rows, np.float64))) for rows in (embeddings1, embeddings2))
+    a = normalized(np.atleast_2d(np.asarray(embeddings1, np.float64)))
+    b = normalized(np.atleast_2d(np.asarray(embeddings2, np.float64)))
     return _like(embeddings1, (a @ b.T).astype(np.float32))
 
   def similarity_pairwise(self, embeddings1: Any, embeddings2: Any) -> Any:
     """Returns the cosines of pairs of rows [n, dim], float64 [n]; 0 for a row of zeros; tensors as `similarity`."""
-    a, b = (np.atleast_2d(np.asarray(rows)) for rows in (embeddings1, embeddings2))
+    a, b = np.atleast_2d(np.asarray(embeddings1)), np.atleast_2d(np.asarray(embeddings2))
     return _like(embeddings1, np.nan_to_num(cosine_similarity(a, b)))
 
 
@@ -107,7 +136,7 @@ class EvaluationMetrics:
   """Scores of sentence-transformers' evaluators: `metrics`, a list of (evaluator, {score: value})."""
 
   def __init__(self) -> None:
-    self.metrics = []
+    self.metrics: list[tuple[Any, dict[str, float]]] = []
 
   def set_evaluation_metrics(self, evaluator: Any, metrics: dict[str, float], epoch: int = 0, step: int = 0) -> None:
     """Keeps the scores of one evaluation."""
@@ -115,16 +144,99 @@ class EvaluationMetrics:
     self.metrics.append((evaluator, dict(metrics)))
 
 
+def revision(model: SentenceModel) -> str:
+  """Returns 40 hexadecimal digits that depend on encoder, pooling and calibration."""
+  values = model.identity.deciding()
+  if model.calibration is not None:
+    with tempfile.TemporaryDirectory() as folder:
+      model.calibration.save(folder)
+      values["calibration_sha256"] = calibration_sha256(folder)
+  return hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()[:40]
+
+
+def _model_meta(model):
+  """Returns the `ModelMeta` of a `SentenceModel`, for mteb 1 or 2; None if mteb is not installed.
+
+  mteb keeps results under name and revision, so the revision follows from everything that decides an embedding.
+  """
+  try:
+    from mteb.models.model_meta import ModelMeta
+  except ImportError:
+    try:
+      from mteb.model_meta import ModelMeta
+    except ImportError:
+      return None
+  # Only the characters that a path may have; of an encoder's folder, its last part.
+  name = pathlib.PurePath(model.encoder.name).name
+  if model.calibration is not None:
+    name += f"+{model.calibration.name}"
+  name = re.sub(r"[^A-Za-z0-9._+-]", "-", name) or "model"
+  ours = {
+    "name": f"bert-flow-tf/{name}",
+    "revision": revision(model),
+    "framework": [],
+    "max_tokens": model.max_seq_length,
+    "embed_dim": model.output_dim,
+    "similarity_fn_name": "cosine",
+    "n_parameters": int(model.encoder.bert.model.count_params()),
+    "use_instructions": False,
+  }
+  # mteb 1 and 2 have other fields; those that must be given and that we do not know are None.
+  values = {}
+  for field, about in ModelMeta.model_fields.items():
+    if field in ours or about.is_required():
+      values[field] = ours.get(field)
+  return ModelMeta(**values)
+
+
+def _texts_of(sentences):
+  """Returns sentences, or the texts of mteb's batches, as a list; `SentenceModel.encode` checks that they are str."""
+  try:
+    items = list(sentences)
+  except TypeError as error:
+    kind = type(sentences).__name__
+    raise DataError(f"sentences: {kind}, expected a sentence or a list of sentences", "sentences") from error
+  texts = []
+  for position, item in enumerate(items):
+    if not isinstance(item, Mapping):
+      texts.append(item)
+    elif isinstance(item.get("text"), str):
+      texts.append(item["text"])
+    elif "text" in item:
+      texts += item["text"]
+    else:
+      keys = ", ".join(map(str, item)) or "nothing"
+      message = f"sentences: batch {position} (from 0) has {keys}, expected text; this model embeds sentences alone"
+      raise DataError(message, argument="sentences")
+  return texts
+
+
+def _check_others(arguments):
+  """Raises a ConfigError for an argument of `encode` that is unknown, or asks for what this model does not do."""
+  for name, value in arguments.items():
+    if name in _IGNORED:
+      continue
+    if name not in _NEUTRAL:
+      raise ConfigError(
+        f"{name}: unknown; expected sentences, batch_size, show_progress_bar, normalize_embeddings, convert_to_numpy, "
+        f"convert_to_tensor, or without effect {', '.join([*_NEUTRAL, *_IGNORED])}",
+        argument=name,
+      )
+    if value not in _NEUTRAL[name]:
+      allowed = " or ".join(map(repr, _NEUTRAL[name]))
+      raise ConfigError(f"{name}={value!r}: expected {allowed}; this model has nothing else", argument=name)
+
+
 def _like(embeddings, values):
   """Returns values as a tensor if the embeddings are one of torch's."""
-  return _tensor(values) if type(embeddings).__module__.split(".")[0] == "torch" else values
+  is_tensor = type(embeddings).__module__.split(".")[0] == "torch"
+  return _tensor(values) if is_tensor else values
 
 
 def _tensor(embeddings):
   try:
     import torch
   except ImportError as error:
-    raise ConfigError(
-      "convert_to_tensor=True: PyTorch is not installed; leave it out", argument="convert_to_tensor"
-    ) from error
+    message = "convert_to_tensor=True: PyTorch is not installed; leave it out"
+    raise ConfigError(message, argument="convert_to_tensor") from error
   return torch.from_numpy(embeddings)

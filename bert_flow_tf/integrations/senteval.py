@@ -23,7 +23,8 @@ class SentEvalAdapter:
 
   def __init__(self, model: Any) -> None:
     self._encode = getattr(model, "encode", model)
-    self._rows, self._embeddings = {}, None
+    self._rows: dict[str, int] = {}
+    self._embeddings: Any = None
 
   def prepare(self, params: Any, samples: Sequence) -> None:
     """Embeds a task's sentences.
@@ -33,7 +34,11 @@ class SentEvalAdapter:
       samples: sequence of sentences, each a list of words, or a str.
     """
     del params
-    self._remember(dict.fromkeys(map(sentence_of, samples)))
+    sentences = list(dict.fromkeys(map(sentence_of, samples)))
+    self._rows = {sentence: row for row, sentence in enumerate(sentences)}
+    self._embeddings = None
+    if sentences:
+      self._embeddings = np.asarray(self._encode(sentences), np.float32)
 
   def batcher(self, params: Any, batch: Sequence) -> np.ndarray:
     """Embeds a batch.
@@ -47,18 +52,17 @@ class SentEvalAdapter:
     """
     del params
     sentences = list(map(sentence_of, batch))
-    if self._embeddings is None or not all(sentence in self._rows for sentence in sentences):
+    rows = [self._rows.get(sentence) for sentence in sentences]
+    if self._embeddings is None or None in rows:
       # An engine without `prepare`, or a task that shows it less than it embeds.
       return np.asarray(self._encode(sentences), np.float32)
-    return self._embeddings[[self._rows[sentence] for sentence in sentences]]
-
-  def _remember(self, sentences):
-    self._rows = {sentence: row for row, sentence in enumerate(sentences)}
-    self._embeddings = np.asarray(self._encode(list(self._rows)), np.float32) if self._rows else None
+    return self._embeddings[rows]
 
 
 def sentence_of(words: Sequence) -> str:
   """Joins a sentence of SentEval's, a sequence of words (str, or bytes in UTF-8), by blanks; a str stays."""
+  sentence = words
   if not isinstance(words, str):
-    words = " ".join(word.decode("utf-8", "replace") if isinstance(word, bytes) else str(word) for word in words)
-  return words if words.strip() else "."
+    texts = [word.decode("utf-8", "replace") if isinstance(word, bytes) else str(word) for word in words]
+    sentence = " ".join(texts)
+  return sentence if sentence.strip() else "."

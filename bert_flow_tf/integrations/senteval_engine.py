@@ -1,19 +1,23 @@
-"""Engines that evaluate on SentEval's tasks: SentEval itself, or its definitions of the similarity tasks."""
+"""Evaluates on SentEval's tasks: by SentEval itself, or by its definitions of the similarity tasks."""
 
 import contextlib
-import importlib
+import importlib.util
 import os
 import pathlib
 import sys
 import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 from absl import logging
 
 from bert_flow_tf.data.tasks import load_task
-from bert_flow_tf.errors import ConfigError
-from bert_flow_tf.evaluation.metrics import cosine_similarity, score_pairs
-from bert_flow_tf.integrations.senteval_package import SentEval
+from bert_flow_tf.errors import BertFlowError, ConfigError
+from bert_flow_tf.evaluation import report
+from bert_flow_tf.evaluation.metrics import cosine_similarity, normalized, score_pairs
+from bert_flow_tf.integrations.senteval import SentEvalAdapter
+from bert_flow_tf.io.experiment import Stopwatch, make_folder
 
 # SentEval's names of the tasks that need no training -> our names, and where their data is below downstream/.
 SIMILARITY_TASKS = {
@@ -21,19 +25,145 @@ SIMILARITY_TASKS = {
   "STSBenchmark": ("STS-B", "STS/STSBenchmark"),
   "SICKRelatedness": ("SICK-R", "SICK"),
 }
+# SentEval's README: the settings of its classifier for the scores of the literature.
+_LITERATURE = {
+  "classifier": {"nhid": 0, "optim": "adam", "batch_size": 64, "tenacity": 5, "epoch_size": 4},
+  "kfold": 10,
+}
+# The published runner's settings.
+_PUBLISHED = {
+  "classifier": {"nhid": 0, "optim": "rmsprop", "batch_size": 128, "tenacity": 3, "epoch_size": 2},
+  "kfold": 5,
+}
+RESULTS_FILE = "senteval_results.json"
+
+# {row: scores} of a task.
+Rows = dict[str, dict[str, Any]]
+Embed = Callable[[list[str]], np.ndarray]
+Transforms = Mapping[str, Callable[[np.ndarray], np.ndarray]]
+
+
+class OwnEngine:
+  """Engine with SentEval's definitions of the similarity tasks, used if SentEval is not installed.
+
+  A pair's similarity is the cosine, 0 for an embedding of zeros. STSBenchmark and SICKRelatedness are evaluated as the
+  paper and SimCSE's SentEval do: by the cosine, not by a regression trained on top as Facebook's SentEval does.
+  """
+
+  name = "SentEval's definitions, computed by bert_flow_tf"
+  tasks: Sequence[str] = tuple(SIMILARITY_TASKS)
+
+  def __init__(self, path: pathlib.Path) -> None:
+    self._path = path
+
+  def evaluate(self, task: str, adapter: SentEvalAdapter) -> Rows:
+    """Returns {row: scores} of a task; raises a DataError if its data is missing or malformed."""
+    ours, _ = SIMILARITY_TASKS[task]
+    splits = load_task(ours, self._path / "downstream").splits
+    words = {}
+    for name, pairs in splits.items():
+      words[name] = [[sentence.split() for sentence in side] for side in (pairs.sentences_a, pairs.sentences_b)]
+    adapter.prepare({}, [sentence for sides in words.values() for side in sides for sentence in side])
+    rows = {}
+    for name, pairs in splits.items():
+      first, second = words[name]
+      cosines = cosine_similarity(adapter.batcher({}, first), adapter.batcher({}, second))
+      subsets = pairs.subset_names()
+      part = "all" if subsets else name
+      rows[f"{task} {part}"] = score_pairs(np.nan_to_num(cosines), pairs.scores, subsets)
+    return rows
+
+
+class SentEval:
+  """SentEval's own engine, of Facebook or of a fork such as SimCSE's; `settings` are its classifier and kfold."""
+
+  def __init__(self, module: Any, path: pathlib.Path, batch_size: int, settings: Mapping[str, Any]) -> None:
+    self._module = module
+    has_torch = importlib.util.find_spec("torch") is not None
+    self._params = {"task_path": str(path), "usepytorch": has_torch, "batch_size": batch_size, **settings}
+    self.name = f"SentEval in {pathlib.Path(module.__file__).parent}"
+    self.tasks: Sequence[str] = list(module.SE(dict(self._params), None, None).list_tasks)
+
+  def evaluate(self, task: str, adapter: SentEvalAdapter) -> Rows:
+    """Returns {row: scores} of a task; raises a ConfigError if SentEval's code fails."""
+    engine = self._module.SE(dict(self._params), adapter.batcher, adapter.prepare)
+    try:
+      result = engine.eval(task)
+    except BertFlowError:
+      raise
+    except Exception as error:  # whatever SentEval, PyTorch or scikit-learn raise
+      reason = (str(error).splitlines() or [""])[0]
+      mend = "leave the task out, or repair the cause"
+      if "inhomogeneous" in reason:  # Facebook's code makes arrays of sentences of different lengths
+        mend = "take SimCSE's fork of SentEval, or NumPy before 1.24"
+      raise ConfigError(
+        f"senteval_tasks={task}: SentEval's own code failed ({type(error).__name__}: {reason}); {mend}",
+        argument="senteval_tasks",
+      ) from error
+    try:
+      return rows_of(task, result)
+    except (KeyError, TypeError, ValueError, IndexError, AttributeError) as error:
+      message = f"senteval_tasks={task}: SentEval returned {str(result)[:200]}, without a known score ({error})"
+      raise ConfigError(message, "senteval_tasks") from error
+
+
+def rows_of(task: str, result: dict[str, Any]) -> Rows:
+  """Returns {row: scores} of a result of SentEval's engine: correlations x 100, accuracies in percent."""
+  parts = {}
+  for name, part in result.items():
+    if isinstance(part, dict) and "nsamples" in part:
+      correlations = {key: 100.0 * float(part[key][0]) for key in ("spearman", "pearson")}  # without p-values
+      parts[name] = {**correlations, "pairs": int(part["nsamples"]), "reason": ""}
+  if "train" in parts or "test" in parts:  # splits, each on its own: SimCSE's STSBenchmark and SICKRelatedness
+    return {f"{task} {name}": part for name, part in parts.items()}
+  scores: dict[str, Any] = {}
+  if parts:
+    for key in ("spearman", "pearson"):
+      for way, value in result["all"][key].items():
+        scores[f"{key}_{way}"] = 100.0 * float(value)
+    pairs = sum(part["pairs"] for part in parts.values())
+    return {f"{task} all": {**scores, "pairs": pairs, "reason": "", "subsets": parts}}
+  for name, key, factor in (("spearman", "spearman", 100), ("pearson", "pearson", 100), ("acc", "accuracy", 1)):
+    if name in result:
+      scores[key] = factor * float(result[name])
+  if not scores:
+    raise KeyError("spearman, pearson or acc")
+  if "f1" in result:
+    scores["f1"] = float(result["f1"])
+  row = f"{task} test, trained" if "spearman" in result else f"{task} test"
+  return {row: {**scores, "pairs": int(result.get("ntest", 0)), "reason": ""}}
 
 
 @contextlib.contextmanager
-def task_path(folder):
-  """Yields SentEval's task_path, a folder with downstream/ in it.
+def opened_engine(
+  folder: str,
+  tasks: Sequence[str] | None,
+  batch_size: int,
+  trusted: bool = False,
+  settings: Mapping[str, Any] = _LITERATURE,
+) -> Iterator[tuple[OwnEngine | SentEval, list[str]]]:
+  """Yields SentEval if it can be imported, a checkout in the folder first, else `OwnEngine`; and the names of tasks.
 
   Args:
-    folder: that folder, a checkout with it as data/, or a folder with STS/ and SICK/, for which a temporary folder with
-      a link is made.
+    folder: SentEval's data folder, a checkout with it, or a folder with STS/ and SICK/.
+    tasks: SentEval's names; None for the similarity tasks whose data exists.
+    batch_size: sentences that SentEval embeds at once.
+    trusted: whether the user allows to import a checkout in `folder`.
+    settings: classifier and kfold of `SentEval`.
 
   Raises:
-    ConfigError: none of these.
+    ConfigError: the folder is none of these or has a checkout that is not trusted, or a task is unknown.
   """
+  with _task_path(folder) as path:
+    engine = _find_engine(folder, path, batch_size, trusted, settings)
+    names = _check_tasks(tasks, path, engine)
+    logging.info("%s: %s", engine.name, ", ".join(names))
+    yield engine, names
+
+
+@contextlib.contextmanager
+def _task_path(folder):
+  """Yields SentEval's task_path, a folder with downstream/ in it."""
   if not folder:
     raise ConfigError("senteval: empty; expected SentEval's data folder", argument="senteval")
   root = pathlib.Path(os.path.expanduser(folder))
@@ -41,10 +171,10 @@ def task_path(folder):
     if (path / "downstream").is_dir():
       yield path
       return
-  if not any((root / name).is_dir() for name in ("STS", "SICK")):
+  if not (root / "STS").is_dir() and not (root / "SICK").is_dir():
     raise ConfigError(
-      f"senteval={folder}: found {_describe(root)}, expected SentEval's data folder with downstream/STS or "
-      "downstream/SICK in it, its checkout with that below data/, or a folder with STS/ or SICK/",
+      f"senteval={folder}: expected SentEval's data folder with downstream/STS or downstream/SICK in it, its checkout "
+      "with that below data/, or a folder with STS/ or SICK/",
       argument="senteval",
     )
   with tempfile.TemporaryDirectory() as made:
@@ -52,19 +182,8 @@ def task_path(folder):
     yield pathlib.Path(made)
 
 
-def find_engine(folder, path, batch_size, trusted=False, **settings):
-  """Returns SentEval if it can be imported (a checkout in `folder` first), else our own engine.
-
-  Args:
-    folder: as in `task_path`.
-    path: SentEval's task_path.
-    batch_size: sentences that SentEval embeds at once.
-    trusted: whether the user allows to import a checkout in `folder`.
-    **settings: classifier and kfold of `SentEval`.
-
-  Raises:
-    ConfigError: the folder has a checkout and is not trusted.
-  """
+def _find_engine(folder, path, batch_size, trusted, settings):
+  """Returns `SentEval` if it can be imported, else `OwnEngine`."""
   checkout = pathlib.Path(os.path.expanduser(folder)).resolve()
   before = list(sys.path)
   if (checkout / "senteval" / "engine.py").is_file():
@@ -76,96 +195,108 @@ def find_engine(folder, path, batch_size, trusted=False, **settings):
       )
     sys.path.insert(0, str(checkout))
   try:
-    return SentEval(importlib.import_module("senteval.engine"), path, batch_size, **settings)
+    return SentEval(importlib.import_module("senteval.engine"), path, batch_size, settings)
   except ImportError as error:
     if (error.name or "").split(".")[0] == "senteval":
       logging.info("the package senteval is not installed: its similarity tasks by its definitions")
     else:
       logging.warning("SentEval cannot be imported (%s): its similarity tasks by its definitions", error)
-    return OwnEngine(path, batch_size)
+    return OwnEngine(path)
   finally:
     sys.path[:] = before
 
 
-def check_tasks(names, path, engine):
-  """Returns the tasks to evaluate: those of `names`, or the similarity tasks whose data exists.
-
-  Raises:
-    ConfigError: no task, an unknown one, one given twice, or one that needs SentEval, which is not installed.
-  """
+def _check_tasks(names, path, engine):
+  """Returns the tasks to evaluate: those of `names`, or the similarity tasks whose data exists."""
   if names is None:
-    found = [name for name, (_, folder) in SIMILARITY_TASKS.items() if (path / "downstream" / folder).is_dir()]
-    if not found:
+    available = [name for name, (_, folder) in SIMILARITY_TASKS.items() if (path / "downstream" / folder).is_dir()]
+    if not available:
       expected = ", ".join(folder for _, folder in SIMILARITY_TASKS.values())
       raise ConfigError(f"senteval={path}: downstream/ contains none of {expected}", argument="senteval")
-    return found
+    return available
   names = [name.strip() for name in names]
-  if not all(names) or not names or len(set(names)) < len(names):
+  if not names or len(set(names)) < len(names):
     raise ConfigError(f"senteval_tasks={','.join(names)}: expected one or more, each once", argument="senteval_tasks")
   for name in names:
     if name not in engine.tasks:
-      missing = "" if isinstance(engine, SentEval) else "; the others need SentEval itself"
+      missing = "; the others need SentEval itself" if isinstance(engine, OwnEngine) else ""
       raise ConfigError(
         f"senteval_tasks={name}: expected some of {', '.join(engine.tasks)}{missing}", argument="senteval_tasks"
       )
   return names
 
 
-class OwnEngine:
-  """Engine with SentEval's definitions of the similarity tasks, used if SentEval is not installed.
+def evaluate_tasks(
+  engine: OwnEngine | SentEval, tasks: Sequence[str], embed: Embed, transforms: Transforms, watch: Stopwatch
+) -> tuple[dict[str, Rows], dict[str, str]]:
+  """Returns {task: {row: {method: scores}}}, and {task: reason} of tasks that failed, which are logged.
 
-  Sentences are split at blanks, sorted by their numbers of words and embedded in batches; a pair's similarity is the
-  cosine, 0 for an embedding of zeros. STSBenchmark and SICKRelatedness are evaluated as the paper and SimCSE's
-  SentEval do: by the cosine, not by a regression trained on top as Facebook's SentEval does.
-
-  Args:
-    path: SentEval's task_path.
-    batch_size: sentences of a batch.
-
-  Attributes:
-    name: description for people.
-    tasks: names of its tasks.
+  `embed` maps a list of n str to embeddings [n, dim]; `transforms` are {method: function of these}, calibrations among
+  them. The watch measures "embedding" and "evaluating".
   """
-
-  name = "SentEval's definitions, computed by bert_flow_tf"
-  tasks = tuple(SIMILARITY_TASKS)
-
-  def __init__(self, path, batch_size):
-    self._path, self._batch_size = path, batch_size
-
-  def evaluate(self, task, batcher, prepare):
-    """Returns {row: scores} of a task.
-
-    Raises:
-      DataError: its data is missing or malformed.
-    """
-    ours, _ = SIMILARITY_TASKS[task]
-    splits = load_task(ours, self._path / "downstream").splits
-    params = {"task_path": str(self._path), "batch_size": self._batch_size, "current_task": task}
-    words = {
-      name: [[s.split() for s in side] for side in (pairs.sentences_a, pairs.sentences_b)]
-      for name, pairs in splits.items()
-    }
-    prepare(params, [sentence for sides in words.values() for side in sides for sentence in side])
-    found = {}
-    for name, pairs in splits.items():
-      subsets = pairs.subset_names()
-      row = f"{task} all" if subsets else f"{task} {name}"
-      found[row] = score_pairs(self._similarities(params, batcher, *words[name]), pairs.scores, subsets)
-    return found
-
-  def _similarities(self, params, batcher, first, second):
-    """Returns the cosines of n pairs, float64 [n]."""
-    similarities = np.empty(len(first))
-    order = sorted(range(len(first)), key=lambda i: (len(first[i]), len(second[i])))
-    for start in range(0, len(order), self._batch_size):
-      chosen = order[start : start + self._batch_size]
-      a, b = (batcher(params, [side[i] for i in chosen]) for side in (first, second))
-      similarities[chosen] = np.nan_to_num(cosine_similarity(a, b))
-    return similarities
+  results: dict[str, Rows] = {}
+  failed = {}
+  for task in tasks:
+    remembered = _Remembered(embed, watch)
+    rows: Rows = {}
+    try:
+      with watch.timing("evaluating"):
+        for method, transform in transforms.items():
+          adapter = SentEvalAdapter(lambda texts, transform=transform: transform(remembered(texts)))  # noqa: B023
+          for row, scores in engine.evaluate(task, adapter).items():
+            rows.setdefault(row, {})[method] = scores
+    except BertFlowError as error:
+      logging.error("%s: %s", task, error)
+      failed[task] = str(error)
+    else:
+      results[task] = rows
+  return results, failed
 
 
-def _describe(path):
-  if path.is_dir():
-    return "a folder without them"
-  return "a file" if path.exists() else "nothing"
+def evaluate_as_published(
+  path: str,
+  tasks: str,
+  embed: Embed,
+  transforms: Transforms,
+  folder: pathlib.Path,
+  watch: Stopwatch,
+  about: Mapping[str, Any],
+  trusted: bool = False,
+) -> None:
+  """Evaluates embeddings divided by their length with the published settings; writes and prints the results.
+
+  `tasks` are SentEval's names, with commas; empty for those whose data exists. The folder gets senteval_results.json,
+  with the values `about`. The others as in `opened_engine` and `evaluate_tasks`.
+  """
+  divided = {}
+  for name, transform in transforms.items():
+    divided[name] = lambda rows, transform=transform: normalized(transform(rows))
+  names = tasks.split(",") if tasks else None
+  batch_size = _PUBLISHED["classifier"]["batch_size"]
+  with opened_engine(path, names, batch_size, trusted, _PUBLISHED) as (engine, names):
+    results, failed = evaluate_tasks(engine, names, embed, divided, watch)
+  if not results:
+    raise ConfigError(f"senteval={path}: {next(iter(failed.values()))}", argument="senteval")
+  make_folder(folder)
+  senteval = {"by": engine.name, "failed": failed}
+  values = {"results": results, "senteval": senteval, "seconds": watch.seconds, **about}
+  report.write_results(folder, values, RESULTS_FILE)
+  rows: Rows = {}
+  for of_task in results.values():
+    rows |= of_task
+  print(report.table(rows, watch.seconds))
+
+
+class _Remembered:
+  """Embeds sentences and keeps the last answer: every method asks for the same sentences."""
+
+  def __init__(self, embed, watch):
+    self._embed, self._watch = embed, watch
+    self._sentences, self._rows = None, None
+
+  def __call__(self, sentences):
+    if sentences != self._sentences:
+      with self._watch.timing("embedding"):
+        self._rows = self._embed(sentences)
+      self._sentences = sentences
+    return self._rows

@@ -12,8 +12,7 @@ from bert_flow_tf.errors import ConfigError
 from bert_flow_tf.evaluation import report
 from bert_flow_tf.evaluation.result import TaskResult, task_result
 from bert_flow_tf.evaluation.task_scores import WITHOUT_FLOW, Embeddings, evaluate, method_names
-from bert_flow_tf.integrations import senteval_engine
-from bert_flow_tf.integrations.senteval_run import evaluate_tasks
+from bert_flow_tf.integrations.senteval_engine import evaluate_tasks, opened_engine
 from bert_flow_tf.io.experiment import Stopwatch
 from bert_flow_tf.model import SentenceModel
 from bert_flow_tf.runs.run_folder import RunFolder
@@ -94,10 +93,7 @@ def evaluate_senteval(
   Raises:
     ConfigError: a task failed; the others are written before.
   """
-  with senteval_engine.task_path(path) as task_path:
-    engine = senteval_engine.find_engine(path, task_path, batch_size, trusted)
-    names = senteval_engine.check_tasks(tasks, task_path, engine)
-    logging.info("%s: %s", engine.name, ", ".join(names))
+  with opened_engine(path, tasks, batch_size, trusted) as (engine, names):
     if folder is not None:
       folder.check(names)
     models, of_models = load()

@@ -1,12 +1,11 @@
-"""bert_flow_tf/integrations/sentence_transformers.py and mteb_meta.py: the protocol, and mteb itself."""
+"""bert_flow_tf/integrations/sentence_transformers.py: the protocol, and mteb itself."""
 
 import numpy as np
 import pytest
 
 from bert_flow_tf.calibration.names import make_calibration
 from bert_flow_tf.errors import ConfigError, DataError
-from bert_flow_tf.integrations import mteb_meta
-from bert_flow_tf.integrations.sentence_transformers import SentenceTransformersAdapter
+from bert_flow_tf.integrations.sentence_transformers import SentenceTransformersAdapter, revision
 from bert_flow_tf.model import SentenceModel
 from tests.encoder import tiny
 from tests.model_test import ARGUMENTS, SENTENCES
@@ -73,11 +72,11 @@ def test_revision_for_mteb_follows_from_everything_that_decides(model):
   encoder, rows = model.encoder, model.embed(SENTENCES)
   again = make_calibration("whitening-3").fit(rows)
   again.encoder = model.calibration.encoder
-  assert mteb_meta.revision(SentenceModel(encoder, again, **ARGUMENTS)) == mteb_meta.revision(model)
+  assert revision(SentenceModel(encoder, again, **ARGUMENTS)) == revision(model)
   other = make_calibration("whitening-3").fit(rows[1:])
   models = [model, SentenceModel(encoder, other, **ARGUMENTS), SentenceModel(encoder, **ARGUMENTS)]
   models.append(SentenceModel(encoder, **{**ARGUMENTS, "max_seq_length": 9}))
-  assert len({mteb_meta.revision(each) for each in models}) == 4
+  assert len({revision(each) for each in models}) == 4
 
 
 @pytest.mark.slow

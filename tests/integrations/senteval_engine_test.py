@@ -1,4 +1,4 @@
-"""run_scripts/senteval_engine.py: SentEval's definitions on small files, beside a package of SentEval's interface."""
+"""integrations/senteval_engine.py: SentEval's definitions on small files, and a package of SentEval's interface."""
 
 import sys
 import zlib
@@ -8,22 +8,20 @@ import pytest
 from scipy import stats
 
 from bert_flow_tf.errors import ConfigError, DataError
-from bert_flow_tf.integrations import senteval_engine
 from bert_flow_tf.integrations.senteval import SentEvalAdapter
+from bert_flow_tf.integrations.senteval_engine import OwnEngine, opened_engine
 from tests.run_scripts import tiny_data
 
-# SentEval's interface as its README describes it; arrays of sentences of different lengths are made as by Facebook's
-# code, which NumPy refuses from 1.24 on.
+# SentEval's interface as its README describes it.
 PACKAGE = """
 import os
 import numpy as np
 from scipy.stats import pearsonr, spearmanr
-from senteval import sts
 
 class SE:
   def __init__(self, params, batcher, prepare=None):
     self.params, self.batcher, self.prepare = params, batcher, prepare
-    self.list_tasks = ["STS12", "STSBenchmark", "SICKRelatedness", "MRPC", "SST2", "Broken"]
+    self.list_tasks = ["STS12", "STSBenchmark", "SICKRelatedness", "MRPC", "SST2", "Broken", "Facebook"]
 
   def eval(self, name):
     folder = os.path.join(self.params["task_path"], "downstream", "STS", "STS12-en-test")
@@ -36,6 +34,8 @@ class SE:
       return {"train": part, "dev": part, "test": part, "all": {"pearson": {}, "spearman": {}}}
     if name == "SST2":
       assert False, "torch.cuda required for Relatedness"
+    if name == "Facebook":
+      return np.array([["two", "words"], ["one"]])
     if name == "Broken":
       return {"nothing": 1}
     found, data = {}, {}
@@ -45,7 +45,7 @@ class SE:
       with open(os.path.join(folder, f"STS.gs.{part}.txt")) as file:
         gold = file.read().split("\\n")
       kept = [i for i, score in enumerate(gold) if score and i < len(pairs)]
-      sides = [sts.np.array([pairs[i][side].split() for i in kept]) for side in (0, 1)]
+      sides = [np.array([pairs[i][side].split() for i in kept], dtype=object) for side in (0, 1)]
       data[part] = (sides, [float(gold[i]) for i in kept])
     self.prepare(self.params, [s for sides, _ in data.values() for side in sides for s in side])
     for part, (sides, gold) in data.items():
@@ -84,7 +84,6 @@ def package(tmp_path, data):
   """Makes a checkout: the package and data/downstream; it is forgotten after the test."""
   (tmp_path / "senteval").mkdir()
   (tmp_path / "senteval/__init__.py").write_text("")
-  (tmp_path / "senteval/sts.py").write_text("import numpy as np\n")
   (tmp_path / "senteval/engine.py").write_text(PACKAGE)
   (tmp_path / "data").mkdir()
   (tmp_path / "data/downstream").symlink_to(data)
@@ -94,8 +93,7 @@ def package(tmp_path, data):
 
 
 def evaluate(engine, task):
-  adapter = SentEvalAdapter(embed)
-  return engine.evaluate(task, adapter.batcher, adapter.prepare)
+  return engine.evaluate(task, SentEvalAdapter(embed))
 
 
 def read_pairs(path):
@@ -103,11 +101,10 @@ def read_pairs(path):
   return tuple(zip(*(line.split("\t")[:2] for line in lines), strict=True))
 
 
-@pytest.mark.parametrize("batch_size", [4, 1000])
-def test_own_engine_on_subsets(data, batch_size):
+def test_own_engine_on_subsets(data):
   """SciPy, from the files."""
-  with senteval_engine.task_path(str(data)) as path:
-    (found,) = evaluate(senteval_engine.OwnEngine(path, batch_size), "STS12").values()
+  with opened_engine(str(data), ["STS12"], 4) as (engine, _):
+    (found,) = evaluate(engine, "STS12").values()
   folder, each, every = data / "STS/STS12-en-test", {}, [[], []]
   for name in ("MSRpar", "MSRvid", "SMTeuroparl", "surprise.OnWN", "surprise.SMTnews"):
     gold = (folder / f"STS.gs.{name}.txt").read_text().split("\n")
@@ -126,8 +123,7 @@ def test_own_engine_on_subsets(data, batch_size):
 
 
 def test_own_engine_on_splits(data):
-  with senteval_engine.task_path(str(data)) as path:
-    engine = senteval_engine.OwnEngine(path, 7)
+  with opened_engine(str(data), None, 7) as (engine, _):
     found = evaluate(engine, "STSBenchmark") | evaluate(engine, "SICKRelatedness")
   assert list(found) == [
     f"{task} {split}" for task in ("STSBenchmark", "SICKRelatedness") for split in ("train", "dev", "test")
@@ -140,17 +136,15 @@ def test_own_engine_on_splits(data):
 
 
 def test_senteval_in_a_checkout(package, data):
-  """Its engine gives what ours does; arrays that NumPy refuses are made for it alone."""
-  with senteval_engine.task_path(str(package)) as path:
-    assert path == package / "data"
-    engine = senteval_engine.find_engine(str(package), path, 4, trusted=True)
-    assert engine.name == f"SentEval in {package / 'senteval'}" and str(package) not in sys.path
+  """Its engine gives what ours does."""
+  with opened_engine(str(data), None, 4) as (own, _):
+    (expected,) = evaluate(own, "STS12").values()
+  with opened_engine(str(package), [" MRPC"], 4, trusted=True) as (engine, names):
+    assert names == ["MRPC"] and engine.name == f"SentEval in {package / 'senteval'}" and str(package) not in sys.path
     (found,) = evaluate(engine, "STS12").values()
-    (expected,) = evaluate(senteval_engine.OwnEngine(path, 4), "STS12").values()
     for key in ("spearman_mean", "spearman_wmean", "pearson_mean", "pearson_wmean"):
       assert found[key] == pytest.approx(expected[key], abs=1e-3)
     assert found["subsets"].keys() == expected["subsets"].keys() and found["pairs"] == expected["pairs"]
-    assert sys.modules["senteval.sts"].np is np
     trained = {"spearman": 50.0, "pearson": 25.0, "pairs": 4, "reason": ""}
     assert evaluate(engine, "STSBenchmark") == {"STSBenchmark test, trained": trained}
     assert evaluate(engine, "MRPC") == {"MRPC test": {"accuracy": 72.5, "f1": 81.0, "pairs": 9, "reason": ""}}
@@ -159,49 +153,48 @@ def test_senteval_in_a_checkout(package, data):
       evaluate(engine, "SST2")
     with pytest.raises(ConfigError, match="without a known score"):
       evaluate(engine, "Broken")
-    assert senteval_engine.check_tasks([" MRPC"], path, engine) == ["MRPC"]
-    with pytest.raises(ConfigError, match="senteval_tasks=TREC"):
-      senteval_engine.check_tasks(["TREC"], path, engine)
+    with pytest.raises(ConfigError, match="SimCSE's fork"):
+      evaluate(engine, "Facebook")
+  with pytest.raises(ConfigError, match="senteval_tasks=TREC"), opened_engine(str(package), ["TREC"], 4, trusted=True):
+    pass
 
 
 @pytest.mark.slow
 def test_senteval_itself(data):
   """Skips unless the package is installed; STS12 is a task of every version."""
   pytest.importorskip("senteval", reason="SentEval is not installed: a package of its interface alone was tested")
-  with senteval_engine.task_path(str(data)) as path:
-    engine = senteval_engine.find_engine(str(data), path, 16)
+  with opened_engine(str(data), ["STS12"], 16) as (engine, _):
     assert engine.name.startswith("SentEval in ")
     (found,) = evaluate(engine, "STS12").values()
-    (expected,) = evaluate(senteval_engine.OwnEngine(path, 16), "STS12").values()
+    (expected,) = evaluate(OwnEngine(data), "STS12").values()
   for key in ("spearman_mean", "spearman_wmean", "pearson_mean", "pearson_wmean"):
     assert found[key] == pytest.approx(expected[key], abs=1e-3)
 
 
-def test_code_of_a_checkout_runs_only_if_it_is_trusted(package, data):
+def test_code_of_a_checkout_runs_only_if_it_is_trusted(package):
   for name in ("__init__.py", "engine.py"):
     (package / "senteval" / name).write_text(f"open({str(package / 'ran')!r}, 'w')\n")
-  with senteval_engine.task_path(str(package)) as path:
-    with pytest.raises(ConfigError, match="program code") as raised:
-      senteval_engine.find_engine(str(package), path, 4)
-    assert raised.value.argument == "senteval_trusted" and not (package / "ran").exists()
-    # The data alone needs no trust.
-    assert isinstance(senteval_engine.find_engine(str(package / "data"), path, 4), senteval_engine.OwnEngine)
+  with pytest.raises(ConfigError, match="program code") as raised, opened_engine(str(package), None, 4):
+    pass
+  assert raised.value.argument == "senteval_trusted" and not (package / "ran").exists()
+  with opened_engine(str(package / "data"), None, 4) as (engine, _):  # the data alone needs no trust
+    assert isinstance(engine, OwnEngine)
 
 
-def test_broken_checkout_is_said_and_not_used(package):
+def test_a_broken_checkout_is_not_used(package):
   (package / "senteval/engine.py").write_text("import a_package_that_is_not_there\n")
-  with senteval_engine.task_path(str(package)) as path:
-    engine = senteval_engine.find_engine(str(package), path, 4, trusted=True)
-  assert isinstance(engine, senteval_engine.OwnEngine)
+  with opened_engine(str(package), None, 4, trusted=True) as (engine, _):
+    assert isinstance(engine, OwnEngine)
 
 
-def test_default_tasks_are_those_whose_data_is_there(tmp_path):
+def test_default_tasks_are_those_whose_data_exists(tmp_path):
   (tmp_path / "downstream/STS/STS13-en-test").mkdir(parents=True)
   (tmp_path / "downstream/SICK").mkdir()
-  engine = senteval_engine.OwnEngine(tmp_path, 4)
-  assert senteval_engine.check_tasks(None, tmp_path, engine) == ["STS13", "SICKRelatedness"]
-  with pytest.raises(DataError, match=r"STS\.input\.FNWN"):
-    evaluate(engine, "STS13")
+  with opened_engine(str(tmp_path), None, 4) as (engine, names):
+    assert names == ["STS13", "SICKRelatedness"]
+    with pytest.raises(DataError, match=r"STS\.input\.FNWN"):
+      evaluate(engine, "STS13")
   (tmp_path / "bare/downstream").mkdir(parents=True)
-  with pytest.raises(ConfigError, match="none of STS/STS12-en-test"):
-    senteval_engine.check_tasks(None, tmp_path / "bare", engine)
+  for folder, tasks, message in (("bare", None, "none of STS/STS12"), ("", ["STS13", "STS13"], "each once")):
+    with pytest.raises(ConfigError, match=message), opened_engine(str(tmp_path / folder), tasks, 4):
+      pass
