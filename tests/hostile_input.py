@@ -13,7 +13,7 @@ import numpy as np
 from bert_flow_tf.calibration.flow import load_calibration
 from bert_flow_tf.corpus.reading import Stream, find_columns, frames, to_tfrecord
 from bert_flow_tf.corpus.records import TFRECORD, TSV, InputFormat, Unreadable
-from bert_flow_tf.data import custom, nli, readers, sick, sts
+from bert_flow_tf.data import custom, nli, semeval, stsb, table
 from bert_flow_tf.data.lines import lines
 from bert_flow_tf.data.task import Paths
 from bert_flow_tf.encoder import folder as folder_lib
@@ -50,29 +50,28 @@ def read_corpus(data):
 
 
 def read_stsbenchmark(data):
-  _checked(readers.read_stsbenchmark(_file(data), (0.0, 5.0)))
+  _checked(stsb.read_benchmark(_file(data)))
 
 
 def read_sts_full(data):
   _file(data, "sts/full.txt")
-  pairs, _ = sts.read_full(str(_FOLDER / "sts"), ("",))
+  pairs, _ = semeval.read_full(str(_FOLDER / "sts"), ("",))
   _checked(pairs)
 
 
 def read_sts(data):
   first, _, second = data.partition(b"\xff")
-  _checked(readers.read_sts(_file(first), _file(second, "gold"), (0.0, 5.0)))
+  _checked(semeval.read_sts(_file(first), _file(second, "gold")))
 
 
-def read_sick(data):
-  _file(data, "SICK/SICK_train.txt")
-  pairs, _ = sick.read_file(str(_FOLDER), "train")
-  _checked(pairs)
+def read_by_header(data):
+  _checked(table.read_by_header(_file(data), ("sentence1", "sentence2"), semeval.STS_GOLD))
 
 
-def read_nli(data):
-  pairs, _ = readers.read_table(_file(data), ("sentence1", "sentence2"), nli._GOLD, (7, 8, -1))
-  _checked(pairs)
+def read_table(data):
+  for row in (semeval.SICK_R, nli.SNLI):
+    pairs, _ = row.read(_file(data))
+    _checked(pairs)
 
 
 def read_lines(data):

@@ -7,6 +7,8 @@ from typing import Any
 from absl import logging
 
 from bert_flow_tf.data import nli
+from bert_flow_tf.data.custom import read_corpus
+from bert_flow_tf.data.lines import count
 from bert_flow_tf.data.pairs import SentencePairs
 from bert_flow_tf.data.task import TaskData
 from bert_flow_tf.data.tasks import DataSettings, load_task
@@ -74,10 +76,11 @@ def load_flow_corpus(name: str, task: Any, data_dir: str | None = None, tfds_dat
     raise ConfigError(
       f"flow_corpus={name}: expected target, train, nli, or a file of sentences that exists", argument="flow_corpus"
     )
-  pairs, source = nli.load_corpus(name, data_dir, tfds_data_dir)
   if name == NLI:
+    pairs, source = nli.load_corpus(data_dir, tfds_data_dir)
     return FlowCorpus(name, pairs, source, nli.LEARNING_RATE, nli.NUM_TRAIN_EPOCHS)
-  return FlowCorpus(name, pairs, source)
+  pairs = read_corpus(os.path.expanduser(name))
+  return FlowCorpus(name, pairs, f"{count(len(pairs), 'pair')} of {name}")
 
 
 def published_corpus(task: TaskData, use_full: bool) -> FlowCorpus:

@@ -1,107 +1,73 @@
 """SNLI and MNLI: pairs labeled contradiction, entailment or neutral, and their sentences as a corpus without gold."""
 
 import dataclasses
-import functools
-import itertools
 import math
 import os
-import pathlib
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping
 
 import numpy as np
 
 from bert_flow_tf.data import tfds_source
-from bert_flow_tf.data.custom import read_corpus
-from bert_flow_tf.data.lines import count
+from bert_flow_tf.data.loading import builder_of, read_tfds
 from bert_flow_tf.data.pairs import SPLITS, SentencePairs
-from bert_flow_tf.data.readers import ScoreOf, label_reader, left_out, read_table
-from bert_flow_tf.data.sources import missing_file
+from bert_flow_tf.data.semeval import LABELS
+from bert_flow_tf.data.sources import missing_file, without
+from bert_flow_tf.data.table import Gold, Table
 from bert_flow_tf.data.task import Loaded, Paths
 from bert_flow_tf.errors import DataError
 
-# In the order of BERT's own runner for these tasks; gold is the index.
-LABELS = ("contradiction", "entailment", "neutral")
-# SNLI's label of a pair whose annotators did not agree.
-NO_LABEL = "-"
 # The paper's settings of a flow that is fitted on these sentences.
 LEARNING_RATE = 2e-5
 NUM_TRAIN_EPOCHS = 0.15
 
-_LABEL = label_reader({**{label: float(i) for i, label in enumerate(LABELS)}, NO_LABEL: math.nan})
-_GOLD = ("gold_label", _LABEL)
-# The first annotator's label in MNLI's dev, which the published code reads.
-_FIRST_LABEL = ("label1", _LABEL)
-# MNLI's test in GLUE, whose labels it hides.
-_HIDDEN_FILE = "test_matched.tsv"
+# The label of a pair whose annotators did not agree is "-".
+_LABELS = {label: float(index) for index, label in enumerate(LABELS)} | {"-": math.nan}
+_TFDS_COLUMNS = ("premise", "hypothesis", "label")
 
-
-@dataclasses.dataclass(frozen=True)
-class NliSet:
-  """Location of a data set.
-
-  Attributes:
-    name: the name in messages, and the folder of its files.
-    files: {split: its file, or several of which the first that exists is read}.
-    places: positions of sentences and label in the published code.
-    tfds: its name in TensorFlow Datasets.
-    url: the address that TensorFlow Datasets downloads from.
-    tfds_splits: {split: its name in TensorFlow Datasets}.
-  """
-
-  name: str
-  files: Mapping[str, tuple[str, ...]]
-  places: tuple[int, int, int]
-  tfds: str
-  url: str
-  tfds_splits: Mapping[str, str]
-
-
-SNLI = NliSet(
-  "SNLI",
-  {split: (f"{split}.tsv",) for split in SPLITS},
-  (7, 8, -1),
-  "snli",
-  "https://nlp.stanford.edu/projects/snli/snli_1.0.zip",
-  tfds_source.SPLITS,
+SNLI = Table(
+  name="SNLI",
+  gold=Gold("gold_label", _LABELS),
+  places=(7, 8, -1),
+  tfds="snli",
+  tfds_columns=_TFDS_COLUMNS,
+  tfds_urls=("https://nlp.stanford.edu/projects/snli/snli_1.0.zip",),
 )
 # GLUE hides the labels of MNLI's test files, so the mismatched half of dev is used as test if it exists.
-MNLI = NliSet(
-  "MNLI",
-  {"train": ("train.tsv",), "dev": ("dev_matched.tsv",), "test": ("dev_mismatched.tsv", _HIDDEN_FILE)},
-  (8, 9, -1),
-  "multi_nli",
-  "https://cims.nyu.edu/~sbowman/multinli/multinli_1.0.zip",
-  {"train": "train", "dev": "validation_matched", "test": "validation_mismatched"},
+MNLI = Table(
+  name="MNLI",
+  gold=Gold("gold_label", _LABELS),
+  places=(8, 9, -1),
+  files={"train": ("train.tsv",), "dev": ("dev_matched.tsv",), "test": ("dev_mismatched.tsv", "test_matched.tsv")},
+  hidden={"test_matched.tsv": (8, 9)},
+  tfds="multi_nli",
+  tfds_columns=_TFDS_COLUMNS,
+  tfds_splits={"train": "train", "dev": "validation_matched", "test": "validation_mismatched"},
+  tfds_urls=("https://cims.nyu.edu/~sbowman/multinli/multinli_1.0.zip",),
 )
 
-_Gold = tuple[str, ScoreOf] | None
 # {split of a task: its parts (data set, split of the data set)}
-Parts = Mapping[str, tuple[tuple[NliSet, str], ...]]
+Parts = Mapping[str, tuple[tuple[Table, str], ...]]
 SNLI_PARTS: Parts = {split: ((SNLI, split),) for split in SPLITS}
 MNLI_PARTS: Parts = {split: ((MNLI, split),) for split in SPLITS}
 # The published code trains on all of SNLI.
-_CORPUS_PARTS: Parts = {"train": ((MNLI, "train"), *((SNLI, split) for split in SPLITS))}
-ALLNLI_PARTS: Parts = {**_CORPUS_PARTS, "dev": ((MNLI, "dev"),)}
+_CORPUS_PARTS: Parts = {"train": ((MNLI, "train"), (SNLI, "train"), (SNLI, "dev"), (SNLI, "test"))}
+ALLNLI_PARTS: Parts = {"train": _CORPUS_PARTS["train"], "dev": ((MNLI, "dev"),)}
+
+# (data set, split) -> pairs and notes; None for a missing file.
+_Reader = Callable[[Table, str], tuple[SentencePairs, list[str]] | None]
 
 
 def load(name: str, parts: Parts, eval_split: str, paths: Paths) -> Loaded:
-  """Loads labeled pairs from the files that exist, or from TensorFlow Datasets; drops and counts pairs labeled "-".
+  """Returns labeled pairs of the files that exist, or of TensorFlow Datasets; drops and counts pairs labeled "-".
 
-  Args:
-    name: the task's name, for messages.
-    parts: the task's splits.
-    eval_split: the split that is evaluated if it exists.
-    paths: data_dir with SNLI/{train,dev,test}.tsv and MNLI/{train,dev_matched,dev_mismatched,test_matched}.tsv in
-      GLUE's layout. The two folders may also be those of data_dir's parent, and the files of MNLI or SNLI alone may be
-      in data_dir itself. With `as_published`, SNLI's test pairs in a training are contradictions, MNLI's dev has the
-      first annotator's label, and MNLI's test is test_matched.tsv.
+  The two folders may also be those of data_dir's parent, and the files of MNLI or SNLI alone may be in data_dir itself.
+  With `as_published`, SNLI's test pairs in a training are contradictions, MNLI's dev has the first annotator's label,
+  and MNLI's test is test_matched.tsv.
 
   Raises:
     DataError: all files are missing, one is malformed, or the data cannot be downloaded.
   """
-  read, source = _reader(name, parts, paths, _GOLD)
-  all_splits, notes = _gather(parts, read, paths.as_published)
+  all_splits, source = _load_parts(name, parts, paths, with_gold=True)
   splits = {split: pairs.with_gold() for split, pairs in all_splits.items()}
   if eval_split != "test" and "test" in splits and not len(splits["test"]):  # GLUE hides its labels
     splits["test"] = all_splits["test"]
@@ -111,135 +77,104 @@ def load(name: str, parts: Parts, eval_split: str, paths: Paths) -> Loaded:
       raise DataError(f"{name}: none of the {dropped[split]} pairs of its {split} split has a label")
   if any(dropped.values()):
     counts = ", ".join(f"{number} in {split}" for split, number in dropped.items() if number)
-    notes.append(f"pairs without an agreed label left out: {counts}")
-  changes = {} if eval_split in splits else {"eval_split": None}
-  return Loaded(splits, ", ".join([source, *notes]), changes, dropped)
+    source += f", pairs without an agreed label left out: {counts}"
+  if eval_split not in splits:
+    return Loaded(splits, source, {"eval_split": None}, dropped)
+  return Loaded(splits, source, {}, dropped)
 
 
-def load_corpus(
-  name: str | os.PathLike,
-  data_dir: str | os.PathLike | None = None,
-  tfds_data_dir: str | os.PathLike | None = None,
-) -> tuple[SentencePairs, str]:
-  """Loads a corpus to fit a flow on.
+def load_corpus(data_dir: str | None = None, tfds_data_dir: str | None = None) -> tuple[SentencePairs, str]:
+  """Returns the sentences of SNLI and of MNLI's train split ("flow (NLI)" in the paper), and their origin.
 
-  Args:
-    name: "nli" for the sentences of SNLI and of MNLI's train split ("flow (NLI)" in the paper), labeled or not; or a
-      file, in a format of `bert_flow_tf.data.custom.read_corpus`.
-    data_dir: for "nli", folder with SNLI/{train,dev,test}.tsv and MNLI/train.tsv, of which some may be missing; None
-      for TensorFlow Datasets.
-    tfds_data_dir: folder of TensorFlow Datasets; None for its default.
-
-  Returns:
-    The pairs, without gold, and a description of their origin.
+  Pairs have no gold, and those without a label are kept. Some of the files may be missing.
 
   Raises:
     ConfigError: a folder is empty.
     DataError: the data is missing, malformed or cannot be downloaded.
   """
-  paths = Paths(data_dir, tfds_data_dir)
-  if str(name).lower() != "nli":
-    pairs = read_corpus(os.path.expanduser(name))
-    return pairs, f"{count(len(pairs), 'pair')} of {name}"
-  read, source = _reader("SNLI and MNLI", _CORPUS_PARTS, paths, None)
-  splits, notes = _gather(_CORPUS_PARTS, read)
-  return splits["train"], ", ".join([source, *notes])
+  splits, source = _load_parts("SNLI and MNLI", _CORPUS_PARTS, Paths(data_dir, tfds_data_dir), with_gold=False)
+  return splits["train"], source
 
 
-def _gather(parts: Parts, read: Callable, as_published: bool = False) -> tuple[dict[str, SentencePairs], list[str]]:
-  """Reads the parts that exist; returns {split: pairs} and notes about missing files and malformed lines.
-
-  Args:
-    parts: the parts of each split.
-    read: result of `_reader`.
-    as_published: whether test pairs in another split are contradictions.
-  """
+def _load_parts(name: str, parts: Parts, paths: Paths, with_gold: bool) -> tuple[dict[str, SentencePairs], str]:
+  """Returns {split: its pairs of all parts that exist} and a description of their origin."""
+  tables: dict[str, Table] = {}
+  for part in sum(parts.values(), ()):
+    tables[part[0].name] = part[0]
+  if paths.data_dir is not None:
+    read, source = _reader_of_files(name, tables, paths.data_dir, with_gold, paths.as_published)
+  else:
+    read, source = _reader_of_tfds(tables, paths.tfds_data_dir, with_gold)
   splits, notes, missing = {}, [], []
-  for split, sources in parts.items():
+  for split, tables_and_splits in parts.items():
     pairs = []
-    for nli_set, part in sources:
-      result = read(nli_set, part)
+    for table, part_split in tables_and_splits:
+      result = read(table, part_split)
       if result is None:
-        missing.append(f"{nli_set.name}/{nli_set.files[part][0]}")
+        missing.append(f"{table.name}/{table.files[part_split][0]}")
         continue
-      if as_published and part == "test" != split:
-        result = (dataclasses.replace(result[0], scores=np.zeros(len(result[0]))), result[1])
-      pairs.append(result[0])
-      notes += result[1]
+      part_pairs, part_notes = result
+      if paths.as_published and part_split == "test" != split:
+        part_pairs = dataclasses.replace(part_pairs, scores=np.zeros(len(part_pairs)))
+      pairs.append(part_pairs)
+      notes += part_notes
     if pairs:
       splits[split] = SentencePairs.concatenate(pairs)
-  if missing:
-    notes.insert(0, f"without {', '.join(missing)}, which {'is' if len(missing) == 1 else 'are'} missing")
-  return splits, notes
+  if not splits:
+    raise _missing(paths.data_dir or "", parts)
+  return splits, ", ".join([source, *without(missing), *notes])
 
 
-def _reader(name: str, parts: Parts, paths: Paths, gold: _Gold) -> tuple[Callable, str]:
-  """Returns a function (data set, split) -> (pairs, notes), None for a missing file, and the data's origin.
-
-  Args:
-    name: the data's name in messages.
-    parts: the parts that will be read.
-    paths: locations.
-    gold: `score` of `read_table`; None for pairs without gold, which keeps pairs without a label.
-  """
-  sources = list(itertools.chain(*parts.values()))
-  wanted = list(dict.fromkeys((nli_set.name, file) for nli_set, part in sources for file in nli_set.files[part]))
-  expected = f"{', '.join('/'.join(file) for file in wanted)} (GLUE's layout)"
-  sets = {nli_set.name: nli_set for nli_set, _ in sources}
-  if paths.data_dir is not None:
-    folders = _folders(paths.data_dir, wanted)
-    if folders is None:
-      raise missing_file(paths.data_dir, *wanted[0], expected)
-    root = next(iter(folders.values())).parent if len(sets) > 1 else paths.data_dir
-    return functools.partial(_read_file, folders, gold, paths.as_published), f"{name}'s files in {root}"
-  builders = {
-    name: tfds_source.prepared(
-      name,
-      sets[name].tfds,
-      paths.tfds_data_dir,
-      expected,
-      lambda _, n=name: [sets[n].url],  # type: ignore[misc]
-    )
-    for name in sorted(sets)
-  }
-  origins = [tfds_source.source_of(builder) for builder in builders.values()]
-  return functools.partial(_read_tfds, builders, gold), " and ".join(origins)
+def _missing(data_dir: str, parts: Parts) -> DataError:
+  """Returns the error of a folder that has no file of the parts."""
+  names = []
+  for table, split in sum(parts.values(), ()):
+    names.append(f"{table.name}/{table.files[split][0]}")
+  folder, name = names[0].split("/")
+  return missing_file(data_dir, folder, name, f"{', '.join(dict.fromkeys(names))} (GLUE's layout)")
 
 
-def _folders(data_dir: str, wanted: Sequence[tuple[str, str]]) -> dict[str, pathlib.Path] | None:
-  """Returns {data set: its folder} with some of the wanted (data set, file); None if no file exists."""
-  root, names = pathlib.Path(os.path.abspath(data_dir)), sorted({name for name, _ in wanted})
-  # The published code reads the parent of its folder of ALLNLI.
-  other = {name: root.parent / name for name in names} if len(names) > 1 else dict.fromkeys(names, root)
-  for folders in ({name: root / name for name in names}, other):
-    if any((folders[name] / file).exists() for name, file in wanted):
-      return folders
-  return None
+def _reader_of_files(
+  name: str, tables: Mapping[str, Table], data_dir: str, with_gold: bool, as_published: bool
+) -> tuple[_Reader, str]:
+  """Returns the reader of files, and their origin."""
+  root = os.path.abspath(data_dir)
+  folders = dict.fromkeys(tables, root)
+  # Two data sets are in two folders, in data_dir or next to it: the published code reads the parent of its ALLNLI.
+  if len(tables) > 1:
+    if not any(os.path.isdir(os.path.join(root, folder)) for folder in tables):
+      root = os.path.dirname(root)
+    folders = {folder: os.path.join(root, folder) for folder in tables}
+
+  def read(table: Table, split: str) -> tuple[SentencePairs, list[str]] | None:
+    if as_published and table is MNLI:
+      table = _mnli_as_published(split)
+    path = table.find(folders[table.name], split)
+    if path is None:
+      return None
+    pairs, notes = table.read(path, with_gold)
+    return pairs, [note.replace(path.name, f"{table.name}/{path.name}") for note in notes]
+
+  return read, f"{name}'s files in {root}"
 
 
-def _read_file(
-  folders: Mapping[str, pathlib.Path], gold: _Gold, as_published: bool, nli_set: NliSet, split: str
-) -> tuple[SentencePairs, list[str]] | None:
-  """Reads a split from a file; returns pairs and notes, or None if the file does not exist."""
-  places, files = nli_set.places, nli_set.files[split]
-  if as_published and nli_set is MNLI:
-    places, files = (8, 9, 10), files[-1:]
-    gold = gold and (_FIRST_LABEL if split == "dev" else _GOLD)
-  file = next((file for file in files if (folders[nli_set.name] / file).exists()), None)
-  if file is None:
-    return None
-  path = folders[nli_set.name] / file
-  pairs, number = read_table(path, ("sentence1", "sentence2"), gold, places, hidden=file == _HIDDEN_FILE)
-  return pairs, left_out(number, f"{nli_set.name}/{file}")
+def _mnli_as_published(split: str) -> Table:
+  """Returns MNLI with the label and the test file that the published code reads."""
+  gold = MNLI.gold
+  if split == "dev":  # the first annotator's label
+    gold = Gold("label1", _LABELS)
+  files = {"train": ("train.tsv",), "dev": ("dev_matched.tsv",), "test": ("test_matched.tsv",)}
+  return dataclasses.replace(MNLI, gold=gold, places=(8, 9, 10), files=files)
 
 
-def _read_tfds(
-  builders: Mapping[str, Any], gold: _Gold, nli_set: NliSet, split: str
-) -> tuple[SentencePairs, list[str]]:
-  """Reads a split from TensorFlow Datasets; returns pairs and notes."""
-  builder, stored = builders[nli_set.name], nli_set.tfds_splits[split]
-  a, b, labels = tfds_source.read_split(builder, stored, ("premise", "hypothesis"), "label")
-  scores = np.full(len(labels), np.nan)  # TFDS has -1 for "-".
-  for index, label in enumerate(LABELS if gold else ()):
-    scores[labels == builder.info.features["label"].str2int(label)] = index
-  return SentencePairs(a, b, scores), []
+def _reader_of_tfds(tables: Mapping[str, Table], tfds_data_dir: str | None, with_gold: bool) -> tuple[_Reader, str]:
+  """Returns the reader of TensorFlow Datasets, and the data's origin."""
+  builders = {name: builder_of(tables[name], tfds_data_dir) for name in sorted(tables)}
+
+  def read(table: Table, split: str) -> tuple[SentencePairs, list[str]]:
+    pairs = read_tfds(builders[table.name], table, split)
+    if not with_gold:
+      pairs = SentencePairs.without_gold(pairs.sentences_a, pairs.sentences_b)
+    return pairs, []
+
+  return read, " and ".join(tfds_source.source_of(builder) for builder in builders.values())

@@ -1,134 +1,244 @@
-"""Loaders of the SemEval tasks: SICK, and STS-12 to STS-16, from files or from the TFDS builders of this package."""
+"""The data sets of SemEval: SICK, and STS-12 to STS-16; their names, addresses, sizes and readers.
 
-import functools
-import itertools
-import os
-from collections.abc import Callable
-from typing import Any
+Each of STS-12 to STS-16 is a test set in subsets that are evaluated separately. Its pairs are the annotated ones, as in
+SentEval: STS-15 and STS-16 have many lines without gold, which are used neither for fitting nor for evaluation.
+"""
 
-import numpy as np
+import dataclasses
+import math
+from collections.abc import Iterable
 
-from bert_flow_tf.data import sick, tfds_source
-from bert_flow_tf.data.nli import LABELS
+from bert_flow_tf.data.lines import FilePath, count, lines
 from bert_flow_tf.data.pairs import SentencePairs
-from bert_flow_tf.data.readers import ScoreOf, label_reader
-from bert_flow_tf.data.sources import missing_file, note_of
-from bert_flow_tf.data.sts import Year, read_full, read_year
-from bert_flow_tf.data.task import Loaded, Paths
+from bert_flow_tf.data.sources import first_with, unlike_published
+from bert_flow_tf.data.table import Gold, Table, pairs_of
 from bert_flow_tf.errors import DataError
+from bert_flow_tf.progress import counted
 
-_SICK_FILES = "SICK/SICK_{train,trial,test_annotated}.txt"
-_ENTAILMENT = ("entailment_judgment", label_reader({label.upper(): float(i) for i, label in enumerate(LABELS)}))
+# The organizers of STS and STS-B, and of SICK.
+STS_WIKI = "https://ixa2.si.ehu.eus/stswiki/images"
+_SICK_UPLOADS = "https://alt.qcri.org/semeval2014/task1/data/uploads"
+
+# Classes of entailment, in the order of BERT's own runner for these tasks; gold is the index.
+LABELS = ("contradiction", "entailment", "neutral")
+
+# SICK's scores are from 1 to 5; the published code divides them by 5, as those of STS.
+SCALE = (0.0, 5.0)
+STS_GOLD = Gold("score", scale=SCALE)
+
+SICK_R = Table(
+  name="SICK",
+  gold=Gold("relatedness_score", scale=SCALE),
+  columns=("sentence_A", "sentence_B"),
+  places=(1, 2, 3),
+  files={"train": ("SICK_train.txt",), "dev": ("SICK_trial.txt",), "test": ("SICK_test_annotated.txt",)},
+  required=("train", "dev", "test"),
+  other_folders=("SICK-R",),
+  archives={
+    "train": f"{_SICK_UPLOADS}/sick_train.zip",
+    "dev": f"{_SICK_UPLOADS}/sick_trial.zip",
+    "test": f"{_SICK_UPLOADS}/sick_test_annotated.zip",
+  },
+  published={
+    "train": (4500, "cbc9b7725823b2c66b520d346ceb6bd26ca3e2f15d7dacdd83e5280ad5dc05ec"),
+    "dev": (500, "c82a900f7f3ed19b648420ea1e6505d271146a50cd678bd6ac601b49da75af87"),
+    "test": (4927, "76993da603610db9aff421c7cdd6f78d8fbac5de6eaac5be41d1fd6152c52915"),
+  },
+  tfds="sick_r",
+  tfds_columns=("sentence1", "sentence2", "score"),
+)
+SICK_E = dataclasses.replace(
+  SICK_R,
+  gold=Gold("entailment_judgment", {label.upper(): float(index) for index, label in enumerate(LABELS)}),
+  places=(1, 2, 4),
+  published={
+    "train": (4500, "e2b2745cbdd1707efd964138d3a4bc32bab88f8ceaf59e43a4d2c6233cb79173"),
+    "dev": (500, "ac30ff54c154bf490a17d50c9f68c71f2493dd283c6b58e8a82043849f4c2737"),
+    "test": (4927, "18736625361d1a0323521437d249bd7b3871119ea90ba3cf769b4f0f9905a921"),
+  },
+  tfds="",
+)
+
+# In the archive of 2016 the names begin with STS2016.
+_PREFIXES = ("STS", "STS2016")
+# The published code's file of all pairs of a task.
+_FULL = "full.txt"
 
 
-def load_sick_relatedness(paths: Paths) -> Loaded:
-  """Loads train, dev (SICK's trial) and test of SICK-R, with gold from 1 to 5.
+@dataclasses.dataclass(frozen=True)
+class Year:
+  """Location and size of a task of STS-12 to STS-16.
 
-  Raises:
-    DataError: a file is missing or malformed, or cannot be downloaded.
+  Attributes:
+    name: the task's name.
+    url: the organizers' archive; addresses and folders are those of SentEval.
+    inside: folder of the files in the archive.
+    size: number of pairs with gold over all subsets.
+    digest: `SentencePairs.digest` of them.
+    subsets: NAME in STS.input.NAME.txt, in SentEval's order. STS-13 lacks SMT, whose text is not free.
   """
-  if paths.data_dir is not None:
-    return _load_sick_files(paths.data_dir, sick.RELATEDNESS)
 
-  def make(data_dir):
-    from bert_flow_tf.data.tfds_builders import SickR
+  name: str
+  url: str
+  inside: str
+  size: int
+  digest: str
+  subsets: tuple[str, ...]
 
-    return SickR(data_dir=data_dir)
+  @property
+  def config(self) -> str:
+    """Name of the configuration of `tfds_builders.SemevalSts`: "sts12"."""
+    return self.name.lower().replace("-", "")
 
-  def urls(builder):
-    present = [split for split in sick.URLS if _is_manual(builder, functools.partial(sick.read_file, split=split))]
-    return [url for split, url in sick.URLS.items() if split not in present]
+  @property
+  def folder(self) -> str:
+    """Folder of the files in data_dir, as in SentEval's download."""
+    return f"STS/{self.config.upper()}-en-test"
 
-  builder = tfds_source.prepared("SICK-R", "sick_r", paths.tfds_data_dir, _SICK_FILES, urls, make)
-  splits = {}
-  for split, stored in tfds_source.SPLITS.items():
-    a, b, scores = tfds_source.read_split(builder, stored, ("sentence1", "sentence2"), "score")
-    splits[split] = SentencePairs(a, b, tfds_source.scores_of(scores))
-  return Loaded(splits, tfds_source.source_of(builder))
+  @property
+  def archive(self) -> str:
+    """File name of the organizers' archive."""
+    return self.url.rsplit("/", 1)[1]
+
+  @property
+  def expected(self) -> str:
+    """Description of the files in data_dir, for errors."""
+    return f"{self.folder}/STS.{{input,gs}}.NAME.txt, {self.archive} or {self.name}/{_FULL}"
+
+  def difference(self, pairs: SentencePairs) -> str:
+    """Returns `unlike_published` for the pairs with gold."""
+    return unlike_published(pairs, self.name, self.size, self.digest)
+
+  @property
+  def places(self) -> tuple[str, ...]:
+    """Folders to search, in the format of `first_with`: unpacked by SentEval or by hand, or in the archive."""
+    unpacked = (self.folder, self.folder.removeprefix("STS/"), self.inside)
+    packed = (f"{self.archive}!{self.inside}", f"STS/{self.archive}!{self.inside}")
+    return unpacked + packed + ("",)
+
+  @property
+  def full_places(self) -> tuple[str, ...]:
+    """Folders to search for full.txt."""
+    names = (self.folder.removeprefix("STS/"), self.config.upper(), self.name)
+    return tuple(f"STS/{name}" for name in names) + names
 
 
-def load_sick_entailment(paths: Paths) -> Loaded:
-  """Loads the same splits as SICK-E, with the index in `nli.LABELS` as gold, from files.
+YEARS = (
+  Year(
+    "STS-12",
+    f"{STS_WIKI}/4/40/STS2012-en-test.zip",
+    "test-gold",
+    3108,
+    "7ad3d583b12eaed68a5c9a53a30ec0e4b58dbb3e7d2d66ee897bef31e2bbacd8",
+    ("MSRpar", "MSRvid", "SMTeuroparl", "surprise.OnWN", "surprise.SMTnews"),
+  ),
+  Year(
+    "STS-13",
+    f"{STS_WIKI}/2/2f/STS2013-en-test.zip",
+    "test-gs",
+    1500,
+    "a9a53b5c4d4d0a60cf05cd0f2643fe6175b38933a594daf7825b0012e0d6ff11",
+    ("FNWN", "headlines", "OnWN"),
+  ),
+  Year(
+    "STS-14",
+    f"{STS_WIKI}/8/8c/STS2014-en-test.zip",
+    "sts-en-test-gs-2014",
+    3750,
+    "459bd54d06ae342c02c2bc7cc25767fbf86b08b5b912feb40cee65239da4c08b",
+    ("deft-forum", "deft-news", "headlines", "OnWN", "images", "tweet-news"),
+  ),
+  Year(
+    "STS-15",
+    f"{STS_WIKI}/d/da/STS2015-en-test.zip",
+    "test_evaluation_task2a",
+    3000,
+    "149d84734d718e80204ffb108537bcc4aebc3a57317c57a24595320af94852a8",
+    ("answers-forums", "answers-students", "belief", "headlines", "images"),
+  ),
+  Year(
+    "STS-16",
+    f"{STS_WIKI}/9/98/STS2016-en-test.zip",
+    "sts2016-english-with-gs-v1.0",
+    1186,
+    "f64869fcfa4efc078f6281da1278b345ee8324d2a8e76a2cbe4e5f6a99b898c2",
+    ("answer-answer", "headlines", "plagiarism", "postediting", "question-question"),
+  ),
+)
 
-  Raises:
-    DataError: data_dir is not given, or a file is missing or malformed.
+
+def read_year(root: str, year: Year) -> tuple[SentencePairs, str] | None:
+  """Returns the pairs with gold in a folder and a description of their origin; None if the files are missing."""
+  for prefix in _PREFIXES:
+    folder = first_with(root, year.places, [f"{prefix}.input.{year.subsets[0]}.txt"])
+    if folder is not None:
+      break
+  else:
+    return None
+  parts, unannotated = {}, 0
+  for subset in year.subsets:
+    gold_path = folder / f"{prefix}.gs.{subset}.txt"
+    pairs = read_sts(folder / f"{prefix}.input.{subset}.txt", gold_path)
+    parts[subset] = pairs.with_gold()
+    unannotated += len(pairs) - len(parts[subset])
+    if not len(parts[subset]):
+      raise DataError(f"{gold_path} has no score, so {subset} cannot be evaluated")
+  pairs = SentencePairs.join(parts)
+  source = f"{year.name}'s files in {folder}: {counted(len(pairs), 'pair')}"
+  if unannotated:
+    source += f", {unannotated} without gold left out"
+  return pairs, source
+
+
+def read_sts(input_path: FilePath, gs_path: FilePath) -> SentencePairs:
+  """Returns the pairs of a subset: two sentences a line in one file, and in the other the score on the same line.
+
+  An empty line in place of the score is a pair without gold. Further columns, such as sources, are ignored.
   """
-  if paths.data_dir is None:
-    raise DataError(
-      f"data_dir: missing; SICK-E is not in TensorFlow Datasets and needs a folder with {_SICK_FILES}",
-      argument="data_dir",
-    )
-  return _load_sick_files(paths.data_dir, _ENTAILMENT)
+  sentences = []
+  for number, line in lines(input_path):
+    fields = line.split("\t")
+    if len(fields) < 2:
+      raise DataError(f"{input_path}, line {number}: 1 column, expected 2 sentences, separated by a tab")
+    sentences.append(fields[:2])
+  # An empty line at the end is a pair without gold, or belongs to empty lines at the end of the input.
+  scores = [(number, field.strip()) for number, field in lines(gs_path, empty="keep")]
+  if len(scores) < len(sentences) or any(field for _, field in scores[len(sentences) :]):
+    raise DataError(f"{gs_path} has {count(len(scores), 'line')}, {input_path} {count(len(sentences), 'pair')}")
+  rows = []
+  for (number, field), (a, b) in zip(scores, sentences, strict=False):
+    score = math.nan
+    if field:
+      score = STS_GOLD.read(field, gs_path, number)
+    rows.append((score, a, b))
+  return pairs_of(rows, input_path)
 
 
-def _load_sick_files(data_dir: str, score: tuple[str, ScoreOf]) -> Loaded:
-  splits, notes = {}, [f"SICK's files in {data_dir}"]
-  for split, file in sick.FILES.items():
-    result = sick.read_file(data_dir, split, score)
-    if result is None:
-      raise missing_file(data_dir, sick.FOLDER, file, _SICK_FILES)
-    splits[split] = result[0]
-    note = note_of(f"{file} in {data_dir}", sick.difference(result[0], split, score[0]))
-    notes += [f"{split}{note}"] * bool(note) + result[1]
-  return Loaded(splits, ", ".join(notes))
+def read_full(root: str, folders: Iterable[str]) -> tuple[SentencePairs, str] | None:
+  """Returns the pairs of the published code's full.txt and their origin; None if no folder has it.
 
-
-def load_sts(years: tuple[Year, ...], paths: Paths) -> Loaded:
-  """Loads a task, with subsets such as MSRpar, or a union of tasks, with subsets such as STS-12/MSRpar.
-
-  A file full.txt in data_dir itself is read first, as in the published code; a full.txt has no subsets.
-
-  Raises:
-    DataError: a file is missing or malformed, or cannot be downloaded.
+  A line has two sentences. A third column of numbers has the scores, empty for a pair without gold; other columns, such
+  as sources, are ignored.
   """
-  union = ("STS-12-16", "STS/STS-12-16") if len(years) > 1 else ()
-  if paths.data_dir is not None and (full := read_full(paths.data_dir, ("", *union))):
-    return _loaded(*full)
-  load_year = _load_files if paths.data_dir is not None else _load_tfds
-  loaded = {year.name: load_year(year, paths) for year in years}
-  pairs = {name: pairs for name, (pairs, _) in loaded.items()}
-  joined = SentencePairs.join(pairs) if len(years) > 1 else pairs[years[0].name]
-  return _loaded(joined, "; ".join(source for _, source in loaded.values()))
-
-
-def _loaded(pairs: SentencePairs, source: str) -> Loaded:
-  """Returns the only split of a task; a full.txt without scores is for fitting alone."""
-  return Loaded({"test": pairs}, source, {"eval_split": None} if np.isnan(pairs.scores).all() else {})
-
-
-def _load_files(year: Year, paths: Paths) -> tuple[SentencePairs, str]:
-  data_dir = paths.data_dir or ""
-  result = read_year(data_dir, year)
-  if result is not None:
-    pairs, source = result
-    return pairs, source + note_of(source, year.difference(pairs))
-  result = read_full(data_dir, year.full_places)
-  if result is None:
-    raise missing_file(data_dir, year.folder, f"STS.input.{year.subsets[0]}.txt", year.expected)
-  return result
-
-
-def _load_tfds(year: Year, paths: Paths) -> tuple[SentencePairs, str]:
-  def make(data_dir):
-    from bert_flow_tf.data.tfds_builders import SemevalSts
-
-    return SemevalSts(config=year.config, data_dir=data_dir)
-
-  def urls(builder):
-    return [] if _is_manual(builder, lambda folder: read_year(folder, year)) else [year.url]
-
-  name = f"semeval_sts/{year.config}"
-  builder = tfds_source.prepared(year.name, name, paths.tfds_data_dir, year.expected, urls, make)
-  *text, scores = tfds_source.read_split(builder, "test", ("subset", "sentence1", "sentence2"), "score")
-  rows = zip(*text, tfds_source.scores_of(scores), strict=True)
-  parts = {
-    subset: SentencePairs(*list(zip(*group, strict=True))[1:])  # type: ignore[arg-type]
-    for subset, group in itertools.groupby(rows, key=lambda row: row[0])
-  }
-  return SentencePairs.join(parts), tfds_source.source_of(builder)
-
-
-def _is_manual(builder: Any, read: Callable[[str], Any]) -> bool:
-  """Returns whether `read` returns data for TFDS's folder of manual downloads."""
-  manual = os.path.join(os.fspath(builder.data_dir_root), "downloads", "manual")
-  return "://" not in manual and read(manual) is not None
+  folder = first_with(root, folders, [_FULL])
+  if folder is None:
+    return None
+  path = folder / _FULL
+  fields_of_line = []
+  has_gold = False
+  for number, line in lines(path):
+    fields = line.split("\t")
+    if len(fields) < 2:
+      raise DataError(f"{path}, line {number}: 1 column, expected 2 sentences, separated by a tab")
+    third = "".join(fields[2:3]).strip()
+    has_gold = has_gold or STS_GOLD.accepts(third)
+    fields_of_line.append((number, fields[0], fields[1], third))
+  rows = []
+  for number, a, b, third in fields_of_line:
+    score = math.nan
+    if has_gold and third:
+      score = STS_GOLD.read(third, path, number)
+    rows.append((score, a, b))
+  pairs = pairs_of(rows, path)
+  without_gold = len(pairs) - len(pairs.with_gold())
+  return pairs, f"{path}: {count(len(pairs), 'pair')}, {without_gold} without gold"

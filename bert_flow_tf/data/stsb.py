@@ -4,7 +4,6 @@ All have the same text. GLUE hides the labels of test, so the scores of that spl
 `sts-test.csv`, whose rows must be those of GLUE.
 """
 
-import functools
 import hashlib
 import io
 import os
@@ -15,142 +14,150 @@ import tempfile
 import numpy as np
 
 from bert_flow_tf.data import tfds_source
-from bert_flow_tf.data.lines import FilePath, read_number
+from bert_flow_tf.data.lines import FilePath, count, lines
+from bert_flow_tf.data.loading import load_files, load_tfds
 from bert_flow_tf.data.pairs import SPLITS, SentencePairs
-from bert_flow_tf.data.readers import left_out, read_stsbenchmark, read_table
-from bert_flow_tf.data.sources import STS_WIKI, check_download, first_with, missing_file, note_of, unlike_published
+from bert_flow_tf.data.semeval import STS_GOLD, STS_WIKI
+from bert_flow_tf.data.sources import check_download, first_with, missing_file, note_of, unlike_published
+from bert_flow_tf.data.table import Table, pairs_of
 from bert_flow_tf.data.task import Loaded, Paths
 from bert_flow_tf.errors import ConfigError, DataError
 
-SCALE = (0.0, 5.0)
 GOLD_URL = f"{STS_WIKI}/4/48/Stsbenchmark.tar.gz"
 # As torchtext publishes it (torchtext/datasets/stsb.py).
 GOLD_MD5 = "4eb0065aba063ef77873d3a9c8088811"
 
-SIZES = {"train": 5749, "dev": 1500, "test": 1379}
-# {split: `SentencePairs.digest`} of the benchmark's files; GLUE's have other quotation marks and a few other words.
-DIGESTS = {
-  "train": "afde707cc95c44a4636e01e54bcebacb7893163671f9cb7297287dbd7de0e647",
-  "dev": "7b4b40fe04613c6d3517aa627f8e24852962d5fd6341e56f3835a70682f5b0e7",
-  "test": "c570606e4517093c7401292698498f007fd703e9caa51812f48f47c986b4b52e",
+# {split: (number of pairs, `SentencePairs.digest`)} of the benchmark's files; GLUE's have other quotation marks and
+# a few other words.
+PUBLISHED = {
+  "train": (5749, "afde707cc95c44a4636e01e54bcebacb7893163671f9cb7297287dbd7de0e647"),
+  "dev": (1500, "7b4b40fe04613c6d3517aa627f8e24852962d5fd6341e56f3835a70682f5b0e7"),
+  "test": (1379, "c570606e4517093c7401292698498f007fd703e9caa51812f48f47c986b4b52e"),
 }
 
 _FOLDER = "STS/STSBenchmark"
 _FILES = {split: f"sts-{split}.csv" for split in SPLITS}
-_GLUE_FOLDER = "STS-B"
-_GLUE_FILES = {split: f"{split}.tsv" for split in SPLITS}
-_EXPECTED = f"{_FOLDER}/sts-{{train,dev,test}}.csv or {_GLUE_FOLDER}/{{train,dev,test}}.tsv with sts-test.csv"
-# Columns of sentences and score, and their positions in the published code.
-_GLUE_COLUMNS = (("sentence1", "sentence2"), ("score", functools.partial(read_number, scale=SCALE)), (7, 8, 9))
+_GLUE = Table(
+  name="STS-B", gold=STS_GOLD, places=(7, 8, 9), hidden={"test.tsv": (7, 8)}, required=SPLITS, tfds="glue/stsb"
+)
+_EXPECTED = f"{_FOLDER}/sts-{{train,dev,test}}.csv or STS-B/{{train,dev,test}}.tsv with sts-test.csv"
 _DIFFERING_ROWS_ALLOWED = 0.01
 
 
 def load(paths: Paths) -> Loaded:
-  """Loads train, dev and test, all with gold scores from 0 to 5.
+  """Returns train, dev and test, all with gold scores from 0 to 5.
 
-  Args:
-    paths: data_dir with STS/STSBenchmark/sts-{train,dev,test}.csv, or with GLUE's STS-B/{train,dev,test}.tsv and
-      sts-test.csv; data_dir may be the folder STSBenchmark or STS-B itself. Without data_dir, text comes from
-      TensorFlow Datasets and the test scores from stsb_gold, which is downloaded once if it is None.
+  data_dir has STS/STSBenchmark/sts-{train,dev,test}.csv, or GLUE's STS-B/{train,dev,test}.tsv and sts-test.csv; it may
+  be the folder STSBenchmark or STS-B itself. Without data_dir, text comes from TensorFlow Datasets and the test scores
+  from stsb_gold, which is downloaded once if it is None.
 
   Raises:
     ConfigError: both data_dir and stsb_gold are given.
     DataError: the data is missing, malformed or cannot be downloaded, or the gold is of other rows than GLUE's.
   """
-  stsb_gold = paths.stsb_gold
-  if paths.data_dir is not None:
-    if stsb_gold is not None:
-      raise ConfigError(
-        f"stsb_gold={stsb_gold}: only for TensorFlow Datasets; sts-test.csv in data_dir={paths.data_dir} has the gold "
-        "scores; leave out stsb_gold or data_dir",
-        argument="stsb_gold",
-      )
-    return _load_files(paths.data_dir)
-  # Read first, so that a wrong path is reported before a download.
-  gold = None if stsb_gold is None else read_stsbenchmark(stsb_gold, SCALE)
-  builder = tfds_source.prepared("STS-B", "glue/stsb", paths.tfds_data_dir, _EXPECTED)
-  if gold is None:
-    stsb_gold = _downloaded_gold(os.fspath(builder.data_dir_root))
-    gold = read_stsbenchmark(stsb_gold, SCALE)
-    check_download(os.fspath(stsb_gold), _difference(gold, "test"))
-  splits = {}
-  for split, stored in tfds_source.SPLITS.items():
-    a, b, labels = tfds_source.read_split(builder, stored, ("sentence1", "sentence2"), "label")
-    splits[split] = SentencePairs(a, b, tfds_source.scores_of(labels))
-  splits["test"], differing = _with_gold(splits["test"], gold, stsb_gold)
-  for split, pairs in splits.items():
-    _check_scale(split, pairs.scores)
-  return Loaded(splits, f"{tfds_source.source_of(builder)}, {_gold_note(stsb_gold, gold, differing)}")
-
-
-def _load_files(data_dir: str) -> Loaded:
-  """Loads the benchmark's files, or GLUE's; without sts-test.csv, GLUE's test has no gold and is not evaluated."""
-  folder = first_with(data_dir, (_FOLDER, _GLUE_FOLDER, ""), _FILES["train"])
+  if paths.data_dir is None:
+    return _load_tfds(paths.tfds_data_dir, paths.stsb_gold)
+  if paths.stsb_gold is not None:
+    raise ConfigError(
+      f"stsb_gold={paths.stsb_gold}: only for TensorFlow Datasets; sts-test.csv in data_dir={paths.data_dir} has the "
+      "gold scores; leave out stsb_gold or data_dir",
+      argument="stsb_gold",
+    )
+  folder = first_with(paths.data_dir, (_FOLDER, "STS-B", ""), [_FILES["train"]])
   if folder is not None:
-    splits = {split: read_stsbenchmark(folder / name, SCALE) for split, name in _FILES.items()}
-    notes = [split + note for split, name in _FILES.items() if (note := _note(folder / name, splits[split], split))]
-    return Loaded(splits, ", ".join([f"the STS benchmark's files in {folder}", *notes]))
-  folder = first_with(data_dir, (_GLUE_FOLDER, ""), _GLUE_FILES["train"])
-  if folder is None:
-    raise missing_file(data_dir, _FOLDER, _FILES["train"], _EXPECTED)
-  splits, notes = {}, [f"GLUE's files in {folder}"]
-  for split, name in _GLUE_FILES.items():
-    splits[split], number = read_table(folder / name, *_GLUE_COLUMNS, hidden=split == "test")
-    notes += left_out(number, name)
-  gold_folder = first_with(folder, ("", "original"), _FILES["test"])
+    return _load_benchmark(folder)
+  if _GLUE.find(paths.data_dir, "train") is not None:
+    return _load_glue(paths.data_dir)
+  raise missing_file(paths.data_dir, _FOLDER, _FILES["train"], _EXPECTED)
+
+
+def read_benchmark(path: FilePath) -> SentencePairs:
+  """Returns the pairs of a file of the benchmark, `sts-{train,dev,test}.csv`, which is tab separated and has no header.
+
+  Columns after the second sentence, such as sources, are ignored.
+  """
+  rows = []
+  for number, line in lines(path):
+    fields = line.split("\t")
+    if len(fields) < 7:
+      raise DataError(
+        f"{path}, line {number}: {count(len(fields), 'column')}, expected at least 7, separated by tabs "
+        "(genre, file, year, id, score, sentence1, sentence2)"
+      )
+    rows.append((STS_GOLD.read(fields[4], path, number), fields[5], fields[6]))
+  return pairs_of(rows, path)
+
+
+def _load_benchmark(folder: pathlib.Path) -> Loaded:
+  """Returns the splits of the benchmark's files."""
+  splits, source = {}, f"the STS benchmark's files in {folder}"
+  for split, name in _FILES.items():
+    splits[split] = read_benchmark(folder / name)
+    note = _note(folder / name, splits[split], split)
+    if note:
+      source += f", {split}{note}"
+  return Loaded(splits, source)
+
+
+def _load_glue(data_dir: str) -> Loaded:
+  """Returns the splits of GLUE's files; without sts-test.csv, test has no gold and is not evaluated."""
+  splits, source = load_files(_GLUE, data_dir)
+  gold_folder = first_with(_GLUE.find(data_dir, "test").parent, ("", "original"), [_FILES["test"]])
   if gold_folder is not None:
     path = gold_folder / _FILES["test"]
-    gold = read_stsbenchmark(path, SCALE)
-    splits["test"], differing = _with_gold(splits["test"], gold, path)
-    notes.append(_gold_note(path, gold, differing))
-  elif np.isnan(splits["test"].scores).all():
-    notes.append(f"test without gold, because {_FILES['test']} is missing")
-    return Loaded(splits, ", ".join(notes), {"eval_split": None})
-  return Loaded(splits, ", ".join(notes))
+    splits["test"], note = _with_gold(splits["test"], read_benchmark(path), path)
+    return Loaded(splits, f"{source}, {note}")
+  if np.isnan(splits["test"].scores).all():
+    return Loaded(splits, f"{source}, test without gold, because {_FILES['test']} is missing", {"eval_split": None})
+  return Loaded(splits, source)
+
+
+def _load_tfds(tfds_data_dir: str | None, stsb_gold: FilePath | None) -> Loaded:
+  """Returns the splits of TensorFlow Datasets, and the gold of test from a file or a download."""
+  gold = None
+  if stsb_gold is not None:  # read first, so that a wrong path is reported before a download
+    gold = read_benchmark(stsb_gold)
+  builder = tfds_source.prepared("STS-B", _GLUE.tfds, tfds_data_dir, _EXPECTED)
+  if gold is None:
+    stsb_gold = _downloaded_gold(os.fspath(builder.data_dir_root))
+    gold = read_benchmark(stsb_gold)
+    check_download(os.fspath(stsb_gold), _difference(gold, "test"))
+  splits, source = load_tfds(_GLUE, tfds_data_dir)
+  splits["test"], note = _with_gold(splits["test"], gold, stsb_gold)
+  return Loaded(splits, f"{source}, {note}")
 
 
 def _difference(pairs: SentencePairs, split: str) -> str:
-  return unlike_published(pairs, f"the STS benchmark's {split} split", SIZES[split], DIGESTS[split])
+  size, digest = PUBLISHED[split]
+  return unlike_published(pairs, f"the STS benchmark's {split} split", size, digest)
 
 
 def _note(path: FilePath | None, pairs: SentencePairs, split: str) -> str:
   return note_of(str(path), _difference(pairs, split))
 
 
-def _gold_note(path: FilePath | None, gold: SentencePairs, differing: int) -> str:
-  worded = f" ({differing} of its {len(gold)} rows worded differently)" if differing else ""
-  return f"test gold from {path}{worded}{_note(path, gold, 'test')}"
-
-
-def _with_gold(test: SentencePairs, gold: SentencePairs, path: FilePath | None) -> tuple[SentencePairs, int]:
-  """Returns GLUE's test sentences with the gold scores, and the number of rows with different words."""
+def _with_gold(test: SentencePairs, gold: SentencePairs, path: FilePath | None) -> tuple[SentencePairs, str]:
+  """Returns GLUE's test sentences with the gold scores, and a note that names the rows with different words."""
   if len(test) != len(gold):
     raise DataError(f"{path} has {len(gold)} pairs; GLUE's test split of STS-B has {len(test)}")
   ours = list(zip(test.sentences_a, test.sentences_b, strict=True))
   theirs = list(zip(gold.sentences_a, gold.sentences_b, strict=True))
-  differing = [i for i, (a, b) in enumerate(zip(ours, theirs, strict=True)) if _letters(*a) != _letters(*b)]
+  differing = [row for row in range(len(ours)) if _letters(ours[row]) != _letters(theirs[row])]
   if len(differing) > _DIFFERING_ROWS_ALLOWED * len(test):
     first = differing[0]
     raise DataError(
       f"{path} is not the gold of GLUE's test split of STS-B: {len(differing)} of {len(test)} rows differ, "
       f"first line {first + 1}: {' | '.join(theirs[first])!r}, in GLUE {' | '.join(ours[first])!r}"
     )
-  return SentencePairs(test.sentences_a, test.sentences_b, gold.scores), len(differing)
+  note = f"test gold from {path}"
+  if differing:
+    note += f" ({len(differing)} of its {len(gold)} rows worded differently)"
+  return SentencePairs(test.sentences_a, test.sentences_b, gold.scores), note + _note(path, gold, "test")
 
 
-def _letters(*sentences: str) -> list[str]:
+def _letters(sentences: tuple[str, str]) -> list[str]:
   """Returns the letters and digits of sentences, since tokenization, quotation marks and case may differ."""
   return ["".join(filter(str.isalnum, sentence.casefold())) for sentence in sentences]
-
-
-def _check_scale(split: str, scores: np.ndarray) -> None:
-  """Raises DataError for a score outside the scale, such as GLUE's -1 for a hidden label."""
-  outside = np.flatnonzero(~((scores >= SCALE[0]) & (scores <= SCALE[1])))
-  if outside.size:
-    raise DataError(
-      f"glue/stsb, {split} split, row {outside[0] + 1}: the label is {scores[outside[0]]:g}, expected {SCALE[0]:g} to "
-      f"{SCALE[1]:g} (GLUE uses -1 for hidden labels)"
-    )
 
 
 def _downloaded_gold(tfds_root: str) -> pathlib.Path:

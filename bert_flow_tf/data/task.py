@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from bert_flow_tf.data.pairs import SPLITS, SentencePairs
+from bert_flow_tf.data.table import Table
 from bert_flow_tf.errors import ConfigError, DataError
 
 # Kinds of gold: a similarity score, 0 or 1, or a class.
@@ -77,6 +78,7 @@ class TaskSpec:
     packaged: whether the pairs come with the package, so that no path is read.
     aliases: other names. Case is ignored.
     num_train_epochs: default number of passes over the pairs that fit a flow.
+    table: the `Table` of a task that is one; else None.
   """
 
   name: str
@@ -91,6 +93,7 @@ class TaskSpec:
   packaged: bool = False
   aliases: tuple[str, ...] = ()
   num_train_epochs: float = 1.0
+  table: Table | None = None
 
   @property
   def metric(self) -> str:

@@ -10,15 +10,71 @@ from typing import ClassVar
 import numpy as np
 import tensorflow_datasets as tfds
 
-from bert_flow_tf.data import sick, sts
+from bert_flow_tf.data import semeval
 from bert_flow_tf.data.sources import check_download
-from bert_flow_tf.data.tfds_source import SPLITS
+from bert_flow_tf.data.table import TFDS_SPLITS
 from bert_flow_tf.errors import DataError
 
 _TEXT = tfds.features.Text
 
 
-class SickR(tfds.core.GeneratorBasedBuilder):
+class PairsBuilder(tfds.core.GeneratorBasedBuilder, skip_registration=True):
+  """Base of the builders: reads files of the folder of manual downloads, or downloads archives."""
+
+  def missing_urls(self):
+    """Returns the addresses of the files that are not in TFDS's folder of manual downloads."""
+    manual = os.path.join(os.fspath(self.data_dir_root), "downloads", "manual")
+    if "://" in manual:
+      return list(self._urls().values())
+    return [url for split, url in self._urls().items() if self._read(manual, split) is None]
+
+  def _urls(self):
+    """Returns {split: address of its archive}."""
+    raise NotImplementedError
+
+  def _read(self, folder, split):
+    """Returns the pairs of a split, from files or archives in a folder; None if they are missing."""
+    raise NotImplementedError
+
+  def _available(self, dl_manager, split):
+    """Returns the pairs of a split, from TFDS's folder of manual downloads or from the downloaded archive."""
+    try:
+      pairs = self._read(os.fspath(dl_manager.manual_dir), split)
+    except AssertionError:  # The folder does not exist.
+      pairs = None
+    url = self._urls()[split]
+    if pairs is None:
+      pairs = self._read(os.fspath(dl_manager.download_and_extract(url)), split)
+    if pairs is None:
+      raise DataError(
+        f"the archive at {url} has not the files of {self.name}; remove it from {dl_manager.download_dir} to download "
+        "it again"
+      )
+    return pairs
+
+  def _split_generators(self, dl_manager):
+    generators = {}
+    for split, url in self._urls().items():
+      pairs = self._available(dl_manager, split)
+      check_download(url, self._difference(pairs, split))
+      generators[TFDS_SPLITS[split]] = self._generate_examples(pairs)
+    return generators
+
+  def _generate_examples(self, pairs):
+    subsets = pairs.subset_names()
+    for i in range(len(pairs)):
+      example = {
+        "idx": i,
+        "sentence1": pairs.sentences_a[i],
+        "sentence2": pairs.sentences_b[i],
+        "score": pairs.scores[i],
+      }
+      if subsets:
+        example["subset"] = subsets[i]
+      yield i, example
+
+
+class SickR(PairsBuilder):
   """Sentences Involving Compositional Knowledge, the files of SemEval 2014 task 1, with relatedness."""
 
   VERSION = tfds.core.Version("1.0.0")
@@ -34,20 +90,20 @@ class SickR(tfds.core.GeneratorBasedBuilder):
       features=tfds.features.FeaturesDict(_features("1 to 5")),
     )
 
-  def _split_generators(self, dl_manager):
-    return {stored: self._generate_examples(self._read(dl_manager, split)) for split, stored in SPLITS.items()}
+  def _urls(self):
+    return semeval.SICK_R.archives
 
-  def _read(self, dl_manager, split):
-    pairs, _ = _read(dl_manager, sick.URLS[split], sick.FILES[split], lambda folder: sick.read_file(folder, split))
-    check_download(sick.FILES[split], sick.difference(pairs, split))
-    return pairs
+  def _read(self, folder, split):
+    path = semeval.SICK_R.find(folder, split)
+    if path is None:
+      return None
+    return semeval.SICK_R.read(path)[0]
 
-  def _generate_examples(self, pairs):
-    for i in range(len(pairs)):
-      yield i, _example(pairs, i)
+  def _difference(self, pairs, split):
+    return semeval.SICK_R.difference(pairs, split)
 
 
-class SemevalSts(tfds.core.GeneratorBasedBuilder):
+class SemevalSts(PairsBuilder):
   """The annotated English pairs of the SemEval tasks on semantic textual similarity, a configuration per year."""
 
   VERSION = tfds.core.Version("1.0.0")
@@ -59,28 +115,33 @@ class SemevalSts(tfds.core.GeneratorBasedBuilder):
     tfds.core.BuilderConfig(
       name=year.config, description=f"{year.name}: {year.size} pairs of {', '.join(year.subsets)}"
     )
-    for year in sts.YEARS
+    for year in semeval.YEARS
   ]
 
   def _info(self):
-    subset = _TEXT(doc="NAME of STS.input.NAME.txt")
+    features = _features("0 to 5")
+    features["subset"] = _TEXT(doc="NAME of STS.input.NAME.txt")
     return tfds.core.DatasetInfo(
       builder=self,
       description="Sentence pairs with a similarity from 0 to 5: the SemEval STS tasks of 2012 to 2016.",
       homepage="https://ixa2.si.ehu.eus/stswiki",
-      features=tfds.features.FeaturesDict({**_features("0 to 5"), "subset": subset}),
+      features=tfds.features.FeaturesDict(features),
     )
 
-  def _split_generators(self, dl_manager):
-    (year,) = (year for year in sts.YEARS if year.config == self.builder_config.name)
-    file = f"{year.inside}/STS.input.{year.subsets[0]}.txt"
-    pairs, source = _read(dl_manager, year.url, file, lambda folder: sts.read_year(folder, year))
-    check_download(source, year.difference(pairs))
-    return {"test": self._generate_examples(pairs)}
+  def _year(self):
+    return next(year for year in semeval.YEARS if year.config == self.builder_config.name)
 
-  def _generate_examples(self, pairs):
-    for i, subset in enumerate(pairs.subset_names()):
-      yield i, {**_example(pairs, i), "subset": subset}
+  def _urls(self):
+    return {"test": self._year().url}
+
+  def _read(self, folder, split):
+    result = semeval.read_year(folder, self._year())
+    if result is None:
+      return None
+    return result[0]
+
+  def _difference(self, pairs, split):
+    return self._year().difference(pairs)
 
 
 def _features(scale):
@@ -90,22 +151,3 @@ def _features(scale):
     "sentence2": _TEXT(),
     "score": tfds.features.Scalar(np.float32, doc=scale),
   }
-
-
-def _example(pairs, i):
-  return {"idx": i, "sentence1": pairs.sentences_a[i], "sentence2": pairs.sentences_b[i], "score": pairs.scores[i]}
-
-
-def _read(dl_manager, url, file, read):
-  """Returns `read` of TFDS's folder of manual downloads, or of the downloaded archive if that is None."""
-  try:
-    result = read(os.fspath(dl_manager.manual_dir))
-  except AssertionError:  # The folder does not exist.
-    result = None
-  if result is None:
-    result = read(os.fspath(dl_manager.download_and_extract(url)))
-  if result is None:
-    raise DataError(
-      f"the archive at {url} has no {file}; remove it from {dl_manager.download_dir} to download it again"
-    )
-  return result

@@ -1,26 +1,17 @@
 """Data sets of TensorFlow Datasets: preparation and reading. The package is imported when first needed."""
 
 import os
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from bert_flow_tf.errors import DataError
 
-# {split: its name in TFDS}
-SPLITS = {"train": "train", "dev": "validation", "test": "test"}
 _TIMEOUT_S = 5
 
 
-def prepared(
-  task: str,
-  name: str,
-  tfds_data_dir: str | None,
-  expected: str,
-  urls: Callable[[Any], Iterable[str]] = lambda builder: [builder.builder_config.data_url],
-  make: Callable[..., Any] | None = None,
-) -> Any:
+def prepared(task: str, name: str, tfds_data_dir: str | None, expected: str, urls: Sequence[str] = ()) -> Any:
   """Returns a TFDS builder whose data is on disk; the first call downloads and prepares it.
 
   Args:
@@ -28,8 +19,7 @@ def prepared(
     name: its name in TFDS: "glue/stsb".
     tfds_data_dir: folder of TFDS; None for its default.
     expected: files that `data_dir` needs as an alternative, for the error.
-    urls: builder -> the addresses that it downloads from, which are tried first.
-    make: data_dir -> builder, for a builder that is not part of TFDS.
+    urls: addresses that TFDS downloads from; empty for that of the builder's configuration.
 
   Raises:
     DataError: the data is not available. The error comes within seconds and leaves nothing on disk.
@@ -38,10 +28,16 @@ def prepared(
   try:
     import tensorflow_datasets as tfds
 
-    builder = make(data_dir=tfds_data_dir) if make else tfds.builder(name, data_dir=tfds_data_dir)
+    from bert_flow_tf.data import tfds_builders  # the import makes them known to TFDS
+
+    builder: Any = tfds.builder(name, data_dir=tfds_data_dir)
     tried = f"looked for {name} in {builder.data_dir_root}"
     if not builder.is_prepared():
-      for url in urls(builder):
+      if isinstance(builder, tfds_builders.PairsBuilder):
+        urls = builder.missing_urls()
+      elif not urls:
+        urls = [builder.builder_config.data_url]
+      for url in urls:
         tried = f"looked for {name} in {builder.data_dir_root}, then at {url}"
         # TFDS itself tries a dead address ten times, for minutes, and leaves folders on disk.
         get(url, stream=True).close()
@@ -61,31 +57,23 @@ def source_of(builder: Any) -> str:
   return f"TensorFlow Datasets {builder.info.full_name} in {builder.data_dir_root}"
 
 
-def read_split(builder: Any, split: str, text: Sequence[str], number: str | None = None) -> list[Any]:
-  """Reads columns of a split from disk, in the order of `idx` if the data set has it, else as stored.
-
-  Args:
-    builder: result of `prepared`.
-    split: its name in TFDS.
-    text: features of text.
-    number: a feature of numbers, or None.
-
-  Returns:
-    A list of str for each text feature, then an array if `number` is given; all of length n.
-
-  Raises:
-    DataError: the files are damaged.
-  """
+def read_split(builder: Any, split: str, text: Sequence[str], number: str) -> tuple[list[list[str]], np.ndarray]:
+  """Returns the columns `text` and the column `number` [n] of a split, in the order of `idx` if the data set has it."""
   import tensorflow_datasets as tfds
 
   try:
     rows = tfds.as_numpy(builder.as_dataset(split=split, batch_size=-1))
-    # TFDS shuffles the records that it stores.
-    order = np.argsort(rows["idx"], kind="stable") if "idx" in rows else np.arange(len(rows[text[0]]))
-    columns = [[rows[key][i].decode("utf-8") for i in order] for key in text]
-    return columns + ([rows[number][order]] if number else [])
+    order = np.arange(len(rows[number]))
+    if "idx" in rows:  # TFDS shuffles the records that it stores.
+      order = np.argsort(rows["idx"], kind="stable")
+    columns = []
+    for key in text:
+      columns.append([rows[key][i].decode("utf-8") for i in order])
+    return columns, rows[number][order]
   except Exception as error:  # TFDS documents no errors here either; a damaged record is an error of TensorFlow.
-    name = "/".join(filter(None, (builder.name, builder.builder_config and builder.builder_config.name)))
+    name = builder.name
+    if builder.builder_config:
+      name += f"/{builder.builder_config.name}"
     raise DataError(
       f"the {split} split of {name} in {os.fspath(builder.data_dir)} cannot be read ({reason(error)}); remove the "
       "folder to prepare it again"

@@ -7,7 +7,7 @@ import pathlib
 from absl import logging
 
 from bert_flow_tf.calibration.flow import FlowCalibration
-from bert_flow_tf.data.nli import LABELS
+from bert_flow_tf.data.semeval import LABELS
 from bert_flow_tf.encoder import google_folder, tf1_names, tf1_reader
 from bert_flow_tf.encoder.pooling import check_low_dim
 from bert_flow_tf.encoder.saving import write_encoder

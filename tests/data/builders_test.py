@@ -9,7 +9,7 @@ import pytest
 import tensorflow_datasets as tfds
 from scipy.stats import rankdata
 
-from bert_flow_tf.data import sick, tfds_builders
+from bert_flow_tf.data import semeval, tfds_builders
 from bert_flow_tf.data.tasks import load_task
 from bert_flow_tf.data.tfds_builders import SemevalSts, SickR
 from tests.data.tfds_cases import cut_network, need_preparation
@@ -52,7 +52,7 @@ class SickRTest(_BuilderTestCase):
     sizes = {"train": 3, "dev": 1, "test": 2}
     for split, size in sizes.items():
       rows = "".join(f"{i}\t{split} {i}\tb\t{1 + i}.5\tNEUTRAL\n" for i in range(size))
-      (folder / sick.FILES[split]).write_text(_HEADER + rows)
+      (folder / semeval.SICK_R.files[split][0]).write_text(_HEADER + rows)
     _accept_any(cls)
 
 

@@ -2,8 +2,7 @@
 
 import numpy as np
 
-from bert_flow_tf.data import sts
-from bert_flow_tf.data.sick import FILES
+from bert_flow_tf.data import semeval
 from tests.testing import REPO
 
 PAIRS = 40
@@ -33,14 +32,14 @@ def write(folder):
     (benchmark / f"sts-{split}.csv").write_text("\n".join(lines) + "\n")
     lines = ["\t".join(["0", *row[1:], row[0], "NEUTRAL"]) for row in scored(PAIRS, 10 + seed)]
     header = "pair_ID\tsentence_A\tsentence_B\trelatedness_score\tentailment_judgment"
-    (sick / FILES[split]).write_text("\n".join([header, *lines]) + "\n")
+    (sick / semeval.SICK_R.files[split][0]).write_text("\n".join([header, *lines]) + "\n")
   write_years(folder)
   return folder
 
 
 def write_years(folder):
   """Writes STS-12 to STS-16; the second pair of each subset has no gold."""
-  for year in sts.YEARS:
+  for year in semeval.YEARS:
     below = folder / f"STS/STS{year.name[-2:]}-en-test"
     below.mkdir()
     for seed, subset in enumerate(year.subsets):

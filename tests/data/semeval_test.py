@@ -1,4 +1,4 @@
-"""data/sts.py: STS-12 to STS-16 from files, archives and TensorFlow Datasets."""
+"""data/semeval.py and data/loading.py: STS-12 to STS-16 and the builders, from files, archives and downloads."""
 
 import dataclasses
 import io
@@ -9,15 +9,17 @@ import zipfile
 import numpy as np
 import pytest
 
-from bert_flow_tf.data import semeval, sts
+from bert_flow_tf.data import semeval
+from bert_flow_tf.data.loading import load_years
 from bert_flow_tf.data.pairs import SentencePairs
 from bert_flow_tf.data.task import Paths
 from bert_flow_tf.data.tasks import load_task
 from bert_flow_tf.errors import DataError
+from tests.data.table_cases import TABLES, check_pairs, rows, text, write
 from tests.data.tfds_cases import cut_network, need_preparation, serve
 from tests.testing import shared
 
-STS15 = sts.YEARS[3]
+STS15 = semeval.YEARS[3]
 
 
 def _files(year, prefix="STS"):
@@ -59,7 +61,7 @@ def _assert_artificial(pairs, year):
     assert pairs.scores[place].tolist() == [float(f"{i % 5}.{k}") for i in kept]
 
 
-@pytest.mark.parametrize("year", sts.YEARS, ids=lambda year: year.name)
+@pytest.mark.parametrize("year", semeval.YEARS, ids=lambda year: year.name)
 def test_the_real_tasks(year):
   folder = shared("data")
   data = load_task(year.name, data_dir=folder)
@@ -84,11 +86,11 @@ def test_the_real_tasks(year):
 def test_the_real_tasks_as_one():
   data = load_task("sts-12-16", data_dir=shared("data"))
   pairs = data.splits["test"]
-  assert len(pairs) == 12544 == sum(year.size for year in sts.YEARS)
+  assert len(pairs) == 12544 == sum(year.size for year in semeval.YEARS)
   assert len(pairs.subsets) == 24 and pairs.subsets[0] == ("STS-12/MSRpar", 0, 750)
   groups = pairs.groups()
   assert {name: subsets[-1].stop - subsets[0].start for name, subsets in groups.items()} == {
-    year.name: year.size for year in sts.YEARS
+    year.name: year.size for year in semeval.YEARS
   }
   assert "5500 without gold left out" in data.source and "7997 without gold left out" in data.source
   alone = load_task("STS-14", data_dir=shared("data")).splits["test"]
@@ -97,9 +99,8 @@ def test_the_real_tasks_as_one():
   assert [(f"STS-14/{s.name}", s.start + start, s.stop + start) for s in alone.subsets] == list(groups["STS-14"])
 
 
-@pytest.mark.parametrize("year", sts.YEARS, ids=lambda year: year.name)
-@pytest.mark.parametrize("place", range(3))
-@pytest.mark.parametrize("prefix", ["STS", "STS2016"])
+@pytest.mark.parametrize("year", semeval.YEARS, ids=lambda year: year.name)
+@pytest.mark.parametrize(("place", "prefix"), [(0, "STS"), (1, "STS2016"), (2, "STS")])
 def test_searched_folders(tmp_path, year, place, prefix):
   folder = tmp_path / year.places[place]
   _write(folder, year, prefix)
@@ -166,11 +167,11 @@ def test_the_published_file_of_all_pairs(tmp_path, folder):
 
 
 def test_a_union_reads_one_file_or_that_of_each_year(tmp_path):
-  for year in sts.YEARS:
+  for year in semeval.YEARS:
     (tmp_path / year.name).mkdir()
     (tmp_path / year.name / "full.txt").write_text(FULL)
   pairs = load_task("sts-12-16", data_dir=tmp_path).splits["test"]
-  assert [subset.name for subset in pairs.subsets] == [year.name for year in sts.YEARS] and len(pairs) == 15
+  assert [subset.name for subset in pairs.subsets] == [year.name for year in semeval.YEARS] and len(pairs) == 15
   (tmp_path / "STS-12-16").mkdir()
   (tmp_path / "STS-12-16/full.txt").write_text(FULL)
   for folder in (tmp_path, tmp_path / "STS-12-16"):
@@ -200,14 +201,14 @@ def years(monkeypatch):
     dataclasses.replace(
       year, size=_size(year), digest=_digest(year), url=f"http://127.0.0.1:9/{year.url.rsplit('/', 1)[1]}"
     )
-    for year in sts.YEARS
+    for year in semeval.YEARS
   )
-  monkeypatch.setattr(sts, "YEARS", years)
+  monkeypatch.setattr(semeval, "YEARS", years)
   return years
 
 
 def _from_tfds(years, root):
-  return semeval.load_sts(tuple(years), Paths(tfds_data_dir=str(root)))
+  return load_years(tuple(years), Paths(tfds_data_dir=str(root)))
 
 
 def test_tfds_builds_from_manual_files(tmp_path, years, monkeypatch):
@@ -229,7 +230,7 @@ def test_tfds_builds_from_manual_files(tmp_path, years, monkeypatch):
 def test_tfds_downloads(tmp_path, years, monkeypatch):
   with serve(monkeypatch) as server:
     year = dataclasses.replace(years[2], url=f"{server.address}/STS2014-en-test.zip")
-    monkeypatch.setattr(sts, "YEARS", (year,))
+    monkeypatch.setattr(semeval, "YEARS", (year,))
     server.content["/STS2014-en-test.zip"] = _zip(year)
     for _ in range(2):
       _assert_artificial(_from_tfds([year], tmp_path).splits["test"], year)
@@ -240,14 +241,14 @@ def test_tfds_downloads(tmp_path, years, monkeypatch):
 def test_another_download_is_rejected(tmp_path, years, monkeypatch, kind):
   with serve(monkeypatch) as server:
     year = dataclasses.replace(years[2], url=f"{server.address}/STS2014-en-test.zip", size=_size(years[2]) + 1)
-    monkeypatch.setattr(sts, "YEARS", (year,))
+    monkeypatch.setattr(semeval, "YEARS", (year,))
     archives = {"another size": _zip(year), "other content": _zip(years[3]), "no archive": b"<html>moved</html>"}
     server.content["/STS2014-en-test.zip"] = archives[kind]
     with pytest.raises(DataError) as raised:
       _from_tfds([year], tmp_path)
     expected = {
       "another size": "21 pairs, expected the 22 of STS-14",
-      "other content": "has no sts-en-test-gs-2014/STS.input.deft-forum.txt",
+      "other content": "has not the files of semeval_sts",
       "no archive": "STS-14 cannot be loaded from TensorFlow Datasets",
     }
     assert expected[kind] in str(raised.value) and "\n" not in str(raised.value)
@@ -255,5 +256,49 @@ def test_another_download_is_rejected(tmp_path, years, monkeypatch, kind):
 
 
 def test_addresses_and_folders_differ():
-  for first, second in itertools.combinations(sts.YEARS, 2):
+  for first, second in itertools.combinations(semeval.YEARS, 2):
     assert not {first.url, first.inside, first.folder} & {second.url, second.inside, second.folder}
+
+
+@pytest.fixture
+def sick(monkeypatch):
+  """Makes the artificial rows of SICK the published ones."""
+  need_preparation()
+  table, published = TABLES["SICK-R"], {}
+  for split in table.files:
+    pairs = SentencePairs(*zip(*rows(table, split), strict=True))
+    published[split] = (len(pairs), pairs.digest())
+  table = dataclasses.replace(table, published=published)
+  monkeypatch.setattr(semeval, "SICK_R", table)
+  return table
+
+
+def test_sick_builds_from_downloads_and_manual_files(tmp_path, sick, monkeypatch):
+  write(tmp_path / "downloads/manual", sick, splits=["dev"])
+  with serve(monkeypatch) as server:
+    archives = {}
+    for split, url in sick.archives.items():
+      archives[split] = f"{server.address}/{url.rsplit('/', 1)[1]}"
+      file = io.BytesIO()
+      with zipfile.ZipFile(file, "w") as archive:
+        archive.writestr(sick.files[split][0], text(sick, split))
+      server.content[archives[split].removeprefix(server.address)] = file.getvalue()
+    monkeypatch.setattr(semeval, "SICK_R", dataclasses.replace(sick, archives=archives))
+    for _ in range(2):
+      data = load_task("SICK-R", tfds_data_dir=tmp_path)
+      for split, pairs in data.splits.items():
+        check_pairs(pairs, sick, split)
+    assert data.source == f"TensorFlow Datasets sick_r/1.0.0 in {tmp_path}"
+    assert sorted(server.requested) == ["/sick_test_annotated.zip"] * 2 + ["/sick_train.zip"] * 2
+
+
+def test_builders_check_the_published_data(tmp_path, sick, monkeypatch):
+  cut_network(monkeypatch)
+  folder = write(tmp_path / "downloads/manual", sick)
+  (folder / "SICK_trial.txt").write_text(text(sick, "dev").replace("other dev 1", "another dev 1"), encoding="utf-8")
+  with pytest.raises(DataError, match=r"sick_trial\.zip: other sentences or gold .* data_dir"):
+    load_task("SICK-R", tfds_data_dir=tmp_path)
+  (folder / "SICK_trial.txt").write_text(text(sick, "dev") * 2, encoding="utf-8")
+  with pytest.raises(DataError, match=r"pairs, expected the 4 of SICK's dev split|the score is"):
+    load_task("SICK-R", tfds_data_dir=tmp_path)
+  assert not (tmp_path / "sick_r" / "1.0.0").exists()

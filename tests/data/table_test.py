@@ -1,0 +1,229 @@
+"""data/table.py, data/lines.py and the readers of STS files: formats and malformed files."""
+
+import csv
+import errno
+import functools
+import math
+import pathlib
+
+import numpy as np
+import pytest
+
+from bert_flow_tf.data.semeval import STS_GOLD, read_sts
+from bert_flow_tf.data.stsb import read_benchmark
+from bert_flow_tf.data.table import Gold, read_as_published, read_by_header
+from bert_flow_tf.errors import DataError
+from tests.testing import shared
+
+LINE = b"genre\tfile\tyear\tid\t2.5\tA man.\tA woman.\n"
+HEADER = b"score\tsentence1\tsentence2\n"
+read_scored = functools.partial(read_by_header, columns=("sentence1", "sentence2"), gold=STS_GOLD)
+
+
+def _stsb(score="2.5", first="A man.", second="A woman."):
+  return f"genre\tfile\tyear\tid\t{score}\t{first}\t{second}\n".encode()
+
+
+def _file(tmp_path, content):
+  path = tmp_path / "pairs.csv"
+  path.write_bytes(content)
+  return path
+
+
+# The sums are as `cut -f5 sts-*.csv | awk '{s+=$1} END {printf "%.3f", s}'` prints them.
+@pytest.mark.parametrize(
+  ("split", "count", "total"), [("train", 5749, 15528.043), ("dev", 1500, 3545.861), ("test", 1379, 3596.317)]
+)
+def test_the_real_files_row_by_row(split, count, total):
+  path = shared(f"data/STS/STSBenchmark/sts-{split}.csv")
+  pairs = read_benchmark(path)
+  with open(path, encoding="utf-8", newline="\n") as file:
+    rows = list(csv.reader(file, delimiter="\t", quoting=csv.QUOTE_NONE))
+  assert len(pairs) == len(rows) == count
+  assert pairs.sentences_a == tuple(row[5] for row in rows)
+  assert pairs.sentences_b == tuple(row[6] for row in rows)
+  assert pairs.scores.tolist() == [float(row[4]) for row in rows]
+  assert any('"' in sentence for sentence in pairs.sentences_a)
+  assert pairs.scores.sum() == pytest.approx(total, abs=1e-3)
+  assert pairs.scores.min() == 0 and pairs.scores.max() == 5
+
+
+@pytest.mark.parametrize(
+  ("content", "first", "second", "scores"),
+  [
+    (
+      _stsb("0", '"Not closed', 'He said "yes".') + LINE,
+      ['"Not closed', "A man."],
+      ['He said "yes".', "A woman."],
+      [0, 2.5],
+    ),
+    (_stsb("5", " b ", '"').rstrip(b"\n") + b"\tsource\tother\n", [" b "], ['"'], [5]),
+    (_stsb(first="", second=""), [""], [""], [2.5]),
+    (_stsb(first="") + _stsb(first="\ufeffa"), ["", "\ufeffa"], ["A woman."] * 2, [2.5] * 2),
+    (b"\xef\xbb\xbf" + LINE, ["A man."], ["A woman."], [2.5]),
+    (LINE.replace(b"\n", b"\r\n"), ["A man."], ["A woman."], [2.5]),
+    (LINE[:-1], ["A man."], ["A woman."], [2.5]),
+    (LINE + b"\n\n  \n", ["A man."], ["A woman."], [2.5]),
+    (LINE + b"\r\n\r\n", ["A man."], ["A woman."], [2.5]),
+    # Only a line feed ends a line.
+    *((_stsb(first=f"a{end}b"), [f"a{end}b"], ["A woman."], [2.5]) for end in "\u2028\u2029\x85\x0b\x0c\x1c"),
+  ],
+)
+def test_variants_of_the_benchmarks_format(tmp_path, content, first, second, scores):
+  pairs = read_benchmark(_file(tmp_path, content))
+  assert [*pairs.sentences_a] == first and [*pairs.sentences_b] == second and pairs.scores.tolist() == scores
+
+
+@pytest.mark.parametrize(
+  ("content", "message"),
+  [
+    (LINE + b"a\tb\tc\n", "line 2: 3 columns, expected at least 7"),
+    (b"lone text\n", "line 1: 1 column, expected at least 7"),
+    (LINE + _stsb("high"), "line 2: the score is 'high', expected a number from 0 to 5"),
+    (LINE + _stsb(""), "line 2: the score is '', expected a number from 0 to 5"),
+    (LINE * 2 + _stsb("nan"), "line 3: the score is 'nan', expected a number from 0 to 5"),
+    (_stsb("inf"), "line 1: the score is 'inf', expected a number from 0 to 5"),
+    (_stsb("1_0"), "line 1: the score is '1_0', expected a number from 0 to 5"),
+    (_stsb("1,5"), "line 1: the score is '1,5', expected a number from 0 to 5"),
+    (LINE + _stsb("5.001"), "line 2: the score 5.001 is outside the scale, expected a number from 0 to 5"),
+    (LINE + _stsb("-1"), "line 2: the score -1 is outside the scale, expected a number from 0 to 5"),
+    (
+      LINE + _stsb(first="caf\xe9").decode().encode("latin-1"),
+      "line 2: byte 0xe9 at position 27 of the line is not UTF-8",
+    ),
+    (LINE.decode().encode("utf-16"), "line 1: "),
+    (LINE + _stsb(second="a\0b"), "line 2: a NUL byte"),
+    ((LINE + LINE).replace(b"\n", b"\r"), "line 1: a carriage return inside the line"),
+    (LINE + b"\n" + LINE, "line 2: the line is empty"),
+    (b"", "is empty; "),
+    (b"\n\n", "is empty; "),
+    (b"\xef\xbb\xbf", "is empty; "),
+  ],
+)
+def test_malformed_files_of_the_benchmark(tmp_path, content, message):
+  path = _file(tmp_path, content)
+  with pytest.raises(DataError) as raised:
+    read_benchmark(path)
+  text = str(raised.value)
+  assert text.startswith(str(path)) and message in text and "\n" not in text
+
+
+@pytest.mark.parametrize("reader", [read_benchmark, read_scored])
+def test_rejects_unreadable_files(tmp_path, reader, monkeypatch):
+  path = _file(tmp_path, HEADER)
+  for place, message in (
+    (tmp_path / "nowhere.csv", r"nowhere\.csv does not exist; expected a text file"),
+    (path / "below.csv", r"below\.csv does not exist"),
+    (tmp_path, "is a folder; expected a text file"),
+    (tmp_path / ("x" * 300), "cannot be read: File name too long"),
+  ):
+    with pytest.raises(DataError, match=message):
+      reader(place)
+
+  def denied(self, *_):
+    raise PermissionError(errno.EACCES, "Permission denied", str(self))
+
+  # Mode 000 does not stop root, the user of many test machines.
+  monkeypatch.setattr(pathlib.Path, "open", denied)
+  with pytest.raises(DataError, match=r"pairs\.csv cannot be read: Permission denied"):
+    reader(path)
+
+
+def _sts(tmp_path, sentences, gold):
+  (tmp_path / "input").write_bytes(sentences)
+  (tmp_path / "gs").write_bytes(gold)
+  return read_sts(tmp_path / "input", tmp_path / "gs")
+
+
+@pytest.mark.parametrize("end", [b"", b"\n", b"\r\n\n"])
+def test_sts_reads_two_files(tmp_path, end):
+  pairs = _sts(tmp_path, b'"a\t"b"\nc\td\thttp://source\nlone\t\ne\tf' + end, b"4.250\n\n0\n \n" + end)
+  assert pairs.sentences_a == ('"a', "c", "lone", "e") and pairs.sentences_b == ('"b"', "d", "", "f")
+  np.testing.assert_array_equal(pairs.scores, [4.25, math.nan, 0, math.nan])
+
+
+@pytest.mark.parametrize(
+  ("sentences", "gold", "message"),
+  [
+    (b"a\tb\nc d\n", b"1\n2\n", "input, line 2: 1 column, expected 2 sentences, separated by a tab"),
+    (b"a\tb\n\nc\td\n", b"1\n\n2\n", "input, line 2: the line is empty"),
+    (b"a\tb\nc\td\n", b"1\n", "gs has 1 line, "),
+    (b"a\tb\n", b"1\n2\n", "gs has 2 lines, "),
+    (b"a\tb\nc\td\n", b"\n5.5\n", "gs, line 2: the score 5.5 is outside the scale, expected a number from 0 to 5"),
+    (b"a\tb\n", b"x\n", "gs, line 1: the score is 'x'"),
+    (b"a\tb\n", b"\xff\n", "gs, line 1: byte 0xff"),
+    (b"", b"", "input is empty; "),
+  ],
+)
+def test_sts_rejects(tmp_path, sentences, gold, message):
+  with pytest.raises(DataError) as raised:
+    _sts(tmp_path, sentences, gold)
+  assert str(raised.value).startswith(f"{tmp_path}/{message}")
+
+
+TABLE = b'id\tleft\tright\tlabel\n1\t"a\tb"\tyes\n2\tc\td\tno\n'
+LABEL = Gold("label", {"yes": 1.0, "no": 0.0})
+SIDES = ("left", "right")
+PLACES = (1, 2, 3)
+
+
+def test_a_header_names_the_columns(tmp_path):
+  pairs = read_by_header(_file(tmp_path, b"\xef\xbb\xbf" + TABLE.replace(b"\n", b"\r\n")), ("right", "left"), LABEL)
+  assert pairs.sentences_a == ('b"', "d") and pairs.sentences_b == ('"a', "c")
+  assert pairs.scores.tolist() == [1, 0]
+  assert np.isnan(read_by_header(_file(tmp_path, TABLE), SIDES).scores).all()
+  scored = read_scored(_file(tmp_path, HEADER + '4.2\tA "quoted" word\tB\n0\tc\td\u2028e'.encode()))
+  assert scored.sentences_b == ("B", "d\u2028e") and scored.scores.tolist() == [4.2, 0]
+  scale = Gold("score", scale=(-4.0, 0.0))
+  negative = read_by_header(_file(tmp_path, HEADER + b"-3\ta\tb\n"), ("sentence1", "sentence2"), scale)
+  assert negative.scores.tolist() == [-3]
+
+
+@pytest.mark.parametrize(
+  ("content", "message"),
+  [
+    (TABLE + b"3\te\tf\n", ", line 4: 3 columns, expected 4, separated by tabs (id, left, right, label)"),
+    (TABLE + b"3\te\tf\tyes\tmore\n", ", line 4: 5 columns, expected 4"),
+    (TABLE + b"3\te\tf\tmaybe\n", ", line 4: the label is 'maybe', expected yes or no"),
+    (TABLE + b"3\te\tf\t-1\n", ", line 4: the label is '-1', expected yes or no"),
+    (TABLE + b"\n" + TABLE, ", line 4: the line is empty"),
+    (TABLE.replace(b"left", b"Left"), ", line 1: the column 'left' is not among 'id, Left, right, label'"),
+    (TABLE.replace(b"label", b"left"), ", line 1: the column 'left' is twice among"),
+    (TABLE.split(b"\n")[0], " is empty; "),
+    (b"", " is empty; "),
+  ],
+)
+def test_a_malformed_table(tmp_path, content, message):
+  path = _file(tmp_path, content)
+  with pytest.raises(DataError) as raised:
+    read_by_header(path, SIDES, LABEL)
+  assert str(raised.value).startswith(f"{path}{message}")
+
+
+def test_table_of_the_published_code_may_have_short_and_long_lines(tmp_path):
+  path = _file(tmp_path, TABLE + b"cut\n\n \tshort\n3\te\tf\tyes\tmore\n")
+  pairs, number = read_as_published(path, SIDES, PLACES, LABEL)
+  assert pairs.sentences_a == ('"a', "c", "e") and pairs.scores.tolist() == [1, 0, 1] and number == 2
+
+
+def test_table_of_the_published_code_may_have_a_few_bad_labels(tmp_path):
+  good = TABLE + b"3\te\tf\tyes\n" * 1000
+  pairs, number = read_as_published(_file(tmp_path, good + b"4\tg\th\tmaybe\n"), SIDES, PLACES, LABEL)
+  assert len(pairs) == 1002 and number == 1
+  with pytest.raises(DataError, match="line 1004: the label is 'maybe'"):
+    read_as_published(_file(tmp_path, good + b"4\tg\th\tmaybe\n" * 2), SIDES, PLACES, LABEL)
+
+
+def test_table_with_other_names_is_read_by_the_published_positions(tmp_path):
+  other = TABLE.replace(b"left\tright\tlabel", b"x\ty\tz")
+  pairs, number = read_as_published(_file(tmp_path, other), SIDES, (2, 1, -1), LABEL)
+  assert pairs.sentences_a == ('b"', "d") and pairs.scores.tolist() == [1, 0] and number == 0
+
+
+def test_table_may_hide_its_labels(tmp_path):
+  hidden = _file(tmp_path, b"id\tleft\tright\n1\ta\tb\n")
+  assert np.isnan(read_as_published(hidden, SIDES, PLACES, LABEL, hidden=True)[0].scores).all()
+  with pytest.raises(DataError, match="line 1: the column 'label' is not among"):
+    read_as_published(hidden, SIDES, PLACES, LABEL)
+  shown = read_as_published(_file(tmp_path, TABLE), SIDES, PLACES, LABEL, hidden=True)
+  assert shown[0].scores.tolist() == [1, 0]
