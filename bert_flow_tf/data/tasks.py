@@ -141,6 +141,12 @@ TASKS = (
     tfds_columns=("question1", "question2", "label"),
     tfds_labels={"duplicate": 1.0, "not_duplicate": 0.0},
   ),
+  _glue_task(
+    "RTE",
+    "does a text entail a sentence? 277 pairs in dev",
+    Gold("label", {"entailment": 1.0, "not_entailment": 0.0}),
+    hidden={"test.tsv": (1, 2)},
+  ),
   # 1600 and 360 pairs make 50 and 11 steps per epoch; 5 and 20 epochs make about as many steps as an epoch of STS-B. 20
   # were chosen on 360 pairs of STS-B, where the gain levels off between 10 and 40 epochs. None was chosen on a sample.
   _packaged_task(

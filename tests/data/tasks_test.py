@@ -23,7 +23,7 @@ def test_an_unknown_task_lists_the_known(name):
     find_task(name)
   assert raised.value.argument == "task"
   assert str(raised.value).endswith(
-    "STS-B, SICK-R, STS-12, STS-13, STS-14, STS-15, STS-16, STS-12-16, QNLI, MRPC, QQP, sample, hard-sample, custom"
+    "STS-14, STS-15, STS-16, STS-12-16, QNLI, MRPC, QQP, RTE, sample, hard-sample, custom"
   )
 
 
@@ -61,6 +61,7 @@ def test_metrics_and_scales():
   assert figures["STS-14"] == figures["STS-12-16"] == figures["STS-B"] == ("correlation", None, (0.0, 5.0), "test")
   assert figures["QNLI"] == ("auc", "entailment", (0.0, 1.0), "dev")
   assert figures["MRPC"] == ("auc", "equivalent", (0.0, 1.0), "test")
+  assert figures["RTE"] == ("auc", "entailment", (0.0, 1.0), "dev")
   assert figures["QQP"] == ("auc", "duplicate", (0.0, 1.0), "dev")
   assert figures["custom"][-1] is None
   assert [spec.name for spec in tasks.TASKS if spec.one_file_for_all_splits] == [
