@@ -85,20 +85,17 @@ def define_flags() -> None:
 
 
 def check_flags() -> bool:
-  """Validates the flags before anything is loaded; returns True to read a checkpoint, False to write one.
-
-  Raises:
-    ConfigError: a flag is missing, empty or belongs to the other direction.
-  """
+  """Validates the flags before anything is loaded; returns True to read a checkpoint, False to write one."""
   common_flags.check_not_empty(_PATHS)
   reads = FLAGS.tf1_checkpoint is not None
-  main_flag, other_direction = ("tf1_checkpoint", _WRITE) if reads else ("output_checkpoint", _READ)
   if not reads and FLAGS.output_checkpoint is None:
     raise ConfigError("tf1_checkpoint: missing; expected it, or output_checkpoint", argument="tf1_checkpoint")
-  others = common_flags.given(other_direction)
+  main_flag, needed, of_other_direction = "output_checkpoint", "encoder", _READ
+  if reads:
+    main_flag, needed, of_other_direction = "tf1_checkpoint", "output_dir", _WRITE
+  others = common_flags.given(of_other_direction)
   if others:
     raise ConfigError(f"{others[0]}: cannot be combined with {main_flag}", argument=others[0])
-  needed = "output_dir" if reads else "encoder"
   if FLAGS[needed].value is None:
     raise ConfigError(f"{needed}: missing; {main_flag} needs it", argument=needed)
   return reads

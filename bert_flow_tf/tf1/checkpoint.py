@@ -6,6 +6,7 @@ loss/output_weights                                       the classifier of siam
 .../adam_m, .../adam_v, global_step                       the optimizer, not converted
 """
 
+import collections
 import dataclasses
 import pathlib
 import re
@@ -28,14 +29,7 @@ _STEP = re.compile(r"-(\d{1,18})$")
 
 @dataclasses.dataclass(frozen=True)
 class Tf1Parts:
-  """Variables of a checkpoint, each in exactly one of four groups.
-
-  Attributes:
-    encoder: {name: shape}.
-    flow: names; empty without a flow.
-    classifier: `[loss/output_weights]` or empty.
-    left_out: {name: kind}; see `tf1_names.left_out`.
-  """
+  """Variables of a checkpoint: {name: shape} of the encoder, names of flow and classifier, {name: kind} of the rest."""
 
   encoder: dict[str, tuple[int, ...]]
   flow: list[str]
@@ -43,53 +37,48 @@ class Tf1Parts:
   left_out: dict[str, str]
 
   def counts(self) -> dict[str, int]:
-    """Returns {kind: number of variables} of what is left out, in the order of the names."""
-    kinds = list(self.left_out.values())
-    return {kind: kinds.count(kind) for kind in dict.fromkeys(kinds)}
+    """Returns {kind: number of variables} of those that are left out, in the order of the names."""
+    return dict(collections.Counter(self.left_out.values()))
 
 
 def group_variables(checkpoint: Tf1Checkpoint, config: dict) -> Tf1Parts:
-  """Assigns every variable of a checkpoint to its part.
-
-  Args:
-    checkpoint: the checkpoint.
-    config: content of its bert_config.json; see `google_folder.read_config`.
+  """Returns every variable of a checkpoint in its part; `config` is the content of its bert_config.json.
 
   Raises:
     EncoderError: a variable of the encoder is missing, or one is unknown; the message lists all of them.
   """
   names = checkpoint.shapes
-  left_out = {name: kind for name in sorted(names) if (kind := tf1_names.left_out(name, names))}
-  rest = [name for name in sorted(names) if name not in left_out]
-  flow = [name for name in rest if name.startswith(tf1_names.FLOW)]
-  classifier = [name for name in rest if name == tf1_names.CLASSIFIER]
-  encoder = sorted(set(rest) - {*flow, *classifier})
-  shapes = tf1_names.bert_shapes(config, pooler=tf1_names.has_pooler(names))
-  tf1_names.check_names(encoder, shapes, checkpoint.prefix)
-  for name, shape in shapes.items():
+  encoder: list[str] = []
+  parts = Tf1Parts(tf1_names.bert_shapes(config, pooler=tf1_names.has_pooler(names)), [], [], {})
+  for name in sorted(names):
+    kind = tf1_names.left_out(name, names)
+    if kind:
+      parts.left_out[name] = kind
+    elif name.startswith(tf1_names.FLOW):
+      parts.flow.append(name)
+    elif name == tf1_names.CLASSIFIER:
+      parts.classifier.append(name)
+    else:
+      encoder.append(name)
+  tf1_names.check_names(encoder, parts.encoder, checkpoint.prefix)
+  for name, shape in parts.encoder.items():
     checkpoint.check_shape(name, shape)
-  return Tf1Parts(shapes, flow, classifier, left_out)
+  return parts
 
 
 def read_flow(checkpoint: Tf1Checkpoint, names: list[str], config: FlowConfig | None = None) -> Glow:
-  """Reads the flow of a checkpoint; its configuration follows from names and shapes of the variables.
+  """Returns the flow of a checkpoint; its configuration follows from names and shapes of the variables.
 
-  Args:
-    checkpoint: the checkpoint.
-    names: `Tf1Parts.flow`.
-    config: expected configuration, which also gives the dropout of the coupling; None to expect nothing.
-
-  Returns:
-    The flow, float32, with `actnorm_init` "glorot" as the published runner makes it.
+  `config` is the expected configuration, which also gives the dropout of the coupling. As the published runner makes
+  it, the flow has `actnorm_init` "glorot".
 
   Raises:
     FlowError: a variable is missing, unknown or has an unexpected shape; the message lists the names.
-    EncoderError: a variable cannot be read, is not finite or is not float32.
     ConfigError: `config` does not fit the variables.
   """
-  variables = {
-    name.removeprefix(tf1_names.FLOW): checkpoint.read_weight(name, checkpoint.shapes[name]) for name in names
-  }
+  variables = {}
+  for name in names:
+    variables[name.removeprefix(tf1_names.FLOW)] = checkpoint.read_weight(name, checkpoint.shapes[name])
   try:
     inferred = flow_config.infer_config(variables)
     if config is not None:
@@ -108,11 +97,7 @@ def flow_variables(flow: Glow) -> dict[str, np.ndarray]:
 
 
 def check_same(checkpoint: Tf1Checkpoint, variables: Mapping[str, np.ndarray]) -> None:
-  """Compares some of a checkpoint's variables with arrays, bit by bit.
-
-  Raises:
-    EncoderError: a value or a type differs.
-  """
+  """Raises an EncoderError if some of a checkpoint's variables are not equal to arrays bit by bit."""
   for name, array in variables.items():
     stored = checkpoint.read(name)
     if stored.dtype != array.dtype and stored.dtype.name in ("float16", "bfloat16"):
@@ -127,13 +112,8 @@ def step_of(prefix: str | pathlib.Path) -> int | None:
   return match and int(match[1])
 
 
-def check_free(prefix: str | pathlib.Path) -> None:
-  """Checks that a checkpoint can be written at a prefix.
-
-  Raises:
-    EncoderError: a checkpoint of this name exists, the prefix is a folder, or TensorFlow cannot read such a path.
-  """
-  prefix = pathlib.Path(prefix)
+def check_free(prefix: pathlib.Path) -> None:
+  """Raises an EncoderError if no checkpoint can be written at a prefix."""
   if prefix.is_dir() or not prefix.name:
     problem = f"is a folder, expected the prefix of a checkpoint, such as {prefix / 'model.ckpt-0'}"
   elif re.search(r"[*?\[\\]", str(prefix)):
@@ -145,20 +125,16 @@ def check_free(prefix: str | pathlib.Path) -> None:
   raise EncoderError(f"output_checkpoint={prefix}: {problem}", argument="output_checkpoint")
 
 
-def write_checkpoint(prefix: str | pathlib.Path, variables: Mapping[str, np.ndarray]) -> None:
+def write_checkpoint(prefix: pathlib.Path, variables: Mapping[str, np.ndarray]) -> None:
   """Writes a TensorFlow 1 checkpoint and reads it back. Its .index file exists only if all of it is written.
 
-  Args:
-    prefix: path of its files without ".index" and ".data-..."; one that ends in -N adds global_step = N.
-    variables: {name: array}.
-
-  Raises:
-    EncoderError: a checkpoint of this name exists, or it cannot be written.
+  `prefix` is the path of its files without ".index" and ".data-..."; one that ends in -N adds global_step = N.
   """
   check_free(prefix)
-  prefix = pathlib.Path(prefix).resolve()
+  prefix = prefix.resolve()
   step = step_of(prefix)
-  variables = variables if step is None else {**variables, tf1_names.GLOBAL_STEP: np.array(step, np.int64)}
+  if step is not None:
+    variables = {**variables, tf1_names.GLOBAL_STEP: np.array(step, np.int64)}
   try:
     with temporary_folder(prefix) as folder:
       _save(folder / prefix.name, variables)

@@ -3,10 +3,11 @@
 import dataclasses
 import json
 import pathlib
+from typing import Any
 
 from absl import logging
 
-from bert_flow_tf.calibration.flow import FlowCalibration
+from bert_flow_tf.calibration.flow import FlowCalibration, load_calibration
 from bert_flow_tf.data.semeval import LABELS
 from bert_flow_tf.encoder import google_folder, tf1_names, tf1_reader
 from bert_flow_tf.encoder.pooling import check_low_dim
@@ -16,7 +17,6 @@ from bert_flow_tf.encoder.tokenizer import SentenceTokenizer
 from bert_flow_tf.encoder.tokenizer_settings import MAX_OF_GOOGLE, lower_case_of_google
 from bert_flow_tf.errors import ConfigError, FlowError, naming
 from bert_flow_tf.flow.config import FlowConfig
-from bert_flow_tf.flow.glow import Glow
 from bert_flow_tf.io.files import read_json, replaced_folder, write_text
 from bert_flow_tf.tf1.checkpoint import Tf1Parts, check_same, flow_variables, group_variables, read_flow
 from bert_flow_tf.training.objectives import Classifier
@@ -28,14 +28,8 @@ ENCODER, FLOW, CLASSIFIER, RECORD = "encoder", "flow", "classifier", "conversion
 class Source:
   """An opened checkpoint, every variable of which is known.
 
-  Attributes:
-    checkpoint: the checkpoint.
-    config: content of its bert_config.json, with values for all keys.
-    vocab_file: its vocabulary.
-    tokenizer: content of the future tokenizer_config.json.
-    parts: its variables by part.
-    flow: its flow, or None.
-    classifier: its classifier, or None.
+  `config` is the content of its bert_config.json with values for all keys, `tokenizer` that of the future
+  tokenizer_config.json. `fitted` has the `FlowCalibration` "flow" and the `Classifier` "classifier", if it has them.
   """
 
   checkpoint: tf1_reader.Tf1Checkpoint
@@ -43,8 +37,7 @@ class Source:
   vocab_file: pathlib.Path
   tokenizer: dict
   parts: Tf1Parts
-  flow: Glow | None
-  classifier: Classifier | None
+  fitted: dict[str, Any]
 
 
 def open_source(
@@ -57,34 +50,20 @@ def open_source(
   flow_model_config: str | None = None,
   labels: list[str] | None = None,
 ) -> Source:
-  """Opens a checkpoint and assigns every variable to encoder, flow or classifier.
-
-  Args:
-    tf1_checkpoint: prefix or folder of the checkpoint.
-    bert_config_file: its configuration; None for the file in the checkpoint's folder.
-    vocab_file: its vocabulary; None for the file in the checkpoint's folder.
-    do_lower_case: True for an uncased model; None to infer it from the vocabulary and the name of its folder.
-    hidden_act: activation in place of the configuration's; see `encoder.bert.load_bert`.
-    max_input_chars_per_word: see `SentenceTokenizer`; None for 200, as in Google's code, or the one in the
-      tokenizer_config.json in the vocabulary's folder.
-    flow_model_config: name or file of the flow's configuration; None to infer it from the variables.
-    labels: the classifier's labels in the order of its rows; None for the names of BERT's three NLI labels, or for
-      numbers if the classifier has not three rows.
-
-  Raises:
-    ConfigError: an argument does not fit the checkpoint.
-    EncoderError, FlowError, TrainingError: the checkpoint is damaged, or has missing or unknown variables.
-  """
-  given_config = FlowConfig.from_json_file(flow_model_config) if flow_model_config else None
+  """Opens a checkpoint and assigns every variable to encoder, flow or classifier; the arguments are run_convert's."""
+  expected = FlowConfig.from_json_file(flow_model_config) if flow_model_config else None
   with naming("tf1_checkpoint"):
     checkpoint = tf1_reader.Tf1Checkpoint(tf1_reader.find_prefix(tf1_checkpoint))
   folder = pathlib.Path(checkpoint.prefix).parent
   config_file = _file("bert_config_file", bert_config_file, google_folder.config_file(folder))
   vocab_path = _file("vocab_file", vocab_file, folder / "vocab.txt")
-  config = google_folder.read_config(config_file) | ({} if hidden_act is None else {"hidden_act": hidden_act})
+  config = google_folder.read_config(config_file)
+  if hidden_act is not None:
+    config["hidden_act"] = hidden_act
   google_folder.check_vocabulary(vocab_path, config["vocab_size"])
   parts = group_variables(checkpoint, config)
-  if given_config is not None and not parts.flow:
+  # An argument for a part that the checkpoint lacks is a mistake.
+  if expected is not None and not parts.flow:
     raise ConfigError(
       f"flow_model_config={flow_model_config}: {checkpoint.prefix} has no flow (bert/flow/...)",
       argument="flow_model_config",
@@ -93,18 +72,17 @@ def open_source(
     raise ConfigError(
       f"labels={','.join(labels)}: {checkpoint.prefix} has no classifier (loss/output_weights)", argument="labels"
     )
-  flow = read_flow(checkpoint, parts.flow, given_config) if parts.flow else None
-  classifier = _classifier(checkpoint, parts.classifier[0], labels) if parts.classifier else None
+  fitted: dict[str, Any] = {}
+  if parts.flow:
+    fitted[FLOW] = FlowCalibration(read_flow(checkpoint, parts.flow, expected))
+  if parts.classifier:
+    fitted[CLASSIFIER] = _classifier(checkpoint, parts.classifier[0], labels)
   tokenizer = _tokenizer(vocab_path, do_lower_case, max_input_chars_per_word)
-  return Source(checkpoint, config, vocab_path, tokenizer, parts, flow, classifier)
+  return Source(checkpoint, config, vocab_path, tokenizer, parts, fitted)
 
 
 def check_output_dir(output_dir: str) -> pathlib.Path:
-  """Returns the absolute path of a folder that is absent or empty.
-
-  Raises:
-    ConfigError: it exists and is not empty.
-  """
+  """Returns the absolute path of a folder; a ConfigError if it is neither absent nor empty."""
   path = pathlib.Path(output_dir).resolve()
   if path.exists() and not (path.is_dir() and not any(path.iterdir())):
     raise ConfigError(
@@ -122,49 +100,46 @@ def write_folders(
   low_dim: int | None = None,
   allow_other_encoder: bool = False,
 ) -> list[str]:
-  """Writes the parts of a checkpoint, reads them back and compares them with the checkpoint bit by bit.
+  """Writes the parts of a checkpoint into folders, all or none; returns lines that say what was written.
+
+  They are read back and compared with the checkpoint bit by bit.
 
   Args:
     source: result of `open_source`.
-    output_dir: folder that gets encoder/, flow/, classifier/ and conversion.json, all or none; absent or empty.
+    output_dir: folder that gets encoder/, flow/, classifier/ and conversion.json; absent or empty.
     sentence_embedding_type: pooling that flow and classifier were fitted with, which no checkpoint says.
     max_seq_length: number of tokens that they were fitted with.
     low_dim: number of groups of dimensions that are averaged after the flow; None to infer it from the classifier.
     allow_other_encoder: True to convert a flow or classifier whose dimensions differ from the encoder's.
-
-  Returns:
-    Lines that say what was written.
-
-  Raises:
-    BertFlowError: the folder is not empty, or the encoder does not give embeddings with these arguments.
-    FlowError: flow or classifier takes embeddings of other dimensions.
   """
   output_path = check_output_dir(output_dir)
-  checkpoint, parts, flow, classifier = source.checkpoint, source.parts, source.flow, source.classifier
+  checkpoint, parts = source.checkpoint, source.parts
   with replaced_folder(output_path) as writing:
     weights = {name: checkpoint.read_weight(name, shape) for name, shape in parts.encoder.items()}
     write_encoder(writing / ENCODER, source.config, weights, source.vocab_file.read_bytes(), source.tokenizer)
     del weights  # 1.3 GB for a large model
     encoder = SentenceEncoder.from_pretrained(str(writing / ENCODER))
     encoder.bert.name = str(output_path / ENCODER)  # the name in identities and messages
-    written = encoder.bert.tf1_variables()
-    dims = {name: part.dim for name, part in ((FLOW, flow), (CLASSIFIER, classifier)) if part is not None}
     identity = None
-    if dims:
-      pooling = (sentence_embedding_type, max_seq_length, low_dim)
-      identity = _identity(dims, encoder, *pooling, allow_other_encoder=allow_other_encoder)
-    if flow is not None:
-      calibration = FlowCalibration(flow)
-      calibration.encoder = identity
-      calibration.save(writing / FLOW)
-      written |= flow_variables(Glow.load(writing / FLOW))
-    if classifier is not None:
-      classifier.encoder = identity
-      classifier.save(writing / CLASSIFIER)
-      written[parts.classifier[0]] = Classifier.load(writing / CLASSIFIER).output_weights.numpy()
+    if source.fitted:
+      low_dim = _low_dim(source.fitted, encoder, sentence_embedding_type, low_dim)
+      identity = _identity(
+        source.fitted, encoder, sentence_embedding_type, max_seq_length, low_dim, allow_other_encoder
+      )
+    for name, part in source.fitted.items():
+      part.encoder = identity
+      part.save(writing / name)
+    # Read back.
+    written = encoder.bert.tf1_variables()
+    if FLOW in source.fitted:
+      written |= flow_variables(load_calibration(writing / FLOW).flow)
+    if CLASSIFIER in source.fitted:
+      written[tf1_names.CLASSIFIER] = Classifier.load(writing / CLASSIFIER).output_weights.numpy()
     tf1_names.check_names(written, [*parts.encoder, *parts.flow, *parts.classifier], checkpoint.prefix)
     check_same(checkpoint, written)
-    write_text(writing / RECORD, json.dumps(_record(source), indent=2) + "\n")
+    variables = {ENCODER: sorted(parts.encoder), FLOW: parts.flow, CLASSIFIER: parts.classifier}
+    record = {"checkpoint": checkpoint.prefix, "variables": {**variables, "left_out": parts.left_out}}
+    write_text(writing / RECORD, json.dumps(record, indent=2) + "\n")
   return _summary(source, output_path, encoder, identity)
 
 
@@ -180,82 +155,84 @@ def _tokenizer(vocab_file: pathlib.Path, do_lower_case: bool | None, max_input_c
   """Returns the content of tokenizer_config.json: that in the vocabulary's folder, with the two settings."""
   config = vocab_file.parent / "tokenizer_config.json"
   settings = {}
+  lower = do_lower_case
   if config.is_file() and vocab_file.name == "vocab.txt":
-    lower = SentenceTokenizer.from_pretrained(vocab_file.parent).do_lower_case
     settings = read_json(config)
-  else:
-    lower = lower_case_of_google(vocab_file) if do_lower_case is None else do_lower_case
+    if lower is None:
+      lower = SentenceTokenizer.from_pretrained(vocab_file.parent).do_lower_case
+  elif lower is None:
+    lower = lower_case_of_google(vocab_file)
   limit = max_input_chars_per_word or settings.get("max_input_chars_per_word") or MAX_OF_GOOGLE
-  lower = lower if do_lower_case is None else do_lower_case
   return {**settings, "do_lower_case": lower, "max_input_chars_per_word": limit}
 
 
 def _classifier(checkpoint: tf1_reader.Tf1Checkpoint, name: str, labels: list[str] | None) -> Classifier:
-  """Reads the classifier, the variable `name`."""
+  """Returns the classifier, the variable `name`; without labels three rows are BERT's NLI, others are numbered."""
   weights = checkpoint.read_weight(name, checkpoint.shapes[name])
   if labels is None:
-    labels = LABELS if len(weights) == len(LABELS) else tuple(map(str, range(len(weights))))
-  return Classifier(weights, tuple(labels))
+    labels = list(LABELS)
+    if len(weights) != len(labels):
+      labels = [str(number) for number in range(len(weights))]
+  return Classifier(weights, labels)
 
 
-def _identity(dims, encoder, sentence_embedding_type, max_seq_length, low_dim, *, allow_other_encoder):
+def _low_dim(fitted, encoder, sentence_embedding_type, low_dim):
+  """Returns low_dim; if it is None, the number of dimensions of the classifier, where it divides the embedding's."""
+  dim = encoder.dim(sentence_embedding_type)
+  if low_dim is None and CLASSIFIER in fitted:
+    compared = fitted[CLASSIFIER].dim
+    if compared < dim and dim % compared == 0:
+      low_dim = compared
+      logging.info("%s gives %d dimensions; low_dim is %d", sentence_embedding_type, dim, low_dim)
+  check_low_dim(dim, low_dim)
+  return low_dim
+
+
+def _identity(fitted, encoder, sentence_embedding_type, max_seq_length, low_dim, allow_other_encoder):
   """Returns the identity of the embeddings that flow and classifier take, as JSON values.
 
-  It is None if the dimensions differ from those in `dims` {"flow" or "classifier": dimensions}, if that is allowed.
+  It is None if their dimensions differ from those of the embeddings, if that is allowed.
   """
   encoder.bert.check_max_seq_length(max_seq_length)
-  dim, compared = encoder.dim(sentence_embedding_type), dims.get(CLASSIFIER)
-  if low_dim is None and compared is not None and compared < dim and dim % compared == 0:
-    low_dim = compared
-    logging.info("%s gives %d dimensions; low_dim is %d", sentence_embedding_type, dim, low_dim)
-  check_low_dim(dim, low_dim)
+  dim = encoder.dim(sentence_embedding_type)
   expected = {FLOW: dim, CLASSIFIER: low_dim or dim}
-  other = next((name for name in dims if dims[name] != expected[name]), None)
-  if other is None:
-    return encoder.identity(sentence_embedding_type, max_seq_length, low_dim).to_dict()
-  message = (
-    f"sentence_embedding_type={sentence_embedding_type}: with low_dim={low_dim} a {other} takes {expected[other]} "
-    f"dimensions, the checkpoint's takes {dims[other]}; expected the pooling and low_dim that it was fitted with"
-  )
-  if not allow_other_encoder:
-    raise FlowError(message, argument="sentence_embedding_type")
-  logging.warning("%s; it is saved without its encoder's identity", message)
-  return None
+  for name, part in fitted.items():
+    if part.dim != expected[name]:
+      message = (
+        f"sentence_embedding_type={sentence_embedding_type}: with low_dim={low_dim} a {name} takes {expected[name]} "
+        f"dimensions, the checkpoint's takes {part.dim}; expected the pooling and low_dim that it was fitted with"
+      )
+      if not allow_other_encoder:
+        raise FlowError(message, argument="sentence_embedding_type")
+      logging.warning("%s; it is saved without its encoder's identity", message)
+      return None
+  return encoder.identity(sentence_embedding_type, max_seq_length, low_dim).to_dict()
 
 
-def _record(source: Source) -> dict:
-  """Returns the content of conversion.json: the part of every variable."""
-  parts = source.parts
-  return {
-    "checkpoint": source.checkpoint.prefix,
-    "variables": {
-      ENCODER: sorted(parts.encoder),
-      FLOW: parts.flow,
-      CLASSIFIER: parts.classifier,
-      "left_out": parts.left_out,
-    },
-  }
-
-
-def _summary(source: Source, output_dir: pathlib.Path, encoder: SentenceEncoder, identity) -> list[str]:
+def _summary(source: Source, output_dir: pathlib.Path, encoder: SentenceEncoder, identity: dict | None) -> list[str]:
   """Returns lines that say what was written."""
-  parts, flow, classifier = source.parts, source.flow, source.classifier
-  pooler = "" if encoder.bert.has_pooler else ", without a pooler"
-  case = f"do_lower_case {encoder.tokenizer.do_lower_case}"
+  parts = source.parts
+  details = [f"do_lower_case {encoder.tokenizer.do_lower_case}"]
+  if not encoder.bert.has_pooler:
+    details.append("without a pooler")
   lines = [
     f"{source.checkpoint.prefix}: {len(source.checkpoint.shapes)} variables",
-    f"encoder     {len(parts.encoder):4} -> {output_dir / ENCODER}: {case}{pooler}",
+    f"encoder     {len(parts.encoder):4} -> {output_dir / ENCODER}: {', '.join(details)}",
   ]
-  if flow is not None:
-    config = flow.config
-    shape = f"{config.n_levels} levels of depth {config.depth}, width {config.coupling_width}, {flow.dim} dimensions"
-    lines.append(f"flow        {len(parts.flow):4} -> {output_dir / FLOW}: {shape}")
-  if classifier is not None:
-    labels = f"{classifier.dim} dimensions, labels {', '.join(classifier.labels or ())}"
+  if FLOW in source.fitted:
+    flow = source.fitted[FLOW].flow
+    shape = f"{flow.config.n_levels} levels of depth {flow.config.depth}, width {flow.config.coupling_width}"
+    lines.append(f"flow        {len(parts.flow):4} -> {output_dir / FLOW}: {shape}, {flow.dim} dimensions")
+  if CLASSIFIER in source.fitted:
+    classifier = source.fitted[CLASSIFIER]
+    labels = f"{classifier.dim} dimensions, labels {', '.join(classifier.labels)}"
     lines.append(f"classifier  {len(parts.classifier):4} -> {output_dir / CLASSIFIER}: {labels}")
-  lines += [f"left out    {count:4}: {kind}" for kind, count in parts.counts().items()]
-  if flow is not None or classifier is not None:
-    keys = ("sentence_embedding_type", "max_seq_length", "low_dim")
-    settings = ", ".join(f"{key} {identity[key]}" for key in keys) if identity else "unknown"
+  for kind, count in parts.counts().items():
+    lines.append(f"left out    {count:4}: {kind}")
+  if source.fitted:
+    settings = "unknown"
+    if identity is not None:
+      keys = ("sentence_embedding_type", "max_seq_length", "low_dim")
+      settings = ", ".join(f"{key} {identity[key]}" for key in keys)
     lines.append(f"embeddings of the fit, which no checkpoint describes: {settings}")
   return lines

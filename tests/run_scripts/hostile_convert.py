@@ -67,7 +67,6 @@ def checkpoints():
   return {
     "all/model.ckpt-1234": {**complete, **tf1_files.adam_slots(complete), **step},
     "bare/model.ckpt-7": {**encoder, **flow},
-    "old/model.ckpt-1": {**encoder, "output_weights": classifier()["loss/output_weights"]},
     "heads/bert_model.ckpt": {**encoder, **tf1_files.pretraining_heads()},
     # low_dim=6, which the classifier alone shows: the flow keeps all 12 dimensions.
     "low/model.ckpt-1": {**encoder_variables(pooler=False), **flow_variables("low"), **classifier(6)},
@@ -139,7 +138,6 @@ def good(folder):
     "all back": write_back("all", "all/model.ckpt-1234", "flow", "classifier"),
     "index": read("bare/model.ckpt-7.index", "bare", *elsewhere, "--sentence_embedding_type=cls"),
     "bare back": write_back("bare", "bare/model.ckpt-7", "flow"),
-    "classifier of version 0.1.0": read("old", "old"),
     "heads": read("heads", "heads", "--nodo_lower_case"),
     "heads back": write_back("heads", "heads/bert_model.ckpt"),
     "low_dim, no pooler": read("low", "low"),

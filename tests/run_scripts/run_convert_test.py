@@ -7,6 +7,7 @@ import pytest
 import tensorflow as tf
 
 from bert_flow_tf import Glow, SentenceEncoder
+from bert_flow_tf.calibration.flow import load_calibration
 from bert_flow_tf.training.objectives import Classifier
 from tests.encoder import tf1_files
 from tests.run_scripts import hostile_convert
@@ -95,17 +96,13 @@ def test_the_folders_equal_the_checkpoint(ran):
     for actual, expected in zip([*converted_states, converted_pooled], [*states, pooled], strict=True):
       np.testing.assert_array_equal(actual, expected)
     assert encoder.identity(**arguments).deciding() == identity.deciding()
-  flow = Glow.load(folder / "to/all/flow")
-  assert flow.encoder == {**identity.to_dict(), "name": str(folder / "to/all/encoder")}
-  assert flow.config.coupling_dropout == 0.1 and not flow.needs_initialization
+  calibration = load_calibration(folder / "to/all/flow")
+  assert calibration.encoder == {**identity.to_dict(), "name": str(folder / "to/all/encoder")}
+  assert calibration.flow.config.coupling_dropout == 0.1 and not calibration.flow.needs_initialization
   classifier = Classifier.load(folder / "to/all/classifier")
   np.testing.assert_array_equal(classifier.output_weights, hostile_convert.classifier()["loss/output_weights"])
-  assert (len(classifier.labels), classifier.dim, classifier.labels) == (
-    3,
-    12,
-    ("contradiction", "entailment", "neutral"),
-  )
-  assert classifier.encoder == flow.encoder
+  assert (classifier.dim, classifier.labels) == (12, ("contradiction", "entailment", "neutral"))
+  assert classifier.encoder == calibration.encoder
 
 
 def test_configurations_inferred_from_names_and_shapes(ran):
@@ -114,9 +111,9 @@ def test_configurations_inferred_from_names_and_shapes(ran):
     flow = Glow.load(folder / "to" / {"flow": "bare"}.get(name, name) / "flow")
     assert (flow.dim, flow.permutation) == (dim, permutation)
     assert config.items() <= flow.config.to_dict().items()
-  assert Glow.load(folder / "to/other/flow").encoder is None
-  assert Glow.load(folder / "to/low/flow").encoder["low_dim"] == 6
-  assert Glow.load(folder / "to/bare/flow").encoder["pooling"] == ["cls"]
+  assert load_calibration(folder / "to/other/flow").encoder is None
+  assert load_calibration(folder / "to/low/flow").encoder["low_dim"] == 6
+  assert load_calibration(folder / "to/bare/flow").encoder["pooling"] == ["cls"]
   cases = {
     name: json.loads((folder / f"to/{name}/encoder/tokenizer_config.json").read_text())
     for name in ("all", "heads", "cased")
