@@ -95,7 +95,7 @@ class SentEval:
       reason = (str(error).splitlines() or [""])[0]
       mend = "leave the task out, or repair the cause"
       if "inhomogeneous" in reason:  # Facebook's code makes arrays of sentences of different lengths
-        mend = "take SimCSE's fork of SentEval, or NumPy before 1.24"
+        mend = "take SimCSE's fork of SentEval: Facebook's code needs NumPy before 1.24"
       raise ConfigError(
         f"senteval_tasks={task}: SentEval's own code failed ({type(error).__name__}: {reason}); {mend}",
         argument="senteval_tasks",
