@@ -8,8 +8,7 @@ import numpy as np
 from benchmarks import measure
 from bert_flow_tf.flow.config import FlowConfig
 from bert_flow_tf.flow.glow import Glow
-from bert_flow_tf.training.flow_steps import XLA_PAYS_FROM_STEPS
-from bert_flow_tf.training.flow_trainer import Trainer
+from bert_flow_tf.training.flow_trainer import XLA_PAYS_FROM_STEPS, Trainer
 from bert_flow_tf.training.settings import FlowSettings
 from bert_flow_tf.training.sources import EmbeddingPairs
 

@@ -17,7 +17,7 @@ class FlowLayer(tf_keras.layers.Layer):
   """Keras layer that owns its weights and gives a `tfb.Bijector` from embedding u to latent z.
 
   Calling the layer applies the bijector forward: u [batch, dim] -> z [batch, dim]. Each weight is the value of one
-  attribute of its layer, where a fit may put a tensor in its place (`training.weight_vector`).
+  attribute of its layer, where a fit may put a tensor in its place (`training.flow_trainer`).
   """
 
   def forward_and_log_det(

@@ -1,8 +1,9 @@
 """Fits the flow on pairs of embeddings, over tf.distribute, and resumes a fit that was interrupted."""
 
+import contextlib
 import dataclasses
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -14,15 +15,20 @@ from bert_flow_tf.training.distribution import (
   check_batch_size,
   distribute_batches,
   has_several_workers,
-  is_chief,
+  seed_of_step,
   worker_failures,
 )
-from bert_flow_tf.training.flow_steps import STEPS_A_CALL, FlowSteps
 from bert_flow_tf.training.loop import LoopResult, TrainingLoop
 from bert_flow_tf.training.optimizer import AdamWeightDecay, num_steps
 from bert_flow_tf.training.settings import FlowSettings
 from bert_flow_tf.training.sources import EmbeddingPairs, SentencePairsWithDropout
-from bert_flow_tf.training.weight_vector import WeightVector
+
+# XLA makes a step on a CPU faster (6 instead of 9 ms of CPU time at 768 dimensions), but takes 10 s of it to compile.
+# By the clock, on two cores, it pays from 1475 steps; later on cores that other programs use too.
+XLA_PAYS_FROM_STEPS = 1500
+
+# Steps of one call: few enough for Ctrl-C and progress, many enough that returning to Python costs nothing.
+STEPS_A_CALL = 10
 
 
 @dataclasses.dataclass(frozen=True)
@@ -78,30 +84,19 @@ class Trainer:
     batch_size = self._settings.train_batch_size
     self._steps = FlowSteps(flow, self._weights, self._optimizer, batch_size, self._strategy)
 
-  @property
-  def is_chief(self) -> bool:
-    """True if this process writes the files of all workers."""
-    return is_chief(self._strategy)
+  def restart(self, seed: int) -> None:
+    """Resets flow, optimizer and order of the pairs to those of a new trainer with this seed.
 
-  def num_steps(self, num_pairs: int, num_train_epochs: float) -> int:
-    """Returns the number of steps of a fit; see `schedule.num_steps`."""
-    return num_steps(num_pairs, self._settings.train_batch_size, num_train_epochs)
-
-  def restart(self, seed: int | None = None) -> None:
-    """Resets flow, optimizer and order of the pairs to those of a new trainer; compiled graphs are kept.
-
-    For many fits in one process, where compiling would take longer than fitting.
-
-    Args:
-      seed: new seed of flow and order; None for the current ones.
+    Compiled graphs are kept: for many fits in one process, where compiling would take longer than fitting.
     """
-    self._flow.restart(self._flow.seed if seed is None else seed)
+    self._seed = seed
+    self._flow.restart(seed)
     self._optimizer.restart()
-    self._seed = self._seed if seed is None else seed
 
   def pairs_seen(self, num_pairs: int, num_train_epochs: float) -> np.ndarray:
     """Returns the sorted indices of the pairs that `fit` will use, int64; only these need an embedding."""
-    positions = self.num_steps(num_pairs, num_train_epochs) * self._settings.train_batch_size
+    batch_size = self._settings.train_batch_size
+    positions = num_steps(num_pairs, batch_size, num_train_epochs) * batch_size
     order = pair_order(num_pairs, self._seed).take(positions).batch(positions)
     return np.unique(next(order.as_numpy_iterator()))
 
@@ -126,7 +121,7 @@ class Trainer:
         lost, or it has other settings.
       FlowError: the flow cannot be initialized from these embeddings.
     """
-    total = self.num_steps(len(source), num_train_epochs)
+    total = num_steps(len(source), self._settings.train_batch_size, num_train_epochs)
     with worker_failures(self._strategy):
       order = pair_order(len(source), self._seed, shuffle)
       loop = self._loop(source, total, shuffle)
@@ -136,12 +131,15 @@ class Trainer:
       batches = distribute_batches(self._strategy, source, order, self._settings.train_batch_size, loop.step)
       advance = self._steps.advance(source, total, self._settings.use_xla)
       iterator, seed = iter(batches), tf.constant(self._seed, tf.int32)
-      result = loop.run(
-        lambda step, count: advance(iterator, seed, tf.constant(step, tf.int64), tf.constant(count, tf.int64)).numpy(),
-        lambda losses: f"{losses[-1, 0]:.4f} bits/dim",
-        STEPS_A_CALL,
-        lambda step, losses: self._before_saving(scores, step),
-      )
+
+      def make_steps(step, count):
+        return advance(iterator, seed, tf.constant(step, tf.int64), tf.constant(count, tf.int64)).numpy()
+
+      def before_saving(step, losses):
+        self._weights.store()
+        return scores(step)
+
+      result = loop.run(make_steps, _progress_note, STEPS_A_CALL, before_saving)
     return FitResult(result.steps, result.first_step, result.losses[:, 0], result.calls, sum(rows))
 
   def _loop(self, source, total, shuffle):
@@ -173,11 +171,6 @@ class Trainer:
       rates="flow_learning_rate",
     )
 
-  def _before_saving(self, scores, step):
-    """Gives the flow the trained weights, and returns its scores."""
-    self._weights.store()
-    return scores(step)
-
   def _initialize(self, source, order):
     """Initializes the actnorms from the first sentences of the first batch; returns their number."""
     if not self._flow.needs_initialization:
@@ -186,3 +179,208 @@ class Trainer:
     first_sentences, _ = source.embed(features, tf.constant([self._seed, -1], tf.int32))
     self._flow.initialize(first_sentences)
     return len(first_sentences)
+
+
+def _progress_note(losses):
+  return f"{losses[-1, 0]:.4f} bits/dim"
+
+
+class WeightVector:
+  """One variable with the values of a module's trainable weights: a step of a fit clips and updates it at once.
+
+  `variable`, [number of values], has zeros until `load`. Each weight is an attribute of one of the module's layers.
+  """
+
+  def __init__(self, module: tf.Module) -> None:
+    self._weights = tuple(module.trainable_variables)
+    self._sizes = [weight.shape.num_elements() for weight in self._weights]
+    self.variable = tf.Variable(tf.zeros([sum(self._sizes)], self._weights[0].dtype), name="weights")
+    # Where the weights are: (layer, name of the attribute) in their order.
+    places = {}
+    for layer in module.submodules:
+      for name, value in vars(layer).items():
+        places[id(value)] = (layer, name)
+    self._places = [places[id(weight)] for weight in self._weights]
+
+  def load(self) -> None:
+    """Copies the weights to the vector."""
+    self.variable.assign(tf.concat([tf.reshape(weight, [-1]) for weight in self._weights], 0))
+
+  def store(self) -> None:
+    """Copies the vector to the weights."""
+    for weight, value in zip(self._weights, self._split(tf.convert_to_tensor(self.variable)), strict=True):
+      weight.assign(value)
+
+  @contextlib.contextmanager
+  def as_values(self, vector: tf.Tensor) -> Iterator[None]:
+    """Puts the parts of a vector in place of the weights while the block computes with the module."""
+    try:
+      for (layer, name), value in zip(self._places, self._split(vector), strict=True):
+        vars(layer)[name] = value  # not by setattr, with which Keras would forget the variable
+      yield
+    finally:
+      for (layer, name), weight in zip(self._places, self._weights, strict=True):
+        vars(layer)[name] = weight
+
+  def pieces(self, vector: tf.Variable) -> list[tf.__internal__.tracking.Trackable]:
+    """Returns a view of each weight's part of a vector, for checkpoints: they hold one value for each weight."""
+    pieces, start = [], 0
+    for weight, size in zip(self._weights, self._sizes, strict=True):
+      pieces.append(_Piece(vector, start, weight.shape))
+      start += size
+    return pieces
+
+  def _split(self, vector):
+    """Returns the parts of a vector in the shapes of the weights."""
+    parts = []
+    for part, weight in zip(tf.split(vector, self._sizes), self._weights, strict=True):
+      if weight.shape.rank != 1:
+        part = tf.reshape(part, weight.shape)
+      parts.append(part)
+    return parts
+
+
+class _Piece(tf.__internal__.tracking.Trackable):
+  """Part of a vector under the key that a checkpoint gives to a variable."""
+
+  def __init__(self, vector: tf.Variable, start: int, shape: tf.TensorShape) -> None:
+    self._vector, self._shape = vector, shape
+    self._start, self._end = start, start + shape.num_elements()
+
+  def _serialize_to_tensors(self) -> dict[str, tf.Tensor]:
+    part = tf.slice(tf.convert_to_tensor(self._vector), [self._start], [self._end - self._start])
+    return {"VARIABLE_VALUE": tf.reshape(part, self._shape)}
+
+  def _restore_from_tensors(self, restored: dict[str, tf.Tensor]) -> Any:
+    values = tf.convert_to_tensor(self._vector)
+    part = tf.reshape(restored["VARIABLE_VALUE"], [-1])
+    return self._vector.assign(tf.concat([values[: self._start], part, values[self._end :]], 0))
+
+
+class FlowSteps:
+  """Compiles steps of one flow, and keeps the compiled graphs for later fits.
+
+  Args:
+    flow: the `Glow`.
+    weights: its trained weights, which the steps change.
+    optimizer: their optimizer, built.
+    batch_size: pairs of a step, over all replicas.
+    strategy: the `tf.distribute.Strategy`.
+  """
+
+  def __init__(
+    self,
+    flow: Glow,
+    weights: WeightVector,
+    optimizer: AdamWeightDecay,
+    batch_size: int,
+    strategy: tf.distribute.Strategy,
+  ) -> None:
+    self._flow, self._weights, self._optimizer = flow, weights, optimizer
+    self._batch_size, self._strategy = batch_size, strategy
+    self._advances = {}
+
+  def advance(
+    self, source: EmbeddingPairs | SentencePairsWithDropout, total: int, use_xla: bool | None
+  ) -> Callable[..., tf.Tensor]:
+    """Returns the function (iterator, seed, step, count) -> losses before `count` steps, float [count].
+
+    Without `use_xla`, the number of steps of the fit, `total`, decides whether XLA compiles the step.
+    """
+    if use_xla is None:
+      use_xla = total >= XLA_PAYS_FROM_STEPS
+    if not isinstance(source, EmbeddingPairs):  # its graph holds an encoder
+      return self._make_advance(source, use_xla)
+    if use_xla not in self._advances:
+      # All steps of a call compile as one unless they wait for other replicas.
+      waits = isinstance(self._strategy, tf.distribute.MirroredStrategy | tf.distribute.MultiWorkerMirroredStrategy)
+      if use_xla and not waits:
+        self._advances[use_xla] = self._make_compiled_advance()
+      else:
+        self._advances[use_xla] = self._make_advance(source, use_xla)
+    return self._advances[use_xla]
+
+  def _loss_and_gradient(self, first, second, seed):
+    """Returns a replica's share of the loss, a scalar in bits per dimension, and its gradient."""
+    # One pass for each side, as the original: a joint pass rounds differently, and a ReLU near 0 turns that into
+    # another trajectory (seen on golden/l2_d3_w32_dim64.npz). Both passes are one graph, traced once.
+    side_graph = tf.function(self._side, autograph=False)
+    vector = tf.convert_to_tensor(self._weights.variable)
+    losses, gradients = [], []
+    for position, side in enumerate((first, second)):
+      dropout_seed = None
+      if self._flow.config.coupling_dropout:
+        dropout_seed = tf.random.experimental.stateless_fold_in(seed, position)
+      loss, gradient = side_graph(side, dropout_seed, vector)
+      losses.append(loss)
+      gradients.append(gradient)
+    return losses[0] + losses[1], gradients[0] + gradients[1]
+
+  def _side(self, side, dropout_seed, vector):
+    with tf.GradientTape(watch_accessed_variables=False) as tape:
+      tape.watch(vector)
+      with self._weights.as_values(vector):
+        bits = self._flow.bits_per_dim(side, dropout_seed)
+      loss = tf.reduce_sum(bits) / self._batch_size
+    return loss, tape.gradient(loss, vector)
+
+  def _apply(self, gradient):
+    self._optimizer.apply_gradients([(gradient, self._weights.variable)])
+
+  def _make_advance(self, source, use_xla):
+    strategy = self._strategy
+    loss_and_gradient = tf.function(self._loss_and_gradient, autograph=False, jit_compile=use_xla or None)
+
+    def replica_step(features, seed, step):
+      seed = seed_of_step(seed, step, tf.distribute.get_replica_context().replica_id_in_sync_group)
+      first, second = source.embed(features, seed)
+      loss, gradient = loss_and_gradient(first, second, seed)
+      self._apply(gradient)
+      return loss
+
+    @tf.function(autograph=False)
+    def advance(iterator, seed, step, count):
+      def body(index, losses):
+        loss = strategy.run(replica_step, args=(next(iterator), seed, step + index))
+        loss = strategy.reduce(tf.distribute.ReduceOp.SUM, loss, axis=None)
+        return index + 1, losses.write(tf.cast(index, tf.int32), loss)
+
+      losses = tf.TensorArray(self._flow.dtype, tf.cast(count, tf.int32), element_shape=[])
+      index = tf.constant(0, tf.int64)
+      return tf.while_loop(lambda index, _: index < count, body, [index, losses])[1].stack()
+
+    return advance
+
+  def _make_compiled_advance(self):
+    """Returns `advance` for cached embeddings, with all steps of a call as one computation of XLA."""
+    strategy, shape = self._strategy, [self._batch_size, self._flow.dim]
+
+    @tf.function(autograph=False, jit_compile=True)
+    def steps(first, second, seeds, count):
+      def body(index, losses):
+        loss, gradient = self._loss_and_gradient(first[index], second[index], seeds[index])
+        self._apply(gradient)
+        return index + 1, tf.tensor_scatter_nd_update(losses, [[index]], [loss])
+
+      losses = tf.zeros([STEPS_A_CALL], self._flow.dtype)
+      return tf.while_loop(lambda index, _: index < count, body, [tf.constant(0), losses])[1]
+
+    @tf.function(autograph=False)
+    def advance(iterator, seed, step, count):
+      count = tf.cast(count, tf.int32)
+
+      def body(index, first, second, seeds):
+        a, b = next(iterator)
+        seeds = seeds.write(index, seed_of_step(seed, step + tf.cast(index, tf.int64), 0))
+        return index + 1, first.write(index, a), second.write(index, b), seeds
+
+      # Always of the size for which it is compiled; entries from `count` on stay zero and are not used.
+      first = tf.TensorArray(tf.float32, STEPS_A_CALL, element_shape=shape)
+      second = tf.TensorArray(tf.float32, STEPS_A_CALL, element_shape=shape)
+      seeds = tf.TensorArray(tf.int32, STEPS_A_CALL, element_shape=[2])
+      start = [tf.constant(0), first, second, seeds]
+      _, first, second, seeds = tf.while_loop(lambda index, a, b, seeds: index < count, body, start)
+      losses = strategy.run(steps, args=(first.stack(), second.stack(), seeds.stack(), count))
+      return losses[:count]
+
+    return advance

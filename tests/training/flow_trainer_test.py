@@ -7,6 +7,7 @@ import pytest
 import tensorflow as tf
 
 from bert_flow_tf.errors import ConfigError, FlowError, TrainingError
+from bert_flow_tf.training.optimizer import num_steps
 from bert_flow_tf.training.sources import EmbeddingPairs
 from tests.training import small
 
@@ -44,7 +45,7 @@ class RecordingPairs(EmbeddingPairs):
 )
 def test_number_of_steps(pairs, batch_size, epochs, steps):
   """int(pairs / batch * epochs): not int(pairs / batch) * epochs."""
-  assert small.make_trainer(train_batch_size=batch_size).num_steps(pairs, epochs) == steps
+  assert num_steps(pairs, batch_size, epochs) == steps
 
 
 @pytest.mark.slow
