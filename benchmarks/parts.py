@@ -8,7 +8,7 @@ from absl import logging
 
 from bert_flow_tf.data.task import TaskData
 from bert_flow_tf.data.tasks import STS_TASKS, DataSettings, find_task, load_task
-from bert_flow_tf.encoder.settings import EmbeddingSettings
+from bert_flow_tf.encoder.settings import EncoderSettings
 from bert_flow_tf.errors import ConfigError
 from bert_flow_tf.flow.config import FlowConfig
 from bert_flow_tf.io.settings import Settings, setting
@@ -81,7 +81,7 @@ class Benchmark:
   """
 
   def __init__(
-    self, settings: BenchmarkSettings, data: DataSettings, embedding: EmbeddingSettings, flow: FlowSettings
+    self, settings: BenchmarkSettings, data: DataSettings, embedding: EncoderSettings, flow: FlowSettings
   ) -> None:
     self._settings, self._data, self._embedding, self._flow = settings, data, embedding, flow
     self._config = FlowConfig.from_json_file(str(flow.flow_model_config))

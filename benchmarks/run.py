@@ -16,7 +16,7 @@ from absl import flags
 from benchmarks import measure
 from benchmarks.parts import TITLES, Benchmark, BenchmarkSettings
 from bert_flow_tf.data.tasks import DataSettings
-from bert_flow_tf.encoder.settings import EmbeddingSettings
+from bert_flow_tf.encoder.settings import EncoderSettings
 from bert_flow_tf.io.experiment import make_folder
 from bert_flow_tf.io.files import write_text
 from bert_flow_tf.training.settings import FlowSettings
@@ -37,7 +37,7 @@ def define_flags() -> None:
 def main(argv: list[str]) -> None:
   """Measures the parts; the results of each are written as soon as they are known."""
   del argv
-  kinds = (BenchmarkSettings, DataSettings, EmbeddingSettings, FlowSettings)
+  kinds = (BenchmarkSettings, DataSettings, EncoderSettings, FlowSettings)
   settings, *others = map(common_flags.settings, kinds)
   benchmark = Benchmark(settings, *others)
   make_folder(FLAGS.output_dir, "output_dir")

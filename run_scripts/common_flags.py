@@ -12,7 +12,7 @@ from absl import flags
 
 import bert_flow_tf
 from bert_flow_tf.data.tasks import DataSettings
-from bert_flow_tf.encoder.settings import EmbeddingSettings
+from bert_flow_tf.encoder.settings import LOADING, POOLING, EncoderSettings, keyword_of
 from bert_flow_tf.errors import ConfigError
 from run_scripts import help_page
 
@@ -29,7 +29,8 @@ def define_settings(cls: type, only: Sequence[str] = (), **other_defaults: Any) 
   """
   kinds = typing.get_type_hints(cls)
   for field in dataclasses.fields(cls):
-    if not only or field.name in only:
+    has_flag = field.metadata.get("flag", True)
+    if has_flag and (not only or field.name in only):
       _define(field, kinds[field.name], other_defaults.get(field.name, field.default))
       help_page.put_under(field.name, cls.__module__.split(".")[1])
 
@@ -68,9 +69,17 @@ def define_data_flags() -> None:
   define_settings(DataSettings, ("data_dir", "tfds_data_dir", "stsb_gold"))
 
 
-def define_encoder_flags() -> None:
-  """Defines all flags of encoder and embedding."""
-  define_settings(EmbeddingSettings)
+def encoder_flags(*parts: str, leave_out: Sequence[str] = ()) -> list[str]:
+  """Returns the names of the encoder's flags of some parts of `EncoderSettings`; of all parts if none is given."""
+  fields = [field for field in dataclasses.fields(EncoderSettings) if field.metadata.get("flag", True)]
+  if parts:
+    fields = [field for field in fields if field.metadata["part"] in parts]
+  return [field.name for field in fields if field.name not in leave_out]
+
+
+def define_encoder_flags(*parts: str, leave_out: Sequence[str] = ()) -> None:
+  """Defines the flags of `encoder_flags`."""
+  define_settings(EncoderSettings, encoder_flags(*parts, leave_out=leave_out))
 
 
 def define_calibration_flags() -> None:
@@ -120,20 +129,23 @@ def check_not_empty(names: Sequence[str]) -> None:
 
 def embedding_arguments() -> dict[str, Any]:
   """Returns sentence_embedding_type, max_seq_length and low_dim as `SentenceModel` takes them."""
-  return settings(EmbeddingSettings).model_arguments()
+  return settings(EncoderSettings).model_arguments()
 
 
 def given_model_arguments() -> dict[str, Any]:
   """Returns the arguments of `SentenceModel.load` that are on the command line, and the caches."""
-  chosen = settings(EmbeddingSettings)
-  arguments = {"cache_dir": chosen.model_cache_dir, "cache": chosen.cached_dir}
-  arguments |= {"model": chosen.encoder_name} if given(["model", "init_checkpoint"]) else {}
-  arguments |= {"revision": chosen.model_revision} if chosen.model_revision else {}
+  chosen = settings(EncoderSettings)
+  arguments: dict[str, Any] = {"cache_dir": chosen.model_cache_dir, "cache": chosen.cached_dir}
+  if given(["model", "init_checkpoint"]):
+    arguments["model"] = chosen.encoder_name
   if "precision" not in FLAGS:  # a runner that computes in float32 alone
     arguments["precision"] = chosen.precision
-  loading = {name: value for name, value in chosen.loading_arguments().items() if name not in ("cache_dir", "revision")}
-  values = {**chosen.model_arguments(), **loading}
-  return arguments | {name: values[name] for name in values if name in FLAGS and given([name])}
+  values = chosen.arguments(LOADING, POOLING)
+  for field in dataclasses.fields(chosen):
+    keyword = keyword_of(field)
+    if keyword in values and field.name in FLAGS and given([field.name]):
+      arguments[keyword] = values[keyword]
+  return arguments
 
 
 def load_model(folder: str | None = None, allow_other_encoder: bool = False) -> Any:
@@ -151,13 +163,9 @@ def load_model(folder: str | None = None, allow_other_encoder: bool = False) -> 
 
   if folder is not None:
     return SentenceModel.load(folder, allow_other_encoder=allow_other_encoder, **given_model_arguments())
-  chosen = settings(EmbeddingSettings)
-  return SentenceModel.from_pretrained(
-    chosen.encoder_name,
-    **chosen.model_arguments(),
-    **chosen.loading_arguments(),
-    cache=chosen.cached_dir,
-  )
+  chosen = settings(EncoderSettings)
+  arguments = chosen.arguments(LOADING, POOLING)
+  return SentenceModel.from_pretrained(chosen.encoder_name, cache=chosen.cached_dir, **arguments)
 
 
 def own_flags() -> list[flags.Flag]:

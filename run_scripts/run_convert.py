@@ -12,7 +12,7 @@ if __package__ in (None, ""):  # run as a file, from any folder
 
 from absl import flags
 
-from bert_flow_tf.encoder.settings import DEFAULT_MAX_SEQ_LENGTH, DEFAULT_POOLING, EmbeddingSettings
+from bert_flow_tf.encoder.settings import DEFAULT_MAX_SEQ_LENGTH, DEFAULT_POOLING, EncoderSettings
 from bert_flow_tf.errors import ConfigError
 from bert_flow_tf.flow.config import packaged_configs
 from run_scripts import common_flags, runner
@@ -68,7 +68,7 @@ def define_flags() -> None:
   flags.DEFINE_string("output_dir", None, "Folder that gets encoder/, flow/, classifier/ and conversion.json.")
   of_encoder = ("hidden_act", "max_input_chars_per_word", "model_revision", "model_cache_dir")
   names = ("sentence_embedding_type", "low_dim", *of_encoder)
-  common_flags.define_settings(EmbeddingSettings, names, sentence_embedding_type=DEFAULT_POOLING)
+  common_flags.define_settings(EncoderSettings, names, sentence_embedding_type=DEFAULT_POOLING)
   flags.DEFINE_integer(
     "max_seq_length", DEFAULT_MAX_SEQ_LENGTH, "Number of tokens that flow and classifier were fitted with."
   )

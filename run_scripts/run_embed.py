@@ -15,27 +15,11 @@ from absl import flags, logging
 
 from bert_flow_tf.corpus.job import EmbeddingJob
 from bert_flow_tf.corpus.settings import JobSettings
+from bert_flow_tf.encoder.settings import LOADING, NAME, POOLING
 from bert_flow_tf.errors import ConfigError
 from run_scripts import common_flags, runner
 
 FLAGS = flags.FLAGS
-
-# Flags of the encoder, which a SavedModel contains.
-_ENCODER_FLAGS = (
-  "flow_folder",
-  "model",
-  "init_checkpoint",
-  "model_revision",
-  "model_cache_dir",
-  "sentence_embedding_type",
-  "max_seq_length",
-  "low_dim",
-  "precision",
-  "hidden_act",
-  "max_input_chars_per_word",
-  "token_weights",
-  "frequency_corpus",
-)
 
 
 def define_flags() -> None:
@@ -60,7 +44,9 @@ def check_flags() -> None:
   common_flags.check_not_empty(("flow_folder", "saved_model"))
   if FLAGS.cached_dir is not None:
     raise ConfigError("cached_dir: no use here, as finished shards are not embedded again", argument="cached_dir")
-  if FLAGS.saved_model is not None and (unused := common_flags.given(_ENCODER_FLAGS)):
+  of_encoder = common_flags.encoder_flags(NAME, LOADING, POOLING)
+  unused = common_flags.given(["flow_folder", *of_encoder])
+  if FLAGS.saved_model is not None and unused:
     raise ConfigError(f"{unused[0]}: no use with saved_model, which contains its own; leave one out", unused[0])
   common_flags.check_calibration_flags()
 

@@ -5,7 +5,6 @@ python run_scripts/run_eval.py --flow_folder=exp/NAME/flow --senteval=SentEval/d
 python run_scripts/run_eval.py --predictions=exp/NAME/test_results.tsv
 """
 
-import dataclasses
 import functools
 import os
 import pathlib
@@ -20,7 +19,6 @@ from absl import flags
 
 from bert_flow_tf.data.task import TaskData
 from bert_flow_tf.data.tasks import task_names
-from bert_flow_tf.encoder.settings import EmbeddingSettings
 from bert_flow_tf.errors import ConfigError
 from bert_flow_tf.evaluation.result import TaskResult, task_result
 from bert_flow_tf.evaluation.scored_tasks import load_scored_tasks, score_predictions
@@ -36,7 +34,6 @@ if typing.TYPE_CHECKING:
 FLAGS = flags.FLAGS
 
 _DATA_FLAGS = ("data_dir", "tfds_data_dir", "stsb_gold", "split")
-_ENCODER_FLAGS = tuple(field.name for field in dataclasses.fields(EmbeddingSettings))
 
 
 def define_flags():
@@ -87,7 +84,7 @@ def check_flags():
   else:
     _reject(["task", "metric", "predictions", *_DATA_FLAGS], "has no use with senteval, which has its own tasks")
   if FLAGS.predictions is not None:
-    useless = ["flow_folder", "allow_other_encoder", *_ENCODER_FLAGS]
+    useless = ["flow_folder", "allow_other_encoder", *common_flags.encoder_flags()]
     _reject(useless, "has no use with predictions, where nothing is embedded")
     if not common_flags.given(["task"]):
       _reject(_DATA_FLAGS, "needs task if predictions is given")

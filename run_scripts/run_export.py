@@ -11,7 +11,7 @@ if __package__ in (None, ""):  # run as a file, from any folder
 
 from absl import flags
 
-from bert_flow_tf.encoder.settings import EmbeddingSettings
+from bert_flow_tf.encoder.settings import LOADING, NAME, POOLING
 from bert_flow_tf.errors import ConfigError
 from run_scripts import common_flags, runner
 from run_scripts.exporting import check_export_flags, define_export_flags, export
@@ -22,17 +22,8 @@ FLAGS = flags.FLAGS
 def define_flags() -> None:
   """Defines the flags of this runner."""
   common_flags.define_calibration_flags()
-  pooling = ("sentence_embedding_type", "low_dim", "max_seq_length")
-  of_encoder = (
-    "model",
-    "init_checkpoint",
-    "model_revision",
-    "model_cache_dir",
-    "hidden_act",
-    "max_input_chars_per_word",
-  )
-  weights = ("token_weights", "frequency_corpus")
-  common_flags.define_settings(EmbeddingSettings, (*of_encoder, *weights, *pooling))
+  # A served model computes in float32.
+  common_flags.define_encoder_flags(NAME, LOADING, POOLING, leave_out=["precision"])
   define_export_flags()
 
 

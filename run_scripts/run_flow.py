@@ -15,7 +15,7 @@ from absl import flags
 from bert_flow_tf.calibration.names import FLOW, CalibrationSpec, check_k_on_dev, parse_calibrations
 from bert_flow_tf.data.flow_corpus import CorpusSettings, load_task_and_corpus
 from bert_flow_tf.data.tasks import DataSettings
-from bert_flow_tf.encoder.settings import EmbeddingSettings
+from bert_flow_tf.encoder.settings import EncoderSettings
 from bert_flow_tf.errors import ConfigError
 from bert_flow_tf.io.experiment import OutputSettings
 from bert_flow_tf.io.lock import owned
@@ -29,7 +29,7 @@ FLAGS = flags.FLAGS
 _SETTINGS = {
   "data": DataSettings,
   "corpus": CorpusSettings,
-  "embedding": EmbeddingSettings,
+  "embedding": EncoderSettings,
   "flow": FlowSettings,
   "run": RunSettings,
   "output": OutputSettings,

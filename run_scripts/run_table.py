@@ -19,7 +19,7 @@ if __package__ in (None, ""):  # run as a file, from any folder
 from absl import flags, logging
 
 from bert_flow_tf.data.tasks import DataSettings, load_task
-from bert_flow_tf.encoder.settings import EmbeddingSettings
+from bert_flow_tf.encoder.settings import EncoderSettings
 from bert_flow_tf.errors import ConfigError
 from bert_flow_tf.io import files
 from bert_flow_tf.io.lock import owned
@@ -42,8 +42,9 @@ def define_flags() -> None:
   """Defines the flags of this runner."""
   common_flags.define_settings(Plan, [field.name for field in dataclasses.fields(Plan) if field.name != "seed"])
   common_flags.define_data_flags()
-  embedding = ("max_seq_length", "predict_batch_size", "precision", "cached_dir", "frequency_corpus")
-  common_flags.define_settings(EmbeddingSettings, ("model_revision", "model_cache_dir", *embedding))
+  # The tables choose models, poolings and weights of tokens themselves.
+  chosen = ("model", "init_checkpoint", "sentence_embedding_type", "token_weights", "low_dim")
+  common_flags.define_encoder_flags(leave_out=[*chosen, "hidden_act", "max_input_chars_per_word"])
   common_flags.define_settings(FlowSettings)
   flags.DEFINE_string("output_dir", "exp/tables", "Folder of the tables; a run that was stopped resumes from it.")
   flags.DEFINE_string(
@@ -110,7 +111,7 @@ def _commit() -> str:
 def _make(plan: Plan) -> None:
   """Makes table after table and figure after figure."""
   # The flags task and model are lists here, of the plan.
-  data, embedding = (common_flags.settings(cls, ("task", "model")) for cls in (DataSettings, EmbeddingSettings))
+  data, embedding = (common_flags.settings(cls, ("task", "model")) for cls in (DataSettings, EncoderSettings))
   flow = common_flags.settings(FlowSettings)
   flow.check()
   folder = pathlib.Path(FLAGS.output_dir)

@@ -16,8 +16,7 @@ from bert_flow_tf.corpus.records import TFRECORD, TSV, InputFormat, Unreadable
 from bert_flow_tf.data import custom, nli, semeval, stsb, table
 from bert_flow_tf.data.lines import lines
 from bert_flow_tf.data.task import Paths
-from bert_flow_tf.encoder import folder as folder_lib
-from bert_flow_tf.encoder import static
+from bert_flow_tf.encoder import hugging_face
 from bert_flow_tf.encoder.tokenizer import SentenceTokenizer
 from bert_flow_tf.encoder.word_vector_file import read_vectors
 from bert_flow_tf.errors import BertFlowError
@@ -81,7 +80,7 @@ def read_lines(data):
 
 def read_vocabulary(data):
   path = _file(data, "vocabulary/vocab.txt")
-  folder_lib.check_vocabulary(path, 30)
+  hugging_face.check_vocabulary(path, 30)
   ids = SentenceTokenizer.from_pretrained(path.parent)(["a dog.", "\u4e1c x"])
   assert all(row.dtype == np.int32 for row in ids)
 
@@ -93,7 +92,7 @@ def read_tokenizer_config(data):
 
 
 def read_config(data):
-  folder_lib.read_config(_file(data, "config/config.json").parent)
+  hugging_face.read_config(_file(data, "config/config.json").parent)
 
 
 def read_flow_config(data):
@@ -136,7 +135,7 @@ def read_calibration_json(data):
 
 def read_safetensors(data):
   _file(data, "weights/model.safetensors")
-  static.read_word_rows(_FOLDER / "weights", "model.safetensors", (24, 12))
+  hugging_face._read_word_rows(_FOLDER / "weights", "model.safetensors", (24, 12))
 
 
 def read_word_vectors(data):

@@ -23,7 +23,7 @@ _ONLY_IN = {
   "mteb": ("bert_flow_tf.integrations",),
   "torch": ("bert_flow_tf.integrations",),
   "senteval": ("bert_flow_tf.integrations",),
-  "huggingface_hub": ("bert_flow_tf.encoder.hub",),
+  "huggingface_hub": ("bert_flow_tf.encoder.source",),
   "tensorflow_datasets": ("bert_flow_tf.data",),
   "tensorflow_probability": ("bert_flow_tf.flow",),
   "tensorflow_text": ("bert_flow_tf.serving", "bert_flow_tf.corpus"),

@@ -16,6 +16,7 @@ from bert_flow_tf.data import custom
 from bert_flow_tf.data.task import Paths
 from bert_flow_tf.encoder.identity import EncoderIdentity
 from bert_flow_tf.encoder.pooling import parse_pooling
+from bert_flow_tf.encoder.settings import EncoderSettings
 from bert_flow_tf.errors import BertFlowError, ConfigError
 from bert_flow_tf.io import archive
 from tests import hostile_input
@@ -136,8 +137,8 @@ def test_any_value_in_a_calibrations_settings_is_loaded_or_one_sentence(folders,
   values=st.dictionaries(st.sampled_from(["name", "weights_sha256", "pooling", "max_seq_length"]), JSON)
 )
 def test_any_identity_is_read_or_one_sentence(values):
-  whole = {"name": "a", "weights_sha256": "b", "tokenizer_sha256": "c", "sentence_embedding_type": "avg"}
-  whole |= {"pooling": ["mean", 1], "max_seq_length": 9, "low_dim": None}
+  whole = {"name": "a", "weights_sha256": "b", "tokenizer_sha256": "c", "pooling": ["mean", 1], "architecture": {}}
+  whole |= EncoderSettings.of(sentence_embedding_type="avg", max_seq_length=9).saved()
   try:
     identity = EncoderIdentity.from_dict({**whole, **values}, "here")
   except BertFlowError as error:

@@ -13,7 +13,7 @@ import numpy as np
 import tensorflow as tf
 
 from bert_flow_tf.calibration.flow import calibration_sha256
-from bert_flow_tf.encoder.hub import HUB_NAMES, MODEL_NAMES
+from bert_flow_tf.encoder.source import HUB_NAMES, MODEL_NAMES
 from bert_flow_tf.errors import BertFlowError, ConfigError, EncoderError
 from bert_flow_tf.evaluation.metrics import normalized
 from bert_flow_tf.io import checksums

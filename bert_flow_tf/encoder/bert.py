@@ -1,4 +1,4 @@
-"""Loading of a BERT, or of its word rows alone, with fixed weights."""
+"""A BERT, or its word rows alone, with fixed weights: loaded from one of the kinds of sources."""
 
 import hashlib
 import os
@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from bert_flow_tf.encoder import checkpoints, google_folder, hub, tf1_names, tf1_reader
+from bert_flow_tf.encoder import google_folder, hugging_face, static, tf1_names
 from bert_flow_tf.encoder import precision as precision_lib
-from bert_flow_tf.encoder import static as static_lib
 from bert_flow_tf.encoder.declared import Declared, read_declared
-from bert_flow_tf.encoder.seeded_dropout import SeededDropout
-from bert_flow_tf.encoder.settings import WORD_ROWS
+from bert_flow_tf.encoder.pooling import WORD_ROWS
+from bert_flow_tf.encoder.settings import EncoderSettings
+from bert_flow_tf.encoder.source import GOOGLE, Source, find
 from bert_flow_tf.errors import ConfigError, EncoderError
 from bert_flow_tf.io.checks import is_integer
 from bert_flow_tf.io.experiment import STATIC
@@ -36,37 +36,31 @@ class BertEncoder:
   def __init__(
     self,
     model: Any,
-    name: str,
+    source: Source,
     folder: pathlib.Path,
     has_pooler: bool,
-    precision: str = precision_lib.FLOAT32,
-    declared: Declared = Declared(),  # noqa: B008, as it is frozen
-    revision: str | None = None,
+    precision: str,
+    declared: Declared,
   ) -> None:
     self.model = model
     self.config = model.config
-    self.name = name
+    self.name = source.name
     self.folder = folder
     self.has_pooler = has_pooler
     self.precision = precision
     self.declared = declared
-    self.revision = revision
-    self._dropout = SeededDropout(model)
+    self.revision = source.revision
+    self._dropout = precision_lib.SeededDropout(model)
 
   def __call__(
     self, ids: tf.Tensor, mask: tf.Tensor, dropout_seed: tf.Tensor | None = None
   ) -> tuple[tuple[tf.Tensor, ...], tf.Tensor | None]:
-    """Runs BERT with segment ids 0, as the original does (docs/original.md, "Encoder and pooling").
+    """Returns the hidden states and the pooled output of ids and mask, int32 [batch, seq_len].
 
-    Args:
-      ids: int32 Tensor of shape [batch, seq_len].
-      mask: int32 Tensor of shape [batch, seq_len], 1 for tokens, 0 for padding.
-      dropout_seed: int32 Tensor of shape [2] that determines the dropout masks; None for no dropout.
-
-    Returns:
-      Tuple of num_hidden_layers + 1 float32 Tensors of shape [batch, seq_len, hidden] (0 is the embedding
-      layer, i the output of the i-th block), and the pooled output, float32 [batch, hidden], or None. Of a static
-      encoder, () and None.
+    Segment ids are 0, as in the original (docs/original.md, "Encoder and pooling"). `dropout_seed`, int32 [2],
+    determines the dropout masks; None for no dropout. There are num_hidden_layers + 1 states, float32
+    [batch, seq_len, hidden] (0 is the embedding layer, i the output of the i-th block); the pooled output is float32
+    [batch, hidden], or None. Of a static encoder, () and None.
     """
     if self.is_static:
       return (), None
@@ -84,14 +78,10 @@ class BertEncoder:
   @property
   def is_static(self) -> bool:
     """True if it has word rows and no transformer."""
-    return isinstance(self.model, static_lib.WordRows)
+    return isinstance(self.model, static.WordRows)
 
   def check_max_seq_length(self, max_seq_length: int | None) -> int:
-    """Returns the number of tokens, the declared one for None.
-
-    Raises:
-      EncoderError: [CLS], a token and [SEP] do not fit, or a position has no embedding.
-    """
+    """Returns the number of tokens, the declared one for None; EncoderError if a position has no embedding."""
     limit = self.config.max_position_embeddings
     if max_seq_length is None:
       max_seq_length = min(self.declared.max_seq_length, limit)
@@ -108,27 +98,23 @@ class BertEncoder:
     return tf.math.l2_normalize(tf.gather(self.model.get_input_embeddings().weight, ids), axis=-1)
 
   def word_embeddings(self) -> np.ndarray:
-    """Returns the word embeddings, float32 array of shape [vocab, hidden], before position and normalization."""
+    """Returns the word embeddings, float32 [vocab, hidden], before position and normalization."""
     return self.model.get_input_embeddings().weight.numpy()
 
   @property
   def weights_checksum(self) -> str:
     """Hexadecimal SHA-256 of the names, shapes and bytes of all variables, sorted by name."""
     digest = hashlib.sha256()
-    for weight in sorted(self.model.weights, key=checkpoints.bare_name):
+    for weight in sorted(self.model.weights, key=hugging_face.bare_name):
       value = np.ascontiguousarray(weight.numpy())
-      digest.update(f"{checkpoints.bare_name(weight)} {value.dtype} {value.shape} ".encode())
+      digest.update(f"{hugging_face.bare_name(weight)} {value.dtype} {value.shape} ".encode())
       digest.update(value.data)
     return digest.hexdigest()
 
   def tf1_variables(self) -> dict[str, np.ndarray]:
-    """Returns {name in Google's checkpoints: float32 array} of every weight.
-
-    Raises:
-      EncoderError: a static encoder, whose word rows alone are no BERT.
-    """
+    """Returns {name in Google's checkpoints: float32 array} of every weight."""
     self.check_has_transformer("be saved or converted as a BERT")
-    return {tf1_names.of_keras(checkpoints.bare_name(weight)): weight.numpy() for weight in self.model.weights}
+    return {tf1_names.of_keras(hugging_face.bare_name(weight)): weight.numpy() for weight in self.model.weights}
 
   def check_has_transformer(self, purpose: str) -> None:
     """Raises EncoderError for a static encoder; `purpose`: what it cannot do, "be trained"."""
@@ -139,107 +125,84 @@ class BertEncoder:
   @property
   def architecture(self) -> dict[str, Any]:
     """Settings that change the output and no weight, for cache keys."""
-    config = self.config
     if self.is_static:
       return {}
     return {
-      "num_attention_heads": config.num_attention_heads,
-      "hidden_act": str(config.hidden_act),
-      "layer_norm_eps": config.layer_norm_eps,
+      "num_attention_heads": self.config.num_attention_heads,
+      "hidden_act": str(self.config.hidden_act),
+      "layer_norm_eps": self.config.layer_norm_eps,
     }
 
 
-def load_bert(
-  name: str | os.PathLike,
-  cache_dir: str | os.PathLike | None = None,
-  precision: str = precision_lib.FLOAT32,
-  hidden_act: str | None = None,
-  bert_config_file: str | os.PathLike | None = None,
-  vocab_file: str | os.PathLike | None = None,
-  revision: str | None = None,
-) -> BertEncoder:
-  """Loads a BERT; no weight stays random.
-
-  Args:
-    name: see `hub.resolve`; also Google's folder, see `google_folder`, or the prefix of a checkpoint in such a folder;
-      or "static:" and one of these, for its word rows without the transformer.
-    cache_dir: folder of the hub's cache; None for its default.
-    precision: see `BertEncoder`.
-    hidden_act: transformers' name of an activation; None for the configuration's, whose "gelu" is "gelu_new" if it is a
-      bert_config.json, as in Google's code.
-    bert_config_file: configuration of a TensorFlow 1 checkpoint; None for the one in its folder.
-    vocab_file: vocab.txt of a TensorFlow 1 checkpoint, whose folder becomes the attribute `folder`; None for the one in
-      its folder.
-    revision: commit, branch or tag of a hub model; None for main.
-
-  Raises:
-    ConfigError: unknown precision or activation, or one for a static encoder; or files for a model that is no
-      TensorFlow 1 checkpoint.
-    EncoderError: the model does not exist, or a file of its folder is missing, damaged or does not match another file.
-  """
-  precision_lib.check_precision(precision)
-  checkpoints.check_activation(hidden_act)
-  base = static_lib.base_name(name)
-  static = base is not None
-  if static:
-    static_lib.check_settings(str(name), precision, hidden_act)
-  base = base if static else name
-  try:
-    folder, checkpoint = _find(base, cache_dir, revision)
-  except EncoderError as error:
-    if not static or error.argument != "model":
-      raise
-    raise EncoderError(str(error).replace(f"model={base}", f"model={name}", 1), "model") from error
-  commit = hub.commit_of(base, folder)
-  declared, folder = (Declared(), folder) if checkpoint is not None else read_declared(folder)
-  changes = {} if hidden_act is None else {"hidden_act": hidden_act}
-  if checkpoint is not None:
-    config_path = pathlib.Path(bert_config_file or google_folder.config_file(folder)).expanduser()
-    if bert_config_file and not config_path.is_file():
-      raise ConfigError(f"bert_config_file={bert_config_file}: no such file; expected a json file", "bert_config_file")
-    folder = folder if vocab_file is None else _folder_of_vocabulary(vocab_file)
-    model, has_pooler = checkpoints.load_tf1(config_path, folder, checkpoint, changes, static)
-  elif bert_config_file or vocab_file:
-    argument = "bert_config_file" if bert_config_file else "vocab_file"
-    raise ConfigError(
-      f"{argument}: belongs to a TensorFlow 1 checkpoint, and {name} is none; give the prefix of one, such as "
-      "FOLDER/bert_model.ckpt, or leave the file out",
-      argument,
-    )
-  else:
-    model, has_pooler = checkpoints.load_hugging_face(folder, changes, static)
-  if static:
-    declared = Declared(WORD_ROWS, declared.max_seq_length, token_weights=static_lib.TOKEN_WEIGHTS)
-    return BertEncoder(model, str(name), folder, has_pooler, precision, declared, commit)
+def load_bert(settings: EncoderSettings) -> BertEncoder:
+  """Returns the BERT, or the word rows, that settings name; no weight stays random."""
+  source = find(settings)
+  if source.static:
+    _check_static(settings)
+  load = _load_hugging_face
+  if source.kind == GOOGLE:
+    load = _load_google
+  model, has_pooler, folder, declared = load(source, settings)
+  if source.static:
+    declared = Declared(WORD_ROWS, declared.max_seq_length, token_weights=static.TOKEN_WEIGHTS)
+    return BertEncoder(model, source, folder, has_pooler, settings.precision, declared)
   if not has_pooler:
-    model.bert.pooler = None  # its weights are random and must not be read or change the checksum
+    hugging_face.main_layer(model).pooler = None  # its weights are random and must not be read or change the checksum
   model.trainable = False
-  precision_lib.fuse_activations(model)
-  precision_lib.compute_in(model, precision)
-  return BertEncoder(model, str(name), folder, has_pooler, precision, declared, commit)
+  precision_lib.fuse_activations(hugging_face.main_layer(model))
+  precision_lib.compute_in(model, settings.precision)
+  return BertEncoder(model, source, folder, has_pooler, settings.precision, declared)
 
 
-def _find(name, cache_dir, revision):
-  """Returns the folder of a model, and its TensorFlow 1 checkpoint: a prefix, the folder, or None."""
-  path = os.path.expanduser(name) if isinstance(name, str | os.PathLike) else None
-  if path is not None and name not in hub.MODEL_NAMES and not os.path.isdir(path) and tf1_reader.is_prefix(path):
-    if revision is not None:
-      raise EncoderError(
-        f"revision={revision}: {name} is a checkpoint; only models of the hub have revisions", "revision"
+def _load_hugging_face(source, settings):
+  """Returns the model, whether it has a pooled output, the folder of its files, and what they declare."""
+  for argument in ("bert_config_file", "vocab_file"):
+    if getattr(settings, argument):
+      raise ConfigError(
+        f"{argument}: belongs to a TensorFlow 1 checkpoint, and {source.name} is none; give the prefix of one, such as "
+        "FOLDER/bert_model.ckpt, or leave the file out",
+        argument,
       )
-    return pathlib.Path(path).parent, path
-  folder = hub.resolve(name, cache_dir, revision)
-  return folder, folder if google_folder.is_tf1(folder) else None
+  declared, folder = read_declared(source.folder)
+  model, has_pooler = hugging_face.load(folder, _changes(settings), source.static)
+  return model, has_pooler, folder, declared
 
 
-def _folder_of_vocabulary(vocab_file):
-  """Returns the folder of a vocab.txt.
+def _load_google(source, settings):
+  """Returns the same for a TensorFlow 1 checkpoint, whose configuration and vocabulary may be in other folders."""
+  config_path = google_folder.config_file(source.folder)
+  if settings.bert_config_file:
+    config_path = _given_file("bert_config_file", settings.bert_config_file, "json file")
+  folder = source.folder
+  if settings.vocab_file is not None:
+    path = _given_file("vocab_file", settings.vocab_file, "vocab.txt")
+    if path.name != "vocab.txt":
+      raise ConfigError(f"vocab_file={path}: its name must be vocab.txt", argument="vocab_file")
+    folder = path.parent
+  model, has_pooler = google_folder.load(config_path, folder, source.checkpoint, _changes(settings), source.static)
+  return model, has_pooler, folder, Declared()
 
-  Raises:
-    ConfigError: the file does not exist or has another name.
-  """
-  path = pathlib.Path(vocab_file).expanduser()
-  if path.name != "vocab.txt" or not path.is_file():
-    problem = "its name must be vocab.txt" if path.is_file() else "no such file; expected a vocab.txt"
-    raise ConfigError(f"vocab_file={vocab_file}: {problem}", argument="vocab_file")
-  return path.parent
+
+def _changes(settings):
+  """Returns the values that replace those of the configuration."""
+  if settings.hidden_act is None:
+    return {}
+  return {"hidden_act": settings.hidden_act}
+
+
+def _given_file(argument, value, expected):
+  """Returns the path of a file that the user named."""
+  path = pathlib.Path(os.path.expanduser(value))
+  if not path.is_file():
+    raise ConfigError(f"{argument}={value}: no such file; expected a {expected}", argument)
+  return path
+
+
+def _check_static(settings):
+  """Raises ConfigError for a setting of the transformer, which a static encoder does not have."""
+  for argument in ("precision", "hidden_act"):
+    value = getattr(settings, argument)
+    if value != getattr(EncoderSettings, argument):
+      raise ConfigError(
+        f"{argument}={value}: {settings.encoder_name} has no transformer that could use it; leave it out", argument
+      )

@@ -1,14 +1,13 @@
-"""Cache of sentence embeddings on disk, one folder for each identity of the encoder."""
+"""Cache of sentence embeddings: an SQLite file for each identity, which survives kills and concurrent writers."""
 
 import contextlib
 import hashlib
 import json
 import os
 import pathlib
+import sqlite3
 import tempfile
-import time
-import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -16,31 +15,22 @@ from absl import logging
 
 from bert_flow_tf.errors import EncoderError
 
-# Largest number of sentences of a file, which a killed run loses: 50 MB at 768 dimensions.
+# Largest number of sentences of a transaction, which a killed run loses: 50 MB at 768 dimensions.
 CHUNK_SENTENCES = 16384
-
-# After the embeddings, a record for each row: digest of its sentence; digest of that digest and the row's bytes.
-_RECORD = np.dtype([("sentence", "S16"), ("check", "S16")])
-_DAY_SECONDS = 24 * 60 * 60
+# Values of a query; SQLite's older limit is 999.
+_AT_ONCE = 500
+_WAIT_SECONDS = 60
+_TABLE = "create table if not exists rows (digest blob primary key, value blob, checksum blob) without rowid"
 
 
 class EmbeddingCache:
-  """Cache with a folder `KEY/` for each key of settings, of files `CHUNK.npy` with embeddings of some sentences.
+  """Folder with a file KEY.sqlite for each key of settings: a sentence's digest, its embedding, and a checksum.
 
-  A file is a float32 array [n, dim] as `np.save` writes it, then n records (which `np.load` does not mind). Its
-  name is the digest of the records, which have digests of the rows. So damaged or foreign files are detected by reading
-  only the records and the requested rows, and processes that write the same sentences write the same file. Nothing is
-  ever unpickled.
-
-  If two files have the same sentence, from concurrent processes, the older one is used.
+  A file that cannot be used costs time and is logged, but is no error; a damaged one is deleted.
   """
 
   def __init__(self, folder: str | os.PathLike) -> None:
-    """Creates the folder if needed, and checks that it is writable before anything is computed.
-
-    Raises:
-      EncoderError: the folder cannot be created or written.
-    """
+    """Creates the folder if needed; EncoderError if it cannot be written, before anything is computed."""
     self.folder = pathlib.Path(folder)
     try:
       self.folder.mkdir(parents=True, exist_ok=True)
@@ -54,133 +44,77 @@ class EmbeddingCache:
 
   @staticmethod
   def key(settings: Mapping[str, Any], sentences: Sequence[str] = ()) -> str:
-    """Returns the hexadecimal SHA-256 of the settings (JSON values) and of the sentences in their order."""
+    """Returns the hexadecimal SHA-256 of settings (JSON values), and of sentences in their order."""
     digest = hashlib.sha256(json.dumps(settings, sort_keys=True).encode())
     for sentence in sentences:
-      text = sentence.encode("utf-8", "surrogatepass")
-      digest.update(b"%d:" % len(text))  # lengths: ["a", "b"] and ["ab"] differ
-      digest.update(text)
+      digest.update(_digest(sentence))
     return digest.hexdigest()
 
   def load(self, key: str, sentences: Sequence[str], dim: int) -> tuple[np.ndarray, np.ndarray]:
-    """Looks up the embeddings of sentences.
-
-    Args:
-      key: `key` of the settings alone.
-      sentences: n distinct sentences.
-      dim: size of their embeddings.
-
-    Returns:
-      Embeddings, float32 array of shape [n, dim], and bool array of shape [n], True for the rows that are cached.
-    """
-    embeddings, cached = np.empty([len(sentences), dim], np.float32), np.zeros(len(sentences), bool)
-    digests = _digests(sentences)
-    order = np.argsort(digests)
-    for path in _files(self.folder / key):
-      try:
-        stored, records = _open(path, dim)
-        near = order[np.minimum(np.searchsorted(digests, records["sentence"], sorter=order), len(digests) - 1)]
-        rows = np.flatnonzero((digests[near] == records["sentence"]) & ~cached[near])
-        values = np.asarray(stored[rows])
-        valid = (_checks(records["sentence"][rows], values) == records["check"][rows]) & _finite(values)
-        embeddings[near[rows[valid]]] = values[valid]
-        cached[near[rows[valid]]] = True
-        if not valid.all():
-          raise ValueError(f"{(~valid).sum()} of {len(rows)} rows do not match their checksums")
-      except Exception as error:  # NumPy raises errors of many classes for a damaged file
-        logging.warning("%s is damaged (%s): its embeddings are computed again; it may be deleted", path, error)
-      if cached.all():
-        break
+    """Returns embeddings float32 [n, dim] of distinct sentences, and bool [n], True for those that are cached."""
+    embeddings = np.empty([len(sentences), dim], np.float32)
+    cached = np.zeros(len(sentences), bool)
+    rows = {_digest(sentence): row for row, sentence in enumerate(sentences)}
+    digests = list(rows)
+    path = self.folder / f"{key}.sqlite"
+    damaged = []
+    with self._usable(path), _opened(path) as database, database:  # the second commits
+      for start in range(0, len(digests), _AT_ONCE):
+        part = digests[start : start + _AT_ONCE]
+        marks = ",".join("?" * len(part))
+        query = f"select digest, value, checksum from rows where digest in ({marks})"
+        for digest, value, checksum in database.execute(query, part):
+          # A damaged file may hold values of any type.
+          if not isinstance(value, bytes) or _checksum(digest, value) != checksum:
+            damaged.append((digest,))
+          elif len(value) == 4 * dim:
+            row = rows[digest]
+            embeddings[row] = np.frombuffer(value, "<f4")
+            cached[row] = True
+      database.executemany("delete from rows where digest = ?", damaged)
     if cached.any():
       logging.info("Embeddings of %d of %d sentences read from %s", cached.sum(), len(cached), self.folder)
     return embeddings, cached
 
   def save(self, key: str, sentences: Sequence[str], embeddings: np.ndarray) -> None:
-    """Writes embeddings as one file, atomically. A file that cannot be written is logged and not an error.
+    """Adds the finite rows of embeddings [n, dim] of distinct sentences, in one transaction."""
+    finite = np.isfinite(embeddings).all(axis=1)
+    values = []
+    for sentence, row, is_finite in zip(sentences, embeddings.astype("<f4"), finite, strict=True):
+      if is_finite:
+        digest, value = _digest(sentence), row.tobytes()
+        values.append((digest, value, _checksum(digest, value)))
+    path = self.folder / f"{key}.sqlite"
+    with self._usable(path), _opened(path) as database, database:
+      # An embedding that was once returned is returned again: of two writers the first one wins.
+      database.executemany("insert or ignore into rows values (?, ?, ?)", values)
 
-    Args:
-      key: `key` of the settings alone.
-      sentences: n distinct sentences.
-      embeddings: array of shape [n, dim]; rows that are not finite are not written.
-    """
-    finite = _finite(embeddings)
-    if not finite.any():
-      return
-    embeddings = np.ascontiguousarray(embeddings[finite], "<f4")
-    records = np.empty(len(embeddings), _RECORD)
-    records["sentence"] = _digests(sentences)[finite]
-    records["check"] = _checks(records["sentence"], embeddings)
-    path = self.folder / key / f"{_name(records.tobytes())}.npy"
-    # A name for each writer: of two writers of the same file, the slower would write into the renamed file.
-    temporary = path.with_name(f".{uuid.uuid4().hex}.writing")
+  @contextlib.contextmanager
+  def _usable(self, path: pathlib.Path) -> Iterator[None]:
+    """Logs what SQLite cannot do in the block, and deletes a damaged file."""
     try:
-      path.parent.mkdir(exist_ok=True)
-      _clean(path.parent)
-      with temporary.open("xb") as file:
-        np.save(file, embeddings, allow_pickle=False)
-        file.write(records.tobytes())
-      temporary.replace(path)
-    except OSError as error:
-      logging.warning("Embeddings could not be cached in %s: %s", self.folder, error)
-    finally:
-      with contextlib.suppress(OSError):
-        temporary.unlink(missing_ok=True)
+      yield
+    except sqlite3.Error as error:
+      logging.warning("%s cannot be used (%s): its embeddings are computed again", path, error)
+      if type(error) is sqlite3.DatabaseError:  # damaged; a locked file or a full disk is an OperationalError
+        with contextlib.suppress(OSError):
+          path.unlink()
 
 
-def _open(path, dim):
-  """Returns the embeddings of a file, float32 [n, dim], memory-mapped, and its n records.
-
-  Raises:
-    ValueError: it is not a file of this cache.
-    Exception: NumPy cannot read it.
-  """
-  embeddings = np.lib.format.open_memmap(path, "r")  # unlike np.load, it opens neither archives nor pickles
-  if embeddings.dtype != np.dtype("<f4") or embeddings.ndim != 2 or embeddings.shape[1] != dim:
-    raise ValueError(f"expected float32 (n, {dim}), got {embeddings.dtype} {embeddings.shape}")
-  with path.open("rb") as file:
-    file.seek(embeddings.offset + embeddings.nbytes)
-    records = file.read(len(embeddings) * _RECORD.itemsize)
-  if f"{_name(records)}.npy" != path.name:
-    raise ValueError("its records do not match its name")
-  return embeddings, np.frombuffer(records, _RECORD)
-
-
-def _files(folder):
-  """Returns the paths of a folder's files, the oldest first."""
+def _opened(path: pathlib.Path) -> "contextlib.closing[sqlite3.Connection]":
+  """Returns a context with the database of a path, and its table."""
+  database = sqlite3.connect(path, timeout=_WAIT_SECONDS)
   try:
-    return sorted(folder.glob("*.npy"), key=lambda path: (path.stat().st_mtime_ns, path.name))
-  except OSError as error:
-    logging.warning("%s cannot be read (%s): embeddings are computed again", folder, error)
-    return []
+    database.execute(_TABLE)
+  except sqlite3.Error:
+    database.close()
+    raise
+  return contextlib.closing(database)
 
 
-def _clean(folder):
-  """Deletes incomplete files of killed processes."""
-  for path in folder.glob(".*.writing"):
-    with contextlib.suppress(OSError):
-      if time.time() - path.stat().st_mtime > _DAY_SECONDS:
-        path.unlink()
+def _digest(sentence: str) -> bytes:
+  return hashlib.blake2b(sentence.encode("utf-8", "surrogatepass"), digest_size=16).digest()
 
 
-def _digests(sentences):
-  """Returns the sentences' digests, S16 array [n]."""
-  return _join(hashlib.blake2b(s.encode("utf-8", "surrogatepass"), digest_size=16) for s in sentences)
-
-
-def _checks(digests, embeddings):
-  """Returns digests of float32 rows [n, dim] and the digests of their sentences, S16 array [n]."""
-  return _join(
-    hashlib.blake2b(digest + row.tobytes(), digest_size=16) for digest, row in zip(digests, embeddings, strict=True)
-  )
-
-
-def _join(hashes):
-  return np.frombuffer(b"".join(h.digest() for h in hashes), "S16")
-
-
-def _name(records):
-  return hashlib.blake2b(records, digest_size=16).hexdigest()
-
-
-def _finite(embeddings):
-  return np.isfinite(embeddings).all(axis=1)
+def _checksum(digest: bytes, value: bytes) -> bytes:
+  return hashlib.blake2b(digest + value, digest_size=8).digest()

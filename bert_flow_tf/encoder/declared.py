@@ -5,14 +5,13 @@ import pathlib
 
 from absl import logging
 
-from bert_flow_tf.encoder.folder import read_json
+from bert_flow_tf.encoder.hugging_face import read_json
+from bert_flow_tf.encoder.pooling import DECLARED_NAMES
 from bert_flow_tf.encoder.settings import DEFAULT_MAX_SEQ_LENGTH, DEFAULT_POOLING
 from bert_flow_tf.errors import EncoderError
 from bert_flow_tf.io.checks import is_integer
 
-MODULES = "modules.json"
-# {pooling in 1_Pooling/config.json: our sentence_embedding_type}
-_POOLINGS = {"mean": "avg", "mean_tokens": "avg", "cls": "cls-token", "cls_token": "cls-token"}
+_MODULES = "modules.json"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -23,25 +22,21 @@ class Declared:
     sentence_embedding_type: the pooling.
     max_seq_length: the largest number of tokens.
     source: the file that declares them; "" if nothing does.
-    refused: the part of the declaration that is not supported; "" if there is none.
+    unsupported: the part of the declaration that is not supported; "" if all is.
     token_weights: the weights of tokens; no file declares them.
   """
 
   sentence_embedding_type: str = DEFAULT_POOLING
   max_seq_length: int = DEFAULT_MAX_SEQ_LENGTH
   source: str = ""
-  refused: str = ""
+  unsupported: str = ""
   token_weights: str = "uniform"
 
   def pooling(self) -> str:
-    """Returns the declared pooling.
-
-    Raises:
-      EncoderError: it is not supported.
-    """
-    if self.refused:
+    """Returns the declared pooling; EncoderError if it is not supported."""
+    if self.unsupported:
       raise EncoderError(
-        f"sentence_embedding_type: {self.source} declares {self.refused}, which is not supported; give a "
+        f"sentence_embedding_type: {self.source} declares {self.unsupported}, which is not supported; give a "
         "sentence_embedding_type, such as avg, to embed without it",
         argument="sentence_embedding_type",
       )
@@ -49,70 +44,68 @@ class Declared:
 
   def log(self, sentence_embedding_type: str, max_seq_length: int) -> None:
     """Logs what is used of the declaration, and what is not."""
-    used = {"sentence_embedding_type": sentence_embedding_type, "max_seq_length": max_seq_length}
-    declared = {"sentence_embedding_type": self.refused or self.sentence_embedding_type}
-    declared["max_seq_length"] = str(self.max_seq_length)
+    texts = []
+    for name, used, declared in (
+      ("sentence_embedding_type", sentence_embedding_type, self.unsupported or self.sentence_embedding_type),
+      ("max_seq_length", max_seq_length, self.max_seq_length),
+    ):
+      text = f"{name} {used}"
+      if used != declared:
+        text += f" ({declared} is declared)"
+      texts.append(text)
     if self.source:
-      texts = [
-        f"{name} {value}" + ("" if str(value) == declared[name] else f" ({declared[name]} is declared)")
-        for name, value in used.items()
-      ]
       logging.info("%s: %s", self.source, ", ".join(texts))
 
 
 def read_declared(folder: pathlib.Path) -> tuple[Declared, pathlib.Path]:
-  """Reads the declaration of a folder of sentence-transformers.
-
-  Args:
-    folder: any encoder's folder.
-
-  Returns:
-    The declaration, and the folder of BERT's own files: `folder`, or its subfolder, such as 0_Transformer.
-
-  Raises:
-    EncoderError: a file is damaged.
-  """
-  path = folder / MODULES
+  """Returns what a folder declares, and the folder of BERT's files: `folder`, or a part, such as 0_Transformer."""
+  path = folder / _MODULES
   if not path.is_file():
     return Declared(), folder
   modules = read_json(path)
   try:
     kinds = [(module["type"].rsplit(".", 1)[-1], folder / module["path"]) for module in modules]
-    assert kinds
-  except (AssertionError, AttributeError, KeyError, TypeError) as error:
+    first, transformer = kinds[0]
+  except (AttributeError, IndexError, KeyError, TypeError) as error:
     raise EncoderError(f"{path}: expected a list of modules, each with type and path; download it again") from error
-  (first, transformer), others = kinds[0], kinds[1:]
   if first != "Transformer" or not transformer.is_dir():
     raise EncoderError(f"{path}: the first module is {first} in {transformer}, expected the folder of a Transformer")
-  embedding_type, refused = "", ""
-  for kind, place in others:
+  embedding_type, unsupported = "", ""
+  for kind, place in kinds[1:]:
     if kind == "Pooling" and not embedding_type:
-      embedding_type, refused = _pooling(place / "config.json")
+      embedding_type, unsupported = _pooling(place / "config.json")
     elif kind != "Normalize":  # which changes no cosine
-      refused = refused or f"the module {kind}"
+      unsupported = unsupported or f"the module {kind}"
   if not embedding_type:
-    refused = refused or "no pooling"
-  length = _max_seq_length(transformer)
-  return Declared(embedding_type or DEFAULT_POOLING, length, source=str(path), refused=refused), transformer
+    embedding_type, unsupported = DEFAULT_POOLING, unsupported or "no pooling"
+  return Declared(embedding_type, _max_seq_length(transformer), str(path), unsupported), transformer
 
 
 def _pooling(path):
-  """Returns the sentence_embedding_type of a 1_Pooling/config.json and "", or the default and what is refused."""
+  """Returns the sentence_embedding_type of a 1_Pooling/config.json and "", or the default and the unsupported part."""
   values = read_json(path)
   if not isinstance(values, dict):
     raise EncoderError(f"{path}: expected a JSON object with a pooling mode; download it again")
-  modes = values.get("pooling_mode", [])  # newer versions; the others have a flag for each mode
-  modes = [modes] if isinstance(modes, str) else list(modes)
-  modes += [key.removeprefix("pooling_mode_") for key, on in values.items() if key.startswith("pooling_mode_") and on]
-  name = " and ".join(map(str, modes)) or "none"
-  return _POOLINGS.get(name, DEFAULT_POOLING), "" if name in _POOLINGS else f"the pooling {name}"
+  # Newer versions name the modes; the others have a flag for each.
+  modes = values.get("pooling_mode", [])
+  if isinstance(modes, str):
+    modes = [modes]
+  flags = [key for key, on in values.items() if key.startswith("pooling_mode_") and on]
+  names = [str(mode) for mode in modes] + [flag.removeprefix("pooling_mode_") for flag in flags]
+  name = " and ".join(names) or "none"
+  if name in DECLARED_NAMES:
+    return DECLARED_NAMES[name], ""
+  return DEFAULT_POOLING, f"the pooling {name}"
 
 
 def _max_seq_length(folder):
   """Returns the declared length, or the default."""
   path = folder / "sentence_bert_config.json"
-  values = read_json(path) if path.is_file() else {}
-  length = values.get("max_seq_length") if isinstance(values, dict) else values
+  if not path.is_file():
+    return DEFAULT_MAX_SEQ_LENGTH
+  length = read_json(path)
+  if isinstance(length, dict):
+    length = length.get("max_seq_length")
   if length is None:
     return DEFAULT_MAX_SEQ_LENGTH
   if not is_integer(length, 3):

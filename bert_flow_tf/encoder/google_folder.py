@@ -5,19 +5,12 @@ from typing import Any
 
 from absl import logging
 
-from bert_flow_tf.encoder import folder as folder_lib
-from bert_flow_tf.encoder import tf1_names, tf1_reader
+from bert_flow_tf.encoder import hugging_face, tf1_names, tf1_reader
 from bert_flow_tf.errors import EncoderError
 
 CONFIG_FILE = "bert_config.json"
 # The keys of Google's BertConfig and its defaults, whose type_vocab_size is not Hugging Face's 2; sizes are required.
-DEFAULTS = {
-  "vocab_size": None,
-  "hidden_size": None,
-  "num_hidden_layers": None,
-  "num_attention_heads": None,
-  "intermediate_size": None,
-  "max_position_embeddings": None,
+DEFAULTS = dict.fromkeys(hugging_face.ARCHITECTURES["bert"].sizes) | {
   "hidden_act": "gelu",
   "hidden_dropout_prob": 0.1,
   "attention_probs_dropout_prob": 0.1,
@@ -30,6 +23,7 @@ _ACTIVATIONS = {"gelu": "gelu_new"}
 _EXACT = "exact_gelu"
 # A constant in Google's code, without a key in bert_config.json.
 _LAYER_NORM_EPS = 1e-12
+_WORDS = "bert/embeddings/word_embeddings"
 
 
 def is_tf1(folder: pathlib.Path) -> bool:
@@ -39,42 +33,43 @@ def is_tf1(folder: pathlib.Path) -> bool:
   """
   if (folder / CONFIG_FILE).is_file() and not (folder / "config.json").is_file():
     return True
-  has_other_weights = any((folder / name).is_file() for name in folder_lib.WEIGHTS)
+  has_other_weights = any((folder / name).is_file() for name in hugging_face.WEIGHTS)
   return bool(tf1_reader.prefixes_in(folder)) and not has_other_weights
 
 
 def config_file(folder: pathlib.Path) -> pathlib.Path:
   """Returns the path of bert_config.json, or of config.json if the folder has only that."""
   path = folder / CONFIG_FILE
-  return path if path.is_file() or not (folder / "config.json").is_file() else folder / "config.json"
+  if not path.is_file() and (folder / "config.json").is_file():
+    return folder / "config.json"
+  return path
 
 
 def read_config(path: pathlib.Path) -> dict[str, Any]:
-  """Reads a bert_config.json as values of a Hugging Face configuration, with Google's defaults and activation.
+  """Returns a bert_config.json as values of a Hugging Face configuration, with Google's defaults and activation.
 
-  Args:
-    path: the file; one with the name config.json is Hugging Face's, whose activation is kept.
-
-  Raises:
-    EncoderError: it is missing or damaged, or a size is missing or wrong.
+  A file with the name config.json is Hugging Face's, whose activation is kept.
   """
   if not path.is_file():
     raise EncoderError(
       f"{path.parent}: no {path.name}; expected {CONFIG_FILE}, a checkpoint and vocab.txt in a TensorFlow 1 folder"
     )
-  values = folder_lib.check_files(path, folder_lib.read_json(path))
+  values = hugging_face.check_files(path, hugging_face.read_json(path))
   if isinstance(values, dict):
     kept = {key: values.get(key, default) for key, default in DEFAULTS.items()}
     if path.name != "config.json" and values.pop(_EXACT, None) is not True:
       kept["hidden_act"] = converted_activation(kept["hidden_act"])
-    values = {"model_type": "bert", **values, **kept, "layer_norm_eps": values.get("layer_norm_eps", _LAYER_NORM_EPS)}
-  folder_lib.check_config(path, values)
+    kept["layer_norm_eps"] = values.get("layer_norm_eps", _LAYER_NORM_EPS)
+    values = {"model_type": "bert"} | values | kept
+  hugging_face.check_config(path, values)
   return values
 
 
 def converted_activation(hidden_act: Any) -> Any:
   """Returns transformers' name of an activation of bert_config.json."""
-  return _ACTIVATIONS.get(hidden_act, hidden_act) if isinstance(hidden_act, str) else hidden_act
+  if isinstance(hidden_act, str):
+    return _ACTIVATIONS.get(hidden_act, hidden_act)
+  return hidden_act
 
 
 def google_config(config: Any) -> dict[str, Any]:
@@ -87,8 +82,9 @@ def google_config(config: Any) -> dict[str, Any]:
       _EXACT,
     )
     values[_EXACT] = True
-  google_names = {theirs: ours for ours, theirs in _ACTIVATIONS.items()}
-  values["hidden_act"] = google_names.get(values["hidden_act"], values["hidden_act"])
+  for ours, theirs in _ACTIVATIONS.items():
+    if values["hidden_act"] == theirs:
+      values["hidden_act"] = ours
   if config.layer_norm_eps != _LAYER_NORM_EPS:
     logging.warning(
       "layer_norm_eps is %g: it is written to bert_config.json and read from it here, but Google's code uses %g",
@@ -100,32 +96,55 @@ def google_config(config: Any) -> dict[str, Any]:
 
 
 def check_vocabulary(path: pathlib.Path, vocab_size: int) -> None:
-  """Checks a vocab.txt as `folder.check_vocabulary` does; Google's models have no word embeddings to spare."""
-  folder_lib.check_vocabulary(path, vocab_size, least_share=1.0)
+  """Checks a vocab.txt; Google's models have no word embeddings to spare."""
+  hugging_face.check_vocabulary(path, vocab_size, least_share=1.0)
 
 
-def check_variables(checkpoint: tf1_reader.Tf1Checkpoint, values: dict[str, Any]) -> dict[str, tuple[int, ...]]:
-  """Checks that the variables below bert/ are those of the configuration.
+def load(
+  config_path: pathlib.Path,
+  folder: pathlib.Path,
+  checkpoint: str | pathlib.Path,
+  changes: dict[str, Any],
+  word_rows: bool = False,
+) -> tuple[Any, bool]:
+  """Returns the TensorFlow model of a checkpoint, and whether it has a pooled output.
+
+  The vocabulary is in `folder`; `checkpoint` is a prefix, or a folder with one. `changes` and `word_rows` are those of
+  `hugging_face.load`.
+  """
+  values = read_config(config_path) | changes
+  check_vocabulary(folder / "vocab.txt", values["vocab_size"])
+  reader = tf1_reader.Tf1Checkpoint(tf1_reader.find_prefix(checkpoint))
+  shapes = _checked_shapes(reader, values)
+  if word_rows:
+    return hugging_face.static_model(values, reader.read_weight(_WORDS, shapes[_WORDS])), False
+  architecture = hugging_face.ARCHITECTURES["bert"]
+  try:
+    model = architecture.model(architecture.config.from_dict(values))
+    model.build_in_name_scope()
+  except Exception as error:  # transformers and Keras raise errors of many classes
+    reason = hugging_face.reason(config_path, error)
+    raise EncoderError(f"{config_path}: not a BERT's configuration ({reason})") from error
+  has_pooler = tf1_names.has_pooler(shapes)
+  for weight in model.weights:
+    name = tf1_names.of_keras(hugging_face.bare_name(weight))
+    if has_pooler or name not in tf1_names.POOLER:
+      weight.assign(reader.read_weight(name, shapes[name]))
+  return model, has_pooler
+
+
+def _checked_shapes(checkpoint, values):
+  """Returns {variable: shape} of the encoder; EncoderError if variables below bert/ are missing or unknown.
 
   Other variables (heads, optimizer, the original's flow) are no part of an encoder; their number is logged.
-
-  Args:
-    checkpoint: the opened checkpoint.
-    values: of `read_config`.
-
-  Returns:
-    {variable: shape} of the encoder; without the pooled output's two if the checkpoint has neither.
-
-  Raises:
-    EncoderError: variables are missing or unknown; the message lists them.
   """
   names = checkpoint.shapes
   expected = tf1_names.bert_shapes(values, pooler=tf1_names.has_pooler(names))
-  bert = [
-    name
-    for name in names
-    if name.startswith("bert/") and not name.startswith(tf1_names.FLOW) and not tf1_names.left_out(name, names)
-  ]
+  bert = []
+  for name in names:
+    is_other = name.startswith(tf1_names.FLOW) or tf1_names.left_out(name, names)
+    if name.startswith("bert/") and not is_other:
+      bert.append(name)
   tf1_names.check_names(bert, expected, checkpoint.prefix)
   others = sorted(set(names) - set(bert))
   if others:

@@ -5,6 +5,7 @@ from typing import Any
 
 from bert_flow_tf.encoder.identity import EncoderIdentity, VectorsIdentity
 from bert_flow_tf.encoder.sentence_encoder import SentenceEncoder
+from bert_flow_tf.encoder.settings import LOADING, EncoderSettings, keywords
 from bert_flow_tf.errors import ConfigError, EncoderError
 from bert_flow_tf.io import archive
 
@@ -35,43 +36,32 @@ def load_encoder(
   cache_dir: str | os.PathLike | None = None,
   **settings: Any,
 ) -> tuple[SentenceEncoder, dict[str, Any]]:
-  """Loads the encoder that an identity names.
+  """Loads the encoder that an identity names, or `model`.
 
-  Args:
-    identity: the identity in a folder, or None if the folder has none.
-    where: place of the identity, for messages: "folder=FOLDER".
-    model: name or folder of another encoder, or a loaded one; None for the encoder that the identity names.
-    cache_dir: see `SentenceEncoder.from_pretrained`.
-    **settings: sentence_embedding_type, max_seq_length, low_dim, or a setting of `SentenceEncoder.from_pretrained`, in
-      place of those of the identity; if `model` is given, its files decide hidden_act and max_input_chars_per_word.
-      Without `model`, a hub model is loaded at the commit of the identity.
-
-  Returns:
-    The encoder, and sentence_embedding_type, max_seq_length and low_dim; without an identity only those of `settings`.
-
-  Raises:
-    EncoderError: the encoder cannot be loaded, or neither identity nor `model` names one.
+  `settings` replace those of the identity, whose place is `where`. With `model`, its files decide the settings that are
+  `of_files`; without it, a hub model is loaded at the commit of the identity. Returns the encoder, and the arguments
+  sentence_embedding_type, max_seq_length and low_dim; without an identity only those of `settings`.
   """
-  named = identity if isinstance(identity, EncoderIdentity) else None
-  if named is None and model is None:
+  arguments: dict[str, Any] = {}
+  if isinstance(identity, EncoderIdentity):
+    arguments = identity.settings.saved()
+  elif model is None:
     reason = "names no encoder" if identity is None else f"was fitted on {identity}"
     raise EncoderError(f"{where}: {reason}; name the encoder of its embeddings, as model=mini", "folder")
-  arguments = {**named.model_arguments(), **named.loading_arguments()} if named else {}
-  of_files = ("hidden_act", "max_input_chars_per_word", "revision")
   if model is not None:
-    arguments = {name: value for name, value in arguments.items() if name not in of_files}
+    for name in keywords("of_files", False):
+      arguments.pop(name, None)
   if settings.get("token_weights") == "uniform":
     arguments.pop("frequency_corpus", None)  # only idf counts
   arguments |= settings
-  names = ("precision", "token_weights", "frequency_corpus", *of_files)
-  loading = {name: arguments.pop(name) for name in names if name in arguments}
+  loading = {name: arguments.pop(name) for name in EncoderSettings().arguments(LOADING) if name in arguments}
   if isinstance(model, SentenceEncoder):
     return model, arguments
   if model is not None:
-    return SentenceEncoder.from_pretrained(model, cache_dir, **loading), arguments
-  assert named is not None  # checked above
+    return SentenceEncoder.from_pretrained(model, cache_dir=cache_dir, **loading), arguments
+  assert isinstance(identity, EncoderIdentity)  # checked above
   try:
-    return SentenceEncoder.from_pretrained(named.name, cache_dir, **loading), arguments
+    return SentenceEncoder.from_pretrained(identity.name, cache_dir=cache_dir, **loading), arguments
   except ConfigError as error:
     if error.argument != "frequency_corpus" or "frequency_corpus" in settings:
       raise

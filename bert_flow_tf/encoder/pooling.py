@@ -1,23 +1,143 @@
-"""Pooling of BERT's hidden states to a sentence embedding, by `sentence_embedding_type`."""
+"""Pooling of BERT's hidden states to a sentence embedding, by `sentence_embedding_type`.
+
+`POOLINGS` is the one list of them: the allowed names, the help of the flag and what other programs' names mean are made
+from it. A new pooling is a row there. TensorFlow is imported only where it computes, so that flags are quick.
+"""
+
+from __future__ import annotations
 
 import dataclasses
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, NamedTuple
 
-import tensorflow as tf
-
-from bert_flow_tf.encoder.settings import WORD_ROWS
 from bert_flow_tf.errors import ConfigError
 from bert_flow_tf.io.checks import is_integer
 
-ALLOWED = (
-  "avg, cls, cls-token, avg-first-last, avg-top-N, concat-top-N, avg-last-N (the published code's: the first block and "
-  "the last N-1; so is avg-last-concat-N), avg-last-last-N, word-rows, mix (= mix-0.6), mix-S with 0 < S < 1"
-)
+if TYPE_CHECKING:
+  import tensorflow as tf
 
+WORD_ROWS = "word-rows"
 _SHARE = 0.6
-_MIX = re.compile(r"mix(?:-(0\.[0-9]{1,4}))?", re.ASCII)
-_NUMBERED = re.compile(r"(avg-top|concat-top|avg-last|avg-last-last|avg-last-concat)-([1-9][0-9]*)")
+_SHARES = re.compile(r"0\.[0-9]{1,4}", re.ASCII)
+_NUMBER = re.compile(r"[1-9][0-9]*", re.ASCII)
+
+
+class _Batch(NamedTuple):
+  """Input of a pooling: outputs of its blocks and rows of the word embeddings, float32 [batch, seq_len, hidden]."""
+
+  states: list[tf.Tensor]
+  weights: tf.Tensor
+  pooled_output: tf.Tensor | None
+  word_rows: tf.Tensor | None
+
+
+def _weighted_mean(states, weights):
+  """Returns the weighted mean over the positions, float32 [batch, hidden]; 0 if all weights are 0."""
+  import tensorflow as tf
+
+  states, weights = tf.cast(states, tf.float32), tf.cast(weights, tf.float32)
+  total = tf.reduce_sum(weights, axis=1, keepdims=True)
+  return tf.math.divide_no_nan(tf.reduce_sum(states * weights[:, :, tf.newaxis], axis=1), total)
+
+
+def _mean(batch: _Batch) -> tf.Tensor:
+  import tensorflow as tf
+
+  return tf.add_n([_weighted_mean(states, batch.weights) for states in batch.states]) / len(batch.states)
+
+
+def _concat(batch: _Batch) -> tf.Tensor:
+  import tensorflow as tf
+
+  return tf.concat([_weighted_mean(states, batch.weights) for states in batch.states], axis=-1)
+
+
+def _words(batch: _Batch) -> tf.Tensor:
+  return _weighted_mean(batch.word_rows, batch.weights)
+
+
+def _mix(batch: _Batch) -> tf.Tensor:
+  import tensorflow as tf
+
+  return tf.concat([_words(batch), _mean(batch)], axis=-1)
+
+
+class _Kind(NamedTuple):
+  """Way to pool.
+
+  Attributes:
+    name: "mean" (of the blocks' means), "concat" (of the blocks' means), "cls" (pooled output), "token" (the block's
+      [CLS]), "words" (mean of unit rows of the word embeddings) or "mix" ("words" and the blocks' mean, concatenated).
+    pool: the function.
+    line: description for the log.
+    weighted: its end if tokens have weights.
+  """
+
+  name: str
+  pool: Callable[[_Batch], tf.Tensor]
+  line: str
+  weighted: str = ", weighted by {weights}"
+
+
+_NO_MEAN = "; it is no mean, so token_weights={weights} changes nothing"
+_UNIT_ROWS = "unit rows of the word embeddings"
+_MEAN = _Kind("mean", _mean, "mean of {blocks}, averaged over all tokens")
+_CONCAT = _Kind("concat", _concat, "concatenation of {blocks}, averaged over all tokens")
+_CLS = _Kind("cls", lambda b: b.pooled_output, "the pooled output, tanh(dense) of the last block's [CLS]", _NO_MEAN)
+_TOKEN = _Kind("token", lambda b: b.states[0][:, 0], "[CLS] of {blocks}", _NO_MEAN)
+_WORDS = _Kind("words", _words, f"mean of {_UNIT_ROWS}, over all tokens")
+_MIX = _Kind("mix", _mix, f"{_UNIT_ROWS}, share {{share:g}}, and {{blocks}}, each averaged over all tokens")
+
+
+def _top(last: int, n: int) -> tuple[int, ...]:
+  """Returns the last n blocks, the last one first."""
+  return tuple(range(last, last - n, -1))
+
+
+def _published(last: int, n: int) -> tuple[int, ...]:
+  """Returns the blocks -i of the published code for i = 0..n-1, where -0 is 0: the first, the last, ..."""
+  return (1, *_top(last, n - 1))
+
+
+class _Row(NamedTuple):
+  """A name of poolings.
+
+  Attributes:
+    kind: the way to pool.
+    blocks: (number of the model's blocks, N) -> numbers of the pooled blocks.
+    help: for the flag's help; "" if the name says it.
+    declared: what folders of sentence-transformers call it.
+    last_digit: whether N is the last digit alone, as in the published code: `avg-last-12` is `avg-last-2`.
+  """
+
+  kind: _Kind
+  blocks: Callable[[int, int], tuple[int, ...]]
+  help: str = ""
+  declared: tuple[str, ...] = ()
+  last_digit: bool = False
+
+
+# {name: row}; N stands for a number of blocks, S for a share.
+POOLINGS = {
+  "avg": _Row(_MEAN, lambda last, n: (last,), declared=("mean", "mean_tokens")),
+  "cls": _Row(_CLS, lambda last, n: (), "the pooled output"),
+  "cls-token": _Row(_TOKEN, lambda last, n: (last,), declared=("cls", "cls_token")),
+  "avg-first-last": _Row(_MEAN, lambda last, n: (1, last), "= avg-last-2"),
+  "avg-last-N": _Row(_MEAN, _published, "the published code's: the first block and the last N-1", last_digit=True),
+  # The published code tests for the prefix `avg-last-` first.
+  "avg-last-concat-N": _Row(_MEAN, _published, "= avg-last-N", last_digit=True),
+  "avg-last-last-N": _Row(_MEAN, lambda last, n: (last + 1 - n,), "the block -N", last_digit=True),
+  "avg-top-N": _Row(_MEAN, _top, "the last N blocks"),
+  "concat-top-N": _Row(_CONCAT, _top),
+  WORD_ROWS: _Row(_WORDS, lambda last, n: (), "the word embeddings alone"),
+  "mix-S": _Row(_MIX, lambda last, n: (last,), "word-rows with share S, and avg; mix = mix-0.6"),
+}
+
+_HELP = [f"{name} ({row.help})" if row.help else name for name, row in POOLINGS.items()]
+ALLOWED = ", ".join(_HELP)
+# {pooling in 1_Pooling/config.json: our name}
+DECLARED_NAMES = {theirs: name for name, row in POOLINGS.items() for theirs in row.declared}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -26,8 +146,7 @@ class Pooling:
 
   Attributes:
     name: the `sentence_embedding_type` that was parsed.
-    kind: "cls" (pooled output), "token" (the block's [CLS]), "mean" (of the blocks' means), "concat" (of the blocks'
-      means), "words" (mean of unit rows of the word embeddings) or "mix" ("words" and the blocks' mean, concatenated).
+    row: its name in `POOLINGS`.
     blocks: numbers of the transformer blocks, 1 is the first; also their indices among transformers'
       `hidden_states`, whose 0 is the embedding layer. Empty for "cls" and "words".
     num_hidden_layers: number of the model's blocks.
@@ -35,10 +154,15 @@ class Pooling:
   """
 
   name: str
-  kind: str
+  row: str
   blocks: tuple[int, ...]
   num_hidden_layers: int
   shares: tuple[float, ...] = ()
+
+  @property
+  def kind(self) -> str:
+    """Way to pool: mean, concat, cls, token, words or mix; see `_Kind`."""
+    return POOLINGS[self.row].kind.name
 
   @property
   def reads_words(self) -> bool:
@@ -47,32 +171,20 @@ class Pooling:
 
   def dim(self, hidden_size: int) -> int:
     """Returns the size of the embedding for hidden states of size `hidden_size`."""
-    return hidden_size * (len(self.blocks) if self.kind == "concat" else len(self.shares) or 1)
+    if self.kind == "concat":
+      return hidden_size * len(self.blocks)
+    return hidden_size * max(len(self.shares), 1)
 
   def describe(self, token_weights: str | None = None) -> str:
     """Returns a line for the log with the pooled blocks; `token_weights`: name of the weights, None for equal ones."""
-    line = self._describe()
-    if token_weights is None:
-      return line
-    if self.kind in ("cls", "token"):
-      return f"{line}; it is no mean, so token_weights={token_weights} changes nothing"
-    return f"{line}, weighted by {token_weights}"
-
-  def _describe(self) -> str:
-    if self.kind == "cls":
-      return f"{self.name}: the pooled output, tanh(dense) of the last block's [CLS]"
-    if self.kind == "token":
-      return f"{self.name}: [CLS] of block {self.blocks[0]} of {self.num_hidden_layers}"
-    words = "unit rows of the word embeddings"
-    if self.kind == "words":
-      return f"{self.name}: mean of {words}, over all tokens"
-    blocks = ", ".join(str(block) for block in self.blocks)
+    kind = POOLINGS[self.row].kind
     noun = "blocks" if len(self.blocks) > 1 else "block"
-    operation = "concatenation" if self.kind == "concat" else "mean"
-    if self.kind == "mix":
-      views = f"{words}, share {self.shares[0]:g}, and {noun} {blocks} of {self.num_hidden_layers}"
-      return f"{self.name}: {views}, each averaged over all tokens"
-    return f"{self.name}: {operation} of {noun} {blocks} of {self.num_hidden_layers}, averaged over all tokens"
+    blocks = f"{noun} {', '.join(map(str, self.blocks))} of {self.num_hidden_layers}"
+    share = max(self.shares[:1], default=0)
+    line = f"{self.name}: {kind.line.format(blocks=blocks, share=share)}"
+    if token_weights is not None:
+      line += kind.weighted.format(weights=token_weights)
+    return line
 
   def pool(
     self,
@@ -81,87 +193,68 @@ class Pooling:
     pooled_output: tf.Tensor | None = None,
     word_rows: tf.Tensor | None = None,
   ) -> tf.Tensor:
-    """Pools a batch.
+    """Returns the embeddings of a batch, float32 [batch, dim].
 
     With the mask as weights, means run over every unmasked position, [CLS] and [SEP] included, as in the published code
-    (docs/original.md, "Encoder and pooling").
-
-    Args:
-      hidden_states: outputs of the blocks by their numbers, float Tensors of shape [batch, seq_len, hidden]; only those
-        of `blocks` are read.
-      weights: int or float Tensor of shape [batch, seq_len], the mask or weights of tokens; 0 for padding.
-      pooled_output: float Tensor of shape [batch, hidden]; read by "cls" only.
-      word_rows: float Tensor of shape [batch, seq_len, hidden], rows of the word embeddings, each of length 1; read by
-        "words" and "mix" only.
-
-    Returns:
-      float32 Tensor of shape [batch, dim].
+    (docs/original.md, "Encoder and pooling"). Only the `blocks` of `hidden_states`, [batch, seq_len, hidden], are read;
+    `weights` [batch, seq_len] are 0 for padding; `pooled_output` [batch, hidden] is read by "cls" only, `word_rows`
+    [batch, seq_len, hidden], rows of the word embeddings of length 1, by "words" and "mix" only.
     """
-    if self.kind == "cls":
-      return tf.cast(pooled_output, tf.float32)
-    if self.kind == "token":
-      return tf.cast(hidden_states[self.blocks[0]][:, 0], tf.float32)
-    means = [_weighted_mean(hidden_states[block], weights) for block in self.blocks]
-    if self.reads_words:
-      return tf.concat([_weighted_mean(word_rows, weights), *means], axis=-1)
-    return tf.concat(means, axis=-1) if self.kind == "concat" else tf.add_n(means) / len(means)
+    import tensorflow as tf
+
+    batch = _Batch([hidden_states[block] for block in self.blocks], weights, pooled_output, word_rows)
+    return tf.cast(POOLINGS[self.row].kind.pool(batch), tf.float32)
 
 
 def parse_pooling(sentence_embedding_type: str, num_hidden_layers: int) -> Pooling:
-  """Resolves a `sentence_embedding_type` for a model of `num_hidden_layers` blocks.
-
-  - `avg`: the last block. `cls`: the pooled output, not the raw [CLS] state, which is `cls-token`.
-  - `avg-last-N`: the result of the published code, which indexes its list of blocks with -i for i = 0..N-1, where -0
-    is 0: the first block, the last, the second to last, ... `avg-last-1` is the first block alone.
-    `avg-first-last` is a correct name of `avg-last-2`, the paper's "last2avg".
-  - `avg-last-concat-N`: the same, because the published code tests for the prefix `avg-last-` first.
-  - `avg-last-last-N`: the single block -N.
-  - `avg-top-N`: the last N blocks, as the paper's text says.
-  - `concat-top-N`: blocks -1, ..., -N concatenated, the last block first.
-  - `word-rows`: the rows of the word-embedding matrix, each of length 1, without positions and layer norm.
-  - `mix-S`, `mix` (= mix-0.6): `word-rows` and `avg` concatenated, two views of a sentence. The calibration makes one
-    embedding of them, with the shares S and 1 - S; see `calibration.combined`.
-
-  In the published names N is the last digit alone: `avg-last-12` is `avg-last-2`.
-
-  Args:
-    sentence_embedding_type: a value of the list.
-    num_hidden_layers: number of the model's blocks.
+  """Returns the pooling of a `sentence_embedding_type` for a model of `num_hidden_layers` blocks.
 
   Raises:
     ConfigError: unknown value, or N not in 1..num_hidden_layers.
   """
-  name, last = sentence_embedding_type, num_hidden_layers
-  simple = {
-    "avg": ("mean", (last,)),
-    "cls": ("cls", ()),
-    "cls-token": ("token", (last,)),
-    "avg-first-last": ("mean", (1, last)),
-    WORD_ROWS: ("words", ()),
-  }
-  if isinstance(name, str) and name in simple:
-    return Pooling(name, *simple[name], last)
-  match = _MIX.fullmatch(name) if isinstance(name, str) else None
-  if match and float(match[1] or _SHARE) > 0:
-    share = float(match[1] or _SHARE)
-    return Pooling(name, "mix", (last,), last, (share, 1.0 - share))
-  match = _NUMBERED.fullmatch(name) if isinstance(name, str) else None
-  family, digits = match.groups() if match else ("", "0")
-  n = int(digits if "top" in family else digits[-1])
-  if not 1 <= n <= last:
-    raise ConfigError(
-      f"sentence_embedding_type={name}: expected one of {ALLOWED}; N is 1 to {last}, the blocks of this model",
-      argument="sentence_embedding_type",
-    )
-  from_the_end = tuple(last - i for i in range(n))
-  blocks = {
-    "avg-last": (1, *from_the_end[: n - 1]),
-    "avg-last-concat": (1, *from_the_end[: n - 1]),
-    "avg-last-last": (last + 1 - n,),
-    "avg-top": from_the_end,
-    "concat-top": from_the_end,
-  }[family]
-  return Pooling(name, "concat" if family == "concat-top" else "mean", blocks, last)
+  text = sentence_embedding_type
+  if isinstance(text, str):
+    for name, row in POOLINGS.items():
+      prefix, _, parameter = name.rpartition("-")
+      n, shares = 0, ()
+      if parameter == "N":
+        n = _number(text, prefix, row.last_digit)
+        matches = 1 <= n <= num_hidden_layers
+      elif parameter == "S":
+        shares = _shares(text, prefix)
+        matches = bool(shares)
+      else:
+        matches = text == name
+      if matches:
+        return Pooling(text, name, row.blocks(num_hidden_layers, n), num_hidden_layers, shares)
+  raise ConfigError(
+    f"sentence_embedding_type={text}: expected one of {ALLOWED}, with 0 < S < 1; N is 1 to {num_hidden_layers}, the "
+    "blocks of this model",
+    argument="sentence_embedding_type",
+  )
+
+
+def _number(text, prefix, last_digit):
+  """Returns N of "PREFIX-N", 0 for another text."""
+  digits = text.removeprefix(f"{prefix}-")
+  if digits == text or not _NUMBER.fullmatch(digits):
+    return 0
+  if last_digit:
+    return int(digits[-1])
+  return int(digits)
+
+
+def _shares(text, prefix):
+  """Returns the shares S and 1 - S of "PREFIX-S", the default ones of "PREFIX", () for another text."""
+  share = 0.0
+  digits = text.removeprefix(f"{prefix}-")
+  if text == prefix:
+    share = _SHARE
+  elif digits != text and _SHARES.fullmatch(digits):
+    share = float(digits)
+  if not share:
+    return ()
+  return share, 1.0 - share
 
 
 def check_low_dim(dim: int, low_dim: int | None) -> None:
@@ -174,29 +267,15 @@ def check_low_dim(dim: int, low_dim: int | None) -> None:
 
 
 def low_dim(embeddings: tf.Tensor, n: int | None) -> tf.Tensor:
-  """Returns the means of groups of neighboring dimensions, the last step of an embedding, after a calibration.
+  """Returns the means of n groups of neighboring dimensions of [batch, dim], [batch, n]; the embeddings for None.
 
-  As in the published code; see docs/original.md, "Encoder and pooling".
-
-  Args:
-    embeddings: float Tensor or array of shape [batch, dim], with static dim.
-    n: number of groups, a divisor of dim; None to return the embeddings as they are.
-
-  Returns:
-    float Tensor of shape [batch, n], or [batch, dim].
-
-  Raises:
-    ConfigError: n is not a divisor of dim.
+  The last step of an embedding, after a calibration, as in the published code; see docs/original.md, "Encoder and
+  pooling".
   """
+  import tensorflow as tf
+
   if n is None:
     return embeddings
   dim = embeddings.shape[-1]
   check_low_dim(dim, n)
   return tf.reduce_mean(tf.reshape(embeddings, [-1, n, dim // n]), axis=-1)
-
-
-def _weighted_mean(states, weights):
-  """Returns the weighted mean over the positions, float32 [batch, hidden]; 0 if all weights are 0."""
-  states, weights = tf.cast(states, tf.float32), tf.cast(weights, tf.float32)
-  total = tf.reduce_sum(weights, axis=1, keepdims=True)
-  return tf.math.divide_no_nan(tf.reduce_sum(states * weights[:, :, tf.newaxis], axis=1), total)

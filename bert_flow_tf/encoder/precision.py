@@ -1,4 +1,4 @@
-"""Dense layers of an encoder: fused operations, and the number format of their matrix products, the precision.
+"""Layers of an encoder: the number format of dense layers' matrix products (the precision), and seeded dropout.
 
 In half precision the dense layers multiply halves; weights are cast once, inputs at each call. Everything else is
 float32: embeddings, attention, softmax, normalization, GELU, the sums between blocks, means over tokens. So the
@@ -8,32 +8,24 @@ the dense layers are over 98% of BERT-base's arithmetic.
 
 import os
 import pathlib
+from typing import Any
 
 import tensorflow as tf
 import tf_keras
 from absl import logging
-
-from bert_flow_tf.errors import ConfigError
 
 FLOAT32 = "float32"
 # Flags in Linux's /proc/cpuinfo of instructions for a format's matrix products, on x86 and Arm.
 _INSTRUCTIONS = {"bfloat16": {"avx512_bf16", "amx_bf16", "bf16"}, "float16": {"avx512_fp16", "amx_fp16", "asimdhp"}}
 # Values of ONEDNN_MAX_CPU_ISA, oneDNN's limit on instructions, that exclude those instructions.
 _ISAS_WITHOUT_HALVES = ("SSE41", "AVX", "AVX2", "AVX2_VNNI", "AVX512_CORE", "AVX512_CORE_VNNI")
-PRECISIONS = (FLOAT32, *_INSTRUCTIONS)
 
 _CPUINFO = pathlib.Path("/proc/cpuinfo")
 
 
-def check_precision(precision: str) -> None:
-  """Raises ConfigError unless a precision is in `PRECISIONS`."""
-  if precision not in PRECISIONS:
-    raise ConfigError(f"precision={precision}: expected one of {', '.join(PRECISIONS)}", argument="precision")
-
-
-def fuse_activations(model: tf_keras.Model) -> None:
-  """Moves the activations of a TFBertModel's blocks into their dense layers, so that `compute_in` fuses them."""
-  for block in model.bert.encoder.layer:
+def fuse_activations(main_layer: Any) -> None:
+  """Moves the activations of a BERT's blocks into their dense layers, so that `compute_in` fuses them."""
+  for block in main_layer.encoder.layer:
     inner = block.intermediate
     inner.dense.activation, inner.intermediate_act_fn = inner.intermediate_act_fn, tf.identity
 
@@ -42,18 +34,15 @@ def compute_in(model: tf_keras.Model, precision: str, frozen: bool = True) -> No
   """Sets how the dense layers of a Keras model multiply: in which precision, and with their inputs as one matrix.
 
   Product, bias and GELU follow each other without a reshape, so on a CPU, without gradients, TensorFlow computes them
-  as one operation. Apart, as in Keras, they took 3% (768 wide) to 9% (384 wide) more of an encoder's time.
-
-  Args:
-    model: the model.
-    precision: see `PRECISIONS`.
-    frozen: True if its weights do not change, so that they are cast once; False to cast them at each call, with float32
-      gradients.
+  as one operation. Apart, as in Keras, they took 3% (768 wide) to 9% (384 wide) more of an encoder's time. `frozen`
+  weights are cast once; others at each call, with float32 gradients.
   """
   dtype = tf.as_dtype(precision)
   # TensorFlow's fallback accumulates products of halves in halves: on STS-B that costs ten times as much accuracy as
   # rounding to bfloat16, and it is slow.
-  product_dtype = dtype if precision != FLOAT32 and _has_instructions(precision) else tf.float32
+  product_dtype = tf.float32
+  if precision != FLOAT32 and _has_instructions(precision):
+    product_dtype = dtype
   for layer in model.submodules:
     if isinstance(layer, tf_keras.layers.Dense):
       layer.call = _call(layer, dtype, product_dtype, frozen and precision != FLOAT32)
@@ -66,11 +55,15 @@ def _call(layer, dtype, product_dtype, cast_once):
     return tf.cast(tf.cast(layer.kernel, dtype), product_dtype)
 
   # At every call it would take as long as embedding a few short sentences.
-  constant = cast_kernel() if cast_once else None
+  constant = None
+  if cast_once:
+    constant = cast_kernel()
   features, units = layer.kernel.shape
 
   def call(inputs):
-    kernel = constant if cast_once else cast_kernel()
+    kernel = constant
+    if not cast_once:
+      kernel = cast_kernel()
     rows = tf.reshape(tf.cast(tf.cast(inputs, dtype), product_dtype), [-1, features])
     outputs = layer.activation(tf.nn.bias_add(tf.cast(tf.matmul(rows, kernel), tf.float32), layer.bias))
     outputs = tf.reshape(outputs, tf.concat([tf.shape(inputs)[:-1], [units]], axis=0))
@@ -109,7 +102,49 @@ def _cpu_flags():
     lines = _CPUINFO.read_text(encoding="utf-8", errors="replace").splitlines()
   except OSError:
     return set()
-  flags = [
-    values for name, _, values in (line.partition(":") for line in lines) if name.strip() in ("flags", "Features")
-  ]
-  return set(flags[0].split()) if flags else set()
+  for line in lines:
+    name, _, values = line.partition(":")
+    if name.strip() in ("flags", "Features"):
+      return set(values.split())
+  return set()
+
+
+class SeededDropout:
+  """Replacement of a model's dropout layers, with masks that a seed determines, so that a fit resumes exactly.
+
+  Keras draws masks from a state that is in no checkpoint; here the seed and the layer's position determine the mask.
+  """
+
+  def __init__(self, model: tf_keras.Model) -> None:
+    self._seed = None
+    layers = [layer for layer in model.submodules if isinstance(layer, tf_keras.layers.Dropout)]
+    for position, layer in enumerate(layers):
+      layer.call = self._dropout(position, layer.rate)
+
+  def on(self, seed: tf.Tensor | None) -> "_Seeded":
+    """Returns a context with dropout of a seed, int32 [2]; None for no dropout."""
+    return _Seeded(self, seed)
+
+  def _dropout(self, position, rate):
+    def call(inputs, training=None):
+      del training  # only the seed decides
+      if self._seed is None or not rate:
+        return tf.identity(inputs)
+      seed = tf.random.experimental.stateless_fold_in(self._seed, position)
+      return tf.nn.experimental.stateless_dropout(inputs, rate, seed)
+
+    return call
+
+
+class _Seeded:
+  """Context in which a model has dropout; a class, as AutoGraph does not convert generators."""
+
+  def __init__(self, dropout, seed):
+    self._dropout = dropout
+    self._seed = seed
+
+  def __enter__(self):
+    self._dropout._seed = self._seed
+
+  def __exit__(self, *unused):
+    self._dropout._seed = None

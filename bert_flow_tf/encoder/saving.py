@@ -10,8 +10,7 @@ import numpy as np
 from safetensors import SafetensorError
 from safetensors.numpy import save_file
 
-from bert_flow_tf.encoder import folder as folder_lib
-from bert_flow_tf.encoder import tf1_names
+from bert_flow_tf.encoder import hugging_face, tf1_names
 from bert_flow_tf.errors import EncoderError
 from bert_flow_tf.io import checksums
 from bert_flow_tf.io.files import replaced_folder, write_text
@@ -25,23 +24,16 @@ FILES = ("config.json", "vocab.txt", "tokenizer_config.json", WEIGHTS)
 
 
 def save_encoder(encoder: "SentenceEncoder", folder: str | os.PathLike) -> None:
-  """Writes an encoder, with the tokenizer and configuration of the folder that it was loaded from.
-
-  Weights are float32, under PyTorch's names.
-
-  Args:
-    encoder: the encoder.
-    folder: the folder; replaced if it holds an encoder that was saved here.
-
-  Raises:
-    EncoderError: a weight is not finite, or the folder cannot be written or holds other files.
-  """
+  """Writes an encoder's float32 weights, with the tokenizer and configuration of the folder it was loaded from."""
   source = pathlib.Path(encoder.bert.folder)
-  # Google's folders have no config.json.
-  config = folder_lib.read_config(source) if (source / "config.json").exists() else encoder.bert.config.to_dict()
+  config = encoder.bert.config.to_dict()
+  if (source / "config.json").exists():  # Google's folders have none
+    config = hugging_face.read_config(source)
   config["hidden_act"] = encoder.bert.config.hidden_act  # that of the loaded encoder, which may not be the files'
   path = source / "tokenizer_config.json"
-  tokenizer = folder_lib.read_json(path) if path.exists() else {}
+  tokenizer = {}
+  if path.exists():
+    tokenizer = hugging_face.read_json(path)
   # Otherwise the new folder's name would decide it.
   tokenizer["do_lower_case"] = encoder.tokenizer.do_lower_case
   tokenizer["max_input_chars_per_word"] = encoder.tokenizer.max_input_chars_per_word
@@ -55,18 +47,7 @@ def write_encoder(
   vocabulary: bytes,
   tokenizer: Mapping[str, Any],
 ) -> None:
-  """Writes an encoder from its parts.
-
-  Args:
-    folder: the folder; replaced if it holds an encoder that was saved here.
-    config: content of config.json.
-    variables: {TensorFlow 1's name: float32 array} of the encoder.
-    vocabulary: content of vocab.txt.
-    tokenizer: content of tokenizer_config.json without the tokenizer's class; do_lower_case is required.
-
-  Raises:
-    EncoderError: a weight is not finite, or the folder cannot be written or holds other files.
-  """
+  """Writes an encoder from {TensorFlow 1's name: float32 array} and the other parts; see `write_folder`."""
   write_folder(folder, {**config, "architectures": ["BertModel"]}, pytorch_weights(variables), vocabulary, tokenizer)
 
 
@@ -78,22 +59,14 @@ def write_folder(
   tokenizer: Mapping[str, Any],
   card: str | None = None,
 ) -> None:
-  """Writes a folder of any model that contains a BERT.
+  """Writes a folder of any model that contains a BERT; replaces one that was saved here.
 
-  Args:
-    folder: the folder; replaced if it holds an encoder that was saved here.
-    config: content of config.json without the weights' type.
-    tensors: {PyTorch's name: array}.
-    vocabulary: content of vocab.txt.
-    tokenizer: as in `write_encoder`.
-    card: text of README.md; None for no such file.
-
-  Raises:
-    EncoderError: a tensor is not finite, or the folder cannot be written or holds other files.
+  `config` is the content of config.json without the weights' type, `tensors` {PyTorch's name: array}, `vocabulary` the
+  content of vocab.txt, `tokenizer` that of tokenizer_config.json, do_lower_case included, `card` the text of README.md.
   """
   folder = pathlib.Path(folder).resolve()
   config = {**config, "torch_dtype": "float32"}  # the type in which they are loaded
-  config.pop(folder_lib.SAVED_BY_TRANSFORMERS, None)
+  config.pop(hugging_face.SAVED_BY_TRANSFORMERS, None)
   tokenizer = {"model_max_length": config["max_position_embeddings"], "tokenizer_class": "BertTokenizer", **tokenizer}
   for name, tensor in tensors.items():
     if not np.isfinite(tensor).all():
@@ -109,7 +82,7 @@ def write_folder(
       _write_json(temporary / "config.json", checksums.sealed(config, temporary, FILES[1:]))
       if card is not None:
         write_text(temporary / CARD, card)
-      folder_lib.read_config(temporary)  # rejects now what would be rejected on loading
+      hugging_face.read_config(temporary)  # rejects now what would be rejected on loading
   except (OSError, SafetensorError) as error:
     raise EncoderError(f"encoder folder {folder}: cannot be written ({error})") from error
 
@@ -127,21 +100,20 @@ def pytorch_weights(variables: Mapping[str, np.ndarray]) -> dict[str, np.ndarray
   """Returns {PyTorch's name in a BertModel: array} for {TensorFlow 1's name: array}."""
   weights = {}
   for name, array in variables.items():
-    array = array.T if tf1_names.is_kernel(name) else array
+    if tf1_names.is_kernel(name):
+      array = array.T
     weights[tf1_names.of_torch(name).removeprefix("bert.")] = np.ascontiguousarray(array)
   return weights
 
 
 def check_place(folder: str | os.PathLike) -> None:
-  """Checks that an encoder can be saved in a folder; called before a long training too.
-
-  Raises:
-    EncoderError: it is a file, or holds files that were not saved here.
-  """
+  """Raises an EncoderError if a folder holds files that were not saved here; called before a long training, too."""
   folder = pathlib.Path(folder)
   if not folder.exists():
     return
-  names = sorted(path.name for path in folder.iterdir()) if folder.is_dir() else [folder.name]
+  names = [folder.name]
+  if folder.is_dir():
+    names = sorted(path.name for path in folder.iterdir())
   others = [name for name in names if name not in (*FILES, CARD)]
   if others or (names and not is_encoder(folder)):
     raise EncoderError(

@@ -2,20 +2,21 @@
 
 import importlib.metadata
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
 from bert_flow_tf.data.pairs import check_sentences
 from bert_flow_tf.encoder import pooling as pooling_lib
-from bert_flow_tf.encoder.batching import check_finite, embed_in_batches
 from bert_flow_tf.encoder.bert import BertEncoder, load_bert
 from bert_flow_tf.encoder.cache import CHUNK_SENTENCES, EmbeddingCache
 from bert_flow_tf.encoder.identity import EncoderIdentity
 from bert_flow_tf.encoder.pooling import Pooling
-from bert_flow_tf.encoder.token_weights import TokenWeights, make_token_weights, parse_token_weights
-from bert_flow_tf.encoder.tokenizer import SentenceTokenizer
+from bert_flow_tf.encoder.settings import EncoderSettings
+from bert_flow_tf.encoder.token_weights import UNIFORM, TokenWeights, make_token_weights, parse_token_weights
+from bert_flow_tf.encoder.tokenizer import SentenceTokenizer, pad_batch
 from bert_flow_tf.errors import ConfigError, EncoderError
 from bert_flow_tf.io.checks import is_integer
 from bert_flow_tf.progress import Progress
@@ -24,6 +25,10 @@ from bert_flow_tf.progress import Progress
 _PACKAGES = ("tensorflow", "transformers", "tokenizers")
 # To be raised when the encoder's operations or the size of its steps change, which changes the rounding too.
 _COMPUTATION = 2
+# Tokens of a step on a CPU. One constant, as it decides the rounding of some embeddings (a product of few rows adds up
+# in another order). From 512 to 2048 tokens the CPU time differs by 2%; 384 take up to 4% more, 128 up to 13% (384, 768
+# and 1024 wide; oneDNN with AVX2, AVX512 and AVX512-BF16).
+_CPU_TOKENS = 768
 
 
 class SentenceEncoder:
@@ -38,59 +43,53 @@ class SentenceEncoder:
     hidden_size: width of BERT's hidden states.
     num_hidden_layers: number of transformer blocks.
     token_weights: weights of tokens in the mean; None for equal ones.
+    settings: the `EncoderSettings` that it was loaded with.
   """
 
   def __init__(
-    self, bert: BertEncoder, tokenizer: SentenceTokenizer, token_weights: TokenWeights | None = None
+    self,
+    bert: BertEncoder,
+    tokenizer: SentenceTokenizer,
+    token_weights: TokenWeights | None = None,
+    settings: EncoderSettings | None = None,
   ) -> None:
     self.bert = bert
     self.tokenizer = tokenizer
     self.token_weights = token_weights
+    self.settings = settings or EncoderSettings()
     self.hidden_size = bert.config.hidden_size
     self.num_hidden_layers = bert.config.num_hidden_layers
-    self._functions = {}
+    self._functions: dict[Pooling, Callable] = {}
 
   @classmethod
-  def from_pretrained(
-    cls,
-    name: str | os.PathLike,
-    cache_dir: str | os.PathLike | None = None,
-    precision: str = "float32",
-    hidden_act: str | None = None,
-    bert_config_file: str | os.PathLike | None = None,
-    vocab_file: str | os.PathLike | None = None,
-    max_input_chars_per_word: int | None = None,
-    token_weights: str | None = None,
-    frequency_corpus: str | os.PathLike | None = None,
-    revision: str | None = None,
-  ) -> "SentenceEncoder":
+  def from_pretrained(cls, name: str | os.PathLike, **arguments: Any) -> "SentenceEncoder":
     """Loads an encoder.
 
     Args:
       name: `mini` (packaged), base, large, large-wwm, base-cased, large-cased, large-wwm-cased, a local
         Hugging Face folder, Google's TensorFlow 1 folder, or a hub id `org/name`; or "static:" and one of these, for
         its word rows without the transformer.
-      cache_dir: folder of the hub's cache; None for its default.
-      precision: number format of BERT's matrix products, float32, bfloat16 or float16; see `encoder.precision`.
-      hidden_act: activation in place of that of the encoder's files; see `encoder.bert.load_bert`.
-      bert_config_file: configuration of a TensorFlow 1 checkpoint, if it is in another folder.
-      vocab_file: vocab.txt of a TensorFlow 1 checkpoint, if it is in another folder.
-      max_input_chars_per_word: see `SentenceTokenizer.from_pretrained`.
-      token_weights: weights of tokens in the mean that makes an embedding, see `token_weights.make_token_weights`; None
-        for uniform, or for idf if the encoder is static.
-      frequency_corpus: file with a sentence per line, for token_weights=idf; None for the packaged English table.
-      revision: commit, branch or tag of a hub model; None for main.
+      **arguments: the settings of `EncoderSettings` that decide how it is loaded, with the defaults and the meaning of
+        the runners' flags: cache_dir and revision (of the hub), precision, hidden_act, max_input_chars_per_word,
+        token_weights and frequency_corpus; bert_config_file and vocab_file of a TensorFlow 1 checkpoint, if they are in
+        another folder.
 
     Raises:
       ConfigError: an argument is not allowed, or frequency_corpus cannot be read.
       EncoderError: it does not exist, is damaged or is not a BERT.
     """
-    if token_weights is not None:
-      parse_token_weights(token_weights)  # before the long loading
-    bert = load_bert(name, cache_dir, precision, hidden_act, bert_config_file, vocab_file, revision)
-    tokenizer = SentenceTokenizer.from_pretrained(bert.folder, bert.name, max_input_chars_per_word)
-    token_weights = token_weights or bert.declared.token_weights
-    return cls(bert, tokenizer, make_token_weights(token_weights, tokenizer, frequency_corpus))
+    return cls.load(EncoderSettings.of(name, **arguments))
+
+  @classmethod
+  def load(cls, settings: EncoderSettings) -> "SentenceEncoder":
+    """Loads the encoder of the settings; see `from_pretrained`."""
+    if settings.token_weights is not None:
+      parse_token_weights(settings.token_weights)  # before the long loading
+    bert = load_bert(settings)
+    tokenizer = SentenceTokenizer.from_pretrained(bert.folder, bert.name, settings.max_input_chars_per_word)
+    token_weights = settings.token_weights or bert.declared.token_weights
+    weights = make_token_weights(token_weights, tokenizer, settings.frequency_corpus)
+    return cls(bert, tokenizer, weights, settings)
 
   @property
   def name(self) -> str:
@@ -124,7 +123,9 @@ class SentenceEncoder:
       EncoderError: `cls`, but the checkpoint has no pooler; or the declared pooling is not supported.
     """
     pooling = self.bert.declared.pooling() if sentence_embedding_type is None else sentence_embedding_type
-    name = getattr(pooling, "name", pooling)
+    name = pooling
+    if isinstance(pooling, Pooling):
+      name = pooling.name
     if self.bert.is_static and name != pooling_lib.WORD_ROWS:
       raise ConfigError(
         f"sentence_embedding_type={name}: '{self.name}' has no transformer whose output it could pool; expected "
@@ -142,11 +143,7 @@ class SentenceEncoder:
     return pooling
 
   def dim(self, sentence_embedding_type: str | Pooling | None = None) -> int:
-    """Returns the size of the embeddings that `encode` returns.
-
-    Raises:
-      ConfigError: unknown sentence_embedding_type.
-    """
+    """Returns the size of the embeddings that `encode` returns."""
     return self.pooling(sentence_embedding_type).dim(self.hidden_size)
 
   def embed_batch(
@@ -156,22 +153,18 @@ class SentenceEncoder:
     pooling: str | Pooling,
     dropout_seed: tf.Tensor | None = None,
   ) -> tf.Tensor:
-    """Embeds a padded batch; also inside a tf.function. No gradient flows into the encoder.
+    """Returns embeddings, float32 [batch, dim], of ids and mask, int32 [batch, seq_len]; also inside a tf.function.
 
-    Args:
-      ids: int32 Tensor of shape [batch, seq_len].
-      mask: int32 Tensor of shape [batch, seq_len], 1 for tokens, 0 for padding.
-      pooling: a Pooling, or a `sentence_embedding_type`.
-      dropout_seed: int32 Tensor of shape [2] for BERT's dropout, which the published code uses while it fits the flow
-        (flag `encoder_dropout`); None for no dropout.
-
-    Returns:
-      float32 Tensor of shape [batch, dim].
+    No gradient flows into the encoder. `dropout_seed`, int32 [2], is for BERT's dropout, which the published code uses
+    while it fits the flow (flag `encoder_dropout`); None for no dropout.
     """
     pooling = self.pooling(pooling)
     hidden_states, pooled_output = self.bert(ids, mask, dropout_seed)
-    weights = mask if self.token_weights is None else self.token_weights.of(ids, mask)
-    word_rows = self.bert.word_rows(ids) if pooling.reads_words else None
+    weights, word_rows = mask, None
+    if self.token_weights is not None:
+      weights = self.token_weights.of(ids, mask)
+    if pooling.reads_words:
+      word_rows = self.bert.word_rows(ids)
     return tf.stop_gradient(pooling.pool(hidden_states, weights, pooled_output, word_rows))
 
   def encode(
@@ -205,19 +198,22 @@ class SentenceEncoder:
       EncoderError: `max_seq_length` is out of the model's range, or an embedding is not finite.
     """
     sentences = check_sentences(sentences)
-    pooling, dim = self.pooling(sentence_embedding_type), self.dim(sentence_embedding_type)
+    pooling = self.pooling(sentence_embedding_type)
     max_seq_length = self.bert.check_max_seq_length(max_seq_length)
     if not is_integer(batch_size, 1):
       raise ConfigError(f"batch_size={batch_size}: expected a positive integer", argument="batch_size")
-    if cache is not None and not isinstance(cache, EmbeddingCache):
-      cache = EmbeddingCache(cache)
+    # Each distinct sentence once; `rows` leads back, `first` is for messages.
     positions = {sentence: i for i, sentence in enumerate(dict.fromkeys(sentences))}
     rows = np.fromiter(map(positions.__getitem__, sentences), np.int64, len(sentences))
-    unique, first, key = list(positions), np.unique(rows, return_index=True)[1], ""
-    embeddings, cached = np.empty([len(unique), dim], np.float32), np.zeros(len(unique), bool)
+    first = np.unique(rows, return_index=True)[1]
+    unique = list(positions)
+    embeddings = np.empty([len(unique), self.dim(pooling)], np.float32)
+    cached = np.zeros(len(unique), bool)
+    if isinstance(cache, str | os.PathLike):
+      cache = EmbeddingCache(cache)
     if cache is not None and unique:
       key = cache.key(self._cache_settings(pooling, max_seq_length))
-      embeddings, cached = cache.load(key, unique, dim)
+      embeddings, cached = cache.load(key, unique, self.dim(pooling))
       self.tokenizer.warn_of_unknown_text([unique[i] for i in np.flatnonzero(cached)])
     missing = np.flatnonzero(~cached)
     if missing.size:
@@ -226,11 +222,13 @@ class SentenceEncoder:
           chosen = missing[start : start + CHUNK_SENTENCES]
           chunk = [unique[i] for i in chosen]
           values = self.embed_ids(self.tokenizer(chunk, max_seq_length), pooling, batch_size, progress)
-          check_finite(values, first[chosen], self.name)
+          self._check_finite(values, first[chosen])
           embeddings[chosen] = values
           if cache is not None:
             cache.save(key, chunk, values)
-    return embeddings if len(unique) == len(sentences) else embeddings[rows]
+    if len(unique) == len(sentences):
+      return embeddings
+    return embeddings[rows]
 
   def embed_ids(
     self,
@@ -239,24 +237,42 @@ class SentenceEncoder:
     batch_size: int = 64,
     progress: Progress | None = None,
   ) -> np.ndarray:
-    """Embeds token ids, in batches of similar length, without dropout and cache.
+    """Returns embeddings of n int32 arrays [seq_len] as `tokenizer` gives them, float32 [n, dim], without cache.
 
-    Args:
-      ids: n int32 arrays [seq_len], with [CLS] and [SEP], as `tokenizer` gives them.
-      sentence_embedding_type: see `pooling`.
-      batch_size: see `encode`.
-      progress: counter of the embedded sentences; None for none.
-
-    Returns:
-      float32 array of shape [n, dim].
+    The longest come first, in batches of similar length, so that a batch that is too large fails at once.
     """
-    pooling, progress = self.pooling(sentence_embedding_type), progress or Progress(len(ids), show=False)
+    pooling = self.pooling(sentence_embedding_type)
+    progress = progress or Progress(len(ids), show=False)
     if self.bert.is_static:
-      embeddings = self.bert.model.embed(ids, None if self.token_weights is None else self.token_weights.table)
+      table = None
+      if self.token_weights is not None:
+        table = self.token_weights.table
       progress.update(len(ids))
-      return embeddings
+      return self.bert.model.embed(ids, table)
     embed = self._function(pooling)
-    return embed_in_batches(embed, ids, self.dim(pooling), batch_size, self.tokenizer.pad_id, progress)
+    embeddings = np.empty([len(ids), self.dim(pooling)], np.float32)
+    order = np.argsort([-len(row) for row in ids], kind="stable")
+    on_cpu = not tf.config.list_logical_devices("GPU")
+    start = 0
+    while start < len(ids):
+      count = batch_size
+      if on_cpu:
+        count = min(batch_size, max(1, _CPU_TOKENS // len(ids[order[start]])))
+      chosen = order[start : start + count]
+      batch = [ids[i] for i in chosen]
+      embeddings[chosen] = embed(*pad_batch(batch, self.tokenizer.pad_id)).numpy()
+      progress.update(len(chosen))
+      start += count
+    return embeddings
+
+  def _check_finite(self, embeddings, numbers):
+    """Raises EncoderError unless embeddings [n, dim] of sentences with these numbers [n] are finite."""
+    finite = np.isfinite(embeddings).all(axis=1)
+    if not finite.all():
+      raise EncoderError(
+        f"sentence {numbers[~finite][0]} (counted from 0): its embedding by '{self.name}' is not finite, as for "
+        f"{(~finite).sum()} distinct sentences; the model's weights are damaged or overflow"
+      )
 
   def fingerprint(
     self,
@@ -275,19 +291,32 @@ class SentenceEncoder:
   ) -> EncoderIdentity:
     """Returns the identity of the embeddings that `encode` returns, and of `low_dim` after a calibration."""
     pooling = self.pooling(sentence_embedding_type)
+    architecture = self.bert.architecture
+    # What the files decided replaces what the user left open.
+    settings = self.settings.saved() | {
+      "revision": self.bert.revision,
+      "precision": self.precision,
+      "hidden_act": architecture.get("hidden_act"),
+      "max_input_chars_per_word": self.tokenizer.max_input_chars_per_word,
+      "token_weights": UNIFORM,
+      "frequency_corpus": None,
+      "sentence_embedding_type": pooling.name,
+      "max_seq_length": self.bert.check_max_seq_length(max_seq_length),
+      "low_dim": low_dim,
+    }
+    table_sha256 = None
+    if self.token_weights is not None:
+      settings["token_weights"] = self.token_weights.name
+      settings["frequency_corpus"] = self.token_weights.frequency_corpus
+      table_sha256 = self.token_weights.checksum
     return EncoderIdentity(
       name=self.name,
       weights_sha256=self.weights_checksum,
       tokenizer_sha256=self.tokenizer_checksum,
-      architecture=self.bert.architecture,
-      sentence_embedding_type=pooling.name,
       pooling=(pooling.kind, *pooling.blocks),
-      max_seq_length=self.bert.check_max_seq_length(max_seq_length),
-      low_dim=low_dim,
-      precision=self.precision,
-      max_input_chars_per_word=self.tokenizer.max_input_chars_per_word,
-      revision=self.bert.revision,
-      **({} if self.token_weights is None else self.token_weights.identity()),
+      architecture=architecture,
+      settings=EncoderSettings.of(**settings),
+      token_weights_sha256=table_sha256,
     )
 
   def _function(self, pooling):
@@ -306,7 +335,8 @@ class SentenceEncoder:
     """Returns everything except the text that decides embeddings, including their rounding."""
     settings = self.identity(pooling, max_seq_length).deciding()
     # Only GPUs round float32 products to TF32.
-    if tf.config.list_logical_devices("GPU") and tf.config.experimental.tensor_float_32_execution_enabled():
-      settings["precision"] = "tf32" if self.precision == "float32" else self.precision
+    has_tf32 = tf.config.list_logical_devices("GPU") and tf.config.experimental.tensor_float_32_execution_enabled()
+    if has_tf32 and self.precision == "float32":
+      settings["precision"] = "tf32"
     versions = {package: importlib.metadata.version(package) for package in _PACKAGES}
     return {**settings, "versions": versions, "computation": _COMPUTATION}

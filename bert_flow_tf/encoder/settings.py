@@ -1,8 +1,15 @@
-"""Settings of the encoder: which one, and how it makes an embedding."""
+"""Settings of the encoder: one dataclass goes whole from the flags to loading and to the identity of its embeddings.
+
+A new setting is a field here, and the line of code that reads it. Runners make its flag, `from_pretrained` takes it as
+a keyword, and an identity holds it, all from the field's metadata.
+"""
 
 import dataclasses
+from collections.abc import Collection
 from typing import Any
 
+from bert_flow_tf.encoder.pooling import ALLOWED as ALLOWED_POOLINGS
+from bert_flow_tf.encoder.pooling import WORD_ROWS
 from bert_flow_tf.errors import ConfigError
 from bert_flow_tf.io.experiment import STATIC
 from bert_flow_tf.io.settings import Settings, setting
@@ -10,80 +17,144 @@ from bert_flow_tf.io.settings import Settings, setting
 # Of encoders whose files declare none.
 DEFAULT_POOLING = "avg-first-last"
 DEFAULT_MAX_SEQ_LENGTH = 64
-# Of static encoders.
-WORD_ROWS = "word-rows"
+
+# The parts: which encoder, how it is loaded, how it makes an embedding, and what changes no embedding.
+NAME, LOADING, POOLING, COMPUTING = "name", "loading", "pooling", "computing"
 
 
 @dataclasses.dataclass(frozen=True)
-class EmbeddingSettings(Settings):
+class EncoderSettings(Settings):
   """Encoder, pooling, precision and caches.
 
+  Metadata of a field, besides those of `io.settings.setting`: `part` (above); `keyword`, its name in
+  `SentenceEncoder.from_pretrained` if that is not the flag's; `saved=False` if an identity does not hold it;
+  `decides=False` if it changes no embedding, or only through a checksum that the identity holds;
+  `of_files=True` if the files of another encoder decide it, not the identity of a saved calibration.
+
   Raises:
-    ConfigError: low_dim is below -1.
+    ConfigError: a value is not allowed.
   """
 
   model: str = setting(
     "mini",
     "Encoder: mini, base, large, large-wwm, their -cased versions, a hub id, or a Hugging Face or Google (TF1) folder; "
     "static:NAME for the word embeddings of one of these without its transformer, which is much faster.",
+    part=NAME,
     named=False,  # it has its own part in an experiment's name
   )
   init_checkpoint: str | None = setting(
-    None, "Folder, or TF1 checkpoint, of a fine-tuned encoder; used in place of model.", named=False
+    None, "Folder, or TF1 checkpoint, of a fine-tuned encoder; used in place of model.", part=NAME, named=False
   )
   model_revision: str | None = setting(
-    None, "Commit, branch or tag of a model of the hub; default: main, or the commit that a saved calibration names."
+    None,
+    "Commit, branch or tag of a model of the hub; default: main, or the commit that a saved calibration names.",
+    part=LOADING,
+    keyword="revision",
+    decides=False,  # the checksum of the weights does
+    of_files=True,
   )
-  model_cache_dir: str | None = setting(None, "Cache folder of the model hub; default: the hub's own.", named=False)
+  model_cache_dir: str | None = setting(
+    None,
+    "Cache folder of the model hub; default: the hub's own.",
+    part=LOADING,
+    keyword="cache_dir",
+    saved=False,
+    named=False,
+  )
   sentence_embedding_type: str | None = setting(
     None,
-    "avg, cls, cls-token, avg-first-last (= avg-last-2), avg-last-N (= avg-last-concat-N), avg-last-last-N, avg-top-N, "
-    "concat-top-N, word-rows (the word embeddings alone), or mix-S (word-rows with share S, and avg; mix = mix-0.6). "
-    "Default: what a folder of sentence-transformers declares, else avg-first-last; word-rows for static:NAME.",
+    f"{ALLOWED_POOLINGS}. Default: what a folder of sentence-transformers declares, else avg-first-last; word-rows for "
+    "static:NAME.",
+    part=POOLING,
+    decides=False,  # the identity's `pooling` does: several names can mean one
     named=False,  # it has its own part in an experiment's name
   )
   token_weights: str | None = setting(
     None,
     "Weights of tokens in the mean: uniform, or idf-ALPHA (inverse document frequency to the power ALPHA, 0 for "
     "punctuation, [CLS] and [SEP]; idf = idf-0.75). Default: uniform; idf for static:NAME.",
+    part=LOADING,
   )
   frequency_corpus: str | None = setting(
     None,
     "Text file, a sentence per line, whose word pieces are counted for token_weights=idf; default: a packaged table of "
     "English words.",
+    part=LOADING,
+    decides=False,  # the checksum of the weights does
   )
-  low_dim: int = setting(-1, "Groups of neighboring dimensions to average, after a calibration; -1 or 0 for none.")
+  low_dim: int | None = setting(
+    -1, "Groups of neighboring dimensions to average, after a calibration; -1 or 0 for none.", part=POOLING
+  )
   max_seq_length: int | None = setting(
     None,
     "Largest number of tokens of a sentence, [CLS] and [SEP] included. Default: what a folder of sentence-transformers "
     "declares, else 64.",
+    part=POOLING,
     unnamed=DEFAULT_MAX_SEQ_LENGTH,
   )
   precision: str = setting(
     "float32",
     "Number format in which the encoder computes. Its weights and the flow are float32. bfloat16 and float16 are "
     "faster if the GPU or CPU has instructions for them.",
+    part=LOADING,
     choices=("float32", "bfloat16", "float16"),
   )
   hidden_act: str | None = setting(
     None,
     "Activation of the encoder, under transformers' name: gelu is the erf form of GELU, gelu_new the tanh form. "
     "Default: the one in the encoder's files; Google's gelu is gelu_new, as in Google's code.",
-    choices=("gelu", "gelu_new", "relu"),
+    part=LOADING,
+    choices=("gelu", "gelu_10", "gelu_fast", "gelu_new", "mish", "quick_gelu", "relu", "sigmoid", "silu", "tanh"),
+    of_files=True,
   )
   max_input_chars_per_word: int | None = setting(
     None,
     "Largest number of characters of a word that is cut into word pieces; a longer word becomes [UNK]. Default: 200 "
     "for Google's TF1 checkpoints, as in Google's code, and 100 for Hugging Face folders, as in transformers.",
+    part=LOADING,
     minimum=1,
+    decides=False,  # the checksum of the tokenizer does
+    of_files=True,
   )
-  predict_batch_size: int = setting(64, "Largest number of sentences embedded at once.", named=False, minimum=1)
-  cached_dir: str | None = setting(None, "Folder where embeddings are kept between runs.", named=False)
+  # Only the original's runner has flags for the next two; `from_pretrained` takes them everywhere.
+  bert_config_file: str | None = setting(
+    None,
+    "Configuration of init_checkpoint; default: the one in its folder.",
+    part=LOADING,
+    saved=False,
+    flag=False,
+    named=False,
+  )
+  vocab_file: str | None = setting(
+    None,
+    "vocab.txt of init_checkpoint; default: the one in its folder.",
+    part=LOADING,
+    saved=False,
+    flag=False,
+    named=False,
+  )
+  predict_batch_size: int = setting(
+    64, "Largest number of sentences embedded at once.", part=COMPUTING, named=False, minimum=1
+  )
+  cached_dir: str | None = setting(None, "Folder where embeddings are kept between runs.", part=COMPUTING, named=False)
 
   def __post_init__(self) -> None:
     super().__post_init__()
-    if self.low_dim < -1:
+    if self.low_dim is not None and self.low_dim < -1:
       raise ConfigError(f"low_dim={self.low_dim}: expected a positive number, or -1 for none", argument="low_dim")
+
+  @classmethod
+  def of(cls, name: str | None = None, **arguments: Any) -> "EncoderSettings":
+    """Returns the settings of the keywords of `SentenceEncoder.from_pretrained`, and of low_dim and the pooling's."""
+    fields = {keyword_of(field): field.name for field in _fields(cls, (LOADING, POOLING))}
+    values: dict[str, Any] = {}
+    if name is not None:
+      values["model"] = name
+    for keyword, value in arguments.items():
+      if keyword not in fields:
+        raise TypeError(f"unexpected keyword {keyword!r}; expected one of {', '.join(fields)}")
+      values[fields[keyword]] = value
+    return cls(**values)
 
   @property
   def encoder_name(self) -> str:
@@ -93,18 +164,48 @@ class EmbeddingSettings(Settings):
   @property
   def pooling_name(self) -> str:
     """Name of the pooling for an experiment's name: sentence_embedding_type, or the default of such encoders."""
-    return self.sentence_embedding_type or (WORD_ROWS if self.encoder_name.startswith(STATIC) else DEFAULT_POOLING)
+    default = DEFAULT_POOLING
+    if self.encoder_name.startswith(STATIC):
+      default = WORD_ROWS
+    return self.sentence_embedding_type or default
+
+  def arguments(self, *parts: str) -> dict[str, Any]:
+    """Returns {keyword: value} of the fields of some parts; low_dim is None for none."""
+    values = {keyword_of(field): getattr(self, field.name) for field in _fields(type(self), parts)}
+    if values.get("low_dim") in (-1, 0):
+      values["low_dim"] = None
+    return values
 
   def loading_arguments(self) -> dict[str, Any]:
     """Returns the settings of the encoder as `SentenceEncoder.from_pretrained` takes them."""
-    names = ("precision", "hidden_act", "max_input_chars_per_word", "token_weights", "frequency_corpus")
-    places = {"cache_dir": self.model_cache_dir, "revision": self.model_revision}
-    return {**places, **{name: getattr(self, name) for name in names}}
-
-  def pooling_arguments(self) -> dict[str, Any]:
-    """Returns sentence_embedding_type and max_seq_length as the encoder's methods take them."""
-    return {"sentence_embedding_type": self.sentence_embedding_type, "max_seq_length": self.max_seq_length}
+    return self.arguments(LOADING)
 
   def model_arguments(self) -> dict[str, Any]:
     """Returns sentence_embedding_type, max_seq_length and low_dim as `SentenceModel` takes them."""
-    return {**self.pooling_arguments(), "low_dim": self.low_dim if self.low_dim > 0 else None}
+    return self.arguments(POOLING)
+
+  def pooling_arguments(self) -> dict[str, Any]:
+    """Returns sentence_embedding_type and max_seq_length as the encoder's methods take them."""
+    values = self.arguments(POOLING)
+    del values["low_dim"]  # comes after a calibration
+    return values
+
+  def saved(self) -> dict[str, Any]:
+    """Returns {keyword: value} of the settings that an identity holds."""
+    values = self.arguments(LOADING, POOLING)
+    return {name: values[name] for name in keywords("saved")}
+
+
+def keyword_of(field: dataclasses.Field) -> str:
+  """Returns the name of a setting in Python's calls."""
+  return field.metadata.get("keyword", field.name)
+
+
+def keywords(property_: str, default: bool = True) -> list[str]:
+  """Returns the keywords of loading and pooling whose metadata has a property: saved, decides, of_files."""
+  fields = _fields(EncoderSettings, (LOADING, POOLING))
+  return [keyword_of(field) for field in fields if field.metadata.get(property_, default)]
+
+
+def _fields(cls: type, parts: Collection[str]) -> list[dataclasses.Field]:
+  return [field for field in dataclasses.fields(cls) if field.metadata.get("part") in parts]

@@ -16,7 +16,7 @@ from bert_flow_tf.calibration.names import AUTO, FLOW, CalibrationSpec
 from bert_flow_tf.data.flow_corpus import LEARNING_RATE, TARGET, CorpusSettings, FlowCorpus
 from bert_flow_tf.data.task import TaskData
 from bert_flow_tf.data.tasks import DataSettings
-from bert_flow_tf.encoder.settings import DEFAULT_POOLING, EmbeddingSettings
+from bert_flow_tf.encoder.settings import DEFAULT_POOLING, EncoderSettings
 from bert_flow_tf.errors import BertFlowError, ConfigError
 from bert_flow_tf.evaluation.result import TaskResult, task_result
 from bert_flow_tf.evaluation.task_scores import (
@@ -46,7 +46,7 @@ class ExperimentSettings:
 
   data: DataSettings = dataclasses.field(default_factory=DataSettings)
   corpus: CorpusSettings = dataclasses.field(default_factory=CorpusSettings)
-  embedding: EmbeddingSettings = dataclasses.field(default_factory=EmbeddingSettings)
+  embedding: EncoderSettings = dataclasses.field(default_factory=EncoderSettings)
   flow: FlowSettings = dataclasses.field(default_factory=FlowSettings)
   run: RunSettings = dataclasses.field(default_factory=RunSettings)
   output: OutputSettings = dataclasses.field(default_factory=OutputSettings)
@@ -276,7 +276,7 @@ class Experiment:
       "encoder": {
         "name": self._identity.name,
         "weights_sha256": self._identity.weights_sha256,
-        "revision": self._identity.revision,
+        "revision": self._identity.settings.model_revision,
         "pooling": self._pooling,
       },
       "embeddings": self._cone,

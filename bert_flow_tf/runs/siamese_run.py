@@ -13,9 +13,10 @@ from absl import logging
 from bert_flow_tf.data.pairs import SentencePairs
 from bert_flow_tf.data.siamese_task import TrainingPairs, predicted_pairs
 from bert_flow_tf.data.task import TaskData
-from bert_flow_tf.encoder import fine_tuning, google_folder, hub, saving, tf1_reader
+from bert_flow_tf.encoder import fine_tuning, google_folder, saving, tf1_reader
 from bert_flow_tf.encoder.pooling import check_low_dim
 from bert_flow_tf.encoder.sentence_encoder import SentenceEncoder
+from bert_flow_tf.encoder.source import MODEL_NAMES
 from bert_flow_tf.errors import BertFlowError, ConfigError
 from bert_flow_tf.evaluation import report
 from bert_flow_tf.evaluation.result import TaskResult
@@ -442,7 +443,7 @@ class SiameseRun:
 def checkpoint_of(name: str) -> str:
   """Returns the prefix of the checkpoint that is used if an encoder's name is a TensorFlow 1 folder, else the name."""
   folder = pathlib.Path(name)
-  is_folder = name not in hub.MODEL_NAMES and folder.is_dir() and google_folder.is_tf1(folder)
+  is_folder = name not in MODEL_NAMES and folder.is_dir() and google_folder.is_tf1(folder)
   return tf1_reader.find_prefix(name) if is_folder else name
 
 

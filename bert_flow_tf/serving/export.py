@@ -46,8 +46,10 @@ def export_model(
   settings = ExportSettings(**settings)
   check_installed(export_dir)
   identity = model.identity
-  if identity.precision != "float32":
-    raise ConfigError(f"precision={identity.precision}: a served model computes in float32", argument="precision")
+  if identity.settings.precision != "float32":
+    raise ConfigError(
+      f"precision={identity.settings.precision}: a served model computes in float32", argument="precision"
+    )
   graph = make_calibration_graph(model.calibration, model.dim)
   tokenizer = GraphTokenizer(model.encoder.tokenizer, identity.max_seq_length)
   pooling = model.encoder.pooling(identity.sentence_embedding_type)

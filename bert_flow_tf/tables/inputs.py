@@ -10,7 +10,7 @@ from bert_flow_tf.data.flow_corpus import NLI, TARGET, FlowCorpus, load_flow_cor
 from bert_flow_tf.data.pairs import SentencePairs
 from bert_flow_tf.data.task import TaskData
 from bert_flow_tf.data.tasks import DataSettings
-from bert_flow_tf.encoder.settings import DEFAULT_MAX_SEQ_LENGTH, EmbeddingSettings
+from bert_flow_tf.encoder.settings import DEFAULT_MAX_SEQ_LENGTH, EncoderSettings
 from bert_flow_tf.errors import DataError
 from bert_flow_tf.tables.plan import Plan
 from bert_flow_tf.training.settings import FlowSettings
@@ -32,7 +32,7 @@ class Inputs:
   """
 
   def __init__(
-    self, tasks: dict[str, TaskData], data: DataSettings, embedding: EmbeddingSettings, flow: FlowSettings
+    self, tasks: dict[str, TaskData], data: DataSettings, embedding: EncoderSettings, flow: FlowSettings
   ) -> None:
     embedding = dataclasses.replace(embedding, max_seq_length=embedding.max_seq_length or DEFAULT_MAX_SEQ_LENGTH)
     self.tasks, self.data, self.embedding, self.flow = tasks, data, embedding, flow

@@ -63,7 +63,7 @@ def variant_of(bench: Workbench, token_weights: str, static: bool = False) -> Wo
     encoder = _load_bert(f"static:{encoder.name}", bench.inputs.embedding, token_weights)
   else:
     weights = make_token_weights(token_weights, encoder.tokenizer, bench.inputs.embedding.frequency_corpus)
-    encoder = SentenceEncoder(encoder.bert, encoder.tokenizer, weights)
+    encoder = SentenceEncoder(encoder.bert, encoder.tokenizer, weights, encoder.settings)
   return Workbench(encoder, bench.inputs, bench.store, bench.label, nli_tuned=bench.nli_tuned)
 
 

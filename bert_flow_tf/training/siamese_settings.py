@@ -5,7 +5,8 @@ import math
 import pathlib
 from typing import Any
 
-from bert_flow_tf.encoder.settings import EmbeddingSettings
+from bert_flow_tf.encoder.pooling import ALLOWED as ALLOWED_POOLINGS
+from bert_flow_tf.encoder.settings import LOADING, NAME, POOLING, EncoderSettings
 from bert_flow_tf.errors import ConfigError
 from bert_flow_tf.io.settings import check_positive, setting
 from bert_flow_tf.training.settings import FlowSettings
@@ -15,7 +16,7 @@ NO_EPOCHS = 1e-6
 
 
 @dataclasses.dataclass(frozen=True)
-class SiameseEmbedding(EmbeddingSettings):
+class SiameseEmbedding(EncoderSettings):
   """Encoder and pooling of a siamese training, with the published ways to name an encoder.
 
   Raises:
@@ -26,22 +27,20 @@ class SiameseEmbedding(EmbeddingSettings):
     None,
     "TF1 checkpoint, such as .../bert_model.ckpt or exp/NAME/model.ckpt-40, or folder of an encoder; used in place of "
     "model. Variables of flow and classifier that are in a checkpoint are restored too.",
+    part=NAME,
   )
-  bert_config_file: str | None = setting(None, "Configuration of init_checkpoint; default: the one in its folder.")
-  vocab_file: str | None = setting(None, "vocab.txt of init_checkpoint; default: the one in its folder.")
+  bert_config_file: str | None = setting(
+    None, "Configuration of init_checkpoint; default: the one in its folder.", part=LOADING, saved=False
+  )
+  vocab_file: str | None = setting(
+    None, "vocab.txt of init_checkpoint; default: the one in its folder.", part=LOADING, saved=False
+  )
   do_lower_case: bool | None = setting(
     None, "Whether text is lower-cased. The vocabulary decides it; a flag that contradicts it is an error."
   )
-  sentence_embedding_type: str = setting(
-    "avg", EmbeddingSettings.__dataclass_fields__["sentence_embedding_type"].metadata["help"]
-  )
-  max_seq_length: int = setting(128, "Largest number of tokens of a sentence, [CLS] and [SEP] included.")
+  sentence_embedding_type: str = setting("avg", f"{ALLOWED_POOLINGS}.", part=POOLING)
+  max_seq_length: int = setting(128, "Largest number of tokens of a sentence, [CLS] and [SEP] included.", part=POOLING)
   predict_batch_size: int = setting(8, "Pairs whose sentences are embedded at once.", minimum=1)
-
-  def loading_arguments(self) -> dict[str, Any]:
-    """Returns the arguments of `SentenceEncoder.from_pretrained` besides the name."""
-    files = {"bert_config_file": self.bert_config_file, "vocab_file": self.vocab_file}
-    return super().loading_arguments() | files
 
   def check_lower_case(self, tokenizer: Any) -> None:
     """Raises a ConfigError if do_lower_case contradicts a `SentenceTokenizer`."""
@@ -152,7 +151,7 @@ class SiameseSettings(FlowSettings):
       raise ConfigError("flow_loss: is the loss of a flow; add flow=1", argument="flow_loss")
 
 
-def siamese_name(prefix: str, task: str, embedding: EmbeddingSettings, settings: SiameseSettings) -> str:
+def siamese_name(prefix: str, task: str, embedding: EncoderSettings, settings: SiameseSettings) -> str:
   """Returns the published name of an experiment, with the task's name as the user typed it.
 
   The name says neither seed, dupe_factor, max_seq_length nor num_examples=0, nor what this package adds.

@@ -25,7 +25,7 @@ from absl import app, flags, logging
 from safetensors.numpy import save_file
 from transformers.modeling_tf_pytorch_utils import apply_transpose, convert_tf_weight_name_to_pt_weight_name
 
-from bert_flow_tf.encoder.seeded_dropout import SeededDropout
+from bert_flow_tf.encoder.precision import SeededDropout
 from bert_flow_tf.io.files import replaced_folder
 from bert_flow_tf.training.loop import TrainingLoop
 from bert_flow_tf.training.optimizer import AdamWeightDecay, WarmUpLinearDecay

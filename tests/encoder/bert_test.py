@@ -11,10 +11,11 @@ import tensorflow as tf
 from safetensors import safe_open
 from safetensors.numpy import save_file
 
-from bert_flow_tf.encoder.bert import load_bert
-from bert_flow_tf.encoder.hub import resolve
+from bert_flow_tf.encoder.settings import EncoderSettings
+from bert_flow_tf.encoder.source import find
 from bert_flow_tf.errors import EncoderError
 from tests.encoder import tiny
+from tests.encoder.tiny import load_bert
 from tests.testing import shared
 
 IDS = np.array([[2, 8, 10, 12, 3], [2, 11, 3, 0, 0]], np.int32)
@@ -73,7 +74,7 @@ def test_float16_weights_load_exactly_as_float32(tmp_path):
 
 
 def test_packaged_mini_has_float16_weights_and_a_card_that_names_its_corpus():
-  folder, corpus = resolve("mini"), shared("text/corpus.txt.gz")
+  folder, corpus = find(EncoderSettings()).folder, shared("text/corpus.txt.gz")
   with safe_open(folder / SAVED, "numpy") as weights:
     assert weights.metadata() == {"format": "pt"}
     assert {weights.get_tensor(name).dtype for name in weights.keys()} == {np.dtype(np.float16)}  # noqa: SIM118

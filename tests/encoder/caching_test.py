@@ -22,7 +22,7 @@ def test_cache_is_used_only_for_the_same_settings(mini, tmp_path, monkeypatch):
   cache = EmbeddingCache(tmp_path / "cache")
   first = mini.encode(sentences, cache=cache)
   np.testing.assert_array_equal(first[4:], mini.encode(SENTENCES))
-  (folder,) = cache.folder.iterdir()
+  assert len(list(cache.folder.iterdir())) == 1
   np.testing.assert_array_equal(mini.encode(sentences, cache=str(cache.folder)), first)
   monkeypatch.setattr(mini, "embed_ids", forbidden)
   np.testing.assert_array_equal(mini.encode(sentences, cache=cache), first)
@@ -35,7 +35,6 @@ def test_cache_is_used_only_for_the_same_settings(mini, tmp_path, monkeypatch):
   monkeypatch.setattr(mini.tokenizer, "checksum", "another")
   with pytest.raises(AssertionError, match="computed"):
     mini.encode(sentences, cache=cache)
-  assert len(list(folder.iterdir())) == 1
 
 
 def test_a_run_that_reads_all_from_the_cache_warns_of_unknown_text_too(tmp_path, caplog):
@@ -116,11 +115,11 @@ def test_cache_distinguishes_models_with_the_same_weights(tmp_path):
 def test_damaged_cache_is_computed_again(mini, tmp_path):
   cache = EmbeddingCache(tmp_path)
   first = mini.encode(SENTENCES, cache=cache)
-  (file,) = tmp_path.glob("*/*.npy")
+  (file,) = tmp_path.iterdir()
   content = file.read_bytes()
   file.write_bytes(content[: len(content) // 2])
-  np.testing.assert_array_equal(mini.encode(SENTENCES, cache=cache), first)
-  assert file.read_bytes() == content
+  for _ in range(2):
+    np.testing.assert_array_equal(mini.encode(SENTENCES, cache=cache), first)
 
 
 def test_progress_is_logged_without_a_terminal(mini, monkeypatch, capfd):

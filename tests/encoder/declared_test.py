@@ -101,7 +101,7 @@ def test_normalize_is_harmless_and_no_pooling_is_refused(tmp_path):
   declare(tmp_path, modes("mean_tokens"), (("", TRANSFORMER), ("1_Pooling", POOLING), normalize), length=None)
   assert read_declared(tmp_path) == (Declared("avg", 64, str(tmp_path / "modules.json")), tmp_path)
   declare(tmp_path, modes("mean_tokens"), (("", TRANSFORMER), normalize))
-  assert read_declared(tmp_path)[0].refused == "no pooling"
+  assert read_declared(tmp_path)[0].unsupported == "no pooling"
 
 
 @pytest.mark.parametrize(

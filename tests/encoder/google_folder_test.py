@@ -10,10 +10,10 @@ import transformers
 
 from bert_flow_tf import SentenceEncoder
 from bert_flow_tf.encoder import tf1_names
-from bert_flow_tf.encoder.bert import load_bert
 from bert_flow_tf.encoder.tf1_reader import Tf1Checkpoint, find_prefix
 from bert_flow_tf.errors import ConfigError, EncoderError
 from tests.encoder import tf1_files, tiny
+from tests.encoder.tiny import load_bert
 
 IDS = np.array([[2, 8, 10, 12, 3], [2, 11, 3, 0, 0]], np.int32)
 MASK = np.array([[1, 1, 1, 1, 1], [1, 1, 1, 0, 0]], np.int32)
@@ -97,7 +97,7 @@ def test_long_words_are_googles_unless_it_is_said(tmp_path):
     whole, unknown = encoder.tokenizer(["dog" + "s" * (limit + more - 3) for more in (0, 1)], 500)
     assert 1 not in whole and unknown.tolist() == [2, 1, 3]
     checksums[folder, limit] = encoder.tokenizer_checksum
-    assert encoder.identity("avg").max_input_chars_per_word == limit
+    assert encoder.identity("avg").settings.max_input_chars_per_word == limit
   assert checksums[google, 100] == checksums[hugging_face, 100] and len(set(checksums.values())) == 3
   with pytest.raises(ConfigError) as error:
     SentenceEncoder.from_pretrained(str(google), max_input_chars_per_word=0)

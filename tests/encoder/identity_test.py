@@ -1,40 +1,33 @@
-"""bert_flow_tf/encoder/identity.py: the fields that decide an embedding, and the folders of old versions."""
+"""bert_flow_tf/encoder/identity.py: the values that decide an embedding, and damaged ones."""
 
-import dataclasses
 import json
 
 import pytest
 
 from bert_flow_tf.encoder.identity import EncoderIdentity, VectorsIdentity, check_encoder, read_identity
+from bert_flow_tf.encoder.settings import EncoderSettings
 from bert_flow_tf.errors import EncoderError
 
-IDENTITY = EncoderIdentity(
-  name="mini",
-  weights_sha256="a" * 64,
-  tokenizer_sha256="b" * 64,
-  sentence_embedding_type="avg-first-last",
-  pooling=("mean", 1, 4),
-  max_seq_length=64,
-  low_dim=None,
-  architecture={"num_attention_heads": 4},
-)
+VALUES = {
+  "name": "mini",
+  "weights_sha256": "a" * 64,
+  "tokenizer_sha256": "b" * 64,
+  "pooling": ["mean", 1, 4],
+  "architecture": {"num_attention_heads": 4},
+  "token_weights_sha256": None,
+  **EncoderSettings.of(sentence_embedding_type="avg-first-last", max_seq_length=64).saved(),
+}
+IDENTITY = EncoderIdentity.from_dict(VALUES, "here")
+# The checksums of weights, tokenizer and word counts, the pooling and the architecture decide these.
+NOT_DECIDING = {"name", "sentence_embedding_type", "max_input_chars_per_word", "frequency_corpus", "revision"}
 
 
 def test_json_and_back():
-  values = json.loads(json.dumps(IDENTITY.to_dict()))
-  assert values["pooling"] == ["mean", 1, 4] and EncoderIdentity.from_dict(values, "here") == IDENTITY
-  del values["architecture"], values["precision"]  # as in folders of old versions
-  old = EncoderIdentity.from_dict(values, "here")
-  assert old.architecture is None and old.precision == "float32" and not old.differences(IDENTITY)
+  assert json.loads(json.dumps(IDENTITY.to_dict())) == VALUES
 
 
-def test_new_fields_decide():
-  # The checksums of the tokenizer and of the weights decide the last two.
-  kept = {"name", "sentence_embedding_type", "max_input_chars_per_word", "frequency_corpus", "revision"}
-  weighted = dataclasses.replace(IDENTITY, token_weights="idf-1", token_weights_sha256="d", frequency_corpus="a.txt")
-  assert weighted.deciding().keys() == {field.name for field in dataclasses.fields(EncoderIdentity)} - kept
-  # The keys of caches that were written before there were token weights.
-  assert IDENTITY.deciding().keys() == weighted.deciding().keys() - {"token_weights", "token_weights_sha256"}
+def test_new_settings_decide():
+  assert IDENTITY.deciding().keys() == VALUES.keys() - NOT_DECIDING
 
 
 @pytest.mark.parametrize(
@@ -43,17 +36,16 @@ def test_new_fields_decide():
     ({"name": "/a/copy", "sentence_embedding_type": "avg-last-2"}, []),
     ({"weights_sha256": "c" * 64}, ["weights_sha256 aaaaaaaaaaaa..., now cccccccccccc..."]),
     ({"tokenizer_sha256": "c"}, ["tokenizer_sha256 bbbbbbbbbbbb..., now c"]),
-    ({"pooling": ("mean", 4)}, ["pooling ['mean', 1, 4], now ['mean', 4]"]),
+    ({"pooling": ["mean", 4]}, ["pooling ['mean', 1, 4], now ['mean', 4]"]),
     ({"max_seq_length": 32, "low_dim": 8}, ["low_dim None, now 8", "max_seq_length 64, now 32"]),
     ({"precision": "bfloat16"}, ["precision float32, now bfloat16"]),
     ({"architecture": {}}, ["architecture.num_attention_heads 4, now None"]),
-    ({"architecture": None}, []),
-    ({"token_weights": "idf-1"}, ["token_weights uniform, now idf-1"]),
-    ({"frequency_corpus": "a.txt", "revision": "v1"}, []),
+    ({"token_weights": "idf-1"}, ["token_weights None, now idf-1"]),
+    ({"frequency_corpus": "a.txt", "revision": "v1", "max_input_chars_per_word": 7}, []),
   ],
 )
 def test_differences(change, expected):
-  other = dataclasses.replace(IDENTITY, **change)
+  other = EncoderIdentity.from_dict({**VALUES, **change}, "here")
   assert IDENTITY.differences(other) == expected
   if expected:
     with pytest.raises(EncoderError) as error:
@@ -76,7 +68,9 @@ def test_differences(change, expected):
 )
 def test_damaged_identity(change):
   with pytest.raises(EncoderError, match=next(iter(change))):
-    EncoderIdentity.from_dict({**IDENTITY.to_dict(), **change}, "here")
+    EncoderIdentity.from_dict({**VALUES, **change}, "here")
+  with pytest.raises(EncoderError, match=next(iter(change))):
+    EncoderIdentity.from_dict({name: VALUES[name] for name in VALUES.keys() - change.keys()}, "here")
 
 
 def test_vectors_from_elsewhere():
@@ -99,4 +93,4 @@ def test_check_encoder():
   Fitted.encoder = IDENTITY.to_dict()
   check_encoder(Fitted(), IDENTITY, 6, "here")
   with pytest.raises(EncoderError):
-    check_encoder(Fitted(), dataclasses.replace(IDENTITY, low_dim=3), 6, "here")
+    check_encoder(Fitted(), EncoderIdentity.from_dict({**VALUES, "low_dim": 3}, "here"), 6, "here")

@@ -141,7 +141,6 @@ def test_infinite_embedding_names_the_sentence(tmp_path):
   assert np.isfinite(encoder.encode(["cat", "a"], max_seq_length=16, cache=tmp_path / "cache")).all()
   with pytest.raises(EncoderError, match=r"sentence 2 .*not finite.* 1 distinct"):
     encoder.encode(["cat", "a", "a dog", "cat", "a dog"], max_seq_length=16, cache=tmp_path / "cache")
-  assert len(list((tmp_path / "cache").glob("*/*"))) == 1  # the first call's
 
 
 def test_frozen(mini):

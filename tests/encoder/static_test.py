@@ -8,13 +8,13 @@ from safetensors.numpy import save_file
 
 from bert_flow_tf import SentenceModel
 from bert_flow_tf.calibration.names import make_calibration
-from bert_flow_tf.encoder.bert import load_bert
-from bert_flow_tf.encoder.hub import resolve
-from bert_flow_tf.encoder.settings import EmbeddingSettings
+from bert_flow_tf.encoder.settings import EncoderSettings
+from bert_flow_tf.encoder.source import find
 from bert_flow_tf.encoder.tokenizer import pad_batch
 from bert_flow_tf.errors import BertFlowError, ConfigError, EncoderError
 from bert_flow_tf.io.experiment import encoder_label
 from tests.encoder import tf1_files, tiny
+from tests.encoder.tiny import load_bert
 
 TEXTS = ["A man is playing a guitar.", "the", "...", "A woman reads, and reads; a book?", "", "word " * 200]
 
@@ -26,7 +26,7 @@ def static():
 
 def rows_of_mini():
   """Returns the word embeddings in mini's file, float64 [vocab, hidden]."""
-  with safe_open(resolve("mini") / "model.safetensors", "numpy") as weights:
+  with safe_open(find(EncoderSettings()).folder / "model.safetensors", "numpy") as weights:
     (name,) = [name for name in weights.keys() if name.endswith("word_embeddings.weight")]  # noqa: SIM118
     return weights.get_tensor(name).astype(np.float64)
 
@@ -45,7 +45,7 @@ def test_embeddings_are_numpys(static):
   expected = embedded(rows_of_mini(), static, TEXTS)
   np.testing.assert_allclose(static.encode(TEXTS), expected, atol=1e-6)
   np.testing.assert_allclose(static.encode(TEXTS, batch_size=1), expected, atol=1e-6)
-  assert static.identity.sentence_embedding_type == "word-rows" and static.identity.token_weights == "idf-0.75"
+  assert static.identity.sentence_embedding_type == "word-rows" and static.identity.settings.token_weights == "idf-0.75"
   assert static.encoder.num_hidden_layers == 0 and static.dim == 256
 
 
@@ -141,7 +141,7 @@ def test_it_is_no_bert(static):
 
 def test_token_weights_can_be_chosen():
   model = SentenceModel.from_pretrained("static:mini", token_weights="uniform")
-  assert model.encoder.token_weights is None and model.identity.token_weights == "uniform"
+  assert model.encoder.token_weights is None and model.identity.settings.token_weights == "uniform"
   rows = rows_of_mini()
   (ids,) = model.encoder.tokenizer(["a dog"])
   unit = rows[ids] / np.linalg.norm(rows[ids], axis=1, keepdims=True)
@@ -153,6 +153,6 @@ def test_token_weights_can_be_chosen():
 def test_labels(tmp_path):
   assert encoder_label("static:mini") == "static-mini" and encoder_label("static:/a/b/name") == "static-name"
   assert encoder_label("mini") == "mini"
-  assert EmbeddingSettings(model="static:mini").pooling_name == "word-rows"
-  assert EmbeddingSettings(model="static:mini", sentence_embedding_type="avg").pooling_name == "avg"
-  assert EmbeddingSettings().pooling_name == "avg-first-last"
+  assert EncoderSettings(model="static:mini").pooling_name == "word-rows"
+  assert EncoderSettings(model="static:mini", sentence_embedding_type="avg").pooling_name == "avg"
+  assert EncoderSettings().pooling_name == "avg-first-last"

@@ -7,6 +7,9 @@ import numpy as np
 import transformers
 from safetensors.numpy import save_file
 
+from bert_flow_tf.encoder import bert
+from bert_flow_tf.encoder.settings import EncoderSettings
+
 CONFIG = {
   "vocab_size": 24,
   "hidden_size": 12,
@@ -126,3 +129,8 @@ def numpy_bert(weights, ids, mask, config=CONFIG):
     states.append(x)
   pooled = np.tanh(dense(x[:, 0], "pooler.dense")) if "pooler.dense.weight" in w else None
   return states, pooled
+
+
+def load_bert(name, **arguments):
+  """Returns the `BertEncoder` of the keywords of `SentenceEncoder.from_pretrained`."""
+  return bert.load_bert(EncoderSettings.of(name, **arguments))

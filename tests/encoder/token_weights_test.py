@@ -93,7 +93,7 @@ def test_embeddings_against_numpy(mini, weighted, pooling):
 def test_uniform_is_the_default_and_changes_no_key(mini, weighted):
   assert mini.token_weights is None and make_token_weights("uniform", mini.tokenizer) is None
   identity = mini.identity("avg")
-  assert identity.token_weights == "uniform" and "token_weights" not in identity.deciding()
+  assert identity.settings.token_weights == identity.deciding()["token_weights"] == "uniform"
   assert mini.fingerprint(["a"], "avg") != weighted.fingerprint(["a"], "avg")
   assert [parse_token_weights(name) for name in ("uniform", "idf", "idf-1", "idf-0.5")] == [0, 0.75, 1, 0.5]
 

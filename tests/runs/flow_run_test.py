@@ -7,7 +7,7 @@ import pytest
 
 from bert_flow_tf.data.flow_corpus import CorpusSettings
 from bert_flow_tf.data.tasks import DataSettings
-from bert_flow_tf.encoder.settings import EmbeddingSettings
+from bert_flow_tf.encoder.settings import EncoderSettings
 from bert_flow_tf.errors import ConfigError, TrainingError
 from bert_flow_tf.flow.config import FlowConfig
 from bert_flow_tf.io.experiment import OutputSettings
@@ -29,7 +29,7 @@ START = "exp_t_sample_ep_1.00_lr_5.00e-05_e_avg-first-last_f_11_1.00e-03"
     ({}, f"{START}_allsplits_m_mini_c_l2_d3_w32_s_1234"),
     (
       {
-        "embedding": EmbeddingSettings(low_dim=32),
+        "embedding": EncoderSettings(low_dim=32),
         "run": RunSettings(calibration=("sn", "flow")),
         "data": DataSettings(data_dir="data"),
       },
@@ -38,7 +38,7 @@ START = "exp_t_sample_ep_1.00_lr_5.00e-05_e_avg-first-last_f_11_1.00e-03"
     (
       {
         "corpus": CorpusSettings(use_full_for_training=False),
-        "embedding": EmbeddingSettings(precision="bfloat16"),
+        "embedding": EncoderSettings(precision="bfloat16"),
         "flow": FlowSettings(use_xla=True),
         "run": RunSettings(encoder_dropout=True),
       },
@@ -47,7 +47,7 @@ START = "exp_t_sample_ep_1.00_lr_5.00e-05_e_avg-first-last_f_11_1.00e-03"
     (
       {
         "corpus": CorpusSettings(flow_corpus="nli"),
-        "embedding": EmbeddingSettings(model="org/bert", max_seq_length=32),
+        "embedding": EncoderSettings(model="org/bert", max_seq_length=32),
         "flow": FlowSettings(train_batch_size=16, permutation="random"),
       },
       f"{START}_m_bert_c_l2_d3_w32_s_1234_94f890db",
@@ -65,7 +65,7 @@ def test_names_as_published_stay_the_same(settings, name):
     ({}, "STS-B_mini_flow_1ep"),
     (
       {
-        "embedding": EmbeddingSettings(model="org/bert", sentence_embedding_type="mix", token_weights="idf"),
+        "embedding": EncoderSettings(model="org/bert", sentence_embedding_type="mix", token_weights="idf"),
         "run": RunSettings(calibration=("whitening-64", "flow")),
         "output": OutputSettings(exp_name_prefix="mine"),
       },

@@ -6,7 +6,7 @@ import types
 import numpy as np
 
 from bert_flow_tf.data.tasks import DataSettings, load_task
-from bert_flow_tf.encoder.settings import EmbeddingSettings
+from bert_flow_tf.encoder.settings import EncoderSettings
 from bert_flow_tf.tables.inputs import Inputs
 from bert_flow_tf.tables.store import Store
 from bert_flow_tf.tables.workbench import Workbench
@@ -77,7 +77,7 @@ def flow_matrix(seed):
 def make_bench(data, names, folder=None, encoder=None, label="fake", tasks=None, flow=None, embedding=None, **more):
   """Returns a workbench of tasks in a folder of data; `more` are further arguments of `Workbench`."""
   tasks = tasks or {name: load_task(name, data) for name in names}
-  inputs = FakeInputs(tasks, DataSettings(data_dir=data), embedding or EmbeddingSettings(), flow or FlowSettings())
+  inputs = FakeInputs(tasks, DataSettings(data_dir=data), embedding or EncoderSettings(), flow or FlowSettings())
   return Bench(encoder or Encoder(), inputs, Store(folder), label, **more)
 
 

@@ -7,7 +7,7 @@ import pytest
 from scipy import stats
 
 from bert_flow_tf.data.pairs import SentencePairs
-from bert_flow_tf.encoder.settings import EmbeddingSettings
+from bert_flow_tf.encoder.settings import EncoderSettings
 from bert_flow_tf.errors import CalibrationError
 from bert_flow_tf.tables import workbench
 from bert_flow_tf.tables.workbench import Recipe, headline, target_of
@@ -96,8 +96,8 @@ ALL = [Recipe("avg"), SN, NATSV, FLOW]
 CHANGES = {
   "nothing": (lambda tasks: {}, []),
   "weights": (lambda tasks: {"encoder": Encoder("v")}, ALL),
-  "max_seq_length": (lambda tasks: {"embedding": EmbeddingSettings(max_seq_length=3)}, ALL),
-  "batch size": (lambda tasks: {"embedding": EmbeddingSettings(predict_batch_size=3)}, []),
+  "max_seq_length": (lambda tasks: {"embedding": EncoderSettings(max_seq_length=3)}, ALL),
+  "batch size": (lambda tasks: {"embedding": EncoderSettings(predict_batch_size=3)}, []),
   "gold of test": (of("test", "scores"), ALL),
   "gold of dev": (of("dev", "scores"), [NATSV]),
   "gold of train": (of("train", "scores"), []),

@@ -76,7 +76,7 @@ def cases(inputs: pathlib.Path, out: pathlib.Path) -> dict[str, Case]:
         "--num_train_epochs=1",
         f"--output_dir={out}/tables",
       ],
-      ("tables/cells/*", "tables/embeddings/*/*.npy", "tables/table_2.*"),
+      ("tables/cells/*", "tables/embeddings/*.sqlite", "tables/table_2.*"),
     ),
     "run_calibrate": Case(
       "run_calibrate",

@@ -1,0 +1,176 @@
+"""Where an encoder's files are, by its name: packaged, in a local folder, or in the Hugging Face hub's cache."""
+
+import dataclasses
+import os
+import pathlib
+import re
+
+import huggingface_hub
+from absl import logging
+from huggingface_hub import constants
+
+from bert_flow_tf.encoder import google_folder, tf1_reader
+from bert_flow_tf.encoder.hugging_face import find_weights
+from bert_flow_tf.encoder.settings import EncoderSettings
+from bert_flow_tf.errors import EncoderError
+from bert_flow_tf.io.experiment import STATIC
+
+HUGGING_FACE, GOOGLE = "Hugging Face", "Google"
+
+_PACKAGED = {"mini": pathlib.Path(__file__).parent / "pretrained" / "mini"}
+# The models of the paper's tables (uncased) and their cased twins, by the hub's name without "google-bert/".
+HUB_NAMES = {
+  "base": "bert-base-uncased",
+  "large": "bert-large-uncased",
+  "large-wwm": "bert-large-uncased-whole-word-masking",
+  "base-cased": "bert-base-cased",
+  "large-cased": "bert-large-cased",
+  "large-wwm-cased": "bert-large-cased-whole-word-masking",
+}
+MODEL_NAMES = (*_PACKAGED, *HUB_NAMES)
+
+_REQUIRED = ("config.json", "vocab.txt")
+_OPTIONAL = ("tokenizer_config.json", "modules.json", "sentence_bert_config.json", "*_Pooling/config.json")
+# Many models have several formats of weights, each of hundreds of megabytes: the second is fetched without the first.
+_WEIGHTS = (("model*.safetensors", "model.safetensors.index.json"), ("tf_model*.h5", "tf_model.h5.index.json"))
+_HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*")
+_REVISION = re.compile(r"\w(?!.*\.\.)[\w./-]*")
+# The hub's client retries a failing request for 20 s and more, so one request of our own comes first.
+_PROBE_SECONDS = 5
+
+
+@dataclasses.dataclass(frozen=True)
+class Source:
+  """Files of an encoder.
+
+  Attributes:
+    kind: HUGGING_FACE or GOOGLE.
+    name: the name by which it was found.
+    folder: their folder.
+    checkpoint: prefix of a TensorFlow 1 checkpoint, or its folder; None for Hugging Face's files.
+    revision: commit of a model of the hub, else None.
+    static: whether only its word rows are wanted.
+  """
+
+  kind: str
+  name: str
+  folder: pathlib.Path
+  checkpoint: str | pathlib.Path | None = None
+  revision: str | None = None
+  static: bool = False
+
+
+def find(settings: EncoderSettings) -> Source:
+  """Returns the files of the encoder that settings name; downloads a hub model that is not cached.
+
+  A name of `MODEL_NAMES` has priority over a folder or checkpoint, a folder over a hub id, unless the cache has the
+  id's revision. A cached model is used without a request to the network, so it does not change between two runs.
+  """
+  shown = os.fspath(settings.encoder_name)
+  static = shown.startswith(STATIC)
+  name = shown.removeprefix(STATIC)
+  if static and (not name or name.startswith(STATIC)):
+    raise EncoderError(
+      f"model='{shown}': expected {STATIC}NAME, with the name, folder or hub id of a BERT, such as {STATIC}mini",
+      "model",
+    )
+  revision = settings.model_revision
+  if revision is not None and not _REVISION.fullmatch(revision):
+    raise EncoderError(f"revision={revision!r}: expected a commit, branch or tag of a hub model", argument="revision")
+  repo = HUB_NAMES.get(name, name)
+  path = pathlib.Path(os.path.expanduser(name))
+  folder = None
+  if repo in HUB_NAMES.values():
+    # Old caches have these models under their former names, without google-bert/.
+    folder = _cached(repo, settings) or _hub_folder(f"google-bert/{repo}", shown, settings)
+  elif name and (name in _PACKAGED or path.exists() or tf1_reader.is_prefix(path)):
+    if revision is None:
+      return _local(shown, _PACKAGED.get(name, path), static)
+    # A saved calibration names its encoder so, also where a folder has that name.
+    folder = _cached(name, settings)
+    if folder is None:
+      raise EncoderError(
+        f"revision={revision}: only models of the hub have revisions, and {name} is a local folder", "revision"
+      )
+  elif _HUB_ID.fullmatch(name):
+    folder = _hub_folder(name, shown, settings)
+  else:
+    raise EncoderError(
+      f"model={shown}: no such folder or name; expected {', '.join(MODEL_NAMES)}, a local Hugging Face or Google "
+      "folder, or a hub id such as google-bert/bert-base-uncased",
+      argument="model",
+    )
+  return dataclasses.replace(_local(shown, folder, static), revision=folder.name)
+
+
+def _local(name: str, path: pathlib.Path, static: bool) -> Source:
+  """Returns the files of a folder or of a TensorFlow 1 checkpoint's prefix."""
+  if path.is_dir():
+    if google_folder.is_tf1(path):
+      return Source(GOOGLE, name, path, path, static=static)
+    return Source(HUGGING_FACE, name, path, static=static)
+  if tf1_reader.is_prefix(path):
+    return Source(GOOGLE, name, path.parent, str(path), static=static)
+  raise EncoderError(
+    f"model={name}: expected a folder, got a file; set model to the Hugging Face folder with config.json, vocab.txt "
+    "and model.safetensors, or to Google's with bert_config.json, vocab.txt and bert_model.ckpt",
+    argument="model",
+  )
+
+
+def _cached(repo: str, settings: EncoderSettings) -> pathlib.Path | None:
+  """Returns the cached snapshot of a hub model if it has all files, else None."""
+  try:
+    folder = _snapshot(repo, settings, local_files_only=True)
+    find_weights(folder)
+  except (OSError, ValueError, EncoderError):  # not cached, a damaged cache, or only a part of the files
+    return None
+  if all((folder / name).exists() for name in _REQUIRED):
+    return folder
+  return None
+
+
+def _hub_folder(repo: str, name: str, settings: EncoderSettings) -> pathlib.Path:
+  """Returns the snapshot folder of a hub model, from the cache or downloaded."""
+  folder = _cached(repo, settings)
+  if folder is not None:
+    return folder
+  _check_reachable(repo, name, settings)
+  logging.info("Downloading %s from %s", repo, constants.ENDPOINT)
+  try:
+    for weights in _WEIGHTS:
+      patterns = list(_REQUIRED + _OPTIONAL + weights)
+      folder = _snapshot(repo, settings, allow_patterns=patterns, etag_timeout=_PROBE_SECONDS)
+      if any(any(folder.glob(pattern)) for pattern in weights):
+        break
+  except (OSError, ValueError) as error:  # the client's errors: HTTP, repository, disk
+    lines = str(error).strip().splitlines() or [""]
+    raise EncoderError(
+      f"model={name}: cannot download {repo} from {constants.ENDPOINT}: {type(error).__name__}: {lines[0][:200]}; "
+      "check the spelling of the id, or download the model elsewhere and set model to its folder",
+      argument="model",
+    ) from error
+  assert folder is not None
+  return folder
+
+
+def _snapshot(repo, settings, **options):
+  """Returns the folder that the hub's client finds or downloads."""
+  options |= {"cache_dir": settings.model_cache_dir, "endpoint": constants.ENDPOINT}
+  return pathlib.Path(huggingface_hub.snapshot_download(repo, revision=settings.model_revision, **options))
+
+
+def _check_reachable(repo: str, name: str, settings: EncoderSettings) -> None:
+  """Raises EncoderError within seconds if the hub cannot be reached."""
+  try:
+    huggingface_hub.utils.get_session().head(constants.ENDPOINT, timeout=_PROBE_SECONDS)
+  except Exception as error:  # many of requests, and the client's own with HF_HUB_OFFLINE
+    if settings.model_revision:
+      repo = f"{repo} at revision {settings.model_revision}"
+    raise EncoderError(
+      f"model={name}: {repo} is not in the local cache ({settings.model_cache_dir or constants.HF_HUB_CACHE}) and "
+      f"{constants.ENDPOINT} cannot be reached ({type(error).__name__}); allow network access, or download its "
+      "config.json, vocab.txt, tokenizer_config.json and model.safetensors elsewhere and set model to that folder, or "
+      "use the packaged model mini",
+      argument="model",
+    ) from error
