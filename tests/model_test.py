@@ -178,10 +178,6 @@ def test_calibration_of_other_embeddings_is_refused(encoder, rows, model):
   assert SentenceModel(encoder, model.calibration, **other, allow_other_encoder=True).encode("a").shape == (3,)
   with pytest.raises(ConfigError):
     SentenceModel(encoder, "flow", **ARGUMENTS)
-  # Older versions averaged groups before the calibration, which is therefore narrow.
-  narrow.encoder = encoder.identity(**ARGUMENTS).to_dict()
-  with pytest.raises(EncoderError, match="after low_dim=3, as in older versions"):
-    SentenceModel(encoder, narrow, **ARGUMENTS)
 
 
 @pytest.mark.parametrize(("calibration", "low_dim"), [("none", 5), ("whitening-4", 3), ("none", 0)])
