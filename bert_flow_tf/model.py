@@ -1,6 +1,5 @@
 """Sentence model: an encoder, its pooling and a calibration in one object."""
 
-import dataclasses
 import functools
 import os
 from collections.abc import Callable, Mapping, Sequence
@@ -24,11 +23,11 @@ from bert_flow_tf.evaluation.metrics import cosine_similarity, normalized
 from bert_flow_tf.evaluation.task_scores import Embeddings
 from bert_flow_tf.flow.glow import Glow
 from bert_flow_tf.io import archive
-from bert_flow_tf.training.calibrate import FlowFitter, fit_linear, settings_of_fit
+from bert_flow_tf.training.calibrate import FlowFitter, fit_linear, flow_fitter, settings_of_fit
 from bert_flow_tf.training.choice import Choice, choose_calibration
 from bert_flow_tf.training.flow_trainer import FitResult
 from bert_flow_tf.training.settings import FlowSettings
-from bert_flow_tf.training.sources import FitSentences, SentencePairsWithDropout, find_embeddings
+from bert_flow_tf.training.sources import EmbeddingPairs, FitSentences, SentencePairsWithDropout, find_embeddings
 
 
 class SentenceModel:
@@ -227,7 +226,7 @@ class SentenceModel:
       BertFlowError: sentences or an argument are not allowed, or the fit failed; an earlier calibration stays.
     """
     spec = parse_calibration(calibration)
-    settings_of_flow = flow_settings or settings_of_fit(spec, settings)
+    flow_settings = flow_settings or settings_of_fit(spec, settings)
     self.check_fit(spec, encoder_dropout)
     embed = functools.partial(self.embeddings, batch_size=batch_size, show_progress=show_progress)
 
@@ -237,31 +236,35 @@ class SentenceModel:
       return embedded
 
     corpus = FitSentences(sentences_or_pairs(sentences), embed_corpus, embeddings)
-    parts = {} if parts is None else parts
-    missing = [part for part in spec.parts if part.name not in parts]
+    if parts is None:
+      parts = {}
+    missing = {part.name: part for part in spec.parts if part.name not in parts}
 
     # The flow takes longest: the others come first, so that a rejected one is rejected at once.
-    for part in missing:
-      if part.method == AUTO:
-        choose = functools.partial(choose_calibration, self.encoder, self.identity, corpus.occurrences)
-        self.choice = choose(corpus.rows(), self.shares, settings_of_flow.seed, batch_size)
-        parts[part.name] = self.choice.calibration
-      elif part.method != FLOW:
+    for name, part in missing.items():
+      if name == AUTO:
+        arguments = self.identity, corpus.occurrences, corpus.rows(), self.shares, flow_settings.seed, batch_size
+        self.choice = choose_calibration(self.encoder, *arguments)
+        parts[name] = self.choice.calibration
+      elif name != FLOW:
         gold = None
         if part.k_on_dev and dev is not None:
           of_dev = find_embeddings(dev, embeddings) or embed(dev)
           gold = of_dev.of(dev.sentences_a), of_dev.of(dev.sentences_b), dev.scores
-        parts[part.name] = fit_linear(part, corpus.rows(), gold, self.shares)
-    if FLOW in [part.name for part in missing]:
-      fitter = self._fitter(settings_of_flow, strategy, folder, show_progress is not False, fitters)
+        parts[name] = fit_linear(part, corpus.rows(), gold, self.shares)
+    if FLOW in missing:
+      known = {} if fitters is None else fitters
+      shown = show_progress is not False
+      fitter = flow_fitter(known, flow_settings, self.dim, strategy, folder, shown, self.shares)
+      source: EmbeddingPairs | SentencePairsWithDropout
       if encoder_dropout:
         sides = corpus.pairs.sentences_a, corpus.pairs.sentences_b
-        source: Any = SentencePairsWithDropout(self.encoder, *sides, **self.identity.pooling_arguments())
+        source = SentencePairsWithDropout(self.encoder, *sides, **self.identity.pooling_arguments())
       else:
         source = corpus.embedding_pairs(fitter.pairs_seen)
       parts[FLOW] = fitter.fit(source, scores)
       self.flow_fit = fitter.result
-      if fitters is not None:  # the fitter's own flow changes at the next fit
+      if fitters is not None:  # the next fit changes the fitter's own flow
         parts[FLOW] = fitter.copy()
 
     fitted = side_by_side([parts[part.name] for part in spec.parts])
@@ -287,18 +290,6 @@ class SentenceModel:
         "fitted on embeddings without dropout; choose another one",
         argument="encoder_dropout",
       )
-
-  def _fitter(self, settings, strategy, folder, show_progress, fitters):
-    """Returns a new `FlowFitter`, or that of an earlier fit with the same dimensions and settings."""
-    if fitters is None:
-      return FlowFitter(settings, self.dim, strategy, folder, show_progress, self.shares)
-    # Compiling takes longer than fitting: seed and number of epochs are the only settings that need no new graph.
-    key = self.dim, self.shares, dataclasses.replace(settings, seed=0, num_train_epochs=1.0)
-    if key in fitters:
-      fitters[key].restart(settings)
-    else:
-      fitters[key] = FlowFitter(settings, self.dim, strategy, folder, show_progress, self.shares)
-    return fitters[key]
 
   def uncalibrated(self) -> "SentenceModel":
     """Returns a model of the same encoder and settings, without a calibration."""

@@ -117,10 +117,29 @@ def check_flow(
   settings: FlowSettings, dim: int, num_pairs: int, strategy: tf.distribute.Strategy, shares: Sequence[float] = ()
 ) -> int:
   """Checks what a flow's fit on embeddings [., dim] needs before anything is embedded; returns its number of steps."""
-  arguments = settings.actnorm_init, settings.permutation, settings.seed
-  check_arguments(settings.config, view_dim(dim, shares), *arguments, "float32")
+  size = view_dim(dim, shares)
+  check_arguments(settings.config, size, settings.actnorm_init, settings.permutation, settings.seed, "float32")
   check_batch_size(strategy, settings.train_batch_size)
   return num_steps(num_pairs, settings.train_batch_size, settings.epochs)
+
+
+def flow_fitter(
+  known: dict[Any, "FlowFitter"],
+  settings: FlowSettings,
+  dim: int,
+  strategy: tf.distribute.Strategy | None,
+  folder: str | os.PathLike | None,
+  show_progress: bool,
+  shares: Sequence[float],
+) -> "FlowFitter":
+  """Returns a new `FlowFitter`, or the known one of the same dimensions and settings, set back; see its arguments."""
+  # Compiling takes longer than fitting: seed and number of epochs are the only settings that need no new graph.
+  key = dim, tuple(shares), dataclasses.replace(settings, seed=0, num_train_epochs=1.0)
+  if key in known:
+    known[key].restart(settings)
+  else:
+    known[key] = FlowFitter(settings, dim, strategy, folder, show_progress, shares)
+  return known[key]
 
 
 class FlowFitter:
@@ -150,8 +169,8 @@ class FlowFitter:
   ) -> None:
     self._shares, self._epochs = checked_shares(shares), settings.epochs
     if strategy is None:
-      arguments = settings.distribution_strategy, settings.worker_wait_seconds, settings.deterministic
-      strategy = make_strategy(*arguments)
+      name, wait = settings.distribution_strategy, settings.worker_wait_seconds
+      strategy = make_strategy(name, wait, settings.deterministic)
     size = view_dim(dim, self._shares)
     with worker_failures(strategy), strategy.scope():
       flow = Glow(settings.config, size, settings.actnorm_init, settings.permutation, settings.seed)
@@ -159,7 +178,8 @@ class FlowFitter:
     self.result: FitResult | None = None
     checkpoints = summaries = None
     if folder is not None:
-      checkpoints, summaries = pathlib.Path(folder) / "checkpoints", pathlib.Path(folder) / "tensorboard"
+      checkpoints = pathlib.Path(folder) / "checkpoints"
+      summaries = pathlib.Path(folder) / "tensorboard"
     self._trainer = Trainer(flow, settings, strategy, checkpoints, summaries, show_progress)
 
   def restart(self, settings: FlowSettings) -> None:
@@ -188,7 +208,9 @@ class FlowFitter:
       source = MixedPairs(source, mix)
 
     def report(step):
-      return {} if scores is None else scores(self.calibration, step)
+      if scores is None:
+        return {}
+      return scores(self.calibration, step)
 
     self.result = self._trainer.fit(source, self._epochs, scores=report)
     return self.calibration
