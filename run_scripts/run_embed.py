@@ -13,8 +13,7 @@ if __package__ in (None, ""):  # run as a file, from any folder
 
 from absl import flags, logging
 
-from bert_flow_tf.corpus.job import EmbeddingJob
-from bert_flow_tf.corpus.settings import JobSettings
+from bert_flow_tf.corpus.job import EmbeddingJob, JobSettings
 from bert_flow_tf.encoder.settings import LOADING, NAME, POOLING
 from bert_flow_tf.errors import ConfigError
 from run_scripts import common_flags, runner

@@ -11,8 +11,16 @@ import zipfile
 import numpy as np
 
 from bert_flow_tf.calibration.flow import load_calibration
-from bert_flow_tf.corpus.reading import Stream, find_columns, frames, to_tfrecord
-from bert_flow_tf.corpus.records import TFRECORD, TSV, InputFormat, Unreadable
+from bert_flow_tf.corpus.reading import (
+  TFRECORD,
+  TSV,
+  InputFormat,
+  Stream,
+  Unreadable,
+  find_columns,
+  frames,
+  to_tfrecord,
+)
 from bert_flow_tf.data import custom, nli, semeval, stsb, table
 from bert_flow_tf.data.lines import lines
 from bert_flow_tf.data.task import Paths

@@ -7,8 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from bert_flow_tf.corpus import storage
-from bert_flow_tf.corpus.reading import Stream, find_columns, frames
-from bert_flow_tf.corpus.records import Columns, InputFormat
+from bert_flow_tf.corpus.reading import InputFormat, Stream, find_columns, frames
 from bert_flow_tf.errors import ConfigError, DataError
 from bert_flow_tf.progress import Progress
 
@@ -18,15 +17,9 @@ _SLOW_BYTES, _SHOWN_RECORDS = 1 << 28, 1 << 14
 
 @dataclasses.dataclass(frozen=True)
 class InputFile:
-  """Input file as it was when it was indexed.
+  """Input file as it was when it was indexed: size and sha256 of its bytes as stored, seconds of its last change.
 
-  Attributes:
-    path: the file.
-    bytes: its size, as stored.
-    changed: seconds of its last change.
-    sha256: hexadecimal sha256 of its bytes, as stored.
-    first_record: number of its first record in the corpus, from 0.
-    records: number of its records, bad ones included, a header not.
+  `first_record` is the number of its first record in the corpus, from 0; bad ones count, a header does not.
   """
 
   path: str
@@ -41,19 +34,14 @@ class InputFile:
 class Span:
   """Consecutive records of one file.
 
-  Attributes:
-    path: the file.
-    offset: position of the first record in the unpacked file, in bytes.
-    line: number of the first record in the file, from 1, a header included.
-    records: number of records.
-    columns: columns of sentence and id.
+  The first of them is at `offset` in the unpacked file, in bytes, and has the number `line` in it, from 1, a header
+  included.
   """
 
   path: str
   offset: int
   line: int
   records: int
-  columns: Columns
 
 
 @dataclasses.dataclass(frozen=True)
@@ -91,10 +79,7 @@ class Index:
     """Returns the index of `to_json`; other values raise a ValueError, KeyError, TypeError or AttributeError."""
     shards = []
     for shard in values["shards"]:
-      spans = []
-      for span in shard["spans"]:
-        columns = Columns(tuple(span["columns"]["places"]), span["columns"]["width"])
-        spans.append(Span(**{**span, "columns": columns}))
+      spans = [Span(**span) for span in shard["spans"]]
       shards.append(ShardTask(shard["number"], shard["first_record"], tuple(spans)))
     inputs = [InputFile(**file) for file in values["inputs"]]
     index = cls(tuple(inputs), tuple(shards))
@@ -171,7 +156,7 @@ def _index_file(path, input_format, cutter, progress):
     line = 1 if columns.width is None else 2
     shown = 0
     for _, size in frames(stream, input_format):
-      cutter.add(path, offset, line, size, columns)
+      cutter.add(path, offset, line, size)
       offset += size
       line += 1
       if line % _SHOWN_RECORDS == 0:
@@ -197,13 +182,13 @@ class _Cutter:
     # Of the current shard: its spans, the numbers of their records, the number of its first record, its bytes.
     self._spans, self._counts, self._first, self._bytes = [], [], 0, 0
 
-  def add(self, path, offset, line, size, columns):
+  def add(self, path, offset, line, size):
     """Adds the next record, of `size` bytes, at a position in a file."""
     in_shard = self.records - self._first
     if in_shard and (in_shard >= self._shard_size or self._bytes + size > self._shard_bytes):
       self._close_shard()
     if not self._spans or self._spans[-1].path != path:
-      self._spans.append(Span(path, offset, line, 0, columns))
+      self._spans.append(Span(path, offset, line, 0))
       self._counts.append(0)
     self._counts[-1] += 1
     self._bytes += size

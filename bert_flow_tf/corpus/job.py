@@ -1,20 +1,110 @@
-"""A run over a corpus: any number of input files to one folder of shards."""
+"""A run over a corpus, any number of input files to one folder of shards; and its settings."""
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from absl import logging
 
-from bert_flow_tf.corpus import shards, storage
-from bert_flow_tf.corpus.beam_running import parse_options, run_beam
+from bert_flow_tf.corpus import reading, shards, storage
 from bert_flow_tf.corpus.embedding import Model, pending, run_streaming
 from bert_flow_tf.corpus.index import Index, changed_input, find_inputs
-from bert_flow_tf.corpus.settings import JobSettings
+from bert_flow_tf.corpus.reading import TEXT, TFRECORD, TSV, InputFormat, is_number, kind_of
 from bert_flow_tf.corpus.shards import Manifest, ShardFolder
-from bert_flow_tf.errors import DataError, naming
+from bert_flow_tf.errors import ConfigError, DataError, install_command, naming
 from bert_flow_tf.io.experiment import Stopwatch
+from bert_flow_tf.io.settings import Settings, setting
 from bert_flow_tf.progress import counted
+
+
+@dataclasses.dataclass(frozen=True)
+class JobSettings(Settings):
+  """Input files, output folder and Beam's runner."""
+
+  input: tuple[str, ...] = setting((), "Files, or globs of files, of sentences; in quotes, as 'corpus/*.txt.gz'.")
+  output_dir: str = setting("", "Folder of the vectors; an interrupted run resumes in its folder.")
+  input_format: str | None = setting(
+    None,
+    "text (one sentence per line), tsv or tfrecord (of tf.train.Example). Default: by the files' names.",
+    choices=reading.KINDS,
+  )
+  column: str | None = setting(
+    None, "Column of the sentence: in a TSV its name or its number from 1, in a TFRecord the feature's name."
+  )
+  id_column: str | None = setting(None, "Column of the record's id. Default: records are numbered from 0.")
+  header: bool | None = setting(
+    None, "Whether the first line of a TSV names its columns. Default: yes if a column is given by name."
+  )
+  empty_lines: str = setting(
+    reading.SKIP,
+    "Treatment of empty sentences: skip, bad (count and list them as bad records) or embed.",
+    choices=(reading.SKIP, reading.BAD, reading.EMBED),
+  )
+  max_record_bytes: int = setting(1 << 20, "Longer lines and records are bad records.", minimum=1, maximum=1 << 30)
+  output_format: str = setting(shards.NPY, "Format of the vectors' files.", choices=shards.OUTPUTS)
+  normalize: bool = setting(False, "Divide each vector by its length; one of zeros stays.")
+  shard_size: int = setting(
+    16384, "Maximum number of records in a shard, which is what an interrupted run loses.", minimum=1
+  )
+  shard_bytes: int = setting(
+    1 << 26, "Maximum size of a shard's records in bytes, which a process holds in memory.", minimum=1
+  )
+  runner: str | None = setting(
+    None, "Runner of Apache Beam, as DirectRunner or FlinkRunner. Default: this process, without Beam."
+  )
+  beam_options: tuple[str, ...] = setting((), "Options of Apache Beam, as region=europe-west1,temp_location=gs://tmp.")
+
+  def check(self) -> None:
+    """Raises a ConfigError if a setting is missing or empty."""
+    if not self.input:
+      raise ConfigError("input is missing; expected files of sentences", argument="input")
+    if not self.output_dir:
+      raise ConfigError("output_dir is missing; expected a folder", argument="output_dir")
+    for name in ("column", "id_column", "runner"):
+      if getattr(self, name) == "":
+        raise ConfigError(f"{name} is empty; leave it out", argument=name)
+    if self.beam_options and self.runner is None:
+      raise ConfigError("beam_options without a runner; they are options of Apache Beam", argument="beam_options")
+
+  def format_of(self, paths: Sequence[str]) -> InputFormat:
+    """Returns the format of the input files; a ConfigError if settings contradict each other or the files' names."""
+    kind = self.input_format or _common_kind(paths)
+    if kind == TEXT and self.input_format is None and self.column is not None:
+      kind = TSV
+    # Reject what has no meaning for this kind of files.
+    unused = {TEXT: ("column", "id_column", "header"), TFRECORD: ("header",), TSV: ()}[kind]
+    for name in unused:
+      if getattr(self, name) is not None:
+        raise ConfigError(f"{name} has no meaning for {kind} files; leave it out", argument=name)
+    if kind != TEXT and self.column is None:
+      raise ConfigError(f"column is missing; expected the sentence's column in the {kind} files", argument="column")
+    header = kind == TSV and self._has_header()
+    return InputFormat(kind, self.column, self.id_column, header, self.empty_lines, self.max_record_bytes)
+
+  def _has_header(self):
+    """Checks the columns of a TSV; returns whether it has a header."""
+    is_named = False
+    for name in ("column", "id_column"):
+      value = getattr(self, name)
+      if value is None:
+        continue
+      if not is_number(value):
+        is_named = True
+        if self.header is False:
+          raise ConfigError(f"{name}={value}: expected a column's number, as the files have no header", argument=name)
+      elif int(value) < 1:
+        raise ConfigError(f"{name}={value}: expected 1 or more, as columns are numbered from 1", argument=name)
+    return is_named or bool(self.header)
+
+
+def _common_kind(paths):
+  """Returns the kind of all files, by their names."""
+  kinds = {kind_of(path): path for path in paths}
+  if len(kinds) > 1:
+    names = ", ".join(f"{path} is {kind}" for kind, path in sorted(kinds.items()))
+    message = f"input_format is missing, and the files' names differ ({names})"
+    raise ConfigError(f"{message}; expected one of {', '.join(reading.KINDS)}", argument="input_format")
+  return next(iter(kinds))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -55,8 +145,13 @@ class EmbeddingJob:
 
   def __init__(self, settings: JobSettings) -> None:
     settings.check()
-    self._options = None
+    self._options: list[str] = []
     if settings.runner is not None:
+      try:
+        from bert_flow_tf.corpus.beam import parse_options
+      except ImportError as error:
+        message = f"runner={settings.runner}: Apache Beam cannot be imported ({error}): {install_command('beam')}"
+        raise ConfigError(message, argument="runner") from error
       self._options = parse_options(settings.runner, settings.beam_options)
     self.watch = Stopwatch()
     self._settings = settings
@@ -102,10 +197,12 @@ class EmbeddingJob:
       sizes = f"{counted(index.records, 'record')} in {counted(len(index.shards), 'shard')}"
       logging.info("%s, %d of them finished", sizes, len(done))
       with self.watch.timing("embedding"):
-        if self._options is None:
-          run_streaming(index, folder, self._format, model, arguments)
-        else:
+        if self._options:
+          from bert_flow_tf.corpus.beam import run_beam
+
           run_beam(index, folder, self._format, load, arguments, self._options)
+        else:
+          run_streaming(index, folder, self._format, model, arguments)
       counters = _finish(index, folder, manifest)
     return Result(folder, counters, self.watch.seconds, sum(task.records for task in tasks))
 

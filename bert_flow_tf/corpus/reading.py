@@ -20,22 +20,86 @@ from fsspec.compression import compr
 from fsspec.utils import infer_compression
 
 from bert_flow_tf.corpus import storage
-from bert_flow_tf.corpus.records import (
-  TFRECORD,
-  TSV,
-  BadRecord,
-  Columns,
-  InputFormat,
-  Record,
-  Unreadable,
-  is_number,
-  parse,
-)
-from bert_flow_tf.data.lines import TextError, decode_line
+from bert_flow_tf.data.lines import BOM, TextError, decode, decode_line
 from bert_flow_tf.errors import DataError
+from bert_flow_tf.progress import counted
 
+TEXT, TSV, TFRECORD = "text", "tsv", "tfrecord"
+KINDS = (TEXT, TSV, TFRECORD)
+# Treatment of a record whose sentence is empty or white space.
+SKIP, BAD, EMBED = "skip", "bad", "embed"
+# Kinds of values that a TFRecord's features may have: of the sentence, of the id.
+_FEATURES = (("bytes_list",), ("bytes_list", "int64_list"))
 _PART = 1 << 16
 _UNPACKING_ERRORS = (gzip.BadGzipFile, zlib.error, lzma.LZMAError, EOFError)
+
+
+@dataclasses.dataclass(frozen=True)
+class InputFormat:
+  """Format of all input files of a run; a column is a TSV's name or number from 1, or the name of a TFRecord's feature.
+
+  The records are numbered if there is no `id_column`. `header` is that of a TSV. Longer records than `max_bytes` and
+  empty ones, if `empty` is "bad", are bad records.
+  """
+
+  kind: str = TEXT
+  column: str | None = None
+  id_column: str | None = None
+  header: bool = False
+  empty: str = SKIP
+  max_bytes: int = 1 << 20
+
+  @property
+  def columns(self) -> list[str]:
+    """Columns of the sentence and, unless the records are numbered, of the id."""
+    return [name for name in (self.column, self.id_column) if name is not None]
+
+
+@dataclasses.dataclass(frozen=True)
+class Columns:
+  """Columns of sentence and id, by number from 0 or feature's name; `width` is that of a TSV's header."""
+
+  places: tuple = ()
+  width: int | None = None
+
+
+@dataclasses.dataclass(frozen=True)
+class Record:
+  """Sentence to embed, from line `line` (from 1) of the file `path`; in a TFRecord, from that record."""
+
+  id: str
+  text: str
+  path: str
+  line: int
+
+
+@dataclasses.dataclass(frozen=True)
+class BadRecord:
+  """Record that cannot be embedded; the run counts each `kind`, and `reason` is for people."""
+
+  path: str
+  line: int
+  kind: str
+  reason: str
+
+
+class Unreadable(TextError):
+  """Error of one record; it becomes a `BadRecord`."""
+
+
+def kind_of(path: str) -> str:
+  """Returns the kind of a file by its name (notes.tsv.gz, part.tfrecord-00000-of-00010), text by default."""
+  endings = path.lower().rsplit("/", 1)[-1].split(".")[1:]
+  if any(ending.startswith("tfrecord") for ending in endings):
+    return TFRECORD
+  if "tsv" in endings[-2:]:
+    return TSV
+  return TEXT
+
+
+def is_number(column: str) -> bool:
+  """Returns True for a column given by its number, False for a name."""
+  return column.isascii() and column.isdigit()
 
 
 class Stream:
@@ -163,6 +227,68 @@ def find_columns(stream: Stream, input_format: InputFormat) -> tuple[Columns, in
   return Columns(tuple(places), len(names)), size
 
 
+def parse(
+  raw: bytes | Unreadable, line: int, columns: Columns, input_format: InputFormat
+) -> tuple[str | None, str] | None:
+  """Returns (id, or None if records are numbered; sentence) of a record of `frames`; None for one to be skipped.
+
+  Raises a TextError for a bad record.
+  """
+  if isinstance(raw, Unreadable):
+    raise raw
+  name = None
+  if input_format.kind == TFRECORD:
+    fields = _example_values(raw, columns.places)
+  elif line == 1:
+    fields = [decode_line(raw.removeprefix(BOM))]
+  else:
+    fields = [decode_line(raw)]
+  if input_format.kind == TSV and (fields[0] or input_format.empty != SKIP):  # an empty line has no columns
+    fields = _column_values(fields[0].split("\t"), columns)
+  if len(fields) == 2:
+    name = fields[1]
+    if not name or any(mark in name for mark in "\n\r\0"):
+      raise Unreadable("bad id", "the id is empty, or has a line break or NUL")
+  if not fields[0].strip() and input_format.empty != EMBED:
+    if input_format.empty == SKIP:
+      return None
+    raise Unreadable("empty", "the sentence is empty")
+  return name, fields[0]
+
+
+def _column_values(fields, columns):
+  """Returns the sentence and the id, if it has a column, of a TSV's line."""
+  expected = columns.width or max(columns.places) + 1
+  if columns.width is not None and len(fields) != expected:
+    raise Unreadable("columns", f"{counted(len(fields), 'column')}, expected {expected}, as in the header")
+  if len(fields) < expected:
+    raise Unreadable("columns", f"{counted(len(fields), 'column')}, expected at least {expected}")
+  return [fields[place] for place in columns.places]
+
+
+def _example_values(raw, features):
+  """Returns the sentence and the id, if it has a feature, of a serialized tf.train.Example."""
+  import tensorflow as tf  # only for such files
+  from google.protobuf.message import DecodeError
+
+  try:
+    example = tf.train.Example.FromString(raw).features.feature
+  except DecodeError as error:
+    raise Unreadable("no Example", "the record is not a tf.train.Example") from error
+  result = []
+  for name, allowed in zip(features, _FEATURES, strict=False):
+    kind = example[name].WhichOneof("kind") or "nothing"
+    values = getattr(example[name], kind).value if kind in allowed else []
+    if len(values) != 1:
+      content = f"{counted(len(values), 'value')} ({kind})"
+      raise Unreadable("columns", f"feature {name!r} holds {content}, expected one value ({' or '.join(allowed)})")
+    if kind == "bytes_list":
+      result.append(decode(values[0], f"feature {name!r}"))
+    else:
+      result.append(str(values[0]))
+  return result
+
+
 @dataclasses.dataclass
 class ShardRecords:
   """Records of a shard: those to embed, the bad ones, and the number of empty ones, which are skipped."""
@@ -178,6 +304,7 @@ class ShardReader:
   def __init__(self, input_format: InputFormat) -> None:
     self._format = input_format
     self._stream: Stream | None = None
+    self._columns = Columns()
 
   def read(self, task: Any) -> ShardRecords:
     """Returns the records of an `index.ShardTask`; raises a DataError if a file has become shorter or unreadable."""
@@ -202,7 +329,7 @@ class ShardReader:
   def _add(self, shard, raw, line, span, number):
     """Parses a record and adds it to the shard."""
     try:
-      parsed = parse(raw, line, span.columns, self._format)
+      parsed = parse(raw, line, self._columns, self._format)
     except TextError as error:
       shard.bad.append(BadRecord(span.path, line, error.kind, str(error)))
       return
@@ -219,6 +346,7 @@ class ShardReader:
     if self._stream is None or self._stream.path != span.path:
       self.close()
       self._stream = Stream(span.path)
+      self._columns, _ = find_columns(self._stream, self._format)
     with self._stream.errors():
       self._stream.file.seek(span.offset, io.SEEK_SET)
     return self._stream

@@ -19,8 +19,7 @@ from absl import logging
 
 from bert_flow_tf.corpus import storage
 from bert_flow_tf.corpus.index import Index, build_index, changed_input
-from bert_flow_tf.corpus.reading import ShardRecords, to_tfrecord
-from bert_flow_tf.corpus.records import TFRECORD, InputFormat
+from bert_flow_tf.corpus.reading import TFRECORD, InputFormat, ShardRecords, to_tfrecord
 from bert_flow_tf.errors import ConfigError
 from bert_flow_tf.io import checksums, files
 from bert_flow_tf.io.lock import owned
@@ -36,14 +35,10 @@ MANIFEST, INDEX = "manifest.json", "index.json"
 
 @dataclasses.dataclass(frozen=True)
 class ShardFolder:
-  """Folder of a run's shards.
+  """Folder of a run's shards, whose number is `shards`, of vectors of `dim` dimensions.
 
-  Attributes:
-    folder: the run's output.
-    shards: number of shards.
-    output: "npy" (float32 array of shape [n, dim], and a text file of n ids, one per line) or "tfrecord"
-      (tf.train.Example with id, bytes, and embedding, float).
-    dim: dimensions of a vector.
+  The output is "npy" (float32 array of shape [n, dim], and a text file of n ids, one per line) or "tfrecord"
+  (tf.train.Example with id, bytes, and embedding, float).
   """
 
   folder: str
@@ -101,19 +96,15 @@ class ShardFolder:
     return counters if is_whole else None
 
   def discard_damaged(self) -> list[str]:
-    """Deletes the receipts of this machine's finished shards that have a damaged file; these shards are repeated.
+    """Deletes the receipts of shards with a damaged file, so that these are repeated; returns the receipts' names.
 
-    Returns the receipts' names. Object stores have checksums of their own.
+    Object stores have checksums of their own.
     """
-    damaged: list[str] = []
-    if not storage.is_local(self.folder):
-      return damaged
-    sizes = storage.sizes(self.folder)
-    finished = [number for number in range(self.shards) if self.finished(number, sizes) is not None]
-    if finished:
-      logging.info("comparing %d finished shards with their checksums", len(finished))
-    for number in finished:
-      path = pathlib.Path(self.folder, self.name(number, "json"))
+    damaged = []
+    receipts = sorted(pathlib.Path(self.folder).glob("shard-*.json")) if storage.is_local(self.folder) else []
+    if receipts:
+      logging.info("comparing %d finished shards with their checksums", len(receipts))
+    for path in receipts:
       try:
         checksums.opened(files.read_json(path), self.folder)
       except (OSError, ValueError):
@@ -141,12 +132,8 @@ class Manifest:
   """Two JSON files of an output folder.
 
   `manifest.json` is for people and for the check: settings, inputs and, when the run has ended, its counters.
-  `index.json` says which records are in which shard.
-
-  Args:
-    folder: the output.
-    settings: JSON values that decide the vectors, their order and their files.
-    about: JSON values that do not.
+  `index.json` says which records are in which shard. `settings` are JSON values that decide the vectors, their order
+  and their files, `about` others.
   """
 
   def __init__(self, folder: str, settings: dict[str, Any], about: dict[str, Any] | None = None) -> None:

@@ -10,8 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 
-from bert_flow_tf.corpus.reading import Stream, frames, to_tfrecord
-from bert_flow_tf.corpus.records import TFRECORD, InputFormat, Unreadable
+from bert_flow_tf.corpus.reading import TFRECORD, InputFormat, Stream, Unreadable, frames, to_tfrecord
 from bert_flow_tf.corpus.shards import NPY
 from bert_flow_tf.errors import ConfigError, DataError
 from bert_flow_tf.io import checksums

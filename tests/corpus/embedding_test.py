@@ -7,9 +7,8 @@ import pytest
 
 from bert_flow_tf.corpus import embedding
 from bert_flow_tf.corpus.embedding import pending, run_streaming
-from bert_flow_tf.corpus.job import EmbeddingJob
-from bert_flow_tf.corpus.records import InputFormat
-from bert_flow_tf.corpus.settings import JobSettings
+from bert_flow_tf.corpus.job import EmbeddingJob, JobSettings
+from bert_flow_tf.corpus.reading import InputFormat
 from bert_flow_tf.corpus.shards import add_counters
 from bert_flow_tf.errors import ConfigError, EncoderError
 from tests.corpus import toy

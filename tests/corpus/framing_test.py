@@ -8,8 +8,7 @@ import struct
 import pytest
 import tensorflow as tf
 
-from bert_flow_tf.corpus.reading import Stream, frames, to_tfrecord
-from bert_flow_tf.corpus.records import InputFormat, Unreadable
+from bert_flow_tf.corpus.reading import InputFormat, Stream, Unreadable, frames, to_tfrecord
 from bert_flow_tf.errors import DataError
 
 

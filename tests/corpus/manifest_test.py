@@ -6,7 +6,7 @@ import os
 import pytest
 
 from bert_flow_tf.corpus.embedding import run_streaming
-from bert_flow_tf.corpus.records import InputFormat
+from bert_flow_tf.corpus.reading import InputFormat
 from bert_flow_tf.corpus.shards import Manifest, ShardFolder
 from bert_flow_tf.errors import ConfigError, DataError
 from bert_flow_tf.io import files

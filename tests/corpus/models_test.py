@@ -6,9 +6,8 @@ import pickle
 import pytest
 
 from bert_flow_tf import SentenceEncoder, SentenceModel
-from bert_flow_tf.corpus.job import EmbeddingJob
+from bert_flow_tf.corpus.job import EmbeddingJob, JobSettings
 from bert_flow_tf.corpus.models import identity_of, loader_of
-from bert_flow_tf.corpus.settings import JobSettings
 from bert_flow_tf.errors import ConfigError, EncoderError
 from tests.encoder import tiny
 

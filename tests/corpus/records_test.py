@@ -3,7 +3,7 @@
 import pytest
 import tensorflow as tf
 
-from bert_flow_tf.corpus.records import Columns, InputFormat, Unreadable, kind_of, parse
+from bert_flow_tf.corpus.reading import Columns, InputFormat, Unreadable, kind_of, parse
 from bert_flow_tf.data.lines import TextError
 
 

@@ -8,8 +8,7 @@ import pytest
 import tensorflow as tf
 
 from bert_flow_tf.corpus import storage
-from bert_flow_tf.corpus.reading import ShardRecords
-from bert_flow_tf.corpus.records import BadRecord, Record
+from bert_flow_tf.corpus.reading import BadRecord, Record, ShardRecords
 from bert_flow_tf.corpus.shards import ShardFolder, add_counters
 from bert_flow_tf.corpus.vectors import find_vector_files
 from bert_flow_tf.errors import DataError

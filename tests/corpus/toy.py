@@ -6,7 +6,7 @@ import pathlib
 import numpy as np
 
 from bert_flow_tf.corpus.index import build_index
-from bert_flow_tf.corpus.records import InputFormat
+from bert_flow_tf.corpus.reading import InputFormat
 from bert_flow_tf.corpus.shards import ShardFolder
 from bert_flow_tf.errors import DataError, EncoderError
 
