@@ -5,10 +5,11 @@ from typing import NamedTuple
 import numpy as np
 from absl import logging
 
-from bert_flow_tf.data.lines import FilePath, count, lines, read_number
+from bert_flow_tf.data.lines import FilePath, lines, read_number
 from bert_flow_tf.data.pairs import SentencePairs
 from bert_flow_tf.data.task import Loaded, Paths
 from bert_flow_tf.errors import ConfigError, DataError, naming
+from bert_flow_tf.progress import counted
 
 _NAMES = ("sentence", "sentence1", "sentence2", "score")
 _EXPECTED = (
@@ -49,10 +50,10 @@ def load(paths: Paths) -> Loaded:
   if columns.scores:
     pairs = SentencePairs(columns.first, columns.second, np.array(columns.scores))
     changes = {"eval_split": "test", "scale": (min(columns.scores), max(columns.scores))}
-    return Loaded({"test": pairs}, f"{count(len(pairs), 'scored pair')} of {path}", changes)
+    return Loaded({"test": pairs}, f"{counted(len(pairs), 'scored pair')} of {path}", changes)
   if columns.second:
-    return Loaded({"train": pairs}, f"{count(len(pairs), 'pair')} without scores of {path}")
-  return Loaded({"train": pairs}, f"{count(len(columns.first), 'sentence')} of {path}")
+    return Loaded({"train": pairs}, f"{counted(len(pairs), 'pair')} without scores of {path}")
+  return Loaded({"train": pairs}, f"{counted(len(columns.first), 'sentence')} of {path}")
 
 
 def read_corpus(path: FilePath) -> SentencePairs:
@@ -89,8 +90,8 @@ def _read(path: FilePath) -> _Columns:
       names, width = _header(fields, path, number), len(fields)
     if len(fields) != width:
       raise DataError(
-        f"{path}, line {number}: {count(len(fields), 'column')}, expected {width} as in the lines before, separated by "
-        "tabs"
+        f"{path}, line {number}: {counted(len(fields), 'column')}, expected {width} as in the lines before, "
+        "separated by tabs"
       )
     # Empty lines separate documents of single sentences; elsewhere a pair is missing.
     if width > 1 and number != last + 1:
@@ -113,7 +114,7 @@ def _header(fields: list[str], path: FilePath, number: int) -> list[str]:
   if "sentence" in names or {"sentence1", "sentence2"} <= set(names):
     unread = [name for name in names if name not in _NAMES]
     if unread:
-      logging.warning("%s: %s not read: %s", path, count(len(unread), "column"), ", ".join(unread))
+      logging.warning("%s: %s not read: %s", path, counted(len(unread), "column"), ", ".join(unread))
     return names
   # The header of a file of another format, such as CSV or JSON lines, whose lines would be read as sentences.
   if len(names) == 1 and "sentence1" in names[0]:
@@ -128,7 +129,7 @@ def _names_without_header(fields: list[str], path: FilePath, number: int) -> lis
   if len(fields) == 2:
     return ["sentence1", "sentence2"]
   if len(fields) != 3:
-    raise DataError(f"{path}, line {number}: {count(len(fields), 'column')}, {_EXPECTED}")
+    raise DataError(f"{path}, line {number}: {counted(len(fields), 'column')}, {_EXPECTED}")
   if _is_number(fields[2]):
     return ["sentence1", "sentence2", "score"]
   if _is_number(fields[0]):

@@ -8,12 +8,12 @@ from absl import logging
 
 from bert_flow_tf.data import nli
 from bert_flow_tf.data.custom import read_corpus
-from bert_flow_tf.data.lines import count
 from bert_flow_tf.data.pairs import SentencePairs
 from bert_flow_tf.data.task import TaskData
 from bert_flow_tf.data.tasks import DataSettings, load_task
 from bert_flow_tf.errors import ConfigError
 from bert_flow_tf.io.settings import Settings, setting
+from bert_flow_tf.progress import counted
 
 TARGET, TRAIN, NLI = "target", "train", "nli"
 # The paper's learning rate of the flow on the sentences of a task (section 4.1).
@@ -39,48 +39,38 @@ class CorpusSettings(Settings):
 
 @dataclasses.dataclass(frozen=True)
 class FlowCorpus:
-  """Sentence pairs that a calibration is fitted on.
+  """Sentence pairs that a calibration is fitted on."""
 
-  Attributes:
-    name: value of `flow_corpus`.
-    pairs: the `SentencePairs`.
-    source: description of their origin, for messages.
-    learning_rate: default learning rate of a flow on this corpus.
-    num_train_epochs: default number of passes over the pairs.
-  """
-
+  # Value of `flow_corpus`.
   name: str
   pairs: SentencePairs
+  # Description of their origin, for messages.
   source: str
+  # Defaults of a flow on this corpus.
   learning_rate: float = LEARNING_RATE
   num_train_epochs: float = 1.0
 
 
 def load_flow_corpus(name: str, task: Any, data_dir: str | None = None, tfds_data_dir: str | None = None) -> FlowCorpus:
-  """Loads a corpus.
+  """Returns the corpus "target" (all sentences of the task), "train" (its train split), "nli", or that of a file.
 
-  Args:
-    name: "target" (all sentences of the task), "train" (its train split), "nli", or a file.
-    task: the evaluated `TaskData`, used by "target" and "train"; may be None for others.
-    data_dir: folder with SNLI and MNLI, for "nli".
-    tfds_data_dir: folder of TensorFlow Datasets, for "nli" without data_dir.
-
-  Raises:
-    ConfigError: the corpus does not exist.
-    DataError: the corpus cannot be read.
+  `task` is the evaluated `TaskData`, which only the first two need; the folders are those of SNLI and MNLI, for "nli".
   """
-  if name in (TARGET, TRAIN):
-    pairs = task.all_pairs() if name == TARGET else task.fitting_pairs(False, f"flow_corpus={name}")
+  if name == TARGET:
+    return FlowCorpus(name, task.all_pairs(), task.source, num_train_epochs=task.spec.num_train_epochs)
+  if name == TRAIN:
+    pairs = task.fitting_pairs(False, f"flow_corpus={name}")
     return FlowCorpus(name, pairs, task.source, num_train_epochs=task.spec.num_train_epochs)
-  if name != NLI and not os.path.exists(os.path.expanduser(name)):
-    raise ConfigError(
-      f"flow_corpus={name}: expected target, train, nli, or a file of sentences that exists", argument="flow_corpus"
-    )
   if name == NLI:
     pairs, source = nli.load_corpus(data_dir, tfds_data_dir)
     return FlowCorpus(name, pairs, source, nli.LEARNING_RATE, nli.NUM_TRAIN_EPOCHS)
-  pairs = read_corpus(os.path.expanduser(name))
-  return FlowCorpus(name, pairs, f"{count(len(pairs), 'pair')} of {name}")
+  path = os.path.expanduser(name)
+  if not os.path.exists(path):
+    raise ConfigError(
+      f"flow_corpus={name}: expected target, train, nli, or a file of sentences that exists", argument="flow_corpus"
+    )
+  pairs = read_corpus(path)
+  return FlowCorpus(name, pairs, f"{counted(len(pairs), 'pair')} of {name}")
 
 
 def published_corpus(task: TaskData, use_full: bool) -> FlowCorpus:
@@ -94,12 +84,7 @@ def published_corpus(task: TaskData, use_full: bool) -> FlowCorpus:
 def choose_flow_corpus(
   settings: CorpusSettings, task: TaskData, data_dir: str | None = None, tfds_data_dir: str | None = None
 ) -> FlowCorpus:
-  """Loads the corpus of the settings; other arguments as `load_flow_corpus`.
-
-  Raises:
-    ConfigError: flow_corpus and use_full_for_training are both given.
-    DataError: the corpus cannot be read.
-  """
+  """Loads the corpus that the settings choose; other arguments as `load_flow_corpus`."""
   name, use_full = settings.flow_corpus, settings.use_full_for_training
   if use_full is None:
     # The data_dir of the task custom is its file, not a folder of NLI.
@@ -114,12 +99,7 @@ def choose_flow_corpus(
 
 
 def load_task_and_corpus(data: DataSettings, corpus: CorpusSettings) -> tuple[TaskData, FlowCorpus]:
-  """Loads the evaluated task and the corpus of the fit.
-
-  Raises:
-    ConfigError: a setting is not allowed, or is not used by this task.
-    DataError: the data cannot be read.
-  """
+  """Loads the evaluated task and the corpus of the fit."""
   task = load_task(data.task, data.data_dir, data.tfds_data_dir, data.stsb_gold)
   chosen = choose_flow_corpus(corpus, task, data.data_dir, data.tfds_data_dir)
   if task.spec.packaged and data.data_dir and chosen.name != NLI:

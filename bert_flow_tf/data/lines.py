@@ -34,11 +34,7 @@ class TextError(ValueError):
 
 
 def decode(raw: bytes, name: str) -> str:
-  """Decodes UTF-8 bytes, which errors call `name`.
-
-  Raises:
-    TextError: the bytes are not UTF-8.
-  """
+  """Returns the text of UTF-8 bytes, which errors call `name`; raises TextError if they are not UTF-8."""
   try:
     return raw.decode("utf-8")
   except UnicodeDecodeError as error:
@@ -47,11 +43,7 @@ def decode(raw: bytes, name: str) -> str:
 
 
 def decode_line(raw: bytes) -> str:
-  """Decodes a line of a text file, without its line break.
-
-  Raises:
-    TextError: the line has a NUL byte or a carriage return, or is not UTF-8.
-  """
+  """Returns the text of a line without its line break; raises TextError for other bytes than text in UTF-8."""
   if raw.startswith(_UTF_16):
     raise TextError("not UTF-8", "UTF-16; expected text in UTF-8, as iconv -f UTF-16 -t UTF-8 FILE writes it")
   if b"\0" in raw:
@@ -63,15 +55,12 @@ def decode_line(raw: bytes) -> str:
 
 
 def lines(path: FilePath, empty: str = "refuse", broken: list[DataError] | None = None) -> Iterator[tuple[int, str]]:
-  """Yields (number from 1, text without its line break) of each line.
+  """Yields (number from 1, text without its line break) of each line of a text file in UTF-8, plain or gzipped.
 
   Args:
-    path: a text file in UTF-8. It is unpacked if it begins with gzip's magic number; its name does not matter.
+    path: the file; gzip is recognized by its magic number, whatever the name.
     empty: "refuse" (an empty line is an error, except at the end), "skip" or "keep".
     broken: None, or a list to which the error of a line that is not text is appended instead of being raised.
-
-  Raises:
-    DataError: the file is missing, unreadable, not text, or has an empty line although empty="refuse".
   """
   first_empty = None
   for number, raw in enumerate(_raw_lines(path), start=1):
@@ -91,33 +80,26 @@ def lines(path: FilePath, empty: str = "refuse", broken: list[DataError] | None 
       if broken is None:
         raise error from text_error
       broken.append(error)
-    else:
-      yield number, text
+      continue
+    yield number, text
 
 
 def read_number(field: str, path: FilePath, number: int, scale: tuple[float, float]) -> float:
-  """Returns the score in a field of line `number`.
-
-  Raises:
-    DataError: the field is not a finite number on the scale, whose ends may be infinite.
-  """
+  """Returns the score in a field of line `number`; raises DataError for anything but a number on the scale."""
   low, high = scale
-  expected = "expected a number" + (f" from {low:g} to {high:g}" if math.isfinite(high - low) else "")
+  expected = "expected a number"
+  if math.isfinite(high - low):
+    expected += f" from {low:g} to {high:g}"
   try:
-    # float() would read "1_5" as 15.
-    score = math.nan if "_" in field else float(field)
+    score = float(field)
   except ValueError:
     score = math.nan
-  if not math.isfinite(score):
+  # float() reads "1_5" as 15.
+  if "_" in field or not math.isfinite(score):
     raise DataError(f"{path}, line {number}: the score is {field[:40]!r}, {expected}")
   if not low <= score <= high:
     raise DataError(f"{path}, line {number}: the score {field.strip()} is outside the scale, {expected}")
   return score
-
-
-def count(number: int, noun: str) -> str:
-  """Returns "1 column", "2 columns"."""
-  return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
 def _raw_lines(path: FilePath) -> Iterator[bytes]:

@@ -1,4 +1,4 @@
-"""Sentence pairs with gold scores: plain data, without TensorFlow."""
+"""Sentence pairs with gold scores, and checks of the sentences that a caller passes: plain data, without TensorFlow."""
 
 import dataclasses
 import hashlib
@@ -11,8 +11,6 @@ import numpy as np
 from bert_flow_tf.errors import DataError
 
 SPLITS = ("train", "dev", "test")
-# Both sides of the pairs in `sentences`.
-_SIDES = ("sentences", "sentences")
 
 
 class Subset(NamedTuple):
@@ -44,26 +42,22 @@ class SentencePairs:
   subsets: tuple[Subset, ...] = ()
 
   def __post_init__(self) -> None:
-    for name in ("sentences_a", "sentences_b"):
-      # A string is iterable too; each letter would become a sentence.
-      if isinstance(getattr(self, name), str):
-        raise DataError(f"{name} is a single string; expected a sequence of strings", argument=name)
-      sentences = tuple(getattr(self, name))
-      for index, sentence in enumerate(sentences):
-        if not isinstance(sentence, str):
-          raise DataError(f"{name}[{index}] is of type {type(sentence).__name__}; expected a string", argument=name)
-      object.__setattr__(self, name, sentences)
+    a = check_sentences(self.sentences_a, "sentences_a")
+    b = check_sentences(self.sentences_b, "sentences_b")
     try:
       scores = np.array(self.scores, dtype=np.float64)
     except (TypeError, ValueError) as error:
       raise DataError(f"scores: expected numbers, but {error}", argument="scores") from error
-    if scores.shape != (len(self),) or len(self.sentences_b) != len(self):
+    if scores.shape != (len(a),) or len(a) != len(b):
       raise DataError(
-        f"scores have shape {list(scores.shape)} for {len(self)} first and {len(self.sentences_b)} second sentences; "
-        "expected one score per pair (NaN for a pair without gold)",
+        f"scores have shape {list(scores.shape)} for {len(a)} first and {len(b)} second sentences; expected one score "
+        "per pair (NaN for a pair without gold)",
         argument="scores",
       )
     scores.setflags(write=False)
+    # The fields of a frozen dataclass can be set in no other way.
+    object.__setattr__(self, "sentences_a", tuple(a))
+    object.__setattr__(self, "sentences_b", tuple(b))
     object.__setattr__(self, "scores", scores)
 
   def __len__(self) -> int:
@@ -78,21 +72,24 @@ class SentencePairs:
   @classmethod
   def concatenate(cls, parts: Iterable["SentencePairs"]) -> "SentencePairs":
     """Returns the pairs of all parts in order, as one set without subsets."""
-    parts = tuple(parts)
-    return cls(
-      sentences_a=tuple(sentence for part in parts for sentence in part.sentences_a),
-      sentences_b=tuple(sentence for part in parts for sentence in part.sentences_b),
-      scores=np.concatenate([np.zeros(0), *(part.scores for part in parts)]),
-    )
+    a: list[str] = []
+    b: list[str] = []
+    scores = [np.zeros(0)]
+    for part in parts:
+      a += part.sentences_a
+      b += part.sentences_b
+      scores.append(part.scores)
+    return cls(a, b, np.concatenate(scores))
 
   @classmethod
   def join(cls, parts: Mapping[str, "SentencePairs"]) -> "SentencePairs":
     """Returns the pairs of all parts, each part a subset; a part with subsets gives the subsets `part/subset`."""
     subsets, start = [], 0
     for name, part in parts.items():
-      inner = [Subset(f"{name}/{subset.name}", *subset[1:]) for subset in part.subsets]
-      for subset in inner or [Subset(name, 0, len(part))]:
-        subsets.append(Subset(subset.name, start + subset.start, start + subset.stop))
+      for subset in part.subsets:
+        subsets.append(Subset(f"{name}/{subset.name}", start + subset.start, start + subset.stop))
+      if not part.subsets:
+        subsets.append(Subset(name, start, start + len(part)))
       start += len(part)
     return dataclasses.replace(cls.concatenate(parts.values()), subsets=tuple(subsets))
 
@@ -101,15 +98,19 @@ class SentencePairs:
 
     The subsets of a single task have no slash in their names; then the result is empty.
     """
-    groups = {}
+    groups: dict[str, tuple[Subset, ...]] = {}
     for subset in self.subsets:
-      if "/" in subset.name:
-        groups.setdefault(subset.name.split("/")[0], []).append(subset)
-    return {name: tuple(subsets) for name, subsets in groups.items()}
+      task, slash, _ = subset.name.partition("/")
+      if slash:
+        groups[task] = (*groups.get(task, ()), subset)
+    return groups
 
   def subset_names(self) -> list[str]:
     """Returns the name of each pair's subset, length n; empty if the pairs are one set."""
-    return [subset.name for subset in self.subsets for _ in range(subset.start, subset.stop)]
+    names: list[str] = []
+    for subset in self.subsets:
+      names += [subset.name] * (subset.stop - subset.start)
+    return names
 
   def with_gold(self) -> "SentencePairs":
     """Returns the pairs that have a gold score, without subsets."""
@@ -121,15 +122,16 @@ class SentencePairs:
     Of a sentence, only ASCII letters and digits count, in lower case, because copies of a data set differ in
     tokenization, quotation marks and encoding; gold counts to 3 decimals.
     """
-    rows = zip(self.sentences_a, self.sentences_b, self.scores, strict=True)
-    text = "".join(f"{_plain(a)}\t{_plain(b)}\t{score:.3f}\n" for a, b, score in rows)
-    return hashlib.sha256(text.encode()).hexdigest()
+    digest = hashlib.sha256()
+    for a, b, score in zip(self.sentences_a, self.sentences_b, self.scores, strict=True):
+      digest.update(f"{_plain(a)}\t{_plain(b)}\t{score:.3f}\n".encode())
+    return digest.hexdigest()
 
   def take(self, rows: np.ndarray) -> "SentencePairs":
     """Returns the pairs of these rows, int [m], in this order and without subsets."""
-    return SentencePairs(
-      tuple(self.sentences_a[i] for i in rows), tuple(self.sentences_b[i] for i in rows), self.scores[rows]
-    )
+    a = [self.sentences_a[row] for row in rows]
+    b = [self.sentences_b[row] for row in rows]
+    return SentencePairs(a, b, self.scores[rows])
 
 
 def _plain(sentence: str) -> str:
@@ -138,26 +140,21 @@ def _plain(sentence: str) -> str:
 
 
 def check_sentences(sentences: Any, argument: str = "sentences") -> list[str]:
-  """Returns sentences as a list.
-
-  Args:
-    sentences: the value to check.
-    argument: its name in errors.
-
-  Raises:
-    DataError: sentences is a single str or bytes, or has an element that is not a str.
-  """
+  """Returns sentences as a list; raises DataError, which names the argument, for anything but strings."""
   try:
-    elements = None if isinstance(sentences, str | bytes) else list(sentences)
-  except TypeError:
+    elements = list(sentences)
+  except TypeError:  # a number, None, an array without dimensions
     elements = None
-  if elements is None:
+  # The elements of a str are str, too: each letter would be a sentence.
+  if elements is None or isinstance(sentences, str | bytes):
     raise DataError(
       f"{argument}: the type is {type(sentences).__name__}, expected a list of str, such as [sentence]",
       argument=argument,
     )
   # Lists of many str are the rule, and a type for each of them is looked up faster than it is tested.
-  for position, sentence in enumerate(elements) if set(map(type, elements)) - {str} else ():
+  if set(map(type, elements)) == {str}:
+    return elements
+  for position, sentence in enumerate(elements):
     if not isinstance(sentence, str):
       raise DataError(
         f"{argument}[{position}] is {repr(sentence)[:40]}, of type {type(sentence).__name__}; expected str",
@@ -169,16 +166,7 @@ def check_sentences(sentences: Any, argument: str = "sentences") -> list[str]:
 def check_pairs(
   texts_a: Any, texts_b: Any, arguments: tuple[str, str] = ("texts_a", "texts_b")
 ) -> tuple[list[str], list[str]]:
-  """Returns the two sides of pairs as lists.
-
-  Args:
-    texts_a: the first sentences.
-    texts_b: the second sentences.
-    arguments: names of the sides in errors.
-
-  Raises:
-    DataError: a side is not a list of str, or the lengths differ.
-  """
+  """Returns the two sides of pairs as lists; raises DataError if one is not a list of str, or if the lengths differ."""
   a, b = check_sentences(texts_a, arguments[0]), check_sentences(texts_b, arguments[1])
   if len(a) != len(b):
     raise DataError(
@@ -191,24 +179,16 @@ def check_pairs(
 def sentences_or_pairs(sentences: Any) -> list[str] | tuple[list[str], list[str]]:
   """Returns a list of sentences, or the two sides of pairs.
 
-  Args:
-    sentences: list of str; or pairs: a `SentencePairs`, a tuple of two lists, or a list of pairs of str.
-
-  Raises:
-    DataError: see `check_pairs`.
+  Pairs are a `SentencePairs`, a tuple of two lists, or a list of pairs of str. Raises DataError for anything else.
   """
   if isinstance(sentences, SentencePairs):
     return list(sentences.sentences_a), list(sentences.sentences_b)
+  sides = ("sentences", "sentences")
   if isinstance(sentences, tuple) and len(sentences) == 2 and not isinstance(sentences[0], str):
-    a, b = sentences
-    return check_pairs(a, b, arguments=_SIDES)
+    return check_pairs(sentences[0], sentences[1], sides)
   if isinstance(sentences, Iterable) and not isinstance(sentences, str | bytes):
     sentences = list(sentences)
-    if sentences and all(_is_pair(item) for item in sentences):
+    if sentences and all(isinstance(item, list | tuple) and len(item) == 2 for item in sentences):
       a, b = zip(*sentences, strict=True)
-      return check_pairs(a, b, arguments=_SIDES)
+      return check_pairs(a, b, sides)
   return check_sentences(sentences)
-
-
-def _is_pair(item: Any) -> bool:
-  return isinstance(item, list | tuple) and len(item) == 2

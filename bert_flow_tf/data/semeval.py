@@ -8,7 +8,7 @@ import dataclasses
 import math
 from collections.abc import Iterable
 
-from bert_flow_tf.data.lines import FilePath, count, lines
+from bert_flow_tf.data.lines import FilePath, lines
 from bert_flow_tf.data.pairs import SentencePairs
 from bert_flow_tf.data.sources import first_with, unlike_published
 from bert_flow_tf.data.table import Gold, Table, pairs_of
@@ -96,31 +96,26 @@ class Year:
     return f"STS/{self.config.upper()}-en-test"
 
   @property
-  def archive(self) -> str:
-    """File name of the organizers' archive."""
-    return self.url.rsplit("/", 1)[1]
-
-  @property
   def expected(self) -> str:
     """Description of the files in data_dir, for errors."""
-    return f"{self.folder}/STS.{{input,gs}}.NAME.txt, {self.archive} or {self.name}/{_FULL}"
-
-  def difference(self, pairs: SentencePairs) -> str:
-    """Returns `unlike_published` for the pairs with gold."""
-    return unlike_published(pairs, self.name, self.size, self.digest)
+    return f"{self.folder}/STS.{{input,gs}}.NAME.txt, {self.url.rsplit('/', 1)[1]} or {self.name}/{_FULL}"
 
   @property
   def places(self) -> tuple[str, ...]:
     """Folders to search, in the format of `first_with`: unpacked by SentEval or by hand, or in the archive."""
+    archive = self.url.rsplit("/", 1)[1]
     unpacked = (self.folder, self.folder.removeprefix("STS/"), self.inside)
-    packed = (f"{self.archive}!{self.inside}", f"STS/{self.archive}!{self.inside}")
-    return unpacked + packed + ("",)
+    return (*unpacked, f"{archive}!{self.inside}", f"STS/{archive}!{self.inside}", "")
 
   @property
   def full_places(self) -> tuple[str, ...]:
     """Folders to search for full.txt."""
     names = (self.folder.removeprefix("STS/"), self.config.upper(), self.name)
     return tuple(f"STS/{name}" for name in names) + names
+
+  def difference(self, pairs: SentencePairs) -> str:
+    """Returns `unlike_published` for the pairs with gold."""
+    return unlike_published(pairs, self.name, self.size, self.digest)
 
 
 YEARS = (
@@ -204,7 +199,7 @@ def read_sts(input_path: FilePath, gs_path: FilePath) -> SentencePairs:
   # An empty line at the end is a pair without gold, or belongs to empty lines at the end of the input.
   scores = [(number, field.strip()) for number, field in lines(gs_path, empty="keep")]
   if len(scores) < len(sentences) or any(field for _, field in scores[len(sentences) :]):
-    raise DataError(f"{gs_path} has {count(len(scores), 'line')}, {input_path} {count(len(sentences), 'pair')}")
+    raise DataError(f"{gs_path} has {counted(len(scores), 'line')}, {input_path} {counted(len(sentences), 'pair')}")
   rows = []
   for (number, field), (a, b) in zip(scores, sentences, strict=False):
     score = math.nan
@@ -241,4 +236,4 @@ def read_full(root: str, folders: Iterable[str]) -> tuple[SentencePairs, str] | 
     rows.append((score, a, b))
   pairs = pairs_of(rows, path)
   without_gold = len(pairs) - len(pairs.with_gold())
-  return pairs, f"{path}: {count(len(pairs), 'pair')}, {without_gold} without gold"
+  return pairs, f"{path}: {counted(len(pairs), 'pair')}, {without_gold} without gold"

@@ -9,12 +9,11 @@ import io
 import os
 import pathlib
 import tarfile
-import tempfile
 
 import numpy as np
 
 from bert_flow_tf.data import tfds_source
-from bert_flow_tf.data.lines import FilePath, count, lines
+from bert_flow_tf.data.lines import FilePath, lines
 from bert_flow_tf.data.loading import load_files, load_tfds
 from bert_flow_tf.data.pairs import SPLITS, SentencePairs
 from bert_flow_tf.data.semeval import STS_GOLD, STS_WIKI
@@ -22,6 +21,8 @@ from bert_flow_tf.data.sources import check_download, first_with, missing_file, 
 from bert_flow_tf.data.table import Table, pairs_of
 from bert_flow_tf.data.task import Loaded, Paths
 from bert_flow_tf.errors import ConfigError, DataError
+from bert_flow_tf.io.files import write_bytes
+from bert_flow_tf.progress import counted
 
 GOLD_URL = f"{STS_WIKI}/4/48/Stsbenchmark.tar.gz"
 # As torchtext publishes it (torchtext/datasets/stsb.py).
@@ -81,7 +82,7 @@ def read_benchmark(path: FilePath) -> SentencePairs:
     fields = line.split("\t")
     if len(fields) < 7:
       raise DataError(
-        f"{path}, line {number}: {count(len(fields), 'column')}, expected at least 7, separated by tabs "
+        f"{path}, line {number}: {counted(len(fields), 'column')}, expected at least 7, separated by tabs "
         "(genre, file, year, id, score, sentence1, sentence2)"
       )
     rows.append((STS_GOLD.read(fields[4], path, number), fields[5], fields[6]))
@@ -175,11 +176,7 @@ def _downloaded_gold(tfds_root: str) -> pathlib.Path:
     with tarfile.open(fileobj=io.BytesIO(archive)) as members:
       gold = members.extractfile(f"stsbenchmark/{_FILES['test']}").read()  # type: ignore[union-attr]
     path.parent.mkdir(parents=True, exist_ok=True)
-    # Renamed when complete, so that an interrupted or concurrent run never reads an incomplete file.
-    with tempfile.TemporaryDirectory(dir=path.parent) as folder:
-      part = pathlib.Path(folder) / path.name
-      part.write_bytes(gold)
-      part.replace(path)
+    write_bytes(path, gold)
   except (OSError, KeyError, tarfile.TarError) as error:
     raise DataError(
       "stsb_gold: the gold scores of STS-B's test split, which GLUE hides, could not be downloaded from "

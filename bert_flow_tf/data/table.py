@@ -12,10 +12,11 @@ from typing import Any
 
 import numpy as np
 
-from bert_flow_tf.data.lines import FilePath, count, lines, read_number
+from bert_flow_tf.data.lines import FilePath, lines, read_number
 from bert_flow_tf.data.pairs import SPLITS, SentencePairs
 from bert_flow_tf.data.sources import first_with, unlike_published
 from bert_flow_tf.errors import DataError
+from bert_flow_tf.progress import counted
 
 GLUE_FILES = {split: (f"{split}.tsv",) for split in SPLITS}
 TFDS_SPLITS = {"train": "train", "dev": "validation", "test": "test"}
@@ -122,7 +123,7 @@ class Table:
     pairs, left_out = read_as_published(path, self.columns, places, gold, hidden)
     if not left_out:
       return pairs, []
-    return pairs, [f"{count(left_out, 'malformed line')} of {path.name} left out"]
+    return pairs, [f"{counted(left_out, 'malformed line')} of {path.name} left out"]
 
   def difference(self, pairs: SentencePairs, split: str) -> str:
     """Returns how a split differs from the published data; "" if it does not, or if nothing is published."""
@@ -144,7 +145,7 @@ def read_by_header(path: FilePath, columns: tuple[str, str], gold: Gold | None =
       continue
     if len(fields) != len(names):
       raise DataError(
-        f"{path}, line {number}: {count(len(fields), 'column')}, expected {len(names)}, separated by tabs "
+        f"{path}, line {number}: {counted(len(fields), 'column')}, expected {len(names)}, separated by tabs "
         f"({', '.join(names)})"
       )
     rows.append(_row(fields, places, gold, path, number))
@@ -188,8 +189,8 @@ def read_as_published(
     raise broken[0]
   if short and not rows:
     raise DataError(
-      f"{path}: all {count(short, 'line')} after the header have too few columns; expected at least {max(places) + 1}, "
-      "separated by tabs"
+      f"{path}: all {counted(short, 'line')} after the header have too few columns; expected at least "
+      f"{max(places) + 1}, separated by tabs"
     )
   return pairs_of(rows, path), short + len(broken)
 

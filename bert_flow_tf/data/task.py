@@ -18,17 +18,7 @@ _METRICS = {SIMILARITY: "correlation", BINARY: "auc", CLASSES: "accuracy"}
 
 @dataclasses.dataclass(frozen=True)
 class Paths:
-  """Locations of a task's data, as the arguments of `load_task`; `~` is expanded.
-
-  Attributes:
-    data_dir: folder of downloaded files, or a file for the task `custom`; None for TensorFlow Datasets.
-    tfds_data_dir: folder of TensorFlow Datasets; None for its default.
-    stsb_gold: path of the STS benchmark's sts-test.csv; only STS-B uses it.
-    as_published: see `load_task`.
-
-  Raises:
-    ConfigError: a path is empty, as from data_dir=$UNSET; it would be the working directory.
-  """
+  """Locations of a task's data, the arguments of `load_task`; `~` is expanded, an empty path is a ConfigError."""
 
   data_dir: Any = None  # str or os.PathLike; str once it is expanded
   tfds_data_dir: Any = None
@@ -38,25 +28,24 @@ class Paths:
   def __post_init__(self) -> None:
     for argument in ("data_dir", "tfds_data_dir", "stsb_gold"):
       path = getattr(self, argument)
-      if path is not None and not os.fspath(path):
+      if path is None:
+        continue
+      # Empty, as from data_dir=$UNSET, it would be the working directory.
+      if not os.fspath(path):
         raise ConfigError(f"{argument} is empty; expected a path, or leave it out", argument=argument)
-      object.__setattr__(self, argument, None if path is None else os.path.expanduser(path))
+      object.__setattr__(self, argument, os.path.expanduser(path))
 
 
 @dataclasses.dataclass(frozen=True)
 class Loaded:
-  """Result of a task's loader.
-
-  Attributes:
-    splits: {split: SentencePairs}.
-    source: description of the data's origin.
-    spec_changes: fields of the TaskSpec that depend on the data, such as {"eval_split": "dev"}.
-    dropped: {split: number of pairs left out because their annotators did not agree}.
-  """
+  """Result of a task's loader."""
 
   splits: dict[str, SentencePairs]
+  # Description of the data's origin.
   source: str
+  # Fields of the TaskSpec that depend on the data, such as {"eval_split": "dev"}.
   spec_changes: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+  # {split: number of pairs left out because their annotators did not agree}.
   dropped: Mapping[str, int] = dataclasses.field(default_factory=dict)
 
 
@@ -76,7 +65,7 @@ class TaskSpec:
     labels: names of the classes, for CLASSES.
     one_file_for_all_splits: whether the published code uses the task's only file as train, dev and test.
     packaged: whether the pairs come with the package, so that no path is read.
-    aliases: other names. Case is ignored.
+    aliases: other names, in lower case. Case is ignored.
     num_train_epochs: default number of passes over the pairs that fit a flow.
     table: the `Table` of a task that is one; else None.
   """
@@ -102,17 +91,17 @@ class TaskSpec:
 
   def with_metric(self, metric: str) -> "TaskSpec":
     """Returns this row with the kind that has another metric."""
-    (kind,) = (kind for kind, name in _METRICS.items() if name == metric)
-    return dataclasses.replace(self, kind=kind)
+    kinds = {name: kind for kind, name in _METRICS.items()}
+    return dataclasses.replace(self, kind=kinds[metric])
 
   def is_called(self, name: str) -> bool:
     """Returns whether `name` is this task's name or alias, in any case."""
-    return str(name).lower() in (spelling.lower() for spelling in (self.name, *self.aliases))
+    return str(name).lower() in (self.name.lower(), *self.aliases)
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class TaskData:
-  """Sentence pairs of a task.
+  """Sentence pairs of a task, the result of `load_task`.
 
   Attributes:
     spec: the `TaskSpec`, with the loader's changes. If its eval_split is None, the task has no gold and the pairs are
@@ -121,9 +110,6 @@ class TaskData:
     source: description of the data's origin, for the log and results.json.
     dropped: {split: number of pairs left out without an agreed label}.
     as_published: whether a training uses the labels that the published code reads: see `load_task`.
-
-  Raises:
-    DataError: the evaluated split, or every split, is missing.
   """
 
   spec: TaskSpec
@@ -133,9 +119,10 @@ class TaskData:
   as_published: bool = False
 
   def __post_init__(self) -> None:
-    if not self.splits or (self.spec.eval_split or next(iter(self.splits))) not in self.splits:
+    evaluated = self.spec.eval_split
+    if not self.splits or (evaluated and evaluated not in self.splits):
       raise DataError(
-        f"{self.spec.name} has no {self.spec.eval_split or 'train'} split: {self.source} has "
+        f"{self.spec.name} has no {evaluated or 'train'} split: {self.source} has "
         f"{', '.join(self.splits) or 'no pairs'}"
       )
     object.__setattr__(self, "splits", {name: self.splits[name] for name in SPLITS if name in self.splits})
@@ -151,11 +138,7 @@ class TaskData:
     return self.spec.labels
 
   def split(self, name: str) -> SentencePairs:
-    """Returns the pairs of a split; the one file of a task of `one_file_for_all_splits` is every split.
-
-    Raises:
-      KeyError: the task has no such split.
-    """
+    """Returns the pairs of a split; the one file of a task of `one_file_for_all_splits` is every split."""
     if self.spec.one_file_for_all_splits:
       (pairs,) = self.splits.values()
       return pairs
@@ -163,7 +146,7 @@ class TaskData:
 
   def splits_with_gold(self, splits: Iterable[str]) -> list[str]:
     """Returns the names, among `splits`, of the splits that exist and have gold."""
-    return [split for split in splits if split in self.splits and not np.isnan(self.splits[split].scores).all()]
+    return [split for split in splits if split in self.splits and len(self.splits[split].with_gold())]
 
   def targets(self, pairs: SentencePairs) -> np.ndarray:
     """Returns training targets, float64 [n]: class indices, or gold scaled to 0..1; NaN for a pair without gold."""
@@ -177,20 +160,14 @@ class TaskData:
     return SentencePairs.concatenate(self.splits.values())
 
   def fitting_pairs(self, use_full: bool, chosen_by: str = "use_full_for_training=False") -> SentencePairs:
-    """Returns the pairs that the published code fits the flow on for a value of `use_full_for_training`.
+    """Returns the pairs that the published code fits the flow on: those of all splits, or of train alone.
 
-    Args:
-      use_full: True for all splits in the order train, dev, test; False for the train split. The published code uses
-        the only file of each of STS-12 to STS-16 as train, dev and test: True gives each pair three times, False once.
-      chosen_by: argument and value that chose use_full, for the error.
-
-    Raises:
-      DataError: use_full is False and the task has no train split.
+    It uses the only file of each of STS-12 to STS-16 as train, dev and test: `use_full` gives each pair three times.
+    `chosen_by` names the argument and the value that chose use_full, for the DataError of a task without train.
     """
-    if self.spec.one_file_for_all_splits:
-      (pairs,) = self.splits.values()
-      return SentencePairs.concatenate([pairs] * (len(SPLITS) if use_full else 1))
-    if use_full:
+    if use_full and self.spec.one_file_for_all_splits:
+      return SentencePairs.concatenate([self.all_pairs()] * len(SPLITS))
+    if use_full or self.spec.one_file_for_all_splits:
       return self.all_pairs()
     if "train" not in self.splits:
       raise DataError(

@@ -191,15 +191,7 @@ def task_names(kinds: Iterable[str] = SCORED) -> list[str]:
 
 
 def find_task(name: str, kinds: Iterable[str] = SCORED) -> TaskSpec:
-  """Returns the task with a name or alias; case is ignored.
-
-  Args:
-    name: the name.
-    kinds: the allowed kinds of task; KINDS for all.
-
-  Raises:
-    ConfigError: no task of these kinds has this name.
-  """
+  """Returns the task of some kinds with a name or alias, in any case; raises ConfigError if there is none."""
   for spec in TASKS:
     if spec.kind in kinds and spec.is_called(name):
       return spec
@@ -257,5 +249,6 @@ def load_task(
   if stsb_gold is not None and spec.kind == CLASSES:
     raise ConfigError(f"stsb_gold={stsb_gold}: only STS-B uses it, {spec.name} does not", argument="stsb_gold")
   loaded = spec.load(paths)
-  spec = dataclasses.replace(spec, **loaded.spec_changes) if loaded.spec_changes else spec
+  if loaded.spec_changes:
+    spec = dataclasses.replace(spec, **loaded.spec_changes)
   return TaskData(spec, loaded.splits, loaded.source, loaded.dropped, as_published)

@@ -9,12 +9,13 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from absl import logging
 
-from bert_flow_tf.data.lines import count, lines
+from bert_flow_tf.data.lines import lines
 from bert_flow_tf.data.pairs import SentencePairs
 from bert_flow_tf.data.task import TaskData
 from bert_flow_tf.data.tasks import find_task, load_task
 from bert_flow_tf.errors import ConfigError, DataError, naming
 from bert_flow_tf.evaluation.task_scores import scores_of_split
+from bert_flow_tf.progress import counted
 
 _GOLD, _SIMILARITY = "gold", "similarity"
 # Other columns of test_results.tsv without similarities.
@@ -170,7 +171,7 @@ def _read_predictions(
   if _GOLD not in header:
     if len(header) > 1:
       raise DataError(
-        f"{path}, line 1: {count(len(header), 'column')} without {_GOLD!r} among them, expected a header such as "
+        f"{path}, line 1: {counted(len(header), 'column')} without {_GOLD!r} among them, expected a header such as "
         f"index, {_GOLD}, without_flow, with_flow; or one similarity a line"
       )
     similarities = [_number(text, _SIMILARITY, path, number) for number, text in rows]
@@ -186,7 +187,9 @@ def _read_predictions(
   for number, text in rows[1:]:
     fields = text.split("\t")
     if len(fields) != len(header):
-      raise DataError(f"{path}, line {number}: {count(len(fields), 'column')}, expected {len(header)} as in the header")
+      raise DataError(
+        f"{path}, line {number}: {counted(len(fields), 'column')}, expected {len(header)} as in the header"
+      )
     for name, values in columns.items():
       values.append(_number(fields[header.index(name)], name, path, number))
   if len(rows) == 1:
