@@ -23,7 +23,7 @@ from bert_flow_tf.evaluation.result import TaskResult
 from bert_flow_tf.evaluation.task_scores import WITH_FLOW, WITHOUT_FLOW, Embeddings
 from bert_flow_tf.flow.glow import Glow
 from bert_flow_tf.io import checksums, files
-from bert_flow_tf.io.experiment import Stopwatch, make_folder
+from bert_flow_tf.io.experiment import Stopwatch
 from bert_flow_tf.model import SentenceModel
 from bert_flow_tf.progress import counted
 from bert_flow_tf.runs import siamese_scores
@@ -61,6 +61,7 @@ class SiameseRun:
       settings.check()
     self._task, self._embedding, self._settings = task, embedding, settings
     self._folder, self._about = pathlib.Path(folder), about
+    self._files = RunFolder(self._folder)
     self._pooling = embedding.model_arguments()
     self._strategy = make_strategy(settings.distribution_strategy, deterministic=settings.deterministic)
     self.watch = Stopwatch()
@@ -85,20 +86,23 @@ class SiameseRun:
     before = encoder.weights_checksum
     pairs = f"{chosen.labeled} labeled and {chosen.unlabeled} other pairs"
     logging.info("training on %s (%s); results in %s", pairs, self._task.source, folder)
-    embeds_once = self._can_embed_once(chosen)
-    facts = self._fit_flow(chosen, encoder) if embeds_once else self._fine_tune(chosen, encoder, flow)
+    fit = self._fine_tune
+    if self._can_embed_once(chosen):
+      fit = self._fit_flow
+    facts = fit(chosen, encoder, flow)
     if not settings.frozen:
+      # The trained encoder has a folder, and thereby an identity, of its own.
       saving.save_encoder(encoder, folder / ENCODER)
       encoder.bert.name, encoder.bert.folder = str(folder / ENCODER), folder / ENCODER
       self.model = self._make_model(encoder, flow)
-    self._save_parts()
+    if self.classifier is not None:
+      self.classifier.encoder = self.model.identity.to_dict()
+      self.classifier.save(folder / CLASSIFIER)
+    if self.model.calibration is not None:
+      self.model.save(folder / FLOW)
     self._write_checkpoint(self.step)
-    self.facts = {
-      **facts,
-      **self._describe_training(chosen),
-      "encoder_sha256_before": before,
-      "encoder_sha256": encoder.weights_checksum,
-    }
+    facts |= {"encoder_sha256_before": before, "encoder_sha256": encoder.weights_checksum}
+    self.facts = {**self._describe_training(chosen), **facts}
     write_facts(folder, self.facts)
     self._trained_here = True
     self._print_speed()
@@ -111,12 +115,13 @@ class SiameseRun:
     continues_flow = self._restored.get(FLOW, (0, 0))[0] > 0
     return settings.frozen and not settings.as_published and chosen.dupe_factor == 1 and not continues_flow
 
-  def _fit_flow(self, chosen, encoder):
-    """Fits the flow on embeddings of a frozen encoder, as run_flow; returns facts of the fit."""
+  def _fit_flow(self, chosen, encoder, flow):
+    """Fits a new flow on embeddings of a frozen encoder, as run_flow; returns facts of the fit."""
+    del flow  # `SentenceModel.fit` makes one of the same seed
     settings = self._settings
     self.model = model = self._make_model(encoder, None)
     check_flow(settings, model.dim, len(chosen.pairs), self._strategy)
-    make_folder(self._folder)  # after the check, so that a rejected command leaves no folder
+    self._files.make()  # after the check, so that a rejected command leaves no folder
     with self.watch.timing("embedding"):
       embeddings = self._embed(chosen.pairs)
 
@@ -160,7 +165,7 @@ class SiameseRun:
     early_stopping = None
     if settings.early_stopping:
       early_stopping = EarlyStopping(self._dev_score, settings.early_stopping_patience, settings.as_published)
-    make_folder(folder)  # after the checks above, so that a rejected command leaves no folder
+    self._files.make()  # after the checks above, so that a rejected command leaves no folder
     with self.watch.timing("tokenizing"):
       source = LabelledPairs(
         encoder,
@@ -175,6 +180,7 @@ class SiameseRun:
     with self.watch.timing("training"):
       result = trainer.fit(source, settings.num_train_epochs, early_stopping)
     self.step, best = result.steps, None
+    # The weights are those that were best on dev, except as published.
     if result.best:
       best = {"score": result.best[0], "step": result.best[1]}
       if not settings.as_published:
@@ -204,14 +210,6 @@ class SiameseRun:
       "dupe_factor": settings.dupe_factor,
       "dropped_without_label": self._task.dropped,
     }
-
-  def _save_parts(self):
-    """Writes the folders `classifier` and `flow`, with the identity of the encoder."""
-    if self.classifier is not None:
-      self.classifier.encoder = self.model.identity.to_dict()
-      self.classifier.save(self._folder / CLASSIFIER)
-    if self.model.calibration is not None:
-      self.model.save(self._folder / FLOW)
 
   def _write_checkpoint(self, step, flow=None):
     if flow is None and self.model.calibration is not None:
@@ -251,19 +249,25 @@ class SiameseRun:
   def _load_whole(self, name):
     """Loads an encoder, with flow and classifier, which must be in its checkpoint."""
     encoder, flow, self.classifier = self._load_parts(name)
-    needs = {FLOW: ("flow", int(self._settings.flow)), CLASSIFIER: ("task", self._task.labels and self._task.name)}
+    needs = {}
+    if flow is not None:
+      needs[FLOW] = "flow", 1
+    if self.classifier is not None:
+      needs[CLASSIFIER] = "task", self._task.name
     for part, (argument, value) in needs.items():
       count, total = self._restored.get(part, (0, 1))
-      if value and count < total:
-        lacking = f"has {count} of the {total} variables of this {part}" if count else f"has no {part}"
-        raise ConfigError(f"{argument}={value}: {name} {lacking}; train first (do_train)", argument)
+      if count < total:
+        lacking = f"{count} of the {total} variables of this {part}" if count else f"no {part}"
+        raise ConfigError(f"{argument}={value}: {name} has {lacking}; train first (do_train)", argument)
     self.model, self._embedded = self._make_model(encoder, flow), []
 
   def _find_checkpoint(self, name):
     """Returns the prefix of a checkpoint in the folder, by default of the latest; None if the folder has none."""
-    names = tf1_reader.prefixes_in(self._folder) if self._folder.is_dir() else []
+    names = tf1_reader.prefixes_in(self._folder)
+    if name is None and not names:
+      return None
     if name is None:
-      return tf1_reader.find_prefix(self._folder) if names else None
+      return tf1_reader.find_prefix(self._folder)
     if name not in names:
       available = ", ".join(names) or "no checkpoint"
       raise ConfigError(f"eval_checkpoint_name={name}: {self._folder} has {available}", "eval_checkpoint_name")
@@ -283,11 +287,12 @@ class SiameseRun:
     encoder = self._load_encoder(name, to_be_trained and not settings.frozen)
     width = encoder.dim(self._embedding.sentence_embedding_type)
     flow = classifier = None
-    with self._strategy.scope() if to_be_trained else contextlib.nullcontext():
+    with self._scope(to_be_trained):
       if labels:
         classifier = Classifier.initial(self._pooling["low_dim"] or width, labels, settings.seed)
       if settings.flow:
         flow = Glow(settings.config, width, settings.actnorm_init, settings.permutation, settings.seed)
+    # As in the published code, variables that a checkpoint has by name are restored, the others keep their values.
     self._restored = {}
     if tf1_reader.is_prefix(name):
       if flow is not None:
@@ -310,7 +315,7 @@ class SiameseRun:
     if to_be_trained:
       # Mixed precision rounds the float32 weights in each call.
       arguments["precision"] = "float32"
-    with self._strategy.scope() if to_be_trained else contextlib.nullcontext():
+    with self._scope(to_be_trained):
       encoder = SentenceEncoder.from_pretrained(name, **arguments)
     encoder.bert.check_max_seq_length(embedding.max_seq_length)
     embedding.check_lower_case(encoder.tokenizer)
@@ -322,6 +327,10 @@ class SiameseRun:
     encoder.bert.declared.log(pooling.name, embedding.max_seq_length)
     logging.info("%s: %d dimensions, %s", encoder.name, low_dim or dim, pooling.describe())
     return encoder
+
+  def _scope(self, to_be_trained):
+    """Returns the context in which variables are made: those that are trained have a copy on every device."""
+    return self._strategy.scope() if to_be_trained else contextlib.nullcontext()
 
   def _make_model(self, encoder, flow):
     return SentenceModel(encoder, flow, cache=self._embedding.cached_dir, **self._pooling)
@@ -395,7 +404,7 @@ class SiameseRun:
         l2_penalty=self._settings.l2_penalty,
         batch_size=batch_size,
       )
-    RunFolder(self._folder).write_eval_results({**values, "global_step": self.step})
+    self._files.write_eval_results({**values, "global_step": self.step})
 
   def predict(self, name: str, checkpoint: str | None, pool: bool) -> None:
     """Writes the cosines of a split "test", "dev" or "full", or its embeddings, by default of the latest checkpoint."""
@@ -404,9 +413,11 @@ class SiameseRun:
     pairs = predicted_pairs(self._task, name)
     with self.watch.timing("predicting"):
       sides = siamese_scores.final(self.model, self._embed(pairs), pairs)
-    make_folder(self._folder)
-    file = f"{name}_pooled.tsv" if pool else f"{name}_results.tsv"
-    path = self._folder / (f"{checkpoint}.{file}" if checkpoint else file)
+    self._files.make()
+    kind = "pooled" if pool else "results"
+    path = self._folder / f"{name}_{kind}.tsv"
+    if checkpoint:
+      path = path.with_name(f"{checkpoint}.{path.name}")
     if pool:
       siamese_scores.write_pooled(path, sides)
     elif self._task.labels:
@@ -430,11 +441,10 @@ class SiameseRun:
       "seconds": self.watch.seconds,
       **self._about,
     }
-    folder = RunFolder(self._folder)
     if self._results or self._trained_here or not (self._folder / report.RESULTS_FILE).exists():
-      folder.write_results(self._results, about)
+      self._files.write_results(self._results, about)
     if self._results:
-      path = folder.write_page(f"{self._task.name}, {self.model.identity.name}", self._results, about)
+      path = self._files.write_page(f"{self._task.name}, {self.model.identity.name}", self._results, about)
       print_results(self._results, self.watch.seconds, path)
     else:
       print(f"seconds: {report.spent(self.watch.seconds)}")
@@ -465,5 +475,7 @@ def read_facts(folder: pathlib.Path) -> dict[str, Any]:
 
 def _speed(result):
   """Returns the seconds a step, None if only one call made steps: the first one compiles."""
-  seconds = result.seconds_per_step
-  return {"seconds_per_step": None if np.isnan(seconds) else seconds}
+  seconds: float | None = result.seconds_per_step
+  if np.isnan(seconds):
+    seconds = None
+  return {"seconds_per_step": seconds}

@@ -174,7 +174,9 @@ class SiameseTrainer:
     if not learns_from_labels and not self._flow_variables:
       raise ConfigError("no pair has a label, and flow_loss and l2_penalty are off: nothing can be learned")
     # Without labels or penalty, `loss` is a constant: its variables have no gradient, and are not decayed either.
-    groups = (self._variables if learns_from_labels else [], self._flow_variables)
+    groups = ([], self._flow_variables)
+    if learns_from_labels:
+      groups = (self._variables, self._flow_variables)
     optimizers = self._optimizers(total, groups)
     order = pair_order(len(source), settings.seed, shuffle)
     loop = self._loop(source, total, optimizers, early_stopping)
@@ -184,7 +186,9 @@ class SiameseTrainer:
 
     def before_saving(step, losses):
       self._on_checkpoint(step)
-      return {"dev": early_stopping.look(step)} if early_stopping else {}
+      if early_stopping is None:
+        return {}
+      return {"dev": early_stopping.look(step)}
 
     result = loop.run(
       lambda step, count: advance(iterator, tf.constant(step, tf.int64)).numpy(),
@@ -278,10 +282,13 @@ class SiameseTrainer:
     dropout = not settings.frozen or settings.as_published
     embeddings = []
     for number, ids in enumerate(sides):
-      dropout_seed = tf.random.experimental.stateless_fold_in(seed, number) if dropout else None
+      dropout_seed = None
+      if dropout:
+        dropout_seed = tf.random.experimental.stateless_fold_in(seed, number)
       embeddings.append(self._embed(source, ids, dropout_seed))
-    embeddings = tf.concat(embeddings, axis=0)
-    compared = self._flow(embeddings) if self._flow else embeddings
+    compared = embeddings = tf.concat(embeddings, axis=0)
+    if self._flow:
+      compared = self._flow(embeddings)
     if self._low_dim is not None:
       compared = low_dim(compared, self._low_dim)
     u, v = tf.split(compared, 2)
@@ -296,7 +303,9 @@ class SiameseTrainer:
       if self._flow.config.coupling_dropout:
         coupling_seed = tf.random.experimental.stateless_fold_in(seed, len(sides))
       flow_losses = self._flow.bits_per_dim(embeddings, coupling_seed)
-    return tf.reduce_sum(losses) / settings.train_batch_size, tf.reduce_sum(flow_losses) / settings.train_batch_size
+    # A replica has a part of the batch: the replicas' shares are added up.
+    batch_size = settings.train_batch_size
+    return tf.reduce_sum(losses) / batch_size, tf.reduce_sum(flow_losses) / batch_size
 
   def _compiled_advance(self, source, groups, optimizers):
     """Returns the function (iterator of batches, step) -> losses and gradient norms before the step, float32 [4]."""
