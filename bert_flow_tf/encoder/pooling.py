@@ -1,7 +1,8 @@
 """Pooling of BERT's hidden states to a sentence embedding, by `sentence_embedding_type`.
 
-`POOLINGS` is the one list of them: the allowed names, the help of the flag and what other programs' names mean are made
-from it. A new pooling is a row there. TensorFlow is imported only where it computes, so that flags are quick.
+Each way to pool is a function with its names, and nowhere else: the allowed values, the flag's help, the line for the
+log and what other programs' names mean are made from that. TensorFlow is imported only where it computes, so that flags
+are quick.
 """
 
 from __future__ import annotations
@@ -32,62 +33,57 @@ class _Batch(NamedTuple):
   word_rows: tf.Tensor | None
 
 
-def _weighted_mean(states, weights):
-  """Returns the weighted mean over the positions, float32 [batch, hidden]; 0 if all weights are 0."""
-  import tensorflow as tf
-
-  states, weights = tf.cast(states, tf.float32), tf.cast(weights, tf.float32)
-  total = tf.reduce_sum(weights, axis=1, keepdims=True)
-  return tf.math.divide_no_nan(tf.reduce_sum(states * weights[:, :, tf.newaxis], axis=1), total)
-
-
-def _mean(batch: _Batch) -> tf.Tensor:
-  import tensorflow as tf
-
-  return tf.add_n([_weighted_mean(states, batch.weights) for states in batch.states]) / len(batch.states)
-
-
-def _concat(batch: _Batch) -> tf.Tensor:
-  import tensorflow as tf
-
-  return tf.concat([_weighted_mean(states, batch.weights) for states in batch.states], axis=-1)
-
-
-def _words(batch: _Batch) -> tf.Tensor:
-  return _weighted_mean(batch.word_rows, batch.weights)
-
-
-def _mix(batch: _Batch) -> tf.Tensor:
-  import tensorflow as tf
-
-  return tf.concat([_words(batch), _mean(batch)], axis=-1)
-
-
 class _Kind(NamedTuple):
-  """Way to pool.
+  """Way to pool: its function, its line for the log, and the end of that line if tokens have weights."""
 
-  Attributes:
-    name: "mean" (of the blocks' means), "concat" (of the blocks' means), "cls" (pooled output), "token" (the block's
-      [CLS]), "words" (mean of unit rows of the word embeddings) or "mix" ("words" and the blocks' mean, concatenated).
-    pool: the function.
-    line: description for the log.
-    weighted: its end if tokens have weights.
-  """
-
-  name: str
   pool: Callable[[_Batch], tf.Tensor]
   line: str
-  weighted: str = ", weighted by {weights}"
+  weighted: str
 
+
+class _Name(NamedTuple):
+  """Name of poolings of a kind.
+
+  Attributes:
+    blocks: (number of the model's blocks, N) -> numbers of the pooled blocks.
+    help: for the flag's help; "" if the name says it.
+    declared: what folders of sentence-transformers call it.
+    last_digit: whether N is the last digit alone, as in the published code: `avg-last-12` is `avg-last-2`.
+    kind: the way to pool, set by `_kind`.
+  """
+
+  blocks: Callable[[int, int], tuple[int, ...]]
+  help: str = ""
+  declared: tuple[str, ...] = ()
+  last_digit: bool = False
+  kind: str = ""
+
+
+KINDS: dict[str, _Kind] = {}
+# In the names, N stands for a number of blocks, S for a share.
+POOLINGS: dict[str, _Name] = {}
 
 _NO_MEAN = "; it is no mean, so token_weights={weights} changes nothing"
-_UNIT_ROWS = "unit rows of the word embeddings"
-_MEAN = _Kind("mean", _mean, "mean of {blocks}, averaged over all tokens")
-_CONCAT = _Kind("concat", _concat, "concatenation of {blocks}, averaged over all tokens")
-_CLS = _Kind("cls", lambda b: b.pooled_output, "the pooled output, tanh(dense) of the last block's [CLS]", _NO_MEAN)
-_TOKEN = _Kind("token", lambda b: b.states[0][:, 0], "[CLS] of {blocks}", _NO_MEAN)
-_WORDS = _Kind("words", _words, f"mean of {_UNIT_ROWS}, over all tokens")
-_MIX = _Kind("mix", _mix, f"{_UNIT_ROWS}, share {{share:g}}, and {{blocks}}, each averaged over all tokens")
+
+
+def _kind(kind: str, line: str, names: dict[str, _Name], weighted: str = ", weighted by {weights}"):
+  """Returns a decorator that adds a function as a way to pool, and its names."""
+
+  def add(pool):
+    KINDS[kind] = _Kind(pool, line, weighted)
+    for name, values in names.items():
+      POOLINGS[name] = values._replace(kind=kind)
+    return pool
+
+  return add
+
+
+def _none(last: int, n: int) -> tuple[int, ...]:
+  return ()
+
+
+def _last(last: int, n: int) -> tuple[int, ...]:
+  return (last,)
 
 
 def _top(last: int, n: int) -> tuple[int, ...]:
@@ -100,44 +96,80 @@ def _published(last: int, n: int) -> tuple[int, ...]:
   return (1, *_top(last, n - 1))
 
 
-class _Row(NamedTuple):
-  """A name of poolings.
+def _weighted_mean(states, weights):
+  """Returns the weighted mean over the positions, float32 [batch, hidden]; 0 if all weights are 0."""
+  import tensorflow as tf
 
-  Attributes:
-    kind: the way to pool.
-    blocks: (number of the model's blocks, N) -> numbers of the pooled blocks.
-    help: for the flag's help; "" if the name says it.
-    declared: what folders of sentence-transformers call it.
-    last_digit: whether N is the last digit alone, as in the published code: `avg-last-12` is `avg-last-2`.
-  """
-
-  kind: _Kind
-  blocks: Callable[[int, int], tuple[int, ...]]
-  help: str = ""
-  declared: tuple[str, ...] = ()
-  last_digit: bool = False
+  states, weights = tf.cast(states, tf.float32), tf.cast(weights, tf.float32)
+  total = tf.reduce_sum(weights, axis=1, keepdims=True)
+  return tf.math.divide_no_nan(tf.reduce_sum(states * weights[:, :, tf.newaxis], axis=1), total)
 
 
-# {name: row}; N stands for a number of blocks, S for a share.
-POOLINGS = {
-  "avg": _Row(_MEAN, lambda last, n: (last,), declared=("mean", "mean_tokens")),
-  "cls": _Row(_CLS, lambda last, n: (), "the pooled output"),
-  "cls-token": _Row(_TOKEN, lambda last, n: (last,), declared=("cls", "cls_token")),
-  "avg-first-last": _Row(_MEAN, lambda last, n: (1, last), "= avg-last-2"),
-  "avg-last-N": _Row(_MEAN, _published, "the published code's: the first block and the last N-1", last_digit=True),
-  # The published code tests for the prefix `avg-last-` first.
-  "avg-last-concat-N": _Row(_MEAN, _published, "= avg-last-N", last_digit=True),
-  "avg-last-last-N": _Row(_MEAN, lambda last, n: (last + 1 - n,), "the block -N", last_digit=True),
-  "avg-top-N": _Row(_MEAN, _top, "the last N blocks"),
-  "concat-top-N": _Row(_CONCAT, _top),
-  WORD_ROWS: _Row(_WORDS, lambda last, n: (), "the word embeddings alone"),
-  "mix-S": _Row(_MIX, lambda last, n: (last,), "word-rows with share S, and avg; mix = mix-0.6"),
-}
+@_kind(
+  "mean",
+  "mean of {blocks}, averaged over all tokens",
+  {
+    "avg": _Name(_last, declared=("mean", "mean_tokens")),
+    "avg-first-last": _Name(lambda last, n: (1, last), "= avg-last-2"),
+    "avg-last-N": _Name(_published, "the published code's: the first block and the last N-1", last_digit=True),
+    # The published code tests for the prefix `avg-last-` first.
+    "avg-last-concat-N": _Name(_published, "= avg-last-N", last_digit=True),
+    "avg-last-last-N": _Name(lambda last, n: (last + 1 - n,), "the block -N", last_digit=True),
+    "avg-top-N": _Name(_top, "the last N blocks"),
+  },
+)
+def _mean(batch: _Batch) -> tf.Tensor:
+  import tensorflow as tf
 
-_HELP = [f"{name} ({row.help})" if row.help else name for name, row in POOLINGS.items()]
+  return tf.add_n([_weighted_mean(states, batch.weights) for states in batch.states]) / len(batch.states)
+
+
+@_kind("concat", "concatenation of {blocks}, averaged over all tokens", {"concat-top-N": _Name(_top)})
+def _concat(batch: _Batch) -> tf.Tensor:
+  import tensorflow as tf
+
+  return tf.concat([_weighted_mean(states, batch.weights) for states in batch.states], axis=-1)
+
+
+@_kind(
+  "cls",
+  "the pooled output, tanh(dense) of the last block's [CLS]",
+  {"cls": _Name(_none, "the pooled output")},
+  _NO_MEAN,
+)
+def _cls(batch: _Batch) -> tf.Tensor:
+  return batch.pooled_output
+
+
+@_kind("token", "[CLS] of {blocks}", {"cls-token": _Name(_last, declared=("cls", "cls_token"))}, _NO_MEAN)
+def _token(batch: _Batch) -> tf.Tensor:
+  return batch.states[0][:, 0]
+
+
+@_kind(
+  "words",
+  "mean of unit rows of the word embeddings, over all tokens",
+  {WORD_ROWS: _Name(_none, "the word embeddings alone")},
+)
+def _words(batch: _Batch) -> tf.Tensor:
+  return _weighted_mean(batch.word_rows, batch.weights)
+
+
+@_kind(
+  "mix",
+  "unit rows of the word embeddings, share {share:g}, and {blocks}, each averaged over all tokens",
+  {"mix-S": _Name(_last, "word-rows with share S, and avg, concatenated; mix = mix-0.6")},
+)
+def _mix(batch: _Batch) -> tf.Tensor:
+  import tensorflow as tf
+
+  return tf.concat([_words(batch), _mean(batch)], axis=-1)
+
+
+_HELP = [f"{name} ({values.help})" if values.help else name for name, values in POOLINGS.items()]
 ALLOWED = ", ".join(_HELP)
 # {pooling in 1_Pooling/config.json: our name}
-DECLARED_NAMES = {theirs: name for name, row in POOLINGS.items() for theirs in row.declared}
+DECLARED_NAMES = {theirs: name for name, values in POOLINGS.items() for theirs in values.declared}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -146,7 +178,7 @@ class Pooling:
 
   Attributes:
     name: the `sentence_embedding_type` that was parsed.
-    row: its name in `POOLINGS`.
+    kind: way to pool, a key of `KINDS`.
     blocks: numbers of the transformer blocks, 1 is the first; also their indices among transformers'
       `hidden_states`, whose 0 is the embedding layer. Empty for "cls" and "words".
     num_hidden_layers: number of the model's blocks.
@@ -154,15 +186,10 @@ class Pooling:
   """
 
   name: str
-  row: str
+  kind: str
   blocks: tuple[int, ...]
   num_hidden_layers: int
   shares: tuple[float, ...] = ()
-
-  @property
-  def kind(self) -> str:
-    """Way to pool: mean, concat, cls, token, words or mix; see `_Kind`."""
-    return POOLINGS[self.row].kind.name
 
   @property
   def reads_words(self) -> bool:
@@ -177,7 +204,7 @@ class Pooling:
 
   def describe(self, token_weights: str | None = None) -> str:
     """Returns a line for the log with the pooled blocks; `token_weights`: name of the weights, None for equal ones."""
-    kind = POOLINGS[self.row].kind
+    kind = KINDS[self.kind]
     noun = "blocks" if len(self.blocks) > 1 else "block"
     blocks = f"{noun} {', '.join(map(str, self.blocks))} of {self.num_hidden_layers}"
     share = max(self.shares[:1], default=0)
@@ -203,7 +230,7 @@ class Pooling:
     import tensorflow as tf
 
     batch = _Batch([hidden_states[block] for block in self.blocks], weights, pooled_output, word_rows)
-    return tf.cast(POOLINGS[self.row].kind.pool(batch), tf.float32)
+    return tf.cast(KINDS[self.kind].pool(batch), tf.float32)
 
 
 def parse_pooling(sentence_embedding_type: str, num_hidden_layers: int) -> Pooling:
@@ -214,11 +241,11 @@ def parse_pooling(sentence_embedding_type: str, num_hidden_layers: int) -> Pooli
   """
   text = sentence_embedding_type
   if isinstance(text, str):
-    for name, row in POOLINGS.items():
+    for name, values in POOLINGS.items():
       prefix, _, parameter = name.rpartition("-")
       n, shares = 0, ()
       if parameter == "N":
-        n = _number(text, prefix, row.last_digit)
+        n = _number(text, prefix, values.last_digit)
         matches = 1 <= n <= num_hidden_layers
       elif parameter == "S":
         shares = _shares(text, prefix)
@@ -226,7 +253,7 @@ def parse_pooling(sentence_embedding_type: str, num_hidden_layers: int) -> Pooli
       else:
         matches = text == name
       if matches:
-        return Pooling(text, name, row.blocks(num_hidden_layers, n), num_hidden_layers, shares)
+        return Pooling(text, values.kind, values.blocks(num_hidden_layers, n), num_hidden_layers, shares)
   raise ConfigError(
     f"sentence_embedding_type={text}: expected one of {ALLOWED}, with 0 < S < 1; N is 1 to {num_hidden_layers}, the "
     "blocks of this model",
