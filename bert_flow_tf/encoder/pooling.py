@@ -147,6 +147,19 @@ def _token(batch: _Batch) -> tf.Tensor:
 
 
 @_kind(
+  "max",
+  "maximum of each dimension of {blocks}, over all tokens",
+  {"max": _Name(_last, "the maximum over the tokens", declared=("max", "max_tokens"))},
+  ", over the tokens whose weight by {weights} is not 0",
+)
+def _max(batch: _Batch) -> tf.Tensor:
+  import tensorflow as tf
+
+  is_token = tf.cast(batch.weights, tf.float32)[:, :, tf.newaxis] > 0
+  return tf.reduce_max(tf.where(is_token, tf.cast(batch.states[0], tf.float32), tf.float32.min), axis=1)
+
+
+@_kind(
   "words",
   "mean of unit rows of the word embeddings, over all tokens",
   {WORD_ROWS: _Name(_none, "the word embeddings alone")},

@@ -36,6 +36,7 @@ def modes(*on):
   [
     (modes("mean_tokens"), "avg"),
     (modes("cls_token"), "cls-token"),
+    (modes("max_tokens"), "max"),
     ({"pooling_mode": "mean"}, "avg"),
     ({"pooling_mode": ["cls"]}, "cls-token"),
   ],
@@ -47,7 +48,7 @@ def test_the_declared_pooling_is_that_of_numpy(tmp_path, pooling, ours):
   expected = []
   for ids in encoder.tokenizer(TEXTS, 7):
     last = tiny.numpy_bert(weights, ids[np.newaxis], np.ones([1, len(ids)]))[0][-1][0]
-    expected.append(last.mean(axis=0) if ours == "avg" else last[0])
+    expected.append({"avg": last.mean(axis=0), "cls-token": last[0], "max": last.max(axis=0)}[ours])
   np.testing.assert_allclose(encoder.encode(TEXTS), expected, atol=2e-5)
   assert encoder.identity() == encoder.identity(ours, 7)
   assert encoder.fingerprint(TEXTS) == encoder.fingerprint(TEXTS, ours, 7)
@@ -55,11 +56,11 @@ def test_the_declared_pooling_is_that_of_numpy(tmp_path, pooling, ours):
 
 def test_an_explicit_pooling_and_length_win_and_the_log_names_the_declared(tmp_path, caplog):
   plain = SentenceEncoder.from_pretrained(str(tiny.save_tiny(tmp_path / "plain"))).encode(TEXTS, "avg-first-last", 5)
-  declare(tiny.save_tiny(tmp_path / "declared"), modes("max_tokens"))
+  declare(tiny.save_tiny(tmp_path / "declared"), modes("lasttoken"))
   with caplog.at_level("INFO", logger="absl"):
     model = SentenceModel.from_pretrained(str(tmp_path / "declared"), "avg-first-last", 5)
   assert (
-    "sentence_embedding_type avg-first-last (the pooling max_tokens is declared), max_seq_length 5 (7 is declared)"
+    "sentence_embedding_type avg-first-last (the pooling lasttoken is declared), max_seq_length 5 (7 is declared)"
     in caplog.text
   )
   np.testing.assert_array_equal(model.embed(TEXTS), plain)
@@ -75,7 +76,7 @@ def test_the_bert_may_lie_in_a_subfolder(tmp_path):
 
 
 REFUSED = {
-  "the pooling max_tokens": (modes("max_tokens"), ()),
+  "the pooling lasttoken": (modes("lasttoken"), ()),
   "the pooling weightedmean_tokens": (modes("weightedmean_tokens"), ()),
   "the pooling cls_token and mean_tokens": (modes("cls_token", "mean_tokens"), ()),
   "the pooling none": (modes(), ()),

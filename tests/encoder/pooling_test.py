@@ -58,6 +58,7 @@ EXPECTED = {
   "concat-top-1": mean(5),
   "concat-top-2": np.concatenate([mean(5), mean(4)], axis=1),
   "concat-top-5": np.concatenate([mean(5), mean(4), mean(3), mean(2), mean(1)], axis=1),
+  "max": np.stack([STATES[5, i, : MASK[i].sum()].max(axis=0) for i in range(3)]),
   "word-rows": mean_of_rows(ROWS),
   "mix": np.concatenate([mean_of_rows(ROWS), mean(5)], axis=1),
   "mix-0.25": np.concatenate([mean_of_rows(ROWS), mean(5)], axis=1),
