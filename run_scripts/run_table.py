@@ -23,12 +23,11 @@ from bert_flow_tf.encoder.settings import EncoderSettings
 from bert_flow_tf.errors import ConfigError
 from bert_flow_tf.io import files
 from bert_flow_tf.io.lock import owned
-from bert_flow_tf.tables import results_page
+from bert_flow_tf.tables import page, registry
 from bert_flow_tf.tables.inputs import Inputs
-from bert_flow_tf.tables.makers import Makers, check_tasks
-from bert_flow_tf.tables.models import load_models, sizes_of
-from bert_flow_tf.tables.plan import FIGURES, TABLES, USED_BY, Plan, checked
-from bert_flow_tf.tables.store import Store
+from bert_flow_tf.tables.plan import Plan, checked
+from bert_flow_tf.tables.registry import FIGURES, TABLES
+from bert_flow_tf.tables.workbench import Store, load_benches
 from bert_flow_tf.training.settings import FlowSettings
 from run_scripts import common_flags, runner
 
@@ -50,7 +49,7 @@ def define_flags() -> None:
   flags.DEFINE_string(
     "results_page",
     None,
-    "Page of all tables in output_dir: Markdown, such as results.md, or HTML in one file, such as results.html.",
+    "Markdown page of all tables in output_dir, such as results.md.",
   )
 
 
@@ -61,10 +60,10 @@ def _check_flags(plan: Plan) -> None:
     ConfigError: one is wrong.
   """
   common_flags.check_not_empty(["results_page", "output_dir", "frequency_file", "corpus"])
-  page = FLAGS.results_page
-  if page and (os.path.isdir(page) or not pathlib.Path(page).absolute().parent.is_dir()):
-    raise ConfigError(f"results_page={page}: expected a file in an existing folder", "results_page")
-  if not (plan.table or plan.figure or page):
+  path = FLAGS.results_page
+  if path and (os.path.isdir(path) or not pathlib.Path(path).absolute().parent.is_dir()):
+    raise ConfigError(f"results_page={path}: expected a file in an existing folder", "results_page")
+  if not (plan.table or plan.figure or path):
     raise ConfigError(
       f"table: nothing to do; give one of {', '.join(TABLES)}, or a figure of {', '.join(FIGURES)}", "table"
     )
@@ -74,22 +73,24 @@ def _check_flags(plan: Plan) -> None:
       "model_revision",
     )
   names = {*plan.table, *(f"figure {name}" for name in plan.figure)}
-  for flag in common_flags.given(USED_BY):
-    if not names & set(USED_BY[flag]):
-      users = " or ".join(f"--{name.replace(' ', '=')}" if " " in name else f"--table={name}" for name in USED_BY[flag])
-      raise ConfigError(f"{flag}: is not used by this run; only by {users}", flag)
+  flags_of_some = [flag for flag in common_flags.own_flags() if registry.users_of(flag.name)]
+  for flag in common_flags.given([flag.name for flag in flags_of_some]):
+    users = registry.users_of(flag)
+    if not names & set(users):
+      options = [f"--{name.replace(' ', '=')}" if " " in name else f"--table={name}" for name in users]
+      raise ConfigError(f"{flag}: is not used by this run; only by {' or '.join(options)}", flag)
 
 
 def _about(name: str, models: list) -> dict[str, Any]:
   """Returns how a table is made, JSON values."""
   given = [flag for flag in common_flags.own_flags() if flag.present and flag.name not in _NOT_IN_COMMAND]
-  given = [flag for flag in given if name in USED_BY.get(flag.name, (name,))]
+  given = [flag for flag in given if name in (registry.users_of(flag.name) or [name])]
   parts = [f"--table={name}", *(part for flag in given for part in flag.serialize().splitlines())]
   return {
     "command": shlex.join(["python", "run_scripts/run_table.py", *parts]),
     "versions": common_flags.versions(),
     "encoders": {bench.title: bench.encoder.weights_checksum for bench in models},
-    "sizes": {bench.title: sizes_of(bench) for bench in models if not bench.words},
+    "sizes": {bench.title: bench.sizes for bench in models if not bench.words},
     "commit": _commit(),
     "date": datetime.date.today().isoformat(),
     "machine": f"{platform.machine()}, {os.cpu_count()} cores",
@@ -117,18 +118,21 @@ def _make(plan: Plan) -> None:
   folder = pathlib.Path(FLAGS.output_dir)
   embedding = dataclasses.replace(embedding, cached_dir=embedding.cached_dir or str(folder / "embeddings"))
   tasks = {name: load_task(name, data.data_dir, data.tfds_data_dir, data.stsb_gold) for name in plan.tasks()}
-  check_tasks(plan, tasks)
+  plan.check_tasks(tasks)
   inputs = Inputs(tasks, data, embedding, flow)
-  inputs.check_fits(plan)
-  makers = Makers(plan, *load_models(plan, inputs, Store(folder / "cells")))
+  inputs.check_fits(plan.corpora())
+  store = Store(folder / "cells")
+  models = load_benches(plan.model, inputs, store) if plan.needs_models else []
+  tuned = load_benches(plan.nli_model, inputs, store, nli_tuned=True)
   with owned(folder, "output_dir"):  # made only now, so that a run with an error leaves no folder
     for name in plan.table:
-      table = makers.table(name, _about(name, makers.models_of(name)))
-      for extension, text in (("md", table.markdown()), ("csv", table.csv()), ("json", table.json())):
-        files.write_text(folder / f"table_{name}.{extension}", text)
+      benches = TABLES[name].benches(models, tuned)
+      table = registry.make_table(name, plan, benches, _about(name, benches))
+      files.write_text(folder / f"table_{name}.md", table.markdown())
+      files.write_text(folder / f"table_{name}.json", table.json())
       print(table.markdown())
     for name in plan.figure:
-      for path in makers.figure(name, folder):
+      for path in registry.draw_figure(name, plan, models, folder):
         logging.info("wrote %s", path)
 
 
@@ -141,7 +145,7 @@ def main(argv: list[str]) -> None:
   if plan.table or plan.figure:
     _make(plan)
   if FLAGS.results_page:
-    results_page.write(FLAGS.results_page, FLAGS.output_dir)
+    page.write(FLAGS.results_page, FLAGS.output_dir)
     logging.info("wrote %s", FLAGS.results_page)
 
 

@@ -26,13 +26,34 @@ _REPORT = 5000  # sentences between two reports of progress
 
 @dataclasses.dataclass(frozen=True)
 class WordAverage:
-  """Pooling of word vectors, with the attributes of `encoder.pooling.Pooling` that runners read."""
+  """Pooling of word vectors, with the attributes of `encoder.pooling.Pooling` that models read."""
 
   name: str = "avg"
+  kind: str = "words"
+  shares: tuple[float, ...] = ()
 
   def describe(self) -> str:
     """Returns a line for the log."""
     return "avg: average of word vectors, over the words that have one"
+
+
+@dataclasses.dataclass(frozen=True)
+class WordIdentity:
+  """Identity of averaged word vectors: their file, the pooling and the largest number of words."""
+
+  name: str
+  weights_sha256: str
+  sentence_embedding_type: str
+  max_seq_length: int | None = None
+  low_dim: int | None = None
+
+  def pooling_arguments(self) -> dict[str, Any]:
+    """Returns sentence_embedding_type and max_seq_length as the encoder's methods take them."""
+    return {"sentence_embedding_type": self.sentence_embedding_type, "max_seq_length": self.max_seq_length}
+
+  def to_dict(self) -> dict[str, Any]:
+    """Returns JSON values."""
+    return dataclasses.asdict(self)
 
 
 class WordVectors:
@@ -106,6 +127,13 @@ class WordVectors:
         argument="sentence_embedding_type",
       )
     return WordAverage()
+
+  def identity(
+    self, sentence_embedding_type: str | None = None, max_seq_length: int | None = None, low_dim: int | None = None
+  ) -> "WordIdentity":
+    """Returns the identity of its embeddings, as `SentenceModel` reads it."""
+    pooling = self.pooling(sentence_embedding_type)
+    return WordIdentity(self.name, self.weights_checksum, pooling.name, max_seq_length, low_dim)
 
   def dim(self, sentence_embedding_type: str | WordAverage | None = None) -> int:
     """Returns the size of the embeddings.

@@ -1,113 +1,219 @@
-"""Rows of the tables beyond the paper: calibrations of other embeddings, their gains, and the best one in steps."""
+"""Tables beyond the paper: calibrations of other embeddings, their gains, and the best one in steps."""
 
 import dataclasses
+import hashlib
+import math
+from collections.abc import Mapping
+
+import numpy as np
+from absl import logging
 
 from bert_flow_tf.data.flow_corpus import TARGET
-from bert_flow_tf.tables.plan import ABLATION, BEYOND, GAINS
-from bert_flow_tf.tables.similarity_tables import AVG, FIRST_LAST
-from bert_flow_tf.tables.terms import note
-from bert_flow_tf.tables.workbench import NONE
+from bert_flow_tf.data.tasks import STS_TASKS
+from bert_flow_tf.errors import BertFlowError
+from bert_flow_tf.evaluation.bootstrap import bootstrap_gain
+from bert_flow_tf.tables.inputs import target_of
+from bert_flow_tf.tables.similarity import AVG, FIRST_LAST
+from bert_flow_tf.tables.table import BETTER, OURS, WORSE, Cell, Row, note
+from bert_flow_tf.tables.workbench import NONE, UNIFORM, Made, Recipe, Run, Workbench, fingerprint
 
-UNIFORM, IDF = "uniform", "idf"
-_SOFT, AUTO = "soft-whitening", "auto"
-
-
-@dataclasses.dataclass(frozen=True)
-class Line:
-  """Method of a row.
-
-  Attributes:
-    embedding: a `sentence_embedding_type`.
-    calibration: name of a calibration, "none" for the embeddings themselves.
-    token_weights: the encoder's `token_weights`.
-    static: whether the encoder is its BERT's word embeddings alone.
-    prefix: beginning of its name in the tables.
-  """
-
-  embedding: str
-  calibration: str = NONE
-  token_weights: str = UNIFORM
-  static: bool = False
-  prefix: str = ""
-
-  @property
-  def name(self) -> str:
-    """Name in the tables: "recipe: mix, idf, soft-whitening"."""
-    parts = (self.embedding, self.token_weights, self.calibration)
-    return self.prefix + ", ".join(part for part in parts if part not in (UNIFORM, NONE))
-
-
-WHITENING, FLOW = Line(FIRST_LAST, "whitening"), Line(FIRST_LAST, "flow")
-RECIPE = Line("mix", _SOFT, IDF, prefix="recipe: ")
-LINES = (
-  Line(AVG),
-  Line(FIRST_LAST),
+IDF, MEAN = "idf", "mean"
+_SOFT, _AUTO = "soft-whitening", "auto"
+WHITENING, FLOW = Recipe(FIRST_LAST, "whitening"), Recipe(FIRST_LAST, "flow")
+_BEST = Recipe("mix", _SOFT, token_weights=IDF)
+_ROWS = (
+  Recipe(AVG),
+  Recipe(FIRST_LAST),
   FLOW,
   WHITENING,
-  Line(FIRST_LAST, _SOFT),
-  RECIPE,
-  Line("mix", "whitening", IDF),
-  Line("mix", "flow", IDF),
-  Line("mix", f"flow+{_SOFT}", IDF),
-  Line("word-rows", _SOFT, IDF, static=True, prefix="static: "),
-  Line("mix", AUTO, IDF),
+  Recipe(FIRST_LAST, _SOFT),
+  _BEST,
+  Recipe("mix", "whitening", token_weights=IDF),
+  Recipe("mix", "flow", token_weights=IDF),
+  Recipe("mix", f"flow+{_SOFT}", token_weights=IDF),
+  Recipe("word-rows", _SOFT, token_weights=IDF, static=True),
+  Recipe("mix", _AUTO, token_weights=IDF),
 )
-ABLATION_LINES = (
+_ABLATION_ROWS = (
   WHITENING,
-  Line(FIRST_LAST, _SOFT),
-  Line(FIRST_LAST, "whitening", IDF),
-  Line(FIRST_LAST, _SOFT, IDF),
-  Line(AVG, _SOFT, IDF),
-  Line("word-rows", _SOFT, IDF),
-  Line("mix-0.5", _SOFT, IDF),
-  RECIPE,
-  Line("mix-0.8", _SOFT, IDF),
-  Line("mix", _SOFT, "idf-1"),
-  Line("mix", _SOFT),
-  Line("mix", "whitening", IDF),
-  Line("mix", "soft-whitening-0.3", IDF),
-  Line("mix", "soft-whitening-0.4", IDF),
+  Recipe(FIRST_LAST, _SOFT),
+  Recipe(FIRST_LAST, "whitening", token_weights=IDF),
+  Recipe(FIRST_LAST, _SOFT, token_weights=IDF),
+  Recipe(AVG, _SOFT, token_weights=IDF),
+  Recipe("word-rows", _SOFT, token_weights=IDF),
+  Recipe("mix-0.5", _SOFT, token_weights=IDF),
+  _BEST,
+  Recipe("mix-0.8", _SOFT, token_weights=IDF),
+  Recipe("mix", _SOFT, token_weights="idf-1"),
+  Recipe("mix", _SOFT),
+  Recipe("mix", "whitening", token_weights=IDF),
+  Recipe("mix", "soft-whitening-0.3", token_weights=IDF),
+  Recipe("mix", "soft-whitening-0.4", token_weights=IDF),
 )
-TITLES = {
-  BEYOND: "the paper's flow, other calibrations, and other embeddings",
-  GAINS: "differences between rows of table beyond, with 95 % intervals",
-  ABLATION: "from whitening to the recipe, and away from it",
-}
 METRIC = "Spearman x 100 (STS-12 to STS-16: mean over the subsets, weighted by their numbers of pairs)"
-BINARY_METRIC = "; AUC x 100 of QNLI and MRPC"
-NOTES = {
-  BEYOND: tuple(map(note, ("(target)", "(all sets)", "mix", "idf", "static", "▲, ▼"))),
-  GAINS: (
-    note("[low, high]"),
-    note("▲, ▼"),
-    "The mean has no interval: some pairs of STS-B are pairs of STS-12 to STS-16 too.",
-  ),
-  ABLATION: ("All rows are fitted on all sentences of the evaluated set, without gold scores.",),
-}
-NOT_RUN = (
+_BINARY_METRIC = "; AUC x 100 of QNLI and MRPC"
+_NOT_RUN = (
   "The paper's encoders, `base` and `large`, were not run here. With them: `python run_scripts/run_table.py "
   "--table=beyond,gains,ablation --model=base,large --num_seeds=3 --seed=0 --data_dir=DATA`."
 )
 
 
-def jobs(name: str, all_sets: str) -> list[tuple[Line, str, Line | None]]:
-  """Returns method, corpus, and the method that it is compared with, of each row."""
-  if name == ABLATION:
-    return [(line, TARGET, None) for line in ABLATION_LINES]
-  fitted = [line for line in LINES if line.calibration != NONE]
-  if name == BEYOND:
-    return [*((line, TARGET, None) for line in LINES), *((line, all_sets, None) for line in fitted)]
-  pairs = [(line, over) for over in (WHITENING, FLOW) for line in fitted if line != over]
-  pairs = [(line, over) for line, over in pairs if over != FLOW or "flow" in line.calibration]
-  return [(line, corpus, over) for corpus in (TARGET, all_sets) for line, over in pairs]
+def make_beyond(run: Run) -> Made:
+  """Makes the scores of `_ROWS`, fitted on the evaluated set and on all sets."""
+  notes = [note(term) for term in ("(target)", "(all sets)", "mix", "idf", "static", "▲, ▼")]
+  fitted = [recipe for recipe in _ROWS if recipe.calibration != NONE]
+  recipes = [*_ROWS, *_on_all_sets(run, fitted)]
+  rows = []
+  with run.progress(len(run.benches) * len(recipes) * len(run.tasks)) as progress:
+    for bench in run.benches:
+      of_bench, chosen = _score_rows(run, bench, recipes, progress)
+      rows += of_bench
+      notes += chosen
+  if not any(bench.paper_encoder for bench in run.benches):
+    notes.append(_NOT_RUN)
+  return Made(_columns(run), rows, notes, _binary_metric(run))
 
 
-def row_name(line: Line, corpus: str, over: Line | None) -> str:
-  """Returns the name of a row, without its encoder."""
-  fitted = "" if line.calibration == NONE else fitted_on(corpus)
-  return f"{line.name}{f' over {over.name}' if over else ''}{fitted}"
+def make_ablation(run: Run) -> Made:
+  """Makes the scores from whitening to the best recipe, and away from it."""
+  rows = []
+  with run.progress(len(run.benches) * len(_ABLATION_ROWS) * len(run.tasks)) as progress:
+    for bench in run.benches:
+      rows += _score_rows(run, bench, _ABLATION_ROWS, progress)[0]
+  notes = ["All rows are fitted on all sentences of the evaluated set, without gold scores."]
+  return Made(_columns(run), rows, notes, _binary_metric(run))
 
 
-def fitted_on(corpus: str) -> str:
+def make_gains(run: Run) -> Made:
+  """Makes the differences to whitening and to the flow, with intervals."""
+  fitted = [recipe for recipe in _ROWS if recipe.calibration != NONE]
+  pairs = [(recipe, WHITENING) for recipe in fitted if recipe != WHITENING]
+  pairs += [(recipe, FLOW) for recipe in fitted if recipe != FLOW and recipe.is_random]
+  pairs += [tuple(_on_all_sets(run, pair)) for pair in pairs]
+  rows = []
+  notes = [note("[low, high]"), note("▲, ▼")]
+  notes.append("The mean has no interval: some pairs of STS-B are pairs of STS-12 to STS-16 too.")
+  with run.progress(len(run.benches) * len(pairs) * len(run.tasks)) as progress:
+    for bench in run.benches:
+      marks = []
+      for recipe, baseline in pairs:
+        name, cells = f"{method_name(recipe)} over {method_name(baseline)}{_fitted_on(recipe)}", {}
+        for task in run.tasks:
+          cells[task] = _gain(bench, task, recipe, baseline, run.seeds)
+          progress.update(1, f"{bench.title}, {name}")
+        cells = _with_mean(run, cells)
+        marks += [cell.mark for cell in cells.values() if cell.interval]
+        rows.append(Row(f"{bench.title}, {name}", OURS, cells))
+      counts = f"{marks.count(BETTER)} are wholly above 0 ({BETTER}) and {marks.count(WORSE)} wholly below 0 ({WORSE})"
+      notes.append(f"{bench.title}: of {len(marks)} intervals, {counts}.")
+  return Made(_columns(run), rows, notes, _binary_metric(run))
+
+
+def method_name(recipe: Recipe) -> str:
+  """Returns the name of a method in these tables, without its corpus: "recipe: mix, idf, soft-whitening"."""
+  prefix = ""
+  if recipe.static:
+    prefix = "static: "
+  elif dataclasses.replace(recipe, corpus=TARGET) == _BEST:
+    prefix = "recipe: "
+  parts = (recipe.embedding, recipe.token_weights, recipe.calibration)
+  return prefix + ", ".join(part for part in parts if part not in (UNIFORM, NONE))
+
+
+def _fitted_on(recipe):
   """Returns the end of the name of a row that is fitted on a corpus."""
-  return " (target)" if corpus == TARGET else " (all sets)"
+  if recipe.calibration == NONE:
+    return ""
+  return " (target)" if recipe.corpus == TARGET else " (all sets)"
+
+
+def _on_all_sets(run, recipes):
+  corpus = target_of(*_sets(run))
+  return [dataclasses.replace(recipe, corpus=corpus) for recipe in recipes]
+
+
+def _sets(run):
+  """Returns the tasks that are sets of the paper, over which the mean is taken."""
+  return [task for task in run.tasks if task in STS_TASKS]
+
+
+def _columns(run):
+  sets = _sets(run)
+  mean = [MEAN] if len(sets) > 1 else []
+  return [*sets, *mean, *(task for task in run.tasks if task not in sets)]
+
+
+def _binary_metric(run):
+  return _BINARY_METRIC if len(run.tasks) > len(_sets(run)) else ""
+
+
+def _score_rows(run, bench, recipes, progress):
+  """Returns the rows of an encoder, marked where lower than without calibration; and notes on what auto has chosen."""
+  scores, notes = {}, []
+  for recipe in recipes:
+    name, cells, chosen = method_name(recipe) + _fitted_on(recipe), {}, {}
+    for task in run.tasks:
+      values, reason = [], ""
+      for seed in run.seeds if recipe.is_random else run.seeds[:1]:
+        value, why, calibration = bench.score(task, recipe, seed)
+        values.append(value)
+        reason = reason or why
+      cells[task] = Cell(tuple(values), reason=reason)
+      if cells[task].defined:
+        chosen.setdefault(calibration, []).append(task)
+      progress.update(1, f"{bench.title}, {name}")
+    scores[name] = _with_mean(run, cells)
+    if recipe.calibration == _AUTO and chosen:
+      places = [f"{calibration} on {', '.join(tasks)}" for calibration, tasks in chosen.items()]
+      notes.append(f"{bench.title}, taken by {_AUTO}{_fitted_on(recipe)}: {'; '.join(places)}.")
+  rows, plain = [], scores.get(FIRST_LAST, {})
+  for name, cells in scores.items():
+    if name not in (AVG, FIRST_LAST):
+      for column, cell in cells.items():
+        lowest = plain[column].mean if column in plain else -math.inf
+        cells[column] = dataclasses.replace(cell, worse=cell.mean < lowest)
+    rows.append(Row(f"{bench.title}, {name}", OURS, cells))
+  return rows, notes
+
+
+def _with_mean(run: Run, cells: Mapping[str, Cell]) -> dict[str, Cell]:
+  """Returns the cells, with the mean over the sets for each seed if there are several sets."""
+  of_sets = [cells[task] for task in _sets(run)]
+  if len(of_sets) < 2:
+    return dict(cells)
+  missing = [cell for cell in of_sets if not cell.defined]
+  if missing:
+    mean = Cell(reason=missing[0].reason)
+  else:
+    seeds = zip(*(cell.values for cell in of_sets), strict=True)
+    mean = Cell(tuple(math.fsum(values) / len(values) for values in seeds))
+  if of_sets[0].interval is not None:
+    mean = dataclasses.replace(mean, interval=())
+  return {**cells, MEAN: mean}
+
+
+def _gain(bench: Workbench, task: str, recipe: Recipe, baseline: Recipe, seeds) -> Cell:
+  """Returns the difference of two methods with its interval, from the store if it is there."""
+  methods = []
+  for method in (recipe, baseline):
+    try:
+      of_seeds = seeds if method.is_random else seeds[:1]
+      methods.append([bench.cosines(task, method, seed)[0] for seed in of_seeds])
+    except BertFlowError as error:
+      logging.warning("no score of %s, %s on %s: %s", bench.title, method_name(method), task, error)
+      return Cell(reason=str(error))
+  data = bench.inputs.tasks[task]
+  pairs = data.splits[data.spec.eval_split]
+  metric = "auc" if data.spec.metric == "auc" else "spearman"
+  subsets = pairs.subset_names() if metric == "spearman" else ()
+  digests = [hashlib.sha256(np.array(cosines).tobytes()).hexdigest() for cosines in methods]
+
+  def compute():
+    after, before = methods
+    return bootstrap_gain(before, after, pairs.scores, subsets, metric=metric)
+
+  key = {"kind": "gain", "metric": metric, "gold": fingerprint(pairs), "cosines": digests}
+  gain = bench.store.kept(key, compute)
+  if gain["gain"] is None:
+    return Cell(reason=gain["reason"])
+  return Cell((gain["gain"],), interval=() if gain["low"] is None else (gain["low"], gain["high"]))

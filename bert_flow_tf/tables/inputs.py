@@ -1,7 +1,10 @@
-"""Tasks, corpora and settings that all encoders of a run share."""
+"""Tasks, corpora, settings and encoders of a run."""
 
 import dataclasses
 import functools
+import os
+import pathlib
+from collections.abc import Sequence
 from typing import Any
 
 from absl import logging
@@ -11,11 +14,23 @@ from bert_flow_tf.data.pairs import SentencePairs
 from bert_flow_tf.data.task import TaskData
 from bert_flow_tf.data.tasks import DataSettings
 from bert_flow_tf.encoder.settings import DEFAULT_MAX_SEQ_LENGTH, EncoderSettings
+from bert_flow_tf.encoder.word_vectors import PREFIX, WordVectors, wanted_words
 from bert_flow_tf.errors import DataError
-from bert_flow_tf.tables.plan import Plan
+from bert_flow_tf.io.experiment import encoder_label
 from bert_flow_tf.training.settings import FlowSettings
 
-TARGET_OF = "target of "
+_TARGET_OF = "target of "
+# The paper's encoders: name on the hub; number of blocks, width, and size of the vocabulary.
+_PAPER = {
+  "base": ("bert-base-uncased", (12, 768, 30522)),
+  "large": ("bert-large-uncased", (24, 1024, 30522)),
+}
+_OTHER = "whole-word-masking"  # bert-large-uncased-whole-word-masking is newer than the paper
+
+
+def target_of(*tasks: str) -> str:
+  """Returns a recipe's corpus: the sentences of one task or several, whichever task is evaluated."""
+  return f"{_TARGET_OF}{','.join(tasks)}"
 
 
 class Inputs:
@@ -26,51 +41,42 @@ class Inputs:
     data: folders of the corpora.
     embedding: max_seq_length (64 if it is None), predict_batch_size and cached_dir.
     flow: settings of the flow; a corpus decides what is None, and a table the seed.
-
-  Attributes:
-    The arguments.
   """
 
   def __init__(
     self, tasks: dict[str, TaskData], data: DataSettings, embedding: EncoderSettings, flow: FlowSettings
   ) -> None:
-    embedding = dataclasses.replace(embedding, max_seq_length=embedding.max_seq_length or DEFAULT_MAX_SEQ_LENGTH)
-    self.tasks, self.data, self.embedding, self.flow = tasks, data, embedding, flow
-    self._of_task = functools.cache(lambda task: load_flow_corpus(TARGET, tasks[task]))
-    self._of_tasks = functools.cache(self._joined)
-    self._of_name = functools.cache(lambda name: load_flow_corpus(name, None, data.data_dir, data.tfds_data_dir))
+    self.embedding = dataclasses.replace(embedding, max_seq_length=embedding.max_seq_length or DEFAULT_MAX_SEQ_LENGTH)
+    self.tasks, self._data, self._flow = tasks, data, flow
+    self._corpus = functools.cache(self._load)
     self.why_missing = functools.cache(self._why_missing)
 
   def corpus(self, name: str, task: str | None = None) -> FlowCorpus:
-    """Returns the corpus of a recipe.
-
-    Args:
-      name: "target", the sentences of the evaluated task; `target_of(TASK, ...)`; "nli"; or a file.
-      task: the evaluated task, for "target".
+    """Returns the corpus of a recipe: "target" (of the evaluated `task`), `target_of(...)`, "nli" or a file.
 
     Raises:
       DataError: it cannot be read.
     """
     if name == TARGET:
-      return self._of_task(task)
-    if name.startswith(TARGET_OF):
-      return self._of_tasks(name.removeprefix(TARGET_OF))
-    return self._of_name(name)
+      name = target_of(str(task))
+    return self._corpus(name)
 
-  def _joined(self, names):
-    """Returns the corpus of one task or several, with commas between their names."""
-    corpora = [self._of_task(task) for task in names.split(",")]
-    if len(corpora) == 1:
-      return corpora[0]
+  def _load(self, name):
+    if not name.startswith(_TARGET_OF):
+      return load_flow_corpus(name, None, self._data.data_dir, self._data.tfds_data_dir)
+    tasks = name.removeprefix(_TARGET_OF).split(",")
+    if len(tasks) == 1:
+      return load_flow_corpus(TARGET, self.tasks[tasks[0]])
+    corpora = [self.corpus(TARGET, task) for task in tasks]
     pairs = SentencePairs.concatenate([corpus.pairs for corpus in corpora])
     return FlowCorpus(TARGET, pairs, "; ".join(corpus.source for corpus in corpora))
 
   def _why_missing(self, name: str) -> str:
-    """Returns why a recipe's corpus cannot be read; "" if it can."""
-    if name == TARGET or name.startswith(TARGET_OF):
+    """Returns why "nli" or a file cannot be read; "" if it can, and for sentences of tasks."""
+    if name == TARGET or name.startswith(_TARGET_OF):
       return ""
     try:
-      self._of_name(name)
+      self.corpus(name)
     except DataError as error:
       logging.warning("rows of the corpus %s have no scores: %s", name, error)
       return str(error)
@@ -78,18 +84,18 @@ class Inputs:
 
   def flow_settings(self, corpus: FlowCorpus, seed: int) -> FlowSettings:
     """Returns the settings of one fit."""
-    return dataclasses.replace(self.flow.for_corpus(corpus), seed=seed)
+    return dataclasses.replace(self._flow.for_corpus(corpus), seed=seed)
 
   def flow_key(self, corpus: FlowCorpus, seed: int) -> dict[str, Any]:
-    """Returns everything that decides a flow, except code, embeddings and sentences, as JSON values."""
+    """Returns everything that decides a flow, except embeddings and sentences, as JSON values."""
     from bert_flow_tf.data.pipeline import ORDER  # needs TensorFlow, which fits and embeddings have imported already
 
     key = self.flow_settings(corpus, seed).identity() | {"order": ORDER}
     del key["use_xla"]  # changes rounding only
     return key
 
-  def check_fits(self, plan: Plan) -> None:
-    """Checks the flow's settings, and that every corpus has a batch, before anything slow.
+  def check_fits(self, corpora: Sequence[str]) -> None:
+    """Checks, before anything slow, the flow's settings, and that each task and each of some corpora has a batch.
 
     Raises:
       ConfigError, TrainingError: a setting is not allowed, or a corpus is too small.
@@ -97,11 +103,68 @@ class Inputs:
     from bert_flow_tf.training.calibrate import check_flow
     from bert_flow_tf.training.distribution import make_strategy
 
-    corpora = [self.corpus(TARGET, task) for task in self.tasks]
-    corpora += [self.corpus(name) for name in plan.transfer_corpus if name != NLI]
-    if plan.fits_on_nli and not self.why_missing(NLI):
-      corpora.append(self.corpus(NLI))
-    for corpus in corpora:
-      settings = self.flow_settings(corpus, plan.seed)
+    names = [target_of(task) for task in self.tasks]
+    for name in corpora:
+      if name != NLI or not self.why_missing(name):
+        names.append(name)
+    for name in names:
+      corpus = self.corpus(name)
+      settings = self.flow_settings(corpus, seed=0)
       fitting_dim = 1 << (settings.config.n_levels + 1)  # the encoder is not loaded yet
       check_flow(settings, fitting_dim, len(corpus.pairs), make_strategy(settings.distribution_strategy))
+
+
+def load_encoder(name: str, inputs: Inputs) -> Any:
+  """Returns a `SentenceEncoder`, or `WordVectors` for a name glove:FILE."""
+  if not name.startswith(PREFIX):
+    return _load_bert(name, inputs.embedding)
+  sentences = set()
+  for task in inputs.tasks.values():
+    for pairs in task.splits.values():
+      sentences.update(pairs.sentences_a, pairs.sentences_b)
+  return WordVectors.from_file(os.path.expanduser(name.removeprefix(PREFIX)), wanted_words(sentences))
+
+
+def change_encoder(encoder: Any, settings: EncoderSettings, token_weights: str, static: bool = False) -> Any:
+  """Returns the same encoder with other token weights, or the word embeddings of its BERT alone."""
+  from bert_flow_tf.encoder.sentence_encoder import SentenceEncoder
+  from bert_flow_tf.encoder.token_weights import make_token_weights
+
+  if static:
+    return _load_bert(f"static:{encoder.name}", settings, token_weights)
+  weights = make_token_weights(token_weights, encoder.tokenizer, settings.frequency_corpus)
+  return SentenceEncoder(encoder.bert, encoder.tokenizer, weights, encoder.settings)
+
+
+def _load_bert(name, settings, token_weights=None):
+  from bert_flow_tf.model import SentenceModel  # imports TensorFlow, after the files are read
+
+  arguments = {**settings.loading_arguments(), "token_weights": token_weights}
+  if token_weights is None:
+    arguments["frequency_corpus"] = None
+  return SentenceModel.from_pretrained(name, max_seq_length=settings.max_seq_length, **arguments).encoder
+
+
+def label_of(name: str) -> str:
+  """Returns the name of an encoder in the tables."""
+  if name.startswith(PREFIX):
+    file = pathlib.Path(name.removeprefix(PREFIX)).name
+    return file.removesuffix(".gz").removesuffix(".txt").removesuffix(".vec")
+  return encoder_label(name)
+
+
+def paper_encoder(name: str, config: Any, nli_tuned: bool = False) -> str | None:
+  """Returns "base" or "large" if an encoder is the paper's by its name and the sizes in its configuration, else None.
+
+  If it was fine-tuned on NLI, the paper's name may be a part of its name.
+  """
+  last = pathlib.Path(name).name.lower()
+  tuned = encoder_label(name).lower()  # with the experiment's name, for an encoder of run_siamese.py
+  sizes = (config.num_hidden_layers, config.hidden_size, config.vocab_size)
+  for encoder, (full_name, expected) in _PAPER.items():
+    named = name == encoder or last == full_name
+    if nli_tuned:
+      named = full_name in tuned and _OTHER not in tuned
+    if named and sizes == expected:
+      return encoder
+  return None

@@ -2,40 +2,32 @@
 
 import dataclasses
 import os
-import pathlib
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from absl import logging
 
 from bert_flow_tf.calibration.names import FLOW, parse_calibrations
 from bert_flow_tf.data.flow_corpus import NLI
+from bert_flow_tf.data.task import TaskData
 from bert_flow_tf.data.tasks import STS_TASKS, find_task
 from bert_flow_tf.encoder.word_vectors import PREFIX
 from bert_flow_tf.errors import ConfigError
 from bert_flow_tf.evaluation.analysis import TOKENS, UNITS, edit_distances
-from bert_flow_tf.io.experiment import encoder_label
 from bert_flow_tf.io.settings import Settings, setting
+from bert_flow_tf.tables.analysis import LEXICAL_SPLIT
+from bert_flow_tf.tables.inputs import label_of
+from bert_flow_tf.tables.registry import (
+  ALL,
+  BERTS_AND_TUNED,
+  BINARY_TASKS,
+  FIGURES,
+  TABLES,
+  TUNED,
+  TUNED_OR_BERTS,
+)
 
-NEW_TABLES = (BEYOND, GAINS, ABLATION) = ("beyond", "gains", "ablation")  # not the paper's
-TABLES = (*NEW_TABLES, "1", "2", "3", "4", "5", "6", "8", "isotropy", "transfer", "activation")
-FIGURES = ("2", "isotropy", "cone")
-ONE_TASK = "STS-B"  # of Tables 5, 6 and 8, isotropy, activation and the figures
-BINARY_TASKS = ("QNLI", "MRPC")  # further columns of beyond and gains, unless some columns are chosen
-_SEEDS_OF_TABLE_8 = 5
+_LEXICAL_TASK = "STS-B"
 _MAX_SEED = 2**31 - 1
-
-# {argument: the tables and figures that use it}; all others are used by every table.
-USED_BY = {
-  "task": (*NEW_TABLES, "2", "3", "transfer"),
-  "nli_model": ("3", "4", "8"),
-  "calibration": ("2", "3", "5", "isotropy", "figure isotropy"),
-  "transfer_corpus": ("transfer",),
-  "frequency_file": ("1",),
-  "corpus": ("1",),
-  "edit_unit": ("6", "figure 2"),
-  "frequency_corpus": NEW_TABLES,
-  "num_seeds": tuple(table for table in TABLES if table not in ("1", ABLATION)),
-}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -62,39 +54,56 @@ class Plan(Settings):
   seed: int = 1234
 
   def seeds(self, table: str) -> list[int]:
-    """Returns the flow's seeds in a table; [] for Table 1, in which nothing is random."""
-    if table == "1":
-      return []
-    count = self.num_seeds or (_SEEDS_OF_TABLE_8 if table == "8" else 1)
+    """Returns the flow's seeds in a table; [] if nothing in it is random."""
+    count = TABLES[table].seeds
+    if count and self.num_seeds:
+      count = self.num_seeds
     return [self.seed + number for number in range(count)]
 
   @property
   def needs_models(self) -> bool:
     """True if the encoders of `model` are needed, not only those of `nli_model`."""
-    without = {"3"} | ({"8"} if self.nli_model else set())
-    return bool(self.figure or set(self.table) - without)
-
-  @property
-  def fits_on_nli(self) -> bool:
-    """True if a flow is fitted on SNLI and MNLI."""
-    berts = any(not name.startswith(PREFIX) for name in self.model)
-    fitting_tables = ({"2", "4"} if berts else set()) | ({"3", "4"} if self.nli_model else set())
-    return bool(fitting_tables & set(self.table)) or NLI in self.transfer_corpus
+    return bool(self.figure) or any(not self._is_tuned(table) for table in self.table)
 
   def tasks(self) -> list[str]:
     """Returns the names of the tasks that are needed, in a fixed order."""
-    needed = {"1": (), "4": ("QNLI",), **dict.fromkeys(("5", "6", "8", "isotropy", "activation"), (ONE_TASK,))}
-    needed |= dict.fromkeys((BEYOND, GAINS), self.columns(BEYOND))
-    if not self.nli_model:
-      needed["3"] = ()  # only published rows
-    names = {task for table in self.table for task in needed.get(table, self.task)}
-    if self.figure:
-      names.add(ONE_TASK)
+    names = {_LEXICAL_TASK} if self.figure else set()
+    for table in self.table:
+      if TABLES[table].encoders != TUNED or self.nli_model:  # else there are only published rows
+        names.update(TABLES[table].columns(self.task))
     return [task for task in (*STS_TASKS, *BINARY_TASKS) if task in names]
 
-  def columns(self, table: str) -> tuple[str, ...]:
-    """Returns the names of the tasks of a table whose columns can be chosen."""
-    return (*self.task, *BINARY_TASKS) if table in (BEYOND, GAINS) and self.task == STS_TASKS else self.task
+  def corpora(self) -> list[str]:
+    """Returns the corpora besides tasks on which a flow is fitted: "nli", files."""
+    corpora = [name for name in self.transfer_corpus if name != NLI]
+    berts = any(not name.startswith(PREFIX) for name in self.model)
+    for table in self.table:
+      kind = TABLES[table]
+      of_berts = berts and kind.encoders in (ALL, BERTS_AND_TUNED)
+      of_tuned = self.nli_model and kind.encoders in (TUNED, BERTS_AND_TUNED)
+      if kind.on_nli and (of_berts or of_tuned):
+        return [*corpora, NLI]
+    return [*corpora, NLI] if NLI in self.transfer_corpus else corpora
+
+  def check_tasks(self, tasks: Mapping[str, TaskData]) -> None:
+    """Checks that the task of Table 6 and Figure 2 has a dev split.
+
+    Raises:
+      ConfigError: it has none.
+    """
+    for argument, name, names in (("table", "6", self.table), ("figure", "2", self.figure)):
+      if name in names and LEXICAL_SPLIT not in tasks[_LEXICAL_TASK].splits:
+        task = tasks[_LEXICAL_TASK]
+        raise ConfigError(
+          f"{argument}={name}: needs the {LEXICAL_SPLIT} split of {_LEXICAL_TASK}; {task.source} has "
+          f"{', '.join(task.splits)}",
+          argument,
+        )
+
+  def _is_tuned(self, table):
+    """Returns whether a table has rows of the encoders fine-tuned on NLI alone."""
+    encoders = TABLES[table].encoders
+    return encoders == TUNED or (encoders == TUNED_OR_BERTS and bool(self.nli_model))
 
 
 def checked(plan: Plan) -> Plan:
@@ -117,13 +126,16 @@ def checked(plan: Plan) -> Plan:
     tables.remove("1")
   if "6" in tables or "2" in drawn:
     edit_distances([], [])  # raises an error if its package is missing
-  specs = parse_calibrations(plan.calibration) if plan.calibration else []
+  calibrations = ()
+  if plan.calibration:
+    specs = parse_calibrations(plan.calibration)
+    calibrations = tuple(spec.name for spec in specs if spec.name != FLOW)
   plan = dataclasses.replace(
     plan,
     table=tuple(tables),
     figure=drawn,
     task=_columns(plan.task),
-    calibration=tuple(spec.name for spec in specs if spec.name != FLOW),
+    calibration=calibrations,
     transfer_corpus=_corpora(plan.transfer_corpus),
   )
   _check_models(plan)
@@ -133,23 +145,15 @@ def checked(plan: Plan) -> Plan:
   return plan
 
 
-def label_of(name: str) -> str:
-  """Returns the name of an encoder in the tables."""
-  if name.startswith(PREFIX):
-    file = pathlib.Path(name.removeprefix(PREFIX)).name
-    return file.removesuffix(".gz").removesuffix(".txt").removesuffix(".vec")
-  return encoder_label(name)
-
-
 def _lower(names):
   return [name.strip().lower() for name in names]
 
 
-def _chosen(argument: str, names: Sequence[str], allowed: Sequence[str]) -> tuple[str, ...]:
+def _chosen(argument: str, names: Sequence[str], allowed: Collection[str]) -> tuple[str, ...]:
   """Returns the values of an argument in the order of `allowed`; all of them for "all"."""
   names = _lower(names)
   for name in names:
-    if name not in (*allowed, "all"):
+    if name not in allowed and name != "all":
       hint = "; Table 7 is a list of settings" if (argument, name) == ("table", "7") else ""
       raise ConfigError(f"{argument}={name}: expected one or more of {', '.join(allowed)}, or all{hint}", argument)
   return tuple(name for name in allowed if name in names or "all" in names)
@@ -181,14 +185,16 @@ def _check_models(plan):
     raise ConfigError(f"nli_model={words[0]}: word vectors are not fine-tuned; give them as model", "nli_model")
   if plan.needs_models and not plan.model:
     raise ConfigError("model is empty; expected one or more encoders, as in base,large", "model")
-  only_words = all(name.startswith(PREFIX) for name in plan.model)
-  with_words = ("2", "3", *(("4", "8") if plan.nli_model else ()))
-  needing = [("table", name) for name in plan.table if name not in with_words]
-  needing += [("figure", name) for name in plan.figure]
-  if needing and only_words:
-    argument, name = needing[0]
-    raise ConfigError(f"{argument}={name}: needs a BERT, and model={','.join(plan.model)} has only words", argument)
-  labels = [label_of(name) for name in (*(plan.model if plan.needs_models else ()), *plan.nli_model)]
+  if all(name.startswith(PREFIX) for name in plan.model):
+    needing = [("figure", name) for name in plan.figure]
+    for name in reversed(plan.table):
+      with_tuned = TABLES[name].encoders in (BERTS_AND_TUNED, TUNED_OR_BERTS) and plan.nli_model
+      if TABLES[name].encoders not in (ALL, TUNED) and not with_tuned:
+        needing.insert(0, ("table", name))
+    for argument, name in needing:
+      raise ConfigError(f"{argument}={name}: needs a BERT, and model={','.join(plan.model)} has only words", argument)
+  names = [*plan.model, *plan.nli_model] if plan.needs_models else plan.nli_model
+  labels = [label_of(name) for name in names]
   for label in labels:
     if labels.count(label) > 1:
       raise ConfigError(f"model: two of model and nli_model have the name {label!r}; rename a folder", "model")

@@ -3,10 +3,8 @@
 import dataclasses
 from collections.abc import Mapping, Sequence
 
-from bert_flow_tf.tables.beyond import FLOW, WHITENING
-from bert_flow_tf.tables.comparison import MEAN
-from bert_flow_tf.tables.plan import BEYOND
-from bert_flow_tf.tables.similarity_tables import FIRST_LAST
+from bert_flow_tf.tables.beyond import FLOW, MEAN, WHITENING, method_name
+from bert_flow_tf.tables.similarity import FIRST_LAST
 from bert_flow_tf.tables.table import OURS, PUBLISHED, Cell, Table
 from bert_flow_tf.tables.workbench import NLI_TUNED
 
@@ -71,14 +69,14 @@ without calibration. The best row is chosen by these scores; Gains has the diffe
 def summary(tables: Sequence[Table]) -> str:
   """Returns Markdown with the best row of each encoder and the main rows of Tables 2, 4 and 6; "" if all are absent."""
   by_name = {table.name: table for table in tables}
-  parts = [_best_rows(by_name[BEYOND])] if BEYOND in by_name else []
+  parts = [_best_rows(by_name["beyond"])] if "beyond" in by_name else []
   parts = [part for part in (*parts, _paper_rows(by_name)) if part]
   return "\n".join(["## Summary", "", *parts]) if parts else ""
 
 
 def _best_rows(table: Table) -> str:
   """Returns Markdown with the mean over the sets of some rows, and of the best one, for each encoder."""
-  names = [FIRST_LAST, f"{FLOW.name} (target)", f"{WHITENING.name} (target)"]
+  names = [FIRST_LAST, f"{method_name(FLOW)} (target)", f"{method_name(WHITENING)} (target)"]
   lines = []
   for encoder in table.about.get("encoders", {}):
     own = [row for row in table.rows if row.name.startswith(f"{encoder}, ")]

@@ -1,18 +1,49 @@
-"""A table of our rows and the paper's, as Markdown, CSV and JSON."""
+"""A table of our rows and the paper's, as Markdown and JSON; and the terms that its notes define."""
 
-import csv
 import dataclasses
-import io
 import json
 import math
 from typing import Any
 
-from bert_flow_tf.io import checksums
 from bert_flow_tf.io.files import parse_json
 
 OURS, PUBLISHED = "ours", "published"
 HIGHEST, NEAREST_0 = "the highest", "the nearest to 0"  # best cell of a column
 BETTER, WORSE = "▲", "▼"
+
+# {term: meaning}. Below a table, a note is "term: meaning"; the results page has them at its head instead.
+TERMS = {
+  "avg": "embedding: mean of the last block's token vectors",
+  "avg-first-last": "embedding: mean of the first and the last block's; the paper's last2avg",
+  "word-rows": "embedding: mean of the rows of the word-embedding matrix, each divided by its length",
+  "static": "word-rows of an encoder without its transformer",
+  "mix": "embedding: word-rows and avg as two views of a sentence, with shares 0.6 and 0.4; mix-S: S and 1 - S",
+  "idf": "token weights: the logarithm of inverse document frequency to the power 0.75; idf-1: to the power 1",
+  "flow": "calibration of the paper: an invertible network that makes the embeddings standard normal",
+  "whitening": "calibration: the embeddings get mean 0 and the identity as covariance",
+  "soft-whitening": "whitening that keeps directions of little variance small; soft-whitening-K divides by variance^K",
+  "flow+soft-whitening": "both side by side; the cosine is the mean of the two",
+  "sn": "calibration: each dimension gets mean 0 and variance 1",
+  "natsv-K": "calibration: removes the K leading singular vectors",
+  "auto": "calibration: whitening, soft-whitening or soft-whitening-0.2, chosen without labels",
+  "recipe": "mix, idf and soft-whitening, the combination that `docs/calibrations.md` recommends",
+  "(target)": "fitted on all sentences of the evaluated set, without gold scores",
+  "(all sets)": "fitted once, on the sentences of the seven sets STS-B to STS-16, without gold scores",
+  "NLI": "the sentences of SNLI and MNLI",
+  "Spearman x 100": "rank correlation of the cosines of the pairs with their gold scores",
+  "STS-12 to STS-16": "mean over the subsets, weighted by their numbers of pairs, as in the paper",
+  "AUC x 100": "area under the ROC curve of the cosines, for two labels",
+  "±": "standard deviation over the seeds of the flow",
+  "[low, high]": "95 % interval of a paired bootstrap over the pairs, of the mean over the seeds",
+  "▲, ▼": "in Gains: the interval is wholly above, below 0; in Beyond and Transfer ▼: lower than without calibration",
+  "(paper x, y)": "the paper's score, and ours minus the paper's, if the encoder is the paper's",
+  "n/a [1]": "no score; the note with the number says why",
+}
+
+
+def note(term: str) -> str:
+  """Returns a note below a table that defines a term."""
+  return f"{term}: {TERMS[term]}."
 
 
 @dataclasses.dataclass(frozen=True)
@@ -41,47 +72,54 @@ class Cell:
   @property
   def spread(self) -> float | None:
     """Sample standard deviation over the seeds, None for fewer than two."""
-    count = len(self.values)
-    if count < 2 or not all(map(math.isfinite, self.values)):
+    count, mean = len(self.values), self.mean
+    if count < 2 or not math.isfinite(mean):
       return None
-    return math.sqrt(math.fsum((value - self.mean) ** 2 for value in self.values) / (count - 1))
+    return math.sqrt(math.fsum((value - mean) ** 2 for value in self.values) / (count - 1))
 
   @property
   def defined(self) -> bool:
     """True if the cell has a finite mean."""
-    return bool(self.values) and math.isfinite(self.mean)
+    return math.isfinite(self.mean)
 
   @property
   def mark(self) -> str:
     """BETTER or WORSE if an interval has no 0 in it; WORSE for a score that is; else ""."""
     low, high = self.interval or (0.0, 0.0)
-    return BETTER if low > 0 else WORSE if self.worse or high < 0 else ""
+    if low > 0:
+      return BETTER
+    if self.worse or high < 0:
+      return WORSE
+    return ""
 
   def text(self) -> str:
     """Returns the text in Markdown: `68.25 ±0.31 (paper 70.72, -2.47)`, `+1.86 ▲ [+1.12, +2.60]` with an interval."""
     if not self.defined:
       return "n/a"
     if self.interval is not None:
-      ends = ", ".join(f"{end:+.2f}" for end in self.interval)
-      return " ".join([f"{self.mean:+.2f}", *[self.mark] * bool(self.mark), *[f"[{ends}]"] * bool(ends)])
-    spread = "" if self.spread is None else f" ±{self.spread:.2f}"
-    paper = "" if self.paper is None else f" (paper {self.paper:.2f}, {self.mean - self.paper:+.2f})"
-    return f"{self.mean:.2f}{spread}{paper}{f' {self.mark}' if self.mark else ''}"
+      parts = [f"{self.mean:+.2f}", self.mark]
+      if self.interval:
+        low, high = self.interval
+        parts.append(f"[{low:+.2f}, {high:+.2f}]")
+    else:
+      parts = [f"{self.mean:.2f}"]
+      if self.spread is not None:
+        parts.append(f"±{self.spread:.2f}")
+      if self.paper is not None:
+        parts.append(f"(paper {self.paper:.2f}, {self.mean - self.paper:+.2f})")
+      parts.append(self.mark)
+    return " ".join(filter(None, parts))
 
-  def plain(self) -> dict[str, Any]:
+  def to_json(self) -> dict[str, Any]:
     """Returns JSON values."""
-    compared = self.defined and self.paper is not None
-    optional: dict[str, Any] = {} if self.interval is None else {"interval": list(self.interval)}
-    optional |= {"worse": True} if self.worse else {}
-    return {
-      **optional,
-      "value": self.mean if self.defined else None,
-      "spread": self.spread,
-      "values": [value if math.isfinite(value) else None for value in self.values],
-      "paper": self.paper,
-      "difference": self.mean - self.paper if compared else None,
-      "reason": self.reason,
-    }
+    content = dataclasses.asdict(self) | {"value": None, "spread": self.spread, "difference": None}
+    # JSON has no NaN.
+    content["values"] = [value if math.isfinite(value) else None for value in self.values]
+    if self.defined:
+      content["value"] = self.mean
+      if self.paper is not None:
+        content["difference"] = self.mean - self.paper
+    return content
 
 
 @dataclasses.dataclass(frozen=True)
@@ -129,19 +167,27 @@ class Table:
     """
     reasons, best, group = {}, self._best_cells(), None
     lines = [f"## {self.heading}: {self.title}", "", f"{self.metric[:1].upper()}{self.metric[1:]}.", ""]
-    lines.append("| | " + " | ".join(map(_escaped, self.columns)) + " |")
-    lines.append("| --- |" + " --- |" * len(self.columns))
+    lines += [f"| {markdown_row(self.columns)}", "| --- |" + " --- |" * len(self.columns)]
     for number, row in enumerate(self.rows):
       encoder, name = self._encoder_and_name(row)
       name, _, baseline = name.partition(" over ")
-      if group != (group := f"{encoder}, over {baseline}" if baseline else encoder):
-        lines.append(f"| *{_escaped(group)}* |" + " |" * len(self.columns))
-      cells = [_with_reason(row.cells[column], reasons) if column in row.cells else "" for column in self.columns]
-      bold = [(number, column) in best for column in self.columns]
-      texts = [_bold(cell) if is_best else cell for cell, is_best in zip(cells, bold, strict=True)]
-      lines.append(f"| {_escaped(name)} | " + " | ".join(texts) + " |")
-    notes = [*self.notes, *(f"[{number}] {_one_line(reason)}" for reason, number in reasons.items())]
-    lines += [line for note in notes for line in ("", note)]
+      heading = f"{encoder}, over {baseline}" if baseline else encoder
+      if heading != group:
+        lines.append(f"| *{_escaped(heading)}* |" + " |" * len(self.columns))
+        group = heading
+      texts = [name]
+      for column in self.columns:
+        text = _with_reason(row.cells.get(column), reasons)
+        if (number, column) in best:
+          score, space, rest = text.partition(" ")
+          text = f"**{score}**{space}{rest}"
+        texts.append(text)
+      lines.append(markdown_row(texts))
+    notes = list(self.notes)
+    for reason, number in reasons.items():
+      notes.append(f"[{number}] {_one_line(reason)}")
+    for text in notes:
+      lines += ["", text]
     if self.about.get("command"):
       lines += ["", "```bash", self.about["command"], "```"]
     return "\n".join(lines) + "\n"
@@ -156,77 +202,62 @@ class Table:
 
   def _best_cells(self):
     """Returns {(number of the row, column)} of the best of each encoder's cells, as they are rounded."""
-    cells = {}
+    groups = {}
     for number, row in enumerate(self.rows):
       for column, kind in self.best.items():
-        if row.source == OURS and column in row.cells and row.cells[column].defined:
-          score = round(row.cells[column].mean, 2)
-          group = cells.setdefault((self._encoder_and_name(row)[0], column), {})
-          group[number] = -abs(score) if kind == NEAREST_0 else score
-    return {
-      (number, column)
-      for (_, column), scores in cells.items()
-      for number, score in scores.items()
-      if min(scores.values()) < score == max(scores.values())
-    }
-
-  def csv(self) -> str:
-    """Returns one line per cell: table, row, source, column, value, spread, seeds, paper, difference, reason."""
-    out = io.StringIO()
-    writer = csv.writer(out, lineterminator="\n")
-    writer.writerow(["table", "row", "source", "column", "value", "spread", "seeds", "paper", "difference", "reason"])
-    for row in self.rows:
-      for column, cell in row.cells.items():
-        plain = cell.plain()
-        numbers = [plain["value"], plain["spread"], len(cell.values), plain["paper"], plain["difference"]]
-        numbers = ["" if number is None else number for number in numbers]
-        writer.writerow([self.name, row.name, row.source, column, *numbers, plain["reason"]])
-    return out.getvalue()
+        cell = row.cells.get(column, Cell())
+        if row.source == OURS and cell.defined:
+          score = round(cell.mean, 2)
+          if kind == NEAREST_0:
+            score = -abs(score)
+          groups.setdefault((self._encoder_and_name(row)[0], column), {})[number] = score
+    best = set()
+    for (_, column), scores in groups.items():
+      highest = max(scores.values())
+      if min(scores.values()) < highest:
+        best |= {(number, column) for number, score in scores.items() if score == highest}
+    return best
 
   def json(self) -> str:
     """Returns JSON text, which `from_json` reads."""
-    rows = [
-      {"name": row.name, "source": row.source, "cells": {column: cell.plain() for column, cell in row.cells.items()}}
-      for row in self.rows
-    ]
-    fields = {"table": self.name, "title": self.title, "metric": self.metric, "columns": list(self.columns)}
-    content = {**fields, "rows": rows, "notes": list(self.notes), "about": self.about, "best": self.best}
-    return json.dumps(checksums.sealed(content), indent=2, allow_nan=False) + "\n"
+    content = {**vars(self), "rows": []}
+    for row in self.rows:
+      cells = {column: cell.to_json() for column, cell in row.cells.items()}
+      content["rows"].append({"name": row.name, "source": row.source, "cells": cells})
+    return json.dumps(content, indent=2, allow_nan=False) + "\n"
 
 
 def from_json(text: str) -> Table:
-  """Returns the table of a text that `Table.json` returned.
-
-  Raises:
-    ValueError, KeyError, TypeError, AttributeError: the text is something else.
-  """
-  content = checksums.opened(parse_json(text.encode()))
-  rows = tuple(
-    Row(row["name"], row["source"], {column: _cell(cell) for column, cell in row["cells"].items()})
-    for row in content["rows"]
-  )
-  fields = (content["table"], content["title"], content["metric"], tuple(content["columns"]))
-  return Table(*fields, rows, tuple(content["notes"]), content["about"], content.get("best", {}))
+  """Returns the table of a text that `Table.json` returned; any error of Python says that it is something else."""
+  content = parse_json(text.encode())
+  rows = []
+  for row in content["rows"]:
+    cells = {column: _cell(values) for column, values in row["cells"].items()}
+    rows.append(Row(row["name"], row["source"], cells))
+  lists = {name: tuple(content[name]) for name in ("columns", "notes")}
+  return Table(**{**content, **lists, "rows": tuple(rows)})
 
 
-def _cell(plain):
-  values = tuple(math.nan if value is None else float(value) for value in plain["values"])
-  paper, interval = plain["paper"], plain.get("interval")
-  paper, interval = paper if paper is None else float(paper), None if interval is None else tuple(interval)
-  return Cell(values, paper, plain["reason"], interval, bool(plain.get("worse")))
+def _cell(content):
+  values = tuple(math.nan if value is None else float(value) for value in content["values"])
+  interval = content["interval"]
+  if interval is not None:
+    interval = tuple(interval)
+  return Cell(values, content["paper"], content["reason"], interval, content["worse"])
 
 
 def _with_reason(cell, reasons):
   """Returns a cell's text; a missing score refers to its reason, which gets the next number in `reasons`."""
+  if cell is None:
+    return ""
   if cell.defined or not cell.reason:
     return cell.text()
   return f"{cell.text()} [{reasons.setdefault(cell.reason, len(reasons) + 1)}]"
 
 
-def _bold(text):
-  """Returns a cell's text with its score in bold."""
-  score, space, rest = text.partition(" ")
-  return f"**{score}**{space}{rest}"
+def markdown_row(cells: Any) -> str:
+  """Returns a row of a table in Markdown."""
+  return "| " + " | ".join(map(_escaped, cells)) + " |"
 
 
 def _escaped(text):

@@ -1,26 +1,39 @@
-"""Scores of one encoder, for the rows of all tables: its embeddings, fitted calibrations and stored results."""
+"""Scores of one encoder, for the rows of all tables: its embeddings, fitted models and stored results."""
 
 import dataclasses
 import functools
-from collections.abc import Callable
+import hashlib
+import importlib.metadata
+import json
+import os
+import pathlib
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
+from absl import logging
 
-from bert_flow_tf.calibration.combined import side_by_side
-from bert_flow_tf.calibration.interface import Calibration
-from bert_flow_tf.calibration.names import AUTO, FLOW, check_k_on_dev, parse_calibration
-from bert_flow_tf.data.flow_corpus import TARGET, FlowCorpus
-from bert_flow_tf.errors import CalibrationError, ConfigError
-from bert_flow_tf.evaluation.task_scores import Embeddings, evaluate, parts
-from bert_flow_tf.tables.inputs import TARGET_OF, Inputs
-from bert_flow_tf.tables.keys import code_fingerprint, gold_fingerprint, text_fingerprint
-from bert_flow_tf.tables.store import Store
+from bert_flow_tf import __version__
+from bert_flow_tf.calibration.names import FLOW, check_k_on_dev, parse_calibration
+from bert_flow_tf.data.flow_corpus import TARGET
+from bert_flow_tf.data.pairs import SentencePairs
+from bert_flow_tf.encoder.word_vectors import PREFIX
+from bert_flow_tf.errors import BertFlowError
+from bert_flow_tf.evaluation.report import plain
+from bert_flow_tf.evaluation.task_scores import Embeddings, pair_cosines, scores_of_split
+from bert_flow_tf.io import files
+from bert_flow_tf.progress import Progress
+from bert_flow_tf.tables.inputs import Inputs, change_encoder, label_of, load_encoder, paper_encoder
+from bert_flow_tf.tables.table import Row
 
 NONE = "none"
+UNIFORM = "uniform"
 NLI_TUNED = " (fine-tuned on NLI)"
 # Keys of a task's metrics; the first that is present is the one that the paper reports.
-HEADLINE = ("spearman_wmean", "spearman", "auc")
+_HEADLINE = ("spearman_wmean", "spearman", "auc")
+# Versions that take part in the key of a stored result.
+_PACKAGES = ("tensorflow", "tf-keras", "tensorflow-probability", "transformers", "tokenizers", "numpy", "scipy")
+_KEPT_MODELS = 32
 
 
 @dataclasses.dataclass(frozen=True)
@@ -30,12 +43,16 @@ class Recipe:
   Attributes:
     embedding: a `sentence_embedding_type`.
     calibration: canonical name of a calibration; "none" for the embeddings themselves.
-    corpus: sentences that it is fitted on: "target", "nli", a file, or `target_of(TASK, ...)`.
+    corpus: sentences that it is fitted on: "target", "nli", a file, or `inputs.target_of(TASK, ...)`.
+    token_weights: the encoder's `token_weights`; "uniform" for the encoder as the run loads it.
+    static: whether the encoder is its BERT's word embeddings alone.
   """
 
   embedding: str
   calibration: str = NONE
   corpus: str = TARGET
+  token_weights: str = UNIFORM
+  static: bool = False
 
   @property
   def is_random(self) -> bool:
@@ -43,9 +60,63 @@ class Recipe:
     return FLOW in self.calibration.split("+")
 
 
-def target_of(*tasks: str) -> str:
-  """Returns a recipe's corpus: the sentences of one task or several, whichever task is evaluated."""
-  return f"{TARGET_OF}{','.join(tasks)}"
+@dataclasses.dataclass(frozen=True)
+class Run:
+  """A table or figure to be made: its name, the plan, its encoders, its tasks and the flow's seeds."""
+
+  name: str
+  plan: Any
+  benches: Sequence["Workbench"]
+  tasks: tuple[str, ...]
+  seeds: Sequence[int]
+
+  def progress(self, total: int) -> Progress:
+    """Returns a counter of this many numbers."""
+    return Progress(total, True, f"table {self.name}", "number")
+
+
+@dataclasses.dataclass(frozen=True)
+class Made:
+  """Columns, rows and notes of a table, and what only making it decides of its metric."""
+
+  columns: Sequence[str]
+  rows: Sequence[Row]
+  notes: Sequence[str]
+  metric: str = ""
+
+
+class Store:
+  """Computed results on disk, a JSON file each, so that a run that was stopped resumes.
+
+  A damaged file, as a crashed machine leaves it, counts as absent. `folder` None stores nothing.
+  """
+
+  def __init__(self, folder: str | os.PathLike | None) -> None:
+    self._folder = folder
+    self._versions = {name: importlib.metadata.version(name) for name in _PACKAGES} | {"bert-flow-tf": __version__}
+
+  def kept(self, key: dict[str, Any], compute: Callable[[], Any]) -> Any:
+    """Returns `compute()` as JSON values (None for NaN), from the file of the key if it is there.
+
+    The key, JSON values, has everything that decides the result; the versions of the packages are added to it.
+    """
+    if self._folder is None:
+      return plain(compute())
+    key = plain({**key, "versions": self._versions})
+    file = pathlib.Path(self._folder) / f"{_digest(key)[:32]}.json"
+    try:
+      content = files.read_json(file)
+      if content["key"] == key and content["sha256"] == _digest(content["value"]):
+        return content["value"]
+      logging.warning("%s is damaged: its result is computed again", file)
+    except FileNotFoundError:
+      pass
+    except (OSError, ValueError, KeyError, TypeError) as error:
+      logging.warning("%s is damaged (%s): its result is computed again", file, error)
+    value = plain(compute())
+    file.parent.mkdir(parents=True, exist_ok=True)
+    files.write_text(file, json.dumps({"key": key, "value": value, "sha256": _digest(value)}) + "\n")
+    return value
 
 
 class Workbench:
@@ -59,10 +130,6 @@ class Workbench:
     paper_encoder: "base" or "large" if it is the paper's encoder; None if its scores are not compared with the paper's.
     nli_tuned: whether the encoder was fine-tuned on NLI.
     words: whether it averages word vectors, and so has only one embedding.
-
-  Attributes:
-    fits: number of calibrations that were fitted.
-    The arguments.
   """
 
   def __init__(
@@ -75,180 +142,177 @@ class Workbench:
     nli_tuned: bool = False,
     words: bool = False,
   ) -> None:
-    self.encoder, self.inputs, self.label = encoder, inputs, label
+    self.encoder, self.inputs, self.store, self.label = encoder, inputs, store, label
     self.paper_encoder, self.nli_tuned, self.words = paper_encoder, nli_tuned, words
-    self.fits = 0
-    self.store = store
     self.embeddings = functools.lru_cache(maxsize=2)(self._embeddings)
-    # A flow is small and takes long to fit: it is kept for later tables. Whitening is large and takes a second.
-    self._flow = functools.lru_cache(maxsize=32)(self._fit_flow)
-    self._linear = functools.lru_cache(maxsize=1)(self._fit_linear)
-    self._trainers = {}
+    self._fitted = functools.lru_cache(maxsize=_KEPT_MODELS)(self._fit)
+    self._variant = functools.cache(self._change)
+    # Flows and trainers by dimension: compiling takes longer than fitting.
+    self._fitters: dict[Any, Any] = {}
 
   @property
   def title(self) -> str:
     """Beginning of the names of its rows."""
-    return f"{self.label}{NLI_TUNED * self.nli_tuned}"
+    if self.nli_tuned:
+      return self.label + NLI_TUNED
+    return self.label
+
+  @property
+  def sizes(self) -> dict[str, Any]:
+    """Sizes of its BERT and the name that it was loaded by, JSON values for a reader."""
+    config = self.encoder.bert.config
+    sizes = {"blocks": config.num_hidden_layers, "dimensions": config.hidden_size, "word pieces": config.vocab_size}
+    return {**sizes, "folder": self.encoder.name}
 
   @property
   def has_cls(self) -> bool:
     """True if its checkpoint has a pooler, which `cls` needs."""
     return not self.words and self.encoder.bert.has_pooler
 
-  def scores(self, task: str, recipe: Recipe, seed: int = 0) -> dict[str, Any]:
-    """Returns the metrics of a task's evaluated split, as JSON values, from the store if they are there.
+  def score(self, task: str, recipe: Recipe, seed: int = 0) -> tuple[float, str, str]:
+    """Returns the score of a task's evaluated split, the reason if it is NaN, and the fitted calibration's name."""
+    try:
+      cosines, calibration = self.cosines(task, recipe, seed)
+    except BertFlowError as error:
+      logging.warning("no score of %s, %s on %s: %s", self.title, recipe, task, error)
+      return float("nan"), str(error), recipe.calibration
+    return *self.score_of(task, cosines), calibration
 
-    Args:
-      task: name of a task.
-      recipe: embedding and calibration.
-      seed: seed of the flow.
+  def score_of(self, task: str, cosines: np.ndarray) -> tuple[float, str]:
+    """Returns the score that the paper reports for cosines of a task's evaluated pairs [n], and the reason if NaN."""
+    data = self.inputs.tasks[task]
+    split = data.spec.eval_split
+    scores = scores_of_split(split, data.splits[split], cosines, data.spec.metric).get(split)
+    if scores is None:
+      return float("nan"), f"the {split} split has no gold scores"
+    for key in _HEADLINE:
+      if scores.get(key) is not None:
+        return scores[key], ""
+    return float("nan"), scores.get("reason") or "not defined"
+
+  def cosines(self, task: str, recipe: Recipe, seed: int = 0, split: str | None = None) -> tuple[np.ndarray, str]:
+    """Returns the cosine of each pair of a split (None for the evaluated one), float64 [n]; and the calibration's name.
 
     Raises:
-      CalibrationError, FlowError, TrainingError: the calibration cannot be fitted on these sentences.
+      BertFlowError: the encoder cannot be loaded in this form, or the calibration cannot be fitted on these sentences.
     """
-    return self.remembered("scores", self._scores, task, recipe, seed)
 
-  def remembered(
+    def compute():
+      a, b = self.sides(task, recipe, seed, split)
+      cosines = pair_cosines(a, b, split or self.inputs.tasks[task].spec.eval_split)
+      return {"cosines": cosines.tolist(), "calibration": self.calibration_name(task, recipe, seed)}
+
+    values = self.stored("cosines", compute, task, recipe, seed, split)
+    return np.array(values["cosines"], np.float64), values["calibration"]
+
+  def stored(
     self, kind: str, compute: Callable, task: str, recipe: Recipe, seed: int = 0, split: str | None = None
   ) -> Any:
-    """Returns `compute(task, recipe, seed)` as JSON values, from the store if it is there.
+    """Returns `compute()` as JSON values, from the store if it is there; `kind` names this kind of result."""
+    return self.store.kept({"kind": kind, **self._key(task, recipe, seed, split)}, compute)
 
-    The arguments are those of `scores`, and kind, a name for this kind of result; and split, the split that it is
-    computed on, None for the evaluated one.
-    """
-    return self.kept({"what": kind, **self._key(task, recipe, seed, split)}, lambda: compute(task, recipe, seed))
-
-  def kept(self, key: dict[str, Any], compute: Callable) -> Any:
-    """Returns `compute()` as JSON values, from the store if it has the key and was computed by the same code."""
-    key = {**key, "code": code_fingerprint()}
-    value = self.store.get(key)
-    return self.store.put(key, compute()) if value is None else value
-
-  def cosines(self, task: str, recipe: Recipe, seed: int = 0, split: str | None = None) -> np.ndarray:
-    """Returns the cosine of each pair of a split (None for the evaluated one), float64 [n]."""
+  def sides(self, task: str, recipe: Recipe, seed: int = 0, split: str | None = None) -> tuple[np.ndarray, np.ndarray]:
+    """Returns the calibrated embeddings of both sides of a split (None for the evaluated one), [n, dim] each."""
     data = self.inputs.tasks[task]
-    split = split or data.spec.eval_split
-    return evaluate(data, self.embeddings(recipe.embedding), self.transform(task, recipe, seed), [split])[1][split]
+    pairs = data.splits[split or data.spec.eval_split]
+    model = self.model(task, recipe, seed)
+    embeddings = self.variant(recipe).embeddings(recipe.embedding)
+    return model.transform(embeddings.of(pairs.sentences_a)), model.transform(embeddings.of(pairs.sentences_b))
 
-  def sides(self, task: str, recipe: Recipe, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
-    """Returns the calibrated embeddings of both sides of a task's evaluated split, [n, dim] each."""
-    data = self.inputs.tasks[task]
-    pairs = data.splits[data.spec.eval_split]
-    transform, embeddings = self.transform(task, recipe, seed), self.embeddings(recipe.embedding)
-    return transform(embeddings.of(pairs.sentences_a)), transform(embeddings.of(pairs.sentences_b))
+  def calibration_name(self, task: str, recipe: Recipe, seed: int = 0) -> str:
+    """Returns the name of the fitted calibration, in which auto and natsv have chosen."""
+    calibration = self.model(task, recipe, seed).calibration
+    return NONE if calibration is None else calibration.name
 
-  def transform(self, task: str, recipe: Recipe, seed: int = 0) -> Callable[[np.ndarray], np.ndarray]:
-    """Returns the recipe's fitted calibration as a function of embeddings [n, dim]."""
-    calibration = self.calibration(task, recipe, seed)
-    return (lambda embeddings: embeddings) if calibration is None else calibration.transform
+  def variant(self, recipe: Recipe) -> "Workbench":
+    """Returns the workbench of this encoder in the form that a recipe takes: other token weights, or static."""
+    if recipe.token_weights == UNIFORM and not recipe.static:
+      return self
+    return self._variant(recipe.token_weights, recipe.static)
 
-  def calibration(self, task: str, recipe: Recipe, seed: int = 0) -> Calibration | None:
-    """Returns the recipe's fitted calibration, None for "none".
-
-    Raises:
-      CalibrationError: k is to be chosen on dev, which the task does not have; or the fit failed.
-      FlowError, TrainingError: the flow's fit failed.
-    """
+  def model(self, task: str, recipe: Recipe, seed: int = 0) -> Any:
+    """Returns the `SentenceModel` of a recipe, fitted on its corpus; see `cosines` for errors."""
+    bench = self.variant(recipe)
     if recipe.calibration == NONE:
-      return None
+      return bench._model(recipe.embedding)
     spec = parse_calibration(recipe.calibration)
-    try:
-      check_k_on_dev([spec], self.inputs.tasks[task])
-    except ConfigError as error:  # not the user's mistake: other columns have a dev split
-      raise CalibrationError(str(error)) from error
+    check_k_on_dev([spec], self.inputs.tasks[task])
     corpus = self.inputs.corpus(recipe.corpus, task)
     # Only the arguments that decide the fit, so that a flow of Table 2 is used again in Table 6.
-    parts = [
-      self._flow(recipe.embedding, corpus, seed)
-      if part.method == FLOW
-      else self._linear(recipe.embedding, part, corpus, task if part.k_on_dev else None)
-      for part in spec.parts
-    ]
-    return side_by_side(parts)
+    chosen_on = task if spec.k_on_dev else None
+    return bench._fitted(recipe.embedding, spec, corpus, chosen_on, seed if recipe.is_random else 0)
+
+  def _change(self, token_weights, static):
+    encoder = change_encoder(self.encoder, self.inputs.embedding, token_weights, static)
+    return Workbench(encoder, self.inputs, self.store, self.label, nli_tuned=self.nli_tuned)
 
   def _key(self, task, recipe, seed, split):
-    """Returns everything that decides a result but the code, and nothing else, JSON values."""
-    data = self.inputs.tasks[task]
+    """Returns everything that decides a result but the versions, and nothing else, JSON values."""
+    data, encoder = self.inputs.tasks[task], self.variant(recipe).encoder
     key = {
-      "encoder": self.encoder.fingerprint([], recipe.embedding, self.inputs.embedding.max_seq_length),
-      "metric": data.spec.metric,
-      "gold": gold_fingerprint(data.splits[split or data.spec.eval_split]),
+      "encoder": encoder.fingerprint([], recipe.embedding, self.inputs.embedding.max_seq_length),
+      "shares": encoder.pooling(recipe.embedding).shares,
+      "gold": fingerprint(data.splits[split or data.spec.eval_split]),
     }
-    shares = self._shares(recipe.embedding)
-    key |= {"shares": shares} if shares else {}
     if recipe.calibration == NONE:
       return key
     spec, corpus = parse_calibration(recipe.calibration), self.inputs.corpus(recipe.corpus, task)
-    key |= {"calibration": spec.name, "corpus": text_fingerprint(corpus.pairs)}
+    key |= {"calibration": spec.name, "corpus": fingerprint(corpus.pairs)}
     if spec.k_on_dev and "dev" in data.splits:
-      key["dev"] = gold_fingerprint(data.splits["dev"])
+      key["dev"] = fingerprint(data.splits["dev"])
     if recipe.is_random:
       key["flow"] = self.inputs.flow_key(corpus, seed)
     return key
 
-  def _scores(self, task, recipe, seed):
-    data = self.inputs.tasks[task]
-    split = data.spec.eval_split
-    metrics, _ = evaluate(data, self.embeddings(recipe.embedding), self.transform(task, recipe, seed), [split])
-    (name,) = (name for name, _, _ in parts(split, data.splits[split]))
-    scores = dict(metrics.get(name, {"reason": f"the {split} split has no gold scores"}))
-    if recipe.calibration != NONE:
-      scores["calibration"] = self.calibration(task, recipe, seed).name
-    return scores
+  def _model(self, embedding):
+    from bert_flow_tf.model import SentenceModel  # imports TensorFlow, after the files are read
 
-  def _shares(self, embedding):
-    """Returns the share of each view that an embedding concatenates, or ()."""
-    return getattr(self.encoder.pooling(embedding), "shares", ())
-
-  def _embeddings(self, embedding):
-    return self._embed(embedding, [pairs for task in self.inputs.tasks.values() for pairs in task.splits.values()])
-
-  def _embed(self, embedding, sets):
     settings = self.inputs.embedding
-    arguments = {"sentence_embedding_type": embedding, "max_seq_length": settings.max_seq_length}
-    return Embeddings(self.encoder, sets, settings.predict_batch_size, settings.cached_dir, **arguments)
+    return SentenceModel(self.encoder, None, embedding, settings.max_seq_length, cache=settings.cached_dir)
 
-  def _fit_linear(self, embedding, spec, corpus, chosen_on):
-    from bert_flow_tf.training.calibrate import fit_linear
+  def _embeddings(self, embedding: str) -> Embeddings:
+    """Returns the embeddings of all sentences of the run's tasks."""
+    sets = []
+    for task in self.inputs.tasks.values():
+      sets += task.splits.values()
+    return self._model(embedding).embeddings(*sets, batch_size=self.inputs.embedding.predict_batch_size)
 
-    self.fits += 1
-    embeddings = self.embeddings(embedding)
-    own = embeddings if embeddings.have(corpus.pairs) else self._embed(embedding, [corpus.pairs])
-    task, shares = self.inputs.tasks.get(chosen_on), self._shares(embedding)
-    if spec.method == AUTO:
-      from bert_flow_tf.training.choice import choose_calibration
-
-      sentences = [*corpus.pairs.sentences_a, *corpus.pairs.sentences_b]
-      identity = self.encoder.identity(embedding, self.inputs.embedding.max_seq_length)
-      return choose_calibration(self.encoder, identity, sentences, own.rows(corpus.pairs), shares).calibration
-    gold = None
-    if task is not None:
-      dev = task.splits["dev"]
-      gold = embeddings.of(dev.sentences_a), embeddings.of(dev.sentences_b), dev.scores
-    return fit_linear(spec, own.rows(corpus.pairs), gold, shares)
-
-  def _fit_flow(self, embedding: str, corpus: FlowCorpus, seed: int) -> Calibration:
-    from bert_flow_tf.training.calibrate import FlowFitter
-    from bert_flow_tf.training.sources import FitSentences
-
-    self.fits += 1
-    settings = self.inputs.flow_settings(corpus, seed)
-    # Compiling takes longer than fitting: one flow and trainer serve all fits of a dimension, and a copy is kept.
-    dim, shares = self.encoder.dim(embedding), self._shares(embedding)
-    key = dim, shares, dataclasses.replace(settings, seed=0, num_train_epochs=1.0)
-    if key not in self._trainers:
-      self._trainers[key] = FlowFitter(settings, dim, show_progress=False, shares=shares)
-    fitter = self._trainers[key]
-    fitter.restart(settings)
-    sides = list(corpus.pairs.sentences_a), list(corpus.pairs.sentences_b)
-    sentences = FitSentences(sides, lambda pairs: self._embed(embedding, [pairs]), [self.embeddings(embedding)])
-    fitter.fit(sentences.embedding_pairs(fitter.pairs_seen))
-    return fitter.copy()
+  def _fit(self, embedding, spec, corpus, chosen_on, seed):
+    """Returns a model with a calibration fitted on a corpus; `chosen_on` is the task whose dev split chooses k."""
+    parts = {}
+    if len(spec.parts) > 1:  # side by side: each part may have been fitted for another row
+      for part in spec.parts:
+        of_part = self._fitted(embedding, part, corpus, chosen_on, seed if part.method == FLOW else 0)
+        parts[part.name] = of_part.calibration
+    return self._model(embedding).fit(
+      corpus.pairs,
+      spec.name,
+      dev=self.inputs.tasks[chosen_on].splits["dev"] if chosen_on else None,
+      embeddings=[self.embeddings(embedding)],
+      batch_size=self.inputs.embedding.predict_batch_size,
+      flow_settings=self.inputs.flow_settings(corpus, seed),
+      show_progress=False,
+      parts=parts,
+      fitters=self._fitters,
+    )
 
 
-def headline(scores: dict[str, Any]) -> tuple[float, str]:
-  """Returns the metric that the paper reports and ""; or NaN and the reason why it is not defined."""
-  for key in HEADLINE:
-    if scores.get(key) is not None:
-      return scores[key], ""
-  return float("nan"), scores.get("reason") or "not defined"
+def load_benches(names: Sequence[str], inputs: Inputs, store: Store, nli_tuned: bool = False) -> list[Workbench]:
+  """Returns a workbench for each name of an encoder; EncoderError if one cannot be loaded."""
+  benches = []
+  for name in names:
+    encoder, paper, words = load_encoder(name, inputs), None, name.startswith(PREFIX)
+    if not words:
+      paper = paper_encoder(name, encoder.bert.config, nli_tuned)
+    benches.append(Workbench(encoder, inputs, store, label_of(name), paper, nli_tuned, words))
+  return benches
+
+
+@functools.lru_cache(maxsize=64)
+def fingerprint(pairs: SentencePairs) -> str:
+  """Returns the hexadecimal SHA-256 of sentences, gold scores and subsets."""
+  return _digest([list(pairs.sentences_a), list(pairs.sentences_b), pairs.scores.tolist(), repr(pairs.subsets)])
+
+
+def _digest(value: Sequence | dict) -> str:
+  return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()

@@ -1,18 +1,15 @@
 """Page of all tables and figures in a folder, written by `run_table.py --results_page=docs/results.md`."""
 
-import base64
 import dataclasses
 import os
 import pathlib
 import urllib.parse
 
-from bert_flow_tf.errors import ConfigError, DataError, install_command
-from bert_flow_tf.evaluation.page import document
+from bert_flow_tf.errors import DataError
 from bert_flow_tf.io import files
-from bert_flow_tf.tables.plan import FIGURES, TABLES
+from bert_flow_tf.tables.registry import FIGURES, TABLES
 from bert_flow_tf.tables.summary import summary
-from bert_flow_tf.tables.table import Table, from_json
-from bert_flow_tf.tables.terms import TERMS, is_defined
+from bert_flow_tf.tables.table import TERMS, Table, from_json, markdown_row
 
 _FIGURE_TITLES = {
   "2": "Figure 2: similarity against edit distance",
@@ -34,18 +31,12 @@ _PACKAGED = "mini"  # the encoder of this package
 
 
 def write(path: str | os.PathLike, folder: str | os.PathLike) -> None:
-  """Writes the page of all tables in a folder.
+  """Writes the page of all tables in a folder, in Markdown; copies of its pictures (PNG) go to the page's folder.
 
   A summary comes first, then the terms, the encoders and how the tables were made, the tables that are not the paper's,
-  and the paper's. Markdown shows copies of the folder's pictures (PNG), which are written to the page's folder; HTML
-  has them inside.
-
-  Args:
-    path: the page: HTML if it ends with ".html", else Markdown.
-    folder: folder where `run_table.py` wrote `table_NAME.json` and the figures.
+  and the paper's.
 
   Raises:
-    ConfigError: HTML needs a package that is not installed.
     DataError: the folder has no table, one is damaged, or the page cannot be written.
   """
   tables = read_tables(folder)
@@ -53,12 +44,16 @@ def write(path: str | os.PathLike, folder: str | os.PathLike) -> None:
     raise DataError(
       f"results_page={path}: {folder} has no table_NAME.json; compute tables first, as with --table=all", "results_page"
     )
-  parts = [_INTRODUCTION, *filter(None, [summary(tables), _terms(), _encoders(tables), _origins(tables)])]
-  parts += [_without_terms(table).markdown() for table in tables]
+  terms = [f"| {term} | {meaning} |" for term, meaning in TERMS.items()]
+  head = ["## Terms", "", "| term | meaning |", "| --- | --- |", *terms, ""]
+  parts = [_INTRODUCTION, summary(tables), "\n".join(head), _encoders(tables), _origins(tables)]
+  for table in tables:
+    # The head of the page has the notes that define a term.
+    notes = [note for note in table.notes if note.partition(": ")[0] not in TERMS]
+    parts.append(dataclasses.replace(table, notes=tuple(notes)).markdown())
   try:
     parts += _pictures(pathlib.Path(path), pathlib.Path(folder))
-    text = "\n".join(parts)
-    files.write_text(path, _html(text) if _is_html(path) else text)
+    files.write_text(path, "\n".join(filter(None, parts)))
   except OSError as error:
     raise DataError(f"results_page={path}: cannot be written ({error.strerror})", "results_page") from error
 
@@ -80,33 +75,24 @@ def read_tables(folder: str | os.PathLike) -> list[Table]:
   return tables
 
 
-def _terms():
-  lines = [f"| {term} | {meaning} |" for term, meaning in TERMS.items()]
-  return "\n".join(["## Terms", "", "| term | meaning |", "| --- | --- |", *lines, ""])
-
-
-def _without_terms(table):
-  """Returns a table without the notes that the head of the page has."""
-  return dataclasses.replace(table, notes=tuple(note for note in table.notes if not is_defined(note)))
-
-
 def _encoders(tables):
   """Returns Markdown with the sizes, folder and checksum of each encoder, as far as the tables have them."""
   lines = {}
   for table in tables:
     for title, checksum in table.about.get("encoders", {}).items():
-      known, key = table.about.get("sizes", {}).get(title, {}), (title, checksum[:12])
-      folder = f"`{known['folder']}`" if known else ""
-      if known.get("folder") == _PACKAGED:
-        folder = "in this package: `examples/pretrain_bert` has how it was trained"
-      if known or key not in lines:
-        sizes = (str(known.get(size, "")) for size in ("blocks", "dimensions", "word pieces"))
-        lines[key] = f"| {' | '.join([title, *sizes, folder, f'`{key[1]}`'])} |"
+      sizes, key = table.about.get("sizes", {}).get(title, {}), (title, checksum[:12])
+      if sizes or key not in lines:
+        folder = sizes.get("folder", "")
+        if folder == _PACKAGED:
+          folder = "in this package: `examples/pretrain_bert` has how it was trained"
+        elif folder:
+          folder = f"`{folder}`"
+        numbers = [str(sizes.get(size, "")) for size in ("blocks", "dimensions", "word pieces")]
+        lines[key] = markdown_row([title, *numbers, folder, f"`{checksum[:12]}`"])
   if not lines:
     return ""
   head = ["encoder", "blocks", "dimensions", "word pieces", "folder", "SHA-256 of its weights"]
-  rows = [f"| {' | '.join(head)} |", "| --- |" + " --- |" * (len(head) - 1), *lines.values()]
-  return "\n".join(["## Encoders", "", *rows, ""])
+  return "\n".join(["## Encoders", "", markdown_row(head), "| --- |" + " --- |" * 5, *lines.values(), ""])
 
 
 def _origins(tables):
@@ -114,48 +100,26 @@ def _origins(tables):
   origins = {}
   for table in tables:
     about = table.about
-    seeds = ", ".join(map(str, about.get("seeds", ())))
-    commit = f"commit {about['commit']}" if about.get("commit") else ""
-    versions = ", ".join(f"{package} {version}" for package, version in about.get("versions", {}).items())
-    parts = [
-      about.get("date"),
-      commit,
-      seeds and f"seeds of the flow: {seeds}",
-      versions,
-      about.get("machine"),
-    ]
-    if any(parts):
-      origins.setdefault("; ".join(filter(None, parts)), []).append(table.heading)
+    parts = [about.get("date")]
+    if about.get("commit"):
+      parts.append(f"commit {about['commit']}")
+    if about.get("seeds"):
+      parts.append(f"seeds of the flow: {', '.join(map(str, about['seeds']))}")
+    versions = [f"{package} {version}" for package, version in about.get("versions", {}).items()]
+    parts += [", ".join(versions), about.get("machine")]
+    origin = "; ".join(filter(None, parts))
+    if origin:
+      origins.setdefault(origin, []).append(table.heading)
   lines = [f"- {', '.join(headings)}: {origin}." for origin, headings in origins.items()]
   return "\n".join(["## How the tables were made", "", *lines, ""]) if lines else ""
 
 
 def _pictures(path, folder):
   """Returns Markdown of the figures in the folder, of which it puts a copy into the page's folder."""
-  shown = []
+  parts = []
   for name in FIGURES:
     for picture in sorted(folder.glob(f"figure_{name}_*.png")):
       title = f"{_FIGURE_TITLES[name]}, {picture.stem.removeprefix(f'figure_{name}_')}"
-      if _is_html(path):
-        address = f"data:image/png;base64,{base64.b64encode(picture.read_bytes()).decode()}"
-      else:
-        files.write_bytes(path.parent / picture.name, picture.read_bytes())
-        address = urllib.parse.quote(picture.name)
-      shown.append(f"## {title}\n\n![{title}]({address})\n")
-  return shown
-
-
-def _is_html(path):
-  return pathlib.Path(path).suffix == ".html"
-
-
-def _html(text):
-  """Returns an HTML document of Markdown."""
-  try:
-    import markdown
-  except ImportError as error:
-    raise ConfigError(
-      f"results_page: HTML needs the package markdown, which is not installed: {install_command('tables')}",
-      "results_page",
-    ) from error
-  return document("Results", [markdown.markdown(text, extensions=["tables", "fenced_code"])])
+      files.write_bytes(path.parent / picture.name, picture.read_bytes())
+      parts.append(f"## {title}\n\n![{title}]({urllib.parse.quote(picture.name)})\n")
+  return parts

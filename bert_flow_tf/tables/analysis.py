@@ -1,0 +1,243 @@
+"""Tables 1 and 6 of the paper, isotropy, and the figures: properties of the embeddings."""
+
+import collections
+import hashlib
+import math
+import os
+import re
+from typing import Any
+
+import numpy as np
+from absl import logging
+
+from bert_flow_tf.encoder import token_frequency
+from bert_flow_tf.errors import BertFlowError
+from bert_flow_tf.evaluation import figures
+from bert_flow_tf.evaluation.analysis import (
+  CHARACTERS,
+  CLOSE,
+  TOKENS,
+  close_pairs,
+  edit_distances,
+  frequency_groups,
+  lexical_correlations,
+)
+from bert_flow_tf.evaluation.isotropy import isoscore, singular_spectrum
+from bert_flow_tf.evaluation.metrics import mean_random_cosine, random_pair_cosines
+from bert_flow_tf.tables.paper_tables import paper_tables
+from bert_flow_tf.tables.similarity import FIRST_LAST, row_name
+from bert_flow_tf.tables.table import OURS, Cell, Row
+from bert_flow_tf.tables.workbench import NONE, Made, Recipe, Run, Workbench
+
+LEXICAL_SPLIT = "dev"
+_EDITS, _GOLD = "edit distance", "gold similarity"
+_UNIT_NOTES = {
+  TOKENS: "tokens: words and runs of punctuation of the lower-cased sentences (`\\w+|[^\\w\\s]+`). The paper does not "
+  "name its unit, but its gold score agrees with tokens and not with characters (`--edit_unit=characters`)",
+  CHARACTERS: "characters, unlike the paper's, whose gold score agrees with tokens (`--edit_unit=tokens`)",
+}
+# The paper's names of the rows of Table 6 and of the panels of Figure 2.
+_METHODS = {"BERT-induced similarity": Recipe(FIRST_LAST), "flow-induced similarity": Recipe(FIRST_LAST, "flow")}
+# {column: key of `_isotropy_of`}
+_ISOTROPY = {
+  "IsoScore x 100": "isoscore",
+  "mean cosine of random pairs x 100": "cosine",
+  "variance along the first direction, %": "first",
+}
+ISOTROPY_COLUMNS = tuple(_ISOTROPY)
+# BERT's tokenizer always splits at these characters, so that counting words one by one gives the same pieces.
+_WORD = re.compile(r"[^ \t\r\n]+")
+_UNLIMITED = 1 << 30
+
+
+def make_words(run: Run) -> Made:
+  """Makes Table 1: norms and nearest neighbors of word embeddings, by the rank of the word's frequency."""
+  paper, rows, notes = paper_tables()[1], [], []
+  file = run.plan.frequency_file or run.plan.corpus
+  for bench in run.benches:
+    order = np.asarray(_ranks(bench, run.plan), np.int64)
+    groups = dict(zip(paper.columns, frequency_groups(bench.encoder.bert.word_embeddings(), order), strict=True))
+    for published in paper.rows:
+      cells = {}
+      for column, group in groups.items():
+        compared = published.cells[column] if bench.paper_encoder else None
+        reason = "" if group.words else "no counted word has such a rank"
+        cells[column] = Cell((float(_number(published.name, group)),), compared, reason)
+      rows.append(Row(f"{bench.title}, {published.name}", OURS, cells))
+    words = ", ".join(f"{group.words} in {column}" for column, group in groups.items())
+    notes.append(f"{bench.title}: words with a count: {words}.")
+  notes.append("Distances: the k nearest words by l2-distance. Dot products: the k largest.")
+  notes.append(f"Words ranked by `{file}`; the paper ranks them by a Wikipedia and does not say which BERT it used.")
+  return Made(paper.columns, rows, notes)
+
+
+def _number(name, group):
+  """Returns the number of a group of words in the row "mean l2-norm", "mean k-NN l2-distance, k=3", ..."""
+  if name == "mean l2-norm":
+    return group.mean_norm
+  kind, _, k = name.partition(", k=")
+  means = {"mean k-NN l2-distance": group.mean_distance, "mean k-NN dot product": group.mean_dot_product}
+  return means[kind][int(k)]
+
+
+def _ranks(bench, plan):
+  """Returns the rows of the vocabulary by decreasing frequency; the counts of a corpus are stored."""
+  tokenizer = bench.encoder.tokenizer
+  if plan.frequency_file:
+    counts = token_frequency.read_frequencies(os.path.expanduser(plan.frequency_file), tokenizer.do_lower_case)
+    return token_frequency.rank_vocabulary(tokenizer.vocab, counts)
+  path = os.path.expanduser(plan.corpus)
+
+  def compute():
+    # Each distinct word of the text is tokenized once.
+    words = token_frequency.count_words(path, _WORD.findall)
+    counts = collections.Counter()
+    for pieces, count in zip(tokenizer(list(words), _UNLIMITED), words.values(), strict=True):
+      for piece in pieces.tolist():
+        counts[piece] += count
+    return token_frequency.rank_vocabulary(tokenizer.vocab, counts).tolist()
+
+  with open(path, "rb") as file:
+    digest = hashlib.file_digest(file, "sha256").hexdigest()
+  return bench.store.kept({"kind": "ranks", "tokenizer": tokenizer.checksum, "corpus": digest}, compute)
+
+
+def make_lexical(run: Run) -> Made:
+  """Makes Table 6: correlation of similarities with edit distance and gold, on the dev split.
+
+  The gold scores are one row, since no encoder takes part; each encoder has a row without and with the flow.
+  """
+  published = {row.name: row for row in paper_tables()[6].rows}
+  rows = []
+  with run.progress(len(run.benches) * len(run.seeds)) as progress:
+    for bench in run.benches:
+      points, failed = [], {}
+      for seed in run.seeds:
+        numbers, reasons = _lexical_points(bench, run, seed)
+        points.append(numbers)
+        failed |= reasons
+        progress.update(1, bench.title)
+      if not rows:
+        rows.append(_lexical_row(_GOLD, _GOLD, points[:1], published))
+      for name, recipe in _METHODS.items():
+        title = f"{row_name(bench, recipe)}: {name}"
+        if name in failed:
+          rows.append(Row(title, OURS, dict.fromkeys((_EDITS, _GOLD), Cell(reason=failed[name]))))
+          continue
+        of_seeds = points if recipe.is_random else points[:1]
+        rows.append(_lexical_row(title, name, of_seeds, published if bench.paper_encoder else {}))
+  distances = points[0][_EDITS]
+  close = f"{int(close_pairs(distances).sum())} of {len(distances)} pairs are at most {CLOSE} apart."
+  notes = [f"Edit distances count {_UNIT_NOTES[run.plan.edit_unit]}. {close}"]
+  return Made(paper_tables()[6].columns, rows, notes)
+
+
+def _lexical_points(bench: Workbench, run: Run, seed: int) -> tuple[dict[str, np.ndarray], dict[str, str]]:
+  """Returns {name: float64 [n]} of edit distance, gold and similarities; and {name: reason} of methods that fail."""
+  (task,) = run.tasks
+  pairs = bench.inputs.tasks[task].splits[LEXICAL_SPLIT]
+  points = {_EDITS: edit_distances(pairs.sentences_a, pairs.sentences_b, run.plan.edit_unit), _GOLD: pairs.scores}
+  failed = {}
+  for name, recipe in _METHODS.items():
+    try:
+      points[name] = bench.cosines(task, recipe, seed, LEXICAL_SPLIT)[0]
+    except BertFlowError as error:
+      failed[name] = str(error)
+  return {name: np.asarray(values, np.float64) for name, values in points.items()}, failed
+
+
+def _lexical_row(title, name, points, published):
+  """Returns a row of Table 6: `points` has one dict of `_lexical_points` for each seed."""
+  results = [lexical_correlations(numbers[name], numbers[_GOLD], numbers[_EDITS]) for numbers in points]
+  columns = {_EDITS: [result.edit_distance for result in results], _GOLD: [result.gold for result in results]}
+  cells = {}
+  for column, correlations in columns.items():
+    values = tuple(correlation.spearman for correlation in correlations)
+    paper = published[name].cells[column] if name in published else None
+    cells[column] = Cell(values, paper, correlations[0].reason)
+  return Row(title, OURS, cells)
+
+
+def make_isotropy(run: Run) -> Made:
+  """Makes the table of isotropy before and after each calibration."""
+  rows = []
+  recipes = _isotropy_recipes(run)
+  with run.progress(len(run.benches) * (len(recipes) - 1 + len(run.seeds))) as progress:
+    for bench in run.benches:
+      for recipe in recipes:
+        name, values, reason = row_name(bench, recipe), [], "not defined"
+        for seed in run.seeds if recipe.is_random else run.seeds[:1]:
+          try:
+            values.append(_isotropy_of(bench, run, recipe, seed))
+          except BertFlowError as error:
+            values.append({})
+            reason = str(error)
+          progress.update(1, name)
+        cells = {}
+        for column, key in _ISOTROPY.items():
+          numbers = [value.get(key) for value in values]
+          cell = Cell(tuple(math.nan if number is None else number for number in numbers))
+          cells[column] = cell if cell.defined else Cell(reason=reason)
+        rows.append(Row(name, OURS, cells))
+  notes = [
+    "Random pairs: each first sentence with the second sentence half the list further on; near 100 is a narrow cone.",
+    "First direction: the part of the variance along the first principal axis.",
+  ]
+  return Made(ISOTROPY_COLUMNS, rows, notes)
+
+
+def _isotropy_recipes(run):
+  return [Recipe(FIRST_LAST, calibration) for calibration in (NONE, "flow", *run.plan.calibration)]
+
+
+def _isotropy_of(bench: Workbench, run: Run, recipe: Recipe, seed: int) -> dict[str, Any]:
+  """Returns IsoScore, mean cosine and singular spectrum of a task's evaluated sentences, JSON values."""
+  (task,) = run.tasks
+
+  def compute():
+    a, b = bench.sides(task, recipe, seed)
+    points = np.unique(np.concatenate([a, b]), axis=0)
+    spectrum = singular_spectrum(points, centered=True)
+    return {
+      "isoscore": 100.0 * isoscore(points),
+      "cosine": 100.0 * mean_random_cosine(a, b),
+      "first": 100.0 * float(spectrum[0] ** 2 / np.sum(spectrum**2)),
+      "spectrum_about_origin": singular_spectrum(points).tolist(),
+    }
+
+  return bench.stored("isotropy", compute, task, recipe, seed)
+
+
+def draw_edit_distances(run: Run, bench: Workbench) -> Any:
+  """Draws Figure 2: similarity against edit distance."""
+  points, failed = _lexical_points(bench, run, run.plan.seed)
+  for method, reason in failed.items():
+    logging.warning("figure 2 of %s has no panel for %s: %s", bench.label, method, reason)
+  title = f"{run.tasks[0]} dev, {bench.label}: similarity and edit distance"
+  return figures.edit_distance_figure(points, title, run.plan.edit_unit)
+
+
+def draw_spectra(run: Run, bench: Workbench) -> Any:
+  """Draws the singular values before and after each calibration."""
+  spectra = {}
+  for recipe in _isotropy_recipes(run):
+    try:
+      spectrum = _isotropy_of(bench, run, recipe, run.plan.seed)["spectrum_about_origin"]
+      spectra[row_name(bench, recipe)] = np.array(spectrum, np.float64)
+    except BertFlowError as error:
+      logging.warning("figure isotropy of %s has no line for %s: %s", bench.label, recipe.calibration, error)
+  return figures.spectrum_figure(spectra, f"{run.tasks[0]} test, {bench.label}: singular values")
+
+
+def draw_cone(run: Run, bench: Workbench) -> Any:
+  """Draws the sentences on a sphere and the cosines of random pairs, before and after the flow."""
+  panels = []
+  for calibration in (NONE, "flow"):
+    recipe = Recipe(FIRST_LAST, calibration)
+    a, b = (np.asarray(side, np.float64) for side in bench.sides(run.tasks[0], recipe, run.plan.seed))
+    unit = np.unique(np.concatenate([a, b]), axis=0)
+    unit /= np.linalg.norm(unit, axis=1, keepdims=True)
+    points = unit @ np.linalg.svd(unit, full_matrices=False)[2][:3].T
+    points *= np.sign(points.mean(axis=0))  # a singular vector's sign is arbitrary
+    panels.append((points / np.linalg.norm(points, axis=1, keepdims=True), random_pair_cosines(a, b)))
+  return figures.cone_figure(*panels)
