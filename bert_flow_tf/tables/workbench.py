@@ -257,7 +257,7 @@ class Workbench:
     if recipe.calibration == NONE:
       return key
     spec, corpus = parse_calibration(recipe.calibration), self.inputs.corpus(recipe.corpus, task)
-    key |= {"calibration": spec.name, "corpus": fingerprint(corpus.pairs)}
+    key |= {"calibration": spec.name, "corpus": fingerprint(corpus.pairs, gold=False)}
     if spec.k_on_dev and "dev" in data.splits:
       key["dev"] = fingerprint(data.splits["dev"])
     if recipe.is_random:
@@ -309,9 +309,12 @@ def load_benches(names: Sequence[str], inputs: Inputs, store: Store, nli_tuned: 
 
 
 @functools.lru_cache(maxsize=64)
-def fingerprint(pairs: SentencePairs) -> str:
-  """Returns the hexadecimal SHA-256 of sentences, gold scores and subsets."""
-  return _digest([list(pairs.sentences_a), list(pairs.sentences_b), pairs.scores.tolist(), repr(pairs.subsets)])
+def fingerprint(pairs: SentencePairs, gold: bool = True) -> str:
+  """Returns the hexadecimal SHA-256 of sentences, and with `gold` of their scores and subsets."""
+  content = [list(pairs.sentences_a), list(pairs.sentences_b)]
+  if gold:
+    content += [pairs.scores.tolist(), repr(pairs.subsets)]
+  return _digest(content)
 
 
 def _digest(value: Sequence | dict) -> str:

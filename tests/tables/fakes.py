@@ -1,15 +1,18 @@
-"""An encoder and a flow without TensorFlow, and workbenches made of them, for tests of tables."""
+"""An encoder and a flow without TensorFlow's graphs, and workbenches made of them, for tests of tables."""
 
 import hashlib
 import types
 
 import numpy as np
 
+from bert_flow_tf.calibration.names import FLOW
 from bert_flow_tf.data.tasks import DataSettings, load_task
 from bert_flow_tf.encoder.settings import EncoderSettings
+from bert_flow_tf.encoder.word_vectors import WordAverage, WordIdentity
 from bert_flow_tf.tables.inputs import Inputs
-from bert_flow_tf.tables.store import Store
-from bert_flow_tf.tables.workbench import Workbench
+from bert_flow_tf.tables.plan import Plan
+from bert_flow_tf.tables.registry import TABLES
+from bert_flow_tf.tables.workbench import Run, Store, Workbench
 from bert_flow_tf.training.settings import FlowSettings
 
 DIM = 6
@@ -20,7 +23,7 @@ class Encoder:
   """Sums of random word vectors around a large mean."""
 
   def __init__(self, weights="w", has_pooler=False):
-    self.weights_checksum = weights
+    self.name = self.weights_checksum = weights
     self.bert = types.SimpleNamespace(has_pooler=has_pooler)
     self.encoded = 0
     self._words = ["[CLS]", "[SEP]"]
@@ -29,10 +32,10 @@ class Encoder:
     return DIM
 
   def pooling(self, embedding):
-    return types.SimpleNamespace(shares=())
+    return WordAverage()
 
-  def identity(self, embedding, max_seq_length):
-    return types.SimpleNamespace(sentence_embedding_type=embedding, max_seq_length=max_seq_length, low_dim=None)
+  def identity(self, embedding, max_seq_length=None, low_dim=None):
+    return WordIdentity(self.name, self.weights_checksum, embedding, max_seq_length, low_dim)
 
   def tokenizer(self, sentences, max_seq_length, warn=True):
     self._words += sorted({word for sentence in sentences for word in sentence.split()} - set(self._words))
@@ -45,7 +48,7 @@ class Encoder:
   def fingerprint(self, sentences, embedding, max_seq_length):
     return f"{self.weights_checksum} {embedding} {max_seq_length} {sentences}"
 
-  def encode(self, sentences, sentence_embedding_type, max_seq_length, batch_size, cache, show_progress=None):
+  def encode(self, sentences, sentence_embedding_type, max_seq_length, **unused):
     self.encoded += len(sentences)
     return np.array([self.vector(s, sentence_embedding_type, max_seq_length) for s in sentences], np.float32)
 
@@ -55,19 +58,20 @@ class Encoder:
     return 4 + sum(np.random.default_rng(list(seed)).normal(size=DIM) for seed in seeds) * SPREAD
 
 
-class FakeInputs(Inputs):
-  """Inputs whose key of a flow does not need TensorFlow."""
-
-  def flow_key(self, corpus, seed):
-    return [corpus.learning_rate, corpus.num_train_epochs, self.flow.permutation, seed]
-
-
 class Bench(Workbench):
-  """A workbench whose flow is a random matrix that depends on the seed only."""
+  """A workbench whose flow is a random matrix that depends on the seed only; `fits` counts the fits."""
 
-  def _fit_flow(self, embedding, corpus, seed):
-    self.fits += 1
-    return types.SimpleNamespace(transform=lambda u: (u - 4) @ flow_matrix(seed), name="flow")
+  fits = 0
+
+  def _fit(self, embedding, spec, corpus, chosen_on, seed):
+    if len(spec.parts) == 1:
+      self.fits += 1
+    if spec.name != FLOW:
+      return super()._fit(embedding, spec, corpus, chosen_on, seed)
+    model = self._model(embedding)
+    transform = lambda u: (u - 4) @ flow_matrix(seed)  # noqa: E731
+    model.calibration = types.SimpleNamespace(transform=transform, name=FLOW, output_dim=DIM, dim=DIM, views=())
+    return model
 
 
 def flow_matrix(seed):
@@ -77,8 +81,13 @@ def flow_matrix(seed):
 def make_bench(data, names, folder=None, encoder=None, label="fake", tasks=None, flow=None, embedding=None, **more):
   """Returns a workbench of tasks in a folder of data; `more` are further arguments of `Workbench`."""
   tasks = tasks or {name: load_task(name, data) for name in names}
-  inputs = FakeInputs(tasks, DataSettings(data_dir=data), embedding or EncoderSettings(), flow or FlowSettings())
+  inputs = Inputs(tasks, DataSettings(data_dir=data), embedding or EncoderSettings(), flow or FlowSettings())
   return Bench(encoder or Encoder(), inputs, Store(folder), label, **more)
+
+
+def make(name, benches, seeds=(1, 2), tasks=("STS-B",), **plan):
+  """Returns columns, rows and notes of a table of workbenches."""
+  return TABLES[name].make(Run(name, Plan((name,), **plan), benches, tuple(tasks), list(seeds)))
 
 
 def cosine(a, b):

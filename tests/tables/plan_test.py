@@ -1,9 +1,17 @@
-"""bert_flow_tf/tables/plan.py: canonical plans; rejected ones are in run_table_test."""
+"""bert_flow_tf/tables/plan.py and registry.py: canonical plans; which encoders and tasks a table needs."""
+
+import types
 
 import pytest
 
-from bert_flow_tf.data.tasks import STS_TASKS
-from bert_flow_tf.tables.plan import TABLES, Plan, checked, label_of
+from bert_flow_tf.data.pairs import SentencePairs
+from bert_flow_tf.data.task import TaskData
+from bert_flow_tf.data.tasks import STS_TASKS, find_task
+from bert_flow_tf.errors import ConfigError
+from bert_flow_tf.tables.inputs import label_of, paper_encoder
+from bert_flow_tf.tables.plan import Plan, checked
+from bert_flow_tf.tables.registry import TABLES, make_table, users_of
+from tests.tables.fakes import Encoder, make, make_bench
 
 
 def plan_of(**values):
@@ -12,11 +20,8 @@ def plan_of(**values):
 
 def test_all_without_frequencies_leaves_table_1_out():
   plan = plan_of(table="ALL", figure="all")
-  assert (
-    plan.table == tuple(name for name in TABLES if name != "1")
-    and plan.figure == ("2", "isotropy", "cone")
-    and plan.task == STS_TASKS
-  )
+  assert plan.table == tuple(name for name in TABLES if name != "1")
+  assert plan.figure == ("2", "isotropy", "cone") and plan.task == STS_TASKS
   assert plan.tasks() == [*STS_TASKS, "QNLI", "MRPC"]
   assert "1" in checked(Plan(table=("all",), corpus=__file__)).table
 
@@ -28,24 +33,24 @@ def test_order_and_repetition():
 
 
 @pytest.mark.parametrize(
-  ("values", "tasks", "needs_models", "fits_on_nli"),
+  ("values", "tasks", "needs_models", "corpora"),
   [
-    ({"table": "3"}, [], False, False),
-    ({"table": "3", "task": "SICK-R", "nli_model": "x"}, ["SICK-R"], False, True),
-    ({"table": "8", "nli_model": "x"}, ["STS-B"], False, False),
-    ({"table": "8"}, ["STS-B"], True, False),
-    ({"table": "4"}, ["QNLI"], True, True),
-    ({"table": "2", "task": "SICK-R", "model": "glove:x"}, ["SICK-R"], True, False),
-    ({"table": "transfer", "task": "SICK-R", "transfer_corpus": "NLI"}, ["SICK-R"], True, True),
-    ({"table": "beyond", "model": "x"}, [*STS_TASKS, "QNLI", "MRPC"], True, False),
-    ({"table": "gains", "task": "SICK-R"}, ["SICK-R"], True, False),
-    ({"table": "ablation"}, [*STS_TASKS], True, False),
-    ({"figure": "2"}, ["STS-B"], True, False),
+    ({"table": "3"}, [], False, []),
+    ({"table": "3", "task": "SICK-R", "nli_model": "x"}, ["SICK-R"], False, ["nli"]),
+    ({"table": "8", "nli_model": "x"}, ["STS-B"], False, []),
+    ({"table": "8"}, ["STS-B"], True, []),
+    ({"table": "4"}, ["QNLI"], True, ["nli"]),
+    ({"table": "2", "task": "SICK-R", "model": "glove:x"}, ["SICK-R"], True, []),
+    ({"table": "transfer", "task": "SICK-R", "transfer_corpus": "NLI"}, ["SICK-R"], True, ["nli"]),
+    ({"table": "beyond", "model": "x"}, [*STS_TASKS, "QNLI", "MRPC"], True, []),
+    ({"table": "gains", "task": "SICK-R"}, ["SICK-R"], True, []),
+    ({"table": "ablation"}, [*STS_TASKS], True, []),
+    ({"figure": "2"}, ["STS-B"], True, []),
   ],
 )
-def test_tasks_and_encoders_that_are_loaded(values, tasks, needs_models, fits_on_nli):
+def test_what_is_loaded(values, tasks, needs_models, corpora):
   plan = plan_of(**values)
-  assert (plan.tasks(), plan.needs_models, plan.fits_on_nli) == (tasks, needs_models, fits_on_nli)
+  assert (plan.tasks(), plan.needs_models, plan.corpora()) == (tasks, needs_models, corpora)
 
 
 def test_seeds():
@@ -54,7 +59,121 @@ def test_seeds():
   assert Plan(seed=10, num_seeds=1).seeds("8") == [10] and Plan(seed=10, num_seeds=3).seeds("2") == [10, 11, 12]
 
 
+def test_arguments_of_some_tables():
+  assert users_of("edit_unit") == ["6", "figure 2"] and users_of("num_train_epochs") == []
+  assert users_of("num_seeds") == [name for name in TABLES if name not in ("1", "ablation")]
+
+
 def test_labels(tmp_path):
   (tmp_path / "bert").mkdir()
   names = ("base", "org/name", f"{tmp_path}/bert/", f"{tmp_path}/bert/../bert/.", "glove:/x/glove.6B.300d.txt.gz")
   assert [label_of(name) for name in names] == ["base", "name", "bert", "bert", "glove.6B.300d"]
+
+
+BASE, LARGE = (12, 768, 30522), (24, 1024, 30522)
+
+
+@pytest.mark.parametrize(
+  ("name", "sizes", "nli_tuned", "expected"),
+  [
+    ("base", BASE, False, "base"),
+    ("google-bert/bert-large-uncased", LARGE, False, "large"),
+    ("/models/bert-base-uncased/", BASE, False, "base"),
+    ("bert-base-uncased", (6, 384, 30522), False, None),
+    ("base", LARGE, False, None),
+    ("bert-large-uncased-whole-word-masking", LARGE, False, None),
+    ("base-cased", (12, 768, 28996), False, None),
+    ("models/base", BASE, False, None),
+    ("bert-base-uncased-squad", BASE, False, None),
+    ("out/BERT-Large-Uncased_nli", LARGE, True, "large"),
+    ("mine-nli", BASE, True, None),
+    ("bert-base-uncased-nli", (6, 384, 30522), True, None),
+    ("exp/bert-base-uncased-nli/encoder", BASE, True, "base"),
+    ("exp/bert-large-uncased-whole-word-masking-nli/encoder", LARGE, True, None),
+  ],
+)
+def test_which_encoders_are_the_papers(name, sizes, nli_tuned, expected):
+  config = dict(zip(("num_hidden_layers", "hidden_size", "vocab_size"), sizes, strict=True))
+  assert paper_encoder(name, types.SimpleNamespace(**config), nli_tuned) == expected
+
+
+@pytest.fixture(scope="module")
+def benches(data):
+  names = ["STS-B", "STS-12"]
+  plain = make_bench(data, names, encoder=Encoder("plain"), label="plain")
+  words = make_bench(data, names, label="words", words=True)
+  return [plain, words], [make_bench(data, names, label="tuned", nli_tuned=True)]
+
+
+def made(name, benches, tuned=False):
+  models, of_nli = benches if tuned else (benches[0], [])
+  nli_model = ("tuned",) if tuned else ()
+  plan = Plan((name,), task=("STS-B", "STS-12"), nli_model=nli_model, calibration=("sn",), num_seeds=2, seed=0)
+  return make_table(name, plan, TABLES[name].benches(models, of_nli), {"command": "c"})
+
+
+def test_encoders_of_tables(benches):
+  labels = {}
+  for tuned in ([], benches[1]):
+    kinds = [TABLES[name] for name in ("1", "2", "3", "4", "8", "transfer")]
+    labels[bool(tuned)] = [" ".join(bench.label for bench in kind.benches(benches[0], tuned)) for kind in kinds]
+  assert labels[False] == ["plain", "plain words", "", "plain", "plain", "plain"]
+  assert labels[True] == ["plain", "plain words", "tuned", "plain tuned", "tuned", "plain"]
+
+
+def test_table_2_has_published_rows_and_notes(benches):
+  table = made("2", benches)
+  assert table.columns == ("STS-B", "STS-12") and table.about == {"command": "c", "seeds": [0, 1]}
+  assert [row.source for row in table.rows] == ["ours"] * 8 + ["published"] * 11
+  assert table.rows[8].name == "Avg. GloVe embeddings" and table.rows[8].cells["STS-B"].mean == 58.02
+  notes = "\n".join(table.notes)
+  assert "weighted" in notes and "No row of cls for plain:" in notes and "of the flow, 0 to 1." in notes
+  assert "(paper" not in table.markdown()
+  assert table.best == {"STS-B": "the highest", "STS-12": "the highest"}
+
+
+def test_table_3_without_an_encoder(benches):
+  table = made("3", benches)
+  assert {row.source for row in table.rows} == {"published"} and "--nli_model" in table.notes[-1]
+
+
+@pytest.mark.parametrize("tuned", [False, True])
+def test_table_8_says_whether_the_encoder_is_fine_tuned(benches, tuned):
+  table = made("8", benches, tuned)
+  assert any("not fine-tuned on NLI" in note for note in table.notes) != tuned
+  assert table.rows[0].name == ("tuned (fine-tuned on NLI), avg" if tuned else "plain, avg")
+
+
+@pytest.mark.parametrize("name", ["5", "6", "isotropy", "transfer"])
+def test_the_other_tables_hold_their_columns(benches, name):
+  table = made(name, benches)
+  assert table.markdown().count("n/a") == 0
+  assert all(set(row.cells) == set(table.columns) for row in table.rows)
+
+
+@pytest.mark.parametrize("counts", [(0, 5463, 5463), (3, 2, 0), (104743, 5463, 5463)])
+def test_table_4_says_how_many_pairs_of_qnli_there_were(data, counts):
+  """The splits have their true sizes; rows repeat, which the note does not see."""
+  source = make_bench(data, ["STS-B"]).inputs.tasks["STS-B"].splits["test"]
+  splits = {}
+  for split, count in zip(("train", "dev", "test"), counts, strict=True):
+    rows = [i % len(source) for i in range(count)]
+    texts = [[side[i] for i in rows] for side in (source.sentences_a, source.sentences_b)]
+    splits |= {split: SentencePairs(*texts, [i % 2 for i in range(count)])} if count else {}
+  task = TaskData(find_task("QNLI"), splits, "made up")
+  notes = make("4", [make_bench(data, [], tasks={"QNLI": task})], tasks=["QNLI"]).notes
+  notes = [note for note in notes if "QNLI was available" in note]
+  train, dev, test = counts
+  expected = f"{train} of 104743 train, {dev} of 5463 dev, {test} of 5463 test pairs. The rows (target) are fitted on"
+  assert len(notes) == (sum(counts) < 115669)
+  assert all(expected in note and f" {sum(counts)} of its 115669 pairs." in note for note in notes)
+
+
+def test_no_dev_split(data):
+  tasks = make_bench(data, ["STS-B"]).inputs.tasks
+  Plan(("6",), ("2",)).check_tasks(tasks)
+  tasks["STS-B"].splits.pop("dev")
+  for plan, argument in ((Plan(("6",), ("2",)), "table"), (Plan((), ("2",)), "figure")):
+    with pytest.raises(ConfigError) as raised:
+      plan.check_tasks(tasks)
+    assert raised.value.argument == argument

@@ -1,7 +1,5 @@
-"""bert_flow_tf/tables/table.py: tables in three formats, and read back."""
+"""bert_flow_tf/tables/table.py: tables in Markdown and JSON, and read back."""
 
-import csv
-import io
 import json
 import math
 import statistics
@@ -33,20 +31,22 @@ def test_mean_and_spread():
   cell = Cell(VALUES, 70.5)
   assert cell.mean == pytest.approx(statistics.fmean(VALUES))
   assert cell.spread == pytest.approx(statistics.stdev(VALUES))
-  assert cell.plain()["difference"] == pytest.approx(statistics.fmean(VALUES) - 70.5)
+  assert cell.to_json()["difference"] == pytest.approx(statistics.fmean(VALUES) - 70.5)
   assert Cell((1.0,)).spread is None and Cell().spread is None and math.isnan(Cell().mean)
 
 
 def test_a_figure_that_is_missing_for_one_seed_has_no_mean():
   cell = Cell((-1.0, math.nan), 3.0)
   assert not cell.defined and cell.spread is None
-  assert cell.plain() == {
+  assert cell.to_json() == {
     "value": None,
     "spread": None,
     "values": [-1.0, None],
     "paper": 3.0,
     "difference": None,
     "reason": "",
+    "interval": None,
+    "worse": False,
   }
 
 
@@ -69,24 +69,13 @@ def test_markdown_read_back():
   assert "A note." in lines and lines[-2] == ABOUT["command"]
 
 
-def test_csv():
-  rows = list(csv.DictReader(io.StringIO(TABLE.csv())))
-  assert len(rows) == 7 and {row["table"] for row in rows} == {"2"}
-  first, missing = rows[0], rows[3]
-  assert (first["row"], first["column"], first["seeds"]) == ("mini, a|b", "STS-B", "3")
-  assert float(first["value"]) == pytest.approx(statistics.fmean(VALUES))
-  assert float(first["spread"]) == pytest.approx(statistics.stdev(VALUES))
-  assert float(first["difference"]) == pytest.approx(float(first["value"]) - float(first["paper"]))
-  assert (missing["value"], missing["difference"], missing["reason"]) == ("", "", "not | here")
-
-
 def test_json_is_json_and_read_back():
   def refuse(constant):
     raise AssertionError(f"json has no {constant}")
 
   json.loads(TABLE.json(), parse_constant=refuse)
   again = from_json(TABLE.json())
-  assert again.markdown() == TABLE.markdown() and again.csv() == TABLE.csv() and again.json() == TABLE.json()
+  assert again.markdown() == TABLE.markdown() and again.json() == TABLE.json()
 
 
 def test_a_difference_and_its_interval_read_back():

@@ -1,0 +1,168 @@
+"""bert_flow_tf/tables/page.py and summary.py: a page from the tables of a folder."""
+
+import pytest
+
+from bert_flow_tf.errors import DataError
+from bert_flow_tf.tables import page
+from bert_flow_tf.tables.paper_tables import paper_tables
+from bert_flow_tf.tables.summary import summary
+from bert_flow_tf.tables.table import OURS, Cell, Row, Table, note
+
+ABOUT = {
+  "command": "python run_scripts/run_table.py --table=5",
+  "versions": {"numpy": "2.0"},
+  "encoders": {"mini": "0123456789abcdef"},
+  "sizes": {"mini": {"blocks": 4, "dimensions": 256, "word pieces": 8192, "folder": "my/mini"}},
+  "date": "2026-01-02",
+  "commit": "12ab",
+  "machine": "x86_64, 2 cores",
+  "seeds": [3, 4],
+}
+
+
+def put(folder, name, about):
+  table = Table(
+    name,
+    f"title {name}",
+    "metric",
+    ("x",),
+    (Row("ours here", OURS, {"x": Cell((1.25, 1.75))}),),
+    (note("±"), "A note of its own."),
+    about,
+  )
+  (folder / f"table_{name}.json").write_text(table.json())
+
+
+def test_page_of_tables_and_pictures(tmp_path):
+  folder = tmp_path / "my tables"
+  folder.mkdir()
+  for name, about in {"transfer": {}, "5": ABOUT}.items():
+    put(folder, name, about)
+  (folder / "figure_2_my mini.png").write_bytes(b"\x89PNG")
+  page.write(tmp_path / "RESULTS.md", folder)
+  text = (tmp_path / "RESULTS.md").read_text()
+  headings = [line for line in text.splitlines() if line.startswith("#")]
+  assert headings == [
+    "# Results",
+    "## Terms",
+    "## Encoders",
+    "## How the tables were made",
+    "## Table 5: title 5",
+    "## Transfer: title transfer",
+    "## Figure 2: similarity against edit distance, my mini",
+  ]
+  assert text.count("| *ours* | |\n| ours here | 1.50 ±0.35 |") == 2
+  assert "- Table 5: 2026-01-02; commit 12ab; seeds of the flow: 3, 4; numpy 2.0; x86_64, 2 cores.\n" in text
+  assert "| mini | 4 | 256 | 8192 | `my/mini` | `0123456789ab` |\n" in text
+  assert text.count("standard deviation over the seeds") == 1 and text.count("A note of its own.") == 2
+  assert "](figure_2_my%20mini.png)" in text and (tmp_path / "figure_2_my mini.png").read_bytes() == b"\x89PNG"
+
+
+def test_tables_that_are_not_the_papers_come_first(tmp_path):
+  for name in ("5", "gains", "beyond"):
+    put(tmp_path, name, {})
+  page.write(tmp_path / "RESULTS.md", tmp_path)
+  headings = [line for line in (tmp_path / "RESULTS.md").read_text().splitlines() if line.startswith("## ")]
+  assert headings == ["## Terms", "## Beyond: title beyond", "## Gains: title gains", "## Table 5: title 5"]
+
+
+def test_no_table(tmp_path):
+  with pytest.raises(DataError) as raised:
+    page.write(tmp_path / "RESULTS.md", tmp_path / "absent")
+  assert raised.value.argument == "results_page"
+
+
+@pytest.mark.parametrize(
+  "text",
+  ["", "[]", "{}", '{"rows": [{"name": 1, "source": 2, "cells": []}]}', '{"rows": 5}', "\ud800"],
+)
+def test_a_damaged_table(tmp_path, text):
+  put(tmp_path, "5", ABOUT)
+  (tmp_path / "table_2.json").write_text(text, errors="surrogatepass")
+  with pytest.raises(DataError, match=r"table_2\.json"):
+    page.write(tmp_path / "RESULTS.md", tmp_path)
+  assert not (tmp_path / "RESULTS.md").exists()
+
+
+def test_a_page_that_cannot_be_written(tmp_path):
+  put(tmp_path, "5", ABOUT)
+  with pytest.raises(DataError) as raised:
+    page.write(tmp_path / "absent/RESULTS.md", tmp_path)
+  assert raised.value.argument == "results_page"
+
+
+SIX_LAYERS = "a5cf5e4e1e12" + "0" * 52
+
+
+def table(name, columns, rows, encoders):
+  ours = [
+    Row(row, OURS, {column: Cell(values, paper=1.0) for column, values in cells.items()}) for row, cells in rows.items()
+  ]
+  return Table(
+    name, "title", "metric", columns, (*ours, *paper_tables()[int(name)].published_rows()), (), {"encoders": encoders}
+  )
+
+
+def lines_of(text):
+  return [[cell.strip() for cell in line.strip("|").split("|")] for line in text.splitlines() if line.startswith("|")]
+
+
+def test_rows_and_columns():
+  rows = {
+    "six, avg": {"STS-B": (99.0,), "SICK-R": (99.0,)},
+    "six, avg-first-last": {"STS-B": (50.0,), "SICK-R": (58.5,)},
+    "six, avg-first-last, flow (NLI)": {"STS-B": (99.0,), "SICK-R": (99.0,)},
+    "six, avg-first-last, flow (target)": {"STS-B": (67.0, 69.0), "SICK-R": ()},
+    "my, avg-first-last": {"STS-B": (40.0,)},
+    "my, avg-first-last, flow (target)": {"STS-B": (65.0,)},
+    "words, avg of word vectors": {"STS-B": (30.0,)},
+  }
+  second = table("2", ("STS-B", "SICK-R"), rows, {"six": SIX_LAYERS, "my": "0" * 64, "words": "1" * 64})
+  assert lines_of(summary([second])) == [
+    ["", "paper, BERT-base", "published code, six", "ours, six", "ours, my"],
+    ["---"] * 5,
+    ["STS-B", "59.04 → 70.72", "50.08 → 67.86", "50.00 → 68.00 ±1.41", "40.00 → 65.00"],
+    ["SICK-R", "63.75 → 63.11", "58.52 → 60.46", "", ""],
+  ]
+  assert "Published code:" in summary([second])
+
+
+def test_best_rows():
+  means = {"six, avg": 70.0, "six, avg-first-last": 50.0, "six, avg-first-last, flow (target)": 60.0, "six, mix": 65.5}
+  rows = tuple(Row(name, OURS, {"mean": Cell((value,), worse=True)}) for name, value in means.items())
+  about = {"encoders": {"six": SIX_LAYERS, "no rows": "0" * 64}}
+  assert lines_of(summary([Table("beyond", "t", "m", ("mean",), rows, (), about)])) == [
+    ["", "avg-first-last", "avg-first-last, flow (target)", "avg-first-last, whitening (target)", "best row", "which"],
+    ["---"] * 6,
+    ["six", "50.00", "60.00 (+10.00)", "", "70.00 (+20.00)", "avg"],
+  ]
+
+
+def test_qnli_and_edit_distance():
+  name = "my, avg-first-last"
+  qnli = table(
+    "4",
+    ("AUC",),
+    {
+      name: {"AUC": (61.0,)},
+      f"{name}, flow (target)": {"AUC": (77.0,)},
+      "tuned (fine-tuned on NLI), avg-first-last": {"AUC": (1.0,)},
+    },
+    {"my": "0" * 64, "tuned (fine-tuned on NLI)": "2" * 64},
+  )
+  rows = {"gold similarity": -24.2, f"{name}: BERT-induced similarity": -40.0}
+  rows[f"{name}, flow (target): flow-induced similarity"] = -20.0
+  cells = {row: {"edit distance": (value,), "gold similarity": (1.0,)} for row, value in rows.items()}
+  lexical = table("6", ("edit distance", "gold similarity"), cells, {"my": "0" * 64})
+  assert lines_of(summary([qnli, lexical])) == [
+    ["", "paper, BERT-base", "ours, my"],
+    ["---"] * 3,
+    ["QNLI, AUC", "70.30 → 76.17", "61.00 → 77.00"],
+    ["STS-B dev, similarity and edit distance", "-50.49 → -28.01", "-40.00 → -20.00"],
+    ["STS-B dev, gold and edit distance", "-24.61", "-24.20"],
+  ]
+  assert "Published code:" not in summary([qnli, lexical])
+
+
+def test_no_table_of_the_summary():
+  assert summary([]) == summary([table("5", ("STS-B",), {"my, avg": {"STS-B": (1.0,)}}, {"my": "0" * 64})]) == ""

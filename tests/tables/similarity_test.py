@@ -1,0 +1,131 @@
+"""bert_flow_tf/tables/similarity.py: rows, their names, and the published rows that they are compared with."""
+
+import statistics
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from bert_flow_tf.tables.paper_tables import paper_tables
+from tests.tables.fakes import Encoder, cosine, flow_matrix, make, make_bench, sides
+
+
+def row(rows, end):
+  (match,) = (line for line in rows if line.name.endswith(end))
+  return match
+
+
+def names(bench, **plan):
+  return [line.name for line in make("2", [bench], seeds=[0], **plan).rows]
+
+
+def test_rows_by_what_an_encoder_has(data):
+  assert names(make_bench(data, ["STS-B"]), calibration=("sn",)) == [
+    "fake, avg",
+    "fake, avg-first-last",
+    "fake, avg-first-last, flow (NLI)",
+    "fake, avg-first-last, flow (target)",
+    "fake, avg-first-last, sn (target)",
+  ]
+  pooled = make_bench(data, ["STS-B"], encoder=Encoder(has_pooler=True), nli_tuned=True)
+  assert names(pooled)[1] == "fake (fine-tuned on NLI), cls"
+  words = make_bench(data, ["STS-B"], label="glove.6B", words=True)
+  assert names(words, calibration=()) == [
+    "glove.6B, avg of word vectors",
+    "glove.6B, avg of word vectors, flow (target)",
+  ]
+
+
+def test_cells_and_spread(data):
+  """Table 5: the flow's cells over three seeds, by SciPy and statistics."""
+  bench = make_bench(data, ["STS-B"])
+  rows = make("5", [bench], [3, 4, 5], calibration=("mean", "sn")).rows
+  pairs = bench.inputs.tasks["STS-B"].splits["test"]
+  a, b = (side - 4 for side in sides(pairs, bench.encoder, "avg"))
+  expected = [100 * stats.spearmanr(cosine(a @ m, b @ m), pairs.scores)[0] for m in map(flow_matrix, (3, 4, 5))]
+  flow = row(rows, "flow (target)").cells["STS-B"]
+  assert flow.values == pytest.approx(expected, abs=1e-6) and flow.spread == pytest.approx(statistics.stdev(expected))
+  assert row(rows, ", sn (target)").cells["STS-B"].spread is None
+  (chosen,) = (line.name for line in rows if ", natsv-" in line.name and "chosen" in line.name)
+  assert chosen.startswith("fake, avg, natsv-") and chosen.endswith(", k chosen on dev (target)")
+  assert {line.cells["STS-B"].paper for line in rows} == {None}  # this encoder is not the paper's
+
+
+def test_cells_that_fail_say_why(data):
+  """No NLI here, no dev split in STS-12, fewer dimensions than asked for: the other cells stand."""
+  bench = make_bench(data, ["STS-B", "STS-12"])
+  rows = make("2", [bench], [0], ["STS-B", "STS-12"], calibration=("natsv", "whitening-7")).rows
+  cells = {line.name: line.cells for line in rows}
+  assert not any(cell.defined for cell in cells["fake, avg-first-last, flow (NLI)"].values())
+  assert "SNLI" in cells["fake, avg-first-last, flow (NLI)"]["STS-B"].reason
+  (natsv,) = (row_cells for name, row_cells in cells.items() if "natsv" in name)
+  assert natsv["STS-B"].defined and "STS-12 has no dev split" in natsv["STS-12"].reason
+  assert "rank 6" in cells["fake, avg-first-last, whitening-7 (target)"]["STS-12"].reason
+  assert all(cell.defined for cell in cells["fake, avg-first-last, flow (target)"].values())
+
+
+# {(number, encoder, fine-tuned): {end of our row's name: the paper's row}}
+COMPARED = {
+  ("2", "base", False): {
+    "fake, avg": "BERT_base",
+    "fake, cls": None,
+    "avg-first-last": "BERT_base-last2avg",
+    "flow (target)": "BERT_base-flow (target)",
+    "sn (target)": None,
+  },
+  ("2", "large", False): {"avg-first-last": "BERT_large-last2avg", "flow (target)": "BERT_large-flow (target)"},
+  ("3", "base", True): {"NLI), avg": "BERT_base-NLI", "flow (target)": "BERT_base-NLI-flow (target)"},
+  ("3", "large", True): {"NLI), avg": "BERT_large-NLI", "flow (target)": "BERT_large-NLI-flow (target)"},
+  ("5", "base", False): {
+    "fake, avg": "BERT_base",
+    "avg, sn (target)": "+ SN",
+    "avg, natsv-1 (target)": "+ NATSV (k=1)",
+    "avg, sn+natsv-1 (target)": "+ SN + NATSV (k=1)",
+    "flow (target)": "BERT_base-flow (target)",
+  },
+  ("5", "large", False): {"fake, avg": None, "avg, sn (target)": None},
+}
+
+
+@pytest.mark.parametrize("case", COMPARED, ids=str)
+def test_compared_with_the_papers_row(data, case):
+  number, encoder, tuned = case
+  pooled = Encoder(has_pooler=True)
+  bench = make_bench(data, ["STS-B"], encoder=pooled, paper_encoder=encoder, nli_tuned=tuned)
+  rows = make(number, [bench], [0], calibration=("sn",)).rows
+  published = {line.name: line.cells["STS-B"] for line in paper_tables()[int(number)].rows}
+  for end, name in COMPARED[case].items():
+    assert row(rows, end).cells["STS-B"].paper == (published[name] if name else None)
+  if case == ("5", "base", False):  # k chosen on dev is compared with the paper's choice, whatever ours is
+    chosen = {line.name.split(",")[2].split("-")[0].strip(): line for line in rows if "chosen" in line.name}
+    assert chosen["natsv"].cells["STS-B"].paper == 60.4 and chosen["sn+natsv"].cells["STS-B"].paper == 63.51
+
+
+def test_seeds_of_table_8(data):
+  bench = make_bench(data, ["STS-B"], paper_encoder="large", nli_tuned=True)
+  seeds = [5, 6, 7, 8]
+  rows = make("8", [bench], seeds).rows
+  values = row(make("3", [bench], seeds).rows, "avg-first-last, flow (target)").cells["STS-B"].values
+  expected = [statistics.fmean(values), statistics.stdev(values), statistics.median(values)]
+  assert [cell.mean for cell in rows[2].cells.values()] == pytest.approx(expected)
+  assert [cell.paper for cell in rows[2].cells.values()] == [81.1, 0.55, 81.35]
+  plain = rows[0].cells
+  assert plain["mean"].mean == plain["median"].mean and plain["mean"].paper == 77.26
+  assert not plain["standard deviation"].defined and "no seed" in plain["standard deviation"].reason
+  one_seed = row(make("8", [bench], [5]).rows, "flow (target)").cells
+  assert one_seed["standard deviation"].reason == "only one seed" and one_seed["median"].mean == values[0]
+
+
+def test_transfer_says_where_it_hurts(data):
+  tasks = ["STS-B", "SICK-R"]
+  made = make("transfer", [make_bench(data, tasks)], [1, 2], tasks, transfer_corpus=("nli",))
+  assert [line.name for line in made.rows] == [
+    "fake, no flow",
+    *(f"fake, flow fitted on {name}" for name in (*tasks, "NLI")),
+  ]
+  without, fitted, of_nli = made.rows[0].cells, made.rows[1:3], made.rows[3].cells
+  hurts = [np.mean(line.cells[task].values) < without[task].mean for line in fitted for task in tasks]
+  assert [line.cells[task].worse for line in fitted for task in tasks] == hurts
+  assert made.notes[1] == f"fake: the flow lowers the score in {sum(hurts)} of 4 cells (▼)."
+  assert not any(cell.worse for cells in (without, of_nli) for cell in cells.values())
+  assert "SNLI" in of_nli["STS-B"].reason  # no such corpus here
