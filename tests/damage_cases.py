@@ -22,9 +22,9 @@ from bert_flow_tf.evaluation import report
 from bert_flow_tf.runs.siamese_run import read_facts, write_facts
 from bert_flow_tf.serving.export import export_model
 from bert_flow_tf.serving.metadata import read_origin
-from bert_flow_tf.tables.results_page import read_tables
-from bert_flow_tf.tables.store import Store
+from bert_flow_tf.tables.page import read_tables
 from bert_flow_tf.tables.table import Cell, Row, Table
+from bert_flow_tf.tables.workbench import Store
 from bert_flow_tf.tf1.write import write_model
 from bert_flow_tf.training.objectives import Classifier
 from tests.calibration.cases import cone
@@ -125,8 +125,7 @@ def _served(folder):
 
 
 def _stored(folder):
-  store = Store(folder)
-  return store.get({"a": 1}) or store.put({"a": 1}, {"score": 0.5, "cosines": [0.25, None]})
+  return Store(folder).kept({"a": 1}, lambda: {"score": 0.5, "cosines": [0.25, None]})
 
 
 def _table(folder):

@@ -5,6 +5,7 @@ import json
 import math
 from typing import Any
 
+from bert_flow_tf.io import checksums
 from bert_flow_tf.io.files import parse_json
 
 OURS, PUBLISHED = "ours", "published"
@@ -224,12 +225,12 @@ class Table:
     for row in self.rows:
       cells = {column: cell.to_json() for column, cell in row.cells.items()}
       content["rows"].append({"name": row.name, "source": row.source, "cells": cells})
-    return json.dumps(content, indent=2, allow_nan=False) + "\n"
+    return json.dumps(checksums.sealed(content), indent=2, allow_nan=False) + "\n"
 
 
 def from_json(text: str) -> Table:
   """Returns the table of a text that `Table.json` returned; any error of Python says that it is something else."""
-  content = parse_json(text.encode())
+  content = checksums.opened(parse_json(text.encode()))
   rows = []
   for row in content["rows"]:
     cells = {column: _cell(values) for column, values in row["cells"].items()}

@@ -21,7 +21,7 @@ from bert_flow_tf.encoder.word_vectors import PREFIX
 from bert_flow_tf.errors import BertFlowError
 from bert_flow_tf.evaluation.report import plain
 from bert_flow_tf.evaluation.task_scores import Embeddings, pair_cosines, scores_of_split
-from bert_flow_tf.io import files
+from bert_flow_tf.io import checksums, files
 from bert_flow_tf.progress import Progress
 from bert_flow_tf.tables.inputs import Inputs, change_encoder, label_of, load_encoder, paper_encoder
 from bert_flow_tf.tables.table import Row
@@ -105,17 +105,16 @@ class Store:
     key = plain({**key, "versions": self._versions})
     file = pathlib.Path(self._folder) / f"{_digest(key)[:32]}.json"
     try:
-      content = files.read_json(file)
-      if content["key"] == key and content["sha256"] == _digest(content["value"]):
+      content = checksums.opened(files.read_json(file))
+      if content["key"] == key:
         return content["value"]
-      logging.warning("%s is damaged: its result is computed again", file)
     except FileNotFoundError:
       pass
-    except (OSError, ValueError, KeyError, TypeError) as error:
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
       logging.warning("%s is damaged (%s): its result is computed again", file, error)
     value = plain(compute())
     file.parent.mkdir(parents=True, exist_ok=True)
-    files.write_text(file, json.dumps({"key": key, "value": value, "sha256": _digest(value)}) + "\n")
+    files.write_text(file, json.dumps(checksums.sealed({"key": key, "value": value})) + "\n")
     return value
 
 
