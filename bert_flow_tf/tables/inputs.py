@@ -133,7 +133,8 @@ def change_encoder(encoder: Any, settings: EncoderSettings, token_weights: str, 
   if static:
     return _load_bert(f"static:{encoder.name}", settings, token_weights)
   weights = make_token_weights(token_weights, encoder.tokenizer, settings.frequency_corpus)
-  return SentenceEncoder(encoder.bert, encoder.tokenizer, weights, encoder.settings)
+  changed = dataclasses.replace(encoder.settings, token_weights=token_weights)
+  return SentenceEncoder(encoder.bert, encoder.tokenizer, weights, changed)
 
 
 def _load_bert(name, settings, token_weights=None):

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from absl import logging
 
-from bert_flow_tf import __version__
+from bert_flow_tf._version import __version__
 from bert_flow_tf.calibration.names import FLOW, check_k_on_dev, parse_calibration
 from bert_flow_tf.data.flow_corpus import TARGET
 from bert_flow_tf.data.pairs import SentencePairs
