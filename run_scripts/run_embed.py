@@ -65,18 +65,13 @@ def main(argv: list[str]) -> None:
   """Loads the model, embeds the corpus and prints the counters."""
   del argv
   check_flags()
-  from bert_flow_tf.corpus.models import describe, identity_of, loader_of  # which import TensorFlow
+  from bert_flow_tf.corpus.models import embedder_of  # which imports TensorFlow
 
   job = EmbeddingJob(common_flags.settings(JobSettings))
   with job.watch.timing("loading"):
     model = load_model()
-  result = job.run(
-    model,
-    loader_of(model, FLAGS.flow_folder, FLAGS.model_cache_dir),
-    identity_of(model, FLAGS.flow_folder),
-    {**describe(model, FLAGS.flow_folder), "versions": common_flags.versions()},
-    FLAGS.predict_batch_size,
-  )
+    embedder = embedder_of(model, FLAGS.flow_folder, FLAGS.model_cache_dir)
+  result = job.run(embedder, FLAGS.predict_batch_size, {"versions": common_flags.versions()})
   print(result.describe())
 
 

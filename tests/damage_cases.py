@@ -96,7 +96,7 @@ def _embed_corpus(output, folder):
   text = folder.parent / "corpus.txt"
   text = text if text.exists() else _corpus(folder)
   settings = JobSettings(input=(str(text),), output_dir=str(folder), output_format=output, shard_size=8)
-  EmbeddingJob(settings).run(toy.Model(), toy.Model, {}, {})
+  EmbeddingJob(settings).run(toy.EMBEDDER)
   counters = json.loads((folder / "manifest.json").read_text())["counters"]
   return counters, {path.name: path.read_bytes() for path in sorted(folder.glob("shard-*[!n]"))}  # no receipts
 

@@ -32,6 +32,23 @@ class Model(Protocol):
     ...
 
 
+@dataclasses.dataclass(frozen=True)
+class Embedder:
+  """Model of a run, and what a run needs of it.
+
+  Attributes:
+    model: the model.
+    load: picklable; loads the model in another process.
+    identity: JSON values that decide its embeddings.
+    about: JSON values that describe it and do not decide them.
+  """
+
+  model: Model
+  load: Callable[[], Model]
+  identity: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+  about: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+
+
 def pending(index: Index, folder: ShardFolder) -> tuple[list[ShardTask], dict[int, dict[str, int]]]:
   """Returns the shards to embed, and {number: counters} of the finished ones."""
   sizes = storage.sizes(folder.folder)

@@ -1,13 +1,13 @@
 """A run over a corpus, any number of input files to one folder of shards; and its settings."""
 
 import dataclasses
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from absl import logging
 
 from bert_flow_tf.corpus import reading, shards, storage
-from bert_flow_tf.corpus.embedding import Model, pending, run_streaming
+from bert_flow_tf.corpus.embedding import Embedder, pending, run_streaming
 from bert_flow_tf.corpus.index import Index, changed_input, find_inputs
 from bert_flow_tf.corpus.reading import TEXT, TFRECORD, TSV, InputFormat, is_number, kind_of
 from bert_flow_tf.corpus.shards import Manifest, ShardFolder
@@ -158,33 +158,19 @@ class EmbeddingJob:
     self._paths = find_inputs(settings.input)
     self._format = settings.format_of(self._paths)
 
-  def run(
-    self,
-    model: Model,
-    load: Callable[[], Model],
-    identity: dict[str, Any],
-    about: dict[str, Any],
-    batch_size: int = 64,
-  ) -> Result:
-    """Embeds all records that earlier runs in the folder have not embedded.
+  def run(self, embedder: Embedder, batch_size: int = 64, about: Mapping[str, Any] | None = None) -> Result:
+    """Embeds all records that earlier runs in the folder have not embedded, at most `batch_size` sentences at once.
 
-    Args:
-      model: the model.
-      load: picklable; loads the model in a worker of Beam.
-      identity: JSON values that decide the model's embeddings.
-      about: JSON values for the manifest that do not decide them.
-      batch_size: maximum number of sentences in a batch.
-
-    Raises:
-      BertFlowError: the folder belongs to another run, an input file cannot be read or has changed, or the model fails.
+    `about` are further JSON values for the manifest. Raises a BertFlowError if the folder belongs to another run, an
+    input file cannot be read or has changed, or the model fails.
     """
-    settings = self._settings
+    settings, model = self._settings, embedder.model
     output = storage.absolute(str(settings.output_dir))
-    deciding = {"input": vars(self._format), "embedder": identity, "dim": model.output_dim}
+    deciding = {"input": vars(self._format), "embedder": dict(embedder.identity), "dim": model.output_dim}
     for name in ("output_format", "shard_size", "shard_bytes", "normalize"):
       deciding[name] = getattr(settings, name)
     arguments = {"batch_size": batch_size, "normalize_embeddings": settings.normalize}
-    manifest = Manifest(output, deciding, about)
+    manifest = Manifest(output, deciding, {**embedder.about, **(about or {})})
     manifest.check()
     with manifest.lock():
       with self.watch.timing("indexing"), naming("input"):
@@ -200,7 +186,7 @@ class EmbeddingJob:
         if self._options:
           from bert_flow_tf.corpus.beam import run_beam
 
-          run_beam(index, folder, self._format, load, arguments, self._options)
+          run_beam(index, folder, self._format, embedder.load, arguments, self._options)
         else:
           run_streaming(index, folder, self._format, model, arguments)
       counters = _finish(index, folder, manifest)

@@ -13,6 +13,7 @@ import numpy as np
 import tensorflow as tf
 
 from bert_flow_tf.calibration.flow import calibration_sha256
+from bert_flow_tf.corpus.embedding import Embedder
 from bert_flow_tf.encoder.source import HUB_NAMES, MODEL_NAMES
 from bert_flow_tf.errors import BertFlowError, ConfigError, EncoderError
 from bert_flow_tf.evaluation.metrics import normalized
@@ -105,25 +106,38 @@ def _check_folder(folder):
     ) from error
 
 
-Embedder = SentenceModel | SavedModelReader
+def embedder_of(
+  model: SentenceModel | SavedModelReader, calibration_folder: str | None = None, cache_dir: str | None = None
+) -> Embedder:
+  """Returns a model with what decides its embeddings, and how other processes load it.
 
-
-def identity_of(model: Embedder, calibration_folder: str | None = None) -> dict[str, Any]:
-  """Returns JSON values that decide a model's embeddings; the folder is the one that it was loaded from."""
-  versions = tokenizer_versions(model)
+  `calibration_folder` is the folder that it was loaded from, None for an encoder alone; `cache_dir` that of the hub's
+  cache. A process with other versions of the packages that tokenize rejects the model.
+  """
   if isinstance(model, SavedModelReader):
-    return {"saved_model_sha256": model.checksum(), "versions": versions}
-  checksum = None
-  if calibration_folder is not None and model.calibration is not None:
-    checksum = calibration_sha256(calibration_folder)
-  return {**model.identity.deciding(), "calibration_sha256": checksum, "versions": versions}
+    versions = _versions(["tensorflow-text"])
+    load: Callable = functools.partial(SavedModelReader, os.path.abspath(model.folder))
+    identity: dict[str, Any] = {"saved_model_sha256": model.checksum()}
+    about: dict[str, Any] = {"saved_model": model.folder}
+  else:
+    versions = _versions(["tokenizers", "transformers"])
+    name = _absolute(model.encoder.name)
+    arguments = {**model.identity.model_arguments(), **model.identity.loading_arguments(), "cache_dir": cache_dir}
+    load = functools.partial(SentenceModel.from_pretrained, name, **arguments)
+    identity = {**model.identity.deciding(), "calibration_sha256": None}
+    about = {"encoder": model.identity.to_dict()}
+    if calibration_folder is not None:
+      # The encoder was checked when the model was loaded first.
+      folder = os.path.abspath(calibration_folder)
+      load = functools.partial(SentenceModel.load, folder, name, allow_other_encoder=True, **arguments)
+      if model.calibration is not None:
+        identity["calibration_sha256"] = calibration_sha256(folder)
+        about["calibration"] = {"name": model.calibration.name, "folder": folder}
+  return Embedder(model, functools.partial(_load, versions, load), {**identity, "versions": versions}, about)
 
 
-def tokenizer_versions(model: Embedder) -> dict[str, str]:
-  """Returns {package: version} of the installed packages that decide which tokens a model reads."""
-  packages = ["tokenizers", "transformers"]
-  if isinstance(model, SavedModelReader):
-    packages = ["tensorflow-text"]
+def _versions(packages):
+  """Returns {package: version} of those packages that are installed."""
   versions = {}
   for package in packages:
     with contextlib.suppress(importlib.metadata.PackageNotFoundError):  # not every SavedModel needs TF Text
@@ -131,43 +145,12 @@ def tokenizer_versions(model: Embedder) -> dict[str, str]:
   return versions
 
 
-def describe(model: Embedder, calibration_folder: str | None = None) -> dict[str, Any]:
-  """Returns JSON values for the manifest that describe a model; the folder as in `identity_of`."""
-  if isinstance(model, SavedModelReader):
-    return {"saved_model": model.folder}
-  values: dict[str, Any] = {"encoder": model.identity.to_dict()}
-  if calibration_folder is not None and model.calibration is not None:
-    values["calibration"] = {"name": model.calibration.name, "folder": os.path.abspath(calibration_folder)}
-  return values
-
-
-def loader_of(
-  model: Embedder, calibration_folder: str | None = None, cache_dir: str | None = None
-) -> Callable[[], Embedder]:
-  """Returns a picklable function that loads the model again, in a process with any working folder.
-
-  It raises an EncoderError if the process has another version of a package that tokenizes. `cache_dir` is the folder of
-  the hub's cache, its default if None.
-  """
-  checked = functools.partial(_load, tokenizer_versions(model))
-  if isinstance(model, SavedModelReader):
-    return functools.partial(checked, SavedModelReader, os.path.abspath(model.folder))
-  name = _absolute(model.encoder.name)
-  arguments = {**model.identity.model_arguments(), **model.identity.loading_arguments(), "cache_dir": cache_dir}
-  if calibration_folder is None:
-    return functools.partial(checked, SentenceModel.from_pretrained, name, **arguments)
-  # The encoder was checked when the model was loaded first.
-  folder = os.path.abspath(calibration_folder)
-  return functools.partial(checked, SentenceModel.load, folder, name, allow_other_encoder=True, **arguments)
-
-
-def _load(versions, load, *arguments, **settings):
+def _load(versions, load):
   """Returns the model that `load` loads, if it reads the same tokens in this process."""
-  model = load(*arguments, **settings)
-  here = tokenizer_versions(model)
+  here = _versions(versions)
   if here != versions:
     raise EncoderError(f"a worker has {here}, the process that started it {versions}; install the same versions")
-  return model
+  return load()
 
 
 def _absolute(name):

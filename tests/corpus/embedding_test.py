@@ -35,12 +35,12 @@ def test_each_sentence_once_in_order(tmp_path):
 def test_normalized_vectors_and_their_folder(tmp_path):
   (tmp_path / "corpus.txt").write_text("a\nb\n")
   arguments = {"input": (str(tmp_path / "corpus.txt"),), "output_dir": str(tmp_path / "out")}
-  EmbeddingJob(JobSettings(**arguments, normalize=True)).run(toy.Model(), toy.Model, {}, {})
+  EmbeddingJob(JobSettings(**arguments, normalize=True)).run(toy.EMBEDDER)
   _, vectors = toy.read_npy(tmp_path / "out")
   a, b = (toy.vector(sentence).astype(np.float64) for sentence in "ab")
   np.testing.assert_allclose(vectors, [a / np.linalg.norm(a), b / np.linalg.norm(b)], rtol=1e-6)
   with pytest.raises(ConfigError, match="another run: normalize True, now False"):
-    EmbeddingJob(JobSettings(**arguments)).run(toy.Model(), toy.Model, {}, {})
+    EmbeddingJob(JobSettings(**arguments)).run(toy.EMBEDDER)
 
 
 def test_a_run_resumes(tmp_path):

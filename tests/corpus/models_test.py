@@ -7,7 +7,7 @@ import pytest
 
 from bert_flow_tf import SentenceEncoder, SentenceModel
 from bert_flow_tf.corpus.job import EmbeddingJob, JobSettings
-from bert_flow_tf.corpus.models import identity_of, loader_of
+from bert_flow_tf.corpus.models import embedder_of
 from bert_flow_tf.errors import ConfigError, EncoderError
 from tests.encoder import tiny
 
@@ -17,11 +17,11 @@ def test_another_version_is_rejected(tmp_path, monkeypatch, package):
   (tmp_path / "corpus.txt").write_text("a dog\na cat\n")
   encoder = SentenceEncoder.from_pretrained(str(tiny.save_tiny(tmp_path / "model")))
   model = SentenceModel(encoder, max_seq_length=9)
-  load = pickle.dumps(loader_of(model))
+  load = pickle.dumps(embedder_of(model).load)
 
   def run():
     settings = JobSettings(input=(str(tmp_path / "corpus.txt"),), output_dir=str(tmp_path / "out"))
-    return EmbeddingJob(settings).run(model, pickle.loads(load), identity_of(model), {})
+    return EmbeddingJob(settings).run(embedder_of(model))
 
   assert (run().records, run().records) == (2, 0)
   installed = importlib.metadata.version

@@ -5,6 +5,7 @@ import pathlib
 
 import numpy as np
 
+from bert_flow_tf.corpus.embedding import Embedder
 from bert_flow_tf.corpus.index import build_index
 from bert_flow_tf.corpus.reading import InputFormat
 from bert_flow_tf.corpus.shards import ShardFolder
@@ -35,6 +36,9 @@ class Model:
       raise EncoderError(f"sentence {sentences.index('no vector')}: its embedding is not finite")
     vectors = np.array([vector(sentence) for sentence in sentences], np.float32).reshape([-1, DIM])
     return vectors / np.linalg.norm(vectors, axis=1, keepdims=True) if normalize_embeddings else vectors
+
+
+EMBEDDER = Embedder(Model(), Model)
 
 
 def reject(sentences):
