@@ -59,9 +59,10 @@ def export(model, calibration_folder: str | None) -> None:
     model: the `SentenceModel`.
     calibration_folder: folder of its calibration, or None.
   """
-  from bert_flow_tf.serving import metadata, model_card
+  from bert_flow_tf.serving import metadata
   from bert_flow_tf.serving.export import export_model
 
   settings = dataclasses.asdict(common_flags.settings(ExportSettings))
   about = metadata.read_origin(calibration_folder)
-  print("\n".join(model_card.summary(export_model(model, FLAGS.export_dir, about=about, **settings))))
+  layout = export_model(model, FLAGS.export_dir, about=about, **settings)
+  print("\n".join(metadata.summary(layout)))

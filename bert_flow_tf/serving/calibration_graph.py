@@ -8,6 +8,7 @@ import numpy as np
 import tensorflow as tf
 
 from bert_flow_tf.calibration.combined import Mix, SideBySide
+from bert_flow_tf.calibration.flow import FlowCalibration
 from bert_flow_tf.calibration.interface import Calibration
 from bert_flow_tf.calibration.linear import LinearCalibration
 from bert_flow_tf.errors import CalibrationError
@@ -33,16 +34,11 @@ class AffineGraph:
     self.dim, self.output_dim = matrix.shape
     self.sizes = {"dim": self.dim, "output_dim": self.output_dim}
     self._shift, self._matrix = shift, matrix
-    self._diagonal = np.diag(matrix) if np.array_equal(matrix, np.diag(np.diag(matrix))) else None
 
   def transform(self, embeddings: tf.Tensor) -> tf.Tensor:
     """u float32 [n, dim] -> z float32 [n, output_dim]."""
-    centered = tf.cast(embeddings, tf.float64)
-    if self._shift.any():
-      centered = centered - self._shift
-    if self._diagonal is None or self.dim != self.output_dim:
-      return tf.cast(centered @ self._matrix, tf.float32)
-    return tf.cast(centered if (self._diagonal == 1).all() else centered * self._diagonal, tf.float32)
+    centered = tf.cast(embeddings, tf.float64) - self._shift
+    return tf.cast(centered @ self._matrix, tf.float32)
 
 
 class FlowGraph:
@@ -73,26 +69,21 @@ class FlowGraph:
   def log_prob(self, embeddings: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
     """u float32 [n, dim] -> -log2 p(x) / latent_dim and log p(x) in nats, float32 [n] each."""
     bits = self._flow.bits_per_dim(self._mixed(embeddings))
-    return tf.cast(bits, tf.float32), tf.cast(bits * (-self.output_dim * math.log(2.0)), tf.float32)
+    nats = bits * (-self.output_dim * math.log(2.0))
+    return tf.cast(bits, tf.float32), tf.cast(nats, tf.float32)
 
   def inverse(self, latents: tf.Tensor) -> tf.Tensor:
     """z float32 [n, latent_dim] -> x float32 [n, latent_dim]."""
     return tf.cast(self._flow.inverse(latents), tf.float32)
 
   def _mixed(self, embeddings):
-    return embeddings if self._mix is None else tf.cast(self._mix(tf.cast(embeddings, tf.float64)), tf.float32)
+    if self._mix is None:
+      return embeddings
+    return tf.cast(self._mix(tf.cast(embeddings, tf.float64)), tf.float32)
 
 
 class SideBySideGraph:
-  """z = [z_1 / |z_1|, z_2 / |z_2|, ...] of the graphs of several calibrations.
-
-  Args:
-    name: name of the calibration.
-    parts: graphs of the parts.
-
-  Attributes:
-    name, sizes, variables: as in `AffineGraph`.
-  """
+  """z = [z_1 / |z_1|, z_2 / |z_2|, ...] of the graphs of several calibrations; attributes as in `AffineGraph`."""
 
   is_flow = False
 
@@ -104,40 +95,33 @@ class SideBySideGraph:
 
   def transform(self, embeddings: tf.Tensor) -> tf.Tensor:
     """u float32 [n, dim] -> z float32 [n, output_dim]."""
-    rows = [part.transform(embeddings) for part in self._parts]
-    return tf.concat([tf.math.divide_no_nan(z, tf.norm(z, axis=1, keepdims=True)) for z in rows], axis=1)
+    directions = []
+    for part in self._parts:
+      z = part.transform(embeddings)
+      directions.append(tf.math.divide_no_nan(z, tf.norm(z, axis=1, keepdims=True)))
+    return tf.concat(directions, axis=1)
 
 
 CalibrationGraph = AffineGraph | FlowGraph | SideBySideGraph
 
 
 def make_calibration_graph(calibration: Calibration | Glow | None, dim: int) -> CalibrationGraph:
-  """Returns the graph of a calibration.
-
-  Args:
-    calibration: a fitted calibration or flow; None leaves embeddings as they are.
-    dim: dimensions of the embeddings.
-
-  Raises:
-    CalibrationError: the calibration is not fitted, or takes embeddings of another number of dimensions.
-  """
-  if isinstance(calibration, SideBySide):
-    return SideBySideGraph(calibration.name, [make_calibration_graph(part, dim) for part in calibration.parts])
-  mix, calibration = getattr(calibration, "mix", None), getattr(calibration, "flow", calibration)
+  """Returns the graph of a fitted calibration of embeddings of `dim` dimensions; None leaves them as they are."""
+  graph: CalibrationGraph
   if calibration is None:
-    return AffineGraph("none", np.zeros(dim), np.eye(dim))
-  if not isinstance(calibration, Glow | LinearCalibration):
-    raise CalibrationError(
-      f"calibration: {type(calibration).__name__}, expected a flow or a LinearCalibration", argument="calibration"
-    )
-  graph = (
-    FlowGraph(calibration, mix)
-    if isinstance(calibration, Glow)
-    else AffineGraph(calibration.name, *calibration.affine())
-  )
+    graph = AffineGraph("none", np.zeros(dim), np.eye(dim))
+  elif isinstance(calibration, SideBySide):
+    graph = SideBySideGraph(calibration.name, [make_calibration_graph(part, dim) for part in calibration.parts])
+  elif isinstance(calibration, FlowCalibration):
+    graph = FlowGraph(calibration.flow, calibration.mix)
+  elif isinstance(calibration, Glow):
+    graph = FlowGraph(calibration)
+  elif isinstance(calibration, LinearCalibration):
+    graph = AffineGraph(calibration.name, *calibration.affine())
+  else:
+    kind = type(calibration).__name__
+    raise CalibrationError(f"calibration: {kind}, expected a flow or a LinearCalibration", argument="calibration")
   if graph.dim != dim:
-    raise CalibrationError(
-      f"calibration {graph.name} takes embeddings of {graph.dim} dimensions; the encoder gives {dim}",
-      argument="calibration",
-    )
+    sizes = f"takes embeddings of {graph.dim} dimensions; the encoder gives {dim}"
+    raise CalibrationError(f"calibration {graph.name} {sizes}", argument="calibration")
   return graph

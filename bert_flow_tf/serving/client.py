@@ -24,17 +24,7 @@ class ServerError(BertFlowError):
 
 
 class GrpcClient:
-  """Client over gRPC; a context manager.
-
-  Args:
-    server: "HOST:PORT".
-    model_name: name of the model on the server.
-    version: version of the model; None for the server's choice.
-    timeout: seconds to wait for an answer.
-
-  Raises:
-    ConfigError: tensorflow-serving-api is not installed.
-  """
+  """Client over gRPC, a context manager; the server is "HOST:PORT", version None the server's choice."""
 
   def __init__(self, server: str, model_name: str, version: int | None = None, timeout: float = 30.0):
     try:
@@ -59,11 +49,7 @@ class GrpcClient:
     self._channel.close()
 
   def similarities(self, pairs: list[tuple[str, str]]) -> list[float]:
-    """Returns the cosine of the calibrated embeddings of each pair.
-
-    Raises:
-      ServerError: the server cannot be reached, reports an error or sends an unexpected answer.
-    """
+    """Returns the cosine of the calibrated embeddings of each pair."""
     request = self._request()
     request.model_spec.name, request.model_spec.signature_name = self._model_name, _SIMILARITY.name
     if self._version is not None:
@@ -81,10 +67,12 @@ class GrpcClient:
 
 
 class RestClient:
-  """Client over REST; a context manager. Arguments as in `GrpcClient`; the server is "http://HOST:PORT"."""
+  """Client over REST, a context manager; arguments as in `GrpcClient`, the server is "http://HOST:PORT"."""
 
   def __init__(self, server: str, model_name: str, version: int | None = None, timeout: float = 30.0):
-    path = f"/v1/models/{model_name}" + ("" if version is None else f"/versions/{version}")
+    path = f"/v1/models/{model_name}"
+    if version is not None:
+      path += f"/versions/{version}"
     self._server, self._url, self._timeout = server, f"{server.rstrip('/')}{path}:predict", timeout
 
   def __enter__(self) -> "RestClient":
@@ -94,7 +82,7 @@ class RestClient:
     pass
 
   def similarities(self, pairs: list[tuple[str, str]]) -> list[float]:
-    """Returns what `GrpcClient.similarities` does; raises the same."""
+    """Returns the cosine of the calibrated embeddings of each pair."""
     instances = [dict(zip(_SIMILARITY.inputs, pair, strict=True)) for pair in pairs]
     body = json.dumps({"signature_name": _SIMILARITY.name, "instances": instances}).encode()
     try:
@@ -111,15 +99,13 @@ class RestClient:
 
 def make_client(server: str, **arguments) -> GrpcClient | RestClient:
   """Returns a client for REST if the server is an http:// or https:// address, else for gRPC."""
-  return (RestClient if server.startswith(("http://", "https://")) else GrpcClient)(server, **arguments)
+  if server.startswith(("http://", "https://")):
+    return RestClient(server, **arguments)
+  return GrpcClient(server, **arguments)
 
 
 def read_pairs(path: str) -> list[tuple[str, str]]:
-  """Reads sentence pairs from a UTF-8 TSV file, or from standard input for "-"; further columns are ignored.
-
-  Raises:
-    DataError: it cannot be read, is not UTF-8, or a line has no tab.
-  """
+  """Reads sentence pairs from a UTF-8 TSV file, or from standard input for "-"; further columns are ignored."""
   try:
     content = sys.stdin.buffer.read() if path == "-" else pathlib.Path(path).read_bytes()
     lines = content.decode("utf-8-sig").split("\n")
@@ -138,6 +124,7 @@ def read_pairs(path: str) -> list[tuple[str, str]]:
 
 
 def _checked(server: str, scores: Any, pairs: list[tuple[str, str]]) -> list[float]:
+  """Returns the scores; they are numbers, one for each pair, unless the server is another one."""
   numbers = isinstance(scores, list) and all(isinstance(score, int | float) for score in scores)
   if not numbers or len(scores) != len(pairs):
     raise ServerError(server, f"the answer to {len(pairs)} pairs is not {len(pairs)} numbers")

@@ -1,31 +1,65 @@
 """Exports a `SentenceModel` as one version of a model for TF Serving."""
 
 import contextlib
-import dataclasses
 import os
 import pathlib
 import tempfile
-import uuid
 from collections.abc import Iterator
+from typing import Any
 
 import tensorflow as tf
 from absl import logging
 
+from bert_flow_tf.encoder.tokenizer import SentenceTokenizer
 from bert_flow_tf.errors import ConfigError
-from bert_flow_tf.io.files import temporary_folder
+from bert_flow_tf.io.files import temporary_folder, write_text
 from bert_flow_tf.io.lock import owned
 from bert_flow_tf.model import SentenceModel
-from bert_flow_tf.serving import assets, audit, golden, metadata, model_card, warmup
+from bert_flow_tf.serving import golden, metadata
 from bert_flow_tf.serving.calibration_graph import make_calibration_graph
-from bert_flow_tf.serving.graph_tokenizer import GraphTokenizer
-from bert_flow_tf.serving.half_weights import tracked
-from bert_flow_tf.serving.layout import ExportError, ExportLayout, versions
+from bert_flow_tf.serving.graph_tokenizer import GraphTokenizer, vocabulary_of
 from bert_flow_tf.serving.served_model import ServedModel
-from bert_flow_tf.serving.settings import ExportSettings, check_installed
+from bert_flow_tf.serving.settings import (
+  BATCHING,
+  MODELS_CONFIG,
+  WARMUP,
+  ExportError,
+  ExportLayout,
+  ExportSettings,
+  check_installed,
+  next_version,
+)
+from bert_flow_tf.serving.signatures import SIGNATURES
+
+# Rows of warm-up requests. The first request of a signature is the slow one; a second size prepares operations that
+# depend on the shape.
+_WARMUP_ROWS = (1, 8)
+_MODELS_CONFIG_TEXT = """\
+# Example of --model_config_file. Not run by us.
+model_config_list {{
+  config {{
+    name: "{name}"
+    base_path: "/models/{name}"
+    model_platform: "tensorflow"
+    # By default the server serves the highest version only. To serve two, or to roll back, name the versions:
+    # model_version_policy {{ specific {{ versions: 1 versions: 2 }} }}
+    # version_labels {{ key: "stable" value: 1 }}
+    # version_labels {{ key: "canary" value: 2 }}
+  }}
+}}
+"""
+# Padding is safe: embed_ids reads `lengths` tokens of each row, and text has no second dimension.
+_BATCHING_TEXT = """\
+max_batch_size { value: 64 }
+batch_timeout_micros { value: 2000 }
+max_enqueued_batches { value: 256 }
+num_batch_threads { value: 4 }
+pad_variable_length_inputs: true
+"""
 
 
 def export_model(
-  model: SentenceModel, export_dir: str | pathlib.Path, *, about: dict | None = None, **settings
+  model: SentenceModel, export_dir: str | os.PathLike, *, about: dict | None = None, **settings: Any
 ) -> ExportLayout:
   """Writes `export_dir`/VERSION completely or not at all; compares its answers with the model's before that.
 
@@ -33,85 +67,107 @@ def export_model(
     model: encoder, pooling and fitted calibration.
     export_dir: folder of the served model, with one folder per version; created if absent.
     about: further JSON values for metadata.json, such as the result of `metadata.read_origin`.
-    **settings: fields of `ExportSettings`: version, model_name, normalize, weights_dtype.
+    **settings: fields of `ExportSettings`: version, model_name, normalize.
 
   Returns:
-    Paths of the version.
+    Place of the version.
 
   Raises:
     ConfigError: a setting is not allowed, the encoder is not float32, or a package is not installed.
     ExportError: the version exists, the folder cannot be written, or the answers differ from the model's.
     BertFlowError: the encoder cannot be served, or the calibration is not fitted.
   """
-  settings = ExportSettings(**settings)
+  checked = ExportSettings(**settings)
   check_installed(export_dir)
-  identity = model.identity
-  if identity.settings.precision != "float32":
-    raise ConfigError(
-      f"precision={identity.settings.precision}: a served model computes in float32", argument="precision"
-    )
-  graph = make_calibration_graph(model.calibration, model.dim)
-  tokenizer = GraphTokenizer(model.encoder.tokenizer, identity.max_seq_length)
-  pooling = model.encoder.pooling(identity.sentence_embedding_type)
-  served = ServedModel(model.encoder, tokenizer, graph, pooling, identity.low_dim, settings.normalize)
+  precision = model.identity.settings.precision
+  if precision != "float32":
+    raise ConfigError(f"precision={precision}: a served model computes in float32", argument="precision")
+  served = _served(model, checked)
   with owned(export_dir, "export_dir"):
-    layout = ExportLayout.of(export_dir, _free_version(export_dir, settings.version))
+    layout = _new_version(pathlib.Path(export_dir), checked.version)
     logging.info("writing %s", layout.folder)
     try:
       with temporary_folder(layout.folder) as folder:  # its name is not a version to the server
-        writing = dataclasses.replace(layout, folder=folder)
-        _save(served, model, graph.variables, settings, writing)
-        _describe(writing, model, graph, served.sizes, settings, about or {})
+        _save(folder, served, model.encoder)
+        _describe(folder, served, model, checked, {"version": layout.version, **(about or {})})
         folder.rename(layout.folder)
     except OSError as error:
       raise ExportError(f"export_dir={export_dir}: cannot be written ({error})", argument="export_dir") from error
   return layout
 
 
-def _save(served, model, calibration_variables, settings, layout):
-  """Writes the SavedModel: graphs, weights, vocabulary."""
-  root = tf.Module(name="bert_flow")
-  root.weights = tracked(model.encoder.bert.model.weights, settings.weights_dtype, f"bert_flow_{uuid.uuid4().hex}")
-  root.calibration = calibration_variables
-  # The model is not trained further, and custom gradients would double its functions.
-  options = tf.saved_model.SaveOptions(experimental_custom_gradients=False)
-  with tempfile.TemporaryDirectory() as folder, _quiet():
-    root.vocabulary = tf.saved_model.Asset(assets.write_vocabulary(model.encoder.tokenizer, folder))
-    tf.saved_model.save(root, str(layout.folder), signatures=served.functions(), options=options)
-  layout.extra.mkdir()
+def _served(model: SentenceModel, settings: ExportSettings) -> ServedModel:
+  """Returns the graphs of a model."""
+  identity = model.identity
+  graph = make_calibration_graph(model.calibration, model.dim)
+  tokenizer = GraphTokenizer(model.encoder.tokenizer, identity.max_seq_length)
+  pooling = model.encoder.pooling(identity.sentence_embedding_type)
+  return ServedModel(model.encoder, tokenizer, graph, pooling, identity.low_dim, settings.normalize)
 
 
-def _describe(layout, model, graph, sizes, settings, about):
-  """Checks the SavedModel and writes the other files of the version."""
-  unknown_ops = audit.check_servable(layout.folder)
-  if unknown_ops:
-    logging.warning("operations that TensorFlow 2.12 may not have, so that an old server may fail: %s", unknown_ops)
-  with _quiet():
-    loaded = tf.saved_model.load(str(layout.folder))
-  answers = golden.answer(loaded.signatures)
-  agreement = golden.check(answers, model, settings)
-  golden.write(layout.golden, answers)
-  warmup.write(layout.warmup, settings.model_name, loaded.signatures, sizes)
-  contents = metadata.describe(layout, model, graph, sizes, settings, agreement, unknown_ops, about)
-  metadata.write(layout.metadata, contents)
-  model_card.write(layout.card, contents)
-  assets.write_server_files(layout, settings.model_name)
-
-
-def _free_version(export_dir: str | pathlib.Path, version: int | None) -> int:
-  """Returns the version, or the number after the highest one if it is None.
-
-  Raises:
-    ExportError: a file or folder has this name.
-  """
-  if version is None:
-    version = max(versions(export_dir), default=0) + 1
-  if os.path.lexists(ExportLayout.of(export_dir, version).folder):
+def _new_version(base: pathlib.Path, version: int | None) -> ExportLayout:
+  """Returns the place of a version that does not exist yet; None for the number after the highest one."""
+  layout = ExportLayout(base, next_version(base) if version is None else version)
+  if os.path.lexists(layout.folder):
     raise ExportError(
-      f"version={version}: exists in {export_dir}, and versions are never overwritten; leave it out for the next one",
+      f"version={version}: exists in {base}, and versions are never overwritten; leave it out for the next one",
       argument="version",
     )
-  return version
+  return layout
+
+
+def _save(folder, served, encoder):
+  """Writes the SavedModel: graphs, weights, vocabulary."""
+  root = tf.Module(name="bert_flow")
+  root.weights = encoder.bert.model.weights
+  root.calibration = served.calibration.variables
+  # The model is not trained further, and custom gradients would double its functions.
+  options = tf.saved_model.SaveOptions(experimental_custom_gradients=False)
+  with tempfile.TemporaryDirectory() as place, _quiet():
+    root.vocabulary = tf.saved_model.Asset(_write_vocabulary(encoder.tokenizer, place))
+    tf.saved_model.save(root, str(folder), signatures=served.functions(), options=options)
+
+
+def _describe(folder, served, model, settings, about):
+  """Checks the SavedModel and writes the other files of the version."""
+  with _quiet():
+    loaded = tf.saved_model.load(str(folder))
+  (folder / WARMUP).parent.mkdir()
+  answers = golden.answer(loaded.signatures)
+  agreement = golden.check(answers, model, settings.normalize)
+  golden.write(folder, answers)
+  _write_warmup(folder / WARMUP, settings.model_name, loaded.signatures, served.sizes)
+  contents = metadata.describe(model, served, settings, {"agreement_with_python": agreement, **about})
+  metadata.write(folder, contents)
+  write_text(folder / MODELS_CONFIG, _MODELS_CONFIG_TEXT.format(name=settings.model_name))
+  write_text(folder / BATCHING, _BATCHING_TEXT)
+
+
+def _write_vocabulary(tokenizer: SentenceTokenizer, folder: str) -> str:
+  """Writes vocab.txt, a word piece per line in the order of their ids; returns its path."""
+  path = pathlib.Path(folder) / "vocab.txt"
+  write_text(path, "".join(f"{piece or ''}\n" for piece in vocabulary_of(tokenizer)))
+  return str(path)
+
+
+def _write_warmup(path: pathlib.Path, model_name: str, functions: Any, sizes: dict[str, int]) -> None:
+  """Writes a TFRecord file of `PredictionLog`, which a server answers before it serves a version.
+
+  A request that fails stops the server from loading the model, so the exported {name: function} answer each one first.
+  """
+  from tensorflow_serving.apis import prediction_log_pb2
+
+  with tf.io.TFRecordWriter(str(path)) as writer:
+    for name in functions:
+      for rows in _WARMUP_ROWS:
+        log = prediction_log_pb2.PredictionLog()
+        request = log.predict_log.request
+        request.model_spec.name, request.model_spec.signature_name = model_name, name
+        inputs = SIGNATURES[name].example_inputs(rows, sizes)
+        functions[name](**{key: tf.constant(value) for key, value in inputs.items()})
+        for key, value in inputs.items():
+          request.inputs[key].CopyFrom(tf.make_tensor_proto(value))
+        writer.write(log.SerializeToString(deterministic=True))
 
 
 @contextlib.contextmanager

@@ -1,6 +1,5 @@
 """Golden sentences: text with the answers of the exported model, checked against Python when it is exported."""
 
-import itertools
 import json
 import pathlib
 from typing import Any
@@ -8,10 +7,10 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
+from bert_flow_tf.evaluation.metrics import normalized
 from bert_flow_tf.io.files import write_text
 from bert_flow_tf.model import SentenceModel
-from bert_flow_tf.serving.layout import ExportError
-from bert_flow_tf.serving.settings import ExportSettings
+from bert_flow_tf.serving.settings import GOLDEN, ExportError
 from bert_flow_tf.serving.signatures import SIGNATURES
 
 SENTENCES = (
@@ -28,73 +27,64 @@ SENTENCES = (
 _TOLERANCE = 1e-4
 
 
-def answer(served: Any) -> dict[str, dict]:
+def answer(functions: Any) -> dict[str, dict]:
   """Returns {signature: {"inputs": {name: list of str}, "outputs": {name: array}}} for signatures that take text.
 
-  Args:
-    served: the signatures of a loaded SavedModel, {name: function}.
+  `functions` are the signatures of a loaded SavedModel, {name: function}.
   """
   answers = {}
   for signature in SIGNATURES.values():
-    if signature.takes_text and signature.name in served:
-      # A second input gets the sentences rotated by one place.
-      inputs = {name: [*SENTENCES[i:], *SENTENCES[:i]] for i, name in enumerate(signature.inputs)}
-      outputs = served[signature.name](**{name: tf.constant(texts) for name, texts in inputs.items()})
-      answers[signature.name] = {"inputs": inputs, "outputs": {name: value.numpy() for name, value in outputs.items()}}
+    if not signature.takes_text or signature.name not in functions:
+      continue
+    # A second input gets the sentences rotated by one place.
+    inputs = {name: [*SENTENCES[i:], *SENTENCES[:i]] for i, name in enumerate(signature.inputs)}
+    outputs = functions[signature.name](**{name: tf.constant(texts) for name, texts in inputs.items()})
+    arrays = {name: value.numpy() for name, value in outputs.items()}
+    answers[signature.name] = {"inputs": inputs, "outputs": arrays}
   return answers
 
 
-def check(answers: dict[str, dict], model: SentenceModel, settings: ExportSettings) -> dict[str, float]:
-  """Compares the exported model with the model in Python.
+def check(answers: dict[str, dict], model: SentenceModel, normalize: bool) -> dict[str, float]:
+  """Compares the exported model's answers with the model in Python.
 
   The calibration in Python gets the exported model's own embeddings: a whitening would magnify rounding differences of
   the encoder.
 
-  Args:
-    answers: result of `answer`.
-    model: the exported `SentenceModel`.
-    settings: settings of the export.
-
   Returns:
     {"pooled", "calibrated": largest difference, relative to the largest value; "min_cosine": smallest cosine of a
     sentence's two embeddings before calibration}.
-
-  Raises:
-    ExportError: a value is not finite, or they differ by more than rounding and the weights' precision.
   """
-  for name, output in itertools.chain.from_iterable(values["outputs"].items() for values in answers.values()):
-    if not np.isfinite(output).all():
-      raise ExportError(f"the exported model's {name} has NaN or infinite values; encoder or calibration is damaged")
+  for values in answers.values():
+    for name, output in values["outputs"].items():
+      if not np.isfinite(output).all():
+        raise ExportError(f"the exported model's {name} has NaN or infinite values; encoder or calibration is damaged")
   pooled = answers["embed_pooled"]["outputs"]["pooled"]
   expected = model.embed(SENTENCES, show_progress=False)
   calibrated = model.transform(pooled)
-  if settings.normalize:
-    calibrated = calibrated / np.maximum(np.linalg.norm(calibrated, axis=1, keepdims=True), 1e-6)
+  if normalize:
+    calibrated = normalized(calibrated)
   differences = {
     "pooled": _difference(pooled, expected),
     "calibrated": _difference(answers["serving_default"]["outputs"]["embedding"], calibrated),
   }
   for name, difference in differences.items():
-    if difference > _TOLERANCE and (name == "calibrated" or settings.weights_dtype == "float32"):
+    if difference > _TOLERANCE:
       raise ExportError(
         f"the exported model's {name} embeddings differ from those in Python by {difference:.2g} of the largest value, "
         f"expected at most {_TOLERANCE:g}; the version is not written; please report this bug"
       )
-  norms = np.linalg.norm(pooled, axis=1) * np.linalg.norm(expected, axis=1)
-  return {**differences, "min_cosine": float((np.sum(pooled * expected, axis=1) / np.maximum(norms, 1e-12)).min())}
+  cosines = np.sum(normalized(pooled) * normalized(expected), axis=1)
+  return {**differences, "min_cosine": float(cosines.min())}
 
 
 def _difference(actual: np.ndarray, expected: np.ndarray) -> float:
   return float(np.abs(actual - expected).max() / max(np.abs(expected).max(), 1e-12))
 
 
-def write(path: pathlib.Path, answers: dict[str, dict]) -> None:
+def write(folder: pathlib.Path, answers: dict[str, dict]) -> None:
   """Writes the result of `answer` as JSON, numbers rounded to 7 decimals."""
-  rounded = {
-    name: {
-      "inputs": values["inputs"],
-      "outputs": {key: np.asarray(output, np.float64).round(7).tolist() for key, output in values["outputs"].items()},
-    }
-    for name, values in answers.items()
-  }
-  write_text(path, json.dumps(rounded, ensure_ascii=False) + "\n")
+  rounded = {}
+  for name, values in answers.items():
+    outputs = {key: np.asarray(output, np.float64).round(7).tolist() for key, output in values["outputs"].items()}
+    rounded[name] = {"inputs": values["inputs"], "outputs": outputs}
+  write_text(folder / GOLDEN, json.dumps(rounded, ensure_ascii=False) + "\n")

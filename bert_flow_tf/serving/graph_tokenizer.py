@@ -33,9 +33,6 @@ class GraphTokenizer:
   Args:
     tokenizer: tokenizer that the graph must agree with.
     max_seq_length: largest number of tokens of a sentence, [CLS] and [SEP] included.
-
-  Raises:
-    EncoderError: TF Text cannot search the vocabulary.
   """
 
   def __init__(self, tokenizer: SentenceTokenizer, max_seq_length: int = 64):
@@ -67,15 +64,7 @@ class GraphTokenizer:
       raise EncoderError(f"TF Text's FastWordpiece cannot search vocab.txt ({error})") from error
 
   def __call__(self, texts: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-    """Tokenizes a batch of sentences.
-
-    Args:
-      texts: string Tensor of shape [n], UTF-8; n may be 0.
-
-    Returns:
-      ids: int32 Tensor of shape [n, seq_len], 2 <= seq_len <= max_seq_length.
-      lengths: int32 Tensor of shape [n], tokens of each sentence, [CLS] and [SEP] included.
-    """
+    """UTF-8 texts string [n] -> ids int32 [n, seq_len] and numbers of tokens int32 [n], [CLS] and [SEP] included."""
     most = self.max_seq_length - 2
     bytes_per_token = max(_BYTES_PER_TOKEN, _BYTES * self._max_characters)
     texts = tf.strings.substr(texts, 0, bytes_per_token * self.max_seq_length)

@@ -1,4 +1,4 @@
-"""metadata.json: contents of a version, origin of the calibration, checksums and package versions."""
+"""metadata.json, the model card and the lines that a runner prints about a version; origin of its calibration."""
 
 import datetime
 import importlib.metadata
@@ -16,9 +16,8 @@ from bert_flow_tf.io import checksums
 from bert_flow_tf.io.experiment import STATIC, encoder_label
 from bert_flow_tf.io.files import read_json, write_text
 from bert_flow_tf.model import SentenceModel
-from bert_flow_tf.serving.calibration_graph import CalibrationGraph
-from bert_flow_tf.serving.layout import ExportLayout
-from bert_flow_tf.serving.settings import ExportSettings
+from bert_flow_tf.serving.served_model import ServedModel
+from bert_flow_tf.serving.settings import CARD, METADATA, ExportLayout, ExportSettings
 from bert_flow_tf.serving.signatures import signatures_of
 
 FORMAT_VERSION = 1
@@ -27,64 +26,66 @@ _PACKAGES = ("tensorflow", "tensorflow-text", "tf-keras", "tensorflow-probabilit
 _ORIGIN = ("task", "data", "flow_corpus", "fitted_on", "flags", "versions")
 # The folders of an absolute path, as /home/me/ in /home/me/pairs.tsv.
 _FOLDERS = re.compile(r"(?<![\w./])~?/(?:[^\s/]+/)*(?=[^\s/])")
+_CARD_TEXT = """\
+# {model_name}, version {version}
+
+Sentence embeddings of {encoder[name]} ({encoder[pooled]}), calibrated by: {calibration[name]}.
+{calibration[dim]} dimensions in, {calibration[output_dim]} out{unit}. The first {encoder[max_seq_length]} tokens of a \
+sentence are read. Written {created} by bert_flow_tf {versions[bert_flow_tf]}.
+
+## Signatures
+
+{listed}
+
+The first dimension of every input and output is the batch. Text is UTF-8; invalid bytes are dropped.
+
+## Serving
+
+Not tested with the server's binary:
+
+    {docker}
+
+The server needs the operations of TF Text, which the official servers have since 2.12. `golden.json` has sentences with
+the answers of this model; compare a server's answers with them. `metadata.json` has checksums, versions and origin.
+
+## Intended use
+
+Cosine similarity of sentences like those that the calibration was fitted on. The calibration was fitted without labels;
+on other text, measure it first. Scores are not probabilities.
+{cautions}{scores}"""
 
 
-def describe(
-  layout: ExportLayout,
-  model: SentenceModel,
-  graph: CalibrationGraph,
-  sizes: dict[str, int],
-  settings: ExportSettings,
-  agreement: dict[str, float],
-  unknown_ops: list[str],
-  about: dict,
-) -> dict:
-  """Returns the content of metadata.json.
-
-  Args:
-    layout: paths of the version's files, which are written.
-    model: the exported model.
-    graph: its calibration as a graph.
-    sizes: see `ServedModel`.
-    settings: settings of the export.
-    agreement: result of `golden.check`.
-    unknown_ops: result of `audit.check_servable`.
-    about: further entries, such as the result of `read_origin`.
-  """
+def describe(model: SentenceModel, served: ServedModel, settings: ExportSettings, about: dict[str, Any]) -> dict:
+  """Returns the content of metadata.json; `about` are further entries, among them the version."""
   pooling, weights = model.encoder.pooling(model.identity.sentence_embedding_type), model.encoder.token_weights
-  calibration = {"name": graph.name, **sizes}
+  graph = served.calibration
+  calibration = {"name": graph.name, **served.sizes}
+  without = ["log_prob and inverse: the calibration is not a flow"]
   if graph.is_flow:
     calibration["flow"] = model.calibration.flow.settings()
+    without = []
   count = getattr(model.calibration, "count", None)
   if count is not None:
     calibration["fitted_on"] = count
-  values = {
+  versions = {"bert_flow_tf": __version__, "python": platform.python_version()}
+  for package in _PACKAGES:
+    versions[package] = importlib.metadata.version(package)
+  encoder = without_folders(model.identity.to_dict())
+  encoder["name"] = public_name(model.encoder.name)
+  encoder["pooled"] = pooling.describe(None if weights is None else weights.name)
+  encoder["tokens"] = model.encoder.tokenizer.vocab_size
+  return {
     "format_version": FORMAT_VERSION,
     "model_name": settings.model_name,
-    "version": layout.version,
     "created": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
-    "encoder": {
-      **without_folders(model.identity.to_dict()),
-      "name": public_name(model.encoder.name),
-      "pooled": pooling.describe(None if weights is None else weights.name),
-      "tokens": model.encoder.tokenizer.vocab_size,
-    },
+    "encoder": encoder,
     "calibration": calibration,
     "normalize": settings.normalize,
-    "weights_dtype": settings.weights_dtype,
-    "signatures": {signature.name: signature.describe(sizes) for signature in signatures_of(graph.is_flow)},
-    "without": [] if graph.is_flow else ["log_prob and inverse: the calibration is not a flow"],
-    "agreement_with_python": agreement,
-    "ops_not_known_to_tensorflow_2.12": unknown_ops,
-    "versions": {
-      "bert_flow_tf": __version__,
-      "python": platform.python_version(),
-      **{package: importlib.metadata.version(package) for package in _PACKAGES},
-    },
+    "signatures": {signature.name: signature.describe(served.sizes) for signature in signatures_of(graph.is_flow)},
+    "without": without,
+    "versions": versions,
     **about,
   }
-  files = sorted(path for path in layout.folder.rglob("*") if path.is_file())
-  return checksums.sealed(values, layout.folder, [path.relative_to(layout.folder).as_posix() for path in files])
 
 
 def public_name(name: str) -> str:
@@ -103,31 +104,87 @@ def without_folders(value: Any) -> Any:
   return _FOLDERS.sub("", value) if isinstance(value, str) else value
 
 
-def write(path: pathlib.Path, metadata: dict) -> None:
-  """Writes metadata.json."""
-  write_text(path, json.dumps(metadata, indent=2, ensure_ascii=False) + "\n")
+def write(folder: pathlib.Path, contents: dict[str, Any]) -> None:
+  """Writes metadata.json, with checksums of the SavedModel's files, and the model card."""
+  files = sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file())
+  sealed = checksums.sealed(contents, folder, files)
+  write_text(folder / METADATA, json.dumps(sealed, indent=2, ensure_ascii=False) + "\n")
+  write_text(folder / CARD, card(contents))
 
 
-def read_origin(folder: str | pathlib.Path | None) -> dict:
+def card(contents: dict[str, Any]) -> str:
+  """Returns the model card of the content of metadata.json."""
+  signatures = [f"- `{name}`: {signature['meaning']}" for name, signature in contents["signatures"].items()]
+  cautions = [f"\n**Warning**: {sentence}.\n" for sentence in contents.get("warnings", [])]
+  return _CARD_TEXT.format(
+    **contents,
+    unit=", of unit length" if contents["normalize"] else "",
+    listed="\n".join(signatures),
+    docker=_docker_command(contents["model_name"]),
+    cautions="".join(cautions),
+    scores=_scores(contents.get("figures", {})),
+  )
+
+
+def summary(layout: ExportLayout) -> list[str]:
+  """Returns lines about an exported version and how to serve it."""
+  contents = read_json(layout.folder / METADATA)
+  encoder, calibration, agreement = (contents[key] for key in ("encoder", "calibration", "agreement_with_python"))
+  size = sum(path.stat().st_size for path in layout.folder.rglob("*") if path.is_file())
+  dims = f"{calibration['dim']} dimensions"
+  if calibration["output_dim"] != calibration["dim"]:
+    dims += f", {calibration['output_dim']} calibrated"
+  lines = [
+    f"{layout.folder}: {encoder['name']}, calibration {calibration['name']}, {dims}, {size / 1e6:.1f} MB",
+    f"signatures: {', '.join(contents['signatures'])}",
+    f"largest difference from Python, relative to the largest value: {agreement['pooled']:.1g} before calibration, "
+    f"{agreement['calibrated']:.1g} after",
+  ]
+  for sentence in contents.get("warnings", []):
+    lines.append(f"warning: {sentence}")
+  command = _docker_command(contents["model_name"], layout.base.resolve())
+  return [*lines, f"to serve it (not run by us): {command}"]
+
+
+def read_origin(folder: str | os.PathLike | None) -> dict[str, Any]:
   """Returns entries of metadata.json about the run that fitted a calibration; {} if there is no results.json.
 
-  They are `origin`, `figures` (the run's scores) and `warnings` (where this calibration makes them worse).
-
-  Args:
-    folder: folder of the calibration, EXPERIMENT/flow; the run's results.json is in EXPERIMENT. None for no folder.
+  They are `origin`, `figures` (the run's scores) and `warnings` (where this calibration makes them worse). The folder
+  is EXPERIMENT/flow; the run's results.json is in EXPERIMENT.
   """
-  path = pathlib.Path(folder or "").resolve().parent / "results.json"
-  if folder is None or not path.is_file():
+  if folder is None:
+    return {}
+  calibration = pathlib.Path(folder).resolve()
+  path = calibration.parent / "results.json"
+  if not path.is_file():
     return {}
   try:
     results = checksums.opened(read_json(path))
     entries = without_folders({key: results[key] for key in _ORIGIN if key in results})
-    warnings = results.get("warnings", {}).get(pathlib.Path(folder).resolve().name, [])
+    warnings = results.get("warnings", {}).get(calibration.name, [])
     return {
-      "origin": {"folder": "/".join(pathlib.Path(folder).resolve().parts[-2:]), **entries},
+      "origin": {"folder": f"{calibration.parent.name}/{calibration.name}", **entries},
       "figures": results.get("results", {}),
       "warnings": [str(sentence) for sentence in warnings],
     }
   except (OSError, ValueError, AttributeError, TypeError) as error:
     logging.warning("%s cannot be read (%s): metadata.json gets no scores of the run", path, error)
     return {}
+
+
+def _docker_command(model_name: str, base: str | os.PathLike = "BASE") -> str:
+  """Returns a command that serves the model's folder; not run by us."""
+  return (
+    f"docker run --rm -p 8500:8500 -p 8501:8501 -v {base}:/models/{model_name} -e MODEL_NAME={model_name} "
+    "tensorflow/serving:2.19.1 --enable_batching=true --enable_per_model_batching_parameters=true"
+  )
+
+
+def _scores(results: dict[str, Any]) -> str:
+  """Returns a section with a line per method and split of the `results` of a results.json; "" without any."""
+  lines = []
+  for method, splits in results.items():
+    for split, scores in splits.items():
+      shown = [f"{name} {value:.4g}" for name, value in scores.items() if isinstance(value, int | float)]
+      lines.append(f"- {method}, {split}: {', '.join(shown)}\n")
+  return "\n## Scores of the run that fitted it\n\n" + "".join(lines) if lines else ""

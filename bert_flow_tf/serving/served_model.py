@@ -23,15 +23,8 @@ class ServedModel:
   A request has 0 to 65,536 rows; those of a large one are computed in parts. Only the first `lengths` tokens of a row
   are read, so padding that the server adds changes nothing.
 
-  Args:
-    encoder: the encoder.
-    tokenizer: its tokenizer as a graph.
-    calibration: the calibration as a graph.
-    pooling: the pooling.
-    low_dim: number of groups of neighboring dimensions to average after the calibration, or None.
-    normalize: True to scale embeddings to unit length.
-
   Attributes:
+    calibration: the calibration as a graph.
     sizes: {"dim": dimensions before the calibration, "output_dim": those of the embeddings that are served}.
   """
 
@@ -44,21 +37,31 @@ class ServedModel:
     low_dim: int | None = None,
     normalize: bool = False,
   ):
-    self._encoder, self._tokenizer, self._calibration = encoder, tokenizer, calibration
+    self._encoder, self._tokenizer, self.calibration = encoder, tokenizer, calibration
     self._pooling, self._low_dim, self._normalize = pooling, low_dim, normalize
     ids, lengths = tf.TensorSpec([None, None], tf.int32), tf.TensorSpec([None], tf.int32)
-    self.sizes = {**calibration.sizes, **({} if low_dim is None else {"output_dim": low_dim})}
+    self.sizes = dict(calibration.sizes)
+    if low_dim is not None:
+      self.sizes["output_dim"] = low_dim
     pooled = tf.TensorSpec([None, calibration.dim], tf.float32)
+    self._computations = {
+      "serving_default": self._embed,
+      "similarity": self._similarity,
+      "embed_pooled": self._embed_pooled,
+      "embed_ids": self._embed_ids,
+      "log_prob": self._log_prob,
+      "inverse": self._inverse,
+    }
     # Traced once each, and called by every signature.
     self._pooled = tf.function(self._pool, [ids, lengths], autograph=False)
     self._calibrated = tf.function(self._calibrate, [pooled], autograph=False)
 
   def functions(self) -> dict[str, tf.types.experimental.ConcreteFunction]:
     """Returns {signature: function}, with the table's names, types and shapes of inputs and outputs."""
-    return {signature.name: self._function(signature) for signature in signatures_of(self._calibration.is_flow)}
+    return {signature.name: self._function(signature) for signature in signatures_of(self.calibration.is_flow)}
 
   def _function(self, signature: Signature):
-    compute = getattr(self, f"_{signature.name}")
+    compute = self._computations[signature.name]
     sizes = self.sizes
     shapes = [tensor.shape(sizes) for tensor in signature.outputs.values()]
     rows = max(1, _TOKENS_AT_ONCE // self._tokenizer.max_seq_length)
@@ -71,7 +74,7 @@ class ServedModel:
 
     return tf.function(call, specs, autograph=False).get_concrete_function()
 
-  def _serving_default(self, text):
+  def _embed(self, text):
     return (self._calibrated(self._pooled(*self._tokenizer(text))),)
 
   def _embed_pooled(self, text):
@@ -86,15 +89,15 @@ class ServedModel:
 
   def _similarity(self, text_a, text_b):
     # One batch of both texts, so that equal texts get equal embeddings.
-    (embeddings,) = self._serving_default(tf.concat([text_a, text_b], axis=0))
+    (embeddings,) = self._embed(tf.concat([text_a, text_b], axis=0))
     a, b = tf.split(tf.math.l2_normalize(embeddings, axis=1), 2)
     return (tf.reduce_sum(a * b, axis=1),)
 
   def _log_prob(self, text):
-    return self._calibration.log_prob(self._pooled(*self._tokenizer(text)))
+    return self.calibration.log_prob(self._pooled(*self._tokenizer(text)))
 
   def _inverse(self, latent):
-    return (self._calibration.inverse(latent),)
+    return (self.calibration.inverse(latent),)
 
   def _pool(self, ids: tf.Tensor, lengths: tf.Tensor) -> tf.Tensor:
     """Embeds ids int32 [n, seq_len] with lengths int32 [n]: float32 [n, dim]."""
@@ -110,7 +113,7 @@ class ServedModel:
     return self._encoder.embed_batch(ids, mask, self._pooling)[:n]
 
   def _calibrate(self, pooled: tf.Tensor) -> tf.Tensor:
-    embedding = low_dim_of(self._calibration.transform(pooled), self._low_dim)
+    embedding = low_dim_of(self.calibration.transform(pooled), self._low_dim)
     return tf.math.l2_normalize(embedding, axis=1) if self._normalize else embedding
 
 
@@ -120,12 +123,15 @@ def _in_parts(
   """Returns `compute(*inputs)`, float32 Tensors of these shapes, of so many rows at a time; n may be 0."""
   parts = tf.maximum((tf.shape(inputs[0])[0] + rows - 1) // rows, 1)
 
-  def add_part(i, *arrays):
-    outputs = compute(*(tensor[i * rows : (i + 1) * rows] for tensor in inputs))
-    return i + 1, *(array.write(i, output) for array, output in zip(arrays, outputs, strict=True))
+  def add_part(i, arrays):
+    part = [tensor[i * rows : (i + 1) * rows] for tensor in inputs]
+    written = []
+    for array, output in zip(arrays, compute(*part), strict=True):
+      written.append(array.write(i, output))
+    return i + 1, written
 
   arrays = [tf.TensorArray(tf.float32, parts, infer_shape=False, element_shape=shape) for shape in shapes]
-  _, *arrays = tf.while_loop(lambda i, *_: i < parts, add_part, [0, *arrays], parallel_iterations=1)
+  _, arrays = tf.while_loop(lambda i, _: i < parts, add_part, [0, arrays], parallel_iterations=1)
   return [array.concat() for array in arrays]
 
 

@@ -1,26 +1,34 @@
-"""Settings of an export."""
+"""Settings of an export, and the files of a version."""
 
 import dataclasses
 import importlib.util
 import os
+import pathlib
 import re
 
-from bert_flow_tf.errors import ConfigError, install_command
+from bert_flow_tf.errors import BertFlowError, ConfigError, install_command
 from bert_flow_tf.io.settings import Settings, setting
 
-WEIGHTS_DTYPES = ("float32", "float16", "bfloat16")
 _LAST_VERSION = 2**63 - 1  # TF Serving stores versions as int64
 _MODEL_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")  # part of a URL
 _PACKAGES = ("tensorflow_text", "tensorflow_serving")
 
+# Files of a version, as paths in its folder. The server expects the names of the first two, and reads no others.
+BATCHING = "batching_params.pbtxt"
+WARMUP = "assets.extra/tf_serving_warmup_requests"
+METADATA = "assets.extra/metadata.json"
+GOLDEN = "assets.extra/golden.json"
+CARD = "assets.extra/README.md"
+MODELS_CONFIG = "assets.extra/models.config"
+
+
+class ExportError(BertFlowError):
+  """A SavedModel cannot be written, or does not compute what it should."""
+
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class ExportSettings(Settings):
-  """Settings of `export_model`.
-
-  Raises:
-    ConfigError: a value is not allowed.
-  """
+  """Settings of `export_model`."""
 
   version: int | None = setting(
     None,
@@ -31,9 +39,6 @@ class ExportSettings(Settings):
   )
   model_name: str = setting("bert_flow", "Name of the model on the server.", named=False)
   normalize: bool = setting(False, "Scale served embeddings to unit length.", named=False)
-  weights_dtype: str = setting(
-    "float32", "Type of the encoder's matrices on disk.", named=False, choices=WEIGHTS_DTYPES
-  )
 
   def __post_init__(self) -> None:
     super().__post_init__()
@@ -44,12 +49,32 @@ class ExportSettings(Settings):
       )
 
 
-def check_installed(export_dir: str | os.PathLike) -> None:
-  """Raises ConfigError if a package that an export needs is not installed; imports none of them.
+@dataclasses.dataclass(frozen=True)
+class ExportLayout:
+  """Place of one version of a served model.
 
-  Args:
-    export_dir: the model's folder, for the message.
+  Attributes:
+    base: folder of the model, the server's `base_path`, with one folder per version.
+    version: number of the version, at least 1.
   """
+
+  base: pathlib.Path
+  version: int
+
+  @property
+  def folder(self) -> pathlib.Path:
+    """Folder of the version."""
+    return self.base / str(self.version)
+
+
+def next_version(base: pathlib.Path) -> int:
+  """Returns the number after the highest version in a model's folder, which may not exist."""
+  names = [path.name for path in base.iterdir()] if base.exists() else []
+  return max((int(name) for name in names if name.isascii() and name.isdigit()), default=0) + 1
+
+
+def check_installed(export_dir: str | os.PathLike) -> None:
+  """Raises ConfigError if a package that an export needs is not installed; imports none of them."""
   missing = [name for name in _PACKAGES if importlib.util.find_spec(name) is None]
   if missing:
     raise ConfigError(

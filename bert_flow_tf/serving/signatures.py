@@ -1,7 +1,4 @@
-"""The signatures of a served model. Export, metadata, warm-up, client, model card, docs and tests read this table.
-
-It needs no TensorFlow, so that a client of the REST interface does not either.
-"""
+"""The signatures of a served model: all that names them reads this table. No TensorFlow here, for clients over REST."""
 
 import dataclasses
 import json
@@ -68,8 +65,10 @@ class Signature:
     """Returns JSON values: meaning, and [dtype, shape] of every input and output, -1 for an axis of any size."""
 
     def tensors(table):
-      shapes = {name: [-1 if size is None else size for size in tensor.shape(sizes)] for name, tensor in table.items()}
-      return {name: [tensor.dtype, shapes[name]] for name, tensor in table.items()}
+      described = {}
+      for name, tensor in table.items():
+        described[name] = [tensor.dtype, [sizes.get(axis, -1) for axis in tensor.axes]]
+      return described
 
     return {"meaning": self.meaning, "inputs": tensors(self.inputs), "outputs": tensors(self.outputs)}
 
@@ -126,7 +125,8 @@ def markdown_table() -> str:
   """Returns the table of docs/serving.md."""
 
   def tensors(table: dict[str, Tensor]) -> str:
-    return ", ".join(f"`{name}` {tensor.dtype} [{', '.join(tensor.axes)}]" for name, tensor in table.items())
+    cells = [f"`{name}` {tensor.dtype} [{', '.join(tensor.axes)}]" for name, tensor in table.items()]
+    return ", ".join(cells)
 
   rows = [["Signature", "Meaning", "Inputs", "Outputs", "Example of a row"], ["---"] * 5]
   for signature in SIGNATURES.values():

@@ -60,7 +60,7 @@ def test_export_of_a_saved_calibration(tmp_path):
 
 @pytest.mark.parametrize(
   ("flags", "flag"),
-  [([], "--export_dir"), (["--export_dir=x", "--weights_dtype=int8"], "--weights_dtype")],
+  [([], "--export_dir"), (["--export_dir=x", "--version=0"], "--version")],
 )
 def test_errors_name_the_flag(flags, flag):
   done = run(*flags)

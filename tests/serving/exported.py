@@ -146,7 +146,7 @@ def requests(ids, dim):
 
 @functools.cache
 def served():
-  """Exports version 1, `mini` with a flow, and 7, a tiny BERT in bfloat16 with a whitening and unit length."""
+  """Exports version 1, `mini` with a flow, and 7, a tiny BERT with a whitening and unit length."""
   folder = pathlib.Path(tempfile.mkdtemp(prefix="bert_flow_served_"))
   atexit.register(shutil.rmtree, folder, ignore_errors=True)
   base = folder / NAME
@@ -157,7 +157,7 @@ def served():
   sentences = [" ".join(np.random.default_rng(i).choice(["a", "b", "dog", "cat"], 5)) for i in range(60)]
   whitening = make_calibration("whitening-4").fit(small.encode(sentences, max_seq_length=16, show_progress=False))
   tiny_model = SentenceModel(small, whitening, max_seq_length=16)
-  export_model(tiny_model, base, version=7, normalize=True, weights_dtype="bfloat16")
+  export_model(tiny_model, base, version=7, normalize=True)
   dim = model.calibration.output_dim
   (folder / "requests.json").write_text(json.dumps(requests(encoder.tokenizer(TEXTS), dim)))
   command = [sys.executable, REPO / "tests/serving/tf_only.py", base, NAME, folder / "requests.json"]

@@ -1,8 +1,8 @@
-"""serving/model_card.py and `metadata.read_origin`: a card warns where its calibration makes scores worse."""
+"""serving/metadata.py: a card warns where its calibration makes scores worse."""
 
 import json
 
-from bert_flow_tf.serving import metadata, model_card
+from bert_flow_tf.serving import metadata
 
 SENTENCE = "the flow makes Spearman worse on test: -2.00, 95% interval -3.00 to -1.00; do without it"
 CONTENTS = {
@@ -11,7 +11,6 @@ CONTENTS = {
   "encoder": {"name": "mini", "pooled": "avg", "max_seq_length": 64},
   "calibration": {"name": "flow", "dim": 256, "output_dim": 256},
   "normalize": False,
-  "weights_dtype": "float32",
   "created": "today",
   "versions": {"bert_flow_tf": "1"},
   "signatures": {},
@@ -24,8 +23,7 @@ def test_the_card_warns_of_its_own_calibration_alone(tmp_path):
   for name, warned in (("flow", True), ("whitening", False)):
     about = metadata.read_origin(tmp_path / name)
     assert about["origin"]["task"] == "STS-B" and about["warnings"] == [SENTENCE] * warned
-    model_card.write(tmp_path / "card.md", {**CONTENTS, **about})
-    card = (tmp_path / "card.md").read_text()
+    card = metadata.card({**CONTENTS, **about})
     assert (f"**Warning**: {SENTENCE}." in card) == warned
 
 

@@ -1,12 +1,10 @@
-"""Checks that a stock TF Serving can run a SavedModel."""
+"""Operations of a SavedModel that a stock TF Serving may not have."""
 
 import pathlib
 from collections.abc import Iterator
 
 from tensorflow.core.framework import graph_pb2, node_def_pb2
 from tensorflow.core.protobuf import saved_model_pb2
-
-from bert_flow_tf.serving.layout import ExportError
 
 # Operations of exported models. All of them are in the op registry of tensorflow-cpu 2.12.1.
 _CORE_OPS = """
@@ -26,25 +24,15 @@ _TEXT_OPS = ("FastWordpieceTokenizeWithOffsets", "NormalizeUTF8")
 SERVER_OPS = frozenset([*_CORE_OPS.split(), *_TEXT_OPS])
 
 
-def check_servable(folder: pathlib.Path) -> list[str]:
-  """Returns the operations that TensorFlow 2.12 may not have, sorted.
-
-  Args:
-    folder: folder of a SavedModel.
-
-  Raises:
-    ExportError: a function must be compiled by XLA, which the server disables.
-  """
+def unknown_ops(folder: pathlib.Path) -> list[str]:
+  """Returns the operations of a SavedModel that TensorFlow 2.12 may not have; asserts that XLA must compile none."""
   ops, functions = set(), set()
   for graph in _graphs(folder):
     ops |= {node.op for node in _nodes(graph)}
     for function in graph.library.function:
       functions.add(function.signature.name)
-      if function.attr["_XlaMustCompile"].b or any(node.attr["_XlaMustCompile"].b for node in function.node_def):
-        raise ExportError(
-          f"function {function.signature.name} must be compiled by XLA (jit_compile=True), which TF Serving disables; "
-          "build encoder and flow without it"
-        )
+      must_compile = function.attr["_XlaMustCompile"].b or any(n.attr["_XlaMustCompile"].b for n in function.node_def)
+      assert not must_compile, f"{function.signature.name} has jit_compile=True, which TF Serving disables"
   return sorted(ops - functions - SERVER_OPS)
 
 
