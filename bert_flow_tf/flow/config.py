@@ -11,15 +11,9 @@ from bert_flow_tf.io.files import read_json
 
 CONFIG_FOLDER = pathlib.Path(__file__).parent / "config"
 
-_CHOICES = {
-  "latent_architecture": ("glow_resnet",),
-  "activation": ("relu", "gatu"),
-  "coupling": ("additive", "affine"),
-  "top_prior": ("normal",),
-  "permutation": (True, False),
-  "use_fp16": (False,),
-}
-_COUNTS = ("coupling_width", "n_levels", "depth")
+# Keys of the original's files with the only value that its code, or this one, can compute.
+_FIXED = {"latent_architecture": "glow_resnet", "top_prior": "normal", "use_fp16": False}
+_CHOICES = {"activation": ("relu", "gatu"), "coupling": ("additive", "affine")}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -27,46 +21,35 @@ class FlowConfig:
   """Shape of the flow, in the original's keys; the defaults are the paper's (Table 7).
 
   Attributes:
-    latent_architecture: "glow_resnet", the only one.
     activation: second hidden layer of the coupling network, "relu" or "gatu" (tanh times sigmoid).
     coupling: "additive" (the paper) or "affine".
     coupling_width: units of the coupling network's hidden layers.
     coupling_dropout: dropout rate after the coupling network's hidden layers while fitting, in [0, 1).
-    top_prior: "normal", the only one: standard normal for every latent.
     n_levels: number of levels; between levels half of the dimensions leaves as latent.
     depth: steps (actnorm, permutation, coupling) per level.
     permutation: True for a fixed permutation, False for Glow's invertible 1x1 convolution.
-    use_fp16: False, the only one: neither the flow nor its log-determinants are computed in half precision.
 
   Raises:
     ConfigError: a value that is not supported.
   """
 
-  latent_architecture: str = "glow_resnet"
   activation: str = "relu"
   coupling: str = "additive"
   coupling_width: int = 32
   coupling_dropout: float = 0.0
-  top_prior: str = "normal"
   n_levels: int = 2
   depth: int = 3
   permutation: bool = True
-  use_fp16: bool = False
 
   def __post_init__(self):
     for key, allowed in _CHOICES.items():
-      value = getattr(self, key)
-      if type(value) is not type(allowed[0]) or value not in allowed:
-        raise ConfigError(f"{key}={value!r} in the flow config: expected {' or '.join(map(repr, allowed))}", key)
-    for key in _COUNTS:
-      value = getattr(self, key)
-      if not is_integer(value, 1):
-        raise ConfigError(f"{key}={value!r} in the flow config: expected an integer of at least 1", key)
+      _check(getattr(self, key) in allowed, key, getattr(self, key), " or ".join(map(repr, allowed)))
+    for key in ("coupling_width", "n_levels", "depth"):
+      _check(is_integer(getattr(self, key), 1), key, getattr(self, key), "an integer of at least 1")
+    _check(isinstance(self.permutation, bool), "permutation", self.permutation, "true or false")
     dropout = self.coupling_dropout
-    if isinstance(dropout, bool) or not isinstance(dropout, int | float) or not 0.0 <= dropout < 1.0:
-      raise ConfigError(
-        f"coupling_dropout={dropout!r} in the flow config: expected a number in [0, 1)", "coupling_dropout"
-      )
+    is_number = isinstance(dropout, int | float) and not isinstance(dropout, bool)
+    _check(is_number and 0.0 <= dropout < 1.0, "coupling_dropout", dropout, "a number in [0, 1)")
 
   @classmethod
   def from_dict(cls, values: Any) -> "FlowConfig":
@@ -78,10 +61,17 @@ class FlowConfig:
     if not isinstance(values, dict):
       raise ConfigError(f"flow config: expected an object of keys and values, got {type(values).__name__}")
     known = [field.name for field in dataclasses.fields(cls)]
-    unknown = sorted(str(key) for key in values if key not in known)
+    arguments = {}
+    for key, value in values.items():
+      if key in known:
+        arguments[key] = value
+      elif key in _FIXED:
+        only = _FIXED[key]
+        _check(type(value) is type(only) and value == only, key, value, repr(only))
+    unknown = sorted(str(key) for key in values if key not in known and key not in _FIXED)
     if unknown:
       raise ConfigError(f"flow config: unknown key {', '.join(unknown)}; known are {', '.join(known)}")
-    return cls(**values)
+    return cls(**arguments)
 
   @classmethod
   def from_json_file(cls, path: str | os.PathLike) -> "FlowConfig":
@@ -103,13 +93,18 @@ class FlowConfig:
       raise ConfigError(f"flow_model_config={path}: {error}", "flow_model_config") from error
 
   def to_dict(self) -> dict[str, Any]:
-    """Returns the original's keys and values, as `from_dict` takes them."""
+    """Returns keys and values as `from_dict` takes them."""
     return dataclasses.asdict(self)
 
 
 def packaged_configs() -> list[str]:
   """Returns the sorted names of the configurations in the package."""
   return sorted(file.stem for file in CONFIG_FOLDER.glob("*.json"))
+
+
+def _check(allowed: bool, key: str, value: Any, expected: str) -> None:
+  if not allowed:
+    raise ConfigError(f"{key}={value!r} in the flow config: expected {expected}", key)
 
 
 def _find(path: str | os.PathLike) -> pathlib.Path:
