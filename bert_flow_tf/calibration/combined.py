@@ -110,9 +110,6 @@ class SideBySide(Calibration):
   """z = [z_1 / |z_1|, z_2 / |z_2|, ...] of parts that were fitted on the same embeddings.
 
   The cosine of two z is the mean of the parts' cosines.
-
-  Args:
-    parts: fitted calibrations of embeddings of the same dimensions.
   """
 
   def __init__(self, parts: Sequence[Calibration]) -> None:

@@ -26,12 +26,7 @@ _MIX_MEAN, _MIX_RMS = "mix/mean", "mix/rms"
 
 
 class FlowCalibration(Calibration):
-  """u -> z = f(u), or f(x) for the mix x of concatenated views u; `training.calibrate.FlowFitter` fits one.
-
-  Args:
-    flow: the flow.
-    mix: the fitted mix before it; None if embeddings are not concatenated views.
-  """
+  """u -> z = f(u), or f(x) for the fitted mix x of concatenated views u; `training.calibrate.FlowFitter` fits one."""
 
   def __init__(self, flow: Glow, mix: Mix | None = None) -> None:
     self.flow, self.mix = flow, mix
@@ -56,11 +51,7 @@ class FlowCalibration(Calibration):
     raise CalibrationError("flow: cannot be fitted further; fit a new one with fit_calibration(vectors, 'flow')")
 
   def transform(self, embeddings: np.ndarray) -> np.ndarray:
-    """Returns the latents of embeddings [n, dim], float32 [n, output_dim].
-
-    Raises:
-      CalibrationError: not fitted, not [n, dim] finite numbers, or a latent is not finite.
-    """
+    """Returns the latents of embeddings [n, dim], float32 [n, output_dim]."""
     rows = check_rows(embeddings, self.dim)
     if self.flow.needs_initialization:
       raise CalibrationError("flow is not fitted: call fit with embeddings, or load")

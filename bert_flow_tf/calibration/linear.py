@@ -107,19 +107,12 @@ def _nulling(moments: Moments, vectors: np.ndarray, k: int) -> np.ndarray:
 
 @dataclasses.dataclass(frozen=True)
 class Method:
-  """Solver of a method.
+  """Solver of a method, and what it takes."""
 
-  Attributes:
-    solve: moments, k -> shift and matrix.
-    cross: whether it needs the whole covariance.
-    k: type of the k that it takes; None for none.
-    k_on_dev: whether k, if it is not given, is chosen on labeled pairs after the fit (`choose_k`).
-  """
-
-  solve: Callable[[Moments, Any], Affine]
-  cross: bool = False
-  k: type | None = None
-  k_on_dev: bool = False
+  solve: Callable[[Moments, Any], Affine]  # moments, k -> shift and matrix
+  cross: bool = False  # whether it needs the whole covariance
+  k: type | None = None  # type of the k that it takes; None for none
+  k_on_dev: bool = False  # whether k, if it is not given, is chosen on labeled pairs after the fit
 
 
 METHODS = {
@@ -143,9 +136,6 @@ class LinearCalibration(Calibration):
     method: a key of `METHODS`.
     k: number of directions or exponent, for methods that take it; None for the method's own choice.
     shares: share of each view; () if embeddings are not concatenated views.
-
-  Raises:
-    ConfigError: k or shares are not allowed.
   """
 
   def __init__(self, method: str, k: float | None = None, shares: Sequence[float] = ()) -> None:
@@ -180,12 +170,7 @@ class LinearCalibration(Calibration):
     return self.k is None and METHODS[self.method].k_on_dev
 
   def fit(self, embeddings: np.ndarray) -> "LinearCalibration":
-    """Fits to embeddings [n, dim], discards an earlier fit, and returns itself.
-
-    Raises:
-      CalibrationError: not [n, dim] finite numbers, fewer than 2 rows, rows that are all equal, or a k above the rank;
-        then the earlier fit stays.
-    """
+    """Fits to embeddings [n, dim], discards an earlier fit, and returns itself; an error keeps it."""
     moments = self._moments_of(check_rows(embeddings))
     if self._awaits_k:
       self._solve(moments, CANDIDATES[0])  # an error if the rows do not allow the smallest k
@@ -196,13 +181,9 @@ class LinearCalibration(Calibration):
     return self
 
   def partial_fit(self, embeddings: np.ndarray) -> "LinearCalibration":
-    """Adds embeddings [n, dim] to the fit and returns itself.
+    """Adds embeddings [n, dim] to the fit and returns itself; the number of rows and their rank are checked later.
 
-    Up to rounding, any split of the rows gives the result of `fit` on all. The number of rows and their rank are
-    checked at the next use.
-
-    Raises:
-      CalibrationError: not finite numbers, or other dimensions than before; then nothing is added.
+    Up to rounding, any split of the rows gives the result of `fit` on all.
     """
     rows = check_rows(embeddings, None if self._moments is None else self._moments.dim)
     moments = self._moments_of(rows)
@@ -211,31 +192,18 @@ class LinearCalibration(Calibration):
     return self
 
   def merge(self, other: Any) -> "LinearCalibration":
-    """Adds the embeddings of another fit with this method, as `partial_fit` would, and returns itself.
-
-    Raises:
-      CalibrationError: another method, k, encoder or other shares or dimensions, or one of the two is not fitted; then
-        nothing is added.
-    """
-    if not isinstance(other, LinearCalibration) or (other.name, other.shares) != (self.name, self.shares):
-      raise CalibrationError(f"{self.name} cannot be merged with {getattr(other, 'name', type(other).__name__)}")
-    if self.dim != other.dim:
-      raise CalibrationError(f"{self.name} was fitted on {self.dim} dimensions, the other on {other.dim}")
-    if self.encoder and other.encoder and self.encoder != other.encoder:
-      first, second = self.encoder.get("name"), other.encoder.get("name")
-      raise CalibrationError(
-        f"{self.name} was fitted on embeddings of {first}, the one to merge on those of {second}, or otherwise made"
-      )
+    """Adds the embeddings of another fit with this method, as `partial_fit` would, and returns itself."""
+    encoders = [each.encoder for each in (self, other) if each.encoder]
+    alike = (self.name, self.shares, self.dim) == (other.name, other.shares, other.dim)
+    if not alike or encoders[:1] != encoders[-1:]:
+      reason = "fits of different methods, shares, dimensions or encoders cannot be merged"
+      raise CalibrationError(f"{self.name} and {other.name}: {reason}")
     self._moments, self._affine = self._fitted().merged(other._fitted()), None
     self.encoder = self.encoder or other.encoder
     return self
 
   def transform(self, embeddings: np.ndarray) -> np.ndarray:
-    """u [n, dim] -> z [n, output_dim], float32.
-
-    Raises:
-      CalibrationError: before any fit, no k is chosen, or not [n, dim] finite numbers.
-    """
+    """u [n, dim] -> z [n, output_dim], float32."""
     return self._transformed(check_rows(embeddings, self.dim), *self.affine())
 
   def _transformed(self, rows, shift, matrix):
@@ -251,11 +219,7 @@ class LinearCalibration(Calibration):
     return calibrated
 
   def affine(self) -> Affine:
-    """Returns shift, float64 [dim], and matrix, float64 [dim, output_dim], of z = (u - shift) matrix.
-
-    Raises:
-      CalibrationError: before any fit, no k is chosen, or the embeddings of the fit do not determine them.
-    """
+    """Returns shift, float64 [dim], and matrix, float64 [dim, output_dim], of z = (u - shift) matrix."""
     if self._awaits_k:
       example = f"{self.method}-10"
       raise CalibrationError(f"{self.method}: no k is chosen; call choose_k with labeled pairs, or give {example}")
@@ -264,18 +228,10 @@ class LinearCalibration(Calibration):
     return self._affine
 
   def choose_k(self, embeddings_a: np.ndarray, embeddings_b: np.ndarray, gold: np.ndarray) -> dict[int, float]:
-    """Sets k of NATSV to the one of 1 to 20 with the best Spearman correlation of cosines with gold, the first of ties.
+    """Sets k of NATSV to the one of 1 to 20 with the best Spearman of cosines with gold scores, the first of ties.
 
-    Args:
-      embeddings_a: [n, dim], first sentences of labeled pairs (the dev split), not calibrated.
-      embeddings_b: [n, dim], second sentences.
-      gold: [n] scores; pairs with NaN are ignored.
-
-    Returns:
-      {k: Spearman x 100} of every k below the rank of the fit; NaN if a cosine is not defined.
-
-    Raises:
-      CalibrationError: before any fit, arrays of different lengths, or no k has a correlation.
+    Takes labeled pairs that are not calibrated, two [n, dim] and scores [n], of which NaN are left out. Returns
+    {k: Spearman x 100} of every k below the rank of the fit; NaN where it is not defined.
     """
     a, b = check_rows(embeddings_a, self.dim), check_rows(embeddings_b, self.dim)
     gold = np.asarray(gold, np.float64)
@@ -283,15 +239,12 @@ class LinearCalibration(Calibration):
       shapes = f"shape {list(gold.shape)} for {len(a)} and {len(b)}"
       raise CalibrationError(f"gold: expected as many scores as embeddings, got {shapes}", "gold")
     scored = ~np.isnan(gold)
-    scores = {}
     mix, moments = self._mixed(self._fitted())
+    scores = {}
     for k in CANDIDATES:
-      try:
-        affine = self._unmixed(mix, METHODS[self.method].solve(moments, k))
-      except CalibrationError:
-        if k == 1:
-          raise
-        break  # k has reached the rank
+      if k > 1 and k >= self._rank(moments):
+        break
+      affine = self._unmixed(mix, METHODS[self.method].solve(moments, k))
       first, second = self._transformed(a[scored], *affine), self._transformed(b[scored], *affine)
       scores[k] = _spearman(first, second, gold[scored])
     defined = {k: score for k, score in scores.items() if not np.isnan(score)}
@@ -339,6 +292,11 @@ class LinearCalibration(Calibration):
       raise CalibrationError(f"embeddings: {self.name} needs at least 2 sentences, got {moments.count}", "embeddings")
     mix, of_mix = self._mixed(moments)
     return self._unmixed(mix, METHODS[self.method].solve(of_mix, k))
+
+  def _rank(self, moments):
+    """Returns the number of directions of which NATSV can remove all but one."""
+    values, _ = moments.uncentered_directions if self.method == "natsv" else moments.standardized_directions
+    return len(values)
 
   def _mixed(self, moments):
     """Returns the mix of the views, or None, and the moments of what the method gets."""

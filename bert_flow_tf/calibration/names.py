@@ -13,38 +13,21 @@ from bert_flow_tf.errors import ConfigError
 FLOW, AUTO = "flow", "auto"
 # {name: type of the K that may follow}. The flow is fitted in steps, and auto chooses one of the others.
 _K_TYPES = {FLOW: None, AUTO: None, **{name: method.k for name, method in METHODS.items()}}
-
-
-def _forms() -> list[str]:
-  forms = []
-  for name, k in _K_TYPES.items():
-    forms.append(name)
-    if k is not None:
-      forms.append(f"{name}-K")
-  return forms
-
-
-ALLOWED = ", ".join(_forms()) + (
-  " (natsv without K: chosen on dev; auto: chosen without labels)"
-  f", {FLOW}+NAME ({FLOW} and another calibration side by side)"
-)
+ALLOWED = ", ".join(name if k is None else f"{name}, {name}-K" for name, k in _K_TYPES.items())
+ALLOWED += " (natsv without K: chosen on dev; auto: chosen without labels)"
+ALLOWED += f", {FLOW}+NAME ({FLOW} and another calibration side by side)"
 _FORM = re.compile(r"([a-z+-]*[a-z])(?:-([1-9][0-9]{0,8}|0\.(?!0+$)[0-9]{1,4}))?", re.ASCII)
 
 
 @dataclasses.dataclass(frozen=True)
 class CalibrationSpec:
-  """Method and k of a calibration.
+  """Method and k of a calibration."""
 
-  Attributes:
-    method: "flow", "auto" or a key of `METHODS`.
-    k: dimensions that whitening keeps, directions that NATSV removes, or exponent of soft whitening; None for all, for
-      a choice on dev, or for the form without exponent.
-    second: another calibration next to the flow, see `SideBySide`; None for none.
-  """
-
-  method: str
+  method: str  # "flow", "auto" or a key of `METHODS`
+  # Dimensions that whitening keeps, directions that NATSV removes, or exponent of soft whitening; None for all, for a
+  # choice on dev, or for the form without exponent.
   k: float | None = None
-  second: "CalibrationSpec | None" = None
+  second: "CalibrationSpec | None" = None  # next to the flow, see `SideBySide`
 
   @property
   def name(self) -> str:
@@ -65,11 +48,7 @@ class CalibrationSpec:
 
 
 def parse_calibration(name: str) -> CalibrationSpec:
-  """Parses a name in any case: `whitening-256`, `sn+natsv-6`, `flow`, `flow+soft-whitening`.
-
-  Raises:
-    ConfigError: unknown name, or a k that the method does not take.
-  """
+  """Parses a name in any case: `whitening-256`, `sn+natsv-6`, `flow`, `flow+soft-whitening`."""
   lower = name.strip().lower() if isinstance(name, str) else ""
   spec = _parsed(lower)
   if spec is None and lower.startswith(f"{FLOW}+"):
@@ -94,11 +73,7 @@ def _parsed(name: str) -> CalibrationSpec | None:
 
 
 def parse_calibrations(names: Sequence[str]) -> list[CalibrationSpec]:
-  """Parses the names of several calibrations; "none" is left out, as the scores without calibration are always shown.
-
-  Raises:
-    ConfigError: no name, an unknown name, or a name twice.
-  """
+  """Parses the names of several calibrations; without "none", as scores without calibration are always shown."""
   if not names:
     raise ConfigError(f"calibration: empty; expected one or more of {ALLOWED}", argument="calibration")
   specs = [parse_calibration(name) for name in names]
@@ -125,22 +100,15 @@ def check_k_on_dev(specs: Sequence[CalibrationSpec], task: TaskData) -> None:
 
 
 def make_calibration(spec: CalibrationSpec | str, shares: Sequence[float] = ()) -> LinearCalibration:
-  """Returns a calibration that is not fitted.
-
-  Args:
-    spec: CalibrationSpec or name; not the flow or auto, which `training` makes.
-    shares: share of each view if embeddings are concatenated views, see `Mix`; () if not.
-
-  Raises:
-    ConfigError: unknown name, the flow, auto, or shares that are not positive numbers with sum 1.
-  """
+  """Returns a calibration that is not fitted; not the flow or auto, which `training` makes. For shares see `Mix`."""
   spec = parse_calibration(spec.name if isinstance(spec, CalibrationSpec) else spec)
   if spec.method == FLOW:
     raise ConfigError(f"calibration={spec.name}: the flow is fitted by a Trainer", argument="calibration")
   if spec.method == AUTO:
+    needs = (
+      "compares calibrations on mixtures of sentences, so it needs text, as run_flow and SentenceModel.fit have it"
+    )
     raise ConfigError(
-      "calibration=auto: compares calibrations on mixtures of sentences, so it needs text, as run_flow and "
-      "SentenceModel.fit have it; for vectors give the name of one, such as soft-whitening",
-      argument="calibration",
+      f"calibration=auto: {needs}; for vectors name one, such as soft-whitening", argument="calibration"
     )
   return LinearCalibration(spec.method, spec.k, shares)
