@@ -1,95 +1,164 @@
-"""Loaders of a task's splits: of a `Table`, and of STS-12 to STS-16; from files or from TensorFlow Datasets."""
+"""Loaders of a task's splits, from files or from TensorFlow Datasets: of tables, and of STS-12 to STS-16."""
 
 import itertools
-from typing import Any
+import os
+from collections.abc import Mapping
 
 import numpy as np
 
 from bert_flow_tf.data import tfds_source
 from bert_flow_tf.data.pairs import SentencePairs
 from bert_flow_tf.data.semeval import Year, read_full, read_year
-from bert_flow_tf.data.sources import missing_file, note_of, without
+from bert_flow_tf.data.sources import missing_file, note_of
 from bert_flow_tf.data.table import Table
 from bert_flow_tf.data.task import Loaded, Paths
 from bert_flow_tf.errors import DataError
+from bert_flow_tf.progress import counted
+
+# {split of a task: its parts (table, split of the table)}
+Parts = Mapping[str, tuple[tuple[Table, str], ...]]
 
 
-def load_table(table: Table, eval_split: str, paths: Paths) -> Loaded:
-  """Returns the splits of a table that exist; if GLUE hides the gold of the evaluated split, dev is evaluated.
+def parts_of(table: Table) -> Parts:
+  """Returns the splits of a table as those of a task."""
+  return {split: ((table, split),) for split in table.files}
 
-  Raises:
-    DataError: a file is missing or malformed, or the data cannot be downloaded.
+
+def load_tables(name: str, parts: Parts, published: Parts, eval_split: str, paths: Paths) -> Loaded:
+  """Returns the splits of a task that exist, `published` with the labels that the published code reads.
+
+  Pairs without a label, on which annotators did not agree, are left out and counted. A test split whose gold GLUE hides
+  keeps its pairs; if it is the evaluated one, dev is evaluated.
   """
-  if paths.data_dir is not None:
-    splits, source = load_files(table, paths.data_dir)
+  splits, source = load_parts(name, published if paths.as_published else parts, paths)
+  dropped = {}
+  for split, pairs in splits.items():
+    with_gold = pairs.with_gold()
+    if not len(with_gold) and split != "test":
+      raise DataError(f"{name}: none of the {len(pairs)} pairs of its {split} split has a label ({source})")
+    if 0 < len(with_gold) < len(pairs):
+      splits[split], dropped[split] = with_gold, len(pairs) - len(with_gold)
+  if dropped:
+    counts = ", ".join(f"{number} in {split}" for split, number in dropped.items())
+    source += f", pairs without an agreed label left out: {counts}"
+  if eval_split not in splits:
+    return Loaded(splits, source, {"eval_split": None}, dropped)
+  if "dev" in splits and np.isnan(splits[eval_split].scores).all():
+    source += f", evaluated on dev, because {eval_split} has no gold"
+    return Loaded(splits, source, {"eval_split": "dev"}, dropped)
+  return Loaded(splits, source, {}, dropped)
+
+
+def load_parts(name: str, parts: Parts, paths: Paths, with_gold: bool = True) -> tuple[dict[str, SentencePairs], str]:
+  """Returns {split: the pairs of its parts that exist}, NaN for a missing gold, and a description of their origin."""
+  tables = {}
+  for table, _ in itertools.chain.from_iterable(parts.values()):
+    tables[table.name] = table
+  if paths.data_dir is None:
+    reader: _Files | _Tfds = _Tfds(tables, paths.tfds_data_dir)
   else:
-    splits, source = load_tfds(table, paths.tfds_data_dir)
-  if np.isnan(splits[eval_split].scores).all() and "dev" in splits:
-    return Loaded(splits, f"{source}, evaluated on dev, because {eval_split} has no gold", {"eval_split": "dev"})
-  return Loaded(splits, source)
-
-
-def load_files(table: Table, data_dir: str) -> tuple[dict[str, SentencePairs], str]:
-  """Returns the splits of a table whose files exist, and a description of their origin."""
-  splits, notes, missing, folders = {}, [], [], []
-  for split, names in table.files.items():
-    path = table.find(data_dir, split)
-    if path is None:
-      if split in table.required:
-        raise missing_file(data_dir, table.name, names[0], table.expected)
-      missing.append(names[0])
-      continue
-    splits[split], malformed = table.read(path)
-    notes += malformed
-    folders.append(path.parent)
-    difference = note_of(f"{path.name} in {data_dir}", table.difference(splits[split], split))
-    if difference:
-      notes.append(split + difference)
-  source = f"{table.name}'s files in {folders[0]}"
-  return splits, ", ".join([source, *without(missing), *notes])
-
-
-def load_tfds(table: Table, tfds_data_dir: str | None) -> tuple[dict[str, SentencePairs], str]:
-  """Returns the splits of a table from TensorFlow Datasets, NaN where GLUE hides the gold of test, and their origin."""
-  builder = builder_of(table, tfds_data_dir)
+    reader = _Files(tables, paths.data_dir)
   splits = {}
-  for split, stored in table.tfds_splits.items():
-    splits[split] = read_tfds(builder, table, split)
-    hidden = np.flatnonzero(np.isnan(splits[split].scores))
-    if hidden.size and split != "test":
-      raise DataError(
-        f"{table.tfds}, {stored} split, row {hidden[0] + 1}: the label is hidden (-1 in GLUE); expected a label in "
-        "each row"
-      )
-  return splits, tfds_source.source_of(builder)
+  for split, tables_and_splits in parts.items():
+    pairs = []
+    for table, part in tables_and_splits:
+      part_pairs = reader.read(table, part, with_gold)
+      if part_pairs is not None:
+        pairs.append(part_pairs)
+    if pairs:
+      splits[split] = SentencePairs.concatenate(pairs)
+  return splits, reader.source(name)
 
 
-def builder_of(table: Table, tfds_data_dir: str | None) -> Any:
-  """Returns the TFDS builder of a table, with its data on disk."""
-  if not table.tfds:
-    raise DataError(
-      f"data_dir: missing; {table.name} is not in TensorFlow Datasets with the column {table.gold.column} and needs a "
-      f"folder with {table.expected}",
-      argument="data_dir",
-    )
-  return tfds_source.prepared(table.name, table.tfds, tfds_data_dir, table.expected, table.tfds_urls)
+class _Files:
+  """Reader of the files of tables in data_dir."""
+
+  def __init__(self, tables: dict[str, Table], data_dir: str) -> None:
+    self._tables, self._data_dir = tables, data_dir
+    self._folders = dict.fromkeys(tables, data_dir)
+    if len(tables) > 1:
+      # Each in its folder, in data_dir or next to it: the published code reads the parent of its folder of ALLNLI.
+      root = os.path.abspath(data_dir)
+      if not any(os.path.isdir(os.path.join(root, name)) for name in tables):
+        root = os.path.dirname(root)
+      self._folders = {name: os.path.join(root, name) for name in tables}
+    # The folders and the files that were read or are missing, and notes about their lines.
+    self._read: dict[str, None] = {}
+    self._missing: list[str] = []
+    self._notes: list[str] = []
+
+  def read(self, table: Table, split: str, with_gold: bool) -> SentencePairs | None:
+    """Returns the pairs of a split; None if its file is missing."""
+    path = table.find(self._folders[table.name], split)
+    if path is None:
+      self._missing.append(f"{table.name}/{table.files[split][0]}")
+      if split in table.required:
+        raise self._error(self._missing[-1])
+      return None
+    self._read[str(path.parent)] = None
+    pairs, left_out = table.read(path, with_gold)
+    if left_out:
+      self._notes.append(f"{counted(left_out, 'malformed line')} of {table.name}/{path.name} left out")
+    difference = note_of(f"{path.name} in {self._data_dir}", table.difference(pairs, split))
+    if difference:
+      self._notes.append(split + difference)
+    return pairs
+
+  def source(self, name: str) -> str:
+    """Returns a description of the data's origin; raises DataError if there was no file at all."""
+    if not self._read:
+      raise self._error(self._missing[0])
+    source = f"{name}'s files in {' and '.join(self._read)}"
+    if self._missing:
+      verb = "is" if len(self._missing) == 1 else "are"
+      source += f", without {', '.join(self._missing)}, which {verb} missing"
+    return ", ".join([source, *self._notes])
+
+  def _error(self, name: str) -> DataError:
+    """Returns the error of a missing file."""
+    folder, file = name.split("/")
+    expected = " and ".join(table.expected for table in self._tables.values())
+    return missing_file(self._data_dir, folder, file, expected)
 
 
-def read_tfds(builder: Any, table: Table, split: str) -> SentencePairs:
-  """Returns the pairs of a split in TensorFlow Datasets, NaN for a hidden or missing gold."""
-  first, second, gold_column = table.tfds_columns
-  (a, b), column = tfds_source.read_split(builder, table.tfds_splits[split], (first, second), gold_column)
-  labels = table.tfds_labels or table.gold.labels
-  if not labels:
-    scores = tfds_source.scores_of(column)
-    low, high = table.gold.scale
-    scores[(scores < low) | (scores > high)] = np.nan
+class _Tfds:
+  """Reader of tables in TensorFlow Datasets."""
+
+  def __init__(self, tables: dict[str, Table], tfds_data_dir: str | None) -> None:
+    self._builders = {}
+    for name, table in sorted(tables.items()):
+      if not table.tfds:
+        raise DataError(
+          f"data_dir: missing; {name} is not in TensorFlow Datasets with the column {table.gold.column} and needs a "
+          f"folder with {table.expected}",
+          argument="data_dir",
+        )
+      self._builders[name] = tfds_source.prepared(name, table.tfds, tfds_data_dir, table.expected, table.tfds_urls)
+
+  def read(self, table: Table, split: str, with_gold: bool) -> SentencePairs:
+    """Returns the pairs of a split, NaN for a hidden or missing gold."""
+    first, second, gold_column = table.tfds_columns
+    builder = self._builders[table.name]
+    (a, b), column = tfds_source.read_split(builder, table.tfds_splits[split], (first, second), gold_column)
+    if not with_gold:
+      return SentencePairs.without_gold(a, b)
+    labels = table.tfds_labels or table.gold.labels
+    if not labels:
+      scores = tfds_source.scores_of(column)
+      low, high = table.gold.scale
+      scores[(scores < low) | (scores > high)] = np.nan  # GLUE hides a score as -1
+      return SentencePairs(a, b, scores)
+    scores = np.full(len(column), np.nan)
+    feature = builder.info.features[gold_column]
+    for label, gold in labels.items():
+      if label in feature.names:
+        scores[column == feature.str2int(label)] = gold
     return SentencePairs(a, b, scores)
-  scores = np.full(len(column), np.nan)
-  for label, gold in labels.items():
-    if not np.isnan(gold):
-      scores[column == builder.info.features[gold_column].str2int(label)] = gold
-  return SentencePairs(a, b, scores)
+
+  def source(self, name: str) -> str:
+    """Returns a description of the data's origin."""
+    del name
+    return " and ".join(tfds_source.source_of(builder) for builder in self._builders.values())
 
 
 def load_years(years: tuple[Year, ...], paths: Paths) -> Loaded:

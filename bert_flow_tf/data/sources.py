@@ -68,14 +68,6 @@ def _opened(archive: pathlib.Path, inside: str) -> zipfile.Path:
     raise DataError(f"{archive} is not a readable zip archive ({error}); copy it again") from error
 
 
-def without(missing: list[str]) -> list[str]:
-  """Returns the note about files that do not exist, if any."""
-  if not missing:
-    return []
-  verb = "is" if len(missing) == 1 else "are"
-  return [f"without {', '.join(missing)}, which {verb} missing"]
-
-
 def unlike_published(pairs: SentencePairs, name: str, size: int, digest: str) -> str:
   """Returns how pairs differ from those that others evaluate on; "" if they do not.
 

@@ -14,7 +14,7 @@ import numpy as np
 
 from bert_flow_tf.data import tfds_source
 from bert_flow_tf.data.lines import FilePath, lines
-from bert_flow_tf.data.loading import load_files, load_tfds
+from bert_flow_tf.data.loading import load_parts, parts_of
 from bert_flow_tf.data.pairs import SPLITS, SentencePairs
 from bert_flow_tf.data.semeval import STS_GOLD, STS_WIKI
 from bert_flow_tf.data.sources import check_download, first_with, missing_file, note_of, unlike_published
@@ -102,7 +102,7 @@ def _load_benchmark(folder: pathlib.Path) -> Loaded:
 
 def _load_glue(data_dir: str) -> Loaded:
   """Returns the splits of GLUE's files; without sts-test.csv, test has no gold and is not evaluated."""
-  splits, source = load_files(_GLUE, data_dir)
+  splits, source = load_parts("GLUE", parts_of(_GLUE), Paths(data_dir))
   gold_folder = first_with(_GLUE.find(data_dir, "test").parent, ("", "original"), [_FILES["test"]])
   if gold_folder is not None:
     path = gold_folder / _FILES["test"]
@@ -123,7 +123,11 @@ def _load_tfds(tfds_data_dir: str | None, stsb_gold: FilePath | None) -> Loaded:
     stsb_gold = _downloaded_gold(os.fspath(builder.data_dir_root))
     gold = read_benchmark(stsb_gold)
     check_download(os.fspath(stsb_gold), _difference(gold, "test"))
-  splits, source = load_tfds(_GLUE, tfds_data_dir)
+  splits, source = load_parts("GLUE", parts_of(_GLUE), Paths(tfds_data_dir=tfds_data_dir))
+  for split in ("train", "dev"):
+    hidden = np.flatnonzero(np.isnan(splits[split].scores))
+    if hidden.size:
+      raise DataError(f"glue/stsb, {split} split, row {hidden[0] + 1}: the label is hidden; expected 0 to 5")
   splits["test"], note = _with_gold(splits["test"], gold, stsb_gold)
   return Loaded(splits, f"{source}, {note}")
 

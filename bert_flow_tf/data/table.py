@@ -113,17 +113,11 @@ class Table:
           return folder / name
     return None
 
-  def read(self, path: Any, with_gold: bool = True) -> tuple[SentencePairs, list[str]]:
-    """Returns the pairs of one of the files, and a note about malformed lines, if any were left out."""
-    hidden = path.name in self.hidden
+  def read(self, path: Any, with_gold: bool = True) -> tuple[SentencePairs, int]:
+    """Returns the pairs of one of the files, and the number of malformed lines that were left out."""
+    gold = self.gold if with_gold else None
     places: Sequence[int] = self.hidden.get(path.name, self.places)
-    gold = None
-    if with_gold:
-      gold = self.gold
-    pairs, left_out = read_as_published(path, self.columns, places, gold, hidden)
-    if not left_out:
-      return pairs, []
-    return pairs, [f"{counted(left_out, 'malformed line')} of {path.name} left out"]
+    return read_as_published(path, self.columns, places, gold, hidden=path.name in self.hidden)
 
   def difference(self, pairs: SentencePairs, split: str) -> str:
     """Returns how a split differs from the published data; "" if it does not, or if nothing is published."""

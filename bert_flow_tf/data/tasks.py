@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from bert_flow_tf.data import custom, nli, semeval, stsb
-from bert_flow_tf.data.loading import load_table, load_years
+from bert_flow_tf.data.loading import Parts, load_tables, load_years, parts_of
 from bert_flow_tf.data.pairs import SPLITS
 from bert_flow_tf.data.table import Gold, Table, read_by_header
 from bert_flow_tf.data.task import BINARY, CLASSES, SIMILARITY, Loaded, Paths, TaskData, TaskSpec
@@ -23,8 +23,15 @@ SCORED = (SIMILARITY, BINARY)
 
 def _table_task(name: str, description: str, table: Table, eval_split: str = "test", **fields: Any) -> TaskSpec:
   """Returns the row of a task whose files are those of a `Table`."""
-  load = functools.partial(load_table, table, eval_split)
-  return TaskSpec(name, description, load, table=table, eval_split=eval_split, **fields)
+  return _task_of_parts(name, description, parts_of(table), eval_split, table=table, **fields)
+
+
+def _task_of_parts(
+  name: str, description: str, parts: Parts, eval_split: str, published: Parts | None = None, **fields: Any
+) -> TaskSpec:
+  """Returns the row of a task whose splits are parts of tables; `published` are those of the published code."""
+  load = functools.partial(load_tables, name, parts, published or parts, eval_split)
+  return TaskSpec(name, description, load, eval_split=eval_split, **fields)
 
 
 def _glue_task(name: str, description: str, gold: Gold, eval_split: str = "dev", **fields: Any) -> TaskSpec:
@@ -50,18 +57,6 @@ def _sts_task(name: str, description: str, years: tuple[semeval.Year, ...]) -> T
     load=functools.partial(load_years, years),
     scale=semeval.SCALE,
     one_file_for_all_splits=True,
-  )
-
-
-def _nli_task(name: str, description: str, parts: nli.Parts, eval_split: str) -> TaskSpec:
-  """Returns the row of a task of SNLI and MNLI."""
-  return TaskSpec(
-    name=name,
-    description=description,
-    load=functools.partial(nli.load, name, parts, eval_split),
-    kind=CLASSES,
-    eval_split=eval_split,
-    labels=semeval.LABELS,
   )
 
 
@@ -168,9 +163,26 @@ TASKS = (
     # Replaced by "test" if the file has scores.
     eval_split=None,
   ),
-  _nli_task("ALLNLI", "SNLI and MNLI: about 960000 labeled pairs in train, MNLI's dev", nli.ALLNLI_PARTS, "dev"),
-  _nli_task("MNLI", "labeled pairs; test is the mismatched half of dev", nli.MNLI_PARTS, "dev"),
-  _nli_task("SNLI", "labeled pairs in train, dev and test", nli.SNLI_PARTS, "test"),
+  _task_of_parts(
+    "ALLNLI",
+    "SNLI and MNLI: about 960000 labeled pairs in train, MNLI's dev",
+    nli.ALLNLI_PARTS,
+    eval_split="dev",
+    published=nli.ALLNLI_PUBLISHED,
+    kind=CLASSES,
+    labels=semeval.LABELS,
+  ),
+  _task_of_parts(
+    "MNLI",
+    "labeled pairs; test is the mismatched half of dev",
+    parts_of(nli.MNLI),
+    eval_split="dev",
+    published=nli.MNLI_PUBLISHED,
+    kind=CLASSES,
+    labels=semeval.LABELS,
+    table=nli.MNLI,
+  ),
+  _table_task("SNLI", "labeled pairs in train, dev and test", nli.SNLI, kind=CLASSES, labels=semeval.LABELS),
   _table_task(
     "SICK-E",
     "entailment of SICK: 9927 labeled pairs in train, dev and test",

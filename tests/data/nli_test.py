@@ -46,7 +46,7 @@ def _labels(pairs):
 
 def test_allnli_is_all_of_snli_and_the_train_split_of_mnli(folder):
   data = _load("allnli", folder)
-  assert list(data.splits) == ["train", "dev"] and data.dropped == {"train": 3, "dev": 0}
+  assert list(data.splits) == ["train", "dev"] and data.dropped == {"train": 3}
   train = data.splits["train"]
   assert train.sentences_a == (
     *("MNLI/train.tsv 0", "MNLI/train.tsv 1"),
@@ -54,10 +54,13 @@ def test_allnli_is_all_of_snli_and_the_train_split_of_mnli(folder):
   )
   assert _labels(train) == ["neutral", "entailment", "entailment", "contradiction", "contradiction", "neutral"]
   assert data.splits["dev"].sentences_a == ("MNLI/dev_matched.tsv 0",) and train.sentences_b[1] == '"b 1'
-  assert data.source == f"ALLNLI's files in {folder}, pairs without an agreed label left out: 3 in train"
+  assert (
+    data.source
+    == f"ALLNLI's files in {folder}/MNLI and {folder}/SNLI, pairs without an agreed label left out: 3 in train"
+  )
   assert data.targets(train) is train.scores and data.labels == LABELS
   snli = _load("SNLI", folder)
-  assert snli.dropped == {"train": 1, "dev": 0, "test": 2} and _labels(snli.splits["test"]) == ["neutral"]
+  assert snli.dropped == {"train": 1, "test": 2} and _labels(snli.splits["test"]) == ["neutral"]
 
 
 def test_missing_files_are_in_the_source(folder):
@@ -84,7 +87,9 @@ def test_the_corpus_keeps_pairs_without_a_label(folder):
   counts = {"MNLI/train.tsv": 2, "SNLI/train.tsv": 3, "SNLI/dev.tsv": 1, "SNLI/test.tsv": 3}
   assert pairs.sentences_a == tuple(f"{file} {i}" for file, count in counts.items() for i in range(count))
   assert pairs.sentences_b[:2] == ('"b 0', '"b 1') and np.isnan(pairs.scores).all()
-  assert source == f"SNLI and MNLI's files in {folder}, 1 malformed line of SNLI/train.tsv left out"
+  assert (
+    source == f"SNLI and MNLI's files in {folder}/MNLI and {folder}/SNLI, 1 malformed line of SNLI/train.tsv left out"
+  )
   real, source = load_corpus(str(shared("data")))
   assert len(real) == 9842 + 9824 and "without MNLI/train.tsv, SNLI/train.tsv" in source
   assert real.sentences_a[0] == "two women are embracing while holding to go packages"
@@ -100,7 +105,7 @@ def test_folders_of_mnli_and_snli(folder):
     (other / "train.tsv").write_text("another\tfile\n")
     next_to_it = _load("ALLNLI", f"{folder}/{name}")
     assert next_to_it.splits["train"].sentences_a == inside.sentences_a
-    assert next_to_it.source.startswith(f"ALLNLI's files in {folder}, ")
+    assert next_to_it.source.startswith(f"ALLNLI's files in {folder}/MNLI and ")
 
 
 def test_labels_as_published(folder):
@@ -131,7 +136,7 @@ def test_tfds(tmp_path, monkeypatch):
       ]
     write_tfds(tmp_path, table.tfds, version, rows)
   data = _load("ALLNLI", tfds_data_dir=tmp_path)
-  assert data.dropped == {"train": 3, "dev": 0} and len(data.splits["train"]) == 8
+  assert data.dropped == {"train": 3} and len(data.splits["train"]) == 8
   for pairs in data.splits.values():
     assert [a.split()[-1] for a in pairs.sentences_a] == _labels(pairs) and set(pairs.sentences_b) == {"ü"}
   assert {a.split()[1] for a in data.splits["dev"].sentences_a} == {"validation_matched"}

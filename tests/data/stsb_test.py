@@ -132,7 +132,7 @@ def test_gold_is_read_before_anything_is_downloaded(tmp_path, monkeypatch):
 def test_a_hidden_label_is_not_a_score(tmp_path):
   root = _write_tfds(tmp_path / "tfds", label=lambda split, score: -1.0 if split != "train" else score)
   message = _error(tfds_data_dir=root, stsb_gold=_gold(tmp_path, _rows("test")))
-  assert message.startswith("glue/stsb, validation split, row 1: ")
+  assert message.startswith("glue/stsb, dev split, row 1: ")
 
 
 def test_damaged_records_are_named(tfds_root, tmp_path):
@@ -291,9 +291,9 @@ def test_glues_files(tmp_path, gold, inside):
     assert pairs.sentences_b == tuple(row[1] for row in _rows(split))
     if name != "test" or gold is not None:
       assert pairs.scores.tolist() == [round(row[2], 3) for row in _rows(split)]
-  notes = ", ".join(f"1 malformed line of {name}.tsv left out" for name in ("train", "dev", "test"))
+  notes = ", ".join(f"1 malformed line of STS-B/{name}.tsv left out" for name in ("train", "dev", "test"))
   end = "test without gold, because sts-test.csv is missing" if gold is None else f"test gold from {folder / gold}"
-  assert data.source == f"STS-B's files in {folder}, {notes}, {end}"
+  assert data.source == f"GLUE's files in {folder}, {notes}, {end}"
   assert data.splits_with_gold(("dev", "test")) == (["dev"] if gold is None else ["dev", "test"])
   assert data.spec.eval_split == ("test" if gold else None)
 
