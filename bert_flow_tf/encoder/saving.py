@@ -34,9 +34,8 @@ def save_encoder(encoder: "SentenceEncoder", folder: str | os.PathLike) -> None:
   tokenizer = {}
   if path.exists():
     tokenizer = hugging_face.read_json(path)
-  # Otherwise the new folder's name would decide it.
-  tokenizer["do_lower_case"] = encoder.tokenizer.do_lower_case
-  tokenizer["max_input_chars_per_word"] = encoder.tokenizer.max_input_chars_per_word
+  # Otherwise the new folder's name and files would decide some of them.
+  tokenizer |= encoder.tokenizer.settings
   write_encoder(folder, config, encoder.bert.tf1_variables(), (source / "vocab.txt").read_bytes(), tokenizer)
 
 

@@ -86,7 +86,7 @@ class SentenceEncoder:
     if settings.token_weights is not None:
       parse_token_weights(settings.token_weights)  # before the long loading
     bert = load_bert(settings)
-    tokenizer = SentenceTokenizer.from_pretrained(bert.folder, bert.name, settings.max_input_chars_per_word)
+    tokenizer = SentenceTokenizer.from_pretrained(bert.folder, bert.name, settings.loading_arguments())
     token_weights = settings.token_weights or bert.declared.token_weights
     weights = make_token_weights(token_weights, tokenizer, settings.frequency_corpus)
     return cls(bert, tokenizer, weights, settings)
@@ -293,11 +293,13 @@ class SentenceEncoder:
     pooling = self.pooling(sentence_embedding_type)
     architecture = self.bert.architecture
     # What the files decided replaces what the user left open.
-    settings = self.settings.saved() | {
+    settings = self.settings.saved()
+    for name in settings.keys() & self.tokenizer.settings.keys():
+      settings[name] = self.tokenizer.settings[name]
+    settings |= {
       "revision": self.bert.revision,
       "precision": self.precision,
       "hidden_act": architecture.get("hidden_act"),
-      "max_input_chars_per_word": self.tokenizer.max_input_chars_per_word,
       "token_weights": UNIFORM,
       "frequency_corpus": None,
       "sentence_embedding_type": pooling.name,

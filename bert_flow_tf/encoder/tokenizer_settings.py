@@ -27,70 +27,75 @@ SPECIALS = {
   "cls_token": "[CLS]",
   "mask_token": "[MASK]",
 }
+_TOKENIZERS = ("BertTokenizer", "BertTokenizerFast", None)
+# Pieces in brackets are special tokens, "[CLS]" or "[unused1]", in capitals in every vocabulary.
+_CAPITAL = re.compile(r"(?!\[.*\]$).*[A-Z]")
 
 
-def read_settings(
-  folder: str | os.PathLike, name: str | None = None, max_input_chars_per_word: int | None = None
-) -> dict[str, Any]:
-  """Returns the arguments of `SentenceTokenizer` besides the vocabulary; see `SentenceTokenizer.from_pretrained`.
+def read_settings(folder: str | os.PathLike, name: str | None, chosen: dict[str, Any]) -> dict[str, Any]:
+  """Returns the arguments of `SentenceTokenizer` besides the vocabulary.
 
-  Raises:
-    EncoderError: tokenizer_config.json is damaged, or describes a tokenizer that is not BERT's.
+  A value of `chosen` that is not None replaces that of tokenizer_config.json. Without either, `guess_lower_case`
+  decides, and max_input_chars_per_word is 100 in folders with a config.json, as in transformers, and 200 in others, as
+  in Google's code.
   """
   folder = pathlib.Path(folder)
   config = _read_config(folder / "tokenizer_config.json")
-  settings = {key: config[key] for key in _SETTINGS if key in config}
+  settings = {}
+  for key in _SETTINGS:
+    value = chosen.get(key)
+    if value is None:
+      value = config.get(key)
+    if value is not None:
+      settings[key] = value
   for key in SPECIALS:
-    token = config.get(key)
+    token = _special(config.get(key))
     if token:
-      settings[key] = token.get("content") if isinstance(token, dict) else token
-  if settings.get("do_lower_case") is None:
+      settings[key] = token
+  if "do_lower_case" not in settings:
     settings["do_lower_case"] = guess_lower_case(folder, name)
-  if max_input_chars_per_word is None:
-    default = MAX_INPUT_CHARS_PER_WORD if (folder / "config.json").is_file() else MAX_OF_GOOGLE
-    max_input_chars_per_word = config.get("max_input_chars_per_word") or default
-  return {**settings, "max_input_chars_per_word": max_input_chars_per_word}
+  if "max_input_chars_per_word" not in settings and not (folder / "config.json").is_file():
+    settings["max_input_chars_per_word"] = MAX_OF_GOOGLE
+  return settings
 
 
 def _read_config(path: pathlib.Path) -> dict:
-  """Returns the content of a tokenizer_config.json; empty if the file is missing."""
+  """Returns the checked content of a tokenizer_config.json; empty if the file is missing."""
   if not path.exists():
     return {}
   try:
     config = read_json(path)
   except (OSError, ValueError) as error:
     raise EncoderError(f"{path}: not readable as JSON ({error}); download or save it again") from error
-  kind = config.get("tokenizer_class", "BertTokenizer") if isinstance(config, dict) else None
-  if kind not in ("BertTokenizer", "BertTokenizerFast", None) or not isinstance(config, dict):
-    raise EncoderError(f"{path}: tokenizer_class is {kind!r}; only BertTokenizer is supported")
-  for key, expected in _SETTINGS.items():
+  if not isinstance(config, dict):
+    raise EncoderError(f"{path}: expected a JSON object; download or save it again")
+  if config.get("tokenizer_class") not in _TOKENIZERS:
+    raise EncoderError(f"{path}: tokenizer_class is {config['tokenizer_class']!r}; only BertTokenizer is supported")
+  for key, kind in _SETTINGS.items():
     value = config.get(key)
-    is_wrong = expected is int and value is not None and not is_integer(value, 1)
-    if not isinstance(value, expected | None) or is_wrong:
-      kind = "true or false" if expected is bool else "a positive integer"
-      raise EncoderError(f"{path}: {key} is {config[key]!r}, expected {kind}")
+    if kind is bool and not isinstance(value, bool | None):
+      raise EncoderError(f"{path}: {key} is {value!r}, expected true or false")
+    if kind is int and value is not None and not is_integer(value, 1):
+      raise EncoderError(f"{path}: {key} is {value!r}, expected a positive integer")
   for key in SPECIALS:
-    token = config.get(key)
-    if not isinstance(token.get("content") if isinstance(token, dict) else token, str | None):
-      raise EncoderError(f"{path}: {key} is {token!r}, expected a word piece")
+    if not isinstance(_special(config.get(key)), str | None):
+      raise EncoderError(f"{path}: {key} is {config[key]!r}, expected a word piece")
   return config
 
 
-# Pieces in brackets are special tokens, "[CLS]" or "[unused1]", in capitals in every vocabulary.
-_CAPITAL = re.compile(r"(?!\[.*\]$).*[A-Z]")
+def _special(token):
+  """Returns the text of a special token, which may be a dict."""
+  if isinstance(token, dict):
+    return token.get("content")
+  return token
 
 
-def guess_lower_case(folder: str | os.PathLike, name: str | None = None) -> bool:
+def guess_lower_case(folder: pathlib.Path, name: str | None = None) -> bool:
   """Returns whether text must be lower-cased, and logs the reason.
 
   A folder of Google (bert_config.json, no config.json) is judged by `lower_case_of_google`. A Hugging Face folder is
-  lower-cased unless its name contains "cased" without "un".
-
-  Args:
-    folder: folder with vocab.txt.
-    name: the model's name, if it is not the folder's name, as in a snapshot of the hub.
+  lower-cased unless its name, or the model's `name`, contains "cased" without "un".
   """
-  folder = pathlib.Path(folder)
   if (folder / "bert_config.json").is_file() and not (folder / "config.json").is_file():
     return lower_case_of_google(folder / "vocab.txt")
   name = str(name or folder.resolve().name).lower()
@@ -104,9 +109,6 @@ def lower_case_of_google(vocab_file: str | os.PathLike) -> bool:
 
   The names of Google's folders contain "cased" or "uncased" (cased_L-12_H-768_A-12). In a folder with another name,
   capital letters decide: the vocabulary of an uncased model has none outside brackets.
-
-  Args:
-    vocab_file: path of vocab.txt.
   """
   vocab_file = pathlib.Path(vocab_file)
   name = vocab_file.resolve().parent.name.lower()
@@ -117,7 +119,10 @@ def lower_case_of_google(vocab_file: str | os.PathLike) -> bool:
     _log(vocab_file.parent, not capitals, f"as {pieces}")
     return not capitals
   lower = "uncased" in name
-  _log(vocab_file.parent, lower, f"by the name '{name}'" + (f" (though {pieces})" if lower == bool(capitals) else ""))
+  reason = f"by the name '{name}'"
+  if lower == bool(capitals):
+    reason += f" (though {pieces})"
+  _log(vocab_file.parent, lower, reason)
   return lower
 
 

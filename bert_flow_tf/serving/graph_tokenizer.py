@@ -6,8 +6,6 @@ characters, which BertTokenizerFast does not. Ids may differ for characters whos
 than the Unicode version of `tokenizers` or of the server's ICU.
 """
 
-from typing import Any
-
 import tensorflow as tf
 
 from bert_flow_tf.encoder.tokenizer import SentenceTokenizer
@@ -38,17 +36,18 @@ class GraphTokenizer:
   def __init__(self, tokenizer: SentenceTokenizer, max_seq_length: int = 64):
     import tensorflow_text as text  # an optional package
 
-    settings: Any = tokenizer._settings
-    lower, strip, chinese, specials = settings
+    settings = tokenizer.settings
     vocabulary = _searchable(vocabulary_of(tokenizer))
     ids = {piece: i for i, piece in enumerate(vocabulary)}
-    specials = {name: ids[token] for name, token in dict(specials).items()}
+    specials = {name: ids[token] for name, token in tokenizer.specials.items()}
     self.max_seq_length = int(max_seq_length)
-    self._max_characters = tokenizer.max_input_chars_per_word
+    self._max_characters = settings["max_input_chars_per_word"]
     self.cls_id, self.sep_id, self.pad_id = (specials[f"{name}_token"] for name in ("cls", "sep", "pad"))
-    self._lower = lower
-    self._strip = lower if strip is None else strip
-    self._ideographs = chinese
+    self._lower = settings["do_lower_case"]
+    self._strip = settings["strip_accents"]
+    if self._strip is None:
+      self._strip = self._lower
+    self._ideographs = settings["tokenize_chinese_chars"]
     self._decompose = lambda texts: text.normalize_utf8(texts, "NFD")
     self._unknown = _absent_character(vocabulary)
     try:
@@ -106,7 +105,7 @@ def _replace(texts, ranges, replacement):
 
 def vocabulary_of(tokenizer: SentenceTokenizer) -> list[str | None]:
   """Returns the word pieces in the order of their ids; None for an id whose line in vocab.txt is repeated later."""
-  ids = tokenizer._tokenizer.get_vocab()
+  ids = tokenizer.ids
   pieces: list[str | None] = [None] * (max(ids.values()) + 1)
   for piece, number in ids.items():
     pieces[number] = piece

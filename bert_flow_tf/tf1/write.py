@@ -117,7 +117,7 @@ def write_config(folder: pathlib.Path, encoder: SentenceEncoder) -> None:
   tokenizer = {
     **_tokenizer_config(source),
     "do_lower_case": encoder.tokenizer.do_lower_case,
-    "max_input_chars_per_word": encoder.tokenizer.max_input_chars_per_word,
+    "max_input_chars_per_word": encoder.tokenizer.settings["max_input_chars_per_word"],
   }
   contents = {"vocab.txt": vocabulary, "tokenizer_config.json": _json(tokenizer)}
   argument = "output_checkpoint"

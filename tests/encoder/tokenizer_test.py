@@ -175,7 +175,7 @@ def test_pad_batch():
     ({"max_input_chars_per_word": "9"}, PIECES, "max_input_chars_per_word"),
     ({"cls_token": 5}, PIECES, "cls_token"),
     ({"cls_token": {"content": []}}, PIECES, "cls_token"),
-    ([], PIECES, "tokenizer_class"),
+    ([], PIECES, "expected a JSON object"),
     ({"tokenizer_class": "BertJapaneseTokenizer"}, PIECES, "BertJapaneseTokenizer"),
     ({}, [], r"vocab.txt: .*\[UNK\], \[SEP\]"),
     ({}, [piece for piece in PIECES if piece != "[CLS]"], r"vocab.txt: .*\[CLS\]"),
