@@ -116,6 +116,14 @@ class EncoderSettings(Settings):
     decides=False,  # the checksum of the tokenizer does
     of_files=True,
   )
+  strip_accents: bool | None = setting(
+    None,
+    "Whether accents are removed before words are cut into word pieces; for a vocabulary that was made the other way. "
+    "Default: tokenizer_config.json, else True if text is lower-cased.",
+    part=LOADING,
+    decides=False,  # the checksum of the tokenizer does
+    of_files=True,
+  )
   # Only the original's runner has flags for the next two; `from_pretrained` takes them everywhere.
   bert_config_file: str | None = setting(
     None,

@@ -19,7 +19,9 @@ VALUES = {
 }
 IDENTITY = EncoderIdentity.from_dict(VALUES, "here")
 # The checksums of weights, tokenizer and word counts, the pooling and the architecture decide these.
-NOT_DECIDING = {"name", "sentence_embedding_type", "max_input_chars_per_word", "frequency_corpus", "revision"}
+NOT_DECIDING = {
+  *("name", "sentence_embedding_type", "max_input_chars_per_word", "strip_accents", "frequency_corpus", "revision")
+}
 
 
 def test_json_and_back():

@@ -7,6 +7,7 @@ import tensorflow as tf
 from safetensors.numpy import load_file
 
 from bert_flow_tf import SentenceEncoder
+from bert_flow_tf.encoder.loading import load_encoder
 from bert_flow_tf.errors import ConfigError, DataError, EncoderError
 from tests.encoder import tiny
 from tests.testing import REPO, shared
@@ -223,3 +224,14 @@ def test_sts_benchmark_with_minilm():
   assert {name: spearman(encoder, name) for name in expected} == pytest.approx(expected, abs=0.05)
   ours, published = (encoder.encode(SENTENCES, name) for name in ("avg-first-last", "avg-last-2"))
   np.testing.assert_array_equal(ours, published)
+
+
+@pytest.mark.parametrize("given", [None, False, True])
+def test_accents_are_kept_if_the_user_says_so(tmp_path, given):
+  encoder = SentenceEncoder.from_pretrained(tiny.save_tiny(tmp_path), strip_accents=given)
+  with_accent, without = encoder.tokenizer(["dóg", "dog"], 9)
+  assert (with_accent.tolist() == without.tolist()) is (given is not False)  # an uncased model strips them
+  identity = encoder.identity()
+  assert identity.settings.strip_accents is given
+  loaded, _ = load_encoder(identity, "here")
+  assert loaded.tokenizer_checksum == encoder.tokenizer_checksum
