@@ -40,7 +40,7 @@ def check_flags() -> None:
   Raises:
     ConfigError: a flag is empty, or flags contradict each other.
   """
-  common_flags.check_not_empty(("flow_folder", "saved_model"))
+  common_flags.check_not_empty(("flow_folder", "saved_model", "column", "id_column", "runner"))
   if FLAGS.cached_dir is not None:
     raise ConfigError("cached_dir: no use here, as finished shards are not embedded again", argument="cached_dir")
   of_encoder = common_flags.encoder_flags(NAME, LOADING, POOLING)

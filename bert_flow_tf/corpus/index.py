@@ -2,7 +2,6 @@
 
 import dataclasses
 import hashlib
-import os
 from collections.abc import Sequence
 from typing import Any
 
@@ -94,14 +93,11 @@ def find_inputs(patterns: Sequence[str]) -> list[str]:
   """Returns the paths of the files that match globs, in the order of the globs, each file once."""
   paths: dict[str, None] = {}
   for pattern in patterns:
-    matches = storage.find(pattern) if pattern else []
+    matches = storage.find(pattern)
     if not matches:
       raise ConfigError(
         f"input={pattern}: no such file; expected files or globs such as 'corpus/*.txt.gz'", argument="input"
       )
-    for path in matches:
-      if storage.is_local(path) and not os.path.isfile(path):
-        raise ConfigError(f"input={path}: not a file, and read more than once; write it to a file first", "input")
     paths.update(dict.fromkeys(matches))
   return list(paths)
 
@@ -115,6 +111,7 @@ def build_index(
   own. Raises a DataError if a file cannot be read or lacks a column in its header, or no file has a record.
   """
   cutter = _Cutter(shard_size, shard_bytes)
+  # Sizes and times before the reading: a file that changes meanwhile differs at the end of the run.
   stats = []
   for path in paths:
     stat = storage.stat(path)
@@ -129,8 +126,7 @@ def build_index(
       _index_file(path, input_format, cutter, progress)
       inputs.append(InputFile(path, size, changed, _sha256(path), first, cutter.records - first))
   if not cutter.records:
-    others = " and the other files" if len(paths) > 1 else ""
-    raise DataError(f"{paths[0]}{others}: no records, expected sentences")
+    raise DataError(f"{', '.join(paths)[:200]}: no records, expected sentences")
   return Index(tuple(inputs), cutter.finish())
 
 
@@ -184,6 +180,7 @@ class _Cutter:
 
   def add(self, path, offset, line, size):
     """Adds the next record, of `size` bytes, at a position in a file."""
+    # A shard that would become too large is closed first.
     in_shard = self.records - self._first
     if in_shard and (in_shard >= self._shard_size or self._bytes + size > self._shard_bytes):
       self._close_shard()

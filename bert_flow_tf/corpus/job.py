@@ -60,9 +60,6 @@ class JobSettings(Settings):
       raise ConfigError("input is missing; expected files of sentences", argument="input")
     if not self.output_dir:
       raise ConfigError("output_dir is missing; expected a folder", argument="output_dir")
-    for name in ("column", "id_column", "runner"):
-      if getattr(self, name) == "":
-        raise ConfigError(f"{name} is empty; leave it out", argument=name)
     if self.beam_options and self.runner is None:
       raise ConfigError("beam_options without a runner; they are options of Apache Beam", argument="beam_options")
 

@@ -29,12 +29,17 @@ def absolute(path: str) -> str:
 def find(pattern: str) -> list[str]:
   """Returns the sorted paths of the files that match a glob; `**` matches folders at any depth."""
   pattern = absolute(pattern)
-  if is_local(pattern):
-    paths = [pattern] if os.path.exists(pattern) else glob.glob(pattern, recursive=True)  # a name may have brackets
-    return sorted(path for path in paths if not os.path.isdir(path))
   system, name = _system(pattern)
-  names = [name] if system.isfile(name) else system.glob(name)
-  return sorted(system.unstrip_protocol(name) for name in names if system.isfile(name))
+  # A name may have brackets.
+  names = [name]
+  if not system.isfile(name):
+    names = glob.glob(name, recursive=True) if is_local(pattern) else system.glob(name)
+  paths = []
+  for name in sorted(names):
+    # Nor a pipe, which could be read only once.
+    if system.isfile(name):
+      paths.append(name if is_local(pattern) else system.unstrip_protocol(name))
+  return paths
 
 
 def stat(path: str) -> tuple[int, float] | None:

@@ -118,6 +118,6 @@ def test_changed_files(tmp_path):
 
 def test_a_pipe_is_refused_and_not_waited_for(tmp_path):
   os.mkfifo(tmp_path / "pipe")
-  with pytest.raises(ConfigError, match="not a file") as caught:
+  with pytest.raises(ConfigError, match="no such file") as caught:
     find_inputs([str(tmp_path / "pipe")])
   assert caught.value.argument == "input"
