@@ -112,7 +112,9 @@ class SentenceTransformersAdapter:
       raise ConfigError("convert_to_numpy=False: expected True, or convert_to_tensor=True", argument="convert_to_numpy")
     texts = sentences if isinstance(sentences, str) else _texts_of(sentences)
     embeddings = self.model.encode(texts, batch_size, bool(show_progress_bar), normalize_embeddings)
-    return _tensor(embeddings) if convert_to_tensor else embeddings
+    if convert_to_tensor:
+      return _tensor(embeddings)
+    return embeddings
 
   # Queries and documents are embedded alike.
   encode_query = encode_document = encode
@@ -229,8 +231,9 @@ def _check_others(arguments):
 
 def _like(embeddings, values):
   """Returns values as a tensor if the embeddings are one of torch's."""
-  is_tensor = type(embeddings).__module__.split(".")[0] == "torch"
-  return _tensor(values) if is_tensor else values
+  if type(embeddings).__module__.split(".")[0] == "torch":
+    return _tensor(values)
+  return values
 
 
 def _tensor(embeddings):

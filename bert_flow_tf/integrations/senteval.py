@@ -61,8 +61,9 @@ class SentEvalAdapter:
 
 def sentence_of(words: Sequence) -> str:
   """Joins a sentence of SentEval's, a sequence of words (str, or bytes in UTF-8), by blanks; a str stays."""
-  sentence = words
-  if not isinstance(words, str):
+  if isinstance(words, str):
+    sentence = words
+  else:
     texts = [word.decode("utf-8", "replace") if isinstance(word, bytes) else str(word) for word in words]
     sentence = " ".join(texts)
   return sentence if sentence.strip() else "."

@@ -1,6 +1,7 @@
 """Evaluates on SentEval's tasks: by SentEval itself, or by its definitions of the similarity tasks."""
 
 import contextlib
+import functools
 import importlib.util
 import os
 import pathlib
@@ -26,12 +27,12 @@ SIMILARITY_TASKS = {
   "SICKRelatedness": ("SICK-R", "SICK"),
 }
 # SentEval's README: the settings of its classifier for the scores of the literature.
-_LITERATURE = {
+_LITERATURE: dict[str, Any] = {
   "classifier": {"nhid": 0, "optim": "adam", "batch_size": 64, "tenacity": 5, "epoch_size": 4},
   "kfold": 10,
 }
 # The published runner's settings.
-_PUBLISHED = {
+_PUBLISHED: dict[str, Any] = {
   "classifier": {"nhid": 0, "optim": "rmsprop", "batch_size": 128, "tenacity": 3, "epoch_size": 2},
   "kfold": 5,
 }
@@ -60,18 +61,23 @@ class OwnEngine:
     """Returns {row: scores} of a task; raises a DataError if its data is missing or malformed."""
     ours, _ = SIMILARITY_TASKS[task]
     splits = load_task(ours, self._path / "downstream").splits
-    words = {}
+    # SentEval splits at blanks, and shows all sentences of a task first.
+    sides = {}
     for name, pairs in splits.items():
-      words[name] = [[sentence.split() for sentence in side] for side in (pairs.sentences_a, pairs.sentences_b)]
-    adapter.prepare({}, [sentence for sides in words.values() for side in sides for sentence in side])
+      sides[name] = [_words(pairs.sentences_a), _words(pairs.sentences_b)]
+    adapter.prepare({}, [words for first, second in sides.values() for words in first + second])
     rows = {}
     for name, pairs in splits.items():
-      first, second = words[name]
-      cosines = cosine_similarity(adapter.batcher({}, first), adapter.batcher({}, second))
+      first, second = (adapter.batcher({}, side) for side in sides[name])
+      cosines = cosine_similarity(first, second)
       subsets = pairs.subset_names()
       part = "all" if subsets else name
       rows[f"{task} {part}"] = score_pairs(np.nan_to_num(cosines), pairs.scores, subsets)
     return rows
+
+
+def _words(sentences):
+  return [sentence.split() for sentence in sentences]
 
 
 class SentEval:
@@ -94,7 +100,8 @@ class SentEval:
     except Exception as error:  # whatever SentEval, PyTorch or scikit-learn raise
       reason = (str(error).splitlines() or [""])[0]
       mend = "leave the task out, or repair the cause"
-      if "inhomogeneous" in reason:  # Facebook's code makes arrays of sentences of different lengths
+      # Facebook's code makes arrays of sentences of different lengths.
+      if "inhomogeneous" in reason:
         mend = "take SimCSE's fork of SentEval: Facebook's code needs NumPy before 1.24"
       raise ConfigError(
         f"senteval_tasks={task}: SentEval's own code failed ({type(error).__name__}: {reason}); {mend}",
@@ -109,11 +116,12 @@ class SentEval:
 
 def rows_of(task: str, result: dict[str, Any]) -> Rows:
   """Returns {row: scores} of a result of SentEval's engine: correlations x 100, accuracies in percent."""
-  parts = {}
+  parts: Rows = {}
   for name, part in result.items():
     if isinstance(part, dict) and "nsamples" in part:
-      correlations = {key: 100.0 * float(part[key][0]) for key in ("spearman", "pearson")}  # without p-values
-      parts[name] = {**correlations, "pairs": int(part["nsamples"]), "reason": ""}
+      # A correlation comes with its p-value.
+      spearman, pearson = 100.0 * float(part["spearman"][0]), 100.0 * float(part["pearson"][0])
+      parts[name] = {"spearman": spearman, "pearson": pearson, "pairs": int(part["nsamples"]), "reason": ""}
   if "train" in parts or "test" in parts:  # splits, each on its own: SimCSE's STSBenchmark and SICKRelatedness
     return {f"{task} {name}": part for name, part in parts.items()}
   scores: dict[str, Any] = {}
@@ -121,8 +129,8 @@ def rows_of(task: str, result: dict[str, Any]) -> Rows:
     for key in ("spearman", "pearson"):
       for way, value in result["all"][key].items():
         scores[f"{key}_{way}"] = 100.0 * float(value)
-    pairs = sum(part["pairs"] for part in parts.values())
-    return {f"{task} all": {**scores, "pairs": pairs, "reason": "", "subsets": parts}}
+    scores["pairs"] = sum(part["pairs"] for part in parts.values())
+    return {f"{task} all": {**scores, "reason": "", "subsets": parts}}
   for name, key, factor in (("spearman", "spearman", 100), ("pearson", "pearson", 100), ("acc", "accuracy", 1)):
     if name in result:
       scores[key] = factor * float(result[name])
@@ -130,7 +138,9 @@ def rows_of(task: str, result: dict[str, Any]) -> Rows:
     raise KeyError("spearman, pearson or acc")
   if "f1" in result:
     scores["f1"] = float(result["f1"])
-  row = f"{task} test, trained" if "spearman" in result else f"{task} test"
+  row = f"{task} test"
+  if "spearman" in result:  # of a regression on top
+    row += ", trained"
   return {row: {**scores, "pairs": int(result.get("ntest", 0)), "reason": ""}}
 
 
@@ -219,10 +229,10 @@ def _check_tasks(names, path, engine):
     raise ConfigError(f"senteval_tasks={','.join(names)}: expected one or more, each once", argument="senteval_tasks")
   for name in names:
     if name not in engine.tasks:
-      missing = "; the others need SentEval itself" if isinstance(engine, OwnEngine) else ""
-      raise ConfigError(
-        f"senteval_tasks={name}: expected some of {', '.join(engine.tasks)}{missing}", argument="senteval_tasks"
-      )
+      message = f"senteval_tasks={name}: expected some of {', '.join(engine.tasks)}"
+      if isinstance(engine, OwnEngine):
+        message += "; the others need SentEval itself"
+      raise ConfigError(message, argument="senteval_tasks")
   return names
 
 
@@ -242,7 +252,7 @@ def evaluate_tasks(
     try:
       with watch.timing("evaluating"):
         for method, transform in transforms.items():
-          adapter = SentEvalAdapter(lambda texts, transform=transform: transform(remembered(texts)))  # noqa: B023
+          adapter = SentEvalAdapter(functools.partial(remembered, transform))
           for row, scores in engine.evaluate(task, adapter).items():
             rows.setdefault(row, {})[method] = scores
     except BertFlowError as error:
@@ -268,12 +278,12 @@ def evaluate_as_published(
   `tasks` are SentEval's names, with commas; empty for those whose data exists. The folder gets senteval_results.json,
   with the values `about`. The others as in `opened_engine` and `evaluate_tasks`.
   """
-  divided = {}
+  divided: dict[str, Callable] = {}
   for name, transform in transforms.items():
-    divided[name] = lambda rows, transform=transform: normalized(transform(rows))
-  names = tasks.split(",") if tasks else None
+    divided[name] = functools.partial(_divided, transform)
+  chosen = tasks.split(",") if tasks else None
   batch_size = _PUBLISHED["classifier"]["batch_size"]
-  with opened_engine(path, names, batch_size, trusted, _PUBLISHED) as (engine, names):
+  with opened_engine(path, chosen, batch_size, trusted, _PUBLISHED) as (engine, names):
     results, failed = evaluate_tasks(engine, names, embed, divided, watch)
   if not results:
     raise ConfigError(f"senteval={path}: {next(iter(failed.values()))}", argument="senteval")
@@ -287,6 +297,10 @@ def evaluate_as_published(
   print(report.table(rows, watch.seconds))
 
 
+def _divided(transform, embeddings):
+  return normalized(transform(embeddings))
+
+
 class _Remembered:
   """Embeds sentences and keeps the last answer: every method asks for the same sentences."""
 
@@ -294,9 +308,10 @@ class _Remembered:
     self._embed, self._watch = embed, watch
     self._sentences, self._rows = None, None
 
-  def __call__(self, sentences):
+  def __call__(self, transform, sentences):
+    """Returns the transformed embeddings of sentences."""
     if sentences != self._sentences:
       with self._watch.timing("embedding"):
         self._rows = self._embed(sentences)
       self._sentences = sentences
-    return self._rows
+    return transform(self._rows)
