@@ -1,5 +1,6 @@
 """bert_flow_tf/corpus/vectors.py and calibrating.py: calibrations of vectors in files, against NumPy and SciPy."""
 
+import functools
 import json
 import pathlib
 import shutil
@@ -231,38 +232,26 @@ def test_rejected_arguments(shards, tmp_path):
   folder, rows = shards
   np.save(tmp_path / "narrow.npy", rows[:, :3])
   write_examples(tmp_path / "a.tfrecord", rows)
-  out, sn = str(tmp_path / "out"), str(tmp_path / "sn")
-  fit_files([str(folder)], "sn", sn, "mine")
   (tmp_path / "empty").mkdir()
-  fits = {
-    "vectors": (["absent.npy"], "sn", out),
-    "calibration": ([str(folder)], "natsv", out),
-    "output": ([str(folder)], "sn", sn),
-  }
-  for argument, arguments in fits.items():
-    with pytest.raises(ConfigError) as error:
-      fit_files(*arguments)
-    assert error.value.argument == argument
-  for vectors in ([str(tmp_path / "empty")], [str(folder), str(tmp_path / "a.tfrecord")]):
-    with pytest.raises(ConfigError) as error:
-      fit_files(vectors, "sn", out)
-    assert error.value.argument == "vectors"
-  with pytest.raises(ConfigError) as error:
-    fit_files([str(folder)], "sn", out, seed=3)
-  assert error.value.argument == "seed"
-  with pytest.raises(DataError, match=r"narrow\.npy"):
-    fit_files([str(folder), str(tmp_path / "narrow.npy")], "sn", out)
-  with pytest.raises(CalibrationError):
-    fit_files([str(folder / "shard-1.npy"), str(folder / "shard-0.npy")], "whitening-7", out)
-  with pytest.raises(ConfigError) as error:
-    apply_to_files([str(tmp_path / "narrow.npy")], sn, out)
-  assert error.value.argument == "calibration_folder"
-  with pytest.raises(EncoderError) as error:
-    apply_to_files([str(folder)], sn, out, "yours")
-  assert error.value.argument == "calibration_folder"
-  with pytest.raises(ConfigError) as error:
-    apply_to_files([str(folder)], sn, str(tmp_path))
-  assert error.value.argument == "output"
+  out, sn, narrow = str(tmp_path / "out"), str(tmp_path / "sn"), str(tmp_path / "narrow.npy")
+  fit_files([str(folder)], "sn", sn, "mine")
+  few = [str(folder / "shard-1.npy"), str(folder / "shard-0.npy")]
+  for function, arguments, error, argument in (
+    (fit_files, (["absent.npy"], "sn", out), ConfigError, "vectors"),
+    (fit_files, ([str(tmp_path / "empty")], "sn", out), ConfigError, "vectors"),
+    (fit_files, ([str(folder), str(tmp_path / "a.tfrecord")], "sn", out), ConfigError, "vectors"),
+    (fit_files, ([str(folder), narrow], "sn", out), DataError, None),
+    (fit_files, ([str(folder)], "natsv", out), ConfigError, "calibration"),
+    (fit_files, (few, "whitening-7", out), CalibrationError, None),
+    (fit_files, ([str(folder)], "sn", sn), ConfigError, "output"),
+    (functools.partial(fit_files, seed=3), ([str(folder)], "sn", out), ConfigError, "seed"),
+    (apply_to_files, ([narrow], sn, out), ConfigError, "calibration_folder"),
+    (apply_to_files, ([str(folder)], sn, out, "yours"), EncoderError, "calibration_folder"),
+    (apply_to_files, ([str(folder)], sn, str(tmp_path)), ConfigError, "output"),
+  ):
+    with pytest.raises(error) as caught:
+      function(*arguments)
+    assert argument in (None, caught.value.argument)
 
 
 def test_public_functions_on_arrays(tmp_path):
