@@ -175,9 +175,14 @@ class SentenceModel:
     return self.identity.max_seq_length
 
   @property
+  def pooling(self) -> pooling_lib.Pooling:
+    """The pooling of the encoder's blocks."""
+    return self.encoder.pooling(self.identity.sentence_embedding_type)
+
+  @property
   def shares(self) -> tuple[float, ...]:
     """Share of each view that the pooling concatenates, for the calibration's mix of them; () for one embedding."""
-    return getattr(self.encoder.pooling(self.identity.sentence_embedding_type), "shares", ())
+    return self.pooling.shares
 
   @property
   def output_dim(self) -> int:
@@ -302,8 +307,7 @@ class SentenceModel:
 
   def log_cone(self, embeddings: np.ndarray) -> dict[str, Any]:
     """Logs how narrow the cone of embeddings [n, dim] of `embed` is; see `isotropy.log_cone`."""
-    kind = getattr(self.encoder.pooling(self.identity.sentence_embedding_type), "kind", "")
-    return isotropy.log_cone(embeddings, self.shares, kind == "words")
+    return isotropy.log_cone(embeddings, self.shares, self.pooling.kind == "words")
 
   def embed(self, sentences: Sequence[str], batch_size: int = 64, show_progress: bool | None = None) -> np.ndarray:
     """Embeds sentences, without calibration and low_dim: float32 [n, dim]; see `SentenceEncoder.encode`."""

@@ -25,7 +25,7 @@ from run_scripts.exporting import check_export_flags, check_export_of_run, defin
 
 FLAGS = flags.FLAGS
 
-# Parts of the settings, by their names in `ExperimentSettings`.
+# Parts of the settings, by their names in `FlowRunSettings`.
 _SETTINGS = {
   "data": DataSettings,
   "corpus": CorpusSettings,
@@ -70,7 +70,7 @@ def main(argv: list[str]) -> None:
   task, corpus = load_task_and_corpus(parts["data"], parts["corpus"])
   check_k_on_dev(specs, task)
   # These import TensorFlow, which takes seconds: the errors above come before that.
-  from bert_flow_tf.runs.flow_run import Experiment, ExperimentSettings
+  from bert_flow_tf.runs.flow_run import FlowRun, FlowRunSettings
   from bert_flow_tf.runs.run_folder import print_results
   from bert_flow_tf.training.distribution import make_strategy, wait_for_all
 
@@ -78,16 +78,16 @@ def main(argv: list[str]) -> None:
     check_export_flags()
   strategy = make_strategy(FLAGS.distribution_strategy, FLAGS.worker_wait_seconds, deterministic=FLAGS.deterministic)
   model = common_flags.load_model()
-  experiment = Experiment(model, ExperimentSettings(**parts), specs, task, corpus, strategy)
-  with owned(experiment.folder, "exp_name") if experiment.is_chief else contextlib.nullcontext():
-    experiment.fit()
-    if experiment.is_chief:
+  run = FlowRun(model, FlowRunSettings(**parts), specs, task, corpus, strategy)
+  with owned(run.folder, "exp_name") if run.is_chief else contextlib.nullcontext():
+    run.fit()
+    if run.is_chief:
       about = {"flags": common_flags.values(), "versions": common_flags.versions()}
-      result, page = experiment.write(experiment.evaluate(), about)
-      print_results([result], experiment.watch.seconds, page)
+      result, page = run.write(run.evaluate(), about)
+      print_results([result], run.watch.seconds, page)
       if FLAGS.export_dir is not None:
-        ((method, calibrated),) = experiment.calibrated.items()
-        export(calibrated, experiment.calibration_folder(method))
+        ((method, calibrated),) = run.calibrated.items()
+        export(calibrated, run.calibration_folder(method))
   wait_for_all(strategy)
 
 

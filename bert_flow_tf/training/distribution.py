@@ -42,18 +42,10 @@ _HEARTBEAT_SECONDS = 40
 def make_strategy(
   name: str = "default", wait_seconds: float = WAIT_SECONDS, deterministic: bool = False
 ) -> tf.distribute.Strategy:
-  """Returns the strategy of a name.
+  """Returns the strategy of a name; with `deterministic`, all operations of this process are from now on.
 
-  Args:
-    name: "default": all GPUs, or the CPU. "mirrored": the same through a MirroredStrategy even on a single device
-      (logical CPU devices included). "multi_worker_mirrored": the workers of TF_CONFIG, in a process that has not used
-      TensorFlow yet.
-    wait_seconds: largest time to wait for the other workers.
-    deterministic: whether all operations of this process are deterministic from now on.
-
-  Raises:
-    ConfigError: another name, or TF_CONFIG is absent or malformed.
-    TrainingError: a worker did not start in time, or stopped meanwhile.
+  "default": all GPUs, or the CPU. "mirrored": the same through a MirroredStrategy even on a single device (logical CPU
+  devices included). "multi_worker_mirrored": the workers of TF_CONFIG, in a process that has not used TensorFlow yet.
   """
   if name not in STRATEGIES:
     raise ConfigError(
@@ -80,12 +72,7 @@ def make_strategy(
 
 @dataclasses.dataclass(frozen=True)
 class Cluster:
-  """The machines that fit a flow together.
-
-  Attributes:
-    addresses: "host:port" of each machine, the chief's first.
-    own: the address of this process.
-  """
+  """The machines that fit a flow together: "host:port" of each, the chief's first, and of this process."""
 
   addresses: tuple[str, ...]
   own: str
@@ -93,18 +80,15 @@ class Cluster:
   def wait(self, seconds: float = WAIT_SECONDS) -> None:
     """Waits until every other process listens at its address; TensorFlow does so without a limit, deaf to Ctrl-C."""
     missing = [address for address in self.addresses if address != self.own]
-    if missing:
-      logging.info("waiting for %s, at most %g seconds", ", ".join(missing), seconds)
-    start = logged = time.monotonic()
+    end = time.monotonic() + seconds
     with self._listening():
-      while missing and time.monotonic() < start + seconds:
+      while missing and time.monotonic() < end:
+        logging.log_every_n_seconds(
+          logging.INFO, "waiting for %s, at most %d seconds", _LOG_SECONDS, ", ".join(missing), end - time.monotonic()
+        )
         missing = [address for address in missing if not _answers(address)]
         if missing:
           time.sleep(_PAUSE_SECONDS)
-        now = time.monotonic()
-        if missing and now >= logged + _LOG_SECONDS:
-          logged = now
-          logging.info("still waiting for %s: %d of %g seconds", ", ".join(missing), now - start, seconds)
       if missing:
         raise TrainingError(
           f"TF_CONFIG: no worker answers at {', '.join(missing)} after {seconds:g} seconds; start the same command on "
@@ -150,11 +134,7 @@ class Cluster:
 
 
 def read_tf_config() -> Cluster:
-  """Returns the machines of the environment variable TF_CONFIG, which TensorFlow's resolver reads.
-
-  Raises:
-    ConfigError: TF_CONFIG is absent or malformed.
-  """
+  """Returns the machines of the environment variable TF_CONFIG, which TensorFlow's resolver reads."""
   resolver = tf.distribute.cluster_resolver.TFConfigClusterResolver()
   try:
     spec = resolver.cluster_spec()
@@ -319,10 +299,7 @@ def copy_from_chief(strategy: tf.distribute.Strategy, variables: Sequence[tf.Var
 def distribute_batches(
   strategy: tf.distribute.Strategy, source: Any, order: tf.data.Dataset, batch_size: int, start_step: int
 ) -> tf.distribute.DistributedDataset:
-  """Returns the features of each step for each replica, from `start_step` on.
-
-  `source.features` maps a dataset of positions to one of features; `order` has the positions of the pairs.
-  """
+  """Returns the features of each step for each replica: `source.features` of the positions in `order`."""
 
   def pipeline(context):
     per_worker = strategy.num_replicas_in_sync // context.num_input_pipelines

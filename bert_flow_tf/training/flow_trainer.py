@@ -53,7 +53,6 @@ class Trainer:
     checkpoint_folder: folder from which the fit is resumed; None for no checkpoints.
     summary_folder: folder of TensorBoard's events; None for none.
     show_progress: whether progress is shown.
-    identity: further json values that a resumed fit must share with the one that it resumes.
 
   Raises:
     ConfigError: the batch cannot be shared among the replicas.
@@ -67,14 +66,12 @@ class Trainer:
     checkpoint_folder: str | os.PathLike | None = None,
     summary_folder: str | os.PathLike | None = None,
     show_progress: bool = True,
-    identity: Mapping[str, Any] | None = None,
   ) -> None:
     self._flow = flow
     self._settings = settings or FlowSettings()
     self._strategy = strategy or tf.distribute.get_strategy()
     self._checkpoint_folder, self._summary_folder = checkpoint_folder, summary_folder
     self._show_progress = show_progress
-    self._identity = identity or {}
     self._seed = self._settings.seed
     check_batch_size(self._strategy, self._settings.train_batch_size)
     with worker_failures(self._strategy), self._strategy.scope():
@@ -154,7 +151,6 @@ class Trainer:
       "shuffle": shuffle,
       "pairs": len(source),
       "data": source.fingerprint() if is_compared else None,
-      **self._identity,
     }
     return TrainingLoop(
       losses=["loss_bits_per_dim"],

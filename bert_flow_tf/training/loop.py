@@ -1,5 +1,6 @@
 """The loop of every training: restores, steps, checks for finite values, saves and reports."""
 
+import contextlib
 import dataclasses
 import json
 import os
@@ -139,8 +140,10 @@ class TrainingLoop:
     first = step = self.step
     losses = np.zeros([self._total - first, len(self._names)], np.float32)
     calls = []
-    progress = Progress(self._total, self._show_progress, "training", "step", first)
-    with progress, Summaries(self._summary_folder) as events:
+    writer = tf.summary.create_noop_writer()
+    if self._summary_folder is not None:
+      writer = tf.summary.create_file_writer(os.fspath(self._summary_folder))
+    with Progress(self._total, self._show_progress, "training", "step", first) as progress, contextlib.closing(writer):
       while step < self._total and not stopped():
         until_saved = self._every - step % self._every
         count = min(steps_a_call, until_saved, self._total - step)
@@ -152,14 +155,14 @@ class TrainingLoop:
         for row in made:
           losses[step - first] = row
           step += 1
-          events.write(step, dict(zip(self._names, row, strict=True)))
+          _write_scalars(writer, step, dict(zip(self._names, row, strict=True)))
         self._step.assign(step)
         made_here = losses[: step - first]
         if saving:
-          events.write(step, before_saving(step, made_here))
+          _write_scalars(writer, step, before_saving(step, made_here))
           if self._checkpoints:
             self._checkpoints.save(step)
-        events.flush()
+        writer.flush()
         progress.update(count, note(made_here))
     if step < self._total:
       logging.info("stopped early, at step %d of %d", step, self._total)
@@ -264,33 +267,10 @@ class Checkpoints:
     return self._manager.latest_checkpoint
 
 
-class Summaries:
-  """TensorBoard's scalars in a folder, None to write nothing; a context manager."""
-
-  def __init__(self, folder: str | os.PathLike | None) -> None:
-    self._folder = folder
-    self._writer = None
-
-  def __enter__(self) -> "Summaries":
-    if self._folder is not None:
-      self._writer = tf.summary.create_file_writer(os.fspath(self._folder))
-    return self
-
-  def __exit__(self, *unused: object) -> None:
-    if self._writer:
-      self._writer.close()
-
-  def write(self, step: int, values: Mapping[str, float]) -> None:
-    """Writes {name: number} of a step, counted from 1."""
-    if not self._writer:
-      return
-    # As tf.summary.scalar, which needs the tensorboard package.
-    scalar = tf.compat.v1.SummaryMetadata(plugin_data={"plugin_name": "scalars"}, data_class=1)
-    with self._writer.as_default():
-      for name, value in values.items():
-        tf.summary.write(name, np.float32(value), step=step, metadata=scalar)
-
-  def flush(self) -> None:
-    """Makes the written values readable for other processes."""
-    if self._writer:
-      self._writer.flush()
+def _write_scalars(writer, step, values):
+  """Writes TensorBoard's scalars {name: number} of a step, counted from 1."""
+  # As tf.summary.scalar, which needs the tensorboard package.
+  scalar = tf.compat.v1.SummaryMetadata(plugin_data={"plugin_name": "scalars"}, data_class=1)
+  with writer.as_default():
+    for name, value in values.items():
+      tf.summary.write(name, np.float32(value), step=step, metadata=scalar)

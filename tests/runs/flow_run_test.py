@@ -12,7 +12,7 @@ from bert_flow_tf.errors import ConfigError, TrainingError
 from bert_flow_tf.flow.config import FlowConfig
 from bert_flow_tf.io.experiment import OutputSettings
 from bert_flow_tf.io.settings import setting
-from bert_flow_tf.runs.flow_run import ExperimentSettings
+from bert_flow_tf.runs.flow_run import FlowRunSettings
 from bert_flow_tf.training.calibrate import FlowFitter
 from bert_flow_tf.training.settings import FlowSettings, RunSettings
 from bert_flow_tf.training.sources import EmbeddingPairs
@@ -56,7 +56,7 @@ START = "exp_t_sample_ep_1.00_lr_5.00e-05_e_avg-first-last_f_11_1.00e-03"
 )
 def test_names_as_published_stay_the_same(settings, name):
   run = dataclasses.replace(settings.get("run", RunSettings()), name_as_published=True)
-  assert ExperimentSettings(**{**settings, "run": run}).name("sample") == name
+  assert FlowRunSettings(**{**settings, "run": run}).name("sample") == name
 
 
 @pytest.mark.parametrize(
@@ -83,27 +83,25 @@ def test_names_as_published_stay_the_same(settings, name):
 )
 def test_a_person_can_read_the_name(settings, name):
   """Every further field that differs from its default adds a hash."""
-  assert ExperimentSettings(**settings).name("STS-B") == name
+  assert FlowRunSettings(**settings).name("STS-B") == name
   wider = dataclasses.replace(settings.get("flow", FlowSettings()), train_batch_size=16)
-  assert re.fullmatch(
-    rf"{re.escape(name)}_[0-9a-f]{{8}}", ExperimentSettings(**{**settings, "flow": wider}).name("STS-B")
-  )
+  assert re.fullmatch(rf"{re.escape(name)}_[0-9a-f]{{8}}", FlowRunSettings(**{**settings, "flow": wider}).name("STS-B"))
 
 
 def test_many_calibrations_are_in_the_hash():
   several = [("sn", "natsv-1", "flow", "mean"), ("sn", "natsv-2", "flow", "mean")]
-  names = {ExperimentSettings(run=RunSettings(calibration=names)).name("STS-B") for names in several}
+  names = {FlowRunSettings(run=RunSettings(calibration=names)).name("STS-B") for names in several}
   assert len(names) == 2 and all(re.fullmatch(r"STS-B_mini_1ep_[0-9a-f]{8}", name) for name in names)
 
 
 def test_rate_epochs_and_seed_have_their_own_parts():
   flow = FlowSettings(flow_learning_rate=0.002, num_train_epochs=3, seed=7)
   name = "exp_t_STS-B_ep_3.00_lr_5.00e-05_e_avg-first-last_f_11_2.00e-03_allsplits_m_mini_c_l2_d3_w32_s_7"
-  assert ExperimentSettings(flow=flow, run=RunSettings(name_as_published=True)).name("STS-B") == name
+  assert FlowRunSettings(flow=flow, run=RunSettings(name_as_published=True)).name("STS-B") == name
 
 
 def test_files_of_one_task_are_different_experiments():
-  names = {ExperimentSettings(data=DataSettings(data_dir=file)).name("custom") for file in ("a.tsv", "b.tsv")}
+  names = {FlowRunSettings(data=DataSettings(data_dir=file)).name("custom") for file in ("a.tsv", "b.tsv")}
   assert len(names) == 2
 
 
@@ -118,9 +116,9 @@ class Wider(FlowSettings):
 def test_a_new_field_changes_name_and_resume_identity(tmp_path):
   """No list of names has to be extended for it."""
   plain, noisy, chatty = Wider(), Wider(coupling_noise=0.1), Wider(log_every=1)
-  name = ExperimentSettings(flow=FlowSettings()).name("sample")
-  assert ExperimentSettings(flow=plain).name("sample") == ExperimentSettings(flow=chatty).name("sample") == name
-  assert ExperimentSettings(flow=noisy).name("sample") != name
+  name = FlowRunSettings(flow=FlowSettings()).name("sample")
+  assert FlowRunSettings(flow=plain).name("sample") == FlowRunSettings(flow=chatty).name("sample") == name
+  assert FlowRunSettings(flow=noisy).name("sample") != name
   assert plain.identity() == chatty.identity() != noisy.identity()
 
   a, b = small.embeddings(pairs=8)

@@ -59,7 +59,6 @@ def test_what_a_killed_process_was_writing_is_cleared_away(folder):
     ({"shuffle": False}, "shuffle True, now False"),
     ({"flow": 8}, "flow.seed 7, now 8"),
     ({"flow": FlowConfig(n_levels=1, depth=2, coupling_width=4)}, "flow.config.depth 1, now 2"),
-    ({"identity": {"task": "STS-B"}}, "task None, now STS-B"),
     ({"source": 1}, r"data [0-9a-f]{12}\.\.\., now [0-9a-f]{12}\.\.\."),
   ],
   ids=lambda value: None if isinstance(value, dict) else value.split()[0],

@@ -23,10 +23,10 @@ def make_flow(dim=DIM, seed=7, **arguments):
   return Glow(FlowConfig(n_levels=1, depth=1, coupling_width=4), dim, seed=seed, **arguments)
 
 
-def make_trainer(flow=None, *, strategy=None, checkpoint_folder=None, summary_folder=None, identity=None, **settings):
+def make_trainer(flow=None, *, strategy=None, checkpoint_folder=None, summary_folder=None, **settings):
   settings = FlowSettings(**{"flow_learning_rate": 0.01, "train_batch_size": BATCH, "seed": 0, **settings})
   folders = {"checkpoint_folder": checkpoint_folder, "summary_folder": summary_folder}
-  return Trainer(flow or make_flow(), settings, strategy, **folders, show_progress=False, identity=identity)
+  return Trainer(flow or make_flow(), settings, strategy, **folders, show_progress=False)
 
 
 def fit(source=None, epochs=1.0, shuffle=True, flow=None, **arguments):
