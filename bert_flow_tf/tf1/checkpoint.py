@@ -20,7 +20,6 @@ from bert_flow_tf.encoder.tf1_reader import Tf1Checkpoint
 from bert_flow_tf.errors import EncoderError, FlowError
 from bert_flow_tf.flow.config import FlowConfig
 from bert_flow_tf.flow.glow import Glow
-from bert_flow_tf.flow.named_weights import check_names as check_flow_names
 from bert_flow_tf.io.files import temporary_folder
 from bert_flow_tf.tf1 import flow_config
 
@@ -84,7 +83,6 @@ def read_flow(checkpoint: Tf1Checkpoint, names: list[str], config: FlowConfig | 
     if config is not None:
       flow_config.check_config(config, inferred.config)
     flow = Glow(config or inferred.config, inferred.dim, "glorot", inferred.permutation)
-    check_flow_names(names, flow_variables(flow), "variables of the original's flow")
     flow.load_tf1_variables(variables)
   except FlowError as error:
     raise FlowError(f"{checkpoint.prefix}: {error}") from error

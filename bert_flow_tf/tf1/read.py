@@ -140,7 +140,21 @@ def write_folders(
     variables = {ENCODER: sorted(parts.encoder), FLOW: parts.flow, CLASSIFIER: parts.classifier}
     record = {"checkpoint": checkpoint.prefix, "variables": {**variables, "left_out": parts.left_out}}
     write_text(writing / RECORD, json.dumps(record, indent=2) + "\n")
-  return _summary(source, output_path, encoder, identity)
+  # What was written, for the terminal.
+  lines = [f"{checkpoint.prefix}: {len(checkpoint.shapes)} variables"]
+  for name, names in variables.items():
+    if names:
+      lines.append(f"{name:10}  {len(names):4} -> {output_path / name}")
+  lines.append(f"do_lower_case is {encoder.tokenizer.do_lower_case}")
+  for kind, count in parts.counts().items():
+    lines.append(f"left out    {count:4}: {kind}")
+  if source.fitted:
+    settings = "unknown"
+    if identity is not None:
+      keys = ("sentence_embedding_type", "max_seq_length", "low_dim")
+      settings = ", ".join(f"{key} {identity[key]}" for key in keys)
+    lines.append(f"embeddings of the fit, which no checkpoint describes: {settings}")
+  return lines
 
 
 def _file(argument: str, value: str | None, default: pathlib.Path) -> pathlib.Path:
@@ -207,32 +221,3 @@ def _identity(fitted, encoder, sentence_embedding_type, max_seq_length, low_dim,
       logging.warning("%s; it is saved without its encoder's identity", message)
       return None
   return encoder.identity(sentence_embedding_type, max_seq_length, low_dim).to_dict()
-
-
-def _summary(source: Source, output_dir: pathlib.Path, encoder: SentenceEncoder, identity: dict | None) -> list[str]:
-  """Returns lines that say what was written."""
-  parts = source.parts
-  details = [f"do_lower_case {encoder.tokenizer.do_lower_case}"]
-  if not encoder.bert.has_pooler:
-    details.append("without a pooler")
-  lines = [
-    f"{source.checkpoint.prefix}: {len(source.checkpoint.shapes)} variables",
-    f"encoder     {len(parts.encoder):4} -> {output_dir / ENCODER}: {', '.join(details)}",
-  ]
-  if FLOW in source.fitted:
-    flow = source.fitted[FLOW].flow
-    shape = f"{flow.config.n_levels} levels of depth {flow.config.depth}, width {flow.config.coupling_width}"
-    lines.append(f"flow        {len(parts.flow):4} -> {output_dir / FLOW}: {shape}, {flow.dim} dimensions")
-  if CLASSIFIER in source.fitted:
-    classifier = source.fitted[CLASSIFIER]
-    labels = f"{classifier.dim} dimensions, labels {', '.join(classifier.labels)}"
-    lines.append(f"classifier  {len(parts.classifier):4} -> {output_dir / CLASSIFIER}: {labels}")
-  for kind, count in parts.counts().items():
-    lines.append(f"left out    {count:4}: {kind}")
-  if source.fitted:
-    settings = "unknown"
-    if identity is not None:
-      keys = ("sentence_embedding_type", "max_seq_length", "low_dim")
-      settings = ", ".join(f"{key} {identity[key]}" for key in keys)
-    lines.append(f"embeddings of the fit, which no checkpoint describes: {settings}")
-  return lines

@@ -42,7 +42,7 @@ def write_model(
   if classifier_folder:
     with naming("classifier_folder"):
       classifier = Classifier.load(classifier_folder)
-  model = SentenceEncoder.from_pretrained(encoder, cache_dir, revision=revision)
+  model = SentenceEncoder.from_pretrained(encoder, cache_dir=cache_dir, revision=revision)
   fitted = {f"flow_folder={flow_folder}": flow, f"classifier_folder={classifier_folder}": classifier}
   _check_encoder({where: part for where, part in fitted.items() if part is not None}, model, allow_other_encoder)
   variables = model.bert.tf1_variables()

@@ -17,6 +17,7 @@ FLOWS = {
   "low": (12, {"n_levels": 1, "depth": 2, "coupling_width": 3, "coupling": "affine", "activation": "gatu"}, "random"),
   "wide": (24, {"n_levels": 1, "depth": 1, "coupling_width": 4, "permutation": False}, "reverse"),
 }
+COMMIT = "c0ffee" * 6 + "0000"
 STEP = "bert/flow/revnet_0/revnet_step_0"
 CENTER = "actnorm/actnorm_center/b"
 
@@ -86,6 +87,7 @@ def checkpoints():
 
 def write(folder):
   """Writes the checkpoints, each with bert_config.json and vocab.txt, and other files of the command lines."""
+  from bert_flow_tf import SentenceEncoder
   from bert_flow_tf.calibration.names import make_calibration
   from bert_flow_tf.training.objectives import Classifier
   from tests.encoder import tf1_files, tiny
@@ -98,15 +100,14 @@ def write(folder):
   google(folder / "cased_L-2_H-12_A-3", checkpoint="bert_model.ckpt")
   hub = folder / "hub/models--someone--tiny"
   (hub / "refs").mkdir(parents=True)
-  (hub / "refs/v1").write_text("c0ffee" * 6 + "0000")
-  tiny.save_tiny(hub / "snapshots" / ("c0ffee" * 6 + "0000"))
+  (hub / "refs/v1").write_text(COMMIT)
+  tiny.save_tiny(hub / "snapshots" / COMMIT)
   (folder / "empty").mkdir()
   (folder / "taken").mkdir()
   (folder / "taken/notes.txt").write_text("mine")
   (folder / "flow.json").write_text(json.dumps({**FLOWS["flow"][1], "coupling_dropout": 0.1}))
   (folder / "otherflow.json").write_text(json.dumps({**FLOWS["flow"][1], "depth": 2, "coupling_width": 7}))
-  identity = {"name": "other", "sentence_embedding_type": "avg-first-last", "max_seq_length": 16, "low_dim": None}
-  identity |= {"weights_sha256": "0", "tokenizer_sha256": "0", "pooling": ["mean", 1, 2]}
+  identity = SentenceEncoder.from_pretrained(hub / "snapshots" / COMMIT).identity("avg-first-last", 16).to_dict()
   Classifier(np.ones([3, 36], np.float32), "abc", identity).save(folder / "other_classifier")
   make_calibration("mean").fit(np.random.default_rng(0).normal(size=[9, 12])).save(folder / "mean")
 
@@ -180,8 +181,8 @@ def bad(folder):
     "no config": (read("all", f"--bert_config_file={folder}/absent"), "--bert_config_file"),
     "no vocabulary": (read("all", f"--vocab_file={folder}/absent"), "--vocab_file"),
     "two unknown variables": (read("more"), "bert/extra, bert/gone/adam_m"),
-    "a flow variable less": (read("lessflow"), f"{STEP}/{CENTER}"),
-    "a flow variable more": (read("moreflow"), f"{STEP}/extra"),
+    "a flow variable less": (read("lessflow"), f"revnet_0/revnet_step_0/{CENTER}"),
+    "a flow variable more": (read("moreflow"), "revnet_0/revnet_step_0/extra"),
     "no encoder in it": (read("noencoder"), "bert/embeddings/LayerNorm/beta, "),
     "nan": (read("nan"), "loss/output_weights"),
     "classifier of another shape": (read("turned"), "output_weights"),
@@ -192,7 +193,7 @@ def bad(folder):
     "two labels for three": (read("all", "--labels=a,b"), "labels"),
     "another pooling": (read("wide"), "--sentence_embedding_type"),
     "another low_dim": (read("low", "--low_dim=4"), "--sentence_embedding_type"),
-    "no such pooling": (read("all", "--sentence_embedding_type=max"), "sentence_embedding_type"),
+    "no such pooling": (read("all", "--sentence_embedding_type=median"), "sentence_embedding_type"),
     "cls without pooler": (low_as_cls, "sentence_embedding_type"),
     "too long": (read("all", "--max_seq_length=17"), "max_seq_length"),
     "output taken": (read("all", output_dir="taken"), "--output_dir"),
