@@ -21,7 +21,7 @@ from bert_flow_tf.corpus.reading import (
   frames,
   to_tfrecord,
 )
-from bert_flow_tf.data import custom, nli, semeval, stsb, table
+from bert_flow_tf.data import custom, nli, semeval, stsb
 from bert_flow_tf.data.lines import lines
 from bert_flow_tf.data.task import Paths
 from bert_flow_tf.encoder import hugging_face
@@ -52,10 +52,6 @@ def read_custom(data):
     _checked(pairs)
 
 
-def read_corpus(data):
-  _checked(custom.read_corpus(_file(data)))
-
-
 def read_stsbenchmark(data):
   _checked(stsb.read_benchmark(_file(data)))
 
@@ -69,10 +65,6 @@ def read_sts_full(data):
 def read_sts(data):
   first, _, second = data.partition(b"\xff")
   _checked(semeval.read_sts(_file(first), _file(second, "gold")))
-
-
-def read_by_header(data):
-  _checked(table.read_by_header(_file(data), ("sentence1", "sentence2"), semeval.STS_GOLD))
 
 
 def read_table(data):

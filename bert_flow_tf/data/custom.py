@@ -1,17 +1,16 @@
-"""Users' own text: the task `custom`, and a text file as a corpus for a fit."""
-
-from typing import NamedTuple
+"""Users' own text, read strictly by its header: the task `custom`, and a text file as a corpus for a fit."""
 
 import numpy as np
 from absl import logging
 
-from bert_flow_tf.data.lines import FilePath, lines, read_number
+from bert_flow_tf.data.lines import FilePath, line_error, lines, read_number
 from bert_flow_tf.data.pairs import SentencePairs
 from bert_flow_tf.data.task import Loaded, Paths
 from bert_flow_tf.errors import ConfigError, DataError, naming
 from bert_flow_tf.progress import counted
 
-_NAMES = ("sentence", "sentence1", "sentence2", "score")
+# {number of columns: their names in a file without a header}; the score may also be the first of 3.
+_NAMES = {1: ["sentence"], 2: ["sentence1", "sentence2"], 3: ["sentence1", "sentence2", "score"]}
 _EXPECTED = (
   "expected 1 column (a sentence), 2 (sentence1, sentence2) or 3 (sentence1, sentence2, score), separated by tabs, or "
   "a header with these names"
@@ -19,46 +18,25 @@ _EXPECTED = (
 _ANY_SCORE = (-1e30, 1e30)  # the squares of larger ones would be infinite in some sums
 
 
-class _Columns(NamedTuple):
-  """The columns of a file; `second` is empty for single sentences, `scores` without scores."""
-
-  first: list[str]
-  second: list[str]
-  scores: list[float]
-
-
 @naming("data_dir")
 def load(paths: Paths) -> Loaded:
-  """Returns the pairs of the task `custom`, from the file `data_dir`: text or TSV, plain or gzipped.
-
-  All lines have the same number of columns: 1 (a sentence), 2 (sentence1, sentence2), or 3 (sentence1, sentence2 and,
-  before or after them, score). With a header (sentence; or sentence1, sentence2 and maybe score) they are in any order,
-  and others are ignored. Pairs with scores, on any scale, are evaluated; others are for fitting only.
-
-  Raises:
-    ConfigError: data_dir is missing.
-    DataError: the file is missing, malformed or empty.
-  """
+  """Returns the pairs of the file `data_dir`; those with scores, on any scale, are evaluated."""
   path = paths.data_dir
   if path is None:
     raise ConfigError(
       "data_dir: missing; the task custom needs a text file or TSV of sentences, pairs or scored pairs",
       argument="data_dir",
     )
-  columns = _read(path)
-  pairs = _pairs(columns)
-  if columns.scores:
-    pairs = SentencePairs(columns.first, columns.second, np.array(columns.scores))
-    changes = {"eval_split": "test", "scale": (min(columns.scores), max(columns.scores))}
-    return Loaded({"test": pairs}, f"{counted(len(pairs), 'scored pair')} of {path}", changes)
-  if columns.second:
-    return Loaded({"train": pairs}, f"{counted(len(pairs), 'pair')} without scores of {path}")
-  return Loaded({"train": pairs}, f"{counted(len(columns.first), 'sentence')} of {path}")
+  pairs, number, noun = _read(path)
+  if np.isnan(pairs.scores).all():
+    return Loaded({"train": pairs}, f"{counted(number, noun)} of {path}")
+  changes = {"eval_split": "test", "scale": (pairs.scores.min(), pairs.scores.max())}
+  return Loaded({"test": pairs}, f"{counted(number, 'scored pair')} of {path}", changes)
 
 
-def read_corpus(path: FilePath) -> SentencePairs:
-  """Returns the sentences of a file of the task `custom` as pairs without gold; see `pair_up`."""
-  return _pairs(_read(path))
+def read_pairs(path: FilePath) -> SentencePairs:
+  """Returns the pairs of a file of the task `custom`, NaN without scores; single sentences are paired by `pair_up`."""
+  return _read(path)[0]
 
 
 def pair_up(sentences: list[str]) -> SentencePairs:
@@ -68,89 +46,69 @@ def pair_up(sentences: list[str]) -> SentencePairs:
   the sentences of a batch more similar. If n is odd, the first sentence is also paired with the middle one.
   """
   half = (len(sentences) + 1) // 2
-  second = sentences[half:] + sentences[: len(sentences) % 2]
-  return SentencePairs.without_gold(sentences[:half], second)
+  return SentencePairs.without_gold(sentences[:half], sentences[half:] + sentences[: len(sentences) % 2])
 
 
-def _pairs(columns: _Columns) -> SentencePairs:
-  """Returns the sentences as pairs without gold."""
-  if not columns.second:
-    return pair_up(columns.first)
-  return SentencePairs.without_gold(columns.first, columns.second)
+def _read(path: FilePath) -> tuple[SentencePairs, int, str]:
+  """Returns the pairs of a file, and the number and the noun of its rows.
 
-
-def _read(path: FilePath) -> _Columns:
-  """Returns the columns of a file."""
+  All lines have the same number of columns: 1 (a sentence), 2 (sentence1, sentence2), or 3 (sentence1, sentence2 and,
+  before or after them, score). With a header (sentence; or sentence1, sentence2 and maybe score) they are in any order,
+  and others are ignored. Empty lines between single sentences are skipped.
+  """
   names: list[str] = []
-  rows: list[tuple[int, list[str]]] = []
-  width, last = 0, 0
+  # {name of a column: its fields}, and the numbers of their lines.
+  columns: dict[str, list[str]] = {}
+  numbers: list[int] = []
   for number, line in lines(path, empty="skip"):
     fields = line.split("\t")
-    if width == 0:
-      names, width = _header(fields, path, number), len(fields)
-    if len(fields) != width:
-      raise DataError(
-        f"{path}, line {number}: {counted(len(fields), 'column')}, expected {width} as in the lines before, "
-        "separated by tabs"
-      )
-    # Empty lines separate documents of single sentences; elsewhere a pair is missing.
-    if width > 1 and number != last + 1:
-      raise DataError(f"{path}, line {last + 1}: the line is empty; expected {width} columns, as in the other lines")
+    is_header = False
+    if not names:
+      names, is_header = _names_of(fields, path, number)
+      columns = {name: [] for name in names}
+      last = 0
+    if len(fields) != len(names):
+      columns_here = counted(len(fields), "column")
+      raise line_error(path, number, f"{columns_here}, expected {len(names)} as in the lines before, separated by tabs")
+    if len(names) > 1 and number != last + 1:
+      raise line_error(path, last + 1, f"the line is empty; expected {len(names)} columns, as in the other lines")
     last = number
-    if number > 1 or not names:
-      rows.append((number, fields))
-  if not rows:
+    if not is_header:
+      numbers.append(number)
+      for name, field in zip(names, fields, strict=True):
+        columns[name].append(field)
+  if not numbers:
     raise DataError(f"{path} is empty; expected sentences")
-  if not names:
-    names = _names_without_header(rows[0][1], path, rows[0][0])
-  return _columns(names, rows, path)
+  if "sentence" in columns:
+    return pair_up(columns["sentence"]), len(numbers), "sentence"
+  first, second = columns["sentence1"], columns["sentence2"]
+  if "score" in columns:
+    scores = [read_number(field, path, row, _ANY_SCORE) for row, field in zip(numbers, columns["score"], strict=True)]
+    return SentencePairs(first, second, np.array(scores)), len(numbers), "scored pair"
+  if all(map(_is_number, first)) or all(map(_is_number, second)):
+    raise DataError(f"{path}: one of the 2 columns has only numbers; {_EXPECTED}")
+  return SentencePairs.without_gold(first, second), len(numbers), "unscored pair"
 
 
-def _header(fields: list[str], path: FilePath, number: int) -> list[str]:
-  """Returns the names of the columns if the first line is a header, else an empty list."""
+def _names_of(fields: list[str], path: FilePath, number: int) -> tuple[list[str], bool]:
+  """Returns the names of the columns by the first line, and whether it is a header."""
   names = [field.strip().lower() for field in fields]
-  if number > 1 or len(set(names)) < len(names):
-    return []
-  if "sentence" in names or {"sentence1", "sentence2"} <= set(names):
-    unread = [name for name in names if name not in _NAMES]
+  is_header = "sentence" in names or {"sentence1", "sentence2"} <= set(names)
+  if is_header and number == 1 and len(set(names)) == len(names):
+    unread = [name for name in names if name not in ("sentence", "sentence1", "sentence2", "score")]
     if unread:
       logging.warning("%s: %s not read: %s", path, counted(len(unread), "column"), ", ".join(unread))
-    return names
-  # The header of a file of another format, such as CSV or JSON lines, whose lines would be read as sentences.
+    return names, True
+  # The header of another format, such as CSV or JSON lines, whose lines would be read as sentences.
   if len(names) == 1 and "sentence1" in names[0]:
-    raise DataError(f"{path}, line 1: the header is {fields[0][:80]!r}; {_EXPECTED}")
-  return []
-
-
-def _names_without_header(fields: list[str], path: FilePath, number: int) -> list[str]:
-  """Returns the names of the columns of a file without a header, whose first line has these fields."""
-  if len(fields) == 1:
-    return ["sentence"]
-  if len(fields) == 2:
-    return ["sentence1", "sentence2"]
-  if len(fields) != 3:
-    raise DataError(f"{path}, line {number}: {counted(len(fields), 'column')}, {_EXPECTED}")
-  if _is_number(fields[2]):
-    return ["sentence1", "sentence2", "score"]
-  if _is_number(fields[0]):
-    return ["score", "sentence1", "sentence2"]
-  raise DataError(f"{path}, line {number}: neither the first nor the last of 3 columns is a score; {_EXPECTED}")
-
-
-def _columns(names: list[str], rows: list[tuple[int, list[str]]], path: FilePath) -> _Columns:
-  """Returns the columns of rows (line number, fields)."""
-  if "sentence" in names:
-    place = names.index("sentence")
-    return _Columns([fields[place] for _, fields in rows], [], [])
-  first, second = names.index("sentence1"), names.index("sentence2")
-  columns = _Columns([fields[first] for _, fields in rows], [fields[second] for _, fields in rows], [])
-  if "score" in names:
-    place = names.index("score")
-    for number, fields in rows:
-      columns.scores.append(read_number(fields[place], path, number, _ANY_SCORE))
-  elif all(map(_is_number, columns.first)) or all(map(_is_number, columns.second)):
-    raise DataError(f"{path}: one of the 2 columns has only numbers; {_EXPECTED}")
-  return columns
+    raise line_error(path, number, f"the header is {fields[0][:80]!r}; {_EXPECTED}")
+  if len(names) == 3 and not _is_number(fields[2]):
+    if not _is_number(fields[0]):
+      raise line_error(path, number, f"neither the first nor the last of 3 columns is a score; {_EXPECTED}")
+    return ["score", "sentence1", "sentence2"], False
+  if len(names) not in _NAMES:
+    raise line_error(path, number, f"{len(names)} columns, {_EXPECTED}")
+  return _NAMES[len(names)], False
 
 
 def _is_number(field: str) -> bool:

@@ -7,7 +7,7 @@ from typing import Any
 from absl import logging
 
 from bert_flow_tf.data import nli
-from bert_flow_tf.data.custom import read_corpus
+from bert_flow_tf.data.custom import read_pairs
 from bert_flow_tf.data.pairs import SentencePairs
 from bert_flow_tf.data.task import TaskData
 from bert_flow_tf.data.tasks import DataSettings, load_task
@@ -69,7 +69,7 @@ def load_flow_corpus(name: str, task: Any, data_dir: str | None = None, tfds_dat
     raise ConfigError(
       f"flow_corpus={name}: expected target, train, nli, or a file of sentences that exists", argument="flow_corpus"
     )
-  pairs = read_corpus(path)
+  pairs = read_pairs(path)
   return FlowCorpus(name, pairs, f"{counted(len(pairs), 'pair')} of {name}")
 
 

@@ -33,6 +33,11 @@ class TextError(ValueError):
     self.kind = kind
 
 
+def line_error(path: FilePath, number: int, message: str) -> DataError:
+  """Returns the error of a malformed line."""
+  return DataError(f"{path}, line {number}: {message}")
+
+
 def decode(raw: bytes, name: str) -> str:
   """Returns the text of UTF-8 bytes, which errors call `name`; raises TextError if they are not UTF-8."""
   try:
@@ -72,11 +77,11 @@ def lines(path: FilePath, empty: str = "refuse", broken: list[DataError] | None 
       first_empty = first_empty or number
       continue
     if first_empty and empty == "refuse":
-      raise DataError(f"{path}, line {first_empty}: the line is empty; expected a sentence pair, as in line {number}")
+      raise line_error(path, first_empty, f"the line is empty; expected a sentence pair, as in line {number}")
     try:
       text = decode_line(raw)
     except TextError as text_error:
-      error = DataError(f"{path}, line {number}: {text_error}")
+      error = line_error(path, number, str(text_error))
       if broken is None:
         raise error from text_error
       broken.append(error)
@@ -96,9 +101,9 @@ def read_number(field: str, path: FilePath, number: int, scale: tuple[float, flo
     score = math.nan
   # float() reads "1_5" as 15.
   if "_" in field or not math.isfinite(score):
-    raise DataError(f"{path}, line {number}: the score is {field[:40]!r}, {expected}")
+    raise line_error(path, number, f"the score is {field[:40]!r}, {expected}")
   if not low <= score <= high:
-    raise DataError(f"{path}, line {number}: the score {field.strip()} is outside the scale, {expected}")
+    raise line_error(path, number, f"the score {field.strip()} is outside the scale, {expected}")
   return score
 
 

@@ -11,12 +11,7 @@ def pair_order(num_pairs: int, seed: int, shuffle: bool = True) -> tf.data.Datas
 
   Each pass has every pair once, in its own order. The shuffle matters: consecutive rows of the STS files are similar,
   and a flow fitted on them in order is much worse. The published code shuffles once, then has a shuffle buffer of 1000
-  pairs in each pass.
-
-  Args:
-    num_pairs: number of pairs.
-    seed: seed of the shuffle.
-    shuffle: False to repeat the order of the file.
+  pairs in each pass. Without `shuffle`, the order of the file is repeated.
   """
 
   def positions_of_pass(number: tf.Tensor) -> tf.data.Dataset:
@@ -31,14 +26,6 @@ def pair_order(num_pairs: int, seed: int, shuffle: bool = True) -> tf.data.Datas
 def batched(
   order: tf.data.Dataset, batch_size: int, start_step: int = 0, num_shards: int = 1, shard: int = 0
 ) -> tf.data.Dataset:
-  """Returns batches of positions, int64 [batch_size / num_shards], from step `start_step` on.
-
-  Args:
-    order: result of `pair_order`.
-    batch_size: number of pairs per step over all shards.
-    start_step: number of steps to skip.
-    num_shards: number of shards; each gets an equal part of each step's pairs.
-    shard: index of the shard, from 0.
-  """
+  """Returns batches of positions, int64 [batch_size / num_shards], from a step on: one shard of each step."""
   parts = order.skip(start_step * batch_size).batch(batch_size // num_shards, drop_remainder=True)
   return parts.shard(num_shards, shard)

@@ -8,7 +8,7 @@ import dataclasses
 import math
 from collections.abc import Iterable
 
-from bert_flow_tf.data.lines import FilePath, lines
+from bert_flow_tf.data.lines import FilePath, line_error, lines
 from bert_flow_tf.data.pairs import SentencePairs
 from bert_flow_tf.data.sources import first_with, unlike_published
 from bert_flow_tf.data.table import Gold, Table, pairs_of
@@ -113,8 +113,20 @@ class Year:
     names = (self.folder.removeprefix("STS/"), self.config.upper(), self.name)
     return tuple(f"STS/{name}" for name in names) + names
 
-  def difference(self, pairs: SentencePairs) -> str:
+  @property
+  def archives(self) -> dict[str, str]:
+    """Address of the organizers' archive, as in a `Table`."""
+    return {"test": self.url}
+
+  def pairs_in(self, folder: str, split: str = "test") -> SentencePairs | None:
+    """Returns the pairs with gold in a folder; None if the files are missing."""
+    del split
+    result = read_year(folder, self)
+    return result and result[0]
+
+  def difference(self, pairs: SentencePairs, split: str = "test") -> str:
     """Returns `unlike_published` for the pairs with gold."""
+    del split
     return unlike_published(pairs, self.name, self.size, self.digest)
 
 
@@ -190,23 +202,12 @@ def read_sts(input_path: FilePath, gs_path: FilePath) -> SentencePairs:
 
   An empty line in place of the score is a pair without gold. Further columns, such as sources, are ignored.
   """
-  sentences = []
-  for number, line in lines(input_path):
-    fields = line.split("\t")
-    if len(fields) < 2:
-      raise DataError(f"{input_path}, line {number}: 1 column, expected 2 sentences, separated by a tab")
-    sentences.append(fields[:2])
+  sentences = _sentences(input_path)
   # An empty line at the end is a pair without gold, or belongs to empty lines at the end of the input.
-  scores = [(number, field.strip()) for number, field in lines(gs_path, empty="keep")]
-  if len(scores) < len(sentences) or any(field for _, field in scores[len(sentences) :]):
+  scores = [field.strip() for _, field in lines(gs_path, empty="keep")]
+  if len(scores) < len(sentences) or any(scores[len(sentences) :]):
     raise DataError(f"{gs_path} has {counted(len(scores), 'line')}, {input_path} {counted(len(sentences), 'pair')}")
-  rows = []
-  for (number, field), (a, b) in zip(scores, sentences, strict=False):
-    score = math.nan
-    if field:
-      score = STS_GOLD.read(field, gs_path, number)
-    rows.append((score, a, b))
-  return pairs_of(rows, input_path)
+  return _scored(sentences, scores, gs_path)
 
 
 def read_full(root: str, folders: Iterable[str]) -> tuple[SentencePairs, str] | None:
@@ -219,21 +220,34 @@ def read_full(root: str, folders: Iterable[str]) -> tuple[SentencePairs, str] | 
   if folder is None:
     return None
   path = folder / _FULL
-  fields_of_line = []
-  has_gold = False
+  sentences = _sentences(path)
+  scores = ["".join(fields[2:3]).strip() for fields in sentences]
+  if not any(STS_GOLD.accepts(score) for score in scores):
+    scores = [""] * len(sentences)
+  pairs = _scored(sentences, scores, path)
+  without_gold = len(pairs) - len(pairs.with_gold())
+  return pairs, f"{path}: {counted(len(pairs), 'pair')}, {without_gold} without gold"
+
+
+def _sentences(path: FilePath) -> list[list[str]]:
+  """Returns the fields of each line, of which the first two are sentences; line i + 1 is row i."""
+  rows = []
   for number, line in lines(path):
     fields = line.split("\t")
     if len(fields) < 2:
-      raise DataError(f"{path}, line {number}: 1 column, expected 2 sentences, separated by a tab")
-    third = "".join(fields[2:3]).strip()
-    has_gold = has_gold or STS_GOLD.accepts(third)
-    fields_of_line.append((number, fields[0], fields[1], third))
+      raise line_error(path, number, "1 column, expected 2 sentences, separated by a tab")
+    rows.append(fields)
+  if not rows:
+    raise DataError(f"{path} is empty; expected sentence pairs")
+  return rows
+
+
+def _scored(sentences: list[list[str]], scores: list[str], path: FilePath) -> SentencePairs:
+  """Returns pairs with the scores on the lines of a file, NaN for an empty one."""
   rows = []
-  for number, a, b, third in fields_of_line:
+  for row, (a, b, *_) in enumerate(sentences):
     score = math.nan
-    if has_gold and third:
-      score = STS_GOLD.read(third, path, number)
+    if scores[row]:
+      score = STS_GOLD.read(scores[row], path, row + 1)
     rows.append((score, a, b))
-  pairs = pairs_of(rows, path)
-  without_gold = len(pairs) - len(pairs.with_gold())
-  return pairs, f"{path}: {counted(len(pairs), 'pair')}, {without_gold} without gold"
+  return pairs_of(rows, path)

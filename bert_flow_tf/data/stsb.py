@@ -13,7 +13,7 @@ import tarfile
 import numpy as np
 
 from bert_flow_tf.data import tfds_source
-from bert_flow_tf.data.lines import FilePath, lines
+from bert_flow_tf.data.lines import FilePath, line_error, lines
 from bert_flow_tf.data.loading import load_parts, parts_of
 from bert_flow_tf.data.pairs import SPLITS, SentencePairs
 from bert_flow_tf.data.semeval import STS_GOLD, STS_WIKI
@@ -81,10 +81,8 @@ def read_benchmark(path: FilePath) -> SentencePairs:
   for number, line in lines(path):
     fields = line.split("\t")
     if len(fields) < 7:
-      raise DataError(
-        f"{path}, line {number}: {counted(len(fields), 'column')}, expected at least 7, separated by tabs "
-        "(genre, file, year, id, score, sentence1, sentence2)"
-      )
+      columns = "(genre, file, year, id, score, sentence1, sentence2)"
+      raise line_error(path, number, f"{counted(len(fields), 'column')}, expected at least 7, tab separated {columns}")
     rows.append((STS_GOLD.read(fields[4], path, number), fields[5], fields[6]))
   return pairs_of(rows, path)
 

@@ -1,8 +1,6 @@
 """Tables of sentence pairs: a `Table` says where the files of a data set are and how they are read.
 
-Fields are separated by tabs, without quoting: a quotation mark is part of the sentence. There are two readers: by
-header, where each malformed line is an error, and as the published code reads GLUE's files, some lines of which are
-malformed.
+Fields are separated by tabs, without quoting: a quotation mark is part of the sentence.
 """
 
 import dataclasses
@@ -12,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from bert_flow_tf.data.lines import FilePath, lines, read_number
+from bert_flow_tf.data.lines import FilePath, line_error, lines, read_number
 from bert_flow_tf.data.pairs import SPLITS, SentencePairs
 from bert_flow_tf.data.sources import first_with, unlike_published
 from bert_flow_tf.errors import DataError
@@ -43,7 +41,7 @@ class Gold:
     if not self.labels:
       return read_number(field, path, number, self.scale)
     if field not in self.labels:
-      raise DataError(f"{path}, line {number}: the label is {field[:40]!r}, expected {' or '.join(self.labels)}")
+      raise line_error(path, number, f"the label is {field[:40]!r}, expected {' or '.join(self.labels)}")
     return self.labels[field]
 
   def accepts(self, field: str) -> bool:
@@ -113,6 +111,11 @@ class Table:
           return folder / name
     return None
 
+  def pairs_in(self, folder: str, split: str) -> SentencePairs | None:
+    """Returns the pairs of a split in a folder; None if its file does not exist."""
+    path = self.find(folder, split)
+    return path and self.read(path)[0]
+
   def read(self, path: Any, with_gold: bool = True) -> tuple[SentencePairs, int]:
     """Returns the pairs of one of the files, and the number of malformed lines that were left out."""
     gold = self.gold if with_gold else None
@@ -127,39 +130,14 @@ class Table:
     return unlike_published(pairs, f"{self.name}'s {split} split", size, digest)
 
 
-def read_by_header(path: FilePath, columns: tuple[str, str], gold: Gold | None = None) -> SentencePairs:
-  """Returns the pairs of a table whose header has these columns; each malformed line is an error."""
-  names: list[str] = []
-  rows = []
-  for number, line in lines(path):
-    fields = line.split("\t")
-    if number == 1:
-      names = fields
-      places = _places_of(_wanted(columns, gold), names, path, number)
-      continue
-    if len(fields) != len(names):
-      raise DataError(
-        f"{path}, line {number}: {counted(len(fields), 'column')}, expected {len(names)}, separated by tabs "
-        f"({', '.join(names)})"
-      )
-    rows.append(_row(fields, places, gold, path, number))
-  return pairs_of(rows, path)
-
-
 def read_as_published(
   path: FilePath, columns: tuple[str, str], places: Sequence[int], gold: Gold | None = None, hidden: bool = False
 ) -> tuple[SentencePairs, int]:
   """Returns the pairs of a table as the published code reads it, and the number of lines left out.
 
-  Lines that are too short are left out, and so is up to a thousandth of lines that are malformed in another way.
-  Further columns are ignored.
-
-  Args:
-    path: the file.
-    columns: names of the columns of sentences.
-    places: positions of these and of gold if the header has none of the names.
-    gold: the gold; None for pairs without gold.
-    hidden: whether the column of gold may be missing.
+  Columns have the header's names, or are at `places` if it has none of them; further ones are ignored. Lines that are
+  too short are left out, and so is up to a thousandth of lines that are malformed in another way. The column of gold
+  may be missing if it is `hidden`.
   """
   names: list[str] | None = None
   rows, short = [], 0
@@ -175,10 +153,14 @@ def read_as_published(
     if len(fields) <= max(places):
       short += 1
       continue
+    score = math.nan
     try:
-      rows.append(_row(fields, places, gold, path, number))
+      if gold is not None:
+        score = gold.read(fields[places[2]], path, number)
     except DataError as error:
       broken.append(error)
+      continue
+    rows.append((score, fields[places[0]], fields[places[1]]))
   if len(broken) > _MALFORMED_LINES_ALLOWED * (len(rows) + len(broken)):
     raise broken[0]
   if short and not rows:
@@ -197,41 +179,20 @@ def pairs_of(rows: list[tuple[float, str, str]], path: FilePath) -> SentencePair
   return SentencePairs(sentences_a, sentences_b, np.array(scores, np.float64))
 
 
-def _row(
-  fields: list[str], places: Sequence[int], gold: Gold | None, path: FilePath, number: int
-) -> tuple[float, str, str]:
-  """Returns the gold and the sentences of a line."""
-  score = math.nan
-  if gold is not None:
-    score = gold.read(fields[places[2]], path, number)
-  return score, fields[places[0]], fields[places[1]]
-
-
-def _wanted(columns: tuple[str, str], gold: Gold | None) -> list[str]:
-  """Returns the names of the columns that are read."""
-  wanted = list(columns)
-  if gold is not None:
-    wanted.append(gold.column)
-  return wanted
-
-
 def _positions(
   names: list[str], columns: tuple[str, str], gold: Gold | None, places: Sequence[int], path: FilePath, number: int
 ) -> Sequence[int]:
   """Returns the positions of the columns in a header: by their names, or the published ones if it has none of them."""
-  wanted = _wanted(columns, gold)
-  if not set(wanted).isdisjoint(names):
-    return _places_of(wanted, names, path, number)
-  # A first line with gold where it is expected is no header.
-  if gold is not None and len(names) > max(places) and gold.accepts(names[places[2]]):
-    raise DataError(f"{path}, line {number}: the line is a pair; expected a header, such as {', '.join(wanted)}")
-  return places[: len(wanted)]
-
-
-def _places_of(wanted: list[str], names: list[str], path: FilePath, number: int) -> list[int]:
-  """Returns the positions of columns in the header, which is line `number`."""
+  wanted = list(columns)
+  if gold is not None:
+    wanted.append(gold.column)
+  if set(wanted).isdisjoint(names):
+    # A first line with gold where it is expected is no header.
+    if gold is not None and len(names) > max(places) and gold.accepts(names[places[2]]):
+      raise line_error(path, number, f"the line is a pair; expected a header, such as {', '.join(wanted)}")
+    return places[: len(wanted)]
   for name in wanted:
     if names.count(name) != 1:
       times = "twice" if name in names else "not"
-      raise DataError(f"{path}, line {number}: the column {name!r} is {times} among {', '.join(names)[:200]!r}")
+      raise line_error(path, number, f"the column {name!r} is {times} among {', '.join(names)[:200]!r}")
   return [names.index(name) for name in wanted]

@@ -10,7 +10,7 @@ from typing import Any
 from bert_flow_tf.data import custom, nli, semeval, stsb
 from bert_flow_tf.data.loading import Parts, load_tables, load_years, parts_of
 from bert_flow_tf.data.pairs import SPLITS
-from bert_flow_tf.data.table import Gold, Table, read_by_header
+from bert_flow_tf.data.table import Gold, Table
 from bert_flow_tf.data.task import BINARY, CLASSES, SIMILARITY, Loaded, Paths, TaskData, TaskSpec
 from bert_flow_tf.errors import ConfigError
 from bert_flow_tf.io.settings import Settings, setting
@@ -67,7 +67,7 @@ def _packaged_task(name: str, files: dict[str, str], description: str, num_train
     del paths
     splits = {}
     for split, file in files.items():
-      splits[split] = read_by_header(_FOLDER / file, ("sentence1", "sentence2"), semeval.STS_GOLD)
+      splits[split] = custom.read_pairs(_FOLDER / file)
     return Loaded(splits, f"the {name.replace('-', ' ')} that comes with bert_flow_tf")
 
   return TaskSpec(name, description, load, scale=semeval.SCALE, packaged=True, num_train_epochs=num_train_epochs)

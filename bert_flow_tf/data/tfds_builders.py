@@ -4,6 +4,7 @@ The organizers publish no checksums, so downloads are verified by their content:
 present, and sentences and gold are those of the files that we have.
 """
 
+import contextlib
 import os
 from typing import ClassVar
 
@@ -21,54 +22,39 @@ _TEXT = tfds.features.Text
 class PairsBuilder(tfds.core.GeneratorBasedBuilder, skip_registration=True):
   """Base of the builders: reads files of the folder of manual downloads, or downloads archives."""
 
+  VERSION = tfds.core.Version("1.0.0")
+
+  def _source(self):
+    """Returns the `Table` or `Year` of the builder."""
+    raise NotImplementedError
+
   def missing_urls(self):
     """Returns the addresses of the files that are not in TFDS's folder of manual downloads."""
-    manual = os.path.join(os.fspath(self.data_dir_root), "downloads", "manual")
-    if "://" in manual:
-      return list(self._urls().values())
-    return [url for split, url in self._urls().items() if self._read(manual, split) is None]
-
-  def _urls(self):
-    """Returns {split: address of its archive}."""
-    raise NotImplementedError
-
-  def _read(self, folder, split):
-    """Returns the pairs of a split, from files or archives in a folder; None if they are missing."""
-    raise NotImplementedError
-
-  def _available(self, dl_manager, split):
-    """Returns the pairs of a split, from TFDS's folder of manual downloads or from the downloaded archive."""
-    try:
-      pairs = self._read(os.fspath(dl_manager.manual_dir), split)
-    except AssertionError:  # The folder does not exist.
-      pairs = None
-    url = self._urls()[split]
-    if pairs is None:
-      pairs = self._read(os.fspath(dl_manager.download_and_extract(url)), split)
-    if pairs is None:
-      raise DataError(
-        f"the archive at {url} has not the files of {self.name}; remove it from {dl_manager.download_dir} to download "
-        "it again"
-      )
-    return pairs
+    source, manual = self._source(), os.path.join(os.fspath(self.data_dir_root), "downloads", "manual")
+    return [url for split, url in source.archives.items() if "://" in manual or source.pairs_in(manual, split) is None]
 
   def _split_generators(self, dl_manager):
-    generators = {}
-    for split, url in self._urls().items():
-      pairs = self._available(dl_manager, split)
-      check_download(url, self._difference(pairs, split))
+    generators, source = {}, self._source()
+    for split, url in source.archives.items():
+      pairs = None
+      with contextlib.suppress(AssertionError):  # The folder of manual downloads does not exist.
+        pairs = source.pairs_in(os.fspath(dl_manager.manual_dir), split)
+      if pairs is None:
+        pairs = source.pairs_in(os.fspath(dl_manager.download_and_extract(url)), split)
+      if pairs is None:
+        raise DataError(
+          f"the archive at {url} has not the files of {source.name}; remove it from {dl_manager.download_dir} to "
+          "download it again"
+        )
+      check_download(url, source.difference(pairs, split))
       generators[TFDS_SPLITS[split]] = self._generate_examples(pairs)
     return generators
 
   def _generate_examples(self, pairs):
     subsets = pairs.subset_names()
-    for i in range(len(pairs)):
-      example = {
-        "idx": i,
-        "sentence1": pairs.sentences_a[i],
-        "sentence2": pairs.sentences_b[i],
-        "score": pairs.scores[i],
-      }
+    columns = zip(pairs.sentences_a, pairs.sentences_b, pairs.scores, strict=True)
+    for i, (a, b, score) in enumerate(columns):
+      example = {"idx": i, "sentence1": a, "sentence2": b, "score": score}
       if subsets:
         example["subset"] = subsets[i]
       yield i, example
@@ -77,10 +63,12 @@ class PairsBuilder(tfds.core.GeneratorBasedBuilder, skip_registration=True):
 class SickR(PairsBuilder):
   """Sentences Involving Compositional Knowledge, the files of SemEval 2014 task 1, with relatedness."""
 
-  VERSION = tfds.core.Version("1.0.0")
   MANUAL_DOWNLOAD_INSTRUCTIONS = (
     "Only without a network: sick_train.zip, sick_trial.zip and sick_test_annotated.zip, or their files in SICK/."
   )
+
+  def _source(self):
+    return semeval.SICK_R
 
   def _info(self):
     return tfds.core.DatasetInfo(
@@ -90,23 +78,10 @@ class SickR(PairsBuilder):
       features=tfds.features.FeaturesDict(_features("1 to 5")),
     )
 
-  def _urls(self):
-    return semeval.SICK_R.archives
-
-  def _read(self, folder, split):
-    path = semeval.SICK_R.find(folder, split)
-    if path is None:
-      return None
-    return semeval.SICK_R.read(path)[0]
-
-  def _difference(self, pairs, split):
-    return semeval.SICK_R.difference(pairs, split)
-
 
 class SemevalSts(PairsBuilder):
   """The annotated English pairs of the SemEval tasks on semantic textual similarity, a configuration per year."""
 
-  VERSION = tfds.core.Version("1.0.0")
   MANUAL_DOWNLOAD_INSTRUCTIONS = (
     "Only without a network: the organizers' archive (STS2012-en-test.zip and so on), or SentEval's folder "
     "STS/STS12-en-test and so on."
@@ -118,6 +93,9 @@ class SemevalSts(PairsBuilder):
     for year in semeval.YEARS
   ]
 
+  def _source(self):
+    return next(year for year in semeval.YEARS if year.config == self.builder_config.name)
+
   def _info(self):
     features = _features("0 to 5")
     features["subset"] = _TEXT(doc="NAME of STS.input.NAME.txt")
@@ -127,21 +105,6 @@ class SemevalSts(PairsBuilder):
       homepage="https://ixa2.si.ehu.eus/stswiki",
       features=tfds.features.FeaturesDict(features),
     )
-
-  def _year(self):
-    return next(year for year in semeval.YEARS if year.config == self.builder_config.name)
-
-  def _urls(self):
-    return {"test": self._year().url}
-
-  def _read(self, folder, split):
-    result = semeval.read_year(folder, self._year())
-    if result is None:
-      return None
-    return result[0]
-
-  def _difference(self, pairs, split):
-    return self._year().difference(pairs)
 
 
 def _features(scale):

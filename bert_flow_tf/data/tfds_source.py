@@ -12,17 +12,10 @@ _TIMEOUT_S = 5
 
 
 def prepared(task: str, name: str, tfds_data_dir: str | None, expected: str, urls: Sequence[str] = ()) -> Any:
-  """Returns a TFDS builder whose data is on disk; the first call downloads and prepares it.
+  """Returns the TFDS builder `name` ("glue/stsb"), whose data is on disk; the first call downloads and prepares it.
 
-  Args:
-    task: name of the data in messages: "STS-B".
-    name: its name in TFDS: "glue/stsb".
-    tfds_data_dir: folder of TFDS; None for its default.
-    expected: files that `data_dir` needs as an alternative, for the error.
-    urls: addresses that TFDS downloads from; empty for that of the builder's configuration.
-
-  Raises:
-    DataError: the data is not available. The error comes within seconds and leaves nothing on disk.
+  Without the data, the DataError comes within seconds, names the files that `data_dir` may have in its place, and
+  nothing is left on disk. `urls` are the addresses that TFDS downloads from if they are not the builder's data_url.
   """
   tried = f"looked for {name} in {tfds_data_dir or 'its default folder'}"
   try:
@@ -81,10 +74,7 @@ def read_split(builder: Any, split: str, text: Sequence[str], number: str) -> tu
 
 
 def scores_of(column: np.ndarray) -> np.ndarray:
-  """Returns float64 scores of a float32 column: TFDS stores 3.8 as 3.7999999523.
-
-  float32 holds six decimals of numbers up to 5.
-  """
+  """Returns float64 scores of a float32 column, in which 3.8 is 3.7999999523: six decimals of numbers up to 5."""
   return np.round(column.astype(np.float64), 6)
 
 

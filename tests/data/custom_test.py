@@ -6,7 +6,7 @@ import itertools
 import numpy as np
 import pytest
 
-from bert_flow_tf.data.custom import pair_up, read_corpus
+from bert_flow_tf.data.custom import pair_up, read_pairs
 from bert_flow_tf.data.tasks import find_task, load_task
 from bert_flow_tf.errors import ConfigError, DataError
 
@@ -37,7 +37,7 @@ def test_single_sentences_are_for_fitting(file, packed, header):
   data = load_task("custom", data_dir=path)
   assert data.spec.eval_split is None and data.spec.name == "custom"
   assert data.source == f"4 sentences of {path}"
-  for pairs in (data.fitting_pairs(True), data.fitting_pairs(False), read_corpus(path)):
+  for pairs in (data.fitting_pairs(True), data.fitting_pairs(False), read_pairs(path)):
     assert pairs.sentences_a == (" One, sentence.", 'Another, "so".') and pairs.sentences_b == ("word", "last")
 
 
@@ -48,9 +48,9 @@ def test_pairs_are_for_fitting(file, header):
   expected = [("a", "c"), ('"b', "")]
   if header.startswith("S"):
     expected.reverse()
-  for pairs in (data.fitting_pairs(True), read_corpus(path)):
+  for pairs in (data.fitting_pairs(True), read_pairs(path)):
     assert [pairs.sentences_a, pairs.sentences_b] == expected and np.isnan(pairs.scores).all()
-  assert data.spec.eval_split is None and "2 pairs without scores" in data.source
+  assert data.spec.eval_split is None and "2 unscored pairs of" in data.source
 
 
 NAMES = ("score", "sentence1", "sentence2")
@@ -73,7 +73,7 @@ def test_scored_pairs_are_evaluated(file, order, header):
   pairs = data.splits[data.spec.eval_split]
   assert pairs.scores.tolist() == [-3, 12.5, 0] and data.spec.scale == (-3, 12.5)
   assert pairs.sentences_a == ("a", "c", "1") and pairs.sentences_b == ("b", "1984", "")
-  assert find_task("custom").eval_split is None and np.isnan(read_corpus(path).scores).all()
+  assert find_task("custom").eval_split is None and read_pairs(path).scores.tolist() == [-3, 12.5, 0]
   with pytest.raises(DataError) as raised:
     data.fitting_pairs(use_full=False)
   assert raised.value.argument == "use_full_for_training"
@@ -125,7 +125,7 @@ def test_an_error_names_the_file_and_the_line(file, content, place, message):
   text = str(raised.value)
   assert text.startswith(f"data_dir: {path}{place}") and message in text and "\n" not in text
   with pytest.raises(DataError) as raised:
-    read_corpus(path)
+    read_pairs(path)
   assert str(raised.value).startswith(f"{path}{place}")
 
 

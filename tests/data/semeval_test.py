@@ -248,7 +248,7 @@ def test_another_download_is_rejected(tmp_path, years, monkeypatch, kind):
       _from_tfds([year], tmp_path)
     expected = {
       "another size": "21 pairs, expected the 22 of STS-14",
-      "other content": "has not the files of semeval_sts",
+      "other content": "has not the files of STS-14",
       "no archive": "STS-14 cannot be loaded from TensorFlow Datasets",
     }
     assert expected[kind] in str(raised.value) and "\n" not in str(raised.value)

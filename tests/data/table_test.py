@@ -2,22 +2,19 @@
 
 import csv
 import errno
-import functools
 import math
 import pathlib
 
 import numpy as np
 import pytest
 
-from bert_flow_tf.data.semeval import STS_GOLD, read_sts
+from bert_flow_tf.data.semeval import read_sts
 from bert_flow_tf.data.stsb import read_benchmark
-from bert_flow_tf.data.table import Gold, read_as_published, read_by_header
+from bert_flow_tf.data.table import Gold, read_as_published
 from bert_flow_tf.errors import DataError
 from tests.testing import shared
 
 LINE = b"genre\tfile\tyear\tid\t2.5\tA man.\tA woman.\n"
-HEADER = b"score\tsentence1\tsentence2\n"
-read_scored = functools.partial(read_by_header, columns=("sentence1", "sentence2"), gold=STS_GOLD)
 
 
 def _stsb(score="2.5", first="A man.", second="A woman."):
@@ -108,9 +105,8 @@ def test_malformed_files_of_the_benchmark(tmp_path, content, message):
   assert text.startswith(str(path)) and message in text and "\n" not in text
 
 
-@pytest.mark.parametrize("reader", [read_benchmark, read_scored])
-def test_rejects_unreadable_files(tmp_path, reader, monkeypatch):
-  path = _file(tmp_path, HEADER)
+def test_rejects_unreadable_files(tmp_path, monkeypatch):
+  path = _file(tmp_path, LINE)
   for place, message in (
     (tmp_path / "nowhere.csv", r"nowhere\.csv does not exist; expected a text file"),
     (path / "below.csv", r"below\.csv does not exist"),
@@ -118,7 +114,7 @@ def test_rejects_unreadable_files(tmp_path, reader, monkeypatch):
     (tmp_path / ("x" * 300), "cannot be read: File name too long"),
   ):
     with pytest.raises(DataError, match=message):
-      reader(place)
+      read_benchmark(place)
 
   def denied(self, *_):
     raise PermissionError(errno.EACCES, "Permission denied", str(self))
@@ -126,7 +122,7 @@ def test_rejects_unreadable_files(tmp_path, reader, monkeypatch):
   # Mode 000 does not stop root, the user of many test machines.
   monkeypatch.setattr(pathlib.Path, "open", denied)
   with pytest.raises(DataError, match=r"pairs\.csv cannot be read: Permission denied"):
-    reader(path)
+    read_benchmark(path)
 
 
 def _sts(tmp_path, sentences, gold):
@@ -168,27 +164,24 @@ PLACES = (1, 2, 3)
 
 
 def test_a_header_names_the_columns(tmp_path):
-  pairs = read_by_header(_file(tmp_path, b"\xef\xbb\xbf" + TABLE.replace(b"\n", b"\r\n")), ("right", "left"), LABEL)
+  content = b"\xef\xbb\xbf" + TABLE.replace(b"\n", b"\r\n")
+  pairs, number = read_as_published(_file(tmp_path, content), ("right", "left"), (0, 0, 0), LABEL)
   assert pairs.sentences_a == ('b"', "d") and pairs.sentences_b == ('"a', "c")
-  assert pairs.scores.tolist() == [1, 0]
-  assert np.isnan(read_by_header(_file(tmp_path, TABLE), SIDES).scores).all()
-  scored = read_scored(_file(tmp_path, HEADER + '4.2\tA "quoted" word\tB\n0\tc\td\u2028e'.encode()))
-  assert scored.sentences_b == ("B", "d\u2028e") and scored.scores.tolist() == [4.2, 0]
+  assert pairs.scores.tolist() == [1, 0] and number == 0
+  assert np.isnan(read_as_published(_file(tmp_path, TABLE), SIDES, PLACES)[0].scores).all()
   scale = Gold("score", scale=(-4.0, 0.0))
-  negative = read_by_header(_file(tmp_path, HEADER + b"-3\ta\tb\n"), ("sentence1", "sentence2"), scale)
+  negative, _ = read_as_published(_file(tmp_path, b"score\ta\tb\n-3\tA\tB\n"), ("a", "b"), PLACES, scale)
   assert negative.scores.tolist() == [-3]
 
 
 @pytest.mark.parametrize(
   ("content", "message"),
   [
-    (TABLE + b"3\te\tf\n", ", line 4: 3 columns, expected 4, separated by tabs (id, left, right, label)"),
-    (TABLE + b"3\te\tf\tyes\tmore\n", ", line 4: 5 columns, expected 4"),
     (TABLE + b"3\te\tf\tmaybe\n", ", line 4: the label is 'maybe', expected yes or no"),
     (TABLE + b"3\te\tf\t-1\n", ", line 4: the label is '-1', expected yes or no"),
-    (TABLE + b"\n" + TABLE, ", line 4: the line is empty"),
     (TABLE.replace(b"left", b"Left"), ", line 1: the column 'left' is not among 'id, Left, right, label'"),
     (TABLE.replace(b"label", b"left"), ", line 1: the column 'left' is twice among"),
+    (TABLE.partition(b"\n")[2], ", line 1: the line is a pair; expected a header, such as left, right, label"),
     (TABLE.split(b"\n")[0], " is empty; "),
     (b"", " is empty; "),
   ],
@@ -196,7 +189,7 @@ def test_a_header_names_the_columns(tmp_path):
 def test_a_malformed_table(tmp_path, content, message):
   path = _file(tmp_path, content)
   with pytest.raises(DataError) as raised:
-    read_by_header(path, SIDES, LABEL)
+    read_as_published(path, SIDES, PLACES, LABEL)
   assert str(raised.value).startswith(f"{path}{message}")
 
 
