@@ -35,11 +35,7 @@ def define_flags() -> None:
 
 
 def check_flags() -> None:
-  """Validates the flags before anything is loaded.
-
-  Raises:
-    ConfigError: a flag is empty, or flags contradict each other.
-  """
+  """Validates the flags before anything is loaded."""
   common_flags.check_not_empty(("flow_folder", "saved_model", "column", "id_column", "runner"))
   if FLAGS.cached_dir is not None:
     raise ConfigError("cached_dir: no use here, as finished shards are not embedded again", argument="cached_dir")

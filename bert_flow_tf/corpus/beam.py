@@ -102,10 +102,7 @@ class WriteShard(beam.DoFn):
 
 
 def parse_options(runner: str, arguments: Sequence[str]) -> list[str]:
-  """Returns Beam's options as on a command line, of a runner such as "FlinkRunner" and ["direct_num_workers=2"].
-
-  Raises a ConfigError if Beam does not know the runner or an option, or could wait forever.
-  """
+  """Returns Beam's options as on a command line, of a runner such as "FlinkRunner" and ["direct_num_workers=2"]."""
   options = [f"--{argument.strip().lstrip('-')}" for argument in arguments]
   path = _PATHS.get(runner.lower(), runner)
   try:
@@ -146,11 +143,7 @@ def run_beam(
   settings: Mapping[str, Any],
   options: Sequence[str],
 ) -> None:
-  """Writes all shards that are not finished with a pipeline, and waits for its end.
-
-  `load` is picklable and called once in each worker; `settings` are further arguments of the model's `encode`. Raises a
-  BertFlowError if the pipeline fails.
-  """
+  """Writes all shards that are not finished with a pipeline, and waits for its end; `settings` as in `embed_shard`."""
   tasks, _ = pending(index, folder)
   if not tasks:
     return

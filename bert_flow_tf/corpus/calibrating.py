@@ -41,22 +41,9 @@ def fit_files(
   show_progress: bool = True,
   **settings: Any,
 ) -> Calibration:
-  """Fits a calibration on files of vectors and saves it.
+  """Fits a calibration on .npy or .tfrecord files, globs or folders of them, and saves it in the folder `output`.
 
-  Args:
-    vectors: .npy or .tfrecord files, globs or folders of them.
-    calibration: see `fit_calibration`; natsv and sn+natsv need K.
-    output: folder of the calibration; must not exist. During the fit there is OUTPUT.fit, with a flow's checkpoints.
-    vectors_of: description of the vectors, any text; saved with the calibration.
-    shares: share of each view if the vectors are concatenated views; None for those of the pooling of run_embed, if it
-      wrote the files.
-    show_progress: whether the flow's fit shows its progress.
-    **settings: see `fit_calibration`.
-
-  Raises:
-    ConfigError: an argument is not allowed.
-    DataError: a file is damaged, or holds something else than finite vectors.
-    CalibrationError, TrainingError: the vectors are too few or all alike.
+  The others as in `fit_calibration`; shares of None are those of the pooling, if run_embed wrote the files.
   """
   spec = parse_calibration(calibration)
   settings_of_fit(spec, settings)  # before hours of reading
@@ -87,22 +74,10 @@ def fit_files(
 def apply_to_files(
   vectors: Sequence[str], calibration_folder: str, output: str, vectors_of: str | None = None
 ) -> dict[str, int]:
-  """Applies a saved calibration to files of vectors; finished files of an interrupted run are kept.
+  """Applies a saved calibration to files of vectors; returns {name of a file written now: number of vectors}.
 
-  Args:
-    vectors: .npy or .tfrecord files, globs or folders of them.
-    calibration_folder: folder of the calibration.
-    output: folder that gets a file of the same name and format for each input, with its ids; a single file may be
-      written to a file of the same ending.
-    vectors_of: description of the vectors; must be that of the fit. None for no check.
-
-  Returns:
-    {name of a file that was written now: number of vectors}.
-
-  Raises:
-    ConfigError: the output exists, or belongs to another run.
-    EncoderError: the calibration was fitted on other vectors.
-    BertFlowError: see `load_calibration` and `find_vector_files`.
+  The output folder gets a file of the same name and format for each input, with its ids; an interrupted run resumes.
+  The output of a single file may be a file of the same ending. `vectors_of` must be that of the fit, if given.
   """
   folder = os.path.expanduser(calibration_folder)
   with naming("calibration_folder"):
@@ -142,10 +117,7 @@ def _embedded_shares(files):
 
 
 def _arrays(files, folder):
-  """Returns the memory-mapped vectors of files, each an array [n, dim], after a check of all of them.
-
-  .tfrecord files are copied to arrays in a folder, which can be read in any order.
-  """
+  """Returns the memory-mapped vectors of files, checked arrays [n, dim]; .tfrecord files are copied to a folder."""
   arrays = []
   for number, file in enumerate(files):
     count = 0

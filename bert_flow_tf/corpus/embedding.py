@@ -34,14 +34,7 @@ class Model(Protocol):
 
 @dataclasses.dataclass(frozen=True)
 class Embedder:
-  """Model of a run, and what a run needs of it.
-
-  Attributes:
-    model: the model.
-    load: picklable; loads the model in another process.
-    identity: JSON values that decide its embeddings.
-    about: JSON values that describe it and do not decide them.
-  """
+  """Model of a run, with a picklable `load`; `identity` are JSON values that decide its embeddings, `about` others."""
 
   model: Model
   load: Callable[[], Model]
@@ -70,10 +63,7 @@ def run_streaming(
   settings: Mapping[str, Any],
   show_progress: bool = True,
 ) -> None:
-  """Writes all shards that are not finished, one after the other; memory holds one at a time.
-
-  `settings` are further arguments of the model's `encode`.
-  """
+  """Writes all shards that are not finished, one after the other; `settings` are arguments of the model's `encode`."""
   tasks, _ = pending(index, folder)
   reader = ShardReader(input_format)
   finished = index.records - sum(task.records for task in tasks)
@@ -93,8 +83,7 @@ def embed_shard(
 ) -> tuple[ShardRecords, np.ndarray]:
   """Returns a shard whose records all have an embedding, and these, float32 [n, output_dim].
 
-  `update` is called with a number of sentences, each time that some are embedded. Raises the error of the model if more
-  than `MAX_FAILURES` sentences of a window have no embedding.
+  `update` is called with the numbers of sentences that are done. More than `MAX_FAILURES` bad sentences are an error.
   """
   records = shard.records
   vectors = np.empty([len(records), model.output_dim], np.float32)

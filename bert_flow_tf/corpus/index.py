@@ -16,10 +16,7 @@ _SLOW_BYTES, _SHOWN_RECORDS = 1 << 28, 1 << 14
 
 @dataclasses.dataclass(frozen=True)
 class InputFile:
-  """Input file as it was when it was indexed: size and sha256 of its bytes as stored, seconds of its last change.
-
-  `first_record` is the number of its first record in the corpus, from 0; bad ones count, a header does not.
-  """
+  """Input file as it was when it was indexed; `first_record` is its first record's number in the corpus, from 0."""
 
   path: str
   bytes: int
@@ -31,11 +28,7 @@ class InputFile:
 
 @dataclasses.dataclass(frozen=True)
 class Span:
-  """Consecutive records of one file.
-
-  The first of them is at `offset` in the unpacked file, in bytes, and has the number `line` in it, from 1, a header
-  included.
-  """
+  """Records of one file; the first is line `line`, from 1, a header included, at byte `offset` of the unpacked file."""
 
   path: str
   offset: int
@@ -107,8 +100,7 @@ def build_index(
 ) -> Index:
   """Reads all files and returns their index.
 
-  A shard has at most `shard_size` records, bad ones included, of `shard_bytes` bytes; a longer record is a shard of its
-  own. Raises a DataError if a file cannot be read or lacks a column in its header, or no file has a record.
+  A shard has at most `shard_size` records of `shard_bytes` bytes, bad ones included, or one longer record.
   """
   cutter = _Cutter(shard_size, shard_bytes)
   # Sizes and times before the reading: a file that changes meanwhile differs at the end of the run.
@@ -131,10 +123,7 @@ def build_index(
 
 
 def changed_input(inputs: Sequence[InputFile]) -> str | None:
-  """Returns the path of a file that has changed since it was indexed; None if none has.
-
-  Compares size and time of the last change. If only the time differs, as in a copy, it compares the bytes.
-  """
+  """Returns the path of a file whose size or bytes have changed since it was indexed; None if none has."""
   for file in inputs:
     stat = storage.stat(file.path)
     if stat is None or stat[0] != file.bytes:

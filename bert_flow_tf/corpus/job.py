@@ -106,14 +106,7 @@ def _common_kind(paths):
 
 @dataclasses.dataclass(frozen=True)
 class Result:
-  """Outcome of a complete run.
-
-  Attributes:
-    folder: the output.
-    counters: {counter: number} of all shards.
-    seconds: {part of the work: seconds}.
-    records: number of records that this run embedded; earlier runs in the folder embedded the others.
-  """
+  """Outcome of a complete run, of which this one embedded `records`, and earlier ones in the folder the others."""
 
   folder: ShardFolder
   counters: dict[str, int]
@@ -134,11 +127,7 @@ class Result:
 
 
 class EmbeddingJob:
-  """Run over a corpus; another one with the same settings and model resumes it.
-
-  Raises a ConfigError if a setting is missing or wrong, settings contradict each other, or an input file does not
-  exist. `watch` has the seconds by part of the work.
-  """
+  """Run over a corpus; another one with the same settings and model resumes it. Checks the settings when it is made."""
 
   def __init__(self, settings: JobSettings) -> None:
     settings.check()
@@ -156,11 +145,7 @@ class EmbeddingJob:
     self._format = settings.format_of(self._paths)
 
   def run(self, embedder: Embedder, batch_size: int = 64, about: Mapping[str, Any] | None = None) -> Result:
-    """Embeds all records that earlier runs in the folder have not embedded, at most `batch_size` sentences at once.
-
-    `about` are further JSON values for the manifest. Raises a BertFlowError if the folder belongs to another run, an
-    input file cannot be read or has changed, or the model fails.
-    """
+    """Embeds all records that earlier runs in the folder have not embedded; `about` is added to the manifest."""
     settings, model = self._settings, embedder.model
     output = storage.absolute(str(settings.output_dir))
     deciding = {"input": vars(self._format), "embedder": dict(embedder.identity), "dim": model.output_dim}

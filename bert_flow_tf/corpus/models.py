@@ -25,10 +25,7 @@ _SIGNATURE = "serving_default"
 
 
 class SavedModelReader:
-  """SavedModel whose default signature maps texts to embeddings, of `output_dim` dimensions.
-
-  Raises a ConfigError if the folder has no SavedModel, an EncoderError if it cannot be loaded or has no such signature.
-  """
+  """SavedModel whose default signature maps texts to embeddings, of `output_dim` dimensions."""
 
   def __init__(self, folder: str) -> None:
     with contextlib.suppress(ImportError):  # needed only by models that use its ops
@@ -109,10 +106,9 @@ def _check_folder(folder):
 def embedder_of(
   model: SentenceModel | SavedModelReader, calibration_folder: str | None = None, cache_dir: str | None = None
 ) -> Embedder:
-  """Returns a model with what decides its embeddings, and how other processes load it.
+  """Returns a model with what decides its embeddings, and how processes with the same tokenizers load it.
 
-  `calibration_folder` is the folder that it was loaded from, None for an encoder alone; `cache_dir` that of the hub's
-  cache. A process with other versions of the packages that tokenize rejects the model.
+  The folder is the one that it was loaded from, None for an encoder alone; `cache_dir` is that of the hub's cache.
   """
   if isinstance(model, SavedModelReader):
     versions = _versions(["tensorflow-text"])

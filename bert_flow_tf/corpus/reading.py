@@ -36,11 +36,7 @@ _UNPACKING_ERRORS = (gzip.BadGzipFile, zlib.error, lzma.LZMAError, EOFError)
 
 @dataclasses.dataclass(frozen=True)
 class InputFormat:
-  """Format of all input files of a run; a column is a TSV's name or number from 1, or the name of a TFRecord's feature.
-
-  The records are numbered if there is no `id_column`. `header` is that of a TSV. Longer records than `max_bytes` and
-  empty ones, if `empty` is "bad", are bad records.
-  """
+  """Format of all input files of a run; a column is a TSV's name or number from 1, or a TFRecord's feature."""
 
   kind: str = TEXT
   column: str | None = None
@@ -103,10 +99,7 @@ def is_number(column: str) -> bool:
 
 
 class Stream:
-  """Input file, unpacked if its name ends in .gz, .bz2 or .xz, as a binary file that can seek.
-
-  `file` has the unpacked bytes. Seeking backward in a compressed file unpacks it again from its beginning.
-  """
+  """Input file as a binary `file` that can seek; unpacked if its name ends in .gz, .bz2 or .xz."""
 
   def __init__(self, path: str) -> None:
     self.path = path
@@ -140,8 +133,7 @@ class Stream:
 def frames(stream: Stream, input_format: InputFormat) -> Iterator[tuple[bytes | Unreadable, int]]:
   """Yields (record, its size in the unpacked file in bytes) from the stream's position to the end.
 
-  A record is its bytes without the line break, or an `Unreadable` that says why it cannot be read. Raises a DataError
-  if the file is damaged in a way that hides the next record.
+  A record is its bytes without the line break, or an `Unreadable`. Damage that hides the next record is a DataError.
   """
   with stream.errors():
     if input_format.kind == TFRECORD:
@@ -230,10 +222,7 @@ def find_columns(stream: Stream, input_format: InputFormat) -> tuple[Columns, in
 def parse(
   raw: bytes | Unreadable, line: int, columns: Columns, input_format: InputFormat
 ) -> tuple[str | None, str] | None:
-  """Returns (id, or None if records are numbered; sentence) of a record of `frames`; None for one to be skipped.
-
-  Raises a TextError for a bad record.
-  """
+  """Returns (id or None, sentence) of a record of `frames`, None for one to be skipped; or raises a TextError."""
   if isinstance(raw, Unreadable):
     raise raw
   name = None

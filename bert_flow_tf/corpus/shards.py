@@ -37,8 +37,7 @@ MANIFEST, INDEX = "manifest.json", "index.json"
 class ShardFolder:
   """Folder of a run's shards, whose number is `shards`, of vectors of `dim` dimensions.
 
-  The output is "npy" (float32 array of shape [n, dim], and a text file of n ids, one per line) or "tfrecord"
-  (tf.train.Example with id, bytes, and embedding, float).
+  "npy": a float32 array [n, dim] and a text file of n ids. "tfrecord": tf.train.Example with id and embedding.
   """
 
   folder: str
@@ -78,11 +77,7 @@ class ShardFolder:
     return counters
 
   def finished(self, number: int, sizes: dict[str, int] | None = None) -> dict[str, int] | None:
-    """Returns {counter: number} of a finished shard; None for a shard that is to be written, perhaps again.
-
-    `sizes` are those of all files of the folder, {name: bytes}: for many shards, requests for each file would take
-    hours over a net.
-    """
+    """Returns {counter: number} of a finished shard, else None; `sizes` are {name: bytes} of the folder's files."""
     name = self.name(number, "json")
     size_of = self._size if sizes is None else sizes.get
     if size_of(name) is None:
@@ -96,10 +91,7 @@ class ShardFolder:
     return counters if is_whole else None
 
   def discard_damaged(self) -> list[str]:
-    """Deletes the receipts of shards with a damaged file, so that these are repeated; returns the receipts' names.
-
-    Object stores have checksums of their own.
-    """
+    """Deletes the receipts of local shards with a damaged file, which are then repeated; returns their names."""
     damaged = []
     receipts = sorted(pathlib.Path(self.folder).glob("shard-*.json")) if storage.is_local(self.folder) else []
     if receipts:
@@ -129,11 +121,9 @@ class ShardFolder:
 
 
 class Manifest:
-  """Two JSON files of an output folder.
+  """`manifest.json`, which is for people and for the check, and `index.json`: which records are in which shard.
 
-  `manifest.json` is for people and for the check: settings, inputs and, when the run has ended, its counters.
-  `index.json` says which records are in which shard. `settings` are JSON values that decide the vectors, their order
-  and their files, `about` others.
+  `settings` are JSON values that decide the vectors, their order and their files, `about` others.
   """
 
   def __init__(self, folder: str, settings: dict[str, Any], about: dict[str, Any] | None = None) -> None:
@@ -142,10 +132,7 @@ class Manifest:
     self._settings = json.loads(json.dumps(settings))  # as it is read again: lists for tuples
 
   def check(self) -> bool:
-    """Returns True if an earlier run has begun in the folder with the same settings, False if it is empty.
-
-    Raises a ConfigError if the folder holds another run's output, or something else.
-    """
+    """Returns True if an earlier run has begun in the folder with the same settings, False if it is empty."""
     manifest = self._read(MANIFEST)
     if manifest is None:
       for name in sorted(storage.sizes(self.folder)):
@@ -169,10 +156,7 @@ class Manifest:
     shard_bytes: int,
     show_progress: bool = True,
   ) -> Index:
-    """Returns the index of an earlier run in the folder, or builds and writes it; arguments as in `build_index`.
-
-    Raises a ConfigError if the earlier run had other input files.
-    """
+    """Returns the index of an earlier run in the folder, or builds and writes it; arguments as in `build_index`."""
     values = self._read(INDEX) if self.check() else None
     if values is None:
       index = build_index(paths, input_format, shard_size, shard_bytes, show_progress)
@@ -203,10 +187,7 @@ class Manifest:
 
   @contextlib.contextmanager
   def lock(self) -> Iterator[None]:
-    """Keeps other runs on this machine out of the folder, see `owned`; first and last, deletes files of killed writers.
-
-    Those of running processes stay: Beam's workers finish their shards after their run was killed.
-    """
+    """Keeps other runs on this machine out of the folder; first and last, deletes what killed writers left."""
     if not storage.is_local(self.folder):
       yield
       return

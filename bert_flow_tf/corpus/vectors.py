@@ -69,10 +69,7 @@ class VectorFile:
         yield np.asarray(array[start : start + ROWS], np.float32), []
 
   def write(self, path: str | os.PathLike, transform: Callable[[np.ndarray], np.ndarray], output_dim: int) -> int:
-    """Writes the transformed vectors in the same format, with the same ids, completely or not at all.
-
-    `transform` maps vectors [n, dim] to [n, output_dim]. Returns the number of vectors.
-    """
+    """Writes what `transform` returns in the same format, with the same ids, whole or not at all; returns its rows."""
     path = pathlib.Path(path)
     new_ids = path.with_suffix(".ids.txt")
     clear_leftovers(path.parent, path.name)
@@ -93,10 +90,7 @@ class VectorFile:
 
 
 def find_vector_files(vectors: Sequence[str]) -> list[VectorFile]:
-  """Returns the files that files, globs or folders name, those of a glob or folder sorted by name.
-
-  Raises a ConfigError or DataError unless all are readable, of one kind and of one number of dimensions.
-  """
+  """Returns the files that files, globs or folders name; all are readable, of one kind and one number of dimensions."""
   paths: dict[pathlib.Path, None] = {}
   for name in vectors:
     paths.update(dict.fromkeys(_expand(name)))

@@ -45,10 +45,9 @@ Transforms = Mapping[str, Callable[[np.ndarray], np.ndarray]]
 
 
 class OwnEngine:
-  """Engine with SentEval's definitions of the similarity tasks, used if SentEval is not installed.
+  """SentEval's definitions of the similarity tasks, used if SentEval is not installed.
 
-  A pair's similarity is the cosine, 0 for an embedding of zeros. STSBenchmark and SICKRelatedness are evaluated as the
-  paper and SimCSE's SentEval do: by the cosine, not by a regression trained on top as Facebook's SentEval does.
+  STSBenchmark and SICKRelatedness are evaluated by the cosine, as in the paper, not by a regression trained on top.
   """
 
   name = "SentEval's definitions, computed by bert_flow_tf"
@@ -154,15 +153,7 @@ def opened_engine(
 ) -> Iterator[tuple[OwnEngine | SentEval, list[str]]]:
   """Yields SentEval if it can be imported, a checkout in the folder first, else `OwnEngine`; and the names of tasks.
 
-  Args:
-    folder: SentEval's data folder, a checkout with it, or a folder with STS/ and SICK/.
-    tasks: SentEval's names; None for the similarity tasks whose data exists.
-    batch_size: sentences that SentEval embeds at once.
-    trusted: whether the user allows to import a checkout in `folder`.
-    settings: classifier and kfold of `SentEval`.
-
-  Raises:
-    ConfigError: the folder is none of these or has a checkout that is not trusted, or a task is unknown.
+  The folder is SentEval's data, a checkout with it, which is imported only if it is `trusted`, or has STS/ and SICK/.
   """
   with _task_path(folder) as path:
     engine = _find_engine(folder, path, batch_size, trusted, settings)
@@ -239,10 +230,9 @@ def _check_tasks(names, path, engine):
 def evaluate_tasks(
   engine: OwnEngine | SentEval, tasks: Sequence[str], embed: Embed, transforms: Transforms, watch: Stopwatch
 ) -> tuple[dict[str, Rows], dict[str, str]]:
-  """Returns {task: {row: {method: scores}}}, and {task: reason} of tasks that failed, which are logged.
+  """Returns {task: {row: {method: scores}}} and {task: reason} of tasks that failed, which are logged.
 
-  `embed` maps a list of n str to embeddings [n, dim]; `transforms` are {method: function of these}, calibrations among
-  them. The watch measures "embedding" and "evaluating".
+  `transforms` are {method: function of embeddings [n, dim]}, calibrations among them.
   """
   results: dict[str, Rows] = {}
   failed = {}
@@ -273,11 +263,7 @@ def evaluate_as_published(
   about: Mapping[str, Any],
   trusted: bool = False,
 ) -> None:
-  """Evaluates embeddings divided by their length with the published settings; writes and prints the results.
-
-  `tasks` are SentEval's names, with commas; empty for those whose data exists. The folder gets senteval_results.json,
-  with the values `about`. The others as in `opened_engine` and `evaluate_tasks`.
-  """
+  """Evaluates embeddings divided by their length with the published settings; writes and prints the results."""
   divided: dict[str, Callable] = {}
   for name, transform in transforms.items():
     divided[name] = functools.partial(_divided, transform)

@@ -9,7 +9,7 @@ import json
 import os
 import pathlib
 from collections.abc import Iterable, Mapping
-from typing import Any, BinaryIO
+from typing import Any
 
 KEY = "sha256"
 _VALUES = "values"
@@ -17,52 +17,15 @@ _VALUES = "values"
 KEEP_CHANGES = f"copy or make it again, or remove the key {KEY} if the files were changed on purpose"
 
 
-class HashingWriter:
-  """Binary file that hashes what is written to another.
-
-  Args:
-    file: the other file.
-
-  Attributes:
-    digest: the hashlib object.
-  """
-
-  def __init__(self, file: BinaryIO) -> None:
-    self._file, self.digest = file, hashlib.sha256()
-
-  def write(self, data: bytes) -> int:
-    """Writes bytes and returns their number."""
-    self.digest.update(data)
-    return self._file.write(data)
-
-
 def sealed(values: Mapping[str, Any], folder: str | os.PathLike = ".", names: Iterable[str] = ()) -> dict[str, Any]:
-  """Returns the values of a JSON file with checksums of them and of other files.
-
-  Args:
-    values: JSON values.
-    folder: folder of the files.
-    names: their paths within it.
-
-  Raises:
-    OSError: a file cannot be read.
-  """
+  """Returns the values of a JSON file with checksums of them, and of the files `names` in a folder."""
   others = {name: value for name, value in values.items() if name != KEY}
   sums = {_VALUES: _of_values(others), **{name: of_file(pathlib.Path(folder, name)) for name in names}}
   return {**others, KEY: sums}
 
 
 def opened(values: Any, folder: str | os.PathLike | None = None) -> dict[str, Any]:
-  """Returns the values of a JSON file without their checksums, which are checked.
-
-  Args:
-    values: JSON values.
-    folder: folder of the files that have a checksum; None to check the values alone.
-
-  Raises:
-    ValueError: not a dict, or a checksum is not the one of the values or of a file.
-    OSError: a file cannot be read.
-  """
+  """Returns the values of a JSON file without their checksums, after a check of them, and of the files in `folder`."""
   if not isinstance(values, dict):
     raise ValueError(f"expected an object, got {type(values).__name__}")
   others = {name: value for name, value in values.items() if name != KEY}
@@ -81,11 +44,7 @@ def opened(values: Any, folder: str | os.PathLike | None = None) -> dict[str, An
 
 
 def of_file(path: str | os.PathLike, algorithm: str = KEY) -> str:
-  """Returns the hexadecimal digest of a file's bytes.
-
-  Raises:
-    OSError: it cannot be read.
-  """
+  """Returns the hexadecimal digest of a file's bytes."""
   with open(path, "rb") as file:
     return hashlib.file_digest(file, algorithm).hexdigest()
 

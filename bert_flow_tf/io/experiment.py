@@ -36,10 +36,7 @@ class OutputSettings(Settings):
 
 
 def experiment_name(parts: Mapping[str, str], *settings: Any, **others: Any) -> str:
-  """Returns the name of an experiment: the texts of {field: text}, and a hash of what else is not a default.
-
-  A new field of the `settings` takes part in the hash unless it is declared with `named=False`; so do `others`.
-  """
+  """Returns the name of an experiment: the texts of {field: text}, and a hash of what else is not a default."""
   changed = changed_values(*settings)
   rest = {name: value for name, value in changed.items() if name not in parts} | others
   texts = [text for text in parts.values() if text]
@@ -49,11 +46,7 @@ def experiment_name(parts: Mapping[str, str], *settings: Any, **others: Any) -> 
 
 
 def encoder_label(name: str) -> str:
-  """Returns an encoder's name in tables and folders' names: the last part of its path.
-
-  The folders `encoder` and `model` that the runners write get their experiment's name as a prefix, and static encoders
-  "static-".
-  """
+  """Returns an encoder's name in tables and folders' names: the last part of its path; of `encoder`, `model` two."""
   if name.startswith(STATIC):
     return f"static-{encoder_label(name.removeprefix(STATIC))}"  # TensorBoard gives a colon another meaning
   path = pathlib.Path(name)

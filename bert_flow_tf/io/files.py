@@ -25,10 +25,7 @@ def read_json(path: str | os.PathLike) -> Any:
 
 
 def parse_json(content: bytes) -> Any:
-  """Returns the values of JSON, which may come from anyone.
-
-  Raises a ValueError if it is not UTF-8 or not JSON, is nested too deeply, or has a number that no float64 holds.
-  """
+  """Returns the values of JSON, which may come from anyone; wrong JSON and numbers out of range are a ValueError."""
   try:
     return json.loads(content.decode("utf-8"), parse_constant=_finite, parse_float=_finite, parse_int=_integer)
   except RecursionError:

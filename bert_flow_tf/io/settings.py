@@ -30,11 +30,7 @@ _LONGEST, _SHOWN = 48, 12
 
 
 class Settings:
-  """Base of the settings: checks type, choices and range of every field.
-
-  Raises:
-    ConfigError: a value is not allowed.
-  """
+  """Base of the settings: checks type, choices and range of every field; a ConfigError names the first wrong one."""
 
   def __post_init__(self) -> None:
     kinds = typing.get_type_hints(type(self))
