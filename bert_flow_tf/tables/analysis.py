@@ -1,8 +1,8 @@
 """Tables 1 and 6 of the paper, isotropy, and the figures: properties of the embeddings."""
 
 import collections
+import dataclasses
 import hashlib
-import math
 import os
 import re
 from typing import Any
@@ -60,8 +60,11 @@ def make_words(run: Run) -> Made:
     for published in paper.rows:
       cells = {}
       for column, group in groups.items():
-        compared = published.cells[column] if bench.paper_encoder else None
-        reason = "" if group.words else "no counted word has such a rank"
+        compared, reason = None, ""
+        if bench.paper_encoder:
+          compared = published.cells[column]
+        if not group.words:
+          reason = "no counted word has such a rank"
         cells[column] = Cell((float(_number(published.name, group)),), compared, reason)
       rows.append(Row(f"{bench.title}, {published.name}", OURS, cells))
     words = ", ".join(f"{group.words} in {column}" for column, group in groups.items())
@@ -109,23 +112,21 @@ def make_lexical(run: Run) -> Made:
   """
   published = {row.name: row for row in paper_tables()[6].rows}
   rows = []
-  with run.progress(len(run.benches) * len(run.seeds)) as progress:
-    for bench in run.benches:
-      points, failed = [], {}
-      for seed in run.seeds:
-        numbers, reasons = _lexical_points(bench, run, seed)
-        points.append(numbers)
-        failed |= reasons
-        progress.update(1, bench.title)
-      if not rows:
-        rows.append(_lexical_row(_GOLD, _GOLD, points[:1], published))
-      for name, recipe in _METHODS.items():
-        title = f"{row_name(bench, recipe)}: {name}"
-        if name in failed:
-          rows.append(Row(title, OURS, dict.fromkeys((_EDITS, _GOLD), Cell(reason=failed[name]))))
-          continue
-        of_seeds = points if recipe.is_random else points[:1]
-        rows.append(_lexical_row(title, name, of_seeds, published if bench.paper_encoder else {}))
+  for bench in run.benches:
+    points, failed = [], {}
+    for seed in run.seeds:
+      numbers, reasons = _lexical_points(bench, run, seed)
+      points.append(numbers)
+      failed |= reasons
+    if not rows:
+      rows.append(_lexical_row(_GOLD, _GOLD, points[:1], published))
+    paper = published if bench.paper_encoder else {}
+    for name, recipe in _METHODS.items():
+      title = f"{row_name(bench, recipe)}: {name}"
+      if name in failed:
+        rows.append(Row(title, OURS, dict.fromkeys((_EDITS, _GOLD), Cell(reason=failed[name]))))
+      else:
+        rows.append(_lexical_row(title, name, recipe.seeds(points), paper))
   distances = points[0][_EDITS]
   close = f"{int(close_pairs(distances).sum())} of {len(distances)} pairs are at most {CLOSE} apart."
   notes = [f"Edit distances count {_UNIT_NOTES[run.plan.edit_unit]}. {close}"]
@@ -149,36 +150,31 @@ def _lexical_points(bench: Workbench, run: Run, seed: int) -> tuple[dict[str, np
 def _lexical_row(title, name, points, published):
   """Returns a row of Table 6: `points` has one dict of `_lexical_points` for each seed."""
   results = [lexical_correlations(numbers[name], numbers[_GOLD], numbers[_EDITS]) for numbers in points]
-  columns = {_EDITS: [result.edit_distance for result in results], _GOLD: [result.gold for result in results]}
   cells = {}
-  for column, correlations in columns.items():
+  for column, attribute in ((_EDITS, "edit_distance"), (_GOLD, "gold")):
+    correlations = [getattr(result, attribute) for result in results]
     values = tuple(correlation.spearman for correlation in correlations)
-    paper = published[name].cells[column] if name in published else None
-    cells[column] = Cell(values, paper, correlations[0].reason)
+    cells[column] = Cell(values, reason=correlations[0].reason)
+    if name in published:
+      cells[column] = dataclasses.replace(cells[column], paper=published[name].cells[column])
   return Row(title, OURS, cells)
 
 
 def make_isotropy(run: Run) -> Made:
   """Makes the table of isotropy before and after each calibration."""
   rows = []
-  recipes = _isotropy_recipes(run)
-  with run.progress(len(run.benches) * (len(recipes) - 1 + len(run.seeds))) as progress:
-    for bench in run.benches:
-      for recipe in recipes:
-        name, values, reason = row_name(bench, recipe), [], "not defined"
-        for seed in run.seeds if recipe.is_random else run.seeds[:1]:
-          try:
-            values.append(_isotropy_of(bench, run, recipe, seed))
-          except BertFlowError as error:
-            values.append({})
-            reason = str(error)
-          progress.update(1, name)
-        cells = {}
-        for column, key in _ISOTROPY.items():
-          numbers = [value.get(key) for value in values]
-          cell = Cell(tuple(math.nan if number is None else number for number in numbers))
-          cells[column] = cell if cell.defined else Cell(reason=reason)
-        rows.append(Row(name, OURS, cells))
+  for bench in run.benches:
+    for recipe in _isotropy_recipes(run):
+      values, reason = [], "not defined"
+      try:
+        values = [_isotropy_of(bench, run, recipe, seed) for seed in recipe.seeds(run.seeds)]
+      except BertFlowError as error:
+        reason = str(error)
+      cells = {}
+      for column, key in _ISOTROPY.items():
+        numbers = [value[key] for value in values]
+        cells[column] = Cell(reason=reason) if None in numbers or not values else Cell(tuple(numbers))
+      rows.append(Row(row_name(bench, recipe), OURS, cells))
   notes = [
     "Random pairs: each first sentence with the second sentence half the list further on; near 100 is a narrow cone.",
     "First direction: the part of the variance along the first principal axis.",

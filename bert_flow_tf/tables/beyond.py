@@ -13,7 +13,7 @@ from bert_flow_tf.data.tasks import STS_TASKS
 from bert_flow_tf.errors import BertFlowError
 from bert_flow_tf.evaluation.bootstrap import bootstrap_gain
 from bert_flow_tf.tables.inputs import target_of
-from bert_flow_tf.tables.similarity import AVG, FIRST_LAST
+from bert_flow_tf.tables.similarity import AVG, FIRST_LAST, cells_of
 from bert_flow_tf.tables.table import BETTER, OURS, WORSE, Cell, Row, note
 from bert_flow_tf.tables.workbench import NONE, UNIFORM, Made, Recipe, Run, Workbench, fingerprint
 
@@ -64,11 +64,10 @@ def make_beyond(run: Run) -> Made:
   fitted = [recipe for recipe in _ROWS if recipe.calibration != NONE]
   recipes = [*_ROWS, *_on_all_sets(run, fitted)]
   rows = []
-  with run.progress(len(run.benches) * len(recipes) * len(run.tasks)) as progress:
-    for bench in run.benches:
-      of_bench, chosen = _score_rows(run, bench, recipes, progress)
-      rows += of_bench
-      notes += chosen
+  for bench in run.benches:
+    of_bench, chosen = _score_rows(run, bench, recipes)
+    rows += of_bench
+    notes += chosen
   if not any(bench.paper_encoder for bench in run.benches):
     notes.append(_NOT_RUN)
   return Made(_columns(run), rows, notes, _binary_metric(run))
@@ -77,9 +76,8 @@ def make_beyond(run: Run) -> Made:
 def make_ablation(run: Run) -> Made:
   """Makes the scores from whitening to the best recipe, and away from it."""
   rows = []
-  with run.progress(len(run.benches) * len(_ABLATION_ROWS) * len(run.tasks)) as progress:
-    for bench in run.benches:
-      rows += _score_rows(run, bench, _ABLATION_ROWS, progress)[0]
+  for bench in run.benches:
+    rows += _score_rows(run, bench, _ABLATION_ROWS)[0]
   notes = ["All rows are fitted on all sentences of the evaluated set, without gold scores."]
   return Made(_columns(run), rows, notes, _binary_metric(run))
 
@@ -93,19 +91,16 @@ def make_gains(run: Run) -> Made:
   rows = []
   notes = [note("[low, high]"), note("▲, ▼")]
   notes.append("The mean has no interval: some pairs of STS-B are pairs of STS-12 to STS-16 too.")
-  with run.progress(len(run.benches) * len(pairs) * len(run.tasks)) as progress:
-    for bench in run.benches:
-      marks = []
-      for recipe, baseline in pairs:
-        name, cells = f"{method_name(recipe)} over {method_name(baseline)}{_fitted_on(recipe)}", {}
-        for task in run.tasks:
-          cells[task] = _gain(bench, task, recipe, baseline, run.seeds)
-          progress.update(1, f"{bench.title}, {name}")
-        cells = _with_mean(run, cells)
-        marks += [cell.mark for cell in cells.values() if cell.interval]
-        rows.append(Row(f"{bench.title}, {name}", OURS, cells))
-      counts = f"{marks.count(BETTER)} are wholly above 0 ({BETTER}) and {marks.count(WORSE)} wholly below 0 ({WORSE})"
-      notes.append(f"{bench.title}: of {len(marks)} intervals, {counts}.")
+  for bench in run.benches:
+    marks = []
+    for recipe, baseline in pairs:
+      name = f"{method_name(recipe)} over {method_name(baseline)}{_fitted_on(recipe)}"
+      cells = {task: _gain(bench, task, recipe, baseline, run.seeds) for task in run.tasks}
+      cells = _with_mean(run, cells)
+      marks += [cell.mark for cell in cells.values() if cell.interval]
+      rows.append(Row(f"{bench.title}, {name}", OURS, cells))
+    counts = f"{marks.count(BETTER)} are wholly above 0 ({BETTER}) and {marks.count(WORSE)} wholly below 0 ({WORSE})"
+    notes.append(f"{bench.title}: of {len(marks)} intervals, {counts}.")
   return Made(_columns(run), rows, notes, _binary_metric(run))
 
 
@@ -147,22 +142,12 @@ def _binary_metric(run):
   return _BINARY_METRIC if len(run.tasks) > len(_sets(run)) else ""
 
 
-def _score_rows(run, bench, recipes, progress):
+def _score_rows(run, bench, recipes):
   """Returns the rows of an encoder, marked where lower than without calibration; and notes on what auto has chosen."""
   scores, notes = {}, []
   for recipe in recipes:
-    name, cells, chosen = method_name(recipe) + _fitted_on(recipe), {}, {}
-    for task in run.tasks:
-      values, reason = [], ""
-      for seed in run.seeds if recipe.is_random else run.seeds[:1]:
-        value, why, calibration = bench.score(task, recipe, seed)
-        values.append(value)
-        reason = reason or why
-      cells[task] = Cell(tuple(values), reason=reason)
-      if cells[task].defined:
-        chosen.setdefault(calibration, []).append(task)
-      progress.update(1, f"{bench.title}, {name}")
-    scores[name] = _with_mean(run, cells)
+    cells, chosen = cells_of(bench, recipe, run.tasks, run.seeds)
+    scores[method_name(recipe) + _fitted_on(recipe)] = _with_mean(run, cells)
     if recipe.calibration == _AUTO and chosen:
       places = [f"{calibration} on {', '.join(tasks)}" for calibration, tasks in chosen.items()]
       notes.append(f"{bench.title}, taken by {_AUTO}{_fitted_on(recipe)}: {'; '.join(places)}.")
@@ -170,8 +155,7 @@ def _score_rows(run, bench, recipes, progress):
   for name, cells in scores.items():
     if name not in (AVG, FIRST_LAST):
       for column, cell in cells.items():
-        lowest = plain[column].mean if column in plain else -math.inf
-        cells[column] = dataclasses.replace(cell, worse=cell.mean < lowest)
+        cells[column] = dataclasses.replace(cell, worse=cell.mean < plain.get(column, Cell()).mean)
     rows.append(Row(f"{bench.title}, {name}", OURS, cells))
   return rows, notes
 
@@ -197,15 +181,15 @@ def _gain(bench: Workbench, task: str, recipe: Recipe, baseline: Recipe, seeds) 
   methods = []
   for method in (recipe, baseline):
     try:
-      of_seeds = seeds if method.is_random else seeds[:1]
-      methods.append([bench.cosines(task, method, seed)[0] for seed in of_seeds])
+      methods.append([bench.cosines(task, method, seed)[0] for seed in method.seeds(seeds)])
     except BertFlowError as error:
       logging.warning("no score of %s, %s on %s: %s", bench.title, method_name(method), task, error)
       return Cell(reason=str(error))
   data = bench.inputs.tasks[task]
   pairs = data.splits[data.spec.eval_split]
-  metric = "auc" if data.spec.metric == "auc" else "spearman"
-  subsets = pairs.subset_names() if metric == "spearman" else ()
+  metric, subsets = "spearman", pairs.subset_names()
+  if data.spec.metric == "auc":
+    metric, subsets = "auc", ()
   digests = [hashlib.sha256(np.array(cosines).tobytes()).hexdigest() for cosines in methods]
 
   def compute():
@@ -216,4 +200,7 @@ def _gain(bench: Workbench, task: str, recipe: Recipe, baseline: Recipe, seeds) 
   gain = bench.store.kept(key, compute)
   if gain["gain"] is None:
     return Cell(reason=gain["reason"])
-  return Cell((gain["gain"],), interval=() if gain["low"] is None else (gain["low"], gain["high"]))
+  interval = (gain["low"], gain["high"])
+  if gain["low"] is None:
+    interval = ()
+  return Cell((gain["gain"],), interval=interval)

@@ -34,22 +34,14 @@ def target_of(*tasks: str) -> str:
 
 
 class Inputs:
-  """Tasks, corpora and settings of a run; each corpus is read once.
-
-  Args:
-    tasks: {name: task} of all tasks of the run.
-    data: folders of the corpora.
-    embedding: max_seq_length (64 if it is None), predict_batch_size and cached_dir.
-    flow: settings of the flow; a corpus decides what is None, and a table the seed.
-  """
+  """Tasks, corpora and settings of a run; each corpus is read once."""
 
   def __init__(
     self, tasks: dict[str, TaskData], data: DataSettings, embedding: EncoderSettings, flow: FlowSettings
   ) -> None:
     self.embedding = dataclasses.replace(embedding, max_seq_length=embedding.max_seq_length or DEFAULT_MAX_SEQ_LENGTH)
     self.tasks, self._data, self._flow = tasks, data, flow
-    self._corpus = functools.cache(self._load)
-    self.why_missing = functools.cache(self._why_missing)
+    self._read = functools.cache(self._load_or_error)
 
   def corpus(self, name: str, task: str | None = None) -> FlowCorpus:
     """Returns the corpus of a recipe: "target" (of the evaluated `task`), `target_of(...)`, "nli" or a file.
@@ -59,28 +51,24 @@ class Inputs:
     """
     if name == TARGET:
       name = target_of(str(task))
-    return self._corpus(name)
+    corpus = self._read(name)
+    if isinstance(corpus, DataError):
+      raise corpus
+    return corpus
 
-  def _load(self, name):
+  def _load_or_error(self, name):
     if not name.startswith(_TARGET_OF):
-      return load_flow_corpus(name, None, self._data.data_dir, self._data.tfds_data_dir)
+      try:
+        return load_flow_corpus(name, None, self._data.data_dir, self._data.tfds_data_dir)
+      except DataError as error:
+        logging.warning("rows of the corpus %s have no scores: %s", name, error)
+        return error
     tasks = name.removeprefix(_TARGET_OF).split(",")
     if len(tasks) == 1:
       return load_flow_corpus(TARGET, self.tasks[tasks[0]])
     corpora = [self.corpus(TARGET, task) for task in tasks]
     pairs = SentencePairs.concatenate([corpus.pairs for corpus in corpora])
     return FlowCorpus(TARGET, pairs, "; ".join(corpus.source for corpus in corpora))
-
-  def _why_missing(self, name: str) -> str:
-    """Returns why "nli" or a file cannot be read; "" if it can, and for sentences of tasks."""
-    if name == TARGET or name.startswith(_TARGET_OF):
-      return ""
-    try:
-      self.corpus(name)
-    except DataError as error:
-      logging.warning("rows of the corpus %s have no scores: %s", name, error)
-      return str(error)
-    return ""
 
   def flow_settings(self, corpus: FlowCorpus, seed: int) -> FlowSettings:
     """Returns the settings of one fit."""
@@ -103,12 +91,13 @@ class Inputs:
     from bert_flow_tf.training.calibrate import check_flow
     from bert_flow_tf.training.distribution import make_strategy
 
-    names = [target_of(task) for task in self.tasks]
-    for name in corpora:
-      if name != NLI or not self.why_missing(name):
-        names.append(name)
-    for name in names:
-      corpus = self.corpus(name)
+    for name in [*map(target_of, self.tasks), *corpora]:
+      try:
+        corpus = self.corpus(name)
+      except DataError:
+        if name == NLI:  # its rows have no scores
+          continue
+        raise
       settings = self.flow_settings(corpus, seed=0)
       fitting_dim = 1 << (settings.config.n_levels + 1)  # the encoder is not loaded yet
       check_flow(settings, fitting_dim, len(corpus.pairs), make_strategy(settings.distribution_strategy))

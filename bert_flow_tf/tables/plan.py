@@ -16,15 +16,7 @@ from bert_flow_tf.evaluation.analysis import TOKENS, UNITS, edit_distances
 from bert_flow_tf.io.settings import Settings, setting
 from bert_flow_tf.tables.analysis import LEXICAL_SPLIT
 from bert_flow_tf.tables.inputs import label_of
-from bert_flow_tf.tables.registry import (
-  ALL,
-  BERTS_AND_TUNED,
-  BINARY_TASKS,
-  FIGURES,
-  TABLES,
-  TUNED,
-  TUNED_OR_BERTS,
-)
+from bert_flow_tf.tables.registry import BINARY_TASKS, FIGURES, TABLES, TUNED
 
 _LEXICAL_TASK = "STS-B"
 _MAX_SEED = 2**31 - 1
@@ -60,30 +52,32 @@ class Plan(Settings):
       count = self.num_seeds
     return [self.seed + number for number in range(count)]
 
+  def encoders(self, table: str) -> list[str]:
+    """Returns the names of the encoders that have rows in a table."""
+    return TABLES[table].benches(list(map(_Name, self.model)), list(map(_Name, self.nli_model)))
+
   @property
   def needs_models(self) -> bool:
     """True if the encoders of `model` are needed, not only those of `nli_model`."""
-    return bool(self.figure) or any(not self._is_tuned(table) for table in self.table)
+    return bool(self.figure) or any(set(self.encoders(table)) & set(self.model) for table in self.table)
 
   def tasks(self) -> list[str]:
     """Returns the names of the tasks that are needed, in a fixed order."""
-    names = {_LEXICAL_TASK} if self.figure else set()
+    names = set()
+    if self.figure:
+      names.add(_LEXICAL_TASK)
     for table in self.table:
-      if TABLES[table].encoders != TUNED or self.nli_model:  # else there are only published rows
+      if self.encoders(table):  # else there are only published rows
         names.update(TABLES[table].columns(self.task))
     return [task for task in (*STS_TASKS, *BINARY_TASKS) if task in names]
 
   def corpora(self) -> list[str]:
-    """Returns the corpora besides tasks on which a flow is fitted: "nli", files."""
-    corpora = [name for name in self.transfer_corpus if name != NLI]
-    berts = any(not name.startswith(PREFIX) for name in self.model)
+    """Returns the corpora besides tasks on which a flow is fitted: files, "nli"."""
+    corpora = set(self.transfer_corpus)
     for table in self.table:
-      kind = TABLES[table]
-      of_berts = berts and kind.encoders in (ALL, BERTS_AND_TUNED)
-      of_tuned = self.nli_model and kind.encoders in (TUNED, BERTS_AND_TUNED)
-      if kind.on_nli and (of_berts or of_tuned):
-        return [*corpora, NLI]
-    return [*corpora, NLI] if NLI in self.transfer_corpus else corpora
+      if TABLES[table].on_nli and any(not name.words for name in self.encoders(table)):
+        corpora.add(NLI)
+    return sorted(corpora)
 
   def check_tasks(self, tasks: Mapping[str, TaskData]) -> None:
     """Checks that the task of Table 6 and Figure 2 has a dev split.
@@ -100,10 +94,13 @@ class Plan(Settings):
           argument,
         )
 
-  def _is_tuned(self, table):
-    """Returns whether a table has rows of the encoders fine-tuned on NLI alone."""
-    encoders = TABLES[table].encoders
-    return encoders == TUNED or (encoders == TUNED_OR_BERTS and bool(self.nli_model))
+
+class _Name(str):
+  """Name of an encoder, which stands for its workbench before it is loaded."""
+
+  @property
+  def words(self) -> bool:
+    return self.startswith(PREFIX)
 
 
 def checked(plan: Plan) -> Plan:
@@ -154,7 +151,9 @@ def _chosen(argument: str, names: Sequence[str], allowed: Collection[str]) -> tu
   names = _lower(names)
   for name in names:
     if name not in allowed and name != "all":
-      hint = "; Table 7 is a list of settings" if (argument, name) == ("table", "7") else ""
+      hint = ""
+      if (argument, name) == ("table", "7"):
+        hint = "; Table 7 is a list of settings"
       raise ConfigError(f"{argument}={name}: expected one or more of {', '.join(allowed)}, or all{hint}", argument)
   return tuple(name for name in allowed if name in names or "all" in names)
 
@@ -183,18 +182,16 @@ def _check_models(plan):
   words = [name for name in plan.nli_model if name.startswith(PREFIX)]
   if words:
     raise ConfigError(f"nli_model={words[0]}: word vectors are not fine-tuned; give them as model", "nli_model")
-  if plan.needs_models and not plan.model:
-    raise ConfigError("model is empty; expected one or more encoders, as in base,large", "model")
+  needing = [("table", name) for name in plan.table if TABLES[name].encoders != TUNED and not plan.encoders(name)]
   if all(name.startswith(PREFIX) for name in plan.model):
-    needing = [("figure", name) for name in plan.figure]
-    for name in reversed(plan.table):
-      with_tuned = TABLES[name].encoders in (BERTS_AND_TUNED, TUNED_OR_BERTS) and plan.nli_model
-      if TABLES[name].encoders not in (ALL, TUNED) and not with_tuned:
-        needing.insert(0, ("table", name))
-    for argument, name in needing:
-      raise ConfigError(f"{argument}={name}: needs a BERT, and model={','.join(plan.model)} has only words", argument)
-  names = [*plan.model, *plan.nli_model] if plan.needs_models else plan.nli_model
-  labels = [label_of(name) for name in names]
+    needing += [("figure", name) for name in plan.figure]
+  for argument, name in needing:
+    if not plan.model:
+      raise ConfigError("model is empty; expected one or more encoders, as in base,large", "model")
+    raise ConfigError(f"{argument}={name}: needs a BERT, and model={','.join(plan.model)} has only words", argument)
+  labels = [label_of(name) for name in plan.nli_model]
+  if plan.needs_models:
+    labels += [label_of(name) for name in plan.model]
   for label in labels:
     if labels.count(label) > 1:
       raise ConfigError(f"model: two of model and nli_model have the name {label!r}; rename a folder", "model")

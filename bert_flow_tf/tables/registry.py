@@ -57,8 +57,8 @@ class Kind:
       return (*chosen, *BINARY_TASKS)
     return chosen
 
-  def benches(self, models: Sequence[Workbench], tuned: Sequence[Workbench]) -> list[Workbench]:
-    """Returns the encoders that have rows, of the plain ones and of those that were fine-tuned on NLI."""
+  def benches(self, models: Sequence[Any], tuned: Sequence[Any]) -> list[Any]:
+    """Returns the workbenches that have rows, of the plain ones and of those of encoders fine-tuned on NLI."""
     berts = [bench for bench in models if not bench.words]
     chosen = {ALL: models, BERTS: berts, TUNED: tuned, BERTS_AND_TUNED: [*berts, *tuned]}
     chosen[TUNED_OR_BERTS] = tuned or berts

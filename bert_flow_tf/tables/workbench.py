@@ -22,7 +22,6 @@ from bert_flow_tf.errors import BertFlowError
 from bert_flow_tf.evaluation.report import plain
 from bert_flow_tf.evaluation.task_scores import Embeddings, pair_cosines, scores_of_split
 from bert_flow_tf.io import checksums, files
-from bert_flow_tf.progress import Progress
 from bert_flow_tf.tables.inputs import Inputs, change_encoder, label_of, load_encoder, paper_encoder
 from bert_flow_tf.tables.table import Row
 
@@ -59,6 +58,12 @@ class Recipe:
     """True if the seed changes the result."""
     return FLOW in self.calibration.split("+")
 
+  def seeds(self, seeds: Sequence[int]) -> Sequence[int]:
+    """Returns the seeds for which it is computed: all, or the first one."""
+    if self.is_random:
+      return seeds
+    return seeds[:1]
+
 
 @dataclasses.dataclass(frozen=True)
 class Run:
@@ -69,10 +74,6 @@ class Run:
   benches: Sequence["Workbench"]
   tasks: tuple[str, ...]
   seeds: Sequence[int]
-
-  def progress(self, total: int) -> Progress:
-    """Returns a counter of this many numbers."""
-    return Progress(total, True, f"table {self.name}", "number")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -119,16 +120,9 @@ class Store:
 
 
 class Workbench:
-  """One encoder of a run; computes each result once.
+  """One encoder (a `SentenceEncoder`, or `WordVectors` with `words`) of a run; computes each result once.
 
-  Args:
-    encoder: a `SentenceEncoder`, or `WordVectors`.
-    inputs: tasks, corpora and settings.
-    store: stored results.
-    label: name of the encoder in the tables.
-    paper_encoder: "base" or "large" if it is the paper's encoder; None if its scores are not compared with the paper's.
-    nli_tuned: whether the encoder was fine-tuned on NLI.
-    words: whether it averages word vectors, and so has only one embedding.
+  `label` names it in the tables; `paper_encoder` is "base" or "large" if it is the paper's, else None.
   """
 
   def __init__(
@@ -197,9 +191,12 @@ class Workbench:
     """
 
     def compute():
+      logging.info("%s: %s, seed %d: %s", task, self.title, seed, recipe)
       a, b = self.sides(task, recipe, seed, split)
       cosines = pair_cosines(a, b, split or self.inputs.tasks[task].spec.eval_split)
-      return {"cosines": cosines.tolist(), "calibration": self.calibration_name(task, recipe, seed)}
+      calibration = self.model(task, recipe, seed).calibration
+      name = NONE if calibration is None else calibration.name  # in which auto and natsv have chosen
+      return {"cosines": cosines.tolist(), "calibration": name}
 
     values = self.stored("cosines", compute, task, recipe, seed, split)
     return np.array(values["cosines"], np.float64), values["calibration"]
@@ -217,11 +214,6 @@ class Workbench:
     model = self.model(task, recipe, seed)
     embeddings = self.variant(recipe).embeddings(recipe.embedding)
     return model.transform(embeddings.of(pairs.sentences_a)), model.transform(embeddings.of(pairs.sentences_b))
-
-  def calibration_name(self, task: str, recipe: Recipe, seed: int = 0) -> str:
-    """Returns the name of the fitted calibration, in which auto and natsv have chosen."""
-    calibration = self.model(task, recipe, seed).calibration
-    return NONE if calibration is None else calibration.name
 
   def variant(self, recipe: Recipe) -> "Workbench":
     """Returns the workbench of this encoder in the form that a recipe takes: other token weights, or static."""
