@@ -29,7 +29,7 @@ NOT_RUN = (
     "dask (scheduler|worker)|DaskRunner|apache_beam|PortableRunner",
     "clusters: `tools.soak.cluster`",
   ),
-  ("docs/reliability.md", r"-m tools\.soak", "kills and damage for minutes to hours, partly as root"),
+  ("tools/soak/README.md", r"-m tools\.soak", "kills and damage for minutes to hours, partly as root"),
   ("", "^model_version_policy|^@inproceedings", "a setting of the server, and a citation"),
   ("docs/api.md", r"import mteb\b", "needs PyTorch, and a download"),
   ("docs/results.md", "", "minutes to hours; tests/tables/ computes such tables on small sets"),

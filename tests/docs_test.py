@@ -13,6 +13,7 @@ _FOLDERS = (
   "",
   "docs/",
   "examples/pretrain_bert/",
+  "tools/soak/",
   *(f"bert_flow_tf/{name}/" for name in ("data/sample", "data/hard_sample", "encoder/pretrained/mini")),
 )
 _PAGES = sorted(page for folder in _FOLDERS for page in REPO.glob(f"{folder}*.md"))
