@@ -26,7 +26,7 @@ from bert_flow_tf.data.lines import lines
 from bert_flow_tf.data.task import Paths
 from bert_flow_tf.encoder import hugging_face
 from bert_flow_tf.encoder.tokenizer import SentenceTokenizer
-from bert_flow_tf.encoder.word_vector_file import read_vectors
+from bert_flow_tf.encoder.word_vectors import WordVectors
 from bert_flow_tf.errors import BertFlowError
 from bert_flow_tf.flow.config import FlowConfig
 from tests.encoder import tiny
@@ -139,14 +139,11 @@ def read_safetensors(data):
 
 
 def read_word_vectors(data):
-  import hashlib
-
-  _, vectors = read_vectors(str(_file(data, "vectors.txt")), None, hashlib.sha256(), False)
-  assert np.isfinite(vectors).all()
+  vectors = WordVectors.from_file(_file(data, "vectors.txt"), show_progress=False)
+  assert np.isfinite(vectors.vectors).all()
 
 
 TARGETS = {name: function for name, function in list(globals().items()) if name.startswith("read_")}
-del TARGETS["read_vectors"]
 
 
 def call(name, data):

@@ -2,10 +2,12 @@
 
 import dataclasses
 import functools
+import gzip
 import hashlib
 import os
 import unicodedata
-from collections.abc import Collection, Mapping, Sequence
+import zlib
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -13,7 +15,6 @@ from absl import logging
 
 from bert_flow_tf.data.pairs import check_sentences
 from bert_flow_tf.encoder.cache import EmbeddingCache
-from bert_flow_tf.encoder.word_vector_file import read_vectors
 from bert_flow_tf.errors import ConfigError, EncoderError
 from bert_flow_tf.io.checks import is_integer
 from bert_flow_tf.progress import Progress
@@ -21,7 +22,8 @@ from bert_flow_tf.progress import Progress
 # Prefix of a model's name that stands for a file of word vectors.
 PREFIX = "glove:"
 
-_REPORT = 5000  # sentences between two reports of progress
+_GZIP_MAGIC, _ZIP_MAGIC, _BOM = b"\x1f\x8b", b"PK\x03\x04", b"\xef\xbb\xbf"
+_REPORT = 5000  # sentences or lines between two reports of progress
 
 
 @dataclasses.dataclass(frozen=True)
@@ -63,10 +65,7 @@ class WordVectors:
       encoder = WordVectors.from_file("glove.840B.300d.txt", words)
       embeddings = encoder.encode(sentences)                 # float32 [n, 300]
 
-  A sentence without a known word is a zero vector, whose `cosine_similarity` is NaN, which `correlation` rejects.
-  SentEval replaces such a similarity by 0 (its `nan_to_num`):
-
-      similarities = np.where(a.any(axis=1) & b.any(axis=1), cosine_similarity(a, b), 0.0)
+  A sentence without a known word is a zero vector, whose cosine is NaN; SentEval replaces it by 0.
 
   Attributes:
     name: PREFIX and the file's path.
@@ -96,31 +95,21 @@ class WordVectors:
     """Reads vectors in the text format of GloVe or word2vec ("count dim" in the first line), plain or gzipped.
 
     The last dim fields of a line, separated by single spaces, are the vector; the rest is the word, which may contain
-    spaces (GloVe 840B). Of a repeated word the first vector is used.
-
-    Args:
-      path: the file.
-      wanted: words to keep, see `wanted_words`; None keeps all, at 4 bytes for each number.
-      show_progress: False to show neither a bar on a terminal nor lines in the log.
-
-    Raises:
-      DataError: `wanted` is not a set or list of str.
-      EncoderError: the file is missing, unreadable or malformed.
+    spaces (GloVe 840B). Of a repeated word the first vector is used. Only `wanted` words are kept; None keeps all, at 4
+    bytes for each number.
     """
-    kept = None if wanted is None else frozenset(map(_utf8, check_sentences(wanted, "wanted")))
-    path, digest = os.fspath(path), hashlib.sha256()
+    kept = None
+    if wanted is not None:
+      kept = frozenset(map(_utf8, check_sentences(wanted, "wanted")))
+    path = os.fspath(path)
     if not path:
       raise EncoderError(f"model={PREFIX}: expected a file of word vectors, {PREFIX}FILE", argument="model")
-    rows, vectors = read_vectors(path, kept, digest, show_progress is not False)
+    rows, vectors, checksum = _read(path, kept, show_progress is not False)
     logging.info("%s: %d word vectors of %d dimensions read", path, *vectors.shape)
-    return cls(vectors, rows, f"{PREFIX}{path}", digest.hexdigest(), kept)
+    return cls(vectors, rows, f"{PREFIX}{path}", checksum, kept)
 
   def pooling(self, sentence_embedding_type: str | WordAverage | None = None) -> WordAverage:
-    """Returns the pooling.
-
-    Raises:
-      ConfigError: sentence_embedding_type is neither "avg" nor None; word vectors have no layers.
-    """
+    """Returns the pooling; ConfigError unless it is "avg" or None, as word vectors have no layers."""
     if sentence_embedding_type not in (None, "avg", WordAverage()):
       raise ConfigError(
         f"sentence_embedding_type={sentence_embedding_type}: expected avg; word vectors ({self.name}) have no layers",
@@ -128,19 +117,8 @@ class WordVectors:
       )
     return WordAverage()
 
-  def identity(
-    self, sentence_embedding_type: str | None = None, max_seq_length: int | None = None, low_dim: int | None = None
-  ) -> "WordIdentity":
-    """Returns the identity of its embeddings, as `SentenceModel` reads it."""
-    pooling = self.pooling(sentence_embedding_type)
-    return WordIdentity(self.name, self.weights_checksum, pooling.name, max_seq_length, low_dim)
-
   def dim(self, sentence_embedding_type: str | WordAverage | None = None) -> int:
-    """Returns the size of the embeddings.
-
-    Raises:
-      ConfigError: sentence_embedding_type is neither "avg" nor None.
-    """
+    """Returns the size of the embeddings."""
     self.pooling(sentence_embedding_type)
     return self.vectors.shape[1]
 
@@ -153,46 +131,40 @@ class WordVectors:
     show_progress: bool | None = None,
     cache: Any = None,
   ) -> np.ndarray:
-    """Averages the vectors of each sentence's words; a repeated word counts as often as it occurs.
+    """Returns averages of the vectors of each sentence's words, float32 [n, dim]; zeros without a known word.
 
-    A word is looked up in lower case, then as it is written; words without a vector do not count. The number of
-    sentences without any known word is logged.
-
-    Args:
-      sentences: list of str.
-      sentence_embedding_type: "avg" or None.
-      max_seq_length: largest number of words of a sentence; the rest is ignored. None for no limit.
-      batch_size: not used; for `SentenceEncoder`'s interface.
-      show_progress: False to show neither a bar on a terminal nor lines in the log.
-      cache: not used: an average is computed faster than it is read.
-
-    Returns:
-      float32 array of shape [n, dim]; zeros for a sentence without a known word.
-
-    Raises:
-      DataError: `sentences` is a single str, or an element is not a str.
-      ConfigError: an argument is not allowed.
-      EncoderError: a word is not among the `wanted` words of `from_file`.
+    A word is looked up in lower case, then as it is written; words without a vector do not count. Of a sentence, the
+    first `max_seq_length` words are used. `batch_size` and `cache` are not: an average is computed faster than read.
     """
     del batch_size, cache
-    sentences, dim = check_sentences(sentences), self.dim(sentence_embedding_type)
+    sentences = check_sentences(sentences)
+    embeddings = np.zeros([len(sentences), self.dim(sentence_embedding_type)], np.float32)
     _check_max_seq_length(max_seq_length)
-    embeddings, unknown = np.zeros([len(sentences), dim], np.float32), []
+    unknown = []
     with Progress(len(sentences), show_progress is not False) as progress:
-      for start in range(0, len(sentences), _REPORT):
-        for position, sentence in enumerate(sentences[start : start + _REPORT], start):
-          rows = [row for word in split_words(sentence)[:max_seq_length] if (row := self._row(word)) is not None]
-          if rows:
-            embeddings[position] = self.vectors[rows].mean(axis=0, dtype=np.float64)
-          else:
-            unknown.append(position)
-        progress.update(min(_REPORT, len(sentences) - start))
+      for position, sentence in enumerate(sentences):
+        rows = [self._row(word) for word in split_words(sentence)[:max_seq_length]]
+        rows = [row for row in rows if row is not None]
+        if rows:
+          embeddings[position] = self.vectors[rows].mean(axis=0, dtype=np.float64)
+        else:
+          unknown.append(position)
+        if (position + 1) % _REPORT == 0:
+          progress.update(_REPORT)
+      progress.update(len(sentences) % _REPORT)
     if unknown:
       logging.warning(
         "%s: %d of %d sentences have no word with a vector and are zero, first sentence %d (counted from 0): %r",
         *(self.name, len(unknown), len(sentences), unknown[0], sentences[unknown[0]][:60]),
       )
     return embeddings
+
+  def identity(
+    self, sentence_embedding_type: str | None = None, max_seq_length: int | None = None, low_dim: int | None = None
+  ) -> WordIdentity:
+    """Returns the identity of its embeddings, as `SentenceModel` reads it."""
+    pooling = self.pooling(sentence_embedding_type)
+    return WordIdentity(self.name, self.weights_checksum, pooling.name, max_seq_length, low_dim)
 
   def fingerprint(
     self,
@@ -203,8 +175,9 @@ class WordVectors:
     """Returns the hexadecimal SHA-256 of everything that decides the result of `encode` for the same arguments."""
     dim = self.dim(sentence_embedding_type)
     _check_max_seq_length(max_seq_length)
-    length = None if max_seq_length is None else int(max_seq_length)
-    settings = {"weights": self.weights_checksum, "pooling": "words", "max_seq_length": length, "dim": dim}
+    if max_seq_length is not None:
+      max_seq_length = int(max_seq_length)
+    settings = {"weights": self.weights_checksum, "pooling": "words", "max_seq_length": max_seq_length, "dim": dim}
     return EmbeddingCache.key(settings, sentences)
 
   def _row(self, word):
@@ -219,7 +192,7 @@ class WordVectors:
 
 
 def split_words(sentence: str) -> list[str]:
-  """Splits a sentence into words as written: at white space, with each mark of punctuation as a word.
+  """Returns the words of a sentence as written: split at white space, with each mark of punctuation as a word.
 
   This is BERT's basic tokenization without its lower-casing and stripping of accents: accents are composed (NFC). So
   "don't" is three words, each symbol and each CJK ideograph is a word, and invisible characters are dropped.
@@ -241,8 +214,9 @@ def _spaced(character):
     return " "
   if category in ("Cc", "Cf"):
     return ""
-  is_word = category[0] in "PS" or unicodedata.name(character, "").startswith("CJK UNIFIED IDEOGRAPH")
-  return f" {character} " if is_word else character
+  if category[0] in "PS" or unicodedata.name(character, "").startswith("CJK UNIFIED IDEOGRAPH"):
+    return f" {character} "
+  return character
 
 
 def _check_max_seq_length(max_seq_length):
@@ -255,3 +229,99 @@ def _check_max_seq_length(max_seq_length):
 def _utf8(word):
   """Returns the bytes of a word in a file."""
   return word.encode("utf-8", "surrogatepass")
+
+
+def _read(path: str, wanted: frozenset[bytes] | None, show: bool) -> tuple[dict[bytes, int], np.ndarray, str]:
+  """Returns {word in UTF-8: row}, vectors float32 [words, dim], and the SHA-256 of the text."""
+  first_parts = None
+  if wanted is not None:
+    first_parts = {word.partition(b" ")[0] for word in wanted}
+  digest = hashlib.sha256()
+  rows: dict[bytes, int] = {}
+  numbers = bytearray()
+  dim = words = 0
+  expected_words = None
+  for number, line in _lines(path, digest, show):
+    if not dim:
+      expected_words, dim = _header(line)
+      if expected_words is not None:
+        continue
+    if not dim:
+      raise _malformed(line, path, number, "a word and its numbers")
+    if not line:
+      continue
+    words += 1
+    if line.count(b" ") < dim:
+      raise _malformed(line, path, number, f"a word and {dim} numbers")
+    # Most lines of a large file are not wanted, so their numbers are not parsed.
+    if first_parts is not None and line.partition(b" ")[0] not in first_parts:
+      continue
+    word, *values = line.rsplit(b" ", dim)
+    vector = _vector(values)
+    if vector is None:
+      raise _malformed(line, path, number, f"a word and {dim} finite numbers")
+    if word not in rows and (wanted is None or word in wanted):
+      rows[word] = len(rows)
+      numbers += vector.tobytes()
+  if not words:
+    raise EncoderError(f"{path}: no word vectors; expected lines of a word and its numbers")
+  if expected_words not in (None, words):
+    raise EncoderError(f"{path}: expected {expected_words} words, as in line 1, got {words}; copy the whole file")
+  return rows, np.frombuffer(numbers, np.float32).reshape(-1, dim), digest.hexdigest()
+
+
+def _lines(path: str, digest: Any, show: bool) -> Iterator[tuple[int, bytes]]:
+  """Yields (number from 1, line without its end); word2vec ends lines with a space."""
+  try:
+    with open(path, "rb") as file, Progress(os.path.getsize(path), show, "reading word vectors", "byte") as progress:
+      magic, done = file.peek(4)[:4], 0
+      lines: Any = file
+      if magic == _ZIP_MAGIC:
+        raise EncoderError(f"{path}: expected a text file, plain or gzipped, got a zip archive; unzip it")
+      if magic.startswith(_GZIP_MAGIC):
+        lines = gzip.GzipFile(fileobj=file)
+      for number, line in enumerate(lines, start=1):
+        digest.update(line)
+        if number % _REPORT == 0:
+          progress.update(file.tell() - done)
+          done = file.tell()
+        if number == 1:
+          line = line.removeprefix(_BOM)
+        yield number, line.rstrip(b" \r\n")
+      progress.update(file.tell() - done)
+  except (gzip.BadGzipFile, zlib.error, EOFError) as error:
+    raise EncoderError(f"{path}: cannot be unpacked ({error}); copy the whole file") from error
+  except OSError as error:
+    raise EncoderError(f"{path}: cannot be read ({error.strerror}); expected a file of word vectors") from error
+
+
+def _header(line: bytes) -> tuple[int | None, int]:
+  """Returns the number of words and the dimension of word2vec's first line; (None, dimension) of another line."""
+  fields = line.split(b" ")
+  if len(fields) == 2 and fields[0].isdigit() and fields[1].isdigit():
+    return int(fields[0]), int(fields[1])
+  dim = 0
+  while dim < len(fields) - 1 and _vector(fields[-1 - dim : len(fields) - dim], finite=False) is not None:
+    dim += 1
+  return None, dim
+
+
+def _vector(values: list[bytes], finite: bool = True) -> np.ndarray | None:
+  """Returns float32 numbers; None if a value is no number, or not finite."""
+  try:
+    with np.errstate(over="ignore"):
+      vector = np.array(list(map(float, values))).astype(np.float32)
+  except ValueError:
+    return None
+  if finite and not np.isfinite(vector).all():
+    return None
+  return vector
+
+
+def _malformed(line: bytes, path: str, number: int, expected: str) -> EncoderError:
+  """Returns the error of a line, which shows the line's beginning."""
+  fields, beginning = line.count(b" ") + 1, line[:40].decode("utf-8", "replace")
+  return EncoderError(
+    f"{path}, line {number}: expected {expected}, separated by single spaces, got {fields} fields, {beginning!r}...; "
+    "use the complete file in the text format of GloVe or word2vec, not the binary format"
+  )
