@@ -32,22 +32,19 @@ _POWERS = ("beta1_power", "beta2_power")
 
 
 def bert_shapes(values: Mapping[str, Any], pooler: bool = True) -> dict[str, tuple[int, ...]]:
-  """Returns {variable: shape} of Google's BERT.
-
-  Args:
-    values: content of bert_config.json, with all sizes.
-    pooler: True to include the pooled output's variables.
-  """
+  """Returns {variable: shape} of Google's BERT by the sizes of its bert_config.json."""
   hidden, inner = values["hidden_size"], values["intermediate_size"]
   rows = dict(zip(_TABLES, ("vocab_size", "type_vocab_size", "max_position_embeddings"), strict=True))
   shapes: dict[str, tuple[int, ...]] = {
     f"bert/embeddings/{table}": (values[key], hidden) for table, key in rows.items()
   }
   norms = ["bert/embeddings/LayerNorm"]
-  dense = {"bert/pooler/dense": (hidden, hidden)} if pooler else {}
+  dense = {}
+  if pooler:
+    dense["bert/pooler/dense"] = (hidden, hidden)
   for number in range(values["num_hidden_layers"]):
     layer = f"bert/encoder/layer_{number}"
-    dense |= {f"{layer}/attention/self/{name}": (hidden, hidden) for name in ("query", "key", "value")}
+    dense |= dict.fromkeys([f"{layer}/attention/self/{name}" for name in ("query", "key", "value")], (hidden, hidden))
     dense |= {
       f"{layer}/attention/output/dense": (hidden, hidden),
       f"{layer}/intermediate/dense": (hidden, inner),
@@ -62,11 +59,7 @@ def bert_shapes(values: Mapping[str, Any], pooler: bool = True) -> dict[str, tup
 
 
 def of_keras(name: str) -> str:
-  """Returns TensorFlow 1's name of a TFBertModel weight.
-
-  Args:
-    name: "bert/encoder/layer_._0/...:0", the weight's name without the model's own name.
-  """
+  """Returns TensorFlow 1's name of a TFBertModel weight, "bert/encoder/layer_._0/...:0"."""
   name = name.partition(":")[0].replace("/layer_._", "/layer_")
   tables = "|".join(_TABLES)
   return re.sub(rf"^(bert/embeddings/(?:{tables}))/(?:weight|embeddings)$", r"\1", name)
@@ -93,12 +86,7 @@ def has_pooler(names: Collection[str]) -> bool:
 def left_out(name: str, names: Collection[str]) -> str | None:
   """Returns the kind of a variable that a converted folder does not keep, or None for other variables.
 
-  Args:
-    name: the variable.
-    names: all variables of the checkpoint; the slot of a variable that is not among them does not count as a slot.
-
-  Returns:
-    "Adam slots", "global_step", "pre-training heads" or None.
+  Kinds are "Adam slots", "global_step" and "pre-training heads"; a slot counts only if its variable is among `names`.
   """
   if name == GLOBAL_STEP:
     return GLOBAL_STEP
@@ -106,20 +94,14 @@ def left_out(name: str, names: Collection[str]) -> str | None:
     return "pre-training heads"
   if name in _POWERS:
     return "Adam slots"
-  return "Adam slots" if any(name.endswith(end) and name.removesuffix(end) in names for end in _SLOTS) else None
+  for end in _SLOTS:
+    if name.endswith(end) and name.removesuffix(end) in names:
+      return "Adam slots"
+  return None
 
 
 def check_names(names: Collection[str], expected: Collection[str], where: str) -> None:
-  """Checks that variables are the expected ones.
-
-  Args:
-    names: the variables.
-    expected: the variables of the configuration.
-    where: the checkpoint, for the message.
-
-  Raises:
-    EncoderError: some are missing or unknown; the message lists all of them.
-  """
+  """Raises an EncoderError that lists all variables that are missing or unknown in a checkpoint."""
   groups = {"missing": sorted(set(expected) - set(names)), "unknown": sorted(set(names) - set(expected))}
   lists = [f"{len(group)} {kind}: {', '.join(group)}" for kind, group in groups.items() if group]
   if lists:

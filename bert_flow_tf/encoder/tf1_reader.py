@@ -30,14 +30,7 @@ class Tf1Checkpoint:
   """
 
   def __init__(self, prefix: str | os.PathLike) -> None:
-    """Opens a checkpoint.
-
-    Args:
-      prefix: of `find_prefix`.
-
-    Raises:
-      EncoderError: its index is damaged, or it is a checkpoint of TensorFlow 2.
-    """
+    """Opens the checkpoint of a prefix; EncoderError if its index is damaged, or if it is TensorFlow 2's."""
     self.prefix = os.fspath(prefix)
     if re.search(r"[*?\[\\]", self.prefix):  # TensorFlow takes it for a pattern
       raise EncoderError(f"{self.prefix}: TensorFlow reads no checkpoint with *, ?, [ or \\ in its path; rename it")
@@ -54,27 +47,14 @@ class Tf1Checkpoint:
       )
 
   def read(self, name: str) -> np.ndarray:
-    """Returns a variable's value in its stored dtype.
-
-    Raises:
-      EncoderError: it cannot be read.
-    """
+    """Returns a variable's value in its stored dtype."""
     try:
       return np.asarray(self._reader.get_tensor(name))
     except Exception as error:
       raise self._damaged(f" ({name})", error) from error
 
   def read_weight(self, name: str, shape: Sequence[int]) -> np.ndarray:
-    """Returns a variable that is a weight, as a float32 array.
-
-    Args:
-      name: the variable.
-      shape: its expected shape.
-
-    Raises:
-      EncoderError: it has another shape, a dtype that float32 does not hold exactly, or NaN or infinity, or cannot be
-        read.
-    """
+    """Returns a weight, a float32 array; EncoderError if shape or dtype are others, or a value is not finite."""
     self.check_shape(name, shape)
     if self._dtypes[name] not in _EXACT:
       raise EncoderError(f"{self.prefix}: expected {name} of float32, got {self._dtypes[name].name}")
@@ -84,11 +64,7 @@ class Tf1Checkpoint:
     return value
 
   def check_shape(self, name: str, shape: Sequence[int]) -> None:
-    """Checks a variable's shape.
-
-    Raises:
-      EncoderError: it has another shape.
-    """
+    """Raises an EncoderError unless a variable has a shape."""
     if self.shapes[name] != tuple(shape):
       raise EncoderError(
         f"{self.prefix}: expected {name} of the configuration's shape {list(shape)}, got {list(self.shapes[name])}; "
@@ -114,14 +90,9 @@ def prefixes_in(folder: str | os.PathLike) -> list[str]:
 
 
 def find_prefix(path: str | os.PathLike) -> str:
-  """Returns the prefix of a checkpoint.
+  """Returns the prefix of a checkpoint: of a prefix, of a file of a checkpoint, or of a folder with one.
 
-  Args:
-    path: a prefix, a file of a checkpoint, or a folder. If a folder has several checkpoints, bert_model.ckpt is used,
-      else the latest according to TensorFlow's file `checkpoint`.
-
-  Raises:
-    EncoderError: no checkpoint exists, or several do and none is marked as the latest.
+  Of several in a folder bert_model.ckpt is used, else the latest according to TensorFlow's file `checkpoint`.
   """
   path = os.path.expanduser(os.fspath(path))
   if is_prefix(path):
@@ -137,7 +108,11 @@ def find_prefix(path: str | os.PathLike) -> str:
   names = prefixes_in(path)
   if not names:
     raise EncoderError(f"{path}: no checkpoint; expected model.ckpt-N.index and its data files in this folder")
-  chosen = names[0] if len(names) == 1 else _GOOGLE if _GOOGLE in names else _latest(path)
+  chosen = names[0]
+  if len(names) > 1:
+    chosen = _latest(path)
+    if _GOOGLE in names:
+      chosen = _GOOGLE
   if chosen not in names:
     raise EncoderError(
       f"{path}: {len(names)} checkpoints ({', '.join(names)}), but neither {_GOOGLE} nor a file `{_STATE}` that names "
@@ -155,4 +130,6 @@ def _latest(folder):
   except (OSError, UnicodeDecodeError):
     return None
   match = re.search(r'^[ \t]*model_checkpoint_path[ \t]*:[ \t]*"([^"\n]+)"', text, re.MULTILINE)
-  return os.path.basename(match[1]) if match else None
+  if not match:
+    return None
+  return os.path.basename(match[1])

@@ -5,7 +5,6 @@ import hashlib
 import os
 import re
 import unicodedata
-from typing import Any
 
 import numpy as np
 import tensorflow as tf
@@ -44,31 +43,19 @@ class TokenWeights:
     """SHA-256 of the table, in hexadecimal."""
     return hashlib.sha256(self.table.tobytes()).hexdigest()
 
-  def identity(self) -> dict[str, Any]:
-    """Returns the fields of an `EncoderIdentity`."""
-    corpus = self.frequency_corpus
-    return {"token_weights": self.name, "token_weights_sha256": self.checksum, "frequency_corpus": corpus}
-
   def of(self, ids: tf.Tensor, mask: tf.Tensor) -> tf.Tensor:
-    """Returns the weights of a padded batch of token ids, float32 [batch, seq_len]; 0 for padding.
-
-    Args:
-      ids: int32 Tensor of shape [batch, seq_len].
-      mask: int32 Tensor of shape [batch, seq_len], 1 for tokens, 0 for padding.
-    """
+    """Returns the weights of ids and mask, int32 [batch, seq_len], as float32; 0 for padding."""
     mask = tf.cast(mask, tf.float32)
     weights = tf.gather(tf.constant(self.table), ids) * mask
     return tf.where(tf.reduce_any(weights > 0, axis=1, keepdims=True), weights, mask)
 
 
 def parse_token_weights(name: str) -> float:
-  """Returns the ALPHA of a `token_weights`, 0 for uniform.
-
-  Raises:
-    ConfigError: unknown name.
-  """
+  """Returns the ALPHA of a `token_weights`, 0 for uniform."""
   match = _IDF.fullmatch(name) if isinstance(name, str) else None
-  alpha = float(match[1] or _ALPHA) if match else 0.0
+  alpha = 0.0
+  if match:
+    alpha = float(match[1] or _ALPHA)
   if not alpha and name != UNIFORM:
     raise ConfigError(f"token_weights={name}: expected {ALLOWED}", argument="token_weights")
   return alpha
@@ -79,13 +66,7 @@ def make_token_weights(
 ) -> TokenWeights | None:
   """Returns the weights of a `token_weights`; None for uniform.
 
-  Args:
-    name: uniform, idf or idf-ALPHA.
-    tokenizer: the encoder's tokenizer.
-    frequency_corpus: file with a sentence per line, whose word pieces are counted; None for the packaged table.
-
-  Raises:
-    ConfigError: unknown name, or a file that cannot be counted or is not used.
+  `frequency_corpus` is a file with a sentence per line, whose word pieces are counted; None for the packaged table.
   """
   alpha = parse_token_weights(name)
   if not alpha:
@@ -101,10 +82,15 @@ def make_token_weights(
       frequencies, total = count_frequencies(frequency_corpus, tokenizer)
     except DataError as error:
       raise ConfigError(f"frequency_corpus={error}", argument="frequency_corpus") from error
-  pieces = [piece.removeprefix("##") for piece in tokenizer.vocab]
-  frequencies[[row for row, piece in enumerate(pieces) if any(map(str.isdigit, piece))]] = 0
+  silent = list(tokenizer.special_ids)
+  for row, piece in enumerate(tokenizer.vocab):
+    text = piece.removeprefix("##")
+    if any(map(str.isdigit, text)):
+      frequencies[row] = 0
+    if _is_punctuation(text):
+      silent.append(row)
   table = np.log((total + 1) / (frequencies + 1)) ** alpha
-  table[[*tokenizer.special_ids, *(row for row, piece in enumerate(pieces) if _is_punctuation(piece))]] = 0
+  table[silent] = 0
   return TokenWeights(f"idf-{alpha:g}", table, frequency_corpus)
 
 
