@@ -6,7 +6,7 @@ import numpy as np
 
 from tests.encoder import tf1_files, tiny
 from tests.integrations.senteval_engine_test import PACKAGE
-from tests.run_scripts import hostile_convert, readme_commands_test, tiny_data
+from tests.run_scripts import readme_commands_test, run_convert_test, tiny_data
 from tests.testing import REPO
 
 _COMMIT = "1" * 40
@@ -86,5 +86,5 @@ def _write_tf1(home):
   sizes = {"num_hidden_layers": 2, "max_position_embeddings": 64}
   encoder = tf1_files.google_variables(tiny.random_weights(tiny.CONFIG | sizes))
   tf1_files.write_google(home / "uncased_L-12_H-768_A-12", encoder, tf1_files.GOOGLE_CONFIG | sizes)
-  variables = {**encoder, **hostile_convert.flow_variables("flow"), **hostile_convert.classifier()}
+  variables = {**encoder, **run_convert_test.flow_variables("flow"), **run_convert_test.classifier()}
   tf1_files.write_quickly(home / "exp/model.ckpt-1000", variables)

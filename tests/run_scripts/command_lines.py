@@ -1,10 +1,23 @@
-"""Runs many command lines of a runner in one process, and checks what they ended with."""
+"""Runs the right and the wrong command lines of a runner in one process, and checks how they ended.
+
+    python -m tests.run_scripts.command_lines MODULE FOLDER
+
+MODULE is a test module of this folder. It has RUNNER (as in run_RUNNER.py), `prepare(folder)`, which writes files, and
+`right(folder)`, {name: flags} of command lines that work; `wrong` has the others. It may have `always(folder)`, flags
+before each line's own, CACHED = False where right command lines change the encoder, and `finish(folder)`, what the
+tests need besides. Prints json: {name or flags of a line: {"status", "stdout", "stderr"}}, and what `finish` returns.
+"""
 
 import contextlib
 import functools
+import importlib
 import io
+import json
+import pathlib
 import sys
 import traceback
+
+from tests.run_scripts.wrong import wrong
 
 
 def run_all(main, command_lines, always=(), cached=True):
@@ -13,7 +26,7 @@ def run_all(main, command_lines, always=(), cached=True):
   Args:
     main: the runner's.
     command_lines: {name: flags}.
-    always: flags before each case's own.
+    always: flags before each line's own.
     cached: whether an encoder is loaded once for all.
   """
   from absl import flags
@@ -44,22 +57,24 @@ def run_all(main, command_lines, always=(), cached=True):
   return results
 
 
-def check_succeeded(results, names):
-  """Asserts exit status 0 of the cases."""
-  failed = {name: results[name]["stderr"][-2000:] for name in names if results[name]["status"] != 0}
+def check_succeeded(ran, right):
+  """Asserts exit status 0 of the right command lines of `ran`, (folder, results)."""
+  folder, results = ran
+  failed = {name: results[name]["stderr"][-2000:] for name in right(folder) if results[name]["status"] != 0}
   assert not failed
 
 
-def check_rejected(results, cases, alone=True):
-  """Asserts exit status 1, no output, and one line "error: ..." that names what is wrong.
+def check_rejected(ran, runner, alone=True):
+  """Asserts exit status 1, no output, and one line "error: ..." that names what is wrong, of all wrong command lines.
 
   Args:
-    results: of `run_all`.
-    cases: {name: (flags, text of that line)}; several texts of which one suffices have "|" between them.
+    ran: (folder, results).
+    runner: as in run_RUNNER.py.
     alone: whether nothing is logged before that line.
   """
+  folder, results = ran
   failures = []
-  for name, (_, text) in cases.items():
+  for name, (_, text) in wrong(runner, folder).items():
     status, out, err = (results[name][key] for key in ("status", "stdout", "stderr"))
     lines = err.splitlines() or [""]
     errors = [line for line in lines if line.startswith("error: ")]
@@ -67,3 +82,24 @@ def check_rejected(results, cases, alone=True):
     if status != 1 or out or not one_line or not any(part in lines[-1] for part in (text, *text.split("|"))):
       failures.append(f"{name}: expected {text!r}, status {status}, stdout {out!r}, stderr {err[-1000:]}")
   assert not failures, "\n".join(failures)
+
+
+def run_module(module, folder):
+  """Runs the command lines of a test module and returns its results."""
+  cases = importlib.import_module(f"tests.run_scripts.{module}")
+  cases.prepare(folder)
+  script = importlib.import_module(f"run_scripts.run_{cases.RUNNER}")
+  script.define_flags()
+  always = cases.always(folder) if hasattr(cases, "always") else []
+  results = {}
+  if hasattr(cases, "run_right"):
+    results |= cases.run_right(folder, functools.partial(run_all, script.main, always=always))
+  else:
+    results |= run_all(script.main, cases.right(folder), always, getattr(cases, "CACHED", True))
+  rejected = {name: flags for name, (flags, _) in wrong(cases.RUNNER, folder).items()}
+  results |= run_all(script.main, rejected, always)
+  return results | (cases.finish(folder) if hasattr(cases, "finish") else {})
+
+
+if __name__ == "__main__":
+  print(json.dumps(run_module(sys.argv[1], pathlib.Path(sys.argv[2]))))

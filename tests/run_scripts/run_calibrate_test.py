@@ -1,22 +1,45 @@
-"""run_scripts/run_calibrate.py: good and bad command lines."""
+"""run_scripts/run_calibrate.py: right and wrong command lines."""
 
 import numpy as np
 import pytest
 
 from bert_flow_tf.calibration.flow import load_calibration
-from tests.run_scripts import calibrate_cases
 from tests.run_scripts.command_lines import check_rejected, check_succeeded
 
 pytestmark = pytest.mark.slow
-COMMAND_LINES = calibrate_cases
+RUNNER = "calibrate"
 
 
-def test_good_command_lines(ran):
-  check_succeeded(ran[1], calibrate_cases.good(ran[0]))
+def prepare(folder):
+  rows = np.random.default_rng(0).normal(size=[40, 6]).astype(np.float32)
+  broken = rows.copy()
+  broken[5, 2] = np.nan
+  arrays = {"a": rows, "b": rows[::-1], "nan": broken, "one": rows[:1], "narrow": rows[:, :3]}
+  for name, array in arrays.items():
+    np.save(folder / f"{name}.npy", array)
+  (folder / "small.json").write_text('{"n_levels": 1, "depth": 1, "coupling_width": 8}')
 
 
-def test_bad_command_lines(ran):
-  check_rejected(ran[1], calibrate_cases.bad(ran[0]))
+def right(folder):
+  return {
+    "fit": [f"--vectors={folder}/a.npy", "--calibration=whitening-4", f"--output={folder}/w", "--vectors_of=mine"],
+    "apply": [f"--vectors={folder}/b.npy", f"--calibration_folder={folder}/w", f"--output={folder}/new/b.npy"],
+    "fit a flow": [
+      *(f"--vectors={folder}/[ab].npy", "--calibration=flow", f"--output={folder}/flow"),
+      *(f"--flow_model_config={folder}/small.json", "--train_batch_size=4"),
+    ],
+    "apply to shards": [
+      f"--vectors={folder}/[ab].npy",
+      f"--calibration_folder={folder}/w",
+      f"--output={folder}/shards",
+    ],
+    "fit views": [f"--vectors={folder}/a.npy", "--calibration=sn", f"--output={folder}/views", "--shares=0.6,0.4"],
+  }
+
+
+def test_command_lines(ran):
+  check_succeeded(ran, right)
+  check_rejected(ran, RUNNER)
   assert not (ran[0] / "out").exists()
 
 

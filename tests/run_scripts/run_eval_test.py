@@ -1,4 +1,4 @@
-"""run_scripts/run_eval.py: good and bad command lines."""
+"""run_scripts/run_eval.py: right and wrong command lines."""
 
 import re
 
@@ -7,23 +7,102 @@ import pytest
 from scipy import stats
 from sklearn.metrics import roc_auc_score
 
-from bert_flow_tf.calibration.flow import load_calibration
+from bert_flow_tf import FlowConfig, Glow, SentenceEncoder
+from bert_flow_tf.calibration.flow import as_calibration, load_calibration
+from bert_flow_tf.calibration.names import make_calibration
 from bert_flow_tf.data.tasks import load_task
-from tests.run_scripts import hostile_eval
+from tests.run_scripts import tiny_data
 from tests.run_scripts.command_lines import check_rejected, check_succeeded
 from tests.run_scripts.results import read_json, read_predictions
 
 pytestmark = pytest.mark.slow
-COMMAND_LINES = hostile_eval
+RUNNER = "eval"
+ARGUMENTS = {"sentence_embedding_type": "avg", "max_seq_length": 32, "low_dim": 4}
 
 
-def test_good_command_lines(ran):
-  check_succeeded(ran[1], hostile_eval.good(ran[0]))
+def prepare(folder):
+  tiny_data.write(folder / "data")
+  (folder / "pairs.tsv").write_text("one\ttwo\nthree\tfour\n")
+  write_files(folder)
+  save(folder)
 
 
-def test_what_is_refused_is_refused_in_one_line(ran):
-  folder, found = ran
-  check_rejected(found, hostile_eval.bad(folder))
+def save(folder):
+  """Saves the calibrations that the command lines name, and the embeddings of the pairs."""
+  encoder = SentenceEncoder.from_pretrained("mini")
+  sentences = [sentence for pair in tiny_data.sentences() for sentence in pair]
+  rows = encoder.encode(sentences, ARGUMENTS["sentence_embedding_type"], ARGUMENTS["max_seq_length"])
+  flow = Glow(FlowConfig(n_levels=1, depth=1), rows.shape[1], seed=1)
+  flow.initialize(rows)
+  calibrations = {f"exp/{name}": make_calibration(name).fit(rows) for name in ("whitening-8", "sn", "mean")}
+  calibrations |= {"exp/flow": as_calibration(flow), "another/flow": as_calibration(flow)}
+  for name, calibration in calibrations.items():
+    calibration.encoder = None if name == "exp/mean" else encoder.identity(**ARGUMENTS).to_dict()
+    calibration.save(folder / name)
+  other = make_calibration("sn").fit(rows)
+  for name, change in {"damaged": {"low_dim": "x"}, "gone": {"name": "gone/model", "weights_sha256": "0" * 64}}.items():
+    other.encoder = {**encoder.identity(**ARGUMENTS).to_dict(), **change}
+    other.save(folder / name)
+  np.savez(folder / "embeddings.npz", sentences=sentences, rows=rows)
+
+
+def write_files(folder):
+  """Writes files for --predictions."""
+  gold = [row[0] for row in tiny_data.scored(tiny_data.PAIRS, 2)]
+  lines = [f"{0.01 * i * i % 1:.4f}" for i in range(tiny_data.PAIRS)]
+  table = ["gold\tmine", *(f"{score}\t{line}" for score, line in zip(gold, lines, strict=True))]
+  texts = {
+    "lines.txt": lines,
+    "table.tsv": table,
+    "labels.tsv": ["gold\tmine", "1\t0.5", "0\t0.5", "nan\tnan", "1\t0.9", "0\t0.1"],
+    "few.txt": lines[:-1],
+    "word.txt": [*lines[:3], "high", *lines[4:]],
+    "underscore.txt": [*lines[:3], "1_5", *lines[4:]],
+    "gap.txt": [*lines[:3], "", *lines[3:]],
+    "nan.txt": [*lines[:3], "nan", *lines[4:]],
+    "othergold.tsv": [*table[:3], "0.5\t0.5", *table[4:]],
+    "ragged.tsv": [*table[:3], "1\t0.5\t0.5", *table[4:]],
+    "noheader.tsv": table[1:],
+    "nomethod.tsv": ["index\tgold\tsentence1\tsentence2", "0\t1\ta\tb"],
+    "headeronly.tsv": table[:1],
+    "nogold.tsv": ["gold\tmine", "nan\t0.5", "nan\t0.4"],
+    "empty.txt": [],
+  }
+  for name, text in texts.items():
+    (folder / name).write_text("".join(f"{line}\n" for line in text))
+  (folder / "binary.txt").write_bytes(b"\xff\xfe\x00")
+
+
+def right(folder):
+  data = f"--data_dir={folder}/data"
+  tasks = ["--task=stsb,SICK-R,STS-12-16", data, f"--cached_dir={folder}/cache"]
+  exp = f"{folder}/exp"
+  return {
+    "several tasks": [*tasks, f"--flow_folder={exp}/flow,{exp}/whitening-8,{exp}/sn", f"--output_dir={folder}/several"],
+    "two flows": ["--task_name=STS-B", data, f"--flow_folder={exp}/flow,{folder}/another/flow", "--split=dev"],
+    "no identity": [
+      *("--task=STS-B", data, f"--flow_folder={exp}/mean", "--model=mini", f"--output_dir={folder}/no_identity"),
+      *("--sentence_embedding_type=avg", "--max_seq_length=32", "--low_dim=4"),
+    ],
+    "insisted": [
+      *("--task=STS-B", data, f"--flow_folder={exp}/sn", "--max_seq_length=64", "--allow_other_encoder"),
+      f"--output_dir={folder}/insisted",
+    ],
+    "bare": ["--task=STS-B", data, "--low_dim=4", f"--output_dir={folder}/bare"],
+    "table": [f"--predictions={folder}/table.tsv", f"--output_dir={folder}/table"],
+    "lines": [f"--predictions={folder}/lines.txt", "--task=STS-B", data, f"--output_dir={folder}/lines"],
+    "written": [f"--predictions={folder}/several/STS-12-16/test_results.tsv", "--task=STS-12-16", data],
+    "senteval": [
+      *(f"--senteval={folder}/data", "--senteval_tasks=STSBenchmark,STS12", f"--output_dir={folder}/senteval"),
+      *(f"--flow_folder={exp}/flow,{exp}/whitening-8,{exp}/sn", f"--cached_dir={folder}/cache"),
+    ],
+    "labels": [f"--predictions={folder}/labels.tsv", "--metric=auc", f"--output_dir={folder}/labels"],
+  }
+
+
+def test_command_lines(ran):
+  check_succeeded(ran, right)
+  check_rejected(ran, RUNNER)
 
 
 def cosine(u, v):

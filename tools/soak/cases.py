@@ -6,7 +6,7 @@ import random
 
 import numpy as np
 
-from tests.run_scripts import siamese_cases, tiny_data
+from tests.run_scripts import run_siamese_test, tiny_data
 from tests.training import small_siamese
 
 # Flags of a flow that is fitted in many short steps.
@@ -30,7 +30,7 @@ class Case:
 
 def prepare(folder: pathlib.Path) -> None:
   """Writes an encoder, text, pairs and vectors."""
-  siamese_cases.write(folder)
+  run_siamese_test.prepare(folder)
   small_siamese.save(folder / "model", blocks=2)
   a, b, labels = small_siamese.pairs(160, seed=7)
   (folder / "pairs.tsv").write_text("".join(f"{4 * x}\t{y}\t{z}\n" for y, z, x in zip(a, b, labels, strict=True)))
