@@ -34,13 +34,9 @@ class ActNorm(FlowLayer):
   """
 
   def __init__(self, actnorm_init: str = "data", seed: int | None = None, **kwargs: Any) -> None:
-    super().__init__(**kwargs)
+    super().__init__({"actnorm_init": actnorm_init, "seed": seed}, **kwargs)
     self.actnorm_init = actnorm_init
     self.seed = seed
-
-  def get_config(self) -> dict[str, Any]:
-    """Returns the constructor's arguments."""
-    return {**super().get_config(), "actnorm_init": self.actnorm_init, "seed": self.seed}
 
   def build(self, input_shape: Any) -> None:
     """Creates the weights: zeros, or Glorot uniform as TensorFlow 1 draws it for shape [1, 1, 1, dim]."""

@@ -22,15 +22,10 @@ class NormalizedDense(FlowLayer):
   """
 
   def __init__(self, units: int, actnorm_init: str = "data", seed: int | None = None, **kwargs: Any) -> None:
-    super().__init__(**kwargs)
+    super().__init__({"units": units, "actnorm_init": actnorm_init, "seed": seed}, **kwargs)
     self.units = units
-    self._arguments = {"units": units, "actnorm_init": actnorm_init, "seed": seed}
     self._seeds = seed_stream(seed)
     self.actnorm = ActNorm(actnorm_init, seed=next(self._seeds), name="actnorm", dtype=self.dtype)
-
-  def get_config(self) -> dict[str, Any]:
-    """Returns the constructor's arguments."""
-    return {**super().get_config(), **self._arguments}
 
   def build(self, input_shape: Any) -> None:
     """Creates kernel and actnorm."""
@@ -60,12 +55,8 @@ class ZeroDense(FlowLayer):
   """
 
   def __init__(self, units: int, **kwargs: Any) -> None:
-    super().__init__(**kwargs)
+    super().__init__({"units": units}, **kwargs)
     self.units = units
-
-  def get_config(self) -> dict[str, Any]:
-    """Returns the constructor's arguments."""
-    return {**super().get_config(), "units": self.units}
 
   def build(self, input_shape: Any) -> None:
     """Creates the weights."""
@@ -104,10 +95,10 @@ class CouplingNetwork(FlowLayer):
     seed: int | None = None,
     **kwargs: Any,
   ) -> None:
-    super().__init__(**kwargs)
+    arguments = {"units": units, "width": width, "activation": activation, "dropout": dropout}
+    super().__init__({**arguments, "actnorm_init": actnorm_init, "seed": seed}, **kwargs)
     self.activation = activation
     self.dropout = dropout
-    self._arguments = {"units": units, "width": width, "actnorm_init": actnorm_init, "seed": seed}
     seeds = seed_stream(seed)
 
     def hidden(name):
@@ -116,10 +107,6 @@ class CouplingNetwork(FlowLayer):
     self.first = hidden("1_1")
     self.second = [hidden(name) for name in (["1_2"] if activation == "relu" else ["1_tanh", "1_sigm"])]
     self.last = ZeroDense(units, name="zeros", dtype=self.dtype)
-
-  def get_config(self) -> dict[str, Any]:
-    """Returns the constructor's arguments."""
-    return {**super().get_config(), **self._arguments, "activation": self.activation, "dropout": self.dropout}
 
   def build(self, input_shape: Any) -> None:
     """Builds the three layers."""
@@ -193,18 +180,8 @@ class AdditiveCoupling(FlowLayer):
     seed: int | None = None,
     **kwargs: Any,
   ) -> None:
-    super().__init__(**kwargs)
-    self._network_arguments: dict[str, Any] = {
-      "width": width,
-      "activation": activation,
-      "dropout": dropout,
-      "actnorm_init": actnorm_init,
-      "seed": seed,
-    }
-
-  def get_config(self) -> dict[str, Any]:
-    """Returns the constructor's arguments."""
-    return {**super().get_config(), **self._network_arguments}
+    arguments = {"width": width, "activation": activation, "dropout": dropout}
+    super().__init__({**arguments, "actnorm_init": actnorm_init, "seed": seed}, **kwargs)
 
   def build(self, input_shape: Any) -> None:
     """Creates the network for the halves of the last axis.
@@ -216,7 +193,7 @@ class AdditiveCoupling(FlowLayer):
     if odd:
       raise FlowError(f"input_shape: a coupling halves its dimensions; expected an even number, got {input_shape[-1]}")
     units = self.half * self._outputs_per_dimension
-    self.network = CouplingNetwork(units, name="nn", dtype=self.dtype, **self._network_arguments)
+    self.network = CouplingNetwork(units, name="nn", dtype=self.dtype, **self._arguments)
     self.network.build([None, self.half])
     super().build(input_shape)
 

@@ -1,5 +1,6 @@
 """The flow: a chain of layers between the embedding and a standard normal latent."""
 
+import itertools
 import math
 import os
 from collections.abc import Mapping
@@ -70,14 +71,12 @@ class Glow(tf_keras.layers.Layer):
     self.permutation = permutation
     self.seed = None if seed is None else int(seed)
     seeds = seed_stream(seed)
-    self.levels = [
-      [make_step(config, actnorm_init, permutation, next(seeds), dtype) for _ in range(config.depth)]
-      for _ in range(config.n_levels)
-    ]
-    for index, level in enumerate(self.levels):
-      for step in level:
-        for layer in step:
-          layer.build([None, dim >> index])
+    self.levels = []
+    for index in range(config.n_levels):
+      level = [make_step(config, actnorm_init, permutation, next(seeds), dtype) for _ in range(config.depth)]
+      for layer in itertools.chain.from_iterable(level):
+        layer.build([None, dim >> index])
+      self.levels.append(level)
     self.state = self.add_weight("state", [], dtype=tf.int64, initializer="zeros", trainable=False)
     self.built = True
 
@@ -122,11 +121,9 @@ class Glow(tf_keras.layers.Layer):
     return self.make_bijector().inverse(self._batch(latents))
 
   def bits_per_dim(self, embeddings: Any, dropout_seed: tf.Tensor | None = None) -> tf.Tensor:
-    """-log p(u) / (dim ln 2), [batch], in bits per dimension: the original's flow_loss.
+    """-log p(u) / (dim ln 2), [batch], of u [batch, dim], in bits per dimension: the original's flow_loss.
 
-    Args:
-      embeddings: u [batch, dim].
-      dropout_seed: int32 [2] while fitting with coupling dropout, else None.
+    `dropout_seed` is int32 [2] while fitting with coupling dropout, else None.
     """
     z, log_det = forward_and_log_det(self.levels, self._batch(embeddings), dropout_seed)
     log_normal = -0.5 * tf.reduce_sum(tf.square(z), axis=-1) - 0.5 * self.dim * math.log(2.0 * math.pi)
@@ -159,8 +156,8 @@ class Glow(tf_keras.layers.Layer):
     batch = self._batch(embeddings)
     rows = check_rows(batch.numpy(), self.dim, FlowError)
     if len(rows) < 2 or (rows == rows[0]).all():
-      found = f"{len(rows)} rows, all equal" if len(rows) > 1 else f"{len(rows)} row{'s' * (not len(rows))}"
-      raise FlowError(f"embeddings: the flow starts from {found}; expected at least 2 different rows", "embeddings")
+      start = f"the flow starts from {len(rows)} rows that are all equal"
+      raise FlowError(f"embeddings: {start}; expected at least 2 different rows", "embeddings")
     initialize_levels(self.levels, batch)
     if not np.isfinite(self.levels[0][0][0].logs.numpy()).all():
       size = f"numbers up to {np.abs(rows).max():.3g}, too large for a flow in {self.dtype}"
@@ -212,11 +209,7 @@ class Glow(tf_keras.layers.Layer):
       self.state.assign(_LOADED)
 
   def contents(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-    """Returns the JSON settings and the arrays, by their names in the original, that `restore` takes.
-
-    Raises:
-      FlowError: a weight is NaN or infinite.
-    """
+    """Returns the JSON settings and the arrays, by their names in the original, that `restore` takes."""
     arrays = {name: weight.read() for name, weight in self.named_weights().items()}
     bad = [name for name, array in arrays.items() if not np.isfinite(array).all()]
     if bad:
@@ -274,52 +267,32 @@ class Glow(tf_keras.layers.Layer):
     return int(tf.convert_to_tensor(self.state).numpy())
 
   def _batch(self, values: Any) -> tf.Tensor:
-    return _checked_batch(values, self.dim, self.dtype)
+    """Returns a new tensor [batch, dim]; bijectors cache results by tensor, so a round trip of one proves nothing."""
+    try:
+      batch = tf.identity(tf.cast(values, self.dtype))
+    except (TypeError, ValueError, tf.errors.OpError) as error:
+      expected = f"numbers of shape [batch, {self.dim}], got {type(values).__name__}"
+      raise FlowError(f"embeddings: expected {expected}", "embeddings") from error
+    if batch.shape.rank != 2 or batch.shape[1] != self.dim:
+      raise FlowError(f"embeddings: expected shape [batch, {self.dim}], got {batch.shape}", "embeddings")
+    return batch
 
 
-def check_arguments(config: Any, dim: Any, actnorm_init: Any, permutation: Any, seed: Any, dtype: Any) -> None:
-  """Checks the arguments of `Glow`.
-
-  Raises:
-    ConfigError: an argument is outside its allowed values.
-    FlowError: `dim` does not fit the levels.
-  """
+def check_arguments(config: FlowConfig, dim: int, actnorm_init: str, permutation: str, seed: Any, dtype: str) -> None:
+  """Checks the arguments of `Glow`."""
   if not isinstance(config, FlowConfig):
-    raise ConfigError(f"config: expected a FlowConfig, got {type(config).__name__}", argument="config")
-  choices = {"actnorm_init": ACTNORM_INITS, "permutation": PERMUTATIONS, "dtype": ("float32", "float64")}
-  for argument, value in (("actnorm_init", actnorm_init), ("permutation", permutation), ("dtype", dtype)):
-    if value not in choices[argument]:
-      raise ConfigError(f"{argument}={value}: expected {' or '.join(choices[argument])}", argument=argument)
-  if permutation == "random" and not config.permutation:
-    raise ConfigError(
-      "permutation=random: the flow config has permutation false, which is a 1x1 convolution", argument="permutation"
-    )
+    raise ConfigError(f"config: expected a FlowConfig, got {type(config).__name__}", "config")
+  for argument, value, allowed in (
+    ("actnorm_init", actnorm_init, ACTNORM_INITS),
+    ("permutation", permutation, PERMUTATIONS if config.permutation else PERMUTATIONS[:1]),
+    ("dtype", dtype, ("float32", "float64")),
+  ):
+    if value not in allowed:
+      raise ConfigError(f"{argument}={value}: expected {' or '.join(allowed)} for this flow config", argument)
   if seed is not None and not is_integer(seed, 0):
-    raise ConfigError(f"seed={seed}: expected None or an integer of at least 0", argument="seed")
-  if not is_integer(dim, 1):
-    raise FlowError(f"dim={dim}: expected a positive integer", argument="dim")
-  if config.n_levels > 63 or dim % 2**config.n_levels:
-    multiple = f"2**{config.n_levels}" if config.n_levels > 20 else 2**config.n_levels
-    raise FlowError(
-      f"dim={dim}: expected a multiple of {multiple}, as each of the {config.n_levels} levels halves the dimensions; "
-      "use a configuration with fewer levels",
-      argument="dim",
-    )
-
-
-def _checked_batch(values: Any, dim: int, dtype: str) -> tf.Tensor:
-  """Returns a new tensor [batch, dim] with these values.
-
-  It is new because bijectors cache their results by tensor: with the same tensor a round trip would prove nothing.
-
-  Raises:
-    FlowError: not numbers of this shape.
-  """
-  try:
-    batch = tf.identity(tf.cast(values, dtype))
-  except (TypeError, ValueError, tf.errors.OpError) as error:
-    message = f"embeddings: expected numbers of shape [batch, {dim}], got {type(values).__name__}"
-    raise FlowError(message, "embeddings") from error
-  if batch.shape.rank != 2 or batch.shape[1] != dim:
-    raise FlowError(f"embeddings: expected shape [batch, {dim}], got {batch.shape}", "embeddings")
-  return batch
+    raise ConfigError(f"seed={seed}: expected None or an integer of at least 0", "seed")
+  # A number of levels may be so large that its power of two takes all memory.
+  levels = config.n_levels
+  if not is_integer(dim, 1) or levels > 63 or dim % 2**levels:
+    reason = f"a positive multiple of 2**{levels}, as each of the {levels} levels halves the dimensions"
+    raise FlowError(f"dim={dim}: expected {reason}; use a configuration with fewer levels", "dim")

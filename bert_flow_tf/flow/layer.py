@@ -1,7 +1,7 @@
 """Base class of the flow's layers."""
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import tensorflow as tf
@@ -19,6 +19,14 @@ class FlowLayer(tf_keras.layers.Layer):
   Calling the layer applies the bijector forward: u [batch, dim] -> z [batch, dim]. Each weight is the value of one
   attribute of its layer, where a fit may put a tensor in its place (`training.flow_trainer`).
   """
+
+  def __init__(self, arguments: dict[str, Any] | None = None, **kwargs: Any) -> None:
+    super().__init__(**kwargs)
+    self._arguments = arguments or {}
+
+  def get_config(self) -> dict[str, Any]:
+    """Returns the constructor's arguments."""
+    return {**super().get_config(), **self._arguments}
 
   def forward_and_log_det(
     self, u: tf.Tensor, dropout_seed: tf.Tensor | None = None
@@ -40,9 +48,6 @@ class FlowLayer(tf_keras.layers.Layer):
 
     A bijector caches results by tensor identity: one that is kept while its weights are trained would return results
     of the previous weights.
-
-    Args:
-      dropout_seed: as in `forward_and_log_det`.
     """
     from bert_flow_tf.flow.bijectors import LayerBijector
 

@@ -25,13 +25,9 @@ class Permutation(FlowLayer):
   """
 
   def __init__(self, order: str = "reverse", seed: int | None = None, **kwargs: Any) -> None:
-    super().__init__(**kwargs)
+    super().__init__({"order": order, "seed": seed}, **kwargs)
     self.order = order
     self.seed = seed
-
-  def get_config(self) -> dict[str, Any]:
-    """Returns the constructor's arguments."""
-    return {**super().get_config(), "order": self.order, "seed": self.seed}
 
   def build(self, input_shape: Any) -> None:
     """Draws the permutation."""
@@ -91,12 +87,8 @@ class Invertible1x1(FlowLayer):
   """
 
   def __init__(self, seed: int | None = None, **kwargs: Any) -> None:
-    super().__init__(**kwargs)
+    super().__init__({"seed": seed}, **kwargs)
     self.seed = seed
-
-  def get_config(self) -> dict[str, Any]:
-    """Returns the constructor's arguments."""
-    return {**super().get_config(), "seed": self.seed}
 
   def build(self, input_shape: Any) -> None:
     """Draws a rotation and factorizes it."""
