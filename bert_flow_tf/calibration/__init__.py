@@ -1,1 +1,29 @@
-"""Post-processings of embeddings beside the flow: mean removal, SN, NATSV, whitening; no TensorFlow here."""
+"""Calibrations of embeddings: the flow, and what mean and covariance determine."""
+
+from typing import Any
+
+from bert_flow_tf.calibration.combined import Mix, SideBySide
+from bert_flow_tf.calibration.interface import Calibration
+from bert_flow_tf.calibration.linear import LinearCalibration
+from bert_flow_tf.calibration.moments import Moments
+from bert_flow_tf.calibration.names import make_calibration, parse_calibration
+
+__all__ = [
+  "Calibration",
+  "FlowCalibration",
+  "LinearCalibration",
+  "Mix",
+  "Moments",
+  "SideBySide",
+  "load_calibration",
+  "make_calibration",
+  "parse_calibration",
+]
+
+
+def __getattr__(name: str) -> Any:
+  if name not in __all__:
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+  from bert_flow_tf.calibration import flow  # imports TensorFlow
+
+  return getattr(flow, name)

@@ -24,40 +24,26 @@ def make_step(config: FlowConfig, actnorm_init: str, permutation: str, seed: int
   """Returns the layers of a step in the order in which an embedding passes them: actnorm, permutation, coupling."""
   seeds = seed_stream(seed)
   coupling = {"additive": AdditiveCoupling, "affine": AffineCoupling}[config.coupling]
-  return [
-    ActNorm(actnorm_init, seed=next(seeds), dtype=dtype, name="actnorm"),
-    Permutation(permutation, seed=next(seeds), dtype=dtype, name="permutation")
-    if config.permutation
-    else Invertible1x1(seed=next(seeds), dtype=dtype, name="invertible"),
-    coupling(
-      config.coupling_width,
-      config.activation,
-      config.coupling_dropout,
-      actnorm_init,
-      seed=next(seeds),
-      dtype=dtype,
-      name=config.coupling,
-    ),
-  ]
+  actnorm = ActNorm(actnorm_init, seed=next(seeds), dtype=dtype, name="actnorm")
+  mixing: FlowLayer
+  if config.permutation:
+    mixing = Permutation(permutation, seed=next(seeds), dtype=dtype, name="permutation")
+  else:
+    mixing = Invertible1x1(seed=next(seeds), dtype=dtype, name="invertible")
+  network = (config.coupling_width, config.activation, config.coupling_dropout, actnorm_init)
+  return [actnorm, mixing, coupling(*network, seed=next(seeds), dtype=dtype, name=config.coupling)]
 
 
 def forward_and_log_det(
-  levels: Levels,
-  u: tf.Tensor,
-  dropout_seed: tf.Tensor | None = None,
+  levels: Levels, u: tf.Tensor, dropout_seed: tf.Tensor | None = None
 ) -> tuple[tf.Tensor, tf.Tensor]:
   """Returns z [batch, dim] of u [batch, dim], and log|det dz/du|, [batch] or a scalar.
 
-  It is what `chain_bijector` computes, in a third of the operations: TensorFlow Probability evaluates the
-  chain once for z and again for the log-determinant.
-
-  Args:
-    levels: levels of steps of layers, in the order in which u passes them.
-    u: embeddings.
-    dropout_seed: int32 [2] or None, as in `FlowLayer.forward_and_log_det`; each layer gets another seed from it.
+  It is what `chain_bijector` computes, in a third of the operations: TensorFlow Probability evaluates the chain once
+  for z and again for the log-determinant. Each layer gets another seed from `dropout_seed`.
   """
   seeds = dropout_seeds(dropout_seed)
-  left, log_dets = [], [tf.zeros([], u.dtype)]
+  left, log_dets = [], []
   for index, level in enumerate(levels):
     if index:
       u, leaving = tf.split(u, 2, axis=-1)
@@ -65,27 +51,23 @@ def forward_and_log_det(
     for step in level:
       for layer in step:
         u, log_det = layer.forward_and_log_det(u, next(seeds))
-        log_dets += [] if log_det is None else [log_det]
-  return tf.concat([*left, u], axis=-1), sum(log_dets[1:], log_dets[0])
+        if log_det is not None:
+          log_dets.append(log_det)
+  return tf.concat([*left, u], axis=-1), sum(log_dets, tf.zeros([], u.dtype))
 
 
 def chain_bijector(levels: Levels, dim: int, dropout_seed: tf.Tensor | None = None) -> "tfp.bijectors.Bijector":
   """Returns the bijector of the whole flow; forward is u -> z, as `forward_and_log_det` computes it.
 
   `tfb.Chain` applies its list from right to left, so every list is passed reversed: the layer that an embedding passes
-  first is last.
-
-  Args:
-    levels: levels of steps of layers, in the order in which u passes them.
-    dim: dimensions of u. Level l works on the first dim / 2**l; the others have left.
-    dropout_seed: int32 [2] or None, as in `FlowLayer.make_bijector`; each layer gets another seed from it.
+  first is last. Level l works on the first dim / 2**l of the dimensions of u; the others have left.
   """
   from tensorflow_probability import bijectors as tfb
 
   seeds = dropout_seeds(dropout_seed)
   parts = []
   for index, level in enumerate(levels):
-    layers = [layer.make_bijector(next(seeds)) for step in level for layer in step]
+    layers = [layer.make_bijector(next(seeds)) for layer in itertools.chain.from_iterable(level)]
     bijector = tfb.Chain(layers[::-1], name="level")
     width = dim >> index
     if width < dim:
@@ -96,7 +78,7 @@ def chain_bijector(levels: Levels, dim: int, dropout_seed: tf.Tensor | None = No
 
 
 def initialize_levels(levels: Levels, batch: tf.Tensor) -> None:
-  """Sets the weights that depend on data, layer by layer, from u [batch, dim]; levels as in `forward_and_log_det`."""
+  """Sets the weights that depend on data, layer by layer, from u [batch, dim]."""
   dim = batch.shape[1]
   for index, level in enumerate(levels):
     batch = batch[:, : dim >> index]
@@ -106,12 +88,14 @@ def initialize_levels(levels: Levels, batch: tf.Tensor) -> None:
 
 
 def level_weights(levels: Levels) -> dict[str, NamedWeight]:
-  """Returns the weights by their names in the original below `bert/flow/`; levels as in `forward_and_log_det`."""
+  """Returns the weights by their names in the original below `bert/flow/`."""
   weights = {}
   for level_index, level in enumerate(levels):
     for step_index, step in enumerate(level):
       for layer in step:
-        below = prefixed("actnorm", layer.named_weights()) if layer.name == "actnorm" else layer.named_weights()
+        below = layer.named_weights()
+        if layer.name == "actnorm":
+          below = prefixed("actnorm", below)
         weights |= prefixed(f"revnet_{level_index}/revnet_step_{step_index}", below)
   return weights
 
@@ -128,10 +112,5 @@ def latent_order(dim: int, n_levels: int) -> np.ndarray:
 
 def dropout_seeds(dropout_seed: tf.Tensor | None) -> Iterator[tf.Tensor | None]:
   """Yields a seed for each layer, int32 [2], in their order; None without a seed."""
-  position = 0
-  while True:
-    if dropout_seed is None:
-      yield None
-    else:
-      yield tf.random.experimental.stateless_fold_in(dropout_seed, position)
-    position += 1
+  for position in itertools.count():
+    yield None if dropout_seed is None else tf.random.experimental.stateless_fold_in(dropout_seed, position)

@@ -53,11 +53,7 @@ class FlowConfig:
 
   @classmethod
   def from_dict(cls, values: Any) -> "FlowConfig":
-    """Returns the configuration of a dict in the original's keys; a missing key keeps its default.
-
-    Raises:
-      ConfigError: not a dict, an unknown key, or a value that is not supported.
-    """
+    """Returns the configuration of a dict in the original's keys; a missing key keeps its default."""
     if not isinstance(values, dict):
       raise ConfigError(f"flow config: expected an object of keys and values, got {type(values).__name__}")
     known = [field.name for field in dataclasses.fields(cls)]
@@ -75,22 +71,12 @@ class FlowConfig:
 
   @classmethod
   def from_json_file(cls, path: str | os.PathLike) -> "FlowConfig":
-    """Reads a json file, or a file of `flow/config` by its name with or without ".json".
-
-    Raises:
-      ConfigError: the file is missing or not json, or `from_dict` rejects it.
-    """
+    """Reads a json file, or a file of `flow/config` by its name with or without ".json"."""
     file = _find(path)
     try:
-      values = read_json(file)
-    except (OSError, ValueError) as error:
-      raise ConfigError(
-        f"flow_model_config={path}: {file} is not readable json ({error})", "flow_model_config"
-      ) from error
-    try:
-      return cls.from_dict(values)
-    except ConfigError as error:
-      raise ConfigError(f"flow_model_config={path}: {error}", "flow_model_config") from error
+      return cls.from_dict(read_json(file))
+    except (OSError, ValueError, ConfigError) as error:
+      raise ConfigError(f"flow_model_config={path}: {file}: {error}", "flow_model_config") from error
 
   def to_dict(self) -> dict[str, Any]:
     """Returns keys and values as `from_dict` takes them."""

@@ -2,6 +2,7 @@
 
 import dataclasses
 from collections.abc import Iterable, Mapping
+from typing import ClassVar
 
 import numpy as np
 import tensorflow as tf
@@ -16,56 +17,60 @@ class NamedWeight:
   Attributes:
     weight: the `tf.Variable`.
     shape: shape in the original.
-    original: whether the original has it; the others exist only in our own folders.
+    original: whether the original has it; the others exist only in our own files.
   """
 
   weight: tf.Variable
   shape: tuple[int, ...]
   original: bool = True
 
+  problem: ClassVar[str] = "has values that are not finite numbers"
+
   def read(self) -> np.ndarray:
     """Returns the weight as an array of the original's shape."""
     return np.reshape(tf.convert_to_tensor(self.weight).numpy(), self.shape)
 
   def parse(self, name: str, array: np.ndarray) -> np.ndarray:
-    """Converts the original's array to a value of the weight, which stays unchanged.
+    """Converts the original's array to a value of the weight, which stays unchanged."""
+    array = np.asarray(array)
+    if array.shape != tuple(self.shape):
+      raise FlowError(f"variable {name} has shape {array.shape}, expected {tuple(self.shape)} for this flow")
+    with np.errstate(over="ignore"):  # numbers beyond the weight's dtype become infinite
+      value = self.convert(array) if array.dtype.kind in "fiu" else None
+    if value is None:
+      raise FlowError(f"variable {name} {self.problem} ({array.dtype})")
+    return value
 
-    Raises:
-      FlowError: another shape, or values that are not real numbers or not finite in the weight's dtype.
-    """
-    array = _of_shape(self.shape, name, array)
-    if array.dtype.kind in "fiu":
-      with np.errstate(over="ignore"):
-        value = array.reshape(self.weight.shape).astype(self.weight.dtype.as_numpy_dtype)
-      if np.isfinite(value).all():
-        return value
-    raise FlowError(f"variable {name} ({array.dtype}) has values that are not finite numbers")
+  def convert(self, array: np.ndarray) -> np.ndarray | None:
+    """Returns the value of the weight for numbers of the original's shape; None if it cannot have them."""
+    value = array.reshape(self.weight.shape).astype(self.weight.dtype.as_numpy_dtype)
+    return value if np.isfinite(value).all() else None
 
 
 @dataclasses.dataclass(frozen=True)
 class Signs(NamedWeight):
   """Weight of values 1 and -1; the log-determinant assumes it."""
 
-  def parse(self, name: str, array: np.ndarray) -> np.ndarray:
-    """Converts as `NamedWeight.parse`; FlowError for other values too."""
-    value = super().parse(name, array)
-    if not np.isin(value, (-1, 1)).all():
-      raise FlowError(f"variable {name} has values other than 1 and -1")
-    return value
+  problem = "has values other than 1 and -1"
+
+  def convert(self, array: np.ndarray) -> np.ndarray | None:
+    """Returns the values; None for others."""
+    return super().convert(array) if np.isin(array, (-1, 1)).all() else None
 
 
 @dataclasses.dataclass(frozen=True)
 class PermutationMatrix(NamedWeight):
   """Permutation matrix [C, C]; the log-determinant assumes it."""
 
-  def parse(self, name: str, array: np.ndarray) -> np.ndarray:
-    """Converts as `NamedWeight.parse`; FlowError if the matrix is not a permutation."""
-    _permutation_indices(self.shape, name, array)
-    return super().parse(name, array)
+  problem = "is not a permutation matrix, but the flow's configuration has a permutation"
+
+  def convert(self, array: np.ndarray) -> np.ndarray | None:
+    """Returns the matrix; None for another one."""
+    return None if permutation_of(array) is None else super().convert(array)
 
 
 @dataclasses.dataclass(frozen=True)
-class PermutationIndices(NamedWeight):
+class PermutationIndices(PermutationMatrix):
   """Permutation, [C] indices, in the original the matrix w [C, C] of z = u w."""
 
   def read(self) -> np.ndarray:
@@ -73,13 +78,17 @@ class PermutationIndices(NamedWeight):
     indices = tf.convert_to_tensor(self.weight).numpy()
     return np.eye(len(indices), dtype=np.float32)[:, indices]
 
-  def parse(self, name: str, array: np.ndarray) -> np.ndarray:
-    """Converts the matrix to indices.
+  def convert(self, array: np.ndarray) -> np.ndarray | None:
+    """Returns the indices of a matrix; None if it is not a permutation."""
+    indices = permutation_of(array)
+    return None if indices is None else indices.astype(self.weight.dtype.as_numpy_dtype)
 
-    Raises:
-      FlowError: another shape, or the matrix is not a permutation.
-    """
-    return _permutation_indices(self.shape, name, array).astype(self.weight.dtype.as_numpy_dtype)
+
+def permutation_of(matrix: np.ndarray) -> np.ndarray | None:
+  """Returns indices p [C] with (u matrix)[i] = u[p[i]]; None if the matrix [C, C] is not a permutation."""
+  indices = np.argmax(matrix, axis=0)
+  is_permutation = np.array_equal(matrix, np.eye(len(indices))[:, indices]) and len(set(indices)) == len(indices)
+  return indices if is_permutation else None
 
 
 def prefixed(prefix: str, weights: dict[str, NamedWeight]) -> dict[str, NamedWeight]:
@@ -88,27 +97,17 @@ def prefixed(prefix: str, weights: dict[str, NamedWeight]) -> dict[str, NamedWei
 
 
 def check_names(names: Iterable[str], expected: Iterable[str], description: str) -> None:
-  """Checks that two sets of names are the same.
-
-  Raises:
-    FlowError: names are missing or unknown; the message lists them.
-  """
-  missing = sorted(set(expected) - set(names))
-  unknown = sorted(set(names) - set(expected))
-  if missing or unknown:
-    parts = [f"missing: {', '.join(missing)}"] * bool(missing) + [f"unknown: {', '.join(unknown)}"] * bool(unknown)
+  """Raises a FlowError that lists missing and unknown names if two sets of names differ."""
+  differences = {"missing": set(expected) - set(names), "unknown": set(names) - set(expected)}
+  parts = [f"{kind}: {', '.join(sorted(those))}" for kind, those in differences.items() if those]
+  if parts:
     raise FlowError(f"{description} do not fit this flow's configuration; {'; '.join(parts)}")
 
 
 def assign_original(weights: Mapping[str, NamedWeight], variables: Mapping[str, np.ndarray]) -> None:
-  """Sets weights from the original's variables; weights that the original lacks become ones.
+  """Sets weights from {name in the original: array}, all or none; weights that the original lacks become ones.
 
-  Args:
-    weights: all weights of a flow by name.
-    variables: {name: array}; the names may begin with `bert/flow/`.
-
-  Raises:
-    FlowError: a variable is missing, unknown, of another shape or not finite; then nothing changes.
+  The names may begin with `bert/flow/`.
   """
   arrays = {name.removeprefix("bert/flow/"): array for name, array in variables.items()}
   if len(arrays) < len(variables):
@@ -119,19 +118,3 @@ def assign_original(weights: Mapping[str, NamedWeight], variables: Mapping[str, 
   values = {name: weight.parse(name, arrays[name]) for name, weight in original.items()}
   for name, named in weights.items():
     named.weight.assign(values[name] if name in values else tf.ones_like(named.weight))
-
-
-def _of_shape(shape, name, array):
-  array = np.asarray(array)
-  if array.shape != tuple(shape):
-    raise FlowError(f"variable {name} has shape {array.shape}, expected {tuple(shape)} for this flow")
-  return array
-
-
-def _permutation_indices(shape, name, array):
-  matrix = _of_shape(shape, name, array)
-  if matrix.dtype.kind in "fiu":
-    indices = np.argmax(matrix, axis=0)
-    if np.array_equal(matrix, np.eye(len(indices))[:, indices]) and len(set(indices)) == len(indices):
-      return indices
-  raise FlowError(f"variable {name} is not a permutation matrix, but the flow's configuration has a permutation")
