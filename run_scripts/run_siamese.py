@@ -149,7 +149,8 @@ def main(argv: list[str]) -> None:
   if chosen is not None or splits:
     report.check_replaceable(folder, [task.name], "exp_name")
   # These import TensorFlow, which takes seconds: the errors above come before that.
-  from bert_flow_tf.integrations.senteval_engine import evaluate_as_published
+  from bert_flow_tf.runs.eval_run import evaluate_senteval
+  from bert_flow_tf.runs.run_folder import RunFolder
   from bert_flow_tf.runs.siamese_run import SiameseRun
 
   about = {"flags": common_flags.values(), "versions": common_flags.versions()}
@@ -157,9 +158,11 @@ def main(argv: list[str]) -> None:
   with owned(folder, "exp_name"):
     if FLAGS.do_senteval:
       run.load_initial()
-      transforms = {name: model.transform for name, model in run.methods().items()}
-      tasks, trusted = FLAGS.senteval_tasks, FLAGS.senteval_trusted
-      evaluate_as_published(FLAGS.senteval, tasks, run.model.embed, transforms, folder, run.watch, about, trusted)
+      tasks = FLAGS.senteval_tasks.split(",") if FLAGS.senteval_tasks else None
+      about |= {"seconds": run.watch.seconds}
+      settings = {"batch_size": 128, "trusted": FLAGS.senteval_trusted, "as_published": True}
+      results = RunFolder(folder)
+      evaluate_senteval(FLAGS.senteval, tasks, lambda: (run.methods(), {}), run.watch, results, about, **settings)
       return
     if chosen is not None:
       run.train(chosen)

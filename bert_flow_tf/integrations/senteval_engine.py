@@ -15,10 +15,9 @@ from absl import logging
 
 from bert_flow_tf.data.tasks import load_task
 from bert_flow_tf.errors import BertFlowError, ConfigError
-from bert_flow_tf.evaluation import report
-from bert_flow_tf.evaluation.metrics import cosine_similarity, normalized, score_pairs
+from bert_flow_tf.evaluation.metrics import cosine_similarity, score_pairs
 from bert_flow_tf.integrations.senteval import SentEvalAdapter
-from bert_flow_tf.io.experiment import Stopwatch, make_folder
+from bert_flow_tf.io.experiment import Stopwatch
 
 # SentEval's names of the tasks that need no training -> our names, and where their data is below downstream/.
 SIMILARITY_TASKS = {
@@ -27,16 +26,15 @@ SIMILARITY_TASKS = {
   "SICKRelatedness": ("SICK-R", "SICK"),
 }
 # SentEval's README: the settings of its classifier for the scores of the literature.
-_LITERATURE: dict[str, Any] = {
+LITERATURE: dict[str, Any] = {
   "classifier": {"nhid": 0, "optim": "adam", "batch_size": 64, "tenacity": 5, "epoch_size": 4},
   "kfold": 10,
 }
 # The published runner's settings.
-_PUBLISHED: dict[str, Any] = {
+PUBLISHED: dict[str, Any] = {
   "classifier": {"nhid": 0, "optim": "rmsprop", "batch_size": 128, "tenacity": 3, "epoch_size": 2},
   "kfold": 5,
 }
-RESULTS_FILE = "senteval_results.json"
 
 # {row: scores} of a task.
 Rows = dict[str, dict[str, Any]]
@@ -149,7 +147,7 @@ def opened_engine(
   tasks: Sequence[str] | None,
   batch_size: int,
   trusted: bool = False,
-  settings: Mapping[str, Any] = _LITERATURE,
+  settings: Mapping[str, Any] = LITERATURE,
 ) -> Iterator[tuple[OwnEngine | SentEval, list[str]]]:
   """Yields SentEval if it can be imported, a checkout in the folder first, else `OwnEngine`; and the names of tasks.
 
@@ -251,40 +249,6 @@ def evaluate_tasks(
     else:
       results[task] = rows
   return results, failed
-
-
-def evaluate_as_published(
-  path: str,
-  tasks: str,
-  embed: Embed,
-  transforms: Transforms,
-  folder: pathlib.Path,
-  watch: Stopwatch,
-  about: Mapping[str, Any],
-  trusted: bool = False,
-) -> None:
-  """Evaluates embeddings divided by their length with the published settings; writes and prints the results."""
-  divided: dict[str, Callable] = {}
-  for name, transform in transforms.items():
-    divided[name] = functools.partial(_divided, transform)
-  chosen = tasks.split(",") if tasks else None
-  batch_size = _PUBLISHED["classifier"]["batch_size"]
-  with opened_engine(path, chosen, batch_size, trusted, _PUBLISHED) as (engine, names):
-    results, failed = evaluate_tasks(engine, names, embed, divided, watch)
-  if not results:
-    raise ConfigError(f"senteval={path}: {next(iter(failed.values()))}", argument="senteval")
-  make_folder(folder)
-  senteval = {"by": engine.name, "failed": failed}
-  values = {"results": results, "senteval": senteval, "seconds": watch.seconds, **about}
-  report.write_results(folder, values, RESULTS_FILE)
-  rows: Rows = {}
-  for of_task in results.values():
-    rows |= of_task
-  print(report.table(rows, watch.seconds))
-
-
-def _divided(transform, embeddings):
-  return normalized(transform(embeddings))
 
 
 class _Remembered:

@@ -10,12 +10,16 @@ from absl import logging
 from bert_flow_tf.data.task import TaskData
 from bert_flow_tf.errors import ConfigError
 from bert_flow_tf.evaluation import report
+from bert_flow_tf.evaluation.metrics import normalized
 from bert_flow_tf.evaluation.result import TaskResult, task_result
 from bert_flow_tf.evaluation.task_scores import WITHOUT_FLOW, Embeddings, evaluate, method_names
-from bert_flow_tf.integrations.senteval_engine import evaluate_tasks, opened_engine
+from bert_flow_tf.integrations.senteval_engine import LITERATURE, PUBLISHED, evaluate_tasks, opened_engine
 from bert_flow_tf.io.experiment import Stopwatch
 from bert_flow_tf.model import SentenceModel
 from bert_flow_tf.runs.run_folder import RunFolder
+
+# The original's file of SentEval's results.
+_PUBLISHED_RESULTS = "senteval_results.json"
 
 
 def load_calibrated(folders: Sequence[str], **arguments: Any) -> dict[str, SentenceModel]:
@@ -77,6 +81,7 @@ def evaluate_senteval(
   about: Mapping[str, Any] | None = None,
   batch_size: int = 64,
   trusted: bool = False,
+  as_published: bool = False,
 ) -> None:
   """Evaluates on SentEval's tasks, writes the results and prints the table.
 
@@ -89,25 +94,39 @@ def evaluate_senteval(
     about: further entries of results.json.
     batch_size: sentences embedded at once.
     trusted: whether the code of a checkout may be imported.
+    as_published: whether the embeddings are divided by their length, the classifier has the published settings, and the
+      results are in senteval_results.json, as by the original.
 
   Raises:
     ConfigError: a task failed; the others are written before.
   """
-  with opened_engine(path, tasks, batch_size, trusted) as (engine, names):
-    if folder is not None:
+  settings = PUBLISHED if as_published else LITERATURE
+  with opened_engine(path, tasks, batch_size, trusted, settings) as (engine, names):
+    if folder is not None and not as_published:
       folder.check(names)
     models, of_models = load()
     embed = functools.partial(models[WITHOUT_FLOW].embed, batch_size=batch_size)
-    transforms = {method: model.transform for method, model in models.items()}
+    transforms = {}
+    for method, model in models.items():
+      transforms[method] = functools.partial(_transformed, model, as_published)
     scores, failed = evaluate_tasks(engine, names, embed, transforms, watch)
   if not scores:
     raise ConfigError(f"senteval={path}: {next(iter(failed.values()))}", argument="senteval")
   if folder is not None:
     folder.make()
     senteval = {"by": engine.name, "failed": failed}
-    report.write_results(folder.path, {"results": scores, **of_models, "senteval": senteval, **about})
+    name = _PUBLISHED_RESULTS if as_published else report.RESULTS_FILE
+    report.write_results(folder.path, {"results": scores, **of_models, "senteval": senteval, **about}, name)
   rows = {row: methods for of_task in scores.values() for row, methods in of_task.items()}
   print(report.table(rows, watch.seconds))
   if failed:
     count = f"{len(failed)} of {len(failed) + len(scores)} tasks failed"
     raise ConfigError(f"senteval: {count}: {', '.join(failed)}", argument="senteval")
+
+
+def _transformed(model, is_divided, embeddings):
+  """Returns calibrated embeddings, divided by their length or as they are."""
+  calibrated = model.transform(embeddings)
+  if is_divided:
+    calibrated = normalized(calibrated)
+  return calibrated
