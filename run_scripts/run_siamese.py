@@ -11,6 +11,8 @@ num_train_epochs 3 (1), and use_full_for_training 0. docs/fine_tuning.md lists t
 import dataclasses
 import pathlib
 import sys
+from collections.abc import Callable
+from typing import Any
 
 if __package__ in (None, ""):  # run as a file, from any folder
   sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
@@ -38,7 +40,11 @@ _WITHOUT_MEANING = {
   "start_delay_secs": (120, "early_stopping evaluates once an epoch"),
   "throttle_secs": (600, "early_stopping evaluates once an epoch"),
 }
-_DEFINE = {float: flags.DEFINE_float, bool: flags.DEFINE_boolean, int: flags.DEFINE_integer}
+_DEFINE: dict[type, Callable[..., Any]] = {
+  float: flags.DEFINE_float,
+  bool: flags.DEFINE_boolean,
+  int: flags.DEFINE_integer,
+}
 
 
 def define_flags() -> None:

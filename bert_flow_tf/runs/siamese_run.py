@@ -65,14 +65,14 @@ class SiameseRun:
     self._pooling = embedding.model_arguments()
     self._strategy = make_strategy(settings.distribution_strategy, deterministic=settings.deterministic)
     self.watch = Stopwatch()
-    self.model: SentenceModel | None = None
-    self.classifier: Classifier | None = None
+    self.model: SentenceModel  # after `train` or `load`
+    self.classifier: Any = None
     self.facts: dict[str, Any] = {}
     self.step = 0
     self._embedded: list[Embeddings] = []
     self._restored: dict[str, tuple[int, int]] = {}
     self._results: list[TaskResult] = []
-    self._trained_here = False
+    self._is_loaded = self._is_trained = False
     self._checkpoint: str | None = None
 
   # Training.
@@ -94,7 +94,7 @@ class SiameseRun:
       # The trained encoder has a folder, and thereby an identity, of its own.
       saving.save_encoder(encoder, folder / ENCODER)
       encoder.bert.name, encoder.bert.folder = str(folder / ENCODER), folder / ENCODER
-      self.model = self._make_model(encoder, flow)
+      self._use(encoder, flow)
     if self.classifier is not None:
       self.classifier.encoder = self.model.identity.to_dict()
       self.classifier.save(folder / CLASSIFIER)
@@ -104,7 +104,7 @@ class SiameseRun:
     facts |= {"encoder_sha256_before": before, "encoder_sha256": encoder.weights_checksum}
     self.facts = {**self._describe_training(chosen), **facts}
     write_facts(folder, self.facts)
-    self._trained_here = True
+    self._is_trained = True
     self._print_speed()
 
   def _can_embed_once(self, chosen):
@@ -119,7 +119,8 @@ class SiameseRun:
     """Fits a new flow on embeddings of a frozen encoder, as run_flow; returns facts of the fit."""
     del flow  # `SentenceModel.fit` makes one of the same seed
     settings = self._settings
-    self.model = model = self._make_model(encoder, None)
+    self._use(encoder, None)
+    model = self.model
     check_flow(settings, model.dim, len(chosen.pairs), self._strategy)
     self._files.make()  # after the check, so that a rejected command leaves no folder
     with self.watch.timing("embedding"):
@@ -149,7 +150,7 @@ class SiameseRun:
     if not settings.frozen:
       fine_tuning.use_mixed_precision(encoder.bert, self._embedding.precision)
     # The trained weights are in these objects: the model changes while they are trained.
-    self.model = self._make_model(encoder, flow)
+    self._use(encoder, flow)
     trainer = SiameseTrainer(
       encoder,
       encoder.pooling(self._embedding.sentence_embedding_type),
@@ -259,7 +260,7 @@ class SiameseRun:
       if count < total:
         lacking = f"{count} of the {total} variables of this {part}" if count else f"no {part}"
         raise ConfigError(f"{argument}={value}: {name} has {lacking}; train first (do_train)", argument)
-    self.model, self._embedded = self._make_model(encoder, flow), []
+    self._use(encoder, flow)
 
   def _find_checkpoint(self, name):
     """Returns the prefix of a checkpoint in the folder, by default of the latest; None if the folder has none."""
@@ -332,6 +333,12 @@ class SiameseRun:
     """Returns the context in which variables are made: those that are trained have a copy on every device."""
     return self._strategy.scope() if to_be_trained else contextlib.nullcontext()
 
+  def _use(self, encoder, flow):
+    """Makes encoder and flow the run's model."""
+    self.model = self._make_model(encoder, flow)
+    self._embedded = []
+    self._is_loaded = True
+
   def _make_model(self, encoder, flow):
     return SentenceModel(encoder, flow, cache=self._embedding.cached_dir, **self._pooling)
 
@@ -379,7 +386,7 @@ class SiameseRun:
 
   def evaluate(self, splits: list[str], batch_size: int) -> None:
     """Evaluates splits with gold, and writes eval_results.txt of the first one, which is dev if the task has it."""
-    if self.model is None:
+    if not self._is_loaded:
       self.load()
     task, model = self._task, self.model
     with self.watch.timing("evaluating"):
@@ -408,7 +415,7 @@ class SiameseRun:
 
   def predict(self, name: str, checkpoint: str | None, pool: bool) -> None:
     """Writes the cosines of a split "test", "dev" or "full", or its embeddings, by default of the latest checkpoint."""
-    if self.model is None or checkpoint not in (None, self._checkpoint):
+    if not self._is_loaded or checkpoint not in (None, self._checkpoint):
       self.load(checkpoint)
     pairs = predicted_pairs(self._task, name)
     with self.watch.timing("predicting"):
@@ -430,7 +437,7 @@ class SiameseRun:
 
   def write(self) -> None:
     """Writes results.json and the page, and prints the table; a prediction alone keeps earlier results."""
-    if self.model is None:
+    if not self._is_loaded:
       return
     about = {
       "task": self._task.name,
@@ -441,7 +448,7 @@ class SiameseRun:
       "seconds": self.watch.seconds,
       **self._about,
     }
-    if self._results or self._trained_here or not (self._folder / report.RESULTS_FILE).exists():
+    if self._results or self._is_trained or not (self._folder / report.RESULTS_FILE).exists():
       self._files.write_results(self._results, about)
     if self._results:
       path = self._files.write_page(f"{self._task.name}, {self.model.identity.name}", self._results, about)
