@@ -272,7 +272,7 @@ class SentenceModel:
       if fitters is not None:  # the next fit changes the fitter's own flow
         parts[FLOW] = fitter.copy()
 
-    fitted = side_by_side([parts[part.name] for part in spec.parts])
+    fitted: Any = side_by_side([parts[part.name] for part in spec.parts])
     pooling_lib.check_low_dim(fitted.output_dim, self.identity.low_dim)
     fitted.encoder = self.identity.to_dict()
     self.calibration = fitted

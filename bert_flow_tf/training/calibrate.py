@@ -67,7 +67,7 @@ def fit_calibration(
   flow_settings = settings_of_fit(spec, settings)
   if folder is not None and spec.method != FLOW:
     raise ConfigError(f"folder: only calibration=flow has this argument, not {spec.name}", argument="folder")
-  fitted = {}
+  fitted: dict[str, Calibration] = {}
   for part in reversed(spec.parts):  # the flow, which takes longest, last
     if part.method == FLOW:
       source = _source(vectors)
@@ -143,19 +143,9 @@ def flow_fitter(
 
 
 class FlowFitter:
-  """Flow to be fitted, and its trainer.
+  """Flow for embeddings [., dim], and its trainer; `folder` gets `checkpoints` and `tensorboard`.
 
-  Args:
-    settings: the settings; a learning rate or number of epochs that is None is 1e-3 or 1.
-    dim: dimensions of the embeddings, all views together.
-    strategy: None to make the one that the settings name.
-    folder: gets `checkpoints` and `tensorboard`; None for neither.
-    show_progress: whether the fit shows its progress.
-    shares: share of each view if the embeddings are concatenated views, see `Mix`; () if not.
-
-  Attributes:
-    calibration: the `FlowCalibration`, which `fit` changes.
-    result: `FitResult` of the last fit.
+  `calibration` is the `FlowCalibration` that `fit` changes, `result` the `FitResult` of the last fit.
   """
 
   def __init__(
@@ -196,13 +186,8 @@ class FlowFitter:
     source: EmbeddingPairs | SentencePairsWithDropout,
     scores: Callable[[FlowCalibration, int], Mapping[str, float]] | None = None,
   ) -> FlowCalibration:
-    """Fits the flow on pairs, and before it the mix of their views.
-
-    Args:
-      source: the pairs.
-      scores: (flow, steps made) -> further values for TensorBoard, whenever a checkpoint is due.
-    """
-    if self._shares:
+    """Fits the mix of the pairs' views, then the flow; `scores`: (flow, steps made) -> values for TensorBoard."""
+    if self._shares and isinstance(source, EmbeddingPairs):
       mix = Mix.of(source.moments(), self._shares)
       self.calibration.mix = mix
       source = MixedPairs(source, mix)

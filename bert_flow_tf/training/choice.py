@@ -24,14 +24,7 @@ _COUNTED = 20_000
 
 @dataclasses.dataclass(frozen=True)
 class Choice:
-  """The calibration that was chosen, and why.
-
-  Attributes:
-    calibration: the fitted calibration.
-    agreement: {name: `Mixtures.agreement`} of all candidates, the best first.
-    sentences: number of sentences that were mixed.
-    seed: seed of the mixtures.
-  """
+  """The fitted calibration that was chosen, and why: {name: `Mixtures.agreement`} of all candidates, the best first."""
 
   calibration: Calibration
   agreement: dict[str, float]

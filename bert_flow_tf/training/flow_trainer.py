@@ -46,16 +46,7 @@ class Trainer:
 
       loss = mean(bits per dimension of first sentences) + mean(bits per dimension of second sentences)
 
-  Args:
-    flow: a `Glow`, created under `strategy.scope()`.
-    settings: `FlowSettings`; without a learning rate, 1e-3.
-    strategy: a `tf.distribute.Strategy`; None for the current one.
-    checkpoint_folder: folder from which the fit is resumed; None for no checkpoints.
-    summary_folder: folder of TensorBoard's events; None for none.
-    show_progress: whether progress is shown.
-
-  Raises:
-    ConfigError: the batch cannot be shared among the replicas.
+  The flow is created under `strategy.scope()`. With a `checkpoint_folder`, a stopped fit is resumed from there.
   """
 
   def __init__(
@@ -106,17 +97,8 @@ class Trainer:
   ) -> FitResult:
     """Initializes the flow if needed, and fits it; a second call continues from the current weights.
 
-    Args:
-      source: the pairs.
-      num_train_epochs: passes over the pairs, a positive number.
-      shuffle: False to use the pairs in their order.
-      scores: called with the steps made, whenever a checkpoint is due; returns further values for TensorBoard.
-
-    Raises:
-      ConfigError: the fit would make no step.
-      TrainingError: the loss or a weight became NaN or infinite (the last good checkpoint is kept), another worker was
-        lost, or it has other settings.
-      FlowError: the flow cannot be initialized from these embeddings.
+    `scores`: steps made -> further values for TensorBoard, whenever a checkpoint is due. A loss or weight that is not
+    finite is a TrainingError, and the last good checkpoint is kept.
     """
     total = num_steps(len(source), self._settings.train_batch_size, num_train_epochs)
     with worker_failures(self._strategy):
@@ -254,15 +236,7 @@ class _Piece(tf.__internal__.tracking.Trackable):
 
 
 class FlowSteps:
-  """Compiles steps of one flow, and keeps the compiled graphs for later fits.
-
-  Args:
-    flow: the `Glow`.
-    weights: its trained weights, which the steps change.
-    optimizer: their optimizer, built.
-    batch_size: pairs of a step, over all replicas.
-    strategy: the `tf.distribute.Strategy`.
-  """
+  """Compiled steps of one flow, kept for later fits; `batch_size` is the number of pairs of a step, on all replicas."""
 
   def __init__(
     self,

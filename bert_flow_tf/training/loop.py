@@ -30,11 +30,8 @@ KEEP = 2
 class LoopResult:
   """Result of `TrainingLoop.run`.
 
-  Attributes:
-    steps: steps made so far, those before a resume included.
-    first_step: steps that the restored checkpoint had made.
-    losses: float array [steps made here, parts of the loss], before each step.
-    calls: (steps, seconds) of each call that made steps; the first one compiles.
+  `steps` were made in all, `first_step` of them before a resume. `losses` are those before each step made here, float
+  [steps, parts of the loss], and `calls` (steps, seconds) of each call that made steps; the first one compiles.
   """
 
   steps: int
@@ -53,21 +50,10 @@ class LoopResult:
 class TrainingLoop:
   """Steps from the newest checkpoint, or from 0, to the last.
 
-  Only the chief of several workers has checkpoints; the others get its values.
-
-  Args:
-    losses: names of the parts of the loss, as TensorBoard shows them.
-    total: number of steps.
-    strategy: the `tf.distribute.Strategy`.
-    objects: {name: variables or a trackable object}, which a checkpoint holds, besides the number of steps.
-    variables: all variables in these objects.
-    trained: the variables that must stay finite.
-    identity: json values that a resumed training must share with the one that it resumes.
-    save_checkpoints_steps: number of steps between two checkpoints.
-    checkpoint_folder: folder of the checkpoints; None for none.
-    summary_folder: folder of TensorBoard's events; None for none.
-    show_progress: whether progress is shown.
-    rates: the arguments that a user lowers if a loss is not finite, for the message.
+  `losses` are names of the parts of the loss. A checkpoint holds `objects` {name: variables or a trackable object} and
+  the number of steps; `variables` are all variables in them, and `trained` those that must stay finite. `identity` has
+  the json values that a resumed training must share with the one that it resumes. Only the chief of several workers
+  has checkpoints; the others get its values. `rates`: what a user lowers if a loss is not finite, for the message.
   """
 
   def __init__(
@@ -126,16 +112,10 @@ class TrainingLoop:
   ) -> LoopResult:
     """Makes the remaining steps.
 
-    Args:
-      advance: (steps made, number of steps to make) -> losses before each of these steps, [steps, parts] or [steps].
-      note: losses made here [steps, parts] -> text shown with the progress.
-      steps_a_call: the largest number of steps to make in one call of `advance`.
-      before_saving: (steps made, losses made here) -> further values for TensorBoard; called whenever a checkpoint is
-        due, even without a folder.
-      stopped: whether to end early; asked before each call of `advance`.
-
-    Raises:
-      TrainingError: a loss or a weight is NaN or infinite; the last good checkpoint is kept.
+    `advance`: (steps made, steps to make) -> losses before each of these steps, [steps, parts] or [steps]. `note`:
+    losses made here [steps, parts] -> text shown with the progress. `before_saving`: (steps made, losses made here) ->
+    further values for TensorBoard, whenever a checkpoint is due, even without a folder. `stopped`: whether to end
+    early, asked before each call of `advance`. A loss or weight that is not finite is a TrainingError.
     """
     first = step = self.step
     losses = np.zeros([self._total - first, len(self._names)], np.float32)

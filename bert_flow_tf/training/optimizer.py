@@ -21,15 +21,7 @@ class AdamWeightDecay(tf_keras.optimizers.Optimizer):
       w = w - learning_rate (m / (sqrt(v) + epsilon) + weight_decay_rate w)
 
   g is the gradient summed over replicas and then clipped to a global norm. The constants are the published code's.
-
-  Args:
-    learning_rate: number, or a `tf_keras.optimizers.schedules.LearningRateSchedule`.
-    weight_decay_rate: 0.01 as published.
-    beta_1: decay of the first moment.
-    beta_2: decay of the second moment.
-    epsilon: added outside the root.
-    global_clipnorm: bound on the gradients' joint norm; None for none.
-    exclude_from_weight_decay: regular expressions searched in a variable's name; a match is not decayed.
+  Variables in whose names a regular expression of `exclude_from_weight_decay` matches are not decayed.
   """
 
   def __init__(
@@ -68,8 +60,7 @@ class AdamWeightDecay(tf_keras.optimizers.Optimizer):
   def in_pieces(self, pieces: Callable[[tf.Variable], Sequence[Any]]) -> tf.train.Checkpoint:
     """Returns the object that a checkpoint holds for this optimizer if its variables are vectors of many weights.
 
-    Args:
-      pieces: moment -> trackable objects, one for each weight; the names are those of an optimizer of single weights.
+    `pieces`: moment -> trackable objects, one for each weight; the names are those of an optimizer of single weights.
     """
     moments = [piece for moment in (*self._first, *self._second) for piece in pieces(moment)]
     return tf.train.Checkpoint(
@@ -104,8 +95,7 @@ class AdamWeightDecay(tf_keras.optimizers.Optimizer):
 def num_steps(num_pairs: int, train_batch_size: int, num_train_epochs: float) -> int:
   """Returns int(pairs / batch size * epochs), as the published code: a partial batch is dropped.
 
-  Raises:
-    ConfigError: the epochs are not a positive number, or the result is 0.
+  A result of 0 is a ConfigError.
   """
   if not (math.isfinite(num_train_epochs) and num_train_epochs > 0):
     raise ConfigError(f"num_train_epochs={num_train_epochs}: expected a positive number", argument="num_train_epochs")
@@ -127,13 +117,8 @@ class WarmUpLinearDecay(tf_keras.optimizers.schedules.LearningRateSchedule):
                        rate = learning_rate * (1 - step / steps)            after that
       from the peak:   rate = learning_rate * min(1, (step + 1) / warmup_steps, (steps - step) / (steps - warmup_steps))
 
-  In the published code, step 0 of a warm-up changes no weight, and the fall starts below the highest rate.
-
-  Args:
-    learning_rate: the highest rate.
-    steps: number of steps of the training.
-    warmup_steps: number of steps of the rise.
-    from_peak: False for BERT's published code, True for Devlin et al. 2019, appendix A.2.
+  In the published code, step 0 of a warm-up changes no weight, and the fall starts below the highest rate. `from_peak`
+  is the schedule of Devlin et al. 2019, appendix A.2.
   """
 
   def __init__(self, learning_rate: float, steps: int, warmup_steps: int, from_peak: bool = False) -> None:

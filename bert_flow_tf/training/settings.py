@@ -63,41 +63,36 @@ class FlowSettings(Settings):
     check_positive(self, "flow_learning_rate")
 
   def check(self) -> None:
-    """Reads the configuration, so that an error comes before anything long.
-
-    Raises:
-      ConfigError: see `config`.
-    """
+    """Reads the configuration, so that an error comes before anything long."""
     self.config.to_dict()
 
   @functools.cached_property
   def config(self) -> FlowConfig:
-    """Configuration of the flow, read from the package or the json file.
-
-    Raises:
-      ConfigError: there is no such file, or its content is not allowed.
-    """
-    config = self.flow_model_config
-    return config if isinstance(config, FlowConfig) else FlowConfig.from_json_file(config)
+    """Configuration of the flow, read from the package or the json file; a ConfigError if it is not allowed."""
+    if isinstance(self.flow_model_config, FlowConfig):
+      return self.flow_model_config
+    return FlowConfig.from_json_file(self.flow_model_config)
 
   @property
   def rate(self) -> float:
     """Learning rate of the flow."""
-    return LEARNING_RATE if self.flow_learning_rate is None else self.flow_learning_rate
+    return self.flow_learning_rate or LEARNING_RATE
 
   @property
   def epochs(self) -> float:
     """Passes over the pairs."""
-    return 1.0 if self.num_train_epochs is None else self.num_train_epochs
+    if self.num_train_epochs is None:
+      return 1.0
+    return self.num_train_epochs
 
   def for_corpus(self, corpus: FlowCorpus) -> "FlowSettings":
     """Returns the settings with the corpus's learning rate and number of epochs where none is given."""
-    rate, epochs = self.flow_learning_rate, self.num_train_epochs
-    return dataclasses.replace(
-      self,
-      flow_learning_rate=corpus.learning_rate if rate is None else rate,
-      num_train_epochs=corpus.num_train_epochs if epochs is None else epochs,
-    )
+    changes = {}
+    if self.flow_learning_rate is None:
+      changes["flow_learning_rate"] = corpus.learning_rate
+    if self.num_train_epochs is None:
+      changes["num_train_epochs"] = corpus.num_train_epochs
+    return dataclasses.replace(self, **changes)
 
   def identity(self) -> dict[str, Any]:
     """Returns the json values that a resumed fit must share with the one that it resumes."""

@@ -18,18 +18,10 @@ _ROWS = 8192
 
 
 class EmbeddingPairs:
-  """Pairs of embeddings that a frozen encoder computed once.
+  """Pairs of embeddings a, b [n, dim] that a frozen encoder computed once; row i of both is one pair.
 
-  Args:
-    a: embeddings of the first sentences, [n, dim].
-    b: embeddings of the second sentences, [n, dim]; row i of both is one pair.
-    fingerprint: text that identifies the data when a fit is resumed; None for a checksum of the embeddings.
-    numbers: int [n], index of each row's pair among `num_pairs` pairs, if a and b hold only those that the fit uses
-      (`Trainer.pairs_seen`). None if they hold all.
-    num_pairs: number of pairs, with `numbers`.
-
-  Raises:
-    TrainingError: the values are not finite numbers, or the shapes differ or are not [n, dim].
+  `fingerprint` identifies the data when a fit is resumed; None for a checksum of the embeddings. If a and b hold only
+  the pairs that the fit uses, `numbers`, int [n], are their indices among `num_pairs` pairs (`Trainer.pairs_seen`).
   """
 
   def __init__(
@@ -125,14 +117,9 @@ class MixedPairs(EmbeddingPairs):
 
 
 class VectorPairs(EmbeddingPairs):
-  """Neighboring rows of arrays as pairs: rows 0 and 1, 2 and 3, ...; only the rows of a step are in memory.
+  """Neighboring rows of arrays [n, dim] as pairs: rows 0 and 1, 2 and 3, ..., across the arrays' borders.
 
-  Args:
-    arrays: numbers [n, dim] each, such as memory-mapped files; one after another they make the rows. The last row of
-      an odd number is left out.
-
-  Raises:
-    TrainingError: not arrays [n, dim] of the same dim.
+  The arrays may be memory-mapped files: only the rows of a step are in memory. An odd last row is left out.
   """
 
   def __init__(self, arrays: Sequence[np.ndarray]) -> None:
@@ -236,16 +223,10 @@ def embedding_pairs(
 
 
 class FitSentences:
-  """Sentences that a calibration is fitted on; embedded when a part of the calibration needs them.
+  """Sentences, or two sides of pairs, that a calibration is fitted on; embedded when a part of it needs them.
 
-  Args:
-    sentences: list of str, or two lists, the sides of pairs; a plain list makes pairs of neighbors.
-    embed: pairs -> their `Embeddings`.
-    ready: embeddings made earlier; sentences in there are not embedded again.
-
-  Attributes:
-    occurrences: every sentence as often as it occurs; of pairs all first sentences, then all second ones.
-    pairs: `SentencePairs` for the flow.
+  `occurrences` has every sentence as often as it occurs; of pairs all first sentences, then all second ones. `pairs`
+  are for the flow; a plain list makes pairs of neighbors. Embeddings in `ready` are not computed again.
   """
 
   def __init__(
@@ -274,10 +255,9 @@ class FitSentences:
     return embeddings.of(self.occurrences)
 
   def embedding_pairs(self, pairs_seen: Callable[[int], np.ndarray]) -> EmbeddingPairs:
-    """Returns the pairs of embeddings for a flow; of sentences without embedding only those that the fit uses.
+    """Returns the pairs of embeddings for a flow; of sentences without one only those that the fit uses.
 
-    Args:
-      pairs_seen: number of pairs -> sorted indices of the pairs that the fit uses.
+    `pairs_seen`: number of pairs -> sorted indices of the pairs that the fit uses.
     """
     embeddings = find_embeddings(self.pairs, self._ready)
     if embeddings is not None:

@@ -6,9 +6,13 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from bert_flow_tf import Glow
 from bert_flow_tf.errors import ConfigError, FlowError, TrainingError
+from bert_flow_tf.training.flow_trainer import Trainer
 from bert_flow_tf.training.optimizer import num_steps
+from bert_flow_tf.training.settings import FlowSettings
 from bert_flow_tf.training.sources import EmbeddingPairs
+from tests.flow.cases import cone, config
 from tests.training import small
 
 
@@ -60,25 +64,18 @@ def test_fit_on_the_pairs_seen_alone_is_the_same_to_the_bit():
   np.testing.assert_array_equal(part.losses, whole.losses)
 
 
-@pytest.mark.parametrize("epochs", [0, 0.0, -1, float("nan"), float("inf"), -float("inf")])
-def test_epochs_that_are_no_positive_number(epochs):
+@pytest.mark.parametrize(
+  ("argument", "pairs", "epochs", "settings"),
+  [
+    *[("num_train_epochs", 64, epochs, {}) for epochs in (0, 0.0, -1, float("nan"), float("inf"), -float("inf"))],
+    *[("train_batch_size", pairs, epochs, {}) for pairs, epochs in ((7, 1), (64, 1e-9), (0, 1))],
+    *[("flow_learning_rate", 64, 1, {"flow_learning_rate": rate}) for rate in (0, -1.0, float("nan"), float("inf"))],
+  ],
+)
+def test_rejected_arguments(argument, pairs, epochs, settings):
   with pytest.raises(ConfigError) as raised:
-    small.make_trainer().fit(EmbeddingPairs(*small.embeddings()), epochs)
-  assert raised.value.argument == "num_train_epochs"
-
-
-@pytest.mark.parametrize(("pairs", "epochs"), [(7, 1), (64, 1e-9), (0, 1)])
-def test_no_step_at_all(pairs, epochs):
-  with pytest.raises(ConfigError) as raised:
-    small.make_trainer().fit(EmbeddingPairs(*small.embeddings(pairs)), epochs)
-  assert raised.value.argument == "train_batch_size"
-
-
-@pytest.mark.parametrize("value", [0, -1.0, float("nan"), float("inf")])
-def test_learning_rate_that_is_no_positive_number(value):
-  with pytest.raises(ConfigError) as raised:
-    small.make_trainer(flow_learning_rate=value)
-  assert raised.value.argument == "flow_learning_rate"
+    small.make_trainer(**settings).fit(EmbeddingPairs(*small.embeddings(pairs)), epochs)
+  assert raised.value.argument == argument
 
 
 def test_initializes_on_the_first_batchs_first_sentences_alone():
@@ -171,15 +168,6 @@ def test_xla_where_it_pays(monkeypatch):
     assert any(compiled) == expected, (use_xla, steps)
 
 
-@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
-@pytest.mark.parametrize("side", ["a", "b"])
-def test_embeddings_that_are_not_finite(value, side):
-  sides = dict(zip("ab", small.embeddings(), strict=True))
-  sides[side][[5, 9], 2] = value
-  with pytest.raises(TrainingError, match=rf"embedding {side} of pair 5 \(counted from 0\) has NaN or infinite values"):
-    EmbeddingPairs(**sides)
-
-
 def test_huge_learning_rate_stops_with_the_step_and_keeps_the_last_good_checkpoint(tmp_path):
   with pytest.raises(TrainingError) as stopped:
     small.fit(epochs=4, flow_learning_rate=1e30, checkpoint_folder=tmp_path, save_checkpoints_steps=1)
@@ -248,11 +236,6 @@ def test_scores_are_those_of_the_flow_at_each_checkpoint(tmp_path):
   assert [float(tf.make_ndarray(value.tensor)) for value in values] == pytest.approx(seen)
 
 
-def test_embeddings_that_are_not_numbers():
-  with pytest.raises(TrainingError, match="not numbers"):
-    EmbeddingPairs(["a sentence"], ["another"])
-
-
 def test_fit_again_goes_on_from_the_weights_there_are():
   flow = small.make_flow()
   trainer = small.make_trainer(flow)
@@ -260,3 +243,33 @@ def test_fit_again_goes_on_from_the_weights_there_are():
   again = trainer.fit(EmbeddingPairs(*small.embeddings()))
   assert len(again.losses) == len(first.losses) > 0 and again.first_step == 0
   assert again.losses.mean() < first.losses.mean()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("actnorm_init", "permutation"), [("data", "random"), ("glorot", "reverse")])
+def test_restart_is_a_new_flow_and_trainer(actnorm_init, permutation):
+  """To the bit."""
+
+  def make(seed):
+    flow = Glow(config(n_levels=1, depth=1), 8, actnorm_init, permutation, seed)
+    return flow, Trainer(flow, FlowSettings(seed=seed), show_progress=False)
+
+  flow, trainer = make(5)
+  for seed, pairs in ((1, 64), (2, 96)):
+    source = EmbeddingPairs(cone(pairs, 8, seed=seed), cone(pairs, 8, seed=seed + 10))
+    trainer.restart(seed)
+    found = trainer.fit(source)
+    other, fresh = make(seed)
+    expected = fresh.fit(source)
+    np.testing.assert_array_equal(found.losses, expected.losses)
+    assert found.initialization_rows == expected.initialization_rows
+    assert flow.settings() == other.settings()
+    weights, copied = other.tf1_variables(), flow.copy()
+    for name, array in flow.tf1_variables().items():
+      np.testing.assert_array_equal(array, weights[name], err_msg=name)
+    u = cone(5, 8)
+    np.testing.assert_array_equal(copied.transform(u), other.transform(u))
+    before = flow.transform(u).numpy()
+    copied.restart(7)
+    assert copied.needs_initialization == (actnorm_init == "data")
+    np.testing.assert_array_equal(flow.transform(u), before)

@@ -5,7 +5,7 @@ import pytest
 import tensorflow as tf
 import tf_keras
 
-from bert_flow_tf.training.optimizer import AdamWeightDecay
+from bert_flow_tf.training.optimizer import AdamWeightDecay, WarmUpLinearDecay
 from tests.training import two_replicas
 
 SHAPES = {"kernel": [3, 4], "logs": [4], "LayerNorm/gamma": [2], "layer_norm/beta": [2], "dense/bias": [3]}
@@ -117,3 +117,13 @@ def test_clip_applies_to_the_sum_over_replicas():
     numpy_step(ours, {"w": np.array(expected)}, moments, 0.125, decayed={"w"})
     for replica in two_replicas.results()["clip"][name]:
       np.testing.assert_allclose(replica, ours["w"], rtol=1e-6, err_msg=name)
+
+
+@pytest.mark.parametrize(("steps", "proportion", "warmup"), [(10, 0.3, 3), (10, 0.0, 0), (7, 0.1, 0), (4, 1.0, 4)])
+def test_rises_and_falls_in_lines(steps, proportion, warmup):
+  rate = WarmUpLinearDecay(2e-5, steps, int(steps * proportion))
+  expected = [2e-5 * step / warmup if step < warmup else 2e-5 * (1 - step / steps) for step in range(steps)]
+  np.testing.assert_allclose([rate(step).numpy() for step in range(steps)], expected, rtol=1e-5, atol=1e-12)
+  assert rate(steps).numpy() == 0.0
+  again = WarmUpLinearDecay(**rate.get_config())
+  assert again(1).numpy() == rate(1).numpy()

@@ -22,18 +22,50 @@ def stopped_fit(folder, monkeypatch, step, **arguments):
   """Fits until an exception after `step` steps."""
   interrupt_at(monkeypatch, step)
   with pytest.raises(Interrupt):
-    small.fit(epochs=EPOCHS, checkpoint_folder=folder, save_checkpoints_steps=5, **arguments)
+    small.fit(epochs=EPOCHS, checkpoint_folder=folder, **{"save_checkpoints_steps": 5, **arguments})
   monkeypatch.undo()
 
 
-def test_resumed_fit_is_the_same_to_the_bit(whole, tmp_path, monkeypatch):
-  step = 15
-  stopped_fit(tmp_path, monkeypatch, step)
-  result, flow = small.fit(epochs=EPOCHS, checkpoint_folder=tmp_path, save_checkpoints_steps=5)
+def embeddings_with_a_constant_dimension():
+  a, b = small.embeddings()
+  a[:, 1] = b[:, 1] = 0.25
+  return EmbeddingPairs(a, b)
+
+
+# {what is special: (steps at which it is stopped, source, settings, the flow's settings)}
+STOPPED = {
+  "plain": ([15], None, {}, {}),
+  "again and again": ([5, 10], None, {}, {}),
+  "other chunks": ([10], None, {"save_checkpoints_steps": 3}, {}),
+  "a flow that is not initialized from data": ([10], None, {}, {"actnorm_init": "glorot"}),
+  "a constant dimension, whose scale of 1 is no trained weight": ([10], embeddings_with_a_constant_dimension(), {}, {}),
+  "more pairs than the shuffle buffer holds": (
+    [20],
+    EmbeddingPairs(*small.embeddings(3000)),
+    {"train_batch_size": 250},
+    {},
+  ),
+}
+
+
+@pytest.mark.parametrize("case", STOPPED)
+def test_resumed_fit_is_the_same_to_the_bit(case, whole, tmp_path, monkeypatch):
+  steps, source, settings, flow_settings = STOPPED[case]
   expected, fitted = whole
-  assert (result.first_step, result.steps, result.initialization_rows) == (step, 24, 0)
+  if source or flow_settings:
+    expected, fitted = small.fit(source, EPOCHS, flow=small.make_flow(**flow_settings), **settings)
+  for step in steps:
+    flow = small.make_flow(**flow_settings)
+    stopped_fit(
+      tmp_path, monkeypatch, step, **{**settings, "source": source, "flow": flow, "save_checkpoints_steps": 5}
+    )
+  flow = small.make_flow(**flow_settings)
+  settings = {"save_checkpoints_steps": 5, **settings}
+  result, _ = small.fit(source, EPOCHS, flow=flow, checkpoint_folder=tmp_path, **settings)
+  assert (result.first_step, result.steps, result.initialization_rows) == (steps[-1], expected.steps, 0)
+  assert flow.constant_dimensions == fitted.constant_dimensions
   small.assert_same_weights(flow, fitted)
-  np.testing.assert_array_equal(result.losses, expected.losses[step:])
+  np.testing.assert_array_equal(result.losses, expected.losses[steps[-1] :])
 
 
 def test_checkpoints_hold_an_optimizer_of_single_weights(whole, tmp_path, monkeypatch):
@@ -70,52 +102,8 @@ def test_stopped_before_the_first_steps_are_saved(whole, tmp_path, monkeypatch):
   small.assert_same_weights(flow, whole[1])
 
 
-def test_stopped_again_and_again_and_by_other_chunks(whole, tmp_path, monkeypatch):
-  stopped_fit(tmp_path, monkeypatch, 5)
-  stopped_fit(tmp_path, monkeypatch, 10)
-  result, flow = small.fit(epochs=EPOCHS, checkpoint_folder=tmp_path, save_checkpoints_steps=3)
-  assert result.first_step == 10
-  small.assert_same_weights(flow, whole[1])
-
-
 def test_finished_fit_is_loaded_and_not_made_again(whole, tmp_path):
   small.fit(epochs=EPOCHS, checkpoint_folder=tmp_path)
   result, flow = small.fit(epochs=EPOCHS, checkpoint_folder=tmp_path)
   assert (result.first_step, result.steps, len(result.losses)) == (24, 24, 0)
   small.assert_same_weights(flow, whole[1])
-
-
-def test_more_than_the_shuffle_buffer(tmp_path, monkeypatch):
-  """The order is resumed too if the pairs do not fit into the buffer."""
-  source = EmbeddingPairs(*small.embeddings(3000))
-  arguments = {"train_batch_size": 250}
-  expected, fitted = small.fit(source, **arguments)
-  interrupt_at(monkeypatch, 8)
-  with pytest.raises(Interrupt):
-    small.fit(source, checkpoint_folder=tmp_path, save_checkpoints_steps=4, **arguments)
-  monkeypatch.undo()
-  result, flow = small.fit(source, checkpoint_folder=tmp_path, save_checkpoints_steps=4, **arguments)
-  assert (result.first_step, expected.steps) == (8, 12)
-  small.assert_same_weights(flow, fitted)
-
-
-def test_glorot_flow(tmp_path, monkeypatch):
-  expected = small.make_flow(actnorm_init="glorot")
-  small.fit(epochs=EPOCHS, flow=expected)
-  stopped_fit(tmp_path, monkeypatch, 10, flow=small.make_flow(actnorm_init="glorot"))
-  flow = small.make_flow(actnorm_init="glorot")
-  result, _ = small.fit(epochs=EPOCHS, flow=flow, checkpoint_folder=tmp_path)
-  assert result.first_step == 10
-  small.assert_same_weights(flow, expected)
-
-
-def test_constant_dimension_is_remembered(tmp_path, monkeypatch):
-  """Its scale is held at 1 by a weight that is not trained."""
-  a, b = small.embeddings()
-  a[:, 1] = b[:, 1] = 0.25
-  source = EmbeddingPairs(a, b)
-  _, expected = small.fit(source, epochs=EPOCHS)
-  stopped_fit(tmp_path, monkeypatch, 10, source=source)
-  _, flow = small.fit(source, epochs=EPOCHS, checkpoint_folder=tmp_path)
-  assert flow.constant_dimensions == expected.constant_dimensions == [1]
-  small.assert_same_weights(flow, expected)

@@ -59,17 +59,31 @@ def test_embedding_pairs_of_a_part_stand_at_their_numbers():
     np.testing.assert_array_equal(found, side[[63, 3, 63]])
 
 
-@pytest.mark.parametrize("shapes", [((4, 2), (5, 2)), ((4, 2), (4, 3)), ((4,), (4,)), ((4, 2, 1), (4, 2, 1))])
-def test_embedding_pairs_of_other_shapes(shapes):
-  with pytest.raises(TrainingError, match=r"have shapes .*, expected two \[n, dim\]"):
-    EmbeddingPairs(*(np.zeros(shape) for shape in shapes))
+def with_value(value, side, dtype=np.float32):
+  sides = [array.astype(dtype) for array in small.embeddings()]
+  sides[side][[5, 9], 2] = value
+  return sides
 
 
-def test_embedding_that_float32_cannot_hold():
-  a, b = (side.astype(np.float64) for side in small.embeddings())
-  b[7, 0] = 1e300
-  with pytest.raises(TrainingError, match="embedding b of pair 7"):
-    EmbeddingPairs(a, b)
+@pytest.mark.parametrize(
+  ("sides", "message"),
+  [
+    *[
+      ([np.zeros(shape) for shape in shapes], r"have shapes .*, expected two \[n, dim\]")
+      for shapes in (((4, 2), (5, 2)), ((4, 2), (4, 3)), ((4,), (4,)), ((4, 2, 1), (4, 2, 1)))
+    ],
+    *[
+      (with_value(value, side), rf"embedding {'ab'[side]} of pair 5 \(counted from 0\) has NaN or infinite values")
+      for side in (0, 1)
+      for value in (np.nan, np.inf, -np.inf)
+    ],
+    (with_value(1e300, 1, np.float64), "embedding b of pair 5"),  # float32 cannot hold it
+    ((["a sentence"], ["another"]), "not numbers"),
+  ],
+)
+def test_rejected_pairs(sides, message):
+  with pytest.raises(TrainingError, match=message):
+    EmbeddingPairs(*sides)
 
 
 def test_dropout_is_on_and_follows_from_the_seed(mini):
