@@ -21,7 +21,8 @@ class Progress:
   def __init__(
     self, total: int, show: bool = True, what: str = "embedding", unit: str = "sentence", done: int = 0
   ) -> None:
-    terminal = sys.stderr is not None and sys.stderr.isatty()  # None: it was closed before the start
+    # It is None if it was closed before the start.
+    terminal = sys.stderr is not None and sys.stderr.isatty()
     self._bar = tqdm(total=total, initial=done, unit=unit, desc=what, disable=not (show and terminal))
     self._lines = show and not terminal
     self._total, self._done, self._what, self._unit = total, done, what, unit

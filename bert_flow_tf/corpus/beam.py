@@ -106,7 +106,8 @@ def parse_options(runner: str, arguments: Sequence[str]) -> list[str]:
   options = [f"--{argument.strip().lstrip('-')}" for argument in arguments]
   path = _PATHS.get(runner.lower(), runner)
   try:
-    created = create_runner(path)  # before the options are parsed: the runner's module defines its own
+    # Before the options are parsed: the runner's module defines its own.
+    created = create_runner(path)
   except (ValueError, ImportError, AttributeError) as error:
     raise ConfigError(f"runner={runner}: {' '.join(str(error).split())[:300]}", argument="runner") from error
   unknown: list[str] = []
@@ -120,6 +121,7 @@ def parse_options(runner: str, arguments: Sequence[str]) -> list[str]:
   except SystemExit as error:
     reason = usage.getvalue().strip().split("error: ")[-1]
     raise _wrong_option(",".join(arguments), f"Apache Beam reports: {reason}") from error
+  # Beam ignores options that it does not know.
   for option in options:
     name = option[2:].split("=")[0]
     if name == "runner":
@@ -167,9 +169,11 @@ def run_beam(
 def reason_of(error: Exception) -> str:
   """Returns one line about a failed pipeline: the message of a `BertFlowError` if there is one, else the last line."""
   text = str(error).strip() or type(error).__name__
-  if isinstance(error, BertFlowError):  # from a runner inside this process
+  # From a runner inside this process.
+  if isinstance(error, BertFlowError):
     return text.split(_STEP)[0]
-  if type(error).__name__ == "FutureTimeoutError":  # grpc's, which has no text
+  # The error of grpc, which has no text.
+  if type(error).__name__ == "FutureTimeoutError":
     return "no server answers; expected one at the job_endpoint of beam_options"
   # A worker process sends its traceback as text.
   messages = re.findall(rf"bert_flow_tf\.errors\.\w+: (.*?)(?:{re.escape(_STEP)}.*)?$", text, re.MULTILINE)

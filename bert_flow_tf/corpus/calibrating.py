@@ -46,15 +46,18 @@ def fit_files(
   The others as in `fit_calibration`; shares of None are those of the pooling, if run_embed wrote the files.
   """
   spec = parse_calibration(calibration)
-  settings_of_fit(spec, settings)  # before hours of reading
+  # Before hours of reading.
+  settings_of_fit(spec, settings)
   if spec.k_on_dev:
     raise ConfigError(f"calibration={spec.name}: give K, as in {spec.name}-6", argument="calibration")
   work = pathlib.Path(f"{output}.fit")
-  if not work.is_dir():  # a fit that was killed after it had saved its result has left this folder
+  # A fit that was killed after it had saved its result has left this folder.
+  if not work.is_dir():
     _check_absent(output)
   files = find_vector_files(vectors)
   shares = _embedded_shares(files) if shares is None else checked_shares(shares)
   logging.info("fitting %s on %s of %d dimensions", spec.name, counted(len(files), "file"), files[0].dim)
+  # A flow's checkpoints and copies of TFRecords are in OUTPUT.fit until the calibration is saved.
   with owned(work, "output"):
     for path in work.iterdir():
       if not path.name.startswith(_OF_FIT):
@@ -91,6 +94,7 @@ def apply_to_files(
     _check_absent(output)
     target.parent.mkdir(parents=True, exist_ok=True)
     return {output: files[0].write(target, calibration.transform, calibration.output_dim)}
+  # A folder: what an interrupted run has finished stays.
   _open_output(target, files, folder)
   counts = {}
   for file in files:
@@ -172,7 +176,8 @@ def _open_output(folder, files, calibration_folder):
       if read_json(path) == manifest:
         return
     raise ConfigError(f"output={folder}: holds the output of other vectors or another calibration", argument="output")
-  clear_leftovers(folder, _CALIBRATED)  # of a run that was killed while it wrote the file
+  # Of a run that was killed while it wrote the file.
+  clear_leftovers(folder, _CALIBRATED)
   if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
     raise ConfigError(f"output={folder}: exists; choose another path, or delete it", argument="output")
   folder.mkdir(parents=True, exist_ok=True)

@@ -65,6 +65,7 @@ class JobSettings(Settings):
 
   def format_of(self, paths: Sequence[str]) -> InputFormat:
     """Returns the format of the input files; a ConfigError if settings contradict each other or the files' names."""
+    # A text with a column is a TSV.
     kind = self.input_format or _common_kind(paths)
     if kind == TEXT and self.input_format is None and self.column is not None:
       kind = TSV
@@ -148,6 +149,7 @@ class EmbeddingJob:
     """Embeds all records that earlier runs in the folder have not embedded; `about` is added to the manifest."""
     settings, model = self._settings, embedder.model
     output = storage.absolute(str(settings.output_dir))
+    # All that decides the vectors, their order and their files; another run in the folder must have the same.
     deciding = {"input": vars(self._format), "embedder": dict(embedder.identity), "dim": model.output_dim}
     for name in ("output_format", "shard_size", "shard_bytes", "normalize"):
       deciding[name] = getattr(settings, name)
@@ -177,6 +179,7 @@ class EmbeddingJob:
 
 def _finish(index: Index, folder: ShardFolder, manifest: Manifest) -> dict[str, int]:
   """Checks that all records are written from unchanged files; writes and returns the counters."""
+  # Beam's workers may have failed without an error of the pipeline.
   tasks, done = pending(index, folder)
   counters = shards.add_counters(done.values())
   if tasks or counters[shards.READ] != index.records:

@@ -67,7 +67,8 @@ class SavedModelReader:
   def encode(self, sentences: list[str], batch_size: int = 64, *, normalize_embeddings: bool = False) -> np.ndarray:
     """Returns embeddings, float32 array of shape [n, output_dim]."""
     vectors = np.empty([len(sentences), self.output_dim], np.float32)
-    order = sorted(range(len(sentences)), key=lambda i: -len(sentences[i]))  # batches of similar length
+    # Batches of similar length.
+    order = sorted(range(len(sentences)), key=lambda i: -len(sentences[i]))
     for start in range(0, len(order), batch_size):
       rows = order[start : start + batch_size]
       batch = tf.constant([sentences[i].encode("utf-8", "replace") for i in rows])
@@ -93,7 +94,8 @@ def _check_folder(folder):
       message += f", such as {versions[-1].parent}"
     raise ConfigError(message, argument="saved_model")
   path = folder / "assets.extra" / "metadata.json"
-  if not path.is_file():  # of another program
+  # Of another program.
+  if not path.is_file():
     return
   try:
     checksums.opened(read_json(path), folder)
@@ -116,6 +118,7 @@ def embedder_of(
     identity: dict[str, Any] = {"saved_model_sha256": model.checksum()}
     about: dict[str, Any] = {"saved_model": model.folder}
   else:
+    # A worker may have another working folder, so paths are absolute.
     versions = _versions(["tokenizers", "transformers"])
     name = _absolute(model.encoder.name)
     arguments = {**model.identity.model_arguments(), **model.identity.loading_arguments(), "cache_dir": cache_dir}
@@ -151,7 +154,8 @@ def _load(versions, load):
 
 def _absolute(name):
   """Returns the name of an encoder, or the absolute path of its folder or TF1 checkpoint."""
-  if name in MODEL_NAMES or name in HUB_NAMES.values():  # these win over folders
+  # These win over folders.
+  if name in MODEL_NAMES or name in HUB_NAMES.values():
     return name
   path = os.path.abspath(os.path.expanduser(name))
   is_path = os.path.isdir(path) or os.path.isfile(f"{path}.index")

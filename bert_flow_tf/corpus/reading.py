@@ -159,6 +159,7 @@ def _tfrecords(stream, max_bytes):
   number = 0
   while head := stream.file.read(12):
     number += 1
+    # The length has its own checksum: a wrong one would send the reader anywhere.
     if len(head) < 12 or head[8:] != _masked_crc(head[:8]):
       raise DataError(f"{stream.path}: damaged, or not a TFRecord file; record {number} after the reading began")
     (length,) = struct.unpack("<Q", head[:8])
@@ -170,6 +171,7 @@ def _tfrecords(stream, max_bytes):
       if checksum != _masked_crc(data):
         record = Unreadable("damaged", "the record's bytes do not match its checksum")
     else:
+      # Drop the record, in parts.
       missing = length + 4
       while missing and (part := stream.file.read(min(missing, _PART))):
         missing -= len(part)
@@ -206,6 +208,7 @@ def find_columns(stream: Stream, input_format: InputFormat) -> tuple[Columns, in
   except TextError as error:
     raise DataError(f"{stream.path}, line 1: expected the names of columns: {error}") from error
   places = []
+  # A column by its name, or by its number if no column has this name.
   for name in input_format.columns:
     if names.count(name) == 1:
       places.append(names.index(name))
@@ -225,6 +228,7 @@ def parse(
   """Returns (id or None, sentence) of a record of `frames`, None for one to be skipped; or raises a TextError."""
   if isinstance(raw, Unreadable):
     raise raw
+  # The fields of the record: the sentence, and its id if it has one.
   name = None
   if input_format.kind == TFRECORD:
     fields = _example_values(raw, columns.places)
@@ -232,7 +236,8 @@ def parse(
     fields = [decode_line(raw.removeprefix(BOM))]
   else:
     fields = [decode_line(raw)]
-  if input_format.kind == TSV and (fields[0] or input_format.empty != SKIP):  # an empty line has no columns
+  # An empty line has no columns.
+  if input_format.kind == TSV and (fields[0] or input_format.empty != SKIP):
     fields = _column_values(fields[0].split("\t"), columns)
   if len(fields) == 2:
     name = fields[1]

@@ -47,7 +47,8 @@ class ShardFolder:
 
   def name(self, number: int, ending: str, prefix: str = "shard") -> str:
     """Returns the name of a file, as shard-00000-of-00010.npy."""
-    width = max(5, len(str(self.shards - 1)))  # the names' order is that of the numbers
+    # The names' order is that of the numbers.
+    width = max(5, len(str(self.shards - 1)))
     return f"{prefix}-{number:0{width}d}-of-{self.shards:05d}.{ending}"
 
   def write(self, number: int, shard: ShardRecords, vectors: np.ndarray) -> dict[str, int]:
@@ -55,6 +56,7 @@ class ShardFolder:
     assert vectors.shape == (len(shard.records), self.dim) and vectors.dtype == np.float32
     ids = [record.id for record in shard.records]
     sizes = {}
+    # Vectors and ids, then the bad records.
     if self.output == TFRECORD:
       name = self.name(number, TFRECORD)
       with self._writing(name, sizes) as file:
@@ -71,6 +73,7 @@ class ShardFolder:
         lines.append("\t".join(fields))
       with self._writing(self.name(number, "tsv", "dead-letter"), sizes) as file:
         _write_lines(file, lines)
+    # The receipt is last: it says that the other files are complete.
     counters = _count(shard)
     names = list(sizes) if storage.is_local(self.folder) else []
     _write_json(self.folder, self.name(number, "json"), {"counters": counters, "bytes": sizes}, names)
@@ -129,7 +132,8 @@ class Manifest:
   def __init__(self, folder: str, settings: dict[str, Any], about: dict[str, Any] | None = None) -> None:
     self.folder = folder
     self._about = about or {}
-    self._settings = json.loads(json.dumps(settings))  # as it is read again: lists for tuples
+    # As it is read again: lists for tuples.
+    self._settings = json.loads(json.dumps(settings))
 
   def check(self) -> bool:
     """Returns True if an earlier run has begun in the folder with the same settings, False if it is empty."""
@@ -141,6 +145,7 @@ class Manifest:
       return False
     if manifest.get("format_version") != FORMAT_VERSION or not isinstance(manifest.get("settings"), dict):
       self._reject(f"holds a {MANIFEST} of another program or version")
+    # Three differences are enough for a message.
     differing = differences(manifest["settings"], self._settings)[:3]
     if differing:
       is_version = any(".versions" in difference for difference in differing)
@@ -160,13 +165,15 @@ class Manifest:
     values = self._read(INDEX) if self.check() else None
     if values is None:
       index = build_index(paths, input_format, shard_size, shard_bytes, show_progress)
-      self.write(index)  # before the index, which alone would be rejected
+      # Before the index, which alone would be rejected.
+      self.write(index)
       _write_json(self.folder, INDEX, index.to_json())
       return index
     try:
       index = Index.from_json(values)
     except (KeyError, TypeError, ValueError, AttributeError):
       self._reject(f"holds a damaged {INDEX}")
+    # The same input files, in the same order, with the same bytes.
     indexed = [file.path for file in index.inputs]
     if indexed != list(paths):
       others = sorted(set(indexed) ^ set(paths)) or ["their order"]
@@ -197,7 +204,8 @@ class Manifest:
         if name.endswith(files.WRITING) and not files.is_temporary(name):
           self._reject(f"holds {name}, which is not of this program", "move it, ")
       yield
-      files.clear_leftovers(self.folder)  # of Beam's workers that died during this run
+      # Of Beam's workers that died during this run.
+      files.clear_leftovers(self.folder)
 
   def _reject(self, reason: str, mend: str = "") -> NoReturn:
     message = f"output_dir={self.folder} {reason}; {mend}choose another folder, or delete this one"

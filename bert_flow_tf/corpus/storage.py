@@ -99,5 +99,6 @@ def _system(path):
     system, name = fsspec.core.url_to_fs(path)
   except (ImportError, ValueError) as error:  # a protocol without its package, or unknown
     raise ConfigError(f"{path}: {error}") from error
-  system.invalidate_cache()  # of listings, which other processes change
+  # Of listings, which other processes change.
+  system.invalidate_cache()
   return system, name

@@ -98,6 +98,7 @@ def find_vector_files(vectors: Sequence[str]) -> list[VectorFile]:
   if len(kinds) != 1:
     message = f"vectors={','.join(vectors)}: expected .npy or .tfrecord files"
     raise ConfigError(f"{message}, got {' and '.join(kinds) or 'none'}", "vectors")
+  # Each file is opened once, so that a wrong one is an error before hours of work.
   dims = {}
   for path in paths:
     _check_shard(path)
@@ -157,7 +158,8 @@ def _open_npy(path):
       raise ValueError("an archive")
   except Exception as error:  # a damaged header raises more kinds of error than NumPy documents
     reason = " ".join(str(error).split())[:200]
-    if "pickle" in reason:  # NumPy's advice to load a pickle is none for files of vectors
+    # NumPy's advice to load a pickle is none for files of vectors.
+    if "pickle" in reason:
       reason = "not in NumPy's format"
     raise DataError(f"{path}: not a .npy file of numbers ({reason})") from error
   if array.ndim != 2 or not array.shape[1] or array.dtype.kind not in "fiu":

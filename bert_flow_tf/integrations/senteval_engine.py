@@ -119,7 +119,8 @@ def rows_of(task: str, result: dict[str, Any]) -> Rows:
       # A correlation comes with its p-value.
       spearman, pearson = 100.0 * float(part["spearman"][0]), 100.0 * float(part["pearson"][0])
       parts[name] = {"spearman": spearman, "pearson": pearson, "pairs": int(part["nsamples"]), "reason": ""}
-  if "train" in parts or "test" in parts:  # splits, each on its own: SimCSE's STSBenchmark and SICKRelatedness
+  # Splits, each on its own: SimCSE's STSBenchmark and SICKRelatedness.
+  if "train" in parts or "test" in parts:
     return {f"{task} {name}": part for name, part in parts.items()}
   scores: dict[str, Any] = {}
   if parts:
@@ -136,7 +137,8 @@ def rows_of(task: str, result: dict[str, Any]) -> Rows:
   if "f1" in result:
     scores["f1"] = float(result["f1"])
   row = f"{task} test"
-  if "spearman" in result:  # of a regression on top
+  # Of a regression on top.
+  if "spearman" in result:
     row += ", trained"
   return {row: {**scores, "pairs": int(result.get("ntest", 0)), "reason": ""}}
 

@@ -29,7 +29,8 @@ def check_rows(embeddings: Any, dim: int | None = None, error: type[BertFlowErro
     raise error(f"embeddings: expected shape {expected}, got {list(rows.shape)}", "embeddings")
   for start in range(0, len(rows), _CHUNK):
     chunk = np.asarray(rows[start : start + _CHUNK], np.float64)
-    bad = np.flatnonzero(~(np.abs(chunk) <= _FLOAT32_MAX).all(axis=1))  # NaN compares as False
+    # NaN compares as False.
+    bad = np.flatnonzero(~(np.abs(chunk) <= _FLOAT32_MAX).all(axis=1))
     if bad.size:
       raise error(f"embeddings: row {start + bad[0]} (from 0) has NaN, infinity or a number over 3.4e38", "embeddings")
   return rows

@@ -122,7 +122,8 @@ def clear_leftovers(folder: str | os.PathLike, name: str | None = None) -> None:
     if match is None or match["host"] != HOST or name not in (None, match["name"]) or _runs(int(match["pid"])):
       continue
     whole = folder / match["name"]
-    if path.suffix == OLDER and not os.path.lexists(whole):  # killed between the two renames of `replaced_folder`
+    # Killed between the two renames of `replaced_folder`.
+    if path.suffix == OLDER and not os.path.lexists(whole):
       with contextlib.suppress(OSError):  # another process was faster
         path.rename(whole)
     elif path.is_dir() and not path.is_symlink():

@@ -21,7 +21,8 @@ _NOISY_MODULES = (
 def make_quiet(handler: logging.Handler) -> None:
   """Shortens the lines of absl's handler, and hides TensorFlow's start-up unless TF_CPP_MIN_LOG_LEVEL is set."""
   handler.addFilter(lambda record: record.filename not in _NOISY_MODULES)
-  is_terminal = sys.stderr is not None and sys.stderr.isatty()  # None: it was closed before the start
+  # It is None if it was closed before the start.
+  is_terminal = sys.stderr is not None and sys.stderr.isatty()
   time = "" if is_terminal else "%(asctime)s "
   handler.setFormatter(_Line(f"{time}%(message)s", "%H:%M:%S"))
   if "TF_CPP_MIN_LOG_LEVEL" not in os.environ and "tensorflow" not in sys.modules:
@@ -61,7 +62,8 @@ class _QuietFinder:
         load(module)
         # A worker has to find the others before the first operation.
         if not module.config.list_physical_devices("GPU") and "TF_CONFIG" not in os.environ:
-          module.cast(1.0, module.float16)  # says which CPUs have no instructions for it
+          # Says which CPUs have no instructions for it.
+          module.cast(1.0, module.float16)
 
     spec.loader.exec_module = load_quietly  # type: ignore[method-assign]
     return spec

@@ -110,7 +110,8 @@ def _check(field, kind, value):
     classes += allowed
     names.append(name)
   choices, low, high = (field.metadata.get(name) for name in ("choices", "minimum", "maximum"))
-  is_odd_bool = isinstance(value, bool) and bool not in classes  # Python's True is an integer
+  # Python's True is an integer.
+  is_odd_bool = isinstance(value, bool) and bool not in classes
   if is_odd_bool or not isinstance(value, tuple(classes)):
     expected = " or ".join(names)
   elif value is None:
