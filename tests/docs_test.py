@@ -1,5 +1,8 @@
-"""README and docs/: links and flags are those of the code. `docs_blocks_test` runs the blocks."""
+"""README and docs/: links, flags, files and Python in the text exist. `docs_blocks_test` runs the blocks."""
 
+import ast
+import dataclasses
+import inspect
 import json
 import re
 import subprocess
@@ -7,6 +10,9 @@ import sys
 
 import pytest
 
+import bert_flow_tf.training
+from bert_flow_tf.encoder.settings import EncoderSettings
+from bert_flow_tf.training.settings import FlowSettings
 from tests.testing import REPO
 
 _FOLDERS = (
@@ -17,6 +23,8 @@ _FOLDERS = (
   *(f"bert_flow_tf/{name}/" for name in ("data/sample", "data/hard_sample", "encoder/pretrained/mini")),
 )
 _PAGES = sorted(page for folder in _FOLDERS for page in REPO.glob(f"{folder}*.md"))
+# Variables of docs/api.md.
+_VARIABLES = {"model": "SentenceModel", "flow": "Glow"}
 # Prints {runner: names of its flags}. `console` defines a runner's flags and starts it; here it does not start.
 _LIST_FLAGS = """
 import importlib, json, sys
@@ -35,19 +43,15 @@ print(json.dumps(names))
 """
 
 
-def _python(code, *arguments, cwd=REPO):
-  command = [sys.executable, "-c", code, *arguments]
-  done = subprocess.run(command, cwd=cwd, capture_output=True, text=True, timeout=600)
-  assert done.returncode == 0, done.stderr[-4000:]
-  return done.stdout
-
-
 @pytest.fixture(scope="module")
 def flag_names():
   """Returns {runner: set of the names of its flags}."""
   runners = [path.stem for path in (REPO / "run_scripts").glob("*.py") if "def console(" in path.read_text()]
   modules = [*(f"run_scripts.{runner}" for runner in runners), "benchmarks.run"]
-  names = json.loads(_python(_LIST_FLAGS, *modules).splitlines()[-1])
+  command = [sys.executable, "-c", _LIST_FLAGS, *modules]
+  done = subprocess.run(command, cwd=REPO, capture_output=True, text=True, timeout=600)
+  assert done.returncode == 0, done.stderr[-4000:]
+  names = json.loads(done.stdout.splitlines()[-1])
   return {
     module.split(".")[1]: {*of_runner, *(f"no{name}" for name in of_runner), "help"}
     for module, of_runner in names.items()
@@ -67,6 +71,54 @@ def _commands(page):
   return commands
 
 
+def _spans(page):
+  """Returns the inline code of a page."""
+  text = re.sub(r"^```.*?^```", "", page.read_text(encoding="utf-8"), flags=re.DOTALL | re.MULTILINE)
+  return re.findall(r"(?<!`)`([^`\n]+)`", text)
+
+
+def _resolve(name, variables):
+  """Returns the object of a dotted name that begins with a public one, None for other names."""
+  first, *rest = name.split(".")
+  first = variables.get(first, first)
+  for module in (bert_flow_tf, bert_flow_tf.training):
+    if first in module.__all__:
+      break
+  else:
+    return None
+  found = getattr(module, first)
+  for attribute in rest:
+    # An attribute of the instances stands in the class's docstring.
+    if not hasattr(found, attribute) and re.search(rf"^ +{attribute}: ", found.__doc__ or "", re.MULTILINE):
+      return None
+    found = getattr(found, attribute)
+  return found
+
+
+def unknown_python(span, variables=()):
+  """Returns a sentence about a public name's attribute or argument that does not exist; None if there is none."""
+  settings = {field.name for part in (EncoderSettings, FlowSettings) for field in dataclasses.fields(part)}
+  settings |= {"cache_dir", "revision"}  # EncoderSettings has them as model_cache_dir and model_revision
+  try:
+    nodes = list(ast.walk(ast.parse(span, mode="eval")))
+  except SyntaxError:
+    return None
+  for node in nodes:
+    try:
+      if isinstance(node, ast.Attribute):
+        _resolve(ast.unparse(node), dict(variables))
+      elif isinstance(node, ast.Call) and (function := _resolve(ast.unparse(node.func), dict(variables))):
+        parameters = inspect.signature(function).parameters
+        takes_settings = any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters.values())
+        for keyword in node.keywords:
+          known = keyword.arg is None or keyword.arg in parameters or (takes_settings and keyword.arg in settings)
+          if not known:
+            return f"{span}: no argument {keyword.arg}"
+    except AttributeError as error:
+      return f"{span}: {error}"
+  return None
+
+
 def test_readme_fits_on_a_page():
   assert len((REPO / "README.md").read_text(encoding="utf-8").splitlines()) <= 160
 
@@ -77,6 +129,25 @@ def test_links_lead_to_files(page):
   assert [link for link in links if not (page.parent / link).exists()] == []
 
 
+@pytest.mark.parametrize("page", _PAGES, ids=lambda page: page.relative_to(REPO).as_posix())
+def test_inline_code_exists(page):
+  """Python's names and arguments, and the files of the repository."""
+  text = re.sub(r"^```.*?^```", "", page.read_text(encoding="utf-8"), flags=re.DOTALL | re.MULTILINE)
+  spans = re.findall(r"(?<!`)`([^`\n]+)`", text)
+  variables = _VARIABLES if page.name == "api.md" else {}
+  assert [problem for span in spans if (problem := unknown_python(span, variables))] == []
+  files = [span for span in spans if re.fullmatch(r"[a-z0-9_/]+/[a-z0-9_]+\.py", span)]
+  assert [file for file in files if not (REPO / file).exists() and not (REPO / "bert_flow_tf" / file).exists()] == []
+
+
+@pytest.mark.parametrize(
+  "span", ["Trainer(flow, batch_size=16)", "SentenceModel.train", "model.fits(texts)", "SentenceModel.fit(x, y=1)"]
+)
+def test_inline_code_that_does_not_exist_is_found(span):
+  assert unknown_python(span, _VARIABLES)
+  assert unknown_python("model.dim", _VARIABLES) is None and unknown_python("fit(x, seed=1)") is None
+
+
 def test_git_ignores_folders_that_the_commands_write():
   text = "".join(page.read_text(encoding="utf-8") for page in _PAGES)
   written = re.findall(r"--(?:exp|out)\w*(?:_dir|put|_checkpoint)=(\w+)|\.save\(\"(\w+)\"\)", text)
@@ -85,24 +156,12 @@ def test_git_ignores_folders_that_the_commands_write():
 
 
 @pytest.mark.slow
-def test_commands_have_flags_of_their_runner(flag_names):
-  unknown = [
-    (page.name, runner, name)
-    for page in _PAGES
-    for runner, names in _commands(page)
-    for name in names
-    if name not in flag_names[runner]
-  ]
-  assert unknown == []
-
-
-@pytest.mark.slow
-def test_flags_in_the_text_exist(flag_names):
+def test_flags_exist(flag_names):
+  """Those of the commands are their runner's; those in the text some runner's."""
   every_name = set().union(*flag_names.values())
-  unknown = [
-    (page.name, name)
-    for page in _PAGES
-    for name in re.findall(r"`--(\w+)", page.read_text(encoding="utf-8"))
-    if name not in every_name
-  ]
+  unknown = []
+  for page in _PAGES:
+    names = [(name, every_name) for name in re.findall(r"`--(\w+)", page.read_text(encoding="utf-8"))]
+    names += [(name, flag_names[runner]) for runner, of_command in _commands(page) for name in of_command]
+    unknown += [(page.name, name) for name, known in names if name not in known]
   assert unknown == []
