@@ -82,6 +82,7 @@ class BertEncoder:
 
   def check_max_seq_length(self, max_seq_length: int | None) -> int:
     """Returns the number of tokens, the declared one for None; EncoderError if a position has no embedding."""
+    # A position without an embedding would read beyond the table.
     limit = self.config.max_position_embeddings
     if max_seq_length is None:
       max_seq_length = min(self.declared.max_seq_length, limit)
@@ -104,6 +105,7 @@ class BertEncoder:
   @property
   def weights_checksum(self) -> str:
     """Hexadecimal SHA-256 of the names, shapes and bytes of all variables, sorted by name."""
+    # Sorted by name, so that the order in which layers were built does not matter.
     digest = hashlib.sha256()
     for weight in sorted(self.model.weights, key=hugging_face.bare_name):
       value = np.ascontiguousarray(weight.numpy())
@@ -136,6 +138,7 @@ class BertEncoder:
 
 def load_bert(settings: EncoderSettings) -> BertEncoder:
   """Returns the BERT, or the word rows, that settings name; no weight stays random."""
+  # Where the files are, then one loader for each kind of files.
   source = find(settings)
   if source.static:
     _check_static(settings)
@@ -148,6 +151,7 @@ def load_bert(settings: EncoderSettings) -> BertEncoder:
     return BertEncoder(model, source, folder, has_pooler, settings.precision, declared)
   if not has_pooler:
     hugging_face.main_layer(model).pooler = None  # its weights are random and must not be read or change the checksum
+  # Inference only: weights are fixed, and the dense layers multiply in one operation each.
   model.trainable = False
   precision_lib.fuse_activations(hugging_face.main_layer(model))
   precision_lib.compute_in(model, settings.precision)

@@ -70,6 +70,7 @@ def read_declared(folder: pathlib.Path) -> tuple[Declared, pathlib.Path]:
     raise EncoderError(f"{path}: expected a list of modules, each with type and path; download it again") from error
   if first != "Transformer" or not transformer.is_dir():
     raise EncoderError(f"{path}: the first module is {first} in {transformer}, expected the folder of a Transformer")
+  # The first pooling counts; any other module than a normalization is not supported.
   embedding_type, unsupported = "", ""
   for kind, place in kinds[1:]:
     if kind == "Pooling" and not embedding_type:

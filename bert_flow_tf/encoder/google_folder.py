@@ -56,6 +56,7 @@ def read_config(path: pathlib.Path) -> dict[str, Any]:
     )
   values = hugging_face.check_files(path, hugging_face.read_json(path))
   if isinstance(values, dict):
+    # Google leaves out what has its default; other keys are kept.
     kept = {key: values.get(key, default) for key, default in DEFAULTS.items()}
     if path.name != "config.json" and values.pop(_EXACT, None) is not True:
       kept["hidden_act"] = converted_activation(kept["hidden_act"])
@@ -82,6 +83,7 @@ def google_config(config: Any) -> dict[str, Any]:
       _EXACT,
     )
     values[_EXACT] = True
+  # Back to Google's names.
   for ours, theirs in _ACTIVATIONS.items():
     if values["hidden_act"] == theirs:
       values["hidden_act"] = ours

@@ -50,6 +50,7 @@ class _Identity:
     lines = self.differences(other)
     if not lines:
       return
+    # A file of counted sentences may have changed, which a checksum alone would not explain.
     hint = ""
     corpus = other.to_dict().get("frequency_corpus")
     if corpus and any(line.startswith("token_weights_sha256") for line in lines):
@@ -87,6 +88,7 @@ class EncoderIdentity(_Identity):
 
   def deciding(self) -> dict[str, Any]:
     """Returns the JSON values that decide an embedding."""
+    # Settings that decide nothing by themselves are left out; checksums stand for some of them.
     values = self.to_dict()
     deciding = keywords("decides")
     for keyword in self.settings.saved():
@@ -98,6 +100,7 @@ class EncoderIdentity(_Identity):
   @classmethod
   def from_dict(cls, values: dict[str, Any], where: str) -> "EncoderIdentity":
     """Returns the identity that `to_dict` gave; EncoderError if a value is missing or of another type."""
+    # Facts have fixed types; the settings check themselves.
     damaged = f"{where}: the identity of its encoder is damaged"
     for name, kind in _FACTS.items():
       if not isinstance(values.get(name), kind):

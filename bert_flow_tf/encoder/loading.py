@@ -42,6 +42,7 @@ def load_encoder(
   `of_files`; without it, a hub model is loaded at the commit of the identity. Returns the encoder, and the arguments
   sentence_embedding_type, max_seq_length and low_dim; without an identity only those of `settings`.
   """
+  # First the settings of the fit, then those that the user gives in their place.
   arguments: dict[str, Any] = {}
   if isinstance(identity, EncoderIdentity):
     arguments = identity.settings.saved()

@@ -218,6 +218,7 @@ class Pooling:
   def describe(self, token_weights: str | None = None) -> str:
     """Returns a line for the log with the pooled blocks; `token_weights`: name of the weights, None for equal ones."""
     kind = KINDS[self.kind]
+    # The blocks as a user counts them, from 1.
     noun = "blocks" if len(self.blocks) > 1 else "block"
     blocks = f"{noun} {', '.join(map(str, self.blocks))} of {self.num_hidden_layers}"
     share = max(self.shares[:1], default=0)
@@ -252,6 +253,7 @@ def parse_pooling(sentence_embedding_type: str, num_hidden_layers: int) -> Pooli
   Raises:
     ConfigError: unknown value, or N not in 1..num_hidden_layers.
   """
+  # Names with a parameter, "avg-top-N" and "mix-S", stand for many values.
   text = sentence_embedding_type
   if isinstance(text, str):
     for name, values in POOLINGS.items():

@@ -72,6 +72,7 @@ def write_folder(
       raise EncoderError(
         f"{name}: not finite as {tensor.dtype}, so it is not saved; lower learning_rate or store float32"
       )
+  # Written into a temporary folder, which is renamed at the end.
   try:
     check_place(folder)
     with replaced_folder(folder) as temporary:

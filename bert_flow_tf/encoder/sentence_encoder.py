@@ -122,7 +122,9 @@ class SentenceEncoder:
       ConfigError: unknown value, or one that needs a transformer for a static encoder.
       EncoderError: `cls`, but the checkpoint has no pooler; or the declared pooling is not supported.
     """
-    pooling = self.bert.declared.pooling() if sentence_embedding_type is None else sentence_embedding_type
+    pooling = sentence_embedding_type
+    if pooling is None:
+      pooling = self.bert.declared.pooling()
     name = pooling
     if isinstance(pooling, Pooling):
       name = pooling.name
@@ -249,6 +251,7 @@ class SentenceEncoder:
         table = self.token_weights.table
       progress.update(len(ids))
       return self.bert.model.embed(ids, table)
+    # On a CPU a step has a number of tokens, not of sentences, so that short sentences do not wait for memory.
     embed = self._function(pooling)
     embeddings = np.empty([len(ids), self.dim(pooling)], np.float32)
     order = np.argsort([-len(row) for row in ids], kind="stable")

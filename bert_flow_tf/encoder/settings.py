@@ -5,6 +5,7 @@ a keyword, and an identity holds it, all from the field's metadata.
 """
 
 import dataclasses
+import os
 from collections.abc import Collection
 from typing import Any
 
@@ -152,8 +153,9 @@ class EncoderSettings(Settings):
       raise ConfigError(f"low_dim={self.low_dim}: expected a positive number, or -1 for none", argument="low_dim")
 
   @classmethod
-  def of(cls, name: str | None = None, **arguments: Any) -> "EncoderSettings":
+  def of(cls, name: str | os.PathLike | None = None, **arguments: Any) -> "EncoderSettings":
     """Returns the settings of the keywords of `SentenceEncoder.from_pretrained`, and of low_dim and the pooling's."""
+    # Python's keywords are shorter than the names of some flags.
     fields = {keyword_of(field): field.name for field in _fields(cls, (LOADING, POOLING))}
     values: dict[str, Any] = {}
     if name is not None:

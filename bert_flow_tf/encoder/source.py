@@ -66,6 +66,7 @@ def find(settings: EncoderSettings) -> Source:
   A name of `MODEL_NAMES` has priority over a folder or checkpoint, a folder over a hub id, unless the cache has the
   id's revision. A cached model is used without a request to the network, so it does not change between two runs.
   """
+  # Messages name the encoder as the user did, with "static:".
   shown = os.fspath(settings.encoder_name)
   static = shown.startswith(STATIC)
   name = shown.removeprefix(STATIC)

@@ -45,6 +45,7 @@ class TokenWeights:
 
   def of(self, ids: tf.Tensor, mask: tf.Tensor) -> tf.Tensor:
     """Returns the weights of ids and mask, int32 [batch, seq_len], as float32; 0 for padding."""
+    # A sentence whose pieces all have weight 0 gets equal weights.
     mask = tf.cast(mask, tf.float32)
     weights = tf.gather(tf.constant(self.table), ids) * mask
     return tf.where(tf.reduce_any(weights > 0, axis=1, keepdims=True), weights, mask)
@@ -82,6 +83,7 @@ def make_token_weights(
       frequencies, total = count_frequencies(frequency_corpus, tokenizer)
     except DataError as error:
       raise ConfigError(f"frequency_corpus={error}", argument="frequency_corpus") from error
+  # [CLS], [SEP] and punctuation say nothing; how common a number is says nothing about how much it means.
   silent = list(tokenizer.special_ids)
   for row, piece in enumerate(tokenizer.vocab):
     text = piece.removeprefix("##")

@@ -140,6 +140,7 @@ class WordVectors:
     sentences = check_sentences(sentences)
     embeddings = np.zeros([len(sentences), self.dim(sentence_embedding_type)], np.float32)
     _check_max_seq_length(max_seq_length)
+    # Sentences without a known word stay zero, and are logged together.
     unknown = []
     with Progress(len(sentences), show_progress is not False) as progress:
       for position, sentence in enumerate(sentences):
@@ -200,8 +201,9 @@ def split_words(sentence: str) -> list[str]:
   return "".join(map(_spaced, unicodedata.normalize("NFC", sentence))).split()
 
 
-def wanted_words(sentences: Sequence[str]) -> set[str]:
+def wanted_words(sentences: Collection[str]) -> set[str]:
   """Returns every word that `encode` looks up for the sentences, as written and in lower case."""
+  # Capitals can matter: "May" is looked up as "may" first, then as it is written.
   written = {word for sentence in check_sentences(sentences) for word in split_words(sentence)}
   return written | {word.lower() for word in written}
 
@@ -300,6 +302,7 @@ def _header(line: bytes) -> tuple[int | None, int]:
   fields = line.split(b" ")
   if len(fields) == 2 and fields[0].isdigit() and fields[1].isdigit():
     return int(fields[0]), int(fields[1])
+  # As many fields at the end as are numbers; the first one belongs to the word even if it is a number.
   dim = 0
   while dim < len(fields) - 1 and _vector(fields[-1 - dim : len(fields) - dim], finite=False) is not None:
     dim += 1

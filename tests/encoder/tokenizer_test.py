@@ -1,13 +1,18 @@
 """encoder/tokenizer.py: token ids, also of unusual text."""
 
+import concurrent.futures
 import json
+import random
 import time
+import unicodedata
 
 import numpy as np
 import pytest
 import transformers
 
+from bert_flow_tf.encoder import tokenizer as word_pieces
 from bert_flow_tf.encoder.tokenizer import SentenceTokenizer, pad_batch, repair_surrogates
+from bert_flow_tf.encoder.tokenizer_settings import lower_case_of_google
 from bert_flow_tf.errors import DataError, EncoderError
 from tests.testing import REPO, shared
 
@@ -212,3 +217,77 @@ def test_same_as_the_slow_python_tokenizer_on_real_sentences():
   slow = transformers.BertTokenizer(str(folder / "vocab.txt"))
   expected = [slow.encode(sentence, truncation=True, max_length=64) for sentence in sentences]
   assert [ids.tolist() for ids in SentenceTokenizer.from_pretrained(folder)(sentences, 64)] == expected
+
+
+VOCABULARY = REPO / "bert_flow_tf" / "encoder" / "pretrained" / "mini" / "vocab.txt"
+_CHARACTERS = [chr(code) for code in range(0x30000) if not 0xD800 <= code < 0xE000]
+_MARKS = [character for character in _CHARACTERS if unicodedata.combining(character)]
+_SPACES = " " * 8 + "\t\n\u00a0\u2003\u3000\u200b\u00ad\u0085\u2028"
+_LETTERS = "abcdefABC.,-'[]#éÅßΣσςİ中文가각ﬁ½"
+
+
+def odd_texts(count):
+  """Returns texts of letters, marks and spaces of all kinds, the same ones in each run."""
+  choose = random.Random(0)
+  kinds = (_SPACES, _LETTERS, _LETTERS, _MARKS, _CHARACTERS)
+  return ["".join(choose.choice(choose.choice(kinds)) for _ in range(choose.randrange(40))) for _ in range(count)]
+
+
+def cut_whole(texts, most, **settings):
+  """Returns the ids that transformers gives for whole texts."""
+  tokenizer = transformers.BertTokenizerFast(vocab_file=str(VOCABULARY), split_special_tokens=True, **settings)
+  return tokenizer(texts, truncation=True, max_length=most, return_attention_mask=False)["input_ids"]
+
+
+@pytest.mark.parametrize(
+  "settings", [{}, {"do_lower_case": False}, {"strip_accents": False}, {"tokenize_chinese_chars": False}]
+)
+def test_words_give_the_ids_of_the_whole_text(settings):
+  texts = odd_texts(3000)
+  ids = SentenceTokenizer(VOCABULARY, **settings)(texts, 20)
+  assert [row.tolist() for row in ids] == cut_whole(texts, 20, **settings)
+
+
+def test_words_are_forgotten_when_they_are_too_many(monkeypatch):
+  monkeypatch.setattr(word_pieces, "_CHARACTERS", 5000)
+  texts = [f"number {i} of {'x' * i}" for i in range(3000)]
+  tokenizer = SentenceTokenizer(VOCABULARY)
+  for start in range(0, 3000, 200):
+    chosen = texts[start : start + 200]
+    assert [row.tolist() for row in tokenizer(chosen)] == cut_whole(chosen, 64)
+    assert sum(map(len, tokenizer._pieces._known)) <= 5000 + sum(map(len, chosen))
+
+
+def test_several_threads(monkeypatch):
+  monkeypatch.setattr(word_pieces, "_CHARACTERS", 2000)
+  texts = odd_texts(1000)
+  expected, pieces = cut_whole(texts, 64), SentenceTokenizer(VOCABULARY)
+  with concurrent.futures.ThreadPoolExecutor(4) as threads:
+    results = list(threads.map(lambda start: pieces(texts[start : start + 50]), list(range(0, 1000, 50)) * 4))
+  assert [row.tolist() for result in results for row in result] == expected * 4
+
+
+SPECIALS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "[unused1]", "[Z]"]
+LOWER, MIXED = [*SPECIALS, "dog", "##s", "é"], [*SPECIALS, "dog", "##S"]
+
+
+@pytest.mark.parametrize(
+  ("name", "pieces", "lower"),
+  [
+    ("uncased_L-12_H-768_A-12", LOWER, True),
+    ("cased_L-12_H-768_A-12", MIXED, False),
+    ("multi_cased_L-12", LOWER, False),
+    ("wwm_Uncased_L-24", MIXED, True),
+    ("chinese_L-12", LOWER, True),
+    ("whatever", MIXED, False),
+  ],
+)
+def test_folders_of_google_by_name_or_by_pieces(tmp_path, name, pieces, lower):
+  folder = tmp_path / "cased" / name  # The parent folder's name is ignored.
+  folder.mkdir(parents=True)
+  (folder / "vocab.txt").write_text("".join(f"{piece}\n" for piece in pieces), encoding="utf-8")
+  assert lower_case_of_google(folder / "vocab.txt") is lower
+  (folder / "bert_config.json").write_text("{}")
+  assert SentenceTokenizer.from_pretrained(folder, str(folder)).do_lower_case is lower
+  (folder / "tokenizer_config.json").write_text(f'{{"do_lower_case": {str(not lower).lower()}}}')
+  assert SentenceTokenizer.from_pretrained(folder, str(folder)).do_lower_case is not lower
