@@ -19,7 +19,7 @@ import tensorflow as tf
 from absl import logging
 
 from benchmarks import measure
-from benchmarks.models import flops_per_token, many_sentences, write_random_bert
+from benchmarks.models import flops_per_token, write_random_bert
 from benchmarks.worker_process import Worker
 from bert_flow_tf.encoder.sentence_encoder import SentenceEncoder
 
@@ -63,21 +63,7 @@ def run(
   sizes: dict[str, int] | None = None,
   precision: str = "float32",
 ) -> dict[str, Any]:
-  """Measures our encoder and the others in turns.
-
-  Args:
-    tokenizer_folder: folder of a BERT whose vocabulary is used.
-    sentences: distinct sentences.
-    max_seq_length: largest number of tokens of a sentence, [CLS] and [SEP] included.
-    batch_size: sentences per step.
-    repeats: rounds.
-    other_python: path of a Python with sentence-transformers and ONNX Runtime; default: this one.
-    sizes: the model's values in config.json; default: BERT-base.
-    precision: a half precision that is measured too; float32 for none.
-
-  Returns:
-    JSON values, which `to_markdown` reads.
-  """
+  """Measures our encoder and the others in turns."""
   with tempfile.TemporaryDirectory(prefix="bert_flow_benchmark_") as parent:
     folder = pathlib.Path(parent) / "random-bert"
     logging.info("writes a BERT with random weights")
@@ -155,48 +141,8 @@ def _summary(rounds, lengths, config):
   }
 
 
-def run_scaling(
-  encoder: SentenceEncoder,
-  sentences: list[str],
-  counts: Sequence[int],
-  max_seq_length: int,
-  batch_size: int,
-  repeats: int,
-) -> dict[str, Any]:
-  """Measures the time per sentence for several numbers of sentences, in turns.
-
-  Args:
-    encoder: the encoder.
-    sentences: distinct sentences, from which more are made.
-    counts: numbers of sentences.
-    max_seq_length: largest number of tokens of a sentence, [CLS] and [SEP] included.
-    batch_size: sentences per step.
-    repeats: rounds.
-
-  Returns:
-    JSON values, which `to_markdown` reads.
-  """
-  distinct = many_sentences(sentences, max(counts))
-  # The given sentences come first; drawn from all of them, every count has the same distribution of lengths.
-  chosen = np.random.default_rng(0).permutation(len(distinct))
-  arguments = {"sentence_embedding_type": POOLING, "max_seq_length": max_seq_length, "batch_size": batch_size}
-
-  def encode(count):
-    part = [distinct[i] for i in chosen[:count]]
-    return measure.seconds(lambda: encoder.encode(part, show_progress=False, **arguments))[0]
-
-  encode(min(counts))
-  rounds = measure.in_turns({count: lambda count=count: encode(count) for count in counts}, repeats)
-  per_sentence = {count: 1e3 * measure.median(seconds) / count for count, seconds in rounds.items()}
-  return {
-    "model": encoder.name,
-    "ms_per_sentence": per_sentence,
-    "largest_over_smallest_count": per_sentence[max(counts)] / per_sentence[min(counts)],
-  }
-
-
-def to_markdown(result: dict[str, Any], scaling: dict[str, Any] | None = None) -> str:
-  """Returns the tables of the results of `run` and `run_scaling`."""
+def to_markdown(result: dict[str, Any]) -> str:
+  """Returns the tables of the result of `run`."""
   rows = []
   for method, rate in result["sentences_per_second"].items():
     ratio = result["ours_over"].get(method)
@@ -224,10 +170,4 @@ def to_markdown(result: dict[str, Any], scaling: dict[str, Any] | None = None) -
     "instructions for it)."
     for method, ratio in result["over_float32"].items()
   ]
-  if scaling:
-    costs = ", ".join(f"{count}: {ms:.2f}" for count, ms in scaling["ms_per_sentence"].items())
-    lines.append(
-      f"\nMilliseconds per sentence by number of sentences, with {scaling['model']}: {costs}. The largest number costs "
-      f"{scaling['largest_over_smallest_count']:.2f} times as much per sentence as the smallest."
-    )
   return "\n".join(lines)

@@ -16,15 +16,7 @@ def median(values: Iterable[float]) -> float:
 
 
 def in_turns(methods: dict[Any, Callable], repeats: int) -> dict[Any, list]:
-  """Calls every method once a round, so that a machine that slows down slows all of them down.
-
-  Args:
-    methods: {name: function without arguments}.
-    repeats: rounds. Every second round calls the methods in reverse order, so that none profits from its place.
-
-  Returns:
-    {name: list of the function's results, one a round}.
-  """
+  """Calls every method once a round, so that a machine that slows down slows all of them down."""
   results = {name: [] for name in methods}
   for number in range(repeats):
     for name in list(methods)[:: -1 if number % 2 else 1]:

@@ -1,8 +1,7 @@
-"""A BERT of random weights, and any number of distinct sentences, for the encoder's benchmark."""
+"""A BERT of random weights for the encoder's benchmark."""
 
 import os
 import pathlib
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -21,14 +20,7 @@ def write_random_bert(
   sizes: dict[str, int] | None = None,
   seed: int = 0,
 ) -> None:
-  """Writes a Hugging Face folder that both TensorFlow and PyTorch load.
-
-  Args:
-    folder: the new folder.
-    tokenizer_folder: folder of a BERT whose vocab.txt and tokenizer_config.json are copied.
-    sizes: values for config.json; default: BERT-base.
-    seed: seed of the weights, whose standard deviation is that of BERT's initial weights (0.02).
-  """
+  """Writes a Hugging Face folder that both TensorFlow and PyTorch load."""
   source = pathlib.Path(tokenizer_folder)
   vocabulary = (source / "vocab.txt").read_bytes()
   config = {
@@ -63,16 +55,3 @@ def flops_per_token(config: Any, length: int) -> int:
   """
   width, inner = config.hidden_size, config.intermediate_size
   return config.num_hidden_layers * (8 * width * width + 4 * width * inner + 4 * width * length)
-
-
-def many_sentences(sentences: Sequence[str], count: int, seed: int = 0) -> list[str]:
-  """Returns `count` distinct sentences: first the given ones, then random words in sentences of the same lengths."""
-  rng = np.random.default_rng(seed)
-  distinct = dict.fromkeys(sentences[:count])
-  lengths = np.array([len(sentence.split()) for sentence in sentences])
-  words = np.array([word for sentence in sentences for word in sentence.split()])
-  while len(distinct) < count:
-    # Sometimes a few words longer, so that the loop ends even if there are hardly any words.
-    longer = rng.geometric(0.8) - 1
-    distinct[" ".join(rng.choice(words, rng.choice(lengths) + longer))] = None
-  return list(distinct)

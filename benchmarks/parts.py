@@ -28,11 +28,7 @@ _SERVED_SENTENCES = 512
 
 @dataclasses.dataclass(frozen=True)
 class BenchmarkSettings(Settings):
-  """Parts of the benchmark and their sizes.
-
-  Raises:
-    ConfigError: a list is empty or has a value that is not allowed.
-  """
+  """Parts of the benchmark and their sizes."""
 
   benchmark: str = setting(ALL, "Part that is measured.", choices=(*TITLES, ALL))
   repeats: int = setting(3, "Rounds, of which medians are taken; the methods take turns in each.", minimum=1)
@@ -45,24 +41,15 @@ class BenchmarkSettings(Settings):
     "this one.",
   )
   encoder_sentences: int = setting(256, "Distinct sentences, drawn at random, that part encoder embeds.", minimum=1)
-  sentence_counts: tuple[str, ...] = setting(
-    ("1000", "3000", "10000"), "Numbers of sentences for which part encoder measures the time per sentence."
-  )
   load_seconds: float = setting(60.0, "Seconds for which 32 clients send requests in part serving.", minimum=1.0)
 
   def __post_init__(self) -> None:
     super().__post_init__()
-    for name in ("tasks", "sentence_counts"):
-      if not getattr(self, name):
-        raise ConfigError(f"{name} is empty; expected one or more values", name)
+    if not self.tasks:
+      raise ConfigError("tasks is empty; expected one or more values", "tasks")
     for name in self.tasks:
       if find_task(name).eval_split is None:
         raise ConfigError(f"tasks={name}: expected tasks with gold scores", "tasks")
-    if not all(count.isdecimal() and int(count) for count in self.sentence_counts):
-      given = ",".join(self.sentence_counts)
-      raise ConfigError(
-        f"sentence_counts={given}: expected positive integers, with commas between them", "sentence_counts"
-      )
 
   @property
   def parts(self) -> list[str]:
@@ -71,14 +58,7 @@ class BenchmarkSettings(Settings):
 
 
 class Benchmark:
-  """Measures the parts; TensorFlow and the encoder are loaded when the first part needs them.
-
-  Args:
-    settings: parts and sizes.
-    data: folders of the tasks' files.
-    embedding: encoder and pooling.
-    flow: configuration, batch size and seed of the flow.
-  """
+  """Measures the parts; TensorFlow and the encoder are loaded when the first part needs them."""
 
   def __init__(
     self, settings: BenchmarkSettings, data: DataSettings, embedding: EncoderSettings, flow: FlowSettings
@@ -137,8 +117,7 @@ class Benchmark:
     sizes = (self._embedding.max_seq_length, self._embedding.predict_batch_size, settings.repeats)
     drawn = part.draw(sentences, settings.encoder_sentences)
     result = part.run(encoder.bert.folder, drawn, *sizes, settings.other_python, precision=self._embedding.precision)
-    scaling = part.run_scaling(encoder, sentences, [int(count) for count in settings.sentence_counts], *sizes)
-    return {**result, "scaling": scaling}, part.to_markdown(result, scaling)
+    return result, part.to_markdown(result)
 
   def _static(self, encoder):
     from benchmarks import static
@@ -146,7 +125,8 @@ class Benchmark:
 
     settings, cache_dir = self._settings, self._embedding.model_cache_dir
     if not encoder.bert.is_static:
-      encoder = SentenceEncoder.from_pretrained(f"static:{encoder.name}", cache_dir, revision=encoder.bert.revision)
+      place = {"cache_dir": cache_dir, "revision": encoder.bert.revision}
+      encoder = SentenceEncoder.from_pretrained(f"static:{encoder.name}", **place)
     sentences = list(dict.fromkeys(text for name in settings.tasks for text in self._sentences(name)))
     sizes = (self._embedding.max_seq_length, settings.repeats)
     result = static.run(encoder, sentences, *sizes, settings.other_python, cache_dir)

@@ -32,21 +32,13 @@ _REQUESTS_A_ROUND = 20
 
 
 def check_installed() -> None:
-  """Checks that the served graph's tokenizer is installed.
-
-  Raises:
-    ConfigError: it is not.
-  """
+  """Checks that the served graph's tokenizer is installed."""
   if importlib.util.find_spec("tensorflow_text") is None:
     raise ConfigError(f"benchmark=serving needs tensorflow-text: {install_command('serving')}", "benchmark")
 
 
 class ServedModel:
-  """A SavedModel in a session, as the server holds it.
-
-  Args:
-    folder: folder of the version.
-  """
+  """A SavedModel in a session, as the server holds it."""
 
   def __init__(self, folder: str | os.PathLike) -> None:
     self._session = tf.compat.v1.Session(graph=tf.Graph())
@@ -67,18 +59,7 @@ class ServedModel:
 def under_load(
   model: Callable, sentences: Sequence[str], expected: np.ndarray, seconds: float, clients: int = CLIENTS
 ) -> dict[str, Any]:
-  """Sends requests of many clients at once and compares every answer.
-
-  Args:
-    model: a `ServedModel`.
-    sentences: sentences, of which a request has 1 to 3 at random.
-    expected: float32 [n, dim], their embeddings in Python.
-    seconds: duration.
-    clients: number of clients.
-
-  Returns:
-    JSON values.
-  """
+  """Sends requests of many clients at once and compares every answer."""
   until = time.perf_counter() + seconds
   allowed = ANSWERS_WITHIN * np.abs(expected).max()
 
@@ -137,23 +118,7 @@ def run(
   seconds: float,
   repeats: int,
 ) -> dict[str, Any]:
-  """Exports the encoder with a flow, and measures it under load and request by request.
-
-  Args:
-    encoder: the encoder.
-    config: configuration of the flow, which is initialized on the sentences and not fitted: its cost is the same.
-    sentences: distinct sentences.
-    max_seq_length: largest number of tokens of a sentence, [CLS] and [SEP] included.
-    pooling: a `sentence_embedding_type`.
-    seconds: duration of the load.
-    repeats: rounds of the comparison.
-
-  Returns:
-    JSON values, which `to_markdown` reads.
-
-  Raises:
-    ConfigError: the tokenizer of the served graph is not installed.
-  """
+  """Exports the encoder with a flow, and measures it under load and request by request."""
   check_installed()
   from bert_flow_tf.serving.export import export_model  # needs the extra [serving]
 

@@ -39,23 +39,11 @@ def run(
   other_python: str | None = None,
   cache_dir: str | None = None,
 ) -> dict[str, Any]:
-  """Measures both in turns.
-
-  Args:
-    encoder: a static encoder.
-    sentences: distinct sentences.
-    max_seq_length: largest number of tokens of a sentence, [CLS] and [SEP] included; model2vec has no such tokens.
-    repeats: rounds.
-    other_python: path of a Python with model2vec; default: this one.
-    cache_dir: see `SentenceEncoder.from_pretrained`.
-
-  Returns:
-    JSON values, which `to_markdown` reads.
-  """
+  """Measures both in turns."""
   calibration = SentenceModel(encoder, None, max_seq_length=max_seq_length).fit(sentences, CALIBRATION).calibration
 
   def ours():
-    fresh = SentenceEncoder.from_pretrained(encoder.name, cache_dir, revision=encoder.bert.revision)
+    fresh = SentenceEncoder.from_pretrained(encoder.name, cache_dir=cache_dir, revision=encoder.bert.revision)
     model = SentenceModel(fresh, calibration, max_seq_length=max_seq_length)
     cpu = time.process_time()
     seconds, _ = measure.seconds(lambda: model.encode(sentences))

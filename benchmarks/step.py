@@ -43,18 +43,7 @@ def fit(
 
 
 def run(config: FlowConfig, dim: int, batch_size: int, steps: int, repeats: int) -> dict[str, Any]:
-  """Fits with and without XLA in turns.
-
-  Args:
-    config: configuration of the flow.
-    dim: number of dimensions of the embeddings.
-    batch_size: pairs per step.
-    steps: steps of a fit.
-    repeats: rounds.
-
-  Returns:
-    JSON values, which `to_markdown` reads.
-  """
+  """Fits with and without XLA in turns."""
   source = random_pairs(max(STS_B_PAIRS, batch_size), dim)
   rounds = measure.in_turns(
     {

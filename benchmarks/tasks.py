@@ -34,12 +34,6 @@ class PaddedEncoder:
   """The original's embedding: every sentence padded to `max_seq_length`, repeated sentences embedded again.
 
   The graph is that of `SentenceEncoder`, traced for this length, so that only the padding makes it slower.
-
-  Args:
-    encoder: the encoder.
-    pooling: a `sentence_embedding_type`.
-    max_seq_length: length of every sentence, in tokens.
-    batch_size: sentences that `encode` embeds at once.
   """
 
   def __init__(self, encoder: SentenceEncoder, pooling: str, max_seq_length: int, batch_size: int) -> None:
@@ -69,12 +63,7 @@ class PaddedEncoder:
 
 
 class PaddedPairs:
-  """Pairs that are embedded in each step of a fit; a source for `Trainer.fit`.
-
-  Args:
-    encoder: embeds them.
-    pairs: the sentences.
-  """
+  """Pairs that are embedded in each step of a fit; a source for `Trainer.fit`."""
 
   def __init__(self, encoder: PaddedEncoder, pairs: SentencePairs) -> None:
     self._encoder = encoder
@@ -126,20 +115,7 @@ def run_task(
   repeats: int,
   compiled: dict[str, Any] | None = None,
 ) -> dict[str, Any]:
-  """Runs one task by both methods in turns; returns JSON values, which `summarize` reads.
-
-  Args:
-    task: the task.
-    encoder: the encoder.
-    config: configuration of the flow.
-    seed: seed of the flow and of the order of the pairs.
-    pooling: a `sentence_embedding_type`.
-    max_seq_length: largest number of tokens of a sentence, [CLS] and [SEP] included.
-    batch_size: sentences embedded at once outside a fit.
-    repeats: rounds.
-    compiled: dict in which our method keeps its flow and trainer for the next task, as `run_table.py` does, so that a
-      process compiles once. None to compile for this task.
-  """
+  """Runs one task by both methods in turns; returns JSON values, which `summarize` reads."""
   compiled = {} if compiled is None else compiled
   corpus, dim, epochs = task.all_pairs(), encoder.dim(pooling), task.spec.num_train_epochs
   arguments: dict[str, Any] = {"sentence_embedding_type": pooling, "max_seq_length": max_seq_length}

@@ -15,17 +15,7 @@ class WorkerError(BertFlowError):
 
 
 class Worker(contextlib.AbstractContextManager):
-  """The process with sentence-transformers, ONNX Runtime and model2vec.
-
-  Args:
-    python: path of a Python that has them.
-    folder: folder of the model's files, see `worker`, and of sentences.json, a list of sentences.
-    max_seq_length: largest number of tokens of a sentence, [CLS] and [SEP] included.
-    threads: number of threads.
-
-  Raises:
-    WorkerError: it cannot be started.
-  """
+  """The process with sentence-transformers, ONNX Runtime and model2vec."""
 
   def __init__(self, python: str, folder: pathlib.Path, max_seq_length: int, threads: int) -> None:
     script = pathlib.Path(__file__).with_name("worker.py")
@@ -56,31 +46,19 @@ class Worker(contextlib.AbstractContextManager):
       self._process.wait()
 
   def ask(self, engine: str, batch_size: int, save: pathlib.Path | None = None) -> dict[str, Any]:
-    """Lets an engine embed all sentences; returns {"seconds", "version"} or {"skipped": reason}.
-
-    Raises:
-      WorkerError: the process has ended or answers no JSON.
-    """
+    """Lets an engine embed all sentences; returns {"seconds", "version"} or {"skipped": reason}."""
     self.send(engine, batch_size, save)
     return self.receive(engine)
 
   def send(self, engine: str, batch_size: int, save: pathlib.Path | None = None, count: int | None = None) -> None:
-    """Starts what `ask` does, without waiting; `count`: embeds the first sentences only.
-
-    Raises:
-      WorkerError: the process has ended.
-    """
+    """Starts what `ask` does, without waiting; `count`: embeds the first sentences only."""
     command = {"engine": engine, "batch_size": batch_size, "save": save and str(save), "count": count}
     with self._explained(engine):
       self._process.stdin.write(json.dumps(command) + "\n")
       self._process.stdin.flush()
 
   def receive(self, engine: str) -> dict[str, Any]:
-    """Returns the answer to the first `send` that has none yet, which was for `engine`.
-
-    Raises:
-      WorkerError: the process has ended or answers no JSON.
-    """
+    """Returns the answer to the first `send` that has none yet, which was for `engine`."""
     with self._explained(engine):
       return json.loads(self._process.stdout.readline())
 

@@ -174,7 +174,7 @@ def _rows(run: Run, recipes: Mapping[Workbench, Sequence[Recipe]]) -> list[Row]:
         column = _COLUMN_OF_TASK.get(task, task)
         cells[column] = dataclasses.replace(cell, paper=published and published.cells[column])
       chosen = recipe.calibration
-      if len(names) == 1:
+      if list(names.values()) == [list(run.tasks)]:  # all tasks have the same k
         (chosen,) = names
       rows.append(Row(row_name(bench, recipe, chosen), OURS, cells))
   return rows

@@ -5,42 +5,25 @@ from collections.abc import Mapping, Sequence
 
 from bert_flow_tf.tables.beyond import FLOW, MEAN, WHITENING, method_name
 from bert_flow_tf.tables.similarity import FIRST_LAST
-from bert_flow_tf.tables.table import OURS, PUBLISHED, Cell, Table
+from bert_flow_tf.tables.table import OURS, PUBLISHED, Cell, Table, markdown_row
 from bert_flow_tf.tables.workbench import NLI_TUNED
 
-
-@dataclasses.dataclass(frozen=True)
-class _Line:
-  """A comparison of rows, without and with the flow; a line of the summary for each column.
-
-  Attributes:
-    table: name of the table.
-    label: name of the line.
-    columns: columns of the table; None for all.
-    paper: names of the paper's rows.
-    ours: names of our rows.
-  """
-
-  table: str
-  label: str
-  columns: tuple[str, ...] | None
-  paper: tuple[str, ...]
-  ours: tuple[str, ...]
-
-
 _PLAIN, _FLOW = f"{{encoder}}, {FIRST_LAST}", f"{{encoder}}, {FIRST_LAST}, flow (target)"
+_EDITS, _GOLD = "edit distance", "gold similarity"
 _METHODS = ("BERT-induced similarity", "flow-induced similarity")
+_OUR_METHODS = (f"{_PLAIN}: {_METHODS[0]}", f"{_FLOW}: {_METHODS[1]}")
+# Lines: table, label, columns (None for a line of each), rows of the paper, our rows; without and with the flow.
 _LINES = (
-  _Line("2", "{column}", None, ("BERT_base-last2avg", "BERT_base-flow (target)"), (_PLAIN, _FLOW)),
-  _Line("4", "QNLI, AUC", None, ("BERT_base-NLI-last2avg", "BERT_base-NLI-flow (target)"), (_PLAIN, _FLOW)),
-  _Line(
+  ("2", "{column}", None, ("BERT_base-last2avg", "BERT_base-flow (target)"), (_PLAIN, _FLOW)),
+  ("4", "QNLI, AUC", None, ("BERT_base-NLI-last2avg", "BERT_base-NLI-flow (target)"), (_PLAIN, _FLOW)),
+  (
     "6",
-    "STS-B dev, similarity and edit distance",
-    ("edit distance",),
+    f"STS-B dev, similarity and {_EDITS}",
+    (_EDITS,),
     _METHODS,
     (f"{_PLAIN}: {_METHODS[0]}", f"{_FLOW}: {_METHODS[1]}"),
   ),
-  _Line("6", "STS-B dev, gold and edit distance", ("edit distance",), ("gold similarity",), ("gold similarity",)),
+  ("6", f"STS-B dev, gold and {_EDITS}", (_EDITS,), (_GOLD,), (_GOLD,)),
 )
 # Means of three seeds, without and with the published TensorFlow 1 flow (config_l2_d3_w32, actnorm initialized from
 # data), on the embeddings of an encoder, by the beginning of its weights' SHA-256. From `../shared/models/README.md`.
@@ -76,20 +59,26 @@ def summary(tables: Sequence[Table]) -> str:
 
 def _best_rows(table: Table) -> str:
   """Returns Markdown with the mean over the sets of some rows, and of the best one, for each encoder."""
-  names = [FIRST_LAST, f"{method_name(FLOW)} (target)", f"{method_name(WHITENING)} (target)"]
+  names = [f"{method_name(FLOW)} (target)", f"{method_name(WHITENING)} (target)"]
   lines = []
   for encoder in table.about.get("encoders", {}):
-    own = [row for row in table.rows if row.name.startswith(f"{encoder}, ")]
-    means = {row.name.removeprefix(f"{encoder}, "): row.cells.get(MEAN, Cell()) for row in own}
-    scores = {name: cell for name, cell in means.items() if cell.defined}
+    scores = {}
+    for row in table.rows:
+      cell = row.cells.get(MEAN, Cell())
+      if row.name.startswith(f"{encoder}, ") and cell.defined:
+        scores[row.name.removeprefix(f"{encoder}, ")] = cell
     if FIRST_LAST in scores:
+      plain = scores[FIRST_LAST]
       best = max(scores, key=lambda name: scores[name].mean)
-      plain = scores[FIRST_LAST].mean
-      gains = {name: f"{_score(cell)} ({cell.mean - plain:+.2f})" for name, cell in scores.items()}
-      cells = [_score(scores[FIRST_LAST]), *(gains.get(name, "") for name in names[1:]), gains[best], best]
-      lines.append(f"| {encoder} | {' | '.join(cells)} |")
-  head = ["", *names, "best row", "which"]
-  return "\n".join([_BEST_NOTE, f"| {' | '.join(head)} |", "| --- |" + " --- |" * 5, *lines, ""]) if lines else ""
+      cells = [_score(plain)]
+      for name in (*names, best):
+        cell = scores.get(name)
+        cells.append((cell and f"{_score(cell)} ({cell.mean - plain.mean:+.2f})") or "")
+      lines.append(markdown_row([encoder, *cells, best]))
+  if not lines:
+    return ""
+  head = [FIRST_LAST, *names, "best row", "which"]
+  return "\n".join([_BEST_NOTE, f"|  {markdown_row(head)}", "| --- |" + " --- |" * 5, *lines, ""])
 
 
 def _score(cell: Cell) -> str:
@@ -102,31 +91,31 @@ def _paper_rows(by_name: Mapping[str, Table]) -> str:
 
   Encoders that were fine-tuned on NLI are left out.
   """
-  tables = by_name.values()
-  checksums = {
-    encoder: checksum
-    for table in tables
-    for encoder, checksum in table.about.get("encoders", {}).items()
-    if table.name in ("2", "4", "6") and not encoder.endswith(NLI_TUNED)
-    if any(row.name.startswith(f"{encoder}, {FIRST_LAST}") for row in table.rows)
-  }
-  if not checksums:
+  encoders = {}
+  for table in by_name.values():
+    for encoder, checksum in table.about.get("encoders", {}).items():
+      has_rows = any(row.name.startswith(f"{encoder}, {FIRST_LAST}") for row in table.rows)
+      if table.name in ("2", "4", "6") and has_rows and not encoder.endswith(NLI_TUNED):
+        encoders[encoder] = _PUBLISHED_CODE.get(checksum[:12])
+  if not encoders:
     return ""
-  lines = [["", "paper, BERT-base"]]
-  for encoder, checksum in checksums.items():
-    lines[0] += [f"published code, {encoder}"] * (checksum[:12] in _PUBLISHED_CODE) + [f"ours, {encoder}"]
-  lines.append(["---"] * len(lines[0]))
-  for line in (line for line in _LINES if line.table in by_name):
-    table = by_name[line.table]
-    for column in line.columns or table.columns:
-      lines.append([line.label.format(column=column), _text(table, PUBLISHED, line.paper, column)])
-      for encoder, checksum in checksums.items():
-        code = _PUBLISHED_CODE.get(checksum[:12])
+  head, note = ["paper, BERT-base"], _NOTE
+  for encoder, code in encoders.items():
+    if code is not None:
+      head.append(f"published code, {encoder}")
+      note = _NOTE + _CODE_NOTE
+    head.append(f"ours, {encoder}")
+  lines = [f"|  {markdown_row(head)}", markdown_row(["---"] * (len(head) + 1))]
+  for name, label, columns, paper, ours in _LINES:
+    table = by_name.get(name)
+    for column in (table and (columns or table.columns)) or ():
+      cells = [label.format(column=column), _text(table, PUBLISHED, paper, column)]
+      for encoder, code in encoders.items():
         if code is not None:
-          lines[-1].append(" → ".join(f"{score:.2f}" for score in code.get(column, ())))
-        lines[-1].append(_text(table, OURS, [name.format(encoder=encoder) for name in line.ours], column))
-  note = _NOTE + _CODE_NOTE if any(head.startswith("published") for head in lines[0]) else _NOTE
-  return "\n".join([note, *(f"| {' | '.join(cells)} |" for cells in lines), ""])
+          cells.append(" → ".join(f"{score:.2f}" for score in code.get(column, ())))
+        cells.append(_text(table, OURS, [row.format(encoder=encoder) for row in ours], column))
+      lines.append(markdown_row(cells))
+  return "\n".join([note, *lines, ""])
 
 
 def _text(table: Table, source: str, names: Sequence[str], column: str) -> str:

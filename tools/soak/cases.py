@@ -15,13 +15,7 @@ _FLOW = ["--train_batch_size=8", "--save_checkpoints_steps=3"]
 
 @dataclasses.dataclass(frozen=True)
 class Case:
-  """Command of a runner.
-
-  Attributes:
-    module: the runner, a module of run_scripts.
-    flags: its flags.
-    spoiled: globs of files that may be damaged between two starts without changing the result.
-  """
+  """Command of a runner."""
 
   module: str
   flags: list[str]

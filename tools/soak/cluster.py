@@ -31,11 +31,7 @@ _LIMIT = 900
 
 
 class Dask:
-  """Scheduler and two workers of Dask.
-
-  Args:
-    machines: the machines "server" and `_WORKERS`.
-  """
+  """Scheduler and two workers of Dask."""
 
   name = "DaskRunner"
 
@@ -120,13 +116,7 @@ def serve(pools):
 
 
 class Job:
-  """Command `run_embed` that writes a folder.
-
-  Args:
-    machines: the machines; it runs on "server".
-    folder: the output.
-    flags: the other flags.
-  """
+  """Command `run_embed` that writes a folder."""
 
   def __init__(self, machines, folder, flags):
     self._machines, self.folder, self._log = machines, folder, folder.with_suffix(".log")
@@ -134,11 +124,7 @@ class Job:
     self.starts, self.seconds = 0, 0.0
 
   def run(self, kills=()):
-    """Runs the command until it succeeds, again after each end that is not a success.
-
-    Args:
-      kills: pairs (number of shards, function): the function is called with the process when so many are finished.
-    """
+    """Runs the command until it succeeds, again after each end that is not a success."""
     kills, began = list(kills), time.monotonic()
     while time.monotonic() < began + _LIMIT:
       if self._run_once(kills) == 0:

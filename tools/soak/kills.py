@@ -31,17 +31,7 @@ _LIMIT_SECONDS = 900
 
 
 class Soak:
-  """Kills of one command.
-
-  Args:
-    case: the command.
-    out: the folder that it writes.
-    log: file for its output.
-    seed: decides the moments.
-
-  Attributes:
-    failures: sentences.
-  """
+  """Kills of one command."""
 
   def __init__(self, case, out, log, seed):
     self._case, self._out, self._log, self._random = case, out, log, random.Random(seed)

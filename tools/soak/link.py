@@ -29,14 +29,7 @@ def _ip(*words):
 
 
 class Link:
-  """The link; a context manager. Its attributes may be changed at any time.
-
-  Attributes:
-    addresses: IP addresses of the two machines.
-    delay: seconds that each packet takes, in each direction.
-    loss: probability that a packet is lost.
-    cut: whether all packets are lost.
-  """
+  """The link; a context manager. Its attributes may be changed at any time."""
 
   def __init__(self) -> None:
     self.addresses = ("198.18.0.1", "198.18.0.2")

@@ -14,12 +14,7 @@ _PREFIX = "bert-flow-"
 
 
 class Machines:
-  """Machines that run commands. The first has the address 10.97.0.1, the next 10.97.0.2, and so on.
-
-  Args:
-    names: their names.
-    log: file for the commands' output.
-  """
+  """Machines that run commands. The first has the address 10.97.0.1, the next 10.97.0.2, and so on."""
 
   def __init__(self, names, log):
     self._log = open(log, "ab")  # noqa: SIM115 closed by __exit__

@@ -42,12 +42,7 @@ _FLAGS = {
 
 
 class Machines:
-  """The two machines and their commands; every case has a folder of its own.
-
-  Args:
-    folder: for encoder, results and logs.
-    link: the link.
-  """
+  """The two machines and their commands; every case has a folder of its own."""
 
   def __init__(self, folder, link):
     self._inputs, self.link = folder, link
