@@ -79,6 +79,7 @@ def _read(path: FilePath) -> tuple[SentencePairs, int, str]:
         columns[name].append(field)
   if not numbers:
     raise DataError(f"{path} is empty; expected sentences")
+  # Single sentences, scored pairs, or pairs without scores.
   if "sentence" in columns:
     return pair_up(columns["sentence"]), len(numbers), "sentence"
   first, second = columns["sentence1"], columns["sentence2"]

@@ -2,7 +2,6 @@
 
 import itertools
 import os
-from collections.abc import Mapping
 
 import numpy as np
 
@@ -16,7 +15,7 @@ from bert_flow_tf.errors import DataError
 from bert_flow_tf.progress import counted
 
 # {split of a task: its parts (table, split of the table)}
-Parts = Mapping[str, tuple[tuple[Table, str], ...]]
+Parts = dict[str, tuple[tuple[Table, str], ...]]
 
 
 def parts_of(table: Table) -> Parts:
@@ -31,6 +30,7 @@ def load_tables(name: str, parts: Parts, published: Parts, eval_split: str, path
   keeps its pairs; if it is the evaluated one, dev is evaluated.
   """
   splits, source = load_parts(name, published if paths.as_published else parts, paths)
+  # A split of train or dev needs labels; pairs whose annotators did not agree are left out.
   dropped = {}
   for split, pairs in splits.items():
     with_gold = pairs.with_gold()
@@ -142,6 +142,7 @@ class _Tfds:
     (a, b), column = tfds_source.read_split(builder, table.tfds_splits[split], (first, second), gold_column)
     if not with_gold:
       return SentencePairs.without_gold(a, b)
+    # Scores are numbers, labels are indices of the feature's names, -1 without a label.
     labels = table.tfds_labels or table.gold.labels
     if not labels:
       scores = tfds_source.scores_of(column)
@@ -170,6 +171,7 @@ def load_years(years: tuple[Year, ...], paths: Paths) -> Loaded:
   Raises:
     DataError: a file is missing or malformed, or cannot be downloaded.
   """
+  # The published code's file, which it reads in data_dir alone.
   full = None
   if paths.data_dir is not None:
     folders = [""]

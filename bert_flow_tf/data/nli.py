@@ -43,7 +43,7 @@ ALLNLI_PARTS: Parts = {"train": _CORPUS["train"], "dev": ((MNLI, "dev"),)}
 
 # As the published code reads them: the first annotator's label in MNLI's dev, the test file of GLUE, and contradiction
 # for each pair of a test split, also of one that is trained on.
-_MNLI_PUBLISHED = dataclasses.replace(MNLI, places=(8, 9, 10), files=MNLI.files | {"test": ("test_matched.tsv",)})
+_MNLI_PUBLISHED = dataclasses.replace(MNLI, places=(8, 9, 10), files=dict(MNLI.files) | {"test": ("test_matched.tsv",)})
 _MNLI_DEV = dataclasses.replace(_MNLI_PUBLISHED, gold=Gold("label1", _LABELS))
 _SNLI_TEST = dataclasses.replace(SNLI, gold=Gold("gold_label", dict.fromkeys(_LABELS, 0.0)))
 MNLI_PUBLISHED: Parts = parts_of(_MNLI_PUBLISHED) | {"dev": ((_MNLI_DEV, "dev"),)}

@@ -64,6 +64,7 @@ def load(paths: Paths) -> Loaded:
       "gold scores; leave out stsb_gold or data_dir",
       argument="stsb_gold",
     )
+  # The benchmark's files have the gold of all splits, so they come before GLUE's.
   folder = first_with(paths.data_dir, (_FOLDER, "STS-B", ""), [_FILES["train"]])
   if folder is not None:
     return _load_benchmark(folder)

@@ -101,6 +101,7 @@ class Table:
   def find(self, root: Any, split: str) -> Any:
     """Returns the path of a split's file below a folder, unpacked or in its archive; None if it does not exist."""
     every_name = sum(self.files.values(), ())
+    # Unpacked, in the folder that has any of the files; or packed, in the archive of this split.
     folders = [first_with(root, (self.name, *self.other_folders, ""), every_name)]
     if split in self.archives:
       archive = self.archives[split].rsplit("/", 1)[1]

@@ -74,6 +74,7 @@ def _packaged_task(name: str, files: dict[str, str], description: str, num_train
 
 
 TASKS = (
+  # The paper's sets of sentence pairs with a similarity score.
   TaskSpec(
     name="STS-B",
     aliases=("stsb",),
@@ -94,6 +95,7 @@ TASKS = (
   _sts_task("STS-15", "SemEval 2015: 3000 pairs in 5 subsets", semeval.YEARS[3:4]),
   _sts_task("STS-16", "SemEval 2016: 1186 pairs in 5 subsets", semeval.YEARS[4:]),
   _sts_task("STS-12-16", "union of STS-12 to STS-16: 12544 pairs", semeval.YEARS),
+  # Binary tasks of GLUE.
   _glue_task(
     "QNLI",
     "does a sentence answer a question? 5463 pairs in dev",
@@ -156,6 +158,7 @@ TASKS = (
     "360 pairs in the package, hard on purpose: shared words, another meaning",
     num_train_epochs=20.0,
   ),
+  # A user's own file.
   TaskSpec(
     name="custom",
     description="your own file, the path in data_dir: sentences, pairs, or pairs with a score",
@@ -163,6 +166,7 @@ TASKS = (
     # Replaced by "test" if the file has scores.
     eval_split=None,
   ),
+  # Classes of entailment, for the siamese runner.
   _task_of_parts(
     "ALLNLI",
     "SNLI and MNLI: about 960000 labeled pairs in train, MNLI's dev",

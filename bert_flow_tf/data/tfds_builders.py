@@ -19,7 +19,7 @@ from bert_flow_tf.errors import DataError
 _TEXT = tfds.features.Text
 
 
-class PairsBuilder(tfds.core.GeneratorBasedBuilder, skip_registration=True):
+class PairsBuilder(tfds.core.GeneratorBasedBuilder, skip_registration=True):  # type: ignore[call-arg]
   """Base of the builders: reads files of the folder of manual downloads, or downloads archives."""
 
   VERSION = tfds.core.Version("1.0.0")
@@ -36,6 +36,7 @@ class PairsBuilder(tfds.core.GeneratorBasedBuilder, skip_registration=True):
   def _split_generators(self, dl_manager):
     generators, source = {}, self._source()
     for split, url in source.archives.items():
+      # Files that a user put into TFDS's folder come before a download.
       pairs = None
       with contextlib.suppress(AssertionError):  # The folder of manual downloads does not exist.
         pairs = source.pairs_in(os.fspath(dl_manager.manual_dir), split)
