@@ -109,6 +109,11 @@ def num_steps(num_pairs: int, train_batch_size: int, num_train_epochs: float) ->
   return steps
 
 
+def num_warmup_steps(steps: int, warmup_proportion: float) -> int:
+  """Returns the number of steps of the rise of `WarmUpLinearDecay`, as the published code rounds it."""
+  return int(steps * warmup_proportion)
+
+
 @tf_keras.utils.register_keras_serializable("bert_flow_tf")
 class WarmUpLinearDecay(tf_keras.optimizers.schedules.LearningRateSchedule):
   """Rises linearly over the first steps, then falls linearly to 0 at the last step. Steps count from 0.

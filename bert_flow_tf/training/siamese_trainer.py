@@ -21,7 +21,7 @@ from bert_flow_tf.training.distribution import check_batch_size, distribute_batc
 from bert_flow_tf.training.labelled_pairs import LabelledPairs
 from bert_flow_tf.training.loop import Checkpoints, LoopResult, TrainingLoop
 from bert_flow_tf.training.objectives import Classifier, CosineObjective
-from bert_flow_tf.training.optimizer import AdamWeightDecay, WarmUpLinearDecay, num_steps
+from bert_flow_tf.training.optimizer import AdamWeightDecay, WarmUpLinearDecay, num_steps, num_warmup_steps
 from bert_flow_tf.training.siamese_settings import SiameseSettings
 
 _CLIP_NORM = 1.0
@@ -205,7 +205,8 @@ class SiameseTrainer:
   def _optimizers(self, total, groups):
     """Returns the optimizers of `loss` and `flow_loss`, built; the gradients are clipped before they get them."""
     settings = self._settings
-    rate = WarmUpLinearDecay(settings.learning_rate, total, int(total * settings.warmup_proportion))
+    warmup_steps = num_warmup_steps(total, settings.warmup_proportion)
+    rate = WarmUpLinearDecay(settings.learning_rate, total, warmup_steps)
     optimizers = []
     with self._strategy.scope():
       for its_rate, group in zip((rate, settings.flow_learning_rate), groups, strict=True):

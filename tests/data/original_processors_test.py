@@ -15,7 +15,7 @@ from bert_flow_tf.data.tasks import KINDS, find_task, load_task
 from bert_flow_tf.encoder.tokenizer import SentenceTokenizer
 from bert_flow_tf.errors import ConfigError, TrainingError
 from bert_flow_tf.training.labelled_pairs import LabelledPairs
-from bert_flow_tf.training.optimizer import num_steps
+from bert_flow_tf.training.optimizer import num_steps, num_warmup_steps
 from tests.testing import shared
 
 
@@ -123,7 +123,8 @@ def test_records(facts, tokenizer, tmp_path):
     assert rows_of(source, tokenizer) == [[row["a"], row["b"], np.float32(row["label_ids"])] for row in rows], case
     steps = num_steps(source.num_pairs, batch, 3.0)
     model_fn = record["model_fn"]
-    assert (steps, int(steps * 0.1)) == (model_fn["num_train_steps"], model_fn["num_warmup_steps"]), case
+    warmup_steps = num_warmup_steps(steps, 0.1)
+    assert (steps, warmup_steps) == (model_fn["num_train_steps"], model_fn["num_warmup_steps"]), case
 
 
 def test_one_whole_record(facts, tokenizer, tmp_path):
@@ -151,7 +152,8 @@ def test_steps(facts):
         num_steps(len(chosen.pairs), flags["train_batch_size"], flags["num_train_epochs"])
       continue
     steps = num_steps(len(chosen.pairs), flags["train_batch_size"], flags["num_train_epochs"])
-    assert steps == expected and int(steps * flags["warmup_proportion"]) == case["model_fn"]["num_warmup_steps"]
+    warmup_steps = num_warmup_steps(steps, flags["warmup_proportion"])
+    assert (steps, warmup_steps) == (expected, case["model_fn"]["num_warmup_steps"])
 
 
 def rows_of(source, tokenizer):
