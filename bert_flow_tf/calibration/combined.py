@@ -35,7 +35,7 @@ class Mix:
   @classmethod
   def of(cls, moments: Moments, shares: Sequence[float]) -> "Mix":
     """Returns the mix for the moments of u, whole or diagonal."""
-    shares = checked_shares(shares)
+    shares = parse_shares(shares)
     view_dim(moments.dim, shares)
     square = moments.variance.reshape(len(shares), -1).sum(axis=1)
     rounding = moments.mean_square.reshape(len(shares), -1).sum(axis=1)
@@ -80,8 +80,8 @@ class Mix:
     return self.mean, np.concatenate([scale * matrix for scale in self.scale])
 
 
-def checked_shares(shares: Sequence[float]) -> tuple[float, ...]:
-  """Returns the shares of views, positive numbers with sum 1, as a tuple; () for embeddings without views."""
+def parse_shares(shares: Sequence[float]) -> tuple[float, ...]:
+  """Parses the shares of views, positive numbers with sum 1; () for embeddings without views."""
   try:
     checked = tuple(map(float, shares))
   except (TypeError, ValueError):
@@ -103,7 +103,9 @@ def view_dim(dim: int, shares: Sequence[float]) -> int:
 
 def _shown(shares):
   """Returns shares as a user writes them: 0.6,0.4."""
-  return ",".join(map(str, shares)) if isinstance(shares, list | tuple) else shares
+  if isinstance(shares, list | tuple):
+    return ",".join(map(str, shares))
+  return shares
 
 
 class SideBySide(Calibration):
@@ -151,4 +153,6 @@ class SideBySide(Calibration):
 
 def side_by_side(parts: Sequence[Calibration]) -> Calibration:
   """Returns the calibrations as one; a single one as it is."""
-  return parts[0] if len(parts) == 1 else SideBySide(parts)
+  if len(parts) == 1:
+    return parts[0]
+  return SideBySide(parts)

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from bert_flow_tf.calibration.combined import SIDE_BY_SIDE, Mix, SideBySide, checked_shares
+from bert_flow_tf.calibration.combined import SIDE_BY_SIDE, Mix, SideBySide, parse_shares
 from bert_flow_tf.calibration.interface import KIND, Calibration
 from bert_flow_tf.calibration.linear import LinearCalibration
 from bert_flow_tf.calibration.names import FLOW
@@ -66,7 +66,9 @@ class FlowCalibration(Calibration):
 
   def mixed(self, embeddings: np.ndarray) -> np.ndarray:
     """Returns what the flow takes: the mix of the views u [n, dim], float32 [n, output_dim]; or u itself."""
-    return embeddings if self.mix is None else self.mix(np.asarray(embeddings, np.float64)).astype(np.float32)
+    if self.mix is None:
+      return embeddings
+    return self.mix(np.asarray(embeddings, np.float64)).astype(np.float32)
 
   def bits_per_dim(self, embeddings: np.ndarray) -> tf.Tensor:
     """Returns the flow's loss for u [n, dim], [n] in bits per dimension; with views, that of their mix."""
@@ -86,7 +88,7 @@ class FlowCalibration(Calibration):
     flow_settings, weights = dict(settings), dict(arrays)
     mix = None
     if "shares" in settings:
-      shares = checked_shares(flow_settings.pop("shares"))
+      shares = parse_shares(flow_settings.pop("shares"))
       mix = Mix(shares, weights.pop(_MIX_MEAN), weights.pop(_MIX_RMS))
     flow = Glow.restore(flow_settings, weights)
     if mix and (mix.mean.shape, mix.rms.shape) != ((flow.dim * len(mix.shares),), (len(mix.shares),)):

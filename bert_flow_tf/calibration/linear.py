@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from absl import logging
 
-from bert_flow_tf.calibration.combined import Mix, checked_shares, view_dim
+from bert_flow_tf.calibration.combined import Mix, parse_shares, view_dim
 from bert_flow_tf.calibration.interface import Calibration
 from bert_flow_tf.calibration.moments import Moments, chunks
 from bert_flow_tf.errors import CalibrationError, ConfigError, DataError
@@ -47,7 +47,7 @@ def _whitening(moments: Moments, k: int | None) -> Affine:
   the fit get covariance I. Su et al. 2021, "Whitening Sentence Representations for Better Semantics and Faster
   Retrieval", algorithm 1. Directions without variance are dropped.
   """
-  values, vectors = _checked_directions("whitening", moments, k)
+  values, vectors = _varying_directions("whitening", moments, k)
   return moments.mean, (vectors / np.sqrt(values))[:, :k]
 
 
@@ -59,9 +59,10 @@ def _soft_whitening(moments: Moments, k: float | None) -> Affine:
   identity (as in Ledoit and Wolf 2004, "A well-conditioned estimator for large-dimensional covariance matrices", with a
   fixed weight): large directions become even, small ones stay small.
   """
-  values, vectors = _checked_directions("soft-whitening", moments, None)
-  scale = 1.0 / np.sqrt(values + SHRINKAGE * np.mean(values)) if k is None else values**-k
-  return moments.mean, vectors * scale
+  values, vectors = _varying_directions("soft-whitening", moments, None)
+  if k is None:
+    return moments.mean, vectors / np.sqrt(values + SHRINKAGE * np.mean(values))
+  return moments.mean, vectors / values**k
 
 
 def _natsv(moments: Moments, k: int) -> Affine:
@@ -79,7 +80,7 @@ def _sn_natsv(moments: Moments, k: int) -> Affine:
   return moments.mean, moments.scale[:, np.newaxis] * nulling
 
 
-def _checked_directions(name: str, moments: Moments, k: int | None) -> tuple[np.ndarray, np.ndarray]:
+def _varying_directions(name: str, moments: Moments, k: int | None) -> tuple[np.ndarray, np.ndarray]:
   """Returns the covariance's eigenvalues [rank] and eigenvectors [dim, rank]; logs a rank below the dimensions."""
   values, vectors = moments.directions
   moments.check_varying(values)
@@ -140,8 +141,8 @@ class LinearCalibration(Calibration):
 
   def __init__(self, method: str, k: float | None = None, shares: Sequence[float] = ()) -> None:
     self.method = method
-    self.k = _checked_k(method, k)
-    self.shares = checked_shares(shares)
+    self.k = _k_of(method, k)
+    self.shares = parse_shares(shares)
     self._moments: Moments | None = None
     self._affine: Affine | None = None
 
@@ -162,8 +163,10 @@ class LinearCalibration(Calibration):
 
   @property
   def output_dim(self) -> int:
-    """Dimensions of calibrated embeddings."""
-    return view_dim(self.dim, self.shares) if self._awaits_k else self.affine()[1].shape[1]
+    """Dimensions of calibrated embeddings; those of NATSV do not depend on its k."""
+    if self._awaits_k:
+      return view_dim(self.dim, self.shares)
+    return self.affine()[1].shape[1]
 
   @property
   def _awaits_k(self) -> bool:
@@ -172,11 +175,8 @@ class LinearCalibration(Calibration):
   def fit(self, embeddings: np.ndarray) -> "LinearCalibration":
     """Fits to embeddings [n, dim], discards an earlier fit, and returns itself; an error keeps it."""
     moments = self._moments_of(check_rows(embeddings))
-    if self._awaits_k:
-      self._solve(moments, CANDIDATES[0])  # an error if the rows do not allow the smallest k
-      affine = None
-    else:
-      affine = self._solve(moments, self.k)
+    # Solved before anything is replaced; without a k of NATSV for the smallest one, which the rows must allow.
+    affine = self._solver(moments)(CANDIDATES[0] if self._awaits_k else self.k)
     self._moments, self._affine = moments, affine
     return self
 
@@ -185,13 +185,14 @@ class LinearCalibration(Calibration):
 
     Up to rounding, any split of the rows gives the result of `fit` on all.
     """
-    rows = check_rows(embeddings, None if self._moments is None else self._moments.dim)
-    moments = self._moments_of(rows)
-    self._moments = moments if self._moments is None else self._moments.merged(moments)
+    if self._moments is None:
+      self._moments = self._moments_of(check_rows(embeddings))
+    else:
+      self._moments = self._moments.merged(self._moments_of(check_rows(embeddings, self.dim)))
     self._affine = None
     return self
 
-  def merge(self, other: Any) -> "LinearCalibration":
+  def merge(self, other: "LinearCalibration") -> "LinearCalibration":
     """Adds the embeddings of another fit with this method, as `partial_fit` would, and returns itself."""
     encoders = [each.encoder for each in (self, other) if each.encoder]
     alike = (self.name, self.shares, self.dim) == (other.name, other.shares, other.dim)
@@ -224,7 +225,7 @@ class LinearCalibration(Calibration):
       example = f"{self.method}-10"
       raise CalibrationError(f"{self.method}: no k is chosen; call choose_k with labeled pairs, or give {example}")
     if self._affine is None:
-      self._affine = self._solve(self._fitted(), self.k)
+      self._affine = self._solver(self._fitted())(self.k)
     return self._affine
 
   def choose_k(self, embeddings_a: np.ndarray, embeddings_b: np.ndarray, gold: np.ndarray) -> dict[int, float]:
@@ -239,12 +240,13 @@ class LinearCalibration(Calibration):
       shapes = f"shape {list(gold.shape)} for {len(a)} and {len(b)}"
       raise CalibrationError(f"gold: expected as many scores as embeddings, got {shapes}", "gold")
     scored = ~np.isnan(gold)
-    mix, moments = self._mixed(self._fitted())
+    solver = self._solver(self._fitted())
     scores = {}
     for k in CANDIDATES:
-      if k > 1 and k >= self._rank(moments):
+      try:
+        affine = solver(k)
+      except CalibrationError:  # k has reached the rank
         break
-      affine = self._unmixed(mix, METHODS[self.method].solve(moments, k))
       first, second = self._transformed(a[scored], *affine), self._transformed(b[scored], *affine)
       scores[k] = _spearman(first, second, gold[scored])
     defined = {k: score for k, score in scores.items() if not np.isnan(score)}
@@ -269,8 +271,8 @@ class LinearCalibration(Calibration):
     restored = cls(settings["method"], settings["k"], settings["shares"])
     mean, scatter = (np.asarray(arrays[name], np.float64) for name in ("mean", "scatter"))
     whole = METHODS[restored.method].cross or restored.shares
-    expected = (mean.size, mean.size) if whole else (mean.size,)
-    if mean.ndim != 1 or scatter.shape != expected or not np.isfinite(mean).all() or not np.isfinite(scatter).all():
+    expected = [mean.size] * (1 + bool(whole))
+    if mean.ndim != 1 or [*scatter.shape] != expected or not np.isfinite([mean.sum(), scatter.sum()]).all():
       raise CalibrationError("arrays mean and scatter do not fit the settings, or are not finite")
     restored._moments = Moments(int(settings["count"]), mean, scatter)
     if not restored._awaits_k:
@@ -286,31 +288,19 @@ class LinearCalibration(Calibration):
     view_dim(rows.shape[1], self.shares)
     return Moments.of(rows, METHODS[self.method].cross or bool(self.shares))
 
-  def _solve(self, moments, k):
-    """Returns the `Affine` of u for its moments."""
+  def _solver(self, moments: Moments) -> Callable[[Any], Affine]:
+    """Returns the function k -> `Affine` of u for its moments."""
     if moments.count < 2:
       raise CalibrationError(f"embeddings: {self.name} needs at least 2 sentences, got {moments.count}", "embeddings")
-    mix, of_mix = self._mixed(moments)
-    return self._unmixed(mix, METHODS[self.method].solve(of_mix, k))
-
-  def _rank(self, moments):
-    """Returns the number of directions of which NATSV can remove all but one."""
-    values, _ = moments.uncentered_directions if self.method == "natsv" else moments.standardized_directions
-    return len(values)
-
-  def _mixed(self, moments):
-    """Returns the mix of the views, or None, and the moments of what the method gets."""
+    solve = METHODS[self.method].solve
     if not self.shares:
-      return None, moments
+      return lambda k: solve(moments, k)
     mix = Mix.of(moments, self.shares)
-    return mix, mix.moments(moments)
-
-  def _unmixed(self, mix, affine):
-    """Returns the `Affine` of u for that of the mix."""
-    return affine if mix is None else mix.affine(*affine)
+    of_mix = mix.moments(moments)
+    return lambda k: mix.affine(*solve(of_mix, k))
 
 
-def _checked_k(method: str, k: Any) -> Any:
+def _k_of(method: str, k: Any) -> Any:
   """Returns k as an int or a float, or None."""
   kind = METHODS[method].k
   if k is None:

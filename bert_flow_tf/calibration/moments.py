@@ -47,8 +47,9 @@ class Moments:
   def of(cls, rows: np.ndarray, cross: bool) -> "Moments":
     """Returns the moments of finite rows [n, dim]; with `cross` the whole scatter, else its diagonal."""
     dim = rows.shape[1]
-    moments = cls(0, np.zeros(dim), np.zeros([dim, dim] if cross else dim))
+    moments = cls(0, np.zeros(dim), np.zeros([dim] * (1 + cross)))
     for _, chunk in chunks(rows):
+      # Centered by the chunk's own mean: a sum of squares would lose the digits of rows far from 0.
       mean = chunk.mean(axis=0)
       centered = chunk - mean
       scatter = centered.T @ centered if cross else np.sum(centered**2, axis=0)
@@ -73,12 +74,15 @@ class Moments:
   @property
   def variance(self) -> np.ndarray:
     """Mean of (x - mean)^2 of each dimension, float64 [dim]."""
-    return (np.diagonal(self.scatter) if self.scatter.ndim == 2 else self.scatter) / self.count
+    squares = np.diagonal(self.scatter) if self.scatter.ndim == 2 else self.scatter
+    return squares / self.count
 
   @property
   def mean_square(self) -> np.ndarray:
     """Mean of x^2 of each dimension, float64 [dim], or `rounded`: the scale of x's rounding errors."""
-    return self.variance + self.mean**2 if self.rounded is None else self.rounded
+    if self.rounded is not None:
+      return self.rounded
+    return self.variance + self.mean**2
 
   @functools.cached_property
   def inverse_deviations(self) -> np.ndarray:
@@ -135,7 +139,7 @@ def directions(matrix: np.ndarray, mean_square: np.ndarray) -> Directions:
   (1.2e-7)^2 * sum v_i^2 mean_square_i, the variance along v from the float32 rounding of the rows.
   """
   values, vectors = scipy.linalg.eigh(matrix)
-  values, vectors = values[::-1], vectors[:, ::-1]
+  values, vectors = values[::-1], vectors[:, ::-1]  # descending
   float64_error = len(values) * _FLOAT64_EPSILON * values[0]
   float32_error = FLOAT32_EPSILON**2 * (mean_square @ vectors**2)
   kept = values > np.maximum(float64_error, float32_error)

@@ -38,7 +38,9 @@ class CalibrationSpec:
   @property
   def parts(self) -> "tuple[CalibrationSpec, ...]":
     """The calibrations that are fitted: the flow and the one next to it, or this one alone."""
-    return (self,) if self.second is None else (dataclasses.replace(self, second=None), self.second)
+    if self.second is None:
+      return (self,)
+    return dataclasses.replace(self, second=None), self.second
 
   @property
   def k_on_dev(self) -> bool:
@@ -69,7 +71,9 @@ def _parsed(name: str) -> CalibrationSpec | None:
   if k is None:
     return CalibrationSpec(method)
   kind = float if "." in k else int
-  return CalibrationSpec(method, kind(k)) if _K_TYPES[method] is kind else None
+  if _K_TYPES[method] is not kind:
+    return None
+  return CalibrationSpec(method, kind(k))
 
 
 def parse_calibrations(names: Sequence[str]) -> list[CalibrationSpec]:
@@ -101,7 +105,8 @@ def check_k_on_dev(specs: Sequence[CalibrationSpec], task: TaskData) -> None:
 
 def make_calibration(spec: CalibrationSpec | str, shares: Sequence[float] = ()) -> LinearCalibration:
   """Returns a calibration that is not fitted; not the flow or auto, which `training` makes. For shares see `Mix`."""
-  spec = parse_calibration(spec.name if isinstance(spec, CalibrationSpec) else spec)
+  if isinstance(spec, str):
+    spec = parse_calibration(spec)
   if spec.method == FLOW:
     raise ConfigError(f"calibration={spec.name}: the flow is fitted by a Trainer", argument="calibration")
   if spec.method == AUTO:

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from absl import logging
 
-from bert_flow_tf.calibration.combined import checked_shares
+from bert_flow_tf.calibration.combined import parse_shares
 from bert_flow_tf.calibration.flow import calibration_sha256, load_calibration
 from bert_flow_tf.calibration.interface import Calibration
 from bert_flow_tf.calibration.names import FLOW, parse_calibration
@@ -55,7 +55,7 @@ def fit_files(
   if not work.is_dir():
     _check_absent(output)
   files = find_vector_files(vectors)
-  shares = _embedded_shares(files) if shares is None else checked_shares(shares)
+  shares = _embedded_shares(files) if shares is None else parse_shares(shares)
   logging.info("fitting %s on %s of %d dimensions", spec.name, counted(len(files), "file"), files[0].dim)
   # A flow's checkpoints and copies of TFRecords are in OUTPUT.fit until the calibration is saved.
   with owned(work, "output"):

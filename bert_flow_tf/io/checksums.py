@@ -1,7 +1,7 @@
 """SHA-256 checksums in the JSON file of a folder, so that a damaged file is noticed when the folder is loaded.
 
 The key `sha256` holds the digest of the other values, as `values`, and one of each other file by its name. A file
-without the key, as older versions and other programs write it, has no checksums.
+without the key, as other programs write it, has no checksums. (`archive` has zip's own.)
 """
 
 import hashlib
@@ -18,27 +18,31 @@ KEEP_CHANGES = f"copy or make it again, or remove the key {KEY} if the files wer
 
 
 def sealed(values: Mapping[str, Any], folder: str | os.PathLike = ".", names: Iterable[str] = ()) -> dict[str, Any]:
-  """Returns the values of a JSON file with checksums of them, and of the files `names` in a folder."""
+  """Returns the values of a JSON file with checksums of them and of other files, named by their paths in the folder."""
   others = {name: value for name, value in values.items() if name != KEY}
-  sums = {_VALUES: _of_values(others), **{name: of_file(pathlib.Path(folder, name)) for name in names}}
+  sums = {_VALUES: _of_values(others)}
+  for name in names:
+    sums[name] = of_file(pathlib.Path(folder, name))
   return {**others, KEY: sums}
 
 
 def opened(values: Any, folder: str | os.PathLike | None = None) -> dict[str, Any]:
-  """Returns the values of a JSON file without their checksums, after a check of them, and of the files in `folder`."""
+  """Returns the values of a JSON file without their checksums; a ValueError if these differ.
+
+  The checksums of other files are compared if their folder is given.
+  """
   if not isinstance(values, dict):
     raise ValueError(f"expected an object, got {type(values).__name__}")
   others = {name: value for name, value in values.items() if name != KEY}
   sums = values.get(KEY, {})
   if not isinstance(sums, dict):
     raise ValueError(f"expected an object as {KEY}, got {sums!r}")
-  for name, digest in sums.items():
-    if name == _VALUES:
-      if digest != _of_values(others):
-        raise ValueError("its values do not have their checksum")
-    elif pathlib.PurePath(name).is_absolute() or ".." in pathlib.PurePath(name).parts:
+  if _VALUES in sums and sums[_VALUES] != _of_values(others):
+    raise ValueError("its values do not have their checksum")
+  for name in sums.keys() - {_VALUES}:
+    if pathlib.PurePath(name).is_absolute() or ".." in pathlib.PurePath(name).parts:
       raise ValueError(f"{KEY} names {name!r}, which is not in the folder")
-    elif folder is not None and digest != of_file(pathlib.Path(folder, name)):
+    if folder is not None and sums[name] != of_file(pathlib.Path(folder, name)):
       raise ValueError(f"{name} does not have its checksum")
   return others
 

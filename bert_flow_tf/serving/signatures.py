@@ -1,7 +1,6 @@
 """The signatures of a served model: all that names them reads this table. No TensorFlow here, for clients over REST."""
 
 import dataclasses
-import json
 from typing import Any
 
 import numpy as np
@@ -119,19 +118,3 @@ SIGNATURES = {
 def signatures_of(has_flow: bool) -> list[Signature]:
   """Returns the signatures of a model with or without a flow."""
   return [signature for signature in SIGNATURES.values() if has_flow or not signature.needs_flow]
-
-
-def markdown_table() -> str:
-  """Returns the table of docs/serving.md."""
-
-  def tensors(table: dict[str, Tensor]) -> str:
-    cells = [f"`{name}` {tensor.dtype} [{', '.join(tensor.axes)}]" for name, tensor in table.items()]
-    return ", ".join(cells)
-
-  rows = [["Signature", "Meaning", "Inputs", "Outputs", "Example of a row"], ["---"] * 5]
-  for signature in SIGNATURES.values():
-    example = {name: tensor.example for name, tensor in signature.inputs.items()}
-    meaning = signature.meaning + (" (flow only)" if signature.needs_flow else "")
-    cells = [f"`{signature.name}`", meaning, tensors(signature.inputs), tensors(signature.outputs)]
-    rows.append([*cells, f"`{json.dumps(example)}`"])
-  return "\n".join(f"| {' | '.join(row)} |" for row in rows)

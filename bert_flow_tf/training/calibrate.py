@@ -10,7 +10,7 @@ import numpy as np
 import tensorflow as tf
 from absl import logging
 
-from bert_flow_tf.calibration.combined import Mix, checked_shares, side_by_side, view_dim
+from bert_flow_tf.calibration.combined import Mix, parse_shares, side_by_side, view_dim
 from bert_flow_tf.calibration.flow import FlowCalibration
 from bert_flow_tf.calibration.interface import Calibration
 from bert_flow_tf.calibration.names import AUTO, FLOW, CalibrationSpec, make_calibration, parse_calibration
@@ -157,7 +157,7 @@ class FlowFitter:
     show_progress: bool = True,
     shares: Sequence[float] = (),
   ) -> None:
-    self._shares, self._epochs = checked_shares(shares), settings.epochs
+    self._shares, self._epochs = parse_shares(shares), settings.epochs
     if strategy is None:
       name, wait = settings.distribution_strategy, settings.worker_wait_seconds
       strategy = make_strategy(name, wait, settings.deterministic)

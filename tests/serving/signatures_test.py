@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 
-from bert_flow_tf.serving.signatures import SIGNATURES, markdown_table, signatures_of
+from bert_flow_tf.serving.signatures import SIGNATURES, signatures_of
 from tests.testing import REPO
 
 SIZES = {"dim": 4, "output_dim": 2, "latent_dim": 3}
@@ -31,6 +31,22 @@ def test_shapes():
 def test_a_model_without_a_flow():
   assert {"log_prob", "inverse"} == set(SIGNATURES) - {signature.name for signature in signatures_of(has_flow=False)}
   assert [signature.name for signature in signatures_of(has_flow=True)] == list(SIGNATURES)
+
+
+def markdown_table() -> str:
+  """Returns the table of docs/serving.md."""
+
+  def tensors(table: dict) -> str:
+    cells = [f"`{name}` {tensor.dtype} [{', '.join(tensor.axes)}]" for name, tensor in table.items()]
+    return ", ".join(cells)
+
+  rows = [["Signature", "Meaning", "Inputs", "Outputs", "Example of a row"], ["---"] * 5]
+  for signature in SIGNATURES.values():
+    example = {name: tensor.example for name, tensor in signature.inputs.items()}
+    meaning = signature.meaning + (" (flow only)" if signature.needs_flow else "")
+    cells = [f"`{signature.name}`", meaning, tensors(signature.inputs), tensors(signature.outputs)]
+    rows.append([*cells, f"`{json.dumps(example)}`"])
+  return "\n".join(f"| {' | '.join(row)} |" for row in rows)
 
 
 def test_the_docs_have_the_table():
