@@ -28,15 +28,9 @@ UNITS = (TOKENS, CHARACTERS)
 
 @dataclasses.dataclass(frozen=True)
 class FrequencyGroup:
-  """A column of Table 1.
+  """A column of Table 1: ranks from `first` to `end`, number of words with such a rank, and means over these words.
 
-  Attributes:
-    first: first rank, from 0.
-    end: rank after the last.
-    words: number of words with such a rank; fewer than end - first if the ranking is shorter.
-    mean_norm: mean l2-norm; NaN without words, also for the others.
-    mean_distance: {k: mean l2-distance to the k nearest neighbors}; NaN if there are fewer than k others.
-    mean_dot_product: {k: mean of the k largest dot products with other words}, NaN in the same case.
+  {k: mean} of the l2-distances to the k nearest others, and of the k largest dot products; NaN if there are fewer.
   """
 
   first: int
@@ -54,20 +48,13 @@ def frequency_groups(
   neighbors: Sequence[int] = NEIGHBORS,
   show_progress: bool | None = None,
 ) -> list[FrequencyGroup]:
-  """Returns norms and neighbors of word embeddings, by rank of frequency: Table 1 of Li et al. 2020.
+  """Returns norms and neighbors of word embeddings [vocab, dim] by rank of frequency: Table 1 of Li et al. 2020.
 
-  Its caption says that neighbors are "among all the word embeddings", and the ranks those of a Wikipedia dump. We
-  take all rows of the embedding matrix, also those without a rank ([CLS], [unused0]), but not the word itself. The
-  neighbors of the distances are the k nearest by l2-distance, those of the dot products the k with the largest dot
-  products: with the nearest by l2, the paper's norms, distances and dot products contradict each other. A word's
-  value is the mean over its k neighbors, a group's the mean over its words.
-
-  Args:
-    embeddings: [vocab, dim], a row for each word.
-    order: rows by falling frequency, int [ranked].
-    groups: (first rank, rank after the last) of each group.
-    neighbors: the values of k.
-    show_progress: False for neither a bar on a terminal nor lines in the log.
+  `order` has the rows by falling frequency, int [ranked]. The caption says that neighbors are "among all the word
+  embeddings", and the ranks those of a Wikipedia dump. We take all rows of the matrix, also those without a rank
+  ([CLS], [unused0]), but not the word itself. The neighbors of the distances are the k nearest by l2-distance, those of
+  the dot products the k with the largest dot products: with the nearest by l2, the paper's norms, distances and dot
+  products contradict each other. A word's value is the mean over its k neighbors, a group's the mean over its words.
   """
   embeddings, order = np.asarray(embeddings, np.float64), np.asarray(order)
   bad = np.flatnonzero(~np.isfinite(embeddings).all(axis=1))
@@ -126,27 +113,18 @@ def _mean(values):
 
 @dataclasses.dataclass(frozen=True)
 class LexicalCorrelations:
-  """A row of Table 6: Spearman x 100 of a similarity with two quantities, over the same pairs.
-
-  Attributes:
-    edit_distance: correlation with the edit distance; negative if sentences with the same words are similar.
-    gold: correlation with the gold scores.
-  """
+  """A row of Table 6: a similarity's correlation with the edit distance and with gold, over the same pairs."""
 
   edit_distance: Correlation
   gold: Correlation
 
 
 def edit_distances(sentences_a: Sequence[str], sentences_b: Sequence[str], unit: str = TOKENS) -> np.ndarray:
-  """Returns the Levenshtein distance of each pair, int64 [n]: the fewest insertions, deletions and substitutions.
+  """Returns the Levenshtein distance of each pair of n sentences, int64 [n], in tokens or characters.
 
-  The paper says only "edit distance". Its gold row in Table 6 is -24.61: tokens give -24.16, characters -20.21.
-
-  Args:
-    sentences_a: n str.
-    sentences_b: n str.
-    unit: "tokens" for words and runs of punctuation of the lower-cased sentence; "characters" for Unicode code points
-      of the sentence as it is, white space included.
+  Tokens are words and runs of punctuation of the lower-cased sentence, characters Unicode code points of the sentence
+  as it is. The paper says only "edit distance". Its gold row in Table 6 is -24.61: tokens give -24.16, characters
+  -20.21.
   """
   try:
     from rapidfuzz.distance import Levenshtein
@@ -161,10 +139,7 @@ def edit_distances(sentences_a: Sequence[str], sentences_b: Sequence[str], unit:
 
 
 def lexical_correlations(similarities: np.ndarray, gold: np.ndarray, distances: np.ndarray) -> LexicalCorrelations:
-  """Returns the correlations of similarities [n] with edit distances [n] and gold [n]; pairs without gold are left out.
-
-  Table 6's first row has gold as similarities.
-  """
+  """Returns the correlations of similarities [n] with edit distances [n] and gold [n], which is NaN for no gold."""
   with_gold = correlation(similarities, gold)
   with_distance = correlation(similarities, np.where(np.isnan(gold), np.nan, distances))
   reason = with_distance.reason.replace("gold score", "edit distance")

@@ -14,16 +14,9 @@ _PIECE = 1 << 20
 
 @dataclasses.dataclass(frozen=True)
 class Gain:
-  """Difference of two Spearman correlations x 100, or two AUCs x 100, on the same pairs.
+  """Difference of two Spearman correlations x 100, or two AUCs x 100, on the same pairs, and its interval.
 
-  Attributes:
-    gain: score of the second method minus that of the first.
-    low: lower end of its interval.
-    high: upper end.
-    level: the interval's level, 0.95 for 95 %.
-    pairs: number of scored pairs.
-    reason: why gain, or the interval alone, is NaN, else "".
-    metric: "spearman" or "auc".
+  `reason` says why gain, or the interval alone, is NaN, else it is "".
   """
 
   gain: float
@@ -48,18 +41,9 @@ def bootstrap_gain(
   """Returns the gain in Spearman or AUC x 100, with the percentile interval of a paired bootstrap.
 
   A resample draws n of the n pairs with replacement, the same ones for both methods, so that the difficulty of a pair
-  cancels (Efron and Tibshirani 1993, chapter 13.3; Berg-Kirkpatrick et al. 2012). Subsets are resampled separately, and
-  the gain is that of "wmean", the mean weighted by size.
-
-  Args:
-    before: similarities [n] of one method, or [seeds, n]: its score is the mean over the seeds.
-    after: similarities of the other, as before.
-    gold: [n] scores; pairs with NaN are left out.
-    subsets: [n] names; empty for none.
-    n_boot: number of resamples.
-    seed: integer; the same seed gives the same interval.
-    level: of the interval, between 0 and 1.
-    metric: "spearman", or "auc" if gold is 0 or 1, without subsets.
+  cancels (Efron and Tibshirani 1993, chapter 13.3; Berg-Kirkpatrick et al. 2012). Subsets, names [n], are resampled
+  separately, and the gain is that of "wmean", the mean weighted by size. `before` and `after` are similarities [n] of
+  two methods, or [seeds, n]: their score is the mean over the seeds. Pairs whose gold is NaN are left out.
   """
   gold = np.asarray(gold, np.float64)
   methods = [np.atleast_2d(np.asarray(values, np.float64)) for values in (before, after)]

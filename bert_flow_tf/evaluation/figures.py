@@ -26,12 +26,9 @@ _BINS = np.linspace(-1, 1, 81)
 
 
 def edit_distance_figure(points: Mapping[str, np.ndarray], title: str, unit: str) -> "Figure":
-  """Draws Figure 2: each panel a similarity against edit distance, with Spearman x 100; close pairs in green.
+  """Draws Figure 2: edit distance against each similarity, with Spearman x 100; close pairs in green.
 
-  Args:
-    points: {name: [n]}: "edit distance", and one similarity per panel.
-    title: title above the panels.
-    unit: unit of the edit distance, "tokens".
+  `points` are {name: [n]}: "edit distance", and one similarity per panel.
   """
   names = [name for name in points if name != "edit distance"]
   distances = points["edit distance"]
@@ -121,11 +118,9 @@ def inline_svg(figure: "Figure") -> str:
 
 
 def cone_figure(before: tuple[np.ndarray, np.ndarray], after: tuple[np.ndarray, np.ndarray]) -> "Figure":
-  """Draws embeddings on the unit sphere, and below them the cosines of random pairs.
+  """Draws embeddings on the unit sphere, and below them the cosines of random pairs, before and after the flow.
 
-  Args:
-    before: (points, cosines) of the embeddings: [n, 3] of length 1, the mean near the first axis; and [pairs].
-    after: the same of the calibrated embeddings.
+  Both arguments are (points, cosines): [n, 3] of length 1, the mean near the first axis; and [pairs].
   """
   figure = _figure(8, 5)
   figure.patch.set_alpha(0)

@@ -27,21 +27,12 @@ _NO_CONE = (
 def isoscore(points: np.ndarray) -> float:
   """Returns the IsoScore: the share of dimensions that have the variance, 0 for one direction, 1 for equal variances.
 
-      v  = sqrt(dim) * variances along the principal axes / their l2-norm
-      d  = |v - 1| / sqrt(2 (dim - sqrt(dim)))                      the isotropy defect
-      k  = (dim - d^2 (dim - sqrt(dim)))^2 / dim                    dimensions in isotropic use
-      score = (k - 1) / (dim - 1)
+      k = (sum of variances)^2 / (sum of squared variances) = trace(C)^2 / |C|^2,  score = (k - 1) / (dim - 1)
 
-  (Rudman, Gillman, Rayne and Eickhoff 2022, algorithm 1.) As |v|^2 = dim, the first three lines give
-
-      k = (sum of variances)^2 / (sum of squared variances) = trace(C)^2 / |C|^2
-
-  for the covariance matrix C with its Frobenius norm, which needs no principal axes. k equal variances
-  of dim, the others 0, score (k - 1) / (dim - 1). Mean, scale and rotations do not change the score.
-
-  The covariance of n points [n, dim] has at most n - 1 directions, so the score is at most (n - 2) / (dim - 1): scores
-  of different n are comparable only if n is much larger than dim. NaN for fewer than 2 points, points that are all
-  equal, or dim below 2.
+  for the covariance matrix C with its Frobenius norm; k equal variances of dim, the others 0, score (k - 1) / (dim -
+  1). This is algorithm 1 of Rudman, Gillman, Rayne and Eickhoff 2022 without its principal axes. Mean, scale and
+  rotations do not change it. n points [n, dim] have at most n - 1 directions: scores of different n are comparable only
+  if n is much larger than dim. NaN for fewer than 2 points, points that are all equal, or dim below 2.
   """
   points = _finite(points)
   n, dim = points.shape
@@ -95,16 +86,9 @@ def sample(embeddings: Any) -> Any:
 def log_cone(embeddings: np.ndarray, shares: Sequence[float] = (), of_words: bool = False) -> dict[str, Any]:
   """Logs how narrow the cone of embeddings [n, dim] is, and a warning if a calibration may find none to remove.
 
-  Args:
-    embeddings: [n, dim]; the rows of `sample` are used.
-    shares: share of each view if embeddings are concatenated views. Then the measures are those of their weighted sum,
-      each view divided by its root mean square around its mean, which stays. The warning goes by the last view, which
-      is the encoder's.
-    of_words: whether they are means of word embeddings: these have no cone even where a calibration helps, so that no
-      warning is logged.
-
-  Returns:
-    The result of `spread`, and the `warning` if one is logged.
+  Returns the result of `spread`, and the `warning` if one is logged. Of concatenated views with their shares, the
+  measures are those of their weighted sum, and the warning goes by the last view, which is the encoder's. Means of word
+  embeddings have no cone even where a calibration helps: `of_words` leaves the warning out.
   """
   rows = _finite(sample(embeddings))
   measures: dict[str, Any]

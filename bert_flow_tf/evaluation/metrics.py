@@ -50,13 +50,9 @@ def mean_random_cosine(a: np.ndarray, b: np.ndarray) -> float:
 
 @dataclasses.dataclass(frozen=True)
 class Correlation:
-  """Agreement of similarities with gold scores.
+  """Spearman and Pearson x 100 of similarities and gold scores of a number of pairs.
 
-  Attributes:
-    spearman: Spearman's rank correlation x 100, ties at their mean rank; NaN if not defined.
-    pearson: Pearson's correlation x 100; NaN if not defined.
-    pairs: number of pairs with gold.
-    reason: why they are NaN, else "".
+  Ties have their mean rank. `reason` says why both are NaN, else it is "".
   """
 
   spearman: float
@@ -87,14 +83,7 @@ def correlation(similarities: np.ndarray, gold: np.ndarray) -> Correlation:
 
 @dataclasses.dataclass(frozen=True)
 class Auc:
-  """ROC AUC of similarities for binary labels.
-
-  Attributes:
-    auc: area under the ROC curve x 100; NaN if not defined.
-    pairs: number of labeled pairs.
-    positives: number of pairs with label 1.
-    reason: why it is NaN, else "".
-  """
+  """ROC AUC x 100 of similarities for binary labels; `reason` says why it is NaN, else it is ""."""
 
   auc: float
   pairs: int

@@ -24,7 +24,7 @@ class Mixtures:
     originals: n int32 arrays [seq_len], the sentences.
     mixed: m int32 arrays [seq_len], no longer than the longest sentence.
     rows: int64 [m], number of the sentence that a mixture is compared with.
-    gold: float64 [m], what the mixture has of that sentence, 0 to 1.
+    gold: float64 [m], the share that the mixture has of that sentence, 0 to 1.
   """
 
   originals: list[np.ndarray]
@@ -33,29 +33,19 @@ class Mixtures:
   gold: np.ndarray
 
   def agreement(self, originals: np.ndarray, mixed: np.ndarray) -> float:
-    """Returns Spearman's correlation x 100 of cosines and `gold`; NaN if all cosines are equal.
-
-    Args:
-      originals: embeddings of the sentences, [n, dim].
-      mixed: embeddings of the mixtures, [m, dim]. A pair with an embedding of zeros has cosine 0.
-    """
+    """Returns Spearman's correlation x 100 of `gold` and the cosines of embeddings [n, dim] and [m, dim]."""
     cosines = np.nan_to_num(cosine_similarity(np.asarray(originals)[self.rows], mixed))
     return correlation(cosines, self.gold).spearman
 
 
 def make_mixtures(ids: Sequence[np.ndarray], seed: int = 0, sentences: int = _SENTENCES) -> Mixtures:
-  """Mixes sentences.
+  """Mixes each of some sentences, token ids int32 [seq_len] with [CLS] and [SEP], with three others.
 
       gold = W(x) / sqrt(W(a) W(m)),  W(x) = sum over the pieces v of x of ln((N + 1) / (df_v + 1))
 
   for a sentence a, a mixture m of it and the pieces x that m has from a: the cosine of two bags of words, if their
   words differ. df_v of the N sentences have piece v. Without these weights frequent words would count as much as rare
   ones, and the score would prefer embeddings that do the same.
-
-  Args:
-    ids: token ids of N different sentences, int32 [seq_len] each, with [CLS] and [SEP].
-    seed: seed of the choice and of the mixtures.
-    sentences: largest number of sentences to mix; each is mixed with three others.
   """
   pieces = [row[1:-1] for row in ids if len(row) > 2]
   if len(pieces) < 3:

@@ -58,15 +58,10 @@ def task_result(
   drawn: bool = True,
   prefix: str = "",
 ) -> TaskResult:
-  """Returns the result of a task.
+  """Returns the result of a task, whose `evaluations` are {method: the result of `task_scores.evaluate`}.
 
-  Args:
-    task: the task.
-    evaluations: {method: the result of `task_scores.evaluate`}, without a calibration first.
-    embeddings: embeddings of its sentences, or None.
-    transforms: {method: function of embeddings [n, dim]}, or None.
-    drawn: whether the page has drawings of the evaluated split.
-    prefix: text before the names of splits in table and sentences, such as "STS-B " where a run has several tasks.
+  Embeddings and transforms {method: function of embeddings [n, dim]} are needed for some drawings of the page; `drawn`
+  is False for none. `prefix` stands before the names of splits, such as "STS-B " where a run has several tasks.
   """
   scores: dict[str, dict[str, dict]] = {}
   for method, (by_split, _) in evaluations.items():

@@ -30,19 +30,9 @@ def load_scored_tasks(
   split: str | None = None,
   metric: str | None = None,
 ) -> list[TaskData]:
-  """Loads tasks, each with the one split that is evaluated; the pairs of `custom` may have no gold.
+  """Loads tasks, each with the one split that is evaluated, its own if None; pairs of `custom` may have no gold.
 
-  Args:
-    names: names of tasks.
-    data_dir: see `load_task`.
-    tfds_data_dir: see `load_task`.
-    stsb_gold: see `load_task`.
-    split: "train", "dev" or "test"; None for the task's own.
-    metric: "correlation" or "auc"; None for the task's own.
-
-  Raises:
-    ConfigError: a task is unknown or given twice, or has no gold scores for a given split or metric.
-    DataError: the data cannot be read.
+  `metric` is "correlation" or "auc"; None for the task's own. See `load_task` for the other arguments.
   """
   specs = [find_task(name.strip()) for name in names]
   unique = {spec.name for spec in specs}
@@ -89,19 +79,10 @@ def _with_metric(task, metric):
 def score_predictions(
   path: str | os.PathLike, task: TaskData | None = None, metric: str | None = None
 ) -> tuple[TaskData, dict]:
-  """Compares a file of similarities with gold scores.
+  """Compares a file of similarities with the gold scores of a task, or if that is None with those of the file.
 
-  Args:
-    path: a TSV with the columns gold and one or more methods, or with `task` one similarity per line.
-    task: the task with its evaluated split; None for the gold scores of the file.
-    metric: as in `load_scored_tasks`, for the gold scores of the file.
-
-  Returns:
-    The task, and {method: (scores by split, {split: similarities [n]})}.
-
-  Raises:
-    ConfigError: the file has no gold scores, and there is no task.
-    DataError: the file is malformed, or does not belong to the task.
+  The file is a TSV with the columns gold and one or more methods, or with a task one similarity per line. Returns the
+  task, and {method: (scores by split, {split: similarities [n]})}.
   """
   path = os.path.expanduser(path)
   gold, similarities, first_line = _read_predictions(path)
@@ -157,10 +138,8 @@ def _read_predictions(
   """Reads a file of similarities, plain or gzipped.
 
   It is a TSV such as `test_results.tsv`, a header with `gold` and one or more methods ("nan" is the gold of a pair that
-  was not annotated), or one similarity per line, nothing else.
-
-  Returns:
-    Gold, float64 [n], or None for the second form; {method: float64 [n]}; and the line number of the first pair.
+  was not annotated), or one similarity per line, nothing else. Returns gold, float64 [n], or None for the second form;
+  {method: float64 [n]}; and the line number of the first pair.
   """
   rows = list(lines(path, empty="keep"))
   while rows and not rows[-1][1].strip():

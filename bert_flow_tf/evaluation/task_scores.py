@@ -21,16 +21,8 @@ BEFORE_TRAINING = "before_training"
 class Embeddings:
   """Embeddings of sentences, each distinct sentence once.
 
-  Args:
-    encoder: a `SentenceEncoder`, or `WordVectors`.
-    sets: pairs whose sentences are embedded.
-    batch_size: largest number of sentences embedded at once.
-    cache: folder where embeddings are kept, or None.
-    show_progress: see `SentenceEncoder.encode`.
-    **arguments: sentence_embedding_type and max_seq_length, as `SentenceEncoder.encode` takes them.
-
-  Attributes:
-    values: embeddings of the distinct sentences, float32 [n, dim].
+  `encoder` is a `SentenceEncoder` or `WordVectors`; `arguments` are those of `SentenceEncoder.encode` that decide the
+  embeddings. `values` are those of the distinct sentences, float32 [n, dim].
   """
 
   def __init__(
@@ -91,16 +83,10 @@ def evaluate(
   transform: Callable[[np.ndarray], np.ndarray],
   splits: Sequence[str] | None = None,
 ) -> tuple[dict[str, dict], dict[str, np.ndarray]]:
-  """Evaluates every split that has gold; a task without gold by `isotropy.spread`.
+  """Evaluates every split that has gold, or the given ones; a task without gold by `isotropy.spread`.
 
-  Args:
-    task: the task.
-    embeddings: embeddings of its sentences.
-    transform: calibration of embeddings [n, dim] before their cosine.
-    splits: names of splits; None for all.
-
-  Returns:
-    {split: scores} and {split: cosines, float64 [n]}; a split without gold has cosines alone if another one has gold.
+  `transform` calibrates embeddings [n, dim] before their cosine. Returns {split: scores} and {split: cosines, float64
+  [n]}; a split without gold has cosines alone if another one has gold.
   """
   scores, cosines = {}, {}
   for split in splits or task.splits:
@@ -157,14 +143,8 @@ def original_eval_results(
 ) -> dict[str, float]:
   """Returns the scores with the flow under the original's keys, correlations from -1 to 1.
 
-  The original has eval_pearsonr alone; eval_spearmanr and eval_auc are ours.
-
-  Args:
-    task: the task.
-    embeddings: embeddings of its sentences.
-    flow: the fitted `Glow` or `FlowCalibration`.
-    cosines: [n] with the flow, of the evaluated split.
-    steps: steps of the fit.
+  The original has eval_pearsonr alone; eval_spearmanr and eval_auc are ours. `cosines` [n] are those of the evaluated
+  split with the flow, `steps` those of its fit.
   """
   pairs = task.splits[str(task.spec.eval_split)]
   low, high = task.spec.scale
