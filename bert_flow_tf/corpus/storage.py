@@ -69,8 +69,11 @@ def sizes(folder: str) -> dict[str, int]:
 
 def open_file(path: str) -> Any:
   """Opens a file to read its bytes as they are stored."""
-  system, name = _system(path)
   try:
+    if is_local(path):
+      # Python's own file: the lines of fsspec's take twice the time.
+      return open(path, "rb")
+    system, name = _system(path)
     return system.open(name, "rb")
   except OSError as error:
     raise DataError(f"{path} cannot be read: {error.strerror or error}") from error
