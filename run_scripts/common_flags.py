@@ -20,13 +20,7 @@ FLAGS = flags.FLAGS
 
 
 def define_settings(cls: type, only: Sequence[str] = (), **other_defaults: Any) -> None:
-  """Defines a flag for each field of a settings dataclass.
-
-  Args:
-    cls: the dataclass; see `bert_flow_tf.io.settings`.
-    only: names of the fields that get a flag; empty for all.
-    **other_defaults: {field: default of the flag} where the runner's default differs from the dataclass's.
-  """
+  """Defines a flag for each field of a settings dataclass, or for some; `other_defaults` are the runner's own."""
   kinds = typing.get_type_hints(cls)
   for field in dataclasses.fields(cls):
     has_flag = field.metadata.get("flag", True)
@@ -57,11 +51,14 @@ def _define(field, kind, default):
     flags.DEFINE_alias(metadata["alias"], field.name)
 
 
-def settings(cls: type, leave_out: Sequence[str] = ()) -> Any:
-  """Returns the dataclass with the values of the flags; fields without a flag or in leave_out have their default."""
-  names = [field.name for field in dataclasses.fields(cls) if field.name in FLAGS and field.name not in leave_out]
-  values = {name: FLAGS[name].value for name in names}
-  return cls(**{name: tuple(value) if isinstance(value, list) else value for name, value in values.items()})
+def settings(cls: type) -> Any:
+  """Returns the dataclass with the values of the flags; fields without a flag have their default."""
+  values = {}
+  for field in dataclasses.fields(cls):
+    if field.name in FLAGS:
+      value = FLAGS[field.name].value
+      values[field.name] = tuple(value) if isinstance(value, list) else value
+  return cls(**values)
 
 
 def define_data_flags() -> None:
@@ -117,11 +114,7 @@ def given(names: Sequence[str]) -> list[str]:
 
 
 def check_not_empty(names: Sequence[str]) -> None:
-  """Rejects empty paths, as an unset variable of a shell gives them.
-
-  Raises:
-    ConfigError: a flag is empty.
-  """
+  """Raises a ConfigError for an empty path, as an unset variable of a shell gives it."""
   for name in names:
     if FLAGS[name].value == "":
       raise ConfigError(f"{name}: empty; expected a path, or leave the flag out", argument=name)
@@ -149,16 +142,7 @@ def given_model_arguments() -> dict[str, Any]:
 
 
 def load_model(folder: str | None = None, allow_other_encoder: bool = False) -> Any:
-  """Loads the `SentenceModel` of the flags.
-
-  Args:
-    folder: folder of a calibration, which decides about the encoder what no flag on the command line does; None for the
-      encoder alone.
-    allow_other_encoder: whether the calibration may have been fitted on other embeddings.
-
-  Raises:
-    BertFlowError: see `SentenceModel.load`.
-  """
+  """Loads the `SentenceModel` of the flags: of a calibration's folder, or if it is None the encoder alone."""
   from bert_flow_tf.model import SentenceModel
 
   if folder is not None:
@@ -170,10 +154,12 @@ def load_model(folder: str | None = None, allow_other_encoder: bool = False) -> 
 
 def own_flags() -> list[flags.Flag]:
   """Returns the runner's flags, without those of absl and TensorFlow, and without aliases."""
-  others = ("absl.", "tensorflow", "tensorflow_datasets")
-  by_module = FLAGS.flags_by_module_dict()
-  found = [flag for module in sorted(by_module) for flag in by_module[module] if not module.startswith(others)]
-  return [flag for flag in found if not (flag.help or "").startswith("Alias for")]
+  own = []
+  for module, of_module in sorted(FLAGS.flags_by_module_dict().items()):
+    if module.startswith(("absl.", "tensorflow")):
+      continue
+    own += [flag for flag in of_module if not (flag.help or "").startswith("Alias for")]
+  return own
 
 
 def values() -> dict[str, Any]:
@@ -183,6 +169,7 @@ def values() -> dict[str, Any]:
 
 def versions() -> dict[str, str]:
   """Returns {package: version} of the packages that decide the numbers."""
-  packages = ("tensorflow", "tf-keras", "tensorflow-probability", "transformers", "numpy", "scipy")
-  installed = {package: importlib.metadata.version(package) for package in packages}
-  return {"bert_flow_tf": bert_flow_tf.__version__, "python": platform.python_version(), **installed}
+  installed = {"bert_flow_tf": bert_flow_tf.__version__, "python": platform.python_version()}
+  for package in ("tensorflow", "tf-keras", "tensorflow-probability", "transformers", "numpy", "scipy"):
+    installed[package] = importlib.metadata.version(package)
+  return installed

@@ -18,24 +18,13 @@ def define_export_flags() -> None:
 
 
 def check_export_flags() -> None:
-  """Validates the export flags before anything is loaded or fitted.
-
-  Raises:
-    ConfigError: a value is not allowed, or a package that an export needs is not installed.
-  """
+  """Validates the export flags, and that the packages are installed, before anything is loaded or fitted."""
   common_flags.settings(ExportSettings)
   check_installed(FLAGS.export_dir)
 
 
 def check_export_of_run(calibrations: int) -> None:
-  """Validates the export flags of `run_flow` against its other flags.
-
-  Args:
-    calibrations: number of calibrations that are fitted.
-
-  Raises:
-    ConfigError: two flags contradict each other.
-  """
+  """Validates the export flags of `run_flow`, which fits a number of calibrations, against its other flags."""
   if FLAGS.export_dir is None:
     useless = common_flags.given([field.name for field in dataclasses.fields(ExportSettings)])
     if useless:
@@ -53,12 +42,7 @@ def check_export_of_run(calibrations: int) -> None:
 
 
 def export(model, calibration_folder: str | None) -> None:
-  """Writes a version into --export_dir and prints a summary.
-
-  Args:
-    model: the `SentenceModel`.
-    calibration_folder: folder of its calibration, or None.
-  """
+  """Writes a version of a `SentenceModel` into --export_dir and prints a summary; its calibration's folder or None."""
   from bert_flow_tf.serving import metadata
   from bert_flow_tf.serving.export import export_model
 

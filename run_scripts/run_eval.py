@@ -67,11 +67,7 @@ def define_flags():
 
 
 def check_flags():
-  """Validates the flags before anything is loaded.
-
-  Raises:
-    ConfigError: flags contradict each other.
-  """
+  """Validates the flags before anything is loaded."""
   common_flags.check_not_empty(("predictions", "senteval", "output_dir", "cached_dir", "model_cache_dir"))
   common_flags.check_calibration_flags()
   if FLAGS.flow_folder is not None:

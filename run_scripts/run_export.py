@@ -28,11 +28,7 @@ def define_flags() -> None:
 
 
 def check_flags() -> None:
-  """Validates the flags before anything is loaded.
-
-  Raises:
-    ConfigError: a flag is missing, not allowed or contradicts another.
-  """
+  """Validates the flags before anything is loaded."""
   if not FLAGS.export_dir:
     raise ConfigError("export_dir: missing; expected the folder of the served model", argument="export_dir")
   common_flags.check_calibration_flags()
