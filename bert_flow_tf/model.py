@@ -83,7 +83,7 @@ class SentenceModel:
       self.calibration = as_calibration(calibration)
       where = f"calibration={self.calibration.name}"
       check_encoder(self.calibration, self.identity, self.dim, where, "calibration", allow_other_encoder)
-    pooling_lib.check_low_dim(getattr(self.calibration, "output_dim", self.dim), low_dim)
+    pooling_lib.check_low_dim(self._calibrated_dim, low_dim)
 
   @classmethod
   def from_pretrained(
@@ -133,9 +133,16 @@ class SentenceModel:
     """
     folder = os.path.expanduser(folder)
     where = f"folder={folder}"
+    calibration: Any = None
+    identity: Any
     with naming("folder"):
-      calibration: Any = None if has_identity(folder) else load_calibration(folder)
-      identity: Any = load_identity(folder) if calibration is None else read_identity(calibration.encoder, where)
+      if has_identity(folder):
+        identity = load_identity(folder)
+      else:
+        calibration = load_calibration(folder)
+        identity = read_identity(calibration.encoder, where)
+
+    # The encoder of the fit, unless the caller has another one; its embeddings must be those of the fit.
     model, arguments = load_encoder(identity, where, model, cache_dir, **settings)
     loaded = cls(model, cache=cache, **arguments)
     if calibration is not None:
@@ -167,7 +174,9 @@ class SentenceModel:
   @property
   def name(self) -> str:
     """Encoder and calibration: "mini+flow"."""
-    return self.encoder.name if self.calibration is None else f"{self.encoder.name}+{self.calibration.name}"
+    if self.calibration is None:
+      return self.encoder.name
+    return f"{self.encoder.name}+{self.calibration.name}"
 
   @property
   def max_seq_length(self) -> int:
@@ -187,7 +196,14 @@ class SentenceModel:
   @property
   def output_dim(self) -> int:
     """Dimensions of the embeddings that `encode` returns."""
-    return self.identity.low_dim or (self.dim if self.calibration is None else self.calibration.output_dim)
+    return self.identity.low_dim or self._calibrated_dim
+
+  @property
+  def _calibrated_dim(self):
+    """Dimensions after the calibration, before low_dim."""
+    if self.calibration is None:
+      return self.dim
+    return self.calibration.output_dim
 
   def fit(
     self,
@@ -233,6 +249,8 @@ class SentenceModel:
     spec = parse_calibration(calibration)
     flow_settings = flow_settings or settings_of_fit(spec, settings)
     self.check_fit(spec, encoder_dropout)
+
+    # The corpus is embedded once, when the first part needs it, unless the caller has its embeddings.
     embed = functools.partial(self.embeddings, batch_size=batch_size, show_progress=show_progress)
 
     def embed_corpus(pairs):
@@ -248,8 +266,10 @@ class SentenceModel:
     # The flow takes longest: the others come first, so that a rejected one is rejected at once.
     for name, part in missing.items():
       if name == AUTO:
-        arguments = self.identity, corpus.occurrences, corpus.rows(), self.shares, flow_settings.seed, batch_size
-        self.choice = choose_calibration(self.encoder, *arguments)
+        seed, rows = flow_settings.seed, corpus.rows()
+        self.choice = choose_calibration(
+          self.encoder, self.identity, corpus.occurrences, rows, self.shares, seed, batch_size
+        )
         parts[name] = self.choice.calibration
       elif name != FLOW:
         gold = None
@@ -258,13 +278,13 @@ class SentenceModel:
           gold = of_dev.of(dev.sentences_a), of_dev.of(dev.sentences_b), dev.scores
         parts[name] = fit_linear(part, corpus.rows(), gold, self.shares)
     if FLOW in missing:
-      known = {} if fitters is None else fitters
       shown = show_progress is not False
+      known = {} if fitters is None else fitters
       fitter = flow_fitter(known, flow_settings, self.dim, strategy, folder, shown, self.shares)
       source: EmbeddingPairs | SentencePairsWithDropout
       if encoder_dropout:
-        sides = corpus.pairs.sentences_a, corpus.pairs.sentences_b
-        source = SentencePairsWithDropout(self.encoder, *sides, **self.identity.pooling_arguments())
+        a, b = corpus.pairs.sentences_a, corpus.pairs.sentences_b
+        source = SentencePairsWithDropout(self.encoder, a, b, **self.identity.pooling_arguments())
       else:
         source = corpus.embedding_pairs(fitter.pairs_seen)
       parts[FLOW] = fitter.fit(source, scores)
@@ -272,6 +292,7 @@ class SentenceModel:
       if fitters is not None:  # the next fit changes the fitter's own flow
         parts[FLOW] = fitter.copy()
 
+    # Join the parts, and note which embeddings they are for; from here on nothing can fail but low_dim.
     fitted: Any = side_by_side([parts[part.name] for part in spec.parts])
     pooling_lib.check_low_dim(fitted.output_dim, self.identity.low_dim)
     fitted.encoder = self.identity.to_dict()
@@ -285,7 +306,7 @@ class SentenceModel:
       ConfigError: it does not, or views of a sentence are to be embedded with dropout.
     """
     for part in spec.parts:
-      dim = self.dim // (len(self.shares) or 1)
+      dim = self.dim // max(len(self.shares), 1)  # the mix of the views
       if part.method == "whitening" and part.k:
         dim = int(part.k)
       pooling_lib.check_low_dim(dim, self.identity.low_dim)
@@ -318,7 +339,9 @@ class SentenceModel:
     """Applies the calibration, then low_dim, to embeddings [n, dim]: float32 [n, output_dim]."""
     if not len(embeddings):
       return np.zeros([0, self.output_dim], np.float32)
-    return self.reduce(embeddings if self.calibration is None else self.calibration.transform(embeddings))
+    if self.calibration is not None:
+      embeddings = self.calibration.transform(embeddings)
+    return self.reduce(embeddings)
 
   def reduce(self, embeddings: np.ndarray) -> np.ndarray:
     """Applies low_dim, the last step, to embeddings [n, dim], calibrated or not: float32 [n, low_dim or dim]."""
@@ -347,10 +370,14 @@ class SentenceModel:
       ConfigError: an argument is not allowed.
       EncoderError, CalibrationError: an embedding is not finite.
     """
-    texts = check_sentences([sentences] if isinstance(sentences, str) else sentences)
-    embeddings = self.transform(self.embed(texts, batch_size, bool(show_progress_bar)))
-    embeddings = normalized(embeddings) if normalize_embeddings else embeddings
-    return embeddings[0] if isinstance(sentences, str) else embeddings
+    is_single = isinstance(sentences, str)
+    texts = [sentences] if is_single else sentences
+    embeddings = self.transform(self.embed(check_sentences(texts), batch_size, bool(show_progress_bar)))
+    if normalize_embeddings:
+      embeddings = normalized(embeddings)
+    if is_single:
+      return embeddings[0]
+    return embeddings
 
   def similarity(self, texts_a: Sequence[str], texts_b: Sequence[str], batch_size: int = 64) -> np.ndarray:
     """Returns the cosine of the calibrated embeddings of each pair, float64 [n]; 0 for an embedding of zeros.
@@ -364,5 +391,5 @@ class SentenceModel:
       DataError: not str, or lists of different lengths.
     """
     a, b = check_pairs(texts_a, texts_b)
-    embeddings = self.encode([*a, *b], batch_size)
+    embeddings = self.encode(a + b, batch_size)
     return np.nan_to_num(cosine_similarity(embeddings[: len(a)], embeddings[len(a) :]))

@@ -1,6 +1,5 @@
 """run_scripts/run_flow.py, started as a user does: the default command, a kill and a resume."""
 
-import os
 import random
 import re
 import signal
@@ -64,7 +63,7 @@ def test_a_folder_has_one_owner_and_the_calibrations_of_one_run(whole):
   with owned(folder, "exp_name"):
     held = subprocess.run(command, cwd=REPO, capture_output=True, text=True, timeout=300)
   other = subprocess.run([*command, "--calibration=mean"], cwd=REPO, capture_output=True, text=True, timeout=300)
-  for done, message in ((held, f"process {os.getpid()} "), (other, "has flow of another run")):
+  for done, message in ((held, "another run uses this folder"), (other, "has flow of another run")):
     error = [line for line in done.stderr.splitlines() if line.startswith("error: --exp_name")]
     assert done.returncode == 1 and len(error) == 1 and message in error[0], done.stderr[-2000:]
   assert (folder / "results.json").read_bytes() == before and not (folder / "mean").exists()
