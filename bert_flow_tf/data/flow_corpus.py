@@ -76,7 +76,7 @@ def load_flow_corpus(name: str, task: Any, data_dir: str | None = None, tfds_dat
 def published_corpus(task: TaskData, use_full: bool) -> FlowCorpus:
   """Returns the corpus of the published code's flag `use_full_for_training`; see `TaskData.fitting_pairs`."""
   pairs, source = task.fitting_pairs(use_full), task.source
-  if len(pairs) > len(task.all_pairs()):
+  if use_full and task.spec.one_file_for_all_splits:
     source += ", each pair three times, as the published code reads it"
   return FlowCorpus(TARGET if use_full else TRAIN, pairs, source, num_train_epochs=task.spec.num_train_epochs)
 

@@ -167,27 +167,17 @@ def load_years(years: tuple[Year, ...], paths: Paths) -> Loaded:
 
   A file full.txt in data_dir itself is read first, as in the published code; a full.txt has no subsets, and without
   scores it is for fitting alone.
-
-  Raises:
-    DataError: a file is missing or malformed, or cannot be downloaded.
   """
-  # The published code's file, which it reads in data_dir alone.
-  full = None
+  is_union, result = len(years) > 1, None
   if paths.data_dir is not None:
-    folders = [""]
-    if len(years) > 1:
-      folders += ["STS-12-16", "STS/STS-12-16"]
-    full = read_full(paths.data_dir, folders)
-  if full is not None:
-    pairs, source = full
-  else:
-    parts, sources = {}, []
-    for year in years:
-      parts[year.name], source = _load_year(year, paths)
-      sources.append(source)
-    pairs, source = parts[years[0].name], "; ".join(sources)
-    if len(years) > 1:
-      pairs = SentencePairs.join(parts)
+    result = read_full(paths.data_dir, ("", "STS-12-16", "STS/STS-12-16") if is_union else ("",))
+  if result is None and not is_union:
+    result = _load_year(years[0], paths)
+  if result is None:
+    loaded = {year.name: _load_year(year, paths) for year in years}
+    sources = "; ".join(source for _, source in loaded.values())
+    result = SentencePairs.join({name: pairs for name, (pairs, _) in loaded.items()}), sources
+  pairs, source = result
   if np.isnan(pairs.scores).all():
     return Loaded({"test": pairs}, source, {"eval_split": None})
   return Loaded({"test": pairs}, source)

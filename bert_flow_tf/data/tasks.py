@@ -21,15 +21,18 @@ KINDS = (SIMILARITY, BINARY, CLASSES)
 SCORED = (SIMILARITY, BINARY)
 
 
-def _table_task(name: str, description: str, table: Table, eval_split: str = "test", **fields: Any) -> TaskSpec:
-  """Returns the row of a task whose files are those of a `Table`."""
-  return _task_of_parts(name, description, parts_of(table), eval_split, table=table, **fields)
-
-
-def _task_of_parts(
-  name: str, description: str, parts: Parts, eval_split: str, published: Parts | None = None, **fields: Any
+def _table_task(
+  name: str,
+  description: str,
+  table: Table | Parts,
+  eval_split: str = "test",
+  published: Parts | None = None,
+  **fields: Any,
 ) -> TaskSpec:
-  """Returns the row of a task whose splits are parts of tables; `published` are those of the published code."""
+  """Returns the row of a task of a `Table`, or of parts of tables; `published` are those of the published code."""
+  parts: Any = table
+  if isinstance(table, Table):
+    parts, fields["table"] = parts_of(table), table
   load = functools.partial(load_tables, name, parts, published or parts, eval_split)
   return TaskSpec(name, description, load, eval_split=eval_split, **fields)
 
@@ -167,7 +170,7 @@ TASKS = (
     eval_split=None,
   ),
   # Classes of entailment, for the siamese runner.
-  _task_of_parts(
+  _table_task(
     "ALLNLI",
     "SNLI and MNLI: about 960000 labeled pairs in train, MNLI's dev",
     nli.ALLNLI_PARTS,
@@ -176,15 +179,14 @@ TASKS = (
     kind=CLASSES,
     labels=semeval.LABELS,
   ),
-  _task_of_parts(
+  _table_task(
     "MNLI",
     "labeled pairs; test is the mismatched half of dev",
-    parts_of(nli.MNLI),
+    nli.MNLI,
     eval_split="dev",
     published=nli.MNLI_PUBLISHED,
     kind=CLASSES,
     labels=semeval.LABELS,
-    table=nli.MNLI,
   ),
   _table_task("SNLI", "labeled pairs in train, dev and test", nli.SNLI, kind=CLASSES, labels=semeval.LABELS),
   _table_task(

@@ -32,10 +32,6 @@ def _files(year, prefix="STS"):
   return files
 
 
-def _size(year):
-  return sum(k + 1 for k in range(len(year.subsets)))
-
-
 def _write(folder, year, prefix="STS"):
   folder.mkdir(parents=True)
   for name, content in _files(year, prefix).items():
@@ -106,7 +102,7 @@ def test_searched_folders(tmp_path, year, place, prefix):
   _write(folder, year, prefix)
   data = load_task(year.name, data_dir=tmp_path)
   _assert_artificial(data.splits["test"], year)
-  size, unannotated = _size(year), len(year.subsets)
+  size, unannotated = len(data.splits["test"]), len(year.subsets)
   assert data.source == (
     f"{year.name}'s files in {folder}: {size} pairs, {unannotated} without gold left out "
     f"({size} pairs, expected the {year.size} of {year.name})"
@@ -186,24 +182,19 @@ def test_full_txt_of_data_dir_comes_before_the_organizers_files(tmp_path):
   assert len(load_task("STS-15", data_dir=tmp_path / STS15.folder).splits["test"]) == 3
 
 
-def _digest(year):
-  """Returns the digest of the pairs of `_files` that have gold."""
-  rows = [(s, i, k) for k, s in enumerate(year.subsets) for i in range(k + 2) if i != 1]
-  a, b, gold = zip(*((f"{s} {i}", f"other {i}", float(f"{i % 5}.{k}")) for s, i, k in rows), strict=True)
-  return SentencePairs(a, b, gold).digest()
-
-
 @pytest.fixture
-def years(monkeypatch):
+def years(tmp_path_factory, monkeypatch):
   """Replaces sizes and digests by those of the artificial tasks, and the addresses by addresses without a server."""
   need_preparation()
-  years = tuple(
-    dataclasses.replace(
-      year, size=_size(year), digest=_digest(year), url=f"http://127.0.0.1:9/{year.url.rsplit('/', 1)[1]}"
-    )
-    for year in semeval.YEARS
-  )
-  monkeypatch.setattr(semeval, "YEARS", years)
+  years = []
+  for year in semeval.YEARS:
+    folder = tmp_path_factory.mktemp("year")
+    _write(folder / year.folder, year)
+    pairs = year.pairs_in(str(folder))
+    _assert_artificial(pairs, year)
+    url = f"http://127.0.0.1:9/{year.url.rsplit('/', 1)[1]}"
+    years.append(dataclasses.replace(year, size=len(pairs), digest=pairs.digest(), url=url))
+  monkeypatch.setattr(semeval, "YEARS", tuple(years))
   return years
 
 
@@ -240,7 +231,7 @@ def test_tfds_downloads(tmp_path, years, monkeypatch):
 @pytest.mark.parametrize("kind", ["another size", "other content", "no archive"])
 def test_another_download_is_rejected(tmp_path, years, monkeypatch, kind):
   with serve(monkeypatch) as server:
-    year = dataclasses.replace(years[2], url=f"{server.address}/STS2014-en-test.zip", size=_size(years[2]) + 1)
+    year = dataclasses.replace(years[2], url=f"{server.address}/STS2014-en-test.zip", size=years[2].size + 1)
     monkeypatch.setattr(semeval, "YEARS", (year,))
     archives = {"another size": _zip(year), "other content": _zip(years[3]), "no archive": b"<html>moved</html>"}
     server.content["/STS2014-en-test.zip"] = archives[kind]
@@ -298,7 +289,8 @@ def test_builders_check_the_published_data(tmp_path, sick, monkeypatch):
   (folder / "SICK_trial.txt").write_text(text(sick, "dev").replace("other dev 1", "another dev 1"), encoding="utf-8")
   with pytest.raises(DataError, match=r"sick_trial\.zip: other sentences or gold .* data_dir"):
     load_task("SICK-R", tfds_data_dir=tmp_path)
-  (folder / "SICK_trial.txt").write_text(text(sick, "dev") * 2, encoding="utf-8")
-  with pytest.raises(DataError, match=r"pairs, expected the 4 of SICK's dev split|the score is"):
+  twice = text(sick, "dev") + text(sick, "dev").partition("\n")[2]
+  (folder / "SICK_trial.txt").write_text(twice, encoding="utf-8")
+  with pytest.raises(DataError, match="8 pairs, expected the 4 of SICK's dev split"):
     load_task("SICK-R", tfds_data_dir=tmp_path)
   assert not (tmp_path / "sick_r" / "1.0.0").exists()
