@@ -57,6 +57,7 @@ def training_pairs(
   """
   splits = _labeled_splits(task, splits, use_full, num_examples)
   pairs, targets = _pairs_and_targets(task, splits, use_full)
+  # The draws and their order are those of the published runner.
   random, order = Random(seed), list(range(len(pairs)))
   if num_examples == _NO_LABELS:
     targets = np.full(len(pairs), np.nan)

@@ -38,6 +38,7 @@ def trained_weights(bert: BertEncoder, pooling: pooling_lib.Pooling) -> list[tf.
   neither updated nor decayed.
   """
   main: Any = bert.model.bert
+  # Blocks above the highest one that is pooled do not change the embedding.
   layers = [main.embeddings]
   if pooling.kind == "cls":
     layers += [*main.encoder.layer, main.pooler]

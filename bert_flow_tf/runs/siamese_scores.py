@@ -50,6 +50,7 @@ def classification(
   for split in splits:
     pairs = task.splits[split]
     probabilities = classifier.probabilities(*final(model, embeddings, pairs))
+    # The share of the largest class is what a constant answer reaches.
     gold = pairs.scores.astype(int)
     counts = np.bincount(gold, minlength=len(task.labels))
     accuracy = 100.0 * (probabilities.argmax(axis=1) == gold).mean()
@@ -111,6 +112,7 @@ def eval_results(
     batch_size: pairs of an evaluation step.
   """
   labeled = np.isfinite(targets)
+  # The label loss of each pair, 0 without a label.
   if classifier is None:
     cosines = pair_cosines(sides[0], sides[1], "dev")
     losses = np.where(labeled, (cosines - targets) ** 2, 0.0)
@@ -121,9 +123,11 @@ def eval_results(
     losses = np.where(labeled, -np.log(likelihoods), 0.0)
     values = {"eval_accuracy": float((probabilities.argmax(axis=1) == targets).mean())}
   losses *= uses_labels
+  # The penalty counts for every pair, as in the published code, whatever its label.
   if l2_penalty > 0:
     for side in sides:
       losses += l2_penalty * np.linalg.norm(side.astype(np.float64), axis=1)
+  # The last batch is smaller: the mean of means is another number than the mean.
   starts = range(0, len(losses), batch_size)
   values["loss"] = np.mean([losses[start : start + batch_size].mean() for start in starts])
   values["eval_loss"] = losses.mean()
@@ -141,6 +145,7 @@ def _likelihoods(probabilities, classes):
 
 def write_cosines(path: str | os.PathLike, sides: Sequence[np.ndarray]) -> None:
   """Writes the published `NAME_results.tsv`: the cosine of each pair of embeddings [n, dim], one float32 a line."""
+  # str of a float32 has the fewest digits that give it back, as in the published code.
   cosines = pair_cosines(sides[0], sides[1], pathlib.Path(path).name).astype(np.float32)
   files.write_text(path, "".join(f"{cosine!s}\n" for cosine in cosines))
 

@@ -47,6 +47,7 @@ def group_variables(checkpoint: Tf1Checkpoint, config: dict) -> Tf1Parts:
     EncoderError: a variable of the encoder is missing, or one is unknown; the message lists all of them.
   """
   names = checkpoint.shapes
+  # What no other part claims must be the encoder's: a variable of unknown use is an error, not left out.
   encoder: list[str] = []
   parts = Tf1Parts(tf1_names.bert_shapes(config, pooler=tf1_names.has_pooler(names)), [], [], {})
   for name in sorted(names):
@@ -75,6 +76,7 @@ def read_flow(checkpoint: Tf1Checkpoint, names: list[str], config: FlowConfig | 
     FlowError: a variable is missing, unknown or has an unexpected shape; the message lists the names.
     ConfigError: `config` does not fit the variables.
   """
+  # The flow's own names are those below bert/flow/.
   variables = {}
   for name in names:
     variables[name.removeprefix(tf1_names.FLOW)] = checkpoint.read_weight(name, checkpoint.shapes[name])
@@ -97,6 +99,7 @@ def flow_variables(flow: Glow) -> dict[str, np.ndarray]:
 def check_same(checkpoint: Tf1Checkpoint, variables: Mapping[str, np.ndarray]) -> None:
   """Raises an EncoderError if some of a checkpoint's variables are not equal to arrays bit by bit."""
   for name, array in variables.items():
+    # Half-precision checkpoints are read as float32, which holds every value of theirs.
     stored = checkpoint.read(name)
     if stored.dtype != array.dtype and stored.dtype.name in ("float16", "bfloat16"):
       stored = stored.astype(np.float32)

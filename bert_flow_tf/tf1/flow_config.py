@@ -31,6 +31,7 @@ def infer_config(variables: Mapping[str, np.ndarray]) -> Tf1Flow:
   shapes. `Glow.load_tf1_variables` checks the other names and shapes.
   """
   steps = _steps(variables)
+  # All steps are alike, so that the first one tells the layers.
   first = steps[0, 0]
   coupling = "additive"
   activation = "relu"

@@ -54,6 +54,7 @@ def open_source(
   expected = FlowConfig.from_json_file(flow_model_config) if flow_model_config else None
   with naming("tf1_checkpoint"):
     checkpoint = tf1_reader.Tf1Checkpoint(tf1_reader.find_prefix(tf1_checkpoint))
+  # The original writes no configuration: it stands where the training began, or next to the checkpoint.
   folder = pathlib.Path(checkpoint.prefix).parent
   config_file = _file("bert_config_file", bert_config_file, google_folder.config_file(folder))
   vocab_path = _file("vocab_file", vocab_file, folder / "vocab.txt")
@@ -208,6 +209,7 @@ def _identity(fitted, encoder, sentence_embedding_type, max_seq_length, low_dim,
   It is None if their dimensions differ from those of the embeddings, if that is allowed.
   """
   encoder.bert.check_max_seq_length(max_seq_length)
+  # low_dim comes after the flow, and before the classifier.
   dim = encoder.dim(sentence_embedding_type)
   expected = {FLOW: dim, CLASSIFIER: low_dim or dim}
   for name, part in fitted.items():

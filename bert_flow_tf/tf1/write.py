@@ -54,6 +54,7 @@ def write_model(
   if classifier is not None:
     lines.append(f"classifier     1 variable from {classifier_folder}")
     variables[tf1_names.CLASSIFIER] = classifier.output_weights.numpy()
+  # The configuration comes first: a checkpoint without it could not be read.
   write_config(prefix.parent, model)
   tf1_checkpoint.write_checkpoint(prefix, variables)
   step = tf1_checkpoint.step_of(prefix)
@@ -96,6 +97,7 @@ def _check_encoder(fitted: dict[str, Any], encoder: SentenceEncoder, allow_other
         if not allow_other:
           raise EncoderError(f"{error}; allow_other_encoder=True ignores this", argument) from error
         logging.warning("%s", error)
+    # A flow takes the full width; a classifier what low_dim leaves of it.
     dim = full
     if isinstance(part, Classifier):
       dim = settings["low_dim"] or full

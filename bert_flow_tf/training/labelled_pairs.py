@@ -43,6 +43,7 @@ class LabelledPairs:
     sides = [tokenizer(side, max_seq_length) for side in (sentences_a, sentences_b)]
     if dupe_factor > 1:
       sides = _with_copies(sides, dupe_factor, copy.copy(random or Random(0)), tokenizer.mask_id)
+    # One array for all ids of a side: `features` cuts it into rows.
     self._ids, self._lengths = [], []
     for side in sides:
       self._ids.append(np.concatenate(side))

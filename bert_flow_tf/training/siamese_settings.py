@@ -108,6 +108,7 @@ class SiameseSettings(FlowSettings):
       )
     if not -math.inf < self.l2_penalty < math.inf:
       raise ConfigError(f"l2_penalty={self.l2_penalty}: expected a number; up to 0 for none", argument="l2_penalty")
+    # The published runner never calls the data-dependent initialization.
     if self.as_published and self.flow:
       object.__setattr__(self, "actnorm_init", "glorot")
 
