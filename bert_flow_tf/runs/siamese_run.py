@@ -7,7 +7,6 @@ import pathlib
 from collections.abc import Mapping
 from typing import Any
 
-import numpy as np
 from absl import logging
 
 from bert_flow_tf.data.pairs import SentencePairs
@@ -25,7 +24,6 @@ from bert_flow_tf.flow.glow import Glow
 from bert_flow_tf.io import checksums, files
 from bert_flow_tf.io.experiment import Stopwatch
 from bert_flow_tf.model import SentenceModel
-from bert_flow_tf.progress import counted
 from bert_flow_tf.runs import siamese_scores
 from bert_flow_tf.runs.run_folder import RunFolder, print_results
 from bert_flow_tf.tf1.checkpoint import step_of
@@ -105,7 +103,6 @@ class SiameseRun:
     self.facts = {**self._describe_training(chosen), **facts}
     write_facts(folder, self.facts)
     self._is_trained = True
-    self._print_speed()
 
   def _can_embed_once(self, chosen):
     """Returns whether a fit on embeddings made once means the same as steps through BERT."""
@@ -142,7 +139,7 @@ class SiameseRun:
       )
     fit = model.flow_fit
     self.step = fit.steps
-    return {"steps": fit.steps, "planned_steps": fit.steps, "best_on_dev": None, **_speed(fit)}
+    return {"steps": fit.steps, "planned_steps": fit.steps, "seconds_per_step": fit.seconds_per_step}
 
   def _fine_tune(self, chosen, encoder, flow):
     """Trains encoder, classifier and flow step by step through BERT; returns facts of the training."""
@@ -186,7 +183,12 @@ class SiameseRun:
       best = {"score": result.best[0], "step": result.best[1]}
       if not settings.as_published:
         self.step = result.best[1]
-    return {"steps": result.steps, "planned_steps": result.planned_steps, "best_on_dev": best, **_speed(result)}
+    return {
+      "steps": result.steps,
+      "planned_steps": result.planned_steps,
+      "best_on_dev": best,
+      "seconds_per_step": result.seconds_per_step,
+    }
 
   def _dev_score(self):
     """Returns the score of the weights in training; they are not cached, as they do not occur again."""
@@ -216,16 +218,6 @@ class SiameseRun:
     if flow is None and self.model.calibration is not None:
       flow = self.model.calibration.flow
     write_training_checkpoint(self._folder, step, self.model.encoder, flow, self.classifier)
-
-  def _print_speed(self):
-    """Prints number, time and memory of the steps, if there were two calls to compare."""
-    if self.facts["seconds_per_step"] is None:
-      return
-    memory = []
-    for device, size in self.facts["peak_memory_bytes"].items():
-      memory.append(f"{size / 2**30:.2f} GiB ({device})")
-    steps = f"{counted(self.facts['steps'], 'step')} of {counted(self.facts['batch_size'], 'pair')}"
-    print(f"trained {steps}, {self.facts['seconds_per_step']:.3f} s a step, peak memory {', '.join(memory)}")
 
   # Loading.
 
@@ -466,7 +458,7 @@ def checkpoint_of(name: str) -> str:
 
 def write_facts(folder: pathlib.Path, facts: Mapping[str, Any]) -> None:
   """Writes training.json."""
-  files.write_text(folder / FACTS, json.dumps(checksums.sealed(facts), indent=2) + "\n")
+  files.write_text(folder / FACTS, json.dumps(checksums.sealed(report.plain(facts)), indent=2) + "\n")
 
 
 def read_facts(folder: pathlib.Path) -> dict[str, Any]:
@@ -478,11 +470,3 @@ def read_facts(folder: pathlib.Path) -> dict[str, Any]:
     return checksums.opened(files.read_json(path))
   except (OSError, ValueError, TypeError) as error:
     raise ConfigError(f"{path} cannot be read ({error}); remove it, or train again") from error
-
-
-def _speed(result):
-  """Returns the seconds a step, None if only one call made steps: the first one compiles."""
-  seconds: float | None = result.seconds_per_step
-  if np.isnan(seconds):
-    seconds = None
-  return {"seconds_per_step": seconds}

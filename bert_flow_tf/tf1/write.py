@@ -4,11 +4,9 @@ import json
 import pathlib
 from typing import Any
 
-from absl import logging
-
 from bert_flow_tf.calibration.flow import FlowCalibration, load_calibration
 from bert_flow_tf.encoder import google_folder, tf1_names
-from bert_flow_tf.encoder.identity import read_identity
+from bert_flow_tf.encoder.identity import check_encoder, read_identity
 from bert_flow_tf.encoder.sentence_encoder import SentenceEncoder
 from bert_flow_tf.errors import ConfigError, EncoderError, naming
 from bert_flow_tf.io import checksums
@@ -80,8 +78,7 @@ def _load_flow(folder: str) -> FlowCalibration:
 
 def _check_encoder(fitted: dict[str, Any], encoder: SentenceEncoder, allow_other: bool) -> None:
   """Raises an EncoderError if {"argument=folder": flow or classifier} were fitted on embeddings of another encoder."""
-  identities: dict[str, Any] = {where: read_identity(part.encoder, where) for where, part in fitted.items()}
-  known = [identity for identity in identities.values() if identity]
+  known = [identity for where, part in fitted.items() if (identity := read_identity(part.encoder, where))]
   if not known:
     return
   # All must have been fitted with the pooling of the first one.
@@ -89,20 +86,11 @@ def _check_encoder(fitted: dict[str, Any], encoder: SentenceEncoder, allow_other
   embeddings = encoder.identity(**settings)
   full = encoder.dim(settings["sentence_embedding_type"])
   for where, part in fitted.items():
-    argument = where.partition("=")[0]
-    if identities[where] is not None:
-      try:
-        identities[where].check_same(embeddings, where, argument)
-      except EncoderError as error:
-        if not allow_other:
-          raise EncoderError(f"{error}; allow_other_encoder=True ignores this", argument) from error
-        logging.warning("%s", error)
     # A flow takes the full width; a classifier what low_dim leaves of it.
     dim = full
     if isinstance(part, Classifier):
       dim = settings["low_dim"] or full
-    if part.dim != dim:
-      raise EncoderError(f"{where}: takes embeddings of {part.dim} dimensions, got {dim}", argument)
+    check_encoder(part, embeddings, dim, where, where.partition("=")[0], allow_other)
 
 
 def write_config(folder: pathlib.Path, encoder: SentenceEncoder) -> None:

@@ -1,7 +1,6 @@
 """run_scripts/run_siamese.py: its flags and files, that a frozen encoder is frozen, and what it rejects."""
 
 import json
-import re
 
 import numpy as np
 import pytest
@@ -187,7 +186,7 @@ def test_labels(ran):
   training = read_json(folder / "training.json")
   assert (training["steps"], training["labelled"], training["unlabelled"]) == (5, 40, 0)
   assert training["encoder_sha256"] == encoder.weights_checksum != training["encoder_sha256_before"]
-  assert re.search(r"trained 5 steps of 8 pairs, [0-9.]+ s a step, peak memory [0-9.]+ GiB", ran[1]["sick"]["stdout"])
+  assert training["seconds_per_step"] > 0 and training["peak_memory_bytes"]["host"] > 2**20
 
 
 def test_checkpoints(ran):
