@@ -103,7 +103,7 @@ def build_index(
   A shard has at most `shard_size` records of `shard_bytes` bytes, bad ones included, or one longer record.
   """
   cutter = _Cutter(shard_size, shard_bytes)
-  # Sizes and times before the reading: a file that changes meanwhile differs at the end of the run.
+  # Size, time and checksum before the reading: a file that changes meanwhile differs at the end of the run.
   stats = []
   for path in paths:
     stat = storage.stat(path)
@@ -115,8 +115,9 @@ def build_index(
   with Progress(total, show_progress and total > _SLOW_BYTES, "indexing", "byte") as progress:
     for path, (size, changed) in zip(paths, stats, strict=True):
       first = cutter.records
+      checksum = _sha256(path)
       _index_file(path, input_format, cutter, progress)
-      inputs.append(InputFile(path, size, changed, _sha256(path), first, cutter.records - first))
+      inputs.append(InputFile(path, size, changed, checksum, first, cutter.records - first))
   if not cutter.records:
     raise DataError(f"{', '.join(paths)[:200]}: no records, expected sentences")
   return Index(tuple(inputs), cutter.finish())

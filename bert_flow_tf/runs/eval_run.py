@@ -116,7 +116,7 @@ def evaluate_senteval(
     folder.make()
     senteval = {"by": engine.name, "failed": failed}
     name = _PUBLISHED_RESULTS if as_published else report.RESULTS_FILE
-    report.write_results(folder.path, {"results": scores, **of_models, "senteval": senteval, **about}, name)
+    report.write_results(folder.path, {"results": scores, **of_models, "senteval": senteval, **(about or {})}, name)
   rows = {row: methods for of_task in scores.values() for row, methods in of_task.items()}
   print(report.table(rows, watch.seconds))
   if failed:
