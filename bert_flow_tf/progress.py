@@ -19,13 +19,13 @@ class Progress:
   """Counter of units of work, `done` of which an earlier run has done; a context manager."""
 
   def __init__(
-    self, total: int, show: bool = True, what: str = "embedding", unit: str = "sentence", done: int = 0
+    self, total: int, show: bool = True, work: str = "embedding", unit: str = "sentence", done: int = 0
   ) -> None:
     # It is None if it was closed before the start.
     terminal = sys.stderr is not None and sys.stderr.isatty()
-    self._bar = tqdm(total=total, initial=done, unit=unit, desc=what, disable=not (show and terminal))
+    self._bar = tqdm(total=total, initial=done, unit=unit, desc=work, disable=not (show and terminal))
     self._lines = show and not terminal
-    self._total, self._done, self._what, self._unit = total, done, what, unit
+    self._total, self._done, self._work, self._unit = total, done, work, unit
     self._last = time.monotonic()
 
   def __enter__(self) -> "Progress":
@@ -45,4 +45,4 @@ class Progress:
       total = counted(self._total, self._unit)
       if note:
         total = f"{total}, {note}"
-      logging.info("%s: %d of %s", self._what, self._done, total)
+      logging.info("%s: %d of %s", self._work, self._done, total)

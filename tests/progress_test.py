@@ -24,7 +24,7 @@ def lines(monkeypatch):
 
 def work(monkeypatch, stream, steps=25, **arguments):
   monkeypatch.setattr(progress.sys, "stderr", stream)
-  with progress.Progress(steps * 2, what="fitting", unit="step", **arguments) as shown:
+  with progress.Progress(steps * 2, work="fitting", unit="step", **arguments) as shown:
     for _ in range(steps - arguments.get("done", 0) // 2):
       shown.update(2, "0.5 bits/dim")
   return stream.getvalue()

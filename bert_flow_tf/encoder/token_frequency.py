@@ -73,7 +73,7 @@ def _with_progress(path, what):
   """Yields the lines of a text file that are not empty; DataError if it changes meanwhile."""
   total = sum(1 for _ in lines(path, empty="skip"))
   done = 0
-  with Progress(total, what=what, unit="line") as progress:
+  with Progress(total, work=what, unit="line") as progress:
     for _, line in lines(path, empty="skip"):
       yield line
       done += 1
