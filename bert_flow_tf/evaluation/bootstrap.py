@@ -59,7 +59,7 @@ def bootstrap_gain(
     return Gain(math.nan, math.nan, math.nan, level, pairs, "; ".join(dict.fromkeys(reasons)), metric)
 
   gain = means[1] - means[0]
-  names = [subsets[row] for row in scored] if len(subsets) else [""] * pairs
+  names = [subsets[int(row)] for row in scored] if len(subsets) else [""] * pairs
   rng = np.random.default_rng(seed)
   gains = np.zeros(n_boot)
   for rows in rows_of_subsets(names).values():

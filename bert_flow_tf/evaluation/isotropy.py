@@ -91,15 +91,12 @@ def log_cone(embeddings: np.ndarray, shares: Sequence[float] = (), of_words: boo
   embeddings have no cone even where a calibration helps: `of_words` leaves the warning out.
   """
   rows = _finite(sample(embeddings))
-  measures: dict[str, Any]
+  judged = whole = rows
   if shares:
     views = np.split(rows, len(shares), axis=1)
-    measures = spread(_weighted_sum(views, shares))
-    judged = views[-1]
-    of_judged = spread(judged)
-  else:
-    judged = rows
-    measures = of_judged = spread(rows)
+    judged, whole = views[-1], _weighted_sum(views, shares)
+  of_judged = spread(judged)
+  measures: dict[str, Any] = dict(spread(whole))
   cosine, ratio = measures["cosine_of_random_pairs"] / 100, measures["participation_ratio"] / 100
   logging.info("embeddings: mean cosine of random pairs %.2f, participation ratio %.3f", cosine, ratio)
   n, dim = judged.shape

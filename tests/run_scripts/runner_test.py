@@ -1,6 +1,5 @@
 """run_scripts/runner.py: help, errors as one line, signals, and TensorFlow's start-up."""
 
-import logging
 import os
 import re
 import signal
@@ -15,62 +14,47 @@ from bert_flow_tf.errors import ConfigError
 from run_scripts import runner
 from tests.testing import REPO
 
-
-def test_an_argument_of_the_library_becomes_its_flag(monkeypatch, capsys):
-  monkeypatch.setattr(runner, "FLAGS", {"number": None})
-
-  def main(argv):
-    raise ConfigError("number=0: expected at least 1", argument="number")
-
-  assert runner._guarded(main, []) == 1
-  assert capsys.readouterr().err == "error: --number=0: expected at least 1\n"
+FULL = OSError(28, "No space left on device")
 
 
-@pytest.mark.parametrize(
-  ("error", "status", "text"),
-  [
-    (OSError(28, "No space left on device"), 1, "the disk is full; free some space"),
-    (OSError(36, "File name too long"), 1, "File name too long"),
-    (KeyboardInterrupt(), 130, "the same command resumes"),
-  ],
-)
-def test_errors_that_a_user_can_mend_are_one_line(capsys, error, status, text):
-  def main(argv):
-    raise error
+def start(*arguments, **options):
+  """Starts Python in the repository's root, with TensorFlow's log as a user has it."""
+  environment = {name: value for name, value in os.environ.items() if name != "TF_CPP_MIN_LOG_LEVEL"}
+  environment |= options.pop("environment", {})
+  options = {"capture_output": True, "text": True, **options}
+  return subprocess.run([sys.executable, *arguments], cwd=REPO, env=environment, timeout=120, **options)
 
-  assert runner._guarded(main, []) == status
-  (line,) = capsys.readouterr().err.splitlines()
-  assert line.startswith("error: ") and text in line
+
+def exhausted(reason):
+  import tensorflow as tf
+
+  return tf.errors.ResourceExhaustedError(None, None, reason)
 
 
 @pytest.mark.parametrize(
-  ("reason", "line"),
+  ("make_error", "resumes", "status", "line"),
   [
-    ("OOM when allocating tensor", "error: out of memory (OOM when allocating tensor); use a smaller batch size\n"),
+    (lambda: ConfigError("verbosity=x: expected a number", "verbosity"), True, 1, "--verbosity=x: expected a number"),
+    (lambda: FULL, True, 1, "the disk is full; free some space, and the same command resumes from what is saved"),
+    (lambda: FULL, False, 1, "the disk is full; free some space, and start the same command again"),
+    (lambda: OSError(36, "File name too long", "a"), True, 1, "a: File name too long"),
+    (KeyboardInterrupt, True, 130, "interrupted; the same command resumes from what is saved"),
+    (KeyboardInterrupt, False, 130, "interrupted; start the same command again"),
+    (lambda: exhausted("OOM when"), True, 1, "out of memory (OOM when); use a smaller batch size"),
     (
-      "x/part; No space left on device",
-      "error: the disk is full; free some space, and the same command resumes from what is saved\n",
+      lambda: exhausted("x/part; No space left on device"),
+      True,
+      1,
+      "the disk is full; free some space, and the same command resumes from what is saved",
     ),
   ],
 )
-def test_exhausted_resources_are_one_line(reason, line, capsys):
-  import tensorflow as tf
-
+def test_errors_that_a_user_can_mend_are_one_line(capsys, make_error, resumes, status, line):
   def main(argv):
-    raise tf.errors.ResourceExhaustedError(None, None, reason)
+    raise make_error()
 
-  assert runner._guarded(main, []) == 1
-  assert capsys.readouterr().err == line
-
-
-@pytest.mark.parametrize("error", [OSError(28, "No space left on device"), KeyboardInterrupt()])
-def test_a_runner_that_does_not_resume_does_not_promise_it(capsys, error):
-  def main(argv):
-    raise error
-
-  assert runner._guarded(main, [], resumes=False) != 0
-  line = capsys.readouterr().err
-  assert "start the same command again" in line and "resume" not in line
+  assert runner._guarded(main, [], resumes) == status
+  assert capsys.readouterr().err == f"error: {line}\n"
 
 
 def test_an_interrupt_that_became_another_error(capsys):
@@ -89,25 +73,13 @@ def test_a_bug_is_not_hidden():
     runner._guarded(lambda argv: 1 / 0, [])
 
 
-def test_help_ends_with_0(monkeypatch, capsys):
-  root = logging.getLogger()
-  monkeypatch.setattr(root, "handlers", list(root.handlers))  # absl adds its own
-  monkeypatch.setattr(sys, "argv", ["runner.py", "--help"])
-  with pytest.raises(SystemExit) as stop:
-    runner.run(test_help_ends_with_0)
-  assert stop.value.code == 0 and "--helpfull" in capsys.readouterr().out
-
-
 def test_help_whose_reader_stops_ends_without_an_error():
   """As `--help | head`: nobody reads the pipe."""
   reading, writing = os.pipe()
   os.close(reading)
-  command = [sys.executable, "run_scripts/run_flow.py", "--help"]
-  try:
-    done = subprocess.run(command, cwd=REPO, stdout=writing, stderr=subprocess.PIPE, timeout=60)
-  finally:
-    os.close(writing)
-  assert (done.returncode, done.stderr) == (0, b"")
+  done = start("run_scripts/run_flow.py", "--help", capture_output=False, stdout=writing, stderr=subprocess.PIPE)
+  os.close(writing)
+  assert (done.returncode, done.stderr) == (0, "")
 
 
 def test_a_python_without_tensorflow_is_rejected_with_the_reason(monkeypatch, capsys):
@@ -127,10 +99,7 @@ def test_a_runner_starts_without_messages_of_tensorflow():
     "  logging.info('hello')\n  logging.warning('careful')\n  print('error', file=sys.stderr)\n"
     "runner.run(main)\n"
   )
-  environment = {name: value for name, value in os.environ.items() if name != "TF_CPP_MIN_LOG_LEVEL"}
-  done = subprocess.run(
-    [sys.executable, "-c", code], cwd=REPO, env=environment, capture_output=True, text=True, timeout=120, check=True
-  )
+  done = start("-c", code)
   assert re.fullmatch(r"\d\d:\d\d:\d\d hello\n\d\d:\d\d:\d\d warning: careful\nerror\n", done.stderr)
 
 
@@ -138,16 +107,15 @@ def test_the_reason_why_tensorflow_does_not_start_is_printed(tmp_path):
   lines = "import os\nos.write(2, b'its own reason\\n')\nraise ImportError('no library')\n"
   (tmp_path / "tensorflow.py").write_text(lines)
   code = "from run_scripts import runner\nrunner.run(lambda argv: __import__('tensorflow'))"
-  environment = {name: value for name, value in os.environ.items() if name != "TF_CPP_MIN_LOG_LEVEL"}
-  environment["PYTHONPATH"] = f"{tmp_path}:{REPO}"
-  done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, timeout=60)
+  done = start("-c", code, environment={"PYTHONPATH": str(tmp_path)})
   assert done.returncode != 0 and done.stderr.startswith("its own reason\n") and "no library" in done.stderr
 
 
 def test_a_runner_works_with_a_closed_standard_error():
   """As `2>&-`, or a daemon that has closed it."""
   code = (
-    "from absl import logging\nfrom bert_flow_tf.progress import Progress\nfrom run_scripts import runner\n"
+    "from absl import logging\nfrom bert_flow_tf.progress import Progress\n"
+    "from run_scripts import runner\n"
     "def main(argv):\n"
     "  logging.info('hello')\n  with Progress(1) as progress:\n    progress.update(1)\n  print('done')\n"
     "runner.run(main)\n"
@@ -159,25 +127,23 @@ def test_a_runner_works_with_a_closed_standard_error():
 
 
 def test_python_without_docstrings():
-  command = [sys.executable, "-OO", "run_scripts/run_embed.py"]
-  page = subprocess.run([*command, "--help"], cwd=REPO, capture_output=True, text=True, timeout=60, check=True).stdout
+  page = start("-OO", "run_scripts/run_embed.py", "--help").stdout
   assert page.startswith("python run_scripts/run_embed.py --FLAG=VALUE ...\n") and "\n  --input=" in page
-  done = subprocess.run(command, cwd=REPO, capture_output=True, text=True, timeout=60)
+  done = start("-OO", "run_scripts/run_embed.py")
   assert (done.returncode, done.stderr.count("\n")) == (1, 1) and done.stderr.startswith("error: this is python -OO")
 
 
-@pytest.mark.parametrize("name", ["flow", "eval", "siamese"])
-def test_help_has_every_flag_once_under_a_heading(name):
+@pytest.mark.parametrize(
+  ("name", "some"), [("flow", {"model", "data_dir", "seed"}), ("eval", {"flow_folder"}), ("siamese", {"seed"})]
+)
+def test_help_has_every_flag_once_under_a_heading(name, some):
   """In a process of its own, as the flags of runners are global; no other heading is needed than those of the page."""
-  command = [sys.executable, f"run_scripts/run_{name}.py"]
-  page = subprocess.run([*command, "--help"], cwd=REPO, capture_output=True, text=True, timeout=60, check=True).stdout
-  first, _, example = page.splitlines()[:3]
+  done = start(f"run_scripts/run_{name}.py", "--help")
+  assert (done.returncode, done.stderr) == (0, "") and "--helpfull" in done.stdout
+  first, _, example = done.stdout.splitlines()[:3]
   assert first.endswith((".", "runner.")) and example.startswith(f"  python run_scripts/run_{name}.py --")
-  names = re.findall(r"^  --(?:\[no\])?(\w+)", page, re.MULTILINE)
-  assert len(names) == len(set(names)) and {"model", "data_dir", "seed" if name != "eval" else "flow_folder"} <= {
-    *names
-  }
+  names = re.findall(r"^  --(?:\[no\])?(\w+)", done.stdout, re.MULTILINE)
+  assert len(names) == len(set(names)) and some <= {*names}
   if name == "eval":
-    assert re.search(r"--model=TEXT\n.*\n.*\n.*Default: from the calibration; without one, mini\.", page)
-  version = subprocess.run([*command, "--version"], cwd=REPO, capture_output=True, text=True, timeout=60, check=True)
-  assert version.stdout == f"bert-flow-tf {bert_flow_tf.__version__}\n"
+    assert re.search(r"--model=TEXT\n.*\n.*\n.*Default: from the calibration; without one, mini\.", done.stdout)
+    assert start("run_scripts/run_eval.py", "--version").stdout == f"bert-flow-tf {bert_flow_tf.__version__}\n"
