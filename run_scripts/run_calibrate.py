@@ -55,6 +55,7 @@ def check_flags() -> None:
   Raises:
     ConfigError: a flag is missing, or flags contradict each other.
   """
+  # Either a fit, which takes the flow's flags and shares, or an application of a fitted calibration.
   for name in ("vectors", "output"):
     if not FLAGS[name].value:
       raise ConfigError(f"{name}: missing; expected {'files' if name == 'vectors' else 'a path'}", argument=name)

@@ -76,6 +76,7 @@ def main(argv: list[str]) -> None:
 
   if FLAGS.export_dir is not None:
     check_export_flags()
+  # Fit everywhere; evaluate and write in one process, while the others wait.
   strategy = make_strategy(FLAGS.distribution_strategy, FLAGS.worker_wait_seconds, deterministic=FLAGS.deterministic)
   model = common_flags.load_model()
   run = FlowRun(model, FlowRunSettings(**parts), specs, task, corpus, strategy)

@@ -155,6 +155,7 @@ class FlowRun:
 
   def _check_saved(self):
     """Checks that the folder has no calibration of another run, whose scores in results.json this run would replace."""
+    # Folders that this run may replace: its own, under each name that a choice on dev or auto can give.
     allowed = []
     for spec in self._specs:
       allowed.append(spec.name)
@@ -237,10 +238,12 @@ class FlowRun:
 
     Returns the result and the page's path.
     """
+    # The calibrations first: what follows is computed again in seconds.
     for method, model in self.calibrated.items():
       model.save(self.calibration_folder(method))
     transforms = {method: model.transform for method, model in self.models.items()}
     result = task_result(self._task, evaluations, self._embeddings, transforms)
+    # What speaks against a calibration, by its folder.
     warnings = {}
     for method in self.calibrated:
       sentences = list(result.harm.get(method, []))
@@ -249,6 +252,7 @@ class FlowRun:
       if sentences:
         warnings[self.calibration_folder(method).name] = sentences
     folder = RunFolder(self.folder)
+    # The original's file, and the page last: it shows that the rest is complete.
     if result.has_gold and WITH_FLOW in self.models:
       flow = self.models[WITH_FLOW].calibration
       values = original_eval_results(self._task, self._embeddings, flow, result.cosines[WITH_FLOW], self._steps)
@@ -276,6 +280,7 @@ class FlowRun:
       "fitted_on": fitted_on,
       "seconds": self.watch.seconds,
     }
+    # What only auto, or only a flow, has.
     if self._choice is not None:
       about["auto"] = self._choice.to_dict()
     if self._steps:

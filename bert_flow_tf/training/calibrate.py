@@ -70,10 +70,12 @@ def fit_calibration(
   fitted: dict[str, Calibration] = {}
   for part in reversed(spec.parts):  # the flow, which takes longest, last
     if part.method == FLOW:
+      # The flow takes pairs, and steps; ...
       source = _source(vectors)
       fitter = FlowFitter(flow_settings, source.dim, None, folder, show_progress, shares)
       fitted[part.name] = fitter.fit(source)
     else:
+      # ... the others take every vector, once.
       rows = np.concatenate(vectors) if isinstance(vectors, tuple) else vectors
       fitted[part.name] = fit_linear(part, rows, dev, shares)
   result = side_by_side([fitted[part.name] for part in spec.parts])
@@ -162,6 +164,7 @@ class FlowFitter:
       name, wait = settings.distribution_strategy, settings.worker_wait_seconds
       strategy = make_strategy(name, wait, settings.deterministic)
     size = view_dim(dim, self._shares)
+    # Variables of the flow belong to the strategy; the workers agree on their first values.
     with worker_failures(strategy), strategy.scope():
       flow = Glow(settings.config, size, settings.actnorm_init, settings.permutation, settings.seed)
     self.calibration = FlowCalibration(flow)
@@ -187,6 +190,7 @@ class FlowFitter:
     scores: Callable[[FlowCalibration, int], Mapping[str, float]] | None = None,
   ) -> FlowCalibration:
     """Fits the mix of the pairs' views, then the flow; `scores`: (flow, steps made) -> values for TensorBoard."""
+    # The mix is fitted on all pairs of the source, and applied where they are read.
     if self._shares and isinstance(source, EmbeddingPairs):
       mix = Mix.of(source.moments(), self._shares)
       self.calibration.mix = mix

@@ -94,6 +94,7 @@ class TrainingLoop:
     restored = None
     if self._checkpoints:
       restored = self._checkpoints.restore()
+    # Every worker starts from the chief's weights, restored or new.
     if not distribution.from_chief(self._strategy, int(bool(restored))):
       initialize()
     distribution.copy_from_chief(self._strategy, [*self._variables, self._step])
@@ -123,6 +124,7 @@ class TrainingLoop:
     writer = tf.summary.create_noop_writer()
     if self._summary_folder is not None:
       writer = tf.summary.create_file_writer(os.fspath(self._summary_folder))
+    # Each turn makes some steps, up to the next checkpoint at most; a loss is checked before anything of it is saved.
     with Progress(self._total, self._show_progress, "training", "step", first) as progress, contextlib.closing(writer):
       while step < self._total and not stopped():
         until_saved = self._every - step % self._every
@@ -132,6 +134,7 @@ class TrainingLoop:
         calls.append((count, time.monotonic() - start))
         saving = count == until_saved or step + count == self._total
         self._check(made, step, saving)
+        # Report every step, then save.
         for row in made:
           losses[step - first] = row
           step += 1
@@ -158,6 +161,7 @@ class TrainingLoop:
       row, reason = len(losses) - 1, "a weight is not finite"
     else:
       return
+    # Say from where the user can go on.
     kept = "nothing was saved"
     if self._checkpoints:
       kept = f"the checkpoint before it, {self._checkpoints.latest}, is kept"
@@ -218,6 +222,7 @@ class Checkpoints:
 
   def restore(self, step: int | None = None) -> str | None:
     """Restores the newest checkpoint that can be read, or that of a step; returns its name, None without any."""
+    # The newest first: one that a crash or a disk has damaged gives way to the one before.
     for path in reversed(self._manager.checkpoints):
       if step is not None and not path.endswith(f"-{step}"):
         continue

@@ -54,23 +54,25 @@ class AdamWeightDecay(tf_keras.optimizers.Optimizer):
 
   def restart(self) -> None:
     """Resets the steps and both moments to zero."""
-    for variable in (self.iterations, *self._first, *self._second):
-      variable.assign(tf.zeros_like(variable))
+    self.iterations.assign(0)
+    for moment in self._first + self._second:
+      moment.assign(tf.zeros_like(moment))
 
   def in_pieces(self, pieces: Callable[[tf.Variable], Sequence[Any]]) -> tf.train.Checkpoint:
     """Returns the object that a checkpoint holds for this optimizer if its variables are vectors of many weights.
 
     `pieces`: moment -> trackable objects, one for each weight; the names are those of an optimizer of single weights.
     """
-    moments = [piece for moment in (*self._first, *self._second) for piece in pieces(moment)]
-    return tf.train.Checkpoint(
-      _iterations=self.iterations, _learning_rate=self._learning_rate, _variables=[self.iterations, *moments]
-    )
+    variables: list[Any] = [self.iterations]
+    for moment in self._first + self._second:
+      variables += pieces(moment)
+    return tf.train.Checkpoint(_iterations=self.iterations, _learning_rate=self._learning_rate, _variables=variables)
 
   def update_step(self, gradient: tf.Tensor, variable: tf.Variable) -> None:
     """Applies one gradient to one variable."""
     index = self._index_dict[self._var_key(variable)]
     first, second = self._first[index], self._second[index]
+    # No bias correction, epsilon outside the root, decay apart from the gradient: as published.
     first.assign(self.beta_1 * first + (1.0 - self.beta_1) * gradient)
     second.assign(self.beta_2 * second + (1.0 - self.beta_2) * tf.square(gradient))
     update = first / (tf.sqrt(second) + self.epsilon)

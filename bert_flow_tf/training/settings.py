@@ -23,6 +23,7 @@ class FlowSettings(Settings):
     ConfigError: a value outside its range.
   """
 
+  # The flow.
   flow_model_config: str | FlowConfig = setting(  # noqa: RUF009
     "config_l2_d3_w32",
     f"One of {', '.join(packaged_configs())}, or a json file.",
@@ -32,6 +33,7 @@ class FlowSettings(Settings):
     "data", "Initial actnorms: from data, or as the published runner.", choices=("data", "glorot")
   )
   permutation: str = setting("reverse", "As the published code, or as the paper.", choices=("reverse", "random"))
+  # Its fit.
   flow_learning_rate: float | None = setting(
     None, "Constant learning rate of the flow; default 1e-3, 2e-5 for a flow alone on nli."
   )
@@ -45,6 +47,7 @@ class FlowSettings(Settings):
     minimum=0,
     maximum=2**31 - 1,
   )
+  # Where it runs, and how fast; none of these but use_xla, by rounding, changes the result.
   distribution_strategy: str = setting(
     "default",
     "default: all GPUs, or the CPU; mirrored: the same, always through a MirroredStrategy; multi_worker_mirrored: the "

@@ -38,6 +38,7 @@ class EmbeddingPairs:
         self._sides = [np.asarray(side, np.float32) for side in (a, b)]
     except (TypeError, ValueError) as error:
       raise TrainingError(f"pairs of embeddings are not numbers ({error}): pass those of encoder.encode") from error
+    # Two arrays of one shape, and of finite numbers: a fit would only say later that its loss is NaN.
     shapes = [side.shape for side in self._sides]
     if shapes[0] != shapes[1] or len(shapes[0]) != 2:
       raise TrainingError(f"embeddings of pairs have shapes {shapes[0]} and {shapes[1]}, expected two [n, dim]")
@@ -47,6 +48,7 @@ class EmbeddingPairs:
         raise TrainingError(
           f"embedding {name} of pair {bad[0]} (counted from 0) has NaN or infinite values, expected finite ones"
         )
+    # {number of a pair: its row}, -1 for a pair that the fit does not use.
     self._rows = None
     if numbers is not None:
       self._rows = np.full([num_pairs], -1, np.int64)
@@ -147,6 +149,7 @@ class VectorPairs(EmbeddingPairs):
 
   def moments(self) -> Moments:
     """Returns the moments of the vectors, without covariances."""
+    # Of the last array without the odd last row, which no pair has.
     moments = Moments.of(np.zeros([0, self.dim]), False)
     for array, start in zip(self._arrays, self._starts[:-1], strict=True):
       moments = moments.merged(Moments.of(array[: max(0, 2 * len(self) - start)], False))
@@ -168,6 +171,7 @@ class VectorPairs(EmbeddingPairs):
   def _rows_at(self, rows):
     """Reads rows, float32 [batch, dim]."""
     vectors = np.empty([len(rows), self.dim], np.float32)
+    # The array that holds a row is the last one that starts at it or before it.
     files = np.searchsorted(self._starts, rows, side="right") - 1
     for index, (file, row) in enumerate(zip(files, rows, strict=True)):
       vectors[index] = self._arrays[file][row - self._starts[file]]
@@ -207,6 +211,7 @@ class SentencePairsWithDropout:
     """Runs the encoder on both sides and returns two float32 [batch, dim]."""
     embedded = []
     for side, ids in enumerate(features):
+      # Each side has masks of its own; the padding of `features` becomes the tokenizer's.
       seed = tf.random.experimental.stateless_fold_in(dropout_seed, side)
       mask = tf.cast(ids >= 0, tf.int32)
       ids = tf.where(ids >= 0, ids, self._encoder.tokenizer.pad_id)
@@ -262,6 +267,7 @@ class FitSentences:
     embeddings = find_embeddings(self.pairs, self._ready)
     if embeddings is not None:
       return embedding_pairs(embeddings, self.pairs)
+    # A short fit on a large corpus uses few of its pairs.
     numbers = pairs_seen(len(self.pairs))
     used = self.pairs.take(numbers)
     return embedding_pairs(self._embed(used), used, numbers, len(self.pairs))
