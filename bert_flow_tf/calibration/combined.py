@@ -69,6 +69,7 @@ class Mix:
 
   def moments(self, moments: Moments) -> Moments:
     """Returns the moments of x for those of u with the whole scatter: the mean of x is 0."""
+    # cov(x) = sum_ij scale_i scale_j cov(u_i, u_j)
     v, d, scale = len(self.shares), self.output_dim, self.scale
     scatter = np.einsum("i,iajb,j->ab", scale, moments.scatter.reshape(v, d, v, d), scale)
     rounding = scale**2 @ moments.mean_square.reshape(v, d)
@@ -142,6 +143,7 @@ class SideBySide(Calibration):
 
   def contents(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
     """Returns the settings and arrays of the parts; the names of a part's arrays begin with its number."""
+    # Names of arrays begin with the number of their part.
     settings, arrays = [], {}
     for number, part in enumerate(self.parts):
       of_part, arrays_of_part = part.contents()

@@ -55,6 +55,7 @@ class FlowCalibration(Calibration):
     rows = check_rows(embeddings, self.dim)
     if self.flow.needs_initialization:
       raise CalibrationError("flow is not fitted: call fit with embeddings, or load")
+    # In parts, which bounds the memory of the flow's hidden layers.
     latents = np.empty([len(rows), self.output_dim], np.float32)
     for start in range(0, len(rows), _ROWS_AT_ONCE):
       part = slice(start, start + _ROWS_AT_ONCE)
@@ -85,6 +86,7 @@ class FlowCalibration(Calibration):
   @classmethod
   def restore(cls, settings: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> "FlowCalibration":
     """Returns the calibration of `contents`."""
+    # What is left after the mix is taken out describes the flow.
     flow_settings, weights = dict(settings), dict(arrays)
     mix = None
     if "shares" in settings:
@@ -132,7 +134,7 @@ def _restored(settings: dict[str, Any], arrays: dict[str, np.ndarray]) -> Calibr
     return FlowCalibration.restore(settings, arrays)
   if settings["method"] != SIDE_BY_SIDE:
     return LinearCalibration.restore(settings, arrays)
-  parts = []
+  parts: list[Any] = []
   for number, of_part in enumerate(settings["parts"]):
     prefix = f"{number}/"
     arrays_of_part = {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}

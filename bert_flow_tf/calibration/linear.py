@@ -194,6 +194,7 @@ class LinearCalibration(Calibration):
 
   def merge(self, other: "LinearCalibration") -> "LinearCalibration":
     """Adds the embeddings of another fit with this method, as `partial_fit` would, and returns itself."""
+    # An unknown encoder agrees with any.
     encoders = [each.encoder for each in (self, other) if each.encoder]
     alike = (self.name, self.shares, self.dim) == (other.name, other.shares, other.dim)
     if not alike or encoders[:1] != encoders[-1:]:
@@ -208,6 +209,7 @@ class LinearCalibration(Calibration):
     return self._transformed(check_rows(embeddings, self.dim), *self.affine())
 
   def _transformed(self, rows, shift, matrix):
+    # In parts, as float64 takes twice the memory of the rows.
     calibrated = np.empty([len(rows), matrix.shape[1]], np.float32)
     with np.errstate(over="ignore"):
       for start, chunk in chunks(rows):
@@ -239,6 +241,7 @@ class LinearCalibration(Calibration):
     if not (a.shape[:1] == b.shape[:1] == gold.shape):
       shapes = f"shape {list(gold.shape)} for {len(a)} and {len(b)}"
       raise CalibrationError(f"gold: expected as many scores as embeddings, got {shapes}", "gold")
+    # Pairs without a gold score take no part, whatever their embeddings are.
     scored = ~np.isnan(gold)
     solver = self._solver(self._fitted())
     scores = {}
@@ -295,6 +298,7 @@ class LinearCalibration(Calibration):
     solve = METHODS[self.method].solve
     if not self.shares:
       return lambda k: solve(moments, k)
+    # The method sees the mix; its solution is rewritten for u.
     mix = Mix.of(moments, self.shares)
     of_mix = mix.moments(moments)
     return lambda k: mix.affine(*solve(of_mix, k))

@@ -61,6 +61,7 @@ class Moments:
     count = self.count + other.count
     if not count:
       return self
+    # Not by sums of squares, which lose their digits where the mean is far larger than the deviations.
     delta = other.mean - self.mean
     square = np.outer(delta, delta) if self.scatter.ndim == 2 else delta**2
     mean = self.mean + delta * (other.count / count)

@@ -52,6 +52,7 @@ class CalibrationSpec:
 def parse_calibration(name: str) -> CalibrationSpec:
   """Parses a name in any case: `whitening-256`, `sn+natsv-6`, `flow`, `flow+soft-whitening`."""
   lower = name.strip().lower() if isinstance(name, str) else ""
+  # First as one calibration, since "sn+natsv" has a plus, too; then as the flow and another one.
   spec = _parsed(lower)
   if spec is None and lower.startswith(f"{FLOW}+"):
     second = _parsed(lower.removeprefix(f"{FLOW}+"))

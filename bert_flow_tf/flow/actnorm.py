@@ -43,6 +43,7 @@ class ActNorm(FlowLayer):
     dim = int(input_shape[-1])
     seeds = seed_stream(self.seed)
 
+    # A new initializer, and a new seed, for each of the two weights.
     def initial():
       if self.actnorm_init == "data":
         return "zeros"
@@ -76,6 +77,7 @@ class ActNorm(FlowLayer):
     inputs = tf.convert_to_tensor(inputs, self.dtype)
     if not self.built:
       self.build(inputs.shape)
+    # The scale that gives variance 1; 1 where there is no variance to scale.
     mean = tf.reduce_mean(inputs, axis=0)
     std = tf.sqrt(tf.reduce_mean(tf.square(inputs - mean), axis=0))
     varying = std > EPSILON * tf.maximum(tf.cast(1, self.dtype), tf.abs(mean))

@@ -43,6 +43,7 @@ def forward_and_log_det(
   for z and again for the log-determinant. Each layer gets another seed from `dropout_seed`.
   """
   seeds = dropout_seeds(dropout_seed)
+  # `left` are the halves that leave as latents between levels; log-determinants of layers add up.
   left, log_dets = [], []
   for index, level in enumerate(levels):
     if index:
@@ -69,6 +70,7 @@ def chain_bijector(levels: Levels, dim: int, dropout_seed: tf.Tensor | None = No
   for index, level in enumerate(levels):
     layers = [layer.make_bijector(next(seeds)) for layer in itertools.chain.from_iterable(level)]
     bijector = tfb.Chain(layers[::-1], name="level")
+    # The dimensions that have left pass the later levels unchanged.
     width = dim >> index
     if width < dim:
       bijector = tfb.Blockwise([bijector, tfb.Identity()], block_sizes=[width, dim - width], name="split")

@@ -56,6 +56,7 @@ class FlowConfig:
     """Returns the configuration of a dict in the original's keys; a missing key keeps its default."""
     if not isinstance(values, dict):
       raise ConfigError(f"flow config: expected an object of keys and values, got {type(values).__name__}")
+    # Keys with one possible value are checked and dropped.
     known = [field.name for field in dataclasses.fields(cls)]
     arguments = {}
     for key, value in values.items():
@@ -94,6 +95,7 @@ def _check(allowed: bool, key: str, value: Any, expected: str) -> None:
 
 
 def _find(path: str | os.PathLike) -> pathlib.Path:
+  # A file of the user's goes before a packaged one of the same name.
   file = pathlib.Path(path)
   if file.is_file():
     return file

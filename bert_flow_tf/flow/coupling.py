@@ -127,6 +127,7 @@ class CouplingNetwork(FlowLayer):
     return self._apply(inputs, NormalizedDense.initialize, None)
 
   def _apply(self, inputs: tf.Tensor, apply: Callable, dropout_seed: tf.Tensor | None) -> tf.Tensor:
+    # `apply` is `call`, or `initialize`, which sets a layer's actnorm before it returns the output.
     hidden = tf.nn.relu(apply(self.first, inputs))
     hidden = self._drop(hidden, dropout_seed, 0)
     if self.activation == "relu":
@@ -136,6 +137,7 @@ class CouplingNetwork(FlowLayer):
       hidden = tf.tanh(tanh) * tf.sigmoid(sigmoid)
     return self.last.call(self._drop(hidden, dropout_seed, 1))
 
+  # Each hidden layer draws its own dropout, the same one whenever a step is computed again.
   def _drop(self, hidden, dropout_seed, position):
     if dropout_seed is None or not self.dropout:
       return hidden
@@ -189,6 +191,7 @@ class AdditiveCoupling(FlowLayer):
     Raises:
       FlowError: the last axis is odd.
     """
+    # The first half decides how the second one moves.
     self.half, odd = divmod(int(input_shape[-1]), 2)
     if odd:
       raise FlowError(f"input_shape: a coupling halves its dimensions; expected an even number, got {input_shape[-1]}")

@@ -70,6 +70,7 @@ class Glow(tf_keras.layers.Layer):
     self.actnorm_init = actnorm_init
     self.permutation = permutation
     self.seed = None if seed is None else int(seed)
+    # Each step draws its seed from one stream, so one seed determines all weights.
     seeds = seed_stream(seed)
     self.levels = []
     for index in range(config.n_levels):
@@ -125,6 +126,7 @@ class Glow(tf_keras.layers.Layer):
 
     `dropout_seed` is int32 [2] while fitting with coupling dropout, else None.
     """
+    # log p(u) = log N(z; 0, I) + log|det dz/du|
     z, log_det = forward_and_log_det(self.levels, self._batch(embeddings), dropout_seed)
     log_normal = -0.5 * tf.reduce_sum(tf.square(z), axis=-1) - 0.5 * self.dim * math.log(2.0 * math.pi)
     return -(log_normal + log_det) / (self.dim * math.log(2.0))
@@ -158,6 +160,7 @@ class Glow(tf_keras.layers.Layer):
     if len(rows) < 2 or (rows == rows[0]).all():
       start = f"the flow starts from {len(rows)} rows that are all equal"
       raise FlowError(f"embeddings: {start}; expected at least 2 different rows", "embeddings")
+    # Rows are finite; their squares may not be.
     initialize_levels(self.levels, batch)
     if not np.isfinite(self.levels[0][0][0].logs.numpy()).all():
       size = f"numbers up to {np.abs(rows).max():.3g}, too large for a flow in {self.dtype}"

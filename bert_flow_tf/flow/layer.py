@@ -73,6 +73,7 @@ def product(x: tf.Tensor, matrix: tf.Tensor) -> tf.Tensor:
 
 def seed_stream(seed: int | None) -> Iterator[int]:
   """Yields independent integer seeds without end; with None, other ones at each call."""
+  # Below 2**31, as TensorFlow's initializers take them.
   generator = np.random.default_rng(seed)
   while True:
     yield int(generator.integers(2**31))

@@ -113,6 +113,7 @@ def assign_original(weights: Mapping[str, NamedWeight], variables: Mapping[str, 
   if len(arrays) < len(variables):
     twice = next(name for name in arrays if name in variables and f"bert/flow/{name}" in variables)
     raise FlowError(f"variable {twice} is given twice, with and without bert/flow/")
+  # All arrays are parsed before the first is assigned.
   original = {name: weight for name, weight in weights.items() if weight.original}
   check_names(arrays, original, "variables of the original's flow")
   values = {name: weight.parse(name, arrays[name]) for name, weight in original.items()}

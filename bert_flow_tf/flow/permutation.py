@@ -93,6 +93,7 @@ class Invertible1x1(FlowLayer):
   def build(self, input_shape: Any) -> None:
     """Draws a rotation and factorizes it."""
     dim = int(input_shape[-1])
+    # A rotation has determinant 1 or -1, so the layer starts without changing volumes.
     rotation, _ = np.linalg.qr(np.random.default_rng(self.seed).standard_normal([dim, dim]))
     packed, rows = (part.numpy() for part in tf.linalg.lu(tf.constant(rotation, tf.float64)))
     diagonal = np.diag(packed)

@@ -114,7 +114,11 @@ def test_affine_and_served_graph(name, shares):
   shift, matrix = calibration.affine()
   assert shift.shape == (u.shape[1],) and matrix.shape == (u.shape[1], calibration.output_dim)
   close((new - shift) @ matrix, calibration.transform(new))
-  close(make_calibration_graph(calibration, u.shape[1]).transform(new), calibration.transform(new))
+  assert shift.dtype == matrix.dtype == np.float64
+  graph = make_calibration_graph(calibration, u.shape[1])
+  assert (graph.is_flow, graph.name, graph.output_dim) == (False, name, calibration.output_dim)
+  close(graph.transform(new), calibration.transform(new))
+  assert graph.transform(new[:0]).shape == (0, calibration.output_dim)
 
 
 @every_name

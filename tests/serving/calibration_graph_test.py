@@ -7,7 +7,6 @@ from bert_flow_tf import FlowConfig, Glow
 from bert_flow_tf.calibration.names import make_calibration
 from bert_flow_tf.errors import CalibrationError
 from bert_flow_tf.serving.calibration_graph import make_calibration_graph
-from tests.calibration.cases import NAMES
 
 FLOWS = [
   {},
@@ -71,19 +70,6 @@ def test_flow_with_a_random_permutation_a_constant_dimension_and_float64(embeddi
     graph = make_calibration_graph(flow, 16)
     close(graph.transform(constant), flow.transform(constant), tolerance)
     close(graph.inverse(flow.transform(constant)), constant, tolerance)
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_linear(embeddings, name):
-  calibration = make_calibration(name).fit(embeddings)
-  shift, matrix = calibration.affine()
-  expected = calibration.transform(embeddings)
-  assert shift.dtype == matrix.dtype == np.float64
-  close(((embeddings - shift) @ matrix).astype(np.float32), expected, 1e-6)
-  graph = make_calibration_graph(calibration, 16)
-  assert (graph.is_flow, graph.name, graph.output_dim) == (False, calibration.name, expected.shape[1])
-  close(graph.transform(embeddings), expected, 1e-6)
-  assert graph.transform(embeddings[:0]).shape == (0, expected.shape[1])
 
 
 def test_whitening_by_small_deviations_keeps_its_digits():

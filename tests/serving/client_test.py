@@ -6,7 +6,6 @@ import io
 import json
 import socket
 import threading
-import time
 
 import numpy as np
 import pytest
@@ -195,17 +194,14 @@ def test_32_clients_get_their_own_answers(served, grpc_server):
   server, request = grpc_server
   texts = [*exported.TEXTS[:2], *exported.TEXTS[3:]]
   expected = np.delete(served.answers["v1/all/embedding"], 2, axis=0)
-  end = time.monotonic() + 2.0
 
   def client(number):
-    rng, count = np.random.default_rng(number), 0
-    while time.monotonic() < end:
+    rng = np.random.default_rng(number)
+    for _ in range(5):
       rows = rng.choice(len(texts), rng.integers(1, 4))
       answer = server.Predict(request([texts[i] for i in rows], version=1), timeout=60)
       embeddings = tf.make_ndarray(answer.outputs["embedding"])
       np.testing.assert_allclose(embeddings, expected[rows], rtol=0, atol=1e-5 * np.abs(expected).max())
-      count += 1
-    return count
 
   with concurrent.futures.ThreadPoolExecutor(32) as clients:
-    assert min(clients.map(client, range(32))) > 0
+    list(clients.map(client, range(32)))
