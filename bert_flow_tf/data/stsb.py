@@ -93,7 +93,7 @@ def _load_benchmark(folder: pathlib.Path) -> Loaded:
   splits, source = {}, f"the STS benchmark's files in {folder}"
   for split, name in _FILES.items():
     splits[split] = read_benchmark(folder / name)
-    note = _note(folder / name, splits[split], split)
+    note = note_of(str(folder / name), _difference(splits[split], split))
     if note:
       source += f", {split}{note}"
   return Loaded(splits, source)
@@ -132,12 +132,9 @@ def _load_tfds(tfds_data_dir: str | None, stsb_gold: FilePath | None) -> Loaded:
 
 
 def _difference(pairs: SentencePairs, split: str) -> str:
+  """Returns how a split differs from the benchmark's, if it does."""
   size, digest = PUBLISHED[split]
   return unlike_published(pairs, f"the STS benchmark's {split} split", size, digest)
-
-
-def _note(path: FilePath | None, pairs: SentencePairs, split: str) -> str:
-  return note_of(str(path), _difference(pairs, split))
 
 
 def _with_gold(test: SentencePairs, gold: SentencePairs, path: FilePath | None) -> tuple[SentencePairs, str]:
@@ -156,7 +153,8 @@ def _with_gold(test: SentencePairs, gold: SentencePairs, path: FilePath | None) 
   note = f"test gold from {path}"
   if differing:
     note += f" ({len(differing)} of its {len(gold)} rows worded differently)"
-  return SentencePairs(test.sentences_a, test.sentences_b, gold.scores), note + _note(path, gold, "test")
+  note += note_of(str(path), _difference(gold, "test"))
+  return SentencePairs(test.sentences_a, test.sentences_b, gold.scores), note
 
 
 def _letters(sentences: tuple[str, str]) -> list[str]:

@@ -16,13 +16,25 @@ from bert_flow_tf.data.sources import check_download
 from bert_flow_tf.data.table import TFDS_SPLITS
 from bert_flow_tf.errors import DataError
 
-_TEXT = tfds.features.Text
-
 
 class PairsBuilder(tfds.core.GeneratorBasedBuilder, skip_registration=True):  # type: ignore[call-arg]
   """Base of the builders: reads files of the folder of manual downloads, or downloads archives."""
 
   VERSION = tfds.core.Version("1.0.0")
+  HOMEPAGE = SCALE = ""
+
+  def _info(self):
+    features = {
+      "idx": tfds.features.Scalar(np.int32, doc="position in the order of the files"),
+      "sentence1": tfds.features.Text(),
+      "sentence2": tfds.features.Text(),
+      "score": tfds.features.Scalar(np.float32, doc=self.SCALE),
+    }
+    if self.BUILDER_CONFIGS:
+      features["subset"] = tfds.features.Text(doc="NAME of STS.input.NAME.txt")
+    return tfds.core.DatasetInfo(
+      builder=self, description=self.__doc__, homepage=self.HOMEPAGE, features=tfds.features.FeaturesDict(features)
+    )
 
   def _source(self):
     """Returns the `Table` or `Year` of the builder."""
@@ -62,8 +74,9 @@ class PairsBuilder(tfds.core.GeneratorBasedBuilder, skip_registration=True):  # 
 
 
 class SickR(PairsBuilder):
-  """Sentences Involving Compositional Knowledge, the files of SemEval 2014 task 1, with relatedness."""
+  """Sentence pairs with a relatedness from 1 to 5: SICK, as of SemEval 2014 task 1."""
 
+  HOMEPAGE, SCALE = "https://alt.qcri.org/semeval2014/task1", "1 to 5"
   MANUAL_DOWNLOAD_INSTRUCTIONS = (
     "Only without a network: sick_train.zip, sick_trial.zip and sick_test_annotated.zip, or their files in SICK/."
   )
@@ -71,18 +84,11 @@ class SickR(PairsBuilder):
   def _source(self):
     return semeval.SICK_R
 
-  def _info(self):
-    return tfds.core.DatasetInfo(
-      builder=self,
-      description="Sentence pairs with a relatedness from 1 to 5: SICK, as of SemEval 2014 task 1.",
-      homepage="https://alt.qcri.org/semeval2014/task1",
-      features=tfds.features.FeaturesDict(_features("1 to 5")),
-    )
-
 
 class SemevalSts(PairsBuilder):
-  """The annotated English pairs of the SemEval tasks on semantic textual similarity, a configuration per year."""
+  """Sentence pairs with a similarity from 0 to 5: the SemEval STS tasks of 2012 to 2016, a configuration per year."""
 
+  HOMEPAGE, SCALE = "https://ixa2.si.ehu.eus/stswiki", "0 to 5"
   MANUAL_DOWNLOAD_INSTRUCTIONS = (
     "Only without a network: the organizers' archive (STS2012-en-test.zip and so on), or SentEval's folder "
     "STS/STS12-en-test and so on."
@@ -96,22 +102,3 @@ class SemevalSts(PairsBuilder):
 
   def _source(self):
     return next(year for year in semeval.YEARS if year.config == self.builder_config.name)
-
-  def _info(self):
-    features = _features("0 to 5")
-    features["subset"] = _TEXT(doc="NAME of STS.input.NAME.txt")
-    return tfds.core.DatasetInfo(
-      builder=self,
-      description="Sentence pairs with a similarity from 0 to 5: the SemEval STS tasks of 2012 to 2016.",
-      homepage="https://ixa2.si.ehu.eus/stswiki",
-      features=tfds.features.FeaturesDict(features),
-    )
-
-
-def _features(scale):
-  return {
-    "idx": tfds.features.Scalar(np.int32, doc="position in the order of the files"),
-    "sentence1": _TEXT(),
-    "sentence2": _TEXT(),
-    "score": tfds.features.Scalar(np.float32, doc=scale),
-  }
