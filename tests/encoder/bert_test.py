@@ -2,14 +2,11 @@
 
 import gzip
 import hashlib
-import json
-import shutil
 
 import numpy as np
 import pytest
 import tensorflow as tf
 from safetensors import safe_open
-from safetensors.numpy import save_file
 
 from bert_flow_tf.encoder.settings import EncoderSettings
 from bert_flow_tf.encoder.source import find
@@ -107,111 +104,6 @@ def test_max_seq_length_out_of_range(tmp_path):
     with pytest.raises(EncoderError) as error:
       bert.check_max_seq_length(length)
     assert error.value.argument == "max_seq_length"
-
-
-def remove(name):
-  return lambda folder: (folder / name).unlink()
-
-
-def write(name, content):
-  return lambda folder: (folder / name).write_bytes(content)
-
-
-def cut(name, keep=0.6):
-  def damage(folder):
-    content = (folder / name).read_bytes()
-    (folder / name).write_bytes(content[: int(len(content) * keep)])
-
-  return damage
-
-
-def config(**changes):
-  """Overwrites values of config.json; a value of None drops the key."""
-
-  def damage(folder):
-    values = {**tiny.CONFIG, **changes}
-    (folder / "config.json").write_text(json.dumps({k: v for k, v in values.items() if v is not None}))
-
-  return damage
-
-
-def weights(change):
-  def damage(folder):
-    tensors = tiny.random_weights()
-    change(tensors)
-    save_file(tensors, folder / SAVED, metadata={"format": "pt"})
-
-  return damage
-
-
-def only_pytorch(folder):
-  (folder / SAVED).rename(folder / "pytorch_model.bin")
-
-
-def drop_shard(folder):
-  sorted(folder.glob("model-*.safetensors"))[1].unlink()
-
-
-# {case: (kind of the folder, damage, part of the message that names the file or setting)}
-DAMAGED = {
-  "no config": ("pt", remove("config.json"), "no config.json"),
-  "config truncated": ("pt", cut("config.json"), "config.json: "),
-  "config not text": ("pt", write("config.json", b"\xff\xfe\x00"), "config.json: "),
-  "config a list": ("pt", write("config.json", b"[]"), "model_type"),
-  "another model": ("pt", config(model_type="roberta"), "model_type .*'roberta'"),
-  "no model type": ("pt", config(model_type=None), "model_type"),
-  "no heads": ("pt", config(num_attention_heads=None), "num_attention_heads"),
-  "odd heads": ("pt", config(num_attention_heads=5), "attention heads"),
-  "unknown activation": ("pt", config(hidden_act="gulu"), "gulu"),
-  "relative positions": ("pt", config(position_embedding_type="relative_key"), "position_embedding_type"),
-  "decoder": ("pt", config(is_decoder=True), "is_decoder"),
-  "no vocabulary": ("pt", remove("vocab.txt"), "no vocab.txt"),
-  "vocabulary too large": ("pt", write("vocab.txt", b"x\n" * 25), "vocab.txt: .* 24 .* 25"),
-  "no weights": ("pt", remove(SAVED), "no weights"),
-  "PyTorch weights": ("pt", only_pytorch, "pytorch_model.bin, .*save_pretrained"),
-  "weights truncated": ("pt", cut(SAVED), "model.safetensors .*SafetensorError"),
-  "weights empty": ("pt", write(SAVED, b""), "model.safetensors .*SafetensorError"),
-  "LFS pointer": ("pt", write(SAVED, b"version https://git-lfs.github.com/spec/v1\n"), "run git lfs pull"),
-  "more blocks": ("pt", config(num_hidden_layers=4), "lacks 16 weights .* bert.encoder.layer.3"),
-  "fewer blocks": ("pt", config(num_hidden_layers=2), "holds 16 weights .* bert.encoder.layer.2"),
-  "larger table": ("pt", config(vocab_size=30), r"word_embeddings.*\(30, 12\), got \(24, 12\)"),
-  "other width": ("pt", config(hidden_size=24), "52 weights"),
-  "a weight missing": (
-    "pt",
-    weights(lambda tensors: tensors.pop("bert.encoder.layer.1.attention.self.key.bias")),
-    "lacks 1 weights .* bert.encoder.layer.1.attention.self.key.bias",
-  ),
-  "NaN": (
-    "pt",
-    weights(lambda tensors: tensors["bert.embeddings.LayerNorm.bias"].__setitem__(2, np.nan)),
-    "NaN or infinity in bert/embeddings/LayerNorm",
-  ),
-  "h5 truncated": ("h5", cut("tf_model.h5"), "tf_model.h5 .*truncated file"),
-  "h5 more blocks": ("h5", config(num_hidden_layers=4), "lacks 16 weights"),
-  "h5 fewer blocks": ("h5", config(num_hidden_layers=2), "holds 16 weights"),
-  "h5 larger table": ("h5", config(vocab_size=30), r"\(30, 12\), got \(24, 12\)"),
-  "tf fewer blocks": ("tf", config(num_hidden_layers=2), "holds 16 weights"),
-  "tf more blocks": ("tf", config(num_hidden_layers=4), "lacks 16 weights"),
-  "shard missing": ("shards", drop_shard, "model.safetensors.index.json .* model-00002"),
-  "shard index truncated": ("shards", cut("model.safetensors.index.json"), "model.safetensors.index.json: "),
-}
-
-
-@pytest.fixture(scope="module")
-def folders(tmp_path_factory):
-  """Returns an intact folder of each kind; the tests damage copies."""
-  return {kind: tiny.save_tiny(tmp_path_factory.mktemp(kind), kind=kind) for kind in ("pt", "tf", "h5", "shards")}
-
-
-@pytest.mark.parametrize("name", DAMAGED)
-def test_damaged_folder_is_an_error_of_one_line(folders, tmp_path, name):
-  kind, damage, expected = DAMAGED[name]
-  shutil.copytree(folders[kind], tmp_path, dirs_exist_ok=True)
-  damage(tmp_path)
-  with pytest.raises(EncoderError, match=expected) as error:
-    load_bert(tmp_path)
-  message = str(error.value)
-  assert str(tmp_path) in message and "\n" not in message and len(message) < 600
 
 
 def test_a_vocabulary_that_was_cut_off_is_named(tmp_path, caplog):

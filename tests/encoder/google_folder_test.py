@@ -1,7 +1,6 @@
 """Tests of Google's TensorFlow 1 folders: values against TFBertModel and NumPy, and damaged folders."""
 
 import json
-import shutil
 
 import numpy as np
 import pytest
@@ -18,7 +17,6 @@ from tests.encoder.tiny import load_bert
 IDS = np.array([[2, 8, 10, 12, 3], [2, 11, 3, 0, 0]], np.int32)
 MASK = np.array([[1, 1, 1, 1, 1], [1, 1, 1, 0, 0]], np.int32)
 KEY = "bert/encoder/layer_1/attention/self/key/bias"
-DATA, INDEX = "bert_model.ckpt.data-00000-of-00001", "bert_model.ckpt.index"
 
 
 def test_hidden_states_equal_those_of_tfbertmodel(tmp_path):
@@ -166,86 +164,3 @@ def test_checkpoint_of_tensorflow_2(tmp_path):
   tf.train.Checkpoint(x=tf.Variable(1.0)).write(str(tmp_path / "ckpt"))
   with pytest.raises(EncoderError, match="TensorFlow 2"):
     Tf1Checkpoint(tmp_path / "ckpt")
-
-
-def remove(name):
-  return lambda folder: (folder / name).unlink()
-
-
-def write(name, content):
-  return lambda folder: (folder / name).write_bytes(content)
-
-
-def cut(name, keep):
-  return lambda folder: (folder / name).write_bytes((folder / name).read_bytes()[:keep])
-
-
-def flip(name, place=0.5):
-  def damage(folder):
-    content = bytearray((folder / name).read_bytes())
-    content[int(len(content) * place)] ^= 64
-    (folder / name).write_bytes(content)
-
-  return damage
-
-
-def config(**changes):
-  values = {**tf1_files.GOOGLE_CONFIG, **changes}
-  return write("bert_config.json", json.dumps({k: v for k, v in values.items() if v is not None}).encode())
-
-
-def variables(change):
-  def damage(folder):
-    values = tf1_files.google_variables()
-    change(values)
-    tf1_files.write_quickly(folder / "bert_model.ckpt", values)
-
-  return damage
-
-
-# {case: (damage, part of the message that names the file, setting or variable)}
-DAMAGED = {
-  "no config": (remove("bert_config.json"), "no bert_config.json"),
-  "config truncated": (cut("bert_config.json", 50), "bert_config.json: "),
-  "config a list": (write("bert_config.json", b"[]"), "model_type"),
-  "no heads": (config(num_attention_heads=None), "num_attention_heads"),
-  "odd heads": (config(num_attention_heads=5), "attention heads"),
-  "another model's config": (config(model_type="albert"), "model_type .*'albert'"),
-  "unknown activation": (config(hidden_act="linear"), "linear"),
-  "range a word": (config(initializer_range="x"), "bert_config.json: "),
-  "no vocabulary": (remove("vocab.txt"), "no vocab.txt"),
-  "vocabulary too long": (write("vocab.txt", b"x\n" * 25), "vocab.txt: .* 24 .* 25"),
-  "no index": (remove(INDEX), "no checkpoint"),
-  "no data": (remove(DATA), "bert_model.ckpt.* cannot be read"),
-  "data truncated": (cut(DATA, -100), "bert_model.ckpt.* cannot be read"),
-  "data flipped": (flip(DATA), "Checksum does not match"),
-  "index truncated": (cut(INDEX, 60), "bert_model.ckpt.index: cannot be read"),
-  "index flipped": (flip(INDEX), "cannot be read"),
-  "more blocks": (config(num_hidden_layers=4), "16 missing: bert/encoder/layer_3/attention/output/LayerNorm/beta, "),
-  "fewer blocks": (config(num_hidden_layers=2), "16 unknown: bert/encoder/layer_2/"),
-  "another width": (config(hidden_size=24), r"shape \[24, 24\], got \[24, 12\]"),
-  "a larger table": (config(vocab_size=30), r"word_embeddings .*shape \[30, 12\], got \[24, 12\]"),
-  "a variable less": (variables(lambda values: values.pop(KEY)), f"1 missing: {KEY}$"),
-  "a variable more": (variables(lambda values: values.update({"bert/x": np.zeros(1)})), "1 unknown: bert/x$"),
-  "half a pooler": (
-    variables(lambda values: values.pop("bert/pooler/dense/bias")),
-    "1 missing: bert/pooler/dense/bias",
-  ),
-  "another dtype": (variables(lambda values: values.update({KEY: np.zeros(12)})), f"{KEY} .*float64"),
-  "NaN": (variables(lambda values: values[KEY].__setitem__(2, np.nan)), f"{KEY} holds NaN or infinity"),
-}
-
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory):
-  return tf1_files.write_google(tmp_path_factory.mktemp("google"))
-
-
-@pytest.mark.parametrize("name", DAMAGED)
-def test_damaged_folder_is_an_error_of_one_line(folder, tmp_path, name):
-  damage, expected = DAMAGED[name]
-  shutil.copytree(folder, tmp_path, dirs_exist_ok=True)
-  damage(tmp_path)
-  with pytest.raises(EncoderError, match=expected) as error:
-    load_bert(str(tmp_path))
-  assert str(tmp_path) in str(error.value) and "\n" not in str(error.value)

@@ -1,0 +1,192 @@
+"""Folders of encoders that are damaged or of another model: each is an error of one line."""
+
+import json
+import shutil
+
+import numpy as np
+import pytest
+from safetensors.numpy import save_file
+
+from bert_flow_tf.errors import EncoderError
+from tests.encoder import tf1_files, tiny
+from tests.encoder.tiny import load_bert
+
+SAVED = "model.safetensors"
+KEY = "bert/encoder/layer_1/attention/self/key/bias"
+DATA, INDEX = "bert_model.ckpt.data-00000-of-00001", "bert_model.ckpt.index"
+
+
+def remove(name):
+  return lambda folder: (folder / name).unlink()
+
+
+def write(name, content):
+  return lambda folder: (folder / name).write_bytes(content)
+
+
+def cut(name, keep):
+  """Keeps a number of bytes, or a share of them."""
+
+  def damage(folder):
+    content = (folder / name).read_bytes()
+    (folder / name).write_bytes(content[: int(len(content) * keep) if isinstance(keep, float) else keep])
+
+  return damage
+
+
+def flip(name):
+  def damage(folder):
+    content = bytearray((folder / name).read_bytes())
+    content[len(content) // 2] ^= 64
+    (folder / name).write_bytes(content)
+
+  return damage
+
+
+def config(file="config.json", original=tiny.CONFIG, **changes):
+  """Overwrites values of a configuration; a value of None drops the key."""
+  values = {key: value for key, value in {**original, **changes}.items() if value is not None}
+  return write(file, json.dumps(values).encode())
+
+
+def tf1_config(**changes):
+  return config("bert_config.json", tf1_files.GOOGLE_CONFIG, **changes)
+
+
+def weights(change):
+  def damage(folder):
+    tensors = tiny.random_weights()
+    change(tensors)
+    save_file(tensors, folder / SAVED, metadata={"format": "pt"})
+
+  return damage
+
+
+def tf1_with(change):
+  def damage(folder):
+    values = tf1_files.google_variables()
+    change(values)
+    tf1_files.write_quickly(folder / "bert_model.ckpt", values)
+
+  return damage
+
+
+def only_pytorch(folder):
+  (folder / SAVED).rename(folder / "pytorch_model.bin")
+
+
+def drop_shard(folder):
+  sorted(folder.glob("model-*.safetensors"))[1].unlink()
+
+
+# {case: (kind of the folder, damage, part of the message that names the file, setting or variable)}
+DAMAGED = {
+  "no config": ("pt", remove("config.json"), "no config.json"),
+  "config truncated": ("pt", cut("config.json", 0.6), "config.json: "),
+  "config not text": ("pt", write("config.json", b"\xff\xfe\x00"), "config.json: "),
+  "config a list": ("pt", write("config.json", b"[]"), "model_type"),
+  "another model": ("pt", config(model_type="roberta"), "model_type .*'roberta'"),
+  "no model type": ("pt", config(model_type=None), "model_type"),
+  "no heads": ("pt", config(num_attention_heads=None), "num_attention_heads"),
+  "odd heads": ("pt", config(num_attention_heads=5), "attention heads"),
+  "unknown activation": ("pt", config(hidden_act="gulu"), "gulu"),
+  "relative positions": ("pt", config(position_embedding_type="relative_key"), "position_embedding_type"),
+  "decoder": ("pt", config(is_decoder=True), "is_decoder"),
+  "no vocabulary": ("pt", remove("vocab.txt"), "no vocab.txt"),
+  "vocabulary too large": ("pt", write("vocab.txt", b"x\n" * 25), "vocab.txt: .* 24 .* 25"),
+  "no weights": ("pt", remove(SAVED), "no weights"),
+  "PyTorch weights": ("pt", only_pytorch, "pytorch_model.bin, .*save_pretrained"),
+  "weights truncated": ("pt", cut(SAVED, 0.6), "model.safetensors .*SafetensorError"),
+  "weights empty": ("pt", write(SAVED, b""), "model.safetensors .*SafetensorError"),
+  "LFS pointer": ("pt", write(SAVED, b"version https://git-lfs.github.com/spec/v1\n"), "run git lfs pull"),
+  "more blocks": ("pt", config(num_hidden_layers=4), "lacks 16 weights .* bert.encoder.layer.3"),
+  "fewer blocks": ("pt", config(num_hidden_layers=2), "holds 16 weights .* bert.encoder.layer.2"),
+  "larger table": ("pt", config(vocab_size=30), r"word_embeddings.*\(30, 12\), got \(24, 12\)"),
+  "other width": ("pt", config(hidden_size=24), "52 weights"),
+  "a weight missing": (
+    "pt",
+    weights(lambda tensors: tensors.pop("bert.encoder.layer.1.attention.self.key.bias")),
+    "lacks 1 weights .* bert.encoder.layer.1.attention.self.key.bias",
+  ),
+  "NaN": (
+    "pt",
+    weights(lambda tensors: tensors["bert.embeddings.LayerNorm.bias"].__setitem__(2, np.nan)),
+    "NaN or infinity in bert/embeddings/LayerNorm",
+  ),
+  "h5 truncated": ("h5", cut("tf_model.h5", 0.6), "tf_model.h5 .*truncated file"),
+  "h5 more blocks": ("h5", config(num_hidden_layers=4), "lacks 16 weights"),
+  "h5 fewer blocks": ("h5", config(num_hidden_layers=2), "holds 16 weights"),
+  "h5 larger table": ("h5", config(vocab_size=30), r"\(30, 12\), got \(24, 12\)"),
+  "tf fewer blocks": ("tf", config(num_hidden_layers=2), "holds 16 weights"),
+  "tf more blocks": ("tf", config(num_hidden_layers=4), "lacks 16 weights"),
+  "shard missing": ("shards", drop_shard, "model.safetensors.index.json .* model-00002"),
+  "shard index truncated": ("shards", cut("model.safetensors.index.json", 0.6), "model.safetensors.index.json: "),
+  "google: no config": ("google", remove("bert_config.json"), "no bert_config.json"),
+  "google: config truncated": ("google", cut("bert_config.json", 50), "bert_config.json: "),
+  "google: config a list": ("google", write("bert_config.json", b"[]"), "model_type"),
+  "google: no heads": ("google", tf1_config(num_attention_heads=None), "num_attention_heads"),
+  "google: odd heads": ("google", tf1_config(num_attention_heads=5), "attention heads"),
+  "google: another model's config": ("google", tf1_config(model_type="albert"), "model_type .*'albert'"),
+  "google: unknown activation": ("google", tf1_config(hidden_act="linear"), "linear"),
+  "google: range a word": ("google", tf1_config(initializer_range="x"), "bert_config.json: "),
+  "google: no vocabulary": ("google", remove("vocab.txt"), "no vocab.txt"),
+  "google: vocabulary too long": ("google", write("vocab.txt", b"x\n" * 25), "vocab.txt: .* 24 .* 25"),
+  "google: no index": ("google", remove(INDEX), "no checkpoint"),
+  "google: no data": ("google", remove(DATA), "bert_model.ckpt.* cannot be read"),
+  "google: data truncated": ("google", cut(DATA, -100), "bert_model.ckpt.* cannot be read"),
+  "google: data flipped": ("google", flip(DATA), "Checksum does not match"),
+  "google: index truncated": ("google", cut(INDEX, 60), "bert_model.ckpt.index: cannot be read"),
+  "google: index flipped": ("google", flip(INDEX), "cannot be read"),
+  "google: more blocks": (
+    "google",
+    tf1_config(num_hidden_layers=4),
+    "16 missing: bert/encoder/layer_3/attention/output/LayerNorm/beta, ",
+  ),
+  "google: fewer blocks": ("google", tf1_config(num_hidden_layers=2), "16 unknown: bert/encoder/layer_2/"),
+  "google: another width": ("google", tf1_config(hidden_size=24), r"shape \[24, 24\], got \[24, 12\]"),
+  "google: a larger table": (
+    "google",
+    tf1_config(vocab_size=30),
+    r"word_embeddings .*shape \[30, 12\], got \[24, 12\]",
+  ),
+  "google: a variable less": ("google", tf1_with(lambda values: values.pop(KEY)), f"1 missing: {KEY}$"),
+  "google: a variable more": (
+    "google",
+    tf1_with(lambda values: values.update({"bert/x": np.zeros(1)})),
+    "1 unknown: bert/x$",
+  ),
+  "google: half a pooler": (
+    "google",
+    tf1_with(lambda values: values.pop("bert/pooler/dense/bias")),
+    "1 missing: bert/pooler/dense/bias",
+  ),
+  "google: another dtype": (
+    "google",
+    tf1_with(lambda values: values.update({KEY: np.zeros(12)})),
+    f"{KEY} .*float64",
+  ),
+  "google: NaN": (
+    "google",
+    tf1_with(lambda values: values[KEY].__setitem__(2, np.nan)),
+    f"{KEY} holds NaN or infinity",
+  ),
+}
+
+
+@pytest.fixture(scope="module")
+def folders(tmp_path_factory):
+  """Returns an intact folder of each kind; the tests damage copies."""
+  made = {kind: tiny.save_tiny(tmp_path_factory.mktemp(kind), kind=kind) for kind in ("pt", "tf", "h5", "shards")}
+  return made | {"google": tf1_files.write_google(tmp_path_factory.mktemp("google"))}
+
+
+@pytest.mark.parametrize("name", DAMAGED)
+def test_a_damaged_folder_is_an_error_of_one_line(folders, tmp_path, name):
+  kind, damage, expected = DAMAGED[name]
+  shutil.copytree(folders[kind], tmp_path, dirs_exist_ok=True)
+  damage(tmp_path)
+  with pytest.raises(EncoderError, match=expected) as error:
+    load_bert(tmp_path)
+  message = str(error.value)
+  assert str(tmp_path) in message and "\n" not in message
+  assert len(message) < 600 or kind == "google"  # which lists all variables
