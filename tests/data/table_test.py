@@ -84,7 +84,7 @@ def test_variants_of_the_benchmarks_format(tmp_path, content, first, second, sco
     (_stsb("1,5"), "line 1: the score is '1,5', expected a number from 0 to 5"),
     (LINE + _stsb("5.001"), "line 2: the score 5.001 is outside the scale, expected a number from 0 to 5"),
     (LINE + _stsb("-1"), "line 2: the score -1 is outside the scale, expected a number from 0 to 5"),
-    (LINE + _stsb().replace(b"man", b"caf\xe9", 1), "line 2: byte 0xe9 at position 28 of the line is not UTF-8"),
+    (LINE + _stsb().replace(b"man", b"caf\xe9", 1), "line 2: byte 0xe9 at position 29 of the line is not UTF-8"),
     ((LINE + LINE).replace(b"\n", b"\r"), "line 1: a carriage return inside the line"),
     (LINE + b"\n" + LINE, "line 2: the line is empty"),
     (b"", "is empty; "),
