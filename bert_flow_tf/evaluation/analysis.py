@@ -60,6 +60,7 @@ def frequency_groups(
   bad = np.flatnonzero(~np.isfinite(embeddings).all(axis=1))
   if bad.size:
     raise DataError(f"the word embedding of row {bad[0]} (counted from 0) is not finite, expected numbers")
+  # The neighbors of all words at once; then each group has its rows of them.
   ranked = [order[first:end] for first, end in groups]
   words = np.unique(np.concatenate(ranked))
   most = min(max(neighbors), len(embeddings) - 1)

@@ -46,9 +46,11 @@ def bootstrap_gain(
   two methods, or [seeds, n]: their score is the mean over the seeds. Pairs whose gold is NaN are left out.
   """
   gold = np.asarray(gold, np.float64)
-  methods = [np.atleast_2d(np.asarray(values, np.float64)) for values in (before, after)]
+  before = np.atleast_2d(np.asarray(before, np.float64))
+  after = np.atleast_2d(np.asarray(after, np.float64))
+  # The score of each method is the mean over its seeds.
   means, reasons = [], []
-  for method in methods:
+  for method in (before, after):
     scores = [score_pairs(values, gold, subsets, metric) for values in method]
     key = f"{metric}_wmean" if len(subsets) else metric
     means.append(math.fsum(score[key] for score in scores) / len(scores))
@@ -60,11 +62,12 @@ def bootstrap_gain(
 
   gain = means[1] - means[0]
   names = [subsets[int(row)] for row in scored] if len(subsets) else [""] * pairs
+  # Each subset is resampled by itself, and counts by its size.
   rng = np.random.default_rng(seed)
   gains = np.zeros(n_boot)
   for rows in rows_of_subsets(names).values():
     drawn = scored[rows]
-    resampled = _resampled_gains([method[:, drawn] for method in methods], gold[drawn], n_boot, rng, metric)
+    resampled = _resampled_gains(before[:, drawn], after[:, drawn], gold[drawn], n_boot, rng, metric)
     gains += 100.0 * len(rows) / pairs * resampled
   undefined = int(np.isnan(gains).sum())
   if undefined:
@@ -74,7 +77,7 @@ def bootstrap_gain(
   return Gain(gain, float(low), float(high), level, pairs, metric=metric)
 
 
-def _resampled_gains(methods, gold, n_boot, rng, metric):
+def _resampled_gains(before, after, gold, n_boot, rng, metric):
   """Returns the gain of each resample of two methods [seeds, n], from -1 to 1, float64 [n_boot]; NaN if undefined."""
   n = len(gold)
   piece = max(1, _PIECE // n)
@@ -84,8 +87,8 @@ def _resampled_gains(methods, gold, n_boot, rng, metric):
     target = gold[draws]
     if metric == "spearman":
       target = _centered_ranks(target)
-    before, after = (_mean_agreement(method, draws, target, metric) for method in methods)
-    gains.append(after - before)
+    of_before = _mean_agreement(before, draws, target, metric)
+    gains.append(_mean_agreement(after, draws, target, metric) - of_before)
   return np.concatenate(gains)
 
 

@@ -135,6 +135,7 @@ def score_pairs(
   if not len(subsets):
     return whole
   similarities, gold = np.asarray(similarities), np.asarray(gold)
+  # Each subset by itself, then the two means over them.
   parts = {}
   for name, rows in rows_of_subsets(subsets).items():
     parts[name] = dataclasses.asdict(correlation(similarities[rows], gold[rows]))
@@ -162,6 +163,7 @@ def _scored_pairs(similarities, gold, kind):
   similarities, gold = np.asarray(similarities, np.float64), np.asarray(gold, np.float64)
   if similarities.shape != gold.shape or gold.ndim != 1:
     raise DataError(f"{similarities.shape} similarities and {gold.shape} {kind}s, expected [n] of each")
+  # Pairs without gold take no part, whatever their similarity.
   annotated = np.flatnonzero(~np.isnan(gold))
   similarities, gold = similarities[annotated], gold[annotated]
   bad = np.flatnonzero(~np.isfinite(similarities))

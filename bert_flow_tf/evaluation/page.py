@@ -69,6 +69,7 @@ def _task(result):
   if result.pairs is None:
     return parts
 
+  # A reader sees the methods' names, not those of results.json.
   gold = result.pairs.scores
   scored = np.flatnonzero(~np.isnan(gold))
   cosines, sides = {}, {}
@@ -127,6 +128,7 @@ def _moved(pairs, scored, first, second):
   (first_name, first_cosines), (second_name, second_cosines) = first, second
   gold = _percentiles(pairs.scores[scored])
   before, after = _percentiles(first_cosines[scored]), _percentiles(second_cosines[scored])
+  # How much nearer to gold's rank the second method is.
   nearer = np.abs(before - gold) - np.abs(after - gold)
   order = np.argsort(-nearer, kind="stable")
   toward, away = order[:_MOVED], order[::-1][:_MOVED]
@@ -174,6 +176,7 @@ def _warning(sentence):
 
 def _run(about):
   """Returns the entries of results.json that say how the run was made."""
+  # The flags as they are written on a command line.
   flags = []
   for name, value in about.get("flags", {}).items():
     if isinstance(value, (list, tuple)):

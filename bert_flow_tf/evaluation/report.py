@@ -48,6 +48,7 @@ def check_replaceable(folder: str | os.PathLike | None, tasks: Iterable[str], ar
     saved = {values["task"]} if "task" in values else set(values["results"])
   except (OSError, ValueError, KeyError, TypeError):
     return  # no results, or no results of a run
+  # A run's results are replaced by the same task's only.
   others = saved - set(tasks)
   if others:
     names = ", ".join(sorted(others))
@@ -78,8 +79,10 @@ def _one_cell(text):
 
 def write_eval_results(folder: str | os.PathLike, values: Mapping[str, float]) -> None:
   """Writes `eval_results.txt`, a line `key = value` for each score, sorted by key, as BERT's runners do."""
-  lines = [f"{key} = {value!s}\n" for key, value in sorted(values.items())]
-  write_text(folder, EVAL_FILE, "".join(lines))
+  text = ""
+  for key, value in sorted(values.items()):
+    text += f"{key} = {value!s}\n"
+  write_text(folder, EVAL_FILE, text)
 
 
 def table(results: Mapping[str, dict[str, dict]], seconds: Mapping[str, float]) -> str:
@@ -101,6 +104,7 @@ def rows(results: Mapping[str, dict[str, dict]]) -> list[list[str]]:
   names = [method_name(method) for method in methods]
   if "before_training" in methods:
     names = [name.replace("uncalibrated", "after training") for name in names]
+  # The change stands only where there are two methods.
   header = ["split", "pairs", "x 100", *names]
   if len(methods) == 2:
     header.append("change")
@@ -142,6 +146,7 @@ def spent(seconds: Mapping[str, float]) -> str:
 
 def plain(value: Any) -> Any:
   """Returns JSON values for NumPy's numbers and dataclasses; NaN and infinity become None."""
+  # NumPy's values and dataclasses become Python's first.
   if dataclasses.is_dataclass(value) and not isinstance(value, type):
     value = dataclasses.asdict(value)
   if isinstance(value, np.generic | np.ndarray):

@@ -63,6 +63,7 @@ def task_result(
   Embeddings and transforms {method: function of embeddings [n, dim]} are needed for some drawings of the page; `drawn`
   is False for none. `prefix` stands before the names of splits, such as "STS-B " where a run has several tasks.
   """
+  # By split first, as results.json has them.
   scores: dict[str, dict[str, dict]] = {}
   for method, (by_split, _) in evaluations.items():
     for split, values in by_split.items():
@@ -71,6 +72,7 @@ def task_result(
   cosines = {method: similarities for method, (_, similarities) in evaluations.items()}
   gains = bootstrap_gains(task, cosines)
   named_gains = {prefix + split: methods for split, methods in gains.items()}
+  # Why a score is NaN.
   missing = []
   for split, methods in named_scores.items():
     for method, values in methods.items():
@@ -89,6 +91,7 @@ def task_result(
   )
   if not drawn:
     return result
+  # What the page draws: the evaluated split, and a sample of its embeddings.
   split = task.spec.eval_split or next(iter(task.splits))
   pairs = task.splits[split]
   sides = {}
@@ -112,6 +115,7 @@ def bootstrap_gains(
   first = WITHOUT_FLOW if WITHOUT_FLOW in cosines else next(iter(cosines))
   if split not in cosines[first]:
     return {}
+  # {method: the method that its gain is over}
   over = {}
   if BEFORE_TRAINING in cosines:
     over[first] = BEFORE_TRAINING

@@ -34,6 +34,7 @@ def load_scored_tasks(
 
   `metric` is "correlation" or "auc"; None for the task's own. See `load_task` for the other arguments.
   """
+  # Each task once; the packaged ones read no files.
   specs = [find_task(name.strip()) for name in names]
   unique = {spec.name for spec in specs}
   if not specs or len(unique) < len(specs):
@@ -95,6 +96,7 @@ def score_predictions(
   else:
     if np.isnan(gold).all():
       raise DataError(f"{path}: every gold is nan, expected one or more numbers")
+    # The file is the task: pairs without sentences.
     blank = [""] * len(gold)
     spec = dataclasses.replace(find_task("custom"), name=pathlib.Path(path).name, eval_split="test")
     task = _with_metric(TaskData(spec, {"test": SentencePairs(blank, blank, gold)}, path), metric)
@@ -146,6 +148,7 @@ def _read_predictions(
     rows.pop()
   if not rows:
     raise DataError(f"{path} is empty: no similarity in it")
+  # Without a header, one similarity a line.
   header = rows[0][1].split("\t")
   if _GOLD not in header:
     if len(header) > 1:

@@ -93,6 +93,7 @@ def evaluate(
     pairs = task.splits[split]
     a, b = transform(embeddings.of(pairs.sentences_a)), transform(embeddings.of(pairs.sentences_b))
     cosines[split] = pair_cosines(a, b, split)
+    # A union has the scores of its tasks too, each with its own sentences.
     agreement = scores_of_split(split, pairs, cosines[split], task.spec.metric)
     for name, rows, _ in parts(split, pairs):
       if name in agreement:
