@@ -59,12 +59,12 @@ def decode_line(raw: bytes) -> str:
   return decode(raw, "the line")
 
 
-def lines(path: FilePath, empty: str = "refuse", broken: list[DataError] | None = None) -> Iterator[tuple[int, str]]:
+def lines(path: FilePath, empty: str = "reject", broken: list[DataError] | None = None) -> Iterator[tuple[int, str]]:
   """Yields (number from 1, text without its line break) of each line of a text file in UTF-8, plain or gzipped.
 
   Args:
     path: the file; gzip is recognized by its magic number, whatever the name.
-    empty: "refuse" (an empty line is an error, except at the end), "skip" or "keep".
+    empty: "reject" (an empty line is an error, except at the end), "skip" or "keep".
     broken: None, or a list to which the error of a line that is not text is appended instead of being raised.
   """
   first_empty = None
@@ -76,7 +76,7 @@ def lines(path: FilePath, empty: str = "refuse", broken: list[DataError] | None 
     if not raw.strip(b" ") and empty != "keep":
       first_empty = first_empty or number
       continue
-    if first_empty and empty == "refuse":
+    if first_empty and empty == "reject":
       raise line_error(path, first_empty, f"the line is empty; expected a sentence pair, as in line {number}")
     try:
       text = decode_line(raw)

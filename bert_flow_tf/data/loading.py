@@ -105,7 +105,7 @@ class _Files:
     return pairs
 
   def source(self, name: str) -> str:
-    """Returns a description of the data's origin; raises DataError if there was no file at all."""
+    """Returns a description of the data's origin; raises DataError if no file exists."""
     if not self._read:
       raise self._error(self._missing[0])
     source = f"{name}'s files in {' and '.join(self._read)}"

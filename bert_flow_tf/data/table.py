@@ -69,10 +69,10 @@ class Table:
     other_folders: other names of the folder.
     archives: {split: address of the organizers' archive}; archives in data_dir are read without unpacking.
     published: {split: (number of pairs, `SentencePairs.digest`)} of the published data, if others evaluate on it.
-    tfds: name in TensorFlow Datasets; empty if the data set is not there.
-    tfds_columns: names of sentences and gold there.
-    tfds_labels: {label there: its number} if the labels differ from those of the files.
-    tfds_splits: {split: its name there}.
+    tfds: name in TensorFlow Datasets (TFDS); empty if TFDS does not have the data set.
+    tfds_columns: names of sentences and gold in TFDS.
+    tfds_labels: {label in TFDS: its number} if the labels differ from those of the files.
+    tfds_splits: {split: its name in TFDS}.
     tfds_urls: addresses that TensorFlow Datasets downloads from; empty for that of its configuration.
   """
 

@@ -209,7 +209,7 @@ def task_names(kinds: Iterable[str] = SCORED) -> list[str]:
 
 
 def find_task(name: str, kinds: Iterable[str] = SCORED) -> TaskSpec:
-  """Returns the task of some kinds with a name or alias, in any case; raises ConfigError if there is none."""
+  """Returns the task of some kinds with a name or alias, in any case; raises ConfigError for an unknown name."""
   for spec in TASKS:
     if spec.kind in kinds and spec.is_called(name):
       return spec

@@ -35,11 +35,12 @@ def test_one_pass_over_a_task_of_one_file_and_three_as_published(data):
   assert (once.name, published.name, train.name) == ("target", "target", "train")
 
 
-def test_the_epochs_of_a_task_are_for_its_own_sentences(tmp_path):
+def test_the_epochs_of_a_task_are_for_its_own_sentences(tmp_path, monkeypatch):
   task = load_task("hard-sample")
   (tmp_path / "corpus.txt").write_text("".join(f"sentence {i}\n" for i in range(9)))
   assert flow_corpus.load_flow_corpus("target", task).num_train_epochs == 20.0
-  corpus = flow_corpus.load_flow_corpus(str(tmp_path / "corpus.txt"), task)
+  monkeypatch.setenv("HOME", str(tmp_path))
+  corpus = flow_corpus.load_flow_corpus("~/corpus.txt", task)
   assert (corpus.num_train_epochs, corpus.learning_rate, len(corpus.pairs)) == (1.0, 1e-3, 5)
   assert corpus.pairs.sentences_b[0] == "sentence 5" and corpus.source.endswith("corpus.txt")
 
