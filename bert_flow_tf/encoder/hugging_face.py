@@ -19,20 +19,15 @@ from bert_flow_tf.io import checksums, files
 
 @dataclasses.dataclass(frozen=True)
 class Architecture:
-  """What differs between kinds of transformers; everything else is read from transformers' classes.
-
-  Attributes:
-    config, model: transformers' classes.
-    sizes: required keys of config.json, as no weight's shape depends on each of them.
-    fixed: settings that the TensorFlow model ignores, or that make another model of it, with the only value that it
-      computes correctly.
-    block: pattern of the names of a block's weights.
-  """
+  """What differs between kinds of transformers; everything else is read from transformers' classes."""
 
   config: Any
   model: Any
+  # Required keys of config.json: a wrong default of the number of heads would change no weight's shape.
   sizes: tuple[str, ...]
+  # Settings that the TensorFlow model ignores, or that make another model of it, with the only correct value.
   fixed: dict[str, Any]
+  # Pattern of the names of a block's weights.
   block: str
 
 

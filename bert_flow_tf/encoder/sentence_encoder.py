@@ -114,13 +114,7 @@ class SentenceEncoder:
   def pooling(self, sentence_embedding_type: str | Pooling | None = None) -> Pooling:
     """Returns the pooling of a `sentence_embedding_type` for this model; a Pooling is returned as it is.
 
-    Args:
-      sentence_embedding_type: see `pooling.parse_pooling`; None for the one that the encoder's files declare, or
-        avg-first-last; word-rows if the encoder is static.
-
-    Raises:
-      ConfigError: unknown value, or one that needs a transformer for a static encoder.
-      EncoderError: `cls`, but the checkpoint has no pooler; or the declared pooling is not supported.
+    None is the one that the encoder's files declare, or avg-first-last; word-rows if the encoder is static.
     """
     pooling = sentence_embedding_type
     if pooling is None:

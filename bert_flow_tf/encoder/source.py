@@ -41,22 +41,16 @@ _PROBE_SECONDS = 5
 
 @dataclasses.dataclass(frozen=True)
 class Source:
-  """Files of an encoder.
-
-  Attributes:
-    kind: HUGGING_FACE or GOOGLE.
-    name: the name by which it was found.
-    folder: their folder.
-    checkpoint: prefix of a TensorFlow 1 checkpoint, or its folder; None for Hugging Face's files.
-    revision: commit of a model of the hub, else None.
-    static: whether only its word rows are wanted.
-  """
+  """Files of an encoder: their kind (HUGGING_FACE or GOOGLE), the user's name for them, and their folder."""
 
   kind: str
   name: str
   folder: pathlib.Path
+  # Prefix of a TensorFlow 1 checkpoint, or its folder.
   checkpoint: str | pathlib.Path | None = None
+  # Commit of a model of the hub.
   revision: str | None = None
+  # Whether only its word rows are wanted.
   static: bool = False
 
 

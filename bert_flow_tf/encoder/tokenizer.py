@@ -107,12 +107,9 @@ class SentenceTokenizer:
     return self.settings["do_lower_case"]
 
   def __call__(self, sentences: Iterable[str], max_seq_length: int = 64, warn: bool = True) -> list[np.ndarray]:
-    """Returns token ids of sentences, int32 arrays [seq_len], 2 <= seq_len <= max_seq_length.
+    """Returns token ids of sentences with [CLS] and [SEP], int32 arrays [seq_len], 2 <= seq_len <= max_seq_length.
 
-    Args:
-      sentences: strings.
-      max_seq_length: largest number of tokens, including [CLS] and [SEP]; longer sentences are truncated.
-      warn: whether to log a warning, once, if more than a tenth of the word pieces are [UNK].
+    Longer sentences are truncated. With `warn`, a warning is logged, once, if over a tenth of the pieces are [UNK].
     """
     sentences = [repair_surrogates(sentence) for sentence in check_sentences(sentences)]
     ids = []

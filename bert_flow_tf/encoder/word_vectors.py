@@ -65,12 +65,8 @@ class WordVectors:
       encoder = WordVectors.from_file("glove.840B.300d.txt", words)
       embeddings = encoder.encode(sentences)                 # float32 [n, 300]
 
-  A sentence without a known word is a zero vector, whose cosine is NaN; SentEval replaces it by 0.
-
-  Attributes:
-    name: PREFIX and the file's path.
-    weights_checksum: hexadecimal SHA-256 of the uncompressed text; it does not depend on the wanted words.
-    vectors: float32 array of shape [words, dim].
+  A sentence without a known word is a zero vector, whose cosine is NaN; SentEval replaces it by 0. `vectors` are
+  float32 [words, dim]; `weights_checksum` is that of the uncompressed text, whichever words are wanted.
   """
 
   def __init__(

@@ -1,4 +1,4 @@
-"""Tests of bert.py and folder.py: values against NumPy, and damaged folders."""
+"""Tests of bert.py and hugging_face.py: values against NumPy, heads, halves, the vocabulary's length."""
 
 import gzip
 import hashlib

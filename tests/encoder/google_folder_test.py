@@ -1,4 +1,4 @@
-"""Tests of Google's TensorFlow 1 folders: values against TFBertModel and NumPy, and damaged folders."""
+"""Tests of Google's TensorFlow 1 folders: values against TFBertModel and NumPy, names, choice of a checkpoint."""
 
 import json
 

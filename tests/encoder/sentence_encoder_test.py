@@ -1,4 +1,4 @@
-"""Tests of sentence_encoder.py and batching.py, with the packaged model and random models."""
+"""Tests of sentence_encoder.py, with the packaged model and random models."""
 
 import numpy as np
 import pytest

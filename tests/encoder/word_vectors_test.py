@@ -1,4 +1,4 @@
-"""Tests of word_vectors.py and word_vector_file.py: averages by hand, variants of the file format."""
+"""Tests of word_vectors.py: averages by hand, variants of the file format."""
 
 import ast
 import gzip
