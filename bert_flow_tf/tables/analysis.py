@@ -120,7 +120,9 @@ def make_lexical(run: Run) -> Made:
       failed |= reasons
     if not rows:
       rows.append(_lexical_row(_GOLD, _GOLD, points[:1], published))
-    paper = published if bench.paper_encoder else {}
+    paper = {}
+    if bench.paper_encoder:
+      paper = published
     for name, recipe in _METHODS.items():
       title = f"{row_name(bench, recipe)}: {name}"
       if name in failed:

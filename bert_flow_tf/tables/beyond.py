@@ -51,7 +51,6 @@ _ABLATION_ROWS = (
   Recipe("mix", "soft-whitening-0.4", token_weights=IDF),
 )
 METRIC = "Spearman x 100 (STS-12 to STS-16: mean over the subsets, weighted by their numbers of pairs)"
-_BINARY_METRIC = "; AUC x 100 of QNLI and MRPC"
 _NOT_RUN = (
   "The paper's encoders, `base` and `large`, were not run here. With them: `python run_scripts/run_table.py "
   "--table=beyond,gains,ablation --model=base,large --num_seeds=3 --seed=0 --data_dir=DATA`."
@@ -70,7 +69,7 @@ def make_beyond(run: Run) -> Made:
     notes += chosen
   if not any(bench.paper_encoder for bench in run.benches):
     notes.append(_NOT_RUN)
-  return Made(_columns(run), rows, notes, _binary_metric(run))
+  return Made(_columns(run), rows, notes)
 
 
 def make_ablation(run: Run) -> Made:
@@ -79,7 +78,7 @@ def make_ablation(run: Run) -> Made:
   for bench in run.benches:
     rows += _score_rows(run, bench, _ABLATION_ROWS)[0]
   notes = ["All rows are fitted on all sentences of the evaluated set, without gold scores."]
-  return Made(_columns(run), rows, notes, _binary_metric(run))
+  return Made(_columns(run), rows, notes)
 
 
 def make_gains(run: Run) -> Made:
@@ -101,7 +100,7 @@ def make_gains(run: Run) -> Made:
       rows.append(Row(f"{bench.title}, {name}", OURS, cells))
     counts = f"{marks.count(BETTER)} are wholly above 0 ({BETTER}) and {marks.count(WORSE)} wholly below 0 ({WORSE})"
     notes.append(f"{bench.title}: of {len(marks)} intervals, {counts}.")
-  return Made(_columns(run), rows, notes, _binary_metric(run))
+  return Made(_columns(run), rows, notes)
 
 
 def method_name(recipe: Recipe) -> str:
@@ -119,7 +118,9 @@ def _fitted_on(recipe):
   """Returns the end of the name of a row that is fitted on a corpus."""
   if recipe.calibration == NONE:
     return ""
-  return " (target)" if recipe.corpus == TARGET else " (all sets)"
+  if recipe.corpus == TARGET:
+    return " (target)"
+  return " (all sets)"
 
 
 def _on_all_sets(run, recipes):
@@ -133,13 +134,10 @@ def _sets(run):
 
 
 def _columns(run):
-  sets = _sets(run)
-  mean = [MEAN] if len(sets) > 1 else []
-  return [*sets, *mean, *(task for task in run.tasks if task not in sets)]
-
-
-def _binary_metric(run):
-  return _BINARY_METRIC if len(run.tasks) > len(_sets(run)) else ""
+  columns = list(run.tasks)  # the sets come first
+  if len(_sets(run)) > 1:
+    columns.insert(len(_sets(run)), MEAN)
+  return columns
 
 
 def _score_rows(run, bench, recipes):

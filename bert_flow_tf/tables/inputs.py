@@ -44,11 +44,7 @@ class Inputs:
     self._read = functools.cache(self._load_or_error)
 
   def corpus(self, name: str, task: str | None = None) -> FlowCorpus:
-    """Returns the corpus of a recipe: "target" (of the evaluated `task`), `target_of(...)`, "nli" or a file.
-
-    Raises:
-      DataError: it cannot be read.
-    """
+    """Returns the corpus of a recipe: "target" (of the evaluated `task`), `target_of(...)`, "nli" or a file."""
     if name == TARGET:
       name = target_of(str(task))
     corpus = self._read(name)
@@ -83,11 +79,7 @@ class Inputs:
     return key
 
   def check_fits(self, corpora: Sequence[str]) -> None:
-    """Checks, before anything slow, the flow's settings, and that each task and each of some corpora has a batch.
-
-    Raises:
-      ConfigError, TrainingError: a setting is not allowed, or a corpus is too small.
-    """
+    """Checks, before anything slow, the flow's settings, and that each task and each of some corpora has a batch."""
     from bert_flow_tf.training.calibrate import check_flow
     from bert_flow_tf.training.distribution import make_strategy
 

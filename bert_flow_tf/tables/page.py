@@ -35,9 +35,6 @@ def write(path: str | os.PathLike, folder: str | os.PathLike) -> None:
 
   A summary comes first, then the terms, the encoders and how the tables were made, the tables that are not the paper's,
   and the paper's.
-
-  Raises:
-    DataError: the folder has no table, one is damaged, or the page cannot be written.
   """
   tables = read_tables(folder)
   if not tables:
@@ -59,11 +56,7 @@ def write(path: str | os.PathLike, folder: str | os.PathLike) -> None:
 
 
 def read_tables(folder: str | os.PathLike) -> list[Table]:
-  """Returns the tables in a folder, in the order of `TABLES`.
-
-  Raises:
-    DataError: one is damaged.
-  """
+  """Returns the tables in a folder, in the order of `TABLES`."""
   tables = []
   for name in TABLES:
     file = pathlib.Path(folder) / f"table_{name}.json"

@@ -14,27 +14,16 @@ FILE = pathlib.Path(__file__).with_name("paper_tables.json")
 
 @dataclasses.dataclass(frozen=True)
 class PaperRow:
-  """A row of a table. None is unknown, or has no meaning in that row.
-
-  Attributes:
-    name: name of the row, "BERT_base-flow (target)".
-    encoder: "base", "large" or None.
-    embedding: a `sentence_embedding_type`; the paper's "last2avg" is avg-first-last.
-    calibration: name of the calibration: "none", "flow", "natsv-10".
-    corpus: sentences that the calibration was fitted on, "nli" or "target".
-    nli_tuned: whether the encoder was fine-tuned on NLI.
-    cited: whether the row repeats scores of another paper; `PaperTable.match` skips these.
-    cells: {column: number}; text in Table 7 only.
-  """
+  """A row of a table. None is unknown, or has no meaning in that row."""
 
   name: str
-  encoder: str | None
-  embedding: str | None
+  encoder: str | None  # "base" or "large"
+  embedding: str | None  # the paper's last2avg is avg-first-last
   calibration: str | None
-  corpus: str | None
+  corpus: str | None  # on which the calibration was fitted: "nli" or "target"
   nli_tuned: bool
-  cited: bool
-  cells: Mapping[str, Any]
+  cited: bool  # repeats another paper's scores
+  cells: Mapping[str, Any]  # numbers; text in Table 7 only
 
 
 @dataclasses.dataclass(frozen=True)

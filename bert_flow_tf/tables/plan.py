@@ -80,11 +80,7 @@ class Plan(Settings):
     return sorted(corpora)
 
   def check_tasks(self, tasks: Mapping[str, TaskData]) -> None:
-    """Checks that the task of Table 6 and Figure 2 has a dev split.
-
-    Raises:
-      ConfigError: it has none.
-    """
+    """Checks that the task of Table 6 and Figure 2 has a dev split."""
     for argument, name, names in (("table", "6", self.table), ("figure", "2", self.figure)):
       if name in names and LEXICAL_SPLIT not in tasks[_LEXICAL_TASK].splits:
         task = tasks[_LEXICAL_TASK]
@@ -104,11 +100,7 @@ class _Name(str):
 
 
 def checked(plan: Plan) -> Plan:
-  """Returns the plan with canonical names in the paper's order, and without Table 1 of "all" if it lacks frequencies.
-
-  Raises:
-    ConfigError: a value is not allowed, or something that a table needs is missing.
-  """
+  """Returns the plan with canonical names in the paper's order; "all" lacks Table 1 if no frequencies are given."""
   tables, drawn = list(_chosen("table", plan.table, TABLES)), _chosen("figure", plan.figure, FIGURES)
   for name in ("frequency_file", "corpus"):
     path = getattr(plan, name)

@@ -141,11 +141,13 @@ def make_table(name: str, plan: Any, benches: Sequence[Workbench], about: Mappin
   """Returns a finished table; `benches` are those of `Kind.benches`, `about` JSON values of how it is made."""
   kind, seeds = TABLES[name], plan.seeds(name)
   made = kind.make(Run(name, plan, benches, kind.columns(plan.task), seeds))
-  title, metric, rows, notes = kind.title, kind.metric + made.metric, list(made.rows), list(made.notes)
+  title, metric, rows, notes = kind.title, kind.metric, list(made.rows), list(made.notes)
   if not title:
     paper = paper_tables()[int(name)]
     title, metric = paper.title, paper.metric
     rows += paper.published_rows()
+  elif set(made.columns) & set(BINARY_TASKS):
+    metric += "; AUC x 100 of QNLI and MRPC"
   cells = [cell for row in rows for cell in row.cells.values()]
   if any(cell.paper is not None for cell in cells):
     notes.append(note("(paper x, y)"))

@@ -142,7 +142,9 @@ def cells_of(
 
 def row_name(bench: Workbench, recipe: Recipe, chosen: str | None = None) -> str:
   """Returns the name of a row; `chosen` is the calibration's name with the k chosen on dev, None for several."""
-  embedding = "avg of word vectors" if bench.words else recipe.embedding
+  embedding = recipe.embedding
+  if bench.words:
+    embedding = "avg of word vectors"
   if recipe.calibration == NONE:
     return f"{bench.title}, {embedding}"
   spec = parse_calibration(recipe.calibration)
@@ -159,7 +161,9 @@ def _corpus_name(corpus: str) -> str:
 
 def not_tuned(run: Run) -> list[str]:
   """Returns a note for Tables 4 and 8 if our encoders, unlike the paper's, are not fine-tuned."""
-  return [] if run.plan.nli_model else [_NOT_TUNED]
+  if run.plan.nli_model:
+    return []
+  return [_NOT_TUNED]
 
 
 def _rows(run: Run, recipes: Mapping[Workbench, Sequence[Recipe]]) -> list[Row]:

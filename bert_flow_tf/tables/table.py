@@ -49,21 +49,13 @@ def note(term: str) -> str:
 
 @dataclasses.dataclass(frozen=True)
 class Cell:
-  """A score or another number of a table.
+  """A score or another number of a table."""
 
-  Attributes:
-    values: one value per seed; one value if nothing is random; empty if there is no score.
-    paper: the paper's score for the same encoder and method, or None.
-    reason: reason for a missing score, or "".
-    interval: lower and upper end of the 95 % interval of a difference; () if it is not known, None for other numbers.
-    worse: whether a score is lower than without calibration.
-  """
-
-  values: tuple[float, ...] = ()
-  paper: float | None = None
-  reason: str = ""
-  interval: tuple[float, ...] | None = None
-  worse: bool = False
+  values: tuple[float, ...] = ()  # one for each seed; () for a missing score
+  paper: float | None = None  # the paper's score for the same encoder and method
+  reason: str = ""  # for a missing score
+  interval: tuple[float, ...] | None = None  # ends of the 95 % interval of a difference; () if it is not known
+  worse: bool = False  # lower than without calibration
 
   @property
   def mean(self) -> float:
@@ -134,18 +126,7 @@ class Row:
 
 @dataclasses.dataclass(frozen=True)
 class Table:
-  """A finished table.
-
-  Attributes:
-    name: "2", "transfer".
-    title: subject.
-    metric: meaning of the numbers.
-    columns: keys of the cells, in order.
-    rows: rows, in order.
-    notes: sentences below the table.
-    about: JSON values of how it was made: command, versions, seeds, encoders.
-    best: {column: HIGHEST or NEAREST_0}; in other columns no cell is the best.
-  """
+  """A finished table: its rows in order, and the notes below them."""
 
   name: str
   title: str
@@ -153,8 +134,8 @@ class Table:
   columns: tuple[str, ...]
   rows: tuple[Row, ...]
   notes: tuple[str, ...] = ()
-  about: dict = dataclasses.field(default_factory=dict)
-  best: dict[str, str] = dataclasses.field(default_factory=dict)
+  about: dict = dataclasses.field(default_factory=dict)  # how it was made: command, versions, seeds, encoders
+  best: dict[str, str] = dataclasses.field(default_factory=dict)  # {column: HIGHEST or NEAREST_0}
 
   @property
   def heading(self) -> str:

@@ -78,12 +78,11 @@ class Run:
 
 @dataclasses.dataclass(frozen=True)
 class Made:
-  """Columns, rows and notes of a table, and what only making it decides of its metric."""
+  """Columns, rows and notes of a table."""
 
   columns: Sequence[str]
   rows: Sequence[Row]
   notes: Sequence[str]
-  metric: str = ""
 
 
 class Store:
@@ -184,18 +183,15 @@ class Workbench:
     return float("nan"), scores.get("reason") or "not defined"
 
   def cosines(self, task: str, recipe: Recipe, seed: int = 0, split: str | None = None) -> tuple[np.ndarray, str]:
-    """Returns the cosine of each pair of a split (None for the evaluated one), float64 [n]; and the calibration's name.
-
-    Raises:
-      BertFlowError: the encoder cannot be loaded in this form, or the calibration cannot be fitted on these sentences.
-    """
+    """Returns the cosine of each pair of a split (None: the evaluated one), float64 [n]; and the calibration's name."""
 
     def compute():
       logging.info("%s: %s, seed %d: %s", task, self.title, seed, recipe)
       a, b = self.sides(task, recipe, seed, split)
       cosines = pair_cosines(a, b, split or self.inputs.tasks[task].spec.eval_split)
-      calibration = self.model(task, recipe, seed).calibration
-      name = NONE if calibration is None else calibration.name  # in which auto and natsv have chosen
+      name = NONE
+      if recipe.calibration != NONE:
+        name = self.model(task, recipe, seed).calibration.name  # with the choice of auto and natsv
       return {"cosines": cosines.tolist(), "calibration": name}
 
     values = self.stored("cosines", compute, task, recipe, seed, split)
@@ -230,8 +226,12 @@ class Workbench:
     check_k_on_dev([spec], self.inputs.tasks[task])
     corpus = self.inputs.corpus(recipe.corpus, task)
     # Only the arguments that decide the fit, so that a flow of Table 2 is used again in Table 6.
-    chosen_on = task if spec.k_on_dev else None
-    return bench._fitted(recipe.embedding, spec, corpus, chosen_on, seed if recipe.is_random else 0)
+    chosen_on = ""
+    if spec.k_on_dev:
+      chosen_on = task
+    if not recipe.is_random:
+      seed = 0
+    return bench._fitted(recipe.embedding, spec, corpus, chosen_on, seed)
 
   def _change(self, token_weights, static):
     encoder = change_encoder(self.encoder, self.inputs.embedding, token_weights, static)
@@ -270,15 +270,17 @@ class Workbench:
 
   def _fit(self, embedding, spec, corpus, chosen_on, seed):
     """Returns a model with a calibration fitted on a corpus; `chosen_on` is the task whose dev split chooses k."""
-    parts = {}
+    parts, dev = {}, None
     if len(spec.parts) > 1:  # side by side: each part may have been fitted for another row
-      for part in spec.parts:
-        of_part = self._fitted(embedding, part, corpus, chosen_on, seed if part.method == FLOW else 0)
-        parts[part.name] = of_part.calibration
+      flow, other = spec.parts
+      parts[flow.name] = self._fitted(embedding, flow, corpus, chosen_on, seed).calibration
+      parts[other.name] = self._fitted(embedding, other, corpus, chosen_on, 0).calibration
+    if chosen_on:
+      dev = self.inputs.tasks[chosen_on].splits["dev"]
     return self._model(embedding).fit(
       corpus.pairs,
       spec.name,
-      dev=self.inputs.tasks[chosen_on].splits["dev"] if chosen_on else None,
+      dev=dev,
       embeddings=[self.embeddings(embedding)],
       batch_size=self.inputs.embedding.predict_batch_size,
       flow_settings=self.inputs.flow_settings(corpus, seed),
