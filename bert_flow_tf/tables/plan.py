@@ -52,7 +52,7 @@ class Plan(Settings):
       count = self.num_seeds
     return [self.seed + number for number in range(count)]
 
-  def encoders(self, table: str) -> list[str]:
+  def encoders(self, table: str) -> "list[_Name]":
     """Returns the names of the encoders that have rows in a table."""
     return TABLES[table].benches(list(map(_Name, self.model)), list(map(_Name, self.nli_model)))
 

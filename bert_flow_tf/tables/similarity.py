@@ -5,12 +5,13 @@ import dataclasses
 import math
 import statistics
 from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 from bert_flow_tf.calibration.names import parse_calibration
 from bert_flow_tf.data.flow_corpus import NLI
 from bert_flow_tf.errors import DataError
 from bert_flow_tf.tables.inputs import target_of
-from bert_flow_tf.tables.paper_tables import PaperRow, paper_tables
+from bert_flow_tf.tables.paper_tables import paper_tables
 from bert_flow_tf.tables.table import OURS, WORSE, Cell, Row, note
 from bert_flow_tf.tables.workbench import NONE, Made, Recipe, Run, Workbench
 
@@ -91,7 +92,7 @@ def make_seeds(run: Run) -> Made:
         values["median"] = statistics.median(cell.values)
       cells = {}
       for column, value in values.items():
-        paper = published and published.cells[column]
+        paper = published.get(column)
         if value is None or math.isnan(value):
           cells[column] = Cell((), paper, reason)
         else:
@@ -176,7 +177,7 @@ def _rows(run: Run, recipes: Mapping[Workbench, Sequence[Recipe]]) -> list[Row]:
       cells = {}
       for task, cell in scores.items():
         column = _COLUMN_OF_TASK.get(task, task)
-        cells[column] = dataclasses.replace(cell, paper=published and published.cells[column])
+        cells[column] = dataclasses.replace(cell, paper=published.get(column))
       chosen = recipe.calibration
       if list(names.values()) == [list(run.tasks)]:  # all tasks have the same k
         (chosen,) = names
@@ -195,14 +196,18 @@ def _notes_of_corpora(run: Run, recipes: Mapping[Workbench, Sequence[Recipe]]) -
   return notes
 
 
-def _published(bench: Workbench, recipe: Recipe, number: int) -> PaperRow | None:
-  """Returns the paper's row that ours is compared with, None if the encoder is not the paper's."""
+def _published(bench: Workbench, recipe: Recipe, number: int) -> Mapping[str, Any]:
+  """Returns {column: score} of the paper's row that ours is compared with; {} if the encoder is not the paper's."""
   if bench.paper_encoder is None:
-    return None
-  return paper_tables()[number].match(
+    return {}
+  corpus = None
+  if recipe.is_random:
+    corpus = recipe.corpus
+  row = paper_tables()[number].match(
     _PAPER_K.get(recipe.calibration, recipe.calibration),
     bench.nli_tuned,
     encoder=bench.paper_encoder,
     embedding=recipe.embedding,
-    corpus=recipe.corpus if recipe.is_random else None,
+    corpus=corpus,
   )
+  return {} if row is None else row.cells

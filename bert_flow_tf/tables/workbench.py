@@ -58,8 +58,8 @@ class Recipe:
     """True if the seed changes the result."""
     return FLOW in self.calibration.split("+")
 
-  def seeds(self, seeds: Sequence[int]) -> Sequence[int]:
-    """Returns the seeds for which it is computed: all, or the first one."""
+  def seeds(self, seeds: Sequence[Any]) -> Sequence[Any]:
+    """Returns the seeds for which it is computed, or what belongs to them: all, or the first one."""
     if self.is_random:
       return seeds
     return seeds[:1]
@@ -304,7 +304,7 @@ def load_benches(names: Sequence[str], inputs: Inputs, store: Store, nli_tuned: 
 @functools.lru_cache(maxsize=64)
 def fingerprint(pairs: SentencePairs, gold: bool = True) -> str:
   """Returns the hexadecimal SHA-256 of sentences, and with `gold` of their scores and subsets."""
-  content = [list(pairs.sentences_a), list(pairs.sentences_b)]
+  content: list[Any] = [list(pairs.sentences_a), list(pairs.sentences_b)]
   if gold:
     content += [pairs.scores.tolist(), repr(pairs.subsets)]
   return _digest(content)
