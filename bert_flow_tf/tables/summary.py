@@ -44,7 +44,9 @@ AUC x 100 on QNLI. All use `avg-first-last`. The paper's BERT is fine-tuned on N
 """
 _CODE_NOTE = "Published code: its TensorFlow 1 flow on the same embeddings, mean of three seeds.\n"
 _BEST_NOTE = """\
-What is best: mean over the sets (Spearman x 100, table Beyond), and in brackets the gain over `avg-first-last`
+### Best methods
+
+Mean over the sets (Spearman x 100, table Beyond), and in brackets the gain over `avg-first-last`
 without calibration. The best row is chosen by these scores; Gains has the differences with intervals.
 """
 
