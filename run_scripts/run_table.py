@@ -72,22 +72,25 @@ def _check_flags(plan: Plan) -> None:
       f"model_revision={FLAGS.model_revision}: is a revision of one encoder; give one model, and no nli_model",
       "model_revision",
     )
-  names = {*plan.table, *(f"figure {name}" for name in plan.figure)}
-  flags_of_some = [flag for flag in common_flags.own_flags() if registry.users_of(flag.name)]
-  for flag in common_flags.given([flag.name for flag in flags_of_some]):
-    users = registry.users_of(flag)
-    if not names & set(users):
-      options = [f"--{name.replace(' ', '=')}" if " " in name else f"--table={name}" for name in users]
-      raise ConfigError(f"{flag}: is not used by this run; only by {' or '.join(options)}", flag)
+  names = set(plan.table)
+  names.update(f"figure {name}" for name in plan.figure)
+  # A flag that only some tables and figures use, and none of these, would be ignored without a word.
+  for flag in common_flags.own_flags():
+    users = registry.users_of(flag.name)
+    if flag.present and users and not names & set(users):
+      options = " or ".join(f"--table={name}" for name in users).replace("--table=figure ", "--figure=")
+      raise ConfigError(f"{flag.name}: is not used by this run; only by {options}", flag.name)
 
 
 def _about(name: str, models: list) -> dict[str, Any]:
   """Returns how a table is made, JSON values."""
-  given = [flag for flag in common_flags.own_flags() if flag.present and flag.name not in _NOT_IN_COMMAND]
-  given = [flag for flag in given if name in (registry.users_of(flag.name) or [name])]
-  parts = [f"--table={name}", *(part for flag in given for part in flag.serialize().splitlines())]
+  command = ["python", "run_scripts/run_table.py", f"--table={name}"]
+  for flag in common_flags.own_flags():
+    users = registry.users_of(flag.name) or [name]
+    if flag.present and flag.name not in _NOT_IN_COMMAND and name in users:
+      command += flag.serialize().splitlines()
   return {
-    "command": shlex.join(["python", "run_scripts/run_table.py", *parts]),
+    "command": shlex.join(command),
     "versions": common_flags.versions(),
     "encoders": {bench.title: bench.encoder.weights_checksum for bench in models},
     "sizes": {bench.title: bench.sizes for bench in models if not bench.words},
@@ -122,7 +125,9 @@ def _make(plan: Plan) -> None:
   inputs = Inputs(tasks, data, embedding, flow)
   inputs.check_fits(plan.corpora())
   store = Store(folder / "cells")
-  models = load_benches(plan.model, inputs, store) if plan.needs_models else []
+  models = []
+  if plan.needs_models:
+    models = load_benches(plan.model, inputs, store)
   tuned = load_benches(plan.nli_model, inputs, store, nli_tuned=True)
   with owned(folder, "output_dir"):  # made only now, so that a run with an error leaves no folder
     for name in plan.table:
