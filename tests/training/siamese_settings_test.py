@@ -27,18 +27,6 @@ def test_published_names():
     assert siamese_name(values["exp_name_prefix"], values["task_name"], embedding, settings) == case["folder"]
 
 
-def test_names():
-  embedding = SiameseEmbedding(sentence_embedding_type="avg-last-2")
-  settings = SiameseSettings(
-    flow=True, flow_loss=True, num_examples=0, use_full_for_training=True, num_train_epochs=1.0, seed=7
-  )
-  expected = "exp_t_STS-B_ep_1.00_lr_5.00e-05_e_avg-last-2_f_11_1.00e-03_allsplits"
-  assert siamese_name("exp", "STS-B", embedding, settings) == expected
-  settings = SiameseSettings(num_examples=500, l2_penalty=0.1, train_batch_size=16, use_full_for_training=True)
-  expected = "p_t_sick-r_ep_3.00_lr_5.00e-05_bsz_16_n_500_ld_64_l2_1.00e-01"
-  assert siamese_name("p", "sick-r", SiameseEmbedding(low_dim=64), settings) == expected
-
-
 @pytest.mark.parametrize(
   ("argument", "value"),
   [
