@@ -49,7 +49,8 @@ def classification(
   rows = [["split", "pairs", "accuracy x 100", "majority class x 100", "cross entropy"]]
   for split in splits:
     pairs = task.splits[split]
-    probabilities = classifier.probabilities(*final(model, embeddings, pairs))
+    first, second = final(model, embeddings, pairs)
+    probabilities = classifier.probabilities(first, second)
     # The share of the largest class is what a constant answer reaches.
     gold = pairs.scores.astype(int)
     counts = np.bincount(gold, minlength=len(task.labels))
@@ -82,7 +83,8 @@ def dev_score(
     return classification(task, model, embeddings, classifier, ["dev"]).scores["dev"]["accuracy"]
   if as_published:
     pairs = task.splits["dev"]
-    cosines = pair_cosines(*final(model, embeddings, pairs), "dev")
+    first, second = final(model, embeddings, pairs)
+    cosines = pair_cosines(first, second, "dev")
     return correlation(cosines, task.targets(pairs)).pearson
   scores, _ = evaluate(task, embeddings, model.transform, ["dev"])
   return scores["dev"]["auc" if task.spec.metric == "auc" else "spearman"]
@@ -118,7 +120,7 @@ def eval_results(
     losses = np.where(labeled, (cosines - targets) ** 2, 0.0)
     values = {"eval_pearsonr": correlation(cosines, targets).pearson / 100.0}
   else:
-    probabilities = classifier.probabilities(*sides)
+    probabilities = classifier.probabilities(sides[0], sides[1])
     likelihoods = _likelihoods(probabilities, np.where(labeled, targets, 0))
     losses = np.where(labeled, -np.log(likelihoods), 0.0)
     values = {"eval_accuracy": float((probabilities.argmax(axis=1) == targets).mean())}
@@ -153,7 +155,7 @@ def write_cosines(path: str | os.PathLike, sides: Sequence[np.ndarray]) -> None:
 def write_pooled(path: str | os.PathLike, sides: Sequence[np.ndarray]) -> None:
   """Writes the published `NAME_pooled.tsv`: a JSON object for each pair, with embedding_a and embedding_b [dim]."""
   lines = []
-  for a, b in zip(*sides, strict=True):
+  for a, b in zip(sides[0], sides[1], strict=True):
     lines.append(json.dumps({"embedding_a": _rounded(a), "embedding_b": _rounded(b)}) + "\n")
   files.write_text(path, "".join(lines))
 

@@ -62,7 +62,7 @@ class LabelledPairs:
     digest = hashlib.sha256()
     if self._length is not None:  # the masks of dropout follow from the padded shape
       digest.update(f"padded to {self._length}".encode())
-    for array in [*self._lengths, *self._ids, self._targets]:
+    for array in self._lengths + self._ids + [self._targets]:
       digest.update(np.ascontiguousarray(array).data)
     return digest.hexdigest()
 

@@ -358,7 +358,8 @@ def _global_norm(gradients: Sequence[tf.Tensor], variables: Sequence[tf.Variable
   counted = []
   for gradient, variable in zip(gradients, variables, strict=True):
     counted.append(of_table if variable is table else gradient)
-  return tf.linalg.global_norm([*counted, tf.zeros([])])
+  counted.append(tf.zeros([]))  # a group may be empty
+  return tf.linalg.global_norm(counted)
 
 
 def _note(losses):
