@@ -70,8 +70,10 @@ def frequency_groups(
     at = np.searchsorted(words, rows)
     mean_distance, mean_product = {}, {}
     for k in neighbors:
-      mean_distance[k] = _mean(distances[at, :k]) if k <= most else math.nan
-      mean_product[k] = _mean(products[at, :k]) if k <= most else math.nan
+      mean_distance[k] = mean_product[k] = math.nan
+      if k <= most:
+        mean_distance[k] = _mean(distances[at, :k])
+        mean_product[k] = _mean(products[at, :k])
     norm = _mean(np.linalg.norm(embeddings[rows], axis=1))
     columns.append(FrequencyGroup(first, end, len(rows), norm, mean_distance, mean_product))
   return columns

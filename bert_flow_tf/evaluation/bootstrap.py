@@ -49,16 +49,20 @@ def bootstrap_gain(
   before = np.atleast_2d(np.asarray(before, np.float64))
   after = np.atleast_2d(np.asarray(after, np.float64))
   # The score of each method is the mean over its seeds.
+  key = f"{metric}_wmean" if len(subsets) else metric
   means, reasons = [], []
   for method in (before, after):
-    scores = [score_pairs(values, gold, subsets, metric) for values in method]
-    key = f"{metric}_wmean" if len(subsets) else metric
-    means.append(math.fsum(score[key] for score in scores) / len(scores))
-    reasons += [score["reason"] for score in scores if score["reason"]]
+    of_seeds = []
+    for values in method:
+      scores = score_pairs(values, gold, subsets, metric)
+      of_seeds.append(scores[key])
+      reasons.append(scores["reason"])
+    means.append(math.fsum(of_seeds) / len(of_seeds))
   scored = np.flatnonzero(~np.isnan(gold))
   pairs = len(scored)
-  if reasons:
-    return Gain(math.nan, math.nan, math.nan, level, pairs, "; ".join(dict.fromkeys(reasons)), metric)
+  reason = "; ".join(dict.fromkeys(filter(None, reasons)))
+  if reason:
+    return Gain(math.nan, math.nan, math.nan, level, pairs, reason, metric)
 
   gain = means[1] - means[0]
   names = [subsets[int(row)] for row in scored] if len(subsets) else [""] * pairs

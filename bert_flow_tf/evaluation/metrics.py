@@ -143,9 +143,11 @@ def score_pairs(
   reasons = [f"subset {name}: {part['reason']}" for name, part in parts.items() if part["reason"]]
   scores: dict[str, Any] = {}
   for score in ("spearman", "pearson"):
-    values = [part[score] for part in parts.values()]
-    scores[f"{score}_wmean"] = math.nan if reasons else float(np.average(values, weights=sizes))
-    scores[f"{score}_mean"] = math.nan if reasons else float(np.mean(values))
+    wmean = mean = math.nan
+    if not reasons:
+      values = [part[score] for part in parts.values()]
+      wmean, mean = np.average(values, weights=sizes), np.mean(values)
+    scores[f"{score}_wmean"], scores[f"{score}_mean"] = float(wmean), float(mean)
     scores[f"{score}_all"] = whole[score]
   return {**scores, "pairs": whole["pairs"], "reason": "; ".join(reasons), "subsets": parts}
 

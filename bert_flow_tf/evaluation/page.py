@@ -46,7 +46,9 @@ def write_page(
   """Writes `report.html` of the tasks and of what results.json has `about` the run; returns its path."""
   parts = [f"<h1>{html.escape(title)}</h1>"]
   # A warning stands once: with its task, or else at the top.
-  of_tasks = [line for result in results for line in _harm(result)]
+  of_tasks = []
+  for result in results:
+    of_tasks += _harm(result)
   for lines in about.get("warnings", {}).values():
     for line in lines:
       warning = _warning(line)
@@ -64,8 +66,9 @@ def write_page(
 def _task(result):
   """Returns the elements of a task."""
   parts = [table(result.rows)]
-  parts += [f"<p>{html.escape(line)}</p>" for line in result.gain_lines]
-  parts += [_warning(line) for line in _harm(result)]
+  for line in result.gain_lines:
+    parts.append(f"<p>{html.escape(line)}</p>")
+  parts += map(_warning, _harm(result))
   if result.pairs is None:
     return parts
 
@@ -78,7 +81,7 @@ def _task(result):
   for method, of_method in result.embeddings.items():
     sides[report.method_name(method)] = of_method
   if len(scored):
-    parts += _drawing_of_gold({name: values[scored] for name, values in cosines.items()}, gold[scored])
+    parts += _drawing_of_gold(cosines, gold)
   else:
     parts.append("<p>No gold scores: the table says how far the sentences spread, not which method is better.</p>")
   if sides:
@@ -90,13 +93,16 @@ def _task(result):
 
 
 def _drawing_of_gold(cosines, gold):
-  """Returns the drawing of cosines {method: [n]} and gold [n], which are scores or labels."""
+  """Returns the drawing of cosines {method: [n]} and gold [n], which are scores or labels, NaN for none."""
   title = "Similarity and gold"
-  if not np.isin(gold, (0, 1)).all():
+  scored = ~np.isnan(gold)
+  if not np.isin(gold[scored], (0, 1)).all():
     caption = "A dot is a pair. The better a method, the more its cosines rise with the gold scores."
-    return _drawing(title, figures.gold_figure(cosines, gold), caption)
-  zero = {method: values[gold == 0] for method, values in cosines.items()}
-  one = {method: values[gold == 1] for method, values in cosines.items()}
+    of_scored = {method: values[scored] for method, values in cosines.items()}
+    return _drawing(title, figures.gold_figure(of_scored, gold[scored]), caption)
+  zero, one = {}, {}
+  for method, values in cosines.items():
+    zero[method], one[method] = values[gold == 0], values[gold == 1]
   figure = figures.histograms_figure(zero, one, ("label 0", "label 1"))
   return _drawing(title, figure, "The better a method, the less the two labels overlap.")
 

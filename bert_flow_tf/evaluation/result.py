@@ -112,7 +112,9 @@ def bootstrap_gains(
   `BEFORE_TRAINING`. It is in AUC if that is the task's metric, else in Spearman.
   """
   split = task.spec.eval_split
-  first = WITHOUT_FLOW if WITHOUT_FLOW in cosines else next(iter(cosines))
+  first = next(iter(cosines))
+  if WITHOUT_FLOW in cosines:
+    first = WITHOUT_FLOW
   if split not in cosines[first]:
     return {}
   # {method: the method that its gain is over}
@@ -165,7 +167,7 @@ def _prose_name(method):
 
 
 def _metric(gain):
-  return "AUC" if gain["metric"] == "auc" else "Spearman"
+  return {"auc": "AUC", "spearman": "Spearman"}[gain["metric"]]
 
 
 def _interval(gain):

@@ -67,7 +67,7 @@ def _both_sides(pairs):
 
 def method_names(calibrations: Iterable[str]) -> list[str]:
   """Returns unique names of methods for the names of calibrations; names that repeat get numbers: sn_1, sn_2."""
-  names = [WITH_FLOW if name == "flow" else name for name in calibrations]
+  names = [{"flow": WITH_FLOW}.get(name, name) for name in calibrations]
   methods = []
   for index, name in enumerate(names):
     if names.count(name) == 1:

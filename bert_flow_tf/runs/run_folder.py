@@ -47,11 +47,11 @@ class RunFolder:
   def write_results(self, results: Sequence[TaskResult], about: Mapping[str, Any]) -> None:
     """Writes results.json: scores and gains of the tasks, and the JSON values `about` the run."""
     self.make()
-    scores: Mapping[str, Any] = {}
-    gains: Mapping[str, Any] = {}
+    scores: Any = {}
+    gains: Any = {}
     if self.by_task:
-      scores = {result.name: result.scores for result in results}
-      gains = {result.name: result.gains for result in results}
+      for result in results:
+        scores[result.name], gains[result.name] = result.scores, result.gains
     elif results:
       scores, gains = results[0].scores, results[0].gains
     report.write_results(self.path, {"results": scores, "gain": gains, **about})
@@ -83,8 +83,10 @@ def print_results(results: Sequence[TaskResult], seconds: Mapping[str, float], p
     path: the run's page; None for none.
   """
   header = results[0].rows[0]
-  rows = [row for result in results for row in result.rows[1:]]
-  lines = report.aligned([header, *rows])
+  rows = [header]
+  for result in results:
+    rows += result.rows[1:]
+  lines = report.aligned(rows)
   if seconds:
     lines.append(f"seconds: {report.spent(seconds)}")
   for result in results:
