@@ -84,7 +84,7 @@ def published_corpus(task: TaskData, use_full: bool) -> FlowCorpus:
 def choose_flow_corpus(
   settings: CorpusSettings, task: TaskData, data_dir: str | None = None, tfds_data_dir: str | None = None
 ) -> FlowCorpus:
-  """Loads the corpus that the settings choose; other arguments as `load_flow_corpus`."""
+  """Returns the corpus that the settings choose; other arguments as `load_flow_corpus`."""
   name, use_full = settings.flow_corpus, settings.use_full_for_training
   if use_full is None:
     # The data_dir of the task custom is its file, not a folder of NLI.

@@ -174,9 +174,11 @@ def load_years(years: tuple[Year, ...], paths: Paths) -> Loaded:
   if result is None and not is_union:
     result = _load_year(years[0], paths)
   if result is None:
-    loaded = {year.name: _load_year(year, paths) for year in years}
-    sources = "; ".join(source for _, source in loaded.values())
-    result = SentencePairs.join({name: pairs for name, (pairs, _) in loaded.items()}), sources
+    parts, sources = {}, []
+    for year in years:
+      parts[year.name], source = _load_year(year, paths)
+      sources.append(source)
+    result = SentencePairs.join(parts), "; ".join(sources)
   pairs, source = result
   if np.isnan(pairs.scores).all():
     return Loaded({"test": pairs}, source, {"eval_split": None})

@@ -43,7 +43,11 @@ class PairsBuilder(tfds.core.GeneratorBasedBuilder, skip_registration=True):  # 
   def missing_urls(self):
     """Returns the addresses of the files that are not in TFDS's folder of manual downloads."""
     source, manual = self._source(), os.path.join(os.fspath(self.data_dir_root), "downloads", "manual")
-    return [url for split, url in source.archives.items() if "://" in manual or source.pairs_in(manual, split) is None]
+    urls = []
+    for split, url in source.archives.items():
+      if "://" in manual or source.pairs_in(manual, split) is None:
+        urls.append(url)
+    return urls
 
   def _split_generators(self, dl_manager):
     generators, source = {}, self._source()
