@@ -105,7 +105,19 @@ class EncoderSettings(Settings):
     "Activation of the encoder, under transformers' name: gelu is the erf form of GELU, gelu_new the tanh form. "
     "Default: the one in the encoder's files; Google's gelu is gelu_new, as in Google's code.",
     part=LOADING,
-    choices=("gelu", "gelu_10", "gelu_fast", "gelu_new", "mish", "quick_gelu", "relu", "sigmoid", "silu", "tanh"),
+    choices=(
+      "gelu",
+      "gelu_10",
+      "gelu_fast",
+      "gelu_new",
+      "mish",
+      "quick_gelu",
+      "relu",
+      "sigmoid",
+      "silu",
+      "swish",
+      "tanh",
+    ),
     of_files=True,
   )
   max_input_chars_per_word: int | None = setting(

@@ -8,6 +8,7 @@ import pytest
 import tensorflow as tf
 from safetensors import safe_open
 
+from bert_flow_tf import SentenceEncoder
 from bert_flow_tf.encoder.settings import EncoderSettings
 from bert_flow_tf.encoder.source import find
 from bert_flow_tf.errors import EncoderError
@@ -117,3 +118,9 @@ def test_a_vocabulary_that_was_cut_off_is_named(tmp_path, caplog):
   (folder / "vocab.txt").write_text("\n".join(lines[:3]) + "\n")  # an eighth
   with pytest.raises(EncoderError, match="3 word pieces for 24 word embeddings"):
     load_bert(str(folder))
+
+
+def test_every_activation_of_the_files_has_an_identity(tmp_path):
+  for name in ("gelu", "quick_gelu", "silu", "swish"):
+    folder = tiny.save_tiny(tmp_path / name, config={**tiny.CONFIG, "hidden_act": name})
+    assert SentenceEncoder.from_pretrained(folder).identity().settings.hidden_act == name
