@@ -90,7 +90,7 @@ class FlowSettings(Settings):
 
   def for_corpus(self, corpus: FlowCorpus) -> "FlowSettings":
     """Returns the settings with the corpus's learning rate and number of epochs where none is given."""
-    changes = {}
+    changes: dict[str, Any] = {}
     if self.flow_learning_rate is None:
       changes["flow_learning_rate"] = corpus.learning_rate
     if self.num_train_epochs is None:
