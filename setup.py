@@ -38,7 +38,7 @@ INSTALL_REQUIRES = [
   "matplotlib>=3.8,<4",
 ]
 
-TABLES = ["rapidfuzz>=3,<4", "markdown>=3.5,<4"]
+TABLES = ["rapidfuzz>=3,<4"]
 
 # tensorflow-text has the ops that tokenize in a SavedModel; the client needs the other two.
 SERVING = [f"tensorflow-text=={TF}", f"tensorflow-serving-api=={TF}", "grpcio>=1.60,<2"]

@@ -56,6 +56,7 @@ def make_words(run: Run) -> Made:
   file = run.plan.frequency_file or run.plan.corpus
   for bench in run.benches:
     order = np.asarray(_ranks(bench, run.plan), np.int64)
+    # Groups of words by rank, as the paper's columns: (0,100), [100,500), ...
     groups = dict(zip(paper.columns, frequency_groups(bench.encoder.bert.word_embeddings(), order), strict=True))
     for published in paper.rows:
       cells = {}
@@ -129,6 +130,7 @@ def make_lexical(run: Run) -> Made:
         rows.append(Row(title, OURS, dict.fromkeys((_EDITS, _GOLD), Cell(reason=failed[name]))))
       else:
         rows.append(_lexical_row(title, name, recipe.seeds(points), paper))
+  # The pairs are those of all encoders.
   distances = points[0][_EDITS]
   close = f"{int(close_pairs(distances).sum())} of {len(distances)} pairs are at most {CLOSE} apart."
   notes = [f"Edit distances count {_UNIT_NOTES[run.plan.edit_unit]}. {close}"]
@@ -196,6 +198,7 @@ def _isotropy_of(bench: Workbench, run: Run, recipe: Recipe, seed: int) -> dict[
     a, b = bench.sides(task, recipe, seed)
     points = np.unique(np.concatenate([a, b]), axis=0)
     spectrum = singular_spectrum(points, centered=True)
+    # The figure shows the spectrum about the origin, in which a cone is one large value.
     return {
       "isoscore": 100.0 * isoscore(points),
       "cosine": 100.0 * mean_random_cosine(a, b),
@@ -233,6 +236,7 @@ def draw_cone(run: Run, bench: Workbench) -> Any:
   for calibration in (NONE, "flow"):
     recipe = Recipe(FIRST_LAST, calibration)
     a, b = (np.asarray(side, np.float64) for side in bench.sides(run.tasks[0], recipe, run.plan.seed))
+    # The distinct sentences on the unit sphere, projected on their three leading singular vectors.
     unit = np.unique(np.concatenate([a, b]), axis=0)
     unit /= np.linalg.norm(unit, axis=1, keepdims=True)
     points = unit @ np.linalg.svd(unit, full_matrices=False)[2][:3].T

@@ -20,6 +20,7 @@ from bert_flow_tf.tables.workbench import NONE, UNIFORM, Made, Recipe, Run, Work
 IDF, MEAN = "idf", "mean"
 _SOFT, _AUTO = "soft-whitening", "auto"
 WHITENING, FLOW = Recipe(FIRST_LAST, "whitening"), Recipe(FIRST_LAST, "flow")
+# The combination that docs/calibrations.md recommends.
 _BEST = Recipe("mix", _SOFT, token_weights=IDF)
 _ROWS = (
   Recipe(AVG),
@@ -84,6 +85,7 @@ def make_ablation(run: Run) -> Made:
 def make_gains(run: Run) -> Made:
   """Makes the differences to whitening and to the flow, with intervals."""
   fitted = [recipe for recipe in _ROWS if recipe.calibration != NONE]
+  # All rows over whitening, the random ones over the flow; then the same, fitted on all sets.
   pairs = [(recipe, WHITENING) for recipe in fitted if recipe != WHITENING]
   pairs += [(recipe, FLOW) for recipe in fitted if recipe != FLOW and recipe.is_random]
   pairs += [tuple(_on_all_sets(run, pair)) for pair in pairs]
@@ -149,6 +151,7 @@ def _score_rows(run, bench, recipes):
     if recipe.calibration == _AUTO and chosen:
       places = [f"{calibration} on {', '.join(tasks)}" for calibration, tasks in chosen.items()]
       notes.append(f"{bench.title}, taken by {_AUTO}{_fitted_on(recipe)}: {'; '.join(places)}.")
+  # A calibration can hurt: such cells are marked.
   rows, plain = [], scores.get(FIRST_LAST, {})
   for name, cells in scores.items():
     if name not in (AVG, FIRST_LAST):
@@ -183,6 +186,7 @@ def _gain(bench: Workbench, task: str, recipe: Recipe, baseline: Recipe, seeds) 
     except BertFlowError as error:
       logging.warning("no score of %s, %s on %s: %s", bench.title, method_name(method), task, error)
       return Cell(reason=str(error))
+  # The interval follows from cosines and gold scores alone, so these are its key.
   data = bench.inputs.tasks[task]
   pairs = data.splits[data.spec.eval_split]
   metric, subsets = "spearman", pairs.subset_names()

@@ -74,6 +74,7 @@ def _encoders(tables):
   for table in tables:
     for title, checksum in table.about.get("encoders", {}).items():
       sizes, key = table.about.get("sizes", {}).get(title, {}), (title, checksum[:12])
+      # The same weights may be in tables with and without sizes.
       if sizes or key not in lines:
         folder = sizes.get("folder", "")
         if folder == _PACKAGED:
@@ -100,6 +101,7 @@ def _origins(tables):
       parts.append(f"seeds of the flow: {', '.join(map(str, about['seeds']))}")
     versions = [f"{package} {version}" for package, version in about.get("versions", {}).items()]
     parts += [", ".join(versions), about.get("machine")]
+    # Tables that were made alike share a line.
     origin = "; ".join(filter(None, parts))
     if origin:
       origins.setdefault(origin, []).append(table.heading)

@@ -113,6 +113,7 @@ def checked(plan: Plan) -> Plan:
       raise ConfigError("table=1: needs word frequencies; give frequency_file, or corpus to count words", "table")
     logging.warning("Table 1 is left out: neither frequency_file nor corpus is given")
     tables.remove("1")
+  # Whatever can be wrong is said before data and encoders are loaded, which takes minutes.
   if "6" in tables or "2" in drawn:
     edit_distances([], [])  # raises an error if its package is missing
   calibrations = ()
@@ -174,6 +175,7 @@ def _check_models(plan):
   words = [name for name in plan.nli_model if name.startswith(PREFIX)]
   if words:
     raise ConfigError(f"nli_model={words[0]}: word vectors are not fine-tuned; give them as model", "nli_model")
+  # Table 3 may have published rows alone; every other table and figure needs an encoder of ours.
   needing = [("table", name) for name in plan.table if TABLES[name].encoders != TUNED and not plan.encoders(name)]
   if all(name.startswith(PREFIX) for name in plan.model):
     needing += [("figure", name) for name in plan.figure]

@@ -142,6 +142,7 @@ def make_table(name: str, plan: Any, benches: Sequence[Workbench], about: Mappin
   kind, seeds = TABLES[name], plan.seeds(name)
   made = kind.make(Run(name, plan, benches, kind.columns(plan.task), seeds))
   title, metric, rows, notes = kind.title, kind.metric, list(made.rows), list(made.notes)
+  # A table of the paper has its title, metric and published rows.
   if not title:
     paper = paper_tables()[int(name)]
     title, metric = paper.title, paper.metric
@@ -153,6 +154,7 @@ def make_table(name: str, plan: Any, benches: Sequence[Workbench], about: Mappin
     notes.append(note("(paper x, y)"))
   if any(cell.spread is not None for cell in cells):
     notes.append(f"±: {TERMS['±']}, {seeds[0]} to {seeds[-1]}.")
+  # The kind of best cell of each column that has one.
   best = {}
   if kind.without_best is not None:
     for column in made.columns:

@@ -84,6 +84,7 @@ def make_seeds(run: Run) -> Made:
     for recipe in _SEED_RECIPES:
       cell = cells_of(bench, recipe, run.tasks, run.seeds)[0][run.tasks[0]]
       published = _published(bench, recipe, 8)
+      # A row that no seed changes has no spread; its mean and median are its score.
       values = {"mean": cell.mean, "standard deviation": cell.spread, "median": None}
       reason = cell.reason or "no seed takes part in this row"
       if recipe.is_random:
@@ -105,6 +106,7 @@ def make_seeds(run: Run) -> Made:
 
 def make_transfer(run: Run) -> Made:
   """Makes the table of flows that are fitted on the sentences of one set and evaluated on another."""
+  # A row for each corpus; on its own set, a flow is fitted on the sentences that it is evaluated on.
   recipes = {f"flow fitted on {task}": Recipe(FIRST_LAST, "flow", target_of(task)) for task in run.tasks}
   for corpus in run.plan.transfer_corpus:
     recipes[f"flow fitted on {_corpus_name(corpus)}"] = Recipe(FIRST_LAST, "flow", corpus)

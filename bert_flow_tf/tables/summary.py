@@ -101,6 +101,7 @@ def _paper_rows(by_name: Mapping[str, Table]) -> str:
         encoders[encoder] = _PUBLISHED_CODE.get(checksum[:12])
   if not encoders:
     return ""
+  # A column for the paper, and one or two for each encoder of ours.
   head, note = ["paper, BERT-base"], _NOTE
   for encoder, code in encoders.items():
     if code is not None:

@@ -151,6 +151,7 @@ class Table:
     lines = [f"## {self.heading}: {self.title}", "", f"{self.metric[:1].upper()}{self.metric[1:]}.", ""]
     lines += [f"| {markdown_row(self.columns)}", "| --- |" + " --- |" * len(self.columns)]
     for number, row in enumerate(self.rows):
+      # A new encoder, or in Gains a new baseline, starts with a row of its own.
       encoder, name = self._encoder_and_name(row)
       name, _, baseline = name.partition(" over ")
       heading = f"{encoder}, over {baseline}" if baseline else encoder
@@ -193,6 +194,7 @@ class Table:
           if kind == NEAREST_0:
             score = -abs(score)
           groups.setdefault((self._encoder_and_name(row)[0], column), {})[number] = score
+    # A column whose cells are all equal has no best one.
     best = set()
     for (_, column), scores in groups.items():
       highest = max(scores.values())
