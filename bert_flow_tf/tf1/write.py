@@ -6,7 +6,7 @@ from typing import Any
 
 from bert_flow_tf.calibration.flow import FlowCalibration, load_calibration
 from bert_flow_tf.encoder import google_folder, tf1_names
-from bert_flow_tf.encoder.identity import check_encoder, read_identity
+from bert_flow_tf.encoder.identity import EncoderIdentity, check_encoder, read_identity
 from bert_flow_tf.encoder.sentence_encoder import SentenceEncoder
 from bert_flow_tf.errors import ConfigError, EncoderError, naming
 from bert_flow_tf.io import checksums
@@ -78,7 +78,8 @@ def _load_flow(folder: str) -> FlowCalibration:
 
 def _check_encoder(fitted: dict[str, Any], encoder: SentenceEncoder, allow_other: bool) -> None:
   """Raises an EncoderError if {"argument=folder": flow or classifier} were fitted on embeddings of another encoder."""
-  known = [identity for where, part in fitted.items() if (identity := read_identity(part.encoder, where))]
+  identities = [read_identity(part.encoder, where) for where, part in fitted.items()]
+  known = [identity for identity in identities if isinstance(identity, EncoderIdentity)]
   if not known:
     return
   # All must have been fitted with the pooling of the first one.
