@@ -34,15 +34,15 @@ def _define(field, kind, default):
   metadata = field.metadata
   if typing.get_origin(kind) is types.UnionType:
     kind = next(part for part in typing.get_args(kind) if part is not type(None))
-  bounds = (metadata.get("minimum"), metadata.get("maximum"))
+  lowest, highest = metadata.get("minimum"), metadata.get("maximum")
   if metadata.get("choices"):
     flags.DEFINE_enum(field.name, default, metadata["choices"], metadata["help"])
   elif kind is bool:
     flags.DEFINE_boolean(field.name, default, metadata["help"])
   elif kind is int:
-    flags.DEFINE_integer(field.name, default, metadata["help"], *bounds)
+    flags.DEFINE_integer(field.name, default, metadata["help"], lowest, highest)
   elif kind is float:
-    flags.DEFINE_float(field.name, default, metadata["help"], *bounds)
+    flags.DEFINE_float(field.name, default, metadata["help"], lowest, highest)
   elif kind is str:
     flags.DEFINE_string(field.name, default, metadata["help"])
   else:

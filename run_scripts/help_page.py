@@ -39,9 +39,10 @@ def put_under(name: str, part: str) -> None:
 def text(purpose: str, own: list[flags.Flag]) -> str:
   """Returns the page of the runner's docstring (a sentence, then examples) and its flags."""
   names = {flag.name for flag in own}
-  first, *examples = purpose.strip().splitlines()
-  lines = [first]
-  lines += [f"  {line}".rstrip() for line in examples]
+  sentence, _, examples = purpose.strip().partition("\n")
+  lines = [sentence]
+  for line in examples.splitlines():
+    lines.append(f"  {line}".rstrip())
   for heading in dict.fromkeys(_HEADINGS.values()):
     members = [flag for flag in own if _HEADINGS[_PART_OF_FLAG.get(flag.name, "")] == heading]
     if members:
@@ -72,5 +73,9 @@ def _flag(flag, calibrated):
     help_text += f" Default: from the calibration{without}."
   elif default and not described and not re.search(r"; default|by default", help_text):
     help_text += f" Default: {default}."
-  lines = textwrap.wrap(help_text, _WIDTH, break_on_hyphens=False)
-  return [f"  {name}", *(f"      {line}" for line in lines)]
+  indent = " " * 6
+  lines = textwrap.wrap(
+    help_text, _WIDTH + len(indent), initial_indent=indent, subsequent_indent=indent, break_on_hyphens=False
+  )
+  lines.insert(0, f"  {name}")
+  return lines

@@ -98,8 +98,7 @@ def _error(argument, message):
 
 def load_tasks(folder: RunFolder | None) -> list[TaskData]:
   """Loads the tasks of the flags, each with the one split that is evaluated."""
-  files = (FLAGS.data_dir, FLAGS.tfds_data_dir, FLAGS.stsb_gold)
-  tasks = load_scored_tasks(FLAGS.task, *files, FLAGS.split, FLAGS.metric)
+  tasks = load_scored_tasks(FLAGS.task, FLAGS.data_dir, FLAGS.tfds_data_dir, FLAGS.stsb_gold, FLAGS.split, FLAGS.metric)
   if folder is not None:
     folder.check([task.spec.name for task in tasks])
   return tasks
@@ -123,10 +122,13 @@ def load_models(folder: RunFolder | None) -> tuple[dict[str, "SentenceModel"], d
 
 def run_predictions(folder: RunFolder | None) -> TaskResult:
   """Compares the file of similarities with gold."""
-  tasks = load_tasks(folder) if common_flags.given(["task"]) else [None]
-  if len(tasks) > 1:
-    raise _error("task", f"={','.join(FLAGS.task)}: expected one task, as predictions are of one")
-  return task_result(*score_predictions(FLAGS.predictions, tasks[0], FLAGS.metric))
+  task = None
+  if common_flags.given(["task"]):
+    task, *others = load_tasks(folder)
+    if others:
+      raise _error("task", f"={','.join(FLAGS.task)}: expected one task, as predictions are of one")
+  task, evaluations = score_predictions(FLAGS.predictions, task, FLAGS.metric)
+  return task_result(task, evaluations)
 
 
 def main(argv: list[str]) -> None:
