@@ -136,7 +136,7 @@ def write_folders(
       written |= flow_variables(load_calibration(writing / FLOW).flow)
     if CLASSIFIER in source.fitted:
       written[tf1_names.CLASSIFIER] = Classifier.load(writing / CLASSIFIER).output_weights.numpy()
-    tf1_names.check_names(written, [*parts.encoder, *parts.flow, *parts.classifier], checkpoint.prefix)
+    tf1_names.check_names(written, list(parts.encoder) + parts.flow + parts.classifier, checkpoint.prefix)
     check_same(checkpoint, written)
     variables = {ENCODER: sorted(parts.encoder), FLOW: parts.flow, CLASSIFIER: parts.classifier}
     record = {"checkpoint": checkpoint.prefix, "variables": {**variables, "left_out": parts.left_out}}
