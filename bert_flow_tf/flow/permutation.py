@@ -46,7 +46,7 @@ class Permutation(FlowLayer):
 
   def forward_and_log_det(self, u: tf.Tensor, dropout_seed: tf.Tensor | None = None) -> tuple[tf.Tensor, None]:
     """u [..., dim] -> z [..., dim]; the log-determinant is 0."""
-    order = self.permutation
+    order = tf.convert_to_tensor(self.permutation)
     return _gather(u, order, tf.math.invert_permutation(order)), None
 
   def inverse(self, z: tf.Tensor, dropout_seed: tf.Tensor | None = None) -> tf.Tensor:
