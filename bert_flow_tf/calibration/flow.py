@@ -39,7 +39,9 @@ class FlowCalibration(Calibration):
   @property
   def dim(self) -> int:
     """Dimensions of the embeddings, all views together."""
-    return self.mix.dim if self.mix else self.flow.dim
+    if self.mix is not None:
+      return self.mix.dim
+    return self.flow.dim
 
   @property
   def output_dim(self) -> int:

@@ -175,8 +175,13 @@ class LinearCalibration(Calibration):
   def fit(self, embeddings: np.ndarray) -> "LinearCalibration":
     """Fits to embeddings [n, dim], discards an earlier fit, and returns itself; an error keeps it."""
     moments = self._moments_of(check_rows(embeddings))
-    # Solved before anything is replaced; without a k of NATSV for the smallest one, which the rows must allow.
-    affine = self._solver(moments)(CANDIDATES[0] if self._awaits_k else self.k)
+    # Solved before anything is replaced.
+    solver = self._solver(moments)
+    affine = None
+    if self._awaits_k:
+      solver(CANDIDATES[0])  # an error if the rows do not even allow the smallest k
+    else:
+      affine = solver(self.k)
     self._moments, self._affine = moments, affine
     return self
 

@@ -32,8 +32,12 @@ class CalibrationSpec:
   @property
   def name(self) -> str:
     """Name as `parse_calibration` reads it."""
-    name = self.method if self.k is None else f"{self.method}-{self.k}"
-    return name if self.second is None else f"{name}+{self.second.name}"
+    name = self.method
+    if self.k is not None:
+      name += f"-{self.k}"
+    if self.second is not None:
+      name += f"+{self.second.name}"
+    return name
 
   @property
   def parts(self) -> "tuple[CalibrationSpec, ...]":

@@ -105,7 +105,8 @@ class CouplingNetwork(FlowLayer):
       return NormalizedDense(width, actnorm_init, seed=next(seeds), name=name, dtype=self.dtype)
 
     self.first = hidden("1_1")
-    self.second = [hidden(name) for name in (["1_2"] if activation == "relu" else ["1_tanh", "1_sigm"])]
+    names = {"relu": ["1_2"], "gatu": ["1_tanh", "1_sigm"]}[activation]
+    self.second = [hidden(name) for name in names]
     self.last = ZeroDense(units, name="zeros", dtype=self.dtype)
 
   def build(self, input_shape: Any) -> None:

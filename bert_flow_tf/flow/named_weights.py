@@ -35,8 +35,10 @@ class NamedWeight:
     array = np.asarray(array)
     if array.shape != tuple(self.shape):
       raise FlowError(f"variable {name} has shape {array.shape}, expected {tuple(self.shape)} for this flow")
-    with np.errstate(over="ignore"):  # numbers beyond the weight's dtype become infinite
-      value = self.convert(array) if array.dtype.kind in "fiu" else None
+    value = None
+    if array.dtype.kind in "fiu":
+      with np.errstate(over="ignore"):  # numbers beyond the weight's dtype become infinite
+        value = self.convert(array)
     if value is None:
       raise FlowError(f"variable {name} {self.problem} ({array.dtype})")
     return value
@@ -55,7 +57,9 @@ class Signs(NamedWeight):
 
   def convert(self, array: np.ndarray) -> np.ndarray | None:
     """Returns the values; None for others."""
-    return super().convert(array) if np.isin(array, (-1, 1)).all() else None
+    if not np.isin(array, (-1, 1)).all():
+      return None
+    return super().convert(array)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -66,7 +70,9 @@ class PermutationMatrix(NamedWeight):
 
   def convert(self, array: np.ndarray) -> np.ndarray | None:
     """Returns the matrix; None for another one."""
-    return None if permutation_of(array) is None else super().convert(array)
+    if permutation_of(array) is None:
+      return None
+    return super().convert(array)
 
 
 @dataclasses.dataclass(frozen=True)
