@@ -35,15 +35,16 @@ FLAGS = flags.FLAGS
 
 # Left out of a table's command, which makes only that table.
 _NOT_IN_COMMAND = ("table", "figure", "results_page", "output_dir")
+# The tables choose models, poolings and weights of tokens themselves.
+_CHOSEN = ("model", "init_checkpoint", "sentence_embedding_type", "token_weights", "low_dim")
+_CHOSEN += ("hidden_act", "max_input_chars_per_word")
 
 
 def define_flags() -> None:
   """Defines the flags of this runner."""
   common_flags.define_settings(Plan, [field.name for field in dataclasses.fields(Plan) if field.name != "seed"])
   common_flags.define_data_flags()
-  # The tables choose models, poolings and weights of tokens themselves.
-  chosen = ("model", "init_checkpoint", "sentence_embedding_type", "token_weights", "low_dim")
-  common_flags.define_encoder_flags(leave_out=[*chosen, "hidden_act", "max_input_chars_per_word"])
+  common_flags.define_encoder_flags(leave_out=_CHOSEN)
   common_flags.define_settings(FlowSettings)
   flags.DEFINE_string("output_dir", "exp/tables", "Folder of the tables; a run that was stopped resumes from it.")
   flags.DEFINE_string(
@@ -114,8 +115,9 @@ def _commit() -> str:
 
 def _make(plan: Plan) -> None:
   """Makes table after table and figure after figure."""
-  # The flags task and model are lists here, of the plan.
-  data, embedding = (common_flags.settings(cls, ("task", "model")) for cls in (DataSettings, EncoderSettings))
+  # The flags task and model are the plan's, lists.
+  data = DataSettings(data_dir=FLAGS.data_dir, tfds_data_dir=FLAGS.tfds_data_dir, stsb_gold=FLAGS.stsb_gold)
+  embedding = EncoderSettings(**{name: FLAGS[name].value for name in common_flags.encoder_flags(leave_out=_CHOSEN)})
   flow = common_flags.settings(FlowSettings)
   flow.check()
   folder = pathlib.Path(FLAGS.output_dir)
