@@ -133,10 +133,6 @@ class SideBySide(Calibration):
     """Dimensions of calibrated embeddings: the sum of the parts'."""
     return sum(part.output_dim for part in self.parts)
 
-  def fit(self, embeddings: np.ndarray) -> "SideBySide":
-    """Raises an error: the parts are fitted first."""
-    raise CalibrationError(f"{self.name}: cannot be fitted further; fit a new one with fit_calibration")
-
   def transform(self, embeddings: np.ndarray) -> np.ndarray:
     """u [n, dim] -> z [n, output_dim], float32; a part of zeros stays."""
     return np.concatenate([normalized(part.transform(embeddings)) for part in self.parts], axis=1)

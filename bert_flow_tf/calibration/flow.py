@@ -48,10 +48,6 @@ class FlowCalibration(Calibration):
     """Dimensions of the latents."""
     return self.flow.dim
 
-  def fit(self, embeddings: np.ndarray) -> "FlowCalibration":
-    """Raises an error: a flow is fitted by `fit_calibration`, or by a `FlowFitter`."""
-    raise CalibrationError("flow: cannot be fitted further; fit a new one with fit_calibration(vectors, 'flow')")
-
   def transform(self, embeddings: np.ndarray) -> np.ndarray:
     """Returns the latents of embeddings [n, dim], float32 [n, output_dim]."""
     rows = check_rows(embeddings, self.dim)

@@ -35,9 +35,9 @@ class Calibration(abc.ABC):
   def name(self) -> str:
     """Name as `parse_calibration` reads it, such as "sn+natsv-6"."""
 
-  @abc.abstractmethod
   def fit(self, embeddings: np.ndarray) -> "Calibration":
-    """Fits to embeddings [n, dim], discards an earlier fit, and returns itself."""
+    """Fits to embeddings [n, dim], discards an earlier fit, and returns itself, if the class can do so by itself."""
+    raise CalibrationError(f"{self.name}: cannot be fitted further; fit a new one with fit_calibration")
 
   def partial_fit(self, embeddings: np.ndarray) -> "Calibration":
     """Continues the fit with more embeddings [n, dim] and returns itself, if the method allows it."""
