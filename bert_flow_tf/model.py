@@ -27,7 +27,7 @@ from bert_flow_tf.training.calibrate import FlowFitter, fit_linear, flow_fitter,
 from bert_flow_tf.training.choice import Choice, choose_calibration
 from bert_flow_tf.training.flow_trainer import FitResult
 from bert_flow_tf.training.settings import FlowSettings
-from bert_flow_tf.training.sources import EmbeddingPairs, FitSentences, SentencePairsWithDropout, find_embeddings
+from bert_flow_tf.training.sources import FitSentences, SentencePairsWithDropout, find_embeddings
 
 
 class SentenceModel:
@@ -267,9 +267,8 @@ class SentenceModel:
     for name, part in missing.items():
       if name == AUTO:
         seed, rows = flow_settings.seed, corpus.rows()
-        self.choice = choose_calibration(
-          self.encoder, self.identity, corpus.occurrences, rows, self.shares, seed, batch_size
-        )
+        choose = functools.partial(choose_calibration, self.encoder, self.identity)
+        self.choice = choose(corpus.occurrences, rows, self.shares, seed, batch_size)
         parts[name] = self.choice.calibration
       elif name != FLOW:
         gold = None
@@ -281,13 +280,12 @@ class SentenceModel:
       shown = show_progress is not False
       known = {} if fitters is None else fitters
       fitter = flow_fitter(known, flow_settings, self.dim, strategy, folder, shown, self.shares)
-      source: EmbeddingPairs | SentencePairsWithDropout
       if encoder_dropout:
         a, b = corpus.pairs.sentences_a, corpus.pairs.sentences_b
-        source = SentencePairsWithDropout(self.encoder, a, b, **self.identity.pooling_arguments())
+        with_dropout = SentencePairsWithDropout(self.encoder, a, b, **self.identity.pooling_arguments())
+        parts[FLOW] = fitter.fit(with_dropout, scores)
       else:
-        source = corpus.embedding_pairs(fitter.pairs_seen)
-      parts[FLOW] = fitter.fit(source, scores)
+        parts[FLOW] = fitter.fit(corpus.embedding_pairs(fitter.pairs_seen), scores)
       self.flow_fit = fitter.result
       if fitters is not None:  # the next fit changes the fitter's own flow
         parts[FLOW] = fitter.copy()
