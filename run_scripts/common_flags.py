@@ -31,6 +31,7 @@ def define_settings(cls: type, only: Sequence[str] = (), **other_defaults: Any) 
 
 def _define(field, kind, default):
   """Defines one flag; the field's type, without None, chooses the kind of flag."""
+  # `int | None` makes a flag of int.
   metadata = field.metadata
   if typing.get_origin(kind) is types.UnionType:
     kind = next(part for part in typing.get_args(kind) if part is not type(None))
@@ -53,6 +54,7 @@ def _define(field, kind, default):
 
 def settings(cls: type) -> Any:
   """Returns the dataclass with the values of the flags; fields without a flag have their default."""
+  # Flags of lists are lists, settings have tuples.
   values = {}
   for field in dataclasses.fields(cls):
     if field.name in FLAGS:
@@ -154,6 +156,7 @@ def load_model(folder: str | None = None, allow_other_encoder: bool = False) -> 
 
 def own_flags() -> list[flags.Flag]:
   """Returns the runner's flags, without those of absl and TensorFlow, and without aliases."""
+  # absl keeps flags by the module that defined them.
   own = []
   for module, of_module in sorted(FLAGS.flags_by_module_dict().items()):
     if module.startswith(("absl.", "tensorflow")):

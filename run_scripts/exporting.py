@@ -25,6 +25,7 @@ def check_export_flags() -> None:
 
 def check_export_of_run(calibrations: int) -> None:
   """Validates the export flags of `run_flow`, which fits a number of calibrations, against its other flags."""
+  # Without an export, its other flags have no meaning.
   if FLAGS.export_dir is None:
     useless = common_flags.given([field.name for field in dataclasses.fields(ExportSettings)])
     if useless:

@@ -55,6 +55,7 @@ def text(purpose: str, own: list[flags.Flag]) -> str:
 
 def _flag(flag, calibrated):
   """Returns the lines of a flag; `calibrated` says whether a saved calibration may decide its default."""
+  # The name with its kind of value, as in --seed=N.
   if isinstance(flag.default, bool) or flag.flag_type() == "bool":
     name = f"--[no]{flag.name}"
   else:
@@ -63,6 +64,7 @@ def _flag(flag, calibrated):
     name = f"--{flag.name}={'|'.join(values)}"
   # absl puts the values of an enum before the help.
   help_text = re.sub(r"^<[^>]*>: ", "", " ".join((flag.help or "").split()))
+  # The default stands at the end, unless the help has it.
   default = flag.default_as_str and flag.default_as_str.strip("'")
   described = re.search(r" Default: (.*)\.$", help_text)
   if calibrated and flag.name in _DECIDED:

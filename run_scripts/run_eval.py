@@ -70,11 +70,13 @@ def check_flags():
   """Validates the flags before anything is loaded."""
   common_flags.check_not_empty(("predictions", "senteval", "output_dir", "cached_dir", "model_cache_dir"))
   common_flags.check_calibration_flags()
+  # A folder may be written in two ways.
   if FLAGS.flow_folder is not None:
     folders = [os.path.realpath(os.path.expanduser(folder)) for folder in FLAGS.flow_folder if folder]
     if not folders or len(set(folders)) < len(FLAGS.flow_folder):
       value = ",".join(FLAGS.flow_folder)
       raise _error("flow_folder", f"={value}: expected folders of calibrations, each once and none empty")
+  # The three kinds of evaluation exclude each other: tasks, SentEval's tasks, a file of similarities.
   if FLAGS.senteval is None:
     _reject(["senteval_tasks", "senteval_trusted"], "needs senteval, the folder of SentEval's data")
   else:
@@ -134,6 +136,7 @@ def run_predictions(folder: RunFolder | None) -> TaskResult:
 def main(argv: list[str]) -> None:
   """Evaluates the encoder, or the file of similarities, and reports."""
   del argv
+  # What results.json has in any run.
   watch = Stopwatch()
   check_flags()
   folder = None
@@ -160,6 +163,7 @@ def main(argv: list[str]) -> None:
     models, of_models = load_models(folder)
     results = evaluate_models(models, tasks, watch, FLAGS.predict_batch_size, FLAGS.cached_dir)
     about |= of_models
+  # The files come before the table, which names the page.
   about["data"] = {result.name: result.source for result in results}
   path = None
   if folder is not None:

@@ -31,6 +31,7 @@ def load_calibrated(folders: Sequence[str], **arguments: Any) -> dict[str, Sente
   for folder in folders:
     loaded.append(SentenceModel.load(folder, **arguments))
     arguments |= {"model": loaded[0].encoder, **loaded[0].identity.model_arguments()}
+  # The encoder alone is the method that all others are compared with.
   first = loaded[0]
   models = {WITHOUT_FLOW: SentenceModel(first.encoder, None, **first.identity.model_arguments())}
   names = [_calibration_name(model) for model in loaded]
@@ -51,7 +52,9 @@ def describe_models(models: Mapping[str, SentenceModel], folders: Sequence[str])
 
 
 def _calibration_name(model):
-  return "none" if model.calibration is None else model.calibration.name
+  if model.calibration is None:
+    return "none"
+  return model.calibration.name
 
 
 def evaluate_models(
@@ -100,7 +103,10 @@ def evaluate_senteval(
   Raises:
     ConfigError: a task failed; the others are written before.
   """
-  settings = PUBLISHED if as_published else LITERATURE
+  # The published runner has its own settings of SentEval, and its own file.
+  settings, name = LITERATURE, report.RESULTS_FILE
+  if as_published:
+    settings, name = PUBLISHED, _PUBLISHED_RESULTS
   with opened_engine(path, tasks, batch_size, trusted, settings) as (engine, names):
     if folder is not None and not as_published:
       folder.check(names)
@@ -115,9 +121,10 @@ def evaluate_senteval(
   if folder is not None:
     folder.make()
     senteval = {"by": engine.name, "failed": failed}
-    name = _PUBLISHED_RESULTS if as_published else report.RESULTS_FILE
     report.write_results(folder.path, {"results": scores, **of_models, "senteval": senteval, **(about or {})}, name)
-  rows = {row: methods for of_task in scores.values() for row, methods in of_task.items()}
+  rows: dict[str, dict] = {}
+  for of_task in scores.values():
+    rows |= of_task
   print(report.table(rows, watch.seconds))
   if failed:
     count = f"{len(failed)} of {len(failed) + len(scores)} tasks failed"
