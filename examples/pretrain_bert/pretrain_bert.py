@@ -39,10 +39,8 @@ SPECIALS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 PAD, CLS, SEP, MASK = 0, 2, 3, 4
 # Devlin et al. 2019, section 3.1: of 15 % of the pieces, 80 % become [MASK], 10 % a random piece, 10 % stay.
 MASKED, BECOME_MASK, BECOME_ANY = 0.15, 0.8, 0.1
-# Number of batches among which sentences are sorted by length, so that a batch needs little padding.
-_POOL_BATCHES = 64
-# Steps in the running mean of the loss: that of a single batch varies much.
-_MEAN_STEPS = 100
+# Batches among which sentences are sorted by length, for little padding; steps in the running mean of the loss.
+_POOL_BATCHES, _MEAN_STEPS = 64, 100
 
 
 def define_flags() -> None:
@@ -168,10 +166,7 @@ class MaskedBatches:
 
 
 def mask_pieces(ids, candidates, vocab_size, rng):
-  """Masks 15 % of the candidates (bool [batch, seq_len]) of each sentence, at least one if it has any.
-
-  Returns ids with the masked pieces replaced, int32 [batch, seq_len]; positions [masked, 2]; labels [masked].
-  """
+  """Masks 15 % of the candidates (bool, like ids) of a sentence, at least one; returns ids, positions and labels."""
   counts = candidates.sum(axis=1)
   numbers = np.minimum(np.maximum(np.round(MASKED * counts), 1), counts)
   draws = np.where(candidates, rng.random(ids.shape), 2.0)
