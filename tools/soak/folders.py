@@ -51,8 +51,12 @@ def _digest(path):
   if path.suffix == ".json":
     return _hash(json.dumps(_without_times(json.loads(path.read_text(encoding="utf-8")))).encode())
   if path.suffix == ".npz":
+    parts = []
     with np.load(path) as archive:
-      return _hash(*(part for name in sorted(archive.files) for part in (name.encode(), archive[name].tobytes())))
+      for name in sorted(archive.files):
+        member = archive[name]  # an archive's settings are bytes, no array
+        parts += [name.encode(), member if isinstance(member, bytes) else member.tobytes()]
+    return _hash(*parts)
   if path.suffix == ".npy":
     return _hash(np.load(path).tobytes())
   if path.suffix == ".safetensors":
