@@ -22,7 +22,6 @@ from bert_flow_tf.evaluation import isotropy
 from bert_flow_tf.evaluation.metrics import cosine_similarity, normalized
 from bert_flow_tf.evaluation.task_scores import Embeddings
 from bert_flow_tf.flow.glow import Glow
-from bert_flow_tf.io import archive
 from bert_flow_tf.training.calibrate import FlowFitter, fit_linear, flow_fitter, settings_of_fit
 from bert_flow_tf.training.choice import Choice, choose_calibration
 from bert_flow_tf.training.flow_trainer import FitResult
@@ -165,11 +164,8 @@ class SentenceModel:
     if self.calibration is not None:
       self.calibration.encoder = self.calibration.encoder or self.identity.to_dict()
       self.calibration.save(folder)
-      stale = "model"
     else:
       save_identity(self.identity, folder)
-      stale = "calibration"
-    archive.path_of(folder, stale).unlink(missing_ok=True)  # of an older model in this folder
 
   @property
   def name(self) -> str:

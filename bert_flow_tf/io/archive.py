@@ -19,6 +19,8 @@ from bert_flow_tf.errors import BertFlowError
 from bert_flow_tf.io.files import parse_json, write_bytes
 
 FORMAT_VERSION = 1
+# Two forms of one saved model, of which a folder has one: with a calibration, and without.
+_MODELS = ("calibration", "model")
 _SETTINGS = "settings.json"
 _ARRAY = ".npy"
 
@@ -36,7 +38,7 @@ def is_in(folder: str | os.PathLike, kind: str) -> bool:
 def write(
   folder: str | os.PathLike, kind: str, settings: Mapping[str, Any], arrays: Mapping[str, np.ndarray]
 ) -> pathlib.Path:
-  """Writes JSON settings and {name: array} atomically, in place of an older file; returns its path."""
+  """Writes JSON settings and {name: array} atomically, in place of an older file or model; returns its path."""
   if not os.fspath(folder):
     raise BertFlowError("folder is empty; expected a path", argument="folder")
   path = path_of(folder, kind)
@@ -52,6 +54,9 @@ def write(
   try:
     path.parent.mkdir(parents=True, exist_ok=True)
     write_bytes(path, content.getvalue())
+    for other in _MODELS:
+      if kind in _MODELS and other != kind:
+        path_of(folder, other).unlink(missing_ok=True)
   except OSError as error:
     raise BertFlowError(f"{path}: cannot be written ({error})") from error
   return path

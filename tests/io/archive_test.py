@@ -65,6 +65,15 @@ def test_another_write_replaces_the_file_and_keeps_those_of_others(saved):
   assert sorted(path.name for path in saved.parent.iterdir()) == ["flow.npz", "notes.txt"]
 
 
+@pytest.mark.parametrize("kinds", [("calibration", "model"), ("model", "calibration")])
+def test_a_folder_has_one_form_of_a_model(tmp_path, kinds):
+  """Both would leave open whether SentenceModel.load takes the calibration."""
+  archive.write(tmp_path, "classifier", SETTINGS, ARRAYS)
+  for kind in kinds:
+    archive.write(tmp_path, kind, SETTINGS, ARRAYS)
+  assert {path.name for path in tmp_path.iterdir()} == {"classifier.npz", f"{kinds[1]}.npz"}
+
+
 def test_a_write_that_fails_keeps_the_older_file(saved, monkeypatch):
   before = saved.read_bytes()
   for name in ("replace", "fsync"):
