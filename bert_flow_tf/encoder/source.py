@@ -78,7 +78,7 @@ def find(settings: EncoderSettings) -> Source:
   if repo in HUB_NAMES.values():
     # Old caches have these models under their former names, without google-bert/.
     folder = _cached(repo, settings) or _hub_folder(f"google-bert/{repo}", shown, settings)
-  elif name and (name in _PACKAGED or path.exists() or tf1_reader.is_prefix(path)):
+  elif name and (name in _PACKAGED or os.path.exists(path) or tf1_reader.is_prefix(path)):
     if revision is None:
       return _local(shown, _PACKAGED.get(name, path), static)
     # A saved calibration names its encoder so, also where a folder has that name.

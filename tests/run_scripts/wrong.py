@@ -79,7 +79,7 @@ task :: --task
 --model=gpt :: --model=gpt
 file :: --model=@/file
 empty :: --init_checkpoint=@/empty
-nnn :: --model=LONG
+--model=nnn :: --model=LONG
 --data_dir :: --data_dir=@/empty
 absent :: --task=STS-B --data_dir=@/absent
 --data_dir :: --task=STS-B --data_dir=
