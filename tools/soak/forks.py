@@ -27,8 +27,7 @@ def import_all():
 
   for package in (bert_flow_tf, run_scripts):
     for module in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
-      if module.name != "bert_flow_tf.benchmark.worker":
-        importlib.import_module(module.name)
+      importlib.import_module(module.name)
   return transformers.TFBertModel
 
 

@@ -133,7 +133,8 @@ class Soak:
 
   def _check_interrupted(self, number):
     self._check_damage(f"after signal {number}")
-    if number != signal.SIGKILL:
+    # After SIGTERM a runner ends as any program does, without a line of its own.
+    if number == signal.SIGINT:
       text = self._log.read_text()
       lines = text.splitlines()  # TensorFlow's C++ code may print an exception that Ctrl-C has caused in it
       if [line for line in lines if line.startswith("error: ")] != lines[-1:]:
