@@ -27,8 +27,7 @@ def define_flags() -> None:
   flags.DEFINE_list(
     "vectors",
     None,
-    "Files, globs or folders of vectors: .npy of shape [n, dim], or .tfrecord with a feature `embedding` (floats, or "
-    "the bytes of float32 numbers), as run_embed writes them.",
+    "Files, globs or folders of vectors: .npy of shape [n, dim], as run_embed writes them.",
   )
   flags.DEFINE_string("calibration", None, f"Calibration to fit: {ALLOWED}.")
   flags.DEFINE_string("calibration_folder", None, "Folder of a calibration to apply.")

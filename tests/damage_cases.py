@@ -225,7 +225,6 @@ CASES = {
   "run_embed's output, npy, resumed": Case(lambda f: _embed_corpus("npy", f), lambda f: _embed_corpus("npy", f)),
   "run_embed's output, TFRecord, resumed": Case(_records, lambda f: _embed_corpus("tfrecord", f)),
   "run_embed's output, npy, as vectors": Case(lambda f: _embed_corpus("npy", f), _vectors),
-  "run_embed's output, TFRecord, as vectors": Case(_records, _vectors),
   "exported SavedModel": Case(_export, _served, slow=True),
   "run_table's store": Case(_stored, _stored),
   "run_table's tables": Case(_table, lambda f: [table.json() for table in read_tables(f)]),

@@ -5,18 +5,16 @@ import json
 import os
 import pathlib
 import shutil
-import tempfile
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
 from absl import logging
 
 from bert_flow_tf.calibration.combined import parse_shares
 from bert_flow_tf.calibration.flow import calibration_sha256, load_calibration
 from bert_flow_tf.calibration.interface import Calibration
 from bert_flow_tf.calibration.names import FLOW, parse_calibration
-from bert_flow_tf.corpus.shards import MANIFEST, NPY
+from bert_flow_tf.corpus.shards import MANIFEST
 from bert_flow_tf.corpus.vectors import find_vector_files
 from bert_flow_tf.encoder.identity import VectorsIdentity, read_identity
 from bert_flow_tf.encoder.pooling import parse_pooling
@@ -28,8 +26,7 @@ from bert_flow_tf.training.calibrate import fit_calibration, settings_of_fit
 
 _CALIBRATED = "calibrated.json"
 # What OUTPUT.fit holds during a fit.
-_COPIES = "vectors-"
-_OF_FIT = ("checkpoints", "tensorboard", _COPIES)
+_OF_FIT = ("checkpoints", "tensorboard")
 
 
 def fit_files(
@@ -41,7 +38,7 @@ def fit_files(
   show_progress: bool = True,
   **settings: Any,
 ) -> Calibration:
-  """Fits a calibration on .npy or .tfrecord files, globs or folders of them, and saves it in the folder `output`.
+  """Fits a calibration on .npy files, globs or folders of them, and saves it in the folder `output`.
 
   The others as in `fit_calibration`; shares of None are those of the pooling, if run_embed wrote the files.
   """
@@ -57,16 +54,14 @@ def fit_files(
   files = find_vector_files(vectors)
   shares = _embedded_shares(files) if shares is None else parse_shares(shares)
   logging.info("fitting %s on %s of %d dimensions", spec.name, counted(len(files), "file"), files[0].dim)
-  # A flow's checkpoints and copies of TFRecords are in OUTPUT.fit until the calibration is saved.
+  # A flow's checkpoints are in OUTPUT.fit until the calibration is saved.
   with owned(work, "output"):
     for path in work.iterdir():
-      if not path.name.startswith(_OF_FIT):
+      if path.name not in _OF_FIT:
         raise ConfigError(f"output={output}: {work} holds {path.name}, which is not of a fit; move it", "output")
     folder = work if spec.method == FLOW else None
-    with tempfile.TemporaryDirectory(prefix=_COPIES, dir=work) as copies:
-      arrays = _arrays(files, pathlib.Path(copies))
-      settings |= {"folder": folder, "show_progress": show_progress, "shares": shares}
-      fitted = fit_calibration(arrays, spec.name, vectors_of, **settings)
+    settings |= {"folder": folder, "show_progress": show_progress, "shares": shares}
+    fitted = fit_calibration(_arrays(files), spec.name, vectors_of, **settings)
     fitted.save(output)
     # First the file that names the checkpoints: a run that is killed here is fitted again, and misses none of them.
     (work / "checkpoints" / "checkpoint").unlink(missing_ok=True)
@@ -79,8 +74,8 @@ def apply_to_files(
 ) -> dict[str, int]:
   """Applies a saved calibration to files of vectors; returns {name of a file written now: number of vectors}.
 
-  The output folder gets a file of the same name and format for each input, with its ids; an interrupted run resumes.
-  The output of a single file may be a file of the same ending. `vectors_of` must be that of the fit, if given.
+  The output folder gets a file of the same name for each input, with its ids; an interrupted run resumes.
+  The output of a single file may be a .npy file. `vectors_of` must be that of the fit, if given.
   """
   folder = os.path.expanduser(calibration_folder)
   with naming("calibration_folder"):
@@ -88,7 +83,7 @@ def apply_to_files(
   files = find_vector_files(vectors)
   _check_fits(calibration, folder, files, vectors_of)
   target = pathlib.Path(output)
-  if target.suffix == files[0].path.suffix:
+  if target.suffix == ".npy":
     if len(files) > 1:
       raise ConfigError(f"output={output}: {len(files)} files are given, expected a folder", argument="output")
     _check_absent(output)
@@ -120,21 +115,13 @@ def _embedded_shares(files):
   return of_folders.pop()
 
 
-def _arrays(files, folder):
-  """Returns the memory-mapped vectors of files, checked arrays [n, dim]; .tfrecord files are copied to a folder."""
+def _arrays(files):
+  """Returns the memory-mapped vectors of files, checked arrays [n, dim]."""
   arrays = []
-  for number, file in enumerate(files):
-    count = 0
-    copy = folder / f"{number}.bin"
-    with copy.open("wb") as target:
-      for chunk in file.chunks():
-        count += len(chunk)
-        if file.kind != NPY:
-          target.write(np.ascontiguousarray(chunk, np.float32).tobytes())
-    if count and file.kind == NPY:
+  for file in files:
+    count = sum(len(chunk) for chunk in file.chunks())
+    if count:
       arrays.append(file.array())
-    elif count:
-      arrays.append(np.memmap(copy, np.float32, "r", shape=(count, file.dim)))
   return arrays
 
 
