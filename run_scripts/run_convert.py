@@ -14,7 +14,6 @@ from absl import flags
 
 from bert_flow_tf.encoder.settings import DEFAULT_MAX_SEQ_LENGTH, DEFAULT_POOLING, EncoderSettings
 from bert_flow_tf.errors import ConfigError
-from bert_flow_tf.flow.config import packaged_configs
 from run_scripts import common_flags, runner
 
 FLAGS = flags.FLAGS
@@ -28,10 +27,9 @@ _SOURCE = (
   "do_lower_case",
   "hidden_act",
   "max_input_chars_per_word",
-  "flow_model_config",
-  "labels",
+  "output_dir",
 )
-_READ = (*_SOURCE, "output_dir", *_OF_POOLING)
+_READ = (*_SOURCE, *_OF_POOLING)
 _WRITE_PATHS = ("encoder", "flow_folder", "classifier_folder", "output_checkpoint")
 _WRITE = (*_WRITE_PATHS, "model_revision", "model_cache_dir")
 _PATHS = ("tf1_checkpoint", "bert_config_file", "vocab_file", "output_dir", "model_cache_dir", *_WRITE_PATHS)
@@ -52,18 +50,6 @@ def define_flags() -> None:
     None,
     "True for an uncased model. Default: tokenizer_config.json in the vocabulary's folder; else `cased` or `uncased` "
     "in the name of that folder; else uncased if no word piece has a capital letter.",
-  )
-  flags.DEFINE_string(
-    "flow_model_config",
-    None,
-    f"Expected configuration of the flow: {', '.join(packaged_configs())}, or a json file. Default: inferred from the "
-    "variables, except for a dropout of the coupling.",
-  )
-  flags.DEFINE_list(
-    "labels",
-    None,
-    "The classifier's labels in the order of its rows. Default: contradiction, entailment and neutral if there are "
-    "three, as in BERT's NLI; else numbers.",
   )
   flags.DEFINE_string("output_dir", None, "Folder that gets encoder/, flow/, classifier/ and conversion.json.")
   of_encoder = ("hidden_act", "max_input_chars_per_word", "model_revision", "model_cache_dir")
@@ -108,10 +94,8 @@ def main(argv: list[str]) -> None:
   from bert_flow_tf.tf1 import read, write  # TensorFlow takes seconds to import: after the flags are checked
 
   if reads:
-    read.check_output_dir(FLAGS.output_dir)
-    source = read.open_source(**{name: FLAGS[name].value for name in _SOURCE})
-    pooling = common_flags.embedding_arguments()
-    lines = read.write_folders(source, FLAGS.output_dir, **pooling, allow_other_encoder=FLAGS.allow_other_encoder)
+    arguments = {name: FLAGS[name].value for name in _SOURCE} | common_flags.embedding_arguments()
+    lines = read.write_folders(**arguments, allow_other_encoder=FLAGS.allow_other_encoder)
   else:
     paths = {name: FLAGS[name].value for name in _WRITE_PATHS}
     hub = {"revision": FLAGS.model_revision, "cache_dir": FLAGS.model_cache_dir}

@@ -6,8 +6,6 @@ loss/output_weights                                       the classifier of siam
 .../adam_m, .../adam_v, global_step                       the optimizer, not converted
 """
 
-import collections
-import dataclasses
 import pathlib
 import re
 from collections.abc import Mapping
@@ -16,95 +14,30 @@ import numpy as np
 import tensorflow as tf
 
 from bert_flow_tf.encoder import tf1_names
-from bert_flow_tf.encoder.tf1_reader import Tf1Checkpoint
-from bert_flow_tf.errors import EncoderError, FlowError
-from bert_flow_tf.flow.config import FlowConfig
+from bert_flow_tf.encoder.sentence_encoder import SentenceEncoder
+from bert_flow_tf.errors import EncoderError
 from bert_flow_tf.flow.glow import Glow
 from bert_flow_tf.io.files import temporary_folder
-from bert_flow_tf.tf1 import flow_config
+from bert_flow_tf.training.objectives import Classifier
 
 _STEP = re.compile(r"-(\d{1,18})$")
 
 
-@dataclasses.dataclass(frozen=True)
-class Tf1Parts:
-  """Variables of a checkpoint: {name: shape} of the encoder, names of flow and classifier, {name: kind} of the rest."""
-
-  encoder: dict[str, tuple[int, ...]]
-  flow: list[str]
-  classifier: list[str]
-  left_out: dict[str, str]
-
-  def counts(self) -> dict[str, int]:
-    """Returns {kind: number of variables} of those that are left out, in the order of the names."""
-    return dict(collections.Counter(self.left_out.values()))
-
-
-def group_variables(checkpoint: Tf1Checkpoint, config: dict) -> Tf1Parts:
-  """Returns every variable of a checkpoint in its part; `config` is the content of its bert_config.json.
-
-  Raises:
-    EncoderError: a variable of the encoder is missing, or one is unknown; the message lists all of them.
-  """
-  names = checkpoint.shapes
-  # What no other part claims must be the encoder's: a variable of unknown use is an error, not left out.
-  encoder: list[str] = []
-  parts = Tf1Parts(tf1_names.bert_shapes(config, pooler=tf1_names.has_pooler(names)), [], [], {})
-  for name in sorted(names):
-    kind = tf1_names.left_out(name, names)
-    if kind:
-      parts.left_out[name] = kind
-    elif name.startswith(tf1_names.FLOW):
-      parts.flow.append(name)
-    elif name == tf1_names.CLASSIFIER:
-      parts.classifier.append(name)
-    else:
-      encoder.append(name)
-  tf1_names.check_names(encoder, parts.encoder, checkpoint.prefix)
-  for name, shape in parts.encoder.items():
-    checkpoint.check_shape(name, shape)
-  return parts
-
-
-def read_flow(checkpoint: Tf1Checkpoint, names: list[str], config: FlowConfig | None = None) -> Glow:
-  """Returns the flow of a checkpoint; its configuration follows from names and shapes of the variables.
-
-  `config` is the expected configuration, which also gives the dropout of the coupling. As the published runner makes
-  it, the flow has `actnorm_init` "glorot".
-
-  Raises:
-    FlowError: a variable is missing, unknown or has an unexpected shape; the message lists the names.
-    ConfigError: `config` does not fit the variables.
-  """
-  # The flow's own names are those below bert/flow/.
-  variables = {}
-  for name in names:
-    variables[name.removeprefix(tf1_names.FLOW)] = checkpoint.read_weight(name, checkpoint.shapes[name])
-  try:
-    inferred = flow_config.infer_config(variables)
-    if config is not None:
-      flow_config.check_config(config, inferred.config)
-    flow = Glow(config or inferred.config, inferred.dim, "glorot", inferred.permutation)
-    flow.load_tf1_variables(variables)
-  except FlowError as error:
-    raise FlowError(f"{checkpoint.prefix}: {error}") from error
-  return flow
+def model_variables(
+  encoder: SentenceEncoder, flow: Glow | None, classifier: Classifier | None
+) -> dict[str, np.ndarray]:
+  """Returns {name in a checkpoint: float32 array} of all parts."""
+  variables = encoder.bert.tf1_variables()
+  if flow is not None:
+    variables |= flow_variables(flow)
+  if classifier is not None:
+    variables[tf1_names.CLASSIFIER] = classifier.output_weights.numpy()
+  return variables
 
 
 def flow_variables(flow: Glow) -> dict[str, np.ndarray]:
   """Returns {name in a checkpoint: float32 array}."""
   return {tf1_names.FLOW + name: array for name, array in flow.tf1_variables().items()}
-
-
-def check_same(checkpoint: Tf1Checkpoint, variables: Mapping[str, np.ndarray]) -> None:
-  """Raises an EncoderError if some of a checkpoint's variables are not equal to arrays bit by bit."""
-  for name, array in variables.items():
-    # Half-precision checkpoints are read as float32, which holds every value of theirs.
-    stored = checkpoint.read(name)
-    if stored.dtype != array.dtype and stored.dtype.name in ("float16", "bfloat16"):
-      stored = stored.astype(np.float32)
-    if (stored.dtype, stored.shape, stored.tobytes()) != (array.dtype, array.shape, array.tobytes()):
-      raise EncoderError(f"{checkpoint.prefix}: {name} changed in the conversion; please report this bug")
 
 
 def step_of(prefix: str | pathlib.Path) -> int | None:

@@ -1,155 +1,102 @@
 """Converts a checkpoint of TensorFlow 1 into folders of this package."""
 
-import dataclasses
+import collections
 import json
 import pathlib
+from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
 from absl import logging
 
 from bert_flow_tf.calibration.flow import FlowCalibration, load_calibration
 from bert_flow_tf.data.semeval import LABELS
-from bert_flow_tf.encoder import google_folder, tf1_names, tf1_reader
+from bert_flow_tf.encoder import google_folder, tf1_names
 from bert_flow_tf.encoder.pooling import check_low_dim
 from bert_flow_tf.encoder.saving import write_encoder
 from bert_flow_tf.encoder.sentence_encoder import SentenceEncoder
+from bert_flow_tf.encoder.tf1_reader import Tf1Checkpoint, find_prefix
 from bert_flow_tf.encoder.tokenizer import SentenceTokenizer
 from bert_flow_tf.encoder.tokenizer_settings import MAX_OF_GOOGLE, lower_case_of_google
-from bert_flow_tf.errors import ConfigError, FlowError, naming
-from bert_flow_tf.flow.config import FlowConfig
+from bert_flow_tf.errors import ConfigError, EncoderError, FlowError, naming
 from bert_flow_tf.io.files import read_json, replaced_folder, write_text
-from bert_flow_tf.tf1.checkpoint import Tf1Parts, check_same, flow_variables, group_variables, read_flow
+from bert_flow_tf.tf1.checkpoint import model_variables
+from bert_flow_tf.tf1.flow import make_flow
 from bert_flow_tf.training.objectives import Classifier
 
 ENCODER, FLOW, CLASSIFIER, RECORD = "encoder", "flow", "classifier", "conversion.json"
+_LEFT_OUT = "left_out"
 
 
-@dataclasses.dataclass(frozen=True)
-class Source:
-  """An opened checkpoint, every variable of which is known.
-
-  `config` is the content of its bert_config.json with values for all keys, `tokenizer` that of the future
-  tokenizer_config.json. `fitted` has the `FlowCalibration` "flow" and the `Classifier` "classifier", if it has them.
-  """
-
-  checkpoint: tf1_reader.Tf1Checkpoint
-  config: dict
-  vocab_file: pathlib.Path
-  tokenizer: dict
-  parts: Tf1Parts
-  fitted: dict[str, Any]
-
-
-def open_source(
+def write_folders(
   tf1_checkpoint: str,
+  output_dir: str,
+  sentence_embedding_type: str = "avg-first-last",
+  max_seq_length: int = 64,
+  low_dim: int | None = None,
   bert_config_file: str | None = None,
   vocab_file: str | None = None,
   do_lower_case: bool | None = None,
   hidden_act: str | None = None,
   max_input_chars_per_word: int | None = None,
-  flow_model_config: str | None = None,
-  labels: list[str] | None = None,
-) -> Source:
-  """Opens a checkpoint and assigns every variable to encoder, flow or classifier; the arguments are run_convert's."""
-  expected = FlowConfig.from_json_file(flow_model_config) if flow_model_config else None
-  with naming("tf1_checkpoint"):
-    checkpoint = tf1_reader.Tf1Checkpoint(tf1_reader.find_prefix(tf1_checkpoint))
-  # The original writes no configuration: it stands where the training began, or next to the checkpoint.
-  folder = pathlib.Path(checkpoint.prefix).parent
-  config_file = _file("bert_config_file", bert_config_file, google_folder.config_file(folder))
-  vocab_path = _file("vocab_file", vocab_file, folder / "vocab.txt")
-  config = google_folder.read_config(config_file)
-  if hidden_act is not None:
-    config["hidden_act"] = hidden_act
-  google_folder.check_vocabulary(vocab_path, config["vocab_size"])
-  parts = group_variables(checkpoint, config)
-  # An argument for a part that the checkpoint lacks is a mistake.
-  if expected is not None and not parts.flow:
-    raise ConfigError(
-      f"flow_model_config={flow_model_config}: {checkpoint.prefix} has no flow (bert/flow/...)",
-      argument="flow_model_config",
-    )
-  if labels is not None and not parts.classifier:
-    raise ConfigError(
-      f"labels={','.join(labels)}: {checkpoint.prefix} has no classifier (loss/output_weights)", argument="labels"
-    )
-  fitted: dict[str, Any] = {}
-  if parts.flow:
-    fitted[FLOW] = FlowCalibration(read_flow(checkpoint, parts.flow, expected))
-  if parts.classifier:
-    fitted[CLASSIFIER] = _classifier(checkpoint, parts.classifier[0], labels)
-  tokenizer = _tokenizer(vocab_path, do_lower_case, max_input_chars_per_word)
-  return Source(checkpoint, config, vocab_path, tokenizer, parts, fitted)
-
-
-def check_output_dir(output_dir: str) -> pathlib.Path:
-  """Returns the absolute path of a folder; a ConfigError if it is neither absent nor empty."""
-  path = pathlib.Path(output_dir).resolve()
-  if path.exists() and not (path.is_dir() and not any(path.iterdir())):
-    raise ConfigError(
-      f"output_dir={output_dir}: exists and is not an empty folder; choose another one, or delete it",
-      argument="output_dir",
-    )
-  return path
-
-
-def write_folders(
-  source: Source,
-  output_dir: str,
-  sentence_embedding_type: str = "avg-first-last",
-  max_seq_length: int = 64,
-  low_dim: int | None = None,
   allow_other_encoder: bool = False,
 ) -> list[str]:
   """Writes the parts of a checkpoint into folders, all or none; returns lines that say what was written.
 
-  They are read back and compared with the checkpoint bit by bit.
-
-  Args:
-    source: result of `open_source`.
-    output_dir: folder that gets encoder/, flow/, classifier/ and conversion.json; absent or empty.
-    sentence_embedding_type: pooling that flow and classifier were fitted with, which no checkpoint says.
-    max_seq_length: number of tokens that they were fitted with.
-    low_dim: number of groups of dimensions that are averaged after the flow; None to infer it from the classifier.
-    allow_other_encoder: True to convert a flow or classifier whose dimensions differ from the encoder's.
+  The arguments are run_convert's. The folders are read back and compared with the checkpoint bit by bit.
   """
-  output_path = check_output_dir(output_dir)
-  checkpoint, parts = source.checkpoint, source.parts
+  output_path = pathlib.Path(output_dir).resolve()
+  if output_path.exists() and not (output_path.is_dir() and not any(output_path.iterdir())):
+    raise ConfigError(
+      f"output_dir={output_dir}: exists and is not an empty folder; choose another one, or delete it",
+      argument="output_dir",
+    )
+  with naming("tf1_checkpoint"):
+    checkpoint = Tf1Checkpoint(find_prefix(tf1_checkpoint))
+  # The original writes no configuration: it stands where the training began, or next to the checkpoint.
+  folder = pathlib.Path(checkpoint.prefix).parent
+  config_path = _file("bert_config_file", bert_config_file, google_folder.config_file(folder))
+  vocab_path = _file("vocab_file", vocab_file, folder / "vocab.txt")
+  config = google_folder.read_config(config_path)
+  if hidden_act is not None:
+    config["hidden_act"] = hidden_act
+  google_folder.check_vocabulary(vocab_path, config["vocab_size"])
+  record = _record(checkpoint, config)
+  fitted = _fitted(checkpoint, record)
+  tokenizer = _tokenizer(vocab_path, do_lower_case, max_input_chars_per_word)
   with replaced_folder(output_path) as writing:
-    weights = {name: checkpoint.read_weight(name, shape) for name, shape in parts.encoder.items()}
-    write_encoder(writing / ENCODER, source.config, weights, source.vocab_file.read_bytes(), source.tokenizer)
+    weights = {name: checkpoint.read_weight(name, checkpoint.shapes[name]) for name in record[ENCODER]}
+    write_encoder(writing / ENCODER, config, weights, vocab_path.read_bytes(), tokenizer)
     del weights  # 1.3 GB for a large model
     encoder = SentenceEncoder.from_pretrained(str(writing / ENCODER))
     encoder.bert.name = str(output_path / ENCODER)  # the name in identities and messages
     identity = None
-    if source.fitted:
-      low_dim = _low_dim(source.fitted, encoder, sentence_embedding_type, low_dim)
-      identity = _identity(
-        source.fitted, encoder, sentence_embedding_type, max_seq_length, low_dim, allow_other_encoder
-      )
-    for name, part in source.fitted.items():
+    if fitted:
+      low_dim = _low_dim(fitted, encoder, sentence_embedding_type, low_dim)
+      identity = _identity(fitted, encoder, sentence_embedding_type, max_seq_length, low_dim, allow_other_encoder)
+    for name, part in fitted.items():
       part.encoder = identity
       part.save(writing / name)
     # Read back.
-    written = encoder.bert.tf1_variables()
-    if FLOW in source.fitted:
-      written |= flow_variables(load_calibration(writing / FLOW).flow)
-    if CLASSIFIER in source.fitted:
-      written[tf1_names.CLASSIFIER] = Classifier.load(writing / CLASSIFIER).output_weights.numpy()
-    tf1_names.check_names(written, list(parts.encoder) + parts.flow + parts.classifier, checkpoint.prefix)
-    check_same(checkpoint, written)
-    variables = {ENCODER: sorted(parts.encoder), FLOW: parts.flow, CLASSIFIER: parts.classifier}
-    record = {"checkpoint": checkpoint.prefix, "variables": {**variables, "left_out": parts.left_out}}
-    write_text(writing / RECORD, json.dumps(record, indent=2) + "\n")
+    flow = classifier = None
+    if FLOW in fitted:
+      flow = load_calibration(writing / FLOW).flow
+    if CLASSIFIER in fitted:
+      classifier = Classifier.load(writing / CLASSIFIER)
+    written = model_variables(encoder, flow, classifier)
+    tf1_names.check_names(written, record[ENCODER] + record[FLOW] + record[CLASSIFIER], checkpoint.prefix)
+    _check_same(checkpoint, written)
+    content = {"checkpoint": checkpoint.prefix, "variables": record}
+    write_text(writing / RECORD, json.dumps(content, indent=2) + "\n")
   # What was written, for the terminal.
   lines = [f"{checkpoint.prefix}: {len(checkpoint.shapes)} variables"]
-  for name, names in variables.items():
-    if names:
-      lines.append(f"{name:10}  {len(names):4} -> {output_path / name}")
+  for name in (ENCODER, FLOW, CLASSIFIER):
+    if record[name]:
+      lines.append(f"{name:10}  {len(record[name]):4} -> {output_path / name}")
   lines.append(f"do_lower_case is {encoder.tokenizer.do_lower_case}")
-  for kind, count in parts.counts().items():
+  for kind, count in collections.Counter(record[_LEFT_OUT].values()).items():
     lines.append(f"left out    {count:4}: {kind}")
-  if source.fitted:
+  if fitted:
     settings = "unknown"
     if identity is not None:
       keys = ("sentence_embedding_type", "max_seq_length", "low_dim")
@@ -166,6 +113,62 @@ def _file(argument: str, value: str | None, default: pathlib.Path) -> pathlib.Pa
   return path
 
 
+def _record(checkpoint: Tf1Checkpoint, config: dict) -> dict[str, Any]:
+  """Returns the sorted names of each part's variables, and {name: kind} of those left out.
+
+  `config` is the content of the checkpoint's bert_config.json. An EncoderError lists missing and unknown variables.
+  """
+  shapes = checkpoint.shapes
+  record: dict[str, Any] = {ENCODER: [], FLOW: [], CLASSIFIER: [], _LEFT_OUT: {}}
+  # What no other part claims must be the encoder's: a variable of unknown use is an error, not left out.
+  for name in sorted(shapes):
+    kind = tf1_names.left_out(name, shapes)
+    if kind:
+      record[_LEFT_OUT][name] = kind
+    elif name.startswith(tf1_names.FLOW):
+      record[FLOW].append(name)
+    elif name == tf1_names.CLASSIFIER:
+      record[CLASSIFIER].append(name)
+    else:
+      record[ENCODER].append(name)
+  expected = tf1_names.bert_shapes(config, pooler=tf1_names.has_pooler(shapes))
+  tf1_names.check_names(record[ENCODER], expected, checkpoint.prefix)
+  for name, shape in expected.items():
+    checkpoint.check_shape(name, shape)
+  return record
+
+
+def _fitted(checkpoint: Tf1Checkpoint, record: Mapping[str, Any]) -> dict[str, Any]:
+  """Returns the `FlowCalibration` "flow" and the `Classifier` "classifier", if the checkpoint has them."""
+  arrays = {}
+  for name in record[FLOW] + record[CLASSIFIER]:
+    arrays[name] = checkpoint.read_weight(name, checkpoint.shapes[name])
+  fitted: dict[str, Any] = {}
+  weights = arrays.pop(tf1_names.CLASSIFIER, None)
+  if arrays:
+    # The flow's own names are those below bert/flow/.
+    variables = {name.removeprefix(tf1_names.FLOW): array for name, array in arrays.items()}
+    try:
+      fitted[FLOW] = FlowCalibration(make_flow(variables))
+    except FlowError as error:
+      raise FlowError(f"{checkpoint.prefix}: {error}") from error
+  if weights is not None:
+    # Three rows are BERT's NLI; other labels are numbered.
+    labels = list(LABELS)
+    if len(weights) != len(labels):
+      labels = [str(number) for number in range(len(weights))]
+    fitted[CLASSIFIER] = Classifier(weights, labels)
+  return fitted
+
+
+def _check_same(checkpoint: Tf1Checkpoint, variables: Mapping[str, np.ndarray]) -> None:
+  """Raises an EncoderError if some of a checkpoint's variables are not equal to float32 arrays bit by bit."""
+  for name, array in variables.items():
+    # Half-precision checkpoints are read as float32, which holds every value of theirs.
+    if checkpoint.read_weight(name, array.shape).tobytes() != array.tobytes():
+      raise EncoderError(f"{checkpoint.prefix}: {name} changed in the conversion; please report this bug")
+
+
 def _tokenizer(vocab_file: pathlib.Path, do_lower_case: bool | None, max_input_chars_per_word: int | None) -> dict:
   """Returns the content of tokenizer_config.json: that in the vocabulary's folder, with the two settings."""
   config = vocab_file.parent / "tokenizer_config.json"
@@ -179,16 +182,6 @@ def _tokenizer(vocab_file: pathlib.Path, do_lower_case: bool | None, max_input_c
     lower = lower_case_of_google(vocab_file)
   limit = max_input_chars_per_word or settings.get("max_input_chars_per_word") or MAX_OF_GOOGLE
   return {**settings, "do_lower_case": lower, "max_input_chars_per_word": limit}
-
-
-def _classifier(checkpoint: tf1_reader.Tf1Checkpoint, name: str, labels: list[str] | None) -> Classifier:
-  """Returns the classifier, the variable `name`; without labels three rows are BERT's NLI, others are numbered."""
-  weights = checkpoint.read_weight(name, checkpoint.shapes[name])
-  if labels is None:
-    labels = list(LABELS)
-    if len(weights) != len(labels):
-      labels = [str(number) for number in range(len(weights))]
-  return Classifier(weights, labels)
 
 
 def _low_dim(fitted, encoder, sentence_embedding_type, low_dim):

@@ -27,11 +27,7 @@ def write_training_checkpoint(
   """
   if not (folder / google_folder.CONFIG_FILE).exists():
     write_config(folder, encoder)
-  variables = encoder.bert.tf1_variables()
-  if flow is not None:
-    variables |= tf1_checkpoint.flow_variables(flow)
-  if classifier is not None:
-    variables[tf1_names.CLASSIFIER] = classifier.output_weights.numpy()
+  variables = tf1_checkpoint.model_variables(encoder, flow, classifier)
   prefix = folder / f"{_NAME}{step}"
   try:
     # `checkpoint` names no files that are being deleted: this process may be killed at any moment.
@@ -77,13 +73,14 @@ def _delete(prefix):
 def restore_flow(prefix: str, flow: Glow) -> tuple[int, int]:
   """Sets the flow's variables that are in a checkpoint; returns their number and that of all its variables.
 
-  Raises:
-    ConfigError: a variable has another shape, or the checkpoint's flow is larger than this one.
+  A ConfigError says that a variable has another shape, or the checkpoint's flow is larger than this one.
   """
   reader = tf1_reader.Tf1Checkpoint(prefix)
   variables = tf1_checkpoint.flow_variables(flow)
-  saved = [name for name in reader.shapes if name.startswith(tf1_names.FLOW)]
-  saved = [name for name in saved if not tf1_names.left_out(name, reader.shapes)]
+  saved = []
+  for name in reader.shapes:
+    if name.startswith(tf1_names.FLOW) and not tf1_names.left_out(name, reader.shapes):
+      saved.append(name)
   if not set(saved) <= set(variables):
     raise ConfigError(
       f"flow_model_config: {prefix} has a flow of {len(saved)} variables, and this configuration has "
@@ -98,11 +95,7 @@ def restore_flow(prefix: str, flow: Glow) -> tuple[int, int]:
 
 
 def restore_classifier(prefix: str, classifier: Classifier) -> tuple[int, int]:
-  """Sets the classifier's variable if it is in a checkpoint; returns 1 or 0, and 1.
-
-  Raises:
-    ConfigError: it has another shape.
-  """
+  """Sets the classifier's variable if it is in a checkpoint; returns 1 or 0, and 1."""
   reader = tf1_reader.Tf1Checkpoint(prefix)
   if tf1_names.CLASSIFIER not in reader.shapes:
     return 0, 1

@@ -5,7 +5,7 @@ import pathlib
 from typing import Any
 
 from bert_flow_tf.calibration.flow import FlowCalibration, load_calibration
-from bert_flow_tf.encoder import google_folder, tf1_names
+from bert_flow_tf.encoder import google_folder
 from bert_flow_tf.encoder.identity import EncoderIdentity, check_encoder, read_identity
 from bert_flow_tf.encoder.sentence_encoder import SentenceEncoder
 from bert_flow_tf.errors import ConfigError, EncoderError, naming
@@ -27,10 +27,6 @@ def write_model(
   """Writes an encoder, a flow and a classifier as a checkpoint that the original reads; returns lines about it.
 
   The arguments are run_convert's; bert_config.json and vocab.txt are written to the checkpoint's folder.
-
-  Raises:
-    ConfigError: the flow cannot be written as one of the original's.
-    EncoderError: flow or classifier was fitted for another encoder, or the checkpoint cannot be written.
   """
   prefix = pathlib.Path(output_checkpoint).resolve()
   tf1_checkpoint.check_free(prefix)
@@ -43,15 +39,8 @@ def write_model(
   model = SentenceEncoder.from_pretrained(encoder, cache_dir=cache_dir, revision=revision)
   fitted = {f"flow_folder={flow_folder}": flow, f"classifier_folder={classifier_folder}": classifier}
   _check_encoder({where: part for where, part in fitted.items() if part is not None}, model, allow_other_encoder)
-  variables = model.bert.tf1_variables()
-  lines = [f"encoder     {len(variables):4} variables from {model.name}"]
-  if flow is not None:
-    of_flow = tf1_checkpoint.flow_variables(flow.flow)
-    lines.append(f"flow        {len(of_flow):4} variables from {flow_folder}")
-    variables |= of_flow
-  if classifier is not None:
-    lines.append(f"classifier     1 variable from {classifier_folder}")
-    variables[tf1_names.CLASSIFIER] = classifier.output_weights.numpy()
+  variables = tf1_checkpoint.model_variables(model, flow and flow.flow, classifier)
+  lines = [f"{len(variables)} variables from {', '.join(filter(None, (model.name, flow_folder, classifier_folder)))}"]
   # The configuration comes first: a checkpoint without it could not be read.
   write_config(prefix.parent, model)
   tf1_checkpoint.write_checkpoint(prefix, variables)
@@ -95,11 +84,7 @@ def _check_encoder(fitted: dict[str, Any], encoder: SentenceEncoder, allow_other
 
 
 def write_config(folder: pathlib.Path, encoder: SentenceEncoder) -> None:
-  """Writes bert_config.json, vocab.txt and tokenizer_config.json; the last one is ours and says the letter case.
-
-  Raises:
-    EncoderError: files of another model exist, or the files cannot be written.
-  """
+  """Writes bert_config.json, vocab.txt and tokenizer_config.json; the last one is ours and says the letter case."""
   source = encoder.bert.folder
   config = google_folder.google_config(encoder.bert.config)
   expected = {name: config[name] for name in google_folder.DEFAULTS}

@@ -97,8 +97,7 @@ def prepare(folder):
   (folder / "empty").mkdir()
   (folder / "taken").mkdir()
   (folder / "taken/notes.txt").write_text("mine")
-  (folder / "flow.json").write_text(json.dumps({**FLOWS["flow"][1], "coupling_dropout": 0.1}))
-  (folder / "otherflow.json").write_text(json.dumps({**FLOWS["flow"][1], "depth": 2, "coupling_width": 7}))
+  (folder / "flow.json").write_text("{}")
   encoder = SentenceEncoder.from_pretrained(str(folder / "cased_L-2_H-12_A-3"))
   identity = {**encoder.identity("avg-first-last", 16).to_dict(), "name": "other", "weights_sha256": "0" * 64}
   Classifier(np.ones([3, 36], np.float32), "abc", identity).save(folder / "other_classifier")
@@ -121,7 +120,7 @@ def right(folder):
 
   elsewhere = [f"--bert_config_file={folder}/all/bert_config.json", f"--vocab_file={folder}/all/vocab.txt"]
   return {
-    "all": read("all/model.ckpt-1234", "all", f"--flow_model_config={folder}/flow.json"),
+    "all": read("all/model.ckpt-1234", "all"),
     "all back": write_back("all", "all/model.ckpt-1234", "flow", "classifier"),
     "index": read("bare/model.ckpt-7.index", "bare", *elsewhere, "--sentence_embedding_type=cls"),
     "bare back": write_back("bare", "bare/model.ckpt-7", "flow"),
@@ -222,7 +221,7 @@ def test_the_folders_equal_the_checkpoint(ran):
     assert encoder.identity(**arguments).deciding() == identity.deciding()
   calibration = load_calibration(folder / "to/all/flow")
   assert calibration.encoder == {**identity.to_dict(), "name": str(folder / "to/all/encoder")}
-  assert calibration.flow.config.coupling_dropout == 0.1 and not calibration.flow.needs_initialization
+  assert not calibration.flow.needs_initialization
   loaded = Classifier.load(folder / "to/all/classifier")
   np.testing.assert_array_equal(loaded.output_weights, classifier()["loss/output_weights"])
   assert (loaded.dim, loaded.labels) == (12, ("contradiction", "entailment", "neutral"))

@@ -254,11 +254,6 @@ revnet_0/revnet_step_0/extra :: --tf1_checkpoint=@/moreflow NEVER
 bert/embeddings/LayerNorm/beta,  :: --tf1_checkpoint=@/noencoder NEVER
 loss/output_weights :: --tf1_checkpoint=@/nan NEVER
 output_weights :: --tf1_checkpoint=@/turned NEVER
---flow_model_config :: --tf1_checkpoint=@/all NEVER --flow_model_config=@/otherflow.json
-absent :: --tf1_checkpoint=@/all NEVER --flow_model_config=absent
---flow_model_config :: --tf1_checkpoint=@/heads NEVER --flow_model_config=@/flow.json
---labels :: --tf1_checkpoint=@/heads NEVER --labels=a,b
-labels :: --tf1_checkpoint=@/all NEVER --labels=a,b
 --sentence_embedding_type :: --tf1_checkpoint=@/wide NEVER
 --sentence_embedding_type :: --tf1_checkpoint=@/low NEVER --low_dim=4
 sentence_embedding_type :: --tf1_checkpoint=@/all NEVER --sentence_embedding_type=median

@@ -33,9 +33,9 @@ class Converted:
     tf1_files.write_google(folder / "original", saved, config, WORDS, "model.ckpt-40")
     self.low_dim = self.flags["low_dim"] if self.flags["low_dim"] > 0 else None
     self.folder = folder / "converted"
-    source = read.open_source(str(folder / "original/model.ckpt-40"))
+    checkpoint = str(folder / "original/model.ckpt-40")
     pooling = {"sentence_embedding_type": self.flags["sentence_embedding_type"], "max_seq_length": 16}
-    read.write_folders(source, str(self.folder), **pooling, low_dim=self.low_dim)
+    read.write_folders(checkpoint, str(self.folder), **pooling, low_dim=self.low_dim)
     if self.flags["flow"]:
       self.model = SentenceModel.load(self.folder / "flow")
     else:
