@@ -1,28 +1,25 @@
-"""Runs the remaining shards on a runner of Apache Beam: read, RunInference, write.
+"""Embeds the remaining shards on a runner of Apache Beam.
 
-An element of the pipeline is a whole shard. So the three steps form one stage, and each shard is written as soon as it
-is embedded. Batches of similar length are made within a shard, so that a bundle that a runner repeats writes the same
-files. RunInference makes no batches of shards: it holds a shard back until the next one arrives, and Beam's DaskRunner
-loses what a step emits at a bundle's end.
+An element of the pipeline is a whole shard, which one step reads, embeds and writes: batches of similar length are made
+within a shard, and a bundle that a runner repeats writes the same files.
 """
 
 import contextlib
 import io
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import apache_beam as beam
 from absl import logging
-from apache_beam.metrics import Metrics
-from apache_beam.ml.inference.base import ModelHandler, PredictionResult, RunInference
 from apache_beam.options.pipeline_options import PipelineOptions, StandardOptions
 from apache_beam.runners.portability.fn_api_runner import FnApiRunner
 from apache_beam.runners.runner import create_runner
+from apache_beam.utils.shared import Shared
 
 from bert_flow_tf.corpus.embedding import Model, embed_shard, pending
 from bert_flow_tf.corpus.index import Index, ShardTask
-from bert_flow_tf.corpus.reading import InputFormat, ShardReader, ShardRecords
+from bert_flow_tf.corpus.reading import InputFormat, ShardReader
 from bert_flow_tf.corpus.shards import EMBEDDED, ShardFolder
 from bert_flow_tf.errors import BertFlowError, ConfigError
 from bert_flow_tf.progress import counted
@@ -32,73 +29,37 @@ DIRECT = "DirectRunner"
 _PATHS = {"daskrunner": "apache_beam.runners.dask.dask_runner.DaskRunner"}
 # Beam adds this to a step's message.
 _STEP = " [while running "
-_NAMESPACE = "bert_flow_tf"
 
 
-class EmbeddingHandler(ModelHandler):
-  """Beam's interface to the model, which the picklable `load` loads in each worker; `settings` as in `embed_shard`."""
+class EmbedShard(beam.DoFn):
+  """Reads, embeds and writes a `ShardTask`; `load` is picklable, `settings` are as in `embed_shard`."""
 
-  def __init__(self, load: Callable[[], Model], settings: Mapping[str, Any]) -> None:
-    super().__init__()
-    self._load, self._settings = load, settings
-
-  def load_model(self) -> Model:
-    """Loads the model."""
-    return self._load()
-
-  def run_inference(
-    self, batch: Sequence[tuple[ShardTask, ShardRecords]], model: Model, inference_args: dict | None = None
-  ) -> list[PredictionResult]:
-    """Embeds shards; an inference is the result of `embed_shard`."""
-    del inference_args
-    return [PredictionResult(element, embed_shard(element[1], model, self._settings)) for element in batch]
-
-  def get_num_bytes(self, batch: Sequence[tuple[ShardTask, ShardRecords]]) -> int:
-    """Returns the approximate size of the sentences in bytes."""
-    return sum(4 * len(record.text) for _, shard in batch for record in shard.records)
-
-  def get_metrics_namespace(self) -> str:
-    """Returns the namespace of Beam's own counters of inference."""
-    return _NAMESPACE
-
-
-class ReadShard(beam.DoFn):
-  """`ShardTask` -> [(`ShardTask`, `ShardRecords`)], a batch of one; nothing for a shard that is finished already."""
-
-  def __init__(self, folder: ShardFolder, input_format: InputFormat) -> None:
-    self._folder, self._format = folder, input_format
+  def __init__(
+    self, folder: ShardFolder, input_format: InputFormat, load: Callable[[], Model], settings: Mapping[str, Any]
+  ) -> None:
+    self._folder, self._format, self._load, self._settings = folder, input_format, load, settings
+    # All threads of a worker use one model.
+    self._shared = Shared()
     self._reader: ShardReader
+    self._model: Model
 
   def setup(self) -> None:
-    """Makes the reader, in each worker."""
+    """Loads the model in each worker."""
     self._reader = ShardReader(self._format)
+    self._model = self._shared.acquire(self._load)
 
-  def process(self, task: ShardTask) -> Iterator[list[tuple[ShardTask, ShardRecords]]]:
-    """Reads a shard."""
-    if self._folder.finished(task.number) is None:
-      yield [(task, self._reader.read(task))]
+  def process(self, task: ShardTask) -> None:
+    """Writes a shard, unless an earlier try has finished it."""
+    if self._folder.finished(task.number) is not None:
+      return
+    shard, vectors = embed_shard(self._reader.read(task), self._model, self._settings)
+    counters = self._folder.write(task.number, shard, vectors)
+    embedded = counted(counters[EMBEDDED], "sentence")
+    logging.info("shard %d of %d: %s", task.number, self._folder.shards, embedded)
 
   def teardown(self) -> None:
     """Closes the open file."""
     self._reader.close()
-
-
-class WriteShard(beam.DoFn):
-  """PredictionResult of `EmbeddingHandler` -> (number of the shard, its counters), which are Beam metrics too."""
-
-  def __init__(self, folder: ShardFolder) -> None:
-    self._folder = folder
-
-  def process(self, result: Any) -> Iterator[tuple[int, dict[str, int]]]:
-    """Writes a shard."""
-    task, _ = result.example
-    shard, vectors = result.inference
-    counters = self._folder.write(task.number, shard, vectors)
-    for name, number in counters.items():
-      Metrics.counter(_NAMESPACE, name).inc(number)
-    embedded = counted(counters[EMBEDDED], "sentence")
-    logging.info("shard %d of %d: %s", task.number, self._folder.shards, embedded)
-    yield task.number, counters
 
 
 def parse_options(runner: str, arguments: Sequence[str]) -> list[str]:
@@ -107,7 +68,7 @@ def parse_options(runner: str, arguments: Sequence[str]) -> list[str]:
   path = _PATHS.get(runner.lower(), runner)
   try:
     # Before the options are parsed: the runner's module defines its own.
-    created = create_runner(path)
+    create_runner(path)
   except (ValueError, ImportError, AttributeError) as error:
     raise ConfigError(f"runner={runner}: {' '.join(str(error).split())[:300]}", argument="runner") from error
   unknown: list[str] = []
@@ -117,7 +78,7 @@ def parse_options(runner: str, arguments: Sequence[str]) -> list[str]:
 
   try:
     with contextlib.redirect_stderr(io.StringIO()) as usage:  # argparse prints hundreds of lines
-      known = PipelineOptions(options).get_all_options(add_extra_args_fn=collect_unknown)
+      PipelineOptions(options).get_all_options(add_extra_args_fn=collect_unknown)
   except SystemExit as error:
     reason = usage.getvalue().strip().split("error: ")[-1]
     raise _wrong_option(",".join(arguments), f"Apache Beam reports: {reason}") from error
@@ -128,12 +89,6 @@ def parse_options(runner: str, arguments: Sequence[str]) -> list[str]:
       raise _wrong_option(option[2:], "give the runner as runner, not among Beam's options")
     if option in unknown:
       raise _wrong_option(option[2:], f"Apache Beam has no option {name!r}")
-  if runner == DIRECT and known["direct_running_mode"] == "multi_processing":
-    reason = f"{DIRECT} waits forever for a worker that was killed; choose multi_threading, or another runner"
-    raise _wrong_option("direct_running_mode=multi_processing", reason)
-  if type(created).__name__ == "DaskRunner" and not (known["npartitions"] or known["partition_size"]):
-    # An element is a shard. By default Beam gives 128 of them to a worker at once.
-    options.append("--dask_partition_size=1")
   return [*options, f"--runner={path}"]
 
 
@@ -156,9 +111,7 @@ def run_beam(
   try:
     pipeline = beam.Pipeline(runner, parsed)
     numbers = pipeline | "Shards" >> beam.Create(tasks) | "Spread" >> beam.Reshuffle()
-    records = numbers | "Read" >> beam.ParDo(ReadShard(folder, input_format))
-    vectors = records | "Embed" >> RunInference(EmbeddingHandler(load, settings).with_no_batching())
-    _ = vectors | "Write" >> beam.ParDo(WriteShard(folder))
+    _ = numbers | "Embed" >> beam.ParDo(EmbedShard(folder, input_format, load, settings))
     state = pipeline.run().wait_until_finish()
   except Exception as error:  # a RuntimeError, or the error of a step
     raise BertFlowError(f"runner={name}: {reason_of(error)}", argument="runner") from error

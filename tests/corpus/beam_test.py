@@ -90,7 +90,6 @@ def test_a_job_server_that_does_not_answer(tmp_path):
     (DIRECT, ["direct_workers=2"], "beam_options"),
     (DIRECT, ["direct_num_workers=two"], "beam_options"),
     (DIRECT, ["runner=FlinkRunner"], "beam_options"),
-    (DIRECT, ["direct_num_workers=2", "direct_running_mode=multi_processing"], "beam_options"),
   ],
 )
 def test_wrong_options(capfd, runner, options, argument):

@@ -37,7 +37,7 @@ class Dask:
 
   def __init__(self, machines):
     self._machines = machines
-    self.options = f"dask_client_address=tcp://{machines.address('server')}:{_DASK_PORT}"
+    self.options = f"dask_client_address=tcp://{machines.address('server')}:{_DASK_PORT},dask_partition_size=1"
     address = ["--host", machines.address("server"), "--port", _DASK_PORT]
     machines.start("server", *_python("-m", "distributed.cli.dask_scheduler", *address, "--no-dashboard"))
     machines.wait_for("server", _DASK_PORT)
