@@ -56,19 +56,14 @@ def pending(index: Index, folder: ShardFolder) -> tuple[list[ShardTask], dict[in
 
 
 def run_streaming(
-  index: Index,
-  folder: ShardFolder,
-  input_format: InputFormat,
-  model: Model,
-  settings: Mapping[str, Any],
-  show_progress: bool = True,
+  index: Index, folder: ShardFolder, input_format: InputFormat, model: Model, settings: Mapping[str, Any]
 ) -> None:
   """Writes all shards that are not finished, one after the other; `settings` are arguments of the model's `encode`."""
   tasks, _ = pending(index, folder)
   reader = ShardReader(input_format)
   finished = index.records - sum(task.records for task in tasks)
   try:
-    with Progress(index.records, show_progress, done=finished) as progress:
+    with Progress(index.records, done=finished) as progress:
       for task in tasks:
         shard = reader.read(task)
         progress.update(task.records - len(shard.records))
@@ -79,7 +74,7 @@ def run_streaming(
 
 
 def embed_shard(
-  shard: ShardRecords, model: Model, settings: Mapping[str, Any], update: Callable[[int], None] | None = None
+  shard: ShardRecords, model: Model, settings: Mapping[str, Any], update: Callable[[int], None] = lambda count: None
 ) -> tuple[ShardRecords, np.ndarray]:
   """Returns a shard whose records all have an embedding, and these, float32 [n, output_dim].
 
@@ -94,8 +89,7 @@ def embed_shard(
     _embed_window(window, model, settings, vectors[start : start + len(window)], 0, failed)
     for row, error in failed.items():
       failures[start + row] = " ".join(str(error).split())
-    if update is not None:
-      update(len(window))
+    update(len(window))
   if not failures:
     return shard, vectors
   # Leave the failures out.

@@ -155,7 +155,6 @@ class EmbeddingJob:
       deciding[name] = getattr(settings, name)
     arguments = {"batch_size": batch_size, "normalize_embeddings": settings.normalize}
     manifest = Manifest(output, deciding, {**embedder.about, **(about or {})})
-    manifest.check()
     with manifest.lock():
       with self.watch.timing("indexing"), naming("input"):
         index = manifest.begin(self._paths, self._format, settings.shard_size, settings.shard_bytes)

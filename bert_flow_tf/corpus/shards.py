@@ -135,7 +135,7 @@ class Manifest:
     # As it is read again: lists for tuples.
     self._settings = json.loads(json.dumps(settings))
 
-  def check(self) -> bool:
+  def _has_begun(self) -> bool:
     """Returns True if an earlier run has begun in the folder with the same settings, False if it is empty."""
     manifest = self._read(MANIFEST)
     if manifest is None:
@@ -153,25 +153,18 @@ class Manifest:
       self._reject(f"holds the output of another run: {'; '.join(differing)}", mend)
     return True
 
-  def begin(
-    self,
-    paths: Sequence[str],
-    input_format: InputFormat,
-    shard_size: int,
-    shard_bytes: int,
-    show_progress: bool = True,
-  ) -> Index:
+  def begin(self, paths: Sequence[str], input_format: InputFormat, shard_size: int, shard_bytes: int) -> Index:
     """Returns the index of an earlier run in the folder, or builds and writes it; arguments as in `build_index`."""
-    values = self._read(INDEX) if self.check() else None
+    values = self._read(INDEX) if self._has_begun() else None
     if values is None:
-      index = build_index(paths, input_format, shard_size, shard_bytes, show_progress)
+      index = build_index(paths, input_format, shard_size, shard_bytes)
       # Before the index, which alone would be rejected.
       self.write(index)
-      _write_json(self.folder, INDEX, index.to_json())
+      _write_json(self.folder, INDEX, dataclasses.asdict(index))
       return index
     try:
       index = Index.from_json(values)
-    except (KeyError, TypeError, ValueError, AttributeError):
+    except (KeyError, TypeError):
       self._reject(f"holds a damaged {INDEX}")
     # The same input files, in the same order, with the same bytes.
     indexed = [file.path for file in index.inputs]

@@ -34,7 +34,7 @@ def test_beam_writes_the_files_of_a_run_without_it(tmp_path):
   index, folder = toy.corpus(tmp_path, sentences, shard_records=100)
   (tmp_path / "one_process").mkdir()
   expected = dataclasses.replace(folder, folder=str(tmp_path / "one_process"))
-  run_streaming(index, expected, FORMAT, toy.Model(), toy.SETTINGS, show_progress=False)
+  run_streaming(index, expected, FORMAT, toy.Model(), toy.SETTINGS)
   done = folder.name(4, "npy")
   for name in (done, folder.name(4, "ids.txt"), folder.name(4, "json")):
     pathlib.Path(folder.folder, name).write_bytes(pathlib.Path(expected.folder, name).read_bytes())

@@ -30,7 +30,7 @@ def counters_of(index, folder):
 def test_each_sentence_once_in_order(tmp_path):
   sentences = [f"sentence {i}" for i in range(95)]
   index, folder = toy.corpus(tmp_path, sentences)
-  run_streaming(index, folder, FORMAT, toy.Model(), toy.SETTINGS, show_progress=False)
+  run_streaming(index, folder, FORMAT, toy.Model(), toy.SETTINGS)
   ids, vectors = toy.read_npy(folder.folder)
   assert ids == [str(i) for i in range(95)]
   np.testing.assert_array_equal(vectors, [toy.vector(sentence) for sentence in sentences])
@@ -59,12 +59,12 @@ def test_a_run_resumes(tmp_path):
       raise KeyboardInterrupt
 
   with pytest.raises(KeyboardInterrupt):
-    run_streaming(index, folder, FORMAT, toy.Model(stop_at_43), toy.SETTINGS, show_progress=False)
+    run_streaming(index, folder, FORMAT, toy.Model(stop_at_43), toy.SETTINGS)
   assert len(pending(index, folder)[1]) == 4
   os.truncate(os.path.join(folder.folder, folder.name(1, "npy")), 50)
   before = {name: os.stat(os.path.join(folder.folder, name)).st_mtime_ns for name in os.listdir(folder.folder)}
   again = []
-  run_streaming(index, folder, FORMAT, toy.Model(again.extend), toy.SETTINGS, show_progress=False)
+  run_streaming(index, folder, FORMAT, toy.Model(again.extend), toy.SETTINGS)
   assert again == sentences[10:20] + sentences[40:]
   after = {name: os.stat(os.path.join(folder.folder, name)).st_mtime_ns for name in os.listdir(folder.folder)}
   kept = [name for name in before if "00001-of" not in name]
@@ -78,7 +78,7 @@ def test_a_sentence_without_a_vector_is_a_bad_record(tmp_path, monkeypatch):
   for row in (0, 17, 18, 94):
     sentences[row] = "no vector"
   index, folder = toy.corpus(tmp_path, sentences, shard_records=50)
-  run_streaming(index, folder, FORMAT, toy.Model(), toy.SETTINGS, show_progress=False)
+  run_streaming(index, folder, FORMAT, toy.Model(), toy.SETTINGS)
   ids, vectors = toy.read_npy(folder.folder)
   assert ids == [str(i) for i in range(95) if i not in (0, 17, 18, 94)]
   np.testing.assert_array_equal(vectors, [toy.vector(sentences[int(name)]) for name in ids])
@@ -91,7 +91,7 @@ def test_a_sentence_without_a_vector_is_a_bad_record(tmp_path, monkeypatch):
 def test_a_model_that_fails_stops_the_run(tmp_path):
   index, folder = toy.corpus(tmp_path, ["no vector"] * 100, shard_records=100)
   with pytest.raises(EncoderError, match="not finite"):
-    run_streaming(index, folder, FORMAT, toy.Model(), toy.SETTINGS, show_progress=False)
+    run_streaming(index, folder, FORMAT, toy.Model(), toy.SETTINGS)
   assert os.listdir(folder.folder) == []
 
 

@@ -131,9 +131,8 @@ def test_a_failed_write_leaves_nothing(tmp_path, monkeypatch):
 
 def begin(tmp_path, settings=None, paths=("corpus.txt",), output="out"):
   manifest = Manifest(str(tmp_path / output), settings or SETTINGS, {"versions": {}})
-  manifest.check()
   with manifest.lock():
-    return manifest, manifest.begin([str(tmp_path / path) for path in paths], FORMAT, 10, 1 << 20, False)
+    return manifest, manifest.begin([str(tmp_path / path) for path in paths], FORMAT, 10, 1 << 20)
 
 
 def test_the_same_run_resumes(tmp_path):
@@ -143,7 +142,7 @@ def test_the_same_run_resumes(tmp_path):
   os.utime(tmp_path / "corpus.txt", (1, 1))
   assert begin(tmp_path)[1] == index
   folder = ShardFolder(str(tmp_path / "out"), 3, "npy", 4)
-  run_streaming(index, folder, FORMAT, toy.Model(), toy.SETTINGS, show_progress=False)
+  run_streaming(index, folder, FORMAT, toy.Model(), toy.SETTINGS)
   manifest.write(index, {"read": 25})
   written = json.loads((tmp_path / "out/manifest.json").read_text())
   assert written["complete"] and written["counters"] == {"read": 25} and written["inputs"][0]["records"] == 25

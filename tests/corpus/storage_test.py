@@ -47,15 +47,14 @@ def test_an_object_store(tmp_path):
   manifest = Manifest("memory://out", {"dim": toy.DIM})
   folder = ShardFolder("memory://out", 2, "npy", toy.DIM)
   for _ in range(2):
-    manifest.check()
     with manifest.lock():
-      index = manifest.begin(paths, FORMAT, 2, 1 << 20, False)
-      run_streaming(index, folder, FORMAT, toy.Model(), toy.SETTINGS, show_progress=False)
+      index = manifest.begin(paths, FORMAT, 2, 1 << 20)
+      run_streaming(index, folder, FORMAT, toy.Model(), toy.SETTINGS)
     manifest.write(index, {})
     store.pipe(f"/out/{folder.name(1, 'npy')}", b"cut")
   assert changed_input(index.inputs) is None and len(pending(index, folder)[0]) == 1
   assert folder.finished(0) is not None and folder.finished(1) is None
-  run_streaming(index, folder, FORMAT, toy.Model(), toy.SETTINGS, show_progress=False)
+  run_streaming(index, folder, FORMAT, toy.Model(), toy.SETTINGS)
   store.get("/out", str(tmp_path / "out"), recursive=True)
   ids, vectors = toy.read_npy(tmp_path / "out")
   assert ids == ["0", "1", "2"]

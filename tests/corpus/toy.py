@@ -50,7 +50,7 @@ def corpus(folder, sentences, shard_records=10, output="npy"):
   """Writes a text file; returns its index and an empty output folder."""
   path = folder / "corpus.txt"
   path.write_text("".join(f"{sentence}\n" for sentence in sentences), encoding="utf-8")
-  index = build_index([str(path)], InputFormat(), shard_records, 1 << 20, show_progress=False)
+  index = build_index([str(path)], InputFormat(), shard_records, 1 << 20)
   (folder / "out").mkdir()
   return index, ShardFolder(str(folder / "out"), len(index.shards), output, DIM)
 
