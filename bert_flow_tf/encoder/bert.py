@@ -13,7 +13,7 @@ from bert_flow_tf.encoder import precision as precision_lib
 from bert_flow_tf.encoder.declared import Declared, read_declared
 from bert_flow_tf.encoder.pooling import WORD_ROWS
 from bert_flow_tf.encoder.settings import EncoderSettings
-from bert_flow_tf.encoder.source import GOOGLE, Source, find
+from bert_flow_tf.encoder.source import Source, find
 from bert_flow_tf.errors import ConfigError, EncoderError
 from bert_flow_tf.io.checks import is_integer
 from bert_flow_tf.io.experiment import STATIC
@@ -142,10 +142,13 @@ def load_bert(settings: EncoderSettings) -> BertEncoder:
   source = find(settings)
   if source.static:
     _check_static(settings)
+  changes = {}
+  if settings.hidden_act is not None:
+    changes["hidden_act"] = settings.hidden_act
   load = _load_hugging_face
-  if source.kind == GOOGLE:
+  if source.checkpoint is not None:
     load = _load_google
-  model, has_pooler, folder, declared = load(source, settings)
+  model, has_pooler, folder, declared = load(source, settings, changes)
   if source.static:
     declared = Declared(WORD_ROWS, declared.max_seq_length, token_weights=static.TOKEN_WEIGHTS)
     return BertEncoder(model, source, folder, has_pooler, settings.precision, declared)
@@ -158,21 +161,20 @@ def load_bert(settings: EncoderSettings) -> BertEncoder:
   return BertEncoder(model, source, folder, has_pooler, settings.precision, declared)
 
 
-def _load_hugging_face(source, settings):
+def _load_hugging_face(source, settings, changes):
   """Returns the model, whether it has a pooled output, the folder of its files, and what they declare."""
   for argument in ("bert_config_file", "vocab_file"):
     if getattr(settings, argument):
       raise ConfigError(
-        f"{argument}: belongs to a TensorFlow 1 checkpoint, and {source.name} is none; give the prefix of one, such as "
-        "FOLDER/bert_model.ckpt, or leave the file out",
+        f"{argument}: belongs to a TensorFlow 1 checkpoint, and {source.name} is none; leave the file out",
         argument,
       )
   declared, folder = read_declared(source.folder)
-  model, has_pooler = hugging_face.load(folder, _changes(settings), source.static)
+  model, has_pooler = hugging_face.load(folder, changes, source.static)
   return model, has_pooler, folder, declared
 
 
-def _load_google(source, settings):
+def _load_google(source, settings, changes):
   """Returns the same for a TensorFlow 1 checkpoint, whose configuration and vocabulary may be in other folders."""
   config_path = google_folder.config_file(source.folder)
   if settings.bert_config_file:
@@ -183,15 +185,8 @@ def _load_google(source, settings):
     if path.name != "vocab.txt":
       raise ConfigError(f"vocab_file={path}: its name must be vocab.txt", argument="vocab_file")
     folder = path.parent
-  model, has_pooler = google_folder.load(config_path, folder, source.checkpoint, _changes(settings), source.static)
+  model, has_pooler = google_folder.load(config_path, folder, source.checkpoint, changes, source.static)
   return model, has_pooler, folder, Declared()
-
-
-def _changes(settings):
-  """Returns the values that replace those of the configuration."""
-  if settings.hidden_act is None:
-    return {}
-  return {"hidden_act": settings.hidden_act}
 
 
 def _given_file(argument, value, expected):

@@ -3,6 +3,7 @@
 import pathlib
 from typing import Any
 
+import transformers
 from absl import logging
 
 from bert_flow_tf.encoder import hugging_face, tf1_names, tf1_reader
@@ -10,16 +11,15 @@ from bert_flow_tf.errors import EncoderError
 
 CONFIG_FILE = "bert_config.json"
 # The keys of Google's BertConfig and its defaults, whose type_vocab_size is not Hugging Face's 2; sizes are required.
-DEFAULTS = dict.fromkeys(hugging_face.ARCHITECTURES["bert"].sizes) | {
+DEFAULTS = dict.fromkeys(hugging_face.SIZES) | {
   "hidden_act": "gelu",
   "hidden_dropout_prob": 0.1,
   "attention_probs_dropout_prob": 0.1,
   "type_vocab_size": 16,
   "initializer_range": 0.02,
 }
-# Google's modeling.py means the tanh form of GELU, which transformers calls gelu_new; its gelu is the erf form.
-_ACTIVATIONS = {"gelu": "gelu_new"}
-# Our key of bert_config.json, true if its gelu is the erf form; Google's code ignores it.
+# The gelu of Google's modeling.py is the tanh form, transformers' gelu_new; transformers' gelu is the erf form. Our key
+# of bert_config.json is true if its gelu is the erf form, too; Google's code ignores it.
 _EXACT = "exact_gelu"
 # A constant in Google's code, without a key in bert_config.json.
 _LAYER_NORM_EPS = 1e-12
@@ -58,41 +58,25 @@ def read_config(path: pathlib.Path) -> dict[str, Any]:
   if isinstance(values, dict):
     # Google leaves out what has its default; other keys are kept.
     kept = {key: values.get(key, default) for key, default in DEFAULTS.items()}
-    if path.name != "config.json" and values.pop(_EXACT, None) is not True:
-      kept["hidden_act"] = converted_activation(kept["hidden_act"])
+    is_googles = path.name != "config.json" and values.pop(_EXACT, None) is not True
+    if is_googles and kept["hidden_act"] == "gelu":
+      kept["hidden_act"] = "gelu_new"
     kept["layer_norm_eps"] = values.get("layer_norm_eps", _LAYER_NORM_EPS)
     values = {"model_type": "bert"} | values | kept
   hugging_face.check_config(path, values)
   return values
 
 
-def converted_activation(hidden_act: Any) -> Any:
-  """Returns transformers' name of an activation of bert_config.json."""
-  if isinstance(hidden_act, str):
-    return _ACTIVATIONS.get(hidden_act, hidden_act)
-  return hidden_act
-
-
 def google_config(config: Any) -> dict[str, Any]:
   """Returns the content of a bert_config.json for a transformers.BertConfig."""
   values = {key: getattr(config, key) for key in DEFAULTS}
-  if values["hidden_act"] in _ACTIVATIONS:
-    logging.warning(
-      "hidden_act is gelu, the erf form: %s says so in bert_config.json, and is read from it here, but Google's and "
-      "the original's code use the tanh form, whose embeddings differ by about 3e-4",
-      _EXACT,
-    )
+  if values["hidden_act"] == "gelu":
+    logging.warning("hidden_act is gelu, the erf form: Google's code ignores %s and uses the tanh form", _EXACT)
     values[_EXACT] = True
-  # Back to Google's names.
-  for ours, theirs in _ACTIVATIONS.items():
-    if values["hidden_act"] == theirs:
-      values["hidden_act"] = ours
+  elif values["hidden_act"] == "gelu_new":
+    values["hidden_act"] = "gelu"
   if config.layer_norm_eps != _LAYER_NORM_EPS:
-    logging.warning(
-      "layer_norm_eps is %g: it is written to bert_config.json and read from it here, but Google's code uses %g",
-      config.layer_norm_eps,
-      _LAYER_NORM_EPS,
-    )
+    logging.warning("layer_norm_eps is %g: Google's code uses %g", config.layer_norm_eps, _LAYER_NORM_EPS)
     values["layer_norm_eps"] = config.layer_norm_eps
   return values
 
@@ -120,9 +104,8 @@ def load(
   shapes = _checked_shapes(reader, values)
   if word_rows:
     return hugging_face.static_model(values, reader.read_weight(_WORDS, shapes[_WORDS])), False
-  architecture = hugging_face.ARCHITECTURES["bert"]
   try:
-    model = architecture.model(architecture.config.from_dict(values))
+    model = transformers.TFBertModel(transformers.BertConfig.from_dict(values))
     model.build_in_name_scope()
   except Exception as error:  # transformers and Keras raise errors of many classes
     reason = hugging_face.reason(config_path, error)

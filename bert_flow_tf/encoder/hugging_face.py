@@ -1,7 +1,6 @@
 """Hugging Face folders of an encoder: config.json, vocab.txt and weights, checked and loaded; none stays random."""
 
 import contextlib
-import dataclasses
 import hashlib
 import pathlib
 import re
@@ -16,39 +15,19 @@ from bert_flow_tf.encoder import static
 from bert_flow_tf.errors import EncoderError
 from bert_flow_tf.io import checksums, files
 
-
-@dataclasses.dataclass(frozen=True)
-class Architecture:
-  """What differs between kinds of transformers; everything else is read from transformers' classes."""
-
-  config: Any
-  model: Any
-  # Required keys of config.json: a wrong default of the number of heads would change no weight's shape.
-  sizes: tuple[str, ...]
-  # Settings that the TensorFlow model ignores, or that make another model of it, with the only correct value.
-  fixed: dict[str, Any]
-  # Pattern of the names of a block's weights.
-  block: str
-
-
-# {model_type of config.json: architecture}
-ARCHITECTURES = {
-  "bert": Architecture(
-    transformers.BertConfig,
-    transformers.TFBertModel,
-    (
-      "vocab_size",
-      "hidden_size",
-      "num_hidden_layers",
-      "num_attention_heads",
-      "intermediate_size",
-      "max_position_embeddings",
-    ),
-    {"position_embedding_type": "absolute", "is_decoder": False, "add_cross_attention": False},
-    r"encoder[./]layer[._/]",
-  )
-}
-
+# Required keys of config.json: a wrong default of the number of heads would change no weight's shape.
+SIZES = (
+  "vocab_size",
+  "hidden_size",
+  "num_hidden_layers",
+  "num_attention_heads",
+  "intermediate_size",
+  "max_position_embeddings",
+)
+# Settings that the TensorFlow model ignores, or that make another model of it, with the only correct value.
+_FIXED = {"position_embedding_type": "absolute", "is_decoder": False, "add_cross_attention": False}
+# Pattern of the names of a block's weights.
+_BLOCK = r"encoder[./]layer[._/]"
 # In the order in which transformers looks for them.
 WEIGHTS = ("model.safetensors", "model.safetensors.index.json", "tf_model.h5", "tf_model.h5.index.json")
 # Key of config.json that transformers writes and this program does not. transformers also keeps keys that it does not
@@ -116,22 +95,19 @@ def _has_digest_of_name(blob):
 
 
 def check_config(path: pathlib.Path, values: Any) -> None:
-  """Raises an EncoderError unless a configuration, the content of `path`, is of a known architecture."""
+  """Raises an EncoderError unless a configuration, the content of `path`, is a supported BERT's."""
   model_type = type(values).__name__
   if isinstance(values, dict):
     model_type = values.get("model_type")
-  if model_type not in ARCHITECTURES:
-    expected = " or ".join(f'"{name}"' for name in ARCHITECTURES)
-    raise EncoderError(f"{path}: expected model_type {expected}, got {model_type!r}; use the folder of a BERT")
-  architecture = ARCHITECTURES[model_type]
-  for key in architecture.sizes:
+  if model_type != "bert":
+    raise EncoderError(f'{path}: expected model_type "bert", got {model_type!r}; use the folder of a BERT')
+  for key in SIZES:
     if not isinstance(values.get(key), int) or values[key] < 1:
       raise EncoderError(f"{path}: expected a positive integer as {key}, got {values.get(key)!r}")
-  for key, expected in architecture.fixed.items():
+  for key, expected in _FIXED.items():
     if values.get(key, expected) != expected:
       raise EncoderError(
-        f"{path}: expected {expected!r} as {key}, got {values[key]!r}; transformers' TensorFlow model does not support "
-        "it"
+        f"{path}: expected {expected!r} as {key}, got {values[key]!r}, which TFBertModel does not support"
       )
 
 
@@ -199,7 +175,7 @@ def load(folder: pathlib.Path, changes: dict[str, Any], word_rows: bool = False)
     shape = (values["vocab_size"], values["hidden_size"])
     return static_model(values, _read_word_rows(folder, weights, shape)), False
   model, info = _from_pretrained(folder, weights, values)
-  _check_loading(folder, weights, info, ARCHITECTURES[values["model_type"]].block)
+  _check_loading(folder, weights, info)
   for weight in model.weights:
     if not np.isfinite(weight.numpy()).all():
       raise EncoderError(f"{folder}: {weights} holds NaN or infinity in {bare_name(weight)}; use another checkpoint")
@@ -210,24 +186,23 @@ def load(folder: pathlib.Path, changes: dict[str, Any], word_rows: bool = False)
 
 def _from_pretrained(folder, weights, values):
   """Returns the model that transformers loads, and its lists of missing, mismatched and unexpected weights."""
-  architecture = ARCHITECTURES[values["model_type"]]
   try:
     with _quiet():
-      return architecture.model.from_pretrained(
+      return transformers.TFBertModel.from_pretrained(
         str(folder),
-        config=architecture.config.from_dict(values),
+        config=transformers.BertConfig.from_dict(values),
         local_files_only=True,
         output_loading_info=True,
         ignore_mismatched_sizes=True,  # lists them, so that `_check_loading` can name them
       )
   except Exception as error:  # safetensors, h5py, json and TensorFlow raise errors of many classes
     raise EncoderError(
-      f"{folder}: cannot load {weights} as the {values['model_type'].upper()} that config.json describes "
-      f"({reason(folder / weights, error)}); download or save it again"
+      f"{folder}: cannot load {weights} as the BERT that config.json describes ({reason(folder / weights, error)}); "
+      "download or save it again"
     ) from error
 
 
-def _check_loading(folder, weights, info, block):
+def _check_loading(folder, weights, info):
   """Raises EncoderError if a weight stayed random, or if config.json lacks blocks of the weights."""
   mismatched = info["mismatched_keys"]
   if mismatched:
@@ -243,7 +218,7 @@ def _check_loading(folder, weights, info, block):
       "config.json that was saved with the weights, or download or save the model again"
     )
   # Heads (MLM, next sentence, classifiers) are not needed; without a block it would be another encoder.
-  blocks = sorted(key for key in info["unexpected_keys"] if re.search(block, key))
+  blocks = sorted(key for key in info["unexpected_keys"] if re.search(_BLOCK, key))
   if blocks:
     raise EncoderError(
       f"{folder}: {weights} holds {len(blocks)} weights of blocks that config.json does not have, first {blocks[0]}; "
@@ -264,12 +239,9 @@ def _read_word_rows(folder, weights, shape):
       "download or save it again"
     ) from error
   if rows is None or rows.shape != shape:
-    got = "none"
-    if rows is not None:
-      got = str(list(rows.shape))
     raise EncoderError(
-      f"{folder}: expected word embeddings of config.json's shape {list(shape)} in {weights}, got {got}; use the "
-      "config.json that was saved with the weights"
+      f"{folder}: expected word embeddings of config.json's shape {list(shape)} in {weights}, got "
+      f"{list(np.shape(rows)) or 'none'}; use the config.json that was saved with the weights"
     )
   if not np.isfinite(rows).all():
     raise EncoderError(f"{folder}: {weights} holds NaN or infinity in {static.NAME}:0; use another checkpoint")
@@ -279,7 +251,7 @@ def _read_word_rows(folder, weights, shape):
 def static_model(values: dict[str, Any], rows: np.ndarray) -> static.WordRows:
   """Returns the static model of a configuration's values and a matrix [vocab, hidden]."""
   values = {**values, "num_hidden_layers": 0, "max_position_embeddings": _STATIC_LENGTH}
-  return static.WordRows(ARCHITECTURES[values["model_type"]].config.from_dict(values), rows)
+  return static.WordRows(transformers.BertConfig.from_dict(values), rows)
 
 
 def bare_name(weight: Any) -> str:

@@ -1,8 +1,7 @@
 """Pooling of BERT's hidden states to a sentence embedding, by `sentence_embedding_type`.
 
-Each way to pool is a function with its names, and nowhere else: the allowed values, the flag's help, the line for the
-log and what other programs' names mean are made from that. TensorFlow is imported only where it computes, so that flags
-are quick.
+Each way to pool is a function with its names, and nowhere else: the allowed values, the flag's help and what other
+programs' names mean are made from that. TensorFlow is imported only where it computes, so that flags are quick.
 """
 
 from __future__ import annotations
@@ -20,8 +19,8 @@ if TYPE_CHECKING:
 
 WORD_ROWS = "word-rows"
 _SHARE = 0.6
-_SHARES = re.compile(r"0\.[0-9]{1,4}", re.ASCII)
-_NUMBER = re.compile(r"[1-9][0-9]*", re.ASCII)
+# What the parameter of a name stands for: N a number of blocks, S a share, which may be left out.
+_PARAMETERS = {"-N": "-([1-9][0-9]*)", "-S": r"(?:-(0\.[0-9]{1,4}))?"}
 
 
 class _Batch(NamedTuple):
@@ -31,14 +30,6 @@ class _Batch(NamedTuple):
   weights: tf.Tensor
   pooled_output: tf.Tensor | None
   word_rows: tf.Tensor | None
-
-
-class _Kind(NamedTuple):
-  """Way to pool: its function, its line for the log, and the end of that line if tokens have weights."""
-
-  pool: Callable[[_Batch], tf.Tensor]
-  line: str
-  weighted: str
 
 
 class _Name(NamedTuple):
@@ -59,18 +50,15 @@ class _Name(NamedTuple):
   kind: str = ""
 
 
-KINDS: dict[str, _Kind] = {}
-# In the names, N stands for a number of blocks, S for a share.
+KINDS: dict[str, Callable[[_Batch], tf.Tensor]] = {}
 POOLINGS: dict[str, _Name] = {}
 
-_NO_MEAN = "; it is no mean, so token_weights={weights} changes nothing"
 
-
-def _kind(kind: str, line: str, names: dict[str, _Name], weighted: str = ", weighted by {weights}"):
+def _kind(kind: str, names: dict[str, _Name]):
   """Returns a decorator that adds a function as a way to pool, and its names."""
 
   def add(pool):
-    KINDS[kind] = _Kind(pool, line, weighted)
+    KINDS[kind] = pool
     for name, values in names.items():
       POOLINGS[name] = values._replace(kind=kind)
     return pool
@@ -107,7 +95,6 @@ def _weighted_mean(states, weights):
 
 @_kind(
   "mean",
-  "mean of {blocks}, averaged over all tokens",
   {
     "avg": _Name(_last, declared=("mean", "mean_tokens")),
     "avg-first-last": _Name(lambda last, n: (1, last), "= avg-last-2"),
@@ -124,34 +111,24 @@ def _mean(batch: _Batch) -> tf.Tensor:
   return tf.add_n([_weighted_mean(states, batch.weights) for states in batch.states]) / len(batch.states)
 
 
-@_kind("concat", "concatenation of {blocks}, averaged over all tokens", {"concat-top-N": _Name(_top)})
+@_kind("concat", {"concat-top-N": _Name(_top)})
 def _concat(batch: _Batch) -> tf.Tensor:
   import tensorflow as tf
 
   return tf.concat([_weighted_mean(states, batch.weights) for states in batch.states], axis=-1)
 
 
-@_kind(
-  "cls",
-  "the pooled output, tanh(dense) of the last block's [CLS]",
-  {"cls": _Name(_none, "the pooled output")},
-  _NO_MEAN,
-)
+@_kind("cls", {"cls": _Name(_none, "the pooled output")})
 def _cls(batch: _Batch) -> tf.Tensor:
   return batch.pooled_output
 
 
-@_kind("token", "[CLS] of {blocks}", {"cls-token": _Name(_last, declared=("cls", "cls_token"))}, _NO_MEAN)
+@_kind("token", {"cls-token": _Name(_last, declared=("cls", "cls_token"))})
 def _token(batch: _Batch) -> tf.Tensor:
   return batch.states[0][:, 0]
 
 
-@_kind(
-  "max",
-  "maximum of each dimension of {blocks}, over all tokens",
-  {"max": _Name(_last, "the maximum over the tokens", declared=("max", "max_tokens"))},
-  ", over the tokens whose weight by {weights} is not 0",
-)
+@_kind("max", {"max": _Name(_last, "the maximum over the tokens", declared=("max", "max_tokens"))})
 def _max(batch: _Batch) -> tf.Tensor:
   import tensorflow as tf
 
@@ -159,20 +136,12 @@ def _max(batch: _Batch) -> tf.Tensor:
   return tf.reduce_max(tf.where(is_token, tf.cast(batch.states[0], tf.float32), tf.float32.min), axis=1)
 
 
-@_kind(
-  "words",
-  "mean of unit rows of the word embeddings, over all tokens",
-  {WORD_ROWS: _Name(_none, "the word embeddings alone")},
-)
+@_kind("words", {WORD_ROWS: _Name(_none, "the word embeddings alone")})
 def _words(batch: _Batch) -> tf.Tensor:
   return _weighted_mean(batch.word_rows, batch.weights)
 
 
-@_kind(
-  "mix",
-  "unit rows of the word embeddings, share {share:g}, and {blocks}, each averaged over all tokens",
-  {"mix-S": _Name(_last, "word-rows with share S, and avg, concatenated; mix = mix-0.6")},
-)
+@_kind("mix", {"mix-S": _Name(_last, "word-rows with share S, and avg, concatenated; mix = mix-0.6")})
 def _mix(batch: _Batch) -> tf.Tensor:
   import tensorflow as tf
 
@@ -217,14 +186,11 @@ class Pooling:
 
   def describe(self, token_weights: str | None = None) -> str:
     """Returns a line for the log with the pooled blocks; `token_weights`: name of the weights, None for equal ones."""
-    kind = KINDS[self.kind]
-    # The blocks as a user counts them, from 1.
-    noun = "blocks" if len(self.blocks) > 1 else "block"
-    blocks = f"{noun} {', '.join(map(str, self.blocks))} of {self.num_hidden_layers}"
-    share = max(self.shares[:1], default=0)
-    line = f"{self.name}: {kind.line.format(blocks=blocks, share=share)}"
+    line = self.name
+    if self.blocks:
+      line += f": blocks {', '.join(map(str, self.blocks))} of {self.num_hidden_layers}"
     if token_weights is not None:
-      line += kind.weighted.format(weights=token_weights)
+      line += f", token_weights {token_weights}"
     return line
 
   def pool(
@@ -244,7 +210,7 @@ class Pooling:
     import tensorflow as tf
 
     batch = _Batch([hidden_states[block] for block in self.blocks], weights, pooled_output, word_rows)
-    return tf.cast(KINDS[self.kind].pool(batch), tf.float32)
+    return tf.cast(KINDS[self.kind](batch), tf.float32)
 
 
 def parse_pooling(sentence_embedding_type: str, num_hidden_layers: int) -> Pooling:
@@ -254,49 +220,31 @@ def parse_pooling(sentence_embedding_type: str, num_hidden_layers: int) -> Pooli
     ConfigError: unknown value, or N not in 1..num_hidden_layers.
   """
   # Names with a parameter, "avg-top-N" and "mix-S", stand for many values.
-  text = sentence_embedding_type
-  if isinstance(text, str):
-    for name, values in POOLINGS.items():
-      prefix, _, parameter = name.rpartition("-")
-      n, shares = 0, ()
-      if parameter == "N":
-        n = _number(text, prefix, values.last_digit)
-        matches = 1 <= n <= num_hidden_layers
-      elif parameter == "S":
-        shares = _shares(text, prefix)
-        matches = bool(shares)
-      else:
-        matches = text == name
-      if matches:
-        return Pooling(text, values.kind, values.blocks(num_hidden_layers, n), num_hidden_layers, shares)
+  text = str(sentence_embedding_type)
+  for name, values in POOLINGS.items():
+    pattern = name.removesuffix(name[-2:]) + _PARAMETERS.get(name[-2:], name[-2:])
+    match = re.fullmatch(pattern, text, re.ASCII)
+    if not match:
+      continue
+    n, shares = 0, ()
+    if name.endswith("-N"):
+      digits = match[1]
+      if values.last_digit:
+        digits = digits[-1]
+      n = int(digits)
+      if not 1 <= n <= num_hidden_layers:
+        continue
+    elif name.endswith("-S"):
+      share = float(match[1] or _SHARE)
+      if not share:
+        continue
+      shares = (share, 1.0 - share)
+    return Pooling(text, values.kind, values.blocks(num_hidden_layers, n), num_hidden_layers, shares)
   raise ConfigError(
     f"sentence_embedding_type={text}: expected one of {ALLOWED}, with 0 < S < 1; N is 1 to {num_hidden_layers}, the "
     "blocks of this model",
     argument="sentence_embedding_type",
   )
-
-
-def _number(text, prefix, last_digit):
-  """Returns N of "PREFIX-N", 0 for another text."""
-  digits = text.removeprefix(f"{prefix}-")
-  if digits == text or not _NUMBER.fullmatch(digits):
-    return 0
-  if last_digit:
-    return int(digits[-1])
-  return int(digits)
-
-
-def _shares(text, prefix):
-  """Returns the shares S and 1 - S of "PREFIX-S", the default ones of "PREFIX", () for another text."""
-  share = 0.0
-  digits = text.removeprefix(f"{prefix}-")
-  if text == prefix:
-    share = _SHARE
-  elif digits != text and _SHARES.fullmatch(digits):
-    share = float(digits)
-  if not share:
-    return ()
-  return share, 1.0 - share
 
 
 def check_low_dim(dim: int, low_dim: int | None) -> None:

@@ -121,9 +121,17 @@ class SeededDropout:
     for position, layer in enumerate(layers):
       layer.call = self._dropout(position, layer.rate)
 
-  def on(self, seed: tf.Tensor | None) -> "_Seeded":
-    """Returns a context with dropout of a seed, int32 [2]; None for no dropout."""
-    return _Seeded(self, seed)
+  def on(self, seed: tf.Tensor | None) -> "SeededDropout":
+    """Returns the context with dropout of a seed, int32 [2]; None for no dropout."""
+    self._seed = seed
+    return self
+
+  # A class and no generator, which AutoGraph does not convert.
+  def __enter__(self) -> None:
+    pass
+
+  def __exit__(self, *unused: object) -> None:
+    self._seed = None
 
   def _dropout(self, position, rate):
     def call(inputs, training=None):
@@ -134,17 +142,3 @@ class SeededDropout:
       return tf.nn.experimental.stateless_dropout(inputs, rate, seed)
 
     return call
-
-
-class _Seeded:
-  """Context in which a model has dropout; a class, as AutoGraph does not convert generators."""
-
-  def __init__(self, dropout, seed):
-    self._dropout = dropout
-    self._seed = seed
-
-  def __enter__(self):
-    self._dropout._seed = self._seed
-
-  def __exit__(self, *unused):
-    self._dropout._seed = None

@@ -19,7 +19,6 @@ if TYPE_CHECKING:
   from bert_flow_tf.encoder.sentence_encoder import SentenceEncoder
 
 WEIGHTS = "model.safetensors"
-CARD = "README.md"
 FILES = ("config.json", "vocab.txt", "tokenizer_config.json", WEIGHTS)
 
 
@@ -46,42 +45,27 @@ def write_encoder(
   vocabulary: bytes,
   tokenizer: Mapping[str, Any],
 ) -> None:
-  """Writes an encoder from {TensorFlow 1's name: float32 array} and the other parts; see `write_folder`."""
-  write_folder(folder, {**config, "architectures": ["BertModel"]}, pytorch_weights(variables), vocabulary, tokenizer)
+  """Writes a folder of an encoder; replaces one that was saved here.
 
-
-def write_folder(
-  folder: str | os.PathLike,
-  config: Mapping[str, Any],
-  tensors: Mapping[str, np.ndarray],
-  vocabulary: bytes,
-  tokenizer: Mapping[str, Any],
-  card: str | None = None,
-) -> None:
-  """Writes a folder of any model that contains a BERT; replaces one that was saved here.
-
-  `config` is the content of config.json without the weights' type, `tensors` {PyTorch's name: array}, `vocabulary` the
-  content of vocab.txt, `tokenizer` that of tokenizer_config.json, do_lower_case included, `card` the text of README.md.
+  `config` is the content of config.json, `variables` {TensorFlow 1's name: float32 array}, `vocabulary` the content of
+  vocab.txt, `tokenizer` that of tokenizer_config.json, do_lower_case included.
   """
   folder = pathlib.Path(folder).resolve()
-  config = {**config, "torch_dtype": "float32"}  # the type in which they are loaded
+  tensors = pytorch_weights(variables)
+  config = {**config, "architectures": ["BertModel"], "torch_dtype": "float32"}  # the type in which they are loaded
   config.pop(hugging_face.SAVED_BY_TRANSFORMERS, None)
   tokenizer = {"model_max_length": config["max_position_embeddings"], "tokenizer_class": "BertTokenizer", **tokenizer}
   for name, tensor in tensors.items():
     if not np.isfinite(tensor).all():
-      raise EncoderError(
-        f"{name}: not finite as {tensor.dtype}, so it is not saved; lower learning_rate or store float32"
-      )
+      raise EncoderError(f"{name}: not finite, so it is not saved; lower learning_rate")
   # Written into a temporary folder, which is renamed at the end.
   try:
     check_place(folder)
     with replaced_folder(folder) as temporary:
       _write_json(temporary / "tokenizer_config.json", tokenizer)
       (temporary / "vocab.txt").write_bytes(vocabulary)
-      save_file(dict(tensors), temporary / WEIGHTS, metadata={"format": "pt"})
+      save_file(tensors, temporary / WEIGHTS, metadata={"format": "pt"})
       _write_json(temporary / "config.json", checksums.sealed(config, temporary, FILES[1:]))
-      if card is not None:
-        write_text(temporary / CARD, card)
       hugging_face.read_config(temporary)  # rejects now what would be rejected on loading
   except (OSError, SafetensorError) as error:
     raise EncoderError(f"encoder folder {folder}: cannot be written ({error})") from error
@@ -114,7 +98,7 @@ def check_place(folder: str | os.PathLike) -> None:
   names = [folder.name]
   if folder.is_dir():
     names = sorted(path.name for path in folder.iterdir())
-  others = [name for name in names if name not in (*FILES, CARD)]
+  others = [name for name in names if name not in FILES]
   if others or (names and not is_encoder(folder)):
     raise EncoderError(
       f"encoder folder {folder}: it holds {(others or names)[0]}, which is not an encoder saved here; choose another "

@@ -15,8 +15,6 @@ from bert_flow_tf.encoder.settings import EncoderSettings
 from bert_flow_tf.errors import EncoderError
 from bert_flow_tf.io.experiment import STATIC
 
-HUGGING_FACE, GOOGLE = "Hugging Face", "Google"
-
 _PACKAGED = {"mini": pathlib.Path(__file__).parent / "pretrained" / "mini"}
 # The models of the paper's tables (uncased) and their cased twins, by the hub's name without "google-bert/".
 HUB_NAMES = {
@@ -41,12 +39,11 @@ _PROBE_SECONDS = 5
 
 @dataclasses.dataclass(frozen=True)
 class Source:
-  """Files of an encoder: their kind (HUGGING_FACE or GOOGLE), the user's name for them, and their folder."""
+  """Files of an encoder: the user's name for them, and their folder."""
 
-  kind: str
   name: str
   folder: pathlib.Path
-  # Prefix of a TensorFlow 1 checkpoint, or its folder.
+  # Prefix of a TensorFlow 1 checkpoint, or its folder; None for Hugging Face's files.
   checkpoint: str | pathlib.Path | None = None
   # Commit of a model of the hub.
   revision: str | None = None
@@ -102,14 +99,12 @@ def _local(name: str, path: pathlib.Path, static: bool) -> Source:
   """Returns the files of a folder or of a TensorFlow 1 checkpoint's prefix."""
   if path.is_dir():
     if google_folder.is_tf1(path):
-      return Source(GOOGLE, name, path, path, static=static)
-    return Source(HUGGING_FACE, name, path, static=static)
+      return Source(name, path, path, static=static)
+    return Source(name, path, static=static)
   if tf1_reader.is_prefix(path):
-    return Source(GOOGLE, name, path.parent, str(path), static=static)
+    return Source(name, path.parent, str(path), static=static)
   raise EncoderError(
-    f"model={name}: expected a folder, got a file; set model to the Hugging Face folder with config.json, vocab.txt "
-    "and model.safetensors, or to Google's with bert_config.json, vocab.txt and bert_model.ckpt",
-    argument="model",
+    f"model={name}: expected a folder, got a file; set model to the folder of Hugging Face's or Google's files", "model"
   )
 
 
@@ -164,8 +159,7 @@ def _check_reachable(repo: str, name: str, settings: EncoderSettings) -> None:
       repo = f"{repo} at revision {settings.model_revision}"
     raise EncoderError(
       f"model={name}: {repo} is not in the local cache ({settings.model_cache_dir or constants.HF_HUB_CACHE}) and "
-      f"{constants.ENDPOINT} cannot be reached ({type(error).__name__}); allow network access, or download its "
-      "config.json, vocab.txt, tokenizer_config.json and model.safetensors elsewhere and set model to that folder, or "
-      "use the packaged model mini",
+      f"{constants.ENDPOINT} cannot be reached ({type(error).__name__}); allow network access, set model to a folder "
+      "that was downloaded elsewhere, or use the packaged model mini",
       argument="model",
     ) from error

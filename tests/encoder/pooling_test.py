@@ -1,7 +1,5 @@
 """Tests of pooling.py: every value of sentence_embedding_type against NumPy."""
 
-import dataclasses
-
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -66,19 +64,12 @@ EXPECTED = {
 
 
 @pytest.mark.parametrize("name", EXPECTED)
-def test_values(name):
-  pooling = parse_pooling(name, LAYERS)
-  embeddings = pooling.pool(STATES, MASK, POOLED, ROWS)
-  assert embeddings.dtype == tf.float32
-  assert embeddings.shape == [3, pooling.dim(4)]
-  np.testing.assert_allclose(embeddings, EXPECTED[name], atol=1e-6)
-
-
-@pytest.mark.parametrize("name", EXPECTED)
-def test_reads_only_its_blocks(name):
+def test_values_from_its_blocks_alone(name):
   pooling = parse_pooling(name, LAYERS)
   needed = {block: STATES[block] for block in pooling.blocks}
-  np.testing.assert_allclose(pooling.pool(needed, MASK, POOLED, ROWS), EXPECTED[name], atol=1e-6)
+  embeddings = pooling.pool(needed, MASK, POOLED, ROWS)
+  assert embeddings.dtype == tf.float32 and embeddings.shape == [3, pooling.dim(4)]
+  np.testing.assert_allclose(embeddings, EXPECTED[name], atol=1e-6)
 
 
 def test_weights_of_tokens():
@@ -105,12 +96,6 @@ def test_padding_is_ignored():
   np.testing.assert_array_equal(pooling.pool(STATES, MASK), pooling.pool(other, MASK))
 
 
-def test_first_last_equals_avg_last_2_exactly():
-  ours, published_name = (parse_pooling(name, LAYERS) for name in ("avg-first-last", "avg-last-2"))
-  assert ours.blocks == published_name.blocks == (1, 5)
-  np.testing.assert_array_equal(ours.pool(STATES, MASK), published_name.pool(STATES, MASK))
-
-
 def test_model_of_a_single_block_counts_it_twice_as_the_published_code():
   assert parse_pooling("avg-first-last", 1).blocks == (1, 1)
   assert parse_pooling("avg-last-1", 1).blocks == (1,)
@@ -131,27 +116,9 @@ def test_unknown_value(name):
 
 
 def test_describe_names_the_blocks():
-  described = {name: parse_pooling(name, 12).describe() for name in EXPECTED}
-  assert described["avg-last-12"] == "avg-last-12: mean of blocks 1, 12 of 12, averaged over all tokens"
-  assert described["avg"] == "avg: mean of block 12 of 12, averaged over all tokens"
-  assert described["avg-last-3"] == "avg-last-3: mean of blocks 1, 12, 11 of 12, averaged over all tokens"
-  assert described["avg-last-last-2"] == "avg-last-last-2: mean of block 11 of 12, averaged over all tokens"
-  assert described["concat-top-2"].startswith("concat-top-2: concatenation of blocks 12, 11 of 12")
-  assert described["cls-token"] == "cls-token: [CLS] of block 12 of 12"
-  assert described["word-rows"] == "word-rows: mean of unit rows of the word embeddings, over all tokens"
-  mix = "mix-0.25: unit rows of the word embeddings, share 0.25, and block 12 of 12, each averaged over all tokens"
-  assert described["mix-0.25"] == mix
-  assert described["cls"] == "cls: the pooled output, tanh(dense) of the last block's [CLS]"
-  weighted = parse_pooling("mix-0.25", 12).describe("idf-0.5")
-  assert weighted == f"{mix}, weighted by idf-0.5"
-  assert "token_weights=idf-0.5 changes nothing" in parse_pooling("cls-token", 12).describe("idf-0.5")
-
-
-def test_frozen_and_hashable():
-  pooling = parse_pooling("avg", LAYERS)
-  assert {pooling: 1}[parse_pooling("avg", LAYERS)] == 1
-  with pytest.raises(dataclasses.FrozenInstanceError):
-    pooling.kind = "cls"
+  assert parse_pooling("avg-last-3", 12).describe() == "avg-last-3: blocks 1, 12, 11 of 12"
+  assert parse_pooling("word-rows", 12).describe() == "word-rows"
+  assert parse_pooling("mix-0.25", 12).describe("idf-0.5") == "mix-0.25: blocks 12 of 12, token_weights idf-0.5"
 
 
 def test_low_dim_averages_neighbors():
