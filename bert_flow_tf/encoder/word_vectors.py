@@ -23,7 +23,7 @@ from bert_flow_tf.progress import Progress
 PREFIX = "glove:"
 
 _GZIP_MAGIC, _ZIP_MAGIC, _BOM = b"\x1f\x8b", b"PK\x03\x04", b"\xef\xbb\xbf"
-_REPORT = 5000  # sentences or lines between two reports of progress
+_REPORT = 5000  # lines between two reports of progress
 
 
 @dataclasses.dataclass(frozen=True)
@@ -69,20 +69,12 @@ class WordVectors:
   float32 [words, dim]; `weights_checksum` is that of the uncompressed text, whichever words are wanted.
   """
 
-  def __init__(
-    self,
-    vectors: np.ndarray,
-    rows: Mapping[bytes, int],
-    name: str,
-    weights_checksum: str,
-    wanted: Collection[bytes] | None = None,
-  ) -> None:
-    """Stores the content of a file: `rows` is {word in UTF-8: row}, `wanted` the words that were kept, None for all."""
+  def __init__(self, vectors: np.ndarray, rows: Mapping[bytes, int], name: str, weights_checksum: str) -> None:
+    """Stores the content of a file: `rows` is {word in UTF-8: row}."""
     self.vectors = vectors
     self.name = name
     self.weights_checksum = weights_checksum
     self._rows = rows
-    self._wanted = wanted
 
   @classmethod
   def from_file(
@@ -96,13 +88,11 @@ class WordVectors:
     """
     kept = None
     if wanted is not None:
-      kept = frozenset(map(_utf8, check_sentences(wanted, "wanted")))
+      kept = frozenset(map(_utf8, wanted))
     path = os.fspath(path)
-    if not path:
-      raise EncoderError(f"model={PREFIX}: expected a file of word vectors, {PREFIX}FILE", argument="model")
     rows, vectors, checksum = _read(path, kept, show_progress is not False)
     logging.info("%s: %d word vectors of %d dimensions read", path, *vectors.shape)
-    return cls(vectors, rows, f"{PREFIX}{path}", checksum, kept)
+    return cls(vectors, rows, f"{PREFIX}{path}", checksum)
 
   def pooling(self, sentence_embedding_type: str | WordAverage | None = None) -> WordAverage:
     """Returns the pooling; ConfigError unless it is "avg" or None, as word vectors have no layers."""
@@ -130,29 +120,33 @@ class WordVectors:
     """Returns averages of the vectors of each sentence's words, float32 [n, dim]; zeros without a known word.
 
     A word is looked up in lower case, then as it is written; words without a vector do not count. Of a sentence, the
-    first `max_seq_length` words are used. `batch_size` and `cache` are not: an average is computed faster than read.
+    first `max_seq_length` words are used. The other arguments are not: an average is computed faster than read.
     """
-    del batch_size, cache
+    del batch_size, show_progress, cache
     sentences = check_sentences(sentences)
     embeddings = np.zeros([len(sentences), self.dim(sentence_embedding_type)], np.float32)
-    _check_max_seq_length(max_seq_length)
+    if max_seq_length is not None and not is_integer(max_seq_length, 1):
+      message = f"max_seq_length={max_seq_length}: expected a positive number of words, or None"
+      raise ConfigError(message, argument="max_seq_length")
     # Sentences without a known word stay zero, and are logged together.
     unknown = []
-    with Progress(len(sentences), show_progress is not False) as progress:
-      for position, sentence in enumerate(sentences):
-        rows = [self._row(word) for word in split_words(sentence)[:max_seq_length]]
-        rows = [row for row in rows if row is not None]
-        if rows:
-          embeddings[position] = self.vectors[rows].mean(axis=0, dtype=np.float64)
-        else:
-          unknown.append(position)
-        if (position + 1) % _REPORT == 0:
-          progress.update(_REPORT)
-      progress.update(len(sentences) % _REPORT)
+    for position, sentence in enumerate(sentences):
+      rows = []
+      for word in split_words(sentence)[:max_seq_length]:
+        row = self._rows.get(_utf8(word.lower()), self._rows.get(_utf8(word)))
+        if row is not None:
+          rows.append(row)
+      if rows:
+        embeddings[position] = self.vectors[rows].mean(axis=0, dtype=np.float64)
+      else:
+        unknown.append(sentence)
     if unknown:
       logging.warning(
-        "%s: %d of %d sentences have no word with a vector and are zero, first sentence %d (counted from 0): %r",
-        *(self.name, len(unknown), len(sentences), unknown[0], sentences[unknown[0]][:60]),
+        "%s: %d of %d sentences have no word with a vector and are zero, first %r",
+        self.name,
+        len(unknown),
+        len(sentences),
+        unknown[0][:60],
       )
     return embeddings
 
@@ -171,21 +165,8 @@ class WordVectors:
   ) -> str:
     """Returns the hexadecimal SHA-256 of everything that decides the result of `encode` for the same arguments."""
     dim = self.dim(sentence_embedding_type)
-    _check_max_seq_length(max_seq_length)
-    if max_seq_length is not None:
-      max_seq_length = int(max_seq_length)
     settings = {"weights": self.weights_checksum, "pooling": "words", "max_seq_length": max_seq_length, "dim": dim}
     return EmbeddingCache.key(settings, sentences)
-
-  def _row(self, word):
-    """Returns the row of a word's vector, or None."""
-    lower, written = _utf8(word.lower()), _utf8(word)
-    if self._wanted is not None and not {lower, written} <= self._wanted:
-      raise EncoderError(
-        f"{self.name}: the word {word!r} is not among the {len(self._wanted)} wanted words; read the file with "
-        "wanted_words of all sentences"
-      )
-    return self._rows.get(lower, self._rows.get(written))
 
 
 def split_words(sentence: str) -> list[str]:
@@ -215,13 +196,6 @@ def _spaced(character):
   if category[0] in "PS" or unicodedata.name(character, "").startswith("CJK UNIFIED IDEOGRAPH"):
     return f" {character} "
   return character
-
-
-def _check_max_seq_length(max_seq_length):
-  if max_seq_length is not None and not is_integer(max_seq_length, 1):
-    raise ConfigError(
-      f"max_seq_length={max_seq_length}: expected a positive number of words, or None", argument="max_seq_length"
-    )
 
 
 def _utf8(word):
@@ -290,7 +264,8 @@ def _lines(path: str, digest: Any, show: bool) -> Iterator[tuple[int, bytes]]:
   except (gzip.BadGzipFile, zlib.error, EOFError) as error:
     raise EncoderError(f"{path}: cannot be unpacked ({error}); copy the whole file") from error
   except OSError as error:
-    raise EncoderError(f"{path}: cannot be read ({error.strerror}); expected a file of word vectors") from error
+    message = f"model={PREFIX}{path}: cannot be read ({error.strerror}); expected a file of word vectors"
+    raise EncoderError(message, argument="model") from error
 
 
 def _header(line: bytes) -> tuple[int | None, int]:
