@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from bert_flow_tf.data.pairs import check_pairs
-from bert_flow_tf.errors import ConfigError, DataError, install_command
+from bert_flow_tf.errors import ConfigError, install_command
 from bert_flow_tf.evaluation.metrics import Correlation, correlation
 from bert_flow_tf.progress import Progress
 
@@ -28,15 +28,11 @@ UNITS = (TOKENS, CHARACTERS)
 
 @dataclasses.dataclass(frozen=True)
 class FrequencyGroup:
-  """A column of Table 1: ranks from `first` to `end`, number of words with such a rank, and means over these words.
+  """A column of Table 1: the number of words, and means over them; NaN for no words, or fewer than k others."""
 
-  {k: mean} of the l2-distances to the k nearest others, and of the k largest dot products; NaN if there are fewer.
-  """
-
-  first: int
-  end: int
   words: int
   mean_norm: float
+  # {k: mean} of the l2-distances to the k nearest others, and of the k largest dot products.
   mean_distance: dict[int, float]
   mean_dot_product: dict[int, float]
 
@@ -46,27 +42,20 @@ def frequency_groups(
   order: Sequence[int] | np.ndarray,
   groups: Sequence[tuple[int, int]] = RANK_GROUPS,
   neighbors: Sequence[int] = NEIGHBORS,
-  show_progress: bool | None = None,
 ) -> list[FrequencyGroup]:
   """Returns norms and neighbors of word embeddings [vocab, dim] by rank of frequency: Table 1 of Li et al. 2020.
 
-  `order` has the rows by falling frequency, int [ranked]. The caption says that neighbors are "among all the word
-  embeddings", and the ranks those of a Wikipedia dump. We take all rows of the matrix, also those without a rank
-  ([CLS], [unused0]), but not the word itself. The neighbors of the distances are the k nearest by l2-distance, those of
-  the dot products the k with the largest dot products: with the nearest by l2, the paper's norms, distances and dot
-  products contradict each other. A word's value is the mean over its k neighbors, a group's the mean over its words.
+  `order` has the rows by falling frequency, int [ranked]. Neighbors are among all rows, also those without a rank.
   """
+  # With the nearest by l2-distance for the dot products, too, the paper's norms, distances and dot products would
+  # contradict each other. A word's value is the mean over its k neighbors, a group's the mean over its words.
   embeddings, order = np.asarray(embeddings, np.float64), np.asarray(order)
-  bad = np.flatnonzero(~np.isfinite(embeddings).all(axis=1))
-  if bad.size:
-    raise DataError(f"the word embedding of row {bad[0]} (counted from 0) is not finite, expected numbers")
-  # The neighbors of all words at once; then each group has its rows of them.
   ranked = [order[first:end] for first, end in groups]
   words = np.unique(np.concatenate(ranked))
   most = min(max(neighbors), len(embeddings) - 1)
-  distances, products = _neighbors(embeddings, words, most, show_progress is not False)
+  distances, products = _neighbors(embeddings, words, most)
   columns = []
-  for (first, end), rows in zip(groups, ranked, strict=True):
+  for rows in ranked:
     at = np.searchsorted(words, rows)
     mean_distance, mean_product = {}, {}
     for k in neighbors:
@@ -75,23 +64,21 @@ def frequency_groups(
         mean_distance[k] = _mean(distances[at, :k])
         mean_product[k] = _mean(products[at, :k])
     norm = _mean(np.linalg.norm(embeddings[rows], axis=1))
-    columns.append(FrequencyGroup(first, end, len(rows), norm, mean_distance, mean_product))
+    columns.append(FrequencyGroup(len(rows), norm, mean_distance, mean_product))
   return columns
 
 
-def _neighbors(embeddings, rows, most, show):
-  """Returns the smallest l2-distances, rising, and the largest dot products, falling, of some rows with all others.
-
-  A matrix product of the centered rows finds the nearest ones; their distances are computed from the rows, so that
-  rounding can only exchange neighbors at the same distance. Both are float64 [rows, most].
-  """
+def _neighbors(embeddings, rows, most):
+  """Returns the smallest l2-distances and the largest dot products of rows with all others, float64 [rows, most]."""
+  # A matrix product of the centered rows finds the nearest ones; their distances are computed from the rows, so that
+  # rounding can only exchange neighbors at the same distance.
   distances, products = np.empty([2, len(rows), most])
   if not most or not len(rows):
     return distances, products
   centered = embeddings - embeddings.mean(axis=0)
   squares = np.sum(centered**2, axis=1)
   piece = max(1, _PIECE // len(embeddings))
-  with Progress(len(rows), show, "finding neighbors", "word") as progress:
+  with Progress(len(rows), work="finding neighbors", unit="word") as progress:
     for start in range(0, len(rows), piece):
       chosen = rows[start : start + piece]
       itself = np.arange(len(chosen)), chosen  # a word is not its own neighbor, an equal one is
@@ -114,21 +101,12 @@ def _mean(values):
   return float(np.mean(values)) if values.size else math.nan
 
 
-@dataclasses.dataclass(frozen=True)
-class LexicalCorrelations:
-  """A row of Table 6: a similarity's correlation with the edit distance and with gold, over the same pairs."""
-
-  edit_distance: Correlation
-  gold: Correlation
-
-
 def edit_distances(sentences_a: Sequence[str], sentences_b: Sequence[str], unit: str = TOKENS) -> np.ndarray:
   """Returns the Levenshtein distance of each pair of n sentences, int64 [n], in tokens or characters.
 
-  Tokens are words and runs of punctuation of the lower-cased sentence, characters Unicode code points of the sentence
-  as it is. The paper says only "edit distance". Its gold row in Table 6 is -24.61: tokens give -24.16, characters
-  -20.21.
+  Tokens are words and runs of punctuation of the lower-cased sentence, characters the code points of the sentence.
   """
+  # The paper says only "edit distance". Its gold row in Table 6 is -24.61: tokens give -24.16, characters -20.21.
   try:
     from rapidfuzz.distance import Levenshtein
   except ImportError as error:
@@ -137,18 +115,15 @@ def edit_distances(sentences_a: Sequence[str], sentences_b: Sequence[str], unit:
     ) from error
   a, b = check_pairs(sentences_a, sentences_b, ("sentences_a", "sentences_b"))
   if unit == TOKENS:
-    a, b = ([_TOKEN.findall(sentence.lower()) for sentence in side] for side in (a, b))
-  return np.array([Levenshtein.distance(x, y) for x, y in zip(a, b, strict=True)], np.int64)
+    a, b = _tokens(a), _tokens(b)
+  return np.array(list(map(Levenshtein.distance, a, b)), np.int64)
 
 
-def lexical_correlations(similarities: np.ndarray, gold: np.ndarray, distances: np.ndarray) -> LexicalCorrelations:
-  """Returns the correlations of similarities [n] with edit distances [n] and gold [n], which is NaN for no gold."""
-  with_gold = correlation(similarities, gold)
-  with_distance = correlation(similarities, np.where(np.isnan(gold), np.nan, distances))
-  reason = with_distance.reason.replace("gold score", "edit distance")
-  return LexicalCorrelations(dataclasses.replace(with_distance, reason=reason), with_gold)
+def _tokens(sentences):
+  return [_TOKEN.findall(sentence.lower()) for sentence in sentences]
 
 
-def close_pairs(distances: np.ndarray) -> np.ndarray:
-  """Returns whether each distance [n] is small, as for the green pairs of Figure 2: bool [n]."""
-  return np.asarray(distances) <= CLOSE
+def edit_correlation(similarities: np.ndarray, gold: np.ndarray, distances: np.ndarray) -> Correlation:
+  """Returns the correlation of similarities [n] with edit distances [n], of the pairs whose gold [n] is not NaN."""
+  result = correlation(similarities, np.where(np.isnan(gold), np.nan, distances))
+  return dataclasses.replace(result, reason=result.reason.replace("gold score", "edit distance"))

@@ -14,10 +14,7 @@ _PIECE = 1 << 20
 
 @dataclasses.dataclass(frozen=True)
 class Gain:
-  """Difference of two Spearman correlations x 100, or two AUCs x 100, on the same pairs, and its interval.
-
-  `reason` says why gain, or the interval alone, is NaN, else it is "".
-  """
+  """Difference of two Spearman correlations or AUCs x 100, its interval, and the reason if one of these is NaN."""
 
   gain: float
   low: float
@@ -38,13 +35,12 @@ def bootstrap_gain(
   level: float = 0.95,
   metric: str = "spearman",
 ) -> Gain:
-  """Returns the gain in Spearman or AUC x 100, with the percentile interval of a paired bootstrap.
+  """Returns the gain of similarities [n] or [seeds, n] over others, with the percentile interval of a paired bootstrap.
 
-  A resample draws n of the n pairs with replacement, the same ones for both methods, so that the difficulty of a pair
-  cancels (Efron and Tibshirani 1993, chapter 13.3; Berg-Kirkpatrick et al. 2012). Subsets, names [n], are resampled
-  separately, and the gain is that of "wmean", the mean weighted by size. `before` and `after` are similarities [n] of
-  two methods, or [seeds, n]: their score is the mean over the seeds. Pairs whose gold is NaN are left out.
+  With names of subsets [n] it is the gain of "wmean", the mean weighted by size. Pairs whose gold is NaN are left out.
   """
+  # A resample draws n of the n pairs with replacement, the same ones for both methods, so that the difficulty of a pair
+  # cancels (Efron and Tibshirani 1993, chapter 13.3; Berg-Kirkpatrick et al. 2012).
   gold = np.asarray(gold, np.float64)
   before = np.atleast_2d(np.asarray(before, np.float64))
   after = np.atleast_2d(np.asarray(after, np.float64))
@@ -65,7 +61,7 @@ def bootstrap_gain(
     return Gain(math.nan, math.nan, math.nan, level, pairs, reason, metric)
 
   gain = means[1] - means[0]
-  names = [subsets[int(row)] for row in scored] if len(subsets) else [""] * pairs
+  names = np.asarray(subsets)[scored] if len(subsets) else [""] * pairs
   # Each subset is resampled by itself, and counts by its size.
   rng = np.random.default_rng(seed)
   gains = np.zeros(n_boot)

@@ -9,14 +9,12 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from bert_flow_tf.evaluation.analysis import CLOSE, close_pairs
+from bert_flow_tf.evaluation.analysis import CLOSE
 from bert_flow_tf.evaluation.metrics import correlation
 from bert_flow_tf.io import files
 
 if typing.TYPE_CHECKING:
   from matplotlib.figure import Figure
-
-FORMATS = ("png", "svg")
 
 # Gray that is readable on white and on black: the cone's figure has no background of its own.
 _INK = "#8b949e"
@@ -32,7 +30,7 @@ def edit_distance_figure(points: Mapping[str, np.ndarray], title: str, unit: str
   """
   names = [name for name in points if name != "edit distance"]
   distances = points["edit distance"]
-  close = close_pairs(distances)
+  close = distances <= CLOSE
   figure = _figure()
   axes = figure.subplots(1, len(names), sharey=True)
   for axis, name in zip(axes, names, strict=True):
@@ -172,7 +170,7 @@ def _draw_sphere(axis, points, color):
 
 def save(figure: "Figure", folder: str | os.PathLike, name: str) -> list[pathlib.Path]:
   """Writes `name`.png and `name`.svg; returns their paths."""
-  paths = [pathlib.Path(folder) / f"{name}.{extension}" for extension in FORMATS]
+  paths = [pathlib.Path(folder) / f"{name}.png", pathlib.Path(folder) / f"{name}.svg"]
   for path in paths:
     content = io.BytesIO()
     metadata = {"Date": None} if path.suffix == ".svg" else None
@@ -190,8 +188,8 @@ def _rc(settings):
 
 
 def _colors(count):
-  """Returns a color for each method, readable on white and on black; the first is that of no calibration."""
-  return [_BEFORE, *itertools.islice(itertools.cycle(_AFTER), count - 1)]
+  """Returns a color for each method; the first is that of no calibration."""
+  return itertools.islice(itertools.chain([_BEFORE], itertools.cycle(_AFTER)), count)
 
 
 def _panels(count, width, height):

@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 from absl import logging
 
-from bert_flow_tf.errors import DataError
 from bert_flow_tf.evaluation.metrics import normalized
 
 # Most rows of `sample`.
@@ -25,16 +24,14 @@ _NO_CONE = (
 
 
 def isoscore(points: np.ndarray) -> float:
-  """Returns the IsoScore: the share of dimensions that have the variance, 0 for one direction, 1 for equal variances.
+  """Returns the IsoScore of points [n, dim]: 0 if all variance is in one direction, 1 for equal variances.
 
-      k = (sum of variances)^2 / (sum of squared variances) = trace(C)^2 / |C|^2,  score = (k - 1) / (dim - 1)
-
-  for the covariance matrix C with its Frobenius norm; k equal variances of dim, the others 0, score (k - 1) / (dim -
-  1). This is algorithm 1 of Rudman, Gillman, Rayne and Eickhoff 2022 without its principal axes. Mean, scale and
-  rotations do not change it. n points [n, dim] have at most n - 1 directions: scores of different n are comparable only
-  if n is much larger than dim. NaN for fewer than 2 points, points that are all equal, or dim below 2.
+  NaN for fewer than 2 points, points that are all equal, or dim below 2.
   """
-  points = _finite(points)
+  # Algorithm 1 of Rudman, Gillman, Rayne and Eickhoff 2022, without its principal axes, as rotations do not change it:
+  # (k - 1) / (dim - 1) with k = (sum of variances)^2 / (sum of squared variances) = trace(C)^2 / |C|^2, for the
+  # covariance matrix C with its Frobenius norm. Scores of different n are comparable only if n is much larger than dim.
+  points = np.asarray(points, np.float64)
   n, dim = points.shape
   if n < 2 or dim < 2:
     return math.nan
@@ -50,10 +47,9 @@ def isoscore(points: np.ndarray) -> float:
 def singular_spectrum(points: np.ndarray, centered: bool = False) -> np.ndarray:
   """Returns the singular values of points [n, dim] divided by the largest, falling, float64 [min(n, dim)].
 
-  Flat is isotropic (the paper's section 3.1). With `centered` the mean is subtracted first; otherwise BERT's mean is
-  most of the first value. NaN if all points are 0, or equal to the mean.
+  With `centered` the mean is subtracted first. NaN if all points are 0, or equal to the mean.
   """
-  points = _finite(points)
+  points = np.asarray(points, np.float64)
   if centered:
     points = _centered(points)
   values = np.linalg.svd(points, compute_uv=False)
@@ -63,12 +59,8 @@ def singular_spectrum(points: np.ndarray, centered: bool = False) -> np.ndarray:
 
 
 def spread(embeddings: np.ndarray) -> dict[str, float]:
-  """Returns how far a `sample` of embeddings [n, dim] spreads, without labels, x 100.
-
-  cosine_of_random_pairs is the mean cosine of two different rows; participation_ratio is k / dim with the k of
-  `isoscore`. NaN for fewer than 2 rows, or rows that are all equal.
-  """
-  rows = _finite(sample(embeddings))
+  """Returns mean cosine of two rows, and k / dim as in `isoscore`, of a `sample` of embeddings [n, dim]; x 100."""
+  rows = np.asarray(sample(embeddings), np.float64)
   n, dim = rows.shape
   cosine = math.nan
   if n > 1:
@@ -84,14 +76,13 @@ def sample(embeddings: Any) -> Any:
 
 
 def log_cone(embeddings: np.ndarray, shares: Sequence[float] = (), of_words: bool = False) -> dict[str, Any]:
-  """Logs how narrow the cone of embeddings [n, dim] is, and a warning if a calibration may find none to remove.
+  """Logs and returns the `spread` of embeddings [n, dim], with a warning if a calibration may find no cone to remove.
 
-  Returns the result of `spread`, and the `warning` if one is logged. Of concatenated views with their shares, the
-  measures are those of their weighted sum, and the warning goes by the last view, which is the encoder's. Means of word
-  embeddings have no cone even where a calibration helps: `of_words` leaves the warning out.
+  Means of word embeddings have no cone even where a calibration helps: `of_words` leaves the warning out.
   """
-  rows = _finite(sample(embeddings))
+  rows = np.asarray(sample(embeddings), np.float64)
   judged = whole = rows
+  # Concatenated views with shares are measured as their weighted sum, and judged by the last one, the encoder's.
   if shares:
     views = np.split(rows, len(shares), axis=1)
     judged, whole = views[-1], _weighted_sum(views, shares)
@@ -123,14 +114,3 @@ def _centered(points):
     return points
   moved = points - points[0]
   return moved - moved.mean(axis=0)
-
-
-def _finite(points):
-  """Returns points [n, dim] in float64; raises a DataError if one is not finite."""
-  points = np.asarray(points, np.float64)
-  bad = np.flatnonzero(~np.isfinite(points).all(axis=1))
-  if bad.size:
-    raise DataError(
-      f"point {bad[0]} (counted from 0) is not finite ({bad.size} of {len(points)} are not), expected numbers"
-    )
-  return points

@@ -19,8 +19,6 @@ _ROUNDING = 1e-14
 def cosine_similarity(a: np.ndarray, b: np.ndarray) -> np.ndarray:
   """Returns the cosine of each pair of rows of two [n, dim], float64 [n]; NaN if a row is zero or not finite."""
   a, b = np.asarray(a, np.float64), np.asarray(b, np.float64)
-  if a.shape != b.shape or a.ndim != 2:
-    raise DataError(f"embeddings of shapes {a.shape} and {b.shape}, expected [n, dim] twice")
   with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
     return np.sum(a * b, axis=1) / (np.linalg.norm(a, axis=1) * np.linalg.norm(b, axis=1))
 
@@ -31,18 +29,13 @@ def normalized(embeddings: np.ndarray) -> np.ndarray:
 
 
 def random_pair_cosines(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-  """Returns the cosine of each first sentence [n, dim] and the second one half the list further on, float64 [n].
-
-  Neighbors in a list are often alike, rows half the list apart are not.
-  """
+  """Returns the cosine of each first sentence [n, dim] and the second one half the list further on, float64 [n]."""
+  # Neighbors in a list are often alike, rows half the list apart are not.
   return cosine_similarity(a, np.roll(np.asarray(b), len(b) // 2, axis=0))
 
 
 def mean_random_cosine(a: np.ndarray, b: np.ndarray) -> float:
-  """Returns the mean of `random_pair_cosines`, a measure of anisotropy (the paper's section 2).
-
-  Near 1 all embeddings lie in a narrow cone; for evenly spread directions it is 0. NaN for fewer than 2 pairs.
-  """
+  """Returns the mean of `random_pair_cosines`: near 1 in a narrow cone (the paper's section 2); NaN for no pairs."""
   if len(a) < 2:
     return math.nan
   return float(np.mean(random_pair_cosines(a, b)))
@@ -50,10 +43,7 @@ def mean_random_cosine(a: np.ndarray, b: np.ndarray) -> float:
 
 @dataclasses.dataclass(frozen=True)
 class Correlation:
-  """Spearman and Pearson x 100 of similarities and gold scores of a number of pairs.
-
-  Ties have their mean rank. `reason` says why both are NaN, else it is "".
-  """
+  """Spearman and Pearson x 100 of similarities and gold scores; `reason` says why both are NaN, else it is ""."""
 
   spearman: float
   pearson: float
@@ -65,7 +55,7 @@ def correlation(similarities: np.ndarray, gold: np.ndarray) -> Correlation:
   """Returns Spearman and Pearson x 100 of similarities [n] and gold scores [n]; pairs with NaN as gold are left out."""
   from scipy import stats  # here, as its import takes half a second
 
-  similarities, gold = _scored_pairs(similarities, gold, "gold score")
+  similarities, gold = _scored_pairs(similarities, gold)
   n = len(gold)
   reason = ""
   if n < 2:
@@ -92,19 +82,12 @@ class Auc:
 
 
 def auc(similarities: np.ndarray, labels: np.ndarray) -> Auc:
-  """Returns the ROC AUC x 100 of similarities [n] for labels [n], 1 for pairs that should be similar.
-
-      auc = P(s+ > s-) + P(s+ = s-) / 2 = (sum of the ranks of s+  -  p (p + 1) / 2) / (p q)
-
-  for the similarities s+ of the p pairs of label 1 and s- of the q of label 0, ties at their mean rank (Mann-Whitney's
-  U; Hanley and McNeil 1982). The paper's table 4: entailment is 1. Pairs whose label is NaN are left out.
-  """
+  """Returns the ROC AUC x 100 of similarities [n] for labels [n], 0, 1 or NaN for pairs that are left out."""
   from scipy import stats
 
-  similarities, labels = _scored_pairs(similarities, labels, "label")
-  other = labels[(labels != 0) & (labels != 1)]
-  if other.size:
-    raise DataError(f"label {other[0]:g} ({other.size} of {len(labels)} labels), expected 0 or 1")
+  # P(s+ > s-) + P(s+ = s-) / 2 = (sum of the ranks of s+  -  p (p + 1) / 2) / (p q)  for the similarities s+ of the p
+  # pairs of label 1 and s- of the q of label 0, ties at their mean rank (Mann-Whitney; Hanley and McNeil 1982).
+  similarities, labels = _scored_pairs(similarities, labels)
   positives = int(np.sum(labels))
   negatives = len(labels) - positives
   reason = ""
@@ -124,10 +107,8 @@ def score_pairs(
 ) -> dict[str, Any]:
   """Returns the scores of similarities [n] against gold [n], as results.json and the tables have them.
 
-  They are "pairs", "reason" (why a score is NaN, else ""), and: "auc" for the metric "auc"; or "spearman" and
-  "pearson"; or with names of subsets [n] each of the two as wmean (weighted by size, as in the paper), mean (SentEval)
-  and all (all pairs as one set, as SBERT and SimCSE report it), and the scores of each subset. If a subset's
-  correlation is not defined, mean and wmean are not.
+  With names of subsets [n], spearman and pearson are wmean (weighted by size, as in the paper), mean (SentEval) and all
+  (all pairs as one set, as SBERT and SimCSE report it). If a subset's correlation is not defined, the means are not.
   """
   if metric == "auc":
     return dataclasses.asdict(auc(similarities, gold))
@@ -139,8 +120,8 @@ def score_pairs(
   parts = {}
   for name, rows in rows_of_subsets(subsets).items():
     parts[name] = dataclasses.asdict(correlation(similarities[rows], gold[rows]))
-  sizes = [part["pairs"] for part in parts.values()]
   reasons = [f"subset {name}: {part['reason']}" for name, part in parts.items() if part["reason"]]
+  sizes = [part["pairs"] for part in parts.values()]
   scores: dict[str, Any] = {}
   for score in ("spearman", "pearson"):
     wmean = mean = math.nan
@@ -160,19 +141,16 @@ def rows_of_subsets(subsets: Sequence[str]) -> dict[str, np.ndarray]:
   return {name: np.array(indices) for name, indices in rows.items()}
 
 
-def _scored_pairs(similarities, gold, kind):
+def _scored_pairs(similarities, gold):
   """Returns similarities and gold of the pairs that have gold, float64 [scored] each."""
   similarities, gold = np.asarray(similarities, np.float64), np.asarray(gold, np.float64)
-  if similarities.shape != gold.shape or gold.ndim != 1:
-    raise DataError(f"{similarities.shape} similarities and {gold.shape} {kind}s, expected [n] of each")
   # Pairs without gold take no part, whatever their similarity.
   annotated = np.flatnonzero(~np.isnan(gold))
   similarities, gold = similarities[annotated], gold[annotated]
   bad = np.flatnonzero(~np.isfinite(similarities))
   if bad.size:
     raise DataError(
-      f"pair {annotated[bad[0]]} (counted from 0) has the similarity {similarities[bad[0]]}, expected a finite number "
-      f"({bad.size} of {len(gold)} pairs have none): an embedding is zero or not finite"
+      f"pair {annotated[bad[0]]} (counted from 0) has the similarity {similarities[bad[0]]}, expected a finite number"
     )
   return similarities, gold
 

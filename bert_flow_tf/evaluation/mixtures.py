@@ -1,8 +1,4 @@
-"""Score of embeddings without labels: similarities of sentences and of mixtures made of two of them.
-
-A mixture has each word piece of one sentence with probability p, and each piece of another one with probability 1 - p.
-How much of the first sentence is left is known from the pieces: it takes the place of a gold score.
-"""
+"""Score of embeddings without labels: similarities of sentences and of mixtures, each with known shares of two."""
 
 import dataclasses
 from collections.abc import Sequence
@@ -18,18 +14,13 @@ _SENTENCES, _DRAWS = 600, 3
 
 @dataclasses.dataclass(frozen=True)
 class Mixtures:
-  """Sentences, and mixtures of each of them with another one, as token ids.
-
-  Attributes:
-    originals: n int32 arrays [seq_len], the sentences.
-    mixed: m int32 arrays [seq_len], no longer than the longest sentence.
-    rows: int64 [m], number of the sentence that a mixture is compared with.
-    gold: float64 [m], the share that the mixture has of that sentence, 0 to 1.
-  """
+  """Sentences, n int32 arrays [seq_len] of token ids, and m mixtures of each of them with another one."""
 
   originals: list[np.ndarray]
   mixed: list[np.ndarray]
+  # int64 [m], number of the sentence that a mixture is compared with.
   rows: np.ndarray
+  # float64 [m], the share that the mixture has of that sentence, 0 to 1.
   gold: np.ndarray
 
   def agreement(self, originals: np.ndarray, mixed: np.ndarray) -> float:
@@ -39,14 +30,11 @@ class Mixtures:
 
 
 def make_mixtures(ids: Sequence[np.ndarray], seed: int = 0, sentences: int = _SENTENCES) -> Mixtures:
-  """Mixes each of some sentences, token ids int32 [seq_len] with [CLS] and [SEP], with three others.
-
-      gold = W(x) / sqrt(W(a) W(m)),  W(x) = sum over the pieces v of x of ln((N + 1) / (df_v + 1))
-
-  for a sentence a, a mixture m of it and the pieces x that m has from a: the cosine of two bags of words, if their
-  words differ. df_v of the N sentences have piece v. Without these weights frequent words would count as much as rare
-  ones, and the score would prefer embeddings that do the same.
-  """
+  """Mixes each of some sentences, token ids int32 [seq_len] with [CLS] and [SEP], with three others."""
+  # gold = W(x) / sqrt(W(a) W(m)),  W(x) = sum over the pieces v of x of ln((N + 1) / (df_v + 1))
+  # for a sentence a, a mixture m of it and the pieces x that m has from a: the cosine of two bags of words, if their
+  # words differ. df_v of the N sentences have piece v. Without these weights frequent words would count as much as rare
+  # ones, and the score would prefer embeddings that do the same.
   pieces = [row[1:-1] for row in ids if len(row) > 2]
   if len(pieces) < 3:
     raise DataError(f"sentences: {len(pieces)} different ones have words; expected at least 3, to mix them")
@@ -54,6 +42,7 @@ def make_mixtures(ids: Sequence[np.ndarray], seed: int = 0, sentences: int = _SE
   longest = max(map(len, pieces))
   rng = np.random.default_rng(seed)
   chosen = [pieces[i] for i in rng.permutation(len(pieces))[:sentences]]
+  first, last = ids[0][:1], ids[0][-1:]
   mixed, rows, gold = [], [], []
   for _ in range(_DRAWS):
     # Each sentence is mixed with its neighbor in a circle of all.
@@ -67,12 +56,10 @@ def make_mixtures(ids: Sequence[np.ndarray], seed: int = 0, sentences: int = _SE
         of_a = a
       mixture = np.concatenate([of_a, of_b])[:longest]
       total = weights[a].sum() * weights[mixture].sum()
-      mixed.append(mixture)
+      mixed.append(np.concatenate([first, mixture, last]))
       rows.append(row)
       gold.append(weights[of_a].sum() / np.sqrt(total) if total else 0.0)
-  first, last = ids[0][:1], ids[0][-1:]
   originals = [np.concatenate([first, row, last]) for row in chosen]
-  mixed = [np.concatenate([first, row, last]) for row in mixed]
   return Mixtures(originals, mixed, np.array(rows), np.array(gold))
 
 

@@ -1,6 +1,7 @@
 """Page of a run, `report.html`: one file with its drawings, for light and dark screens, without network."""
 
 import html
+import itertools
 import json
 import os
 import pathlib
@@ -46,7 +47,7 @@ def write_page(
   """Writes `report.html` of the tasks and of what results.json has `about` the run; returns its path."""
   parts = [f"<h1>{html.escape(title)}</h1>"]
   # A warning stands once: with its task, or else at the top.
-  of_tasks = []
+  of_tasks: list[str] = []
   for result in results:
     of_tasks += _harm(result)
   for lines in about.get("warnings", {}).values():
@@ -58,7 +59,8 @@ def write_page(
     if len(results) > 1:
       parts.append(f"<h2>{html.escape(result.name)}</h2>")
     parts += _task(result)
-  parts += ["<h2>What was run</h2>", *_run(about)]
+  parts.append("<h2>What was run</h2>")
+  parts += _run(about)
   parts.append(f'<p class="note">Written by bert-flow-tf {__version__}.</p>')
   return report.write_text(folder, PAGE_FILE, document(title, parts))
 
@@ -81,13 +83,13 @@ def _task(result):
   for method, of_method in result.embeddings.items():
     sides[report.method_name(method)] = of_method
   if len(scored):
-    parts += _drawing_of_gold(cosines, gold)
+    parts.append(_drawing_of_gold(cosines, gold))
   else:
     parts.append("<p>No gold scores: the table says how far the sentences spread, not which method is better.</p>")
   if sides:
     parts += _drawings_of_embeddings(sides, cosines)
   if len(scored) and len(cosines) > 1:
-    before, after, *_ = cosines
+    before, after = list(cosines)[:2]
     parts += _moved(result.pairs, scored, (before, cosines[before]), (after, cosines[after]))
   return parts
 
@@ -114,18 +116,16 @@ def _drawings_of_embeddings(sides, cosines):
     random_pairs[name] = random_pair_cosines(a, b)
     spectra[name] = singular_spectrum(sample(np.concatenate([a, b])))
   histograms = figures.histograms_figure(random_pairs, cosines, ("random pairs", "pairs"))
+  of_histograms = (
+    "Random pairs have little in common. Where their cosines are near 1 too, all embeddings lie in a narrow cone."
+  )
+  of_spectra = (
+    "Flat: the embeddings spread in all directions. Steep: few directions carry nearly everything. A drop at the last "
+    "index: the layer normalization of a BERT leaves nearly nothing in one direction."
+  )
   return [
-    *_drawing(
-      "Cosines",
-      histograms,
-      "Random pairs have little in common. Where their cosines are near 1 too, all embeddings lie in a narrow cone.",
-    ),
-    *_drawing(
-      "Singular values",
-      figures.spectrum_figure(spectra),
-      "Flat: the embeddings spread in all directions. Steep: few directions carry nearly everything. A drop at the "
-      "last index: the layer normalization of a BERT leaves nearly nothing in one direction.",
-    ),
+    _drawing("Cosines", histograms, of_histograms),
+    _drawing("Singular values", figures.spectrum_figure(spectra), of_spectra),
   ]
 
 
@@ -148,8 +148,10 @@ def _moved(pairs, scored, first, second):
     cells = [["first sentence", "second sentence", "gold", "gold's rank", first_name, second_name]]
     for row in rows:
       number = int(scored[row])
-      ranks = [f"{values[row]:.0f}" for values in (gold, before, after)]
-      cells.append([pairs.sentences_a[number], pairs.sentences_b[number], f"{pairs.scores[number]:.4g}", *ranks])
+      texts = [pairs.sentences_a[number], pairs.sentences_b[number], f"{pairs.scores[number]:.4g}"]
+      for values in (gold, before, after):
+        texts.append(f"{values[row]:.0f}")
+      cells.append(texts)
     parts.append(f"<h3>{heading}</h3>")
     parts.append(table(cells) if len(rows) else "<p>No pair.</p>")
   return parts
@@ -165,15 +167,13 @@ def _percentiles(values):
 def _drawing(title, figure, caption):
   """Returns a heading, and a figure with its caption."""
   label = html.escape(title)
-  return [
-    f"<h2>{label}</h2>",
-    f'<figure role="img" aria-label="{label}">{figures.inline_svg(figure)}'
-    f"<figcaption>{html.escape(caption)}</figcaption></figure>",
-  ]
+  below = f"<figcaption>{html.escape(caption)}</figcaption>"
+  svg = figures.inline_svg(figure)
+  return f'<h2>{label}</h2>\n<figure role="img" aria-label="{label}">{svg}{below}</figure>'
 
 
 def _harm(result):
-  return [line for lines in result.harm.values() for line in lines]
+  return list(itertools.chain.from_iterable(result.harm.values()))
 
 
 def _warning(sentence):

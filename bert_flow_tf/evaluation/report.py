@@ -39,10 +39,8 @@ def write_results(folder: str | os.PathLike, results: Mapping[str, Any], name: s
   write_text(folder, name, json.dumps(checksums.sealed(plain(results)), indent=2, allow_nan=False) + "\n")
 
 
-def check_replaceable(folder: str | os.PathLike | None, tasks: Iterable[str], argument: str) -> None:
+def check_replaceable(folder: str | os.PathLike, tasks: Iterable[str], argument: str) -> None:
   """Raises a ConfigError of `argument` if `results.json` in the folder is of a task that is not among these."""
-  if folder is None:
-    return
   try:
     values = files.read_json(pathlib.Path(folder) / RESULTS_FILE)
     saved = {values["task"]} if "task" in values else set(values["results"])
@@ -79,33 +77,22 @@ def _one_cell(text):
 
 def write_eval_results(folder: str | os.PathLike, values: Mapping[str, float]) -> None:
   """Writes `eval_results.txt`, a line `key = value` for each score, sorted by key, as BERT's runners do."""
-  text = ""
-  for key, value in sorted(values.items()):
-    text += f"{key} = {value!s}\n"
-  write_text(folder, EVAL_FILE, text)
-
-
-def table(results: Mapping[str, dict[str, dict]], seconds: Mapping[str, float]) -> str:
-  """Returns the table of `rows` for the terminal, and the seconds."""
-  lines = aligned(rows(results))
-  if seconds:
-    lines.append(f"seconds: {spent(seconds)}")
-  return "\n".join(lines)
+  lines = [f"{key} = {value!s}\n" for key, value in sorted(values.items())]
+  write_text(folder, EVAL_FILE, "".join(lines))
 
 
 def rows(results: Mapping[str, dict[str, dict]]) -> list[list[str]]:
-  """Returns the rows of a table: one for each split and score, a column for each method, and their change if two.
-
-  `results` are {split: {method: scores}}, the same methods for all splits; scores have "pairs" and keys of `SCORES`.
-  """
+  """Returns a table of {split: {method: scores}}: a row for each split and score, a column for each method."""
   methods = ["without_flow", "with_flow"]
   if results:
     methods = list(next(iter(results.values())))
-  names = [method_name(method) for method in methods]
-  if "before_training" in methods:
-    names = [name.replace("uncalibrated", "after training") for name in names]
+  header = ["split", "pairs", "x 100"]
+  for method in methods:
+    if method == "without_flow" and "before_training" in methods:
+      header.append("after training")
+    else:
+      header.append(method_name(method))
   # The change stands only where there are two methods.
-  header = ["split", "pairs", "x 100", *names]
   if len(methods) == 2:
     header.append("change")
   lines = [header]
@@ -114,11 +101,11 @@ def rows(results: Mapping[str, dict[str, dict]]) -> list[list[str]]:
     for key, name in SCORES.items():
       if key not in first:
         continue
-      scores = [by_method[method][key] for method in methods]
       cells = [split, str(first["pairs"]), name]
-      cells += [f"{score:.2f}" for score in scores]
+      for method in methods:
+        cells.append(f"{by_method[method][key]:.2f}")
       if len(methods) == 2:
-        cells.append(f"{scores[1] - scores[0]:+.2f}")
+        cells.append(f"{by_method[methods[1]][key] - first[key]:+.2f}")
       lines.append(cells)
   return lines
 
@@ -128,15 +115,18 @@ def method_name(method: str) -> str:
   return method.replace("without_flow", "uncalibrated").replace("with_flow", "flow").replace("_", " ")
 
 
-def aligned(rows: Sequence[Sequence[str]]) -> list[str]:
-  """Returns the lines of a table with aligned columns; the first row is the header."""
+def aligned(rows: Sequence[Sequence[str]], seconds: Mapping[str, float] | None = None) -> list[str]:
+  """Returns the lines of a table with aligned columns, the first row is the header; and the seconds below it."""
   widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
   lines = []
   for row in rows:
     cells = [cell.ljust(width) for cell, width in zip(row, widths, strict=True)]
     lines.append("  ".join(cells).rstrip())
   rule = ["-" * width for width in widths]
-  return [lines[0], "  ".join(rule), *lines[1:]]
+  lines.insert(1, "  ".join(rule))
+  if seconds:
+    lines.append(f"seconds: {spent(seconds)}")
+  return lines
 
 
 def spent(seconds: Mapping[str, float]) -> str:

@@ -19,33 +19,23 @@ _PROSE_NAMES = {WITH_FLOW: "the flow", WITHOUT_FLOW: "the training"}
 
 @dataclasses.dataclass(frozen=True)
 class TaskResult:
-  """Result of a run on a task.
-
-  Attributes:
-    name: name of the task.
-    scores: {split: {method: scores}}.
-    rows: rows of the table of scores, the first is the header.
-    gains: {split: {method: gain}}, see `bootstrap_gains`.
-    gain_lines: a line for each gain, with its interval.
-    harm: {method: a sentence for each split on which it makes the score worse}.
-    missing: sentences that say why a score is NaN.
-    has_gold: whether the scores compare with gold.
-    pairs: n pairs of the evaluated split, or None for no drawings.
-    cosines: {method: [n]} of these pairs, without a calibration first.
-    embeddings: {method: (first sentences' [m, dim], second sentences' [m, dim])} of some pairs; empty if not known.
-    source: where the data are from.
-  """
+  """Result of a run on a task, with the rows of its table of scores, the first of which is the header."""
 
   name: str
+  # {split: {method: scores}} and {split: {method: gain}}
   scores: Mapping[str, Any]
   rows: Sequence[Sequence[str]]
   gains: Mapping[str, Mapping[str, Mapping[str, Any]]] = dataclasses.field(default_factory=dict)
   gain_lines: Sequence[str] = ()
+  # {method: a sentence for each split on which it makes the score worse}
   harm: Mapping[str, Sequence[str]] = dataclasses.field(default_factory=dict)
+  # Sentences that say why a score is NaN.
   missing: Sequence[str] = ()
   has_gold: bool = True
+  # The n pairs of the evaluated split, and {method: their cosines [n]}; None for no drawings.
   pairs: SentencePairs | None = None
   cosines: Mapping[str, np.ndarray] = dataclasses.field(default_factory=dict)
+  # {method: (first sentences' [m, dim], second sentences' [m, dim])} of some pairs; empty if not known.
   embeddings: Mapping[str, tuple[np.ndarray, np.ndarray]] = dataclasses.field(default_factory=dict)
   source: str = ""
 
@@ -60,17 +50,18 @@ def task_result(
 ) -> TaskResult:
   """Returns the result of a task, whose `evaluations` are {method: the result of `task_scores.evaluate`}.
 
-  Embeddings and transforms {method: function of embeddings [n, dim]} are needed for some drawings of the page; `drawn`
-  is False for none. `prefix` stands before the names of splits, such as "STS-B " where a run has several tasks.
+  Drawings of the page need embeddings and transforms {method: function of embeddings [n, dim]}. `prefix` stands before
+  the names of splits, such as "STS-B " where a run has several tasks.
   """
   # By split first, as results.json has them.
   scores: dict[str, dict[str, dict]] = {}
-  for method, (by_split, _) in evaluations.items():
+  cosines = {}
+  for method, (by_split, similarities) in evaluations.items():
+    cosines[method] = similarities
     for split, values in by_split.items():
       scores.setdefault(split, {})[method] = values
-  named_scores = {prefix + split: methods for split, methods in scores.items()}
-  cosines = {method: similarities for method, (_, similarities) in evaluations.items()}
   gains = bootstrap_gains(task, cosines)
+  named_scores = {prefix + split: methods for split, methods in scores.items()}
   named_gains = {prefix + split: methods for split, methods in gains.items()}
   # Why a score is NaN.
   missing = []
@@ -106,10 +97,9 @@ def task_result(
 def bootstrap_gains(
   task: TaskData, cosines: Mapping[str, Mapping[str, np.ndarray]]
 ) -> dict[str, dict[str, dict[str, Any]]]:
-  """Returns {split: {method: gain}} with intervals of a paired bootstrap, for {method: {split: cosines [n]}}.
+  """Returns {split: {method: gain}} of {method: {split: cosines [n]}}, in AUC if that is the metric, else Spearman.
 
-  A gain is over `WITHOUT_FLOW`, or over the first method if that is missing; the gain of `WITHOUT_FLOW` itself is over
-  `BEFORE_TRAINING`. It is in AUC if that is the task's metric, else in Spearman.
+  It is over `WITHOUT_FLOW` or the first method; that of `WITHOUT_FLOW` itself is over `BEFORE_TRAINING`.
   """
   split = task.spec.eval_split
   first = next(iter(cosines))

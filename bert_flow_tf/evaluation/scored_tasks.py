@@ -18,8 +18,8 @@ from bert_flow_tf.evaluation.task_scores import scores_of_split
 from bert_flow_tf.progress import counted
 
 _GOLD, _SIMILARITY = "gold", "similarity"
-# Other columns of test_results.tsv without similarities.
-_OTHERS = ("index", "sentence1", "sentence2")
+# Columns of test_results.tsv without similarities.
+_NO_METHODS = (_GOLD, "index", "sentence1", "sentence2")
 
 
 def load_scored_tasks(
@@ -40,9 +40,7 @@ def load_scored_tasks(
   if not specs or len(unique) < len(specs):
     raise ConfigError(f"task={','.join(names)}: expected one or more tasks, each once", argument="task")
   if data_dir and all(spec.packaged for spec in specs):
-    raise ConfigError(
-      f"data_dir={data_dir}: task={','.join(names)} reads no files; give another task", argument="data_dir"
-    )
+    raise ConfigError(f"data_dir={data_dir}: task={','.join(names)} reads no files; give another task", "data_dir")
   tasks = []
   for spec in specs:
     task = load_task(spec.name, data_dir, tfds_data_dir, stsb_gold)
@@ -82,17 +80,14 @@ def score_predictions(
 ) -> tuple[TaskData, dict]:
   """Compares a file of similarities with the gold scores of a task, or if that is None with those of the file.
 
-  The file is a TSV with the columns gold and one or more methods, or with a task one similarity per line. Returns the
-  task, and {method: (scores by split, {split: similarities [n]})}.
+  Returns the task, and {method: (scores by split, {split: similarities [n]})}.
   """
   path = os.path.expanduser(path)
   gold, similarities, first_line = _read_predictions(path)
   if task is not None:
     _check_gold(path, task, gold, next(iter(similarities.values())), first_line)
   elif gold is None:
-    raise ConfigError(
-      f"predictions={path}: no column of gold; give the task that it belongs to", argument="predictions"
-    )
+    raise ConfigError(f"predictions={path}: no column of gold; give the task that it belongs to", "predictions")
   else:
     if np.isnan(gold).all():
       raise DataError(f"{path}: every gold is nan, expected one or more numbers")
@@ -106,10 +101,7 @@ def score_predictions(
   for method, values in similarities.items():
     bad = np.flatnonzero(~np.isfinite(values) & ~np.isnan(pairs.scores))
     if bad.size:
-      raise DataError(
-        f"{path}, line {bad[0] + first_line}: {method} is {values[bad[0]]:g}, expected a finite number, as this pair "
-        "has gold"
-      )
+      raise DataError(f"{path}, line {bad[0] + first_line}: {method} is {values[bad[0]]:g}, expected a finite number")
     scores[method] = scores_of_split(split, pairs, values, task.spec.metric), {split: values}
   return task, scores
 
@@ -128,20 +120,14 @@ def _check_gold(path, task, gold, similarities, first_line):
   differ = np.flatnonzero(~np.isclose(gold, scores, rtol=0.0, atol=1e-5, equal_nan=True))
   if differ.size:
     row = differ[0]
-    raise DataError(
-      f"{path}, line {row + first_line}: gold is {gold[row]}, in the {split} split of {task.spec.name} it is "
-      f"{scores[row]}; leave the task out to take the file's own"
-    )
+    place = f"the {split} split of {task.spec.name}"
+    raise DataError(f"{path}, line {row + first_line}: gold is {gold[row]}, in {place} it is {scores[row]}")
 
 
-def _read_predictions(
-  path: str | os.PathLike,
-) -> tuple[np.ndarray | None, Mapping[str, np.ndarray], int]:
-  """Reads a file of similarities, plain or gzipped.
+def _read_predictions(path: str | os.PathLike) -> tuple[np.ndarray | None, Mapping[str, np.ndarray], int]:
+  """Returns gold [n], {method: [n]}, float64, and the line number of the first pair of a file of similarities.
 
-  It is a TSV such as `test_results.tsv`, a header with `gold` and one or more methods ("nan" is the gold of a pair that
-  was not annotated), or one similarity per line, nothing else. Returns gold, float64 [n], or None for the second form;
-  {method: float64 [n]}; and the line number of the first pair.
+  It is a TSV such as `test_results.tsv`, with `gold` ("nan" for none) and methods; or has one similarity a line.
   """
   rows = list(lines(path, empty="keep"))
   while rows and not rows[-1][1].strip():
@@ -152,28 +138,25 @@ def _read_predictions(
   header = rows[0][1].split("\t")
   if _GOLD not in header:
     if len(header) > 1:
-      raise DataError(
-        f"{path}, line 1: {counted(len(header), 'column')} without {_GOLD!r} among them, expected a header such as "
-        f"index, {_GOLD}, without_flow, with_flow; or one similarity a line"
-      )
+      raise DataError(f"{path}, line 1: no column {_GOLD}, expected a header with it, or one similarity a line")
     similarities = [_number(text, _SIMILARITY, path, number) for number, text in rows]
     return None, {_SIMILARITY: np.array(similarities)}, 1
 
-  methods = [name for name in header if name not in (_GOLD, *_OTHERS)]
+  methods = [name for name in header if name not in _NO_METHODS]
   if not methods or len(set(header)) < len(header) or "" in map(str.strip, header):
     raise DataError(
-      f"{path}, line 1: the header is {', '.join(header)[:200]}; expected {_GOLD} and one or more methods, each column "
-      "with a name of its own"
+      f"{path}, line 1: the header is {', '.join(header)[:200]}; expected {_GOLD} and methods, each with its own name"
     )
-  columns: dict[str, list[float]] = {name: [] for name in (_GOLD, *methods)}
+  columns: dict[str, list[float]] = {}
   for number, text in rows[1:]:
     fields = text.split("\t")
     if len(fields) != len(header):
       raise DataError(
         f"{path}, line {number}: {counted(len(fields), 'column')}, expected {len(header)} as in the header"
       )
-    for name, values in columns.items():
-      values.append(_number(fields[header.index(name)], name, path, number))
+    for name, field in zip(header, fields, strict=True):
+      if name == _GOLD or name in methods:
+        columns.setdefault(name, []).append(_number(field, name, path, number))
   if len(rows) == 1:
     raise DataError(f"{path} has a header and no pair below it")
   arrays = {name: np.array(values) for name, values in columns.items()}

@@ -19,10 +19,9 @@ BEFORE_TRAINING = "before_training"
 
 
 class Embeddings:
-  """Embeddings of sentences, each distinct sentence once.
+  """Embeddings by a `SentenceEncoder` or `WordVectors`; `values` are those of the distinct sentences, float32 [n, dim].
 
-  `encoder` is a `SentenceEncoder` or `WordVectors`; `arguments` are those of `SentenceEncoder.encode` that decide the
-  embeddings. `values` are those of the distinct sentences, float32 [n, dim].
+  `arguments` are those of `SentenceEncoder.encode` that decide the embeddings.
   """
 
   def __init__(
@@ -62,7 +61,7 @@ class Embeddings:
 
 
 def _both_sides(pairs):
-  return [*pairs.sentences_a, *pairs.sentences_b]
+  return list(pairs.sentences_a) + list(pairs.sentences_b)
 
 
 def method_names(calibrations: Iterable[str]) -> list[str]:
@@ -70,10 +69,8 @@ def method_names(calibrations: Iterable[str]) -> list[str]:
   names = [{"flow": WITH_FLOW}.get(name, name) for name in calibrations]
   methods = []
   for index, name in enumerate(names):
-    if names.count(name) == 1:
-      methods.append(name)
-    else:
-      methods.append(f"{name}_{names[: index + 1].count(name)}")
+    number = names[: index + 1].count(name)
+    methods.append(name if names.count(name) == 1 else f"{name}_{number}")
   return methods
 
 
@@ -83,10 +80,9 @@ def evaluate(
   transform: Callable[[np.ndarray], np.ndarray],
   splits: Sequence[str] | None = None,
 ) -> tuple[dict[str, dict], dict[str, np.ndarray]]:
-  """Evaluates every split that has gold, or the given ones; a task without gold by `isotropy.spread`.
+  """Returns {split: scores} and {split: cosines, float64 [n]} of all splits, or the given ones.
 
-  `transform` calibrates embeddings [n, dim] before their cosine. Returns {split: scores} and {split: cosines, float64
-  [n]}; a split without gold has cosines alone if another one has gold.
+  `transform` calibrates embeddings [n, dim] before their cosine. A task without gold is evaluated by `isotropy.spread`.
   """
   scores, cosines = {}, {}
   for split in splits or task.splits:
@@ -97,11 +93,9 @@ def evaluate(
     agreement = scores_of_split(split, pairs, cosines[split], task.spec.metric)
     for name, rows, _ in parts(split, pairs):
       if name in agreement:
-        scores[name] = {
-          **agreement[name],
-          "sentences": len({*pairs.sentences_a[rows], *pairs.sentences_b[rows]}),
-          "cosine_of_random_pairs": 100.0 * mean_random_cosine(a[rows], b[rows]),
-        }
+        sentences = set(pairs.sentences_a[rows]).union(pairs.sentences_b[rows])
+        random_cosine = 100.0 * mean_random_cosine(a[rows], b[rows])
+        scores[name] = agreement[name] | {"sentences": len(sentences), "cosine_of_random_pairs": random_cosine}
     if task.spec.eval_split is None:
       distinct = list(dict.fromkeys(_both_sides(pairs)))
       measures = spread(transform(embeddings.of(sample(distinct))))
@@ -120,10 +114,8 @@ def scores_of_split(split: str, pairs: SentencePairs, similarities: np.ndarray, 
 
 
 def pair_cosines(a: np.ndarray, b: np.ndarray, split: str) -> np.ndarray:
-  """Returns the cosine of each pair, float64 [n], of two [n, dim].
-
-  As in SentEval, a pair has cosine 0 if an embedding is zero, because no word of the sentence is known.
-  """
+  """Returns the cosine of each pair, float64 [n], of two [n, dim]."""
+  # As in SentEval, a pair has cosine 0 if an embedding is zero, because no word of the sentence is known.
   zero = ~(np.any(a, axis=1) & np.any(b, axis=1))
   if zero.any():
     logging.warning("%s: %s with a zero embedding; their similarity is 0", split, counted(zero.sum(), "pair"))
@@ -142,11 +134,8 @@ def parts(split: str, pairs: SentencePairs) -> Iterator[tuple[str, slice, Sequen
 def original_eval_results(
   task: TaskData, embeddings: Embeddings, flow: Any, cosines: np.ndarray, steps: int
 ) -> dict[str, float]:
-  """Returns the scores with the flow under the original's keys, correlations from -1 to 1.
-
-  The original has eval_pearsonr alone; eval_spearmanr and eval_auc are ours. `cosines` [n] are those of the evaluated
-  split with the flow, `steps` those of its fit.
-  """
+  """Returns the scores with the flow, whose cosines are [n], under the original's keys, correlations from -1 to 1."""
+  # The original has eval_pearsonr alone; eval_spearmanr and eval_auc are ours.
   pairs = task.splits[str(task.spec.eval_split)]
   low, high = task.spec.scale
   squared_errors = (cosines - (pairs.scores - low) / (high - low)) ** 2

@@ -125,7 +125,7 @@ def evaluate_senteval(
   rows: dict[str, dict] = {}
   for of_task in scores.values():
     rows |= of_task
-  print(report.table(rows, watch.seconds))
+  print("\n".join(report.aligned(report.rows(rows), watch.seconds)))
   if failed:
     count = f"{len(failed)} of {len(failed) + len(scores)} tasks failed"
     raise ConfigError(f"senteval: {count}: {', '.join(failed)}", argument="senteval")

@@ -86,9 +86,7 @@ def print_results(results: Sequence[TaskResult], seconds: Mapping[str, float], p
   rows = [header]
   for result in results:
     rows += result.rows[1:]
-  lines = report.aligned(rows)
-  if seconds:
-    lines.append(f"seconds: {report.spent(seconds)}")
+  lines = report.aligned(rows, seconds)
   for result in results:
     lines += result.gain_lines
   print("\n".join(lines))

@@ -17,13 +17,12 @@ from bert_flow_tf.evaluation.analysis import (
   CHARACTERS,
   CLOSE,
   TOKENS,
-  close_pairs,
+  edit_correlation,
   edit_distances,
   frequency_groups,
-  lexical_correlations,
 )
 from bert_flow_tf.evaluation.isotropy import isoscore, singular_spectrum
-from bert_flow_tf.evaluation.metrics import mean_random_cosine, random_pair_cosines
+from bert_flow_tf.evaluation.metrics import correlation, mean_random_cosine, random_pair_cosines
 from bert_flow_tf.tables.paper_tables import paper_tables
 from bert_flow_tf.tables.similarity import FIRST_LAST, row_name
 from bert_flow_tf.tables.table import OURS, Cell, Row
@@ -132,7 +131,7 @@ def make_lexical(run: Run) -> Made:
         rows.append(_lexical_row(title, name, recipe.seeds(points), paper))
   # The pairs are those of all encoders.
   distances = points[0][_EDITS]
-  close = f"{int(close_pairs(distances).sum())} of {len(distances)} pairs are at most {CLOSE} apart."
+  close = f"{int((distances <= CLOSE).sum())} of {len(distances)} pairs are at most {CLOSE} apart."
   notes = [f"Edit distances count {_UNIT_NOTES[run.plan.edit_unit]}. {close}"]
   return Made(paper_tables()[6].columns, rows, notes)
 
@@ -153,12 +152,15 @@ def _lexical_points(bench: Workbench, run: Run, seed: int) -> tuple[dict[str, np
 
 def _lexical_row(title, name, points, published):
   """Returns a row of Table 6: `points` has one dict of `_lexical_points` for each seed."""
-  results = [lexical_correlations(numbers[name], numbers[_GOLD], numbers[_EDITS]) for numbers in points]
+  correlations = {_EDITS: [], _GOLD: []}
+  for numbers in points:
+    similarities, gold = numbers[name], numbers[_GOLD]
+    correlations[_EDITS].append(edit_correlation(similarities, gold, numbers[_EDITS]))
+    correlations[_GOLD].append(correlation(similarities, gold))
   cells = {}
-  for column, attribute in ((_EDITS, "edit_distance"), (_GOLD, "gold")):
-    correlations = [getattr(result, attribute) for result in results]
-    values = tuple(correlation.spearman for correlation in correlations)
-    cells[column] = Cell(values, reason=correlations[0].reason)
+  for column, of_seeds in correlations.items():
+    values = tuple(result.spearman for result in of_seeds)
+    cells[column] = Cell(values, reason=of_seeds[0].reason)
     if name in published:
       cells[column] = dataclasses.replace(cells[column], paper=published[name].cells[column])
   return Row(title, OURS, cells)

@@ -11,14 +11,12 @@ from sklearn.neighbors import NearestNeighbors
 from tokenizers import pre_tokenizers
 
 from bert_flow_tf.data.tasks import load_task
-from bert_flow_tf.errors import ConfigError, DataError
+from bert_flow_tf.errors import ConfigError
 from bert_flow_tf.evaluation import analysis
 from bert_flow_tf.evaluation.analysis import (
-  RANK_GROUPS,
-  close_pairs,
+  edit_correlation,
   edit_distances,
   frequency_groups,
-  lexical_correlations,
 )
 from tests.testing import shared
 
@@ -29,9 +27,8 @@ def _line(*places):
 
 
 def test_by_hand():
-  (group,) = frequency_groups(_line(1, 2, 4, 8), order=[0, 2], groups=[(0, 2)], neighbors=(1, 2), show_progress=False)
-  assert (group.first, group.end, group.words) == (0, 2, 2)
-  assert group.mean_norm == (1 + 4) / 2
+  (group,) = frequency_groups(_line(1, 2, 4, 8), order=[0, 2], groups=[(0, 2)], neighbors=(1, 2))
+  assert (group.words, group.mean_norm) == (2, (1 + 4) / 2)
   # Word 1: 2, then 4; word 4: 2, then 1. By dot product, 8 comes first for both.
   assert group.mean_distance == {1: (1 + 2) / 2, 2: ((1 + 3) / 2 + (2 + 3) / 2) / 2}
   assert group.mean_dot_product == {1: (8 + 32) / 2, 2: ((8 + 4) / 2 + (32 + 8) / 2) / 2}
@@ -44,7 +41,7 @@ def test_against_scikit_learn(monkeypatch, piece):
   embeddings = (rng.normal(size=(600, 12)) + 3).astype(np.float32)
   order = rng.permutation(600)[:90]  # argpartition sorts short rows
   groups = ((0, 10), (10, 60), (50, 80))
-  result = frequency_groups(embeddings, order, groups, (1, 9, 30), show_progress=False)
+  result = frequency_groups(embeddings, order, groups, (1, 9, 30))
   exact = embeddings.astype(np.float64)
   near = NearestNeighbors(n_neighbors=31, algorithm="brute").fit(exact)
   for group, (first, end) in zip(result, groups, strict=True):
@@ -64,19 +61,19 @@ def test_against_scikit_learn(monkeypatch, piece):
 def test_short_words_have_other_neighbors_by_dot_product():
   """The nearest by l2 of a short vector are short; its largest dot products are with long ones."""
   embeddings = np.array([[1.0, 0.0], [0.9, 0.0], [0.0, 0.5], [50.0, 9.0], [-60.0, 0.0]])
-  (group,) = frequency_groups(embeddings, [0], [(0, 1)], (1, 2), show_progress=False)
+  (group,) = frequency_groups(embeddings, [0], [(0, 1)], (1, 2))
   assert group.mean_distance == pytest.approx({1: 0.1, 2: (0.1 + math.sqrt(1.25)) / 2})
   assert group.mean_dot_product == pytest.approx({1: 50.0, 2: (50.0 + 0.9) / 2})
 
 
 def test_neighbors_are_among_all_words():
   embeddings = _line(0, 10, 1)
-  assert frequency_groups(embeddings, [0, 1], [(0, 2)], (1,), False)[0].mean_distance == {1: (1 + 9) / 2}
-  assert frequency_groups(embeddings[[0, 1]], [0, 1], [(0, 2)], (1,), False)[0].mean_distance == {1: 10}
+  assert frequency_groups(embeddings, [0, 1], [(0, 2)], (1,))[0].mean_distance == {1: (1 + 9) / 2}
+  assert frequency_groups(embeddings[[0, 1]], [0, 1], [(0, 2)], (1,))[0].mean_distance == {1: 10}
 
 
 def test_an_equal_word_is_a_neighbor_at_0():
-  (group,) = frequency_groups(_line(5, 5, 9) + 1e6, [0, 1, 2], groups=[(0, 2)], neighbors=(1, 2), show_progress=False)
+  (group,) = frequency_groups(_line(5, 5, 9) + 1e6, [0, 1, 2], groups=[(0, 2)], neighbors=(1, 2))
   assert group.mean_distance == {1: 0, 2: 2}
 
 
@@ -84,15 +81,14 @@ def test_near_words_far_from_the_origin():
   rng = np.random.default_rng(0)
   embeddings = rng.normal(size=(40, 3)) * 1e-4 + 1e5
   expected = np.sort(distance.cdist(embeddings, embeddings), axis=1)[:, 1:4].mean()
-  (group,) = frequency_groups(embeddings, range(40), groups=[(0, 40)], neighbors=(3,), show_progress=False)
+  (group,) = frequency_groups(embeddings, range(40), groups=[(0, 40)], neighbors=(3,))
   assert group.mean_distance[3] == pytest.approx(expected, rel=1e-9)
 
 
 def test_the_papers_groups_in_a_small_vocabulary():
-  result = frequency_groups(np.random.default_rng(0).normal(size=(130, 4)), range(130), show_progress=False)
-  assert [(group.first, group.end) for group in result] == [(0, 100), (100, 500), (500, 5000), (5000, 10000)]
-  assert [group.words for group in result] == [100, 30, 0, 0]
-  assert RANK_GROUPS[-1] == (5000, 10000) and sorted(result[0].mean_distance) == [3, 5, 7]
+  result = frequency_groups(np.random.default_rng(0).normal(size=(130, 4)), range(130))
+  assert analysis.RANK_GROUPS == ((0, 100), (100, 500), (500, 5000), (5000, 10000))
+  assert [group.words for group in result] == [100, 30, 0, 0] and sorted(result[0].mean_distance) == [3, 5, 7]
   for numbers in (result[2].mean_distance, result[2].mean_dot_product, {0: result[2].mean_norm}):
     assert all(map(math.isnan, numbers.values()))
   assert math.isfinite(result[1].mean_distance[7])
@@ -100,17 +96,10 @@ def test_the_papers_groups_in_a_small_vocabulary():
 
 @pytest.mark.parametrize("words", [1, 3])
 def test_fewer_words_than_neighbors(words):
-  (group,) = frequency_groups(
-    np.eye(4)[:words], range(words), groups=[(0, 9)], neighbors=(1, 2, 3), show_progress=False
-  )
+  (group,) = frequency_groups(np.eye(4)[:words], range(words), groups=[(0, 9)], neighbors=(1, 2, 3))
   assert group.words == words and group.mean_norm == 1
   expected = {k: math.sqrt(2) if k < words else math.nan for k in (1, 2, 3)}
   assert group.mean_distance == pytest.approx(expected, nan_ok=True)
-
-
-def test_a_word_that_is_not_finite():
-  with pytest.raises(DataError, match="row 1"):
-    frequency_groups([[1.0], [math.nan]], [0])
 
 
 def _levenshtein(a, b):
@@ -189,24 +178,10 @@ def test_correlations_against_scipy():
   distances = rng.integers(0, 9, size=50)
   gold[7] = math.nan
   kept = np.arange(50) != 7
-  result = lexical_correlations(similarities, gold, distances)
-  assert result.edit_distance.pairs == result.gold.pairs == 49
-  expected = [100 * stats.spearmanr(similarities[kept], other[kept]).statistic for other in (distances, gold)]
-  assert [result.edit_distance.spearman, result.gold.spearman] == pytest.approx(expected, rel=1e-12)
-  of_gold = lexical_correlations(gold, gold, distances)
-  assert of_gold.gold.spearman == pytest.approx(100.0)
-  assert of_gold.edit_distance.spearman == pytest.approx(100 * stats.spearmanr(gold[kept], distances[kept]).statistic)
-
-
-def test_the_nearer_the_more_alike_is_negative():
-  result = lexical_correlations([0.9, 0.5, 0.1], [5.0, 3.0, 4.0], [1, 2, 3])
-  assert result.edit_distance.spearman == pytest.approx(-100) and result.gold.spearman == pytest.approx(50)
-
-
-def test_distances_that_do_not_differ():
-  result = lexical_correlations([0.9, 0.5, 0.1], [5, 3, 4], [2, 2, 2])
-  assert math.isnan(result.edit_distance.spearman) and "all 3 edit distances are 2" in result.edit_distance.reason
-
-
-def test_close_pairs_are_the_papers():
-  assert close_pairs(np.array([0, 4, 5])).tolist() == [True, True, False]
+  for values in (similarities, gold):
+    result = edit_correlation(values, gold, distances)
+    assert result.spearman == pytest.approx(100 * stats.spearmanr(values[kept], distances[kept]).statistic, rel=1e-12)
+    assert result.pairs == 49
+  assert edit_correlation([0.9, 0.5, 0.1], [5, 3, 4], [1, 2, 3]).spearman == pytest.approx(-100)
+  undefined = edit_correlation([0.9, 0.5, 0.1], [5, 3, 4], [2, 2, 2])
+  assert math.isnan(undefined.spearman) and "all 3 edit distances are 2" in undefined.reason

@@ -7,7 +7,6 @@ import pytest
 from scipy import stats
 from sklearn.metrics import roc_auc_score
 
-from bert_flow_tf.errors import DataError
 from bert_flow_tf.evaluation import bootstrap
 from bert_flow_tf.evaluation.bootstrap import bootstrap_gain
 from bert_flow_tf.evaluation.metrics import score_pairs
@@ -141,11 +140,3 @@ def test_too_few_pairs_for_an_interval(recwarn):
   assert found.gain == pytest.approx(spearman([3, 1, 2], [1, 2, 3]) - 100)
   assert math.isnan(found.low) and math.isnan(found.high) and not recwarn.list
   assert "of 1000 resamples of 3 pairs have scores that do not differ: no interval" in found.reason
-
-
-def test_arrays_that_do_not_fit():
-  before, after, gold = methods(20)
-  with pytest.raises(DataError, match=r"expected \[n\] of each"):
-    bootstrap_gain(before[:9], after, gold)
-  with pytest.raises(DataError, match=r"pair 4 .* has the similarity nan"):
-    bootstrap_gain(before, np.where(np.arange(20) == 4, math.nan, after), gold)

@@ -126,7 +126,7 @@ def test_table():
     "dev": {"without_flow": figures(50.084, 40, 9, 80.0), "with_flow": figures(67.856, 39.5, 9, 1.0)},
     "test": {"without_flow": figures(math.nan, math.nan, 1, 5.0), "with_flow": figures(3.0, 4.0, 1, 6.0)},
   }
-  lines = report.table(results, {"embedding": 1.26, "fitting": 10.0}).split("\n")
+  lines = report.aligned(report.rows(results), {"embedding": 1.26, "fitting": 10.0})
   assert set(lines[1]) == {"-", " "} and lines[-1] == "seconds: embedding 1.3, fitting 10.0"
   rows = [line.split() for line in lines[2:-1]]
   assert lines[0].split()[-3:] == ["uncalibrated", "flow", "change"]
@@ -142,7 +142,7 @@ def test_table_of_other_than_two_methods(methods):
   """No change: of one there is none, of several it would be of which two?"""
   values = [50.084, 60.0, 7.5, math.nan][: len(methods)]
   results = {"test": {name: figures(value, value, 9, 1.0) for name, value in zip(methods, values, strict=True)}}
-  lines = report.table(results, {}).split("\n")
+  lines = report.aligned(report.rows(results))
   assert lines[0].split("  ") and "change" not in lines[0]
   assert lines[0].split()[4:] == ["uncalibrated", "flow", "sn", "natsv-3"][: len(methods)]
   assert lines[2].split() == ["test", "9", "Spearman", "50.08", "60.00", "7.50", "nan"][: 3 + len(methods)]
