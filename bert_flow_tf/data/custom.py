@@ -21,40 +21,29 @@ _ANY_SCORE = (-1e30, 1e30)  # the squares of larger ones would be infinite in so
 @naming("data_dir")
 def load(paths: Paths) -> Loaded:
   """Returns the pairs of the file `data_dir`; those with scores, on any scale, are evaluated."""
-  path = paths.data_dir
-  if path is None:
-    raise ConfigError(
-      "data_dir: missing; the task custom needs a text file or TSV of sentences, pairs or scored pairs",
-      argument="data_dir",
-    )
-  pairs, number, noun = _read(path)
+  if paths.data_dir is None:
+    message = "data_dir: missing; the task custom needs a text file or TSV of sentences, pairs or scored pairs"
+    raise ConfigError(message, argument="data_dir")
+  pairs, source = read_pairs(paths.data_dir)
   if np.isnan(pairs.scores).all():
-    return Loaded({"train": pairs}, f"{counted(number, noun)} of {path}")
-  changes = {"eval_split": "test", "scale": (pairs.scores.min(), pairs.scores.max())}
-  return Loaded({"test": pairs}, f"{counted(number, 'scored pair')} of {path}", changes)
-
-
-def read_pairs(path: FilePath) -> SentencePairs:
-  """Returns the pairs of a file of the task `custom`, NaN without scores; single sentences are paired by `pair_up`."""
-  return _read(path)[0]
+    return Loaded({"train": pairs}, source)
+  return Loaded({"test": pairs}, source, {"eval_split": "test", "scale": (pairs.scores.min(), pairs.scores.max())})
 
 
 def pair_up(sentences: list[str]) -> SentencePairs:
-  """Returns pairs for a fit from n single sentences: sentence i and sentence i + n/2, so that each is in one pair.
+  """Returns pairs for a fit, which uses each side alone: sentence i and i + n/2, since neighbors are more similar.
 
-  The fit uses each side of a pair separately, so any pairing is valid. Neighbors are not paired because they would make
-  the sentences of a batch more similar. If n is odd, the first sentence is also paired with the middle one.
+  If n is odd, the first sentence is also paired with the middle one.
   """
   half = (len(sentences) + 1) // 2
   return SentencePairs.without_gold(sentences[:half], sentences[half:] + sentences[: len(sentences) % 2])
 
 
-def _read(path: FilePath) -> tuple[SentencePairs, int, str]:
-  """Returns the pairs of a file, and the number and the noun of its rows.
+def read_pairs(path: FilePath) -> tuple[SentencePairs, str]:
+  """Returns the pairs of a file of the task `custom`, NaN without scores, and a description such as "9 sentences of F".
 
-  All lines have the same number of columns: 1 (a sentence), 2 (sentence1, sentence2), or 3 (sentence1, sentence2 and,
-  before or after them, score). With a header (sentence; or sentence1, sentence2 and maybe score) they are in any order,
-  and others are ignored. Empty lines between single sentences are skipped.
+  All lines have the same columns: a sentence, sentence1 and sentence2, or both with score before or after them. With a
+  header they are in any order, and others are ignored. Empty lines between single sentences are skipped.
   """
   names: list[str] = []
   # {name of a column: its fields}, and the numbers of their lines.
@@ -81,14 +70,14 @@ def _read(path: FilePath) -> tuple[SentencePairs, int, str]:
     raise DataError(f"{path} is empty; expected sentences")
   # Single sentences, scored pairs, or pairs without scores.
   if "sentence" in columns:
-    return pair_up(columns["sentence"]), len(numbers), "sentence"
+    return pair_up(columns["sentence"]), f"{counted(len(numbers), 'sentence')} of {path}"
   first, second = columns["sentence1"], columns["sentence2"]
   if "score" in columns:
     scores = [read_number(field, path, row, _ANY_SCORE) for row, field in zip(numbers, columns["score"], strict=True)]
-    return SentencePairs(first, second, np.array(scores)), len(numbers), "scored pair"
+    return SentencePairs(first, second, np.array(scores)), f"{counted(len(numbers), 'scored pair')} of {path}"
   if all(map(_is_number, first)) or all(map(_is_number, second)):
     raise DataError(f"{path}: one of the 2 columns has only numbers; {_EXPECTED}")
-  return SentencePairs.without_gold(first, second), len(numbers), "unscored pair"
+  return SentencePairs.without_gold(first, second), f"{counted(len(numbers), 'unscored pair')} of {path}"
 
 
 def _names_of(fields: list[str], path: FilePath, number: int) -> tuple[list[str], bool]:

@@ -8,12 +8,12 @@ from absl import logging
 
 from bert_flow_tf.data import nli
 from bert_flow_tf.data.custom import read_pairs
+from bert_flow_tf.data.loading import load_parts
 from bert_flow_tf.data.pairs import SentencePairs
-from bert_flow_tf.data.task import TaskData
+from bert_flow_tf.data.task import Paths, TaskData
 from bert_flow_tf.data.tasks import DataSettings, load_task
 from bert_flow_tf.errors import ConfigError
 from bert_flow_tf.io.settings import Settings, setting
-from bert_flow_tf.progress import counted
 
 TARGET, TRAIN, NLI = "target", "train", "nli"
 # The paper's learning rate of the flow on the sentences of a task (section 4.1).
@@ -41,11 +41,9 @@ class CorpusSettings(Settings):
 class FlowCorpus:
   """Sentence pairs that a calibration is fitted on."""
 
-  # Value of `flow_corpus`.
-  name: str
+  name: str  # value of `flow_corpus`
   pairs: SentencePairs
-  # Description of their origin, for messages.
-  source: str
+  source: str  # description of their origin, for messages
   # Defaults of a flow on this corpus.
   learning_rate: float = LEARNING_RATE
   num_train_epochs: float = 1.0
@@ -62,49 +60,39 @@ def load_flow_corpus(name: str, task: Any, data_dir: str | None = None, tfds_dat
     pairs = task.fitting_pairs(False, f"flow_corpus={name}")
     return FlowCorpus(name, pairs, task.source, num_train_epochs=task.spec.num_train_epochs)
   if name == NLI:
-    pairs, source = nli.load_corpus(data_dir, tfds_data_dir)
-    return FlowCorpus(name, pairs, source, nli.LEARNING_RATE, nli.NUM_TRAIN_EPOCHS)
+    splits, source = load_parts("SNLI and MNLI", nli.CORPUS, Paths(data_dir, tfds_data_dir))
+    return FlowCorpus(name, splits["train"], source, nli.LEARNING_RATE, nli.NUM_TRAIN_EPOCHS)
   path = os.path.expanduser(name)
   if not os.path.exists(path):
-    raise ConfigError(
-      f"flow_corpus={name}: expected target, train, nli, or a file of sentences that exists", argument="flow_corpus"
-    )
-  pairs = read_pairs(path)
-  return FlowCorpus(name, pairs, f"{counted(len(pairs), 'pair')} of {name}")
+    message = f"flow_corpus={name}: expected target, train, nli, or a file of sentences that exists"
+    raise ConfigError(message, argument="flow_corpus")
+  pairs, source = read_pairs(path)
+  return FlowCorpus(name, pairs, source)
 
 
-def published_corpus(task: TaskData, use_full: bool) -> FlowCorpus:
+def load_task_and_corpus(data: DataSettings, corpus: CorpusSettings) -> tuple[TaskData, FlowCorpus]:
+  """Loads the evaluated task and the corpus of the fit that the settings choose."""
+  task = load_task(data.task, data.data_dir, data.tfds_data_dir, data.stsb_gold)
+  name, use_full = corpus.flow_corpus, corpus.use_full_for_training
+  if name is not None and use_full is not None:
+    message = f"flow_corpus={name}: use_full_for_training={use_full} also chooses the corpus; give only one of them"
+    raise ConfigError(message, argument="flow_corpus")
+  if use_full is not None:
+    chosen = _published_corpus(task, use_full)
+  else:
+    # The data_dir of the task custom is its file, not a folder of NLI.
+    folder = None if task.spec.name == "custom" else data.data_dir
+    chosen = load_flow_corpus(TARGET if name is None else name, task, folder, data.tfds_data_dir)
+  if task.spec.packaged and data.data_dir and chosen.name != NLI:
+    message = f"data_dir={data.data_dir}: the task {task.name} reads no files; choose another task"
+    raise ConfigError(message, argument="data_dir")
+  logging.info("%s: %s", task.spec.name, task.source)
+  return task, chosen
+
+
+def _published_corpus(task: TaskData, use_full: bool) -> FlowCorpus:
   """Returns the corpus of the published code's flag `use_full_for_training`; see `TaskData.fitting_pairs`."""
   pairs, source = task.fitting_pairs(use_full), task.source
   if use_full and task.spec.one_file_for_all_splits:
     source += ", each pair three times, as the published code reads it"
   return FlowCorpus(TARGET if use_full else TRAIN, pairs, source, num_train_epochs=task.spec.num_train_epochs)
-
-
-def choose_flow_corpus(
-  settings: CorpusSettings, task: TaskData, data_dir: str | None = None, tfds_data_dir: str | None = None
-) -> FlowCorpus:
-  """Returns the corpus that the settings choose; other arguments as `load_flow_corpus`."""
-  name, use_full = settings.flow_corpus, settings.use_full_for_training
-  if use_full is None:
-    # The data_dir of the task custom is its file, not a folder of NLI.
-    folder = None if task.spec.name == "custom" else data_dir
-    return load_flow_corpus(TARGET if name is None else name, task, folder, tfds_data_dir)
-  if name is None:
-    return published_corpus(task, use_full)
-  raise ConfigError(
-    f"flow_corpus={name}: use_full_for_training={use_full} also chooses the corpus; give only one of them",
-    argument="flow_corpus",
-  )
-
-
-def load_task_and_corpus(data: DataSettings, corpus: CorpusSettings) -> tuple[TaskData, FlowCorpus]:
-  """Loads the evaluated task and the corpus of the fit."""
-  task = load_task(data.task, data.data_dir, data.tfds_data_dir, data.stsb_gold)
-  chosen = choose_flow_corpus(corpus, task, data.data_dir, data.tfds_data_dir)
-  if task.spec.packaged and data.data_dir and chosen.name != NLI:
-    raise ConfigError(
-      f"data_dir={data.data_dir}: the task {task.name} reads no files; choose another task", argument="data_dir"
-    )
-  logging.info("%s: %s", task.spec.name, task.source)
-  return task, chosen

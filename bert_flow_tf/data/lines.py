@@ -62,10 +62,7 @@ def decode_line(raw: bytes) -> str:
 def lines(path: FilePath, empty: str = "reject", broken: list[DataError] | None = None) -> Iterator[tuple[int, str]]:
   """Yields (number from 1, text without its line break) of each line of a text file in UTF-8, plain or gzipped.
 
-  Args:
-    path: the file; gzip is recognized by its magic number, whatever the name.
-    empty: "reject" (an empty line is an error, except at the end), "skip" or "keep".
-    broken: None, or a list to which the error of a line that is not text is appended instead of being raised.
+  `empty` is "reject" (except at the end), "skip" or "keep"; `broken` takes the errors of lines that are not text.
   """
   first_empty = None
   for number, raw in enumerate(_raw_lines(path), start=1):

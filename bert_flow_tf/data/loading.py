@@ -8,8 +8,7 @@ import numpy as np
 from bert_flow_tf.data import tfds_source
 from bert_flow_tf.data.pairs import SentencePairs
 from bert_flow_tf.data.semeval import Year, read_full, read_year
-from bert_flow_tf.data.sources import missing_file, note_of
-from bert_flow_tf.data.table import Table
+from bert_flow_tf.data.table import Table, difference, missing_file, note_of
 from bert_flow_tf.data.task import Loaded, Paths
 from bert_flow_tf.errors import DataError
 from bert_flow_tf.progress import counted
@@ -24,10 +23,9 @@ def parts_of(table: Table) -> Parts:
 
 
 def load_tables(name: str, parts: Parts, published: Parts, eval_split: str, paths: Paths) -> Loaded:
-  """Returns the splits of a task that exist, `published` with the labels that the published code reads.
+  """Returns the splits of a task that exist; `published` are those with the labels that the published code reads.
 
-  Pairs without a label, on which annotators did not agree, are left out and counted. A test split whose gold GLUE hides
-  keeps its pairs; if it is the evaluated one, dev is evaluated.
+  A test split whose gold GLUE hides keeps its pairs; if it is the evaluated one, dev is evaluated.
   """
   splits, source = load_parts(name, published if paths.as_published else parts, paths)
   # A split of train or dev needs labels; pairs whose annotators did not agree are left out.
@@ -49,7 +47,7 @@ def load_tables(name: str, parts: Parts, published: Parts, eval_split: str, path
   return Loaded(splits, source, {}, dropped)
 
 
-def load_parts(name: str, parts: Parts, paths: Paths, with_gold: bool = True) -> tuple[dict[str, SentencePairs], str]:
+def load_parts(name: str, parts: Parts, paths: Paths) -> tuple[dict[str, SentencePairs], str]:
   """Returns {split: the pairs of its parts that exist}, NaN for a missing gold, and a description of their origin."""
   tables = {}
   for table, _ in itertools.chain.from_iterable(parts.values()):
@@ -62,7 +60,7 @@ def load_parts(name: str, parts: Parts, paths: Paths, with_gold: bool = True) ->
   for split, tables_and_splits in parts.items():
     pairs = []
     for table, part in tables_and_splits:
-      part_pairs = reader.read(table, part, with_gold)
+      part_pairs = reader.read(table, part)
       if part_pairs is not None:
         pairs.append(part_pairs)
     if pairs:
@@ -84,39 +82,39 @@ class _Files:
       self._folders = {name: os.path.join(root, name) for name in tables}
     # The folders and the files that were read or are missing, and notes about their lines.
     self._read: dict[str, None] = {}
-    self._missing: list[str] = []
+    self._missing: list[tuple[str, str]] = []
     self._notes: list[str] = []
 
-  def read(self, table: Table, split: str, with_gold: bool) -> SentencePairs | None:
+  def read(self, table: Table, split: str) -> SentencePairs | None:
     """Returns the pairs of a split; None if its file is missing."""
     path = table.find(self._folders[table.name], split)
     if path is None:
-      self._missing.append(f"{table.name}/{table.files[split][0]}")
+      self._missing.append((table.name, table.files[split][0]))
       if split in table.required:
-        raise self._error(self._missing[-1])
+        raise self._error(table.name, table.files[split][0])
       return None
     self._read[str(path.parent)] = None
-    pairs, left_out = table.read(path, with_gold)
+    pairs, left_out = table.read(path)
     if left_out:
       self._notes.append(f"{counted(left_out, 'malformed line')} of {table.name}/{path.name} left out")
-    difference = note_of(f"{path.name} in {self._data_dir}", table.difference(pairs, split))
-    if difference:
-      self._notes.append(split + difference)
+    note = note_of(f"{path.name} in {self._data_dir}", difference(table.name, table.published, pairs, split))
+    if note:
+      self._notes.append(split + note)
     return pairs
 
   def source(self, name: str) -> str:
     """Returns a description of the data's origin; raises DataError if no file exists."""
     if not self._read:
-      raise self._error(self._missing[0])
+      raise self._error(*self._missing[0])
     source = f"{name}'s files in {' and '.join(self._read)}"
     if self._missing:
+      names = ", ".join(map("/".join, self._missing))
       verb = "is" if len(self._missing) == 1 else "are"
-      source += f", without {', '.join(self._missing)}, which {verb} missing"
+      source += f", without {names}, which {verb} missing"
     return ", ".join([source, *self._notes])
 
-  def _error(self, name: str) -> DataError:
+  def _error(self, folder: str, file: str) -> DataError:
     """Returns the error of a missing file."""
-    folder, file = name.split("/")
     expected = " and ".join(table.expected for table in self._tables.values())
     return missing_file(self._data_dir, folder, file, expected)
 
@@ -128,20 +126,15 @@ class _Tfds:
     self._builders = {}
     for name, table in sorted(tables.items()):
       if not table.tfds:
-        raise DataError(
-          f"data_dir: missing; {name} is not in TensorFlow Datasets with the column {table.gold.column} and needs a "
-          f"folder with {table.expected}",
-          argument="data_dir",
-        )
+        message = f"data_dir: missing; {name} is not in TensorFlow Datasets and needs a folder with {table.expected}"
+        raise DataError(message, argument="data_dir")
       self._builders[name] = tfds_source.prepared(name, table.tfds, tfds_data_dir, table.expected, table.tfds_urls)
 
-  def read(self, table: Table, split: str, with_gold: bool) -> SentencePairs:
+  def read(self, table: Table, split: str) -> SentencePairs:
     """Returns the pairs of a split, NaN for a hidden or missing gold."""
     first, second, gold_column = table.tfds_columns
     builder = self._builders[table.name]
     (a, b), column = tfds_source.read_split(builder, table.tfds_splits[split], (first, second), gold_column)
-    if not with_gold:
-      return SentencePairs.without_gold(a, b)
     # Scores are numbers, labels are indices of the feature's names, -1 without a label.
     labels = table.tfds_labels or table.gold.labels
     if not labels:
@@ -165,8 +158,7 @@ class _Tfds:
 def load_years(years: tuple[Year, ...], paths: Paths) -> Loaded:
   """Returns the test split of a task of STS-12 to STS-16, with subsets such as MSRpar, or STS-12/MSRpar in their union.
 
-  A file full.txt in data_dir itself is read first, as in the published code; a full.txt has no subsets, and without
-  scores it is for fitting alone.
+  As in the published code, full.txt in data_dir itself comes first; without scores it is for fitting alone.
   """
   is_union, result = len(years) > 1, None
   if paths.data_dir is not None:
@@ -192,7 +184,7 @@ def _load_year(year: Year, paths: Paths) -> tuple[SentencePairs, str]:
   result = read_year(paths.data_dir, year)
   if result is not None:
     pairs, source = result
-    return pairs, source + note_of(source, year.difference(pairs))
+    return pairs, source + note_of(source, difference(year.name, year.published, pairs, "test"))
   result = read_full(paths.data_dir, year.full_places)
   if result is None:
     raise missing_file(paths.data_dir, year.folder, f"STS.input.{year.subsets[0]}.txt", year.expected)

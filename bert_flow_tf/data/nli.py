@@ -1,13 +1,11 @@
-"""SNLI and MNLI: pairs labeled contradiction, entailment or neutral, and their sentences as a corpus without gold."""
+"""SNLI and MNLI: pairs labeled contradiction, entailment or neutral."""
 
 import dataclasses
 import math
 
-from bert_flow_tf.data.loading import Parts, load_parts, parts_of
-from bert_flow_tf.data.pairs import SentencePairs
+from bert_flow_tf.data.loading import Parts, parts_of
 from bert_flow_tf.data.semeval import LABELS
 from bert_flow_tf.data.table import Gold, Table
-from bert_flow_tf.data.task import Paths
 
 # The paper's settings of a flow that is fitted on these sentences.
 LEARNING_RATE = 2e-5
@@ -37,9 +35,9 @@ MNLI = Table(
   tfds_splits={"train": "train", "dev": "validation_matched", "test": "validation_mismatched"},
   tfds_urls=("https://cims.nyu.edu/~sbowman/multinli/multinli_1.0.zip",),
 )
-# The published code trains on all of SNLI.
-_CORPUS: Parts = {"train": ((MNLI, "train"), (SNLI, "train"), (SNLI, "dev"), (SNLI, "test"))}
-ALLNLI_PARTS: Parts = {"train": _CORPUS["train"], "dev": ((MNLI, "dev"),)}
+# The sentences of "flow (NLI)" in the paper. The published code trains on all of SNLI.
+CORPUS: Parts = {"train": ((MNLI, "train"), (SNLI, "train"), (SNLI, "dev"), (SNLI, "test"))}
+ALLNLI_PARTS: Parts = {"train": CORPUS["train"], "dev": ((MNLI, "dev"),)}
 
 # As the published code reads them: the first annotator's label in MNLI's dev, the test file of GLUE, and contradiction
 # for each pair of a test split, also of one that is trained on.
@@ -51,12 +49,3 @@ ALLNLI_PUBLISHED: Parts = {
   "train": ((_MNLI_PUBLISHED, "train"), (SNLI, "train"), (SNLI, "dev"), (_SNLI_TEST, "test")),
   "dev": ((_MNLI_DEV, "dev"),),
 }
-
-
-def load_corpus(data_dir: str | None = None, tfds_data_dir: str | None = None) -> tuple[SentencePairs, str]:
-  """Returns the sentences of SNLI and of MNLI's train split ("flow (NLI)" in the paper), and their origin.
-
-  Pairs have no gold, and those without a label are kept. Some of the files may be missing.
-  """
-  splits, source = load_parts("SNLI and MNLI", _CORPUS, Paths(data_dir, tfds_data_dir), with_gold=False)
-  return splits["train"], source

@@ -23,23 +23,12 @@ class Subset(NamedTuple):
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class SentencePairs:
-  """Sentence pairs with gold scores, in the order of their file.
+  """Sentence pairs with gold scores, in the order of their file."""
 
-  Attributes:
-    sentences_a: tuple of n strings, the first sentences. A sentence may be empty.
-    sentences_b: tuple of n strings, the second sentences.
-    scores: read-only float64 [n]: similarities, 0 and 1, or class indices; NaN for a pair without gold.
-    subsets: tuple of Subset, the parts that are evaluated separately, consecutive from 0 to n; empty if the pairs are
-      one set.
-
-  Raises:
-    DataError: the arguments differ in length, a sentence is not a string, or a score is not a number.
-  """
-
-  sentences_a: Sequence[str]
+  sentences_a: Sequence[str]  # the first sentences, n of them, any of which may be empty
   sentences_b: Sequence[str]
-  scores: np.ndarray
-  subsets: tuple[Subset, ...] = ()
+  scores: np.ndarray  # read-only float64 [n]: similarities, 0 and 1, or class indices; NaN for a pair without gold
+  subsets: tuple[Subset, ...] = ()  # parts that are evaluated separately, consecutive from 0 to n; empty for one set
 
   def __post_init__(self) -> None:
     a = check_sentences(self.sentences_a, "sentences_a")
@@ -49,11 +38,8 @@ class SentencePairs:
     except (TypeError, ValueError) as error:
       raise DataError(f"scores: expected numbers, but {error}", argument="scores") from error
     if scores.shape != (len(a),) or len(a) != len(b):
-      raise DataError(
-        f"scores have shape {list(scores.shape)} for {len(a)} first and {len(b)} second sentences; expected one score "
-        "per pair (NaN for a pair without gold)",
-        argument="scores",
-      )
+      message = f"scores have shape {list(scores.shape)} for {len(a)} first and {len(b)} second sentences"
+      raise DataError(f"{message}; expected one score per pair (NaN for a pair without gold)", argument="scores")
     scores.setflags(write=False)
     # The fields of a frozen dataclass can be set in no other way.
     object.__setattr__(self, "sentences_a", tuple(a))
@@ -94,10 +80,7 @@ class SentencePairs:
     return dataclasses.replace(cls.concatenate(parts.values()), subsets=tuple(subsets))
 
   def groups(self) -> dict[str, tuple[Subset, ...]]:
-    """Returns the subsets of each task of a union: {"STS-12": (Subset("STS-12/MSRpar", 0, 750), ...)}.
-
-    The subsets of a single task have no slash in their names; then the result is empty.
-    """
+    """Returns the subsets of each task of a union, {"STS-12": (Subset("STS-12/MSRpar", 0, 750), ...)}; else {}."""
     groups: dict[str, tuple[Subset, ...]] = {}
     for subset in self.subsets:
       task, slash, _ = subset.name.partition("/")
@@ -117,14 +100,12 @@ class SentencePairs:
     return self.take(np.flatnonzero(~np.isnan(self.scores)))
 
   def digest(self) -> str:
-    """Returns the hexadecimal SHA-256 of sentences and gold, in order.
-
-    Of a sentence, only ASCII letters and digits count, in lower case, because copies of a data set differ in
-    tokenization, quotation marks and encoding; gold counts to 3 decimals.
-    """
+    """Returns the hexadecimal SHA-256 of sentences and gold, to 3 decimals, in order."""
+    # Only ASCII letters and digits count, in lower case: copies of a data set differ in tokenization and encoding.
     digest = hashlib.sha256()
     for a, b, score in zip(self.sentences_a, self.sentences_b, self.scores, strict=True):
-      digest.update(f"{_plain(a)}\t{_plain(b)}\t{score:.3f}\n".encode())
+      plain = [re.sub("[^0-9A-Za-z]", "", sentence).lower() for sentence in (a, b)]
+      digest.update(f"{plain[0]}\t{plain[1]}\t{score:.3f}\n".encode())
     return digest.hexdigest()
 
   def take(self, rows: np.ndarray) -> "SentencePairs":
@@ -132,11 +113,6 @@ class SentencePairs:
     a = [self.sentences_a[row] for row in rows]
     b = [self.sentences_b[row] for row in rows]
     return SentencePairs(a, b, self.scores[rows])
-
-
-def _plain(sentence: str) -> str:
-  """Returns the ASCII letters and digits of a sentence, in lower case."""
-  return re.sub("[^0-9A-Za-z]", "", sentence).lower()
 
 
 def check_sentences(sentences: Any, argument: str = "sentences") -> list[str]:
@@ -147,19 +123,15 @@ def check_sentences(sentences: Any, argument: str = "sentences") -> list[str]:
     elements = None
   # The elements of a str are str, too: each letter would be a sentence.
   if elements is None or isinstance(sentences, str | bytes):
-    raise DataError(
-      f"{argument}: the type is {type(sentences).__name__}, expected a list of str, such as [sentence]",
-      argument=argument,
-    )
+    message = f"{argument}: the type is {type(sentences).__name__}, expected a list of str, such as [sentence]"
+    raise DataError(message, argument=argument)
   # Lists of many str are the rule, and a type for each of them is looked up faster than it is tested.
   if set(map(type, elements)) == {str}:
     return elements
   for position, sentence in enumerate(elements):
     if not isinstance(sentence, str):
-      raise DataError(
-        f"{argument}[{position}] is {repr(sentence)[:40]}, of type {type(sentence).__name__}; expected str",
-        argument=argument,
-      )
+      message = f"{argument}[{position}] is {repr(sentence)[:40]}, of type {type(sentence).__name__}; expected str"
+      raise DataError(message, argument=argument)
   return elements
 
 
@@ -169,18 +141,13 @@ def check_pairs(
   """Returns the two sides of pairs as lists; raises DataError if one is not a list of str, or if the lengths differ."""
   a, b = check_sentences(texts_a, arguments[0]), check_sentences(texts_b, arguments[1])
   if len(a) != len(b):
-    raise DataError(
-      f"{arguments[1]}: pairs of {len(a)} first and {len(b)} second sentences; expected as many of both",
-      argument=arguments[1],
-    )
+    message = f"{arguments[1]}: pairs of {len(a)} first and {len(b)} second sentences; expected as many of both"
+    raise DataError(message, argument=arguments[1])
   return a, b
 
 
 def sentences_or_pairs(sentences: Any) -> list[str] | tuple[list[str], list[str]]:
-  """Returns a list of sentences, or the two sides of pairs.
-
-  Pairs are a `SentencePairs`, a tuple of two lists, or a list of pairs of str. Raises DataError for anything else.
-  """
+  """Returns sentences, or the two sides of pairs: a `SentencePairs`, a tuple of two lists or a list of pairs."""
   if isinstance(sentences, SentencePairs):
     return list(sentences.sentences_a), list(sentences.sentences_b)
   sides = ("sentences", "sentences")

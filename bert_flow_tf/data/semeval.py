@@ -1,8 +1,4 @@
-"""The data sets of SemEval: SICK, and STS-12 to STS-16; their names, addresses, sizes and readers.
-
-Each of STS-12 to STS-16 is a test set in subsets that are evaluated separately. Its pairs are the annotated ones, as in
-SentEval: STS-15 and STS-16 have many lines without gold, which are used neither for fitting nor for evaluation.
-"""
+"""The data sets of SemEval: SICK, and STS-12 to STS-16, whose pairs are the annotated ones, as in SentEval."""
 
 import dataclasses
 import math
@@ -10,8 +6,7 @@ from collections.abc import Iterable
 
 from bert_flow_tf.data.lines import FilePath, line_error, lines
 from bert_flow_tf.data.pairs import SentencePairs
-from bert_flow_tf.data.sources import first_with, unlike_published
-from bert_flow_tf.data.table import Gold, Table, pairs_of
+from bert_flow_tf.data.table import Gold, Table, first_with, pairs_of
 from bert_flow_tf.errors import DataError
 from bert_flow_tf.progress import counted
 
@@ -67,23 +62,14 @@ _FULL = "full.txt"
 
 @dataclasses.dataclass(frozen=True)
 class Year:
-  """Location and size of a task of STS-12 to STS-16.
-
-  Attributes:
-    name: the task's name.
-    url: the organizers' archive; addresses and folders are those of SentEval.
-    inside: folder of the files in the archive.
-    size: number of pairs with gold over all subsets.
-    digest: `SentencePairs.digest` of them.
-    subsets: NAME in STS.input.NAME.txt, in SentEval's order. STS-13 lacks SMT, whose text is not free.
-  """
+  """Location and size of a task of STS-12 to STS-16; addresses and folders are those of SentEval."""
 
   name: str
-  url: str
-  inside: str
-  size: int
-  digest: str
-  subsets: tuple[str, ...]
+  url: str  # of the organizers' archive
+  inside: str  # folder of the files in the archive
+  size: int  # number of pairs with gold over all subsets
+  digest: str  # `SentencePairs.digest` of them
+  subsets: tuple[str, ...]  # NAME in STS.input.NAME.txt, in SentEval's order; STS-13 lacks SMT, whose text is not free
 
   @property
   def config(self) -> str:
@@ -96,16 +82,20 @@ class Year:
     return f"STS/{self.config.upper()}-en-test"
 
   @property
+  def archive(self) -> str:
+    """File name of the organizers' archive."""
+    return self.url.rsplit("/", 1)[1]
+
+  @property
   def expected(self) -> str:
     """Description of the files in data_dir, for errors."""
-    return f"{self.folder}/STS.{{input,gs}}.NAME.txt, {self.url.rsplit('/', 1)[1]} or {self.name}/{_FULL}"
+    return f"{self.folder}/STS.{{input,gs}}.NAME.txt, {self.archive} or {self.name}/{_FULL}"
 
   @property
   def places(self) -> tuple[str, ...]:
     """Folders to search, in the format of `first_with`: unpacked by SentEval or by hand, or in the archive."""
-    archive = self.url.rsplit("/", 1)[1]
-    unpacked = (self.folder, self.folder.removeprefix("STS/"), self.inside)
-    return (*unpacked, f"{archive}!{self.inside}", f"STS/{archive}!{self.inside}", "")
+    packed = f"{self.archive}!{self.inside}/"
+    return (self.folder, self.folder.removeprefix("STS/"), self.inside, packed, f"STS/{packed}", "")
 
   @property
   def full_places(self) -> tuple[str, ...]:
@@ -113,21 +103,23 @@ class Year:
     names = (self.folder.removeprefix("STS/"), self.config.upper(), self.name)
     return tuple(f"STS/{name}" for name in names) + names
 
+  # As those of a `Table`.
+
   @property
   def archives(self) -> dict[str, str]:
-    """Address of the organizers' archive, as in a `Table`."""
+    """Address of the organizers' archive."""
     return {"test": self.url}
+
+  @property
+  def published(self) -> dict[str, tuple[int, str]]:
+    """Size and digest of the pairs with gold."""
+    return {"test": (self.size, self.digest)}
 
   def pairs_in(self, folder: str, split: str = "test") -> SentencePairs | None:
     """Returns the pairs with gold in a folder; None if the files are missing."""
     del split
     result = read_year(folder, self)
     return result and result[0]
-
-  def difference(self, pairs: SentencePairs, split: str = "test") -> str:
-    """Returns `unlike_published` for the pairs with gold."""
-    del split
-    return unlike_published(pairs, self.name, self.size, self.digest)
 
 
 YEARS = (
@@ -198,10 +190,7 @@ def read_year(root: str, year: Year) -> tuple[SentencePairs, str] | None:
 
 
 def read_sts(input_path: FilePath, gs_path: FilePath) -> SentencePairs:
-  """Returns the pairs of a subset: two sentences a line in one file, and in the other the score on the same line.
-
-  An empty line in place of the score is a pair without gold. Further columns, such as sources, are ignored.
-  """
+  """Returns the pairs of a subset: sentences of one file, and the scores on the same lines of the other, or no gold."""
   sentences = _sentences(input_path)
   # An empty line at the end is a pair without gold, or belongs to empty lines at the end of the input.
   scores = [field.strip() for _, field in lines(gs_path, empty="keep")]
@@ -213,8 +202,7 @@ def read_sts(input_path: FilePath, gs_path: FilePath) -> SentencePairs:
 def read_full(root: str, folders: Iterable[str]) -> tuple[SentencePairs, str] | None:
   """Returns the pairs of the published code's full.txt and their origin; None if no folder has it.
 
-  A line has two sentences. A third column of numbers has the scores, empty for a pair without gold; other columns, such
-  as sources, are ignored.
+  A third column of numbers has the scores, empty for a pair without gold; other columns are ignored.
   """
   folder = first_with(root, folders, [_FULL])
   if folder is None:

@@ -18,17 +18,13 @@ _FULL, _FULL_ORDER = "full", ("test", "dev", "train")
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class TrainingPairs:
-  """Pairs of a training, in the order in which the published code writes its records.
-
-  `targets`, float64 [n], are class indices or labels scaled to 0..1, NaN for a pair without a label. `splits` are those
-  whose labels are used. `random` draws the masks of `dupe_factor` copies, after the draws that shuffled the pairs.
-  """
+  """Pairs of a training, in the order in which the published code writes its records."""
 
   pairs: SentencePairs
-  targets: np.ndarray
-  splits: tuple[str, ...]
+  targets: np.ndarray  # float64 [n]: class indices, or labels scaled to 0..1; NaN for a pair without a label
+  splits: tuple[str, ...]  # those whose labels are used
   dupe_factor: int
-  random: Random
+  random: Random  # draws the masks of `dupe_factor` copies, after the draws that shuffled the pairs
 
   @property
   def labeled(self) -> int:
@@ -81,19 +77,14 @@ def _labeled_splits(task, splits, use_full, num_examples):
     # The published code uses the labels of test, too, which it reads as 0. Without labels, any split will do.
     splits = [name for name in names if name != "test" or task.as_published or num_examples == _NO_LABELS]
     if not splits:
-      raise ConfigError(
-        f"use_full_for_training: {task.name} has only a test split ({task.source}), whose labels are not trained on; "
-        "add num_examples=0 to fit a flow without labels, or train_splits=test",
-        argument="use_full_for_training",
-      )
+      message = f"use_full_for_training: {task.name} has only a test split, whose labels are not trained on; add "
+      message += "num_examples=0 to fit a flow without labels, or train_splits=test"
+      raise ConfigError(message, argument="use_full_for_training")
   splits = tuple(splits or ["train"])
   missing = [name for name in splits if name not in names]
   if missing:
-    raise ConfigError(
-      f"train_splits={','.join(splits)}: {task.name} has no {' and no '.join(sorted(missing))} split "
-      f"({task.source}), only {', '.join(task.splits)}",
-      argument="train_splits",
-    )
+    lacks = f"{task.name} has no {' and no '.join(sorted(missing))} split, only {', '.join(task.splits)}"
+    raise ConfigError(f"train_splits={','.join(splits)}: {lacks}", argument="train_splits")
   return splits
 
 
@@ -104,31 +95,23 @@ def _pairs_and_targets(task: TaskData, splits: Sequence[str], use_full: bool) ->
     if name not in splits and not use_full:
       continue
     part = task.split(name)
-    of_part = np.full(len(part), np.nan)
-    if name in splits:
-      of_part = _targets(task, name, part)
     parts.append(part)
-    targets.append(of_part)
+    if name not in splits:
+      targets.append(np.full(len(part), np.nan))
+    elif task.as_published and (name == "test" or task.spec.one_file_for_all_splits):
+      # The published code reads no label of test and of STS-12 to STS-16.
+      targets.append(np.zeros(len(part)))
+    else:
+      targets.append(task.targets(part))
   return SentencePairs.concatenate(parts), np.concatenate(targets)
 
 
-def _targets(task: TaskData, name: str, pairs: SentencePairs) -> np.ndarray:
-  """Returns the targets of a split, float64 [n]; the published code reads no label of test and of STS-12 to STS-16."""
-  if task.as_published and (name == "test" or task.spec.one_file_for_all_splits):
-    return np.zeros(len(pairs))
-  return np.array(task.targets(pairs))
-
-
 def predicted_pairs(task: TaskData, name: str) -> SentencePairs:
-  """Returns the pairs of a split, or those of test, dev and train for "full"; a ConfigError if there are none.
-
-  The one file of each of STS-12 to STS-16 is every split, as in the published code.
-  """
+  """Returns the pairs of a split, or those of test, dev and train for "full"; a ConfigError if there are none."""
   names = _FULL_ORDER if name == _FULL else (name,)
   available = [split for split in names if split in task.splits or task.spec.one_file_for_all_splits]
   if not available:
     argument = "do_predict_on_dev" if name == "dev" else "do_predict"
-    raise ConfigError(
-      f"{argument}: {task.name} has no {name} split, only {', '.join(task.splits)} ({task.source})", argument=argument
-    )
+    message = f"{argument}: {task.name} has no {name} split, only {', '.join(task.splits)} ({task.source})"
+    raise ConfigError(message, argument=argument)
   return SentencePairs.concatenate([task.split(split) for split in available])

@@ -1,8 +1,4 @@
-"""STS-B: the STS benchmark's files, GLUE's, or TFDS `glue/stsb`, with the test scores that GLUE hides.
-
-All have the same text. GLUE hides the labels of test, so the scores of that split come from the benchmark's
-`sts-test.csv`, whose rows must be those of GLUE.
-"""
+"""STS-B: the STS benchmark's files, or GLUE's from files or TFDS, with the scores of test that GLUE hides."""
 
 import hashlib
 import io
@@ -17,8 +13,7 @@ from bert_flow_tf.data.lines import FilePath, line_error, lines
 from bert_flow_tf.data.loading import load_parts, parts_of
 from bert_flow_tf.data.pairs import SPLITS, SentencePairs
 from bert_flow_tf.data.semeval import STS_GOLD, STS_WIKI
-from bert_flow_tf.data.sources import check_download, first_with, missing_file, note_of, unlike_published
-from bert_flow_tf.data.table import Table, pairs_of
+from bert_flow_tf.data.table import Table, check_download, difference, first_with, missing_file, note_of, pairs_of
 from bert_flow_tf.data.task import Loaded, Paths
 from bert_flow_tf.errors import ConfigError, DataError
 from bert_flow_tf.io.files import write_bytes
@@ -36,7 +31,7 @@ PUBLISHED = {
   "test": (1379, "c570606e4517093c7401292698498f007fd703e9caa51812f48f47c986b4b52e"),
 }
 
-_FOLDER = "STS/STSBenchmark"
+_NAME, _FOLDER = "the STS benchmark", "STS/STSBenchmark"
 _FILES = {split: f"sts-{split}.csv" for split in SPLITS}
 _GLUE = Table(
   name="STS-B", gold=STS_GOLD, places=(7, 8, 9), hidden={"test.tsv": (7, 8)}, required=SPLITS, tfds="glue/stsb"
@@ -46,24 +41,12 @@ _DIFFERING_ROWS_ALLOWED = 0.01
 
 
 def load(paths: Paths) -> Loaded:
-  """Returns train, dev and test, all with gold scores from 0 to 5.
-
-  data_dir has STS/STSBenchmark/sts-{train,dev,test}.csv, or GLUE's STS-B/{train,dev,test}.tsv and sts-test.csv; it may
-  be the folder STSBenchmark or STS-B itself. Without data_dir, text comes from TensorFlow Datasets and the test scores
-  from stsb_gold, which is downloaded once if it is None.
-
-  Raises:
-    ConfigError: both data_dir and stsb_gold are given.
-    DataError: the data is missing, malformed or cannot be downloaded, or the gold is of other rows than GLUE's.
-  """
+  """Returns train, dev and test from data_dir, or from TFDS with the gold of stsb_gold, or else of a download."""
   if paths.data_dir is None:
     return _load_tfds(paths.tfds_data_dir, paths.stsb_gold)
   if paths.stsb_gold is not None:
-    raise ConfigError(
-      f"stsb_gold={paths.stsb_gold}: only for TensorFlow Datasets; sts-test.csv in data_dir={paths.data_dir} has the "
-      "gold scores; leave out stsb_gold or data_dir",
-      argument="stsb_gold",
-    )
+    message = f"stsb_gold={paths.stsb_gold}: only for TensorFlow Datasets; leave out stsb_gold or data_dir"
+    raise ConfigError(message, argument="stsb_gold")
   # The benchmark's files have the gold of all splits, so they come before GLUE's.
   folder = first_with(paths.data_dir, (_FOLDER, "STS-B", ""), [_FILES["train"]])
   if folder is not None:
@@ -74,10 +57,7 @@ def load(paths: Paths) -> Loaded:
 
 
 def read_benchmark(path: FilePath) -> SentencePairs:
-  """Returns the pairs of a file of the benchmark, `sts-{train,dev,test}.csv`, which is tab separated and has no header.
-
-  Columns after the second sentence, such as sources, are ignored.
-  """
+  """Returns the pairs of a file of the benchmark, which has no header; columns after the sentences are ignored."""
   rows = []
   for number, line in lines(path):
     fields = line.split("\t")
@@ -90,10 +70,10 @@ def read_benchmark(path: FilePath) -> SentencePairs:
 
 def _load_benchmark(folder: pathlib.Path) -> Loaded:
   """Returns the splits of the benchmark's files."""
-  splits, source = {}, f"the STS benchmark's files in {folder}"
+  splits, source = {}, f"{_NAME}'s files in {folder}"
   for split, name in _FILES.items():
     splits[split] = read_benchmark(folder / name)
-    note = note_of(str(folder / name), _difference(splits[split], split))
+    note = note_of(str(folder / name), difference(_NAME, PUBLISHED, splits[split], split))
     if note:
       source += f", {split}{note}"
   return Loaded(splits, source)
@@ -121,7 +101,7 @@ def _load_tfds(tfds_data_dir: str | None, stsb_gold: FilePath | None) -> Loaded:
   if gold is None:
     stsb_gold = _downloaded_gold(os.fspath(builder.data_dir_root))
     gold = read_benchmark(stsb_gold)
-    check_download(os.fspath(stsb_gold), _difference(gold, "test"))
+    check_download(os.fspath(stsb_gold), difference(_NAME, PUBLISHED, gold, "test"))
   splits, source = load_parts("GLUE", parts_of(_GLUE), Paths(tfds_data_dir=tfds_data_dir))
   for split in ("train", "dev"):
     hidden = np.flatnonzero(np.isnan(splits[split].scores))
@@ -129,12 +109,6 @@ def _load_tfds(tfds_data_dir: str | None, stsb_gold: FilePath | None) -> Loaded:
       raise DataError(f"glue/stsb, {split} split, row {hidden[0] + 1}: the label is hidden; expected 0 to 5")
   splits["test"], note = _with_gold(splits["test"], gold, stsb_gold)
   return Loaded(splits, f"{source}, {note}")
-
-
-def _difference(pairs: SentencePairs, split: str) -> str:
-  """Returns how a split differs from the benchmark's, if it does."""
-  size, digest = PUBLISHED[split]
-  return unlike_published(pairs, f"the STS benchmark's {split} split", size, digest)
 
 
 def _with_gold(test: SentencePairs, gold: SentencePairs, path: FilePath | None) -> tuple[SentencePairs, str]:
@@ -146,14 +120,13 @@ def _with_gold(test: SentencePairs, gold: SentencePairs, path: FilePath | None) 
   differing = [row for row in range(len(ours)) if _letters(ours[row]) != _letters(theirs[row])]
   if len(differing) > _DIFFERING_ROWS_ALLOWED * len(test):
     first = differing[0]
-    raise DataError(
-      f"{path} is not the gold of GLUE's test split of STS-B: {len(differing)} of {len(test)} rows differ, "
-      f"first line {first + 1}: {' | '.join(theirs[first])!r}, in GLUE {' | '.join(ours[first])!r}"
-    )
+    message = f"{path} is not the gold of GLUE's test split of STS-B: {len(differing)} of {len(test)} rows differ"
+    pair, pair_of_glue = " | ".join(theirs[first]), " | ".join(ours[first])
+    raise DataError(f"{message}, first line {first + 1}: {pair!r}, in GLUE {pair_of_glue!r}")
   note = f"test gold from {path}"
   if differing:
     note += f" ({len(differing)} of its {len(gold)} rows worded differently)"
-  note += note_of(str(path), _difference(gold, "test"))
+  note += note_of(str(path), difference(_NAME, PUBLISHED, gold, "test"))
   return SentencePairs(test.sentences_a, test.sentences_b, gold.scores), note
 
 
@@ -179,10 +152,7 @@ def _downloaded_gold(tfds_root: str) -> pathlib.Path:
     path.parent.mkdir(parents=True, exist_ok=True)
     write_bytes(path, gold)
   except (OSError, KeyError, tarfile.TarError) as error:
-    raise DataError(
-      "stsb_gold: the gold scores of STS-B's test split, which GLUE hides, could not be downloaded from "
-      f"{GOLD_URL} ({tfds_source.reason(error)}); set stsb_gold to the benchmark's sts-test.csv, or data_dir to a "
-      f"folder with {_EXPECTED}",
-      argument="stsb_gold",
-    ) from error
+    message = f"stsb_gold: STS-B's test scores could not be downloaded from {GOLD_URL} ({tfds_source.reason(error)})"
+    mend = f"set stsb_gold to the benchmark's sts-test.csv, or data_dir to a folder with {_EXPECTED}"
+    raise DataError(f"{message}; {mend}", argument="stsb_gold") from error
   return path

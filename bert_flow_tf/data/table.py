@@ -5,14 +5,16 @@ Fields are separated by tabs, without quoting: a quotation mark is part of the s
 
 import dataclasses
 import math
-from collections.abc import Mapping, Sequence
+import pathlib
+import zipfile
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
+from absl import logging
 
 from bert_flow_tf.data.lines import FilePath, line_error, lines, read_number
 from bert_flow_tf.data.pairs import SPLITS, SentencePairs
-from bert_flow_tf.data.sources import first_with, unlike_published
 from bert_flow_tf.errors import DataError
 from bert_flow_tf.progress import counted
 
@@ -24,17 +26,11 @@ _MALFORMED_LINES_ALLOWED = 0.001
 
 @dataclasses.dataclass(frozen=True)
 class Gold:
-  """The gold of a data set.
+  """Gold of a data set: labels or, without them, a score."""
 
-  Attributes:
-    column: name of its column in the files.
-    labels: {label: its number}, NaN for a pair without gold; empty if gold is a score.
-    scale: the lowest and the highest score.
-  """
-
-  column: str
-  labels: Mapping[str, float] = dataclasses.field(default_factory=dict)
-  scale: tuple[float, float] = (0.0, 5.0)
+  column: str  # its name in the files
+  labels: Mapping[str, float] = dataclasses.field(default_factory=dict)  # {label: its number}, NaN for a pair without
+  scale: tuple[float, float] = (0.0, 5.0)  # the lowest and the highest score
 
   def read(self, field: str, path: FilePath, number: int) -> float:
     """Returns the gold in a field of line `number`; raises DataError if it has none."""
@@ -55,42 +51,29 @@ class Gold:
 
 @dataclasses.dataclass(frozen=True)
 class Table:
-  """Files, columns and labels of a data set, and its place in TensorFlow Datasets.
+  """Files, columns and labels of a data set, and its place in TensorFlow Datasets (TFDS)."""
 
-  Attributes:
-    name: the name in messages, and the folder of the files below data_dir, which may be data_dir itself.
-    gold: the gold.
-    columns: names of the two columns of sentences.
-    places: positions of both and of gold in the published code, for files whose header has none of the names; -1 is the
-      last column.
-    files: {split: its file, or several of which the first that exists is read}.
-    hidden: {file whose gold GLUE hides: positions of its sentences}.
-    required: splits that must exist.
-    other_folders: other names of the folder.
-    archives: {split: address of the organizers' archive}; archives in data_dir are read without unpacking.
-    published: {split: (number of pairs, `SentencePairs.digest`)} of the published data, if others evaluate on it.
-    tfds: name in TensorFlow Datasets (TFDS); empty if TFDS does not have the data set.
-    tfds_columns: names of sentences and gold in TFDS.
-    tfds_labels: {label in TFDS: its number} if the labels differ from those of the files.
-    tfds_splits: {split: its name in TFDS}.
-    tfds_urls: addresses that TensorFlow Datasets downloads from; empty for that of its configuration.
-  """
-
-  name: str
+  name: str  # in messages, and the folder of the files below data_dir, which may be data_dir itself
   gold: Gold
+  # Names of the two columns of sentences, and positions of both and of gold in the published code, for files whose
+  # header has none of the names; -1 is the last column.
   columns: tuple[str, str] = ("sentence1", "sentence2")
   places: tuple[int, int, int] = (1, 2, -1)
+  # {split: its file, or several of which the first that exists is read}
   files: Mapping[str, tuple[str, ...]] = dataclasses.field(default_factory=lambda: GLUE_FILES)
+  # {file whose gold GLUE hides: positions of its sentences}
   hidden: Mapping[str, tuple[int, int]] = dataclasses.field(default_factory=dict)
-  required: tuple[str, ...] = ()
+  required: tuple[str, ...] = ()  # splits that must exist
   other_folders: tuple[str, ...] = ()
+  # {split: address of the organizers' archive}; archives in data_dir are read without unpacking.
   archives: Mapping[str, str] = dataclasses.field(default_factory=dict)
+  # {split: (number of pairs, `SentencePairs.digest`)} of the published data, if others evaluate on it.
   published: Mapping[str, tuple[int, str]] = dataclasses.field(default_factory=dict)
-  tfds: str = ""
+  tfds: str = ""  # its name in TFDS, which may not have it
   tfds_columns: tuple[str, str, str] = ("sentence1", "sentence2", "label")
-  tfds_labels: Mapping[str, float] = dataclasses.field(default_factory=dict)
+  tfds_labels: Mapping[str, float] = dataclasses.field(default_factory=dict)  # if they are others than in the files
   tfds_splits: Mapping[str, str] = dataclasses.field(default_factory=lambda: TFDS_SPLITS)
-  tfds_urls: tuple[str, ...] = ()
+  tfds_urls: tuple[str, ...] = ()  # that TFDS downloads from; empty for that of its configuration
 
   @property
   def expected(self) -> str:
@@ -117,59 +100,57 @@ class Table:
     path = self.find(folder, split)
     return path and self.read(path)[0]
 
-  def read(self, path: Any, with_gold: bool = True) -> tuple[SentencePairs, int]:
-    """Returns the pairs of one of the files, and the number of malformed lines that were left out."""
-    gold = self.gold if with_gold else None
+  def read(self, path: Any) -> tuple[SentencePairs, int]:
+    """Returns the pairs of one of the files as the published code reads it, and the number of lines left out.
+
+    Lines that are too short are left out, and so is up to a thousandth of lines that are malformed in another way.
+    """
+    names: list[str] | None = None
+    gold: Gold | None = self.gold
+    rows, short = [], 0
+    broken: list[DataError] = []
+    for number, line in lines(path, "skip", broken):
+      fields = line.split("\t")
+      if names is None:
+        names = fields
+        if path.name in self.hidden and self.gold.column not in names:
+          gold = None
+        places = self._positions(names, gold, path, number)
+        continue
+      if len(fields) <= max(places):
+        short += 1
+        continue
+      score = math.nan
+      try:
+        if gold is not None:
+          score = gold.read(fields[places[2]], path, number)
+      except DataError as error:
+        broken.append(error)
+        continue
+      rows.append((score, fields[places[0]], fields[places[1]]))
+    if len(broken) > _MALFORMED_LINES_ALLOWED * (len(rows) + len(broken)):
+      raise broken[0]
+    if short and not rows:
+      message = f"{path}: all {counted(short, 'line')} after the header have too few columns"
+      raise DataError(f"{message}; expected at least {max(places) + 1}, separated by tabs")
+    return pairs_of(rows, path), short + len(broken)
+
+  def _positions(self, names: list[str], gold: Gold | None, path: Any, number: int) -> Sequence[int]:
+    """Returns the positions of the columns in a header: by name, or the published ones if it has no name of them."""
     places: Sequence[int] = self.hidden.get(path.name, self.places)
-    return read_as_published(path, self.columns, places, gold, hidden=path.name in self.hidden)
-
-  def difference(self, pairs: SentencePairs, split: str) -> str:
-    """Returns how a split differs from the published data; "" if it does not, or if nothing is published."""
-    if split not in self.published:
-      return ""
-    size, digest = self.published[split]
-    return unlike_published(pairs, f"{self.name}'s {split} split", size, digest)
-
-
-def read_as_published(
-  path: FilePath, columns: tuple[str, str], places: Sequence[int], gold: Gold | None = None, hidden: bool = False
-) -> tuple[SentencePairs, int]:
-  """Returns the pairs of a table as the published code reads it, and the number of lines left out.
-
-  Columns have the header's names, or are at `places` if it has none of them; further ones are ignored. Lines that are
-  too short are left out, and so is up to a thousandth of lines that are malformed in another way. The column of gold
-  may be missing if it is `hidden`.
-  """
-  names: list[str] | None = None
-  rows, short = [], 0
-  broken: list[DataError] = []
-  for number, line in lines(path, "skip", broken):
-    fields = line.split("\t")
-    if names is None:
-      names = fields
-      if hidden and gold is not None and gold.column not in names:
-        gold = None
-      places = _positions(names, columns, gold, places, path, number)
-      continue
-    if len(fields) <= max(places):
-      short += 1
-      continue
-    score = math.nan
-    try:
-      if gold is not None:
-        score = gold.read(fields[places[2]], path, number)
-    except DataError as error:
-      broken.append(error)
-      continue
-    rows.append((score, fields[places[0]], fields[places[1]]))
-  if len(broken) > _MALFORMED_LINES_ALLOWED * (len(rows) + len(broken)):
-    raise broken[0]
-  if short and not rows:
-    raise DataError(
-      f"{path}: all {counted(short, 'line')} after the header have too few columns; expected at least "
-      f"{max(places) + 1}, separated by tabs"
-    )
-  return pairs_of(rows, path), short + len(broken)
+    wanted = list(self.columns)
+    if gold is not None:
+      wanted.append(gold.column)
+    if set(wanted).isdisjoint(names):
+      # A first line with gold where it is expected is no header.
+      if gold is not None and len(names) > max(places) and gold.accepts(names[places[2]]):
+        raise line_error(path, number, f"the line is a pair; expected a header, such as {', '.join(wanted)}")
+      return places[: len(wanted)]
+    for name in wanted:
+      if names.count(name) != 1:
+        times = "twice" if name in names else "not"
+        raise line_error(path, number, f"the column {name!r} is {times} among {', '.join(names)[:200]!r}")
+    return [names.index(name) for name in wanted]
 
 
 def pairs_of(rows: list[tuple[float, str, str]], path: FilePath) -> SentencePairs:
@@ -180,20 +161,71 @@ def pairs_of(rows: list[tuple[float, str, str]], path: FilePath) -> SentencePair
   return SentencePairs(sentences_a, sentences_b, np.array(scores, np.float64))
 
 
-def _positions(
-  names: list[str], columns: tuple[str, str], gold: Gold | None, places: Sequence[int], path: FilePath, number: int
-) -> Sequence[int]:
-  """Returns the positions of the columns in a header: by their names, or the published ones if it has none of them."""
-  wanted = list(columns)
-  if gold is not None:
-    wanted.append(gold.column)
-  if set(wanted).isdisjoint(names):
-    # A first line with gold where it is expected is no header.
-    if gold is not None and len(names) > max(places) and gold.accepts(names[places[2]]):
-      raise line_error(path, number, f"the line is a pair; expected a header, such as {', '.join(wanted)}")
-    return places[: len(wanted)]
-  for name in wanted:
-    if names.count(name) != 1:
-      times = "twice" if name in names else "not"
-      raise line_error(path, number, f"the column {name!r} is {times} among {', '.join(names)[:200]!r}")
-  return [names.index(name) for name in wanted]
+def missing_file(data_dir: str, folder: str, name: str, expected: str) -> DataError:
+  """Returns the error of the missing file data_dir/folder/name, with a hint at its probable location."""
+  root, file = pathlib.Path(data_dir).resolve(), pathlib.Path(folder, name)
+  hint = ""
+  if not root.exists():
+    hint = f"; {data_dir} is missing"
+  elif not root.is_dir():
+    hint = f"; {data_dir} is a file"
+  else:
+    # The correct data_dir may be one or two levels away.
+    for candidate in list(root.parents)[:2] + sorted(root.glob("*/")):
+      if (candidate / file).exists():
+        hint = f"; did you mean data_dir={candidate}?"
+        break
+  message = (
+    f"data_dir={data_dir}: {pathlib.Path(data_dir) / file} does not exist; expected {expected} in data_dir{hint}"
+  )
+  return DataError(message, argument="data_dir")
+
+
+def first_with(data_dir: Any, folders: Iterable[str], names: Sequence[str]) -> Any:
+  """Returns the first folder that has one of some files, a path or a folder in an archive; None if no folder has any.
+
+  Folders are below data_dir: "STS/STS12-en-test", in a zip archive "STS2012-en-test.zip!test-gold/", "" for data_dir.
+  """
+  for folder in folders:
+    path, packed, inside = folder.partition("!")
+    place: Any = pathlib.Path(data_dir) / path
+    if packed:
+      if not place.exists():
+        continue
+      try:
+        place = zipfile.Path(place, inside)
+      except (zipfile.BadZipFile, OSError) as error:
+        raise DataError(f"{place} is not a readable zip archive ({error}); copy it again") from error
+    if any((place / name).exists() for name in names):
+      return place
+  return None
+
+
+def difference(name: str, published: Mapping[str, tuple[int, str]], pairs: SentencePairs, split: str) -> str:
+  """Returns how a split differs from those that others evaluate on; "" if it does not, or if nothing is published.
+
+  Organizers publish no digests, so those of `published` (`SentencePairs.digest`) are of the files that we have.
+  """
+  if split not in published:
+    return ""
+  size, digest = published[split]
+  if len(pairs) != size:
+    return f"{counted(len(pairs), 'pair')}, expected the {size} of {name}'s {split} split"
+  computed = pairs.digest()
+  if computed != digest:
+    return f"other sentences or gold than {name}'s {split} split has (digest {computed[:12]}, expected {digest[:12]})"
+  return ""
+
+
+def check_download(place: str, difference: str) -> None:
+  """Raises a DataError for downloaded pairs with a `difference`."""
+  if difference:
+    raise DataError(f"{place}: {difference}; to use it nevertheless, unpack it into a folder and set data_dir to it")
+
+
+def note_of(place: str, difference: str) -> str:
+  """Logs how a user's file differs from the published one; returns it as a note for the results."""
+  if not difference:
+    return ""
+  logging.warning("%s: %s; its scores cannot be compared with those of others", place, difference)
+  return f" ({difference})"

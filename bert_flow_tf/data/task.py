@@ -41,8 +41,7 @@ class Loaded:
   """Result of a task's loader."""
 
   splits: dict[str, SentencePairs]
-  # Description of the data's origin.
-  source: str
+  source: str  # description of the data's origin
   # Fields of the TaskSpec that depend on the data, such as {"eval_split": "dev"}.
   spec_changes: Mapping[str, Any] = dataclasses.field(default_factory=dict)
   # {split: number of pairs left out because their annotators did not agree}.
@@ -51,38 +50,23 @@ class Loaded:
 
 @dataclasses.dataclass(frozen=True)
 class TaskSpec:
-  """Row of the registry of tasks.
-
-  Attributes:
-    name: the name in results and messages.
-    description: a line for the help text and the documentation.
-    load: loader of the splits, `Paths` -> `Loaded`.
-    kind: SIMILARITY (gold is a score on `scale`), BINARY (gold is 1 for a positive pair, else 0) or CLASSES (gold is
-      an index of `labels`).
-    scale: the lowest and the highest gold score.
-    eval_split: the split that is evaluated; None if the task has no gold.
-    positive: meaning of gold 1, for BINARY.
-    labels: names of the classes, for CLASSES.
-    one_file_for_all_splits: whether the published code uses the task's only file as train, dev and test.
-    packaged: whether the pairs come with the package, so that no path is read.
-    aliases: other names, in lower case. Case is ignored.
-    num_train_epochs: default number of passes over the pairs that fit a flow.
-    table: the `Table` of a task that is one; else None.
-  """
+  """Row of the registry of tasks."""
 
   name: str
-  description: str
+  description: str  # a line for the help text
   load: Callable[[Paths], Loaded]
+  # SIMILARITY (gold is a score on `scale`), BINARY (gold is 1 for a positive pair, else 0) or CLASSES (gold is an index
+  # of `labels`).
   kind: str = SIMILARITY
   scale: tuple[float, float] = (0.0, 1.0)
-  eval_split: str | None = "test"
-  positive: str | None = None
-  labels: tuple[str, ...] = ()
-  one_file_for_all_splits: bool = False
-  packaged: bool = False
-  aliases: tuple[str, ...] = ()
-  num_train_epochs: float = 1.0
-  table: Table | None = None
+  eval_split: str | None = "test"  # None if the task has no gold
+  positive: str | None = None  # meaning of gold 1, for BINARY
+  labels: tuple[str, ...] = ()  # names of the classes, for CLASSES
+  one_file_for_all_splits: bool = False  # whether the published code uses the only file as train, dev and test
+  packaged: bool = False  # whether the pairs come with the package, so that no path is read
+  aliases: tuple[str, ...] = ()  # other names, in lower case
+  num_train_epochs: float = 1.0  # default number of passes over the pairs that fit a flow
+  table: Table | None = None  # of a task that is one
 
   @property
   def metric(self) -> str:
@@ -94,37 +78,22 @@ class TaskSpec:
     kinds = {name: kind for kind, name in _METRICS.items()}
     return dataclasses.replace(self, kind=kinds[metric])
 
-  def is_called(self, name: str) -> bool:
-    """Returns whether `name` is this task's name or alias, in any case."""
-    return str(name).lower() in (self.name.lower(), *self.aliases)
-
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class TaskData:
-  """Sentence pairs of a task, the result of `load_task`.
+  """Sentence pairs of a task, the result of `load_task`."""
 
-  Attributes:
-    spec: the `TaskSpec`, with the loader's changes. If its eval_split is None, the task has no gold and the pairs are
-      only for fitting.
-    splits: {split: SentencePairs} in the order train, dev, test.
-    source: description of the data's origin, for the log and results.json.
-    dropped: {split: number of pairs left out without an agreed label}.
-    as_published: whether a training uses the labels that the published code reads: see `load_task`.
-  """
-
-  spec: TaskSpec
-  splits: Mapping[str, SentencePairs]
-  source: str
-  dropped: Mapping[str, int] = dataclasses.field(default_factory=dict)
-  as_published: bool = False
+  spec: TaskSpec  # with the loader's changes; if its eval_split is None, the pairs are only for fitting
+  splits: Mapping[str, SentencePairs]  # in the order train, dev, test
+  source: str  # description of the data's origin, for the log and results.json
+  dropped: Mapping[str, int] = dataclasses.field(default_factory=dict)  # as in `Loaded`
+  as_published: bool = False  # whether a training uses the labels that the published code reads: see `load_task`
 
   def __post_init__(self) -> None:
     evaluated = self.spec.eval_split
     if not self.splits or (evaluated and evaluated not in self.splits):
-      raise DataError(
-        f"{self.spec.name} has no {evaluated or 'train'} split: {self.source} has "
-        f"{', '.join(self.splits) or 'no pairs'}"
-      )
+      others = ", ".join(self.splits) or "no pairs"
+      raise DataError(f"{self.spec.name} has no {evaluated or 'train'} split: {self.source} has {others}")
     object.__setattr__(self, "splits", {name: self.splits[name] for name in SPLITS if name in self.splits})
 
   @property
@@ -162,17 +131,13 @@ class TaskData:
   def fitting_pairs(self, use_full: bool, chosen_by: str = "use_full_for_training=False") -> SentencePairs:
     """Returns the pairs that the published code fits the flow on: those of all splits, or of train alone.
 
-    It uses the only file of each of STS-12 to STS-16 as train, dev and test: `use_full` gives each pair three times.
-    `chosen_by` names the argument and the value that chose use_full, for the DataError of a task without train.
+    It reads the only file of each of STS-12 to STS-16 three times. `chosen_by` is the user's setting, for the error.
     """
     if use_full and self.spec.one_file_for_all_splits:
       return SentencePairs.concatenate([self.all_pairs()] * len(SPLITS))
     if use_full or self.spec.one_file_for_all_splits:
       return self.all_pairs()
     if "train" not in self.splits:
-      raise DataError(
-        f"{chosen_by}: {self.name} has no train split, only {', '.join(self.splits)}; to fit on all splits, "
-        "give flow_corpus=target in its place",
-        argument=chosen_by.partition("=")[0],
-      )
+      message = f"{chosen_by}: {self.name} has no train split, only {', '.join(self.splits)}; give flow_corpus=target"
+      raise DataError(message, argument=chosen_by.partition("=")[0])
     return self.splits["train"]

@@ -38,11 +38,8 @@ def _table_task(
 
 
 def _glue_task(name: str, description: str, gold: Gold, eval_split: str = "dev", **fields: Any) -> TaskSpec:
-  """Returns the row of a binary task of GLUE, whose gold is 1 or 0; `fields` are those of its `Table`.
-
-  Only the evaluated split is required. The published code calls the task `qnli-regression`.
-  """
-  regression = f"{name}-Regression"
+  """Returns the row of a binary task of GLUE, of which only `eval_split` is required; `fields` are its `Table`'s."""
+  regression = f"{name}-Regression"  # as the published code calls it
   fields = {"tfds": f"glue/{name.lower()}", "other_folders": (regression,), "required": (eval_split,)} | fields
   table = Table(name, gold, **fields)
   positive = next(label for label, value in (table.tfds_labels or gold.labels).items() if value == 1)
@@ -70,7 +67,7 @@ def _packaged_task(name: str, files: dict[str, str], description: str, num_train
     del paths
     splits = {}
     for split, file in files.items():
-      splits[split] = custom.read_pairs(_FOLDER / file)
+      splits[split], _ = custom.read_pairs(_FOLDER / file)
     return Loaded(splits, f"the {name.replace('-', ' ')} that comes with bert_flow_tf")
 
   return TaskSpec(name, description, load, scale=semeval.SCALE, packaged=True, num_train_epochs=num_train_epochs)
@@ -211,7 +208,7 @@ def task_names(kinds: Iterable[str] = SCORED) -> list[str]:
 def find_task(name: str, kinds: Iterable[str] = SCORED) -> TaskSpec:
   """Returns the task of some kinds with a name or alias, in any case; raises ConfigError for an unknown name."""
   for spec in TASKS:
-    if spec.kind in kinds and spec.is_called(name):
+    if spec.kind in kinds and str(name).lower() in (spec.name.lower(), *spec.aliases):
       return spec
   raise ConfigError(f"task={name}: expected one of {', '.join(task_names(kinds))}", argument="task")
 

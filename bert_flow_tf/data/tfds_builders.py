@@ -12,8 +12,7 @@ import numpy as np
 import tensorflow_datasets as tfds
 
 from bert_flow_tf.data import semeval
-from bert_flow_tf.data.sources import check_download
-from bert_flow_tf.data.table import TFDS_SPLITS
+from bert_flow_tf.data.table import TFDS_SPLITS, check_download, difference
 from bert_flow_tf.errors import DataError
 
 
@@ -63,7 +62,7 @@ class PairsBuilder(tfds.core.GeneratorBasedBuilder, skip_registration=True):  # 
           f"the archive at {url} has not the files of {source.name}; remove it from {dl_manager.download_dir} to "
           "download it again"
         )
-      check_download(url, source.difference(pairs, split))
+      check_download(url, difference(source.name, source.published, pairs, split))
       generators[TFDS_SPLITS[split]] = self._generate_examples(pairs)
     return generators
 

@@ -14,8 +14,7 @@ _TIMEOUT_S = 5
 def prepared(task: str, name: str, tfds_data_dir: str | None, expected: str, urls: Sequence[str] = ()) -> Any:
   """Returns the TFDS builder `name` ("glue/stsb"), whose data is on disk; the first call downloads and prepares it.
 
-  Without the data, the DataError comes within seconds, names the files that `data_dir` may have in its place, and
-  nothing is left on disk. `urls` are the addresses that TFDS downloads from if they are not the builder's data_url.
+  `urls` are the addresses that TFDS downloads from if they are not the builder's data_url.
   """
   tried = f"looked for {name} in {tfds_data_dir or 'its default folder'}"
   try:
@@ -38,10 +37,8 @@ def prepared(task: str, name: str, tfds_data_dir: str | None, expected: str, url
   except DataError:
     raise
   except Exception as error:  # TFDS documents no set of errors: network, disk, checksum, archive, import.
-    raise DataError(
-      f"{task} cannot be loaded from TensorFlow Datasets: {tried} ({reason(error)}); without a network, set data_dir "
-      f"to a folder with {expected}"
-    ) from error
+    message = f"{task} cannot be loaded from TensorFlow Datasets: {tried} ({reason(error)})"
+    raise DataError(f"{message}; without a network, set data_dir to a folder with {expected}") from error
   return builder
 
 
@@ -67,10 +64,8 @@ def read_split(builder: Any, split: str, text: Sequence[str], number: str) -> tu
     name = builder.name
     if builder.builder_config:
       name += f"/{builder.builder_config.name}"
-    raise DataError(
-      f"the {split} split of {name} in {os.fspath(builder.data_dir)} cannot be read ({reason(error)}); remove the "
-      "folder to prepare it again"
-    ) from error
+    message = f"the {split} split of {name} in {os.fspath(builder.data_dir)} cannot be read ({reason(error)})"
+    raise DataError(f"{message}; remove the folder to prepare it again") from error
 
 
 def scores_of(column: np.ndarray) -> np.ndarray:

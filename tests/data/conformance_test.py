@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from bert_flow_tf.data import nli
+from bert_flow_tf.data.flow_corpus import load_flow_corpus
 from bert_flow_tf.data.tasks import KINDS, TASKS, find_task, load_task
 from bert_flow_tf.errors import DataError
 from tests.data.table_cases import SIZES, TABLES, check_pairs, is_hidden, rows, text, write, write_to_tfds
@@ -190,7 +191,7 @@ def test_without_files_or_network(tmp_path, monkeypatch, task):
   root = tmp_path / "tfds"
   if task == "nli":
     with pytest.raises(DataError) as raised:
-      nli.load_corpus(tfds_data_dir=str(root))
+      load_flow_corpus("nli", None, None, root)
     message = str(raised.value)
   else:
     message, argument = _error(task, tfds_data_dir=root)

@@ -37,7 +37,7 @@ def test_single_sentences_are_for_fitting(file, packed, header):
   data = load_task("custom", data_dir=path)
   assert data.spec.eval_split is None and data.spec.name == "custom"
   assert data.source == f"4 sentences of {path}"
-  for pairs in (data.fitting_pairs(True), data.fitting_pairs(False), read_pairs(path)):
+  for pairs in (data.fitting_pairs(True), data.fitting_pairs(False), read_pairs(path)[0]):
     assert pairs.sentences_a == (" One, sentence.", 'Another, "so".') and pairs.sentences_b == ("word", "last")
 
 
@@ -48,7 +48,7 @@ def test_pairs_are_for_fitting(file, header):
   expected = [("a", "c"), ('"b', "")]
   if header.startswith("S"):
     expected.reverse()
-  for pairs in (data.fitting_pairs(True), read_pairs(path)):
+  for pairs in (data.fitting_pairs(True), read_pairs(path)[0]):
     assert [pairs.sentences_a, pairs.sentences_b] == expected and np.isnan(pairs.scores).all()
   assert data.spec.eval_split is None and "2 unscored pairs of" in data.source
 
@@ -73,7 +73,7 @@ def test_scored_pairs_are_evaluated(file, order, header):
   pairs = data.splits[data.spec.eval_split]
   assert pairs.scores.tolist() == [-3, 12.5, 0] and data.spec.scale == (-3, 12.5)
   assert pairs.sentences_a == ("a", "c", "1") and pairs.sentences_b == ("b", "1984", "")
-  assert find_task("custom").eval_split is None and read_pairs(path).scores.tolist() == [-3, 12.5, 0]
+  assert find_task("custom").eval_split is None and read_pairs(path)[0].scores.tolist() == [-3, 12.5, 0]
   with pytest.raises(DataError) as raised:
     data.fitting_pairs(use_full=False)
   assert raised.value.argument == "use_full_for_training"

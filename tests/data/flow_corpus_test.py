@@ -4,7 +4,7 @@ import pytest
 
 from bert_flow_tf.data import flow_corpus
 from bert_flow_tf.data.flow_corpus import CorpusSettings
-from bert_flow_tf.data.tasks import load_task
+from bert_flow_tf.data.tasks import DataSettings, load_task
 from bert_flow_tf.errors import ConfigError, DataError
 from tests.run_scripts import tiny_data
 
@@ -26,8 +26,8 @@ def test_one_pass_over_a_task_of_one_file_and_three_as_published(data):
   task = load_task("STS-13", data)
   once, published, train = (
     flow_corpus.load_flow_corpus("target", task),
-    flow_corpus.published_corpus(task, use_full=True),
-    flow_corpus.published_corpus(task, use_full=False),
+    flow_corpus._published_corpus(task, use_full=True),
+    flow_corpus._published_corpus(task, use_full=False),
   )
   (pairs,) = task.splits.values()
   assert once.pairs.sentences_a == train.pairs.sentences_a == pairs.sentences_a
@@ -47,8 +47,8 @@ def test_the_epochs_of_a_task_are_for_its_own_sentences(tmp_path, monkeypatch):
 
 def test_nli_has_the_papers_rate_and_epochs(tmp_path, data):
   (tmp_path / "SNLI").mkdir()
-  rows = [f"{'x' * 3}\tA {i}\tB {i}" for i in range(4)]
-  (tmp_path / "SNLI/dev.tsv").write_text("\n".join(["index\tsentence1\tsentence2", *rows]) + "\n")
+  rows = [f"xxx\tA {i}\tB {i}\t-" for i in range(4)]
+  (tmp_path / "SNLI/dev.tsv").write_text("\n".join(["index\tsentence1\tsentence2\tgold_label", *rows]) + "\n")
   corpus = flow_corpus.load_flow_corpus("nli", load_task("STS-B", data), tmp_path)
   assert (corpus.name, corpus.learning_rate, corpus.num_train_epochs) == ("nli", 2e-5, 0.15)
   assert corpus.pairs.sentences_a == ("A 0", "A 1", "A 2", "A 3") and "SNLI/train.tsv" in corpus.source
@@ -72,5 +72,5 @@ def test_rejected_corpora(name, error, argument):
 
 def test_two_settings_that_choose_the_corpus_are_rejected():
   with pytest.raises(ConfigError) as raised:
-    flow_corpus.choose_flow_corpus(CorpusSettings("train", True), load_task("hard-sample"))
+    flow_corpus.load_task_and_corpus(DataSettings("hard-sample"), CorpusSettings("train", True))
   assert raised.value.argument == "flow_corpus"

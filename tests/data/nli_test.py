@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from bert_flow_tf.data import nli
-from bert_flow_tf.data.nli import load_corpus
+from bert_flow_tf.data.flow_corpus import load_flow_corpus
 from bert_flow_tf.data.semeval import LABELS
 from bert_flow_tf.data.tasks import KINDS, load_task
 from bert_flow_tf.errors import ConfigError, DataError
@@ -38,6 +38,11 @@ def folder(tmp_path):
 
 def _load(name, *paths, **arguments):
   return load_task(name, *paths, **arguments, kinds=KINDS)
+
+
+def _corpus(*paths):
+  corpus = load_flow_corpus("nli", None, *paths)
+  return corpus.pairs, corpus.source
 
 
 def _labels(pairs):
@@ -83,18 +88,18 @@ def test_a_split_without_an_agreed_label(folder):
 def test_the_corpus_keeps_pairs_without_a_label(folder):
   with (folder / "SNLI/train.tsv").open("a") as file:
     file.write("cut\n")
-  pairs, source = load_corpus(str(folder))
+  pairs, source = _corpus(folder)
   counts = {"MNLI/train.tsv": 2, "SNLI/train.tsv": 3, "SNLI/dev.tsv": 1, "SNLI/test.tsv": 3}
   assert pairs.sentences_a == tuple(f"{file} {i}" for file, count in counts.items() for i in range(count))
-  assert pairs.sentences_b[:2] == ('"b 0', '"b 1') and np.isnan(pairs.scores).all()
+  assert pairs.sentences_b[:2] == ('"b 0', '"b 1')
   assert (
     source == f"SNLI and MNLI's files in {folder}/MNLI and {folder}/SNLI, 1 malformed line of SNLI/train.tsv left out"
   )
-  real, source = load_corpus(str(shared("data")))
+  real, source = _corpus(shared("data"))
   assert len(real) == 9842 + 9824 and "without MNLI/train.tsv, SNLI/train.tsv" in source
   assert real.sentences_a[0] == "two women are embracing while holding to go packages"
   with pytest.raises(ConfigError):
-    load_corpus("")
+    _corpus("")
 
 
 def test_folders_of_mnli_and_snli(folder):
@@ -142,8 +147,7 @@ def test_tfds(tmp_path, monkeypatch):
   for pairs in data.splits.values():
     assert [a.split()[-1] for a in pairs.sentences_a] == _labels(pairs) and set(pairs.sentences_b) == {"ü"}
   assert {a.split()[1] for a in data.splits["dev"].sentences_a} == {"validation_matched"}
-  pairs, source = load_corpus(tfds_data_dir=str(tmp_path))
+  pairs, source = _corpus(None, tmp_path)
   origins = [a.rsplit(" ", 1)[0] for a in pairs.sentences_a]
   assert origins == ["MNLI train"] * 2 + ["SNLI train"] * 3 + ["SNLI validation"] * 3 + ["SNLI test"] * 3
-  assert np.isnan(pairs.scores).all()
   assert source.startswith("TensorFlow Datasets multi_nli/1.") and " and TensorFlow Datasets snli/1." in source

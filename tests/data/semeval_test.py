@@ -105,7 +105,7 @@ def test_searched_folders(tmp_path, year, place, prefix):
   size, unannotated = len(data.splits["test"]), len(year.subsets)
   assert data.source == (
     f"{year.name}'s files in {folder}: {size} pairs, {unannotated} without gold left out "
-    f"({size} pairs, expected the {year.size} of {year.name})"
+    f"({size} pairs, expected the {year.size} of {year.name}'s test split)"
   )
 
 

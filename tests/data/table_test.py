@@ -10,7 +10,7 @@ import pytest
 
 from bert_flow_tf.data.semeval import read_sts
 from bert_flow_tf.data.stsb import read_benchmark
-from bert_flow_tf.data.table import Gold, read_as_published
+from bert_flow_tf.data.table import Gold, Table
 from bert_flow_tf.errors import DataError
 from tests.testing import shared
 
@@ -158,14 +158,19 @@ SIDES = ("left", "right")
 PLACES = (1, 2, 3)
 
 
+def _read(tmp_path, content, columns=SIDES, places=PLACES, gold=LABEL, hidden=()):
+  """Returns the result of `Table.read`."""
+  table = Table("a table", gold, columns, places, hidden=dict.fromkeys(hidden, places))
+  return table.read(_file(tmp_path, content))
+
+
 def test_a_header_names_the_columns(tmp_path):
   content = b"\xef\xbb\xbf" + TABLE.replace(b"\n", b"\r\n")
-  pairs, number = read_as_published(_file(tmp_path, content), ("right", "left"), (0, 0, 0), LABEL)
+  pairs, number = _read(tmp_path, content, ("right", "left"), (0, 0, 0))
   assert pairs.sentences_a == ('b"', "d") and pairs.sentences_b == ('"a', "c")
   assert pairs.scores.tolist() == [1, 0] and number == 0
-  assert np.isnan(read_as_published(_file(tmp_path, TABLE), SIDES, PLACES)[0].scores).all()
   scale = Gold("score", scale=(-4.0, 0.0))
-  negative, _ = read_as_published(_file(tmp_path, b"score\ta\tb\n-3\tA\tB\n"), ("a", "b"), PLACES, scale)
+  negative, _ = _read(tmp_path, b"score\ta\tb\n-3\tA\tB\n", ("a", "b"), gold=scale)
   assert negative.scores.tolist() == [-3]
 
 
@@ -182,36 +187,29 @@ def test_a_header_names_the_columns(tmp_path):
   ],
 )
 def test_a_malformed_table(tmp_path, content, message):
-  path = _file(tmp_path, content)
   with pytest.raises(DataError) as raised:
-    read_as_published(path, SIDES, PLACES, LABEL)
-  assert str(raised.value).startswith(f"{path}{message}")
+    _read(tmp_path, content)
+  assert str(raised.value).startswith(f"{tmp_path}/pairs.csv{message}")
 
 
-def test_table_of_the_published_code_may_have_short_and_long_lines(tmp_path):
-  path = _file(tmp_path, TABLE + b"cut\n\n \tshort\n3\te\tf\tyes\tmore\n")
-  pairs, number = read_as_published(path, SIDES, PLACES, LABEL)
+def test_a_table_may_have_short_and_long_lines_and_a_few_bad_labels(tmp_path):
+  pairs, number = _read(tmp_path, TABLE + b"cut\n\n \tshort\n3\te\tf\tyes\tmore\n")
   assert pairs.sentences_a == ('"a', "c", "e") and pairs.scores.tolist() == [1, 0, 1] and number == 2
-
-
-def test_table_of_the_published_code_may_have_a_few_bad_labels(tmp_path):
   good = TABLE + b"3\te\tf\tyes\n" * 1000
-  pairs, number = read_as_published(_file(tmp_path, good + b"4\tg\th\tmaybe\n"), SIDES, PLACES, LABEL)
+  pairs, number = _read(tmp_path, good + b"4\tg\th\tmaybe\n")
   assert len(pairs) == 1002 and number == 1
   with pytest.raises(DataError, match="line 1004: the label is 'maybe'"):
-    read_as_published(_file(tmp_path, good + b"4\tg\th\tmaybe\n" * 2), SIDES, PLACES, LABEL)
+    _read(tmp_path, good + b"4\tg\th\tmaybe\n" * 2)
 
 
-def test_table_with_other_names_is_read_by_the_published_positions(tmp_path):
-  other = TABLE.replace(b"left\tright\tlabel", b"x\ty\tz")
-  pairs, number = read_as_published(_file(tmp_path, other), SIDES, (2, 1, -1), LABEL)
+def test_a_table_with_other_names_is_read_by_the_published_positions(tmp_path):
+  pairs, number = _read(tmp_path, TABLE.replace(b"left\tright\tlabel", b"x\ty\tz"), places=(2, 1, -1))
   assert pairs.sentences_a == ('b"', "d") and pairs.scores.tolist() == [1, 0] and number == 0
 
 
-def test_table_may_hide_its_labels(tmp_path):
-  hidden = _file(tmp_path, b"id\tleft\tright\n1\ta\tb\n")
-  assert np.isnan(read_as_published(hidden, SIDES, PLACES, LABEL, hidden=True)[0].scores).all()
+def test_a_table_may_hide_its_labels(tmp_path):
+  content = b"id\tleft\tright\n1\ta\tb\n"
+  assert np.isnan(_read(tmp_path, content, hidden=["pairs.csv"])[0].scores).all()
   with pytest.raises(DataError, match="line 1: the column 'label' is not among"):
-    read_as_published(hidden, SIDES, PLACES, LABEL)
-  shown = read_as_published(_file(tmp_path, TABLE), SIDES, PLACES, LABEL, hidden=True)
-  assert shown[0].scores.tolist() == [1, 0]
+    _read(tmp_path, content)
+  assert _read(tmp_path, TABLE, hidden=["pairs.csv"])[0].scores.tolist() == [1, 0]
