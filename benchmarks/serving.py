@@ -127,7 +127,7 @@ def run(
   flow = Glow(config, encoder.dim(pooling), seed=1)
   flow.initialize(embeddings)
   with tempfile.TemporaryDirectory(prefix="bert_flow_benchmark_") as parent:
-    model = ServedModel(export_model(SentenceModel(encoder, flow, **arguments), parent).folder)
+    model = ServedModel(export_model(SentenceModel(encoder, flow, **arguments), parent))
     model("serving_default", sentences[:1])
     share = flow_share(model, sentences, repeats)
     load = under_load(model, sentences, flow.transform(embeddings).numpy(), seconds)

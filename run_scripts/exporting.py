@@ -49,5 +49,5 @@ def export(model, calibration_folder: str | None) -> None:
 
   settings = dataclasses.asdict(common_flags.settings(ExportSettings))
   about = metadata.read_origin(calibration_folder)
-  layout = export_model(model, FLAGS.export_dir, about=about, **settings)
-  print("\n".join(metadata.summary(layout)))
+  folder = export_model(model, FLAGS.export_dir, about=about, **settings)
+  print("\n".join(metadata.summary(folder)))

@@ -115,9 +115,9 @@ def _cached(folder):
 
 def _export(folder):
   model = SentenceModel(_encoder(), make_calibration("whitening-3").fit(cone(40, 12)))
-  layout = export_model(model, folder.parent / "served", model_name="tiny")
-  layout.folder.rename(folder)
-  layout.base.rmdir()
+  version = export_model(model, folder.parent / "served", model_name="tiny")
+  version.rename(folder)
+  version.parent.rmdir()
 
 
 def _served(folder):

@@ -10,24 +10,20 @@ from typing import Any
 import tensorflow as tf
 from absl import logging
 
-from bert_flow_tf.encoder.tokenizer import SentenceTokenizer
 from bert_flow_tf.errors import ConfigError
 from bert_flow_tf.io.files import temporary_folder, write_text
 from bert_flow_tf.io.lock import owned
 from bert_flow_tf.model import SentenceModel
 from bert_flow_tf.serving import golden, metadata
-from bert_flow_tf.serving.calibration_graph import make_calibration_graph
-from bert_flow_tf.serving.graph_tokenizer import GraphTokenizer, vocabulary_of
+from bert_flow_tf.serving.graph_tokenizer import vocabulary_of
 from bert_flow_tf.serving.served_model import ServedModel
 from bert_flow_tf.serving.settings import (
   BATCHING,
   MODELS_CONFIG,
   WARMUP,
   ExportError,
-  ExportLayout,
   ExportSettings,
   check_installed,
-  next_version,
 )
 from bert_flow_tf.serving.signatures import SIGNATURES
 
@@ -60,7 +56,7 @@ pad_variable_length_inputs: true
 
 def export_model(
   model: SentenceModel, export_dir: str | os.PathLike, *, about: dict | None = None, **settings: Any
-) -> ExportLayout:
+) -> pathlib.Path:
   """Writes `export_dir`/VERSION completely or not at all; compares its answers with the model's before that.
 
   Args:
@@ -70,7 +66,7 @@ def export_model(
     **settings: fields of `ExportSettings`: version, model_name, normalize.
 
   Returns:
-    Place of the version.
+    Folder of the version.
 
   Raises:
     ConfigError: a setting is not allowed, the encoder is not float32, or a package is not installed.
@@ -82,38 +78,32 @@ def export_model(
   precision = model.identity.settings.precision
   if precision != "float32":
     raise ConfigError(f"precision={precision}: a served model computes in float32", argument="precision")
-  served = _served(model, checked)
+  served = ServedModel(model, checked.normalize)
   with owned(export_dir, "export_dir"):
-    layout = _new_version(pathlib.Path(export_dir), checked.version)
-    logging.info("writing %s", layout.folder)
+    place = _new_version(pathlib.Path(export_dir), checked.version)
+    logging.info("writing %s", place)
     try:
-      with temporary_folder(layout.folder) as folder:  # its name is not a version to the server
+      with temporary_folder(place) as folder:  # its name is not a version to the server
         _save(folder, served, model.encoder)
-        _describe(folder, served, model, checked, {"version": layout.version, **(about or {})})
-        folder.rename(layout.folder)
+        _describe(folder, served, model, checked, {"version": int(place.name), **(about or {})})
+        folder.rename(place)
     except OSError as error:
       raise ExportError(f"export_dir={export_dir}: cannot be written ({error})", argument="export_dir") from error
-  return layout
+  return place
 
 
-def _served(model: SentenceModel, settings: ExportSettings) -> ServedModel:
-  """Returns the graphs of a model."""
-  identity = model.identity
-  graph = make_calibration_graph(model.calibration, model.dim)
-  tokenizer = GraphTokenizer(model.encoder.tokenizer, identity.max_seq_length)
-  pooling = model.encoder.pooling(identity.sentence_embedding_type)
-  return ServedModel(model.encoder, tokenizer, graph, pooling, identity.low_dim, settings.normalize)
-
-
-def _new_version(base: pathlib.Path, version: int | None) -> ExportLayout:
-  """Returns the place of a version that does not exist yet; None for the number after the highest one."""
-  layout = ExportLayout(base, next_version(base) if version is None else version)
-  if os.path.lexists(layout.folder):
-    raise ExportError(
-      f"version={version}: exists in {base}, and versions are never overwritten; leave it out for the next one",
-      argument="version",
-    )
-  return layout
+def _new_version(base: pathlib.Path, version: int | None) -> pathlib.Path:
+  """Returns the folder of a version that does not exist yet; None for the number after the highest one."""
+  if version is None:
+    version = 1
+    for path in base.iterdir():
+      if path.name.isascii() and path.name.isdigit():
+        version = max(version, int(path.name) + 1)
+  place = base / str(version)
+  if os.path.lexists(place):
+    reason = "exists, and versions are never overwritten; leave it out for the next one"
+    raise ExportError(f"version={version}: {place} {reason}", argument="version")
+  return place
 
 
 def _save(folder, served, encoder):
@@ -124,7 +114,9 @@ def _save(folder, served, encoder):
   # The model is not trained further, and custom gradients would double its functions.
   options = tf.saved_model.SaveOptions(experimental_custom_gradients=False)
   with tempfile.TemporaryDirectory() as place, _quiet():
-    root.vocabulary = tf.saved_model.Asset(_write_vocabulary(encoder.tokenizer, place))
+    vocabulary = pathlib.Path(place, "vocab.txt")  # a word piece per line, in the order of their ids
+    write_text(vocabulary, "".join(f"{piece or ''}\n" for piece in vocabulary_of(encoder.tokenizer)))
+    root.vocabulary = tf.saved_model.Asset(str(vocabulary))
     tf.saved_model.save(root, str(folder), signatures=served.functions(), options=options)
 
 
@@ -141,13 +133,6 @@ def _describe(folder, served, model, settings, about):
   metadata.write(folder, contents)
   write_text(folder / MODELS_CONFIG, _MODELS_CONFIG_TEXT.format(name=settings.model_name))
   write_text(folder / BATCHING, _BATCHING_TEXT)
-
-
-def _write_vocabulary(tokenizer: SentenceTokenizer, folder: str) -> str:
-  """Writes vocab.txt, a word piece per line in the order of their ids; returns its path."""
-  path = pathlib.Path(folder) / "vocab.txt"
-  write_text(path, "".join(f"{piece or ''}\n" for piece in vocabulary_of(tokenizer)))
-  return str(path)
 
 
 def _write_warmup(path: pathlib.Path, model_name: str, functions: Any, sizes: dict[str, int]) -> None:

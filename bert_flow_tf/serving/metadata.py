@@ -17,7 +17,7 @@ from bert_flow_tf.io.experiment import STATIC, encoder_label
 from bert_flow_tf.io.files import read_json, write_text
 from bert_flow_tf.model import SentenceModel
 from bert_flow_tf.serving.served_model import ServedModel
-from bert_flow_tf.serving.settings import CARD, METADATA, ExportLayout, ExportSettings
+from bert_flow_tf.serving.settings import CARD, METADATA, ExportSettings
 from bert_flow_tf.serving.signatures import signatures_of
 
 FORMAT_VERSION = 1
@@ -126,23 +126,23 @@ def card(contents: dict[str, Any]) -> str:
   )
 
 
-def summary(layout: ExportLayout) -> list[str]:
+def summary(folder: pathlib.Path) -> list[str]:
   """Returns lines about an exported version and how to serve it."""
-  contents = read_json(layout.folder / METADATA)
+  contents = read_json(folder / METADATA)
   encoder, calibration, agreement = (contents[key] for key in ("encoder", "calibration", "agreement_with_python"))
-  size = sum(path.stat().st_size for path in layout.folder.rglob("*") if path.is_file())
+  size = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
   dims = f"{calibration['dim']} dimensions"
   if calibration["output_dim"] != calibration["dim"]:
     dims += f", {calibration['output_dim']} calibrated"
   lines = [
-    f"{layout.folder}: {encoder['name']}, calibration {calibration['name']}, {dims}, {size / 1e6:.1f} MB",
+    f"{folder}: {encoder['name']}, calibration {calibration['name']}, {dims}, {size / 1e6:.1f} MB",
     f"signatures: {', '.join(contents['signatures'])}",
     f"largest difference from Python, relative to the largest value: {agreement['pooled']:.1g} before calibration, "
     f"{agreement['calibrated']:.1g} after",
   ]
   for sentence in contents.get("warnings", []):
     lines.append(f"warning: {sentence}")
-  command = _docker_command(contents["model_name"], layout.base.resolve())
+  command = _docker_command(contents["model_name"], folder.parent.resolve())
   return [*lines, f"to serve it (not run by us): {command}"]
 
 

@@ -4,10 +4,9 @@ from collections.abc import Callable
 
 import tensorflow as tf
 
-from bert_flow_tf.encoder.pooling import Pooling
 from bert_flow_tf.encoder.pooling import low_dim as low_dim_of
-from bert_flow_tf.encoder.sentence_encoder import SentenceEncoder
-from bert_flow_tf.serving.calibration_graph import CalibrationGraph
+from bert_flow_tf.model import SentenceModel
+from bert_flow_tf.serving.calibration_graph import make_calibration_graph
 from bert_flow_tf.serving.graph_tokenizer import GraphTokenizer
 from bert_flow_tf.serving.signatures import Signature, signatures_of
 
@@ -21,29 +20,21 @@ class ServedModel:
   """Tokenizer, encoder, pooling and calibration as one function per row of `SIGNATURES`.
 
   A request has 0 to 65,536 rows; those of a large one are computed in parts. Only the first `lengths` tokens of a row
-  are read, so padding that the server adds changes nothing.
-
-  Attributes:
-    calibration: the calibration as a graph.
-    sizes: {"dim": dimensions before the calibration, "output_dim": those of the embeddings that are served}.
+  are read, so padding that the server adds changes nothing. `sizes` are the sizes of the signatures' axes.
   """
 
-  def __init__(
-    self,
-    encoder: SentenceEncoder,
-    tokenizer: GraphTokenizer,
-    calibration: CalibrationGraph,
-    pooling: Pooling,
-    low_dim: int | None = None,
-    normalize: bool = False,
-  ):
-    self._encoder, self._tokenizer, self.calibration = encoder, tokenizer, calibration
-    self._pooling, self._low_dim, self._normalize = pooling, low_dim, normalize
+  def __init__(self, model: SentenceModel, normalize: bool):
+    identity = model.identity
+    self._encoder = model.encoder
+    self._tokenizer = GraphTokenizer(model.encoder.tokenizer, identity.max_seq_length)
+    self._pooling = model.encoder.pooling(identity.sentence_embedding_type)
+    self._low_dim, self._normalize = identity.low_dim, normalize
+    self.calibration = make_calibration_graph(model.calibration, model.dim)
+    self.sizes = {"dim": model.dim, "output_dim": identity.low_dim or self.calibration.output_dim}
+    if self.calibration.is_flow:
+      self.sizes["latent_dim"] = self.calibration.output_dim
     ids, lengths = tf.TensorSpec([None, None], tf.int32), tf.TensorSpec([None], tf.int32)
-    self.sizes = dict(calibration.sizes)
-    if low_dim is not None:
-      self.sizes["output_dim"] = low_dim
-    pooled = tf.TensorSpec([None, calibration.dim], tf.float32)
+    pooled = tf.TensorSpec([None, model.dim], tf.float32)
     self._computations = {
       "serving_default": self._embed,
       "similarity": self._similarity,
@@ -114,7 +105,9 @@ class ServedModel:
 
   def _calibrate(self, pooled: tf.Tensor) -> tf.Tensor:
     embedding = low_dim_of(self.calibration.transform(pooled), self._low_dim)
-    return tf.math.l2_normalize(embedding, axis=1) if self._normalize else embedding
+    if self._normalize:
+      embedding = tf.math.l2_normalize(embedding, axis=1)
+    return embedding
 
 
 def _in_parts(
@@ -136,10 +129,7 @@ def _in_parts(
 
 
 def _allowed_lengths(signature: Signature, inputs: tuple[tf.Tensor, ...]) -> list[tf.Operation]:
-  """Returns assertions that a request is not too large and that its inputs have the same number of rows.
-
-  Scores of inputs with different numbers of rows would be wrong.
-  """
+  """Returns assertions that a request is not too large and that its inputs have the same number of rows."""
   names, (first, *others) = " and ".join(signature.inputs), inputs
   message = f"{signature.name}: {names} have different lengths; expected one row of each input per result"
   n = tf.shape(first)[0]

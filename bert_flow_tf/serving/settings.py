@@ -3,7 +3,6 @@
 import dataclasses
 import importlib.util
 import os
-import pathlib
 import re
 
 from bert_flow_tf.errors import BertFlowError, ConfigError, install_command
@@ -43,41 +42,13 @@ class ExportSettings(Settings):
   def __post_init__(self) -> None:
     super().__post_init__()
     if not _MODEL_NAME.fullmatch(self.model_name):
-      raise ConfigError(
-        f"model_name={self.model_name}: expected letters, digits, '_', '.' and '-', starting with a letter or digit",
-        argument="model_name",
-      )
-
-
-@dataclasses.dataclass(frozen=True)
-class ExportLayout:
-  """Place of one version of a served model.
-
-  Attributes:
-    base: folder of the model, the server's `base_path`, with one folder per version.
-    version: number of the version, at least 1.
-  """
-
-  base: pathlib.Path
-  version: int
-
-  @property
-  def folder(self) -> pathlib.Path:
-    """Folder of the version."""
-    return self.base / str(self.version)
-
-
-def next_version(base: pathlib.Path) -> int:
-  """Returns the number after the highest version in a model's folder, which may not exist."""
-  names = [path.name for path in base.iterdir()] if base.exists() else []
-  return max((int(name) for name in names if name.isascii() and name.isdigit()), default=0) + 1
+      expected = "expected letters, digits, '_', '.' and '-', starting with a letter or digit"
+      raise ConfigError(f"model_name={self.model_name}: {expected}", argument="model_name")
 
 
 def check_installed(export_dir: str | os.PathLike) -> None:
   """Raises ConfigError if a package that an export needs is not installed; imports none of them."""
   missing = [name for name in _PACKAGES if importlib.util.find_spec(name) is None]
   if missing:
-    raise ConfigError(
-      f"export_dir={export_dir}: an export needs {' and '.join(missing)}: {install_command('serving')}",
-      argument="export_dir",
-    )
+    message = f"an export needs {' and '.join(missing)}: {install_command('serving')}"
+    raise ConfigError(f"export_dir={export_dir}: {message}", argument="export_dir")

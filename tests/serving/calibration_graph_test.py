@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from bert_flow_tf import FlowConfig, Glow
+from bert_flow_tf.calibration.flow import FlowCalibration
 from bert_flow_tf.calibration.names import make_calibration
 from bert_flow_tf.errors import CalibrationError
 from bert_flow_tf.serving.calibration_graph import make_calibration_graph
@@ -52,7 +53,7 @@ def close(actual, expected, tolerance=1e-5):
 def test_flow(embeddings, config):
   # In float64, a difference is an error and not rounding.
   flow = make_flow(embeddings, dtype="float64", **config)
-  graph = make_calibration_graph(flow, 16)
+  graph = make_calibration_graph(FlowCalibration(flow), 16)
   assert (graph.is_flow, graph.name, graph.output_dim) == (True, "flow", 16)
   latents = flow.transform(embeddings)
   close(graph.transform(embeddings), latents)
@@ -67,7 +68,7 @@ def test_flow_with_a_random_permutation_a_constant_dimension_and_float64(embeddi
   constant[:, 3] = 7.0
   for dtype, tolerance in (("float32", 1e-4), ("float64", 1e-5)):
     flow = make_flow(constant, "random", dtype)
-    graph = make_calibration_graph(flow, 16)
+    graph = make_calibration_graph(FlowCalibration(flow), 16)
     close(graph.transform(constant), flow.transform(constant), tolerance)
     close(graph.inverse(flow.transform(constant)), constant, tolerance)
 
@@ -84,8 +85,8 @@ def test_none_is_the_embedding_itself(embeddings):
 
 
 def test_errors(embeddings):
-  unfitted = Glow(FlowConfig(), 16, seed=1)
+  unfitted = FlowCalibration(Glow(FlowConfig(), 16, seed=1))
   natsv = make_calibration("natsv").fit(embeddings)  # k is not chosen
-  for calibration, dim in [(make_flow(embeddings), 8), (unfitted, 16), (make_calibration("sn"), 16), (natsv, 16)]:
+  for calibration in (unfitted, make_calibration("sn"), natsv):
     with pytest.raises(CalibrationError):
-      make_calibration_graph(calibration, dim)
+      make_calibration_graph(calibration, 16)

@@ -14,14 +14,14 @@ pytestmark = pytest.mark.slow
 
 def test_a_small_model_answers_text_with_the_vectors_of_encode(tmp_path):
   model = SentenceModel.from_pretrained("static:mini").fit(exported.TEXTS, "soft-whitening")
-  layout = export_model(model, tmp_path / "served")
-  signatures = tf.saved_model.load(str(layout.folder)).signatures
+  folder = export_model(model, tmp_path / "served")
+  signatures = tf.saved_model.load(str(folder)).signatures
   answer = signatures["serving_default"](text=tf.constant(exported.TEXTS))["embedding"].numpy()
   expected = model.encode(exported.TEXTS)
   np.testing.assert_allclose(answer, expected, atol=1e-4 * np.abs(expected).max())
   pooled = signatures["embed_pooled"](text=tf.constant(exported.TEXTS))["pooled"].numpy()
   np.testing.assert_allclose(pooled, model.embed(exported.TEXTS), atol=1e-5)
-  sizes = {path: path.stat().st_size for path in layout.folder.rglob("*") if path.is_file()}
+  sizes = {path: path.stat().st_size for path in folder.rglob("*") if path.is_file()}
   # The matrix is stored once.
   matrix = 4 * model.encoder.bert.word_embeddings().size
   assert matrix <= sum(size for path, size in sizes.items() if path.parent.name == "variables") < 1.05 * matrix
