@@ -32,11 +32,8 @@ class GrpcClient:
       import tensorflow as tf
       from tensorflow_serving.apis import predict_pb2, prediction_service_pb2_grpc
     except ImportError as error:
-      raise ConfigError(
-        f"server={server}: gRPC needs tensorflow-serving-api ({error}); run {install_command('serving')}, or "
-        "use REST: http://HOST:PORT",
-        argument="server",
-      ) from error
+      mend = f"run {install_command('serving')}, or use REST: http://HOST:PORT"
+      raise ConfigError(f"server={server}: gRPC needs tensorflow-serving-api ({error}); {mend}", "server") from error
     self._tf, self._rpc_error, self._request = tf, grpc.RpcError, predict_pb2.PredictRequest
     self._model_name, self._version, self._timeout, self._server = model_name, version, timeout, server
     self._channel = grpc.insecure_channel(server)
@@ -117,9 +114,7 @@ def read_pairs(path: str) -> list[tuple[str, str]]:
     if len(columns) > 1:
       pairs.append((columns[0], columns[1]))
     elif columns != [""]:
-      raise DataError(
-        f"input={path}, line {number}: no tab, expected two sentences separated by a tab", argument="input"
-      )
+      raise DataError(f"input={path}, line {number}: expected two sentences separated by a tab", argument="input")
   return pairs
 
 

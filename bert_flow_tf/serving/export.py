@@ -136,10 +136,7 @@ def _describe(folder, served, model, settings, about):
 
 
 def _write_warmup(path: pathlib.Path, model_name: str, functions: Any, sizes: dict[str, int]) -> None:
-  """Writes a TFRecord file of `PredictionLog`, which a server answers before it serves a version.
-
-  A request that fails stops the server from loading the model, so the exported {name: function} answer each one first.
-  """
+  """Writes a TFRecord file of `PredictionLog`, which a server answers before it serves a version."""
   from tensorflow_serving.apis import prediction_log_pb2
 
   with tf.io.TFRecordWriter(str(path)) as writer:
@@ -148,10 +145,11 @@ def _write_warmup(path: pathlib.Path, model_name: str, functions: Any, sizes: di
         log = prediction_log_pb2.PredictionLog()
         request = log.predict_log.request
         request.model_spec.name, request.model_spec.signature_name = model_name, name
-        inputs = SIGNATURES[name].example_inputs(rows, sizes)
-        functions[name](**{key: tf.constant(value) for key, value in inputs.items()})
-        for key, value in inputs.items():
+        tensors = {}
+        for key, value in SIGNATURES[name].example_inputs(rows, sizes).items():
+          tensors[key] = tf.constant(value)
           request.inputs[key].CopyFrom(tf.make_tensor_proto(value))
+        functions[name](**tensors)  # one that fails would stop the server from loading the model
         writer.write(log.SerializeToString(deterministic=True))
 
 

@@ -32,27 +32,24 @@ def answer(functions: Any) -> dict[str, dict]:
 
   `functions` are the signatures of a loaded SavedModel, {name: function}.
   """
-  answers = {}
-  for signature in SIGNATURES.values():
-    if not signature.takes_text or signature.name not in functions:
-      continue
-    # A second input gets the sentences rotated by one place.
-    inputs = {name: [*SENTENCES[i:], *SENTENCES[:i]] for i, name in enumerate(signature.inputs)}
-    outputs = functions[signature.name](**{name: tf.constant(texts) for name, texts in inputs.items()})
-    arrays = {name: value.numpy() for name, value in outputs.items()}
-    answers[signature.name] = {"inputs": inputs, "outputs": arrays}
+  answers: dict[str, dict] = {}
+  for name, signature in SIGNATURES.items():
+    inputs, tensors = {}, {}
+    for index, (key, tensor) in enumerate(signature.inputs.items()):
+      if tensor.dtype == "string":
+        # A second input gets the sentences rotated by one place.
+        inputs[key] = SENTENCES[index:] + SENTENCES[:index]
+        tensors[key] = tf.constant(inputs[key])
+    if inputs and name in functions:
+      outputs = functions[name](**tensors)
+      answers[name] = {"inputs": inputs, "outputs": {key: value.numpy() for key, value in outputs.items()}}
   return answers
 
 
 def check(answers: dict[str, dict], model: SentenceModel, normalize: bool) -> dict[str, float]:
-  """Compares the exported model's answers with the model in Python.
+  """Compares with the model in Python; returns the largest differences, relative to the largest value.
 
-  The calibration in Python gets the exported model's own embeddings: a whitening would magnify rounding differences of
-  the encoder.
-
-  Returns:
-    {"pooled", "calibrated": largest difference, relative to the largest value; "min_cosine": smallest cosine of a
-    sentence's two embeddings before calibration}.
+  They are {"pooled", "calibrated", "min_cosine": smallest cosine of a sentence's two embeddings before calibration}.
   """
   for values in answers.values():
     for name, output in values["outputs"].items():
@@ -60,6 +57,7 @@ def check(answers: dict[str, dict], model: SentenceModel, normalize: bool) -> di
         raise ExportError(f"the exported model's {name} has NaN or infinite values; encoder or calibration is damaged")
   pooled = answers["embed_pooled"]["outputs"]["pooled"]
   expected = model.embed(SENTENCES, show_progress=False)
+  # Of the exported model's own embeddings: a whitening would magnify rounding differences of the encoder.
   calibrated = model.transform(pooled)
   if normalize:
     calibrated = normalized(calibrated)
@@ -85,6 +83,8 @@ def write(folder: pathlib.Path, answers: dict[str, dict]) -> None:
   """Writes the result of `answer` as JSON, numbers rounded to 7 decimals."""
   rounded = {}
   for name, values in answers.items():
-    outputs = {key: np.asarray(output, np.float64).round(7).tolist() for key, output in values["outputs"].items()}
+    outputs = {}
+    for key, output in values["outputs"].items():
+      outputs[key] = np.asarray(output, np.float64).round(7).tolist()
     rounded[name] = {"inputs": values["inputs"], "outputs": outputs}
   write_text(folder / GOLDEN, json.dumps(rounded, ensure_ascii=False) + "\n")

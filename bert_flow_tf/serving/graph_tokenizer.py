@@ -25,12 +25,7 @@ class GraphTokenizer:
   """Tokenizer inside a graph: [CLS] tokens [SEP], padded on the right to the longest sentence of the batch.
 
   Bytes that are not UTF-8 are dropped. Of a text only the first 1,024 bytes for each token are read, which bounds the
-  memory of hostile texts. The tokens differ from the tokenizer's only if words and the space between them are longer
-  than that on average.
-
-  Args:
-    tokenizer: tokenizer that the graph must agree with.
-    max_seq_length: largest number of tokens of a sentence, [CLS] and [SEP] included.
+  memory of hostile texts.
   """
 
   def __init__(self, tokenizer: SentenceTokenizer, max_seq_length: int = 64):
@@ -38,11 +33,12 @@ class GraphTokenizer:
 
     settings = tokenizer.settings
     vocabulary = _searchable(vocabulary_of(tokenizer))
-    ids = {piece: i for i, piece in enumerate(vocabulary)}
-    specials = {name: ids[token] for name, token in tokenizer.specials.items()}
     self.max_seq_length = int(max_seq_length)
     self._max_characters = settings["max_input_chars_per_word"]
-    self.cls_id, self.sep_id, self.pad_id = (specials[f"{name}_token"] for name in ("cls", "sep", "pad"))
+    specials = tokenizer.specials
+    self.cls_id = vocabulary.index(specials["cls_token"])
+    self.sep_id = vocabulary.index(specials["sep_token"])
+    self.pad_id = vocabulary.index(specials["pad_token"])
     self._lower = settings["do_lower_case"]
     self._strip = settings["strip_accents"]
     if self._strip is None:
@@ -56,7 +52,7 @@ class GraphTokenizer:
         suffix_indicator=_SUFFIX,
         max_bytes_per_word=_BYTES * self._max_characters,
         token_out_type=tf.int32,
-        unknown_token=vocabulary[specials["unk_token"]],
+        unknown_token=specials["unk_token"],
         no_pretokenization=True,
       )
     except Exception as error:  # pybind turns the builder's status into RuntimeError or ValueError

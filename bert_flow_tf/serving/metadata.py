@@ -12,6 +12,7 @@ from typing import Any
 from absl import logging
 
 from bert_flow_tf._version import __version__
+from bert_flow_tf.calibration.linear import LinearCalibration
 from bert_flow_tf.io import checksums
 from bert_flow_tf.io.experiment import STATIC, encoder_label
 from bert_flow_tf.io.files import read_json, write_text
@@ -57,22 +58,22 @@ on other text, measure it first. Scores are not probabilities.
 
 def describe(model: SentenceModel, served: ServedModel, settings: ExportSettings, about: dict[str, Any]) -> dict:
   """Returns the content of metadata.json; `about` are further entries, among them the version."""
-  pooling, weights = model.encoder.pooling(model.identity.sentence_embedding_type), model.encoder.token_weights
   graph = served.calibration
-  calibration = {"name": graph.name, **served.sizes}
+  calibration: dict[str, Any] = {"name": graph.name, **served.sizes}
   without = ["log_prob and inverse: the calibration is not a flow"]
   if graph.is_flow:
     calibration["flow"] = model.calibration.flow.settings()
     without = []
-  count = getattr(model.calibration, "count", None)
-  if count is not None:
-    calibration["fitted_on"] = count
+  if isinstance(model.calibration, LinearCalibration):
+    calibration["fitted_on"] = model.calibration.count
   versions = {"bert_flow_tf": __version__, "python": platform.python_version()}
   for package in _PACKAGES:
     versions[package] = importlib.metadata.version(package)
   encoder = without_folders(model.identity.to_dict())
   encoder["name"] = public_name(model.encoder.name)
-  encoder["pooled"] = pooling.describe(None if weights is None else weights.name)
+  weights = model.encoder.token_weights
+  pooling = model.encoder.pooling(model.identity.sentence_embedding_type)
+  encoder["pooled"] = pooling.describe(weights and weights.name)
   encoder["tokens"] = model.encoder.tokenizer.vocab_size
   return {
     "format_version": FORMAT_VERSION,
@@ -91,8 +92,9 @@ def describe(model: SentenceModel, served: ServedModel, settings: ExportSettings
 def public_name(name: str) -> str:
   """Returns an encoder's name without the path of a folder or file on this machine, which others have no use for."""
   path = os.path.expanduser(name.removeprefix(STATIC))
-  is_local = os.path.isabs(path) or os.path.exists(path) or os.path.isfile(f"{path}.index")
-  return encoder_label(name) if is_local else name
+  if os.path.isabs(path) or os.path.exists(path) or os.path.isfile(f"{path}.index"):
+    return encoder_label(name)
+  return name
 
 
 def without_folders(value: Any) -> Any:
@@ -101,7 +103,9 @@ def without_folders(value: Any) -> Any:
     return {key: without_folders(inner) for key, inner in value.items()}
   if isinstance(value, list):
     return [without_folders(inner) for inner in value]
-  return _FOLDERS.sub("", value) if isinstance(value, str) else value
+  if isinstance(value, str):
+    return _FOLDERS.sub("", value)
+  return value
 
 
 def write(folder: pathlib.Path, contents: dict[str, Any]) -> None:
@@ -129,7 +133,8 @@ def card(contents: dict[str, Any]) -> str:
 def summary(folder: pathlib.Path) -> list[str]:
   """Returns lines about an exported version and how to serve it."""
   contents = read_json(folder / METADATA)
-  encoder, calibration, agreement = (contents[key] for key in ("encoder", "calibration", "agreement_with_python"))
+  encoder, calibration = contents["encoder"], contents["calibration"]
+  agreement = contents["agreement_with_python"]
   size = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
   dims = f"{calibration['dim']} dimensions"
   if calibration["output_dim"] != calibration["dim"]:
@@ -147,10 +152,9 @@ def summary(folder: pathlib.Path) -> list[str]:
 
 
 def read_origin(folder: str | os.PathLike | None) -> dict[str, Any]:
-  """Returns entries of metadata.json about the run that fitted a calibration; {} if there is no results.json.
+  """Returns entries of metadata.json about the run that fitted the calibration EXPERIMENT/flow; {} without a run.
 
-  They are `origin`, `figures` (the run's scores) and `warnings` (where this calibration makes them worse). The folder
-  is EXPERIMENT/flow; the run's results.json is in EXPERIMENT.
+  They are `origin`, `figures` (the run's scores) and `warnings` (where this calibration makes them worse).
   """
   if folder is None:
     return {}
@@ -161,11 +165,10 @@ def read_origin(folder: str | os.PathLike | None) -> dict[str, Any]:
   try:
     results = checksums.opened(read_json(path))
     entries = without_folders({key: results[key] for key in _ORIGIN if key in results})
-    warnings = results.get("warnings", {}).get(calibration.name, [])
     return {
       "origin": {"folder": f"{calibration.parent.name}/{calibration.name}", **entries},
       "figures": results.get("results", {}),
-      "warnings": [str(sentence) for sentence in warnings],
+      "warnings": results.get("warnings", {}).get(calibration.name, []),
     }
   except (OSError, ValueError, AttributeError, TypeError) as error:
     logging.warning("%s cannot be read (%s): metadata.json gets no scores of the run", path, error)
@@ -187,4 +190,6 @@ def _scores(results: dict[str, Any]) -> str:
     for split, scores in splits.items():
       shown = [f"{name} {value:.4g}" for name, value in scores.items() if isinstance(value, int | float)]
       lines.append(f"- {method}, {split}: {', '.join(shown)}\n")
-  return "\n## Scores of the run that fitted it\n\n" + "".join(lines) if lines else ""
+  if not lines:
+    return ""
+  return "\n## Scores of the run that fitted it\n\n" + "".join(lines)
