@@ -21,16 +21,11 @@ class Mix:
 
   rms_i = sqrt(mean |u_i - mean_i|^2) on the rows of the fit, so the shares alone decide how much each view weighs. A
   view that does not vary contributes 0.
-
-  Attributes:
-    shares: v positive numbers with sum 1.
-    mean: float64 [dim], mean of u.
-    rms: float64 [v], 0 for a view that does not vary.
   """
 
-  shares: tuple[float, ...]
-  mean: np.ndarray
-  rms: np.ndarray
+  shares: tuple[float, ...]  # v positive numbers with sum 1
+  mean: np.ndarray  # float64 [dim], of u
+  rms: np.ndarray  # float64 [v], 0 for a view that does not vary
 
   @classmethod
   def of(cls, moments: Moments, shares: Sequence[float]) -> "Mix":
@@ -75,9 +70,8 @@ class Mix:
     rounding = scale**2 @ moments.mean_square.reshape(v, d)
     return Moments(moments.count, np.zeros(d), scatter, rounding)
 
-  def affine(self, shift: np.ndarray, matrix: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Returns shift [dim] and matrix [dim, k] of u that give z = (x - shift) matrix, where shift [dim / v] is 0."""
-    del shift  # the mean of x
+  def affine(self, matrix: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Returns shift [dim] and matrix [dim, k] of u that give z = x matrix, [dim / v, k]."""
     return self.mean, np.concatenate([scale * matrix for scale in self.scale])
 
 
@@ -117,21 +111,13 @@ class SideBySide(Calibration):
 
   def __init__(self, parts: Sequence[Calibration]) -> None:
     self.parts: Any = tuple(parts)
+    self.dim = self.parts[0].dim
+    self.output_dim = sum(part.output_dim for part in self.parts)
 
   @property
   def name(self) -> str:
     """Names of the parts: "flow+soft-whitening"."""
     return "+".join(part.name for part in self.parts)
-
-  @property
-  def dim(self) -> int:
-    """Dimensions of the embeddings."""
-    return self.parts[0].dim
-
-  @property
-  def output_dim(self) -> int:
-    """Dimensions of calibrated embeddings: the sum of the parts'."""
-    return sum(part.output_dim for part in self.parts)
 
   def transform(self, embeddings: np.ndarray) -> np.ndarray:
     """u [n, dim] -> z [n, output_dim], float32; a part of zeros stays."""
@@ -139,7 +125,6 @@ class SideBySide(Calibration):
 
   def contents(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
     """Returns the settings and arrays of the parts; the names of a part's arrays begin with its number."""
-    # Names of arrays begin with the number of their part.
     settings, arrays = [], {}
     for number, part in enumerate(self.parts):
       of_part, arrays_of_part = part.contents()

@@ -28,24 +28,17 @@ _MIX_MEAN, _MIX_RMS = "mix/mean", "mix/rms"
 class FlowCalibration(Calibration):
   """u -> z = f(u), or f(x) for the fitted mix x of concatenated views u; `training.calibrate.FlowFitter` fits one."""
 
+  name = FLOW
+
   def __init__(self, flow: Glow, mix: Mix | None = None) -> None:
     self.flow, self.mix = flow, mix
-
-  @property
-  def name(self) -> str:
-    """Name of the calibration: "flow"."""
-    return FLOW
+    self.output_dim = flow.dim
 
   @property
   def dim(self) -> int:
-    """Dimensions of the embeddings, all views together."""
+    """Dimensions of the embeddings, all views together; a fit sets the mix."""
     if self.mix is not None:
       return self.mix.dim
-    return self.flow.dim
-
-  @property
-  def output_dim(self) -> int:
-    """Dimensions of the latents."""
     return self.flow.dim
 
   def transform(self, embeddings: np.ndarray) -> np.ndarray:

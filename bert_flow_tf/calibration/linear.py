@@ -149,7 +149,9 @@ class LinearCalibration(Calibration):
   @property
   def name(self) -> str:
     """Name as `parse_calibration` reads it."""
-    return self.method if self.k is None else f"{self.method}-{self.k}"
+    if self.k is None:
+      return self.method
+    return f"{self.method}-{self.k}"
 
   @property
   def dim(self) -> int:
@@ -195,18 +197,6 @@ class LinearCalibration(Calibration):
     else:
       self._moments = self._moments.merged(self._moments_of(check_rows(embeddings, self.dim)))
     self._affine = None
-    return self
-
-  def merge(self, other: "LinearCalibration") -> "LinearCalibration":
-    """Adds the embeddings of another fit with this method, as `partial_fit` would, and returns itself."""
-    # An unknown encoder agrees with any.
-    encoders = [each.encoder for each in (self, other) if each.encoder]
-    alike = (self.name, self.shares, self.dim) == (other.name, other.shares, other.dim)
-    if not alike or encoders[:1] != encoders[-1:]:
-      reason = "fits of different methods, shares, dimensions or encoders cannot be merged"
-      raise CalibrationError(f"{self.name} and {other.name}: {reason}")
-    self._moments, self._affine = self._fitted().merged(other._fitted()), None
-    self.encoder = self.encoder or other.encoder
     return self
 
   def transform(self, embeddings: np.ndarray) -> np.ndarray:
@@ -306,7 +296,7 @@ class LinearCalibration(Calibration):
     # The method sees the mix; its solution is rewritten for u.
     mix = Mix.of(moments, self.shares)
     of_mix = mix.moments(moments)
-    return lambda k: mix.affine(*solve(of_mix, k))
+    return lambda k: mix.affine(solve(of_mix, k)[1])  # the shift is the mean of the mix, which is 0
 
 
 def _k_of(method: str, k: Any) -> Any:

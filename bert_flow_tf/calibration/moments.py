@@ -29,18 +29,12 @@ class Moments:
   variance", equation 2.1): with delta = mean_b - mean_a and n = n_a + n_b,
 
       mean = mean_a + delta n_b / n,  scatter = scatter_a + scatter_b + delta delta^T n_a n_b / n
-
-  Attributes:
-    count: n.
-    mean: float64 [dim].
-    scatter: float64 [dim, dim], or only its diagonal, [dim].
-    rounded: float64 [dim], mean square of the numbers that were combined to x, which has their rounding errors; None if
-      x was not combined.
   """
 
   count: int
-  mean: np.ndarray
-  scatter: np.ndarray
+  mean: np.ndarray  # float64 [dim]
+  scatter: np.ndarray  # float64 [dim, dim], or only its diagonal, [dim]
+  # Mean square of the numbers that were combined to x, float64 [dim]: x has their rounding errors.
   rounded: np.ndarray | None = None
 
   @classmethod

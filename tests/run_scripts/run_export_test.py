@@ -29,7 +29,7 @@ def test_export_of_a_saved_calibration(tmp_path):
   (hub / "refs").mkdir(parents=True)
   (hub / "refs/v1").write_text(f"c0ffee{0:034}")
   tiny.save_tiny(hub / f"snapshots/c0ffee{0:034}")
-  encoder = SentenceEncoder.from_pretrained("someone/tiny", hub.parent, revision="v1")
+  encoder = SentenceEncoder.from_pretrained("someone/tiny", cache_dir=hub.parent, revision="v1")
   settings = {"sentence_embedding_type": "avg-top-2", "max_seq_length": 9, "low_dim": 6}
   sentences = [f"{'a ' * (i % 5)}{'dog ' * (i % 3)}{'cat ' * (i % 7)}" for i in range(100)]
   calibration = make_calibration("sn").fit(encoder.encode(sentences, "avg-top-2", 9))
