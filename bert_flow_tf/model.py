@@ -24,7 +24,7 @@ from bert_flow_tf.evaluation.task_scores import Embeddings
 from bert_flow_tf.flow.glow import Glow
 from bert_flow_tf.training.calibrate import FlowFitter, fit_linear, flow_fitter, settings_of_fit
 from bert_flow_tf.training.choice import Choice, choose_calibration
-from bert_flow_tf.training.flow_trainer import FitResult
+from bert_flow_tf.training.loop import LoopResult
 from bert_flow_tf.training.settings import FlowSettings
 from bert_flow_tf.training.sources import FitSentences, SentencePairsWithDropout, find_embeddings
 
@@ -58,7 +58,7 @@ class SentenceModel:
     identity: the `EncoderIdentity` of the embeddings before calibration, and of `low_dim`.
     dim: dimensions of the embeddings before calibration.
     choice: the `Choice` of the last fit with "auto", else None.
-    flow_fit: the `FitResult` of the last fit of a flow, else None.
+    flow_fit: the `LoopResult` of the last fit of a flow, else None.
   """
 
   def __init__(
@@ -74,7 +74,7 @@ class SentenceModel:
     self.encoder = encoder
     self.calibration: Any = None  # a Calibration
     self.choice: Choice | None = None
-    self.flow_fit: FitResult | None = None
+    self.flow_fit: LoopResult | None = None
     self.dim = encoder.dim(sentence_embedding_type)
     self.identity = encoder.identity(sentence_embedding_type, max_seq_length, low_dim)
     self._cache = cache

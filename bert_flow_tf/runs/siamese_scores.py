@@ -93,25 +93,19 @@ def dev_score(
 def eval_results(
   targets: np.ndarray,
   sides: Sequence[np.ndarray],
-  classifier: Classifier | None = None,
-  bits: np.ndarray | None = None,
-  uses_labels: bool = True,
-  l2_penalty: float = -1.0,
-  batch_size: int = 8,
+  classifier: Classifier | None,
+  bits: np.ndarray | None,
+  uses_labels: bool,
+  l2_penalty: float,
+  batch_size: int,
 ) -> dict[str, np.float32]:
   """Returns the values of the published eval_results.txt, without global_step.
 
   `loss` is the mean of the mean losses of batches, `eval_loss` that over the pairs. Correlations are from -1 to 1,
   accuracy from 0 to 1.
-
-  Args:
-    targets: [n] scaled labels, or indices of classes with a classifier; NaN for a pair without a label.
-    sides: embeddings of both sides, [n, dim], after flow and low_dim.
-    classifier: the classifier of a task with labels.
-    bits: bits per dimension of both sides added up, [n]; None without a flow.
-    uses_labels: False for num_examples=0, where the label loss is 0.
-    l2_penalty: factor of the embeddings' norms in the loss; active above 0.
-    batch_size: pairs of an evaluation step.
+  `targets` [n] are scaled labels, or indices of classes with a classifier; NaN without a label. `sides` are the
+  embeddings of both sides, [n, dim], after flow and low_dim, `bits` the bits per dimension of both added up, [n], None
+  without a flow. Without `uses_labels` (num_examples=0) the label loss is 0.
   """
   labeled = np.isfinite(targets)
   # The label loss of each pair, 0 without a label.

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-__all__ = ["AdamWeightDecay", "EmbeddingPairs", "FitResult", "FlowFitter", "FlowSettings", "Trainer", "TrainingLoop"]
+__all__ = ["AdamWeightDecay", "EmbeddingPairs", "FlowFitter", "FlowSettings", "Trainer", "TrainingLoop"]
 
 
 def __getattr__(name: str) -> Any:

@@ -19,7 +19,8 @@ from bert_flow_tf.errors import ConfigError
 from bert_flow_tf.flow.glow import Glow, check_arguments
 from bert_flow_tf.io.checks import check_rows
 from bert_flow_tf.training.distribution import check_batch_size, make_strategy, worker_failures
-from bert_flow_tf.training.flow_trainer import FitResult, Trainer
+from bert_flow_tf.training.flow_trainer import Trainer
+from bert_flow_tf.training.loop import LoopResult
 from bert_flow_tf.training.optimizer import num_steps
 from bert_flow_tf.training.settings import FlowSettings
 from bert_flow_tf.training.sources import EmbeddingPairs, MixedPairs, SentencePairsWithDropout, VectorPairs
@@ -147,7 +148,7 @@ def flow_fitter(
 class FlowFitter:
   """Flow for embeddings [., dim], and its trainer; `folder` gets `checkpoints` and `tensorboard`.
 
-  `calibration` is the `FlowCalibration` that `fit` changes, `result` the `FitResult` of the last fit.
+  `calibration` is the `FlowCalibration` that `fit` changes, `result` the `LoopResult` of the last fit.
   """
 
   def __init__(
@@ -168,7 +169,7 @@ class FlowFitter:
     with worker_failures(strategy), strategy.scope():
       flow = Glow(settings.config, size, settings.actnorm_init, settings.permutation, settings.seed)
     self.calibration = FlowCalibration(flow)
-    self.result: FitResult | None = None
+    self.result: LoopResult | None = None
     checkpoints = summaries = None
     if folder is not None:
       checkpoints = pathlib.Path(folder) / "checkpoints"

@@ -4,7 +4,6 @@ import contextlib
 import dataclasses
 import os
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any
 
 import numpy as np
 import tensorflow as tf
@@ -29,16 +28,6 @@ XLA_PAYS_FROM_STEPS = 1500
 
 # Steps of one call: few enough for Ctrl-C and progress, many enough that returning to Python costs nothing.
 STEPS_A_CALL = 10
-
-
-@dataclasses.dataclass(frozen=True)
-class FitResult(LoopResult):
-  """Result of `Trainer.fit`: its losses, [steps made here], are in bits per dimension, both sides added up.
-
-  `initialization_rows` is the number of rows from which the actnorms were initialized, 0 if they were not.
-  """
-
-  initialization_rows: int = 0
 
 
 class Trainer:
@@ -94,18 +83,18 @@ class Trainer:
     num_train_epochs: float = 1.0,
     shuffle: bool = True,
     scores: Callable[[int], Mapping[str, float]] = lambda step: {},
-  ) -> FitResult:
+  ) -> LoopResult:
     """Initializes the flow if needed, and fits it; a second call continues from the current weights.
 
-    `scores`: steps made -> further values for TensorBoard, whenever a checkpoint is due. A loss or weight that is not
-    finite is a TrainingError, and the last good checkpoint is kept.
+    The result's losses, [steps made here], are in bits per dimension, both sides added up. `scores`: steps made ->
+    further values for TensorBoard, whenever a checkpoint is due. A loss or weight that is not finite is a
+    TrainingError, and the last good checkpoint is kept.
     """
     total = num_steps(len(source), self._settings.train_batch_size, num_train_epochs)
     with worker_failures(self._strategy):
       order = pair_order(len(source), self._seed, shuffle)
       loop = self._loop(source, total, shuffle)
-      rows = []
-      loop.restore(lambda: rows.append(self._initialize(source, order)))
+      loop.restore(lambda: self._initialize(source, order))
       self._weights.load()
       batches = distribute_batches(self._strategy, source, order, self._settings.train_batch_size, loop.step)
       advance = self._steps.advance(source, total, self._settings.use_xla)
@@ -119,7 +108,7 @@ class Trainer:
         return scores(step)
 
       result = loop.run(make_steps, _progress_note, STEPS_A_CALL, before_saving)
-    return FitResult(result.steps, result.first_step, result.losses[:, 0], result.calls, sum(rows))
+    return dataclasses.replace(result, losses=result.losses[:, 0])
 
   def _loop(self, source, total, shuffle):
     # A checksum of all embeddings takes seconds on a large corpus: only a fit that compares it needs it.
@@ -138,7 +127,7 @@ class Trainer:
       losses=["loss_bits_per_dim"],
       total=total,
       strategy=self._strategy,
-      objects={"flow": self._flow, "optimizer": self._optimizer.in_pieces(self._weights.pieces)},
+      objects={"flow": self._flow, "optimizer": self._optimizer},
       variables=[*self._flow.variables, *self._optimizer.variables],
       trained=[self._weights.variable],
       identity=identity,
@@ -150,13 +139,12 @@ class Trainer:
     )
 
   def _initialize(self, source, order):
-    """Initializes the actnorms from the first sentences of the first batch; returns their number."""
+    """Initializes the actnorms from the first sentences of the first batch, unless they start without data."""
     if not self._flow.needs_initialization:
-      return 0
+      return
     features = next(iter(source.features(batched(order, self._settings.train_batch_size).take(1))))
     first_sentences, _ = source.embed(features, tf.constant([self._seed, -1], tf.int32))
     self._flow.initialize(first_sentences)
-    return len(first_sentences)
 
 
 def _progress_note(losses):
@@ -200,14 +188,6 @@ class WeightVector:
       for (layer, name), weight in zip(self._places, self._weights, strict=True):
         vars(layer)[name] = weight
 
-  def pieces(self, vector: tf.Variable) -> list[tf.__internal__.tracking.Trackable]:
-    """Returns a view of each weight's part of a vector, for checkpoints: they hold one value for each weight."""
-    pieces, start = [], 0
-    for weight, size in zip(self._weights, self._sizes, strict=True):
-      pieces.append(_Piece(vector, start, weight.shape))
-      start += size
-    return pieces
-
   def _split(self, vector):
     """Returns the parts of a vector in the shapes of the weights."""
     parts = []
@@ -216,23 +196,6 @@ class WeightVector:
         part = tf.reshape(part, weight.shape)
       parts.append(part)
     return parts
-
-
-class _Piece(tf.__internal__.tracking.Trackable):
-  """Part of a vector under the key that a checkpoint gives to a variable."""
-
-  def __init__(self, vector: tf.Variable, start: int, shape: tf.TensorShape) -> None:
-    self._vector, self._shape = vector, shape
-    self._start, self._end = start, start + shape.num_elements()
-
-  def _serialize_to_tensors(self) -> dict[str, tf.Tensor]:
-    part = tf.slice(tf.convert_to_tensor(self._vector), [self._start], [self._end - self._start])
-    return {"VARIABLE_VALUE": tf.reshape(part, self._shape)}
-
-  def _restore_from_tensors(self, restored: dict[str, tf.Tensor]) -> Any:
-    values = tf.convert_to_tensor(self._vector)
-    part = tf.reshape(restored["VARIABLE_VALUE"], [-1])
-    return self._vector.assign(tf.concat([values[: self._start], part, values[self._end :]], 0))
 
 
 class FlowSteps:

@@ -1,9 +1,7 @@
 """The optimizer of BERT's published code, with which the original fits its flow."""
 
 import math
-import re
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 import tensorflow as tf
 import tf_keras
@@ -12,6 +10,7 @@ from bert_flow_tf.errors import ConfigError
 
 # Names of variables that the published code does not decay. No variable of a flow matches: all of them decay.
 EXCLUDED_FROM_WEIGHT_DECAY = ("LayerNorm", "layer_norm", "bias")
+_BETA_1, _BETA_2, _EPSILON = 0.9, 0.999, 1e-6
 
 
 class AdamWeightDecay(tf_keras.optimizers.Optimizer):
@@ -21,27 +20,18 @@ class AdamWeightDecay(tf_keras.optimizers.Optimizer):
       w = w - learning_rate (m / (sqrt(v) + epsilon) + weight_decay_rate w)
 
   g is the gradient summed over replicas and then clipped to a global norm. The constants are the published code's.
-  Variables in whose names a regular expression of `exclude_from_weight_decay` matches are not decayed.
+  Variables whose names contain one of `EXCLUDED_FROM_WEIGHT_DECAY` are not decayed.
   """
 
   def __init__(
     self,
     learning_rate: float | tf_keras.optimizers.schedules.LearningRateSchedule = 1e-3,
     weight_decay_rate: float = 0.01,
-    beta_1: float = 0.9,
-    beta_2: float = 0.999,
-    epsilon: float = 1e-6,
     global_clipnorm: float | None = 1.0,
-    exclude_from_weight_decay: Sequence[str] = EXCLUDED_FROM_WEIGHT_DECAY,
-    name: str = "AdamWeightDecay",
   ) -> None:
-    super().__init__(name=name, weight_decay=None, global_clipnorm=global_clipnorm, jit_compile=False)
+    super().__init__(name="AdamWeightDecay", weight_decay=None, global_clipnorm=global_clipnorm, jit_compile=False)
     self._learning_rate = self._build_learning_rate(learning_rate)
-    self.weight_decay_rate = weight_decay_rate
-    self.beta_1 = beta_1
-    self.beta_2 = beta_2
-    self.epsilon = epsilon
-    self.excluded = tuple(exclude_from_weight_decay)
+    self._weight_decay_rate = weight_decay_rate
 
   def build(self, var_list: Sequence[tf.Variable]) -> None:
     """Creates the two moments of every variable."""
@@ -58,40 +48,17 @@ class AdamWeightDecay(tf_keras.optimizers.Optimizer):
     for moment in self._first + self._second:
       moment.assign(tf.zeros_like(moment))
 
-  def in_pieces(self, pieces: Callable[[tf.Variable], Sequence[Any]]) -> tf.train.Checkpoint:
-    """Returns the object that a checkpoint holds for this optimizer if its variables are vectors of many weights.
-
-    `pieces`: moment -> trackable objects, one for each weight; the names are those of an optimizer of single weights.
-    """
-    variables: list[Any] = [self.iterations]
-    for moment in self._first + self._second:
-      variables += pieces(moment)
-    return tf.train.Checkpoint(_iterations=self.iterations, _learning_rate=self._learning_rate, _variables=variables)
-
   def update_step(self, gradient: tf.Tensor, variable: tf.Variable) -> None:
     """Applies one gradient to one variable."""
     index = self._index_dict[self._var_key(variable)]
     first, second = self._first[index], self._second[index]
     # No bias correction, epsilon outside the root, decay apart from the gradient: as published.
-    first.assign(self.beta_1 * first + (1.0 - self.beta_1) * gradient)
-    second.assign(self.beta_2 * second + (1.0 - self.beta_2) * tf.square(gradient))
-    update = first / (tf.sqrt(second) + self.epsilon)
-    if not any(re.search(pattern, variable.name) for pattern in self.excluded):
-      update += self.weight_decay_rate * variable
+    first.assign(_BETA_1 * first + (1.0 - _BETA_1) * gradient)
+    second.assign(_BETA_2 * second + (1.0 - _BETA_2) * tf.square(gradient))
+    update = first / (tf.sqrt(second) + _EPSILON)
+    if not any(part in variable.name for part in EXCLUDED_FROM_WEIGHT_DECAY):
+      update += self._weight_decay_rate * variable
     variable.assign_sub(tf.cast(self.learning_rate, variable.dtype) * update)
-
-  def get_config(self) -> dict[str, Any]:
-    """Returns the arguments of the constructor."""
-    return {
-      "name": self.name,
-      "learning_rate": self._serialize_hyperparameter(self._learning_rate),
-      "weight_decay_rate": self.weight_decay_rate,
-      "beta_1": self.beta_1,
-      "beta_2": self.beta_2,
-      "epsilon": self.epsilon,
-      "global_clipnorm": self.global_clipnorm,
-      "exclude_from_weight_decay": self.excluded,
-    }
 
 
 def num_steps(num_pairs: int, train_batch_size: int, num_train_epochs: float) -> int:
@@ -116,7 +83,6 @@ def num_warmup_steps(steps: int, warmup_proportion: float) -> int:
   return int(steps * warmup_proportion)
 
 
-@tf_keras.utils.register_keras_serializable("bert_flow_tf")
 class WarmUpLinearDecay(tf_keras.optimizers.schedules.LearningRateSchedule):
   """Rises linearly over the first steps, then falls linearly to 0 at the last step. Steps count from 0.
 
@@ -144,12 +110,3 @@ class WarmUpLinearDecay(tf_keras.optimizers.schedules.LearningRateSchedule):
     if not self._warmup_steps:
       return decayed
     return tf.where(step < self._warmup_steps, self._learning_rate * step / self._warmup_steps, decayed)
-
-  def get_config(self) -> dict[str, Any]:
-    """Returns the arguments of the constructor."""
-    return {
-      "learning_rate": self._learning_rate,
-      "steps": self._steps,
-      "warmup_steps": self._warmup_steps,
-      "from_peak": self._from_peak,
-    }

@@ -1,7 +1,6 @@
 """Settings of a siamese training, with the defaults of the published runner."""
 
 import dataclasses
-import math
 import pathlib
 from typing import Any
 
@@ -62,7 +61,7 @@ class SiameseSettings(FlowSettings):
 
   flow_model_config: str = setting("config_l3_d3_w32", "Name of a packaged configuration, or a json file.")
   flow_learning_rate: float = setting(1e-3, "Constant learning rate of the flow's own loss.")
-  num_train_epochs: float = setting(3.0, "Passes over the pairs; up to 1e-6: no training.")
+  num_train_epochs: float = setting(3.0, "Passes over the pairs; up to 1e-6: no training.", minimum=0.0)
   distribution_strategy: str = setting(
     "default",
     "default: all GPUs, or the CPU; mirrored: the same, always through a MirroredStrategy.",
@@ -87,7 +86,9 @@ class SiameseSettings(FlowSettings):
   warmup_proportion: float = setting(
     0.1, "Part of the steps in which that rate rises; it then falls to 0.", minimum=0.0, maximum=1.0
   )
-  l2_penalty: float = setting(-1.0, "Factor of the norms of the two embeddings in the loss; active above 0.")
+  l2_penalty: float = setting(
+    -1.0, "Factor of the norms of the two embeddings in the loss; active above 0.", minimum=-1.0
+  )
   early_stopping: bool = setting(False, "Evaluate dev after each epoch, and end with the weights that are best there.")
   early_stopping_patience: int = setting(
     1, "Evaluations in a row without a better score that end the training.", minimum=1
@@ -102,12 +103,6 @@ class SiameseSettings(FlowSettings):
   def __post_init__(self) -> None:
     super().__post_init__()
     check_positive(self, "learning_rate")
-    if not 0 <= self.num_train_epochs < math.inf:
-      raise ConfigError(
-        f"num_train_epochs={self.num_train_epochs}: expected a number, or 0 for no training", "num_train_epochs"
-      )
-    if not -math.inf < self.l2_penalty < math.inf:
-      raise ConfigError(f"l2_penalty={self.l2_penalty}: expected a number; up to 0 for none", argument="l2_penalty")
     # The published runner never calls the data-dependent initialization.
     if self.as_published and self.flow:
       object.__setattr__(self, "actnorm_init", "glorot")

@@ -138,7 +138,6 @@ class SiameseTrainer:
     low_dim: int | None = None,
     checkpoint_folder: str | os.PathLike | None = None,
     summary_folder: str | os.PathLike | None = None,
-    show_progress: bool = True,
     on_checkpoint: Callable[[int], None] = lambda step: None,
   ) -> None:
     self._on_checkpoint = on_checkpoint
@@ -146,7 +145,6 @@ class SiameseTrainer:
     self._objective, self._flow, self._settings = objective, flow, settings
     self._strategy = strategy or tf.distribute.get_strategy()
     self._checkpoint_folder, self._summary_folder = checkpoint_folder, summary_folder
-    self._show_progress = show_progress
     check_batch_size(self._strategy, settings.train_batch_size)
     # The flow's variables learn from their own loss, or with all others.
     self._variables = fine_tuning.trained_weights(encoder.bert, pooling) + list(objective.variables)
@@ -243,7 +241,6 @@ class SiameseTrainer:
       save_checkpoints_steps=checkpoint_steps,
       checkpoint_folder=self._checkpoint_folder,
       summary_folder=self._summary_folder,
-      show_progress=self._show_progress,
       rates=rates,
     )
 

@@ -63,7 +63,7 @@ class Golden:
     rates = ("learning_rate", "warmup_proportion", "flow_learning_rate")
     settings = SiameseSettings(**{name: self.flags[name] for name in (*names, *rates)})
     arguments = (self.encoder, pooling, self.objective, self.flow, settings)
-    self.trainer = SiameseTrainer(*arguments, low_dim=self.low_dim, show_progress=False)
+    self.trainer = SiameseTrainer(*arguments, low_dim=self.low_dim)
     self.source = self.pairs("")
     if initial := self.below("after_init"):  # the flow starts from the first sentences of the first batch
       self.flow.initialize(

@@ -13,18 +13,16 @@ DECAYED = {"kernel", "logs"}
 STEPS = 6
 
 
-def numpy_step(
-  weights, gradients, moments, rate, clip=1.0, decay=0.01, b1=0.9, b2=0.999, epsilon=1e-6, decayed=DECAYED
-):
+def numpy_step(weights, gradients, moments, rate, decay=0.01, clip=1.0, decayed=DECAYED):
   """Makes one step on dicts of float64 arrays, in place."""
   norm = np.sqrt(sum((g**2).sum() for g in gradients.values()))
-  scale = clip / max(norm, clip) if clip else 1.0
+  scale = clip / max(norm, clip)
   for name, weight in weights.items():
     gradient = gradients[name] * scale
     m, v = moments.get(name, (0.0, 0.0))
-    m, v = b1 * m + (1 - b1) * gradient, b2 * v + (1 - b2) * gradient**2
+    m, v = 0.9 * m + 0.1 * gradient, 0.999 * v + 0.001 * gradient**2
     moments[name] = m, v
-    update = m / (np.sqrt(v) + epsilon)  # no bias correction, epsilon outside the root
+    update = m / (np.sqrt(v) + 1e-6)  # no bias correction, epsilon outside the root
     if name in decayed:
       update = update + decay * weight
     weight -= rate * update
@@ -43,43 +41,24 @@ def values_of(named):
   return {name: variable.numpy() for name, variable in named.items()}
 
 
-# Gradients far above the clip, far below it, and so small that epsilon counts.
+# Gradients far above the clip, far below it, and so small that epsilon counts; other constants.
 @pytest.mark.parametrize("scale", [10.0, 0.01, 1e-5])
+@pytest.mark.parametrize("constants", [{}, {"decay": 0.3, "clip": 0.5}])
 @pytest.mark.parametrize(("dtype", "tolerance"), [("float64", 1e-10), ("float32", 1e-5)])
-def test_steps_are_those_of_the_equations(scale, dtype, tolerance):
+def test_steps_are_those_of_the_equations(constants, scale, dtype, tolerance):
   expected, moments = random(0, 1.0), {}
   ours, start = variables(expected, dtype), random(0, 1.0)
-  optimizer = AdamWeightDecay(0.125)  # exact in float32, which the rate is kept in
+  # The rate is exact in float32, which it is kept in.
+  optimizer = AdamWeightDecay(0.125, constants.get("decay", 0.01), constants.get("clip", 1.0))
   for step in range(STEPS):
     gradients = random(step + 1, scale)
-    numpy_step(expected, gradients, moments, 0.125)
+    numpy_step(expected, gradients, moments, 0.125, **constants)
     optimizer.apply_gradients([(tf.constant(gradients[name], dtype), ours[name]) for name in SHAPES])
   assert int(optimizer.iterations) == STEPS
   for name, value in values_of(ours).items():
     moved = np.abs(expected[name] - start[name]).max()
     assert moved > 0.1 or scale == 1e-5
     np.testing.assert_allclose(value, expected[name], atol=tolerance * moved, err_msg=name)
-
-
-def test_other_constants_reach_the_step():
-  constants = {"decay": 0.3, "b1": 0.5, "b2": 0.6, "epsilon": 0.01, "clip": None}
-  expected, moments = random(0, 1.0), {}
-  ours = variables(expected, "float64")
-  optimizer = AdamWeightDecay(
-    0.125,
-    weight_decay_rate=0.3,
-    beta_1=0.5,
-    beta_2=0.6,
-    epsilon=0.01,
-    global_clipnorm=None,
-    exclude_from_weight_decay=["^kernel"],
-  )
-  for step in range(STEPS):
-    gradients = random(step + 1, 10.0)
-    numpy_step(expected, gradients, moments, 0.125, decayed=set(SHAPES) - {"kernel"}, **constants)
-    optimizer.apply_gradients([(tf.constant(gradients[name]), ours[name]) for name in SHAPES])
-  for name, value in values_of(ours).items():
-    np.testing.assert_allclose(value, expected[name], rtol=1e-12, err_msg=name)
 
 
 def test_first_step_by_hand():
@@ -90,7 +69,7 @@ def test_first_step_by_hand():
   np.testing.assert_allclose(weight.numpy(), [2.0 - 0.5 * update], rtol=1e-12)
 
 
-def test_schedule_and_config():
+def test_schedule():
   schedule = tf_keras.optimizers.schedules.PiecewiseConstantDecay([1], [0.5, 0.25])
   weight = tf.Variable([0.0], dtype=tf.float64)
   optimizer = AdamWeightDecay(schedule, weight_decay_rate=0.0)
@@ -103,10 +82,6 @@ def test_schedule_and_config():
   m3, v3 = 0.9 * m2 + 0.1, 0.999 * v2 + 0.001
   steps = [rate * m / (v**0.5 + 1e-6) for rate, m, v in [(0.5, m1, v1), (0.5, m2, v2), (0.25, m3, v3)]]
   np.testing.assert_allclose(places, -np.cumsum(steps), rtol=1e-12)
-  config = AdamWeightDecay(0.25, 0.02, 0.8, 0.9, 1e-3, 2.0, ["x"]).get_config()
-  again = AdamWeightDecay.from_config(config)
-  assert again.get_config() == config
-  assert (again.weight_decay_rate, again.beta_1, again.global_clipnorm, again.excluded) == (0.02, 0.8, 2.0, ("x",))
 
 
 @pytest.mark.slow
@@ -125,5 +100,3 @@ def test_rises_and_falls_in_lines(steps, proportion, warmup):
   expected = [2e-5 * step / warmup if step < warmup else 2e-5 * (1 - step / steps) for step in range(steps)]
   np.testing.assert_allclose([rate(step).numpy() for step in range(steps)], expected, rtol=1e-5, atol=1e-12)
   assert rate(steps).numpy() == 0.0
-  again = WarmUpLinearDecay(**rate.get_config())
-  assert again(1).numpy() == rate(1).numpy()

@@ -30,7 +30,7 @@ def make_trainer(flow=None, *, strategy=None, checkpoint_folder=None, summary_fo
 
 
 def fit(source=None, epochs=1.0, shuffle=True, flow=None, **arguments):
-  """Fits a flow from the start; returns the `FitResult` and the flow."""
+  """Fits a flow from the start; returns the result and the flow."""
   flow = flow or make_flow()
   trainer = make_trainer(flow, **arguments)
   return trainer.fit(source or EmbeddingPairs(*embeddings()), epochs, shuffle), flow

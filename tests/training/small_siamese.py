@@ -43,7 +43,7 @@ def make(model, objective="softmax", flow=False, pooling="avg-first-last", strat
 
   def trainer(folder=None):
     arguments = (encoder, encoder.pooling(pooling), objective, flow, settings, strategy)
-    return SiameseTrainer(*arguments, checkpoint_folder=folder, show_progress=False)
+    return SiameseTrainer(*arguments, checkpoint_folder=folder)
 
   return encoder, objective, flow, trainer
 

@@ -140,7 +140,7 @@ def test_fit_with_dropout_resumes_exactly_and_leaves_the_encoder_alone(mini, tmp
   checksum = mini.weights_checksum
   arguments = {"epochs": 3, "flow_learning_rate": 0.01}
   expected, fitted = small.fit(dropout_pairs(mini), flow=small.make_flow(256), **arguments)
-  assert (expected.steps, expected.initialization_rows) == (6, 8)
+  assert expected.steps == 6
 
   interrupt_at(monkeypatch, 4)
   with pytest.raises(Interrupt):

@@ -72,7 +72,6 @@ def fits(strategy):
   replicas = [[value.numpy().tolist() for value in strategy.experimental_local_results(w)] for w in flow.weights]
   return {
     "losses": fitted.losses.tolist(),
-    "rows": fitted.initialization_rows,
     "weights": replicas,
     "resumed_at": second.first_step,
     "resumed": [weight.tolist() for weight in small.weights(resumed)],
