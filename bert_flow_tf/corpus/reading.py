@@ -1,9 +1,4 @@
-"""Reads input files record by record, from any position, which is counted in bytes: so workers share a large file.
-
-A line ends at a line feed only (see data/lines.py). A TFRecord is, little-endian: length uint64, masked CRC-32C of the
-length uint32, the data, masked CRC-32C of the data uint32 (TensorFlow, "TFRecord and tf.train.Example"). TensorFlow's
-own reader begins at the start of a file alone, ends at its first damaged record and opens no file of fsspec's.
-"""
+"""Reads input files record by record, from any position, which is counted in bytes: so workers share a large file."""
 
 import contextlib
 import dataclasses
@@ -156,6 +151,8 @@ def _lines(file, max_bytes):
 
 
 def _tfrecords(stream, max_bytes):
+  # A record is, little-endian: length uint64, masked CRC-32C of it uint32, the data, masked CRC-32C of the data uint32.
+  # TensorFlow's own reader begins at a file's start alone, ends at its first damaged record and opens no fsspec file.
   number = 0
   while head := stream.file.read(12):
     number += 1

@@ -1,9 +1,6 @@
 """Folder of a run: the manifest, which decides whether a run may resume, and the shards.
 
-A shard has vectors, ids, bad records and a receipt, each an atomic file. The receipt is written last: a shard is
-finished if it has a receipt and its files have the sizes in it. The receipt has their checksums too, which a run checks
-once, when it resumes. Writing a shard twice gives the same files, so that a shard that is repeated, or written by two
-workers, neither loses nor duplicates records.
+A shard has vectors, ids, bad records and a receipt, each an atomic file. Writing it twice gives the same files.
 """
 
 import collections
@@ -73,7 +70,8 @@ class ShardFolder:
         lines.append("\t".join(fields))
       with self._writing(self.name(number, "tsv", "dead-letter"), sizes) as file:
         _write_lines(file, lines)
-    # The receipt is last: it says that the other files are complete.
+    # The receipt is last: it says that the other files are complete if they have these sizes. Their checksums are
+    # compared once, when a run resumes.
     counters = _count(shard)
     names = list(sizes) if storage.is_local(self.folder) else []
     _write_json(self.folder, self.name(number, "json"), {"counters": counters, "bytes": sizes}, names)

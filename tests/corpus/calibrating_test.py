@@ -1,4 +1,4 @@
-"""bert_flow_tf/corpus/vectors.py and calibrating.py: calibrations of vectors in files, against NumPy and SciPy."""
+"""bert_flow_tf/corpus/calibrating.py: calibrations of vectors in files, against NumPy and SciPy."""
 
 import functools
 import io
@@ -13,9 +13,8 @@ import pytest
 from scipy import linalg
 
 from bert_flow_tf.calibration.flow import load_calibration
-from bert_flow_tf.corpus import vectors as vectors_lib
-from bert_flow_tf.corpus.calibrating import apply_to_files, fit_files
-from bert_flow_tf.corpus.vectors import find_vector_files
+from bert_flow_tf.corpus import calibrating
+from bert_flow_tf.corpus.calibrating import apply_to_files, find_vector_files, fit_files
 from bert_flow_tf.errors import CalibrationError, ConfigError, DataError, EncoderError
 from bert_flow_tf.flow.config import FlowConfig
 from bert_flow_tf.io import files
@@ -33,7 +32,7 @@ def draw(n, seed=0):
 @pytest.fixture(autouse=True)
 def small_parts(monkeypatch):
   """Makes several parts of each file."""
-  monkeypatch.setattr(vectors_lib, "ROWS", 7)
+  monkeypatch.setattr(calibrating, "ROWS", 7)
 
 
 @pytest.fixture
