@@ -120,7 +120,7 @@ class Result:
     for name, number in self.counters.items():
       lines.append(f"  {name:24} {number:>12,}")
     if self.counters[shards.BAD]:
-      lines.append(f"bad records, with file, line and reason: {self.folder.dead_letters()}")
+      lines.append(f"bad records, with file, line and reason: {self.folder.folder}/dead-letter-*.tsv")
     times = ", ".join(f"{name} {value:.1f} s" for name, value in self.seconds.items())
     if self.records:
       times += f", {self.records / self.seconds['embedding']:,.0f} records per second"

@@ -105,10 +105,6 @@ class ShardFolder:
         damaged.append(path.name)
     return damaged
 
-  def dead_letters(self) -> str:
-    """Returns a glob of the files of bad records."""
-    return f"{self.folder}/dead-letter-*-of-{self.shards:05d}.tsv"
-
   def _size(self, name):
     stat = storage.stat(f"{self.folder}/{name}")
     return None if stat is None else stat[0]
@@ -138,7 +134,7 @@ class Manifest:
     manifest = self._read(MANIFEST)
     if manifest is None:
       for name in sorted(storage.sizes(self.folder)):
-        if not name.endswith(files.WRITING):
+        if not files.is_temporary(name):
           self._reject(f"holds {name} and no {MANIFEST}, expected an empty folder or an earlier run's output")
       return False
     if manifest.get("format_version") != FORMAT_VERSION or not isinstance(manifest.get("settings"), dict):
@@ -191,9 +187,6 @@ class Manifest:
       return
     with owned(self.folder, "output_dir"):
       files.clear_leftovers(self.folder)
-      for name in sorted(storage.sizes(self.folder)):
-        if name.endswith(files.WRITING) and not files.is_temporary(name):
-          self._reject(f"holds {name}, which is not of this program", "move it, ")
       yield
       # Of Beam's workers that died during this run.
       files.clear_leftovers(self.folder)
