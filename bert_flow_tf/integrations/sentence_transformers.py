@@ -157,17 +157,11 @@ def revision(model: SentenceModel) -> str:
 
 
 def _model_meta(model):
-  """Returns the `ModelMeta` of a `SentenceModel`, for mteb 1 or 2; None if mteb is not installed.
-
-  mteb keeps results under name and revision, so the revision follows from everything that decides an embedding.
-  """
+  """Returns the `ModelMeta` of a `SentenceModel`, whose name and revision mteb stores; None without mteb."""
   try:
     from mteb.models.model_meta import ModelMeta
   except ImportError:
-    try:
-      from mteb.model_meta import ModelMeta
-    except ImportError:
-      return None
+    return None
   # Only the characters that a path may have; of an encoder's folder, its last part.
   name = pathlib.PurePath(model.encoder.name).name
   if model.calibration is not None:
@@ -183,7 +177,7 @@ def _model_meta(model):
     "n_parameters": int(model.encoder.bert.model.count_params()),
     "use_instructions": False,
   }
-  # mteb 1 and 2 have other fields; those that must be given and that we do not know are None.
+  # Fields that must be given and that we do not know are None.
   values = {}
   for field, about in ModelMeta.model_fields.items():
     if field in ours or about.is_required():
@@ -219,11 +213,8 @@ def _check_others(arguments):
     if name in _IGNORED:
       continue
     if name not in _NEUTRAL:
-      raise ConfigError(
-        f"{name}: unknown; expected sentences, batch_size, show_progress_bar, normalize_embeddings, convert_to_numpy, "
-        f"convert_to_tensor, or without effect {', '.join([*_NEUTRAL, *_IGNORED])}",
-        argument=name,
-      )
+      message = f"{name}: unknown; expected an argument of SentenceTransformer.encode, or of mteb's encoders"
+      raise ConfigError(message, argument=name)
     if value not in _NEUTRAL[name]:
       allowed = " or ".join(map(repr, _NEUTRAL[name]))
       raise ConfigError(f"{name}={value!r}: expected {allowed}; this model has nothing else", argument=name)
@@ -237,9 +228,6 @@ def _like(embeddings, values):
 
 
 def _tensor(embeddings):
-  try:
-    import torch
-  except ImportError as error:
-    message = "convert_to_tensor=True: PyTorch is not installed; leave it out"
-    raise ConfigError(message, argument="convert_to_tensor") from error
+  import torch
+
   return torch.from_numpy(embeddings)

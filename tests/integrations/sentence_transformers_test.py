@@ -33,14 +33,11 @@ def test_similarities_are_of_embeddings(adapter):
 
 
 def test_batches_as_mteb_gives_them(model, adapter):
-  """With the arguments of mteb 2, and those of mteb 1."""
   expected = model.encode(SENTENCES)
   batches = ({"text": SENTENCES[start : start + 5], "id": [0] * 5} for start in range(0, 12, 5))
   embeddings = adapter.encode(batches, task_metadata=object(), hf_split="test", hf_subset="default", prompt_type=None)
   np.testing.assert_allclose(embeddings, expected, atol=5e-4)
-  embeddings = adapter.encode([{"title": "", "text": sentence} for sentence in SENTENCES])
-  np.testing.assert_allclose(embeddings, expected, atol=5e-4)
-  embeddings = adapter.encode(SENTENCES, task_name="STS", prompt_type="query", batch_size=4, convert_to_tensor=False)
+  embeddings = adapter.encode([{"title": "", "text": sentence} for sentence in SENTENCES], batch_size=4)
   np.testing.assert_allclose(embeddings, expected, atol=5e-4)
   np.testing.assert_allclose(adapter.encode_query(tuple(SENTENCES)), expected, atol=5e-4)
   assert adapter.encode("cats").shape == (3,) and adapter.get_embedding_dimension() == 3

@@ -21,7 +21,7 @@ from scipy.stats import pearsonr, spearmanr
 class SE:
   def __init__(self, params, batcher, prepare=None):
     self.params, self.batcher, self.prepare = params, batcher, prepare
-    self.list_tasks = ["STS12", "STSBenchmark", "SICKRelatedness", "MRPC", "SST2", "Broken", "Facebook"]
+    self.list_tasks = ["STS12", "STSBenchmark", "SICKRelatedness", "MRPC", "SST2", "Broken"]
 
   def eval(self, name):
     folder = os.path.join(self.params["task_path"], "downstream", "STS", "STS12-en-test")
@@ -34,8 +34,6 @@ class SE:
       return {"train": part, "dev": part, "test": part, "all": {"pearson": {}, "spearman": {}}}
     if name == "SST2":
       assert False, "torch.cuda required for Relatedness"
-    if name == "Facebook":
-      return np.array([["two", "words"], ["one"]])
     if name == "Broken":
       return {"nothing": 1}
     found, data = {}, {}
@@ -153,8 +151,6 @@ def test_senteval_in_a_checkout(package, data):
       evaluate(engine, "SST2")
     with pytest.raises(ConfigError, match="without a known score"):
       evaluate(engine, "Broken")
-    with pytest.raises(ConfigError, match="SimCSE's fork"):
-      evaluate(engine, "Facebook")
   with pytest.raises(ConfigError, match="senteval_tasks=TREC"), opened_engine(str(package), ["TREC"], 4, trusted=True):
     pass
 
