@@ -65,7 +65,6 @@ EXTRAS = {
     "ruff==0.17.*",
     "mypy==2.4.*",
     "scikit-learn>=1.3,<2",
-    "dill>=0.3,<1",
     "hypothesis>=6,<7",
   ],
 }

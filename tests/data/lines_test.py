@@ -1,7 +1,9 @@
 """data/lines.py: plain, gzipped and archived text."""
 
+import errno
 import gzip
 import os
+import pathlib
 import threading
 import zipfile
 
@@ -23,12 +25,9 @@ def _file(tmp_path, content, name="text.txt"):
 @pytest.mark.parametrize("name", ["text.gz", "text.txt"])
 def test_gzip_is_recognized_by_its_content(tmp_path, name):
   assert list(lines(_file(tmp_path, gzip.compress(TEXT, mtime=0), name))) == LINES
+  assert list(lines(_file(tmp_path, TEXT, name))) == LINES
   # As joined by `cat a.gz b.gz`.
   assert len(list(lines(_file(tmp_path, gzip.compress(TEXT, mtime=0) * 2, name)))) == 4
-
-
-def test_plain_text_under_the_name_of_a_gzip_file(tmp_path):
-  assert list(lines(_file(tmp_path, TEXT, "text.gz"))) == LINES
 
 
 @pytest.mark.parametrize(
@@ -65,11 +64,6 @@ def test_a_file_inside_a_zip_archive(tmp_path):
     list(lines(inside / "no.txt"))
   with pytest.raises(DataError, match=r"some\.zip/folder/ is a folder"):
     list(lines(inside))
-
-
-def test_a_device_is_not_read():
-  with pytest.raises(DataError, match="/dev/zero is a device"):
-    list(lines("/dev/zero"))
 
 
 def test_a_damaged_file_inside_a_zip_archive(tmp_path):
@@ -119,3 +113,31 @@ def test_a_pipe_is_read_and_announced(tmp_path, caplog):
     assert list(lines(tmp_path / "pipe")) == LINES
   writer.join(10)
   assert "is a pipe" in caplog.text
+
+
+@pytest.mark.parametrize(
+  ("path", "message"),
+  [
+    ("nowhere.csv", r"nowhere\.csv does not exist; expected a text file"),
+    ("text.txt/below.csv", r"below\.csv does not exist"),
+    (".", "is a folder; expected a text file"),
+    ("x" * 300, "cannot be read: File name too long"),
+    ("/dev/zero", "/dev/zero is a device"),
+  ],
+)
+def test_unreadable_files(tmp_path, path, message):
+  _file(tmp_path, TEXT)
+  with pytest.raises(DataError, match=message):
+    list(lines(tmp_path / path))
+
+
+def test_a_file_without_permission(tmp_path, monkeypatch):
+  path = _file(tmp_path, TEXT)
+
+  def denied(self, *_):
+    raise PermissionError(errno.EACCES, "Permission denied", str(self))
+
+  # Mode 000 does not stop root, the user of many test machines.
+  monkeypatch.setattr(pathlib.Path, "open", denied)
+  with pytest.raises(DataError, match=r"text\.txt cannot be read: Permission denied"):
+    list(lines(path))

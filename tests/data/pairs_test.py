@@ -31,10 +31,6 @@ def test_the_digest_is_of_ascii_letters_digits_and_gold_in_order():
   assert pairs.take(np.array([1, 0])).digest() != pairs.digest()
 
 
-def test_a_pair_may_have_no_gold():
-  assert np.isnan(_pairs("a", [np.nan, 1.0]).scores).tolist() == [True, False]
-
-
 @pytest.mark.parametrize(
   ("arguments", "argument"),
   [
@@ -52,16 +48,10 @@ def test_rejects(arguments, argument):
   assert raised.value.argument == argument
 
 
-def test_concatenates_in_order():
-  both = SentencePairs.concatenate([_pairs("x", [1.0, 2.0]), _pairs("y", [3.0])])
-  assert both.sentences_a == ("x 0", "x 1", "y 0")
-  assert both.sentences_b == ("b", "b", "b")
-  assert both.scores.tolist() == [1, 2, 3]
-
-
 def test_joins_parts_as_subsets():
   joined = SentencePairs.join({"x": _pairs("x", [1.0, 2.0]), "y": _pairs("y", [np.nan])})
-  assert joined.sentences_a == ("x 0", "x 1", "y 0")
+  assert joined.sentences_a == ("x 0", "x 1", "y 0") and joined.sentences_b == ("b", "b", "b")
+  np.testing.assert_array_equal(joined.scores, [1, 2, np.nan])
   assert joined.subsets == (Subset("x", 0, 2), Subset("y", 2, 3))
   assert joined.groups() == {} and joined.subset_names() == ["x", "x", "y"]
   assert _pairs("x", [1.0]).subset_names() == []
@@ -75,13 +65,10 @@ def test_joins_parts_as_subsets():
   assert SentencePairs.concatenate([joined, joined]).subsets == ()
 
 
-def test_pairs_with_gold():
+def test_takes_the_rows_with_gold_or_any_in_their_order():
   kept = _pairs("x", [1.0, np.nan, 3.0]).with_gold()
   assert kept.sentences_a == ("x 0", "x 2") and kept.sentences_b == ("b", "b") and kept.scores.tolist() == [1, 3]
   assert len(_pairs("x", [np.nan]).with_gold()) == 0
-
-
-def test_takes_rows_in_their_order():
   pairs = SentencePairs.join({"x": _pairs("x", [1.0, np.nan]), "y": _pairs("y", [3.0, 4.0])})
   taken = pairs.take(np.array([3, 0, 3]))
   assert taken.sentences_a == ("y 1", "x 0", "y 1") and taken.sentences_b == ("b",) * 3
@@ -99,10 +86,6 @@ def test_rejects_what_is_not_a_list_of_str(sentences):
   assert raised.value.argument == "texts_b"
 
 
-def test_accepts_arrays():
-  assert check_sentences(np.array(["a", "b"])) == ["a", "b"]
-
-
 @pytest.mark.parametrize(
   "pairs",
   [
@@ -116,7 +99,7 @@ def test_forms_of_pairs(pairs):
 
 
 def test_sentences_and_unequal_sides():
-  assert sentences_or_pairs(("a", "b")) == ["a", "b"]
+  assert sentences_or_pairs(("a", "b")) == check_sentences(np.array(["a", "b"])) == ["a", "b"]
   with pytest.raises(DataError) as raised:
     sentences_or_pairs((["a"], ["b", "c"]))
   assert raised.value.argument == "sentences"

@@ -1,9 +1,7 @@
 """data/table.py, data/lines.py and the readers of STS files: formats and malformed files."""
 
 import csv
-import errno
 import math
-import pathlib
 
 import numpy as np
 import pytest
@@ -61,7 +59,6 @@ def test_the_real_files_row_by_row(split, count, total):
     (LINE.replace(b"\n", b"\r\n"), ["A man."], ["A woman."], [2.5]),
     (LINE[:-1], ["A man."], ["A woman."], [2.5]),
     (LINE + b"\n\n  \n", ["A man."], ["A woman."], [2.5]),
-    (LINE + b"\r\n\r\n", ["A man."], ["A woman."], [2.5]),
     # Only a line feed ends a line.
     *((_stsb(first=f"a{end}b"), [f"a{end}b"], ["A woman."], [2.5]) for end in "\u2028\u2029\x85\x0b\x0c\x1c"),
   ],
@@ -77,18 +74,13 @@ def test_variants_of_the_benchmarks_format(tmp_path, content, first, second, sco
     (LINE + b"a\tb\tc\n", "line 2: 3 columns, expected at least 7"),
     (b"lone text\n", "line 1: 1 column, expected at least 7"),
     (LINE + _stsb("high"), "line 2: the score is 'high', expected a number from 0 to 5"),
-    (LINE + _stsb(""), "line 2: the score is '', expected a number from 0 to 5"),
     (LINE * 2 + _stsb("nan"), "line 3: the score is 'nan', expected a number from 0 to 5"),
-    (_stsb("inf"), "line 1: the score is 'inf', expected a number from 0 to 5"),
-    (_stsb("1_0"), "line 1: the score is '1_0', expected a number from 0 to 5"),
     (_stsb("1,5"), "line 1: the score is '1,5', expected a number from 0 to 5"),
     (LINE + _stsb("5.001"), "line 2: the score 5.001 is outside the scale, expected a number from 0 to 5"),
     (LINE + _stsb("-1"), "line 2: the score -1 is outside the scale, expected a number from 0 to 5"),
     (LINE + _stsb().replace(b"man", b"caf\xe9", 1), "line 2: byte 0xe9 at position 29 of the line is not UTF-8"),
-    ((LINE + LINE).replace(b"\n", b"\r"), "line 1: a carriage return inside the line"),
     (LINE + b"\n" + LINE, "line 2: the line is empty"),
     (b"", "is empty; "),
-    (b"\n\n", "is empty; "),
     (b"\xef\xbb\xbf", "is empty; "),
   ],
 )
@@ -98,26 +90,6 @@ def test_malformed_files_of_the_benchmark(tmp_path, content, message):
     read_benchmark(path)
   text = str(raised.value)
   assert text.startswith(str(path)) and message in text and "\n" not in text
-
-
-def test_rejects_unreadable_files(tmp_path, monkeypatch):
-  path = _file(tmp_path, LINE)
-  for place, message in (
-    (tmp_path / "nowhere.csv", r"nowhere\.csv does not exist; expected a text file"),
-    (path / "below.csv", r"below\.csv does not exist"),
-    (tmp_path, "is a folder; expected a text file"),
-    (tmp_path / ("x" * 300), "cannot be read: File name too long"),
-  ):
-    with pytest.raises(DataError, match=message):
-      read_benchmark(place)
-
-  def denied(self, *_):
-    raise PermissionError(errno.EACCES, "Permission denied", str(self))
-
-  # Mode 000 does not stop root, the user of many test machines.
-  monkeypatch.setattr(pathlib.Path, "open", denied)
-  with pytest.raises(DataError, match=r"pairs\.csv cannot be read: Permission denied"):
-    read_benchmark(path)
 
 
 def _sts(tmp_path, sentences, gold):

@@ -37,14 +37,6 @@ def test_full_target_set_is_train_then_dev_then_test():
   assert data.fitting_pairs(use_full=False) is data.splits["train"]
 
 
-def test_without_a_train_split_only_use_full_has_pairs():
-  data = _task({"test": _pairs("test", [3.0])})
-  assert data.fitting_pairs(use_full=True).scores.tolist() == [3]
-  with pytest.raises(DataError) as raised:
-    data.fitting_pairs(use_full=False)
-  assert raised.value.argument == "use_full_for_training"
-
-
 @pytest.mark.parametrize(("splits", "eval_split"), [({}, None), ({}, "test"), ({"train": _pairs("x", [1.0])}, "test")])
 def test_missing_splits(splits, eval_split):
   with pytest.raises(DataError, match="a task has no"):
