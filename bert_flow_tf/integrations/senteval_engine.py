@@ -160,9 +160,7 @@ def _task_path(folder):
       yield path
       return
   if not (root / "STS").is_dir() and not (root / "SICK").is_dir():
-    message = (
-      f"senteval={folder}: expected SentEval's checkout, its data folder with downstream/, or one with STS/, SICK/"
-    )
+    message = f"senteval={folder}: expected SentEval's checkout, its data folder, or one with STS/ or SICK/"
     raise ConfigError(message, argument="senteval")
   with tempfile.TemporaryDirectory() as made:
     (pathlib.Path(made) / "downstream").symlink_to(root.resolve())
@@ -175,16 +173,14 @@ def _find_engine(folder, path, batch_size, trusted, settings):
   before = list(sys.path)
   if (checkout / "senteval" / "engine.py").is_file():
     if not trusted:
-      message = (
-        f"senteval_trusted: missing; {checkout / 'senteval'} is program code, which would run with all your rights"
-      )
-      mend = "give senteval_trusted if you trust it, or the folder of the data alone as senteval"
+      message = f"senteval_trusted: missing; {checkout / 'senteval'} is program code, which would have all your rights"
+      mend = "give it if you trust the code, or the folder of the data alone as senteval"
       raise ConfigError(f"{message}; {mend}", argument="senteval_trusted")
     sys.path.insert(0, str(checkout))
   try:
     return SentEval(importlib.import_module("senteval.engine"), path, batch_size, settings)
   except ImportError as error:
-    logging.warning("SentEval cannot be imported (%s): its similarity tasks by its definitions", error)
+    logging.info("SentEval cannot be imported (%s): its similarity tasks by its definitions", error)
     return OwnEngine(path)
   finally:
     sys.path[:] = before
