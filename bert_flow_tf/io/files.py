@@ -12,8 +12,8 @@ import socket
 from collections.abc import Iterator
 from typing import Any, BinaryIO
 
-# Suffixes of the names of incomplete files and folders, and of folders that are being replaced.
-WRITING, OLDER = ".writing", ".older"
+# Suffix of folders that are being replaced.
+_OLDER = ".older"
 # .NAME.HOST.PID.XXXXXXXX.writing; of other hosts that share the folder, nobody here knows which processes run.
 _TEMPORARY = re.compile(r"\.(?P<name>.+)\.(?P<host>[\w-]*)\.(?P<pid>[0-9]+)\.[0-9a-f]{8}(\.writing|\.older)", re.ASCII)
 HOST = re.sub(r"[^\w-]", "-", socket.gethostname(), flags=re.ASCII)[:64]
@@ -59,11 +59,7 @@ def write_bytes(path: str | os.PathLike, content: bytes) -> None:
 
 @contextlib.contextmanager
 def writing(path: str | os.PathLike) -> Iterator[BinaryIO]:
-  """Yields a file to write to, which gets its name when the block ends without an error.
-
-  Each writer has its own temporary file in the same folder: of two that write the same path, each replaces the other's
-  whole file.
-  """
+  """Yields a file to write to, which gets its name when the block ends without an error; each writer has its own."""
   temporary = _temporary(pathlib.Path(path))
   try:
     with temporary.open("xb") as file:
@@ -94,7 +90,7 @@ def replaced_folder(folder: str | os.PathLike) -> Iterator[pathlib.Path]:
   """Yields an empty folder that replaces `folder` if the block ends without an error; else the old content stays."""
   folder = pathlib.Path(folder).resolve()
   with temporary_folder(folder) as temporary:
-    older = temporary.with_suffix(OLDER)
+    older = temporary.with_suffix(_OLDER)
     try:
       yield temporary
       if folder.exists():
@@ -109,11 +105,7 @@ def replaced_folder(folder: str | os.PathLike) -> Iterator[pathlib.Path]:
 
 
 def clear_leftovers(folder: str | os.PathLike, name: str | None = None) -> None:
-  """Deletes what killed processes of this host left while they wrote into a folder; other files stay.
-
-  A folder that one of them was replacing gets its name back, if the new one does not have it yet. With `name`, only
-  what was to become that file or folder is deleted.
-  """
+  """Deletes what killed processes of this host left in a folder, or only what was to become `name` in it."""
   folder = pathlib.Path(folder)
   if not folder.is_dir():
     return
@@ -122,8 +114,8 @@ def clear_leftovers(folder: str | os.PathLike, name: str | None = None) -> None:
     if match is None or match["host"] != HOST or name not in (None, match["name"]) or _runs(int(match["pid"])):
       continue
     whole = folder / match["name"]
-    # Killed between the two renames of `replaced_folder`.
-    if path.suffix == OLDER and not os.path.lexists(whole):
+    # Killed between the two renames of `replaced_folder`: the old one gets its name back.
+    if path.suffix == _OLDER and not os.path.lexists(whole):
       with contextlib.suppress(OSError):  # another process was faster
         path.rename(whole)
     elif path.is_dir() and not path.is_symlink():
@@ -138,7 +130,7 @@ def is_temporary(name: str) -> bool:
 
 
 def _temporary(path):
-  return path.with_name(f".{path.name}.{HOST}.{os.getpid()}.{secrets.token_hex(4)}{WRITING}")
+  return path.with_name(f".{path.name}.{HOST}.{os.getpid()}.{secrets.token_hex(4)}.writing")
 
 
 def _runs(pid):

@@ -11,11 +11,8 @@ from bert_flow_tf.errors import ConfigError
 
 @contextlib.contextmanager
 def owned(folder: str | os.PathLike, argument: str) -> Iterator[None]:
-  """Keeps other runs of this machine out of a folder until the block ends, at the latest with the process.
-
-  The folder itself is locked: a lock file would stay after a kill, in folders that have to be empty. The folder is
-  created, and removed again if the block leaves it empty. Raises a ConfigError that names `argument`.
-  """
+  """Creates a folder and keeps other runs of this machine out of it until the block ends; removes an empty one."""
+  # The folder itself is locked: a lock file would stay after a kill, in folders that have to be empty.
   folder = pathlib.Path(folder)
   made = [path for path in (folder, *folder.parents) if not path.exists()]
   try:

@@ -41,11 +41,9 @@ class _Line(logging.Formatter):
 
 
 class _QuietFinder:
-  """Finder of TensorFlow whose first import, and first look for devices, prints nothing.
+  """Finder of TensorFlow whose first import, and first look for devices, prints nothing."""
 
-  No setting of TensorFlow 2.21 does it: these messages come before its log is initialized. An import in advance would
-  cost seconds before the message about a wrong flag.
-  """
+  # No setting of TensorFlow 2.21 does it: these messages come before its log is initialized.
 
   def find_spec(self, name: str, path: Any = None, target: Any = None) -> Any:
     """Returns TensorFlow's spec with a quiet loader, None for other modules."""

@@ -1,8 +1,4 @@
-"""Settings: frozen dataclasses whose fields are what a user may choose, each with its default and help.
-
-A runner's flags, an experiment's name and what a resumed fit must share all derive from the fields. A new field takes
-part in names and resume unless it is declared with `named=False`.
-"""
+"""Settings: frozen dataclasses whose fields give a runner's flags, an experiment's name and what a resumed fit shares."""
 
 import dataclasses
 import math
@@ -92,12 +88,11 @@ def _short(value):
   return text
 
 
-def check_positive(settings: Any, *names: str) -> None:
+def check_positive(settings: Any, name: str) -> None:
   """Raises a ConfigError if a field is not a positive, finite number or None."""
-  for name in names:
-    value = getattr(settings, name)
-    if value is not None and not 0 < value < math.inf:
-      raise ConfigError(f"{name}={value}: expected a positive number", argument=name)
+  value = getattr(settings, name)
+  if value is not None and not 0 < value < math.inf:
+    raise ConfigError(f"{name}={value}: expected a positive number", argument=name)
 
 
 def _check(field, kind, value):
