@@ -4,12 +4,9 @@ python run_scripts/run_table.py --table=2 --model=base,large
 """
 
 import dataclasses
-import datetime
 import os
 import pathlib
-import platform
 import shlex
-import subprocess
 import sys
 from typing import Any
 
@@ -18,16 +15,12 @@ if __package__ in (None, ""):  # run as a file, from any folder
 
 from absl import flags, logging
 
-from bert_flow_tf.data.tasks import DataSettings, load_task
+from bert_flow_tf.data.tasks import DataSettings
 from bert_flow_tf.encoder.settings import EncoderSettings
 from bert_flow_tf.errors import ConfigError
-from bert_flow_tf.io import files
-from bert_flow_tf.io.lock import owned
-from bert_flow_tf.tables import page, registry
-from bert_flow_tf.tables.inputs import Inputs
+from bert_flow_tf.tables import making, page, registry
 from bert_flow_tf.tables.plan import Plan, checked
 from bert_flow_tf.tables.registry import FIGURES, TABLES
-from bert_flow_tf.tables.workbench import Store, load_benches
 from bert_flow_tf.training.settings import FlowSettings
 from run_scripts import common_flags, runner
 
@@ -83,64 +76,14 @@ def _check_flags(plan: Plan) -> None:
       raise ConfigError(f"{flag.name}: is not used by this run; only by {options}", flag.name)
 
 
-def _about(name: str, models: list) -> dict[str, Any]:
-  """Returns how a table is made, JSON values."""
+def _about(name: str) -> dict[str, Any]:
+  """Returns the command that makes one table, and the versions of the packages."""
   command = ["python", "run_scripts/run_table.py", f"--table={name}"]
   for flag in common_flags.own_flags():
     users = registry.users_of(flag.name) or [name]
     if flag.present and flag.name not in _NOT_IN_COMMAND and name in users:
       command += flag.serialize().splitlines()
-  return {
-    "command": shlex.join(command),
-    "versions": common_flags.versions(),
-    "encoders": {bench.title: bench.encoder.weights_checksum for bench in models},
-    "sizes": {bench.title: bench.sizes for bench in models if not bench.words},
-    "commit": _commit(),
-    "date": datetime.date.today().isoformat(),
-    "machine": f"{platform.machine()}, {os.cpu_count()} cores",
-  }
-
-
-def _commit() -> str:
-  """Returns the commit of the checkout that this file is in; "" for an installed package."""
-  root = pathlib.Path(__file__).resolve().parent.parent
-  if not (root / ".git").exists():
-    return ""
-  command = ["git", "-C", str(root), "describe", "--always", "--dirty", "--exclude=*"]
-  try:
-    return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
-  except (OSError, subprocess.CalledProcessError):  # no git, or another user's checkout
-    return ""
-
-
-def _make(plan: Plan) -> None:
-  """Makes table after table and figure after figure."""
-  # The flags task and model are the plan's, lists.
-  data = DataSettings(data_dir=FLAGS.data_dir, tfds_data_dir=FLAGS.tfds_data_dir, stsb_gold=FLAGS.stsb_gold)
-  embedding = EncoderSettings(**{name: FLAGS[name].value for name in common_flags.encoder_flags(leave_out=_CHOSEN)})
-  flow = common_flags.settings(FlowSettings)
-  flow.check()
-  folder = pathlib.Path(FLAGS.output_dir)
-  embedding = dataclasses.replace(embedding, cached_dir=embedding.cached_dir or str(folder / "embeddings"))
-  tasks = {name: load_task(name, data.data_dir, data.tfds_data_dir, data.stsb_gold) for name in plan.tasks()}
-  plan.check_tasks(tasks)
-  inputs = Inputs(tasks, data, embedding, flow)
-  inputs.check_fits(plan.corpora())
-  store = Store(folder / "cells")
-  models = []
-  if plan.needs_models:
-    models = load_benches(plan.model, inputs, store)
-  tuned = load_benches(plan.nli_model, inputs, store, nli_tuned=True)
-  with owned(folder, "output_dir"):  # made only now, so that a run with an error leaves no folder
-    for name in plan.table:
-      benches = TABLES[name].benches(models, tuned)
-      table = registry.make_table(name, plan, benches, _about(name, benches))
-      files.write_text(folder / f"table_{name}.md", table.markdown())
-      files.write_text(folder / f"table_{name}.json", table.json())
-      print(table.markdown())
-    for name in plan.figure:
-      for path in registry.draw_figure(name, plan, models, folder):
-        logging.info("wrote %s", path)
+  return {"command": shlex.join(command), "versions": common_flags.versions()}
 
 
 def main(argv: list[str]) -> None:
@@ -150,7 +93,12 @@ def main(argv: list[str]) -> None:
   _check_flags(plan)
   plan = checked(plan)
   if plan.table or plan.figure:
-    _make(plan)
+    # The flags task and model are the plan's, lists.
+    data = DataSettings(data_dir=FLAGS.data_dir, tfds_data_dir=FLAGS.tfds_data_dir, stsb_gold=FLAGS.stsb_gold)
+    embedding = EncoderSettings(**{name: FLAGS[name].value for name in common_flags.encoder_flags(leave_out=_CHOSEN)})
+    flow = common_flags.settings(FlowSettings)
+    flow.check()
+    making.make(plan, data, embedding, flow, pathlib.Path(FLAGS.output_dir), _about)
   if FLAGS.results_page:
     page.write(FLAGS.results_page, FLAGS.output_dir)
     logging.info("wrote %s", FLAGS.results_page)

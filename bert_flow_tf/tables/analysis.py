@@ -67,8 +67,8 @@ def make_words(run: Run) -> Made:
           reason = "no counted word has such a rank"
         cells[column] = Cell((float(_number(published.name, group)),), compared, reason)
       rows.append(Row(f"{bench.title}, {published.name}", OURS, cells))
-    words = ", ".join(f"{group.words} in {column}" for column, group in groups.items())
-    notes.append(f"{bench.title}: words with a count: {words}.")
+    words = [f"{group.words} in {column}" for column, group in groups.items()]
+    notes.append(f"{bench.title}: words with a count: {', '.join(words)}.")
   notes.append("Distances: the k nearest words by l2-distance. Dot products: the k largest.")
   notes.append(f"Words ranked by `{file}`; the paper ranks them by a Wikipedia and does not say which BERT it used.")
   return Made(paper.columns, rows, notes)
@@ -147,7 +147,7 @@ def _lexical_points(bench: Workbench, run: Run, seed: int) -> tuple[dict[str, np
       points[name] = bench.cosines(task, recipe, seed, LEXICAL_SPLIT)[0]
     except BertFlowError as error:
       failed[name] = str(error)
-  return {name: np.asarray(values, np.float64) for name, values in points.items()}, failed
+  return points, failed
 
 
 def _lexical_row(title, name, points, published):
@@ -179,7 +179,9 @@ def make_isotropy(run: Run) -> Made:
       cells = {}
       for column, key in _ISOTROPY.items():
         numbers = [value[key] for value in values]
-        cells[column] = Cell(reason=reason) if None in numbers or not values else Cell(tuple(numbers))
+        cells[column] = Cell(reason=reason)
+        if numbers and None not in numbers:
+          cells[column] = Cell(tuple(numbers))
       rows.append(Row(row_name(bench, recipe), OURS, cells))
   notes = [
     "Random pairs: each first sentence with the second sentence half the list further on; near 100 is a narrow cone.",
@@ -189,7 +191,10 @@ def make_isotropy(run: Run) -> Made:
 
 
 def _isotropy_recipes(run):
-  return [Recipe(FIRST_LAST, calibration) for calibration in (NONE, "flow", *run.plan.calibration)]
+  recipes = [Recipe(FIRST_LAST), Recipe(FIRST_LAST, "flow")]
+  for calibration in run.plan.calibration:
+    recipes.append(Recipe(FIRST_LAST, calibration))
+  return recipes
 
 
 def _isotropy_of(bench: Workbench, run: Run, recipe: Recipe, seed: int) -> dict[str, Any]:
@@ -237,7 +242,7 @@ def draw_cone(run: Run, bench: Workbench) -> Any:
   panels = []
   for calibration in (NONE, "flow"):
     recipe = Recipe(FIRST_LAST, calibration)
-    a, b = (np.asarray(side, np.float64) for side in bench.sides(run.tasks[0], recipe, run.plan.seed))
+    a, b = np.asarray(bench.sides(run.tasks[0], recipe, run.plan.seed), np.float64)
     # The distinct sentences on the unit sphere, projected on their three leading singular vectors.
     unit = np.unique(np.concatenate([a, b]), axis=0)
     unit /= np.linalg.norm(unit, axis=1, keepdims=True)

@@ -2,7 +2,6 @@
 
 import dataclasses
 import hashlib
-import math
 from collections.abc import Mapping
 
 import numpy as np
@@ -35,6 +34,7 @@ _ROWS = (
   Recipe("word-rows", _SOFT, token_weights=IDF, static=True),
   Recipe("mix", _AUTO, token_weights=IDF),
 )
+_FITTED = _ROWS[2:]
 _ABLATION_ROWS = (
   WHITENING,
   Recipe(FIRST_LAST, _SOFT),
@@ -61,8 +61,9 @@ _NOT_RUN = (
 def make_beyond(run: Run) -> Made:
   """Makes the scores of `_ROWS`, fitted on the evaluated set and on all sets."""
   notes = [note(term) for term in ("(target)", "(all sets)", "mix", "idf", "static", "▲, ▼")]
-  fitted = [recipe for recipe in _ROWS if recipe.calibration != NONE]
-  recipes = [*_ROWS, *_on_all_sets(run, fitted)]
+  recipes = list(_ROWS)
+  for recipe in _FITTED:
+    recipes.append(_on_all_sets(run, recipe))
   rows = []
   for bench in run.benches:
     of_bench, chosen = _score_rows(run, bench, recipes)
@@ -84,11 +85,14 @@ def make_ablation(run: Run) -> Made:
 
 def make_gains(run: Run) -> Made:
   """Makes the differences to whitening and to the flow, with intervals."""
-  fitted = [recipe for recipe in _ROWS if recipe.calibration != NONE]
   # All rows over whitening, the random ones over the flow; then the same, fitted on all sets.
-  pairs = [(recipe, WHITENING) for recipe in fitted if recipe != WHITENING]
-  pairs += [(recipe, FLOW) for recipe in fitted if recipe != FLOW and recipe.is_random]
-  pairs += [tuple(_on_all_sets(run, pair)) for pair in pairs]
+  pairs = []
+  for baseline in (WHITENING, FLOW):
+    for recipe in _FITTED:
+      if recipe != baseline and (recipe.is_random or baseline == WHITENING):
+        pairs.append((recipe, baseline))
+  for recipe, baseline in pairs[:]:
+    pairs.append((_on_all_sets(run, recipe), _on_all_sets(run, baseline)))
   rows = []
   notes = [note("[low, high]"), note("▲, ▼")]
   notes.append("The mean has no interval: some pairs of STS-B are pairs of STS-12 to STS-16 too.")
@@ -96,8 +100,8 @@ def make_gains(run: Run) -> Made:
     marks = []
     for recipe, baseline in pairs:
       name = f"{method_name(recipe)} over {method_name(baseline)}{_fitted_on(recipe)}"
-      cells = {task: _gain(bench, task, recipe, baseline, run.seeds) for task in run.tasks}
-      cells = _with_mean(run, cells)
+      gains = {task: _gain(bench, task, recipe, baseline, run.seeds) for task in run.tasks}
+      cells = _with_mean(run, gains)
       marks += [cell.mark for cell in cells.values() if cell.interval]
       rows.append(Row(f"{bench.title}, {name}", OURS, cells))
     counts = f"{marks.count(BETTER)} are wholly above 0 ({BETTER}) and {marks.count(WORSE)} wholly below 0 ({WORSE})"
@@ -113,7 +117,8 @@ def method_name(recipe: Recipe) -> str:
   elif dataclasses.replace(recipe, corpus=TARGET) == _BEST:
     prefix = "recipe: "
   parts = (recipe.embedding, recipe.token_weights, recipe.calibration)
-  return prefix + ", ".join(part for part in parts if part not in (UNIFORM, NONE))
+  named = [part for part in parts if part not in (UNIFORM, NONE)]
+  return prefix + ", ".join(named)
 
 
 def _fitted_on(recipe):
@@ -125,14 +130,13 @@ def _fitted_on(recipe):
   return " (all sets)"
 
 
-def _on_all_sets(run, recipes):
-  corpus = target_of(*_sets(run))
-  return [dataclasses.replace(recipe, corpus=corpus) for recipe in recipes]
+def _on_all_sets(run, recipe):
+  return dataclasses.replace(recipe, corpus=target_of(_sets(run)))
 
 
 def _sets(run):
   """Returns the tasks that are sets of the paper, over which the mean is taken."""
-  return [task for task in run.tasks if task in STS_TASKS]
+  return list(filter(STS_TASKS.__contains__, run.tasks))
 
 
 def _columns(run):
@@ -166,15 +170,15 @@ def _with_mean(run: Run, cells: Mapping[str, Cell]) -> dict[str, Cell]:
   of_sets = [cells[task] for task in _sets(run)]
   if len(of_sets) < 2:
     return dict(cells)
-  missing = [cell for cell in of_sets if not cell.defined]
-  if missing:
-    mean = Cell(reason=missing[0].reason)
-  else:
-    seeds = zip(*(cell.values for cell in of_sets), strict=True)
-    mean = Cell(tuple(math.fsum(values) / len(values) for values in seeds))
+  mean = Cell()
   if of_sets[0].interval is not None:
-    mean = dataclasses.replace(mean, interval=())
-  return {**cells, MEAN: mean}
+    mean = Cell(interval=())
+  for cell in of_sets:
+    if not cell.defined:
+      return {**cells, MEAN: dataclasses.replace(mean, reason=cell.reason)}
+  # One mean for each seed.
+  values = np.mean([cell.values for cell in of_sets], axis=0)
+  return {**cells, MEAN: dataclasses.replace(mean, values=tuple(values.tolist()))}
 
 
 def _gain(bench: Workbench, task: str, recipe: Recipe, baseline: Recipe, seeds) -> Cell:

@@ -28,7 +28,7 @@ _PAPER = {
 _OTHER = "whole-word-masking"  # bert-large-uncased-whole-word-masking is newer than the paper
 
 
-def target_of(*tasks: str) -> str:
+def target_of(tasks: Sequence[str]) -> str:
   """Returns a recipe's corpus: the sentences of one task or several, whichever task is evaluated."""
   return f"{_TARGET_OF}{','.join(tasks)}"
 
@@ -46,7 +46,7 @@ class Inputs:
   def corpus(self, name: str, task: str | None = None) -> FlowCorpus:
     """Returns the corpus of a recipe: "target" (of the evaluated `task`), `target_of(...)`, "nli" or a file."""
     if name == TARGET:
-      name = target_of(str(task))
+      name = target_of([str(task)])
     corpus = self._read(name)
     if isinstance(corpus, DataError):
       raise corpus
@@ -83,7 +83,8 @@ class Inputs:
     from bert_flow_tf.training.calibrate import check_flow
     from bert_flow_tf.training.distribution import make_strategy
 
-    for name in [*map(target_of, self.tasks), *corpora]:
+    names = [target_of([task]) for task in self.tasks]
+    for name in names + list(corpora):
       try:
         corpus = self.corpus(name)
       except DataError:

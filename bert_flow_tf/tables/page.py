@@ -4,12 +4,15 @@ import dataclasses
 import os
 import pathlib
 import urllib.parse
+from collections.abc import Mapping, Sequence
 
 from bert_flow_tf.errors import DataError
 from bert_flow_tf.io import files
+from bert_flow_tf.tables.beyond import FLOW, MEAN, WHITENING, method_name
 from bert_flow_tf.tables.registry import FIGURES, TABLES
-from bert_flow_tf.tables.summary import summary
-from bert_flow_tf.tables.table import TERMS, Table, from_json, markdown_row
+from bert_flow_tf.tables.similarity import FIRST_LAST
+from bert_flow_tf.tables.table import OURS, PUBLISHED, TERMS, Cell, Table, from_json, markdown_table
+from bert_flow_tf.tables.workbench import NLI_TUNED
 
 _FIGURE_TITLES = {
   "2": "Figure 2: similarity against edit distance",
@@ -27,7 +30,49 @@ with BERT's. The command below a table computes it again.
 **Bold** is the best of an encoder's rows in a column: the highest score, in Isotropy's second and third columns the
 nearest to 0. Published rows do not take part. Table 1, edit distances and Gains have no best.
 """
+_SIZES = ["blocks", "dimensions", "word pieces"]
 _PACKAGED = "mini"  # the encoder of this package
+# The summary: the best row of each encoder, and the main rows without and with the flow next to the paper's.
+_PLAIN, _FLOW = f"{{encoder}}, {FIRST_LAST}", f"{{encoder}}, {FIRST_LAST}, flow (target)"
+_EDITS, _GOLD = "edit distance", "gold similarity"
+_METHODS = ("BERT-induced similarity", "flow-induced similarity")
+# Lines: table, label, columns (None for a line of each), rows of the paper, our rows; without and with the flow.
+_LINES = (
+  ("2", "{column}", None, ("BERT_base-last2avg", "BERT_base-flow (target)"), (_PLAIN, _FLOW)),
+  ("4", "QNLI, AUC", None, ("BERT_base-NLI-last2avg", "BERT_base-NLI-flow (target)"), (_PLAIN, _FLOW)),
+  (
+    "6",
+    f"STS-B dev, similarity and {_EDITS}",
+    (_EDITS,),
+    _METHODS,
+    (f"{_PLAIN}: {_METHODS[0]}", f"{_FLOW}: {_METHODS[1]}"),
+  ),
+  ("6", f"STS-B dev, gold and {_EDITS}", (_EDITS,), (_GOLD,), (_GOLD,)),
+)
+# Means of three seeds, without and with the published TensorFlow 1 flow (config_l2_d3_w32, actnorm initialized from
+# data), on the embeddings of an encoder, by the beginning of its weights' SHA-256. From `../shared/models/README.md`.
+_PUBLISHED_CODE = {
+  "a5cf5e4e1e12": {
+    "STS-B": (50.08, 67.86),
+    "SICK-R": (58.52, 60.46),
+    "STS-12": (53.25, 62.23),
+    "STS-13": (52.28, 68.53),
+    "STS-14": (58.06, 67.82),
+    "STS-15": (65.28, 71.65),
+    "STS-16": (62.22, 70.59),
+  }
+}
+_NOTE = """\
+The paper's method: without the flow → with the flow, which is fitted on the evaluated set; Spearman x 100, and
+AUC x 100 on QNLI. All use `avg-first-last`. The paper's BERT is fine-tuned on NLI for QNLI alone.
+"""
+_CODE_NOTE = "Published code: its TensorFlow 1 flow on the same embeddings, mean of three seeds.\n"
+_BEST_NOTE = """\
+### Best methods
+
+Mean over the sets (Spearman x 100, table Beyond), and in brackets the gain over `avg-first-last`
+without calibration. The best row is chosen by these scores; Gains has the differences with intervals.
+"""
 
 
 def write(path: str | os.PathLike, folder: str | os.PathLike) -> None:
@@ -41,9 +86,8 @@ def write(path: str | os.PathLike, folder: str | os.PathLike) -> None:
     raise DataError(
       f"results_page={path}: {folder} has no table_NAME.json; compute tables first, as with --table=all", "results_page"
     )
-  terms = [f"| {term} | {meaning} |" for term, meaning in TERMS.items()]
-  head = ["## Terms", "", "| term | meaning |", "| --- | --- |", *terms, ""]
-  parts = [_INTRODUCTION, summary(tables), "\n".join(head), _encoders(tables), _origins(tables)]
+  terms = f"## Terms\n\n{markdown_table(['term', 'meaning'], TERMS.items())}"
+  parts = [_INTRODUCTION, summary(tables), terms, _encoders(tables), _origins(tables)]
   for table in tables:
     # The head of the page has the notes that define a term.
     notes = [note for note in table.notes if note.partition(": ")[0] not in TERMS]
@@ -81,12 +125,12 @@ def _encoders(tables):
           folder = "in this package: `examples/pretrain_bert` has how it was trained"
         elif folder:
           folder = f"`{folder}`"
-        numbers = [str(sizes.get(size, "")) for size in ("blocks", "dimensions", "word pieces")]
-        lines[key] = markdown_row([title, *numbers, folder, f"`{checksum[:12]}`"])
+        numbers = [str(sizes.get(size, "")) for size in _SIZES]
+        lines[key] = [title, *numbers, folder, f"`{checksum[:12]}`"]
   if not lines:
     return ""
-  head = ["encoder", "blocks", "dimensions", "word pieces", "folder", "SHA-256 of its weights"]
-  return "\n".join(["## Encoders", "", markdown_row(head), "| --- |" + " --- |" * 5, *lines.values(), ""])
+  head = ["encoder", *_SIZES, "folder", "SHA-256 of its weights"]
+  return f"## Encoders\n\n{markdown_table(head, lines.values())}"
 
 
 def _origins(tables):
@@ -105,8 +149,10 @@ def _origins(tables):
     origin = "; ".join(filter(None, parts))
     if origin:
       origins.setdefault(origin, []).append(table.heading)
-  lines = [f"- {', '.join(headings)}: {origin}." for origin, headings in origins.items()]
-  return "\n".join(["## How the tables were made", "", *lines, ""]) if lines else ""
+  if not origins:
+    return ""
+  lines = [f"- {', '.join(headings)}: {origin}.\n" for origin, headings in origins.items()]
+  return f"## How the tables were made\n\n{''.join(lines)}"
 
 
 def _pictures(path, folder):
@@ -118,3 +164,94 @@ def _pictures(path, folder):
       files.write_bytes(path.parent / picture.name, picture.read_bytes())
       parts.append(f"## {title}\n\n![{title}]({urllib.parse.quote(picture.name)})\n")
   return parts
+
+
+def summary(tables: Sequence[Table]) -> str:
+  """Returns Markdown with the best row of each encoder and the main rows of Tables 2, 4 and 6; "" if all are absent."""
+  by_name = {table.name: table for table in tables}
+  parts = []
+  if "beyond" in by_name:
+    parts.append(_best_rows(by_name["beyond"]))
+  parts.append(_paper_rows(by_name))
+  text = "\n".join(filter(None, parts))
+  if text:
+    return f"## Summary\n\n{text}"
+  return ""
+
+
+def _best_rows(table: Table) -> str:
+  """Returns Markdown with the mean over the sets of some rows, and of the best one, for each encoder."""
+  names = [f"{method_name(FLOW)} (target)", f"{method_name(WHITENING)} (target)"]
+  lines = []
+  for encoder in table.about.get("encoders", {}):
+    scores = {}
+    for row in table.rows:
+      cell = row.cells.get(MEAN, Cell())
+      if row.name.startswith(f"{encoder}, ") and cell.defined:
+        scores[row.name.removeprefix(f"{encoder}, ")] = cell
+    if FIRST_LAST in scores:
+      plain = scores[FIRST_LAST]
+      best = max(scores, key=lambda name: scores[name].mean)
+      cells = [encoder, _score(plain)]
+      for name in (*names, best):
+        text = ""
+        if name in scores:
+          text = f"{_score(scores[name])} ({scores[name].mean - plain.mean:+.2f})"
+        cells.append(text)
+      cells.append(best)
+      lines.append(cells)
+  if not lines:
+    return ""
+  return f"{_BEST_NOTE}\n{markdown_table(['', FIRST_LAST, *names, 'best row', 'which'], lines)}"
+
+
+def _score(cell: Cell) -> str:
+  """Returns a score and its spread over seeds."""
+  return dataclasses.replace(cell, paper=None, worse=False).text()
+
+
+def _paper_rows(by_name: Mapping[str, Table]) -> str:
+  """Returns Markdown with the main rows of Tables 2, 4 and 6; "" if none of them has an encoder of ours.
+
+  Encoders that were fine-tuned on NLI are left out.
+  """
+  encoders = {}
+  for table in by_name.values():
+    for encoder, checksum in table.about.get("encoders", {}).items():
+      main_rows = [row for row in table.rows if row.name.startswith(f"{encoder}, {FIRST_LAST}")]
+      if table.name in ("2", "4", "6") and main_rows and not encoder.endswith(NLI_TUNED):
+        encoders[encoder] = _PUBLISHED_CODE.get(checksum[:12])
+  if not encoders:
+    return ""
+  # A column for the paper, and one or two for each encoder of ours.
+  head, note = ["", "paper, BERT-base"], _NOTE
+  for encoder, code in encoders.items():
+    if code is not None:
+      head.append(f"published code, {encoder}")
+      note = _NOTE + _CODE_NOTE
+    head.append(f"ours, {encoder}")
+  lines = []
+  for name, label, columns, paper, ours in _LINES:
+    if name not in by_name:
+      continue
+    table = by_name[name]
+    for column in columns or table.columns:
+      cells = [label.format(column=column), _text(table, PUBLISHED, paper, column)]
+      for encoder, code in encoders.items():
+        if code is not None:
+          cells.append(" → ".join(map("{:.2f}".format, code.get(column, ()))))
+        cells.append(_text(table, OURS, [row.format(encoder=encoder) for row in ours], column))
+      lines.append(cells)
+  return f"{note}\n{markdown_table(head, lines)}"
+
+
+def _text(table: Table, source: str, names: Sequence[str], column: str) -> str:
+  """Returns the scores of some rows, with the spread over seeds; "" if one is missing."""
+  rows = {(row.source, row.name): row.cells for row in table.rows}
+  texts = []
+  for name in names:
+    cell = rows.get((source, name), {}).get(column, Cell())
+    if not cell.defined:
+      return ""
+    texts.append(_score(cell))
+  return " → ".join(texts)

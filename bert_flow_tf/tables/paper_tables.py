@@ -50,7 +50,10 @@ class PaperTable:
     """Returns the paper's rows as rows of a `Table`."""
     rows = []
     for row in self.rows:
-      cells = {column: Cell((value,)) for column, value in row.cells.items() if value is not None}
+      cells = {}
+      for column, value in row.cells.items():
+        if value is not None:
+          cells[column] = Cell((value,))
       rows.append(Row(row.name, PUBLISHED, cells))
     return rows
 
@@ -61,6 +64,8 @@ def paper_tables() -> dict[int, PaperTable]:
   tables = {}
   names = [field.name for field in dataclasses.fields(PaperRow)]
   for table in json.loads(FILE.read_text(encoding="utf-8"))["tables"]:
-    rows = [PaperRow(**{name: row[name] for name in names}) for row in table["rows"]]
+    rows = []
+    for row in table["rows"]:
+      rows.append(PaperRow(*map(row.get, names)))  # the file also has where else a row is printed
     tables[table["number"]] = PaperTable(table["title"], table["metric"], tuple(table["columns"]), tuple(rows))
   return tables

@@ -16,9 +16,8 @@ from bert_flow_tf.evaluation.analysis import TOKENS, UNITS, edit_distances
 from bert_flow_tf.io.settings import Settings, setting
 from bert_flow_tf.tables.analysis import LEXICAL_SPLIT
 from bert_flow_tf.tables.inputs import label_of
-from bert_flow_tf.tables.registry import BINARY_TASKS, FIGURES, TABLES, TUNED
+from bert_flow_tf.tables.registry import BINARY_TASKS, FIGURES, STS_B, TABLES, TUNED
 
-_LEXICAL_TASK = "STS-B"
 _MAX_SEED = 2**31 - 1
 
 
@@ -50,7 +49,7 @@ class Plan(Settings):
     count = TABLES[table].seeds
     if count and self.num_seeds:
       count = self.num_seeds
-    return [self.seed + number for number in range(count)]
+    return list(range(self.seed, self.seed + count))
 
   def encoders(self, table: str) -> "list[_Name]":
     """Returns the names of the encoders that have rows in a table."""
@@ -65,11 +64,11 @@ class Plan(Settings):
     """Returns the names of the tasks that are needed, in a fixed order."""
     names = set()
     if self.figure:
-      names.add(_LEXICAL_TASK)
+      names.add(STS_B)
     for table in self.table:
       if self.encoders(table):  # else there are only published rows
         names.update(TABLES[table].columns(self.task))
-    return [task for task in (*STS_TASKS, *BINARY_TASKS) if task in names]
+    return list(filter(names.__contains__, STS_TASKS + BINARY_TASKS))
 
   def corpora(self) -> list[str]:
     """Returns the corpora besides tasks on which a flow is fitted: files, "nli"."""
@@ -82,11 +81,10 @@ class Plan(Settings):
   def check_tasks(self, tasks: Mapping[str, TaskData]) -> None:
     """Checks that the task of Table 6 and Figure 2 has a dev split."""
     for argument, name, names in (("table", "6", self.table), ("figure", "2", self.figure)):
-      if name in names and LEXICAL_SPLIT not in tasks[_LEXICAL_TASK].splits:
-        task = tasks[_LEXICAL_TASK]
+      if name in names and LEXICAL_SPLIT not in tasks[STS_B].splits:
+        task = tasks[STS_B]
         raise ConfigError(
-          f"{argument}={name}: needs the {LEXICAL_SPLIT} split of {_LEXICAL_TASK}; {task.source} has "
-          f"{', '.join(task.splits)}",
+          f"{argument}={name}: needs the {LEXICAL_SPLIT} split of {STS_B}; {task.source} has {', '.join(task.splits)}",
           argument,
         )
 
@@ -100,7 +98,10 @@ class _Name(str):
 
 
 def checked(plan: Plan) -> Plan:
-  """Returns the plan with canonical names in the paper's order; "all" lacks Table 1 if no frequencies are given."""
+  """Returns the plan with canonical names in the paper's order; "all" lacks Table 1 if no frequencies are given.
+
+  Whatever can be wrong is said here, before data and encoders are loaded, which takes minutes.
+  """
   tables, drawn = list(_chosen("table", plan.table, TABLES)), _chosen("figure", plan.figure, FIGURES)
   for name in ("frequency_file", "corpus"):
     path = getattr(plan, name)
@@ -109,72 +110,77 @@ def checked(plan: Plan) -> Plan:
   if plan.frequency_file and plan.corpus:
     raise ConfigError("frequency_file and corpus both give word frequencies; leave one out", "frequency_file")
   if "1" in tables and not (plan.frequency_file or plan.corpus):
-    if "1" in _lower(plan.table):
+    if "1" in ",".join(plan.table):  # not all
       raise ConfigError("table=1: needs word frequencies; give frequency_file, or corpus to count words", "table")
     logging.warning("Table 1 is left out: neither frequency_file nor corpus is given")
     tables.remove("1")
-  # Whatever can be wrong is said before data and encoders are loaded, which takes minutes.
   if "6" in tables or "2" in drawn:
     edit_distances([], [])  # raises an error if its package is missing
-  calibrations = ()
+  calibrations = []
   if plan.calibration:
-    specs = parse_calibrations(plan.calibration)
-    calibrations = tuple(spec.name for spec in specs if spec.name != FLOW)
+    calibrations = [spec.name for spec in parse_calibrations(plan.calibration) if spec.name != FLOW]
   plan = dataclasses.replace(
     plan,
     table=tuple(tables),
     figure=drawn,
     task=_columns(plan.task),
-    calibration=calibrations,
+    calibration=tuple(calibrations),
     transfer_corpus=_corpora(plan.transfer_corpus),
   )
   _check_models(plan)
-  last = max((seed for table in tables for seed in plan.seeds(table)), default=0)
-  if last > _MAX_SEED:
-    raise ConfigError(f"seed={plan.seed}: the last seed would be {last}, expected at most {_MAX_SEED}", "seed")
+  for table in tables:
+    for seed in plan.seeds(table)[-1:]:
+      if seed > _MAX_SEED:
+        raise ConfigError(f"seed={plan.seed}: the last seed would be {seed}, expected at most {_MAX_SEED}", "seed")
   return plan
-
-
-def _lower(names):
-  return [name.strip().lower() for name in names]
 
 
 def _chosen(argument: str, names: Sequence[str], allowed: Collection[str]) -> tuple[str, ...]:
   """Returns the values of an argument in the order of `allowed`; all of them for "all"."""
-  names = _lower(names)
+  chosen = set()
   for name in names:
+    name = name.strip().lower()
     if name not in allowed and name != "all":
       hint = ""
       if (argument, name) == ("table", "7"):
         hint = "; Table 7 is a list of settings"
       raise ConfigError(f"{argument}={name}: expected one or more of {', '.join(allowed)}, or all{hint}", argument)
-  return tuple(name for name in allowed if name in names or "all" in names)
+    chosen.add(name)
+  if "all" in chosen:
+    return tuple(allowed)
+  return tuple(filter(chosen.__contains__, allowed))
 
 
 def _columns(tasks):
-  names = [find_task(name.strip()).name for name in tasks]
-  for name in names:
+  """Returns the argument `task` in the paper's order; all sets if none is chosen."""
+  names = set()
+  for task in tasks:
+    name = find_task(task.strip()).name
     if name not in STS_TASKS:
       raise ConfigError(f"task={name}: expected some of {', '.join(STS_TASKS)}", "task")
-  return tuple(task for task in STS_TASKS if task in names or not names)
+    names.add(name)
+  return tuple(filter(names.__contains__, STS_TASKS)) or STS_TASKS
 
 
 def _corpora(names):
   """Returns transfer_corpus with "nli" in lower case."""
-  corpora = tuple(NLI if name.strip().lower() == NLI else name for name in names)
-  for name in corpora:
-    if corpora.count(name) > 1:
-      raise ConfigError(f"transfer_corpus={name}: is given twice, expected each once", "transfer_corpus")
-    if name != NLI and not os.path.exists(os.path.expanduser(name)):
+  corpora = []
+  for name in names:
+    if name.strip().lower() == NLI:
+      name = NLI
+    elif not os.path.exists(os.path.expanduser(name)):
       raise ConfigError(f"transfer_corpus={name}: expected nli, or an existing file of sentences", "transfer_corpus")
-  return corpora
+    if name in corpora:
+      raise ConfigError(f"transfer_corpus={name}: is given twice, expected each once", "transfer_corpus")
+    corpora.append(name)
+  return tuple(corpora)
 
 
 def _check_models(plan):
   """Checks that every table has an encoder for its rows, and that no two have the same label."""
-  words = [name for name in plan.nli_model if name.startswith(PREFIX)]
-  if words:
-    raise ConfigError(f"nli_model={words[0]}: word vectors are not fine-tuned; give them as model", "nli_model")
+  for name in plan.nli_model:
+    if name.startswith(PREFIX):
+      raise ConfigError(f"nli_model={name}: word vectors are not fine-tuned; give them as model", "nli_model")
   # Table 3 may have published rows alone; every other table and figure needs an encoder of ours.
   needing = [("table", name) for name in plan.table if TABLES[name].encoders != TUNED and not plan.encoders(name)]
   if all(name.startswith(PREFIX) for name in plan.model):
@@ -183,9 +189,11 @@ def _check_models(plan):
     if not plan.model:
       raise ConfigError("model is empty; expected one or more encoders, as in base,large", "model")
     raise ConfigError(f"{argument}={name}: needs a BERT, and model={','.join(plan.model)} has only words", argument)
-  labels = [label_of(name) for name in plan.nli_model]
+  names = list(plan.nli_model)
   if plan.needs_models:
-    labels += [label_of(name) for name in plan.model]
-  for label in labels:
-    if labels.count(label) > 1:
+    names += plan.model
+  labels = set()
+  for label in map(label_of, names):
+    if label in labels:
       raise ConfigError(f"model: two of model and nli_model have the name {label!r}; rename a folder", "model")
+    labels.add(label)

@@ -33,7 +33,7 @@ def make_similarity(run: Run) -> Made:
     best, of_bench = AVG, [Recipe(AVG)]
     if not bench.words:
       best = FIRST_LAST
-      if bench.has_cls:
+      if bench.encoder.bert.has_pooler:
         of_bench.append(Recipe("cls"))
       else:
         without_cls.append(bench.title)
@@ -58,20 +58,22 @@ def make_qnli(run: Run) -> Made:
   notes = _notes_of_corpora(run, recipes)
   if recipes:
     splits = run.benches[0].inputs.tasks["QNLI"].splits
-    counts = {split: len(splits.get(split, ())) for split in _QNLI}
-    if counts != _QNLI:
-      numbers = ", ".join(f"{counts[split]} of {full} {split}" for split, full in _QNLI.items())
-      fitted = f"{sum(counts.values())} of its {sum(_QNLI.values())} pairs"
+    counts, numbers = [], []
+    for split, full in _QNLI.items():
+      counts.append(len(splits.get(split, ())))
+      numbers.append(f"{counts[-1]} of {full} {split}")
+    if counts != list(_QNLI.values()):
+      fitted = f"{sum(counts)} of its {sum(_QNLI.values())} pairs"
       # Before the note of the corpus NLI.
-      missing = f"Only a part of QNLI was available: {numbers} pairs. The rows (target) are fitted on {fitted}."
-      notes.insert(1, missing)
+      missing = f"Only a part of QNLI was available: {', '.join(numbers)} pairs."
+      notes.insert(1, f"{missing} The rows (target) are fitted on {fitted}.")
   return Made(("AUC",), _rows(run, recipes), notes + not_tuned(run))
 
 
 def make_calibrations(run: Run) -> Made:
   """Makes Table 5, all of plain averages; the k of natsv without a number is chosen on dev."""
   names = [NONE, "sn", "natsv-1", "natsv", "sn+natsv-1", "sn+natsv", *run.plan.calibration, "flow"]
-  of_each = tuple(Recipe(AVG, name) for name in dict.fromkeys(names))
+  of_each = [Recipe(AVG, name) for name in dict.fromkeys(names)]
   recipes = dict.fromkeys(run.benches, of_each)
   notes = _notes_of_corpora(run, recipes)
   return Made(run.tasks, _rows(run, recipes), notes)
@@ -107,7 +109,7 @@ def make_seeds(run: Run) -> Made:
 def make_transfer(run: Run) -> Made:
   """Makes the table of flows that are fitted on the sentences of one set and evaluated on another."""
   # A row for each corpus; on its own set, a flow is fitted on the sentences that it is evaluated on.
-  recipes = {f"flow fitted on {task}": Recipe(FIRST_LAST, "flow", target_of(task)) for task in run.tasks}
+  recipes = {f"flow fitted on {task}": Recipe(FIRST_LAST, "flow", target_of([task])) for task in run.tasks}
   for corpus in run.plan.transfer_corpus:
     recipes[f"flow fitted on {_corpus_name(corpus)}"] = Recipe(FIRST_LAST, "flow", corpus)
   rows, notes = [], [WEIGHTED]
@@ -190,9 +192,9 @@ def _rows(run: Run, recipes: Mapping[Workbench, Sequence[Recipe]]) -> list[Row]:
 def _notes_of_corpora(run: Run, recipes: Mapping[Workbench, Sequence[Recipe]]) -> list[str]:
   """Returns notes on what the rows are fitted on; [] without rows of ours."""
   notes = []
-  for bench, of_bench in list(recipes.items())[:1]:
+  for bench in list(recipes)[:1]:
     notes.append(note("(target)"))
-    if any(recipe.corpus == NLI for recipe in of_bench):
+    if Recipe(FIRST_LAST, "flow", NLI) in recipes[bench]:
       with contextlib.suppress(DataError):
         notes.append(f"(NLI): fitted on {bench.inputs.corpus(NLI).source}.")
   return notes
@@ -212,4 +214,6 @@ def _published(bench: Workbench, recipe: Recipe, number: int) -> Mapping[str, An
     embedding=recipe.embedding,
     corpus=corpus,
   )
-  return {} if row is None else row.cells
+  if row is None:
+    return {}
+  return row.cells

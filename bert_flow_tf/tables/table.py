@@ -3,6 +3,8 @@
 import dataclasses
 import json
 import math
+import statistics
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from bert_flow_tf.io import checksums
@@ -60,15 +62,16 @@ class Cell:
   @property
   def mean(self) -> float:
     """Mean over the seeds, NaN without values."""
-    return math.fsum(self.values) / len(self.values) if self.values else math.nan
+    if not self.values:
+      return math.nan
+    return math.fsum(self.values) / len(self.values)
 
   @property
   def spread(self) -> float | None:
     """Sample standard deviation over the seeds, None for fewer than two."""
-    count, mean = len(self.values), self.mean
-    if count < 2 or not math.isfinite(mean):
+    if len(self.values) < 2 or not self.defined:
       return None
-    return math.sqrt(math.fsum((value - mean) ** 2 for value in self.values) / (count - 1))
+    return statistics.stdev(self.values)
 
   @property
   def defined(self) -> bool:
@@ -140,7 +143,9 @@ class Table:
   @property
   def heading(self) -> str:
     """Name for a reader: "Table 2", "Transfer"."""
-    return f"Table {self.name}" if self.name.isdigit() else self.name.capitalize()
+    if self.name.isdigit():
+      return f"Table {self.name}"
+    return self.name.capitalize()
 
   def markdown(self) -> str:
     """Returns the table with its title, notes, numbered reasons for missing scores, and command.
@@ -149,14 +154,16 @@ class Table:
     """
     reasons, best, group = {}, self._best_cells(), None
     lines = [f"## {self.heading}: {self.title}", "", f"{self.metric[:1].upper()}{self.metric[1:]}.", ""]
-    lines += [f"| {markdown_row(self.columns)}", "| --- |" + " --- |" * len(self.columns)]
+    rows = []
     for number, row in enumerate(self.rows):
       # A new encoder, or in Gains a new baseline, starts with a row of its own.
       encoder, name = self._encoder_and_name(row)
       name, _, baseline = name.partition(" over ")
-      heading = f"{encoder}, over {baseline}" if baseline else encoder
+      heading = encoder
+      if baseline:
+        heading = f"{encoder}, over {baseline}"
       if heading != group:
-        lines.append(f"| *{_escaped(heading)}* |" + " |" * len(self.columns))
+        rows.append([f"*{heading}*"] + [""] * len(self.columns))
         group = heading
       texts = [name]
       for column in self.columns:
@@ -165,7 +172,8 @@ class Table:
           score, space, rest = text.partition(" ")
           text = f"**{score}**{space}{rest}"
         texts.append(text)
-      lines.append(markdown_row(texts))
+      rows.append(texts)
+    lines.append(markdown_table(["", *self.columns], rows).rstrip())
     notes = list(self.notes)
     for reason, number in reasons.items():
       notes.append(f"[{number}] {_one_line(reason)}")
@@ -199,7 +207,9 @@ class Table:
     for (_, column), scores in groups.items():
       highest = max(scores.values())
       if min(scores.values()) < highest:
-        best |= {(number, column) for number, score in scores.items() if score == highest}
+        for number, score in scores.items():
+          if score == highest:
+            best.add((number, column))
     return best
 
   def json(self) -> str:
@@ -218,8 +228,8 @@ def from_json(text: str) -> Table:
   for row in content["rows"]:
     cells = {column: _cell(values) for column, values in row["cells"].items()}
     rows.append(Row(row["name"], row["source"], cells))
-  lists = {name: tuple(content[name]) for name in ("columns", "notes")}
-  return Table(**{**content, **lists, "rows": tuple(rows)})
+  content.update(columns=tuple(content["columns"]), notes=tuple(content["notes"]), rows=tuple(rows))
+  return Table(**content)
 
 
 def _cell(content):
@@ -239,13 +249,13 @@ def _with_reason(cell, reasons):
   return f"{cell.text()} [{reasons.setdefault(cell.reason, len(reasons) + 1)}]"
 
 
-def markdown_row(cells: Any) -> str:
-  """Returns a row of a table in Markdown."""
-  return "| " + " | ".join(map(_escaped, cells)) + " |"
-
-
-def _escaped(text):
-  return _one_line(text).replace("|", "\\|")
+def markdown_table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+  """Returns a table in Markdown, whose cells may have any text."""
+  lines = []
+  for row in (head, ["---"] * len(head), *rows):
+    cells = [_one_line(cell).replace("|", "\\|") for cell in row]
+    lines.append(f"| {' | '.join(cells)} |\n")
+  return "".join(lines)
 
 
 def _one_line(text):

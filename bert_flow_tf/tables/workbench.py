@@ -37,21 +37,13 @@ _KEPT_MODELS = 32
 
 @dataclasses.dataclass(frozen=True)
 class Recipe:
-  """Method of a row.
+  """Method of a row."""
 
-  Attributes:
-    embedding: a `sentence_embedding_type`.
-    calibration: canonical name of a calibration; "none" for the embeddings themselves.
-    corpus: sentences that it is fitted on: "target", "nli", a file, or `inputs.target_of(TASK, ...)`.
-    token_weights: the encoder's `token_weights`; "uniform" for the encoder as the run loads it.
-    static: whether the encoder is its BERT's word embeddings alone.
-  """
-
-  embedding: str
-  calibration: str = NONE
-  corpus: str = TARGET
-  token_weights: str = UNIFORM
-  static: bool = False
+  embedding: str  # a `sentence_embedding_type`
+  calibration: str = NONE  # canonical name; NONE for the embeddings themselves
+  corpus: str = TARGET  # sentences that it is fitted on: "target", "nli", a file, or `inputs.target_of([TASK, ...])`
+  token_weights: str = UNIFORM  # the encoder's; UNIFORM for the encoder as the run loads it
+  static: bool = False  # whether the encoder is its BERT's word embeddings alone
 
   @property
   def is_random(self) -> bool:
@@ -155,11 +147,6 @@ class Workbench:
     config = self.encoder.bert.config
     sizes = {"blocks": config.num_hidden_layers, "dimensions": config.hidden_size, "word pieces": config.vocab_size}
     return {**sizes, "folder": self.encoder.name}
-
-  @property
-  def has_cls(self) -> bool:
-    """True if its checkpoint has a pooler, which `cls` needs."""
-    return not self.words and self.encoder.bert.has_pooler
 
   def score(self, task: str, recipe: Recipe, seed: int = 0) -> tuple[float, str, str]:
     """Returns the score of a task's evaluated split, the reason if it is NaN, and the fitted calibration's name."""

@@ -9,8 +9,9 @@ from bert_flow_tf.data.task import TaskData
 from bert_flow_tf.data.tasks import STS_TASKS, find_task
 from bert_flow_tf.errors import ConfigError
 from bert_flow_tf.tables.inputs import label_of, paper_encoder
+from bert_flow_tf.tables.making import make_table
 from bert_flow_tf.tables.plan import Plan, checked
-from bert_flow_tf.tables.registry import TABLES, make_table, users_of
+from bert_flow_tf.tables.registry import TABLES, users_of
 from tests.tables.fakes import Encoder, make, make_bench
 
 

@@ -86,7 +86,7 @@ def test_a_difference_and_its_interval_read_back():
     "f": Cell((1.0,), worse=True),
   }
   table = Table("gains", "t", "m", tuple("abcdef"), (Row("mini, x over y", OURS, cells),), (), ABOUT)
-  assert "| *mini, over y* | | | | | | |\n" in table.markdown()
+  assert "| *mini, over y* |  |  |  |  |  |  |\n" in table.markdown()
   row = "| x | +1.75 [-0.25, +3.00] | +1.00 | 1.00 | +1.00 ▲ [+0.50, +2.00] | -1.00 ▼ [-2.00, -0.50] | 1.00 ▼ |"
   assert row in table.markdown()
   assert from_json(table.json()) == table

@@ -107,7 +107,7 @@ def test_k_is_chosen_on_dev(data):
 
 def test_each_fit_is_made_once(data, tmp_path):
   bench = make_bench(data, ["STS-B", "STS-12"], tmp_path)
-  of_stsb = Recipe("avg", "flow", target_of("STS-B"))
+  of_stsb = Recipe("avg", "flow", target_of(["STS-B"]))
   first = [bench.score(task, recipe, seed) for seed in (1, 2) for task, recipe in [("STS-B", FLOW), ("STS-B", SN)]]
   assert bench.fits == 3  # sn knows no seed
   assert bench.score("STS-B", of_stsb, 1) == first[0]  # the same flow by another name is the same cell

@@ -1,0 +1,114 @@
+"""Makes the tables and figures of a run, and writes them to its folder."""
+
+import dataclasses
+import datetime
+import os
+import pathlib
+import platform
+import subprocess
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from absl import logging
+
+from bert_flow_tf.data.tasks import DataSettings, load_task
+from bert_flow_tf.encoder.settings import EncoderSettings
+from bert_flow_tf.evaluation import figures
+from bert_flow_tf.io import files
+from bert_flow_tf.io.lock import owned
+from bert_flow_tf.tables.inputs import Inputs
+from bert_flow_tf.tables.paper_tables import paper_tables
+from bert_flow_tf.tables.plan import Plan
+from bert_flow_tf.tables.registry import BINARY_TASKS, FIGURES, STS_B, TABLES
+from bert_flow_tf.tables.table import HIGHEST, NEAREST_0, TERMS, Cell, Table, note
+from bert_flow_tf.tables.workbench import Run, Store, Workbench, load_benches
+from bert_flow_tf.training.settings import FlowSettings
+
+
+def make(
+  plan: Plan,
+  data: DataSettings,
+  embedding: EncoderSettings,
+  flow: FlowSettings,
+  folder: pathlib.Path,
+  about: Callable[[str], dict[str, Any]],
+) -> None:
+  """Writes the plan's tables and figures to a folder; `about(name)` has JSON values on how a table is made."""
+  embedding = dataclasses.replace(embedding, cached_dir=embedding.cached_dir or str(folder / "embeddings"))
+  tasks = {name: load_task(name, data.data_dir, data.tfds_data_dir, data.stsb_gold) for name in plan.tasks()}
+  plan.check_tasks(tasks)
+  inputs = Inputs(tasks, data, embedding, flow)
+  inputs.check_fits(plan.corpora())
+  store = Store(folder / "cells")
+  models = []
+  if plan.needs_models:
+    models = load_benches(plan.model, inputs, store)
+  tuned = load_benches(plan.nli_model, inputs, store, nli_tuned=True)
+  with owned(folder, "output_dir"):  # made only now, so that a run with an error leaves no folder
+    for name in plan.table:
+      benches = TABLES[name].benches(models, tuned)
+      table = make_table(name, plan, benches, {**about(name), **_origin(benches)})
+      files.write_text(folder / f"table_{name}.md", table.markdown())
+      files.write_text(folder / f"table_{name}.json", table.json())
+      print(table.markdown())
+    for name in plan.figure:
+      draw, _ = FIGURES[name]
+      for bench in models:
+        if not bench.words:
+          figure = draw(Run(f"figure {name}", plan, [bench], (STS_B,), [plan.seed]), bench)
+          for path in figures.save(figure, folder, f"figure_{name}_{bench.label}"):
+            logging.info("wrote %s", path)
+
+
+def _origin(benches: Sequence[Workbench]) -> dict[str, Any]:
+  """Returns the encoders of a table, and when and where it is made, JSON values."""
+  return {
+    "encoders": {bench.title: bench.encoder.weights_checksum for bench in benches},
+    "sizes": {bench.title: bench.sizes for bench in benches if not bench.words},
+    "commit": _commit(),
+    "date": datetime.date.today().isoformat(),
+    "machine": f"{platform.machine()}, {os.cpu_count()} cores",
+  }
+
+
+def _commit() -> str:
+  """Returns the commit of the checkout that this file is in; "" for an installed package."""
+  root = pathlib.Path(__file__).resolve().parents[2]
+  if not (root / ".git").exists():
+    return ""
+  command = ["git", "-C", str(root), "describe", "--always", "--dirty", "--exclude=*"]
+  try:
+    return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
+  except (OSError, subprocess.CalledProcessError):  # no git, or another user's checkout
+    return ""
+
+
+def make_table(name: str, plan: Plan, benches: Sequence[Workbench], about: Mapping[str, Any]) -> Table:
+  """Returns a finished table; `benches` are those of `Kind.benches`, `about` JSON values of how it is made."""
+  kind, seeds = TABLES[name], plan.seeds(name)
+  made = kind.make(Run(name, plan, benches, kind.columns(plan.task), seeds))
+  title, metric, rows, notes = kind.title, kind.metric, list(made.rows), list(made.notes)
+  # A table of the paper has its title, metric and published rows.
+  if not title:
+    paper = paper_tables()[int(name)]
+    title, metric = paper.title, paper.metric
+    rows += paper.published_rows()
+  elif set(made.columns) & set(BINARY_TASKS):
+    metric += "; AUC x 100 of QNLI and MRPC"
+  # Notes on what the cells hold.
+  cells: list[Cell] = []
+  for row in rows:
+    cells += row.cells.values()
+  if any(cell.paper is not None for cell in cells):
+    notes.append(note("(paper x, y)"))
+  if any(cell.spread is not None for cell in cells):
+    notes.append(f"±: {TERMS['±']}, {seeds[0]} to {seeds[-1]}.")
+  # The kind of best cell of each column that has one.
+  best = {}
+  if kind.without_best is not None:
+    for column in made.columns:
+      if column not in kind.without_best:
+        best[column] = HIGHEST
+        if column in kind.nearest_0:
+          best[column] = NEAREST_0
+  return Table(name, title, metric, tuple(made.columns), tuple(rows), tuple(notes), {**about, "seeds": seeds}, best)
