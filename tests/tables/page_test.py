@@ -164,4 +164,5 @@ def test_qnli_and_edit_distance():
 
 
 def test_no_table_of_the_summary():
-  assert page.summary([]) == page.summary([table("5", ("STS-B",), {"my, avg": {"STS-B": (1.0,)}}, {"my": "0" * 64})]) == ""
+  other = table("5", ("STS-B",), {"my, avg": {"STS-B": (1.0,)}}, {"my": "0" * 64})
+  assert page.summary([]) == page.summary([other]) == ""
