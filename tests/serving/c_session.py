@@ -8,8 +8,7 @@ import tensorflow as tf
 from tensorflow.core.protobuf import meta_graph_pb2
 
 _STRING, _STRING_BYTES = 7, 24
-_DTYPES = {np.dtype(np.float32): 1, np.dtype(np.int32): 3}
-_OF_TYPE = {number: dtype for dtype, number in _DTYPES.items()}
+_DTYPES = {1: np.float32, 3: np.int32}
 
 
 class _Output(ctypes.Structure):
@@ -40,37 +39,38 @@ class CSession:
   """Session of a loaded SavedModel."""
 
   def __init__(self, folder):
-    self._c = _library()
-    self._status = ctypes.c_void_p(self._c.TF_NewStatus())
+    self._c, self.folder = _library(), folder
+    status = ctypes.c_void_p(self._c.TF_NewStatus())
     self._graph = ctypes.c_void_p(self._c.TF_NewGraph())
     options, meta = ctypes.c_void_p(self._c.TF_NewSessionOptions()), ctypes.c_void_p(self._c.TF_NewBuffer())
     tags = (ctypes.c_char_p * 1)(b"serve")
     session = self._c.TF_LoadSessionFromSavedModel(
-      options, None, str(folder).encode(), tags, 1, self._graph, meta, self._status
+      options, None, str(folder).encode(), tags, 1, self._graph, meta, status
     )
-    self._check()
+    self._check(status)
     self._session = ctypes.c_void_p(session)
     buffer = ctypes.cast(meta, ctypes.POINTER(_Buffer)).contents
     graph = meta_graph_pb2.MetaGraphDef.FromString(ctypes.string_at(buffer.data, buffer.length))
     self.signatures = dict(graph.signature_def)
 
   def run(self, signature, inputs):
-    """Returns outputs {name: array} for inputs {name: list of bytes, or array}."""
+    """Returns outputs {name: array} for inputs {name: list or array}; several threads may call it."""
     definition = self.signatures[signature]
-    tensors = [self._tensor(inputs[name]) for name in definition.inputs]
+    status = ctypes.c_void_p(self._c.TF_NewStatus())
+    tensors = [self._tensor(inputs[name], info.dtype) for name, info in definition.inputs.items()]
     sources = self._outputs(definition.inputs.values())
     names = sorted(definition.outputs)
     targets = self._outputs(definition.outputs[name] for name in names)
     values, results = (ctypes.c_void_p * len(tensors))(*tensors), (ctypes.c_void_p * len(names))()
     self._c.TF_SessionRun(
-      self._session, None, sources, values, len(tensors), targets, results, len(names), None, 0, None, self._status
+      self._session, None, sources, values, len(tensors), targets, results, len(names), None, 0, None, status
     )
-    self._check()
+    self._check(status)
     return {name: self._array(result) for name, result in zip(names, results, strict=True)}
 
-  def _check(self):
-    if self._c.TF_GetCode(self._status):
-      raise RuntimeError(self._c.TF_Message(self._status).decode())
+  def _check(self, status):
+    if self._c.TF_GetCode(status):
+      raise RuntimeError(self._c.TF_Message(status).decode())
 
   def _outputs(self, infos):
     outputs = []
@@ -81,24 +81,23 @@ class CSession:
       outputs.append(_Output(operation, int(index)))
     return (_Output * len(outputs))(*outputs)
 
-  def _tensor(self, value):
-    text = isinstance(value, list)
-    shape = [len(value)] if text else value.shape
-    number, size = (_STRING, len(value) * _STRING_BYTES) if text else (_DTYPES[value.dtype], value.nbytes)
-    dims = (ctypes.c_int64 * len(shape))(*shape)
-    tensor = self._c.TF_AllocateTensor(number, dims, len(shape), ctypes.c_size_t(size))
+  def _tensor(self, value, number):
+    array = np.ascontiguousarray(value, _DTYPES.get(number, object))
+    size = array.size * _STRING_BYTES if number == _STRING else array.nbytes
+    dims = (ctypes.c_int64 * array.ndim)(*array.shape)
+    tensor = self._c.TF_AllocateTensor(number, dims, array.ndim, ctypes.c_size_t(size))
     data = self._c.TF_TensorData(ctypes.c_void_p(tensor))
-    if text:
-      for i, content in enumerate(value):
-        place = ctypes.c_void_p(data + i * _STRING_BYTES)
-        self._c.TF_StringInit(place)
-        self._c.TF_StringCopy(place, content, ctypes.c_size_t(len(content)))
-    elif size:
-      ctypes.memmove(data, np.ascontiguousarray(value).ctypes.data, size)
+    if number != _STRING:
+      ctypes.memmove(data, array.ctypes.data, size)
+      return tensor
+    for i, content in enumerate(array.ravel()):
+      place = ctypes.c_void_p(data + i * _STRING_BYTES)
+      self._c.TF_StringInit(place)
+      self._c.TF_StringCopy(place, content, ctypes.c_size_t(len(content)))
     return tensor
 
   def _array(self, tensor):
     tensor = ctypes.c_void_p(tensor)
     shape = [self._c.TF_Dim(tensor, i) for i in range(self._c.TF_NumDims(tensor))]
     data = ctypes.string_at(self._c.TF_TensorData(tensor), self._c.TF_TensorByteSize(tensor))
-    return np.frombuffer(data, _OF_TYPE[self._c.TF_TensorType(tensor)]).reshape(shape)
+    return np.frombuffer(data, _DTYPES[self._c.TF_TensorType(tensor)]).reshape(shape)

@@ -99,7 +99,7 @@ def test_grpc(served):
   texts = exported.TEXTS
   with make_client(served.server, model_name=NAME, version=1) as client:
     scores = client.similarities([*zip(texts, texts[::-1], strict=True)])
-    np.testing.assert_allclose(scores, served.answers["v1/similarity/score"], atol=1e-5)
+    np.testing.assert_allclose(scores, served.answers["similarity/score"], atol=1e-5)
     assert client.similarities([]) == []
   check_error(served.server, model_name="other")
   check_error("localhost:1")
@@ -131,7 +131,7 @@ def test_two_versions(served, grpc_server):
 
   server, request = grpc_server
   embeddings = tf.make_ndarray(server.Predict(request(exported.TEXTS, version=1)).outputs["embedding"])
-  np.testing.assert_allclose(embeddings, served.answers["v1/all/embedding"], atol=1e-4)
+  np.testing.assert_allclose(embeddings, served.answers["all/embedding"], atol=1e-4)
   latest = server.Predict(request(["a dog"]))
   assert latest.model_spec.version.value == 7 and tf.make_ndarray(latest.outputs["embedding"]).shape == (1, 4)
 
@@ -193,7 +193,7 @@ def test_32_clients_get_their_own_answers(served, grpc_server):
 
   server, request = grpc_server
   texts = [*exported.TEXTS[:2], *exported.TEXTS[3:]]
-  expected = np.delete(served.answers["v1/all/embedding"], 2, axis=0)
+  expected = np.delete(served.answers["all/embedding"], 2, axis=0)
 
   def client(number):
     rng = np.random.default_rng(number)

@@ -20,9 +20,6 @@ from bert_flow_tf.serving.signatures import SIGNATURES
 
 pytestmark = pytest.mark.slow
 
-# TensorFlow's C API and a session of TensorFlow 1.
-KINDS = ("c", "v1")
-
 
 @pytest.fixture(scope="module")
 def expected(served):
@@ -49,57 +46,52 @@ def test_the_process_has_no_project_code(served):
   assert served.seen["xla_is_disabled"]
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_answers_are_those_of_the_model_in_python(served, expected, kind):
+def test_answers_are_those_of_the_model_in_python(served, expected):
   for name, values in expected.items():
-    assert served.answers[f"{kind}/{name}"].dtype == np.float32
-    check_close(served.answers[f"{kind}/{name}"], values)
+    assert served.answers[f"{name}"].dtype == np.float32
+    check_close(served.answers[f"{name}"], values)
   latents = expected["all/embedding"]
-  scores = served.answers[f"{kind}/similarity/score"]
+  scores = served.answers["similarity/score"]
   np.testing.assert_allclose(scores, cosine_similarity(latents, latents[::-1]), atol=1e-5)
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_a_sentence_has_the_same_embedding_alone_and_in_a_batch(served, kind):
-  batch = served.answers[f"{kind}/all/embedding"]
+def test_a_sentence_has_the_same_embedding_alone_and_in_a_batch(served):
+  batch = served.answers["all/embedding"]
   assert len(batch) == 64
   for i in (0, 1, 2, 3, 40):
-    check_close(served.answers[f"{kind}/one {i}/embedding"][0], batch[i])
+    check_close(served.answers[f"one {i}/embedding"][0], batch[i])
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_empty_batches(served, kind):
+def test_empty_batches(served):
   sizes = {"n": 0, "dim": 256, "output_dim": 256, "latent_dim": 256}
   for signature in SIGNATURES.values():
     for name, tensor in signature.outputs.items():
-      assert list(served.answers[f"{kind}/empty {signature.name}/{name}"].shape) == tensor.shape(sizes)
-  assert served.answers[f"{kind}/empty tiny/embedding"].shape == (0, 4)
+      assert list(served.answers[f"empty {signature.name}/{name}"].shape) == tensor.shape(sizes)
+  assert served.answers["empty tiny/embedding"].shape == (0, 4)
 
 
 def test_inputs_of_different_lengths_or_too_many_are_an_error(served):
   errors = served.seen["errors"]
-  assert set(errors) == {f"{kind}/{name}" for kind in KINDS for name in exported.rejected()}
+  assert set(errors) == set(exported.rejected())
   for name, message in errors.items():
     inputs = "ids and lengths" if "embed_ids" in name else "text_a and text_b"
     expected = "not between 1 and the number of ids" if "length " in name else f"{inputs} have different lengths"
     assert ("more than 65536 rows" if "many" in name else expected) in message
-  assert all(served.answers[f"{kind}/one pair/score"].tolist() == pytest.approx([1.0]) for kind in KINDS)
+  assert served.answers["one pair/score"].tolist() == pytest.approx([1.0])
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_bytes_that_are_not_utf_8(served, kind):
+def test_bytes_that_are_not_utf_8(served):
   sentences = [text.decode("utf-8", "replace") for text in exported.INVALID]
   expected = served.model.calibration.transform(served.model.encoder.encode(sentences, show_progress=False))
-  check_close(served.answers[f"{kind}/invalid/embedding"], expected)
+  check_close(served.answers["invalid/embedding"], expected)
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_a_large_request_is_computed_in_parts(served, kind):
+def test_a_large_request_is_computed_in_parts(served):
   """The texts repeat after 15 rows, and so do the scores, wherever a part ends."""
-  scores = served.answers[f"{kind}/parts/score"]
+  scores = served.answers["parts/score"]
   assert len(scores) == len(exported.MANY)
   np.testing.assert_allclose(scores, scores[np.arange(len(scores)) % 15], rtol=0, atol=1e-5)
-  np.testing.assert_allclose(scores[:15], served.answers[f"{kind}/one part/score"], rtol=0, atol=1e-5)
+  np.testing.assert_allclose(scores[:15], served.answers["one part/score"], rtol=0, atol=1e-5)
 
 
 # Prints the growth of the process's peak memory in MiB for each of these texts of 10 MB.
@@ -125,15 +117,13 @@ def test_texts_of_ten_megabytes_need_little_memory(served):
   assert float(done.stdout) < 60  # before texts were cut, 2 million words took 130
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_the_servers_padding_changes_nothing(served, kind):
-  batch = served.answers[f"{kind}/all/embedding"]
-  check_close(served.answers[f"{kind}/padded ids/embedding"], np.concatenate([batch[:3], batch[4:9]]))
+def test_the_servers_padding_changes_nothing(served):
+  batch = served.answers["all/embedding"]
+  check_close(served.answers["padded ids/embedding"], np.concatenate([batch[:3], batch[4:9]]))
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_unit_length(served, kind):
-  actual = served.answers[f"{kind}/tiny/embedding"]
+def test_unit_length(served):
+  actual = served.answers["tiny/embedding"]
   expected = served.tiny.encode(["a dog", "cats b", ""])
   assert actual.shape == (3, 4)
   check_close(actual, expected / np.linalg.norm(expected, axis=1, keepdims=True))

@@ -52,7 +52,7 @@ class Served:
     model: model of version 1.
     tiny: model of version 7.
     seen: what the process printed; see `tf_only`.
-    answers: {"LOADER/REQUEST/OUTPUT": array}.
+    answers: {"REQUEST/OUTPUT": array}.
   """
 
   base: pathlib.Path

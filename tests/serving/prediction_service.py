@@ -1,16 +1,14 @@
 """A small PredictionService with TF Serving's protos and error codes and none of its code.
 
-It loads every version of a model as the server does (a session of TensorFlow 1, the init op, tensors by name) and
-replays each version's warm-up requests before it answers.
+It loads every version of a model as the server does and replays each version's warm-up requests before it answers.
 """
 
 import concurrent.futures
 import pathlib
-import threading
 
 import grpc
-import numpy as np
 import tensorflow as tf
+from c_session import CSession
 from tensorflow_serving.apis import (
   get_model_metadata_pb2,
   predict_pb2,
@@ -19,39 +17,16 @@ from tensorflow_serving.apis import (
 )
 
 
-class V1Model:
-  """SavedModel in a session of TensorFlow 1."""
-
-  def __init__(self, folder):
-    self.folder = pathlib.Path(folder)
-    self._session = tf.compat.v1.Session(graph=tf.Graph())
-    with self._session.graph.as_default():
-      self.signatures = dict(tf.compat.v1.saved_model.load(self._session, ["serve"], str(folder)).signature_def)
-
-  def run(self, signature, inputs):
-    """Returns outputs {name: array} for inputs {name: array or list of bytes}."""
-    definition = self.signatures[signature]
-    feeds = {definition.inputs[name].name: _feed(value) for name, value in inputs.items()}
-    return self._session.run({name: info.name for name, info in definition.outputs.items()}, feeds)
-
-
-def _feed(value):
-  return np.array(value, object) if isinstance(value, list) else value
-
-
 class PredictionService(prediction_service_pb2_grpc.PredictionServiceServicer):
   """Service with Predict and GetModelMetadata for every version in a folder."""
 
   def __init__(self, base, name):
     self._name = name
-    self.models = {int(path.name): V1Model(path) for path in pathlib.Path(base).iterdir() if path.name.isdigit()}
+    self.models = {int(path.name): CSession(path) for path in pathlib.Path(base).iterdir() if path.name.isdigit()}
     self.replayed = {version: self._warm_up(model) for version, model in self.models.items()}
-    self.requests, self._lock = 0, threading.Lock()
 
   def Predict(self, request, context):
     """Answers as TF Serving's Predict."""
-    with self._lock:
-      self.requests += 1
     version, model = self._model(request.model_spec, context)
     name = request.model_spec.signature_name or "serving_default"
     if name not in model.signatures:
@@ -61,7 +36,7 @@ class PredictionService(prediction_service_pb2_grpc.PredictionServiceServicer):
       context.abort(grpc.StatusCode.INVALID_ARGUMENT, f"inputs {sorted(request.inputs)}, expected {sorted(expected)}")
     try:
       outputs = model.run(name, {key: tf.make_ndarray(tensor) for key, tensor in request.inputs.items()})
-    except (ValueError, TypeError, tf.errors.OpError) as error:
+    except (ValueError, TypeError, RuntimeError) as error:
       context.abort(grpc.StatusCode.INVALID_ARGUMENT, str(error)[:500])
     response = predict_pb2.PredictResponse()
     response.model_spec.name, response.model_spec.version.value = self._name, version

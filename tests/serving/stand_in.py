@@ -7,13 +7,14 @@ serves the newest version in BASE, prints a line when it is ready, and ends with
 
 import http.server
 import json
+import os
 import sys
 import threading
 
-import numpy as np
-import tensorflow_text  # noqa: F401 (its ops)
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
-from tests.serving import prediction_service
+import prediction_service
+import tensorflow_text  # noqa: F401 (its ops)
 
 
 class Rest(http.server.BaseHTTPRequestHandler):
@@ -30,11 +31,10 @@ class Rest(http.server.BaseHTTPRequestHandler):
   def _predict(self, instances, signature_name="serving_default"):
     expected = self.server.model.signatures[signature_name].inputs
     rows = [row if isinstance(row, dict) else dict.fromkeys(expected, row) for row in instances]
-    columns = {name: [row[name] for row in rows] for name in expected}
-    inputs = {
-      name: [text.encode() for text in column] if isinstance(column[0], str) else np.array(column)
-      for name, column in columns.items()
-    }
+    inputs = {}
+    for name in expected:
+      column = [row[name] for row in rows]
+      inputs[name] = [text.encode() for text in column] if isinstance(column[0], str) else column
     outputs = {name: array.tolist() for name, array in self.server.model.run(signature_name, inputs).items()}
     if len(outputs) == 1:
       return next(iter(outputs.values()))

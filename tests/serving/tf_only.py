@@ -1,8 +1,8 @@
 """A process with TensorFlow, TF Text and no project code: `python tf_only.py BASE NAME REQUESTS.json OUT.npz`.
 
-It answers every request of REQUESTS.json through the C API and a session of TensorFlow 1 and writes the answers.
-It prints a line of JSON: port, replayed warm-up requests, imported project modules, whether XLA is disabled, errors
-{"LOADER/REQUEST": message}. Then it serves BASE over gRPC until its standard input ends.
+It answers every request of REQUESTS.json through the C API and writes the answers. It prints a line of JSON: port,
+replayed warm-up requests, imported project modules, whether XLA is disabled, errors {REQUEST: message}. Then it serves
+BASE over gRPC until its standard input ends.
 """
 
 import json
@@ -45,18 +45,13 @@ def main(base, name, requests, out):
   with open(requests, encoding="utf-8") as file:
     requests = json.load(file)
   answers, errors = {}, {}
-  loaders = {"c": c_session.CSession, "v1": lambda folder: service.models[int(os.path.basename(folder))]}
-  sessions = {}
   for key, (version, signature, values) in requests.items():
-    for kind, load in loaders.items():
-      if (kind, version) not in sessions:
-        sessions[kind, version] = load(f"{base}/{version}")
-      try:
-        outputs = sessions[kind, version].run(signature, as_inputs(values))
-      except (RuntimeError, tf.errors.OpError) as error:
-        errors[f"{kind}/{key}"] = str(error)
-        continue
-      answers |= {f"{kind}/{key}/{output}": array for output, array in outputs.items()}
+    try:
+      outputs = service.models[version].run(signature, as_inputs(values))
+    except RuntimeError as error:
+      errors[key] = str(error)
+    else:
+      answers |= {f"{key}/{output}": array for output, array in outputs.items()}
   np.savez(out, **answers)
   foreign = sorted({module.split(".")[0] for module in sys.modules} & {"bert_flow_tf", "transformers", "tf_keras"})
   seen = {"port": port, "replayed": service.replayed, "foreign": foreign, "xla_is_disabled": xla_is_disabled()}
