@@ -58,8 +58,7 @@ class Trainer:
       self._weights = WeightVector(flow)
       self._optimizer = AdamWeightDecay(self._settings.rate)
       self._optimizer.build([self._weights.variable])
-    batch_size = self._settings.train_batch_size
-    self._steps = FlowSteps(flow, self._weights, self._optimizer, batch_size, self._strategy)
+    self._advances: dict[bool, Callable[..., tf.Tensor]] = {}  # compiled steps, kept for later fits
 
   def restart(self, seed: int) -> None:
     """Resets flow, optimizer and order of the pairs to those of a new trainer with this seed.
@@ -97,7 +96,7 @@ class Trainer:
       loop.restore(lambda: self._initialize(source, order))
       self._weights.load()
       batches = distribute_batches(self._strategy, source, order, self._settings.train_batch_size, loop.step)
-      advance = self._steps.advance(source, total, self._settings.use_xla)
+      advance = self._advance(source, total)
       iterator, seed = iter(batches), tf.constant(self._seed, tf.int32)
 
       def make_steps(step, count):
@@ -145,6 +144,110 @@ class Trainer:
     features = next(iter(source.features(batched(order, self._settings.train_batch_size).take(1))))
     first_sentences, _ = source.embed(features, tf.constant([self._seed, -1], tf.int32))
     self._flow.initialize(first_sentences)
+
+  def _advance(self, source, total):
+    """Returns the function (iterator, seed, step, count) -> losses before `count` steps, float [count].
+
+    If the settings do not say it, the number of steps of the fit, `total`, decides whether XLA compiles the step.
+    """
+    use_xla = self._settings.use_xla
+    if use_xla is None:
+      use_xla = total >= XLA_PAYS_FROM_STEPS
+    if not isinstance(source, EmbeddingPairs):  # its graph holds an encoder
+      return self._make_advance(source, use_xla)
+    if use_xla not in self._advances:
+      # All steps of a call compile as one unless they wait for other replicas.
+      waits = isinstance(self._strategy, tf.distribute.MirroredStrategy | tf.distribute.MultiWorkerMirroredStrategy)
+      if use_xla and not waits:
+        self._advances[use_xla] = self._make_compiled_advance()
+      else:
+        self._advances[use_xla] = self._make_advance(source, use_xla)
+    return self._advances[use_xla]
+
+  def _loss_and_gradient(self, first, second, seed):
+    """Returns a replica's share of the loss, a scalar in bits per dimension, and its gradient."""
+    # One pass for each side, as the original: a joint pass rounds differently, and a ReLU near 0 turns that into
+    # another trajectory (seen on golden/l2_d3_w32_dim64.npz). Both passes are one graph, traced once.
+    side_graph = tf.function(self._side, autograph=False)
+    vector = tf.convert_to_tensor(self._weights.variable)
+    losses, gradients = [], []
+    for position, side in enumerate((first, second)):
+      dropout_seed = None
+      if self._flow.config.coupling_dropout:
+        dropout_seed = tf.random.experimental.stateless_fold_in(seed, position)
+      loss, gradient = side_graph(side, dropout_seed, vector)
+      losses.append(loss)
+      gradients.append(gradient)
+    return losses[0] + losses[1], gradients[0] + gradients[1]
+
+  def _side(self, side, dropout_seed, vector):
+    with tf.GradientTape(watch_accessed_variables=False) as tape:
+      tape.watch(vector)
+      with self._weights.as_values(vector):
+        bits = self._flow.bits_per_dim(side, dropout_seed)
+      loss = tf.reduce_sum(bits) / self._settings.train_batch_size
+    return loss, tape.gradient(loss, vector)
+
+  def _apply(self, gradient):
+    self._optimizer.apply_gradients([(gradient, self._weights.variable)])
+
+  def _make_advance(self, source, use_xla):
+    strategy = self._strategy
+    loss_and_gradient = tf.function(self._loss_and_gradient, autograph=False, jit_compile=use_xla or None)
+
+    def replica_step(features, seed, step):
+      seed = seed_of_step(seed, step, tf.distribute.get_replica_context().replica_id_in_sync_group)
+      first, second = source.embed(features, seed)
+      loss, gradient = loss_and_gradient(first, second, seed)
+      self._apply(gradient)
+      return loss
+
+    @tf.function(autograph=False)
+    def advance(iterator, seed, step, count):
+      def body(index, losses):
+        loss = strategy.run(replica_step, args=(next(iterator), seed, step + index))
+        loss = strategy.reduce(tf.distribute.ReduceOp.SUM, loss, axis=None)
+        return index + 1, losses.write(tf.cast(index, tf.int32), loss)
+
+      losses = tf.TensorArray(self._flow.dtype, tf.cast(count, tf.int32), element_shape=[])
+      index = tf.constant(0, tf.int64)
+      return tf.while_loop(lambda index, _: index < count, body, [index, losses])[1].stack()
+
+    return advance
+
+  def _make_compiled_advance(self):
+    """Returns `advance` for cached embeddings, with all steps of a call as one computation of XLA."""
+    strategy, shape = self._strategy, [self._settings.train_batch_size, self._flow.dim]
+
+    @tf.function(autograph=False, jit_compile=True)
+    def steps(first, second, seeds, count):
+      def body(index, losses):
+        loss, gradient = self._loss_and_gradient(first[index], second[index], seeds[index])
+        self._apply(gradient)
+        return index + 1, tf.tensor_scatter_nd_update(losses, [[index]], [loss])
+
+      losses = tf.zeros([STEPS_A_CALL], self._flow.dtype)
+      return tf.while_loop(lambda index, _: index < count, body, [tf.constant(0), losses])[1]
+
+    @tf.function(autograph=False)
+    def advance(iterator, seed, step, count):
+      count = tf.cast(count, tf.int32)
+
+      def body(index, first, second, seeds):
+        a, b = next(iterator)
+        seeds = seeds.write(index, seed_of_step(seed, step + tf.cast(index, tf.int64), 0))
+        return index + 1, first.write(index, a), second.write(index, b), seeds
+
+      # Always of the size for which it is compiled; entries from `count` on stay zero and are not used.
+      first = tf.TensorArray(tf.float32, STEPS_A_CALL, element_shape=shape)
+      second = tf.TensorArray(tf.float32, STEPS_A_CALL, element_shape=shape)
+      seeds = tf.TensorArray(tf.int32, STEPS_A_CALL, element_shape=[2])
+      start = [tf.constant(0), first, second, seeds]
+      _, first, second, seeds = tf.while_loop(lambda index, a, b, seeds: index < count, body, start)
+      losses = strategy.run(steps, args=(first.stack(), second.stack(), seeds.stack(), count))
+      return losses[:count]
+
+    return advance
 
 
 def _progress_note(losses):
@@ -196,124 +299,3 @@ class WeightVector:
         part = tf.reshape(part, weight.shape)
       parts.append(part)
     return parts
-
-
-class FlowSteps:
-  """Compiled steps of one flow, kept for later fits; `batch_size` is the number of pairs of a step, on all replicas."""
-
-  def __init__(
-    self,
-    flow: Glow,
-    weights: WeightVector,
-    optimizer: AdamWeightDecay,
-    batch_size: int,
-    strategy: tf.distribute.Strategy,
-  ) -> None:
-    self._flow, self._weights, self._optimizer = flow, weights, optimizer
-    self._batch_size, self._strategy = batch_size, strategy
-    self._advances = {}
-
-  def advance(
-    self, source: EmbeddingPairs | SentencePairsWithDropout, total: int, use_xla: bool | None
-  ) -> Callable[..., tf.Tensor]:
-    """Returns the function (iterator, seed, step, count) -> losses before `count` steps, float [count].
-
-    Without `use_xla`, the number of steps of the fit, `total`, decides whether XLA compiles the step.
-    """
-    if use_xla is None:
-      use_xla = total >= XLA_PAYS_FROM_STEPS
-    if not isinstance(source, EmbeddingPairs):  # its graph holds an encoder
-      return self._make_advance(source, use_xla)
-    if use_xla not in self._advances:
-      # All steps of a call compile as one unless they wait for other replicas.
-      waits = isinstance(self._strategy, tf.distribute.MirroredStrategy | tf.distribute.MultiWorkerMirroredStrategy)
-      if use_xla and not waits:
-        self._advances[use_xla] = self._make_compiled_advance()
-      else:
-        self._advances[use_xla] = self._make_advance(source, use_xla)
-    return self._advances[use_xla]
-
-  def _loss_and_gradient(self, first, second, seed):
-    """Returns a replica's share of the loss, a scalar in bits per dimension, and its gradient."""
-    # One pass for each side, as the original: a joint pass rounds differently, and a ReLU near 0 turns that into
-    # another trajectory (seen on golden/l2_d3_w32_dim64.npz). Both passes are one graph, traced once.
-    side_graph = tf.function(self._side, autograph=False)
-    vector = tf.convert_to_tensor(self._weights.variable)
-    losses, gradients = [], []
-    for position, side in enumerate((first, second)):
-      dropout_seed = None
-      if self._flow.config.coupling_dropout:
-        dropout_seed = tf.random.experimental.stateless_fold_in(seed, position)
-      loss, gradient = side_graph(side, dropout_seed, vector)
-      losses.append(loss)
-      gradients.append(gradient)
-    return losses[0] + losses[1], gradients[0] + gradients[1]
-
-  def _side(self, side, dropout_seed, vector):
-    with tf.GradientTape(watch_accessed_variables=False) as tape:
-      tape.watch(vector)
-      with self._weights.as_values(vector):
-        bits = self._flow.bits_per_dim(side, dropout_seed)
-      loss = tf.reduce_sum(bits) / self._batch_size
-    return loss, tape.gradient(loss, vector)
-
-  def _apply(self, gradient):
-    self._optimizer.apply_gradients([(gradient, self._weights.variable)])
-
-  def _make_advance(self, source, use_xla):
-    strategy = self._strategy
-    loss_and_gradient = tf.function(self._loss_and_gradient, autograph=False, jit_compile=use_xla or None)
-
-    def replica_step(features, seed, step):
-      seed = seed_of_step(seed, step, tf.distribute.get_replica_context().replica_id_in_sync_group)
-      first, second = source.embed(features, seed)
-      loss, gradient = loss_and_gradient(first, second, seed)
-      self._apply(gradient)
-      return loss
-
-    @tf.function(autograph=False)
-    def advance(iterator, seed, step, count):
-      def body(index, losses):
-        loss = strategy.run(replica_step, args=(next(iterator), seed, step + index))
-        loss = strategy.reduce(tf.distribute.ReduceOp.SUM, loss, axis=None)
-        return index + 1, losses.write(tf.cast(index, tf.int32), loss)
-
-      losses = tf.TensorArray(self._flow.dtype, tf.cast(count, tf.int32), element_shape=[])
-      index = tf.constant(0, tf.int64)
-      return tf.while_loop(lambda index, _: index < count, body, [index, losses])[1].stack()
-
-    return advance
-
-  def _make_compiled_advance(self):
-    """Returns `advance` for cached embeddings, with all steps of a call as one computation of XLA."""
-    strategy, shape = self._strategy, [self._batch_size, self._flow.dim]
-
-    @tf.function(autograph=False, jit_compile=True)
-    def steps(first, second, seeds, count):
-      def body(index, losses):
-        loss, gradient = self._loss_and_gradient(first[index], second[index], seeds[index])
-        self._apply(gradient)
-        return index + 1, tf.tensor_scatter_nd_update(losses, [[index]], [loss])
-
-      losses = tf.zeros([STEPS_A_CALL], self._flow.dtype)
-      return tf.while_loop(lambda index, _: index < count, body, [tf.constant(0), losses])[1]
-
-    @tf.function(autograph=False)
-    def advance(iterator, seed, step, count):
-      count = tf.cast(count, tf.int32)
-
-      def body(index, first, second, seeds):
-        a, b = next(iterator)
-        seeds = seeds.write(index, seed_of_step(seed, step + tf.cast(index, tf.int64), 0))
-        return index + 1, first.write(index, a), second.write(index, b), seeds
-
-      # Always of the size for which it is compiled; entries from `count` on stay zero and are not used.
-      first = tf.TensorArray(tf.float32, STEPS_A_CALL, element_shape=shape)
-      second = tf.TensorArray(tf.float32, STEPS_A_CALL, element_shape=shape)
-      seeds = tf.TensorArray(tf.int32, STEPS_A_CALL, element_shape=[2])
-      start = [tf.constant(0), first, second, seeds]
-      _, first, second, seeds = tf.while_loop(lambda index, a, b, seeds: index < count, body, start)
-      losses = strategy.run(steps, args=(first.stack(), second.stack(), seeds.stack(), count))
-      return losses[:count]
-
-    return advance

@@ -163,7 +163,7 @@ def test_xla_where_it_pays(monkeypatch):
   monkeypatch.setattr(tf, "function", spy)
   for use_xla, steps, expected in [(None, 1499, False), (None, 1500, True), (True, 1, True), (False, 10**6, False)]:
     compiled.clear()
-    small.make_trainer()._steps.advance(EmbeddingPairs(*small.embeddings()), steps, use_xla)
+    small.make_trainer(use_xla=use_xla)._advance(EmbeddingPairs(*small.embeddings()), steps)
     assert any(compiled) == expected, (use_xla, steps)
 
 
