@@ -27,16 +27,6 @@ def counters_of(index, folder):
   return add_counters(done.values())
 
 
-def test_each_sentence_once_in_order(tmp_path):
-  sentences = [f"sentence {i}" for i in range(95)]
-  index, folder = toy.corpus(tmp_path, sentences)
-  run_streaming(index, folder, FORMAT, toy.Model(), toy.SETTINGS)
-  ids, vectors = toy.read_npy(folder.folder)
-  assert ids == [str(i) for i in range(95)]
-  np.testing.assert_array_equal(vectors, [toy.vector(sentence) for sentence in sentences])
-  assert counters_of(index, folder)["embedded"] == 95
-
-
 def test_normalized_vectors_and_their_folder(tmp_path):
   (tmp_path / "corpus.txt").write_text("a\nb\n")
   arguments = {"input": (str(tmp_path / "corpus.txt"),), "output_dir": str(tmp_path / "out")}

@@ -1,12 +1,9 @@
-"""Files of this machine, written atomically, and those of object stores."""
-
-import os
+"""Files of object stores."""
 
 import fsspec
 import numpy as np
 import pytest
 
-from bert_flow_tf.corpus import storage
 from bert_flow_tf.corpus.embedding import pending, run_streaming
 from bert_flow_tf.corpus.index import changed_input, find_inputs
 from bert_flow_tf.corpus.reading import InputFormat
@@ -15,27 +12,6 @@ from bert_flow_tf.errors import ConfigError
 from tests.corpus import toy
 
 FORMAT = InputFormat()
-
-
-def test_a_file_is_replaced_atomically(tmp_path):
-  path = str(tmp_path / "a")
-  with storage.writing(path) as file:
-    file.write(b"old")
-    assert storage.stat(path) is None
-  mask = os.umask(0)
-  os.umask(mask)
-  assert os.stat(path).st_mode & 0o777 == 0o666 & ~mask
-  with open(path, "rb") as reader:
-    with storage.writing(path) as file:
-      file.write(b"newer")
-    assert reader.read() == b"old"  # an open file keeps its content
-  assert storage.stat(path)[0] == 5
-  with pytest.raises(ValueError, match="stopped"), storage.writing(path) as file:
-    file.write(b"half")
-    raise ValueError("stopped")
-  with storage.open_file(path) as file:
-    assert file.read() == b"newer"
-  assert storage.sizes(str(tmp_path)) == {"a": 5}
 
 
 def test_an_object_store(tmp_path):
