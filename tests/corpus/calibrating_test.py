@@ -212,14 +212,8 @@ def test_rejected_arguments(shards, tmp_path):
     assert argument in (None, caught.value.argument)
 
 
-def test_public_functions_on_arrays(tmp_path):
+def test_arrays_in_memory():
   rows = draw(30)
-  whitening = fit_calibration(rows, "whitening", vectors_of="mine")
-  whitening.save(tmp_path / "w")
-  assert load_calibration(tmp_path / "w").encoder == {"vectors_of": "mine"}
-  np.testing.assert_array_equal(load_calibration(tmp_path / "w").transform(rows), whitening.transform(rows))
-  parts = fit_calibration([rows[:11], rows[11:]], "whitening")
-  np.testing.assert_allclose(parts.transform(rows), whitening.transform(rows), atol=1e-4)
   dev = rows[:15], rows[15:], np.arange(15.0)
   assert fit_calibration((rows[:15], rows[15:]), "natsv", dev=dev).k >= 1
   for arguments in ({"calibration": "natsv"}, {"calibration": "sn", "seed": 1}, {"calibration": "nothing"}):

@@ -1,4 +1,4 @@
-"""bert_flow_tf/integrations/sentence_transformers.py: the protocol, and mteb itself."""
+"""The adapters to sentence-transformers, mteb and SentEval; and mteb itself."""
 
 import numpy as np
 import pytest
@@ -6,6 +6,7 @@ import pytest
 from bert_flow_tf.calibration.names import make_calibration
 from bert_flow_tf.errors import ConfigError, DataError
 from bert_flow_tf.integrations.sentence_transformers import SentenceTransformersAdapter, revision
+from bert_flow_tf.integrations.senteval import SentEvalAdapter
 from bert_flow_tf.model import SentenceModel
 from tests.encoder import tiny
 from tests.model_test import ARGUMENTS, SENTENCES
@@ -74,6 +75,31 @@ def test_revision_for_mteb_follows_from_everything_that_decides(model):
   models = [model, SentenceModel(encoder, other, **ARGUMENTS), SentenceModel(encoder, **ARGUMENTS)]
   models.append(SentenceModel(encoder, **{**ARGUMENTS, "max_seq_length": 9}))
   assert len({revision(each) for each in models}) == 4
+
+
+def test_senteval(model):
+  """Words are joined again, what is empty becomes "."; prepare asks once for each distinct sentence."""
+  asked = []
+
+  def encode(sentences):
+    asked.append(list(sentences))
+    return model.encode(sentences)
+
+  adapter = SentEvalAdapter(encode)
+  words = [["a", "dog."], [], ["cats"], [b"a", b"dog."], "cats", ["  "]]
+  expected = model.encode(["a dog.", ".", "cats", "a dog.", "cats", "."])
+  np.testing.assert_allclose(adapter.batcher({}, words), expected, atol=5e-4)
+  assert asked.pop() == ["a dog.", ".", "cats", "a dog.", "cats", "."]
+  assert adapter.prepare({}, np.array(words, dtype=object)) is None
+  found = adapter.batcher({}, words)
+  np.testing.assert_allclose(found, expected, atol=5e-4)
+  assert asked == [["a dog.", ".", "cats"]] and found.dtype == np.float32
+  adapter.batcher({}, [["b"]])  # never prepared
+  assert asked[1:] == [["b"]]
+  adapter.prepare({}, [])
+  assert adapter.batcher({}, [["b"]]).shape == (1, 3)
+  own = SentEvalAdapter(model).batcher({}, [["a", "dog."]])
+  np.testing.assert_allclose(own, model.encode(["a dog."]), atol=5e-4)
 
 
 @pytest.mark.slow
