@@ -7,12 +7,7 @@ import tensorflow_probability as tfp
 
 
 class LayerBijector(tfp.bijectors.Bijector):
-  """The bijector of one `FlowLayer`, z = layer(u).
-
-  Args:
-    layer: the `FlowLayer`.
-    dropout_seed: as in `FlowLayer.make_bijector`.
-  """
+  """The bijector of one `FlowLayer`, z = layer(u); dropout as in `FlowLayer.make_bijector`."""
 
   def __init__(self, layer: Any, dropout_seed: tf.Tensor | None = None) -> None:
     parameters = {"layer": layer, "dropout_seed": dropout_seed}

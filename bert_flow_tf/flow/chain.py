@@ -40,7 +40,7 @@ def forward_and_log_det(
   """Returns z [batch, dim] of u [batch, dim], and log|det dz/du|, [batch] or a scalar.
 
   It is what `chain_bijector` computes, in a third of the operations: TensorFlow Probability evaluates the chain once
-  for z and again for the log-determinant. Each layer gets another seed from `dropout_seed`.
+  for z and again for the log-determinant.
   """
   seeds = dropout_seeds(dropout_seed)
   # `left` are the halves that leave as latents between levels; log-determinants of layers add up.

@@ -73,7 +73,14 @@ class FlowConfig:
   @classmethod
   def from_json_file(cls, path: str | os.PathLike) -> "FlowConfig":
     """Reads a json file, or a file of `flow/config` by its name with or without ".json"."""
-    file = _find(path)
+    # A file of the user's goes before a packaged one of the same name.
+    file = pathlib.Path(path)
+    packaged = CONFIG_FOLDER / f"{file.name.removesuffix('.json')}.json"
+    if not file.is_file() and str(path) == file.name and packaged.is_file():
+      file = packaged
+    elif not file.is_file():
+      expected = f"expected a json file or one of {', '.join(packaged_configs())}"
+      raise ConfigError(f"flow_model_config={path}: no such file; {expected}", "flow_model_config")
     try:
       return cls.from_dict(read_json(file))
     except (OSError, ValueError, ConfigError) as error:
@@ -92,17 +99,3 @@ def packaged_configs() -> list[str]:
 def _check(allowed: bool, key: str, value: Any, expected: str) -> None:
   if not allowed:
     raise ConfigError(f"{key}={value!r} in the flow config: expected {expected}", key)
-
-
-def _find(path: str | os.PathLike) -> pathlib.Path:
-  # A file of the user's goes before a packaged one of the same name.
-  file = pathlib.Path(path)
-  if file.is_file():
-    return file
-  packaged = CONFIG_FOLDER / f"{file.name.removesuffix('.json')}.json"
-  if str(path) == file.name and packaged.is_file():
-    return packaged
-  raise ConfigError(
-    f"flow_model_config={path}: no such file; expected a json file or one of {', '.join(packaged_configs())}",
-    "flow_model_config",
-  )

@@ -22,7 +22,7 @@ class NormalizedDense(FlowLayer):
   """
 
   def __init__(self, units: int, actnorm_init: str = "data", seed: int | None = None, **kwargs: Any) -> None:
-    super().__init__({"units": units, "actnorm_init": actnorm_init, "seed": seed}, **kwargs)
+    super().__init__(**kwargs)
     self.units = units
     self._seeds = seed_stream(seed)
     self.actnorm = ActNorm(actnorm_init, seed=next(self._seeds), name="actnorm", dtype=self.dtype)
@@ -55,7 +55,7 @@ class ZeroDense(FlowLayer):
   """
 
   def __init__(self, units: int, **kwargs: Any) -> None:
-    super().__init__({"units": units}, **kwargs)
+    super().__init__(**kwargs)
     self.units = units
 
   def build(self, input_shape: Any) -> None:
@@ -95,8 +95,7 @@ class CouplingNetwork(FlowLayer):
     seed: int | None = None,
     **kwargs: Any,
   ) -> None:
-    arguments = {"units": units, "width": width, "activation": activation, "dropout": dropout}
-    super().__init__({**arguments, "actnorm_init": actnorm_init, "seed": seed}, **kwargs)
+    super().__init__(**kwargs)
     self.activation = activation
     self.dropout = dropout
     seeds = seed_stream(seed)
@@ -187,11 +186,7 @@ class AdditiveCoupling(FlowLayer):
     super().__init__({**arguments, "actnorm_init": actnorm_init, "seed": seed}, **kwargs)
 
   def build(self, input_shape: Any) -> None:
-    """Creates the network for the halves of the last axis.
-
-    Raises:
-      FlowError: the last axis is odd.
-    """
+    """Creates the network for the halves of the last axis; a FlowError if it is odd."""
     # The first half decides how the second one moves.
     self.half, odd = divmod(int(input_shape[-1]), 2)
     if odd:

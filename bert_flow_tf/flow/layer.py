@@ -33,9 +33,7 @@ class FlowLayer(tf_keras.layers.Layer):
   ) -> tuple[tf.Tensor, tf.Tensor | None]:
     """Returns z [..., dim] of u [..., dim], and log|det dz/du|, [...] or a scalar; None if it is always 0.
 
-    Args:
-      u: the layer's input.
-      dropout_seed: int32 [2], seed of the coupling's dropout while fitting; None for no dropout.
+    `dropout_seed`, int32 [2], is the seed of the coupling's dropout while fitting; None for no dropout.
     """
     raise NotImplementedError
 

@@ -12,17 +12,11 @@ from bert_flow_tf.errors import FlowError
 
 @dataclasses.dataclass(frozen=True)
 class NamedWeight:
-  """Weight with its shape in the original, for instance [1, 1, 1, C] for a vector [C].
-
-  Attributes:
-    weight: the `tf.Variable`.
-    shape: shape in the original.
-    original: whether the original has it; the others exist only in our own files.
-  """
+  """Weight with its shape in the original, for instance [1, 1, 1, C] for a vector [C]."""
 
   weight: tf.Variable
   shape: tuple[int, ...]
-  original: bool = True
+  original: bool = True  # False for what exists only in our own files
 
   problem: ClassVar[str] = "has values that are not finite numbers"
 
@@ -46,7 +40,9 @@ class NamedWeight:
   def convert(self, array: np.ndarray) -> np.ndarray | None:
     """Returns the value of the weight for numbers of the original's shape; None if it cannot have them."""
     value = array.reshape(self.weight.shape).astype(self.weight.dtype.as_numpy_dtype)
-    return value if np.isfinite(value).all() else None
+    if not np.isfinite(value).all():
+      return None
+    return value
 
 
 @dataclasses.dataclass(frozen=True)
