@@ -93,8 +93,6 @@ def _names_of(fields: list[str], path: FilePath, number: int) -> tuple[list[str]
   if len(names) == 1 and "sentence1" in names[0]:
     raise line_error(path, number, f"the header is {fields[0][:80]!r}; {_EXPECTED}")
   if len(names) == 3 and not _is_number(fields[2]):
-    if not _is_number(fields[0]):
-      raise line_error(path, number, f"neither the first nor the last of 3 columns is a score; {_EXPECTED}")
     return ["score", "sentence1", "sentence2"], False
   if len(names) not in _NAMES:
     raise line_error(path, number, f"{len(names)} columns, {_EXPECTED}")

@@ -1,7 +1,4 @@
-"""Lines of a text file, plain, gzipped or in a zip archive; each error names the file and the line.
-
-Only a line feed ends a line: `str.splitlines` would also split a sentence at U+2028, U+0085 or a form feed.
-"""
+"""Lines of a text file, plain, gzipped or in a zip archive; each error names the file and the line."""
 
 import gzip
 import math
@@ -105,7 +102,7 @@ def read_number(field: str, path: FilePath, number: int, scale: tuple[float, flo
 
 
 def _raw_lines(path: FilePath) -> Iterator[bytes]:
-  """Yields the lines of a file as bytes, split at line feeds."""
+  """Yields the lines of a file as bytes, split at line feeds alone, not at U+2028, U+0085 or a form feed."""
   opened: Any = path if isinstance(path, zipfile.Path) else pathlib.Path(path)
   try:
     if isinstance(opened, pathlib.Path) and opened.is_char_device():

@@ -7,12 +7,9 @@ ORDER = "every pair once a pass"
 
 
 def pair_order(num_pairs: int, seed: int, shuffle: bool = True) -> tf.data.Dataset:
-  """Returns an infinite data set of positions of pairs, scalar int64, that depends on no global seed.
-
-  Each pass has every pair once, in its own order. The shuffle matters: consecutive rows of the STS files are similar,
-  and a flow fitted on them in order is much worse. The published code shuffles once, then has a shuffle buffer of 1000
-  pairs in each pass. Without `shuffle`, the order of the file is repeated.
-  """
+  """Returns an infinite data set of positions of pairs, scalar int64: each pass has every pair in its order."""
+  # Consecutive rows of the STS files are similar, and a flow fitted on them in order is much worse. The published code
+  # shuffles once, then has a shuffle buffer of 1000 pairs in each pass.
 
   def positions_of_pass(number: tf.Tensor) -> tf.data.Dataset:
     positions = tf.range(num_pairs, dtype=tf.int64)

@@ -47,13 +47,12 @@ def training_pairs(
 ) -> TrainingPairs:
   """Returns the selected and shuffled pairs of a training, as the published runner has them.
 
-  `splits` are those whose labels are used: by default train, with `use_full` train and dev. `use_full` takes the pairs
-  of all splits. Pairs are shuffled by Python's generator: with `num_examples` > 0 once to draw the labeled pairs, then
-  once more. All pairs are kept: those without a label train a flow, and count in the number of steps.
+  `splits` are those whose labels are used: by default train, with `use_full` (the pairs of all splits) train and dev.
   """
   splits = _labeled_splits(task, splits, use_full, num_examples)
   pairs, targets = _pairs_and_targets(task, splits, use_full)
-  # The draws and their order are those of the published runner.
+  # The draws and their order are those of the published runner: with num_examples > 0, one for the labeled pairs. Pairs
+  # without a label are kept; they train a flow, and count in the number of steps.
   random, order = Random(seed), list(range(len(pairs)))
   if num_examples == _NO_LABELS:
     targets = np.full(len(pairs), np.nan)

@@ -1,7 +1,4 @@
-"""Tables of sentence pairs: a `Table` says where the files of a data set are and how they are read.
-
-Fields are separated by tabs, without quoting: a quotation mark is part of the sentence.
-"""
+"""Tables of sentence pairs: a `Table` says where the files of a data set are, and reads them; nothing is quoted."""
 
 import dataclasses
 import math
@@ -202,10 +199,7 @@ def first_with(data_dir: Any, folders: Iterable[str], names: Sequence[str]) -> A
 
 
 def difference(name: str, published: Mapping[str, tuple[int, str]], pairs: SentencePairs, split: str) -> str:
-  """Returns how a split differs from those that others evaluate on; "" if it does not, or if nothing is published.
-
-  Organizers publish no digests, so those of `published` (`SentencePairs.digest`) are of the files that we have.
-  """
+  """Returns how a split differs from those that others evaluate on; "" if it does not, or if nothing is published."""
   if split not in published:
     return ""
   size, digest = published[split]
@@ -215,12 +209,6 @@ def difference(name: str, published: Mapping[str, tuple[int, str]], pairs: Sente
   if computed != digest:
     return f"other sentences or gold than {name}'s {split} split has (digest {computed[:12]}, expected {digest[:12]})"
   return ""
-
-
-def check_download(place: str, difference: str) -> None:
-  """Raises a DataError for downloaded pairs with a `difference`."""
-  if difference:
-    raise DataError(f"{place}: {difference}; to use it nevertheless, unpack it into a folder and set data_dir to it")
 
 
 def note_of(place: str, difference: str) -> str:

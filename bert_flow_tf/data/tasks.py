@@ -48,6 +48,11 @@ def _glue_task(name: str, description: str, gold: Gold, eval_split: str = "dev",
   )
 
 
+def _nli_task(name: str, description: str, table: Table | Parts, **fields: Any) -> TaskSpec:
+  """Returns the row of a task whose gold is a class of entailment."""
+  return _table_task(name, description, table, kind=CLASSES, labels=semeval.LABELS, **fields)
+
+
 def _sts_task(name: str, description: str, years: tuple[semeval.Year, ...]) -> TaskSpec:
   """Returns the row of a task of STS-12 to STS-16, or of their union."""
   return TaskSpec(
@@ -167,32 +172,23 @@ TASKS = (
     eval_split=None,
   ),
   # Classes of entailment, for the siamese runner.
-  _table_task(
+  _nli_task(
     "ALLNLI",
     "SNLI and MNLI: about 960000 labeled pairs in train, MNLI's dev",
     nli.ALLNLI_PARTS,
     eval_split="dev",
     published=nli.ALLNLI_PUBLISHED,
-    kind=CLASSES,
-    labels=semeval.LABELS,
   ),
-  _table_task(
+  _nli_task(
     "MNLI",
     "labeled pairs; test is the mismatched half of dev",
     nli.MNLI,
     eval_split="dev",
     published=nli.MNLI_PUBLISHED,
-    kind=CLASSES,
-    labels=semeval.LABELS,
   ),
-  _table_task("SNLI", "labeled pairs in train, dev and test", nli.SNLI, kind=CLASSES, labels=semeval.LABELS),
-  _table_task(
-    "SICK-E",
-    "entailment of SICK: 9927 labeled pairs in train, dev and test",
-    semeval.SICK_E,
-    kind=CLASSES,
-    labels=semeval.LABELS,
-    aliases=("sicke",),
+  _nli_task("SNLI", "labeled pairs in train, dev and test", nli.SNLI),
+  _nli_task(
+    "SICK-E", "entailment of SICK: 9927 labeled pairs in train, dev and test", semeval.SICK_E, aliases=("sicke",)
   ),
 )
 

@@ -1,8 +1,4 @@
-"""TFDS builders of SICK, `SickR()`, and STS-12 to STS-16, `SemevalSts(config="sts12")`.
-
-The organizers publish no checksums, so downloads are verified by their content: each line is readable, each file is
-present, and sentences and gold are those of the files that we have.
-"""
+"""TFDS builders of SICK, and STS-12 to STS-16, without checksums of the organizers: the pairs are checked."""
 
 import contextlib
 import os
@@ -12,7 +8,7 @@ import numpy as np
 import tensorflow_datasets as tfds
 
 from bert_flow_tf.data import semeval
-from bert_flow_tf.data.table import TFDS_SPLITS, check_download, difference
+from bert_flow_tf.data.table import TFDS_SPLITS, difference
 from bert_flow_tf.errors import DataError
 
 
@@ -20,20 +16,18 @@ class PairsBuilder(tfds.core.GeneratorBasedBuilder, skip_registration=True):  # 
   """Base of the builders: reads files of the folder of manual downloads, or downloads archives."""
 
   VERSION = tfds.core.Version("1.0.0")
-  HOMEPAGE = SCALE = ""
 
   def _info(self):
     features = {
       "idx": tfds.features.Scalar(np.int32, doc="position in the order of the files"),
       "sentence1": tfds.features.Text(),
       "sentence2": tfds.features.Text(),
-      "score": tfds.features.Scalar(np.float32, doc=self.SCALE),
+      "score": tfds.features.Scalar(np.float32),
     }
     if self.BUILDER_CONFIGS:
       features["subset"] = tfds.features.Text(doc="NAME of STS.input.NAME.txt")
-    return tfds.core.DatasetInfo(
-      builder=self, description=self.__doc__, homepage=self.HOMEPAGE, features=tfds.features.FeaturesDict(features)
-    )
+    features = tfds.features.FeaturesDict(features)
+    return tfds.core.DatasetInfo(builder=self, description=self.__doc__, features=features)
 
   def _source(self):
     """Returns the `Table` or `Year` of the builder."""
@@ -58,11 +52,11 @@ class PairsBuilder(tfds.core.GeneratorBasedBuilder, skip_registration=True):  # 
       if pairs is None:
         pairs = source.pairs_in(os.fspath(dl_manager.download_and_extract(url)), split)
       if pairs is None:
-        raise DataError(
-          f"the archive at {url} has not the files of {source.name}; remove it from {dl_manager.download_dir} to "
-          "download it again"
-        )
-      check_download(url, difference(source.name, source.published, pairs, split))
+        again = f"remove it from {dl_manager.download_dir} to download it again"
+        raise DataError(f"the archive at {url} has not the files of {source.name}; {again}")
+      other = difference(source.name, source.published, pairs, split)
+      if other:
+        raise DataError(f"{url}: {other}; to use it nevertheless, unpack it into a folder and set data_dir to it")
       generators[TFDS_SPLITS[split]] = self._generate_examples(pairs)
     return generators
 
@@ -79,7 +73,6 @@ class PairsBuilder(tfds.core.GeneratorBasedBuilder, skip_registration=True):  # 
 class SickR(PairsBuilder):
   """Sentence pairs with a relatedness from 1 to 5: SICK, as of SemEval 2014 task 1."""
 
-  HOMEPAGE, SCALE = "https://alt.qcri.org/semeval2014/task1", "1 to 5"
   MANUAL_DOWNLOAD_INSTRUCTIONS = (
     "Only without a network: sick_train.zip, sick_trial.zip and sick_test_annotated.zip, or their files in SICK/."
   )
@@ -91,7 +84,6 @@ class SickR(PairsBuilder):
 class SemevalSts(PairsBuilder):
   """Sentence pairs with a similarity from 0 to 5: the SemEval STS tasks of 2012 to 2016, a configuration per year."""
 
-  HOMEPAGE, SCALE = "https://ixa2.si.ehu.eus/stswiki", "0 to 5"
   MANUAL_DOWNLOAD_INSTRUCTIONS = (
     "Only without a network: the organizers' archive (STS2012-en-test.zip and so on), or SentEval's folder "
     "STS/STS12-en-test and so on."

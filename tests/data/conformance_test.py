@@ -2,19 +2,16 @@
 
 import csv
 import gzip
-import io
-import pathlib
 import zipfile
 
 import numpy as np
 import pytest
 
-from bert_flow_tf.data import nli
 from bert_flow_tf.data.flow_corpus import load_flow_corpus
 from bert_flow_tf.data.tasks import KINDS, TASKS, find_task, load_task
 from bert_flow_tf.errors import DataError
-from tests.data.table_cases import SIZES, TABLES, check_pairs, is_hidden, rows, text, write, write_to_tfds
-from tests.data.tfds_cases import cut_network, write_tfds
+from tests.data.table_cases import SIZES, TABLES, check_pairs, is_hidden, text, write, write_to_tfds
+from tests.data.tfds_cases import cut_network
 from tests.testing import shared
 
 # {task: the first file that its loader looks for}
@@ -149,22 +146,6 @@ def test_tfds(tmp_path, monkeypatch, name):
   assert data.source == f"TensorFlow Datasets {stored}/{version} in {tmp_path}{note}"
 
 
-def test_a_hidden_label_of_dev_is_an_error(tmp_path):
-  write_to_tfds(tmp_path, TABLES["QNLI"], hidden=("dev", "test"))
-  assert _error("QNLI", tfds_data_dir=tmp_path)[0].startswith("QNLI: none of the 4 pairs of its dev split has a label")
-
-
-def test_tfds_without_an_agreed_label(tmp_path):
-  rows_of = {
-    split: [{"premise": f"a {i}", "hypothesis": f"b {i}", "label": i - 1} for i in range(4)] for split in SIZES
-  }
-  write_tfds(tmp_path, "snli", "1.1.0", {nli.SNLI.tfds_splits[split]: rows for split, rows in rows_of.items()})
-  data = _load("SNLI", tfds_data_dir=tmp_path)
-  # The order of the labels in TFDS is entailment, neutral, contradiction; the data set has no order of rows.
-  labels = dict(zip(data.splits["dev"].sentences_a, data.splits["dev"].scores, strict=True))
-  assert labels == {"a 1": 1, "a 2": 2, "a 3": 0} and data.dropped == dict.fromkeys(SIZES, 1)
-
-
 @pytest.mark.parametrize("task", EVERY_TASK)
 def test_a_missing_file_is_named(tmp_path, task):
   message, argument = _error(task, data_dir=tmp_path)
@@ -175,8 +156,7 @@ def test_a_missing_file_is_named(tmp_path, task):
 @pytest.mark.parametrize("task", ["STS-B", "STS-15", "QNLI", "MNLI"])
 @pytest.mark.parametrize("place", ["above", "nowhere", "file"])
 def test_a_data_dir_a_level_away(tmp_path, task, place):
-  file = tmp_path / "top" / "mine" / FIRST_FILES[task] if task != "STS-B" else tmp_path / "top/mine/STS/STSBenchmark/x"
-  file = file.with_name(pathlib.Path(FIRST_FILES[task]).name) if task != "STS-B" else file.with_name("sts-train.csv")
+  file = tmp_path / "top" / "mine" / FIRST_FILES[task]
   file.parent.mkdir(parents=True)
   file.touch()
   (tmp_path / "file").touch()
@@ -283,13 +263,3 @@ def test_the_addresses_of_mrpc_are_those_of_tfds():
   from tensorflow_datasets.text import glue as theirs
 
   assert set(TABLES["MRPC"].tfds_urls) == {theirs._MRPC_TRAIN, theirs._MRPC_TEST, theirs._MRPC_DEV_IDS}
-
-
-def test_one_unreadable_line_in_a_thousand_is_left_out(tmp_path):
-  table = TABLES["QNLI"]
-  path = write(tmp_path, table) / "dev.tsv"
-  body = io.StringIO(text(table, "dev")).readlines()
-  path.write_text("".join([body[0], *body[1:] * 300, _changed(text(table, "dev"), 1, -1, "x").decode().split("\n")[1]]))
-  data = load_task("QNLI", data_dir=tmp_path)
-  assert len(data.splits["dev"]) == 1200 and "1 malformed line of QNLI/dev.tsv left out" in data.source
-  assert rows(table, "dev")[0][0] == data.splits["dev"].sentences_a[0]

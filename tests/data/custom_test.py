@@ -101,7 +101,7 @@ EXPECTED = "expected 1 column (a sentence), 2 (sentence1, sentence2) or 3 (sente
     ("1\ta\tb\nhigh\tc\td\n", ", line 2: ", "the score is 'high'"),
     ("nan\ta\tb\n", ", line 1: ", "the score is 'nan'"),
     ("1e308\ta\tb\n-1e308\tc\td\n", ", line 1: ", "outside the scale"),
-    ("a\tb\tc\n", ", line 1: ", EXPECTED),
+    ("a\tb\tc\n", ", line 1: ", "the score is 'a'"),
     ("a\tb\t1\nc\td\thigh\n", ", line 2: ", "the score is 'high'"),
     ("0\ta\n1\tb\n", ": ", EXPECTED),
     ("sentence1,sentence2,score\na,b,1\n", ", line 1: ", EXPECTED),
