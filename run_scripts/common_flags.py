@@ -21,6 +21,7 @@ FLAGS = flags.FLAGS
 
 def define_settings(cls: type, only: Sequence[str] = (), **other_defaults: Any) -> None:
   """Defines a flag for each field of a settings dataclass, or for some; `other_defaults` are the runner's own."""
+  # A setting's heading in --help is the part of the package that its dataclass belongs to.
   kinds = typing.get_type_hints(cls)
   for field in dataclasses.fields(cls):
     has_flag = field.metadata.get("flag", True)
@@ -34,7 +35,7 @@ def _define(field, kind, default):
   # `int | None` makes a flag of int.
   metadata = field.metadata
   if typing.get_origin(kind) is types.UnionType:
-    kind = next(part for part in typing.get_args(kind) if part is not type(None))
+    kind = typing.get_args(kind)[0]
   lowest, highest = metadata.get("minimum"), metadata.get("maximum")
   if metadata.get("choices"):
     flags.DEFINE_enum(field.name, default, metadata["choices"], metadata["help"])
@@ -70,10 +71,12 @@ def define_data_flags() -> None:
 
 def encoder_flags(*parts: str, leave_out: Sequence[str] = ()) -> list[str]:
   """Returns the names of the encoder's flags of some parts of `EncoderSettings`; of all parts if none is given."""
-  fields = [field for field in dataclasses.fields(EncoderSettings) if field.metadata.get("flag", True)]
-  if parts:
-    fields = [field for field in fields if field.metadata["part"] in parts]
-  return [field.name for field in fields if field.name not in leave_out]
+  names = []
+  for field in dataclasses.fields(EncoderSettings):
+    is_wanted = not parts or field.metadata["part"] in parts
+    if is_wanted and field.metadata.get("flag", True) and field.name not in leave_out:
+      names.append(field.name)
+  return names
 
 
 def define_encoder_flags(*parts: str, leave_out: Sequence[str] = ()) -> None:
@@ -129,6 +132,7 @@ def embedding_arguments() -> dict[str, Any]:
 
 def given_model_arguments() -> dict[str, Any]:
   """Returns the arguments of `SentenceModel.load` that are on the command line, and the caches."""
+  # The calibration decides the rest, so only flags that are given may change it.
   chosen = settings(EncoderSettings)
   arguments: dict[str, Any] = {"cache_dir": chosen.model_cache_dir, "cache": chosen.cached_dir}
   if given(["model", "init_checkpoint"]):
@@ -161,7 +165,9 @@ def own_flags() -> list[flags.Flag]:
   for module, of_module in sorted(FLAGS.flags_by_module_dict().items()):
     if module.startswith(("absl.", "tensorflow")):
       continue
-    own += [flag for flag in of_module if not (flag.help or "").startswith("Alias for")]
+    for flag in of_module:
+      if not (flag.help or "").startswith("Alias for"):
+        own.append(flag)
   return own
 
 

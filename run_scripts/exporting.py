@@ -34,8 +34,7 @@ def check_export_of_run(calibrations: int) -> None:
   common_flags.check_not_empty(["export_dir"])
   if calibrations > 1:
     raise ConfigError(
-      f"export_dir={FLAGS.export_dir}: a served model has one calibration, this run fits {calibrations}; export one of "
-      "them with run_export",
+      f"export_dir={FLAGS.export_dir}: one calibration can be served, not {calibrations}; export it with run_export",
       argument="export_dir",
     )
   if FLAGS.precision != "float32":
@@ -47,6 +46,7 @@ def export(model, calibration_folder: str | None) -> None:
   from bert_flow_tf.serving import metadata
   from bert_flow_tf.serving.export import export_model
 
+  # The served model names the run that its calibration is from.
   settings = dataclasses.asdict(common_flags.settings(ExportSettings))
   about = metadata.read_origin(calibration_folder)
   folder = export_model(model, FLAGS.export_dir, about=about, **settings)

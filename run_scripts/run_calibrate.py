@@ -49,21 +49,16 @@ def define_flags() -> None:
 
 
 def check_flags() -> None:
-  """Validates the flags before anything is loaded.
-
-  Raises:
-    ConfigError: a flag is missing, or flags contradict each other.
-  """
+  """Validates the flags before anything is loaded."""
   # Either a fit, which takes the flow's flags and shares, or an application of a fitted calibration.
   for name in ("vectors", "output"):
     if not FLAGS[name].value:
       raise ConfigError(f"{name}: missing; expected {'files' if name == 'vectors' else 'a path'}", argument=name)
   if (FLAGS.calibration is None) == (FLAGS.calibration_folder is None):
     raise ConfigError("calibration: expected it (to fit) or calibration_folder (to apply)", argument="calibration")
-  of_fit = [*flow_settings(), *common_flags.given(["shares"])]
-  if FLAGS.calibration_folder is not None and of_fit:
-    name = of_fit[0]
-    raise ConfigError(f"{name}: has no use with calibration_folder, where nothing is fitted", argument=name)
+  for name in list(flow_settings()) + common_flags.given(["shares"]):
+    if FLAGS.calibration_folder is not None:
+      raise ConfigError(f"{name}: has no use with calibration_folder, where nothing is fitted", argument=name)
 
 
 def flow_settings() -> dict:
@@ -78,6 +73,7 @@ def main(argv: list[str]) -> None:
   check_flags()
   from bert_flow_tf.corpus.calibrating import apply_to_files, fit_files
 
+  # A fit writes a calibration, an application new vectors.
   output = os.path.expanduser(FLAGS.output)
   if FLAGS.calibration is not None:
     fitted = fit_files(FLAGS.vectors, FLAGS.calibration, output, FLAGS.vectors_of, FLAGS.shares, **flow_settings())

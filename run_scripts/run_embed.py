@@ -39,8 +39,10 @@ def check_flags() -> None:
   common_flags.check_not_empty(("flow_folder", "saved_model", "column", "id_column", "runner"))
   if FLAGS.cached_dir is not None:
     raise ConfigError("cached_dir: no use here, as finished shards are not embedded again", argument="cached_dir")
-  of_encoder = common_flags.encoder_flags(NAME, LOADING, POOLING)
-  unused = common_flags.given(["flow_folder", *of_encoder])
+  # A SavedModel has its encoder and calibration in it.
+  names = common_flags.encoder_flags(NAME, LOADING, POOLING)
+  names.append("flow_folder")
+  unused = common_flags.given(names)
   if FLAGS.saved_model is not None and unused:
     raise ConfigError(f"{unused[0]}: no use with saved_model, which contains its own; leave one out", unused[0])
   common_flags.check_calibration_flags()

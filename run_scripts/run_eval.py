@@ -33,7 +33,7 @@ if typing.TYPE_CHECKING:
 
 FLAGS = flags.FLAGS
 
-_DATA_FLAGS = ("data_dir", "tfds_data_dir", "stsb_gold", "split")
+_DATA_FLAGS = ["data_dir", "tfds_data_dir", "stsb_gold", "split"]
 
 
 def define_flags():
@@ -75,27 +75,26 @@ def check_flags():
     folders = [os.path.realpath(os.path.expanduser(folder)) for folder in FLAGS.flow_folder if folder]
     if not folders or len(set(folders)) < len(FLAGS.flow_folder):
       value = ",".join(FLAGS.flow_folder)
-      raise _error("flow_folder", f"={value}: expected folders of calibrations, each once and none empty")
+      raise ConfigError(f"flow_folder={value}: expected calibrations, each once and none empty", "flow_folder")
   # The three kinds of evaluation exclude each other: tasks, SentEval's tasks, a file of similarities.
   if FLAGS.senteval is None:
     _reject(["senteval_tasks", "senteval_trusted"], "needs senteval, the folder of SentEval's data")
   else:
-    _reject(["task", "metric", "predictions", *_DATA_FLAGS], "has no use with senteval, which has its own tasks")
+    for names in (["task", "metric", "predictions"], _DATA_FLAGS):
+      _reject(names, "has no use with senteval, which has its own tasks")
   if FLAGS.predictions is not None:
-    useless = ["flow_folder", "allow_other_encoder", *common_flags.encoder_flags()]
-    _reject(useless, "has no use with predictions, where nothing is embedded")
+    for names in (["flow_folder", "allow_other_encoder"], common_flags.encoder_flags()):
+      _reject(names, "has no use with predictions, where nothing is embedded")
     if not common_flags.given(["task"]):
       _reject(_DATA_FLAGS, "needs task if predictions is given")
+    elif len(FLAGS.task) != 1:
+      raise ConfigError(f"task={','.join(FLAGS.task)}: expected one task, as predictions are of one", "task")
 
 
 def _reject(names, reason):
   """Raises a ConfigError if one of these flags is on the command line."""
   for name in common_flags.given(names):
-    raise _error(name, f": {reason}")
-
-
-def _error(argument, message):
-  return ConfigError(f"{argument}{message}", argument=argument)
+    raise ConfigError(f"{name}: {reason}", argument=name)
 
 
 def load_tasks(folder: RunFolder | None) -> list[TaskData]:
@@ -126,9 +125,7 @@ def run_predictions(folder: RunFolder | None) -> TaskResult:
   """Compares the file of similarities with gold."""
   task = None
   if common_flags.given(["task"]):
-    task, *others = load_tasks(folder)
-    if others:
-      raise _error("task", f"={','.join(FLAGS.task)}: expected one task, as predictions are of one")
+    (task,) = load_tasks(folder)
   task, evaluations = score_predictions(FLAGS.predictions, task, FLAGS.metric)
   return task_result(task, evaluations)
 

@@ -44,11 +44,7 @@ def define_flags() -> None:
 
 
 def check_flags() -> list[CalibrationSpec]:
-  """Validates the flags before anything is loaded, and returns the calibrations.
-
-  Raises:
-    ConfigError: a value is not allowed, or two flags contradict each other.
-  """
+  """Validates the flags before anything is loaded, and returns the calibrations."""
   common_flags.check_not_empty(("output_parent_dir", "exp_name", "cached_dir", "model_cache_dir"))
   specs = parse_calibrations(FLAGS.calibration)
   if FLAGS.distribution_strategy == "multi_worker_mirrored":
@@ -64,6 +60,7 @@ def check_flags() -> list[CalibrationSpec]:
 def main(argv: list[str]) -> None:
   """Fits the calibrations, evaluates them, and writes the experiment's folder."""
   del argv
+  # Everything that a user can have got wrong, down to the data, before TensorFlow and the encoder.
   specs = check_flags()
   parts = {name: common_flags.settings(part) for name, part in _SETTINGS.items()}
   parts["flow"].check()

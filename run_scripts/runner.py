@@ -30,9 +30,7 @@ _AGAIN = {True: "the same command resumes from what is saved", False: "start the
 def run(main: Callable[[list[str]], None], resumes: bool = True) -> None:
   """Parses the flags and calls `main`; an error that a user can mend becomes one line and exit status 1.
 
-  Args:
-    main: the runner's.
-    resumes: whether the command continues what was interrupted, for messages.
+  `resumes` says whether the command continues what was interrupted, for messages.
   """
   if sys.version_info >= (3, 14):
     running = ".".join(map(str, sys.version_info[:2]))
@@ -81,6 +79,7 @@ def _parse(argv):
 
 def _guarded(main, argv, resumes=True):
   """Calls `main` and returns the exit status."""
+  # TensorFlow may turn an interrupt into another exception, so the signal itself is remembered.
   interrupted = False
   disk_full = f"the disk is full; free some space, and {_AGAIN[resumes]}"
   stopped = f"interrupted; {_AGAIN[resumes]}"

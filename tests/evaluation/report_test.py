@@ -1,8 +1,6 @@
 """evaluation/report.py: what a run writes and prints."""
 
-import csv
 import dataclasses
-import json
 import math
 
 import numpy as np
@@ -13,20 +11,7 @@ from bert_flow_tf.errors import ConfigError, DataError
 from bert_flow_tf.evaluation import report
 from bert_flow_tf.evaluation.metrics import Correlation, correlation
 from bert_flow_tf.io import checksums
-
-
-def no_constants(name):
-  raise AssertionError(f"{name} is no json")
-
-
-def read_json(folder):
-  text = (folder / "results.json").read_text(encoding="utf-8")
-  return checksums.opened(json.loads(text, parse_constant=no_constants))
-
-
-def read_rows(folder):
-  with open(folder / "test_results.tsv", encoding="utf-8", newline="") as file:
-    return list(csv.reader(file, delimiter="\t", quoting=csv.QUOTE_NONE))
+from tests.run_scripts.results import read_json, read_predictions
 
 
 def test_results_are_json_without_nan(tmp_path):
@@ -42,7 +27,7 @@ def test_results_are_json_without_nan(tmp_path):
       "digits": 100 / 3,
     },
   )
-  assert read_json(tmp_path) == {
+  assert checksums.opened(read_json(tmp_path / "results.json")) == {
     "nan": None,
     "nested": [{"inf": None}, [None, 1.5]],
     "correlation": {"spearman": None, "pearson": 12.25, "pairs": 3, "reason": "why"},
@@ -72,16 +57,13 @@ def test_predictions(tmp_path):
   gold = [5.0, 11 / 3, math.nan, 0.0, 2.5, 1.0]
   cosines = {"without_flow": np.array([0.1, 1 / 3, math.nan, -1.0, 1e-9, 0.5]), "with_flow": np.arange(6.0)}
   report.write_predictions(tmp_path, SentencePairs(a, b, gold), cosines)
-  header, *rows = read_rows(tmp_path)
-  assert header == ["index", "gold", "without_flow", "with_flow", "sentence1", "sentence2"]
-  assert [len(row) for row in rows] == [6] * 6
-  assert [row[0] for row in rows] == list("012345")
-  np.testing.assert_array_equal([float(row[1]) for row in rows], gold)  # to the last digit
-  for column, values in ((2, cosines["without_flow"]), (3, cosines["with_flow"])):
-    np.testing.assert_array_equal([float(row[column]) for row in rows], values)
-  sentences = ["A man  eats.", 'He said "no".', "", "\\ud800 lone", "naïve 😀", "a\x85b\u2028c"]
-  assert [row[4] for row in rows] == sentences
-  assert [row[5] for row in rows] == ["x", "y ", "z", "w", "v", "u"]
+  columns = read_predictions(tmp_path)
+  assert list(columns) == ["index", "gold", "without_flow", "with_flow", "sentence1", "sentence2"]
+  assert columns["index"] == tuple("012345")
+  for name, values in {"gold": gold, **cosines}.items():
+    np.testing.assert_array_equal(np.array(columns[name], float), values)  # to the last digit
+  sentences = ("A man  eats.", 'He said "no".', "", "\\ud800 lone", "naïve 😀", "a\x85b\u2028c")
+  assert (columns["sentence1"], columns["sentence2"]) == (sentences, ("x", "y ", "z", "w", "v", "u"))
 
 
 def test_figures_follow_from_the_predictions(tmp_path):
@@ -89,8 +71,8 @@ def test_figures_follow_from_the_predictions(tmp_path):
   rng = np.random.default_rng(0)
   cosines, gold = 0.99 + rng.uniform(0, 1e-5, 500), rng.integers(0, 6, 500).astype(float)
   report.write_predictions(tmp_path, SentencePairs(["a"] * 500, ["b"] * 500, gold), {"m": cosines})
-  rows = read_rows(tmp_path)[1:]
-  again = correlation([float(row[2]) for row in rows], [float(row[1]) for row in rows])
+  columns = read_predictions(tmp_path)
+  again = correlation(np.array(columns["m"], float), np.array(columns["gold"], float))
   assert again == correlation(cosines, gold)
 
 
@@ -100,21 +82,13 @@ def test_eval_results(tmp_path):
   assert text == "eval_pearsonr = nan\neval_spearmanr = 67.5\nglobal_step = 269\n"
 
 
-WRITERS = {
-  "results.json": lambda folder: report.write_results(folder, {}),
-  "test_results.tsv": lambda folder: report.write_predictions(folder, SentencePairs([], [], []), {}),
-  "eval_results.txt": lambda folder: report.write_eval_results(folder, {}),
-}
-
-
-@pytest.mark.parametrize("name", WRITERS)
-def test_place_that_cannot_be_written(tmp_path, name):
+def test_place_that_cannot_be_written(tmp_path):
   (tmp_path / "file").write_text("")
-  (tmp_path / "taken" / name).mkdir(parents=True)
+  (tmp_path / "taken/results.json").mkdir(parents=True)
   for folder in (tmp_path / "absent", tmp_path / "file", tmp_path / "taken"):
-    with pytest.raises(DataError, match=rf"{folder.name}/{name}: cannot be written \(.+\)$"):
-      WRITERS[name](folder)
-  assert [file.name for file in (tmp_path / "taken").iterdir()] == [name]  # nothing half written
+    with pytest.raises(DataError, match=rf"{folder.name}/results.json: cannot be written \(.+\)$"):
+      report.write_results(folder, {})
+  assert [file.name for file in (tmp_path / "taken").iterdir()] == ["results.json"]  # nothing half written
 
 
 def figures(spearman, pearson, pairs, cosine):

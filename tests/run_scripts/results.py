@@ -52,22 +52,28 @@ def check_files(folder, steps):
 
 
 def check_figures(folder):
-  """Asserts that the scores are SciPy's on the predictions; returns results.json."""
-  results = read_json(folder / "results.json")
-  columns = read_predictions(folder)
+  """Asserts that each method's scores are SciPy's on the predictions; returns results.json and the predictions."""
+  results, columns = read_json(folder / "results.json"), read_predictions(folder)
   gold = np.array(columns["gold"], float)
-  for method in ("without_flow", "with_flow"):
-    cosines = np.array(columns[method], float)
-    figures = results["results"]["test"][method]
+  methods = list(columns)[2:-2]
+  assert list(results["results"]["test"]) == methods
+  for method in methods:
+    figures, cosines = results["results"]["test"][method], np.array(columns[method], float)
     assert figures["spearman"] == pytest.approx(100 * stats.spearmanr(cosines, gold)[0], abs=1e-9)
     assert figures["pearson"] == pytest.approx(100 * stats.pearsonr(cosines, gold)[0], abs=1e-9)
     assert figures["pairs"] == len(gold)
+  if "with_flow" in methods:
+    _check_eval_results(folder, results, columns)
+  return results, columns
+
+
+def _check_eval_results(folder, results, columns):
+  """Asserts that the original's file of scores agrees with results.json and the predictions."""
   lines = (folder / "eval_results.txt").read_text(encoding="utf-8").splitlines()
   values = dict(line.split(" = ") for line in lines)
   figures = results["results"]["test"]["with_flow"]
   assert 100 * float(values["eval_spearmanr"]) == pytest.approx(figures["spearman"], rel=1e-9)
   assert 100 * float(values["eval_pearsonr"]) == pytest.approx(figures["pearson"], rel=1e-9)
-  scaled, cosines = gold / 5, np.array(columns["with_flow"], float)
+  scaled, cosines = np.array(columns["gold"], float) / 5, np.array(columns["with_flow"], float)
   assert float(values["eval_loss"]) == pytest.approx(np.mean((cosines - scaled) ** 2), rel=1e-6)
   assert int(values["global_step"]) == results["fitted_on"]["steps"]
-  return results

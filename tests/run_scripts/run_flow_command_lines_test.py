@@ -102,23 +102,10 @@ def test_a_finished_run_started_again_prints_the_same(ran):
   check_figures(folder / "experiments/good")
 
 
-def check_methods(folder, split="test"):
-  """Asserts that each method's scores are SciPy's on the predictions; returns results.json and the predictions."""
-  results, columns = read_json(folder / "results.json"), read_predictions(folder)
-  gold = np.array(columns["gold"], float)
-  methods = list(columns)[2:-2]
-  assert list(results["results"][split]) == methods
-  for method in methods:
-    figures, cosines = results["results"][split][method], np.array(columns[method], float)
-    assert figures["spearman"] == pytest.approx(100 * stats.spearmanr(cosines, gold)[0], abs=1e-9)
-    assert figures["pearson"] == pytest.approx(100 * stats.pearsonr(cosines, gold)[0], abs=1e-9)
-  return results, columns
-
-
 def test_several_calibrations_of_a_corpus(ran):
   folder, found = ran
   folder = folder / "experiments/several"
-  results, columns = check_methods(folder)
+  results, columns = check_figures(folder)
   assert list(columns)[2:-2] == ["without_flow", "sn", "with_flow", "natsv", "whitening-8"]
   assert results["flow_corpus"]["name"].endswith("corpus.txt")
   assert results["fitted_on"] == {"pairs": 60, "sentences": 120, "steps": 1, "epochs": 1.0, "learning_rate": 1e-3}
@@ -175,7 +162,7 @@ def test_k_of_natsv_is_the_best_on_dev(ran):
 def test_flow_of_nli_has_the_papers_rate_and_epochs(ran):
   """480 pairs, of which the fit uses two batches; results.json names missing files."""
   folder, _ = ran
-  results, _ = check_methods(folder / "experiments/nli")
+  results, _ = check_figures(folder / "experiments/nli")
   assert results["fitted_on"] == {"pairs": 480, "sentences": 120, "steps": 2, "epochs": 0.15, "learning_rate": 2e-5}
   assert results["flow_corpus"]["name"] == "nli" and "without MNLI/train.tsv" in results["flow_corpus"]["data"]
 
@@ -192,7 +179,7 @@ def test_passes_over_a_task_of_one_file(ran):
 
 def test_no_calibration_and_no_gold(ran):
   folder, found = ran
-  results, _ = check_methods(folder / "experiments/none")
+  results, _ = check_figures(folder / "experiments/none")
   assert list(results["results"]["test"]) == ["without_flow"] and results["gain"] == {"test": {}}
   assert results["calibrations"] == [] and "gain" not in found["none"]["stdout"]
   results = read_json(folder / "experiments/no_gold/results.json")
@@ -210,7 +197,7 @@ def test_no_calibration_and_no_gold(ran):
 
 def test_auto_says_what_it_compared(ran):
   folder, found = ran
-  results, _ = check_methods(folder / "experiments/auto")
+  results, _ = check_figures(folder / "experiments/auto")
   (name,) = results["calibrations"]
   assert list(results["results"]["test"]) == ["without_flow", name]
   assert results["auto"]["chosen"] == name == max(results["auto"]["agreement"], key=results["auto"]["agreement"].get)

@@ -15,6 +15,7 @@ from bert_flow_tf.data.tasks import load_task
 from bert_flow_tf.tables.workbench import Workbench
 from tests.run_scripts import tiny_data
 from tests.run_scripts.command_lines import check_rejected
+from tests.run_scripts.results import read_json
 from tests.testing import REPO
 
 pytestmark = pytest.mark.slow
@@ -144,12 +145,8 @@ def _without_rapidfuzz(run_all):
 
 
 def cells(folder, table):
-  """Returns {row: {column: plain cell}} of our rows; strict json."""
-
-  def refuse(constant):
-    raise AssertionError(f"json has no {constant}")
-
-  output = json.loads((folder / f"table_{table}.json").read_text(), parse_constant=refuse)
+  """Returns {row: {column: plain cell}} of our rows."""
+  output = read_json(folder / f"table_{table}.json")
   return {row["name"]: row["cells"] for row in output["rows"] if row["source"] == "ours"}
 
 
@@ -188,26 +185,6 @@ def test_flow_is_that_of_the_library(ran):
   cell = cells(folder / "out", "2")["mini, avg-first-last, flow (target)"]["STS-B"]
   assert len(cell["values"]) == 2 and cell["values"][0] == pytest.approx(expected, abs=0.2)
   assert cell["spread"] == pytest.approx(abs(cell["values"][0] - cell["values"][1]) / 2**0.5)
-
-
-def test_rows_of_table_2(ran):
-  """Without NLI the row has a reason; none and flow in --calibration change nothing."""
-  folder, output = ran
-  rows = cells(folder / "out", "2")
-  names = [re.sub("natsv-[0-9]+", "natsv-K", name) for name in rows]
-  assert names == [
-    "mini, avg",
-    "mini, avg-first-last",
-    "mini, avg-first-last, flow (NLI)",
-    "mini, avg-first-last, flow (target)",
-    "mini, avg-first-last, whitening-8 (target)",
-    "mini, avg-first-last, natsv-K, k chosen on dev (target)",
-  ]
-  missing = rows["mini, avg-first-last, flow (NLI)"]["STS-B"]
-  assert missing["value"] is None and "SNLI" in missing["reason"]
-  markdown = output["resumed"]["stdout"]
-  assert "| avg-first-last, flow (NLI) | n/a [1] |" in markdown and "\n[1] " in markdown
-  assert "±: standard deviation over the seeds of the flow, 7 to 8." in markdown
 
 
 def test_the_command_of_a_table_makes_that_table(ran):
@@ -289,15 +266,5 @@ def test_beyond(ran):
 def test_page(ran):
   folder, _ = ran
   page = (folder / "RESULTS.md").read_text()
-  assert [line for line in page.splitlines() if line.startswith("#")][:8] == [
-    "# Results",
-    "## Summary",
-    "## Terms",
-    "## Encoders",
-    "## How the tables were made",
-    "## Table 1: BERT's word embeddings by word frequency rank",
-    "## Table 2: Semantic textual similarity without NLI supervision",
-    "## Table 3: Semantic textual similarity with NLI supervision",
-  ]
-  assert "| mini | 4 | 256 | 8192 | in this package: `examples/pretrain_bert` has how it was trained | `" in page
+  assert re.findall("^## (Table .):", page, re.MULTILINE)[:3] == ["Table 1", "Table 2", "Table 3"]
   assert "](figure_2_mini.png)" in page and (folder / "figure_2_mini.png").is_file()

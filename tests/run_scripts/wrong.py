@@ -1,6 +1,7 @@
 """Wrong command lines of the runners, a line each: what the one line of the error names :: the flags.
 
-"|" separates texts of which one suffices. @ is the folder that the test's `prepare` has filled; LONG is a name of 300
+"each FLAGS :: ..." is a command line for each of the flags behind it, each of which the error names. "|" separates
+texts of which one suffices. @ is the folder that the test's `prepare` has filled; LONG is a name of 300
 letters; other words in capitals stand for the flags of `_SHORT`. Some lines need what a line above them, or a right
 command line, has left in the folder.
 """
@@ -32,70 +33,46 @@ _SHORT = {
 
 _WRONG = {
   "flow": """
+each :: --flow_model_config= --flow_model_config=@ --low_dim=-2 --low_dim=7 --max_seq_length=1 --max_seq_length=100000
+each :: --train_batch_size=0 --predict_batch_size=0 --num_train_epochs=0 --num_train_epochs=one --flow_learning_rate=0
+each :: --seed=2147483648 --save_checkpoints_steps=0 --actnorm_init=zeros --permutation=none
+each :: --distribution_strategy=tpu --output_parent_dir=@/file --output_parent_dir=@/file/below
+each :: --output_parent_dir=/proc/nobody --tsak=sample --task --task=STS-C --task= --model=gpt --data_dir=@/empty
+each :: --calibration=flow,pca --calibration=SN,flow,sn --calibration= --calibration=flow+auto --flow_corpus=@/absent
+each :: --flow_corpus=
 median :: --sentence_embedding_type=median
 avg-top-9 :: --sentence_embedding_type=avg-top-9
 cls :: --sentence_embedding_type=cls
 absent.json :: --flow_model_config=@/absent.json
---flow_model_config= :: --flow_model_config=
---flow_model_config= :: --flow_model_config=@
 nnn :: --flow_model_config=LONG
 garbage.json :: --flow_model_config=@/garbage.json
 binary.json :: --flow_model_config=@/binary.json
 list.json :: --flow_model_config=@/list.json
 levels :: --flow_model_config=@/unknown.json
 use_fp16 :: --flow_model_config=@/fp16.json
---low_dim :: --low_dim=-2
-low_dim :: --low_dim=7
 low_dim :: --calibration=whitening-6 --low_dim=4
-max_seq_length :: --max_seq_length=1
-max_seq_length :: --max_seq_length=100000
---train_batch_size :: --train_batch_size=0
 at least 2 different rows :: --train_batch_size=1
 no step :: --train_batch_size=100000
---predict_batch_size :: --predict_batch_size=0
---num_train_epochs :: --num_train_epochs=0
 no step :: --num_train_epochs=1e-9
---num_train_epochs :: --num_train_epochs=one
---flow_learning_rate :: --flow_learning_rate=0
 at step :: --flow_learning_rate=1e30 --exp_name=kept --save_checkpoints_steps=1
 seed 1234 :: --flow_learning_rate=1e30 --exp_name=kept --seed=2
 learning_rate 1e+30 :: --exp_name=kept
---seed :: --seed=2147483648
---save_checkpoints_steps :: --save_checkpoints_steps=0
---actnorm_init :: --actnorm_init=zeros
---permutation :: --permutation=none
---distribution_strategy :: --distribution_strategy=tpu
---output_parent_dir :: --output_parent_dir=@/file
---output_parent_dir :: --output_parent_dir=@/file/below
---output_parent_dir :: --output_parent_dir=/proc/nobody
 nnn :: --exp_name=LONG
 file :: --cached_dir=@/file
-tsak :: --tsak=sample
 'sample' :: sample
 '--x' :: --task=sample -- --x
-task :: --task
---task=STS-C :: --task=STS-C
---task= :: --task=
---model=gpt :: --model=gpt
 file :: --model=@/file
 empty :: --init_checkpoint=@/empty
 --model=nnn :: --model=LONG
---data_dir :: --data_dir=@/empty
 absent :: --task=STS-B --data_dir=@/absent
 --data_dir :: --task=STS-B --data_dir=
 empty :: --task=STS-B --data_dir=@/empty
 nnn :: --task=STS-B --data_dir=LONG
 --use_full_for_training :: --task=hard-sample --nouse_full_for_training
---calibration :: --calibration=flow,pca
---calibration :: --calibration=SN,flow,sn
---calibration :: --calibration=
---calibration :: --calibration=flow+auto
 --calibration :: --task=hard-sample --calibration=natsv
 --encoder_dropout :: --calibration=sn --encoder_dropout
 whitening-999|has rank :: --calibration=flow,whitening-999 --exp_name=k
 --flow_corpus :: --flow_corpus=train --use_full_for_training
---flow_corpus :: --flow_corpus=@/absent
---flow_corpus :: --flow_corpus=
 empty :: --flow_corpus=@/empty
 file :: --flow_corpus=@/file
 ragged.tsv, line 2 :: --flow_corpus=@/ragged.tsv
@@ -108,6 +85,8 @@ SNLI :: --flow_corpus=nli --data_dir=@/empty
 --exp_name|STS-14 :: --exp_name=one_pass
 """,
   "calibrate": """
+each A SN OUT :: --seed=2 --shares=0.6,0.6 --shares=0.2,0.2,0.3,0.3
+each A APPLY OUT :: --seed=2 --shares=0.6,0.4
 --vectors :: SN OUT
 --output :: A SN
 --calibration :: A OUT
@@ -118,11 +97,6 @@ SNLI :: --flow_corpus=nli --data_dir=@/empty
 --calibration=auto :: A --calibration=auto OUT
 --calibration=natsv :: A --calibration=natsv OUT
 --output :: A SN --output=@/a.npy
---seed :: A SN OUT --seed=2
---seed :: A APPLY OUT --seed=2
---shares :: A SN OUT --shares=0.6,0.6
---shares :: A SN OUT --shares=0.2,0.2,0.3,0.3
---shares :: A APPLY OUT --shares=0.6,0.4
 nan.npy, row 5  :: --vectors=@/nan.npy SN OUT
 at least 2 :: --vectors=@/one.npy SN OUT
 --calibration_folder :: --vectors=@/narrow.npy APPLY OUT
@@ -130,49 +104,33 @@ at least 2 :: --vectors=@/one.npy SN OUT
 --calibration_folder :: A --calibration_folder=@ OUT
 """,
   "eval": """
+each :: --task= --data_dir=@/data --senteval= --senteval=@/absent --senteval=@/lines.txt --senteval=@/exp
+each :: --predictions= --predictions=@/lines.txt
+each STSB :: --split=all --metric=auc --flow_folder= --flow_folder=@/exp/sn,@/exp/../exp/sn --flow_folder=@/exp/mean
+each STSB :: --flow_folder=@/gone --allow_other_encoder --senteval_trusted --model_revision=main
+each STSB :: --senteval_tasks=STS12 --output_dir=
+each --predictions=@/table.tsv :: --flow_folder=@/exp/sn --model=mini --split=dev --metric=auc
 --task=STS-B,stsb :: --task=STS-B,stsb --data_dir=@/data
---task= :: --task=
 --task=STS-C :: --task=STS-B,STS-C --data_dir=@/data
---data_dir :: --data_dir=@/data
 --split=dev :: --task=hard-sample --split=dev
-split :: STSB --split=all
 --metric=auc :: --task=custom --data_dir=@/pairs.tsv --metric=auc
---metric=auc :: STSB --metric=auc
---flow_folder :: STSB --flow_folder=
 error: --flow_folder :: STSB --flow_folder=@/absent
 @/exp/flow :: STSB --flow_folder=@/exp
---flow_folder :: STSB --flow_folder=@/exp/sn,@/exp/../exp/sn
---flow_folder :: STSB --flow_folder=@/exp/mean
 low_dim :: STSB --flow_folder=@/damaged
---flow_folder :: STSB --flow_folder=@/gone
 weights_sha256 :: STSB --flow_folder=@/gone --model=mini
 pooling :: STSB --flow_folder=@/exp/flow --sentence_embedding_type=avg-top-2
 max_seq_length :: STSB --flow_folder=@/exp/sn --max_seq_length=64
 --flow_folder :: STSB --flow_folder=@/exp/sn --sentence_embedding_type=concat-top-2 --allow_other_encoder
---allow_other_encoder :: STSB --allow_other_encoder
---senteval :: --senteval=
---senteval= :: --senteval=@/absent
---senteval= :: --senteval=@/lines.txt
---senteval= :: --senteval=@/exp
 --task :: STSB --senteval=@/data
---senteval_trusted :: STSB --senteval_trusted
---model_revision=main :: STSB --model_revision=main
---senteval_tasks :: STSB --senteval_tasks=STS12
 --senteval_tasks :: --senteval=@/data --senteval_tasks=
 --senteval_tasks=STS17 :: --senteval=@/data --senteval_tasks=STS12,STS17
 --output_dir :: STSB --output_dir=@/lines.txt
 --output_dir: @/several has :: STSB --output_dir=@/several
 --output_dir :: STSB --output_dir=@/senteval
 --output_dir :: --senteval=@/data --senteval_tasks=STS12 --output_dir=@/bare
---output_dir :: STSB --output_dir=
---predictions :: --predictions=
 error: --predictions :: --predictions=@/absent
 exp :: --predictions=@/exp
---flow_folder :: --predictions=@/table.tsv --flow_folder=@/exp/sn
---model :: --predictions=@/table.tsv --model=mini
---split :: --predictions=@/table.tsv --split=dev
 --task :: --predictions=@/lines.txt --task=STS-B,SICK-R --data_dir=@/data
---predictions :: --predictions=@/lines.txt
 few.txt :: --predictions=@/few.txt STSB
 word.txt, line 4 :: --predictions=@/word.txt STSB
 line 4 :: --predictions=@/underscore.txt STSB
@@ -186,32 +144,23 @@ headeronly.tsv :: --predictions=@/headeronly.tsv
 nogold.tsv :: --predictions=@/nogold.tsv
 empty.txt :: --predictions=@/empty.txt
 binary.txt, line 1 :: --predictions=@/binary.txt
---metric=auc :: --predictions=@/table.tsv --metric=auc
 """,
   "siamese": """
+each --task=SNLI --do_eval :: --predict_pool --eval_checkpoint_name=model.ckpt-1
+each TRAIN :: --flow_loss --num_examples=0 --num_examples=-2 --dupe_factor=0 --train_batch_size=0
+each TRAIN :: --train_batch_size=640 --num_train_epochs=nan --warmup_proportion=2 --l2_penalty=nan --precision=float16
+each TRAIN :: --distribution_strategy=multi_worker_mirrored --worker_wait_seconds=9 --train_splits=train,train
+each TRAIN :: --train_splits= --stsb_gold=@/small.json --max_seq_length=64
+each TRAIN :: --bert_config_file=@/exp/joint/bert_config.json --init_checkpoint=exp/model.ckpt-9
+each TRAIN --init_checkpoint=@/exp/joint/model.ckpt-5 :: --bert_config_file=@/absent.json
+each TRAIN --init_checkpoint=@/exp/joint/model.ckpt-5 :: --vocab_file=@/absent/vocab.txt
 --task: missing :: --do_train
 --task=WNLI :: --task=WNLI --do_train
 --do_train :: --task=SNLI
---predict_pool :: --task=SNLI --do_eval --predict_pool
---eval_checkpoint_name :: --task=SNLI --do_eval --eval_checkpoint_name=model.ckpt-1
 --eval_checkpoint_name=model.ckpt-7 :: --task=STS-B --do_predict --eval_checkpoint_name=model.ckpt-7 --exp_name=joint
 --flow=2: expected true or false, or 1 or 0 :: TRAIN --flow=2
---flow_loss :: TRAIN --flow_loss
---num_examples=0 :: TRAIN --num_examples=0
 --num_examples=0 :: TRAIN --num_examples=0 --flow
-num_examples :: TRAIN --num_examples=-2
-dupe_factor :: TRAIN --dupe_factor=0
---train_batch_size=0 :: TRAIN --train_batch_size=0
---train_batch_size=640 :: TRAIN --train_batch_size=640
---num_train_epochs=nan :: TRAIN --num_train_epochs=nan
 --learning_rate=-1.0 :: TRAIN --learning_rate=-1
---warmup_proportion=2 :: TRAIN --warmup_proportion=2
---l2_penalty=nan :: TRAIN --l2_penalty=nan
---precision=float16 :: TRAIN --precision=float16
-distribution_strategy :: TRAIN --distribution_strategy=multi_worker_mirrored
-worker_wait_seconds :: TRAIN --worker_wait_seconds=9
---train_splits=train,train :: TRAIN --train_splits=train,train
---train_splits :: TRAIN --train_splits=
 --train_splits=train :: --task=SNLI --do_train
 --do_predict :: --task=SNLI --do_train --train_splits=dev --do_predict
 --early_stopping :: TRAIN --train_splits=dev --early_stopping
@@ -223,31 +172,24 @@ early_stopping_patience :: TRAIN --early_stopping --early_stopping_patience=0
 --flow_model_config= :: STSB FLOW --flow_model_config=@/garbage.json
 of this flow; train first :: --task=STS-B --do_eval --flow --flow_model_config=@/deeper.json --exp_name=frozen
 --sentence_embedding_type=cls :: --task=STS-B --do_eval FLOW --low_dim=4 --sentence_embedding_type=cls --exp_name=joint
---stsb_gold= :: TRAIN --stsb_gold=@/small.json
 sentence_embedding_type=median :: TRAIN --sentence_embedding_type=median
---max_seq_length=64 :: TRAIN --max_seq_length=64
 --do_lower_case=False :: TRAIN --do_lower_case=false
 word rows without a transformer cannot be trained :: TRAIN --model=static:@/model
---bert_config_file :: TRAIN --bert_config_file=@/exp/joint/bert_config.json
---bert_config_file :: TRAIN --init_checkpoint=@/exp/joint/model.ckpt-5 --bert_config_file=@/absent.json
---vocab_file :: TRAIN --init_checkpoint=@/exp/joint/model.ckpt-5 --vocab_file=@/absent/vocab.txt
---init_checkpoint=exp/model.ckpt-9 :: TRAIN --init_checkpoint=exp/model.ckpt-9
 --senteval= :: --task=STS-B --do_senteval --senteval=@/absent
 --exp_name :: TRAIN --exp_name=
 --exp_name :: --task=STS-B --do_eval --exp_name=sick
 exp_name :: TRAIN --exp_name=sick --learning_rate=1e-3 --num_train_epochs=1 --seed=2
 """,
   "convert": """
+each --tf1_checkpoint=@/all NEVER :: --encoder=mini --bert_config_file=@/absent --vocab_file=@/absent
+each --tf1_checkpoint=@/all NEVER :: --sentence_embedding_type=median --max_seq_length=17 --model_revision=v1
+each BACK :: --vocab_file=x --model_revision=v1 --classifier_folder=@/other_classifier
 --tf1_checkpoint ::
 --output_dir :: --tf1_checkpoint=@/all
 --encoder :: --output_checkpoint=@/x
 --tf1_checkpoint :: --tf1_checkpoint= --output_dir=x
---encoder :: --tf1_checkpoint=@/all NEVER --encoder=mini
---vocab_file :: BACK --vocab_file=x
 error: --tf1_checkpoint :: --tf1_checkpoint=@/absent/model.ckpt-1 NEVER
 taken :: --tf1_checkpoint=@/taken NEVER
---bert_config_file :: --tf1_checkpoint=@/all NEVER --bert_config_file=@/absent
---vocab_file :: --tf1_checkpoint=@/all NEVER --vocab_file=@/absent
 bert/extra, bert/gone/adam_m :: --tf1_checkpoint=@/more NEVER
 revnet_0/revnet_step_0/actnorm/actnorm_center/b :: --tf1_checkpoint=@/lessflow NEVER
 revnet_0/revnet_step_0/extra :: --tf1_checkpoint=@/moreflow NEVER
@@ -256,27 +198,24 @@ loss/output_weights :: --tf1_checkpoint=@/nan NEVER
 output_weights :: --tf1_checkpoint=@/turned NEVER
 --sentence_embedding_type :: --tf1_checkpoint=@/wide NEVER
 --sentence_embedding_type :: --tf1_checkpoint=@/low NEVER --low_dim=4
-sentence_embedding_type :: --tf1_checkpoint=@/all NEVER --sentence_embedding_type=median
 sentence_embedding_type :: --tf1_checkpoint=@/low NEVER --sentence_embedding_type=cls --output_dir=@/cls
-max_seq_length :: --tf1_checkpoint=@/all NEVER --max_seq_length=17
 --output_dir :: --tf1_checkpoint=@/all --output_dir=@/taken --max_seq_length=16
 flow.json :: --tf1_checkpoint=@/all --output_dir=@/flow.json/x --max_seq_length=16
 --output_checkpoint :: --encoder=@/to/all/encoder --output_checkpoint=@/back/all/model.ckpt-1234
 --output_checkpoint :: --encoder=@/to/all/encoder --output_checkpoint=@/back
 --output_checkpoint :: --encoder=@/to/cased/encoder --output_checkpoint=@/back/all/model.ckpt-2
 error: --encoder :: --encoder=@/absent --output_checkpoint=@/back/never
---model_revision=v1 :: BACK --model_revision=v1
---model_revision :: --tf1_checkpoint=@/all NEVER --model_revision=v1
 error: --flow_folder :: BACK --flow_folder=@/absent
 mean :: BACK --flow_folder=@/mean
---classifier_folder :: BACK --classifier_folder=@/other_classifier
 error: --classifier_folder :: BACK --classifier_folder=@/mean
 --flow_folder :: --encoder=@/to/low/encoder --output_checkpoint=@/back/never --flow_folder=@/to/all/flow
 flow.json :: --encoder=@/to/all/encoder --output_checkpoint=@/flow.json/x/model.ckpt
 """,
   "embed": """
+each MODEL TEXT :: --output_dir= --id_column=2 --shard_size=0 --cached_dir=@/cache --allow_other_encoder
+each MODEL TEXT :: --beam_options=direct_num_workers=2
+each MODEL --input=@/rows.tsv :: --column=0 --column=
 --input :: MODEL
---output_dir :: MODEL TEXT --output_dir=
 --input :: MODEL --input=@/absent*.txt
 --input :: MODEL TEXT,
 error: --input :: MODEL --input=@/empty.txt
@@ -285,15 +224,10 @@ plain.txt :: MODEL TEXT --input_format=tfrecord --column=a
 --input_format :: MODEL TEXT,@/rows.tsv
 --column :: MODEL --input=@/rows.tsv
 --column :: MODEL TEXT --input_format=text --column=2
---id_column :: MODEL TEXT --id_column=2
 --header :: MODEL TEXT --noheader
 rows.tsv, line 1 :: MODEL --input=@/rows.tsv --column=text
---column=0 :: MODEL --input=@/rows.tsv --column=0
 --column=text :: MODEL --input=@/rows.tsv --column=text --noheader
 --header :: MODEL --input=@/rows.tfrecord --column=a --header
---column :: MODEL --input=@/rows.tsv --column=
-shard_size :: MODEL TEXT --shard_size=0
---cached_dir :: MODEL TEXT --cached_dir=@/cache
 --model=gpt|gpt :: --model=gpt TEXT
 error: --flow_folder :: --flow_folder=@/absent TEXT
 --flow_folder :: --flow_folder= TEXT
@@ -301,7 +235,6 @@ weights_sha256 :: FLOW OTHER TEXT
 max_seq_length :: FLOW --max_seq_length=10 TEXT
 12 dimensions :: FLOW --sentence_embedding_type=concat-top-2 --allow_other_encoder TEXT
 low_dim 2, now None :: FLOW --low_dim=-1 TEXT
---allow_other_encoder :: MODEL TEXT --allow_other_encoder
 --model :: MODEL --saved_model=@/saved/3 TEXT
 --saved_model :: --saved_model=@/model TEXT
 @/saved/3 :: --saved_model=@/saved TEXT
@@ -310,61 +243,43 @@ shard_size 100, now 16384 :: MODEL TEXT --output_dir=@/plain
 embedder.weights_sha256 :: OTHER TEXT --shard_size=100 --output_dir=@/plain
 --output_dir :: MODEL TEXT --output_dir=@/model
 --output_dir :: MODEL TEXT --output_dir=@/plain.txt
---beam_options :: MODEL TEXT --beam_options=direct_num_workers=2
 pip install '.[beam]' :: MODEL TEXT --runner=DirectRunner
 gcsfs :: MODEL --input=gs://bucket/*.txt
 """,
   "table": """
+each :: --table=7 --figure=1 --table=1 --results_page= --results_page=@/R.md
+each --table=2 :: --task=STS-C --nli_model=mini --model= --model=mini,mini --transfer_corpus=nli --num_seeds=0
+each --table=1 :: --num_seeds=2 --frequency_file=absent
+each --table=5 :: --calibration=SN,sn --model=gpt
+each --table=transfer :: --transfer_corpus=target --transfer_corpus=nli,NLI
+each --table=8 :: --seed=2147483645 --seed=-1 --train_batch_size=0 --num_train_epochs=0 --output_dir= --results_page=@
+each --table=8 :: --results_page=@/absent/R.md
 --table ::
 --table=9 :: --table=2,9
---table=7 :: --table=7
---figure=1 :: --figure=1
---task=STS-C :: --table=2 --task=STS-C
 --task=QNLI :: --table=2 --task=STS-B,QNLI
 --task: is not used by this run :: --table=5 --task=STS-B
 --edit_unit: is not used by this run :: --table=2 --edit_unit=characters
 --edit_unit :: --table=6 --edit_unit=words
---nli_model :: --table=2 --nli_model=mini
---num_seeds :: --table=1 --num_seeds=2
---table=1 :: --table=1
 --frequency_file :: --table=1 --corpus=@/corpus.txt --frequency_file=@/counts.txt
---frequency_file=absent :: --table=1 --frequency_file=absent
 bad_counts.txt, line 1 :: --table=1 --frequency_file=@/bad_counts.txt
 pca :: --table=5 --calibration=pca
-calibration :: --table=5 --calibration=SN,sn
---model :: --table=2 --model=
---model :: --table=2 --model=mini,mini
 'tuned' :: --table=3,4 --model=@/tuned --nli_model=@/tuned
-model :: --table=5 --model=gpt
 --table=5 :: --table=5 WORDS
 --figure=2 :: --figure=2 WORDS
 --nli_model :: --table=3 --nli_model=glove:@/tiny.vec.txt
 absent :: --table=2 --model=glove:absent --train_batch_size=8
 names no file|glove: :: --table=2 --model=glove: --train_batch_size=8
---transfer_corpus=target :: --table=transfer --transfer_corpus=target
---transfer_corpus=nli :: --table=transfer --transfer_corpus=nli,NLI
 batch :: --table=transfer --task=STS-B --transfer_corpus=@/one.txt
---transfer_corpus :: --table=2 --transfer_corpus=nli
 --num_seeds :: --table=ablation --num_seeds=2
 --table=beyond :: --table=beyond WORDS
 MRPC :: --table=gains --data_dir=@/data
-num_seeds :: --table=2 --num_seeds=0
---seed :: --table=8 --seed=2147483645
-seed :: --table=8 --seed=-1
-train_batch_size :: --table=8 --train_batch_size=0
 9999 :: --table=8 --train_batch_size=9999
-num_train_epochs :: --table=8 --num_train_epochs=0
 max_seq_length=1 :: --table=8 --max_seq_length=1
 absent :: --table=8 --flow_model_config=absent
 absent :: --table=2 --task=STS-B --data_dir=@/absent
 QNLI :: --table=4 --data_dir=@/no_dev
 --table=6|sts-dev|sts-train :: --table=6 --data_dir=@/no_dev
---output_dir :: --table=8 --output_dir=
 --output_dir :: --table=8 --output_dir=@/one.txt
---results_page :: --results_page=
---results_page :: --table=8 --results_page=@
---results_page :: --table=8 --results_page=@/absent/R.md
---results_page :: --results_page=@/R.md
 """,
 }
 
@@ -374,11 +289,15 @@ def wrong(runner, folder):
   cases = {}
   for line in _WRONG[runner].strip().splitlines():
     text, _, flags = line.partition(" ::")
-    words = []
-    for word in flags.split():
-      # A word in capitals may be followed by more, as in TEXT,@/rows.tsv.
-      name, comma, rest = word.partition(",")
-      words.append(_SHORT[runner].get(name, name) + comma + rest)
-    expanded = " ".join(words).replace("LONG", "n" * 300).replace("@", str(folder))
-    cases[flags.strip()] = shlex.split(expanded), text.replace("@", str(folder))
+    lines = {flags.strip(): text}
+    if text.startswith("each"):
+      lines = {f"{text[5:]} {flag}": flag.partition("=")[0] for flag in flags.split()}
+    for flags, expected in lines.items():
+      words = []
+      for word in flags.split():
+        # A word in capitals may be followed by more, as in TEXT,@/rows.tsv.
+        name, comma, rest = word.partition(",")
+        words.append(_SHORT[runner].get(name, name) + comma + rest)
+      expanded = " ".join(words).replace("LONG", "n" * 300).replace("@", str(folder))
+      cases[flags] = shlex.split(expanded), expected.replace("@", str(folder))
   return cases
