@@ -125,11 +125,6 @@ def check_not_empty(names: Sequence[str]) -> None:
       raise ConfigError(f"{name}: empty; expected a path, or leave the flag out", argument=name)
 
 
-def embedding_arguments() -> dict[str, Any]:
-  """Returns sentence_embedding_type, max_seq_length and low_dim as `SentenceModel` takes them."""
-  return settings(EncoderSettings).model_arguments()
-
-
 def given_model_arguments() -> dict[str, Any]:
   """Returns the arguments of `SentenceModel.load` that are on the command line, and the caches."""
   # The calibration decides the rest, so only flags that are given may change it.

@@ -94,7 +94,7 @@ def main(argv: list[str]) -> None:
   from bert_flow_tf.tf1 import read, write  # TensorFlow takes seconds to import: after the flags are checked
 
   if reads:
-    arguments = {name: FLAGS[name].value for name in _SOURCE} | common_flags.embedding_arguments()
+    arguments = {name: FLAGS[name].value for name in _SOURCE} | common_flags.settings(EncoderSettings).model_arguments()
     lines = read.write_folders(**arguments, allow_other_encoder=FLAGS.allow_other_encoder)
   else:
     paths = {name: FLAGS[name].value for name in _WRITE_PATHS}

@@ -99,6 +99,7 @@ def _reject(names, reason):
 
 def load_tasks(folder: RunFolder | None) -> list[TaskData]:
   """Loads the tasks of the flags, each with the one split that is evaluated."""
+  # The folder may have results of other tasks, which would be lost.
   tasks = load_scored_tasks(FLAGS.task, FLAGS.data_dir, FLAGS.tfds_data_dir, FLAGS.stsb_gold, FLAGS.split, FLAGS.metric)
   if folder is not None:
     folder.check([task.spec.name for task in tasks])

@@ -21,7 +21,7 @@ from bert_flow_tf.io.experiment import OutputSettings
 from bert_flow_tf.io.lock import owned
 from bert_flow_tf.training.settings import FlowSettings, RunSettings
 from run_scripts import common_flags, runner
-from run_scripts.exporting import check_export_flags, check_export_of_run, define_export_flags, export
+from run_scripts.run_export import check_export_flags, check_export_of_run, define_export_flags, export
 
 FLAGS = flags.FLAGS
 

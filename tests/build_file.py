@@ -19,15 +19,12 @@ class Target:
 
 
 def _glob(include, exclude=(), **unused):
-  include, exclude = (
-    {path for pattern in patterns for path in REPO.glob(re.sub(r"\*\*$", "**/*", pattern))}
-    for patterns in (include, exclude)
-  )
-  return sorted(path.relative_to(REPO).as_posix() for path in include - exclude if path.is_file())
-
-
-def _matches(pattern):
-  return REPO.glob(re.sub(r"\*\*$", "**/*", pattern))  # Bazel's "a/**" is every file below a, Python's every folder
+  paths = set()
+  for patterns, change in ((include, paths.update), (exclude, paths.difference_update)):
+    for pattern in patterns:
+      # Bazel's "a/**" is every file below a, Python's every folder.
+      change(REPO.glob(re.sub(r"\*\*$", "**/*", pattern)))
+  return sorted(path.relative_to(REPO).as_posix() for path in paths if path.is_file())
 
 
 @functools.cache

@@ -15,13 +15,7 @@ _NUMBER = re.compile(r"[+-]?\b(?:\d+\.\d*(?:e[+-]?\d+)?|\d+e[+-]?\d+|0)(?![\w.])
 
 @dataclasses.dataclass
 class Block:
-  """A code block.
-
-  Attributes:
-    language: "bash", "python", or another one; "" for text that is no output.
-    text: its lines.
-    output: the output that the page shows below it, None without one.
-  """
+  """A code block, and the output that the page shows below it; the language "" is text that is no output."""
 
   language: str
   text: str

@@ -38,12 +38,7 @@ sys.exit(int(server.makefile().read() or 99))
 
 @contextlib.contextmanager
 def install(folder, environment):
-  """Writes the programs `python` and `python3` into the folder; they work as long as the context.
-
-  Args:
-    folder: where to.
-    environment: variables that packages read when they are imported.
-  """
+  """Writes `python` and `python3` into the folder, for the context; packages read `environment` when imported."""
   home = tempfile.mkdtemp(prefix="py", dir="/tmp")  # a socket's path has at most 108 bytes
   address = f"{home}/socket"
   for name in ("python", "python3"):

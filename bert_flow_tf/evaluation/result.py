@@ -15,6 +15,7 @@ from bert_flow_tf.evaluation.task_scores import BEFORE_TRAINING, WITH_FLOW, WITH
 
 _BASELINES = (WITHOUT_FLOW, BEFORE_TRAINING)
 _PROSE_NAMES = {WITH_FLOW: "the flow", WITHOUT_FLOW: "the training"}
+_METRIC_NAMES = {"auc": "AUC", "spearman": "Spearman"}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -61,9 +62,9 @@ def task_result(
     for split, values in by_split.items():
       scores.setdefault(split, {})[method] = values
   gains = bootstrap_gains(task, cosines)
-  named_scores = {prefix + split: methods for split, methods in scores.items()}
-  named_gains = {prefix + split: methods for split, methods in gains.items()}
+  lines, harm = _in_words({prefix + split: methods for split, methods in gains.items()})
   # Why a score is NaN.
+  named_scores = {prefix + split: methods for split, methods in scores.items()}
   missing = []
   for split, methods in named_scores.items():
     for method, values in methods.items():
@@ -74,8 +75,8 @@ def task_result(
     scores=scores,
     rows=report.rows(named_scores),
     gains=gains,
-    gain_lines=_gain_lines(named_gains),
-    harm=_harm(named_gains),
+    gain_lines=lines,
+    harm=harm,
     missing=missing,
     has_gold=task.spec.eval_split is not None,
     source=task.source,
@@ -114,50 +115,38 @@ def bootstrap_gains(
   for method in cosines:
     if method not in _BASELINES and method != first:
       over[method] = first
+  metric = "auc" if task.spec.metric == "auc" else "spearman"
   pairs = task.splits[split]
   gains = {}
   for name, rows, subsets in parts(split, pairs):
     of_part = {}
     for method, baseline in over.items():
       before, after = cosines[baseline][split][rows], cosines[method][split][rows]
-      if task.spec.metric == "auc":
-        gain = bootstrap_gain(before, after, pairs.scores[rows], metric="auc")
-      else:
-        gain = bootstrap_gain(before, after, pairs.scores[rows], subsets)
+      gain = bootstrap_gain(before, after, pairs.scores[rows], subsets, metric=metric)
       of_part[method] = {**dataclasses.asdict(gain), "over": baseline}
     gains[name] = of_part
   return gains
 
 
-def _gain_lines(gains):
-  """Returns a line for each gain, with its interval."""
+def _in_words(gains):
+  """Returns a line for each gain; and {method: sentences} of those over the encoder whose interval is below 0."""
   lines = []
+  harm: dict[str, list[str]] = {}
   for split, methods in gains.items():
     for method, gain in methods.items():
+      metric, interval = _METRIC_NAMES[gain["metric"]], _interval(gain)
       by = "" if list(methods) == [WITH_FLOW] else f" by {_prose_name(method)}"
       if gain["over"] not in _BASELINES:
         by += f" over {_prose_name(gain['over'])}"
-      lines.append(f"gain in {_metric(gain)} on {split}{by}: {_interval(gain)}")
-  return lines
-
-
-def _harm(gains):
-  """Returns {method: a sentence for each split on which its whole interval is below 0}, for gains over the encoder."""
-  sentences: dict[str, list[str]] = {}
-  for split, methods in gains.items():
-    for method, gain in methods.items():
-      if gain["high"] < 0 and gain["over"] in _BASELINES:
-        sentence = f"{_prose_name(method)} makes {_metric(gain)} worse on {split}: {_interval(gain)}; do without it"
-        sentences.setdefault(method, []).append(sentence)
-  return sentences
+      elif gain["high"] < 0:
+        sentence = f"{_prose_name(method)} makes {metric} worse on {split}: {interval}; do without it"
+        harm.setdefault(method, []).append(sentence)
+      lines.append(f"gain in {metric} on {split}{by}: {interval}")
+  return lines, harm
 
 
 def _prose_name(method):
   return _PROSE_NAMES.get(method) or report.method_name(method)
-
-
-def _metric(gain):
-  return {"auc": "AUC", "spearman": "Spearman"}[gain["metric"]]
 
 
 def _interval(gain):

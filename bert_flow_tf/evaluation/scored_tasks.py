@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from absl import logging
 
-from bert_flow_tf.data.lines import lines
+from bert_flow_tf.data.lines import lines, read_number
 from bert_flow_tf.data.pairs import SentencePairs
 from bert_flow_tf.data.task import TaskData
 from bert_flow_tf.data.tasks import find_task, load_task
@@ -139,7 +139,7 @@ def _read_predictions(path: str | os.PathLike) -> tuple[np.ndarray | None, Mappi
   if _GOLD not in header:
     if len(header) > 1:
       raise DataError(f"{path}, line 1: no column {_GOLD}, expected a header with it, or one similarity a line")
-    similarities = [_number(text, _SIMILARITY, path, number) for number, text in rows]
+    similarities = [_number(text, path, number) for number, text in rows]
     return None, {_SIMILARITY: np.array(similarities)}, 1
 
   methods = [name for name in header if name not in _NO_METHODS]
@@ -156,22 +156,15 @@ def _read_predictions(path: str | os.PathLike) -> tuple[np.ndarray | None, Mappi
       )
     for name, field in zip(header, fields, strict=True):
       if name == _GOLD or name in methods:
-        columns.setdefault(name, []).append(_number(field, name, path, number))
+        columns.setdefault(name, []).append(_number(field, path, number))
   if len(rows) == 1:
     raise DataError(f"{path} has a header and no pair below it")
   arrays = {name: np.array(values) for name, values in columns.items()}
   return arrays.pop(_GOLD), arrays, 2
 
 
-def _number(field, name, path, line):
-  """Returns a cell as a finite number, or NaN for "nan"; forms that only Python reads, such as 1_5, are none."""
-  text = field.strip().lower()
-  if text == "nan":
+def _number(field, path, line):
+  """Returns a cell as a finite number, or NaN for "nan"."""
+  if field.strip().lower() == "nan":
     return math.nan
-  try:
-    value = float(text)
-  except ValueError:
-    value = math.nan
-  if "_" in text or not math.isfinite(value):
-    raise DataError(f"{path}, line {line}: {name} is {field[:40]!r}, expected a number")
-  return value
+  return read_number(field, path, line, (-math.inf, math.inf))

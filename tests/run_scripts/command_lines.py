@@ -21,14 +21,7 @@ from tests.run_scripts.wrong import wrong
 
 
 def run_all(main, command_lines, always=(), cached=True):
-  """Runs command lines and returns {name: {"status", "stdout", "stderr"}}.
-
-  Args:
-    main: the runner's.
-    command_lines: {name: flags}.
-    always: flags before each line's own.
-    cached: whether an encoder is loaded once for all.
-  """
+  """Runs command lines {name: flags}, behind the flags `always`; returns {name: {"status", "stdout", "stderr"}}."""
   from absl import flags
 
   import bert_flow_tf
@@ -65,13 +58,7 @@ def check_succeeded(ran, right):
 
 
 def check_rejected(ran, runner, alone=True):
-  """Asserts exit status 1, no output, and one line "error: ..." that names what is wrong, of all wrong command lines.
-
-  Args:
-    ran: (folder, results).
-    runner: as in run_RUNNER.py.
-    alone: whether nothing is logged before that line.
-  """
+  """Asserts exit status 1 and one line "error: ..." that names what is wrong; `alone` if nothing is logged before."""
   folder, results = ran
   failures = []
   for name, (_, text) in wrong(runner, folder).items():

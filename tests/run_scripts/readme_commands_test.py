@@ -17,7 +17,7 @@ from bert_flow_tf.evaluation.metrics import cosine_similarity
 from tests.encoder import tf1_files, tiny
 from tests.integrations.senteval_engine_test import PACKAGE
 from tests.run_scripts import tiny_data
-from tests.testing import REPO, SHARED
+from tests.testing import REPO
 
 pytestmark = pytest.mark.slow
 
@@ -46,13 +46,9 @@ OTHERS = (
 )
 
 
-def rows(split, seed):
-  """Returns pairs (score 0 to 5, first sentence, second sentence): real ones where ../shared has them."""
-  file = SHARED / f"data/STS/STSBenchmark/sts-{split}.csv"
-  if not file.exists():
-    return tiny_data.scored(50, seed) + tiny_data.scored(PAIRS - 50, seed + 10)
-  lines = file.read_text(encoding="utf-8").splitlines()[:PAIRS]
-  return [tuple(line.split("\t")[4:7]) for line in lines]
+def rows(seed):
+  """Returns pairs (score 1 to 5, first sentence, second sentence)."""
+  return tiny_data.scored(50, seed) + tiny_data.scored(PAIRS - 50, seed + 10)
 
 
 def write_table(path, header, lines):
@@ -64,7 +60,7 @@ def write_glue(folder):
   """Writes STS-B, MNLI and SNLI in GLUE's layout and returns all sentences."""
   sentences = []
   for seed, split in enumerate(("train", "dev", "test")):
-    pairs = rows(split, seed)
+    pairs = rows(seed)
     sentences += [sentence for _, *sides in pairs for sentence in sides]
     stsb = ["index", "genre", "filename", "year", "old_index", "source1", "source2", "sentence1", "sentence2", "score"]
     cells = [[str(i), *["-"] * 6, a, b, score] for i, (score, a, b) in enumerate(pairs)]
@@ -78,7 +74,7 @@ def write_glue(folder):
     header = ["index", *(f"x{i}" for i in range(1, 8)), "sentence1", "sentence2", "label1", "gold_label"]
     cells = [[str(i), *["-"] * 7, a, b, *[LABELS[i % 3]] * 2] for i, (_, a, b) in enumerate(pairs)]
     write_table(folder / ("MNLI/train.tsv" if split == "train" else f"MNLI/{split}_matched.tsv"), header, cells)
-  gold = [["g", "f", "y", "0", score, a, b] for score, a, b in rows("test", 2)]
+  gold = [["g", "f", "y", "0", score, a, b] for score, a, b in rows(2)]
   write_table(folder / "STS-B/sts-test.csv", gold[0], gold[1:])
   return sentences
 
@@ -145,7 +141,7 @@ def variables_of(prefix):
 
 
 def sentences_of_test():
-  return [list(side) for side in zip(*((a, b) for _, a, b in rows("test", 2)), strict=True)]
+  return [list(side) for side in zip(*((a, b) for _, a, b in rows(2)), strict=True)]
 
 
 def cosines_of(path):
