@@ -79,9 +79,7 @@ def find_inputs(patterns: Sequence[str]) -> list[str]:
   for pattern in patterns:
     matches = storage.find(pattern)
     if not matches:
-      raise ConfigError(
-        f"input={pattern}: no such file; expected files or globs such as 'corpus/*.txt.gz'", argument="input"
-      )
+      raise ConfigError(f"input={pattern}: no such file; expected files or globs", argument="input")
     paths.update(dict.fromkeys(matches))
   return list(paths)
 
@@ -90,12 +88,8 @@ def build_index(paths: Sequence[str], input_format: InputFormat, shard_size: int
   """Returns the index of files; a shard has `shard_size` records of `shard_bytes` bytes at most, or one longer one."""
   cutter = _Cutter(shard_size, shard_bytes)
   # Size, time and checksum before the reading: a file that changes meanwhile differs at the end of the run.
-  stats = []
-  for path in paths:
-    stat = storage.stat(path)
-    if stat is None:
-      raise DataError(f"{path} does not exist any more")
-    stats.append(stat)
+  # One that was deleted is an error when it is opened.
+  stats = [storage.stat(path) or (0, 0.0) for path in paths]
   total = sum(size for size, _ in stats)
   inputs = []
   with Progress(total, total > _SLOW_BYTES, "indexing", "byte") as progress:
@@ -113,9 +107,9 @@ def changed_input(inputs: Sequence[InputFile]) -> str | None:
   """Returns the path of a file whose size or bytes have changed since it was indexed; None if none has."""
   for file in inputs:
     stat = storage.stat(file.path)
-    if stat is None or stat[0] != file.bytes:
-      return file.path
-    if stat[1] != file.changed and _sha256(file.path) != file.sha256:
+    if stat == (file.bytes, file.changed):
+      continue
+    if stat is None or stat[0] != file.bytes or _sha256(file.path) != file.sha256:
       return file.path
   return None
 

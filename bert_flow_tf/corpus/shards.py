@@ -32,10 +32,7 @@ MANIFEST, INDEX = "manifest.json", "index.json"
 
 @dataclasses.dataclass(frozen=True)
 class ShardFolder:
-  """Folder of a run's shards, whose number is `shards`, of vectors of `dim` dimensions.
-
-  "npy": a float32 array [n, dim] and a text file of n ids. "tfrecord": tf.train.Example with id and embedding.
-  """
+  """Folder of a run's shards, of which there are `shards`, of vectors of `dim` dimensions in the format `output`."""
 
   folder: str
   shards: int
@@ -118,10 +115,7 @@ class ShardFolder:
 
 
 class Manifest:
-  """`manifest.json`, which is for people and for the check, and `index.json`: which records are in which shard.
-
-  `settings` are JSON values that decide the vectors, their order and their files, `about` others.
-  """
+  """`manifest.json` and `index.json`; `settings` are JSON values that decide vectors and files, `about` others."""
 
   def __init__(self, folder: str, settings: dict[str, Any], about: dict[str, Any] | None = None) -> None:
     self.folder = folder
