@@ -43,10 +43,7 @@ def fit_files(
   show_progress: bool = True,
   **settings: Any,
 ) -> Calibration:
-  """Fits a calibration on .npy files, globs or folders of them, and saves it in the folder `output`.
-
-  The others as in `fit_calibration`; shares of None are those of the pooling, if run_embed wrote the files.
-  """
+  """Fits a calibration on .npy files, globs or folders and saves it in a folder; arguments as in `fit_calibration`."""
   spec = parse_calibration(calibration)
   # Before hours of reading.
   settings_of_fit(spec, settings)
@@ -77,11 +74,7 @@ def fit_files(
 def apply_to_files(
   vectors: Sequence[str], calibration_folder: str, output: str, vectors_of: str | None = None
 ) -> dict[str, int]:
-  """Applies a saved calibration to files of vectors; returns {name of a file written now: number of vectors}.
-
-  The output folder gets a file of the same name for each input, with its ids; an interrupted run resumes.
-  The output of a single file may be a .npy file. `vectors_of` must be that of the fit, if given.
-  """
+  """Calibrates files of vectors to files of the same names; returns {file written now: number of vectors}."""
   folder = os.path.expanduser(calibration_folder)
   with naming("calibration_folder"):
     calibration: Any = load_calibration(folder)
@@ -94,7 +87,7 @@ def apply_to_files(
     _check_absent(output)
     target.parent.mkdir(parents=True, exist_ok=True)
     return {output: files[0].write(target, calibration.transform, calibration.output_dim)}
-  # A folder: what an interrupted run has finished stays.
+  # A folder, with a file of the same name for each input: what an interrupted run has finished stays.
   _open_output(target, files, folder)
   counts = {}
   for file in files:

@@ -76,10 +76,7 @@ def run_streaming(
 def embed_shard(
   shard: ShardRecords, model: Model, settings: Mapping[str, Any], update: Callable[[int], None] = lambda count: None
 ) -> tuple[ShardRecords, np.ndarray]:
-  """Returns a shard whose records all have an embedding, and these, float32 [n, output_dim].
-
-  `update` is called with the numbers of sentences that are done. More than `MAX_FAILURES` bad sentences are an error.
-  """
+  """Returns a shard whose records all have an embedding, and these [n, output_dim]; calls `update` with numbers done."""
   records = shard.records
   vectors = np.empty([len(records), model.output_dim], np.float32)
   failures: dict[int, str] = {}

@@ -108,10 +108,7 @@ def _check_folder(folder):
 def embedder_of(
   model: SentenceModel | SavedModelReader, calibration_folder: str | None = None, cache_dir: str | None = None
 ) -> Embedder:
-  """Returns a model with what decides its embeddings, and how processes with the same tokenizers load it.
-
-  The folder is the one that it was loaded from, None for an encoder alone; `cache_dir` is that of the hub's cache.
-  """
+  """Returns a model with what decides its embeddings, and how workers load it; None as folder: an encoder alone."""
   if isinstance(model, SavedModelReader):
     versions = _versions(["tensorflow-text"])
     load: Callable = functools.partial(SavedModelReader, os.path.abspath(model.folder))

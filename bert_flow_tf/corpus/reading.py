@@ -126,10 +126,7 @@ class Stream:
 
 
 def frames(stream: Stream, input_format: InputFormat) -> Iterator[tuple[bytes | Unreadable, int]]:
-  """Yields (record, its size in the unpacked file in bytes) from the stream's position to the end.
-
-  A record is its bytes without the line break, or an `Unreadable`. Damage that hides the next record is a DataError.
-  """
+  """Yields (bytes of a record without line break, or an `Unreadable`; its size in the unpacked file) up to the end."""
   with stream.errors():
     if input_format.kind == TFRECORD:
       yield from _tfrecords(stream, input_format.max_bytes)

@@ -43,10 +43,7 @@ Transforms = Mapping[str, Callable[[np.ndarray], np.ndarray]]
 
 
 class OwnEngine:
-  """SentEval's definitions of the similarity tasks, used if SentEval is not installed.
-
-  STSBenchmark and SICKRelatedness are evaluated by the cosine, as in the paper, not by a regression trained on top.
-  """
+  """SentEval's definitions of the similarity tasks, by the cosine alone, used if SentEval is not installed."""
 
   name = "SentEval's definitions, computed by bert_flow_tf"
   tasks: Sequence[str] = tuple(SIMILARITY_TASKS)
@@ -140,10 +137,7 @@ def opened_engine(
   trusted: bool = False,
   settings: Mapping[str, Any] = LITERATURE,
 ) -> Iterator[tuple[OwnEngine | SentEval, list[str]]]:
-  """Yields SentEval if it can be imported, a checkout in the folder first, else `OwnEngine`; and the names of tasks.
-
-  The folder is SentEval's data, a checkout with it, which is imported only if it is `trusted`, or has STS/ and SICK/.
-  """
+  """Yields SentEval if it can be imported, a `trusted` checkout in the folder first, else `OwnEngine`; and the tasks."""
   with _task_path(folder) as path:
     engine = _find_engine(folder, path, batch_size, trusted, settings)
     names = _check_tasks(tasks, path, engine)
@@ -207,10 +201,7 @@ def _check_tasks(names, path, engine):
 def evaluate_tasks(
   engine: OwnEngine | SentEval, tasks: Sequence[str], embed: Embed, transforms: Transforms, watch: Stopwatch
 ) -> tuple[dict[str, Rows], dict[str, str]]:
-  """Returns {task: {row: {method: scores}}} and {task: reason} of tasks that failed, which are logged.
-
-  `transforms` are {method: function of embeddings [n, dim]}, calibrations among them.
-  """
+  """Returns {task: {row: {method: scores}}}, {task: reason of a failure}; `transforms` are functions of [n, dim]."""
   results: dict[str, Rows] = {}
   failed = {}
   for task in tasks:
