@@ -76,7 +76,7 @@ def run_streaming(
 def embed_shard(
   shard: ShardRecords, model: Model, settings: Mapping[str, Any], update: Callable[[int], None] = lambda count: None
 ) -> tuple[ShardRecords, np.ndarray]:
-  """Returns a shard whose records all have an embedding, and these [n, output_dim]; calls `update` with numbers done."""
+  """Returns a shard whose records all have an embedding, and these [n, output_dim]; `update` gets numbers done."""
   records = shard.records
   vectors = np.empty([len(records), model.output_dim], np.float32)
   failures: dict[int, str] = {}

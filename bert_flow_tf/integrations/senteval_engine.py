@@ -137,7 +137,7 @@ def opened_engine(
   trusted: bool = False,
   settings: Mapping[str, Any] = LITERATURE,
 ) -> Iterator[tuple[OwnEngine | SentEval, list[str]]]:
-  """Yields SentEval if it can be imported, a `trusted` checkout in the folder first, else `OwnEngine`; and the tasks."""
+  """Yields SentEval if it can be imported, first from a `trusted` checkout, else `OwnEngine`; and the tasks."""
   with _task_path(folder) as path:
     engine = _find_engine(folder, path, batch_size, trusted, settings)
     names = _check_tasks(tasks, path, engine)
