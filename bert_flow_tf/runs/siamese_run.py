@@ -27,7 +27,7 @@ from bert_flow_tf.model import SentenceModel
 from bert_flow_tf.runs import siamese_scores
 from bert_flow_tf.runs.run_folder import RunFolder, print_results
 from bert_flow_tf.tf1.checkpoint import step_of
-from bert_flow_tf.tf1.training import restore_classifier, restore_flow, write_training_checkpoint
+from bert_flow_tf.tf1.training import restore, write_training_checkpoint
 from bert_flow_tf.training.calibrate import check_flow
 from bert_flow_tf.training.distribution import make_strategy, peak_memory
 from bert_flow_tf.training.labelled_pairs import LabelledPairs
@@ -288,10 +288,7 @@ class SiameseRun:
     # As in the published code, variables that a checkpoint has by name are restored, the others keep their values.
     self._restored = {}
     if tf1_reader.is_prefix(name):
-      if flow is not None:
-        self._restored[FLOW] = restore_flow(name, flow)
-      if classifier is not None:
-        self._restored[CLASSIFIER] = restore_classifier(name, classifier)
+      self._restored = restore(name, flow, classifier)
     for part, (count, total) in self._restored.items():
       logging.info("%s: %d of %d variables of the %s restored", name, count, total, part)
     return encoder, flow, classifier

@@ -70,12 +70,25 @@ def _delete(prefix):
     path.unlink()
 
 
-def restore_flow(prefix: str, flow: Glow) -> tuple[int, int]:
-  """Sets the flow's variables that are in a checkpoint; returns their number and that of all its variables.
+def restore(prefix: str, flow: Glow | None, classifier: Classifier | None) -> dict[str, tuple[int, int]]:
+  """Sets the variables of flow and classifier that are in a checkpoint; returns {part: (number of them, of all)}.
 
   A ConfigError says that a variable has another shape, or the checkpoint's flow is larger than this one.
   """
   reader = tf1_reader.Tf1Checkpoint(prefix)
+  restored = {}
+  if flow is not None:
+    restored["flow"] = _restore_flow(reader, flow)
+  if classifier is not None:
+    has_classifier = tf1_names.CLASSIFIER in reader.shapes
+    if has_classifier:
+      weights = classifier.output_weights
+      weights.assign(_read(reader, tf1_names.CLASSIFIER, tuple(weights.shape)))
+    restored["classifier"] = int(has_classifier), 1
+  return restored
+
+
+def _restore_flow(reader, flow):
   variables = tf1_checkpoint.flow_variables(flow)
   saved = []
   for name in reader.shapes:
@@ -83,7 +96,7 @@ def restore_flow(prefix: str, flow: Glow) -> tuple[int, int]:
       saved.append(name)
   if not set(saved) <= set(variables):
     raise ConfigError(
-      f"flow_model_config: {prefix} has a flow of {len(saved)} variables, and this configuration has "
+      f"flow_model_config: {reader.prefix} has a flow of {len(saved)} variables, and this configuration has "
       f"{len(variables)}; use the configuration of its training",
       argument="flow_model_config",
     )
@@ -92,16 +105,6 @@ def restore_flow(prefix: str, flow: Glow) -> tuple[int, int]:
   if saved:
     flow.load_tf1_variables({name.removeprefix(tf1_names.FLOW): value for name, value in variables.items()})
   return len(saved), len(variables)
-
-
-def restore_classifier(prefix: str, classifier: Classifier) -> tuple[int, int]:
-  """Sets the classifier's variable if it is in a checkpoint; returns 1 or 0, and 1."""
-  reader = tf1_reader.Tf1Checkpoint(prefix)
-  if tf1_names.CLASSIFIER not in reader.shapes:
-    return 0, 1
-  weights = classifier.output_weights
-  weights.assign(_read(reader, tf1_names.CLASSIFIER, tuple(weights.shape)))
-  return 1, 1
 
 
 def _read(reader: tf1_reader.Tf1Checkpoint, name: str, shape: tuple[int, ...]) -> np.ndarray:

@@ -12,6 +12,7 @@ from bert_flow_tf.data.pairs import SentencePairs
 from bert_flow_tf.encoder.sentence_encoder import SentenceEncoder
 from bert_flow_tf.errors import TrainingError
 from bert_flow_tf.evaluation.task_scores import Embeddings
+from bert_flow_tf.training.labelled_pairs import LabelledPairs
 
 # Rows read at once for the checksum of vectors on disk.
 _ROWS = 8192
@@ -191,30 +192,29 @@ class SentencePairsWithDropout:
   ) -> None:
     self._encoder = encoder
     self._pooling = encoder.pooling(sentence_embedding_type)
-    self._sides = [encoder.tokenizer(side, max_seq_length) for side in (sentences_a, sentences_b)]
+    no_targets = np.full([len(sentences_a)], np.nan)
+    self._pairs = LabelledPairs(encoder, sentences_a, sentences_b, no_targets, max_seq_length)
     sentences = list(sentences_a) + list(sentences_b)
     self._fingerprint = "dropout " + encoder.fingerprint(sentences, self._pooling, max_seq_length)
 
   def __len__(self) -> int:
-    return len(self._sides[0])
+    return len(self._pairs)
 
   def fingerprint(self) -> str:
     """Returns a text that identifies encoder, pooling and sentences when a fit is resumed."""
     return self._fingerprint
 
   def features(self, positions: tf.data.Dataset) -> tf.data.Dataset:
-    """Maps a dataset of positions [batch] to one of token ids of both sides, int [batch, seq_len], padded with -1."""
-    a, b = (tf.RaggedTensor.from_row_lengths(np.concatenate(side), [len(ids) for ids in side]) for side in self._sides)
-    return positions.map(lambda chosen: (tf.gather(a, chosen).to_tensor(-1), tf.gather(b, chosen).to_tensor(-1)))
+    """Maps a dataset of positions [batch] to one of token ids of both sides; see `LabelledPairs.features`."""
+    return self._pairs.features(positions)
 
   def embed(self, features: Sequence[tf.Tensor], dropout_seed: tf.Tensor) -> list[tf.Tensor]:
     """Runs the encoder on both sides and returns two float32 [batch, dim]."""
     embedded = []
-    for side, ids in enumerate(features):
-      # Each side has masks of its own; the padding of `features` becomes the tokenizer's.
+    for side, ids in enumerate(features[:2]):
+      # Each side has masks of its own.
       seed = tf.random.experimental.stateless_fold_in(dropout_seed, side)
-      mask = tf.cast(ids >= 0, tf.int32)
-      ids = tf.where(ids >= 0, ids, self._encoder.tokenizer.pad_id)
+      ids, mask = self._pairs.tokens(ids)
       embedded.append(self._encoder.embed_batch(ids, mask, self._pooling, seed))
     return embedded
 

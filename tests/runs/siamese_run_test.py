@@ -14,7 +14,7 @@ from bert_flow_tf.encoder import tf1_reader
 from bert_flow_tf.errors import ConfigError
 from bert_flow_tf.runs.siamese_run import SiameseRun, checkpoint_of, write_facts
 from bert_flow_tf.tf1.checkpoint import write_checkpoint
-from bert_flow_tf.tf1.training import restore_flow, write_training_checkpoint
+from bert_flow_tf.tf1.training import restore, write_training_checkpoint
 from bert_flow_tf.training.siamese_settings import SiameseEmbedding, SiameseSettings
 from tests.training import small_siamese
 from tests.training.interrupting import Interrupt, interrupt_at
@@ -49,11 +49,11 @@ def test_flow_of_a_checkpoint(tmp_path, monkeypatch):
   assert tuple(map(checkpoint_of, same)) == same
 
   other = make_flow(2, 1)
-  assert restore_flow(checkpoint_of(folder), other) == (24, 24)
+  assert restore(checkpoint_of(folder), other, None) == {"flow": (24, 24)}
   for name, value in flow.tf1_variables().items():
     np.testing.assert_array_equal(value, other.tf1_variables()[name])
   with pytest.raises(ConfigError, match=r"ckpt-10 has a flow of 24 variables, and this configuration has 12") as raised:
-    restore_flow(checkpoint_of(folder), make_flow(1, 1))
+    restore(checkpoint_of(folder), make_flow(1, 1), None)
   assert raised.value.argument == "flow_model_config"
   assert tf1_reader.prefixes_in(folder) == ["model.ckpt-10", "model.ckpt-3"]
 

@@ -1,6 +1,5 @@
 """training/loop.py: whose checkpoints they are, and what becomes of damaged ones."""
 
-import json
 import re
 import shutil
 
@@ -164,9 +163,3 @@ def test_disk_that_is_full(tmp_path, monkeypatch):
   monkeypatch.setattr(checkpoints._manager, "save", full)
   with pytest.raises(TrainingError, match=r"step 4 cannot be saved \(the disk is full; free some space"):
     checkpoints.save(4)
-
-
-def test_identity_is_readable_json(fitted):
-  identity = json.loads((fitted[0] / IDENTITY_FILE).read_text(encoding="utf-8"))
-  assert identity["steps"] == 16 and identity["flow"]["config"]["n_levels"] == 1
-  assert len(identity["data"]) == 64

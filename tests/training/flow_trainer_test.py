@@ -201,11 +201,6 @@ def test_embeddings_of_another_dimension():
     assert raised.value.argument == "embeddings"
 
 
-def test_batch_of_one_cannot_initialize():
-  with pytest.raises(FlowError, match="at least 2 different rows"):
-    small.fit(train_batch_size=1)
-
-
 def test_summaries_hold_every_loss_at_its_step(tmp_path):
   result, _ = small.fit(epochs=2, save_checkpoints_steps=5, summary_folder=tmp_path)
   (file,) = tmp_path.iterdir()
