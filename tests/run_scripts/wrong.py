@@ -279,6 +279,7 @@ absent :: --table=8 --flow_model_config=absent
 absent :: --table=2 --task=STS-B --data_dir=@/absent
 QNLI :: --table=4 --data_dir=@/no_dev
 --table=6|sts-dev|sts-train :: --table=6 --data_dir=@/no_dev
+--figure=2|sts-dev|sts-train :: --figure=2 --data_dir=@/no_dev
 --output_dir :: --table=8 --output_dir=@/one.txt
 """,
 }

@@ -35,7 +35,7 @@ def put(folder, name, about):
 def test_page_of_tables_and_pictures(tmp_path):
   folder = tmp_path / "my tables"
   folder.mkdir()
-  for name, about in {"transfer": {}, "5": ABOUT}.items():
+  for name, about in {"5": ABOUT, "transfer": {}, "beyond": {}}.items():
     put(folder, name, about)
   (folder / "figure_2_my mini.png").write_bytes(b"\x89PNG")
   page.write(tmp_path / "RESULTS.md", folder)
@@ -46,29 +46,16 @@ def test_page_of_tables_and_pictures(tmp_path):
     "## Terms",
     "## Encoders",
     "## How the tables were made",
+    "## Beyond: title beyond",
     "## Table 5: title 5",
     "## Transfer: title transfer",
     "## Figure 2: similarity against edit distance, my mini",
   ]
-  assert text.count("| *ours* |  |\n| ours here | 1.50 ±0.35 |") == 2
+  assert text.count("| *ours* |  |\n| ours here | 1.50 ±0.35 |") == 3
   assert "- Table 5: 2026-01-02; commit 12ab; seeds of the flow: 3, 4; numpy 2.0; x86_64, 2 cores.\n" in text
   assert "| mini | 4 | 256 | 8192 | `my/mini` | `0123456789ab` |\n" in text
-  assert text.count("standard deviation over the seeds") == 1 and text.count("A note of its own.") == 2
+  assert text.count("standard deviation over the seeds") == 1 and text.count("A note of its own.") == 3
   assert "](figure_2_my%20mini.png)" in text and (tmp_path / "figure_2_my mini.png").read_bytes() == b"\x89PNG"
-
-
-def test_tables_that_are_not_the_papers_come_first(tmp_path):
-  for name in ("5", "gains", "beyond"):
-    put(tmp_path, name, {})
-  page.write(tmp_path / "RESULTS.md", tmp_path)
-  headings = [line for line in (tmp_path / "RESULTS.md").read_text().splitlines() if line.startswith("## ")]
-  assert headings == ["## Terms", "## Beyond: title beyond", "## Gains: title gains", "## Table 5: title 5"]
-
-
-def test_no_table(tmp_path):
-  with pytest.raises(DataError) as raised:
-    page.write(tmp_path / "RESULTS.md", tmp_path / "absent")
-  assert raised.value.argument == "results_page"
 
 
 @pytest.mark.parametrize(
@@ -83,11 +70,12 @@ def test_a_damaged_table(tmp_path, text):
   assert not (tmp_path / "RESULTS.md").exists()
 
 
-def test_a_page_that_cannot_be_written(tmp_path):
+def test_pages_that_cannot_be_written(tmp_path):
   put(tmp_path, "5", ABOUT)
-  with pytest.raises(DataError) as raised:
-    page.write(tmp_path / "absent/RESULTS.md", tmp_path)
-  assert raised.value.argument == "results_page"
+  for path, folder in {"RESULTS.md": "no tables", "absent/RESULTS.md": "."}.items():
+    with pytest.raises(DataError) as raised:
+      page.write(tmp_path / path, tmp_path / folder)
+    assert raised.value.argument == "results_page"
 
 
 SIX_LAYERS = "a5cf5e4e1e12" + "0" * 52

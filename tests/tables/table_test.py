@@ -2,9 +2,6 @@
 
 import json
 import math
-import statistics
-
-import pytest
 
 from bert_flow_tf.tables.table import HIGHEST, NEAREST_0, OURS, PUBLISHED, Cell, Row, Table, from_json
 
@@ -25,14 +22,6 @@ TABLE = Table("2", "a title", "spearman x 100", ("STS-B", "SICK-R"), ROWS, ("A n
 
 def cell(value):
   return Cell((value,))
-
-
-def test_mean_and_spread():
-  cell = Cell(VALUES, 70.5)
-  assert cell.mean == pytest.approx(statistics.fmean(VALUES))
-  assert cell.spread == pytest.approx(statistics.stdev(VALUES))
-  assert cell.to_json()["difference"] == pytest.approx(statistics.fmean(VALUES) - 70.5)
-  assert Cell((1.0,)).spread is None and Cell().spread is None and math.isnan(Cell().mean)
 
 
 def test_a_figure_that_is_missing_for_one_seed_has_no_mean():
@@ -104,7 +93,3 @@ def test_best_cells():
   lines = [line for line in table.markdown().splitlines() if "**" in line]
   assert lines == ["| b | **60.00** | **2.00** | 1.00 |  |", "| c | **60.00** | 4.00 | 1.00 |  |"]
   assert from_json(table.json()) == table
-
-
-def test_names_of_headings():
-  assert Table("transfer", "t", "m", (), ()).markdown().startswith("## Transfer: t\n")

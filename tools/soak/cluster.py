@@ -1,10 +1,10 @@
 """Embeds a corpus on clusters, kills workers, and compares every file with those of a run in one process.
 
     pip install 'apache-beam[dask]'
-    nice python -m tools.soak.cluster --sentences=200000
+    sudo nice .venv/bin/python -m tools.soak.cluster --sentences=200000
 
 Two clusters of two workers: Dask, and Beam's job server with external worker pools, which speak to it as they speak to
-Flink, Spark and Dataflow. As root, each worker is in a network namespace of its own; the disk is shared.
+Flink, Spark and Dataflow. Each worker is in a network namespace of its own, which needs root; the disk is shared.
 """
 
 import argparse
@@ -37,16 +37,16 @@ class Dask:
 
   def __init__(self, machines):
     self._machines = machines
-    self.options = f"dask_client_address=tcp://{machines.address('server')}:{_DASK_PORT},dask_partition_size=1"
-    address = ["--host", machines.address("server"), "--port", _DASK_PORT]
+    self.options = f"dask_client_address=tcp://{machines.addresses['server']}:{_DASK_PORT},dask_partition_size=1"
+    address = ["--host", machines.addresses["server"], "--port", _DASK_PORT]
     machines.start("server", *_python("-m", "distributed.cli.dask_scheduler", *address, "--no-dashboard"))
     machines.wait_for("server", _DASK_PORT)
     self.workers = {name: self.start_worker(name) for name in _WORKERS}
 
   def start_worker(self, name):
     """Starts a worker of one thread, which nothing restarts."""
-    server = f"tcp://{self._machines.address('server')}:{_DASK_PORT}"
-    options = ["--host", self._machines.address(name), "--nthreads", 1, "--no-nanny", "--no-dashboard"]
+    server = f"tcp://{self._machines.addresses['server']}:{_DASK_PORT}"
+    options = ["--host", self._machines.addresses[name], "--nthreads", 1, "--no-nanny", "--no-dashboard"]
     return self._machines.start(name, *_python("-m", "distributed.cli.dask_worker", server, *options))
 
   def kill_worker(self):
@@ -69,7 +69,7 @@ class Pools:
   name = "PortableRunner"
 
   def __init__(self, machines):
-    pools = [f"{machines.address(name)}:{_POOL_PORT + number}" for number, name in enumerate(_WORKERS)]
+    pools = [f"{machines.addresses[name]}:{_POOL_PORT + number}" for number, name in enumerate(_WORKERS)]
     options = [f"job_endpoint=localhost:{_JOB_PORT}", "environment_type=EXTERNAL", f"environment_config={pools[0]}"]
     self.options = ",".join(options)
     # A pool starts its workers as "python".
@@ -216,7 +216,6 @@ def main():
     folder = pathlib.Path(arguments.folder or stack.enter_context(tempfile.TemporaryDirectory())).resolve()
     folder.mkdir(parents=True, exist_ok=True)
     with Machines(["server", *_WORKERS], folder / "machines.log") as machines:
-      print(f"workers in network namespaces: {machines.real}\n")
       print("| runner | encoder | case | starts | files | time |\n| --- | --- | --- | --- | --- | --- |", flush=True)
       runs = ("static:mini", arguments.sentences, 2000), ("mini", arguments.mini, 100)
       for model, sentences, size in (run for run in runs if run[1]):

@@ -2,7 +2,7 @@
 
     sudo .venv/bin/python -m tools.soak.network                 # or --only=plain,cut
 
-Both machines are network namespaces of this one; see `tools.soak.link`. Whatever happens on the way, the losses and
+Both machines are network namespaces of this one; see `tools.soak.machines`. Whatever happens on the way, the losses and
 weights must be those of one process, to the tolerances of tests/training/multi_worker_test.py.
 """
 
@@ -24,7 +24,7 @@ from bert_flow_tf.flow.glow import Glow
 from tests.encoder import tiny
 from tests.testing import REPO
 from tests.training.two_workers import check_losses, losses_in_events
-from tools.soak.link import Link
+from tools.soak.machines import Machines
 
 _PORT = 23456
 _LIMIT_SECONDS = 400
@@ -41,8 +41,8 @@ _FLAGS = {
 }
 
 
-class Machines:
-  """The two machines and their commands; every case has a folder of its own."""
+class Fit:
+  """The command on two machines; every case has a folder of its own."""
 
   def __init__(self, folder, link):
     self._inputs, self.link = folder, link
@@ -57,6 +57,7 @@ class Machines:
 
   def case(self, name):
     """Begins a case, with a link that is whole."""
+    self.link.stop()
     self.link.reset()
     self.folder, self.processes, self.starts = self._inputs / name, {}, {0: 0, 1: 0}
     self.folder.mkdir()
@@ -69,13 +70,15 @@ class Machines:
   def _run(self, index, alone=False):
     flags = {**_FLAGS, "model": self._inputs / "tiny", "flow_model_config": self._inputs / "flow.json"}
     flags = [f"--{name}={value}" for name, value in {**flags, "output_parent_dir": self.folder / str(index)}.items()]
-    addresses = [f"{address}:{_PORT}" for address in self.link.addresses]
-    two = ["sh", "run_scripts/run_two_machines.sh", str(index), *addresses]
-    command = [*self.link.command(index), *([sys.executable, "run_scripts/run_flow.py"] if alone else two), *flags]
+    command = ["sh", "run_scripts/run_two_machines.sh", index]
+    command += [f"{address}:{_PORT}" for address in self.link.addresses.values()]
+    if alone:
+      command = [sys.executable, "run_scripts/run_flow.py"]
     environment = {**os.environ, "PYTHON": sys.executable, "CUDA_VISIBLE_DEVICES": "-1"}
     self.starts[index] += 1
     with self._log(index).open("w") as log:
-      self.processes[index] = subprocess.Popen(command, cwd=REPO, env=environment, stdout=log, stderr=log)
+      options = {"cwd": REPO, "env": environment, "stdout": log, "stderr": log}
+      self.processes[index] = self.link.start(index, *command, *flags, **options)
 
   def _log(self, index):
     return self.folder / f"{index}-{self.starts[index]}.log"
@@ -102,7 +105,8 @@ class Machines:
       errors = re.findall("^error: .*", text, re.MULTILINE)
       if status != expected or "Traceback" in text or len(errors) != (status != 0):
         raise AssertionError(f"machine {index}: status {status}; see {self._log(index)}")
-      print(*(f"  machine {index}: {error}" for error in errors), sep="\n", end="\n" if errors else "", flush=True)
+      for error in errors:
+        print(f"  machine {index}: {error}", flush=True)
     return time.monotonic() - began
 
   def restart_until_done(self, *indices):
@@ -129,12 +133,6 @@ class Machines:
     check_losses(losses, list(self._losses.values()))
     for weight, expected in zip(weights, self._weights, strict=True):
       np.testing.assert_allclose(weight, expected, atol=1e-4)
-
-  def stop(self):
-    """Ends whatever still runs."""
-    for process in self.processes.values():
-      process.kill()
-      process.wait()
 
 
 def _with_link(delay=0.0, loss=0.0):
@@ -211,11 +209,11 @@ def main() -> int:
   signal.signal(signal.SIGTERM, lambda *unused: sys.exit(143))  # so that no namespace is left
   with contextlib.ExitStack() as stack:
     try:
-      link = stack.enter_context(Link())
+      link = stack.enter_context(Machines((0, 1), folder / "machines.log"))
     except OSError as error:
       print(f"skipped: no network namespaces here ({error}); this needs Linux, root and iproute2")
       return 0
-    machines = Machines(folder, link)
+    machines = Fit(folder, link)
     for name in names:
       title, run = CASES[name]
       machines.case(name)
@@ -224,8 +222,6 @@ def main() -> int:
         machines.check_same()
       except (AssertionError, subprocess.TimeoutExpired) as error:
         outcome, failed = f"FAILED: {' '.join(str(error).split())[:300]}", 1
-      finally:
-        machines.stop()
       print(f"| {title} | {outcome} |", flush=True)
   print(f"logs in {folder}")
   return failed
