@@ -12,16 +12,7 @@ from tests.calibration.cases import cone
 from tests.testing import rewrite_archive
 from tests.training import small
 
-IDENTITY = {
-  "name": "mini",
-  "weights_sha256": "a" * 64,
-  "tokenizer_sha256": "b" * 64,
-  "sentence_embedding_type": "avg-first-last",
-  "pooling": ["mean", 1, 4],
-  "max_seq_length": 64,
-  "low_dim": None,
-  "precision": "float32",
-}
+IDENTITY = {"name": "mini", "pooling": ["mean", 1, 4], "low_dim": None}
 
 
 @pytest.fixture(scope="module")
@@ -72,17 +63,13 @@ def test_latent_that_is_not_finite(started):
     started.transform(rows)
 
 
-def test_saved_and_loaded_as_any(tmp_path, started):
+def test_saved_and_loaded(tmp_path, started):
   flow, rows = FlowCalibration(started.flow), small.embeddings()[1]
   flow.encoder = IDENTITY
-  whitening = make_calibration("whitening").fit(rows)
-  whitening.encoder = IDENTITY
-  for calibration in (flow, whitening):
-    calibration.save(tmp_path / calibration.name)
-    loaded = load_calibration(tmp_path / calibration.name)
-    assert type(loaded) is type(calibration) and loaded.name == calibration.name and loaded.dim == small.DIM
-    assert loaded.encoder == IDENTITY
-    np.testing.assert_array_equal(loaded.transform(rows), calibration.transform(rows))
+  flow.save(tmp_path)
+  loaded = load_calibration(tmp_path)
+  assert (type(loaded), loaded.name, loaded.dim, loaded.encoder) == (FlowCalibration, "flow", small.DIM, IDENTITY)
+  np.testing.assert_array_equal(loaded.transform(rows), flow.transform(rows))
 
 
 def test_folder_that_holds_none_or_several(tmp_path, started):

@@ -151,7 +151,10 @@ def test_folder_carries_all_that_decides_the_output(case, tmp_path):
   flow.save(tmp_path / "flow")
   loaded = Glow.load(tmp_path / "flow")
   np.testing.assert_array_equal(loaded.transform(u), flow.transform(u))
-  assert [weight.name for weight in loaded.variables] == [weight.name for weight in flow.variables]
+  assert loaded.settings() == flow.settings()
+  for weight, other in zip(flow.variables, loaded.variables, strict=True):
+    assert other.name == weight.name
+    np.testing.assert_array_equal(other, weight)
 
 
 # Two replicas need two logical devices, which a process decides on before its first tensor: hence one of its own.

@@ -114,15 +114,10 @@ def test_optimizer_step_of_the_reference_is_the_originals(golden):
     np.testing.assert_allclose(found[name], expected, rtol=1e-5, atol=2e-6, err_msg=name)
 
 
-def test_names_are_strict_both_ways(golden):
+def test_variables_are_those_that_were_loaded(golden):
   flow = golden.flow(golden.weights)
   dumped = flow.tf1_variables()
   assert dumped.keys() == golden.weights.keys()
   for name, expected in golden.weights.items():
     assert dumped[name].dtype == expected.dtype
     np.testing.assert_array_equal(dumped[name], expected)
-  some = sorted(dumped)[len(dumped) // 2]
-  with pytest.raises(FlowError, match=f"missing: {some}"):
-    flow.load_tf1_variables({name: array for name, array in dumped.items() if name != some})
-  with pytest.raises(FlowError, match="unknown: revnet_9/new"):
-    flow.load_tf1_variables({**dumped, "revnet_9/new": np.zeros(1)})

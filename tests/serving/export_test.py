@@ -174,35 +174,23 @@ def test_a_function_that_xla_must_compile_is_an_error(tmp_path):
 
 
 @pytest.mark.parametrize(
-  ("arguments", "error", "argument"),
+  ("place", "settings", "error", "argument"),
   [
-    ({"version": 0}, ConfigError, "version"),
-    ({"model_name": "a/b"}, ConfigError, "model_name"),
+    ("new", {"version": 0}, ConfigError, "version"),
+    ("new", {"model_name": "a/b"}, ConfigError, "model_name"),
+    ("", {"version": 7}, ExportError, "version"),  # a version is never overwritten
+    ("7/saved_model.pb", {}, ConfigError, "export_dir"),
   ],
 )
-def test_settings_that_are_not_allowed(served, tmp_path, arguments, error, argument):
-  with pytest.raises(error) as raised:
-    export_model(served.tiny, tmp_path / "base", **arguments)
-  assert raised.value.argument == argument and not (tmp_path / "base").exists()
-
-
-def test_a_version_is_never_overwritten(served):
+def test_exports_that_are_not_possible(served, place, settings, error, argument):
   before = sorted(served.base.rglob("*"))
-  with pytest.raises(ExportError) as raised:
-    export_model(served.tiny, served.base, version=7)
-  assert raised.value.argument == "version"
-  assert sorted(served.base.rglob("*")) == before
-
-
-def test_a_folder_that_cannot_be_written(served):
-  with pytest.raises(ConfigError) as raised:
-    export_model(served.tiny, served.base / "7" / "saved_model.pb")
-  assert raised.value.argument == "export_dir"
+  with pytest.raises(error) as raised:
+    export_model(served.tiny, served.base / place, **settings)
+  assert raised.value.argument == argument and sorted(served.base.rglob("*")) == before
 
 
 def test_a_flow_that_is_not_fitted(served, tmp_path):
-  encoder = served.tiny.encoder
-  model = SentenceModel(encoder, Glow(FlowConfig(), 12), max_seq_length=16)
+  model = SentenceModel(served.tiny.encoder, Glow(FlowConfig(), 12), max_seq_length=16)
   with pytest.raises(CalibrationError):
     export_model(model, tmp_path / "base")
   assert not (tmp_path / "base").exists()
