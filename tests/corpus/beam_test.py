@@ -99,12 +99,6 @@ def test_wrong_options(capfd, runner, options, argument):
   assert capfd.readouterr().err == ""
 
 
-def test_options():
-  assert parse_options(DIRECT, ["direct_num_workers=2"])[0] == "--direct_num_workers=2"
-  portable = ["job_endpoint=a:8099", "environment_type=EXTERNAL", "environment_config=b:5000"]
-  assert parse_options("PortableRunner", portable) == [f"--{option}" for option in [*portable, "runner=PortableRunner"]]
-
-
 def test_a_runners_own_options_are_loaded_before_they_are_checked(tmp_path, monkeypatch):
   """Like Beam's DaskRunner, this one defines its options in its own module, under other names than it keeps them."""
   (tmp_path / "turtles.py").write_text(
@@ -116,6 +110,8 @@ def test_a_runners_own_options_are_loaded_before_they_are_checked(tmp_path, monk
     "class TurtleRunner: pass\n"
   )
   monkeypatch.syspath_prepend(tmp_path)
+  portable = ["job_endpoint=a:8099", "environment_type=EXTERNAL", "environment_config=b:5000"]
+  assert parse_options("PortableRunner", portable) == [f"--{option}" for option in [*portable, "runner=PortableRunner"]]
   runner = "turtles.TurtleRunner"
   assert parse_options(runner, ["turtle_speed=3"]) == ["--turtle_speed=3", f"--runner={runner}"]
   for wrong in ("turtle_speed=slow", "speed=3"):

@@ -117,14 +117,6 @@ def test_a_flipped_bit(tmp_path):
   assert folder.finished(0) is not None and folder.finished(1) is None
 
 
-def test_a_failed_write_leaves_nothing(tmp_path, monkeypatch):
-  folder = ShardFolder(str(tmp_path), 1, "npy", 3)
-  with monkeypatch.context() as patch, pytest.raises(OSError, match="full"):
-    patch.setattr(np, "save", lambda *unused: (_ for _ in ()).throw(OSError("full")))
-    folder.write(0, shard(), VECTORS)
-  assert names(tmp_path) == []
-
-
 def begin(tmp_path, settings=None, paths=("corpus.txt",), output="out"):
   manifest = Manifest(str(tmp_path / output), settings or SETTINGS, {"versions": {}})
   with manifest.lock():

@@ -24,9 +24,6 @@ class New(Old):
 def test_a_new_field_takes_part_unless_it_says_otherwise():
   assert named_values(Old(cached_dir="cache")) == {"depth": 3}
   assert named_values(New(cached_dir="cache")) == {"depth": 3, "width": 32}
-
-
-def test_changed_values_are_those_that_differ_from_the_defaults():
   assert changed_values(New(cached_dir="cache")) == {}
   assert changed_values(New(width=64)) == {"width": 64}
 
