@@ -40,7 +40,8 @@ def _table_task(
 def _glue_task(name: str, description: str, gold: Gold, eval_split: str = "dev", **fields: Any) -> TaskSpec:
   """Returns the row of a binary task of GLUE, of which only `eval_split` is required; `fields` are its `Table`'s."""
   regression = f"{name}-Regression"  # as the published code calls it
-  fields = {"tfds": f"glue/{name.lower()}", "other_folders": (regression,), "required": (eval_split,)} | fields
+  defaults = {"hidden": {"test.tsv": (1, 2)}, "tfds": f"glue/{name.lower()}", "required": (eval_split,)}
+  fields = {**defaults, "other_folders": (regression,), **fields}
   table = Table(name, gold, **fields)
   positive = next(label for label, value in (table.tfds_labels or gold.labels).items() if value == 1)
   return _table_task(
@@ -81,11 +82,11 @@ def _packaged_task(name: str, files: dict[str, str], description: str, num_train
 TASKS = (
   # The paper's sets of sentence pairs with a similarity score.
   TaskSpec(
-    name="STS-B",
-    aliases=("stsb",),
-    description="STS benchmark: 8628 pairs in train, dev and test",
-    load=stsb.load,
+    "STS-B",
+    "STS benchmark: 8628 pairs in train, dev and test",
+    stsb.load,
     scale=semeval.SCALE,
+    aliases=("stsb",),
   ),
   _table_task(
     "SICK-R",
@@ -106,8 +107,6 @@ TASKS = (
     "does a sentence answer a question? 5463 pairs in dev",
     Gold("label", {"entailment": 1.0, "not_entailment": 0.0}),
     columns=("question", "sentence"),
-    places=(1, 2, -1),
-    hidden={"test.tsv": (1, 2)},
     tfds_columns=("question", "sentence", "label"),
   ),
   _glue_task(
@@ -139,7 +138,6 @@ TASKS = (
     Gold("is_duplicate", {"1": 1.0, "0": 0.0}),
     columns=("question1", "question2"),
     places=(3, 4, 5),
-    hidden={"test.tsv": (1, 2)},
     tfds_columns=("question1", "question2", "label"),
     tfds_labels={"duplicate": 1.0, "not_duplicate": 0.0},
   ),
@@ -147,7 +145,6 @@ TASKS = (
     "RTE",
     "does a text entail a sentence? 277 pairs in dev",
     Gold("label", {"entailment": 1.0, "not_entailment": 0.0}),
-    hidden={"test.tsv": (1, 2)},
   ),
   # 1600 and 360 pairs make 50 and 11 steps per epoch; 5 and 20 epochs make about as many steps as an epoch of STS-B. 20
   # were chosen on 360 pairs of STS-B, where the gain levels off between 10 and 40 epochs. None was chosen on a sample.

@@ -1,6 +1,5 @@
 """Data sets of TensorFlow Datasets: preparation and reading. The package is imported when first needed."""
 
-import os
 from collections.abc import Sequence
 from typing import Any
 
@@ -61,11 +60,8 @@ def read_split(builder: Any, split: str, text: Sequence[str], number: str) -> tu
       columns.append([rows[key][i].decode("utf-8") for i in order])
     return columns, rows[number][order]
   except Exception as error:  # TFDS documents no errors here either; a damaged record is an error of TensorFlow.
-    name = builder.name
-    if builder.builder_config:
-      name += f"/{builder.builder_config.name}"
-    message = f"the {split} split of {name} in {os.fspath(builder.data_dir)} cannot be read ({reason(error)})"
-    raise DataError(f"{message}; remove the folder to prepare it again") from error
+    message = f"the {split} split of {source_of(builder)} cannot be read ({reason(error)})"
+    raise DataError(f"{message}; remove its folder to prepare it again") from error
 
 
 def scores_of(column: np.ndarray) -> np.ndarray:

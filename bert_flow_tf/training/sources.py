@@ -247,12 +247,12 @@ class FitSentences:
       even = len(sentences) // 2 * 2
       first, second = sentences[0:even:2], sentences[1:even:2]
       self.occurrences = sentences
-    self.pairs = _without_gold(first, second)
+    self.pairs = SentencePairs.without_gold(first, second)
     self._embed, self._ready = embed, list(ready)
 
   def rows(self) -> np.ndarray:
     """Returns the embedding of every occurrence, float32 [n, dim]."""
-    everything = _without_gold(self.occurrences, self.occurrences)
+    everything = SentencePairs.without_gold(self.occurrences, self.occurrences)
     embeddings = find_embeddings(everything, self._ready)
     if embeddings is None:
       embeddings = self._embed(everything)
@@ -279,7 +279,3 @@ def find_embeddings(pairs: SentencePairs, ready: Sequence[Embeddings]) -> Embedd
     if embeddings.have(pairs):
       return embeddings
   return None
-
-
-def _without_gold(sentences_a, sentences_b):
-  return SentencePairs(sentences_a, sentences_b, np.full([len(sentences_a)], np.nan))

@@ -119,7 +119,9 @@ def test_tfds_returns_the_rows_of_glue_with_the_gold_of_the_benchmark(tfds_root,
   record = next(tfds_root.glob("glue/stsb/2.0.0/glue-validation*"))
   record.write_bytes(record.read_bytes()[:-5])
   message = _error(tfds_data_dir=tfds_root, stsb_gold=gold)
-  assert f"validation split of glue/stsb in {tfds_root}/glue/stsb/2.0.0" in message and "DataLossError" in message
+  assert (
+    f"validation split of TensorFlow Datasets glue/stsb/2.0.0 in {tfds_root} " in message and "DataLossError" in message
+  )
 
 
 def test_gold_may_be_worded_differently_but_not_in_its_letters(tfds_root, tmp_path):
