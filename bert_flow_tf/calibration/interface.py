@@ -43,6 +43,10 @@ class Calibration(abc.ABC):
     """Continues the fit with more embeddings [n, dim] and returns itself, if the method allows it."""
     raise CalibrationError(f"{self.name} cannot be fitted in parts: call fit with all embeddings")
 
+  def merge(self, other: Any) -> "Calibration":
+    """Adds the embeddings of another fit to this one and returns itself, if the method allows it."""
+    raise CalibrationError(f"{self.name} cannot be merged: fit a new one on all embeddings")
+
   @abc.abstractmethod
   def transform(self, embeddings: np.ndarray) -> np.ndarray:
     """u [n, dim] -> z [n, output_dim], float32."""

@@ -199,6 +199,19 @@ class LinearCalibration(Calibration):
     self._affine = None
     return self
 
+  def merge(self, other: "LinearCalibration") -> "LinearCalibration":
+    """Adds the embeddings of another fit with this method, as `partial_fit` would, and returns itself."""
+    # An unknown encoder agrees with any.
+    encoders = [each.encoder for each in (self, other) if each.encoder]
+    alike = (self.name, self.shares, self.dim) == (other.name, other.shares, other.dim)
+    if not alike or encoders[:1] != encoders[-1:]:
+      reason = "fits of different methods, shares, dimensions or encoders cannot be merged"
+      raise CalibrationError(f"{self.name} and {other.name}: {reason}")
+    self._moments = self._fitted().merged(other._fitted())
+    self._affine = None
+    self.encoder = self.encoder or other.encoder
+    return self
+
   def transform(self, embeddings: np.ndarray) -> np.ndarray:
     """u [n, dim] -> z [n, output_dim], float32."""
     return self._transformed(check_rows(embeddings, self.dim), *self.affine())

@@ -91,6 +91,8 @@ def test_rejected():
   calibration = make_calibration("whitening", SHARES).fit(u)
   with pytest.raises(CalibrationError, match="15 dimensions are not 2 views"):
     calibration.fit(u[:, 1:])
+  with pytest.raises(CalibrationError, match="cannot be merged"):
+    calibration.merge(make_calibration("whitening").fit(u))
   with pytest.raises(CalibrationError):
     calibration.transform(u[:, :D])
   np.testing.assert_array_equal(calibration.transform(u), make_calibration("whitening", SHARES).fit(u).transform(u))
@@ -224,7 +226,7 @@ def test_damaged(parts, damaged, tmp_path):
 
 def test_no_parts_of_a_fit(parts):
   both = SideBySide(parts)
-  for call in (both.fit, both.partial_fit):
+  for call in (both.fit, both.partial_fit, both.merge):
     with pytest.raises(CalibrationError, match=r"^flow\+soft-whitening"):
       call(views(60))
 

@@ -74,14 +74,19 @@ def test_against_the_reference(name, shares):
 @every_name
 @with_and_without_views
 @pytest.mark.parametrize("cuts", [[1], [299], [5, 5, 100, 101], list(range(1, 300, 7))])
-def test_fitted_in_parts(name, shares, cuts):
+def test_fitted_in_parts_and_merged(name, shares, cuts, tmp_path):
   u = draw(shares)
   expected = make_calibration(name, shares).fit(u).transform(u)
   parts = make_calibration(name, shares)
   for batch in np.split(u, cuts):
     assert parts.partial_fit(batch) is parts
   close(parts.transform(u), expected, 1e-5)
-  assert parts.count == 300
+  # Two that were fitted apart, one of them saved and loaded between.
+  make_calibration(name, shares).fit(u[120:]).save(tmp_path / "second")
+  merged = make_calibration(name, shares).fit(u[:120])
+  assert merged.merge(load_calibration(tmp_path / "second")) is merged
+  close(merged.transform(u), expected, 1e-5)
+  assert parts.count == merged.count == 300
 
 
 @pytest.mark.parametrize("name", [*NAMES, "natsv", "sn+natsv"])

@@ -18,6 +18,22 @@ from tests.flow import reference
 DIM = 24
 
 
+def test_what_cannot_be_merged():
+  whitening = make_calibration("whitening").fit(cone(60, 5))
+  other_width = make_calibration("whitening").fit(cone(60, 6))
+  for other in (make_calibration("sn").fit(cone(60, 5)), make_calibration("whitening-3").fit(cone(60, 5)), other_width):
+    with pytest.raises(CalibrationError, match="different methods, shares, dimensions or encoders cannot be merged"):
+      whitening.merge(other)
+  with pytest.raises(CalibrationError, match="is not fitted"):
+    whitening.merge(make_calibration("whitening"))
+  assert whitening.count == 60
+  whitening.encoder, other = {"name": "a"}, make_calibration("whitening").fit(cone(60, 5))
+  assert whitening.merge(other).encoder == {"name": "a"} and other.merge(whitening).encoder == {"name": "a"}
+  other.encoder = {"name": "b"}
+  with pytest.raises(CalibrationError, match="encoders cannot be merged"):
+    whitening.merge(other)
+
+
 def test_fit_forgets_and_partial_fit_goes_on():
   a, b = cone(60, 5), cone(40, 5, seed=1)
   calibration = make_calibration("whitening").fit(a)
