@@ -1,4 +1,4 @@
-"""Tokenization: sentences to BERT's token ids."""
+"""Tokenization: sentences to BERT's token ids, by vocab.txt and tokenizer_config.json of a folder."""
 
 import functools
 import hashlib
@@ -16,9 +16,29 @@ import transformers
 from absl import logging
 
 from bert_flow_tf.data.pairs import check_sentences
-from bert_flow_tf.encoder.tokenizer_settings import MAX_INPUT_CHARS_PER_WORD, SPECIALS, read_settings
 from bert_flow_tf.errors import EncoderError
+from bert_flow_tf.io.checks import is_integer
+from bert_flow_tf.io.files import read_json
 
+# {setting of tokenizer_config.json: its type}; null is allowed too.
+_SETTINGS = {
+  "do_lower_case": bool,
+  "strip_accents": bool,
+  "tokenize_chinese_chars": bool,
+  "max_input_chars_per_word": int,
+}
+# Longer words become [UNK]: in transformers, and in Google's tokenization.py.
+MAX_INPUT_CHARS_PER_WORD, MAX_OF_GOOGLE = 100, 200
+SPECIALS = {
+  "unk_token": "[UNK]",
+  "sep_token": "[SEP]",
+  "pad_token": "[PAD]",
+  "cls_token": "[CLS]",
+  "mask_token": "[MASK]",
+}
+_CLASSES = ("BertTokenizer", "BertTokenizerFast", None)
+# Pieces in brackets are special tokens, "[CLS]" or "[unused1]", in capitals in every vocabulary.
+_CAPITAL = re.compile(r"(?!\[.*\]$).*[A-Z]")
 _SURROGATE = re.compile("[\ud800-\udfff]")
 # Limits of one call of the tokenizer, whose own records of a million characters take about 100 MB.
 _CHUNK_SENTENCES = 1024
@@ -36,19 +56,8 @@ _MARKS = ".,'\"-"
 class SentenceTokenizer:
   """BERT's WordPiece tokenizer for single sentences: [CLS] tokens [SEP].
 
-  Only vocab.txt and tokenizer_config.json are read: a tokenizer.json may have its own truncation and padding.
-  "[MASK]", "[SEP]" and similar text in a sentence is tokenized as text ("[", "mask", "]"), as by Google's
-  tokenization.py. Unpaired surrogates, which cannot be encoded, become U+FFFD, which BERT's clean-up removes like
-  control characters; a pair of surrogates becomes the character that it encodes.
-
-  Attributes:
-    settings: do_lower_case (whether text is lower-cased and, unless strip_accents is False, stripped of accents),
-      strip_accents (None: if do_lower_case), tokenize_chinese_chars (whether each Chinese character is a word) and
-      max_input_chars_per_word (longer words become [UNK]).
-    specials: {"cls_token": "[CLS]", ...}.
-    pad_id, mask_id: ids of [PAD] and [MASK].
-    special_ids: ids of [CLS], [SEP], [PAD] and [MASK].
-    vocab_size: number of word pieces.
+  `settings` are do_lower_case, strip_accents (None: if do_lower_case), tokenize_chinese_chars and
+  max_input_chars_per_word; `specials` {"cls_token": "[CLS]", ...}; `special_ids` the ids of [CLS], [SEP], [PAD], [MASK].
   """
 
   def __init__(
@@ -77,6 +86,7 @@ class SentenceTokenizer:
         f"{vocab_file}: none of the {len(pieces)} lines is {', '.join(missing)}; expected a BERT vocabulary: use the "
         "vocab.txt that the model was trained with"
       )
+    # "[MASK]" and similar text in a sentence is text ("[", "mask", "]"), as in Google's tokenization.py.
     self._tokenizer = transformers.BertTokenizerFast(
       vocab_file=str(vocab_file), split_special_tokens=True, **self.settings, **self.specials
     )
@@ -94,12 +104,32 @@ class SentenceTokenizer:
   def from_pretrained(
     cls, folder: str | os.PathLike, name: str | None = None, chosen: dict[str, Any] | None = None
   ) -> "SentenceTokenizer":
-    """Loads the tokenizer of a Hugging Face folder, or of Google's; see `tokenizer_settings.read_settings`.
+    """Loads the tokenizer of a folder; values of `chosen` that are not None replace its files' settings.
 
-    `name` is the model's, if it is not the folder's, as in a snapshot of the hub. `chosen` values of `settings` replace
-    those of the files unless they are None.
+    `name` is the model's, if it is not the folder's, as in a snapshot of the hub; it can decide the letter case.
     """
-    return cls(pathlib.Path(folder) / "vocab.txt", **read_settings(folder, name, chosen or {}))
+    folder = pathlib.Path(folder)
+    config = _read_config(folder / "tokenizer_config.json")
+    for key, value in (chosen or {}).items():
+      if value is not None:
+        config[key] = value
+    settings = {key: config[key] for key in _SETTINGS if config.get(key) is not None}
+    for key in SPECIALS:
+      token = _special(config.get(key))
+      if token:
+        settings[key] = token
+    # What the files leave open, transformers and Google's code decide in different ways.
+    is_hugging_face = (folder / "config.json").is_file()
+    if not is_hugging_face:
+      settings.setdefault("max_input_chars_per_word", MAX_OF_GOOGLE)
+    if "do_lower_case" not in settings:
+      if (folder / "bert_config.json").is_file() and not is_hugging_face:
+        settings["do_lower_case"] = lower_case_of_google(folder / "vocab.txt")
+      else:
+        name = str(name or folder.resolve().name).lower()
+        settings["do_lower_case"] = "cased" not in name.replace("uncased", "")
+        _log(folder, settings["do_lower_case"], f"by the name '{name}'")
+    return cls(folder / "vocab.txt", **settings)
 
   @property
   def do_lower_case(self) -> bool:
@@ -161,6 +191,63 @@ class SentenceTokenizer:
     return hashlib.sha256(content.encode()).hexdigest()
 
 
+def _read_config(path: pathlib.Path) -> dict:
+  """Returns the checked content of a tokenizer_config.json; empty if the file is missing."""
+  if not path.exists():
+    return {}
+  try:
+    config = read_json(path)
+  except (OSError, ValueError) as error:
+    raise EncoderError(f"{path}: not readable as JSON ({error}); download or save it again") from error
+  if not isinstance(config, dict):
+    raise EncoderError(f"{path}: expected a JSON object; download or save it again")
+  if config.get("tokenizer_class") not in _CLASSES:
+    raise EncoderError(f"{path}: tokenizer_class is {config['tokenizer_class']!r}; only BertTokenizer is supported")
+  for key, kind in _SETTINGS.items():
+    value = config.get(key)
+    if kind is bool and not isinstance(value, bool | None):
+      raise EncoderError(f"{path}: {key} is {value!r}, expected true or false")
+    if kind is int and value is not None and not is_integer(value, 1):
+      raise EncoderError(f"{path}: {key} is {value!r}, expected a positive integer")
+  for key in SPECIALS:
+    if not isinstance(_special(config.get(key)), str | None):
+      raise EncoderError(f"{path}: {key} is {config[key]!r}, expected a word piece")
+  return config
+
+
+def _special(token):
+  """Returns the text of a special token, which may be a dict."""
+  if isinstance(token, dict):
+    return token.get("content")
+  return token
+
+
+def lower_case_of_google(vocab_file: str | os.PathLike) -> bool:
+  """Returns whether text must be lower-cased for a vocabulary of Google, and logs the reason.
+
+  The names of Google's folders contain "cased" or "uncased" (cased_L-12_H-768_A-12). In a folder with another name,
+  capital letters decide: the vocabulary of an uncased model has none outside brackets.
+  """
+  vocab_file = pathlib.Path(vocab_file)
+  name = vocab_file.resolve().parent.name.lower()
+  lines = vocab_file.read_text(encoding="utf-8", errors="replace").split("\n")
+  capitals = sum(1 for piece in lines if _CAPITAL.match(piece))
+  pieces = f"{vocab_file.name} has {capitals or 'no'} word pieces with capital letters"
+  if "cased" not in name:
+    _log(vocab_file.parent, not capitals, f"as {pieces}")
+    return not capitals
+  lower = "uncased" in name
+  reason = f"by the name '{name}'"
+  if lower == bool(capitals):
+    reason += f" (though {pieces})"
+  _log(vocab_file.parent, lower, reason)
+  return lower
+
+
+def _log(folder: pathlib.Path, lower: bool, reason: str) -> None:
+  logging.info("%s: no do_lower_case in tokenizer_config.json; do_lower_case=%s, %s", folder, lower, reason)
+
+
 class _WordPieces:
   """Word pieces of texts, between [CLS] and [SEP], by a BERT tokenizer that neither truncates nor pads.
 
@@ -214,7 +301,7 @@ class _WordPieces:
 
 
 def repair_surrogates(sentence: str) -> str:
-  """Returns text with surrogate pairs joined and unpaired surrogates replaced by U+FFFD."""
+  """Returns text with surrogate pairs joined and unpaired surrogates replaced by U+FFFD, which BERT removes."""
   if sentence.isascii() or not _SURROGATE.search(sentence):
     return sentence
   return sentence.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")

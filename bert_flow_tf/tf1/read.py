@@ -16,8 +16,7 @@ from bert_flow_tf.encoder.pooling import check_low_dim
 from bert_flow_tf.encoder.saving import write_encoder
 from bert_flow_tf.encoder.sentence_encoder import SentenceEncoder
 from bert_flow_tf.encoder.tf1_reader import Tf1Checkpoint, find_prefix
-from bert_flow_tf.encoder.tokenizer import SentenceTokenizer
-from bert_flow_tf.encoder.tokenizer_settings import MAX_OF_GOOGLE, lower_case_of_google
+from bert_flow_tf.encoder.tokenizer import MAX_OF_GOOGLE, SentenceTokenizer, lower_case_of_google
 from bert_flow_tf.errors import ConfigError, EncoderError, FlowError, naming
 from bert_flow_tf.io.files import read_json, replaced_folder, write_text
 from bert_flow_tf.tf1.checkpoint import model_variables

@@ -11,8 +11,7 @@ import pytest
 import transformers
 
 from bert_flow_tf.encoder import tokenizer as word_pieces
-from bert_flow_tf.encoder.tokenizer import SentenceTokenizer, pad_batch, repair_surrogates
-from bert_flow_tf.encoder.tokenizer_settings import lower_case_of_google
+from bert_flow_tf.encoder.tokenizer import SentenceTokenizer, lower_case_of_google, pad_batch, repair_surrogates
 from bert_flow_tf.errors import DataError, EncoderError
 from tests.testing import REPO, shared
 
