@@ -14,9 +14,8 @@ from bert_flow_tf.calibration.interface import Calibration
 from bert_flow_tf.calibration.names import AUTO, FLOW, CalibrationSpec, parse_calibration
 from bert_flow_tf.data.pairs import SentencePairs, check_pairs, check_sentences, sentences_or_pairs
 from bert_flow_tf.encoder import pooling as pooling_lib
-from bert_flow_tf.encoder.identity import check_encoder, read_identity
-from bert_flow_tf.encoder.loading import has_identity, load_encoder, load_identity, save_identity
-from bert_flow_tf.encoder.sentence_encoder import SentenceEncoder
+from bert_flow_tf.encoder.identity import check_encoder, has_identity, load_identity, read_identity, save_identity
+from bert_flow_tf.encoder.sentence_encoder import SentenceEncoder, load_encoder
 from bert_flow_tf.errors import ConfigError, naming
 from bert_flow_tf.evaluation import isotropy
 from bert_flow_tf.evaluation.metrics import cosine_similarity, normalized

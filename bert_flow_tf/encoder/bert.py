@@ -20,18 +20,7 @@ from bert_flow_tf.io.experiment import STATIC
 
 
 class BertEncoder:
-  """BERT with fixed weights.
-
-  Attributes:
-    model: the transformers.TFBertModel, `trainable` False; of a static encoder, its `WordRows`.
-    config: its transformers.BertConfig, with num_hidden_layers 0 for a static encoder.
-    name: name or folder that it was loaded from.
-    folder: path of its files.
-    has_pooler: True if the checkpoint has the pooled output's weights, which the pooling `cls` needs.
-    precision: number format of its matrix products, see `precision`; its weights are always float32.
-    declared: pooling and length of sentence embeddings where the user gives none.
-    revision: commit of a model of the hub, else None.
-  """
+  """BERT with fixed weights, or word rows: `model` is a transformers.TFBertModel or `static.WordRows`."""
 
   def __init__(
     self,
@@ -55,15 +44,14 @@ class BertEncoder:
   def __call__(
     self, ids: tf.Tensor, mask: tf.Tensor, dropout_seed: tf.Tensor | None = None
   ) -> tuple[tuple[tf.Tensor, ...], tf.Tensor | None]:
-    """Returns the hidden states and the pooled output of ids and mask, int32 [batch, seq_len].
+    """Returns the hidden states and the pooled output of ids and mask, int32 [batch, seq_len]; () and None if static.
 
-    Segment ids are 0, as in the original (docs/original.md, "Encoder and pooling"). `dropout_seed`, int32 [2],
-    determines the dropout masks; None for no dropout. There are num_hidden_layers + 1 states, float32
-    [batch, seq_len, hidden] (0 is the embedding layer, i the output of the i-th block); the pooled output is float32
-    [batch, hidden], or None. Of a static encoder, () and None.
+    There are num_hidden_layers + 1 states, float32 [batch, seq_len, hidden], 0 is the embedding layer; the pooled
+    output is float32 [batch, hidden]. `dropout_seed`, int32 [2], decides the dropout masks; None for no dropout.
     """
     if self.is_static:
       return (), None
+    # Segment ids are 0, as in the original (docs/original.md, "Encoder and pooling").
     with self._dropout.on(dropout_seed):
       output = self.model(
         input_ids=ids,

@@ -24,10 +24,7 @@ _TABLE = "create table if not exists rows (digest blob primary key, value blob, 
 
 
 class EmbeddingCache:
-  """Folder with a file KEY.sqlite for each key of settings: a sentence's digest, its embedding, and a checksum.
-
-  A file that cannot be used costs time and is logged, but is no error; a damaged one is deleted.
-  """
+  """Folder with a file KEY.sqlite for each key of settings: a sentence's digest, its embedding, and a checksum."""
 
   def __init__(self, folder: str | os.PathLike) -> None:
     """Creates the folder if needed; EncoderError if it cannot be written, before anything is computed."""
@@ -56,9 +53,10 @@ class EmbeddingCache:
     cached = np.zeros(len(sentences), bool)
     rows = {_digest(sentence): row for row, sentence in enumerate(sentences)}
     digests = list(rows)
-    path = self.folder / f"{key}.sqlite"
     damaged = []
+    path = self.folder / f"{key}.sqlite"
     with self._usable(path), _opened(path) as database, database:  # the second commits
+      database.execute(_TABLE)
       for start in range(0, len(digests), _AT_ONCE):
         part = digests[start : start + _AT_ONCE]
         marks = ",".join("?" * len(part))
@@ -85,7 +83,8 @@ class EmbeddingCache:
         digest, value = _digest(sentence), row.tobytes()
         values.append((digest, value, _checksum(digest, value)))
     path = self.folder / f"{key}.sqlite"
-    with self._usable(path), _opened(path) as database, database:
+    with self._usable(path), _opened(path) as database, database:  # the second commits
+      database.execute(_TABLE)
       # An embedding that was once returned is returned again: of two writers the first one wins.
       database.executemany("insert or ignore into rows values (?, ?, ?)", values)
 
@@ -102,14 +101,7 @@ class EmbeddingCache:
 
 
 def _opened(path: pathlib.Path) -> "contextlib.closing[sqlite3.Connection]":
-  """Returns a context with the database of a path, and its table."""
-  database = sqlite3.connect(path, timeout=_WAIT_SECONDS)
-  try:
-    database.execute(_TABLE)
-  except sqlite3.Error:
-    database.close()
-    raise
-  return contextlib.closing(database)
+  return contextlib.closing(sqlite3.connect(path, timeout=_WAIT_SECONDS))
 
 
 def _digest(sentence: str) -> bytes:

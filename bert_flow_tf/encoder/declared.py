@@ -16,45 +16,36 @@ _MODULES = "modules.json"
 
 @dataclasses.dataclass(frozen=True)
 class Declared:
-  """What an encoder's files or its kind declare; without a declaration the defaults of this package.
-
-  Attributes:
-    sentence_embedding_type: the pooling.
-    max_seq_length: the largest number of tokens.
-    source: the file that declares them; "" if nothing does.
-    unsupported: the part of the declaration that is not supported; "" if all is.
-    token_weights: the weights of tokens; no file declares them.
-  """
+  """What an encoder's files or its kind declare; without a declaration the defaults of this package."""
 
   sentence_embedding_type: str = DEFAULT_POOLING
   max_seq_length: int = DEFAULT_MAX_SEQ_LENGTH
+  # The file that declares them, and the part of the declaration that is not supported; "" for none.
   source: str = ""
   unsupported: str = ""
+  # No file declares them, but a static encoder has others.
   token_weights: str = "uniform"
 
   def pooling(self) -> str:
     """Returns the declared pooling; EncoderError if it is not supported."""
     if self.unsupported:
       raise EncoderError(
-        f"sentence_embedding_type: {self.source} declares {self.unsupported}, which is not supported; give a "
-        "sentence_embedding_type, such as avg, to embed without it",
+        f"sentence_embedding_type: {self.source} declares {self.unsupported}, which is not supported; give another",
         argument="sentence_embedding_type",
       )
     return self.sentence_embedding_type
 
   def log(self, sentence_embedding_type: str, max_seq_length: int) -> None:
     """Logs what is used of the declaration, and what is not."""
-    texts = []
-    for name, used, declared in (
-      ("sentence_embedding_type", sentence_embedding_type, self.unsupported or self.sentence_embedding_type),
-      ("max_seq_length", max_seq_length, self.max_seq_length),
-    ):
-      text = f"{name} {used}"
-      if used != declared:
-        text += f" ({declared} is declared)"
-      texts.append(text)
     if self.source:
-      logging.info("%s: %s", self.source, ", ".join(texts))
+      logging.info(
+        "%s: sentence_embedding_type %s (%s is declared), max_seq_length %s (%s is declared)",
+        self.source,
+        sentence_embedding_type,
+        self.unsupported or self.sentence_embedding_type,
+        max_seq_length,
+        self.max_seq_length,
+      )
 
 
 def read_declared(folder: pathlib.Path) -> tuple[Declared, pathlib.Path]:

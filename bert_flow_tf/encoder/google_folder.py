@@ -27,10 +27,7 @@ _WORDS = "bert/embeddings/word_embeddings"
 
 
 def is_tf1(folder: pathlib.Path) -> bool:
-  """Returns whether a folder is Google's.
-
-  Such a folder has a bert_config.json and no config.json, or a TensorFlow 1 checkpoint and no other weights.
-  """
+  """Returns whether a folder has bert_config.json and no config.json, or only a TensorFlow 1 checkpoint."""
   if (folder / CONFIG_FILE).is_file() and not (folder / "config.json").is_file():
     return True
   has_other_weights = any((folder / name).is_file() for name in hugging_face.WEIGHTS)
@@ -46,10 +43,7 @@ def config_file(folder: pathlib.Path) -> pathlib.Path:
 
 
 def read_config(path: pathlib.Path) -> dict[str, Any]:
-  """Returns a bert_config.json as values of a Hugging Face configuration, with Google's defaults and activation.
-
-  A file with the name config.json is Hugging Face's, whose activation is kept.
-  """
+  """Returns a bert_config.json as values of a Hugging Face configuration, with Google's defaults and activation."""
   if not path.is_file():
     raise EncoderError(
       f"{path.parent}: no {path.name}; expected {CONFIG_FILE}, a checkpoint and vocab.txt in a TensorFlow 1 folder"
@@ -58,6 +52,7 @@ def read_config(path: pathlib.Path) -> dict[str, Any]:
   if isinstance(values, dict):
     # Google leaves out what has its default; other keys are kept.
     kept = {key: values.get(key, default) for key, default in DEFAULTS.items()}
+    # A file with the name config.json is Hugging Face's, whose activation is kept.
     is_googles = path.name != "config.json" and values.pop(_EXACT, None) is not True
     if is_googles and kept["hidden_act"] == "gelu":
       kept["hidden_act"] = "gelu_new"
@@ -93,10 +88,9 @@ def load(
   changes: dict[str, Any],
   word_rows: bool = False,
 ) -> tuple[Any, bool]:
-  """Returns the TensorFlow model of a checkpoint, and whether it has a pooled output.
+  """Returns the TensorFlow model of a checkpoint (a prefix, or a folder with one), and whether it has a pooled output.
 
-  The vocabulary is in `folder`; `checkpoint` is a prefix, or a folder with one. `changes` and `word_rows` are those of
-  `hugging_face.load`.
+  The vocabulary is in `folder`; `changes` and `word_rows` are those of `hugging_face.load`.
   """
   values = read_config(config_path) | changes
   check_vocabulary(folder / "vocab.txt", values["vocab_size"])
@@ -119,10 +113,8 @@ def load(
 
 
 def _checked_shapes(checkpoint, values):
-  """Returns {variable: shape} of the encoder; EncoderError if variables below bert/ are missing or unknown.
-
-  Other variables (heads, optimizer, the original's flow) are no part of an encoder; their number is logged.
-  """
+  """Returns {variable: shape} of the encoder; EncoderError if variables below bert/ are missing or unknown."""
+  # Heads, optimizer and the original's flow are no part of an encoder.
   names = checkpoint.shapes
   expected = tf1_names.bert_shapes(values, pooler=tf1_names.has_pooler(names))
   bert = []

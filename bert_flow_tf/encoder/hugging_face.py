@@ -54,21 +54,16 @@ def read_config(folder: pathlib.Path) -> dict[str, Any]:
   """Returns the checked content of the config.json of a folder, whose files have the checksums that are known."""
   path = folder / "config.json"
   if not path.is_file():
-    raise EncoderError(
-      f"{folder}: no config.json; expected a Hugging Face folder with config.json, vocab.txt and model.safetensors or "
-      "tf_model.h5, or Google's with bert_config.json"
-    )
+    raise EncoderError(f"{folder}: no config.json; expected Hugging Face's or Google's folder of a BERT")
   values = check_files(path, read_json(path))
   check_config(path, values)
   return values
 
 
 def check_files(path: pathlib.Path, values: Any) -> Any:
-  """Checks the files next to a configuration, and returns its content without checksums.
-
-  Checksums are in the configuration if this program was the last to write it. The hub's cache has them as names of
-  files: the SHA-256 of a large file, git's SHA-1 of a small one.
-  """
+  """Checks the files next to a configuration, and returns its content without checksums."""
+  # Checksums are in the configuration if this program was the last to write it. The hub's cache has them as names of
+  # files: the SHA-256 of a large file, git's SHA-1 of a small one.
   try:
     for pattern in _CHECKED:
       for file in sorted(path.parent.glob(pattern)):
@@ -112,24 +107,17 @@ def check_config(path: pathlib.Path, values: Any) -> None:
 
 
 def check_vocabulary(path: pathlib.Path, vocab_size: int, least_share: float = 0.9) -> None:
-  """Checks that a vocab.txt has at most `vocab_size` lines, and at least half as many.
-
-  Some models have word embeddings to spare; with fewer lines than `least_share` of them, a warning is logged.
-  """
+  """Checks that a vocab.txt has at most `vocab_size` lines, and half as many; warns of less than `least_share`."""
   if not path.is_file():
     raise EncoderError(f"{path.parent}: no {path.name}; expected BERT's word pieces in this file, a line for each")
   with path.open("rb") as lines:
     count = sum(1 for _ in lines)
   if count > vocab_size:
     raise EncoderError(
-      f"{path}: expected at most {vocab_size} word pieces, the configuration's vocab_size, got {count}; use the "
-      "vocab.txt that the model was trained with"
+      f"{path}: expected at most {vocab_size} word pieces, vocab_size of the configuration, got {count}"
     )
   if 2 * count < vocab_size:
-    raise EncoderError(
-      f"{path}: {count} word pieces for {vocab_size} word embeddings, so the file is cut or of another model; download "
-      "or save it again"
-    )
+    raise EncoderError(f"{path}: {count} word pieces for {vocab_size} word embeddings: it is cut; download it again")
   if count < least_share * vocab_size:
     logging.warning(
       "%s has %d word pieces for %d word embeddings: is it the whole vocabulary of this model?", path, count, vocab_size
@@ -147,8 +135,8 @@ def find_weights(folder: pathlib.Path) -> str:
   for name in _PYTORCH:
     if (folder / name).is_file():
       raise EncoderError(
-        f"{folder}: expected model.safetensors or tf_model.h5, got only {name}, which needs PyTorch; convert it where "
-        'PyTorch is installed, with BertModel.from_pretrained("FOLDER").save_pretrained("FOLDER")'
+        f"{folder}: expected model.safetensors or tf_model.h5, got only {name}, which needs PyTorch; convert it: "
+        'BertModel.from_pretrained("FOLDER").save_pretrained("FOLDER")'
       )
   raise EncoderError(f"{folder}: no weights; expected model.safetensors or tf_model.h5")
 
@@ -164,10 +152,7 @@ def shards(path: pathlib.Path) -> list[str]:
 
 
 def load(folder: pathlib.Path, changes: dict[str, Any], word_rows: bool = False) -> tuple[Any, bool]:
-  """Returns the TensorFlow model of a folder, and whether its pooled output is trained.
-
-  `changes` replace values of config.json. With `word_rows`, the model is `static.WordRows`.
-  """
+  """Returns the model of a folder, with `changes` of config.json (or `WordRows`), and whether it has a pooler."""
   values = read_config(folder) | changes
   check_vocabulary(folder / "vocab.txt", values["vocab_size"])
   weights = find_weights(folder)

@@ -1,18 +1,18 @@
-"""Identities of embeddings: everything that decides them, in one place; without TensorFlow.
-
-Cache keys, calibrations' folders, manifests, checkpoints and revisions derive from `EncoderIdentity`: from its facts,
-and from the settings that `EncoderSettings` says to decide.
-"""
+"""Identities of embeddings: everything that decides them, in one place; without TensorFlow."""
 
 import dataclasses
+import os
 from typing import Any, Protocol
 
 from absl import logging
 
 from bert_flow_tf.encoder.settings import EncoderSettings, keywords
 from bert_flow_tf.errors import ConfigError, EncoderError
+from bert_flow_tf.io import archive
 from bert_flow_tf.io import settings as settings_lib
 
+# Kind of the archive of a model without a calibration.
+_KIND = "model"
 # Of JSON values.
 _FACTS = {"name": str, "weights_sha256": str, "tokenizer_sha256": str, "pooling": list, "architecture": dict}
 
@@ -42,11 +42,7 @@ class _Identity:
     return settings_lib.differences(self.deciding(), other.deciding())
 
   def check_same(self, other: "_Identity", where: str, argument: str | None = None) -> None:
-    """Raises an EncoderError that names every difference from the identity of the embeddings that are to be used.
-
-    `where` is the place of this identity, such as a calibration's folder, and `argument` the wrong one, if `where`
-    begins with it.
-    """
+    """Raises an EncoderError that names every difference from another identity; `where` is the place of this one."""
     lines = self.differences(other)
     if not lines:
       return
@@ -141,8 +137,7 @@ class EncoderIdentity(_Identity):
 
   def loading_arguments(self) -> dict[str, Any]:
     """Returns the settings that `SentenceEncoder.from_pretrained` takes."""
-    saved = keywords("saved")
-    return {name: value for name, value in self.settings.loading_arguments().items() if name in saved}
+    return self.settings.loading_arguments()
 
   def __str__(self) -> str:
     return f"embeddings of {self.name!r}"
@@ -160,6 +155,22 @@ class VectorsIdentity(_Identity):
 
   def __str__(self) -> str:
     return f"vectors of {self.vectors_of!r}"
+
+
+def has_identity(folder: str | os.PathLike) -> bool:
+  """Returns whether `save_identity` wrote a folder."""
+  return archive.is_in(folder, _KIND)
+
+
+def save_identity(identity: EncoderIdentity, folder: str | os.PathLike) -> None:
+  """Writes an identity alone into a folder; a calibration's file holds the identity of its encoder itself."""
+  archive.write(folder, _KIND, {"encoder": identity.to_dict()}, {})
+
+
+def load_identity(folder: str | os.PathLike) -> EncoderIdentity:
+  """Returns the identity that `save_identity` wrote."""
+  with archive.opened(folder, _KIND, EncoderError) as (settings, _):
+    return EncoderIdentity.from_dict(settings["encoder"], f"folder={folder}")
 
 
 def read_identity(values: dict[str, Any] | None, where: str) -> EncoderIdentity | VectorsIdentity | None:
@@ -181,8 +192,7 @@ def check_encoder(
 ) -> None:
   """Raises an EncoderError if a calibration or classifier was fitted on other embeddings; an unknown encoder passes.
 
-  `identity` is that of the embeddings that it is applied to, with `dim` dimensions; with `allow_other` another encoder
-  of as many dimensions is only logged. `where` and `argument` are those of `check_same`.
+  With `allow_other` another encoder of as many dimensions is only logged. `where` is the place of the fitted one.
   """
   saved = read_identity(fitted.encoder, where)
   if isinstance(saved, EncoderIdentity):

@@ -33,19 +33,14 @@ class _Batch(NamedTuple):
 
 
 class _Name(NamedTuple):
-  """Name of poolings of a kind.
+  """Name of poolings of a kind."""
 
-  Attributes:
-    blocks: (number of the model's blocks, N) -> numbers of the pooled blocks.
-    help: for the flag's help; "" if the name says it.
-    declared: what folders of sentence-transformers call it.
-    last_digit: whether N is the last digit alone, as in the published code: `avg-last-12` is `avg-last-2`.
-    kind: the way to pool, set by `_kind`.
-  """
-
+  # (number of the model's blocks, N) -> numbers of the pooled blocks.
   blocks: Callable[[int, int], tuple[int, ...]]
   help: str = ""
+  # What folders of sentence-transformers call it.
   declared: tuple[str, ...] = ()
+  # Whether N is the last digit alone, as in the published code: `avg-last-12` is `avg-last-2`.
   last_digit: bool = False
   kind: str = ""
 
@@ -158,13 +153,8 @@ DECLARED_NAMES = {theirs: name for name, values in POOLINGS.items() for theirs i
 class Pooling:
   """Pooling of hidden states, resolved for a model's number of blocks.
 
-  Attributes:
-    name: the `sentence_embedding_type` that was parsed.
-    kind: way to pool, a key of `KINDS`.
-    blocks: numbers of the transformer blocks, 1 is the first; also their indices among transformers'
-      `hidden_states`, whose 0 is the embedding layer. Empty for "cls" and "words".
-    num_hidden_layers: number of the model's blocks.
-    shares: shares of the concatenated views in the sum that a calibration makes of them; empty for one view.
+  `blocks` are the numbers of the transformer's blocks, 1 is the first; also their indices among transformers'
+  `hidden_states`, whose 0 is the embedding layer. `shares` are those of concatenated views in a calibration's mix.
   """
 
   name: str
@@ -200,12 +190,10 @@ class Pooling:
     pooled_output: tf.Tensor | None = None,
     word_rows: tf.Tensor | None = None,
   ) -> tf.Tensor:
-    """Returns the embeddings of a batch, float32 [batch, dim].
+    """Returns the embeddings of a batch, float32 [batch, dim], of `hidden_states` [batch, seq_len, hidden].
 
-    With the mask as weights, means run over every unmasked position, [CLS] and [SEP] included, as in the published code
-    (docs/original.md, "Encoder and pooling"). Only the `blocks` of `hidden_states`, [batch, seq_len, hidden], are read;
-    `weights` [batch, seq_len] are 0 for padding; `pooled_output` [batch, hidden] is read by "cls" only, `word_rows`
-    [batch, seq_len, hidden], rows of the word embeddings of length 1, by "words" and "mix" only.
+    `weights` [batch, seq_len] are 0 for padding; the mask gives means over [CLS] and [SEP], too, as in the published
+    code (docs/original.md). `word_rows` [batch, seq_len, hidden] are rows of the word embeddings of length 1.
     """
     import tensorflow as tf
 
@@ -214,11 +202,7 @@ class Pooling:
 
 
 def parse_pooling(sentence_embedding_type: str, num_hidden_layers: int) -> Pooling:
-  """Returns the pooling of a `sentence_embedding_type` for a model of `num_hidden_layers` blocks.
-
-  Raises:
-    ConfigError: unknown value, or N not in 1..num_hidden_layers.
-  """
+  """Returns the pooling of a `sentence_embedding_type` for a number of blocks; ConfigError for another value."""
   # Names with a parameter, "avg-top-N" and "mix-S", stand for many values.
   text = str(sentence_embedding_type)
   for name, values in POOLINGS.items():
@@ -257,11 +241,7 @@ def check_low_dim(dim: int, low_dim: int | None) -> None:
 
 
 def low_dim(embeddings: tf.Tensor, n: int | None) -> tf.Tensor:
-  """Returns the means of n groups of neighboring dimensions of [batch, dim], [batch, n]; the embeddings for None.
-
-  The last step of an embedding, after a calibration, as in the published code; see docs/original.md, "Encoder and
-  pooling".
-  """
+  """Returns the means of n groups of neighboring dimensions of [batch, dim], [batch, n]; the embeddings for None."""
   import tensorflow as tf
 
   if n is None:

@@ -1,13 +1,13 @@
-"""Layers of an encoder: the number format of dense layers' matrix products (the precision), and seeded dropout.
+"""Layers of an encoder: the number format of dense layers' matrix products (the precision), and seeded dropout."""
 
-In half precision the dense layers multiply halves; weights are cast once, inputs at each call. Everything else is
-float32: embeddings, attention, softmax, normalization, GELU, the sums between blocks, means over tokens. So the
-attention mask cannot overflow and errors do not accumulate over blocks. The cost is small: for a sentence of 64 tokens
-the dense layers are over 98% of BERT-base's arithmetic.
-"""
+# In half precision the dense layers multiply halves; weights are cast once, inputs at each call. Everything else is
+# float32: embeddings, attention, softmax, normalization, GELU, the sums between blocks, means over tokens. So the
+# attention mask cannot overflow and errors do not accumulate over blocks. The cost is small: for 64 tokens
+# the dense layers are over 98 % of BERT-base's arithmetic.
 
 import os
 import pathlib
+import re
 from typing import Any
 
 import tensorflow as tf
@@ -31,12 +31,9 @@ def fuse_activations(main_layer: Any) -> None:
 
 
 def compute_in(model: tf_keras.Model, precision: str, frozen: bool = True) -> None:
-  """Sets how the dense layers of a Keras model multiply: in which precision, and with their inputs as one matrix.
-
-  Product, bias and GELU follow each other without a reshape, so on a CPU, without gradients, TensorFlow computes them
-  as one operation. Apart, as in Keras, they took 3% (768 wide) to 9% (384 wide) more of an encoder's time. `frozen`
-  weights are cast once; others at each call, with float32 gradients.
-  """
+  """Sets how the dense layers multiply: `frozen` weights are cast once; others at each call, with float32 gradients."""
+  # Inputs are one matrix: product, bias and GELU follow each other without a reshape, so on a CPU, without gradients,
+  # TensorFlow computes them as one operation. Apart, as in Keras, they took 3% (768 wide) to 9% (384 wide) more time.
   dtype = tf.as_dtype(precision)
   # TensorFlow's fallback accumulates products of halves in halves: on STS-B that costs ten times as much accuracy as
   # rounding to bfloat16, and it is slow.
@@ -99,21 +96,19 @@ def onednn_is_limited() -> bool:
 def _cpu_flags():
   """Returns the first CPU's flags; empty if the system does not list them."""
   try:
-    lines = _CPUINFO.read_text(encoding="utf-8", errors="replace").splitlines()
+    text = _CPUINFO.read_text(encoding="utf-8", errors="replace")
   except OSError:
     return set()
-  for line in lines:
-    name, _, values = line.partition(":")
-    if name.strip() in ("flags", "Features"):
-      return set(values.split())
-  return set()
+  match = re.search(r"^(?:flags|Features)\s*:(.*)$", text, re.MULTILINE)
+  if not match:
+    return set()
+  return set(match[1].split())
 
 
 class SeededDropout:
-  """Replacement of a model's dropout layers, with masks that a seed determines, so that a fit resumes exactly.
+  """Replacement of a model's dropout layers, with masks that a seed determines, so that a fit resumes exactly."""
 
-  Keras draws masks from a state that is in no checkpoint; here the seed and the layer's position determine the mask.
-  """
+  # Keras draws masks from a state that is in no checkpoint; here the seed and the layer's position determine the mask.
 
   def __init__(self, model: tf_keras.Model) -> None:
     self._seed = None

@@ -84,7 +84,7 @@ def pytorch_weights(variables: Mapping[str, np.ndarray]) -> dict[str, np.ndarray
   """Returns {PyTorch's name in a BertModel: array} for {TensorFlow 1's name: array}."""
   weights = {}
   for name, array in variables.items():
-    if tf1_names.is_kernel(name):
+    if name.endswith("/kernel"):
       array = array.T
     weights[tf1_names.of_torch(name).removeprefix("bert.")] = np.ascontiguousarray(array)
   return weights

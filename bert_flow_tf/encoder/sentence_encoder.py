@@ -12,9 +12,9 @@ from bert_flow_tf.data.pairs import check_sentences
 from bert_flow_tf.encoder import pooling as pooling_lib
 from bert_flow_tf.encoder.bert import BertEncoder, load_bert
 from bert_flow_tf.encoder.cache import CHUNK_SENTENCES, EmbeddingCache
-from bert_flow_tf.encoder.identity import EncoderIdentity
+from bert_flow_tf.encoder.identity import EncoderIdentity, VectorsIdentity
 from bert_flow_tf.encoder.pooling import Pooling
-from bert_flow_tf.encoder.settings import EncoderSettings
+from bert_flow_tf.encoder.settings import LOADING, EncoderSettings, keywords
 from bert_flow_tf.encoder.token_weights import UNIFORM, TokenWeights, make_token_weights, parse_token_weights
 from bert_flow_tf.encoder.tokenizer import SentenceTokenizer, pad_batch
 from bert_flow_tf.errors import ConfigError, EncoderError
@@ -105,11 +105,6 @@ class SentenceEncoder:
   def weights_checksum(self) -> str:
     """Hexadecimal SHA-256 of BERT's weights."""
     return self.bert.weights_checksum
-
-  @property
-  def tokenizer_checksum(self) -> str:
-    """Hexadecimal SHA-256 of the vocabulary and the tokenizer's settings."""
-    return self.tokenizer.checksum
 
   def pooling(self, sentence_embedding_type: str | Pooling | None = None) -> Pooling:
     """Returns the pooling of a `sentence_embedding_type` for this model; a Pooling is returned as it is.
@@ -233,10 +228,7 @@ class SentenceEncoder:
     batch_size: int = 64,
     progress: Progress | None = None,
   ) -> np.ndarray:
-    """Returns embeddings of n int32 arrays [seq_len] as `tokenizer` gives them, float32 [n, dim], without cache.
-
-    The longest come first, in batches of similar length, so that a batch that is too large fails at once.
-    """
+    """Returns embeddings of n int32 arrays [seq_len] as `tokenizer` gives them, float32 [n, dim], without cache."""
     pooling = self.pooling(sentence_embedding_type)
     progress = progress or Progress(len(ids), show=False)
     if self.bert.is_static:
@@ -245,7 +237,8 @@ class SentenceEncoder:
         table = self.token_weights.table
       progress.update(len(ids))
       return self.bert.model.embed(ids, table)
-    # On a CPU a step has a number of tokens, not of sentences, so that short sentences do not wait for memory.
+    # The longest come first, so that a batch that is too large fails at once. On a CPU a step has a number of tokens,
+    # not of sentences, so that short sentences do not wait for memory.
     embed = self._function(pooling)
     embeddings = np.empty([len(ids), self.dim(pooling)], np.float32)
     order = np.argsort([-len(row) for row in ids], kind="stable")
@@ -311,7 +304,7 @@ class SentenceEncoder:
     return EncoderIdentity(
       name=self.name,
       weights_sha256=self.weights_checksum,
-      tokenizer_sha256=self.tokenizer_checksum,
+      tokenizer_sha256=self.tokenizer.checksum,
       pooling=(pooling.kind, *pooling.blocks),
       architecture=architecture,
       settings=EncoderSettings.of(**settings),
@@ -339,3 +332,41 @@ class SentenceEncoder:
       settings["precision"] = "tf32"
     versions = {package: importlib.metadata.version(package) for package in _PACKAGES}
     return {**settings, "versions": versions, "computation": _COMPUTATION}
+
+
+def load_encoder(
+  identity: EncoderIdentity | VectorsIdentity | None,
+  where: str,
+  model: str | SentenceEncoder | None = None,
+  cache_dir: str | os.PathLike | None = None,
+  **settings: Any,
+) -> tuple[SentenceEncoder, dict[str, Any]]:
+  """Loads the encoder that an identity at `where` names, or `model`; `settings` replace those of the identity.
+
+  Returns the encoder, and the arguments sentence_embedding_type, max_seq_length and low_dim as far as they are known.
+  """
+  # First the settings of the fit, then those that the user gives in their place.
+  arguments: dict[str, Any] = {}
+  if isinstance(identity, EncoderIdentity):
+    arguments = identity.settings.saved()
+  elif model is None:
+    reason = "names no encoder" if identity is None else f"was fitted on {identity}"
+    raise EncoderError(f"{where}: {reason}; name the encoder of its embeddings, as model=mini", "folder")
+  # The files of another model decide some settings; without one, a hub model is loaded at the commit of the identity.
+  if model is not None:
+    for name in keywords("of_files", False):
+      arguments.pop(name, None)
+  if settings.get("token_weights") == "uniform":
+    arguments.pop("frequency_corpus", None)  # only idf counts
+  arguments |= settings
+  loading = {name: arguments.pop(name) for name in EncoderSettings().arguments(LOADING) if name in arguments}
+  if isinstance(model, SentenceEncoder):
+    return model, arguments
+  if model is not None:
+    return SentenceEncoder.from_pretrained(model, cache_dir=cache_dir, **loading), arguments
+  assert isinstance(identity, EncoderIdentity)  # checked above
+  try:
+    return SentenceEncoder.from_pretrained(identity.name, cache_dir=cache_dir, **loading), arguments
+  except EncoderError as error:
+    message = f"{where}: its encoder cannot be loaded: {error}; model= can name its folder"
+    raise EncoderError(message, "folder") from error

@@ -52,11 +52,9 @@ class Source:
 
 
 def find(settings: EncoderSettings) -> Source:
-  """Returns the files of the encoder that settings name; downloads a hub model that is not cached.
-
-  A name of `MODEL_NAMES` has priority over a folder or checkpoint, a folder over a hub id, unless the cache has the
-  id's revision. A cached model is used without a request to the network, so it does not change between two runs.
-  """
+  """Returns the files of the encoder that settings name; downloads a hub model that is not cached."""
+  # A name of `MODEL_NAMES` has priority over a folder or checkpoint, a folder over a hub id, unless the cache has the
+  # id's revision. A cached model is used without a request to the network, so it does not change between two runs.
   # Messages name the encoder as the user did, with "static:".
   shown = os.fspath(settings.encoder_name)
   static = shown.startswith(STATIC)

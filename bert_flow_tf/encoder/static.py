@@ -18,13 +18,7 @@ _IN_FILES = re.compile(r"(?:.*[./])?embeddings[./]word_embeddings[./](?:weight|e
 
 
 class WordRows(tf.Module):
-  """Model with the part of a TFBertModel that needs no transformer: the word-embedding matrix.
-
-  Attributes:
-    config: a BERT's transformers.BertConfig, with num_hidden_layers 0 and room for 65536 positions.
-    weight: the matrix, float32 variable of shape [vocab, hidden].
-    weights: list of `weight` alone.
-  """
+  """Model with the word-embedding matrix `weight`, float32 [vocab, hidden], and no transformer."""
 
   def __init__(self, config: Any, rows: np.ndarray) -> None:
     super().__init__(name="static")
@@ -42,11 +36,9 @@ class WordRows(tf.Module):
     return tf.math.l2_normalize(self.weight, axis=1).numpy()
 
   def embed(self, ids: Sequence[np.ndarray], table: np.ndarray | None) -> np.ndarray:
-    """Returns weighted means of the unit rows of n int32 arrays [seq_len], float32 [n, hidden].
-
-    One sparse product, ten times as fast as padded batches in a graph. `table` has the weights of the word pieces,
-    float32 [vocab], None for equal ones; where all weights of a sentence are 0, they are equal, too.
-    """
+    """Returns means of the unit rows of n int32 arrays [seq_len], weighted by `table` [vocab], float32 [n, hidden]."""
+    # Weights are equal where there is no table, and where all weights of a sentence are 0.
+    # One sparse product, ten times as fast as padded batches in a graph.
     pieces = np.concatenate(ids)
     lengths = np.fromiter(map(len, ids), np.int64, len(ids))
     starts = np.concatenate([[0], np.cumsum(lengths)])

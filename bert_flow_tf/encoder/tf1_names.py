@@ -66,16 +66,11 @@ def of_keras(name: str) -> str:
 
 
 def of_torch(name: str) -> str:
-  """Returns PyTorch's name of a variable of `bert_shapes`; kernels (`is_kernel`) are transposed in PyTorch."""
+  """Returns PyTorch's name of a variable of `bert_shapes`; matrices .../kernel are transposed in PyTorch."""
   name = name.replace("/layer_", "/layer/")
   for ours, theirs in {"kernel": "weight", "gamma": "weight", "beta": "bias"}.items():
     name = re.sub(f"/{ours}$", f"/{theirs}", name)
   return name.replace("/", ".") + (".weight" if name.split("/")[-1] in _TABLES else "")
-
-
-def is_kernel(name: str) -> bool:
-  """Returns whether a variable is a dense layer's matrix: [inputs, outputs] here, [outputs, inputs] in PyTorch."""
-  return name.endswith("/kernel")
 
 
 def has_pooler(names: Collection[str]) -> bool:
@@ -84,10 +79,7 @@ def has_pooler(names: Collection[str]) -> bool:
 
 
 def left_out(name: str, names: Collection[str]) -> str | None:
-  """Returns the kind of a variable that a converted folder does not keep, or None for other variables.
-
-  Kinds are "Adam slots", "global_step" and "pre-training heads"; a slot counts only if its variable is among `names`.
-  """
+  """Returns the kind of a variable that a converted folder does not keep, or None for other variables."""
   if name == GLOBAL_STEP:
     return GLOBAL_STEP
   if name in _HEADS:

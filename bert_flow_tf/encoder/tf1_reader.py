@@ -22,12 +22,7 @@ _EXACT = (tf.float32, tf.float16, tf.bfloat16)
 
 
 class Tf1Checkpoint:
-  """An opened checkpoint, whose values are read on demand.
-
-  Attributes:
-    prefix: path of its files without ".index" and ".data-...".
-    shapes: {variable: shape}.
-  """
+  """An opened checkpoint, whose values are read on demand; `shapes` is {variable: shape}."""
 
   def __init__(self, prefix: str | os.PathLike) -> None:
     """Opens the checkpoint of a prefix; EncoderError if its index is damaged, or if it is TensorFlow 2's."""
@@ -90,10 +85,8 @@ def prefixes_in(folder: str | os.PathLike) -> list[str]:
 
 
 def find_prefix(path: str | os.PathLike) -> str:
-  """Returns the prefix of a checkpoint: of a prefix, of a file of a checkpoint, or of a folder with one.
-
-  Of several in a folder bert_model.ckpt is used, else the latest according to TensorFlow's file `checkpoint`.
-  """
+  """Returns the prefix of a checkpoint: of a prefix, of a file of a checkpoint, or of a folder with one."""
+  # Of several in a folder bert_model.ckpt is used, else the latest according to TensorFlow's file `checkpoint`.
   path = os.path.expanduser(os.fspath(path))
   if is_prefix(path):
     return path
@@ -102,21 +95,20 @@ def find_prefix(path: str | os.PathLike) -> str:
     return part[1]
   if not os.path.isdir(path):
     raise EncoderError(
-      f"{path}: no {os.path.basename(path)}.index; expected the prefix of a TensorFlow 1 checkpoint, such as "
-      "FOLDER/model.ckpt-1000 for the files model.ckpt-1000.index and model.ckpt-1000.data-00000-of-00001"
+      f"{path}: no {os.path.basename(path)}.index; expected a checkpoint's prefix: FOLDER/model.ckpt-1000"
     )
   names = prefixes_in(path)
   if not names:
     raise EncoderError(f"{path}: no checkpoint; expected model.ckpt-N.index and its data files in this folder")
   chosen = names[0]
-  if len(names) > 1:
+  if _GOOGLE in names:
+    chosen = _GOOGLE
+  elif len(names) > 1:
     chosen = _latest(path)
-    if _GOOGLE in names:
-      chosen = _GOOGLE
   if chosen not in names:
     raise EncoderError(
-      f"{path}: {len(names)} checkpoints ({', '.join(names)}), but neither {_GOOGLE} nor a file `{_STATE}` that names "
-      f"the latest; use the prefix of a checkpoint, for instance {os.path.join(path, names[0])}"
+      f"{path}: {len(names)} checkpoints ({', '.join(names)}), and no file `{_STATE}` that names the latest; use the "
+      f"prefix of one, such as {os.path.join(path, names[0])}"
     )
   if len(names) > 1:
     logging.info("%s holds %d checkpoints (%s): %s is used", path, len(names), ", ".join(names), chosen)

@@ -30,8 +30,7 @@ _MAX_SEQ_LENGTH = 512
 def read_frequencies(path: FilePath, lower_case: bool = False) -> dict[str, int]:
   """Returns {word: count} of a file of `word<TAB>count` or `word count` lines in any order, plain or gzipped.
 
-  The count follows the last tab, or the last space of a line without tabs, so a word may contain spaces. The counts of
-  a repeated word are added, with `lower_case` those of its spellings, too.
+  A word may contain spaces. Counts of a repeated word are added, with `lower_case` those of its spellings, too.
   """
   counts: Counter[str] = Counter()
   for number, line in lines(path, empty="skip"):
@@ -52,10 +51,7 @@ def read_frequencies(path: FilePath, lower_case: bool = False) -> dict[str, int]
 
 
 def count_words(path: FilePath, split: Callable[[str], Iterable[str]]) -> dict[str, int]:
-  """Returns {word: count} of a text file, plain or gzipped; `split` gives the words of a line.
-
-  The file is read twice, first to count its lines, so that a damaged one is reported early.
-  """
+  """Returns {word: count} of a text file, plain or gzipped; `split` gives the words of a line."""
   counts: Counter[str] = Counter()
   for line in _with_progress(path, "counting words"):
     counts.update(split(line))
@@ -71,6 +67,7 @@ def _words(counts, path, expected):
 
 def _with_progress(path, what):
   """Yields the lines of a text file that are not empty; DataError if it changes meanwhile."""
+  # Read twice, first to count its lines, so that a damaged file is reported early.
   total = sum(1 for _ in lines(path, empty="skip"))
   done = 0
   with Progress(total, work=what, unit="line") as progress:
@@ -89,9 +86,7 @@ def _with_progress(path, what):
 def rank_vocabulary(vocab: Sequence[str], counts: Mapping[Any, int]) -> np.ndarray:
   """Returns the rows of a vocabulary by decreasing frequency, int64 [ranked], by {token: count} or {row: count}.
 
-  Special tokens ([PAD], [UNK], [CLS], [SEP], [MASK], [unusedN], <s> and similar) and words without a count are left
-  out. Words with the same count keep the vocabulary's order. Counts of other words are ignored: a list of whole words
-  has no counts for the pieces "##s" and "##ing".
+  Special tokens and words without a count are left out; words with the same count keep the vocabulary's order.
   """
   frequencies = np.zeros(len(vocab))
   for row, token in enumerate(vocab):
@@ -107,12 +102,9 @@ def rank_vocabulary(vocab: Sequence[str], counts: Mapping[Any, int]) -> np.ndarr
 
 
 def packaged_frequencies(tokenizer: SentenceTokenizer) -> tuple[np.ndarray, int]:
-  """Returns the number of sentences with each word piece, float64 [vocab_size], and that of all, in general English.
-
-  They are worked out from the packaged table of words, for any vocabulary: the document frequency of a word piece is
-  the sum of those of the words that contain it, exact for a whole word, and too large for a part of words by the
-  sentences that have two such words.
-  """
+  """Returns the number of sentences with each word piece, float64 [vocab_size], and that of all, in general English."""
+  # A word piece has the sum of the sentences of the words that contain it: exact for a whole word, and too large for a
+  # part of words by the sentences that have two such words.
   words = read_frequencies(PACKAGED)
   total = words.pop(_SENTENCES)
   word, piece = _pieces(tokenizer(words, _MAX_SEQ_LENGTH, warn=False))

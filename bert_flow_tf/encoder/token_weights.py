@@ -20,17 +20,10 @@ _IDF = re.compile(r"idf(?:-([0-9](?:\.[0-9]{1,4})?))?", re.ASCII)
 
 
 class TokenWeights:
-  """Weight of each word piece: ln((N + 1) / (df + 1))^ALPHA for a piece that df of N sentences have.
+  """Weight of each word piece, float32 [vocab_size]: ln((N + 1) / (df + 1))^ALPHA if df of N sentences have it.
 
-  Rare words decide what a sentence says; the weight is the inverse document frequency of information retrieval, as in
-  Arora et al. 2017, "A Simple but Tough-to-Beat Baseline for Sentence Embeddings", up to its form. Pieces with a digit
-  count as df = 0: how common a number is says nothing about how much it means. [CLS], [SEP] and pieces of punctuation
-  get 0. A sentence whose pieces all have weight 0 gets equal weights.
-
-  Attributes:
-    name: canonical name, "idf-0.75".
-    table: the weights, float32 [vocab_size].
-    frequency_corpus: file whose sentences were counted; None for the packaged table of English words.
+  Rare words decide what a sentence says; as in Arora et al. 2017, "A Simple but Tough-to-Beat Baseline for Sentence
+  Embeddings", up to the form. `frequency_corpus` is the file whose sentences were counted, None for the packaged table.
   """
 
   def __init__(self, name: str, table: np.ndarray, frequency_corpus: str | None = None) -> None:
@@ -53,7 +46,7 @@ class TokenWeights:
 
 def parse_token_weights(name: str) -> float:
   """Returns the ALPHA of a `token_weights`, 0 for uniform."""
-  match = _IDF.fullmatch(name) if isinstance(name, str) else None
+  match = _IDF.fullmatch(name)
   alpha = 0.0
   if match:
     alpha = float(match[1] or _ALPHA)
@@ -65,15 +58,11 @@ def parse_token_weights(name: str) -> float:
 def make_token_weights(
   name: str, tokenizer: SentenceTokenizer, frequency_corpus: str | os.PathLike | None = None
 ) -> TokenWeights | None:
-  """Returns the weights of a `token_weights`; None for uniform.
-
-  `frequency_corpus` is a file with a sentence per line, whose word pieces are counted; None for the packaged table.
-  """
+  """Returns the weights of a `token_weights`, by a file of sentences or the packaged table; None for uniform."""
   alpha = parse_token_weights(name)
   if not alpha:
     if frequency_corpus is not None:
-      message = "frequency_corpus: only token_weights=idf uses it; give token_weights=idf, or leave the file out"
-      raise ConfigError(message, argument="frequency_corpus")
+      raise ConfigError("frequency_corpus: only token_weights=idf uses it; give token_weights=idf", "frequency_corpus")
     return None
   if frequency_corpus is None:
     frequencies, total = packaged_frequencies(tokenizer)

@@ -57,7 +57,7 @@ class SentenceTokenizer:
   """BERT's WordPiece tokenizer for single sentences: [CLS] tokens [SEP].
 
   `settings` are do_lower_case, strip_accents (None: if do_lower_case), tokenize_chinese_chars and
-  max_input_chars_per_word; `specials` {"cls_token": "[CLS]", ...}; `special_ids` the ids of [CLS], [SEP], [PAD], [MASK].
+  max_input_chars_per_word; `specials` {"cls_token": "[CLS]", ...}; `special_ids` those of [CLS], [SEP], [PAD], [MASK].
   """
 
   def __init__(
@@ -137,10 +137,7 @@ class SentenceTokenizer:
     return self.settings["do_lower_case"]
 
   def __call__(self, sentences: Iterable[str], max_seq_length: int = 64, warn: bool = True) -> list[np.ndarray]:
-    """Returns token ids of sentences with [CLS] and [SEP], int32 arrays [seq_len], 2 <= seq_len <= max_seq_length.
-
-    Longer sentences are truncated. With `warn`, a warning is logged, once, if over a tenth of the pieces are [UNK].
-    """
+    """Returns token ids of sentences with [CLS] and [SEP], int32 arrays [seq_len], of at most max_seq_length."""
     sentences = [repair_surrogates(sentence) for sentence in check_sentences(sentences)]
     ids = []
     for chunk in _chunks(sentences):
@@ -223,11 +220,9 @@ def _special(token):
 
 
 def lower_case_of_google(vocab_file: str | os.PathLike) -> bool:
-  """Returns whether text must be lower-cased for a vocabulary of Google, and logs the reason.
-
-  The names of Google's folders contain "cased" or "uncased" (cased_L-12_H-768_A-12). In a folder with another name,
-  capital letters decide: the vocabulary of an uncased model has none outside brackets.
-  """
+  """Returns whether text must be lower-cased for a vocabulary of Google, and logs the reason."""
+  # The names of Google's folders contain "cased" or "uncased" (cased_L-12_H-768_A-12). In a folder with another name,
+  # capital letters decide: the vocabulary of an uncased model has none outside brackets.
   vocab_file = pathlib.Path(vocab_file)
   name = vocab_file.resolve().parent.name.lower()
   lines = vocab_file.read_text(encoding="utf-8", errors="replace").split("\n")

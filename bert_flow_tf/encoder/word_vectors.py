@@ -15,28 +15,18 @@ from absl import logging
 
 from bert_flow_tf.data.pairs import check_sentences
 from bert_flow_tf.encoder.cache import EmbeddingCache
+from bert_flow_tf.encoder.pooling import Pooling
 from bert_flow_tf.errors import ConfigError, EncoderError
 from bert_flow_tf.io.checks import is_integer
 from bert_flow_tf.progress import Progress
 
+# The only pooling.
+AVERAGE = Pooling("avg", "words", (), 0)
 # Prefix of a model's name that stands for a file of word vectors.
 PREFIX = "glove:"
 
 _GZIP_MAGIC, _ZIP_MAGIC, _BOM = b"\x1f\x8b", b"PK\x03\x04", b"\xef\xbb\xbf"
 _REPORT = 5000  # lines between two reports of progress
-
-
-@dataclasses.dataclass(frozen=True)
-class WordAverage:
-  """Pooling of word vectors, with the attributes of `encoder.pooling.Pooling` that models read."""
-
-  name: str = "avg"
-  kind: str = "words"
-  shares: tuple[float, ...] = ()
-
-  def describe(self) -> str:
-    """Returns a line for the log."""
-    return "avg: average of word vectors, over the words that have one"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -94,16 +84,16 @@ class WordVectors:
     logging.info("%s: %d word vectors of %d dimensions read", path, *vectors.shape)
     return cls(vectors, rows, f"{PREFIX}{path}", checksum)
 
-  def pooling(self, sentence_embedding_type: str | WordAverage | None = None) -> WordAverage:
+  def pooling(self, sentence_embedding_type: str | Pooling | None = None) -> Pooling:
     """Returns the pooling; ConfigError unless it is "avg" or None, as word vectors have no layers."""
-    if sentence_embedding_type not in (None, "avg", WordAverage()):
+    if sentence_embedding_type not in (None, "avg", AVERAGE):
       raise ConfigError(
         f"sentence_embedding_type={sentence_embedding_type}: expected avg; word vectors ({self.name}) have no layers",
         argument="sentence_embedding_type",
       )
-    return WordAverage()
+    return AVERAGE
 
-  def dim(self, sentence_embedding_type: str | WordAverage | None = None) -> int:
+  def dim(self, sentence_embedding_type: str | Pooling | None = None) -> int:
     """Returns the size of the embeddings."""
     self.pooling(sentence_embedding_type)
     return self.vectors.shape[1]
@@ -111,7 +101,7 @@ class WordVectors:
   def encode(
     self,
     sentences: Sequence[str],
-    sentence_embedding_type: str | WordAverage | None = None,
+    sentence_embedding_type: str | Pooling | None = None,
     max_seq_length: int | None = None,
     batch_size: int | None = None,
     show_progress: bool | None = None,
@@ -160,7 +150,7 @@ class WordVectors:
   def fingerprint(
     self,
     sentences: Sequence[str],
-    sentence_embedding_type: str | WordAverage | None = None,
+    sentence_embedding_type: str | Pooling | None = None,
     max_seq_length: int | None = None,
   ) -> str:
     """Returns the hexadecimal SHA-256 of everything that decides the result of `encode` for the same arguments."""

@@ -9,7 +9,6 @@ from scipy import stats
 from bert_flow_tf import SentenceEncoder
 from bert_flow_tf.data.tasks import load_task
 from bert_flow_tf.encoder import precision as precision_lib
-from bert_flow_tf.errors import ConfigError
 from bert_flow_tf.evaluation.metrics import cosine_similarity
 from tests.encoder import tiny
 from tests.testing import shared
@@ -92,32 +91,12 @@ def test_weights_stay_float32(encoders, name):
 
 
 @pytest.mark.parametrize("name", HALVES)
-def test_padding_does_not_touch_a_sentence(encoders, name):
-  together = encoders[name].encode(SENTENCES, "avg", max_seq_length=16)
-  alone = np.concatenate([encoders[name].encode([sentence], "avg", max_seq_length=16) for sentence in SENTENCES])
-  assert together.dtype == np.float32
-  np.testing.assert_allclose(together, alone, atol=2 * ROUNDING[name])
-
-
-@pytest.mark.parametrize("name", HALVES)
 def test_dropout_has_the_same_masks(encoders, name):
   seed = tf.constant([3, 4])
   drops = {key: encoders[key].embed_batch(IDS, MASK, "avg", seed).numpy() for key in ("float32", name)}
   plain = encoders["float32"].embed_batch(IDS, MASK, "avg").numpy()
   assert np.abs(drops["float32"] - plain).max() > 0.1
   np.testing.assert_allclose(drops[name], drops["float32"], atol=20 * ROUNDING[name])
-
-
-def test_fingerprint_and_identity_depend_on_the_precision(encoders):
-  for value in (lambda e: e.fingerprint(SENTENCES, "avg"), lambda e: e.identity("avg").settings.precision):
-    assert len({value(encoder) for encoder in encoders.values()}) == 3
-
-
-@pytest.mark.parametrize("name", ["half", "float64", "", None, "BFLOAT16"])
-def test_unknown_precision(folder, name):
-  with pytest.raises(ConfigError) as error:
-    SentenceEncoder.from_pretrained(folder, precision=name)
-  assert error.value.argument == "precision"
 
 
 @pytest.mark.skipif(bool(tf.config.list_physical_devices("GPU")), reason="test of a machine without GPUs")

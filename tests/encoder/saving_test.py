@@ -26,7 +26,7 @@ def test_round_trip(tmp_path, pooler):
   assert is_encoder(tmp_path / "saved") and sorted(p.name for p in tmp_path.iterdir()) == ["saved", "source"]
   loaded = SentenceEncoder.from_pretrained(tmp_path / "saved")
   assert loaded.weights_checksum == encoder.weights_checksum and loaded.bert.has_pooler == pooler
-  assert loaded.tokenizer_checksum == encoder.tokenizer_checksum
+  assert loaded.tokenizer.checksum == encoder.tokenizer.checksum
   np.testing.assert_array_equal(loaded.encode(SENTENCES, max_seq_length=8), encoder.encode(SENTENCES, max_seq_length=8))
   # Names and layout as in the source, without the head and the prefix of models that have a head.
   saved = load_file(tmp_path / "saved/model.safetensors")

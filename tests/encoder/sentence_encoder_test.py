@@ -7,7 +7,7 @@ import tensorflow as tf
 from safetensors.numpy import load_file
 
 from bert_flow_tf import SentenceEncoder
-from bert_flow_tf.encoder.loading import load_encoder
+from bert_flow_tf.encoder.sentence_encoder import load_encoder
 from bert_flow_tf.errors import ConfigError, DataError, EncoderError
 from tests.encoder import tiny
 from tests.testing import REPO, shared
@@ -29,12 +29,6 @@ ALL = [
   "avg-last-concat-2",
   "concat-top-2",
 ]
-
-
-@pytest.fixture(scope="module")
-def small(tmp_path_factory):
-  """Returns a random tiny BERT with a pooler."""
-  return SentenceEncoder.from_pretrained(str(tiny.save_tiny(tmp_path_factory.mktemp("small"))))
 
 
 def test_embeddings_are_bert_in_numpy(mini):
@@ -59,13 +53,6 @@ def test_embeddings_are_bert_in_numpy(mini):
     embeddings = mini.encode(SENTENCES, name)
     assert embeddings.dtype == np.float32 and embeddings.shape == (4, mini.dim(name))
     np.testing.assert_allclose(embeddings, reference, atol=2e-5, err_msg=name)
-
-
-def test_cls_is_the_pooled_output(small):
-  sentences = ["a dog.", "cats"]
-  weights = tiny.random_weights()
-  expected = [tiny.numpy_bert(weights, ids[None], np.ones([1, len(ids)]))[1][0] for ids in small.tokenizer(sentences)]
-  np.testing.assert_allclose(small.encode(sentences, "cls", 16), expected, atol=2e-5)
 
 
 def test_order_duplicates_and_batches(mini):
@@ -195,12 +182,6 @@ def test_one_trace_and_no_block_after_the_last_pooled_block(mini, name, last):
   assert not any("pooler" in product for product in products)
 
 
-def test_properties(mini):
-  assert (mini.name, mini.num_hidden_layers, mini.hidden_size, mini.dim()) == ("mini", 4, 256, 256)
-  assert mini.dim("concat-top-3") == 768
-  assert len(mini.weights_checksum) == len(mini.tokenizer_checksum) == 64
-
-
 def spearman(encoder, name):
   """Returns Spearman's correlation x 100 on STS-B test without a flow."""
   text = shared("data/STS/STSBenchmark/sts-test.csv").read_text(encoding="utf-8")
@@ -234,4 +215,4 @@ def test_accents_are_kept_if_the_user_says_so(tmp_path, given):
   identity = encoder.identity()
   assert identity.settings.strip_accents is given
   loaded, _ = load_encoder(identity, "here")
-  assert loaded.tokenizer_checksum == encoder.tokenizer_checksum
+  assert loaded.tokenizer.checksum == encoder.tokenizer.checksum

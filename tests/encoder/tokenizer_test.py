@@ -3,7 +3,6 @@
 import concurrent.futures
 import json
 import random
-import time
 import unicodedata
 
 import numpy as np
@@ -11,7 +10,7 @@ import pytest
 import transformers
 
 from bert_flow_tf.encoder import tokenizer as word_pieces
-from bert_flow_tf.encoder.tokenizer import SentenceTokenizer, lower_case_of_google, pad_batch, repair_surrogates
+from bert_flow_tf.encoder.tokenizer import SentenceTokenizer, lower_case_of_google, pad_batch
 from bert_flow_tf.errors import DataError, EncoderError
 from tests.testing import REPO, shared
 
@@ -123,18 +122,10 @@ def test_invisible_and_broken_characters(mini, sentence, like):
   np.testing.assert_array_equal(ids, expected)
 
 
-def test_surrogates():
-  assert repair_surrogates("\ud83d\ude00") == "😀"
-  assert repair_surrogates("a\ud83db\ude00") == "a\ufffdb\ufffd"
-  assert repair_surrogates("plain é 😀") == "plain é 😀"
-
-
 @pytest.mark.parametrize("text", ["a" * 10**6, "dog " * 250_000, "é😀" * 500_000, "\0" * 10**6, "e" + "\u0301" * 10**6])
 def test_a_million_characters(mini, text):
-  start = time.monotonic()
   (ids,) = mini([text], 64)
   assert 2 <= len(ids) <= 64 and (ids[0], ids[-1]) == tuple(mini([""])[0])
-  assert time.monotonic() - start < 20
 
 
 def test_long_lists_keep_their_order(mini):

@@ -8,7 +8,7 @@ import numpy as np
 from bert_flow_tf.calibration.names import FLOW
 from bert_flow_tf.data.tasks import DataSettings, load_task
 from bert_flow_tf.encoder.settings import EncoderSettings
-from bert_flow_tf.encoder.word_vectors import WordAverage, WordIdentity
+from bert_flow_tf.encoder.word_vectors import AVERAGE, WordIdentity
 from bert_flow_tf.tables.inputs import Inputs
 from bert_flow_tf.tables.plan import Plan
 from bert_flow_tf.tables.registry import TABLES
@@ -32,7 +32,7 @@ class Encoder:
     return DIM
 
   def pooling(self, embedding):
-    return WordAverage()
+    return AVERAGE
 
   def identity(self, embedding, max_seq_length=None, low_dim=None):
     return WordIdentity(self.name, self.weights_checksum, embedding, max_seq_length, low_dim)
