@@ -43,6 +43,7 @@ def text(purpose: str, own: list[flags.Flag]) -> str:
   lines = [sentence]
   for line in examples.splitlines():
     lines.append(f"  {line}".rstrip())
+  # Several parts of the package may share a heading.
   for heading in dict.fromkeys(_HEADINGS.values()):
     members = [flag for flag in own if _HEADINGS[_PART_OF_FLAG.get(flag.name, "")] == heading]
     if members:

@@ -110,6 +110,7 @@ def load_models(folder: RunFolder | None) -> tuple[dict[str, "SentenceModel"], d
   """Loads {method: model} of the flags, the encoder alone first, and describes them for results.json."""
   from bert_flow_tf.runs import eval_run
 
+  # The calibrations' folders name the encoder; without one it is that of the flags.
   folders = FLAGS.flow_folder or []
   if folders:
     arguments = common_flags.given_model_arguments()

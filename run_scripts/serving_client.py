@@ -34,6 +34,7 @@ def main(argv: list[str]) -> None:
   del argv
   if not FLAGS.input:
     raise ConfigError("input: missing; expected a TSV file with two sentences per line, or -", argument="input")
+  # Lines are printed as the server answers, a request at a time.
   pairs = read_pairs(FLAGS.input)
   arguments = {"model_name": FLAGS.model_name, "version": FLAGS.version, "timeout": FLAGS.timeout}
   with make_client(FLAGS.server, **arguments) as client:

@@ -24,10 +24,7 @@ _BINS = np.linspace(-1, 1, 81)
 
 
 def edit_distance_figure(points: Mapping[str, np.ndarray], title: str, unit: str) -> "Figure":
-  """Draws Figure 2: edit distance against each similarity, with Spearman x 100; close pairs in green.
-
-  `points` are {name: [n]}: "edit distance", and one similarity per panel.
-  """
+  """Draws Figure 2, close pairs in green; `points` are {name: [n]}: "edit distance", and a similarity per panel."""
   names = [name for name in points if name != "edit distance"]
   distances = points["edit distance"]
   close = distances <= CLOSE
@@ -170,13 +167,13 @@ def _draw_sphere(axis, points, color):
 
 def save(figure: "Figure", folder: str | os.PathLike, name: str) -> list[pathlib.Path]:
   """Writes `name`.png and `name`.svg; returns their paths."""
-  paths = [pathlib.Path(folder) / f"{name}.png", pathlib.Path(folder) / f"{name}.svg"]
-  for path in paths:
+  paths = []
+  for kind, metadata in (("png", None), ("svg", {"Date": None})):
     content = io.BytesIO()
-    metadata = {"Date": None} if path.suffix == ".svg" else None
     with _rc({}):
-      figure.savefig(content, format=path.suffix[1:], dpi=120, metadata=metadata)
-    files.write_bytes(path, content.getvalue())
+      figure.savefig(content, format=kind, dpi=120, metadata=metadata)
+    paths.append(pathlib.Path(folder) / f"{name}.{kind}")
+    files.write_bytes(paths[-1], content.getvalue())
   return paths
 
 
@@ -193,12 +190,10 @@ def _colors(count):
 
 
 def _panels(count, width, height):
-  """Returns a figure and its `count` axes side by side, each with its margins of the given inches.
-
-  The margins are fixed: a layout that measures every label takes longer than the drawing.
-  """
+  """Returns a figure and its `count` axes side by side, each of the given inches."""
   from matplotlib.figure import Figure
 
+  # The margins are fixed: a layout that measures every label takes longer than the drawing.
   left, right, bottom, top = 0.95, 0.1, 0.5, 0.35
   margins = {"left": left / (count * width), "right": 1 - right / (count * width)}
   margins |= {"bottom": bottom / height, "top": 1 - top / height, "wspace": (left + right) / (width - left - right)}

@@ -1,7 +1,4 @@
-"""Isotropy of embeddings: IsoScore, singular values, and whether there is a cone that a calibration could remove.
-
-`metrics.mean_random_cosine` is another measure; unlike IsoScore and singular values it depends on the mean.
-"""
+"""Isotropy of embeddings: IsoScore, singular values, and whether there is a cone that a calibration could remove."""
 
 import math
 from collections.abc import Sequence
@@ -35,7 +32,9 @@ def isoscore(points: np.ndarray) -> float:
   n, dim = points.shape
   if n < 2 or dim < 2:
     return math.nan
-  centered = _centered(points)
+  # The first point is subtracted before the mean, so that equal points become 0.
+  moved = points - points[0]
+  centered = moved - moved.mean(axis=0)
   covariance = centered.T @ centered
   trace = np.trace(covariance)
   if trace == 0:
@@ -44,15 +43,9 @@ def isoscore(points: np.ndarray) -> float:
   return float(np.clip((1 / np.sum(covariance**2) - 1) / (dim - 1), 0.0, 1.0))
 
 
-def singular_spectrum(points: np.ndarray, centered: bool = False) -> np.ndarray:
-  """Returns the singular values of points [n, dim] divided by the largest, falling, float64 [min(n, dim)].
-
-  With `centered` the mean is subtracted first. NaN if all points are 0, or equal to the mean.
-  """
-  points = np.asarray(points, np.float64)
-  if centered:
-    points = _centered(points)
-  values = np.linalg.svd(points, compute_uv=False)
+def singular_spectrum(points: np.ndarray) -> np.ndarray:
+  """Returns the singular values of points [n, dim] by the largest, falling, [min(n, dim)]; NaN if all points are 0."""
+  values = np.linalg.svd(np.asarray(points, np.float64), compute_uv=False)
   if not values.size or values[0] > 0:
     return values / values[:1]
   return np.full_like(values, np.nan)
@@ -106,11 +99,3 @@ def _weighted_sum(views, shares):
     deviation = np.sqrt(np.mean(np.sum((view - view.mean(axis=0)) ** 2, axis=1)))
     total += share * view / (deviation or 1.0)
   return total
-
-
-def _centered(points):
-  """Returns points [n, dim] minus their mean; the first one is subtracted before, so that equal points become 0."""
-  if not len(points):
-    return points
-  moved = points - points[0]
-  return moved - moved.mean(axis=0)

@@ -62,7 +62,11 @@ def write_page(
   parts.append("<h2>What was run</h2>")
   parts += _run(about)
   parts.append(f'<p class="note">Written by bert-flow-tf {__version__}.</p>')
-  return report.write_text(folder, PAGE_FILE, document(title, parts))
+  head = '<meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">'
+  head += f"<title>{html.escape(title)}</title><style>{_STYLE}</style>"
+  body = "\n".join(parts)
+  text = f'<!doctype html>\n<html lang="en"><head>{head}</head><body>\n{body}\n</body></html>\n'
+  return report.write_text(folder, PAGE_FILE, text)
 
 
 def _task(result):
@@ -198,13 +202,6 @@ def _run(about):
     summary = f"<summary>{name.replace('_', ' ')}</summary>"
     parts.append(f"<details open>{summary}<pre>{html.escape(text)}</pre></details>")
   return parts
-
-
-def document(title: str, parts: Sequence[str]) -> str:
-  """Returns an HTML document of one file: its title, plain text, and the elements of its body."""
-  head = '<meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">'
-  head += f"<title>{html.escape(title)}</title><style>{_STYLE}</style>"
-  return f'<!doctype html>\n<html lang="en"><head>{head}</head><body>\n' + "\n".join(parts) + "\n</body></html>\n"
 
 
 def table(rows: Sequence[Sequence[str]]) -> str:

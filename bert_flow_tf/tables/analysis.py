@@ -204,7 +204,7 @@ def _isotropy_of(bench: Workbench, run: Run, recipe: Recipe, seed: int) -> dict[
   def compute():
     a, b = bench.sides(task, recipe, seed)
     points = np.unique(np.concatenate([a, b]), axis=0)
-    spectrum = singular_spectrum(points, centered=True)
+    spectrum = singular_spectrum(points - points.mean(axis=0))
     # The figure shows the spectrum about the origin, in which a cone is one large value.
     return {
       "isoscore": 100.0 * isoscore(points),

@@ -1,8 +1,6 @@
 """evaluation/metrics.py: cosines, correlations, AUC and means over subsets, by hand, by SciPy and by scikit-learn."""
 
 import math
-import subprocess
-import sys
 
 import numpy as np
 import pytest
@@ -16,10 +14,8 @@ from bert_flow_tf.evaluation.metrics import (
   correlation,
   cosine_similarity,
   mean_random_cosine,
-  rows_of_subsets,
   score_pairs,
 )
-from tests.testing import REPO
 
 NAN = math.nan
 
@@ -151,6 +147,7 @@ def test_the_three_means_over_subsets(score, measure):
   assert found[f"{score}_all"] == pytest.approx(100 * measure(similarities[scored], gold[scored])[0], rel=1e-12)
   assert len({round(found[f"{score}_{mean}"], 1) for mean in ("all", "mean", "wmean")}) == 3  # not mixed up
   assert found["pairs"] == scored.sum() and score not in found
+  assert list(found["subsets"]) == list(dict.fromkeys(names.tolist()))  # in order of first appearance
 
 
 def test_one_set_of_pairs():
@@ -173,17 +170,3 @@ def test_undefined_subset_leaves_the_means_undefined(gold, reason, recwarn):
   assert not math.isnan(found["spearman_all"]) and math.isnan(found["subsets"]["b"]["spearman"])
   assert all(math.isnan(found[f"{score}_{mean}"]) for score in ("spearman", "pearson") for mean in ("mean", "wmean"))
   assert found["reason"].startswith(reason) and not recwarn.list
-
-
-def test_rows_of_subsets_are_in_order_of_first_appearance():
-  rows = rows_of_subsets(np.array(["b", "a", "b"]))
-  assert {name: found.tolist() for name, found in rows.items()} == {"b": [0, 2], "a": [1]} and list(rows) == ["b", "a"]
-
-
-def test_evaluation_needs_no_tensorflow():
-  """A stranger's predictions are scored without it: design.md."""
-  code = "import sys\nfrom bert_flow_tf.evaluation import metrics, page, result, scored_tasks\n"
-  code += "from bert_flow_tf.runs import run_folder\n"
-  code += "print(sorted({name.split('.')[0] for name in sys.modules} & {'tensorflow', 'tf_keras', 'transformers'}))"
-  done = subprocess.run([sys.executable, "-c", code], cwd=REPO, capture_output=True, text=True, timeout=60, check=True)
-  assert done.stdout.strip() == "[]"
