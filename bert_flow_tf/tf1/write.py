@@ -30,7 +30,8 @@ def write_model(
   """
   prefix = pathlib.Path(output_checkpoint).resolve()
   tf1_checkpoint.check_free(prefix)
-  flow = classifier = None
+  flow: Any = None
+  classifier: Any = None
   if flow_folder:
     flow = _load_flow(flow_folder)
   if classifier_folder:

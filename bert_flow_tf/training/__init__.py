@@ -2,17 +2,13 @@
 
 from typing import Any
 
-__all__ = ["AdamWeightDecay", "EmbeddingPairs", "FlowFitter", "FlowSettings", "Trainer", "TrainingLoop"]
+__all__ = ["EmbeddingPairs", "FlowSettings", "Trainer"]
 
 
 def __getattr__(name: str) -> Any:
   if name not in __all__:
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-
   # Imported at the first use: settings are read without TensorFlow.
-  from bert_flow_tf.training import calibrate, flow_trainer, loop
+  from bert_flow_tf.training import flow_trainer
 
-  for module in (calibrate, flow_trainer, loop):
-    if hasattr(module, name):
-      break
-  return getattr(module, name)
+  return getattr(flow_trainer, name)

@@ -1,16 +1,13 @@
 """A siamese fit that was stopped at any step goes on to the same weights, losses and choice of the best on dev."""
 
-import json
-import subprocess
-import sys
-
 import numpy as np
 import pytest
+import tensorflow as tf
 
 from bert_flow_tf.errors import TrainingError
 from bert_flow_tf.training.siamese_trainer import EarlyStopping
-from tests.testing import REPO
 from tests.training import small_siamese as small
+from tests.training import two_replicas
 from tests.training.interrupting import Interrupt, interrupt_at
 
 # Dev's figure by step: a fit of 16 steps with 3 in a pass over the pairs stops at 12, step 6 being the best.
@@ -77,12 +74,8 @@ def test_resumed_fit_is_the_same_to_the_bit(model, tmp_path, monkeypatch):
 
 
 @pytest.mark.slow
-def test_two_replicas_find_what_one_does(tmp_path):
-  """Without dropout, whose masks are a replica's own."""
-  command = [sys.executable, "-m", "tests.training.two_siamese_replicas", str(tmp_path)]
-  done = subprocess.run(command, cwd=REPO, capture_output=True, text=True, timeout=300)
-  assert done.returncode == 0, done.stderr[-4000:]
-  one, two = json.loads(done.stdout.strip().splitlines()[-1])
+def test_two_replicas_find_what_one_does():
+  one, two = two_replicas.siamese(tf.distribute.get_strategy()), two_replicas.results()["siamese"]
   np.testing.assert_allclose(two["losses"], one["losses"], rtol=1e-4)
   for name, value in one["weights"].items():
     np.testing.assert_allclose(two["weights"][name], value, atol=2e-5, err_msg=name)

@@ -6,6 +6,7 @@ Run as a module it prints json, which `results` gives to the tests.
 import functools
 import json
 import os
+import pathlib
 import subprocess
 import sys
 import tempfile
@@ -78,6 +79,20 @@ def fits(strategy):
   }
 
 
+def siamese(strategy):
+  """Makes half a pass of a siamese fit without dropout, whose masks are a replica's own."""
+  from tests.training import small_siamese
+
+  with tempfile.TemporaryDirectory() as folder:
+    model = small_siamese.save(pathlib.Path(folder) / "model", dropout=0.0)
+    with strategy.scope():
+      encoder, _, _, make_trainer = small_siamese.make(model, strategy=strategy)
+    losses = make_trainer().fit(small_siamese.source(encoder), 0.5).losses
+  weights = {name: value.tolist() for name, value in encoder.bert.tf1_variables().items()}
+  embedded = encoder.encode(["a dog"], max_seq_length=16)
+  return {"losses": losses.tolist(), "weights": weights, "embedded": embedded.tolist()}
+
+
 def main():
   """Prints what `results` reads."""
   import tensorflow as tf
@@ -89,7 +104,8 @@ def main():
   strategy = make_strategy("mirrored")
   assert strategy.num_replicas_in_sync == 2
   default = type(make_strategy("default")).__name__
-  print(json.dumps({"default": default, "clip": clip(strategy), "fits": fits(strategy)}))
+  found = {"clip": clip(strategy), "fits": fits(strategy), "siamese": siamese(strategy)}
+  print(json.dumps({"default": default, **found}))
 
 
 if __name__ == "__main__":
