@@ -11,18 +11,9 @@ import zipfile
 import numpy as np
 
 from bert_flow_tf.calibration.flow import load_calibration
-from bert_flow_tf.corpus.reading import (
-  TFRECORD,
-  TSV,
-  InputFormat,
-  Stream,
-  Unreadable,
-  find_columns,
-  frames,
-  to_tfrecord,
-)
+from bert_flow_tf.corpus.reading import TFRECORD, TSV, InputFormat, Stream, find_columns, frames, to_tfrecord
 from bert_flow_tf.data import custom, nli, semeval, stsb
-from bert_flow_tf.data.lines import lines
+from bert_flow_tf.data.lines import TextError, lines
 from bert_flow_tf.data.task import Paths
 from bert_flow_tf.encoder import hugging_face
 from bert_flow_tf.encoder.tokenizer import SentenceTokenizer
@@ -107,7 +98,7 @@ def read_tfrecords(data):
     records = list(frames(stream, InputFormat(TFRECORD, max_bytes=1 << 16)))
   finally:
     stream.close()
-  if not any(isinstance(record, Unreadable) for record, _ in records):
+  if not any(isinstance(record, TextError) for record, _ in records):
     assert b"".join(to_tfrecord(record) for record, _ in records) == data
 
 

@@ -74,10 +74,6 @@ class BadRecord:
   reason: str
 
 
-class Unreadable(TextError):
-  """Error of one record; it becomes a `BadRecord`."""
-
-
 def kind_of(path: str) -> str:
   """Returns the kind of a file by its name (notes.tsv.gz, part.tfrecord-00000-of-00010), text by default."""
   endings = path.lower().rsplit("/", 1)[-1].split(".")[1:]
@@ -125,8 +121,8 @@ class Stream:
       raise DataError(f"{self.path} cannot be read: {error.strerror or error}") from error
 
 
-def frames(stream: Stream, input_format: InputFormat) -> Iterator[tuple[bytes | Unreadable, int]]:
-  """Yields (bytes of a record without line break, or an `Unreadable`; its size in the unpacked file) up to the end."""
+def frames(stream: Stream, input_format: InputFormat) -> Iterator[tuple[bytes | TextError, int]]:
+  """Yields (bytes of a record without line break, or a `TextError`; its size in the unpacked file) up to the end."""
   with stream.errors():
     if input_format.kind == TFRECORD:
       yield from _tfrecords(stream, input_format.max_bytes)
@@ -144,7 +140,7 @@ def _lines(file, max_bytes):
     # Drop the rest of the line, in parts.
     while not raw.endswith(b"\n") and (raw := file.readline(_PART)):
       size += len(raw)
-    yield Unreadable("too long", f"the line has about {size} bytes, expected at most {max_bytes}"), size
+    yield TextError("too long", f"the line has about {size} bytes, expected at most {max_bytes}"), size
 
 
 def _tfrecords(stream, max_bytes):
@@ -163,13 +159,13 @@ def _tfrecords(stream, max_bytes):
       missing = length + 4 - len(data) - len(checksum)
       record = data
       if checksum != _masked_crc(data):
-        record = Unreadable("damaged", "the record's bytes do not match its checksum")
+        record = TextError("damaged", "the record's bytes do not match its checksum")
     else:
       # Drop the record, in parts.
       missing = length + 4
       while missing and (part := stream.file.read(min(missing, _PART))):
         missing -= len(part)
-      record = Unreadable("too long", f"the record has {length} bytes, expected at most {max_bytes}")
+      record = TextError("too long", f"the record has {length} bytes, expected at most {max_bytes}")
     if missing:
       raise DataError(f"{stream.path} ends inside a record: it was not copied whole")
     yield record, length + 16
@@ -196,7 +192,7 @@ def find_columns(stream: Stream, input_format: InputFormat) -> tuple[Columns, in
     return Columns(tuple(int(name) - 1 for name in input_format.columns)), 0
   raw, size = next(frames(stream, input_format), (b"", 0))
   try:
-    if isinstance(raw, Unreadable):
+    if isinstance(raw, TextError):
       raise raw
     names = decode_line(raw).removeprefix("\ufeff").split("\t")
   except TextError as error:
@@ -217,10 +213,10 @@ def find_columns(stream: Stream, input_format: InputFormat) -> tuple[Columns, in
 
 
 def parse(
-  raw: bytes | Unreadable, line: int, columns: Columns, input_format: InputFormat
+  raw: bytes | TextError, line: int, columns: Columns, input_format: InputFormat
 ) -> tuple[str | None, str] | None:
   """Returns (id or None, sentence) of a record of `frames`, None for one to be skipped; or raises a TextError."""
-  if isinstance(raw, Unreadable):
+  if isinstance(raw, TextError):
     raise raw
   # The fields of the record: the sentence, and its id if it has one.
   name = None
@@ -236,11 +232,11 @@ def parse(
   if len(fields) == 2:
     name = fields[1]
     if not name or any(mark in name for mark in "\n\r\0"):
-      raise Unreadable("bad id", "the id is empty, or has a line break or NUL")
+      raise TextError("bad id", "the id is empty, or has a line break or NUL")
   if not fields[0].strip() and input_format.empty != EMBED:
     if input_format.empty == SKIP:
       return None
-    raise Unreadable("empty", "the sentence is empty")
+    raise TextError("empty", "the sentence is empty")
   return name, fields[0]
 
 
@@ -248,9 +244,9 @@ def _column_values(fields, columns):
   """Returns the sentence and the id, if it has a column, of a TSV's line."""
   expected = columns.width or max(columns.places) + 1
   if columns.width is not None and len(fields) != expected:
-    raise Unreadable("columns", f"{counted(len(fields), 'column')}, expected {expected}, as in the header")
+    raise TextError("columns", f"{counted(len(fields), 'column')}, expected {expected}, as in the header")
   if len(fields) < expected:
-    raise Unreadable("columns", f"{counted(len(fields), 'column')}, expected at least {expected}")
+    raise TextError("columns", f"{counted(len(fields), 'column')}, expected at least {expected}")
   return [fields[place] for place in columns.places]
 
 
@@ -262,14 +258,14 @@ def _example_values(raw, features):
   try:
     example = tf.train.Example.FromString(raw).features.feature
   except DecodeError as error:
-    raise Unreadable("no Example", "the record is not a tf.train.Example") from error
+    raise TextError("no Example", "the record is not a tf.train.Example") from error
   result = []
   for name, allowed in zip(features, _FEATURES, strict=False):
     kind = example[name].WhichOneof("kind") or "nothing"
     values = getattr(example[name], kind).value if kind in allowed else []
     if len(values) != 1:
       content = f"{counted(len(values), 'value')} ({kind})"
-      raise Unreadable("columns", f"feature {name!r} holds {content}, expected one value ({' or '.join(allowed)})")
+      raise TextError("columns", f"feature {name!r} holds {content}, expected one value ({' or '.join(allowed)})")
     if kind == "bytes_list":
       result.append(decode(values[0], f"feature {name!r}"))
     else:

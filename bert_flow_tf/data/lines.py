@@ -23,7 +23,7 @@ _BAD_ARCHIVE = (gzip.BadGzipFile, zipfile.BadZipFile, zlib.error, EOFError, NotI
 
 
 class TextError(ValueError):
-  """Bytes that are not text; `kind` is "not text" or "not UTF-8"."""
+  """Bytes that are not text, or no record of a corpus; `kind` says which, as "not text" or "not UTF-8"."""
 
   def __init__(self, kind: str, reason: str) -> None:
     super().__init__(reason)

@@ -8,7 +8,7 @@ import struct
 import pytest
 import tensorflow as tf
 
-from bert_flow_tf.corpus.reading import Columns, InputFormat, Stream, Unreadable, frames, kind_of, parse, to_tfrecord
+from bert_flow_tf.corpus.reading import Columns, InputFormat, Stream, frames, kind_of, parse, to_tfrecord
 from bert_flow_tf.data.lines import TextError
 from bert_flow_tf.errors import DataError
 
@@ -18,7 +18,7 @@ def read(path, kind, max_bytes=100, offset=0):
   stream.file.seek(offset)
   records = list(frames(stream, InputFormat(kind, max_bytes=max_bytes)))
   stream.close()
-  return [raw.kind if isinstance(raw, Unreadable) else raw for raw, _ in records], [taken for _, taken in records]
+  return [raw.kind if isinstance(raw, TextError) else raw for raw, _ in records], [taken for _, taken in records]
 
 
 PACKED = {".gz": gzip.compress, ".bz2": bz2.compress, ".xz": lzma.compress, "": bytes}
@@ -138,7 +138,7 @@ def test_good_records(raw, arguments, expected):
     (b"\xed\xa0\x80", {}, "not UTF-8"),  # a lone surrogate
     (b"A\0man", {}, "not text"),
     (b"A\rman", {}, "not text"),
-    (Unreadable("too long", "long"), {}, "too long"),
+    (TextError("too long", "long"), {}, "too long"),
     (b"", {"empty": "bad"}, "empty"),
     (b"7\tx", TSV, "columns"),
     (b"", {**TSV, "empty": "bad"}, "columns"),
