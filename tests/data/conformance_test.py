@@ -94,11 +94,8 @@ def test_malformed_files(tmp_path, name):
     ", line 1: the column ": _changed(content, 0, table.places[2], "other"),
     ", line 1: the line is a pair": raw.partition(b"\n")[2],
     ", line 2: byte 0xe9": raw.replace("é".encode(), b"\xe9"),
-    ", line 1: UTF-16": content.encode("utf-16"),
-    ", line 2: a NUL byte": raw.replace("é".encode(), b"\0"),
     " is empty": b"",
     ": all 4 lines after the header have too few columns": raw.partition(b"\n")[0] + b"\n" + b"a b\n" * 4,
-    " cannot be unpacked": gzip.compress(raw, mtime=0)[:-9],
   }
   for message, changed in cases.items():
     path.write_bytes(changed)
@@ -107,9 +104,6 @@ def test_malformed_files(tmp_path, name):
   data = _load(name, tmp_path)
   check_pairs(data.splits["dev"], table, "dev")
   assert "1 malformed line of " in data.source
-  path.unlink()
-  path.mkdir()
-  assert _error(name, data_dir=tmp_path)[0] == f"{path} is a folder; expected a text file"
 
 
 @pytest.mark.parametrize("name", [name for name, table in TABLES.items() if table.archives])

@@ -1,5 +1,6 @@
 """bert_flow_tf/data/flow_corpus.py: the sentences that calibrations are fitted on."""
 
+import numpy as np
 import pytest
 
 from bert_flow_tf.data import flow_corpus
@@ -32,6 +33,7 @@ def test_one_pass_over_a_task_of_one_file_and_three_as_published(data):
   (pairs,) = task.splits.values()
   assert once.pairs.sentences_a == train.pairs.sentences_a == pairs.sentences_a
   assert published.pairs.sentences_a == pairs.sentences_a * 3 and "each pair three times" in published.source
+  np.testing.assert_array_equal(published.pairs.scores, np.tile(pairs.scores, 3))
   assert (once.name, published.name, train.name) == ("target", "target", "train")
 
 

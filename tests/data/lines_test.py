@@ -31,27 +31,26 @@ def test_gzip_is_recognized_by_its_content(tmp_path, name):
 
 
 @pytest.mark.parametrize(
-  ("content", "reason"),
+  ("content", "message"),
   [
-    (gzip.compress(TEXT, mtime=0)[:-9], "Compressed file ended"),
-    (gzip.compress(TEXT, mtime=0)[:12] + b"\0" * 30, ""),
-    (gzip.compress(TEXT, mtime=0)[:-8] + b"\0" * 8, "CRC"),
-    (b"\x1f\x8b", ""),
-    (b"\x1f\x8bnonsense that is not gzip", ""),
+    (gzip.compress(TEXT, mtime=0)[:-9], r" cannot be unpacked \(Compressed file ended"),
+    (gzip.compress(TEXT, mtime=0)[:12] + b"\0" * 30, r" cannot be unpacked \("),
+    (gzip.compress(TEXT, mtime=0)[:-8] + b"\0" * 8, r" cannot be unpacked \(CRC"),
+    (b"\x1f\x8b", r" cannot be unpacked \("),
+    (b"\x1f\x8bnonsense that is not gzip", r" cannot be unpacked \("),
+    (gzip.compress(b"fine\nno \xff\n", mtime=0), ", line 2: byte 0xff at position 4"),
+    ("a\tb\n".encode("utf-16"), ", line 1: UTF-16; expected text in UTF-8"),
+    (b"\xfe\xff" + "a\tb\n".encode("utf-16-be"), ", line 1: UTF-16; expected text in UTF-8"),
+    (b"a\nb\0\n", ", line 2: a NUL byte"),
+    (b"a\rb\r", ", line 1: a carriage return inside the line"),
+    (b"\na\n", ", line 1: the line is empty"),
   ],
 )
-def test_damaged_gzip(tmp_path, content, reason):
+def test_malformed_files(tmp_path, content, message):
   path = _file(tmp_path, content)
-  with pytest.raises(DataError) as raised:
+  with pytest.raises(DataError, match=f"^{path}{message}") as raised:
     list(lines(path))
-  message = str(raised.value)
-  assert message.startswith(f"{path} cannot be unpacked (") and reason in message and "\n" not in message
-
-
-def test_an_error_inside_gzip_names_the_line(tmp_path):
-  path = _file(tmp_path, gzip.compress(b"fine\nno \xff\n", mtime=0))
-  with pytest.raises(DataError, match=r"text\.txt, line 2: byte 0xff at position 4"):
-    list(lines(path))
+  assert "\n" not in str(raised.value)
 
 
 def test_a_file_inside_a_zip_archive(tmp_path):
@@ -79,8 +78,6 @@ def test_empty_lines(tmp_path):
   path = _file(tmp_path, b"\na\n \n\nb\r\n\n\r\n")
   assert list(lines(path, empty="skip")) == [(2, "a"), (5, "b")]
   assert list(lines(path, empty="keep")) == [(1, ""), (2, "a"), (3, " "), (4, ""), (5, "b"), (6, ""), (7, "")]
-  with pytest.raises(DataError, match="line 1: the line is empty"):
-    list(lines(path))
 
 
 def test_broken_lines_may_be_collected(tmp_path):
@@ -95,13 +92,6 @@ def test_a_scale_may_be_infinite():
   for field in ("inf", "nan", "", "1_0", "x"):
     with pytest.raises(DataError, match=r"^f, line 3: "):
       read_number(field, "f", 3, scale)
-
-
-@pytest.mark.parametrize("encoding", ["utf-16", "utf-16-be"])
-def test_utf_16_is_named(tmp_path, encoding):
-  bom = b"\xfe\xff" if encoding == "utf-16-be" else b""  # the other one writes its own
-  with pytest.raises(DataError, match=r"text\.txt, line 1: UTF-16; expected text in UTF-8"):
-    list(lines(_file(tmp_path, bom + "a\tb\nc\td\n".encode(encoding))))
 
 
 def test_a_pipe_is_read_and_announced(tmp_path, caplog):

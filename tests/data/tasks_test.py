@@ -111,13 +111,6 @@ def _task(splits, **fields):
   return TaskData(TaskSpec("a task", "", None, **fields), splits, "here")
 
 
-def test_one_file_for_all_splits_is_fitted_three_times():
-  data = _task({"test": _pairs("x", [1.0, 2.0])}, one_file_for_all_splits=True)
-  assert data.fitting_pairs(use_full=True).sentences_a == ("x 0", "x 1") * 3
-  assert data.fitting_pairs(use_full=True).scores.tolist() == [1, 2] * 3
-  assert data.all_pairs().sentences_a == data.fitting_pairs(use_full=False).sentences_a == ("x 0", "x 1")
-
-
 def test_pairs_for_fitting_only():
   data = _task({"train": _pairs("x", [np.nan])}, eval_split=None)
   assert data.fitting_pairs(use_full=True).sentences_a == data.fitting_pairs(use_full=False).sentences_a == ("x 0",)

@@ -10,14 +10,7 @@ import requests
 
 
 def write_tfds(root, name, version, splits):
-  """Writes a data set in the format of TFDS, with shuffled records.
-
-  Args:
-    root: TFDS's folder.
-    name: "glue/stsb".
-    version: the version that TFDS has.
-    splits: {split: [example]}.
-  """
+  """Writes a data set such as "glue/stsb", {split: [example]}, in the format of TFDS, with shuffled records."""
   import tensorflow as tf
   import tensorflow_datasets as tfds
 
