@@ -149,7 +149,7 @@ binary.txt, line 1 :: --predictions=@/binary.txt
 each --task=SNLI --do_eval :: --predict_pool --eval_checkpoint_name=model.ckpt-1
 each TRAIN :: --flow_loss --num_examples=0 --num_examples=-2 --dupe_factor=0 --train_batch_size=0
 each TRAIN :: --train_batch_size=640 --num_train_epochs=nan --warmup_proportion=2 --l2_penalty=nan --precision=float16
-each TRAIN :: --distribution_strategy=multi_worker_mirrored --worker_wait_seconds=9 --train_splits=train,train
+each TRAIN :: --distribution_strategy=multi_worker_mirrored --train_splits=train,train
 each TRAIN :: --train_splits= --stsb_gold=@/small.json --max_seq_length=64
 each TRAIN :: --bert_config_file=@/exp/joint/bert_config.json --init_checkpoint=exp/model.ckpt-9
 each TRAIN --init_checkpoint=@/exp/joint/model.ckpt-5 :: --bert_config_file=@/absent.json
@@ -160,6 +160,7 @@ each TRAIN --init_checkpoint=@/exp/joint/model.ckpt-5 :: --vocab_file=@/absent/v
 --eval_checkpoint_name=model.ckpt-7 :: --task=STS-B --do_predict --eval_checkpoint_name=model.ckpt-7 --exp_name=joint
 --flow=2: expected true or false, or 1 or 0 :: TRAIN --flow=2
 --num_examples=0 :: TRAIN --num_examples=0 --flow
+worker_wait_seconds :: TRAIN --worker_wait_seconds=9
 --learning_rate=-1.0 :: TRAIN --learning_rate=-1
 --train_splits=train :: --task=SNLI --do_train
 --do_predict :: --task=SNLI --do_train --train_splits=dev --do_predict
