@@ -60,7 +60,7 @@ _NOT_RUN = (
 
 def make_beyond(run: Run) -> Made:
   """Makes the scores of `_ROWS`, fitted on the evaluated set and on all sets."""
-  notes = [note(term) for term in ("(target)", "(all sets)", "mix", "idf", "static", "▲, ▼")]
+  notes = list(map(note, ("(target)", "(all sets)", "mix", "idf", "static", "▲, ▼")))
   recipes = list(_ROWS)
   for recipe in _FITTED:
     recipes.append(_on_all_sets(run, recipe))
@@ -100,9 +100,12 @@ def make_gains(run: Run) -> Made:
     marks = []
     for recipe, baseline in pairs:
       name = f"{method_name(recipe)} over {method_name(baseline)}{_fitted_on(recipe)}"
-      gains = {task: _gain(bench, task, recipe, baseline, run.seeds) for task in run.tasks}
+      gains = {}
+      for task in run.tasks:
+        gains[task] = _gain(bench, task, recipe, baseline, run.seeds)
+        if gains[task].interval:
+          marks.append(gains[task].mark)
       cells = _with_mean(run, gains)
-      marks += [cell.mark for cell in cells.values() if cell.interval]
       rows.append(Row(f"{bench.title}, {name}", OURS, cells))
     counts = f"{marks.count(BETTER)} are wholly above 0 ({BETTER}) and {marks.count(WORSE)} wholly below 0 ({WORSE})"
     notes.append(f"{bench.title}: of {len(marks)} intervals, {counts}.")
@@ -167,7 +170,7 @@ def _score_rows(run, bench, recipes):
 
 def _with_mean(run: Run, cells: Mapping[str, Cell]) -> dict[str, Cell]:
   """Returns the cells, with the mean over the sets for each seed if there are several sets."""
-  of_sets = [cells[task] for task in _sets(run)]
+  of_sets = list(map(cells.__getitem__, _sets(run)))
   if len(of_sets) < 2:
     return dict(cells)
   mean = Cell()
@@ -183,20 +186,21 @@ def _with_mean(run: Run, cells: Mapping[str, Cell]) -> dict[str, Cell]:
 
 def _gain(bench: Workbench, task: str, recipe: Recipe, baseline: Recipe, seeds) -> Cell:
   """Returns the difference of two methods with its interval, from the store if it is there."""
-  methods = []
+  methods, digests = [], []
   for method in (recipe, baseline):
     try:
-      methods.append([bench.cosines(task, method, seed)[0] for seed in method.seeds(seeds)])
+      cosines = [bench.cosines(task, method, seed)[0] for seed in method.seeds(seeds)]
     except BertFlowError as error:
       logging.warning("no score of %s, %s on %s: %s", bench.title, method_name(method), task, error)
       return Cell(reason=str(error))
+    methods.append(cosines)
+    digests.append(hashlib.sha256(np.array(cosines).tobytes()).hexdigest())
   # The interval follows from cosines and gold scores alone, so these are its key.
   data = bench.inputs.tasks[task]
   pairs = data.splits[data.spec.eval_split]
   metric, subsets = "spearman", pairs.subset_names()
   if data.spec.metric == "auc":
     metric, subsets = "auc", ()
-  digests = [hashlib.sha256(np.array(cosines).tobytes()).hexdigest() for cosines in methods]
 
   def compute():
     after, before = methods

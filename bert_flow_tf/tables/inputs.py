@@ -62,9 +62,13 @@ class Inputs:
     tasks = name.removeprefix(_TARGET_OF).split(",")
     if len(tasks) == 1:
       return load_flow_corpus(TARGET, self.tasks[tasks[0]])
-    corpora = [self.corpus(TARGET, task) for task in tasks]
-    pairs = SentencePairs.concatenate([corpus.pairs for corpus in corpora])
-    return FlowCorpus(TARGET, pairs, "; ".join(corpus.source for corpus in corpora))
+    # Several sets, one after the other.
+    pairs, sources = [], []
+    for task in tasks:
+      corpus = self.corpus(TARGET, task)
+      pairs.append(corpus.pairs)
+      sources.append(corpus.source)
+    return FlowCorpus(TARGET, SentencePairs.concatenate(pairs), "; ".join(sources))
 
   def flow_settings(self, corpus: FlowCorpus, seed: int) -> FlowSettings:
     """Returns the settings of one fit."""
@@ -84,7 +88,7 @@ class Inputs:
     from bert_flow_tf.training.distribution import make_strategy
 
     names = [target_of([task]) for task in self.tasks]
-    for name in names + list(corpora):
+    for name in (*names, *corpora):
       try:
         corpus = self.corpus(name)
       except DataError:

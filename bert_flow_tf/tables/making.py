@@ -39,6 +39,7 @@ def make(
   plan.check_tasks(tasks)
   inputs = Inputs(tasks, data, embedding, flow)
   inputs.check_fits(plan.corpora())
+  # Encoders are loaded last: it takes the longest.
   store = Store(folder / "cells")
   models = []
   if plan.needs_models:
@@ -62,9 +63,14 @@ def make(
 
 def _origin(benches: Sequence[Workbench]) -> dict[str, Any]:
   """Returns the encoders of a table, and when and where it is made, JSON values."""
+  encoders, sizes = {}, {}
+  for bench in benches:
+    encoders[bench.title] = bench.encoder.weights_checksum
+    if not bench.words:
+      sizes[bench.title] = bench.sizes
   return {
-    "encoders": {bench.title: bench.encoder.weights_checksum for bench in benches},
-    "sizes": {bench.title: bench.sizes for bench in benches if not bench.words},
+    "encoders": encoders,
+    "sizes": sizes,
     "commit": _commit(),
     "date": datetime.date.today().isoformat(),
     "machine": f"{platform.machine()}, {os.cpu_count()} cores",

@@ -117,16 +117,15 @@ def _encoders(tables):
   lines = {}
   for table in tables:
     for title, checksum in table.about.get("encoders", {}).items():
-      sizes, key = table.about.get("sizes", {}).get(title, {}), (title, checksum[:12])
-      # The same weights may be in tables with and without sizes.
-      if sizes or key not in lines:
-        folder = sizes.get("folder", "")
-        if folder == _PACKAGED:
-          folder = "in this package: `examples/pretrain_bert` has how it was trained"
-        elif folder:
-          folder = f"`{folder}`"
-        numbers = [str(sizes.get(size, "")) for size in _SIZES]
-        lines[key] = [title, *numbers, folder, f"`{checksum[:12]}`"]
+      sizes = table.about["sizes"].get(title, {})  # word vectors have none
+      folder = sizes.get("folder", "")
+      if folder == _PACKAGED:
+        folder = "in this package: `examples/pretrain_bert` has how it was trained"
+      elif folder:
+        folder = f"`{folder}`"
+      # An encoder has one line, in however many tables it is.
+      numbers = [str(sizes.get(size, "")) for size in _SIZES]
+      lines[title, checksum] = [title, *numbers, folder, f"`{checksum[:12]}`"]
   if not lines:
     return ""
   head = ["encoder", *_SIZES, "folder", "SHA-256 of its weights"]
@@ -143,7 +142,7 @@ def _origins(tables):
       parts.append(f"commit {about['commit']}")
     if about.get("seeds"):
       parts.append(f"seeds of the flow: {', '.join(map(str, about['seeds']))}")
-    versions = [f"{package} {version}" for package, version in about.get("versions", {}).items()]
+    versions = map(" ".join, about.get("versions", {}).items())
     parts += [", ".join(versions), about.get("machine")]
     # Tables that were made alike share a line.
     origin = "; ".join(filter(None, parts))

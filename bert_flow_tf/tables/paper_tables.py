@@ -62,10 +62,9 @@ class PaperTable:
 def paper_tables() -> dict[int, PaperTable]:
   """Returns {number: table} of all tables, in order."""
   tables = {}
-  names = [field.name for field in dataclasses.fields(PaperRow)]
   for table in json.loads(FILE.read_text(encoding="utf-8"))["tables"]:
     rows = []
     for row in table["rows"]:
-      rows.append(PaperRow(*map(row.get, names)))  # the file also has where else a row is printed
+      rows.append(PaperRow(*map(row.get, PaperRow.__annotations__)))  # the file also has where else a row is printed
     tables[table["number"]] = PaperTable(table["title"], table["metric"], tuple(table["columns"]), tuple(rows))
   return tables

@@ -182,9 +182,14 @@ def _check_models(plan):
     if name.startswith(PREFIX):
       raise ConfigError(f"nli_model={name}: word vectors are not fine-tuned; give them as model", "nli_model")
   # Table 3 may have published rows alone; every other table and figure needs an encoder of ours.
-  needing = [("table", name) for name in plan.table if TABLES[name].encoders != TUNED and not plan.encoders(name)]
-  if all(name.startswith(PREFIX) for name in plan.model):
-    needing += [("figure", name) for name in plan.figure]
+  needing = []
+  for name in plan.table:
+    if TABLES[name].encoders != TUNED and not plan.encoders(name):
+      needing.append(("table", name))
+  only_words = all(name.startswith(PREFIX) for name in plan.model)
+  for name in plan.figure:
+    if only_words:
+      needing.append(("figure", name))
   for argument, name in needing:
     if not plan.model:
       raise ConfigError("model is empty; expected one or more encoders, as in base,large", "model")

@@ -114,7 +114,10 @@ FIGURES: dict[str, tuple[Callable[[Run, Workbench], Any], tuple[str, ...]]] = {
 
 def users_of(argument: str) -> list[str]:
   """Returns the tables, and figures as "figure NAME", that use an argument; [] for arguments that all of them use."""
-  users = [name for name, kind in TABLES.items() if argument in kind.uses]
+  users = []
+  for name, kind in TABLES.items():
+    if argument in kind.uses:
+      users.append(name)
   for name, (_, uses) in FIGURES.items():
     if argument in uses:
       users.append(f"figure {name}")

@@ -39,7 +39,8 @@ def make_similarity(run: Run) -> Made:
         without_cls.append(bench.title)
       of_bench += [Recipe(FIRST_LAST), Recipe(FIRST_LAST, "flow", NLI)]
     of_bench.append(Recipe(best, "flow"))
-    of_bench += [Recipe(best, name) for name in run.plan.calibration]
+    for calibration in run.plan.calibration:
+      of_bench.append(Recipe(best, calibration))
     recipes[bench] = of_bench
   if any(column.startswith("STS-1") for column in run.tasks):
     notes.append(WEIGHTED)

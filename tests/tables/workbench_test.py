@@ -29,7 +29,6 @@ def test_a_stored_value_is_not_computed_again(tmp_path):
   assert Store(tmp_path / "cells").kept(KEY, lambda: VALUE) == KEPT
   assert Store(tmp_path / "cells").kept(KEY, not_again) == KEPT
   assert Store(tmp_path / "cells").kept({**KEY, "seeds": (1, 3)}, lambda: 5) == 5
-  assert Store(None).kept(KEY, lambda: VALUE) == KEPT and Store(None).kept(KEY, lambda: 1) == 1
 
 
 def test_another_version_computes_again(tmp_path, monkeypatch):
