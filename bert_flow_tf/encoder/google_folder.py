@@ -99,7 +99,8 @@ def load(
   if word_rows:
     return hugging_face.static_model(values, reader.read_weight(_WORDS, shapes[_WORDS])), False
   try:
-    model = transformers.TFBertModel(transformers.BertConfig.from_dict(values))
+    config: Any = transformers.BertConfig.from_dict(values)
+    model = transformers.TFBertModel(config)
     model.build_in_name_scope()
   except Exception as error:  # transformers and Keras raise errors of many classes
     reason = hugging_face.reason(config_path, error)

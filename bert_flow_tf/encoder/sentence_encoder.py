@@ -106,6 +106,11 @@ class SentenceEncoder:
     """Hexadecimal SHA-256 of BERT's weights."""
     return self.bert.weights_checksum
 
+  @property
+  def tokenizer_checksum(self) -> str:
+    """Hexadecimal SHA-256 of the vocabulary and the tokenizer's settings."""
+    return self.tokenizer.checksum
+
   def pooling(self, sentence_embedding_type: str | Pooling | None = None) -> Pooling:
     """Returns the pooling of a `sentence_embedding_type` for this model; a Pooling is returned as it is.
 
@@ -304,7 +309,7 @@ class SentenceEncoder:
     return EncoderIdentity(
       name=self.name,
       weights_sha256=self.weights_checksum,
-      tokenizer_sha256=self.tokenizer.checksum,
+      tokenizer_sha256=self.tokenizer_checksum,
       pooling=(pooling.kind, *pooling.blocks),
       architecture=architecture,
       settings=EncoderSettings.of(**settings),

@@ -34,13 +34,8 @@ ALL = [
 def test_embeddings_are_bert_in_numpy(mini):
   """Compares embeddings of texts with float64 NumPy on the weights of the file."""
   weights = load_file(MINI / "model.safetensors")
-  config = {
-    "hidden_size": 256,
-    "num_hidden_layers": 4,
-    "num_attention_heads": 4,
-    "layer_norm_eps": 1e-12,
-    "hidden_act": "gelu",
-  }
+  sizes = {"hidden_size": 256, "num_hidden_layers": 4, "num_attention_heads": 4}
+  config = {**tiny.CONFIG, **sizes}
   states = []
   for ids in mini.tokenizer(SENTENCES):
     layers, _ = tiny.numpy_bert(weights, ids[np.newaxis], np.ones([1, len(ids)]), config)
@@ -81,19 +76,7 @@ def test_nothing_to_encode(mini):
   assert mini.encode([], "concat-top-3").shape == (0, 768)
 
 
-ODD = [
-  "",
-  " ",
-  "\0",
-  "\ud83d",
-  "😀" * 50,
-  "[MASK] [SEP]",
-  "a" * 10**6,
-  "x " * 50_000,
-  "\u202e\u200d",
-  "漢字",
-  "é" * 99,
-]
+ODD = ["", " ", "\0", "\ud83d", "😀" * 50, "[MASK] [SEP]", "a" * 10**6, "x " * 50_000, "\u202e\u200d", "漢字", "é" * 99]
 
 
 def test_odd_strings_have_finite_embeddings_and_do_not_change_others(mini):

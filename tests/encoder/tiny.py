@@ -22,23 +22,7 @@ CONFIG = {
   "layer_norm_eps": 1e-12,
   "model_type": "bert",
 }
-VOCABULARY = [
-  "[PAD]",
-  "[UNK]",
-  "[CLS]",
-  "[SEP]",
-  "[MASK]",
-  "[",
-  "]",
-  "mask",
-  "a",
-  "b",
-  "dog",
-  "cat",
-  "##s",
-  "Dog",
-  ".",
-]
+VOCABULARY = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "[", "]", "mask", "a", "b", "dog", "cat", "##s", "Dog", "."]
 
 
 def random_weights(config=CONFIG, seed=0, pooler=True, head=False):
