@@ -69,11 +69,17 @@ def describe(model: SentenceModel, served: ServedModel, settings: ExportSettings
   versions = {"bert_flow_tf": __version__, "python": platform.python_version()}
   for package in _PACKAGES:
     versions[package] = importlib.metadata.version(package)
+  signatures = {}
+  for signature in signatures_of(graph.is_flow):
+    signatures[signature.name] = signature.describe(served.sizes)
   encoder = without_folders(model.identity.to_dict())
   encoder["name"] = public_name(model.encoder.name)
-  weights = model.encoder.token_weights
   pooling = model.encoder.pooling(model.identity.sentence_embedding_type)
-  encoder["pooled"] = pooling.describe(weights and weights.name)
+  weights = model.encoder.token_weights
+  weighted_by = None
+  if weights is not None:
+    weighted_by = weights.name
+  encoder["pooled"] = pooling.describe(weighted_by)
   encoder["tokens"] = model.encoder.tokenizer.vocab_size
   return {
     "format_version": FORMAT_VERSION,
@@ -82,7 +88,7 @@ def describe(model: SentenceModel, served: ServedModel, settings: ExportSettings
     "encoder": encoder,
     "calibration": calibration,
     "normalize": settings.normalize,
-    "signatures": {signature.name: signature.describe(served.sizes) for signature in signatures_of(graph.is_flow)},
+    "signatures": signatures,
     "without": without,
     "versions": versions,
     **about,
@@ -118,8 +124,11 @@ def write(folder: pathlib.Path, contents: dict[str, Any]) -> None:
 
 def card(contents: dict[str, Any]) -> str:
   """Returns the model card of the content of metadata.json."""
-  signatures = [f"- `{name}`: {signature['meaning']}" for name, signature in contents["signatures"].items()]
-  cautions = [f"\n**Warning**: {sentence}.\n" for sentence in contents.get("warnings", [])]
+  signatures, cautions = [], []
+  for name, signature in contents["signatures"].items():
+    signatures.append(f"- `{name}`: {signature['meaning']}")
+  for sentence in contents.get("warnings", []):
+    cautions.append(f"\n**Warning**: {sentence}.\n")
   return _CARD_TEXT.format(
     **contents,
     unit=", of unit length" if contents["normalize"] else "",
@@ -148,7 +157,8 @@ def summary(folder: pathlib.Path) -> list[str]:
   for sentence in contents.get("warnings", []):
     lines.append(f"warning: {sentence}")
   command = _docker_command(contents["model_name"], folder.parent.resolve())
-  return [*lines, f"to serve it (not run by us): {command}"]
+  lines.append(f"to serve it (not run by us): {command}")
+  return lines
 
 
 def read_origin(folder: str | os.PathLike | None) -> dict[str, Any]:

@@ -53,10 +53,11 @@ class ServedModel:
 
   def _function(self, signature: Signature):
     compute = self._computations[signature.name]
-    sizes = self.sizes
-    shapes = [tensor.shape(sizes) for tensor in signature.outputs.values()]
+    shapes = [tensor.shape(self.sizes) for tensor in signature.outputs.values()]
     rows = max(1, _TOKENS_AT_ONCE // self._tokenizer.max_seq_length)
-    specs = [tf.TensorSpec(tensor.shape(sizes), tensor.dtype, name) for name, tensor in signature.inputs.items()]
+    specs = []
+    for name, tensor in signature.inputs.items():
+      specs.append(tf.TensorSpec(tensor.shape(self.sizes), tensor.dtype, name))
 
     def call(*inputs):
       with tf.control_dependencies(_allowed_lengths(signature, inputs)):
@@ -66,10 +67,10 @@ class ServedModel:
     return tf.function(call, specs, autograph=False).get_concrete_function()
 
   def _embed(self, text):
-    return (self._calibrated(self._pooled(*self._tokenizer(text))),)
+    return (self._calibrated(self._pooled_text(text)),)
 
   def _embed_pooled(self, text):
-    return (self._pooled(*self._tokenizer(text)),)
+    return (self._pooled_text(text),)
 
   def _embed_ids(self, ids, lengths):
     width = tf.shape(ids)[1]
@@ -85,10 +86,14 @@ class ServedModel:
     return (tf.reduce_sum(a * b, axis=1),)
 
   def _log_prob(self, text):
-    return self.calibration.log_prob(self._pooled(*self._tokenizer(text)))
+    return self.calibration.log_prob(self._pooled_text(text))
 
   def _inverse(self, latent):
     return (self.calibration.inverse(latent),)
+
+  def _pooled_text(self, text):
+    ids, lengths = self._tokenizer(text)
+    return self._pooled(ids, lengths)
 
   def _pool(self, ids: tf.Tensor, lengths: tf.Tensor) -> tf.Tensor:
     """Embeds ids int32 [n, seq_len] with lengths int32 [n]: float32 [n, dim]."""
@@ -130,9 +135,11 @@ def _in_parts(
 
 def _allowed_lengths(signature: Signature, inputs: tuple[tf.Tensor, ...]) -> list[tf.Operation]:
   """Returns assertions that a request is not too large and that its inputs have the same number of rows."""
-  names, (first, *others) = " and ".join(signature.inputs), inputs
+  names = " and ".join(signature.inputs)
   message = f"{signature.name}: {names} have different lengths; expected one row of each input per result"
-  n = tf.shape(first)[0]
+  n = tf.shape(inputs[0])[0]
   too_many = f"{signature.name}: more than {MAX_ROWS} rows in a request; send them in several requests"
-  same = [tf.debugging.assert_equal(tf.shape(other)[0], n, message) for other in others]
-  return [tf.debugging.assert_less_equal(n, MAX_ROWS, too_many), *same]
+  assertions = [tf.debugging.assert_less_equal(n, MAX_ROWS, too_many)]
+  for other in inputs[1:]:
+    assertions.append(tf.debugging.assert_equal(tf.shape(other)[0], n, message))
+  return assertions

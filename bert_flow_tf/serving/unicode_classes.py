@@ -64,7 +64,10 @@ PUNCTUATION = """
 
 def pattern(ranges: str) -> str:
   """Returns an RE2 pattern that matches one character of a class."""
-  return "[" + "".join(rf"\x{{{first:x}}}-\x{{{last:x}}}" for first, last in _bounds(ranges)) + "]"
+  parts = []
+  for first, last in _bounds(ranges):
+    parts.append(rf"\x{{{first:x}}}-\x{{{last:x}}}")
+  return f"[{''.join(parts)}]"
 
 
 def _bounds(ranges):
