@@ -3,6 +3,7 @@
 import collections
 import contextlib
 import dataclasses
+import hashlib
 import json
 import os
 import pathlib
@@ -22,19 +23,12 @@ REFUSED, HARMLESS, OTHER, BUG = "refused", "harmless", "other numbers", "BUG"
 
 @dataclasses.dataclass(frozen=True)
 class Case:
-  """One kind of folder.
+  """One kind of folder."""
 
-  Attributes:
-    make: writes the folder, which does not exist yet.
-    load: loads the folder and returns what it computes, arrays in any nesting.
-    checked: whether checksums cover all that decides the result.
-    slow: whether a load takes more than a moment.
-  """
-
-  make: Callable[[pathlib.Path], Any]
-  load: Callable[[pathlib.Path], Any]
-  checked: bool = True
-  slow: bool = False
+  make: Callable[[pathlib.Path], Any]  # writes the folder, which does not exist yet
+  load: Callable[[pathlib.Path], Any]  # loads it and returns what it computes, arrays in any nesting
+  checked: bool = True  # whether checksums cover all that decides the result
+  slow: bool = False  # whether a load takes more than a moment
 
 
 def damages(folder: pathlib.Path, truncations: int, flips: int, seed: int = 0):
@@ -110,17 +104,14 @@ def _same(one, other):
 
 def hub_snapshot(folder: pathlib.Path, source: pathlib.Path) -> pathlib.Path:
   """Writes a model's files as the hub's cache keeps them: links to files that are named by their digest."""
-  from bert_flow_tf.io import checksums
-
   snapshot = folder / "snapshots" / "main"
   snapshot.mkdir(parents=True)
   (folder / "blobs").mkdir()
   for path in sorted(source.iterdir()):
     content = path.read_bytes()
-    git = folder / "git"
-    git.write_bytes(b"blob %d\0" % len(content) + content)
-    digest = checksums.of_file(path) if path.suffix == ".safetensors" else checksums.of_file(git, "sha1")
-    git.unlink()
+    digest = hashlib.sha1(b"blob %d\0" % len(content) + content).hexdigest()  # as git names it
+    if path.suffix == ".safetensors":
+      digest = hashlib.sha256(content).hexdigest()
     shutil.copyfile(path, folder / "blobs" / digest)
     os.symlink(f"../../blobs/{digest}", snapshot / path.name)
   return snapshot

@@ -1,6 +1,7 @@
 """The folders that are damaged: how each is made and loaded."""
 
 import functools
+import gzip
 import json
 import pathlib
 import tempfile
@@ -9,7 +10,7 @@ import numpy as np
 
 from bert_flow_tf import SentenceEncoder, SentenceModel
 from bert_flow_tf.calibration.combined import SideBySide
-from bert_flow_tf.calibration.flow import load_calibration
+from bert_flow_tf.calibration.flow import FlowCalibration, load_calibration
 from bert_flow_tf.calibration.names import make_calibration
 from bert_flow_tf.corpus.calibrating import find_vector_files
 from bert_flow_tf.corpus.job import EmbeddingJob, JobSettings
@@ -50,8 +51,6 @@ def _flow():
 
 
 def _side_by_side(folder):
-  from bert_flow_tf.calibration.flow import FlowCalibration
-
   SideBySide([FlowCalibration(_flow()), make_calibration("soft-whitening").fit(cone(40, _DIM))]).save(folder)
 
 
@@ -86,15 +85,10 @@ def _fitted(folder):
   return small.weights(flow)
 
 
-def _corpus(folder):
-  text = folder.parent / "corpus.txt"
-  text.write_text("".join(f"sentence {number}\n" for number in range(20)))
-  return text
-
-
 def _embed_corpus(output, folder):
   text = folder.parent / "corpus.txt"
-  text = text if text.exists() else _corpus(folder)
+  if not text.exists():
+    text.write_text("".join(f"sentence {number}\n" for number in range(20)))
   settings = JobSettings(input=(str(text),), output_dir=str(folder), output_format=output, shard_size=8)
   EmbeddingJob(settings).run(toy.EMBEDDER)
   counters = json.loads((folder / "manifest.json").read_text())["counters"]
@@ -156,8 +150,6 @@ def _words(folder, ending=""):
   folder.mkdir()
   text = b"".join(b"%s 0.25 -1.5 3e-2\n" % word for word in (b"a", b"dog", b"cat", b"dogs", b"b", b"."))
   if ending:
-    import gzip
-
     text = gzip.compress(text, mtime=0)
   (folder / f"vectors.txt{ending}").write_bytes(text)
 
@@ -172,14 +164,6 @@ def _npy(folder):
   np.save(folder / "vectors.npy", cone(20, _DIM).astype(np.float32))
 
 
-def _h5(folder):
-  tiny.save_tiny(folder, kind="h5")
-
-
-def _identity(folder):
-  SentenceModel(_encoder()).save(folder)
-
-
 def _sentence_transformers(folder):
   tiny.save_tiny(folder / "0_Transformer")
   (folder / "1_Pooling").mkdir()
@@ -189,42 +173,36 @@ def _sentence_transformers(folder):
   (folder / "modules.json").write_text(json.dumps(modules))
 
 
-def _classifier(folder):
-  Classifier(np.arange(24, dtype=np.float32).reshape(2, 12), ("no", "yes")).save(folder)
-
-
 def _labels(folder):
   loaded = Classifier.load(folder)
   return loaded.output_weights.numpy(), loaded.labels, loaded.encoder
 
 
-def _records(folder):
-  folder.mkdir()
-  _embed_corpus("tfrecord", folder)
-
-
-def _snapshot(folder):
-  hub_snapshot(folder, tiny.save_tiny(folder.parent / "source"))
-
+_records = functools.partial(_embed_corpus, "tfrecord")
+_arrays = functools.partial(_embed_corpus, "npy")
 
 # Not checked are the folders of others, of which nobody knows the right bytes.
 CASES = {
   "calibration": Case(lambda f: make_calibration("whitening-3").fit(cone(40, _DIM)).save(f), _transformed),
   "flow": Case(lambda f: _flow().save(f), _transformed, slow=True),
   "flow+soft-whitening": Case(_side_by_side, _transformed, slow=True),
-  "classifier": Case(_classifier, _labels),
-  "SentenceModel without calibration": Case(_identity, _model),
+  "classifier": Case(lambda f: Classifier(np.float32(cone(2, 12)), ("no", "yes")).save(f), _labels),
+  "SentenceModel without calibration": Case(lambda f: SentenceModel(_encoder()).save(f), _model),
   "encoder, saved by us": Case(lambda f: save_encoder(_encoder(), f), _embedded, slow=True),
-  "encoder in the hub's cache": Case(_snapshot, lambda f: _embedded(f / "snapshots" / "main"), slow=True),
+  "encoder in the hub's cache": Case(
+    lambda f: hub_snapshot(f, tiny.save_tiny(f.parent / "source")),
+    lambda f: _embedded(f / "snapshots" / "main"),
+    slow=True,
+  ),
   "static: of an encoder saved by us": Case(
     lambda f: save_encoder(_encoder(), f), functools.partial(_embedded, name="static:")
   ),
   "Google's folder, written by us": Case(_google, _embedded, slow=True),
   "checkpoints of a fit": Case(_fitted, _fitted, slow=True),
   "embedding cache": Case(_cached, _cached),
-  "run_embed's output, npy, resumed": Case(lambda f: _embed_corpus("npy", f), lambda f: _embed_corpus("npy", f)),
-  "run_embed's output, TFRecord, resumed": Case(_records, lambda f: _embed_corpus("tfrecord", f)),
-  "run_embed's output, npy, as vectors": Case(lambda f: _embed_corpus("npy", f), _vectors),
+  "run_embed's output, npy, resumed": Case(_arrays, _arrays),
+  "run_embed's output, TFRecord, resumed": Case(_records, _records),
+  "run_embed's output, npy, as vectors": Case(_arrays, _vectors),
   "exported SavedModel": Case(_export, _served, slow=True),
   "run_table's store": Case(_stored, _stored),
   "run_table's tables": Case(_table, lambda f: [table.json() for table in read_tables(f)]),
@@ -232,7 +210,9 @@ CASES = {
   # A bit of the key of the checksums makes it another key, which nobody reads.
   "training.json": Case(_facts, lambda f: [read_facts(f)[name] for name in ("step", "embedding")]),
   "encoder, Hugging Face's": Case(tiny.save_tiny, _embedded, checked=False, slow=True),
-  "encoder, Hugging Face's, h5": Case(_h5, _embedded, checked=False, slow=True),
+  "encoder, Hugging Face's, h5": Case(
+    functools.partial(tiny.save_tiny, kind="h5"), _embedded, checked=False, slow=True
+  ),
   "encoder, sentence-transformers'": Case(_sentence_transformers, _embedded, checked=False, slow=True),
   "static: of Hugging Face's": Case(
     tiny.save_tiny, functools.partial(_embedded, name="static:"), checked=False, slow=True

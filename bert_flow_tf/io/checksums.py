@@ -47,10 +47,10 @@ def opened(values: Any, folder: str | os.PathLike | None = None) -> dict[str, An
   return others
 
 
-def of_file(path: str | os.PathLike, algorithm: str = KEY) -> str:
-  """Returns the hexadecimal digest of a file's bytes."""
+def of_file(path: str | os.PathLike) -> str:
+  """Returns the hexadecimal SHA-256 of a file's bytes."""
   with open(path, "rb") as file:
-    return hashlib.file_digest(file, algorithm).hexdigest()
+    return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def _of_values(values):
