@@ -126,6 +126,7 @@ def _restored(settings: dict[str, Any], arrays: dict[str, np.ndarray]) -> Calibr
   if settings["method"] != SIDE_BY_SIDE:
     return LinearCalibration.restore(settings, arrays)
   parts: list[Any] = []
+  # The names of a part's arrays begin with its number.
   for number, of_part in enumerate(settings["parts"]):
     prefix = f"{number}/"
     arrays_of_part = {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}
@@ -143,6 +144,7 @@ def saved_calibrations(folder: str | os.PathLike) -> list[str]:
 def calibration_sha256(folder: str | os.PathLike) -> str:
   """Returns the hexadecimal SHA-256 of a saved calibration's numbers and settings, without its encoder's identity."""
   with archive.opened(folder, KIND, CalibrationError) as (settings, arrays):
+    # Settings first, then every array with its name, type and shape, in the order of the names.
     total = hashlib.sha256(json.dumps({**settings, "encoder": None}, sort_keys=True).encode())
     for name in sorted(arrays):
       array = np.ascontiguousarray(arrays[name])

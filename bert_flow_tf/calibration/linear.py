@@ -192,6 +192,7 @@ class LinearCalibration(Calibration):
 
     Up to rounding, any split of the rows gives the result of `fit` on all.
     """
+    # The first rows decide the dimensions.
     if self._moments is None:
       self._moments = self._moments_of(check_rows(embeddings))
     else:
@@ -279,6 +280,7 @@ class LinearCalibration(Calibration):
   @classmethod
   def restore(cls, settings: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> "LinearCalibration":
     """Returns the calibration of `contents`."""
+    # A file that was written by others must fail here, and not in the numbers of a transform.
     restored = cls(settings["method"], settings["k"], settings["shares"])
     mean, scatter = (np.asarray(arrays[name], np.float64) for name in ("mean", "scatter"))
     whole = METHODS[restored.method].cross or restored.shares

@@ -75,6 +75,7 @@ def _parsed(name: str) -> CalibrationSpec | None:
   method, k = match.groups()
   if k is None:
     return CalibrationSpec(method)
+  # 256 counts directions, 0.3 is an exponent; no method takes both.
   kind = float if "." in k else int
   if _K_TYPES[method] is not kind:
     return None
@@ -85,6 +86,7 @@ def parse_calibrations(names: Sequence[str]) -> list[CalibrationSpec]:
   """Parses the names of several calibrations; without "none", as scores without calibration are always shown."""
   if not names:
     raise ConfigError(f"calibration: empty; expected one or more of {ALLOWED}", argument="calibration")
+  # Equal specs may have different spellings.
   specs = [parse_calibration(name) for name in names]
   for spec in specs:
     if specs.count(spec) > 1:

@@ -191,6 +191,7 @@ class AdditiveCoupling(FlowLayer):
     self.half, odd = divmod(int(input_shape[-1]), 2)
     if odd:
       raise FlowError(f"input_shape: a coupling halves its dimensions; expected an even number, got {input_shape[-1]}")
+    # The network has one output for each dimension that it shifts, and another one if it scales, too.
     units = self.half * self._outputs_per_dimension
     self.network = CouplingNetwork(units, name="nn", dtype=self.dtype, **self._arguments)
     self.network.build([None, self.half])

@@ -222,6 +222,7 @@ class Glow(tf_keras.layers.Layer):
   @classmethod
   def restore(cls, settings: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> "Glow":
     """Returns the flow of `contents`; any error if they are not those of a flow."""
+    # A linear calibration, or a flow of a mix of views, is more than this class can compute.
     arguments = dict(settings)
     if arguments.pop("method") != _METHOD or "shares" in arguments:
       raise FlowError("it has more or another calibration than a flow; load it with load_calibration")
