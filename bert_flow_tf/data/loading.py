@@ -138,10 +138,9 @@ class _Tfds:
     # Scores are numbers, labels are indices of the feature's names, -1 without a label.
     labels = table.tfds_labels or table.gold.labels
     if not labels:
-      scores = tfds_source.scores_of(column)
       low, high = table.gold.scale
-      scores[(scores < low) | (scores > high)] = np.nan  # GLUE hides a score as -1
-      return SentencePairs(a, b, scores)
+      column[(column < low) | (column > high)] = np.nan  # GLUE hides a score as -1
+      return SentencePairs(a, b, column)
     scores = np.full(len(column), np.nan)
     feature = builder.info.features[gold_column]
     for label, gold in labels.items():
@@ -194,7 +193,7 @@ def _load_year(year: Year, paths: Paths) -> tuple[SentencePairs, str]:
 def _load_year_from_tfds(year: Year, tfds_data_dir: str | None) -> tuple[SentencePairs, str]:
   builder = tfds_source.prepared(year.name, f"semeval_sts/{year.config}", tfds_data_dir, year.expected)
   (names, a, b), column = tfds_source.read_split(builder, "test", ("subset", "sentence1", "sentence2"), "score")
-  pairs = SentencePairs(a, b, tfds_source.scores_of(column))
+  pairs = SentencePairs(a, b, column)
   parts = {}
   # The rows of a subset are neighbors.
   for name, rows in itertools.groupby(range(len(names)), key=lambda row: names[row]):

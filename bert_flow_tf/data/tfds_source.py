@@ -47,7 +47,7 @@ def source_of(builder: Any) -> str:
 
 
 def read_split(builder: Any, split: str, text: Sequence[str], number: str) -> tuple[list[list[str]], np.ndarray]:
-  """Returns the columns `text` and the column `number` [n] of a split, in the order of `idx` if the data set has it."""
+  """Returns the columns `text` and `number`, float64 [n], of a split, in the order of `idx` if the data set has it."""
   import tensorflow_datasets as tfds
 
   try:
@@ -58,15 +58,11 @@ def read_split(builder: Any, split: str, text: Sequence[str], number: str) -> tu
     columns = []
     for key in text:
       columns.append([rows[key][i].decode("utf-8") for i in order])
-    return columns, rows[number][order]
+    # Scores are stored in float32, in which 3.8 is 3.7999999523: six decimals of numbers up to 5.
+    return columns, np.round(rows[number][order].astype(np.float64), 6)
   except Exception as error:  # TFDS documents no errors here either; a damaged record is an error of TensorFlow.
     message = f"the {split} split of {source_of(builder)} cannot be read ({reason(error)})"
     raise DataError(f"{message}; remove its folder to prepare it again") from error
-
-
-def scores_of(column: np.ndarray) -> np.ndarray:
-  """Returns float64 scores of a float32 column, in which 3.8 is 3.7999999523: six decimals of numbers up to 5."""
-  return np.round(column.astype(np.float64), 6)
 
 
 def get(url: str, stream: bool = False) -> Any:
