@@ -21,7 +21,6 @@ from absl import logging
 from bert_flow_tf.data.pipeline import batched
 from bert_flow_tf.errors import ConfigError, TrainingError
 
-STRATEGIES = ("default", "mirrored", "multi_worker_mirrored")
 _EXPECTED = (
   'json as {"cluster": {"worker": ["HOST0:PORT", "HOST1:PORT"]}, "task": {"type": "worker", "index": 0}}, the index '
   "being this machine's"
@@ -47,10 +46,6 @@ def make_strategy(
   "default": all GPUs, or the CPU. "mirrored": the same through a MirroredStrategy even on a single device (logical CPU
   devices included). "multi_worker_mirrored": the workers of TF_CONFIG, in a process that has not used TensorFlow yet.
   """
-  if name not in STRATEGIES:
-    raise ConfigError(
-      f"distribution_strategy={name}: expected one of {', '.join(STRATEGIES)}", argument="distribution_strategy"
-    )
   if deterministic:
     tf.random.set_seed(0)  # TensorFlow wants one, though all random numbers here have seeds of their own
     tf.config.experimental.enable_op_determinism()

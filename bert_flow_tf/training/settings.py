@@ -53,6 +53,7 @@ class FlowSettings(Settings):
     "default: all GPUs, or the CPU; mirrored: the same, always through a MirroredStrategy; multi_worker_mirrored: the "
     "workers in TF_CONFIG.",
     named=False,
+    choices=("default", "mirrored", "multi_worker_mirrored"),
   )
   worker_wait_seconds: int = setting(
     600, "Longest wait at the start for the other workers in TF_CONFIG, in seconds.", named=False, minimum=1
