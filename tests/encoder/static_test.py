@@ -150,9 +150,8 @@ def test_token_weights_can_be_chosen():
     SentenceModel.from_pretrained("static:mini", token_weights="idff")
 
 
-def test_labels(tmp_path):
+def test_labels():
   assert encoder_label("static:mini") == "static-mini" and encoder_label("static:/a/b/name") == "static-name"
-  assert encoder_label("mini") == "mini"
   assert EncoderSettings(model="static:mini").pooling_name == "word-rows"
   assert EncoderSettings(model="static:mini", sentence_embedding_type="avg").pooling_name == "avg"
   assert EncoderSettings().pooling_name == "avg-first-last"
