@@ -77,14 +77,11 @@ def test_pairing_narrows_the_interval():
   assert low < 0 < paired.low < paired.gain < paired.high
 
 
-def test_seed():
-  first = bootstrap_gain(*methods(), seed=3)
-  assert bootstrap_gain(*methods(), seed=3) == first != bootstrap_gain(*methods(), seed=4)
-
-
-def test_no_gain_has_no_width():
-  before, _, gold = methods()
-  found = bootstrap_gain(before, 2 * before + 1, gold)  # the same ranks
+def test_seed_and_equal_ranks():
+  before, after, gold = methods()
+  first = bootstrap_gain(before, after, gold, seed=3)
+  assert bootstrap_gain(before, after, gold, seed=3) == first != bootstrap_gain(before, after, gold, seed=4)
+  found = bootstrap_gain(before, 2 * before + 1, gold)
   assert (found.gain, found.low, found.high) == (0, 0, 0)
 
 

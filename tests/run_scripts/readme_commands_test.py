@@ -155,12 +155,7 @@ def test_nli_training(ran):
     f"model.ckpt-{NLI_STEPS}.data-00000-of-00001",
   }
   trained = variables_of(folder / f"model.ckpt-{NLI_STEPS}")
-  before = variables_of(ran[0].parent / "bert_premodels/tiny/bert_model.ckpt")
   assert trained["global_step"] == NLI_STEPS and trained["loss/output_weights"].shape == (3, 48)
-  for name in before:
-    # The pooler is not trained, and the softmax of attention does not depend on the keys' biases.
-    if name.startswith("bert/") and not name.endswith("key/bias"):
-      assert (before[name] != trained[name]).any() == ("pooler" not in name), name
 
 
 def test_prediction_without_flow(ran):

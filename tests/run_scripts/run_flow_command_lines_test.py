@@ -44,8 +44,8 @@ def prepare(folder):
   (folder / "corpus.txt").write_text("".join(f"{a}\n{b}\n" for a, b in tiny_data.sentences()))
   (folder / "pairs.tsv").write_text("".join(f"{a}\t{b}\n" for a, b in tiny_data.sentences()))
   (data / "SNLI").mkdir()
-  rows = [f"{a}\t{b}\n" for a, b in tiny_data.sentences()] * 8
-  (data / "SNLI/dev.tsv").write_text("sentence1\tsentence2\n" + "".join(rows))
+  rows = [f"{a}\t{b}\tneutral\n" for a, b in tiny_data.sentences()] * 8
+  (data / "SNLI/dev.tsv").write_text("sentence1\tsentence2\tgold_label\n" + "".join(rows))
 
 
 def right(folder):
