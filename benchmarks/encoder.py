@@ -19,9 +19,11 @@ import tensorflow as tf
 from absl import logging
 
 from benchmarks import measure
-from benchmarks.models import flops_per_token, write_random_bert
 from benchmarks.worker_process import Worker
+from bert_flow_tf.encoder.saving import write_encoder
 from bert_flow_tf.encoder.sentence_encoder import SentenceEncoder
+from bert_flow_tf.encoder.tf1_names import bert_shapes
+from bert_flow_tf.io.files import read_json
 
 OURS, SENTENCE_TRANSFORMERS, ONNX_RUNTIME = "ours", "sentence-transformers", "ONNX Runtime"
 
@@ -30,6 +32,8 @@ OURS, SENTENCE_TRANSFORMERS, ONNX_RUNTIME = "ours", "sentence-transformers", "ON
 TARGETS = {SENTENCE_TRANSFORMERS: 1.15, ONNX_RUNTIME: 1.05}
 HALF_TARGET = 1.4
 POOLING = "avg"
+# BERT-base (Devlin et al. 2019, section 3).
+BASE = {"hidden_size": 768, "num_hidden_layers": 12, "num_attention_heads": 12, "intermediate_size": 3072}
 
 # Larger matrix products are not computed at a higher rate.
 _MATRIX = 1536
@@ -60,14 +64,13 @@ def run(
   batch_size: int,
   repeats: int,
   other_python: str | None = None,
-  sizes: dict[str, int] | None = None,
   precision: str = "float32",
 ) -> dict[str, Any]:
   """Measures our encoder and the others in turns."""
   with tempfile.TemporaryDirectory(prefix="bert_flow_benchmark_") as parent:
     folder = pathlib.Path(parent) / "random-bert"
     logging.info("writes a BERT with random weights")
-    write_random_bert(folder, tokenizer_folder, sizes)
+    write_random_bert(folder, tokenizer_folder)
     (folder / "sentences.json").write_text(json.dumps(sentences), encoding="utf-8")
     with Worker(other_python or sys.executable, folder, max_seq_length, measure.cores()) as worker:
       for engine in TARGETS:  # they load and export while ours loads and traces
@@ -77,6 +80,44 @@ def run(
       result, rounds = _measure(encoder, worker, folder, sentences, max_seq_length, batch_size, repeats, precision)
   lengths = [len(ids) for ids in encoder.tokenizer(sentences, max_seq_length)]
   return {**result, "batch_size": batch_size, **_summary(rounds, lengths, encoder.bert.config)}
+
+
+def write_random_bert(folder: str | os.PathLike, tokenizer_folder: str | os.PathLike) -> None:
+  """Writes a Hugging Face folder that both TensorFlow and PyTorch load."""
+  source = pathlib.Path(tokenizer_folder)
+  vocabulary = (source / "vocab.txt").read_bytes()
+  config = {
+    "model_type": "bert",
+    "vocab_size": len(vocabulary.rstrip(b"\n").split(b"\n")),
+    "max_position_embeddings": 512,
+    "type_vocab_size": 2,
+    "hidden_act": "gelu",
+    "layer_norm_eps": 1e-12,
+    **BASE,
+  }
+  rng = np.random.default_rng(0)
+  variables = {name: _initial(name, shape, rng) for name, shape in bert_shapes(config).items()}
+  path = source / "tokenizer_config.json"
+  tokenizer = read_json(path) if path.exists() else {}
+  write_encoder(folder, config, variables, vocabulary, tokenizer)
+
+
+def _initial(name, shape, rng):
+  if name.endswith("/gamma"):
+    return np.ones(shape, np.float32)
+  if name.endswith(("/beta", "/bias")):
+    return np.zeros(shape, np.float32)
+  return (0.02 * rng.standard_normal(shape)).astype(np.float32)
+
+
+def flops_per_token(config: Any, length: int) -> int:
+  """Returns BERT's floating-point operations per token of a sentence of `length` tokens.
+
+  Only matrix products count, an addition and a multiplication each: four of width x width, two of width x inner, and
+  the two of attention, whose cost grows with the sentence.
+  """
+  width, inner = config.hidden_size, config.intermediate_size
+  return config.num_hidden_layers * (8 * width * width + 4 * width * inner + 4 * width * length)
 
 
 def _measure(encoder, worker, folder, sentences, max_seq_length, batch_size, repeats, precision):
