@@ -105,22 +105,16 @@ def check_k_on_dev(specs: Sequence[CalibrationSpec], task: TaskData) -> None:
     reason = f"{task.spec.name} is evaluated on dev"
   else:
     return
-  raise ConfigError(
-    f"calibration={chosen}: k is chosen on dev, but {reason}; give k, for example {chosen}-6", argument="calibration"
-  )
+  message = f"calibration={chosen}: k is chosen on dev, but {reason}; give k, for example {chosen}-6"
+  raise ConfigError(message, argument="calibration")
 
 
 def make_calibration(spec: CalibrationSpec | str, shares: Sequence[float] = ()) -> LinearCalibration:
   """Returns a calibration that is not fitted; not the flow or auto, which `training` makes. For shares see `Mix`."""
   if isinstance(spec, str):
     spec = parse_calibration(spec)
-  if spec.method == FLOW:
-    raise ConfigError(f"calibration={spec.name}: the flow is fitted by a Trainer", argument="calibration")
-  if spec.method == AUTO:
-    needs = (
-      "compares calibrations on mixtures of sentences, so it needs text, as run_flow and SentenceModel.fit have it"
-    )
-    raise ConfigError(
-      f"calibration=auto: {needs}; for vectors name one, such as soft-whitening", argument="calibration"
-    )
+  if spec.method not in METHODS:
+    needs = "is fitted on sentences, as run_flow and SentenceModel.fit have them"
+    message = f"calibration={spec.name}: {needs}; for vectors name one, such as soft-whitening"
+    raise ConfigError(message, argument="calibration")
   return LinearCalibration(spec.method, spec.k, shares)
