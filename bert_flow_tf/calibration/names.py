@@ -114,7 +114,7 @@ def make_calibration(spec: CalibrationSpec | str, shares: Sequence[float] = ()) 
   if isinstance(spec, str):
     spec = parse_calibration(spec)
   if spec.method not in METHODS:
-    needs = "is fitted on sentences, as run_flow and SentenceModel.fit have them"
+    needs = "auto needs sentences, as run_flow and SentenceModel.fit have them; the flow is fitted by fit_calibration"
     message = f"calibration={spec.name}: {needs}; for vectors name one, such as soft-whitening"
     raise ConfigError(message, argument="calibration")
   return LinearCalibration(spec.method, spec.k, shares)
