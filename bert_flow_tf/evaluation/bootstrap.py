@@ -61,7 +61,9 @@ def bootstrap_gain(
     return Gain(math.nan, math.nan, math.nan, level, pairs, reason, metric)
 
   gain = means[1] - means[0]
-  names = np.asarray(subsets)[scored] if len(subsets) else [""] * pairs
+  names = [""] * pairs
+  if len(subsets):
+    names = np.asarray(subsets)[scored].tolist()
   # Each subset is resampled by itself, and counts by its size.
   rng = np.random.default_rng(seed)
   gains = np.zeros(n_boot)
