@@ -37,7 +37,7 @@ each :: --flow_model_config= --flow_model_config=@ --low_dim=-2 --low_dim=7 --ma
 each :: --train_batch_size=0 --predict_batch_size=0 --num_train_epochs=0 --num_train_epochs=one --flow_learning_rate=0
 each :: --seed=2147483648 --save_checkpoints_steps=0 --actnorm_init=zeros --permutation=none
 each :: --distribution_strategy=tpu --output_parent_dir=@/file --output_parent_dir=@/file/below
-each :: --output_parent_dir=/proc/nobody --tsak=sample --task --task=STS-C --task= --model=gpt --data_dir=@/empty
+each :: --output_parent_dir=/proc/nobody --task --task=STS-C --task= --model=gpt --data_dir=@/empty
 each :: --calibration=flow,pca --calibration=SN,flow,sn --calibration= --calibration=flow+auto --flow_corpus=@/absent
 each :: --flow_corpus=
 median :: --sentence_embedding_type=median
@@ -83,6 +83,7 @@ SNLI :: --flow_corpus=nli --data_dir=@/empty
 --data_dir :: --flow_corpus=@/short.txt --data_dir=@/empty
 --exp_name|STS-B :: --calibration=sn --exp_name=several
 --exp_name|STS-14 :: --exp_name=one_pass
+tsak :: --tsak=sample
 """,
   "calibrate": """
 each A SN OUT :: --seed=2 --shares=0.6,0.6 --shares=0.2,0.2,0.3,0.3
