@@ -55,8 +55,9 @@ def check_output(actual: str, shown: str) -> None:
   """Asserts that an output has the lines that a page shows.
 
   Text is equal but for blanks and the length of rules; "..." stands for any text. Processors round differently, and a
-  flow's fit makes more of it: with other instruction sets, up to 0.03 in cosines and latents, and 0.2 in scores times
-  100. So numbers with a point agree to 1 % or 0.05, larger than 1 to 0.5; rounding errors as "2e-07" to 1e-4.
+  flow's fit makes more of it: with other instruction sets, up to 0.03 in cosines and bits per dimension, and 0.2 in
+  scores times 100. So numbers with a point agree to 1 % or 0.05, larger than 1 to 0.5; rounding errors as "2e-07" to
+  1e-4. Pages do not show latents of a fitted flow: a ReLU that rounding turns on or off moves them by up to 1.
   Seconds are not compared.
   """
   match = re.search("^" + _pattern(shown), actual, re.MULTILINE)
