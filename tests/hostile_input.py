@@ -12,9 +12,9 @@ import numpy as np
 
 from bert_flow_tf.calibration.flow import load_calibration
 from bert_flow_tf.corpus.reading import TFRECORD, TSV, InputFormat, Stream, find_columns, frames, to_tfrecord
-from bert_flow_tf.data import custom, nli, semeval, stsb
+from bert_flow_tf.data import nli, semeval, stsb
 from bert_flow_tf.data.lines import TextError, lines
-from bert_flow_tf.data.task import Paths
+from bert_flow_tf.data.tasks import load_task
 from bert_flow_tf.encoder import hugging_face
 from bert_flow_tf.encoder.tokenizer import SentenceTokenizer
 from bert_flow_tf.encoder.word_vectors import WordVectors
@@ -39,7 +39,7 @@ def _checked(pairs):
 
 
 def read_custom(data):
-  for pairs in custom.load(Paths(str(_file(data)))).splits.values():
+  for pairs in load_task("custom", _file(data)).splits.values():
     _checked(pairs)
 
 

@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 from bert_flow_tf import FlowConfig, Glow
 from bert_flow_tf.calibration.flow import load_calibration
 from bert_flow_tf.calibration.names import make_calibration, parse_calibration
-from bert_flow_tf.data import custom
-from bert_flow_tf.data.task import Paths
+from bert_flow_tf.data.tasks import load_task
 from bert_flow_tf.encoder.identity import EncoderIdentity
 from bert_flow_tf.encoder.pooling import parse_pooling
 from bert_flow_tf.encoder.settings import EncoderSettings
@@ -61,7 +60,7 @@ def test_pairs_come_back_as_they_were_written(rows, tmp_path):
   path = tmp_path / "pairs.tsv"
   lines = ["sentence1\tsentence2\tscore", *(f"{a}\t{b}\t{score!r}" for a, b, score in rows)]
   path.write_text("\n".join(lines) + "\n", encoding="utf-8", newline="")
-  pairs = custom.load(Paths(str(path))).splits["test"]
+  pairs = load_task("custom", path).splits["test"]
   read = list(zip(pairs.sentences_a, pairs.sentences_b, pairs.scores, strict=True))
   assert read == rows
 

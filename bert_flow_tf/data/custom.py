@@ -1,11 +1,13 @@
 """Users' own text, read strictly by its header: the task `custom`, and a text file as a corpus for a fit."""
 
+import dataclasses
+
 import numpy as np
 from absl import logging
 
 from bert_flow_tf.data.lines import FilePath, line_error, lines, read_number
 from bert_flow_tf.data.pairs import SentencePairs
-from bert_flow_tf.data.task import Loaded, Paths
+from bert_flow_tf.data.task import Paths, TaskData, TaskSpec
 from bert_flow_tf.errors import ConfigError, DataError, naming
 from bert_flow_tf.progress import counted
 
@@ -19,15 +21,16 @@ _ANY_SCORE = (-1e30, 1e30)  # the squares of larger ones would be infinite in so
 
 
 @naming("data_dir")
-def load(paths: Paths) -> Loaded:
+def load(spec: TaskSpec, paths: Paths) -> TaskData:
   """Returns the pairs of the file `data_dir`; those with scores, on any scale, are evaluated."""
   if paths.data_dir is None:
     message = "data_dir: missing; the task custom needs a text file or TSV of sentences, pairs or scored pairs"
     raise ConfigError(message, argument="data_dir")
   pairs, source = read_pairs(paths.data_dir)
   if np.isnan(pairs.scores).all():
-    return Loaded({"train": pairs}, source)
-  return Loaded({"test": pairs}, source, {"eval_split": "test", "scale": (pairs.scores.min(), pairs.scores.max())})
+    return TaskData(spec, {"train": pairs}, source)
+  scale = (pairs.scores.min(), pairs.scores.max())
+  return TaskData(dataclasses.replace(spec, eval_split="test", scale=scale), {"test": pairs}, source)
 
 
 def pair_up(sentences: list[str]) -> SentencePairs:

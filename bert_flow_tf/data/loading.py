@@ -1,5 +1,6 @@
 """Loaders of a task's splits, from files or from TensorFlow Datasets: of tables, and of STS-12 to STS-16."""
 
+import dataclasses
 import itertools
 import os
 
@@ -9,7 +10,7 @@ from bert_flow_tf.data import tfds_source
 from bert_flow_tf.data.pairs import SentencePairs
 from bert_flow_tf.data.semeval import Year, read_full, read_year
 from bert_flow_tf.data.table import Table, difference, missing_file, note_of
-from bert_flow_tf.data.task import Loaded, Paths
+from bert_flow_tf.data.task import Paths, TaskData, TaskSpec
 from bert_flow_tf.errors import DataError
 from bert_flow_tf.progress import counted
 
@@ -22,29 +23,33 @@ def parts_of(table: Table) -> Parts:
   return {split: ((table, split),) for split in table.files}
 
 
-def load_tables(name: str, parts: Parts, published: Parts, eval_split: str, paths: Paths) -> Loaded:
+def load_tables(parts: Parts, published: Parts, spec: TaskSpec, paths: Paths) -> TaskData:
   """Returns the splits of a task that exist; `published` are those with the labels that the published code reads.
 
   A test split whose gold GLUE hides keeps its pairs; if it is the evaluated one, dev is evaluated.
   """
-  splits, source = load_parts(name, published if paths.as_published else parts, paths)
+  chosen = parts
+  if paths.as_published:
+    chosen = published
+  splits, source = load_parts(spec.name, chosen, paths)
   # A split of train or dev needs labels; pairs whose annotators did not agree are left out.
   dropped = {}
   for split, pairs in splits.items():
     with_gold = pairs.with_gold()
     if not len(with_gold) and split != "test":
-      raise DataError(f"{name}: none of the {len(pairs)} pairs of its {split} split has a label ({source})")
+      raise DataError(f"{spec.name}: none of the {len(pairs)} pairs of its {split} split has a label ({source})")
     if 0 < len(with_gold) < len(pairs):
       splits[split], dropped[split] = with_gold, len(pairs) - len(with_gold)
   if dropped:
     counts = ", ".join(f"{number} in {split}" for split, number in dropped.items())
     source += f", pairs without an agreed label left out: {counts}"
-  if eval_split not in splits:
-    return Loaded(splits, source, {"eval_split": None}, dropped)
-  if "dev" in splits and np.isnan(splits[eval_split].scores).all():
-    source += f", evaluated on dev, because {eval_split} has no gold"
-    return Loaded(splits, source, {"eval_split": "dev"}, dropped)
-  return Loaded(splits, source, {}, dropped)
+  evaluated = spec.eval_split
+  if evaluated not in splits:
+    evaluated = None
+  elif "dev" in splits and np.isnan(splits[evaluated].scores).all():
+    source += f", evaluated on dev, because {evaluated} has no gold"
+    evaluated = "dev"
+  return TaskData(dataclasses.replace(spec, eval_split=evaluated), splits, source, dropped)
 
 
 def load_parts(name: str, parts: Parts, paths: Paths) -> tuple[dict[str, SentencePairs], str]:
@@ -154,7 +159,7 @@ class _Tfds:
     return " and ".join(tfds_source.source_of(builder) for builder in self._builders.values())
 
 
-def load_years(years: tuple[Year, ...], paths: Paths) -> Loaded:
+def load_years(years: tuple[Year, ...], spec: TaskSpec, paths: Paths) -> TaskData:
   """Returns the test split of a task of STS-12 to STS-16, with subsets such as MSRpar, or STS-12/MSRpar in their union.
 
   As in the published code, full.txt in data_dir itself comes first; without scores it is for fitting alone.
@@ -172,8 +177,8 @@ def load_years(years: tuple[Year, ...], paths: Paths) -> Loaded:
     result = SentencePairs.join(parts), "; ".join(sources)
   pairs, source = result
   if np.isnan(pairs.scores).all():
-    return Loaded({"test": pairs}, source, {"eval_split": None})
-  return Loaded({"test": pairs}, source)
+    spec = dataclasses.replace(spec, eval_split=None)
+  return TaskData(spec, {"test": pairs}, source)
 
 
 def _load_year(year: Year, paths: Paths) -> tuple[SentencePairs, str]:

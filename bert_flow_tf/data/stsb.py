@@ -1,5 +1,6 @@
 """STS-B: the STS benchmark's files, or GLUE's from files or TFDS, with the scores of test that GLUE hides."""
 
+import dataclasses
 import hashlib
 import io
 import os
@@ -14,7 +15,7 @@ from bert_flow_tf.data.loading import load_parts, parts_of
 from bert_flow_tf.data.pairs import SPLITS, SentencePairs
 from bert_flow_tf.data.semeval import STS_GOLD, STS_WIKI
 from bert_flow_tf.data.table import Table, difference, first_with, missing_file, note_of, pairs_of
-from bert_flow_tf.data.task import Loaded, Paths
+from bert_flow_tf.data.task import Paths, TaskData, TaskSpec
 from bert_flow_tf.errors import ConfigError, DataError
 from bert_flow_tf.io.files import write_bytes
 from bert_flow_tf.progress import counted
@@ -40,19 +41,19 @@ _EXPECTED = f"{_FOLDER}/sts-{{train,dev,test}}.csv or STS-B/{{train,dev,test}}.t
 _DIFFERING_ROWS_ALLOWED = 0.01
 
 
-def load(paths: Paths) -> Loaded:
+def load(spec: TaskSpec, paths: Paths) -> TaskData:
   """Returns train, dev and test from data_dir, or from TFDS with the gold of stsb_gold, or else of a download."""
   if paths.data_dir is None:
-    return _load_tfds(paths.tfds_data_dir, paths.stsb_gold)
+    return _load_tfds(spec, paths.tfds_data_dir, paths.stsb_gold)
   if paths.stsb_gold is not None:
     message = f"stsb_gold={paths.stsb_gold}: only for TensorFlow Datasets; leave out stsb_gold or data_dir"
     raise ConfigError(message, argument="stsb_gold")
   # The benchmark's files have the gold of all splits, so they come before GLUE's.
   folder = first_with(paths.data_dir, (_FOLDER, "STS-B", ""), [_FILES["train"]])
   if folder is not None:
-    return _load_benchmark(folder)
+    return _load_benchmark(spec, folder)
   if _GLUE.find(paths.data_dir, "train") is not None:
-    return _load_glue(paths.data_dir)
+    return _load_glue(spec, paths.data_dir)
   raise missing_file(paths.data_dir, _FOLDER, _FILES["train"], _EXPECTED)
 
 
@@ -68,7 +69,7 @@ def read_benchmark(path: FilePath) -> SentencePairs:
   return pairs_of(rows, path)
 
 
-def _load_benchmark(folder: pathlib.Path) -> Loaded:
+def _load_benchmark(spec: TaskSpec, folder: pathlib.Path) -> TaskData:
   """Returns the splits of the benchmark's files."""
   splits, source = {}, f"{_NAME}'s files in {folder}"
   for split, name in _FILES.items():
@@ -76,23 +77,24 @@ def _load_benchmark(folder: pathlib.Path) -> Loaded:
     note = note_of(str(folder / name), difference(_NAME, PUBLISHED, splits[split], split))
     if note:
       source += f", {split}{note}"
-  return Loaded(splits, source)
+  return TaskData(spec, splits, source)
 
 
-def _load_glue(data_dir: str) -> Loaded:
+def _load_glue(spec: TaskSpec, data_dir: str) -> TaskData:
   """Returns the splits of GLUE's files; without sts-test.csv, test has no gold and is not evaluated."""
   splits, source = load_parts("GLUE", parts_of(_GLUE), Paths(data_dir))
   gold_folder = first_with(_GLUE.find(data_dir, "test").parent, ("", "original"), [_FILES["test"]])
   if gold_folder is not None:
     path = gold_folder / _FILES["test"]
     splits["test"], note = _with_gold(splits["test"], read_benchmark(path), path)
-    return Loaded(splits, f"{source}, {note}")
-  if np.isnan(splits["test"].scores).all():
-    return Loaded(splits, f"{source}, test without gold, because {_FILES['test']} is missing", {"eval_split": None})
-  return Loaded(splits, source)
+    source += f", {note}"
+  elif np.isnan(splits["test"].scores).all():
+    source += f", test without gold, because {_FILES['test']} is missing"
+    spec = dataclasses.replace(spec, eval_split=None)
+  return TaskData(spec, splits, source)
 
 
-def _load_tfds(tfds_data_dir: str | None, stsb_gold: FilePath | None) -> Loaded:
+def _load_tfds(spec: TaskSpec, tfds_data_dir: str | None, stsb_gold: FilePath | None) -> TaskData:
   """Returns the splits of TensorFlow Datasets, and the gold of test from a file or a download."""
   gold = None
   if stsb_gold is not None:  # read first, so that a wrong path is reported before a download
@@ -102,12 +104,8 @@ def _load_tfds(tfds_data_dir: str | None, stsb_gold: FilePath | None) -> Loaded:
     stsb_gold = _downloaded_gold(os.fspath(builder.data_dir_root))
     gold = read_benchmark(stsb_gold)
   splits, source = load_parts("GLUE", parts_of(_GLUE), Paths(tfds_data_dir=tfds_data_dir))
-  for split in ("train", "dev"):
-    hidden = np.flatnonzero(np.isnan(splits[split].scores))
-    if hidden.size:
-      raise DataError(f"glue/stsb, {split} split, row {hidden[0] + 1}: the label is hidden; expected 0 to 5")
   splits["test"], note = _with_gold(splits["test"], gold, stsb_gold)
-  return Loaded(splits, f"{source}, {note}")
+  return TaskData(spec, splits, f"{source}, {note}")
 
 
 def _with_gold(test: SentencePairs, gold: SentencePairs, path: FilePath | None) -> tuple[SentencePairs, str]:

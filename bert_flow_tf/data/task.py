@@ -37,24 +37,12 @@ class Paths:
 
 
 @dataclasses.dataclass(frozen=True)
-class Loaded:
-  """Result of a task's loader."""
-
-  splits: dict[str, SentencePairs]
-  source: str  # description of the data's origin
-  # Fields of the TaskSpec that depend on the data, such as {"eval_split": "dev"}.
-  spec_changes: Mapping[str, Any] = dataclasses.field(default_factory=dict)
-  # {split: number of pairs left out because their annotators did not agree}.
-  dropped: Mapping[str, int] = dataclasses.field(default_factory=dict)
-
-
-@dataclasses.dataclass(frozen=True)
 class TaskSpec:
   """Row of the registry of tasks."""
 
   name: str
   description: str  # a line for the help text
-  load: Callable[[Paths], Loaded]
+  load: Callable[["TaskSpec", Paths], "TaskData"]
   # SIMILARITY (gold is a score on `scale`), BINARY (gold is 1 for a positive pair, else 0) or CLASSES (gold is an index
   # of `labels`).
   kind: str = SIMILARITY
@@ -83,10 +71,11 @@ class TaskSpec:
 class TaskData:
   """Sentence pairs of a task, the result of `load_task`."""
 
-  spec: TaskSpec  # with the loader's changes; if its eval_split is None, the pairs are only for fitting
+  spec: TaskSpec  # as the data has it; if its eval_split is None, the pairs are only for fitting
   splits: Mapping[str, SentencePairs]  # in the order train, dev, test
   source: str  # description of the data's origin, for the log and results.json
-  dropped: Mapping[str, int] = dataclasses.field(default_factory=dict)  # as in `Loaded`
+  # {split: number of pairs left out because their annotators did not agree}
+  dropped: Mapping[str, int] = dataclasses.field(default_factory=dict)
   as_published: bool = False  # whether a training uses the labels that the published code reads: see `load_task`
 
   def __post_init__(self) -> None:

@@ -11,7 +11,7 @@ from bert_flow_tf.data import custom, nli, semeval, stsb
 from bert_flow_tf.data.loading import Parts, load_tables, load_years, parts_of
 from bert_flow_tf.data.pairs import SPLITS
 from bert_flow_tf.data.table import Gold, Table
-from bert_flow_tf.data.task import BINARY, CLASSES, SIMILARITY, Loaded, Paths, TaskData, TaskSpec
+from bert_flow_tf.data.task import BINARY, CLASSES, SIMILARITY, Paths, TaskData, TaskSpec
 from bert_flow_tf.errors import ConfigError
 from bert_flow_tf.io.settings import Settings, setting
 
@@ -33,7 +33,7 @@ def _table_task(
   parts: Any = table
   if isinstance(table, Table):
     parts, fields["table"] = parts_of(table), table
-  load = functools.partial(load_tables, name, parts, published or parts, eval_split)
+  load = functools.partial(load_tables, parts, published or parts)
   return TaskSpec(name, description, load, eval_split=eval_split, **fields)
 
 
@@ -69,12 +69,12 @@ def _sts_task(name: str, description: str, years: tuple[semeval.Year, ...]) -> T
 def _packaged_task(name: str, files: dict[str, str], description: str, num_train_epochs: float) -> TaskSpec:
   """Returns the row of a task in the package, {split: file}; it needs no paths."""
 
-  def load(paths: Paths) -> Loaded:
+  def load(spec: TaskSpec, paths: Paths) -> TaskData:
     del paths
     splits = {}
     for split, file in files.items():
       splits[split], _ = custom.read_pairs(_FOLDER / file)
-    return Loaded(splits, f"the {name.replace('-', ' ')} that comes with bert_flow_tf")
+    return TaskData(spec, splits, f"the {name.replace('-', ' ')} that comes with bert_flow_tf")
 
   return TaskSpec(name, description, load, scale=semeval.SCALE, packaged=True, num_train_epochs=num_train_epochs)
 
@@ -256,7 +256,4 @@ def load_task(
   paths = Paths(data_dir, tfds_data_dir, stsb_gold, as_published)
   if stsb_gold is not None and spec.kind == CLASSES:
     raise ConfigError(f"stsb_gold={stsb_gold}: only STS-B uses it, {spec.name} does not", argument="stsb_gold")
-  loaded = spec.load(paths)
-  if loaded.spec_changes:
-    spec = dataclasses.replace(spec, **loaded.spec_changes)
-  return TaskData(spec, loaded.splits, loaded.source, loaded.dropped, as_published)
+  return dataclasses.replace(spec.load(spec, paths), as_published=as_published)

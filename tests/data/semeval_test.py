@@ -13,7 +13,7 @@ from bert_flow_tf.data import semeval
 from bert_flow_tf.data.loading import load_years
 from bert_flow_tf.data.pairs import SentencePairs
 from bert_flow_tf.data.task import Paths
-from bert_flow_tf.data.tasks import load_task
+from bert_flow_tf.data.tasks import find_task, load_task
 from bert_flow_tf.errors import DataError
 from tests.data.table_cases import TABLES, check_pairs, rows, text, write
 from tests.data.tfds_cases import cut_network, need_preparation, serve
@@ -196,7 +196,7 @@ def years(tmp_path_factory, monkeypatch):
 
 
 def _from_tfds(years, root):
-  return load_years(tuple(years), Paths(tfds_data_dir=str(root)))
+  return load_years(tuple(years), find_task("STS-12-16"), Paths(tfds_data_dir=str(root)))
 
 
 def test_tfds_builds_from_manual_files(tmp_path, years, monkeypatch):

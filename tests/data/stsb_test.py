@@ -156,12 +156,6 @@ def test_gold_is_read_before_anything_is_downloaded(tmp_path, monkeypatch):
   assert _error(stsb_gold=gold).startswith(f"{gold}, line 1: ")
 
 
-def test_a_hidden_label_is_not_a_score(tmp_path):
-  write_to_tfds(tmp_path / "tfds", TABLE, hidden=("dev", "test"))
-  message = _error(tfds_data_dir=tmp_path / "tfds", stsb_gold=_gold(tmp_path, rows(TABLE, "test")))
-  assert message.startswith("glue/stsb, dev split, row 1: ")
-
-
 def test_gold_is_not_fetched_into_a_bucket(monkeypatch):
   cut_network(monkeypatch)
   with pytest.raises(DataError, match="gs://bucket") as raised:
