@@ -33,6 +33,16 @@ def test_cosines():
   assert cosine_similarity(np.zeros([0, 4]), np.zeros([0, 4])).shape == (0,)
 
 
+def test_identical_sentences_tie():
+  """Their embeddings differ by rounding, if at all; sentences that nearly agree keep their order."""
+  rng = np.random.default_rng(0)
+  a = (rng.normal(size=[2000, 300]) * rng.gamma(1.0, size=300)).astype(np.float32)
+  for b in (a, np.nextafter(a, np.float32(np.inf)), 7 * a):
+    assert set(cosine_similarity(a, b)) == {1.0}
+  near = cosine_similarity(a, a + 1e-4 * rng.normal(size=a.shape))
+  assert near.max() < 1 and len(set(near)) == len(near)
+
+
 def test_no_direction_is_nan_without_a_warning(recwarn):
   a = [[0, 0], [1, 2], [NAN, 1], [math.inf, 1], [1, 2]]
   b = [[1, 2], [0, 0], [1, 2], [1, 2], [2, 4]]
