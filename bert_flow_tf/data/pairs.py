@@ -11,6 +11,10 @@ import numpy as np
 from bert_flow_tf.errors import DataError
 
 SPLITS = ("train", "dev", "test")
+# Sentences as the public functions take them: see `check_sentences`.
+Texts = Iterable[Any]
+# The elements of a str are str, too: each letter would be a sentence. Sets have no order.
+_NO_LISTS = (str, bytes, set, frozenset, Mapping, np.ndarray)
 
 
 class Subset(NamedTuple):
@@ -115,30 +119,23 @@ class SentencePairs:
     return SentencePairs(a, b, self.scores[rows])
 
 
-def check_sentences(sentences: Any, argument: str = "sentences") -> list[str]:
-  """Returns sentences as a list; raises DataError, which names the argument, for anything but strings."""
-  try:
-    elements = list(sentences)
-  except TypeError:  # a number, None, an array without dimensions
-    elements = None
-  # The elements of a str are str, too: each letter would be a sentence.
-  if elements is None or isinstance(sentences, str | bytes):
-    message = f"{argument}: the type is {type(sentences).__name__}, expected a list of str, such as [sentence]"
-    raise DataError(message, argument=argument)
+def check_sentences(sentences: Texts, argument: str = "sentences") -> list[str]:
+  """Returns sentences as a list of str; raises DataError, which names the argument, if an element is not text.
+
+  `sentences` may be any ordered collection of str or bytes in UTF-8, a generator of unknown size, an array or string
+  tensor [n], a tf.data.Dataset of sentences or batches of them, or an Arrow column.
+  """
+  elements = _elements(sentences, argument)
   # Lists of many str are the rule, and a type for each of them is looked up faster than it is tested.
   if set(map(type, elements)) == {str}:
     return elements
-  for position, sentence in enumerate(elements):
-    if not isinstance(sentence, str):
-      message = f"{argument}[{position}] is {repr(sentence)[:40]}, of type {type(sentence).__name__}; expected str"
-      raise DataError(message, argument=argument)
-  return elements
+  return [_text(element, f"{argument}[{position}]", argument) for position, element in enumerate(elements)]
 
 
 def check_pairs(
-  texts_a: Any, texts_b: Any, arguments: tuple[str, str] = ("texts_a", "texts_b")
+  texts_a: Texts, texts_b: Texts, arguments: tuple[str, str] = ("texts_a", "texts_b")
 ) -> tuple[list[str], list[str]]:
-  """Returns the two sides of pairs as lists; raises DataError if one is not a list of str, or if the lengths differ."""
+  """Returns the two sides of pairs as lists; raises DataError if one is not of sentences, or if the lengths differ."""
   a, b = check_sentences(texts_a, arguments[0]), check_sentences(texts_b, arguments[1])
   if len(a) != len(b):
     message = f"{arguments[1]}: pairs of {len(a)} first and {len(b)} second sentences; expected as many of both"
@@ -147,15 +144,69 @@ def check_pairs(
 
 
 def sentences_or_pairs(sentences: Any) -> list[str] | tuple[list[str], list[str]]:
-  """Returns sentences, or the two sides of pairs: a `SentencePairs`, a tuple of two lists or a list of pairs."""
+  """Returns sentences, or the two sides of pairs: a `SentencePairs`, a tuple of two collections or one of pairs."""
   if isinstance(sentences, SentencePairs):
     return list(sentences.sentences_a), list(sentences.sentences_b)
   sides = ("sentences", "sentences")
-  if isinstance(sentences, tuple) and len(sentences) == 2 and not isinstance(sentences[0], str):
+  if isinstance(sentences, tuple) and len(sentences) == 2 and not isinstance(sentences[0], str | bytes):
     return check_pairs(sentences[0], sentences[1], sides)
-  if isinstance(sentences, Iterable) and not isinstance(sentences, str | bytes):
-    sentences = list(sentences)
-    if sentences and all(isinstance(item, list | tuple) and len(item) == 2 for item in sentences):
-      a, b = zip(*sentences, strict=True)
-      return check_pairs(a, b, sides)
-  return check_sentences(sentences)
+  elements = _elements(sentences, "sentences")
+  if elements and all(isinstance(element, list | tuple) and len(element) == 2 for element in elements):
+    a, b = zip(*elements, strict=True)
+    return check_pairs(a, b, sides)
+  return check_sentences(elements)
+
+
+def _elements(sentences, argument):
+  """Returns the elements of a collection as a list: strings or bytes, or pairs of them."""
+  elements = None
+  if hasattr(sentences, "as_numpy_iterator"):  # a tf.data.Dataset
+    if int(sentences.cardinality()) == -1:
+      raise DataError(f"{argument}: the tf.data.Dataset has no end; expected a finite one, as take(n) makes", argument)
+    return _elements_of_dataset(sentences)
+  if hasattr(sentences, "numpy"):  # a tensor
+    sentences = sentences.numpy()
+  if hasattr(sentences, "to_pylist"):  # a column of Arrow
+    elements = sentences.to_pylist()
+  elif isinstance(sentences, np.ndarray) and sentences.ndim:
+    elements = sentences.tolist()
+  # The elements of a str are str, too: each letter would be a sentence. Sets have no order.
+  elif isinstance(sentences, Iterable) and not isinstance(
+    sentences, str | bytes | set | frozenset | Mapping | np.ndarray
+  ):
+    elements = list(sentences)
+  if elements is None:
+    message = f"{argument}: the type is {type(sentences).__name__}, expected a list of str, such as [sentence]"
+    raise DataError(message, argument=argument)
+  return elements
+
+
+def _elements_of_dataset(dataset):
+  """Returns the elements of a tf.data.Dataset, whose batches are taken apart."""
+  elements = []
+  for element in dataset.as_numpy_iterator():
+    parts = element if isinstance(element, tuple) else (element,)
+    columns = [part.tolist() if isinstance(part, np.ndarray) else [part] for part in parts]
+    if len(columns) == 1:
+      elements += columns[0]
+    else:
+      elements += zip(*columns, strict=True)
+  return elements
+
+
+def _text(element, name, argument):
+  """Returns a sentence as str; raises DataError, which calls it `name`, if it is not text."""
+  # A scalar of TensorFlow or Arrow.
+  if hasattr(element, "numpy"):
+    element = element.numpy()
+  elif hasattr(element, "as_py"):
+    element = element.as_py()
+  if isinstance(element, bytes):
+    try:
+      return element.decode("utf-8")
+    except UnicodeDecodeError as error:
+      raise DataError(f"{name} is {repr(element)[:40]}, which is not UTF-8", argument=argument) from error
+  if not isinstance(element, str):
+    message = f"{name} is {repr(element)[:40]}, of type {type(element).__name__}; expected str"
+    raise DataError(message, argument=argument)
+  return str(element)

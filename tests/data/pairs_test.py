@@ -4,6 +4,7 @@ import hashlib
 
 import numpy as np
 import pytest
+import tensorflow as tf
 
 from bert_flow_tf.data.pairs import SentencePairs, Subset, check_pairs, check_sentences, sentences_or_pairs
 from bert_flow_tf.errors import DataError
@@ -38,7 +39,7 @@ def test_the_digest_is_of_ascii_letters_digits_and_gold_in_order():
     ((["a"], ["b"], [1.0, 2.0]), "scores"),
     ((["a"], ["b"], [[1.0]]), "scores"),
     ((["a"], ["b"], ["x"]), "scores"),
-    ((["a", "a"], ["b", b"c"], [1.0, 1.0]), "sentences_b"),
+    ((["a", "a"], ["b", 3], [1.0, 1.0]), "sentences_b"),
     (("a", ["b"], [1.0]), "sentences_a"),
   ],
 )
@@ -76,7 +77,16 @@ def test_takes_the_rows_with_gold_or_any_in_their_order():
   assert len(pairs.take(np.array([], np.int64))) == 0
 
 
-@pytest.mark.parametrize("sentences", ["a sentence", b"bytes", np.str_("numpy"), 3, np.array(3), ["a", None]])
+@pytest.mark.parametrize(
+  "sentences",
+  [
+    *("a sentence", b"bytes", np.str_("numpy"), 3, np.array(3), np.array("a"), ["a", None], {"a"}, {"a": 1}, [b"\xff"]),
+    *(np.array([["a", "b"]]), np.array([1.5]), tf.constant("a"), tf.constant([1])),
+    tf.data.Dataset.from_tensor_slices(["a"]).repeat(),
+    tf.data.Dataset.from_tensor_slices({"text": ["a"]}),
+    tf.data.Dataset.from_tensor_slices((["a"], [1])),
+  ],
+)
 def test_rejects_what_is_not_a_list_of_str(sentences):
   with pytest.raises(DataError) as raised:
     check_sentences(sentences)
@@ -92,10 +102,56 @@ def test_rejects_what_is_not_a_list_of_str(sentences):
     SentencePairs.without_gold(["a", "c"], ["b", "d"]),
     (["a", "c"], ["b", "d"]),
     [("a", "b"), ["c", "d"]],
+    zip("ac", "bd", strict=True),
+    (tf.constant(["a", "c"]), (text for text in "bd")),
+    np.array([["a", "b"], ["c", "d"]]),
+    tf.data.Dataset.from_tensor_slices((["a", "c"], ["b", "d"])),
+    tf.data.Dataset.from_tensor_slices((["a", "c"], ["b", "d"])).batch(2),
   ],
 )
 def test_forms_of_pairs(pairs):
   assert sentences_or_pairs(pairs) == (["a", "c"], ["b", "d"])
+
+
+_TEXTS = ["é", "", "c d"]
+_BYTES = [text.encode() for text in _TEXTS]
+
+
+@pytest.mark.parametrize(
+  "sentences",
+  [
+    *(tuple(_TEXTS), iter(_TEXTS), (text for text in _TEXTS), dict.fromkeys(_TEXTS).keys(), map(str, _TEXTS)),
+    *(_BYTES, ["é", b"", tf.constant("c d")]),
+    *(np.array(_TEXTS), np.array(_BYTES), np.array(_TEXTS, object), tf.constant(_TEXTS), tf.Variable(_TEXTS)),
+    *(tf.data.Dataset.from_tensor_slices(data) for data in (_TEXTS, (_TEXTS,))),
+    *(tf.data.Dataset.from_tensor_slices(_TEXTS).batch(size) for size in (1, 2)),
+    tf.data.Dataset.from_generator(lambda: iter(_TEXTS), output_signature=tf.TensorSpec([], tf.string)),
+  ],
+)
+def test_forms_of_sentences(sentences):
+  texts = check_sentences(sentences)
+  assert texts == _TEXTS and {type(text) for text in texts} == {str}
+
+
+def test_columns_of_arrow():
+  pa = pytest.importorskip("pyarrow", reason="pyarrow is not installed")
+  parts = pa.chunked_array([_TEXTS[:1], _TEXTS[1:]])
+  coded = pa.array(_TEXTS).dictionary_encode()
+  for column in (pa.array(_TEXTS), pa.array(_BYTES), parts, coded, list(parts), pa.table({"text": _TEXTS})["text"]):
+    assert check_sentences(column) == _TEXTS
+  assert sentences_or_pairs((parts, coded)) == (_TEXTS, _TEXTS)
+  for wrong in (pa.array(["a", None]), pa.array([1]), pa.table({"text": ["a"]})):
+    with pytest.raises(DataError, match=r"^sentences\["):
+      check_sentences(wrong)
+
+
+def test_an_error_of_the_callers_generator_stays():
+  def broken():
+    yield "a"
+    raise TypeError("in the caller's own code")
+
+  with pytest.raises(TypeError, match="own code"):
+    check_sentences(broken())
 
 
 def test_sentences_and_unequal_sides():
