@@ -26,7 +26,7 @@ _ONLY_IN = {
   "huggingface_hub": ("bert_flow_tf.encoder.source",),
   "tensorflow_datasets": ("bert_flow_tf.data",),
   "tensorflow_probability": ("bert_flow_tf.flow",),
-  "tensorflow_text": ("bert_flow_tf.serving", "bert_flow_tf.corpus"),
+  "tensorflow_text": ("bert_flow_tf.encoder.graph_tokenizer", "bert_flow_tf.corpus"),
   "tensorflow_serving": ("bert_flow_tf.serving",),
   "apache_beam": ("bert_flow_tf.corpus",),
   "fsspec": ("bert_flow_tf.corpus",),
@@ -34,7 +34,7 @@ _ONLY_IN = {
 # Modules that work without TensorFlow, so that a wrong command line or a file of predictions does not wait for it:
 # {folder: its modules that need it}, and single modules.
 _WITHOUT_TENSORFLOW = {
-  "bert_flow_tf.calibration": ("flow",),
+  "bert_flow_tf.calibration": ("flow", "graph"),
   "bert_flow_tf.data": ("pipeline", "tfds_builders", "tfds_source"),
   "bert_flow_tf.evaluation": (),
   "bert_flow_tf.io": (),

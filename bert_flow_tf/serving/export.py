@@ -10,12 +10,12 @@ from typing import Any
 import tensorflow as tf
 from absl import logging
 
+from bert_flow_tf.encoder.graph_tokenizer import vocabulary_of
 from bert_flow_tf.errors import ConfigError
 from bert_flow_tf.io.files import temporary_folder, write_text
 from bert_flow_tf.io.lock import owned
 from bert_flow_tf.model import SentenceModel
 from bert_flow_tf.serving import golden, metadata
-from bert_flow_tf.serving.graph_tokenizer import vocabulary_of
 from bert_flow_tf.serving.served_model import ServedModel
 from bert_flow_tf.serving.settings import (
   BATCHING,

@@ -4,10 +4,10 @@ from collections.abc import Callable
 
 import tensorflow as tf
 
+from bert_flow_tf.calibration.graph import make_calibration_graph
+from bert_flow_tf.encoder.graph_tokenizer import GraphTokenizer
 from bert_flow_tf.encoder.pooling import low_dim as low_dim_of
 from bert_flow_tf.model import SentenceModel
-from bert_flow_tf.serving.calibration_graph import make_calibration_graph
-from bert_flow_tf.serving.graph_tokenizer import GraphTokenizer
 from bert_flow_tf.serving.signatures import Signature, signatures_of
 
 # Bounds of the memory of a request: the server has none for its number of rows unless it batches.

@@ -5,11 +5,11 @@ import pytest
 
 from bert_flow_tf.calibration.combined import Mix, SideBySide, side_by_side
 from bert_flow_tf.calibration.flow import FlowCalibration, calibration_sha256, load_calibration
+from bert_flow_tf.calibration.graph import make_calibration_graph
 from bert_flow_tf.calibration.moments import Moments
 from bert_flow_tf.calibration.names import make_calibration
 from bert_flow_tf.errors import BertFlowError, CalibrationError, ConfigError, FlowError
 from bert_flow_tf.flow.glow import Glow
-from bert_flow_tf.serving.calibration_graph import make_calibration_graph
 from bert_flow_tf.training.calibrate import fit_calibration
 from tests.calibration.cases import SHARES, D, close, cosines, mixed, views
 from tests.testing import rewrite_archive

@@ -6,10 +6,10 @@ import scipy.linalg
 import scipy.stats
 
 from bert_flow_tf.calibration.flow import load_calibration
+from bert_flow_tf.calibration.graph import make_calibration_graph
 from bert_flow_tf.calibration.linear import METHODS
 from bert_flow_tf.calibration.names import make_calibration, parse_calibration
 from bert_flow_tf.errors import CalibrationError
-from bert_flow_tf.serving.calibration_graph import make_calibration_graph
 from tests.calibration.cases import NAMES, SHARES, D, close, cone, cosines, mixed, views
 
 every_name = pytest.mark.parametrize("name", NAMES)

@@ -5,9 +5,9 @@ import pytest
 
 from bert_flow_tf import FlowConfig, Glow
 from bert_flow_tf.calibration.flow import FlowCalibration
+from bert_flow_tf.calibration.graph import make_calibration_graph
 from bert_flow_tf.calibration.names import make_calibration
 from bert_flow_tf.errors import CalibrationError
-from bert_flow_tf.serving.calibration_graph import make_calibration_graph
 
 FLOWS = [
   {},

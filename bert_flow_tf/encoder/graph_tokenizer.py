@@ -8,9 +8,9 @@ than the Unicode version of `tokenizers` or of the server's ICU.
 
 import tensorflow as tf
 
+from bert_flow_tf.encoder import unicode_classes as classes
 from bert_flow_tf.encoder.tokenizer import SentenceTokenizer
 from bert_flow_tf.errors import EncoderError
-from bert_flow_tf.serving import unicode_classes as classes
 
 # FastWordpiece counts bytes; a character has at most so many in UTF-8.
 _BYTES = 4

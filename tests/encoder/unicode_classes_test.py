@@ -5,7 +5,7 @@ import unicodedata
 from tokenizers.normalizers import BertNormalizer
 from tokenizers.pre_tokenizers import BertPreTokenizer
 
-from bert_flow_tf.serving import unicode_classes as classes
+from bert_flow_tf.encoder import unicode_classes as classes
 
 # All but surrogates, which UTF-8 does not have. Joined in rows, as a call costs more than its characters.
 CODES = [code for code in range(0x110000) if not 0xD800 <= code < 0xE000]

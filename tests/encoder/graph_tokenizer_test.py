@@ -14,7 +14,7 @@ if importlib.util.find_spec("tensorflow_text") is None:
 
 import tensorflow as tf
 
-from bert_flow_tf.serving.graph_tokenizer import GraphTokenizer
+from bert_flow_tf.encoder.graph_tokenizer import GraphTokenizer
 
 MINI = REPO / "bert_flow_tf" / "encoder" / "pretrained" / "mini"
 HOSTILE = [
