@@ -163,7 +163,7 @@ def main(argv: list[str]) -> None:
   run = SiameseRun(task, embedding, settings, folder, about)
   with owned(folder, "exp_name"):
     if FLAGS.do_senteval:
-      run.load_initial()
+      run.parts.load_whole(embedding.encoder_name)
       tasks = FLAGS.senteval_tasks.split(",") if FLAGS.senteval_tasks else None
       about |= {"seconds": run.watch.seconds}
       settings = {"batch_size": 128, "trusted": FLAGS.senteval_trusted, "as_published": True}

@@ -44,14 +44,9 @@ class Classifier:
     shape = [len(labels), 3 * dim]
     return cls(tf.random.stateless_truncated_normal(shape, [seed, _STREAM], stddev=_STDDEV), labels)
 
-  @property
-  def variables(self) -> list[tf.Variable]:
-    """The trained variables."""
-    return [self.output_weights]
-
   def settings(self) -> dict[str, Any]:
-    """Returns JSON values that describe the objective."""
-    return {"kind": "softmax", "labels": list(self.labels), "dim": self.dim}
+    """Returns the JSON values that a resumed training must share."""
+    return {"labels": list(self.labels), "dim": self.dim}
 
   def logits(self, u: tf.Tensor, v: tf.Tensor) -> tf.Tensor:
     """Returns the logits, float32 [batch, labels], of embeddings [batch, dim]."""
@@ -79,20 +74,11 @@ class Classifier:
       return cls(arrays[VARIABLE], settings["labels"], settings["encoder"])
 
 
-class CosineObjective:
-  """Squared error of the cosine against a label scaled to 0..1 (docs/original.md, "Fitting the flow", `num_examples`).
+def cosine_losses(u: tf.Tensor, v: tf.Tensor, targets: tf.Tensor) -> tf.Tensor:
+  """Returns (cos(u, v) - label)^2 of each pair, float32 [batch]; targets are labels scaled to 0..1, float32 [batch].
 
-  loss = (cos(u, v) - label)^2
+  Source: docs/original.md, "Fitting the flow", `num_examples`.
   """
-
-  variables = ()
-
-  def settings(self) -> dict[str, Any]:
-    """Returns JSON values that describe the objective."""
-    return {"kind": "cosine"}
-
-  def losses(self, u: tf.Tensor, v: tf.Tensor, targets: tf.Tensor) -> tf.Tensor:
-    """Returns the loss of each pair, float32 [batch]; targets are the scaled labels, float32 [batch]."""
-    # A sentence of zeros has no direction: its cosine is 0, and so is its gradient.
-    cosines = tf.reduce_sum(tf.math.l2_normalize(u, axis=-1) * tf.math.l2_normalize(v, axis=-1), axis=-1)
-    return tf.square(cosines - targets)
+  # A sentence of zeros has no direction: its cosine is 0, and so is its gradient.
+  cosines = tf.reduce_sum(tf.math.l2_normalize(u, axis=-1) * tf.math.l2_normalize(v, axis=-1), axis=-1)
+  return tf.square(cosines - targets)

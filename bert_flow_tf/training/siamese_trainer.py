@@ -1,27 +1,21 @@
 """Fine-tunes an encoder on pairs of sentences, over tf.distribute, and resumes a training that was interrupted."""
 
 import dataclasses
-import math
 import os
-import pathlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import tensorflow as tf
-from absl import logging
 
 from bert_flow_tf.data.pipeline import ORDER, batched, pair_order
-from bert_flow_tf.encoder import fine_tuning
-from bert_flow_tf.encoder.pooling import Pooling, low_dim
-from bert_flow_tf.encoder.sentence_encoder import SentenceEncoder
-from bert_flow_tf.errors import ConfigError, TrainingError
-from bert_flow_tf.flow.glow import Glow
+from bert_flow_tf.errors import ConfigError
 from bert_flow_tf.io.settings import named_values
 from bert_flow_tf.training.distribution import check_batch_size, distribute_batches, seed_of_step
+from bert_flow_tf.training.early_stopping import EarlyStopping
 from bert_flow_tf.training.labelled_pairs import LabelledPairs
-from bert_flow_tf.training.loop import Checkpoints, LoopResult, TrainingLoop
-from bert_flow_tf.training.objectives import Classifier, CosineObjective
+from bert_flow_tf.training.loop import LoopResult, TrainingLoop
 from bert_flow_tf.training.optimizer import AdamWeightDecay, WarmUpLinearDecay, num_steps, num_warmup_steps
+from bert_flow_tf.training.siamese_losses import SiameseLosses
 from bert_flow_tf.training.siamese_settings import SiameseSettings
 
 _CLIP_NORM = 1.0
@@ -38,84 +32,8 @@ class SiameseResult(LoopResult):
   best: tuple[float, int] | None
 
 
-class EarlyStopping:
-  """State of a training that stops after `patience` evaluations of dev in a row without a better score.
-
-  With `as_published` a lower score is better, and the last weights stay, not the best ones: the published code waits
-  for Pearson's correlation to fall.
-  """
-
-  def __init__(self, evaluate: Callable[[], float], patience: int = 1, as_published: bool = False) -> None:
-    self._evaluate = evaluate
-    self._patience = patience
-    self._as_published = as_published
-    worst = math.inf if as_published else -math.inf
-    self._best = tf.Variable(worst, dtype=tf.float64, trainable=False)
-    self._best_step = tf.Variable(0, dtype=tf.int64, trainable=False)
-    self._since = tf.Variable(0, dtype=tf.int64, trainable=False)
-    self._kept: Checkpoints
-
-  @property
-  def variables(self) -> list[tf.Variable]:
-    """State, part of the training's checkpoints."""
-    return [self._best, self._best_step, self._since]
-
-  @property
-  def stopped(self) -> bool:
-    """True after `patience` evaluations in a row without a better score."""
-    return int(self._since.numpy()) >= self._patience
-
-  @property
-  def best(self) -> tuple[float, int] | None:
-    """Best score and its step; None before the first score."""
-    step = int(self._best_step.numpy())
-    if not step:
-      return None
-    return float(self._best.numpy()), step
-
-  def settings(self) -> dict[str, int | bool]:
-    """Returns the JSON values that decide the result."""
-    return {"patience": self._patience, "as_published": self._as_published}
-
-  def keep_in(self, folder: str | os.PathLike, identity: Mapping[str, Any], objects: Mapping[str, Any]) -> None:
-    """Keeps the best weights in folder/best; see `Checkpoints`."""
-    self._kept = Checkpoints(pathlib.Path(folder) / "best", identity, **objects)
-
-  def look(self, step: int) -> float:
-    """Evaluates dev, keeps the weights if they are the best so far, and returns the score."""
-    score, best = self._evaluate(), float(self._best.numpy())
-    # Never for NaN.
-    is_better = score < best if self._as_published else score > best
-    if is_better:
-      # Before the training's own checkpoint: a training killed in between evaluates again and writes the same.
-      self._kept.save(step)
-      self._best.assign(score)
-      self._best_step.assign(step)
-      self._since.assign(0)
-    else:
-      self._since.assign_add(1)
-    best, best_step = self.best or (math.nan, 0)
-    logging.info("dev at step %d: %.2f, best %.2f at step %d", step, score, best, best_step)
-    return score
-
-  def take_best(self) -> None:
-    """Restores the best weights; the last ones stay if dev never had a score, and with `as_published`."""
-    if self._as_published:
-      return
-    if self.best is None:
-      logging.warning("early stopping: dev never had a score, so the last weights are used")
-      return
-    if self._kept.restore(self.best[1]) is None:
-      raise TrainingError(f"the weights of step {self.best[1]}, the best on dev, are missing; train again")
-
-
 class SiameseTrainer:
   """Trainer of BERT through two encodings with shared weights, with a classifier and optionally a flow.
-
-      u, v = embeddings of the two sentences, with dropout;  e = low_dim(f(u)), low_dim(f(v)) with a flow f
-      loss      = mean over the batch of: the objective's loss of e (0 for a pair without label)
-                                          + l2_penalty * (|e_u| + |e_v|)
-      flow_loss = mean bits per dimension of f(u) + mean bits per dimension of f(v)
 
   With `flow_loss` there are two optimizers: BERT and the classifier learn from `loss`, through the flow, and the flow
   learns from `flow_loss` alone, at a constant rate. Without it, one optimizer trains all variables on `loss`. Both are
@@ -123,36 +41,24 @@ class SiameseTrainer:
   The rate of `loss` warms up and decays (`WarmUpLinearDecay`).
   Dropout follows from seed, step and replica, so that a resumed training ends with the same weights to the bit.
 
-  Encoder, objective and flow are created under the strategy's scope; the strategy is one of a single machine.
+  The variables of `losses` are created under the strategy's scope; the strategy is one of a single machine.
   `on_checkpoint` is called with the number of steps made whenever a checkpoint is saved.
   """
 
   def __init__(
     self,
-    encoder: SentenceEncoder,
-    pooling: Pooling,
-    objective: Classifier | CosineObjective,
-    flow: Glow | None,
+    losses: SiameseLosses,
     settings: SiameseSettings,
     strategy: tf.distribute.Strategy | None = None,
-    low_dim: int | None = None,
     checkpoint_folder: str | os.PathLike | None = None,
     summary_folder: str | os.PathLike | None = None,
     on_checkpoint: Callable[[int], None] = lambda step: None,
   ) -> None:
-    self._on_checkpoint = on_checkpoint
-    self._encoder, self._pooling, self._low_dim = encoder, pooling, low_dim
-    self._objective, self._flow, self._settings = objective, flow, settings
+    self._losses, self._settings = losses, settings
     self._strategy = strategy or tf.distribute.get_strategy()
     self._checkpoint_folder, self._summary_folder = checkpoint_folder, summary_folder
+    self._on_checkpoint = on_checkpoint
     check_batch_size(self._strategy, settings.train_batch_size)
-    # The flow's variables learn from their own loss, or with all others.
-    self._variables = fine_tuning.trained_weights(encoder.bert, pooling) + list(objective.variables)
-    self._flow_variables: list[tf.Variable] = []
-    if flow is not None and settings.flow_loss:
-      self._flow_variables = list(flow.trainable_variables)
-    elif flow is not None:
-      self._variables += flow.trainable_variables
 
   def fit(
     self,
@@ -169,12 +75,14 @@ class SiameseTrainer:
     settings = self._settings
     total = num_steps(source.num_pairs, settings.train_batch_size, num_train_epochs)
     learns_from_labels = source.labelled > 0 or settings.l2_penalty > 0
-    if not learns_from_labels and not self._flow_variables:
+    flow_variables = self._losses.flow_variables
+    if not learns_from_labels and not flow_variables:
       raise ConfigError("no pair has a label, and flow_loss and l2_penalty are off: nothing can be learned")
     # Without labels or penalty, `loss` is a constant: its variables have no gradient, and are not decayed either.
-    groups = ([], self._flow_variables)
+    variables: list[tf.Variable] = []
     if learns_from_labels:
-      groups = (self._variables, self._flow_variables)
+      variables = self._losses.variables
+    groups = variables, flow_variables
     optimizers = self._optimizers(total, groups)
     order = pair_order(len(source), settings.seed, shuffle)
     loop = self._loop(source, total, optimizers, early_stopping)
@@ -214,11 +122,11 @@ class SiameseTrainer:
     return optimizers
 
   def _loop(self, source, total, optimizers, early_stopping):
-    settings = self._settings
-    weights = {"weights": list(self._variables)}
+    settings, losses = self._settings, self._losses
+    weights = {"weights": list(losses.variables)}
     rates = "learning_rate"
-    if self._flow:
-      weights["flow"] = self._flow
+    if losses.flow:
+      weights["flow"] = losses.flow
       rates = "learning_rate or flow_learning_rate"
     objects = {**weights, "optimizers": optimizers}
     identity = self._identity(source, total)
@@ -227,9 +135,9 @@ class SiameseTrainer:
       # The steps at which dev is evaluated decide the result.
       checkpoint_steps = max(1, source.num_pairs // settings.train_batch_size)
       identity |= {"early_stopping": early_stopping.settings(), "save_checkpoints_steps": checkpoint_steps}
-      objects["early_stopping"] = early_stopping.variables
+      objects["early_stopping"] = early_stopping.state
       early_stopping.keep_in(self._checkpoint_folder, identity, weights)
-    trained = self._variables + self._flow_variables
+    trained = losses.variables + losses.flow_variables
     return TrainingLoop(
       losses=LOSSES,
       total=total,
@@ -246,15 +154,11 @@ class SiameseTrainer:
 
   def _identity(self, source, total):
     """Returns the JSON values that a resumed training must share with the one that it resumes."""
-    encoder = self._encoder.identity(self._pooling, low_dim=self._low_dim).deciding()
-    del encoder["max_seq_length"]  # shows in the data
     settings = named_values(self._settings)
     del settings["flow_model_config"]  # the flow's own settings hold its content
     return {
       **settings,
-      "encoder": encoder,  # before the training
-      "objective": self._objective.settings(),
-      "flow": self._flow and self._flow.settings(),
+      **self._losses.identity(),
       "steps": total,
       "pairs": len(source),
       "order": ORDER,
@@ -264,51 +168,15 @@ class SiameseTrainer:
 
   def _initialize_flow(self, source, order):
     """Initializes from the first sentences of the first batch, without dropout, as a fit of the flow alone."""
-    if self._flow and self._flow.needs_initialization:
+    flow = self._losses.flow
+    if flow and flow.needs_initialization:
       ids, _, _ = next(iter(source.features(batched(order, self._settings.train_batch_size).take(1))))
-      self._flow.initialize(self._embed(source, ids, None))
-
-  def _embed(self, source, ids, dropout_seed):
-    ids, mask = source.tokens(ids)
-    return fine_tuning.embed(self._encoder.bert, ids, mask, self._pooling, dropout_seed)
-
-  def _losses(self, source, features, seed):
-    """Returns a replica's share of `loss` and `flow_loss`, float32 scalars."""
-    settings = self._settings
-    *sides, targets = features
-    # BERT's dropout only disturbs the flow while BERT does not learn; the published code has it on then too.
-    dropout = not settings.frozen or settings.as_published
-    embeddings = []
-    for number, ids in enumerate(sides):
-      dropout_seed = None
-      if dropout:
-        dropout_seed = tf.random.experimental.stateless_fold_in(seed, number)
-      embeddings.append(self._embed(source, ids, dropout_seed))
-    compared = embeddings = tf.concat(embeddings, axis=0)
-    if self._flow:
-      compared = self._flow(embeddings)
-    if self._low_dim is not None:
-      compared = low_dim(compared, self._low_dim)
-    u, v = tf.split(compared, 2)
-    # A pair without a label has no loss, and no gradient.
-    labelled = tf.math.is_finite(targets)
-    losses = tf.where(labelled, self._objective.losses(u, v, tf.where(labelled, targets, 0.0)), 0.0)
-    if settings.l2_penalty > 0:
-      losses += settings.l2_penalty * tf.add_n([tf.norm(u, axis=-1), tf.norm(v, axis=-1)])
-    flow_losses = tf.zeros([1])
-    if self._flow_variables:
-      coupling_seed = None
-      if self._flow.config.coupling_dropout:
-        coupling_seed = tf.random.experimental.stateless_fold_in(seed, len(sides))
-      flow_losses = self._flow.bits_per_dim(embeddings, coupling_seed)
-    # A replica has a part of the batch: the replicas' shares are added up.
-    batch_size = settings.train_batch_size
-    return tf.reduce_sum(losses) / batch_size, tf.reduce_sum(flow_losses) / batch_size
+      flow.initialize(self._losses.embed(source, ids))
 
   def _compiled_advance(self, source, groups, optimizers):
     """Returns the function (iterator of batches, step) -> losses and gradient norms before the step, float32 [4]."""
     settings, strategy = self._settings, self._strategy
-    table = self._encoder.bert.model.get_input_embeddings().weight
+    table = self._losses.encoder.bert.model.get_input_embeddings().weight
 
     def losses_and_gradients(features, seed):
       """Returns a replica's share of the losses, the gradients of both groups, and the squared norm of the table's."""

@@ -12,7 +12,9 @@ from bert_flow_tf.data.task import TaskData
 from bert_flow_tf.data.tasks import KINDS, find_task, load_task
 from bert_flow_tf.encoder import tf1_reader
 from bert_flow_tf.errors import ConfigError
-from bert_flow_tf.runs.siamese_run import SiameseRun, checkpoint_of, write_facts
+from bert_flow_tf.runs.siamese_parts import checkpoint_of
+from bert_flow_tf.runs.siamese_run import SiameseRun, write_facts
+from bert_flow_tf.runs.siamese_training import SiameseTraining
 from bert_flow_tf.tf1.checkpoint import write_checkpoint
 from bert_flow_tf.tf1.training import restore, write_training_checkpoint
 from bert_flow_tf.training.siamese_settings import SiameseEmbedding, SiameseSettings
@@ -86,14 +88,14 @@ def test_a_frozen_encoder_embeds_once(frozen, tmp_path, monkeypatch):
   for through_bert in (False, True):
     run, chosen = frozen(tmp_path / f"whole-{through_bert}")
     if through_bert:
-      monkeypatch.setattr(run, "_can_embed_once", lambda chosen: False)
+      monkeypatch.setattr(SiameseTraining, "_can_embed_once", lambda self: False)
     else:
-      monkeypatch.setattr(SiameseRun, "_fine_tune", None)
+      monkeypatch.setattr(SiameseTraining, "_fine_tune", None)
     run.train(chosen)
     monkeypatch.undo()
     assert (run.step, run.facts["steps"], run.facts["unlabelled"]) == (10, 10, 40)
     assert run.facts["encoder_sha256"] == run.facts["encoder_sha256_before"]
-    latents[through_bert] = run.model.encode(small_siamese.pairs(9)[0])
+    latents[through_bert] = run.parts.model.encode(small_siamese.pairs(9)[0])
   np.testing.assert_allclose(latents[False], latents[True], atol=1e-4)
 
   stopped, chosen = frozen(tmp_path / "stopped")
@@ -105,13 +107,13 @@ def test_a_frozen_encoder_embeds_once(frozen, tmp_path, monkeypatch):
   resumed, chosen = frozen(tmp_path / "stopped")
   resumed.train(chosen)
   assert tf1_reader.prefixes_in(tmp_path / "stopped") == ["model.ckpt-10", "model.ckpt-4", "model.ckpt-8"]
-  np.testing.assert_array_equal(resumed.model.encode(small_siamese.pairs(9)[0]), latents[False])
+  np.testing.assert_array_equal(resumed.parts.model.encode(small_siamese.pairs(9)[0]), latents[False])
 
 
 @pytest.mark.parametrize("others", [{"as_published": True}, {"dupe_factor": 2}])
 def test_a_fit_that_needs_every_step_through_bert(frozen, tmp_path, monkeypatch, others):
   run, chosen = frozen(tmp_path / "run", **others)
-  monkeypatch.setattr(run, "_fit_flow", None)
+  monkeypatch.setattr(SiameseTraining, "_fit_flow", None)
   run.train(chosen)
   assert run.step == 10
 

@@ -12,7 +12,8 @@ from bert_flow_tf import FlowConfig, Glow, SentenceEncoder
 from bert_flow_tf.encoder import tf1_names
 from bert_flow_tf.encoder.pooling import low_dim
 from bert_flow_tf.training.labelled_pairs import LabelledPairs
-from bert_flow_tf.training.objectives import VARIABLE, Classifier, CosineObjective
+from bert_flow_tf.training.objectives import VARIABLE, Classifier
+from bert_flow_tf.training.siamese_losses import SiameseLosses
 from bert_flow_tf.training.siamese_settings import SiameseSettings
 from bert_flow_tf.training.siamese_trainer import SiameseTrainer
 from tests.encoder import tf1_files
@@ -36,7 +37,7 @@ ROUNDING = 2.0**-24
 
 
 class Golden:
-  """A file, and the encoder, flow, objective and trainer that it describes, with its starting weights."""
+  """A file, and the encoder, flow, classifier and trainer that it describes, with its starting weights."""
 
   def __init__(self, file, folder):
     self.data = np.load(file)
@@ -53,22 +54,21 @@ class Golden:
     if self.flags["flow"]:
       self.flow = Glow(FlowConfig.from_dict(json.loads(str(self.data["flow_config"]))), config["hidden_size"])
       self.flow.load_tf1_variables({name: v for name, v in self.start.items() if name.startswith(tf1_names.FLOW)})
-    self.objective = CosineObjective()
+    self.classifier = None
     if str(self.data["kind"]) == "softmax":
-      self.objective = Classifier.initial(config["hidden_size"], [str(i) for i in range(int(self.data["num_labels"]))])
-      self.objective.output_weights.assign(self.start[HEAD])
+      self.classifier = Classifier.initial(config["hidden_size"], [str(i) for i in range(int(self.data["num_labels"]))])
+      self.classifier.output_weights.assign(self.start[HEAD])
     self.low_dim = self.flags["low_dim"] if self.flags["low_dim"] > 0 else None
     self.flags |= {name: bool(self.flags[name]) for name in ("flow", "flow_loss")}
     names = ("flow", "flow_loss", "num_examples", "l2_penalty", "train_batch_size")
     rates = ("learning_rate", "warmup_proportion", "flow_learning_rate")
     settings = SiameseSettings(**{name: self.flags[name] for name in (*names, *rates)})
-    arguments = (self.encoder, pooling, self.objective, self.flow, settings)
-    self.trainer = SiameseTrainer(*arguments, low_dim=self.low_dim)
+    self.losses = SiameseLosses(self.encoder, pooling, self.classifier, self.flow, settings, self.low_dim)
+    self.trainer = SiameseTrainer(self.losses, settings)
     self.source = self.pairs("")
     if initial := self.below("after_init"):  # the flow starts from the first sentences of the first batch
-      self.flow.initialize(
-        self.trainer._embed(self.source, self.features(self.source, settings.train_batch_size)[0], None)
-      )
+      ids, _, _ = self.features(self.source, settings.train_batch_size)
+      self.flow.initialize(self.losses.embed(self.source, ids))
       self.start |= initial
 
   def below(self, prefix):
@@ -91,7 +91,7 @@ class Golden:
 
   def outputs(self, source, size):
     """Returns e of both sides, and the sums of both sides' bits per dimension or None, of the first pairs."""
-    embeddings = [self.trainer._embed(source, ids, None) for ids in self.features(source, size)[:2]]
+    embeddings = [self.losses.embed(source, ids) for ids in self.features(source, size)[:2]]
     compared = [self.flow(u) for u in embeddings] if self.flow else embeddings
     bits = sum(self.flow.bits_per_dim(u) for u in embeddings) if self.flow else None
     return [low_dim(e, self.low_dim).numpy() if self.low_dim else e.numpy() for e in compared], bits
@@ -101,7 +101,8 @@ class Golden:
     bert = {tf1_names.of_keras(w.name.split("/", 1)[1]): w for w in self.encoder.bert.model.weights}
     named = self.flow.named_weights() if self.flow else {}
     flow = {f"{tf1_names.FLOW}{name}": weight.weight for name, weight in named.items() if weight.original}
-    return {**bert, **flow, **dict(zip([HEAD], self.objective.variables, strict=False))}
+    head = {HEAD: self.classifier.output_weights} if self.classifier else {}
+    return {**bert, **flow, **head}
 
   def run(self, start):
     """Returns the curves, final weights and cosines of other pairs of a training from the starting weights."""
@@ -119,7 +120,7 @@ class Golden:
   def weights(self):
     """Returns {variable: array} of all weights, in the original's shapes."""
     flow = self.flow.tf1_variables() if self.flow else {}
-    head = {HEAD: self.objective.output_weights.numpy()} if self.objective.variables else {}
+    head = {HEAD: self.classifier.output_weights.numpy()} if self.classifier else {}
     return {**self.encoder.bert.tf1_variables(), **{f"{tf1_names.FLOW}{n}": v for n, v in flow.items()}, **head}
 
 
@@ -156,7 +157,7 @@ def test_first_batch(golden):
   if bits is not None:
     assert_close(bits, first["flow_example_loss"], "flow_example_loss")
   with tf.GradientTape(persistent=True) as tape:
-    losses = golden.trainer._losses(golden.source, golden.features(golden.source, size), tf.constant([1, 2]))
+    losses = golden.losses(golden.source, golden.features(golden.source, size), tf.constant([1, 2]))
   assert losses[0].numpy() == pytest.approx(float(first["loss"]), rel=1e-5)
   for loss, kind in zip(losses, ("grad", "flow_grad"), strict=True):
     expected, variables = golden.below(kind), golden.variables()

@@ -5,7 +5,7 @@ import pytest
 import tensorflow as tf
 
 from bert_flow_tf.errors import TrainingError
-from bert_flow_tf.training.siamese_trainer import EarlyStopping
+from bert_flow_tf.training.early_stopping import EarlyStopping
 from tests.training import small_siamese as small
 from tests.training import two_replicas
 from tests.training.interrupting import Interrupt, interrupt_at
@@ -29,10 +29,9 @@ class ListedScores(EarlyStopping):
 
 def fit(model, folder, **settings):
   """A fit with dropout, a flow and early stopping: its result, and all weights there are after it."""
-  encoder, objective, flow, make_trainer = small.make(model, flow=True, flow_learning_rate=0.01, **settings)
-  trainer = make_trainer(folder)
-  result = trainer.fit(small.source(encoder, 24), 16 / 3, ListedScores(None, patience=2))
-  weights = [*encoder.bert.model.weights, *objective.variables, *flow.weights]
+  made = small.make(model, flow=True, flow_learning_rate=0.01, **settings)
+  result = made.trainer(folder).fit(small.source(made.encoder, 24), 16 / 3, ListedScores(None, patience=2))
+  weights = [*made.encoder.bert.model.weights, made.classifier.output_weights, *made.flow.weights]
   return result, [weight.numpy() for weight in weights]
 
 
@@ -84,12 +83,12 @@ def test_two_replicas_find_what_one_does():
 
 def test_early_stopping_as_published(model, tmp_path):
   """The published code waits for the score to fall: it ends with the first that is not lower than all before."""
-  encoder, _, _, make_trainer = small.make(model)
+  made = small.make(model)
   scores = iter([60.0, 50.0, 55.0])
   stopping = EarlyStopping(lambda: next(scores), patience=1, as_published=True)
-  result = make_trainer(tmp_path).fit(small.source(encoder, 16), 6, stopping)
+  result = made.trainer(tmp_path).fit(small.source(made.encoder, 16), 6, stopping)
   assert (result.steps, result.planned_steps) == (6, 12)
-  last = encoder.bert.weights_checksum
-  encoder, _, _, make_trainer = small.make(model)
-  make_trainer(tmp_path / "other").fit(small.source(encoder, 16), 3)
-  assert result.best == (50.0, 4) and last != encoder.bert.weights_checksum  # another decay of the rate
+  other = small.make(model)
+  other.trainer(tmp_path / "other").fit(small.source(other.encoder, 16), 3)
+  # The rate decays otherwise.
+  assert result.best == (50.0, 4) and made.encoder.bert.weights_checksum != other.encoder.bert.weights_checksum

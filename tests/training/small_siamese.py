@@ -1,10 +1,14 @@
 """A tiny BERT and labelled pairs, small enough that a fit takes seconds."""
 
+import dataclasses
+from typing import Any
+
 import numpy as np
 
 from bert_flow_tf import FlowConfig, Glow, SentenceEncoder
 from bert_flow_tf.training.labelled_pairs import LabelledPairs
-from bert_flow_tf.training.objectives import Classifier, CosineObjective
+from bert_flow_tf.training.objectives import Classifier
+from bert_flow_tf.training.siamese_losses import SiameseLosses
 from bert_flow_tf.training.siamese_settings import SiameseSettings
 from bert_flow_tf.training.siamese_trainer import SiameseTrainer
 from tests.encoder import tiny
@@ -31,21 +35,32 @@ def pairs(n=64, seed=0, longest=5):
   return *sides, np.minimum(shared, 2).astype(float)
 
 
-def make(model, objective="softmax", flow=False, pooling="avg-first-last", strategy=None, **settings):
-  """(encoder, objective, flow, function that makes a trainer), everything from fixed seeds."""
+@dataclasses.dataclass
+class Small:
+  """The parts of a training, everything from fixed seeds."""
+
+  encoder: SentenceEncoder
+  classifier: Classifier | None
+  flow: Glow | None
+  losses: SiameseLosses
+  settings: SiameseSettings
+  strategy: Any
+
+  def trainer(self, folder=None):
+    return SiameseTrainer(self.losses, self.settings, self.strategy, folder)
+
+
+def make(model, classifier=True, flow=False, pooling="avg-first-last", strategy=None, **settings):
+  """The parts of a training with a classifier, or without, with a flow or without."""
   encoder = SentenceEncoder.from_pretrained(model)
-  objective = Classifier.initial(12, LABELS, 1) if objective == "softmax" else CosineObjective()
+  classifier = Classifier.initial(12, LABELS, 1) if classifier else None
   flow = Glow(FlowConfig(n_levels=1, depth=1, coupling_width=4), 12, seed=7) if flow else None
   settings = SiameseSettings(
     **{"learning_rate": 1e-2, "train_batch_size": BATCH, "save_checkpoints_steps": 3, "flow_loss": flow is not None}
     | settings
   )
-
-  def trainer(folder=None):
-    arguments = (encoder, encoder.pooling(pooling), objective, flow, settings, strategy)
-    return SiameseTrainer(*arguments, checkpoint_folder=folder)
-
-  return encoder, objective, flow, trainer
+  losses = SiameseLosses(encoder, encoder.pooling(pooling), classifier, flow, settings)
+  return Small(encoder, classifier, flow, losses, settings, strategy)
 
 
 def source(encoder, n=64, targets=None, **arguments):

@@ -86,10 +86,10 @@ def siamese(strategy):
   with tempfile.TemporaryDirectory() as folder:
     model = small_siamese.save(pathlib.Path(folder) / "model", dropout=0.0)
     with strategy.scope():
-      encoder, _, _, make_trainer = small_siamese.make(model, strategy=strategy)
-    losses = make_trainer().fit(small_siamese.source(encoder), 0.5).losses
-  weights = {name: value.tolist() for name, value in encoder.bert.tf1_variables().items()}
-  embedded = encoder.encode(["a dog"], max_seq_length=16)
+      made = small_siamese.make(model, strategy=strategy)
+    losses = made.trainer().fit(small_siamese.source(made.encoder), 0.5).losses
+  weights = {name: value.tolist() for name, value in made.encoder.bert.tf1_variables().items()}
+  embedded = made.encoder.encode(["a dog"], max_seq_length=16)
   return {"losses": losses.tolist(), "weights": weights, "embedded": embedded.tolist()}
 
 

@@ -1,0 +1,120 @@
+"""Encoder, flow and classifier of a siamese run: loaded from what the settings name, or from a checkpoint."""
+
+import contextlib
+import os
+import pathlib
+from typing import Any
+
+from absl import logging
+
+from bert_flow_tf.data.pairs import SentencePairs
+from bert_flow_tf.data.task import TaskData
+from bert_flow_tf.encoder import fine_tuning, google_folder, tf1_reader
+from bert_flow_tf.encoder.sentence_encoder import SentenceEncoder
+from bert_flow_tf.encoder.source import MODEL_NAMES
+from bert_flow_tf.errors import ConfigError
+from bert_flow_tf.evaluation.task_scores import Embeddings
+from bert_flow_tf.flow.glow import Glow
+from bert_flow_tf.model import SentenceModel
+from bert_flow_tf.tf1.training import restore, write_training_checkpoint
+from bert_flow_tf.training.distribution import make_strategy
+from bert_flow_tf.training.objectives import Classifier
+from bert_flow_tf.training.siamese_settings import SiameseEmbedding, SiameseSettings
+
+
+class SiameseParts:
+  """The parts that a task and settings ask for, which `load` makes.
+
+  `model` is the encoder with its flow, if there is one, `classifier` that of a task with labels. `restored` is {part:
+  (number of variables that came from the encoder's checkpoint, of all)}.
+  """
+
+  def __init__(self, task: TaskData, embedding: SiameseEmbedding, settings: SiameseSettings) -> None:
+    self.task, self.embedding, self.settings = task, embedding, settings
+    self.strategy = make_strategy(settings.distribution_strategy, deterministic=settings.deterministic)
+    self.model: SentenceModel
+    self.classifier: Any = None
+    self.restored: dict[str, tuple[int, int]] = {}
+
+  def load(self, name: str, to_be_trained: bool = False) -> None:
+    """Loads the encoder, and makes flow and classifier, with the variables that are in the encoder's checkpoint."""
+    settings, labels = self.settings, self.task.labels
+    name = checkpoint_of(name)
+    encoder = self.load_encoder(name, to_be_trained and not settings.frozen)
+    width = encoder.dim(self.embedding.sentence_embedding_type)
+    flow = None
+    self.restored = {}
+    with self._scope(to_be_trained):
+      if labels:
+        compared = self.embedding.model_arguments()["low_dim"] or width
+        self.classifier = Classifier.initial(compared, labels, settings.seed)
+        self.restored["classifier"] = 0, 1
+      if settings.flow:
+        flow = Glow(settings.config, width, settings.actnorm_init, settings.permutation, settings.seed)
+        self.restored["flow"] = 0, len(flow.weights)
+    # As in the published code, variables that a checkpoint has by name are restored, the others keep their values.
+    if tf1_reader.is_prefix(name):
+      self.restored = restore(name, flow, self.classifier)
+      for part, (count, total) in self.restored.items():
+        logging.info("%s: %d of %d variables of the %s restored", name, count, total, part)
+    self.use(encoder, flow)
+
+  def load_whole(self, name: str) -> None:
+    """Loads the parts of a checkpoint; a ConfigError names flow or classifier if the checkpoint does not have all."""
+    self.load(name)
+    arguments = {"flow": ("flow", 1), "classifier": ("task", self.task.name)}
+    for part, (count, total) in self.restored.items():
+      if count < total:
+        argument, value = arguments[part]
+        lacking = f"{count} of the {total} variables of this {part}" if count else f"no {part}"
+        raise ConfigError(f"{argument}={value}: {name} has {lacking}; train first (do_train)", argument)
+
+  def load_encoder(self, name: str, to_be_trained: bool = False) -> SentenceEncoder:
+    """Loads an encoder that can be trained."""
+    embedding = self.embedding
+    if name == embedding.init_checkpoint and not (os.path.isdir(name) or tf1_reader.is_prefix(name)):
+      raise ConfigError(
+        f"init_checkpoint={name}: no such folder, and no {os.path.basename(name)}.index; expected the prefix of a "
+        "TensorFlow 1 checkpoint, such as FOLDER/bert_model.ckpt, or an encoder's folder",
+        argument="init_checkpoint",
+      )
+    arguments = embedding.loading_arguments()
+    if to_be_trained:
+      # Mixed precision rounds the float32 weights in each call.
+      arguments["precision"] = "float32"
+    with self._scope(to_be_trained):
+      encoder = SentenceEncoder.from_pretrained(name, **arguments)
+    encoder.bert.check_max_seq_length(embedding.max_seq_length)
+    embedding.check_lower_case(encoder.tokenizer)
+    encoder.bert.check_has_transformer("be trained")
+    pooling = encoder.pooling(embedding.sentence_embedding_type)
+    fine_tuning.check_pooling(pooling, encoder.token_weights)
+    encoder.bert.declared.log(pooling.name, embedding.max_seq_length)
+    logging.info("%s: %d dimensions, %s", encoder.name, encoder.dim(pooling), pooling.describe())
+    return encoder
+
+  def _scope(self, to_be_trained):
+    """Returns the context in which variables are made: those that are trained have a copy on every device."""
+    return self.strategy.scope() if to_be_trained else contextlib.nullcontext()
+
+  def use(self, encoder: SentenceEncoder, flow: Any) -> None:
+    """Makes `model` of an encoder and a flow, or None for no flow."""
+    self.model = SentenceModel(encoder, flow, cache=self.embedding.cached_dir, **self.embedding.model_arguments())
+
+  def embed(self, encoder: SentenceEncoder, sets: list[SentencePairs], cache: str | None = None) -> Embeddings:
+    """Embeds the sentences of pairs, without flow and low_dim."""
+    batch_size = 2 * self.embedding.predict_batch_size  # a pair has two sentences
+    return Embeddings(encoder, sets, batch_size, cache, **self.embedding.pooling_arguments())
+
+  def write_checkpoint(self, folder: pathlib.Path, step: int, flow: Glow | None = None) -> None:
+    """Writes a published checkpoint, of the model's flow unless another one is given."""
+    if flow is None and self.model.calibration is not None:
+      flow = self.model.calibration.flow
+    write_training_checkpoint(folder, step, self.model.encoder, flow, self.classifier)
+
+
+def checkpoint_of(name: str) -> str:
+  """Returns the prefix of the checkpoint that is used if an encoder's name is a TensorFlow 1 folder, else the name."""
+  folder = pathlib.Path(name)
+  is_folder = name not in MODEL_NAMES and folder.is_dir() and google_folder.is_tf1(folder)
+  return tf1_reader.find_prefix(name) if is_folder else name

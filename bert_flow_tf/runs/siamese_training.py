@@ -1,0 +1,178 @@
+"""Training of a siamese run: through BERT, or of a flow alone on embeddings."""
+
+import pathlib
+from typing import Any
+
+from absl import logging
+
+from bert_flow_tf.calibration.names import FLOW
+from bert_flow_tf.data.siamese_task import TrainingPairs
+from bert_flow_tf.encoder import fine_tuning, saving
+from bert_flow_tf.evaluation.task_scores import Embeddings
+from bert_flow_tf.io.experiment import Stopwatch, make_folder
+from bert_flow_tf.runs import siamese_scores
+from bert_flow_tf.runs.siamese_parts import SiameseParts
+from bert_flow_tf.training.calibrate import check_flow
+from bert_flow_tf.training.distribution import peak_memory
+from bert_flow_tf.training.early_stopping import EarlyStopping
+from bert_flow_tf.training.labelled_pairs import LabelledPairs
+from bert_flow_tf.training.optimizer import num_steps
+from bert_flow_tf.training.siamese_losses import SiameseLosses
+from bert_flow_tf.training.siamese_trainer import SiameseTrainer
+
+# Names of folders in the run's folder.
+ENCODER, CLASSIFIER = "encoder", "classifier"
+
+
+class SiameseTraining:
+  """Training of a run's parts on chosen pairs, in the run's folder.
+
+  `step` is the step whose weights they have, `embedded` has the embeddings of the pairs if the encoder was frozen.
+  """
+
+  def __init__(self, parts: SiameseParts, chosen: TrainingPairs, folder: pathlib.Path, watch: Stopwatch) -> None:
+    self._parts, self._chosen, self._folder, self._watch = parts, chosen, folder, watch
+    self._settings = parts.settings
+    self.step = 0
+    self.embedded: list[Embeddings] = []
+
+  def run(self) -> dict[str, Any]:
+    """Trains, writes checkpoints, encoder, classifier and flow, and returns the content of training.json."""
+    settings, folder, parts = self._settings, self._folder, self._parts
+    # An error comes before any work.
+    num_steps(len(self._chosen.pairs), settings.train_batch_size, settings.num_train_epochs)
+    parts.load(parts.embedding.encoder_name, to_be_trained=True)
+    encoder = parts.model.encoder
+    before = encoder.weights_checksum
+    pairs = f"{self._chosen.labeled} labeled and {self._chosen.unlabeled} other pairs"
+    logging.info("training on %s (%s); results in %s", pairs, parts.task.source, folder)
+    fit = self._fine_tune
+    if self._can_embed_once():
+      fit = self._fit_flow
+    facts = fit()
+    if not settings.frozen:
+      # The trained encoder has a folder, and thereby an identity, of its own.
+      saving.save_encoder(encoder, folder / ENCODER)
+      encoder.bert.name, encoder.bert.folder = str(folder / ENCODER), folder / ENCODER
+      calibration = parts.model.calibration
+      parts.use(encoder, calibration and calibration.flow)
+    if parts.classifier is not None:
+      parts.classifier.encoder = parts.model.identity.to_dict()
+      parts.classifier.save(folder / CLASSIFIER)
+    if parts.model.calibration is not None:
+      parts.model.save(folder / FLOW)
+    parts.write_checkpoint(folder, self.step)
+    checksums = {"encoder_sha256_before": before, "encoder_sha256": encoder.weights_checksum}
+    return {**self._describe(), **facts, **checksums}
+
+  def _can_embed_once(self):
+    """Returns whether a fit on embeddings made once means the same as steps through BERT."""
+    settings = self._settings
+    # The published code has BERT's dropout on. Copies of a pair have masked word pieces. A flow of init_checkpoint is
+    # trained further, where `SentenceModel.fit` makes a new one.
+    continues_flow = self._parts.restored.get("flow", (0, 0))[0] > 0
+    return settings.frozen and not settings.as_published and self._chosen.dupe_factor == 1 and not continues_flow
+
+  def _fit_flow(self):
+    """Fits a new flow on embeddings of a frozen encoder, as run_flow; returns facts of the fit."""
+    settings, parts, pairs = self._settings, self._parts, self._chosen.pairs
+    parts.use(parts.model.encoder, None)  # `SentenceModel.fit` makes a flow of the same seed
+    model = parts.model
+    check_flow(settings, model.dim, len(pairs), parts.strategy)
+    make_folder(self._folder, "exp_name")  # after the check, so that a rejected command leaves no folder
+    with self._watch.timing("embedding"):
+      self.embedded = [parts.embed(model.encoder, [pairs], parts.embedding.cached_dir)]
+
+    def on_checkpoint(flow, step):
+      parts.write_checkpoint(self._folder, step, flow.flow)
+      return {}
+
+    with self._watch.timing("training"):
+      model.fit(
+        pairs,
+        FLOW,
+        strategy=parts.strategy,
+        folder=self._folder,
+        embeddings=self.embedded,
+        flow_settings=settings,
+        scores=on_checkpoint,
+      )
+    fit = model.flow_fit
+    self.step = fit.steps
+    return {"steps": fit.steps, "planned_steps": fit.steps, "seconds_per_step": fit.seconds_per_step}
+
+  def _fine_tune(self):
+    """Trains encoder, classifier and flow step by step through BERT; returns facts of the training."""
+    settings, parts, chosen = self._settings, self._parts, self._chosen
+    encoder, calibration = parts.model.encoder, parts.model.calibration
+    if not settings.frozen:
+      fine_tuning.use_mixed_precision(encoder.bert, parts.embedding.precision)
+    losses = SiameseLosses(
+      encoder,
+      parts.model.pooling,
+      parts.classifier,
+      calibration and calibration.flow,
+      settings,
+      parts.model.identity.low_dim,
+    )
+    trainer = SiameseTrainer(
+      losses,
+      settings,
+      parts.strategy,
+      self._folder / "checkpoints",
+      self._folder / "tensorboard",
+      on_checkpoint=lambda step: parts.write_checkpoint(self._folder, step),
+    )
+    early_stopping = None
+    if settings.early_stopping:
+      early_stopping = EarlyStopping(self._dev_score, settings.early_stopping_patience, settings.as_published)
+    make_folder(self._folder, "exp_name")  # after the checks above, so that a rejected command leaves no folder
+    with self._watch.timing("tokenizing"):
+      source = LabelledPairs(
+        encoder,
+        chosen.pairs.sentences_a,
+        chosen.pairs.sentences_b,
+        chosen.targets,
+        parts.embedding.max_seq_length,
+        pad_to_max=bool(settings.use_xla),
+        dupe_factor=chosen.dupe_factor,
+        random=chosen.random,
+      )
+    with self._watch.timing("training"):
+      result = trainer.fit(source, settings.num_train_epochs, early_stopping)
+    self.step, best = result.steps, None
+    # The weights are those that were best on dev, except as published.
+    if result.best:
+      best = {"score": result.best[0], "step": result.best[1]}
+      if not settings.as_published:
+        self.step = result.best[1]
+    return {
+      "steps": result.steps,
+      "planned_steps": result.planned_steps,
+      "best_on_dev": best,
+      "seconds_per_step": result.seconds_per_step,
+    }
+
+  def _dev_score(self):
+    """Returns the score of the weights in training; they are not cached, as they do not occur again."""
+    parts = self._parts
+    embeddings = parts.embed(parts.model.encoder, [parts.task.splits["dev"]])
+    return siamese_scores.dev_score(parts.task, parts.model, embeddings, parts.classifier, self._settings.as_published)
+
+  def _describe(self):
+    settings, parts, chosen = self._settings, self._parts, self._chosen
+    return {
+      "frozen": settings.frozen,
+      "epochs": settings.num_train_epochs,
+      "batch_size": settings.train_batch_size,
+      "learning_rate": settings.learning_rate,
+      "peak_memory_bytes": peak_memory(),
+      "embedding": parts.embedding.model_arguments(),
+      "task": parts.task.name,
+      "data": parts.task.source,
+      "splits": list(chosen.splits),
+      "labelled": chosen.labeled,
+      "unlabelled": chosen.unlabeled,
+      "dupe_factor": settings.dupe_factor,
+      "dropped_without_label": parts.task.dropped,
+    }
