@@ -2,6 +2,7 @@
 
 import dataclasses
 import importlib.metadata
+import os
 import platform
 import types
 import typing
@@ -14,6 +15,8 @@ import bert_flow_tf
 from bert_flow_tf.data.tasks import DataSettings
 from bert_flow_tf.encoder.settings import LOADING, POOLING, EncoderSettings, keyword_of
 from bert_flow_tf.errors import ConfigError
+from bert_flow_tf.serving.metadata import read_origin, summary
+from bert_flow_tf.serving.settings import ExportSettings
 from run_scripts import help_page
 
 FLAGS = flags.FLAGS
@@ -107,6 +110,12 @@ def define_senteval_flags(default: str | None = None) -> None:
   flags.DEFINE_boolean("senteval_trusted", False, "Import the program code of the checkout that senteval names.")
 
 
+def define_export_flags() -> None:
+  """Defines --export_dir and the flags of `ExportSettings`."""
+  flags.DEFINE_string("export_dir", None, "Folder of the served model, which gets a folder for the new version.")
+  define_settings(ExportSettings)
+
+
 def check_calibration_flags() -> None:
   """Raises a ConfigError if allow_other_encoder is given without a calibration."""
   if FLAGS.allow_other_encoder and FLAGS.flow_folder is None:
@@ -151,6 +160,15 @@ def load_model(folder: str | None = None, allow_other_encoder: bool = False) -> 
   chosen = settings(EncoderSettings)
   arguments = chosen.arguments(LOADING, POOLING)
   return SentenceModel.from_pretrained(chosen.encoder_name, cache=chosen.cached_dir, **arguments)
+
+
+def export(model: Any, calibration_folder: str | os.PathLike | None) -> None:
+  """Writes a version of a `SentenceModel` into --export_dir and prints a summary; its calibration's folder or None."""
+  # The served model names the run that its calibration is from.
+  about = read_origin(calibration_folder)
+  chosen = dataclasses.asdict(settings(ExportSettings))
+  folder = bert_flow_tf.export_model(model, FLAGS.export_dir, about=about, **chosen)
+  print("\n".join(summary(folder)))
 
 
 def own_flags() -> list[flags.Flag]:

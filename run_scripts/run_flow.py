@@ -4,6 +4,7 @@ python run_scripts/run_flow.py --task=STS-B --model=large
 """
 
 import contextlib
+import dataclasses
 import pathlib
 import sys
 
@@ -19,9 +20,9 @@ from bert_flow_tf.encoder.settings import EncoderSettings
 from bert_flow_tf.errors import ConfigError
 from bert_flow_tf.io.experiment import OutputSettings
 from bert_flow_tf.io.lock import owned
+from bert_flow_tf.serving.settings import ExportSettings, check_installed
 from bert_flow_tf.training.settings import FlowSettings, RunSettings
 from run_scripts import common_flags, runner
-from run_scripts.run_export import check_export_flags, check_export_of_run, define_export_flags, export
 
 FLAGS = flags.FLAGS
 
@@ -40,7 +41,7 @@ def define_flags() -> None:
   """Defines the flags of this runner."""
   for part in _SETTINGS.values():
     common_flags.define_settings(part)
-  define_export_flags()
+  common_flags.define_export_flags()
 
 
 def check_flags() -> list[CalibrationSpec]:
@@ -51,10 +52,30 @@ def check_flags() -> list[CalibrationSpec]:
     from bert_flow_tf.training.distribution import read_tf_config  # which imports TensorFlow
 
     read_tf_config()
-  check_export_of_run(len(specs))
+  _check_export(len(specs))
   if FLAGS.encoder_dropout and not any(spec.method == FLOW for spec in specs):
     raise ConfigError("encoder_dropout: needs a flow in calibration", argument="encoder_dropout")
   return specs
+
+
+def _check_export(calibrations: int) -> None:
+  """Validates the export's flags, for a number of calibrations, and that its packages are installed."""
+  # Without an export, its other flags have no meaning.
+  if FLAGS.export_dir is None:
+    useless = common_flags.given([field.name for field in dataclasses.fields(ExportSettings)])
+    if useless:
+      raise ConfigError(f"{useless[0]}: needs export_dir, the folder of the served model", argument=useless[0])
+    return
+  common_flags.check_not_empty(["export_dir"])
+  if calibrations > 1:
+    raise ConfigError(
+      f"export_dir={FLAGS.export_dir}: one calibration can be served, not {calibrations}; export it with run_export",
+      argument="export_dir",
+    )
+  if FLAGS.precision != "float32":
+    raise ConfigError(f"precision={FLAGS.precision}: a served model computes in float32", argument="precision")
+  common_flags.settings(ExportSettings)
+  check_installed(FLAGS.export_dir)
 
 
 def main(argv: list[str]) -> None:
@@ -71,8 +92,6 @@ def main(argv: list[str]) -> None:
   from bert_flow_tf.runs.run_folder import print_results
   from bert_flow_tf.training.distribution import make_strategy, wait_for_all
 
-  if FLAGS.export_dir is not None:
-    check_export_flags()
   # Fit everywhere; evaluate and write in one process, while the others wait.
   strategy = make_strategy(FLAGS.distribution_strategy, FLAGS.worker_wait_seconds, deterministic=FLAGS.deterministic)
   model = common_flags.load_model()
@@ -85,7 +104,7 @@ def main(argv: list[str]) -> None:
       print_results([result], run.watch.seconds, page)
       if FLAGS.export_dir is not None:
         ((method, calibrated),) = run.calibrated.items()
-        export(calibrated, run.calibration_folder(method))
+        common_flags.export(calibrated, run.calibration_folder(method))
   wait_for_all(strategy)
 
 

@@ -1,8 +1,11 @@
 """Exports a `SentenceModel` as one version of a model for TF Serving."""
 
 import contextlib
+import datetime
+import importlib.metadata
 import os
 import pathlib
+import platform
 import tempfile
 from collections.abc import Iterator
 from typing import Any
@@ -10,6 +13,8 @@ from typing import Any
 import tensorflow as tf
 from absl import logging
 
+from bert_flow_tf._version import __version__
+from bert_flow_tf.calibration.linear import LinearCalibration
 from bert_flow_tf.encoder.graph_tokenizer import vocabulary_of
 from bert_flow_tf.errors import ConfigError
 from bert_flow_tf.io.files import temporary_folder, write_text
@@ -25,8 +30,11 @@ from bert_flow_tf.serving.settings import (
   ExportSettings,
   check_installed,
 )
-from bert_flow_tf.serving.signatures import SIGNATURES
+from bert_flow_tf.serving.signatures import SIGNATURES, signatures_of
 
+# Of metadata.json.
+_FORMAT_VERSION = 1
+_PACKAGES = ("tensorflow", "tensorflow-text", "tf-keras", "tensorflow-probability", "transformers", "numpy")
 # Rows of warm-up requests. The first request of a signature is the slow one; a second size prepares operations that
 # depend on the shape.
 _WARMUP_ROWS = (1, 8)
@@ -129,10 +137,49 @@ def _describe(folder, served, model, settings, about):
   agreement = golden.check(answers, model, settings.normalize)
   golden.write(folder, answers)
   _write_warmup(folder / WARMUP, settings.model_name, loaded.signatures, served.sizes)
-  contents = metadata.describe(model, served, settings, {"agreement_with_python": agreement, **about})
+  contents = _describe_model(model, served, settings, {"agreement_with_python": agreement, **about})
   metadata.write(folder, contents)
   write_text(folder / MODELS_CONFIG, _MODELS_CONFIG_TEXT.format(name=settings.model_name))
   write_text(folder / BATCHING, _BATCHING_TEXT)
+
+
+def _describe_model(model: SentenceModel, served: ServedModel, settings: ExportSettings, about: dict[str, Any]) -> dict:
+  """Returns the content of metadata.json; `about` are further entries, among them the version."""
+  graph = served.calibration
+  calibration: dict[str, Any] = {"name": graph.name, **served.sizes}
+  without = ["log_prob and inverse: the calibration is not a flow"]
+  if graph.is_flow:
+    calibration["flow"] = model.calibration.flow.settings()
+    without = []
+  if isinstance(model.calibration, LinearCalibration):
+    calibration["fitted_on"] = model.calibration.count
+  versions = {"bert_flow_tf": __version__, "python": platform.python_version()}
+  for package in _PACKAGES:
+    versions[package] = importlib.metadata.version(package)
+  signatures = {}
+  for signature in signatures_of(graph.is_flow):
+    signatures[signature.name] = signature.describe(served.sizes)
+  encoder = metadata.without_folders(model.identity.to_dict())
+  encoder["name"] = metadata.public_name(model.encoder.name)
+  pooling = model.encoder.pooling(model.identity.sentence_embedding_type)
+  weights = model.encoder.token_weights
+  weighted_by = None
+  if weights is not None:
+    weighted_by = weights.name
+  encoder["pooled"] = pooling.describe(weighted_by)
+  encoder["tokens"] = model.encoder.tokenizer.vocab_size
+  return {
+    "format_version": _FORMAT_VERSION,
+    "model_name": settings.model_name,
+    "created": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+    "encoder": encoder,
+    "calibration": calibration,
+    "normalize": settings.normalize,
+    "signatures": signatures,
+    "without": without,
+    "versions": versions,
+    **about,
+  }
 
 
 def _write_warmup(path: pathlib.Path, model_name: str, functions: Any, sizes: dict[str, int]) -> None:

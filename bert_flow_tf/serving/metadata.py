@@ -1,28 +1,18 @@
-"""metadata.json, the model card and the lines that a runner prints about a version; origin of its calibration."""
+"""metadata.json, the model card, the lines that a runner prints about a version; origin of its calibration."""
 
-import datetime
-import importlib.metadata
 import json
 import os
 import pathlib
-import platform
 import re
 from typing import Any
 
 from absl import logging
 
-from bert_flow_tf._version import __version__
-from bert_flow_tf.calibration.linear import LinearCalibration
 from bert_flow_tf.io import checksums
 from bert_flow_tf.io.experiment import STATIC, encoder_label
 from bert_flow_tf.io.files import read_json, write_text
-from bert_flow_tf.model import SentenceModel
-from bert_flow_tf.serving.served_model import ServedModel
-from bert_flow_tf.serving.settings import CARD, METADATA, ExportSettings
-from bert_flow_tf.serving.signatures import signatures_of
+from bert_flow_tf.serving.settings import CARD, METADATA
 
-FORMAT_VERSION = 1
-_PACKAGES = ("tensorflow", "tensorflow-text", "tf-keras", "tensorflow-probability", "transformers", "numpy")
 # Entries of a run's results.json that explain the calibration.
 _ORIGIN = ("task", "data", "flow_corpus", "fitted_on", "flags", "versions")
 # The folders of an absolute path, as /home/me/ in /home/me/pairs.tsv.
@@ -54,45 +44,6 @@ the answers of this model; compare a server's answers with them. `metadata.json`
 Cosine similarity of sentences like those that the calibration was fitted on. The calibration was fitted without labels;
 on other text, measure it first. Scores are not probabilities.
 {cautions}{scores}"""
-
-
-def describe(model: SentenceModel, served: ServedModel, settings: ExportSettings, about: dict[str, Any]) -> dict:
-  """Returns the content of metadata.json; `about` are further entries, among them the version."""
-  graph = served.calibration
-  calibration: dict[str, Any] = {"name": graph.name, **served.sizes}
-  without = ["log_prob and inverse: the calibration is not a flow"]
-  if graph.is_flow:
-    calibration["flow"] = model.calibration.flow.settings()
-    without = []
-  if isinstance(model.calibration, LinearCalibration):
-    calibration["fitted_on"] = model.calibration.count
-  versions = {"bert_flow_tf": __version__, "python": platform.python_version()}
-  for package in _PACKAGES:
-    versions[package] = importlib.metadata.version(package)
-  signatures = {}
-  for signature in signatures_of(graph.is_flow):
-    signatures[signature.name] = signature.describe(served.sizes)
-  encoder = without_folders(model.identity.to_dict())
-  encoder["name"] = public_name(model.encoder.name)
-  pooling = model.encoder.pooling(model.identity.sentence_embedding_type)
-  weights = model.encoder.token_weights
-  weighted_by = None
-  if weights is not None:
-    weighted_by = weights.name
-  encoder["pooled"] = pooling.describe(weighted_by)
-  encoder["tokens"] = model.encoder.tokenizer.vocab_size
-  return {
-    "format_version": FORMAT_VERSION,
-    "model_name": settings.model_name,
-    "created": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
-    "encoder": encoder,
-    "calibration": calibration,
-    "normalize": settings.normalize,
-    "signatures": signatures,
-    "without": without,
-    "versions": versions,
-    **about,
-  }
 
 
 def public_name(name: str) -> str:
