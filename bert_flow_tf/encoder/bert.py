@@ -126,7 +126,6 @@ class BertEncoder:
 
 def load_bert(settings: EncoderSettings) -> BertEncoder:
   """Returns the BERT, or the word rows, that settings name; no weight stays random."""
-  # Where the files are, then one loader for each kind of files.
   source = find(settings)
   if source.static:
     _check_static(settings)

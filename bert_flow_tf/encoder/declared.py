@@ -53,7 +53,7 @@ def read_declared(folder: pathlib.Path) -> tuple[Declared, pathlib.Path]:
   path = folder / _MODULES
   if not path.is_file():
     return Declared(), folder
-  modules = read_json(path)
+  modules = read_json(path, list)
   try:
     kinds = [(module["type"].rsplit(".", 1)[-1], folder / module["path"]) for module in modules]
     first, transformer = kinds[0]
@@ -76,8 +76,6 @@ def read_declared(folder: pathlib.Path) -> tuple[Declared, pathlib.Path]:
 def _pooling(path):
   """Returns the sentence_embedding_type of a 1_Pooling/config.json and "", or the default and the unsupported part."""
   values = read_json(path)
-  if not isinstance(values, dict):
-    raise EncoderError(f"{path}: expected a JSON object with a pooling mode; download it again")
   # Newer versions name the modes; the others have a flag for each.
   modes = values.get("pooling_mode", [])
   if isinstance(modes, str):
@@ -93,11 +91,9 @@ def _pooling(path):
 def _max_seq_length(folder):
   """Returns the declared length, or the default."""
   path = folder / "sentence_bert_config.json"
-  if not path.is_file():
-    return DEFAULT_MAX_SEQ_LENGTH
-  length = read_json(path)
-  if isinstance(length, dict):
-    length = length.get("max_seq_length")
+  length = None
+  if path.is_file():
+    length = read_json(path).get("max_seq_length")
   if length is None:
     return DEFAULT_MAX_SEQ_LENGTH
   if not is_integer(length, 3):

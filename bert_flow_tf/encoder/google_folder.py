@@ -45,19 +45,14 @@ def config_file(folder: pathlib.Path) -> pathlib.Path:
 def read_config(path: pathlib.Path) -> dict[str, Any]:
   """Returns a bert_config.json as values of a Hugging Face configuration, with Google's defaults and activation."""
   if not path.is_file():
-    raise EncoderError(
-      f"{path.parent}: no {path.name}; expected {CONFIG_FILE}, a checkpoint and vocab.txt in a TensorFlow 1 folder"
-    )
-  values = hugging_face.check_files(path, hugging_face.read_json(path))
-  if isinstance(values, dict):
-    # Google leaves out what has its default; other keys are kept.
-    kept = {key: values.get(key, default) for key, default in DEFAULTS.items()}
-    # A file with the name config.json is Hugging Face's, whose activation is kept.
-    is_googles = path.name != "config.json" and values.pop(_EXACT, None) is not True
-    if is_googles and kept["hidden_act"] == "gelu":
-      kept["hidden_act"] = "gelu_new"
-    kept["layer_norm_eps"] = values.get("layer_norm_eps", _LAYER_NORM_EPS)
-    values = {"model_type": "bert"} | values | kept
+    raise EncoderError(f"{path.parent}: no {path.name}; expected it next to the checkpoint of TensorFlow 1")
+  values = hugging_face.read_sealed(path)
+  # A file with the name config.json is Hugging Face's, whose activation is kept.
+  is_googles = path.name != "config.json" and values.pop(_EXACT, None) is not True
+  # Google leaves out what has its default; other keys are kept.
+  values = {"model_type": "bert", "layer_norm_eps": _LAYER_NORM_EPS, **DEFAULTS, **values}
+  if is_googles and values["hidden_act"] == "gelu":
+    values["hidden_act"] = "gelu_new"
   hugging_face.check_config(path, values)
   return values
 
@@ -76,11 +71,6 @@ def google_config(config: Any) -> dict[str, Any]:
   return values
 
 
-def check_vocabulary(path: pathlib.Path, vocab_size: int) -> None:
-  """Checks a vocab.txt; Google's models have no word embeddings to spare."""
-  hugging_face.check_vocabulary(path, vocab_size, least_share=1.0)
-
-
 def load(
   config_path: pathlib.Path,
   folder: pathlib.Path,
@@ -93,7 +83,8 @@ def load(
   The vocabulary is in `folder`; `changes` and `word_rows` are those of `hugging_face.load`.
   """
   values = read_config(config_path) | changes
-  check_vocabulary(folder / "vocab.txt", values["vocab_size"])
+  # Google's models have no word embeddings to spare.
+  hugging_face.check_vocabulary(folder / "vocab.txt", values["vocab_size"], least_share=1.0)
   reader = tf1_reader.Tf1Checkpoint(tf1_reader.find_prefix(checkpoint))
   shapes = _checked_shapes(reader, values)
   if word_rows:

@@ -14,6 +14,7 @@ from absl import logging
 from bert_flow_tf.encoder import static
 from bert_flow_tf.errors import EncoderError
 from bert_flow_tf.io import checksums, files
+from bert_flow_tf.io.checks import is_integer
 
 # Required keys of config.json: a wrong default of the number of heads would change no weight's shape.
 SIZES = (
@@ -42,39 +43,39 @@ _STATIC_LENGTH = 65536
 _LFS_POINTER = b"version https://git-lfs"
 
 
-def read_json(path: pathlib.Path) -> Any:
-  """Returns the content of a JSON file of an encoder."""
+def read_json(path: pathlib.Path, kind: type = dict) -> Any:
+  """Returns the content of a JSON file of an encoder, a dict or a list."""
   try:
-    return files.read_json(path)
+    values = files.read_json(path)
   except (OSError, ValueError) as error:  # UnicodeDecodeError and JSONDecodeError are ValueErrors
     raise EncoderError(f"{path}: not readable as JSON ({error}); download or save it again") from error
+  if not isinstance(values, kind):
+    raise EncoderError(f"{path}: expected JSON with a {kind.__name__}; download or save it again")
+  return values
 
 
 def read_config(folder: pathlib.Path) -> dict[str, Any]:
-  """Returns the checked content of the config.json of a folder, whose files have the checksums that are known."""
+  """Returns the checked content of the config.json of a folder."""
   path = folder / "config.json"
   if not path.is_file():
     raise EncoderError(f"{folder}: no config.json; expected Hugging Face's or Google's folder of a BERT")
-  values = check_files(path, read_json(path))
+  values = read_sealed(path)
   check_config(path, values)
   return values
 
 
-def check_files(path: pathlib.Path, values: Any) -> Any:
-  """Checks the files next to a configuration, and returns its content without checksums."""
+def read_sealed(path: pathlib.Path) -> dict[str, Any]:
+  """Returns the content of a configuration, after a comparison of it and of the files next to it with checksums."""
   # Checksums are in the configuration if this program was the last to write it. The hub's cache has them as names of
   # files: the SHA-256 of a large file, git's SHA-1 of a small one.
+  values = read_json(path)
+  if SAVED_BY_TRANSFORMERS in values:
+    values.pop(checksums.KEY, None)
   try:
     for pattern in _CHECKED:
       for file in sorted(path.parent.glob(pattern)):
-        blob = file.resolve()
-        if blob.parent.name == _HUB_FILES and blob.is_file() and not _has_digest_of_name(blob):
-          raise EncoderError(f"{file}: damaged, its checksum is not its name {blob.name}; delete {blob} and load again")
-    if not isinstance(values, dict):
-      return values
-    if SAVED_BY_TRANSFORMERS in values:
-      values.pop(checksums.KEY, None)
-      return values
+        if file.resolve().parent.name == _HUB_FILES and not _has_digest_of_name(file.resolve()):
+          raise EncoderError(f"{file}: damaged, its checksum is not its name; delete {file.resolve()} and load again")
     return checksums.opened(values, path.parent)
   except (OSError, ValueError) as error:
     raise EncoderError(f"{path}: damaged ({error}); {checksums.KEEP_CHANGES}") from error
@@ -89,21 +90,16 @@ def _has_digest_of_name(blob):
   return True
 
 
-def check_config(path: pathlib.Path, values: Any) -> None:
+def check_config(path: pathlib.Path, values: dict[str, Any]) -> None:
   """Raises an EncoderError unless a configuration, the content of `path`, is a supported BERT's."""
-  model_type = type(values).__name__
-  if isinstance(values, dict):
-    model_type = values.get("model_type")
-  if model_type != "bert":
-    raise EncoderError(f'{path}: expected model_type "bert", got {model_type!r}; use the folder of a BERT')
+  if values.get("model_type") != "bert":
+    raise EncoderError(f'{path}: expected model_type "bert", got {values.get("model_type")!r}; use a BERT')
   for key in SIZES:
-    if not isinstance(values.get(key), int) or values[key] < 1:
+    if not is_integer(values.get(key), 1):
       raise EncoderError(f"{path}: expected a positive integer as {key}, got {values.get(key)!r}")
   for key, expected in _FIXED.items():
     if values.get(key, expected) != expected:
-      raise EncoderError(
-        f"{path}: expected {expected!r} as {key}, got {values[key]!r}, which TFBertModel does not support"
-      )
+      raise EncoderError(f"{path}: {key} is {values[key]!r}, and TFBertModel supports only {expected!r}")
 
 
 def check_vocabulary(path: pathlib.Path, vocab_size: int, least_share: float = 0.9) -> None:
@@ -112,43 +108,38 @@ def check_vocabulary(path: pathlib.Path, vocab_size: int, least_share: float = 0
     raise EncoderError(f"{path.parent}: no {path.name}; expected BERT's word pieces in this file, a line for each")
   with path.open("rb") as lines:
     count = sum(1 for _ in lines)
-  if count > vocab_size:
-    raise EncoderError(
-      f"{path}: expected at most {vocab_size} word pieces, vocab_size of the configuration, got {count}"
-    )
-  if 2 * count < vocab_size:
-    raise EncoderError(f"{path}: {count} word pieces for {vocab_size} word embeddings: it is cut; download it again")
+  counted = f"{path}: {count} word pieces for {vocab_size} word embeddings"
+  if not vocab_size <= 2 * count <= 2 * vocab_size:
+    raise EncoderError(f"{counted}; use the vocabulary of this model, or download it again")
   if count < least_share * vocab_size:
-    logging.warning(
-      "%s has %d word pieces for %d word embeddings: is it the whole vocabulary of this model?", path, count, vocab_size
-    )
+    logging.warning("%s: is it the whole vocabulary of this model?", counted)
 
 
 def find_weights(folder: pathlib.Path) -> str:
   """Returns the name of the weights file, or of the index of several, that transformers will read."""
   for name in WEIGHTS:
     if (folder / name).is_file():
-      missing = [shard for shard in shards(folder / name) if not (folder / shard).is_file()]
+      missing = [file for file in _files_of(folder / name) if not file.is_file()]
       if missing:
-        raise EncoderError(f"{folder}: {len(missing)} files that {name} lists are missing, first {missing[0]}")
+        raise EncoderError(f"{folder}: {len(missing)} files that {name} lists are missing, first {missing[0].name}")
       return name
+  hint = ""
   for name in _PYTORCH:
     if (folder / name).is_file():
-      raise EncoderError(
-        f"{folder}: expected model.safetensors or tf_model.h5, got only {name}, which needs PyTorch; convert it: "
-        'BertModel.from_pretrained("FOLDER").save_pretrained("FOLDER")'
-      )
-  raise EncoderError(f"{folder}: no weights; expected model.safetensors or tf_model.h5")
+      convert = 'BertModel.from_pretrained("FOLDER").save_pretrained("FOLDER")'
+      hint = f"; got only {name}, which needs PyTorch; convert it: {convert}"
+  raise EncoderError(f"{folder}: no weights; expected model.safetensors or tf_model.h5{hint}")
 
 
-def shards(path: pathlib.Path) -> list[str]:
-  """Returns the sorted names of the weights files that an index lists; empty for a file that is not an index."""
+def _files_of(path):
+  """Returns the paths of the weights files that an index lists, or that of the only file."""
   if not path.name.endswith(".index.json"):
-    return []
+    return [path]
   try:
-    return sorted(set(read_json(path)["weight_map"].values()))
+    names = set(read_json(path)["weight_map"].values())
   except (KeyError, TypeError, AttributeError) as error:
     raise EncoderError(f"{path}: expected JSON with a weight_map; download or save it again") from error
+  return [path.parent / name for name in sorted(names)]
 
 
 def load(folder: pathlib.Path, changes: dict[str, Any], word_rows: bool = False) -> tuple[Any, bool]:
@@ -156,81 +147,75 @@ def load(folder: pathlib.Path, changes: dict[str, Any], word_rows: bool = False)
   values = read_config(folder) | changes
   check_vocabulary(folder / "vocab.txt", values["vocab_size"])
   weights = find_weights(folder)
+  has_pooler = False
   if word_rows and ".safetensors" in weights:
-    shape = (values["vocab_size"], values["hidden_size"])
-    return static_model(values, _read_word_rows(folder, weights, shape)), False
-  model, info = _from_pretrained(folder, weights, values)
-  _check_loading(folder, weights, info)
+    model = static_model(values, _read_word_rows(folder / weights, values))
+  else:
+    model, info = _from_pretrained(folder / weights, values)
+    _check_loading(folder / weights, info)
+    has_pooler = not any("pooler" in key for key in info["missing_keys"])
+    if word_rows:
+      model = static_model(values, model.get_input_embeddings().weight.numpy())
   for weight in model.weights:
     if not np.isfinite(weight.numpy()).all():
       raise EncoderError(f"{folder}: {weights} holds NaN or infinity in {bare_name(weight)}; use another checkpoint")
-  if word_rows:
-    return static_model(values, model.get_input_embeddings().weight.numpy()), False
-  return model, not any("pooler" in key for key in info["missing_keys"])
+  return model, has_pooler
 
 
-def _from_pretrained(folder, weights, values):
+def _from_pretrained(weights, values):
   """Returns the model that transformers loads, and its lists of missing, mismatched and unexpected weights."""
-  try:
-    with _quiet():
-      return transformers.TFBertModel.from_pretrained(
-        str(folder),
-        config=transformers.BertConfig.from_dict(values),
-        local_files_only=True,
-        output_loading_info=True,
-        ignore_mismatched_sizes=True,  # lists them, so that `_check_loading` can name them
-      )
-  except Exception as error:  # safetensors, h5py, json and TensorFlow raise errors of many classes
-    raise EncoderError(
-      f"{folder}: cannot load {weights} as the BERT that config.json describes ({reason(folder / weights, error)}); "
-      "download or save it again"
-    ) from error
+  with _reading(weights), _quiet():
+    return transformers.TFBertModel.from_pretrained(
+      str(weights.parent),
+      config=transformers.BertConfig.from_dict(values),
+      local_files_only=True,
+      output_loading_info=True,
+      ignore_mismatched_sizes=True,  # lists them, so that `_check_loading` can name them
+    )
 
 
-def _check_loading(folder, weights, info):
+def _check_loading(weights, info):
   """Raises EncoderError if a weight stayed random, or if config.json lacks blocks of the weights."""
   mismatched = info["mismatched_keys"]
-  if mismatched:
-    key, shape, expected = mismatched[0]
-    raise EncoderError(
-      f"{folder}: {len(mismatched)} weights of {weights} differ in shape from config.json, first {key}: expected "
-      f"{tuple(expected)}, got {tuple(shape)}; use the config.json that was saved with the weights"
-    )
   missing = sorted(key for key in info["missing_keys"] if "pooler" not in key)
-  if missing:
-    raise EncoderError(
-      f"{folder}: {weights} lacks {len(missing)} weights that config.json requires, first {missing[0]}; use the "
-      "config.json that was saved with the weights, or download or save the model again"
-    )
   # Heads (MLM, next sentence, classifiers) are not needed; without a block it would be another encoder.
   blocks = sorted(key for key in info["unexpected_keys"] if re.search(_BLOCK, key))
-  if blocks:
-    raise EncoderError(
-      f"{folder}: {weights} holds {len(blocks)} weights of blocks that config.json does not have, first {blocks[0]}; "
-      "correct num_hidden_layers in config.json"
-    )
+  if mismatched:
+    key, shape, expected = mismatched[0]
+    shapes = f"{key}: expected {tuple(expected)}, got {tuple(shape)}"
+    problem = f"{len(mismatched)} weights of another shape than in config.json, first {shapes}"
+  elif missing:
+    problem = f"not the {len(missing)} weights that config.json requires, first {missing[0]}"
+  elif blocks:
+    problem = f"{len(blocks)} weights of blocks that config.json does not have, first {blocks[0]}"
+  else:
+    return
+  raise EncoderError(f"{weights} holds {problem}; use the config.json that was saved with the weights")
 
 
-def _read_word_rows(folder, weights, shape):
+def _read_word_rows(weights, values):
   """Returns the word-embedding matrix of safetensors files, float32 [vocab, hidden], and reads no other weight."""
   rows = None
-  try:
-    for file in shards(folder / weights) or [weights]:
+  with _reading(weights):
+    for file in _files_of(weights):
       if rows is None:
-        rows = static.find_word_rows(folder / file)
-  except Exception as error:  # safetensors raises errors of many classes
-    raise EncoderError(
-      f"{folder}: cannot read the word embeddings from {weights} ({reason(folder / weights, error)}); "
-      "download or save it again"
-    ) from error
+        rows = static.find_word_rows(file)
+  shape = (values["vocab_size"], values["hidden_size"])
   if rows is None or rows.shape != shape:
     raise EncoderError(
-      f"{folder}: expected word embeddings of config.json's shape {list(shape)} in {weights}, got "
-      f"{list(np.shape(rows)) or 'none'}; use the config.json that was saved with the weights"
+      f"{weights}: expected word embeddings of config.json's shape {list(shape)}, got {list(np.shape(rows)) or 'none'}"
     )
-  if not np.isfinite(rows).all():
-    raise EncoderError(f"{folder}: {weights} holds NaN or infinity in {static.NAME}:0; use another checkpoint")
   return rows
+
+
+@contextlib.contextmanager
+def _reading(weights: pathlib.Path) -> Iterator[None]:
+  """Makes one EncoderError of the many that safetensors, h5py, json and TensorFlow raise in the block."""
+  try:
+    yield
+  except Exception as error:
+    about = f"cannot be loaded as the BERT that config.json describes ({reason(weights, error)})"
+    raise EncoderError(f"{weights} {about}; download or save it again") from error
 
 
 def static_model(values: dict[str, Any], rows: np.ndarray) -> static.WordRows:

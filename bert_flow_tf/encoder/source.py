@@ -60,13 +60,10 @@ def find(settings: EncoderSettings) -> Source:
   static = shown.startswith(STATIC)
   name = shown.removeprefix(STATIC)
   if static and (not name or name.startswith(STATIC)):
-    raise EncoderError(
-      f"model='{shown}': expected {STATIC}NAME, with the name, folder or hub id of a BERT, such as {STATIC}mini",
-      "model",
-    )
+    raise EncoderError(f"model='{shown}': expected {STATIC}NAME of a BERT, such as {STATIC}mini", "model")
   revision = settings.model_revision
   if revision is not None and not _REVISION.fullmatch(revision):
-    raise EncoderError(f"revision={revision!r}: expected a commit, branch or tag of a hub model", argument="revision")
+    raise EncoderError(f"revision={revision!r}: expected a commit, branch or tag of a hub model", "revision")
   repo = HUB_NAMES.get(name, name)
   path = pathlib.Path(os.path.expanduser(name))
   folder = None
@@ -80,30 +77,26 @@ def find(settings: EncoderSettings) -> Source:
     folder = _cached(name, settings)
     if folder is None:
       raise EncoderError(
-        f"revision={revision}: only models of the hub have revisions, and {name} is a local folder", "revision"
+        f"revision={revision}: only models of the hub have one, and {name} is a local folder", "revision"
       )
   elif _HUB_ID.fullmatch(name):
     folder = _hub_folder(name, shown, settings)
   else:
-    raise EncoderError(
-      f"model={shown}: no such folder or name; expected {', '.join(MODEL_NAMES)}, a local Hugging Face or Google "
-      "folder, or a hub id such as google-bert/bert-base-uncased",
-      argument="model",
-    )
+    expected = f"{', '.join(MODEL_NAMES)}, a local Hugging Face or Google folder, or a hub id such as org/name"
+    raise EncoderError(f"model={shown}: no such folder or name; expected {expected}", "model")
   return dataclasses.replace(_local(shown, folder, static), revision=folder.name)
 
 
 def _local(name: str, path: pathlib.Path, static: bool) -> Source:
   """Returns the files of a folder or of a TensorFlow 1 checkpoint's prefix."""
-  if path.is_dir():
-    if google_folder.is_tf1(path):
-      return Source(name, path, path, static=static)
-    return Source(name, path, static=static)
   if tf1_reader.is_prefix(path):
     return Source(name, path.parent, str(path), static=static)
-  raise EncoderError(
-    f"model={name}: expected a folder, got a file; set model to the folder of Hugging Face's or Google's files", "model"
-  )
+  if not path.is_dir():
+    raise EncoderError(f"model={name}: expected the folder of Hugging Face's or Google's files, got a file", "model")
+  checkpoint = None
+  if google_folder.is_tf1(path):
+    checkpoint = path
+  return Source(name, path, checkpoint, static=static)
 
 
 def _cached(repo: str, settings: EncoderSettings) -> pathlib.Path | None:
@@ -119,11 +112,19 @@ def _cached(repo: str, settings: EncoderSettings) -> pathlib.Path | None:
 
 
 def _hub_folder(repo: str, name: str, settings: EncoderSettings) -> pathlib.Path:
-  """Returns the snapshot folder of a hub model, from the cache or downloaded."""
+  """Returns the snapshot folder of a hub model, from the cache or downloaded; a hub out of reach fails in seconds."""
   folder = _cached(repo, settings)
   if folder is not None:
     return folder
-  _check_reachable(repo, name, settings)
+  try:
+    huggingface_hub.utils.get_session().head(constants.ENDPOINT, timeout=_PROBE_SECONDS)
+  except Exception as error:  # many of requests, and the client's own with HF_HUB_OFFLINE
+    if settings.model_revision:
+      repo = f"{repo} at revision {settings.model_revision}"
+    place = f"the local cache ({settings.model_cache_dir or constants.HF_HUB_CACHE})"
+    unreachable = f"{constants.ENDPOINT} cannot be reached ({type(error).__name__})"
+    mend = "allow network access, set model to a folder that was downloaded elsewhere, or use the packaged model mini"
+    raise EncoderError(f"model={name}: {repo} is not in {place} and {unreachable}; {mend}", "model") from error
   logging.info("Downloading %s from %s", repo, constants.ENDPOINT)
   try:
     for weights in _WEIGHTS:
@@ -133,11 +134,8 @@ def _hub_folder(repo: str, name: str, settings: EncoderSettings) -> pathlib.Path
         break
   except (OSError, ValueError) as error:  # the client's errors: HTTP, repository, disk
     lines = str(error).strip().splitlines() or [""]
-    raise EncoderError(
-      f"model={name}: cannot download {repo} from {constants.ENDPOINT}: {type(error).__name__}: {lines[0][:200]}; "
-      "check the spelling of the id, or download the model elsewhere and set model to its folder",
-      argument="model",
-    ) from error
+    about = f"{constants.ENDPOINT}: {type(error).__name__}: {lines[0][:200]}; check the spelling of the id"
+    raise EncoderError(f"model={name}: cannot download {repo} from {about}", "model") from error
   assert folder is not None
   return folder
 
@@ -146,18 +144,3 @@ def _snapshot(repo, settings, **options):
   """Returns the folder that the hub's client finds or downloads."""
   options |= {"cache_dir": settings.model_cache_dir, "endpoint": constants.ENDPOINT}
   return pathlib.Path(huggingface_hub.snapshot_download(repo, revision=settings.model_revision, **options))
-
-
-def _check_reachable(repo: str, name: str, settings: EncoderSettings) -> None:
-  """Raises EncoderError within seconds if the hub cannot be reached."""
-  try:
-    huggingface_hub.utils.get_session().head(constants.ENDPOINT, timeout=_PROBE_SECONDS)
-  except Exception as error:  # many of requests, and the client's own with HF_HUB_OFFLINE
-    if settings.model_revision:
-      repo = f"{repo} at revision {settings.model_revision}"
-    raise EncoderError(
-      f"model={name}: {repo} is not in the local cache ({settings.model_cache_dir or constants.HF_HUB_CACHE}) and "
-      f"{constants.ENDPOINT} cannot be reached ({type(error).__name__}); allow network access, set model to a folder "
-      "that was downloaded elsewhere, or use the packaged model mini",
-      argument="model",
-    ) from error

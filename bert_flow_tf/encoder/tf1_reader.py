@@ -36,10 +36,7 @@ class Tf1Checkpoint:
     except Exception as error:  # TensorFlow raises errors of many classes
       raise self._damaged(_INDEX, error) from error
     if _OBJECTS in self.shapes:
-      raise EncoderError(
-        f"{self.prefix}: expected a checkpoint of TensorFlow 1 with variables named bert/..., got one of TensorFlow 2; "
-        "use a Hugging Face folder of the model"
-      )
+      raise EncoderError(f"{self.prefix}: a checkpoint of TensorFlow 2, expected one of TensorFlow 1 with bert/...")
 
   def read(self, name: str) -> np.ndarray:
     """Returns a variable's value in its stored dtype."""
@@ -61,10 +58,8 @@ class Tf1Checkpoint:
   def check_shape(self, name: str, shape: Sequence[int]) -> None:
     """Raises an EncoderError unless a variable has a shape."""
     if self.shapes[name] != tuple(shape):
-      raise EncoderError(
-        f"{self.prefix}: expected {name} of the configuration's shape {list(shape)}, got {list(self.shapes[name])}; "
-        "use the bert_config.json that belongs to the checkpoint"
-      )
+      expected = f"expected the configuration's shape {list(shape)}, got {list(self.shapes[name])}"
+      raise EncoderError(f"{self.prefix}: {name}: {expected}; use the checkpoint's own bert_config.json")
 
   def _damaged(self, part, error):
     reason = (str(error).strip().splitlines() or [""])[0][:200]
@@ -94,21 +89,19 @@ def find_prefix(path: str | os.PathLike) -> str:
   if part and is_prefix(part[1]):
     return part[1]
   if not os.path.isdir(path):
-    raise EncoderError(
-      f"{path}: no {os.path.basename(path)}.index; expected a checkpoint's prefix: FOLDER/model.ckpt-1000"
-    )
+    raise EncoderError(f"{path}: no {os.path.basename(path)}.index; expected a prefix, such as FOLDER/model.ckpt-1000")
   names = prefixes_in(path)
   if not names:
-    raise EncoderError(f"{path}: no checkpoint; expected model.ckpt-N.index and its data files in this folder")
+    raise EncoderError(f"{path}: no checkpoint; expected a file model.ckpt-N.index in this folder")
   chosen = names[0]
   if _GOOGLE in names:
     chosen = _GOOGLE
   elif len(names) > 1:
     chosen = _latest(path)
   if chosen not in names:
+    listed = ", ".join(names)
     raise EncoderError(
-      f"{path}: {len(names)} checkpoints ({', '.join(names)}), and no file `{_STATE}` that names the latest; use the "
-      f"prefix of one, such as {os.path.join(path, names[0])}"
+      f"{path}: several checkpoints ({listed}), and no file `{_STATE}` names the latest; give one's prefix"
     )
   if len(names) > 1:
     logging.info("%s holds %d checkpoints (%s): %s is used", path, len(names), ", ".join(names), chosen)
@@ -122,6 +115,4 @@ def _latest(folder):
   except (OSError, UnicodeDecodeError):
     return None
   match = re.search(r'^[ \t]*model_checkpoint_path[ \t]*:[ \t]*"([^"\n]+)"', text, re.MULTILINE)
-  if not match:
-    return None
-  return os.path.basename(match[1])
+  return match and os.path.basename(match[1])

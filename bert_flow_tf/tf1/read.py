@@ -11,7 +11,7 @@ from absl import logging
 
 from bert_flow_tf.calibration.flow import FlowCalibration, load_calibration
 from bert_flow_tf.data.semeval import LABELS
-from bert_flow_tf.encoder import google_folder, tf1_names
+from bert_flow_tf.encoder import google_folder, hugging_face, tf1_names
 from bert_flow_tf.encoder.pooling import check_low_dim
 from bert_flow_tf.encoder.saving import write_encoder
 from bert_flow_tf.encoder.sentence_encoder import SentenceEncoder
@@ -59,7 +59,7 @@ def write_folders(
   config = google_folder.read_config(config_path)
   if hidden_act is not None:
     config["hidden_act"] = hidden_act
-  google_folder.check_vocabulary(vocab_path, config["vocab_size"])
+  hugging_face.check_vocabulary(vocab_path, config["vocab_size"], least_share=1.0)
   record = _record(checkpoint, config)
   fitted = _fitted(checkpoint, record)
   tokenizer = _tokenizer(vocab_path, do_lower_case, max_input_chars_per_word)

@@ -96,7 +96,7 @@ def test_a_vocabulary_that_was_cut_off_is_named(tmp_path, caplog):
     (folder / "vocab.txt").write_text("\n".join(lines[:count]) + "\n")
     with caplog.at_level("WARNING"):
       load_bert(str(folder))
-    assert (f"has {count} word pieces for 24 word embeddings" in caplog.text) == warned
+    assert (f"{count} word pieces for 24 word embeddings" in caplog.text) == warned
   (folder / "vocab.txt").write_text("\n".join(lines[:3]) + "\n")  # an eighth
   with pytest.raises(EncoderError, match="3 word pieces for 24 word embeddings"):
     load_bert(str(folder))
