@@ -7,7 +7,7 @@ import json
 import os
 import pathlib
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -16,17 +16,13 @@ import transformers
 from absl import logging
 
 from bert_flow_tf.data.pairs import check_sentences
+from bert_flow_tf.encoder.hugging_face import read_json
 from bert_flow_tf.errors import EncoderError
 from bert_flow_tf.io.checks import is_integer
-from bert_flow_tf.io.files import read_json
 
-# {setting of tokenizer_config.json: its type}; null is allowed too.
-_SETTINGS = {
-  "do_lower_case": bool,
-  "strip_accents": bool,
-  "tokenize_chinese_chars": bool,
-  "max_input_chars_per_word": int,
-}
+_SWITCHES = ("do_lower_case", "strip_accents", "tokenize_chinese_chars")
+_MOST = "max_input_chars_per_word"
+_CLASSES = ("BertTokenizer", "BertTokenizerFast")
 # Longer words become [UNK]: in transformers, and in Google's tokenization.py.
 MAX_INPUT_CHARS_PER_WORD, MAX_OF_GOOGLE = 100, 200
 SPECIALS = {
@@ -36,7 +32,13 @@ SPECIALS = {
   "cls_token": "[CLS]",
   "mask_token": "[MASK]",
 }
-_CLASSES = ("BertTokenizer", "BertTokenizerFast", None)
+# {key of tokenizer_config.json: (whether a value that is not null is allowed, what is expected)}
+_EXPECTED: dict[str, tuple[Callable[[Any], bool], str]] = {
+  "tokenizer_class": (_CLASSES.__contains__, "BertTokenizer"),
+  _MOST: (lambda value: is_integer(value, 1), "a positive integer"),
+  **dict.fromkeys(_SWITCHES, (lambda value: isinstance(value, bool), "true or false")),
+  **dict.fromkeys(SPECIALS, (lambda value: isinstance(value, str), "a word piece")),
+}
 # Pieces in brackets are special tokens, "[CLS]" or "[unused1]", in capitals in every vocabulary.
 _CAPITAL = re.compile(r"(?!\[.*\]$).*[A-Z]")
 _SURROGATE = re.compile("[\ud800-\udfff]")
@@ -82,10 +84,7 @@ class SentenceTokenizer:
       raise EncoderError(f"{vocab_file}: cannot be read ({error}); expected one word piece per line") from error
     missing = [token for token in self.specials.values() if token not in pieces]
     if missing:
-      raise EncoderError(
-        f"{vocab_file}: none of the {len(pieces)} lines is {', '.join(missing)}; expected a BERT vocabulary: use the "
-        "vocab.txt that the model was trained with"
-      )
+      raise EncoderError(f"{vocab_file}: no line is {', '.join(missing)}; use the vocab.txt of the model's training")
     # "[MASK]" and similar text in a sentence is text ("[", "mask", "]"), as in Google's tokenization.py.
     self._tokenizer = transformers.BertTokenizerFast(
       vocab_file=str(vocab_file), split_special_tokens=True, **self.settings, **self.specials
@@ -110,18 +109,14 @@ class SentenceTokenizer:
     """
     folder = pathlib.Path(folder)
     config = _read_config(folder / "tokenizer_config.json")
+    settings = {key: config[key] for key in (*_SWITCHES, _MOST, *SPECIALS) if config.get(key) not in (None, "")}
     for key, value in (chosen or {}).items():
-      if value is not None:
-        config[key] = value
-    settings = {key: config[key] for key in _SETTINGS if config.get(key) is not None}
-    for key in SPECIALS:
-      token = _special(config.get(key))
-      if token:
-        settings[key] = token
+      if value is not None and key in _EXPECTED:
+        settings[key] = value
     # What the files leave open, transformers and Google's code decide in different ways.
     is_hugging_face = (folder / "config.json").is_file()
     if not is_hugging_face:
-      settings.setdefault("max_input_chars_per_word", MAX_OF_GOOGLE)
+      settings.setdefault(_MOST, MAX_OF_GOOGLE)
     if "do_lower_case" not in settings:
       if (folder / "bert_config.json").is_file() and not is_hugging_face:
         settings["do_lower_case"] = lower_case_of_google(folder / "vocab.txt")
@@ -192,31 +187,15 @@ def _read_config(path: pathlib.Path) -> dict:
   """Returns the checked content of a tokenizer_config.json; empty if the file is missing."""
   if not path.exists():
     return {}
-  try:
-    config = read_json(path)
-  except (OSError, ValueError) as error:
-    raise EncoderError(f"{path}: not readable as JSON ({error}); download or save it again") from error
-  if not isinstance(config, dict):
-    raise EncoderError(f"{path}: expected a JSON object; download or save it again")
-  if config.get("tokenizer_class") not in _CLASSES:
-    raise EncoderError(f"{path}: tokenizer_class is {config['tokenizer_class']!r}; only BertTokenizer is supported")
-  for key, kind in _SETTINGS.items():
-    value = config.get(key)
-    if kind is bool and not isinstance(value, bool | None):
-      raise EncoderError(f"{path}: {key} is {value!r}, expected true or false")
-    if kind is int and value is not None and not is_integer(value, 1):
-      raise EncoderError(f"{path}: {key} is {value!r}, expected a positive integer")
+  config = read_json(path)
   for key in SPECIALS:
-    if not isinstance(_special(config.get(key)), str | None):
-      raise EncoderError(f"{path}: {key} is {config[key]!r}, expected a word piece")
+    if isinstance(config.get(key), dict):
+      config[key] = config[key].get("content")
+  for key, (is_allowed, expected) in _EXPECTED.items():
+    value = config.get(key)
+    if value is not None and not is_allowed(value):
+      raise EncoderError(f"{path}: {key} is {value!r}, expected {expected}")
   return config
-
-
-def _special(token):
-  """Returns the text of a special token, which may be a dict."""
-  if isinstance(token, dict):
-    return token.get("content")
-  return token
 
 
 def lower_case_of_google(vocab_file: str | os.PathLike) -> bool:

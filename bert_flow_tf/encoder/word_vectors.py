@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from absl import logging
 
+from bert_flow_tf.data.lines import BOM
 from bert_flow_tf.data.pairs import check_sentences
 from bert_flow_tf.encoder.cache import EmbeddingCache
 from bert_flow_tf.encoder.pooling import Pooling
@@ -25,7 +26,7 @@ AVERAGE = Pooling("avg", "words", (), 0)
 # Prefix of a model's name that stands for a file of word vectors.
 PREFIX = "glove:"
 
-_GZIP_MAGIC, _ZIP_MAGIC, _BOM = b"\x1f\x8b", b"PK\x03\x04", b"\xef\xbb\xbf"
+_GZIP_MAGIC = b"\x1f\x8b"
 _REPORT = 5000  # lines between two reports of progress
 
 
@@ -51,12 +52,7 @@ class WordIdentity:
 class WordVectors:
   """Encoder of sentences as averages of word vectors, with the interface of `SentenceEncoder`.
 
-      words = wanted_words(sentences)                        # saves memory: the file has up to 2 million words
-      encoder = WordVectors.from_file("glove.840B.300d.txt", words)
-      embeddings = encoder.encode(sentences)                 # float32 [n, 300]
-
-  A sentence without a known word is a zero vector, whose cosine is NaN; SentEval replaces it by 0. `vectors` are
-  float32 [words, dim]; `weights_checksum` is that of the uncompressed text, whichever words are wanted.
+  `vectors` are float32 [words, dim]; `weights_checksum` is that of the uncompressed text, whichever words are wanted.
   """
 
   def __init__(self, vectors: np.ndarray, rows: Mapping[bytes, int], name: str, weights_checksum: str) -> None:
@@ -70,12 +66,9 @@ class WordVectors:
   def from_file(
     cls, path: str | os.PathLike, wanted: Collection[str] | None = None, show_progress: bool | None = None
   ) -> "WordVectors":
-    """Reads vectors in the text format of GloVe or word2vec ("count dim" in the first line), plain or gzipped.
-
-    The last dim fields of a line, separated by single spaces, are the vector; the rest is the word, which may contain
-    spaces (GloVe 840B). Of a repeated word the first vector is used. Only `wanted` words are kept; None keeps all, at 4
-    bytes for each number.
-    """
+    """Reads `wanted` words, or all, of a text file of GloVe or word2vec, plain or gzipped."""
+    # The last dim fields of a line, separated by single spaces, are the vector; the rest is the word, which may contain
+    # spaces (GloVe 840B). Of a repeated word the first vector is used.
     kept = None
     if wanted is not None:
       kept = frozenset(map(_utf8, wanted))
@@ -87,10 +80,8 @@ class WordVectors:
   def pooling(self, sentence_embedding_type: str | Pooling | None = None) -> Pooling:
     """Returns the pooling; ConfigError unless it is "avg" or None, as word vectors have no layers."""
     if sentence_embedding_type not in (None, "avg", AVERAGE):
-      raise ConfigError(
-        f"sentence_embedding_type={sentence_embedding_type}: expected avg; word vectors ({self.name}) have no layers",
-        argument="sentence_embedding_type",
-      )
+      message = f"sentence_embedding_type={sentence_embedding_type}: expected avg; word vectors have no layers"
+      raise ConfigError(message, "sentence_embedding_type")
     return AVERAGE
 
   def dim(self, sentence_embedding_type: str | Pooling | None = None) -> int:
@@ -107,17 +98,13 @@ class WordVectors:
     show_progress: bool | None = None,
     cache: Any = None,
   ) -> np.ndarray:
-    """Returns averages of the vectors of each sentence's words, float32 [n, dim]; zeros without a known word.
-
-    A word is looked up in lower case, then as it is written; words without a vector do not count. Of a sentence, the
-    first `max_seq_length` words are used. The other arguments are not: an average is computed faster than read.
-    """
-    del batch_size, show_progress, cache
+    """Returns averages of the vectors of each sentence's first words, float32 [n, dim]; zeros without a known word."""
+    # A word is looked up in lower case, then as it is written; words without a vector do not count.
+    del batch_size, show_progress, cache  # an average is computed faster than read
     sentences = check_sentences(sentences)
     embeddings = np.zeros([len(sentences), self.dim(sentence_embedding_type)], np.float32)
     if max_seq_length is not None and not is_integer(max_seq_length, 1):
-      message = f"max_seq_length={max_seq_length}: expected a positive number of words, or None"
-      raise ConfigError(message, argument="max_seq_length")
+      raise ConfigError(f"max_seq_length={max_seq_length}: expected a positive number of words", "max_seq_length")
     # Sentences without a known word stay zero, and are logged together.
     unknown = []
     for position, sentence in enumerate(sentences):
@@ -131,13 +118,8 @@ class WordVectors:
       else:
         unknown.append(sentence)
     if unknown:
-      logging.warning(
-        "%s: %d of %d sentences have no word with a vector and are zero, first %r",
-        self.name,
-        len(unknown),
-        len(sentences),
-        unknown[0][:60],
-      )
+      counts = f"{len(unknown)} of {len(sentences)} sentences"
+      logging.warning("%s: %s have no word with a vector and are zero, first %r", self.name, counts, unknown[0][:60])
     return embeddings
 
   def identity(
@@ -160,11 +142,7 @@ class WordVectors:
 
 
 def split_words(sentence: str) -> list[str]:
-  """Returns the words of a sentence as written: split at white space, with each mark of punctuation as a word.
-
-  This is BERT's basic tokenization without its lower-casing and stripping of accents: accents are composed (NFC). So
-  "don't" is three words, each symbol and each CJK ideograph is a word, and invisible characters are dropped.
-  """
+  """Returns the words of a sentence by BERT's basic tokenization, without its lower-casing and stripping of accents."""
   return "".join(map(_spaced, unicodedata.normalize("NFC", sentence))).split()
 
 
@@ -208,27 +186,28 @@ def _read(path: str, wanted: frozenset[bytes] | None, show: bool) -> tuple[dict[
       expected_words, dim = _header(line)
       if expected_words is not None:
         continue
-    if not dim:
-      raise _malformed(line, path, number, "a word and its numbers")
-    if not line:
+    elif not line:
       continue
     words += 1
-    if line.count(b" ") < dim:
-      raise _malformed(line, path, number, f"a word and {dim} numbers")
     # Most lines of a large file are not wanted, so their numbers are not parsed.
-    if first_parts is not None and line.partition(b" ")[0] not in first_parts:
-      continue
-    word, *values = line.rsplit(b" ", dim)
-    vector = _vector(values)
-    if vector is None:
-      raise _malformed(line, path, number, f"a word and {dim} finite numbers")
+    is_wanted = first_parts is None or line.partition(b" ")[0] in first_parts
+    vector = None
+    if dim and line.count(b" ") >= dim:
+      word, *fields = line.rsplit(b" ", dim)
+      if not is_wanted:
+        continue
+      vector = _numbers(fields)
+    if vector is None or not np.isfinite(vector).all():
+      raise EncoderError(
+        f"{path}, line {number}: expected a word and {dim or 'its'} finite numbers, separated by single spaces, got "
+        f"{line[:40].decode('utf-8', 'replace')!r}...; use a text file of GloVe or word2vec, not the binary format"
+      )
     if word not in rows and (wanted is None or word in wanted):
       rows[word] = len(rows)
       numbers += vector.tobytes()
-  if not words:
-    raise EncoderError(f"{path}: no word vectors; expected lines of a word and its numbers")
-  if expected_words not in (None, words):
-    raise EncoderError(f"{path}: expected {expected_words} words, as in line 1, got {words}; copy the whole file")
+  if not words or expected_words not in (None, words):
+    expected = expected_words or "lines of a word and its numbers"
+    raise EncoderError(f"{path}: {words} word vectors, expected {expected}; copy the whole file")
   return rows, np.frombuffer(numbers, np.float32).reshape(-1, dim), digest.hexdigest()
 
 
@@ -236,11 +215,9 @@ def _lines(path: str, digest: Any, show: bool) -> Iterator[tuple[int, bytes]]:
   """Yields (number from 1, line without its end); word2vec ends lines with a space."""
   try:
     with open(path, "rb") as file, Progress(os.path.getsize(path), show, "reading word vectors", "byte") as progress:
-      magic, done = file.peek(4)[:4], 0
+      done = 0
       lines: Any = file
-      if magic == _ZIP_MAGIC:
-        raise EncoderError(f"{path}: expected a text file, plain or gzipped, got a zip archive; unzip it")
-      if magic.startswith(_GZIP_MAGIC):
+      if file.peek(2).startswith(_GZIP_MAGIC):
         lines = gzip.GzipFile(fileobj=file)
       for number, line in enumerate(lines, start=1):
         digest.update(line)
@@ -248,14 +225,13 @@ def _lines(path: str, digest: Any, show: bool) -> Iterator[tuple[int, bytes]]:
           progress.update(file.tell() - done)
           done = file.tell()
         if number == 1:
-          line = line.removeprefix(_BOM)
+          line = line.removeprefix(BOM)
         yield number, line.rstrip(b" \r\n")
       progress.update(file.tell() - done)
   except (gzip.BadGzipFile, zlib.error, EOFError) as error:
     raise EncoderError(f"{path}: cannot be unpacked ({error}); copy the whole file") from error
   except OSError as error:
-    message = f"model={PREFIX}{path}: cannot be read ({error.strerror}); expected a file of word vectors"
-    raise EncoderError(message, argument="model") from error
+    raise EncoderError(f"model={PREFIX}{path}: cannot be read ({error.strerror})", argument="model") from error
 
 
 def _header(line: bytes) -> tuple[int | None, int]:
@@ -265,27 +241,15 @@ def _header(line: bytes) -> tuple[int | None, int]:
     return int(fields[0]), int(fields[1])
   # As many fields at the end as are numbers; the first one belongs to the word even if it is a number.
   dim = 0
-  while dim < len(fields) - 1 and _vector(fields[-1 - dim : len(fields) - dim], finite=False) is not None:
+  while dim < len(fields) - 1 and _numbers(fields[-1 - dim : len(fields) - dim]) is not None:
     dim += 1
   return None, dim
 
 
-def _vector(values: list[bytes], finite: bool = True) -> np.ndarray | None:
-  """Returns float32 numbers; None if a value is no number, or not finite."""
+def _numbers(fields: list[bytes]) -> np.ndarray | None:
+  """Returns fields as float32; None if one is no number."""
   try:
     with np.errstate(over="ignore"):
-      vector = np.array(list(map(float, values))).astype(np.float32)
+      return np.array(list(map(float, fields))).astype(np.float32)
   except ValueError:
     return None
-  if finite and not np.isfinite(vector).all():
-    return None
-  return vector
-
-
-def _malformed(line: bytes, path: str, number: int, expected: str) -> EncoderError:
-  """Returns the error of a line, which shows the line's beginning."""
-  fields, beginning = line.count(b" ") + 1, line[:40].decode("utf-8", "replace")
-  return EncoderError(
-    f"{path}, line {number}: expected {expected}, separated by single spaces, got {fields} fields, {beginning!r}...; "
-    "use the complete file in the text format of GloVe or word2vec, not the binary format"
-  )

@@ -135,7 +135,7 @@ def test_long_lists_keep_their_order(mini):
   assert lengths == [9 if i == 5 else 2 + i % 7 for i in range(2500)]
 
 
-@pytest.mark.parametrize("element", [None, float("nan"), b"bytes", 3, ["nested"]])
+@pytest.mark.parametrize("element", [None, float("nan"), 3, ["nested"]])
 def test_an_element_that_is_not_a_str_is_rejected(mini, element):
   with pytest.raises(DataError, match=r"^sentences\[2\] ") as raised:
     mini(["a", "b", element])
@@ -170,7 +170,7 @@ def test_pad_batch():
     ({"max_input_chars_per_word": "9"}, PIECES, "max_input_chars_per_word"),
     ({"cls_token": 5}, PIECES, "cls_token"),
     ({"cls_token": {"content": []}}, PIECES, "cls_token"),
-    ([], PIECES, "expected a JSON object"),
+    ([], PIECES, "expected JSON with a dict"),
     ({"tokenizer_class": "BertJapaneseTokenizer"}, PIECES, "BertJapaneseTokenizer"),
     ({}, [], r"vocab.txt: .*\[UNK\], \[SEP\]"),
     ({}, [piece for piece in PIECES if piece != "[CLS]"], r"vocab.txt: .*\[CLS\]"),
