@@ -21,6 +21,7 @@ from bert_flow_tf.evaluation.metrics import cosine_similarity, score_pairs
 from bert_flow_tf.evaluation.task_scores import Embeddings
 from bert_flow_tf.flow.config import FlowConfig
 from bert_flow_tf.training import calibrate
+from bert_flow_tf.training.flow_trainer import Trainer
 from bert_flow_tf.training.settings import FlowSettings
 from bert_flow_tf.training.sources import embedding_pairs
 
@@ -98,10 +99,10 @@ def evaluate(task: TaskData, embed: Callable, transform: Callable) -> tuple[floa
   return headline(task, cosine_similarity(a, b)), headline(task, cosine_similarity(transform(a), transform(b)))
 
 
-def make_flow(config: FlowConfig, dim: int, seed: int, num_train_epochs: float) -> calibrate.FlowFitter:
-  """Returns a `FlowFitter` that fits as `run_flow.py`, without checkpoints."""
-  settings = FlowSettings(flow_model_config=config, seed=seed, num_train_epochs=num_train_epochs)
-  return calibrate.FlowFitter(settings, dim, show_progress=False)
+def make_trainer(config: FlowConfig, dim: int, seed: int, known: dict[Any, Trainer] | None = None) -> Trainer:
+  """Returns a trainer that fits as `run_flow.py`, without checkpoints."""
+  settings = FlowSettings(flow_model_config=config, seed=seed)
+  return calibrate.make_trainer(settings, dim, show_progress=False, known=known)
 
 
 def run_task(
@@ -126,14 +127,12 @@ def run_task(
 
   def ours():
     embeddings = Embeddings(encoder, [corpus], batch_size, **arguments)
-    if not compiled:
-      compiled["fitter"] = make_flow(config, dim, seed, epochs)
-    compiled["fitter"].restart(FlowSettings(flow_model_config=config, seed=seed, num_train_epochs=epochs))
-    flow = compiled["fitter"].fit(embedding_pairs(embeddings, corpus))
+    trainer = make_trainer(config, dim, seed, compiled)
+    flow, _ = calibrate.fit_flow(trainer, embedding_pairs(embeddings, corpus), epochs)
     return evaluate(task, embeddings.of, flow.transform)
 
   def original():
-    flow = make_flow(config, dim, seed, epochs).fit(PaddedPairs(padded, corpus))
+    flow, _ = calibrate.fit_flow(make_trainer(config, dim, seed), PaddedPairs(padded, corpus), epochs)
     return evaluate(task, padded.encode, flow.transform)
 
   rounds = measure.in_turns({OURS: lambda: measure.seconds(ours), ORIGINAL: lambda: measure.seconds(original)}, repeats)

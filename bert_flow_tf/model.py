@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from bert_flow_tf.calibration.combined import side_by_side
+from bert_flow_tf.calibration.combined import side_by_side, view_dim
 from bert_flow_tf.calibration.flow import FlowCalibration, as_calibration, load_calibration
 from bert_flow_tf.calibration.interface import Calibration
 from bert_flow_tf.calibration.names import AUTO, FLOW, CalibrationSpec, parse_calibration
@@ -21,11 +21,12 @@ from bert_flow_tf.evaluation import isotropy
 from bert_flow_tf.evaluation.metrics import cosine_similarity, normalized
 from bert_flow_tf.evaluation.task_scores import Embeddings
 from bert_flow_tf.flow.glow import Glow
-from bert_flow_tf.training.calibrate import FlowFitter, fit_linear, flow_fitter, settings_of_fit
+from bert_flow_tf.training.calibrate import fit_flow, fit_linear, make_trainer, settings_of_fit
 from bert_flow_tf.training.choice import Choice, choose_calibration
+from bert_flow_tf.training.flow_trainer import Trainer
 from bert_flow_tf.training.loop import LoopResult
 from bert_flow_tf.training.settings import FlowSettings
-from bert_flow_tf.training.sources import FitSentences, SentencePairsWithDropout, find_embeddings
+from bert_flow_tf.training.sources import FitSentences, SentencePairsWithDropout
 
 
 class SentenceModel:
@@ -213,9 +214,9 @@ class SentenceModel:
     batch_size: int = 64,
     show_progress: bool | None = None,
     flow_settings: FlowSettings | None = None,
-    scores: Callable[[FlowCalibration, int], Mapping[str, float]] | None = None,
+    scores: Callable[[FlowCalibration, int], Mapping[str, float]] = lambda flow, step: {},
     parts: dict[str, Calibration] | None = None,
-    fitters: dict[Any, FlowFitter] | None = None,
+    fitters: dict[Any, Trainer] | None = None,
     **settings: Any,
   ) -> "SentenceModel":
     """Embeds sentences, fits a calibration on them without labels, and returns the model itself.
@@ -235,7 +236,7 @@ class SentenceModel:
       flow_settings: settings of the flow's fit and seed of auto as one object, in place of `settings`.
       scores: (flow, steps made) -> further values for TensorBoard, whenever a checkpoint is due.
       parts: {name: calibration} of earlier fits on the same sentences, which are not fitted again; gets the new ones.
-      fitters: flows and trainers of earlier fits, whose compiled steps are used again; gets the new one.
+      fitters: trainers of earlier fits, whose compiled steps are used again; gets the new one.
       **settings: fields of `training.settings.FlowSettings` (num_train_epochs, seed, ...).
 
     Raises:
@@ -244,46 +245,27 @@ class SentenceModel:
     spec = parse_calibration(calibration)
     flow_settings = flow_settings or settings_of_fit(spec, settings)
     self.check_fit(spec, encoder_dropout)
-
-    # The corpus is embedded once, when the first part needs it, unless the caller has its embeddings.
     embed = functools.partial(self.embeddings, batch_size=batch_size, show_progress=show_progress)
-
-    def embed_corpus(pairs):
-      embedded = embed(pairs)
-      self.log_cone(embedded.values)
-      return embedded
-
-    corpus = FitSentences(sentences_or_pairs(sentences), embed_corpus, embeddings)
+    corpus = FitSentences(sentences_or_pairs(sentences), embed, self.log_cone, embeddings)
     if parts is None:
       parts = {}
-    missing = {part.name: part for part in spec.parts if part.name not in parts}
+    missing = [part for part in spec.parts if part.name not in parts]
 
     # The flow takes longest: the others come first, so that a rejected one is rejected at once.
-    for name, part in missing.items():
-      if name == AUTO:
-        seed, rows = flow_settings.seed, corpus.rows()
-        choose = functools.partial(choose_calibration, self.encoder, self.identity)
-        self.choice = choose(corpus.occurrences, rows, self.shares, seed, batch_size)
-        parts[name] = self.choice.calibration
-      elif name != FLOW:
-        gold = None
-        if part.k_on_dev and dev is not None:
-          of_dev = find_embeddings(dev, embeddings) or embed(dev)
-          gold = of_dev.of(dev.sentences_a), of_dev.of(dev.sentences_b), dev.scores
-        parts[name] = fit_linear(part, corpus.rows(), gold, self.shares)
-    if FLOW in missing:
-      shown = show_progress is not False
-      known = {} if fitters is None else fitters
-      fitter = flow_fitter(known, flow_settings, self.dim, strategy, folder, shown, self.shares)
-      if encoder_dropout:
-        a, b = corpus.pairs.sentences_a, corpus.pairs.sentences_b
-        with_dropout = SentencePairsWithDropout(self.encoder, a, b, **self.identity.pooling_arguments())
-        parts[FLOW] = fitter.fit(with_dropout, scores)
-      else:
-        parts[FLOW] = fitter.fit(corpus.embedding_pairs(fitter.pairs_seen), scores)
-      self.flow_fit = fitter.result
-      if fitters is not None:  # the next fit changes the fitter's own flow
-        parts[FLOW] = fitter.copy()
+    for part in missing:
+      if part.name == AUTO:
+        parts[AUTO] = self._choose(corpus, flow_settings.seed, batch_size)
+      elif part.name != FLOW:
+        gold = corpus.with_gold(dev) if part.k_on_dev and dev is not None else None
+        parts[part.name] = fit_linear(part, corpus.rows(), gold, self.shares)
+    if FLOW in [part.name for part in missing]:
+      dim = view_dim(self.dim, self.shares)
+      trainer = make_trainer(flow_settings, dim, strategy, folder, show_progress is not False, fitters)
+      source = self._pairs_of_flow(corpus, trainer, flow_settings.epochs, encoder_dropout)
+      flow, self.flow_fit = fit_flow(trainer, source, flow_settings.epochs, self.shares, scores)
+      if fitters is not None:  # the next fit changes the trainer's own flow
+        flow = FlowCalibration(flow.flow.copy(), flow.mix)
+      parts[FLOW] = flow
 
     # Join the parts, and note which embeddings they are for; from here on nothing can fail but low_dim.
     fitted: Any = side_by_side([parts[part.name] for part in spec.parts])
@@ -291,6 +273,21 @@ class SentenceModel:
     fitted.encoder = self.identity.to_dict()
     self.calibration = fitted
     return self
+
+  def _choose(self, corpus, seed, batch_size):
+    """Returns the calibration that auto takes, and keeps the `Choice`."""
+    rows = corpus.rows()
+    self.choice = choose_calibration(
+      self.encoder, self.identity, corpus.occurrences, rows, self.shares, seed, batch_size
+    )
+    return self.choice.calibration
+
+  def _pairs_of_flow(self, corpus, trainer, epochs, encoder_dropout):
+    """Returns the pairs for a flow: embedded once, or in each step with dropout."""
+    if not encoder_dropout:
+      return corpus.embedding_pairs(lambda num_pairs: trainer.pairs_seen(num_pairs, epochs))
+    a, b = corpus.pairs.sentences_a, corpus.pairs.sentences_b
+    return SentencePairsWithDropout(self.encoder, a, b, **self.identity.pooling_arguments())
 
   def check_fit(self, spec: CalibrationSpec, encoder_dropout: bool = False) -> None:
     """Checks, before anything is embedded, that low_dim divides the calibrated embedding, and that dropout has a use.

@@ -26,7 +26,7 @@ _MIX_MEAN, _MIX_RMS = "mix/mean", "mix/rms"
 
 
 class FlowCalibration(Calibration):
-  """u -> z = f(u), or f(x) for the fitted mix x of concatenated views u; `training.calibrate.FlowFitter` fits one."""
+  """u -> z = f(u), or f(x) for the fitted mix x of concatenated views u; `training.calibrate.fit_flow` fits one."""
 
   name = FLOW
 

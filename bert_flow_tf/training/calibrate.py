@@ -10,7 +10,7 @@ import numpy as np
 import tensorflow as tf
 from absl import logging
 
-from bert_flow_tf.calibration.combined import Mix, parse_shares, side_by_side, view_dim
+from bert_flow_tf.calibration.combined import parse_shares, side_by_side, view_dim
 from bert_flow_tf.calibration.flow import FlowCalibration
 from bert_flow_tf.calibration.interface import Calibration
 from bert_flow_tf.calibration.names import AUTO, FLOW, CalibrationSpec, make_calibration, parse_calibration
@@ -23,10 +23,7 @@ from bert_flow_tf.training.flow_trainer import Trainer
 from bert_flow_tf.training.loop import LoopResult
 from bert_flow_tf.training.optimizer import num_steps
 from bert_flow_tf.training.settings import FlowSettings
-from bert_flow_tf.training.sources import EmbeddingPairs, MixedPairs, SentencePairsWithDropout, VectorPairs
-
-# Pairs with gold scores on which natsv's k is chosen: first vectors [n, dim], second vectors [n, dim], scores [n].
-Dev = tuple[np.ndarray, np.ndarray, np.ndarray]
+from bert_flow_tf.training.sources import Dev, EmbeddingPairs, MixedPairs, SentencePairsWithDropout, VectorPairs
 
 
 def fit_calibration(
@@ -68,13 +65,14 @@ def fit_calibration(
   flow_settings = settings_of_fit(spec, settings)
   if folder is not None and spec.method != FLOW:
     raise ConfigError(f"folder: only calibration=flow has this argument, not {spec.name}", argument="folder")
+  shares = parse_shares(shares)
   fitted: dict[str, Calibration] = {}
   for part in reversed(spec.parts):  # the flow, which takes longest, last
     if part.method == FLOW:
       # The flow takes pairs, and steps; ...
       source = _source(vectors)
-      fitter = FlowFitter(flow_settings, source.dim, None, folder, show_progress, shares)
-      fitted[part.name] = fitter.fit(source)
+      trainer = make_trainer(flow_settings, view_dim(source.dim, shares), None, folder, show_progress)
+      fitted[part.name], _ = fit_flow(trainer, source, flow_settings.epochs, shares)
     else:
       # ... the others take every vector, once.
       rows = np.concatenate(vectors) if isinstance(vectors, tuple) else vectors
@@ -126,88 +124,54 @@ def check_flow(
   return num_steps(num_pairs, settings.train_batch_size, settings.epochs)
 
 
-def flow_fitter(
-  known: dict[Any, "FlowFitter"],
+def make_trainer(
   settings: FlowSettings,
   dim: int,
-  strategy: tf.distribute.Strategy | None,
-  folder: str | os.PathLike | None,
-  show_progress: bool,
-  shares: Sequence[float],
-) -> "FlowFitter":
-  """Returns a new `FlowFitter`, or the known one of the same dimensions and settings, set back; see its arguments."""
-  # Compiling takes longer than fitting: seed and number of epochs are the only settings that need no new graph.
-  key = dim, tuple(shares), dataclasses.replace(settings, seed=0, num_train_epochs=1.0)
-  if key in known:
-    known[key].restart(settings)
-  else:
-    known[key] = FlowFitter(settings, dim, strategy, folder, show_progress, shares)
-  return known[key]
+  strategy: tf.distribute.Strategy | None = None,
+  folder: str | os.PathLike | None = None,
+  show_progress: bool = True,
+  known: dict[Any, Trainer] | None = None,
+) -> Trainer:
+  """Returns the trainer of a new flow for vectors [., dim], or the `known` one of equal compiled steps, restarted.
 
-
-class FlowFitter:
-  """Flow for embeddings [., dim], and its trainer; `folder` gets `checkpoints` and `tensorboard`.
-
-  `calibration` is the `FlowCalibration` that `fit` changes, `result` the `LoopResult` of the last fit.
+  `folder` gets `checkpoints` and `tensorboard`.
   """
+  if strategy is None:
+    name, wait = settings.distribution_strategy, settings.worker_wait_seconds
+    strategy = make_strategy(name, wait, settings.deterministic)
+  # Compiling takes longer than fitting: seed and number of epochs are the only settings that need no new graph.
+  key = strategy, dim, dataclasses.replace(settings, seed=0, num_train_epochs=1.0)
+  if known is not None and key in known:
+    known[key].restart(settings.seed)
+    return known[key]
+  checkpoints = summaries = None
+  if folder is not None:
+    checkpoints = pathlib.Path(folder) / "checkpoints"
+    summaries = pathlib.Path(folder) / "tensorboard"
+  # Variables of the flow belong to the strategy; the workers agree on their first values.
+  with worker_failures(strategy), strategy.scope():
+    flow = Glow(settings.config, dim, settings.actnorm_init, settings.permutation, settings.seed)
+  trainer = Trainer(flow, settings, strategy, checkpoints, summaries, show_progress)
+  if known is not None:
+    known[key] = trainer
+  return trainer
 
-  def __init__(
-    self,
-    settings: FlowSettings,
-    dim: int,
-    strategy: tf.distribute.Strategy | None = None,
-    folder: str | os.PathLike | None = None,
-    show_progress: bool = True,
-    shares: Sequence[float] = (),
-  ) -> None:
-    self._shares, self._epochs = parse_shares(shares), settings.epochs
-    if strategy is None:
-      name, wait = settings.distribution_strategy, settings.worker_wait_seconds
-      strategy = make_strategy(name, wait, settings.deterministic)
-    size = view_dim(dim, self._shares)
-    # Variables of the flow belong to the strategy; the workers agree on their first values.
-    with worker_failures(strategy), strategy.scope():
-      flow = Glow(settings.config, size, settings.actnorm_init, settings.permutation, settings.seed)
-    self.calibration = FlowCalibration(flow)
-    self.result: LoopResult | None = None
-    checkpoints = summaries = None
-    if folder is not None:
-      checkpoints = pathlib.Path(folder) / "checkpoints"
-      summaries = pathlib.Path(folder) / "tensorboard"
-    self._trainer = Trainer(flow, settings, strategy, checkpoints, summaries, show_progress)
 
-  def restart(self, settings: FlowSettings) -> None:
-    """Makes the flow a new one, with seed and epochs of these settings; compiled steps are kept."""
-    self._epochs = settings.epochs
-    self._trainer.restart(settings.seed)
-
-  def pairs_seen(self, num_pairs: int) -> np.ndarray:
-    """Returns the sorted indices of the pairs that the fit uses, int64 [n]."""
-    return self._trainer.pairs_seen(num_pairs, self._epochs)
-
-  def fit(
-    self,
-    source: EmbeddingPairs | SentencePairsWithDropout,
-    scores: Callable[[FlowCalibration, int], Mapping[str, float]] | None = None,
-  ) -> FlowCalibration:
-    """Fits the mix of the pairs' views, then the flow; `scores`: (flow, steps made) -> values for TensorBoard."""
-    # The mix is fitted on all pairs of the source, and applied where they are read.
-    if self._shares and isinstance(source, EmbeddingPairs):
-      mix = Mix.of(source.moments(), self._shares)
-      self.calibration.mix = mix
-      source = MixedPairs(source, mix)
-
-    def report(step):
-      if scores is None:
-        return {}
-      return scores(self.calibration, step)
-
-    self.result = self._trainer.fit(source, self._epochs, scores=report)
-    return self.calibration
-
-  def copy(self) -> FlowCalibration:
-    """Returns the fitted flow with weights of its own, which the next fit does not change."""
-    return FlowCalibration(self.calibration.flow.copy(), self.calibration.mix)
+def fit_flow(
+  trainer: Trainer,
+  source: EmbeddingPairs | SentencePairsWithDropout,
+  epochs: float,
+  shares: Sequence[float] = (),
+  scores: Callable[[FlowCalibration, int], Mapping[str, float]] = lambda flow, step: {},
+) -> tuple[FlowCalibration, LoopResult]:
+  """Fits the trainer's flow on pairs, whose views are mixed first; `scores`: (flow, steps made) -> TensorBoard's."""
+  mix = None
+  if shares:
+    source = MixedPairs(source, shares)
+    mix = source.mix
+  calibration = FlowCalibration(trainer.flow, mix)
+  result = trainer.fit(source, epochs, scores=lambda step: scores(calibration, step))
+  return calibration, result
 
 
 def _source(vectors):

@@ -47,7 +47,7 @@ class Trainer:
     summary_folder: str | os.PathLike | None = None,
     show_progress: bool = True,
   ) -> None:
-    self._flow = flow
+    self.flow = flow
     self._settings = settings or FlowSettings()
     self._strategy = strategy or tf.distribute.get_strategy()
     self._checkpoint_folder, self._summary_folder = checkpoint_folder, summary_folder
@@ -66,7 +66,7 @@ class Trainer:
     Compiled graphs are kept: for many fits in one process, where compiling would take longer than fitting.
     """
     self._seed = seed
-    self._flow.restart(seed)
+    self.flow.restart(seed)
     self._optimizer.restart()
 
   def pairs_seen(self, num_pairs: int, num_train_epochs: float) -> np.ndarray:
@@ -115,7 +115,7 @@ class Trainer:
     identity = {
       **self._settings.identity(),
       "seed": self._seed,
-      "flow": self._flow.settings(),
+      "flow": self.flow.settings(),
       "steps": total,
       "order": ORDER,
       "shuffle": shuffle,
@@ -126,8 +126,8 @@ class Trainer:
       losses=["loss_bits_per_dim"],
       total=total,
       strategy=self._strategy,
-      objects={"flow": self._flow, "optimizer": self._optimizer},
-      variables=[*self._flow.variables, *self._optimizer.variables],
+      objects={"flow": self.flow, "optimizer": self._optimizer},
+      variables=[*self.flow.variables, *self._optimizer.variables],
       trained=[self._weights.variable],
       identity=identity,
       save_checkpoints_steps=self._settings.save_checkpoints_steps,
@@ -139,11 +139,11 @@ class Trainer:
 
   def _initialize(self, source, order):
     """Initializes the actnorms from the first sentences of the first batch, unless they start without data."""
-    if not self._flow.needs_initialization:
+    if not self.flow.needs_initialization:
       return
     features = next(iter(source.features(batched(order, self._settings.train_batch_size).take(1))))
     first_sentences, _ = source.embed(features, tf.constant([self._seed, -1], tf.int32))
-    self._flow.initialize(first_sentences)
+    self.flow.initialize(first_sentences)
 
   def _advance(self, source, total):
     """Returns the function (iterator, seed, step, count) -> losses before `count` steps, float [count].
@@ -173,7 +173,7 @@ class Trainer:
     losses, gradients = [], []
     for position, side in enumerate((first, second)):
       dropout_seed = None
-      if self._flow.config.coupling_dropout:
+      if self.flow.config.coupling_dropout:
         dropout_seed = tf.random.experimental.stateless_fold_in(seed, position)
       loss, gradient = side_graph(side, dropout_seed, vector)
       losses.append(loss)
@@ -184,7 +184,7 @@ class Trainer:
     with tf.GradientTape(watch_accessed_variables=False) as tape:
       tape.watch(vector)
       with self._weights.as_values(vector):
-        bits = self._flow.bits_per_dim(side, dropout_seed)
+        bits = self.flow.bits_per_dim(side, dropout_seed)
       loss = tf.reduce_sum(bits) / self._settings.train_batch_size
     return loss, tape.gradient(loss, vector)
 
@@ -209,7 +209,7 @@ class Trainer:
         loss = strategy.reduce(tf.distribute.ReduceOp.SUM, loss, axis=None)
         return index + 1, losses.write(tf.cast(index, tf.int32), loss)
 
-      losses = tf.TensorArray(self._flow.dtype, tf.cast(count, tf.int32), element_shape=[])
+      losses = tf.TensorArray(self.flow.dtype, tf.cast(count, tf.int32), element_shape=[])
       index = tf.constant(0, tf.int64)
       return tf.while_loop(lambda index, _: index < count, body, [index, losses])[1].stack()
 
@@ -217,7 +217,7 @@ class Trainer:
 
   def _make_compiled_advance(self):
     """Returns `advance` for cached embeddings, with all steps of a call as one computation of XLA."""
-    strategy, shape = self._strategy, [self._settings.train_batch_size, self._flow.dim]
+    strategy, shape = self._strategy, [self._settings.train_batch_size, self.flow.dim]
 
     @tf.function(autograph=False, jit_compile=True)
     def steps(first, second, seeds, count):
@@ -226,7 +226,7 @@ class Trainer:
         self._apply(gradient)
         return index + 1, tf.tensor_scatter_nd_update(losses, [[index]], [loss])
 
-      losses = tf.zeros([STEPS_A_CALL], self._flow.dtype)
+      losses = tf.zeros([STEPS_A_CALL], self.flow.dtype)
       return tf.while_loop(lambda index, _: index < count, body, [tf.constant(0), losses])[1]
 
     @tf.function(autograph=False)

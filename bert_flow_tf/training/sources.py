@@ -2,6 +2,7 @@
 
 import hashlib
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
@@ -13,6 +14,9 @@ from bert_flow_tf.encoder.sentence_encoder import SentenceEncoder
 from bert_flow_tf.errors import TrainingError
 from bert_flow_tf.evaluation.task_scores import Embeddings
 from bert_flow_tf.training.labelled_pairs import LabelledPairs
+
+# Pairs with gold scores on which natsv's k is chosen: first vectors [n, dim], second vectors [n, dim], scores [n].
+Dev = tuple[np.ndarray, np.ndarray, np.ndarray]
 
 # Rows read at once for the checksum of vectors on disk.
 _ROWS = 8192
@@ -93,28 +97,28 @@ class EmbeddingPairs:
 
 
 class MixedPairs(EmbeddingPairs):
-  """Pairs of concatenated views, mixed where they are read."""
+  """Pairs of concatenated views, mixed where they are read by a `mix` that is fitted on all of them."""
 
-  def __init__(self, source: EmbeddingPairs, mix: Mix) -> None:
-    self._source, self._mix = source, mix
+  def __init__(self, source: EmbeddingPairs, shares: Sequence[float]) -> None:
+    self._source, self.mix = source, Mix.of(source.moments(), shares)
 
   @property
   def dim(self) -> int:
     """Dimensions of the mix."""
-    return self._mix.output_dim
+    return self.mix.output_dim
 
   def __len__(self) -> int:
     return len(self._source)
 
   def fingerprint(self) -> str:
     """Returns the fingerprint of the pairs, and the shares."""
-    return f"{self._source.fingerprint()} shares {self._mix.shares}"
+    return f"{self._source.fingerprint()} shares {self.mix.shares}"
 
   def features(self, positions: tf.data.Dataset) -> tf.data.Dataset:
     """Maps a dataset of positions [batch] to one of (a [batch, dim], b [batch, dim])."""
 
     def mixed(side):
-      return tf.cast(self._mix(tf.cast(side, tf.float64)), tf.float32)
+      return tf.cast(self.mix(tf.cast(side, tf.float64)), tf.float32)
 
     return self._source.features(positions).map(lambda a, b: (mixed(a), mixed(b)))
 
@@ -231,13 +235,15 @@ class FitSentences:
   """Sentences, or two sides of pairs, that a calibration is fitted on; embedded when a part of it needs them.
 
   `occurrences` has every sentence as often as it occurs; of pairs all first sentences, then all second ones. `pairs`
-  are for the flow; a plain list makes pairs of neighbors. Embeddings in `ready` are not computed again.
+  are for the flow; a plain list makes pairs of neighbors. Embeddings in `ready` are not computed again; `look` is
+  called with those that are, float32 [n, dim].
   """
 
   def __init__(
     self,
     sentences: list[str] | tuple[list[str], list[str]],
     embed: Callable[[SentencePairs], Embeddings],
+    look: Callable[[np.ndarray], Any],
     ready: Sequence[Embeddings] = (),
   ) -> None:
     if isinstance(sentences, tuple):
@@ -248,16 +254,21 @@ class FitSentences:
       first, second = sentences[0:even:2], sentences[1:even:2]
       self.occurrences = sentences
     self.pairs = SentencePairs.without_gold(first, second)
-    self._embed, self._ready = embed, list(ready)
+    self._embed, self._look, self._ready = embed, look, list(ready)
 
   def rows(self) -> np.ndarray:
     """Returns the embedding of every occurrence, float32 [n, dim]."""
     everything = SentencePairs.without_gold(self.occurrences, self.occurrences)
     embeddings = find_embeddings(everything, self._ready)
     if embeddings is None:
-      embeddings = self._embed(everything)
+      embeddings = self._embedded(everything)
       self._ready.append(embeddings)
     return embeddings.of(self.occurrences)
+
+  def with_gold(self, dev: SentencePairs) -> Dev:
+    """Returns the embeddings of pairs, two float32 [n, dim], and their scores."""
+    embeddings = find_embeddings(dev, self._ready) or self._embed(dev)
+    return embeddings.of(dev.sentences_a), embeddings.of(dev.sentences_b), dev.scores
 
   def embedding_pairs(self, pairs_seen: Callable[[int], np.ndarray]) -> EmbeddingPairs:
     """Returns the pairs of embeddings for a flow; of sentences without one only those that the fit uses.
@@ -270,7 +281,12 @@ class FitSentences:
     # A short fit on a large corpus uses few of its pairs.
     numbers = pairs_seen(len(self.pairs))
     used = self.pairs.take(numbers)
-    return embedding_pairs(self._embed(used), used, numbers, len(self.pairs))
+    return embedding_pairs(self._embedded(used), used, numbers, len(self.pairs))
+
+  def _embedded(self, pairs):
+    embeddings = self._embed(pairs)
+    self._look(embeddings.values)
+    return embeddings
 
 
 def find_embeddings(pairs: SentencePairs, ready: Sequence[Embeddings]) -> Embeddings | None:

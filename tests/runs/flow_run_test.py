@@ -13,7 +13,7 @@ from bert_flow_tf.flow.config import FlowConfig
 from bert_flow_tf.io.experiment import OutputSettings
 from bert_flow_tf.io.settings import setting
 from bert_flow_tf.runs.flow_run import FlowRunSettings
-from bert_flow_tf.training.calibrate import FlowFitter
+from bert_flow_tf.training.calibrate import make_trainer
 from bert_flow_tf.training.settings import FlowSettings, RunSettings
 from bert_flow_tf.training.sources import EmbeddingPairs
 from tests.training import small
@@ -130,7 +130,7 @@ def test_a_new_field_changes_name_and_resume_identity(tmp_path):
 
 def fit(settings, folder, a, b):
   settings = dataclasses.replace(settings, flow_model_config=CONFIG, train_batch_size=len(a), num_train_epochs=1)
-  FlowFitter(settings, a.shape[1], folder=folder, show_progress=False).fit(EmbeddingPairs(a, b))
+  make_trainer(settings, a.shape[1], folder=folder, show_progress=False).fit(EmbeddingPairs(a, b))
 
 
 def test_a_configuration_that_cannot_be_read_is_found_by_check():

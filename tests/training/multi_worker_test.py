@@ -17,7 +17,7 @@ from bert_flow_tf.data.tasks import load_task
 from bert_flow_tf.errors import ConfigError, TrainingError
 from bert_flow_tf.flow.config import FlowConfig
 from bert_flow_tf.flow.glow import Glow
-from bert_flow_tf.training.calibrate import FlowFitter
+from bert_flow_tf.training.calibrate import make_trainer
 from bert_flow_tf.training.distribution import Cluster, make_strategy, read_tf_config
 from bert_flow_tf.training.settings import FlowSettings
 from bert_flow_tf.training.sources import EmbeddingPairs
@@ -146,9 +146,8 @@ def single_process(folder):
   pairs = task.fitting_pairs(use_full=True)
   sides = [encoder.encode(side, max_seq_length=16) for side in (pairs.sentences_a, pairs.sentences_b)]
   settings = FlowSettings(flow_model_config=CONFIG, flow_learning_rate=RATE, num_train_epochs=EPOCHS)
-  fitter = FlowFitter(settings, encoder.dim(), show_progress=False)
-  flow = fitter.fit(EmbeddingPairs(*sides)).flow
-  return fitter.result.losses, flow
+  trainer = make_trainer(settings, encoder.dim(), show_progress=False)
+  return trainer.fit(EmbeddingPairs(*sides), EPOCHS).losses, trainer.flow
 
 
 @pytest.fixture(scope="module")
