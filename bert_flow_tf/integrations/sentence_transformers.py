@@ -5,7 +5,7 @@ import json
 import pathlib
 import re
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -110,8 +110,7 @@ class SentenceTransformersAdapter:
     _check_others(others)
     if not convert_to_numpy and not convert_to_tensor:
       raise ConfigError("convert_to_numpy=False: expected True, or convert_to_tensor=True", argument="convert_to_numpy")
-    texts = sentences if isinstance(sentences, str) else _texts_of(sentences)
-    embeddings = self.model.encode(texts, batch_size, bool(show_progress_bar), normalize_embeddings)
+    embeddings = self.model.encode(_texts_of(sentences), batch_size, bool(show_progress_bar), normalize_embeddings)
     if convert_to_tensor:
       return _tensor(embeddings)
     return embeddings
@@ -187,13 +186,10 @@ def _model_meta(model):
 
 def _texts_of(sentences):
   """Returns sentences, or the texts of mteb's batches, as a list; `SentenceModel.encode` checks that they are str."""
-  try:
-    items = list(sentences)
-  except TypeError as error:
-    kind = type(sentences).__name__
-    raise DataError(f"sentences: {kind}, expected a sentence or a list of sentences", "sentences") from error
+  if isinstance(sentences, str) or not isinstance(sentences, Iterable):
+    return sentences
   texts = []
-  for position, item in enumerate(items):
+  for position, item in enumerate(sentences):
     if not isinstance(item, Mapping):
       texts.append(item)
     elif isinstance(item.get("text"), str):
@@ -201,8 +197,7 @@ def _texts_of(sentences):
     elif "text" in item:
       texts += item["text"]
     else:
-      keys = ", ".join(map(str, item)) or "nothing"
-      message = f"sentences: batch {position} (from 0) has {keys}, expected text; this model embeds sentences alone"
+      message = f"sentences: batch {position} (from 0) has {list(item)}, expected text; this model embeds text alone"
       raise DataError(message, argument="sentences")
   return texts
 
@@ -210,13 +205,8 @@ def _texts_of(sentences):
 def _check_others(arguments):
   """Raises a ConfigError for an argument of `encode` that is unknown, or asks for what this model does not do."""
   for name, value in arguments.items():
-    if name in _IGNORED:
-      continue
-    if name not in _NEUTRAL:
-      message = f"{name}: unknown; expected an argument of SentenceTransformer.encode, or of mteb's encoders"
-      raise ConfigError(message, argument=name)
-    if value not in _NEUTRAL[name]:
-      allowed = " or ".join(map(repr, _NEUTRAL[name]))
+    if name not in _IGNORED and value not in _NEUTRAL.get(name, ()):
+      allowed = " or ".join(map(repr, _NEUTRAL.get(name, ("no such argument",))))
       raise ConfigError(f"{name}={value!r}: expected {allowed}; this model has nothing else", argument=name)
 
 

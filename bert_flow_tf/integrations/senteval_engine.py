@@ -58,7 +58,8 @@ class OwnEngine:
     # SentEval splits at blanks, and shows all sentences of a task first.
     sides = {}
     for name, pairs in splits.items():
-      sides[name] = [_words(pairs.sentences_a), _words(pairs.sentences_b)]
+      first = [sentence.split() for sentence in pairs.sentences_a]
+      sides[name] = first, [sentence.split() for sentence in pairs.sentences_b]
     adapter.prepare({}, [words for first, second in sides.values() for words in first + second])
     rows = {}
     for name, pairs in splits.items():
@@ -68,10 +69,6 @@ class OwnEngine:
       part = "all" if subsets else name
       rows[f"{task} {part}"] = score_pairs(np.nan_to_num(cosines), pairs.scores, subsets)
     return rows
-
-
-def _words(sentences):
-  return [sentence.split() for sentence in sentences]
 
 
 class SentEval:
@@ -140,7 +137,7 @@ def opened_engine(
   """Yields SentEval if it can be imported, first from a `trusted` checkout, else `OwnEngine`; and the tasks."""
   with _task_path(folder) as path:
     engine = _find_engine(folder, path, batch_size, trusted, settings)
-    names = _check_tasks(tasks, path, engine)
+    names = _tasks_of(tasks, path, engine)
     logging.info("%s: %s", engine.name, ", ".join(names))
     yield engine, names
 
@@ -167,9 +164,11 @@ def _find_engine(folder, path, batch_size, trusted, settings):
   before = list(sys.path)
   if (checkout / "senteval" / "engine.py").is_file():
     if not trusted:
-      message = f"senteval_trusted: missing; {checkout / 'senteval'} is program code, which would have all your rights"
-      mend = "give it if you trust the code, or the folder of the data alone as senteval"
-      raise ConfigError(f"{message}; {mend}", argument="senteval_trusted")
+      raise ConfigError(
+        f"senteval_trusted: missing; {checkout / 'senteval'} is program code, which would have all your rights; give "
+        "it if you trust the code, or the folder of the data alone as senteval",
+        argument="senteval_trusted",
+      )
     sys.path.insert(0, str(checkout))
   try:
     return SentEval(importlib.import_module("senteval.engine"), path, batch_size, settings)
@@ -180,7 +179,7 @@ def _find_engine(folder, path, batch_size, trusted, settings):
     sys.path[:] = before
 
 
-def _check_tasks(names, path, engine):
+def _tasks_of(names, path, engine):
   """Returns the tasks to evaluate: those of `names`, or the similarity tasks whose data exists."""
   if names is None:
     available = [name for name, (_, folder) in SIMILARITY_TASKS.items() if (path / "downstream" / folder).is_dir()]
@@ -189,12 +188,9 @@ def _check_tasks(names, path, engine):
       raise ConfigError(f"senteval={path}: downstream/ contains none of {expected}", argument="senteval")
     return available
   names = [name.strip() for name in names]
-  if not names or len(set(names)) < len(names):
-    raise ConfigError(f"senteval_tasks={','.join(names)}: expected one or more, each once", argument="senteval_tasks")
-  for name in names:
-    if name not in engine.tasks:
-      message = f"senteval_tasks={name}: expected some of {', '.join(engine.tasks)}"
-      raise ConfigError(f"{message}; others need SentEval itself", argument="senteval_tasks")
+  if not names or len(set(names)) < len(names) or not set(names) <= set(engine.tasks):
+    expected = f"one or more of {', '.join(engine.tasks)}, each once; others need SentEval itself"
+    raise ConfigError(f"senteval_tasks={','.join(names)}: expected {expected}", argument="senteval_tasks")
   return names
 
 

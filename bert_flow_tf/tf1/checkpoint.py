@@ -56,7 +56,7 @@ def check_free(prefix: pathlib.Path) -> None:
     problem = "a checkpoint of this name exists; choose another name, or delete it"
   else:
     return
-  raise EncoderError(f"output_checkpoint={prefix}: {problem}", argument="output_checkpoint")
+  raise EncoderError(f"{prefix}: {problem}")
 
 
 def write_checkpoint(prefix: pathlib.Path, variables: Mapping[str, np.ndarray]) -> None:
@@ -75,10 +75,7 @@ def write_checkpoint(prefix: pathlib.Path, variables: Mapping[str, np.ndarray]) 
       for path in sorted(folder.iterdir()):  # .data-... before .index
         path.rename(prefix.with_name(path.name))
   except (OSError, tf.errors.OpError) as error:
-    problem = str(error).splitlines()[0]
-    raise EncoderError(
-      f"output_checkpoint={prefix}: cannot be written ({problem})", argument="output_checkpoint"
-    ) from error
+    raise EncoderError(f"{prefix}: cannot be written ({str(error).splitlines()[0]})") from error
 
 
 def _save(prefix: pathlib.Path, variables: Mapping[str, np.ndarray]) -> None:

@@ -76,25 +76,16 @@ def write_folders(
     for name, part in fitted.items():
       part.encoder = identity
       part.save(writing / name)
-    # Read back.
-    flow = classifier = None
-    if FLOW in fitted:
-      flow = load_calibration(writing / FLOW).flow
-    if CLASSIFIER in fitted:
-      classifier = Classifier.load(writing / CLASSIFIER)
-    written = model_variables(encoder, flow, classifier)
+    written = _read_back(record, encoder, writing)
     tf1_names.check_names(written, record[ENCODER] + record[FLOW] + record[CLASSIFIER], checkpoint.prefix)
-    _check_same(checkpoint, written)
+    for name, array in written.items():
+      # Half-precision checkpoints are read as float32, which holds every value of theirs.
+      if checkpoint.read_weight(name, array.shape).tobytes() != array.tobytes():
+        raise EncoderError(f"{checkpoint.prefix}: {name} changed in the conversion; please report this bug")
     content = {"checkpoint": checkpoint.prefix, "variables": record}
     write_text(writing / RECORD, json.dumps(content, indent=2) + "\n")
-  # What was written, for the terminal.
-  lines = [f"{checkpoint.prefix}: {len(checkpoint.shapes)} variables"]
-  for name in (ENCODER, FLOW, CLASSIFIER):
-    if record[name]:
-      lines.append(f"{name:10}  {len(record[name]):4} -> {output_path / name}")
+  lines = _describe(checkpoint, record, output_path)
   lines.append(f"do_lower_case is {encoder.tokenizer.do_lower_case}")
-  for kind, count in collections.Counter(record[_LEFT_OUT].values()).items():
-    lines.append(f"left out    {count:4}: {kind}")
   if fitted:
     settings = "unknown"
     if identity is not None:
@@ -160,12 +151,25 @@ def _fitted(checkpoint: Tf1Checkpoint, record: Mapping[str, Any]) -> dict[str, A
   return fitted
 
 
-def _check_same(checkpoint: Tf1Checkpoint, variables: Mapping[str, np.ndarray]) -> None:
-  """Raises an EncoderError if some of a checkpoint's variables are not equal to float32 arrays bit by bit."""
-  for name, array in variables.items():
-    # Half-precision checkpoints are read as float32, which holds every value of theirs.
-    if checkpoint.read_weight(name, array.shape).tobytes() != array.tobytes():
-      raise EncoderError(f"{checkpoint.prefix}: {name} changed in the conversion; please report this bug")
+def _read_back(record: Mapping[str, Any], encoder: SentenceEncoder, folder: pathlib.Path) -> dict[str, np.ndarray]:
+  """Returns {name in a checkpoint: float32 array} of the encoder, and of flow and classifier in a written folder."""
+  flow = classifier = None
+  if record[FLOW]:
+    flow = load_calibration(folder / FLOW).flow
+  if record[CLASSIFIER]:
+    classifier = Classifier.load(folder / CLASSIFIER)
+  return model_variables(encoder, flow, classifier)
+
+
+def _describe(checkpoint: Tf1Checkpoint, record: Mapping[str, Any], folder: pathlib.Path) -> list[str]:
+  """Returns lines that say where the variables went."""
+  lines = [f"{checkpoint.prefix}: {len(checkpoint.shapes)} variables"]
+  for name in (ENCODER, FLOW, CLASSIFIER):
+    if record[name]:
+      lines.append(f"{name:10}  {len(record[name]):4} -> {folder / name}")
+  for kind, count in collections.Counter(record[_LEFT_OUT].values()).items():
+    lines.append(f"left out    {count:4}: {kind}")
+  return lines
 
 
 def _tokenizer(vocab_file: pathlib.Path, do_lower_case: bool | None, max_input_chars_per_word: int | None) -> dict:

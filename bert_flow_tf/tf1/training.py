@@ -6,7 +6,7 @@ import numpy as np
 
 from bert_flow_tf.encoder import google_folder, tf1_names, tf1_reader
 from bert_flow_tf.encoder.sentence_encoder import SentenceEncoder
-from bert_flow_tf.errors import ConfigError, EncoderError
+from bert_flow_tf.errors import ConfigError
 from bert_flow_tf.flow.glow import Glow
 from bert_flow_tf.io import files
 from bert_flow_tf.tf1 import checkpoint as tf1_checkpoint
@@ -29,21 +29,18 @@ def write_training_checkpoint(
     write_config(folder, encoder)
   variables = tf1_checkpoint.model_variables(encoder, flow, classifier)
   prefix = folder / f"{_NAME}{step}"
-  try:
-    # `checkpoint` names no files that are being deleted: this process may be killed at any moment.
-    before = _steps(folder)
-    if step in before:
-      before.remove(step)
-      _mark(folder, before, before[-1:])
-    _delete(prefix)
-    tf1_checkpoint.write_checkpoint(prefix, variables)
-    steps = _steps(folder)
-    kept = sorted({step, *steps[-KEPT:]})
-    _mark(folder, kept, [step])
-    for old in set(steps) - set(kept):
-      _delete(folder / f"{_NAME}{old}")
-  except OSError as error:
-    raise EncoderError(f"{prefix}: cannot be written ({error})") from error
+  # `checkpoint` names no files that are being deleted: this process may be killed at any moment.
+  before = _steps(folder)
+  if step in before:
+    before.remove(step)
+    _mark(folder, before, before[-1:])
+  _delete(prefix)
+  tf1_checkpoint.write_checkpoint(prefix, variables)
+  steps = _steps(folder)
+  kept = sorted({step, *steps[-KEPT:]})
+  _mark(folder, kept, [step])
+  for old in set(steps) - set(kept):
+    _delete(folder / f"{_NAME}{old}")
 
 
 def _mark(folder, kept, latest):

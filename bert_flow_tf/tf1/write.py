@@ -29,7 +29,8 @@ def write_model(
   The arguments are run_convert's; bert_config.json and vocab.txt are written to the checkpoint's folder.
   """
   prefix = pathlib.Path(output_checkpoint).resolve()
-  tf1_checkpoint.check_free(prefix)
+  with naming("output_checkpoint"):
+    tf1_checkpoint.check_free(prefix)
   flow: Any = None
   classifier: Any = None
   if flow_folder:
@@ -43,8 +44,9 @@ def write_model(
   variables = tf1_checkpoint.model_variables(model, flow and flow.flow, classifier)
   lines = [f"{len(variables)} variables from {', '.join(filter(None, (model.name, flow_folder, classifier_folder)))}"]
   # The configuration comes first: a checkpoint without it could not be read.
-  write_config(prefix.parent, model)
-  tf1_checkpoint.write_checkpoint(prefix, variables)
+  with naming("output_checkpoint"):
+    write_config(prefix.parent, model)
+    tf1_checkpoint.write_checkpoint(prefix, variables)
   step = tf1_checkpoint.step_of(prefix)
   if step is not None:
     lines.append(f"global_step is {step}, by the name")
@@ -55,15 +57,12 @@ def _load_flow(folder: str) -> FlowCalibration:
   """Returns the calibration of a flow alone, fitted and of float32."""
   with naming("flow_folder"):
     calibration = load_calibration(folder)
-  if not isinstance(calibration, FlowCalibration) or calibration.mix is not None:
-    problem = f"{calibration.name} is another calibration than a flow, or has views"
-  elif calibration.flow.needs_initialization:
-    problem = "the flow was never fitted"
-  elif calibration.flow.dtype != "float32":
-    problem = f"the flow is {calibration.flow.dtype}, expected float32"
-  else:
-    return calibration
-  raise ConfigError(f"flow_folder={folder}: {problem}", argument="flow_folder")
+  if isinstance(calibration, FlowCalibration) and calibration.mix is None:
+    flow = calibration.flow
+    if flow.dtype == "float32" and not flow.needs_initialization:
+      return calibration
+  expected = "expected a fitted flow of float32, without views"
+  raise ConfigError(f"flow_folder={folder}: got the calibration {calibration.name}; {expected}", "flow_folder")
 
 
 def _check_encoder(fitted: dict[str, Any], encoder: SentenceEncoder, allow_other: bool) -> None:
@@ -97,7 +96,6 @@ def write_config(folder: pathlib.Path, encoder: SentenceEncoder) -> None:
     "max_input_chars_per_word": encoder.tokenizer.settings["max_input_chars_per_word"],
   }
   contents = {"vocab.txt": vocabulary, "tokenizer_config.json": _json(tokenizer)}
-  argument = "output_checkpoint"
 
   def means_the_same(path):
     if path.name == "vocab.txt":
@@ -111,7 +109,7 @@ def write_config(folder: pathlib.Path, encoder: SentenceEncoder) -> None:
     for name in (*contents, google_folder.CONFIG_FILE):
       path = folder / name
       if path.exists() and not means_the_same(path):
-        raise EncoderError(f"{argument}: {path} belongs to another model than {encoder.name}", argument)
+        raise EncoderError(f"{path}: belongs to another model than {encoder.name}")
     for name, content in contents.items():
       if not (folder / name).exists():
         write_bytes(folder / name, content)
@@ -120,7 +118,7 @@ def write_config(folder: pathlib.Path, encoder: SentenceEncoder) -> None:
     if not path.exists():
       write_bytes(path, _json(checksums.sealed(config, folder, list(contents))))
   except (OSError, ValueError) as error:  # JSONDecodeError is a ValueError
-    raise EncoderError(f"{argument}: the folder {folder} cannot be used ({error})", argument) from error
+    raise EncoderError(f"{folder}: cannot be used ({error})") from error
 
 
 def _tokenizer_config(folder: pathlib.Path) -> dict:

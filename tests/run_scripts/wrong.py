@@ -124,7 +124,7 @@ max_seq_length :: STSB --flow_folder=@/exp/sn --max_seq_length=64
 --flow_folder :: STSB --flow_folder=@/exp/sn --sentence_embedding_type=concat-top-2 --allow_other_encoder
 --task :: STSB --senteval=@/data
 --senteval_tasks :: --senteval=@/data --senteval_tasks=
---senteval_tasks=STS17 :: --senteval=@/data --senteval_tasks=STS12,STS17
+--senteval_tasks=STS12,STS17 :: --senteval=@/data --senteval_tasks=STS12,STS17
 --output_dir :: STSB --output_dir=@/lines.txt
 --output_dir: @/several has :: STSB --output_dir=@/several
 --output_dir :: STSB --output_dir=@/senteval
