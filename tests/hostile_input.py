@@ -3,6 +3,7 @@
 hypothesis (tests/properties_test.py) and atheris (tools/soak/fuzz.py) call them.
 """
 
+import contextlib
 import io
 import pathlib
 import tempfile
@@ -11,7 +12,7 @@ import zipfile
 import numpy as np
 
 from bert_flow_tf.calibration.flow import load_calibration
-from bert_flow_tf.corpus.reading import TFRECORD, TSV, InputFormat, Stream, find_columns, frames, to_tfrecord
+from bert_flow_tf.corpus import readers
 from bert_flow_tf.data import nli, semeval, stsb
 from bert_flow_tf.data.lines import TextError, lines
 from bert_flow_tf.data.tasks import load_task
@@ -93,21 +94,27 @@ def read_flow_config(data):
 
 def read_tfrecords(data):
   """Reads the bytes as a TFRecord file; good records are framed again to the same bytes."""
-  stream = Stream(str(_file(data, "records.tfrecord")))
-  try:
-    records = list(frames(stream, InputFormat(TFRECORD, max_bytes=1 << 16)))
-  finally:
-    stream.close()
-  if not any(isinstance(record, TextError) for record, _ in records):
-    assert b"".join(to_tfrecord(record) for record, _ in records) == data
+  records = _records(readers.TFRECORD, data)
+  if not any(isinstance(record, TextError) for record in records):
+    assert b"".join(readers.to_tfrecord(record) for record in records) == data
 
 
-def read_tsv_columns(data):
-  stream = Stream(str(_file(data, "columns.tsv")))
-  try:
-    find_columns(stream, InputFormat(TSV, "text", "id", header=True))
-  finally:
-    stream.close()
+def read_columns(data):
+  """Reads the bytes as files of the other kinds that a corpus may have."""
+  for kind in (readers.TSV, readers.CSV, readers.JSONL, readers.PARQUET):
+    with contextlib.suppress(BertFlowError):
+      _records(kind, data)
+
+
+def _records(kind, data):
+  """Returns the records of a file of a corpus, each of which is parsed or rejected."""
+  columns = readers.InputFormat(kind, "1", "text", header=True, max_bytes=1 << 16)
+  with contextlib.closing(readers.open_reader(str(_file(data, "corpus")), columns)) as reader:
+    records = [record for record, _ in reader.records(reader.start, reader.first)]
+    for record in records:
+      with contextlib.suppress(TextError):
+        reader.parse(record)
+  return records
 
 
 def read_npz(data):

@@ -30,6 +30,7 @@ _ONLY_IN = {
   "tensorflow_serving": ("bert_flow_tf.serving",),
   "apache_beam": ("bert_flow_tf.corpus",),
   "fsspec": ("bert_flow_tf.corpus",),
+  "pyarrow": ("bert_flow_tf.corpus",),
 }
 # Modules that work without TensorFlow, so that a wrong command line or a file of predictions does not wait for it:
 # {folder: its modules that need it}, and single modules.

@@ -1,12 +1,13 @@
 """Index of a corpus: reads the input files once, before anything is embedded, and assigns their records to shards."""
 
+import contextlib
 import dataclasses
 import hashlib
 from collections.abc import Sequence
 from typing import Any
 
 from bert_flow_tf.corpus import storage
-from bert_flow_tf.corpus.reading import InputFormat, Stream, find_columns, frames
+from bert_flow_tf.corpus.readers import InputFormat, open_reader
 from bert_flow_tf.errors import ConfigError, DataError
 from bert_flow_tf.progress import Progress
 
@@ -28,7 +29,10 @@ class InputFile:
 
 @dataclasses.dataclass(frozen=True)
 class Span:
-  """Records of one file; the first is line `line`, from 1, a header included, at byte `offset` of the unpacked file."""
+  """Records of one file; the first is record `line` (from 1, a header included) at byte `offset` of the unpacked file.
+
+  Parquet files have no such bytes, so their offsets mean nothing.
+  """
 
   path: str
   offset: int
@@ -96,7 +100,7 @@ def build_index(paths: Sequence[str], input_format: InputFormat, shard_size: int
     for path, (size, changed) in zip(paths, stats, strict=True):
       first = cutter.records
       checksum = _sha256(path)
-      _index_file(path, input_format, cutter, progress)
+      _index_file(path, size, input_format, cutter, progress)
       inputs.append(InputFile(path, size, changed, checksum, first, cutter.records - first))
   if not cutter.records:
     raise DataError(f"{', '.join(paths)[:200]}: no records, expected sentences")
@@ -114,23 +118,18 @@ def changed_input(inputs: Sequence[InputFile]) -> str | None:
   return None
 
 
-def _index_file(path, input_format, cutter, progress):
+def _index_file(path, size_of_file, input_format, cutter, progress):
   """Adds a file's records to the cutter."""
-  stream = Stream(path)
-  try:
-    columns, offset = find_columns(stream, input_format)
-    line = 1 if columns.width is None else 2
-    shown = 0
-    for _, size in frames(stream, input_format):
+  with contextlib.closing(open_reader(path, input_format)) as reader:
+    offset, line, shown = reader.start, reader.first, 0
+    for _, size in reader.records(offset, line):
       cutter.add(path, offset, line, size)
       offset += size
       line += 1
       if line % _SHOWN_RECORDS == 0:
-        progress.update(stream.position - shown)
-        shown = stream.position
-    progress.update(stream.position - shown)
-  finally:
-    stream.close()
+        progress.update(reader.position - shown)
+        shown = reader.position
+    progress.update(size_of_file - shown)
 
 
 def _sha256(path):

@@ -6,10 +6,10 @@ from typing import Any
 
 from absl import logging
 
-from bert_flow_tf.corpus import reading, shards, storage
+from bert_flow_tf.corpus import readers, shards, storage
 from bert_flow_tf.corpus.embedding import Embedder, pending, run_streaming
 from bert_flow_tf.corpus.index import Index, changed_input, find_inputs
-from bert_flow_tf.corpus.reading import TEXT, TFRECORD, TSV, InputFormat, is_number, kind_of
+from bert_flow_tf.corpus.readers import CSV, PARQUET, TEXT, TSV, InputFormat, import_parquet, is_number, kind_of
 from bert_flow_tf.corpus.shards import Manifest, ShardFolder
 from bert_flow_tf.errors import ConfigError, DataError, install_command, naming
 from bert_flow_tf.io.experiment import Stopwatch
@@ -25,20 +25,21 @@ class JobSettings(Settings):
   output_dir: str = setting("", "Folder of the vectors; an interrupted run resumes in its folder.")
   input_format: str | None = setting(
     None,
-    "text (one sentence per line), tsv or tfrecord (of tf.train.Example). Default: by the files' names.",
-    choices=reading.KINDS,
+    "text (one sentence per line), tsv, csv, jsonl (an object per line), parquet or tfrecord (of tf.train.Example). "
+    "Default: by the files' names.",
+    choices=readers.KINDS,
   )
   column: str | None = setting(
-    None, "Column of the sentence: in a TSV its name or its number from 1, in a TFRecord the feature's name."
+    None, "Column of the sentence: its name, in TSV and CSV also its number from 1; in a TFRecord the feature's name."
   )
   id_column: str | None = setting(None, "Column of the record's id. Default: records are numbered from 0.")
   header: bool | None = setting(
-    None, "Whether the first line of a TSV names its columns. Default: yes if a column is given by name."
+    None, "Whether the first line of a TSV or CSV names its columns. Default: yes if a column is given by name."
   )
   empty_lines: str = setting(
-    reading.SKIP,
+    readers.SKIP,
     "Treatment of empty sentences: skip, bad (count and list them as bad records) or embed.",
-    choices=(reading.SKIP, reading.BAD, reading.EMBED),
+    choices=(readers.SKIP, readers.BAD, readers.EMBED),
   )
   max_record_bytes: int = setting(1 << 20, "Longer lines and records are bad records.", minimum=1, maximum=1 << 30)
   output_format: str = setting(shards.NPY, "Format of the vectors' files.", choices=shards.OUTPUTS)
@@ -70,17 +71,23 @@ class JobSettings(Settings):
     if kind == TEXT and self.input_format is None and self.column is not None:
       kind = TSV
     # Reject what has no meaning for this kind of files.
-    unused = {TEXT: ("column", "id_column", "header"), TFRECORD: ("header",), TSV: ()}[kind]
+    unused = ["header"]
+    if kind == TEXT:
+      unused += ["column", "id_column"]
+    elif kind in (TSV, CSV):
+      unused = []
     for name in unused:
       if getattr(self, name) is not None:
         raise ConfigError(f"{name} has no meaning for {kind} files; leave it out", argument=name)
     if kind != TEXT and self.column is None:
       raise ConfigError(f"column is missing; expected the sentence's column in the {kind} files", argument="column")
-    header = kind == TSV and self._has_header()
+    header = kind in (TSV, CSV) and self._has_header()
+    if kind == PARQUET:
+      import_parquet("input")
     return InputFormat(kind, self.column, self.id_column, header, self.empty_lines, self.max_record_bytes)
 
   def _has_header(self):
-    """Checks the columns of a TSV; returns whether it has a header."""
+    """Checks the columns of TSV or CSV; returns whether it has a header."""
     is_named = False
     for name in ("column", "id_column"):
       value = getattr(self, name)
@@ -101,7 +108,7 @@ def _common_kind(paths):
   if len(kinds) > 1:
     names = ", ".join(f"{path} is {kind}" for kind, path in sorted(kinds.items()))
     message = f"input_format is missing, and the files' names differ ({names})"
-    raise ConfigError(f"{message}; expected one of {', '.join(reading.KINDS)}", argument="input_format")
+    raise ConfigError(f"{message}; expected one of {', '.join(readers.KINDS)}", argument="input_format")
   return next(iter(kinds))
 
 
@@ -132,6 +139,8 @@ class EmbeddingJob:
 
   def __init__(self, settings: JobSettings) -> None:
     settings.check()
+    if settings.output_format == PARQUET:
+      import_parquet("output_format")
     self._options: list[str] = []
     if settings.runner is not None:
       try:

@@ -8,7 +8,7 @@ import contextlib
 import dataclasses
 import json
 import pathlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, NoReturn
 
 import numpy as np
@@ -16,14 +16,14 @@ from absl import logging
 
 from bert_flow_tf.corpus import storage
 from bert_flow_tf.corpus.index import Index, build_index, changed_input
-from bert_flow_tf.corpus.reading import TFRECORD, InputFormat, ShardRecords, to_tfrecord
+from bert_flow_tf.corpus.readers import JSONL, PARQUET, TFRECORD, InputFormat, import_parquet, to_tfrecord
+from bert_flow_tf.corpus.reading import ShardRecords
 from bert_flow_tf.errors import ConfigError
 from bert_flow_tf.io import checksums, files
 from bert_flow_tf.io.lock import owned
 from bert_flow_tf.io.settings import differences
 
 NPY = "npy"
-OUTPUTS = (NPY, TFRECORD)
 # Names of the counters.
 READ, EMBEDDED, SKIPPED_EMPTY, BAD = "read", "embedded", "skipped (empty)", "bad"
 FORMAT_VERSION = 1
@@ -51,13 +51,9 @@ class ShardFolder:
     ids = [record.id for record in shard.records]
     sizes = {}
     # Vectors and ids, then the bad records.
-    if self.output == TFRECORD:
-      name = self.name(number, TFRECORD)
-      with self._writing(name, sizes) as file:
-        _write_examples(file, ids, vectors)
-    else:
-      with self._writing(self.name(number, NPY), sizes) as file:
-        np.save(file, vectors)
+    with self._writing(self.name(number, self.output), sizes) as file:
+      _WRITERS[self.output](file, ids, vectors)
+    if self.output == NPY:
       with self._writing(self.name(number, "ids.txt"), sizes) as file:
         _write_lines(file, ids)
     if shard.bad:
@@ -248,3 +244,26 @@ def _write_examples(file, ids, vectors):
       }
     )
     file.write(to_tfrecord(tf.train.Example(features=features).SerializeToString(deterministic=True)))
+
+
+def _write_json_lines(file, ids, vectors):
+  for name, vector in zip(ids, vectors, strict=True):
+    values = {"id": name, "embedding": vector.tolist()}
+    file.write(f"{json.dumps(values)}\n".encode())
+
+
+def _write_parquet(file, ids, vectors):
+  import pyarrow as pa
+
+  rows = pa.FixedSizeListArray.from_arrays(pa.array(vectors.reshape(-1)), vectors.shape[1])
+  import_parquet("output_format").write_table(pa.table({"id": pa.array(ids, pa.string()), "embedding": rows}), file)
+
+
+# {format: function that writes the vectors to a file; npy without the ids}
+_WRITERS: dict[str, Callable] = {
+  NPY: lambda file, ids, vectors: np.save(file, vectors),
+  TFRECORD: _write_examples,
+  JSONL: _write_json_lines,
+  PARQUET: _write_parquet,
+}
+OUTPUTS = tuple(_WRITERS)

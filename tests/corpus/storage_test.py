@@ -6,7 +6,7 @@ import pytest
 
 from bert_flow_tf.corpus.embedding import pending, run_streaming
 from bert_flow_tf.corpus.index import changed_input, find_inputs
-from bert_flow_tf.corpus.reading import InputFormat
+from bert_flow_tf.corpus.readers import InputFormat
 from bert_flow_tf.corpus.shards import Manifest, ShardFolder
 from bert_flow_tf.errors import ConfigError
 from tests.corpus import toy

@@ -24,7 +24,7 @@ def _seeds():
   """Returns well-formed inputs, from which the damaged ones are made."""
   from safetensors.numpy import save
 
-  from bert_flow_tf.corpus.reading import to_tfrecord
+  from bert_flow_tf.corpus.readers import to_tfrecord
   from tests.encoder import tiny
 
   arrays = io.BytesIO()
