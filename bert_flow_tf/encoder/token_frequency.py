@@ -107,7 +107,7 @@ def packaged_frequencies(tokenizer: SentenceTokenizer) -> tuple[np.ndarray, int]
   # part of words by the sentences that have two such words.
   words = read_frequencies(PACKAGED)
   total = words.pop(_SENTENCES)
-  word, piece = _pieces(tokenizer(words, _MAX_SEQ_LENGTH, warn=False))
+  word, piece = _pieces(tokenizer(list(words), _MAX_SEQ_LENGTH, warn=False))
   counts = np.fromiter(words.values(), np.float64)[word]
   return np.minimum(np.bincount(piece, counts, tokenizer.vocab_size), total), total
 
