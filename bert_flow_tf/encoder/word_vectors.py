@@ -149,7 +149,7 @@ def split_words(sentence: str) -> list[str]:
 def wanted_words(sentences: Collection[str]) -> set[str]:
   """Returns every word that `encode` looks up for the sentences, as written and in lower case."""
   # Capitals can matter: "May" is looked up as "may" first, then as it is written.
-  written = {word for sentence in check_sentences(sentences) for word in split_words(sentence)}
+  written = {word for sentence in sentences for word in split_words(sentence)}
   return written | {word.lower() for word in written}
 
 
