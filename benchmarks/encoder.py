@@ -6,12 +6,8 @@ CPU's cache, as for every user; with a small batch size the others take steps of
 process of their own (`worker.py`), with a Python that has them installed. Figures are logged as they come.
 """
 
-import json
-import os
 import pathlib
-import sys
 import tempfile
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -19,33 +15,19 @@ import tensorflow as tf
 from absl import logging
 
 from benchmarks import measure
-from benchmarks.worker_process import Worker
 from bert_flow_tf.encoder.saving import write_encoder
 from bert_flow_tf.encoder.sentence_encoder import SentenceEncoder
 from bert_flow_tf.encoder.tf1_names import bert_shapes
 from bert_flow_tf.io.files import read_json
 
-OURS, SENTENCE_TRANSFORMERS, ONNX_RUNTIME = "ours", "sentence-transformers", "ONNX Runtime"
-
-# Targets of this project: our speed divided by the other's; and, on a CPU with the instructions, half precision's
-# speed divided by float32's.
-TARGETS = {SENTENCE_TRANSFORMERS: 1.15, ONNX_RUNTIME: 1.05}
-HALF_TARGET = 1.4
-POOLING = "avg"
+OURS, OTHERS = "ours", ("sentence-transformers", "ONNX Runtime")
+MATRIX_RATE = "matrix rate"
 # BERT-base (Devlin et al. 2019, section 3).
 BASE = {"hidden_size": 768, "num_hidden_layers": 12, "num_attention_heads": 12, "intermediate_size": 3072}
-
 # Larger matrix products are not computed at a higher rate.
 _MATRIX = 1536
-# Sentences that every method embeds before the first round, which loads, traces and exports.
+# Sentences that ours embeds before the first round, which loads and traces.
 _WARM_UP = 16
-
-
-def draw(sentences: Sequence[str], count: int) -> list[str]:
-  """Returns `count` of the sentences at random; all in their order if count is not smaller than their number."""
-  if count >= len(sentences):
-    return list(sentences)
-  return [sentences[i] for i in np.random.default_rng(0).choice(len(sentences), count, replace=False)]
 
 
 def matrix_rate() -> float:
@@ -57,32 +39,7 @@ def matrix_rate() -> float:
   return 5 * 2.0 * _MATRIX**3 / seconds
 
 
-def run(
-  tokenizer_folder: str | os.PathLike,
-  sentences: list[str],
-  max_seq_length: int,
-  batch_size: int,
-  repeats: int,
-  other_python: str | None = None,
-  precision: str = "float32",
-) -> dict[str, Any]:
-  """Measures our encoder and the others in turns."""
-  with tempfile.TemporaryDirectory(prefix="bert_flow_benchmark_") as parent:
-    folder = pathlib.Path(parent) / "random-bert"
-    logging.info("writes a BERT with random weights")
-    write_random_bert(folder, tokenizer_folder)
-    (folder / "sentences.json").write_text(json.dumps(sentences), encoding="utf-8")
-    with Worker(other_python or sys.executable, folder, max_seq_length, measure.cores()) as worker:
-      for engine in TARGETS:  # they load and export while ours loads and traces
-        worker.send(engine, batch_size, count=_WARM_UP)
-      logging.info("loads it, here and in the other programs")
-      encoder = SentenceEncoder.from_pretrained(str(folder))
-      result, rounds = _measure(encoder, worker, folder, sentences, max_seq_length, batch_size, repeats, precision)
-  lengths = [len(ids) for ids in encoder.tokenizer(sentences, max_seq_length)]
-  return {**result, "batch_size": batch_size, **_summary(rounds, lengths, encoder.bert.config)}
-
-
-def write_random_bert(folder: str | os.PathLike, tokenizer_folder: str | os.PathLike) -> None:
+def write_random_bert(folder: pathlib.Path, tokenizer_folder: str) -> None:
   """Writes a Hugging Face folder that both TensorFlow and PyTorch load."""
   source = pathlib.Path(tokenizer_folder)
   vocabulary = (source / "vocab.txt").read_bytes()
@@ -96,18 +53,13 @@ def write_random_bert(folder: str | os.PathLike, tokenizer_folder: str | os.Path
     **BASE,
   }
   rng = np.random.default_rng(0)
-  variables = {name: _initial(name, shape, rng) for name, shape in bert_shapes(config).items()}
+  variables = {}
+  for name, shape in bert_shapes(config).items():
+    variables[name] = (0.02 * rng.standard_normal(shape)).astype(np.float32)
+    if name.endswith(("/gamma", "/beta", "/bias")):
+      variables[name] = np.full(shape, name.endswith("/gamma"), np.float32)
   path = source / "tokenizer_config.json"
-  tokenizer = read_json(path) if path.exists() else {}
-  write_encoder(folder, config, variables, vocabulary, tokenizer)
-
-
-def _initial(name, shape, rng):
-  if name.endswith("/gamma"):
-    return np.ones(shape, np.float32)
-  if name.endswith(("/beta", "/bias")):
-    return np.zeros(shape, np.float32)
-  return (0.02 * rng.standard_normal(shape)).astype(np.float32)
+  write_encoder(folder, config, variables, vocabulary, read_json(path) if path.exists() else {})
 
 
 def flops_per_token(config: Any, length: int) -> int:
@@ -120,95 +72,88 @@ def flops_per_token(config: Any, length: int) -> int:
   return config.num_hidden_layers * (8 * width * width + 4 * width * inner + 4 * width * length)
 
 
-def _measure(encoder, worker, folder, sentences, max_seq_length, batch_size, repeats, precision):
-  """Returns versions, skipped engines and differences of the embeddings; and {method: one result a round}."""
-  arguments = {"sentence_embedding_type": POOLING, "max_seq_length": max_seq_length, "batch_size": batch_size}
-  result = {"versions": {OURS: f"TensorFlow {tf.__version__}"}, "skipped": {}}
-  methods, embeddings = {"matrix rate": matrix_rate}, {}
+def run(benchmark: Any) -> tuple[dict[str, Any], str]:
+  """Measures our encoder and the others in turns; returns JSON values and Markdown."""
+  settings, embedding = benchmark.settings, benchmark.embedding
+  length, batch_size = benchmark.pooling_arguments["max_seq_length"], embedding.predict_batch_size
+  sentences = benchmark.sentences(settings.tasks[0])
+  if settings.encoder_sentences < len(sentences):
+    drawn = np.random.default_rng(0).choice(len(sentences), settings.encoder_sentences, replace=False)
+    sentences = [sentences[i] for i in drawn]
+  arguments = {"sentence_embedding_type": "avg", "max_seq_length": length, "batch_size": batch_size}
+  arguments["show_progress"] = False
+  versions, skipped, embeddings, methods = {}, {}, {}, {MATRIX_RATE: matrix_rate}
 
-  def timed(name, embed):
-    def run():
+  def add(name, version, embed):
+    def timed():
       seconds, embeddings[name] = embed()
       logging.info("%s: %.1f sentences/s", name, len(sentences) / seconds)
       return seconds
 
-    methods[name] = run
+    methods[name], versions[name] = timed, version
 
-  def add_ours(name, encoder):
-    encoder.encode(sentences[:_WARM_UP], show_progress=False, **arguments)
-    result["versions"][name] = result["versions"][OURS]
-    timed(name, lambda: measure.seconds(lambda: encoder.encode(sentences, show_progress=False, **arguments)))
+  def add_ours(name, folder, **precision):
+    encoder = SentenceEncoder.from_pretrained(str(folder), **precision)
+    encoder.encode(sentences[:_WARM_UP], **arguments)
+    embed = lambda: measure.seconds(lambda: encoder.encode(sentences, **arguments))  # noqa: E731
+    add(name, f"TensorFlow {tf.__version__}", embed)
+    return encoder
 
-  def of_worker(engine):
-    return worker.ask(engine, batch_size, folder / "other.npy")["seconds"], np.load(folder / "other.npy")
+  with tempfile.TemporaryDirectory(prefix="bert_flow_benchmark_") as parent:
+    folder = pathlib.Path(parent) / "random-bert"
+    write_random_bert(folder, benchmark.encoder.bert.folder)
+    with measure.Worker(benchmark.other_python, folder, sentences, length) as worker:
+      encoder = add_ours(OURS, folder)
+      for engine in OTHERS:
+        answer = worker.ask(engine, batch_size)  # loads and exports
+        if "skipped" in answer:
+          skipped[engine] = answer["skipped"]
+          logging.warning("%s is skipped: %s", engine, answer["skipped"])
+          continue
 
-  add_ours(OURS, encoder)
-  for engine in TARGETS:
-    answer = worker.receive(engine)
-    if "skipped" in answer:
-      result["skipped"][engine] = answer["skipped"]
-      logging.warning("%s is skipped: %s", engine, answer["skipped"])
-      continue
-    logging.info("%s is ready", engine)
-    result["versions"][engine] = answer["version"]
-    timed(engine, lambda engine=engine: of_worker(engine))
-  if precision != "float32":
-    add_ours(f"{OURS}, {precision}", SentenceEncoder.from_pretrained(str(folder), precision=precision))
-  rounds = measure.in_turns(methods, repeats)
-  expected = embeddings.pop(OURS)
-  result["largest_difference"] = {name: float(np.abs(values - expected).max()) for name, values in embeddings.items()}
-  return result, rounds
+        def of_worker(engine=engine):
+          return worker.ask(engine, batch_size, folder / "other.npy")["seconds"], np.load(folder / "other.npy")
 
-
-def _summary(rounds, lengths, config):
-  """Returns the JSON values that follow from {method: one result a round} and the sentences' lengths in tokens."""
-  rates, flops = rounds.pop("matrix rate"), sum(length * flops_per_token(config, length) for length in lengths)
-  count, ours = len(lengths), rounds[OURS]
-  return {
+        add(engine, answer["version"], of_worker)
+      if embedding.precision != "float32":
+        add_ours(f"{OURS}, {embedding.precision}", folder, precision=embedding.precision)
+      rounds = measure.in_turns(methods, settings.repeats)
+  # What follows from the rounds and the sentences' lengths in tokens.
+  lengths = [len(ids) for ids in encoder.tokenizer(sentences, length)]
+  flops = sum(number * flops_per_token(encoder.bert.config, number) for number in lengths)
+  rates, count = rounds.pop(MATRIX_RATE), len(sentences)
+  shares = [flops / seconds / rate for seconds, rate in zip(rounds[OURS], rates, strict=True)]
+  result = {
     "sentences": count,
+    "batch_size": batch_size,
     "mean_tokens": float(np.mean(lengths)),
     "threads": measure.cores(),
+    "versions": versions,
+    "skipped": skipped,
     "seconds": rounds,
-    "sentences_per_second": {method: count / measure.median(seconds) for method, seconds in rounds.items()},
-    "ours_over": {method: measure.median_ratio(rounds[method], ours) for method in TARGETS if method in rounds},
-    "over_float32": {
-      method: measure.median_ratio(ours, seconds)
-      for method, seconds in rounds.items()
-      if method not in (OURS, *TARGETS)
-    },
+    "sentences_per_second": {name: count / measure.median(seconds) for name, seconds in rounds.items()},
+    "ours_over": {name: measure.median_ratio(seconds, rounds[OURS]) for name, seconds in rounds.items()},
+    "largest_difference": {name: float(np.abs(rows - embeddings[OURS]).max()) for name, rows in embeddings.items()},
     "flops_per_sentence": flops / count,
     "matrix_flops_per_second": measure.median(rates),
-    "share_of_matrix_rate": measure.median(flops / seconds / rate for seconds, rate in zip(ours, rates, strict=True)),
+    "share_of_matrix_rate": measure.median(shares),
   }
+  return result, to_markdown(result)
 
 
 def to_markdown(result: dict[str, Any]) -> str:
-  """Returns the tables of the result of `run`."""
+  """Returns the table of the result of `run`."""
   rows = []
-  for method, rate in result["sentences_per_second"].items():
-    ratio = result["ours_over"].get(method)
-    judged = [f"{ratio:.2f}", measure.verdict(ratio, TARGETS[method])] if ratio else ["", ""]
-    difference = result["largest_difference"].get(method)
-    rows.append(
-      [
-        f"{method} ({result['versions'][method]})",
-        f"{rate:.1f}",
-        *judged,
-        "" if difference is None else f"{difference:.1e}",
-      ]
-    )
-  lines = [measure.markdown_table(["", "sentences/s", "ours / this", "target", "largest difference"], rows), ""]
+  for name, rate in result["sentences_per_second"].items():
+    ratio, difference = result["ours_over"][name], result["largest_difference"][name]
+    rows.append([f"{name} ({result['versions'][name]})", f"{rate:.1f}", f"{ratio:.2f}", f"{difference:.1e}"])
+  lines = [measure.markdown_table(["", "sentences/s", "ours / this", "largest difference"], rows), ""]
   lines += [f"{engine} is skipped: {reason}\n" for engine, reason in result["skipped"].items()]
+  matrix, flops = result["matrix_flops_per_second"], result["flops_per_sentence"]
   lines.append(
     f"{result['sentences']} distinct sentences, {result['mean_tokens']:.1f} tokens on average, batches of "
-    f"{result['batch_size']}, {result['threads']} threads. {result['flops_per_sentence'] / 1e9:.3g} GFLOP per sentence "
-    f"(without padding); a float32 matrix product runs at {result['matrix_flops_per_second'] / 1e9:.0f} GFLOP/s here, "
-    f"so the limit is {result['matrix_flops_per_second'] / result['flops_per_sentence']:.1f} sentences/s; ours reaches "
-    f"{100 * result['share_of_matrix_rate']:.0f}% of it (median over the rounds)."
+    f"{result['batch_size']}, {result['threads']} threads. {flops / 1e9:.3g} GFLOP per sentence (without padding). A "
+    f"matrix product runs at {matrix / 1e9:.0f} GFLOP/s here, so the limit is {matrix / flops:.1f} sentences/s; "
+    f"ours reaches {100 * result['share_of_matrix_rate']:.0f}% of it (median over the rounds)."
   )
-  lines += [
-    f"\n{method} is {ratio:.2f} times as fast as float32 ({measure.verdict(ratio, HALF_TARGET)}, on a CPU with "
-    "instructions for it)."
-    for method, ratio in result["over_float32"].items()
-  ]
   return "\n".join(lines)

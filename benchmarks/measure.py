@@ -1,18 +1,21 @@
-"""Measuring methods of the same work in turns."""
+"""Measuring methods of the same work in turns, here or in the process of `worker.py`."""
 
+import contextlib
 import gc
+import json
 import os
+import pathlib
 import statistics
+import subprocess
 import time
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from absl import logging
 
+from bert_flow_tf.errors import ConfigError
 
-def median(values: Iterable[float]) -> float:
-  """Returns the median of at least one number."""
-  return float(statistics.median(values))
+median = statistics.median
 
 
 def in_turns(methods: dict[Any, Callable], repeats: int) -> dict[Any, list]:
@@ -48,13 +51,42 @@ def cores() -> int:
   return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def verdict(value: float, target: float, at_most: bool = False) -> str:
-  """Returns the target and whether it is met, for a cell of a table."""
-  met = value <= target if at_most else value >= target
-  return f"{'<=' if at_most else '>='} {target:g}: {'met' if met else 'missed'}"
-
-
 def markdown_table(header: Sequence, rows: Iterable[Sequence]) -> str:
   """Returns a markdown table, its first column aligned left and the others right."""
   lines = [header, ["---", *["---:"] * (len(header) - 1)], *rows]
   return "\n".join("| " + " | ".join(str(cell) for cell in line) + " |" for line in lines)
+
+
+class Worker(contextlib.AbstractContextManager):
+  """The process with sentence-transformers, ONNX Runtime and model2vec; it ends with its input."""
+
+  def __init__(self, python: str, folder: pathlib.Path, sentences: list[str], max_seq_length: int) -> None:
+    (folder / "sentences.json").write_text(json.dumps(sentences), encoding="utf-8")
+    script = pathlib.Path(__file__).with_name("worker.py")
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    environment |= {"TOKENIZERS_PARALLELISM": "false", "HF_HUB_OFFLINE": "1", "OMP_NUM_THREADS": str(cores())}
+    command = [str(part) for part in (python, script, folder, max_seq_length, cores())]
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL}
+    self._python = python
+    try:
+      self._process: Any = subprocess.Popen(command, text=True, env=environment, **pipes)
+    except OSError as error:
+      raise self._error() from error
+
+  def __exit__(self, *unused):
+    self._process.communicate()
+
+  def ask(self, engine: str, batch_size: int, save: pathlib.Path | None = None) -> dict[str, Any]:
+    """Lets an engine embed all sentences; returns {"seconds", "cpu_seconds", "version"} or {"skipped": reason}."""
+    command = {"engine": engine, "batch_size": batch_size, "save": save and str(save)}
+    try:
+      self._process.stdin.write(json.dumps(command) + "\n")
+      self._process.stdin.flush()
+      return json.loads(self._process.stdout.readline())
+    except (OSError, ValueError) as error:
+      raise self._error() from error
+
+  def _error(self):
+    return ConfigError(
+      f"other_python={self._python}: cannot run benchmarks/worker.py; expected a Python with NumPy", "other_python"
+    )

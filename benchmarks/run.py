@@ -3,6 +3,7 @@
 python benchmarks/run.py --benchmark=tasks --model=FOLDER --data_dir=FOLDER
 """
 
+import importlib
 import json
 import pathlib
 import platform
@@ -14,7 +15,7 @@ if __package__ in (None, ""):  # run as a file, from any folder
 from absl import flags
 
 from benchmarks import measure
-from benchmarks.parts import TITLES, Benchmark, BenchmarkSettings
+from benchmarks.parts import ALL, TITLES, Benchmark, BenchmarkSettings
 from bert_flow_tf.data.tasks import DataSettings
 from bert_flow_tf.encoder.settings import EncoderSettings
 from bert_flow_tf.io.experiment import make_folder
@@ -37,21 +38,21 @@ def define_flags() -> None:
 def main(argv: list[str]) -> None:
   """Measures the parts; the results of each are written as soon as they are known."""
   del argv
-  kinds = (BenchmarkSettings, DataSettings, EncoderSettings, FlowSettings)
-  settings, *others = map(common_flags.settings, kinds)
+  settings, *others = map(common_flags.settings, (BenchmarkSettings, DataSettings, EncoderSettings, FlowSettings))
   benchmark = Benchmark(settings, *others)
   make_folder(FLAGS.output_dir, "output_dir")
-  about = {"flags": common_flags.values(), "cores": measure.cores()}
-  about |= {"machine": platform.machine(), "versions": common_flags.versions(), "load_before": measure.load()}
-  for name, result, text in benchmark.run():
-    about["load_after"] = measure.load()
-    load = f"load of the machine {about['load_before']:.1f} before and {about['load_after']:.1f} after"
+  about = {"flags": common_flags.values(), "cores": measure.cores(), "machine": platform.machine()}
+  about["versions"] = common_flags.versions()
+  for name in TITLES if settings.benchmark == ALL else [settings.benchmark]:
+    before = measure.load()
+    result, text = importlib.import_module(f"benchmarks.{name}").run(benchmark)
+    about |= {"load_before": before, "load_after": measure.load()}
+    load = f"load of the machine {before:.1f} before and {about['load_after']:.1f} after"
     page = f"## {TITLES[name]}\n\n{text}\n\n{about['cores']} cores, {load}, medians of {settings.repeats} rounds.\n"
     folder = pathlib.Path(FLAGS.output_dir)
     write_text(folder / f"{name}.json", json.dumps({**result, **about}, indent=2) + "\n")
     write_text(folder / f"{name}.md", page)
     print(page)
-    about["load_before"] = about["load_after"]
 
 
 def console() -> None:

@@ -5,7 +5,6 @@ part of a server's work is measured.
 """
 
 import concurrent.futures
-import importlib.util
 import os
 import tempfile
 import time
@@ -16,25 +15,15 @@ import numpy as np
 import tensorflow as tf
 
 from benchmarks import measure
-from bert_flow_tf.encoder.sentence_encoder import SentenceEncoder
-from bert_flow_tf.errors import ConfigError, install_command
-from bert_flow_tf.flow.config import FlowConfig
 from bert_flow_tf.flow.glow import Glow
 from bert_flow_tf.model import SentenceModel
 
 CLIENTS = 32
-# Target: time added by the flow to a request, as a part of the time without it.
-FLOW_SHARE_WITHIN = 0.05
 # Largest difference of an answer, as a part of the embeddings' largest value.
 ANSWERS_WITHIN = 1e-4
 _REQUEST_SIZES = (1, 8, 64)
 _REQUESTS_A_ROUND = 20
-
-
-def check_installed() -> None:
-  """Checks that the served graph's tokenizer is installed."""
-  if importlib.util.find_spec("tensorflow_text") is None:
-    raise ConfigError(f"benchmark=serving needs tensorflow-text: {install_command('serving')}", "benchmark")
+_SENTENCES = 512
 
 
 class ServedModel:
@@ -109,42 +98,26 @@ def flow_share(model: Callable, sentences: Sequence[str], repeats: int) -> dict[
   return result
 
 
-def run(
-  encoder: SentenceEncoder,
-  config: FlowConfig,
-  sentences: list[str],
-  max_seq_length: int,
-  pooling: str,
-  seconds: float,
-  repeats: int,
-) -> dict[str, Any]:
-  """Exports the encoder with a flow, and measures it under load and request by request."""
-  check_installed()
+def run(benchmark: Any) -> tuple[dict[str, Any], str]:
+  """Exports the encoder with a flow, measures it under load and request by request; returns JSON values, Markdown."""
   from bert_flow_tf.serving.export import export_model  # needs the extra [serving]
 
-  arguments: dict[str, Any] = {"sentence_embedding_type": pooling, "max_seq_length": max_seq_length}
+  settings, encoder, arguments = benchmark.settings, benchmark.encoder, benchmark.pooling_arguments
+  sentences = benchmark.sentences(settings.tasks[0])[:_SENTENCES]
   embeddings = encoder.encode(sentences, **arguments)
-  flow = Glow(config, encoder.dim(pooling), seed=1)
+  flow = Glow(benchmark.config, embeddings.shape[1], seed=1)
   flow.initialize(embeddings)
   with tempfile.TemporaryDirectory(prefix="bert_flow_benchmark_") as parent:
     model = ServedModel(export_model(SentenceModel(encoder, flow, **arguments), parent))
     model("serving_default", sentences[:1])
-    share = flow_share(model, sentences, repeats)
-    load = under_load(model, sentences, flow.transform(embeddings).numpy(), seconds)
-  return {"flow_share": share, "load": load, "model": encoder.name}
-
-
-def to_markdown(result: dict[str, Any]) -> str:
-  """Returns the table of the result of `run`."""
+    shares = flow_share(model, sentences, settings.repeats)
+    load = under_load(model, sentences, flow.transform(embeddings).numpy(), settings.load_seconds)
   rows = []
-  for size, times in result["flow_share"].items():
-    share = 100 * times["share"]
-    verdict = measure.verdict(round(share, 1), 100 * FLOW_SHARE_WITHIN, at_most=True)
-    rows.append([size, f"{times['without_ms']:.2f}", f"{times['with_ms']:.2f}", f"{share:.1f}%", verdict])
-  load = result["load"]
+  for size, times in shares.items():
+    rows.append([size, f"{times['without_ms']:.2f}", f"{times['with_ms']:.2f}", f"{100 * times['share']:.1f}%"])
   latency = ", ".join(f"{name} {ms:.0f} ms" for name, ms in load["latency_ms"].items())
-  table = measure.markdown_table(["sentences per request", "encoder (ms)", "with flow (ms)", "flow's share", ""], rows)
-  return (
+  table = measure.markdown_table(["sentences per request", "encoder (ms)", "with flow (ms)", "flow's share"], rows)
+  return {"flow_share": shares, "load": load, "model": encoder.name}, (
     f"{table}\n\n{load['clients']} clients at once for {load['seconds']:g} seconds, 1 to 3 sentences per request: "
     f"{load['requests']} requests, {load['wrong_answers']} wrong answers, none lost, "
     f"{load['requests_per_second']:.0f} requests/s; latency {latency}."

@@ -7,9 +7,7 @@ in its rows; it takes the plain mean of them and has no calibration, so it does 
 """
 
 import functools
-import json
 import pathlib
-import sys
 import tempfile
 import time
 from typing import Any
@@ -19,70 +17,54 @@ import tensorflow as tf
 from absl import logging
 
 from benchmarks import measure
-from benchmarks.worker_process import Worker
 from bert_flow_tf.encoder.sentence_encoder import SentenceEncoder
 from bert_flow_tf.model import SentenceModel
 
 OURS, MODEL2VEC = "ours", "model2vec"
 CALIBRATION = "soft-whitening"
-
-# Targets of this project: sentences per second on two cores, and our speed divided by model2vec's.
-TARGET_RATE, TARGET_RATIO = 20_000, 1.0
 _BATCH_SIZE = 1024  # model2vec's default
 
 
-def run(
-  encoder: SentenceEncoder,
-  sentences: list[str],
-  max_seq_length: int,
-  repeats: int,
-  other_python: str | None = None,
-  cache_dir: str | None = None,
-) -> dict[str, Any]:
-  """Measures both in turns."""
-  calibration = SentenceModel(encoder, None, max_seq_length=max_seq_length).fit(sentences, CALIBRATION).calibration
+def run(benchmark: Any) -> tuple[dict[str, Any], str]:
+  """Measures both in turns; returns JSON values and Markdown."""
+  encoder, length = benchmark.encoder, benchmark.pooling_arguments["max_seq_length"]
+  place = {"cache_dir": benchmark.embedding.model_cache_dir, "revision": encoder.bert.revision}
+  if not encoder.bert.is_static:
+    encoder = SentenceEncoder.from_pretrained(f"static:{encoder.name}", **place)
+  sentences = benchmark.sentences(*benchmark.settings.tasks)
+  calibration = SentenceModel(encoder, None, max_seq_length=length).fit(sentences, CALIBRATION).calibration
 
   def ours():
-    fresh = SentenceEncoder.from_pretrained(encoder.name, cache_dir=cache_dir, revision=encoder.bert.revision)
-    model = SentenceModel(fresh, calibration, max_seq_length=max_seq_length)
+    model = SentenceModel(SentenceEncoder.from_pretrained(encoder.name, **place), calibration, max_seq_length=length)
     cpu = time.process_time()
     seconds, _ = measure.seconds(lambda: model.encode(sentences))
     return {"seconds": seconds, "cpu_seconds": time.process_time() - cpu}
 
+  methods, versions = {OURS: ours}, {OURS: f"TensorFlow {tf.__version__}"}
   with tempfile.TemporaryDirectory(prefix="bert_flow_benchmark_") as parent:
     folder = pathlib.Path(parent)
-    (folder / "sentences.json").write_text(json.dumps(sentences), encoding="utf-8")
     _write_table(encoder, folder)
-    with Worker(other_python or sys.executable, folder, max_seq_length, measure.cores()) as worker:
-      answer, answers = _in_turns(ours, worker, repeats)
-  rounds, cpu = (
-    {name: [answer[kind] for answer in answers[name]] for name in answers} for kind in ("seconds", "cpu_seconds")
+    with measure.Worker(benchmark.other_python, folder, sentences, length) as worker:
+      ask = functools.partial(worker.ask, MODEL2VEC, _BATCH_SIZE)
+      first = ask()  # loads
+      if "skipped" in first:
+        logging.warning("%s is skipped: %s", MODEL2VEC, first["skipped"])
+      else:
+        methods[MODEL2VEC], versions[MODEL2VEC] = ask, first["version"]
+      answers = measure.in_turns(methods, benchmark.settings.repeats)
+  result: dict[str, Any] = {"model": encoder.name, "sentences": len(sentences), "dim": encoder.hidden_size}
+  result |= {"threads": measure.cores(), "versions": versions, "skipped": first.get("skipped"), "answers": answers}
+  rows = []
+  for name, rounds in answers.items():
+    rates = [len(sentences) / measure.median(r[kind] for r in rounds) for kind in ("seconds", "cpu_seconds")]
+    rows.append([f"{name} ({versions[name]})", *(f"{rate:,.0f}" for rate in rates)])
+  text = measure.markdown_table(["", "sentences/s", "sentences per second of CPU time"], rows)
+  if result["skipped"]:
+    text += f"\n\n{MODEL2VEC} is skipped: {result['skipped']}"
+  return result, (
+    f"{text}\n\n{encoder.name}, {encoder.hidden_size} dimensions, with {CALIBRATION}: {len(sentences)} distinct "
+    f"sentences from text, {measure.cores()} threads. Each round loads our model: its tokenizer remembers words."
   )
-  versions = {OURS: f"TensorFlow {tf.__version__}", MODEL2VEC: answer.get("version")}
-  ratio = measure.median_ratio(rounds[MODEL2VEC], rounds[OURS]) if MODEL2VEC in rounds else None
-  return {
-    "model": encoder.name,
-    "sentences": len(sentences),
-    "dim": encoder.hidden_size,
-    "threads": measure.cores(),
-    "versions": {name: versions[name] for name in rounds},
-    "skipped": answer.get("skipped"),
-    "seconds": rounds,
-    "cpu_seconds": cpu,
-    "sentences_per_second": {name: len(sentences) / measure.median(seconds) for name, seconds in rounds.items()},
-    "sentences_per_cpu_second": {name: len(sentences) / measure.median(seconds) for name, seconds in cpu.items()},
-    "ours_over_model2vec": ratio,
-  }
-
-
-def _in_turns(ours, worker, repeats):
-  """Returns model2vec's first answer, and {name: answers} of all rounds, without model2vec if it is skipped."""
-  ask = functools.partial(worker.ask, MODEL2VEC, _BATCH_SIZE)
-  first = ask()  # loads
-  if "skipped" in first:
-    logging.warning("%s is skipped: %s", MODEL2VEC, first["skipped"])
-  methods = {OURS: ours} if "skipped" in first else {OURS: ours, MODEL2VEC: ask}
-  return first, measure.in_turns(methods, repeats)
 
 
 def _write_table(encoder, folder):
@@ -92,22 +74,3 @@ def _write_table(encoder, folder):
     rows = rows * encoder.token_weights.table[:, np.newaxis]
   np.save(folder / "rows.npy", rows)
   encoder.tokenizer.save(folder / "tokenizer.json")
-
-
-def to_markdown(result: dict[str, Any]) -> str:
-  """Returns the table of the result of `run`."""
-  ratio, rows = result["ours_over_model2vec"], []
-  for name, rate in result["sentences_per_second"].items():
-    target = measure.verdict(rate, TARGET_RATE) if name == OURS else measure.verdict(ratio, TARGET_RATIO)
-    ours_over = "" if name == OURS else f"{ratio:.2f}"
-    per_cpu = f"{result['sentences_per_cpu_second'][name]:,.0f}"
-    rows.append([f"{name} ({result['versions'][name]})", f"{rate:,.0f}", ours_over, target, per_cpu])
-  header = ["", "sentences/s", "ours / this", "target", "sentences per second of CPU time"]
-  lines = [measure.markdown_table(header, rows), ""]
-  if result["skipped"]:
-    lines.append(f"{MODEL2VEC} is skipped: {result['skipped']}\n")
-  lines.append(
-    f"{result['model']}, {result['dim']} dimensions, with {CALIBRATION}: {result['sentences']} distinct sentences from "
-    f"text, {result['threads']} threads. Each round loads our model again, as its tokenizer remembers words."
-  )
-  return "\n".join(lines)

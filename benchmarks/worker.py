@@ -1,12 +1,11 @@
 """Process that measures other programs for `benchmarks/run.py --benchmark=encoder` and `--benchmark=static`.
 
 Started by the path of this file with any Python that has them (argument `other_python`); it imports nothing of this
-package. It reads one command per line of its standard input, {"engine": ..., "batch_size": ..., "save": file or null,
-"count": number of the first sentences or null for all}, and answers each with one line of JSON: {"seconds": ...,
-"cpu_seconds": ..., "version": ...} or {"skipped": reason}.
+package. It reads one command per line of its standard input, {"engine": ..., "batch_size": ..., "save": file or null},
+and answers each with one line of JSON: {"seconds": ..., "cpu_seconds": ..., "version": ...} or {"skipped": reason}.
 
-Arguments: folder of a Hugging Face BERT, or for model2vec of rows.npy and tokenizer.json; JSON file with a list of
-sentences; max_seq_length; number of threads.
+Arguments: folder of a Hugging Face BERT, or for model2vec of rows.npy and tokenizer.json, with sentences.json, a list;
+max_seq_length; number of threads.
 """
 
 import json
@@ -122,10 +121,10 @@ def _export(torch, transformers, folder, file):
 ENGINES = {"sentence-transformers": SentenceTransformers, "ONNX Runtime": OnnxRuntime, "model2vec": Model2Vec}
 
 
-def main(folder: str, sentences_file: str, max_seq_length: str, threads: str) -> None:
+def main(folder: str, max_seq_length: str, threads: str) -> None:
   """Answers commands until the input ends."""
   answers, sys.stdout = sys.stdout, sys.stderr  # output of the libraries must not come between the answers
-  sentences = json.loads(pathlib.Path(sentences_file).read_text(encoding="utf-8"))
+  sentences = json.loads(pathlib.Path(folder, "sentences.json").read_text(encoding="utf-8"))
   engines: dict[str, Any] = {}
   for line in sys.stdin:
     command = json.loads(line)
@@ -134,7 +133,7 @@ def main(folder: str, sentences_file: str, max_seq_length: str, threads: str) ->
       if name not in engines:
         engines[name] = ENGINES[name](folder, int(max_seq_length), int(threads))
       start, cpu = time.perf_counter(), time.process_time()
-      embeddings = engines[name].encode(sentences[: command.get("count")], command["batch_size"])
+      embeddings = engines[name].encode(sentences, command["batch_size"])
       answer = {"seconds": time.perf_counter() - start, "cpu_seconds": time.process_time() - cpu}
       answer["version"] = engines[name].version
       if command.get("save"):
