@@ -17,9 +17,7 @@ from bert_flow_tf.io.settings import Settings, setting
 from bert_flow_tf.tables.analysis import LEXICAL_SPLIT
 from bert_flow_tf.tables.inputs import label_of
 from bert_flow_tf.tables.registry import BINARY_TASKS, FIGURES, STS_B, TABLES, TUNED
-
-_MAX_SEED = 2**31 - 1
-
+from bert_flow_tf.training.settings import FlowSettings
 
 @dataclasses.dataclass(frozen=True)
 class Plan(Settings):
@@ -130,8 +128,7 @@ def checked(plan: Plan) -> Plan:
   _check_models(plan)
   for table in tables:
     for seed in plan.seeds(table)[-1:]:
-      if seed > _MAX_SEED:
-        raise ConfigError(f"seed={plan.seed}: the last seed would be {seed}, expected at most {_MAX_SEED}", "seed")
+      FlowSettings(seed=seed)  # raises an error if the last seed is too large
   return plan
 
 
@@ -141,10 +138,7 @@ def _chosen(argument: str, names: Sequence[str], allowed: Collection[str]) -> tu
   for name in names:
     name = name.strip().lower()
     if name not in allowed and name != "all":
-      hint = ""
-      if (argument, name) == ("table", "7"):
-        hint = "; Table 7 is a list of settings"
-      raise ConfigError(f"{argument}={name}: expected one or more of {', '.join(allowed)}, or all{hint}", argument)
+      raise ConfigError(f"{argument}={name}: expected one or more of {', '.join(allowed)}, or all", argument)
     chosen.add(name)
   if "all" in chosen:
     return tuple(allowed)
