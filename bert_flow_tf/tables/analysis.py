@@ -12,8 +12,11 @@ from absl import logging
 
 from bert_flow_tf.encoder import token_frequency
 from bert_flow_tf.errors import BertFlowError
-from bert_flow_tf.evaluation import figures
-from bert_flow_tf.evaluation.analysis import (
+from bert_flow_tf.evaluation.figures import spectrum_figure
+from bert_flow_tf.evaluation.isotropy import isoscore, singular_spectrum
+from bert_flow_tf.evaluation.metrics import correlation, mean_random_cosine, random_pair_cosines
+from bert_flow_tf.tables import figures
+from bert_flow_tf.tables.measures import (
   CHARACTERS,
   CLOSE,
   TOKENS,
@@ -21,8 +24,6 @@ from bert_flow_tf.evaluation.analysis import (
   edit_distances,
   frequency_groups,
 )
-from bert_flow_tf.evaluation.isotropy import isoscore, singular_spectrum
-from bert_flow_tf.evaluation.metrics import correlation, mean_random_cosine, random_pair_cosines
 from bert_flow_tf.tables.paper_tables import paper_tables
 from bert_flow_tf.tables.similarity import FIRST_LAST, row_name
 from bert_flow_tf.tables.table import OURS, Cell, Row
@@ -234,7 +235,7 @@ def draw_spectra(run: Run, bench: Workbench) -> Any:
       spectra[row_name(bench, recipe)] = np.array(spectrum, np.float64)
     except BertFlowError as error:
       logging.warning("figure isotropy of %s has no line for %s: %s", bench.label, recipe.calibration, error)
-  return figures.spectrum_figure(spectra, f"{run.tasks[0]} test, {bench.label}: singular values")
+  return spectrum_figure(spectra, f"{run.tasks[0]} test, {bench.label}: singular values")
 
 
 def draw_cone(run: Run, bench: Workbench) -> Any:

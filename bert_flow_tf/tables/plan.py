@@ -12,12 +12,13 @@ from bert_flow_tf.data.task import TaskData
 from bert_flow_tf.data.tasks import STS_TASKS, find_task
 from bert_flow_tf.encoder.word_vectors import PREFIX
 from bert_flow_tf.errors import ConfigError
-from bert_flow_tf.evaluation.analysis import TOKENS, UNITS, edit_distances
 from bert_flow_tf.io.settings import Settings, setting
 from bert_flow_tf.tables.analysis import LEXICAL_SPLIT
 from bert_flow_tf.tables.inputs import label_of
+from bert_flow_tf.tables.measures import TOKENS, UNITS, edit_distances
 from bert_flow_tf.tables.registry import BINARY_TASKS, FIGURES, STS_B, TABLES, TUNED
 from bert_flow_tf.training.settings import FlowSettings
+
 
 @dataclasses.dataclass(frozen=True)
 class Plan(Settings):

@@ -7,8 +7,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from bert_flow_tf.evaluation import figures
-from bert_flow_tf.tables import analysis
+from bert_flow_tf.tables import analysis, figures
 from bert_flow_tf.tables.plan import Plan
 from bert_flow_tf.tables.workbench import Run
 from tests.tables.fakes import Encoder, cosine, flow_matrix, make, make_bench, sides
@@ -81,7 +80,9 @@ def test_isotropy(data):
 def drawn(monkeypatch, kind, draw, bench, **plan):
   """Returns the arguments with which a figure is drawn."""
   arguments = []
-  monkeypatch.setattr(figures, kind, lambda *values: arguments.extend(values))
+  monkeypatch.setattr(
+    analysis if kind == "spectrum_figure" else figures, kind, lambda *values: arguments.extend(values)
+  )
   draw(Run("figure", Plan(seed=1, **plan), [bench], ("STS-B",), [1]), bench)
   return arguments
 

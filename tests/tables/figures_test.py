@@ -1,8 +1,9 @@
-"""bert_flow_tf/evaluation/figures.py: the contents of the figures."""
+"""bert_flow_tf/tables/figures.py and evaluation/figures.py: the contents of the figures."""
 
 import numpy as np
 
-from bert_flow_tf.evaluation import figures
+from bert_flow_tf.evaluation.figures import inline_svg, spectrum_figure
+from bert_flow_tf.tables import figures
 
 POINTS = {
   "edit distance": np.array([4, 5, 40, 2]),
@@ -23,18 +24,18 @@ def test_close_pairs_are_marked():
 
 def test_spectra_and_files(tmp_path):
   spectra = {"before": np.array([1.0, 0.1]), "after": np.array([1.0, 0.9])}
-  figure = figures.spectrum_figure(spectra, "a title")
+  figure = spectrum_figure(spectra, "a title")
   assert [line.get_ydata().tolist() for line in figure.axes[0].lines] == [[1.0, 0.1], [1.0, 0.9]]
   paths = figures.save(figure, tmp_path, "figure_x")
   assert [path.name for path in paths] == ["figure_x.png", "figure_x.svg"] and len(list(tmp_path.iterdir())) == 2
   assert paths[0].read_bytes().startswith(b"\x89PNG") and b"<svg" in paths[1].read_bytes()
   before = [path.read_bytes() for path in paths]
-  figures.save(figures.spectrum_figure(spectra, "a title"), tmp_path, "figure_x")
+  figures.save(spectrum_figure(spectra, "a title"), tmp_path, "figure_x")
   assert [path.read_bytes() for path in paths] == before
 
 
 def test_spectrum_of_embeddings_that_are_all_zero():
-  assert "<svg" in figures.inline_svg(figures.spectrum_figure({"glove": np.full(3, np.nan)}))
+  assert "<svg" in inline_svg(spectrum_figure({"glove": np.full(3, np.nan)}))
 
 
 def test_cone():
