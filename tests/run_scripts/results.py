@@ -8,6 +8,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from bert_flow_tf.evaluation.metrics import cosine_similarity
+
 
 def read_json(file):
   """Returns the file's value; NaN and Infinity are not allowed in JSON."""
@@ -18,11 +20,17 @@ def read_json(file):
   return json.loads(file.read_text(encoding="utf-8"), parse_constant=no_constants)
 
 
-def read_predictions(folder):
-  """Returns {column: values} of test_results.tsv."""
-  with open(folder / "test_results.tsv", encoding="utf-8", newline="") as file:
+def read_predictions(folder, name="test_results.tsv"):
+  """Returns {column: values} of a table."""
+  with open(folder / name, encoding="utf-8", newline="") as file:
     header, *rows = csv.reader(file, delimiter="\t", quoting=csv.QUOTE_NONE)
   return dict(zip(header, zip(*rows, strict=True), strict=True))
+
+
+def mean_cosine(u, v):
+  """Returns cosines after low_dim=4, the mean of each quarter of the dimensions."""
+  sides = (np.asarray(side, np.float64).reshape(len(side), 4, -1).mean(axis=2) for side in (u, v))
+  return cosine_similarity(*sides)
 
 
 def without_seconds(table):

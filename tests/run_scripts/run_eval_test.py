@@ -13,7 +13,7 @@ from bert_flow_tf.calibration.names import make_calibration
 from bert_flow_tf.data.tasks import load_task
 from tests.run_scripts import tiny_data
 from tests.run_scripts.command_lines import check_rejected, check_succeeded
-from tests.run_scripts.results import read_json, read_predictions
+from tests.run_scripts.results import mean_cosine, read_json, read_predictions
 
 pytestmark = pytest.mark.slow
 RUNNER = "eval"
@@ -105,12 +105,6 @@ def test_command_lines(ran):
   check_rejected(ran, RUNNER)
 
 
-def cosine(u, v):
-  """Cosines after low_dim=4, the mean of each quarter of the dimensions."""
-  u, v = (np.asarray(side, np.float64).reshape(len(side), 4, -1).mean(axis=2) for side in (u, v))
-  return np.sum(u * v, axis=1) / np.linalg.norm(u, axis=1) / np.linalg.norm(v, axis=1)
-
-
 @pytest.fixture(scope="module")
 def rows(ran):
   """Returns {sentence: its embedding before low_dim, by the arguments that the calibrations were saved with}."""
@@ -120,23 +114,16 @@ def rows(ran):
 
 @pytest.mark.parametrize("name", ["STS-B", "SICK-R"])
 def test_cosines_are_those_of_the_saved_calibrations(ran, rows, name):
-  """SN and whitening worked out here; the encoder, its pooling and lengths were named by the folders alone."""
+  """The encoder, its pooling and lengths were named by the folders alone."""
   columns = read_predictions(ran[0] / "several" / name)
-  assert list(columns)[2:-2] == ["without_flow", "with_flow", "whitening-8", "sn"]
-  every = np.array(list(rows.values()))
+  methods = list(columns)[2:-2]
+  assert methods == ["without_flow", "with_flow", "whitening-8", "sn"]
   a, b = (np.array([rows[sentence] for sentence in columns[side]]) for side in ("sentence1", "sentence2"))
-  mean, std = every.mean(axis=0), every.std(axis=0)
-  values, vectors = np.linalg.eigh(np.cov(every.T))
-  kernel = (vectors / np.sqrt(np.maximum(values, 1e-12)))[:, ::-1][:, :8]
-  # The sign of each column is free, and low_dim averages columns: the saved calibration's signs.
-  whitened = load_calibration(ran[0] / "exp/whitening-8").transform(a)
-  kernel *= np.sign(np.sum(whitened * ((a - mean) @ kernel), axis=0))
-  expected = {
-    "without_flow": cosine(a, b),
-    "sn": cosine((a - mean) / std, (b - mean) / std),
-    "whitening-8": cosine((a - mean) @ kernel, (b - mean) @ kernel),
-  }
-  for method, cosines in expected.items():
+  expected = [mean_cosine(a, b)]
+  for folder in ("flow", "whitening-8", "sn"):
+    calibration = load_calibration(ran[0] / "exp" / folder)
+    expected.append(mean_cosine(calibration.transform(a), calibration.transform(b)))
+  for method, cosines in zip(methods, expected, strict=True):
     np.testing.assert_allclose(np.array(columns[method], float), cosines, atol=2e-4, err_msg=method)
 
 
@@ -213,7 +200,7 @@ def test_folder_without_identity_is_taken_with_an_explicit_encoder(ran, rows):
   columns = read_predictions(ran[0] / "no_identity/STS-B")
   a, b = (np.array([rows[sentence] for sentence in columns[side]]) for side in ("sentence1", "sentence2"))
   mean = np.mean(list(rows.values()), axis=0)
-  np.testing.assert_allclose(np.array(columns["mean"], float), cosine(a - mean, b - mean), atol=1e-4)
+  np.testing.assert_allclose(np.array(columns["mean"], float), mean_cosine(a - mean, b - mean), atol=1e-4)
 
 
 def test_other_encoder_if_allowed(ran):

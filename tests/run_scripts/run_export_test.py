@@ -56,13 +56,3 @@ def test_export_of_a_saved_calibration(tmp_path):
   assert metadata["normalize"] is True and metadata["figures"] == {"test": {"sn": {"spearman": 50.5}}}
   assert "test, sn: spearman 50.5" in (base / "4" / "assets.extra" / "README.md").read_text()
   assert sorted(path.name for path in base.iterdir()) == ["3", "4"]
-
-
-@pytest.mark.parametrize(
-  ("flags", "flag"),
-  [([], "--export_dir"), (["--export_dir=x", "--version=0"], "--version")],
-)
-def test_errors_name_the_flag(flags, flag):
-  done = run(*flags)
-  assert (done.returncode, done.stdout) == (1, "")
-  assert done.stderr.splitlines()[-1].startswith(f"error: {flag}")

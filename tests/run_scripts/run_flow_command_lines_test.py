@@ -5,15 +5,20 @@ import re
 
 import numpy as np
 import pytest
-from scipy import stats
 
 from bert_flow_tf import SentenceEncoder
 from bert_flow_tf.calibration.flow import load_calibration
-from bert_flow_tf.data.tasks import load_task
 from bert_flow_tf.training.choice import CANDIDATES
 from tests.run_scripts import tiny_data
 from tests.run_scripts.command_lines import check_rejected, check_succeeded
-from tests.run_scripts.results import check_figures, check_files, read_json, read_predictions, without_seconds
+from tests.run_scripts.results import (
+  check_figures,
+  check_files,
+  mean_cosine,
+  read_json,
+  read_predictions,
+  without_seconds,
+)
 
 pytestmark = pytest.mark.slow
 RUNNER = "flow"
@@ -117,11 +122,6 @@ def test_several_calibrations_of_a_corpus(ran):
   assert re.split("  +", header)[3:] == ["uncalibrated", "sn", "flow", "natsv", "whitening-8"]
 
 
-def grouped(embeddings):
-  """low_dim=4, after the calibration: the mean of each quarter of the dimensions."""
-  return np.asarray(embeddings, np.float64).reshape(len(embeddings), 4, -1).mean(axis=2)
-
-
 def test_saved_calibrations_give_the_same_cosines(ran):
   """They are loaded and applied to embeddings computed here."""
   folder = ran[0] / "experiments/several"
@@ -131,32 +131,8 @@ def test_saved_calibrations_give_the_same_cosines(ran):
   for method, name in zip(list(columns)[3:-2], results["calibrations"], strict=True):
     calibration = load_calibration(folder / name)
     assert calibration.encoder == encoder.identity("avg-first-last", low_dim=4).to_dict()
-    u, v = (grouped(calibration.transform(side)) for side in (a, b))
-    cosines = np.sum(u * v, axis=1) / np.linalg.norm(u, axis=1) / np.linalg.norm(v, axis=1)
+    cosines = mean_cosine(calibration.transform(a), calibration.transform(b))
     np.testing.assert_allclose(cosines, np.array(columns[method], float), atol=1e-4, err_msg=method)
-
-
-def test_k_of_natsv_is_the_best_on_dev(ran):
-  """The choice is repeated here with the saved directions."""
-  folder = ran[0] / "experiments/several"
-  results = read_json(folder / "results.json")
-  calibration = load_calibration(folder / results["calibrations"][2])
-  dev = load_task("STS-B", ran[0] / "data").splits["dev"]
-  encoder = SentenceEncoder.from_pretrained("mini")
-  a, b = (encoder.encode(side).astype(np.float64) for side in (dev.sentences_a, dev.sentences_b))
-  with np.load(folder / results["calibrations"][2] / "calibration.npz") as arrays:
-    second_moment = arrays["scatter"] / calibration.count + np.outer(arrays["mean"], arrays["mean"])
-  basis = np.linalg.eigh(second_moment)[1][:, ::-1]
-
-  def spearman(k, last):
-    u, v = (last(side - side @ basis[:, :k] @ basis[:, :k].T) for side in (a, b))
-    cosines = np.sum(u * v, axis=1) / np.linalg.norm(u, axis=1) / np.linalg.norm(v, axis=1)
-    return stats.spearmanr(cosines, dev.scores)[0]
-
-  of_k = {k: spearman(k, lambda side: side) for k in range(1, 21)}  # before low_dim
-  assert of_k[calibration.k] == pytest.approx(max(of_k.values()), abs=0.02)
-  final = 100 * spearman(calibration.k, grouped)
-  assert results["results"]["dev"]["natsv"]["spearman"] == pytest.approx(final, abs=0.5)
 
 
 def test_flow_of_nli_has_the_papers_rate_and_epochs(ran):

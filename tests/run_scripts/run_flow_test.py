@@ -129,14 +129,6 @@ def test_flow_and_soft_whitening_side_by_side_on_a_mix_of_views(tmp_path):
   assert answer.shape == (8, model.output_dim) == (8, 2 * 256)
 
 
-def test_an_error_is_one_line_of_the_process(tmp_path):
-  """Nothing else is printed, as the task is checked before TensorFlow is imported."""
-  command = [*RUN_FLOW, f"--output_parent_dir={tmp_path}", "--task=STS-C"]
-  done = subprocess.run(command, cwd=REPO, capture_output=True, text=True, timeout=120)
-  assert done.returncode == 1 and not done.stdout and not list(tmp_path.iterdir())
-  assert re.fullmatch(r"error: --task=STS-C: expected one of .*\n", done.stderr)
-
-
 def test_sts_benchmark(tmp_path):
   """The original's scores on the same embeddings: 50.08, and 67.86 as a mean over seeds."""
   model, data = shared("models/minilm-l6-mlm"), shared("data/STS/STSBenchmark").parent.parent

@@ -15,7 +15,7 @@ from bert_flow_tf.evaluation.metrics import cosine_similarity
 from bert_flow_tf.training.objectives import Classifier
 from tests.run_scripts import tiny_data
 from tests.run_scripts.command_lines import check_rejected, check_succeeded
-from tests.run_scripts.results import read_json
+from tests.run_scripts.results import read_json, read_predictions
 from tests.training import small_siamese
 
 pytestmark = pytest.mark.slow
@@ -41,12 +41,6 @@ PUBLISHED = {
 }
 # The published runner demands the first two; the vocabulary decides the third.
 OURS = {"output_parent_dir": "exp", "exp_name_prefix": "exp", "do_lower_case": None}
-
-
-def rows(file):
-  """{column: values} of a TSV."""
-  header, *lines = (line.split("\t") for line in file.read_text().splitlines())
-  return dict(zip(header, zip(*lines, strict=True), strict=True))
 
 
 def prepare(folder):
@@ -164,7 +158,7 @@ def test_labels(ran):
   results = read_json(folder / "results.json")
   encoder = SentenceEncoder.from_pretrained(folder / "encoder")
   classifier = Classifier.load(folder / "classifier")
-  columns = rows(folder / "test_results.tsv")
+  columns = read_predictions(folder)
   a, b = encoded(encoder, (columns["sentence1"], columns["sentence2"]))
   logits = np.hstack([a, b, np.abs(a - b)]) @ classifier.output_weights.numpy().T
   probabilities = np.exp(logits) / np.exp(logits).sum(axis=1, keepdims=True)
@@ -193,7 +187,7 @@ def test_checkpoints(ran):
   """The last 3 are kept, and an earlier one can be used for predictions."""
   folder = ran[0] / "exp/sick"
   assert sorted(path.name for path in folder.glob("*.index")) == [f"model.ckpt-{step}.index" for step in (3, 4, 5)]
-  earlier, last = (rows(folder / f"{prefix}test_results.tsv") for prefix in ("model.ckpt-4.", ""))
+  earlier, last = (read_predictions(folder, f"{prefix}test_results.tsv") for prefix in ("model.ckpt-4.", ""))
   assert earlier["sentence1"] == last["sentence1"] and earlier["p_neutral"] != last["p_neutral"]
   encoder = SentenceEncoder.from_pretrained(folder / "model.ckpt-5")
   saved = SentenceEncoder.from_pretrained(folder / "encoder")
@@ -209,7 +203,7 @@ def test_evaluated_again_from_what_was_saved(ran):
 
   assert len(tables("sick")) == 4 and tables("sick again") == tables("sick")
   assert tables("joint again") == tables("joint") and tables("joint")[2].startswith("dev")
-  full = rows(folder / "exp/sick/full_results.tsv")
+  full = read_predictions(folder / "exp/sick", "full_results.tsv")
   assert len(full["index"]) == 3 * PAIRS
 
 

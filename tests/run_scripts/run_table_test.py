@@ -6,11 +6,10 @@ import re
 import shutil
 import sys
 
-import numpy as np
 import pytest
 from scipy import stats
 
-from bert_flow_tf import FlowConfig, Glow, SentenceEncoder
+from bert_flow_tf import SentenceEncoder, SentenceModel
 from bert_flow_tf.data.tasks import load_task
 from bert_flow_tf.tables.workbench import Workbench
 from tests.run_scripts import tiny_data
@@ -66,21 +65,12 @@ def right(folder):
 
 def by_hand(folder):
   """Returns the cosines of STS-B's test split by the flow of SEED, without the tables."""
-  from bert_flow_tf.training.flow_trainer import Trainer
-  from bert_flow_tf.training.settings import FlowSettings
-  from bert_flow_tf.training.sources import EmbeddingPairs
-
-  splits = load_task("STS-B", folder / "data").splits
-  encoder = SentenceEncoder.from_pretrained("mini")
-  a, b = (
-    np.concatenate([encoder.encode(list(getattr(pairs, side))) for pairs in splits.values()])
-    for side in ("sentences_a", "sentences_b")
-  )
-  flow = Glow(FlowConfig(**CONFIG), a.shape[1], seed=SEED)
-  Trainer(flow, FlowSettings(seed=SEED), show_progress=False).fit(EmbeddingPairs(a, b), 1.0)
-  u, v = (flow.transform(side[-tiny_data.PAIRS :]).numpy().astype(np.float64) for side in (a, b))
-  cosines = np.sum(u * v, axis=1) / np.linalg.norm(u, axis=1) / np.linalg.norm(v, axis=1)
-  return cosines.tolist()
+  splits = load_task("STS-B", folder / "data").splits.values()
+  sides = [
+    [sentence for pairs in splits for sentence in getattr(pairs, side)] for side in ("sentences_a", "sentences_b")
+  ]
+  model = SentenceModel.from_pretrained("mini").fit(tuple(sides), seed=SEED, flow_model_config=folder / "small.json")
+  return model.similarity(*(side[-tiny_data.PAIRS :] for side in sides)).tolist()
 
 
 def ranks_by_hand(folder):

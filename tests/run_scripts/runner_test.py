@@ -73,6 +73,23 @@ def test_a_bug_is_not_hidden():
     runner._guarded(lambda argv: 1 / 0, [])
 
 
+@pytest.mark.parametrize(
+  ("command", "flag"),
+  [
+    ("run_export", "--export_dir"),
+    ("run_export --export_dir=x --version=0", "--version"),
+    ("serving_client", "--input"),
+    ("serving_client --input=bert_flow_tf/data/hard_sample/sample.tsv --server=http://localhost:1", "--server"),
+    ("run_flow --task=STS-C", "--task=STS-C"),
+  ],
+)
+def test_an_error_is_one_line_of_the_process(command, flag):
+  script, *flags = command.split()
+  done = start(f"run_scripts/{script}.py", *flags)
+  assert (done.returncode, done.stdout) == (1, "")
+  assert re.fullmatch(f"error: {flag}.*\n", done.stderr)
+
+
 def test_help_whose_reader_stops_ends_without_an_error():
   """As `--help | head`: nobody reads the pipe."""
   reading, writing = os.pipe()
