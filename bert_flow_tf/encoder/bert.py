@@ -75,11 +75,8 @@ class BertEncoder:
     if max_seq_length is None:
       max_seq_length = min(self.declared.max_seq_length, limit)
     if not is_integer(max_seq_length, 3) or max_seq_length > limit:
-      raise EncoderError(
-        f"max_seq_length={max_seq_length}: expected an integer from 3 (a token between [CLS] and [SEP]) to {limit}, "
-        f"the number of positions of the model '{self.name}'",
-        argument="max_seq_length",
-      )
+      expected = f"an integer from 3 (a token between [CLS] and [SEP]) to {limit}, the positions of '{self.name}'"
+      raise EncoderError(f"max_seq_length={max_seq_length}: expected {expected}", argument="max_seq_length")
     return int(max_seq_length)
 
   def word_rows(self, ids: tf.Tensor) -> tf.Tensor:
@@ -127,8 +124,7 @@ class BertEncoder:
 def load_bert(settings: EncoderSettings) -> BertEncoder:
   """Returns the BERT, or the word rows, that settings name; no weight stays random."""
   source = find(settings)
-  if source.static:
-    _check_static(settings)
+  _check_settings(settings, source)
   changes = {}
   if settings.hidden_act is not None:
     changes["hidden_act"] = settings.hidden_act
@@ -150,12 +146,6 @@ def load_bert(settings: EncoderSettings) -> BertEncoder:
 
 def _load_hugging_face(source, settings, changes):
   """Returns the model, whether it has a pooled output, the folder of its files, and what they declare."""
-  for argument in ("bert_config_file", "vocab_file"):
-    if getattr(settings, argument):
-      raise ConfigError(
-        f"{argument}: belongs to a TensorFlow 1 checkpoint, and {source.name} is none; leave the file out",
-        argument,
-      )
   declared, folder = read_declared(source.folder)
   model, has_pooler = hugging_face.load(folder, changes, source.static)
   return model, has_pooler, folder, declared
@@ -165,30 +155,32 @@ def _load_google(source, settings, changes):
   """Returns the same for a TensorFlow 1 checkpoint, whose configuration and vocabulary may be in other folders."""
   config_path = google_folder.config_file(source.folder)
   if settings.bert_config_file:
-    config_path = _given_file("bert_config_file", settings.bert_config_file, "json file")
+    config_path = _given_file("bert_config_file", settings.bert_config_file)
   folder = source.folder
   if settings.vocab_file is not None:
-    path = _given_file("vocab_file", settings.vocab_file, "vocab.txt")
-    if path.name != "vocab.txt":
-      raise ConfigError(f"vocab_file={path}: its name must be vocab.txt", argument="vocab_file")
-    folder = path.parent
+    folder = _given_file("vocab_file", settings.vocab_file, "vocab.txt").parent
   model, has_pooler = google_folder.load(config_path, folder, source.checkpoint, changes, source.static)
   return model, has_pooler, folder, Declared()
 
 
-def _given_file(argument, value, expected):
-  """Returns the path of a file that the user named."""
+def _given_file(argument, value, name=None):
+  """Returns the path of a file that the user named; the file's own name must be `name`, if that is given."""
   path = pathlib.Path(os.path.expanduser(value))
-  if not path.is_file():
-    raise ConfigError(f"{argument}={value}: no such file; expected a {expected}", argument)
+  if not path.is_file() or name not in (None, path.name):
+    raise ConfigError(f"{argument}={value}: expected an existing file with the name {name or path.name}", argument)
   return path
 
 
-def _check_static(settings):
-  """Raises ConfigError for a setting of the transformer, which a static encoder does not have."""
-  for argument in ("precision", "hidden_act"):
+def _check_settings(settings, source):
+  """Raises ConfigError for a setting that such files have no use for."""
+  useless = {}
+  if source.static:
+    useless |= dict.fromkeys(("precision", "hidden_act"), "has no transformer that could use it")
+  if source.checkpoint is None:
+    useless |= dict.fromkeys(
+      ("bert_config_file", "vocab_file"), "is no TensorFlow 1 checkpoint that it could belong to"
+    )
+  for argument, reason in useless.items():
     value = getattr(settings, argument)
     if value != getattr(EncoderSettings, argument):
-      raise ConfigError(
-        f"{argument}={value}: {settings.encoder_name} has no transformer that could use it; leave it out", argument
-      )
+      raise ConfigError(f"{argument}={value}: {source.name} {reason}; leave it out", argument)

@@ -2,7 +2,7 @@
 
 import dataclasses
 import os
-from typing import Any, Protocol
+from typing import Any
 
 from absl import logging
 
@@ -13,15 +13,15 @@ from bert_flow_tf.io import settings as settings_lib
 
 # Kind of the archive of a model without a calibration.
 _KIND = "model"
-# Of JSON values.
-_FACTS = {"name": str, "weights_sha256": str, "tokenizer_sha256": str, "pooling": list, "architecture": dict}
-
-
-class Fitted(Protocol):
-  """A calibration or classifier: the identity of its embeddings (JSON values, or None), and their dimensions."""
-
-  encoder: Any
-  dim: Any
+# Types of the JSON values that are no settings.
+_FACTS = {
+  "name": str,
+  "weights_sha256": str,
+  "tokenizer_sha256": str,
+  "pooling": list,
+  "architecture": dict,
+  "token_weights_sha256": str | None,
+}
 
 
 class _Identity:
@@ -78,7 +78,7 @@ class EncoderIdentity(_Identity):
 
   def to_dict(self) -> dict[str, Any]:
     """Returns JSON values, as a calibration's folder holds them."""
-    facts = {name: getattr(self, name) for name in (*_FACTS, "token_weights_sha256")}
+    facts = {name: getattr(self, name) for name in _FACTS}
     facts["pooling"] = list(self.pooling)
     return facts | self.settings.saved()
 
@@ -86,31 +86,24 @@ class EncoderIdentity(_Identity):
     """Returns the JSON values that decide an embedding."""
     # Settings that decide nothing by themselves are left out; checksums stand for some of them.
     values = self.to_dict()
-    deciding = keywords("decides")
-    for keyword in self.settings.saved():
-      if keyword not in deciding:
-        del values[keyword]
-    del values["name"]
+    for keyword in {"name", *self.settings.saved()}.difference(keywords("decides")):
+      del values[keyword]
     return values
 
   @classmethod
   def from_dict(cls, values: dict[str, Any], where: str) -> "EncoderIdentity":
     """Returns the identity that `to_dict` gave; EncoderError if a value is missing or of another type."""
     # Facts have fixed types; the settings check themselves.
-    damaged = f"{where}: the identity of its encoder is damaged"
-    for name, kind in _FACTS.items():
-      if not isinstance(values.get(name), kind):
-        raise EncoderError(f"{damaged}: {name} is {values.get(name)!r}")
-    digest = values.get("token_weights_sha256")
-    if not isinstance(digest, str | None):
-      raise EncoderError(f"{damaged}: token_weights_sha256 is {digest!r}")
-    facts = {name: values[name] for name in _FACTS}
-    facts["pooling"] = tuple(values["pooling"])
     try:
+      facts = {name: values[name] for name in _FACTS}
+      for name, kind in _FACTS.items():
+        if not isinstance(facts[name], kind):
+          raise ConfigError(f"{name} is {facts[name]!r}")
       settings = EncoderSettings.of(**{name: values[name] for name in keywords("saved")})
     except (ConfigError, KeyError) as error:
-      raise EncoderError(f"{damaged}: {error}") from error
-    return cls(**facts, settings=settings, token_weights_sha256=digest)
+      raise EncoderError(f"{where}: the identity of its encoder is damaged: {error}") from error
+    facts["pooling"] = tuple(facts["pooling"])
+    return cls(**facts, settings=settings)
 
   @property
   def sentence_embedding_type(self) -> str:
@@ -183,16 +176,16 @@ def read_identity(values: dict[str, Any] | None, where: str) -> EncoderIdentity 
 
 
 def check_encoder(
-  fitted: Fitted,
+  fitted: Any,
   identity: EncoderIdentity,
   dim: int,
   where: str,
   argument: str | None = None,
   allow_other: bool = False,
 ) -> None:
-  """Raises an EncoderError if a calibration or classifier was fitted on other embeddings; an unknown encoder passes.
+  """Raises an EncoderError if a calibration or classifier, at `where`, was fitted on other embeddings.
 
-  With `allow_other` another encoder of as many dimensions is only logged. `where` is the place of the fitted one.
+  An unknown encoder passes; with `allow_other` another one of as many dimensions is only logged.
   """
   saved = read_identity(fitted.encoder, where)
   if isinstance(saved, EncoderIdentity):

@@ -122,20 +122,15 @@ class SentenceEncoder:
     name = pooling
     if isinstance(pooling, Pooling):
       name = pooling.name
+    argument = "sentence_embedding_type"
     if self.bert.is_static and name != pooling_lib.WORD_ROWS:
-      raise ConfigError(
-        f"sentence_embedding_type={name}: '{self.name}' has no transformer whose output it could pool; expected "
-        f"{pooling_lib.WORD_ROWS}",
-        argument="sentence_embedding_type",
-      )
+      problem = f"'{self.name}' has no transformer whose output it could pool; expected {pooling_lib.WORD_ROWS}"
+      raise ConfigError(f"{argument}={name}: {problem}", argument)
     if not isinstance(pooling, Pooling):
       pooling = pooling_lib.parse_pooling(pooling, self.num_hidden_layers)
     if pooling.kind == "cls" and not self.bert.has_pooler:
-      raise EncoderError(
-        f"sentence_embedding_type=cls: the checkpoint of '{self.name}' has no weights for the pooled output (it was "
-        "saved with a masked-language-model head); use an average such as avg-first-last",
-        argument="sentence_embedding_type",
-      )
+      problem = f"'{self.name}' has no weights for the pooled output; use an average such as avg-first-last"
+      raise EncoderError(f"{argument}=cls: {problem}", argument)
     return pooling
 
   def dim(self, sentence_embedding_type: str | Pooling | None = None) -> int:
@@ -262,12 +257,10 @@ class SentenceEncoder:
 
   def _check_finite(self, embeddings, numbers):
     """Raises EncoderError unless embeddings [n, dim] of sentences with these numbers [n] are finite."""
-    finite = np.isfinite(embeddings).all(axis=1)
-    if not finite.all():
-      raise EncoderError(
-        f"sentence {numbers[~finite][0]} (counted from 0): its embedding by '{self.name}' is not finite, as for "
-        f"{(~finite).sum()} distinct sentences; the model's weights are damaged or overflow"
-      )
+    bad = numbers[~np.isfinite(embeddings).all(axis=1)]
+    if len(bad):
+      embedding = f"its embedding by '{self.name}' is not finite, as for {len(bad)} distinct sentences"
+      raise EncoderError(f"sentence {bad[0]} (counted from 0): {embedding}; the weights are damaged or overflow")
 
   def fingerprint(
     self,
@@ -352,11 +345,12 @@ def load_encoder(
   """
   # First the settings of the fit, then those that the user gives in their place.
   arguments: dict[str, Any] = {}
+  chosen = model
   if isinstance(identity, EncoderIdentity):
     arguments = identity.settings.saved()
-  elif model is None:
-    reason = "names no encoder" if identity is None else f"was fitted on {identity}"
-    raise EncoderError(f"{where}: {reason}; name the encoder of its embeddings, as model=mini", "folder")
+    chosen = model or identity.name
+  if chosen is None:
+    raise EncoderError(f"{where}: fitted on {identity or 'an unknown encoder'}; name it, as model=mini", "folder")
   # The files of another model decide some settings; without one, a hub model is loaded at the commit of the identity.
   if model is not None:
     for name in keywords("of_files", False):
@@ -365,13 +359,12 @@ def load_encoder(
     arguments.pop("frequency_corpus", None)  # only idf counts
   arguments |= settings
   loading = {name: arguments.pop(name) for name in EncoderSettings().arguments(LOADING) if name in arguments}
-  if isinstance(model, SentenceEncoder):
-    return model, arguments
-  if model is not None:
-    return SentenceEncoder.from_pretrained(model, cache_dir=cache_dir, **loading), arguments
-  assert isinstance(identity, EncoderIdentity)  # checked above
+  if isinstance(chosen, SentenceEncoder):
+    return chosen, arguments
   try:
-    return SentenceEncoder.from_pretrained(identity.name, cache_dir=cache_dir, **loading), arguments
+    return SentenceEncoder.from_pretrained(chosen, cache_dir=cache_dir, **loading), arguments
   except EncoderError as error:
+    if model is not None:
+      raise
     message = f"{where}: its encoder cannot be loaded: {error}; model= can name its folder"
     raise EncoderError(message, "folder") from error

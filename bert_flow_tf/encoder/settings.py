@@ -19,6 +19,20 @@ from bert_flow_tf.io.settings import Settings, setting
 DEFAULT_POOLING = "avg-first-last"
 DEFAULT_MAX_SEQ_LENGTH = 64
 
+_ACTIVATIONS = (
+  "gelu",
+  "gelu_10",
+  "gelu_fast",
+  "gelu_new",
+  "mish",
+  "quick_gelu",
+  "relu",
+  "sigmoid",
+  "silu",
+  "swish",
+  "tanh",
+)
+
 # The parts: which encoder, how it is loaded, how it makes an embedding, and what changes no embedding.
 NAME, LOADING, POOLING, COMPUTING = "name", "loading", "pooling", "computing"
 
@@ -105,19 +119,7 @@ class EncoderSettings(Settings):
     "Activation of the encoder, under transformers' name: gelu is the erf form of GELU, gelu_new the tanh form. "
     "Default: the one in the encoder's files; Google's gelu is gelu_new, as in Google's code.",
     part=LOADING,
-    choices=(
-      "gelu",
-      "gelu_10",
-      "gelu_fast",
-      "gelu_new",
-      "mish",
-      "quick_gelu",
-      "relu",
-      "sigmoid",
-      "silu",
-      "swish",
-      "tanh",
-    ),
+    choices=_ACTIVATIONS,
     of_files=True,
   )
   max_input_chars_per_word: int | None = setting(

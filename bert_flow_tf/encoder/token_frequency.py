@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from bert_flow_tf.data.lines import FilePath, lines
+from bert_flow_tf.data.lines import FilePath, line_error, lines
 from bert_flow_tf.encoder.tokenizer import SentenceTokenizer
 from bert_flow_tf.errors import DataError
 from bert_flow_tf.progress import Progress
@@ -41,9 +41,7 @@ def read_frequencies(path: FilePath, lower_case: bool = False) -> dict[str, int]
     word, count = word.strip(" "), count.strip(" ")
     # int() also reads "1_5", the digits of other scripts, and numbers beyond any count.
     if not word or not (count.isascii() and count.isdigit() and len(count) <= 18):
-      raise DataError(
-        f"{path}, line {number}: the line is {line[:60]!r}; expected a word, a tab or space, and its count, an integer"
-      )
+      raise line_error(path, number, f"the line is {line[:60]!r}; expected a word, a tab or space, and its count")
     if lower_case:
       word = word.lower()
     counts[word] += int(count)
@@ -66,7 +64,7 @@ def _words(counts, path, expected):
 
 
 def _with_progress(path, what):
-  """Yields the lines of a text file that are not empty; DataError if it changes meanwhile."""
+  """Yields the lines of a text file that are not empty."""
   # Read twice, first to count its lines, so that a damaged file is reported early.
   total = sum(1 for _ in lines(path, empty="skip"))
   done = 0
@@ -77,10 +75,6 @@ def _with_progress(path, what):
       if done % _REPORT_LINES == 0:
         progress.update(_REPORT_LINES)
     progress.update(done % _REPORT_LINES)
-  if done != total:
-    raise DataError(
-      f"{path} had {total} lines, and {done} when it was read again; expected a file that does not change"
-    )
 
 
 def rank_vocabulary(vocab: Sequence[str], counts: Mapping[Any, int]) -> np.ndarray:

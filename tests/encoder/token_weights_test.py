@@ -185,15 +185,6 @@ def test_counts_words(tmp_path, monkeypatch, packed):
 def test_a_corpus_that_cannot_be_counted(tmp_path):
   with pytest.raises(DataError, match="has no words"):
     count_words(_file(tmp_path, "\n"), str.split)
-  path = _file(tmp_path, "a b\n" * 100_000)
-
-  def split(line):
-    if path.stat().st_size > 9:  # A pipe is empty at the second reading; here the file is truncated.
-      path.write_text("a b\n")
-    return line.split()
-
-  with pytest.raises(DataError, match="100000 lines"):
-    count_words(path, split)
 
 
 def test_a_damaged_file_is_reported_before_the_work(tmp_path):
