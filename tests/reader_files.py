@@ -1,6 +1,7 @@
 """Files that a reader of the pages brings: data sets, encoders, text and vectors; small ones."""
 
 import gzip
+import json
 
 import numpy as np
 
@@ -66,6 +67,8 @@ def _write_text(home, sentences):
     "rows-1.tsv.gz": "key\tsentence\n" + "".join(f"{i}\t{sentence}\n" for i, sentence in enumerate(sentences)),
   }.items():
     (home / name).write_bytes(gzip.compress(text.encode()))
+  rows = [json.dumps({"text": sentence}) + "\n" for sentence in sentences]
+  (home / "part-1.jsonl").write_text("".join(rows))
   (home / "pairs.tsv").write_text("".join(f"{a}\t{b}\n" for a, b in tiny_data.sentences()[:3]))
   (home / "small.json").write_text('{"n_levels": 1, "depth": 1, "coupling_width": 4}')
   (home / "vocab.txt").write_text((REPO / "bert_flow_tf/encoder/pretrained/mini/vocab.txt").read_text())

@@ -1,6 +1,7 @@
 """run_scripts/run_embed.py with right and wrong command lines."""
 
 import gzip
+import importlib.util
 import json
 import re
 import sys
@@ -16,6 +17,7 @@ from tests.run_scripts.command_lines import check_rejected, check_succeeded
 
 pytestmark = pytest.mark.slow
 RUNNER = "embed"
+HAS_PARQUET = importlib.util.find_spec("pyarrow") is not None
 SENTENCES = [" ".join(words) for words in zip("abdogcat" * 40, ["dog", "cats", "Dog.", "a b"] * 80, strict=True)]
 POOLING = {"sentence_embedding_type": "avg-top-2", "max_seq_length": 9}
 LOW_DIM = 2
@@ -39,6 +41,15 @@ def prepare(folder):
   (folder / "cut.txt.gz").write_bytes(gzip.compress((folder / "plain.txt").read_bytes())[:-20])
   rows = "".join(f"{number}\tx\t{sentence}\n" for number, sentence in enumerate(SENTENCES))
   (folder / "rows.tsv").write_text("key\tmore\tsentence\n" + rows)
+  (folder / "rows.csv").write_text("key,sentence\n" + "".join(f'{i},"{text}"\n' for i, text in enumerate(SENTENCES)))
+  (folder / "rows.jsonl").write_text('{"sentence": "a dog", "key": 1}\n')
+  (folder / "rows.parquet").write_bytes(b"")
+  if HAS_PARQUET:
+    import pyarrow
+    from pyarrow import parquet
+
+    table = pyarrow.table({"key": list(range(len(SENTENCES))), "sentence": SENTENCES})
+    parquet.write_table(table, folder / "rows.parquet", row_group_size=70)
   with tf.io.TFRecordWriter(str(folder / "rows.tfrecord")) as writer:
     for number, sentence in enumerate(SENTENCES):
       features = {
@@ -67,10 +78,13 @@ def right(folder):
     "plain": [*model, text, "--shard_size=100", "--predict_batch_size=7"],
     "again": [*model, text, "--shard_size=100", f"--output_dir={folder}/plain"],
     "tsv": [*flow, f"--input={folder}/rows.tsv"],
+    "csv": [*flow, f"--input={folder}/rows.csv", "--output_format=jsonl", "--shard_size=50"],
     "tfrecord": [*flow, f"--input={folder}/rows.tfrecord", "--output_format=tfrecord", "--shard_size=50"],
     "bad records": [*model, packed, "--max_record_bytes=1000"],
     "saved model": [f"--saved_model={folder}/saved/3", text, "--predict_batch_size=9"],
   }
+  if HAS_PARQUET:
+    lines["parquet"] = [*flow, f"--input={folder}/rows.parquet", "--output_format=parquet", "--shard_size=50"]
   return {name: [f"--output_dir={folder}/{name}", *flags] for name, flags in lines.items()}
 
 
@@ -118,6 +132,24 @@ def test_tsv_with_a_calibration_that_names_the_encoder(ran, expected):
   ids, vectors = read_npy(ran[0] / "tsv")
   assert ids == [str(i) for i in range(len(SENTENCES))]
   np.testing.assert_allclose(vectors, expected["whitened"], atol=1e-4)
+
+
+def test_csv_to_json_lines(ran, expected):
+  paths = sorted((ran[0] / "csv").glob("shard-*.jsonl"))
+  rows = [json.loads(line) for path in paths for line in path.read_text().splitlines()]
+  assert len(paths) == 7 and [row["id"] for row in rows] == [str(i) for i in range(len(SENTENCES))]
+  np.testing.assert_allclose([row["embedding"] for row in rows], expected["whitened"], atol=1e-4)
+
+
+@pytest.mark.skipif(not HAS_PARQUET, reason="pyarrow is not installed")
+def test_parquet_to_parquet(ran, expected):
+  from pyarrow import parquet
+
+  paths = sorted((ran[0] / "parquet").glob("shard-*.parquet"))
+  table = parquet.read_table(paths)
+  assert len(paths) == 7 and table["id"].to_pylist() == [str(i) for i in range(len(SENTENCES))]
+  assert str(table.schema.field("embedding").type) == "fixed_size_list<element: float>[2]"
+  np.testing.assert_allclose(table["embedding"].to_pylist(), expected["whitened"], atol=1e-4)
 
 
 def test_tfrecord_to_tfrecord(ran, expected):
