@@ -1,6 +1,6 @@
 """Functions that take arbitrary bytes: each returns, or raises one BertFlowError of one line.
 
-hypothesis (tests/properties_test.py) and atheris (tools/soak/fuzz.py) call them.
+tests/properties_test.py calls them with what hypothesis makes up.
 """
 
 import contextlib

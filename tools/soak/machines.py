@@ -1,52 +1,49 @@
-"""Machines of a test: network namespaces of this one, and links between them that delay, lose and are cut.
+"""Machines of a test: network namespaces of this one on a bridge, whose links may be slow, lossy or cut.
 
-They need Linux, root and iproute2. Debian's kernel has `tc netem` for this, but not every kernel does: here a thread
-carries each packet from one machine to the others.
+They need Linux, root and iproute2; delay and loss also a kernel with netem, as Debian's has.
 """
 
-import array
 import contextlib
-import fcntl
-import heapq
 import os
 import pathlib
-import random
-import selectors
 import shutil
 import signal
 import socket
-import struct
 import subprocess
-import threading
 import time
 
-_ETH_P_ALL, _SIOCETHTOOL, _ETHTOOL_STXCSUM = 3, 0x8946, 0x17
-_LONGEST_PACKET = 65600
+_BRIDGE = f"bflow{os.getpid()}"
 
 
 class Machines(contextlib.ExitStack):
-  """Machines that run commands. `delay`, `loss` and `cut` of their links may be changed at any time."""
+  """Machines that run commands."""
 
   def __init__(self, names, log):
     super().__init__()
     self._log = self.enter_context(open(log, "ab"))  # noqa: SIM115 closed with the others
-    self._running, self._sockets, self._stopped = [], [], threading.Event()
+    self._running, self._ends = [], []
     self.addresses = {name: f"198.18.0.{number}" for number, name in enumerate(names, start=1)}
-    self.reset()
-    try:
+    with contextlib.ExitStack() as made:
+      _ip("link", "add", _BRIDGE, "type", "bridge")
+      made.callback(_ip, "link", "del", _BRIDGE)
+      _ip("link", "set", _BRIDGE, "up")
       for name in names:
-        self._add(name)
-    except BaseException:
-      self.close()
-      raise
-    thread = threading.Thread(target=self._carry, daemon=True)
-    thread.start()
-    self.callback(lambda: (self._stopped.set(), thread.join()))
-    self.callback(self.stop)
+        self._add(name, made)
+      made.callback(self.stop)
+      self.push(made.pop_all())
 
-  def reset(self):
-    """Makes the links fast, complete and whole."""
-    self.delay, self.loss, self.cut, self._random = 0.0, 0.0, False, random.Random(0)
+  def slow(self, delay=0.0, loss=0.0):
+    """Gives every link a delay in seconds and a share of lost packets; fast and whole without them."""
+    for end in self._ends:
+      subprocess.run(["tc", "qdisc", "del", "dev", end, "root"], capture_output=True)
+      if delay or loss:
+        settings = ["netem", "delay", f"{1000 * delay:g}ms", "loss", f"{100 * loss:g}%"]
+        _run("tc", "qdisc", "add", "dev", end, "root", *settings)
+
+  def cut(self, cut=True):
+    """Cuts the links, or mends them."""
+    for end in self._ends:
+      _ip("link", "set", end, "down" if cut else "up")
 
   def start(self, name, *command, **options):
     """Starts a command on a machine, in a process group of its own; returns its Popen."""
@@ -74,73 +71,42 @@ class Machines(contextlib.ExitStack):
       time.sleep(0.5)
     raise TimeoutError(f"no server on port {port} of {name}; see {self._log.name}")
 
-  def _add(self, name):
-    inside, number = _namespace(name), len(self._sockets)
-    end = f"bfl{os.getpid()}-{number}"
+  def _add(self, name, made):
+    inside, end = _namespace(name), f"{_BRIDGE}-{len(self._ends)}"
     _ip("netns", "add", inside)
-    self.callback(_ip, "netns", "del", inside)
+    made.callback(_ip, "netns", "del", inside)
     # Beam's job server tells its workers this machine's name. For them, that is the first machine.
     hosts = pathlib.Path("/etc/netns", inside, "hosts")
     hosts.parent.mkdir(parents=True)
-    self.callback(shutil.rmtree, hosts.parent)
+    made.callback(shutil.rmtree, hosts.parent)
     hosts.write_text(f"127.0.0.1 localhost\n{next(iter(self.addresses.values()))} {socket.gethostname()}\n")
-    _ip("link", "add", end, "type", "veth", "peer", "name", "uplink")
-    self.callback(_ip, "link", "del", end)
-    # Packets of a veth have no checksum, which only the kernel's own path to the other end allows.
-    value = array.array("B", struct.pack("II", _ETHTOOL_STXCSUM, 0))
-    with socket.socket() as any_socket:
-      fcntl.ioctl(any_socket, _SIOCETHTOOL, struct.pack("16sP", b"uplink", value.buffer_info()[0]))
-    _ip("link", "set", "uplink", "netns", inside)
+    _ip("link", "add", end, "type", "veth", "peer", "name", "uplink", "netns", inside)
+    _ip("link", "set", end, "master", _BRIDGE, "up")
     _ip("-n", inside, "address", "add", f"{self.addresses[name]}/24", "dev", "uplink")
     for device in ("lo", "uplink"):
       _ip("-n", inside, "link", "set", device, "up")
-    # This machine must not answer in place of another one.
-    _ip("link", "set", end, "arp", "off", "addrgenmode", "none", "up")
-    packets = self.enter_context(socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(_ETH_P_ALL)))
-    packets.bind((end, 0))
-    self._sockets.append(packets)
-
-  def _carry(self):
-    waiting, number = [], 0
-    with selectors.DefaultSelector() as selector:
-      for packets in self._sockets:
-        selector.register(packets, selectors.EVENT_READ)
-      while not self._stopped.is_set():
-        pause = 0.1
-        if waiting:
-          pause = min(pause, max(0.0, waiting[0][0] - time.monotonic()))
-        for key, _ in selector.select(pause):
-          packet, (_, _, kind, *_) = key.fileobj.recvfrom(_LONGEST_PACKET)
-          if kind != socket.PACKET_OUTGOING and not self.cut and self._random.random() >= self.loss:
-            number += 1
-            heapq.heappush(waiting, (time.monotonic() + self.delay, number, packet, key.fileobj))
-        while waiting and waiting[0][0] <= time.monotonic():
-          *_, packet, sender = heapq.heappop(waiting)
-          # Each machine takes the packets that have its hardware address.
-          for other in self._sockets:
-            if other is not sender:
-              other.send(packet)
+    self._ends.append(end)
 
 
 def _namespace(name):
-  return f"bertflow{os.getpid()}-{name}"
+  return f"{_BRIDGE}-{name}"
 
 
 def _ip(*words):
-  """Runs iproute2's `ip`; raises OSError with its message."""
-  done = subprocess.run(["ip", *map(str, words)], capture_output=True, text=True)
+  _run("ip", *words)
+
+
+def _run(*words):
+  """Runs a command of iproute2; raises OSError with its message."""
+  done = subprocess.run(list(map(str, words)), capture_output=True, text=True)
   if done.returncode:
-    raise OSError(f"ip {' '.join(map(str, words))}: {done.stderr.strip()}")
+    raise OSError(f"{' '.join(map(str, words))}: {done.stderr.strip()}")
 
 
 def descendants(process):
   """Returns the ids of the processes that a process started, directly or not, oldest first."""
-  parents, started = {}, {}
-  for stat in pathlib.Path("/proc").glob("[0-9]*/stat"):
-    with contextlib.suppress(OSError):
-      fields = stat.read_text().rsplit(")", 1)[1].split()
-      parents[int(stat.parent.name)], started[int(stat.parent.name)] = int(fields[1]), int(fields[19])
   found = [process.pid]
   for pid in found:
-    found += [child for child, parent in parents.items() if parent == pid]
-  return sorted(found[1:], key=started.get)
+    children = subprocess.run(["pgrep", "--parent", str(pid)], capture_output=True, text=True).stdout
+    found += map(int, children.split())
+  return sorted(found[1:])
