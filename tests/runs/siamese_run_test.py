@@ -110,6 +110,18 @@ def test_a_frozen_encoder_embeds_once(frozen, tmp_path, monkeypatch):
   np.testing.assert_array_equal(resumed.parts.model.encode(small_siamese.pairs(9)[0]), latents[False])
 
 
+def test_the_seed_decides_the_flow(frozen, tmp_path):
+  """Of a flow that steps through BERT train, and of one that is fitted on embeddings."""
+  for others in ({}, {"dupe_factor": 2}):
+    for seed in (3, 4):
+      run, chosen = frozen(tmp_path / f"{seed}-{len(others)}", seed=seed, permutation="random", **others)
+      run.train(chosen)
+      expected = Glow(FlowConfig(n_levels=1, depth=1, coupling_width=4), 12, permutation="random", seed=seed)
+      name = "revnet_0/revnet_step_0/invertible/w"  # fixed
+      found = run.parts.model.calibration.flow.tf1_variables()[name]
+      np.testing.assert_array_equal(found, expected.tf1_variables()[name])
+
+
 @pytest.mark.parametrize("others", [{"as_published": True}, {"dupe_factor": 2}])
 def test_a_fit_that_needs_every_step_through_bert(frozen, tmp_path, monkeypatch, others):
   run, chosen = frozen(tmp_path / "run", **others)

@@ -48,6 +48,12 @@ def test_eval_metrics_of_the_original(name):
   assert values["loss"] == pytest.approx(np.mean([losses[i : i + 8].mean() for i in (0, 8, 16)]), rel=1e-5, abs=1e-7)
 
 
+def test_the_penalty_counts_without_labels():
+  sides = np.array([[3.0, 4.0], [0.0, 2.0]]), np.array([[1.0, 0.0], [0.0, 1.0]])
+  values = siamese_scores.eval_results(np.array([1.0, np.nan]), sides, None, None, False, 0.5, batch_size=8)
+  assert values["eval_loss"] == values["loss"] == pytest.approx(0.5 * (5 + 2 + 1 + 1) / 2)
+
+
 def outputs():
   return json.loads(shared("golden_siamese/facts.json").read_text())["outputs"]
 
@@ -71,7 +77,7 @@ def test_lines_of_the_original(tmp_path):
         (tmp_path / report.EVAL_FILE).rename(path)
       else:
         continue
-      # The original cuts the file of all pairs after as many lines as train has pairs.
+      # facts.json has the first lines of each file.
       assert path.read_text().splitlines()[: len(lines)] == lines
       compared.add(file.rpartition("_")[2])
   assert compared == {"results.tsv", "pooled.tsv", "results.txt"}

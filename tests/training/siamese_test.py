@@ -8,6 +8,7 @@ from scipy import special
 from bert_flow_tf.encoder import fine_tuning
 from bert_flow_tf.encoder.pooling import parse_pooling
 from bert_flow_tf.errors import ConfigError, TrainingError
+from bert_flow_tf.training.siamese_trainer import SiameseTrainer
 from tests.encoder import tiny
 from tests.training import small_siamese as small
 
@@ -107,3 +108,49 @@ def test_dropout_while_only_a_flow_is_fitted(model):
     features = next(iter(source.features(tf.data.Dataset.range(8).batch(8))))
     one, other = (made.losses(source, features, tf.constant([seed, 0]))[1].numpy() for seed in (1, 2))
     assert (one != other) == as_published
+
+
+def trained_by(made, targets=None, **arguments):
+  """Fits half a pass; returns whether BERT, and whether the flow, has other weights after it."""
+  made.flow.initialize(np.random.default_rng(0).normal(size=[9, 12]).astype(np.float32))
+  before = made.encoder.bert.weights_checksum, [weight.numpy() for weight in made.flow.trainable_variables]
+  made.trainer().fit(small.source(made.encoder, 64, targets), 0.5, **arguments)
+  moved = [(weight.numpy() != old).any() for weight, old in zip(made.flow.trainable_variables, before[1], strict=True)]
+  return made.encoder.bert.weights_checksum != before[0], any(moved)
+
+
+@pytest.mark.parametrize("classifier", [True, False])
+def test_one_optimizer_trains_the_flow_too(model, classifier):
+  assert trained_by(small.make(model, classifier, flow=True, flow_loss=False)) == (True, True)
+
+
+def test_without_labels_the_penalty_trains_bert(model):
+  """And without it nothing does."""
+  nothing, settings = np.full(64, np.nan), {"num_examples": 0, "classifier": False, "flow": True}
+  assert trained_by(small.make(model, **settings), nothing) == (False, True)
+  made = small.make(model, **settings, l2_penalty=0.1)
+  features = next(iter(small.source(made.encoder, 8, nothing[:8]).features(tf.data.Dataset.range(8).batch(8))))
+  made.flow.initialize(np.random.default_rng(0).normal(size=[9, 12]).astype(np.float32))
+  assert made.losses(small.source(made.encoder, 8), features, tf.constant([1, 2]))[0].numpy() > 0.01
+  assert trained_by(made, nothing) == (True, True)
+
+
+def test_the_flow_starts_from_the_first_sentences_of_the_first_batch(model):
+  made, by_hand = (small.make(model, flow=True, learning_rate=1e-30, flow_learning_rate=1e-30) for _ in range(2))
+  first, _, _ = small.pairs(32)
+  by_hand.flow.initialize(by_hand.encoder.encode(first[: small.BATCH], "avg-first-last", max_seq_length=16))
+  made.trainer().fit(small.source(made.encoder, 32), shuffle=False)
+  for name, value in by_hand.flow.tf1_variables().items():
+    np.testing.assert_allclose(made.flow.tf1_variables()[name], value, rtol=1e-4, atol=1e-5, err_msg=name)
+
+
+@pytest.mark.parametrize(("steps", "warmup_steps"), [(7, 0), (19, 1)])
+def test_the_warm_up_of_a_training_is_rounded_down(model, steps, warmup_steps):
+  """Step 0 of a warm-up changes no weight; without one the first step does."""
+  made = small.make(model, save_checkpoints_steps=1, train_batch_size=2, warmup_proportion=0.1)
+  before, changed = made.encoder.bert.weights_checksum, []
+  trainer = SiameseTrainer(
+    made.losses, made.settings, on_checkpoint=lambda step: changed.append(made.encoder.bert.weights_checksum != before)
+  )
+  trainer.fit(small.source(made.encoder, 2 * steps))
+  assert changed == [step >= warmup_steps for step in range(steps)]
