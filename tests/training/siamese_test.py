@@ -110,11 +110,11 @@ def test_dropout_while_only_a_flow_is_fitted(model):
     assert (one != other) == as_published
 
 
-def trained_by(made, targets=None, **arguments):
+def trained_by(made, targets=None):
   """Fits half a pass; returns whether BERT, and whether the flow, has other weights after it."""
   made.flow.initialize(np.random.default_rng(0).normal(size=[9, 12]).astype(np.float32))
   before = made.encoder.bert.weights_checksum, [weight.numpy() for weight in made.flow.trainable_variables]
-  made.trainer().fit(small.source(made.encoder, 64, targets), 0.5, **arguments)
+  made.trainer().fit(small.source(made.encoder, 64, targets), 0.5)
   moved = [(weight.numpy() != old).any() for weight, old in zip(made.flow.trainable_variables, before[1], strict=True)]
   return made.encoder.bert.weights_checksum != before[0], any(moved)
 
@@ -128,11 +128,7 @@ def test_without_labels_the_penalty_trains_bert(model):
   """And without it nothing does."""
   nothing, settings = np.full(64, np.nan), {"num_examples": 0, "classifier": False, "flow": True}
   assert trained_by(small.make(model, **settings), nothing) == (False, True)
-  made = small.make(model, **settings, l2_penalty=0.1)
-  features = next(iter(small.source(made.encoder, 8, nothing[:8]).features(tf.data.Dataset.range(8).batch(8))))
-  made.flow.initialize(np.random.default_rng(0).normal(size=[9, 12]).astype(np.float32))
-  assert made.losses(small.source(made.encoder, 8), features, tf.constant([1, 2]))[0].numpy() > 0.01
-  assert trained_by(made, nothing) == (True, True)
+  assert trained_by(small.make(model, **settings, l2_penalty=0.1), nothing) == (True, True)
 
 
 def test_the_flow_starts_from_the_first_sentences_of_the_first_batch(model):
