@@ -149,14 +149,19 @@ class SentenceEncoder:
     No gradient flows into the encoder. `dropout_seed`, int32 [2], is for BERT's dropout, which the published code uses
     while it fits the flow (flag `encoder_dropout`); None for no dropout.
     """
-    pooling = self.pooling(pooling)
+    return tf.stop_gradient(self.pooled_batch(ids, mask, self.pooling(pooling), dropout_seed))
+
+  def pooled_batch(
+    self, ids: tf.Tensor, mask: tf.Tensor, pooling: Pooling, dropout_seed: tf.Tensor | None = None
+  ) -> tf.Tensor:
+    """Returns what `embed_batch` does, with gradients."""
     hidden_states, pooled_output = self.bert(ids, mask, dropout_seed)
     weights, word_rows = mask, None
     if self.token_weights is not None:
       weights = self.token_weights.of(ids, mask)
     if pooling.reads_words:
       word_rows = self.bert.word_rows(ids)
-    return tf.stop_gradient(pooling.pool(hidden_states, weights, pooled_output, word_rows))
+    return pooling.pool(hidden_states, weights, pooled_output, word_rows)
 
   def encode(
     self,

@@ -116,16 +116,12 @@ def _new_version(base: pathlib.Path, version: int | None) -> pathlib.Path:
 
 def _save(folder, served, encoder):
   """Writes the SavedModel: graphs, weights, vocabulary."""
-  root = tf.Module(name="bert_flow")
-  root.weights = encoder.bert.model.weights
-  root.calibration = served.calibration.variables
-  # The model is not trained further, and custom gradients would double its functions.
-  options = tf.saved_model.SaveOptions(experimental_custom_gradients=False)
+  root = served.module()
   with tempfile.TemporaryDirectory() as place, _quiet():
     vocabulary = pathlib.Path(place, "vocab.txt")  # a word piece per line, in the order of their ids
     write_text(vocabulary, "".join(f"{piece or ''}\n" for piece in vocabulary_of(encoder.tokenizer)))
     root.vocabulary = tf.saved_model.Asset(str(vocabulary))
-    tf.saved_model.save(root, str(folder), signatures=served.functions(), options=options)
+    tf.saved_model.save(root, str(folder), signatures=served.functions())
 
 
 def _describe(folder, served, model, settings, about):

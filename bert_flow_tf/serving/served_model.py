@@ -5,7 +5,7 @@ from collections.abc import Callable
 import tensorflow as tf
 
 from bert_flow_tf.calibration.graph import make_calibration_graph
-from bert_flow_tf.encoder.graph_tokenizer import GraphTokenizer
+from bert_flow_tf.encoder.graph import EncoderGraph
 from bert_flow_tf.encoder.pooling import low_dim as low_dim_of
 from bert_flow_tf.model import SentenceModel
 from bert_flow_tf.serving.signatures import Signature, signatures_of
@@ -25,9 +25,7 @@ class ServedModel:
 
   def __init__(self, model: SentenceModel, normalize: bool):
     identity = model.identity
-    self._encoder = model.encoder
-    self._tokenizer = GraphTokenizer(model.encoder.tokenizer, identity.max_seq_length)
-    self._pooling = model.encoder.pooling(identity.sentence_embedding_type)
+    self._encoder = EncoderGraph(model.encoder, model.pooling, identity.max_seq_length)
     self._low_dim, self._normalize = identity.low_dim, normalize
     self.calibration = make_calibration_graph(model.calibration, model.dim)
     self.sizes = {"dim": model.dim, "output_dim": identity.low_dim or self.calibration.output_dim}
@@ -43,9 +41,21 @@ class ServedModel:
       "log_prob": self._log_prob,
       "inverse": self._inverse,
     }
+    self._variables = [*model.encoder.bert.model.weights, *self.calibration.variables]
     # Traced once each, and called by every signature.
-    self._pooled = tf.function(self._pool, [ids, lengths], autograph=False)
+    self._pooled = tf.function(self._encoder.of_ids, [ids, lengths], autograph=False)
     self._calibrated = tf.function(self._calibrate, [pooled], autograph=False)
+
+  def module(self) -> tf.train.Checkpoint:
+    """Returns a reusable SavedModel to be: callable on text, with variables, and gradients to the trainable ones."""
+    module = tf.train.Checkpoint()
+    module.variables = [*self._variables]
+    module.trainable_variables = [variable for variable in module.variables if variable.trainable]
+    module.regularization_losses = []
+    text = tf.TensorSpec([None], tf.string, "text")
+    module.__call__ = tf.function(lambda text: self._embed(text)[0], [text], autograph=False)
+    module.serve = module.__call__  # the name in Keras' own exports
+    return module
 
   def functions(self) -> dict[str, tf.types.experimental.ConcreteFunction]:
     """Returns {signature: function}, with the table's names, types and shapes of inputs and outputs."""
@@ -54,7 +64,7 @@ class ServedModel:
   def _function(self, signature: Signature):
     compute = self._computations[signature.name]
     shapes = [tensor.shape(self.sizes) for tensor in signature.outputs.values()]
-    rows = max(1, _TOKENS_AT_ONCE // self._tokenizer.max_seq_length)
+    rows = max(1, _TOKENS_AT_ONCE // self._encoder.max_seq_length)
     specs = []
     for name, tensor in signature.inputs.items():
       specs.append(tf.TensorSpec(tensor.shape(self.sizes), tensor.dtype, name))
@@ -65,6 +75,10 @@ class ServedModel:
       return dict(zip(signature.outputs, _in_parts(compute, inputs, shapes, rows), strict=True))
 
     return tf.function(call, specs, autograph=False).get_concrete_function()
+
+  def _embedded(self, text):
+    rows = max(1, _TOKENS_AT_ONCE // self._encoder.max_seq_length)
+    return _in_parts(self._embed, [text], [[None, self.sizes["output_dim"]]], rows)[0]
 
   def _embed(self, text):
     return (self._calibrated(self._pooled_text(text)),)
@@ -92,21 +106,8 @@ class ServedModel:
     return (self.calibration.inverse(latent),)
 
   def _pooled_text(self, text):
-    ids, lengths = self._tokenizer(text)
+    ids, lengths = self._encoder.tokenizer(text)
     return self._pooled(ids, lengths)
-
-  def _pool(self, ids: tf.Tensor, lengths: tf.Tensor) -> tf.Tensor:
-    """Embeds ids int32 [n, seq_len] with lengths int32 [n]: float32 [n, dim]."""
-    n = tf.shape(ids)[0]
-    width = tf.minimum(tf.shape(ids)[1], self._encoder.bert.config.max_position_embeddings)
-    lengths = tf.clip_by_value(lengths, 0, width)
-    # Attention fails without rows or tokens: such a batch gets a row or a column of padding, which is cut off below.
-    width = tf.maximum(tf.reduce_max(tf.concat([lengths, [1]], axis=0)), 1)
-    extra_row = [0, tf.cast(n < 1, tf.int32)]
-    ids = tf.pad(ids[:, :width], [extra_row, [0, tf.maximum(width - tf.shape(ids)[1], 0)]])
-    mask = tf.pad(tf.sequence_mask(lengths, width, tf.int32), [extra_row, [0, 0]])
-    ids = tf.where(mask > 0, ids, self._tokenizer.pad_id)
-    return self._encoder.embed_batch(ids, mask, self._pooling)[:n]
 
   def _calibrate(self, pooled: tf.Tensor) -> tf.Tensor:
     embedding = low_dim_of(self.calibration.transform(pooled), self._low_dim)
