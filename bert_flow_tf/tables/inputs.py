@@ -100,9 +100,14 @@ class Inputs:
       check_flow(settings, fitting_dim, len(corpus.pairs), make_strategy(settings.distribution_strategy))
 
 
+def is_words(name: str) -> bool:
+  """Returns whether a name of an encoder, glove:FILE, is of word vectors."""
+  return name.startswith(PREFIX)
+
+
 def load_encoder(name: str, inputs: Inputs) -> Any:
   """Returns a `SentenceEncoder`, or `WordVectors` for a name glove:FILE."""
-  if not name.startswith(PREFIX):
+  if not is_words(name):
     return _load_bert(name, inputs.embedding)
   sentences = set()
   for task in inputs.tasks.values():
@@ -134,7 +139,7 @@ def _load_bert(name, settings, token_weights=None):
 
 def label_of(name: str) -> str:
   """Returns the name of an encoder in the tables."""
-  if name.startswith(PREFIX):
+  if is_words(name):
     file = pathlib.Path(name.removeprefix(PREFIX)).name
     return file.removesuffix(".gz").removesuffix(".txt").removesuffix(".vec")
   return encoder_label(name)

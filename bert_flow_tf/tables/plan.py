@@ -2,7 +2,7 @@
 
 import dataclasses
 import os
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from absl import logging
 
@@ -10,11 +10,10 @@ from bert_flow_tf.calibration.names import FLOW, parse_calibrations
 from bert_flow_tf.data.flow_corpus import NLI
 from bert_flow_tf.data.task import TaskData
 from bert_flow_tf.data.tasks import STS_TASKS, find_task
-from bert_flow_tf.encoder.word_vectors import PREFIX
 from bert_flow_tf.errors import ConfigError
 from bert_flow_tf.io.settings import Settings, setting
 from bert_flow_tf.tables.analysis import LEXICAL_SPLIT
-from bert_flow_tf.tables.inputs import label_of
+from bert_flow_tf.tables.inputs import is_words, label_of
 from bert_flow_tf.tables.measures import TOKENS, UNITS, edit_distances
 from bert_flow_tf.tables.registry import BINARY_TASKS, FIGURES, STS_B, TABLES, TUNED
 from bert_flow_tf.training.settings import FlowSettings
@@ -93,7 +92,7 @@ class _Name(str):
 
   @property
   def words(self) -> bool:
-    return self.startswith(PREFIX)
+    return is_words(self)
 
 
 def checked(plan: Plan) -> Plan:
@@ -101,32 +100,29 @@ def checked(plan: Plan) -> Plan:
 
   Whatever can be wrong is said here, before data and encoders are loaded, which takes minutes.
   """
-  tables, drawn = list(_chosen("table", plan.table, TABLES)), _chosen("figure", plan.figure, FIGURES)
-  for name in ("frequency_file", "corpus"):
-    path = getattr(plan, name)
-    if path is not None and not os.path.exists(os.path.expanduser(path)):
-      raise ConfigError(f"{name}={path}: the file does not exist", name)
-  if plan.frequency_file and plan.corpus:
-    raise ConfigError("frequency_file and corpus both give word frequencies; leave one out", "frequency_file")
-  if "1" in tables and not (plan.frequency_file or plan.corpus):
-    if "1" in ",".join(plan.table):  # not all
-      raise ConfigError("table=1: needs word frequencies; give frequency_file, or corpus to count words", "table")
+  tables, drawn = _chosen("table", plan.table, TABLES), _chosen("figure", plan.figure, FIGURES)
+  if "1" in tables and "1" not in ",".join(plan.table) and not (plan.frequency_file or plan.corpus):
     logging.warning("Table 1 is left out: neither frequency_file nor corpus is given")
-    tables.remove("1")
+    tables = tuple(name for name in tables if name != "1")
   if "6" in tables or "2" in drawn:
     edit_distances([], [])  # raises an error if its package is missing
+  columns = {find_task(name.strip()).name for name in plan.task}
   calibrations = []
   if plan.calibration:
     calibrations = [spec.name for spec in parse_calibrations(plan.calibration) if spec.name != FLOW]
+  corpora = [NLI if name.strip().lower() == NLI else name for name in plan.transfer_corpus]
   plan = dataclasses.replace(
     plan,
-    table=tuple(tables),
+    table=tables,
     figure=drawn,
-    task=_columns(plan.task),
+    task=tuple(filter(columns.__contains__, STS_TASKS)) or STS_TASKS,
     calibration=tuple(calibrations),
-    transfer_corpus=_corpora(plan.transfer_corpus),
+    transfer_corpus=tuple(corpora),
   )
-  _check_models(plan)
+  mistake = next(_mistakes(plan, columns), None)
+  if mistake is not None:
+    argument, value, text = mistake
+    raise ConfigError(f"{argument}={value}: {text}", argument)
   for table in tables:
     for seed in plan.seeds(table)[-1:]:
       FlowSettings(seed=seed)  # raises an error if the last seed is too large
@@ -135,65 +131,48 @@ def checked(plan: Plan) -> Plan:
 
 def _chosen(argument: str, names: Sequence[str], allowed: Collection[str]) -> tuple[str, ...]:
   """Returns the values of an argument in the order of `allowed`; all of them for "all"."""
-  chosen = set()
-  for name in names:
-    name = name.strip().lower()
-    if name not in allowed and name != "all":
-      raise ConfigError(f"{argument}={name}: expected one or more of {', '.join(allowed)}, or all", argument)
-    chosen.add(name)
+  chosen = {name.strip().lower() for name in names}
+  for name in sorted(chosen - {*allowed, "all"}):
+    raise ConfigError(f"{argument}={name}: expected one or more of {', '.join(allowed)}, or all", argument)
   if "all" in chosen:
     return tuple(allowed)
   return tuple(filter(chosen.__contains__, allowed))
 
 
-def _columns(tasks):
-  """Returns the argument `task` in the paper's order; all sets if none is chosen."""
-  names = set()
-  for task in tasks:
-    name = find_task(task.strip()).name
-    if name not in STS_TASKS:
-      raise ConfigError(f"task={name}: expected some of {', '.join(STS_TASKS)}", "task")
-    names.add(name)
-  return tuple(filter(names.__contains__, STS_TASKS)) or STS_TASKS
-
-
-def _corpora(names):
-  """Returns transfer_corpus with "nli" in lower case."""
-  corpora = []
-  for name in names:
-    if name.strip().lower() == NLI:
-      name = NLI
-    elif not os.path.exists(os.path.expanduser(name)):
-      raise ConfigError(f"transfer_corpus={name}: expected nli, or an existing file of sentences", "transfer_corpus")
-    if name in corpora:
-      raise ConfigError(f"transfer_corpus={name}: is given twice, expected each once", "transfer_corpus")
-    corpora.append(name)
-  return tuple(corpora)
-
-
-def _check_models(plan):
-  """Checks that every table has an encoder for its rows, and that no two have the same label."""
-  for name in plan.nli_model:
-    if name.startswith(PREFIX):
-      raise ConfigError(f"nli_model={name}: word vectors are not fine-tuned; give them as model", "nli_model")
+def _mistakes(plan: Plan, columns: set[str]) -> Iterator[tuple[str, str, str]]:
+  """Yields (argument, its value, what is expected) of whatever is wrong in a plan; `columns` are its tasks."""
+  for name in sorted(columns - {*STS_TASKS}):
+    yield "task", name, f"expected some of {', '.join(STS_TASKS)}"
+  # Files of words and sentences.
+  for argument in ("frequency_file", "corpus"):
+    path = getattr(plan, argument)
+    if path is not None and not os.path.exists(os.path.expanduser(path)):
+      yield argument, path, "the file does not exist"
+  if plan.frequency_file and plan.corpus:
+    yield "frequency_file", plan.frequency_file, "corpus gives word frequencies, too; leave one out"
+  if "1" in plan.table and not (plan.frequency_file or plan.corpus):
+    yield "table", "1", "needs word frequencies; give frequency_file, or corpus to count words"
+  for name in plan.transfer_corpus:
+    if name != NLI and not os.path.exists(os.path.expanduser(name)):
+      yield "transfer_corpus", name, "expected nli, or an existing file of sentences"
+    if plan.transfer_corpus.count(name) > 1:
+      yield "transfer_corpus", name, "is given twice, expected each once"
   # Table 3 may have published rows alone; every other table and figure needs an encoder of ours.
-  needing = []
+  needing = [("figure", name) for name in plan.figure if all(map(is_words, plan.model))]
   for name in plan.table:
     if TABLES[name].encoders != TUNED and not plan.encoders(name):
       needing.append(("table", name))
-  only_words = all(name.startswith(PREFIX) for name in plan.model)
-  for name in plan.figure:
-    if only_words:
-      needing.append(("figure", name))
   for argument, name in needing:
     if not plan.model:
-      raise ConfigError("model is empty; expected one or more encoders, as in base,large", "model")
-    raise ConfigError(f"{argument}={name}: needs a BERT, and model={','.join(plan.model)} has only words", argument)
+      yield "model", "", "expected one or more encoders, as in base,large"
+    yield argument, name, f"needs a BERT, and model={','.join(plan.model)} has only words"
+  # Each encoder has its own name in the tables.
   names = list(plan.nli_model)
+  for name in filter(is_words, names):
+    yield "nli_model", name, "word vectors are not fine-tuned; give them as model"
   if plan.needs_models:
     names += plan.model
-  labels = set()
-  for label in map(label_of, names):
-    if label in labels:
-      raise ConfigError(f"model: two of model and nli_model have the name {label!r}; rename a folder", "model")
-    labels.add(label)
+  labels = list(map(label_of, names))
+  for label in labels:
+    if labels.count(label) > 1:
+      yield "model", ",".join(names), f"two of model and nli_model have the name {label!r}; rename a folder"

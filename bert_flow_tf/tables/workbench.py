@@ -17,18 +17,17 @@ from bert_flow_tf._version import __version__
 from bert_flow_tf.calibration.names import FLOW, check_k_on_dev, parse_calibration
 from bert_flow_tf.data.flow_corpus import TARGET
 from bert_flow_tf.data.pairs import SentencePairs
-from bert_flow_tf.encoder.word_vectors import PREFIX
 from bert_flow_tf.errors import BertFlowError
 from bert_flow_tf.evaluation.report import plain
 from bert_flow_tf.evaluation.task_scores import Embeddings, pair_cosines, scores_of_split
 from bert_flow_tf.io import checksums, files
-from bert_flow_tf.tables.inputs import Inputs, change_encoder, label_of, load_encoder, paper_encoder
+from bert_flow_tf.tables.inputs import Inputs, change_encoder, is_words, label_of, load_encoder, paper_encoder
 from bert_flow_tf.tables.table import Row
 
 NONE = "none"
 UNIFORM = "uniform"
 NLI_TUNED = " (fine-tuned on NLI)"
-# Keys of a task's metrics; the first that is present is the one that the paper reports.
+# Keys of the scores that the paper reports: of a task with subsets, of one without, of labels.
 _HEADLINE = ("spearman_wmean", "spearman", "auc")
 # Versions that take part in the key of a stored result.
 _PACKAGES = ("tensorflow", "tf-keras", "tensorflow-probability", "transformers", "tokenizers", "numpy", "scipy")
@@ -154,19 +153,13 @@ class Workbench:
     except BertFlowError as error:
       logging.warning("no score of %s, %s on %s: %s", self.title, recipe, task, error)
       return float("nan"), str(error), recipe.calibration
-    return *self.score_of(task, cosines), calibration
-
-  def score_of(self, task: str, cosines: np.ndarray) -> tuple[float, str]:
-    """Returns the score that the paper reports for cosines of a task's evaluated pairs [n], and the reason if NaN."""
     data = self.inputs.tasks[task]
     split = data.spec.eval_split
     scores = scores_of_split(split, data.splits[split], cosines, data.spec.metric).get(split)
     if scores is None:
-      return float("nan"), f"the {split} split has no gold scores"
-    for key in _HEADLINE:
-      if scores.get(key) is not None:
-        return scores[key], ""
-    return float("nan"), scores.get("reason") or "not defined"
+      return float("nan"), f"the {split} split has no gold scores", calibration
+    (value,) = [scores[key] for key in _HEADLINE if key in scores]
+    return value, scores["reason"], calibration
 
   def cosines(self, task: str, recipe: Recipe, seed: int = 0, split: str | None = None) -> tuple[np.ndarray, str]:
     """Returns the cosine of each pair of a split (None: the evaluated one), float64 [n]; and the calibration's name."""
@@ -280,7 +273,7 @@ def load_benches(names: Sequence[str], inputs: Inputs, store: Store, nli_tuned: 
   """Returns a workbench for each name of an encoder; EncoderError if one cannot be loaded."""
   benches = []
   for name in names:
-    encoder, paper, words = load_encoder(name, inputs), None, name.startswith(PREFIX)
+    encoder, paper, words = load_encoder(name, inputs), None, is_words(name)
     if not words:
       paper = paper_encoder(name, encoder.bert.config, nli_tuned)
     benches.append(Workbench(encoder, inputs, store, label_of(name), paper, nli_tuned, words))
