@@ -54,29 +54,6 @@ def test_interval_of_an_auc_with_the_same_resamples_drawn_one_by_one():
   assert "of label 0" in bootstrap_gain(before, after, np.ones(60), metric="auc").reason
 
 
-def test_interval_covers_the_truth():
-  """Two methods that are equally good: about 95 of 100 intervals hold 0."""
-  held = 0
-  for seed in range(100):
-    found = bootstrap_gain(*methods(120, seed, better=1.0), n_boot=300)
-    held += found.low <= 0 <= found.high
-  assert 88 <= held <= 100
-
-
-def test_pairing_narrows_the_interval():
-  before, _, gold = methods(300)
-  after = before + 0.05 * gold  # what is hard for one is hard for the other
-  rng = np.random.default_rng(0)
-  draws = rng.integers(300, size=[2, 300, 300])  # other pairs for each method
-  apart = [
-    spearman(after[mine], gold[mine]) - spearman(before[other], gold[other]) for mine, other in zip(*draws, strict=True)
-  ]
-  low, high = np.percentile(apart, [2.5, 97.5])
-  paired = bootstrap_gain(before, after, gold)
-  assert paired.high - paired.low < 0.3 * (high - low)
-  assert low < 0 < paired.low < paired.gain < paired.high
-
-
 def test_seed_and_equal_ranks():
   before, after, gold = methods()
   first = bootstrap_gain(before, after, gold, seed=3)
@@ -117,7 +94,6 @@ def test_pairs_without_gold_take_no_part():
   ("before", "gold", "reason"),
   [
     ([0.1], [1.0], "1 scored pair, a correlation needs at least 2"),
-    ([], [], "0 scored pairs"),
     ([0.1, 0.2, 0.3], [2.0, 2.0, 2.0], "all 3 gold scores are 2"),
     ([0.5, 0.5, 0.5], [1.0, 2.0, 3.0], "all 3 similarities are 0.5"),
   ],

@@ -66,21 +66,6 @@ def test_agreement_is_spearmans_correlation_of_cosines():
   assert np.isnan(made.agreement(np.ones([5, 4]), np.zeros([9, 4])))
 
 
-def test_bags_of_weighted_words_agree_best():
-  """The gold is their cosine, up to pieces of a mixture's second sentence that the first one has too."""
-  ids = token_ids()
-  weight, made = weights(ids), make_mixtures(ids)
-
-  def bags(rows, of):
-    counts = np.zeros([len(rows), 1 + max(weight)])
-    for row, pieces in enumerate(rows):
-      np.add.at(counts[row], pieces[1:-1], [of(weight[v]) for v in pieces[1:-1]])
-    return counts
-
-  scores = [made.agreement(bags(made.originals, of), bags(made.mixed, of)) for of in (np.sqrt, np.ones_like, np.exp)]
-  assert scores[0] > 99 and scores[0] > max(scores[1:])
-
-
 def test_too_few_sentences():
   with pytest.raises(DataError, match="2 different"):
     make_mixtures([*token_ids()[:2], np.array([CLS, SEP], np.int32)])

@@ -11,7 +11,7 @@ from scipy import stats
 from bert_flow_tf.data.pairs import SentencePairs
 from bert_flow_tf.encoder.settings import EncoderSettings
 from bert_flow_tf.tables.inputs import target_of
-from bert_flow_tf.tables.workbench import Recipe, Store, fingerprint
+from bert_flow_tf.tables.workbench import Recipe, Store
 from bert_flow_tf.training.settings import FlowSettings
 from tests.tables.fakes import Encoder, cosine, flow_matrix, make_bench, sides
 
@@ -177,18 +177,3 @@ def test_no_gold_is_no_score(data):
   tasks = {"STS-B": dataclasses.replace(task, splits={"test": without})}
   value, reason, _ = make_bench(data, [], tasks=tasks).score("STS-B", AVG)
   assert np.isnan(value) and reason == "the test split has no gold scores"
-
-
-def test_fingerprints():
-  different = [
-    SentencePairs(("a", "b"), ("c", "d"), [1, 2]),
-    SentencePairs(("b", "a"), ("c", "d"), [1, 2]),
-    SentencePairs(("c", "d"), ("a", "b"), [1, 2]),
-    SentencePairs(("a", "bc"), ("", "d"), [1, 2]),
-    SentencePairs(("a", "\ud800"), ("c", "d"), [1, 2]),
-    SentencePairs(("a", "b"), ("c", "d"), [1, np.nan]),
-    SentencePairs(("a", "b"), ("c", "d"), [1, 0]),
-  ]
-  assert len({fingerprint(pairs) for pairs in different}) == 7
-  assert fingerprint(SentencePairs(("a", "b"), ("c", "d"), [1, 2])) == fingerprint(different[0])
-  assert fingerprint(different[0], gold=False) == fingerprint(different[6], gold=False)
