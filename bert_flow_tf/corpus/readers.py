@@ -163,6 +163,8 @@ class TsvReader(TextReader):
       return
     record, size = next(self.records(0, 1), (b"", 0))
     try:
+      if isinstance(record, TextError):
+        raise record
       names = self._row(record)
     except TextError as error:
       raise DataError(f"{path}, line 1: expected the names of columns: {error}") from error
@@ -181,8 +183,6 @@ class TsvReader(TextReader):
 
   def _row(self, record: Any) -> list[str]:
     """Returns the columns of a record."""
-    if isinstance(record, TextError):
-      raise record
     return decode_line(record).split("\t")
 
   def _fields(self, record: Any) -> list[str]:
@@ -190,11 +190,9 @@ class TsvReader(TextReader):
     # An empty line has no columns.
     if row == [""] and self._format.empty == SKIP:
       return row
-    if self._width is not None and len(row) != self._width:
-      raise TextError("columns", f"{counted(len(row), 'column')}, expected {self._width}, as in the header")
-    least = max(self._places) + 1
-    if len(row) < least:
-      raise TextError("columns", f"{counted(len(row), 'column')}, expected at least {least}")
+    if self._width not in (None, len(row)) or len(row) <= max(self._places):
+      expected = self._width or f"at least {max(self._places) + 1}"
+      raise TextError("columns", f"{counted(len(row), 'column')}, expected {expected}")
     return [row[place] for place in self._places]
 
 
@@ -219,8 +217,6 @@ class CsvReader(TsvReader):
       yield row, lines.size
 
   def _row(self, record: Any) -> list[str]:
-    if isinstance(record, TextError):
-      raise record
     for field in record:
       decode(field.encode("utf-8", "surrogateescape"), "the column")
     return record or [""]

@@ -1,6 +1,7 @@
 """Users' own text, read strictly by its header: the task `custom`, and a text file as a corpus for a fit."""
 
 import dataclasses
+import pathlib
 
 import numpy as np
 from absl import logging
@@ -18,6 +19,8 @@ _EXPECTED = (
   "a header with these names"
 )
 _ANY_SCORE = (-1e30, 1e30)  # the squares of larger ones would be infinite in some sums
+# Files of other formats, whose syntax would be read as sentences.
+_OTHER_FORMATS = (".csv", ".json", ".jsonl", ".ndjson", ".parquet")
 
 
 @naming("data_dir")
@@ -29,7 +32,7 @@ def load(spec: TaskSpec, paths: Paths) -> TaskData:
   pairs, source = read_pairs(paths.data_dir)
   if np.isnan(pairs.scores).all():
     return TaskData(spec, {"train": pairs}, source)
-  scale = (pairs.scores.min(), pairs.scores.max())
+  scale = (np.nanmin(pairs.scores), np.nanmax(pairs.scores))
   return TaskData(dataclasses.replace(spec, eval_split="test", scale=scale), {"test": pairs}, source)
 
 
@@ -45,8 +48,9 @@ def pair_up(sentences: list[str]) -> SentencePairs:
 def read_pairs(path: FilePath) -> tuple[SentencePairs, str]:
   """Returns the pairs of a file of the task `custom`, NaN without scores, and a description such as "9 sentences of F".
 
-  All lines have the same columns: a sentence, sentence1 and sentence2, or both with score before or after them. With a
-  header they are in any order, and others are ignored. Empty lines between single sentences are skipped.
+  All lines have the same columns: a sentence, sentence1 and sentence2, or both with score before or after them, which
+  is empty for a pair without gold. With a header they are in any order, and others are ignored. Empty lines between
+  single sentences are skipped.
   """
   names: list[str] = []
   # {name of a column: its fields}, and the numbers of their lines.
@@ -76,8 +80,12 @@ def read_pairs(path: FilePath) -> tuple[SentencePairs, str]:
     return pair_up(columns["sentence"]), f"{counted(len(numbers), 'sentence')} of {path}"
   first, second = columns["sentence1"], columns["sentence2"]
   if "score" in columns:
-    scores = [read_number(field, path, row, _ANY_SCORE) for row, field in zip(numbers, columns["score"], strict=True)]
-    return SentencePairs(first, second, np.array(scores)), f"{counted(len(numbers), 'scored pair')} of {path}"
+    scores = np.full(len(numbers), np.nan)
+    for row, field in enumerate(columns["score"]):
+      if field.strip():
+        scores[row] = read_number(field, path, numbers[row], _ANY_SCORE)
+    _hide(scores, path)
+    return SentencePairs(first, second, scores), f"{counted(len(numbers), 'scored pair')} of {path}"
   if all(map(_is_number, first)) or all(map(_is_number, second)):
     raise DataError(f"{path}: one of the 2 columns has only numbers; {_EXPECTED}")
   return SentencePairs.without_gold(first, second), f"{counted(len(numbers), 'unscored pair')} of {path}"
@@ -92,10 +100,9 @@ def _names_of(fields: list[str], path: FilePath, number: int) -> tuple[list[str]
     if unread:
       logging.warning("%s: %s not read: %s", path, counted(len(unread), "column"), ", ".join(unread))
     return names, True
-  # The header of another format, such as CSV or JSON lines, whose lines would be read as sentences.
-  if len(names) == 1 and "sentence1" in names[0]:
-    raise line_error(path, number, f"the header is {fields[0][:80]!r}; {_EXPECTED}")
-  if len(names) == 3 and not _is_number(fields[2]):
+  if len(names) == 1 and ("sentence1" in names[0] or pathlib.PurePath(str(path)).suffix.lower() in _OTHER_FORMATS):
+    raise line_error(path, number, f"the line is {fields[0][:80]!r}, without a tab; {_EXPECTED}")
+  if len(names) == 3 and not _is_number(fields[2]) and (fields[2].strip() or _is_number(fields[0])):
     return ["score", "sentence1", "sentence2"], False
   if len(names) not in _NAMES:
     raise line_error(path, number, f"{len(names)} columns, {_EXPECTED}")
@@ -104,7 +111,16 @@ def _names_of(fields: list[str], path: FilePath, number: int) -> tuple[list[str]
 
 def _is_number(field: str) -> bool:
   try:
-    float(field)
+    float(field.replace(",", "."))  # a decimal comma is rejected later, as a score
   except ValueError:
     return False
   return True
+
+
+def _hide(scores: np.ndarray, path: FilePath) -> None:
+  """Replaces scores of -1 by NaN, with which GLUE marks pairs without gold, if the others are from 0 to over 1."""
+  hidden = scores == -1
+  others = scores[~hidden & ~np.isnan(scores)]
+  if hidden.any() and (not others.size or (others.min() >= 0 and others.max() > 1)):
+    scores[hidden] = np.nan
+    logging.warning("%s: %s of -1 taken as missing", path, counted(np.count_nonzero(hidden), "score"))

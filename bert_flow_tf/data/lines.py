@@ -86,7 +86,7 @@ def lines(path: FilePath, empty: str = "reject", broken: list[DataError] | None 
 def read_number(field: str, path: FilePath, number: int, scale: tuple[float, float]) -> float:
   """Returns the score in a field of line `number`; raises DataError for anything but a number on the scale."""
   low, high = scale
-  expected = "expected a number"
+  expected = "expected a number with a decimal point" if "," in field else "expected a number"
   if math.isfinite(high - low):
     expected += f" from {low:g} to {high:g}"
   try:

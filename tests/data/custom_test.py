@@ -103,6 +103,7 @@ EXPECTED = "expected 1 column (a sentence), 2 (sentence1, sentence2) or 3 (sente
     ("1e308\ta\tb\n-1e308\tc\td\n", ", line 1: ", "outside the scale"),
     ("a\tb\tc\n", ", line 1: ", "the score is 'a'"),
     ("a\tb\t1\nc\td\thigh\n", ", line 2: ", "the score is 'high'"),
+    ("a\tb\t1,5\n", ", line 1: ", "the score is '1,5', expected a number with a decimal point"),
     ("0\ta\n1\tb\n", ": ", EXPECTED),
     ("sentence1,sentence2,score\na,b,1\n", ", line 1: ", EXPECTED),
     ('{"sentence1": "a"}\n{"sentence1": "c"}\n', ", line 1: ", EXPECTED),
@@ -123,6 +124,35 @@ def test_an_error_names_the_file_and_the_line(file, content, place, message):
   with pytest.raises(DataError) as raised:
     read_pairs(path)
   assert str(raised.value).startswith(f"{path}{place}")
+
+
+@pytest.mark.parametrize("name", ["mine.csv", "mine.JSONL", "mine.parquet"])
+def test_lines_of_another_format_are_no_sentences(file, name):
+  with pytest.raises(DataError, match=r"line 1: the line is .*without a tab; expected 1 column"):
+    read_pairs(file('{"text": "a"}\n{"text": "b"}\n', name))
+  assert len(read_pairs(file("a\tb\n", name))[0]) == 1
+
+
+@pytest.mark.parametrize(
+  ("scores", "expected"),
+  [
+    (["2.5", "", "-1"], [2.5, np.nan, np.nan]),
+    (["-1", "-1"], [np.nan, np.nan]),
+    (["-1", "0", "1"], [-1, 0, 1]),
+    (["-1", "-2", "3"], [-1, -2, 3]),
+  ],
+)
+def test_pairs_without_a_score(file, scores, expected):
+  path = file("".join(f"{score}\ta\tb\n" for score in ["score", *scores]).replace("a\tb", "sentence1\tsentence2", 1))
+  np.testing.assert_array_equal(read_pairs(path)[0].scores, expected)
+  data = load_task("custom", path)
+  assert data.spec.eval_split == (None if np.isnan(expected).all() else "test")
+
+
+def test_the_first_score_may_be_empty(file):
+  for content in ("a\tb\t\nc\td\t2.5\n", "\ta\tb\n2.5\tc\td\n"):
+    pairs = read_pairs(file(content))[0]
+    assert pairs.sentences_a == ("a", "c") and pairs.scores[1] == 2.5 and np.isnan(pairs.scores[0])
 
 
 def test_a_file_is_required(tmp_path):

@@ -134,8 +134,7 @@ def test_gold_may_be_worded_differently_but_not_in_its_letters(tfds_root, tmp_pa
   other[5] = ("a third", *other[5][1:])
   gold = _gold(tmp_path, other)
   message = _error(tfds_data_dir=tfds_root, stsb_gold=gold)
-  assert message.startswith(f"{gold} ") and "3 of 200 rows differ, first line 4: 'another | " in message
-  assert "in GLUE '\"test café 3 | " in message
+  assert message.startswith(f"{gold} ") and message.endswith("3 of 200 rows differ, first line 4")
 
 
 @pytest.mark.parametrize("source", ["files", "TFDS"])
@@ -146,7 +145,7 @@ def test_gold_of_other_rows_is_rejected(tfds_root, tmp_path, source):
   gold.write_text(_csv(test[:-1]), encoding="utf-8")
   assert f"{gold} has 199 pairs; GLUE's test split of STS-B has 200" in _error(**arguments)
   gold.write_text(_csv(test[1:] + test[:1]), encoding="utf-8")
-  assert "200 of 200 rows differ, first line 1:" in _error(**arguments)
+  assert "200 of 200 rows differ, first line 1" in _error(**arguments)
 
 
 def test_gold_is_read_before_anything_is_downloaded(tmp_path, monkeypatch):
