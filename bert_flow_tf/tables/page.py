@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from bert_flow_tf.errors import DataError
 from bert_flow_tf.io import files
 from bert_flow_tf.tables.beyond import FLOW, MEAN, WHITENING, method_name
+from bert_flow_tf.tables.known_encoders import TEXTS, known_encoder
 from bert_flow_tf.tables.registry import FIGURES, TABLES
 from bert_flow_tf.tables.similarity import FIRST_LAST
 from bert_flow_tf.tables.table import OURS, PUBLISHED, TERMS, Cell, Table, from_json, markdown_table
@@ -25,13 +26,13 @@ _INTRODUCTION = """\
 This page was written by `run_scripts/run_table.py` from computed numbers; do not edit it. Rows below the name of an
 encoder were computed with this repository, rows below *published* are the paper's (Li et al., EMNLP 2020;
 `bert_flow_tf/tables/paper_tables.json` names the source of each number). Scores of other encoders are not comparable
-with BERT's. The command below a table computes it again.
+with BERT's. The command below a table computes it again. Sentences are cut at 64 tokens unless it has another
+`--max_seq_length`.
 
 **Bold** is the best of an encoder's rows in a column: the highest score, in Isotropy's second and third columns the
 nearest to 0. Published rows do not take part. Table 1, edit distances and Gains have no best.
 """
 _SIZES = ["blocks", "dimensions", "word pieces"]
-_PACKAGED = "mini"  # the encoder of this package
 # The summary: the best row of each encoder, and the main rows without and with the flow next to the paper's.
 _PLAIN, _FLOW = f"{{encoder}}, {FIRST_LAST}", f"{{encoder}}, {FIRST_LAST}, flow (target)"
 _EDITS, _GOLD = "edit distance", "gold similarity"
@@ -49,24 +50,15 @@ _LINES = (
   ),
   ("6", f"STS-B dev, gold and {_EDITS}", (_EDITS,), (_GOLD,), (_GOLD,)),
 )
-# Means of three seeds, without and with the published TensorFlow 1 flow (config_l2_d3_w32, actnorm initialized from
-# data), on the embeddings of an encoder, by the beginning of its weights' SHA-256. From `../shared/models/README.md`.
-_PUBLISHED_CODE = {
-  "a5cf5e4e1e12": {
-    "STS-B": (50.08, 67.86),
-    "SICK-R": (58.52, 60.46),
-    "STS-12": (53.25, 62.23),
-    "STS-13": (52.28, 68.53),
-    "STS-14": (58.06, 67.82),
-    "STS-15": (65.28, 71.65),
-    "STS-16": (62.22, 70.59),
-  }
-}
 _NOTE = """\
 The paper's method: without the flow → with the flow, which is fitted on the evaluated set; Spearman x 100, and
 AUC x 100 on QNLI. All use `avg-first-last`. The paper's BERT is fine-tuned on NLI for QNLI alone.
 """
-_CODE_NOTE = "Published code: its TensorFlow 1 flow on the same embeddings, mean of three seeds.\n"
+_CODE_NOTE = """\
+Published code: its TensorFlow 1 flow on the same embeddings in the setting used here, `config_l2_d3_w32` with actnorm
+initialized from data, mean of three seeds. The published runner has `config_l3_d3_w32` and never initializes from data:
+with that setting the code has 67.54 on STS-B.
+"""
 _BEST_NOTE = """\
 ### Best methods
 
@@ -114,22 +106,23 @@ def read_tables(folder: str | os.PathLike) -> list[Table]:
 
 def _encoders(tables):
   """Returns Markdown with the sizes, folder and checksum of each encoder, as far as the tables have them."""
-  lines = {}
+  lines, texts = {}, ""
   for table in tables:
     for title, checksum in table.about.get("encoders", {}).items():
       sizes = table.about["sizes"].get(title, {})  # word vectors have none
-      folder = sizes.get("folder", "")
-      if folder == _PACKAGED:
-        folder = "in this package: `examples/pretrain_bert` has how it was trained"
-      elif folder:
-        folder = f"`{folder}`"
+      origin = sizes.get("folder", "")
+      if origin:
+        origin = f"`{origin}`"
+      known = known_encoder(checksum)
+      if known is not None:
+        origin, texts = known.origin, TEXTS
       # An encoder has one line, in however many tables it is.
       numbers = [str(sizes.get(size, "")) for size in _SIZES]
-      lines[title, checksum] = [title, *numbers, folder, f"`{checksum[:12]}`"]
+      lines[title, checksum] = [title, *numbers, origin, f"`{checksum[:12]}`"]
   if not lines:
     return ""
-  head = ["encoder", *_SIZES, "folder", "SHA-256 of its weights"]
-  return f"## Encoders\n\n{markdown_table(head, lines.values())}"
+  head = ["encoder", *_SIZES, "origin", "SHA-256 of its weights"]
+  return f"## Encoders\n\n{markdown_table(head, lines.values())}{texts}"
 
 
 def _origins(tables):
@@ -219,7 +212,8 @@ def _paper_rows(by_name: Mapping[str, Table]) -> str:
     for encoder, checksum in table.about.get("encoders", {}).items():
       main_rows = [row for row in table.rows if row.name.startswith(f"{encoder}, {FIRST_LAST}")]
       if table.name in ("2", "4", "6") and main_rows and not encoder.endswith(NLI_TUNED):
-        encoders[encoder] = _PUBLISHED_CODE.get(checksum[:12])
+        known = known_encoder(checksum)
+        encoders[encoder] = None if known is None else known.published_code
   if not encoders:
     return ""
   # A column for the paper, and one or two for each encoder of ours.

@@ -9,10 +9,12 @@ from typing import Any
 
 from bert_flow_tf.io import checksums
 from bert_flow_tf.io.files import parse_json
+from bert_flow_tf.tables.known_encoders import known_encoder
 
 OURS, PUBLISHED = "ours", "published"
 HIGHEST, NEAREST_0 = "the highest", "the nearest to 0"  # best cell of a column
 BETTER, WORSE = "▲", "▼"
+SEEN = "seen"
 
 # {term: meaning}. Below a table, a note is "term: meaning"; the results page has them at its head instead.
 TERMS = {
@@ -30,7 +32,8 @@ TERMS = {
   "natsv-K": "calibration: removes the K leading singular vectors",
   "auto": "calibration: whitening, soft-whitening or soft-whitening-0.2, chosen without labels",
   "recipe": "mix, idf and soft-whitening, the combination that `docs/calibrations.md` recommends",
-  "(target)": "fitted on all sentences of the evaluated set, without gold scores",
+  "(target)": "fitted on all sentences of the evaluated set, test pairs included, without gold scores; a sentence of "
+  "several pairs counts as often",
   "(all sets)": "fitted once, on the sentences of the seven sets STS-B to STS-16, without gold scores",
   "NLI": "the sentences of SNLI and MNLI",
   "Spearman x 100": "rank correlation of the cosines of the pairs with their gold scores",
@@ -40,6 +43,7 @@ TERMS = {
   "[low, high]": "95 % interval of a paired bootstrap over the pairs, of the mean over the seeds",
   "▲, ▼": "in Gains: the interval is wholly above, below 0; in Beyond and Transfer ▼: lower than without calibration",
   "(paper x, y)": "the paper's score, and ours minus the paper's, if the encoder is the paper's",
+  "seen": "the encoder's training text had sentences of this set, without scores",
   "n/a [1]": "no score; the note with the number says why",
 }
 
@@ -163,7 +167,7 @@ class Table:
       if baseline:
         heading = f"{encoder}, over {baseline}"
       if heading != group:
-        rows.append([f"*{heading}*"] + [""] * len(self.columns))
+        rows.append([f"*{heading}*", *self._marks_of_seen(encoder)])
         group = heading
       texts = [name]
       for column in self.columns:
@@ -182,6 +186,12 @@ class Table:
     if self.about.get("command"):
       lines += ["", "```bash", self.about["command"], "```"]
     return "\n".join(lines) + "\n"
+
+  def _marks_of_seen(self, encoder):
+    """Returns SEEN for each column whose text the encoder was trained on, else ""."""
+    known = known_encoder(self.about.get("encoders", {}).get(encoder, ""))
+    seen = () if known is None else known.seen
+    return [SEEN if column in seen else "" for column in self.columns]
 
   def _encoder_and_name(self, row):
     """Returns the encoder of a row, or PUBLISHED or OURS for a row without one; and the row's name without it."""

@@ -2,6 +2,7 @@
 
 import pytest
 
+from bert_flow_tf.encoder.sentence_encoder import SentenceEncoder
 from bert_flow_tf.errors import DataError
 from bert_flow_tf.tables import page
 from bert_flow_tf.tables.paper_tables import paper_tables
@@ -112,6 +113,20 @@ def test_rows_and_columns():
     ["SICK-R", "63.75 → 63.11", "58.52 → 60.46", "", ""],
   ]
   assert "Published code:" in page.summary([second])
+
+
+def test_text_that_an_encoder_saw_is_marked(tmp_path):
+  """Of the packaged `mini` and the six layers of the results; of others nothing is known."""
+  mini = SentenceEncoder.from_pretrained("mini").weights_checksum
+  rows = tuple(Row(f"{name}, avg", OURS, {"STS-B": Cell((1.0,))}) for name in ("six", "mini", "my"))
+  about = {"encoders": {"six": SIX_LAYERS, "mini": mini, "my": "0" * 64}, "sizes": {}}
+  beyond = Table("beyond", "t", "m", ("STS-B", "QNLI"), rows, (), about)
+  groups = {line[0]: line[1:] for line in lines_of(beyond.markdown()) if line[0].startswith("*")}
+  assert groups == {"*six*": ["seen", "seen"], "*mini*": ["", "seen"], "*my*": ["", ""]}
+  (tmp_path / "table_beyond.json").write_text(beyond.json())
+  page.write(tmp_path / "RESULTS.md", tmp_path)
+  text = (tmp_path / "RESULTS.md").read_text()
+  assert "| six |  |  |  | all-MiniLM-L6-v2, trained further" in text and "glosses of WordNet" in text
 
 
 def test_best_rows():
