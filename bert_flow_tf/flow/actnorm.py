@@ -5,7 +5,7 @@ from typing import Any
 import tensorflow as tf
 import tf_keras
 
-from bert_flow_tf.flow.layer import FlowLayer, seed_stream
+from bert_flow_tf.flow.layer import FlowLayer, last_dimension, registered, seed_stream
 from bert_flow_tf.flow.named_weights import NamedWeight
 
 # Glow's logscale_factor: the stored `logs` is a third of the log-scale.
@@ -17,6 +17,7 @@ LOGSCALE_FACTOR = 3.0
 EPSILON = 1e-6
 
 
+@registered
 class ActNorm(FlowLayer):
   """Shift and scale of every dimension.
 
@@ -40,7 +41,7 @@ class ActNorm(FlowLayer):
 
   def build(self, input_shape: Any) -> None:
     """Creates the weights: zeros, or Glorot uniform as TensorFlow 1 draws it for shape [1, 1, 1, dim]."""
-    dim = int(input_shape[-1])
+    dim = last_dimension(input_shape)
     seeds = seed_stream(self.seed)
 
     # A new initializer, and a new seed, for each of the two weights.
@@ -68,15 +69,13 @@ class ActNorm(FlowLayer):
     """Returns 3 * logs, [dim], 0 for a dimension without variance at initialization."""
     return LOGSCALE_FACTOR * self.logs * self.varying
 
-  def initialize(self, inputs: tf.Tensor) -> tf.Tensor:
+  def initialize(self, inputs: Any) -> tf.Tensor:
     """Sets b = -mean, logs = log(1 / (std + 1e-6)) / 3 of u [batch, dim]; returns z with mean 0 and variance 1.
 
     Constant dimensions keep scale 1. They are returned as exactly 0: the rounding error of a large constant must not
     count as variance in a later layer, which no longer sees the constant's magnitude.
     """
-    inputs = tf.convert_to_tensor(inputs, self.dtype)
-    if not self.built:
-      self.build(inputs.shape)
+    inputs = self.prepared(inputs)
     # The scale that gives variance 1; 1 where there is no variance to scale.
     mean = tf.reduce_mean(inputs, axis=0)
     std = tf.sqrt(tf.reduce_mean(tf.square(inputs - mean), axis=0))

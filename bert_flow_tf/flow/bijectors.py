@@ -1,12 +1,12 @@
-"""A layer of the flow as a bijector of TensorFlow Probability."""
+"""The flow's layers as bijectors of TensorFlow Probability; functions that take them do not retrace for a new one."""
 
 from typing import Any
 
 import tensorflow as tf
-import tensorflow_probability as tfp
+from tensorflow_probability import bijectors as tfb
 
 
-class LayerBijector(tfp.bijectors.Bijector):
+class LayerBijector(tfb.AutoCompositeTensorBijector):
   """The bijector of one `FlowLayer`, z = layer(u); dropout as in `FlowLayer.make_bijector`."""
 
   def __init__(self, layer: Any, dropout_seed: tf.Tensor | None = None) -> None:
@@ -19,11 +19,32 @@ class LayerBijector(tfp.bijectors.Bijector):
     return {}
 
   def _forward(self, u):
-    return self._layer.forward_and_log_det(u, dropout_seed=self._dropout_seed)[0]
+    return self._layer.forward_and_log_det(self._layer.prepared(u), self._dropout_seed)[0]
 
   def _inverse(self, z):
-    return self._layer.inverse(z, self._dropout_seed)
+    return self._layer.inverse(self._layer.prepared(z), self._dropout_seed)
 
   def _forward_log_det_jacobian(self, u):
-    log_det = self._layer.forward_and_log_det(u, dropout_seed=self._dropout_seed)[1]
-    return tf.zeros([], u.dtype) if log_det is None else log_det
+    log_det = self._layer.forward_and_log_det(self._layer.prepared(u), self._dropout_seed)[1]
+    return tf.zeros([], self._layer.dtype) if log_det is None else log_det
+
+
+class Cast(tfb.AutoCompositeTensorBijector):
+  """Numbers of any precision as those of one dtype, in both directions; the log-determinant is 0."""
+
+  def __init__(self, to: str) -> None:
+    super().__init__(forward_min_event_ndims=0, is_constant_jacobian=True, parameters={"to": to}, name="cast")
+    self._to = to
+
+  @classmethod
+  def _parameter_properties(cls, dtype: Any) -> dict[str, Any]:
+    return {}
+
+  def _forward(self, u):
+    return tf.cast(u, self._to)
+
+  def _inverse(self, z):
+    return tf.cast(z, self._to)
+
+  def _forward_log_det_jacobian(self, u):
+    return tf.zeros([], self._to)

@@ -2,7 +2,7 @@
 
 import itertools
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import tensorflow as tf
@@ -20,7 +20,9 @@ if TYPE_CHECKING:  # imported where it is used, as in `FlowLayer.make_bijector`
 Levels = Sequence[Sequence[Sequence[FlowLayer]]]  # levels of steps of layers, in the order in which u passes them
 
 
-def make_step(config: FlowConfig, actnorm_init: str, permutation: str, seed: int, dtype: str) -> list[FlowLayer]:
+def make_step(
+  config: FlowConfig, actnorm_init: str, permutation: str, seed: int, dtype: str, network: Any = None
+) -> list[FlowLayer]:
   """Returns the layers of a step in the order in which an embedding passes them: actnorm, permutation, coupling."""
   seeds = seed_stream(seed)
   coupling = {"additive": AdditiveCoupling, "affine": AffineCoupling}[config.coupling]
@@ -30,8 +32,8 @@ def make_step(config: FlowConfig, actnorm_init: str, permutation: str, seed: int
     mixing = Permutation(permutation, seed=next(seeds), dtype=dtype, name="permutation")
   else:
     mixing = Invertible1x1(seed=next(seeds), dtype=dtype, name="invertible")
-  network = (config.coupling_width, config.activation, config.coupling_dropout, actnorm_init)
-  return [actnorm, mixing, coupling(*network, seed=next(seeds), dtype=dtype, name=config.coupling)]
+  shape = (config.coupling_width, config.activation, config.coupling_dropout, actnorm_init)
+  return [actnorm, mixing, coupling(*shape, seed=next(seeds), network=network, dtype=dtype, name=config.coupling)]
 
 
 def forward_and_log_det(
@@ -60,10 +62,14 @@ def forward_and_log_det(
 def chain_bijector(levels: Levels, dim: int, dropout_seed: tf.Tensor | None = None) -> "tfp.bijectors.Bijector":
   """Returns the bijector of the whole flow; forward is u -> z, as `forward_and_log_det` computes it.
 
+  Tensors of other floating types are cast to that of the flow.
+
   `tfb.Chain` applies its list from right to left, so every list is passed reversed: the layer that an embedding passes
   first is last. Level l works on the first dim / 2**l of the dimensions of u; the others have left.
   """
   from tensorflow_probability import bijectors as tfb
+
+  from bert_flow_tf.flow.bijectors import Cast
 
   seeds = dropout_seeds(dropout_seed)
   parts = []
@@ -76,6 +82,7 @@ def chain_bijector(levels: Levels, dim: int, dropout_seed: tf.Tensor | None = No
       bijector = tfb.Blockwise([bijector, tfb.Identity()], block_sizes=[width, dim - width], name="split")
     parts.append(bijector)
   parts.append(tfb.Permute(latent_order(dim, len(levels)), axis=-1, name="reordering"))
+  parts.append(Cast(levels[0][0][0].dtype))
   return tfb.Chain(parts[::-1], name="chain")
 
 

@@ -8,13 +8,23 @@ import tf_keras
 
 from bert_flow_tf.errors import FlowError
 from bert_flow_tf.flow.actnorm import LOGSCALE_FACTOR, ActNorm
-from bert_flow_tf.flow.layer import FlowLayer, product, seed_stream
+from bert_flow_tf.flow.layer import (
+  FlowLayer,
+  build_part,
+  from_keras,
+  last_dimension,
+  product,
+  registered,
+  seed_stream,
+  to_keras,
+)
 from bert_flow_tf.flow.named_weights import NamedWeight, prefixed
 
 # Standard deviation of the hidden layers' kernels (Glow; the original's constant).
 KERNEL_STDDEV = 0.05
 
 
+@registered
 class NormalizedDense(FlowLayer):
   """h = actnorm(x kernel), x [batch, inputs] -> h [batch, units]; not a bijector.
 
@@ -22,16 +32,17 @@ class NormalizedDense(FlowLayer):
   """
 
   def __init__(self, units: int, actnorm_init: str = "data", seed: int | None = None, **kwargs: Any) -> None:
-    super().__init__(**kwargs)
+    super().__init__({"units": units, "actnorm_init": actnorm_init, "seed": seed}, **kwargs)
     self.units = units
-    self._seeds = seed_stream(seed)
-    self.actnorm = ActNorm(actnorm_init, seed=next(self._seeds), name="actnorm", dtype=self.dtype)
+    seeds = seed_stream(seed)
+    self.actnorm = ActNorm(actnorm_init, seed=next(seeds), name="actnorm", dtype=self.dtype)
+    self._kernel_seed = next(seeds)
 
   def build(self, input_shape: Any) -> None:
     """Creates kernel and actnorm."""
-    initializer = tf_keras.initializers.RandomNormal(0.0, KERNEL_STDDEV, seed=next(self._seeds))
-    self.kernel = self.add_weight("kernel", [int(input_shape[-1]), self.units], initializer=initializer)
-    self.actnorm.build([None, self.units])
+    initializer = tf_keras.initializers.RandomNormal(0.0, KERNEL_STDDEV, seed=self._kernel_seed)
+    self.kernel = self.add_weight("kernel", [last_dimension(input_shape), self.units], initializer=initializer)
+    build_part(self.actnorm, self.units)
     super().build(input_shape)
 
   def call(self, inputs: tf.Tensor) -> tf.Tensor:
@@ -48,6 +59,7 @@ class NormalizedDense(FlowLayer):
     return {"W": kernel, **prefixed("actnorm", self.actnorm.named_weights())}
 
 
+@registered
 class ZeroDense(FlowLayer):
   """y = (x kernel + b) * exp(3 * logs), x [batch, inputs] -> y [batch, units]; all weights start at zero.
 
@@ -55,12 +67,12 @@ class ZeroDense(FlowLayer):
   """
 
   def __init__(self, units: int, **kwargs: Any) -> None:
-    super().__init__(**kwargs)
+    super().__init__({"units": units}, **kwargs)
     self.units = units
 
   def build(self, input_shape: Any) -> None:
     """Creates the weights."""
-    self.kernel = self.add_weight("kernel", [int(input_shape[-1]), self.units], initializer="zeros")
+    self.kernel = self.add_weight("kernel", [last_dimension(input_shape), self.units], initializer="zeros")
     self.b = self.add_weight("b", [self.units], initializer="zeros")
     self.logs = self.add_weight("logs", [self.units], initializer="zeros")
     super().build(input_shape)
@@ -78,6 +90,7 @@ class ZeroDense(FlowLayer):
     }
 
 
+@registered
 class CouplingNetwork(FlowLayer):
   """NN of a coupling: dense, actnorm, ReLU; the same again or tanh * sigmoid ("gatu"); a dense layer of zeros.
 
@@ -95,7 +108,8 @@ class CouplingNetwork(FlowLayer):
     seed: int | None = None,
     **kwargs: Any,
   ) -> None:
-    super().__init__(**kwargs)
+    arguments = {"units": units, "width": width, "activation": activation, "dropout": dropout}
+    super().__init__({**arguments, "actnorm_init": actnorm_init, "seed": seed}, **kwargs)
     self.activation = activation
     self.dropout = dropout
     seeds = seed_stream(seed)
@@ -110,9 +124,9 @@ class CouplingNetwork(FlowLayer):
 
   def build(self, input_shape: Any) -> None:
     """Builds the three layers."""
-    self.first.build(input_shape)
+    build_part(self.first, last_dimension(input_shape))
     for layer in [*self.second, self.last]:
-      layer.build([None, self.first.units])
+      build_part(layer, self.first.units)
     super().build(input_shape)
 
   def call(self, inputs: tf.Tensor, dropout_seed: tf.Tensor | None = None) -> tf.Tensor:
@@ -122,9 +136,7 @@ class CouplingNetwork(FlowLayer):
 
   def initialize(self, inputs: tf.Tensor) -> tf.Tensor:
     """Initializes the actnorms layer by layer from x [batch, inputs]; returns [batch, units]."""
-    if not self.built:
-      self.build(inputs.shape)
-    return self._apply(inputs, NormalizedDense.initialize, None)
+    return self._apply(self.prepared(inputs), NormalizedDense.initialize, None)
 
   def _apply(self, inputs: tf.Tensor, apply: Callable, dropout_seed: tf.Tensor | None) -> tf.Tensor:
     # `apply` is `call`, or `initialize`, which sets a layer's actnorm before it returns the output.
@@ -152,6 +164,46 @@ class CouplingNetwork(FlowLayer):
     return weights
 
 
+@registered
+class OwnNetwork(FlowLayer):
+  """NN of a coupling that the user wrote: any Keras layer x [batch, inputs] -> [batch, outputs]; not a bijector.
+
+  Its dropout is on where the flow's is, with masks that differ in each call.
+  """
+
+  def __init__(self, units: int, network: Any, **kwargs: Any) -> None:
+    super().__init__({"units": units}, **kwargs)
+    network = from_keras(network)
+    self.units = units
+    self.network = network if isinstance(network, tf_keras.layers.Layer) else network(units)
+
+  def get_config(self) -> dict[str, Any]:
+    """Returns the constructor's arguments; the network as Keras saves it."""
+    return {**super().get_config(), "network": to_keras(self.network)}
+
+  def build(self, input_shape: Any) -> None:
+    """Builds the network; a FlowError if it gives other numbers than the coupling takes."""
+    self.inputs = last_dimension(input_shape)
+    found = self.network(tf.zeros([1, self.inputs], self.dtype)).shape
+    if found != [1, self.units]:
+      raise FlowError(
+        f"network: expected [batch, {self.units}] for inputs [batch, {self.inputs}], got {found}", "network"
+      )
+    super().build(input_shape)
+
+  def call(self, inputs: tf.Tensor, dropout_seed: tf.Tensor | None = None) -> tf.Tensor:
+    """x [..., inputs] -> [..., units]."""
+    rows = self.network(tf.reshape(inputs, [-1, self.inputs]), training=dropout_seed is not None)
+    shape = tf.concat([tf.shape(inputs)[:-1], [self.units]], axis=0)
+    return tf.reshape(tf.cast(rows, self.dtype), shape)
+
+  def named_weights(self) -> dict[str, NamedWeight]:
+    """Returns the weights by their numbers; the original has none of them."""
+    weights = self.network.weights
+    return {str(index): NamedWeight(weight, weight.shape, original=False) for index, weight in enumerate(weights)}
+
+
+@registered
 class AdditiveCoupling(FlowLayer):
   """Shift of the second half by a network of the first.
 
@@ -159,7 +211,7 @@ class AdditiveCoupling(FlowLayer):
       inverse   u1 = z1,  u2 = z2 - NN(z1)
       log|det dz/du| = 0
 
-  u is the embedding, z the latent, both [batch, dim]; dim is even. Dinh et al. 2015; the paper's section 3.2. The
+  u is the embedding, z the latent, both [..., dim]; dim is even. Dinh et al. 2015; the paper's section 3.2. The
   weights are those of the `CouplingNetwork`.
 
   Args:
@@ -168,6 +220,7 @@ class AdditiveCoupling(FlowLayer):
     dropout: dropout rate of the hidden layers while fitting.
     actnorm_init: as in `ActNorm`.
     seed: integer or None.
+    network: another NN in place of these: a Keras layer, or a function from its number of outputs to one.
   """
 
   kind = "additive"
@@ -180,21 +233,39 @@ class AdditiveCoupling(FlowLayer):
     dropout: float = 0.0,
     actnorm_init: str = "data",
     seed: int | None = None,
+    network: Any = None,
     **kwargs: Any,
   ) -> None:
     arguments = {"width": width, "activation": activation, "dropout": dropout}
     super().__init__({**arguments, "actnorm_init": actnorm_init, "seed": seed}, **kwargs)
+    self.dropout = dropout
+    network = from_keras(network)
+    # In a function, as Keras would track a layer a second time.
+    self._given_network = lambda: network
+
+  def get_config(self) -> dict[str, Any]:
+    """Returns the constructor's arguments; a network of the user's as Keras saves it."""
+    config, network = super().get_config(), self._given_network()
+    if network is not None:
+      given = self.network.network if self.built else network
+      config["network"] = to_keras(given)
+    return config
 
   def build(self, input_shape: Any) -> None:
     """Creates the network for the halves of the last axis; a FlowError if it is odd."""
     # The first half decides how the second one moves.
-    self.half, odd = divmod(int(input_shape[-1]), 2)
+    dim = last_dimension(input_shape)
+    self.half, odd = divmod(dim, 2)
     if odd:
-      raise FlowError(f"input_shape: a coupling halves its dimensions; expected an even number, got {input_shape[-1]}")
+      raise FlowError(f"input_shape: a coupling halves its dimensions; expected an even number, got {dim}")
     # The network has one output for each dimension that it shifts, and another one if it scales, too.
     units = self.half * self._outputs_per_dimension
-    self.network = CouplingNetwork(units, name="nn", dtype=self.dtype, **self._arguments)
-    self.network.build([None, self.half])
+    network = self._given_network()
+    if network is None:
+      self.network = CouplingNetwork(units, name="nn", dtype=self.dtype, **self._arguments)
+    else:
+      self.network = OwnNetwork(units, network, name="nn", dtype=self.dtype)
+    build_part(self.network, self.half)
     super().build(input_shape)
 
   def forward_and_log_det(
@@ -219,8 +290,7 @@ class AdditiveCoupling(FlowLayer):
 
   def initialize(self, inputs: tf.Tensor) -> tf.Tensor:
     """Initializes the network from u [batch, dim]; returns z."""
-    if not self.built:
-      self.build(inputs.shape)
+    inputs = self.prepared(inputs)
     self.network.initialize(inputs[:, : self.half])
     return self(inputs)
 
@@ -229,6 +299,7 @@ class AdditiveCoupling(FlowLayer):
     return prefixed(f"{self.kind}/nn", self.network.named_weights())
 
 
+@registered
 class AffineCoupling(AdditiveCoupling):
   """Shift and scale of the second half by a network of the first.
 
@@ -237,7 +308,7 @@ class AffineCoupling(AdditiveCoupling):
       inverse   u1 = z1,  u2 = z2 / scale - shift
       log|det dz/du| = sum(log(scale))
 
-  u is the embedding, z the latent, both [batch, dim]; dim is even. Kingma and Dhariwal 2018, Table 1.
+  u is the embedding, z the latent, both [..., dim]; dim is even. Kingma and Dhariwal 2018, Table 1.
   """
 
   kind = "affine"

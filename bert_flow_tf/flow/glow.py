@@ -1,9 +1,10 @@
 """The flow: a chain of layers between the embedding and a standard normal latent."""
 
+import copy
 import itertools
 import math
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,7 +15,16 @@ from absl import logging
 from bert_flow_tf.errors import ConfigError, FlowError
 from bert_flow_tf.flow.chain import chain_bijector, forward_and_log_det, initialize_levels, level_weights, make_step
 from bert_flow_tf.flow.config import FlowConfig
-from bert_flow_tf.flow.layer import seed_stream
+from bert_flow_tf.flow.layer import (
+  FlowLayer,
+  build_part,
+  drawn_seed,
+  reduced,
+  registered,
+  rows_of,
+  seed_stream,
+  weights_dtype,
+)
 from bert_flow_tf.flow.named_weights import NamedWeight, assign_original, check_names
 from bert_flow_tf.io import archive
 from bert_flow_tf.io.checks import check_rows, is_integer
@@ -30,6 +40,7 @@ ACTNORM_INITS = ("data", "glorot")
 PERMUTATIONS = ("reverse", "random")
 
 
+@registered
 class Glow(tf_keras.layers.Layer):
   """Glow without the spatial part, on sentence embeddings.
 
@@ -37,16 +48,22 @@ class Glow(tf_keras.layers.Layer):
       inverse   u = f^-1(z)
       log|det dz/du| = sum over the layers
 
-  u is the embedding, z the latent, both [batch, dim]. L levels of K steps (actnorm, permutation, coupling); between
+  u is the embedding, z the latent, both [..., dim]. L levels of K steps (actnorm, permutation, coupling); between
   levels the second half of the dimensions leaves as latent. The paper's section 3.2; Kingma and Dhariwal 2018.
 
   Args:
-    config: `FlowConfig`.
+    config: `FlowConfig`, or a dict of its keys.
     dim: dimensions of an embedding, a multiple of 2**n_levels.
-    actnorm_init: "data", which needs a call of `initialize`, or "glorot", the published runner's initial weights.
+    actnorm_init: "data", which needs a call of `adapt` or `initialize`, or "glorot", the published runner's initial
+      weights.
     permutation: "reverse" (the published code) or "random" (the paper); only if `config.permutation` is True.
     seed: integer that determines every initial weight; None for other weights each time.
-    dtype: "float32" or "float64".
+    dtype: "float32" or "float64". Under a policy of mixed precision the flow computes in the dtype of its weights.
+    name: of the Keras layer; None for a new one.
+    trainable: of the Keras layer.
+    network: function from a number of outputs to a new Keras layer, for the couplings; None for that of `config`.
+    base: distribution of the latents, a `tfd` of numbers or of vectors [dim] in the flow's dtype; None for a standard
+      normal.
 
   Raises:
     ConfigError: an argument is outside its allowed values.
@@ -55,43 +72,70 @@ class Glow(tf_keras.layers.Layer):
 
   def __init__(
     self,
-    config: FlowConfig,
+    config: FlowConfig | dict[str, Any],
     dim: int,
     actnorm_init: str = "data",
     permutation: str = "reverse",
     seed: int | None = None,
-    dtype: str = "float32",
-    name: str = "flow",
+    dtype: Any = "float32",
+    name: str | None = None,
+    trainable: bool = True,
+    network: Any = None,
+    base: Any = None,
   ) -> None:
+    if isinstance(config, dict):
+      config = FlowConfig.from_dict(config)
+    dtype = weights_dtype(dtype)
     check_arguments(config, dim, actnorm_init, permutation, seed, dtype)
-    super().__init__(name=name, dtype=dtype)
+    super().__init__(name=name, dtype=dtype, trainable=trainable)
     self.config = config
     self.dim = int(dim)
     self.actnorm_init = actnorm_init
     self.permutation = permutation
     self.seed = None if seed is None else int(seed)
+    self.has_own_network = network is not None
+    # A saved flow has a network for each coupling.
+    networks = iter(network) if isinstance(network, list | tuple) else itertools.repeat(network)
     # Each step draws its seed from one stream, so one seed determines all weights.
     seeds = seed_stream(seed)
-    self.levels = []
-    for index in range(config.n_levels):
-      level = [make_step(config, actnorm_init, permutation, next(seeds), dtype) for _ in range(config.depth)]
-      for layer in itertools.chain.from_iterable(level):
-        layer.build([None, dim >> index])
-      self.levels.append(level)
-    self.state = self.add_weight("state", [], dtype=tf.int64, initializer="zeros", trainable=False)
+    # One flat list of layers: Keras saves no layers of a list in a list.
+    self.chain = []
+    with tf.name_scope(self.name):
+      for level, step in itertools.product(range(config.n_levels), range(config.depth)):
+        layers = make_step(config, actnorm_init, permutation, next(seeds), dtype, next(networks))
+        with tf.name_scope(f"level_{level}_step_{step}"):
+          for layer in layers:
+            build_part(layer, self.dim >> level)
+        self.chain += layers
+      self.state = self.add_weight("state", [], dtype=tf.int64, initializer="zeros", trainable=False)
+    self.base = None
+    if base is not None:
+      from bert_flow_tf.flow.base import from_config, latent_distribution
+
+      self.base = latent_distribution(from_config(base), self.dim, dtype)
     self.built = True
+
+  def __reduce__(self) -> tuple:
+    """Pickles and copies the flow by its configuration and weights."""
+    return reduced(self)
+
+  @property
+  def levels(self) -> list[list[list[FlowLayer]]]:
+    """Levels of steps of layers, in the order in which an embedding passes them."""
+    return _batched(_batched(self.chain, 3), self.config.depth)
 
   def restart(self, seed: int | None) -> None:
     """Resets the weights to those of a new flow with this seed and the same other arguments."""
     new = self.from_config({**self.get_config(), "seed": seed})
-    self._copy_weights(new)
+    weights = self.named_weights()
+    for name, source in new.named_weights().items():
+      weights[name].weight.assign(tf.convert_to_tensor(source.weight))
+    self.state.assign(_NEW)
     self.seed = new.seed
 
   def copy(self) -> "Glow":
     """Returns a new flow with the same arguments and weights."""
-    new = self.from_config(self.get_config())
-    new._copy_weights(self)
-    return new
+    return copy.deepcopy(self)
 
   def make_bijector(self, dropout_seed: tf.Tensor | None = None) -> "tfp.bijectors.Bijector":
     """Returns a new `tfb.Chain` over the flow's weights; forward is u -> z. See `FlowLayer.make_bijector`."""
@@ -105,31 +149,43 @@ class Glow(tf_keras.layers.Layer):
     """
     from tensorflow_probability import bijectors, distributions
 
-    normal = distributions.Normal(tf.zeros([], self.dtype), tf.ones([], self.dtype))
-    base = distributions.Sample(normal, sample_shape=[self.dim])
+    from bert_flow_tf.flow.base import latent_distribution
+
+    base = latent_distribution(self.base, self.dim, self.dtype)
     return distributions.TransformedDistribution(base, bijectors.Invert(self.make_bijector()))
 
-  def call(self, inputs: tf.Tensor) -> tf.Tensor:
-    """u [batch, dim] -> z [batch, dim]."""
-    return forward_and_log_det(self.levels, inputs)[0]
+  def call(self, inputs: tf.Tensor, training: bool | None = None) -> tf.Tensor:
+    """u [..., dim] -> z [..., dim]; with `training=True` a new mask of the coupling's dropout."""
+    seed = self.training_seed(training)
+    return forward_and_log_det(self.levels, self._batch(inputs), seed)[0]
+
+  def training_seed(self, training: bool | None) -> tf.Tensor | None:
+    """Returns a new seed of dropout, int32 [2], while training; warns of weights that lack their initialization."""
+    if training is True and self.needs_initialization:
+      logging.warning("%s: trained without adapt(data): it starts as it was made, far from the data", self.name)
+    return drawn_seed(self.config.coupling_dropout, training)
 
   def transform(self, embeddings: Any) -> tf.Tensor:
-    """u [batch, dim] -> z [batch, dim], the latents of embeddings, in the flow's dtype."""
+    """u [..., dim] -> z [..., dim], the latents of embeddings, in the flow's dtype."""
     return self(self._batch(embeddings))
 
   def inverse(self, latents: Any) -> tf.Tensor:
-    """z [batch, dim] -> u [batch, dim], the embeddings of latents, in the flow's dtype."""
-    return self.make_bijector().inverse(self._batch(latents))
+    """z [..., dim] -> u [..., dim], the embeddings of latents, in the flow's dtype."""
+    # A new tensor, as bijectors cache results by tensor: a round trip of one would prove nothing.
+    return self.make_bijector().inverse(tf.identity(self._batch(latents)))
 
   def bits_per_dim(self, embeddings: Any, dropout_seed: tf.Tensor | None = None) -> tf.Tensor:
-    """-log p(u) / (dim ln 2), [batch], of u [batch, dim], in bits per dimension: the original's flow_loss.
+    """-log p(u) / (dim ln 2), [...], of u [..., dim], in bits per dimension: the original's flow_loss.
 
     `dropout_seed` is int32 [2] while fitting with coupling dropout, else None.
     """
     # log p(u) = log N(z; 0, I) + log|det dz/du|
     z, log_det = forward_and_log_det(self.levels, self._batch(embeddings), dropout_seed)
-    log_normal = -0.5 * tf.reduce_sum(tf.square(z), axis=-1) - 0.5 * self.dim * math.log(2.0 * math.pi)
-    return -(log_normal + log_det) / (self.dim * math.log(2.0))
+    if self.base is None:
+      log_base = -0.5 * tf.reduce_sum(tf.square(z), axis=-1) - 0.5 * self.dim * math.log(2.0 * math.pi)
+    else:
+      log_base = self.base.log_prob(z)
+    return -(log_base + log_det) / (self.dim * math.log(2.0))
 
   @property
   def initialized(self) -> bool:
@@ -151,18 +207,30 @@ class Glow(tf_keras.layers.Layer):
       FlowError: a second call, or Glorot weights; fewer than 2 rows, NaN or infinite values, rows that are all equal,
         or numbers whose squares are not finite.
     """
-    if self.actnorm_init != "data":
-      raise FlowError("actnorm_init=glorot: this flow starts without data, do not call initialize", "actnorm_init")
     if self.initialized:
       raise FlowError("this flow is already initialized: initialize works once, make a new Glow to start again")
-    batch = self._batch(embeddings)
+    self.adapt(embeddings)
+
+  def adapt(self, data: Any, batch_size: int | None = None, steps: int | None = None) -> None:
+    """Initializes every actnorm from data, as Keras' `Normalization.adapt`; a second call does so again.
+
+    Errors are those of `initialize`, but for a second call.
+
+    Args:
+      data: array u [n, dim], or `tf.data.Dataset` of batches of it, alone or first in a tuple; all of it is in memory.
+      batch_size: rows of a step of an array; 32 if None.
+      steps: number of batches to use; all if None.
+    """
+    if self.actnorm_init != "data":
+      raise FlowError("actnorm_init=glorot: this flow starts without data, do not initialize it", "actnorm_init")
+    batch = self._batch(rows_of(data, batch_size, steps))
     rows = check_rows(batch.numpy(), self.dim, FlowError)
     if len(rows) < 2 or (rows == rows[0]).all():
       start = f"the flow starts from {len(rows)} rows that are all equal"
       raise FlowError(f"embeddings: {start}; expected at least 2 different rows", "embeddings")
     # Rows are finite; their squares may not be.
     initialize_levels(self.levels, batch)
-    if not np.isfinite(self.levels[0][0][0].logs.numpy()).all():
+    if not np.isfinite(self.chain[0].logs.numpy()).all():
       size = f"numbers up to {np.abs(rows).max():.3g}, too large for a flow in {self.dtype}"
       raise FlowError(f"embeddings: {size}; divide them by a constant", "embeddings")
     self.state.assign(_INITIALIZED)
@@ -174,7 +242,7 @@ class Glow(tf_keras.layers.Layer):
   @property
   def constant_dimensions(self) -> list[int]:
     """Indices of the embedding's dimensions without variance at initialization."""
-    varying = tf.convert_to_tensor(self.levels[0][0][0].varying).numpy()
+    varying = tf.convert_to_tensor(self.chain[0].varying).numpy()
     return np.flatnonzero(varying == 0).tolist()
 
   def settings(self) -> dict[str, Any]:
@@ -190,12 +258,14 @@ class Glow(tf_keras.layers.Layer):
 
   def get_config(self) -> dict[str, Any]:
     """Returns the constructor's arguments as json values."""
-    return {**self.settings(), "name": self.name}
+    config = {**self.settings(), "name": self.name, "trainable": self.trainable}
+    if self.has_own_network:
+      config["network"] = [layer.get_config()["network"] for layer in self.chain[2::3]]
+    if self.base is not None:
+      from bert_flow_tf.flow.base import to_config
 
-  @classmethod
-  def from_config(cls, config: dict[str, Any]) -> "Glow":
-    """Returns a new flow with the arguments of `get_config`; raises errors as the constructor."""
-    return cls(**{**config, "config": FlowConfig.from_dict(config["config"])})
+      config["base"] = to_config(self.base)
+    return config
 
   def named_weights(self) -> dict[str, NamedWeight]:
     """Returns every weight but `state` by its name in the original's checkpoint below `bert/flow/`."""
@@ -213,6 +283,8 @@ class Glow(tf_keras.layers.Layer):
 
   def contents(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
     """Returns the JSON settings and the arrays, by their names in the original, that `restore` takes."""
+    if self.has_own_network or self.base is not None:
+      raise FlowError("a flow with a network or base of your own cannot be saved here; save it with Keras")
     arrays = {name: weight.read() for name, weight in self.named_weights().items()}
     bad = [name for name, array in arrays.items() if not np.isfinite(array).all()]
     if bad:
@@ -263,23 +335,28 @@ class Glow(tf_keras.layers.Layer):
       settings.pop("encoder")
       return cls.restore(settings, arrays)
 
-  def _copy_weights(self, other: "Glow") -> None:
-    for weight, source in zip(self.weights, other.weights, strict=True):
-      weight.assign(tf.convert_to_tensor(source))
-
   def _read_state(self) -> int:
-    return int(tf.convert_to_tensor(self.state).numpy())
+    with tf.init_scope():  # also while a graph is traced
+      return int(tf.convert_to_tensor(self.state).numpy())
 
   def _batch(self, values: Any) -> tf.Tensor:
-    """Returns a new tensor [batch, dim]; bijectors cache results by tensor, so a round trip of one proves nothing."""
+    """Returns values as a tensor [..., dim] of the flow's dtype."""
     try:
-      batch = tf.identity(tf.cast(values, self.dtype))
+      batch = tf.cast(values, self.dtype)
     except (TypeError, ValueError, tf.errors.OpError) as error:
       expected = f"numbers of shape [batch, {self.dim}], got {type(values).__name__}"
       raise FlowError(f"embeddings: expected {expected}", "embeddings") from error
-    if batch.shape.rank != 2 or batch.shape[1] != self.dim:
-      raise FlowError(f"embeddings: expected shape [batch, {self.dim}], got {batch.shape}", "embeddings")
+    shape = batch.shape
+    if shape.rank == 0 or shape[-1] not in (None, self.dim):
+      raise FlowError(f"embeddings: expected shape [..., {self.dim}], got {shape}", "embeddings")
+    if shape[-1] is None:
+      batch = tf.reshape(batch, tf.concat([tf.shape(batch)[:-1], [self.dim]], axis=0))
     return batch
+
+
+def _batched(items: Sequence, size: int) -> list[list]:
+  """Returns the consecutive parts of a sequence, of `size` items each."""
+  return [list(items[start : start + size]) for start in range(0, len(items), size)]
 
 
 def check_arguments(config: FlowConfig, dim: int, actnorm_init: str, permutation: str, seed: Any, dtype: str) -> None:

@@ -7,22 +7,33 @@ import numpy as np
 import tensorflow as tf
 import tf_keras
 
+from bert_flow_tf.errors import FlowError
 from bert_flow_tf.flow.named_weights import NamedWeight
 
 if TYPE_CHECKING:  # a fit needs only `forward_and_log_det`, and TensorFlow Probability takes a second to import
   from bert_flow_tf.flow.bijectors import LayerBijector
 
+# Keras finds a class of a saved model by this name.
+registered = tf_keras.saving.register_keras_serializable("bert_flow_tf")
+
 
 class FlowLayer(tf_keras.layers.Layer):
   """Keras layer that owns its weights and gives a `tfb.Bijector` from embedding u to latent z.
 
-  Calling the layer applies the bijector forward: u [batch, dim] -> z [batch, dim]. Each weight is the value of one
-  attribute of its layer, where a fit may put a tensor in its place (`training.flow_trainer`).
+  Calling the layer applies the bijector forward: u [..., dim] -> z [..., dim]. Each weight is the value of one
+  attribute of its layer, where a fit may put a tensor in its place (`training.flow_trainer`). A layer computes in the
+  dtype of its weights, also under a policy of mixed precision.
   """
 
-  def __init__(self, arguments: dict[str, Any] | None = None, **kwargs: Any) -> None:
-    super().__init__(**kwargs)
-    self._arguments = arguments or {}
+  dropout = 0.0
+
+  def __init__(self, arguments: dict[str, Any], dtype: Any = None, **kwargs: Any) -> None:
+    super().__init__(dtype=weights_dtype(dtype), **kwargs)
+    self._arguments = arguments
+
+  def __reduce__(self) -> tuple:
+    """Pickles and copies the layer by its configuration and weights."""
+    return reduced(self)
 
   def get_config(self) -> dict[str, Any]:
     """Returns the constructor's arguments."""
@@ -42,7 +53,7 @@ class FlowLayer(tf_keras.layers.Layer):
     raise NotImplementedError
 
   def make_bijector(self, dropout_seed: tf.Tensor | None = None) -> "LayerBijector":
-    """Returns a new bijector over this layer's weights; forward is u -> z.
+    """Returns a new bijector over this layer's weights; forward is u -> z. The first tensor builds a new layer.
 
     A bijector caches results by tensor identity: one that is kept while its weights are trained would return results
     of the previous weights.
@@ -51,17 +62,112 @@ class FlowLayer(tf_keras.layers.Layer):
 
     return LayerBijector(self, dropout_seed)
 
-  def call(self, inputs: tf.Tensor) -> tf.Tensor:
-    """u [batch, dim] -> z [batch, dim]."""
-    return self.forward_and_log_det(inputs)[0]
+  def call(self, inputs: tf.Tensor, training: bool | None = None) -> tf.Tensor:
+    """u [..., dim] -> z [..., dim]; with `training=True` a new dropout mask, if the layer has dropout."""
+    return self.forward_and_log_det(inputs, drawn_seed(self.dropout, training))[0]
 
-  def initialize(self, inputs: tf.Tensor) -> tf.Tensor:
+  def adapt(self, data: Any, batch_size: int | None = None, steps: int | None = None) -> None:
+    """Initializes the weights that depend on data, as Keras' `Normalization.adapt`; arguments as in `Glow.adapt`."""
+    self.initialize(rows_of(data, batch_size, steps))
+
+  def initialize(self, inputs: Any) -> tf.Tensor:
     """Sets the weights that depend on data from u [batch, dim]; returns the layer's output for it."""
     return self(inputs)
+
+  def prepared(self, values: Any) -> tf.Tensor:
+    """Returns values [..., dim] in the layer's dtype; builds the layer if it is new."""
+    tensor = tf.cast(values, self.dtype)
+    if not self.built:
+      # Weights belong to no graph, though the first tensor may.
+      with tf.init_scope(), tf.name_scope(self.name):
+        self.build(tensor.shape)
+    return tensor
 
   def named_weights(self) -> dict[str, NamedWeight]:
     """Returns the weights by their names below this layer, in the original's checkpoint."""
     return {}
+
+
+def reduced(layer: tf_keras.layers.Layer) -> tuple:
+  """Returns what `pickle` and `copy.deepcopy` need for a layer: arguments, weights, and which parts are trainable."""
+  shape = layer.get_build_config() if layer.built else None
+  trainable = [part.trainable for part in _parts(layer)]
+  return _revived, (type(layer), layer.get_config(), shape, trainable, layer.get_weights())
+
+
+def _revived(cls, config, shape, trainable, weights):
+  layer = cls.from_config(config)
+  if shape is not None and not layer.built:
+    with tf.name_scope(layer.name):
+      layer.build_from_config(shape)
+  # First, as the order of the weights depends on it.
+  for part, value in zip(_parts(layer), trainable, strict=True):
+    part.trainable = value
+  layer.set_weights(weights)
+  return layer
+
+
+def _parts(layer):
+  """Returns a layer and all layers inside it, outer ones first."""
+  return [layer, *(part for part in layer.submodules if isinstance(part, tf_keras.layers.Layer))]
+
+
+def to_keras(layer: Any) -> dict[str, Any]:
+  """Returns a layer, or a function that makes one, as `from_keras` reads it in all of Keras' formats."""
+  config = tf_keras.saving.serialize_keras_object(layer)
+  if isinstance(layer, tf_keras.layers.Layer) and config.get("registered_name"):
+    config["class_name"] = config["registered_name"]  # .h5 and SavedModel know no other name
+  return config
+
+
+def from_keras(config: Any) -> Any:
+  """Returns the layer or function of `to_keras`; anything but a dict as it is."""
+  if not isinstance(config, dict):
+    return config
+  try:
+    return tf_keras.saving.deserialize_keras_object(config)
+  except ValueError:  # Keras' own layers in .h5 and SavedModel
+    return tf_keras.layers.deserialize(config)
+
+
+def weights_dtype(dtype: Any) -> str:
+  """Returns the dtype of weights that Keras creates under a dtype or policy; None for the global policy."""
+  try:
+    return tf_keras.layers.Layer(dtype=dtype).dtype
+  except (TypeError, ValueError):  # for the error of the layer itself
+    return dtype
+
+
+def last_dimension(shape: Any) -> int:
+  """Returns the size of the last axis; a FlowError if it is not known."""
+  dim = tf.TensorShape(shape)[-1]
+  if dim is None:
+    raise FlowError(f"input_shape={shape}: expected a known last dimension, which a new layer's weights need")
+  return int(dim)
+
+
+def build_part(part: tf_keras.layers.Layer, dim: int) -> None:
+  """Builds a layer inside another one for inputs [..., dim]; its name is part of the names of its weights."""
+  with tf.name_scope(part.name):
+    part.build([None, dim])
+
+
+def drawn_seed(dropout: float, training: bool | None) -> tf.Tensor | None:
+  """Returns a new seed of dropout, int32 [2], which follows `tf.random.set_seed`; None outside of training."""
+  if not dropout or not training:
+    return None
+  return tf.random.uniform([2], maxval=tf.int32.max, dtype=tf.int32)
+
+
+def rows_of(data: Any, batch_size: int | None = None, steps: int | None = None) -> Any:
+  """Returns the rows [n, dim] of an array, or of a dataset of batches; at most `steps` batches."""
+  if not isinstance(data, tf.data.Dataset):
+    return data if steps is None else data[: steps * (batch_size or 32)]
+  batches = []
+  for batch in data.take(-1 if steps is None else steps):
+    inputs = batch[0] if isinstance(batch, tuple) else batch
+    batches.append(np.atleast_2d(inputs))
+  return np.concatenate(batches) if batches else np.zeros([0, 0])
 
 
 def product(x: tf.Tensor, matrix: tf.Tensor) -> tf.Tensor:

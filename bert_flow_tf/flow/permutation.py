@@ -6,10 +6,11 @@ import numpy as np
 import tensorflow as tf
 import tf_keras
 
-from bert_flow_tf.flow.layer import FlowLayer, product
+from bert_flow_tf.flow.layer import FlowLayer, last_dimension, product, registered
 from bert_flow_tf.flow.named_weights import NamedWeight, PermutationIndices, PermutationMatrix, Signs
 
 
+@registered
 class Permutation(FlowLayer):
   """Fixed reordering of the dimensions.
 
@@ -31,7 +32,7 @@ class Permutation(FlowLayer):
 
   def build(self, input_shape: Any) -> None:
     """Draws the permutation."""
-    dim = int(input_shape[-1])
+    dim = last_dimension(input_shape)
     indices = np.arange(dim)[::-1]
     if self.order == "random":
       indices = np.random.default_rng(self.seed).permutation(dim)
@@ -46,13 +47,11 @@ class Permutation(FlowLayer):
 
   def forward_and_log_det(self, u: tf.Tensor, dropout_seed: tf.Tensor | None = None) -> tuple[tf.Tensor, None]:
     """u [..., dim] -> z [..., dim]; the log-determinant is 0."""
-    order = tf.convert_to_tensor(self.permutation)
-    return _gather(u, order, tf.math.invert_permutation(order)), None
+    return _gather(u, tf.convert_to_tensor(self.permutation)), None
 
   def inverse(self, z: tf.Tensor, dropout_seed: tf.Tensor | None = None) -> tf.Tensor:
     """z [..., dim] -> u [..., dim]."""
-    order = tf.convert_to_tensor(self.permutation)
-    return _gather(z, tf.math.invert_permutation(order), order)
+    return _gather(z, tf.math.invert_permutation(self.permutation))
 
   def named_weights(self) -> dict[str, NamedWeight]:
     """Returns `invertible/w`, the permutation as a matrix [dim, dim]."""
@@ -60,20 +59,21 @@ class Permutation(FlowLayer):
     return {"invertible/w": PermutationIndices(self.permutation, (dim, dim))}
 
 
-def _gather(x, order, inverse):
-  """Returns x[..., order] with a gradient by the inverse order, which can be differentiated again.
+@tf.custom_gradient
+def _gather(x, order):
+  """Returns x[..., order] with a gradient by the inverse order.
 
   TensorFlow's gradient of `gather` adds row by row, because an index may occur twice. In a permutation none does, so
   the gradient is a gather too. Without XLA those additions took a fifth of a step's CPU time.
   """
 
-  @tf.custom_gradient
-  def gather(x):
-    return tf.gather(x, order, axis=-1), lambda gradient: _gather(gradient, inverse, order)
+  def gradient(of_output):
+    return tf.gather(of_output, tf.math.invert_permutation(order), axis=-1), None
 
-  return gather(x)
+  return tf.gather(x, order, axis=-1), gradient
 
 
+@registered
 class Invertible1x1(FlowLayer):
   """Learned linear mixing in LU form, an invertible 1x1 convolution on a vector.
 
@@ -92,7 +92,7 @@ class Invertible1x1(FlowLayer):
 
   def build(self, input_shape: Any) -> None:
     """Draws a rotation and factorizes it."""
-    dim = int(input_shape[-1])
+    dim = last_dimension(input_shape)
     # A rotation has determinant 1 or -1, so the layer starts without changing volumes.
     rotation, _ = np.linalg.qr(np.random.default_rng(self.seed).standard_normal([dim, dim]))
     packed, rows = (part.numpy() for part in tf.linalg.lu(tf.constant(rotation, tf.float64)))
@@ -119,7 +119,7 @@ class Invertible1x1(FlowLayer):
     """z [..., dim] -> u [..., dim]."""
     # z = u P L U, so U' L' P' u' = z' with the primes transposed; a permutation's inverse is its transpose.
     permutation, lower, upper = self.factors()
-    columns = tf.transpose(tf.reshape(z, [-1, z.shape[-1]]))
+    columns = tf.transpose(tf.reshape(z, [-1, self.log_S.shape[0]]))
     rest = tf.linalg.triangular_solve(upper, columns, lower=False, adjoint=True)
     rest = tf.linalg.triangular_solve(lower, rest, lower=True, adjoint=True)
     return tf.reshape(tf.transpose(tf.matmul(permutation, rest)), tf.shape(z))

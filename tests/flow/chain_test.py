@@ -99,6 +99,8 @@ def test_every_coupling_has_a_dropout_mask_of_its_own():
   seeds = []
 
   class Spy:
+    dtype = "float64"
+
     def make_bijector(self, dropout_seed=None):
       seeds.append(None if dropout_seed is None else tuple(dropout_seed.numpy()))
       return actnorm([0.0] * 4, [1.0] * 4).make_bijector()

@@ -146,7 +146,7 @@ def test_new_weights_give_new_results_for_the_same_tensor():
 @pytest.mark.parametrize("call", ["transform", "inverse", "bits_per_dim"])
 def test_wrong_inputs_are_one_line(call):
   flow = Glow(config(n_levels=1, depth=1), 4, seed=0)
-  for wrong in (cone(5, 6), cone(5, 4)[0], [["a"] * 4], tf.constant([["a"] * 4]), None, "abcd", [[1.0], [1.0, 2.0]]):
+  for wrong in (cone(5, 6), 1.0, [["a"] * 4], tf.constant([["a"] * 4]), None, "abcd", [[1.0], [1.0, 2.0]]):
     with pytest.raises(FlowError, match="shape") as caught:
       getattr(flow, call)(wrong)
     assert "\n" not in str(caught.value)
@@ -169,7 +169,7 @@ def test_input_types_and_empty_batches():
 @pytest.mark.parametrize(
   ("arguments", "error"),
   [
-    *(({"config": value}, ConfigError) for value in ({}, None)),
+    ({"config": None}, ConfigError),
     ({"actnorm_init": "zeros"}, ConfigError),
     *(({"permutation": value}, ConfigError) for value in ("shuffle", True)),
     ({"permutation": "random", "config": config(permutation=False)}, ConfigError),

@@ -1,0 +1,42 @@
+"""The flow's negative log-likelihood as a Keras layer."""
+
+from typing import Any
+
+import tensorflow as tf
+import tf_keras
+
+from bert_flow_tf.flow.glow import Glow
+from bert_flow_tf.flow.layer import from_keras, registered, to_keras
+
+
+@registered
+class NegativeLogLikelihood(tf_keras.layers.Layer):
+  """-log p(u) / (dim ln 2) of u [..., dim], [...], in bits per dimension; its mean is a loss of the model.
+
+      inputs = tf_keras.Input([768])
+      model = tf_keras.Model(inputs, NegativeLogLikelihood(flow)(inputs))
+      model.compile("adam")
+      model.fit(embeddings)
+
+  Args:
+    flow: `Glow`, which may be used elsewhere in the model, too.
+  """
+
+  def __init__(self, flow: Glow, **kwargs: Any) -> None:
+    super().__init__(**{"dtype": flow.dtype, **kwargs})
+    self.flow = flow
+
+  def call(self, inputs: tf.Tensor, training: bool | None = None) -> tf.Tensor:
+    """u [..., dim] -> bits per dimension, [...]; with `training=True` with the coupling's dropout."""
+    bits = self.flow.bits_per_dim(inputs, self.flow.training_seed(training))
+    self.add_loss(tf.reduce_mean(bits))
+    return bits
+
+  def get_config(self) -> dict[str, Any]:
+    """Returns the constructor's arguments."""
+    return {**super().get_config(), "flow": to_keras(self.flow)}
+
+  @classmethod
+  def from_config(cls, config: dict[str, Any]) -> "NegativeLogLikelihood":
+    """Returns a new layer with the arguments of `get_config`."""
+    return cls(**{**config, "flow": from_keras(config["flow"])})
