@@ -156,18 +156,18 @@ def _load_google(source, settings, changes):
   config_path = google_folder.config_file(source.folder)
   if settings.bert_config_file:
     config_path = _given_file("bert_config_file", settings.bert_config_file)
-  folder = source.folder
+  vocab_file = source.folder / "vocab.txt"
   if settings.vocab_file is not None:
-    folder = _given_file("vocab_file", settings.vocab_file, "vocab.txt").parent
-  model, has_pooler = google_folder.load(config_path, folder, source.checkpoint, changes, source.static)
-  return model, has_pooler, folder, Declared()
+    vocab_file = _given_file("vocab_file", settings.vocab_file)
+  model, has_pooler = google_folder.load(config_path, vocab_file, source.checkpoint, changes, source.static)
+  return model, has_pooler, vocab_file.parent, Declared()
 
 
-def _given_file(argument, value, name=None):
-  """Returns the path of a file that the user named; the file's own name must be `name`, if that is given."""
+def _given_file(argument, value):
+  """Returns the path of a file that the user named."""
   path = pathlib.Path(os.path.expanduser(value))
-  if not path.is_file() or name not in (None, path.name):
-    raise ConfigError(f"{argument}={value}: expected an existing file with the name {name or path.name}", argument)
+  if not path.is_file():
+    raise ConfigError(f"{argument}={value}: no such file", argument)
   return path
 
 

@@ -73,18 +73,18 @@ def google_config(config: Any) -> dict[str, Any]:
 
 def load(
   config_path: pathlib.Path,
-  folder: pathlib.Path,
+  vocab_file: pathlib.Path,
   checkpoint: str | pathlib.Path,
   changes: dict[str, Any],
   word_rows: bool = False,
 ) -> tuple[Any, bool]:
   """Returns the TensorFlow model of a checkpoint (a prefix, or a folder with one), and whether it has a pooled output.
 
-  The vocabulary is in `folder`; `changes` and `word_rows` are those of `hugging_face.load`.
+  `changes` and `word_rows` are those of `hugging_face.load`.
   """
   values = read_config(config_path) | changes
   # Google's models have no word embeddings to spare.
-  hugging_face.check_vocabulary(folder / "vocab.txt", values["vocab_size"], least_share=1.0)
+  hugging_face.check_vocabulary(vocab_file, values["vocab_size"], least_share=1.0)
   reader = tf1_reader.Tf1Checkpoint(tf1_reader.find_prefix(checkpoint))
   shapes = _checked_shapes(reader, values)
   if word_rows:

@@ -35,7 +35,7 @@ def save_encoder(encoder: "SentenceEncoder", folder: str | os.PathLike) -> None:
     tokenizer = hugging_face.read_json(path)
   # Otherwise the new folder's name and files would decide some of them.
   tokenizer |= encoder.tokenizer.settings
-  write_encoder(folder, config, encoder.bert.tf1_variables(), (source / "vocab.txt").read_bytes(), tokenizer)
+  write_encoder(folder, config, encoder.bert.tf1_variables(), encoder.tokenizer.vocab_file.read_bytes(), tokenizer)
 
 
 def write_encoder(

@@ -78,6 +78,7 @@ class SentenceTokenizer:
       "tokenize_chinese_chars": tokenize_chinese_chars,
     }
     self.specials = SPECIALS | specials
+    self.vocab_file = pathlib.Path(vocab_file)
     try:
       pieces = pathlib.Path(vocab_file).read_text(encoding="utf-8").split("\n")
     except (OSError, UnicodeDecodeError) as error:
@@ -106,8 +107,11 @@ class SentenceTokenizer:
     """Loads the tokenizer of a folder; values of `chosen` that are not None replace its files' settings.
 
     `name` is the model's, if it is not the folder's, as in a snapshot of the hub; it can decide the letter case.
+    `vocab_file` in `chosen` has the name of the vocabulary in the folder, if that is not vocab.txt.
     """
     folder = pathlib.Path(folder)
+    given = (chosen or {}).get("vocab_file")  # of a checkpoint of Google
+    vocab_file = folder / pathlib.Path(given or "vocab.txt").name
     config = _read_config(folder / "tokenizer_config.json")
     settings = {key: config[key] for key in (*_SWITCHES, _MOST, *SPECIALS) if config.get(key) not in (None, "")}
     for key, value in (chosen or {}).items():
@@ -118,13 +122,13 @@ class SentenceTokenizer:
     if not is_hugging_face:
       settings.setdefault(_MOST, MAX_OF_GOOGLE)
     if "do_lower_case" not in settings:
-      if (folder / "bert_config.json").is_file() and not is_hugging_face:
-        settings["do_lower_case"] = lower_case_of_google(folder / "vocab.txt")
+      if given or ((folder / "bert_config.json").is_file() and not is_hugging_face):
+        settings["do_lower_case"] = lower_case_of_google(vocab_file)
       else:
         name = str(name or folder.resolve().name).lower()
         settings["do_lower_case"] = "cased" not in name.replace("uncased", "")
         _log(folder, settings["do_lower_case"], f"by the name '{name}'")
-    return cls(folder / "vocab.txt", **settings)
+    return cls(vocab_file, **settings)
 
   @property
   def do_lower_case(self) -> bool:

@@ -89,7 +89,7 @@ def write_config(folder: pathlib.Path, encoder: SentenceEncoder) -> None:
   config = google_folder.google_config(encoder.bert.config)
   expected = {name: config[name] for name in google_folder.DEFAULTS}
   expected["hidden_act"] = encoder.bert.config.hidden_act
-  vocabulary = (source / "vocab.txt").read_bytes()
+  vocabulary = encoder.tokenizer.vocab_file.read_bytes()
   tokenizer = {
     **_tokenizer_config(source),
     "do_lower_case": encoder.tokenizer.do_lower_case,

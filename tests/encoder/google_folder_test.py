@@ -9,8 +9,10 @@ import transformers
 
 from bert_flow_tf import SentenceEncoder
 from bert_flow_tf.encoder import tf1_names
+from bert_flow_tf.encoder.saving import save_encoder
 from bert_flow_tf.encoder.tf1_reader import Tf1Checkpoint, find_prefix
 from bert_flow_tf.errors import ConfigError, EncoderError
+from bert_flow_tf.tf1.write import write_config
 from tests.encoder import tf1_files, tiny
 from tests.encoder.tiny import load_bert
 
@@ -54,6 +56,21 @@ def test_sentences_are_embedded_and_a_prefix_is_a_model_too(tmp_path):
   assert first.weights_checksum != second.weights_checksum
   np.testing.assert_array_equal(second.bert.tf1_variables()[KEY], variables[KEY] + 1)
   assert first.encode(["A dog.", "Cats"], "avg", 8).shape == (2, 12)
+
+
+def test_a_vocabulary_of_any_name(tmp_path):
+  """It may be in another folder; an encoder that is saved has it as vocab.txt."""
+  folder = tf1_files.write_google(tmp_path / "model", tf1_files.google_variables())
+  expected = SentenceEncoder.from_pretrained(str(folder))
+  (folder / "vocab.txt").rename(tmp_path / "pieces-of-words")
+  encoder = SentenceEncoder.from_pretrained(str(folder), vocab_file=str(tmp_path / "pieces-of-words"))
+  assert encoder.tokenizer_checksum == expected.tokenizer_checksum
+  save_encoder(encoder, tmp_path / "saved")
+  write_config(tmp_path / "written", encoder)
+  for vocabulary in (tmp_path / "saved/vocab.txt", tmp_path / "written/vocab.txt"):
+    assert vocabulary.read_bytes() == (tmp_path / "pieces-of-words").read_bytes()
+  with pytest.raises(ConfigError, match="no such file"):
+    SentenceEncoder.from_pretrained(str(folder), vocab_file=str(tmp_path / "absent"))
 
 
 def test_gelu_is_googles_unless_it_is_given(tmp_path):
