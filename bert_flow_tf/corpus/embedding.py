@@ -2,7 +2,7 @@
 
 import dataclasses
 from collections.abc import Callable, Mapping
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
@@ -16,21 +16,10 @@ from bert_flow_tf.progress import Progress
 
 # Sentences embedded per call: enough to sort by length, few enough to show progress.
 WINDOW = 4096
+# A `SentenceModel` or a `SavedModelReader`: `encode(sentences, batch_size, normalize_embeddings=)` and `output_dim`.
+Model = Any
 # If more sentences of a window than this have no embedding, the model is at fault and the run stops.
 MAX_FAILURES = 16
-
-
-class Model(Protocol):
-  """Model of a run: a `SentenceModel` or a `SavedModelReader`."""
-
-  @property
-  def output_dim(self) -> int:
-    """Dimensions of an embedding."""
-    ...
-
-  def encode(self, sentences: list[str], batch_size: int = 64, *, normalize_embeddings: bool = False) -> np.ndarray:
-    """Returns embeddings, float32 array of shape [n, output_dim]."""
-    ...
 
 
 @dataclasses.dataclass(frozen=True)

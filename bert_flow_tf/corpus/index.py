@@ -143,29 +143,27 @@ class _Cutter:
   def __init__(self, shard_size, shard_bytes):
     self.records = 0
     self._shard_size, self._shard_bytes = shard_size, shard_bytes
-    self._shards = []
-    # Of the current shard: the values of its spans, the number of its first record, its bytes.
-    self._spans, self._first, self._bytes = [], 0, 0
+    # Of each shard: the number of its first record, and the values of its spans.
+    self._shards: list[tuple[int, list]] = []
+    # Of the last shard.
+    self._size = self._bytes = 0
 
   def add(self, path, offset, line, size):
     """Adds the next record, of `size` bytes, at a position in a file."""
-    # A shard that would become too large is closed first.
-    in_shard = self.records - self._first
-    if in_shard and (in_shard >= self._shard_size or self._bytes + size > self._shard_bytes):
-      self._close_shard()
-    if not self._spans or self._spans[-1][0] != path:
-      self._spans.append([path, offset, line, 0])
-    self._spans[-1][-1] += 1
+    if not self._shards or self._size >= self._shard_size or self._bytes + size > self._shard_bytes:
+      self._shards.append((self.records, []))
+      self._size = self._bytes = 0
+    spans = self._shards[-1][1]
+    if not spans or spans[-1][0] != path:
+      spans.append([path, offset, line, 0])
+    spans[-1][-1] += 1
+    self._size += 1
     self._bytes += size
     self.records += 1
 
   def finish(self):
     """Returns the `ShardTask`s."""
-    if self._spans:
-      self._close_shard()
-    return tuple(self._shards)
-
-  def _close_shard(self):
-    spans = [Span(*values) for values in self._spans]
-    self._shards.append(ShardTask(len(self._shards), self._first, tuple(spans)))
-    self._spans, self._first, self._bytes = [], self.records, 0
+    tasks = []
+    for number, (first, spans) in enumerate(self._shards):
+      tasks.append(ShardTask(number, first, tuple(Span(*values) for values in spans)))
+    return tuple(tasks)

@@ -9,8 +9,6 @@ import zlib
 from collections.abc import Iterator
 from typing import Any
 
-from absl import logging
-
 from bert_flow_tf.errors import DataError
 
 # A zipfile.Path is a file inside an archive.
@@ -107,8 +105,6 @@ def _raw_lines(path: FilePath) -> Iterator[bytes]:
   try:
     if isinstance(opened, pathlib.Path) and opened.is_char_device():
       raise DataError(f"{path} is a device; expected a text file")  # /dev/zero is one line without an end
-    if isinstance(opened, pathlib.Path) and opened.is_fifo():
-      logging.info("%s is a pipe: waiting until another program writes to it", path)
     with opened.open("rb") as file:
       packed = file.peek(2)[:2] == _GZIP_MAGIC
       yield from gzip.GzipFile(fileobj=file) if packed else file

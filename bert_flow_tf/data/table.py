@@ -159,22 +159,9 @@ def pairs_of(rows: list[tuple[float, str, str]], path: FilePath) -> SentencePair
 
 
 def missing_file(data_dir: str, folder: str, name: str, expected: str) -> DataError:
-  """Returns the error of the missing file data_dir/folder/name, with a hint at its probable location."""
-  root, file = pathlib.Path(data_dir).resolve(), pathlib.Path(folder, name)
-  hint = ""
-  if not root.exists():
-    hint = f"; {data_dir} is missing"
-  elif not root.is_dir():
-    hint = f"; {data_dir} is a file"
-  else:
-    # The correct data_dir may be one or two levels away.
-    for candidate in list(root.parents)[:2] + sorted(root.glob("*/")):
-      if (candidate / file).exists():
-        hint = f"; did you mean data_dir={candidate}?"
-        break
-  message = (
-    f"data_dir={data_dir}: {pathlib.Path(data_dir) / file} does not exist; expected {expected} in data_dir{hint}"
-  )
+  """Returns the error of the missing file data_dir/folder/name."""
+  path = pathlib.Path(data_dir, folder, name)
+  message = f"data_dir={data_dir}: {path} does not exist; expected {expected} in data_dir"
   return DataError(message, argument="data_dir")
 
 

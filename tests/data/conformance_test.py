@@ -147,18 +147,6 @@ def test_a_missing_file_is_named(tmp_path, task):
   assert f"{tmp_path / FIRST_FILES[task]} does not exist" in message if task in FIRST_FILES else True
 
 
-@pytest.mark.parametrize("task", ["STS-B", "STS-15", "QNLI", "MNLI"])
-@pytest.mark.parametrize("place", ["above", "nowhere", "file"])
-def test_a_data_dir_a_level_away(tmp_path, task, place):
-  file = tmp_path / "top" / "mine" / FIRST_FILES[task]
-  file.parent.mkdir(parents=True)
-  file.touch()
-  (tmp_path / "file").touch()
-  data_dir = tmp_path / {"above": "top"}.get(place, place)
-  hint = {"above": f"data_dir={tmp_path}/top/mine?", "nowhere": "nowhere is missing", "file": "/file is a file"}
-  assert _error(task, data_dir=data_dir)[0].endswith(hint[place])
-
-
 @pytest.mark.parametrize("task", [*EVERY_TASK, "nli"])
 def test_without_files_or_network(tmp_path, monkeypatch, task):
   cut_network(monkeypatch)

@@ -2,9 +2,7 @@
 
 import errno
 import gzip
-import os
 import pathlib
-import threading
 import zipfile
 
 import pytest
@@ -92,17 +90,6 @@ def test_a_scale_may_be_infinite():
   for field in ("inf", "nan", "", "1_0", "x"):
     with pytest.raises(DataError, match=r"^f, line 3: "):
       read_number(field, "f", 3, scale)
-
-
-def test_a_pipe_is_read_and_announced(tmp_path, caplog):
-  """As from `<(...)` of a shell; a pipe that nobody writes to is no silent wait."""
-  os.mkfifo(tmp_path / "pipe")
-  writer = threading.Thread(target=(tmp_path / "pipe").write_bytes, args=(TEXT,), daemon=True)
-  writer.start()
-  with caplog.at_level("INFO", logger="absl"):
-    assert list(lines(tmp_path / "pipe")) == LINES
-  writer.join(10)
-  assert "is a pipe" in caplog.text
 
 
 @pytest.mark.parametrize(

@@ -3,12 +3,10 @@
 import numpy as np
 import pytest
 
-from bert_flow_tf.data import nli
 from bert_flow_tf.data.flow_corpus import load_flow_corpus
 from bert_flow_tf.data.semeval import LABELS
 from bert_flow_tf.data.tasks import KINDS, load_task
 from bert_flow_tf.errors import ConfigError, DataError
-from tests.data.tfds_cases import cut_network, write_tfds
 from tests.testing import shared
 
 SNLI = "index\tcaptionID\tsentence1\tsentence2\tlabel1\tgold_label\n"
@@ -125,29 +123,3 @@ def test_labels_as_published(folder):
   assert np.isnan(mnli.splits["test"].scores).all() and mnli.splits_with_gold(["dev", "test"]) == ["dev"]
   (folder / "MNLI/dev_mismatched.tsv").unlink()
   assert len(_load("MNLI", folder).splits["test"]) == 2
-
-
-def test_tfds(tmp_path, monkeypatch):
-  import tensorflow_datasets as tfds
-
-  cut_network(monkeypatch)
-  for table in (nli.MNLI, nli.SNLI):
-    version = str(tfds.builder(table.tfds, data_dir=tmp_path).version)
-    labels = ["neutral", "contradiction"]
-    if table is nli.SNLI:
-      labels.append(-1)  # "-" in the files
-    rows = {}
-    for split in table.tfds_splits.values():
-      rows[split] = [
-        {"premise": f"{table.name} {split} {label}", "hypothesis": "ü", "label": label} for label in labels
-      ]
-    write_tfds(tmp_path, table.tfds, version, rows)
-  data = _load("ALLNLI", tfds_data_dir=tmp_path)
-  assert data.dropped == {"train": 3} and len(data.splits["train"]) == 8
-  for pairs in data.splits.values():
-    assert [a.split()[-1] for a in pairs.sentences_a] == _labels(pairs) and set(pairs.sentences_b) == {"ü"}
-  assert {a.split()[1] for a in data.splits["dev"].sentences_a} == {"validation_matched"}
-  pairs, source = _corpus(None, tmp_path)
-  origins = [a.rsplit(" ", 1)[0] for a in pairs.sentences_a]
-  assert origins == ["MNLI train"] * 2 + ["SNLI train"] * 3 + ["SNLI validation"] * 3 + ["SNLI test"] * 3
-  assert source.startswith("TensorFlow Datasets multi_nli/1.") and " and TensorFlow Datasets snli/1." in source

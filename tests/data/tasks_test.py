@@ -1,8 +1,6 @@
 """data/task.py and data/tasks.py: a task's pairs and targets, the registry of tasks, and `load_task`."""
 
 import pathlib
-import subprocess
-import sys
 
 import numpy as np
 import pytest
@@ -12,7 +10,6 @@ from bert_flow_tf.data.pairs import SentencePairs
 from bert_flow_tf.data.task import TaskData, TaskSpec
 from bert_flow_tf.data.tasks import find_task, load_task
 from bert_flow_tf.errors import ConfigError, DataError
-from tests.testing import REPO
 
 
 @pytest.mark.parametrize("name", ["sts", "", "STS-B ", "STS_B", None])
@@ -91,16 +88,6 @@ def test_a_path_may_begin_with_the_home_folder(tmp_path, monkeypatch):
   with pytest.raises(DataError) as raised:
     load_task("STS-B", data_dir=pathlib.Path("~/data"))
   assert str(tmp_path / "data" / "STS" / "STSBenchmark" / "sts-train.csv") in str(raised.value)
-
-
-def test_reading_files_imports_neither_tensorflow_nor_its_data_sets():
-  heavy = ("tensorflow", "tensorflow_datasets", "tf_keras", "requests")
-  code = (
-    "import sys; from bert_flow_tf.data.tasks import load_task; load_task('sample'); "
-    f"print([name for name in {heavy} if name in sys.modules])"
-  )
-  done = subprocess.run([sys.executable, "-c", code], cwd=REPO, capture_output=True, text=True, check=True)
-  assert done.stdout == "[]\n"
 
 
 def _pairs(first, scores):
