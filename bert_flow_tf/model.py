@@ -12,7 +12,7 @@ from bert_flow_tf.calibration.combined import side_by_side, view_dim
 from bert_flow_tf.calibration.flow import FlowCalibration, as_calibration, load_calibration
 from bert_flow_tf.calibration.interface import Calibration
 from bert_flow_tf.calibration.names import AUTO, FLOW, CalibrationSpec, parse_calibration
-from bert_flow_tf.data.pairs import SentencePairs, check_pairs, check_sentences, sentences_or_pairs
+from bert_flow_tf.data.pairs import SentencePairs, Texts, check_pairs, check_sentences, sentences_or_pairs
 from bert_flow_tf.encoder import pooling as pooling_lib
 from bert_flow_tf.encoder.identity import check_encoder, has_identity, load_identity, read_identity, save_identity
 from bert_flow_tf.encoder.sentence_encoder import SentenceEncoder, load_encoder
@@ -203,7 +203,7 @@ class SentenceModel:
 
   def fit(
     self,
-    sentences: Sequence[str] | SentencePairs | tuple[Sequence[str], Sequence[str]] | Sequence[tuple[str, str]],
+    sentences: Texts | SentencePairs | tuple[Texts, Texts],
     calibration: str = FLOW,
     *,
     dev: SentencePairs | None = None,
@@ -222,7 +222,8 @@ class SentenceModel:
     """Embeds sentences, fits a calibration on them without labels, and returns the model itself.
 
     Args:
-      sentences: list of str; or pairs, as a `SentencePairs`, a tuple of two lists, or a list of tuples of two str.
+      sentences: a list of str, or another collection as `check_sentences` takes it; or pairs, as a `SentencePairs`, a
+        tuple of two collections, or a collection of tuples of two str.
         Every occurrence counts. The flow's loss is a mean over pairs of sentences: of a plain list it takes neighbors.
       calibration: a name that `parse_calibration` reads: "flow", "whitening", "flow+soft-whitening", ...; or "auto",
         which compares some of them without labels.
@@ -320,7 +321,7 @@ class SentenceModel:
     """Logs how narrow the cone of embeddings [n, dim] of `embed` is; see `isotropy.log_cone`."""
     return isotropy.log_cone(embeddings, self.shares, self.pooling.kind == "words")
 
-  def embed(self, sentences: Sequence[str], batch_size: int = 64, show_progress: bool | None = None) -> np.ndarray:
+  def embed(self, sentences: Texts, batch_size: int = 64, show_progress: bool | None = None) -> np.ndarray:
     """Embeds sentences, without calibration and low_dim: float32 [n, dim]; see `SentenceEncoder.encode`."""
     arguments = {"batch_size": batch_size, "show_progress": show_progress, **self.identity.pooling_arguments()}
     return self.encoder.encode(sentences, cache=self._cache, **arguments)
@@ -339,7 +340,7 @@ class SentenceModel:
 
   def encode(
     self,
-    sentences: str | Sequence[str],
+    sentences: str | Texts,
     batch_size: int = 64,
     show_progress_bar: bool | None = False,
     normalize_embeddings: bool = False,
@@ -347,7 +348,7 @@ class SentenceModel:
     """Embeds and calibrates sentences; the arguments are named as in sentence-transformers.
 
     Args:
-      sentences: list of n str, or one str.
+      sentences: n sentences, as `check_sentences` takes them (a list of str, a string tensor, ...), or one str.
       batch_size: largest number of sentences embedded at once; changes results by float rounding only.
       show_progress_bar: see `SentenceEncoder.encode`.
       normalize_embeddings: whether embeddings are divided by their length; one of zeros stays.
@@ -369,7 +370,7 @@ class SentenceModel:
       return embeddings[0]
     return embeddings
 
-  def similarity(self, texts_a: Sequence[str], texts_b: Sequence[str], batch_size: int = 64) -> np.ndarray:
+  def similarity(self, texts_a: Texts, texts_b: Texts, batch_size: int = 64) -> np.ndarray:
     """Returns the cosine of the calibrated embeddings of each pair, float64 [n]; 0 for an embedding of zeros.
 
     Args:

@@ -123,4 +123,4 @@ def _hide(scores: np.ndarray, path: FilePath) -> None:
   others = scores[~hidden & ~np.isnan(scores)]
   if hidden.any() and (not others.size or (others.min() >= 0 and others.max() > 1)):
     scores[hidden] = np.nan
-    logging.warning("%s: %s of -1 taken as missing", path, counted(np.count_nonzero(hidden), "score"))
+    logging.warning("%s: %s of -1 taken as missing", path, counted(int(hidden.sum()), "score"))

@@ -196,12 +196,3 @@ def test_rejected_arguments(shards, tmp_path):
     with pytest.raises(error) as caught:
       function(*arguments)
     assert argument in (None, caught.value.argument)
-
-
-def test_arrays_in_memory():
-  rows = draw(30)
-  dev = rows[:15], rows[15:], np.arange(15.0)
-  assert fit_calibration((rows[:15], rows[15:]), "natsv", dev=dev).k >= 1
-  for arguments in ({"calibration": "natsv"}, {"calibration": "sn", "seed": 1}, {"calibration": "nothing"}):
-    with pytest.raises(ConfigError):
-      fit_calibration(rows, **arguments)

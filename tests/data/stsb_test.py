@@ -155,13 +155,6 @@ def test_gold_is_read_before_anything_is_downloaded(tmp_path, monkeypatch):
   assert _error(stsb_gold=gold).startswith(f"{gold}, line 1: ")
 
 
-def test_gold_is_not_fetched_into_a_bucket(monkeypatch):
-  cut_network(monkeypatch)
-  with pytest.raises(DataError, match="gs://bucket") as raised:
-    stsb._downloaded_gold("gs://bucket")
-  assert raised.value.argument == "stsb_gold"
-
-
 @pytest.fixture
 def server(monkeypatch):
   """Returns a local HTTP server that replaces those of GLUE and of the benchmark."""
