@@ -207,7 +207,7 @@ class SentenceModel:
     calibration: str = FLOW,
     *,
     dev: SentencePairs | None = None,
-    strategy: tf.distribute.Strategy | None = None,
+    strategy: tf.distribute.Strategy | str | None = None,
     folder: str | os.PathLike | None = None,
     embeddings: Sequence[Embeddings] = (),
     encoder_dropout: bool = False,
@@ -228,7 +228,8 @@ class SentenceModel:
       calibration: a name that `parse_calibration` reads: "flow", "whitening", "flow+soft-whitening", ...; or "auto",
         which compares some of them without labels.
       dev: pairs with gold scores on which natsv and sn+natsv without K choose it.
-      strategy: `tf.distribute.Strategy` of the flow's fit; None for the one that its settings name.
+      strategy: of the flow's fit: a `tf.distribute.Strategy`, "default" (one device), "mirrored" (all GPUs, or logical
+        CPUs) or "multi_worker_mirrored"; None for the current one within a scope, else that of the settings.
       folder: of the flow's checkpoints and TensorBoard events; None for none. A stopped fit is resumed from there.
       embeddings: embeddings made earlier by `embeddings`; sentences in there are not embedded again.
       encoder_dropout: whether the flow's pairs are embedded in each step with BERT's dropout, as published.

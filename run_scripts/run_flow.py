@@ -93,7 +93,8 @@ def main(argv: list[str]) -> None:
   from bert_flow_tf.training.distribution import make_strategy, wait_for_all
 
   # Fit everywhere; evaluate and write in one process, while the others wait.
-  strategy = make_strategy(FLAGS.distribution_strategy, FLAGS.worker_wait_seconds, deterministic=FLAGS.deterministic)
+  wait, growth = FLAGS.worker_wait_seconds, FLAGS.gpu_memory_growth
+  strategy = make_strategy(FLAGS.distribution_strategy, wait, FLAGS.deterministic, growth, FLAGS.encoder_dropout)
   model = common_flags.load_model()
   run = FlowRun(model, FlowRunSettings(**parts), specs, task, corpus, strategy)
   with owned(run.folder, "exp_name") if run.is_chief else contextlib.nullcontext():

@@ -20,9 +20,6 @@ def pair_order(num_pairs: int, seed: int, shuffle: bool = True) -> tf.data.Datas
   return tf.data.Dataset.counter().flat_map(positions_of_pass)
 
 
-def batched(
-  order: tf.data.Dataset, batch_size: int, start_step: int = 0, num_shards: int = 1, shard: int = 0
-) -> tf.data.Dataset:
-  """Returns batches of positions, int64 [batch_size / num_shards], from a step on: one shard of each step."""
-  parts = order.skip(start_step * batch_size).batch(batch_size // num_shards, drop_remainder=True)
-  return parts.shard(num_shards, shard)
+def batched(order: tf.data.Dataset, batch_size: int, start_step: int = 0) -> tf.data.Dataset:
+  """Returns batches of positions, int64 [batch_size], from a step on."""
+  return order.skip(start_step * batch_size).batch(batch_size, drop_remainder=True)

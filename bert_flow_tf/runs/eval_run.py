@@ -17,6 +17,7 @@ from bert_flow_tf.integrations.senteval_engine import LITERATURE, PUBLISHED, eva
 from bert_flow_tf.io.experiment import Stopwatch
 from bert_flow_tf.model import SentenceModel
 from bert_flow_tf.runs.run_folder import RunFolder
+from bert_flow_tf.training.devices import log_devices
 
 # The original's file of SentEval's results.
 _PUBLISHED_RESULTS = "senteval_results.json"
@@ -45,10 +46,11 @@ def describe_models(models: Mapping[str, SentenceModel], folders: Sequence[str])
   model = models[WITHOUT_FLOW]
   pooling = model.encoder.pooling(model.identity.sentence_embedding_type).describe()
   logging.info("%s: %d dimensions, %s", model.encoder.name, model.dim, pooling)
+  devices = log_devices()
   calibrations = {}
   for folder, method in zip(folders, list(models)[1:], strict=True):
     calibrations[method] = {"name": _calibration_name(models[method]), "folder": os.path.expanduser(folder)}
-  return {"encoder": {**model.identity.to_dict(), "pooling": pooling}, "calibrations": calibrations}
+  return {"encoder": {**model.identity.to_dict(), "pooling": pooling}, "calibrations": calibrations, "devices": devices}
 
 
 def _calibration_name(model):

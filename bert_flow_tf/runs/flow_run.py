@@ -31,6 +31,7 @@ from bert_flow_tf.progress import counted
 from bert_flow_tf.runs.run_folder import RunFolder
 from bert_flow_tf.training.calibrate import check_flow
 from bert_flow_tf.training.choice import CANDIDATES, Choice
+from bert_flow_tf.training.devices import log_devices
 from bert_flow_tf.training.distribution import is_chief
 from bert_flow_tf.training.settings import FlowSettings, RunSettings
 
@@ -144,9 +145,10 @@ class FlowRun:
     for spec in specs:
       model.check_fit(spec, settings.run.encoder_dropout)
       if spec.method == FLOW:
-        self._steps = check_flow(settings.flow, model.dim, len(corpus.pairs), strategy, model.shares)
+        self._steps = check_flow(settings.flow, model.dim, len(corpus.pairs), model.shares)
     if self.is_chief:
       make_folder(self.folder)
+    self._devices = log_devices(strategy)
     logging.info("%s: %d dimensions, %s", model.encoder.name, model.dim, self._pooling)
     logging.info("fitting on %s (%s); results in %s", counted(len(corpus.pairs), "pair"), corpus.source, self.folder)
     if self._steps:
@@ -278,6 +280,7 @@ class FlowRun:
       "flow_corpus": {"name": self._corpus.name, "data": self._corpus.source},
       "calibrations": [model.calibration.name for model in self.calibrated.values()],
       "fitted_on": fitted_on,
+      "devices": self._devices,
       "seconds": self.watch.seconds,
     }
     # What only auto, or only a flow, has.

@@ -31,7 +31,7 @@ class SiameseParts:
 
   def __init__(self, task: TaskData, embedding: SiameseEmbedding, settings: SiameseSettings) -> None:
     self.task, self.embedding, self.settings = task, embedding, settings
-    self.strategy = make_strategy(settings.distribution_strategy, deterministic=settings.deterministic)
+    self.strategy = make_strategy(settings.distribution_strategy, deterministic=settings.deterministic, all_gpus=True)
     self.model: SentenceModel
     self.classifier: Any = None
     self.restored: dict[str, tuple[int, int]] = {}

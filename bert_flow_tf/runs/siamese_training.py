@@ -13,7 +13,7 @@ from bert_flow_tf.io.experiment import Stopwatch, make_folder
 from bert_flow_tf.runs import siamese_scores
 from bert_flow_tf.runs.siamese_parts import SiameseParts
 from bert_flow_tf.training.calibrate import check_flow
-from bert_flow_tf.training.distribution import peak_memory
+from bert_flow_tf.training.devices import peak_memory
 from bert_flow_tf.training.early_stopping import EarlyStopping
 from bert_flow_tf.training.labelled_pairs import LabelledPairs
 from bert_flow_tf.training.optimizer import num_steps
@@ -78,7 +78,7 @@ class SiameseTraining:
     settings, parts, pairs = self._settings, self._parts, self._chosen.pairs
     parts.use(parts.model.encoder, None)  # `SentenceModel.fit` makes a flow of the same seed
     model = parts.model
-    check_flow(settings, model.dim, len(pairs), parts.strategy)
+    check_flow(settings, model.dim, len(pairs))
     make_folder(self._folder, "exp_name")  # after the check, so that a rejected command leaves no folder
     with self._watch.timing("embedding"):
       self.embedded = [parts.embed(model.encoder, [pairs], parts.embedding.cached_dir)]

@@ -85,7 +85,6 @@ class Inputs:
   def check_fits(self, corpora: Sequence[str]) -> None:
     """Checks, before anything slow, the flow's settings, and that each task and each of some corpora has a batch."""
     from bert_flow_tf.training.calibrate import check_flow
-    from bert_flow_tf.training.distribution import make_strategy
 
     names = [target_of([task]) for task in self.tasks]
     for name in (*names, *corpora):
@@ -97,7 +96,7 @@ class Inputs:
         raise
       settings = self.flow_settings(corpus, seed=0)
       fitting_dim = 1 << (settings.config.n_levels + 1)  # the encoder is not loaded yet
-      check_flow(settings, fitting_dim, len(corpus.pairs), make_strategy(settings.distribution_strategy))
+      check_flow(settings, fitting_dim, len(corpus.pairs))
 
 
 def is_words(name: str) -> bool:

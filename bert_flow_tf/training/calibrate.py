@@ -18,7 +18,7 @@ from bert_flow_tf.encoder.identity import VectorsIdentity
 from bert_flow_tf.errors import ConfigError
 from bert_flow_tf.flow.glow import Glow, check_arguments
 from bert_flow_tf.io.checks import check_rows
-from bert_flow_tf.training.distribution import check_batch_size, make_strategy, worker_failures
+from bert_flow_tf.training.distribution import make_strategy, worker_failures
 from bert_flow_tf.training.flow_trainer import Trainer
 from bert_flow_tf.training.loop import LoopResult
 from bert_flow_tf.training.optimizer import num_steps
@@ -32,6 +32,7 @@ def fit_calibration(
   vectors_of: str | None = None,
   *,
   dev: Dev | None = None,
+  strategy: tf.distribute.Strategy | str | None = None,
   folder: str | os.PathLike | None = None,
   show_progress: bool = True,
   shares: Sequence[float] = (),
@@ -51,6 +52,7 @@ def fit_calibration(
     vectors_of: description of the vectors, any text; saved with the calibration.
     dev: (first vectors [n, dim], second vectors [n, dim], gold scores [n]) on which natsv and sn+natsv without K choose
       it.
+    strategy: see `SentenceModel.fit`.
     folder: of the flow's checkpoints and TensorBoard events; None for none. A stopped fit is resumed from there.
     show_progress: whether the flow's fit shows its progress.
     shares: share of each view, with sum 1, if the vectors are v concatenated views [n, v * d]: the calibration gets
@@ -71,7 +73,7 @@ def fit_calibration(
     if part.method == FLOW:
       # The flow takes pairs, and steps; ...
       source = _source(vectors)
-      trainer = make_trainer(flow_settings, view_dim(source.dim, shares), None, folder, show_progress)
+      trainer = make_trainer(flow_settings, view_dim(source.dim, shares), strategy, folder, show_progress)
       fitted[part.name], _ = fit_flow(trainer, source, flow_settings.epochs, shares)
     else:
       # ... the others take every vector, once.
@@ -114,31 +116,27 @@ def fit_linear(
   return fitted
 
 
-def check_flow(
-  settings: FlowSettings, dim: int, num_pairs: int, strategy: tf.distribute.Strategy, shares: Sequence[float] = ()
-) -> int:
+def check_flow(settings: FlowSettings, dim: int, num_pairs: int, shares: Sequence[float] = ()) -> int:
   """Checks what a flow's fit on embeddings [., dim] needs before anything is embedded; returns its number of steps."""
   size = view_dim(dim, shares)
   check_arguments(settings.config, size, settings.actnorm_init, settings.permutation, settings.seed, "float32")
-  check_batch_size(strategy, settings.train_batch_size)
   return num_steps(num_pairs, settings.train_batch_size, settings.epochs)
 
 
 def make_trainer(
   settings: FlowSettings,
   dim: int,
-  strategy: tf.distribute.Strategy | None = None,
+  strategy: tf.distribute.Strategy | str | None = None,
   folder: str | os.PathLike | None = None,
   show_progress: bool = True,
   known: dict[Any, Trainer] | None = None,
 ) -> Trainer:
   """Returns the trainer of a new flow for vectors [., dim], or the `known` one of equal compiled steps, restarted.
 
-  `folder` gets `checkpoints` and `tensorboard`.
+  Without a `strategy` it is that of the settings. `folder` gets `checkpoints` and `tensorboard`.
   """
-  if strategy is None:
-    name, wait = settings.distribution_strategy, settings.worker_wait_seconds
-    strategy = make_strategy(name, wait, settings.deterministic)
+  wait, growth = settings.worker_wait_seconds, settings.gpu_memory_growth
+  strategy = make_strategy(strategy or settings.distribution_strategy, wait, settings.deterministic, growth)
   # Compiling takes longer than fitting: seed and number of epochs are the only settings that need no new graph.
   key = strategy, dim, dataclasses.replace(settings, seed=0, num_train_epochs=1.0)
   if known is not None and key in known:

@@ -6,10 +6,8 @@ import faulthandler
 import hashlib
 import json
 import os
-import resource
 import signal
 import socket
-import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -20,14 +18,9 @@ from absl import logging
 
 from bert_flow_tf.data.pipeline import batched
 from bert_flow_tf.errors import ConfigError, TrainingError
+from bert_flow_tf.training.devices import grow_memory
+from bert_flow_tf.training.settings import STRATEGIES
 
-_EXPECTED = (
-  'json as {"cluster": {"worker": ["HOST0:PORT", "HOST1:PORT"]}, "task": {"type": "worker", "index": 0}}, the index '
-  "being this machine's"
-)
-
-# People start machines by hand, and one may read more data than another before it gets here.
-WAIT_SECONDS = 600
 _PAUSE_SECONDS = 0.2
 _LOG_SECONDS = 30
 
@@ -37,32 +30,71 @@ _START_SECONDS = 90
 # TensorFlow's default of 10 does not outlast a link that is cut for 5 seconds: TCP then waits about as long again.
 _HEARTBEAT_SECONDS = 40
 
+# Strategies of this process, by their devices or `Cluster`. A second one of the same devices would number its
+# collective operations as the first one does, and TensorFlow aborts where two of a number have different shapes.
+_strategies: dict[Any, tf.distribute.Strategy] = {}
+
 
 def make_strategy(
-  name: str = "default", wait_seconds: float = WAIT_SECONDS, deterministic: bool = False
+  wanted: tf.distribute.Strategy | str = "default",
+  wait_seconds: float = 600,
+  deterministic: bool = False,
+  memory_growth: bool = True,
+  all_gpus: bool = False,
 ) -> tf.distribute.Strategy:
-  """Returns the strategy of a name; with `deterministic`, all operations of this process are from now on.
+  """Returns the strategy of a training: an object as it is, or that of a name; within a scope always the current one.
 
-  "default": all GPUs, or the CPU. "mirrored": the same through a MirroredStrategy even on a single device (logical CPU
-  devices included). "multi_worker_mirrored": the workers of TF_CONFIG, in a process that has not used TensorFlow yet.
+  "default": the first GPU, or with `all_gpus` every one, else the CPU. "mirrored": all GPUs, else all logical CPUs,
+  even of a single device. "multi_worker_mirrored": the workers of TF_CONFIG, in a process that has not used TensorFlow
+  yet. A name has one strategy a process. With `deterministic`, all operations of this process are from now on.
   """
   if deterministic:
     tf.random.set_seed(0)  # TensorFlow wants one, though all random numbers here have seeds of their own
     tf.config.experimental.enable_op_determinism()
+  if memory_growth:
+    grow_memory()
+  current = tf.distribute.get_strategy()
+  if isinstance(wanted, str):
+    strategy = current if tf.distribute.has_strategy() else _named(wanted, wait_seconds, all_gpus)
+  else:
+    strategy = wanted
+  if not isinstance(strategy, tf.distribute.Strategy):
+    raise ConfigError(
+      f"strategy={strategy!r}: expected a tf.distribute.Strategy or {', '.join(STRATEGIES)}", "strategy"
+    )
+  if isinstance(strategy, tf.distribute.ParameterServerStrategy):
+    raise ConfigError(
+      "strategy: a ParameterServerStrategy's workers do not wait for each other, so a step has no one batch; expected "
+      "a MirroredStrategy, a MultiWorkerMirroredStrategy or that of one device",
+      "strategy",
+    )
+  if tf.distribute.has_strategy() and strategy is not current:
+    raise ConfigError("strategy: this is within another strategy's scope; pass that one, or none", "strategy")
+  return strategy
+
+
+def _named(name, wait_seconds, all_gpus):
+  """Returns the process's strategy of a name."""
+  if name not in STRATEGIES:
+    raise ConfigError(f"strategy={name}: expected one of {', '.join(STRATEGIES)}, or an object", "strategy")
   if name == "multi_worker_mirrored":
     cluster = read_tf_config()
-    cluster.wait(wait_seconds)
-    return cluster.join()
+    if cluster not in _strategies:
+      cluster.wait(wait_seconds)
+      _strategies[cluster] = cluster.join()
+    return _strategies[cluster]
   if os.environ.get("TF_CONFIG"):
     logging.warning("TF_CONFIG is ignored; distribution_strategy=multi_worker_mirrored uses it")
   gpus = tf.config.list_logical_devices("GPU")
-  if name == "mirrored":
-    devices = gpus or tf.config.list_logical_devices("CPU")
-    return tf.distribute.MirroredStrategy([device.name for device in devices])
-  if len(gpus) > 1:
-    return tf.distribute.MirroredStrategy()
-  # TensorFlow's own default places everything on the one GPU, or on the CPU, and allows XLA for a whole step.
-  return tf.distribute.get_strategy()
+  if name == "default" and not (all_gpus and len(gpus) > 1):
+    # TensorFlow's own default places everything on the first GPU, or on the CPU, and allows XLA for a whole step.
+    return tf.distribute.get_strategy()
+  # Without collective operations, CPUs do not disturb the user's own strategies either.
+  reduction = None if gpus else tf.distribute.ReductionToOneDevice()
+  devices = tuple(device.name for device in gpus or tf.config.list_logical_devices("CPU"))
+  if devices not in _strategies:
+    _strategies[devices] = tf.distribute.MirroredStrategy(devices, reduction)
+  return _strategies[devices]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -72,7 +104,7 @@ class Cluster:
   addresses: tuple[str, ...]
   own: str
 
-  def wait(self, seconds: float = WAIT_SECONDS) -> None:
+  def wait(self, seconds: float) -> None:
     """Waits until every other process listens at its address; TensorFlow does so without a limit, deaf to Ctrl-C."""
     missing = [address for address in self.addresses if address != self.own]
     end = time.monotonic() + seconds
@@ -85,10 +117,9 @@ class Cluster:
         if missing:
           time.sleep(_PAUSE_SECONDS)
       if missing:
-        raise TrainingError(
-          f"TF_CONFIG: no worker answers at {', '.join(missing)} after {seconds:g} seconds; start the same command on "
-          "every machine, each with its own task index; worker_wait_seconds sets the wait"
-        )
+        waited = f"no worker answers at {', '.join(missing)} after {seconds:g} seconds"
+        mend = "start the same command on every machine, each with its own index; worker_wait_seconds sets the wait"
+        raise TrainingError(f"TF_CONFIG: {waited}; {mend}")
 
   def join(self) -> tf.distribute.MultiWorkerMirroredStrategy:
     """Starts TensorFlow's server and joins the workers, all of which listen; called once in a process."""
@@ -101,10 +132,8 @@ class Cluster:
       _configure_heartbeats()
       strategy = tf.distribute.MultiWorkerMirroredStrategy()
     except (tf.errors.OpError, RuntimeError, ValueError) as error:
-      raise TrainingError(
-        f"TF_CONFIG: the workers {workers} could not be joined ({_first_line(error)}); start all of them again, each "
-        "in a process of its own"
-      ) from error
+      reason = f"{workers} could not be joined ({_first_line(error)})"
+      raise TrainingError(f"TF_CONFIG: {reason}; start all of them again, each in its own process") from error
     finally:
       faulthandler.cancel_dump_traceback_later()
     with contextlib.suppress(ValueError):  # not the main thread
@@ -121,9 +150,7 @@ class Cluster:
     try:
       server = socket.create_server(("", _host_and_port(self.own)[1]), backlog=len(self.addresses), **family)
     except OSError as error:
-      raise ConfigError(
-        f"TF_CONFIG: cannot listen at {self.own} ({error.strerror}); give this task a free port"
-      ) from error
+      raise ConfigError(f"TF_CONFIG: cannot listen at {self.own} ({error.strerror}); choose a free port") from error
     with server:
       yield
 
@@ -141,11 +168,10 @@ def read_tf_config() -> Cluster:
     for address in addresses:
       _host_and_port(address)
   except (ValueError, TypeError, KeyError, AttributeError) as error:  # json's error is a ValueError
-    raise ConfigError(
-      f"distribution_strategy=multi_worker_mirrored needs the environment variable TF_CONFIG ({error}); expected "
-      f"{_EXPECTED}",
-      argument="distribution_strategy",
-    ) from error
+    example = 'json as {"cluster": {"worker": ["HOST0:PORT", "HOST1:PORT"]}, "task": {"type": "worker", "index": 0}}'
+    needed = f"distribution_strategy=multi_worker_mirrored needs the environment variable TF_CONFIG ({error})"
+    expected = f"expected {example}, the index being this machine's"
+    raise ConfigError(f"{needed}; {expected}", argument="distribution_strategy") from error
   return Cluster(addresses, own)
 
 
@@ -212,18 +238,20 @@ def has_several_workers(strategy: tf.distribute.Strategy) -> bool:
 
 @contextlib.contextmanager
 def worker_failures(strategy: tf.distribute.Strategy) -> Iterator[None]:
-  """Turns the loss of a worker, which TensorFlow notices within a minute or two, into a `TrainingError`."""
+  """Turns the loss of a worker, and operations of two strategies that TensorFlow mixes up, into a `TrainingError`."""
   try:
     yield
   except tf.errors.ResourceExhaustedError:
     raise  # memory of this machine
   except tf.errors.OpError as error:
+    if not has_several_workers(strategy) and "Collective ops is aborted" in str(error):
+      several = "two MirroredStrategies of one process, whose operations TensorFlow mixes up"
+      raise TrainingError(f"{several}: make one, train in its scope, and start the program again") from error
     if not has_several_workers(strategy):
       raise
-    raise TrainingError(
-      f"another worker of TF_CONFIG has stopped or cannot be reached ({_first_line(error)}); see its message, and "
-      "start the same command on every machine again: it resumes from the last checkpoint"
-    ) from error
+    lost = f"another worker of TF_CONFIG has stopped or cannot be reached ({_first_line(error)}); see its message"
+    again = "start the same command on every machine again: it resumes from the last checkpoint"
+    raise TrainingError(f"{lost}, and {again}") from error
 
 
 def check_agreement(strategy: tf.distribute.Strategy, settings: Mapping[str, Any]) -> None:
@@ -243,7 +271,7 @@ def check_agreement(strategy: tf.distribute.Strategy, settings: Mapping[str, Any
   if differing.size:
     names = ", ".join(sorted(settings)[i] for i in differing)
     raise TrainingError(
-      f"the workers of TF_CONFIG differ in {names}: start each with the same flags, encoder, data and versions"
+      f"the workers of TF_CONFIG differ in {names}: start each with the same flags, data and versions"
     )
 
 
@@ -294,13 +322,28 @@ def copy_from_chief(strategy: tf.distribute.Strategy, variables: Sequence[tf.Var
 def distribute_batches(
   strategy: tf.distribute.Strategy, source: Any, order: tf.data.Dataset, batch_size: int, start_step: int
 ) -> tf.distribute.DistributedDataset:
-  """Returns the features of each step for each replica: `source.features` of the positions in `order`."""
+  """Returns the features of each step for each replica: `source.features` of the positions in `order`.
+
+  The replicas' shares of a batch differ by one position where their number does not divide it.
+  """
+  replicas = strategy.num_replicas_in_sync
+  # XLA compiles a share of known size once.
+  share = None if batch_size % replicas else batch_size // replicas
 
   def pipeline(context):
-    per_worker = strategy.num_replicas_in_sync // context.num_input_pipelines
-    rows = batched(order, batch_size, start_step, context.num_input_pipelines, context.input_pipeline_id)
-    if per_worker > 1:
-      rows = rows.unbatch().batch(context.get_per_replica_batch_size(batch_size), drop_remainder=True)
+    rows = batched(order, batch_size, start_step)
+    own = replicas // context.num_input_pipelines
+    first = own * context.input_pipeline_id
+
+    def shares(positions):
+      def of_replica(replica):
+        part = positions[batch_size * replica // replicas : batch_size * (replica + 1) // replicas]
+        return tf.ensure_shape(part, [share])
+
+      return tf.data.Dataset.range(first, first + own).map(of_replica)
+
+    if replicas > 1:
+      rows = rows.flat_map(shares)
     return source.features(rows).prefetch(tf.data.AUTOTUNE)
 
   return strategy.distribute_datasets_from_function(pipeline)
@@ -310,22 +353,3 @@ def seed_of_step(seed: tf.Tensor, step: tf.Tensor, replica: tf.Tensor) -> tf.Ten
   """Returns the seed of a step's dropout on a replica, int32 [2]."""
   seed = tf.stack([seed, tf.cast(step, tf.int32)])
   return tf.random.experimental.stateless_fold_in(seed, tf.cast(replica, tf.int32))
-
-
-def check_batch_size(strategy: tf.distribute.Strategy, train_batch_size: int) -> None:
-  """Raises a ConfigError unless the replicas can share a batch equally."""
-  replicas = strategy.num_replicas_in_sync
-  if train_batch_size % replicas:
-    raise ConfigError(
-      f"train_batch_size={train_batch_size}: expected a multiple of the {replicas} replicas",
-      argument="train_batch_size",
-    )
-
-
-def peak_memory() -> dict[str, int]:
-  """Returns {"host": bytes, "GPU:0": bytes}: the most memory that this process held so far."""
-  unit = 1 if sys.platform == "darwin" else 1024
-  memory = {"host": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit}
-  for index, _ in enumerate(tf.config.list_logical_devices("GPU")):
-    memory[f"GPU:{index}"] = tf.config.experimental.get_memory_info(f"GPU:{index}")["peak"]
-  return memory

@@ -11,9 +11,9 @@ import tensorflow as tf
 from bert_flow_tf.data.pipeline import ORDER, batched, pair_order
 from bert_flow_tf.flow.glow import Glow
 from bert_flow_tf.training.distribution import (
-  check_batch_size,
   distribute_batches,
   has_several_workers,
+  make_strategy,
   seed_of_step,
   worker_failures,
 )
@@ -23,7 +23,8 @@ from bert_flow_tf.training.settings import FlowSettings
 from bert_flow_tf.training.sources import EmbeddingPairs, SentencePairsWithDropout
 
 # XLA makes a step on a CPU faster (6 instead of 9 ms of CPU time at 768 dimensions), but takes 10 s of it to compile.
-# By the clock, on two cores, it pays from 1475 steps; later on cores that other programs use too.
+# By the clock, on two cores, it pays from 1475 steps; later on cores that other programs use too. On a GPU, where it
+# needs a part of CUDA that not every installation has, nobody has measured it: there it is the user's choice.
 XLA_PAYS_FROM_STEPS = 1500
 
 # Steps of one call: few enough for Ctrl-C and progress, many enough that returning to Python costs nothing.
@@ -49,11 +50,10 @@ class Trainer:
   ) -> None:
     self.flow = flow
     self._settings = settings or FlowSettings()
-    self._strategy = strategy or tf.distribute.get_strategy()
+    self._strategy = make_strategy(strategy or tf.distribute.get_strategy())
     self._checkpoint_folder, self._summary_folder = checkpoint_folder, summary_folder
     self._show_progress = show_progress
     self._seed = self._settings.seed
-    check_batch_size(self._strategy, self._settings.train_batch_size)
     with worker_failures(self._strategy), self._strategy.scope():
       self._weights = WeightVector(flow)
       self._optimizer = AdamWeightDecay(self._settings.rate)
@@ -148,11 +148,11 @@ class Trainer:
   def _advance(self, source, total):
     """Returns the function (iterator, seed, step, count) -> losses before `count` steps, float [count].
 
-    If the settings do not say it, the number of steps of the fit, `total`, decides whether XLA compiles the step.
+    If the settings do not say it, the device and `total`, the steps of the fit, decide whether XLA compiles the step.
     """
     use_xla = self._settings.use_xla
     if use_xla is None:
-      use_xla = total >= XLA_PAYS_FROM_STEPS
+      use_xla = total >= XLA_PAYS_FROM_STEPS and not tf.config.list_physical_devices("GPU")
     if not isinstance(source, EmbeddingPairs):  # its graph holds an encoder
       return self._make_advance(source, use_xla)
     if use_xla not in self._advances:

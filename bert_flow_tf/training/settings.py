@@ -14,6 +14,10 @@ DETERMINISTIC = (
   "a CPU it does so without this."
 )
 
+MEMORY_GROWTH = "Take the memory of a GPU as it is needed, not all of it at the start."
+
+STRATEGIES = ("default", "mirrored", "multi_worker_mirrored")
+
 
 @dataclasses.dataclass(frozen=True)
 class FlowSettings(Settings):
@@ -50,17 +54,20 @@ class FlowSettings(Settings):
   # Where it runs, and how fast; none of these but use_xla, by rounding, changes the result.
   distribution_strategy: str = setting(
     "default",
-    "default: all GPUs, or the CPU; mirrored: the same, always through a MirroredStrategy; multi_worker_mirrored: the "
+    "default: the first GPU, or the CPU; mirrored: all GPUs, through a MirroredStrategy; multi_worker_mirrored: the "
     "workers in TF_CONFIG.",
     named=False,
-    choices=("default", "mirrored", "multi_worker_mirrored"),
+    choices=STRATEGIES,
   )
   worker_wait_seconds: int = setting(
     600, "Longest wait at the start for the other workers in TF_CONFIG, in seconds.", named=False, minimum=1
   )
-  use_xla: bool | None = setting(None, "Compile the step with XLA; default: only for long fits, where it is faster.")
+  use_xla: bool | None = setting(
+    None, "Compile the step with XLA; default: for long fits on a CPU, where it is faster."
+  )
   save_checkpoints_steps: int = setting(100, "Steps between two checkpoints.", named=False, minimum=1)
   deterministic: bool = setting(False, DETERMINISTIC, named=False)
+  gpu_memory_growth: bool = setting(True, MEMORY_GROWTH, named=False)
 
   def __post_init__(self) -> None:
     super().__post_init__()

@@ -10,7 +10,7 @@ import tensorflow as tf
 from bert_flow_tf.data.pipeline import ORDER, batched, pair_order
 from bert_flow_tf.errors import ConfigError
 from bert_flow_tf.io.settings import named_values
-from bert_flow_tf.training.distribution import check_batch_size, distribute_batches, seed_of_step
+from bert_flow_tf.training.distribution import distribute_batches, seed_of_step
 from bert_flow_tf.training.early_stopping import EarlyStopping
 from bert_flow_tf.training.labelled_pairs import LabelledPairs
 from bert_flow_tf.training.loop import LoopResult, TrainingLoop
@@ -58,7 +58,6 @@ class SiameseTrainer:
     self._strategy = strategy or tf.distribute.get_strategy()
     self._checkpoint_folder, self._summary_folder = checkpoint_folder, summary_folder
     self._on_checkpoint = on_checkpoint
-    check_batch_size(self._strategy, settings.train_batch_size)
 
   def fit(
     self,

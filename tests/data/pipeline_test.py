@@ -1,7 +1,5 @@
 """data/pipeline.py: the order of the pairs."""
 
-import itertools
-
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -55,11 +53,3 @@ def test_the_global_seed_has_no_effect():
     tf.random.set_seed(seed)
     orders.append(positions(pair_order(50, 3), 100))
   np.testing.assert_array_equal(*orders)
-
-
-def test_shards_are_equal_parts_of_each_step():
-  order = pair_order(50, 3)
-  whole = batches(batched(order, 6, start_step=2), 5)
-  parts = [batches(batched(order, 6, start_step=2, num_shards=3, shard=shard), 5) for shard in range(3)]
-  joined = [list(itertools.chain(*step)) for step in zip(*parts, strict=True)]
-  assert joined == whole

@@ -5,9 +5,11 @@ import pytest
 import tensorflow as tf
 from tensorflow.python.framework import config
 
+from bert_flow_tf.data.pipeline import batched, pair_order
 from bert_flow_tf.errors import ConfigError, TrainingError
 from bert_flow_tf.io.settings import changed_values
 from bert_flow_tf.training.distribution import (
+  distribute_batches,
   has_several_workers,
   is_chief,
   make_strategy,
@@ -73,9 +75,11 @@ def test_lost_worker_is_one_line_where_there_are_workers():
   expected = r"another worker .* \(Collective ops is aborted by: it left\); see its"
   with pytest.raises(TrainingError, match=expected), worker_failures(Two):
     raise tf.errors.UnavailableError(None, None, said)
+  with pytest.raises(TrainingError, match="two MirroredStrategies of one process"), worker_failures(Alone):
+    raise tf.errors.UnavailableError(None, None, said)
   for strategy, error in ((Alone, tf.errors.UnavailableError), (Two, tf.errors.ResourceExhaustedError)):
     with pytest.raises(error), worker_failures(strategy):
-      raise error(None, None, said)
+      raise error(None, None, "another reason")
 
 
 @pytest.mark.slow
@@ -103,10 +107,66 @@ def test_logical_cpus_alone_do_not_change_the_default():
   assert two_replicas.results()["default"] == type(tf.distribute.get_strategy()).__name__
 
 
-def test_batch_that_replicas_cannot_share_evenly():
-  class Three:
-    num_replicas_in_sync = 3
+class Positions:
+  """A source whose features are the positions of the pairs."""
 
-  with pytest.raises(ConfigError) as raised:
-    small.make_trainer(strategy=Three())
-  assert raised.value.argument == "train_batch_size"
+  @staticmethod
+  def features(positions):
+    return positions
+
+
+@pytest.mark.parametrize(("workers", "replicas", "batch_size"), [(3, 1, 6), (1, 2, 6), (1, 3, 8), (2, 2, 6), (1, 4, 3)])
+def test_replicas_share_each_step(workers, replicas, batch_size):
+  """In the order of worker and replica, as evenly as their number allows."""
+
+  class Strategy:
+    num_replicas_in_sync = workers * replicas
+
+    @staticmethod
+    def distribute_datasets_from_function(pipeline):
+      return [pipeline(tf.distribute.InputContext(workers, worker, workers * replicas)) for worker in range(workers)]
+
+  order = pair_order(50, 3)
+  datasets = distribute_batches(Strategy, Positions, order, batch_size, start_step=2)
+  readers = [dataset.as_numpy_iterator() for dataset in datasets]
+  for whole in batched(order, batch_size, 2).take(5).as_numpy_iterator():
+    shares = [next(reader).tolist() for reader in readers for _ in range(replicas)]
+    assert [position for share in shares for position in share] == whole.tolist()
+    sizes = [len(share) for share in shares]
+    assert max(sizes) - min(sizes) <= 1
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("dim", two_replicas.WIDTHS)
+@pytest.mark.parametrize("how", ["mirrored", "object", "scope"])
+def test_several_widths_and_strategies_in_one_process(dim, how):
+  """Also batches that the devices do not divide."""
+  for batch_size, found in zip(two_replicas.BATCHES, two_replicas.results()["several"][f"{dim} {how}"], strict=True):
+    np.testing.assert_allclose(found, two_replicas.latents(dim, batch_size), rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize(
+  ("wanted", "message"),
+  [
+    ("tpu", "strategy=tpu: expected one of default, mirrored"),
+    (2, r"strategy=2: expected a tf\.distribute\.Strategy or default"),
+    (
+      object.__new__(tf.distribute.ParameterServerStrategy),
+      "strategy: a ParameterServerStrategy's workers do not wait",
+    ),
+  ],
+  ids=["name", "type", "parameter server"],
+)
+def test_rejected_strategies(wanted, message):
+  with pytest.raises(ConfigError, match=message) as raised:
+    make_strategy(wanted)
+  assert raised.value.argument == "strategy" and "\n" not in str(raised.value)
+
+
+def test_within_a_scope_its_strategy_is_used():
+  one = tf.distribute.OneDeviceStrategy("CPU:0")
+  assert make_strategy(one) is one
+  with one.scope():
+    assert make_strategy() is one and make_strategy("mirrored") is one
+    with pytest.raises(ConfigError, match="strategy: this is within another strategy's scope"):
+      make_strategy(tf.distribute.OneDeviceStrategy("CPU:0"))

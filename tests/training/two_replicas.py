@@ -1,4 +1,4 @@
-"""What two replicas find, in a process of its own: logical devices are set up before TensorFlow starts.
+"""What two and three replicas find, in a process of its own: devices are set up before TensorFlow starts.
 
 Run as a module it prints json, which `results` gives to the tests.
 """
@@ -15,6 +15,8 @@ from tests.testing import REPO
 
 SUMMED = {"cancel": [[50.3, -40.0], [-50.0, 40.0]], "add": [[2.0, 3.0], [4.0, 5.0]]}
 EPOCHS = 3.0
+# Widths of flows that are fitted in one process; 8 pairs of a step are not divided by 3 devices, 2 not even one each.
+WIDTHS, BATCHES = (4, 6), (8, 2)
 
 
 @functools.cache
@@ -93,6 +95,28 @@ def siamese(strategy):
   return {"losses": losses.tolist(), "weights": weights, "embedded": embedded.tolist()}
 
 
+def latents(dim, batch_size=8, strategy=None):
+  """Fits a flow of a width on vectors, and returns some latents."""
+  from bert_flow_tf import FlowConfig, fit_calibration
+  from tests.training import small
+
+  rows, _ = small.embeddings(96, dim)
+  settings = {"flow_model_config": FlowConfig(n_levels=1, depth=1, coupling_width=4), "train_batch_size": batch_size}
+  flow = fit_calibration(rows, "flow", strategy=strategy, show_progress=False, **settings)
+  return flow.transform(rows[:5]).tolist()
+
+
+def several(own):
+  """Fits flows on three devices by name, then on two by a user's strategy, as an object and in its scope."""
+  found = {}
+  for dim in WIDTHS:
+    found[f"{dim} mirrored"] = [latents(dim, batch_size, "mirrored") for batch_size in BATCHES]
+    found[f"{dim} object"] = [latents(dim, batch_size, own) for batch_size in BATCHES]
+    with own.scope():
+      found[f"{dim} scope"] = [latents(dim, batch_size) for batch_size in BATCHES]
+  return found
+
+
 def main():
   """Prints what `results` reads."""
   import tensorflow as tf
@@ -100,11 +124,11 @@ def main():
   from bert_flow_tf.training.distribution import make_strategy
 
   cpu = tf.config.list_physical_devices("CPU")[0]
-  tf.config.set_logical_device_configuration(cpu, [tf.config.LogicalDeviceConfiguration()] * 2)
-  strategy = make_strategy("mirrored")
-  assert strategy.num_replicas_in_sync == 2
+  tf.config.set_logical_device_configuration(cpu, [tf.config.LogicalDeviceConfiguration()] * 3)
+  strategy = tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"])
+  assert make_strategy("mirrored") is make_strategy("mirrored") and make_strategy("mirrored").num_replicas_in_sync == 3
   default = type(make_strategy("default")).__name__
-  found = {"clip": clip(strategy), "fits": fits(strategy), "siamese": siamese(strategy)}
+  found = {"clip": clip(strategy), "fits": fits(strategy), "siamese": siamese(strategy), "several": several(strategy)}
   print(json.dumps({"default": default, **found}))
 
 
