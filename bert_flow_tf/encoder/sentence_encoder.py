@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from bert_flow_tf.data.pairs import check_sentences
+from bert_flow_tf.data.pairs import Texts, check_sentences
 from bert_flow_tf.encoder import pooling as pooling_lib
 from bert_flow_tf.encoder.bert import BertEncoder, load_bert
 from bert_flow_tf.encoder.cache import CHUNK_SENTENCES, EmbeddingCache
@@ -165,7 +165,7 @@ class SentenceEncoder:
 
   def encode(
     self,
-    sentences: Sequence[str],
+    sentences: Texts,
     sentence_embedding_type: str | Pooling | None = None,
     max_seq_length: int | None = None,
     batch_size: int = 64,
@@ -177,7 +177,7 @@ class SentenceEncoder:
     The cache is written after every 16384 sentences, which a killed run loses at most.
 
     Args:
-      sentences: list of n str.
+      sentences: n sentences, as `check_sentences` takes them: a list of str, a string tensor, ...
       sentence_embedding_type: see `pooling`.
       max_seq_length: largest number of tokens of a sentence, [CLS] and [SEP] included; None for the declared
         one, or 64.

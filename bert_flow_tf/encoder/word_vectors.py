@@ -14,7 +14,7 @@ import numpy as np
 from absl import logging
 
 from bert_flow_tf.data.lines import BOM
-from bert_flow_tf.data.pairs import check_sentences
+from bert_flow_tf.data.pairs import Texts, check_sentences
 from bert_flow_tf.encoder.cache import EmbeddingCache
 from bert_flow_tf.encoder.pooling import Pooling
 from bert_flow_tf.errors import ConfigError, EncoderError
@@ -91,7 +91,7 @@ class WordVectors:
 
   def encode(
     self,
-    sentences: Sequence[str],
+    sentences: Texts,
     sentence_embedding_type: str | Pooling | None = None,
     max_seq_length: int | None = None,
     batch_size: int | None = None,
