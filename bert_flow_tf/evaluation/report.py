@@ -53,11 +53,6 @@ def check_replaceable(folder: str | os.PathLike, tasks: Iterable[str], argument:
     raise ConfigError(f"{argument}: {folder} has results of {names}; choose another {argument}", argument)
 
 
-def write_predictions(folder: str | os.PathLike, pairs: SentencePairs, similarities: Mapping[str, np.ndarray]) -> None:
-  """Writes `test_results.tsv`: a row for each pair, with its gold score and its cosine, {method: [n]}."""
-  write_pairs(folder, PREDICTIONS_FILE, pairs, {"gold": pairs.scores, **similarities})
-
-
 def write_pairs(folder: str | os.PathLike, name: str, pairs: SentencePairs, columns: Mapping[str, Any]) -> None:
   """Writes a TSV with a row for each pair: its index, the columns {name: [n] numbers or strings}, its sentences."""
   lines = ["\t".join(["index", *columns, "sentence1", "sentence2"])]

@@ -86,11 +86,9 @@ def score_predictions(
   gold, similarities, first_line = _read_predictions(path)
   if task is not None:
     _check_gold(path, task, gold, next(iter(similarities.values())), first_line)
-  elif gold is None:
-    raise ConfigError(f"predictions={path}: no column of gold; give the task that it belongs to", "predictions")
+  elif gold is None or np.isnan(gold).all():
+    raise ConfigError(f"predictions={path}: no gold in it; give the task that it belongs to", "predictions")
   else:
-    if np.isnan(gold).all():
-      raise DataError(f"{path}: every gold is nan, expected one or more numbers")
     # The file is the task: pairs without sentences.
     blank = [""] * len(gold)
     spec = dataclasses.replace(find_task("custom"), name=pathlib.Path(path).name, eval_split="test")
@@ -129,38 +127,29 @@ def _read_predictions(path: str | os.PathLike) -> tuple[np.ndarray | None, Mappi
 
   It is a TSV such as `test_results.tsv`, with `gold` ("nan" for none) and methods; or has one similarity a line.
   """
-  rows = list(lines(path, empty="keep"))
-  while rows and not rows[-1][1].strip():
+  rows = [(number, text.split("\t")) for number, text in lines(path, empty="keep")]
+  while rows and not "".join(rows[-1][1]).strip():
     rows.pop()
-  if not rows:
-    raise DataError(f"{path} is empty: no similarity in it")
-  # Without a header, one similarity a line.
-  header = rows[0][1].split("\t")
-  if _GOLD not in header:
-    if len(header) > 1:
-      raise DataError(f"{path}, line 1: no column {_GOLD}, expected a header with it, or one similarity a line")
-    similarities = [_number(text, path, number) for number, text in rows]
-    return None, {_SIMILARITY: np.array(similarities)}, 1
-
-  methods = [name for name in header if name not in _NO_METHODS]
-  if not methods or len(set(header)) < len(header) or "" in map(str.strip, header):
+  header = [_SIMILARITY]
+  if rows and _GOLD in rows[0][1]:
+    header = rows.pop(0)[1]
+  names = [name for name in header if name == _GOLD or name not in _NO_METHODS]
+  if names == [_GOLD] or len(set(header)) < len(header) or "" in map(str.strip, header):
     raise DataError(
       f"{path}, line 1: the header is {', '.join(header)[:200]}; expected {_GOLD} and methods, each with its own name"
     )
-  columns: dict[str, list[float]] = {}
-  for number, text in rows[1:]:
-    fields = text.split("\t")
+  if not rows:
+    raise DataError(f"{path} has no similarity in it")
+  columns: dict[str, list[float]] = {name: [] for name in names}
+  for number, fields in rows:
     if len(fields) != len(header):
-      raise DataError(
-        f"{path}, line {number}: {counted(len(fields), 'column')}, expected {len(header)} as in the header"
-      )
+      found = counted(len(fields), "column")
+      raise DataError(f"{path}, line {number}: {found}, expected {len(header)} ({', '.join(header)[:200]})")
     for name, field in zip(header, fields, strict=True):
-      if name == _GOLD or name in methods:
-        columns.setdefault(name, []).append(_number(field, path, number))
-  if len(rows) == 1:
-    raise DataError(f"{path} has a header and no pair below it")
+      if name in columns:
+        columns[name].append(_number(field, path, number))
   arrays = {name: np.array(values) for name, values in columns.items()}
-  return arrays.pop(_GOLD), arrays, 2
+  return arrays.pop(_GOLD, None), arrays, rows[0][0]
 
 
 def _number(field, path, line):

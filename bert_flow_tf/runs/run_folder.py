@@ -62,7 +62,8 @@ class RunFolder:
       if result.has_gold and result.pairs is not None:
         folder = self.path / result.name if self.by_task else self.path
         make_folder(folder, self.argument)
-        report.write_predictions(folder, result.pairs, result.cosines)
+        columns = {"gold": result.pairs.scores, **result.cosines}
+        report.write_pairs(folder, report.PREDICTIONS_FILE, result.pairs, columns)
 
   def write_eval_results(self, values: Mapping[str, Any]) -> None:
     """Writes the original's eval_results.txt, {key: value}."""

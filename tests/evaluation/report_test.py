@@ -56,7 +56,7 @@ def test_predictions(tmp_path):
   b = ["x", "y\n", "z", "w", "v", "u"]
   gold = [5.0, 11 / 3, math.nan, 0.0, 2.5, 1.0]
   cosines = {"without_flow": np.array([0.1, 1 / 3, math.nan, -1.0, 1e-9, 0.5]), "with_flow": np.arange(6.0)}
-  report.write_predictions(tmp_path, SentencePairs(a, b, gold), cosines)
+  report.write_pairs(tmp_path, "test_results.tsv", SentencePairs(a, b, gold), {"gold": gold, **cosines})
   columns = read_predictions(tmp_path)
   assert list(columns) == ["index", "gold", "without_flow", "with_flow", "sentence1", "sentence2"]
   assert columns["index"] == tuple("012345")
@@ -70,7 +70,8 @@ def test_figures_follow_from_the_predictions(tmp_path):
   """Cosines in a narrow cone differ by less than six digits show."""
   rng = np.random.default_rng(0)
   cosines, gold = 0.99 + rng.uniform(0, 1e-5, 500), rng.integers(0, 6, 500).astype(float)
-  report.write_predictions(tmp_path, SentencePairs(["a"] * 500, ["b"] * 500, gold), {"m": cosines})
+  pairs = SentencePairs(["a"] * 500, ["b"] * 500, gold)
+  report.write_pairs(tmp_path, "test_results.tsv", pairs, {"gold": gold, "m": cosines})
   columns = read_predictions(tmp_path)
   again = correlation(np.array(columns["m"], float), np.array(columns["gold"], float))
   assert again == correlation(cosines, gold)
