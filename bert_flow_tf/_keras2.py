@@ -2,6 +2,7 @@
 
 import os
 import sys
+from typing import Any
 
 
 def require_keras_2():
@@ -21,4 +22,18 @@ def require_keras_2():
       f"bert_flow_tf needs Keras 2, but tf.keras is already loaded from '{resolved}': import "
       "bert_flow_tf before anything that uses tf.keras, or set TF_USE_LEGACY_KERAS=1 before starting "
       "Python."
+    )
+
+
+def check_not_in_keras_3(layer: Any) -> None:
+  """Raises a TypeError if a layer that has weights to train is called inside a layer or model of Keras 3.
+
+  Keras 3 does not know the weights of Keras 2's layers: it would train the others, save them, and say nothing.
+  """
+  state = sys.modules.get("keras.src.backend.common.global_state")
+  is_inside = state is not None and state.get_global_attribute("current_call_ctx") is not None
+  if is_inside and layer.trainable_weights:
+    raise TypeError(
+      f"{type(layer).__name__} '{layer.name}' is a layer of Keras 2, and a model of Keras 3 would not train its "
+      "weights: build the model with tf_keras (tf.keras after the import of bert_flow_tf), or set its trainable = False"
     )

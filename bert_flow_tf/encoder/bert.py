@@ -30,36 +30,51 @@ class BertEncoder:
     has_pooler: bool,
     precision: str,
     declared: Declared,
+    frozen: bool = True,
   ) -> None:
+    """`frozen`: whether the weights never change, so that they are cast to the precision once."""
     self.model = model
     self.config = model.config
     self.name = source.name
     self.folder = folder
     self.has_pooler = has_pooler
-    self.precision = precision
     self.declared = declared
     self.revision = source.revision
+    self.temporary: Any = None  # the folder, if it is deleted with this object
     self._dropout = precision_lib.SeededDropout(model)
+    self.compute_in(precision, frozen)
+
+  def compute_in(self, precision: str, frozen: bool) -> None:
+    """Sets the precision of the dense layers; the weights stay float32."""
+    self.precision = precision
+    self._dense = {}
+    if not self.is_static:
+      self._dense = precision_lib.dense_calls(self.model, precision, frozen)
 
   def __call__(
-    self, ids: tf.Tensor, mask: tf.Tensor, dropout_seed: tf.Tensor | None = None
+    self, ids: tf.Tensor, mask: tf.Tensor, dropout_seed: tf.Tensor | None = None, training: bool = False
   ) -> tuple[tuple[tf.Tensor, ...], tf.Tensor | None]:
     """Returns the hidden states and the pooled output of ids and mask, int32 [batch, seq_len]; () and None if static.
 
     There are num_hidden_layers + 1 states, float32 [batch, seq_len, hidden], 0 is the embedding layer; the pooled
-    output is float32 [batch, hidden]. `dropout_seed`, int32 [2], decides the dropout masks; None for no dropout.
+    output is float32 [batch, hidden]. `dropout_seed`, int32 [2], decides the dropout masks; None for no dropout, or
+    with `training` Keras' own.
     """
     if self.is_static:
       return (), None
+    replaced = dict(self._dense)
+    if dropout_seed is not None:
+      training = True
+      replaced |= self._dropout.calls(dropout_seed)
     # Segment ids are 0, as in the original (docs/original.md, "Encoder and pooling").
-    with self._dropout.on(dropout_seed):
+    with precision_lib.Replaced(replaced):
       output = self.model(
         input_ids=ids,
         attention_mask=mask,
         token_type_ids=tf.zeros_like(ids),
         output_hidden_states=True,
         return_dict=True,
-        training=dropout_seed is not None,
+        training=training,
       )
     return output.hidden_states, output.pooler_output
 
@@ -137,10 +152,7 @@ def load_bert(settings: EncoderSettings) -> BertEncoder:
     return BertEncoder(model, source, folder, has_pooler, settings.precision, declared)
   if not has_pooler:
     hugging_face.main_layer(model).pooler = None  # its weights are random and must not be read or change the checksum
-  # Inference only: weights are fixed, and the dense layers multiply in one operation each.
   model.trainable = False
-  precision_lib.fuse_activations(hugging_face.main_layer(model))
-  precision_lib.compute_in(model, settings.precision)
   return BertEncoder(model, source, folder, has_pooler, settings.precision, declared)
 
 

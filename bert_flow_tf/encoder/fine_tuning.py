@@ -1,12 +1,14 @@
-"""Training of a BERT: its trained weights, their precision, and embeddings with gradients."""
+"""Training of a BERT: its trained weights, and the encoder as a Keras layer."""
 
 from typing import Any
 
 import tensorflow as tf
+import tf_keras
 
+from bert_flow_tf._keras2 import check_not_in_keras_3
 from bert_flow_tf.encoder import pooling as pooling_lib
-from bert_flow_tf.encoder import precision as precision_lib
 from bert_flow_tf.encoder.bert import BertEncoder
+from bert_flow_tf.encoder.tokenizer import pad_batch
 from bert_flow_tf.errors import ConfigError
 
 
@@ -25,12 +27,6 @@ def check_pooling(pooling: pooling_lib.Pooling, token_weights: Any) -> None:
   )
 
 
-def use_mixed_precision(bert: BertEncoder, precision: str) -> None:
-  """Sets the precision of the dense layers of a BERT that was loaded in float32; its weights stay float32."""
-  precision_lib.compute_in(bert.model, precision, frozen=False)
-  bert.precision = precision
-
-
 def trained_weights(bert: BertEncoder, pooling: pooling_lib.Pooling) -> list[tf.Variable]:
   """Returns the weights that the embedding depends on, float32 variables.
 
@@ -38,6 +34,8 @@ def trained_weights(bert: BertEncoder, pooling: pooling_lib.Pooling) -> list[tf.
   neither updated nor decayed.
   """
   main: Any = bert.model.bert
+  if pooling.kind == "words":
+    return [main.embeddings.weight]
   # Blocks above the highest one that is pooled do not change the embedding.
   layers = [main.embeddings]
   if pooling.kind == "cls":
@@ -47,16 +45,53 @@ def trained_weights(bert: BertEncoder, pooling: pooling_lib.Pooling) -> list[tf.
   return [weight for layer in layers for weight in layer.weights]
 
 
-def embed(
-  bert: BertEncoder,
-  ids: tf.Tensor,
-  mask: tf.Tensor,
-  pooling: pooling_lib.Pooling,
-  dropout_seed: tf.Tensor | None = None,
-) -> tf.Tensor:
-  """Returns embeddings, float32 [batch, dim], of ids and mask, int32 [batch, seq_len]; gradients flow into BERT.
+class EncoderLayer(tf_keras.layers.Layer):
+  """Keras layer from sentences or their ids to embeddings u, float32 [batch, dim], by `SentenceEncoder.as_layer`.
 
-  `dropout_seed`, int32 [2], decides the masks of BERT's dropout; None for no dropout.
+  Its input is a string tensor [batch] (in eager calls also a list of str), ids int32 [batch, seq_len], or ids and mask
+  as a tuple or as the dict of transformers' tokenizers. `training=True` means BERT's dropout if the layer is trainable.
+  Sentences are tokenized in Python, which no SavedModel contains and XLA cannot compile: give ids to those.
   """
-  hidden_states, pooled_output = bert(ids, mask, dropout_seed)
-  return pooling.pool(hidden_states, mask, pooled_output)
+
+  def __init__(self, encoder: Any, pooling: pooling_lib.Pooling, max_seq_length: int, trainable: bool, **kwargs: Any):
+    super().__init__(trainable=trainable, **kwargs)
+    self.dim = pooling.dim(encoder.hidden_size)
+    self._max_seq_length, self._pooling = max_seq_length, pooling
+    # The model itself is no sublayer: to freeze this layer would freeze the user's model, too.
+    self._encoder = encoder
+    used = encoder.bert.model.weights
+    if not encoder.bert.is_static:
+      used = trained_weights(encoder.bert, pooling)
+    self._used = used
+    # What the embedding does not depend on is a part of a saved graph, but not of the weights.
+    self._model = tf.train.Checkpoint(weights=encoder.bert.model.weights)
+
+  def call(self, inputs: Any, training: bool | None = None) -> tf.Tensor:
+    """Returns the embeddings; gradients flow into BERT if the layer is trainable."""
+    check_not_in_keras_3(self)
+    ids, mask = self._tokens(inputs)
+    if not self.trainable:
+      return self._encoder.embed_batch(ids, mask, self._pooling)
+    return self._encoder.pooled_batch(ids, mask, self._pooling, training=bool(training))
+
+  def _tokens(self, inputs):
+    """Returns ids and mask, int32 [batch, seq_len], of any of the inputs."""
+    pad_id = self._encoder.tokenizer.pad_id
+    if isinstance(inputs, dict):
+      inputs = (inputs["input_ids"], inputs["attention_mask"])
+    if isinstance(inputs, tuple):
+      ids, mask = inputs
+      return tf.cast(ids, tf.int32), tf.cast(mask, tf.int32)
+    inputs = tf.convert_to_tensor(inputs)
+    if inputs.dtype != tf.string:
+      ids = tf.cast(inputs, tf.int32)
+      return ids, tf.cast(ids != pad_id, tf.int32)
+
+    def tokenize(texts):
+      texts = [text.decode("utf-8", "replace") for text in texts.tolist()]
+      return pad_batch(self._encoder.tokenizer(texts, self._max_seq_length), pad_id)
+
+    ids, mask = tf.numpy_function(tokenize, [tf.reshape(inputs, [-1])], [tf.int32, tf.int32])
+    ids.set_shape([None, None])
+    mask.set_shape([None, None])
+    return ids, mask

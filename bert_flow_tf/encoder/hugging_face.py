@@ -225,8 +225,8 @@ def static_model(values: dict[str, Any], rows: np.ndarray) -> static.WordRows:
 
 
 def bare_name(weight: Any) -> str:
-  """Returns a weight's name without its first part, which counts the models of this process (tf_bert_model_1/...)."""
-  return weight.name.split("/", 1)[1]
+  """Returns a weight's name from bert/ on, without the name of the model (tf_bert_model_1/...)."""
+  return "bert/" + weight.name.rpartition("/bert/")[2]
 
 
 def main_layer(model: Any) -> Any:

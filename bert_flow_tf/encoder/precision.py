@@ -1,4 +1,7 @@
-"""Layers of an encoder: the number format of dense layers' matrix products (the precision), and seeded dropout."""
+"""How an encoder's layers compute: the number format of matrix products (the precision), and seeded dropout.
+
+A model may be a user's own, so nothing in it is changed for longer than a call: see `Replaced`.
+"""
 
 # In half precision the dense layers multiply halves; weights are cast once, inputs at each call. Everything else is
 # float32: embeddings, attention, softmax, normalization, GELU, the sums between blocks, means over tokens. So the
@@ -8,6 +11,8 @@
 import os
 import pathlib
 import re
+import threading
+from collections.abc import Mapping
 from typing import Any
 
 import tensorflow as tf
@@ -23,15 +28,37 @@ _ISAS_WITHOUT_HALVES = ("SSE41", "AVX", "AVX2", "AVX2_VNNI", "AVX512_CORE", "AVX
 _CPUINFO = pathlib.Path("/proc/cpuinfo")
 
 
-def fuse_activations(main_layer: Any) -> None:
-  """Moves the activations of a BERT's blocks into their dense layers, so that `compute_in` fuses them."""
-  for block in main_layer.encoder.layer:
-    inner = block.intermediate
-    inner.dense.activation, inner.intermediate_act_fn = inner.intermediate_act_fn, tf.identity
+class Replaced:
+  """Context in which attributes of layers have other values, {(layer, name): value}; then the layers are as before."""
+
+  # In a graph this happens when it is traced. Another thread must not call the same layers meanwhile.
+  _lock = threading.RLock()
+
+  def __init__(self, values: Mapping[tuple[Any, str], Any]) -> None:
+    self._values = values
+    self._before: list[Any] = []
+
+  # A class and no generator, which AutoGraph does not convert. Keras would track what is set without `vars`.
+  def __enter__(self) -> None:
+    self._lock.acquire()
+    for (layer, name), value in self._values.items():
+      self._before.append(vars(layer).get(name))
+      vars(layer)[name] = value
+
+  def __exit__(self, *unused: object) -> None:
+    for (layer, name), value in zip(self._values, self._before, strict=True):
+      vars(layer)[name] = value
+      if value is None:
+        del vars(layer)[name]
+    self._before = []
+    self._lock.release()
 
 
-def compute_in(model: tf_keras.Model, precision: str, frozen: bool = True) -> None:
-  """Sets how the dense layers multiply: `frozen` weights are cast once; others at each call, with float32 gradients."""
+def dense_calls(model: tf_keras.Model, precision: str, frozen: bool = True) -> dict[tuple[Any, str], Any]:
+  """Returns what `Replaced` replaces so that the dense layers multiply in a precision.
+
+  `frozen` weights are cast once; others at each call, with float32 gradients.
+  """
   # Inputs are one matrix: product, bias and GELU follow each other without a reshape, so on a CPU, without gradients,
   # TensorFlow computes them as one operation. Apart, as in Keras, they took 3% (768 wide) to 9% (384 wide) more time.
   dtype = tf.as_dtype(precision)
@@ -40,12 +67,21 @@ def compute_in(model: tf_keras.Model, precision: str, frozen: bool = True) -> No
   product_dtype = tf.float32
   if precision != FLOAT32 and _has_instructions(precision):
     product_dtype = dtype
+  values: dict[tuple[Any, str], Any] = {}
+  activations = {}
+  for layer in model.submodules:
+    # The activation between a block's dense layers is a step of its own in transformers.
+    if hasattr(layer, "intermediate_act_fn"):
+      activations[layer.dense] = layer.intermediate_act_fn
+      values[layer, "intermediate_act_fn"] = tf.identity
   for layer in model.submodules:
     if isinstance(layer, tf_keras.layers.Dense):
-      layer.call = _call(layer, dtype, product_dtype, frozen and precision != FLOAT32)
+      activation = activations.get(layer, layer.activation)
+      values[layer, "call"] = _call(layer, activation, dtype, product_dtype, frozen and precision != FLOAT32)
+  return values
 
 
-def _call(layer, dtype, product_dtype, cast_once):
+def _call(layer, activation, dtype, product_dtype, cast_once):
   """Returns a dense layer's `call`; `cast_once`: whether the kernel is cast now rather than at each call."""
 
   def cast_kernel():
@@ -62,7 +98,7 @@ def _call(layer, dtype, product_dtype, cast_once):
     if not cast_once:
       kernel = cast_kernel()
     rows = tf.reshape(tf.cast(tf.cast(inputs, dtype), product_dtype), [-1, features])
-    outputs = layer.activation(tf.nn.bias_add(tf.cast(tf.matmul(rows, kernel), tf.float32), layer.bias))
+    outputs = activation(tf.nn.bias_add(tf.cast(tf.matmul(rows, kernel), tf.float32), layer.bias))
     outputs = tf.reshape(outputs, tf.concat([tf.shape(inputs)[:-1], [units]], axis=0))
     outputs.set_shape([*inputs.shape[:-1], units])
     return outputs
@@ -106,34 +142,30 @@ def _cpu_flags():
 
 
 class SeededDropout:
-  """Replacement of a model's dropout layers, with masks that a seed determines, so that a fit resumes exactly."""
+  """Dropout of a model with masks that a seed determines, so that a fit resumes exactly."""
 
   # Keras draws masks from a state that is in no checkpoint; here the seed and the layer's position determine the mask.
 
   def __init__(self, model: tf_keras.Model) -> None:
-    self._seed = None
-    layers = [layer for layer in model.submodules if isinstance(layer, tf_keras.layers.Dropout)]
-    for position, layer in enumerate(layers):
-      layer.call = self._dropout(position, layer.rate)
+    self._layers = [layer for layer in model.submodules if isinstance(layer, tf_keras.layers.Dropout)]
 
-  def on(self, seed: tf.Tensor | None) -> "SeededDropout":
-    """Returns the context with dropout of a seed, int32 [2]; None for no dropout."""
-    self._seed = seed
-    return self
+  def on(self, seed: tf.Tensor) -> Replaced:
+    """Returns the context with dropout of a seed, int32 [2]."""
+    return Replaced(self.calls(seed))
 
-  # A class and no generator, which AutoGraph does not convert.
-  def __enter__(self) -> None:
-    pass
+  def calls(self, seed: tf.Tensor) -> dict[tuple[Any, str], Any]:
+    """Returns what `Replaced` replaces for dropout of a seed."""
+    values: dict[tuple[Any, str], Any] = {}
+    for position, layer in enumerate(self._layers):
+      values[layer, "call"] = _seeded_call(layer.rate, seed, position)
+    return values
 
-  def __exit__(self, *unused: object) -> None:
-    self._seed = None
 
-  def _dropout(self, position, rate):
-    def call(inputs, training=None):
-      del training  # only the seed decides
-      if self._seed is None or not rate:
-        return tf.identity(inputs)
-      seed = tf.random.experimental.stateless_fold_in(self._seed, position)
-      return tf.nn.experimental.stateless_dropout(inputs, rate, seed)
+def _seeded_call(rate, seed, position):
+  def call(inputs, training=None):
+    del training  # only the seed decides
+    if not rate:
+      return tf.identity(inputs)
+    return tf.nn.experimental.stateless_dropout(inputs, rate, tf.random.experimental.stateless_fold_in(seed, position))
 
-    return call
+  return call

@@ -9,9 +9,11 @@ import numpy as np
 import tensorflow as tf
 
 from bert_flow_tf.data.pairs import Texts, check_sentences
+from bert_flow_tf.encoder import own_model
 from bert_flow_tf.encoder import pooling as pooling_lib
 from bert_flow_tf.encoder.bert import BertEncoder, load_bert
 from bert_flow_tf.encoder.cache import CHUNK_SENTENCES, EmbeddingCache
+from bert_flow_tf.encoder.fine_tuning import EncoderLayer
 from bert_flow_tf.encoder.identity import EncoderIdentity, VectorsIdentity
 from bert_flow_tf.encoder.pooling import Pooling
 from bert_flow_tf.encoder.settings import LOADING, EncoderSettings, keywords
@@ -32,10 +34,18 @@ _CPU_TOKENS = 768
 
 
 class SentenceEncoder:
-  """Frozen BERT that turns sentences into embeddings u, the flow's input.
+  """BERT that turns sentences into embeddings u, the flow's input.
 
       encoder = SentenceEncoder.from_pretrained("mini")
       embeddings = encoder.encode(["A man is eating.", "A woman reads."])  # float32 [2, 256]
+      encoder = SentenceEncoder(model, tokenizer)  # a TFBertModel of your own, which stays what it is
+      layer = encoder.as_layer(trainable=True)  # a Keras layer from sentences to embeddings
+
+  Args:
+    bert: a transformers.TFBertModel, or a `BertEncoder`.
+    tokenizer: transformers' BertTokenizer or BertTokenizerFast, its folder, or a `SentenceTokenizer`.
+    token_weights: weights of tokens in the mean; None for equal ones.
+    settings: `EncoderSettings`, of which a TFBertModel takes the precision.
 
   Attributes:
     bert: the BERT, with the TFBertModel in `bert.model`.
@@ -48,15 +58,17 @@ class SentenceEncoder:
 
   def __init__(
     self,
-    bert: BertEncoder,
-    tokenizer: SentenceTokenizer,
+    bert: Any,
+    tokenizer: Any,
     token_weights: TokenWeights | None = None,
     settings: EncoderSettings | None = None,
   ) -> None:
-    self.bert = bert
-    self.tokenizer = tokenizer
-    self.token_weights = token_weights
     self.settings = settings or EncoderSettings()
+    if not isinstance(bert, BertEncoder):
+      bert, tokenizer = own_model.parts_of(bert, tokenizer, self.settings.precision)
+    self.bert: BertEncoder = bert
+    self.tokenizer: SentenceTokenizer = tokenizer
+    self.token_weights = token_weights
     self.hidden_size = bert.config.hidden_size
     self.num_hidden_layers = bert.config.num_hidden_layers
     self._functions: dict[Pooling, Callable] = {}
@@ -149,19 +161,52 @@ class SentenceEncoder:
     No gradient flows into the encoder. `dropout_seed`, int32 [2], is for BERT's dropout, which the published code uses
     while it fits the flow (flag `encoder_dropout`); None for no dropout.
     """
-    return tf.stop_gradient(self.pooled_batch(ids, mask, self.pooling(pooling), dropout_seed))
+    return tf.stop_gradient(self.pooled_batch(ids, mask, pooling, dropout_seed))
 
   def pooled_batch(
-    self, ids: tf.Tensor, mask: tf.Tensor, pooling: Pooling, dropout_seed: tf.Tensor | None = None
+    self,
+    ids: tf.Tensor,
+    mask: tf.Tensor,
+    pooling: str | Pooling,
+    dropout_seed: tf.Tensor | None = None,
+    training: bool = False,
   ) -> tf.Tensor:
-    """Returns what `embed_batch` does, with gradients."""
-    hidden_states, pooled_output = self.bert(ids, mask, dropout_seed)
+    """Returns what `embed_batch` returns; gradients flow into BERT. `training` without a seed is Keras' own dropout."""
+    pooling = self.pooling(pooling)
+    hidden_states, pooled_output = self.bert(ids, mask, dropout_seed, training)
     weights, word_rows = mask, None
     if self.token_weights is not None:
       weights = self.token_weights.of(ids, mask)
     if pooling.reads_words:
       word_rows = self.bert.word_rows(ids)
     return pooling.pool(hidden_states, weights, pooled_output, word_rows)
+
+  def as_layer(
+    self,
+    trainable: bool = False,
+    sentence_embedding_type: str | Pooling | None = None,
+    max_seq_length: int | None = None,
+    **kwargs: Any,
+  ) -> EncoderLayer:
+    """Returns a Keras layer from sentences or their ids to embeddings, on the weights of this encoder.
+
+    Args:
+      trainable: whether it has the weights as `trainable_variables`, those on which the embedding depends, and
+        `training=True` means dropout. The encoder returns the embeddings of the weights as they are at each time.
+      sentence_embedding_type: see `pooling`.
+      max_seq_length: see `encode`; ids are taken as they are.
+      **kwargs: of a Keras layer, as `name`.
+
+    Raises:
+      ConfigError, EncoderError: an argument is not allowed, or a static encoder is to be trained.
+    """
+    max_seq_length = self.bert.check_max_seq_length(max_seq_length)
+    if trainable:
+      self.bert.check_has_transformer("be trained")
+      # Copies of the weights in half precision would not be trained; graphs hold them, too.
+      self.bert.compute_in(self.precision, frozen=False)
+      self._functions.clear()
+    return EncoderLayer(self, self.pooling(sentence_embedding_type), max_seq_length, trainable, **kwargs)
 
   def encode(
     self,

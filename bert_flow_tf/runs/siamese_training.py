@@ -7,7 +7,7 @@ from absl import logging
 
 from bert_flow_tf.calibration.names import FLOW
 from bert_flow_tf.data.siamese_task import TrainingPairs
-from bert_flow_tf.encoder import fine_tuning, saving
+from bert_flow_tf.encoder import saving
 from bert_flow_tf.evaluation.task_scores import Embeddings
 from bert_flow_tf.io.experiment import Stopwatch, make_folder
 from bert_flow_tf.runs import siamese_scores
@@ -106,7 +106,7 @@ class SiameseTraining:
     settings, parts, chosen = self._settings, self._parts, self._chosen
     encoder, calibration = parts.model.encoder, parts.model.calibration
     if not settings.frozen:
-      fine_tuning.use_mixed_precision(encoder.bert, parts.embedding.precision)
+      encoder.bert.compute_in(parts.embedding.precision, frozen=False)
     losses = SiameseLosses(
       encoder,
       parts.model.pooling,

@@ -58,7 +58,7 @@ class SiameseLosses:
   def embed(self, source: LabelledPairs, ids: tf.Tensor, dropout_seed: tf.Tensor | None = None) -> tf.Tensor:
     """Returns the embeddings, before the flow, of one side of `source.features`: float32 [batch, dim]."""
     ids, mask = source.tokens(ids)
-    return fine_tuning.embed(self.encoder.bert, ids, mask, self._pooling, dropout_seed)
+    return self.encoder.pooled_batch(ids, mask, self._pooling, dropout_seed)
 
   def __call__(self, source: LabelledPairs, features: Any, seed: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
     """Returns `loss` and `flow_loss`, or a replica's share of them, of `source.features`; `seed` is that of dropout."""

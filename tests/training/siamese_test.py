@@ -36,7 +36,7 @@ def test_losses_are_those_of_the_formula(without_dropout, classifier):
   source = small.source(made.encoder, 8, targets)
   features = next(iter(source.features(tf.data.Dataset.range(8).batch(8))))
   pooling = parse_pooling("avg-first-last", 2)
-  sides = [fine_tuning.embed(made.encoder.bert, *source.tokens(ids), pooling) for ids in features[:2]]
+  sides = [made.encoder.pooled_batch(*source.tokens(ids), pooling) for ids in features[:2]]
   flow.initialize(sides[0])
   u, v = (flow(side).numpy().astype(np.float64) for side in sides)
   if not classifier:
@@ -68,7 +68,7 @@ def test_half_precision_is_close_and_its_weights_are_float32(without_dropout):
   found = {}
   for precision in ("float32", "bfloat16"):
     made = small.make(without_dropout)
-    fine_tuning.use_mixed_precision(made.encoder.bert, precision)
+    made.encoder.bert.compute_in(precision, frozen=False)
     source = small.source(made.encoder, 8)
     features = next(iter(source.features(tf.data.Dataset.range(8).batch(8))))
     with tf.GradientTape() as tape:

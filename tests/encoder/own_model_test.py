@@ -1,0 +1,228 @@
+"""A user's own TFBertModel in a `SentenceEncoder`, and encoders as Keras layers."""
+
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import tensorflow as tf
+import tf_keras
+import transformers
+
+from bert_flow_tf import FlowConfig, Glow, SentenceEncoder, SentenceModel
+from bert_flow_tf.encoder.saving import save_encoder
+from bert_flow_tf.encoder.settings import EncoderSettings
+from bert_flow_tf.errors import EncoderError
+from tests.encoder import tiny
+from tests.testing import REPO
+
+TEXTS = ["a dog", "cats . a b", "Dog b", "a"]
+SIZES = {"hidden_size": 20, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 28}
+
+
+@pytest.fixture(scope="module")
+def tokenizer(tmp_path_factory):
+  folder = tiny.save_tiny(tmp_path_factory.mktemp("tokenizer"))
+  return transformers.BertTokenizerFast(str(folder / "vocab.txt"))
+
+
+@pytest.fixture
+def model():
+  return own_model()
+
+
+def own_model(**changes):
+  tf_keras.utils.set_random_seed(1)
+  config = transformers.BertConfig(**{**tiny.CONFIG, **SIZES, "initializer_range": 0.5, **changes})
+  return transformers.TFBertModel(config)
+
+
+def mean_of_last(model, tokenizer, training=False):
+  """Returns the mean over the tokens of the last block's output, as transformers computes it."""
+  batch = tokenizer(TEXTS, padding=True, return_tensors="tf")
+  states = model(dict(batch), training=training).last_hidden_state
+  mask = tf.cast(batch["attention_mask"], tf.float32)[:, :, tf.newaxis]
+  return (tf.reduce_sum(states * mask, axis=1) / tf.reduce_sum(mask, axis=1)).numpy()
+
+
+def test_the_own_model_stays_what_it_was(model, tokenizer, tmp_path):
+  before = mean_of_last(model, tokenizer)
+  encoder = SentenceEncoder(model, tokenizer)
+  np.testing.assert_allclose(encoder.encode(TEXTS, "avg"), before, atol=1e-5)
+  encoder.embed_batch(*tokens(encoder), "avg", tf.constant([1, 2]))
+  # Its layers are Keras' own: dropout in training, and all weights trainable.
+  np.testing.assert_array_equal(mean_of_last(model, tokenizer), before)
+  noisy = [mean_of_last(model, tokenizer, training=True) for _ in range(2)]
+  assert np.abs(noisy[0] - noisy[1]).max() > 1e-2
+  assert len(model.trainable_variables) == len(model.weights) and model.trainable
+  assert not any("call" in vars(layer) for layer in model.submodules)
+  # It can be saved, and an encoder of the saved files is the same.
+  model.save_pretrained(tmp_path / "transformers")
+  tokenizer.save_pretrained(tmp_path / "transformers")
+  model.save_weights(str(tmp_path / "weights.h5"))
+  other = own_model()
+  other.build_in_name_scope()
+  other.load_weights(str(tmp_path / "weights.h5"))
+  np.testing.assert_allclose(mean_of_last(other, tokenizer), before, atol=1e-6)
+  for folder in ("transformers", "ours"):
+    if folder == "ours":
+      save_encoder(encoder, tmp_path / folder)
+    loaded = SentenceEncoder.from_pretrained(tmp_path / folder)
+    np.testing.assert_allclose(loaded.encode(TEXTS, "avg"), before, atol=1e-5)
+    assert loaded.weights_checksum == encoder.weights_checksum
+    assert loaded.tokenizer.checksum == encoder.tokenizer.checksum
+
+
+def test_a_loaded_model_stays_a_model_of_transformers(mini):
+  mini.encode(TEXTS)
+  model = mini.bert.model
+  assert not any("call" in vars(layer) for layer in model.submodules)
+  ids = tf.constant([[2, 50, 60, 3]])
+  one, other = (model(ids, training=True).last_hidden_state.numpy() for _ in range(2))
+  assert np.abs(one - other).max() > 1e-3
+
+
+def tokens(encoder):
+  batch = encoder.tokenizer(TEXTS)
+  width = max(map(len, batch))
+  ids = np.array([[*row, *[encoder.tokenizer.pad_id] * (width - len(row))] for row in batch], np.int32)
+  return tf.constant(ids), tf.constant((np.arange(width) < [[len(row)] for row in batch]).astype(np.int32))
+
+
+@pytest.mark.parametrize("kind", ["slow", "fast", "folder", "ours"])
+@pytest.mark.parametrize("precision", ["float32", "bfloat16"])
+def test_embeddings_follow_the_weights_in_training(tokenizer, tmp_path, kind, precision):
+  model = own_model()
+  tokenizer.save_pretrained(tmp_path)
+  given = {"slow": lambda: transformers.BertTokenizer.from_pretrained(tmp_path), "fast": lambda: tokenizer}
+  given |= {"folder": lambda: tmp_path, "ours": lambda: SentenceEncoder(model, tokenizer).tokenizer}
+  encoder = SentenceEncoder(model, given[kind](), settings=EncoderSettings(precision=precision))
+  checksums, close = set(), {"float32": 1e-5, "bfloat16": 0.1}[precision]
+  for _ in range(2):
+    np.testing.assert_allclose(encoder.encode(TEXTS, "avg"), mean_of_last(model, tokenizer), atol=close)
+    checksums.add(encoder.identity().weights_sha256)
+    model.weights[0].assign_add(tf.random.stateless_normal(model.weights[0].shape, [3, 4]))
+  assert len(checksums) == 2 and encoder.identity().settings.precision == precision
+
+
+def test_a_calibrated_own_model_is_saved_and_loaded(model, tokenizer, tmp_path):
+  encoder = SentenceEncoder(model, tokenizer)
+  fitted = SentenceModel(encoder).fit(TEXTS * 3, "sn")
+  fitted.save(tmp_path)
+  np.testing.assert_array_equal(SentenceModel.load(tmp_path, encoder).encode(TEXTS), fitted.encode(TEXTS))
+  model.weights[0].assign_add(tf.ones_like(model.weights[0]))
+  with pytest.raises(EncoderError, match="weights_sha256"):
+    SentenceModel.load(tmp_path, encoder)
+
+
+def test_what_is_no_own_model(model, tokenizer):
+  for arguments, name in (((tf_keras.Sequential(), tokenizer), "bert"), ((model, 5), "tokenizer")):
+    with pytest.raises(EncoderError) as error:
+      SentenceEncoder(*arguments)
+    assert error.value.argument == name
+  with pytest.raises(EncoderError, match="is_decoder"):
+    SentenceEncoder(own_model(is_decoder=True), tokenizer)
+  with pytest.raises(EncoderError, match="no weights for the pooled output"):
+    bare = transformers.TFBertModel(transformers.BertConfig(**{**tiny.CONFIG, **SIZES}), add_pooling_layer=False)
+    SentenceEncoder(bare, tokenizer).encode(TEXTS, "cls")
+
+
+@pytest.mark.parametrize(
+  "pooling", ["avg", "avg-first-last", "avg-last-1", "cls", "cls-token", "max", "word-rows", "mix"]
+)
+def test_layer_of_texts_and_ids(model, tokenizer, pooling):
+  encoder = SentenceEncoder(model, tokenizer)
+  expected = encoder.encode(TEXTS, pooling)
+  layer = encoder.as_layer(True, pooling)
+  ids, mask = tokens(encoder)
+  inputs = (TEXTS, tf.constant(TEXTS), np.array(TEXTS), ids, ids.numpy(), (ids, mask))
+  for each in (*inputs, dict(tokenizer(TEXTS, padding=True, return_tensors="tf"))):
+    np.testing.assert_allclose(layer(each), expected, atol=1e-5)
+  assert layer.dim == expected.shape[1]
+  with tf.GradientTape() as tape:
+    loss = tf.reduce_mean(layer(tf.constant(TEXTS), training=True) ** 3)
+  # Of every weight that the embedding depends on, and of no other.
+  gradients = tape.gradient(loss, layer.trainable_variables)
+  assert gradients and all(gradient is not None for gradient in gradients)
+  names = {weight.name for weight in layer.trainable_variables}
+  assert any("pooler" in name for name in names) == (pooling == "cls")
+  assert any("layer_._1" in name for name in names) == (pooling not in ("avg-last-1", "word-rows"))
+
+
+def test_training_mode_is_dropout_and_a_frozen_layer_has_nothing_to_train(model, tokenizer):
+  encoder = SentenceEncoder(model, tokenizer)
+  frozen, trained = encoder.as_layer(), encoder.as_layer(trainable=True)
+  noisy = [trained(TEXTS, training=True).numpy() for _ in range(2)]
+  assert np.abs(noisy[0] - noisy[1]).max() > 1e-3
+  np.testing.assert_array_equal(frozen(TEXTS, training=True), frozen(TEXTS))
+  with tf.GradientTape() as tape:
+    loss = tf.reduce_sum(frozen(TEXTS) ** 2)
+  assert frozen.trainable_variables == [] and tape.gradient(loss, model.weights[:1]) == [None]
+  assert len(model.trainable_variables) == len(model.weights)  # the own model is not frozen with the layer
+
+
+@pytest.mark.parametrize("name", ["own", "mini", "half"])
+def test_fine_tuning_with_the_flows_loss_in_a_loop(model, tokenizer, name):
+  if name == "own":
+    encoder = SentenceEncoder(model, tokenizer)
+  else:
+    encoder = SentenceEncoder.from_pretrained("mini", precision={"mini": "float32", "half": "bfloat16"}[name])
+  before = encoder.encode(TEXTS)
+  layer = encoder.as_layer(trainable=True)
+  flow = Glow(FlowConfig(depth=1, n_levels=1), layer.dim, seed=1)
+  flow.initialize(layer(TEXTS))
+  optimizer = tf_keras.optimizers.Adam(1e-3)
+
+  @tf.function
+  def step(texts):
+    with tf.GradientTape() as tape:
+      loss = tf.reduce_mean(flow.bits_per_dim(layer(texts, training=True)))
+    variables = [*layer.trainable_variables, *flow.trainable_variables]
+    optimizer.apply_gradients(zip(tape.gradient(loss, variables), variables, strict=True))
+    return loss
+
+  losses = [step(tf.constant(TEXTS)).numpy() for _ in range(12)]
+  assert losses[-1] < losses[0] - 0.1
+  after = encoder.encode(TEXTS)
+  assert np.abs(after - before).max() > 1e-2  # the encoder itself was trained
+  np.testing.assert_allclose(after, layer(TEXTS), atol=1e-5 if name != "half" else 0.05)
+
+
+def test_a_keras_model_around_the_layer(model, tokenizer, tmp_path):
+  layer = SentenceEncoder(model, tokenizer).as_layer(trainable=True)
+  text = tf_keras.Input([], dtype=tf.string)
+  around = tf_keras.Model(text, tf_keras.layers.Dense(1)(layer(text)))
+  around.compile(tf_keras.optimizers.Adam(1e-2), "mse")
+  history = around.fit(tf.constant(TEXTS * 4), np.arange(16.0) % 4, epochs=4, verbose=0).history["loss"]
+  assert history[-1] < history[0]
+  around.save_weights(str(tmp_path / "w.weights.h5"))
+  expected = around.predict(tf.constant(TEXTS), verbose=0)
+  for weight in around.weights:
+    weight.assign(tf.zeros_like(weight))
+  around.load_weights(str(tmp_path / "w.weights.h5"))
+  np.testing.assert_allclose(around.predict(tf.constant(TEXTS), verbose=0), expected, atol=1e-6)
+  ids = tf_keras.Input([None], dtype=tf.int32)
+  tf.saved_model.save(tf_keras.Model(ids, layer(ids)), str(tmp_path / "saved"))
+  served = tf.saved_model.load(str(tmp_path / "saved"))
+  np.testing.assert_allclose(served(tokens(layer._encoder)[0]), layer(TEXTS), atol=1e-5)
+
+
+def test_keras_3_is_told_that_it_would_not_train_the_layer():
+  code = """
+import keras, numpy as np, bert_flow_tf
+layer = bert_flow_tf.SentenceEncoder.from_pretrained("mini").as_layer(trainable=TRAINABLE)
+class Model(keras.Model):
+  def __init__(self):
+    super().__init__()
+    self.encoder, self.head = layer, keras.layers.Dense(1)
+  def call(self, ids):
+    return self.head(self.encoder(ids))
+model = Model()
+model.compile("adam", "mse")
+model.fit(np.full([4, 5], 60, "int32"), np.zeros([4, 1]), verbose=0)
+"""
+  for trainable in (True, False):
+    program = code.replace("TRAINABLE", str(trainable))
+    done = subprocess.run([sys.executable, "-c", program], cwd=REPO, capture_output=True, text=True)
+    assert ("is a layer of Keras 2, and a model of Keras 3 would not train" in done.stderr) == trainable, done.stderr
+    assert (done.returncode == 0) != trainable
