@@ -54,8 +54,8 @@ def define_flags() -> None:
   flags.DEFINE_boolean("do_train", False, "Train, and save checkpoints, encoder, classifier and flow.")
   flags.DEFINE_boolean("do_eval", False, "Evaluate the latest checkpoint on dev: eval_results.txt.")
   flags.DEFINE_boolean("do_predict", False, "Write the cosines of the test split: test_results.tsv.")
-  flags.DEFINE_boolean("do_predict_on_dev", False, "Write those of the dev split, instead of test.")
-  flags.DEFINE_boolean("do_predict_on_full", False, "Write those of test, dev and train, instead of test.")
+  flags.DEFINE_boolean("do_predict_on_dev", False, "With do_predict: those of the dev split, instead of test.")
+  flags.DEFINE_boolean("do_predict_on_full", False, "With do_predict: those of test, dev and train, instead of test.")
   flags.DEFINE_boolean("predict_pool", False, "Write embeddings instead of cosines: test_pooled.tsv.")
   flags.DEFINE_string("eval_checkpoint_name", None, "Checkpoint of the experiment's folder that do_predict uses.")
   flags.DEFINE_integer("eval_batch_size", 8, "Pairs of an evaluation step, whose losses have the mean `loss`.", 1)
@@ -73,11 +73,10 @@ def define_flags() -> None:
 
 
 def predicted() -> list[str]:
-  """Returns the names of the predicted splits: test, or instead dev, full or both."""
-  others = [name for name in ("dev", "full") if FLAGS[f"do_predict_on_{name}"].value]
-  if FLAGS.do_predict and not others:
-    return ["test"]
-  return others
+  """Returns the names of the predicted splits: test, or instead dev, full or both; none without do_predict."""
+  if not FLAGS.do_predict:
+    return []
+  return [name for name in ("dev", "full") if FLAGS[f"do_predict_on_{name}"].value] or ["test"]
 
 
 def check_flags(settings: SiameseSettings) -> None:
@@ -86,12 +85,15 @@ def check_flags(settings: SiameseSettings) -> None:
   common_flags.check_not_empty(("bert_config_file", "vocab_file", "eval_checkpoint_name", "senteval"))
   for name in common_flags.given(list(_WITHOUT_MEANING)):
     logging.info("%s has no meaning: %s", name, _WITHOUT_MEANING[name][1])
-  if not (FLAGS.do_train or FLAGS.do_eval or predicted() or FLAGS.do_senteval):
+  for name in ("do_predict_on_dev", "do_predict_on_full"):
+    if FLAGS[name].value and not FLAGS.do_predict:
+      logging.warning("%s: does nothing without do_predict", name)
+  if not (FLAGS.do_train or FLAGS.do_eval or FLAGS.do_predict or FLAGS.do_senteval):
     raise ConfigError(
       "do_train: nothing to do; expected one or more of do_train, do_eval, do_predict, do_senteval", "do_train"
     )
   for name in ("predict_pool", "eval_checkpoint_name"):
-    if FLAGS[name].value and not predicted():
+    if FLAGS[name].value and not FLAGS.do_predict:
       raise ConfigError(f"{name}: decides what do_predict does; add do_predict", argument=name)
   settings.check_flow()
   if FLAGS.do_train and settings.trains:
@@ -115,7 +117,7 @@ def choose_pairs(settings: SiameseSettings, task: TaskData) -> TrainingPairs | N
 
 def evaluated_splits(settings: SiameseSettings, task: TaskData, chosen: TrainingPairs | None) -> list[str]:
   """Returns the names of the splits to evaluate, the one of eval_results.txt first; none without do_eval."""
-  if (FLAGS.do_eval or predicted()) and task.labels and chosen and settings.frozen and not FLAGS.init_checkpoint:
+  if (FLAGS.do_eval or FLAGS.do_predict) and task.labels and chosen and settings.frozen and not FLAGS.init_checkpoint:
     raise ConfigError(
       f"num_examples=0: without labels no classifier is trained that could evaluate or predict {task.name}; evaluate "
       "the flow with run_eval.py",

@@ -23,6 +23,8 @@ _FLAG_OF_ARGUMENT = {
   "model": ("model", "encoder"),
   "revision": ("model_revision",),
 }
+# Values of boolean flags that may follow after a blank, as in the published commands.
+_BOOLEANS = ("0", "1", "true", "false", "True", "False")
 # How an ended run is repeated, of runners that save what they have done and of the others.
 _AGAIN = {True: "the same command resumes from what is saved", False: "start the same command again"}
 
@@ -59,7 +61,7 @@ def _print_and_exit(main):
 def _parse(argv):
   """Parses the command line, and expands ~ in paths, which a shell leaves alone after "="."""
   try:
-    rest = FLAGS(argv)
+    rest = FLAGS(_joined(argv))
   except flags.Error as error:
     # absl shows a wrong boolean as a tuple of its message and the value.
     message = re.sub(r"\('Non-boolean .*\)$", "expected true or false, or 1 or 0", str(error).strip())
@@ -75,6 +77,18 @@ def _parse(argv):
     logging.set_verbosity(logging.INFO)
     make_quiet(logging.get_absl_handler())
   return rest
+
+
+def _joined(argv):
+  """Joins boolean flags and their values: for absl, `--flow 1` is a flag without a value and an argument."""
+  joined = []
+  for word in argv:
+    before = joined[-1].lstrip("-") if joined else ""
+    if word in _BOOLEANS and before in FLAGS and FLAGS[before].boolean:
+      joined[-1] += f"={word}"
+    else:
+      joined.append(word)
+  return joined
 
 
 def _guarded(main, argv, resumes=True):

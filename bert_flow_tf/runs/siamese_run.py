@@ -14,6 +14,7 @@ from bert_flow_tf.data.task import TaskData
 from bert_flow_tf.encoder import tf1_reader
 from bert_flow_tf.errors import BertFlowError, ConfigError
 from bert_flow_tf.evaluation import report
+from bert_flow_tf.evaluation.metrics import correlation
 from bert_flow_tf.evaluation.result import TaskResult
 from bert_flow_tf.evaluation.task_scores import WITH_FLOW, WITHOUT_FLOW, Embeddings
 from bert_flow_tf.io import checksums, files
@@ -185,9 +186,10 @@ class SiameseRun:
     elif self._task.labels:
       siamese_scores.write_labels(path, self._task, pairs, self.parts.classifier.probabilities(*sides))
     else:
-      siamese_scores.write_cosines(path, sides)
-      if name == self._task.spec.eval_split:
-        logging.info("its scores: run_eval.py --task=%s --predictions=%s, and the same data_dir", self._task.name, path)
+      # The published script's mode predict scores them, too.
+      found = correlation(siamese_scores.write_cosines(path, sides), pairs.scores)
+      if not found.reason:
+        print(f"{path.name}: Pearson {found.pearson:.2f}, Spearman {found.spearman:.2f} x 100, {found.pairs} pairs")
     logging.info("%s pairs predicted in %s", name, path)
 
   def write(self) -> None:

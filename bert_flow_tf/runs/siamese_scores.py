@@ -139,11 +139,15 @@ def _likelihoods(probabilities, classes):
   return np.maximum(rows.astype(np.float64), np.finfo(np.float32).tiny)
 
 
-def write_cosines(path: str | os.PathLike, sides: Sequence[np.ndarray]) -> None:
-  """Writes the published `NAME_results.tsv`: the cosine of each pair of embeddings [n, dim], one float32 a line."""
+def write_cosines(path: str | os.PathLike, sides: Sequence[np.ndarray]) -> np.ndarray:
+  """Writes the published `NAME_results.tsv`: the cosine of each pair of embeddings [n, dim], one float32 a line.
+
+  Returns the cosines, [n].
+  """
   # str of a float32 has the fewest digits that give it back, as in the published code.
   cosines = pair_cosines(sides[0], sides[1], pathlib.Path(path).name).astype(np.float32)
   files.write_text(path, "".join(f"{cosine!s}\n" for cosine in cosines))
+  return cosines
 
 
 def write_pooled(path: str | os.PathLike, sides: Sequence[np.ndarray]) -> None:

@@ -10,6 +10,7 @@ import sys
 import numpy as np
 import pytest
 import tensorflow as tf
+from scipy import stats
 
 from bert_flow_tf import SentenceEncoder
 from bert_flow_tf.calibration.flow import load_calibration
@@ -35,10 +36,14 @@ FIRST = ("train", f"--exp_name={NLI} --num_train_epochs=1.0 --learning_rate=2e-5
 OTHERS = (
   (
     ("predict", f"--exp_name={NLI}_eval {AVG} --label_max=4 --throttle_secs=1"),
-    ("predict_pool", f"--exp_name={NLI}_eval {AVG}".replace("=avg ", "=avg-last-2 ")),
+    ("predict_pool", f"--exp_name={NLI} {AVG}".replace("=avg ", "=avg-last-2 ")),
     ("do_senteval", f"--exp_name={NLI}_senteval --senteval_tasks=STS12,MRPC --senteval_trusted {AVG}"),
   ),
-  (("train", f"--exp_name_prefix=exp {FLOW}1"), ("predict", f"--exp_name={TARGET}_allsplits {FLOW}1")),
+  (
+    ("train", f"--exp_name_prefix=exp {FLOW}1"),
+    ("predict", f"--exp_name={TARGET}_allsplits {FLOW}1"),
+    *((mode, f"--exp_name={TARGET}_allsplits {FLOW}1") for mode in ("eval", "predict_dev", "predict_full")),
+  ),
   (
     ("train", f"--exp_name_prefix=exp {FLOW}0"),
     ("predict", f"--exp_name={TARGET} {FLOW}1 --eval_checkpoint_name=model.ckpt-{PAIRS // 32}"),
@@ -99,7 +104,7 @@ def write_bert(folder, sentences):
 
 def run(home, mode, given, **environment):
   """Runs a command as from the README and returns its output."""
-  settings = {"PYTHON": sys.executable, "TF_CPP_MIN_LOG_LEVEL": "3", "CUDA_VISIBLE_DEVICES": "", "RANDOM_SEED": "1234"}
+  settings = {"PYTHON": sys.executable, "TF_CPP_MIN_LOG_LEVEL": "3", "CUDA_VISIBLE_DEVICES": ""}
   settings |= {"BERT_NAME": "tiny", "OUTPUT_PARENT_DIR": "../exp", "GLUE_DIR": "../glue_data"}
   done = subprocess.run(
     ["bash", REPO / "run_scripts/train_siamese.sh", mode, f"{given} --cached_dir=../exp/cached_data"],
@@ -167,7 +172,7 @@ def test_prediction_without_flow(ran):
   found = cosines_of(exp / f"{NLI}_eval/test_results.tsv")
   np.testing.assert_allclose(found, cosine_similarity(*sides), atol=1e-5)
   sides = [encoder.encode(side, "avg-last-2", 64) for side in sentences_of_test()]
-  lines = (exp / f"{NLI}_eval/test_pooled.tsv").read_text().splitlines()
+  lines = (exp / f"{NLI}/test_pooled.tsv").read_text().splitlines()
   pooled = [[json.loads(line)[f"embedding_{side}"] for line in lines] for side in "ab"]
   np.testing.assert_allclose(pooled, sides, atol=2e-5)
 
@@ -187,6 +192,57 @@ def test_flow(ran, suffix, pairs, prefix):
   sides = [flow.transform(encoder.encode(side, "avg-last-2", 64)) for side in sentences_of_test()]
   found = cosines_of(folder / f"{prefix}test_results.tsv")
   np.testing.assert_allclose(found, cosine_similarity(*sides), atol=1e-4)
+
+
+def test_predictions_of_the_other_modes(ran):
+  exp, outputs = ran
+  folder = exp / f"{TARGET}_allsplits"
+  gold = [float(score) for score, _, _ in rows(2)]
+  found = cosines_of(folder / "test_results.tsv")
+  scores = [100 * correlation(found, gold).statistic for correlation in (stats.pearsonr, stats.spearmanr)]
+  line = re.search(r"test_results.tsv: Pearson (\S+), Spearman (\S+) x 100, (\d+) pairs", outputs[1][1])
+  assert [float(line[1]), float(line[2]), int(line[3])] == pytest.approx([*scores, PAIRS], abs=0.01)
+  assert "eval_loss_flow = " in (folder / "eval_results.txt").read_text()
+  for name, pairs in (("dev", PAIRS), ("full", 3 * PAIRS)):
+    lines = (folder / f"{name}_pooled.tsv").read_text().splitlines()
+    assert len(lines) == pairs and not (folder / f"{name}_results.tsv").exists()
+
+
+@pytest.mark.parametrize(
+  ("mode", "flags"),
+  [
+    ("train", {"do_train", "do_eval", "init_checkpoint"}),
+    ("eval", {"do_eval", "init_checkpoint"}),
+    ("predict", {"do_predict", "init_checkpoint"}),
+    ("predict_pool", {"do_predict", "predict_pool"}),
+    ("predict_dev", {"do_predict", "do_predict_on_dev", "predict_pool"}),
+    ("predict_full", {"do_predict", "do_predict_on_full", "predict_pool"}),
+    ("do_senteval", {"do_senteval", "init_checkpoint"}),
+  ],
+)
+@pytest.mark.parametrize(
+  ("name", "folder"),
+  [
+    ("large", "uncased_L-24_H-1024_A-16"),
+    ("large-wwm", "wwm_uncased_L-24_H-1024_A-16"),
+    ("x", "uncased_L-12_H-768_A-12"),
+  ],
+)
+def test_flags_of_the_modes(tmp_path, mode, flags, name, folder):
+  """../shared/original_runner.md, "The script's modes"."""
+  bert = tmp_path / folder
+  bert.mkdir()
+  settings = {"PATH": os.environ["PATH"], "PYTHON": "echo", "BERT_PREMODELS": str(tmp_path), "BERT_NAME": name}
+  settings |= {"GLUE_DIR": "G", "TASK_NAME": "ALLNLI", "OUTPUT_PARENT_DIR": "O", "RANDOM_SEED": "7"}
+  command = ["bash", REPO / "run_scripts/train_siamese.sh", mode, "--flow=1 --seed=3"]
+  words = subprocess.run(command, env=settings, capture_output=True, text=True, check=True, timeout=60).stdout.split()
+  found = dict(word.removeprefix("--").partition("=")[::2] for word in words[1:])
+  expected = {"task_name": "ALLNLI", "data_dir": "G/ALLNLI", "max_seq_length": "64", "output_parent_dir": "O"}
+  expected |= {"vocab_file": f"{bert}/vocab.txt", "bert_config_file": f"{bert}/bert_config.json"}
+  expected |= {"flow": "1", "seed": "3"} | dict.fromkeys(flags, "")
+  if "init_checkpoint" in flags:
+    expected["init_checkpoint"] = f"{bert}/bert_model.ckpt"
+  assert found == expected
 
 
 def test_senteval(ran):

@@ -67,7 +67,7 @@ def prepare(folder):
 def right(folder):
   """Returns {name: flags} of command lines that succeed, in this order."""
   sick = ["--task=SICK-E", "--learning_rate=1e-3", "--num_train_epochs=1", "--exp_name=sick"]
-  flow = ["--flow=1", "--flow_loss=1", f"--flow_model_config={folder}/small.json"]
+  flow = ["--flow", "1", "--flow_loss=1", f"--flow_model_config={folder}/small.json"]
   frozen = ["--task_name=STS-B", *flow, "--num_examples=0", "--use_full_for_training=1", "--num_train_epochs=1"]
   joint = ["--task=STS-B", *flow, "--num_examples=20", "--num_train_epochs=2", "--low_dim=4", "--exp_name=joint"]
   joint += ["--precision=bfloat16"]
@@ -75,14 +75,18 @@ def right(folder):
   return {
     "sick": [*sick, "--do_train", "--do_eval", "--do_predict", "--save_checkpoints_steps=1"],
     "sick pooled": [*sick, "--do_predict", "--predict_pool"],
-    "sick again": [*sick, "--do_eval", "--do_predict_on_full", "--do_lower_case"],
+    "sick again": [*sick, "--do_eval", "--do_predict", "--do_predict_on_full", "--do_lower_case"],
     "sick earlier": [*sick, "--do_predict", "--eval_checkpoint_name=model.ckpt-4"],
-    "frozen": [*frozen, "--exp_name=frozen", "--do_train", "--do_eval", "--do_predict_on_dev", "--do_predict_on_full"],
+    "frozen": [
+      *(*frozen, "--exp_name=frozen", "--do_train", "--do_eval"),
+      *("--do_predict", "--do_predict_on_dev", "--do_predict_on_full"),
+    ],
     "joint": [
       *joint,
-      *("--do_train", "--do_eval", "--do_predict_on_dev", "--dupe_factor=2", "--early_stopping", "--l2_penalty=1e-4"),
+      *("--do_train", "--do_eval", "--do_predict", "--do_predict_on_dev"),
+      *("--dupe_factor=2", "--early_stopping", "--l2_penalty=1e-4"),
     ],
-    "joint again": [*joint, "--do_eval", "--do_predict_on_dev", "--predict_pool", "--l2_penalty=1e-4"],
+    "joint again": [*joint, "--do_eval", "--do_predict", "--do_predict_on_dev", "--predict_pool", "--l2_penalty=1e-4"],
     # Flow and classifier of other experiments are restored by name.
     "joint elsewhere": [
       *(flag.replace("=joint", "=elsewhere") for flag in joint if "--l2" not in flag),
@@ -94,7 +98,7 @@ def right(folder):
       *("--as_published", "--early_stopping", "--do_train", "--do_eval"),
     ],
     "no epochs": ["--task=STS-B", "--do_train", "--num_train_epochs=1e-10", "--do_predict", "--exp_name=untrained"],
-    "nothing trained": ["--task=STS-B", "--do_eval", "--exp_name=nothing"],
+    "nothing trained": ["--task=STS-B", "--do_eval", "--do_predict_on_dev", "--exp_name=nothing"],
     "a union": ["--task=STS-12-16", "--do_eval", "--exp_name=union"],
     "subsets": ["--task=STS-13", "--do_eval", "--exp_name=subsets"],
   }
@@ -199,7 +203,7 @@ def test_evaluated_again_from_what_was_saved(ran):
 
   def tables(name):
     lines = outputs[name]["stdout"].splitlines()
-    return [line for line in lines if not line.startswith(("seconds:", "trained", "page:"))]
+    return [line for line in lines if not line.startswith(("seconds:", "trained", "page:", "dev_results"))]
 
   assert len(tables("sick")) == 4 and tables("sick again") == tables("sick")
   assert tables("joint again") == tables("joint") and tables("joint")[2].startswith("dev")
@@ -231,6 +235,10 @@ def test_frozen_encoder_is_frozen(ran):
     np.testing.assert_allclose(of_split, cosine_similarity(*calibrated), atol=1e-4)
     if split == "dev":
       np.testing.assert_allclose(cosines_of(folder / "exp/frozen/dev_results.tsv"), of_split, atol=1e-5)
+      gold = np.array(gold, float)
+      scores = [100 * found.statistic for found in (stats.pearsonr(of_split, gold), stats.spearmanr(of_split, gold))]
+      line = next(line for line in ran[1]["frozen"]["stdout"].splitlines() if line.startswith("dev_results.tsv: "))
+      assert [float(word.strip(",")) for word in line.split()[2:5:2]] == pytest.approx(scores, abs=0.6)
   bits = [flow.flow.bits_per_dim(side).numpy().mean() for side in plain]
   values = eval_results(folder / "exp/frozen")
   assert values["eval_loss"] == values["loss"] == 0 and values["eval_loss_flow"] == pytest.approx(sum(bits), rel=1e-4)
@@ -267,6 +275,10 @@ def test_as_published(ran):
   assert training["steps"] in (30, 45)  # at the first evaluation that is not lower, but the first one
   assert load_calibration(folder / "flow").flow.actnorm_init == "glorot"
   assert eval_results(folder)["global_step"] == training["steps"]
+
+
+def test_do_predict_on_dev_alone_predicts_nothing(ran):
+  assert [path.name for path in (ran[0] / "exp/nothing").glob("*.tsv")] == []
 
 
 def test_scores_before_the_training(ran):

@@ -147,6 +147,7 @@ empty.txt :: --predictions=@/empty.txt
 binary.txt, line 1 :: --predictions=@/binary.txt
 """,
   "siamese": """
+--do_train: nothing to do :: --task=SNLI --do_predict_on_dev
 each --task=SNLI --do_eval :: --predict_pool --eval_checkpoint_name=model.ckpt-1
 each TRAIN :: --flow_loss --num_examples=0 --num_examples=-2 --dupe_factor=0 --train_batch_size=0
 each TRAIN :: --train_batch_size=640 --num_train_epochs=nan --warmup_proportion=2 --l2_penalty=nan --precision=float16

@@ -111,24 +111,24 @@ def test_dropout_while_only_a_flow_is_fitted(model):
 
 
 def trained_by(made, targets=None):
-  """Fits half a pass; returns whether BERT, and whether the flow, has other weights after it."""
+  """Fits half a pass; returns whether there was a loss, and whether BERT and the flow have other weights after it."""
   made.flow.initialize(np.random.default_rng(0).normal(size=[9, 12]).astype(np.float32))
   before = made.encoder.bert.weights_checksum, [weight.numpy() for weight in made.flow.trainable_variables]
-  made.trainer().fit(small.source(made.encoder, 64, targets), 0.5)
+  losses = made.trainer().fit(small.source(made.encoder, 64, targets), 0.5).losses
   moved = [(weight.numpy() != old).any() for weight, old in zip(made.flow.trainable_variables, before[1], strict=True)]
-  return made.encoder.bert.weights_checksum != before[0], any(moved)
+  return losses[:, 0].all(), made.encoder.bert.weights_checksum != before[0], any(moved)
 
 
 @pytest.mark.parametrize("classifier", [True, False])
 def test_one_optimizer_trains_the_flow_too(model, classifier):
-  assert trained_by(small.make(model, classifier, flow=True, flow_loss=False)) == (True, True)
+  assert trained_by(small.make(model, classifier, flow=True, flow_loss=False)) == (True, True, True)
 
 
 def test_without_labels_the_penalty_trains_bert(model):
   """And without it nothing does."""
   nothing, settings = np.full(64, np.nan), {"num_examples": 0, "classifier": False, "flow": True}
-  assert trained_by(small.make(model, **settings), nothing) == (False, True)
-  assert trained_by(small.make(model, **settings, l2_penalty=0.1), nothing) == (True, True)
+  assert trained_by(small.make(model, **settings), nothing) == (False, False, True)
+  assert trained_by(small.make(model, **settings, l2_penalty=0.1), nothing) == (True, True, True)
 
 
 def test_the_flow_starts_from_the_first_sentences_of_the_first_batch(model):
