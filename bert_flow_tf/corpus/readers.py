@@ -4,7 +4,6 @@ import contextlib
 import csv
 import dataclasses
 import gzip
-import io
 import json
 import lzma
 import struct
@@ -136,13 +135,15 @@ class TextReader:
 
   def _records(self, offset: int, number: int) -> Iterator[tuple[Any, int]]:
     """Yields lines without their breaks; see `records`."""
-    self._file.seek(offset, io.SEEK_SET)
-    limit = self._format.max_bytes
-    mark = BOM if offset == 0 else b""
-    while raw := self._file.readline(limit + len(mark) + 2):  # a line break has up to 2 bytes
-      size = len(raw)
-      line = raw.removeprefix(mark).removesuffix(b"\n").removesuffix(b"\r")
-      mark = b""
+    self._file.seek(offset)
+    limit, mark = self._format.max_bytes, 0
+    if offset == 0 and self._file.read(len(BOM)) == BOM:
+      mark = len(BOM)
+    self._file.seek(offset + mark)
+    while raw := self._file.readline(limit + 2):  # a line break has up to 2 bytes
+      size = len(raw) + mark
+      mark = 0
+      line = raw.removesuffix(b"\n").removesuffix(b"\r")
       if len(line) <= limit:
         yield line, size
         continue
@@ -335,7 +336,7 @@ class TfRecordReader(TextReader):
   # TensorFlow's own reader begins at a file's start alone, ends at its first damaged record and opens no fsspec file.
 
   def _records(self, offset: int, number: int) -> Iterator[tuple[Any, int]]:
-    self._file.seek(offset, io.SEEK_SET)
+    self._file.seek(offset)
     limit = self._format.max_bytes
     while head := self._file.read(12):
       # The length has its own checksum: a wrong one would send the reader anywhere.

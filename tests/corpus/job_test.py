@@ -3,6 +3,7 @@
 import importlib.metadata
 import os
 import pickle
+import sys
 
 import numpy as np
 import pytest
@@ -104,3 +105,15 @@ def test_another_version_is_rejected(tmp_path, monkeypatch, package):
   assert raised.value.argument == "output_dir"
   with pytest.raises(EncoderError, match=f"9.8.7.*{installed(package)}"):
     pickle.loads(load)()
+
+
+def test_parquet_needs_pyarrow(tmp_path, monkeypatch):
+  monkeypatch.setitem(sys.modules, "pyarrow", None)
+  for name in ("a.parquet", "a.txt"):
+    (tmp_path / name).write_text("one\n")
+  wrong = {"input": {"input": (f"{tmp_path}/a.parquet",), "column": "text"}}
+  wrong["output_format"] = {"input": (f"{tmp_path}/a.txt",), "output_format": "parquet"}
+  for argument, settings in wrong.items():
+    with pytest.raises(ConfigError, match=f"^{argument}: .*pip install pyarrow$") as raised:
+      EmbeddingJob(JobSettings(output_dir=f"{tmp_path}/out", **settings))
+    assert raised.value.argument == argument

@@ -213,7 +213,8 @@ def write_parquet(path):
   from pyarrow import parquet
 
   names, texts = zip(*ROWS, strict=True)
-  parquet.write_table(pa.table({"more": texts, "id": names, "text": texts}), path, row_group_size=7)
+  coded = pa.array(texts, pa.large_string()).dictionary_encode()
+  parquet.write_table(pa.table({"more": texts, "id": names, "text": coded}), path, row_group_size=7)
 
 
 @pytest.mark.parametrize(("kind", "write"), [("csv", write_csv), ("jsonl", write_json), ("parquet", write_parquet)])
