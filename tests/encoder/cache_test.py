@@ -52,17 +52,6 @@ def test_round_trip_in_any_order(cache, logged):
   assert logged == []
 
 
-def test_many_sentences_in_many_transactions(cache, logged):
-  sentences = [str(i) for i in range(5000)]
-  embeddings = np.random.default_rng(1).normal(size=[5000, 3]).astype(np.float32)
-  for part in range(7):
-    cache.save("k", sentences[part::7], embeddings[part::7])
-  order = np.random.default_rng(2).permutation(5000)
-  loaded, cached = cache.load("k", [sentences[i] for i in order], 3)
-  assert cached.all() and logged == []
-  np.testing.assert_array_equal(loaded, embeddings[order])
-
-
 def test_the_first_writer_wins(cache):
   """An embedding that was once returned is returned again, even if another is written later."""
   for others in range(4):
@@ -288,14 +277,3 @@ def test_cache_distinguishes_models_with_the_same_weights(tmp_path):
     embeddings.append(encoder.encode(["a dog"], max_seq_length=16, cache=tmp_path / "cache"))
   assert len(list((tmp_path / "cache").iterdir())) == 4
   assert all(np.abs(embeddings[0] - other).max() > 1e-4 for other in embeddings[1:])
-
-
-def test_progress_is_logged_without_a_terminal(mini, monkeypatch, capfd):
-  lines = []
-  monkeypatch.setattr(progress, "LOG_SECONDS", 0)
-  monkeypatch.setattr(logging, "info", lambda text, *values: lines.append(text % values))
-  mini.encode(["a", "b", "c"], batch_size=2)
-  assert lines == ["embedding: 2 of 3 sentences", "embedding: 3 of 3 sentences"]
-  mini.encode(["a", "b", "c"], batch_size=2, show_progress=False)
-  assert len(lines) == 2
-  assert "embedding:" not in capfd.readouterr().err

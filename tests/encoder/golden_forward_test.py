@@ -9,7 +9,6 @@ import tensorflow as tf
 
 from bert_flow_tf import FlowConfig, Glow, SentenceEncoder, SentenceModel
 from bert_flow_tf.encoder import tf1_names
-from bert_flow_tf.encoder.pooling import parse_pooling
 from tests.encoder import tf1_files
 from tests.testing import golden_files
 
@@ -64,19 +63,3 @@ def test_embedding(encoder, flow, bits, pooling):
     assert_close(model.transform(u), both(f"{key}/embedding"))
     if parts[0]:
       assert_close(bits(u).numpy(), both(f"{key}/flow_example_loss"))
-
-
-def test_blocks_of_the_published_names():
-  """Every value of the file, and the blocks that it names among four."""
-  blocks = {output.split("/")[0]: parse_pooling(output.split("/")[0], LAYERS).blocks for output in OUTPUTS}
-  assert len(OUTPUTS) == 4 * len(blocks)
-  assert blocks == {
-    "avg": (4,),
-    "cls": (),
-    "avg-last-1": (1,),
-    "avg-last-2": (1, 4),
-    "avg-last-3": (1, 4, 3),
-    "avg-last-last-1": (4,),
-    "avg-last-last-2": (3,),
-    "avg-last-concat-2": (1, 4),
-  }

@@ -8,7 +8,6 @@ import tensorflow as tf
 import transformers
 
 from bert_flow_tf import SentenceEncoder
-from bert_flow_tf.encoder import tf1_names
 from bert_flow_tf.encoder.saving import save_encoder
 from bert_flow_tf.encoder.tf1_reader import Tf1Checkpoint, find_prefix
 from bert_flow_tf.errors import ConfigError, EncoderError
@@ -141,15 +140,6 @@ def test_googles_defaults_are_used(tmp_path):
   variables[table] = np.concatenate([variables[table]] * 8)
   config = {key: value for key, value in tf1_files.GOOGLE_CONFIG.items() if key != "type_vocab_size"}
   assert load_bert(str(tf1_files.write_google(tmp_path, variables, config))).config.type_vocab_size == 16
-
-
-def test_names():
-  names = tf1_files.google_variables()
-  assert tf1_names.bert_shapes(tf1_files.GOOGLE_CONFIG) == {name: array.shape for name, array in names.items()}
-  torch = {name.removeprefix("bert."): array for name, array in tiny.random_weights().items()}
-  for name, array in names.items():
-    theirs = torch[tf1_names.of_torch(name).removeprefix("bert.")]
-    np.testing.assert_array_equal(array, theirs.T if name.endswith("/kernel") else theirs)
 
 
 def test_choice_of_a_checkpoint_in_a_folder(tmp_path):

@@ -56,13 +56,6 @@ def test_the_graph_that_is_exported_agrees(static):
   np.testing.assert_allclose(batch, static.encode(sentences), atol=1e-6)
 
 
-def test_the_same_rows_as_the_whole_model(static):
-  whole = SentenceModel.from_pretrained("mini", "word-rows", token_weights="idf")
-  np.testing.assert_array_equal(static.encoder.bert.word_embeddings(), whole.encoder.bert.word_embeddings())
-  np.testing.assert_allclose(static.encode(TEXTS), whole.encode(TEXTS), atol=1e-6)
-  assert static.encoder.weights_checksum != whole.encoder.weights_checksum
-
-
 @pytest.mark.parametrize("kind", ["pt", "tf", "h5", "shards", "bfloat16", "google"])
 def test_every_format(tmp_path, kind):
   weights = tiny.random_weights()
