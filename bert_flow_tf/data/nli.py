@@ -48,4 +48,5 @@ MNLI_PUBLISHED: Parts = parts_of(_MNLI_PUBLISHED) | {"dev": ((_MNLI_DEV, "dev"),
 ALLNLI_PUBLISHED: Parts = {
   "train": ((_MNLI_PUBLISHED, "train"), (SNLI, "train"), (SNLI, "dev"), (_SNLI_TEST, "test")),
   "dev": ((_MNLI_DEV, "dev"),),
+  "test": ((_MNLI_PUBLISHED, "test"),),  # which a training on all splits reads, too
 }

@@ -4,6 +4,8 @@ import tensorflow as tf
 
 # Part of a fit's identity: a fit that was started with another order is not resumed.
 ORDER = "every pair once a pass"
+# Rows in the shuffle buffer of the published code.
+_PUBLISHED_BUFFER = 1000
 
 
 def pair_order(num_pairs: int, seed: int, shuffle: bool = True) -> tf.data.Dataset:
@@ -18,6 +20,20 @@ def pair_order(num_pairs: int, seed: int, shuffle: bool = True) -> tf.data.Datas
     return tf.data.Dataset.from_tensor_slices(positions)
 
   return tf.data.Dataset.counter().flat_map(positions_of_pass)
+
+
+def published_order(num_rows: int, seed: int) -> tf.data.Dataset:
+  """Returns an infinite data set of rows, scalar int64, as the published code reads its file: through a small buffer.
+
+  Copies of a pair are neighbors, and do not add steps: with k copies an epoch reads about the first 1/k of the file.
+  """
+
+  def rows_of_pass(number: tf.Tensor) -> tf.data.Dataset:
+    # Seeded by the pass alone, so that a resumed fit skips to the same place.
+    rows = tf.data.Dataset.range(num_rows)
+    return rows.shuffle(_PUBLISHED_BUFFER, seed * 2**31 + number, reshuffle_each_iteration=False)
+
+  return tf.data.Dataset.counter().flat_map(rows_of_pass)
 
 
 def batched(order: tf.data.Dataset, batch_size: int, start_step: int = 0) -> tf.data.Dataset:

@@ -16,6 +16,7 @@ from bert_flow_tf.errors import ConfigError
 from bert_flow_tf.evaluation.task_scores import Embeddings
 from bert_flow_tf.flow.glow import Glow
 from bert_flow_tf.model import SentenceModel
+from bert_flow_tf.tf1.flow import start_as_published
 from bert_flow_tf.tf1.training import restore, write_training_checkpoint
 from bert_flow_tf.training.distribution import make_strategy
 from bert_flow_tf.training.objectives import Classifier
@@ -31,7 +32,12 @@ class SiameseParts:
 
   def __init__(self, task: TaskData, embedding: SiameseEmbedding, settings: SiameseSettings) -> None:
     self.task, self.embedding, self.settings = task, embedding, settings
-    self.strategy = make_strategy(settings.distribution_strategy, deterministic=settings.deterministic, all_gpus=True)
+    self.strategy = make_strategy(
+      settings.distribution_strategy,
+      deterministic=settings.deterministic,
+      memory_growth=settings.gpu_memory_growth,
+      all_gpus=True,
+    )
     self.model: SentenceModel
     self.classifier: Any = None
     self.restored: dict[str, tuple[int, int]] = {}
@@ -52,6 +58,8 @@ class SiameseParts:
       if settings.flow:
         flow = Glow(settings.config, width, settings.actnorm_init, settings.permutation, settings.seed)
         self.restored["flow"] = 0, len(flow.weights)
+        if settings.as_published:
+          start_as_published(flow, settings.seed)
     # As in the published code, variables that a checkpoint has by name are restored, the others keep their values.
     if tf1_reader.is_prefix(name):
       self.restored = restore(name, flow, self.classifier)

@@ -13,7 +13,7 @@ from bert_flow_tf.io.experiment import Stopwatch, make_folder
 from bert_flow_tf.runs import siamese_scores
 from bert_flow_tf.runs.siamese_parts import SiameseParts
 from bert_flow_tf.training.calibrate import check_flow
-from bert_flow_tf.training.devices import peak_memory
+from bert_flow_tf.training.devices import log_devices, peak_memory
 from bert_flow_tf.training.early_stopping import EarlyStopping
 from bert_flow_tf.training.labelled_pairs import LabelledPairs
 from bert_flow_tf.training.optimizer import num_steps
@@ -166,6 +166,7 @@ class SiameseTraining:
       "epochs": settings.num_train_epochs,
       "batch_size": settings.train_batch_size,
       "learning_rate": settings.learning_rate,
+      "devices": log_devices(parts.strategy),
       "peak_memory_bytes": peak_memory(),
       "embedding": parts.embedding.model_arguments(),
       "task": parts.task.name,

@@ -4,6 +4,7 @@ import re
 from collections.abc import Mapping
 
 import numpy as np
+import scipy.linalg
 
 from bert_flow_tf.errors import ConfigError, FlowError
 from bert_flow_tf.flow.config import FlowConfig
@@ -47,6 +48,23 @@ def make_flow(variables: Mapping[str, np.ndarray]) -> Glow:
     raise FlowError(f"{_ERROR}: {error}") from error
   flow.load_tf1_variables(variables)
   return flow
+
+
+def start_as_published(flow: Glow, seed: int) -> None:
+  """Sets the 1x1 convolutions of a flow to what the published code starts from, in the order of its draws."""
+  # Its rotations come from numbers in [0, 1), not from normal ones, so that they favor a direction.
+  draws = np.random.RandomState(seed)
+  variables = flow.tf1_variables()
+  for (level, step), of_step in sorted(_steps(variables).items()):
+    if "invertible/P" in of_step:
+      rotation, _ = np.linalg.qr(draws.uniform(size=of_step["invertible/P"].shape))
+      permutation, lower, upper = scipy.linalg.lu(rotation)
+      diagonal = np.diag(upper)
+      factors = {"P": permutation, "L": lower, "U": np.triu(upper, 1)}
+      factors |= {"sign_S": np.sign(diagonal), "log_S": np.log(np.abs(diagonal))}
+      for name, value in factors.items():
+        variables[f"revnet_{level}/revnet_step_{step}/invertible/{name}"] = value.astype(np.float32)
+  flow.load_tf1_variables(variables)
 
 
 def _steps(variables):

@@ -96,8 +96,9 @@ class SiameseSettings(FlowSettings):
   as_published: bool = setting(
     False,
     "Compute with the faults of the published code that its figures need: actnorm starts from Glorot's values "
-    "instead of data, BERT's dropout is on while only a flow is fitted, test splits are trained on with one label, "
-    "and early_stopping ends when Pearson's r did not fall.",
+    "instead of data and 1x1 convolutions from uniform numbers, BERT's dropout is on while only a flow is fitted, test "
+    "splits are trained on with one label, copies of dupe_factor are read next to one another, and early_stopping ends "
+    "when Pearson's r did not fall.",
   )
 
   def __post_init__(self) -> None:

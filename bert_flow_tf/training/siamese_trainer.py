@@ -7,7 +7,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from bert_flow_tf.data.pipeline import ORDER, batched, pair_order
+from bert_flow_tf.data.pipeline import ORDER, batched, pair_order, published_order
 from bert_flow_tf.errors import ConfigError
 from bert_flow_tf.io.settings import named_values
 from bert_flow_tf.training.distribution import distribute_batches, seed_of_step
@@ -84,6 +84,8 @@ class SiameseTrainer:
     groups = variables, flow_variables
     optimizers = self._optimizers(total, groups)
     order = pair_order(len(source), settings.seed, shuffle)
+    if settings.as_published and shuffle and len(source) > source.num_pairs:
+      order = published_order(len(source), settings.seed)
     loop = self._loop(source, total, optimizers, early_stopping)
     loop.restore(lambda: self._initialize_flow(source, order))
     advance = self._compiled_advance(source, groups, optimizers)

@@ -5,6 +5,7 @@ import pytest
 
 from bert_flow_tf.data.flow_corpus import load_flow_corpus
 from bert_flow_tf.data.semeval import LABELS
+from bert_flow_tf.data.siamese_task import training_pairs
 from bert_flow_tf.data.tasks import KINDS, load_task
 from bert_flow_tf.errors import ConfigError, DataError
 from tests.testing import shared
@@ -121,5 +122,8 @@ def test_labels_as_published(folder):
   assert _labels(_load("MNLI", folder).splits["dev"]) == ["neutral"]
   assert _labels(allnli.splits["train"])[-3:] == ["contradiction"] * 3 and allnli.dropped["train"] == 1
   assert np.isnan(mnli.splits["test"].scores).all() and mnli.splits_with_gold(["dev", "test"]) == ["dev"]
+  full = training_pairs(allnli, use_full=True)
+  of_test = [name.startswith("MNLI/test_matched") for name in full.pairs.sentences_a]
+  assert sum(of_test) == 2 and (full.targets[of_test] == 0).all() and len(of_test) == len(allnli.splits["train"]) + 3
   (folder / "MNLI/dev_mismatched.tsv").unlink()
   assert len(_load("MNLI", folder).splits["test"]) == 2

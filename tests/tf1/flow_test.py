@@ -8,7 +8,7 @@ import pytest
 from bert_flow_tf.errors import FlowError
 from bert_flow_tf.flow.config import FlowConfig
 from bert_flow_tf.flow.glow import Glow
-from bert_flow_tf.tf1.flow import make_flow
+from bert_flow_tf.tf1.flow import make_flow, start_as_published
 from tests.flow.cases import config
 from tests.testing import golden_files
 
@@ -26,6 +26,22 @@ def test_golden_files(file):
   assert (flow.dim, flow.permutation) == (dim, "reverse")
   for key, array in flow.tf1_variables().items():
     assert array.tobytes() == variables[key].tobytes(), key
+
+
+def test_the_published_start_of_1x1_convolutions():
+  """W = P L (U + diag(S)) is the rotation of uniform numbers, drawn step by step, and nothing else changes."""
+  flow = Glow(FlowConfig(n_levels=2, depth=2, coupling_width=4, permutation=False), 16, "glorot", seed=3)
+  before = flow.tf1_variables()
+  start_as_published(flow, 1234)
+  after = flow.tf1_variables()
+  np.random.seed(1234)  # as the published code draws
+  for step in (f"revnet_{level}/revnet_step_{depth}" for level in range(2) for depth in range(2)):
+    P, L, U, sign, log_s = (after[f"{step}/invertible/{name}"] for name in ("P", "L", "U", "sign_S", "log_S"))
+    lower, upper = np.tril(L, -1) + np.eye(len(L)), np.triu(U, 1) + np.diag(sign * np.exp(log_s))
+    rotation, _ = np.linalg.qr(np.random.rand(*P.shape))
+    np.testing.assert_allclose(P @ lower @ upper, rotation, atol=1e-5)
+  for name, value in before.items():
+    assert "invertible" in name or value.tobytes() == after[name].tobytes(), name
 
 
 @pytest.fixture

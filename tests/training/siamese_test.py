@@ -8,6 +8,7 @@ from scipy import special
 from bert_flow_tf.encoder import fine_tuning
 from bert_flow_tf.encoder.pooling import parse_pooling
 from bert_flow_tf.errors import ConfigError, TrainingError
+from bert_flow_tf.training import siamese_trainer
 from bert_flow_tf.training.siamese_trainer import SiameseTrainer
 from tests.encoder import tiny
 from tests.training import small_siamese as small
@@ -150,3 +151,19 @@ def test_the_warm_up_of_a_training_is_rounded_down(model, steps, warmup_steps):
   )
   trainer.fit(small.source(made.encoder, 2 * steps))
   assert changed == [step >= warmup_steps for step in range(steps)]
+
+
+@pytest.mark.parametrize(("as_published", "copies", "expected"), [(True, 2, True), (True, 1, False), (False, 2, False)])
+def test_copies_are_read_in_the_published_order_if_asked_for(model, monkeypatch, as_published, copies, expected):
+  def stop(name):
+    def order(*arguments):
+      raise InterruptedError(name)
+
+    return order
+
+  for name in ("published_order", "distribute_batches"):
+    monkeypatch.setattr(siamese_trainer, name, stop(name))
+  made = small.make(model, as_published=as_published)
+  with pytest.raises(InterruptedError) as stopped:
+    made.trainer().fit(small.source(made.encoder, 8, dupe_factor=copies))
+  assert (str(stopped.value) == "published_order") == expected
