@@ -6,10 +6,12 @@ Li et al., "On the Sentence Embeddings from Pre-trained Language Models", EMNLP 
 import importlib
 from typing import Any
 
-from bert_flow_tf._keras2 import require_keras_2
+from bert_flow_tf._keras2 import after_keras, require_keras_2
 from bert_flow_tf._version import __version__
 
 require_keras_2()
+# Keras loads saved models that have our layers, without custom_objects.
+after_keras(lambda: importlib.import_module("bert_flow_tf.flow.likelihood"))
 
 # Resolved at first use: reading data or scoring predictions must not cost an import of TensorFlow.
 _PUBLIC = {
@@ -17,7 +19,7 @@ _PUBLIC = {
   "Calibration": "bert_flow_tf.calibration.interface",
   "EncoderIdentity": "bert_flow_tf.encoder.identity",
   "FlowConfig": "bert_flow_tf.flow.config",
-  "Glow": "bert_flow_tf.flow.glow",
+  "Glow": "bert_flow_tf.flow",
   "SentenceEncoder": "bert_flow_tf.encoder.sentence_encoder",
   "SentenceModel": "bert_flow_tf.model",
   "SentEvalAdapter": "bert_flow_tf.integrations.senteval",

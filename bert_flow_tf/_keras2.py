@@ -1,7 +1,9 @@
-"""Routes `tf.keras` to Keras 2 (tf_keras), which transformers' TF models and TFP need."""
+"""Routes `tf.keras` to Keras 2 (tf_keras), which transformers' TF models and TFP need; classes for Keras' loader."""
 
+import importlib.util
 import os
 import sys
+from collections.abc import Callable
 from typing import Any
 
 
@@ -37,3 +39,36 @@ def check_not_in_keras_3(layer: Any) -> None:
       f"{type(layer).__name__} '{layer.name}' is a layer of Keras 2, and a model of Keras 3 would not train its "
       "weights: build the model with tf_keras (tf.keras after the import of bert_flow_tf), or set its trainable = False"
     )
+
+
+def after_keras(register: Callable[[], Any]) -> None:
+  """Calls a function when tf_keras has been imported: at once, or in its import; not if a layer of ours imports it."""
+  if "tf_keras" in sys.modules:
+    register()
+  else:
+    sys.meta_path.insert(0, _KerasFinder(register))
+
+
+class _KerasFinder:
+  """Finder of tf_keras that calls a function after its import."""
+
+  def __init__(self, register: Callable[[], Any]) -> None:
+    self._register = register
+
+  def find_spec(self, name: str, path: Any = None, target: Any = None) -> Any:
+    """Returns the spec of tf_keras, None for other modules."""
+    if name != "tf_keras":
+      return None
+    sys.meta_path.remove(self)
+    spec = importlib.util.find_spec(name)
+    if spec is None or spec.loader is None:
+      return None
+    load = spec.loader.exec_module
+
+    def load_and_register(module):
+      load(module)
+      if "bert_flow_tf.flow.layer" not in sys.modules:
+        self._register()
+
+    spec.loader.exec_module = load_and_register  # type: ignore[method-assign]
+    return spec

@@ -40,6 +40,22 @@ def test_version_is_the_setups():
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize(("name", "before"), [("flow.keras", ""), ("flow.h5", "import tf_keras; "), ("flow", "")])
+def test_keras_loads_a_saved_flow_without_custom_objects(tmp_path, before, name):
+  """In a process that imports the package and none of its parts, before Keras or after it."""
+  save = (
+    "from bert_flow_tf import Glow; import tf_keras; flow = Glow({'n_levels': 1, 'depth': 1}, 8, 'glorot', seed=1)\n"
+    "model = tf_keras.Sequential([tf_keras.Input([8]), flow])\n"
+    f"model.save({str(tmp_path / name)!r}); print(model(tf_keras.backend.ones([1, 8])).numpy().tolist())"
+  )
+  load = f"{before}import bert_flow_tf; import tf_keras; model = tf_keras.models.load_model({str(tmp_path / name)!r})\n"
+  load += "print(model(tf_keras.backend.ones([1, 8])).numpy().tolist())"
+  saved, loaded = run(save), run(load, TF_USE_LEGACY_KERAS="1")
+  assert (saved.returncode, loaded.returncode) == (0, 0), saved.stderr + loaded.stderr
+  assert loaded.stdout == saved.stdout
+
+
+@pytest.mark.slow
 def test_keras_3_first_is_refused_in_one_sentence():
   done = run("import tensorflow as tf; tf.keras.layers.Dense(1); import bert_flow_tf")
   assert done.returncode == 1
