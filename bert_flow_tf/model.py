@@ -385,3 +385,28 @@ class SentenceModel:
     a, b = check_pairs(texts_a, texts_b)
     embeddings = self.encode(a + b, batch_size)
     return np.nan_to_num(cosine_similarity(embeddings[: len(a)], embeddings[len(a) :]))
+
+  def as_function(self, normalize_embeddings: bool = False) -> Callable[[tf.Tensor], tf.Tensor]:
+    """Returns a tf.function that embeds and calibrates text in a graph: UTF-8 string [n] -> float32 [n, output_dim].
+
+    It computes what `encode` does, to rounding, with gradients to the weights of encoder and flow: for a tf.data
+    pipeline, a Keras model or a SavedModel. `export_model` writes a version for TF Serving. Needs TensorFlow Text.
+
+    Args:
+      normalize_embeddings: whether embeddings are divided by their length.
+
+    Raises:
+      CalibrationError: the calibration is not fitted.
+    """
+    from bert_flow_tf.calibration.graph import make_calibration_graph
+    from bert_flow_tf.encoder.graph import EncoderGraph
+
+    encoder = EncoderGraph(self.encoder, self.pooling, self.max_seq_length)
+    calibration = make_calibration_graph(self.calibration, self.dim)
+
+    @tf.function(input_signature=[tf.TensorSpec([None], tf.string, "text")], autograph=False)
+    def embed(text):
+      embeddings = pooling_lib.low_dim(calibration.transform(encoder.of_text(text)), self.identity.low_dim)
+      return tf.math.l2_normalize(embeddings, axis=1) if normalize_embeddings else embeddings
+
+    return embed

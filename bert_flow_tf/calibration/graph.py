@@ -15,7 +15,7 @@ from bert_flow_tf.flow.glow import Glow
 
 
 class CalibrationGraph:
-  """Graph of a calibration of embeddings u [n, dim]: its name, sizes and weights."""
+  """Graph of a calibration of embeddings u [n, dim]: its name, sizes and weights; this one leaves u as it is."""
 
   is_flow = False
 
@@ -24,22 +24,25 @@ class CalibrationGraph:
 
   def transform(self, embeddings: tf.Tensor) -> tf.Tensor:
     """u float32 [n, dim] -> z float32 [n, output_dim]."""
-    raise NotImplementedError
+    return embeddings
 
 
 class AffineGraph(CalibrationGraph):
-  """z = (u - shift) matrix, computed in float64 as the calibration does, then rounded to float32.
+  """z = (u - shift) matrix, computed in a dtype, by default float64 as the calibration does, then rounded to float32.
 
   A whitening divides by small standard deviations, which would magnify a rounding of u - shift to float32.
   """
 
-  def __init__(self, name: str, shift: np.ndarray, matrix: np.ndarray):
+  def __init__(self, name: str, shift: np.ndarray, matrix: np.ndarray, dtype: type):
     super().__init__(name, len(matrix), matrix.shape[1])
-    self._shift, self._matrix = shift, matrix
+    # In float32 the shift has two parts, which together have its digits.
+    self._shift = shift.astype(dtype)
+    self._rest = (shift - self._shift).astype(dtype)
+    self._matrix = matrix.astype(dtype)
 
   def transform(self, embeddings: tf.Tensor) -> tf.Tensor:
     """See the base class."""
-    centered = tf.cast(embeddings, tf.float64) - self._shift
+    centered = tf.cast(embeddings, self._matrix.dtype) - self._shift - self._rest
     return tf.cast(centered @ self._matrix, tf.float32)
 
 
@@ -51,11 +54,11 @@ class FlowGraph(CalibrationGraph):
 
   is_flow = True
 
-  def __init__(self, flow: Glow, mix: Mix | None = None):
+  def __init__(self, flow: Glow, mix: Mix | None, dtype: type):
     if flow.needs_initialization:
       raise CalibrationError("calibration: the flow is not fitted; fit or load it first", argument="calibration")
     super().__init__("flow", mix.dim if mix else flow.dim, flow.dim, flow.weights)
-    self._flow, self._mix = flow, mix
+    self._flow, self._mix, self._dtype = flow, mix, dtype
 
   def transform(self, embeddings: tf.Tensor) -> tf.Tensor:
     """See the base class."""
@@ -74,16 +77,16 @@ class FlowGraph(CalibrationGraph):
   def _mixed(self, embeddings):
     if self._mix is None:
       return embeddings
-    return tf.cast(self._mix(tf.cast(embeddings, tf.float64)), tf.float32)
+    return tf.cast(self._mix(tf.cast(embeddings, self._dtype)), tf.float32)
 
 
 class SideBySideGraph(CalibrationGraph):
   """z = [z_1 / |z_1|, z_2 / |z_2|, ...] of the graphs of several calibrations."""
 
-  def __init__(self, calibration: SideBySide):
+  def __init__(self, calibration: SideBySide, dtype: type):
     self._parts, variables = [], []
     for part in calibration.parts:
-      graph = make_calibration_graph(part, calibration.dim)
+      graph = make_calibration_graph(part, calibration.dim, dtype)
       self._parts.append(graph)
       variables += graph.variables
     super().__init__(calibration.name, calibration.dim, calibration.output_dim, variables)
@@ -97,15 +100,18 @@ class SideBySideGraph(CalibrationGraph):
     return tf.concat(directions, axis=1)
 
 
-def make_calibration_graph(calibration: Calibration | None, dim: int) -> CalibrationGraph:
-  """Returns the graph of a fitted calibration; None leaves embeddings of `dim` dimensions as they are."""
+def make_calibration_graph(calibration: Calibration | None, dim: int, dtype: type = np.float64) -> CalibrationGraph:
+  """Returns the graph of a fitted calibration; None leaves embeddings of `dim` dimensions as they are.
+
+  `dtype` is that of affine maps; in float32 they lose digits where a covariance is nearly singular.
+  """
   if calibration is None:
-    return AffineGraph("none", np.zeros(dim), np.eye(dim))
+    return CalibrationGraph("none", dim, dim)
   if isinstance(calibration, SideBySide):
-    return SideBySideGraph(calibration)
+    return SideBySideGraph(calibration, dtype)
   if isinstance(calibration, FlowCalibration):
-    return FlowGraph(calibration.flow, calibration.mix)
+    return FlowGraph(calibration.flow, calibration.mix, dtype)
   if isinstance(calibration, LinearCalibration):
-    return AffineGraph(calibration.name, *calibration.affine())
+    return AffineGraph(calibration.name, *calibration.affine(), dtype)
   kind = type(calibration).__name__
   raise CalibrationError(f"calibration: {kind}, expected a flow or a LinearCalibration", argument="calibration")

@@ -41,7 +41,7 @@ def trained_weights(bert: BertEncoder, pooling: pooling_lib.Pooling) -> list[tf.
   if pooling.kind == "cls":
     layers += [*main.encoder.layer, main.pooler]
   else:
-    layers += main.encoder.layer[: max(pooling.blocks)]
+    layers += main.encoder.layer[: max(pooling.blocks, default=0)]
   return [weight for layer in layers for weight in layer.weights]
 
 

@@ -4,6 +4,7 @@ import functools
 
 import tensorflow as tf
 
+from bert_flow_tf.encoder.fine_tuning import trained_weights
 from bert_flow_tf.encoder.graph_tokenizer import GraphTokenizer
 from bert_flow_tf.encoder.pooling import Pooling
 from bert_flow_tf.encoder.sentence_encoder import SentenceEncoder
@@ -24,23 +25,29 @@ class EncoderGraph:
     with tf.init_scope():  # its tables belong to no function that uses them
       return GraphTokenizer(self._encoder.tokenizer, self.max_seq_length)
 
+  def trainable_variables(self) -> list[tf.Variable]:
+    """Returns the weights that get gradients; none of a static encoder."""
+    bert = self._encoder.bert
+    return [] if bert.is_static else trained_weights(bert, self._pooling)
+
   def of_text(self, text: tf.Tensor) -> tf.Tensor:
     """UTF-8 text string [n] -> embeddings float32 [n, dim]."""
     return self.of_ids(*self.tokenizer(text))
 
   def of_ids(self, ids: tf.Tensor, lengths: tf.Tensor) -> tf.Tensor:
     """ids int32 [n, seq_len] and numbers of tokens int32 [n] -> embeddings float32 [n, dim]."""
-    n = tf.shape(ids)[0]
     width = tf.minimum(tf.shape(ids)[1], self._encoder.bert.config.max_position_embeddings)
     lengths = tf.clip_by_value(lengths, 0, width)
-    # Attention fails without rows or tokens: such a batch gets a row or a column of padding, which is cut off below.
+    # Attention fails without tokens: such a batch gets a column of padding.
     width = tf.maximum(tf.reduce_max(tf.concat([lengths, [1]], axis=0)), 1)
-    extra_row = [0, tf.cast(n < 1, tf.int32)]
-    ids = tf.pad(ids[:, :width], [extra_row, [0, tf.maximum(width - tf.shape(ids)[1], 0)]])
-    lengths = tf.pad(lengths, [extra_row])
-    return self.of_fixed_width(ids, tf.sequence_mask(lengths, width, tf.int32))[:n]
+    ids = tf.pad(ids[:, :width], [[0, 0], [0, tf.maximum(width - tf.shape(ids)[1], 0)]])
+    return self.of_fixed_width(ids, tf.sequence_mask(lengths, width, tf.int32))
 
   def of_fixed_width(self, ids: tf.Tensor, mask: tf.Tensor) -> tf.Tensor:
-    """The same of at least one row and token, and a mask int32 [n, seq_len], by operations that TensorFlow Lite has."""
+    """The same of at least one token and a mask int32 [n, seq_len], by operations that TensorFlow Lite has."""
+    # Attention fails without rows, too: a row of padding is added, and cut off below.
+    n = tf.shape(ids)[0]
+    extra_row = [[0, tf.cast(n < 1, tf.int32)], [0, 0]]
+    ids, mask = tf.pad(ids, extra_row), tf.pad(mask, extra_row)
     ids = tf.where(mask > 0, ids, self._encoder.tokenizer.pad_id)
-    return self._encoder.pooled_batch(ids, mask, self._pooling)
+    return self._encoder.pooled_batch(ids, mask, self._pooling)[:n]

@@ -10,7 +10,7 @@ import tensorflow as tf
 
 from bert_flow_tf.encoder import unicode_classes as classes
 from bert_flow_tf.encoder.tokenizer import SentenceTokenizer
-from bert_flow_tf.errors import EncoderError
+from bert_flow_tf.errors import ConfigError, EncoderError, install_command
 
 # FastWordpiece counts bytes; a character has at most so many in UTF-8.
 _BYTES = 4
@@ -29,7 +29,11 @@ class GraphTokenizer:
   """
 
   def __init__(self, tokenizer: SentenceTokenizer, max_seq_length: int = 64):
-    import tensorflow_text as text  # an optional package
+    try:
+      import tensorflow_text as text  # an optional package
+    except ImportError as error:
+      message = f"text in a graph needs tensorflow-text ({error}): {install_command('serving')}"
+      raise ConfigError(message, "tensorflow_text") from error
 
     settings = tokenizer.settings
     vocabulary = _searchable(vocabulary_of(tokenizer))

@@ -1,19 +1,20 @@
-"""Clients of a model server: similarities of sentence pairs over gRPC or REST."""
+"""Clients of a model server: embeddings, and similarities of sentence pairs, over gRPC or REST."""
 
+import abc
 import http.client
 import json
 import pathlib
 import sys
 import urllib.error
 import urllib.request
+from collections.abc import Sequence
 from typing import Any
+
+import numpy as np
 
 from bert_flow_tf.errors import BertFlowError, ConfigError, DataError, install_command
 from bert_flow_tf.io.files import parse_json
 from bert_flow_tf.serving.signatures import SIGNATURES
-
-_SIMILARITY = SIGNATURES["similarity"]
-(_SCORE,) = _SIMILARITY.outputs
 
 
 class ServerError(BertFlowError):
@@ -23,10 +24,63 @@ class ServerError(BertFlowError):
     super().__init__(f"server={server}: {message}", argument="server")
 
 
-class GrpcClient:
-  """Client over gRPC, a context manager; the server is "HOST:PORT", version None the server's choice."""
+class Client(abc.ABC):
+  """Client of a model server, a context manager; `make_client` returns one."""
 
-  def __init__(self, server: str, model_name: str, version: int | None = None, timeout: float = 30.0):
+  def __init__(self, server: str, model_name: str, version: int | None, timeout: float):
+    self._server, self._model_name, self._version, self._timeout = server, model_name, version, timeout
+
+  def __enter__(self) -> "Client":
+    return self
+
+  def __exit__(self, *unused: object) -> None:
+    self.close()
+
+  @abc.abstractmethod
+  def close(self) -> None:
+    """Closes the connection, unless it is the caller's."""
+
+  def embed(self, texts: Sequence[str]) -> np.ndarray:
+    """Returns the calibrated embeddings of n texts, float32 [n, output_dim]; [0, 0] without texts, in one request."""
+    return self._numbers("serving_default", [texts], 2).astype(np.float32)
+
+  def similarities(self, pairs: Sequence[tuple[str, str]]) -> list[float]:
+    """Returns the cosine of the calibrated embeddings of each pair."""
+    sides = [[pair[side] for pair in pairs] for side in (0, 1)]
+    return self._numbers("similarity", sides, 1).tolist()
+
+  def _numbers(self, signature: str, columns: list, rank: int) -> np.ndarray:
+    """Returns the output of a signature with one, an array of a row for each text of the columns."""
+    if not len(columns[0]):
+      return np.zeros([0] * rank)
+    # They are numbers, a row for each text, unless the server is another one.
+    try:
+      numbers = np.asarray(self._ask(signature, columns), np.float64)
+    except (TypeError, ValueError) as error:
+      raise ServerError(self._server, f"the answer is not numbers ({error})") from error
+    if numbers.ndim != rank or len(numbers) != len(columns[0]):
+      message = f"the answer to {len(columns[0])} rows has shape {list(numbers.shape)}; expected as many rows"
+      raise ServerError(self._server, message)
+    return numbers
+
+  @abc.abstractmethod
+  def _ask(self, signature: str, columns: list) -> Any:
+    """Returns what the server answers: rows of numbers, if it is the right one."""
+
+
+class GrpcClient(Client):
+  """Client over gRPC: the server is "HOST:PORT"; see `make_client`."""
+
+  def __init__(
+    self,
+    server: str,
+    model_name: str,
+    version: int | None = None,
+    timeout: float = 30.0,
+    credentials: Any = None,
+    channel: Any = None,
+  ):
+    super().__init__(server, model_name, version, timeout)
     try:
       import grpc
       import tensorflow as tf
@@ -35,57 +89,58 @@ class GrpcClient:
       mend = f"run {install_command('serving')}, or use REST: http://HOST:PORT"
       raise ConfigError(f"server={server}: gRPC needs tensorflow-serving-api ({error}); {mend}", "server") from error
     self._tf, self._rpc_error, self._request = tf, grpc.RpcError, predict_pb2.PredictRequest
-    self._model_name, self._version, self._timeout, self._server = model_name, version, timeout, server
-    self._channel = grpc.insecure_channel(server)
-    self._stub = prediction_service_pb2_grpc.PredictionServiceStub(self._channel)
+    self._own_channel = None
+    if channel is None:
+      channel = grpc.secure_channel(server, credentials) if credentials else grpc.insecure_channel(server)
+      self._own_channel = channel
+    self._stub = prediction_service_pb2_grpc.PredictionServiceStub(channel)
 
-  def __enter__(self) -> "GrpcClient":
-    return self
+  def close(self) -> None:
+    """See the base class."""
+    if self._own_channel is not None:
+      self._own_channel.close()
 
-  def __exit__(self, *unused):
-    self._channel.close()
-
-  def similarities(self, pairs: list[tuple[str, str]]) -> list[float]:
-    """Returns the cosine of the calibrated embeddings of each pair."""
+  def _ask(self, signature: str, columns: list) -> Any:
     request = self._request()
-    request.model_spec.name, request.model_spec.signature_name = self._model_name, _SIMILARITY.name
+    request.model_spec.name, request.model_spec.signature_name = self._model_name, signature
     if self._version is not None:
       request.model_spec.version.value = self._version
-    for side, name in enumerate(_SIMILARITY.inputs):
-      texts = [pair[side].encode("utf-8", "replace") for pair in pairs]
+    for name, column in zip(SIGNATURES[signature].inputs, columns, strict=True):
+      texts = [text.encode("utf-8", "replace") for text in column]
       request.inputs[name].CopyFrom(self._tf.make_tensor_proto(texts, self._tf.string, [len(texts)]))
     try:
       response = self._stub.Predict(request, timeout=self._timeout)
     except self._rpc_error as error:
       raise ServerError(self._server, f"{error.code().name}: {error.details()}") from error
-    if _SCORE not in response.outputs:
-      raise ServerError(self._server, f"the answer has {list(response.outputs)}, expected {_SCORE}")
-    return _checked(self._server, self._tf.make_ndarray(response.outputs[_SCORE]).tolist(), pairs)
+    (output,) = SIGNATURES[signature].outputs
+    if output not in response.outputs:
+      raise ServerError(self._server, f"the answer has {list(response.outputs)}, expected {output}")
+    return self._tf.make_ndarray(response.outputs[output])
 
 
-class RestClient:
-  """Client over REST, a context manager; arguments as in `GrpcClient`, the server is "http://HOST:PORT"."""
+class RestClient(Client):
+  """Client over REST: the server is "http://HOST:PORT" or https; see `make_client`."""
 
-  def __init__(self, server: str, model_name: str, version: int | None = None, timeout: float = 30.0):
+  def __init__(
+    self, server: str, model_name: str, version: int | None = None, timeout: float = 30.0, credentials: Any = None
+  ):
+    super().__init__(server, model_name, version, timeout)
     path = f"/v1/models/{model_name}"
     if version is not None:
       path += f"/versions/{version}"
-    self._server, self._url, self._timeout = server, f"{server.rstrip('/')}{path}:predict", timeout
+    self._url, self._credentials = f"{server.rstrip('/')}{path}:predict", credentials
 
-  def __enter__(self) -> "RestClient":
-    return self
+  def close(self) -> None:
+    """Does nothing: each request has its own connection."""
 
-  def __exit__(self, *unused):
-    pass
-
-  def similarities(self, pairs: list[tuple[str, str]]) -> list[float]:
-    """Returns the cosine of the calibrated embeddings of each pair."""
-    instances = [dict(zip(_SIMILARITY.inputs, pair, strict=True)) for pair in pairs]
-    body = json.dumps({"signature_name": _SIMILARITY.name, "instances": instances}).encode()
+  def _ask(self, signature: str, columns: list) -> Any:
+    names = list(SIGNATURES[signature].inputs)
+    instances = [dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)]
+    body = json.dumps({"signature_name": signature, "instances": instances}).encode()
     try:
       request = urllib.request.Request(self._url, body, {"Content-Type": "application/json"})
-      with urllib.request.urlopen(request, timeout=self._timeout) as answer:
-        return _checked(self._server, parse_json(answer.read())["predictions"], pairs)
+      with urllib.request.urlopen(request, timeout=self._timeout, context=self._credentials) as answer:
+        return parse_json(answer.read())["predictions"]
     except urllib.error.HTTPError as error:
       raise ServerError(self._server, f"HTTP {error.code}: {error.read().decode(errors='replace')}") from error
     except (OSError, ValueError, http.client.HTTPException) as error:  # URLError and timeouts are OSErrors
@@ -94,11 +149,22 @@ class RestClient:
       raise ServerError(self._server, "the answer has no predictions; is it a TF Serving?") from error
 
 
-def make_client(server: str, **arguments) -> GrpcClient | RestClient:
-  """Returns a client for REST if the server is an http:// or https:// address, else for gRPC."""
+def make_client(server: str, model_name: str = "bert_flow", **arguments: Any) -> Client:
+  """Returns a client for REST if the server is an http:// or https:// address, else for gRPC.
+
+  Args:
+    server: "HOST:PORT" of gRPC, or "http://HOST:PORT" of REST.
+    model_name: name of the model on the server.
+    **arguments: version, an integer; None for the server's choice. timeout, in seconds. credentials, a
+      `grpc.ChannelCredentials`, or an `ssl.SSLContext` for https; None for a connection without encryption. channel, a
+      `grpc.Channel` to use in place of a new one to the server; it stays open.
+
+  Raises:
+    ConfigError: gRPC's packages are not installed.
+  """
   if server.startswith(("http://", "https://")):
-    return RestClient(server, **arguments)
-  return GrpcClient(server, **arguments)
+    return RestClient(server, model_name, **arguments)
+  return GrpcClient(server, model_name, **arguments)
 
 
 def read_pairs(path: str) -> list[tuple[str, str]]:
@@ -116,11 +182,3 @@ def read_pairs(path: str) -> list[tuple[str, str]]:
     elif columns != [""]:
       raise DataError(f"input={path}, line {number}: expected two sentences separated by a tab", argument="input")
   return pairs
-
-
-def _checked(server: str, scores: Any, pairs: list[tuple[str, str]]) -> list[float]:
-  """Returns the scores; they are numbers, one for each pair, unless the server is another one."""
-  numbers = isinstance(scores, list) and all(isinstance(score, int | float) for score in scores)
-  if not numbers or len(scores) != len(pairs):
-    raise ServerError(server, f"the answer to {len(pairs)} pairs is not {len(pairs)} numbers")
-  return scores

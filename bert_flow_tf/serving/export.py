@@ -1,4 +1,4 @@
-"""Exports a `SentenceModel` as one version of a model for TF Serving."""
+"""Exports a `SentenceModel`, or a calibration alone, as one version of a model for TF Serving."""
 
 import contextlib
 import datetime
@@ -10,27 +10,31 @@ import tempfile
 from collections.abc import Iterator
 from typing import Any
 
+import numpy as np
 import tensorflow as tf
 from absl import logging
 
 from bert_flow_tf._version import __version__
+from bert_flow_tf.calibration.flow import as_calibration
+from bert_flow_tf.calibration.interface import Calibration
 from bert_flow_tf.calibration.linear import LinearCalibration
 from bert_flow_tf.encoder.graph_tokenizer import vocabulary_of
 from bert_flow_tf.errors import ConfigError
+from bert_flow_tf.flow.glow import Glow
 from bert_flow_tf.io.files import temporary_folder, write_text
 from bert_flow_tf.io.lock import owned
 from bert_flow_tf.model import SentenceModel
 from bert_flow_tf.serving import golden, metadata
-from bert_flow_tf.serving.served_model import ServedModel
+from bert_flow_tf.serving.served_model import ServedCalibration, ServedModel
 from bert_flow_tf.serving.settings import (
   BATCHING,
   MODELS_CONFIG,
+  MONITORING,
   WARMUP,
   ExportError,
   ExportSettings,
   check_installed,
 )
-from bert_flow_tf.serving.signatures import SIGNATURES, signatures_of
 
 # Of metadata.json.
 _FORMAT_VERSION = 1
@@ -38,6 +42,9 @@ _PACKAGES = ("tensorflow", "tensorflow-text", "tf-keras", "tensorflow-probabilit
 # Rows of warm-up requests. The first request of a signature is the slow one; a second size prepares operations that
 # depend on the shape.
 _WARMUP_ROWS = (1, 8)
+# Of the reference: rows that are embedded at most, and the quantiles of their bits per dimension.
+_REFERENCE_ROWS = 2048
+_QUANTILES = (0.01, 0.05, 0.25, 0.5, 0.75, 0.95, 0.99)
 _MODELS_CONFIG_TEXT = """\
 # Example of --model_config_file. Not run by us.
 model_config_list {{
@@ -52,6 +59,10 @@ model_config_list {{
   }}
 }}
 """
+# For --monitoring_config_file: numbers and times of requests, for Prometheus, at this path of the REST port.
+_MONITORING_TEXT = """\
+prometheus_config { enable: true, path: "/monitoring/prometheus/metrics" }
+"""
 # Padding is safe: embed_ids reads `lengths` tokens of each row, and text has no second dimension.
 _BATCHING_TEXT = """\
 max_batch_size { value: 64 }
@@ -63,13 +74,20 @@ pad_variable_length_inputs: true
 
 
 def export_model(
-  model: SentenceModel, export_dir: str | os.PathLike, *, about: dict | None = None, **settings: Any
+  model: SentenceModel | Calibration | Glow,
+  export_dir: str | os.PathLike,
+  *,
+  reference: Any = None,
+  about: dict | None = None,
+  **settings: Any,
 ) -> pathlib.Path:
   """Writes `export_dir`/VERSION completely or not at all; compares its answers with the model's before that.
 
   Args:
-    model: encoder, pooling and fitted calibration.
+    model: encoder, pooling and fitted calibration; or a calibration alone, which takes embeddings in place of text.
     export_dir: folder of the served model, with one folder per version; created if absent.
+    reference: sentences, or pairs, as `SentenceModel.fit` takes them, or embeddings [n, dim] for a calibration alone:
+      the usual input. metadata.json gets the quantiles of the flow's bits per dimension for 2,048 of them.
     about: further JSON values for metadata.json, such as the result of `metadata.read_origin`.
     **settings: fields of `ExportSettings`: version, model_name, normalize.
 
@@ -83,21 +101,43 @@ def export_model(
   """
   checked = ExportSettings(**settings)
   check_installed(export_dir)
-  precision = model.identity.settings.precision
-  if precision != "float32":
-    raise ConfigError(f"precision={precision}: a served model computes in float32", argument="precision")
-  served = ServedModel(model, checked.normalize)
+  served = _served(model, checked.normalize)
+  entries = {**_describe_reference(served, reference), **(about or {})}
   with owned(export_dir, "export_dir"):
     place = _new_version(pathlib.Path(export_dir), checked.version)
     logging.info("writing %s", place)
     try:
       with temporary_folder(place) as folder:  # its name is not a version to the server
-        _save(folder, served, model.encoder)
-        _describe(folder, served, model, checked, {"version": int(place.name), **(about or {})})
+        _save(folder, served)
+        _describe(folder, served, checked, {"version": int(place.name), **entries})
         folder.rename(place)
     except OSError as error:
       raise ExportError(f"export_dir={export_dir}: cannot be written ({error})", argument="export_dir") from error
   return place
+
+
+def _served(model: Any, normalize: bool) -> ServedCalibration:
+  """Returns the graphs of a model, or of a calibration alone."""
+  if not isinstance(model, SentenceModel):
+    calibration: Any = as_calibration(model)
+    return ServedCalibration(calibration, calibration.dim, normalize=normalize)
+  precision = model.identity.settings.precision
+  if precision != "float32":
+    raise ConfigError(f"precision={precision}: a served model computes in float32", argument="precision")
+  return ServedModel(model, normalize)
+
+
+def _describe_reference(served: ServedCalibration, reference: Any) -> dict[str, Any]:
+  """Returns an entry of metadata.json, `reference`, with the quantiles of bits per dimension; {} without a flow."""
+  if reference is None or not served.calibration.is_flow:
+    return {}
+  rows = served.rows_of(reference)
+  if not len(rows):
+    raise ConfigError("reference: empty; expected the usual input of the model", argument="reference")
+  chosen = np.unique(np.linspace(0, len(rows) - 1, _REFERENCE_ROWS).astype(int))
+  bits = served.bits_per_dim(served.embed([rows[i] for i in chosen]))
+  quantiles = {str(share): float(np.quantile(bits, share)) for share in _QUANTILES}
+  return {"reference": {"rows": len(chosen), "bits_per_dim": quantiles}}
 
 
 def _new_version(base: pathlib.Path, version: int | None) -> pathlib.Path:
@@ -114,61 +154,55 @@ def _new_version(base: pathlib.Path, version: int | None) -> pathlib.Path:
   return place
 
 
-def _save(folder, served, encoder):
+def _save(folder, served):
   """Writes the SavedModel: graphs, weights, vocabulary."""
   root = served.module()
   with tempfile.TemporaryDirectory() as place, _quiet():
-    vocabulary = pathlib.Path(place, "vocab.txt")  # a word piece per line, in the order of their ids
-    write_text(vocabulary, "".join(f"{piece or ''}\n" for piece in vocabulary_of(encoder.tokenizer)))
-    root.vocabulary = tf.saved_model.Asset(str(vocabulary))
+    if isinstance(served, ServedModel):
+      vocabulary = pathlib.Path(place, "vocab.txt")  # a word piece per line, in the order of their ids
+      pieces = vocabulary_of(served.model.encoder.tokenizer)
+      write_text(vocabulary, "".join(f"{piece or ''}\n" for piece in pieces))
+      root.vocabulary = tf.saved_model.Asset(str(vocabulary))
     tf.saved_model.save(root, str(folder), signatures=served.functions())
 
 
-def _describe(folder, served, model, settings, about):
+def _describe(folder, served, settings, about):
   """Checks the SavedModel and writes the other files of the version."""
   with _quiet():
     loaded = tf.saved_model.load(str(folder))
   (folder / WARMUP).parent.mkdir()
-  answers = golden.answer(loaded.signatures)
-  agreement = golden.check(answers, model, settings.normalize)
+  answers = golden.answer(loaded.signatures, served)
+  agreement = golden.check(answers, served)
   golden.write(folder, answers)
-  _write_warmup(folder / WARMUP, settings.model_name, loaded.signatures, served.sizes)
-  contents = _describe_model(model, served, settings, {"agreement_with_python": agreement, **about})
+  _write_warmup(folder / WARMUP, settings.model_name, loaded.signatures, served)
+  contents = _describe_model(served, settings, {"agreement_with_python": agreement, **about})
   metadata.write(folder, contents)
   write_text(folder / MODELS_CONFIG, _MODELS_CONFIG_TEXT.format(name=settings.model_name))
+  write_text(folder / MONITORING, _MONITORING_TEXT)
   write_text(folder / BATCHING, _BATCHING_TEXT)
 
 
-def _describe_model(model: SentenceModel, served: ServedModel, settings: ExportSettings, about: dict[str, Any]) -> dict:
+def _describe_model(served: ServedCalibration, settings: ExportSettings, about: dict[str, Any]) -> dict:
   """Returns the content of metadata.json; `about` are further entries, among them the version."""
   graph = served.calibration
   calibration: dict[str, Any] = {"name": graph.name, **served.sizes}
   without = ["log_prob and inverse: the calibration is not a flow"]
   if graph.is_flow:
-    calibration["flow"] = model.calibration.flow.settings()
+    calibration["flow"] = served.in_python.flow.settings()
     without = []
-  if isinstance(model.calibration, LinearCalibration):
-    calibration["fitted_on"] = model.calibration.count
+  if isinstance(served.in_python, LinearCalibration):
+    calibration["fitted_on"] = served.in_python.count
   versions = {"bert_flow_tf": __version__, "python": platform.python_version()}
   for package in _PACKAGES:
     versions[package] = importlib.metadata.version(package)
   signatures = {}
-  for signature in signatures_of(graph.is_flow):
-    signatures[signature.name] = signature.describe(served.sizes)
-  encoder = metadata.without_folders(model.identity.to_dict())
-  encoder["name"] = metadata.public_name(model.encoder.name)
-  pooling = model.encoder.pooling(model.identity.sentence_embedding_type)
-  weights = model.encoder.token_weights
-  weighted_by = None
-  if weights is not None:
-    weighted_by = weights.name
-  encoder["pooled"] = pooling.describe(weighted_by)
-  encoder["tokens"] = model.encoder.tokenizer.vocab_size
+  for name, signature in served.table.items():
+    signatures[name] = signature.describe(served.sizes)
   return {
     "format_version": _FORMAT_VERSION,
     "model_name": settings.model_name,
     "created": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
-    "encoder": encoder,
+    "encoder": _describe_encoder(served),
     "calibration": calibration,
     "normalize": settings.normalize,
     "signatures": signatures,
@@ -178,18 +212,33 @@ def _describe_model(model: SentenceModel, served: ServedModel, settings: ExportS
   }
 
 
-def _write_warmup(path: pathlib.Path, model_name: str, functions: Any, sizes: dict[str, int]) -> None:
+def _describe_encoder(served: ServedCalibration) -> dict[str, Any] | None:
+  """Returns the encoder of a served model, or the identity of the one that a calibration alone was fitted for."""
+  if not isinstance(served, ServedModel):
+    return metadata.without_folders(served.in_python.encoder)
+  model = served.model
+  encoder = metadata.without_folders(model.identity.to_dict())
+  encoder["name"] = metadata.public_name(model.encoder.name)
+  weighted_by = None
+  if model.encoder.token_weights is not None:
+    weighted_by = model.encoder.token_weights.name
+  encoder["pooled"] = model.pooling.describe(weighted_by)
+  encoder["tokens"] = model.encoder.tokenizer.vocab_size
+  return encoder
+
+
+def _write_warmup(path: pathlib.Path, model_name: str, functions: Any, served: ServedCalibration) -> None:
   """Writes a TFRecord file of `PredictionLog`, which a server answers before it serves a version."""
   from tensorflow_serving.apis import prediction_log_pb2
 
   with tf.io.TFRecordWriter(str(path)) as writer:
-    for name in functions:
+    for name, signature in served.table.items():
       for rows in _WARMUP_ROWS:
         log = prediction_log_pb2.PredictionLog()
         request = log.predict_log.request
         request.model_spec.name, request.model_spec.signature_name = model_name, name
         tensors = {}
-        for key, value in SIGNATURES[name].example_inputs(rows, sizes).items():
+        for key, value in signature.example_inputs(rows, served.sizes).items():
           tensors[key] = tf.constant(value)
           request.inputs[key].CopyFrom(tf.make_tensor_proto(value))
         functions[name](**tensors)  # one that fails would stop the server from loading the model

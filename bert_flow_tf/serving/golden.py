@@ -1,4 +1,4 @@
-"""Golden sentences: text with the answers of the exported model, checked against Python when it is exported."""
+"""Golden rows: sentences or embeddings with the answers of the exported model, checked against Python."""
 
 import json
 import pathlib
@@ -9,61 +9,49 @@ import tensorflow as tf
 
 from bert_flow_tf.evaluation.metrics import normalized
 from bert_flow_tf.io.files import write_text
-from bert_flow_tf.model import SentenceModel
+from bert_flow_tf.serving.served_model import ServedCalibration
 from bert_flow_tf.serving.settings import GOLDEN, ExportError
-from bert_flow_tf.serving.signatures import SIGNATURES
 
-SENTENCES = (
-  "A man is playing a guitar on the stage.",
-  "Someone plays music for an audience.",
-  "The weather was terrible, so we stayed at home.",
-  "Crème brûlée costs 4.50€ — naïve façade, Ångström!",
-  "東京 is the capital of 日本.",
-  "",
-  "no",
-  "word " * 500,
-)
 # Two float32 graphs of the same operations differ by rounding only.
 _TOLERANCE = 1e-4
 
 
-def answer(functions: Any) -> dict[str, dict]:
-  """Returns {signature: {"inputs": {name: list of str}, "outputs": {name: array}}} for signatures that take text.
+def answer(functions: Any, served: ServedCalibration) -> dict[str, dict]:
+  """Returns {signature: {"inputs": {name: list}, "outputs": {name: array}}} for signatures of text, or of embeddings.
 
   `functions` are the signatures of a loaded SavedModel, {name: function}.
   """
   answers: dict[str, dict] = {}
-  for name, signature in SIGNATURES.items():
+  for name, signature in served.table.items():
     inputs, tensors = {}, {}
     for index, (key, tensor) in enumerate(signature.inputs.items()):
-      if tensor.dtype == "string":
-        # A second input gets the sentences rotated by one place.
-        inputs[key] = SENTENCES[index:] + SENTENCES[:index]
+      if tensor.is_source:
+        # A second input gets the rows rotated by one place.
+        rows = served.examples()
+        inputs[key] = [*rows[index:], *rows[:index]]
         tensors[key] = tf.constant(inputs[key])
-    if inputs and name in functions:
+    if inputs:
       outputs = functions[name](**tensors)
       answers[name] = {"inputs": inputs, "outputs": {key: value.numpy() for key, value in outputs.items()}}
   return answers
 
 
-def check(answers: dict[str, dict], model: SentenceModel, normalize: bool) -> dict[str, float]:
+def check(answers: dict[str, dict], served: ServedCalibration) -> dict[str, float]:
   """Compares with the model in Python; returns the largest differences, relative to the largest value.
 
-  They are {"pooled", "calibrated", "min_cosine": smallest cosine of a sentence's two embeddings before calibration}.
+  They are {"pooled", "calibrated", "min_cosine": smallest cosine of a row's two embeddings before calibration}.
   """
   for values in answers.values():
     for name, output in values["outputs"].items():
       if not np.isfinite(output).all():
         raise ExportError(f"the exported model's {name} has NaN or infinite values; encoder or calibration is damaged")
-  pooled = answers["embed_pooled"]["outputs"]["pooled"]
-  expected = model.embed(SENTENCES, show_progress=False)
+  expected = pooled = served.embed(served.examples())
+  if "embed_pooled" in answers:
+    pooled = answers["embed_pooled"]["outputs"]["pooled"]
   # Of the exported model's own embeddings: a whitening would magnify rounding differences of the encoder.
-  calibrated = model.transform(pooled)
-  if normalize:
-    calibrated = normalized(calibrated)
   differences = {
     "pooled": _difference(pooled, expected),
-    "calibrated": _difference(answers["serving_default"]["outputs"]["embedding"], calibrated),
+    "calibrated": _difference(answers["serving_default"]["outputs"]["embedding"], served.transform(pooled)),
   }
   for name, difference in differences.items():
     if difference > _TOLERANCE:
@@ -81,10 +69,8 @@ def _difference(actual: np.ndarray, expected: np.ndarray) -> float:
 
 def write(folder: pathlib.Path, answers: dict[str, dict]) -> None:
   """Writes the result of `answer` as JSON, numbers rounded to 7 decimals."""
-  rounded = {}
-  for name, values in answers.items():
-    outputs = {}
-    for key, output in values["outputs"].items():
-      outputs[key] = np.asarray(output, np.float64).round(7).tolist()
-    rounded[name] = {"inputs": values["inputs"], "outputs": outputs}
-  write_text(folder / GOLDEN, json.dumps(rounded, ensure_ascii=False) + "\n")
+  write_text(folder / GOLDEN, json.dumps(answers, ensure_ascii=False, default=_rounded) + "\n")
+
+
+def _rounded(array: np.ndarray) -> list:
+  return np.asarray(array, np.float64).round(7).tolist()

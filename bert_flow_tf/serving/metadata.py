@@ -20,9 +20,9 @@ _FOLDERS = re.compile(r"(?<![\w./])~?/(?:[^\s/]+/)*(?=[^\s/])")
 _CARD_TEXT = """\
 # {model_name}, version {version}
 
-Sentence embeddings of {encoder[name]} ({encoder[pooled]}), calibrated by: {calibration[name]}.
-{calibration[dim]} dimensions in, {calibration[output_dim]} out{unit}. The first {encoder[max_seq_length]} tokens of a \
-sentence are read. Written {created} by bert_flow_tf {versions[bert_flow_tf]}.
+{embeddings}, calibrated by: {calibration[name]}.
+{calibration[dim]} dimensions in, {calibration[output_dim]} out{unit}.{reads} Written {created} by bert_flow_tf \
+{versions[bert_flow_tf]}.
 
 ## Signatures
 
@@ -80,8 +80,15 @@ def card(contents: dict[str, Any]) -> str:
     signatures.append(f"- `{name}`: {signature['meaning']}")
   for sentence in contents.get("warnings", []):
     cautions.append(f"\n**Warning**: {sentence}.\n")
+  embeddings, reads = "Embeddings of another program", ""
+  if _takes_text(contents):
+    encoder = contents["encoder"]
+    embeddings = f"Sentence embeddings of {encoder['name']} ({encoder['pooled']})"
+    reads = f" The first {encoder['max_seq_length']} tokens of a sentence are read."
   return _CARD_TEXT.format(
     **contents,
+    embeddings=embeddings,
+    reads=reads,
     unit=", of unit length" if contents["normalize"] else "",
     listed="\n".join(signatures),
     docker=_docker_command(contents["model_name"]),
@@ -90,17 +97,24 @@ def card(contents: dict[str, Any]) -> str:
   )
 
 
+def _takes_text(contents: dict[str, Any]) -> bool:
+  """Returns whether a model is served, not a calibration alone."""
+  return "pooled" in (contents["encoder"] or {})
+
+
 def summary(folder: pathlib.Path) -> list[str]:
   """Returns lines about an exported version and how to serve it."""
   contents = read_json(folder / METADATA)
-  encoder, calibration = contents["encoder"], contents["calibration"]
+  name, calibration = "vectors", contents["calibration"]
+  if _takes_text(contents):
+    name = contents["encoder"]["name"]
   agreement = contents["agreement_with_python"]
   size = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
   dims = f"{calibration['dim']} dimensions"
   if calibration["output_dim"] != calibration["dim"]:
     dims += f", {calibration['output_dim']} calibrated"
   lines = [
-    f"{folder}: {encoder['name']}, calibration {calibration['name']}, {dims}, {size / 1e6:.1f} MB",
+    f"{folder}: {name}, calibration {calibration['name']}, {dims}, {size / 1e6:.1f} MB",
     f"signatures: {', '.join(contents['signatures'])}",
     f"largest difference from Python, relative to the largest value: {agreement['pooled']:.1g} before calibration, "
     f"{agreement['calibrated']:.1g} after",

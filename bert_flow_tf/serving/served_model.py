@@ -1,123 +1,220 @@
 """The graph functions of a served model."""
 
+import functools
 from collections.abc import Callable
+from typing import Any
 
+import numpy as np
 import tensorflow as tf
 
 from bert_flow_tf.calibration.graph import make_calibration_graph
+from bert_flow_tf.calibration.interface import Calibration
+from bert_flow_tf.data.pairs import sentences_or_pairs
 from bert_flow_tf.encoder.graph import EncoderGraph
 from bert_flow_tf.encoder.pooling import low_dim as low_dim_of
+from bert_flow_tf.evaluation.metrics import normalized
+from bert_flow_tf.io.checks import check_rows
 from bert_flow_tf.model import SentenceModel
-from bert_flow_tf.serving.signatures import Signature, signatures_of
+from bert_flow_tf.serving.signatures import SIGNATURES, TEXT_FEATURE, VECTOR_SIGNATURES, Signature, signatures_of
 
 # Bounds of the memory of a request: the server has none for its number of rows unless it batches.
 MAX_ROWS = 65536
-# Tokens that are computed at once, if all rows have max_seq_length.
+# Tokens that are computed at once, if all rows have max_seq_length; and rows of vectors.
 _TOKENS_AT_ONCE = 16384
+_VECTORS_AT_ONCE = 8192
+
+# The rows with which an exported model is checked.
+_SENTENCES = (
+  "A man is playing a guitar on the stage.",
+  "Someone plays music for an audience.",
+  "The weather was terrible, so we stayed at home.",
+  "Crème brûlée costs 4.50€ — naïve façade, Ångström!",
+  "東京 is the capital of 日本.",
+  "",
+  "no",
+  "word " * 500,
+)
+_VECTORS = 8
+
+Outputs = tuple[tf.Tensor, ...]
 
 
-class ServedModel:
-  """Tokenizer, encoder, pooling and calibration as one function per row of `SIGNATURES`.
+class ServedCalibration:
+  """Calibration of vectors as one function per row of `VECTOR_SIGNATURES`.
 
-  A request has 0 to 65,536 rows; those of a large one are computed in parts. Only the first `lengths` tokens of a row
-  are read, so padding that the server adds changes nothing. `sizes` are the sizes of the signatures' axes.
+  A request has 0 to 65,536 rows; those of a large one are computed in parts. `sizes` are the sizes of the signatures'
+  axes, `table` has the signatures by their names.
   """
 
-  def __init__(self, model: SentenceModel, normalize: bool):
-    identity = model.identity
-    self._encoder = EncoderGraph(model.encoder, model.pooling, identity.max_seq_length)
-    self._low_dim, self._normalize = identity.low_dim, normalize
-    self.calibration = make_calibration_graph(model.calibration, model.dim)
-    self.sizes = {"dim": model.dim, "output_dim": identity.low_dim or self.calibration.output_dim}
+  def __init__(
+    self, calibration: Calibration | None, dim: int, low_dim: int | None = None, normalize: bool = False
+  ) -> None:
+    self.in_python = calibration
+    self.calibration = make_calibration_graph(calibration, dim)
+    self.variables = [*self.calibration.variables]
+    self.trainable_variables = [variable for variable in self.variables if variable.trainable]
+    self.sizes = {"dim": dim, "output_dim": low_dim or self.calibration.output_dim}
     if self.calibration.is_flow:
       self.sizes["latent_dim"] = self.calibration.output_dim
-    ids, lengths = tf.TensorSpec([None, None], tf.int32), tf.TensorSpec([None], tf.int32)
-    pooled = tf.TensorSpec([None, model.dim], tf.float32)
-    self._computations = {
-      "serving_default": self._embed,
-      "similarity": self._similarity,
-      "embed_pooled": self._embed_pooled,
-      "embed_ids": self._embed_ids,
-      "log_prob": self._log_prob,
-      "inverse": self._inverse,
-    }
-    self._variables = [*model.encoder.bert.model.weights, *self.calibration.variables]
-    # Traced once each, and called by every signature.
-    self._pooled = tf.function(self._encoder.of_ids, [ids, lengths], autograph=False)
-    self._calibrated = tf.function(self._calibrate, [pooled], autograph=False)
+    self.table = signatures_of(VECTOR_SIGNATURES, self.calibration.is_flow)
+    self._low_dim, self._normalize = low_dim, normalize
+    self._rows_at_once = _VECTORS_AT_ONCE
+    self._computations = {"serving_default": self._embed, "log_prob": self._log_prob, "inverse": self._inverse}
+    # Traced once, and called by every signature.
+    pooled = tf.TensorSpec([None, dim], tf.float32)
+    self._calibrated = tf.function(lambda u: self._finish(self.calibration.transform(u)), [pooled], autograph=False)
+
+  def examples(self) -> Any:
+    """Returns rows of input with which the exported model is checked."""
+    return np.random.default_rng(0).normal(size=[_VECTORS, self.sizes["dim"]]).round(4).astype(np.float32)
+
+  def rows_of(self, reference: Any) -> Any:
+    """Returns the rows of a reference, as `export_model` takes it."""
+    return check_rows(reference, self.sizes["dim"])
+
+  def embed(self, rows: Any) -> np.ndarray:
+    """Returns the embeddings before calibration of rows of input, float32 [n, dim], computed in Python."""
+    return np.asarray(rows, np.float32)
+
+  def transform(self, pooled: np.ndarray) -> np.ndarray:
+    """Returns the served embeddings for embeddings before calibration, float32 [n, output_dim], computed in Python."""
+    if self.in_python is not None:
+      pooled = self.in_python.transform(pooled)
+    embeddings = low_dim_of(pooled, self._low_dim)
+    if self._normalize:
+      return normalized(embeddings)
+    return np.asarray(embeddings)
+
+  def bits_per_dim(self, pooled: np.ndarray) -> np.ndarray:
+    """Returns the flow's loss for embeddings before calibration, float32 [n]."""
+    return np.concatenate(
+      [self.calibration.log_prob(part)[0] for part in np.array_split(pooled, 1 + len(pooled) // 1024)]
+    )
 
   def module(self) -> tf.train.Checkpoint:
-    """Returns a reusable SavedModel to be: callable on text, with variables, and gradients to the trainable ones."""
+    """Returns the reusable SavedModel to be: callable, with variables and gradients to the trainable ones."""
+    (inputs,) = self._specs(self.table["serving_default"])
     module = tf.train.Checkpoint()
-    module.variables = [*self._variables]
-    module.trainable_variables = [variable for variable in module.variables if variable.trainable]
+    module.variables = self.variables
+    module.trainable_variables = self.trainable_variables
     module.regularization_losses = []
-    text = tf.TensorSpec([None], tf.string, "text")
-    module.__call__ = tf.function(lambda text: self._embed(text)[0], [text], autograph=False)
-    module.serve = module.__call__  # the name in Keras' own exports
+    # Not in parts: TensorFlow would keep what the gradients need in lists, which is slow.
+    module.__call__ = tf.function(lambda inputs: self._embed(inputs)[0], [inputs], autograph=False)
+    module.serve = module.__call__  # its name in Keras' exports
     return module
 
   def functions(self) -> dict[str, tf.types.experimental.ConcreteFunction]:
     """Returns {signature: function}, with the table's names, types and shapes of inputs and outputs."""
-    return {signature.name: self._function(signature) for signature in signatures_of(self.calibration.is_flow)}
+    return {name: self._function(signature) for name, signature in self.table.items()}
 
-  def _function(self, signature: Signature):
-    compute = self._computations[signature.name]
-    shapes = [tensor.shape(self.sizes) for tensor in signature.outputs.values()]
-    rows = max(1, _TOKENS_AT_ONCE // self._encoder.max_seq_length)
+  def _specs(self, signature: Signature) -> list[tf.TensorSpec]:
     specs = []
     for name, tensor in signature.inputs.items():
       specs.append(tf.TensorSpec(tensor.shape(self.sizes), tensor.dtype, name))
+    return specs
+
+  def _function(self, signature: Signature):
+    compute = self._computations[signature.name]
+    limit = self._rows_at_once
+    if not signature.at_once:
+      limit = MAX_ROWS
+      shapes = [tensor.shape(self.sizes) for tensor in signature.outputs.values()]
+      compute = functools.partial(_in_parts, compute, shapes, self._rows_at_once)
 
     def call(*inputs):
-      with tf.control_dependencies(_allowed_lengths(signature, inputs)):
+      with tf.control_dependencies(_allowed_lengths(signature, inputs, limit)):
         inputs = [tf.identity(tensor) for tensor in inputs]
-      return dict(zip(signature.outputs, _in_parts(compute, inputs, shapes, rows), strict=True))
+      return dict(zip(signature.outputs, compute(*inputs), strict=True))
 
-    return tf.function(call, specs, autograph=False).get_concrete_function()
+    return tf.function(call, self._specs(signature), autograph=False).get_concrete_function()
 
-  def _embedded(self, text):
-    rows = max(1, _TOKENS_AT_ONCE // self._encoder.max_seq_length)
-    return _in_parts(self._embed, [text], [[None, self.sizes["output_dim"]]], rows)[0]
+  def _pooled_of(self, inputs: tf.Tensor) -> tf.Tensor:
+    """Returns the embeddings before calibration, float32 [n, dim]."""
+    return inputs
 
-  def _embed(self, text):
-    return (self._calibrated(self._pooled_text(text)),)
+  def _finish(self, calibrated: tf.Tensor) -> tf.Tensor:
+    embedding = low_dim_of(calibrated, self._low_dim)
+    if self._normalize:
+      embedding = tf.math.l2_normalize(embedding, axis=1)
+    return embedding
 
-  def _embed_pooled(self, text):
-    return (self._pooled_text(text),)
+  def _embed(self, inputs: tf.Tensor) -> Outputs:
+    return (self._calibrated(self._pooled_of(inputs)),)
 
-  def _embed_ids(self, ids, lengths):
-    width = tf.shape(ids)[1]
-    message = "embed_ids: a length is not between 1 and the number of ids in a row"
-    with tf.control_dependencies([tf.debugging.assert_equal((lengths >= 1) & (lengths <= width), True, message)]):
-      lengths = tf.identity(lengths)
-    return (self._calibrated(self._pooled(ids, lengths)),)
+  def _log_prob(self, inputs: tf.Tensor) -> Outputs:
+    return self.calibration.log_prob(self._pooled_of(inputs))
 
-  def _similarity(self, text_a, text_b):
+  def _inverse(self, latent: tf.Tensor) -> Outputs:
+    return (self.calibration.inverse(latent),)
+
+
+class ServedModel(ServedCalibration):
+  """Tokenizer, encoder, pooling and calibration as one function per row of `SIGNATURES`; see the base class.
+
+  Only the first `lengths` tokens of a row are read, so padding that the server adds changes nothing.
+  """
+
+  def __init__(self, model: SentenceModel, normalize: bool):
+    super().__init__(model.calibration, model.dim, model.identity.low_dim, normalize)
+    self.model = model
+    self.variables = [*model.encoder.bert.model.weights, *self.variables]
+    self._encoder = EncoderGraph(model.encoder, model.pooling, model.max_seq_length)
+    self._tokenizer = self._encoder.tokenizer
+    self.trainable_variables = [*self._encoder.trainable_variables(), *self.trainable_variables]
+    self._lite_calibration = make_calibration_graph(model.calibration, model.dim, np.float32)
+    self._rows_at_once = max(1, _TOKENS_AT_ONCE // model.max_seq_length)
+    self.sizes["max_seq_length"] = model.max_seq_length
+    self.table = signatures_of(SIGNATURES, self.calibration.is_flow)
+    self._computations |= {
+      "similarity": self._similarity,
+      "embed_pooled": lambda text: (self._pooled_of(text),),
+      "embed_ids": self._embed_ids,
+      "embed_ids_fixed": self._embed_ids_fixed,
+      "embed_examples": self._embed_examples,
+    }
+    ids, lengths = tf.TensorSpec([None, None], tf.int32), tf.TensorSpec([None], tf.int32)
+    self._pooled = tf.function(self._encoder.of_ids, [ids, lengths], autograph=False)
+
+  def examples(self) -> Any:
+    """See the base class."""
+    return _SENTENCES
+
+  def rows_of(self, reference: Any) -> Any:
+    """See the base class."""
+    sentences = sentences_or_pairs(reference)
+    if isinstance(sentences, tuple):
+      return sentences[0] + sentences[1]
+    return sentences
+
+  def embed(self, rows: Any) -> np.ndarray:
+    """See the base class."""
+    return self.model.embed(rows, show_progress=False)
+
+  def _pooled_of(self, text: tf.Tensor) -> tf.Tensor:
+    return self._pooled(*self._tokenizer(text))
+
+  def _embed_ids(self, ids: tf.Tensor, lengths: tf.Tensor) -> Outputs:
+    return (self._calibrated(self._pooled(ids, _checked_lengths(ids, lengths))),)
+
+  def _embed_ids_fixed(self, ids: tf.Tensor, lengths: tf.Tensor) -> Outputs:
+    # TensorFlow Lite has matrix products of float32 alone, and no lists of tensors.
+    mask = tf.sequence_mask(_checked_lengths(ids, lengths), self._encoder.max_seq_length, tf.int32)
+    pooled = self._encoder.of_fixed_width(ids, mask)
+    return (self._finish(self._lite_calibration.transform(pooled)),)
+
+  def _embed_examples(self, examples: tf.Tensor) -> Outputs:
+    features = tf.io.parse_example(examples, {TEXT_FEATURE: tf.io.FixedLenFeature([], tf.string)})
+    return self._embed(features[TEXT_FEATURE])
+
+  def _similarity(self, text_a: tf.Tensor, text_b: tf.Tensor) -> Outputs:
     # One batch of both texts, so that equal texts get equal embeddings.
     (embeddings,) = self._embed(tf.concat([text_a, text_b], axis=0))
     a, b = tf.split(tf.math.l2_normalize(embeddings, axis=1), 2)
     return (tf.reduce_sum(a * b, axis=1),)
 
-  def _log_prob(self, text):
-    return self.calibration.log_prob(self._pooled_text(text))
-
-  def _inverse(self, latent):
-    return (self.calibration.inverse(latent),)
-
-  def _pooled_text(self, text):
-    ids, lengths = self._encoder.tokenizer(text)
-    return self._pooled(ids, lengths)
-
-  def _calibrate(self, pooled: tf.Tensor) -> tf.Tensor:
-    embedding = low_dim_of(self.calibration.transform(pooled), self._low_dim)
-    if self._normalize:
-      embedding = tf.math.l2_normalize(embedding, axis=1)
-    return embedding
-
 
 def _in_parts(
-  compute: Callable[..., tuple[tf.Tensor, ...]], inputs: list[tf.Tensor], shapes: list[list[int | None]], rows: int
+  compute: Callable[..., Outputs], shapes: list[list[int | None]], rows: int, *inputs: tf.Tensor
 ) -> list[tf.Tensor]:
   """Returns `compute(*inputs)`, float32 Tensors of these shapes, of so many rows at a time; n may be 0."""
   parts = tf.maximum((tf.shape(inputs[0])[0] + rows - 1) // rows, 1)
@@ -134,13 +231,21 @@ def _in_parts(
   return [array.concat() for array in arrays]
 
 
-def _allowed_lengths(signature: Signature, inputs: tuple[tf.Tensor, ...]) -> list[tf.Operation]:
+def _allowed_lengths(signature: Signature, inputs: tuple[tf.Tensor, ...], limit: int) -> list[tf.Operation]:
   """Returns assertions that a request is not too large and that its inputs have the same number of rows."""
   names = " and ".join(signature.inputs)
   message = f"{signature.name}: {names} have different lengths; expected one row of each input per result"
   n = tf.shape(inputs[0])[0]
-  too_many = f"{signature.name}: more than {MAX_ROWS} rows in a request; send them in several requests"
-  assertions = [tf.debugging.assert_less_equal(n, MAX_ROWS, too_many)]
+  too_many = f"{signature.name}: more than {limit} rows in a request; send them in several requests"
+  assertions = [tf.debugging.assert_less_equal(n, limit, too_many)]
   for other in inputs[1:]:
     assertions.append(tf.debugging.assert_equal(tf.shape(other)[0], n, message))
   return assertions
+
+
+def _checked_lengths(ids: tf.Tensor, lengths: tf.Tensor) -> tf.Tensor:
+  """Returns the lengths, after an assertion that each is between 1 and the width of the ids."""
+  allowed = (lengths >= 1) & (lengths <= tf.shape(ids)[1])
+  message = "a length is not between 1 and the number of ids in a row"
+  with tf.control_dependencies([tf.debugging.assert_equal(allowed, True, message)]):
+    return tf.identity(lengths)

@@ -19,6 +19,7 @@ METADATA = "assets.extra/metadata.json"
 GOLDEN = "assets.extra/golden.json"
 CARD = "assets.extra/README.md"
 MODELS_CONFIG = "assets.extra/models.config"
+MONITORING = "assets.extra/monitoring.config"
 
 
 class ExportError(BertFlowError):

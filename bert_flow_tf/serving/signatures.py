@@ -14,7 +14,13 @@ class Tensor:
   # "n" is the number of rows of a request, "seq_len" the number of tokens; "dim" and "output_dim" are the dimensions of
   # an embedding before and after the calibration, "latent_dim" those of a flow.
   axes: tuple[str, ...]
-  example: Any = None  # an input's value for one row; a number stands for every element of the row
+  # An input's value for one row: text, a serialized tf.Example as bytes, ids, or a number for every element of the row.
+  example: Any = None
+
+  @property
+  def is_source(self) -> bool:
+    """True for an input that is text, or an embedding of another program."""
+    return isinstance(self.example, str) or self.axes[1:] == ("dim",)
 
   def shape(self, sizes: dict[str, int]) -> list[int | None]:
     """Returns the shape, with None for every axis that is not in `sizes`."""
@@ -23,7 +29,10 @@ class Tensor:
   def example_rows(self, n: int, sizes: dict[str, int]) -> np.ndarray:
     """Returns the example n times: an array [n, ...], of bytes objects for text."""
     if self.dtype == "string":
-      return np.array([self.example.encode()] * n, object)
+      example = self.example
+      if isinstance(example, str):
+        example = example.encode()
+      return np.array([example] * n, object)
     shape = [n]
     for axis in self.axes[1:]:
       shape.append(sizes.get(axis) or len(self.example))
@@ -39,6 +48,7 @@ class Signature:
   inputs: dict[str, Tensor]  # names do not end in `_bytes`, which means base64 to the REST interface
   outputs: dict[str, Tensor]
   needs_flow: bool = False
+  at_once: bool = False  # whether all rows of a request are computed at once, which bounds their number
 
   def example_inputs(self, n: int, sizes: dict[str, int]) -> dict[str, np.ndarray]:
     """Returns the inputs of a request of n rows: {name: array [n, ...]}."""
@@ -53,12 +63,34 @@ class Signature:
     return described
 
 
+TEXT_FEATURE = "text"  # of a tf.Example
 _TEXT = Tensor("string", ("n",), "A man is playing a guitar.")
+# The same text as the text feature of a serialized tf.Example.
+_EXAMPLE = Tensor("string", ("n",), b"\n(\n&\n\x04text\x12\x1e\n\x1c\n\x1aA man is playing a guitar.")
 _EMBEDDING = Tensor("float32", ("n", "output_dim"))
 _POOLED = Tensor("float32", ("n", "dim"))
 _NUMBER = Tensor("float32", ("n",))
 
-_TABLE = (
+_VECTORS = Tensor("float32", ("n", "dim"), 0.0)
+_LENGTHS = Tensor("int32", ("n",), 2)
+_INVERSE = Signature(
+  "inverse",
+  "latent of the flow, not normalized -> embedding before calibration, or the mix of its views",
+  {"latent": Tensor("float32", ("n", "latent_dim"), 0.0)},
+  {"pooled": Tensor("float32", ("n", "latent_dim"))},
+  needs_flow=True,
+)
+
+
+def _log_prob(meaning: str, inputs: dict[str, Tensor]) -> Signature:
+  return Signature("log_prob", meaning, inputs, {"bits_per_dim": _NUMBER, "nats": _NUMBER}, needs_flow=True)
+
+
+def _by_name(*signatures: Signature) -> dict[str, Signature]:
+  return {signature.name: signature for signature in signatures}
+
+
+SIGNATURES = _by_name(
   Signature("serving_default", "text -> calibrated embedding", {"text": _TEXT}, {"embedding": _EMBEDDING}),
   Signature(
     "similarity",
@@ -73,27 +105,37 @@ _TABLE = (
     "embed_ids",
     "token ids, [CLS] and [SEP] included, and the number of tokens of each row, 1 to seq_len -> calibrated embedding",
     # [CLS] and [SEP] of `mini`; every vocabulary has these ids.
-    {"ids": Tensor("int32", ("n", "seq_len"), (2, 3)), "lengths": Tensor("int32", ("n",), 2)},
+    {"ids": Tensor("int32", ("n", "seq_len"), (2, 3)), "lengths": _LENGTHS},
     {"embedding": _EMBEDDING},
   ),
   Signature(
-    "log_prob",
-    "text -> log-density of its embedding under the flow: -log2 p / dim (the loss), and log p in nats",
-    {"text": _TEXT},
-    {"bits_per_dim": _NUMBER, "nats": _NUMBER},
-    needs_flow=True,
+    "embed_ids_fixed",
+    "embed_ids in rows of max_seq_length, by operations that TensorFlow Lite has",
+    {"ids": Tensor("int32", ("n", "max_seq_length"), 2), "lengths": _LENGTHS},
+    {"embedding": _EMBEDDING},
+    at_once=True,
   ),
   Signature(
-    "inverse",
-    "latent of the flow, not normalized -> embedding before calibration, or the mix of its views",
-    {"latent": Tensor("float32", ("n", "latent_dim"), 0.0)},
-    {"pooled": Tensor("float32", ("n", "latent_dim"))},
-    needs_flow=True,
+    "embed_examples",
+    "serialized tf.Example with a feature `text` -> calibrated embedding",
+    {"examples": _EXAMPLE},
+    {"embedding": _EMBEDDING},
   ),
+  _log_prob(
+    "text -> log-density of its embedding under the flow: -log2 p / dim (the loss), and log p in nats", {"text": _TEXT}
+  ),
+  _INVERSE,
 )
-SIGNATURES = {signature.name: signature for signature in _TABLE}
+# Of a calibration alone.
+VECTOR_SIGNATURES = _by_name(
+  Signature("serving_default", "embedding -> calibrated embedding", {"vectors": _VECTORS}, {"embedding": _EMBEDDING}),
+  _log_prob(
+    "embedding -> its log-density under the flow, as -log2 p / dim and as log p in nats", {"vectors": _VECTORS}
+  ),
+  _INVERSE,
+)
 
 
-def signatures_of(has_flow: bool) -> list[Signature]:
-  """Returns the signatures of a model with or without a flow."""
-  return [signature for signature in SIGNATURES.values() if has_flow or not signature.needs_flow]
+def signatures_of(table: dict[str, Signature], has_flow: bool) -> dict[str, Signature]:
+  """Returns the signatures of a table that a model with or without a flow has."""
+  return {name: signature for name, signature in table.items() if has_flow or not signature.needs_flow}

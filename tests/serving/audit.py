@@ -17,7 +17,7 @@ _CORE_OPS = """
   Softplus Split SplitV Sqrt Square SquaredDifference StatefulPartitionedCall StatelessWhile StaticRegexFullMatch
   StaticRegexReplace StopGradient StridedSlice StringFormat StringJoin StringLength StringLower StringSplitV2 Sub
   Substr Sum Tanh TensorListConcatV2 TensorListReserve TensorListSetItem Transpose UnicodeTranscode VarHandleOp
-  VarIsInitializedOp While ZerosLike
+  ParseExampleV2 VarIsInitializedOp While ZerosLike
 """
 # Operations of TF Text; in 2.12.1.
 _TEXT_OPS = ("FastWordpieceTokenizeWithOffsets", "NormalizeUTF8")

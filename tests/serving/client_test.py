@@ -147,7 +147,7 @@ def test_the_servers_signatures_are_the_table(grpc_server):
   answer = get_model_metadata_pb2.SignatureDefMap()
   server.GetModelMetadata(request).metadata["signature_def"].Unpack(answer)
   served_signatures = {name: value for name, value in answer.signature_def.items() if not name.startswith("__")}
-  sizes = {"dim": 256, "output_dim": 256, "latent_dim": 256}
+  sizes = {"dim": 256, "output_dim": 256, "latent_dim": 256, "max_seq_length": 64}
 
   def tensors(infos):
     shapes = {name: [size.size for size in info.tensor_shape.dim] for name, info in infos.items()}
@@ -182,7 +182,7 @@ def test_grpc_status(grpc_server, arguments, code):
 @pytest.mark.slow
 def test_warm_up_requests_are_replayed(served):
   assert served.seen["replayed"]["1"] == [name for name in SIGNATURES for _ in range(2)]
-  assert len(served.seen["replayed"]["7"]) == 8
+  assert len(served.seen["replayed"]["7"]) == 12
 
 
 @pytest.mark.slow

@@ -63,7 +63,7 @@ def test_a_sentence_has_the_same_embedding_alone_and_in_a_batch(served):
 
 
 def test_empty_batches(served):
-  sizes = {"n": 0, "dim": 256, "output_dim": 256, "latent_dim": 256}
+  sizes = {"n": 0, "dim": 256, "output_dim": 256, "latent_dim": 256, "max_seq_length": 64}
   for signature in SIGNATURES.values():
     for name, tensor in signature.outputs.items():
       assert list(served.answers[f"empty {signature.name}/{name}"].shape) == tensor.shape(sizes)
@@ -75,8 +75,10 @@ def test_inputs_of_different_lengths_or_too_many_are_an_error(served):
   assert set(errors) == set(exported.rejected())
   for name, message in errors.items():
     inputs = "ids and lengths" if "embed_ids" in name else "text_a and text_b"
-    expected = "not between 1 and the number of ids" if "length " in name else f"{inputs} have different lengths"
-    assert ("more than 65536 rows" if "many" in name else expected) in message
+    expected = f"{inputs} have different lengths"
+    for part, of_part in {"length ": "not between 1 and", "many": "more than 65536 rows", "tf.Ex": "parse"}.items():
+      expected = of_part if part in name else expected
+    assert expected in message
   assert served.answers["one pair/score"].tolist() == pytest.approx([1.0])
 
 
@@ -122,6 +124,15 @@ def test_the_servers_padding_changes_nothing(served):
   check_close(served.answers["padded ids/embedding"], np.concatenate([batch[:3], batch[4:9]]))
 
 
+def test_rows_of_a_fixed_width(served):
+  check_close(served.answers["fixed ids/embedding"], served.answers["padded ids/embedding"])
+  check_close(served.answers["tiny embed_ids_fixed/embedding"], served.answers["tiny embed_ids/embedding"])
+
+
+def test_serialized_examples(served):
+  check_close(served.answers["examples/embedding"], served.answers["all/embedding"])
+
+
 def test_unit_length(served):
   actual = served.answers["tiny/embedding"]
   expected = served.tiny.encode(["a dog", "cats b", ""])
@@ -132,7 +143,14 @@ def test_unit_length(served):
 def test_files_of_a_version(served):
   folder = served.base / "1"
   files = {path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file()}
-  extra = ("README.md", "golden.json", "metadata.json", "models.config", "tf_serving_warmup_requests")
+  extra = (
+    "README.md",
+    "golden.json",
+    "metadata.json",
+    "models.config",
+    "monitoring.config",
+    "tf_serving_warmup_requests",
+  )
   assert files == {
     "saved_model.pb",
     "fingerprint.pb",
@@ -146,7 +164,7 @@ def test_files_of_a_version(served):
   assert (folder / "assets/vocab.txt").read_text(encoding="utf-8").split("\n")[:-1] == encoder.tokenizer.vocab
   metadata = json.loads((folder / METADATA).read_text(encoding="utf-8"))
   assert metadata["encoder"]["weights_sha256"] == encoder.weights_checksum
-  sizes = {"dim": 256, "output_dim": 256, "latent_dim": 256}
+  sizes = {"dim": 256, "output_dim": 256, "latent_dim": 256, "max_seq_length": 64}
   assert metadata["signatures"] == {name: signature.describe(sizes) for name, signature in SIGNATURES.items()}
   assert metadata["without"] == []
   assert metadata["origin"] == {"folder": "exp/NAME/flow"}

@@ -30,6 +30,8 @@ from bert_flow_tf.serving.served_model import MAX_ROWS  # noqa: E402
 from bert_flow_tf.serving.signatures import SIGNATURES  # noqa: E402
 from tests.encoder import tiny  # noqa: E402
 
+import tensorflow as tf  # noqa: E402 # isort: skip
+
 NAME = "bert_flow"
 TEXTS = [
   "A man is playing a guitar.",
@@ -67,9 +69,9 @@ class Served:
     return f"localhost:{self.seen['port']}"
 
 
-def random_flow(embeddings):
+def random_flow(embeddings, config=None):
   """Returns a flow initialized from embeddings, with random other weights, so that no layer is the identity."""
-  flow = Glow(FlowConfig(), dim=embeddings.shape[1], seed=1)
+  flow = Glow(config or FlowConfig(), dim=embeddings.shape[1], seed=1)
   flow.initialize(embeddings)
   rng = np.random.default_rng(2)
   for weight in flow.trainable_weights:
@@ -85,6 +87,12 @@ def text(sentences):
 def array(values):
   """Returns an array as an input of `tf_only`."""
   return {"array": values.ravel().tolist(), "dtype": values.dtype.name, "shape": list(values.shape)}
+
+
+def example(sentence):
+  """Returns a serialized tf.Example with a text, as TFX has them."""
+  feature = tf.train.Feature(bytes_list=tf.train.BytesList(value=[sentence.encode()]))
+  return tf.train.Example(features=tf.train.Features(feature={"text": feature})).SerializeToString()
 
 
 def padded_as_the_server_does(batches):
@@ -109,19 +117,24 @@ def rejected():
     for length in (-1, 0, 3):
       lengths = array(np.array([2, 1, length], np.int32))
       cases[f"embed_ids {version} length {length}"] = (version, "embed_ids", {**inputs, "lengths": lengths})
+  cases["text in place of a tf.Example"] = (1, "embed_examples", {"examples": text(["A man plays."])})
   cases["too many rows"] = (7, "serving_default", {"text": text([""] * (MAX_ROWS + 1))})
   return cases
 
 
 def requests(ids, dim):
   """Returns {name: (version, signature, inputs)} of the requests that the process answers."""
+  fixed = np.zeros([8, 64], np.int32)
+  for row, tokens in zip(fixed, [*ids[:3], *ids[4:9]], strict=True):
+    row[: len(tokens)] = tokens
+  few = {"ids": array(np.arange(32, dtype=np.int32).reshape(2, 16) % 8), "lengths": array(np.array([9, 2], np.int32))}
   batches = [pad_batch(ids[:3])[0], pad_batch(ids[4:9])[0]]
   lengths = np.array([len(row) for row in [*ids[:3], *ids[4:9]]], np.int32)
   latent = np.random.default_rng(3).normal(size=[5, dim]).astype(np.float32)
   empty = {
     signature.name: {
       name: text([]) if value.dtype == object else array(value)
-      for name, value in signature.example_inputs(0, {"dim": dim, "latent_dim": dim}).items()
+      for name, value in signature.example_inputs(0, {"dim": dim, "latent_dim": dim, "max_seq_length": 64}).items()
     }
     for signature in SIGNATURES.values()
   }
@@ -133,6 +146,9 @@ def requests(ids, dim):
     "inverse": (1, "inverse", {"latent": array(latent)}),
     "invalid": (1, "serving_default", {"text": text(INVALID)}),
     "padded ids": (1, "embed_ids", {"ids": array(padded_as_the_server_does(batches)), "lengths": array(lengths)}),
+    "fixed ids": (1, "embed_ids_fixed", {"ids": array(fixed), "lengths": array(lengths)}),
+    "examples": (1, "embed_examples", {"examples": text(map(example, TEXTS))}),
+    **{f"tiny {name}": (7, name, few) for name in ("embed_ids", "embed_ids_fixed")},
     "tiny": (7, "serving_default", {"text": text(["a dog", "cats b", ""])}),
     "one part": (7, "similarity", {"text_a": text(MANY[:15]), "text_b": text(MANY[:-16:-1])}),
     "parts": (7, "similarity", {"text_a": text(MANY), "text_b": text(MANY[::-1])}),

@@ -1,17 +1,19 @@
 """The table of signatures."""
 
+import base64
 import json
 
 import numpy as np
 import pytest
+import tensorflow as tf
 
-from bert_flow_tf.serving.signatures import SIGNATURES, signatures_of
+from bert_flow_tf.serving.signatures import SIGNATURES, VECTOR_SIGNATURES, signatures_of
 from tests.testing import REPO
 
-SIZES = {"dim": 4, "output_dim": 2, "latent_dim": 3}
+SIZES = {"dim": 4, "output_dim": 2, "latent_dim": 3, "max_seq_length": 5}
 
 
-@pytest.mark.parametrize("signature", SIGNATURES.values(), ids=SIGNATURES)
+@pytest.mark.parametrize("signature", [*SIGNATURES.values(), *VECTOR_SIGNATURES.values()])
 def test_a_row_keeps_the_rules_of_the_server(signature):
   tensors = {**signature.inputs, **signature.outputs}
   assert all(tensor.axes[0] == "n" and tensor.dtype in ("string", "int32", "float32") for tensor in tensors.values())
@@ -19,6 +21,13 @@ def test_a_row_keeps_the_rules_of_the_server(signature):
   for name, value in signature.example_inputs(3, SIZES).items():
     assert len(value) == 3 and value.dtype == np.dtype({"string": "O"}.get(tensors[name].dtype, tensors[name].dtype))
   assert json.loads(json.dumps(signature.describe(SIZES)))["meaning"] == signature.meaning
+
+
+def test_the_example_of_examples():
+  text = tf.io.parse_single_example(
+    SIGNATURES["embed_examples"].inputs["examples"].example, {"text": tf.io.FixedLenFeature([], tf.string)}
+  )
+  assert text["text"].numpy().decode() == SIGNATURES["serving_default"].inputs["text"].example
 
 
 def test_shapes():
@@ -29,8 +38,13 @@ def test_shapes():
 
 
 def test_a_model_without_a_flow():
-  assert {"log_prob", "inverse"} == set(SIGNATURES) - {signature.name for signature in signatures_of(has_flow=False)}
-  assert [signature.name for signature in signatures_of(has_flow=True)] == list(SIGNATURES)
+  assert set(SIGNATURES) - set(signatures_of(SIGNATURES, has_flow=False)) == {"log_prob", "inverse"}
+  assert signatures_of(SIGNATURES, has_flow=True) == SIGNATURES
+
+
+def example_in_json(example):
+  """Returns an example in the format of the REST interface."""
+  return {"b64": base64.b64encode(example).decode()} if isinstance(example, bytes) else example
 
 
 def markdown_table() -> str:
@@ -42,7 +56,7 @@ def markdown_table() -> str:
 
   rows = [["Signature", "Meaning", "Inputs", "Outputs", "Example of a row"], ["---"] * 5]
   for signature in SIGNATURES.values():
-    example = {name: tensor.example for name, tensor in signature.inputs.items()}
+    example = {name: example_in_json(tensor.example) for name, tensor in signature.inputs.items()}
     meaning = signature.meaning + (" (flow only)" if signature.needs_flow else "")
     cells = [f"`{signature.name}`", meaning, tensors(signature.inputs), tensors(signature.outputs)]
     rows.append([*cells, f"`{json.dumps(example)}`"])
