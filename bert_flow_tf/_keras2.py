@@ -25,6 +25,10 @@ def require_keras_2():
       "bert_flow_tf before anything that uses tf.keras, or set TF_USE_LEGACY_KERAS=1 before starting "
       "Python."
     )
+  # tf_keras, if it came first, has loaded this module without its `keras`, which TensorFlow Probability imports.
+  compat, keras = sys.modules.get("tensorflow.compat.v2"), sys.modules.get("tf_keras")
+  if compat is not None and keras is not None:
+    compat.__path__.append(os.path.join(os.path.dirname(keras.__file__), "api", "_v2"))
 
 
 def check_not_in_keras_3(layer: Any) -> None:

@@ -70,11 +70,13 @@ def test_keras_3_first_is_refused_in_one_sentence():
   [
     ("import tensorflow as tf", {}),
     ("import tensorflow as tf; tf.keras.layers.Dense(1)", {"TF_USE_LEGACY_KERAS": "1"}),
+    ("import tf_keras", {}),
   ],
-  ids=["tf.keras untouched", "Keras 2 chosen by the user"],
+  ids=["tf.keras untouched", "Keras 2 chosen by the user", "tf_keras first"],
 )
 def test_tensorflow_first_works(before, environment):
   code = f"{before}\nimport bert_flow_tf\nimport tensorflow as tf\nprint(tf.keras.layers.Dense.__module__)"
+  code += "\nimport tensorflow_probability\ntensorflow_probability.distributions.Normal"
   done = run(code, **environment)
   assert done.returncode == 0, done.stderr
   assert done.stdout.startswith("tf_keras.")

@@ -1,0 +1,308 @@
+"""The flow as layers of Keras: every way to save and copy them, and how they are trained in a model."""
+
+import copy
+import pickle
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import tensorflow as tf
+import tf_keras
+from absl import logging
+from tensorflow_probability import distributions as tfd
+
+from bert_flow_tf.errors import FlowError
+from bert_flow_tf.flow import ActNorm, AdditiveCoupling, AffineCoupling, Glow, Invertible1x1, NegativeLogLikelihood
+from tests.flow import reference
+from tests.flow.cases import CASES, DIM, cone, config, randomize
+from tests.testing import REPO
+
+U = cone(6, DIM).astype(np.float32)
+each = pytest.mark.parametrize("case", CASES, ids=[case.name for case in CASES])
+
+
+def model_of(*layers, dim=DIM):
+  inputs = outputs = tf_keras.Input([dim])
+  for layer in layers:
+    outputs = layer(outputs)
+  return tf_keras.Model(inputs, outputs)
+
+
+def small(**arguments):
+  return Glow(**{"config": {"n_levels": 2, "depth": 1, "coupling_width": 4}, "dim": DIM, "seed": 1, **arguments})
+
+
+def own_network(units):
+  last = tf_keras.layers.Dense(units, kernel_initializer=tf_keras.initializers.RandomNormal(stddev=0.1, seed=1))
+  return tf_keras.Sequential([tf_keras.layers.Dense(7, "tanh"), tf_keras.layers.Dropout(0.5), last])
+
+
+def everything():
+  """Returns a model of every layer of the list, of networks and bases of a user's own, and of a shared flow."""
+  flow = small(name="shared")
+  own = small(network=own_network, base=tfd.StudentT(5.0, 0.0, 1.0), trainable=False)
+  layers = [case.build(3, "float32") for case in CASES]
+  inputs = outputs = tf_keras.Input([DIM])
+  for layer in [*layers, own, AffineCoupling(network=own_network), flow]:
+    outputs = layer(outputs)
+  return tf_keras.Model(inputs, [outputs, NegativeLogLikelihood(flow)(inputs), NegativeLogLikelihood(own)(inputs)])
+
+
+# {name: (model, another model with its layers, path) -> a model that must compute what the first one does}
+WAYS = {}
+
+
+def way(function):
+  WAYS[function.__name__] = function
+
+
+@way
+def keras(model, other, path):
+  model.save(f"{path}.keras")
+  return tf_keras.models.load_model(f"{path}.keras")
+
+
+@way
+def h5(model, other, path):
+  model.save(f"{path}.h5")
+  return tf_keras.models.load_model(f"{path}.h5")
+
+
+@way
+def saved_model(model, other, path):
+  model.save(str(path))
+  return tf_keras.models.load_model(str(path))
+
+
+@way
+def weights_h5(model, other, path):
+  model.save_weights(f"{path}.weights.h5")
+  other.load_weights(f"{path}.weights.h5")
+  return other
+
+
+@way
+def checkpoint(model, other, path):
+  path = tf.train.Checkpoint(model=model).save(str(path))
+  tf.train.Checkpoint(model=other).restore(path).assert_consumed()
+  return other
+
+
+@way
+def get_weights(model, other, path):
+  other.set_weights(model.get_weights())
+  return other
+
+
+@way
+def clone_model(model, other, path):
+  clone = tf_keras.models.clone_model(model)
+  clone.set_weights(model.get_weights())
+  return clone
+
+
+@way
+def deepcopy(model, other, path):
+  return copy.deepcopy(model)
+
+
+@way
+def pickled(model, other, path):
+  return pickle.loads(pickle.dumps(model))
+
+
+@each
+@pytest.mark.parametrize("name", WAYS)
+def test_saved_and_copied(case, name, tmp_path):
+  model, other = model_of(case.build(1, "float32")), model_of(case.build(2, "float32"))
+  expected, before = model(U).numpy(), other(U).numpy()
+  found = WAYS[name](model, other, tmp_path / "model")
+  np.testing.assert_allclose(found(U), expected, rtol=1e-5, atol=1e-5)
+  assert [weight.shape for weight in found.weights] == [weight.shape for weight in model.weights]
+  assert len({weight.name for weight in model.weights}) == len(model.weights)
+  if model.trainable_weights:
+    assert np.abs(before - expected).max() > 1e-3
+
+
+@each
+@pytest.mark.parametrize("way", [copy.deepcopy, lambda layer: pickle.loads(pickle.dumps(layer))])
+def test_layers_alone_are_copied_with_what_is_frozen(case, way):
+  layer = case.build(1, "float32")
+  parts = [layer, *(part for part in layer.submodules if isinstance(part, tf_keras.layers.Layer))]
+  parts[-1].trainable = False
+  again = way(layer)
+  np.testing.assert_array_equal(again(U), layer(U))
+  assert [weight.shape for weight in again.trainable_weights] == [weight.shape for weight in layer.trainable_weights]
+  for weight in again.trainable_weights:
+    weight.assign(weight + 1.0)
+  if again.trainable_weights:
+    assert np.abs(again(U) - layer(U)).max() > 1e-3
+
+
+IN_A_NEW_PROCESS = """
+import pickle, sys
+import tf_keras
+import numpy as np
+from bert_flow_tf.flow import Glow
+folder = sys.argv[1]
+u = np.load(f"{folder}/u.npy")
+found = {name: tf_keras.models.load_model(f"{folder}/model{name}") for name in (".keras", ".h5", "")}
+found["pickle"] = pickle.load(open(f"{folder}/pickle", "rb"))
+for name, model in found.items():
+  for index, expected in enumerate(np.load(f"{folder}/outputs.npz").values()):
+    np.testing.assert_allclose(model(u)[index], expected, rtol=1e-4, atol=1e-4, err_msg=name)
+print("equal", len(found))
+"""
+
+
+def test_loaded_in_a_new_process_without_custom_objects(tmp_path):
+  model = everything()
+  for layer in model.layers:
+    randomize(layer, seed=5)
+  np.save(tmp_path / "u.npy", U)
+  np.savez(tmp_path / "outputs.npz", *(np.asarray(output) for output in model(U)))
+  for ending in (".keras", ".h5", ""):
+    model.save(f"{tmp_path}/model{ending}")
+  (tmp_path / "pickle").write_bytes(pickle.dumps(model))
+  done = subprocess.run(
+    [sys.executable, "-c", IN_A_NEW_PROCESS, tmp_path],
+    cwd=REPO,
+    capture_output=True,
+    text=True,
+    timeout=600,
+    check=False,
+  )
+  assert done.stdout.endswith("equal 4\n"), done.stderr[-3000:]
+
+
+def test_a_shared_flow_stays_one(tmp_path):
+  model = everything()
+  model.save(tmp_path / "model.keras")
+  loaded = tf_keras.models.load_model(tmp_path / "model.keras")
+  assert len(loaded.weights) == len(model.weights)
+  assert loaded.get_layer("shared") is loaded.layers[-2].flow
+
+
+# ---- adapt
+
+
+def test_adapt_takes_arrays_and_datasets_and_works_again():
+  u, expected = cone(100, DIM), small()
+  expected.initialize(u)
+  rows = tf.data.Dataset.from_tensor_slices(u)
+  for data in (u, u.tolist(), tf.constant(u), rows.batch(32), rows, tf.data.Dataset.zip((rows, rows)).batch(7)):
+    flow = small()
+    for again in (cone(9, DIM, seed=4), data):
+      flow.adapt(again)
+    np.testing.assert_array_equal(flow(u), expected(u))
+    assert flow.initialized
+  first, batches = small(), small()
+  first.adapt(u, batch_size=10, steps=3)
+  batches.adapt(rows.repeat().batch(10), steps=3)
+  np.testing.assert_array_equal(first(u), batches(u))
+  for layer in (ActNorm(), AffineCoupling(4), Invertible1x1()):
+    layer.adapt(rows.batch(32))
+    assert layer.built
+  for bad in (u[:1], u[:, :3], rows.take(0), "u"):
+    with pytest.raises(FlowError):
+      small().adapt(bad)
+
+
+def test_a_fit_without_adapt_warns(caplog):
+  logging.get_absl_logger().propagate = True
+  for adapted in (False, True):
+    caplog.clear()
+    flow = small()
+    if adapted:
+      flow.adapt(U)
+    model = model_of(NegativeLogLikelihood(flow))
+    model.compile("sgd")
+    with caplog.at_level("WARNING"):
+      model.predict(U, verbose=0)
+      assert "adapt" not in caplog.text
+      model.fit(U, verbose=0)
+    assert ("adapt" in caplog.text) == (not adapted)
+
+
+# ---- training
+
+
+@pytest.mark.parametrize("coupling", ["additive", "affine"])
+def test_a_model_fits_the_likelihood(coupling):
+  """Loss and a step of SGD against finite differences of the equations."""
+  settings = config(n_levels=1, depth=1, coupling=coupling, coupling_width=3)
+  flow, u = Glow(settings, 4, seed=1, dtype="float64"), cone(8, 4)
+  randomize(flow, seed=2)
+  weights = flow.tf1_variables()
+  inputs = tf_keras.Input([4], dtype="float64")
+  bits = NegativeLogLikelihood(flow)(inputs)
+  model = tf_keras.Model(inputs, bits)
+  model.compile(tf_keras.optimizers.SGD(0.01))
+  np.testing.assert_allclose(model(u), reference.bits_per_dim(settings.to_dict(), weights, u), rtol=1e-10)
+  losses = model.fit(u, batch_size=8, verbose=0).history["loss"]
+
+  def loss(values):
+    return np.mean(reference.bits_per_dim(settings.to_dict(), values, u))
+
+  np.testing.assert_allclose(losses, [loss(weights)], rtol=1e-6)
+  gradients = reference.gradient(loss, weights)
+  for name, array in flow.tf1_variables().items():
+    moved = weights[name] - 0.01 * gradients.get(name, 0.0)
+    np.testing.assert_allclose(array, moved, rtol=1e-6, atol=1e-8, err_msg=name)
+
+
+def test_training_means_dropout_where_no_seed_is_given():
+  for layer in (
+    small(config=config(coupling_dropout=0.5)),
+    AdditiveCoupling(9, dropout=0.5),
+    AffineCoupling(9, dropout=0.5),
+  ):
+    layer(U)
+    randomize(layer)
+    np.testing.assert_array_equal(layer(U, training=False), layer(U))
+    masks = [layer(U, training=True).numpy() for _ in range(2)]
+    assert np.abs(masks[0] - masks[1]).max() > 1e-3 < np.abs(masks[0] - layer(U)).max()
+    drawn = []
+    for _ in range(2):
+      tf.random.set_seed(3)
+      drawn.append(layer(U, training=True))
+    np.testing.assert_array_equal(*drawn)
+
+
+@pytest.mark.parametrize("policy", ["mixed_float16", "mixed_bfloat16"])
+def test_mixed_precision_computes_the_flow_in_the_precision_of_its_weights(policy):
+  expected = model_of(small(), ActNorm("glorot", seed=1))(U)
+  tf_keras.mixed_precision.set_global_policy(policy)
+  try:
+    found = model_of(small(), ActNorm("glorot", seed=1))(U)
+    model = model_of(tf_keras.layers.Dense(DIM), small(), NegativeLogLikelihood(small()), tf_keras.layers.Reshape([1]))
+    model.compile("adam", "mse")
+    losses = model.fit(U, np.zeros(6), verbose=0).history["loss"]
+    assert Glow(config(), DIM, dtype=policy).dtype == "float32"
+  finally:
+    tf_keras.mixed_precision.set_global_policy("float32")
+  np.testing.assert_array_equal(found, expected)
+  assert found.dtype == "float32" and np.isfinite(losses).all()
+
+
+@each
+@pytest.mark.parametrize("shape", [[None, None], None, [None, 3, DIM], [None]])
+def test_unknown_dimensions(case, shape):
+  layer = case.build(1, "float32")
+  u = {1: U[0], 3: U.reshape(2, 3, DIM)}.get(shape and len(shape), U)
+  graph = tf.function(lambda x: layer(x), input_signature=[tf.TensorSpec(shape, tf.float32)])
+  expected = layer(U).numpy()
+  np.testing.assert_allclose(graph(u), expected[0] if u.ndim == 1 else expected.reshape(u.shape), atol=1e-4)
+  if shape == [None, None]:
+    np.testing.assert_allclose(model_of(layer, dim=None)(U), expected, atol=1e-4)
+    with pytest.raises(FlowError, match="known last dimension"):
+      model_of(type(layer)(), dim=None) if not case.is_flow else ActNorm().build([None, None])
+
+
+def test_frozen_flows_and_two_of_them_in_a_model():
+  frozen, free = small(trainable=False), small()
+  assert frozen.trainable_weights == [] and len(frozen.weights) == len(free.weights)
+  assert Glow.from_config(frozen.get_config()).trainable is False
+  model = model_of(frozen, free)
+  assert len(model.trainable_weights) == len(free.trainable_weights)
