@@ -21,8 +21,9 @@ def __getattr__(name: str) -> Any:
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
   # Imported at the first use: configurations are read without TensorFlow. This registers every class with Keras.
-  from bert_flow_tf.flow import glow, likelihood
   from bert_flow_tf.flow.chain import ActNorm, AdditiveCoupling, AffineCoupling, Invertible1x1, Permutation
+  from bert_flow_tf.flow.glow import Glow
+  from bert_flow_tf.flow.likelihood import NegativeLogLikelihood
 
-  layers = (ActNorm, AdditiveCoupling, AffineCoupling, Invertible1x1, Permutation)
-  return {layer.__name__: layer for layer in (*layers, glow.Glow, likelihood.NegativeLogLikelihood)}[name]
+  layers = (ActNorm, AdditiveCoupling, AffineCoupling, Glow, Invertible1x1, NegativeLogLikelihood, Permutation)
+  return {layer.__name__: layer for layer in layers}[name]
