@@ -19,7 +19,7 @@ from bert_flow_tf.data.tasks import DataSettings
 from bert_flow_tf.encoder.settings import EncoderSettings
 from bert_flow_tf.errors import ConfigError
 from bert_flow_tf.io.experiment import OutputSettings
-from bert_flow_tf.io.lock import owned
+from bert_flow_tf.io.files import owned
 from bert_flow_tf.serving.settings import ExportSettings, check_installed
 from bert_flow_tf.training.settings import FlowSettings, RunSettings
 from run_scripts import common_flags, runner

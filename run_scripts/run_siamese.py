@@ -25,7 +25,7 @@ from bert_flow_tf.data.tasks import KINDS, DataSettings, load_task, task_names
 from bert_flow_tf.errors import ConfigError
 from bert_flow_tf.evaluation import report
 from bert_flow_tf.io.experiment import OutputSettings
-from bert_flow_tf.io.lock import owned
+from bert_flow_tf.io.files import owned
 from bert_flow_tf.training.siamese_settings import SiameseEmbedding, SiameseSettings, siamese_name
 from run_scripts import common_flags, runner
 

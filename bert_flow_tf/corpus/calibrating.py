@@ -22,8 +22,7 @@ from bert_flow_tf.encoder.identity import VectorsIdentity, read_identity
 from bert_flow_tf.encoder.pooling import parse_pooling
 from bert_flow_tf.errors import ConfigError, DataError, EncoderError, naming
 from bert_flow_tf.io import checksums
-from bert_flow_tf.io.files import clear_leftovers, read_json, write_text, writing
-from bert_flow_tf.io.lock import owned
+from bert_flow_tf.io.files import clear_leftovers, owned, read_json, write_text, writing
 from bert_flow_tf.progress import counted
 from bert_flow_tf.training.calibrate import fit_calibration, settings_of_fit
 

@@ -7,9 +7,8 @@ from typing import Any
 import numpy as np
 
 from bert_flow_tf.corpus import storage
-from bert_flow_tf.corpus.index import Index, ShardTask
+from bert_flow_tf.corpus.index import BadRecord, Index, ShardReader, ShardRecords, ShardTask
 from bert_flow_tf.corpus.readers import InputFormat
-from bert_flow_tf.corpus.reading import BadRecord, ShardReader, ShardRecords
 from bert_flow_tf.corpus.shards import ShardFolder
 from bert_flow_tf.errors import CalibrationError, EncoderError
 from bert_flow_tf.progress import Progress

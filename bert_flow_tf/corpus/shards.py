@@ -15,12 +15,11 @@ import numpy as np
 from absl import logging
 
 from bert_flow_tf.corpus import storage
-from bert_flow_tf.corpus.index import Index, build_index, changed_input
+from bert_flow_tf.corpus.index import Index, ShardRecords, build_index, changed_input
 from bert_flow_tf.corpus.readers import JSONL, PARQUET, TFRECORD, InputFormat, import_parquet, to_tfrecord
-from bert_flow_tf.corpus.reading import ShardRecords
 from bert_flow_tf.errors import ConfigError
 from bert_flow_tf.io import checksums, files
-from bert_flow_tf.io.lock import owned
+from bert_flow_tf.io.files import owned
 from bert_flow_tf.io.settings import differences
 
 NPY = "npy"

@@ -21,8 +21,7 @@ from bert_flow_tf.calibration.linear import LinearCalibration
 from bert_flow_tf.encoder.graph_tokenizer import vocabulary_of
 from bert_flow_tf.errors import ConfigError
 from bert_flow_tf.flow.glow import Glow
-from bert_flow_tf.io.files import temporary_folder, write_text
-from bert_flow_tf.io.lock import owned
+from bert_flow_tf.io.files import owned, temporary_folder, write_text
 from bert_flow_tf.model import SentenceModel
 from bert_flow_tf.serving import golden, metadata
 from bert_flow_tf.serving.served_model import ServedCalibration, ServedModel

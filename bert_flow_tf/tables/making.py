@@ -14,7 +14,7 @@ from absl import logging
 from bert_flow_tf.data.tasks import DataSettings, load_task
 from bert_flow_tf.encoder.settings import EncoderSettings
 from bert_flow_tf.io import files
-from bert_flow_tf.io.lock import owned
+from bert_flow_tf.io.files import owned
 from bert_flow_tf.tables import figures
 from bert_flow_tf.tables.inputs import Inputs
 from bert_flow_tf.tables.paper_tables import paper_tables

@@ -8,9 +8,8 @@ import os
 import numpy as np
 import pytest
 
-from bert_flow_tf.corpus.index import Index, build_index, changed_input, find_inputs
+from bert_flow_tf.corpus.index import Index, ShardReader, build_index, changed_input, find_inputs
 from bert_flow_tf.corpus.readers import InputFormat
-from bert_flow_tf.corpus.reading import ShardReader
 from bert_flow_tf.errors import ConfigError, DataError
 
 

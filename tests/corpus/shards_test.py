@@ -10,8 +10,8 @@ import tensorflow as tf
 from bert_flow_tf.corpus import storage
 from bert_flow_tf.corpus.calibrating import find_vector_files
 from bert_flow_tf.corpus.embedding import run_streaming
+from bert_flow_tf.corpus.index import BadRecord, Record, ShardRecords
 from bert_flow_tf.corpus.readers import InputFormat
-from bert_flow_tf.corpus.reading import BadRecord, Record, ShardRecords
 from bert_flow_tf.corpus.shards import Manifest, ShardFolder, add_counters
 from bert_flow_tf.errors import ConfigError, DataError
 from bert_flow_tf.io import files

@@ -1,4 +1,4 @@
-"""files.py and lock.py: what killed processes leave, files of others, JSON of others, and a folder with two runs."""
+"""files.py: what killed processes leave, files of others, JSON of others, and a folder with two runs."""
 
 import os
 import pathlib
@@ -10,7 +10,7 @@ import pytest
 
 from bert_flow_tf.errors import ConfigError
 from bert_flow_tf.io import files
-from bert_flow_tf.io.lock import owned
+from bert_flow_tf.io.files import owned
 
 # A process number that no process has: the largest one of Linux, which is given last.
 DEAD = 4194304
@@ -92,7 +92,7 @@ def test_permissions_are_those_of_other_new_files(tmp_path):
 
 def test_a_folder_has_one_owner_until_its_process_ends(tmp_path):
   folder = tmp_path / "exp/run"
-  hold = "import sys, time\nfrom bert_flow_tf.io.lock import owned\n"
+  hold = "import sys, time\nfrom bert_flow_tf.io.files import owned\n"
   hold += "with owned(sys.argv[1], 'exp_name'):\n  print('held', flush=True)\n  time.sleep(60)"
   environment = {**os.environ, "PYTHONPATH": str(pathlib.Path(files.__file__).parents[2])}
   command = [sys.executable, "-c", hold, str(folder)]

@@ -12,7 +12,7 @@ import pytest
 
 from bert_flow_tf import SentenceModel
 from bert_flow_tf.evaluation.metrics import cosine_similarity
-from bert_flow_tf.io.lock import owned
+from bert_flow_tf.io.files import owned
 from tests.run_scripts.results import check_figures, check_files, read_predictions, without_seconds
 from tests.testing import REPO, shared
 
