@@ -1,11 +1,16 @@
-"""The order of the pairs in a fit, as a tf.data pipeline."""
+"""The order of the pairs in a fit, and their token ids, as tf.data pipelines."""
 
+from collections.abc import Callable, Sequence
+
+import numpy as np
 import tensorflow as tf
 
 # Part of a fit's identity: a fit that was started with another order is not resumed.
 ORDER = "every pair once a pass"
 # Rows in the shuffle buffer of the published code.
 _PUBLISHED_BUFFER = 1000
+# In the place of ids after a sentence's end.
+_PADDING = -1
 
 
 def pair_order(num_pairs: int, seed: int, shuffle: bool = True) -> tf.data.Dataset:
@@ -39,3 +44,37 @@ def published_order(num_rows: int, seed: int) -> tf.data.Dataset:
 def batched(order: tf.data.Dataset, batch_size: int, start_step: int = 0) -> tf.data.Dataset:
   """Returns batches of positions, int64 [batch_size], from a step on."""
   return order.skip(start_step * batch_size).batch(batch_size, drop_remainder=True)
+
+
+class TokenPairs:
+  """Token ids of both sides of pairs, n arrays each; batches are padded to their longest sentence, or to `length`."""
+
+  def __init__(self, sides: Sequence[Sequence[np.ndarray]], pad_id: int, length: int | None = None) -> None:
+    self._pad_id, self._length = pad_id, length
+    # One array for all ids of a side: `features` cuts it into rows.
+    self._ids, self._lengths = [], []
+    for side in sides:
+      self._ids.append(np.concatenate(side))
+      self._lengths.append(np.array([len(ids) for ids in side], np.int64))
+
+  def __len__(self) -> int:
+    return len(self._lengths[0])
+
+  def features(self, positions: tf.data.Dataset) -> tf.data.Dataset:
+    """Maps a dataset of positions [batch] to one of (ids a, ids b), int32 [batch, seq_len], for `tokens`."""
+    return positions.map(self.reader())
+
+  def reader(self) -> Callable[[tf.Tensor], tuple[tf.Tensor, ...]]:
+    """Returns the function that `features` maps."""
+    with tf.device("CPU"):  # input pipelines run on it
+      first, second = map(tf.RaggedTensor.from_row_lengths, self._ids, self._lengths)
+
+    def padded(side, rows):
+      return tf.gather(side, rows).to_tensor(_PADDING, shape=[None, self._length])
+
+    return lambda rows: (padded(first, rows), padded(second, rows))
+
+  def tokens(self, ids: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+    """Returns ids with [PAD] after a sentence's end, and mask, int32 [batch, seq_len], of ids from `features`."""
+    mask = tf.cast(ids >= 0, tf.int32)
+    return tf.where(ids >= 0, ids, self._pad_id), mask

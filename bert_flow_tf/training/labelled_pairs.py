@@ -2,19 +2,18 @@
 
 import copy
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from random import Random
 
 import numpy as np
 import tensorflow as tf
 
+from bert_flow_tf.data.pipeline import TokenPairs
 from bert_flow_tf.encoder.sentence_encoder import SentenceEncoder
 from bert_flow_tf.errors import TrainingError
 
-_PADDING = -1
 
-
-class LabelledPairs:
+class LabelledPairs(TokenPairs):
   """Pairs of a siamese training, each `dupe_factor` times in a row; a target NaN stands for a pair without a label.
 
   The first copy of a pair is the pair itself. In every other copy, one random word piece of each side is [MASK], as in
@@ -38,19 +37,10 @@ class LabelledPairs:
     tokenizer = encoder.tokenizer
     self.num_pairs = len(targets)
     self._targets = np.repeat(np.asarray(targets, np.float32), dupe_factor)
-    self._pad_id = tokenizer.pad_id
-    self._length = max_seq_length if pad_to_max else None
     sides = [tokenizer(side, max_seq_length) for side in (sentences_a, sentences_b)]
     if dupe_factor > 1:
       sides = _with_copies(sides, dupe_factor, copy.copy(random or Random(0)), tokenizer.mask_id)
-    # One array for all ids of a side: `features` cuts it into rows.
-    self._ids, self._lengths = [], []
-    for side in sides:
-      self._ids.append(np.concatenate(side))
-      self._lengths.append(np.array([len(ids) for ids in side], np.int64))
-
-  def __len__(self) -> int:
-    return len(self._targets)
+    super().__init__(sides, tokenizer.pad_id, max_seq_length if pad_to_max else None)
 
   @property
   def labelled(self) -> int:
@@ -66,24 +56,12 @@ class LabelledPairs:
       digest.update(np.ascontiguousarray(array).data)
     return digest.hexdigest()
 
-  def features(self, positions: tf.data.Dataset) -> tf.data.Dataset:
-    """Maps a dataset of positions [batch] to one of (ids a, ids b, targets).
-
-    Ids are int32 [batch, seq_len], -1 after a sentence's end, targets float32 [batch].
-    """
-    with tf.device("CPU"):  # input pipelines run on it
-      first, second = map(tf.RaggedTensor.from_row_lengths, self._ids, self._lengths)
+  def reader(self) -> Callable[[tf.Tensor], tuple[tf.Tensor, ...]]:
+    """Returns the function that `features` maps: to (ids a, ids b, targets), the last float32 [batch]."""
+    ids_of = super().reader()
+    with tf.device("CPU"):
       targets = tf.constant(self._targets)
-
-    def padded(side, rows):
-      return tf.gather(side, rows).to_tensor(_PADDING, shape=[None, self._length])
-
-    return positions.map(lambda rows: (padded(first, rows), padded(second, rows), tf.gather(targets, rows)))
-
-  def tokens(self, ids: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-    """Returns ids with [PAD] after a sentence's end, and mask, int32 [batch, seq_len], of ids from `features`."""
-    mask = tf.cast(ids >= 0, tf.int32)
-    return tf.where(ids >= 0, ids, self._pad_id), mask
+    return lambda rows: (*ids_of(rows), tf.gather(targets, rows))
 
 
 def _with_copies(

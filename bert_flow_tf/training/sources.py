@@ -10,10 +10,10 @@ import tensorflow as tf
 from bert_flow_tf.calibration.combined import Mix
 from bert_flow_tf.calibration.moments import Moments
 from bert_flow_tf.data.pairs import SentencePairs
+from bert_flow_tf.data.pipeline import TokenPairs
 from bert_flow_tf.encoder.sentence_encoder import SentenceEncoder
 from bert_flow_tf.errors import TrainingError
 from bert_flow_tf.evaluation.task_scores import Embeddings
-from bert_flow_tf.training.labelled_pairs import LabelledPairs
 
 # Pairs with gold scores on which natsv's k is chosen: first vectors [n, dim], second vectors [n, dim], scores [n].
 Dev = tuple[np.ndarray, np.ndarray, np.ndarray]
@@ -196,8 +196,9 @@ class SentencePairsWithDropout:
   ) -> None:
     self._encoder = encoder
     self._pooling = encoder.pooling(sentence_embedding_type)
-    no_targets = np.full([len(sentences_a)], np.nan)
-    self._pairs = LabelledPairs(encoder, sentences_a, sentences_b, no_targets, max_seq_length)
+    tokenizer = encoder.tokenizer
+    sides = [tokenizer(side, max_seq_length) for side in (sentences_a, sentences_b)]
+    self._pairs = TokenPairs(sides, tokenizer.pad_id)
     sentences = list(sentences_a) + list(sentences_b)
     self._fingerprint = "dropout " + encoder.fingerprint(sentences, self._pooling, max_seq_length)
 
@@ -209,13 +210,13 @@ class SentencePairsWithDropout:
     return self._fingerprint
 
   def features(self, positions: tf.data.Dataset) -> tf.data.Dataset:
-    """Maps a dataset of positions [batch] to one of token ids of both sides; see `LabelledPairs.features`."""
+    """Maps a dataset of positions [batch] to one of token ids of both sides; see `TokenPairs.features`."""
     return self._pairs.features(positions)
 
   def embed(self, features: Sequence[tf.Tensor], dropout_seed: tf.Tensor) -> list[tf.Tensor]:
     """Runs the encoder on both sides and returns two float32 [batch, dim]."""
     embedded = []
-    for side, ids in enumerate(features[:2]):
+    for side, ids in enumerate(features):
       # Each side has masks of its own.
       seed = tf.random.experimental.stateless_fold_in(dropout_seed, side)
       ids, mask = self._pairs.tokens(ids)
