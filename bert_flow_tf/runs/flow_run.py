@@ -18,13 +18,9 @@ from bert_flow_tf.data.task import TaskData
 from bert_flow_tf.data.tasks import DataSettings
 from bert_flow_tf.encoder.settings import DEFAULT_POOLING, EncoderSettings
 from bert_flow_tf.errors import BertFlowError, ConfigError
+from bert_flow_tf.evaluation import report
 from bert_flow_tf.evaluation.result import TaskResult, task_result
-from bert_flow_tf.evaluation.task_scores import (
-  WITH_FLOW,
-  WITHOUT_FLOW,
-  evaluate,
-  original_eval_results,
-)
+from bert_flow_tf.evaluation.task_scores import WITH_FLOW, WITHOUT_FLOW, evaluate, original_eval_results
 from bert_flow_tf.io.experiment import OutputSettings, Stopwatch, encoder_label, experiment_name, make_folder
 from bert_flow_tf.model import SentenceModel
 from bert_flow_tf.progress import counted
@@ -235,7 +231,7 @@ class FlowRun:
     """Returns the folder of a fitted calibration."""
     return self.folder / self.models[method].calibration.name
 
-  def write(self, evaluations: dict[str, tuple], about: dict[str, Any]) -> tuple[TaskResult, pathlib.Path]:
+  def write(self, evaluations: dict[str, tuple], about: dict[str, Any]) -> tuple[TaskResult, pathlib.Path | None]:
     """Writes calibrations, results.json with `about`, predictions, eval_results.txt, and a page last.
 
     Returns the result and the page's path.
@@ -253,14 +249,13 @@ class FlowRun:
         sentences.insert(0, self._cone["warning"])
       if sentences:
         warnings[self.calibration_folder(method).name] = sentences
-    folder = RunFolder(self.folder)
     # The original's file, and the page last: it shows that the rest is complete.
     if result.has_gold and WITH_FLOW in self.models:
       flow = self.models[WITH_FLOW].calibration
       values = original_eval_results(self._task, self._embeddings, flow, result.cosines[WITH_FLOW], self._steps)
-      folder.write_eval_results(values)
+      report.write_eval_results(self.folder, values)
     about = {"warnings": warnings, **self._describe(), **about}
-    path = folder.write(f"{self._task.spec.name}, {self._identity.name}", [result], about)
+    path = RunFolder(self.folder).write(f"{self._task.spec.name}, {self._identity.name}", [result], about)
     return result, path
 
   def _describe(self):

@@ -37,15 +37,11 @@ class RunFolder:
 
   def write(
     self, title: str, results: Sequence[TaskResult], about: Mapping[str, Any], predictions: bool = True
-  ) -> pathlib.Path:
-    """Writes results.json, the predictions and, last, the page, whose path it returns."""
-    self.write_results(results, about)
-    if predictions:
-      self.write_predictions(results)
-    return self.write_page(title, results, about)
+  ) -> pathlib.Path | None:
+    """Writes results.json, with the JSON values `about` the run, predictions, and a page last; returns its path.
 
-  def write_results(self, results: Sequence[TaskResult], about: Mapping[str, Any]) -> None:
-    """Writes results.json: scores and gains of the tasks, and the JSON values `about` the run."""
+    Without results of a task there is no page.
+    """
     self.make()
     scores: Any = {}
     gains: Any = {}
@@ -55,23 +51,15 @@ class RunFolder:
     elif results:
       scores, gains = results[0].scores, results[0].gains
     report.write_results(self.path, {"results": scores, "gain": gains, **about})
-
-  def write_predictions(self, results: Sequence[TaskResult]) -> None:
-    """Writes test_results.tsv with the cosines of every task that has gold."""
+    # The cosines of every task that has gold.
     for result in results:
-      if result.has_gold and result.pairs is not None:
+      if predictions and result.has_gold and result.pairs is not None:
         folder = self.path / result.name if self.by_task else self.path
         make_folder(folder, self.argument)
         columns = {"gold": result.pairs.scores, **result.cosines}
         report.write_pairs(folder, report.PREDICTIONS_FILE, result.pairs, columns)
-
-  def write_eval_results(self, values: Mapping[str, Any]) -> None:
-    """Writes the original's eval_results.txt, {key: value}."""
-    self.make()
-    report.write_eval_results(self.path, values)
-
-  def write_page(self, title: str, results: Sequence[TaskResult], about: Mapping[str, Any]) -> pathlib.Path:
-    """Writes report.html and returns its path."""
+    if not results:
+      return None
     return page.write_page(self.path, title, results, about)
 
 

@@ -167,7 +167,8 @@ class SiameseRun:
         l2_penalty=self._settings.l2_penalty,
         batch_size=batch_size,
       )
-    self._files.write_eval_results({**values, "global_step": self.step})
+    self._files.make()
+    report.write_eval_results(self._folder, {**values, "global_step": self.step})
 
   def predict(self, name: str, checkpoint: str | None, pool: bool) -> None:
     """Writes the cosines of a split "test", "dev" or "full", or its embeddings, by default of the latest checkpoint."""
@@ -207,9 +208,9 @@ class SiameseRun:
       **self._about,
     }
     if self._results or self._is_trained or not (self._folder / report.RESULTS_FILE).exists():
-      self._files.write_results(self._results, about)
+      title = f"{self._task.name}, {identity.name}"
+      path = self._files.write(title, self._results, about, predictions=False)
     if self._results:
-      path = self._files.write_page(f"{self._task.name}, {identity.name}", self._results, about)
       print_results(self._results, self.watch.seconds, path)
     else:
       print(f"seconds: {report.spent(self.watch.seconds)}")

@@ -275,13 +275,12 @@ def check_agreement(strategy: tf.distribute.Strategy, settings: Mapping[str, Any
     )
 
 
-def from_chief(strategy: tf.distribute.Strategy, value: int) -> int:
-  """Returns the chief's value of an integer, in every worker."""
-  if not has_several_workers(strategy):
-    return value
-  with strategy.scope():
-    shared = tf.Variable(value, dtype=tf.int64, trainable=False)  # starts with the chief's value everywhere
-  return int(tf.convert_to_tensor(shared).numpy())
+def from_chief(strategy: tf.distribute.Strategy, value: Any) -> np.ndarray:
+  """Returns the chief's value of a number or tensor, in every worker."""
+  if has_several_workers(strategy):
+    with strategy.scope():
+      value = tf.Variable(value, trainable=False)  # starts with the chief's value everywhere
+  return tf.convert_to_tensor(value).numpy()
 
 
 def wait_for_all(strategy: tf.distribute.Strategy) -> None:
@@ -298,22 +297,9 @@ def copy_from_chief(strategy: tf.distribute.Strategy, variables: Sequence[tf.Var
   """
   if not has_several_workers(strategy):
     return
-  mine = tf.constant(is_chief(strategy))
-
-  @tf.function(autograph=False)
-  def chiefs(vector):
-    def replica(vector):
-      context = tf.distribute.get_replica_context()
-      # The first replica of all belongs to the chief.
-      first = tf.logical_and(mine, tf.equal(context.replica_id_in_sync_group, 0))
-      return context.all_reduce(tf.distribute.ReduceOp.SUM, tf.where(first, vector, tf.zeros_like(vector)))
-
-    return strategy.run(replica, args=[vector])
-
-  for dtype in sorted({variable.dtype for variable in variables}, key=str):  # TensorFlow packs one alone
+  for dtype in sorted({variable.dtype for variable in variables}, key=str):
     same = [variable for variable in variables if variable.dtype == dtype]
-    vector = tf.concat([tf.reshape(tf.convert_to_tensor(variable), [-1]) for variable in same], axis=0)
-    vector = strategy.experimental_local_results(chiefs(vector))[0]
+    vector = from_chief(strategy, tf.concat([tf.reshape(tf.convert_to_tensor(each), [-1]) for each in same], axis=0))
     sizes = [variable.shape.num_elements() for variable in same]
     for variable, values in zip(same, tf.split(vector, sizes), strict=True):
       variable.assign(tf.reshape(values, variable.shape))

@@ -102,11 +102,6 @@ class MixedPairs(EmbeddingPairs):
   def __init__(self, source: EmbeddingPairs, shares: Sequence[float]) -> None:
     self._source, self.mix = source, Mix.of(source.moments(), shares)
 
-  @property
-  def dim(self) -> int:
-    """Dimensions of the mix."""
-    return self.mix.output_dim
-
   def __len__(self) -> int:
     return len(self._source)
 

@@ -20,11 +20,6 @@ from bert_flow_tf.training.siamese_settings import SiameseSettings
 from tests.training import small, two_replicas
 
 
-def test_names():
-  with pytest.raises(ConfigError, match="distribution_strategy=tpu"):
-    FlowSettings(distribution_strategy="tpu")
-
-
 @pytest.mark.skipif(bool(tf.config.list_physical_devices("GPU")), reason="about a machine without GPUs")
 def test_default_is_the_cpu_itself():
   assert make_strategy() is tf.distribute.get_strategy()

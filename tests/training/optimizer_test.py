@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 import tensorflow as tf
-import tf_keras
 
 from bert_flow_tf.training.optimizer import AdamWeightDecay, WarmUpLinearDecay
 from tests.training import two_replicas
@@ -59,29 +58,6 @@ def test_steps_are_those_of_the_equations(constants, scale, dtype, tolerance):
     moved = np.abs(expected[name] - start[name]).max()
     assert moved > 0.1 or scale == 1e-5
     np.testing.assert_allclose(value, expected[name], atol=tolerance * moved, err_msg=name)
-
-
-def test_first_step_by_hand():
-  """Without bias correction the first step is 0.1 / sqrt(0.001) = 3.16 times the learning rate, not once."""
-  weight = tf.Variable([2.0], dtype=tf.float64)
-  AdamWeightDecay(0.5).apply_gradients([(tf.constant([0.25], tf.float64), weight)])
-  update = 0.1 * 0.25 / (np.sqrt(0.001 * 0.25**2) + 1e-6) + 0.01 * 2.0
-  np.testing.assert_allclose(weight.numpy(), [2.0 - 0.5 * update], rtol=1e-12)
-
-
-def test_schedule():
-  schedule = tf_keras.optimizers.schedules.PiecewiseConstantDecay([1], [0.5, 0.25])
-  weight = tf.Variable([0.0], dtype=tf.float64)
-  optimizer = AdamWeightDecay(schedule, weight_decay_rate=0.0)
-  places = []
-  for _ in range(3):
-    optimizer.apply_gradients([(tf.constant([1.0], tf.float64), weight)])
-    places.append(float(weight.numpy()[0]))
-  m1, v1 = 0.1, 0.001
-  m2, v2 = 0.9 * m1 + 0.1, 0.999 * v1 + 0.001
-  m3, v3 = 0.9 * m2 + 0.1, 0.999 * v2 + 0.001
-  steps = [rate * m / (v**0.5 + 1e-6) for rate, m, v in [(0.5, m1, v1), (0.5, m2, v2), (0.25, m3, v3)]]
-  np.testing.assert_allclose(places, -np.cumsum(steps), rtol=1e-12)
 
 
 @pytest.mark.slow
