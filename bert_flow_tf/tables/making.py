@@ -17,10 +17,9 @@ from bert_flow_tf.io import files
 from bert_flow_tf.io.files import owned
 from bert_flow_tf.tables import figures
 from bert_flow_tf.tables.inputs import Inputs
-from bert_flow_tf.tables.paper_tables import paper_tables
 from bert_flow_tf.tables.plan import Plan
 from bert_flow_tf.tables.registry import BINARY_TASKS, FIGURES, STS_B, TABLES
-from bert_flow_tf.tables.table import HIGHEST, NEAREST_0, TERMS, Cell, Table, note
+from bert_flow_tf.tables.table import HIGHEST, NEAREST_0, TERMS, Cell, Table, note, paper_tables
 from bert_flow_tf.tables.workbench import Run, Store, Workbench, load_benches
 from bert_flow_tf.training.settings import FlowSettings
 

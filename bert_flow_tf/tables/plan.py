@@ -12,9 +12,8 @@ from bert_flow_tf.data.task import TaskData
 from bert_flow_tf.data.tasks import STS_TASKS, find_task
 from bert_flow_tf.errors import ConfigError
 from bert_flow_tf.io.settings import Settings, setting
-from bert_flow_tf.tables.analysis import LEXICAL_SPLIT
+from bert_flow_tf.tables.analysis import LEXICAL_SPLIT, TOKENS, UNITS, edit_distances
 from bert_flow_tf.tables.inputs import is_words, label_of
-from bert_flow_tf.tables.measures import TOKENS, UNITS, edit_distances
 from bert_flow_tf.tables.registry import BINARY_TASKS, FIGURES, STS_B, TABLES, TUNED
 from bert_flow_tf.training.settings import FlowSettings
 

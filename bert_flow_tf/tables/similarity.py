@@ -11,8 +11,7 @@ from bert_flow_tf.calibration.names import parse_calibration
 from bert_flow_tf.data.flow_corpus import NLI
 from bert_flow_tf.errors import DataError
 from bert_flow_tf.tables.inputs import target_of
-from bert_flow_tf.tables.paper_tables import paper_tables
-from bert_flow_tf.tables.table import OURS, WORSE, Cell, Row, note
+from bert_flow_tf.tables.table import OURS, WORSE, Cell, Row, note, paper_tables
 from bert_flow_tf.tables.workbench import NONE, Made, Recipe, Run, Workbench
 
 AVG, FIRST_LAST = "avg", "avg-first-last"

@@ -5,8 +5,7 @@ import pytest
 from bert_flow_tf.encoder.sentence_encoder import SentenceEncoder
 from bert_flow_tf.errors import DataError
 from bert_flow_tf.tables import page
-from bert_flow_tf.tables.paper_tables import paper_tables
-from bert_flow_tf.tables.table import OURS, Cell, Row, Table, note
+from bert_flow_tf.tables.table import OURS, Cell, Row, Table, note, paper_tables
 
 ABOUT = {
   "command": "python run_scripts/run_table.py --table=5",

@@ -8,7 +8,7 @@ import pytest
 
 from bert_flow_tf.calibration.names import parse_calibration
 from bert_flow_tf.data.tasks import TASKS
-from bert_flow_tf.tables.paper_tables import FILE, paper_tables
+from bert_flow_tf.tables.table import FILE, paper_tables
 
 STS = ("STS-B", "SICK-R", "STS-12", "STS-13", "STS-14", "STS-15", "STS-16")
 # Of all names and cells. At commit 7d76ad6 they were equal, cell by cell, to second copies in this test: from Su et al.

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from bert_flow_tf.tables.paper_tables import paper_tables
+from bert_flow_tf.tables.table import paper_tables
 from tests.tables.fakes import Encoder, cosine, flow_matrix, make, make_bench, sides
 
 

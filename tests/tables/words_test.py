@@ -1,4 +1,4 @@
-"""tables/measures.py: neighbors of words by brute force, edit distances by the textbook's recursion."""
+"""bert_flow_tf/tables/analysis.py: neighbors of words by brute force, edit distances by the textbook's recursion."""
 
 import math
 import sys
@@ -13,9 +13,8 @@ from tokenizers import pre_tokenizers
 
 from bert_flow_tf.data.tasks import load_task
 from bert_flow_tf.errors import ConfigError
-from bert_flow_tf.tables import measures
-from bert_flow_tf.tables.measures import (
-  edit_correlation,
+from bert_flow_tf.tables import analysis
+from bert_flow_tf.tables.analysis import (
   edit_distances,
   frequency_groups,
 )
@@ -54,7 +53,7 @@ def test_by_hand(name):
 
 @pytest.mark.parametrize("piece", [1, 1000, 1 << 22])
 def test_against_scikit_learn(monkeypatch, piece):
-  monkeypatch.setattr(measures, "_PIECE", piece)
+  monkeypatch.setattr(analysis, "_PIECE", piece)
   rng = np.random.default_rng(0)
   embeddings = (rng.normal(size=(600, 12)) + 3).astype(np.float32)
   order = rng.permutation(600)[:90]  # argpartition sorts short rows
@@ -86,7 +85,7 @@ def test_near_words_far_from_the_origin():
 
 def test_the_papers_groups_in_a_small_vocabulary():
   result = frequency_groups(np.random.default_rng(0).normal(size=(130, 4)), range(130))
-  assert measures.RANK_GROUPS == ((0, 100), (100, 500), (500, 5000), (5000, 10000))
+  assert analysis.RANK_GROUPS == ((0, 100), (100, 500), (500, 5000), (5000, 10000))
   assert [group.words for group in result] == [100, 30, 0, 0] and sorted(result[0].mean_distance) == [3, 5, 7]
   for numbers in (result[2].mean_distance, result[2].mean_dot_product, {0: result[2].mean_norm}):
     assert all(map(math.isnan, numbers.values()))
@@ -141,18 +140,3 @@ def test_without_rapidfuzz(monkeypatch):
   monkeypatch.setitem(sys.modules, "rapidfuzz.distance", None)
   with pytest.raises(ConfigError, match=r"rapidfuzz.*pip install"):
     edit_distances(["a"], ["b"])
-
-
-def test_correlations_against_scipy():
-  rng = np.random.default_rng(1)
-  gold, similarities = rng.normal(size=(2, 50))
-  distances = rng.integers(0, 9, size=50)
-  gold[7] = math.nan
-  kept = np.arange(50) != 7
-  for values in (similarities, gold):
-    result = edit_correlation(values, gold, distances)
-    assert result.spearman == pytest.approx(100 * stats.spearmanr(values[kept], distances[kept]).statistic, rel=1e-12)
-    assert result.pairs == 49
-  assert edit_correlation([0.9, 0.5, 0.1], [5, 3, 4], [1, 2, 3]).spearman == pytest.approx(-100)
-  undefined = edit_correlation([0.9, 0.5, 0.1], [5, 3, 4], [2, 2, 2])
-  assert math.isnan(undefined.spearman) and "all 3 edit distances are 2" in undefined.reason
