@@ -72,19 +72,19 @@ def _names(task: TaskData) -> list[str]:
 def _labeled_splits(task, splits, use_full, num_examples):
   """Returns the names of the splits whose labels are used; a ConfigError names the argument that asks for others."""
   names = _names(task)
-  if not splits and use_full:
+  if splits is None and use_full:
     # The published code uses the labels of test, too, which it reads as 0. Without labels, any split will do.
     splits = [name for name in names if name != "test" or task.as_published or num_examples == _NO_LABELS]
     if not splits:
       message = f"use_full_for_training: {task.name} has only a test split, whose labels are not trained on; add "
       message += "num_examples=0 to fit a flow without labels, or train_splits=test"
       raise ConfigError(message, argument="use_full_for_training")
-  splits = tuple(splits or ["train"])
-  missing = [name for name in splits if name not in names]
-  if missing:
-    lacks = f"{task.name} has no {' and no '.join(sorted(missing))} split, only {', '.join(task.splits)}"
-    raise ConfigError(f"train_splits={','.join(splits)}: {lacks}", argument="train_splits")
-  return splits
+  if splits is None:
+    splits = ["train"]
+  if not splits or len(set(splits)) < len(splits) or not set(splits) <= set(names):
+    expected = f"expected one or more splits of {task.name}, each once; it has {', '.join(task.splits)}"
+    raise ConfigError(f"train_splits={','.join(splits)}: {expected}", argument="train_splits")
+  return tuple(splits)
 
 
 def _pairs_and_targets(task: TaskData, splits: Sequence[str], use_full: bool) -> tuple[SentencePairs, np.ndarray]:

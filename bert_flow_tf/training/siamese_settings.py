@@ -125,16 +125,11 @@ class SiameseSettings(FlowSettings):
         "precision=float16: small gradients underflow; use bfloat16, which has float32's range, or float32",
         argument="precision",
       )
-    if self.train_splits is not None and len(set(self.train_splits)) < max(1, len(self.train_splits)):
+    trains_on_dev = "dev" in (self.train_splits or ()) and not self.as_published
+    if self.early_stopping and (self.num_examples == 0 or trains_on_dev):
       raise ConfigError(
-        f"train_splits={','.join(self.train_splits)}: expected one or more of train, dev, test, each once",
-        argument="train_splits",
-      )
-    if self.early_stopping and self.num_examples == 0:
-      raise ConfigError("early_stopping: needs labels, which num_examples=0 does not use", argument="early_stopping")
-    if self.early_stopping and "dev" in (self.train_splits or ()) and not self.as_published:
-      raise ConfigError(
-        f"early_stopping: needs dev's labels, and train_splits={','.join(self.train_splits or ())} trains on them",
+        "early_stopping: needs labels to train on, and those of dev for itself; leave out num_examples=0 and dev in "
+        "train_splits",
         argument="early_stopping",
       )
     if self.frozen and not self.flow_loss:

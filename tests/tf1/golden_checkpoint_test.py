@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 
 from bert_flow_tf import SentenceEncoder, SentenceModel
-from bert_flow_tf.encoder import tf1_names
 from bert_flow_tf.tf1 import read, write
 from bert_flow_tf.training.objectives import Classifier
 from tests.encoder import tf1_files, tiny
@@ -77,19 +76,6 @@ def test_outputs_are_the_originals(converted):
     weights = Classifier.load(converted.folder / "classifier").output_weights.numpy()
     features = np.concatenate([e["a"], e["b"], np.abs(e["a"] - e["b"])], axis=1)
     assert_close(features @ weights.T, converted.data["eval/logits"])
-
-
-def test_the_way_back_keeps_every_bit(converted, tmp_path):
-  parts = {name: str(converted.folder / name) for name in ("flow", "classifier") if (converted.folder / name).exists()}
-  folders = {f"{name}_folder": folder for name, folder in parts.items()}
-  write.write_model(str(converted.folder / "encoder"), str(tmp_path / "back/model.ckpt-40"), **folders)
-  written = tf1_files.read_all(tmp_path / "back/model.ckpt-40")
-  assert written.pop(tf1_names.GLOBAL_STEP) == 40
-  assert written.keys() == converted.variables.keys()
-  for name, array in written.items():
-    assert array.tobytes() == converted.variables[name].tobytes(), name
-  assert json.loads((tmp_path / "back/bert_config.json").read_text())["hidden_act"] == "gelu"
-  assert json.loads((converted.folder / "encoder/config.json").read_text())["hidden_act"] == "gelu_new"
 
 
 def test_the_erf_form_of_gelu_comes_back(tmp_path, caplog):

@@ -45,21 +45,6 @@ def test_rejected_values(argument, value):
   assert raised.value.argument == argument
 
 
-@pytest.mark.parametrize(
-  ("argument", "values"),
-  [
-    ("num_examples", {"num_examples": 0}),
-    ("early_stopping", {"early_stopping": True, "num_examples": 0, "l2_penalty": 0.1}),
-    ("early_stopping", {"early_stopping": True, "train_splits": ("dev",)}),
-    ("train_splits", {"train_splits": ("dev", "dev")}),
-  ],
-)
-def test_rejected_trainings(argument, values):
-  with pytest.raises(ConfigError) as raised:
-    SiameseSettings(**values).check_training()
-  assert raised.value.argument == argument
-
-
 def test_half_precision_of_a_training():
   SiameseSettings(num_examples=0, flow=True, flow_loss=True).check_training("float16")  # the encoder is frozen
   with pytest.raises(ConfigError, match="float16: small gradients underflow"):
