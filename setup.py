@@ -65,6 +65,7 @@ EXTRAS = {
     "ruff==0.17.*",
     "mypy==2.4.*",
     "scikit-learn>=1.3,<2",
+    "tensorflow-hub>=0.16,<0.17",
     "hypothesis>=6,<7",
   ],
 }

@@ -162,12 +162,15 @@ def load_model(folder: str | None = None, allow_other_encoder: bool = False) -> 
   return SentenceModel.from_pretrained(chosen.encoder_name, cache=chosen.cached_dir, **arguments)
 
 
-def export(model: Any, calibration_folder: str | os.PathLike | None) -> None:
-  """Writes a version of a `SentenceModel` into --export_dir and prints a summary; its calibration's folder or None."""
+def export(model: Any, calibration_folder: str | os.PathLike | None, reference: Any = None) -> None:
+  """Writes a version of a model into --export_dir and prints a summary; its calibration's folder or None.
+
+  `reference` are sentences or pairs as `export_model` takes them, or None.
+  """
   # The served model names the run that its calibration is from.
   about = read_origin(calibration_folder)
   chosen = dataclasses.asdict(settings(ExportSettings))
-  folder = bert_flow_tf.export_model(model, FLAGS.export_dir, about=about, **chosen)
+  folder = bert_flow_tf.export_model(model, FLAGS.export_dir, reference=reference, about=about, **chosen)
   print("\n".join(summary(folder)))
 
 

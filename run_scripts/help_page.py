@@ -25,7 +25,7 @@ _PART_OF_FLAG = {
   **dict.fromkeys(("calibration", "flow_model_config", "actnorm_init", "permutation"), "calibration"),
   **dict.fromkeys(("flow_folder", "calibration_folder", "allow_other_encoder"), "calibration"),
   **dict.fromkeys(("output_dir", "results_page"), "io"),
-  "export_dir": "serving",
+  **dict.fromkeys(("export_dir", "calibration_only", "reference"), "serving"),
 }
 # Flags that a saved calibration decides if they are not on the command line.
 _DECIDED = ("model", "sentence_embedding_type", "max_seq_length", "low_dim", "precision", "token_weights")

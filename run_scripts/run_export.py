@@ -1,6 +1,7 @@
-"""Exports an encoder and a saved calibration as a SavedModel for TF Serving.
+"""Exports an encoder and a saved calibration, or the calibration alone, as a SavedModel for TF Serving.
 
 python run_scripts/run_export.py --flow_folder=exp/NAME/flow --export_dir=/models/bert_flow
+python run_scripts/run_export.py --flow_folder=exp/NAME/flow --calibration_only --export_dir=/models/flow
 """
 
 import pathlib
@@ -11,20 +12,29 @@ if __package__ in (None, ""):  # run as a file, from any folder
 
 from absl import flags
 
+from bert_flow_tf.data.custom import read_pairs
 from bert_flow_tf.encoder.settings import LOADING, NAME, POOLING
-from bert_flow_tf.errors import ConfigError
+from bert_flow_tf.errors import ConfigError, naming
 from bert_flow_tf.serving.settings import ExportSettings, check_installed
 from run_scripts import common_flags, runner
 
 FLAGS = flags.FLAGS
 
+_ENCODER, _LEFT_OUT = (NAME, LOADING, POOLING), ("precision",)  # a served model computes in float32
+
 
 def define_flags() -> None:
   """Defines the flags of this runner."""
   common_flags.define_calibration_flags()
-  # A served model computes in float32.
-  common_flags.define_encoder_flags(NAME, LOADING, POOLING, leave_out=["precision"])
+  common_flags.define_encoder_flags(*_ENCODER, leave_out=_LEFT_OUT)
   common_flags.define_export_flags()
+  flags.DEFINE_boolean("calibration_only", False, "Serve the calibration alone: embeddings in place of text.")
+  flags.DEFINE_string(
+    "reference",
+    None,
+    "File of usual sentences, one or a pair per line. The flow's bits per dimension for 1,024 of them go into "
+    "metadata.json as quantiles, with which a monitor sees when the input has changed.",
+  )
 
 
 def check_flags() -> None:
@@ -34,13 +44,30 @@ def check_flags() -> None:
   common_flags.check_calibration_flags()
   common_flags.settings(ExportSettings)
   check_installed(FLAGS.export_dir)
+  if FLAGS.calibration_only:
+    if FLAGS.flow_folder is None:
+      raise ConfigError("calibration_only: needs flow_folder", argument="calibration_only")
+    of_encoder = common_flags.encoder_flags(*_ENCODER, leave_out=_LEFT_OUT)
+    useless = common_flags.given([*of_encoder, "allow_other_encoder", "reference"])
+    if useless:
+      raise ConfigError(f"{useless[0]}: a calibration alone has no encoder; leave it out", argument=useless[0])
 
 
 def main(argv: list[str]) -> None:
   """Loads encoder and calibration and exports them."""
   del argv
   check_flags()
-  common_flags.export(common_flags.load_model(FLAGS.flow_folder, FLAGS.allow_other_encoder), FLAGS.flow_folder)
+  reference = None
+  if FLAGS.reference is not None:
+    with naming("reference"):
+      reference, _ = read_pairs(FLAGS.reference)
+  if FLAGS.calibration_only:
+    from bert_flow_tf.calibration.flow import load_calibration
+
+    model = load_calibration(FLAGS.flow_folder)
+  else:
+    model = common_flags.load_model(FLAGS.flow_folder, FLAGS.allow_other_encoder)
+  common_flags.export(model, FLAGS.flow_folder, reference)
 
 
 def console() -> None:

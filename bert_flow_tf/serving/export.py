@@ -42,7 +42,7 @@ _PACKAGES = ("tensorflow", "tensorflow-text", "tf-keras", "tensorflow-probabilit
 # depend on the shape.
 _WARMUP_ROWS = (1, 8)
 # Of the reference: rows that are embedded at most, and the quantiles of their bits per dimension.
-_REFERENCE_ROWS = 2048
+_REFERENCE_ROWS = 1024
 _QUANTILES = (0.01, 0.05, 0.25, 0.5, 0.75, 0.95, 0.99)
 _MODELS_CONFIG_TEXT = """\
 # Example of --model_config_file. Not run by us.
@@ -86,7 +86,7 @@ def export_model(
     model: encoder, pooling and fitted calibration; or a calibration alone, which takes embeddings in place of text.
     export_dir: folder of the served model, with one folder per version; created if absent.
     reference: sentences, or pairs, as `SentenceModel.fit` takes them, or embeddings [n, dim] for a calibration alone:
-      the usual input. metadata.json gets the quantiles of the flow's bits per dimension for 2,048 of them.
+      the usual input. metadata.json gets the quantiles of the flow's bits per dimension for 1,024 of them.
     about: further JSON values for metadata.json, such as the result of `metadata.read_origin`.
     **settings: fields of `ExportSettings`: version, model_name, normalize.
 

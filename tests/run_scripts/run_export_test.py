@@ -5,9 +5,11 @@ import json
 import subprocess
 import sys
 
+import numpy as np
 import pytest
+import tensorflow as tf
 
-from bert_flow_tf import SentenceEncoder
+from bert_flow_tf import SentenceEncoder, fit_calibration
 from bert_flow_tf.calibration.names import make_calibration
 from bert_flow_tf.serving.signatures import SIGNATURES, signatures_of
 from tests.encoder import tiny
@@ -56,3 +58,13 @@ def test_export_of_a_saved_calibration(tmp_path):
   assert metadata["normalize"] is True and metadata["figures"] == {"test": {"sn": {"spearman": 50.5}}}
   assert "test, sn: spearman 50.5" in (base / "4" / "assets.extra" / "README.md").read_text()
   assert sorted(path.name for path in base.iterdir()) == ["3", "4"]
+
+
+def test_export_of_a_calibration_of_vectors(tmp_path):
+  vectors = np.random.default_rng(0).normal(size=[64, 6])
+  fit_calibration(vectors, "whitening", vectors_of="numbers").save(tmp_path / "whitening")
+  done = run(f"--flow_folder={tmp_path}/whitening", "--calibration_only", f"--export_dir={tmp_path}/base")
+  assert done.returncode == 0, done.stderr[-3000:]
+  assert done.stdout.splitlines()[1] == "signatures: serving_default"
+  loaded = tf.saved_model.load(str(tmp_path / "base/1"))
+  np.testing.assert_allclose(np.cov(loaded(vectors.astype(np.float32)).numpy().T), np.eye(6), atol=1e-5)
