@@ -76,8 +76,6 @@ def test_files(tmp_path):
   assert sorted(path.name for path in (tmp_path / "run").iterdir()) == [page.name, "results.json", "test_results.tsv"]
   saved = json.loads((tmp_path / "run/results.json").read_text())
   assert saved["results"] == result.scores and saved["gain"]["test"]["with_flow"]["over"] == "without_flow"
-  folder.write_eval_results({"global_step": 1})
-  assert (tmp_path / "run/eval_results.txt").read_text() == "global_step = 1\n"
   folder.check(["STS-B"])
   with pytest.raises(ConfigError, match=r"exp_name: .* has results of STS-B"):
     folder.check(["SICK-R"])
