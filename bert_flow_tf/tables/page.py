@@ -12,7 +12,7 @@ from bert_flow_tf.tables.beyond import FLOW, MEAN, WHITENING, method_name
 from bert_flow_tf.tables.known_encoders import TEXTS, known_encoder
 from bert_flow_tf.tables.registry import FIGURES, TABLES
 from bert_flow_tf.tables.similarity import FIRST_LAST
-from bert_flow_tf.tables.table import OURS, PUBLISHED, TERMS, Cell, Table, from_json, markdown_table
+from bert_flow_tf.tables.table import OURS, PUBLISHED, TERMS, Cell, Table, from_json, markdown_table, one_line
 from bert_flow_tf.tables.workbench import NLI_TUNED
 
 _FIGURE_TITLES = {
@@ -152,7 +152,7 @@ def _pictures(path, folder):
   parts = []
   for name in FIGURES:
     for picture in sorted(folder.glob(f"figure_{name}_*.png")):
-      title = f"{_FIGURE_TITLES[name]}, {picture.stem.removeprefix(f'figure_{name}_')}"
+      title = one_line(f"{_FIGURE_TITLES[name]}, {picture.stem.removeprefix(f'figure_{name}_')}")
       files.write_bytes(path.parent / picture.name, picture.read_bytes())
       parts.append(f"## {title}\n\n![{title}]({urllib.parse.quote(picture.name)})\n")
   return parts

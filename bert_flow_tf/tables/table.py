@@ -184,9 +184,9 @@ class Table:
     lines.append(markdown_table(["", *self.columns], rows).rstrip())
     notes = list(self.notes)
     for reason, number in reasons.items():
-      notes.append(f"[{number}] {_one_line(reason)}")
+      notes.append(f"[{number}] {reason}")
     for text in notes:
-      lines += ["", text]
+      lines += ["", one_line(text)]
     if self.about.get("command"):
       lines += ["", "```bash", self.about["command"], "```"]
     return "\n".join(lines) + "\n"
@@ -267,13 +267,14 @@ def markdown_table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
   """Returns a table in Markdown, whose cells may have any text."""
   lines = []
   for row in (head, ["---"] * len(head), *rows):
-    cells = [_one_line(cell).replace("|", "\\|") for cell in row]
+    cells = [one_line(cell).replace("|", "\\|") for cell in row]
     lines.append(f"| {' | '.join(cells)} |\n")
   return "".join(lines)
 
 
-def _one_line(text):
-  return " ".join(text.split())
+def one_line(text: str) -> str:
+  """Returns text for Markdown: one line, in which names of models and files start no HTML."""
+  return " ".join(text.split()).replace("<", "&lt;")
 
 
 @dataclasses.dataclass(frozen=True)

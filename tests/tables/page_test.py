@@ -114,6 +114,18 @@ def test_rows_and_columns():
   assert "Published code:" in page.summary([second])
 
 
+def test_names_start_no_html(tmp_path):
+  """Whatever a folder's name is: in rows, encoders, notes, reasons and titles of pictures."""
+  name = "<img src=x onerror=alert(1)>|"
+  rows = (Row(f"{name}, avg", OURS, {"STS-B": Cell((1.0,))}), Row(f"{name}, cls", OURS, {"STS-B": Cell(reason=name)}))
+  about = {**ABOUT, "encoders": {name: "0" * 64}, "sizes": {name: {**ABOUT["sizes"]["mini"], "folder": name}}}
+  (tmp_path / "table_beyond.json").write_text(Table("beyond", "t", "m", ("STS-B",), rows, (name,), about).json())
+  (tmp_path / "figure_2_<img src=x>.png").write_bytes(b"\x89PNG")
+  page.write(tmp_path / "RESULTS.md", tmp_path)
+  text = (tmp_path / "RESULTS.md").read_text()
+  assert "<img" not in text and text.count("&lt;img") >= 6
+
+
 def test_text_that_an_encoder_saw_is_marked(tmp_path):
   """Of the packaged `mini` and the six layers of the results; of others nothing is known."""
   mini = SentenceEncoder.from_pretrained("mini").weights_checksum
