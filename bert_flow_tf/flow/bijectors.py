@@ -18,6 +18,10 @@ class LayerBijector(tfb.AutoCompositeTensorBijector):
   def _parameter_properties(cls, dtype: Any) -> dict[str, Any]:
     return {}
 
+  # TFP shares cached results between equal bijectors: those of other weights must not be equal.
+  __eq__ = object.__eq__
+  __hash__ = object.__hash__
+
   def _forward(self, u):
     return self._layer.forward_and_log_det(self._layer.prepared(u), self._dropout_seed)[0]
 

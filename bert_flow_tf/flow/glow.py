@@ -171,8 +171,7 @@ class Glow(tf_keras.layers.Layer):
 
   def inverse(self, latents: Any) -> tf.Tensor:
     """z [..., dim] -> u [..., dim], the embeddings of latents, in the flow's dtype."""
-    # A new tensor, as bijectors cache results by tensor: a round trip of one would prove nothing.
-    return self.make_bijector().inverse(tf.identity(self._batch(latents)))
+    return self.make_bijector().inverse(self._batch(latents))
 
   def bits_per_dim(self, embeddings: Any, dropout_seed: tf.Tensor | None = None) -> tf.Tensor:
     """-log p(u) / (dim ln 2), [...], of u [..., dim], in bits per dimension: the original's flow_loss.

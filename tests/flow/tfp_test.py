@@ -1,0 +1,191 @@
+"""The flow in TensorFlow Probability: bijectors, networks and base distributions of a user's own, and distributions."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+import tf_keras
+from tensorflow_probability import bijectors as tfb
+from tensorflow_probability import distributions as tfd
+
+from bert_flow_tf.errors import ConfigError, FlowError
+from bert_flow_tf.flow import ActNorm, AdditiveCoupling, AffineCoupling, Glow, Invertible1x1, Permutation
+from bert_flow_tf.training import EmbeddingPairs, FlowSettings, Trainer
+from tests.flow.cases import CASES, cone, config, fresh, randomize
+
+LAYERS = [ActNorm, Permutation, Invertible1x1, AdditiveCoupling, AffineCoupling]
+
+
+def inputs(dim):
+  """Returns embeddings as arrays and tensors of both precisions, of rank 1, 2 and 3."""
+  u = cone(6, dim)
+  arrays = [u[0], u, u.reshape(2, 3, dim)]
+  return [
+    make(array.astype(dtype))
+    for array in arrays
+    for dtype in ("float32", "float64")
+    for make in (np.array, tf.constant)
+  ]
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("layer", LAYERS, ids=lambda layer: layer.__name__)
+def test_bijectors_of_new_layers(layer, dtype):
+  """The first tensor builds the layer; a tensor of the other precision is cast, whatever its rank is."""
+  for u in inputs(10):
+    new = layer(dtype=dtype)
+    z = new.make_bijector().forward(u)
+    assert new.built and z.dtype == dtype and z.shape == u.shape
+    log_det = new.make_bijector().forward_log_det_jacobian(fresh(u), event_ndims=1)
+    assert log_det.dtype == dtype
+    for other in ("float32", "float64"):
+      np.testing.assert_allclose(new.make_bijector().inverse(tf.cast(z, other)), u, rtol=1e-4, atol=1e-4)
+  new, u = layer(dtype=dtype), tf.constant(cone(6, 10), dtype)
+  z = tf.function(lambda u: new.make_bijector().forward(u))(u)
+  np.testing.assert_allclose(new(u), z, atol=1e-5)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_precisions_and_ranks_of_a_flow(dtype):
+  flow = Glow(config(n_levels=3, depth=1), 8, seed=1, dtype=dtype)
+  flow.adapt(cone(50, 8))
+  randomize(flow)
+  expected = flow(cone(6, 8)).numpy()
+  for u in inputs(8):
+    rows = np.reshape(np.asarray(u), [-1, 8])
+    z = flow.make_bijector().forward(u)
+    np.testing.assert_allclose(tf.reshape(z, [-1, 8]), expected[: len(rows)], rtol=1e-3, atol=1e-4)
+    for result in (z, flow.bits_per_dim(u), flow.distribution.log_prob(u), flow.inverse(z)):
+      assert result.dtype == dtype
+    for other in ("float32", "float64"):
+      np.testing.assert_allclose(flow.make_bijector().inverse(tf.cast(z, other)), u, rtol=1e-3, atol=1e-3)
+    nats = -flow.bits_per_dim(u) * 8 * np.log(2)
+    assert nats.shape == u.shape[:-1]
+    np.testing.assert_allclose(flow.distribution.log_prob(u), nats, rtol=1e-4)
+
+
+def network(units):
+  return tf_keras.Sequential(
+    [tf_keras.layers.Dense(9, "tanh"), tf_keras.layers.Dropout(0.5), tf_keras.layers.Dense(units)]
+  )
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("coupling", ["additive", "affine"])
+def test_networks_of_a_users_own(coupling, dtype):
+  flow = Glow({"coupling": coupling, "depth": 2}, 8, seed=1, dtype=dtype, network=network)
+  u = cone(40, 8)
+  flow.adapt(u)
+  np.testing.assert_allclose(flow.inverse(flow(u)), u, rtol=1e-3, atol=1e-3)
+  # The network is what moves the second half.
+  layer = {"additive": AdditiveCoupling, "affine": AffineCoupling}[coupling](network=network, dtype=dtype)
+  z, own = layer(u).numpy(), layer.network.network
+  outputs = own(u[:, :4]).numpy()
+  scale = 1 / (1 + np.exp(-outputs[:, 1::2] - 2)) if coupling == "affine" else 1.0
+  np.testing.assert_allclose(
+    z[:, 4:], (u[:, 4:] + outputs[:, :: 1 + (coupling == "affine")]) * scale, rtol=1e-4, atol=1e-5
+  )
+  log_det = layer.make_bijector().forward_log_det_jacobian(fresh(u), event_ndims=1)
+  np.testing.assert_allclose(log_det, np.sum(np.log(scale * np.ones([40, 4])), axis=1), atol=1e-4)
+  assert np.abs(layer(u, training=True) - layer(u)).max() == 0  # no rate of the layer's own: no dropout
+  with pytest.raises(FlowError, match="save it with Keras"):
+    flow.contents()
+
+
+def test_the_trainer_fits_networks_of_a_users_own():
+  flow, u = Glow(config(), 8, seed=1, network=network), cone(40, 8).astype(np.float32)
+  trainer = Trainer(flow, FlowSettings(train_batch_size=8, flow_learning_rate=0.02), show_progress=False)
+  losses = trainer.fit(EmbeddingPairs(u, u), num_train_epochs=10).losses
+  assert losses[-5:].mean() < losses[:5].mean()
+  np.testing.assert_allclose(flow.inverse(flow(u)), u, rtol=1e-3, atol=1e-3)
+
+
+def test_a_network_of_the_wrong_size_is_named():
+  with pytest.raises(FlowError, match=r"^network: expected \[batch, 4\]") as caught:
+    AdditiveCoupling(network=tf_keras.layers.Dense(3)).build([None, 8])
+  assert caught.value.argument == "network"
+
+
+BASES = [
+  tfd.StudentT(5.0, 0.0, 1.0),
+  tfd.Independent(tfd.Laplace(tf.zeros(8), tf.ones(8)), 1),
+  tfd.MixtureSameFamily(
+    tfd.Categorical(probs=[0.3, 0.7]), tfd.MultivariateNormalDiag(tf.zeros([2, 8]), tf.ones([2, 8]))
+  ),
+  tfd.Sample(tfd.Normal(0.0, 1.0), [8]),
+]
+
+
+@pytest.mark.parametrize("base", BASES, ids=lambda base: type(base).__name__)
+def test_other_base_distributions(base):
+  """log p(u) is the base's of z, plus the log-determinant, in the loss as in the distribution; saved with the flow."""
+  flow = Glow({"n_levels": 2, "depth": 1}, 8, seed=1, base=base)
+  u = cone(20, 8)
+  flow.adapt(u)
+  z = flow(u)
+  log_base = tf.reduce_sum(base.log_prob(z), axis=-1) if base.event_shape.rank == 0 else base.log_prob(z)
+  expected = log_base + flow.make_bijector().forward_log_det_jacobian(tf.constant(u), event_ndims=1)
+  np.testing.assert_allclose(flow.distribution.log_prob(u), expected, rtol=1e-4)
+  np.testing.assert_allclose(-flow.bits_per_dim(u) * 8 * np.log(2), expected, rtol=1e-4)
+  assert flow.distribution.sample(3).shape == [3, 8]
+  again = Glow.from_config(flow.get_config())
+  again.set_weights(flow.get_weights())
+  np.testing.assert_array_equal(again.bits_per_dim(u), flow.bits_per_dim(u))
+
+
+@pytest.mark.parametrize(
+  "base",
+  [tfd.Normal(tf.zeros(8), 1.0), tfd.Normal(np.float64(0), np.float64(1)), tfd.MultivariateNormalDiag(tf.zeros(4))],
+)
+def test_bases_that_do_not_fit(base):
+  with pytest.raises(ConfigError, match=r"^base: expected float32 of event shape") as caught:
+    Glow(config(), 8, base=base)
+  assert caught.value.argument == "base"
+
+
+def test_functions_do_not_retrace():
+  flows = [Glow(config(n_levels=2, depth=1), 8, seed=seed) for seed in (1, 2)]
+  traces = []
+
+  @tf.function
+  def log_prob(distribution, u):
+    traces.append("distribution")
+    return distribution.log_prob(u)
+
+  @tf.function
+  def forward(bijector, u):
+    traces.append("bijector")
+    return bijector.forward(u)
+
+  u = tf.constant(cone(6, 8), tf.float32)
+  for seed in range(3):
+    flow = randomize(flows[0], seed)
+    np.testing.assert_allclose(log_prob(flow.distribution, u), flow.distribution.log_prob(u), rtol=1e-4)
+    np.testing.assert_allclose(forward(flow.make_bijector(), u), flow(u), atol=1e-4)
+  assert sorted(traces) == ["bijector", "distribution"]
+  np.testing.assert_allclose(forward(flows[1].make_bijector(), u), flows[1](u), atol=1e-4)
+
+
+@pytest.mark.parametrize("case", CASES, ids=[case.name for case in CASES])
+def test_bijectors_are_parts_of_others(case):
+  layer, u = case.build(1, "float32"), cone(5, 8).astype(np.float32)
+  chain = tfb.Chain([tfb.Invert(layer.make_bijector()), tfb.Scale(2.0), layer.make_bijector()])
+  expected = layer.make_bijector().inverse(2.0 * layer(u))
+  np.testing.assert_allclose(chain.forward(u), expected, rtol=1e-4, atol=1e-4)
+  leaves = tf.nest.flatten(layer.make_bijector(), expand_composites=True)
+  assert all(tf.is_tensor(leaf) for leaf in leaves)
+
+
+def test_joint_distributions():
+  flow = Glow(config(n_levels=1, depth=1), 4, seed=1)
+  flow.adapt(cone(50, 4))
+
+  def score(u):
+    return tfd.Normal(tf.reduce_sum(u, axis=-1), 2.0)
+
+  sample = {"u": tf.constant(cone(3, 4), tf.float32), "score": tf.constant([0.0, 1.0, 2.0])}
+  expected = flow.distribution.log_prob(sample["u"]) + score(sample["u"]).log_prob(sample["score"])
+  named = tfd.JointDistributionNamed({"u": flow.distribution, "score": score})
+  np.testing.assert_allclose(named.log_prob(sample), expected, rtol=1e-5)
+  batched = tfd.JointDistributionSequentialAutoBatched([flow.distribution, score])
+  np.testing.assert_allclose(batched.log_prob([sample["u"], sample["score"]]), expected, rtol=1e-5)
+  assert named.sample(5)["u"].shape == [5, 4]
