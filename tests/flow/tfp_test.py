@@ -9,7 +9,9 @@ from tensorflow_probability import distributions as tfd
 
 from bert_flow_tf.errors import ConfigError, FlowError
 from bert_flow_tf.flow import ActNorm, AdditiveCoupling, AffineCoupling, Glow, Invertible1x1, Permutation
-from bert_flow_tf.training import EmbeddingPairs, FlowSettings, Trainer
+from bert_flow_tf.training.flow_trainer import Trainer
+from bert_flow_tf.training.settings import FlowSettings
+from bert_flow_tf.training.sources import EmbeddingPairs
 from tests.flow.cases import CASES, cone, config, fresh, randomize
 
 LAYERS = [ActNorm, Permutation, Invertible1x1, AdditiveCoupling, AffineCoupling]
