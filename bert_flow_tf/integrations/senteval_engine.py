@@ -198,15 +198,20 @@ def evaluate_tasks(
   engine: OwnEngine | SentEval, tasks: Sequence[str], embed: Embed, transforms: Transforms, watch: Stopwatch
 ) -> tuple[dict[str, Rows], dict[str, str]]:
   """Returns {task: {row: {method: scores}}}, {task: reason of a failure}; `transforms` are functions of [n, dim]."""
+
+  @functools.lru_cache(maxsize=1)  # every method asks for the same sentences
+  def embed_once(sentences):
+    with watch.timing("embedding"):
+      return embed(list(sentences))
+
   results: dict[str, Rows] = {}
   failed = {}
   for task in tasks:
-    remembered = _Remembered(embed, watch)
     rows: Rows = {}
     try:
       with watch.timing("evaluating"):
         for method, transform in transforms.items():
-          adapter = SentEvalAdapter(functools.partial(remembered, transform))
+          adapter = SentEvalAdapter(lambda sentences, transform=transform: transform(embed_once(tuple(sentences))))
           for row, scores in engine.evaluate(task, adapter).items():
             rows.setdefault(row, {})[method] = scores
     except BertFlowError as error:
@@ -215,19 +220,3 @@ def evaluate_tasks(
     else:
       results[task] = rows
   return results, failed
-
-
-class _Remembered:
-  """Embeds sentences and keeps the last answer: every method asks for the same sentences."""
-
-  def __init__(self, embed, watch):
-    self._embed, self._watch = embed, watch
-    self._sentences, self._rows = None, None
-
-  def __call__(self, transform, sentences):
-    """Returns the transformed embeddings of sentences."""
-    if sentences != self._sentences:
-      with self._watch.timing("embedding"):
-        self._rows = self._embed(sentences)
-      self._sentences = sentences
-    return transform(self._rows)

@@ -16,7 +16,7 @@ from bert_flow_tf.encoder.pooling import check_low_dim
 from bert_flow_tf.encoder.saving import write_encoder
 from bert_flow_tf.encoder.sentence_encoder import SentenceEncoder
 from bert_flow_tf.encoder.tf1_reader import Tf1Checkpoint, find_prefix
-from bert_flow_tf.encoder.tokenizer import MAX_OF_GOOGLE, SentenceTokenizer, lower_case_of_google
+from bert_flow_tf.encoder.tokenizer import SentenceTokenizer
 from bert_flow_tf.errors import ConfigError, EncoderError, FlowError, naming
 from bert_flow_tf.io.files import read_json, replaced_folder, write_text
 from bert_flow_tf.tf1.checkpoint import model_variables
@@ -62,7 +62,8 @@ def write_folders(
   hugging_face.check_vocabulary(vocab_path, config["vocab_size"], least_share=1.0)
   record = _record(checkpoint, config)
   fitted = _fitted(checkpoint, record)
-  tokenizer = _tokenizer(vocab_path, do_lower_case, max_input_chars_per_word)
+  chosen = {"do_lower_case": do_lower_case, "max_input_chars_per_word": max_input_chars_per_word}
+  tokenizer = _tokenizer(vocab_path, **chosen)
   with replaced_folder(output_path) as writing:
     weights = {name: checkpoint.read_weight(name, checkpoint.shapes[name]) for name in record[ENCODER]}
     write_encoder(writing / ENCODER, config, weights, vocab_path.read_bytes(), tokenizer)
@@ -172,19 +173,14 @@ def _describe(checkpoint: Tf1Checkpoint, record: Mapping[str, Any], folder: path
   return lines
 
 
-def _tokenizer(vocab_file: pathlib.Path, do_lower_case: bool | None, max_input_chars_per_word: int | None) -> dict:
-  """Returns the content of tokenizer_config.json: that in the vocabulary's folder, with the two settings."""
+def _tokenizer(vocab_file: pathlib.Path, **chosen: Any) -> dict:
+  """Returns the content of tokenizer_config.json: that next to the vocabulary, and what is chosen or follows."""
+  tokenizer = SentenceTokenizer.from_pretrained(vocab_file.parent, chosen={**chosen, "vocab_file": vocab_file})
   config = vocab_file.parent / "tokenizer_config.json"
   settings = {}
-  lower = do_lower_case
-  if config.is_file() and vocab_file.name == "vocab.txt":
+  if config.is_file():
     settings = read_json(config)
-    if lower is None:
-      lower = SentenceTokenizer.from_pretrained(vocab_file.parent).do_lower_case
-  elif lower is None:
-    lower = lower_case_of_google(vocab_file)
-  limit = max_input_chars_per_word or settings.get("max_input_chars_per_word") or MAX_OF_GOOGLE
-  return {**settings, "do_lower_case": lower, "max_input_chars_per_word": limit}
+  return settings | tokenizer.settings
 
 
 def _low_dim(fitted, encoder, sentence_embedding_type, low_dim):

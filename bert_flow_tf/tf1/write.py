@@ -90,11 +90,7 @@ def write_config(folder: pathlib.Path, encoder: SentenceEncoder) -> None:
   expected = {name: config[name] for name in google_folder.DEFAULTS}
   expected["hidden_act"] = encoder.bert.config.hidden_act
   vocabulary = encoder.tokenizer.vocab_file.read_bytes()
-  tokenizer = {
-    **_tokenizer_config(source),
-    "do_lower_case": encoder.tokenizer.do_lower_case,
-    "max_input_chars_per_word": encoder.tokenizer.settings["max_input_chars_per_word"],
-  }
+  tokenizer = _tokenizer_config(source) | encoder.tokenizer.settings
   contents = {"vocab.txt": vocabulary, "tokenizer_config.json": _json(tokenizer)}
 
   def means_the_same(path):
