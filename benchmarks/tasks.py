@@ -14,6 +14,7 @@ import tensorflow as tf
 from absl import logging
 
 from benchmarks import measure
+from bert_flow_tf.data.flow_corpus import default_epochs
 from bert_flow_tf.data.pairs import SentencePairs
 from bert_flow_tf.data.task import TaskData
 from bert_flow_tf.encoder.sentence_encoder import SentenceEncoder
@@ -124,7 +125,7 @@ def run_task(benchmark: Any, task: TaskData, compiled: dict[str, Any]) -> dict[s
   dim = padded.encode(first).shape[1]
   encoder.encode(first, batch_size=batch_size, show_progress=False, **arguments)
   flow_settings = FlowSettings(flow_model_config=benchmark.config, seed=benchmark.flow.seed)
-  epochs = task.spec.num_train_epochs
+  epochs = task.spec.num_train_epochs or default_epochs(len(corpus))
 
   def ours():
     embeddings = Embeddings(encoder, [corpus], batch_size, **arguments)

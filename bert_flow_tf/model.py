@@ -261,6 +261,7 @@ class SentenceModel:
         gold = corpus.with_gold(dev) if part.k_on_dev and dev is not None else None
         parts[part.name] = fit_linear(part, corpus.rows(), gold, self.shares)
     if FLOW in [part.name for part in missing]:
+      flow_settings = flow_settings.for_pairs(len(corpus.pairs))
       dim = view_dim(self.dim, self.shares)
       trainer = make_trainer(flow_settings, dim, strategy, folder, show_progress is not False, fitters)
       source = self._pairs_of_flow(corpus, trainer, flow_settings.epochs, encoder_dropout)

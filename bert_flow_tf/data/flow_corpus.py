@@ -1,6 +1,7 @@
 """The sentence pairs that a calibration is fitted on."""
 
 import dataclasses
+import math
 import os
 from typing import Any
 
@@ -18,6 +19,9 @@ from bert_flow_tf.io.settings import Settings, setting
 TARGET, TRAIN, NLI = "target", "train", "nli"
 # The paper's learning rate of the flow on the sentences of a task (section 4.1).
 LEARNING_RATE = 1e-3
+# Pairs that a fit sees by default, about those of an epoch of STS-B, and its most passes. On 1379 pairs of STS-B the
+# score of `mini` rises from 58 after one pass to 65.5 after seven, on 200 pairs it falls after 16 to 30 passes.
+_PAIRS, MOST_EPOCHS = 8000, 20
 
 
 @dataclasses.dataclass(frozen=True)
@@ -46,7 +50,12 @@ class FlowCorpus:
   source: str  # description of their origin, for messages
   # Defaults of a flow on this corpus.
   learning_rate: float = LEARNING_RATE
-  num_train_epochs: float = 1.0
+  num_train_epochs: float | None = None  # None for `default_epochs`
+
+
+def default_epochs(num_pairs: int) -> float:
+  """Returns the passes over pairs that fit a flow where neither the user nor the paper says it."""
+  return float(min(max(1, math.ceil(_PAIRS / max(num_pairs, 1))), MOST_EPOCHS))
 
 
 def load_flow_corpus(name: str, task: Any, data_dir: str | None = None, tfds_data_dir: str | None = None) -> FlowCorpus:

@@ -53,7 +53,8 @@ class TaskSpec:
   one_file_for_all_splits: bool = False  # whether the published code uses the only file as train, dev and test
   packaged: bool = False  # whether the pairs come with the package, so that no path is read
   aliases: tuple[str, ...] = ()  # other names, in lower case
-  num_train_epochs: float = 1.0  # default number of passes over the pairs that fit a flow
+  # Default number of passes over the pairs that fit a flow: the paper's; None for `flow_corpus.default_epochs`.
+  num_train_epochs: float | None = 1.0
   table: Table | None = None  # of a task that is one
 
   @property

@@ -66,7 +66,9 @@ def read_declared(folder: pathlib.Path) -> tuple[Declared, pathlib.Path]:
   for kind, place in kinds[1:]:
     if kind == "Pooling" and not embedding_type:
       embedding_type, unsupported = _pooling(place / "config.json")
-    elif kind != "Normalize":  # which changes no cosine
+    elif kind == "Normalize":
+      logging.info("%s normalizes the embeddings; here they keep their length, with the same cosines", path)
+    else:
       unsupported = unsupported or f"the module {kind}"
   if not embedding_type:
     embedding_type, unsupported = DEFAULT_POOLING, unsupported or "no pooling"

@@ -69,7 +69,17 @@ def sample(embeddings: Any) -> Any:
 
 
 def log_cone(embeddings: np.ndarray, shares: Sequence[float] = (), of_words: bool = False) -> dict[str, Any]:
-  """Logs and returns the `spread` of embeddings [n, dim], with a warning if a calibration may find no cone to remove.
+  """Logs and returns `measure_cone`."""
+  measures = measure_cone(embeddings, shares, of_words)
+  cosine, ratio = measures["cosine_of_random_pairs"] / 100, measures["participation_ratio"] / 100
+  logging.info("embeddings: mean cosine of random pairs %.2f, participation ratio %.3f", cosine, ratio)
+  if "warning" in measures:
+    logging.warning("%s", measures["warning"])
+  return measures
+
+
+def measure_cone(embeddings: np.ndarray, shares: Sequence[float] = (), of_words: bool = False) -> dict[str, Any]:
+  """Returns the `spread` of embeddings [n, dim], with a warning if a calibration may find no cone to remove.
 
   Means of word embeddings have no cone even where a calibration helps: `of_words` leaves the warning out.
   """
@@ -81,14 +91,11 @@ def log_cone(embeddings: np.ndarray, shares: Sequence[float] = (), of_words: boo
     judged, whole = views[-1], _weighted_sum(views, shares)
   of_judged = spread(judged)
   measures: dict[str, Any] = dict(spread(whole))
-  cosine, ratio = measures["cosine_of_random_pairs"] / 100, measures["participation_ratio"] / 100
-  logging.info("embeddings: mean cosine of random pairs %.2f, participation ratio %.3f", cosine, ratio)
   n, dim = judged.shape
   narrow = of_judged["cosine_of_random_pairs"] >= _COSINE_WITHOUT_CONE
   few_directions = of_judged["participation_ratio"] <= _RATIO_WITHOUT_CONE
   if not (narrow or few_directions or of_words) and n > 2 * dim:
     measures["warning"] = _NO_CONE
-    logging.warning("%s", _NO_CONE)
   return measures
 
 

@@ -19,6 +19,8 @@ def is_integer(value: Any, least: int | None = None) -> bool:
 def check_rows(embeddings: Any, dim: int | None = None, error: type[BertFlowError] = CalibrationError) -> np.ndarray:
   """Returns embeddings as an array [n, dim] of finite real numbers in the range of float32; else raises `error`."""
   expected = f"[n, {dim or 'dim'}]"
+  if isinstance(embeddings, np.ma.MaskedArray):
+    raise error("embeddings: a masked array has missing numbers; fill them, or leave out their rows", "embeddings")
   try:
     rows = np.asarray(embeddings)
   except (TypeError, ValueError) as reason:

@@ -26,7 +26,7 @@ from bert_flow_tf.model import SentenceModel
 from bert_flow_tf.progress import counted
 from bert_flow_tf.runs.run_folder import RunFolder
 from bert_flow_tf.training.calibrate import check_flow
-from bert_flow_tf.training.choice import CANDIDATES, Choice
+from bert_flow_tf.training.choice import CANDIDATES, NONE, Choice
 from bert_flow_tf.training.devices import log_devices
 from bert_flow_tf.training.distribution import is_chief
 from bert_flow_tf.training.settings import FlowSettings, RunSettings
@@ -148,8 +148,7 @@ class FlowRun:
     logging.info("%s: %d dimensions, %s", model.encoder.name, model.dim, self._pooling)
     logging.info("fitting on %s (%s); results in %s", counted(len(corpus.pairs), "pair"), corpus.source, self.folder)
     if self._steps:
-      steps, epochs = counted(self._steps, "step"), counted(settings.flow.epochs, "epoch", "g")
-      logging.info("flow: %s (%s) at rate %g", steps, epochs, settings.flow.rate)
+      logging.info("flow: %s at rate %g", counted(self._steps, "step"), settings.flow.rate)
 
   def _check_saved(self):
     """Checks that the folder has no calibration of another run, whose scores in results.json this run would replace."""
@@ -158,7 +157,7 @@ class FlowRun:
     for spec in self._specs:
       allowed.append(spec.name)
       if spec.method == AUTO:
-        allowed += CANDIDATES
+        allowed += [NONE, *CANDIDATES]
     chosen_on_dev = tuple(f"{spec.name}-" for spec in self._specs if spec.k_on_dev)
     others = []
     for name in saved_calibrations(self.folder):

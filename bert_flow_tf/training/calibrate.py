@@ -14,16 +14,26 @@ from bert_flow_tf.calibration.combined import parse_shares, side_by_side, view_d
 from bert_flow_tf.calibration.flow import FlowCalibration
 from bert_flow_tf.calibration.interface import Calibration
 from bert_flow_tf.calibration.names import AUTO, FLOW, CalibrationSpec, make_calibration, parse_calibration
+from bert_flow_tf.data.flow_corpus import MOST_EPOCHS
 from bert_flow_tf.encoder.identity import VectorsIdentity
 from bert_flow_tf.errors import ConfigError
 from bert_flow_tf.flow.glow import Glow, check_arguments
 from bert_flow_tf.io.checks import check_rows
+from bert_flow_tf.progress import counted
 from bert_flow_tf.training.distribution import make_strategy, worker_failures
 from bert_flow_tf.training.flow_trainer import Trainer
 from bert_flow_tf.training.loop import LoopResult
 from bert_flow_tf.training.optimizer import num_steps
 from bert_flow_tf.training.settings import FlowSettings
 from bert_flow_tf.training.sources import Dev, EmbeddingPairs, MixedPairs, SentencePairsWithDropout, VectorPairs
+
+# Adam moves a weight by about the learning rate, so a flow cannot follow embeddings that deviate from their mean by
+# less than a few of its steps. Those of published encoders deviate by 0.03 (of length 1) to 0.6 in a dimension.
+_SMALLEST_DEVIATION = 0.01
+# A row that is so many times as long as the median row decides mean and covariance alone.
+_OUTLIER = 1e3
+# Bits per dimension in 100 steps: above, the score of `mini` on STS-B rose by one or more with a longer fit.
+_STEEP = 0.2
 
 
 def fit_calibration(
@@ -73,6 +83,7 @@ def fit_calibration(
     if part.method == FLOW:
       # The flow takes pairs, and steps; ...
       source = _source(vectors)
+      flow_settings = flow_settings.for_pairs(len(source))
       trainer = make_trainer(flow_settings, view_dim(source.dim, shares), strategy, folder, show_progress)
       fitted[part.name], _ = fit_flow(trainer, source, flow_settings.epochs, shares)
     else:
@@ -102,6 +113,7 @@ def fit_linear(
   spec: CalibrationSpec, rows: np.ndarray | list[np.ndarray], dev: Dev | None = None, shares: Sequence[float] = ()
 ) -> Calibration:
   """Fits a calibration that needs no training steps on rows [n, dim], whole or in parts; chooses an open k on dev."""
+  _warn_of_outliers(rows)
   fitted: Any = make_calibration(spec, shares)
   if spec.k_on_dev and dev is None:
     raise ConfigError(f"calibration={spec.name}: give K, as {spec.name}-6, or dev, to choose it on", "calibration")
@@ -114,6 +126,19 @@ def fit_linear(
     scores = fitted.choose_k(*dev)
     logging.info("%s: k=%d chosen on dev, Spearman %.2f", spec.name, fitted.k, scores[fitted.k])
   return fitted
+
+
+def _warn_of_outliers(rows):
+  """Logs a warning if one row is so long that no other counts; the fit checks the rows themselves."""
+  parts = rows if isinstance(rows, list) else [check_rows(rows)]
+  longest = [np.maximum(np.max(part, axis=1), -np.min(part, axis=1)) for part in parts if np.size(part)]
+  sizes = np.concatenate(longest or [[0.0]])
+  row, median = int(np.argmax(sizes)), float(np.median(sizes))
+  if sizes[row] > _OUTLIER * median > 0:
+    times = sizes[row] / median
+    logging.warning(
+      "row %d (from 0) is %.0e times as long as the median row, so it alone counts in the fit", row, times
+    )
 
 
 def check_flow(settings: FlowSettings, dim: int, num_pairs: int, shares: Sequence[float] = ()) -> int:
@@ -164,11 +189,23 @@ def fit_flow(
 ) -> tuple[FlowCalibration, LoopResult]:
   """Fits the trainer's flow on pairs, whose views are mixed first; `scores`: (flow, steps made) -> TensorBoard's."""
   mix = None
+  if not shares and isinstance(source, EmbeddingPairs) and 0 < source.deviation() < _SMALLEST_DEVIATION:
+    logging.info("flow: the embeddings deviate by %.1e from their mean; the flow gets them scaled", source.deviation())
+    shares = (1.0,)
   if shares:
     source = MixedPairs(source, shares)
     mix = source.mix
   calibration = FlowCalibration(trainer.flow, mix)
+  logging.info("flow: %s over %s", counted(epochs, "epoch", "g"), counted(len(source), "pair"))
   result = trainer.fit(source, epochs, scores=lambda step: scores(calibration, step))
+  quarter = len(result.losses) // 4
+  if quarter >= 4 and epochs < MOST_EPOCHS:
+    before, last = result.losses[-2 * quarter : -quarter].mean(), result.losses[-quarter:].mean()
+    fall = 100 * (before - last) / quarter
+    if fall > _STEEP:
+      logging.warning(
+        "flow: its loss still falls, by %.1f bits per dimension in 100 steps; raise num_train_epochs", fall
+      )
   return calibration, result
 
 

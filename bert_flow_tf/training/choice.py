@@ -13,23 +13,30 @@ from bert_flow_tf.encoder.identity import EncoderIdentity
 from bert_flow_tf.encoder.pooling import low_dim
 from bert_flow_tf.encoder.sentence_encoder import SentenceEncoder
 from bert_flow_tf.errors import CalibrationError
+from bert_flow_tf.evaluation import isotropy
 from bert_flow_tf.evaluation.mixtures import make_mixtures
 
 # The calibrations that are compared: they even the variances out wholly, much and little. The flow is none of them: its
 # fit takes minutes where theirs take a second, and where it was the best one, it was so by 0.2 (docs/results.md).
 CANDIDATES = ("whitening", "soft-whitening", "soft-whitening-0.2")
+# Taken where embeddings have no cone that a calibration could remove.
+NONE = "none"
 # Sentences whose word pieces are counted.
 _COUNTED = 20_000
 
 
 @dataclasses.dataclass(frozen=True)
 class Choice:
-  """The fitted calibration that was chosen, and why: {name: `Mixtures.agreement`} of all candidates, the best first."""
+  """The fitted calibration that was chosen, and why: {name: `Mixtures.agreement`} of all candidates, the best first.
+
+  `reason` says why it is none of them, else None.
+  """
 
   calibration: Calibration
   agreement: dict[str, float]
   sentences: int
   seed: int
+  reason: str | None = None
 
   def to_dict(self) -> dict[str, Any]:
     """Returns JSON values for results.json."""
@@ -38,6 +45,7 @@ class Choice:
       "agreement": self.agreement,
       "sentences": self.sentences,
       "seed": self.seed,
+      "reason": self.reason,
     }
 
 
@@ -52,6 +60,7 @@ def choose_calibration(
 ) -> Choice:
   """Fits the `CANDIDATES`, and chooses the one whose similarities agree best with mixtures of sentences.
 
+  It chooses `NONE` where `isotropy.measure_cone` warns of every calibration.
   Besides the fits, it embeds 2,400 sentences at most, whatever the size of the corpus. Repeated sentences count once.
   `rows` are the embeddings to fit on, float32 [n, dim].
   """
@@ -77,5 +86,10 @@ def choose_calibration(
   agreement = {name: scores[name] for name in best_first}
   ranking = ", ".join(f"{name} {score:.2f}" for name, score in agreement.items())
   logging.info("auto: agreement with mixtures of %d sentences, x 100: %s", len(mixtures.originals), ranking)
+  words = encoder.pooling(identity.sentence_embedding_type).kind == "words"
+  reason = isotropy.measure_cone(rows, shares, words).get("warning")
+  if reason is not None:
+    logging.info("auto: %s taken, because the embeddings have no cone", NONE)
+    return Choice(make_calibration(NONE, shares).fit(rows), agreement, len(mixtures.originals), seed, reason)
   logging.info("auto: %s taken. This compares calibrations; it does not tell whether one helps", best_first[0])
   return Choice(fitted[best_first[0]], agreement, len(mixtures.originals), seed)

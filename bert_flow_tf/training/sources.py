@@ -76,6 +76,10 @@ class EmbeddingPairs:
       digest.update(np.ascontiguousarray(side).data)
     return digest.hexdigest()
 
+  def deviation(self) -> float:
+    """Returns the root mean square deviation of a dimension from its mean, over some embeddings."""
+    return _deviation(self._sides[0])
+
   def moments(self) -> Moments:
     """Returns the moments of the embeddings of both sides, without covariances."""
     first, second = self._sides
@@ -147,6 +151,10 @@ class VectorPairs(EmbeddingPairs):
         digest.update(np.ascontiguousarray(array[start : start + _ROWS], np.float32).data)
     return digest.hexdigest()
 
+  def deviation(self) -> float:
+    """Returns the root mean square deviation of a dimension from its mean, over some vectors."""
+    return _deviation(self._arrays[0])
+
   def moments(self) -> Moments:
     """Returns the moments of the vectors, without covariances."""
     # Of the last array without the odd last row, which no pair has.
@@ -176,6 +184,10 @@ class VectorPairs(EmbeddingPairs):
     for index, (file, row) in enumerate(zip(files, rows, strict=True)):
       vectors[index] = self._arrays[file][row - self._starts[file]]
     return vectors
+
+
+def _deviation(rows):
+  return float(np.sqrt(np.mean(np.var(np.asarray(rows[:_ROWS], np.float64), axis=0))))
 
 
 class SentencePairsWithDropout:

@@ -7,6 +7,7 @@ from bert_flow_tf.data import flow_corpus
 from bert_flow_tf.data.flow_corpus import CorpusSettings
 from bert_flow_tf.data.tasks import DataSettings, load_task
 from bert_flow_tf.errors import ConfigError, DataError
+from bert_flow_tf.training.settings import FlowSettings
 from tests.run_scripts import tiny_data
 
 
@@ -37,14 +38,22 @@ def test_one_pass_over_a_task_of_one_file_and_three_as_published(data):
   assert (once.name, published.name, train.name) == ("target", "target", "train")
 
 
-def test_the_epochs_of_a_task_are_for_its_own_sentences(tmp_path, monkeypatch):
-  task = load_task("hard-sample")
+def test_the_epochs_of_a_paper_task_are_for_its_own_sentences(tmp_path, data, monkeypatch):
+  task = load_task("STS-B", data)
   (tmp_path / "corpus.txt").write_text("".join(f"sentence {i}\n" for i in range(9)))
-  assert flow_corpus.load_flow_corpus("target", task).num_train_epochs == 20.0
   monkeypatch.setenv("HOME", str(tmp_path))
   corpus = flow_corpus.load_flow_corpus("~/corpus.txt", task)
-  assert (corpus.num_train_epochs, corpus.learning_rate, len(corpus.pairs)) == (1.0, 1e-3, 5)
+  assert (corpus.num_train_epochs, corpus.learning_rate, len(corpus.pairs)) == (None, 1e-3, 5)
   assert corpus.pairs.sentences_b[0] == "sentence 5" and corpus.source.endswith("corpus.txt")
+
+
+def test_epochs_by_the_number_of_pairs():
+  """The sample's 5 and the hard sample's 20 are of the same rule as a user's file."""
+  for name, epochs in (("sample", 5.0), ("hard-sample", 20.0)):
+    corpus = flow_corpus.load_flow_corpus("target", load_task(name))
+    assert FlowSettings().for_corpus(corpus).epochs == epochs
+    assert FlowSettings(num_train_epochs=0.5).for_corpus(corpus).epochs == 0.5
+  assert [flow_corpus.default_epochs(n) for n in (1, 360, 1500, 1600, 5000, 8000, 10**6)] == [20, 20, 6, 5, 2, 1, 1]
 
 
 def test_nli_has_the_papers_rate_and_epochs(tmp_path, data):

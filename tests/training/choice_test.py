@@ -46,7 +46,15 @@ def test_the_best_agreement_is_chosen(model, sentences):
     "agreement": choice.agreement,
     "sentences": min(600, len(distinct)),
     "seed": 5,
+    "reason": None,
   }
+
+
+def test_none_is_chosen_where_there_is_no_cone(model, sentences):
+  rows = np.random.default_rng(0).normal(size=(600, 256)).astype(np.float32)
+  choice = choose_calibration(model.encoder, model.identity, sentences, rows, seed=5)
+  assert choice.calibration.name == "none" == choice.to_dict()["chosen"] and "cone" in choice.reason
+  np.testing.assert_allclose(choice.calibration.transform(rows), rows, atol=1e-6)
 
 
 def test_token_ids_are_embedded_as_their_sentences(model, sentences):
