@@ -50,4 +50,5 @@ class EncoderGraph:
     extra_row = [[0, tf.cast(n < 1, tf.int32)], [0, 0]]
     ids, mask = tf.pad(ids, extra_row), tf.pad(mask, extra_row)
     ids = tf.where(mask > 0, ids, self._encoder.tokenizer.pad_id)
-    return self._encoder.pooled_batch(ids, mask, self._pooling)[:n]
+    pooled = self._encoder.pooled_batch(ids, mask, self._pooling)
+    return tf.slice(pooled, [0, 0], [n, -1])

@@ -85,7 +85,7 @@ def _weighted_mean(states, weights):
 
   states, weights = tf.cast(states, tf.float32), tf.cast(weights, tf.float32)
   total = tf.reduce_sum(weights, axis=1, keepdims=True)
-  return tf.math.divide_no_nan(tf.reduce_sum(states * weights[:, :, tf.newaxis], axis=1), total)
+  return tf.math.divide_no_nan(tf.reduce_sum(states * tf.expand_dims(weights, -1), axis=1), total)
 
 
 @_kind(
@@ -127,7 +127,7 @@ def _token(batch: _Batch) -> tf.Tensor:
 def _max(batch: _Batch) -> tf.Tensor:
   import tensorflow as tf
 
-  is_token = tf.cast(batch.weights, tf.float32)[:, :, tf.newaxis] > 0
+  is_token = tf.expand_dims(batch.weights, -1) > 0
   return tf.reduce_max(tf.where(is_token, tf.cast(batch.states[0], tf.float32), tf.float32.min), axis=1)
 
 

@@ -1,0 +1,150 @@
+"""Programs of others on an exported model, without this package: `python programs.py NAME FOLDER`; prints JSON.
+
+Each function is one program. Its name is NAME, its result is printed.
+"""
+
+import json
+import os
+import sys
+import tempfile
+
+import numpy as np
+import tensorflow as tf
+import tensorflow_text  # noqa: F401 (its ops)
+
+TEXTS = ["a dog", "cats b", "", "dog dog a a a b"]
+
+
+def numbers(values):
+  """Returns nested lists."""
+  return np.asarray(values, np.float64).tolist()
+
+
+def hub_head(folder):
+  """A dense head on the fixed model, by TensorFlow Hub and Keras 2."""
+  import tensorflow_hub as hub
+  import tf_keras
+
+  layer = hub.KerasLayer(folder, input_shape=[], dtype=tf.string)
+  model = tf_keras.Sequential([layer, tf_keras.layers.Dense(1)])
+  model.compile(tf_keras.optimizers.Adam(0.05), "mse")
+  before = [weight.numpy() for weight in layer.weights]
+  losses = model.fit(tf.constant(TEXTS), np.array([0.0, 1, 0, 1]), epochs=40, verbose=0).history["loss"]
+  changed = [not np.array_equal(a, b) for a, b in zip(before, layer.weights, strict=True)]
+  return {"losses": losses, "changed": sum(changed), "embeddings": numbers(layer(tf.constant(TEXTS)))}
+
+
+def hub_fine_tuning(folder):
+  """All of it trained, by TensorFlow Hub; the tuned layer saved and loaded within a user's model."""
+  import tensorflow_hub as hub
+  import tf_keras
+
+  layer = hub.KerasLayer(folder, trainable=True, input_shape=[], dtype=tf.string)
+  model = tf_keras.Sequential([layer, tf_keras.layers.Dense(1)])
+  model.compile(tf_keras.optimizers.Adam(1e-4), "mse")
+  before = [weight.numpy() for weight in layer.trainable_weights]
+  losses = model.fit(tf.constant(TEXTS), np.array([0.0, 1, 0, 1]), epochs=5, verbose=0).history["loss"]
+  unchanged = [w.name for old, w in zip(before, layer.trainable_weights, strict=True) if np.array_equal(old, w)]
+  place = tempfile.mkdtemp()
+  model.save(place)
+  loaded = tf_keras.models.load_model(place)
+  return {
+    "losses": losses,
+    "unchanged": unchanged,
+    "trainable": len(before),
+    "regularization_losses": len(layer.losses),
+    "difference": float(np.abs(loaded.predict(tf.constant(TEXTS), verbose=0) - model(tf.constant(TEXTS))).max()),
+  }
+
+
+def gradients(folder):
+  """Gradients of a sum of squares, with the central differences along them; unused variables."""
+  model = tf.saved_model.load(folder)
+  variables = list(model.trainable_variables)
+  texts = tf.constant(TEXTS)
+  with tf.GradientTape() as tape:
+    loss = tf.reduce_mean(model(texts) ** 2)
+  values = tape.gradient(loss, variables)
+  pairs = []
+  for variable, value in zip(variables, values, strict=True):
+    if value is None:
+      continue
+    value, old = tf.convert_to_tensor(value).numpy(), variable.numpy()
+    norm = float(np.linalg.norm(value))
+    step = 1e-2 * value / max(norm, 1e-12)
+    around = []
+    for sign in (1, -1):
+      variable.assign(old + sign * step)
+      around.append(float(tf.reduce_mean(model(texts) ** 2)))
+    variable.assign(old)
+    pairs.append([norm, (around[0] - around[1]) / 2e-2])
+  missing = [variable.name for variable, value in zip(variables, values, strict=True) if value is None]
+  return {"pairs": pairs, "missing": missing, "of": len(model.variables)}
+
+
+def keras_3(folder):
+  """TFSMLayer of Keras 3 with its default endpoint and with the server's, in a model that is fitted."""
+  import keras
+
+  layer = keras.layers.TFSMLayer(folder, trainable=False)
+  served = keras.layers.TFSMLayer(folder, call_endpoint="serving_default")
+  inputs = keras.Input([], dtype="string")
+  model = keras.Model(inputs, keras.layers.Dense(1)(layer(inputs)))
+  model.compile(keras.optimizers.Adam(0.05), "mse")
+  losses = model.fit(tf.constant(TEXTS), np.array([0.0, 1, 0, 1]), epochs=40, verbose=0).history["loss"]
+  embeddings = {"serve": layer(tf.constant(TEXTS)), **served(tf.constant(TEXTS))}
+  return {"losses": losses, **{name: numbers(value) for name, value in embeddings.items()}}
+
+
+def beam(folder):
+  """Apache Beam's embedding of text columns and its default handlers for inference."""
+  import apache_beam
+  from apache_beam.ml.inference.base import RunInference
+  from apache_beam.ml.inference.tensorflow_inference import TFModelHandlerNumpy, TFModelHandlerTensor
+  from apache_beam.ml.transforms.base import MLTransform
+  from apache_beam.ml.transforms.embeddings.tensorflow_hub import TensorflowHubTextEmbeddings
+
+  place = tempfile.mkdtemp()
+
+  def written(name):
+    return apache_beam.Map(json.dumps) | apache_beam.io.WriteToText(f"{place}/{name}", shard_name_template="")
+
+  with apache_beam.Pipeline() as pipeline:
+    embed = TensorflowHubTextEmbeddings(columns=["x"], hub_url=folder)
+    transform = MLTransform(write_artifact_location=f"{place}/artifacts").with_transform(embed)
+    rows = pipeline | apache_beam.Create([{"x": text} for text in TEXTS]) | transform
+    rows | apache_beam.Map(lambda row: [row["x"]]) | "columns" >> written("columns")
+    for name, make, handler in (
+      ("tensors", tf.constant, TFModelHandlerTensor),
+      ("arrays", np.array, TFModelHandlerNumpy),
+    ):
+      elements = pipeline | f"create {name}" >> apache_beam.Create(TEXTS) | f"make {name}" >> apache_beam.Map(make)
+      results = elements | f"infer {name}" >> RunInference(handler(folder))
+      results | f"list {name}" >> apache_beam.Map(lambda r: [numbers(r.inference)]) | f"write {name}" >> written(name)
+  answers = {}
+  for name in ("columns", "tensors", "arrays"):
+    with open(f"{place}/{name}", encoding="utf-8") as file:
+      answers[name] = [json.loads(line)[0] for line in file]
+  return answers
+
+
+def lite(folder):
+  """`embed_ids_fixed` by the built-in operations of TensorFlow Lite, against TensorFlow."""
+  converter = tf.lite.TFLiteConverter.from_saved_model(folder, signature_keys=["embed_ids_fixed"])
+  converter.target_spec.supported_ops = [tf.lite.OpsSet.TFLITE_BUILTINS]
+  signature = tf.saved_model.load(folder).signatures["embed_ids_fixed"]
+  width = signature.structured_input_signature[1]["ids"].shape[1]
+  run = tf.lite.Interpreter(model_content=converter.convert()).get_signature_runner("embed_ids_fixed")
+  differences = []
+  for length in (2, 3, width):
+    ids = 8 + np.arange(width, dtype=np.int32)[np.newaxis] % 5
+    lengths = np.array([length], np.int32)
+    expected = signature(ids=tf.constant(ids), lengths=tf.constant(lengths))["embedding"].numpy()
+    actual = run(ids=ids, lengths=lengths)["embedding"]
+    differences.append(float(np.abs(actual - expected).max() / np.abs(expected).max()))
+  return {"differences": differences}
+
+
+if __name__ == "__main__":
+  os.environ["TF_CPP_MIN_LOG_LEVEL"] = "2"
+  print(json.dumps(globals()[sys.argv[1]](sys.argv[2])))

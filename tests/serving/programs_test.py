@@ -1,0 +1,147 @@
+"""Programs of others (`programs.py`) on exported models, in processes without this package; `as_function`."""
+
+import importlib.util
+import json
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from tests.serving import exported, programs  # isort: skip
+import tensorflow as tf  # isort: skip
+
+from bert_flow_tf import FlowConfig, SentenceEncoder, SentenceModel, export_model
+from bert_flow_tf.errors import ConfigError
+from bert_flow_tf.serving.metadata import without_folders
+from bert_flow_tf.serving.settings import METADATA
+from tests.encoder import tiny
+from tests.testing import REPO
+
+pytestmark = pytest.mark.slow
+
+SENTENCES = [" ".join(np.random.default_rng(i).choice(["a", "b", "dog", "cat"], 5)) for i in range(60)]
+
+
+@pytest.fixture(scope="module")
+def models(tmp_path_factory):
+  """Returns {name: model} of calibrations of a tiny BERT."""
+  folder = tiny.save_tiny(tmp_path_factory.mktemp("tiny"), config={**tiny.CONFIG, "num_hidden_layers": 1})
+  encoder = SentenceEncoder.from_pretrained(str(folder))
+  model = SentenceModel(encoder, max_seq_length=16)
+  config = FlowConfig(n_levels=2, depth=1, coupling_width=8)
+  flow = SentenceModel(encoder, exported.random_flow(model.embed(SENTENCES), config), max_seq_length=16)
+  white = SentenceModel(encoder, None, "cls", max_seq_length=16, low_dim=3).fit(SENTENCES, "whitening-6")
+  return {"flow": flow, "whitening": white}
+
+
+@pytest.fixture(scope="module")
+def folders(models, tmp_path_factory):
+  """Returns {name: folder of the exported model}."""
+  base = tmp_path_factory.mktemp("served")
+  return {name: export_model(model, base / name) for name, model in models.items()}
+
+
+def run(program, folder, keras_2=True, packages=()):
+  """Returns what a program prints; skips the test if a package that it needs is absent."""
+  for package in packages:
+    if importlib.util.find_spec(package) is None:
+      pytest.skip(f"{package} is not installed: pip install '.[test]'")
+  environment = {**os.environ, "TF_USE_LEGACY_KERAS": "1" if keras_2 else "0", "CUDA_VISIBLE_DEVICES": "-1"}
+  command = [sys.executable, str(REPO / "tests/serving/programs.py"), program, str(folder)]
+  # From another folder, so that the package is not found.
+  done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=600, check=False)
+  assert done.returncode == 0, done.stderr[-3000:]
+  return json.loads(done.stdout.splitlines()[-1])
+
+
+def close(actual, expected, tolerance=1e-5):
+  np.testing.assert_allclose(actual, expected, rtol=0, atol=tolerance * np.abs(expected).max())
+
+
+def test_a_head_on_a_hub_layer_is_trained(models, folders):
+  result = run("hub_head", folders["flow"], packages=["tensorflow_hub"])
+  assert result["losses"][-1] < 0.5 * result["losses"][0] and result["changed"] == 0
+  close(result["embeddings"], models["flow"].encode(programs.TEXTS))
+
+
+def test_a_hub_layer_is_fine_tuned_and_saved(folders):
+  result = run("hub_fine_tuning", folders["flow"], packages=["tensorflow_hub"])
+  assert result["losses"][-1] < result["losses"][0] and result["regularization_losses"] == 0
+  assert result["unchanged"] == [] and result["trainable"] > 40
+  assert result["difference"] < 1e-4
+
+
+def test_gradients_are_differences(folders):
+  result = run("gradients", folders["flow"])
+  assert result["missing"] == [] and result["of"] > len(result["pairs"]) > 20
+  norms, differences = np.array(result["pairs"]).T
+  np.testing.assert_allclose(differences, norms, rtol=0.05, atol=0.02 * norms.max())
+
+
+def test_a_layer_of_keras_3(models, folders):
+  result = run("keras_3", folders["flow"], keras_2=False)
+  assert result["losses"][-1] < 0.5 * result["losses"][0]
+  for name in ("serve", "embedding"):
+    close(result[name], models["flow"].encode(programs.TEXTS))
+
+
+def test_apache_beam(models, folders):
+  answers = run("beam", folders["flow"], packages=["apache_beam", "tensorflow_hub"])
+  expected = models["flow"].encode(programs.TEXTS)
+  for name, rows in answers.items():
+    assert len(rows) == len(expected), name
+    close(sorted(rows), sorted(expected.tolist()))  # Beam keeps no order
+
+
+@pytest.mark.parametrize("name", ["flow", "whitening"])
+def test_tensorflow_lite(folders, name):
+  assert max(run("lite", folders[name])["differences"]) < 1e-4
+
+
+@pytest.mark.parametrize("name", ["flow", "whitening"])
+def test_a_model_as_a_function(models, name):
+  model = models[name]
+  embed = model.as_function()
+  expected = model.encode(SENTENCES)
+  close(embed(SENTENCES), expected, 1e-4)
+  rows = tf.data.Dataset.from_tensor_slices(SENTENCES).batch(7).map(model.as_function(normalize_embeddings=True))
+  lengths = np.linalg.norm(expected, axis=1, keepdims=True)
+  close(np.concatenate(list(rows.as_numpy_iterator())), expected / lengths, 1e-4)
+  assert embed([]).shape == (0, expected.shape[1])
+  with tf.GradientTape() as tape:
+    loss = tf.reduce_sum(embed(["a dog"]) ** 2)
+  assert all(gradient is not None for gradient in tape.gradient(loss, model.encoder.bert.model.weights[:5]))
+
+
+@pytest.mark.parametrize("name", ["flow", "whitening"])
+def test_a_calibration_alone(models, tmp_path, name):
+  model = models[name]
+  vectors = model.embed(SENTENCES)
+  folder = export_model(model.calibration, tmp_path, reference=vectors, normalize=name == "whitening")
+  loaded = tf.saved_model.load(str(folder))
+  answer = loaded.signatures["serving_default"]
+  expected = model.calibration.transform(vectors)
+  if name == "whitening":
+    expected /= np.linalg.norm(expected, axis=1, keepdims=True)
+  close(loaded(vectors), expected)
+  close(answer(vectors=tf.constant(vectors))["embedding"], expected)
+  assert answer(vectors=tf.zeros([0, 12]))["embedding"].shape == (0, expected.shape[1])
+  metadata = json.loads((folder / METADATA).read_text())
+  assert list(metadata["signatures"]) == list(loaded.signatures)
+  assert metadata["encoder"] == without_folders(model.calibration.encoder)
+  assert ("reference" in metadata) == (name == "flow")
+
+
+def test_reference_quantiles(models, tmp_path):
+  model = models["flow"]
+  bits = np.asarray(model.calibration.bits_per_dim(model.embed(SENTENCES)))
+  pairs = SENTENCES[:30], SENTENCES[30:]
+  for number, reference in enumerate((SENTENCES, pairs, iter(SENTENCES)), 1):
+    about = json.loads((export_model(model, tmp_path, reference=reference) / METADATA).read_text())["reference"]
+    assert about["rows"] == 60, number
+    for share, value in about["bits_per_dim"].items():
+      assert value == pytest.approx(np.quantile(bits, float(share)), rel=1e-5)
+  with pytest.raises(ConfigError):
+    export_model(model, tmp_path, reference=[])
