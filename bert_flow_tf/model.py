@@ -71,6 +71,9 @@ class SentenceModel:
     cache: Any = None,
     allow_other_encoder: bool = False,
   ) -> None:
+    if not hasattr(encoder, "identity"):
+      message = f"encoder={encoder!r}: expected a loaded one; SentenceModel.from_pretrained(name) loads it"
+      raise ConfigError(message, argument="encoder")
     self.encoder = encoder
     self.calibration: Any = None  # a Calibration
     self.choice: Choice | None = None

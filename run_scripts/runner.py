@@ -1,6 +1,7 @@
 """Start and end of a runner: its command line, its help, its errors as one line, interrupts."""
 
 import errno
+import io
 import os
 import re
 import signal
@@ -37,6 +38,9 @@ def run(main: Callable[[list[str]], None], resumes: bool = True) -> None:
   if sys.version_info >= (3, 14):
     running = ".".join(map(str, sys.version_info[:2]))
     sys.exit(_fail(f"this is Python {running}: TensorFlow has no build for 3.14 or later; use 3.11, 3.12 or 3.13"))
+  for stream in (sys.stdout, sys.stderr):
+    if isinstance(stream, io.TextIOWrapper):  # None if it was closed before the start
+      stream.reconfigure(errors="backslashreplace")  # a name need not be ASCII, as the output may have to be
   _print_and_exit(main)
   if sys.flags.optimize > 1:
     sys.exit(_fail("this is python -OO: without docstrings tf_keras cannot be imported; leave -OO out, or use -O"))
@@ -100,6 +104,8 @@ def _guarded(main, argv, resumes=True):
 
   def interrupt(*unused):
     nonlocal interrupted
+    if interrupted:  # again: an exception in what ends now would abort the process
+      os._exit(_fail(stopped, 130))
     interrupted = True
     raise KeyboardInterrupt
 

@@ -199,3 +199,9 @@ def test_low_dim_divides_the_calibrated_embedding(encoder, calibration, low_dim)
 def test_refused(model, sentences, arguments, error):
   with pytest.raises(error):
     model.encode(sentences, **arguments)
+
+
+def test_the_name_of_an_encoder_is_no_encoder():
+  with pytest.raises(ConfigError, match=r"encoder='mini': .*SentenceModel\.from_pretrained") as raised:
+    SentenceModel("mini")
+  assert raised.value.argument == "encoder"

@@ -19,6 +19,8 @@ from bert_flow_tf.errors import ConfigError
 _OLDER = ".older"
 # .NAME.HOST.PID.XXXXXXXX.writing; of other hosts that share the folder, nobody here knows which processes run.
 _TEMPORARY = re.compile(r"\.(?P<name>.+)\.(?P<host>[\w-]*)\.(?P<pid>[0-9]+)\.[0-9a-f]{8}(\.writing|\.older)", re.ASCII)
+# {folder that this process owns: (its handle, the argument that named it)}
+_OWNED: dict[pathlib.Path, tuple[int, str]] = {}
 HOST = re.sub(r"[^\w-]", "-", socket.gethostname(), flags=re.ASCII)[:64]
 
 
@@ -132,7 +134,24 @@ def is_temporary(name: str) -> bool:
   return _TEMPORARY.fullmatch(name) is not None
 
 
+def check_owned() -> None:
+  """Raises a ConfigError if a folder that this process owns was moved, so that its path may be another run's."""
+  for folder, (handle, argument) in _OWNED.items():
+    if not _is_at(folder, handle):
+      message = f"{argument}={folder}: was moved or deleted during this run, which ends here; start it again"
+      raise ConfigError(message, argument)
+
+
+def _is_at(folder, handle):
+  """Returns whether an opened folder is still at its path."""
+  try:
+    return os.path.samestat(os.fstat(handle), os.stat(folder))
+  except FileNotFoundError:
+    return False
+
+
 def _temporary(path):
+  check_owned()
   return path.with_name(f".{path.name}.{HOST}.{os.getpid()}.{secrets.token_hex(4)}.writing")
 
 
@@ -166,15 +185,19 @@ def owned(folder: str | os.PathLike, argument: str) -> Iterator[None]:
   try:
     try:
       fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-      if not os.path.samestat(os.fstat(handle), os.stat(folder)):
+      if not _is_at(folder, handle):
         raise FileNotFoundError  # its owner has ended and removed it since it was opened
     except (BlockingIOError, FileNotFoundError) as error:
       message = "another run uses this folder; wait until it ends, or choose another folder"
       raise ConfigError(f"{argument}={folder}: {message}", argument) from error
     except OSError:
       pass  # a file system without locks
+    _OWNED[folder] = handle, argument
     yield
   finally:
+    _OWNED.pop(folder, None)
+    if not _is_at(folder, handle):
+      made = []
     with contextlib.suppress(OSError):  # not empty
       for path in made:
         path.rmdir()

@@ -21,6 +21,7 @@ from bert_flow_tf.io.checks import check_rows, is_integer
     [[1.0, 2.0], [np.nan, 0.0]],
     [[1.0, 2.0], [1.0, 2.0], [0.0, -np.inf]],
     [[1e39, 2.0]],
+    np.ma.masked_equal([[1.0, 2.0], [3.0, 4.0]], 2.0),
   ],
 )
 @pytest.mark.parametrize("error", [CalibrationError, FlowError])

@@ -110,6 +110,20 @@ def test_a_folder_has_one_owner_until_its_process_ends(tmp_path):
   assert names(folder) == ["results.json"]
 
 
+def test_a_moved_folder_has_no_second_owner(tmp_path):
+  """Another run may own the path by now."""
+  with owned(tmp_path / "run", "exp_name"):
+    files.write_text(tmp_path / "run/a.json", "mine")
+    (tmp_path / "run").rename(tmp_path / "moved")
+    for again in (False, True):
+      if again:
+        (tmp_path / "run").mkdir()
+      with pytest.raises(ConfigError, match=r"exp_name=.*run: was moved or deleted"):
+        files.write_text(tmp_path / "run/b.json", "mine")
+  files.write_text(tmp_path / "run/b.json", "another's")
+  assert names(tmp_path / "run") == ["b.json"] and names(tmp_path / "moved") == ["a.json"]
+
+
 def test_an_owned_folder_that_stays_empty_is_removed(tmp_path):
   with pytest.raises(ValueError, match="rejected"), owned(tmp_path / "exp/run", "exp_name"):
     raise ValueError("rejected")

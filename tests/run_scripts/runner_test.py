@@ -68,6 +68,24 @@ def test_an_interrupt_that_became_another_error(capsys):
   assert "the same command resumes" in capsys.readouterr().err
 
 
+def test_a_second_interrupt_ends_the_process_at_once():
+  code = (
+    "import signal\nfrom run_scripts import runner\n"
+    "def main(argv):\n"
+    "  try:\n    signal.raise_signal(signal.SIGINT)\n"
+    "  finally:\n    signal.raise_signal(signal.SIGINT)\n    print('still here')\n"
+    "runner.run(main)\n"
+  )
+  done = start("-c", code)
+  assert (done.returncode, done.stdout) == (130, "")
+  assert done.stderr == "error: interrupted; the same command resumes from what is saved\n"
+
+
+def test_output_in_ascii():
+  code = "from run_scripts import runner\nrunner.run(lambda argv: print('caf\\u00e9'))"
+  assert start("-c", code, environment={"PYTHONIOENCODING": "ascii"}).stdout == "caf\\xe9\n"
+
+
 def test_a_bug_is_not_hidden():
   with pytest.raises(ZeroDivisionError):
     runner._guarded(lambda argv: 1 / 0, [])
