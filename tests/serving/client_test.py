@@ -18,18 +18,20 @@ NAME = "bert_flow"
 
 
 class Rest(http.server.BaseHTTPRequestHandler):
-  """REST interface of a server whose score is the number of letters that two texts share."""
+  """REST interface of a server: a score is the number of letters that texts share, an embedding has their lengths."""
 
   def do_POST(self):
     """Answers predict requests for the model and its version 3."""
     request = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
     known = self.path in (f"/v1/models/{NAME}:predict", f"/v1/models/{NAME}/versions/3:predict")
-    pairs = [(instance["text_a"], instance["text_b"]) for instance in request["instances"]]
-    answer = {"predictions": [float(len(set(a) & set(b))) for a, b in pairs]}
-    if ("", "short") in pairs:
+    rows = [tuple(instance.values()) for instance in request["instances"]]
+    answer = {"predictions": [float(len(set(row[0]) & set(row[-1]))) for row in rows]}
+    if request["signature_name"] == "serving_default":
+      answer = {"predictions": [[len(text), 0.5] for (text,) in rows]}
+    if ("", "short") in rows:
       answer["predictions"].pop()
     body = json.dumps(answer if known else {"error": "Servable not found"}).encode()
-    self.send_response(200 if known and request["signature_name"] == "similarity" else 404)
+    self.send_response(200 if known else 404)
     self.send_header("Content-Length", str(len(body)))
     self.end_headers()
     self.wfile.write(body)
@@ -76,6 +78,9 @@ def test_bad_files(tmp_path, content):
 def test_rest(rest, version):
   with make_client(rest, model_name=NAME, version=version) as client:
     assert client.similarities([("abc", "bcd"), ("é", "é"), ("", "")]) == [2.0, 1.0, 0.0]
+    embeddings = client.embed(["abc", "é"])
+    assert embeddings.dtype == np.float32 and embeddings.tolist() == [[3, 0.5], [1, 0.5]]
+    assert client.embed([]).shape == (0, 0)
 
 
 def test_rest_errors(rest):
@@ -92,6 +97,35 @@ def test_a_server_that_does_not_speak_http():
     check_error(f"http://localhost:{server.getsockname()[1]}")
 
 
+def test_grpc_with_credentials_and_with_a_channel():
+  grpc = pytest.importorskip("grpc", reason="not installed: pip install '.[serving]'")
+  pytest.importorskip("tensorflow_serving.apis", reason="not installed: pip install '.[serving]'")
+  import tensorflow as tf
+  from tensorflow_serving.apis import predict_pb2, prediction_service_pb2_grpc
+
+  class Lengths(prediction_service_pb2_grpc.PredictionServiceServicer):
+    """The embedding of a text is its length in bytes."""
+
+    def Predict(self, request, context):
+      texts = tf.make_ndarray(request.inputs["text"])
+      embeddings = tf.make_tensor_proto([[float(len(text))] for text in texts], tf.float32)
+      return predict_pb2.PredictResponse(outputs={"embedding": embeddings})
+
+  server = grpc.server(concurrent.futures.ThreadPoolExecutor(1))
+  prediction_service_pb2_grpc.add_PredictionServiceServicer_to_server(Lengths(), server)
+  address = f"localhost:{server.add_secure_port('localhost:0', grpc.local_server_credentials())}"
+  server.start()
+  credentials = grpc.local_channel_credentials()
+  with make_client(address, credentials=credentials) as client:
+    assert client.embed(["é", "abc"]).tolist() == [[2.0], [3.0]]
+  with grpc.secure_channel(address, credentials) as channel:
+    for _ in range(2):  # the client does not close it
+      with make_client(address, channel=channel) as client:
+        assert client.embed(["abcd"]).tolist() == [[4.0]]
+  check_error(address)
+  server.stop(None)
+
+
 @pytest.mark.slow
 def test_grpc(served):
   from tests.serving import exported
@@ -101,6 +135,7 @@ def test_grpc(served):
     scores = client.similarities([*zip(texts, texts[::-1], strict=True)])
     np.testing.assert_allclose(scores, served.answers["similarity/score"], atol=1e-5)
     assert client.similarities([]) == []
+    np.testing.assert_allclose(client.embed(texts), served.answers["all/embedding"], atol=1e-4)
   check_error(served.server, model_name="other")
   check_error("localhost:1")
 
