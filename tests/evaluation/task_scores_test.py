@@ -4,11 +4,13 @@ import dataclasses
 
 import numpy as np
 import pytest
+import tensorflow as tf
+from scipy import stats
 
 from bert_flow_tf.data.pairs import SentencePairs
 from bert_flow_tf.data.task import TaskData
 from bert_flow_tf.data.tasks import find_task
-from bert_flow_tf.evaluation.task_scores import Embeddings, evaluate, method_names
+from bert_flow_tf.evaluation.task_scores import Embeddings, evaluate, method_names, original_eval_results
 
 
 def test_names_that_repeat_get_numbers():
@@ -43,3 +45,28 @@ def test_a_task_without_gold_has_the_spread_of_its_distinct_sentences():
       "participation_ratio": pytest.approx(100 * variances.sum() ** 2 / np.sum(variances**2) / 4),
     }
     assert cosines["train"].shape == (6,)
+
+
+class Bits:
+  """Flow whose bits per dimension are the first coordinates."""
+
+  def bits_per_dim(self, embeddings):
+    return tf.constant(embeddings[:, 0])
+
+
+@pytest.mark.parametrize(("task", "gold"), [("STS-B", [5.0, np.nan, 0.0, 1.0]), ("QNLI", [1.0, np.nan, 0.0, 1.0])])
+def test_eval_results_as_the_original_names_them(task, gold):
+  rows = np.random.default_rng(1).normal(size=[8, 3])
+  pairs = SentencePairs([*"0123"], [*"4567"], np.array(gold))
+  data = TaskData(find_task(task), {"train": pairs, "dev": pairs, "test": pairs}, "numbers")
+  cosines, scored = np.array([0.9, 0.5, 0.2, 0.1]), np.array(gold)[[0, 2, 3]]
+  values = original_eval_results(data, Embeddings(Numbered(rows), [pairs]), Bits(), cosines, 7)
+  bits = rows[:4, 0].mean() + rows[4:, 0].mean()
+  expected = {"eval_loss_flow": bits, "eval_loss_total": bits, "loss": bits, "global_step": 7}
+  expected["eval_loss"] = np.mean((cosines[[0, 2, 3]] - scored / scored.max()) ** 2)
+  if task == "QNLI":
+    expected["eval_auc"] = 0.5  # of the two positive pairs one is above the negative one
+  else:
+    expected["eval_pearsonr"] = stats.pearsonr(cosines[[0, 2, 3]], scored).statistic
+    expected["eval_spearmanr"] = 0.5
+  assert values == pytest.approx(expected)

@@ -110,6 +110,15 @@ def test_a_frozen_encoder_embeds_once(frozen, tmp_path, monkeypatch):
   np.testing.assert_array_equal(resumed.parts.model.encode(small_siamese.pairs(9)[0]), latents[False])
 
 
+def test_memory_of_gpus_grows_unless_it_is_turned_off(frozen, tmp_path, monkeypatch):
+  grown = []
+  monkeypatch.setattr("bert_flow_tf.training.distribution.grow_memory", lambda: grown.append(True))
+  frozen(tmp_path, gpu_memory_growth=False)
+  assert not grown
+  frozen(tmp_path)
+  assert grown
+
+
 def test_the_seed_decides_the_flow(frozen, tmp_path):
   """Of a flow that steps through BERT train, and of one that is fitted on embeddings."""
   for others in ({}, {"dupe_factor": 2}):
