@@ -85,8 +85,7 @@ def write_folders(
         raise EncoderError(f"{checkpoint.prefix}: {name} changed in the conversion; please report this bug")
     content = {"checkpoint": checkpoint.prefix, "variables": record}
     write_text(writing / RECORD, json.dumps(content, indent=2) + "\n")
-  lines = _describe(checkpoint, record, output_path)
-  lines.append(f"do_lower_case is {encoder.tokenizer.do_lower_case}")
+  lines = _describe(checkpoint, record, output_path, encoder.tokenizer.do_lower_case)
   if fitted:
     settings = "unknown"
     if identity is not None:
@@ -162,12 +161,15 @@ def _read_back(record: Mapping[str, Any], encoder: SentenceEncoder, folder: path
   return model_variables(encoder, flow, classifier)
 
 
-def _describe(checkpoint: Tf1Checkpoint, record: Mapping[str, Any], folder: pathlib.Path) -> list[str]:
+def _describe(
+  checkpoint: Tf1Checkpoint, record: Mapping[str, Any], folder: pathlib.Path, do_lower_case: bool
+) -> list[str]:
   """Returns lines that say where the variables went."""
   lines = [f"{checkpoint.prefix}: {len(checkpoint.shapes)} variables"]
   for name in (ENCODER, FLOW, CLASSIFIER):
     if record[name]:
       lines.append(f"{name:10}  {len(record[name]):4} -> {folder / name}")
+  lines.append(f"do_lower_case is {do_lower_case}")
   for kind, count in collections.Counter(record[_LEFT_OUT].values()).items():
     lines.append(f"left out    {count:4}: {kind}")
   return lines
