@@ -6,7 +6,7 @@ import itertools
 import numpy as np
 import pytest
 
-from bert_flow_tf.data.custom import pair_up, read_pairs
+from bert_flow_tf.data.custom import read_pairs
 from bert_flow_tf.data.tasks import find_task, load_task
 from bert_flow_tf.errors import ConfigError, DataError
 
@@ -19,14 +19,6 @@ def file(tmp_path):
     return path
 
   return make
-
-
-@pytest.mark.parametrize("sentences", [["a"], ["a", "b"], ["a", "b", "c"], list("abcdefg")])
-def test_pair_up_uses_each_sentence(sentences):
-  pairs = pair_up(sentences)
-  assert len(pairs) == (len(sentences) + 1) // 2 and np.isnan(pairs.scores).all()
-  both = [*pairs.sentences_a, *pairs.sentences_b]
-  assert both[: len(sentences)] == sentences and both[len(sentences) :] == ["a"] * (len(sentences) % 2)
 
 
 @pytest.mark.parametrize("packed", [False, True])

@@ -55,12 +55,7 @@ def test_the_real_files_row_by_row(split, count, total):
     (_stsb("5", " b ", '"').rstrip(b"\n") + b"\tsource\tother\n", [" b "], ['"'], [5]),
     (_stsb(first="", second=""), [""], [""], [2.5]),
     (_stsb(first="") + _stsb(first="\ufeffa"), ["", "\ufeffa"], ["A woman."] * 2, [2.5] * 2),
-    (b"\xef\xbb\xbf" + LINE, ["A man."], ["A woman."], [2.5]),
-    (LINE.replace(b"\n", b"\r\n"), ["A man."], ["A woman."], [2.5]),
-    (LINE[:-1], ["A man."], ["A woman."], [2.5]),
-    (LINE + b"\n\n  \n", ["A man."], ["A woman."], [2.5]),
-    # Only a line feed ends a line.
-    *((_stsb(first=f"a{end}b"), [f"a{end}b"], ["A woman."], [2.5]) for end in "\u2028\u2029\x85\x0b\x0c\x1c"),
+    (b"\xef\xbb\xbf" + LINE.replace(b"\n", b"\r\n") + b"\n  \n", ["A man."], ["A woman."], [2.5]),
   ],
 )
 def test_variants_of_the_benchmarks_format(tmp_path, content, first, second, scores):
@@ -78,8 +73,6 @@ def test_variants_of_the_benchmarks_format(tmp_path, content, first, second, sco
     (_stsb("1,5"), "line 1: the score is '1,5', expected a number with a decimal point from 0 to 5"),
     (LINE + _stsb("5.001"), "line 2: the score 5.001 is outside the scale, expected a number from 0 to 5"),
     (LINE + _stsb("-1"), "line 2: the score -1 is outside the scale, expected a number from 0 to 5"),
-    (LINE + _stsb().replace(b"man", b"caf\xe9", 1), "line 2: byte 0xe9 at position 29 of the line is not UTF-8"),
-    (LINE + b"\n" + LINE, "line 2: the line is empty"),
     (b"", "is empty; "),
     (b"\xef\xbb\xbf", "is empty; "),
   ],
