@@ -1,5 +1,6 @@
 """Training of a BERT: its trained weights, and the encoder as a Keras layer."""
 
+import importlib.util
 from typing import Any
 
 import tensorflow as tf
@@ -8,6 +9,7 @@ import tf_keras
 from bert_flow_tf._keras2 import check_not_in_keras_3
 from bert_flow_tf.encoder import pooling as pooling_lib
 from bert_flow_tf.encoder.bert import BertEncoder
+from bert_flow_tf.encoder.graph_tokenizer import GraphTokenizer
 from bert_flow_tf.encoder.tokenizer import pad_batch
 from bert_flow_tf.errors import ConfigError
 
@@ -50,7 +52,7 @@ class EncoderLayer(tf_keras.layers.Layer):
 
   Its input is a string tensor [batch] (in eager calls also a list of str), ids int32 [batch, seq_len], or ids and mask
   as a tuple or as the dict of transformers' tokenizers. `training=True` means BERT's dropout if the layer is trainable.
-  Sentences are tokenized in Python, which no SavedModel contains and XLA cannot compile: give ids to those.
+  Without TensorFlow Text sentences are tokenized in Python, which no SavedModel contains: give it ids.
   """
 
   def __init__(self, encoder: Any, pooling: pooling_lib.Pooling, max_seq_length: int, trainable: bool, **kwargs: Any):
@@ -63,6 +65,9 @@ class EncoderLayer(tf_keras.layers.Layer):
     if not encoder.bert.is_static:
       used = trained_weights(encoder.bert, pooling)
     self._used = used
+    self._graph_tokenizer = None
+    if importlib.util.find_spec("tensorflow_text"):
+      self._graph_tokenizer = GraphTokenizer(encoder.tokenizer, max_seq_length)
     # What the embedding does not depend on is a part of a saved graph, but not of the weights.
     self._model = tf.train.Checkpoint(weights=encoder.bert.model.weights)
 
@@ -87,11 +92,15 @@ class EncoderLayer(tf_keras.layers.Layer):
       ids = tf.cast(inputs, tf.int32)
       return ids, tf.cast(ids != pad_id, tf.int32)
 
+    inputs = tf.reshape(inputs, [-1])
+    if self._graph_tokenizer is not None:
+      ids, lengths = self._graph_tokenizer(inputs)
+      return ids, tf.sequence_mask(lengths, tf.shape(ids)[1], tf.int32)
+
     def tokenize(texts):
-      texts = [text.decode("utf-8", "replace") for text in texts.tolist()]
       return pad_batch(self._encoder.tokenizer(texts, self._max_seq_length), pad_id)
 
-    ids, mask = tf.numpy_function(tokenize, [tf.reshape(inputs, [-1])], [tf.int32, tf.int32])
+    ids, mask = tf.numpy_function(tokenize, [inputs], [tf.int32, tf.int32])
     ids.set_shape([None, None])
     mask.set_shape([None, None])
     return ids, mask

@@ -98,10 +98,10 @@ def _call(layer, activation, dtype, product_dtype, cast_once):
     if not cast_once:
       kernel = cast_kernel()
     rows = tf.reshape(tf.cast(tf.cast(inputs, dtype), product_dtype), [-1, features])
-    outputs = activation(tf.nn.bias_add(tf.cast(tf.matmul(rows, kernel), tf.float32), layer.bias))
+    outputs = activation(tf.nn.bias_add(tf.cast(tf.matmul(rows, kernel), tf.float32), tf.cast(layer.bias, tf.float32)))
     outputs = tf.reshape(outputs, tf.concat([tf.shape(inputs)[:-1], [units]], axis=0))
     outputs.set_shape([*inputs.shape[:-1], units])
-    return outputs
+    return tf.cast(outputs, inputs.dtype)  # which Keras' mixed precision may choose
 
   return call
 

@@ -1,5 +1,6 @@
 """A user's own TFBertModel in a `SentenceEncoder`, and encoders as Keras layers."""
 
+import importlib.util
 import subprocess
 import sys
 
@@ -82,8 +83,8 @@ def test_a_loaded_model_stays_a_model_of_transformers(mini):
   assert np.abs(one - other).max() > 1e-3
 
 
-def tokens(encoder):
-  batch = encoder.tokenizer(TEXTS)
+def tokens(encoder, max_seq_length=64):
+  batch = encoder.tokenizer(TEXTS, max_seq_length)
   width = max(map(len, batch))
   ids = np.array([[*row, *[encoder.tokenizer.pad_id] * (width - len(row))] for row in batch], np.int32)
   return tf.constant(ids), tf.constant((np.arange(width) < [[len(row)] for row in batch]).astype(np.int32))
@@ -201,10 +202,26 @@ def test_a_keras_model_around_the_layer(model, tokenizer, tmp_path):
     weight.assign(tf.zeros_like(weight))
   around.load_weights(str(tmp_path / "w.weights.h5"))
   np.testing.assert_allclose(around.predict(tf.constant(TEXTS), verbose=0), expected, atol=1e-6)
-  ids = tf_keras.Input([None], dtype=tf.int32)
-  tf.saved_model.save(tf_keras.Model(ids, layer(ids)), str(tmp_path / "saved"))
-  served = tf.saved_model.load(str(tmp_path / "saved"))
-  np.testing.assert_allclose(served(tokens(layer._encoder)[0]), layer(TEXTS), atol=1e-5)
+
+
+@pytest.mark.parametrize("of_text", [True, False])
+def test_a_saved_model_around_the_layer(model, tokenizer, tmp_path, of_text):
+  if of_text:
+    pytest.importorskip("tensorflow_text")
+  encoder = SentenceEncoder(model, tokenizer)
+  layer = encoder.as_layer(trainable=True, max_seq_length=5)
+  inputs = tf_keras.Input([], dtype=tf.string) if of_text else tf_keras.Input([None], dtype=tf.int32)
+  tf.saved_model.save(tf_keras.Model(inputs, layer(inputs)), str(tmp_path))
+  served = tf.saved_model.load(str(tmp_path))
+  given = tf.constant(TEXTS) if of_text else tokens(encoder, 5)[0]
+  np.testing.assert_allclose(served(given), encoder.encode(TEXTS, max_seq_length=5), atol=1e-5)
+
+
+def test_the_layer_without_tensorflow_text(model, tokenizer, monkeypatch):
+  monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+  encoder = SentenceEncoder(model, tokenizer)
+  layer = encoder.as_layer(max_seq_length=4)
+  np.testing.assert_allclose(tf.function(layer)(tf.constant(TEXTS)), encoder.encode(TEXTS, None, 4), atol=1e-5)
 
 
 def test_keras_3_is_told_that_it_would_not_train_the_layer():
