@@ -77,7 +77,8 @@ class SiameseLosses:
       compared = self.flow(embeddings)
     if self._low_dim is not None:
       compared = low_dim(compared, self._low_dim)
-    losses = self._label_losses(*tf.split(compared, 2), targets)
+    u, v = tf.split(compared, 2)
+    losses = self._label_losses(u, v, targets)
     flow_losses = tf.zeros([1])
     if self.flow_variables:
       coupling_seed = None
