@@ -86,26 +86,19 @@ def num_warmup_steps(steps: int, warmup_proportion: float) -> int:
 class WarmUpLinearDecay(tf_keras.optimizers.schedules.LearningRateSchedule):
   """Rises linearly over the first steps, then falls linearly to 0 at the last step. Steps count from 0.
 
-      published code:  rate = learning_rate * step / warmup_steps           for step < warmup_steps
-                       rate = learning_rate * (1 - step / steps)            after that
-      from the peak:   rate = learning_rate * min(1, (step + 1) / warmup_steps, (steps - step) / (steps - warmup_steps))
+      rate = learning_rate * step / warmup_steps           for step < warmup_steps
+      rate = learning_rate * (1 - step / steps)            after that
 
-  In the published code, step 0 of a warm-up changes no weight, and the fall starts below the highest rate. `from_peak`
-  is the schedule of Devlin et al. 2019, appendix A.2.
+  As published: step 0 of a warm-up changes no weight, and the fall starts below the highest rate.
   """
 
-  def __init__(self, learning_rate: float, steps: int, warmup_steps: int, from_peak: bool = False) -> None:
+  def __init__(self, learning_rate: float, steps: int, warmup_steps: int) -> None:
     super().__init__()
-    self._learning_rate, self._steps = learning_rate, steps
-    self._warmup_steps, self._from_peak = warmup_steps, from_peak
+    self._learning_rate, self._steps, self._warmup_steps = learning_rate, steps, warmup_steps
 
   def __call__(self, step: tf.Tensor) -> tf.Tensor:
     """Returns the rate of a step, a float32 scalar."""
     step = tf.cast(step, tf.float32)
-    if self._from_peak:
-      rise = (step + 1.0) / max(self._warmup_steps, 1)
-      fall = (self._steps - step) / (self._steps - self._warmup_steps)
-      return self._learning_rate * tf.minimum(1.0, tf.minimum(rise, fall))
     decayed = self._learning_rate * (1.0 - tf.minimum(step / self._steps, 1.0))
     if not self._warmup_steps:
       return decayed

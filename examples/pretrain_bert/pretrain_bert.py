@@ -28,7 +28,7 @@ from transformers.modeling_tf_pytorch_utils import apply_transpose, convert_tf_w
 from bert_flow_tf.encoder.precision import SeededDropout
 from bert_flow_tf.io.files import replaced_folder
 from bert_flow_tf.training.loop import TrainingLoop
-from bert_flow_tf.training.optimizer import AdamWeightDecay, WarmUpLinearDecay
+from bert_flow_tf.training.optimizer import AdamWeightDecay
 
 FLAGS = flags.FLAGS
 # What the steps depend on, besides text and vocabulary: with another value, a training is not resumed.
@@ -41,6 +41,16 @@ PAD, CLS, SEP, MASK = 0, 2, 3, 4
 MASKED, BECOME_MASK, BECOME_ANY = 0.15, 0.8, 0.1
 # Batches among which sentences are sorted by length, for little padding; steps in the running mean of the loss.
 _POOL_BATCHES, _MEAN_STEPS = 64, 100
+
+
+class LinearRate(tf_keras.optimizers.schedules.LearningRateSchedule):
+  """Rises linearly over the first steps, then falls linearly to 0 (Devlin et al. 2019, appendix A.2)."""
+
+  def __call__(self, step: tf.Tensor) -> tf.Tensor:
+    """Returns the rate of a step, counted from 0."""
+    step, steps, warmup_steps = tf.cast(step, tf.float32), FLAGS.num_train_steps, FLAGS.num_warmup_steps
+    rise = (step + 1.0) / max(warmup_steps, 1)
+    return FLAGS.learning_rate * tf.minimum(1.0, tf.minimum(rise, (steps - step) / (steps - warmup_steps)))
 
 
 def define_flags() -> None:
@@ -223,8 +233,7 @@ def make_step(model: transformers.TFBertForMaskedLM, optimizer: AdamWeightDecay)
 
 def train(model: transformers.TFBertForMaskedLM, batches: MaskedBatches, identity: dict, folder: pathlib.Path) -> float:
   """Makes the steps after the newest checkpoint of the folder; returns the last loss in nats."""
-  rate = WarmUpLinearDecay(FLAGS.learning_rate, FLAGS.num_train_steps, FLAGS.num_warmup_steps, from_peak=True)
-  optimizer = AdamWeightDecay(rate, FLAGS.weight_decay)
+  optimizer = AdamWeightDecay(LinearRate(), FLAGS.weight_decay)
   optimizer.build(model.trainable_variables)
   make = make_step(model, optimizer)
   # A running mean of the losses, in the checkpoint, so that a resumed training prints it, too.

@@ -48,12 +48,12 @@ def test_the_epochs_of_a_paper_task_are_for_its_own_sentences(tmp_path, data, mo
 
 
 def test_epochs_by_the_number_of_pairs():
-  """The sample's 5 and the hard sample's 20 are of the same rule as a user's file."""
-  for name, epochs in (("sample", 5.0), ("hard-sample", 20.0)):
+  """The sample's 5 passes are of the same rule as a user's file."""
+  for name, epochs in (("sample", 5.0), ("hard-sample", 5.0)):
     corpus = flow_corpus.load_flow_corpus("target", load_task(name))
     assert FlowSettings().for_corpus(corpus).epochs == epochs
     assert FlowSettings(num_train_epochs=0.5).for_corpus(corpus).epochs == 0.5
-  assert [flow_corpus.default_epochs(n) for n in (1, 360, 1500, 1600, 5000, 8000, 10**6)] == [20, 20, 6, 5, 2, 1, 1]
+  assert [flow_corpus.default_epochs(n) for n in (1, 360, 1500, 1600, 5000, 8000, 10**6)] == [5, 5, 5, 5, 2, 1, 1]
 
 
 def test_nli_has_the_papers_rate_and_epochs(tmp_path, data):
