@@ -29,6 +29,7 @@ from bert_flow_tf.training.calibrate import check_flow
 from bert_flow_tf.training.choice import CANDIDATES, NONE, Choice
 from bert_flow_tf.training.devices import log_devices
 from bert_flow_tf.training.distribution import is_chief
+from bert_flow_tf.training.loop import check_claim
 from bert_flow_tf.training.settings import FlowSettings, RunSettings
 
 # Calibrations that are part of an experiment's name; more would make it too long.
@@ -142,6 +143,7 @@ class FlowRun:
       model.check_fit(spec, settings.run.encoder_dropout)
       if spec.method == FLOW:
         self._steps = check_flow(settings.flow, model.dim, len(corpus.pairs), model.shares)
+        check_claim(self.folder / "checkpoints", {**settings.flow.identity(), "steps": self._steps})
     if self.is_chief:
       make_folder(self.folder)
     self._devices = log_devices(strategy)

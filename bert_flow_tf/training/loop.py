@@ -174,6 +174,28 @@ def _is_finite(variable):
   return bool(tf.reduce_all(tf.math.is_finite(tf.convert_to_tensor(variable))))
 
 
+def check_claim(folder: str | os.PathLike, identity: Mapping[str, Any]) -> bool:
+  """Returns whether a folder has a training's identity; a TrainingError if these values of it are others."""
+  file, where = pathlib.Path(folder, IDENTITY_FILE), f"checkpoint folder {folder}"
+  if not file.exists():
+    return False
+  try:
+    saved = files.read_json(file)
+    if not isinstance(saved, dict):
+      raise ValueError("no settings in it")
+  except (OSError, ValueError) as error:
+    raise TrainingError(f"{where}: {file.name} cannot be used ({error}); remove the folder to start again") from error
+  identity = json.loads(json.dumps(identity))
+  changed = differences({name: saved.get(name) for name in identity}, identity)
+  if changed:
+    meaning = ""
+    if any(text.startswith("data ") for text in changed):
+      meaning = " (data stands for encoder, pooling, sentences and versions)"
+    message = f"{where} belongs to another fit ({'; '.join(changed)}): choose another exp_name, or remove this one"
+    raise TrainingError(message + meaning)
+  return True
+
+
 class Checkpoints:
   """Checkpoints of one training in one folder: written atomically, the last two kept, resumed by the same training.
 
@@ -183,7 +205,7 @@ class Checkpoints:
   def __init__(self, folder: str | os.PathLike, identity: Mapping[str, Any], **objects: Any) -> None:
     self._folder = pathlib.Path(folder)
     self._where = f"checkpoint folder {folder}"
-    self._claim(json.loads(json.dumps(identity)))
+    self._claim(identity)
     self._checkpoint = tf.train.Checkpoint(**objects)
     # Files of a process that was killed while it saved.
     for unfinished in self._folder.glob("*_temp"):
@@ -197,28 +219,15 @@ class Checkpoints:
 
   def _claim(self, identity):
     """Writes the training's identity, or compares it with that of the folder."""
-    file = self._folder / IDENTITY_FILE
+    if check_claim(self._folder, identity):
+      return
     try:
       self._folder.mkdir(parents=True, exist_ok=True)
-      if not file.exists():
-        files.write_text(file, json.dumps(identity, indent=2) + "\n")
-        return
-      saved = files.read_json(file)
-      if not isinstance(saved, dict):
-        raise ValueError("no settings in it")
-    except (OSError, ValueError) as error:
+      files.write_text(self._folder / IDENTITY_FILE, json.dumps(identity, indent=2) + "\n")
+    except OSError as error:
       raise TrainingError(
-        f"{self._where}: {file.name} cannot be used ({error}); remove the folder to start again"
+        f"{self._where}: {IDENTITY_FILE} cannot be used ({error}); remove the folder to start again"
       ) from error
-    changed = differences(saved, identity)
-    if changed:
-      meaning = ""
-      if any(text.startswith("data ") for text in changed):
-        meaning = " (data stands for encoder, pooling, sentences and versions)"
-      raise TrainingError(
-        f"{self._where} belongs to another fit ({'; '.join(changed)}): choose another exp_name, or remove this "
-        f"one{meaning}"
-      )
 
   def restore(self, step: int | None = None) -> str | None:
     """Restores the newest checkpoint that can be read, or that of a step; returns its name, None without any."""

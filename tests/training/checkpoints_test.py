@@ -11,7 +11,7 @@ from absl import logging
 from bert_flow_tf.errors import TrainingError
 from bert_flow_tf.flow.config import FlowConfig
 from bert_flow_tf.flow.glow import Glow
-from bert_flow_tf.training.loop import IDENTITY_FILE, Checkpoints
+from bert_flow_tf.training.loop import IDENTITY_FILE, Checkpoints, check_claim
 from bert_flow_tf.training.sources import EmbeddingPairs
 from tests.training import small
 
@@ -163,3 +163,12 @@ def test_disk_that_is_full(tmp_path, monkeypatch):
   monkeypatch.setattr(checkpoints._manager, "save", full)
   with pytest.raises(TrainingError, match=r"step 4 cannot be saved \(the disk is full; free some space"):
     checkpoints.save(4)
+
+
+def test_another_fit_is_noticed_by_a_part_of_its_identity(tmp_path):
+  """As run_flow knows it, before anything is embedded."""
+  assert not check_claim(tmp_path / "none", {"seed": 3})
+  (tmp_path / "fit.json").write_text('{"seed": 3, "data": "abc"}')
+  assert check_claim(tmp_path, {"seed": 3})
+  with pytest.raises(TrainingError, match="seed 3, now 4"):
+    check_claim(tmp_path, {"seed": 4})
