@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import tensorflow as tf
-import tf_keras
 from absl import logging
 
 from bert_flow_tf.errors import ConfigError, FlowError
@@ -18,8 +17,6 @@ from bert_flow_tf.flow.config import FlowConfig
 from bert_flow_tf.flow.layer import (
   FlowLayer,
   build_part,
-  drawn_seed,
-  reduced,
   registered,
   rows_of,
   seed_stream,
@@ -41,7 +38,7 @@ PERMUTATIONS = ("reverse", "random")
 
 
 @registered
-class Glow(tf_keras.layers.Layer):
+class Glow(FlowLayer):
   """Glow without the spatial part, on sentence embeddings.
 
       forward   z = f(u),  p(u) = N(z; 0, I) |det dz/du|
@@ -87,8 +84,9 @@ class Glow(tf_keras.layers.Layer):
       config = FlowConfig.from_dict(config)
     dtype = weights_dtype(dtype)
     check_arguments(config, dim, actnorm_init, permutation, seed, dtype)
-    super().__init__(name=name, dtype=dtype, trainable=trainable)
+    super().__init__({}, dtype, name=name, trainable=trainable)
     self.config = config
+    self.dropout = config.coupling_dropout
     self.dim = int(dim)
     self.actnorm_init = actnorm_init
     self.permutation = permutation
@@ -114,10 +112,6 @@ class Glow(tf_keras.layers.Layer):
 
       self.base = latent_distribution(from_config(base), self.dim, dtype)
     self.built = True
-
-  def __reduce__(self) -> tuple:
-    """Pickles and copies the flow by its configuration and weights."""
-    return reduced(self)
 
   @property
   def levels(self) -> list[list[list[FlowLayer]]]:
@@ -154,24 +148,23 @@ class Glow(tf_keras.layers.Layer):
     base = latent_distribution(self.base, self.dim, self.dtype)
     return distributions.TransformedDistribution(base, bijectors.Invert(self.make_bijector()))
 
-  def call(self, inputs: tf.Tensor, training: bool | None = None) -> tf.Tensor:
-    """u [..., dim] -> z [..., dim]; with `training=True` a new mask of the coupling's dropout."""
-    seed = self.training_seed(training)
-    return forward_and_log_det(self.levels, self._batch(inputs), seed)[0]
+  def forward_and_log_det(self, u: tf.Tensor, dropout_seed: tf.Tensor | None = None) -> tuple[tf.Tensor, tf.Tensor]:
+    """u [..., dim] -> z [..., dim] and the log-determinant, [...] or a scalar."""
+    return forward_and_log_det(self.levels, self.prepared(u), dropout_seed)
 
   def training_seed(self, training: bool | None) -> tf.Tensor | None:
-    """Returns a new seed of dropout, int32 [2], while training; warns of weights that lack their initialization."""
+    """Returns a new seed of dropout while training; warns of weights that lack their initialization."""
     if training is True and self.needs_initialization:
       logging.warning("%s: trained without adapt(data): it starts as it was made, far from the data", self.name)
-    return drawn_seed(self.config.coupling_dropout, training)
+    return super().training_seed(training)
 
   def transform(self, embeddings: Any) -> tf.Tensor:
     """u [..., dim] -> z [..., dim], the latents of embeddings, in the flow's dtype."""
-    return self(self._batch(embeddings))
+    return self(self.prepared(embeddings))
 
-  def inverse(self, latents: Any) -> tf.Tensor:
+  def inverse(self, latents: Any, dropout_seed: tf.Tensor | None = None) -> tf.Tensor:
     """z [..., dim] -> u [..., dim], the embeddings of latents, in the flow's dtype."""
-    return self.make_bijector().inverse(self._batch(latents))
+    return self.make_bijector(dropout_seed).inverse(self.prepared(latents))
 
   def bits_per_dim(self, embeddings: Any, dropout_seed: tf.Tensor | None = None) -> tf.Tensor:
     """-log p(u) / (dim ln 2), [...], of u [..., dim], in bits per dimension: the original's flow_loss.
@@ -179,7 +172,7 @@ class Glow(tf_keras.layers.Layer):
     `dropout_seed` is int32 [2] while fitting with coupling dropout, else None.
     """
     # log p(u) = log N(z; 0, I) + log|det dz/du|
-    z, log_det = forward_and_log_det(self.levels, self._batch(embeddings), dropout_seed)
+    z, log_det = self.forward_and_log_det(embeddings, dropout_seed)
     if self.base is None:
       log_base = -0.5 * tf.reduce_sum(tf.square(z), axis=-1) - 0.5 * self.dim * math.log(2.0 * math.pi)
     else:
@@ -222,7 +215,7 @@ class Glow(tf_keras.layers.Layer):
     """
     if self.actnorm_init != "data":
       raise FlowError("actnorm_init=glorot: this flow starts without data, do not initialize it", "actnorm_init")
-    batch = self._batch(rows_of(data, batch_size, steps))
+    batch = self.prepared(rows_of(data, batch_size, steps))
     rows = check_rows(batch.numpy(), self.dim, FlowError)
     if len(rows) < 2 or (rows == rows[0]).all():
       start = f"the flow starts from {len(rows)} rows that are all equal"
@@ -338,7 +331,7 @@ class Glow(tf_keras.layers.Layer):
     with tf.init_scope():  # also while a graph is traced
       return int(tf.convert_to_tensor(self.state).numpy())
 
-  def _batch(self, values: Any) -> tf.Tensor:
+  def prepared(self, values: Any) -> tf.Tensor:
     """Returns values as a tensor [..., dim] of the flow's dtype."""
     try:
       batch = tf.cast(values, self.dtype)

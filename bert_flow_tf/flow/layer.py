@@ -7,11 +7,12 @@ import numpy as np
 import tensorflow as tf
 import tf_keras
 
+from bert_flow_tf._keras2 import check_not_in_keras_3
 from bert_flow_tf.errors import FlowError
 from bert_flow_tf.flow.named_weights import NamedWeight
 
 if TYPE_CHECKING:  # a fit needs only `forward_and_log_det`, and TensorFlow Probability takes a second to import
-  from bert_flow_tf.flow.bijectors import LayerBijector
+  import tensorflow_probability as tfp
 
 # Keras finds a class of a saved model by this name.
 registered = tf_keras.saving.register_keras_serializable("bert_flow_tf")
@@ -31,9 +32,18 @@ class FlowLayer(tf_keras.layers.Layer):
     super().__init__(dtype=weights_dtype(dtype), **kwargs)
     self._arguments = arguments
 
+  def __call__(self, inputs: Any, *args: Any, **kwargs: Any) -> Any:
+    """Calls the layer as Keras does; a list is one tensor."""
+    check_not_in_keras_3(self)
+    if isinstance(inputs, list | tuple):
+      inputs = tf.cast(inputs, self.dtype)
+    return super().__call__(inputs, *args, **kwargs)
+
   def __reduce__(self) -> tuple:
-    """Pickles and copies the layer by its configuration and weights."""
-    return reduced(self)
+    """Pickles and copies the layer by its arguments, weights, and which parts are trainable."""
+    shape = self.get_build_config() if self.built else None
+    trainable = [part.trainable for part in _parts(self)]
+    return _revived, (type(self), self.get_config(), shape, trainable, self.get_weights())
 
   def get_config(self) -> dict[str, Any]:
     """Returns the constructor's arguments."""
@@ -52,7 +62,7 @@ class FlowLayer(tf_keras.layers.Layer):
     """Returns u [..., dim] of z [..., dim]; arguments as in `forward_and_log_det`."""
     raise NotImplementedError
 
-  def make_bijector(self, dropout_seed: tf.Tensor | None = None) -> "LayerBijector":
+  def make_bijector(self, dropout_seed: tf.Tensor | None = None) -> "tfp.bijectors.Bijector":
     """Returns a new bijector over this layer's weights; forward is u -> z. The first tensor builds a new layer.
 
     A bijector caches results by tensor identity: one that is kept while its weights are trained would return results
@@ -64,13 +74,19 @@ class FlowLayer(tf_keras.layers.Layer):
 
   def call(self, inputs: tf.Tensor, training: bool | None = None) -> tf.Tensor:
     """u [..., dim] -> z [..., dim]; with `training=True` a new dropout mask, if the layer has dropout."""
-    return self.forward_and_log_det(inputs, drawn_seed(self.dropout, training))[0]
+    return self.forward_and_log_det(inputs, self.training_seed(training))[0]
+
+  def training_seed(self, training: bool | None) -> tf.Tensor | None:
+    """Returns a new seed of dropout, int32 [2], which follows `tf.random.set_seed`; None outside of training."""
+    if not self.dropout or not training:
+      return None
+    return tf.random.uniform([2], maxval=tf.int32.max, dtype=tf.int32)
 
   def adapt(self, data: Any, batch_size: int | None = None, steps: int | None = None) -> None:
     """Initializes the weights that depend on data, as Keras' `Normalization.adapt`; arguments as in `Glow.adapt`."""
     self.initialize(rows_of(data, batch_size, steps))
 
-  def initialize(self, inputs: Any) -> tf.Tensor:
+  def initialize(self, inputs: Any) -> Any:
     """Sets the weights that depend on data from u [batch, dim]; returns the layer's output for it."""
     return self(inputs)
 
@@ -86,13 +102,6 @@ class FlowLayer(tf_keras.layers.Layer):
   def named_weights(self) -> dict[str, NamedWeight]:
     """Returns the weights by their names below this layer, in the original's checkpoint."""
     return {}
-
-
-def reduced(layer: tf_keras.layers.Layer) -> tuple:
-  """Returns what `pickle` and `copy.deepcopy` need for a layer: arguments, weights, and which parts are trainable."""
-  shape = layer.get_build_config() if layer.built else None
-  trainable = [part.trainable for part in _parts(layer)]
-  return _revived, (type(layer), layer.get_config(), shape, trainable, layer.get_weights())
 
 
 def _revived(cls, config, shape, trainable, weights):
@@ -150,13 +159,6 @@ def build_part(part: tf_keras.layers.Layer, dim: int) -> None:
   """Builds a layer inside another one for inputs [..., dim]; its name is part of the names of its weights."""
   with tf.name_scope(part.name):
     part.build([None, dim])
-
-
-def drawn_seed(dropout: float, training: bool | None) -> tf.Tensor | None:
-  """Returns a new seed of dropout, int32 [2], which follows `tf.random.set_seed`; None outside of training."""
-  if not dropout or not training:
-    return None
-  return tf.random.uniform([2], maxval=tf.int32.max, dtype=tf.int32)
 
 
 def rows_of(data: Any, batch_size: int | None = None, steps: int | None = None) -> Any:

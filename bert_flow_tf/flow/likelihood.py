@@ -3,14 +3,13 @@
 from typing import Any
 
 import tensorflow as tf
-import tf_keras
 
 from bert_flow_tf.flow.glow import Glow
-from bert_flow_tf.flow.layer import from_keras, registered, to_keras
+from bert_flow_tf.flow.layer import FlowLayer, from_keras, registered, to_keras
 
 
 @registered
-class NegativeLogLikelihood(tf_keras.layers.Layer):
+class NegativeLogLikelihood(FlowLayer):
   """-log p(u) / (dim ln 2) of u [..., dim], [...], in bits per dimension; its mean is a loss of the model.
 
       inputs = tf_keras.Input([768])
@@ -23,7 +22,7 @@ class NegativeLogLikelihood(tf_keras.layers.Layer):
   """
 
   def __init__(self, flow: Glow, **kwargs: Any) -> None:
-    super().__init__(**{"dtype": flow.dtype, **kwargs})
+    super().__init__({}, **{"dtype": flow.dtype, **kwargs})
     self.flow = flow
 
   def call(self, inputs: tf.Tensor, training: bool | None = None) -> tf.Tensor:
