@@ -1,13 +1,12 @@
 """Clients of a model server: embeddings, and similarities of sentence pairs, over gRPC or REST."""
 
-import abc
 import http.client
 import json
 import pathlib
 import sys
 import urllib.error
 import urllib.request
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -24,129 +23,44 @@ class ServerError(BertFlowError):
     super().__init__(f"server={server}: {message}", argument="server")
 
 
-class Client(abc.ABC):
-  """Client of a model server, a context manager; `make_client` returns one."""
+class Client:
+  """Client of a model server, a context manager; `make_client` returns one.
 
-  def __init__(self, server: str, model_name: str, version: int | None, timeout: float):
-    self._server, self._model_name, self._version, self._timeout = server, model_name, version, timeout
+  `ask` returns the output of a signature, rows of numbers, for columns of text; `close` ends the connection, if any.
+  """
+
+  def __init__(self, server: str, ask: Callable[[str, list], Any], close: Callable[[], None] | None = None):
+    self._server, self._ask, self._close = server, ask, close
 
   def __enter__(self) -> "Client":
     return self
 
   def __exit__(self, *unused: object) -> None:
-    self.close()
-
-  @abc.abstractmethod
-  def close(self) -> None:
-    """Closes the connection, unless it is the caller's."""
+    if self._close is not None:
+      self._close()
 
   def embed(self, texts: Sequence[str]) -> np.ndarray:
-    """Returns the calibrated embeddings of n texts, float32 [n, output_dim]; [0, 0] without texts, in one request."""
+    """Returns the calibrated embeddings of n texts, float32 [n, output_dim]; [0, 0] without texts. In one request."""
     return self._numbers("serving_default", [texts], 2).astype(np.float32)
 
   def similarities(self, pairs: Sequence[tuple[str, str]]) -> list[float]:
-    """Returns the cosine of the calibrated embeddings of each pair."""
+    """Returns the cosine of the calibrated embeddings of each pair. In one request."""
     sides = [[pair[side] for pair in pairs] for side in (0, 1)]
     return self._numbers("similarity", sides, 1).tolist()
 
   def _numbers(self, signature: str, columns: list, rank: int) -> np.ndarray:
-    """Returns the output of a signature with one, an array of a row for each text of the columns."""
-    if not len(columns[0]):
+    """Returns the output of a signature, an array of a row for each text of the columns."""
+    rows = len(columns[0])
+    if not rows:
       return np.zeros([0] * rank)
     # They are numbers, a row for each text, unless the server is another one.
     try:
       numbers = np.asarray(self._ask(signature, columns), np.float64)
     except (TypeError, ValueError) as error:
       raise ServerError(self._server, f"the answer is not numbers ({error})") from error
-    if numbers.ndim != rank or len(numbers) != len(columns[0]):
-      message = f"the answer to {len(columns[0])} rows has shape {list(numbers.shape)}; expected as many rows"
-      raise ServerError(self._server, message)
+    if numbers.ndim != rank or len(numbers) != rows:
+      raise ServerError(self._server, f"the answer to {rows} rows has the shape {list(numbers.shape)}")
     return numbers
-
-  @abc.abstractmethod
-  def _ask(self, signature: str, columns: list) -> Any:
-    """Returns what the server answers: rows of numbers, if it is the right one."""
-
-
-class GrpcClient(Client):
-  """Client over gRPC: the server is "HOST:PORT"; see `make_client`."""
-
-  def __init__(
-    self,
-    server: str,
-    model_name: str,
-    version: int | None = None,
-    timeout: float = 30.0,
-    credentials: Any = None,
-    channel: Any = None,
-  ):
-    super().__init__(server, model_name, version, timeout)
-    try:
-      import grpc
-      import tensorflow as tf
-      from tensorflow_serving.apis import predict_pb2, prediction_service_pb2_grpc
-    except ImportError as error:
-      mend = f"run {install_command('serving')}, or use REST: http://HOST:PORT"
-      raise ConfigError(f"server={server}: gRPC needs tensorflow-serving-api ({error}); {mend}", "server") from error
-    self._tf, self._rpc_error, self._request = tf, grpc.RpcError, predict_pb2.PredictRequest
-    self._own_channel = None
-    if channel is None:
-      channel = grpc.secure_channel(server, credentials) if credentials else grpc.insecure_channel(server)
-      self._own_channel = channel
-    self._stub = prediction_service_pb2_grpc.PredictionServiceStub(channel)
-
-  def close(self) -> None:
-    """See the base class."""
-    if self._own_channel is not None:
-      self._own_channel.close()
-
-  def _ask(self, signature: str, columns: list) -> Any:
-    request = self._request()
-    request.model_spec.name, request.model_spec.signature_name = self._model_name, signature
-    if self._version is not None:
-      request.model_spec.version.value = self._version
-    for name, column in zip(SIGNATURES[signature].inputs, columns, strict=True):
-      texts = [text.encode("utf-8", "replace") for text in column]
-      request.inputs[name].CopyFrom(self._tf.make_tensor_proto(texts, self._tf.string, [len(texts)]))
-    try:
-      response = self._stub.Predict(request, timeout=self._timeout)
-    except self._rpc_error as error:
-      raise ServerError(self._server, f"{error.code().name}: {error.details()}") from error
-    (output,) = SIGNATURES[signature].outputs
-    if output not in response.outputs:
-      raise ServerError(self._server, f"the answer has {list(response.outputs)}, expected {output}")
-    return self._tf.make_ndarray(response.outputs[output])
-
-
-class RestClient(Client):
-  """Client over REST: the server is "http://HOST:PORT" or https; see `make_client`."""
-
-  def __init__(
-    self, server: str, model_name: str, version: int | None = None, timeout: float = 30.0, credentials: Any = None
-  ):
-    super().__init__(server, model_name, version, timeout)
-    path = f"/v1/models/{model_name}"
-    if version is not None:
-      path += f"/versions/{version}"
-    self._url, self._credentials = f"{server.rstrip('/')}{path}:predict", credentials
-
-  def close(self) -> None:
-    """Does nothing: each request has its own connection."""
-
-  def _ask(self, signature: str, columns: list) -> Any:
-    names = list(SIGNATURES[signature].inputs)
-    instances = [dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)]
-    body = json.dumps({"signature_name": signature, "instances": instances}).encode()
-    try:
-      request = urllib.request.Request(self._url, body, {"Content-Type": "application/json"})
-      with urllib.request.urlopen(request, timeout=self._timeout, context=self._credentials) as answer:
-        return parse_json(answer.read())["predictions"]
-    except urllib.error.HTTPError as error:
-      raise ServerError(self._server, f"HTTP {error.code}: {error.read().decode(errors='replace')}") from error
-    except (OSError, ValueError, http.client.HTTPException) as error:  # URLError and timeouts are OSErrors
-      raise ServerError(self._server, str(error)) from error
-    except (KeyError, TypeError) as error:
-      raise ServerError(self._server, "the answer has no predictions; is it a TF Serving?") from error
 
 
 def make_client(server: str, model_name: str = "bert_flow", **arguments: Any) -> Client:
@@ -163,8 +77,75 @@ def make_client(server: str, model_name: str = "bert_flow", **arguments: Any) ->
     ConfigError: gRPC's packages are not installed.
   """
   if server.startswith(("http://", "https://")):
-    return RestClient(server, model_name, **arguments)
-  return GrpcClient(server, model_name, **arguments)
+    return _rest_client(server, model_name, **arguments)
+  return _grpc_client(server, model_name, **arguments)
+
+
+def _grpc_client(
+  server: str,
+  model_name: str,
+  version: int | None = None,
+  timeout: float = 30.0,
+  credentials: Any = None,
+  channel: Any = None,
+) -> Client:
+  try:
+    import grpc
+    import tensorflow as tf
+    from tensorflow_serving.apis import predict_pb2, prediction_service_pb2_grpc
+  except ImportError as error:
+    mend = f"run {install_command('serving')}, or use REST: http://HOST:PORT"
+    raise ConfigError(f"server={server}: gRPC needs tensorflow-serving-api ({error}); {mend}", "server") from error
+  close = None
+  if channel is None:
+    channel = grpc.secure_channel(server, credentials) if credentials else grpc.insecure_channel(server)
+    close = channel.close
+  stub = prediction_service_pb2_grpc.PredictionServiceStub(channel)
+
+  def ask(signature, columns):
+    request = predict_pb2.PredictRequest()
+    request.model_spec.name, request.model_spec.signature_name = model_name, signature
+    if version is not None:
+      request.model_spec.version.value = version
+    for name, column in zip(SIGNATURES[signature].inputs, columns, strict=True):
+      texts = [text.encode("utf-8", "replace") for text in column]
+      request.inputs[name].CopyFrom(tf.make_tensor_proto(texts, tf.string, [len(texts)]))
+    try:
+      outputs = stub.Predict(request, timeout=timeout).outputs
+    except grpc.RpcError as error:
+      raise ServerError(server, f"{error.code().name}: {error.details()}") from error
+    (output,) = SIGNATURES[signature].outputs
+    if output not in outputs:
+      raise ServerError(server, f"the answer has {list(outputs)}, expected {output}")
+    return tf.make_ndarray(outputs[output])
+
+  return Client(server, ask, close)
+
+
+def _rest_client(
+  server: str, model_name: str, version: int | None = None, timeout: float = 30.0, credentials: Any = None
+) -> Client:
+  path = f"/v1/models/{model_name}"
+  if version is not None:
+    path += f"/versions/{version}"
+  url = f"{server.rstrip('/')}{path}:predict"
+
+  def ask(signature, columns):
+    names = list(SIGNATURES[signature].inputs)
+    instances = [dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)]
+    body = json.dumps({"signature_name": signature, "instances": instances}).encode()
+    try:
+      request = urllib.request.Request(url, body, {"Content-Type": "application/json"})
+      with urllib.request.urlopen(request, timeout=timeout, context=credentials) as answer:
+        return parse_json(answer.read())["predictions"]
+    except urllib.error.HTTPError as error:
+      raise ServerError(server, f"HTTP {error.code}: {error.read().decode(errors='replace')}") from error
+    except (OSError, ValueError, http.client.HTTPException) as error:  # URLError and timeouts are OSErrors
+      raise ServerError(server, str(error)) from error
+    except (KeyError, TypeError) as error:
+      raise ServerError(server, "the answer has no predictions; is it a TF Serving?") from error
+
+  return Client(server, ask)
 
 
 def read_pairs(path: str) -> list[tuple[str, str]]:

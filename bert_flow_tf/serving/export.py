@@ -18,6 +18,7 @@ from bert_flow_tf._version import __version__
 from bert_flow_tf.calibration.flow import as_calibration
 from bert_flow_tf.calibration.interface import Calibration
 from bert_flow_tf.calibration.linear import LinearCalibration
+from bert_flow_tf.data.pairs import sentences_or_pairs
 from bert_flow_tf.encoder.graph_tokenizer import vocabulary_of
 from bert_flow_tf.errors import ConfigError
 from bert_flow_tf.flow.glow import Glow
@@ -119,7 +120,7 @@ def _served(model: Any, normalize: bool) -> ServedCalibration:
   """Returns the graphs of a model, or of a calibration alone."""
   if not isinstance(model, SentenceModel):
     calibration: Any = as_calibration(model)
-    return ServedCalibration(calibration, calibration.dim, normalize=normalize)
+    return ServedCalibration(calibration, calibration, calibration.dim, normalize)
   precision = model.identity.settings.precision
   if precision != "float32":
     raise ConfigError(f"precision={precision}: a served model computes in float32", argument="precision")
@@ -130,11 +131,15 @@ def _describe_reference(served: ServedCalibration, reference: Any) -> dict[str, 
   """Returns an entry of metadata.json, `reference`, with the quantiles of bits per dimension; {} without a flow."""
   if reference is None or not served.calibration.is_flow:
     return {}
-  rows = served.rows_of(reference)
+  rows = reference
+  if isinstance(served, ServedModel):
+    rows = sentences_or_pairs(reference)
+    if isinstance(rows, tuple):
+      rows = [*rows[0], *rows[1]]
   if not len(rows):
     raise ConfigError("reference: empty; expected the usual input of the model", argument="reference")
   chosen = np.unique(np.linspace(0, len(rows) - 1, _REFERENCE_ROWS).astype(int))
-  bits = served.bits_per_dim(served.embed([rows[i] for i in chosen]))
+  bits = served.calibration.log_prob(served.embed([rows[i] for i in chosen]))[0]
   quantiles = {str(share): float(np.quantile(bits, share)) for share in _QUANTILES}
   return {"reference": {"rows": len(chosen), "bits_per_dim": quantiles}}
 
@@ -187,10 +192,10 @@ def _describe_model(served: ServedCalibration, settings: ExportSettings, about: 
   calibration: dict[str, Any] = {"name": graph.name, **served.sizes}
   without = ["log_prob and inverse: the calibration is not a flow"]
   if graph.is_flow:
-    calibration["flow"] = served.in_python.flow.settings()
+    calibration["flow"] = served.fitted.flow.settings()
     without = []
-  if isinstance(served.in_python, LinearCalibration):
-    calibration["fitted_on"] = served.in_python.count
+  if isinstance(served.fitted, LinearCalibration):
+    calibration["fitted_on"] = served.fitted.count
   versions = {"bert_flow_tf": __version__, "python": platform.python_version()}
   for package in _PACKAGES:
     versions[package] = importlib.metadata.version(package)
@@ -214,7 +219,7 @@ def _describe_model(served: ServedCalibration, settings: ExportSettings, about: 
 def _describe_encoder(served: ServedCalibration) -> dict[str, Any] | None:
   """Returns the encoder of a served model, or the identity of the one that a calibration alone was fitted for."""
   if not isinstance(served, ServedModel):
-    return metadata.without_folders(served.in_python.encoder)
+    return metadata.without_folders(served.model.encoder)
   model = served.model
   encoder = metadata.without_folders(model.identity.to_dict())
   encoder["name"] = metadata.public_name(model.encoder.name)

@@ -9,9 +9,20 @@ import tensorflow as tf
 
 from bert_flow_tf.evaluation.metrics import normalized
 from bert_flow_tf.io.files import write_text
-from bert_flow_tf.serving.served_model import ServedCalibration
+from bert_flow_tf.serving.served_model import ServedCalibration, ServedModel
 from bert_flow_tf.serving.settings import GOLDEN, ExportError
 
+_SENTENCES = (
+  "A man is playing a guitar on the stage.",
+  "Someone plays music for an audience.",
+  "The weather was terrible, so we stayed at home.",
+  "Crème brûlée costs 4.50€ — naïve façade, Ångström!",
+  "東京 is the capital of 日本.",
+  "",
+  "no",
+  "word " * 500,
+)
+_VECTORS = 8
 # Two float32 graphs of the same operations differ by rounding only.
 _TOLERANCE = 1e-4
 
@@ -22,12 +33,12 @@ def answer(functions: Any, served: ServedCalibration) -> dict[str, dict]:
   `functions` are the signatures of a loaded SavedModel, {name: function}.
   """
   answers: dict[str, dict] = {}
+  rows = _rows(served)
   for name, signature in served.table.items():
     inputs, tensors = {}, {}
     for index, (key, tensor) in enumerate(signature.inputs.items()):
       if tensor.is_source:
         # A second input gets the rows rotated by one place.
-        rows = served.examples()
         inputs[key] = [*rows[index:], *rows[:index]]
         tensors[key] = tf.constant(inputs[key])
     if inputs:
@@ -45,13 +56,16 @@ def check(answers: dict[str, dict], served: ServedCalibration) -> dict[str, floa
     for name, output in values["outputs"].items():
       if not np.isfinite(output).all():
         raise ExportError(f"the exported model's {name} has NaN or infinite values; encoder or calibration is damaged")
-  expected = pooled = served.embed(served.examples())
+  expected = pooled = served.embed(_rows(served))
   if "embed_pooled" in answers:
     pooled = answers["embed_pooled"]["outputs"]["pooled"]
   # Of the exported model's own embeddings: a whitening would magnify rounding differences of the encoder.
+  calibrated = served.model.transform(pooled)
+  if served.normalize:
+    calibrated = normalized(calibrated)
   differences = {
     "pooled": _difference(pooled, expected),
-    "calibrated": _difference(answers["serving_default"]["outputs"]["embedding"], served.transform(pooled)),
+    "calibrated": _difference(answers["serving_default"]["outputs"]["embedding"], calibrated),
   }
   for name, difference in differences.items():
     if difference > _TOLERANCE:
@@ -61,6 +75,13 @@ def check(answers: dict[str, dict], served: ServedCalibration) -> dict[str, floa
       )
   cosines = np.sum(normalized(pooled) * normalized(expected), axis=1)
   return {**differences, "min_cosine": float(cosines.min())}
+
+
+def _rows(served: ServedCalibration) -> Any:
+  """Returns the sentences, or vectors for a calibration alone."""
+  if isinstance(served, ServedModel):
+    return _SENTENCES
+  return np.random.default_rng(0).normal(size=[_VECTORS, served.sizes["dim"]]).round(4).astype(np.float32)
 
 
 def _difference(actual: np.ndarray, expected: np.ndarray) -> float:

@@ -8,12 +8,8 @@ import numpy as np
 import tensorflow as tf
 
 from bert_flow_tf.calibration.graph import make_calibration_graph
-from bert_flow_tf.calibration.interface import Calibration
-from bert_flow_tf.data.pairs import sentences_or_pairs
 from bert_flow_tf.encoder.graph import EncoderGraph
 from bert_flow_tf.encoder.pooling import low_dim as low_dim_of
-from bert_flow_tf.evaluation.metrics import normalized
-from bert_flow_tf.io.checks import check_rows
 from bert_flow_tf.model import SentenceModel
 from bert_flow_tf.serving.signatures import SIGNATURES, TEXT_FEATURE, VECTOR_SIGNATURES, Signature, signatures_of
 
@@ -23,19 +19,6 @@ MAX_ROWS = 65536
 _TOKENS_AT_ONCE = 16384
 _VECTORS_AT_ONCE = 8192
 
-# The rows with which an exported model is checked.
-_SENTENCES = (
-  "A man is playing a guitar on the stage.",
-  "Someone plays music for an audience.",
-  "The weather was terrible, so we stayed at home.",
-  "Crème brûlée costs 4.50€ — naïve façade, Ångström!",
-  "東京 is the capital of 日本.",
-  "",
-  "no",
-  "word " * 500,
-)
-_VECTORS = 8
-
 Outputs = tuple[tf.Tensor, ...]
 
 
@@ -43,53 +26,31 @@ class ServedCalibration:
   """Calibration of vectors as one function per row of `VECTOR_SIGNATURES`.
 
   A request has 0 to 65,536 rows; those of a large one are computed in parts. `sizes` are the sizes of the signatures'
-  axes, `table` has the signatures by their names.
+  axes, `table` has the signatures by their names, `model` is what is served, and `fitted` its calibration in Python.
   """
 
-  def __init__(
-    self, calibration: Calibration | None, dim: int, low_dim: int | None = None, normalize: bool = False
-  ) -> None:
-    self.in_python = calibration
-    self.calibration = make_calibration_graph(calibration, dim)
+  def __init__(self, model: Any, calibration: Any, dim: int, normalize: bool, low_dim: int | None = None) -> None:
+    self.model, self.fitted, self.normalize, self._low_dim = model, calibration, normalize, low_dim
+    self.calibration: Any = make_calibration_graph(calibration, dim)
     self.variables = [*self.calibration.variables]
     self.trainable_variables = [variable for variable in self.variables if variable.trainable]
     self.sizes = {"dim": dim, "output_dim": low_dim or self.calibration.output_dim}
     if self.calibration.is_flow:
       self.sizes["latent_dim"] = self.calibration.output_dim
     self.table = signatures_of(VECTOR_SIGNATURES, self.calibration.is_flow)
-    self._low_dim, self._normalize = low_dim, normalize
     self._rows_at_once = _VECTORS_AT_ONCE
-    self._computations = {"serving_default": self._embed, "log_prob": self._log_prob, "inverse": self._inverse}
+    self._computations: dict[str, Callable[..., Outputs]] = {
+      "serving_default": self._embed,
+      "log_prob": self._log_prob,
+      "inverse": self._inverse,
+    }
     # Traced once, and called by every signature.
     pooled = tf.TensorSpec([None, dim], tf.float32)
     self._calibrated = tf.function(lambda u: self._finish(self.calibration.transform(u)), [pooled], autograph=False)
 
-  def examples(self) -> Any:
-    """Returns rows of input with which the exported model is checked."""
-    return np.random.default_rng(0).normal(size=[_VECTORS, self.sizes["dim"]]).round(4).astype(np.float32)
-
-  def rows_of(self, reference: Any) -> Any:
-    """Returns the rows of a reference, as `export_model` takes it."""
-    return check_rows(reference, self.sizes["dim"])
-
   def embed(self, rows: Any) -> np.ndarray:
     """Returns the embeddings before calibration of rows of input, float32 [n, dim], computed in Python."""
     return np.asarray(rows, np.float32)
-
-  def transform(self, pooled: np.ndarray) -> np.ndarray:
-    """Returns the served embeddings for embeddings before calibration, float32 [n, output_dim], computed in Python."""
-    if self.in_python is not None:
-      pooled = self.in_python.transform(pooled)
-    embeddings = low_dim_of(pooled, self._low_dim)
-    if self._normalize:
-      return normalized(embeddings)
-    return np.asarray(embeddings)
-
-  def bits_per_dim(self, pooled: np.ndarray) -> np.ndarray:
-    """Returns the flow's loss for embeddings before calibration, float32 [n]."""
-    return np.concatenate(
-      [self.calibration.log_prob(part)[0] for part in np.array_split(pooled, 1 + len(pooled) // 1024)]
-    )
 
   def module(self) -> tf.train.Checkpoint:
     """Returns the reusable SavedModel to be: callable, with variables and gradients to the trainable ones."""
@@ -134,7 +95,7 @@ class ServedCalibration:
 
   def _finish(self, calibrated: tf.Tensor) -> tf.Tensor:
     embedding = low_dim_of(calibrated, self._low_dim)
-    if self._normalize:
+    if self.normalize:
       embedding = tf.math.l2_normalize(embedding, axis=1)
     return embedding
 
@@ -155,11 +116,9 @@ class ServedModel(ServedCalibration):
   """
 
   def __init__(self, model: SentenceModel, normalize: bool):
-    super().__init__(model.calibration, model.dim, model.identity.low_dim, normalize)
-    self.model = model
+    super().__init__(model, model.calibration, model.dim, normalize, model.identity.low_dim)
     self.variables = [*model.encoder.bert.model.weights, *self.variables]
     self._encoder = EncoderGraph(model.encoder, model.pooling, model.max_seq_length)
-    self._tokenizer = self._encoder.tokenizer
     self.trainable_variables = [*self._encoder.trainable_variables(), *self.trainable_variables]
     self._lite_calibration = make_calibration_graph(model.calibration, model.dim, np.float32)
     self._rows_at_once = max(1, _TOKENS_AT_ONCE // model.max_seq_length)
@@ -175,23 +134,12 @@ class ServedModel(ServedCalibration):
     ids, lengths = tf.TensorSpec([None, None], tf.int32), tf.TensorSpec([None], tf.int32)
     self._pooled = tf.function(self._encoder.of_ids, [ids, lengths], autograph=False)
 
-  def examples(self) -> Any:
-    """See the base class."""
-    return _SENTENCES
-
-  def rows_of(self, reference: Any) -> Any:
-    """See the base class."""
-    sentences = sentences_or_pairs(reference)
-    if isinstance(sentences, tuple):
-      return sentences[0] + sentences[1]
-    return sentences
-
   def embed(self, rows: Any) -> np.ndarray:
     """See the base class."""
     return self.model.embed(rows, show_progress=False)
 
   def _pooled_of(self, text: tf.Tensor) -> tf.Tensor:
-    return self._pooled(*self._tokenizer(text))
+    return self._pooled(*self._encoder.tokenizer(text))
 
   def _embed_ids(self, ids: tf.Tensor, lengths: tf.Tensor) -> Outputs:
     return (self._calibrated(self._pooled(ids, _checked_lengths(ids, lengths))),)
