@@ -138,6 +138,7 @@ class BertEncoder:
 
 def load_bert(settings: EncoderSettings) -> BertEncoder:
   """Returns the BERT, or the word rows, that settings name; no weight stays random."""
+  hugging_face.check_transformers()
   source = find(settings)
   _check_settings(settings, source)
   changes = {}

@@ -71,6 +71,13 @@ class EncoderLayer(tf_keras.layers.Layer):
     # What the embedding does not depend on is a part of a saved graph, but not of the weights.
     self._model = tf.train.Checkpoint(weights=encoder.bert.model.weights)
 
+  def get_config(self) -> dict[str, Any]:
+    """Raises an error: a configuration holds no encoder."""
+    raise NotImplementedError(
+      f"'{self.name}': a .keras or .h5 file of a model cannot hold an encoder; save the weights (save_weights), or a "
+      "SavedModel (model.save of a folder)"
+    )
+
   def call(self, inputs: Any, training: bool | None = None) -> tf.Tensor:
     """Returns the embeddings; gradients flow into BERT if the layer is trainable."""
     check_not_in_keras_3(self)

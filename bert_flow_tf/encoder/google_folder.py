@@ -90,7 +90,7 @@ def load(
   if word_rows:
     return hugging_face.static_model(values, reader.read_weight(_WORDS, shapes[_WORDS])), False
   try:
-    config: Any = transformers.BertConfig.from_dict(values)
+    config = hugging_face.make_config(values)
     model = transformers.TFBertModel(config)
     model.build_in_name_scope()
   except Exception as error:  # transformers and Keras raise errors of many classes

@@ -16,15 +16,20 @@ from bert_flow_tf.errors import EncoderError
 from bert_flow_tf.io import checksums, files
 from bert_flow_tf.io.checks import is_integer
 
-# Required keys of config.json: a wrong default of the number of heads would change no weight's shape.
-SIZES = (
-  "vocab_size",
-  "hidden_size",
-  "num_hidden_layers",
-  "num_attention_heads",
-  "intermediate_size",
-  "max_position_embeddings",
-)
+# Required keys of config.json: a wrong default of the number of heads would change no weight's shape. Larger values
+# than these would fill the memory before a weight is read.
+SIZES = {
+  "vocab_size": 1 << 22,
+  "hidden_size": 1 << 16,
+  "num_hidden_layers": 1 << 10,
+  "num_attention_heads": 1 << 10,
+  "intermediate_size": 1 << 18,
+  "max_position_embeddings": 1 << 20,
+}
+_TYPES = "type_vocab_size"
+# Keys of a classifier, which transformers expands to lists.
+_LABELS = ("num_labels", "id2label", "label2id")
+_NEWEST = (4, 53)  # of transformers: later ones cannot load safetensors into TensorFlow's models, or have none
 # Settings that the TensorFlow model ignores, or that make another model of it, with the only correct value.
 _FIXED = {"position_embedding_type": "absolute", "is_decoder": False, "add_cross_attention": False}
 # Pattern of the names of a block's weights.
@@ -94,9 +99,12 @@ def check_config(path: pathlib.Path, values: dict[str, Any]) -> None:
   """Raises an EncoderError unless a configuration, the content of `path`, is a supported BERT's."""
   if values.get("model_type") != "bert":
     raise EncoderError(f'{path}: expected model_type "bert", got {values.get("model_type")!r}; use a BERT')
-  for key in SIZES:
-    if not is_integer(values.get(key), 1):
-      raise EncoderError(f"{path}: expected a positive integer as {key}, got {values.get(key)!r}")
+  for key, largest in {**SIZES, _TYPES: 1 << 16}.items():
+    value = values.get(key, 2 if key == _TYPES else None)
+    if not is_integer(value, 1) or value > largest:
+      raise EncoderError(f"{path}: expected an integer from 1 to {largest} as {key}, got {str(value)[:40]}")
+  if not isinstance(values.get("hidden_act", "gelu"), str):
+    raise EncoderError(f"{path}: expected a name as hidden_act, got {values['hidden_act']!r}")
   for key, expected in _FIXED.items():
     if values.get(key, expected) != expected:
       raise EncoderError(f"{path}: {key} is {values[key]!r}, and TFBertModel supports only {expected!r}")
@@ -136,10 +144,13 @@ def _files_of(path):
   if not path.name.endswith(".index.json"):
     return [path]
   try:
-    names = set(read_json(path)["weight_map"].values())
+    names = sorted(set(read_json(path)["weight_map"].values()))
+    files_of_folder = [path.parent / pathlib.PurePath(name).name for name in names]
   except (KeyError, TypeError, AttributeError) as error:
     raise EncoderError(f"{path}: expected JSON with a weight_map; download or save it again") from error
-  return [path.parent / name for name in sorted(names)]
+  if [file.name for file in files_of_folder] != names:
+    raise EncoderError(f"{path}: its weight_map names a file of another folder; download it again")
+  return files_of_folder
 
 
 def load(folder: pathlib.Path, changes: dict[str, Any], word_rows: bool = False) -> tuple[Any, bool]:
@@ -167,7 +178,7 @@ def _from_pretrained(weights, values):
   with _reading(weights), _quiet():
     return transformers.TFBertModel.from_pretrained(
       str(weights.parent),
-      config=transformers.BertConfig.from_dict(values),
+      config=make_config(values),
       local_files_only=True,
       output_loading_info=True,
       ignore_mismatched_sizes=True,  # lists them, so that `_check_loading` can name them
@@ -221,7 +232,20 @@ def _reading(weights: pathlib.Path) -> Iterator[None]:
 def static_model(values: dict[str, Any], rows: np.ndarray) -> static.WordRows:
   """Returns the static model of a configuration's values and a matrix [vocab, hidden]."""
   values = {**values, "num_hidden_layers": 0, "max_position_embeddings": _STATIC_LENGTH}
-  return static.WordRows(transformers.BertConfig.from_dict(values), rows)
+  return static.WordRows(make_config(values), rows)
+
+
+def make_config(values: dict[str, Any]) -> Any:
+  """Returns the transformers.BertConfig of a configuration's values, without labels."""
+  return transformers.BertConfig.from_dict({key: value for key, value in values.items() if key not in _LABELS})
+
+
+def check_transformers() -> None:
+  """Raises an EncoderError if the installed transformers cannot load BERT into TensorFlow."""
+  version = transformers.__version__
+  if tuple(map(int, version.split(".")[:2])) > _NEWEST:
+    install = "pip install 'transformers>=4.53.3,<4.54' 'huggingface_hub<1'"
+    raise EncoderError(f"transformers {version} is installed, which cannot load BERT into TensorFlow: {install}")
 
 
 def bare_name(weight: Any) -> str:

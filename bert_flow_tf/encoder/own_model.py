@@ -19,6 +19,11 @@ from bert_flow_tf.errors import EncoderError
 
 def parts_of(model: Any, tokenizer: Any, precision: str) -> tuple[BertEncoder, SentenceTokenizer]:
   """Returns the two parts for a TFBertModel, which stays what it is, and a tokenizer or the folder of one."""
+  hugging_face.check_transformers()
+  if isinstance(model, transformers.TFBertPreTrainedModel) and not isinstance(model, transformers.TFBertModel):
+    head = model  # TFBertForSequenceClassification and the like
+    model = transformers.TFBertModel(head.config)
+    model.bert = head.bert
   if not isinstance(model, transformers.TFBertModel):
     raise EncoderError(f"bert: expected a transformers.TFBertModel, got {type(model).__name__}", "bert")
   if not model.built:

@@ -45,7 +45,7 @@ _SURROGATE = re.compile("[\ud800-\udfff]")
 # Limits of one call of the tokenizer, whose own records of a million characters take about 100 MB.
 _CHUNK_SENTENCES = 1024
 _CHUNK_CHARACTERS = 1_000_000
-_UNKNOWN_SHARE = 0.1
+_UNKNOWN_SHARE, _CUT_SHARE = 0.1, 0.01
 # Total length of the remembered words, of which about 100,000 take 20 MB.
 _CHARACTERS = 1_000_000
 # Between the words of two texts; a text's own line breaks are spaces to BERT.
@@ -98,7 +98,7 @@ class SentenceTokenizer:
     self.special_ids = (cls_id, sep_id, self.pad_id, self.mask_id)
     self.vocab_size = len(self._tokenizer)
     self._pieces = _WordPieces(backend, cls_id, sep_id)
-    self._warned = False
+    self._warned = self._warned_of_cut = False
 
   @classmethod
   def from_pretrained(
@@ -138,20 +138,26 @@ class SentenceTokenizer:
   def __call__(self, sentences: Iterable[str], max_seq_length: int = 64, warn: bool = True) -> list[np.ndarray]:
     """Returns token ids of sentences with [CLS] and [SEP], int32 arrays [seq_len], of at most max_seq_length."""
     sentences = [repair_surrogates(sentence) for sentence in check_sentences(sentences)]
-    ids = []
+    ids, cut = [], 0
     for chunk in _chunks(sentences):
-      ids += self._pieces(chunk, int(max_seq_length) - 2)
+      ids_of_chunk, cut_of_chunk = self._pieces(chunk, int(max_seq_length) - 2)
+      ids += ids_of_chunk
+      cut += cut_of_chunk
     if warn and ids:
-      self._warn_of_unknown_text(ids)
+      self._warn_of_text(ids, cut, max_seq_length)
     return ids
 
-  def warn_of_unknown_text(self, sentences: Sequence[str]) -> None:
-    """Logs the warning of `__call__` for sentences whose embeddings are known, by a sample of them."""
-    self(sentences[:: 1 + len(sentences) // _CHUNK_SENTENCES])
+  def warn_of_text(self, sentences: Sequence[str], max_seq_length: int) -> None:
+    """Logs the warnings of `__call__` for sentences whose embeddings are known, by a sample of them."""
+    self(sentences[:: 1 + len(sentences) // _CHUNK_SENTENCES], max_seq_length)
 
-  def _warn_of_unknown_text(self, ids):
-    """Logs a warning, once, if more than a tenth of the word pieces are [UNK]."""
+  def _warn_of_text(self, ids, cut, max_seq_length):
+    """Logs warnings, once each, if more than a tenth of the word pieces are [UNK], or a hundredth is cut off."""
     pieces = sum(map(len, ids)) - 2 * len(ids)
+    if cut > _CUT_SHARE * (pieces + cut) and not self._warned_of_cut:
+      self._warned_of_cut = True
+      share = 100 * cut / (pieces + cut)
+      logging.warning("%.0f%% of the text is beyond max_seq_length=%d tokens and not read", share, max_seq_length)
     unknown = int(np.count_nonzero(np.concatenate(ids) == self._tokenizer.unk_token_id))
     if unknown > _UNKNOWN_SHARE * pieces and not self._warned:
       self._warned = True
@@ -239,11 +245,9 @@ class _WordPieces:
     self._known: dict[str, list[int]] = {}
     self._size = 0
 
-  def __call__(self, texts: Sequence[str], most: int) -> list[np.ndarray]:
-    """Returns [CLS], the ids of the first `most` word pieces, and [SEP] of each text, int32 arrays [seq_len].
-
-    Several threads may call it.
-    """
+  def __call__(self, texts: Sequence[str], most: int) -> tuple[list[np.ndarray], int]:
+    """Returns [CLS], ids of the first `most` word pieces, [SEP] of each text, int32 [seq_len]; and how many are cut."""
+    # Several threads may call it.
     joined = f" {_END} ".join([text.replace(_END, " ") for text in texts])
     for mark in _MARKS:
       joined = joined.replace(mark, f" {mark} ")
@@ -253,6 +257,7 @@ class _WordPieces:
     ids = np.fromiter(numbers, np.int32)
     ends = np.flatnonzero(ids == _SEP) + 1
     lengths = np.diff(ends, prepend=0)
+    pieces = len(ids)
     if lengths.max() > most + 2:
       # Of each text the first positions are kept, and its end.
       position = np.arange(len(ids)) - np.repeat(ends - lengths, lengths)
@@ -261,7 +266,7 @@ class _WordPieces:
       ends = np.cumsum(lengths)
     starts = ends - lengths
     ids[starts], ids[ends - 1] = self._cls_id, self._sep_id
-    return [ids[start:end] for start, end in zip(starts.tolist(), ends.tolist(), strict=True)]
+    return [ids[start:end] for start, end in zip(starts.tolist(), ends.tolist(), strict=True)], pieces - len(ids)
 
   def _ids_of(self, words):
     """Returns {word: ids of its word pieces}, with the words and possibly others."""

@@ -116,6 +116,23 @@ def test_a_calibrated_own_model_is_saved_and_loaded(model, tokenizer, tmp_path):
     SentenceModel.load(tmp_path, encoder)
 
 
+def test_a_model_with_a_head_is_embedded_by_its_bert(tokenizer):
+  head = transformers.TFBertForSequenceClassification(transformers.BertConfig(**{**tiny.CONFIG, **SIZES}, num_labels=3))
+  encoder = SentenceEncoder(head, tokenizer)
+  np.testing.assert_allclose(encoder.encode(TEXTS, "avg"), mean_of_last(head.bert, tokenizer), atol=1e-5)
+  assert "bert/encoder/layer_0/output/dense/bias" in encoder.bert.tf1_variables()
+  head.bert.embeddings.weight.assign_add(tf.random.stateless_normal(head.bert.embeddings.weight.shape, [3, 4]))
+  np.testing.assert_allclose(encoder.encode(TEXTS, "avg"), mean_of_last(head.bert, tokenizer), atol=1e-5)
+
+
+@pytest.mark.parametrize("version", ["4.54.0", "5.1.0.dev0"])
+def test_transformers_that_cannot_load_it(model, tokenizer, monkeypatch, version):
+  monkeypatch.setattr(transformers, "__version__", version)
+  for load in (lambda: SentenceEncoder.from_pretrained("mini"), lambda: SentenceEncoder(model, tokenizer)):
+    with pytest.raises(EncoderError, match=r"^transformers .* pip install 'transformers>=4\.53\.3,<4\.54'"):
+      load()
+
+
 def test_what_is_no_own_model(model, tokenizer):
   for arguments, name in (((tf_keras.Sequential(), tokenizer), "bert"), ((model, 5), "tokenizer")):
     with pytest.raises(EncoderError) as error:

@@ -79,6 +79,14 @@ def drop_shard(folder):
   sorted(folder.glob("model-*.safetensors"))[1].unlink()
 
 
+def weight_map(file):
+  return write("model.safetensors.index.json", json.dumps({"weight_map": {"x": file}}).encode())
+
+
+def null_activation(folder):
+  (folder / "config.json").write_text(json.dumps({**tiny.CONFIG, "hidden_act": None}))
+
+
 # {case: (kind of the folder, damage, part of the message that names the file, setting or variable)}
 DAMAGED = {
   "no config": ("pt", remove("config.json"), "no config.json"),
@@ -87,6 +95,10 @@ DAMAGED = {
   "another model": ("pt", config(model_type="roberta"), "model_type .*'roberta'"),
   "no model type": ("pt", config(model_type=None), "model_type"),
   "no heads": ("pt", config(num_attention_heads=None), "num_attention_heads"),
+  "a million blocks": ("pt", config(num_hidden_layers=10**6), "from 1 to 1024 as num_hidden_layers"),
+  "huge table": ("pt", config(vocab_size=10**30), "vocab_size"),
+  "huge number of types": ("pt", config(type_vocab_size=10**12), "type_vocab_size"),
+  "activation null": ("pt", null_activation, "hidden_act, got None"),
   "odd heads": ("pt", config(num_attention_heads=5), "attention heads"),
   "unknown activation": ("pt", config(hidden_act="gulu"), "gulu"),
   "relative positions": ("pt", config(position_embedding_type="relative_key"), "position_embedding_type"),
@@ -116,6 +128,8 @@ DAMAGED = {
   "h5 more blocks": ("h5", config(num_hidden_layers=4), "not the 16 weights"),
   "h5 fewer blocks": ("h5", config(num_hidden_layers=2), "holds 16 weights"),
   "shard missing": ("shards", drop_shard, "model.safetensors.index.json .* model-00002"),
+  "shard of another folder": ("shards", weight_map("../model.safetensors"), "another folder"),
+  "shard a number": ("shards", weight_map(5), "weight_map"),
   "shard index truncated": ("shards", cut("model.safetensors.index.json", 0.6), "model.safetensors.index.json: "),
   "google: no config": ("google", remove("bert_config.json"), "no bert_config.json"),
   "google: config truncated": ("google", cut("bert_config.json", 50), "bert_config.json: "),

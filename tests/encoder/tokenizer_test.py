@@ -152,6 +152,16 @@ def test_text_that_the_vocabulary_does_not_know(caplog):
   assert record.levelname == "WARNING" and "of the word pieces are [UNK]" in record.getMessage()
 
 
+def test_text_that_is_cut_off(caplog):
+  tokenizer = SentenceTokenizer.from_pretrained(MINI)
+  tokenizer(["a dog " * 31] * 99 + ["a dog " * 33])  # one of 100 sentences, by few words
+  assert not caplog.records
+  for _ in range(2):  # one warning a tokenizer
+    tokenizer(["a dog " * 62, "a dog"])
+  (record,) = caplog.records
+  assert record.getMessage() == "49% of the text is beyond max_seq_length=64 tokens and not read"
+
+
 def test_pad_batch():
   ids, mask = pad_batch([np.array([2, 9, 3], np.int32), np.array([2, 3], np.int32)], pad_id=7)
   assert ids.dtype == mask.dtype == np.int32
