@@ -160,9 +160,10 @@ def make_trainer(
   Without a `strategy` it is that of the settings. `folder` gets `checkpoints` and `tensorboard`.
   """
   wait, growth = settings.worker_wait_seconds, settings.gpu_memory_growth
-  strategy = make_strategy(strategy or settings.distribution_strategy, wait, settings.deterministic, growth)
+  wanted = strategy or settings.distribution_strategy
+  chosen = make_strategy(wanted, wait, settings.deterministic, growth)
   # Compiling takes longer than fitting: seed and number of epochs are the only settings that need no new graph.
-  key = strategy, dim, dataclasses.replace(settings, seed=0, num_train_epochs=1.0)
+  key = chosen, dim, dataclasses.replace(settings, seed=0, num_train_epochs=1.0)
   if known is not None and key in known:
     known[key].restart(settings.seed)
     return known[key]
@@ -171,9 +172,9 @@ def make_trainer(
     checkpoints = pathlib.Path(folder) / "checkpoints"
     summaries = pathlib.Path(folder) / "tensorboard"
   # Variables of the flow belong to the strategy; the workers agree on their first values.
-  with worker_failures(strategy), strategy.scope():
+  with worker_failures(chosen), chosen.scope():
     flow = Glow(settings.config, dim, settings.actnorm_init, settings.permutation, settings.seed)
-  trainer = Trainer(flow, settings, strategy, checkpoints, summaries, show_progress)
+  trainer = Trainer(flow, settings, chosen, checkpoints, summaries, show_progress)
   if known is not None:
     known[key] = trainer
   return trainer
@@ -191,7 +192,7 @@ def fit_flow(
   if not shares and isinstance(source, EmbeddingPairs) and 0 < source.deviation() < _SMALLEST_DEVIATION:
     logging.info("flow: the embeddings deviate by %.1e from their mean; the flow gets them scaled", source.deviation())
     shares = (1.0,)
-  if shares:
+  if shares and isinstance(source, EmbeddingPairs):
     source = MixedPairs(source, shares)
     mix = source.mix
   calibration = FlowCalibration(trainer.flow, mix)

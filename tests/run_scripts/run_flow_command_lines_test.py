@@ -113,7 +113,7 @@ def test_several_calibrations_of_a_corpus(ran):
   results, columns = check_figures(folder)
   assert list(columns)[2:-2] == ["without_flow", "sn", "with_flow", "natsv", "whitening-8"]
   assert results["flow_corpus"]["name"].endswith("corpus.txt")
-  assert results["fitted_on"] == {"pairs": 60, "sentences": 120, "steps": 1, "epochs": 1.0, "learning_rate": 1e-3}
+  assert results["fitted_on"] == {"pairs": 60, "sentences": 120, "steps": 9, "epochs": 5.0, "learning_rate": 1e-3}
   sn, flow, natsv, whitening = results["calibrations"]
   assert (sn, flow, whitening) == ("sn", "flow", "whitening-8") and re.fullmatch(r"natsv-\d+", natsv)
   for name in ("sn", "the flow", "natsv", "whitening-8"):
