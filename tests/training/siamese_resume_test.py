@@ -79,16 +79,3 @@ def test_two_replicas_find_what_one_does():
   for name, value in one["weights"].items():
     np.testing.assert_allclose(two["weights"][name], value, atol=2e-5, err_msg=name)
   np.testing.assert_allclose(two["embedded"], one["embedded"], atol=1e-5)
-
-
-def test_early_stopping_as_published(model, tmp_path):
-  """The published code waits for the score to fall: it ends with the first that is not lower than all before."""
-  made = small.make(model)
-  scores = iter([60.0, 50.0, 55.0])
-  stopping = EarlyStopping(lambda: next(scores), patience=1, as_published=True)
-  result = made.trainer(tmp_path).fit(small.source(made.encoder, 16), 6, stopping)
-  assert (result.steps, result.planned_steps) == (6, 12)
-  other = small.make(model)
-  other.trainer(tmp_path / "other").fit(small.source(other.encoder, 16), 3)
-  # The rate decays otherwise.
-  assert result.best == (50.0, 4) and made.encoder.bert.weights_checksum != other.encoder.bert.weights_checksum
