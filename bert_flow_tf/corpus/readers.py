@@ -291,9 +291,9 @@ class ParquetReader(TextReader):
       for batch in batches:
         rest = batch.slice(min(before, len(batch)))
         before -= len(batch) - len(rest)
-        columns = [rest.column(name).to_pylist() for name in names]
+        columns = [_values(rest.column(name)) for name in names]
         for values in zip(*columns, strict=True):
-          size = len(str(values[0]).encode("utf-8", "replace"))
+          size = len(values[0]) if isinstance(values[0], bytes) else 0
           if size > self._format.max_bytes:
             values = TextError("too long", f"the sentence has {size} bytes, expected at most {self._format.max_bytes}")
           yield values, size
@@ -310,6 +310,17 @@ class ParquetReader(TextReader):
     except (pyarrow.ArrowException, OSError) as error:
       reason = " ".join(str(error).split())[:200]
       raise DataError(f"{self.path}: damaged, or not a Parquet file ({reason})") from error
+
+
+def _values(column):
+  """Returns the values of an Arrow array as a list, text as bytes, since those of a damaged file need not be UTF-8."""
+  import pyarrow as pa
+
+  if pa.types.is_dictionary(column.type):
+    column = column.dictionary_decode()
+  if pa.types.is_string(column.type) or pa.types.is_large_string(column.type):
+    column = column.cast(pa.large_binary())
+  return column.to_pylist()
 
 
 def _texts(names, values):

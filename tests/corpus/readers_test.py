@@ -238,6 +238,7 @@ def test_columns_of_parquet(tmp_path):
   from pyarrow import parquet
 
   columns = {"text": pa.array(["a", None, "long" * 30]), "bytes": [b"a", b"\xff", b"c"], "number": [1, 2, 3]}
+  columns["damaged"] = pa.array(columns["bytes"]).view(pa.string())
   parquet.write_table(pa.table(columns), tmp_path / "a")
 
   def read(*names):
@@ -251,8 +252,10 @@ def test_columns_of_parquet(tmp_path):
     return results
 
   assert read("text", "number") == [("1", "a"), None, "too long"]
-  assert read("bytes") == [(None, "a"), "not UTF-8", (None, "c")] and read("number") == ["columns"] * 3
-  with pytest.raises(DataError, match=r"0 columns 'other' \(text, bytes, number\)"):
+  assert (
+    read("bytes") == read("damaged") == [(None, "a"), "not UTF-8", (None, "c")] and read("number") == ["columns"] * 3
+  )
+  with pytest.raises(DataError, match=r"0 columns 'other' \(text, bytes, number, damaged\)"):
     read("other")
   for content in (b"no Parquet", (tmp_path / "a").read_bytes()[:-9]):
     (tmp_path / "a").write_bytes(content)
