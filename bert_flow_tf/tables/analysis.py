@@ -119,22 +119,14 @@ def make_lexical(run: Run) -> Made:
   published = {row.name: row for row in paper_tables()[6].rows}
   rows = []
   for bench in run.benches:
-    points, failed = [], {}
-    for seed in run.seeds:
-      numbers, reasons = _lexical_points(bench, run, seed)
-      points.append(numbers)
-      failed |= reasons
+    points = [_lexical_points(bench, run, seed) for seed in run.seeds]
     if not rows:
       rows.append(_lexical_row(_GOLD, _GOLD, points[:1], published))
     paper = {}
     if bench.paper_encoder:
       paper = published
     for name, recipe in _METHODS.items():
-      title = f"{row_name(bench, recipe)}: {name}"
-      if name in failed:
-        rows.append(Row(title, OURS, dict.fromkeys((_EDITS, _GOLD), Cell(reason=failed[name]))))
-      else:
-        rows.append(_lexical_row(title, name, recipe.seeds(points), paper))
+      rows.append(_lexical_row(f"{row_name(bench, recipe)}: {name}", name, recipe.seeds(points), paper))
   # The pairs are those of all encoders.
   distances = points[0][_EDITS]
   close = f"{int((distances <= figures.CLOSE).sum())} of {len(distances)} pairs are at most {figures.CLOSE} apart."
@@ -142,18 +134,14 @@ def make_lexical(run: Run) -> Made:
   return Made(paper_tables()[6].columns, rows, notes)
 
 
-def _lexical_points(bench: Workbench, run: Run, seed: int) -> tuple[dict[str, np.ndarray], dict[str, str]]:
-  """Returns {name: float64 [n]} of edit distance, gold and similarities; and {name: reason} of methods that fail."""
+def _lexical_points(bench: Workbench, run: Run, seed: int) -> dict[str, np.ndarray]:
+  """Returns {name: float64 [n]} of edit distance, gold and similarities."""
   (task,) = run.tasks
   pairs = bench.inputs.tasks[task].splits[LEXICAL_SPLIT]
   points = {_EDITS: edit_distances(pairs.sentences_a, pairs.sentences_b, run.plan.edit_unit), _GOLD: pairs.scores}
-  failed = {}
   for name, recipe in _METHODS.items():
-    try:
-      points[name] = bench.cosines(task, recipe, seed, LEXICAL_SPLIT)[0]
-    except BertFlowError as error:
-      failed[name] = str(error)
-  return points, failed
+    points[name], _ = bench.cosines(task, recipe, seed, LEXICAL_SPLIT)
+  return points
 
 
 def _lexical_row(title, name, points, published):
@@ -226,9 +214,7 @@ def _isotropy_of(bench: Workbench, run: Run, recipe: Recipe, seed: int) -> dict[
 
 def draw_edit_distances(run: Run, bench: Workbench) -> Any:
   """Draws Figure 2: similarity against edit distance."""
-  points, failed = _lexical_points(bench, run, run.plan.seed)
-  for method, reason in failed.items():
-    logging.warning("figure 2 of %s has no panel for %s: %s", bench.label, method, reason)
+  points = _lexical_points(bench, run, run.plan.seed)
   title = f"{run.tasks[0]} dev, {bench.label}: similarity and edit distance"
   return figures.edit_distance_figure(points, title, run.plan.edit_unit)
 
