@@ -1,6 +1,7 @@
 """Sentence model: an encoder, its pooling and a calibration in one object."""
 
 import functools
+import math
 import os
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -27,6 +28,8 @@ from bert_flow_tf.training.flow_trainer import Trainer
 from bert_flow_tf.training.loop import LoopResult
 from bert_flow_tf.training.settings import FlowSettings
 from bert_flow_tf.training.sources import FitSentences, SentencePairsWithDropout
+
+_SAMPLE = 1024
 
 
 class SentenceModel:
@@ -59,6 +62,7 @@ class SentenceModel:
     dim: dimensions of the embeddings before calibration.
     choice: the `Choice` of the last fit with "auto", else None.
     flow_fit: the `LoopResult` of the last fit of a flow, else None.
+    sample: about 1,000 sentences of the last fit, with which an export describes the flow's usual input.
   """
 
   def __init__(
@@ -78,6 +82,7 @@ class SentenceModel:
     self.calibration: Any = None  # a Calibration
     self.choice: Choice | None = None
     self.flow_fit: LoopResult | None = None
+    self.sample: list[str] = []
     self.dim = encoder.dim(sentence_embedding_type)
     self.identity = encoder.identity(sentence_embedding_type, max_seq_length, low_dim)
     self._cache = cache
@@ -278,6 +283,7 @@ class SentenceModel:
     pooling_lib.check_low_dim(fitted.output_dim, self.identity.low_dim)
     fitted.encoder = self.identity.to_dict()
     self.calibration = fitted
+    self.sample = corpus.occurrences[:: math.ceil(len(corpus.occurrences) / _SAMPLE)]
     return self
 
   def _choose(self, corpus, seed, batch_size):

@@ -32,7 +32,7 @@ def define_flags() -> None:
   flags.DEFINE_string(
     "reference",
     None,
-    "File of usual sentences, one or a pair per line. The flow's bits per dimension for 1,024 of them go into "
+    "File of usual sentences, one or a pair per line. The flow's bits per dimension for about 1,000 of them go into "
     "metadata.json as quantiles, with which a monitor sees when the input has changed.",
   )
 

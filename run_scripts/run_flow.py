@@ -105,7 +105,7 @@ def main(argv: list[str]) -> None:
       print_results([result], run.watch.seconds, page)
       if FLAGS.export_dir is not None:
         ((method, calibrated),) = run.calibrated.items()
-        common_flags.export(calibrated, run.calibration_folder(method), corpus.pairs)
+        common_flags.export(calibrated, run.calibration_folder(method))
   wait_for_all(strategy)
 
 

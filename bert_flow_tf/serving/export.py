@@ -3,6 +3,7 @@
 import contextlib
 import datetime
 import importlib.metadata
+import math
 import os
 import pathlib
 import platform
@@ -87,7 +88,8 @@ def export_model(
     model: encoder, pooling and fitted calibration; or a calibration alone, which takes embeddings in place of text.
     export_dir: folder of the served model, with one folder per version; created if absent.
     reference: sentences, or pairs, as `SentenceModel.fit` takes them, or embeddings [n, dim] for a calibration alone:
-      the usual input. metadata.json gets the quantiles of the flow's bits per dimension for 1,024 of them.
+      the usual input; by default sentences of the model's fit, if it was fitted in this process. metadata.json gets
+      the quantiles of the flow's bits per dimension for about 1,000 of them.
     about: further JSON values for metadata.json, such as the result of `metadata.read_origin`.
     **settings: fields of `ExportSettings`: version, model_name, normalize.
 
@@ -129,19 +131,19 @@ def _served(model: Any, normalize: bool) -> ServedCalibration:
 
 def _describe_reference(served: ServedCalibration, reference: Any) -> dict[str, Any]:
   """Returns an entry of metadata.json, `reference`, with the quantiles of bits per dimension; {} without a flow."""
-  if reference is None or not served.calibration.is_flow:
+  if not served.calibration.is_flow:
     return {}
   rows = reference
   if isinstance(served, ServedModel):
-    rows = sentences_or_pairs(reference)
+    rows = served.model.sample if reference is None else sentences_or_pairs(reference)
     if isinstance(rows, tuple):
       rows = [*rows[0], *rows[1]]
-  if not len(rows):
-    raise ConfigError("reference: empty; expected the usual input of the model", argument="reference")
-  chosen = np.unique(np.linspace(0, len(rows) - 1, _REFERENCE_ROWS).astype(int))
-  bits = served.calibration.log_prob(served.embed([rows[i] for i in chosen]))[0]
+  if rows is None or not len(rows):
+    return {}
+  rows = served.embed(rows[:: math.ceil(len(rows) / _REFERENCE_ROWS)])
+  bits = served.calibration.log_prob(rows)[0]
   quantiles = {str(share): float(np.quantile(bits, share)) for share in _QUANTILES}
-  return {"reference": {"rows": len(chosen), "bits_per_dim": quantiles}}
+  return {"reference": {"rows": len(rows), "bits_per_dim": quantiles}}
 
 
 def _new_version(base: pathlib.Path, version: int | None) -> pathlib.Path:
