@@ -45,7 +45,7 @@ class NormalizedDense(FlowLayer):
     build_part(self.actnorm, self.units)
     super().build(input_shape)
 
-  def call(self, inputs: tf.Tensor) -> tf.Tensor:
+  def call(self, inputs: tf.Tensor, training: bool | None = None) -> tf.Tensor:
     """x [batch, inputs] -> [batch, units]."""
     return (product(inputs, self.kernel) + self.actnorm.b) * tf.exp(self.actnorm.log_scale())
 
@@ -77,7 +77,7 @@ class ZeroDense(FlowLayer):
     self.logs = self.add_weight("logs", [self.units], initializer="zeros")
     super().build(input_shape)
 
-  def call(self, inputs: tf.Tensor) -> tf.Tensor:
+  def call(self, inputs: tf.Tensor, training: bool | None = None) -> tf.Tensor:
     """x [batch, inputs] -> [batch, units]."""
     return (product(inputs, self.kernel) + self.b) * tf.exp(LOGSCALE_FACTOR * self.logs)
 

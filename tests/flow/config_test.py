@@ -52,6 +52,7 @@ def test_dict_round_trip(tmp_path):
     ("n_levels", 0),
     ("n_levels", None),
     ("depth", 0),
+    ("depth", 10**7),
     ("depth", 1.5),
     ("coupling_dropout", 1.0),
     ("coupling_dropout", -0.1),
