@@ -43,7 +43,7 @@ class SiameseTraining:
     num_steps(len(self._chosen.pairs), settings.train_batch_size, settings.num_train_epochs)
     parts.load(parts.embedding.encoder_name, to_be_trained=True)
     encoder = parts.model.encoder
-    before = encoder.weights_checksum
+    before, devices = encoder.weights_checksum, log_devices(parts.strategy)
     pairs = f"{self._chosen.labeled} labeled and {self._chosen.unlabeled} other pairs"
     logging.info("training on %s (%s); results in %s", pairs, parts.task.source, folder)
     fit = self._fine_tune
@@ -63,7 +63,7 @@ class SiameseTraining:
       parts.model.save(folder / FLOW)
     parts.write_checkpoint(folder, self.step)
     checksums = {"encoder_sha256_before": before, "encoder_sha256": encoder.weights_checksum}
-    return {**self._describe(), **facts, **checksums}
+    return {**self._describe(), "devices": devices, **facts, **checksums}
 
   def _can_embed_once(self):
     """Returns whether a fit on embeddings made once means the same as steps through BERT."""
@@ -166,7 +166,6 @@ class SiameseTraining:
       "epochs": settings.num_train_epochs,
       "batch_size": settings.train_batch_size,
       "learning_rate": settings.learning_rate,
-      "devices": log_devices(parts.strategy),
       "peak_memory_bytes": peak_memory(),
       "embedding": parts.embedding.model_arguments(),
       "task": parts.task.name,
