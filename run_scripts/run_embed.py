@@ -1,4 +1,4 @@
-"""Embeds a corpus of any size: text, TSV, gzip or TFRecord files to shards of vectors with ids.
+"""Embeds a corpus of any size: text, TSV, CSV, JSON lines, Parquet or TFRecords to shards of vectors with ids.
 
 python run_scripts/run_embed.py --input='corpus/*.txt.gz' --flow_folder=exp/NAME/flow --output_dir=vectors
 """

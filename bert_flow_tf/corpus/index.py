@@ -30,10 +30,7 @@ class InputFile:
 
 @dataclasses.dataclass(frozen=True)
 class Span:
-  """Records of one file; the first is record `line` (from 1, a header included) at byte `offset` of the unpacked file.
-
-  Parquet files have no such bytes, so their offsets mean nothing.
-  """
+  """Records of one file; the first is record `line`, from 1 with a header, at byte `offset` of the unpacked file."""
 
   path: str
   offset: int

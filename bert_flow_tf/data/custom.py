@@ -18,7 +18,6 @@ _EXPECTED = (
   "expected 1 column (a sentence), 2 (sentence1, sentence2) or 3 (sentence1, sentence2, score), separated by tabs, or "
   "a header with these names"
 )
-_ANY_SCORE = (-1e30, 1e30)  # the squares of larger ones would be infinite in some sums
 # Files of other formats, whose syntax would be read as sentences.
 _OTHER_FORMATS = (".csv", ".json", ".jsonl", ".ndjson", ".parquet")
 
@@ -83,7 +82,7 @@ def read_pairs(path: FilePath) -> tuple[SentencePairs, str]:
     scores = np.full(len(numbers), np.nan)
     for row, field in enumerate(columns["score"]):
       if field.strip():
-        scores[row] = read_number(field, path, numbers[row], _ANY_SCORE)
+        scores[row] = read_number(field, path, numbers[row])
     _hide(scores, path)
     return SentencePairs(first, second, scores), f"{counted(len(numbers), 'scored pair')} of {path}"
   if all(map(_is_number, first)) or all(map(_is_number, second)):

@@ -156,4 +156,4 @@ def _number(field, path, line):
   """Returns a cell as a finite number, or NaN for "nan"."""
   if field.strip().lower() == "nan":
     return math.nan
-  return read_number(field, path, line, (-math.inf, math.inf))
+  return read_number(field, path, line)

@@ -92,7 +92,7 @@ EXPECTED = "expected 1 column (a sentence), 2 (sentence1, sentence2) or 3 (sente
     ("a\tb\n\nc\td\n", ", line 2: ", "the line is empty"),
     ("1\ta\tb\nhigh\tc\td\n", ", line 2: ", "the score is 'high'"),
     ("nan\ta\tb\n", ", line 1: ", "the score is 'nan'"),
-    ("1e308\ta\tb\n-1e308\tc\td\n", ", line 1: ", "outside the scale"),
+    ("1e308\ta\tb\n-1e308\tc\td\n", ", line 1: ", "the score is '1e308', expected a number from -1e+30 to 1e+30"),
     ("a\tb\tc\n", ", line 1: ", "the score is 'a'"),
     ("a\tb\t1\nc\td\thigh\n", ", line 2: ", "the score is 'high'"),
     ("a\tb\t1,5\n", ", line 1: ", "the score is '1,5', expected a number with a decimal point"),
