@@ -54,14 +54,6 @@ def test_nothing_is_shown_where_it_should_not(lines, monkeypatch, stream):
   assert not lines
 
 
-def test_bar_is_closed_when_the_work_fails(monkeypatch):
-  stream = Terminal()
-  monkeypatch.setattr(progress.sys, "stderr", stream)
-  with pytest.raises(ZeroDivisionError), progress.Progress(3) as shown:
-    raise ZeroDivisionError
-  assert shown._bar.disable or stream.getvalue().endswith("\n")
-
-
 def test_counted():
   numbers = [progress.counted(number, "pair") for number in (0, 1, 2, 1.0, 0.5)]
   assert numbers == ["0 pairs", "1 pair", "2 pairs", "1.0 pair", "0.5 pairs"]
