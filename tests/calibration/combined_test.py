@@ -51,6 +51,15 @@ def test_a_view_that_does_not_vary_contributes_nothing():
     make_calibration("whitening", SHARES).fit(np.full([9, 2 * D], 0.1, np.float32))
 
 
+def test_a_view_that_varies_a_little_counts():
+  """Its deviations are 1e-4 of its mean, a thousand roundings of float32."""
+  u = views(100).astype(np.float64)
+  u[:, D:] = 1 + 1e-4 * u[:, D:] / np.abs(u[:, D:]).max()
+  mix = Mix.of(Moments.of(u, False), SHARES)
+  expected = np.sqrt(np.mean(np.sum((u[:, D:] - u[:, D:].mean(axis=0)) ** 2, axis=1)))
+  assert mix.rms[1] == pytest.approx(expected, rel=1e-6)
+
+
 def test_a_dimension_that_does_not_vary_in_any_view_becomes_zero():
   u = views(100)
   u[:, 3], u[:, D + 3] = 0.1, 1000.1
