@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from bert_flow_tf.data.pairs import Texts, check_sentences
 from bert_flow_tf.errors import BertFlowError, ConfigError, DataError, install_command
 from bert_flow_tf.io.files import parse_json
 from bert_flow_tf.serving.signatures import SIGNATURES
@@ -39,9 +40,12 @@ class Client:
     if self._close is not None:
       self._close()
 
-  def embed(self, texts: Sequence[str]) -> np.ndarray:
-    """Returns the calibrated embeddings of n texts, float32 [n, output_dim]; [0, 0] without texts. In one request."""
-    return self._numbers("serving_default", [texts], 2).astype(np.float32)
+  def embed(self, texts: Texts) -> np.ndarray:
+    """Returns the calibrated embeddings of n texts, float32 [n, output_dim]; [0, 0] without texts. In one request.
+
+    `texts` may be what `SentenceModel.encode` takes: a list of str, a string tensor, a column of Arrow, ...
+    """
+    return self._numbers("serving_default", [check_sentences(texts, "texts")], 2).astype(np.float32)
 
   def similarities(self, pairs: Sequence[tuple[str, str]]) -> list[float]:
     """Returns the cosine of the calibrated embeddings of each pair. In one request."""

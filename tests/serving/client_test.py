@@ -117,7 +117,7 @@ def test_grpc_with_credentials_and_with_a_channel():
   server.start()
   credentials = grpc.local_channel_credentials()
   with make_client(address, credentials=credentials) as client:
-    assert client.embed(["é", "abc"]).tolist() == [[2.0], [3.0]]
+    assert client.embed(iter([b"\xc3\xa9", "abc"])).tolist() == [[2.0], [3.0]]
   with grpc.secure_channel(address, credentials) as channel:
     for _ in range(2):  # the client does not close it
       with make_client(address, channel=channel) as client:
