@@ -12,7 +12,7 @@ from bert_flow_tf.encoder import google_folder, hugging_face, static, tf1_names
 from bert_flow_tf.encoder import precision as precision_lib
 from bert_flow_tf.encoder.declared import Declared, read_declared
 from bert_flow_tf.encoder.pooling import WORD_ROWS
-from bert_flow_tf.encoder.settings import EncoderSettings
+from bert_flow_tf.encoder.settings import STATIC_MAX_SEQ_LENGTH, EncoderSettings
 from bert_flow_tf.encoder.source import Source, find
 from bert_flow_tf.errors import ConfigError, EncoderError
 from bert_flow_tf.io.checks import is_integer
@@ -149,7 +149,10 @@ def load_bert(settings: EncoderSettings) -> BertEncoder:
     load = _load_google
   model, has_pooler, folder, declared = load(source, settings, changes)
   if source.static:
-    declared = Declared(WORD_ROWS, declared.max_seq_length, token_weights=static.TOKEN_WEIGHTS)
+    length = STATIC_MAX_SEQ_LENGTH
+    if declared.source:
+      length = declared.max_seq_length
+    declared = Declared(WORD_ROWS, length, token_weights=static.TOKEN_WEIGHTS)
     return BertEncoder(model, source, folder, has_pooler, settings.precision, declared)
   if not has_pooler:
     hugging_face.main_layer(model).pooler = None  # its weights are random and must not be read or change the checksum

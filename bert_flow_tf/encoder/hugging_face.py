@@ -12,6 +12,7 @@ import transformers
 from absl import logging
 
 from bert_flow_tf.encoder import static
+from bert_flow_tf.encoder.settings import STATIC_MAX_SEQ_LENGTH
 from bert_flow_tf.errors import EncoderError
 from bert_flow_tf.io import checksums, files
 from bert_flow_tf.io.checks import is_integer
@@ -43,8 +44,6 @@ SAVED_BY_TRANSFORMERS = "transformers_version"
 _HUB_FILES = "blobs"
 _CHECKED = ("*.json", "vocab.txt", "*.safetensors", "tf_model*.h5")
 _PYTORCH = ("pytorch_model.bin", "pytorch_model.bin.index.json")
-# No position has an embedding in a static encoder; the limit bounds the memory of a long text.
-_STATIC_LENGTH = 65536
 _LFS_POINTER = b"version https://git-lfs"
 
 
@@ -231,7 +230,7 @@ def _reading(weights: pathlib.Path) -> Iterator[None]:
 
 def static_model(values: dict[str, Any], rows: np.ndarray) -> static.WordRows:
   """Returns the static model of a configuration's values and a matrix [vocab, hidden]."""
-  values = {**values, "num_hidden_layers": 0, "max_position_embeddings": _STATIC_LENGTH}
+  values = {**values, "num_hidden_layers": 0, "max_position_embeddings": STATIC_MAX_SEQ_LENGTH}
   return static.WordRows(make_config(values), rows)
 
 

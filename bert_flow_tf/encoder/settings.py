@@ -18,6 +18,8 @@ from bert_flow_tf.io.settings import Settings, setting
 # Of encoders whose files declare none.
 DEFAULT_POOLING = "avg-first-last"
 DEFAULT_MAX_SEQ_LENGTH = 64
+# No position has an embedding in a static encoder; this bounds the memory of a text.
+STATIC_MAX_SEQ_LENGTH = 65536
 
 _ACTIVATIONS = (
   "gelu",
@@ -103,9 +105,9 @@ class EncoderSettings(Settings):
   max_seq_length: int | None = setting(
     None,
     "Largest number of tokens of a sentence, [CLS] and [SEP] included. Default: what a folder of sentence-transformers "
-    "declares, else 64.",
+    "declares, else 64; whole texts for static:NAME.",
     part=POOLING,
-    unnamed=DEFAULT_MAX_SEQ_LENGTH,
+    unnamed=(DEFAULT_MAX_SEQ_LENGTH, STATIC_MAX_SEQ_LENGTH),
   )
   precision: str = setting(
     "float32",

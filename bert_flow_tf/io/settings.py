@@ -43,8 +43,8 @@ def setting(default: Any, help: str, named: bool = True, **metadata: Any) -> Any
     default: its default value.
     help: one or two sentences for the user.
     named: False for a field that does not change the result: paths, batch sizes of prediction, progress.
-    **metadata: choices (allowed values), minimum, maximum, alias (a second name of the flag), unnamed (a value that,
-      like the default, takes no part in names).
+    **metadata: choices (allowed values), minimum, maximum, alias (a second name of the flag), unnamed (values that,
+      like the default, take no part in names).
   """
   return dataclasses.field(default=default, metadata={"help": help, "named": named, **metadata})
 
@@ -64,7 +64,7 @@ def changed_values(*settings: Any) -> dict[str, Any]:
   values = named_values(*settings)
   for part in settings:
     for field in dataclasses.fields(part):
-      if values.get(field.name) in (field.default, field.metadata.get("unnamed", field.default)):
+      if values.get(field.name) in (field.default, *field.metadata.get("unnamed", ())):
         values.pop(field.name, None)
   return values
 

@@ -18,6 +18,10 @@ MAX_ROWS = 65536
 # Tokens that are computed at once, if all rows have max_seq_length; and rows of vectors.
 _TOKENS_AT_ONCE = 16384
 _VECTORS_AT_ONCE = 8192
+# Widest rows of a fixed width.
+_WIDEST = 512
+# Tokens of rows that count as short.
+_WIDTH_OF_SHORT = 64
 
 Outputs = tuple[tf.Tensor, ...]
 
@@ -80,7 +84,7 @@ class ServedCalibration:
     if not signature.at_once:
       limit = MAX_ROWS
       shapes = [tensor.shape(self.sizes) for tensor in signature.outputs.values()]
-      compute = functools.partial(_in_parts, compute, shapes, self._rows_at_once)
+      compute = functools.partial(self._in_parts, compute, shapes)
 
     def call(*inputs):
       with tf.control_dependencies(_allowed_lengths(signature, inputs, limit)):
@@ -88,6 +92,14 @@ class ServedCalibration:
       return dict(zip(signature.outputs, compute(*inputs), strict=True))
 
     return tf.function(call, self._specs(signature), autograph=False).get_concrete_function()
+
+  def _in_parts(self, compute, shapes, *inputs):
+    return _in_parts(compute, shapes, self._rows_of(inputs[0]), *inputs)
+
+  def _rows_of(self, inputs: tf.Tensor) -> Any:
+    """Returns the number of rows of a request's input that are computed at once, an int or a Tensor."""
+    del inputs
+    return self._rows_at_once
 
   def _pooled_of(self, inputs: tf.Tensor) -> tf.Tensor:
     """Returns the embeddings before calibration, float32 [n, dim]."""
@@ -121,8 +133,11 @@ class ServedModel(ServedCalibration):
     self._encoder = EncoderGraph(model.encoder, model.pooling, model.max_seq_length)
     self.trainable_variables = [*self._encoder.trainable_variables(), *self.trainable_variables]
     self._lite_calibration = make_calibration_graph(model.calibration, model.dim, np.float32)
-    self._rows_at_once = max(1, _TOKENS_AT_ONCE // model.max_seq_length)
-    self.sizes["max_seq_length"] = model.max_seq_length
+    # A static encoder may read whole texts: of those, how many rows at once is decided by the longest.
+    width = min(model.max_seq_length, _WIDEST)
+    self._rows_at_once = max(1, _TOKENS_AT_ONCE // width)
+    self._reads_whole_texts = model.max_seq_length > width
+    self.sizes["max_seq_length"] = width
     self.table = signatures_of(SIGNATURES, self.calibration.is_flow)
     self._computations |= {
       "similarity": self._similarity,
@@ -138,6 +153,16 @@ class ServedModel(ServedCalibration):
     """See the base class."""
     return self.model.embed(rows, show_progress=False)
 
+  def _rows_of(self, inputs: tf.Tensor) -> Any:
+    if not self._reads_whole_texts or inputs.dtype == tf.float32:
+      return self._rows_at_once
+    if inputs.dtype == tf.string:
+      inputs = tf.strings.length(inputs)  # bytes, of which a token has at least one
+      longest = tf.reduce_max(tf.concat([inputs, [0]], axis=0)) + 2
+    else:
+      longest = tf.shape(inputs)[1]
+    return tf.clip_by_value(_TOKENS_AT_ONCE // tf.maximum(longest, 1), 1, _TOKENS_AT_ONCE // _WIDTH_OF_SHORT)
+
   def _pooled_of(self, text: tf.Tensor) -> tf.Tensor:
     return self._pooled(*self._encoder.tokenizer(text))
 
@@ -146,7 +171,7 @@ class ServedModel(ServedCalibration):
 
   def _embed_ids_fixed(self, ids: tf.Tensor, lengths: tf.Tensor) -> Outputs:
     # TensorFlow Lite has matrix products of float32 alone, and no lists of tensors.
-    mask = tf.sequence_mask(_checked_lengths(ids, lengths), self._encoder.max_seq_length, tf.int32)
+    mask = tf.sequence_mask(_checked_lengths(ids, lengths), self.sizes["max_seq_length"], tf.int32)
     pooled = self._encoder.of_fixed_width(ids, mask)
     return (self._finish(self._lite_calibration.transform(pooled)),)
 
@@ -162,7 +187,7 @@ class ServedModel(ServedCalibration):
 
 
 def _in_parts(
-  compute: Callable[..., Outputs], shapes: list[list[int | None]], rows: int, *inputs: tf.Tensor
+  compute: Callable[..., Outputs], shapes: list[list[int | None]], rows: Any, *inputs: tf.Tensor
 ) -> list[tf.Tensor]:
   """Returns `compute(*inputs)`, float32 Tensors of these shapes, of so many rows at a time; n may be 0."""
   parts = tf.maximum((tf.shape(inputs[0])[0] + rows - 1) // rows, 1)

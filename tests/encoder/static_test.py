@@ -31,7 +31,7 @@ def rows_of_mini():
     return weights.get_tensor(name).astype(np.float64)
 
 
-def embedded(rows, model, sentences, length=64):
+def embedded(rows, model, sentences, length=65536):
   """Returns the weighted means of unit rows, with the model's tokens and weights of tokens."""
   rows = rows / np.linalg.norm(rows, axis=1, keepdims=True)
   means = []
@@ -47,11 +47,13 @@ def test_embeddings_are_numpys(static):
   np.testing.assert_allclose(static.encode(TEXTS, batch_size=1), expected, atol=1e-6)
   assert static.identity.sentence_embedding_type == "word-rows" and static.identity.settings.token_weights == "idf-0.75"
   assert static.encoder.num_hidden_layers == 0 and static.dim == 256
+  # Whole texts by default, not the first 64 tokens.
+  assert np.abs(static.encode(["dog " * 64 + "cat"]) - static.encode(["dog " * 64])).max() > 1e-3
 
 
 def test_the_graph_that_is_exported_agrees(static):
   sentences = [f"{i} {'a b c ' * (i % 40)}" for i in range(300)] + ["..."]
-  ids, mask = pad_batch(static.encoder.tokenizer(sentences))
+  ids, mask = pad_batch(static.encoder.tokenizer(sentences, static.max_seq_length))
   batch = static.encoder.embed_batch(tf.constant(ids), tf.constant(mask), static.encoder.pooling())
   np.testing.assert_allclose(batch, static.encode(sentences), atol=1e-6)
 
@@ -85,7 +87,7 @@ def test_a_calibrated_model_is_saved_and_loaded(static, tmp_path):
   expected = calibration.transform(model.embed(sentences))
   np.testing.assert_allclose(loaded.encode(sentences), expected, atol=1e-3 * np.abs(expected).max())
   with pytest.raises(EncoderError, match="static:mini"):
-    SentenceModel.load(tmp_path / "model", "mini", sentence_embedding_type="avg")
+    SentenceModel.load(tmp_path / "model", "mini", sentence_embedding_type="avg", max_seq_length=64)
 
 
 @pytest.mark.parametrize(

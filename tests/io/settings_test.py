@@ -29,7 +29,9 @@ def test_a_new_field_takes_part_unless_it_says_otherwise():
 
 
 def test_changed_values_leave_out_a_value_that_equals_the_default_once_it_is_known():
-  length = dataclasses.make_dataclass("L", [("length", int | None, setting(None, "", unnamed=64))], bases=(Settings,))
+  length = dataclasses.make_dataclass(
+    "L", [("length", int | None, setting(None, "", unnamed=(64,)))], bases=(Settings,)
+  )
   assert changed_values(length()) == changed_values(length(64)) == {}
   assert changed_values(length(32)) == {"length": 32}
 

@@ -21,6 +21,10 @@ def test_a_small_model_answers_text_with_the_vectors_of_encode(tmp_path):
   np.testing.assert_allclose(answer, expected, atol=1e-4 * np.abs(expected).max())
   pooled = signatures["embed_pooled"](text=tf.constant(exported.TEXTS))["pooled"].numpy()
   np.testing.assert_allclose(pooled, model.embed(exported.TEXTS), atol=1e-5)
+  # Whole texts are read, however many short ones are in the same request.
+  texts = ["a dog " * 300 + "runs", *["a short text"] * 300, "", "word " * 3000]
+  answer = signatures["embed_pooled"](text=tf.constant(texts))["pooled"].numpy()
+  np.testing.assert_allclose(answer, model.embed(texts), atol=1e-5)
   sizes = {path: path.stat().st_size for path in folder.rglob("*") if path.is_file()}
   # The matrix is stored once.
   matrix = 4 * model.encoder.bert.word_embeddings().size
