@@ -51,9 +51,9 @@ def _warn_of_unused_gpus():
 
 
 def grow_memory() -> None:
-  """Lets TensorFlow take a GPU's memory as it is needed; without effect once it has started the GPUs."""
+  """Lets TensorFlow take a GPU's memory as it is needed, unless it has started the GPUs or the user divides them."""
   for gpu in tf.config.list_physical_devices("GPU"):
-    with contextlib.suppress(RuntimeError):
+    with contextlib.suppress(RuntimeError, ValueError):
       tf.config.experimental.set_memory_growth(gpu, True)
 
 

@@ -50,7 +50,9 @@ class Trainer:
   ) -> None:
     self.flow = flow
     self._settings = settings or FlowSettings()
-    self._strategy = make_strategy(strategy or tf.distribute.get_strategy())
+    self._strategy = make_strategy(
+      strategy or tf.distribute.get_strategy(), memory_growth=self._settings.gpu_memory_growth
+    )
     self._checkpoint_folder, self._summary_folder = checkpoint_folder, summary_folder
     self._show_progress = show_progress
     self._seed = self._settings.seed

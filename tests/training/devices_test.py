@@ -33,12 +33,13 @@ def test_gpus_are_named(gpus, logged):
   assert logged == [f"devices: {names[0]}; {names[1]}"]
 
 
-def test_memory_grows_unless_the_gpus_have_started(gpus, monkeypatch):
+@pytest.mark.parametrize("error", [RuntimeError("initialized"), ValueError("virtual devices")])
+def test_memory_grows_unless_the_gpus_have_started_or_are_divided(gpus, monkeypatch, error):
   grown = []
 
   def set_memory_growth(gpu, enable):
     grown.append((gpu, enable))
-    raise RuntimeError("Physical devices cannot be modified after being initialized")
+    raise error
 
   monkeypatch.setattr(tf.config.experimental, "set_memory_growth", set_memory_growth)
   make_strategy(memory_growth=False)
