@@ -68,7 +68,7 @@ class Inputs:
       corpus = self.corpus(TARGET, task)
       pairs.append(corpus.pairs)
       sources.append(corpus.source)
-    return FlowCorpus(TARGET, SentencePairs.concatenate(pairs), "; ".join(sources))
+    return FlowCorpus(TARGET, SentencePairs.concatenate(pairs), "; ".join(sources), num_train_epochs=1.0)
 
   def flow_settings(self, corpus: FlowCorpus, seed: int) -> FlowSettings:
     """Returns the settings of one fit."""
