@@ -67,17 +67,6 @@ def test_allnli_is_all_of_snli_and_the_train_split_of_mnli(folder):
   assert snli.dropped == {"train": 1, "test": 2} and _labels(snli.splits["test"]) == ["neutral"]
 
 
-def test_missing_files_are_in_the_source(folder):
-  (folder / "MNLI/train.tsv").unlink()
-  (folder / "SNLI/train.tsv").unlink()
-  data = _load("ALLNLI", folder)
-  assert len(data.splits["train"]) == 2
-  assert "without MNLI/train.tsv, SNLI/train.tsv, which are missing, pairs without" in data.source
-  (folder / "SNLI/test.tsv").unlink()
-  snli = _load("SNLI", folder)
-  assert list(snli.splits) == ["dev"] and snli.spec.eval_split is None and snli.splits_with_gold(["dev"]) == ["dev"]
-
-
 def test_a_split_without_an_agreed_label(folder):
   write(folder, "SNLI/dev.tsv", SNLI, ["-"])
   with pytest.raises(DataError, match=r"^SNLI: .* dev split"):

@@ -79,22 +79,6 @@ def test_the_real_tasks(year):
   assert len(data.fitting_pairs(use_full=False)) == year.size
 
 
-def test_the_real_tasks_as_one():
-  data = load_task("sts-12-16", data_dir=shared("data"))
-  pairs = data.splits["test"]
-  assert len(pairs) == 12544 == sum(year.size for year in semeval.YEARS)
-  assert len(pairs.subsets) == 24 and pairs.subsets[0] == ("STS-12/MSRpar", 0, 750)
-  groups = pairs.groups()
-  assert {name: subsets[-1].stop - subsets[0].start for name, subsets in groups.items()} == {
-    year.name: year.size for year in semeval.YEARS
-  }
-  assert "5500 without gold left out" in data.source and "7997 without gold left out" in data.source
-  alone = load_task("STS-14", data_dir=shared("data")).splits["test"]
-  start = groups["STS-14"][0].start
-  assert pairs.sentences_a[start : start + len(alone)] == alone.sentences_a
-  assert [(f"STS-14/{s.name}", s.start + start, s.stop + start) for s in alone.subsets] == list(groups["STS-14"])
-
-
 @pytest.mark.parametrize("year", semeval.YEARS, ids=lambda year: year.name)
 @pytest.mark.parametrize(("place", "prefix"), [(0, "STS"), (1, "STS2016"), (2, "STS")])
 def test_searched_folders(tmp_path, year, place, prefix):

@@ -8,7 +8,7 @@ import zipfile
 
 import pytest
 
-from bert_flow_tf.data import stsb, tfds_source
+from bert_flow_tf.data import stsb
 from bert_flow_tf.data.pairs import SentencePairs
 from bert_flow_tf.data.tasks import load_task
 from bert_flow_tf.errors import ConfigError, DataError
@@ -146,13 +146,6 @@ def test_gold_of_other_rows_is_rejected(tfds_root, tmp_path, source):
   assert f"{gold} has 199 pairs; GLUE's test split of STS-B has 200" in _error(**arguments)
   gold.write_text(_csv(test[1:] + test[:1]), encoding="utf-8")
   assert "200 of 200 rows differ, first line 1" in _error(**arguments)
-
-
-def test_gold_is_read_before_anything_is_downloaded(tmp_path, monkeypatch):
-  monkeypatch.setattr(tfds_source, "prepared", lambda *_, **__: pytest.fail("asked TFDS first"))
-  assert _error(stsb_gold=tmp_path / "no.csv").startswith(f"{tmp_path / 'no.csv'} ")
-  gold = _gold(tmp_path, [("a", "b", -1.0)])
-  assert _error(stsb_gold=gold).startswith(f"{gold}, line 1: ")
 
 
 @pytest.fixture
