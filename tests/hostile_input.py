@@ -132,8 +132,7 @@ def read_calibration_json(data):
 
 
 def read_safetensors(data):
-  _file(data, "weights/model.safetensors")
-  hugging_face._read_word_rows(_FOLDER / "weights", "model.safetensors", (24, 12))
+  hugging_face._read_word_rows(_file(data, "weights/model.safetensors"), {"vocab_size": 24, "hidden_size": 12})
 
 
 def read_word_vectors(data):
