@@ -166,9 +166,9 @@ class CouplingNetwork(FlowLayer):
 
 @registered
 class OwnNetwork(FlowLayer):
-  """NN of a coupling that the user wrote: any Keras layer x [batch, inputs] -> [batch, outputs]; not a bijector.
+  """NN of a coupling that the user wrote: any Keras layer x [batch, inputs] -> [batch, units]; not a bijector.
 
-  Its dropout is on where the flow's is, with masks that differ in each call.
+  It is in training mode where a seed of dropout is given or drawn; its masks do not follow that seed.
   """
 
   def __init__(self, units: int, network: Any, **kwargs: Any) -> None:
@@ -186,9 +186,8 @@ class OwnNetwork(FlowLayer):
     self.inputs = last_dimension(input_shape)
     found = self.network(tf.zeros([1, self.inputs], self.dtype)).shape
     if found != [1, self.units]:
-      raise FlowError(
-        f"network: expected [batch, {self.units}] for inputs [batch, {self.inputs}], got {found}", "network"
-      )
+      expected = f"[batch, {self.units}] for inputs [batch, {self.inputs}]"
+      raise FlowError(f"network: expected {expected}, got {found}", "network")
     super().build(input_shape)
 
   def call(self, inputs: tf.Tensor, dropout_seed: tf.Tensor | None = None) -> tf.Tensor:
@@ -238,7 +237,7 @@ class AdditiveCoupling(FlowLayer):
   ) -> None:
     arguments = {"width": width, "activation": activation, "dropout": dropout}
     super().__init__({**arguments, "actnorm_init": actnorm_init, "seed": seed}, **kwargs)
-    self.dropout = dropout
+    self.has_dropout = bool(dropout) or network is not None
     network = from_keras(network)
     # In a function, as Keras would track a layer a second time.
     self._given_network = lambda: network

@@ -86,7 +86,7 @@ class Glow(FlowLayer):
     check_arguments(config, dim, actnorm_init, permutation, seed, dtype)
     super().__init__({}, dtype, name=name, trainable=trainable)
     self.config = config
-    self.dropout = config.coupling_dropout
+    self.has_dropout = bool(config.coupling_dropout) or network is not None
     self.dim = int(dim)
     self.actnorm_init = actnorm_init
     self.permutation = permutation

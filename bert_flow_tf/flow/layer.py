@@ -26,7 +26,7 @@ class FlowLayer(tf_keras.layers.Layer):
   dtype of its weights, also under a policy of mixed precision.
   """
 
-  dropout = 0.0
+  has_dropout = False
 
   def __init__(self, arguments: dict[str, Any], dtype: Any = None, **kwargs: Any) -> None:
     super().__init__(dtype=weights_dtype(dtype), **kwargs)
@@ -78,7 +78,7 @@ class FlowLayer(tf_keras.layers.Layer):
 
   def training_seed(self, training: bool | None) -> tf.Tensor | None:
     """Returns a new seed of dropout, int32 [2], which follows `tf.random.set_seed`; None outside of training."""
-    if not self.dropout or not training:
+    if not self.has_dropout or not training:
       return None
     return tf.random.uniform([2], maxval=tf.int32.max, dtype=tf.int32)
 
