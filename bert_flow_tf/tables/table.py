@@ -34,7 +34,7 @@ TERMS = {
   "flow+soft-whitening": "both side by side; the cosine is the mean of the two",
   "sn": "calibration: each dimension gets mean 0 and variance 1",
   "natsv-K": "calibration: removes the K leading singular vectors",
-  "auto": "calibration: whitening, soft-whitening or soft-whitening-0.2, chosen without labels",
+  "auto": "calibration: whitening, soft-whitening, soft-whitening-0.2 or none, chosen without labels",
   "recipe": "mix, idf and soft-whitening, the combination that `docs/calibrations.md` recommends",
   "(target)": "fitted on all sentences of the evaluated set, test pairs included, without gold scores; a sentence of "
   "several pairs counts as often",
