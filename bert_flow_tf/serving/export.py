@@ -104,14 +104,14 @@ def export_model(
   checked = ExportSettings(**settings)
   check_installed(export_dir)
   served = _served(model, checked.normalize)
-  entries = {**_describe_reference(served, reference), **(about or {})}
+  entries = _describe_reference(served, reference) | (about or {})
   with owned(export_dir, "export_dir"):
     place = _new_version(pathlib.Path(export_dir), checked.version)
     logging.info("writing %s", place)
     try:
       with temporary_folder(place) as folder:  # its name is not a version to the server
         _save(folder, served)
-        _describe(folder, served, checked, {"version": int(place.name), **entries})
+        _describe(folder, served, checked, {"version": int(place.name)} | entries)
         folder.rename(place)
     except OSError as error:
       raise ExportError(f"export_dir={export_dir}: cannot be written ({error})", argument="export_dir") from error
@@ -137,7 +137,7 @@ def _describe_reference(served: ServedCalibration, reference: Any) -> dict[str, 
   if isinstance(served, ServedModel):
     rows = served.model.sample if reference is None else sentences_or_pairs(reference)
     if isinstance(rows, tuple):
-      rows = [*rows[0], *rows[1]]
+      rows = rows[0] + rows[1]
   if rows is None or not len(rows):
     return {}
   rows = served.embed(rows[:: math.ceil(len(rows) / _REFERENCE_ROWS)])
@@ -181,7 +181,7 @@ def _describe(folder, served, settings, about):
   agreement = golden.check(answers, served)
   golden.write(folder, answers)
   _write_warmup(folder / WARMUP, settings.model_name, loaded.signatures, served)
-  contents = _describe_model(served, settings, {"agreement_with_python": agreement, **about})
+  contents = _describe_model(served, settings, {"agreement_with_python": agreement} | about)
   metadata.write(folder, contents)
   write_text(folder / MODELS_CONFIG, _MODELS_CONFIG_TEXT.format(name=settings.model_name))
   write_text(folder / MONITORING, _MONITORING_TEXT)
@@ -191,7 +191,7 @@ def _describe(folder, served, settings, about):
 def _describe_model(served: ServedCalibration, settings: ExportSettings, about: dict[str, Any]) -> dict:
   """Returns the content of metadata.json; `about` are further entries, among them the version."""
   graph = served.calibration
-  calibration: dict[str, Any] = {"name": graph.name, **served.sizes}
+  calibration: dict[str, Any] = {"name": graph.name} | served.sizes
   without = ["log_prob and inverse: the calibration is not a flow"]
   if graph.is_flow:
     calibration["flow"] = served.fitted.flow.settings()

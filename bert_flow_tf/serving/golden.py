@@ -39,7 +39,7 @@ def answer(functions: Any, served: ServedCalibration) -> dict[str, dict]:
     for index, (key, tensor) in enumerate(signature.inputs.items()):
       if tensor.is_source:
         # A second input gets the rows rotated by one place.
-        inputs[key] = [*rows[index:], *rows[:index]]
+        inputs[key] = list(rows[index:]) + list(rows[:index])
         tensors[key] = tf.constant(inputs[key])
     if inputs:
       outputs = functions[name](**tensors)
@@ -74,7 +74,7 @@ def check(answers: dict[str, dict], served: ServedCalibration) -> dict[str, floa
         f"expected at most {_TOLERANCE:g}; the version is not written; please report this bug"
       )
   cosines = np.sum(normalized(pooled) * normalized(expected), axis=1)
-  return {**differences, "min_cosine": float(cosines.min())}
+  return differences | {"min_cosine": float(cosines.min())}
 
 
 def _rows(served: ServedCalibration) -> Any:

@@ -36,7 +36,7 @@ class ServedCalibration:
   def __init__(self, model: Any, calibration: Any, dim: int, normalize: bool, low_dim: int | None = None) -> None:
     self.model, self.fitted, self.normalize, self._low_dim = model, calibration, normalize, low_dim
     self.calibration: Any = make_calibration_graph(calibration, dim)
-    self.variables = [*self.calibration.variables]
+    self.variables = list(self.calibration.variables)
     self.trainable_variables = [variable for variable in self.variables if variable.trainable]
     self.sizes = {"dim": dim, "output_dim": low_dim or self.calibration.output_dim}
     if self.calibration.is_flow:
@@ -129,9 +129,9 @@ class ServedModel(ServedCalibration):
 
   def __init__(self, model: SentenceModel, normalize: bool):
     super().__init__(model, model.calibration, model.dim, normalize, model.identity.low_dim)
-    self.variables = [*model.encoder.bert.model.weights, *self.variables]
+    self.variables = list(model.encoder.bert.model.weights) + self.variables
     self._encoder = EncoderGraph(model.encoder, model.pooling, model.max_seq_length)
-    self.trainable_variables = [*self._encoder.trainable_variables(), *self.trainable_variables]
+    self.trainable_variables = self._encoder.trainable_variables() + self.trainable_variables
     self._lite_calibration = make_calibration_graph(model.calibration, model.dim, np.float32)
     # A static encoder may read whole texts: of those, how many rows at once is decided by the longest.
     width = min(model.max_seq_length, _WIDEST)
