@@ -99,7 +99,7 @@ def check_config(path: pathlib.Path, values: dict[str, Any]) -> None:
   if values.get("model_type") != "bert":
     raise EncoderError(f'{path}: expected model_type "bert", got {values.get("model_type")!r}; use a BERT')
   for key, largest in {**SIZES, _TYPES: 1 << 16}.items():
-    value = values.get(key, 2 if key == _TYPES else None)
+    value: Any = values.get(key, 2 if key == _TYPES else None)
     if not is_integer(value, 1) or value > largest:
       raise EncoderError(f"{path}: expected an integer from 1 to {largest} as {key}, got {str(value)[:40]}")
   if not isinstance(values.get("hidden_act", "gelu"), str):
