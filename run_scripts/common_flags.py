@@ -72,7 +72,7 @@ def define_data_flags() -> None:
   define_settings(DataSettings, ("data_dir", "tfds_data_dir", "stsb_gold"))
 
 
-def encoder_flags(*parts: str, leave_out: Sequence[str] = ()) -> list[str]:
+def encoder_flags(parts: Sequence[str] = (), leave_out: Sequence[str] = ()) -> list[str]:
   """Returns the names of the encoder's flags of some parts of `EncoderSettings`; of all parts if none is given."""
   names = []
   for field in dataclasses.fields(EncoderSettings):
@@ -82,19 +82,20 @@ def encoder_flags(*parts: str, leave_out: Sequence[str] = ()) -> list[str]:
   return names
 
 
-def define_encoder_flags(*parts: str, leave_out: Sequence[str] = ()) -> None:
+def define_encoder_flags(parts: Sequence[str] = (), leave_out: Sequence[str] = ()) -> None:
   """Defines the flags of `encoder_flags`."""
-  define_settings(EncoderSettings, encoder_flags(*parts, leave_out=leave_out))
+  define_settings(EncoderSettings, encoder_flags(parts, leave_out))
 
 
-def define_calibration_flags() -> None:
-  """Defines the flags of a saved calibration."""
-  flags.DEFINE_string(
-    "flow_folder",
-    None,
-    "Folder of a calibration that run_flow saved, such as exp/NAME/flow. It decides encoder, pooling, max_seq_length, "
-    "low_dim, precision and token_weights, except for flags on the command line. Default: the encoder alone.",
-  )
+def define_calibration_flags(several: bool = False) -> None:
+  """Defines the flags of a saved calibration, or of several."""
+  define, folder = flags.DEFINE_string, "Folder of a calibration that run_flow saved, such as exp/NAME/flow. It decides"
+  if several:
+    define, folder = flags.DEFINE_list, "Folders of calibrations, as exp/NAME/flow,exp/NAME/whitening-64. They decide"
+  # Flags on the command line come before what the calibration says.
+  decided = "encoder, pooling, max_seq_length, low_dim, precision and token_weights"
+  text = f"{folder} {decided}, except for flags on the command line. Default: the encoder alone."
+  define("flow_folder", None, text)
   flags.DEFINE_boolean("allow_other_encoder", False, "Apply a calibration to another encoder than it was fitted for.")
 
 

@@ -25,9 +25,7 @@ FLAGS = flags.FLAGS
 def define_flags() -> None:
   """Defines the flags of this runner."""
   flags.DEFINE_list(
-    "vectors",
-    None,
-    "Files, globs or folders of vectors: .npy of shape [n, dim], as run_embed writes them.",
+    "vectors", None, "Files, globs or folders of vectors: .npy of shape [n, dim], as run_embed writes them."
   )
   flags.DEFINE_string("calibration", None, f"Calibration to fit: {ALLOWED}.")
   flags.DEFINE_string("calibration_folder", None, "Folder of a calibration to apply.")

@@ -29,7 +29,7 @@ _SOURCE = (
   "max_input_chars_per_word",
   "output_dir",
 )
-_READ = (*_SOURCE, *_OF_POOLING)
+_READ = _SOURCE + _OF_POOLING
 _WRITE_PATHS = ("encoder", "flow_folder", "classifier_folder", "output_checkpoint")
 _WRITE = (*_WRITE_PATHS, "model_revision", "model_cache_dir")
 _PATHS = ("tf1_checkpoint", "bert_config_file", "vocab_file", "output_dir", "model_cache_dir", *_WRITE_PATHS)

@@ -40,7 +40,7 @@ def check_flags() -> None:
   if FLAGS.cached_dir is not None:
     raise ConfigError("cached_dir: no use here, as finished shards are not embedded again", argument="cached_dir")
   # A SavedModel has its encoder and calibration in it.
-  names = common_flags.encoder_flags(NAME, LOADING, POOLING)
+  names = common_flags.encoder_flags((NAME, LOADING, POOLING))
   names.append("flow_folder")
   unused = common_flags.given(names)
   if FLAGS.saved_model is not None and unused:

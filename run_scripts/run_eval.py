@@ -20,7 +20,7 @@ from absl import flags
 from bert_flow_tf.data.task import TaskData
 from bert_flow_tf.data.tasks import task_names
 from bert_flow_tf.errors import ConfigError
-from bert_flow_tf.evaluation.result import TaskResult, task_result
+from bert_flow_tf.evaluation.result import task_result
 from bert_flow_tf.evaluation.scored_tasks import load_scored_tasks, score_predictions
 from bert_flow_tf.evaluation.task_scores import WITHOUT_FLOW
 from bert_flow_tf.integrations.senteval_engine import SIMILARITY_TASKS
@@ -42,13 +42,7 @@ def define_flags():
   flags.DEFINE_alias("task_name", "task")
   common_flags.define_data_flags()
   common_flags.define_encoder_flags()
-  flags.DEFINE_list(
-    "flow_folder",
-    None,
-    "Folders of calibrations, as exp/NAME/flow,exp/NAME/whitening-64. They decide encoder, pooling, max_seq_length, "
-    "low_dim, precision and token_weights, except for flags on the command line. Default: the encoder alone.",
-  )
-  flags.DEFINE_boolean("allow_other_encoder", False, "Apply a calibration to another encoder than it was fitted for.")
+  common_flags.define_calibration_flags(several=True)
   flags.DEFINE_string(
     "predictions",
     None,
@@ -123,15 +117,6 @@ def load_models(folder: RunFolder | None) -> tuple[dict[str, "SentenceModel"], d
   return models, about
 
 
-def run_predictions(folder: RunFolder | None) -> TaskResult:
-  """Compares the file of similarities with gold."""
-  task = None
-  if common_flags.given(["task"]):
-    (task,) = load_tasks(folder)
-  task, evaluations = score_predictions(FLAGS.predictions, task, FLAGS.metric)
-  return task_result(task, evaluations)
-
-
 def main(argv: list[str]) -> None:
   """Evaluates the encoder, or the file of similarities, and reports."""
   del argv
@@ -152,8 +137,13 @@ def main(argv: list[str]) -> None:
     return
 
   if FLAGS.predictions is not None:
+    # Gold stands in the file, or is that of a task.
+    task = None
+    if common_flags.given(["task"]):
+      (task,) = load_tasks(folder)
     with watch.timing("evaluating"):
-      results = [run_predictions(folder)]
+      task, evaluations = score_predictions(FLAGS.predictions, task, FLAGS.metric)
+      results = [task_result(task, evaluations)]
     about |= {"predictions": FLAGS.predictions}
   else:
     tasks = load_tasks(folder)

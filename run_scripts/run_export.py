@@ -26,7 +26,7 @@ _ENCODER, _LEFT_OUT = (NAME, LOADING, POOLING), ("precision",)  # a served model
 def define_flags() -> None:
   """Defines the flags of this runner."""
   common_flags.define_calibration_flags()
-  common_flags.define_encoder_flags(*_ENCODER, leave_out=_LEFT_OUT)
+  common_flags.define_encoder_flags(_ENCODER, _LEFT_OUT)
   common_flags.define_export_flags()
   flags.DEFINE_boolean("calibration_only", False, "Serve the calibration alone: embeddings in place of text.")
   flags.DEFINE_string(
@@ -47,7 +47,7 @@ def check_flags() -> None:
   if FLAGS.calibration_only:
     if FLAGS.flow_folder is None:
       raise ConfigError("calibration_only: needs flow_folder", argument="calibration_only")
-    of_encoder = common_flags.encoder_flags(*_ENCODER, leave_out=_LEFT_OUT)
+    of_encoder = common_flags.encoder_flags(_ENCODER, _LEFT_OUT)
     useless = common_flags.given([*of_encoder, "allow_other_encoder", "reference"])
     if useless:
       raise ConfigError(f"{useless[0]}: a calibration alone has no encoder; leave it out", argument=useless[0])

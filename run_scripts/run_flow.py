@@ -66,6 +66,7 @@ def _check_export(calibrations: int) -> None:
     if useless:
       raise ConfigError(f"{useless[0]}: needs export_dir, the folder of the served model", argument=useless[0])
     return
+  # With one, what is fitted must be what can be served.
   common_flags.check_not_empty(["export_dir"])
   if calibrations > 1:
     raise ConfigError(

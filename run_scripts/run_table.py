@@ -40,19 +40,11 @@ def define_flags() -> None:
   common_flags.define_encoder_flags(leave_out=_CHOSEN)
   common_flags.define_settings(FlowSettings)
   flags.DEFINE_string("output_dir", "exp/tables", "Folder of the tables; a run that was stopped resumes from it.")
-  flags.DEFINE_string(
-    "results_page",
-    None,
-    "Markdown page of all tables in output_dir, such as results.md.",
-  )
+  flags.DEFINE_string("results_page", None, "Markdown page of all tables in output_dir, such as results.md.")
 
 
 def _check_flags(plan: Plan) -> None:
-  """Checks the outputs, and that every given flag is used.
-
-  Raises:
-    ConfigError: one is wrong.
-  """
+  """Checks the outputs, and that every given flag is used; raises a ConfigError."""
   common_flags.check_not_empty(["results_page", "output_dir", "frequency_file", "corpus"])
   path = FLAGS.results_page
   if path and (os.path.isdir(path) or not pathlib.Path(path).absolute().parent.is_dir()):
