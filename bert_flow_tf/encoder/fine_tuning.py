@@ -1,6 +1,7 @@
 """Training of a BERT: its trained weights, and the encoder as a Keras layer."""
 
 import importlib.util
+from collections.abc import Mapping
 from typing import Any
 
 import tensorflow as tf
@@ -89,7 +90,7 @@ class EncoderLayer(tf_keras.layers.Layer):
   def _tokens(self, inputs):
     """Returns ids and mask, int32 [batch, seq_len], of any of the inputs."""
     pad_id = self._encoder.tokenizer.pad_id
-    if isinstance(inputs, dict):
+    if isinstance(inputs, Mapping):
       inputs = (inputs["input_ids"], inputs["attention_mask"])
     if isinstance(inputs, tuple):
       ids, mask = inputs

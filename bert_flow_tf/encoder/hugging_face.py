@@ -98,8 +98,9 @@ def check_config(path: pathlib.Path, values: dict[str, Any]) -> None:
   """Raises an EncoderError unless a configuration, the content of `path`, is a supported BERT's."""
   if values.get("model_type") != "bert":
     raise EncoderError(f'{path}: expected model_type "bert", got {values.get("model_type")!r}; use a BERT')
+  known = {_TYPES: 2, **values}
   for key, largest in {**SIZES, _TYPES: 1 << 16}.items():
-    value: Any = values.get(key, 2 if key == _TYPES else None)
+    value: Any = known.get(key)
     if not is_integer(value, 1) or value > largest:
       raise EncoderError(f"{path}: expected an integer from 1 to {largest} as {key}, got {str(value)[:40]}")
   if not isinstance(values.get("hidden_act", "gelu"), str):

@@ -154,7 +154,8 @@ def test_layer_of_texts_and_ids(model, tokenizer, pooling):
   layer = encoder.as_layer(True, pooling)
   ids, mask = tokens(encoder)
   inputs = (TEXTS, tf.constant(TEXTS), np.array(TEXTS), ids, ids.numpy(), (ids, mask))
-  for each in (*inputs, dict(tokenizer(TEXTS, padding=True, return_tensors="tf"))):
+  of_transformers = tokenizer(TEXTS, padding=True, return_tensors="tf")
+  for each in (*inputs, of_transformers, dict(of_transformers)):
     np.testing.assert_allclose(layer(each), expected, atol=1e-5)
   assert layer.dim == expected.shape[1]
   with tf.GradientTape() as tape:
