@@ -12,6 +12,7 @@ from bert_flow_tf.evaluation.task_scores import Embeddings
 from bert_flow_tf.io.experiment import Stopwatch, make_folder
 from bert_flow_tf.runs import siamese_scores
 from bert_flow_tf.runs.siamese_parts import SiameseParts
+from bert_flow_tf.tf1.flow import without_scale
 from bert_flow_tf.training.calibrate import check_flow
 from bert_flow_tf.training.devices import log_devices, peak_memory
 from bert_flow_tf.training.early_stopping import EarlyStopping
@@ -84,7 +85,7 @@ class SiameseTraining:
       self.embedded = [parts.embed(model.encoder, [pairs], parts.embedding.cached_dir)]
 
     def on_checkpoint(flow, step):
-      parts.write_checkpoint(self._folder, step, flow.flow)
+      parts.write_checkpoint(self._folder, step, without_scale(flow))
       return {}
 
     with self._watch.timing("training"):
@@ -98,6 +99,7 @@ class SiameseTraining:
         scores=on_checkpoint,
       )
     fit = model.flow_fit
+    parts.use(model.encoder, without_scale(model.calibration))
     self.step = fit.steps
     return {"steps": fit.steps, "planned_steps": fit.steps, "seconds_per_step": fit.seconds_per_step}
 

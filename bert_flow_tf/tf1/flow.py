@@ -6,7 +6,9 @@ from collections.abc import Mapping
 import numpy as np
 import scipy.linalg
 
+from bert_flow_tf.calibration.flow import FlowCalibration
 from bert_flow_tf.errors import ConfigError, FlowError
+from bert_flow_tf.flow.actnorm import LOGSCALE_FACTOR
 from bert_flow_tf.flow.config import FlowConfig
 from bert_flow_tf.flow.glow import Glow
 
@@ -65,6 +67,20 @@ def start_as_published(flow: Glow, seed: int) -> None:
       for name, value in factors.items():
         variables[f"revnet_{level}/revnet_step_{step}/invertible/{name}"] = value.astype(np.float32)
   flow.load_tf1_variables(variables)
+
+
+def without_scale(calibration: FlowCalibration) -> Glow:
+  """Returns the flow for the embeddings themselves, where a fit scaled small ones: checkpoints have no such scale."""
+  flow, mix = calibration.flow, calibration.mix
+  if mix is None or len(mix.shares) > 1:
+    return flow
+  # ((u - mean) / rms + b) exp(3 logs) = (u + rms b - mean) exp(3 logs - log rms)
+  variables = flow.tf1_variables()
+  center, scale = (f"revnet_0/revnet_step_0/actnorm/{name}" for name in ("actnorm_center/b", "actnorm_scale/logs"))
+  rms = mix.rms[0]
+  variables[center] = (rms * variables[center] - mix.mean).astype(np.float32)
+  variables[scale] = (variables[scale] - np.log(rms) / LOGSCALE_FACTOR).astype(np.float32)
+  return make_flow(variables)
 
 
 def _steps(variables):

@@ -201,7 +201,7 @@ def test_predictions_of_the_other_modes(ran):
   found = cosines_of(folder / "test_results.tsv")
   scores = [100 * correlation(found, gold).statistic for correlation in (stats.pearsonr, stats.spearmanr)]
   line = re.search(r"test_results.tsv: Pearson (\S+), Spearman (\S+) x 100, (\d+) pairs", outputs[1][1])
-  assert [float(line[1]), float(line[2]), int(line[3])] == pytest.approx([*scores, PAIRS], abs=0.01)
+  assert [float(line[1]), float(line[2]), int(line[3])] == pytest.approx([*scores, PAIRS], abs=0.05)
   assert "eval_loss_flow = " in (folder / "eval_results.txt").read_text()
   for name, pairs in (("dev", PAIRS), ("full", 3 * PAIRS)):
     lines = (folder / f"{name}_pooled.tsv").read_text().splitlines()

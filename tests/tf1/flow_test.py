@@ -8,7 +8,8 @@ import pytest
 from bert_flow_tf.errors import FlowError
 from bert_flow_tf.flow.config import FlowConfig
 from bert_flow_tf.flow.glow import Glow
-from bert_flow_tf.tf1.flow import make_flow, start_as_published
+from bert_flow_tf.tf1.flow import make_flow, start_as_published, without_scale
+from bert_flow_tf.training.calibrate import fit_calibration
 from tests.flow.cases import config
 from tests.testing import golden_files
 
@@ -42,6 +43,13 @@ def test_the_published_start_of_1x1_convolutions():
     np.testing.assert_allclose(P @ lower @ upper, rotation, atol=1e-5)
   for name, value in before.items():
     assert "invertible" in name or value.tobytes() == after[name].tobytes(), name
+
+
+def test_the_scale_of_small_embeddings_becomes_a_part_of_the_flow():
+  rows = (np.random.default_rng(0).normal(size=[64, 8]) * 1e-3 + 0.02).astype(np.float32)
+  calibration = fit_calibration(rows, flow_model_config=config(), train_batch_size=8, show_progress=False)
+  assert calibration.mix is not None
+  np.testing.assert_allclose(without_scale(calibration).transform(rows), calibration.transform(rows), atol=1e-3)
 
 
 @pytest.fixture
