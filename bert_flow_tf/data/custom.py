@@ -1,7 +1,6 @@
 """Users' own text, read strictly by its header: the task `custom`, and a text file as a corpus for a fit."""
 
 import dataclasses
-import pathlib
 
 import numpy as np
 from absl import logging
@@ -99,7 +98,8 @@ def _names_of(fields: list[str], path: FilePath, number: int) -> tuple[list[str]
     if unread:
       logging.warning("%s: %s not read: %s", path, counted(len(unread), "column"), ", ".join(unread))
     return names, True
-  if len(names) == 1 and ("sentence1" in names[0] or pathlib.PurePath(str(path)).suffix.lower() in _OTHER_FORMATS):
+  file_name = str(path).lower().removesuffix(".gz")
+  if len(names) == 1 and ("sentence1" in names[0] or file_name.endswith(_OTHER_FORMATS)):
     raise line_error(path, number, f"the line is {fields[0][:80]!r}, without a tab; {_EXPECTED}")
   if len(names) == 3 and not _is_number(fields[2]) and (fields[2].strip() or _is_number(fields[0])):
     return ["score", "sentence1", "sentence2"], False

@@ -118,7 +118,7 @@ def test_an_error_names_the_file_and_the_line(file, content, place, message):
   assert str(raised.value).startswith(f"{path}{place}")
 
 
-@pytest.mark.parametrize("name", ["mine.csv", "mine.JSONL", "mine.parquet"])
+@pytest.mark.parametrize("name", ["mine.csv", "mine.JSONL", "mine.parquet", "mine.csv.gz"])
 def test_lines_of_another_format_are_no_sentences(file, name):
   with pytest.raises(DataError, match=r"line 1: the line is .*without a tab; expected 1 column"):
     read_pairs(file('{"text": "a"}\n{"text": "b"}\n', name))
