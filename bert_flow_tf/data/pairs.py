@@ -170,10 +170,7 @@ def _elements(sentences, argument):
     elements = sentences.to_pylist()
   elif isinstance(sentences, np.ndarray) and sentences.ndim:
     elements = sentences.tolist()
-  # The elements of a str are str, too: each letter would be a sentence. Sets have no order.
-  elif isinstance(sentences, Iterable) and not isinstance(
-    sentences, str | bytes | set | frozenset | Mapping | np.ndarray
-  ):
+  elif isinstance(sentences, Iterable) and not isinstance(sentences, _NO_LISTS):
     elements = list(sentences)
   if elements is None:
     message = f"{argument}: the type is {type(sentences).__name__}, expected a list of str, such as [sentence]"
