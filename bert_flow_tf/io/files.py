@@ -146,7 +146,7 @@ def _is_at(folder, handle):
   """Returns whether an opened folder is still at its path."""
   try:
     return os.path.samestat(os.fstat(handle), os.stat(folder))
-  except FileNotFoundError:
+  except (FileNotFoundError, NotADirectoryError):
     return False
 
 
@@ -193,9 +193,11 @@ def owned(folder: str | os.PathLike, argument: str) -> Iterator[None]:
     except OSError:
       pass  # a file system without locks
     _OWNED[folder] = handle, argument
-    yield
+    try:
+      yield
+    finally:
+      _OWNED.pop(folder, None)
   finally:
-    _OWNED.pop(folder, None)
     if not _is_at(folder, handle):
       made = []
     with contextlib.suppress(OSError):  # not empty

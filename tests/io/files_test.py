@@ -114,12 +114,20 @@ def test_a_moved_folder_has_no_second_owner(tmp_path):
   """Another run may own the path by now."""
   with owned(tmp_path / "run", "exp_name"):
     files.write_text(tmp_path / "run/a.json", "mine")
+    # The first owner is still known after a second one was rejected.
+    with pytest.raises(ConfigError, match="another run"), owned(tmp_path / "run", "exp_name"):
+      pass
     (tmp_path / "run").rename(tmp_path / "moved")
     for again in (False, True):
       if again:
         (tmp_path / "run").mkdir()
       with pytest.raises(ConfigError, match=r"exp_name=.*run: was moved or deleted"):
         files.write_text(tmp_path / "run/b.json", "mine")
+  # A parent may even be a file by now.
+  with pytest.raises(ConfigError, match="was moved or deleted"), owned(tmp_path / "parent/run", "exp_name"):
+    (tmp_path / "parent").rename(tmp_path / "old")
+    (tmp_path / "parent").touch()
+    files.write_text(tmp_path / "parent/run/c.json", "mine")
   files.write_text(tmp_path / "run/b.json", "another's")
   assert names(tmp_path / "run") == ["b.json"] and names(tmp_path / "moved") == ["a.json"]
 
