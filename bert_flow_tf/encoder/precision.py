@@ -22,6 +22,8 @@ from absl import logging
 FLOAT32 = "float32"
 # Flags in Linux's /proc/cpuinfo of instructions for a format's matrix products, on x86 and Arm.
 _INSTRUCTIONS = {"bfloat16": {"avx512_bf16", "amx_bf16", "bf16"}, "float16": {"avx512_fp16", "amx_fp16", "asimdhp"}}
+# Compute capability of the first GPUs of NVIDIA with them: Ampere and Volta.
+_CAPABILITIES = {"bfloat16": (8, 0), "float16": (7, 0)}
 # Values of ONEDNN_MAX_CPU_ISA, oneDNN's limit on instructions, that exclude those instructions.
 _ISAS_WITHOUT_HALVES = ("SSE41", "AVX", "AVX2", "AVX2_VNNI", "AVX512_CORE", "AVX512_CORE_VNNI")
 
@@ -108,8 +110,9 @@ def _call(layer, activation, dtype, product_dtype, cast_once):
 
 def _has_instructions(precision):
   """Returns whether this machine has instructions for products of halves; logs a warning if not."""
-  if tf.config.list_logical_devices("GPU"):
-    return True
+  gpus = tf.config.list_physical_devices("GPU")
+  if gpus:
+    return _gpu_has_instructions(precision, tf.config.experimental.get_device_details(gpus[0]))
   # TensorFlow uses them through oneDNN alone, whose sums are float32.
   uses_onednn = os.environ.get("TF_ENABLE_ONEDNN_OPTS") != "0" and not onednn_is_limited()
   if _INSTRUCTIONS[precision] & _cpu_flags() and uses_onednn:
@@ -119,6 +122,20 @@ def _has_instructions(precision):
     "has no instructions for it (none of %s), or TensorFlow does not use them",
     precision,
     ", ".join(sorted(_INSTRUCTIONS[precision])),
+  )
+  return False
+
+
+def _gpu_has_instructions(precision, details):
+  """Returns whether a GPU has instructions for products of halves, by `get_device_details`; warns if not."""
+  capability, needed = details.get("compute_capability"), _CAPABILITIES[precision]
+  if capability is None or capability >= needed:
+    return True
+  logging.warning(
+    "precision=%s: slower than float32 alone: the GPU has no instructions for it; compute capability %s, needed %s",
+    precision,
+    capability,
+    needed,
   )
   return False
 

@@ -31,6 +31,8 @@ _COMPUTATION = 2
 # in another order). From 512 to 2048 tokens the CPU time differs by 2%; 384 take up to 4% more, 128 up to 13% (384, 768
 # and 1024 wide; oneDNN with AVX2, AVX512 and AVX512-BF16).
 _CPU_TOKENS = 768
+# On a GPU a step has as many tokens as `batch_size` sentences of this length: few short sentences would leave it idle.
+_GPU_LENGTH = 64
 
 
 class SentenceEncoder:
@@ -226,7 +228,8 @@ class SentenceEncoder:
       sentence_embedding_type: see `pooling`.
       max_seq_length: largest number of tokens of a sentence, [CLS] and [SEP] included; None for the declared
         one, or 64.
-      batch_size: largest number of sentences in a step; changes results by float rounding only.
+      batch_size: largest number of sentences in a step, on a GPU if they have 64 tokens; changes results by float
+        rounding only.
       show_progress: False to show neither a bar on a terminal nor lines in the log.
       cache: a cache or its folder, or None. Cached sentences are not embedded again; the others are added.
 
@@ -287,17 +290,14 @@ class SentenceEncoder:
         table = self.token_weights.table
       progress.update(len(ids))
       return self.bert.model.embed(ids, table)
-    # The longest come first, so that a batch that is too large fails at once. On a CPU a step has a number of tokens,
-    # not of sentences, so that short sentences do not wait for memory.
+    # The longest come first, so that a batch that is too large fails at once.
     embed = self._function(pooling)
     embeddings = np.empty([len(ids), self.dim(pooling)], np.float32)
     order = np.argsort([-len(row) for row in ids], kind="stable")
-    on_cpu = not tf.config.list_logical_devices("GPU")
+    has_gpu = bool(tf.config.list_logical_devices("GPU"))
     start = 0
     while start < len(ids):
-      count = batch_size
-      if on_cpu:
-        count = min(batch_size, max(1, _CPU_TOKENS // len(ids[order[start]])))
+      count = sentences_of_step(len(ids[order[start]]), batch_size, has_gpu)
       chosen = order[start : start + count]
       batch = [ids[i] for i in chosen]
       embeddings[chosen] = embed(*pad_batch(batch, self.tokenizer.pad_id)).numpy()
@@ -380,6 +380,14 @@ class SentenceEncoder:
       settings["precision"] = "tf32"
     versions = {package: importlib.metadata.version(package) for package in _PACKAGES}
     return {**settings, "versions": versions, "computation": _COMPUTATION}
+
+
+def sentences_of_step(length: int, batch_size: int, has_gpu: bool) -> int:
+  """Returns the number of sentences of a step whose longest has `length` tokens: a step has a number of tokens."""
+  if has_gpu:
+    return max(1, batch_size * _GPU_LENGTH // length)
+  # On a CPU short sentences must not wait for memory.
+  return min(batch_size, max(1, _CPU_TOKENS // length))
 
 
 def load_encoder(

@@ -130,6 +130,22 @@ def test_instructions_of_the_cpu(name, cpuinfo, expected, tmp_path, monkeypatch)
   assert not precision_lib._has_instructions(name)
 
 
+@pytest.mark.parametrize(
+  ("name", "details", "expected"),
+  [
+    ("bfloat16", {"compute_capability": (9, 0)}, True),
+    ("bfloat16", {"compute_capability": (7, 5)}, False),
+    ("float16", {"compute_capability": (7, 5)}, True),
+    ("float16", {"compute_capability": (6, 1)}, False),
+    ("bfloat16", {}, True),  # not of NVIDIA
+  ],
+)
+def test_instructions_of_the_gpu(name, details, expected, monkeypatch):
+  monkeypatch.setattr(tf.config, "list_physical_devices", lambda kind: ["a GPU"])
+  monkeypatch.setattr(tf.config.experimental, "get_device_details", lambda gpu: details)
+  assert precision_lib._has_instructions(name) == expected
+
+
 @pytest.mark.slow
 def test_agreement_with_gold_is_the_same_in_bfloat16():
   """STS-B with the encoder minilm-l6-mlm and avg-first-last."""

@@ -7,7 +7,7 @@ import tensorflow as tf
 from safetensors.numpy import load_file
 
 from bert_flow_tf import SentenceEncoder
-from bert_flow_tf.encoder.sentence_encoder import load_encoder
+from bert_flow_tf.encoder.sentence_encoder import load_encoder, sentences_of_step
 from bert_flow_tf.errors import ConfigError, DataError, EncoderError
 from tests.encoder import tiny
 from tests.testing import REPO, shared
@@ -48,6 +48,14 @@ def test_embeddings_are_bert_in_numpy(mini):
     embeddings = mini.encode(SENTENCES, name)
     assert embeddings.dtype == np.float32 and embeddings.shape == (4, mini.dim(name))
     np.testing.assert_allclose(embeddings, reference, atol=2e-5, err_msg=name)
+
+
+@pytest.mark.parametrize(
+  ("length", "batch_size", "on_cpu", "on_gpu"), [(8, 64, 64, 512), (24, 64, 32, 170), (64, 64, 12, 64), (1000, 4, 1, 1)]
+)
+def test_a_step_has_a_number_of_tokens(length, batch_size, on_cpu, on_gpu):
+  assert sentences_of_step(length, batch_size, has_gpu=False) == on_cpu
+  assert sentences_of_step(length, batch_size, has_gpu=True) == on_gpu
 
 
 def test_order_duplicates_and_batches(mini):
