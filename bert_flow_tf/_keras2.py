@@ -1,6 +1,6 @@
 """Routes `tf.keras` to Keras 2 (tf_keras), which transformers' TF models and TFP need; classes for Keras' loader."""
 
-import importlib.util
+import importlib.machinery
 import os
 import sys
 from collections.abc import Callable
@@ -63,14 +63,14 @@ class _KerasFinder:
     """Returns the spec of tf_keras, None for other modules."""
     if name != "tf_keras":
       return None
-    sys.meta_path.remove(self)
-    spec = importlib.util.find_spec(name)
+    spec = importlib.machinery.PathFinder.find_spec(name, path)
     if spec is None or spec.loader is None:
       return None
     load = spec.loader.exec_module
 
     def load_and_register(module):
       load(module)
+      sys.meta_path.remove(self)  # not before: programs also look for tf_keras without importing it
       if "bert_flow_tf.flow.layer" not in sys.modules:
         self._register()
 
