@@ -13,6 +13,8 @@ def latent_distribution(base: tfd.Distribution | None, dim: int, dtype: str) -> 
   """Returns the distribution of z [dim]: standard normal; or `base`, of vectors [dim] or of each number of them."""
   if base is None:
     base = tfd.Normal(tf.zeros([], dtype), tf.ones([], dtype))
+  if not isinstance(base, tfd.Distribution):
+    raise ConfigError(f"base: expected a distribution of TensorFlow Probability, got {type(base).__name__}", "base")
   if base.event_shape.rank == 0:
     base = tfd.Sample(base, sample_shape=[dim])
   if base.dtype != dtype or base.event_shape != [dim] or base.batch_shape.rank != 0:
@@ -34,7 +36,7 @@ def to_config(value: Any) -> Any:
     if hasattr(tfd, name):
       parameters = {key: to_config(parameter) for key, parameter in value.parameters.items()}
       return {"distribution": name, "parameters": parameters}
-  elif not callable(value):
+  elif not callable(value) and not isinstance(value, tf.Variable):  # the copy would lack the variable
     array = np.asarray(value)
     return {"dtype": array.dtype.name, "values": array.tolist()}
   raise ConfigError(f"base: {type(value).__name__} cannot be saved; expected distributions of TFP with numbers", "base")

@@ -92,6 +92,8 @@ class Glow(FlowLayer):
     self.permutation = permutation
     self.seed = None if seed is None else int(seed)
     self.has_own_network = network is not None
+    if isinstance(network, tf.Module):  # the couplings would share its weights, until the flow is saved or copied
+      raise ConfigError("network: expected a function that makes a layer for each coupling, got a layer", "network")
     # A saved flow has a network for each coupling.
     networks = iter(network) if isinstance(network, list | tuple) else itertools.repeat(network)
     # Each step draws its seed from one stream, so one seed determines all weights.

@@ -31,6 +31,11 @@ class NegativeLogLikelihood(FlowLayer):
     self.add_loss(tf.reduce_mean(bits))
     return bits
 
+  def initialize(self, inputs: Any) -> tf.Tensor:
+    """Adapts the flow to u [n, dim]; returns bits per dimension."""
+    self.flow.adapt(inputs)
+    return self(inputs)
+
   def get_config(self) -> dict[str, Any]:
     """Returns the constructor's arguments."""
     return {**super().get_config(), "flow": to_keras(self.flow)}

@@ -197,6 +197,9 @@ def test_adapt_takes_arrays_and_datasets_and_works_again():
       flow.adapt(again)
     np.testing.assert_array_equal(flow(u), expected(u))
     assert flow.initialized
+  flow = small()
+  NegativeLogLikelihood(flow).adapt(rows.batch(32))
+  np.testing.assert_array_equal(flow(u), expected(u))
   first, batches = small(), small()
   first.adapt(u, batch_size=10, steps=3)
   batches.adapt(rows.repeat().batch(10), steps=3)

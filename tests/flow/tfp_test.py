@@ -105,6 +105,8 @@ def test_a_network_of_the_wrong_size_is_named():
   with pytest.raises(FlowError, match=r"^network: expected \[batch, 4\]") as caught:
     AdditiveCoupling(network=tf_keras.layers.Dense(3)).build([None, 8])
   assert caught.value.argument == "network"
+  with pytest.raises(ConfigError, match=r"^network: expected a function"):
+    Glow({"depth": 1}, 8, network=tf_keras.layers.Dense(4))
 
 
 BASES = [
@@ -136,10 +138,15 @@ def test_other_base_distributions(base):
 
 @pytest.mark.parametrize(
   "base",
-  [tfd.Normal(tf.zeros(8), 1.0), tfd.Normal(np.float64(0), np.float64(1)), tfd.MultivariateNormalDiag(tf.zeros(4))],
+  [
+    tfd.Normal(tf.zeros(8), 1.0),
+    tfd.Normal(np.float64(0), np.float64(1)),
+    tfd.MultivariateNormalDiag(tf.zeros(4)),
+    "t",
+  ],
 )
 def test_bases_that_do_not_fit(base):
-  with pytest.raises(ConfigError, match=r"^base: expected float32 of event shape") as caught:
+  with pytest.raises(ConfigError, match=r"^base: expected (float32 of event shape|a distribution)") as caught:
     Glow(config(), 8, base=base)
   assert caught.value.argument == "base"
 
@@ -191,3 +198,9 @@ def test_joint_distributions():
   batched = tfd.JointDistributionSequentialAutoBatched([flow.distribution, score])
   np.testing.assert_allclose(batched.log_prob([sample["u"], sample["score"]]), expected, rtol=1e-5)
   assert named.sample(5)["u"].shape == [5, 4]
+
+
+def test_a_base_with_variables_is_not_copied():
+  flow = Glow(config(), 8, base=tfd.Normal(tf.Variable(0.0), 1.0))
+  with pytest.raises(ConfigError, match=r"^base: ResourceVariable cannot be saved"):
+    flow.copy()
