@@ -94,10 +94,10 @@ class ServedCalibration:
     return tf.function(call, self._specs(signature), autograph=False).get_concrete_function()
 
   def _in_parts(self, compute, shapes, *inputs):
-    return _in_parts(compute, shapes, self._rows_of(inputs[0]), *inputs)
+    return _in_parts(compute, shapes, self._rows_of(inputs), *inputs)
 
-  def _rows_of(self, inputs: tf.Tensor) -> Any:
-    """Returns the number of rows of a request's input that are computed at once, an int or a Tensor."""
+  def _rows_of(self, inputs: tuple[tf.Tensor, ...]) -> Any:
+    """Returns the number of rows of a request's inputs that are computed at once, an int or a Tensor."""
     del inputs
     return self._rows_at_once
 
@@ -153,14 +153,15 @@ class ServedModel(ServedCalibration):
     """See the base class."""
     return self.model.embed(rows, show_progress=False)
 
-  def _rows_of(self, inputs: tf.Tensor) -> Any:
-    if not self._reads_whole_texts or inputs.dtype == tf.float32:
+  def _rows_of(self, inputs: tuple[tf.Tensor, ...]) -> Any:
+    """See the base class."""
+    if not self._reads_whole_texts or inputs[0].dtype == tf.float32:
       return self._rows_at_once
-    if inputs.dtype == tf.string:
-      inputs = tf.strings.length(inputs)  # bytes, of which a token has at least one
-      longest = tf.reduce_max(tf.concat([inputs, [0]], axis=0)) + 2
+    if inputs[0].dtype == tf.string:
+      lengths = tf.strings.length(tf.concat(inputs, axis=0))  # bytes, of which a token has at least one
+      longest = tf.reduce_max(tf.concat([lengths, [0]], axis=0)) + 2
     else:
-      longest = tf.shape(inputs)[1]
+      longest = tf.shape(inputs[0])[1]
     return tf.clip_by_value(_TOKENS_AT_ONCE // tf.maximum(longest, 1), 1, _TOKENS_AT_ONCE // _WIDTH_OF_SHORT)
 
   def _pooled_of(self, text: tf.Tensor) -> tf.Tensor:

@@ -8,6 +8,7 @@ import tensorflow as tf  # isort: skip
 
 from bert_flow_tf import SentenceModel
 from bert_flow_tf.serving.export import export_model
+from bert_flow_tf.serving.served_model import ServedModel
 
 pytestmark = pytest.mark.slow
 
@@ -25,6 +26,10 @@ def test_a_small_model_answers_text_with_the_vectors_of_encode(tmp_path):
   texts = ["a dog " * 300 + "runs", *["a short text"] * 300, "", "word " * 3000]
   answer = signatures["embed_pooled"](text=tf.constant(texts))["pooled"].numpy()
   np.testing.assert_allclose(answer, model.embed(texts), atol=1e-5)
+  # The longest text of any input decides how many rows are computed at once.
+  short, long = tf.constant(["a"]), tf.constant(["word " * 3000])
+  served = ServedModel(model, normalize=False)
+  assert served._rows_of((short, long)).numpy() == served._rows_of((long, short)).numpy() == 1
   sizes = {path: path.stat().st_size for path in folder.rglob("*") if path.is_file()}
   # The matrix is stored once.
   matrix = 4 * model.encoder.bert.word_embeddings().size
