@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from bert_flow_tf.data.pairs import Texts, check_sentences
+from bert_flow_tf.data.pairs import Texts, check_pairs, check_sentences
 from bert_flow_tf.errors import BertFlowError, ConfigError, DataError, install_command
 from bert_flow_tf.io.files import parse_json
 from bert_flow_tf.serving.signatures import SIGNATURES
@@ -49,8 +49,8 @@ class Client:
 
   def similarities(self, pairs: Sequence[tuple[str, str]]) -> list[float]:
     """Returns the cosine of the calibrated embeddings of each pair. In one request."""
-    sides = [[pair[side] for pair in pairs] for side in (0, 1)]
-    return self._numbers("similarity", sides, 1).tolist()
+    sides = check_pairs([pair[0] for pair in pairs], [pair[1] for pair in pairs])
+    return self._numbers("similarity", list(sides), 1).tolist()
 
   def _numbers(self, signature: str, columns: list, rank: int) -> np.ndarray:
     """Returns the output of a signature, an array of a row for each text of the columns."""

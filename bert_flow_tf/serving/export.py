@@ -23,6 +23,7 @@ from bert_flow_tf.data.pairs import sentences_or_pairs
 from bert_flow_tf.encoder.graph_tokenizer import vocabulary_of
 from bert_flow_tf.errors import ConfigError
 from bert_flow_tf.flow.glow import Glow
+from bert_flow_tf.io.checks import check_rows
 from bert_flow_tf.io.files import owned, temporary_folder, write_text
 from bert_flow_tf.model import SentenceModel
 from bert_flow_tf.serving import golden, metadata
@@ -133,12 +134,14 @@ def _describe_reference(served: ServedCalibration, reference: Any) -> dict[str, 
   """Returns an entry of metadata.json, `reference`, with the quantiles of bits per dimension; {} without a flow."""
   if not served.calibration.is_flow:
     return {}
-  rows = reference
+  rows: Any = []
   if isinstance(served, ServedModel):
     rows = served.model.sample if reference is None else sentences_or_pairs(reference)
     if isinstance(rows, tuple):
       rows = rows[0] + rows[1]
-  if rows is None or not len(rows):
+  elif reference is not None:
+    rows = check_rows(reference, served.sizes["dim"])
+  if not len(rows):
     return {}
   rows = served.embed(rows[:: math.ceil(len(rows) / _REFERENCE_ROWS)])
   bits = served.calibration.log_prob(rows)[0]

@@ -13,6 +13,7 @@ from tests.serving import exported, programs  # isort: skip
 import tensorflow as tf  # isort: skip
 
 from bert_flow_tf import FlowConfig, SentenceEncoder, SentenceModel, export_model
+from bert_flow_tf.errors import CalibrationError
 from bert_flow_tf.serving.metadata import without_folders
 from bert_flow_tf.serving.settings import METADATA
 from tests.encoder import tiny
@@ -144,3 +145,5 @@ def test_reference_quantiles(models, tmp_path):
     assert about["rows"] == len(used)
     for share, value in about["bits_per_dim"].items():
       assert value == pytest.approx(np.quantile(bits, float(share)), rel=1e-4)
+  with pytest.raises(CalibrationError, match="NaN"):
+    export_model(fitted.calibration, tmp_path, reference=np.full([3, fitted.dim], np.nan))
