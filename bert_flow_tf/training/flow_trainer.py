@@ -9,6 +9,7 @@ import numpy as np
 import tensorflow as tf
 
 from bert_flow_tf.data.pipeline import ORDER, batched, pair_order
+from bert_flow_tf.errors import ConfigError
 from bert_flow_tf.flow.glow import Glow
 from bert_flow_tf.training.distribution import (
   distribute_batches,
@@ -271,7 +272,13 @@ class WeightVector:
     for layer in module.submodules:
       for name, value in vars(layer).items():
         places[id(value)] = (layer, name)
-    self._places = [places[id(weight)] for weight in self._weights]
+    self._places = []
+    for weight in self._weights:
+      if id(weight) not in places:
+        raise ConfigError(
+          f"network: {weight.name} is no attribute of its layer; give each weight one of its own", "network"
+        )
+      self._places.append(places[id(weight)])
 
   def load(self) -> None:
     """Copies the weights to the vector."""

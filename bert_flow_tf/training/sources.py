@@ -153,7 +153,7 @@ class VectorPairs(EmbeddingPairs):
 
   def deviation(self) -> float:
     """Returns the root mean square deviation of a dimension from its mean, over some vectors."""
-    return _deviation(self._arrays[0])
+    return _deviation(max(self._arrays, key=len))
 
   def moments(self) -> Moments:
     """Returns the moments of the vectors, without covariances."""

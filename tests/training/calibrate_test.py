@@ -28,6 +28,8 @@ def test_the_flow_of_tiny_vectors_is_that_of_their_directions(tmp_path):
   tiny = u * np.float32(1e-3)
   fitted = fit_calibration(tiny, "flow", num_train_epochs=5, **FLOW)
   np.testing.assert_allclose(fitted.transform(tiny), expected, atol=1e-3)
+  of_parts = fit_calibration([tiny[:0], tiny], "flow", num_train_epochs=5, **FLOW)
+  np.testing.assert_allclose(of_parts.transform(tiny), expected, atol=1e-3)
   fitted.save(tmp_path / "flow")
   np.testing.assert_array_equal(load_calibration(tmp_path / "flow").transform(tiny), fitted.transform(tiny))
 
