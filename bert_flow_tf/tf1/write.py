@@ -12,6 +12,7 @@ from bert_flow_tf.errors import ConfigError, EncoderError, naming
 from bert_flow_tf.io import checksums
 from bert_flow_tf.io.files import read_json, write_bytes
 from bert_flow_tf.tf1 import checkpoint as tf1_checkpoint
+from bert_flow_tf.tf1.flow import without_scale
 from bert_flow_tf.training.objectives import Classifier
 
 
@@ -41,7 +42,7 @@ def write_model(
   model = SentenceEncoder.from_pretrained(encoder, cache_dir=cache_dir, revision=revision)
   fitted = {f"flow_folder={flow_folder}": flow, f"classifier_folder={classifier_folder}": classifier}
   _check_encoder({where: part for where, part in fitted.items() if part is not None}, model, allow_other_encoder)
-  variables = tf1_checkpoint.model_variables(model, flow and flow.flow, classifier)
+  variables = tf1_checkpoint.model_variables(model, flow and without_scale(flow), classifier)
   lines = [f"{len(variables)} variables from {', '.join(filter(None, (model.name, flow_folder, classifier_folder)))}"]
   # The configuration comes first: a checkpoint without it could not be read.
   with naming("output_checkpoint"):
@@ -57,7 +58,7 @@ def _load_flow(folder: str) -> FlowCalibration:
   """Returns the calibration of a flow alone, fitted and of float32."""
   with naming("flow_folder"):
     calibration = load_calibration(folder)
-  if isinstance(calibration, FlowCalibration) and calibration.mix is None:
+  if isinstance(calibration, FlowCalibration) and (calibration.mix is None or len(calibration.mix.shares) == 1):
     flow = calibration.flow
     if flow.dtype == "float32" and not flow.needs_initialization:
       return calibration
