@@ -5,7 +5,7 @@ import json
 import pathlib
 import re
 import tempfile
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Set
 from typing import Any
 
 import numpy as np
@@ -186,7 +186,12 @@ def _model_meta(model):
 
 def _texts_of(sentences):
   """Returns sentences, or the texts of mteb's batches, as a list; `SentenceModel.encode` checks that they are str."""
-  if isinstance(sentences, str) or not isinstance(sentences, Iterable):
+  # A tensor without dimensions is Iterable, too; of a mapping and a set, a list would lose the texts or their order.
+  if (
+    isinstance(sentences, str | Mapping | Set)
+    or not isinstance(sentences, Iterable)
+    or getattr(sentences, "ndim", 1) == 0
+  ):
     return sentences
   texts = []
   for position, item in enumerate(sentences):
