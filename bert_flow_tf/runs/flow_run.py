@@ -246,7 +246,7 @@ class FlowRun:
     warnings = {}
     for method in self.calibrated:
       sentences = list(result.harm.get(method, []))
-      if "warning" in self._cone:
+      if "warning" in self._cone and method != NONE:
         sentences.insert(0, self._cone["warning"])
       if sentences:
         warnings[self.calibration_folder(method).name] = sentences
