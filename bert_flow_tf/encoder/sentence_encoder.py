@@ -205,9 +205,9 @@ class SentenceEncoder:
     max_seq_length = self.bert.check_max_seq_length(max_seq_length)
     if trainable:
       self.bert.check_has_transformer("be trained")
-      # Copies of the weights in half precision would not be trained; graphs hold them, too.
-      self.bert.compute_in(self.precision, frozen=False)
-      self._functions.clear()
+    # Copies of the weights in half precision would not be trained, and any Keras layer may be; graphs hold them, too.
+    self.bert.compute_in(self.precision, frozen=False)
+    self._functions.clear()
     return EncoderLayer(self, self.pooling(sentence_embedding_type), max_seq_length, trainable, **kwargs)
 
   def encode(
