@@ -71,8 +71,8 @@ def num_steps(num_pairs: int, train_batch_size: int, num_train_epochs: float) ->
   steps = int(num_pairs / train_batch_size * num_train_epochs)
   if steps < 1:
     raise ConfigError(
-      f"{num_pairs} pairs of sentences are too few: {num_train_epochs:g} epochs of them make no step of "
-      f"train_batch_size={train_batch_size}; give more sentences, a smaller batch size or more epochs",
+      f"train_batch_size={train_batch_size}: {num_pairs} pairs of sentences are too few, {num_train_epochs:g} epochs "
+      "of them make no step; give more sentences, a smaller batch size or more epochs",
       argument="train_batch_size",
     )
   return steps
