@@ -55,7 +55,7 @@ EXTRAS = {
   "serving": SERVING,
   "beam": BEAM,
   **STORES,
-  "docs": ["mkdocs>=1.6,<2"],
+  "docs": ["mkdocs>=1.6,<2", "mkdocs-material>=9.6,<10", "mkdocstrings[python]>=1,<2", "ruff==0.17.*"],
   "test": [
     *TABLES,
     *SERVING,

@@ -47,7 +47,8 @@ class SentenceModel:
   Args:
     encoder: the encoder.
     calibration: fitted calibration or flow; None for the encoder alone.
-    sentence_embedding_type, max_seq_length: see `SentenceEncoder.encode`.
+    sentence_embedding_type: see `SentenceEncoder.encode`.
+    max_seq_length: see `SentenceEncoder.encode`.
     low_dim: number of groups of neighboring dimensions to average, after the calibration; None for none.
     cache: folder where embeddings are kept between runs, an `EmbeddingCache`, or None.
     allow_other_encoder: whether the calibration may have been fitted on other embeddings.
