@@ -28,6 +28,8 @@ _PUBLIC = {
   "fit_calibration": "bert_flow_tf.training.calibrate",
   "load_calibration": "bert_flow_tf.calibration.flow",
   "load_task": "bert_flow_tf.data.tasks",
+  "paraphrase_mining": "bert_flow_tf.neighbors",
+  "search": "bert_flow_tf.neighbors",
 }
 
 __all__ = ["__version__", *_PUBLIC]
