@@ -103,14 +103,16 @@ def load_tasks(folder: RunFolder | None) -> list[TaskData]:
 def load_models(folder: RunFolder | None) -> tuple[dict[str, "SentenceModel"], dict[str, Any]]:
   """Loads {method: model} of the flags, the encoder alone first, and describes them for results.json."""
   from bert_flow_tf.runs import eval_run
+  from bert_flow_tf.training.distribution import embedding_scope
 
   # The calibrations' folders name the encoder; without one it is that of the flags.
   folders = FLAGS.flow_folder or []
-  if folders:
-    arguments = common_flags.given_model_arguments()
-    models = eval_run.load_calibrated(folders, allow_other_encoder=FLAGS.allow_other_encoder, **arguments)
-  else:
-    models = {WITHOUT_FLOW: common_flags.load_model()}
+  with embedding_scope():
+    if folders:
+      arguments = common_flags.given_model_arguments()
+      models = eval_run.load_calibrated(folders, allow_other_encoder=FLAGS.allow_other_encoder, **arguments)
+    else:
+      models = {WITHOUT_FLOW: common_flags.load_model()}
   about = eval_run.describe_models(models, folders)
   if folder is not None:
     folder.make()

@@ -41,6 +41,10 @@ class BertEncoder:
     self.declared = declared
     self.revision = source.revision
     self.temporary: Any = None  # the folder, if it is deleted with this object
+    # Devices with a copy of the weights, which embed together: those of the strategy in whose scope they were made.
+    self.strategy, self.replicas = getattr(model.weights[0], "distribute_strategy", None), 1
+    if self.strategy is not None and len(self.strategy.extended.worker_devices) == self.strategy.num_replicas_in_sync:
+      self.replicas = self.strategy.num_replicas_in_sync
     self._dropout = precision_lib.SeededDropout(model)
     self.compute_in(precision, frozen)
 

@@ -93,6 +93,8 @@ def _call(layer, activation, dtype, product_dtype, cast_once):
   constant = None
   if cast_once:
     constant = cast_kernel()
+    if tf.distribute.has_strategy():  # a copy on each of its devices
+      constant = tf.Variable(constant, trainable=False)
   features, units = layer.kernel.shape
 
   def call(inputs):

@@ -1,5 +1,6 @@
 """Embedding of sentences: tokenizer, BERT and pooling."""
 
+import functools
 import importlib.metadata
 import os
 from collections.abc import Callable, Sequence
@@ -77,7 +78,7 @@ class SentenceEncoder:
 
   @classmethod
   def from_pretrained(cls, name: str | os.PathLike, **arguments: Any) -> "SentenceEncoder":
-    """Loads an encoder.
+    """Loads an encoder. Within a strategy's scope it gets a copy on each device, and they embed together.
 
     Args:
       name: `mini` (packaged), base, large, large-wwm, base-cased, large-cased, large-wwm-cased, a local
@@ -297,12 +298,17 @@ class SentenceEncoder:
     has_gpu = bool(tf.config.list_logical_devices("GPU"))
     start = 0
     while start < len(ids):
-      count = sentences_of_step(len(ids[order[start]]), batch_size, has_gpu)
-      chosen = order[start : start + count]
-      batch = [ids[i] for i in chosen]
-      embeddings[chosen] = embed(*pad_batch(batch, self.tokenizer.pad_id)).numpy()
-      progress.update(len(chosen))
-      start += count
+      # A batch for each device; the last of all batches may go to several.
+      parts, batches = [], []
+      while len(parts) < self.bert.replicas and start < len(ids):
+        count = sentences_of_step(len(ids[order[start]]), batch_size, has_gpu)
+        parts.append(order[start : start + count])
+        batches.append(pad_batch([ids[i] for i in parts[-1]], self.tokenizer.pad_id))
+        start += count
+      batches += batches[-1:] * (self.bert.replicas - len(batches))
+      for part, values in zip(parts, embed(batches), strict=False):
+        embeddings[part] = values.numpy()
+        progress.update(len(part))
     return embeddings
 
   def _check_finite(self, embeddings, numbers):
@@ -360,13 +366,20 @@ class SentenceEncoder:
     )
 
   def _function(self, pooling):
-    """Returns `embed_batch` as a graph, traced once for all shapes, without the blocks that the pooling ignores."""
-    if pooling not in self._functions:
-      spec = tf.TensorSpec([None, None], tf.int32)
+    """Returns `embed_batch` of a batch for each device as a graph.
 
-      @tf.function(input_signature=[spec, spec], autograph=False)
-      def embed(ids, mask):
-        return self.embed_batch(ids, mask, pooling)
+    It is traced once for all shapes, without the blocks that the pooling ignores.
+    """
+    if pooling not in self._functions:
+      spec, strategy = tf.TensorSpec([None, None], tf.int32), self.bert.strategy
+      of_replica = functools.partial(self.embed_batch, pooling=pooling)
+
+      @tf.function(input_signature=[[(spec, spec)] * self.bert.replicas], autograph=False)
+      def embed(batches):
+        if len(batches) == 1:
+          return [of_replica(*batches[0])]
+        dealt = strategy.experimental_distribute_values_from_function(lambda to: batches[to.replica_id_in_sync_group])
+        return strategy.experimental_local_results(strategy.run(of_replica, args=dealt))
 
       self._functions[pooling] = embed
     return self._functions[pooling]

@@ -1,6 +1,5 @@
 """Encoder, flow and classifier of a siamese run: loaded from what the settings name, or from a checkpoint."""
 
-import contextlib
 import os
 import pathlib
 from typing import Any
@@ -50,7 +49,7 @@ class SiameseParts:
     width = encoder.dim(self.embedding.sentence_embedding_type)
     flow = None
     self.restored = {}
-    with self._scope(to_be_trained):
+    with self.strategy.scope():  # a copy on every device, which train and embed
       if labels:
         compared = self.embedding.model_arguments()["low_dim"] or width
         self.classifier = Classifier.initial(compared, labels, settings.seed)
@@ -90,7 +89,7 @@ class SiameseParts:
     if to_be_trained:
       # Mixed precision rounds the float32 weights in each call.
       arguments["precision"] = "float32"
-    with self._scope(to_be_trained):
+    with self.strategy.scope():
       encoder = SentenceEncoder.from_pretrained(name, **arguments)
     encoder.bert.check_max_seq_length(embedding.max_seq_length)
     embedding.check_lower_case(encoder.tokenizer)
@@ -100,10 +99,6 @@ class SiameseParts:
     encoder.bert.declared.log(pooling.name, embedding.max_seq_length)
     logging.info("%s: %d dimensions, %s", encoder.name, encoder.dim(pooling), pooling.describe())
     return encoder
-
-  def _scope(self, to_be_trained):
-    """Returns the context in which variables are made: those that are trained have a copy on every device."""
-    return self.strategy.scope() if to_be_trained else contextlib.nullcontext()
 
   def use(self, encoder: SentenceEncoder, flow: Any) -> None:
     """Makes `model` of an encoder and a flow, or None for no flow."""

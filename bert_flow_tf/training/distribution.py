@@ -73,6 +73,15 @@ def make_strategy(
   return strategy
 
 
+def embedding_scope(fit: tf.distribute.Strategy | None = None) -> contextlib.AbstractContextManager:
+  """Returns the scope in which an encoder gets a copy on each device that embeds: those of a fit, or all GPUs."""
+  if fit is None or fit is tf.distribute.get_strategy():
+    return make_strategy(memory_growth=False, all_gpus=True).scope()
+  if has_several_workers(fit):
+    return contextlib.nullcontext()  # each machine embeds by itself, on its first device
+  return fit.scope()
+
+
 def _named(name, wait_seconds, all_gpus):
   """Returns the process's strategy of a name."""
   if name not in STRATEGIES:

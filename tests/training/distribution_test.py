@@ -97,6 +97,17 @@ def test_two_replicas_resume_exactly():
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("precision", ["float32", "bfloat16"])
+def test_all_devices_of_a_scope_embed(precision):
+  """Encoders of two and three devices give the embeddings of one, also where sentences are fewer than devices."""
+  one, *several = two_replicas.results()["embedded"][precision]
+  assert len(several) == 2 and np.shape(one[0]) == (150, 8)
+  for found in several:
+    for embeddings, expected in zip(found, one, strict=True):
+      np.testing.assert_allclose(embeddings, expected, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.slow
 @pytest.mark.skipif(bool(tf.config.list_physical_devices("GPU")), reason="about a machine without GPUs")
 def test_logical_cpus_alone_do_not_change_the_default():
   assert two_replicas.results()["default"] == type(tf.distribute.get_strategy()).__name__

@@ -95,6 +95,23 @@ def siamese(strategy):
   return {"losses": losses.tolist(), "weights": weights, "embedded": embedded.tolist()}
 
 
+def embedded(strategies):
+  """Embeds sentences by encoders on one, two and three devices, also in half precision and fewer than devices."""
+  from bert_flow_tf import SentenceEncoder, load_task
+
+  texts = load_task("sample").splits["test"].sentences_a[:150]
+  found = {}
+  for precision in ("float32", "bfloat16"):
+    found[precision] = []
+    for strategy in strategies:
+      with strategy.scope():
+        encoder = SentenceEncoder.from_pretrained("mini", precision=precision)
+      assert encoder.bert.replicas == strategy.num_replicas_in_sync
+      many, few = encoder.encode(texts, batch_size=16), encoder.encode(texts[:1])
+      found[precision].append([many[:, :8].tolist(), few[:, :8].tolist()])
+  return found
+
+
 def latents(dim, batch_size=8, strategy=None):
   """Fits a flow of a width on vectors, and returns some latents."""
   from bert_flow_tf import FlowConfig, fit_calibration
@@ -128,7 +145,14 @@ def main():
   strategy = tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"])
   assert make_strategy("mirrored") is make_strategy("mirrored") and make_strategy("mirrored").num_replicas_in_sync == 3
   default = type(make_strategy("default")).__name__
-  found = {"clip": clip(strategy), "fits": fits(strategy), "siamese": siamese(strategy), "several": several(strategy)}
+  mirrored = [tf.distribute.get_strategy(), strategy, make_strategy("mirrored")]
+  found = {
+    "embedded": embedded(mirrored),
+    "clip": clip(strategy),
+    "fits": fits(strategy),
+    "siamese": siamese(strategy),
+    "several": several(strategy),
+  }
   print(json.dumps({"default": default, **found}))
 
 
