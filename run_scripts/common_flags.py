@@ -4,6 +4,8 @@ import dataclasses
 import importlib.metadata
 import os
 import platform
+import shlex
+import sys
 import types
 import typing
 from collections.abc import Sequence
@@ -191,6 +193,16 @@ def own_flags() -> list[flags.Flag]:
 def values() -> dict[str, Any]:
   """Returns {name: value} of the runner's flags."""
   return {flag.name: flag.value for flag in own_flags()}
+
+
+def about() -> dict[str, Any]:
+  """Returns what results.json has of the command line: the command as it was typed, its flags, and versions."""
+  program, *arguments = sys.orig_argv
+  # An installed command is a file that Python runs; a script is named after `python`.
+  if arguments and os.access(arguments[0], os.X_OK) and not arguments[0].endswith(".py"):
+    program, *arguments = arguments
+  command = shlex.join([os.path.basename(program), *arguments])
+  return {"command": command, "flags": values(), "versions": versions()}
 
 
 def versions() -> dict[str, str]:

@@ -128,7 +128,7 @@ def main(argv: list[str]) -> None:
   folder = None
   if FLAGS.output_dir is not None:
     folder = RunFolder(pathlib.Path(FLAGS.output_dir), "output_dir", by_task=True)
-  about = {"seconds": watch.seconds, "flags": common_flags.values(), "versions": common_flags.versions()}
+  about = {"seconds": watch.seconds, **common_flags.about()}
 
   if FLAGS.senteval is not None:
     from bert_flow_tf.runs.eval_run import evaluate_senteval

@@ -102,7 +102,7 @@ def main(argv: list[str]) -> None:
   with owned(run.folder, "exp_name") if run.is_chief else contextlib.nullcontext():
     run.fit()
     if run.is_chief:
-      about = {"flags": common_flags.values(), "versions": common_flags.versions()}
+      about = common_flags.about()
       result, page = run.write(run.evaluate(), about)
       print_results([result], run.watch.seconds, page)
       if FLAGS.export_dir is not None:

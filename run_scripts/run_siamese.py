@@ -161,7 +161,7 @@ def main(argv: list[str]) -> None:
   from bert_flow_tf.runs.run_folder import RunFolder
   from bert_flow_tf.runs.siamese_run import SiameseRun
 
-  about = {"flags": common_flags.values(), "versions": common_flags.versions()}
+  about = common_flags.about()
   run = SiameseRun(task, embedding, settings, folder, about)
   with owned(folder, "exp_name"):
     if FLAGS.do_senteval:

@@ -19,9 +19,9 @@ _GOLD_POINTS = 1500
 BINS = np.linspace(-1, 1, 81)
 
 
-def spectrum_figure(spectra: Mapping[str, np.ndarray], title: str = "") -> "Figure":
+def spectrum_figure(spectra: Mapping[str, np.ndarray], title: str = "", width: float = 9) -> "Figure":
   """Draws singular values {name: falling values}, divided by the largest, before and after calibrations."""
-  figure, (axis,) = _panels(1, 9, 4)
+  figure, axis = _panel(width, 4)
   smallest = []
   for (name, values), color in zip(spectra.items(), _colors(len(spectra)), strict=True):
     axis.plot(range(1, len(values) + 1), values, label=name, color=color)
@@ -41,38 +41,47 @@ def spectrum_figure(spectra: Mapping[str, np.ndarray], title: str = "") -> "Figu
   return figure
 
 
-def gold_figure(cosines: Mapping[str, np.ndarray], gold: np.ndarray) -> "Figure":
-  """Draws cosines {method: [n]} against gold scores [n]; at most 1500 pairs, evenly spaced."""
+def gold_figures(cosines: Mapping[str, np.ndarray], gold: np.ndarray) -> list["Figure"]:
+  """Draws cosines {method: [n]} against gold scores [n], all on the same axes; at most 1500 pairs, evenly spaced."""
   step = -(-len(gold) // _GOLD_POINTS)
-  figure, axes = _panels(len(cosines), 4.2, 3.6)
-  for axis, (name, values), color in zip(axes, cosines.items(), _colors(len(cosines)), strict=True):
+  finite = np.concatenate([values[np.isfinite(values)] for values in cosines.values()] + [[1.0]])
+  figures = []
+  for (name, values), color in zip(cosines.items(), _colors(len(cosines)), strict=True):
+    figure, axis = _panel(4.6, 3.6)
     axis.scatter(gold[::step], values[::step], s=8, color=color, alpha=0.4, linewidths=0)
+    axis.set_ylim(finite.min() - 0.05, finite.max() + 0.05)
     axis.set_title(f"{name}: Spearman {correlation(values, gold).spearman:.2f}", fontsize="medium")
     axis.set_xlabel("gold")
-  axes[0].set_ylabel("cosine")
-  return figure
+    axis.set_ylabel("cosine")
+    figures.append(figure)
+  return figures
 
 
-def histograms_figure(
+def histogram_figures(
   first: Mapping[str, np.ndarray], second: Mapping[str, np.ndarray], labels: tuple[str, str]
-) -> "Figure":
-  """Draws histograms of two sets of cosines {method: [n]}, the first in gray; `labels` are their names."""
-  figure, axes = _panels(len(first), 4.2, 2.6)
-  for axis, name, color in zip(axes, first, _colors(len(first)), strict=True):
-    _draw_histogram(axis, first[name], labels[0], INK, 0.5)
-    _draw_histogram(axis, second[name], labels[1], color, 0.6)
+) -> list["Figure"]:
+  """Draws histograms of two sets of cosines {method: [n]}, the first in gray, all on the same axes."""
+  sides = [{name: _percentages(values) for name, values in side.items()} for side in (first, second)]
+  highest = max(values.max() for side in sides for values in side.values())
+  figures = []
+  for name, color in zip(first, _colors(len(first)), strict=True):
+    figure, axis = _panel(4.6, 3.0)
+    for side, label, ink, alpha in zip(sides, labels, (INK, color), (0.5, 0.6), strict=True):
+      axis.stairs(side[name], BINS, fill=True, label=label, color=ink, alpha=alpha)
+    axis.set_ylim(0, 1.05 * highest or 1)
     axis.set_title(name, fontsize="medium")
+    axis.set_xticks([-1, -0.5, 0, 0.5, 1])
     axis.set_xlabel("cosine")
+    axis.set_ylabel("% of pairs")
     axis.legend(fontsize="small", frameon=False, loc="upper left")
-  axes[0].set_ylabel("%")
-  return figure
+    figures.append(figure)
+  return figures
 
 
-def _draw_histogram(axis, cosines, label, color, alpha):
-  """Draws the percentage of the finite cosines [n] in each bin."""
+def _percentages(cosines):
+  """Returns the percentage of the finite cosines [n] in each bin."""
   finite = cosines[np.isfinite(cosines)]
-  percentages = 100 * np.histogram(finite, BINS)[0] / max(len(finite), 1)
-  axis.stairs(percentages, BINS, fill=True, label=label, color=color, alpha=alpha)
+  return 100 * np.histogram(finite, BINS)[0] / max(len(finite), 1)
 
 
 def inline_svg(figure: "Figure") -> str:
@@ -99,13 +108,12 @@ def _colors(count):
   return itertools.islice(itertools.chain([BEFORE], itertools.cycle(AFTER)), count)
 
 
-def _panels(count, width, height):
-  """Returns a figure and its `count` axes side by side, each of the given inches."""
+def _panel(width, height):
+  """Returns a figure of the given inches and its axes."""
   from matplotlib.figure import Figure
 
   # The margins are fixed: a layout that measures every label takes longer than the drawing.
-  left, right, bottom, top = 0.95, 0.1, 0.5, 0.35
-  margins = {"left": left / (count * width), "right": 1 - right / (count * width)}
-  margins |= {"bottom": bottom / height, "top": 1 - top / height, "wspace": (left + right) / (width - left - right)}
-  figure = Figure(figsize=(count * width, height))
-  return figure, figure.subplots(1, count, sharex=True, squeeze=False, gridspec_kw=margins)[0]
+  left, right, bottom, top = 0.9, 0.1, 0.5, 0.35
+  margins = {"left": left / width, "right": 1 - right / width, "bottom": bottom / height, "top": 1 - top / height}
+  figure = Figure(figsize=(width, height))
+  return figure, figure.subplots(gridspec_kw=margins)

@@ -2,7 +2,7 @@
 
 import html
 import itertools
-import json
+import math
 import os
 import pathlib
 from collections.abc import Mapping, Sequence
@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from bert_flow_tf._version import __version__
-from bert_flow_tf.evaluation import figures, report
+from bert_flow_tf.evaluation import elements, figures, report
 from bert_flow_tf.evaluation.isotropy import sample, singular_spectrum
 from bert_flow_tf.evaluation.metrics import random_pair_cosines
 from bert_flow_tf.evaluation.result import TaskResult
@@ -19,26 +19,10 @@ from bert_flow_tf.progress import counted
 
 PAGE_FILE = "report.html"
 
-_STYLE = """
-:root { color-scheme: light dark; --line: #8b949e55; }
-body { font: 16px/1.5 system-ui, sans-serif; max-width: 62rem; margin: 2rem auto; padding: 0 1rem; background: Canvas;
-  color: CanvasText; }
-h1, h2 { line-height: 1.2; } h2 { margin-top: 2.5rem; }
-table { border-collapse: collapse; display: block; overflow-x: auto; }
-th, td { text-align: left; padding: .25rem .75rem .25rem 0; border-bottom: 1px solid var(--line);
-  vertical-align: top; }
-td.number, th.number { text-align: right; font-variant-numeric: tabular-nums; white-space: nowrap; }
-figure { margin: 1rem 0; } figcaption, .note { opacity: .75; font-size: .9rem; }
-svg { max-width: 100%; height: auto; } svg text { fill: currentColor; }
-.warning { border-left: 4px solid #d9534f; padding-left: .75rem; }
-pre { white-space: pre-wrap; overflow-wrap: anywhere; border: 1px solid var(--line); padding: .75rem;
-  font-size: .85rem; }
-"""
-
 # Pairs in each of the two tables of pairs that moved.
 _MOVED = 8
-# Entries of results.json that say what was run, besides the flags.
-_RUN = ("encoder", "data", "flow_corpus", "fitted_on", "calibrations", "auto", "training", "versions", "seconds")
+# Pairs whose order is compared.
+_ORDERED = 2000
 
 
 def write_page(
@@ -52,7 +36,7 @@ def write_page(
     of_tasks += _harm(result)
   for lines in about.get("warnings", {}).values():
     for line in lines:
-      warning = _warning(line)
+      warning = elements.warning(line)
       if line not in of_tasks and warning not in parts:
         parts.append(warning)
   for result in results:
@@ -60,10 +44,10 @@ def write_page(
       parts.append(f"<h2>{html.escape(result.name)}</h2>")
     parts += _task(result)
   parts.append("<h2>What was run</h2>")
-  parts += _run(about)
+  parts += elements.run(about)
   parts.append(f'<p class="note">Written by bert-flow-tf {__version__}.</p>')
   head = '<meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">'
-  head += f"<title>{html.escape(title)}</title><style>{_STYLE}</style>"
+  head += f"<title>{html.escape(title)}</title><style>{elements.STYLE}</style>"
   body = "\n".join(parts)
   text = f'<!doctype html>\n<html lang="en"><head>{head}</head><body>\n{body}\n</body></html>\n'
   return report.write_text(folder, PAGE_FILE, text)
@@ -71,21 +55,21 @@ def write_page(
 
 def _task(result):
   """Returns the elements of a task."""
-  parts = [table(result.rows)]
+  # A reader sees the methods' names, not those of results.json.
+  cosines = {report.method_name(method): values for method, values in result.cosines.items()}
+  sides = {report.method_name(method): of_method for method, of_method in result.embeddings.items()}
+  parts = []
+  if result.question:
+    parts.append(f"<p>{html.escape(result.question)} {html.escape(_order(result.pairs, cosines))}</p>")
+  parts.append(elements.table(_by_method(result.rows)))
   for line in result.gain_lines:
     parts.append(f"<p>{html.escape(line)}</p>")
-  parts += map(_warning, _harm(result))
+  parts += map(elements.warning, _harm(result))
   if result.pairs is None:
     return parts
 
-  # A reader sees the methods' names, not those of results.json.
   gold = result.pairs.scores
   scored = np.flatnonzero(~np.isnan(gold))
-  cosines, sides = {}, {}
-  for method, values in result.cosines.items():
-    cosines[report.method_name(method)] = values
-  for method, of_method in result.embeddings.items():
-    sides[report.method_name(method)] = of_method
   if len(scored):
     parts.append(_drawing_of_gold(cosines, gold))
   else:
@@ -98,6 +82,43 @@ def _task(result):
   return parts
 
 
+def _order(pairs, cosines):
+  """Returns a sentence with the share of two pairs of different gold that the cosines {method: [n]} order as gold."""
+  if pairs is None:
+    return ""
+  scored = np.flatnonzero(~np.isnan(pairs.scores))
+  scored = scored[:: max(math.ceil(len(scored) / _ORDERED), 1)]
+  gold = pairs.scores[scored]
+  higher = gold[:, None] > gold
+  if not higher.any():
+    return ""
+  shares = []
+  for method, values in cosines.items():
+    differences = np.subtract.outer(values[scored], values[scored])[higher]
+    share = 100 * (np.mean(differences > 0) + np.mean(differences == 0) / 2)
+    prefix = "and with " if shares else ""
+    shares.append(f"{prefix}{method} {share:.0f} times")
+  return (
+    f"Take two pairs with different gold: of 100 times, the cosines put them in the right order {', '.join(shares)}; "
+    "guessing does so 50 times."
+  )
+
+
+def _by_method(rows):
+  """Returns the rows of `report.rows` with a row for each method and a column for each score; others as they are."""
+  header, *lines = rows
+  if header[2:3] != ["x 100"]:
+    return rows
+  scores = list(dict.fromkeys(line[2] for line in lines))
+  turned = [["x 100", *scores]]
+  for (split, pairs), of_split in itertools.groupby(lines, key=lambda line: line[:2]):
+    values = {line[2]: line[3:] for line in of_split}
+    turned.append([f"{split}, {pairs} pairs"])
+    for number, method in enumerate(header[3:]):
+      turned.append([method, *(values[score][number] if score in values else "" for score in scores)])
+  return turned
+
+
 def _drawing_of_gold(cosines, gold):
   """Returns the drawing of cosines {method: [n]} and gold [n], which are scores or labels, NaN for none."""
   title = "Similarity and gold"
@@ -105,12 +126,12 @@ def _drawing_of_gold(cosines, gold):
   if not np.isin(gold[scored], (0, 1)).all():
     caption = "A dot is a pair. The better a method, the more its cosines rise with the gold scores."
     of_scored = {method: values[scored] for method, values in cosines.items()}
-    return _drawing(title, figures.gold_figure(of_scored, gold[scored]), caption)
+    return elements.drawing(title, figures.gold_figures(of_scored, gold[scored]), caption)
   zero, one = {}, {}
   for method, values in cosines.items():
     zero[method], one[method] = values[gold == 0], values[gold == 1]
-  figure = figures.histograms_figure(zero, one, ("label 0", "label 1"))
-  return _drawing(title, figure, "The better a method, the less the two labels overlap.")
+  drawn = figures.histogram_figures(zero, one, ("label 0", "label 1"))
+  return elements.drawing(title, drawn, "The better a method, the less the two labels overlap.")
 
 
 def _drawings_of_embeddings(sides, cosines):
@@ -119,7 +140,7 @@ def _drawings_of_embeddings(sides, cosines):
   for name, (a, b) in sides.items():
     random_pairs[name] = random_pair_cosines(a, b)
     spectra[name] = singular_spectrum(sample(np.concatenate([a, b])))
-  histograms = figures.histograms_figure(random_pairs, cosines, ("random pairs", "pairs"))
+  histograms = figures.histogram_figures(random_pairs, cosines, ("random pairs", "pairs"))
   of_histograms = (
     "Random pairs have little in common. Where their cosines are near 1 too, all embeddings lie in a narrow cone."
   )
@@ -128,8 +149,8 @@ def _drawings_of_embeddings(sides, cosines):
     "index: the layer normalization of a BERT leaves nearly nothing in one direction."
   )
   return [
-    _drawing("Cosines", histograms, of_histograms),
-    _drawing("Singular values", figures.spectrum_figure(spectra), of_spectra),
+    elements.drawing("Cosines", histograms, of_histograms),
+    elements.drawing("Singular values", [figures.spectrum_figure(spectra, width=5.5)], of_spectra),
   ]
 
 
@@ -149,15 +170,15 @@ def _moved(pairs, scored, first, second):
     f"by gold, {names}.</p>",
   ]
   for heading, rows in (("Toward gold", toward[nearer[toward] > 0]), ("Away from gold", away[nearer[away] < 0])):
-    cells = [["first sentence", "second sentence", "gold", "gold's rank", first_name, second_name]]
+    cells = [["pair", "gold", "by gold", first_name, second_name]]
     for row in rows:
       number = int(scored[row])
-      texts = [pairs.sentences_a[number], pairs.sentences_b[number], f"{pairs.scores[number]:.4g}"]
+      texts = [f"{pairs.sentences_a[number]}\n{pairs.sentences_b[number]}", f"{pairs.scores[number]:.4g}"]
       for values in (gold, before, after):
         texts.append(f"{values[row]:.0f}")
       cells.append(texts)
     parts.append(f"<h3>{heading}</h3>")
-    parts.append(table(cells) if len(rows) else "<p>No pair.</p>")
+    parts.append(elements.table(cells) if len(rows) else "<p>No pair.</p>")
   return parts
 
 
@@ -168,55 +189,5 @@ def _percentiles(values):
   return 100.0 * (stats.rankdata(values) - 1) / max(len(values) - 1, 1)
 
 
-def _drawing(title, figure, caption):
-  """Returns a heading, and a figure with its caption."""
-  label = html.escape(title)
-  below = f"<figcaption>{html.escape(caption)}</figcaption>"
-  svg = figures.inline_svg(figure)
-  return f'<h2>{label}</h2>\n<figure role="img" aria-label="{label}">{svg}{below}</figure>'
-
-
 def _harm(result):
   return list(itertools.chain.from_iterable(result.harm.values()))
-
-
-def _warning(sentence):
-  return f'<p class="warning">{html.escape(sentence)}</p>'
-
-
-def _run(about):
-  """Returns the entries of results.json that say how the run was made."""
-  # The flags as they are written on a command line.
-  flags = []
-  for name, value in about.get("flags", {}).items():
-    if isinstance(value, (list, tuple)):
-      value = ",".join(map(str, value))
-    if value is not None:
-      flags.append(f"--{name}={value}")
-  texts = {"flags": " ".join(flags)}
-  for name in _RUN:
-    if name in about:
-      texts[name] = json.dumps(report.plain(about[name]), indent=2, ensure_ascii=False)
-  parts = []
-  for name, text in texts.items():
-    summary = f"<summary>{name.replace('_', ' ')}</summary>"
-    parts.append(f"<details open>{summary}<pre>{html.escape(text)}</pre></details>")
-  return parts
-
-
-def table(rows: Sequence[Sequence[str]]) -> str:
-  """Returns an HTML table of plain text; the first row is the header, and columns of numbers stand to the right."""
-  numbers = [all(map(_is_number, column[1:])) for column in zip(*rows, strict=True)]
-  lines = []
-  for index, row in enumerate(rows):
-    tag = "td" if index else "th"
-    cells = []
-    for number, cell in zip(numbers, row, strict=True):
-      kind = ' class="number"' if number else ""
-      cells.append(f"<{tag}{kind}>{html.escape(cell)}</{tag}>")
-    lines.append(f"<tr>{''.join(cells)}</tr>")
-  return "<table>\n" + "\n".join(lines) + "\n</table>"
-
-
-def _is_number(cell):
-  return cell == "nan" or cell.lstrip("+-").replace(".", "", 1).isdigit()

@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 
 from bert_flow_tf.data.pairs import SentencePairs
-from bert_flow_tf.data.task import TaskData
+from bert_flow_tf.data.semeval import SCALE
+from bert_flow_tf.data.task import BINARY, CLASSES, TaskData
 from bert_flow_tf.evaluation import report
 from bert_flow_tf.evaluation.bootstrap import bootstrap_gain
 from bert_flow_tf.evaluation.isotropy import sample
@@ -39,6 +40,8 @@ class TaskResult:
   # {method: (first sentences' [m, dim], second sentences' [m, dim])} of some pairs; empty if not known.
   embeddings: Mapping[str, tuple[np.ndarray, np.ndarray]] = dataclasses.field(default_factory=dict)
   source: str = ""
+  # Sentences for a reader who does not know the task: what was asked, and what the ends of gold's scale mean.
+  question: str = ""
 
 
 def task_result(
@@ -80,6 +83,7 @@ def task_result(
     missing=missing,
     has_gold=task.spec.eval_split is not None,
     source=task.source,
+    question=_question(task.spec),
   )
   if not drawn:
     return result
@@ -93,6 +97,22 @@ def task_result(
       sides[method] = (transform(a), transform(b))
   of_split = {method: similarities[split] for method, similarities in cosines.items()}
   return dataclasses.replace(result, pairs=pairs, cosines=of_split, embeddings=sides)
+
+
+def _question(spec):
+  """Returns what gold says about a pair, and what the encoder does."""
+  if spec.eval_split is None or spec.kind == CLASSES:
+    return ""
+  low, high = spec.scale
+  grade = f"a grade, its gold, from {low:g}, the least similar, to {high:g}, the most similar"
+  if spec.kind == BINARY:
+    grade = f"a label, its gold: 1 ({spec.positive or 'similar'}) or 0 (not)"
+  elif (low, high) == SCALE:
+    grade = "a grade, its gold, from 0, nothing in common, to 5, the same meaning"
+  return (
+    f"How similar in meaning are two sentences? Each pair of {spec.name} has {grade}. The encoder's own grade is the "
+    "cosine of the embeddings of the two. Spearman, Pearson and AUC say how well both agree: 100 is the best."
+  )
 
 
 def bootstrap_gains(

@@ -18,6 +18,7 @@ from bert_flow_tf.evaluation.result import TaskResult, task_result
 
 HOSTILE = '<script>alert(1)</script> & "quoted" \ud800 #000000'
 ABOUT = {
+  "command": "python run.py --seed=1",
   "flags": {"task": "STS-B", "calibration": ["flow", "sn"], "seed": 1, "exp_name": None},
   "versions": {"numpy": "2"},
   "warnings": {"flow": ["the flow makes Spearman worse"]},
@@ -88,19 +89,33 @@ def test_page(tmp_path):
   assert [path.name for path in tmp_path.iterdir()] == ["report.html"]
   assert "script" not in found.tags and all(address.startswith("#") for address in found.addresses)
   assert not re.search(r"url\((?!#)|@import", text)
-  assert found.tags.count("svg") == 3 and ABOUT["warnings"]["flow"][0] in text
+  assert found.tags.count("figure") == 3 and found.tags.count("svg") == 5 and ABOUT["warnings"]["flow"][0] in text
   assert "--task=STS-B --calibration=flow,sn --seed=1<" in text
-  assert found.rows[1] == ["test", str(COUNT), "Spearman", "1.25", "1.25", "+0.00"]
+  assert found.rows[:5] == [
+    ["x 100", "Spearman"],
+    [f"test, {COUNT} pairs"],
+    ["uncalibrated", "1.25"],
+    ["flow", "1.25"],
+    ["change", "+0.00"],
+  ]
+  # How often the cosines order two pairs as gold does, one by one.
+  share = []
+  for values in cosines.values():
+    couples = [(i, j) for i in range(COUNT) for j in range(COUNT) if gold[i] > gold[j]]
+    share.append(round(100 * np.mean([values[i] > values[j] for i, j in couples])))
+  assert f"uncalibrated {share[0]} times, and with flow {share[1]} times;" in text and "to 5, the same meaning" in text
+  assert "<pre>python run.py --seed=1</pre>" in text and "<details open" not in text
   # The ranks in the tables of pairs that moved, by SciPy.
   scored = ~np.isnan(gold)
   ranks = [100 * (stats.rankdata(values[scored]) - 1) / (scored.sum() - 1) for values in (gold, *cosines.values())]
   nearer = np.abs(ranks[1] - ranks[0]) - np.abs(ranks[2] - ranks[0])
-  start = next(i for i, row in enumerate(found.rows) if row[0] == "first sentence")
+  start = next(i for i, row in enumerate(found.rows) if row[0] == "pair")
   row = int(np.argmax(nearer))
   numbers = [f"{value[row]:.0f}" for value in ranks]
   assert found.rows[start + 1] == [
-    np.array(pairs.sentences_a)[scored][row].replace("\ud800", "\\ud800"),
-    np.array(pairs.sentences_b)[scored][row],
+    f"{pairs.sentences_a[scored.nonzero()[0][row]]}\n{pairs.sentences_b[scored.nonzero()[0][row]]}".replace(
+      "\ud800", "\\ud800"
+    ),
     f"{gold[scored][row]:.4g}",
     *numbers,
   ]
@@ -110,14 +125,14 @@ def test_page(tmp_path):
 @pytest.mark.parametrize(("gold", "drawings"), [(np.arange(COUNT) % 2.0, 3), (np.full(COUNT, np.nan), 2)])
 def test_labels_and_no_gold(tmp_path, gold, drawings):
   text, *_ = write(tmp_path, gold, "MRPC" if drawings == 3 else "custom")
-  assert Page(text).tags.count("svg") == drawings
+  assert Page(text).tags.count("figure") == drawings
   assert ("No gold scores: the table says" in text) == (drawings == 2)
 
 
 def test_warnings_are_shown_once(tmp_path):
   """Shows the result's warnings with their task, also where results.json names none."""
   harmful = "the flow makes Spearman worse"
-  shown = TaskResult("a task", {}, [["split"], ["test"]], harm={"with_flow": [harmful]})
+  shown = TaskResult("a task", {}, [["split", "pairs"], ["test", "3"]], harm={"with_flow": [harmful]})
   about = {"warnings": {"flow": ["no cone", harmful], "sn": ["no cone"]}}
   for found, expected in ((about, ["no cone", harmful]), ({}, [harmful])):
     text = page.write_page(tmp_path, "a title", [shown], found).read_text(encoding="utf-8")
