@@ -10,6 +10,8 @@ import sys
 
 import pytest
 
+import bert_flow_tf.calibration
+import bert_flow_tf.flow
 import bert_flow_tf.training
 from bert_flow_tf.encoder.settings import EncoderSettings
 from bert_flow_tf.training.settings import FlowSettings
@@ -145,6 +147,16 @@ def test_inline_code_exists(page):
 def test_inline_code_that_does_not_exist_is_found(span):
   assert unknown_python(span, _VARIABLES)
   assert unknown_python("model.dim", _VARIABLES) is None and unknown_python("fit(x, seed=1)") is None
+
+
+def test_reference_has_every_public_name():
+  """The reference names what the packages export, by the module that defines it."""
+  text = (REPO / "docs/reference.md").read_text(encoding="utf-8")
+  expected = set()
+  for package in (bert_flow_tf, bert_flow_tf.flow, bert_flow_tf.calibration, bert_flow_tf.training):
+    objects = [getattr(package, name) for name in package.__all__ if name != "__version__"]
+    expected |= {f"{each.__module__}.{each.__name__}" for each in objects}
+  assert set(re.findall(r"^::: (\S+)$", text, re.MULTILINE)) == expected
 
 
 def test_git_ignores_folders_that_the_commands_write():

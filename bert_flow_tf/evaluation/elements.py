@@ -32,7 +32,18 @@ pre { white-space: pre-wrap; overflow-wrap: anywhere; border: 1px solid var(--li
 """
 
 # Entries of results.json that say what was run.
-_RUN = ("flags", "encoder", "data", "flow_corpus", "fitted_on", "calibrations", "auto", "training", "versions")
+_RUN = (
+  "flags",
+  "encoder",
+  "data",
+  "flow_corpus",
+  "fitted_on",
+  "calibrations",
+  "auto",
+  "training",
+  "versions",
+  "seconds",
+)
 
 
 def drawing(title: str, drawn: Sequence["Figure"], caption: str) -> str:

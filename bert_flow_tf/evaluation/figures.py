@@ -48,7 +48,7 @@ def gold_figures(cosines: Mapping[str, np.ndarray], gold: np.ndarray) -> list["F
   figures = []
   for (name, values), color in zip(cosines.items(), _colors(len(cosines)), strict=True):
     figure, axis = _panel(4.6, 3.6)
-    axis.scatter(gold[::step], values[::step], s=8, color=color, alpha=0.4, linewidths=0)
+    axis.scatter(gold[::step], values[::step], s=12, color=color, alpha=0.4, linewidths=0)
     axis.set_ylim(finite.min() - 0.05, finite.max() + 0.05)
     axis.set_title(f"{name}: Spearman {correlation(values, gold).spearman:.2f}", fontsize="medium")
     axis.set_xlabel("gold")

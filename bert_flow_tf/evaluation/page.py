@@ -96,11 +96,10 @@ def _order(pairs, cosines):
   for method, values in cosines.items():
     differences = np.subtract.outer(values[scored], values[scored])[higher]
     share = 100 * (np.mean(differences > 0) + np.mean(differences == 0) / 2)
-    prefix = "and with " if shares else ""
-    shares.append(f"{prefix}{method} {share:.0f} times")
+    shares.append(f"{share:.0f} with {method}" if shares else f"{share:.0f} times {method}")
   return (
     f"Take two pairs with different gold: of 100 times, the cosines put them in the right order {', '.join(shares)}; "
-    "guessing does so 50 times."
+    "by guessing it would be 50."
   )
 
 
