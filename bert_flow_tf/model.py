@@ -313,6 +313,8 @@ class SentenceModel:
       if part.method == "whitening" and part.k:
         dim = int(part.k)
       pooling_lib.check_low_dim(dim, self.identity.low_dim)
+    if encoder_dropout:
+      self.encoder.bert.check_has_transformer("be embedded with dropout")
     if encoder_dropout and self.shares:
       raise ConfigError(
         f"encoder_dropout: sentence_embedding_type={self.identity.sentence_embedding_type} has views, whose mix is "
@@ -410,9 +412,9 @@ class SentenceModel:
       CalibrationError: the calibration is not fitted.
     """
     from bert_flow_tf.calibration.graph import make_calibration_graph
-    from bert_flow_tf.encoder.graph import EncoderGraph
+    from bert_flow_tf.encoder.graph import make_encoder_graph
 
-    encoder = EncoderGraph(self.encoder, self.pooling, self.max_seq_length)
+    encoder = make_encoder_graph(self.encoder, self.pooling, self.max_seq_length)
     calibration = make_calibration_graph(self.calibration, self.dim)
 
     @tf.function(input_signature=[tf.TensorSpec([None], tf.string, "text")], autograph=False)

@@ -26,7 +26,11 @@ _ONLY_IN = {
   "huggingface_hub": ("bert_flow_tf.encoder.source",),
   "tensorflow_datasets": ("bert_flow_tf.data",),
   "tensorflow_probability": ("bert_flow_tf.flow",),
-  "tensorflow_text": ("bert_flow_tf.encoder.graph_tokenizer", "bert_flow_tf.corpus"),
+  "tensorflow_text": (
+    "bert_flow_tf.encoder.graph_tokenizer",
+    "bert_flow_tf.encoder.saved_model",
+    "bert_flow_tf.corpus",
+  ),
   "tensorflow_serving": ("bert_flow_tf.serving",),
   "apache_beam": ("bert_flow_tf.corpus",),
   "fsspec": ("bert_flow_tf.corpus",),

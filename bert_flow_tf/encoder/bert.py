@@ -193,7 +193,7 @@ def _given_file(argument, value):
 
 def _check_settings(settings, source):
   """Raises ConfigError for a setting that such files have no use for."""
-  useless = {}
+  useless = {"saved_model_output": "is no SavedModel"}
   if source.static:
     useless |= dict.fromkeys(("precision", "hidden_act"), "has no transformer that could use it")
   if source.checkpoint is None:

@@ -1,6 +1,7 @@
 """Embedding of text inside a TensorFlow graph, with gradients."""
 
 import functools
+from typing import Any
 
 import tensorflow as tf
 
@@ -16,8 +17,11 @@ class EncoderGraph:
   A batch may have 0 rows. Only the first `lengths` tokens of a row are read, so further padding changes nothing.
   """
 
+  takes_ids = True
+
   def __init__(self, encoder: SentenceEncoder, pooling: Pooling, max_seq_length: int):
     self._encoder, self._pooling, self.max_seq_length = encoder, pooling, max_seq_length
+    self.variables = list(encoder.bert.model.weights)
 
   @functools.cached_property
   def tokenizer(self) -> GraphTokenizer:
@@ -52,3 +56,10 @@ class EncoderGraph:
     ids = tf.where(mask > 0, ids, self._encoder.tokenizer.pad_id)
     pooled = self._encoder.pooled_batch(ids, mask, self._pooling)
     return tf.slice(pooled, [0, 0], [n, -1])
+
+
+def make_encoder_graph(encoder: SentenceEncoder, pooling: Pooling, max_seq_length: int) -> Any:
+  """Returns the graph of an encoder: an `EncoderGraph`, or a SavedModel's `SavedText`."""
+  if not encoder.has_tokens:
+    return encoder.bert
+  return EncoderGraph(encoder, pooling, max_seq_length)

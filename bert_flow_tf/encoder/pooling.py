@@ -18,6 +18,8 @@ if TYPE_CHECKING:
   import tensorflow as tf
 
 WORD_ROWS = "word-rows"
+# Of encoders that give vectors themselves; no BERT has it.
+OUTPUT = "output"
 _SHARE = 0.6
 # What the parameter of a name stands for: N a number of blocks, S a share, which may be left out.
 _PARAMETERS = {"-N": "-([1-9][0-9]*)", "-S": r"(?:-(0\.[0-9]{1,4}))?"}

@@ -22,6 +22,7 @@ from bert_flow_tf.encoder.token_weights import UNIFORM, TokenWeights, make_token
 from bert_flow_tf.encoder.tokenizer import SentenceTokenizer, pad_batch
 from bert_flow_tf.errors import ConfigError, EncoderError
 from bert_flow_tf.io.checks import is_integer
+from bert_flow_tf.io.experiment import SAVED_MODEL
 from bert_flow_tf.progress import Progress
 
 # Packages whose versions change embeddings by rounding, or by a fixed error.
@@ -57,7 +58,10 @@ class SentenceEncoder:
     num_hidden_layers: number of transformer blocks.
     token_weights: weights of tokens in the mean; None for equal ones.
     settings: the `EncoderSettings` that it was loaded with.
+    has_tokens: whether it cuts text into tokens, which have ids, weights and a largest number.
   """
+
+  has_tokens = True
 
   def __init__(
     self,
@@ -83,11 +87,11 @@ class SentenceEncoder:
     Args:
       name: `mini` (packaged), base, large, large-wwm, base-cased, large-cased, large-wwm-cased, a local
         Hugging Face folder, Google's TensorFlow 1 folder, or a hub id `org/name`; or "static:" and one of these, for
-        its word rows without the transformer.
+        its word rows without the transformer; or "saved_model:" and the folder of a SavedModel from text to vectors.
       **arguments: the settings of `EncoderSettings` that decide how it is loaded, with the defaults and the meaning of
         the runners' flags: cache_dir and revision (of the hub), precision, hidden_act, max_input_chars_per_word,
         token_weights and frequency_corpus; bert_config_file and vocab_file of a TensorFlow 1 checkpoint, if they are in
-        another folder.
+        another folder; saved_model_output.
 
     Raises:
       ConfigError: an argument is not allowed, or frequency_corpus cannot be read.
@@ -98,6 +102,10 @@ class SentenceEncoder:
   @classmethod
   def load(cls, settings: EncoderSettings) -> "SentenceEncoder":
     """Loads the encoder of the settings; see `from_pretrained`."""
+    if settings.encoder_name.startswith(SAVED_MODEL):
+      from bert_flow_tf.encoder.saved_model_encoder import SavedModelEncoder  # which inherits from this class
+
+      return SavedModelEncoder(settings)
     if settings.token_weights is not None:
       parse_token_weights(settings.token_weights)  # before the long loading
     bert = load_bert(settings)
@@ -125,6 +133,10 @@ class SentenceEncoder:
   def tokenizer_checksum(self) -> str:
     """Hexadecimal SHA-256 of the vocabulary and the tokenizer's settings."""
     return self.tokenizer.checksum
+
+  def count_params(self) -> int:
+    """Returns the number of weights."""
+    return int(self.bert.model.count_params())
 
   def pooling(self, sentence_embedding_type: str | Pooling | None = None) -> Pooling:
     """Returns the pooling of a `sentence_embedding_type` for this model; a Pooling is returned as it is.
@@ -266,7 +278,7 @@ class SentenceEncoder:
         for start in range(0, len(missing), CHUNK_SENTENCES):
           chosen = missing[start : start + CHUNK_SENTENCES]
           chunk = [unique[i] for i in chosen]
-          values = self.embed_ids(self.tokenizer(chunk, max_seq_length), pooling, batch_size, progress)
+          values = self._embed_texts(chunk, pooling, max_seq_length, batch_size, progress)
           self._check_finite(values, first[chosen])
           embeddings[chosen] = values
           if cache is not None:
@@ -274,6 +286,10 @@ class SentenceEncoder:
     if len(unique) == len(sentences):
       return embeddings
     return embeddings[rows]
+
+  def _embed_texts(self, texts, pooling, max_seq_length, batch_size, progress):
+    """Returns embeddings of n texts, float32 [n, dim]."""
+    return self.embed_ids(self.tokenizer(texts, max_seq_length), pooling, batch_size, progress)
 
   def embed_ids(
     self,

@@ -10,9 +10,9 @@ from collections.abc import Collection
 from typing import Any
 
 from bert_flow_tf.encoder.pooling import ALLOWED as ALLOWED_POOLINGS
-from bert_flow_tf.encoder.pooling import WORD_ROWS
+from bert_flow_tf.encoder.pooling import OUTPUT, WORD_ROWS
 from bert_flow_tf.errors import ConfigError
-from bert_flow_tf.io.experiment import STATIC
+from bert_flow_tf.io.experiment import SAVED_MODEL, STATIC
 from bert_flow_tf.io.settings import Settings, setting
 
 # Of encoders whose files declare none.
@@ -55,7 +55,8 @@ class EncoderSettings(Settings):
   model: str = setting(
     "mini",
     "Encoder: mini, base, large, large-wwm, their -cased versions, a hub id, or a Hugging Face or Google (TF1) folder; "
-    "static:NAME for the word embeddings of one of these without its transformer, which is much faster.",
+    "static:NAME for the word embeddings of one of these without its transformer, which is much faster; "
+    "saved_model:FOLDER for a TensorFlow SavedModel from text to vectors.",
     part=NAME,
     named=False,  # it has its own part in an experiment's name
   )
@@ -158,6 +159,13 @@ class EncoderSettings(Settings):
     flag=False,
     named=False,
   )
+  saved_model_output: str | None = setting(
+    None,
+    "Output of saved_model:FOLDER with the vectors, or SIGNATURE:OUTPUT; default: the only one.",
+    part=LOADING,
+    decides=False,  # the identity's `architecture` does
+    of_files=True,
+  )
   predict_batch_size: int = setting(
     64, "Largest number of sentences embedded at once.", part=COMPUTING, named=False, minimum=1
   )
@@ -193,6 +201,8 @@ class EncoderSettings(Settings):
     default = DEFAULT_POOLING
     if self.encoder_name.startswith(STATIC):
       default = WORD_ROWS
+    elif self.encoder_name.startswith(SAVED_MODEL):
+      default = OUTPUT
     return self.sentence_embedding_type or default
 
   def arguments(self, *parts: str) -> dict[str, Any]:

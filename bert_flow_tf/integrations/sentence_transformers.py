@@ -173,7 +173,7 @@ def _model_meta(model):
     "max_tokens": model.max_seq_length,
     "embed_dim": model.output_dim,
     "similarity_fn_name": "cosine",
-    "n_parameters": int(model.encoder.bert.model.count_params()),
+    "n_parameters": model.encoder.count_params(),
     "use_instructions": False,
   }
   # Fields that must be given and that we do not know are None.

@@ -18,6 +18,8 @@ _OWN_FOLDERS = ("encoder", "model")
 _HASH_LENGTH = 8
 # First part of the names of static encoders.
 STATIC = "static:"
+# And of text encoders that are SavedModels.
+SAVED_MODEL = "saved_model:"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -49,11 +51,11 @@ def encoder_label(name: str) -> str:
   """Returns an encoder's name in tables and folders' names: the last part of its path; of `encoder`, `model` two."""
   if name.startswith(STATIC):
     return f"static-{encoder_label(name.removeprefix(STATIC))}"  # TensorBoard gives a colon another meaning
-  path = pathlib.Path(name)
+  path = pathlib.Path(name.removeprefix(SAVED_MODEL))
   folder = path.expanduser()
   if folder.is_dir():
     path = folder.absolute()
-  if path.name in _OWN_FOLDERS and path.parent.name:
+  if (path.name in _OWN_FOLDERS or path.name.isdigit()) and path.parent.name:  # a number is a version's
     return f"{path.parent.name}-{path.name}"
   return path.name
 

@@ -91,9 +91,9 @@ class SiameseParts:
       arguments["precision"] = "float32"
     with self.strategy.scope():
       encoder = SentenceEncoder.from_pretrained(name, **arguments)
+    encoder.bert.check_has_transformer("be trained")
     encoder.bert.check_max_seq_length(embedding.max_seq_length)
     embedding.check_lower_case(encoder.tokenizer)
-    encoder.bert.check_has_transformer("be trained")
     pooling = encoder.pooling(embedding.sentence_embedding_type)
     fine_tuning.check_pooling(pooling, encoder.token_weights)
     encoder.bert.declared.log(pooling.name, embedding.max_seq_length)

@@ -167,7 +167,7 @@ def _save(folder, served):
   """Writes the SavedModel: graphs, weights, vocabulary."""
   root = served.module()
   with tempfile.TemporaryDirectory() as place, _quiet():
-    if isinstance(served, ServedModel):
+    if isinstance(served, ServedModel) and served.model.encoder.has_tokens:
       vocabulary = pathlib.Path(place, "vocab.txt")  # a word piece per line, in the order of their ids
       pieces = vocabulary_of(served.model.encoder.tokenizer)
       write_text(vocabulary, "".join(f"{piece or ''}\n" for piece in pieces))
@@ -232,7 +232,8 @@ def _describe_encoder(served: ServedCalibration) -> dict[str, Any] | None:
   if model.encoder.token_weights is not None:
     weighted_by = model.encoder.token_weights.name
   encoder["pooled"] = model.pooling.describe(weighted_by)
-  encoder["tokens"] = model.encoder.tokenizer.vocab_size
+  if model.encoder.has_tokens:
+    encoder["tokens"] = model.encoder.tokenizer.vocab_size
   return encoder
 
 

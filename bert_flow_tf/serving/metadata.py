@@ -9,7 +9,7 @@ from typing import Any
 from absl import logging
 
 from bert_flow_tf.io import checksums
-from bert_flow_tf.io.experiment import STATIC, encoder_label
+from bert_flow_tf.io.experiment import SAVED_MODEL, STATIC, encoder_label
 from bert_flow_tf.io.files import read_json, write_text
 from bert_flow_tf.serving.settings import CARD, METADATA
 
@@ -48,7 +48,7 @@ on other text, measure it first. Scores are not probabilities.
 
 def public_name(name: str) -> str:
   """Returns an encoder's name without the path of a folder or file on this machine, which others have no use for."""
-  path = os.path.expanduser(name.removeprefix(STATIC))
+  path = os.path.expanduser(name.removeprefix(STATIC).removeprefix(SAVED_MODEL))
   if os.path.isabs(path) or os.path.exists(path) or os.path.isfile(f"{path}.index"):
     return encoder_label(name)
   return name
@@ -84,7 +84,8 @@ def card(contents: dict[str, Any]) -> str:
   if _takes_text(contents):
     encoder = contents["encoder"]
     embeddings = f"Sentence embeddings of {encoder['name']} ({encoder['pooled']})"
-    reads = f" The first {encoder['max_seq_length']} tokens of a sentence are read."
+    if "tokens" in encoder:
+      reads = f" The first {encoder['max_seq_length']} tokens of a sentence are read."
   return _CARD_TEXT.format(
     **contents,
     embeddings=embeddings,

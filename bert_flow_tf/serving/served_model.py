@@ -8,7 +8,7 @@ import numpy as np
 import tensorflow as tf
 
 from bert_flow_tf.calibration.graph import make_calibration_graph
-from bert_flow_tf.encoder.graph import EncoderGraph
+from bert_flow_tf.encoder.graph import make_encoder_graph
 from bert_flow_tf.encoder.pooling import low_dim as low_dim_of
 from bert_flow_tf.model import SentenceModel
 from bert_flow_tf.serving.signatures import SIGNATURES, TEXT_FEATURE, VECTOR_SIGNATURES, Signature, signatures_of
@@ -129,16 +129,16 @@ class ServedModel(ServedCalibration):
 
   def __init__(self, model: SentenceModel, normalize: bool):
     super().__init__(model, model.calibration, model.dim, normalize, model.identity.low_dim)
-    self.variables = list(model.encoder.bert.model.weights) + self.variables
-    self._encoder = EncoderGraph(model.encoder, model.pooling, model.max_seq_length)
+    self._encoder: Any = make_encoder_graph(model.encoder, model.pooling, model.max_seq_length)
+    self.variables = self._encoder.variables + self.variables
     self.trainable_variables = self._encoder.trainable_variables() + self.trainable_variables
     self._lite_calibration = make_calibration_graph(model.calibration, model.dim, np.float32)
-    # A static encoder may read whole texts: of those, how many rows at once is decided by the longest.
+    # A static encoder or a SavedModel may read whole texts: of those, how many rows at once is decided by the longest.
     width = min(model.max_seq_length, _WIDEST)
     self._rows_at_once = max(1, _TOKENS_AT_ONCE // width)
     self._reads_whole_texts = model.max_seq_length > width
     self.sizes["max_seq_length"] = width
-    self.table = signatures_of(SIGNATURES, self.calibration.is_flow)
+    self.table = signatures_of(SIGNATURES, self.calibration.is_flow, self._encoder.takes_ids)
     self._computations |= {
       "similarity": self._similarity,
       "embed_pooled": lambda text: (self._pooled_of(text),),
@@ -146,8 +146,16 @@ class ServedModel(ServedCalibration):
       "embed_ids_fixed": self._embed_ids_fixed,
       "embed_examples": self._embed_examples,
     }
-    ids, lengths = tf.TensorSpec([None, None], tf.int32), tf.TensorSpec([None], tf.int32)
-    self._pooled = tf.function(self._encoder.of_ids, [ids, lengths], autograph=False)
+    if self._encoder.takes_ids:
+      ids, lengths = tf.TensorSpec([None, None], tf.int32), tf.TensorSpec([None], tf.int32)
+      self._pooled = tf.function(self._encoder.of_ids, [ids, lengths], autograph=False)
+
+  def module(self) -> tf.train.Checkpoint:
+    """See the base class."""
+    module = super().module()
+    if not self._encoder.takes_ids:
+      self._encoder.track(module)
+    return module
 
   def embed(self, rows: Any) -> np.ndarray:
     """See the base class."""
@@ -165,6 +173,8 @@ class ServedModel(ServedCalibration):
     return tf.clip_by_value(_TOKENS_AT_ONCE // tf.maximum(longest, 1), 1, _TOKENS_AT_ONCE // _WIDTH_OF_SHORT)
 
   def _pooled_of(self, text: tf.Tensor) -> tf.Tensor:
+    if not self._encoder.takes_ids:
+      return self._encoder.of_text(text)
     return self._pooled(*self._encoder.tokenizer(text))
 
   def _embed_ids(self, ids: tf.Tensor, lengths: tf.Tensor) -> Outputs:

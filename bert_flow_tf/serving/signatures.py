@@ -136,6 +136,11 @@ VECTOR_SIGNATURES = _by_name(
 )
 
 
-def signatures_of(table: dict[str, Signature], has_flow: bool) -> dict[str, Signature]:
-  """Returns the signatures of a table that a model with or without a flow has."""
-  return {name: signature for name, signature in table.items() if has_flow or not signature.needs_flow}
+def signatures_of(table: dict[str, Signature], has_flow: bool, takes_ids: bool = True) -> dict[str, Signature]:
+  """Returns the signatures of a table that a model with or without a flow has, whose encoder takes ids or does not."""
+  signatures = {}
+  for name, signature in table.items():
+    needs_ids = "ids" in signature.inputs
+    if (has_flow or not signature.needs_flow) and (takes_ids or not needs_ids):
+      signatures[name] = signature
+  return signatures

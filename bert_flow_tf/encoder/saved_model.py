@@ -1,0 +1,234 @@
+"""SavedModels of TensorFlow from text to vectors, as other programs write them: loaded as one function."""
+
+import contextlib
+import functools
+import hashlib
+import os
+import pathlib
+from collections.abc import Callable, Iterator
+from typing import Any, NoReturn
+
+import tensorflow as tf
+
+from bert_flow_tf.encoder import hugging_face
+from bert_flow_tf.encoder.declared import Declared
+from bert_flow_tf.encoder.pooling import OUTPUT
+from bert_flow_tf.encoder.settings import STATIC_MAX_SEQ_LENGTH
+from bert_flow_tf.errors import ConfigError, EncoderError
+from bert_flow_tf.io import checksums
+from bert_flow_tf.io.experiment import SAVED_MODEL
+
+# The files that decide its vectors.
+_FILES = ("saved_model.*pb*", "variables/**/*", "assets/**/*")
+_CALL = "__call__"
+# The signatures of TensorFlow 2 and of TensorFlow Hub's TensorFlow 1 modules come first.
+_FIRST = ("serving_default", "default")
+_HEADINGS = ("Graph execution error", "Detected at ", "<stack traces", "in user code")
+_EXAMPLES = ("A man is eating.", "no")
+
+# Strings [n] -> {name of an output: tensor}.
+_Function = Callable[[tf.Tensor], dict[str, tf.Tensor]]
+
+
+class SavedText:
+  """A SavedModel from strings to vectors, with those parts of `BertEncoder` and `EncoderGraph` that need no tokens.
+
+  `of_text` is a tf.function, string [n] -> float32 [n, dim]; `variables` are the weights.
+  """
+
+  is_static = has_pooler = takes_ids = False
+  precision, revision = "float32", None
+  declared = Declared(OUTPUT, STATIC_MAX_SEQ_LENGTH)
+
+  def __init__(self, name: str, output: str | None) -> None:
+    """Loads the SavedModel of `saved_model:FOLDER`; `output`: see the setting `saved_model_output`."""
+    self.name, self.folder = name, _find(name)
+    self.weights_checksum = _checksum(self.folder)
+    self._loaded = _load(name, self.folder)
+    function_name, function, output = _choose(name, self._loaded, output)
+    self.architecture = {"function": function_name, "output": output}
+    try:
+      vectors = function(tf.constant(_EXAMPLES))[output].numpy()
+    except Exception as error:  # of any operation
+      raise EncoderError(f"model={name}: its {function_name} fails on plain text ({first_line(error)})") from error
+    if vectors.ndim != 2 or len(vectors) != len(_EXAMPLES) or not vectors.size:
+      shape = f"of two texts has the shape {list(vectors.shape)}, expected [2, dim]"
+      raise EncoderError(f"model={name}: {output} of {function_name} {shape}; choose another saved_model_output")
+    self.dim = vectors.shape[1]
+
+    def embed(texts):
+      # Some models fail without a row.
+      n = tf.shape(texts)[0]
+      filled = tf.concat([texts, tf.repeat("no", tf.cast(n < 1, tf.int32))], axis=0)
+      vectors = tf.cast(function(filled)[output], tf.float32)
+      message = "it does not give one vector for each text"
+      with tf.control_dependencies(
+        [tf.debugging.assert_equal(tf.shape(vectors), [tf.size(filled), self.dim], message)]
+      ):
+        return tf.ensure_shape(vectors[:n], [None, self.dim])
+
+    self.of_text = tf.function(embed, [tf.TensorSpec([None], tf.string)], autograph=False)
+    self.variables = list(self.of_text.get_concrete_function().graph.variables)
+
+  def check_max_seq_length(self, max_seq_length: int | None) -> int:
+    """Returns the number that stands for whole texts; EncoderError for another one."""
+    if max_seq_length not in (None, STATIC_MAX_SEQ_LENGTH):
+      message = f"max_seq_length={max_seq_length}: {self.name} takes whole texts, not tokens; leave it out"
+      raise EncoderError(message, "max_seq_length")
+    return STATIC_MAX_SEQ_LENGTH
+
+  def check_has_transformer(self, purpose: str) -> NoReturn:
+    """Raises EncoderError; `purpose`: what it cannot do, "be trained"."""
+    raise EncoderError(f"model={self.name}: a SavedModel cannot {purpose}; use a BERT, such as mini", "model")
+
+  def trainable_variables(self) -> list[tf.Variable]:
+    """Returns [], as a SavedModel stays what it is."""
+    return []
+
+  def track(self, module: Any) -> None:
+    """Makes the SavedModel, with its files, a part of a module that is to be saved."""
+    module.saved_model = self._loaded
+    references = _Restored(self._loaded)
+    if references.values:
+      module.references, module.values_of_references = references, references.values
+
+
+class _Restored(tf.saved_model.experimental.TrackableResource):
+  """Weights of a TensorFlow 1 graph that are no resources, which TensorFlow 2 loads and does not save."""
+
+  def __init__(self, loaded: Any) -> None:
+    super().__init__()
+    # The saver's operations put each value into its variable; they get the values from variables that are saved.
+    assigns = []
+    if hasattr(loaded, "prune"):
+      assigns = [op for op in loaded.graph.get_operations() if op.type == "Assign"]
+    restores = [op for op in assigns if op.inputs[1].op.type == "RestoreV2"]
+    self.values: list[tf.Variable] = []
+    if restores:
+      with loaded.graph.as_default():
+        read = [tf.identity(op.inputs[0]) for op in restores]
+        done = tf.constant(True)
+      self.values = [tf.Variable(value, trainable=False) for value in loaded.prune([], read)()]
+      self._assign = loaded.prune([op.inputs[1] for op in restores], [done, *restores])
+
+  def _create_resource(self) -> tf.Tensor:
+    return tf.constant(1.0)
+
+  def _initialize(self) -> None:
+    self._assign(*[tf.convert_to_tensor(value) for value in self.values])
+
+
+def _find(name):
+  """Returns the folder of a SavedModel."""
+  path = pathlib.Path(os.path.expanduser(name.removeprefix(SAVED_MODEL)))
+  problem = ""
+  if name == SAVED_MODEL or not path.exists():
+    problem = "no such folder"
+  elif not path.is_dir():
+    problem = "this is a file"
+  elif not any(path.glob(_FILES[0])):
+    problem = "it has no saved_model.pb"
+    versions = [child.parent.name for child in sorted(path.glob(f"*/{_FILES[0]}"))]
+    if versions:
+      problem += f" itself; name one of its folders: {', '.join(versions)}"
+  if problem:
+    expected = f"expected {SAVED_MODEL}FOLDER with saved_model.pb and variables/, as tf.saved_model.save writes it"
+    raise EncoderError(f"model={name}: {expected}; {problem}", "model")
+  return path
+
+
+def _checksum(folder):
+  """Returns the hexadecimal SHA-256 of the names and contents of the files that decide the vectors."""
+  digest = hashlib.sha256()
+  paths = {path for pattern in _FILES for path in folder.glob(pattern) if path.is_file()}
+  for path in sorted(paths):
+    digest.update(f"{path.relative_to(folder).as_posix()} {checksums.of_file(path)}\n".encode())
+  return digest.hexdigest()
+
+
+def _load(name, folder):
+  """Returns the loaded SavedModel; of several graphs the one for serving, or of a TensorFlow 1 module the plain one."""
+  with contextlib.suppress(ImportError):
+    import tensorflow_text  # noqa: F401  # operations of many text models
+  first: Any = None
+  for tags in (None, ["serve"], []):
+    try:
+      return tf.saved_model.load(str(folder), tags)
+    except Exception as error:  # of protocol buffers, files and any operation
+      first = first or error
+  reason = hugging_face.reason(next(folder.glob(_FILES[0])), first)
+  mend = "copy or save it again; packages with its operations, such as tensorflow-text, must be installed"
+  raise EncoderError(f"model={name}: its SavedModel cannot be loaded ({reason}); {mend}", "model") from first
+
+
+def _choose(name: str, loaded: Any, wanted: str | None) -> tuple[str, _Function, str]:
+  """Returns the name of the function that gives vectors, the function, and the name of its output."""
+  only, _, output = (wanted or "").rpartition(":")
+  seen = []
+  for function_name, function in _functions(loaded):
+    if only and function_name != only:
+      seen.append(function_name)
+      continue
+    spec = tf.TensorSpec([None], tf.string)
+    try:
+      outputs = tf.function(function, autograph=False).get_concrete_function(spec).structured_outputs
+    except Exception as error:  # a function of other inputs can fail with any error
+      seen.append(f"{function_name} does not take strings [n] ({first_line(error)})")
+      continue
+    vectors = [key for key, tensor in sorted(outputs.items()) if _is_vector(tensor) and output in ("", key)]
+    if len(vectors) == 1:
+      return function_name, function, vectors[0]
+    if vectors:
+      several = f"model={name}: its {function_name} gives several vectors; expected one of {', '.join(vectors)}"
+      raise ConfigError(f"saved_model_output: {several}", "saved_model_output")
+    shown = [f"{key} {getattr(tensor, 'shape', '')}" for key, tensor in sorted(outputs.items())]
+    seen.append(f"{function_name} gives {', '.join(shown)}")
+  about = "; ".join(seen) or "no function of strings"
+  if wanted:
+    raise ConfigError(
+      f"saved_model_output={wanted}: no such output with vectors in {name}: {about}", "saved_model_output"
+    )
+  raise EncoderError(f"model={name}: expected a SavedModel from strings [n] to vectors [n, dim], got: {about}", "model")
+
+
+def _functions(loaded: Any) -> Iterator[tuple[str, _Function]]:
+  """Yields name and function of the call and the signatures that may take strings."""
+  if callable(loaded):
+    yield _CALL, functools.partial(_call, loaded)
+  signatures = getattr(loaded, "signatures", {})
+  for name in sorted(signatures, key=lambda name: (name not in _FIRST, name == _FIRST[1], name)):
+    inputs = signatures[name].structured_input_signature[1]
+    if [spec.dtype for spec in inputs.values()] == [tf.string]:
+      yield name, functools.partial(_call_signature, signatures[name], *inputs)
+
+
+def _call(loaded, texts):
+  """Returns {name: output} of a call; a Keras model may take its texts as [n, 1]."""
+  try:
+    outputs = loaded(texts)
+  except ValueError:  # no function for this shape
+    outputs = loaded(tf.expand_dims(texts, 1))
+  if isinstance(outputs, list | tuple):
+    return {str(number): output for number, output in enumerate(outputs)}
+  if isinstance(outputs, dict):
+    return dict(outputs)
+  return {OUTPUT: outputs}
+
+
+def _call_signature(signature, key, texts):
+  """Returns {name: output} of a signature whose only input is `key`."""
+  spec = signature.structured_input_signature[1][key]
+  if spec.shape.rank == 2:
+    texts = tf.expand_dims(texts, 1)
+  return signature(**{key: texts})
+
+
+def _is_vector(tensor):
+  """Returns whether an output may have a vector for each text."""
+  return isinstance(tensor, tf.Tensor) and tensor.dtype.is_floating and tensor.shape.rank in (None, 2)
+
+
+def first_line(error: Exception) -> str:
+  """Returns kind and first line of an error, without TensorFlow's headings."""
+  lines = [line.strip() for line in str(error).splitlines() if line[:1].strip() and not line.startswith(_HEADINGS)]
+  return f"{type(error).__name__}: {' '.join(lines[:1])[:160]}"

@@ -1,0 +1,191 @@
+"""SavedModels of other programs as encoders: TensorFlow 2, Keras, TensorFlow 1 and its hub, against NumPy."""
+
+import shutil
+
+import numpy as np
+import pytest
+
+from bert_flow_tf import SentenceModel
+from bert_flow_tf.errors import BertFlowError, ConfigError, EncoderError
+from tests.encoder import saved_models
+
+import tensorflow as tf  # isort: skip
+
+TEXTS = ["A man is eating", "no dog", "the woman plays guitar zzz", "no", "a " * 300, "A man is eating"]
+
+
+@pytest.fixture(scope="module")
+def folders(tmp_path_factory):
+  """Returns a function that writes a SavedModel once: name of a writer, its arguments -> folder."""
+  written = {}
+
+  def write(writer, **arguments):
+    key = (writer, str(arguments))
+    if key not in written:
+      folder = tmp_path_factory.mktemp("saved") / "text"
+      written[key] = getattr(saved_models, writer)(folder, **arguments)
+    return written[key]
+
+  return write
+
+
+KINDS = {
+  "call": {"writer": "write_callable"},
+  "signature": {"writer": "write_signatures", "serving_default": ["vector"]},
+  "keras": {"writer": "write_keras"},
+  "keras of columns": {"writer": "write_keras", "shape": (1,)},
+  "TF1": {"writer": "write_tf1"},
+  "TF1 with resources": {"writer": "write_tf1", "use_resource": True},
+  "hub module": {"writer": "write_tf1", "is_hub_module": True},
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_embeds_as_numpy_does(folders, kind):
+  model = SentenceModel.from_pretrained(f"saved_model:{folders(**KINDS[kind])}")
+  np.testing.assert_allclose(model.encode(TEXTS), saved_models.expected(TEXTS, 6), rtol=1e-5, atol=1e-5)
+  assert model.encode([]).shape == (0, 6)
+
+
+def test_a_named_output_is_taken(folders):
+  folder = folders("write_signatures", embed=["first", "second"], other=["third"])
+  expected = saved_models.expected(TEXTS, 6)
+  for output, factor in (("first", 1), ("second", 2), ("other:third", 1)):
+    model = SentenceModel.from_pretrained(f"saved_model:{folder}", saved_model_output=output)
+    np.testing.assert_allclose(model.encode(TEXTS), factor * expected, atol=1e-5)
+  with pytest.raises(ConfigError, match="several vectors; expected one of first, second"):
+    SentenceModel.from_pretrained(f"saved_model:{folder}")
+  with pytest.raises(ConfigError, match=r"saved_model_output=fourth: .*embed gives first"):
+    SentenceModel.from_pretrained(f"saved_model:{folder}", saved_model_output="fourth")
+
+
+def test_identity_is_the_content_of_the_files(folders, tmp_path):
+  folder = folders("write_callable")
+  model = SentenceModel.from_pretrained(f"saved_model:{folder}")
+  model.fit([*saved_models.sentences(), ""], "whitening")
+  model.save(tmp_path / "model")
+  loaded = SentenceModel.load(tmp_path / "model")
+  np.testing.assert_array_equal(loaded.encode(TEXTS), model.encode(TEXTS))
+
+  moved = shutil.copytree(folder, tmp_path / "moved")
+  again = SentenceModel.load(tmp_path / "model", model=f"saved_model:{moved}")
+  np.testing.assert_array_equal(again.encode(TEXTS), model.encode(TEXTS))
+  (asset,) = (moved / "assets").iterdir()
+  asset.write_text(asset.read_text(encoding="utf-8").replace("dog", "cat"), encoding="utf-8")
+  with pytest.raises(EncoderError, match="weights_sha256"):
+    SentenceModel.load(tmp_path / "model", model=f"saved_model:{moved}")
+
+
+def test_cached_vectors_are_read(folders, tmp_path):
+  name = f"saved_model:{folders('write_callable')}"
+  first = SentenceModel.from_pretrained(name, cache=tmp_path).encode(TEXTS)
+  model = SentenceModel.from_pretrained(name, cache=tmp_path)
+  model.encoder.bert.of_text = None  # not called for what is cached
+  np.testing.assert_array_equal(model.encode(TEXTS), first)
+
+
+def test_flow_and_auto_are_fitted(folders):
+  model = SentenceModel.from_pretrained(f"saved_model:{folders('write_callable', dim=8)}")
+  model.fit(saved_models.sentences(), "auto")
+  assert set(model.choice.agreement) == {"whitening", "soft-whitening", "soft-whitening-0.2"}
+  model.fit(saved_models.sentences(), "flow", num_train_epochs=0.5)
+  assert np.isfinite(model.encode(TEXTS)).all()
+  graph = model.as_function()
+  np.testing.assert_allclose(graph(tf.constant(TEXTS)), model.encode(TEXTS), atol=1e-4)
+
+
+@pytest.mark.parametrize(
+  "argument",
+  [
+    {"precision": "bfloat16"},
+    {"token_weights": "idf"},
+    {"sentence_embedding_type": "avg"},
+    {"max_seq_length": 64},
+    {"hidden_act": "gelu"},
+    {"revision": "main"},
+    {"max_input_chars_per_word": 5},
+    {"strip_accents": True},
+    {"frequency_corpus": "corpus.txt"},
+    {"vocab_file": "vocab.txt"},
+  ],
+)
+def test_what_needs_tokens_is_rejected(folders, argument):
+  (name,) = argument
+  with pytest.raises(BertFlowError, match=f"^{name}=.*leave it out") as caught:
+    SentenceModel.from_pretrained(f"saved_model:{folders('write_callable')}", **argument)
+  assert "\n" not in str(caught.value)
+
+
+def test_uses_of_tokens_are_rejected(folders):
+  model = SentenceModel.from_pretrained(f"saved_model:{folders('write_callable')}")
+  with pytest.raises(EncoderError, match="a SavedModel cannot be embedded with dropout"):
+    model.fit(saved_models.sentences(), "flow", encoder_dropout=True)
+  with pytest.raises(EncoderError, match="a SavedModel cannot be a layer"):
+    model.encoder.as_layer()
+  with pytest.raises(ConfigError, match="saved_model_output=vector: mini is no SavedModel"):
+    SentenceModel.from_pretrained("mini", saved_model_output="vector")
+
+
+def _broken(folder, tmp_path):
+  """Yields folders of no use, each with a part of the expected message."""
+  empty = tmp_path / "empty"
+  empty.mkdir()
+  yield empty, "no saved_model.pb"
+  yield tmp_path / "absent", "no such folder"
+  file = tmp_path / "model.keras"
+  file.write_bytes(b"PK")
+  yield file, "this is a file"
+  (tmp_path / "versions").mkdir()
+  shutil.copytree(folder, tmp_path / "versions" / "3")
+  yield tmp_path / "versions", "name one of its folders: 3"
+  for number, pattern in enumerate(("saved_model.pb", "variables/*data*", "variables/*.index", "assets/*")):
+    damaged = shutil.copytree(folder, tmp_path / f"damaged{number}")
+    (path,) = damaged.glob(pattern)
+    content = path.read_bytes()
+    if number == 0:
+      path.write_bytes(content[: len(content) // 2])
+    else:
+      path.unlink()
+    yield damaged, "cannot be loaded"
+  for name, function, inputs, expected in (
+    ("numbers", lambda x: x * 2, tf.TensorSpec([None], tf.float32), "no function of strings"),
+    ("lengths", tf.strings.length, tf.TensorSpec([None], tf.string), "from strings .n. to vectors"),
+    ("tokens", lambda x: tf.zeros([tf.size(x), 4, 3]), tf.TensorSpec([None], tf.string), "from strings .n. to vectors"),
+    ("one", lambda x: tf.zeros([1, 3]), tf.TensorSpec([None], tf.string), "expected .2, dim."),
+    ("scalar", lambda x: tf.zeros([3]), tf.TensorSpec([], tf.string), "does not take strings"),
+    ("examples", saved_models.parse_examples, tf.TensorSpec([None], tf.string), "fails on plain text"),
+  ):
+    module = tf.Module()
+    module.call = tf.function(function, [inputs])
+    tf.saved_model.save(module, str(tmp_path / name), signatures=module.call)
+    yield tmp_path / name, expected
+
+
+def test_bad_folders_get_one_sentence(folders, tmp_path):
+  for folder, expected in _broken(folders("write_callable"), tmp_path):
+    with pytest.raises(EncoderError, match=expected) as caught:
+      SentenceModel.from_pretrained(f"saved_model:{folder}")
+    assert str(caught.value).startswith(f"model=saved_model:{folder}: "), caught.value
+    assert "\n" not in str(caught.value)
+
+
+def test_an_empty_text_is_a_row_or_an_error(folders):
+  model = SentenceModel.from_pretrained(f"saved_model:{folders('write_callable')}")
+  np.testing.assert_array_equal(model.encode(["no", ""])[1], np.zeros(6))
+  # This TensorFlow 1 graph leaves it out.
+  model = SentenceModel.from_pretrained(f"saved_model:{folders('write_tf1')}")
+  with pytest.raises(EncoderError, match="does not give one vector for each text"):
+    model.encode(["no", ""])
+
+
+def test_a_failing_text_is_named(tmp_path):
+  def only_short(texts):
+    with tf.control_dependencies([tf.debugging.assert_less(tf.strings.length(texts), 20)]):
+      return tf.ones([tf.size(texts), 2])
+
+  module = tf.Module()
+  module.__call__ = tf.function(only_short, [tf.TensorSpec([None], tf.string)])
+  tf.saved_model.save(module, str(tmp_path / "short"))
+  model = SentenceModel.from_pretrained(f"saved_model:{tmp_path / 'short'}")
+  with pytest.raises(EncoderError, match="it fails on one of 2 texts, the first 'a very"):
+    model.encode(["no", "a very long text, too long"])

@@ -1,0 +1,132 @@
+"""SavedModels from strings to vectors, as other programs write them: TensorFlow 2, Keras, TensorFlow 1 and its hub."""
+
+import pathlib
+
+import numpy as np
+
+import bert_flow_tf  # noqa: F401  # selects Keras 2 before TensorFlow is imported
+
+import tensorflow as tf  # isort: skip
+import tf_keras  # isort: skip
+
+WORDS = ["a", "man", "is", "eating", "no", "dog", "plays", "the", "guitar", "woman"]
+
+
+def rows(dim, seed=0):
+  """Returns the vector of each word, the last one for unknown words, float32 [words + 1, dim]."""
+  return np.random.default_rng(seed).normal(size=[len(WORDS) + 1, dim]).astype(np.float32)
+
+
+def expected(texts, dim, seed=0):
+  """Returns sums of the vectors of the words of texts between spaces, in lower case, in NumPy."""
+  vectors = rows(dim, seed)
+  embeddings = np.zeros([len(texts), dim], np.float32)
+  for row, text in enumerate(texts):
+    for word in text.lower().split():
+      embeddings[row] += vectors[WORDS.index(word) if word in WORDS else -1]
+  return embeddings
+
+
+class WordSums(tf.Module):
+  """Sums of vectors of words, with the words in an asset."""
+
+  def __init__(self, folder, dim, seed=0):
+    super().__init__()
+    path = pathlib.Path(folder, f"words_{seed}.txt")
+    path.write_text("\n".join(WORDS), encoding="utf-8")
+    self.asset = tf.saved_model.Asset(str(path))
+    initializer = tf.lookup.TextFileInitializer(
+      self.asset, tf.string, tf.lookup.TextFileIndex.WHOLE_LINE, tf.int64, tf.lookup.TextFileIndex.LINE_NUMBER
+    )
+    self.table = tf.lookup.StaticHashTable(initializer, len(WORDS))
+    self.rows = tf.Variable(rows(dim, seed))
+
+  @tf.function(input_signature=[tf.TensorSpec([None], tf.string)])
+  def embed(self, texts):
+    """Returns float32 [n, dim]."""
+    words = tf.strings.split(tf.strings.lower(texts))
+    ids = tf.ragged.map_flat_values(self.table.lookup, words)
+    return tf.reduce_sum(tf.ragged.map_flat_values(tf.gather, self.rows, ids), axis=1)
+
+
+def sentences():
+  """Returns 300 different sentences of the words."""
+  rng = np.random.default_rng(0)
+  drawn = {" ".join(rng.choice([*WORDS, "unknown"], rng.integers(3, 9))) for _ in range(400)}
+  return sorted(drawn)[:300]
+
+
+def parse_examples(examples):
+  """Returns a feature of serialized tf.Examples, as estimators' SavedModels take them."""
+  return tf.io.parse_example(examples, {"v": tf.io.FixedLenFeature([3], tf.float32)})["v"]
+
+
+def write_keras(folder, dim=6, shape=()):
+  """Writes a Keras model on texts [n] or [n, 1]."""
+  vectors = rows(dim)
+  matrix = np.concatenate([np.zeros_like(vectors[:1]), vectors[-1:], vectors[:-1]])  # padding, unknown words, words
+  inputs = tf_keras.Input(shape, dtype=tf.string)
+  ids = tf_keras.layers.TextVectorization(standardize="lower", vocabulary=WORDS)(inputs)
+  words = tf_keras.layers.Embedding(len(matrix), dim, weights=[matrix])(ids)
+  model = tf_keras.Model(inputs, tf_keras.layers.Dropout(0.5)(tf.reduce_sum(words, axis=1)))
+  model.save(str(folder), save_format="tf")
+  return folder
+
+
+def write_callable(folder, dim=6, seed=0):
+  """Writes a module that is called on texts, with a table and an asset."""
+  module = WordSums(folder.parent, dim, seed)
+  module.__call__ = module.embed
+  tf.saved_model.save(module, str(folder))
+  return folder
+
+
+def write_signatures(folder, dim=6, **outputs):
+  """Writes a module without a call, whose signatures give dicts; `outputs` are {signature: names of outputs}."""
+  module = WordSums(folder.parent, dim)
+  functions = {}
+  for signature, names in outputs.items():
+
+    def call(texts, names=names):
+      vectors = module.embed(texts)
+      return {name: vectors * (number + 1) for number, name in enumerate(names)}
+
+    functions[signature] = tf.function(call, [tf.TensorSpec([None], tf.string, "texts")])
+  tf.saved_model.save(module, str(folder), signatures=functions)
+  return folder
+
+
+def write_tf1(folder, dim=6, is_hub_module=False, use_resource=False):
+  """Writes a TensorFlow 1 SavedModel, or a module of TensorFlow Hub: two graphs, no tag, the signature default."""
+  path = folder.parent / "words_tf1.txt"
+  path.write_text("\n".join(WORDS), encoding="utf-8")
+  builder = tf.compat.v1.saved_model.Builder(str(folder))
+  tag_sets, signature_name = [[tf.saved_model.SERVING]], "serving_default"
+  if is_hub_module:
+    tag_sets, signature_name = [[], ["train"]], "default"
+  for tags in tag_sets:
+    with tf.Graph().as_default(), tf.compat.v1.Session() as session:
+      texts = tf.compat.v1.placeholder(tf.string, [None])
+      asset = tf.constant(str(path))
+      tf.compat.v1.add_to_collection(tf.compat.v1.GraphKeys.ASSET_FILEPATHS, asset)
+      initializer = tf.lookup.TextFileInitializer(
+        asset, tf.string, tf.lookup.TextFileIndex.WHOLE_LINE, tf.int64, tf.lookup.TextFileIndex.LINE_NUMBER
+      )
+      table = tf.lookup.StaticHashTable(initializer, len(WORDS))
+      tf.compat.v1.add_to_collection(tf.compat.v1.GraphKeys.TABLE_INITIALIZERS, initializer.initialize(table))
+      matrix = tf.compat.v1.get_variable("rows", initializer=rows(dim), use_resource=use_resource)
+      words = tf.compat.v1.string_split(tf.strings.lower(texts))
+      ids = tf.SparseTensor(words.indices, table.lookup(words.values), words.dense_shape)
+      vectors = tf.nn.embedding_lookup_sparse(matrix, ids, None, combiner="sum")
+      session.run([tf.compat.v1.global_variables_initializer(), tf.compat.v1.tables_initializer()])
+      signature = tf.compat.v1.saved_model.predict_signature_def({"text": texts}, {"default": vectors})
+      arguments = {"signature_def_map": {signature_name: signature}, "strip_default_attrs": True}
+      if not is_hub_module:
+        arguments["main_op"] = tf.compat.v1.tables_initializer()
+      if tags == tag_sets[0]:
+        assets = tf.compat.v1.get_collection(tf.compat.v1.GraphKeys.ASSET_FILEPATHS)
+        builder.add_meta_graph_and_variables(session, tags, assets_collection=assets, **arguments)
+      else:
+        builder.add_meta_graph(tags, **arguments)
+  builder.save()
+  return folder
