@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from bert_flow_tf.calibration.combined import side_by_side, view_dim
+from bert_flow_tf.calibration.combined import Characters, side_by_side, view_dim
 from bert_flow_tf.calibration.flow import FlowCalibration, as_calibration, load_calibration
 from bert_flow_tf.calibration.interface import Calibration
 from bert_flow_tf.calibration.names import AUTO, FLOW, CalibrationSpec, parse_calibration
@@ -17,10 +17,10 @@ from bert_flow_tf.data.pairs import SentencePairs, Texts, check_pairs, check_sen
 from bert_flow_tf.encoder import pooling as pooling_lib
 from bert_flow_tf.encoder.identity import check_encoder, has_identity, load_identity, read_identity, save_identity
 from bert_flow_tf.encoder.sentence_encoder import SentenceEncoder, load_encoder
-from bert_flow_tf.errors import ConfigError, naming
+from bert_flow_tf.errors import ConfigError, EncoderError, naming
 from bert_flow_tf.evaluation import isotropy
-from bert_flow_tf.evaluation.metrics import cosine_similarity, normalized
-from bert_flow_tf.evaluation.task_scores import Embeddings
+from bert_flow_tf.evaluation.metrics import SAME, cosine_similarity, normalized
+from bert_flow_tf.evaluation.task_scores import CHARACTERS, TF_IDF, Embeddings
 from bert_flow_tf.flow.glow import Glow
 from bert_flow_tf.training.calibrate import fit_flow, fit_linear, make_trainer, settings_of_fit
 from bert_flow_tf.training.choice import Choice, choose_calibration
@@ -91,6 +91,8 @@ class SentenceModel:
       self.calibration = as_calibration(calibration)
       where = f"calibration={self.calibration.name}"
       check_encoder(self.calibration, self.identity, self.dim, where, "calibration", allow_other_encoder)
+      if not allow_other_encoder:
+        self._check_characters(where, "calibration")
     pooling_lib.check_low_dim(self._calibrated_dim, low_dim)
 
   @classmethod
@@ -157,6 +159,8 @@ class SentenceModel:
       check_encoder(calibration, loaded.identity, loaded.dim, where, "folder", allow_other_encoder)
       pooling_lib.check_low_dim(calibration.output_dim, loaded.identity.low_dim)
       loaded.calibration = calibration
+      if not allow_other_encoder:
+        loaded._check_characters(where, "folder")
     elif not allow_other_encoder:
       identity.check_same(loaded.identity, where, "folder")
     return loaded
@@ -234,8 +238,8 @@ class SentenceModel:
       sentences: a list of str, or another collection as `check_sentences` takes it; or pairs, as a `SentencePairs`, a
         tuple of two collections, or a collection of tuples of two str.
         Every occurrence counts. The flow's loss is a mean over pairs of sentences: of a plain list it takes neighbors.
-      calibration: a name that `parse_calibration` reads: "flow", "whitening", "flow+soft-whitening", ...; or "auto",
-        which compares some of them without labels.
+      calibration: a name that `parse_calibration` reads: "flow", "whitening", "flow+soft-whitening",
+        "soft-whitening+characters", ...; or "auto", which compares some of them without labels.
       dev: pairs with gold scores on which natsv and sn+natsv without K choose it.
       strategy: of the flow's fit: a `tf.distribute.Strategy`, "default" (one device), "mirrored" (all GPUs, or logical
         CPUs) or "multi_worker_mirrored"; None for the current one within a scope, else that of the settings.
@@ -266,6 +270,8 @@ class SentenceModel:
     for part in missing:
       if part.name == AUTO:
         parts[AUTO] = self._choose(corpus, flow_settings.seed, batch_size)
+      elif part.method == CHARACTERS:
+        parts[part.name] = Characters(part.k or Characters().dim, self.encoder.characters.checksum)
       elif part.name != FLOW:
         gold = corpus.with_gold(dev) if part.k_on_dev and dev is not None else None
         parts[part.name] = fit_linear(part, corpus.rows(), gold, self.shares)
@@ -310,8 +316,12 @@ class SentenceModel:
     """
     for part in spec.parts:
       dim = self.dim // max(len(self.shares), 1)  # the mix of the views
-      if part.method == "whitening" and part.k:
+      if part.method in ("whitening", CHARACTERS) and part.k:
         dim = int(part.k)
+      elif part.method == CHARACTERS:
+        dim = Characters().dim
+      if part.method == CHARACTERS:
+        self.encoder.check_has_tokens(spec.name)
       pooling_lib.check_low_dim(dim, self.identity.low_dim)
     if encoder_dropout:
       self.encoder.bert.check_has_transformer("be embedded with dropout")
@@ -336,9 +346,61 @@ class SentenceModel:
     return isotropy.log_cone(embeddings, self.shares, self.pooling.kind == "words")
 
   def embed(self, sentences: Texts, batch_size: int = 64, show_progress: bool | None = None) -> np.ndarray:
-    """Embeds sentences, without calibration and low_dim: float32 [n, dim]; see `SentenceEncoder.encode`."""
-    arguments = {"batch_size": batch_size, "show_progress": show_progress, **self.identity.pooling_arguments()}
-    return self.encoder.encode(sentences, cache=self._cache, **arguments)
+    """Embeds sentences, without calibration and low_dim: float32 [n, rows_dim]; see `SentenceEncoder.encode`."""
+    sentences = check_sentences(sentences)
+    embeddings = np.empty([len(sentences), 0], np.float32)
+    if self.rows_dim > self._characters:
+      arguments = {"batch_size": batch_size, "show_progress": show_progress, **self.identity.pooling_arguments()}
+      embeddings = self.encoder.encode(sentences, cache=self._cache, **arguments)
+    return self.with_characters(sentences, embeddings)
+
+  @property
+  def rows_dim(self) -> int:
+    """Dimensions that the calibration takes: those of the embedding, then those of characters, if it has a use."""
+    if self.calibration is None:
+      return self.dim
+    return self.calibration.dim
+
+  @property
+  def _characters(self):
+    """Dimensions of the characters that the calibration takes."""
+    if self.calibration is None:
+      return 0
+    return self.calibration.characters
+
+  def _character_table(self):
+    """Returns the table of the characters that the calibration takes, float32 [vocab_size, k], or None."""
+    if not self._characters:
+      return None
+    return self.encoder.characters.dense(self._characters)
+
+  def _check_characters(self, where, argument):
+    """Raises an EncoderError if the calibration takes other characters than those of the encoder."""
+    if self._characters and self._parts()[-1].table_sha256 not in (None, self.encoder.characters.checksum):
+      raise EncoderError(
+        f"{where}: fitted with other frequencies of word pieces than this version or frequency_corpus has; fit it "
+        "again, which takes seconds",
+        argument,
+      )
+
+  def _parts(self):
+    return getattr(self.calibration, "parts", (self.calibration,))
+
+  def views(self, embeddings: Embeddings) -> Embeddings:
+    """Returns embeddings of sentences with what else the calibration takes; see `with_characters`."""
+    if not self._characters:
+      return embeddings
+    return embeddings.extended(self.with_characters)
+
+  def with_characters(self, sentences: Sequence[str], embeddings: np.ndarray) -> np.ndarray:
+    """Returns what the calibration takes, float32 [n, rows_dim], of sentences and their embeddings [n, dim]."""
+    if self._character_table() is None:
+      return embeddings
+    ids = self.encoder.tokenizer(sentences, self.max_seq_length, warn=False)
+    characters = self.encoder.characters.of(ids, self._characters)
+    if self.rows_dim == self._characters:
+      return characters
+    return np.concatenate([embeddings, characters], axis=1)
 
   def transform(self, embeddings: np.ndarray) -> np.ndarray:
     """Applies the calibration, then low_dim, to embeddings [n, dim]: float32 [n, output_dim]."""
@@ -387,6 +449,8 @@ class SentenceModel:
   def similarity(self, texts_a: Texts, texts_b: Texts, batch_size: int = 64) -> np.ndarray:
     """Returns the cosine of the calibrated embeddings of each pair, float64 [n]; 0 for an embedding of zeros.
 
+    With characters, it is that of the exact ones, which those of `encode` approximate to some 0.03.
+
     Args:
       texts_a: the first sentences of n pairs.
       texts_b: the second sentences.
@@ -396,8 +460,44 @@ class SentenceModel:
       DataError: not str, or lists of different lengths.
     """
     a, b = check_pairs(texts_a, texts_b)
+    if self._characters and self.identity.low_dim is None:
+      return self._exact_similarity(a, b, batch_size)
     embeddings = self.encode(a + b, batch_size)
     return np.nan_to_num(cosine_similarity(embeddings[: len(a)], embeddings[len(a) :]))
+
+  def _exact_similarity(self, a, b, batch_size):
+    """Returns `similarity` with the exact characters, of which `encode` has random projections."""
+    ids = self.encoder.tokenizer(a + b, self.max_seq_length, warn=False)
+    rows: list[Any] = [self.encoder.characters.exact(ids)]
+    if self.rows_dim > self._characters:
+      arguments = {"batch_size": batch_size, "show_progress": False, **self.identity.pooling_arguments()}
+      embeddings = self.encoder.encode(a + b, cache=self._cache, **arguments)
+      rows += [normalized(part.transform(embeddings)) for part in self._parts() if not part.characters]
+    # All rows have length 1, or are 0, which counts in the lengths of what they are parts of.
+    dots, squares = np.zeros(len(a)), np.zeros(2 * len(a))
+    for of_part in rows:
+      dots += np.asarray((of_part[: len(a)] * of_part[len(a) :]).sum(axis=1))
+      squares += np.asarray((of_part * of_part).sum(axis=1))
+    lengths = np.sqrt(squares[: len(a)] * squares[len(a) :])
+    cosines = np.divide(dots, lengths, out=np.zeros_like(dots), where=lengths > 0)
+    return np.where(cosines > 1 - SAME, 1.0, cosines)
+
+  def string_matches(self, texts_a: Texts, texts_b: Texts) -> dict[str, np.ndarray]:
+    """Returns what a string match of n pairs gives without an encoder: {`TF_IDF`, `CHARACTERS`: cosines float64 [n]}.
+
+    These are controls: a score that is no better needs no encoder. They find no paraphrase without a shared string.
+    """
+    a, b = check_pairs(texts_a, texts_b)
+    sides = [self.encoder.tokenizer(texts, self.max_seq_length, warn=False) for texts in (a, b)]
+    table = self.encoder.characters
+    return {TF_IDF: table.whole_pieces.cosines(*sides), CHARACTERS: table.cosines(*sides)}
+
+  def encoder_graph(self) -> Any:
+    """Returns the graph of the encoder, from text to what the calibration takes."""
+    from bert_flow_tf.encoder.graph import make_encoder_graph
+
+    pooling = self.pooling if self.rows_dim > self._characters else None
+    return make_encoder_graph(self.encoder, pooling, self.max_seq_length, self._character_table())
 
   def as_function(self, normalize_embeddings: bool = False) -> Callable[[tf.Tensor], tf.Tensor]:
     """Returns a tf.function that embeds and calibrates text in a graph: UTF-8 string [n] -> float32 [n, output_dim].
@@ -412,10 +512,9 @@ class SentenceModel:
       CalibrationError: the calibration is not fitted.
     """
     from bert_flow_tf.calibration.graph import make_calibration_graph
-    from bert_flow_tf.encoder.graph import make_encoder_graph
 
-    encoder = make_encoder_graph(self.encoder, self.pooling, self.max_seq_length)
-    calibration = make_calibration_graph(self.calibration, self.dim)
+    encoder = self.encoder_graph()
+    calibration = make_calibration_graph(self.calibration, self.rows_dim)
 
     @tf.function(input_signature=[tf.TensorSpec([None], tf.string, "text")], autograph=False)
     def embed(text):

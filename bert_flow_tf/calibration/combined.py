@@ -11,7 +11,9 @@ from bert_flow_tf.calibration.interface import Calibration
 from bert_flow_tf.calibration.moments import FLOAT32_EPSILON, Moments
 from bert_flow_tf.errors import CalibrationError, ConfigError
 from bert_flow_tf.evaluation.metrics import normalized
+from bert_flow_tf.io.checks import check_rows
 
+CHARACTERS = "characters"
 SIDE_BY_SIDE = "side by side"  # the method in the settings of several calibrations
 
 
@@ -103,16 +105,47 @@ def _shown(shares):
   return shares
 
 
+class Characters(Calibration):
+  """Characters c of a sentence in place of its embedding, as `CharacterTable` in `encoder` computes them: z = c.
+
+  Nothing is fitted. `table_sha256` is the checksum of the table, None for any.
+  """
+
+  def __init__(self, dim: int = 1024, table_sha256: str | None = None) -> None:
+    self.dim = self.output_dim = self.characters = dim
+    self.table_sha256 = table_sha256
+
+  @property
+  def name(self) -> str:
+    """Name as `parse_calibration` reads it."""
+    return CHARACTERS if self.dim == Characters().dim else f"{CHARACTERS}-{self.dim}"
+
+  def transform(self, embeddings: np.ndarray) -> np.ndarray:
+    """Returns c [n, dim] as float32."""
+    return np.asarray(check_rows(embeddings, self.dim), np.float32)
+
+  def contents(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+    """Returns the settings."""
+    return {"method": CHARACTERS, "dim": self.dim, "table_sha256": self.table_sha256}, {}
+
+
 class SideBySide(Calibration):
   """z = [z_1 / |z_1|, z_2 / |z_2|, ...] of parts that were fitted on the same embeddings.
 
-  The cosine of two z is the mean of the parts' cosines.
+  The cosine of two z is the mean of the parts' cosines. `Characters` are the last part, and take the last dimensions.
   """
 
   def __init__(self, parts: Sequence[Calibration]) -> None:
     self.parts: Any = tuple(parts)
-    self.dim = self.parts[0].dim
+    self.characters = self.parts[-1].characters
+    self.dim = self.parts[0].dim + self.characters
     self.output_dim = sum(part.output_dim for part in self.parts)
+
+  def of_part(self, part: Calibration, embeddings: Any) -> Any:
+    """Returns the dimensions of embeddings [n, dim] that a part takes; arrays, or tensors of TensorFlow."""
+    if part.characters:
+      return embeddings[:, self.dim - self.characters :]
+    return embeddings[:, : self.dim - self.characters]
 
   @property
   def name(self) -> str:
@@ -121,7 +154,8 @@ class SideBySide(Calibration):
 
   def transform(self, embeddings: np.ndarray) -> np.ndarray:
     """u [n, dim] -> z [n, output_dim], float32; a part of zeros stays."""
-    return np.concatenate([normalized(part.transform(embeddings)) for part in self.parts], axis=1)
+    rows = check_rows(embeddings, self.dim)
+    return np.concatenate([normalized(part.transform(self.of_part(part, rows))) for part in self.parts], axis=1)
 
   def contents(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
     """Returns the settings and arrays of the parts; the names of a part's arrays begin with its number."""

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from bert_flow_tf.calibration.combined import SIDE_BY_SIDE, Mix, SideBySide, parse_shares
+from bert_flow_tf.calibration.combined import CHARACTERS, SIDE_BY_SIDE, Characters, Mix, SideBySide, parse_shares
 from bert_flow_tf.calibration.interface import KIND, Calibration
 from bert_flow_tf.calibration.linear import LinearCalibration
 from bert_flow_tf.calibration.names import FLOW
@@ -123,6 +123,8 @@ def _restored(settings: dict[str, Any], arrays: dict[str, np.ndarray]) -> Calibr
   """Returns the calibration of `contents`, of any class."""
   if settings["method"] == FLOW:
     return FlowCalibration.restore(settings, arrays)
+  if settings["method"] == CHARACTERS:
+    return Characters(settings["dim"], settings["table_sha256"])
   if settings["method"] != SIDE_BY_SIDE:
     return LinearCalibration.restore(settings, arrays)
   parts: list[Any] = []
@@ -131,8 +133,8 @@ def _restored(settings: dict[str, Any], arrays: dict[str, np.ndarray]) -> Calibr
     prefix = f"{number}/"
     arrays_of_part = {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}
     parts.append(_restored(of_part, arrays_of_part))
-  if len({part.dim for part in parts}) != 1:
-    raise CalibrationError("expected parts of the same dimensions")
+  if len({part.dim for part in parts if not part.characters}) != 1 or any(part.characters for part in parts[:-1]):
+    raise CalibrationError("expected parts of the same dimensions, and characters at the end")
   return SideBySide(parts)
 
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 import numpy as np
 import tensorflow as tf
 
-from bert_flow_tf.calibration.combined import Mix, SideBySide
+from bert_flow_tf.calibration.combined import Characters, Mix, SideBySide
 from bert_flow_tf.calibration.flow import FlowCalibration
 from bert_flow_tf.calibration.interface import Calibration
 from bert_flow_tf.calibration.linear import LinearCalibration
@@ -84,18 +84,18 @@ class SideBySideGraph(CalibrationGraph):
   """z = [z_1 / |z_1|, z_2 / |z_2|, ...] of the graphs of several calibrations."""
 
   def __init__(self, calibration: SideBySide, dtype: type):
-    self._parts, variables = [], []
+    self._calibration, self._graphs, variables = calibration, [], []
     for part in calibration.parts:
       graph = make_calibration_graph(part, calibration.dim, dtype)
-      self._parts.append(graph)
+      self._graphs.append(graph)
       variables += graph.variables
     super().__init__(calibration.name, calibration.dim, calibration.output_dim, variables)
 
   def transform(self, embeddings: tf.Tensor) -> tf.Tensor:
     """See the base class."""
     directions = []
-    for part in self._parts:
-      z = part.transform(embeddings)
+    for part, graph in zip(self._calibration.parts, self._graphs, strict=True):
+      z = graph.transform(self._calibration.of_part(part, embeddings))
       directions.append(tf.math.divide_no_nan(z, tf.norm(z, axis=1, keepdims=True)))
     return tf.concat(directions, axis=1)
 
@@ -107,6 +107,8 @@ def make_calibration_graph(calibration: Calibration | None, dim: int, dtype: typ
   """
   if calibration is None:
     return CalibrationGraph("none", dim, dim)
+  if isinstance(calibration, Characters):
+    return CalibrationGraph(calibration.name, calibration.dim, calibration.dim)
   if isinstance(calibration, SideBySide):
     return SideBySideGraph(calibration, dtype)
   if isinstance(calibration, FlowCalibration):

@@ -26,9 +26,11 @@ class Calibration(abc.ABC):
 
   Attributes:
     encoder: identity of the encoder, or None if unknown; saved and loaded with the rest.
+    characters: how many of the last dimensions of u are the characters of the sentence, see `Characters`.
   """
 
   encoder: dict[str, Any] | None = None
+  characters = 0
 
   @property
   @abc.abstractmethod

@@ -6,16 +6,20 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from bert_flow_tf.calibration.combined import CHARACTERS
 from bert_flow_tf.calibration.linear import METHODS, LinearCalibration
 from bert_flow_tf.data.task import TaskData
 from bert_flow_tf.errors import ConfigError
 
 FLOW, AUTO = "flow", "auto"
-# {name: type of the K that may follow}. The flow is fitted in steps, and auto chooses one of the others.
-_K_TYPES = {FLOW: None, AUTO: None, **{name: method.k for name, method in METHODS.items()}}
+# Largest K of characters-K, with which 30,000 word pieces take 1 GB.
+_MOST_CHARACTERS = 8192
+# {name: type of the K that may follow}. The flow is fitted in steps, auto chooses one of the others, and characters are
+# of sentences.
+_K_TYPES = {FLOW: None, AUTO: None, CHARACTERS: int, **{name: method.k for name, method in METHODS.items()}}
 ALLOWED = ", ".join(name if k is None else f"{name}, {name}-K" for name, k in _K_TYPES.items())
 ALLOWED += " (natsv without K: chosen on dev; auto: chosen without labels)"
-ALLOWED += f", {FLOW}+NAME ({FLOW} and another calibration side by side)"
+ALLOWED += f", {FLOW}+NAME or NAME+{CHARACTERS} (both side by side)"
 _FORM = re.compile(r"([a-z+-]*[a-z])(?:-([1-9][0-9]{0,8}|0\.(?!0+$)[0-9]{1,4}))?", re.ASCII)
 
 
@@ -27,7 +31,7 @@ class CalibrationSpec:
   # Dimensions that whitening keeps, directions that NATSV removes, or exponent of soft whitening; None for all, for a
   # choice on dev, or for the form without exponent.
   k: float | None = None
-  second: "CalibrationSpec | None" = None  # next to the flow, see `SideBySide`
+  second: "CalibrationSpec | None" = None  # next to this one, see `SideBySide`
 
   @property
   def name(self) -> str:
@@ -41,30 +45,38 @@ class CalibrationSpec:
 
   @property
   def parts(self) -> "tuple[CalibrationSpec, ...]":
-    """The calibrations that are fitted: the flow and the one next to it, or this one alone."""
+    """The calibrations that are fitted: this one, and those next to it."""
     if self.second is None:
       return (self,)
-    return dataclasses.replace(self, second=None), self.second
+    return dataclasses.replace(self, second=None), *self.second.parts
 
   @property
   def k_on_dev(self) -> bool:
     """True if k is chosen on labeled pairs after the fit (`LinearCalibration.choose_k`)."""
-    last = self.parts[-1]
-    return last.k is None and last.method in METHODS and METHODS[last.method].k_on_dev
+    chosen = [part.method for part in self.parts if part.k is None and part.method in METHODS]
+    return any(METHODS[method].k_on_dev for method in chosen)
 
 
 def parse_calibration(name: str) -> CalibrationSpec:
-  """Parses a name in any case: `whitening-256`, `sn+natsv-6`, `flow`, `flow+soft-whitening`."""
+  """Parses a name in any case: `whitening-256`, `sn+natsv-6`, `flow`, `flow+soft-whitening`, `mean+characters`."""
   lower = name.strip().lower() if isinstance(name, str) else ""
-  # First as one calibration, since "sn+natsv" has a plus, too; then as the flow and another one.
+  # First as one calibration, since "sn+natsv" has a plus, too; then as two.
   spec = _parsed(lower)
-  if spec is None and lower.startswith(f"{FLOW}+"):
-    second = _parsed(lower.removeprefix(f"{FLOW}+"))
-    if second is not None and second.method in METHODS:
-      spec = CalibrationSpec(FLOW, second=second)
+  for first, _, second in (lower.partition("+"), lower.rpartition("+")):
+    if spec is None:
+      spec = _side_by_side(_parsed(first), _parsed(second))
   if spec is None:
     raise ConfigError(f"calibration={name}: expected one of {ALLOWED}", argument="calibration")
   return spec
+
+
+def _side_by_side(first: CalibrationSpec | None, second: CalibrationSpec | None) -> CalibrationSpec | None:
+  """Returns the flow and another calibration, or any and characters, as one; None for what does not go together."""
+  if first is None or second is None or first.method == CHARACTERS:
+    return None
+  if second.method != CHARACTERS and (first.method != FLOW or second.method not in METHODS):
+    return None
+  return dataclasses.replace(first, second=second)
 
 
 def _parsed(name: str) -> CalibrationSpec | None:
@@ -77,7 +89,7 @@ def _parsed(name: str) -> CalibrationSpec | None:
     return CalibrationSpec(method)
   # 256 counts directions, 0.3 is an exponent; no method takes both.
   kind = float if "." in k else int
-  if _K_TYPES[method] is not kind:
+  if _K_TYPES[method] is not kind or (method == CHARACTERS and not 8 <= int(k) <= _MOST_CHARACTERS):
     return None
   return CalibrationSpec(method, kind(k))
 
@@ -113,8 +125,8 @@ def make_calibration(spec: CalibrationSpec | str, shares: Sequence[float] = ()) 
   """Returns a calibration that is not fitted; not the flow or auto, which `training` makes. For shares see `Mix`."""
   if isinstance(spec, str):
     spec = parse_calibration(spec)
-  if spec.method not in METHODS:
-    needs = "auto needs sentences, as run_flow and SentenceModel.fit have them; the flow is fitted by fit_calibration"
+  if spec.method not in METHODS or spec.second is not None:
+    needs = "auto and characters need sentences, as run_flow and SentenceModel.fit have; fit_calibration fits flows"
     message = f"calibration={spec.name}: {needs}; for vectors name one, such as soft-whitening"
     raise ConfigError(message, argument="calibration")
   return LinearCalibration(spec.method, spec.k, shares)

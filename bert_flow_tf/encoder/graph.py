@@ -3,6 +3,7 @@
 import functools
 from typing import Any
 
+import numpy as np
 import tensorflow as tf
 
 from bert_flow_tf.encoder.fine_tuning import trained_weights
@@ -15,13 +16,29 @@ class EncoderGraph:
   """Tokenizer, BERT and pooling in a graph; without dropout, and with gradients to BERT's weights.
 
   A batch may have 0 rows. Only the first `lengths` tokens of a row are read, so further padding changes nothing.
+  `characters` is the dense table of `CharacterTable`, whose dimensions follow those of the embedding; without a pooling
+  there are no others.
   """
 
   takes_ids = True
 
-  def __init__(self, encoder: SentenceEncoder, pooling: Pooling, max_seq_length: int):
+  def __init__(
+    self, encoder: SentenceEncoder, pooling: Pooling | None, max_seq_length: int, characters: np.ndarray | None = None
+  ):
     self._encoder, self._pooling, self.max_seq_length = encoder, pooling, max_seq_length
-    self.variables = list(encoder.bert.model.weights)
+    self._characters = None
+    if characters is not None:
+      self._characters = tf.Variable(characters, trainable=False, name="characters")
+
+  @property
+  def variables(self) -> list[tf.Variable]:
+    """The weights of the encoder, as far as they are used, and the table of characters."""
+    variables = []
+    if self._pooling is not None:
+      variables += self._encoder.bert.model.weights
+    if self._characters is not None:
+      variables.append(self._characters)
+    return variables
 
   @functools.cached_property
   def tokenizer(self) -> GraphTokenizer:
@@ -32,7 +49,7 @@ class EncoderGraph:
   def trainable_variables(self) -> list[tf.Variable]:
     """Returns the weights that get gradients; none of a static encoder."""
     bert = self._encoder.bert
-    return [] if bert.is_static else trained_weights(bert, self._pooling)
+    return [] if bert.is_static or self._pooling is None else trained_weights(bert, self._pooling)
 
   def of_text(self, text: tf.Tensor) -> tf.Tensor:
     """UTF-8 text string [n] -> embeddings float32 [n, dim]."""
@@ -54,12 +71,20 @@ class EncoderGraph:
     extra_row = [[0, tf.cast(n < 1, tf.int32)], [0, 0]]
     ids, mask = tf.pad(ids, extra_row), tf.pad(mask, extra_row)
     ids = tf.where(mask > 0, ids, self._encoder.tokenizer.pad_id)
-    pooled = self._encoder.pooled_batch(ids, mask, self._pooling)
-    return tf.slice(pooled, [0, 0], [n, -1])
+    views = []
+    if self._pooling is not None:
+      views.append(self._encoder.pooled_batch(ids, mask, self._pooling))
+    if self._characters is not None:
+      rows = tf.gather(self._characters, ids) * tf.cast(mask, tf.float32)[:, :, tf.newaxis]
+      total = tf.reduce_sum(rows, axis=1)
+      views.append(tf.math.divide_no_nan(total, tf.norm(total, axis=1, keepdims=True)))
+    return tf.slice(tf.concat(views, axis=1), [0, 0], [n, -1])
 
 
-def make_encoder_graph(encoder: SentenceEncoder, pooling: Pooling, max_seq_length: int) -> Any:
+def make_encoder_graph(
+  encoder: SentenceEncoder, pooling: Pooling | None, max_seq_length: int, characters: np.ndarray | None = None
+) -> Any:
   """Returns the graph of an encoder: an `EncoderGraph`, or a SavedModel's `SavedText`."""
   if not encoder.has_tokens:
     return encoder.bert
-  return EncoderGraph(encoder, pooling, max_seq_length)
+  return EncoderGraph(encoder, pooling, max_seq_length, characters)

@@ -14,6 +14,7 @@ from bert_flow_tf.encoder import own_model
 from bert_flow_tf.encoder import pooling as pooling_lib
 from bert_flow_tf.encoder.bert import BertEncoder, load_bert
 from bert_flow_tf.encoder.cache import CHUNK_SENTENCES, EmbeddingCache
+from bert_flow_tf.encoder.characters import CharacterTable
 from bert_flow_tf.encoder.fine_tuning import EncoderLayer
 from bert_flow_tf.encoder.identity import EncoderIdentity, VectorsIdentity
 from bert_flow_tf.encoder.pooling import Pooling
@@ -159,6 +160,21 @@ class SentenceEncoder:
       problem = f"'{self.name}' has no weights for the pooled output; use an average such as avg-first-last"
       raise EncoderError(f"{argument}=cls: {problem}", argument)
     return pooling
+
+  def check_has_tokens(self, calibration: str) -> None:
+    """Raises a ConfigError if it has no word pieces, of which a calibration takes the characters."""
+    if not self.has_tokens:
+      message = f"calibration={calibration}: {self.name} has no word pieces, whose characters it takes"
+      raise ConfigError(message, argument="calibration")
+
+  @functools.cached_property
+  def characters(self) -> CharacterTable:
+    """The characters of its word pieces, by the sentences of `frequency_corpus`, or those of the package."""
+    self.check_has_tokens("characters")
+    weights = self.token_weights
+    if weights is None or weights.frequency_corpus is None:
+      weights = make_token_weights("idf", self.tokenizer)
+    return CharacterTable(self.tokenizer, weights)
 
   def dim(self, sentence_embedding_type: str | Pooling | None = None) -> int:
     """Returns the size of the embeddings that `encode` returns."""

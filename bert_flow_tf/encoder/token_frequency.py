@@ -15,7 +15,7 @@ from bert_flow_tf.errors import DataError
 from bert_flow_tf.progress import Progress
 
 # Special tokens of BERT, and of vocabularies in the format of RoBERTa.
-_SPECIAL = re.compile(r"\[(PAD|UNK|CLS|SEP|MASK|unused[0-9]+)\]|</?s>|<(pad|unk|mask|S|T)>")
+SPECIAL = re.compile(r"\[(PAD|UNK|CLS|SEP|MASK|unused[0-9]+)\]|</?s>|<(pad|unk|mask|S|T)>")
 # Lines between two reports of progress.
 _REPORT_LINES = 1000
 # Words of general English, as they are written, and the number of sentences that have them; see its README.md.
@@ -84,7 +84,7 @@ def rank_vocabulary(vocab: Sequence[str], counts: Mapping[Any, int]) -> np.ndarr
   """
   frequencies = np.zeros(len(vocab))
   for row, token in enumerate(vocab):
-    if not _SPECIAL.fullmatch(token):
+    if not SPECIAL.fullmatch(token):
       frequencies[row] = counts.get(token, counts.get(row, 0))
   order = np.argsort(-frequencies, kind="stable")[: np.count_nonzero(frequencies)]
   if not order.size:

@@ -27,10 +27,18 @@ class TokenWeights:
 
   Rare words decide what a sentence says; as in Arora et al. 2017, "A Simple but Tough-to-Beat Baseline for Sentence
   Embeddings", up to the form. `frequency_corpus` is the file whose sentences were counted, None for the packaged table.
+  `frequencies` are the df, float64 [vocab_size], and `total` is N.
   """
 
-  def __init__(self, name: str, table: np.ndarray, frequency_corpus: str | None = None) -> None:
-    self.name = name
+  def __init__(
+    self,
+    name: str,
+    table: np.ndarray,
+    frequency_corpus: str | None = None,
+    frequencies: np.ndarray | None = None,
+    total: int = 0,
+  ) -> None:
+    self.name, self.frequencies, self.total = name, frequencies, total
     self.table = np.asarray(table, np.float32)
     self.frequency_corpus = frequency_corpus
 
@@ -81,14 +89,14 @@ def make_token_weights(
     text = piece.removeprefix("##")
     if any(map(str.isdigit, text)):
       frequencies[row] = 0
-    if _is_punctuation(text) or _OF_YEARS.fullmatch(piece):
+    if is_punctuation(text) or _OF_YEARS.fullmatch(piece):
       silent.append(row)
   table = np.log((total + 1) / (frequencies + 1)) ** alpha
   table[silent] = 0
-  return TokenWeights(f"idf-{alpha:g}", table, frequency_corpus)
+  return TokenWeights(f"idf-{alpha:g}", table, frequency_corpus, frequencies, total)
 
 
-def _is_punctuation(piece):
+def is_punctuation(piece):
   """Returns whether all characters of a word piece are punctuation, as BERT's tokenizer defines it."""
   return all(
     unicodedata.category(character).startswith("P") or (character.isascii() and not character.isalnum())

@@ -15,7 +15,7 @@ _SHORTEST = 1e-30
 # Similarities that differ by less than this, relatively, are equal up to the rounding of float64.
 _ROUNDING = 1e-14
 # Embeddings of one sentence from two batches differ by float32's rounding: their cosine, by up to 1e-13 from 1.
-_SAME = 1e-11
+SAME = 1e-11
 
 
 def cosine_similarity(a: np.ndarray, b: np.ndarray) -> np.ndarray:
@@ -26,7 +26,7 @@ def cosine_similarity(a: np.ndarray, b: np.ndarray) -> np.ndarray:
   a, b = np.asarray(a, np.float64), np.asarray(b, np.float64)
   with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
     cosines = np.sum(a * b, axis=1) / (np.linalg.norm(a, axis=1) * np.linalg.norm(b, axis=1))
-  return np.where(cosines > 1 - _SAME, 1.0, cosines)
+  return np.where(cosines > 1 - SAME, 1.0, cosines)
 
 
 def normalized(embeddings: np.ndarray) -> np.ndarray:

@@ -47,15 +47,15 @@ class TaskResult:
 def task_result(
   task: TaskData,
   evaluations: Mapping[str, tuple[dict, dict]],
-  embeddings: Embeddings | None = None,
+  embeddings: Mapping[str, Embeddings] | None = None,
   transforms: Mapping[str, Callable[[np.ndarray], np.ndarray]] | None = None,
   drawn: bool = True,
   prefix: str = "",
 ) -> TaskResult:
   """Returns the result of a task, whose `evaluations` are {method: the result of `task_scores.evaluate`}.
 
-  Drawings of the page need embeddings and transforms {method: function of embeddings [n, dim]}. `prefix` stands before
-  the names of splits, such as "STS-B " where a run has several tasks.
+  Drawings of the page need {method: embeddings} and transforms {method: function of embeddings [n, dim]}. `prefix`
+  stands before the names of splits, such as "STS-B " where a run has several tasks.
   """
   # By split first, as results.json has them.
   scores: dict[str, dict[str, dict]] = {}
@@ -93,7 +93,8 @@ def task_result(
   sides = {}
   if embeddings is not None:
     for method, transform in transforms.items():
-      a, b = embeddings.of(sample(pairs.sentences_a)), embeddings.of(sample(pairs.sentences_b))
+      rows = embeddings[method]
+      a, b = rows.of(sample(pairs.sentences_a)), rows.of(sample(pairs.sentences_b))
       sides[method] = (transform(a), transform(b))
   of_split = {method: similarities[split] for method, similarities in cosines.items()}
   return dataclasses.replace(result, pairs=pairs, cosines=of_split, embeddings=sides)

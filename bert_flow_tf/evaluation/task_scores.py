@@ -1,5 +1,6 @@
 """Scores of a task: its sentences embedded once, and the agreement of their similarities with gold."""
 
+import copy
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
@@ -14,6 +15,8 @@ from bert_flow_tf.progress import counted
 
 # Names of two methods in results.json and tables; other calibrations have their own names.
 WITHOUT_FLOW, WITH_FLOW = "without_flow", "with_flow"
+# Names of string matches, the controls of every score: of whole word pieces, and of their n-grams.
+TF_IDF, CHARACTERS = "tf-idf of word pieces", "characters"
 # The encoder that a training started from.
 BEFORE_TRAINING = "before_training"
 
@@ -54,6 +57,12 @@ class Embeddings:
   def rows(self, pairs: SentencePairs) -> np.ndarray:
     """Returns the rows that a `Calibration` is fitted on, float32 [2 n, dim]: first sentences, then second ones."""
     return self.of(_both_sides(pairs))
+
+  def extended(self, extend: Callable[[list[str], np.ndarray], np.ndarray]) -> "Embeddings":
+    """Returns the same with other values: those of `extend` for the distinct sentences and their embeddings."""
+    extended = copy.copy(self)
+    extended.values = extend(list(self._rows), self.values)
+    return extended
 
   def fingerprint(self, pairs: SentencePairs) -> str:
     """Returns a hash of everything that decides the embeddings of the pairs."""

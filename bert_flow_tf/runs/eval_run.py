@@ -67,13 +67,14 @@ def evaluate_models(
   with watch.timing("embedding"):
     sets = [pairs for task in tasks for pairs in task.splits.values()]
     embeddings = Embeddings(model.encoder, sets, batch_size, cache, **model.identity.pooling_arguments())
+    views = {method: calibrated.views(embeddings) for method, calibrated in models.items()}
   transforms = {method: calibrated.transform for method, calibrated in models.items()}
   results = []
   with watch.timing("evaluating"):
     for task in tasks:
-      evaluations = {method: evaluate(task, embeddings, transform) for method, transform in transforms.items()}
+      evaluations = {method: evaluate(task, views[method], transform) for method, transform in transforms.items()}
       prefix = f"{task.spec.name} " if len(tasks) > 1 else ""
-      results.append(task_result(task, evaluations, embeddings, transforms, prefix=prefix))
+      results.append(task_result(task, evaluations, views, transforms, prefix=prefix))
   return results
 
 

@@ -159,7 +159,8 @@ class FlowRun:
     for spec in self._specs:
       allowed.append(spec.name)
       if spec.method == AUTO:
-        allowed += [NONE, *CANDIDATES]
+        ending = spec.name.removeprefix(AUTO)
+        allowed += [f"{name}{ending}" for name in (NONE, *CANDIDATES)]
     chosen_on_dev = tuple(f"{spec.name}-" for spec in self._specs if spec.k_on_dev)
     others = []
     for name in saved_calibrations(self.folder):
@@ -226,7 +227,8 @@ class FlowRun:
   def evaluate(self) -> dict[str, tuple[dict[str, dict], dict[str, np.ndarray]]]:
     """Evaluates the embeddings without and with each calibration: {method: what `task_scores.evaluate` returns}."""
     with self.watch.timing("evaluating"):
-      return {name: evaluate(self._task, self._embeddings, model.transform) for name, model in self.models.items()}
+      self._views = {method: model.views(self._embeddings) for method, model in self.models.items()}
+      return {name: evaluate(self._task, self._views[name], model.transform) for name, model in self.models.items()}
 
   def calibration_folder(self, method: str) -> pathlib.Path:
     """Returns the folder of a fitted calibration."""
@@ -241,7 +243,7 @@ class FlowRun:
     for method, model in self.calibrated.items():
       model.save(self.calibration_folder(method))
     transforms = {method: model.transform for method, model in self.models.items()}
-    result = task_result(self._task, evaluations, self._embeddings, transforms)
+    result = task_result(self._task, evaluations, self._views, transforms)
     # What speaks against a calibration, by its folder.
     warnings = {}
     for method in self.calibrated:

@@ -8,7 +8,6 @@ import numpy as np
 import tensorflow as tf
 
 from bert_flow_tf.calibration.graph import make_calibration_graph
-from bert_flow_tf.encoder.graph import make_encoder_graph
 from bert_flow_tf.encoder.pooling import low_dim as low_dim_of
 from bert_flow_tf.model import SentenceModel
 from bert_flow_tf.serving.signatures import SIGNATURES, TEXT_FEATURE, VECTOR_SIGNATURES, Signature, signatures_of
@@ -128,11 +127,11 @@ class ServedModel(ServedCalibration):
   """
 
   def __init__(self, model: SentenceModel, normalize: bool):
-    super().__init__(model, model.calibration, model.dim, normalize, model.identity.low_dim)
-    self._encoder: Any = make_encoder_graph(model.encoder, model.pooling, model.max_seq_length)
+    super().__init__(model, model.calibration, model.rows_dim, normalize, model.identity.low_dim)
+    self._encoder: Any = model.encoder_graph()
     self.variables = self._encoder.variables + self.variables
     self.trainable_variables = self._encoder.trainable_variables() + self.trainable_variables
-    self._lite_calibration = make_calibration_graph(model.calibration, model.dim, np.float32)
+    self._lite_calibration = make_calibration_graph(model.calibration, model.rows_dim, np.float32)
     # A static encoder or a SavedModel may read whole texts: of those, how many rows at once is decided by the longest.
     width = min(model.max_seq_length, _WIDEST)
     self._rows_at_once = max(1, _TOKENS_AT_ONCE // width)

@@ -11,19 +11,19 @@ from bert_flow_tf.data.flow_corpus import TARGET
 from bert_flow_tf.data.tasks import STS_TASKS
 from bert_flow_tf.errors import BertFlowError
 from bert_flow_tf.evaluation.bootstrap import bootstrap_gain
-from bert_flow_tf.tables.inputs import target_of
+from bert_flow_tf.tables.inputs import SAMPLE_OF, sample_of, target_of
 from bert_flow_tf.tables.similarity import AVG, FIRST_LAST, cells_of
 from bert_flow_tf.tables.table import BETTER, OURS, WORSE, Cell, Row, note
-from bert_flow_tf.tables.workbench import NONE, UNIFORM, Made, Recipe, Run, Workbench, fingerprint
+from bert_flow_tf.tables.workbench import CONTROLS, NONE, UNIFORM, Made, Recipe, Run, Workbench, fingerprint
 
 IDF, MEAN = "idf", "mean"
 _SOFT, _AUTO = "soft-whitening", "auto"
+_BESIDE = f"{_SOFT}+characters"
 WHITENING, FLOW = Recipe(FIRST_LAST, "whitening"), Recipe(FIRST_LAST, "flow")
 # The combination that docs/calibrations.md recommends.
 _BEST = Recipe("mix", _SOFT, token_weights=IDF)
-_ROWS = (
-  Recipe(AVG),
-  Recipe(FIRST_LAST),
+_CONTROLS = tuple(map(Recipe, CONTROLS))
+_FITTED = (
   FLOW,
   WHITENING,
   Recipe(FIRST_LAST, _SOFT),
@@ -33,8 +33,10 @@ _ROWS = (
   Recipe("mix", f"flow+{_SOFT}", token_weights=IDF),
   Recipe("word-rows", _SOFT, token_weights=IDF, static=True),
   Recipe("mix", _AUTO, token_weights=IDF),
+  Recipe("mix", _BESIDE, token_weights=IDF),
+  Recipe("word-rows", _BESIDE, token_weights=IDF, static=True),
 )
-_FITTED = _ROWS[2:]
+_ROWS = (*_CONTROLS, Recipe(AVG), Recipe(FIRST_LAST), *_FITTED)
 _ABLATION_ROWS = (
   WHITENING,
   Recipe(FIRST_LAST, _SOFT),
@@ -59,11 +61,14 @@ _NOT_RUN = (
 
 
 def make_beyond(run: Run) -> Made:
-  """Makes the scores of `_ROWS`, fitted on the evaluated set and on all sets."""
-  notes = list(map(note, ("(target)", "(all sets)", "mix", "idf", "static", "▲, ▼")))
+  """Makes the scores of `_ROWS`, fitted on the evaluated set, on all sets, and on lines of a general corpus."""
+  notes = list(map(note, (*CONTROLS, "(target)", "(all sets)", "mix", "idf", "static", "▲, ▼")))
   recipes = list(_ROWS)
   for recipe in _FITTED:
     recipes.append(_on_all_sets(run, recipe))
+  if run.plan.corpus:
+    notes.append(note("(corpus)"))
+    recipes += [dataclasses.replace(recipe, corpus=sample_of(run.plan.corpus)) for recipe in _FITTED]
   rows = []
   for bench in run.benches:
     of_bench, chosen = _score_rows(run, bench, recipes)
@@ -130,6 +135,8 @@ def _fitted_on(recipe):
     return ""
   if recipe.corpus == TARGET:
     return " (target)"
+  if recipe.corpus.startswith(SAMPLE_OF):
+    return " (corpus)"
   return " (all sets)"
 
 
@@ -161,7 +168,7 @@ def _score_rows(run, bench, recipes):
   # A calibration can hurt: such cells are marked.
   rows, plain = [], scores.get(FIRST_LAST, {})
   for name, cells in scores.items():
-    if name not in (AVG, FIRST_LAST):
+    if name not in (AVG, FIRST_LAST, *CONTROLS):
       for column, cell in cells.items():
         cells[column] = dataclasses.replace(cell, worse=cell.mean < plain.get(column, Cell()).mean)
     rows.append(Row(f"{bench.title}, {name}", OURS, cells))

@@ -7,9 +7,12 @@ import pathlib
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
 from absl import logging
 
+from bert_flow_tf.data.custom import pair_up
 from bert_flow_tf.data.flow_corpus import NLI, TARGET, FlowCorpus, load_flow_corpus
+from bert_flow_tf.data.lines import lines
 from bert_flow_tf.data.pairs import SentencePairs
 from bert_flow_tf.data.task import TaskData
 from bert_flow_tf.data.tasks import DataSettings
@@ -17,9 +20,12 @@ from bert_flow_tf.encoder.settings import DEFAULT_MAX_SEQ_LENGTH, EncoderSetting
 from bert_flow_tf.encoder.word_vectors import PREFIX, WordVectors, wanted_words
 from bert_flow_tf.errors import DataError
 from bert_flow_tf.io.experiment import encoder_label
+from bert_flow_tf.progress import counted
 from bert_flow_tf.training.settings import FlowSettings
 
 _TARGET_OF = "target of "
+_SAMPLE_LINES = 5000
+SAMPLE_OF = f"{_SAMPLE_LINES} lines of "
 # The paper's encoders: name on the hub; number of blocks, width, and size of the vocabulary.
 _PAPER = {
   "base": ("bert-base-uncased", (12, 768, 30522)),
@@ -33,6 +39,11 @@ def target_of(tasks: Sequence[str]) -> str:
   return f"{_TARGET_OF}{','.join(tasks)}"
 
 
+def sample_of(path: str) -> str:
+  """Returns a recipe's corpus: 5,000 lines of a text file."""
+  return f"{SAMPLE_OF}{path}"
+
+
 class Inputs:
   """Tasks, corpora and settings of a run; each corpus is read once."""
 
@@ -44,7 +55,7 @@ class Inputs:
     self._read = functools.cache(self._load_or_error)
 
   def corpus(self, name: str, task: str | None = None) -> FlowCorpus:
-    """Returns the corpus of a recipe: "target" (of the evaluated `task`), `target_of(...)`, "nli" or a file."""
+    """Returns the corpus of a recipe: "target" (of the `task`), `target_of(...)`, `sample_of(...)`, "nli" or a file."""
     if name == TARGET:
       name = target_of([str(task)])
     corpus = self._read(name)
@@ -53,6 +64,8 @@ class Inputs:
     return corpus
 
   def _load_or_error(self, name):
+    if name.startswith(SAMPLE_OF):
+      return _sample(os.path.expanduser(name.removeprefix(SAMPLE_OF)))
     if not name.startswith(_TARGET_OF):
       try:
         return load_flow_corpus(name, None, self._data.data_dir, self._data.tfds_data_dir)
@@ -97,6 +110,14 @@ class Inputs:
       settings = self.flow_settings(corpus, seed=0)
       fitting_dim = 1 << (settings.config.n_levels + 1)  # the encoder is not loaded yet
       check_flow(settings, fitting_dim, len(corpus.pairs))
+
+
+def _sample(path):
+  """Returns the corpus of some distinct lines of a text file, neighbors as pairs, drawn with a fixed seed."""
+  distinct = list(dict.fromkeys(line for _, line in lines(path, empty="skip")))
+  drawn = np.random.default_rng(0).permutation(len(distinct))[:_SAMPLE_LINES]
+  pairs = pair_up([distinct[i] for i in drawn])
+  return FlowCorpus(path, pairs, f"{counted(len(drawn), 'line')} of {path}")
 
 
 def is_words(name: str) -> bool:

@@ -13,7 +13,7 @@ from bert_flow_tf.tables.known_encoders import TEXTS, known_encoder
 from bert_flow_tf.tables.registry import FIGURES, TABLES
 from bert_flow_tf.tables.similarity import FIRST_LAST
 from bert_flow_tf.tables.table import OURS, PUBLISHED, TERMS, Cell, Table, from_json, markdown_table, one_line
-from bert_flow_tf.tables.workbench import NLI_TUNED
+from bert_flow_tf.tables.workbench import CONTROLS, NLI_TUNED
 
 _FIGURE_TITLES = {
   "2": "Figure 2: similarity against edit distance",
@@ -63,7 +63,8 @@ _BEST_NOTE = """\
 ### Best methods
 
 Mean over the sets (Spearman x 100, table Beyond), and in brackets the gain over `avg-first-last`
-without calibration. The best row is chosen by these scores; Gains has the differences with intervals.
+without calibration. The best row is chosen by these scores; Gains has the differences with intervals. The controls
+match strings, without an encoder and without a fit: a method that is no better mostly finds shared words.
 """
 
 
@@ -173,7 +174,7 @@ def summary(tables: Sequence[Table]) -> str:
 
 def _best_rows(table: Table) -> str:
   """Returns Markdown with the mean over the sets of some rows, and of the best one, for each encoder."""
-  names = [f"{method_name(FLOW)} (target)", f"{method_name(WHITENING)} (target)"]
+  names = [f"{method_name(FLOW)} (target)", f"{method_name(WHITENING)} (target)", *CONTROLS]
   lines = []
   for encoder in table.about.get("encoders", {}):
     scores = {}

@@ -13,7 +13,7 @@ from bert_flow_tf.data.tasks import STS_TASKS, find_task
 from bert_flow_tf.errors import ConfigError
 from bert_flow_tf.io.settings import Settings, setting
 from bert_flow_tf.tables.analysis import LEXICAL_SPLIT, TOKENS, UNITS, edit_distances
-from bert_flow_tf.tables.inputs import is_words, label_of
+from bert_flow_tf.tables.inputs import is_words, label_of, sample_of
 from bert_flow_tf.tables.registry import BINARY_TASKS, FIGURES, STS_B, TABLES, TUNED
 from bert_flow_tf.training.settings import FlowSettings
 
@@ -37,7 +37,9 @@ class Plan(Settings):
   transfer_corpus: tuple[str, ...] = setting((), "Further files of sentences, or nli, as rows of transfer.")
   num_seeds: int | None = setting(None, "Seeds of the flow, from seed; default: 1, and 5 for Table 8.", minimum=1)
   frequency_file: str | None = setting(None, "For Table 1: a file with a word and its count per line.")
-  corpus: str | None = setting(None, "For Table 1: a text file whose words are counted.")
+  corpus: str | None = setting(
+    None, "A text file: Table 1 counts its words, and beyond has rows (corpus), fitted on 5,000 of its lines."
+  )
   edit_unit: str = setting(TOKENS, "For Table 6 and Figure 2: unit of the edit distance.", choices=UNITS)
   seed: int = 1234
 
@@ -73,6 +75,8 @@ class Plan(Settings):
     for table in self.table:
       if TABLES[table].on_nli and any(not name.words for name in self.encoders(table)):
         corpora.add(NLI)
+    if self.corpus and "beyond" in self.table:
+      corpora.add(sample_of(self.corpus))
     return sorted(corpora)
 
   def check_tasks(self, tasks: Mapping[str, TaskData]) -> None:

@@ -52,7 +52,7 @@ TABLES = {
     title="the paper's flow, other calibrations, and other embeddings",
     metric=beyond.METRIC,
     binary=True,
-    uses=("task", "frequency_corpus", "num_seeds"),
+    uses=("task", "frequency_corpus", "num_seeds", "corpus"),
   ),
   "gains": Kind(
     beyond.make_gains,

@@ -12,7 +12,7 @@ from bert_flow_tf.data.flow_corpus import NLI
 from bert_flow_tf.errors import DataError
 from bert_flow_tf.tables.inputs import target_of
 from bert_flow_tf.tables.table import OURS, WORSE, Cell, Row, note, paper_tables
-from bert_flow_tf.tables.workbench import NONE, Made, Recipe, Run, Workbench
+from bert_flow_tf.tables.workbench import CONTROLS, NONE, Made, Recipe, Run, Workbench
 
 AVG, FIRST_LAST = "avg", "avg-first-last"
 # The k that the paper chose on dev; ours, chosen on dev too, is compared with it.
@@ -40,10 +40,14 @@ def make_similarity(run: Run) -> Made:
     of_bench.append(Recipe(best, "flow"))
     for calibration in run.plan.calibration:
       of_bench.append(Recipe(best, calibration))
+    if not bench.words:
+      of_bench += map(Recipe, CONTROLS)
     recipes[bench] = of_bench
   if any(column.startswith("STS-1") for column in run.tasks):
     notes.append(WEIGHTED)
   notes += _notes_of_corpora(run, recipes)
+  if any(not bench.words for bench in recipes):
+    notes += map(note, CONTROLS)
   if without_cls:
     notes.append(f"No row of cls for {', '.join(without_cls)}: the checkpoint has no pooler.")
   if run.name == "3" and not recipes:

@@ -9,6 +9,7 @@ import statistics
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from bert_flow_tf.evaluation.task_scores import CHARACTERS, TF_IDF
 from bert_flow_tf.io import checksums
 from bert_flow_tf.io.files import parse_json
 from bert_flow_tf.tables.known_encoders import known_encoder
@@ -34,11 +35,15 @@ TERMS = {
   "flow+soft-whitening": "both side by side; the cosine is the mean of the two",
   "sn": "calibration: each dimension gets mean 0 and variance 1",
   "natsv-K": "calibration: removes the K leading singular vectors",
+  TF_IDF: "control without encoder and fit: cosine of the word pieces' inverse document frequencies to the power 0.75",
+  CHARACTERS: "control without encoder and fit: the same of the word pieces' strings of 3 to 5 characters",
+  "soft-whitening+characters": "both side by side; the cosine is the mean of the two",
   "auto": "calibration: whitening, soft-whitening, soft-whitening-0.2 or none, chosen without labels",
   "recipe": "mix, idf and soft-whitening, the combination that `docs/calibrations.md` recommends",
   "(target)": "fitted on all sentences of the evaluated set, test pairs included, without gold scores; a sentence of "
   "several pairs counts as often",
   "(all sets)": "fitted once, on the sentences of the seven sets STS-B to STS-16, without gold scores",
+  "(corpus)": "fitted once, on 5,000 lines of a text that has nothing to do with the sets (`--corpus`)",
   "NLI": "the sentences of SNLI and MNLI",
   "Spearman x 100": "rank correlation of the cosines of the pairs with their gold scores",
   "STS-12 to STS-16": "mean over the subsets, weighted by their numbers of pairs, as in the paper",

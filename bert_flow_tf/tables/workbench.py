@@ -19,12 +19,13 @@ from bert_flow_tf.data.flow_corpus import TARGET
 from bert_flow_tf.data.pairs import SentencePairs
 from bert_flow_tf.errors import BertFlowError
 from bert_flow_tf.evaluation.report import plain
-from bert_flow_tf.evaluation.task_scores import Embeddings, pair_cosines, scores_of_split
+from bert_flow_tf.evaluation.task_scores import CHARACTERS, TF_IDF, Embeddings, pair_cosines, scores_of_split
 from bert_flow_tf.io import checksums, files
 from bert_flow_tf.tables.inputs import Inputs, change_encoder, is_words, label_of, load_encoder, paper_encoder
 from bert_flow_tf.tables.table import Row
 
 NONE = "none"
+CONTROLS = (TF_IDF, CHARACTERS)
 UNIFORM = "uniform"
 NLI_TUNED = " (fine-tuned on NLI)"
 # Keys of the scores that the paper reports: of a task with subsets, of one without, of labels.
@@ -38,11 +39,16 @@ _KEPT_MODELS = 32
 class Recipe:
   """Method of a row."""
 
-  embedding: str  # a `sentence_embedding_type`
+  embedding: str  # a `sentence_embedding_type`, or one of `CONTROLS`
   calibration: str = NONE  # canonical name; NONE for the embeddings themselves
   corpus: str = TARGET  # sentences that it is fitted on: "target", "nli", a file, or `inputs.target_of([TASK, ...])`
   token_weights: str = UNIFORM  # the encoder's; UNIFORM for the encoder as the run loads it
   static: bool = False  # whether the encoder is its BERT's word embeddings alone
+
+  @property
+  def has_characters(self) -> bool:
+    """True if characters are a part of the calibration."""
+    return self.calibration.split("+")[-1].startswith(CHARACTERS)
 
   @property
   def is_random(self) -> bool:
@@ -166,9 +172,15 @@ class Workbench:
 
     def compute():
       logging.info("%s: %s, seed %d: %s", task, self.title, seed, recipe)
-      a, b = self.sides(task, recipe, seed, split)
-      cosines = pair_cosines(a, b, split or self.inputs.tasks[task].spec.eval_split)
-      name = NONE
+      name, part = NONE, split or self.inputs.tasks[task].spec.eval_split
+      pairs = self.inputs.tasks[task].splits[part]
+      if recipe.embedding in CONTROLS:
+        matches = self._model(None).string_matches(pairs.sentences_a, pairs.sentences_b)
+        return {"cosines": matches[recipe.embedding].tolist(), "calibration": name}
+      if recipe.has_characters:
+        cosines = self.model(task, recipe, seed).similarity(pairs.sentences_a, pairs.sentences_b)
+      else:
+        cosines = pair_cosines(*self.sides(task, recipe, seed, split), part)
       if recipe.calibration != NONE:
         name = self.model(task, recipe, seed).calibration.name  # with the choice of auto and natsv
       return {"cosines": cosines.tolist(), "calibration": name}
@@ -187,7 +199,7 @@ class Workbench:
     data = self.inputs.tasks[task]
     pairs = data.splits[split or data.spec.eval_split]
     model = self.model(task, recipe, seed)
-    embeddings = self.variant(recipe).embeddings(recipe.embedding)
+    embeddings = model.views(self.variant(recipe).embeddings(recipe.embedding))
     return model.transform(embeddings.of(pairs.sentences_a)), model.transform(embeddings.of(pairs.sentences_b))
 
   def variant(self, recipe: Recipe) -> "Workbench":
@@ -219,11 +231,14 @@ class Workbench:
   def _key(self, task, recipe, seed, split):
     """Returns everything that decides a result but the versions, and nothing else, JSON values."""
     data, encoder = self.inputs.tasks[task], self.variant(recipe).encoder
-    key = {
-      "encoder": encoder.fingerprint([], recipe.embedding, self.inputs.embedding.max_seq_length),
-      "shares": encoder.pooling(recipe.embedding).shares,
-      "gold": fingerprint(data.splits[split or data.spec.eval_split]),
-    }
+    key = {"gold": fingerprint(data.splits[split or data.spec.eval_split])}
+    max_seq_length = self.inputs.embedding.max_seq_length
+    if recipe.embedding in CONTROLS or recipe.has_characters:
+      key["characters"] = recipe.embedding, encoder.characters.checksum, max_seq_length
+    if recipe.embedding in CONTROLS:
+      return key
+    key["encoder"] = encoder.fingerprint([], recipe.embedding, max_seq_length)
+    key["shares"] = encoder.pooling(recipe.embedding).shares
     if recipe.calibration == NONE:
       return key
     spec, corpus = parse_calibration(recipe.calibration), self.inputs.corpus(recipe.corpus, task)
@@ -251,9 +266,9 @@ class Workbench:
     """Returns a model with a calibration fitted on a corpus; `chosen_on` is the task whose dev split chooses k."""
     parts, dev = {}, None
     if len(spec.parts) > 1:  # side by side: each part may have been fitted for another row
-      flow, other = spec.parts
-      parts[flow.name] = self._fitted(embedding, flow, corpus, chosen_on, seed).calibration
-      parts[other.name] = self._fitted(embedding, other, corpus, chosen_on, 0).calibration
+      for part in spec.parts:
+        seed_of_part = seed if part.method == FLOW else 0
+        parts[part.name] = self._fitted(embedding, part, corpus, chosen_on, seed_of_part).calibration
     if chosen_on:
       dev = self.inputs.tasks[chosen_on].splits["dev"]
     return self._model(embedding).fit(

@@ -76,7 +76,7 @@ def write(folder, gold, task="STS-B"):
   task = TaskData(find_task(task), {"test": pairs}, "a file")
   scores = {"pairs": COUNT, "spearman": 1.25}
   evaluations = {name: ({"test": scores}, {"test": values}) for name, values in cosines.items()}
-  shown = task_result(task, evaluations, Vectors(vectors), transforms)
+  shown = task_result(task, evaluations, dict.fromkeys(transforms, Vectors(vectors)), transforms)
   path = page.write_page(folder, f"a title {HOSTILE}", [shown], ABOUT)
   return path.read_text(encoding="utf-8"), pairs, cosines
 

@@ -1,5 +1,7 @@
 """bert_flow_tf/tables/beyond.py: rows beyond the paper, their means and differences, against NumPy and SciPy."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 from scipy import stats
@@ -8,6 +10,7 @@ from bert_flow_tf.errors import EncoderError
 from bert_flow_tf.tables import workbench
 from bert_flow_tf.tables.registry import TABLES
 from bert_flow_tf.tables.table import Table
+from bert_flow_tf.tables.workbench import CONTROLS, Recipe
 from tests.tables.fakes import Bench, Encoder, cosine, flow_matrix, make, make_bench, sides
 
 TASKS = ["STS-B", "SICK-R"]
@@ -54,7 +57,7 @@ def test_rows_of_beyond(data, variants):
   bench = make_bench(data, TASKS)
   made = make("beyond", [bench], SEEDS, TASKS)
   cells = cells_of(made)
-  assert made.columns == [*TASKS, "mean"] and len(cells) == 20  # two of eleven rows have no calibration
+  assert made.columns == [*TASKS, "mean"] and len(cells) == 26  # four of fifteen rows have no calibration
   for fitted, corpus in (("target", None), ("all sets", TASKS)):
     expected = []
     for task in TASKS:
@@ -81,11 +84,31 @@ def test_rows_of_beyond(data, variants):
   # Scores that are lower than without a calibration are marked.
   marks = {}
   for row, of_row in cells.items():
-    if row not in ("avg", RAW):
+    if row not in ("avg", RAW, *CONTROLS):
       marks |= {(row, task): of_row[task].mean < cells[RAW][task].mean for task in (*TASKS, "mean")}
   assert 0 < sum(marks.values()) < len(marks)
   assert all(cells[row][task].worse == lower for (row, task), lower in marks.items())
-  assert not any(cell.mark for row in ("avg", RAW) for cell in cells[row].values())
+  assert not any(cell.mark for row in ("avg", RAW, *CONTROLS) for cell in cells[row].values())
+
+
+def test_controls_and_characters_beside_a_calibration(data, tmp_path):
+  """The cosine is the mean of that of the calibration and that of the string match, whatever it is fitted on."""
+  bench = make_bench(data, TASKS)
+  corpus = tmp_path / "general.txt"
+  corpus.write_text("".join(f"{sentence}\n" for sentence in bench.inputs.tasks["SICK-R"].splits["test"].sentences_a))
+  made = make("beyond", [bench], SEEDS, TASKS, corpus=str(corpus))
+  cells, pairs = cells_of(made), bench.inputs.tasks["STS-B"].splits["test"]
+  assert any(note.startswith("(corpus): ") for note in made.notes)
+  assert f"{WHITENING} (corpus)" in cells and cells[f"{WHITENING} (corpus)"]["mean"].defined
+
+  ids = [bench.encoder.tokenizer(side, 64) for side in (pairs.sentences_a, pairs.sentences_b)]
+  match = bench.encoder.characters.cosines(*ids)
+  for control in CONTROLS:
+    assert cells[control]["STS-B"].mean == pytest.approx(spearman(match, pairs))
+  recipe = Recipe("mix", "soft-whitening", token_weights="idf")
+  beside = dataclasses.replace(recipe, calibration="soft-whitening+characters")
+  expected = (bench.cosines("STS-B", recipe)[0] + match) / 2
+  np.testing.assert_allclose(bench.cosines("STS-B", beside)[0], expected, atol=1e-6)
 
 
 def test_gains(data, tmp_path):

@@ -5,11 +5,13 @@ import json
 import types
 
 import numpy as np
+import scipy.sparse
 
 from bert_flow_tf.calibration.names import FLOW
 from bert_flow_tf.data.tasks import DataSettings, load_task
 from bert_flow_tf.encoder.settings import EncoderSettings
 from bert_flow_tf.encoder.word_vectors import AVERAGE, WordIdentity
+from bert_flow_tf.evaluation.metrics import normalized
 from bert_flow_tf.evaluation.report import plain
 from bert_flow_tf.tables.inputs import Inputs
 from bert_flow_tf.tables.plan import Plan
@@ -21,6 +23,23 @@ DIM = 6
 SPREAD = np.array([3.0, 2.0, 1.0, 1.0, 0.5, 0.2])
 
 
+class Words:
+  """Numbers of words in place of their characters; controls."""
+
+  checksum = "words"
+
+  @property
+  def whole_pieces(self):
+    return self
+
+  def exact(self, ids):
+    counts = [np.bincount(row[1:-1], minlength=5000) for row in ids]
+    return scipy.sparse.csr_array(normalized(np.array(counts, float)))
+
+  def cosines(self, ids_a, ids_b):
+    return (self.exact(ids_a) * self.exact(ids_b)).sum(axis=1)
+
+
 class Encoder:
   """Sums of random word vectors around a large mean."""
 
@@ -28,6 +47,7 @@ class Encoder:
     self.name = self.weights_checksum = weights
     self.bert = types.SimpleNamespace(has_pooler=has_pooler)
     self.encoded = 0
+    self.characters = Words()
     self._words = ["[CLS]", "[SEP]"]
 
   def dim(self, embedding):
@@ -79,7 +99,9 @@ class Bench(Workbench):
       return super()._fit(embedding, spec, corpus, chosen_on, seed)
     model = self._model(embedding)
     transform = lambda u: (u - 4) @ flow_matrix(seed)  # noqa: E731
-    model.calibration = types.SimpleNamespace(transform=transform, name=FLOW, output_dim=DIM, dim=DIM, views=())
+    model.calibration = types.SimpleNamespace(
+      transform=transform, name=FLOW, output_dim=DIM, dim=DIM, views=(), characters=0
+    )
     return model
 
 

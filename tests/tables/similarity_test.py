@@ -26,6 +26,8 @@ def test_rows_by_what_an_encoder_has(data):
     "fake, avg-first-last, flow (NLI)",
     "fake, avg-first-last, flow (target)",
     "fake, avg-first-last, sn (target)",
+    "fake, tf-idf of word pieces",
+    "fake, characters",
   ]
   pooled = make_bench(data, ["STS-B"], encoder=Encoder(has_pooler=True), nli_tuned=True)
   assert names(pooled)[1] == "fake (fine-tuned on NLI), cls"

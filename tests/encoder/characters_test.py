@@ -1,0 +1,160 @@
+"""encoder/characters.py: the string match of sentences against its definition, word piece by word piece."""
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+
+from bert_flow_tf import SentenceModel
+from bert_flow_tf.calibration.names import make_calibration, parse_calibration
+from bert_flow_tf.encoder import token_frequency
+from bert_flow_tf.errors import BertFlowError, ConfigError, EncoderError
+from bert_flow_tf.training import choice
+from bert_flow_tf.training.calibrate import fit_calibration
+
+TEXTS = [
+  "A man is playing a guitar.",
+  "Somebody plays the guitars",
+  "In 1999, 3 unbelievable storms!",
+  "unbelievably stormy weather",
+  "...",
+  "",
+]
+A, B = TEXTS[:3], TEXTS[1:4]
+
+
+@pytest.fixture(scope="module")
+def model():
+  return SentenceModel.from_pretrained("static:mini").fit(TEXTS, "soft-whitening+characters")
+
+
+def by_definition(tokenizer, sizes):
+  """Returns {piece: {n-gram: value}} of C_v by the formulas, and {piece: a_v}."""
+  frequencies, total = token_frequency.packaged_frequencies(tokenizer)
+  df = {p: 0 if any(c.isdigit() for c in p) else frequencies[i] for i, p in enumerate(tokenizer.vocab)}
+  words = {
+    p: p[2:] if p.startswith("##") else "<" + p for p in df if not p.startswith("[") and any(map(str.isalnum, p))
+  }
+  has = {p: {w} | {w[i : i + n] for n in sizes for i in range(len(w) - n + 1)} for p, w in words.items()}
+  sums = {}
+  for piece, ngrams in has.items():
+    for ngram in ngrams:
+      sums[ngram] = sums.get(ngram, 0) + df[piece]
+
+  def idf(count):
+    return math.log((total + 1) / (min(count, total) + 1)) ** 0.75
+
+  rows = {}
+  for piece, ngrams in has.items():
+    row = {ngram: idf(sums[ngram]) for ngram in ngrams}
+    length = math.sqrt(sum(value**2 for value in row.values()))
+    rows[piece] = {ngram: value / length for ngram, value in row.items()}
+  return rows, {piece: idf(df[piece]) for piece in rows}
+
+
+def characters_of(text, tokenizer, rows, weights):
+  total = {}
+  for number in tokenizer([text])[0]:
+    piece = tokenizer.vocab[number]
+    for ngram, value in rows.get(piece, {}).items():
+      total[ngram] = total.get(ngram, 0) + weights[piece] * value
+  return total
+
+
+def cosine(a, b):
+  lengths = [math.sqrt(sum(value**2 for value in side.values())) for side in (a, b)]
+  return sum(a[ngram] * b.get(ngram, 0) for ngram in a) / max(math.prod(lengths), 1e-30)
+
+
+@pytest.mark.parametrize(("name", "sizes"), [("characters", (3, 4, 5)), ("tf-idf of word pieces", ())])
+def test_string_matches_are_those_of_the_definition(model, name, sizes):
+  tokenizer = model.encoder.tokenizer
+  rows, weights = by_definition(tokenizer, sizes)
+  sides = [characters_of(text, tokenizer, rows, weights) for text in TEXTS]
+  expected = [cosine(a, b) for a, b in itertools.pairwise(sides)]
+  assert expected[0] > 0 and expected[3] == expected[4] == 0
+  np.testing.assert_allclose(model.string_matches(TEXTS[:-1], TEXTS[1:])[name], expected, atol=1e-9)
+
+
+def test_dense_rows_have_the_products_of_the_exact_ones(model):
+  ids = model.encoder.tokenizer(TEXTS)
+  table = model.encoder.characters
+  exact = (table.exact(ids) @ table.exact(ids).T).toarray()
+  dense = table.of(ids, 8192)
+  np.testing.assert_allclose(dense @ dense.T, exact, atol=0.04)
+  assert not dense[4:].any()
+  # The same signs everywhere, and the first dimensions of a longer row are those of a shorter one.
+  np.testing.assert_allclose(table.dense(100) * 10, table.dense(8192)[:, :100] * math.sqrt(8192), rtol=1e-4, atol=1e-5)
+  assert SentenceModel.from_pretrained("static:mini").encoder.characters.dense(8).tobytes() == table.dense(8).tobytes()
+
+
+def test_the_similarity_is_the_mean_of_both_cosines(model):
+  alone = SentenceModel.from_pretrained("static:mini").fit(TEXTS, "soft-whitening")
+  match = model.string_matches(A, B)["characters"]
+  np.testing.assert_allclose(model.similarity(A, B), (alone.similarity(A, B) + match) / 2, atol=1e-6)
+  assert model.similarity(TEXTS, TEXTS).tolist() == [1.0] * len(TEXTS)
+  # encode has the dense characters, 1,024 of them.
+  rows, dim = model.encode(A + B), alone.output_dim
+  assert rows.shape == (6, dim + 1024) == (6, model.output_dim)
+  halves = np.linalg.norm(rows[:, :dim], axis=1), np.linalg.norm(rows[:, dim:], axis=1)
+  np.testing.assert_allclose(halves, np.ones((2, 6)), atol=1e-6)
+  np.testing.assert_allclose(
+    rows[:, :dim] @ rows[0, :dim],
+    alone.encode(A + B, normalize_embeddings=True) @ (alone.encode(A[0], normalize_embeddings=True)),
+    atol=1e-5,
+  )
+
+
+@pytest.mark.parametrize(
+  "name", ["soft-whitening+characters", "characters-64", "mean+characters-64", "flow+characters-8"]
+)
+def test_saved_loaded_and_in_a_graph(tmp_path, name):
+  settings = {"seed": 0} if "flow" in name else {}
+  model = SentenceModel.from_pretrained("static:mini").fit(TEXTS * 40, name, **settings)
+  assert model.calibration.name == name
+  model.save(tmp_path)
+  loaded = SentenceModel.load(tmp_path)
+  np.testing.assert_array_equal(loaded.encode(TEXTS), model.encode(TEXTS))
+  np.testing.assert_array_equal(loaded.similarity(A, B), model.similarity(A, B))
+  answer = loaded.as_function()(np.array([text.encode() for text in TEXTS])).numpy()
+  np.testing.assert_allclose(answer, model.encode(TEXTS), atol=1e-5 * np.abs(answer).max())
+
+
+def test_characters_alone_need_no_pass_of_the_encoder(monkeypatch):
+  model = SentenceModel.from_pretrained("mini").fit(TEXTS, "characters")
+  monkeypatch.setattr(model.encoder, "encode", None)
+  np.testing.assert_allclose(model.similarity(A, B), model.string_matches(A, B)["characters"], atol=1e-12)
+  assert model.encode(A).shape == (3, 1024) and model.as_function()(np.array([b"a dog"])).shape == (1, 1024)
+
+
+def test_other_frequencies_are_rejected(tmp_path, model):
+  model.save(tmp_path)
+  corpus = tmp_path / "corpus.txt"
+  corpus.write_text("A man is playing.\n")
+  with pytest.raises(EncoderError, match=r"folder=.*(token_weights|frequencies of word pieces)"):
+    SentenceModel.load(tmp_path, frequency_corpus=str(corpus))
+
+
+def test_auto_never_compares_views_of_characters(monkeypatch):
+  """Its score is itself close to a string match, and would prefer characters to better embeddings."""
+  assert not any("characters" in name for name in choice.CANDIDATES)
+  made = []
+  monkeypatch.setattr(choice, "make_calibration", lambda *spec: made.append(spec[0]) or make_calibration(*spec))
+  model = SentenceModel.from_pretrained("static:mini").fit(TEXTS * 10, "auto+characters")
+  assert set(made) <= {*choice.CANDIDATES, "none"} and set(model.choice.agreement) == set(choice.CANDIDATES)
+  assert model.calibration.name == f"{model.choice.calibration.name}+characters"
+
+
+@pytest.mark.parametrize(
+  "name", ["characters+characters", "characters+flow", "characters-7", "characters-0.5", "+characters"]
+)
+def test_names_that_are_rejected(name):
+  with pytest.raises(ConfigError, match=r"NAME\+characters"):
+    parse_calibration(name)
+
+
+@pytest.mark.parametrize("name", ["characters", "whitening+characters"])
+def test_vectors_have_no_characters(name):
+  with pytest.raises(BertFlowError, match="characters need sentences"):
+    fit_calibration(np.eye(3), name)
