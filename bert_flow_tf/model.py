@@ -316,11 +316,10 @@ class SentenceModel:
     """
     for part in spec.parts:
       dim = self.dim // max(len(self.shares), 1)  # the mix of the views
-      if part.method in ("whitening", CHARACTERS) and part.k:
+      if part.method == "whitening" and part.k:
         dim = int(part.k)
       elif part.method == CHARACTERS:
-        dim = Characters().dim
-      if part.method == CHARACTERS:
+        dim = int(part.k or Characters().dim)
         self.encoder.check_has_tokens(spec.name)
       pooling_lib.check_low_dim(dim, self.identity.low_dim)
     if encoder_dropout:
