@@ -1,6 +1,7 @@
-"""A BERT, or its word rows alone, with fixed weights: loaded from one of the kinds of sources."""
+"""A BERT or a model of its kin, or its word rows alone, with fixed weights: loaded from one of the kinds of sources."""
 
 import hashlib
+import operator
 import os
 import pathlib
 from typing import Any
@@ -8,8 +9,9 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from bert_flow_tf.encoder import google_folder, hugging_face, static, tf1_names
+from bert_flow_tf.encoder import architectures, google_folder, hugging_face, static, tf1_names
 from bert_flow_tf.encoder import precision as precision_lib
+from bert_flow_tf.encoder.architectures import bare_name, main_layer
 from bert_flow_tf.encoder.declared import Declared, read_declared
 from bert_flow_tf.encoder.pooling import WORD_ROWS
 from bert_flow_tf.encoder.settings import STATIC_MAX_SEQ_LENGTH, EncoderSettings
@@ -20,7 +22,7 @@ from bert_flow_tf.io.experiment import STATIC
 
 
 class BertEncoder:
-  """BERT with fixed weights, or word rows: `model` is a transformers.TFBertModel or `static.WordRows`."""
+  """Encoder with fixed weights: `model` is a TFBertModel, TFRobertaModel, ... of transformers, or `static.WordRows`."""
 
   def __init__(
     self,
@@ -45,6 +47,10 @@ class BertEncoder:
     self.strategy, self.replicas = getattr(model.weights[0], "distribute_strategy", None), 1
     if self.strategy is not None and len(self.strategy.extended.worker_devices) == self.strategy.num_replicas_in_sync:
       self.replicas = self.strategy.num_replicas_in_sync
+    self.row = architectures.architecture_of(model.config)
+    self._first_position = 0
+    if not self.is_static:
+      self._first_position = self.row.first_position(model.config)
     self._dropout = precision_lib.SeededDropout(model)
     self.compute_in(precision, frozen)
 
@@ -70,27 +76,36 @@ class BertEncoder:
     if dropout_seed is not None:
       training = True
       replaced |= self._dropout.calls(dropout_seed)
-    # Segment ids are 0, as in the original (docs/original.md, "Encoder and pooling").
+    # Segment ids are 0, as in the original (docs/original.md, "Encoder and pooling"), and transformers' default.
+    positions = {}
+    if self._first_position:
+      # transformers would assume 1 as the padding token.
+      positions["position_ids"] = tf.cumsum(mask, axis=1) * mask + self._first_position - 1
     with precision_lib.Replaced(replaced):
       output = self.model(
         input_ids=ids,
         attention_mask=mask,
-        token_type_ids=tf.zeros_like(ids),
+        **positions,
         output_hidden_states=True,
         return_dict=True,
         training=training,
       )
-    return output.hidden_states, output.pooler_output
+    return output.hidden_states, output.get("pooler_output")
 
   @property
   def is_static(self) -> bool:
     """True if it has word rows and no transformer."""
     return isinstance(self.model, static.WordRows)
 
+  @property
+  def max_tokens(self) -> int:
+    """Number of tokens whose positions have an embedding."""
+    return int(self.config.max_position_embeddings) - self._first_position
+
   def check_max_seq_length(self, max_seq_length: int | None) -> int:
     """Returns the number of tokens, the declared one for None; EncoderError if a position has no embedding."""
     # A position without an embedding would read beyond the table.
-    limit = self.config.max_position_embeddings
+    limit = self.max_tokens
     if max_seq_length is None:
       max_seq_length = min(self.declared.max_seq_length, limit)
     if not is_integer(max_seq_length, 3) or max_seq_length > limit:
@@ -98,9 +113,20 @@ class BertEncoder:
       raise EncoderError(f"max_seq_length={max_seq_length}: expected {expected}", argument="max_seq_length")
     return int(max_seq_length)
 
-  def word_rows(self, ids: tf.Tensor) -> tf.Tensor:
-    """Returns the word embeddings of token ids, each divided by its length, float32 [batch, seq_len, hidden]."""
-    return tf.math.l2_normalize(tf.gather(self.model.get_input_embeddings().weight, ids), axis=-1)
+  @property
+  def word_size(self) -> int:
+    """Width of the word embeddings: that of the hidden states, except in ELECTRA and ALBERT."""
+    return int(self.model.get_input_embeddings().weight.shape[1])
+
+  def word_rows(self, ids: tf.Tensor, widened: bool = False) -> tf.Tensor:
+    """Returns the word embeddings of token ids, each divided by its length, float32 [batch, seq_len, word_size].
+
+    `widened` ones are as wide as the hidden states, by the model's own projection without its bias.
+    """
+    rows = tf.gather(self.model.get_input_embeddings().weight, ids)
+    if widened and self.word_size != self.config.hidden_size:
+      rows = tf.matmul(rows, operator.attrgetter(self.row.projection)(main_layer(self.model)).kernel)
+    return tf.math.l2_normalize(rows, axis=-1)
 
   def word_embeddings(self) -> np.ndarray:
     """Returns the word embeddings, float32 [vocab, hidden], before position and normalization."""
@@ -111,16 +137,20 @@ class BertEncoder:
     """Hexadecimal SHA-256 of the names, shapes and bytes of all variables, sorted by name."""
     # Sorted by name, so that the order in which layers were built does not matter.
     digest = hashlib.sha256()
-    for weight in sorted(self.model.weights, key=hugging_face.bare_name):
+    for weight in sorted(self.model.weights, key=bare_name):
       value = np.ascontiguousarray(weight.numpy())
-      digest.update(f"{hugging_face.bare_name(weight)} {value.dtype} {value.shape} ".encode())
+      digest.update(f"{bare_name(weight)} {value.dtype} {value.shape} ".encode())
       digest.update(value.data)
     return digest.hexdigest()
 
   def tf1_variables(self) -> dict[str, np.ndarray]:
     """Returns {name in Google's checkpoints: float32 array} of every weight."""
     self.check_has_transformer("be saved or converted as a BERT")
-    return {tf1_names.of_keras(hugging_face.bare_name(weight)): weight.numpy() for weight in self.model.weights}
+    if not self.is_bert:
+      raise EncoderError(
+        f"model={self.name}: a checkpoint of TensorFlow 1 can hold a BERT alone, and this is a {self.row.name}", "model"
+      )
+    return {tf1_names.of_keras(bare_name(weight)): weight.numpy() for weight in self.model.weights}
 
   def check_has_transformer(self, purpose: str) -> None:
     """Raises EncoderError for a static encoder; `purpose`: what it cannot do, "be trained"."""
@@ -129,15 +159,24 @@ class BertEncoder:
       raise EncoderError(f"model={self.name}: word rows without a transformer cannot {purpose}; use {full}", "model")
 
   @property
+  def is_bert(self) -> bool:
+    """True if it is a BERT, which checkpoints of TensorFlow 1 can hold."""
+    return self.config.model_type == architectures.BERT and not self.is_static
+
+  @property
   def architecture(self) -> dict[str, Any]:
     """Settings that change the output and no weight, for cache keys."""
     if self.is_static:
       return {}
-    return {
-      "num_attention_heads": self.config.num_attention_heads,
-      "hidden_act": str(self.config.hidden_act),
-      "layer_norm_eps": self.config.layer_norm_eps,
-    }
+    values = self.config.to_dict()
+    settings = {}
+    for name in ("num_attention_heads", "hidden_act", "layer_norm_eps"):
+      key = self.row.key(name)
+      if key is not None:
+        settings[name] = values[key]
+    if not self.is_bert:
+      settings |= {"model_type": self.config.model_type, "first_position": self._first_position}
+    return settings
 
 
 def load_bert(settings: EncoderSettings) -> BertEncoder:
@@ -159,9 +198,13 @@ def load_bert(settings: EncoderSettings) -> BertEncoder:
     declared = Declared(WORD_ROWS, length, token_weights=static.TOKEN_WEIGHTS)
     return BertEncoder(model, source, folder, has_pooler, settings.precision, declared)
   if not has_pooler:
-    hugging_face.main_layer(model).pooler = None  # its weights are random and must not be read or change the checksum
+    main_layer(model).pooler = _no_output  # its weights are random and must not be read or change the checksum
   model.trainable = False
   return BertEncoder(model, source, folder, has_pooler, settings.precision, declared)
+
+
+def _no_output(*args, **kwargs):
+  """Returns None, in the place of a pooler: MPNet calls it in any case."""
 
 
 def _load_hugging_face(source, settings, changes):

@@ -9,6 +9,7 @@ import tf_keras
 
 from bert_flow_tf._keras2 import check_not_in_keras_3
 from bert_flow_tf.encoder import pooling as pooling_lib
+from bert_flow_tf.encoder.architectures import main_layer
 from bert_flow_tf.encoder.bert import BertEncoder
 from bert_flow_tf.encoder.graph_tokenizer import GraphTokenizer
 from bert_flow_tf.encoder.tokenizer import pad_batch
@@ -36,16 +37,17 @@ def trained_weights(bert: BertEncoder, pooling: pooling_lib.Pooling) -> list[tf.
   As in the published code, a weight without a gradient (the pooler with an average, blocks above the pooled ones) is
   neither updated nor decayed.
   """
-  main: Any = bert.model.bert
   if pooling.kind == "words":
-    return [main.embeddings.weight]
-  # Blocks above the highest one that is pooled do not change the embedding.
-  layers = [main.embeddings]
-  if pooling.kind == "cls":
-    layers += [*main.encoder.layer, main.pooler]
-  else:
-    layers += main.encoder.layer[: max(pooling.blocks, default=0)]
-  return [weight for layer in layers for weight in layer.weights]
+    return [bert.model.get_input_embeddings().weight]
+  main: Any = main_layer(bert.model)
+  unused = []
+  if pooling.kind != "cls":
+    # Blocks above the highest one that is pooled do not change the embedding.
+    unused = bert.row.blocks_of(main)[max(pooling.blocks, default=0) :]
+    if bert.has_pooler:
+      unused.append(main.pooler)
+  left_out = {id(weight) for layer in unused for weight in layer.weights}
+  return [weight for weight in main.weights if id(weight) not in left_out]
 
 
 class EncoderLayer(tf_keras.layers.Layer):
@@ -58,7 +60,7 @@ class EncoderLayer(tf_keras.layers.Layer):
 
   def __init__(self, encoder: Any, pooling: pooling_lib.Pooling, max_seq_length: int, trainable: bool, **kwargs: Any):
     super().__init__(trainable=trainable, **kwargs)
-    self.dim = pooling.dim(encoder.hidden_size)
+    self.dim = encoder.dim(pooling)
     self._max_seq_length, self._pooling = max_seq_length, pooling
     # The model itself is no sublayer: to freeze this layer would freeze the user's model, too.
     self._encoder = encoder

@@ -7,6 +7,7 @@ import transformers
 from absl import logging
 
 from bert_flow_tf.encoder import hugging_face, tf1_names, tf1_reader
+from bert_flow_tf.encoder.architectures import BERT, bare_name
 from bert_flow_tf.errors import EncoderError
 
 CONFIG_FILE = "bert_config.json"
@@ -53,6 +54,8 @@ def read_config(path: pathlib.Path) -> dict[str, Any]:
   values = {"model_type": "bert", "layer_norm_eps": _LAYER_NORM_EPS, **DEFAULTS, **values}
   if is_googles and values["hidden_act"] == "gelu":
     values["hidden_act"] = "gelu_new"
+  if values["model_type"] != BERT:
+    raise EncoderError(f"{path}: model_type is {values['model_type']!r}; a checkpoint of TensorFlow 1 is a BERT's")
   hugging_face.check_config(path, values)
   return values
 
@@ -98,7 +101,7 @@ def load(
     raise EncoderError(f"{config_path}: not a BERT's configuration ({reason})") from error
   has_pooler = tf1_names.has_pooler(shapes)
   for weight in model.weights:
-    name = tf1_names.of_keras(hugging_face.bare_name(weight))
+    name = tf1_names.of_keras(bare_name(weight))
     if has_pooler or name not in tf1_names.POOLER:
       weight.assign(reader.read_weight(name, shapes[name]))
   return model, has_pooler

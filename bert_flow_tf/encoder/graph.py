@@ -57,7 +57,7 @@ class EncoderGraph:
 
   def of_ids(self, ids: tf.Tensor, lengths: tf.Tensor) -> tf.Tensor:
     """ids int32 [n, seq_len] and numbers of tokens int32 [n] -> embeddings float32 [n, dim]."""
-    width = tf.minimum(tf.shape(ids)[1], self._encoder.bert.config.max_position_embeddings)
+    width = tf.minimum(tf.shape(ids)[1], self._encoder.bert.max_tokens)
     lengths = tf.clip_by_value(lengths, 0, width)
     # Attention fails without tokens: such a batch gets a column of padding.
     width = tf.maximum(tf.reduce_max(tf.concat([lengths, [1]], axis=0)), 1)

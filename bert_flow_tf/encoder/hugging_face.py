@@ -1,4 +1,4 @@
-"""Hugging Face folders of an encoder: config.json, vocab.txt and weights, checked and loaded; none stays random."""
+"""Hugging Face folders of an encoder: config.json, vocabulary and weights, checked and loaded; none stays random."""
 
 import contextlib
 import hashlib
@@ -11,7 +11,8 @@ import numpy as np
 import transformers
 from absl import logging
 
-from bert_flow_tf.encoder import static
+from bert_flow_tf.encoder import architectures, static
+from bert_flow_tf.encoder.architectures import architecture_of, bare_name
 from bert_flow_tf.encoder.settings import STATIC_MAX_SEQ_LENGTH
 from bert_flow_tf.errors import EncoderError
 from bert_flow_tf.io import checksums, files
@@ -28,13 +29,14 @@ SIZES = {
   "max_position_embeddings": 1 << 20,
 }
 _TYPES = "type_vocab_size"
+_WORD_SIZE = "embedding_size"  # of word embeddings that are not as wide as hidden states
 # Keys of a classifier, which transformers expands to lists.
 _LABELS = ("num_labels", "id2label", "label2id")
 _NEWEST = (4, 53)  # of transformers: later ones cannot load safetensors into TensorFlow's models, or have none
 # Settings that the TensorFlow model ignores, or that make another model of it, with the only correct value.
 _FIXED = {"position_embedding_type": "absolute", "is_decoder": False, "add_cross_attention": False}
 # Pattern of the names of a block's weights.
-_BLOCK = r"encoder[./]layer[._/]"
+_BLOCK = r"(encoder|transformer)[./](layer|albert_layer_groups)[._/]"
 # In the order in which transformers looks for them.
 WEIGHTS = ("model.safetensors", "model.safetensors.index.json", "tf_model.h5", "tf_model.h5.index.json")
 # Key of config.json that transformers writes and this program does not. transformers also keeps keys that it does not
@@ -42,7 +44,10 @@ WEIGHTS = ("model.safetensors", "model.safetensors.index.json", "tf_model.h5", "
 SAVED_BY_TRANSFORMERS = "transformers_version"
 # Folder of the hub's cache with the files that its snapshots link to.
 _HUB_FILES = "blobs"
-_CHECKED = ("*.json", "vocab.txt", "*.safetensors", "tf_model*.h5")
+_CHECKED = ("*.json", "vocab.txt", "merges.txt", "*.model", "*.safetensors", "tf_model*.h5")
+# Files of a tokenizer: any of these, in this order.
+VOCABULARIES = ("tokenizer.json", "vocab.txt", "vocab.json", "sentencepiece.bpe.model", "spiece.model")
+TOKENIZERS = ("BertTokenizer", "BertTokenizerFast")
 _PYTORCH = ("pytorch_model.bin", "pytorch_model.bin.index.json")
 _LFS_POINTER = b"version https://git-lfs"
 
@@ -95,19 +100,30 @@ def _has_digest_of_name(blob):
 
 
 def check_config(path: pathlib.Path, values: dict[str, Any]) -> None:
-  """Raises an EncoderError unless a configuration, the content of `path`, is a supported BERT's."""
-  if values.get("model_type") != "bert":
-    raise EncoderError(f'{path}: expected model_type "bert", got {values.get("model_type")!r}; use a BERT')
+  """Raises an EncoderError unless a configuration, the content of `path`, is a supported encoder's."""
+  row = architectures.check_model_type(path, values.get("model_type"))
   known = {_TYPES: 2, **values}
-  for key, largest in {**SIZES, _TYPES: 1 << 16}.items():
+  sizes = {**SIZES, _TYPES: 1 << 16}
+  if row.projection:
+    sizes[_WORD_SIZE] = SIZES["hidden_size"]
+  if row.counts_from_pad:
+    known.setdefault("pad_token_id", row.class_of("{}Config")().pad_token_id)
+    if not is_integer(known["pad_token_id"], 0):
+      raise EncoderError(f"{path}: expected an id as pad_token_id, got {known['pad_token_id']!r}")
+  for name, largest in sizes.items():
+    key = row.key(name)
+    if key is None:
+      continue
     value: Any = known.get(key)
     if not is_integer(value, 1) or value > largest:
       raise EncoderError(f"{path}: expected an integer from 1 to {largest} as {key}, got {str(value)[:40]}")
-  if not isinstance(values.get("hidden_act", "gelu"), str):
-    raise EncoderError(f"{path}: expected a name as hidden_act, got {values['hidden_act']!r}")
+  act = row.key("hidden_act")
+  if not isinstance(values.get(act, "gelu"), str):
+    raise EncoderError(f"{path}: expected a name as {act}, got {values[act]!r}")
   for key, expected in _FIXED.items():
     if values.get(key, expected) != expected:
-      raise EncoderError(f"{path}: {key} is {values[key]!r}, and TFBertModel supports only {expected!r}")
+      model = row.class_of("TF{}Model").__name__
+      raise EncoderError(f"{path}: {key} is {values[key]!r}, and {model} supports only {expected!r}")
 
 
 def check_vocabulary(path: pathlib.Path, vocab_size: int, least_share: float = 0.9) -> None:
@@ -123,6 +139,25 @@ def check_vocabulary(path: pathlib.Path, vocab_size: int, least_share: float = 0
     logging.warning("%s: is it the whole vocabulary of this model?", counted)
 
 
+def reads_vocab_txt(folder: pathlib.Path) -> bool:
+  """Returns whether a folder's vocabulary is a vocab.txt that is read as Google's; EncoderError for no vocabulary."""
+  if not (folder / "config.json").is_file():
+    return True
+  available = [name for name in VOCABULARIES if (folder / name).is_file()]
+  if read_json(folder / "config.json").get("model_type") == architectures.BERT:
+    if "vocab.txt" not in available:
+      return not available
+    path = folder / "tokenizer_config.json"
+    kind = None
+    if path.is_file():
+      kind = read_json(path).get("tokenizer_class")
+    return kind in (None, *TOKENIZERS) or available[0] == "vocab.txt"
+  if not available:
+    expected = "tokenizer.json, vocab.txt, vocab.json with merges.txt, sentencepiece.bpe.model or spiece.model"
+    raise EncoderError(f"{folder}: no tokenizer; expected {expected}, which was saved with the model")
+  return False
+
+
 def find_weights(folder: pathlib.Path) -> str:
   """Returns the name of the weights file, or of the index of several, that transformers will read."""
   for name in WEIGHTS:
@@ -134,7 +169,7 @@ def find_weights(folder: pathlib.Path) -> str:
   hint = ""
   for name in _PYTORCH:
     if (folder / name).is_file():
-      convert = 'BertModel.from_pretrained("FOLDER").save_pretrained("FOLDER")'
+      convert = 'AutoModel.from_pretrained("FOLDER").save_pretrained("FOLDER")'
       hint = f"; got only {name}, which needs PyTorch; convert it: {convert}"
   raise EncoderError(f"{folder}: no weights; expected model.safetensors or tf_model.h5{hint}")
 
@@ -155,8 +190,11 @@ def _files_of(path):
 
 def load(folder: pathlib.Path, changes: dict[str, Any], word_rows: bool = False) -> tuple[Any, bool]:
   """Returns the model of a folder, with `changes` of config.json (or `WordRows`), and whether it has a pooler."""
-  values = read_config(folder) | changes
-  check_vocabulary(folder / "vocab.txt", values["vocab_size"])
+  values = read_config(folder)
+  row = architectures.ARCHITECTURES[values["model_type"]]
+  values |= {row.key(name): value for name, value in changes.items()}
+  if reads_vocab_txt(folder):
+    check_vocabulary(folder / "vocab.txt", values["vocab_size"])
   weights = find_weights(folder)
   has_pooler = False
   if word_rows and ".safetensors" in weights:
@@ -164,7 +202,7 @@ def load(folder: pathlib.Path, changes: dict[str, Any], word_rows: bool = False)
   else:
     model, info = _from_pretrained(folder / weights, values)
     _check_loading(folder / weights, info)
-    has_pooler = not any("pooler" in key for key in info["missing_keys"])
+    has_pooler = row.has_pooler and not any("pooler" in key for key in info["missing_keys"])
     if word_rows:
       model = static_model(values, model.get_input_embeddings().weight.numpy())
   for weight in model.weights:
@@ -176,12 +214,16 @@ def load(folder: pathlib.Path, changes: dict[str, Any], word_rows: bool = False)
 def _from_pretrained(weights, values):
   """Returns the model that transformers loads, and its lists of missing, mismatched and unexpected weights."""
   with _reading(weights), _quiet():
-    return transformers.TFBertModel.from_pretrained(
-      str(weights.parent),
-      config=make_config(values),
-      local_files_only=True,
-      output_loading_info=True,
-      ignore_mismatched_sizes=True,  # lists them, so that `_check_loading` can name them
+    return (
+      architectures.ARCHITECTURES[values["model_type"]]
+      .class_of("TF{}Model")
+      .from_pretrained(
+        str(weights.parent),
+        config=make_config(values),
+        local_files_only=True,
+        output_loading_info=True,
+        ignore_mismatched_sizes=True,  # lists them, so that `_check_loading` can name them
+      )
     )
 
 
@@ -211,7 +253,7 @@ def _read_word_rows(weights, values):
     for file in _files_of(weights):
       if rows is None:
         rows = static.find_word_rows(file)
-  shape = (values["vocab_size"], values["hidden_size"])
+  shape = (values["vocab_size"], word_size(make_config(values)))
   if rows is None or rows.shape != shape:
     raise EncoderError(
       f"{weights}: expected word embeddings of config.json's shape {list(shape)}, got {list(np.shape(rows)) or 'none'}"
@@ -225,19 +267,27 @@ def _reading(weights: pathlib.Path) -> Iterator[None]:
   try:
     yield
   except Exception as error:
-    about = f"cannot be loaded as the BERT that config.json describes ({reason(weights, error)})"
+    about = f"cannot be loaded as the model that config.json describes ({reason(weights, error)})"
     raise EncoderError(f"{weights} {about}; download or save it again") from error
 
 
 def static_model(values: dict[str, Any], rows: np.ndarray) -> static.WordRows:
   """Returns the static model of a configuration's values and a matrix [vocab, hidden]."""
-  values = {**values, "num_hidden_layers": 0, "max_position_embeddings": STATIC_MAX_SEQ_LENGTH}
-  return static.WordRows(make_config(values), rows)
+  sizes = {"hidden_size": rows.shape[1], "num_hidden_layers": 0, "max_position_embeddings": STATIC_MAX_SEQ_LENGTH}
+  return static.WordRows(transformers.BertConfig(vocab_size=values["vocab_size"], **sizes), rows)
 
 
 def make_config(values: dict[str, Any]) -> Any:
-  """Returns the transformers.BertConfig of a configuration's values, without labels."""
-  return transformers.BertConfig.from_dict({key: value for key, value in values.items() if key not in _LABELS})
+  """Returns the configuration of transformers for the values of a config.json, without labels."""
+  kind = architectures.ARCHITECTURES[values["model_type"]].class_of("{}Config")
+  return kind.from_dict({key: value for key, value in values.items() if key not in _LABELS})
+
+
+def word_size(config: Any) -> int:
+  """Returns the width of a configuration's word embeddings."""
+  if architecture_of(config).projection:
+    return int(config.embedding_size)
+  return int(config.hidden_size)
 
 
 def check_transformers() -> None:
@@ -246,16 +296,6 @@ def check_transformers() -> None:
   if tuple(map(int, version.split(".")[:2])) > _NEWEST:
     install = "pip install 'transformers>=4.53.3,<4.54' 'huggingface_hub<1'"
     raise EncoderError(f"transformers {version} is installed, which cannot load BERT into TensorFlow: {install}")
-
-
-def bare_name(weight: Any) -> str:
-  """Returns a weight's name from bert/ on, without the name of the model (tf_bert_model_1/...)."""
-  return "bert/" + weight.name.rpartition("/bert/")[2]
-
-
-def main_layer(model: Any) -> Any:
-  """Returns the layer of a transformers' model that has its embeddings, blocks and pooler."""
-  return getattr(model, model.base_model_prefix)
 
 
 def reason(path: pathlib.Path, error: BaseException) -> str:

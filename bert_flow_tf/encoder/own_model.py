@@ -9,7 +9,7 @@ from typing import Any
 
 import transformers
 
-from bert_flow_tf.encoder import hugging_face
+from bert_flow_tf.encoder import architectures, hugging_face
 from bert_flow_tf.encoder.bert import BertEncoder
 from bert_flow_tf.encoder.declared import Declared
 from bert_flow_tf.encoder.source import Source
@@ -20,12 +20,14 @@ from bert_flow_tf.errors import EncoderError
 def parts_of(model: Any, tokenizer: Any, precision: str) -> tuple[BertEncoder, SentenceTokenizer]:
   """Returns the two parts for a TFBertModel, which stays what it is, and a tokenizer or the folder of one."""
   hugging_face.check_transformers()
-  if isinstance(model, transformers.TFBertPreTrainedModel) and not isinstance(model, transformers.TFBertModel):
-    head = model  # TFBertForSequenceClassification and the like
-    model = transformers.TFBertModel(head.config)
-    model.bert = head.bert
-  if not isinstance(model, transformers.TFBertModel):
+  if not isinstance(model, transformers.TFPreTrainedModel):
     raise EncoderError(f"bert: expected a transformers.TFBertModel, got {type(model).__name__}", "bert")
+  row = architectures.check_model_type("bert.config", model.config.model_type)
+  kind = row.class_of("TF{}Model")
+  if not isinstance(model, kind):
+    head = model  # TFBertForSequenceClassification and the like
+    model = kind(head.config)
+    setattr(model, row.main, getattr(head, row.main))
   if not model.built:
     model.build_in_name_scope()
   hugging_face.check_config(pathlib.Path("bert.config"), model.config.to_dict())
@@ -36,27 +38,27 @@ def parts_of(model: Any, tokenizer: Any, precision: str) -> tuple[BertEncoder, S
   model.config.save_pretrained(folder)
   _write_tokenizer(tokenizer, folder)
   own = SentenceTokenizer.from_pretrained(folder, name)
-  hugging_face.check_vocabulary(folder / "vocab.txt", model.config.vocab_size)
-  has_pooler = hugging_face.main_layer(model).pooler is not None
+  own.check_ids(model.config.vocab_size)
+  has_pooler = row.has_pooler and architectures.main_layer(model).pooler is not None
   bert = BertEncoder(model, Source(name, folder), folder, has_pooler, precision, Declared(), frozen=False)
   bert.temporary = temporary
   return bert, own
 
 
 def _write_tokenizer(tokenizer, folder):
-  """Writes vocab.txt and tokenizer_config.json of a tokenizer, or copies those of a folder."""
+  """Writes the files of a tokenizer, or copies those of a folder."""
   if isinstance(tokenizer, SentenceTokenizer):
-    (folder / "vocab.txt").write_text("".join(f"{piece}\n" for piece in tokenizer.vocab), encoding="utf-8")
+    for name, content in tokenizer.files().items():
+      (folder / name).write_bytes(content)
     settings = json.dumps({**tokenizer.settings, **tokenizer.specials})
     (folder / "tokenizer_config.json").write_text(settings, encoding="utf-8")
-  elif isinstance(tokenizer, transformers.BertTokenizer | transformers.BertTokenizerFast):
+  elif isinstance(tokenizer, transformers.BertTokenizer | transformers.PreTrainedTokenizerFast):
     tokenizer.save_pretrained(folder)
   elif isinstance(tokenizer, str | os.PathLike):
-    for name in ("vocab.txt", "tokenizer_config.json"):
+    for name in (*hugging_face.VOCABULARIES, "merges.txt", "tokenizer_config.json", "special_tokens_map.json"):
       path = pathlib.Path(tokenizer).expanduser() / name
       if path.is_file():
         shutil.copy(path, folder)
   else:
-    raise EncoderError(
-      f"tokenizer: expected a BertTokenizer or its folder, got {type(tokenizer).__name__}", "tokenizer"
-    )
+    expected = "a BertTokenizer, a fast tokenizer or its folder"
+    raise EncoderError(f"tokenizer: expected {expected}, got {type(tokenizer).__name__}", "tokenizer")

@@ -170,8 +170,10 @@ class Pooling:
     """True if the word embeddings themselves are pooled."""
     return self.kind in ("words", "mix")
 
-  def dim(self, hidden_size: int) -> int:
-    """Returns the size of the embedding for hidden states of size `hidden_size`."""
+  def dim(self, hidden_size: int, word_size: int | None = None) -> int:
+    """Returns the size of the embedding for hidden states of `hidden_size` and word embeddings of `word_size`."""
+    if self.kind == "words" and word_size is not None:
+      return word_size
     if self.kind == "concat":
       return hidden_size * len(self.blocks)
     return hidden_size * max(len(self.shares), 1)

@@ -27,6 +27,9 @@ _CAPABILITIES = {"bfloat16": (8, 0), "float16": (7, 0)}
 # Values of ONEDNN_MAX_CPU_ISA, oneDNN's limit on instructions, that exclude those instructions.
 _ISAS_WITHOUT_HALVES = ("SSE41", "AVX", "AVX2", "AVX2_VNNI", "AVX512_CORE", "AVX512_CORE_VNNI")
 
+# Attributes of a layer: an activation and the dense layer before it, in BERT's kin, DistilBERT and ALBERT.
+_ACTIVATIONS = (("intermediate_act_fn", "dense"), ("activation", "lin1"), ("activation", "ffn"))
+
 _CPUINFO = pathlib.Path("/proc/cpuinfo")
 
 
@@ -73,9 +76,11 @@ def dense_calls(model: tf_keras.Model, precision: str, frozen: bool = True) -> d
   activations = {}
   for layer in model.submodules:
     # The activation between a block's dense layers is a step of its own in transformers.
-    if hasattr(layer, "intermediate_act_fn"):
-      activations[layer.dense] = layer.intermediate_act_fn
-      values[layer, "intermediate_act_fn"] = tf.identity
+    for function, name in _ACTIVATIONS:
+      dense = getattr(layer, name, None)
+      if hasattr(layer, function) and isinstance(dense, tf_keras.layers.Dense):
+        activations[dense] = getattr(layer, function)
+        values[layer, function] = tf.identity
   for layer in model.submodules:
     if isinstance(layer, tf_keras.layers.Dense):
       activation = activations.get(layer, layer.activation)

@@ -56,6 +56,7 @@ class SentenceEncoder:
     bert: the BERT, with the TFBertModel in `bert.model`.
     tokenizer: the tokenizer.
     hidden_size: width of BERT's hidden states.
+    word_size: width of the word embeddings, which ELECTRA and ALBERT widen; None without any.
     num_hidden_layers: number of transformer blocks.
     token_weights: weights of tokens in the mean; None for equal ones.
     settings: the `EncoderSettings` that it was loaded with.
@@ -63,6 +64,7 @@ class SentenceEncoder:
   """
 
   has_tokens = True
+  word_size: int | None = None
 
   def __init__(
     self,
@@ -79,6 +81,7 @@ class SentenceEncoder:
     self.token_weights = token_weights
     self.hidden_size = bert.config.hidden_size
     self.num_hidden_layers = bert.config.num_hidden_layers
+    self.word_size = self.bert.word_size
     self._functions: dict[Pooling, Callable] = {}
 
   @classmethod
@@ -111,6 +114,7 @@ class SentenceEncoder:
       parse_token_weights(settings.token_weights)  # before the long loading
     bert = load_bert(settings)
     tokenizer = SentenceTokenizer.from_pretrained(bert.folder, bert.name, settings.loading_arguments())
+    tokenizer.check_ids(bert.config.vocab_size)
     token_weights = settings.token_weights or bert.declared.token_weights
     weights = make_token_weights(token_weights, tokenizer, settings.frequency_corpus)
     return cls(bert, tokenizer, weights, settings)
@@ -178,7 +182,7 @@ class SentenceEncoder:
 
   def dim(self, sentence_embedding_type: str | Pooling | None = None) -> int:
     """Returns the size of the embeddings that `encode` returns."""
-    return self.pooling(sentence_embedding_type).dim(self.hidden_size)
+    return self.pooling(sentence_embedding_type).dim(self.hidden_size, self.word_size)
 
   def embed_batch(
     self,
@@ -209,7 +213,7 @@ class SentenceEncoder:
     if self.token_weights is not None:
       weights = self.token_weights.of(ids, mask)
     if pooling.reads_words:
-      word_rows = self.bert.word_rows(ids)
+      word_rows = self.bert.word_rows(ids, widened=pooling.kind == "mix")
     return pooling.pool(hidden_states, weights, pooled_output, word_rows)
 
   def as_layer(

@@ -101,9 +101,12 @@ def packaged_frequencies(tokenizer: SentenceTokenizer) -> tuple[np.ndarray, int]
   # part of words by the sentences that have two such words.
   words = read_frequencies(PACKAGED)
   total = words.pop(_SENTENCES)
-  word, piece = _pieces(tokenizer(list(words), _MAX_SEQ_LENGTH, warn=False))
-  counts = np.fromiter(words.values(), np.float64)[word]
-  return np.minimum(np.bincount(piece, counts, tokenizer.vocab_size), total), total
+  frequencies = np.zeros(tokenizer.vocab_size)
+  for before in ("", " ")[: 1 + tokenizer.spaced]:  # a word at the beginning of a text, and after a space
+    word, piece = _pieces(tokenizer([before + word for word in words], _MAX_SEQ_LENGTH, warn=False))
+    counts = np.fromiter(words.values(), np.float64)[word]
+    frequencies += np.bincount(piece, counts, tokenizer.vocab_size)
+  return np.minimum(frequencies, total), total
 
 
 def count_frequencies(path: FilePath, tokenizer: SentenceTokenizer) -> tuple[np.ndarray, int]:

@@ -84,8 +84,8 @@ def make_token_weights(
     except DataError as error:
       raise ConfigError(f"frequency_corpus={error}", argument="frequency_corpus") from error
   # [CLS], [SEP], punctuation and years say nothing; how common a number is says nothing about how much it means.
-  silent = list(tokenizer.special_ids)
-  for row, piece in enumerate(tokenizer.vocab):
+  silent = [row for row in tokenizer.special_ids if row is not None]
+  for row, piece in enumerate(tokenizer.words):
     text = piece.removeprefix("##")
     if any(map(str.isdigit, text)):
       frequencies[row] = 0

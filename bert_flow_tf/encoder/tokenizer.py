@@ -1,4 +1,7 @@
-"""Tokenization: sentences to BERT's token ids, by vocab.txt and tokenizer_config.json of a folder."""
+"""Tokenization: sentences to token ids, by vocab.txt and tokenizer_config.json of a BERT's folder.
+
+The tokenizers of other folders are those of `folder_tokenizer`.
+"""
 
 import functools
 import hashlib
@@ -16,25 +19,19 @@ import transformers
 from absl import logging
 
 from bert_flow_tf.data.pairs import check_sentences
-from bert_flow_tf.encoder.hugging_face import read_json
+from bert_flow_tf.encoder.architectures import ARCHITECTURES, BERT
+from bert_flow_tf.encoder.hugging_face import TOKENIZERS, read_json, reads_vocab_txt
 from bert_flow_tf.errors import EncoderError
 from bert_flow_tf.io.checks import is_integer
 
 _SWITCHES = ("do_lower_case", "strip_accents", "tokenize_chinese_chars")
 _MOST = "max_input_chars_per_word"
-_CLASSES = ("BertTokenizer", "BertTokenizerFast")
 # Longer words become [UNK]: in transformers, and in Google's tokenization.py.
 MAX_INPUT_CHARS_PER_WORD, MAX_OF_GOOGLE = 100, 200
-SPECIALS = {
-  "unk_token": "[UNK]",
-  "sep_token": "[SEP]",
-  "pad_token": "[PAD]",
-  "cls_token": "[CLS]",
-  "mask_token": "[MASK]",
-}
+SPECIALS = dict(ARCHITECTURES[BERT].specials)
 # {key of tokenizer_config.json: (whether a value that is not null is allowed, what is expected)}
 _EXPECTED: dict[str, tuple[Callable[[Any], bool], str]] = {
-  "tokenizer_class": (_CLASSES.__contains__, "BertTokenizer"),
+  "tokenizer_class": (TOKENIZERS.__contains__, "BertTokenizer"),
   _MOST: (lambda value: is_integer(value, 1), "a positive integer"),
   **dict.fromkeys(_SWITCHES, (lambda value: isinstance(value, bool), "true or false")),
   **dict.fromkeys(SPECIALS, (lambda value: isinstance(value, str), "a word piece")),
@@ -56,11 +53,15 @@ _MARKS = ".,'\"-"
 
 
 class SentenceTokenizer:
-  """BERT's WordPiece tokenizer for single sentences: [CLS] tokens [SEP].
+  """BERT's WordPiece tokenizer for single sentences: [CLS] tokens [SEP]; the base of the tokenizers of other encoders.
 
   `settings` are do_lower_case, strip_accents (None: if do_lower_case), tokenize_chinese_chars and
-  max_input_chars_per_word; `specials` {"cls_token": "[CLS]", ...}; `special_ids` those of [CLS], [SEP], [PAD], [MASK].
+  max_input_chars_per_word; `specials` {"cls_token": "[CLS]", ...}; `special_ids` those of [CLS], [SEP], [PAD], [MASK];
+  `backend` is the `tokenizers.Tokenizer`. `spaced` is True if a word's first piece has the space before it, as in
+  byte-level BPE, so that a text's first word can have other pieces.
   """
+
+  spaced = False
 
   def __init__(
     self,
@@ -87,17 +88,22 @@ class SentenceTokenizer:
     if missing:
       raise EncoderError(f"{vocab_file}: no line is {', '.join(missing)}; use the vocab.txt of the model's training")
     # "[MASK]" and similar text in a sentence is text ("[", "mask", "]"), as in Google's tokenization.py.
-    self._tokenizer = transformers.BertTokenizerFast(
+    fast = transformers.BertTokenizerFast(
       vocab_file=str(vocab_file), split_special_tokens=True, **self.settings, **self.specials
     )
-    backend = self._tokenizer.backend_tokenizer
+    backend = fast.backend_tokenizer
     backend.model.max_input_chars_per_word = max_input_chars_per_word
     self.settings["max_input_chars_per_word"] = max_input_chars_per_word
-    cls_id, sep_id = self._tokenizer.cls_token_id, self._tokenizer.sep_token_id
-    self.pad_id, self.mask_id = self._tokenizer.pad_token_id, self._tokenizer.mask_token_id
-    self.special_ids = (cls_id, sep_id, self.pad_id, self.mask_id)
-    self.vocab_size = len(self._tokenizer)
-    self._pieces = _WordPieces(backend, cls_id, sep_id)
+    self._use(backend, WordPieces)
+
+  def _use(self, backend: tokenizers.Tokenizer, pieces: Any) -> None:
+    """Makes the attributes that follow from the backend and `specials`; `pieces` is a class like `WordPieces`."""
+    self.backend = backend
+    ids = {name: backend.token_to_id(token) for name, token in self.specials.items()}
+    self.pad_id, self.mask_id, self._unk_id = ids["pad_token"], ids["mask_token"], ids["unk_token"]
+    self.special_ids = (ids["cls_token"], ids["sep_token"], self.pad_id, self.mask_id)
+    self.vocab_size = backend.get_vocab_size(with_added_tokens=True)
+    self._pieces = pieces(backend, *self.special_ids[:2])
     self._warned = self._warned_of_cut = False
 
   @classmethod
@@ -111,6 +117,10 @@ class SentenceTokenizer:
     """
     folder = pathlib.Path(folder)
     given = (chosen or {}).get("vocab_file")  # of a checkpoint of Google
+    if given is None and not reads_vocab_txt(folder):
+      from bert_flow_tf.encoder.folder_tokenizer import FolderTokenizer  # made of this class
+
+      return FolderTokenizer.of_folder(folder, chosen or {})
     vocab_file = folder / pathlib.Path(given or "vocab.txt").name
     config = _read_config(folder / "tokenizer_config.json")
     settings = {key: config[key] for key in (*_SWITCHES, _MOST, *SPECIALS) if config.get(key) not in (None, "")}
@@ -158,24 +168,39 @@ class SentenceTokenizer:
       self._warned_of_cut = True
       share = 100 * cut / (pieces + cut)
       logging.warning("%.0f%% of the text is beyond max_seq_length=%d tokens and not read", share, max_seq_length)
-    unknown = int(np.count_nonzero(np.concatenate(ids) == self._tokenizer.unk_token_id))
+    unknown = 0
+    if self._unk_id is not None:
+      unknown = int(np.count_nonzero(np.concatenate(ids) == self._unk_id))
     if unknown > _UNKNOWN_SHARE * pieces and not self._warned:
       self._warned = True
       logging.warning(
         "%.0f%% of the word pieces are %s: the encoder's vocabulary does not know this text, and different sentences "
         "can get the same embedding; use an encoder that was trained on such text",
         100 * unknown / pieces,
-        self._tokenizer.unk_token,
+        self.specials["unk_token"],
       )
 
   def save(self, file: str | os.PathLike) -> None:
     """Writes a tokenizer.json, which the package `tokenizers` reads."""
-    self._tokenizer.backend_tokenizer.save(str(file))
+    self.backend.save(str(file))
+
+  def files(self) -> dict[str, bytes]:
+    """Returns {name: content} of the files of its vocabulary in an encoder's folder."""
+    return {"vocab.txt": self.vocab_file.read_bytes()}
+
+  def check_ids(self, vocab_size: int) -> None:
+    """Raises an EncoderError if a token has no word embedding in a model with `vocab_size` of them."""
+    largest = max(self.ids.values())
+    if largest >= vocab_size:
+      raise EncoderError(
+        f"{self.vocab_file}: token {self.vocab[largest]!r} has the id {largest}, and the model has {vocab_size} word "
+        "embeddings; use the tokenizer of this model"
+      )
 
   @functools.cached_property
   def ids(self) -> dict[str, int]:
     """{word piece: its id}."""
-    return self._tokenizer.get_vocab()
+    return self.backend.get_vocab(with_added_tokens=True)
 
   @functools.cached_property
   def vocab(self) -> list[str]:
@@ -184,6 +209,11 @@ class SentenceTokenizer:
     for piece, row in self.ids.items():
       pieces[row] = piece
     return pieces
+
+  @property
+  def words(self) -> list[str]:
+    """`vocab` in BERT's notation: "word" for a piece that begins a word, "##ing" for one that continues it."""
+    return self.vocab
 
   @functools.cached_property
   def checksum(self) -> str:
@@ -232,7 +262,7 @@ def _log(folder: pathlib.Path, lower: bool, reason: str) -> None:
   logging.info("%s: no do_lower_case in tokenizer_config.json; do_lower_case=%s, %s", folder, lower, reason)
 
 
-class _WordPieces:
+class WordPieces:
   """Word pieces of texts, between [CLS] and [SEP], by a BERT tokenizer that neither truncates nor pads.
 
   BERT's normalizer and its splitter treat the text on each side of a space or an ASCII punctuation mark separately. So
