@@ -67,6 +67,10 @@ EXTRAS = {
     "scikit-learn>=1.3,<2",
     "tensorflow-hub>=0.16,<0.17",
     "hypothesis>=6,<7",
+    # The tour as a notebook.
+    "jupytext>=1.16,<2",
+    "nbclient>=0.10,<1",
+    "ipykernel>=6.29,<8",
   ],
 }
 
