@@ -94,7 +94,9 @@ def _read(path: pathlib.Path, kind: str) -> tuple[dict[str, Any], dict[str, np.n
       if name != _SETTINGS:
         content = io.BytesIO(members.read(name))
         arrays[name.removesuffix(_ARRAY)] = np.lib.format.read_array(content, allow_pickle=False)
-  header = (settings.pop("kind"), settings.pop("format_version"))
-  if header != (kind, FORMAT_VERSION):
-    raise ValueError(f"kind and format are {header}, expected {(kind, FORMAT_VERSION)}")
+  settings_kind, version = settings.pop("kind"), settings.pop("format_version")
+  if settings_kind != kind:
+    raise ValueError(f"kind is {settings_kind!r}, expected {kind!r}")
+  if version != FORMAT_VERSION:
+    raise BertFlowError(f"format_version {version}, expected {FORMAT_VERSION}; a later bert-flow-tf may read it")
   return settings, arrays
