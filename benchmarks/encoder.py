@@ -15,7 +15,7 @@ import tensorflow as tf
 from absl import logging
 
 from benchmarks import measure
-from bert_flow_tf.encoder.saving import write_encoder
+from bert_flow_tf.encoder.saving import pytorch_weights, write_encoder
 from bert_flow_tf.encoder.sentence_encoder import SentenceEncoder
 from bert_flow_tf.encoder.tf1_names import bert_shapes
 from bert_flow_tf.io.files import read_json
@@ -59,7 +59,10 @@ def write_random_bert(folder: pathlib.Path, tokenizer_folder: str) -> None:
     if name.endswith(("/gamma", "/beta", "/bias")):
       variables[name] = np.full(shape, name.endswith("/gamma"), np.float32)
   path = source / "tokenizer_config.json"
-  write_encoder(folder, config, variables, vocabulary, read_json(path) if path.exists() else {})
+  tokenizer = {}
+  if path.exists():
+    tokenizer = read_json(path)
+  write_encoder(folder, config, pytorch_weights(variables), {"vocab.txt": vocabulary}, tokenizer)
 
 
 def flops_per_token(config: Any, length: int) -> int:

@@ -1,4 +1,4 @@
-"""Writing of a BERT as a Hugging Face folder, atomically; flag `model` and PyTorch's BertModel load it."""
+"""Writing of an encoder as a Hugging Face folder, atomically; flag `model` and PyTorch's models load it."""
 
 import json
 import os
@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from safetensors import SafetensorError
 from safetensors.numpy import save_file
+from transformers.modeling_tf_pytorch_utils import TransposeType, convert_tf_weight_name_to_pt_weight_name
 
-from bert_flow_tf.encoder import hugging_face, tf1_names
+from bert_flow_tf.encoder import architectures, hugging_face, tf1_names
+from bert_flow_tf.encoder.architectures import bare_name
 from bert_flow_tf.errors import EncoderError
 from bert_flow_tf.io import checksums
 from bert_flow_tf.io.files import replaced_folder, write_text
@@ -19,42 +21,62 @@ if TYPE_CHECKING:
   from bert_flow_tf.encoder.sentence_encoder import SentenceEncoder
 
 WEIGHTS = "model.safetensors"
-FILES = ("config.json", "vocab.txt", "tokenizer_config.json", WEIGHTS)
+_SETTINGS = ("config.json", "tokenizer_config.json")
+_VOCABULARIES = ("vocab.txt", "tokenizer.json")
 
 
 def save_encoder(encoder: "SentenceEncoder", folder: str | os.PathLike) -> None:
   """Writes an encoder's float32 weights, with the tokenizer and configuration of the folder it was loaded from."""
+  encoder.bert.check_has_transformer("be saved")
   source = pathlib.Path(encoder.bert.folder)
   config = encoder.bert.config.to_dict()
   if (source / "config.json").exists():  # Google's folders have none
     config = hugging_face.read_config(source)
-  config["hidden_act"] = encoder.bert.config.hidden_act  # that of the loaded encoder, which may not be the files'
+  act = encoder.bert.row.key("hidden_act")
+  config[act] = getattr(encoder.bert.config, act)  # that of the loaded encoder, which may not be the files'
   path = source / "tokenizer_config.json"
-  tokenizer = {}
+  tokenizer = {"model_max_length": encoder.bert.max_tokens}
   if path.exists():
-    tokenizer = hugging_face.read_json(path)
+    tokenizer |= hugging_face.read_json(path)
   # Otherwise the new folder's name and files would decide some of them.
-  tokenizer |= encoder.tokenizer.settings
-  write_encoder(folder, config, encoder.bert.tf1_variables(), encoder.tokenizer.vocab_file.read_bytes(), tokenizer)
+  tokenizer |= encoder.tokenizer.settings | encoder.tokenizer.specials
+  write_encoder(folder, config, _tensors(encoder.bert), encoder.tokenizer.files(), tokenizer)
+
+
+def _tensors(bert):
+  """Returns {PyTorch's name: array} of the weights, without the main layer's name."""
+  tensors = {}
+  for weight in bert.model.weights:
+    path = f"model/{bare_name(weight)}"
+    name, transpose = convert_tf_weight_name_to_pt_weight_name(path, f"{bert.row.main}.", weight.shape)
+    array = weight.numpy()
+    if transpose is TransposeType.SIMPLE:
+      array = array.T
+    tensors[name] = np.ascontiguousarray(array)
+  return tensors
 
 
 def write_encoder(
   folder: str | os.PathLike,
   config: Mapping[str, Any],
-  variables: Mapping[str, np.ndarray],
-  vocabulary: bytes,
+  tensors: Mapping[str, np.ndarray],
+  vocabulary: Mapping[str, bytes],
   tokenizer: Mapping[str, Any],
 ) -> None:
   """Writes a folder of an encoder; replaces one that was saved here.
 
-  `config` is the content of config.json, `variables` {TensorFlow 1's name: float32 array}, `vocabulary` the content of
-  vocab.txt, `tokenizer` that of tokenizer_config.json, do_lower_case included.
+  `config` is the content of config.json, `tensors` {PyTorch's name: float32 array}, `vocabulary` {file: content}, as
+  `SentenceTokenizer.files` gives it, `tokenizer` the content of tokenizer_config.json, do_lower_case included.
   """
   folder = pathlib.Path(folder).resolve()
-  tensors = pytorch_weights(variables)
-  config = {**config, "architectures": ["BertModel"], "torch_dtype": "float32"}  # the type in which they are loaded
+  row = architectures.check_model_type(folder, config.get("model_type"))
+  config = {**config, "architectures": [f"{row.name}Model"], "torch_dtype": "float32"}  # the type of the weights
   config.pop(hugging_face.SAVED_BY_TRANSFORMERS, None)
-  tokenizer = {"model_max_length": config["max_position_embeddings"], "tokenizer_class": "BertTokenizer", **tokenizer}
+  tokenizer = {
+    "model_max_length": config["max_position_embeddings"],
+    "tokenizer_class": f"{row.name}Tokenizer",
+    **tokenizer,
+  }
   for name, tensor in tensors.items():
     if not np.isfinite(tensor).all():
       raise EncoderError(f"{name}: not finite, so it is not saved; lower learning_rate")
@@ -63,9 +85,11 @@ def write_encoder(
     check_place(folder)
     with replaced_folder(folder) as temporary:
       _write_json(temporary / "tokenizer_config.json", tokenizer)
-      (temporary / "vocab.txt").write_bytes(vocabulary)
-      save_file(tensors, temporary / WEIGHTS, metadata={"format": "pt"})
-      _write_json(temporary / "config.json", checksums.sealed(config, temporary, FILES[1:]))
+      for name, content in vocabulary.items():
+        (temporary / name).write_bytes(content)
+      save_file(dict(tensors), temporary / WEIGHTS, metadata={"format": "pt"})
+      names = (*vocabulary, "tokenizer_config.json", WEIGHTS)
+      _write_json(temporary / "config.json", checksums.sealed(config, temporary, names))
       hugging_face.read_config(temporary)  # rejects now what would be rejected on loading
   except (OSError, SafetensorError) as error:
     raise EncoderError(f"encoder folder {folder}: cannot be written ({error})") from error
@@ -77,7 +101,9 @@ def _write_json(path, values):
 
 def is_encoder(folder: str | os.PathLike) -> bool:
   """Returns whether a folder holds an encoder that was saved here."""
-  return all((pathlib.Path(folder) / name).is_file() for name in FILES)
+  folder = pathlib.Path(folder)
+  has_vocabulary = any((folder / name).is_file() for name in _VOCABULARIES)
+  return has_vocabulary and all((folder / name).is_file() for name in (*_SETTINGS, WEIGHTS))
 
 
 def pytorch_weights(variables: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
@@ -98,7 +124,7 @@ def check_place(folder: str | os.PathLike) -> None:
   names = [folder.name]
   if folder.is_dir():
     names = sorted(path.name for path in folder.iterdir())
-  others = [name for name in names if name not in FILES]
+  others = [name for name in names if name not in (*_SETTINGS, *_VOCABULARIES, WEIGHTS)]
   if others or (names and not is_encoder(folder)):
     raise EncoderError(
       f"encoder folder {folder}: it holds {(others or names)[0]}, which is not an encoder saved here; choose another "

@@ -10,7 +10,7 @@ from absl import logging
 from huggingface_hub import constants
 
 from bert_flow_tf.encoder import google_folder, tf1_reader
-from bert_flow_tf.encoder.hugging_face import find_weights
+from bert_flow_tf.encoder.hugging_face import VOCABULARIES, find_weights
 from bert_flow_tf.encoder.settings import EncoderSettings
 from bert_flow_tf.errors import EncoderError
 from bert_flow_tf.io.experiment import STATIC
@@ -27,8 +27,8 @@ HUB_NAMES = {
 }
 MODEL_NAMES = (*_PACKAGED, *HUB_NAMES)
 
-_REQUIRED = ("config.json", "vocab.txt")
-_OPTIONAL = ("tokenizer_config.json", "modules.json", "sentence_bert_config.json", "*_Pooling/config.json")
+_SMALL = ("config.json", *VOCABULARIES, "merges.txt", "tokenizer_config.json", "special_tokens_map.json")
+_MODULES = ("modules.json", "sentence_bert_config.json", "*_Pooling/config.json")
 # Many models have several formats of weights, each of hundreds of megabytes: the second is fetched without the first.
 _WEIGHTS = (("model*.safetensors", "model.safetensors.index.json"), ("tf_model*.h5", "tf_model.h5.index.json"))
 _HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*")
@@ -106,7 +106,7 @@ def _cached(repo: str, settings: EncoderSettings) -> pathlib.Path | None:
     find_weights(folder)
   except (OSError, ValueError, EncoderError):  # not cached, a damaged cache, or only a part of the files
     return None
-  if all((folder / name).exists() for name in _REQUIRED):
+  if (folder / "config.json").exists() and any((folder / name).exists() for name in VOCABULARIES):
     return folder
   return None
 
@@ -128,7 +128,7 @@ def _hub_folder(repo: str, name: str, settings: EncoderSettings) -> pathlib.Path
   logging.info("Downloading %s from %s", repo, constants.ENDPOINT)
   try:
     for weights in _WEIGHTS:
-      patterns = list(_REQUIRED + _OPTIONAL + weights)
+      patterns = list(_SMALL + _MODULES + weights)
       folder = _snapshot(repo, settings, allow_patterns=patterns, etag_timeout=_PROBE_SECONDS)
       if any(any(folder.glob(pattern)) for pattern in weights):
         break

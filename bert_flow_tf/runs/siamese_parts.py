@@ -6,6 +6,8 @@ from typing import Any
 
 from absl import logging
 
+from bert_flow_tf.calibration.flow import load_calibration
+from bert_flow_tf.calibration.names import FLOW
 from bert_flow_tf.data.pairs import SentencePairs
 from bert_flow_tf.data.task import TaskData
 from bert_flow_tf.encoder import fine_tuning, google_folder, tf1_reader
@@ -20,6 +22,9 @@ from bert_flow_tf.tf1.training import restore, write_training_checkpoint
 from bert_flow_tf.training.distribution import make_strategy
 from bert_flow_tf.training.objectives import Classifier
 from bert_flow_tf.training.siamese_settings import SiameseEmbedding, SiameseSettings
+
+# Names of folders in the run's folder.
+ENCODER, CLASSIFIER = "encoder", "classifier"
 
 
 class SiameseParts:
@@ -76,6 +81,18 @@ class SiameseParts:
         lacking = f"{count} of the {total} variables of this {part}" if count else f"no {part}"
         raise ConfigError(f"{argument}={value}: {name} has {lacking}; train first (do_train)", argument)
 
+  def load_saved(self, folder: pathlib.Path) -> None:
+    """Loads what a training wrote into a run's folder: encoder unless it was frozen, flow and classifier."""
+    name = self.embedding.encoder_name
+    if (folder / ENCODER).is_dir():
+      name = str(folder / ENCODER)
+    flow = None
+    if self.settings.flow:
+      flow = load_calibration(folder / FLOW).flow
+    if self.task.labels:
+      self.classifier = Classifier.load(folder / CLASSIFIER)
+    self.use(self.load_encoder(name), flow)
+
   def load_encoder(self, name: str, to_be_trained: bool = False) -> SentenceEncoder:
     """Loads an encoder that can be trained."""
     embedding = self.embedding
@@ -110,7 +127,9 @@ class SiameseParts:
     return Embeddings(encoder, sets, batch_size, cache, **self.embedding.pooling_arguments())
 
   def write_checkpoint(self, folder: pathlib.Path, step: int, flow: Glow | None = None) -> None:
-    """Writes a published checkpoint, of the model's flow unless another one is given."""
+    """Writes a published checkpoint, of the model's flow unless another one is given; none unless it is a BERT."""
+    if not self.model.encoder.bert.is_bert:
+      return
     if flow is None and self.model.calibration is not None:
       flow = self.model.calibration.flow
     write_training_checkpoint(folder, step, self.model.encoder, flow, self.classifier)

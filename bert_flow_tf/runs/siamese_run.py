@@ -70,19 +70,25 @@ class SiameseRun:
     self._is_trained = self._is_loaded = True
 
   def load(self, checkpoint: str | None = None) -> None:
-    """Loads a checkpoint of the folder, the latest by default; without any, what a training would start from."""
-    prefix = self._find_checkpoint(checkpoint)
-    if prefix is None:
+    """Loads a checkpoint of the folder, the latest by default; else what a training wrote, or would start from."""
+    prefix, facts = self._find_checkpoint(checkpoint), read_facts(self._folder)
+    if prefix is None and not facts:
       prefix = self._embedding.encoder_name
       logging.info("%s has no checkpoint", self._folder)
+      self.parts.load_whole(prefix)
     else:
-      self.facts = read_facts(self._folder)
+      self.facts = facts
       self._check_pooling()
-      self.step, self._checkpoint = step_of(prefix) or 0, checkpoint
-    self.parts.load_whole(prefix)
+      if prefix is None:
+        # Published checkpoints hold a BERT alone.
+        self.step = facts["step"]
+        self.parts.load_saved(self._folder)
+      else:
+        self.step, self._checkpoint = step_of(prefix) or 0, checkpoint
+        self.parts.load_whole(prefix)
     self._embedded = []
     self._is_loaded = True
-    logging.info("%s is used", prefix)
+    logging.info("%s is used", prefix or self._folder)
 
   def _find_checkpoint(self, name):
     """Returns the prefix of a checkpoint in the folder, by default of the latest; None if the folder has none."""

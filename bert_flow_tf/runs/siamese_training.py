@@ -11,7 +11,7 @@ from bert_flow_tf.encoder import saving
 from bert_flow_tf.evaluation.task_scores import Embeddings
 from bert_flow_tf.io.experiment import Stopwatch, make_folder
 from bert_flow_tf.runs import siamese_scores
-from bert_flow_tf.runs.siamese_parts import SiameseParts
+from bert_flow_tf.runs.siamese_parts import CLASSIFIER, ENCODER, SiameseParts
 from bert_flow_tf.tf1.flow import without_scale
 from bert_flow_tf.training.calibrate import check_flow
 from bert_flow_tf.training.devices import log_devices, peak_memory
@@ -20,9 +20,6 @@ from bert_flow_tf.training.labelled_pairs import LabelledPairs
 from bert_flow_tf.training.optimizer import num_steps
 from bert_flow_tf.training.siamese_losses import SiameseLosses
 from bert_flow_tf.training.siamese_trainer import SiameseTrainer
-
-# Names of folders in the run's folder.
-ENCODER, CLASSIFIER = "encoder", "classifier"
 
 
 class SiameseTraining:
@@ -47,6 +44,10 @@ class SiameseTraining:
     before, devices = encoder.weights_checksum, log_devices(parts.strategy)
     pairs = f"{self._chosen.labeled} labeled and {self._chosen.unlabeled} other pairs"
     logging.info("training on %s (%s); results in %s", pairs, parts.task.source, folder)
+    if not encoder.bert.is_bert:
+      logging.info(
+        "no model.ckpt-N: the published format holds a BERT alone, and %s is a %s", encoder.name, encoder.bert.row.name
+      )
     fit = self._fine_tune
     if self._can_embed_once():
       fit = self._fit_flow
@@ -64,7 +65,7 @@ class SiameseTraining:
       parts.model.save(folder / FLOW)
     parts.write_checkpoint(folder, self.step)
     checksums = {"encoder_sha256_before": before, "encoder_sha256": encoder.weights_checksum}
-    return {**self._describe(), "devices": devices, **facts, **checksums}
+    return {**self._describe(), "devices": devices, **facts, "step": self.step, **checksums}
 
   def _can_embed_once(self):
     """Returns whether a fit on embeddings made once means the same as steps through BERT."""

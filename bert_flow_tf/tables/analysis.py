@@ -94,7 +94,7 @@ def _ranks(bench, plan):
   tokenizer = bench.encoder.tokenizer
   if plan.frequency_file:
     counts = token_frequency.read_frequencies(os.path.expanduser(plan.frequency_file), tokenizer.do_lower_case)
-    return token_frequency.rank_vocabulary(tokenizer.vocab, counts)
+    return token_frequency.rank_vocabulary(tokenizer.words, counts)
   path = os.path.expanduser(plan.corpus)
 
   def compute():
@@ -104,7 +104,7 @@ def _ranks(bench, plan):
     for pieces, count in zip(tokenizer(list(words), _UNLIMITED), words.values(), strict=True):
       for piece in pieces.tolist():
         counts[piece] += count
-    return token_frequency.rank_vocabulary(tokenizer.vocab, counts).tolist()
+    return token_frequency.rank_vocabulary(tokenizer.words, counts).tolist()
 
   with open(path, "rb") as file:
     digest = hashlib.file_digest(file, "sha256").hexdigest()

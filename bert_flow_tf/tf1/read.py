@@ -13,7 +13,7 @@ from bert_flow_tf.calibration.flow import FlowCalibration, load_calibration
 from bert_flow_tf.data.semeval import LABELS
 from bert_flow_tf.encoder import google_folder, hugging_face, tf1_names
 from bert_flow_tf.encoder.pooling import check_low_dim
-from bert_flow_tf.encoder.saving import write_encoder
+from bert_flow_tf.encoder.saving import pytorch_weights, write_encoder
 from bert_flow_tf.encoder.sentence_encoder import SentenceEncoder
 from bert_flow_tf.encoder.tf1_reader import Tf1Checkpoint, find_prefix
 from bert_flow_tf.encoder.tokenizer import SentenceTokenizer
@@ -66,7 +66,8 @@ def write_folders(
   tokenizer = _tokenizer(vocab_path, **chosen)
   with replaced_folder(output_path) as writing:
     weights = {name: checkpoint.read_weight(name, checkpoint.shapes[name]) for name in record[ENCODER]}
-    write_encoder(writing / ENCODER, config, weights, vocab_path.read_bytes(), tokenizer)
+    vocabulary = {"vocab.txt": vocab_path.read_bytes()}
+    write_encoder(writing / ENCODER, config, pytorch_weights(weights), vocabulary, tokenizer)
     del weights  # 1.3 GB for a large model
     encoder = SentenceEncoder.from_pretrained(str(writing / ENCODER))
     encoder.bert.name = str(output_path / ENCODER)  # the name in identities and messages

@@ -10,7 +10,7 @@ from safetensors import safe_open
 from safetensors.numpy import load_file
 
 from bert_flow_tf import SentenceEncoder
-from bert_flow_tf.encoder.saving import FILES, is_encoder, save_encoder
+from bert_flow_tf.encoder.saving import is_encoder, save_encoder
 from bert_flow_tf.errors import EncoderError
 from bert_flow_tf.io import files
 from tests.encoder import tiny
@@ -73,7 +73,8 @@ def test_only_a_saved_encoder_is_replaced(tmp_path):
   embedding.assign(embedding + 1.0)
   save_encoder(encoder, folder)
   assert SentenceEncoder.from_pretrained(folder).weights_checksum == encoder.weights_checksum
-  assert sorted(p.name for p in folder.iterdir()) == sorted(FILES)
+  files_of_encoder = ["config.json", "model.safetensors", "tokenizer_config.json", "vocab.txt"]
+  assert sorted(p.name for p in folder.iterdir()) == files_of_encoder
   assert sorted(p.name for p in tmp_path.iterdir()) == ["saved", "source"]
   (folder / "notes.txt").write_text("mine")
   with pytest.raises(EncoderError, match=r"notes\.txt"):

@@ -1,0 +1,278 @@
+"""Tests of the encoders that are no BERT: numbers of PyTorch, ids of transformers, saving, rejections."""
+
+import json
+import pathlib
+import shutil
+
+import numpy as np
+import pytest
+import tensorflow as tf
+import transformers
+from safetensors.numpy import load_file
+from transformers.utils import sentencepiece_model_pb2_new as sentencepiece
+
+from bert_flow_tf import SentenceEncoder, SentenceModel
+from bert_flow_tf.encoder.architectures import ARCHITECTURES, BERT
+from bert_flow_tf.encoder.fine_tuning import trained_weights
+from bert_flow_tf.encoder.saving import save_encoder
+from bert_flow_tf.encoder.tokenizer import SentenceTokenizer, pad_batch
+from bert_flow_tf.errors import BertFlowError
+from bert_flow_tf.training.optimizer import EXCLUDED_FROM_WEIGHT_DECAY
+
+GOLDEN = pathlib.Path(__file__).parents[3] / "shared/golden_encoders"
+NAMES = [name for name in ARCHITECTURES if name != BERT]
+# Every kind of character, words that are long, spaces, marks and numbers.
+ODD = [
+  "naïve café \u2013 東京 2024 ",
+  "\u0000\t x\u200by\u0301 ﬁ\n",
+  "\uff41\uff42\uff43",
+  "e-mail: a.b@c.de, $5.00",
+  "x" * 300,
+  "",
+  " ",
+  "İI ß Σς",
+]
+
+pytestmark = pytest.mark.skipif(not GOLDEN.is_dir(), reason="../shared/golden_encoders is missing")
+
+
+@pytest.fixture(scope="module", params=NAMES)
+def golden(request):
+  """Returns (encoder, reference numbers, sentences)."""
+  folder = GOLDEN / request.param
+  reference = np.load(folder / "reference.npz")
+  return SentenceEncoder.from_pretrained(folder), reference, [str(text) for text in reference["sentences"]]
+
+
+@pytest.fixture
+def folder(request, tmp_path):
+  """Returns a copy of a golden folder, by default RoBERTa's."""
+  name = getattr(request, "param", "roberta")
+  return pathlib.Path(shutil.copytree(GOLDEN / name, tmp_path / name, copy_function=shutil.copyfile))
+
+
+def edit(path, **values):
+  content = json.loads(path.read_text()) | values
+  path.write_text(json.dumps({key: value for key, value in content.items() if value is not None}))
+
+
+def test_numbers_are_those_of_pytorch(golden):
+  encoder, reference, sentences = golden
+  ids, mask = pad_batch(encoder.tokenizer(sentences, 64), encoder.tokenizer.pad_id)
+  np.testing.assert_array_equal(ids, reference["ids"])
+  np.testing.assert_array_equal(mask, reference["mask"])
+  states, _ = encoder.bert(tf.constant(ids), tf.constant(mask))
+  for name, block in {"embedding_layer": 0, "first": 1, "last": -1}.items():
+    is_token = mask[..., np.newaxis]
+    np.testing.assert_allclose(states[block] * is_token, reference[name] * is_token, atol=1e-5, err_msg=name)
+  np.testing.assert_allclose(encoder.encode(sentences, "avg"), reference["avg"], atol=1e-5)
+  np.testing.assert_allclose(encoder.encode(sentences, "avg-first-last"), reference["avg_first_last"], atol=1e-5)
+
+
+def test_ids_are_those_of_transformers(golden):
+  encoder, _, sentences = golden
+  theirs = transformers.AutoTokenizer.from_pretrained(encoder.bert.folder)
+  for max_seq_length in (5, 64):
+    ours = [row.tolist() for row in encoder.tokenizer(sentences + ODD, max_seq_length)]
+    assert ours == theirs(sentences + ODD, truncation=True, max_length=max_seq_length)["input_ids"]
+
+
+def test_poolings(golden):
+  encoder, reference, sentences = golden
+  mask, last = reference["mask"], reference["last"]
+  rows = encoder.bert.word_rows(reference["ids"]).numpy()
+  words = (rows * mask[..., np.newaxis]).sum(axis=1) / mask.sum(axis=1, keepdims=True)
+  expected = {
+    "cls-token": last[:, 0],
+    "max": np.where(mask[..., np.newaxis] > 0, last, -np.inf).max(axis=1),
+    "word-rows": words,
+  }
+  for name, values in expected.items():
+    np.testing.assert_allclose(encoder.encode(sentences, name), values, atol=1e-5, err_msg=name)
+    assert encoder.dim(name) == values.shape[1]
+  static = SentenceEncoder.from_pretrained(f"static:{encoder.name}", token_weights="uniform")
+  np.testing.assert_allclose(static.encode(sentences), words, atol=1e-5)
+  # Views of a mix are equally wide.
+  mix = encoder.encode(sentences, "mix")
+  np.testing.assert_allclose(mix[:, 32:], reference["avg"], atol=1e-5)
+  assert mix.shape == (len(sentences), 64)
+  if ARCHITECTURES[encoder.bert.config.model_type].has_pooler:
+    weights = load_file(encoder.bert.folder / "model.safetensors")
+    weights = {
+      name.split(".", 1)[1].replace("dense.", ""): value for name, value in weights.items() if "pooler" in name
+    }
+    pooled = np.tanh(last[:, 0] @ weights["weight"].T + weights["bias"])
+    np.testing.assert_allclose(encoder.encode(sentences, "cls"), pooled, atol=1e-5)
+  else:
+    with pytest.raises(BertFlowError, match="no weights for the pooled output"):
+      encoder.encode(sentences, "cls")
+
+
+def test_precision_and_longest_text(golden):
+  encoder, reference, sentences = golden
+  halves = SentenceEncoder.from_pretrained(encoder.name, precision="bfloat16")
+  assert 0 < np.abs(halves.encode(sentences, "avg") - reference["avg"]).max() < 0.2
+  most = 130 - 2 * ARCHITECTURES[encoder.bert.config.model_type].counts_from_pad
+  assert np.isfinite(encoder.encode(["a " * 500], max_seq_length=most)).all()
+  with pytest.raises(BertFlowError, match=f"to {most}, the positions"):
+    encoder.encode(["a"], max_seq_length=most + 1)
+
+
+def test_weights_of_tokens(golden):
+  encoder, _, _ = golden
+  weighted = SentenceEncoder.from_pretrained(encoder.name, token_weights="idf")
+  tokenizer, table = weighted.tokenizer, weighted.token_weights.table
+  assert not table[list(tokenizer.special_ids)].any()
+  rows = tokenizer([". , !", "the of", "guitar"], 64)
+  assert not table[rows[0]].any()
+  assert table[rows[1][1:-1]].max() < table[rows[2][1:-1]].max()
+  assert 0 < table[tokenizer(["x the"])[0][-2]] < 2.5  # after a space, too
+
+
+def test_saved_encoder_cache_and_identity(golden, tmp_path):
+  encoder, _, sentences = golden
+  save_encoder(encoder, tmp_path / "saved")
+  loaded = SentenceEncoder.from_pretrained(tmp_path / "saved")
+  assert loaded.identity().differences(encoder.identity()) == []
+  first = loaded.encode(sentences, cache=tmp_path / "cache")
+  np.testing.assert_array_equal(first, encoder.encode(sentences))
+  np.testing.assert_array_equal(first, encoder.encode(sentences, cache=tmp_path / "cache"))
+  theirs = load_file(pathlib.Path(encoder.name) / "model.safetensors")
+  saved = load_file(tmp_path / "saved/model.safetensors")
+  assert set(saved) == set(theirs)
+  for name, value in theirs.items():
+    np.testing.assert_array_equal(saved[name], value, err_msg=name)
+  model = SentenceModel(loaded, sentence_embedding_type="avg").fit(sentences, calibration="center")
+  model.save(tmp_path / "model")
+  np.testing.assert_allclose(
+    SentenceModel.load(tmp_path / "model").encode(sentences), model.encode(sentences), atol=1e-6
+  )
+
+
+def test_trained_weights(golden):
+  encoder, reference, _ = golden
+  pooling = encoder.pooling("avg-last-last-2")  # not of the last block
+  weights = trained_weights(encoder.bert, pooling)
+  with tf.GradientTape() as tape:
+    tape.watch(weights)
+    loss = tf.reduce_sum(encoder.pooled_batch(reference["ids"], reference["mask"], pooling) ** 3)
+  gradients = tape.gradient(loss, encoder.bert.model.weights)
+  reached = {
+    weight.name for weight, value in zip(encoder.bert.model.weights, gradients, strict=True) if value is not None
+  }
+  assert reached == {weight.name for weight in weights}
+  # Normalization and biases are recognized by their names.
+  decayed = [weight for weight in weights if not any(part in weight.name for part in EXCLUDED_FROM_WEIGHT_DECAY)]
+  assert all(len(weight.shape) == 2 for weight in decayed) and len(decayed) > 5
+
+
+def test_own_model(golden):
+  encoder, reference, sentences = golden
+  kind = encoder.bert.row.class_of("TF{}Model")
+  own = kind.from_pretrained(encoder.name)
+  tokenizer = transformers.AutoTokenizer.from_pretrained(encoder.name)
+  np.testing.assert_allclose(SentenceEncoder(own, tokenizer).encode(sentences, "avg"), reference["avg"], atol=1e-5)
+
+
+def test_another_padding_token_moves_positions(folder):
+  """PyTorch counts from the configuration's pad_token_id, TensorFlow's classes of transformers from 1."""
+  edit(folder / "config.json", pad_token_id=0)
+  moved, encoder = SentenceEncoder.from_pretrained(folder), SentenceEncoder.from_pretrained(GOLDEN / "roberta")
+  assert moved.bert.max_tokens == encoder.bert.max_tokens + 1
+  table = encoder.bert.model.roberta.embeddings.position_embeddings
+  table.assign(tf.roll(table, 1, axis=0))
+  np.testing.assert_allclose(moved.encode(["a dog"]), encoder.encode(["a dog"]), atol=1e-5)
+
+
+def test_vocabulary_and_merges(folder):
+  content = json.loads((folder / "tokenizer.json").read_text())["model"]
+  merges = [pair if isinstance(pair, str) else " ".join(pair) for pair in content["merges"]]
+  expected = SentenceTokenizer.from_pretrained(folder)(ODD)
+  (folder / "tokenizer.json").unlink()
+  (folder / "vocab.json").write_text(json.dumps(content["vocab"]))
+  (folder / "merges.txt").write_text("#version: 0.2\n" + "\n".join(merges))
+  ours = SentenceTokenizer.from_pretrained(folder)
+  assert [row.tolist() for row in ours(ODD)] == [row.tolist() for row in expected]
+  (folder / "merges.txt").unlink()
+  with pytest.raises(BertFlowError, match=r"vocab\.json: .*merges\.txt"):
+    SentenceTokenizer.from_pretrained(folder)
+
+
+@pytest.mark.parametrize("folder", ["xlm-roberta", "albert"], indirect=True)
+def test_sentencepiece_file(folder):
+  """The ids of TensorFlow Text, which runs SentencePiece itself."""
+  text = pytest.importorskip("tensorflow_text")
+  content = json.loads((folder / "tokenizer.json").read_text())["model"]["vocab"]
+  model = sentencepiece.ModelProto()
+  model.trainer_spec.model_type = 1
+  model.normalizer_spec.escape_whitespaces = model.normalizer_spec.add_dummy_prefix = True
+  model.normalizer_spec.remove_extra_whitespaces = True
+  specials = {"albert": ["<pad>", "<unk>", "[CLS]", "[SEP]", "[MASK]"]}.get(folder.name, ["<unk>", "<s>", "</s>"])
+  for piece in specials:
+    model.pieces.add(piece=piece, type=2 if piece == "<unk>" else 3)
+  for piece, score in content[5:]:
+    # transformers lowers the scores of pieces of a digit and a comma in ALBERT's vocabulary.
+    model.pieces.add(piece=piece, score=score, type=1)
+  model.trainer_spec.unk_id = specials.index("<unk>")
+  (folder / "tokenizer.json").unlink()
+  name = {"albert": "spiece.model"}.get(folder.name, "sentencepiece.bpe.model")
+  (folder / name).write_bytes(model.SerializeToString())
+  tokenizer = SentenceTokenizer.from_pretrained(folder)
+  sentences = ["a man is playing a guitar", "two dogs run", "well-known", "  spaced   out "]
+  theirs = text.SentencepieceTokenizer(model.SerializeToString()).tokenize(sentences).to_list()
+  offset = int(folder.name == "xlm-roberta")  # <pad> comes before <unk>
+  assert [row[1:-1].tolist() for row in tokenizer(sentences)] == [[i + offset for i in row] for row in theirs]
+
+
+def test_bert_with_a_tokenizer_json_alone(folder):
+  edit(folder / "config.json", model_type="bert")
+  assert SentenceTokenizer.from_pretrained(folder).specials["cls_token"] == "<s>"
+
+
+BAD = {
+  "model_type is 'gpt2', expected": lambda folder: edit(folder / "config.json", model_type="gpt2"),
+  "model_type is 'deberta-v2'": lambda folder: edit(folder / "config.json", model_type="deberta-v2"),
+  "is_decoder is True, and TFRobertaModel supports": lambda folder: edit(folder / "config.json", is_decoder=True),
+  "no tokenizer; expected tokenizer.json": lambda folder: (folder / "tokenizer.json").unlink(),
+  "tokenizer.json: cannot be read as a tokenizer": lambda folder: (folder / "tokenizer.json").write_text("{}"),
+  "weights of another shape": lambda folder: edit(folder / "config.json", intermediate_size=48),
+  "weights of blocks that config.json does not have": lambda folder: edit(folder / "config.json", num_hidden_layers=2),
+  "not the .* weights that config.json requires": lambda folder: edit(folder / "config.json", num_hidden_layers=4),
+  "which needs PyTorch": lambda folder: (folder / "model.safetensors").rename(folder / "pytorch_model.bin"),
+  "an integer from 1 to .* as hidden_size": lambda folder: edit(folder / "config.json", hidden_size=None),
+  "an id as pad_token_id": lambda folder: edit(folder / "config.json", pad_token_id=-1),
+  "no token is <x>": lambda folder: edit(folder / "tokenizer_config.json", cls_token="<x>"),
+}
+
+
+@pytest.mark.parametrize("message", BAD)
+def test_bad_folder(folder, message):
+  BAD[message](folder)
+  with pytest.raises(BertFlowError, match=message) as error:
+    SentenceEncoder.from_pretrained(folder)
+  assert "\n" not in str(error.value)
+
+
+def test_useless_settings(folder):
+  for name, value in {"strip_accents": True, "max_input_chars_per_word": 50}.items():
+    with pytest.raises(BertFlowError, match=f"{name}={value}: .* leave it out"):
+      SentenceEncoder.from_pretrained(folder, **{name: value})
+  assert SentenceTokenizer.from_pretrained(GOLDEN / "mpnet", chosen={"strip_accents": False}).settings == {
+    "do_lower_case": True,
+    "strip_accents": False,
+    "tokenize_chinese_chars": True,
+    "max_input_chars_per_word": 100,
+  }
+
+
+def test_tokens_without_an_embedding(folder):
+  content = json.loads((folder / "tokenizer.json").read_text())
+  content["model"]["vocab"]["zzz"] = 2000
+  (folder / "tokenizer.json").write_text(json.dumps(content))
+  with pytest.raises(BertFlowError, match="'zzz' has the id 2000, and the model has 2000"):
+    SentenceEncoder.from_pretrained(folder)
+
+
+def test_no_checkpoint_of_tensorflow_1(golden):
+  with pytest.raises(BertFlowError, match="a checkpoint of TensorFlow 1 can hold a BERT alone, and this is a"):
+    golden[0].bert.tf1_variables()
