@@ -193,7 +193,7 @@ class EncoderSettings(Settings):
   @property
   def encoder_name(self) -> str:
     """Name or folder of the encoder: init_checkpoint if it is given, else model."""
-    return self.init_checkpoint or self.model
+    return os.fspath(self.init_checkpoint or self.model)
 
   @property
   def pooling_name(self) -> str:
