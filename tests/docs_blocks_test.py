@@ -34,7 +34,6 @@ NOT_RUN = (
   ("docs/api.md", r"import mteb\b", "needs PyTorch, and a download"),
   ("docs/results.md", "", "minutes to hours; tests/tables/ computes such tables on small sets"),
   ("", r"--benchmark=(tasks|encoder|static|serving)", "minutes of measuring; tests/benchmarks/ runs the parts"),
-  ("docs/benchmarks.md", r"\.\./old\b", "an earlier commit, which the copy that the tests run in does not have"),
   ("docs/tables.md", "--table=all", "hours; the tables are run by themselves"),
 )
 # {page: {pattern: what a reader puts in its place}}; also DATA, FOLDER, and the ports of a server.
