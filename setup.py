@@ -74,9 +74,6 @@ EXTRAS = {
   ],
 }
 
-# run_scripts/run_NAME.py is installed as the command bert-flow-NAME.
-RUNNERS = ("flow", "eval", "calibrate", "table", "export", "embed", "siamese", "convert")
-
 setup(
   name="bert-flow-tf",
   version=VERSION,
@@ -110,6 +107,6 @@ setup(
   install_requires=[f"tensorflow=={TF}", *INSTALL_REQUIRES],
   extras_require=EXTRAS,
   entry_points={
-    "console_scripts": [f"bert-flow-{name}=run_scripts.run_{name}:console" for name in RUNNERS],
+    "console_scripts": ["bert-flow=run_scripts.bert_flow:main"],
   },
 )

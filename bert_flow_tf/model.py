@@ -445,7 +445,9 @@ class SentenceModel:
       return embeddings[0]
     return embeddings
 
-  def similarity(self, texts_a: Texts, texts_b: Texts, batch_size: int = 64) -> np.ndarray:
+  def similarity(
+    self, texts_a: Texts, texts_b: Texts, batch_size: int = 64, show_progress_bar: bool | None = False
+  ) -> np.ndarray:
     """Returns the cosine of the calibrated embeddings of each pair, float64 [n]; 0 for an embedding of zeros.
 
     With characters, it is that of the exact ones, which those of `encode` approximate to some 0.03.
@@ -454,6 +456,7 @@ class SentenceModel:
       texts_a: the first sentences of n pairs.
       texts_b: the second sentences.
       batch_size: see `encode`.
+      show_progress_bar: see `encode`.
 
     Raises:
       DataError: not str, or lists of different lengths.
@@ -461,7 +464,7 @@ class SentenceModel:
     a, b = check_pairs(texts_a, texts_b)
     if self._characters and self.identity.low_dim is None:
       return self._exact_similarity(a, b, batch_size)
-    embeddings = self.encode(a + b, batch_size)
+    embeddings = self.encode(a + b, batch_size, show_progress_bar)
     return np.nan_to_num(cosine_similarity(embeddings[: len(a)], embeddings[len(a) :]))
 
   def _exact_similarity(self, a, b, batch_size):

@@ -47,7 +47,7 @@ def search(
 
   Args:
     query_embeddings: m embeddings, [m, dim], as `SentenceModel.encode` returns them; [dim] is one.
-    corpus_embeddings: n embeddings, [n, dim].
+    corpus_embeddings: n embeddings, [n, dim]; or `Rows` of them, for several searches.
     top_k: number of neighbors of a query; all n, if that is less.
     query_chunk_size: queries compared at once.
     corpus_chunk_size: rows of the corpus that they are compared with at once; 1024 x 16384 are 64 MiB.
@@ -61,8 +61,10 @@ def search(
     ConfigError: another argument is not allowed.
   """
   _check_positive(top_k=top_k, query_chunk_size=query_chunk_size, corpus_chunk_size=corpus_chunk_size)
-  corpus = _Rows(corpus_embeddings)
-  queries = _Rows(np.atleast_2d(np.asarray(query_embeddings)), corpus.values.shape[1])
+  corpus = corpus_embeddings
+  if not isinstance(corpus, Rows):
+    corpus = Rows(corpus_embeddings)
+  queries = Rows(np.atleast_2d(np.asarray(query_embeddings)), corpus.values.shape[1])
   m, k = len(queries.values), min(top_k, len(corpus.values))
   found = Neighbors(np.zeros([m, k]), np.zeros([m, k], np.int64))
   if not k:
@@ -133,7 +135,7 @@ def paraphrase_mining_embeddings(
   lowest = _LOWEST
   if threshold is not None:
     lowest = check_threshold(threshold)
-  rows = _Rows(embeddings)
+  rows = Rows(embeddings)
   n = len(rows.values)
   scores, first, second = np.zeros(0), np.zeros(0, np.int64), np.zeros(0, np.int64)
   with Progress(n, show_progress_bar, "comparing") as progress:
@@ -171,7 +173,7 @@ def near_duplicates(embeddings: Any, threshold: float = 0.9, show_progress_bar: 
     ConfigError: the threshold is not from -1 to 1.
   """
   lowest = check_threshold(threshold)
-  rows = _Rows(embeddings)
+  rows = Rows(embeddings)
   n, chunk = len(rows.values), 1024
   kept = np.arange(n)
   with Progress(n, show_progress_bar, "comparing") as progress:
@@ -200,8 +202,18 @@ def check_threshold(threshold: Any) -> float:
   return float(threshold)
 
 
-class _Rows:
-  """Embeddings [n, dim], divided by their lengths as float32, and a bound of the error of two cosines in float32."""
+class Rows:
+  """Embeddings prepared for comparisons: `values` [n, dim], and `unit`, divided by their lengths, float32 [n, dim].
+
+  Two cosines of rows of `unit` in float32 differ from the exact difference by less than `margin`.
+
+  Args:
+    embeddings: n embeddings, [n, dim].
+    dim: expected dimensions; None for any.
+
+  Raises:
+    CalibrationError: embeddings are not [n, dim] of finite numbers.
+  """
 
   def __init__(self, embeddings: Any, dim: int | None = None) -> None:
     self.values = check_rows(embeddings, dim)

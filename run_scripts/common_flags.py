@@ -1,8 +1,10 @@
 """Flags that runners share, made from settings."""
 
 import dataclasses
+import gzip
 import importlib.metadata
 import os
+import pathlib
 import platform
 import shlex
 import sys
@@ -11,12 +13,14 @@ import typing
 from collections.abc import Sequence
 from typing import Any
 
-from absl import flags
+from absl import flags, logging
 
 import bert_flow_tf
+from bert_flow_tf.corpus.index import find_inputs
 from bert_flow_tf.data.tasks import DataSettings
 from bert_flow_tf.encoder.settings import LOADING, POOLING, EncoderSettings, keyword_of
 from bert_flow_tf.errors import ConfigError
+from bert_flow_tf.io import files
 from bert_flow_tf.serving.metadata import read_origin, summary
 from bert_flow_tf.serving.settings import ExportSettings
 from run_scripts import help_page
@@ -89,6 +93,12 @@ def define_encoder_flags(parts: Sequence[str] = (), leave_out: Sequence[str] = (
   define_settings(EncoderSettings, encoder_flags(parts, leave_out))
 
 
+def define_model_flags() -> None:
+  """Defines the flags of an encoder and of its calibration."""
+  define_encoder_flags()
+  define_calibration_flags()
+
+
 def define_calibration_flags(several: bool = False) -> None:
   """Defines the flags of a saved calibration, or of several."""
   define, folder = flags.DEFINE_string, "Folder of a calibration that run_flow saved, such as exp/NAME/flow. It decides"
@@ -99,6 +109,47 @@ def define_calibration_flags(several: bool = False) -> None:
   text = f"{folder} {decided}, except for flags on the command line. Default: the encoder alone."
   define("flow_folder", None, text)
   flags.DEFINE_boolean("allow_other_encoder", False, "Apply a calibration to another encoder than it was fitted for.")
+
+
+def define_output_flag(text: str) -> None:
+  """Defines --output of a command that writes one file."""
+  flags.DEFINE_string("output", None, f"{text}. Default: standard output. A name that ends in .gz is gzipped.")
+
+
+def check_output_file(name: str = "output") -> None:
+  """Raises a ConfigError if a flag names a file that cannot be written."""
+  path = FLAGS[name].value
+  check_not_empty([name])
+  if path and (os.path.isdir(path) or not pathlib.Path(path).absolute().parent.is_dir()):
+    raise ConfigError(f"{name}={path}: expected a file in an existing folder", name)
+
+
+def write_output(content: bytes) -> None:
+  """Writes the file of --output, atomically, or to standard output; it is the last thing that a command does."""
+  if FLAGS.output is None:
+    help_page.show(content.decode("utf-8").removesuffix("\n"))
+  if FLAGS.output.endswith(".gz"):
+    content = gzip.compress(content, mtime=0)
+  files.write_bytes(FLAGS.output, content)
+  logging.info("wrote %s", FLAGS.output)
+
+
+def check_text_flags() -> None:
+  """Validates what the commands that read and write text have in common."""
+  check_output_file()
+  check_calibration_flags()
+  names = [name for name in ("flow_folder", "column", "id_column", "cached_dir", "model_cache_dir") if name in FLAGS]
+  check_not_empty(names)
+
+
+def input_files(most: int | None = None) -> list[str]:
+  """Returns the paths of --input, at most so many; raises a ConfigError if a file does not exist."""
+  if not FLAGS.input:
+    raise ConfigError("input: missing; expected a file, as in --input=FILE or FILE alone", argument="input")
+  paths = find_inputs(FLAGS.input)
+  if most is not None and len(paths) > most:
+    raise ConfigError(f"input={','.join(paths)[:200]}: expected one file, got {len(paths)}", argument="input")
+  return paths
 
 
 def define_senteval_flags(default: str | None = None) -> None:
@@ -123,6 +174,12 @@ def check_calibration_flags() -> None:
   """Raises a ConfigError if allow_other_encoder is given without a calibration."""
   if FLAGS.allow_other_encoder and FLAGS.flow_folder is None:
     raise ConfigError("allow_other_encoder: needs flow_folder", argument="allow_other_encoder")
+
+
+def reject(names: Sequence[str], reason: str) -> None:
+  """Raises a ConfigError if one of these flags is on the command line."""
+  for name in given(names):
+    raise ConfigError(f"{name}: {reason}", argument=name)
 
 
 def given(names: Sequence[str]) -> list[str]:

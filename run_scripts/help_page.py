@@ -1,6 +1,8 @@
 """Text of --help: the runner's purpose and example, then its flags, grouped and with their defaults."""
 
+import os
 import re
+import sys
 import textwrap
 
 from absl import flags
@@ -36,9 +38,20 @@ def put_under(name: str, part: str) -> None:
   _PART_OF_FLAG.setdefault(name, part)
 
 
+def show(page: str) -> None:
+  """Prints a page and ends the program."""
+  try:
+    print(page, flush=True)
+  except BrokenPipeError:  # --help | head; Python would flush again at its end, and print an error
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+  sys.exit(0)
+
+
 def text(purpose: str, own: list[flags.Flag]) -> str:
   """Returns the page of the runner's docstring (a sentence, then examples) and its flags."""
   names = {flag.name for flag in own}
+  if sys.argv[0].startswith("bert-flow "):  # started by bert_flow.py, its command
+    purpose = re.sub(r"python run_scripts/\w+\.py", sys.argv[0], purpose)
   sentence, _, examples = purpose.strip().partition("\n")
   lines = [sentence]
   for line in examples.splitlines():

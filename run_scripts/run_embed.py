@@ -24,8 +24,7 @@ FLAGS = flags.FLAGS
 def define_flags() -> None:
   """Defines the flags of this runner."""
   common_flags.define_settings(JobSettings)
-  common_flags.define_encoder_flags()
-  common_flags.define_calibration_flags()
+  common_flags.define_model_flags()
   flags.DEFINE_string(
     "saved_model",
     None,

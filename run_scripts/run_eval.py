@@ -72,23 +72,17 @@ def check_flags():
       raise ConfigError(f"flow_folder={value}: expected calibrations, each once and none empty", "flow_folder")
   # The three kinds of evaluation exclude each other: tasks, SentEval's tasks, a file of similarities.
   if FLAGS.senteval is None:
-    _reject(["senteval_tasks", "senteval_trusted"], "needs senteval, the folder of SentEval's data")
+    common_flags.reject(["senteval_tasks", "senteval_trusted"], "needs senteval, the folder of SentEval's data")
   else:
     for names in (["task", "metric", "predictions"], _DATA_FLAGS):
-      _reject(names, "has no use with senteval, which has its own tasks")
+      common_flags.reject(names, "has no use with senteval, which has its own tasks")
   if FLAGS.predictions is not None:
     for names in (["flow_folder", "allow_other_encoder"], common_flags.encoder_flags()):
-      _reject(names, "has no use with predictions, where nothing is embedded")
+      common_flags.reject(names, "has no use with predictions, where nothing is embedded")
     if not common_flags.given(["task"]):
-      _reject(_DATA_FLAGS, "needs task if predictions is given")
+      common_flags.reject(_DATA_FLAGS, "needs task if predictions is given")
     elif len(FLAGS.task) != 1:
       raise ConfigError(f"task={','.join(FLAGS.task)}: expected one task, as predictions are of one", "task")
-
-
-def _reject(names, reason):
-  """Raises a ConfigError if one of these flags is on the command line."""
-  for name in common_flags.given(names):
-    raise ConfigError(f"{name}: {reason}", argument=name)
 
 
 def load_tasks(folder: RunFolder | None) -> list[TaskData]:

@@ -4,7 +4,6 @@ python run_scripts/run_table.py --table=2 --model=base,large
 """
 
 import dataclasses
-import os
 import pathlib
 import shlex
 import sys
@@ -46,10 +45,8 @@ def define_flags() -> None:
 def _check_flags(plan: Plan) -> None:
   """Checks the outputs, and that every given flag is used; raises a ConfigError."""
   common_flags.check_not_empty(["results_page", "output_dir", "frequency_file", "corpus"])
-  path = FLAGS.results_page
-  if path and (os.path.isdir(path) or not pathlib.Path(path).absolute().parent.is_dir()):
-    raise ConfigError(f"results_page={path}: expected a file in an existing folder", "results_page")
-  if not (plan.table or plan.figure or path):
+  common_flags.check_output_file("results_page")
+  if not (plan.table or plan.figure or FLAGS.results_page):
     raise ConfigError(
       f"table: nothing to do; give one of {', '.join(TABLES)}, or a figure of {', '.join(FIGURES)}", "table"
     )

@@ -51,15 +51,10 @@ def _print_and_exit(main):
   """Prints help or version and exits, if they are asked for; absl's own --help is not grouped, and exits with 1."""
   arguments = sys.argv[1:]
   if arguments == ["--version"]:  # with a value, it is a flag of the exporting runners
-    print(f"bert-flow-tf {bert_flow_tf.__version__}")
-    sys.exit(0)
+    help_page.show(f"bert-flow-tf {bert_flow_tf.__version__}")
   if {"--help", "-help", "-h", "--helpshort"} & set(arguments):
     purpose = sys.modules[main.__module__].__doc__ or f"python {sys.argv[0]} --FLAG=VALUE ..."  # None with python -OO
-    try:
-      print(help_page.text(purpose, common_flags.own_flags()), flush=True)
-    except BrokenPipeError:  # --help | head; Python would flush again at its end, and print an error
-      os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-    sys.exit(0)
+    help_page.show(help_page.text(purpose, common_flags.own_flags()))
 
 
 def _parse(argv):
@@ -72,7 +67,9 @@ def _parse(argv):
     sys.exit(_fail(f"{message.removeprefix('flag ')}; --help lists the flags"))
   except SystemExit:  # absl has printed --helpfull, and would exit with 1
     sys.exit(0)
-  if len(rest) > 1:
+  if len(rest) > 1 and "input" in FLAGS:  # files may stand alone
+    FLAGS.input = [*FLAGS.input, *rest[1:]]
+  elif len(rest) > 1:
     sys.exit(_fail(f"argument {rest[1]!r}: expected only flags, as --flag=value"))
   for flag in common_flags.own_flags():
     if isinstance(flag.value, str) and flag.value.startswith("~/"):

@@ -43,13 +43,15 @@ _WITHOUT_TENSORFLOW = {
   "bert_flow_tf.data": ("pipeline", "tfds_builders", "tfds_source"),
   "bert_flow_tf.evaluation": (),
   "bert_flow_tf.io": (),
-  "run_scripts": ("run_table",),
+  "run_scripts": (),
 }
 _MODULES_WITHOUT_TENSORFLOW = (
   "bert_flow_tf.corpus.job",
+  "bert_flow_tf.corpus.records",
   "bert_flow_tf.encoder.identity",
   "bert_flow_tf.encoder.word_vectors",
   "bert_flow_tf.integrations.senteval",
+  "bert_flow_tf.neighbors",
   "bert_flow_tf.progress",
   "bert_flow_tf.runs.run_folder",
   "bert_flow_tf.serving.client",
@@ -77,7 +79,7 @@ def imported(tree):
 def broken_rule(module, name):
   """Returns why `module` may not import `name`; None where it may."""
   if name == "?":
-    return None if module == "bert_flow_tf" else "a module named at run time"
+    return None if module in ("bert_flow_tf", "run_scripts.bert_flow") else "a module named at run time"
   for package, places in _ONLY_IN.items():
     if is_in(name, [package]) and not is_in(module, places):
       return f"{package} is imported only in {', '.join(places)}"

@@ -118,7 +118,7 @@ class TextReader:
     """Returns (id or None, sentence) of one of `records`, None for one to be skipped; or raises a TextError."""
     if isinstance(record, TextError):
       raise record
-    fields, name = self._fields(record), None
+    fields, name = self.fields(record), None
     if len(fields) == 2:
       name = fields[1]
       if not name or any(mark in name for mark in "\n\r\0"):
@@ -129,7 +129,7 @@ class TextReader:
       raise TextError("empty", "the sentence is empty")
     return name, fields[0]
 
-  def _fields(self, record: Any) -> list[str]:
+  def fields(self, record: Any) -> list[str]:
     """Returns the sentence and, if it has a column, the id."""
     return [decode_line(record)]
 
@@ -166,7 +166,7 @@ class TsvReader(TextReader):
     try:
       if isinstance(record, TextError):
         raise record
-      names = self._row(record)
+      names = self.row(record)
     except TextError as error:
       raise DataError(f"{path}, line 1: expected the names of columns: {error}") from error
     self._places = [self._place(name, names) for name in input_format.columns]
@@ -182,12 +182,13 @@ class TsvReader(TextReader):
     message = f"{self.path}, line 1: {names.count(name)} columns {name!r} in the header ({shown}), expected exactly 1"
     raise DataError(message)
 
-  def _row(self, record: Any) -> list[str]:
+  def row(self, record: Any) -> list[str]:
     """Returns the columns of a record."""
     return decode_line(record).split("\t")
 
-  def _fields(self, record: Any) -> list[str]:
-    row = self._row(record)
+  def fields(self, record: Any) -> list[str]:
+    """See `TextReader.fields`."""
+    row = self.row(record)
     # An empty line has no columns.
     if row == [""] and self._format.empty == SKIP:
       return row
@@ -217,7 +218,8 @@ class CsvReader(TsvReader):
         return
       yield row, lines.size
 
-  def _row(self, record: Any) -> list[str]:
+  def row(self, record: Any) -> list[str]:
+    """See `TsvReader.row`."""
     for field in record:
       decode(field.encode("utf-8", "surrogateescape"), "the column")
     return record or [""]
@@ -243,7 +245,8 @@ class _CsvLines:
 class JsonReader(TextReader):
   """Reader of JSON lines: an object on each line."""
 
-  def _fields(self, record: Any) -> list[str]:
+  def fields(self, record: Any) -> list[str]:
+    """See `TextReader.fields`."""
     text = decode_line(record)
     if not text.strip():
       return [""]
@@ -298,7 +301,8 @@ class ParquetReader(TextReader):
             values = TextError("too long", f"the sentence has {size} bytes, expected at most {self._format.max_bytes}")
           yield values, size
 
-  def _fields(self, record: Any) -> list[str]:
+  def fields(self, record: Any) -> list[str]:
+    """See `TextReader.fields`."""
     return _texts(self._format.columns, record)
 
   @contextlib.contextmanager
@@ -372,7 +376,8 @@ class TfRecordReader(TextReader):
       yield record, length + 16
       number += 1
 
-  def _fields(self, record: Any) -> list[str]:
+  def fields(self, record: Any) -> list[str]:
+    """See `TextReader.fields`."""
     import tensorflow as tf  # only for such files
     from google.protobuf.message import DecodeError
 

@@ -3,6 +3,7 @@
 import itertools
 import pathlib
 import re
+import typing
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
@@ -10,9 +11,11 @@ from typing import Any
 import numpy as np
 
 from bert_flow_tf.data.lines import FilePath, line_error, lines
-from bert_flow_tf.encoder.tokenizer import SentenceTokenizer
 from bert_flow_tf.errors import DataError
 from bert_flow_tf.progress import Progress
+
+if typing.TYPE_CHECKING:  # its import needs TensorFlow
+  from bert_flow_tf.encoder.tokenizer import SentenceTokenizer
 
 # Special tokens of BERT, and of vocabularies in the format of RoBERTa.
 SPECIAL = re.compile(r"\[(PAD|UNK|CLS|SEP|MASK|unused[0-9]+)\]|</?s>|<(pad|unk|mask|S|T)>")
@@ -95,7 +98,7 @@ def rank_vocabulary(vocab: Sequence[str], counts: Mapping[Any, int]) -> np.ndarr
   return order
 
 
-def packaged_frequencies(tokenizer: SentenceTokenizer) -> tuple[np.ndarray, int]:
+def packaged_frequencies(tokenizer: "SentenceTokenizer") -> tuple[np.ndarray, int]:
   """Returns the number of sentences with each word piece, float64 [vocab_size], and that of all, in general English."""
   # A word piece has the sum of the sentences of the words that contain it: exact for a whole word, and too large for a
   # part of words by the sentences that have two such words.
@@ -109,7 +112,7 @@ def packaged_frequencies(tokenizer: SentenceTokenizer) -> tuple[np.ndarray, int]
   return np.minimum(frequencies, total), total
 
 
-def count_frequencies(path: FilePath, tokenizer: SentenceTokenizer) -> tuple[np.ndarray, int]:
+def count_frequencies(path: FilePath, tokenizer: "SentenceTokenizer") -> tuple[np.ndarray, int]:
   """Returns the number of sentences of a text file with each word piece, float64 [vocab_size], and that of all."""
   frequencies = np.zeros(tokenizer.vocab_size)
   total = 0

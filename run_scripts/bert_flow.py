@@ -1,0 +1,59 @@
+"""The installed command `bert-flow`: a name for each runner of this folder.
+
+python run_scripts/bert_flow.py fit --task=STS-B --model=large
+"""
+
+import importlib
+import pathlib
+import sys
+
+if __package__ in (None, ""):  # run as a file, from any folder
+  sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
+
+import bert_flow_tf
+from run_scripts import help_page
+
+NAME = "bert-flow"
+# {command: (module of run_scripts, what it does)}
+COMMANDS = {
+  "fit": ("run_flow", "fit a flow or another calibration on a task's sentences, and evaluate it"),
+  "eval": ("run_eval", "evaluate saved calibrations on tasks, or a file of similarities"),
+  "score": ("run_score", "add the similarity of each pair to a TSV or CSV file"),
+  "search": ("run_search", "find the sentences of a file that are nearest to queries"),
+  "dedupe": ("run_dedupe", "leave out the near-duplicates of a file of sentences"),
+  "embed": ("run_embed", "embed files of any size to shards of vectors"),
+  "calibrate": ("run_calibrate", "fit or apply a calibration on vectors of any origin"),
+  "export": ("run_export", "write an encoder and its calibration for TensorFlow Serving"),
+  "serve-check": ("serving_client", "ask a model server for the similarity of sentence pairs"),
+  "siamese": ("run_siamese", "fine-tune an encoder on pairs: the published runner"),
+  "table": ("run_table", "compute the paper's tables and figures with your encoders"),
+  "convert": ("run_convert", "convert TensorFlow 1 checkpoints to folders and back"),
+}
+
+
+def help_text() -> str:
+  """Returns the list of the commands."""
+  lines = ["Calibrated sentence embeddings: BERT-flow for TensorFlow 2.", "", f"{NAME} COMMAND --FLAG=VALUE ...", ""]
+  lines += [f"  {command:<12} {purpose}" for command, (_, purpose) in COMMANDS.items()]
+  lines += ["", f"{NAME} COMMAND --help lists the flags of a command, {NAME} --version prints the version."]
+  return "\n".join(lines)
+
+
+def main() -> None:
+  """Starts the command that the first argument names."""
+  command, *rest = sys.argv[1:] or ["--help"]
+  if command in ("--help", "-help", "-h", "help"):
+    help_page.show(help_text())
+  elif command == "--version":
+    help_page.show(f"bert-flow-tf {bert_flow_tf.__version__}")
+  elif command in COMMANDS:
+    sys.argv = [f"{NAME} {command}", *rest]
+    importlib.import_module(f"run_scripts.{COMMANDS[command][0]}").console()
+  else:
+    sys.exit(
+      f"error: {command[:80]!r} is no command; expected one of {', '.join(COMMANDS)}; {NAME} --help explains them"
+    )
+
+
+if __name__ == "__main__":
+  main()

@@ -1,0 +1,61 @@
+"""Adds the similarity of each pair, a cosine, to a TSV or CSV file.
+
+python run_scripts/run_score.py pairs.tsv --flow_folder=exp/NAME/flow --output=scored.tsv
+python run_scripts/run_score.py pairs.csv --columns=question,answer --flow_folder=exp/NAME/flow
+"""
+
+import pathlib
+import sys
+
+if __package__ in (None, ""):  # run as a file, from any folder
+  sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
+
+from absl import flags
+
+from bert_flow_tf.corpus import records
+from bert_flow_tf.corpus.job import JobSettings
+from bert_flow_tf.errors import ConfigError
+from run_scripts import common_flags, runner
+
+FLAGS = flags.FLAGS
+
+# Name of the new column, where the file names its columns.
+COLUMN = "similarity"
+
+
+def define_flags() -> None:
+  """Defines the flags of this runner."""
+  common_flags.define_settings(JobSettings, ("input", "header"))
+  flags.DEFINE_list(
+    "columns",
+    None,
+    "The two columns of sentences: names, or numbers from 1. Default: sentence1 and sentence2 if the first line has "
+    "these names, else the first two, or the second and the third if the first is a number.",
+  )
+  common_flags.define_model_flags()
+  common_flags.define_output_flag("File with the further column; it may be the input")
+
+
+def main(argv: list[str]) -> None:
+  """Reads the pairs, computes their cosines, and writes the file."""
+  del argv
+  common_flags.check_text_flags()
+  (path,) = common_flags.input_files(most=1)
+  read = records.read_pairs(path, FLAGS.columns or (), FLAGS.header)
+  if COLUMN in read.names:
+    raise ConfigError(f"input={path}: has a column {COLUMN!r}, expected a file without; remove it", "input")
+  model = common_flags.load_model(FLAGS.flow_folder, FLAGS.allow_other_encoder)
+  a, b = map(list, zip(*read.texts, strict=True))
+  cosines = model.similarity(a, b, FLAGS.predict_batch_size, show_progress_bar=True)
+  column = [f"{cosine:.6f}" for cosine in cosines]
+  common_flags.write_output(read.content(range(len(a)), COLUMN, column))
+
+
+def console() -> None:
+  """Starts the installed command."""
+  define_flags()
+  runner.run(main, resumes=False)
+
+
+if __name__ == "__main__":
+  console()

@@ -1,0 +1,214 @@
+"""The command `bert-flow`: its list, the help of each command, and score, search and dedupe, in one process."""
+
+import ast
+import csv
+import gzip
+import json
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from bert_flow_tf import SentenceModel
+from run_scripts.bert_flow import COMMANDS
+from tests.neighbors_test import all_cosines
+from tests.testing import REPO
+
+# Runs command lines, [its words, standard input] of each; prints [[status, stdout, stderr, whether TensorFlow is
+# imported]].
+_RUN = """
+import contextlib, io, json, sys
+from absl import flags
+from run_scripts import bert_flow, runner
+results = []
+for words, text in json.load(sys.stdin):
+  before = set(flags.FLAGS)
+  sys.argv, sys.stdin = ["bert-flow", *words], io.StringIO(text)
+  out, err = io.StringIO(), io.StringIO()
+  status = "returned"
+  with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+    try:
+      bert_flow.main()
+    except SystemExit as stop:
+      status = stop.code
+  results.append([status, out.getvalue(), err.getvalue(), "tensorflow" in sys.modules])
+  for name in set(flags.FLAGS) - before:
+    delattr(flags.FLAGS, name)
+print(json.dumps(results))
+"""
+SENTENCES = [
+  "A man is eating.",
+  "A dog runs in the park.",
+  "A man is eating.",
+  "The dog is running in a park.",
+  "Prices rose in May, the office said.",
+]
+WRONG = {
+  "fitt": "'fitt' is no command",
+  "score": "--input: missing",
+  "score absent.tsv": "--input=absent.tsv: no such file",
+  "score one.tsv": "1 column, expected two of sentences",
+  "score ragged.tsv": "ragged.tsv, record 2: 1 column",
+  "score bytes.tsv": "bytes.tsv, record 1: byte 0xff",
+  "score quote.csv": "quote.csv, record 1",
+  "score empty.tsv": "empty.tsv is empty",
+  "score cut.tsv.gz": "cut.tsv.gz cannot be unpacked",
+  "score lines.jsonl": "lines.jsonl: is jsonl",
+  "score pairs.tsv pairs.csv": "expected one file, got 2",
+  "score scored.tsv": "has a column 'similarity'",
+  "score pairs.tsv --columns=1": "--columns=1: expected two",
+  "score pairs.tsv --columns=a,b": "0 columns 'a' in the header",
+  "score pairs.tsv --output=absent/out.tsv": "--output=absent/out.tsv: expected a file in an existing folder",
+  "score pairs.tsv --output=": "--output: empty",
+  "score pairs.tsv --allow_other_encoder": "--allow_other_encoder: needs flow_folder",
+  "dedupe pairs.tsv": "--column",
+  "dedupe corpus.txt --threshold=2": "--threshold=2",
+  "search corpus.txt --output=x": "--output: needs queries",
+  "search corpus.txt --queries=absent": "--queries: absent does not exist",
+  "search corpus.txt --queries=empty.tsv": "--queries: empty.tsv is empty",
+  "search empty.tsv --column=1": "is empty",
+  "search corpus.txt --top_k=0": "--top_k=0",
+}
+RIGHT = {
+  "score pairs.tsv": "",
+  "score pairs.csv --output=out.csv": "",
+  "score pairs.tsv.gz --columns=2,1 --output=out.tsv.gz": "",
+  "score headed.tsv --output=headed.tsv": "",
+  "score graded.tsv": "",
+  "dedupe corpus.txt --threshold=0.999": "",
+  "dedupe corpus.csv --column=text --threshold=0.999 --output=out_corpus.csv": "",
+  "search corpus.txt --queries=queries.txt --top_k=2 --output=hits.tsv": "",
+  "search corpus.csv --column=text --id_column=id --top_k=1": "A dog runs in the park.\n\nA man is eating.\n",
+}
+
+
+def prepare(folder):
+  """Writes the files."""
+  pairs = [SENTENCES[:2], SENTENCES[3:]]
+  tsv = "".join(f"{a}\t{b}\n" for a, b in pairs)
+  files = {
+    "pairs.tsv": tsv,
+    "headed.tsv": "sentence2\tid\tsentence1\n" + "".join(f"{b}\t{i}\t{a}\n" for i, (a, b) in enumerate(pairs)),
+    "graded.tsv": "".join(f"{i}.5\t{a}\t{b}\n" for i, (a, b) in enumerate(pairs)),
+    "pairs.csv": 'sentence1,sentence2,note\n"A man is eating.",A dog runs in the park.,"two\nlines, ""quoted"""\n',
+    "one.tsv": "one\n",
+    "ragged.tsv": "a\tb\nc\n",
+    "bytes.tsv": b"a\t\xff\n",
+    "quote.csv": 'a,"b\nc,d\n',
+    "empty.tsv": "",
+    "cut.tsv.gz": gzip.compress(b"a\tb\n" * 99)[:20],
+    "pairs.tsv.gz": gzip.compress(tsv.encode()),
+    "lines.jsonl": '{"a": 1}\n',
+    "scored.tsv": "sentence1\tsentence2\tsimilarity\na\tb\t1\n",
+    "corpus.txt": "\n\n".join(SENTENCES) + "\n",
+    "corpus.csv": "id,text\n" + "".join(f'n{i},"{text}"\n' for i, text in enumerate(SENTENCES)),
+    "queries.txt": "\n".join(SENTENCES[::-1]),
+  }
+  for name, content in files.items():
+    (folder / name).write_bytes(content if isinstance(content, bytes) else content.encode())
+  return set(files)
+
+
+@pytest.fixture(scope="module")
+def ran(tmp_path_factory):
+  """Returns (folder, names of the files before, {command line: [status, stdout, stderr, TensorFlow is imported]})."""
+  folder = tmp_path_factory.mktemp("bert_flow")
+  names = prepare(folder)
+  lines = [(line, "") for line in ("", "--help", "--version")]
+  lines += [(f"{command} --help", "") for command in COMMANDS]
+  lines += [(line, "") for line in WRONG]
+  lines += RIGHT.items()
+  with_model = [
+    ([*line.split(), *(["--model=static:mini"] if line in RIGHT or line in WRONG else [])], text)
+    for line, text in lines
+  ]
+  done = subprocess.run(
+    [sys.executable, "-c", _RUN],
+    cwd=folder,
+    env={**os.environ, "PYTHONPATH": str(REPO)},
+    input=json.dumps(with_model),
+    capture_output=True,
+    text=True,
+    timeout=600,
+  )
+  assert done.returncode == 0, done.stderr[-3000:]
+  results = json.loads(done.stdout.splitlines()[-1])
+  return folder, names, dict(zip([line for line, _ in lines], results, strict=True))
+
+
+@pytest.fixture(scope="module")
+def model():
+  return SentenceModel.from_pretrained("static:mini")
+
+
+def test_help_starts_without_tensorflow(ran):
+  _, _, results = ran
+  for line in ("", "--help"):
+    status, out, _, _ = results[line]
+    assert status == 0 and all(f"\n  {command} " in out for command in COMMANDS)
+  for command in COMMANDS:
+    status, out, err, has_tensorflow = results[f"{command} --help"]
+    assert (status, err, has_tensorflow) == (0, "", False), command
+    assert f"\n  bert-flow {command} " in out and "python run_scripts" not in out
+  assert results["--version"][1].startswith("bert-flow-tf ")
+
+
+def test_each_runner_is_a_command_and_only_this_script_is_installed():
+  runners = {path.stem for path in (REPO / "run_scripts").glob("*.py") if "def console(" in path.read_text()}
+  assert {module for module, _ in COMMANDS.values()} == runners
+  keywords = ast.walk(ast.parse((REPO / "setup.py").read_text(encoding="utf-8")))
+  (scripts,) = [node.value for node in keywords if isinstance(node, ast.keyword) and node.arg == "entry_points"]
+  assert ast.literal_eval(scripts) == {"console_scripts": ["bert-flow=run_scripts.bert_flow:main"]}
+
+
+def test_wrong_command_lines_are_one_sentence_and_write_nothing(ran):
+  folder, names, results = ran
+  for line, text in WRONG.items():
+    status, out, err, _ = results[line]
+    if line == "fitt":  # sys.exit prints it
+      err = f"{status}\n"
+      status = 1
+    assert (status, out, err.count("\n")) == (1, "", 1) and err.startswith("error: ") and text in err, (line, err)
+  written = {"out.csv", "out.tsv.gz", "out_corpus.csv", "hits.tsv"}
+  assert {path.name for path in folder.iterdir()} == names | written
+
+
+def test_score(ran, model):
+  folder, _, results = ran
+  assert [results[line][0] for line in RIGHT] == [0] * len(RIGHT), results
+  first, second = (f"{cosine:.6f}" for cosine in model.similarity(SENTENCES[0::3], SENTENCES[1::3]))
+  tsv = (folder / "pairs.tsv").read_text().splitlines()
+  assert results["score pairs.tsv"][1] == f"{tsv[0]}\t{first}\n{tsv[1]}\t{second}\n"
+  assert gzip.decompress((folder / "out.tsv.gz").read_bytes()).decode() == results["score pairs.tsv"][1]
+  assert [line.split("\t")[3] for line in results["score graded.tsv"][1].splitlines()] == [first, second]
+  headed = [line.split("\t") for line in (folder / "headed.tsv").read_text().splitlines()]
+  assert [row[3] for row in headed] == ["similarity", first, second] and headed[1][1] == "0"
+  with (folder / "out.csv").open(newline="") as file:
+    rows = list(csv.reader(file))
+  with (folder / "pairs.csv").open(newline="") as file:
+    before = list(csv.reader(file))
+  assert rows == [[*before[0], "similarity"], [*before[1], first]]
+
+
+def test_search(ran, model):
+  folder, _, results = ran
+  embeddings = model.encode(SENTENCES)
+  cosines = all_cosines(embeddings[::-1], embeddings)
+  expected = ["query\trank\tsimilarity\tid\tsentence"]
+  for query, row in zip(SENTENCES[::-1], cosines, strict=True):
+    for rank, nearest in enumerate(np.argsort(-row, kind="stable")[:2], 1):
+      line = 2 * nearest  # empty lines count
+      expected.append(f"{query}\t{rank}\t{row[nearest]:.6f}\t{line}\t{SENTENCES[nearest]}")
+  assert (folder / "hits.tsv").read_text().splitlines() == expected
+  typed = results["search corpus.csv --column=text --id_column=id --top_k=1"][1].splitlines()
+  assert typed == [f"1.000000\tn1\t{SENTENCES[1]}", f"1.000000\tn0\t{SENTENCES[0]}"]
+
+
+def test_dedupe(ran):
+  folder, _, results = ran
+  kept = SENTENCES[:2] + SENTENCES[3:]
+  assert results["dedupe corpus.txt --threshold=0.999"][1].splitlines() == kept
+  with (folder / "out_corpus.csv").open(newline="") as file:
+    assert list(csv.reader(file)) == [["id", "text"], *([f"n{SENTENCES.index(text)}", text] for text in kept)]
