@@ -54,7 +54,8 @@ def read_records(path: str, input_format: InputFormat) -> Records:
     message = f"input={path}: is {input_format.kind}, expected text, TSV, CSV or JSON lines, which can be written again"
     raise ConfigError(message, argument="input")
   raw, texts = [], []
-  with contextlib.closing(open_reader(path, input_format)) as reader:
+  opened: Any = open_reader(path, input_format)
+  with contextlib.closing(opened) as reader:
     header, names = None, []
     if input_format.header:
       header, _ = next(reader.records(0, 1))
