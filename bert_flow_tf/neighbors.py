@@ -39,7 +39,7 @@ def search(
   """Returns the rows of a corpus that are nearest to each query, by cosine; the arguments are sentence-transformers'.
 
   The result is that of comparing every pair in float64, and does not depend on the chunks: a product in float32 finds
-  the rows that can be among the nearest, whose cosines are then computed as `SentenceModel.similarity` does. A row of
+  the rows that can be among the nearest, whose cosines are then computed in float64, each pair by itself. A row of
   zeros has the cosine 0 with every other.
 
       scores, rows = search(model.encode(["Who plays?"]), model.encode(corpus), top_k=3)
