@@ -1,78 +1,77 @@
-"""BERT's tokenizer as a TensorFlow graph, with the same ids as `SentenceTokenizer`.
+"""Tokenizers as TensorFlow graphs, with the same ids as in Python.
 
-It consists of core operations and two of TF Text that stock servers have: NormalizeUTF8 (NFD) and FastWordpiece.
+WordPiece consists of core operations and two of TF Text that stock servers have: NormalizeUTF8 (NFD) and FastWordpiece.
 FastWordpiece's own normalizer and word splitter are off: they fold compatibility characters and split at control
-characters, which BertTokenizerFast does not. Ids may differ for characters whose decomposition or lower case is newer
+characters, which BertNormalizer does not. Ids may differ for characters whose decomposition or lower case is newer
 than the Unicode version of `tokenizers` or of the server's ICU.
 """
+
+import json
+from typing import Any
 
 import tensorflow as tf
 
 from bert_flow_tf.encoder import unicode_classes as classes
+from bert_flow_tf.encoder.graph_models import BytePairs, Unigram
+from bert_flow_tf.encoder.graph_text import NoGraphForm, normalizer_of, split, splitter_of
 from bert_flow_tf.encoder.tokenizer import SentenceTokenizer
 from bert_flow_tf.errors import ConfigError, EncoderError, install_command
 
 # FastWordpiece counts bytes; a character has at most so many in UTF-8.
 _BYTES = 4
-_SUFFIX = "##"
 _PRIVATE = 0xF0000
-# Of a text, so many bytes for each token of max_seq_length are read, or those of the longest word if they are more:
-# more than normal text ever needs.
+# Of a text, so many bytes for each token of max_seq_length are read, or those of the longest word if they
+# are more: more than normal text ever needs. By other models, which take more memory and time, a quarter, and as many
+# characters as _CHARACTERS_PER_TOKEN after normalization.
 _BYTES_PER_TOKEN = 1024
+_CHARACTERS_PER_TOKEN = 128
+# {setting of a model in tokenizer.json: allowed values}
+_SETTINGS = {
+  "dropout": (None, 0, 0.0),
+  "continuing_subword_prefix": (None, ""),
+  "end_of_word_suffix": (None, ""),
+  "fuse_unk": (False,),
+  "byte_fallback": (False,),
+  "ignore_merges": (False,),
+}
 
 
 class GraphTokenizer:
   """Tokenizer inside a graph: [CLS] tokens [SEP], padded on the right to the longest sentence of the batch.
 
-  Bytes that are not UTF-8 are dropped. Of a text only the first 1,024 bytes for each token are read, which bounds the
-  memory of hostile texts.
+  Bytes that are not UTF-8 are U+FFFD, which BERT drops. Of a text only the first 1,024 bytes for each token are read,
+  which bounds the memory of hostile texts.
+
+  Raises:
+    NoGraphForm: the tokenizer can only be computed in Python.
   """
 
   def __init__(self, tokenizer: SentenceTokenizer, max_seq_length: int = 64):
     try:
-      import tensorflow_text as text  # an optional package
+      import tensorflow_text  # noqa: F401 (an optional package)
     except ImportError as error:
       message = f"text in a graph needs tensorflow-text ({error}): {install_command('serving')}"
       raise ConfigError(message, "tensorflow_text") from error
 
-    settings = tokenizer.settings
-    vocabulary = _searchable(vocabulary_of(tokenizer))
     self.max_seq_length = int(max_seq_length)
-    self._max_characters = settings["max_input_chars_per_word"]
-    specials = tokenizer.specials
-    self.cls_id = vocabulary.index(specials["cls_token"])
-    self.sep_id = vocabulary.index(specials["sep_token"])
-    self.pad_id = vocabulary.index(specials["pad_token"])
-    self._lower = settings["do_lower_case"]
-    self._strip = settings["strip_accents"]
-    if self._strip is None:
-      self._strip = self._lower
-    self._ideographs = settings["tokenize_chinese_chars"]
-    self._decompose = lambda texts: text.normalize_utf8(texts, "NFD")
-    self._unknown = _absent_character(vocabulary)
-    try:
-      self._wordpiece = text.FastWordpieceTokenizer(
-        vocabulary,
-        suffix_indicator=_SUFFIX,
-        max_bytes_per_word=_BYTES * self._max_characters,
-        token_out_type=tf.int32,
-        unknown_token=specials["unk_token"],
-        no_pretokenization=True,
-      )
-    except Exception as error:  # pybind turns the builder's status into RuntimeError or ValueError
-      raise EncoderError(f"TF Text's FastWordpiece cannot search vocab.txt ({error})") from error
+    self.cls_id, self.sep_id, self.pad_id, _ = tokenizer.special_ids
+    if tokenizer.backend is None:
+      raise NoGraphForm("its words are found by a program that TensorFlow does not have (MeCab, Sudachi or Juman)")
+    definition = json.loads(tokenizer.backend.to_str())
+    others = [token["content"] for token in definition["added_tokens"] if not token["special"]]
+    if others:
+      raise NoGraphForm(f"it has added tokens ({', '.join(others[:3])})")
+    if definition["model"]["type"] == "WordPiece":
+      self._model: Any = WordPiece(definition)
+    else:
+      self._model = _Composed(definition)
 
   def __call__(self, texts: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
     """UTF-8 texts string [n] -> ids int32 [n, seq_len] and numbers of tokens int32 [n], [CLS] and [SEP] included."""
     most = self.max_seq_length - 2
-    bytes_per_token = max(_BYTES_PER_TOKEN, _BYTES * self._max_characters)
-    texts = tf.strings.substr(texts, 0, bytes_per_token * self.max_seq_length)
-    # Every word has at least one token, so later words cannot fit. This bounds the work for long texts.
-    words = tf.strings.split(self.words(texts))[:, :most]
-    flat = words.flat_values
-    long = tf.strings.length(flat, unit="UTF8_CHAR") > self._max_characters
-    words = words.with_flat_values(tf.where(long, self._unknown, flat))
-    pieces = self._wordpiece.tokenize(words).merge_dims(1, 2)
+    texts = tf.strings.substr(texts, 0, self._model.bytes_per_token * self.max_seq_length)
+    texts = tf.strings.unicode_transcode(texts, "UTF-8", "UTF-8", errors="replace")
+    pieces = self._model(texts, most)
     lengths = tf.cast(tf.minimum(pieces.row_lengths(), most), tf.int32) + 2
     ids = tf.pad(pieces.to_tensor(self.pad_id)[:, :most], [[0, 0], [1, 1]], constant_values=self.pad_id)
     position = tf.range(tf.shape(ids)[1])
@@ -80,12 +79,86 @@ class GraphTokenizer:
     ids = tf.where(position >= lengths[:, tf.newaxis], self.pad_id, ids)
     return tf.where(position == 0, self.cls_id, ids), lengths
 
+
+class _Composed:
+  """Byte-level BPE or unigram: the steps of the normalizer and the splitter, and the model for distinct words."""
+
+  bytes_per_token = _BYTES_PER_TOKEN
+
+  def __init__(self, definition: dict[str, Any]) -> None:
+    model = definition["model"]
+    kind, splitter = model["type"], definition["pre_tokenizer"] or {}
+    for name, allowed in _SETTINGS.items():
+      if model.get(name, allowed[0]) not in allowed:
+        raise NoGraphForm(f"its {kind} has {name}={model[name]}")
+    self._normalize = normalizer_of(definition["normalizer"])
+    self._split = splitter_of(splitter)
+    if kind == "BPE" and splitter["type"] == "ByteLevel":
+      self._pieces: Any = BytePairs(model)
+    elif kind == "Unigram" and splitter["type"] != "ByteLevel" and model["unk_id"] is not None:
+      self._pieces = Unigram(model)
+    else:
+      raise NoGraphForm(f"its model is {kind} after {splitter['type']}")
+
+  def __call__(self, texts: tf.Tensor, most: int) -> tf.RaggedTensor:
+    """Texts string [n] -> ids int32 [n, (pieces)], of the first `most` words."""
+    for step in self._normalize:
+      texts = step(texts)
+    texts = tf.strings.substr(texts, 0, self._pieces.characters_per_token * (most + 2), unit="UTF8_CHAR")
+    for step in self._split:
+      texts = step(texts)
+    words = split(texts)[:, :most]
+    distinct, places = tf.unique(words.flat_values)
+    pieces = self._pieces(distinct).with_row_splits_dtype(tf.int64)
+    return words.with_flat_values(tf.gather(pieces, places)).merge_dims(1, 2)
+
+
+class WordPiece:
+  """Words of BertNormalizer and BertPreTokenizer, and their pieces."""
+
+  def __init__(self, definition: dict[str, Any]) -> None:
+    import tensorflow_text as text
+
+    model, normalizer = definition["model"], definition["normalizer"] or {}
+    types = (normalizer.get("type"), (definition["pre_tokenizer"] or {}).get("type"))
+    if types != ("BertNormalizer", "BertPreTokenizer") or not normalizer["clean_text"]:
+      raise NoGraphForm(f"its WordPiece follows {types[0]} and {types[1]}")
+    vocabulary = _searchable(vocabulary_of(model["vocab"]))
+    self._max_characters = model["max_input_chars_per_word"]
+    self.bytes_per_token = max(_BYTES_PER_TOKEN, _BYTES * self._max_characters)
+    self._lower = normalizer["lowercase"]
+    self._strip = normalizer["strip_accents"]
+    if self._strip is None:
+      self._strip = self._lower
+    self._ideographs = normalizer["handle_chinese_chars"]
+    self._decompose = lambda texts: text.normalize_utf8(texts, "NFD")
+    self._unknown = _absent_character(vocabulary)
+    try:
+      self._wordpiece = text.FastWordpieceTokenizer(
+        vocabulary,
+        suffix_indicator=model["continuing_subword_prefix"],
+        max_bytes_per_word=_BYTES * self._max_characters,
+        token_out_type=tf.int32,
+        unknown_token=model["unk_token"],
+        no_pretokenization=True,
+      )
+    except Exception as error:  # pybind turns the builder's status into RuntimeError or ValueError
+      raise EncoderError(f"TF Text's FastWordpiece cannot search vocab.txt ({error})") from error
+
+  def __call__(self, texts: tf.Tensor, most: int) -> tf.RaggedTensor:
+    """Texts string [n] -> ids int32 [n, (pieces)], of the first `most` words."""
+    # Every word has at least one token, so later words cannot fit. This bounds the work for long texts.
+    words = tf.strings.split(self.words(texts))[:, :most]
+    flat = words.flat_values
+    long = tf.strings.length(flat, unit="UTF8_CHAR") > self._max_characters
+    words = words.with_flat_values(tf.where(long, self._unknown, flat))
+    return self._wordpiece.tokenize(words).merge_dims(1, 2)
+
   def words(self, texts: tf.Tensor) -> tf.Tensor:
     """Normalizes texts and separates their words by spaces: string [n] -> string [n].
 
     The steps and their order are those of BertNormalizer and BertPreTokenizer.
     """
-    texts = tf.strings.unicode_transcode(texts, "UTF-8", "UTF-8", errors="replace")
     texts = _replace(texts, classes.DROPPED, "")
     texts = _replace(texts, classes.SPACE, " ")
     if self._ideographs:
@@ -103,9 +176,8 @@ def _replace(texts, ranges, replacement):
   return tf.strings.regex_replace(texts, classes.pattern(ranges), replacement)
 
 
-def vocabulary_of(tokenizer: SentenceTokenizer) -> list[str | None]:
-  """Returns the word pieces in the order of their ids; None for an id whose line in vocab.txt is repeated later."""
-  ids = tokenizer.ids
+def vocabulary_of(ids: dict[str, int]) -> list[str | None]:
+  """Returns the word pieces in the order of their ids; None for an id that no piece has, as that of a repeated one."""
   pieces: list[str | None] = [None] * (max(ids.values()) + 1)
   for piece, number in ids.items():
     pieces[number] = piece

@@ -169,7 +169,7 @@ def _save(folder, served):
   with tempfile.TemporaryDirectory() as place, _quiet():
     if isinstance(served, ServedModel) and served.model.encoder.has_tokens:
       vocabulary = pathlib.Path(place, "vocab.txt")  # a word piece per line, in the order of their ids
-      pieces = vocabulary_of(served.model.encoder.tokenizer)
+      pieces = vocabulary_of(served.model.encoder.tokenizer.ids)
       write_text(vocabulary, "".join(f"{piece or ''}\n" for piece in pieces))
       root.vocabulary = tf.saved_model.Asset(str(vocabulary))
     tf.saved_model.save(root, str(folder), signatures=served.functions())

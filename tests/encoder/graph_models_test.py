@@ -1,0 +1,248 @@
+"""Ids of graphs of byte-level BPE and unigram against those of `tokenizers`, on odd text."""
+
+import base64
+import importlib.util
+import types
+
+import numpy as np
+import pytest
+import tokenizers
+from tokenizers import models, normalizers, pre_tokenizers, trainers
+
+from bert_flow_tf.encoder.tokenizer import SentenceTokenizer
+from tests.encoder.odd_text import odd_texts
+from tests.testing import SHARED
+
+if importlib.util.find_spec("tensorflow_text") is None:
+  pytest.skip("tensorflow_text is not installed: pip install '.[serving]'", allow_module_level=True)
+
+import tensorflow as tf
+
+from bert_flow_tf.encoder import graph_replacements
+from bert_flow_tf.encoder.graph_text import NoGraphForm
+from bert_flow_tf.encoder.graph_tokenizer import GraphTokenizer
+
+FOLDERS = ["roberta", "xlm-roberta", "albert", "mpnet", "distilbert", "electra"]
+SPECIALS = ["<s>", "</s>", "<pad>", "<mask>", "<unk>"]
+ANY_BYTE = pre_tokenizers.ByteLevel.alphabet()
+TWO_BLANKS = normalizers.Replace(tokenizers.Regex(" {2,}"), " ")
+
+
+def graph_of(tokenizer, max_seq_length=64, specials=SPECIALS):
+  """Returns a function, texts -> (ids, lengths), of a tokenizer of `tokenizers`."""
+  special_ids = [tokenizer.token_to_id(token) for token in specials[:4]]
+  graph = GraphTokenizer(types.SimpleNamespace(backend=tokenizer, special_ids=special_ids), max_seq_length)
+  return tf.function(graph.__call__, [tf.TensorSpec([None], tf.string)], autograph=False)
+
+
+def check(tokenizer, texts, max_seq_length=64, specials=SPECIALS):
+  """Compares ids with those of the library, of special tokens and truncation done here."""
+  tokenizer.encode_special_tokens = True
+  tokenizer.no_truncation()
+  tokenizer.no_padding()
+  tokenize = graph_of(tokenizer, max_seq_length, specials)
+  cls_id, sep_id, pad_id = (tokenizer.token_to_id(token) for token in specials[:3])
+  wrong = []
+  for start in range(0, len(texts), 2000):
+    part = texts[start : start + 2000]
+    ids, lengths = tokenize(tf.constant([text.encode() for text in part]))
+    encodings = tokenizer.encode_batch_fast(part, add_special_tokens=False)
+    for text, row, length, encoding in zip(part, ids.numpy(), lengths.numpy(), encodings, strict=True):
+      expected = [cls_id, *encoding.ids[: max_seq_length - 2], sep_id]
+      if row[:length].tolist() != expected or np.any(row[length:] != pad_id):
+        wrong.append(text)
+  assert wrong == []
+
+
+def trained(model, trainer, normalizer=None, pre_tokenizer=None):
+  """Returns a tokenizer of `tokenizers` that was trained on odd text of few letters."""
+  tokenizer = tokenizers.Tokenizer(model)
+  tokenizer.pre_tokenizer = pre_tokenizer
+  texts = ["".join([c for c in text if ord(c) < 0x500 or c in "東京한국어😀"]) for text in odd_texts(4000, seed=1)]
+  tokenizer.train_from_iterator(texts, trainer)
+  if normalizer is not None:
+    tokenizer.normalizer = normalizer
+  return tokenizer
+
+
+def bpe_of(size, alphabet=ANY_BYTE, normalizer=None, unknown=None, **settings):
+  """Returns a trained byte-level BPE tokenizer."""
+  trainer = trainers.BpeTrainer(
+    vocab_size=size, special_tokens=SPECIALS, initial_alphabet=alphabet, limit_alphabet=300, show_progress=False
+  )
+  if not alphabet:
+    trainer.limit_alphabet = 100
+  return trained(models.BPE(unk_token=unknown), trainer, normalizer, pre_tokenizers.ByteLevel(**settings))
+
+
+def unigram_of(size, normalizer=None, pre_tokenizer=None):
+  """Returns a trained unigram tokenizer."""
+  trainer = trainers.UnigramTrainer(
+    vocab_size=size, special_tokens=SPECIALS, unk_token=SPECIALS[-1], show_progress=False, n_sub_iterations=1
+  )
+  return trained(models.Unigram(), trainer, normalizer, pre_tokenizer or pre_tokenizers.Metaspace())
+
+
+def charsmap_of(replaced):
+  """Returns a precompiled map of SentencePiece: {characters: text} as a Darts trie."""
+  texts, units, free = b"", {0: 0}, [256]
+  trie: dict = {}
+  for key, text in replaced.items():
+    node = trie
+    for label in key.encode():
+      node = node.setdefault(label, {})
+    node[None] = len(texts)
+    texts += text.encode() + b"\0"
+
+  def place(node, unit):
+    base = free[0]
+    free[0] += 256
+    units[unit] |= (unit ^ base) << 10
+    if None in node:
+      units[unit] |= 1 << 8
+      units[base] = node[None]
+    for label in node:
+      if label is not None:
+        units[base ^ label] = label
+    for label, child in node.items():
+      if label is not None:
+        place(child, base ^ label)
+
+  place(trie, 0)
+  array = np.zeros(free[0], "<u4")
+  for unit, value in units.items():
+    array[unit] = value
+  return np.array([array.nbytes], "<u4").tobytes() + array.tobytes() + texts
+
+
+MAP = charsmap_of(
+  {
+    "\n": " ",
+    "\t": " ",
+    "\r": "",
+    "\u3000": " ",
+    "ﬁ": "fi",
+    "™": "TM",
+    "e\u0301": "é",
+    "a\u0308": "ä",
+    "か\u3099": "が",
+  }
+  | {"\u200b": "", "\u0340": "\u0300", "\u0344": "\u0308\u0301", "A\u030a": "Å", "½": "1/2", "\uff11": "1"}
+)
+
+
+@pytest.mark.parametrize("name", FOLDERS)
+def test_golden_encoders(name):
+  folder = SHARED / "golden_encoders" / name
+  if not folder.is_dir():
+    pytest.skip("../shared/golden_encoders is not there")
+  tokenizer = tokenizers.Tokenizer.from_file(str(folder / "tokenizer.json"))
+  bert = "[CLS] [SEP] [PAD] [MASK]".split()  # noqa: SIM905
+  specials = {"albert": ["[CLS]", "[SEP]", "<pad>", "[MASK]"], "distilbert": bert, "electra": bert}
+  check(tokenizer, odd_texts(6000), specials=specials.get(name, SPECIALS))
+
+
+@pytest.mark.parametrize(
+  ("settings", "max_seq_length"),
+  [
+    ({"size": 900, "add_prefix_space": True, "normalizer": normalizers.Lowercase()}, 64),
+    ({"size": 300, "alphabet": [], "unknown": "<unk>", "add_prefix_space": False}, 16),
+    ({"size": 600, "alphabet": [], "add_prefix_space": True, "use_regex": False}, 128),
+  ],
+)
+def test_byte_level_bpe(settings, max_seq_length):
+  check(bpe_of(**settings), odd_texts(2000, seed=2), max_seq_length)
+
+
+def test_merges_whose_piece_has_an_older_pair():
+  # "abc" is made by two merges, and its pair with "ab" is older than the second.
+  merges = [("b", "c"), ("a", "bc"), ("abc", "ab"), ("a", "b"), ("ab", "c"), ("c", "c"), ("cc", "cc")]
+  pieces = [*SPECIALS, *sorted(ANY_BYTE), "bc", "abc", "ab", "abcab", "cc", "cccc"]
+  model = models.BPE(vocab={piece: i for i, piece in enumerate(pieces)}, merges=[*merges[1:], merges[0]])
+  tokenizer = tokenizers.Tokenizer(model)
+  tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+  rng = np.random.default_rng(0)
+  check(tokenizer, ["".join(rng.choice([*"abc"], rng.integers(1, 30))) for _ in range(3000)])
+
+
+@pytest.mark.parametrize(
+  ("steps", "pre_tokenizer", "max_seq_length"),
+  [
+    ([normalizers.Precompiled(MAP), normalizers.Strip(left=False), TWO_BLANKS], None, 64),
+    ([normalizers.NFKD(), normalizers.StripAccents(), normalizers.Lowercase(), normalizers.Precompiled(MAP)], None, 9),
+    ([normalizers.Nmt(), normalizers.NFC()], pre_tokenizers.Metaspace(split=False), 64),
+    ([], pre_tokenizers.Metaspace(prepend_scheme="never"), 64),
+    (
+      [normalizers.Replace("``", '"'), normalizers.NFKC()],
+      pre_tokenizers.Sequence([pre_tokenizers.WhitespaceSplit(), pre_tokenizers.Metaspace()]),
+      64,
+    ),
+  ],
+)
+def test_unigram(steps, pre_tokenizer, max_seq_length):
+  tokenizer = unigram_of(1400, normalizers.Sequence(steps), pre_tokenizer)
+  check(tokenizer, odd_texts(2000, seed=3), max_seq_length)
+
+
+def test_a_map_of_sentencepiece_is_read_back():
+  keys = {"a": "b", "é": "", "ﬁ": "fi", "e\u0301\u0302": "x", "😀": "smile"}
+  assert graph_replacements.charsmap_of(base64.b64encode(charsmap_of(keys)).decode()) == keys
+
+
+def test_invalid_utf8():
+  tokenizer = bpe_of(600)
+  rows = [b"caf\xe9 is \xff\xfe open", b"\xed\xa0\x80 lone", b"\xf0\x9f\x98", b"\xc0\x80\xe2\x28\xa1"]
+  ids, lengths = graph_of(tokenizer)(tf.constant(rows))
+  for row, text, length in zip(ids.numpy(), rows, lengths.numpy(), strict=True):
+    assert row[1 : length - 1].tolist() == tokenizer.encode(text.decode(errors="replace")).ids
+
+
+def test_no_texts():
+  for tokenizer in (bpe_of(600), unigram_of(1400)):
+    ids, lengths = graph_of(tokenizer)(tf.constant([], tf.string))
+    assert ids.shape[0] == 0 and lengths.shape == (0,)
+
+
+@pytest.mark.parametrize("text", ["a" * 1_000_000, "ab\u00e9x" * 250_000, "a " * 500_000, "字😀" * 150_000])
+def test_a_megabyte(text):
+  """Only the first 1,024 bytes per token are read, and their ids are right."""
+  read = text.encode()[: 32 * 1024].decode(errors="replace")
+  for tokenizer in (bpe_of(900), unigram_of(1400)):
+    ids, _ = graph_of(tokenizer, 32)(tf.constant([text.encode()]))
+    assert ids.numpy()[0, 1:-1].tolist() == tokenizer.encode(read).ids[:30]
+
+
+def without_form():
+  """Yields tokenizers that have no graph form, and what the message names."""
+  tokenizer = bpe_of(600)
+  tokenizer.add_tokens(["new"])
+  yield tokenizer, "new"
+  yield unigram_of(1400, normalizers.Replace(tokenizers.Regex("[a-c]+"), "")), r"\[a-c\]"
+  yield unigram_of(1400, None, pre_tokenizers.Whitespace()), "Whitespace"
+  yield unigram_of(1400, None, pre_tokenizers.Metaspace(prepend_scheme="first")), "prepend_scheme=first"
+  tokenizer = bpe_of(600)
+  tokenizer.model.byte_fallback = True
+  yield tokenizer, "byte_fallback"
+
+
+def test_no_graph_form():
+  for tokenizer, named in without_form():
+    with pytest.raises(NoGraphForm, match=named):
+      graph_of(tokenizer)
+  with pytest.raises(NoGraphForm, match="MeCab"):
+    GraphTokenizer(types.SimpleNamespace(backend=None, special_ids=(1, 2, 0, 3)))
+
+
+@pytest.mark.parametrize("lower", [True, False])
+def test_bert_of_other_languages(tmp_path, lower):
+  """Pieces of one character of many scripts, as those of Chinese and multilingual BERT."""
+  characters = {
+    chr(code) for first, last in ((0x21, 0x700), (0x900, 0xE80), (0x3040, 0x3100)) for code in range(first, last)
+  }
+  characters |= {chr(code) for code in (*range(0x4E00, 0x9FFF, 3), *range(0xAC00, 0xD7A4, 7))}
+  pieces = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
+  for character in sorted(characters):
+    pieces += [character, f"##{character}"]
+  (tmp_path / "vocab.txt").write_text("\n".join(pieces), encoding="utf-8")
+  tokenizer = SentenceTokenizer(tmp_path / "vocab.txt", lower, strip_accents=lower)
+  check(tokenizer.backend, odd_texts(6000, seed=4), specials=["[CLS]", "[SEP]", "[PAD]", "[MASK]"])
