@@ -271,7 +271,7 @@ class SentenceModel:
       if part.name == AUTO:
         parts[AUTO] = self._choose(corpus, flow_settings.seed, batch_size)
       elif part.method == CHARACTERS:
-        parts[part.name] = Characters(part.k or Characters().dim, self.encoder.characters.checksum)
+        parts[part.name] = Characters(int(part.k or Characters().dim), self.encoder.characters.checksum)
       elif part.name != FLOW:
         gold = corpus.with_gold(dev) if part.k_on_dev and dev is not None else None
         parts[part.name] = fit_linear(part, corpus.rows(), gold, self.shares)

@@ -175,7 +175,7 @@ class SentenceEncoder:
   def characters(self) -> CharacterTable:
     """The characters of its word pieces, by the sentences of `frequency_corpus`, or those of the package."""
     self.check_has_tokens("characters")
-    weights = self.token_weights
+    weights: Any = self.token_weights
     if weights is None or weights.frequency_corpus is None:
       weights = make_token_weights("idf", self.tokenizer)
     return CharacterTable(self.tokenizer, weights)

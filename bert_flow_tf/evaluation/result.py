@@ -12,7 +12,15 @@ from bert_flow_tf.data.task import BINARY, CLASSES, TaskData
 from bert_flow_tf.evaluation import report
 from bert_flow_tf.evaluation.bootstrap import bootstrap_gain
 from bert_flow_tf.evaluation.isotropy import sample
-from bert_flow_tf.evaluation.task_scores import BEFORE_TRAINING, WITH_FLOW, WITHOUT_FLOW, Embeddings, parts
+from bert_flow_tf.evaluation.task_scores import (
+  BEFORE_TRAINING,
+  HEADLINE,
+  WITH_FLOW,
+  WITHOUT_FLOW,
+  Embeddings,
+  parts,
+  scores_of_split,
+)
 
 _BASELINES = (WITHOUT_FLOW, BEFORE_TRAINING)
 _PROSE_NAMES = {WITH_FLOW: "the flow", WITHOUT_FLOW: "the training"}
@@ -40,6 +48,8 @@ class TaskResult:
   # {method: (first sentences' [m, dim], second sentences' [m, dim])} of some pairs; empty if not known.
   embeddings: Mapping[str, tuple[np.ndarray, np.ndarray]] = dataclasses.field(default_factory=dict)
   source: str = ""
+  # {split: {name of a string match: scores}}, which need no encoder.
+  controls: Mapping[str, Any] = dataclasses.field(default_factory=dict)
   # Sentences for a reader who does not know the task: what was asked, and what the ends of gold's scale mean.
   question: str = ""
 
@@ -51,11 +61,13 @@ def task_result(
   transforms: Mapping[str, Callable[[np.ndarray], np.ndarray]] | None = None,
   drawn: bool = True,
   prefix: str = "",
+  controls: Mapping[str, np.ndarray] | None = None,
 ) -> TaskResult:
   """Returns the result of a task, whose `evaluations` are {method: the result of `task_scores.evaluate`}.
 
   Drawings of the page need {method: embeddings} and transforms {method: function of embeddings [n, dim]}. `prefix`
-  stands before the names of splits, such as "STS-B " where a run has several tasks.
+  stands before the names of splits, such as "STS-B " where a run has several tasks. `controls` are {name of a string
+  match: its cosines [n] on the evaluated split}.
   """
   # By split first, as results.json has them.
   scores: dict[str, dict[str, dict]] = {}
@@ -73,6 +85,13 @@ def task_result(
     for method, values in methods.items():
       if values.get("reason"):
         missing.append(f"no score on {split} {report.method_name(method)}: {values['reason']}")
+  # What no encoder is needed for.
+  of_controls: dict[str, dict[str, dict]] = {}
+  for name, similarities in (controls or {}).items():
+    split = str(task.spec.eval_split)
+    for part, values in scores_of_split(split, task.splits[split], similarities, task.spec.metric).items():
+      of_controls.setdefault(part, {})[name] = values
+  lines += _control_lines(of_controls, prefix)
   result = TaskResult(
     name=task.spec.name,
     scores=scores,
@@ -84,6 +103,7 @@ def task_result(
     has_gold=task.spec.eval_split is not None,
     source=task.source,
     question=_question(task.spec),
+    controls=of_controls,
   )
   if not drawn:
     return result
@@ -98,6 +118,18 @@ def task_result(
       sides[method] = (transform(a), transform(b))
   of_split = {method: similarities[split] for method, similarities in cosines.items()}
   return dataclasses.replace(result, pairs=pairs, cosines=of_split, embeddings=sides)
+
+
+def _control_lines(controls, prefix):
+  """Returns a line for each split with the scores of string matches."""
+  lines = []
+  for split, by_name in controls.items():
+    texts = []
+    for name, values in by_name.items():
+      (score,) = [values[key] for key in HEADLINE if key in values]
+      texts.append(f"{name} {score:.2f}")
+    lines.append(f"control on {prefix}{split}, a string match without an encoder: {', '.join(texts)}")
+  return lines
 
 
 def _question(spec):

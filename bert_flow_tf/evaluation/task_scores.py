@@ -17,6 +17,8 @@ from bert_flow_tf.progress import counted
 WITHOUT_FLOW, WITH_FLOW = "without_flow", "with_flow"
 # Names of string matches, the controls of every score: of whole word pieces, and of their n-grams.
 TF_IDF, CHARACTERS = "tf-idf of word pieces", "characters"
+# Keys of the scores that the paper reports: of a task with subsets, of one without, of labels.
+HEADLINE = ("spearman_wmean", "spearman", "auc")
 # The encoder that a training started from.
 BEFORE_TRAINING = "before_training"
 

@@ -39,7 +39,7 @@ PUBLISHED: dict[str, Any] = {
 # {row: scores} of a task.
 Rows = dict[str, dict[str, Any]]
 Embed = Callable[[list[str]], np.ndarray]
-Transforms = Mapping[str, Callable[[np.ndarray], np.ndarray]]
+Transforms = Mapping[str, Callable[[list[str], np.ndarray], np.ndarray]]
 
 
 class OwnEngine:
@@ -197,7 +197,7 @@ def _tasks_of(names, path, engine):
 def evaluate_tasks(
   engine: OwnEngine | SentEval, tasks: Sequence[str], embed: Embed, transforms: Transforms, watch: Stopwatch
 ) -> tuple[dict[str, Rows], dict[str, str]]:
-  """Returns {task: {row: {method: scores}}}, {task: reason of a failure}; `transforms` are functions of [n, dim]."""
+  """Returns {task: {row: {method: scores}}}, {task: reason of a failure}; `transforms` are functions of n str and [n, dim]."""
 
   @functools.lru_cache(maxsize=1)  # every method asks for the same sentences
   def embed_once(sentences):
@@ -211,7 +211,11 @@ def evaluate_tasks(
     try:
       with watch.timing("evaluating"):
         for method, transform in transforms.items():
-          adapter = SentEvalAdapter(lambda sentences, transform=transform: transform(embed_once(tuple(sentences))))
+
+          def encode(sentences, transform=transform):
+            return transform(sentences, embed_once(tuple(sentences)))
+
+          adapter = SentEvalAdapter(encode)
           for row, scores in engine.evaluate(task, adapter).items():
             rows.setdefault(row, {})[method] = scores
     except BertFlowError as error:

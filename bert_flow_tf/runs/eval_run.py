@@ -16,7 +16,7 @@ from bert_flow_tf.evaluation.task_scores import WITHOUT_FLOW, Embeddings, evalua
 from bert_flow_tf.integrations.senteval_engine import LITERATURE, PUBLISHED, evaluate_tasks, opened_engine
 from bert_flow_tf.io.experiment import Stopwatch
 from bert_flow_tf.model import SentenceModel
-from bert_flow_tf.runs.run_folder import RunFolder
+from bert_flow_tf.runs.run_folder import RunFolder, controls_of
 from bert_flow_tf.training.devices import log_devices
 
 # The original's file of SentEval's results.
@@ -74,7 +74,7 @@ def evaluate_models(
     for task in tasks:
       evaluations = {method: evaluate(task, views[method], transform) for method, transform in transforms.items()}
       prefix = f"{task.spec.name} " if len(tasks) > 1 else ""
-      results.append(task_result(task, evaluations, views, transforms, prefix=prefix))
+      results.append(task_result(task, evaluations, views, transforms, True, prefix, controls_of(model, task)))
   return results
 
 
@@ -134,9 +134,9 @@ def evaluate_senteval(
     raise ConfigError(f"senteval: {count}: {', '.join(failed)}", argument="senteval")
 
 
-def _transformed(model, is_divided, embeddings):
-  """Returns calibrated embeddings, divided by their length or as they are."""
-  calibrated = model.transform(embeddings)
+def _transformed(model, is_divided, sentences, embeddings):
+  """Returns calibrated embeddings of sentences, divided by their length or as they are."""
+  calibrated = model.transform(model.with_characters(sentences, embeddings))
   if is_divided:
     calibrated = normalized(calibrated)
   return calibrated

@@ -6,11 +6,14 @@ import pathlib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
 from absl import logging
 
+from bert_flow_tf.data.task import TaskData
 from bert_flow_tf.evaluation import page, report
 from bert_flow_tf.evaluation.result import TaskResult
 from bert_flow_tf.io.experiment import make_folder
+from bert_flow_tf.model import SentenceModel
 
 
 @dataclasses.dataclass(frozen=True)
@@ -43,14 +46,15 @@ class RunFolder:
     Without results of a task there is no page.
     """
     self.make()
-    scores: Any = {}
-    gains: Any = {}
-    if self.by_task:
-      for result in results:
-        scores[result.name], gains[result.name] = result.scores, result.gains
-    elif results:
-      scores, gains = results[0].scores, results[0].gains
-    report.write_results(self.path, {"results": scores, "gain": gains, **about})
+    contents: dict[str, Any] = {"results": {}, "gain": {}, "controls": {}}
+    for result in results:
+      of_result = {"results": result.scores, "gain": result.gains, "controls": result.controls}
+      for name, values in of_result.items():
+        if self.by_task:
+          contents[name][result.name] = values
+        else:
+          contents[name] = values
+    report.write_results(self.path, {**contents, **about})
     # The cosines of every task that has gold.
     for result in results:
       if predictions and result.has_gold and result.pairs is not None:
@@ -61,6 +65,14 @@ class RunFolder:
     if not results:
       return None
     return page.write_page(self.path, title, results, about)
+
+
+def controls_of(model: SentenceModel, task: TaskData) -> dict[str, np.ndarray]:
+  """Returns the cosines [n] of the evaluated split by string matches; {} without gold or word pieces."""
+  if task.spec.eval_split is None or not model.encoder.has_tokens:
+    return {}
+  pairs = task.splits[task.spec.eval_split]
+  return model.string_matches(pairs.sentences_a, pairs.sentences_b)
 
 
 def print_results(results: Sequence[TaskResult], seconds: Mapping[str, float], path: os.PathLike | None = None) -> None:

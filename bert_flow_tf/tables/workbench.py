@@ -19,7 +19,7 @@ from bert_flow_tf.data.flow_corpus import TARGET
 from bert_flow_tf.data.pairs import SentencePairs
 from bert_flow_tf.errors import BertFlowError
 from bert_flow_tf.evaluation.report import plain
-from bert_flow_tf.evaluation.task_scores import CHARACTERS, TF_IDF, Embeddings, pair_cosines, scores_of_split
+from bert_flow_tf.evaluation.task_scores import CHARACTERS, HEADLINE, TF_IDF, Embeddings, pair_cosines, scores_of_split
 from bert_flow_tf.io import checksums, files
 from bert_flow_tf.tables.inputs import Inputs, change_encoder, is_words, label_of, load_encoder, paper_encoder
 from bert_flow_tf.tables.table import Row
@@ -28,8 +28,6 @@ NONE = "none"
 CONTROLS = (TF_IDF, CHARACTERS)
 UNIFORM = "uniform"
 NLI_TUNED = " (fine-tuned on NLI)"
-# Keys of the scores that the paper reports: of a task with subsets, of one without, of labels.
-_HEADLINE = ("spearman_wmean", "spearman", "auc")
 # Versions that take part in the key of a stored result.
 _PACKAGES = ("tensorflow", "tf-keras", "tensorflow-probability", "transformers", "tokenizers", "numpy", "scipy")
 _KEPT_MODELS = 32
@@ -164,7 +162,7 @@ class Workbench:
     scores = scores_of_split(split, data.splits[split], cosines, data.spec.metric).get(split)
     if scores is None:
       return float("nan"), f"the {split} split has no gold scores", calibration
-    (value,) = [scores[key] for key in _HEADLINE if key in scores]
+    (value,) = [scores[key] for key in HEADLINE if key in scores]
     return value, scores["reason"], calibration
 
   def cosines(self, task: str, recipe: Recipe, seed: int = 0, split: str | None = None) -> tuple[np.ndarray, str]:

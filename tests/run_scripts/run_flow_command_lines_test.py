@@ -1,13 +1,16 @@
 """Command lines of run_scripts/run_flow.py, right and wrong, and what the right ones write."""
 
+import html
 import pathlib
 import re
 
 import numpy as np
 import pytest
+from scipy import stats
 
-from bert_flow_tf import SentenceEncoder
+from bert_flow_tf import SentenceEncoder, SentenceModel
 from bert_flow_tf.calibration.flow import load_calibration
+from bert_flow_tf.evaluation.metrics import cosine_similarity
 from bert_flow_tf.training.choice import CANDIDATES
 from tests.run_scripts import tiny_data
 from tests.run_scripts.command_lines import check_rejected, check_succeeded
@@ -72,6 +75,7 @@ def right(folder):
     "one pass": ["--task=STS-14", *stsb[1:], "--exp_name=one_pass"],
     "three passes": ["--task=STS-14", *stsb[1:], "--use_full_for_training", "--exp_name=three_passes"],
     "auto": ["--task=STS-B", stsb[1], "--calibration=auto", "--exp_name=auto"],
+    "characters": [*stsb[:2], "--calibration=sn,sn+characters-64,characters-64", "--exp_name=characters"],
     "no gold": ["--task=custom", f"--data_dir={folder}/pairs.tsv", "--calibration=sn", "--exp_name=no_gold"],
   }
 
@@ -85,7 +89,7 @@ def test_refused_command_lines_leave_no_folder(ran):
   """Except those that are rejected while embedding or fitting."""
   folder, _ = ran
   names = [path.name for path in (folder / "experiments").iterdir()]
-  assert {"kept", "good"} <= set(names) and len(names) <= 12, names
+  assert {"kept", "good"} <= set(names) and len(names) <= 13, names
   assert not list((folder / "experiments/k").iterdir())  # no checkpoint of a flow that was fitted first
 
 
@@ -101,7 +105,7 @@ def test_a_finished_run_started_again_prints_the_same(ran):
   folder, found = ran
   first, again = found["good"], found["the same again"]
   assert not first["stderr"] and not again["stderr"]
-  assert len(without_seconds(first["stdout"])) == 6
+  assert len(without_seconds(first["stdout"])) == 7
   assert without_seconds(again["stdout"]) == without_seconds(first["stdout"])
   check_files(folder / "experiments/good", 22)
   check_figures(folder / "experiments/good")
@@ -151,6 +155,27 @@ def test_passes_over_a_task_of_one_file(ran):
     assert results["fitted_on"]["pairs"] == passes * results["results"]["test"]["with_flow"]["pairs"] > 40
     assert results["flow_corpus"]["name"] == "target"
     assert ("each pair three times" in results["flow_corpus"]["data"]) == (passes == 3)
+
+
+def test_characters_beside_a_calibration_and_controls(ran):
+  """The cosines of a run are those of the dense characters; the controls have the exact ones."""
+  folder, found = ran
+  folder = folder / "experiments/characters"
+  results, columns = check_figures(folder)
+  assert results["calibrations"] == ["sn", "sn+characters-64", "characters-64"]
+  cosines = {name: np.array(columns[name], float) for name in results["calibrations"]}
+  mean = (cosines["sn"] + cosines["characters-64"]) / 2
+  np.testing.assert_allclose(cosines["sn+characters-64"], mean, atol=1e-5)
+  loaded = SentenceModel.load(folder / "sn+characters-64")
+  a, b = (loaded.encode(columns[side]) for side in ("sentence1", "sentence2"))
+  np.testing.assert_allclose(cosine_similarity(a, b), mean, atol=1e-4)
+  matches = loaded.string_matches(columns["sentence1"], columns["sentence2"])
+  (line,) = (line for line in found["characters"]["stdout"].splitlines() if line.startswith("control on test, "))
+  for name, values in matches.items():
+    score = 100 * stats.spearmanr(values, np.array(columns["gold"], float))[0]
+    assert results["controls"]["test"][name]["spearman"] == pytest.approx(score)
+    assert f"{name} {score:.2f}" in line
+  assert line in html.unescape((folder / "report.html").read_text(encoding="utf-8"))
 
 
 def test_no_calibration_and_no_gold(ran):

@@ -34,3 +34,24 @@ def test_a_small_model_answers_text_with_the_vectors_of_encode(tmp_path):
   # The matrix is stored once.
   matrix = 4 * model.encoder.bert.word_embeddings().size
   assert matrix <= sum(size for path, size in sizes.items() if path.parent.name == "variables") < 1.05 * matrix
+
+
+@pytest.mark.parametrize(
+  ("name", "calibration"), [("static:mini", "soft-whitening+characters"), ("mini", "characters-96")]
+)
+def test_characters_are_served_as_they_are_encoded(tmp_path, name, calibration):
+  model = SentenceModel.from_pretrained(name).fit(exported.TEXTS, calibration)
+  folder = export_model(model, tmp_path / "served")
+  signatures = tf.saved_model.load(str(folder)).signatures
+  text, expected = tf.constant(exported.TEXTS), model.encode(exported.TEXTS)
+  answer = signatures["serving_default"](text=text)["embedding"].numpy()
+  np.testing.assert_allclose(answer, expected, atol=1e-5 * np.abs(expected).max())
+  pooled = signatures["embed_pooled"](text=text)["pooled"].numpy()
+  np.testing.assert_allclose(pooled, model.embed(exported.TEXTS), atol=1e-5)
+  reusable = tf.saved_model.load(str(folder))
+  np.testing.assert_allclose(reusable(text).numpy(), expected, atol=1e-5 * np.abs(expected).max())
+  # The table is stored once; of an encoder that has no use, nothing is.
+  size = sum(path.stat().st_size for path in (folder / "variables").iterdir())
+  table = 4 * model.encoder.tokenizer.vocab_size * model.calibration.characters
+  rows = 4 * model.encoder.bert.word_embeddings().size if "static" in name else 0
+  assert table + rows <= size < 1.05 * (table + rows)
