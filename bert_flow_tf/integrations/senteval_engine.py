@@ -197,7 +197,7 @@ def _tasks_of(names, path, engine):
 def evaluate_tasks(
   engine: OwnEngine | SentEval, tasks: Sequence[str], embed: Embed, transforms: Transforms, watch: Stopwatch
 ) -> tuple[dict[str, Rows], dict[str, str]]:
-  """Returns {task: {row: {method: scores}}}, {task: reason of a failure}; `transforms` are functions of n str and [n, dim]."""
+  """Returns {task: {row: {method: scores}}}, {task: reason of a failure}; `transforms` take n str and [n, dim]."""
 
   @functools.lru_cache(maxsize=1)  # every method asks for the same sentences
   def embed_once(sentences):
