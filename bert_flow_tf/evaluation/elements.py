@@ -2,7 +2,6 @@
 
 import html
 import json
-import shlex
 import typing
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -68,22 +67,9 @@ def run(about: Mapping[str, Any]) -> list[str]:
     if name not in about:
       continue
     text = json.dumps(report.plain(about[name]), indent=2, ensure_ascii=False)
-    if name == "flags":
-      text = _flags(about[name])
     summary = f"<summary>{name.replace('_', ' ')}</summary>"
     parts.append(f"<details>{summary}<pre>{html.escape(text)}</pre></details>")
   return parts
-
-
-def _flags(values):
-  """Returns {name: value} as flags of a command line."""
-  flags = []
-  for name, value in values.items():
-    if isinstance(value, (list, tuple)):
-      value = ",".join(map(str, value))
-    if value is not None:
-      flags.append(shlex.quote(f"--{name}={value}"))
-  return " ".join(flags)
 
 
 def table(rows: Sequence[Sequence[str]]) -> str:

@@ -90,7 +90,6 @@ def test_page(tmp_path):
   assert "script" not in found.tags and all(address.startswith("#") for address in found.addresses)
   assert not re.search(r"url\((?!#)|@import", text)
   assert found.tags.count("figure") == 3 and found.tags.count("svg") == 5 and ABOUT["warnings"]["flow"][0] in text
-  assert "--task=STS-B --calibration=flow,sn --seed=1<" in text
   assert found.rows[:5] == [
     ["x 100", "Spearman"],
     [f"test, {COUNT} pairs"],
