@@ -12,7 +12,7 @@ from bert_flow_tf.data.tasks import STS_TASKS
 from bert_flow_tf.errors import BertFlowError
 from bert_flow_tf.evaluation.bootstrap import bootstrap_gain
 from bert_flow_tf.tables.inputs import SAMPLE_OF, sample_of, target_of
-from bert_flow_tf.tables.similarity import AVG, FIRST_LAST, cells_of
+from bert_flow_tf.tables.similarity import AVG, FIRST_LAST, cells_of, own_notes
 from bert_flow_tf.tables.table import BETTER, OURS, WORSE, Cell, Row, note
 from bert_flow_tf.tables.workbench import CONTROLS, NONE, UNIFORM, Made, Recipe, Run, Workbench, fingerprint
 
@@ -69,14 +69,28 @@ def make_beyond(run: Run) -> Made:
   if run.plan.corpus:
     notes.append(note("(corpus)"))
     recipes += [dataclasses.replace(recipe, corpus=sample_of(run.plan.corpus)) for recipe in _FITTED]
+  notes += own_notes(run)
   rows = []
   for bench in run.benches:
-    of_bench, chosen = _score_rows(run, bench, recipes)
+    of_bench, chosen = _score_rows(run, bench, _of_bench(bench, recipes))
     rows += of_bench
     notes += chosen
   if not any(bench.paper_encoder for bench in run.benches):
     notes.append(_NOT_RUN)
   return Made(_columns(run), rows, notes)
+
+
+def _of_bench(bench, recipes):
+  """Returns the recipes that an encoder can take: with one embedding, those of averages on it, and auto."""
+  if bench.own is None:
+    return recipes
+  taken = []
+  for recipe in recipes:
+    if recipe.embedding in CONTROLS and not bench.saved_model:
+      taken.append(recipe)
+    elif recipe.embedding in (AVG, FIRST_LAST) or recipe.calibration == _AUTO:
+      taken.append(Recipe(bench.own, recipe.calibration, recipe.corpus))
+  return list(dict.fromkeys(taken))
 
 
 def make_ablation(run: Run) -> Made:
@@ -166,9 +180,9 @@ def _score_rows(run, bench, recipes):
       places = [f"{calibration} on {', '.join(tasks)}" for calibration, tasks in chosen.items()]
       notes.append(f"{bench.title}, taken by {_AUTO}{_fitted_on(recipe)}: {'; '.join(places)}.")
   # A calibration can hurt: such cells are marked.
-  rows, plain = [], scores.get(FIRST_LAST, {})
+  rows, plain = [], scores.get(bench.own or FIRST_LAST, {})
   for name, cells in scores.items():
-    if name not in (AVG, FIRST_LAST, *CONTROLS):
+    if name not in (AVG, FIRST_LAST, bench.own, *CONTROLS):
       for column, cell in cells.items():
         cells[column] = dataclasses.replace(cell, worse=cell.mean < plain.get(column, Cell()).mean)
     rows.append(Row(f"{bench.title}, {name}", OURS, cells))

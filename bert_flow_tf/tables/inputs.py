@@ -19,7 +19,7 @@ from bert_flow_tf.data.tasks import DataSettings
 from bert_flow_tf.encoder.settings import DEFAULT_MAX_SEQ_LENGTH, EncoderSettings
 from bert_flow_tf.encoder.word_vectors import PREFIX, WordVectors, wanted_words
 from bert_flow_tf.errors import DataError
-from bert_flow_tf.io.experiment import encoder_label
+from bert_flow_tf.io.experiment import SAVED_MODEL, encoder_label
 from bert_flow_tf.progress import counted
 from bert_flow_tf.training.settings import FlowSettings
 
@@ -125,6 +125,11 @@ def is_words(name: str) -> bool:
   return name.startswith(PREFIX)
 
 
+def is_saved_model(name: str) -> bool:
+  """Returns whether a name of an encoder, saved_model:FOLDER, is of a SavedModel."""
+  return name.startswith(SAVED_MODEL)
+
+
 def load_encoder(name: str, inputs: Inputs) -> Any:
   """Returns a `SentenceEncoder`, or `WordVectors` for a name glove:FILE."""
   if not is_words(name):
@@ -155,6 +160,9 @@ def _load_bert(name, settings, token_weights=None):
   arguments = {**settings.loading_arguments(), "token_weights": token_weights}
   if token_weights is None:
     arguments["frequency_corpus"] = None
+  if is_saved_model(name):
+    return SentenceModel.from_pretrained(name, **arguments).encoder
+  arguments["saved_model_output"] = None
   with embedding_scope():
     return SentenceModel.from_pretrained(name, max_seq_length=settings.max_seq_length, **arguments).encoder
 

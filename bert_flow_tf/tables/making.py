@@ -54,7 +54,7 @@ def make(
     for name in plan.figure:
       draw, _ = FIGURES[name]
       for bench in models:
-        if not bench.words:
+        if not (bench.words or bench.saved_model):
           figure = draw(Run(f"figure {name}", plan, [bench], (STS_B,), [plan.seed]), bench)
           for path in figures.save(figure, folder, f"figure_{name}_{bench.label}"):
             logging.info("wrote %s", path)

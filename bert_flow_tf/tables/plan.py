@@ -13,7 +13,7 @@ from bert_flow_tf.data.tasks import STS_TASKS, find_task
 from bert_flow_tf.errors import ConfigError
 from bert_flow_tf.io.settings import Settings, setting
 from bert_flow_tf.tables.analysis import LEXICAL_SPLIT, TOKENS, UNITS, edit_distances
-from bert_flow_tf.tables.inputs import is_words, label_of, sample_of
+from bert_flow_tf.tables.inputs import is_saved_model, is_words, label_of, sample_of
 from bert_flow_tf.tables.registry import BINARY_TASKS, FIGURES, STS_B, TABLES, TUNED
 from bert_flow_tf.training.settings import FlowSettings
 
@@ -97,6 +97,10 @@ class _Name(str):
   def words(self) -> bool:
     return is_words(self)
 
+  @property
+  def saved_model(self) -> bool:
+    return is_saved_model(self)
+
 
 def checked(plan: Plan) -> Plan:
   """Returns the plan with canonical names in the paper's order; "all" lacks Table 1 if no frequencies are given.
@@ -161,14 +165,15 @@ def _mistakes(plan: Plan, columns: set[str]) -> Iterator[tuple[str, str, str]]:
     if plan.transfer_corpus.count(name) > 1:
       yield "transfer_corpus", name, "is given twice, expected each once"
   # Table 3 may have published rows alone; every other table and figure needs an encoder of ours.
-  needing = [("figure", name) for name in plan.figure if all(map(is_words, plan.model))]
+  names = list(map(_Name, plan.model))
+  needing = [("figure", name) for name in plan.figure if not TABLES["5"].benches(names, ())]
   for name in plan.table:
     if TABLES[name].encoders != TUNED and not plan.encoders(name):
       needing.append(("table", name))
   for argument, name in needing:
     if not plan.model:
       yield "model", "", "expected one or more encoders, as in base,large"
-    yield argument, name, f"needs a BERT, and model={','.join(plan.model)} has only words"
+    yield argument, name, f"needs a BERT, and model={','.join(plan.model)} has none"
   # Each encoder has its own name in the tables.
   names = list(plan.nli_model)
   for name in filter(is_words, names):

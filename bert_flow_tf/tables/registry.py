@@ -10,8 +10,10 @@ from bert_flow_tf.tables.workbench import Made, Run, Workbench
 
 BINARY_TASKS = ("QNLI", "MRPC")  # further columns of beyond and gains, unless some columns are chosen
 STS_B = "STS-B"  # of Tables 5, 6 and 8, isotropy and all figures
-# Encoders with rows in a table: all, those with a BERT, those fine-tuned on NLI, BERTs and these, or these if any.
+# Encoders with rows in a table: all, all but word vectors, those with a BERT, those fine-tuned on NLI, BERTs and these,
+# or these if any.
 ALL, BERTS, TUNED, BERTS_AND_TUNED, TUNED_OR_BERTS = "all", "BERTs", "tuned", "BERTs and tuned", "tuned or BERTs"
+NOT_WORDS = "not words"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -40,10 +42,13 @@ class Kind:
 
   def benches(self, models: Sequence[Any], tuned: Sequence[Any]) -> list[Any]:
     """Returns the workbenches that have rows, of the plain ones and of those of encoders fine-tuned on NLI."""
-    berts = [bench for bench in models if not bench.words]
+    not_words = [bench for bench in models if not bench.words]
+    berts = [bench for bench in not_words if not bench.saved_model]
     if self.encoders == BERTS_AND_TUNED:
       return berts + list(tuned)
-    return list({ALL: models, BERTS: berts, TUNED: tuned, TUNED_OR_BERTS: tuned or berts}[self.encoders])
+    return list(
+      {ALL: models, NOT_WORDS: not_words, BERTS: berts, TUNED: tuned, TUNED_OR_BERTS: tuned or berts}[self.encoders]
+    )
 
 
 TABLES = {
@@ -51,6 +56,7 @@ TABLES = {
     beyond.make_beyond,
     title="the paper's flow, other calibrations, and other embeddings",
     metric=beyond.METRIC,
+    encoders=NOT_WORDS,
     binary=True,
     uses=("task", "frequency_corpus", "num_seeds", "corpus"),
   ),

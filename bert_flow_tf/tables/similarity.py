@@ -29,25 +29,30 @@ def make_similarity(run: Run) -> Made:
   """Makes Tables 2 and 3: avg, cls, avg-first-last, flows and other calibrations; a column for each task."""
   recipes, notes, without_cls = {}, [], []
   for bench in run.benches:
-    best, of_bench = AVG, [Recipe(AVG)]
-    if not bench.words:
-      best = FIRST_LAST
+    best = bench.own or FIRST_LAST
+    of_bench = [Recipe(bench.own or AVG)]
+    if bench.own is None:
       if bench.encoder.bert.has_pooler:
         of_bench.append(Recipe("cls"))
       else:
         without_cls.append(bench.title)
-      of_bench += [Recipe(FIRST_LAST), Recipe(FIRST_LAST, "flow", NLI)]
+      of_bench.append(Recipe(FIRST_LAST))
+    if not bench.words:
+      of_bench.append(Recipe(best, "flow", NLI))
     of_bench.append(Recipe(best, "flow"))
     for calibration in run.plan.calibration:
       of_bench.append(Recipe(best, calibration))
-    if not bench.words:
+    if bench.own and not bench.words:
+      of_bench.append(Recipe(best, "auto"))
+    if not (bench.words or bench.saved_model):
       of_bench += map(Recipe, CONTROLS)
     recipes[bench] = of_bench
   if any(column.startswith("STS-1") for column in run.tasks):
     notes.append(WEIGHTED)
   notes += _notes_of_corpora(run, recipes)
-  if any(not bench.words for bench in recipes):
+  if any(Recipe(CONTROLS[0]) in of_bench for of_bench in recipes.values()):
     notes += map(note, CONTROLS)
+  notes += own_notes(run)
   if without_cls:
     notes.append(f"No row of cls for {', '.join(without_cls)}: the checkpoint has no pooler.")
   if run.name == "3" and not recipes:
@@ -168,6 +173,14 @@ def _corpus_name(corpus: str) -> str:
   return corpus.upper() if corpus == NLI else corpus
 
 
+def own_notes(run: Run) -> list[str]:
+  """Returns notes on encoders that have one embedding."""
+  titles = [bench.title for bench in run.benches if bench.own and not bench.words]
+  if not titles:
+    return []
+  return [f"{', '.join(titles)}: only the embedding that its files declare or give, and what `auto` takes of it."]
+
+
 def not_tuned(run: Run) -> list[str]:
   """Returns a note for Tables 4 and 8 if our encoders, unlike the paper's, are not fine-tuned."""
   if run.plan.nli_model:
@@ -198,7 +211,7 @@ def _notes_of_corpora(run: Run, recipes: Mapping[Workbench, Sequence[Recipe]]) -
   notes = []
   for bench in list(recipes)[:1]:
     notes.append(note("(target)"))
-    if Recipe(FIRST_LAST, "flow", NLI) in recipes[bench]:
+    if Recipe(bench.own or FIRST_LAST, "flow", NLI) in recipes[bench]:
       with contextlib.suppress(DataError):
         notes.append(f"(NLI): fitted on {bench.inputs.corpus(NLI).source}.")
   return notes

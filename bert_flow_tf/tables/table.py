@@ -28,6 +28,7 @@ TERMS = {
   "word-rows": "embedding: mean of the rows of the word-embedding matrix, each divided by its length",
   "static": "word-rows of an encoder without its transformer",
   "mix": "embedding: word-rows and avg as two views of a sentence, with shares 0.6 and 0.4; mix-S: S and 1 - S",
+  "output": "embedding: the vectors that a SavedModel gives",
   "idf": "token weights: the logarithm of inverse document frequency to the power 0.75; idf-1: to the power 1",
   "flow": "calibration of the paper: an invertible network that makes the embeddings standard normal",
   "whitening": "calibration: the embeddings get mean 0 and the identity as covariance",

@@ -17,11 +17,20 @@ from bert_flow_tf._version import __version__
 from bert_flow_tf.calibration.names import FLOW, check_k_on_dev, parse_calibration
 from bert_flow_tf.data.flow_corpus import TARGET
 from bert_flow_tf.data.pairs import SentencePairs
+from bert_flow_tf.encoder.word_vectors import AVERAGE
 from bert_flow_tf.errors import BertFlowError
 from bert_flow_tf.evaluation.report import plain
 from bert_flow_tf.evaluation.task_scores import CHARACTERS, HEADLINE, TF_IDF, Embeddings, pair_cosines, scores_of_split
 from bert_flow_tf.io import checksums, files
-from bert_flow_tf.tables.inputs import Inputs, change_encoder, is_words, label_of, load_encoder, paper_encoder
+from bert_flow_tf.tables.inputs import (
+  Inputs,
+  change_encoder,
+  is_saved_model,
+  is_words,
+  label_of,
+  load_encoder,
+  paper_encoder,
+)
 from bert_flow_tf.tables.table import Row
 
 NONE = "none"
@@ -115,7 +124,8 @@ class Store:
 class Workbench:
   """One encoder (a `SentenceEncoder`, or `WordVectors` with `words`) of a run; computes each result once.
 
-  `label` names it in the tables; `paper_encoder` is "base" or "large" if it is the paper's, else None.
+  `label` names it in the tables; `paper_encoder` is "base" or "large" if it is the paper's, else None; `own` is the
+  only embedding of word vectors, of a SavedModel and of a folder that declares its pooling, None for other encoders.
   """
 
   def __init__(
@@ -127,9 +137,16 @@ class Workbench:
     paper_encoder: str | None = None,
     nli_tuned: bool = False,
     words: bool = False,
+    own: str | None = None,
   ) -> None:
     self.encoder, self.inputs, self.store, self.label = encoder, inputs, store, label
     self.paper_encoder, self.nli_tuned, self.words = paper_encoder, nli_tuned, words
+    self.own, self.saved_model = own, is_saved_model(encoder.name)
+    if words:
+      self.own = AVERAGE.name
+    self._max_seq_length = inputs.embedding.max_seq_length
+    if self.saved_model:
+      self._max_seq_length = None
     self.embeddings = functools.lru_cache(maxsize=2)(self._embeddings)
     self._fitted = functools.lru_cache(maxsize=_KEPT_MODELS)(self._fit)
     self._variant = functools.cache(self._change)
@@ -146,6 +163,8 @@ class Workbench:
   @property
   def sizes(self) -> dict[str, Any]:
     """Sizes of its BERT and the name that it was loaded by, JSON values for a reader."""
+    if self.saved_model:
+      return {"dimensions": self.encoder.hidden_size, "folder": self.encoder.name}
     config = self.encoder.bert.config
     sizes = {"blocks": config.num_hidden_layers, "dimensions": config.hidden_size, "word pieces": config.vocab_size}
     return {**sizes, "folder": self.encoder.name}
@@ -230,12 +249,11 @@ class Workbench:
     """Returns everything that decides a result but the versions, and nothing else, JSON values."""
     data, encoder = self.inputs.tasks[task], self.variant(recipe).encoder
     key = {"gold": fingerprint(data.splits[split or data.spec.eval_split])}
-    max_seq_length = self.inputs.embedding.max_seq_length
     if recipe.embedding in CONTROLS or recipe.has_characters:
-      key["characters"] = recipe.embedding, encoder.characters.checksum, max_seq_length
+      key["characters"] = recipe.embedding, encoder.characters.checksum, self._max_seq_length
     if recipe.embedding in CONTROLS:
       return key
-    key["encoder"] = encoder.fingerprint([], recipe.embedding, max_seq_length)
+    key["encoder"] = encoder.fingerprint([], recipe.embedding, self._max_seq_length)
     key["shares"] = encoder.pooling(recipe.embedding).shares
     if recipe.calibration == NONE:
       return key
@@ -251,7 +269,7 @@ class Workbench:
     from bert_flow_tf.model import SentenceModel  # imports TensorFlow, after the files are read
 
     settings = self.inputs.embedding
-    return SentenceModel(self.encoder, None, embedding, settings.max_seq_length, cache=settings.cached_dir)
+    return SentenceModel(self.encoder, None, embedding, self._max_seq_length, cache=settings.cached_dir)
 
   def _embeddings(self, embedding: str) -> Embeddings:
     """Returns the embeddings of all sentences of the run's tasks."""
@@ -287,9 +305,12 @@ def load_benches(names: Sequence[str], inputs: Inputs, store: Store, nli_tuned: 
   benches = []
   for name in names:
     encoder, paper, words = load_encoder(name, inputs), None, is_words(name)
-    if not words:
+    own = encoder.pooling().name
+    if not (words or is_saved_model(name)):
       paper = paper_encoder(name, encoder.bert.config, nli_tuned)
-    benches.append(Workbench(encoder, inputs, store, label_of(name), paper, nli_tuned, words))
+      if not encoder.bert.declared.source:
+        own = None
+    benches.append(Workbench(encoder, inputs, store, label_of(name), paper, nli_tuned, words, own))
   return benches
 
 

@@ -53,6 +53,20 @@ def every_sentence(bench, tasks, embedding="avg-first-last"):
   return np.concatenate([side for pairs in splits for side in sides(pairs, bench.encoder, embedding)])
 
 
+def test_rows_of_an_encoder_with_one_embedding(data):
+  """A SavedModel's vectors, without calibration and with those that need no tokens; marked by the former."""
+  bench = make_bench(data, TASKS, encoder=Encoder("saved_model:use"), own="output")
+  made = make("beyond", [bench], SEEDS, TASKS)
+  names = ["flow", "whitening", "soft-whitening", "auto"]
+  fitted = [f"output, {name} ({corpus})" for corpus in ("target", "all sets") for name in names]
+  cells = cells_of(made)
+  assert list(cells) == ["output", *fitted]
+  for name in fitted:
+    for task in TASKS:
+      assert cells[name][task].worse == (cells[name][task].mean < cells["output"][task].mean)
+  assert any(line.startswith("fake: only the embedding that its files declare or give") for line in made.notes)
+
+
 def test_rows_of_beyond(data, variants):
   bench = make_bench(data, TASKS)
   made = make("beyond", [bench], SEEDS, TASKS)

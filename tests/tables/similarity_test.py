@@ -36,6 +36,19 @@ def test_rows_by_what_an_encoder_has(data):
     "glove.6B, avg of word vectors",
     "glove.6B, avg of word vectors, flow (target)",
   ]
+  saved = make_bench(data, ["STS-B"], label="use", encoder=Encoder("saved_model:use"), own="output")
+  of_vectors = ["", ", flow (NLI)", ", flow (target)", ", sn (target)", ", auto (target)"]
+  assert names(saved, calibration=("sn",)) == [f"use, output{end}" for end in of_vectors]
+  declared = make_bench(data, ["STS-B"], label="minilm", own="avg")
+  of_vectors = [
+    "avg",
+    "avg, flow (NLI)",
+    "avg, flow (target)",
+    "avg, auto (target)",
+    "tf-idf of word pieces",
+    "characters",
+  ]
+  assert names(declared, calibration=()) == [f"minilm, {name}" for name in of_vectors]
 
 
 def test_cells_and_spread(data):
