@@ -168,7 +168,7 @@ def test_git_ignores_folders_that_the_commands_write():
 
 @pytest.mark.slow
 def test_flags_exist(flag_names):
-  """Those of the commands are their runner's; those in the text some runner's."""
+  """Compares flags of commands with their runner's, and those in the text with all runners'."""
   every_name = set().union(*flag_names.values())
   unknown = []
   for page in _PAGES:

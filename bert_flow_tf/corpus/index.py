@@ -3,7 +3,7 @@
 import contextlib
 import dataclasses
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from bert_flow_tf.corpus import storage
@@ -197,11 +197,14 @@ class ShardRecords:
 
 
 class ShardReader:
-  """Reader of shards. It keeps the last file open, so that consecutive shards unpack a compressed file once."""
+  """Reader of shards. It keeps the last file open, so that consecutive shards read and unpack a file once."""
 
   def __init__(self, input_format: InputFormat) -> None:
     self._format = input_format
     self._file: TextReader | None = None
+    # The rest of the file's records, and the line of the next one.
+    self._rest: Iterator[tuple[Any, int]] = iter(())
+    self._next = 0
 
   def read(self, task: ShardTask) -> ShardRecords:
     """Returns the records of a shard; raises a DataError if a file has become shorter or unreadable."""
@@ -211,9 +214,12 @@ class ShardReader:
       if self._file is None or self._file.path != span.path:
         self.close()
         self._file = open_reader(span.path, self._format)
-      records = self._file.records(span.offset, span.line)
+        self._next = 0
+      if self._next != span.line:
+        self._rest = self._file.records(span.offset, span.line)
+      self._next = 0  # until all of the span is read
       for line in range(span.line, span.line + span.records):
-        record, _ = next(records, (None, 0))
+        record, _ = next(self._rest, (None, 0))
         if record is None:
           raise DataError(f"{span.path} ends before line {line}: it was changed during this run")
         try:
@@ -223,6 +229,7 @@ class ShardReader:
         else:
           _add(shard, parsed, span.path, line, number)
         number += 1
+      self._next = span.line + span.records
     return shard
 
   def close(self) -> None:

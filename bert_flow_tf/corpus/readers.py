@@ -1,5 +1,6 @@
 """Readers of input files, one class a kind, from any record on: so workers share a large file."""
 
+import collections
 import contextlib
 import csv
 import dataclasses
@@ -199,14 +200,17 @@ class TsvReader(TextReader):
 
 
 class CsvReader(TsvReader):
-  """Reader of columns separated by commas, as Python's csv and spreadsheets write them: a quoted one may have lines."""
+  """Reader of columns separated by commas, as Python's csv and spreadsheets write them: a quoted one may have lines.
+
+  Where the lines from an opened quote on are no CSV, the first of them is bad, and the others are read again.
+  """
 
   def _records(self, offset: int, number: int) -> Iterator[tuple[Any, int]]:
     csv.field_size_limit(max(csv.field_size_limit(), self._format.max_bytes))
     lines = _CsvLines(super()._records(offset, number))
     rows = csv.reader(lines, strict=True)
     while True:
-      lines.size = 0
+      lines.read = []
       row: Any = None
       try:
         row = next(rows, None)
@@ -214,9 +218,10 @@ class CsvReader(TsvReader):
         row = error
       except csv.Error as error:
         row = TextError("not CSV", f"{error}")
+        lines.read_again()
       if row is None:
         return
-      yield row, lines.size
+      yield row, sum(size for _, size in lines.read)
 
   def row(self, record: Any) -> list[str]:
     """See `TsvReader.row`."""
@@ -226,17 +231,24 @@ class CsvReader(TsvReader):
 
 
 class _CsvLines:
-  """Lines for `csv.reader`, and the `size` in bytes of those that it has read since this was set to 0."""
+  """Lines for `csv.reader`; `read` are those that it has read since this was set to [], each with its size in bytes."""
 
   def __init__(self, lines: Iterator[tuple[Any, int]]) -> None:
-    self._lines, self.size = lines, 0
+    self._lines = lines
+    self._again: collections.deque[tuple[Any, int]] = collections.deque()
+    self.read: list[tuple[Any, int]] = []
+
+  def read_again(self) -> None:
+    """Gives all lines of `read` but the first once more."""
+    self._again.extendleft(reversed(self.read[1:]))
+    del self.read[1:]
 
   def __iter__(self) -> "_CsvLines":
     return self
 
   def __next__(self) -> str:
-    line, size = next(self._lines)
-    self.size += size
+    line, size = self._again.popleft() if self._again else next(self._lines)
+    self.read.append((line, size))
     if isinstance(line, TextError):
       raise line
     return line.decode("utf-8", "surrogateescape") + "\n"

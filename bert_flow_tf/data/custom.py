@@ -117,9 +117,14 @@ def _is_number(field: str) -> bool:
 
 
 def _hide(scores: np.ndarray, path: FilePath) -> None:
-  """Replaces scores of -1 by NaN, with which GLUE marks pairs without gold, if the others are from 0 to over 1."""
+  """Replaces scores of -1 by NaN, with which GLUE marks pairs without gold, if others are from 0 to over 1; warns."""
   hidden = scores == -1
   others = scores[~hidden & ~np.isnan(scores)]
-  if hidden.any() and (not others.size or (others.min() >= 0 and others.max() > 1)):
+  count = counted(int(hidden.sum()), "score")
+  if not hidden.any() or (others.size and others.min() < 0):
+    return
+  if not others.size or others.max() > 1:
     scores[hidden] = np.nan
-    logging.warning("%s: %s of -1 taken as missing", path, counted(int(hidden.sum()), "score"))
+    logging.warning("%s: %s of -1 taken as missing", path, count)
+  else:
+    logging.warning("%s: %s of -1 count as scores, as a cosine may be -1; leave them empty without gold", path, count)

@@ -12,8 +12,9 @@ from bert_flow_tf.encoder import pooling as pooling_lib
 from bert_flow_tf.encoder.architectures import main_layer
 from bert_flow_tf.encoder.bert import BertEncoder
 from bert_flow_tf.encoder.graph_tokenizer import GraphTokenizer
+from bert_flow_tf.encoder.identity import EncoderIdentity
 from bert_flow_tf.encoder.tokenizer import pad_batch
-from bert_flow_tf.errors import ConfigError
+from bert_flow_tf.errors import ConfigError, DataError, EncoderError
 
 
 def check_pooling(pooling: pooling_lib.Pooling, token_weights: Any) -> None:
@@ -50,12 +51,15 @@ def trained_weights(bert: BertEncoder, pooling: pooling_lib.Pooling) -> list[tf.
   return [weight for weight in main.weights if id(weight) not in left_out]
 
 
+@tf_keras.saving.register_keras_serializable("bert_flow_tf")
 class EncoderLayer(tf_keras.layers.Layer):
   """Keras layer from sentences or their ids to embeddings u, float32 [batch, dim], by `SentenceEncoder.as_layer`.
 
   Its input is a string tensor [batch] (in eager calls also a list of str), ids int32 [batch, seq_len], or ids and mask
   as a tuple or as the dict of transformers' tokenizers. `training=True` means BERT's dropout if the layer is trainable.
   Without TensorFlow Text sentences are tokenized in Python, which no SavedModel contains: give it ids.
+
+  A .keras or .h5 file of a model around it has its weights, and names the encoder, which is loaded again.
   """
 
   def __init__(self, encoder: Any, pooling: pooling_lib.Pooling, max_seq_length: int, trainable: bool, **kwargs: Any):
@@ -72,14 +76,33 @@ class EncoderLayer(tf_keras.layers.Layer):
     if importlib.util.find_spec("tensorflow_text"):
       self._graph_tokenizer = GraphTokenizer(encoder.tokenizer, max_seq_length)
     # What the embedding does not depend on is a part of a saved graph, but not of the weights.
-    self._model = tf.train.Checkpoint(weights=encoder.bert.model.weights)
+    self._model = tf.__internal__.tracking.AutoTrackable()
+    self._model.weights = encoder.bert.model.weights
 
   def get_config(self) -> dict[str, Any]:
-    """Raises an error: a configuration holds no encoder."""
-    raise NotImplementedError(
-      f"'{self.name}': a .keras or .h5 file of a model cannot hold an encoder; save the weights (save_weights), or a "
-      "SavedModel (model.save of a folder)"
-    )
+    """Returns the layer's arguments, and the encoder's identity; an own model's is a NotImplementedError."""
+    if self._encoder.bert.temporary is not None:
+      raise NotImplementedError(
+        f"'{self.name}': a .keras or .h5 file names the encoder, and a model object of your own has no name to load it "
+        "by; save the weights (save_weights), or a SavedModel (model.save of a folder)"
+      )
+    identity = self._encoder.identity(self._pooling, self._max_seq_length)
+    return {**super().get_config(), "encoder": identity.to_dict()}
+
+  @classmethod
+  def from_config(cls, config: dict[str, Any]) -> "EncoderLayer":
+    """Returns the layer of `get_config`, on an encoder that is loaded; Keras then sets the saved weights."""
+    from bert_flow_tf.encoder.sentence_encoder import load_encoder
+
+    arguments = dict(config)
+    where = f"layer '{config['name']}'"
+    identity = EncoderIdentity.from_dict(arguments.pop("encoder"), where)
+    encoder, _ = load_encoder(identity, where)
+    if encoder.tokenizer_checksum != identity.tokenizer_sha256:
+      raise EncoderError(
+        f"{where}: '{identity.name}' has another vocabulary than the saved encoder; restore its folder"
+      )
+    return encoder.as_layer(**identity.pooling_arguments(), **arguments)
 
   def call(self, inputs: Any, training: bool | None = None) -> tf.Tensor:
     """Returns the embeddings; gradients flow into BERT if the layer is trainable."""
@@ -92,15 +115,25 @@ class EncoderLayer(tf_keras.layers.Layer):
   def _tokens(self, inputs):
     """Returns ids and mask, int32 [batch, seq_len], of any of the inputs."""
     pad_id = self._encoder.tokenizer.pad_id
+    mask = None
     if isinstance(inputs, Mapping):
-      inputs = (inputs["input_ids"], inputs["attention_mask"])
-    if isinstance(inputs, tuple):
-      ids, mask = inputs
-      return tf.cast(ids, tf.int32), tf.cast(mask, tf.int32)
+      if "input_ids" not in inputs:
+        raise DataError(f"inputs: a dict of {', '.join(map(str, inputs))[:80]}; expected input_ids and attention_mask")
+      inputs, mask = inputs["input_ids"], inputs.get("attention_mask")
+    elif isinstance(inputs, tuple):
+      inputs, mask = inputs
     inputs = tf.convert_to_tensor(inputs)
     if inputs.dtype != tf.string:
       ids = tf.cast(inputs, tf.int32)
-      return ids, tf.cast(ids != pad_id, tf.int32)
+      if mask is None:
+        mask = ids != pad_id
+      # A position without an embedding would be read beyond the table.
+      limit = self._encoder.bert.config.max_position_embeddings
+      message = f"inputs: rows of ids are longer than the {limit} positions of '{self._encoder.name}'; cut them off"
+      if ids.shape[-1] is not None and ids.shape[-1] > limit:
+        raise DataError(message)
+      tf.debugging.assert_less_equal(tf.shape(ids)[-1], limit, message)
+      return ids, tf.cast(mask, tf.int32)
 
     inputs = tf.reshape(inputs, [-1])
     if self._graph_tokenizer is not None:

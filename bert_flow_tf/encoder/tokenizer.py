@@ -142,7 +142,7 @@ class SentenceTokenizer:
 
   @property
   def do_lower_case(self) -> bool:
-    """Whether text is lower-cased."""
+    """True if text is lower-cased."""
     return self.settings["do_lower_case"]
 
   def __call__(self, sentences: Iterable[str], max_seq_length: int = 64, warn: bool = True) -> list[np.ndarray]:

@@ -6,7 +6,7 @@ from typing import Any
 import tensorflow as tf
 import tf_keras
 
-from bert_flow_tf.errors import FlowError
+from bert_flow_tf.errors import ConfigError, FlowError
 from bert_flow_tf.flow.actnorm import LOGSCALE_FACTOR, ActNorm
 from bert_flow_tf.flow.layer import (
   FlowLayer,
@@ -175,7 +175,14 @@ class OwnNetwork(FlowLayer):
     super().__init__({"units": units}, **kwargs)
     network = from_keras(network)
     self.units = units
-    self.network = network if isinstance(network, tf_keras.layers.Layer) else network(units)
+    if callable(network) and not isinstance(network, tf_keras.layers.Layer):
+      network = network(units)
+    if not isinstance(network, tf_keras.layers.Layer):
+      given = type(network).__name__
+      raise ConfigError(
+        f"network: expected a function from a number of outputs to a Keras layer, got {given}", "network"
+      )
+    self.network = network
 
   def get_config(self) -> dict[str, Any]:
     """Returns the constructor's arguments; the network as Keras saves it."""

@@ -54,7 +54,7 @@ class Glow(FlowLayer):
     actnorm_init: "data", which needs a call of `adapt` or `initialize`, or "glorot", the published runner's initial
       weights.
     permutation: "reverse" (the published code) or "random" (the paper); only if `config.permutation` is True.
-    seed: integer that determines every initial weight; None for other weights each time.
+    seed: integer that determines every initial weight but those of your own `network`; None for other ones each time.
     dtype: "float32" or "float64". Under a policy of mixed precision the flow computes in the dtype of its weights.
     name: of the Keras layer; None for a new one.
     trainable: of the Keras layer.
@@ -95,7 +95,13 @@ class Glow(FlowLayer):
     if isinstance(network, tf.Module):  # the couplings would share its weights, until the flow is saved or copied
       raise ConfigError("network: expected a function that makes a layer for each coupling, got a layer", "network")
     # A saved flow has a network for each coupling.
-    networks = iter(network) if isinstance(network, list | tuple) else itertools.repeat(network)
+    couplings = config.n_levels * config.depth
+    networks = network if isinstance(network, list | tuple) else [network] * couplings
+    if len(networks) != couplings:
+      raise ConfigError(
+        f"network: {len(networks)} of them, expected a function, or {couplings} for the couplings", "network"
+      )
+    networks = iter(networks)
     # Each step draws its seed from one stream, so one seed determines all weights.
     seeds = seed_stream(seed)
     # One flat list of layers: Keras saves no layers of a list in a list.
@@ -122,6 +128,8 @@ class Glow(FlowLayer):
 
   def restart(self, seed: int | None) -> None:
     """Resets the weights to those of a new flow with this seed and the same other arguments."""
+    if self.has_own_network:
+      raise FlowError("restart: a seed does not determine the weights of a network of your own; make a new Glow")
     new = self.from_config({**self.get_config(), "seed": seed})
     weights = self.named_weights()
     for name, source in new.named_weights().items():

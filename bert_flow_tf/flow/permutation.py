@@ -51,7 +51,7 @@ class Permutation(FlowLayer):
 
   def inverse(self, z: tf.Tensor, dropout_seed: tf.Tensor | None = None) -> tf.Tensor:
     """z [..., dim] -> u [..., dim]."""
-    return _gather(z, tf.math.invert_permutation(self.permutation))
+    return _gather(z, _inverted(tf.convert_to_tensor(self.permutation)))
 
   def named_weights(self) -> dict[str, NamedWeight]:
     """Returns `invertible/w`, the permutation as a matrix [dim, dim]."""
@@ -68,9 +68,14 @@ def _gather(x, order):
   """
 
   def gradient(of_output):
-    return tf.gather(of_output, tf.math.invert_permutation(order), axis=-1), None
+    return tf.gather(of_output, _inverted(order), axis=-1), None
 
   return tf.gather(x, order, axis=-1), gradient
+
+
+def _inverted(order):
+  """Returns the inverse of a permutation, int64 [dim]; `invert_permutation`, on the CPU alone, makes a GPU wait."""
+  return tf.scatter_nd(order[:, tf.newaxis], tf.range(tf.size(order, tf.int64)), tf.shape(order, tf.int64))
 
 
 @registered

@@ -90,8 +90,8 @@ class SentenceTransformersAdapter:
     """Embeds and calibrates sentences.
 
     Args:
-      sentences: list of n str, one str, or an iterable of batches as mteb 2 gives them, each a dict with a list of str,
-        or a single str, under "text".
+      sentences: n sentences as `SentenceModel.encode` takes them, one str, or an iterable of batches as mteb 2 gives
+        them, each a dict with a list of str, or a single str, under "text".
       batch_size: see `SentenceModel.encode`.
       show_progress_bar: see `SentenceModel.encode`.
       normalize_embeddings: see `SentenceModel.encode`.
@@ -191,6 +191,8 @@ def _texts_of(sentences):
     isinstance(sentences, str | Mapping | Set)
     or not isinstance(sentences, Iterable)
     or getattr(sentences, "ndim", 1) == 0
+    or hasattr(sentences, "to_pylist")  # a column of Arrow
+    or hasattr(sentences, "as_numpy_iterator")  # a tf.data.Dataset
   ):
     return sentences
   texts = []

@@ -21,7 +21,7 @@ from bert_flow_tf.calibration.interface import Calibration
 from bert_flow_tf.calibration.linear import LinearCalibration
 from bert_flow_tf.data.pairs import sentences_or_pairs
 from bert_flow_tf.encoder.graph_tokenizer import vocabulary_of
-from bert_flow_tf.errors import ConfigError
+from bert_flow_tf.errors import ConfigError, DataError
 from bert_flow_tf.flow.glow import Glow
 from bert_flow_tf.io.checks import check_rows
 from bert_flow_tf.io.files import owned, temporary_folder, write_text
@@ -105,9 +105,14 @@ def export_model(
   checked = ExportSettings(**settings)
   check_installed(export_dir)
   served = _served(model, checked.normalize)
-  entries = _describe_reference(served, reference) | (about or {})
+  if reference is not None and not served.calibration.is_flow:
+    name = served.calibration.name
+    raise ConfigError(
+      f"reference: only a flow says how usual a text is, not calibration={name}; leave it out", "reference"
+    )
   with owned(export_dir, "export_dir"):
     place = _new_version(pathlib.Path(export_dir), checked.version)
+    entries = _describe_reference(served, reference) | (about or {})
     logging.info("writing %s", place)
     try:
       with temporary_folder(place) as folder:  # its name is not a version to the server
@@ -142,6 +147,8 @@ def _describe_reference(served: ServedCalibration, reference: Any) -> dict[str, 
   elif reference is not None:
     rows = check_rows(reference, served.sizes["dim"])
   if not len(rows):
+    if reference is not None:
+      raise DataError("reference: empty; expected sentences, or leave it out", "reference")
     return {}
   rows = served.embed(rows[:: math.ceil(len(rows) / _REFERENCE_ROWS)])
   bits = served.calibration.log_prob(rows)[0]

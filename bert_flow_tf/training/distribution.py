@@ -55,6 +55,8 @@ def make_strategy(
     grow_memory()
   current = tf.distribute.get_strategy()
   if isinstance(wanted, str):
+    if wanted not in STRATEGIES:
+      raise ConfigError(f"strategy={wanted}: expected one of {', '.join(STRATEGIES)}, or an object", "strategy")
     strategy = current if tf.distribute.has_strategy() else _named(wanted, wait_seconds, all_gpus)
   else:
     strategy = wanted
@@ -84,8 +86,6 @@ def embedding_scope(fit: tf.distribute.Strategy | None = None) -> contextlib.Abs
 
 def _named(name, wait_seconds, all_gpus):
   """Returns the process's strategy of a name."""
-  if name not in STRATEGIES:
-    raise ConfigError(f"strategy={name}: expected one of {', '.join(STRATEGIES)}, or an object", "strategy")
   if name == "multi_worker_mirrored":
     cluster = read_tf_config()
     if cluster not in _strategies:

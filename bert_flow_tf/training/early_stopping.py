@@ -27,7 +27,7 @@ class EarlyStopping:
     worst = math.inf if as_published else -math.inf
     # Best score, its step, and the number of evaluations since; saved with the training's checkpoints.
     self.state = tf.Variable([worst, 0.0, 0.0], dtype=tf.float64, trainable=False)
-    self._kept: Checkpoints
+    self._kept: Checkpoints | None = None
 
   @property
   def stopped(self) -> bool:
@@ -47,8 +47,9 @@ class EarlyStopping:
     return {"patience": self._patience, "as_published": self._as_published}
 
   def keep_in(self, folder: str | os.PathLike, identity: Mapping[str, Any], objects: Mapping[str, Any]) -> None:
-    """Keeps the best weights in folder/best; see `Checkpoints`."""
-    self._kept = Checkpoints(pathlib.Path(folder) / "best", identity, **objects)
+    """Keeps the best weights in folder/best, which `as_published` never reads; see `Checkpoints`."""
+    if not self._as_published:
+      self._kept = Checkpoints(pathlib.Path(folder) / "best", identity, **objects)
 
   def look(self, step: int) -> float:
     """Evaluates dev, keeps the weights if they are the best so far, and returns the score."""
@@ -58,7 +59,8 @@ class EarlyStopping:
     is_better = score < best if self._as_published else score > best
     if is_better:
       # Before the training's own checkpoint: a training killed in between evaluates again and writes the same.
-      self._kept.save(step)
+      if self._kept is not None:
+        self._kept.save(step)
       best, best_step, since = score, step, 0
     else:
       since += 1
@@ -68,7 +70,7 @@ class EarlyStopping:
 
   def take_best(self) -> None:
     """Restores the best weights; the last ones stay if dev never had a score, and with `as_published`."""
-    if self._as_published:
+    if self._kept is None:
       return
     if self.best is None:
       logging.warning("early stopping: dev never had a score, so the last weights are used")

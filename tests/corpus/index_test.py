@@ -8,6 +8,7 @@ import os
 import numpy as np
 import pytest
 
+from bert_flow_tf.corpus import readers
 from bert_flow_tf.corpus.index import Index, ShardReader, build_index, changed_input, find_inputs
 from bert_flow_tf.corpus.readers import InputFormat
 from bert_flow_tf.errors import ConfigError, DataError
@@ -52,6 +53,27 @@ def test_shards_hold_each_record_once(files, records, size):
     assert len(index.shards) == -(-len(lines) // records)
   for file in index.inputs:
     assert file.first_record == sum(1 for path, *_ in lines if path < file.path)
+
+
+def test_consecutive_shards_decode_each_row_of_parquet_once(tmp_path, monkeypatch):
+  pa = pytest.importorskip("pyarrow", reason="pyarrow is not installed")
+  from pyarrow import parquet
+
+  texts = [f"row {i}" for i in range(50)]
+  parquet.write_table(pa.table({"text": texts}), tmp_path / "a.parquet")
+  by_name = InputFormat("parquet", "text")
+  tasks = build([tmp_path / "a.parquet"], by_name, 10).shards
+  begun = []
+  records = readers.ParquetReader.records
+  monkeypatch.setattr(readers.ParquetReader, "records", lambda *args: begun.append(args[2]) or records(*args))
+  for order, starts in ((tasks, [1]), (tasks[1:3] + tasks[:1] + tasks[3:], [11, 1, 31])):
+    reader, found = ShardReader(by_name), []
+    for task in order:
+      found += reader.read(task).records
+    reader.close()
+    assert sorted(found, key=lambda record: record.line) == sorted(found, key=lambda record: int(record.id))
+    assert {record.text for record in found} == set(texts) and begun == starts
+    begun.clear()
 
 
 def test_columns_of_each_file(tmp_path):

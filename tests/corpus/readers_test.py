@@ -233,6 +233,23 @@ def test_records_from_any_position(tmp_path, kind, write):
   reader.close()
 
 
+def test_a_stray_quote_spoils_its_own_row_alone(tmp_path):
+  lines = ["id,text", "1,a", '2,"stray', "3,b", '4,"two', 'lines"', "5,c", '6,"open', "7,d"]
+  (tmp_path / "a").write_text("\n".join(lines) + "\n")
+  reader = open_reader(str(tmp_path / "a"), InputFormat("csv", "text", "id", header=True))
+  offset = reader.start
+  found, sizes = [], []
+  for record, size in reader.records(reader.start, reader.first):
+    sizes.append(size)
+    found.append(record.kind if isinstance(record, TextError) else reader.parse(record))
+  assert found == [("1", "a"), "not CSV", ("3", "b"), ("4", "two\nlines"), ("5", "c"), "not CSV", ("7", "d")]
+  # A reader that begins in the middle finds the same.
+  for row, size in enumerate(sizes):
+    assert [each for _, each in reader.records(offset, reader.first + row)] == sizes[row:]
+    offset += size
+  assert offset == (tmp_path / "a").stat().st_size
+
+
 def test_columns_of_parquet(tmp_path):
   pa = pytest.importorskip("pyarrow", reason="pyarrow is not installed")
   from pyarrow import parquet

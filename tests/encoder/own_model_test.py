@@ -13,7 +13,7 @@ import transformers
 from bert_flow_tf import FlowConfig, Glow, SentenceEncoder, SentenceModel
 from bert_flow_tf.encoder.saving import save_encoder
 from bert_flow_tf.encoder.settings import EncoderSettings
-from bert_flow_tf.errors import EncoderError
+from bert_flow_tf.errors import DataError, EncoderError
 from tests.encoder import tiny
 from tests.testing import REPO
 
@@ -223,6 +223,58 @@ def test_a_keras_model_around_the_layer(model, tokenizer, tmp_path):
     weight.assign(tf.zeros_like(weight))
   around.load_weights(str(tmp_path / "w.weights.h5"))
   np.testing.assert_allclose(around.predict(tf.constant(TEXTS), verbose=0), expected, atol=1e-6)
+
+
+@pytest.mark.parametrize("ending", [".keras", ".h5", ""])
+@pytest.mark.parametrize("trainable", [True, False])
+def test_a_keras_model_around_the_layer_is_saved_and_loaded(tmp_path, ending, trainable):
+  pytest.importorskip("tensorflow_text")
+  layer = SentenceEncoder.from_pretrained("mini").as_layer(trainable, "avg", max_seq_length=6)
+  text = tf_keras.Input([], dtype=tf.string)
+  around = tf_keras.Model(text, tf_keras.layers.Dense(1)(layer(text)))
+  around.compile(tf_keras.optimizers.Adam(1e-2), "mse")
+  around.fit(tf.constant(TEXTS), np.arange(4.0), verbose=0)
+  around.save(str(tmp_path / f"model{ending}"))
+  loaded = tf_keras.models.load_model(str(tmp_path / f"model{ending}"))
+  given = tf.constant(TEXTS)
+  np.testing.assert_allclose(loaded.predict(given, verbose=0), around.predict(given, verbose=0), atol=1e-6)
+  assert len(loaded.trainable_weights) == len(around.trainable_weights)
+  # Each has weights of its own.
+  loaded.layers[1].weights[0].assign_add(tf.ones_like(loaded.layers[1].weights[0]))
+  assert np.abs(layer.weights[0] - loaded.layers[1].weights[0]).min() > 0.9
+
+
+def test_a_keras_model_does_not_hold_an_own_model(model, tokenizer, tmp_path):
+  layer = SentenceEncoder(model, tokenizer).as_layer()
+  ids = tf_keras.Input([None], dtype=tf.int32)
+  with pytest.raises(NotImplementedError, match="names the encoder, and a model object of your own has no name"):
+    tf_keras.Model(ids, layer(ids)).save(str(tmp_path / "m.keras"))
+
+
+def test_a_layer_of_another_vocabulary_is_rejected(tmp_path):
+  layer = SentenceEncoder.from_pretrained(str(tiny.save_tiny(tmp_path / "tiny"))).as_layer()
+  config = layer.get_config()
+  vocab = (tmp_path / "tiny" / "vocab.txt").read_text().splitlines()
+  (tmp_path / "tiny" / "vocab.txt").write_text("\n".join([*vocab[:-1], "other"]) + "\n")
+  with pytest.raises(EncoderError, match=r"layer 'encoder_layer.*': .* has another vocabulary"):
+    type(layer).from_config(config)
+
+
+def test_ids_of_the_layer(model, tokenizer):
+  encoder = SentenceEncoder(model, tokenizer)
+  layer = encoder.as_layer()
+  ids, _ = tokens(encoder)
+  np.testing.assert_allclose(layer({"input_ids": ids}), encoder.encode(TEXTS), atol=1e-5)
+  with pytest.raises(DataError, match="inputs: a dict of ids; expected input_ids and attention_mask"):
+    layer({"ids": ids})
+  limit = model.config.max_position_embeddings
+  message = f"rows of ids are longer than the {limit} positions"
+  assert layer(tf.ones([1, limit], tf.int32)).shape == (1, layer.dim)
+  with pytest.raises(DataError, match=message):
+    layer(tf.ones([1, limit + 1], tf.int32))
+  unknown = tf.function(layer, input_signature=[tf.TensorSpec([None, None], tf.int32)])
+  with pytest.raises(tf.errors.InvalidArgumentError, match=message):
+    unknown(tf.ones([1, limit + 1], tf.int32))
 
 
 @pytest.mark.parametrize("of_text", [True, False])

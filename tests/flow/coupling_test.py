@@ -4,8 +4,10 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from bert_flow_tf.errors import FlowError
+from bert_flow_tf.errors import ConfigError, FlowError
+from bert_flow_tf.flow.config import FlowConfig
 from bert_flow_tf.flow.coupling import AdditiveCoupling, AffineCoupling, CouplingNetwork
+from bert_flow_tf.flow.glow import Glow
 from tests.flow.cases import cone, fresh, randomize
 
 COUPLINGS = pytest.mark.parametrize("cls", [AdditiveCoupling, AffineCoupling])
@@ -43,6 +45,15 @@ def test_new_couplings_move_nothing():
     layer = cls(5, seed=0, dtype="float64")
     layer.build([None, 6])
     np.testing.assert_allclose(layer(fresh(u))[:, 3:], expected)
+
+
+@COUPLINGS
+def test_what_is_no_network(cls):
+  for network, given in ((5, "int"), (lambda units: units, "int"), ("net", "str")):
+    with pytest.raises(ConfigError, match=f"network: expected a function .* got {given}"):
+      cls(network=network)(tf.zeros([1, 4]))
+    with pytest.raises(ConfigError, match="network: "):
+      Glow(FlowConfig(depth=1, n_levels=1), 4, network=network)
 
 
 @COUPLINGS

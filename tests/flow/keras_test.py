@@ -12,7 +12,7 @@ import tf_keras
 from absl import logging
 from tensorflow_probability import distributions as tfd
 
-from bert_flow_tf.errors import FlowError
+from bert_flow_tf.errors import ConfigError, FlowError
 from bert_flow_tf.flow import ActNorm, AdditiveCoupling, AffineCoupling, Glow, Invertible1x1, NegativeLogLikelihood
 from tests.flow import reference
 from tests.flow.cases import CASES, DIM, cone, config, randomize
@@ -110,6 +110,14 @@ def deepcopy(model, other, path):
 @way
 def pickled(model, other, path):
   return pickle.loads(pickle.dumps(model))
+
+
+def test_own_networks_are_one_for_each_coupling_and_have_no_seed():
+  flow = small(network=own_network)
+  with pytest.raises(FlowError, match="restart: a seed does not determine the weights of a network of your own"):
+    flow.restart(1)
+  with pytest.raises(ConfigError, match="network: 1 of them, expected a function, or"):
+    small(network=[own_network])
 
 
 @each

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+import tensorflow as tf
 
 from bert_flow_tf.calibration.names import make_calibration
 from bert_flow_tf.errors import ConfigError, DataError
@@ -41,7 +42,17 @@ def test_batches_as_mteb_gives_them(model, adapter):
   embeddings = adapter.encode([{"title": "", "text": sentence} for sentence in SENTENCES], batch_size=4)
   np.testing.assert_allclose(embeddings, expected, atol=5e-4)
   np.testing.assert_allclose(adapter.encode_query(tuple(SENTENCES)), expected, atol=5e-4)
+  for collection in (tf.constant(SENTENCES), tf.data.Dataset.from_tensor_slices(SENTENCES).batch(5)):
+    np.testing.assert_allclose(adapter.encode(collection), expected, atol=5e-4)
   assert adapter.encode("cats").shape == (3,) and adapter.get_embedding_dimension() == 3
+
+
+def test_a_column_of_arrow_is_taken_whole(model, adapter):
+  pa = pytest.importorskip("pyarrow", reason="pyarrow is not installed")
+  column = pa.chunked_array([SENTENCES[:5], SENTENCES[5:]]).dictionary_encode()
+  np.testing.assert_allclose(adapter.encode(column), model.encode(SENTENCES), atol=5e-4)
+  with pytest.raises(DataError, match=r"sentences\[0\] is \{'text': 'a'\}"):
+    adapter.encode(pa.array([{"text": "a"}, {"text": "b"}]))
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from tests.serving import audit, exported  # isort: skip
 import tensorflow as tf  # isort: skip
 
 from bert_flow_tf import Glow, SentenceModel
-from bert_flow_tf.errors import CalibrationError, ConfigError
+from bert_flow_tf.errors import CalibrationError, ConfigError, DataError
 from bert_flow_tf.evaluation.metrics import cosine_similarity
 from bert_flow_tf.flow.config import FlowConfig
 from bert_flow_tf.serving.export import export_model
@@ -197,6 +197,8 @@ def test_a_function_that_xla_must_compile_is_an_error(tmp_path):
     ("new", {"version": 0}, ConfigError, "version"),
     ("new", {"model_name": "a/b"}, ConfigError, "model_name"),
     ("", {"version": 7}, ExportError, "version"),  # a version is never overwritten
+    ("", {"version": 7, "reference": [None]}, ExportError, "version"),  # before the reference is read
+    ("new", {"reference": []}, DataError, "reference"),
     ("7/saved_model.pb", {}, ConfigError, "export_dir"),
   ],
 )
@@ -205,6 +207,13 @@ def test_exports_that_are_not_possible(served, place, settings, error, argument)
   with pytest.raises(error) as raised:
     export_model(served.tiny, served.base / place, **settings)
   assert raised.value.argument == argument and sorted(served.base.rglob("*")) == before
+
+
+def test_a_reference_needs_a_flow(served, tmp_path):
+  model = SentenceModel(served.tiny.encoder, None, max_seq_length=16)
+  with pytest.raises(ConfigError, match="reference: only a flow says how usual a text is, not calibration=none"):
+    export_model(model, tmp_path / "base", reference=["a text"])
+  assert not (tmp_path / "base").exists()
 
 
 def test_a_flow_that_is_not_fitted(served, tmp_path):

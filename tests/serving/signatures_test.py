@@ -42,9 +42,13 @@ def test_a_model_without_a_flow():
   assert signatures_of(SIGNATURES, has_flow=True) == SIGNATURES
 
 
-def example_in_json(example):
-  """Returns an example in the format of the REST interface."""
-  return {"b64": base64.b64encode(example).decode()} if isinstance(example, bytes) else example
+def example_in_json(tensor):
+  """Returns the example of a row in the format of the REST interface, with "..." for all but two equal numbers."""
+  if isinstance(tensor.example, bytes):
+    return {"b64": base64.b64encode(tensor.example).decode()}
+  if len(tensor.axes) > 1 and not isinstance(tensor.example, tuple):
+    return [tensor.example, "...", tensor.example]
+  return tensor.example
 
 
 def markdown_table() -> str:
@@ -56,10 +60,10 @@ def markdown_table() -> str:
 
   rows = [["Signature", "Meaning", "Inputs", "Outputs", "Example of a row"], ["---"] * 5]
   for signature in SIGNATURES.values():
-    example = {name: example_in_json(tensor.example) for name, tensor in signature.inputs.items()}
+    example = {name: example_in_json(tensor) for name, tensor in signature.inputs.items()}
     meaning = signature.meaning + (" (flow only)" if signature.needs_flow else "")
     cells = [f"`{signature.name}`", meaning, tensors(signature.inputs), tensors(signature.outputs)]
-    rows.append([*cells, f"`{json.dumps(example)}`"])
+    rows.append([*cells, f"`{json.dumps(example)}`".replace('"..."', "...")])
   return "\n".join(f"| {' | '.join(row)} |" for row in rows)
 
 

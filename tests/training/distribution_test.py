@@ -174,5 +174,7 @@ def test_within_a_scope_its_strategy_is_used():
   assert make_strategy(one) is one
   with one.scope():
     assert make_strategy() is one and make_strategy("mirrored") is one
+    with pytest.raises(ConfigError, match="strategy=typo: expected one of default"):
+      make_strategy("typo")
     with pytest.raises(ConfigError, match="strategy: this is within another strategy's scope"):
       make_strategy(tf.distribute.OneDeviceStrategy("CPU:0"))

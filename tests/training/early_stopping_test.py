@@ -31,3 +31,4 @@ def test_the_best_weights_and_the_end(tmp_path, scores, arguments, steps, best, 
   assert (step, stopping.best) == (steps, best)
   stopping.take_best()
   assert weight.numpy() == weights
+  assert (tmp_path / "best").exists() == ("as_published" not in arguments)  # nobody would read them
