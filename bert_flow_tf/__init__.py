@@ -8,8 +8,10 @@ from typing import Any
 
 from bert_flow_tf._keras2 import after_keras, require_keras_2
 from bert_flow_tf._version import __version__
+from bert_flow_tf.io.quiet import hide_start_up
 
 require_keras_2()
+hide_start_up()
 # Keras loads saved models that have our layers, without custom_objects.
 after_keras(lambda: importlib.import_module("bert_flow_tf.flow.likelihood"))
 

@@ -22,6 +22,7 @@ from bert_flow_tf.evaluation import isotropy
 from bert_flow_tf.evaluation.metrics import SAME, cosine_similarity, normalized
 from bert_flow_tf.evaluation.task_scores import CHARACTERS, TF_IDF, Embeddings
 from bert_flow_tf.flow.glow import Glow
+from bert_flow_tf.io.checks import check_sentence_transformers
 from bert_flow_tf.training.calibrate import fit_flow, fit_linear, make_trainer, settings_of_fit
 from bert_flow_tf.training.choice import Choice, choose_calibration
 from bert_flow_tf.training.flow_trainer import Trainer
@@ -164,6 +165,14 @@ class SentenceModel:
     elif not allow_other_encoder:
       identity.check_same(loaded.identity, where, "folder")
     return loaded
+
+  def __repr__(self) -> str:
+    identity = self.identity
+    values = {"pooling": identity.sentence_embedding_type, "max_seq_length": identity.max_seq_length}
+    values |= {"calibration": self.calibration and self.calibration.name}
+    values |= {"dim": self.dim, "output_dim": self.output_dim}
+    named = [f"{name}={value!r}" for name, value in values.items()]
+    return f"SentenceModel({self.encoder.name!r}, {', '.join(named)})"
 
   def save(self, folder: str | os.PathLike) -> None:
     """Writes the calibration and the encoder's identity; the encoder itself is not copied.
@@ -419,6 +428,7 @@ class SentenceModel:
     batch_size: int = 64,
     show_progress_bar: bool | None = False,
     normalize_embeddings: bool = False,
+    **others: Any,
   ) -> np.ndarray:
     """Embeds and calibrates sentences; the arguments are named as in sentence-transformers.
 
@@ -427,6 +437,8 @@ class SentenceModel:
       batch_size: largest number of sentences embedded at once; changes results by float rounding only.
       show_progress_bar: see `SentenceEncoder.encode`.
       normalize_embeddings: whether embeddings are divided by their length; one of zeros stays.
+      **others: further arguments of sentence-transformers, with values that change nothing here: convert_to_numpy=True,
+        device, ... `SentenceTransformersAdapter` also returns tensors of PyTorch.
 
     Returns:
       float32 [n, output_dim], or [output_dim] for one str.
@@ -436,6 +448,7 @@ class SentenceModel:
       ConfigError: an argument is not allowed.
       EncoderError, CalibrationError: an embedding is not finite.
     """
+    check_sentence_transformers(others)
     is_single = isinstance(sentences, str)
     texts = [sentences] if is_single else sentences
     embeddings = self.transform(self.embed(check_sentences(texts), batch_size, bool(show_progress_bar)))

@@ -1,7 +1,8 @@
-"""Progress of long work: a bar on a terminal, lines in a log."""
+"""Progress of long work: a bar on a terminal or in a notebook, lines in a log."""
 
 import sys
 import time
+import warnings
 
 from absl import logging
 from tqdm import tqdm
@@ -15,6 +16,21 @@ def counted(number: float, noun: str, form: str = "") -> str:
   return f"{number:{form}} {noun}{plural}"
 
 
+def _is_notebook():
+  """Returns whether this is the process of a notebook, whose output is no terminal."""
+  return type(sys.stderr).__module__.startswith("ipykernel.")
+
+
+def _bar_class():
+  """Returns tqdm's class of bars; in a notebook the one that suits its widgets."""
+  if not _is_notebook():
+    return tqdm
+  with warnings.catch_warnings():
+    warnings.simplefilter("ignore")  # of missing widgets, where it is a bar of text
+    from tqdm.auto import tqdm as bar_of_notebook
+  return bar_of_notebook
+
+
 class Progress:
   """Counter of units of work, `done` of which an earlier run has done; a context manager."""
 
@@ -22,9 +38,9 @@ class Progress:
     self, total: int, show: bool = True, work: str = "embedding", unit: str = "sentence", done: int = 0
   ) -> None:
     # It is None if it was closed before the start.
-    terminal = sys.stderr is not None and sys.stderr.isatty()
-    self._bar = tqdm(total=total, initial=done, unit=unit, desc=work, disable=not (show and terminal))
-    self._lines = show and not terminal
+    watched = sys.stderr is not None and (sys.stderr.isatty() or _is_notebook())
+    self._bar = _bar_class()(total=total, initial=done, unit=unit, desc=work, disable=not (show and watched))
+    self._lines = show and not watched
     self._total, self._done, self._work, self._unit = total, done, work, unit
     self._last = time.monotonic()
 

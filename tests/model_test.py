@@ -205,3 +205,38 @@ def test_the_name_of_an_encoder_is_no_encoder():
   with pytest.raises(ConfigError, match=r"encoder='mini': .*SentenceModel\.from_pretrained") as raised:
     SentenceModel("mini")
   assert raised.value.argument == "encoder"
+
+
+def test_repr_names_the_parts_and_their_sizes(encoder, model):
+  pooling, length = model.identity.sentence_embedding_type, model.max_seq_length
+  assert repr(model) == (
+    f"SentenceModel({encoder.name!r}, pooling={pooling!r}, max_seq_length={length}, "
+    f"calibration={model.calibration.name!r}, dim={model.dim}, output_dim={model.output_dim})"
+  )
+  assert "calibration=None" in repr(model.uncalibrated())
+
+
+def test_arguments_of_sentence_transformers(model):
+  arguments = {"convert_to_numpy": True, "convert_to_tensor": False, "device": "cuda", "prompt": None, "num_proc": 2}
+  np.testing.assert_array_equal(model.encode(["dog"], show_progress_bar=True, **arguments), model.encode(["dog"]))
+  for name, value in {"convert_to_tensor": True, "convert_to_numpy": False, "truncate_dim": 2, "nonsense": 1}.items():
+    with pytest.raises(ConfigError, match=name):
+      model.encode(["dog"], **{name: value})
+
+
+@pytest.mark.parametrize("calibrated", [False, True])
+@pytest.mark.parametrize("prefix", ["", "static:"])
+def test_what_is_saved_has_the_absolute_path_of_the_encoder(tmp_path, monkeypatch, prefix, calibrated):
+  """Named by a relative one; loaded in another folder."""
+  (tmp_path / "encoder").mkdir()
+  tiny.save_tiny(tmp_path / "encoder")
+  monkeypatch.chdir(tmp_path)
+  model = SentenceModel.from_pretrained(f"{prefix}encoder", max_seq_length=8)
+  if calibrated:
+    model.fit(["a dog", "b cat", "dog cat", "cat"], "sn")
+  model.save("saved")
+  (tmp_path / "elsewhere").mkdir()
+  monkeypatch.chdir(tmp_path / "elsewhere")
+  loaded = SentenceModel.load("../saved")
+  assert loaded.identity.name == f"{prefix}{tmp_path / 'encoder'}"
+  np.testing.assert_array_equal(loaded.encode(["a dog"]), model.encode(["a dog"]))

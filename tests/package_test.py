@@ -56,6 +56,16 @@ def test_keras_loads_a_saved_flow_without_custom_objects(tmp_path, before, name)
   assert loaded.stdout == saved.stdout
 
 
+def test_nothing_of_tensorflow_is_printed_at_its_start():
+  """Neither at its import nor at its first operation; devices can still be configured."""
+  code = "import bert_flow_tf, importlib.util; importlib.util.find_spec('tensorflow'); import tensorflow as tf\n"
+  code += "device = tf.config.list_physical_devices('CPU')[0]\n"
+  code += "tf.config.set_logical_device_configuration(device, [tf.config.LogicalDeviceConfiguration()] * 2)\n"
+  code += "print(len(tf.config.list_logical_devices('CPU')), (tf.constant(1.0) + 1).numpy())"
+  done = run(code, TF_CPP_MIN_LOG_LEVEL="2")
+  assert (done.stdout, done.stderr) == ("2 2.0\n", "")
+
+
 @pytest.mark.slow
 def test_keras_3_first_is_refused_in_one_sentence():
   done = run("import tensorflow as tf; tf.keras.layers.Dense(1); import bert_flow_tf")

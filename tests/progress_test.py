@@ -1,4 +1,4 @@
-"""progress.py: a bar on a terminal, plain lines in a log."""
+"""progress.py: a bar on a terminal or in a notebook, plain lines in a log."""
 
 import io
 
@@ -6,6 +6,7 @@ import pytest
 from absl import logging
 
 from bert_flow_tf import progress
+from tests.testing import REPO
 
 
 class Terminal(io.StringIO):
@@ -58,3 +59,14 @@ def test_counted():
   numbers = [progress.counted(number, "pair") for number in (0, 1, 2, 1.0, 0.5)]
   assert numbers == ["0 pairs", "1 pair", "2 pairs", "1.0 pair", "0.5 pairs"]
   assert progress.counted(1.0, "epoch", "g") == "1 epoch" and progress.counted(1234, "row", ",") == "1,234 rows"
+
+
+def test_a_bar_in_a_notebook():
+  """In a kernel, whose output is no terminal; without widgets the bar is text, without a warning."""
+  nbclient, nbformat = pytest.importorskip("nbclient"), pytest.importorskip("nbformat")
+  pytest.importorskip("ipykernel")
+  code = "from bert_flow_tf.progress import Progress\nwith Progress(7, work='fitting') as bar:\n  bar.update(7)"
+  notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(code)])
+  nbclient.NotebookClient(notebook, timeout=120, resources={"metadata": {"path": str(REPO)}}).execute()
+  shown = str(notebook.cells[0].outputs)
+  assert "fitting" in shown and "7/7" in shown and "Warning" not in shown

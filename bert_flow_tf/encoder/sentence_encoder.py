@@ -19,6 +19,7 @@ from bert_flow_tf.encoder.fine_tuning import EncoderLayer
 from bert_flow_tf.encoder.identity import EncoderIdentity, VectorsIdentity
 from bert_flow_tf.encoder.pooling import Pooling
 from bert_flow_tf.encoder.settings import LOADING, EncoderSettings, keywords
+from bert_flow_tf.encoder.source import absolute_name
 from bert_flow_tf.encoder.token_weights import UNIFORM, TokenWeights, make_token_weights, parse_token_weights
 from bert_flow_tf.encoder.tokenizer import SentenceTokenizer, pad_batch
 from bert_flow_tf.errors import ConfigError, EncoderError
@@ -391,8 +392,11 @@ class SentenceEncoder:
       settings["token_weights"] = self.token_weights.name
       settings["frequency_corpus"] = self.token_weights.frequency_corpus
       table_sha256 = self.token_weights.checksum
+    saved_name = self.name
+    if self.bert.revision is None:  # a model of the hub has one
+      saved_name = absolute_name(saved_name)
     return EncoderIdentity(
-      name=self.name,
+      name=saved_name,
       weights_sha256=self.weights_checksum,
       tokenizer_sha256=self.tokenizer_checksum,
       pooling=(pooling.kind, *pooling.blocks),

@@ -13,7 +13,7 @@ from bert_flow_tf.encoder import google_folder, tf1_reader
 from bert_flow_tf.encoder.hugging_face import VOCABULARIES, find_weights
 from bert_flow_tf.encoder.settings import EncoderSettings
 from bert_flow_tf.errors import EncoderError
-from bert_flow_tf.io.experiment import STATIC
+from bert_flow_tf.io.experiment import SAVED_MODEL, STATIC
 
 _PACKAGED = {"mini": pathlib.Path(__file__).parent / "pretrained" / "mini"}
 # The models of the paper's tables (uncased) and their cased twins, by the hub's name without "google-bert/".
@@ -85,6 +85,16 @@ def find(settings: EncoderSettings) -> Source:
     expected = f"{', '.join(MODEL_NAMES)}, a local Hugging Face or Google folder, or a hub id such as org/name"
     raise EncoderError(f"model={shown}: no such folder or name; expected {expected}", "model")
   return dataclasses.replace(_local(shown, folder, static), revision=folder.name)
+
+
+def absolute_name(name: str) -> str:
+  """Returns an encoder's name, with the absolute path of a folder or checkpoint that is named by a relative one."""
+  prefix = next(filter(name.startswith, (STATIC, SAVED_MODEL)), "")
+  rest = name.removeprefix(prefix)
+  path = os.path.expanduser(rest)
+  if rest in (*MODEL_NAMES, *HUB_NAMES.values()) or not (os.path.exists(path) or tf1_reader.is_prefix(path)):
+    return name
+  return prefix + os.path.abspath(path)
 
 
 def _local(name: str, path: pathlib.Path, static: bool) -> Source:

@@ -13,30 +13,8 @@ import numpy as np
 from bert_flow_tf.calibration.flow import calibration_sha256
 from bert_flow_tf.errors import ConfigError, DataError
 from bert_flow_tf.evaluation.metrics import cosine_similarity, normalized
+from bert_flow_tf.io.checks import check_sentence_transformers
 from bert_flow_tf.model import SentenceModel
-
-# Arguments of sentence-transformers, each with the values that change nothing here.
-_NEUTRAL = {
-  "output_value": ("sentence_embedding",),
-  "precision": (None, "float32"),
-  "prompt": (None, ""),
-  "truncate_dim": (None,),
-  "pool": (None,),
-}
-# The origin of a sentence, or how a program runs: no embedding here depends on it.
-_IGNORED = (
-  "task_name",
-  "task_metadata",
-  "hf_split",
-  "hf_subset",
-  "prompt_type",
-  "prompt_name",
-  "request_qid",
-  "device",
-  "chunk_size",
-  "num_proc",
-  "num_workers",
-)
 
 
 class SentenceTransformersAdapter:
@@ -107,7 +85,7 @@ class SentenceTransformersAdapter:
       ConfigError: an argument is unknown, or asks for what this model does not have.
       EncoderError, CalibrationError: an embedding is not finite.
     """
-    _check_others(others)
+    check_sentence_transformers(others)
     if not convert_to_numpy and not convert_to_tensor:
       raise ConfigError("convert_to_numpy=False: expected True, or convert_to_tensor=True", argument="convert_to_numpy")
     embeddings = self.model.encode(_texts_of(sentences), batch_size, bool(show_progress_bar), normalize_embeddings)
@@ -207,14 +185,6 @@ def _texts_of(sentences):
       message = f"sentences: batch {position} (from 0) has {list(item)}, expected text; this model embeds text alone"
       raise DataError(message, argument="sentences")
   return texts
-
-
-def _check_others(arguments):
-  """Raises a ConfigError for an argument of `encode` that is unknown, or asks for what this model does not do."""
-  for name, value in arguments.items():
-    if name not in _IGNORED and value not in _NEUTRAL.get(name, ()):
-      allowed = " or ".join(map(repr, _NEUTRAL.get(name, ("no such argument",))))
-      raise ConfigError(f"{name}={value!r}: expected {allowed}; this model has nothing else", argument=name)
 
 
 def _like(embeddings, values):

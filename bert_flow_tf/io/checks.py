@@ -1,14 +1,40 @@
 """Checks of arguments that several parts share."""
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
-from bert_flow_tf.errors import BertFlowError, CalibrationError
+from bert_flow_tf.errors import BertFlowError, CalibrationError, ConfigError
 
 _FLOAT32_MAX = float(np.finfo(np.float32).max)
 # Rows converted to float64 at a time: 8192 rows of 1024 dimensions are 64 MiB.
 _CHUNK = 8192
+
+# Arguments of sentence-transformers, each with the values that change nothing here.
+_NEUTRAL = {
+  "output_value": ("sentence_embedding",),
+  "precision": (None, "float32"),
+  "prompt": (None, ""),
+  "truncate_dim": (None,),
+  "pool": (None,),
+  "convert_to_numpy": (True,),
+  "convert_to_tensor": (False,),
+}
+# The origin of a sentence, or how a program runs: no embedding here depends on it.
+_IGNORED = (
+  "task_name",
+  "task_metadata",
+  "hf_split",
+  "hf_subset",
+  "prompt_type",
+  "prompt_name",
+  "request_qid",
+  "device",
+  "chunk_size",
+  "num_proc",
+  "num_workers",
+)
 
 
 def is_integer(value: Any, least: int | None = None) -> bool:
@@ -36,3 +62,13 @@ def check_rows(embeddings: Any, dim: int | None = None, error: type[BertFlowErro
     if bad.size:
       raise error(f"embeddings: row {start + bad[0]} (from 0) has NaN, infinity or a number over 3.4e38", "embeddings")
   return rows
+
+
+def check_sentence_transformers(arguments: Mapping[str, Any]) -> None:
+  """Raises a ConfigError for an argument of `encode` that is unknown, or asks for what this model does not do."""
+  for name, value in arguments.items():
+    if name not in (*_IGNORED, *_NEUTRAL):
+      raise ConfigError(f"{name}: encode has no such argument", argument=name)
+    if name in _NEUTRAL and value not in _NEUTRAL[name]:
+      allowed = " or ".join(map(repr, _NEUTRAL[name]))
+      raise ConfigError(f"{name}={value!r}: expected {allowed}; this model has nothing else", argument=name)

@@ -1,11 +1,10 @@
-"""Output of the runners: our lines without file names and thread ids, and nothing of TensorFlow's start-up."""
+"""Nothing of TensorFlow's start-up; and, for the runners, our lines without file names and thread ids."""
 
 import contextlib
-import importlib.util
+import importlib.machinery
 import logging
 import os
 import sys
-import tempfile
 from collections.abc import Iterator
 from typing import Any
 
@@ -18,17 +17,21 @@ _NOISY_MODULES = (
 )
 
 
+def hide_start_up() -> None:
+  """Hides what TensorFlow's import prints, unless it is imported or TF_CPP_MIN_LOG_LEVEL asks for it."""
+  is_quiet = "tensorflow" not in sys.modules and os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2") == "2"
+  if is_quiet and sys.stderr is not None:  # it is None if it was closed before the start
+    sys.meta_path.insert(0, _QuietFinder())
+
+
 def make_quiet(handler: logging.Handler) -> None:
-  """Shortens the lines of absl's handler, and hides TensorFlow's start-up unless TF_CPP_MIN_LOG_LEVEL is set."""
+  """Shortens the lines of absl's handler, and hides what TensorFlow's first operation prints, too."""
   handler.addFilter(lambda record: record.filename not in _NOISY_MODULES)
   # It is None if it was closed before the start.
   is_terminal = sys.stderr is not None and sys.stderr.isatty()
   time = "" if is_terminal else "%(asctime)s "
   handler.setFormatter(_Line(f"{time}%(message)s", "%H:%M:%S"))
-  if "TF_CPP_MIN_LOG_LEVEL" not in os.environ and "tensorflow" not in sys.modules:
-    os.environ["TF_CPP_MIN_LOG_LEVEL"] = "2"
-    if sys.stderr is not None:
-      sys.meta_path.insert(0, _QuietFinder())
+  _QuietFinder.runs_operation = True
 
 
 class _Line(logging.Formatter):
@@ -43,23 +46,26 @@ class _Line(logging.Formatter):
 class _QuietFinder:
   """Finder of TensorFlow whose first import, and first look for devices, prints nothing."""
 
+  # Whether an operation runs then, after which a program could not configure the devices any more.
+  runs_operation = False
   # No setting of TensorFlow 2.21 does it: these messages come before its log is initialized.
 
   def find_spec(self, name: str, path: Any = None, target: Any = None) -> Any:
     """Returns TensorFlow's spec with a quiet loader, None for other modules."""
     if name != "tensorflow":
       return None
-    sys.meta_path.remove(self)
-    spec = importlib.util.find_spec(name)
+    spec = importlib.machinery.PathFinder.find_spec(name, path)
     if spec is None or spec.loader is None:
       return None
     load = spec.loader.exec_module
 
     def load_quietly(module):
+      sys.meta_path.remove(self)  # not before: programs also look for TensorFlow without importing it
       with _hidden_start_up():
         load(module)
         # A worker has to find the others before the first operation.
-        if not module.config.list_physical_devices("GPU") and "TF_CONFIG" not in os.environ:
+        has_gpu = bool(module.config.list_physical_devices("GPU"))
+        if self.runs_operation and not has_gpu and "TF_CONFIG" not in os.environ:
           # Says which CPUs have no instructions for it.
           module.cast(1.0, module.float16)
 
@@ -70,6 +76,8 @@ class _QuietFinder:
 @contextlib.contextmanager
 def _hidden_start_up() -> Iterator[None]:
   """Sends file descriptor 2 to a temporary file, which is shown if the block fails."""
+  import tempfile  # 20 ms
+
   with tempfile.TemporaryFile() as file:
     kept = os.dup(2)
     os.dup2(file.fileno(), 2)
