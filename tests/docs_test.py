@@ -20,6 +20,7 @@ from tests.testing import REPO
 _FOLDERS = (
   "",
   "docs/",
+  "examples/",
   "examples/pretrain_bert/",
   "tools/soak/",
   *(f"bert_flow_tf/{name}/" for name in ("data/sample", "data/hard_sample", "encoder/pretrained/mini")),
