@@ -54,7 +54,8 @@ class EncoderSettings(Settings):
 
   model: str = setting(
     "mini",
-    "Encoder: mini, base, large, large-wwm, their -cased versions, a hub id, or a Hugging Face or Google (TF1) folder; "
+    "Encoder: mini, base, large, large-wwm, their -cased versions, a hub id, or a Hugging Face or Google (TF1) folder "
+    "(bert, roberta, xlm-roberta, mpnet, distilbert, electra or albert); "
     "static:NAME for the word embeddings of one of these without its transformer, which is much faster; "
     "saved_model:FOLDER for a TensorFlow SavedModel from text to vectors.",
     part=NAME,

@@ -142,7 +142,7 @@ def test_saved_encoder_cache_and_identity(golden, tmp_path):
   assert set(saved) == set(theirs)
   for name, value in theirs.items():
     np.testing.assert_array_equal(saved[name], value, err_msg=name)
-  model = SentenceModel(loaded, sentence_embedding_type="avg").fit(sentences, calibration="center")
+  model = SentenceModel(loaded, sentence_embedding_type="avg").fit(sentences, calibration="mean")
   model.save(tmp_path / "model")
   np.testing.assert_allclose(
     SentenceModel.load(tmp_path / "model").encode(sentences), model.encode(sentences), atol=1e-6
@@ -218,7 +218,7 @@ def test_sentencepiece_file(folder):
   name = {"albert": "spiece.model"}.get(folder.name, "sentencepiece.bpe.model")
   (folder / name).write_bytes(model.SerializeToString())
   tokenizer = SentenceTokenizer.from_pretrained(folder)
-  sentences = ["a man is playing a guitar", "two dogs run", "well-known", "  spaced   out "]
+  sentences = ["a man is playing a guitar", "two dogs run", "well-known", "  spaced   out"]
   theirs = text.SentencepieceTokenizer(model.SerializeToString()).tokenize(sentences).to_list()
   offset = int(folder.name == "xlm-roberta")  # <pad> comes before <unk>
   assert [row[1:-1].tolist() for row in tokenizer(sentences)] == [[i + offset for i in row] for row in theirs]

@@ -1,6 +1,7 @@
 """runs/siamese_run.py and its checkpoints: the one that a name stands for, a flow that is not the checkpoint's."""
 
 import json
+import pathlib
 
 import numpy as np
 import pytest
@@ -11,6 +12,7 @@ from bert_flow_tf.data.siamese_task import training_pairs
 from bert_flow_tf.data.task import TaskData
 from bert_flow_tf.data.tasks import KINDS, find_task, load_task
 from bert_flow_tf.encoder import tf1_reader
+from bert_flow_tf.encoder.architectures import ARCHITECTURES, BERT
 from bert_flow_tf.errors import ConfigError
 from bert_flow_tf.runs.siamese_parts import checkpoint_of
 from bert_flow_tf.runs.siamese_run import SiameseRun, write_facts
@@ -151,3 +153,30 @@ def test_an_evaluation_needs_only_the_trained_encoder(tmp_path, capsys):
   run.evaluate(["test"], 8)
   run.write()
   assert run.step == 3 and "before training" not in capsys.readouterr().out
+
+
+GOLDEN = pathlib.Path(__file__).parents[3] / "shared/golden_encoders"
+
+
+@pytest.mark.skipif(not GOLDEN.is_dir(), reason="../shared/golden_encoders is missing")
+@pytest.mark.parametrize("name", [name for name in ARCHITECTURES if name != BERT])
+def test_other_models_than_bert_are_trained(tmp_path, name):
+  """No checkpoint of TensorFlow 1 can hold them: a later run uses encoder/ and flow/ of the folder."""
+  sentences = [str(text) for text in np.load(GOLDEN / name / "reference.npz")["sentences"]]
+  pairs = SentencePairs(sentences, sentences[1:] + sentences[:1], np.linspace(0, 5, len(sentences)))
+  task = TaskData(find_task("STS-B"), {"train": pairs, "test": pairs}, "this test")
+  config = tmp_path / "small.json"
+  config.write_text(json.dumps({"n_levels": 1, "depth": 1, "coupling_width": 4}))
+  settings = SiameseSettings(flow=True, flow_loss=True, flow_model_config=str(config), train_batch_size=7)
+  embedding = SiameseEmbedding(init_checkpoint=str(GOLDEN / name), max_seq_length=16)
+  chosen = training_pairs(task, num_examples=settings.num_examples, dupe_factor=settings.dupe_factor)
+  run = SiameseRun(task, embedding, settings, tmp_path / "run", {})
+  run.train(chosen)
+  before, after = run.facts["encoder_sha256_before"], run.facts["encoder_sha256"]
+  assert before != after and not tf1_reader.prefixes_in(tmp_path / "run")
+  later = SiameseRun(task, embedding, settings, tmp_path / "run", {})
+  later.evaluate(["test"], 8)
+  assert later.parts.model.encoder.weights_checksum == after and later.step == run.step > 0
+  np.testing.assert_allclose(later.parts.model.encode(sentences), run.parts.model.encode(sentences), atol=1e-5)
+  with pytest.raises(ConfigError, match="has no checkpoint"):
+    later.load("model.ckpt-1")
