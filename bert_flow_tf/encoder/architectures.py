@@ -37,7 +37,7 @@ class Architecture:
     has_pooler: whether it can have a pooled output.
     projection: path from `main` to the layer that widens word embeddings; "" if they are as wide as hidden states.
     counts_from_pad: whether the first token's position is the id of the padding token plus 1, instead of 0.
-    keys: {key of BERT's config.json: the key with that meaning}; None for none.
+    keys: {key of BERT's config.json: the key with that meaning, "" for none}.
     specials: special tokens, if the tokenizer's files name none.
   """
 
@@ -47,11 +47,11 @@ class Architecture:
   has_pooler: bool = True
   projection: str = ""
   counts_from_pad: bool = False
-  keys: Mapping[str, str | None] = dataclasses.field(default_factory=dict)
+  keys: Mapping[str, str] = dataclasses.field(default_factory=dict)
   specials: Mapping[str, str] = dataclasses.field(default_factory=lambda: _BERT_SPECIALS)
 
-  def key(self, name: str) -> str | None:
-    """Returns the key of config.json for one of BERT's."""
+  def key(self, name: str) -> str:
+    """Returns the key of config.json for one of BERT's; "" for none."""
     return self.keys.get(name, name)
 
   def class_of(self, pattern: str) -> Any:
@@ -71,14 +71,14 @@ class Architecture:
     return int(config.pad_token_id) + 1
 
 
-_OF_DISTILBERT: dict[str, str | None] = {
+_OF_DISTILBERT = {
   "hidden_size": "dim",
   "num_hidden_layers": "n_layers",
   "num_attention_heads": "n_heads",
   "intermediate_size": "hidden_dim",
   "hidden_act": "activation",
-  "type_vocab_size": None,
-  "layer_norm_eps": None,
+  "type_vocab_size": "",
+  "layer_norm_eps": "",
 }
 # {model_type in config.json: its row}
 ARCHITECTURES = {
@@ -89,7 +89,7 @@ ARCHITECTURES = {
     "MPNet",
     "mpnet",
     counts_from_pad=True,
-    keys={"type_vocab_size": None},
+    keys={"type_vocab_size": ""},
     specials=_ROBERTA_SPECIALS | {"unk_token": "[UNK]"},
   ),
   "distilbert": Architecture("DistilBert", "distilbert", "transformer.layer", has_pooler=False, keys=_OF_DISTILBERT),

@@ -172,7 +172,7 @@ class BertEncoder:
     settings = {}
     for name in ("num_attention_heads", "hidden_act", "layer_norm_eps"):
       key = self.row.key(name)
-      if key is not None:
+      if key:
         settings[name] = values[key]
     if not self.is_bert:
       settings |= {"model_type": self.config.model_type, "first_position": self._first_position}

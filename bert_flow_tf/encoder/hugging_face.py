@@ -112,7 +112,7 @@ def check_config(path: pathlib.Path, values: dict[str, Any]) -> None:
       raise EncoderError(f"{path}: expected an id as pad_token_id, got {known['pad_token_id']!r}")
   for name, largest in sizes.items():
     key = row.key(name)
-    if key is None:
+    if not key:
       continue
     value: Any = known.get(key)
     if not is_integer(value, 1) or value > largest:
