@@ -1,7 +1,7 @@
 """Encoder of sentences by a SavedModel (model `saved_model:FOLDER`), which takes text and gives vectors."""
 
 from collections.abc import Sequence
-from typing import Any, NoReturn
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
@@ -44,11 +44,11 @@ class SavedModelEncoder(SentenceEncoder):
       raise ConfigError(f"{message}; leave it out", "sentence_embedding_type")
     return _POOLING
 
-  def pooled_batch(self, *args: Any, **kwargs: Any) -> NoReturn:
+  def pooled_batch(self, *args: Any, **kwargs: Any) -> Any:
     """Raises EncoderError: it has no ids."""
     self.bert.check_has_transformer("take ids of tokens")
 
-  def as_layer(self, *args: Any, **kwargs: Any) -> NoReturn:
+  def as_layer(self, *args: Any, **kwargs: Any) -> Any:
     """Raises EncoderError; `SentenceModel.as_function` embeds text in a graph."""
     self.bert.check_has_transformer("be a layer on ids (SentenceModel.as_function embeds text in a graph)")
 
