@@ -1,5 +1,6 @@
 """Training of a BERT: its trained weights, and the encoder as a Keras layer."""
 
+import contextlib
 import importlib.util
 from collections.abc import Mapping
 from typing import Any
@@ -11,6 +12,7 @@ from bert_flow_tf._keras2 import check_not_in_keras_3
 from bert_flow_tf.encoder import pooling as pooling_lib
 from bert_flow_tf.encoder.architectures import main_layer
 from bert_flow_tf.encoder.bert import BertEncoder
+from bert_flow_tf.encoder.graph_text import NoGraphForm
 from bert_flow_tf.encoder.graph_tokenizer import GraphTokenizer
 from bert_flow_tf.encoder.identity import EncoderIdentity
 from bert_flow_tf.encoder.tokenizer import pad_batch
@@ -57,7 +59,8 @@ class EncoderLayer(tf_keras.layers.Layer):
 
   Its input is a string tensor [batch] (in eager calls also a list of str), ids int32 [batch, seq_len], or ids and mask
   as a tuple or as the dict of transformers' tokenizers. `training=True` means BERT's dropout if the layer is trainable.
-  Without TensorFlow Text sentences are tokenized in Python, which no SavedModel contains: give it ids.
+  Without TensorFlow Text, or a graph form of the tokenizer, sentences are tokenized in Python, which no SavedModel
+  contains: give it ids.
 
   A .keras or .h5 file of a model around it has its weights, and names the encoder, which is loaded again.
   """
@@ -74,7 +77,8 @@ class EncoderLayer(tf_keras.layers.Layer):
     self._used = used
     self._graph_tokenizer = None
     if importlib.util.find_spec("tensorflow_text"):
-      self._graph_tokenizer = GraphTokenizer(encoder.tokenizer, max_seq_length)
+      with contextlib.suppress(NoGraphForm):
+        self._graph_tokenizer = GraphTokenizer(encoder.tokenizer, max_seq_length)
     # What the embedding does not depend on is a part of a saved graph, but not of the weights.
     self._model = tf.__internal__.tracking.AutoTrackable()
     self._model.weights = encoder.bert.model.weights

@@ -7,6 +7,7 @@ import numpy as np
 import tensorflow as tf
 
 from bert_flow_tf.encoder.fine_tuning import trained_weights
+from bert_flow_tf.encoder.graph_text import NoGraphForm
 from bert_flow_tf.encoder.graph_tokenizer import GraphTokenizer
 from bert_flow_tf.encoder.pooling import Pooling
 from bert_flow_tf.encoder.sentence_encoder import SentenceEncoder
@@ -45,6 +46,14 @@ class EncoderGraph:
     """The tokenizer, which needs TensorFlow Text."""
     with tf.init_scope():  # its tables belong to no function that uses them
       return GraphTokenizer(self._encoder.tokenizer, self.max_seq_length)
+
+  @functools.cached_property
+  def without_text(self) -> str | None:
+    """Returns why the graph takes ids alone; None if it takes text."""
+    try:
+      return self.tokenizer and None
+    except NoGraphForm as error:
+      return str(error)
 
   def trainable_variables(self) -> list[tf.Variable]:
     """Returns the weights that get gradients; none of a static encoder."""

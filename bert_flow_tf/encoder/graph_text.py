@@ -29,6 +29,9 @@ _LARGE_MARK = "\u0345"
 class NoGraphForm(EncoderError):
   """A tokenizer that cannot be computed in a TensorFlow graph."""
 
+  def __init__(self, reason: str) -> None:
+    super().__init__(f"the tokenizer has no form as a TensorFlow graph: {reason}; use ids in place of text")
+
 
 @functools.cache
 def _class_of(expression: str) -> str:

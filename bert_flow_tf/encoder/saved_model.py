@@ -37,6 +37,7 @@ class SavedText:
   """
 
   is_static = has_pooler = takes_ids = False
+  without_text = None
   precision, revision = "float32", None
   declared = Declared(OUTPUT, STATIC_MAX_SEQ_LENGTH)
 

@@ -20,7 +20,6 @@ from bert_flow_tf.calibration.flow import as_calibration
 from bert_flow_tf.calibration.interface import Calibration
 from bert_flow_tf.calibration.linear import LinearCalibration
 from bert_flow_tf.data.pairs import sentences_or_pairs
-from bert_flow_tf.encoder.graph_tokenizer import vocabulary_of
 from bert_flow_tf.errors import ConfigError, DataError
 from bert_flow_tf.flow.glow import Glow
 from bert_flow_tf.io.checks import check_rows
@@ -110,6 +109,8 @@ def export_model(
     raise ConfigError(
       f"reference: only a flow says how usual a text is, not calibration={name}; leave it out", "reference"
     )
+  if served.without_text:
+    logging.warning("%s: the served model has embed_ids and no signature of text", served.without_text)
   with owned(export_dir, "export_dir"):
     place = _new_version(pathlib.Path(export_dir), checked.version)
     entries = _describe_reference(served, reference) | (about or {})
@@ -175,10 +176,10 @@ def _save(folder, served):
   root = served.module()
   with tempfile.TemporaryDirectory() as place, _quiet():
     if isinstance(served, ServedModel) and served.model.encoder.has_tokens:
-      vocabulary = pathlib.Path(place, "vocab.txt")  # a word piece per line, in the order of their ids
-      pieces = vocabulary_of(served.model.encoder.tokenizer.ids)
-      write_text(vocabulary, "".join(f"{piece or ''}\n" for piece in pieces))
-      root.vocabulary = tf.saved_model.Asset(str(vocabulary))
+      root.vocabulary = []
+      for name, content in served.model.encoder.tokenizer.files().items():
+        pathlib.Path(place, name).write_bytes(content)
+        root.vocabulary.append(tf.saved_model.Asset(str(pathlib.Path(place, name))))
     tf.saved_model.save(root, str(folder), signatures=served.functions())
 
 
@@ -206,6 +207,8 @@ def _describe_model(served: ServedCalibration, settings: ExportSettings, about: 
   if graph.is_flow:
     calibration["flow"] = served.fitted.flow.settings()
     without = []
+  if served.without_text:
+    without.append(f"signatures of text: {served.without_text}")
   if isinstance(served.fitted, LinearCalibration):
     calibration["fitted_on"] = served.fitted.count
   versions = {"bert_flow_tf": __version__, "python": platform.python_version()}

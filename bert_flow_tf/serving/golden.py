@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
+from bert_flow_tf.encoder.tokenizer import pad_batch
 from bert_flow_tf.evaluation.metrics import normalized
 from bert_flow_tf.io.files import write_text
 from bert_flow_tf.serving.served_model import ServedCalibration, ServedModel
@@ -22,6 +23,7 @@ _SENTENCES = (
   "no",
   "word " * 500,
 )
+_IDS = "embed_ids"
 _VECTORS = 8
 # Two float32 graphs of the same operations differ by rounding only.
 _TOLERANCE = 1e-4
@@ -34,6 +36,10 @@ def answer(functions: Any, served: ServedCalibration) -> dict[str, dict]:
   """
   answers: dict[str, dict] = {}
   rows = _rows(served)
+  if isinstance(served, ServedModel) and served.without_text:
+    ids, lengths = _ids(served)
+    outputs = functions[_IDS](ids=tf.constant(ids), lengths=tf.constant(lengths))
+    answers[_IDS] = {"inputs": {"ids": ids.tolist(), "lengths": lengths.tolist()}, "outputs": _arrays(outputs)}
   for name, signature in served.table.items():
     inputs, tensors = {}, {}
     for index, (key, tensor) in enumerate(signature.inputs.items()):
@@ -43,7 +49,7 @@ def answer(functions: Any, served: ServedCalibration) -> dict[str, dict]:
         tensors[key] = tf.constant(inputs[key])
     if inputs:
       outputs = functions[name](**tensors)
-      answers[name] = {"inputs": inputs, "outputs": {key: value.numpy() for key, value in outputs.items()}}
+      answers[name] = {"inputs": inputs, "outputs": _arrays(outputs)}
   return answers
 
 
@@ -59,13 +65,15 @@ def check(answers: dict[str, dict], served: ServedCalibration) -> dict[str, floa
   expected = pooled = served.embed(_rows(served))
   if "embed_pooled" in answers:
     pooled = answers["embed_pooled"]["outputs"]["pooled"]
+  elif _IDS in answers:
+    pooled = served.pooled_of_ids(*_ids(served)).numpy()
   # Of the exported model's own embeddings: a whitening would magnify rounding differences of the encoder.
   calibrated = served.model.transform(pooled)
   if served.normalize:
     calibrated = normalized(calibrated)
   differences = {
     "pooled": _difference(pooled, expected),
-    "calibrated": _difference(answers["serving_default"]["outputs"]["embedding"], calibrated),
+    "calibrated": _difference(answers[next(iter(answers))]["outputs"]["embedding"], calibrated),
   }
   for name, difference in differences.items():
     if difference > _TOLERANCE:
@@ -85,6 +93,16 @@ def _rows(served: ServedCalibration) -> Any:
     # A SavedModel need not have vectors of empty and very long texts.
     return [sentence for sentence in _SENTENCES if 0 < len(sentence) < 500]
   return np.random.default_rng(0).normal(size=[_VECTORS, served.sizes["dim"]]).round(4).astype(np.float32)
+
+
+def _ids(served):
+  """Returns ids and numbers of tokens of the sentences, by the tokenizer in Python."""
+  tokens = served.model.encoder.tokenizer(_SENTENCES, served.sizes["max_seq_length"])
+  return pad_batch(tokens)[0], np.array([len(row) for row in tokens], np.int32)
+
+
+def _arrays(outputs: dict[str, tf.Tensor]) -> dict[str, np.ndarray]:
+  return {key: value.numpy() for key, value in outputs.items()}
 
 
 def _difference(actual: np.ndarray, expected: np.ndarray) -> float:

@@ -17,6 +17,8 @@ MAX_ROWS = 65536
 # Tokens that are computed at once, if all rows have max_seq_length; and rows of vectors.
 _TOKENS_AT_ONCE = 16384
 _VECTORS_AT_ONCE = 8192
+# Bytes of text that are tokenized at once.
+_BYTES_AT_ONCE = 2**20
 # Widest rows of a fixed width.
 _WIDEST = 512
 # Tokens of rows that count as short.
@@ -30,6 +32,7 @@ class ServedCalibration:
 
   A request has 0 to 65,536 rows; those of a large one are computed in parts. `sizes` are the sizes of the signatures'
   axes, `table` has the signatures by their names, `model` is what is served, and `fitted` its calibration in Python.
+  `without_text` is the reason if a model takes ids alone.
   """
 
   def __init__(self, model: Any, calibration: Any, dim: int, normalize: bool, low_dim: int | None = None) -> None:
@@ -42,6 +45,7 @@ class ServedCalibration:
       self.sizes["latent_dim"] = self.calibration.output_dim
     self.table = signatures_of(VECTOR_SIGNATURES, self.calibration.is_flow)
     self._rows_at_once = _VECTORS_AT_ONCE
+    self.without_text: str | None = None
     self._computations: dict[str, Callable[..., Outputs]] = {
       "serving_default": self._embed,
       "log_prob": self._log_prob,
@@ -57,13 +61,15 @@ class ServedCalibration:
 
   def module(self) -> tf.train.Checkpoint:
     """Returns the reusable SavedModel to be: callable, with variables and gradients to the trainable ones."""
-    (inputs,) = self._specs(self.table["serving_default"])
+    # Without a graph of its tokenizer a model has no signature of text.
+    default = next(iter(self.table.values()))
     module = tf.train.Checkpoint()
     module.variables = self.variables
     module.trainable_variables = self.trainable_variables
     module.regularization_losses = []
     # Not in parts: TensorFlow would keep what the gradients need in lists, which is slow.
-    module.__call__ = tf.function(lambda inputs: self._embed(inputs)[0], [inputs], autograph=False)
+    compute = self._computations[default.name]
+    module.__call__ = tf.function(lambda *inputs: compute(*inputs)[0], self._specs(default), autograph=False)
     module.serve = module.__call__  # its name in Keras' exports
     return module
 
@@ -137,7 +143,9 @@ class ServedModel(ServedCalibration):
     self._rows_at_once = max(1, _TOKENS_AT_ONCE // width)
     self._reads_whole_texts = model.max_seq_length > width
     self.sizes["max_seq_length"] = width
-    self.table = signatures_of(SIGNATURES, self.calibration.is_flow, self._encoder.takes_ids)
+    self.without_text = self._encoder.without_text
+    takes_text = not self.without_text
+    self.table = signatures_of(SIGNATURES, self.calibration.is_flow, self._encoder.takes_ids, takes_text)
     self._computations |= {
       "similarity": self._similarity,
       "embed_pooled": lambda text: (self._pooled_of(text),),
@@ -162,11 +170,14 @@ class ServedModel(ServedCalibration):
 
   def _rows_of(self, inputs: tuple[tf.Tensor, ...]) -> Any:
     """See the base class."""
-    if not self._reads_whole_texts or inputs[0].dtype == tf.float32:
+    is_text = inputs[0].dtype == tf.string
+    if inputs[0].dtype == tf.float32 or not (self._reads_whole_texts or is_text):
       return self._rows_at_once
-    if inputs[0].dtype == tf.string:
+    if is_text:
       lengths = tf.strings.length(tf.concat(inputs, axis=0))  # bytes, of which a token has at least one
       longest = tf.reduce_max(tf.concat([lengths, [0]], axis=0)) + 2
+      if not self._reads_whole_texts:
+        return tf.clip_by_value(_BYTES_AT_ONCE // longest, 1, self._rows_at_once)
     else:
       longest = tf.shape(inputs[0])[1]
     return tf.clip_by_value(_TOKENS_AT_ONCE // tf.maximum(longest, 1), 1, _TOKENS_AT_ONCE // _WIDTH_OF_SHORT)
@@ -175,6 +186,10 @@ class ServedModel(ServedCalibration):
     if not self._encoder.takes_ids:
       return self._encoder.of_text(text)
     return self._pooled(*self._encoder.tokenizer(text))
+
+  def pooled_of_ids(self, ids: tf.Tensor, lengths: tf.Tensor) -> tf.Tensor:
+    """Returns the embeddings before calibration of ids int32 [n, seq_len] and lengths int32 [n], float32 [n, dim]."""
+    return self._pooled(tf.constant(ids), tf.constant(lengths))
 
   def _embed_ids(self, ids: tf.Tensor, lengths: tf.Tensor) -> Outputs:
     return (self._calibrated(self._pooled(ids, _checked_lengths(ids, lengths))),)

@@ -136,11 +136,15 @@ VECTOR_SIGNATURES = _by_name(
 )
 
 
-def signatures_of(table: dict[str, Signature], has_flow: bool, takes_ids: bool = True) -> dict[str, Signature]:
-  """Returns the signatures of a table that a model with or without a flow has, whose encoder takes ids or does not."""
+def signatures_of(
+  table: dict[str, Signature], has_flow: bool, takes_ids: bool = True, takes_text: bool = True
+) -> dict[str, Signature]:
+  """Returns the signatures of a table that a model has, with a flow or not, whose encoder takes ids, text or both."""
   signatures = {}
   for name, signature in table.items():
     needs_ids = "ids" in signature.inputs
-    if (has_flow or not signature.needs_flow) and (takes_ids or not needs_ids):
+    needs_text = any(tensor.dtype == "string" for tensor in signature.inputs.values())
+    is_possible = (takes_ids or not needs_ids) and (takes_text or not needs_text)
+    if is_possible and (has_flow or not signature.needs_flow):
       signatures[name] = signature
   return signatures
