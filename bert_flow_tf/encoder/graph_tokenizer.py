@@ -55,8 +55,8 @@ class GraphTokenizer:
 
     self.max_seq_length = int(max_seq_length)
     self.cls_id, self.sep_id, self.pad_id, _ = tokenizer.special_ids
-    if tokenizer.backend is None:
-      raise NoGraphForm("its words are found by a program that TensorFlow does not have (MeCab, Sudachi or Juman)")
+    if tokenizer.words_by:
+      raise NoGraphForm(f"its words are found by {tokenizer.words_by}")
     definition = json.loads(tokenizer.backend.to_str())
     others = [token["content"] for token in definition["added_tokens"] if not token["special"]]
     if others:

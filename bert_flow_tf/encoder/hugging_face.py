@@ -158,6 +158,15 @@ def reads_vocab_txt(folder: pathlib.Path) -> bool:
   return False
 
 
+def is_japanese(folder: pathlib.Path) -> bool:
+  """Returns whether the tokenizer of a folder is BertJapaneseTokenizer."""
+  kinds = []
+  for name in ("config.json", "tokenizer_config.json"):
+    if (folder / name).is_file():
+      kinds.append(read_json(folder / name).get("tokenizer_class"))
+  return "BertJapaneseTokenizer" in kinds
+
+
 def find_weights(folder: pathlib.Path) -> str:
   """Returns the name of the weights file, or of the index of several, that transformers will read."""
   for name in WEIGHTS:

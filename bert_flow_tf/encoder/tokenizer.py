@@ -20,7 +20,7 @@ from absl import logging
 
 from bert_flow_tf.data.pairs import check_sentences
 from bert_flow_tf.encoder.architectures import ARCHITECTURES, BERT
-from bert_flow_tf.encoder.hugging_face import TOKENIZERS, read_json, reads_vocab_txt
+from bert_flow_tf.encoder.hugging_face import TOKENIZERS, is_japanese, read_json, reads_vocab_txt
 from bert_flow_tf.errors import EncoderError
 from bert_flow_tf.io.checks import is_integer
 
@@ -58,10 +58,11 @@ class SentenceTokenizer:
   `settings` are do_lower_case, strip_accents (None: if do_lower_case), tokenize_chinese_chars and
   max_input_chars_per_word; `specials` {"cls_token": "[CLS]", ...}; `special_ids` those of [CLS], [SEP], [PAD], [MASK];
   `backend` is the `tokenizers.Tokenizer`. `spaced` is True if a word's first piece has the space before it, as in
-  byte-level BPE, so that a text's first word can have other pieces.
+  byte-level BPE, so that a text's first word can have other pieces. `words_by` is a program that `backend` lacks.
   """
 
   spaced = False
+  words_by: str | None = None
 
   def __init__(
     self,
@@ -121,6 +122,10 @@ class SentenceTokenizer:
       from bert_flow_tf.encoder.folder_tokenizer import FolderTokenizer  # made of this class
 
       return FolderTokenizer.of_folder(folder, chosen or {})
+    if given is None and is_japanese(folder):
+      from bert_flow_tf.encoder.japanese import JapaneseTokenizer  # made of this class
+
+      return JapaneseTokenizer(folder, chosen or {})
     vocab_file = folder / pathlib.Path(given or "vocab.txt").name
     config = _read_config(folder / "tokenizer_config.json")
     settings = {key: config[key] for key in (*_SWITCHES, _MOST, *SPECIALS) if config.get(key) not in (None, "")}
