@@ -1,11 +1,12 @@
 # The commands of .ci/run, one at a time, in .venv. tests/forge_test.py compares them.
-.PHONY: install test slow lint docs table soak constraints
+.PHONY: install test slow lint docs notebook table soak constraints
 
 install: ; python3 -m venv .venv && .venv/bin/pip install -q -e '.[test,docs]'
 test: ; .venv/bin/python -m pytest -q
 slow: ; .venv/bin/python -m pytest -q -m ''
 lint: ; .venv/bin/ruff check . && .venv/bin/ruff format --check . && .venv/bin/mypy
 docs: ; .venv/bin/mkdocs build --strict
+notebook: ; .venv/bin/python -m tools.notebook
 table: ; .venv/bin/python run_scripts/run_table.py $(FLAGS)
 soak: ; .venv/bin/python -m tools.soak.kills $(FLAGS)
 constraints: ; uv pip compile --quiet --universal --python-version=3.11 --extra=test --extra=docs --extra=gcs --extra=s3 --no-annotate setup.py -o constraints.txt
