@@ -135,7 +135,7 @@ def test_links_lead_to_files(page):
 @pytest.mark.parametrize("page", _PAGES, ids=lambda page: page.relative_to(REPO).as_posix())
 def test_inline_code_exists(page):
   """Python's names and arguments, and the files of the repository."""
-  spans = _spans(page)
+  spans = [span for span in _spans(page) if not re.fullmatch(r"\w+\.py", span)]
   variables = _VARIABLES if page.name == "api.md" else {}
   assert [problem for span in spans if (problem := unknown_python(span, variables))] == []
   files = [span for span in spans if re.fullmatch(r"[a-z0-9_/]+/[a-z0-9_]+\.py", span)]
