@@ -16,6 +16,7 @@ from bert_flow_tf.encoder.tokenizer import SentenceTokenizer
 NGRAMS = (3, 4, 5)
 _ALPHA = 0.75  # of token_weights=idf
 _START = "<"
+_NO_CHARACTER = "\ufffd"
 # Signs of an n-gram that one random number has.
 _SIGNS = 64
 
@@ -35,20 +36,22 @@ class CharacterTable:
 
   def __init__(self, tokenizer: SentenceTokenizer, weights: TokenWeights, sizes: Sequence[int] = NGRAMS) -> None:
     self._tokenizer, self._weights = tokenizer, weights
-    frequencies, total = np.asarray(weights.frequencies, np.float64), weights.total
+    texts, total = written(tokenizer), weights.total
+    frequencies = np.zeros(len(texts))
+    known = weights.frequencies[: len(texts)]
+    frequencies[: len(known)] = known
     content = f"{tokenizer.checksum} {total} ".encode() + frequencies.tobytes()
     self.checksum = hashlib.sha256(content).hexdigest()
     numbers: dict[str, int] = {}  # of the n-grams
     columns, ends = [], [0]
-    for text in written(tokenizer):
+    for text in texts:
       for ngram in _ngrams(text, sizes):
         columns.append(numbers.setdefault(ngram, len(numbers)))
       ends.append(len(columns))
     shape = len(ends) - 1, len(numbers)
     has = scipy.sparse.csr_array((np.ones(len(columns)), columns, ends), shape)
-    of_ngrams = _idf(np.minimum(frequencies[: shape[0]] @ has, total), total)
-    of_pieces = _idf(frequencies[: shape[0]], total)
-    self._rows = scipy.sparse.diags_array(of_pieces) @ _unit(has.multiply(of_ngrams).tocsr())
+    of_ngrams = _idf(np.minimum(frequencies @ has, total), total)
+    self._rows = scipy.sparse.diags_array(_idf(frequencies, total)) @ _unit(has.multiply(of_ngrams).tocsr())
     self.dense = functools.cache(self._dense)
 
   @functools.cached_property
@@ -90,11 +93,13 @@ class CharacterTable:
 def written(tokenizer: SentenceTokenizer) -> list[str]:
   """Returns each word piece without its mark, after "<" if it starts a word; "" for special ones and punctuation."""
   texts = []
-  for piece in tokenizer.vocab:
-    text = piece.removeprefix("##")
+  for piece, word in zip(tokenizer.vocab, tokenizer.words, strict=True):
+    text = word.removeprefix("##")
     if SPECIAL.fullmatch(piece) or piece in tokenizer.specials.values() or is_punctuation(text):
       text = ""
-    elif text == piece:
+    elif _NO_CHARACTER in text:  # a part of a character, by its bytes
+      text = piece
+    elif text == word:
       text = _START + text
     texts.append(text)
   return texts

@@ -12,6 +12,7 @@ from bert_flow_tf.encoder import token_frequency
 from bert_flow_tf.errors import BertFlowError, ConfigError, EncoderError
 from bert_flow_tf.training import choice
 from bert_flow_tf.training.calibrate import fit_calibration
+from tests.testing import shared
 
 TEXTS = [
   "A man is playing a guitar.",
@@ -158,3 +159,14 @@ def test_names_that_are_rejected(name):
 def test_vectors_have_no_characters(name):
   with pytest.raises(BertFlowError, match="characters need sentences"):
     fit_calibration(np.eye(3), name)
+
+
+@pytest.mark.parametrize("name", ["roberta", "xlm-roberta", "albert", "mpnet"])
+def test_pieces_of_other_vocabularies(name):
+  """Parts of a word are found in any notation of word pieces, and the graph computes the same."""
+  texts = ["unbelievable storms, in 1999", "the storm is unbelievable", "a guitar", "das Café in 東京", "ein Café"]
+  model = SentenceModel.from_pretrained(str(shared(f"golden_encoders/{name}"))).fit(texts * 4, "mean+characters-64")
+  matches = model.string_matches([texts[0], texts[0], texts[3]], [texts[1], texts[2], texts[4]])["characters"]
+  assert matches[0] > 0.2 and matches[1] < 0.05 and matches[2] > 0.2
+  answer = model.as_function()(np.array([text.encode() for text in texts])).numpy()
+  np.testing.assert_allclose(answer, model.encode(texts), atol=1e-5)
