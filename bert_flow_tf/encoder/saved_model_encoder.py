@@ -14,7 +14,6 @@ from bert_flow_tf.encoder.tokenizer import repair_surrogates
 from bert_flow_tf.errors import ConfigError, EncoderError
 from bert_flow_tf.progress import Progress
 
-_POOLING = Pooling(OUTPUT, OUTPUT, (), 0)
 # Of a text's bytes, as many as a token has about, which decides how many texts are in a step.
 _BYTES_OF_TOKEN = 4
 
@@ -23,13 +22,14 @@ class SavedModelEncoder(SentenceEncoder):
   """Encoder of sentences by a SavedModel, with the interface of `SentenceEncoder` except for what needs tokens."""
 
   has_tokens = False
+  own_pooling = Pooling(OUTPUT, OUTPUT, (), 0)
 
   def __init__(self, settings: EncoderSettings) -> None:
     """Loads the encoder of the settings; see `SentenceEncoder.from_pretrained`."""
-    _check_settings(settings)
+    check_settings(settings, "is a SavedModel, which takes text and gives vectors")
     self.settings = settings
     self.bert: Any = SavedText(settings.encoder_name, settings.saved_model_output)
-    self.tokenizer: Any = _Words()
+    self.tokenizer: Any = Words()
     self.token_weights = None
     self.hidden_size, self.num_hidden_layers = self.bert.dim, 0
 
@@ -39,10 +39,10 @@ class SavedModelEncoder(SentenceEncoder):
 
   def pooling(self, sentence_embedding_type: str | Pooling | None = None) -> Pooling:
     """Returns the pooling; ConfigError for another one, as a SavedModel has no blocks."""
-    if sentence_embedding_type not in (None, OUTPUT, _POOLING):
+    if sentence_embedding_type not in (None, self.own_pooling.name, self.own_pooling):
       message = f"sentence_embedding_type={sentence_embedding_type}: {self.name} gives vectors, not blocks to pool"
       raise ConfigError(f"{message}; leave it out", "sentence_embedding_type")
-    return _POOLING
+    return self.own_pooling
 
   def pooled_batch(self, *args: Any, **kwargs: Any) -> Any:
     """Raises EncoderError: it has no ids."""
@@ -84,7 +84,7 @@ class SavedModelEncoder(SentenceEncoder):
     return embeddings
 
 
-class _Words:
+class Words:
   """Numbers of the words between spaces in place of tokens, for `auto`, which mixes sentences."""
 
   checksum = ""
@@ -113,12 +113,11 @@ class _Words:
     """Does nothing: no text is cut or unknown."""
 
 
-def _check_settings(settings):
+def check_settings(settings: EncoderSettings, reason: str) -> None:
   """Raises ConfigError for a setting of loading that needs tokens, blocks or a hub."""
   useless = settings.loading_arguments() | {"saved_model_output": None, "cache_dir": None}
   if useless["token_weights"] == "uniform":  # as an identity has it
     useless["token_weights"] = None
   for argument, default in EncoderSettings().arguments(LOADING).items():
     if useless[argument] != default:
-      reason = "is a SavedModel, which takes text and gives vectors"
       raise ConfigError(f"{argument}={useless[argument]}: {settings.encoder_name} {reason}; leave it out", argument)

@@ -24,7 +24,7 @@ from bert_flow_tf.encoder.token_weights import UNIFORM, TokenWeights, make_token
 from bert_flow_tf.encoder.tokenizer import SentenceTokenizer, pad_batch
 from bert_flow_tf.errors import ConfigError, EncoderError
 from bert_flow_tf.io.checks import is_integer
-from bert_flow_tf.io.experiment import SAVED_MODEL
+from bert_flow_tf.io.experiment import SAVED_MODEL, WORD_VECTORS
 from bert_flow_tf.progress import Progress
 
 # Packages whose versions change embeddings by rounding, or by a fixed error.
@@ -92,7 +92,8 @@ class SentenceEncoder:
     Args:
       name: `mini` (packaged), base, large, large-wwm, base-cased, large-cased, large-wwm-cased, a local
         Hugging Face folder, Google's TensorFlow 1 folder, or a hub id `org/name`; or "static:" and one of these, for
-        its word rows without the transformer; or "saved_model:" and the folder of a SavedModel from text to vectors.
+        its word rows without the transformer; or "saved_model:" and the folder of a SavedModel from text to vectors;
+        or "glove:" and a file of word vectors.
       **arguments: the settings of `EncoderSettings` that decide how it is loaded, with the defaults and the meaning of
         the runners' flags: cache_dir and revision (of the hub), precision, hidden_act, max_input_chars_per_word,
         token_weights and frequency_corpus; bert_config_file and vocab_file of a TensorFlow 1 checkpoint, if they are in
@@ -111,6 +112,10 @@ class SentenceEncoder:
       from bert_flow_tf.encoder.saved_model_encoder import SavedModelEncoder  # which inherits from this class
 
       return SavedModelEncoder(settings)
+    if settings.encoder_name.startswith(WORD_VECTORS):
+      from bert_flow_tf.encoder.word_encoder import WordEncoder  # likewise
+
+      return WordEncoder(settings)
     if settings.token_weights is not None:
       parse_token_weights(settings.token_weights)  # before the long loading
     bert = load_bert(settings)

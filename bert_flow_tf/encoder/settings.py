@@ -12,7 +12,7 @@ from typing import Any
 from bert_flow_tf.encoder.pooling import ALLOWED as ALLOWED_POOLINGS
 from bert_flow_tf.encoder.pooling import OUTPUT, WORD_ROWS
 from bert_flow_tf.errors import ConfigError
-from bert_flow_tf.io.experiment import SAVED_MODEL, STATIC
+from bert_flow_tf.io.experiment import SAVED_MODEL, STATIC, WORD_VECTORS
 from bert_flow_tf.io.settings import Settings, setting
 
 # Of encoders whose files declare none.
@@ -57,7 +57,7 @@ class EncoderSettings(Settings):
     "Encoder: mini, base, large, large-wwm, their -cased versions, a hub id, or a Hugging Face or Google (TF1) folder "
     "(bert, roberta, xlm-roberta, mpnet, distilbert, electra or albert); "
     "static:NAME for the word embeddings of one of these without its transformer, which is much faster; "
-    "saved_model:FOLDER for a TensorFlow SavedModel from text to vectors.",
+    "saved_model:FOLDER for a TensorFlow SavedModel from text to vectors; glove:FILE for averages of word vectors.",
     part=NAME,
     named=False,  # it has its own part in an experiment's name
   )
@@ -204,6 +204,8 @@ class EncoderSettings(Settings):
       default = WORD_ROWS
     elif self.encoder_name.startswith(SAVED_MODEL):
       default = OUTPUT
+    elif self.encoder_name.startswith(WORD_VECTORS):
+      default = "avg"
     return self.sentence_embedding_type or default
 
   def arguments(self, *parts: str) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from bert_flow_tf.encoder import google_folder, tf1_reader
 from bert_flow_tf.encoder.hugging_face import VOCABULARIES, find_weights
 from bert_flow_tf.encoder.settings import EncoderSettings
 from bert_flow_tf.errors import EncoderError
-from bert_flow_tf.io.experiment import SAVED_MODEL, STATIC
+from bert_flow_tf.io.experiment import SAVED_MODEL, STATIC, WORD_VECTORS
 
 _PACKAGED = {"mini": pathlib.Path(__file__).parent / "pretrained" / "mini"}
 # The models of the paper's tables (uncased) and their cased twins, by the hub's name without "google-bert/".
@@ -89,7 +89,7 @@ def find(settings: EncoderSettings) -> Source:
 
 def absolute_name(name: str) -> str:
   """Returns an encoder's name, with the absolute path of a folder or checkpoint that is named by a relative one."""
-  prefix = next(filter(name.startswith, (STATIC, SAVED_MODEL)), "")
+  prefix = next(filter(name.startswith, (STATIC, SAVED_MODEL, WORD_VECTORS)), "")
   rest = name.removeprefix(prefix)
   path = os.path.expanduser(rest)
   if rest in (*MODEL_NAMES, *HUB_NAMES.values()) or not (os.path.exists(path) or tf1_reader.is_prefix(path)):

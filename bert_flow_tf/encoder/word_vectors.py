@@ -19,12 +19,13 @@ from bert_flow_tf.encoder.cache import EmbeddingCache
 from bert_flow_tf.encoder.pooling import Pooling
 from bert_flow_tf.errors import ConfigError, EncoderError
 from bert_flow_tf.io.checks import is_integer
+from bert_flow_tf.io.experiment import WORD_VECTORS
 from bert_flow_tf.progress import Progress
 
 # The only pooling.
 AVERAGE = Pooling("avg", "words", (), 0)
 # Prefix of a model's name that stands for a file of word vectors.
-PREFIX = "glove:"
+PREFIX = WORD_VECTORS
 
 _GZIP_MAGIC = b"\x1f\x8b"
 _REPORT = 5000  # lines between two reports of progress

@@ -20,6 +20,8 @@ _HASH_LENGTH = 8
 STATIC = "static:"
 # And of text encoders that are SavedModels.
 SAVED_MODEL = "saved_model:"
+# And of files of word vectors.
+WORD_VECTORS = "glove:"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -51,7 +53,7 @@ def encoder_label(name: str) -> str:
   """Returns an encoder's name in tables and folders' names: the last part of its path; of `encoder`, `model` two."""
   if name.startswith(STATIC):
     return f"static-{encoder_label(name.removeprefix(STATIC))}"  # TensorBoard gives a colon another meaning
-  path = pathlib.Path(name.removeprefix(SAVED_MODEL))
+  path = pathlib.Path(name.removeprefix(SAVED_MODEL).removeprefix(WORD_VECTORS))
   folder = path.expanduser()
   if folder.is_dir():
     path = folder.absolute()

@@ -131,14 +131,17 @@ def is_saved_model(name: str) -> bool:
 
 
 def load_encoder(name: str, inputs: Inputs) -> Any:
-  """Returns a `SentenceEncoder`, or `WordVectors` for a name glove:FILE."""
+  """Returns the encoder of a name; of a file of word vectors, glove:FILE, only the words of the tasks."""
   if not is_words(name):
     return _load_bert(name, inputs.embedding)
   sentences = set()
   for task in inputs.tasks.values():
     for pairs in task.splits.values():
       sentences.update(pairs.sentences_a, pairs.sentences_b)
-  return WordVectors.from_file(os.path.expanduser(name.removeprefix(PREFIX)), wanted_words(sentences))
+  vectors = WordVectors.from_file(os.path.expanduser(name.removeprefix(PREFIX)), wanted_words(sentences))
+  from bert_flow_tf.encoder.word_encoder import WordEncoder  # imports TensorFlow, after the files are read
+
+  return WordEncoder(EncoderSettings.of(name), vectors)
 
 
 def change_encoder(encoder: Any, settings: EncoderSettings, token_weights: str, static: bool = False) -> Any:

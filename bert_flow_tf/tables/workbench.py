@@ -122,7 +122,7 @@ class Store:
 
 
 class Workbench:
-  """One encoder (a `SentenceEncoder`, or `WordVectors` with `words`) of a run; computes each result once.
+  """One encoder (a `SentenceEncoder`; a `WordEncoder` with `words`) of a run; computes each result once.
 
   `label` names it in the tables; `paper_encoder` is "base" or "large" if it is the paper's, else None; `own` is the
   only embedding of word vectors, of a SavedModel and of a folder that declares its pooling, None for other encoders.
