@@ -211,15 +211,20 @@ def given_model_arguments() -> dict[str, Any]:
   return arguments
 
 
-def load_model(folder: str | None = None, allow_other_encoder: bool = False) -> Any:
-  """Loads the `SentenceModel` of the flags: of a calibration's folder, or if it is None the encoder alone."""
-  from bert_flow_tf.model import SentenceModel
+def load_model(folder: str | None = None, allow_other_encoder: bool = False, strategy: Any = None) -> Any:
+  """Loads the `SentenceModel` of the flags, of a calibration's folder or the encoder alone, on all devices that embed.
 
-  if folder is not None:
-    return SentenceModel.load(folder, allow_other_encoder=allow_other_encoder, **given_model_arguments())
-  chosen = settings(EncoderSettings)
-  arguments = chosen.arguments(LOADING, POOLING)
-  return SentenceModel.from_pretrained(chosen.encoder_name, cache=chosen.cached_dir, **arguments)
+  `strategy`: of a fit in the same process.
+  """
+  from bert_flow_tf.model import SentenceModel
+  from bert_flow_tf.training.distribution import embedding_scope
+
+  with embedding_scope(strategy):
+    if folder is not None:
+      return SentenceModel.load(folder, allow_other_encoder=allow_other_encoder, **given_model_arguments())
+    chosen = settings(EncoderSettings)
+    arguments = chosen.arguments(LOADING, POOLING)
+    return SentenceModel.from_pretrained(chosen.encoder_name, cache=chosen.cached_dir, **arguments)
 
 
 def export(model: Any, calibration_folder: str | os.PathLike | None, reference: Any = None) -> None:

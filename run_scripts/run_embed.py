@@ -53,10 +53,7 @@ def load_model() -> Any:
     from bert_flow_tf.corpus.models import SavedModelReader
 
     return SavedModelReader(os.path.abspath(os.path.expanduser(FLAGS.saved_model)))
-  from bert_flow_tf.training.distribution import embedding_scope
-
-  with embedding_scope():
-    model = common_flags.load_model(FLAGS.flow_folder, FLAGS.allow_other_encoder)
+  model = common_flags.load_model(FLAGS.flow_folder, FLAGS.allow_other_encoder)
   logging.info("%s: %d dimensions", model.name, model.output_dim)
   return model
 

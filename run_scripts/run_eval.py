@@ -5,7 +5,6 @@ python run_scripts/run_eval.py --flow_folder=exp/NAME/flow --senteval=SentEval/d
 python run_scripts/run_eval.py --predictions=exp/NAME/test_results.tsv
 """
 
-import functools
 import os
 import pathlib
 import sys
@@ -25,6 +24,7 @@ from bert_flow_tf.evaluation.scored_tasks import load_scored_tasks, score_predic
 from bert_flow_tf.evaluation.task_scores import WITHOUT_FLOW
 from bert_flow_tf.integrations.senteval_engine import SIMILARITY_TASKS
 from bert_flow_tf.io.experiment import Stopwatch
+from bert_flow_tf.io.files import owned
 from bert_flow_tf.runs.run_folder import RunFolder, print_results
 from run_scripts import common_flags, runner
 
@@ -94,42 +94,43 @@ def load_tasks(folder: RunFolder | None) -> list[TaskData]:
   return tasks
 
 
-def load_models(folder: RunFolder | None) -> tuple[dict[str, "SentenceModel"], dict[str, Any]]:
+def load_models() -> tuple[dict[str, "SentenceModel"], dict[str, Any]]:
   """Loads {method: model} of the flags, the encoder alone first, and describes them for results.json."""
   from bert_flow_tf.runs import eval_run
-  from bert_flow_tf.training.distribution import embedding_scope
 
   # The calibrations' folders name the encoder; without one it is that of the flags.
   folders = FLAGS.flow_folder or []
-  with embedding_scope():
-    if folders:
-      arguments = common_flags.given_model_arguments()
-      models = eval_run.load_calibrated(folders, allow_other_encoder=FLAGS.allow_other_encoder, **arguments)
-    else:
-      models = {WITHOUT_FLOW: common_flags.load_model()}
-  about = eval_run.describe_models(models, folders)
-  if folder is not None:
-    folder.make()
-  return models, about
+  if folders:
+    arguments = common_flags.given_model_arguments()
+    models = eval_run.load_calibrated(folders, allow_other_encoder=FLAGS.allow_other_encoder, **arguments)
+  else:
+    models = {WITHOUT_FLOW: common_flags.load_model()}
+  return models, eval_run.describe_models(models, folders)
 
 
 def main(argv: list[str]) -> None:
   """Evaluates the encoder, or the file of similarities, and reports."""
   del argv
+  check_flags()
+  if FLAGS.output_dir is None:
+    evaluate(None)
+    return
+  folder = RunFolder(pathlib.Path(FLAGS.output_dir), "output_dir", by_task=True)
+  with owned(folder.path, "output_dir"):
+    evaluate(folder)
+
+
+def evaluate(folder: RunFolder | None) -> None:
+  """Evaluates what the flags name, prints a table, and writes a folder unless it is None."""
   # What results.json has in any run.
   watch = Stopwatch()
-  check_flags()
-  folder = None
-  if FLAGS.output_dir is not None:
-    folder = RunFolder(pathlib.Path(FLAGS.output_dir), "output_dir", by_task=True)
   about = {"seconds": watch.seconds, **common_flags.about()}
 
   if FLAGS.senteval is not None:
     from bert_flow_tf.runs.eval_run import evaluate_senteval
 
-    load = functools.partial(load_models, folder)
     settings = {"batch_size": FLAGS.predict_batch_size, "trusted": FLAGS.senteval_trusted}
-    evaluate_senteval(FLAGS.senteval, FLAGS.senteval_tasks, load, watch, folder, about, **settings)
+    evaluate_senteval(FLAGS.senteval, FLAGS.senteval_tasks, load_models, watch, folder, about, **settings)
     return
 
   if FLAGS.predictions is not None:
@@ -145,7 +146,7 @@ def main(argv: list[str]) -> None:
     tasks = load_tasks(folder)
     from bert_flow_tf.runs.eval_run import evaluate_models  # which imports TensorFlow: the errors above come before
 
-    models, of_models = load_models(folder)
+    models, of_models = load_models()
     results = evaluate_models(models, tasks, watch, FLAGS.predict_batch_size, FLAGS.cached_dir)
     about |= of_models
   # The files come before the table, which names the page.

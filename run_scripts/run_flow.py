@@ -91,13 +91,12 @@ def main(argv: list[str]) -> None:
   # These import TensorFlow, which takes seconds: the errors above come before that.
   from bert_flow_tf.runs.flow_run import FlowRun, FlowRunSettings
   from bert_flow_tf.runs.run_folder import print_results
-  from bert_flow_tf.training.distribution import embedding_scope, make_strategy, wait_for_all
+  from bert_flow_tf.training.distribution import make_strategy, wait_for_all
 
   # Fit everywhere; evaluate and write in one process, while the others wait.
   wait, growth = FLAGS.worker_wait_seconds, FLAGS.gpu_memory_growth
   strategy = make_strategy(FLAGS.distribution_strategy, wait, FLAGS.deterministic, growth, FLAGS.encoder_dropout)
-  with embedding_scope(strategy):
-    model = common_flags.load_model()
+  model = common_flags.load_model(strategy=strategy)
   run = FlowRun(model, FlowRunSettings(**parts), specs, task, corpus, strategy)
   with owned(run.folder, "exp_name") if run.is_chief else contextlib.nullcontext():
     run.fit()

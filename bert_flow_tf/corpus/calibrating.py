@@ -89,11 +89,12 @@ def apply_to_files(
   # A folder, with a file of the same name for each input: what an interrupted run has finished stays.
   _open_output(target, files, folder)
   counts = {}
-  for file in files:
-    name = file.path.name
-    if not (target / name).exists():
-      counts[name] = file.write(target / name, calibration.transform, calibration.output_dim)
-      logging.info("%s: %s", target / name, counted(counts[name], "vector"))
+  with owned(target, "output"):
+    for file in files:
+      name = file.path.name
+      if not (target / name).exists():
+        counts[name] = file.write(target / name, calibration.transform, calibration.output_dim)
+        logging.info("%s: %s", target / name, counted(counts[name], "vector"))
   return counts
 
 

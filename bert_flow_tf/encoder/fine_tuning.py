@@ -132,7 +132,7 @@ class EncoderLayer(tf_keras.layers.Layer):
       if mask is None:
         mask = ids != pad_id
       # A position without an embedding would be read beyond the table.
-      limit = self._encoder.bert.config.max_position_embeddings
+      limit = self._encoder.bert.max_tokens
       message = f"inputs: rows of ids are longer than the {limit} positions of '{self._encoder.name}'; cut them off"
       if ids.shape[-1] is not None and ids.shape[-1] > limit:
         raise DataError(message)

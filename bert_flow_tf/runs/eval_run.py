@@ -18,6 +18,7 @@ from bert_flow_tf.io.experiment import Stopwatch
 from bert_flow_tf.model import SentenceModel
 from bert_flow_tf.runs.run_folder import RunFolder, controls_of
 from bert_flow_tf.training.devices import log_devices
+from bert_flow_tf.training.distribution import embedding_scope
 
 # The original's file of SentEval's results.
 _PUBLISHED_RESULTS = "senteval_results.json"
@@ -30,7 +31,8 @@ def load_calibrated(folders: Sequence[str], **arguments: Any) -> dict[str, Sente
   """
   loaded: list[SentenceModel] = []
   for folder in folders:
-    loaded.append(SentenceModel.load(folder, **arguments))
+    with embedding_scope():
+      loaded.append(SentenceModel.load(folder, **arguments))
     arguments |= {"model": loaded[0].encoder, **loaded[0].identity.model_arguments()}
   # The encoder alone is the method that all others are compared with.
   first = loaded[0]

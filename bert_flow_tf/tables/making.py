@@ -38,13 +38,13 @@ def make(
   plan.check_tasks(tasks)
   inputs = Inputs(tasks, data, embedding, flow)
   inputs.check_fits(plan.corpora())
-  # Encoders are loaded last: it takes the longest.
-  store = Store(folder / "cells")
-  models = []
-  if plan.needs_models:
-    models = load_benches(plan.model, inputs, store)
-  tuned = load_benches(plan.nli_model, inputs, store, nli_tuned=True)
-  with owned(folder, "output_dir"):  # made only now, so that a run with an error leaves no folder
+  with owned(folder, "output_dir"):
+    # Encoders are loaded last: it takes the longest.
+    store = Store(folder / "cells")
+    models = []
+    if plan.needs_models:
+      models = load_benches(plan.model, inputs, store)
+    tuned = load_benches(plan.nli_model, inputs, store, nli_tuned=True)
     for name in plan.table:
       benches = TABLES[name].benches(models, tuned)
       table = make_table(name, plan, benches, {**about(name), **_origin(benches)})

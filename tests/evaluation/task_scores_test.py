@@ -10,7 +10,7 @@ from scipy import stats
 from bert_flow_tf.data.pairs import SentencePairs
 from bert_flow_tf.data.task import TaskData
 from bert_flow_tf.data.tasks import find_task
-from bert_flow_tf.evaluation.task_scores import Embeddings, evaluate, method_names, original_eval_results
+from bert_flow_tf.evaluation.task_scores import Embeddings, evaluate, method_names, original_eval_results, pair_cosines
 
 
 def test_names_that_repeat_get_numbers():
@@ -45,6 +45,51 @@ def test_a_task_without_gold_has_the_spread_of_its_distinct_sentences():
       "participation_ratio": pytest.approx(100 * variances.sum() ** 2 / np.sum(variances**2) / 4),
     }
     assert cosines["train"].shape == (6,)
+
+
+def test_scores_of_a_union_are_of_each_tasks_own_sentences():
+  rows = np.random.default_rng(2).normal(size=[12, 3]) + 0.5
+  first = SentencePairs([*"0120"], [*"3455"], np.array([1.0, 4.0, 2.0, np.nan]))
+  second = SentencePairs(["6", "7", "8"], ["9", "10", "11"], np.array([3.0, 0.0, 5.0]))
+  hidden = SentencePairs.without_gold(["0", "1"], ["2", "3"])
+  union = SentencePairs.join({"STS-12": SentencePairs.join({"a": first}), "STS-13": SentencePairs.join({"b": second})})
+  task = TaskData(find_task("STS-B"), {"dev": hidden, "test": union}, "numbers")
+  scores, cosines = evaluate(task, Embeddings(Numbered(rows), [union]), lambda u: 2 * u - 0.1)
+  moved = 2 * rows - 0.1
+  unit = moved / np.linalg.norm(moved, axis=1, keepdims=True)
+  a, b = [0, 1, 2, 0, 6, 7, 8], [3, 4, 5, 5, 9, 10, 11]
+  np.testing.assert_allclose(cosines["test"], np.sum(unit[a] * unit[b], axis=1))
+  assert set(cosines) == {"dev", "test"} and set(scores) == {"test", "test STS-12", "test STS-13"}
+  # Each first sentence with the second one half the list further on; sentences are counted once.
+  for name, part, sentences in (
+    ("test", slice(0, 7), 12),
+    ("test STS-12", slice(0, 4), 6),
+    ("test STS-13", slice(4, 7), 6),
+  ):
+    others = np.roll(b[part], len(b[part]) // 2)
+    expected = 100 * np.mean(np.sum(unit[a[part]] * unit[others], axis=1))
+    assert scores[name]["cosine_of_random_pairs"] == pytest.approx(expected)
+    assert scores[name]["sentences"] == sentences
+  scored = [0, 1, 2]
+  expected = stats.spearmanr(cosines["test"][scored], first.scores[scored]).statistic
+  assert scores["test STS-12"]["spearman_all"] == pytest.approx(100 * expected)
+  assert evaluate(task, Embeddings(Numbered(rows), [hidden]), lambda u: u, ["dev"])[0] == {}
+
+
+def test_an_embedding_of_zeros_has_the_cosine_0(caplog):
+  a, b = np.array([[1.0, 0.0], [0.0, 0.0], [2.0, 0.0]]), np.array([[0.0, 0.0], [1.0, 1.0], [3.0, 3.0]])
+  np.testing.assert_allclose(pair_cosines(a, b, "dev"), [0.0, 0.0, np.sqrt(0.5)])
+  assert "dev: 2 pairs with a zero embedding" in caplog.text
+
+
+def test_embeddings_of_pairs():
+  rows = np.arange(8.0).reshape(4, 2)
+  first, other = SentencePairs.without_gold(["2", "0"], ["2", "3"]), SentencePairs.without_gold(["1"], ["0"])
+  embeddings = Embeddings(Numbered(rows), [first])
+  np.testing.assert_array_equal(embeddings.values, rows[[2, 0, 3]])  # each distinct sentence once
+  np.testing.assert_array_equal(embeddings.of(["3", "2", "3"]), rows[[3, 2, 3]])
+  np.testing.assert_array_equal(embeddings.rows(first), rows[[2, 0, 2, 3]])
+  assert embeddings.have(first) and not embeddings.have(other)
 
 
 class Bits:

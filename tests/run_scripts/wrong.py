@@ -103,6 +103,7 @@ at least 2 :: --vectors=@/one.npy SN OUT
 --calibration_folder :: --vectors=@/narrow.npy APPLY OUT
 --calibration_folder :: A APPLY OUT --vectors_of=yours
 --calibration_folder :: A --calibration_folder=@ OUT
+another run uses this folder :: A APPLY --output=@/held
 """,
   "eval": """
 each :: --task= --data_dir=@/data --senteval= --senteval=@/absent --senteval=@/lines.txt --senteval=@/exp
@@ -126,6 +127,7 @@ max_seq_length :: STSB --flow_folder=@/exp/sn --max_seq_length=64
 --senteval_tasks :: --senteval=@/data --senteval_tasks=
 --senteval_tasks=STS12,STS17 :: --senteval=@/data --senteval_tasks=STS12,STS17
 --output_dir :: STSB --output_dir=@/lines.txt
+another run uses this folder :: STSB --output_dir=@/held --model=@/absent
 --output_dir: @/several has :: STSB --output_dir=@/several
 --output_dir :: STSB --output_dir=@/senteval
 --output_dir :: --senteval=@/data --senteval_tasks=STS12 --output_dir=@/bare
@@ -289,6 +291,7 @@ QNLI :: --table=4 --data_dir=@/no_dev
 --table=6|sts-dev|sts-train :: --table=6 --data_dir=@/no_dev
 --figure=2|sts-dev|sts-train :: --figure=2 --data_dir=@/no_dev
 --output_dir :: --table=8 --output_dir=@/one.txt
+another run uses this folder :: --table=8 --output_dir=@/held --model=@/absent
 """,
 }
 
