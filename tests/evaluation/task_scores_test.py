@@ -52,7 +52,12 @@ def test_scores_of_a_union_are_of_each_tasks_own_sentences():
   first = SentencePairs([*"0120"], [*"3455"], np.array([1.0, 4.0, 2.0, np.nan]))
   second = SentencePairs(["6", "7", "8"], ["9", "10", "11"], np.array([3.0, 0.0, 5.0]))
   hidden = SentencePairs.without_gold(["0", "1"], ["2", "3"])
-  union = SentencePairs.join({"STS-12": SentencePairs.join({"a": first}), "STS-13": SentencePairs.join({"b": second})})
+  union = SentencePairs.join(
+    {
+      "STS-12": SentencePairs.join({"a": first.take([0, 1]), "c": first.take([2, 3])}),
+      "STS-13": SentencePairs.join({"b": second}),
+    }
+  )
   task = TaskData(find_task("STS-B"), {"dev": hidden, "test": union}, "numbers")
   scores, cosines = evaluate(task, Embeddings(Numbered(rows), [union]), lambda u: 2 * u - 0.1)
   moved = 2 * rows - 0.1
@@ -99,16 +104,26 @@ class Bits:
     return tf.constant(embeddings[:, 0])
 
 
-@pytest.mark.parametrize(("task", "gold"), [("STS-B", [5.0, np.nan, 0.0, 1.0]), ("QNLI", [1.0, np.nan, 0.0, 1.0])])
+@pytest.mark.parametrize(
+  ("task", "gold"),
+  [
+    ("STS-B", [5.0, np.nan, 0.0, 1.0]),
+    ("custom", [5.0, np.nan, 1.0, 2.0]),
+    ("QNLI", [1.0, np.nan, 0.0, 1.0]),
+  ],
+)
 def test_eval_results_as_the_original_names_them(task, gold):
   rows = np.random.default_rng(1).normal(size=[8, 3])
   pairs = SentencePairs([*"0123"], [*"4567"], np.array(gold))
-  data = TaskData(find_task(task), {"train": pairs, "dev": pairs, "test": pairs}, "numbers")
+  spec = find_task(task)
+  if task == "custom":  # on a scale of its own
+    spec = dataclasses.replace(spec, eval_split="test", scale=(1.0, 5.0))
+  data = TaskData(spec, {"train": pairs, "dev": pairs, "test": pairs}, "numbers")
   cosines, scored = np.array([0.9, 0.5, 0.2, 0.1]), np.array(gold)[[0, 2, 3]]
   values = original_eval_results(data, Embeddings(Numbered(rows), [pairs]), Bits(), cosines, 7)
   bits = rows[:4, 0].mean() + rows[4:, 0].mean()
   expected = {"eval_loss_flow": bits, "eval_loss_total": bits, "loss": bits, "global_step": 7}
-  expected["eval_loss"] = np.mean((cosines[[0, 2, 3]] - scored / scored.max()) ** 2)
+  expected["eval_loss"] = np.mean((cosines[[0, 2, 3]] - (scored - scored.min()) / np.ptp(scored)) ** 2)
   if task == "QNLI":
     expected["eval_auc"] = 0.5  # of the two positive pairs one is above the negative one
   else:
