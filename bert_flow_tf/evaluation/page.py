@@ -96,7 +96,10 @@ def _order(pairs, cosines):
   for method, values in cosines.items():
     differences = np.subtract.outer(values[scored], values[scored])[higher]
     share = 100 * (np.mean(differences > 0) + np.mean(differences == 0) / 2)
-    shares.append(f"{share:.0f} with {method}" if shares else f"{share:.0f} times {method}")
+    when = "after " if shares else "before "
+    if len(cosines) == 1:
+      when = ""
+    shares.append(f"{share:.0f} times {when}({method})")
   return (
     f"Take two pairs with different gold: of 100 times, the cosines put them in the right order {', '.join(shares)}; "
     "by guessing it would be 50."

@@ -102,7 +102,8 @@ def test_page(tmp_path):
   for values in cosines.values():
     couples = [(i, j) for i in range(COUNT) for j in range(COUNT) if gold[i] > gold[j]]
     share.append(round(100 * np.mean([values[i] > values[j] for i, j in couples])))
-  assert f"{share[0]} times uncalibrated, {share[1]} with flow;" in text and "to 5, the same meaning" in text
+  assert f"{share[0]} times before (uncalibrated), {share[1]} times after (flow);" in text
+  assert "to 5, the same meaning" in text
   assert "<pre>python run.py --seed=1</pre>" in text and "<details open" not in text
   # The ranks in the tables of pairs that moved, by SciPy.
   scored = ~np.isnan(gold)
