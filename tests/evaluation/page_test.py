@@ -139,6 +139,19 @@ def test_warnings_are_shown_once(tmp_path):
     assert re.findall('<p class="warning">(.*)</p>', text) == expected
 
 
+def test_without_scores_and_with_one_method(tmp_path):
+  """Writes a table's header alone, where no split has gold; one method is neither before nor after."""
+  header = ["split", "pairs", "x 100", "uncalibrated"]
+  text = page.write_page(tmp_path, "a title", [TaskResult("a task", {}, [header])], {}).read_text(encoding="utf-8")
+  assert Page(text).rows == [header]
+  pairs = SentencePairs(["a", "b"], ["c", "d"], np.array([1.0, 2.0]))
+  rows = [header, ["test", "2", "Spearman", "100.00"]]
+  cosines = {"without_flow": np.array([0.1, 0.2])}
+  shown = TaskResult("a task", {}, rows, pairs=pairs, cosines=cosines, question="Why?")
+  text = page.write_page(tmp_path, "a title", [shown], {}).read_text(encoding="utf-8")
+  assert "<p>Why? Take two pairs" in text and "100 times (uncalibrated);" in text
+
+
 @pytest.mark.slow
 def test_in_a_browser(tmp_path):
   """Draws the page in Chromium, light and dark: no error on its console, and a picture that is not empty."""
