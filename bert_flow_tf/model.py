@@ -14,6 +14,7 @@ from bert_flow_tf.calibration.flow import FlowCalibration, as_calibration, load_
 from bert_flow_tf.calibration.interface import Calibration
 from bert_flow_tf.calibration.names import AUTO, FLOW, CalibrationSpec, parse_calibration
 from bert_flow_tf.data.pairs import SentencePairs, Texts, check_pairs, check_sentences, sentences_or_pairs
+from bert_flow_tf.data.task import TaskData
 from bert_flow_tf.encoder import pooling as pooling_lib
 from bert_flow_tf.encoder.identity import check_encoder, has_identity, load_identity, read_identity, save_identity
 from bert_flow_tf.encoder.sentence_encoder import SentenceEncoder, load_encoder
@@ -506,6 +507,13 @@ class SentenceModel:
     sides = [self.encoder.tokenizer(texts, self.max_seq_length, warn=False) for texts in (a, b)]
     table = self.encoder.characters
     return {TF_IDF: table.whole_pieces.cosines(*sides), CHARACTERS: table.cosines(*sides)}
+
+  def controls(self, task: TaskData) -> dict[str, np.ndarray]:
+    """Returns `string_matches` of the evaluated split of a task; {} without gold or word pieces."""
+    if task.spec.eval_split is None or not self.encoder.has_tokens:
+      return {}
+    pairs = task.splits[task.spec.eval_split]
+    return self.string_matches(pairs.sentences_a, pairs.sentences_b)
 
   def encoder_graph(self) -> Any:
     """Returns the graph of the encoder, from text to what the calibration takes."""

@@ -16,7 +16,7 @@ from bert_flow_tf.evaluation.task_scores import WITHOUT_FLOW, Embeddings, evalua
 from bert_flow_tf.integrations.senteval_engine import LITERATURE, PUBLISHED, evaluate_tasks, opened_engine
 from bert_flow_tf.io.experiment import Stopwatch
 from bert_flow_tf.model import SentenceModel
-from bert_flow_tf.runs.run_folder import RunFolder, controls_of
+from bert_flow_tf.runs.run_folder import RunFolder
 from bert_flow_tf.training.devices import log_devices
 from bert_flow_tf.training.distribution import embedding_scope
 
@@ -76,7 +76,7 @@ def evaluate_models(
     for task in tasks:
       evaluations = {method: evaluate(task, views[method], transform) for method, transform in transforms.items()}
       prefix = f"{task.spec.name} " if len(tasks) > 1 else ""
-      results.append(task_result(task, evaluations, views, transforms, True, prefix, controls_of(model, task)))
+      results.append(task_result(task, evaluations, views, transforms, True, prefix, model.controls(task)))
   return results
 
 

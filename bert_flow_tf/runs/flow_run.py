@@ -24,7 +24,7 @@ from bert_flow_tf.evaluation.task_scores import WITH_FLOW, WITHOUT_FLOW, evaluat
 from bert_flow_tf.io.experiment import OutputSettings, Stopwatch, encoder_label, experiment_name, make_folder
 from bert_flow_tf.model import SentenceModel
 from bert_flow_tf.progress import counted
-from bert_flow_tf.runs.run_folder import RunFolder, controls_of
+from bert_flow_tf.runs.run_folder import RunFolder
 from bert_flow_tf.training.calibrate import check_flow
 from bert_flow_tf.training.choice import CANDIDATES, NONE, Choice
 from bert_flow_tf.training.devices import log_devices
@@ -243,7 +243,7 @@ class FlowRun:
     for method, model in self.calibrated.items():
       model.save(self.calibration_folder(method))
     transforms = {method: model.transform for method, model in self.models.items()}
-    controls = controls_of(self._model, self._task)
+    controls = self._model.controls(self._task)
     result = task_result(self._task, evaluations, self._views, transforms, controls=controls)
     # What speaks against a calibration, by its folder.
     warnings = {}

@@ -6,14 +6,11 @@ import pathlib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import numpy as np
 from absl import logging
 
-from bert_flow_tf.data.task import TaskData
 from bert_flow_tf.evaluation import page, report
 from bert_flow_tf.evaluation.result import TaskResult
 from bert_flow_tf.io.experiment import make_folder
-from bert_flow_tf.model import SentenceModel
 
 
 @dataclasses.dataclass(frozen=True)
@@ -65,14 +62,6 @@ class RunFolder:
     if not results:
       return None
     return page.write_page(self.path, title, results, about)
-
-
-def controls_of(model: SentenceModel, task: TaskData) -> dict[str, np.ndarray]:
-  """Returns the cosines [n] of the evaluated split by string matches; {} without gold or word pieces."""
-  if task.spec.eval_split is None or not model.encoder.has_tokens:
-    return {}
-  pairs = task.splits[task.spec.eval_split]
-  return model.string_matches(pairs.sentences_a, pairs.sentences_b)
 
 
 def print_results(results: Sequence[TaskResult], seconds: Mapping[str, float], path: os.PathLike | None = None) -> None:
