@@ -11,7 +11,7 @@ from scipy import stats
 
 from bert_flow_tf import SentenceEncoder, SentenceModel
 from bert_flow_tf.data.tasks import load_task
-from bert_flow_tf.tables.workbench import Workbench
+from bert_flow_tf.tables.workbench import CONTROLS, Workbench
 from tests.run_scripts import tiny_data
 from tests.run_scripts.command_lines import check_rejected
 from tests.run_scripts.results import read_json
@@ -203,10 +203,8 @@ def test_fine_tuned_encoder(ran):
   folder, output = ran
   rows, plain = cells(folder / "out", "3"), cells(folder / "out", "2")
   assert output["fits"]["tuned"] == {"flow": 0, "linear": 0}
-  assert list(rows) == [
-    f"tuned (fine-tuned on NLI), {end}"
-    for end in ("avg", "avg-first-last", "avg-first-last, flow (NLI)", "avg-first-last, flow (target)")
-  ]
+  ends = ["avg", "avg-first-last", "avg-first-last, flow (NLI)", "avg-first-last, flow (target)", *CONTROLS]
+  assert list(rows) == [f"tuned (fine-tuned on NLI), {end}" for end in ends]
   tuned, flow = (
     of[name]["STS-B"]["values"]
     for of, name in [
