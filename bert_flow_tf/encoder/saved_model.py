@@ -6,6 +6,7 @@ import hashlib
 import os
 import pathlib
 from collections.abc import Callable, Iterator
+from concurrent import futures
 from typing import Any, NoReturn
 
 import tensorflow as tf
@@ -154,7 +155,9 @@ def _load(name, folder):
   first: Any = None
   for tags in (None, ["serve"], []):
     try:
-      return tf.saved_model.load(str(folder), tags)
+      # Not in a strategy's scope, which belongs to a thread: the model's graphs cannot read mirrored variables.
+      with futures.ThreadPoolExecutor(1) as other_thread:
+        return other_thread.submit(tf.saved_model.load, str(folder), tags).result()
     except Exception as error:  # of protocol buffers, files and any operation
       first = first or error
   reason = hugging_face.reason(next(folder.glob(_FILES[0])), first)
