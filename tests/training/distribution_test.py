@@ -8,8 +8,10 @@ from tensorflow.python.framework import config
 from bert_flow_tf.data.pipeline import batched, pair_order
 from bert_flow_tf.errors import ConfigError, TrainingError
 from bert_flow_tf.io.settings import changed_values
+from bert_flow_tf.training import distribution
 from bert_flow_tf.training.distribution import (
   distribute_batches,
+  embedding_scope,
   has_several_workers,
   is_chief,
   make_strategy,
@@ -149,6 +151,37 @@ def test_several_widths_and_strategies_in_one_process(dim, how):
   """Also batches that the devices do not divide."""
   for batch_size, found in zip(two_replicas.BATCHES, two_replicas.results()["several"][f"{dim} {how}"], strict=True):
     np.testing.assert_allclose(found, two_replicas.latents(dim, batch_size), rtol=1e-4, atol=1e-4)
+
+
+def test_all_gpus_embed_and_one_fits(monkeypatch):
+  """With GPUs that are pretended; an encoder of several machines embeds on the first device of each."""
+  gpus = [tf.config.LogicalDevice(f"/device:GPU:{i}", "GPU") for i in range(2)]
+  one, made = tf.distribute.OneDeviceStrategy("CPU:0"), []
+
+  def mirrored(devices, reduction):
+    made.append((devices, type(reduction).__name__))
+    return one
+
+  monkeypatch.setattr(distribution, "_strategies", {})
+  monkeypatch.setattr(tf.config, "list_logical_devices", lambda kind: gpus if kind == "GPU" else [])
+  monkeypatch.setattr(tf.distribute, "MirroredStrategy", mirrored)
+  default = tf.distribute.get_strategy()
+  assert make_strategy(memory_growth=False) is default and made == []
+  for fit in (None, default):
+    with embedding_scope(fit):
+      assert tf.distribute.get_strategy() is one
+  assert made == [(("/device:GPU:0", "/device:GPU:1"), "NoneType")]  # once
+  other = tf.distribute.OneDeviceStrategy("CPU:0")
+  with embedding_scope(other):
+    assert tf.distribute.get_strategy() is other
+  with monkeypatch.context() as patched:
+    patched.setattr(distribution, "has_several_workers", lambda fit: True)
+    with embedding_scope(other):
+      assert not tf.distribute.has_strategy()
+  gpus.pop()
+  monkeypatch.setattr(distribution, "_strategies", {})
+  with embedding_scope():
+    assert not tf.distribute.has_strategy() and len(made) == 1
 
 
 @pytest.mark.parametrize(

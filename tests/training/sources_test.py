@@ -5,8 +5,16 @@ import pytest
 import tensorflow as tf
 
 from bert_flow_tf import SentenceEncoder
+from bert_flow_tf.data.pairs import SentencePairs
 from bert_flow_tf.errors import TrainingError
-from bert_flow_tf.training.sources import EmbeddingPairs, SentencePairsWithDropout
+from bert_flow_tf.evaluation.task_scores import Embeddings
+from bert_flow_tf.training.sources import (
+  EmbeddingPairs,
+  FitSentences,
+  MixedPairs,
+  SentencePairsWithDropout,
+  VectorPairs,
+)
 from tests.encoder import tiny
 from tests.training import small
 from tests.training.interrupting import Interrupt, interrupt_at
@@ -57,6 +65,95 @@ def test_embedding_pairs_of_a_part_stand_at_their_numbers():
   assert len(source) == 64
   for found, side in zip(batch_of(source, [63, 3, 63])(0, 1), (a, b), strict=True):
     np.testing.assert_array_equal(found, side[[63, 3, 63]])
+
+
+def test_mixed_pairs_are_the_mix_of_both_sides_views():
+  a, b = small.embeddings(dim=8)
+  mixed = MixedPairs(EmbeddingPairs(a, b, "known"), (0.25, 0.75))
+  # Each view is centered and divided by its root mean square, over both sides.
+  rows = np.concatenate([a, b]).astype(np.float64)
+  expected = np.zeros([128, 4])
+  for view, share in ((slice(0, 4), 0.25), (slice(4, 8), 0.75)):
+    centered = rows[:, view] - rows[:, view].mean(axis=0)
+    expected += share * centered / np.sqrt(np.mean(np.sum(centered**2, axis=1)))
+  scale = mixed.mix(tf.constant(rows)).numpy()[0, 0] / expected[0, 0]  # one constant for all dimensions
+  for found, side in zip(batch_of(mixed, [5, 63])(0, 1), (expected[:64], expected[64:]), strict=True):
+    np.testing.assert_allclose(found, scale * side[[5, 63]], rtol=1e-4, atol=1e-6)
+  assert len(mixed) == 64
+  others = [
+    MixedPairs(EmbeddingPairs(a, b, name), shares) for name, shares in (("known", (0.5, 0.5)), ("x", (0.25, 0.75)))
+  ]
+  assert mixed.fingerprint() not in {other.fingerprint() for other in others}
+
+
+def test_vector_pairs_are_neighbors_across_files():
+  rows = np.random.default_rng(0).normal(size=[11, 3]) * [1.0, 2.0, 3.0]
+  source = VectorPairs([rows[:3], rows[3:4], rows[4:]])
+  assert (len(source), source.dim) == (5, 3)
+  found = batch_of(source, [0, 1, 4, 2])(0, 1)
+  np.testing.assert_allclose(found, [rows[[0, 2, 8, 4]], rows[[1, 3, 9, 5]]], rtol=1e-6)
+  # Of an odd number the last row has no pair.
+  for files in ([rows[:3], rows[3:4], rows[4:]], [rows[:10], rows[10:]]):
+    moments = VectorPairs(files).moments()
+    assert moments.count == 10
+    np.testing.assert_allclose(moments.mean, rows[:10].mean(axis=0))
+  deviation = np.sqrt(np.mean(np.var(rows[4:], axis=0)))  # of the largest file
+  assert source.deviation() == pytest.approx(deviation)
+  changed = rows.copy()
+  changed[10, 2] += 1e-3
+  fingerprints = {VectorPairs(files).fingerprint() for files in ([rows], [changed], [rows[:10]])}
+  assert len(fingerprints) == 3 and VectorPairs([rows[:6], rows[6:]]).fingerprint() in fingerprints
+
+
+class Words:
+  """Encoder of "i" as [i, -i], which notes what it embeds."""
+
+  def __init__(self):
+    self.embedded = []
+
+  def encode(self, sentences, **unused):
+    self.embedded.append(list(sentences))
+    return np.array([[float(sentence), -float(sentence)] for sentence in sentences], np.float32)
+
+  def fingerprint(self, sentences, **unused):
+    return " ".join(sentences)
+
+
+def fit_sentences(sentences, ready=()):
+  """Returns the sentences of a fit, the encoder, and the embeddings that were looked at."""
+  words, seen = Words(), []
+  ready = [Embeddings(Words(), [SentencePairs.without_gold(pair, pair)]) for pair in ready]
+  return FitSentences(sentences, lambda pairs: Embeddings(words, [pairs]), seen.append, ready), words, seen
+
+
+def test_a_plain_list_makes_pairs_of_neighbors_and_every_occurrence_counts():
+  corpus, words, seen = fit_sentences(["1", "2", "3", "1", "5"])
+  assert (corpus.pairs.sentences_a, corpus.pairs.sentences_b) == (("1", "3"), ("2", "1"))
+  for _ in range(2):
+    np.testing.assert_array_equal(corpus.rows()[:, 0], [1, 2, 3, 1, 5])
+  pairs = corpus.embedding_pairs(lambda count: np.arange(count))
+  np.testing.assert_array_equal(batch_of(pairs, [1])(0, 1), [[[3, -3]], [[1, -1]]])
+  assert words.embedded == [["1", "2", "3", "5"]] and len(seen) == 1  # once for all
+
+
+def test_pairs_of_a_fit_that_uses_few_of_them():
+  corpus, words, _ = fit_sentences((["1", "2", "3"], ["4", "5", "6"]))
+  assert corpus.occurrences == ["1", "2", "3", "4", "5", "6"]
+  pairs = corpus.embedding_pairs(lambda count: np.array([2]) if count == 3 else None)
+  np.testing.assert_array_equal(batch_of(pairs, [2])(0, 1), [[[3, -3]], [[6, -6]]])
+  assert words.embedded == [["3", "6"]] and len(pairs) == 3
+
+
+def test_sentences_that_are_embedded_are_not_embedded_again():
+  dev = SentencePairs(["7"], ["8"], np.array([2.0]))
+  corpus, words, seen = fit_sentences(["1", "2"], [["9"], ["1", "2", "7", "8"]])
+  np.testing.assert_array_equal(corpus.rows()[:, 0], [1, 2])
+  a, b, scores = corpus.with_gold(dev)
+  assert (a[0, 0], b[0, 0], scores.tolist()) == (7, 8, [2.0])
+  assert len(corpus.embedding_pairs(lambda count: None)) == 1
+  assert words.embedded == [] and seen == []
+  corpus, words, seen = fit_sentences(["1", "2"])
+  assert corpus.with_gold(dev)[0][0, 0] == 7 and words.embedded == [["7", "8"]] and seen == []
 
 
 def with_value(value, side, dtype=np.float32):
