@@ -18,7 +18,7 @@ def _run(*arguments):
   """Returns {example: what its runs returned}, of a process that prints them."""
   variables = {**os.environ, "PYTHONPATH": str(REPO), "TF_CPP_MIN_LOG_LEVEL": "3", "CUDA_VISIBLE_DEVICES": "-1"}
   command = [sys.executable, "-m", *arguments]
-  done = subprocess.run(command, cwd=REPO, env=variables, capture_output=True, text=True, timeout=900, check=False)
+  done = subprocess.run(command, cwd=REPO, env=variables, capture_output=True, text=True, timeout=1800, check=False)
   assert done.returncode == 0, done.stderr[-3000:]
   found = collections.defaultdict(list)
   for line in done.stdout.splitlines():
