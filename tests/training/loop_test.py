@@ -69,7 +69,7 @@ def test_the_first_call_compiles_and_does_not_count():
 def test_a_stopped_loop_resumes_from_its_last_checkpoint(tmp_path, caplog):
   caplog.set_level("INFO", "absl")
   first = Steps(8, 3, tmp_path)
-  assert first.weight.numpy() == 100
+  assert first.weight.numpy() == 100 and (tmp_path / "ckpt-0.index").exists()
   result = first.run(steps_a_call=2, stopped=lambda: first.weight.numpy() >= 105)
   assert (result.steps, len(result.losses)) == (5, 5) and "stopped early, at step 5 of 8" in caplog.text
   second = Steps(8, 3, tmp_path)
@@ -81,6 +81,13 @@ def test_a_stopped_loop_resumes_from_its_last_checkpoint(tmp_path, caplog):
   assert [step for step, _ in second.saving] == [6, 8]
   assert sorted(path.stem for path in tmp_path.glob("*.index")) == ["ckpt-6", "ckpt-8"]
   assert Steps(8, 3, tmp_path).run().losses.shape == (0, 2)
+
+
+def test_what_initialized_the_weights_is_saved_before_the_first_step(tmp_path):
+  Steps(8, 3, tmp_path).weight.assign(7.0)
+  second = Steps(8, 3, tmp_path)
+  second.loop.restore(lambda: pytest.fail("initialized again"))
+  assert second.weight.numpy() == 100 and second.loop.step == 0
 
 
 def test_events_have_each_loss_at_its_step_and_the_values_of_checkpoints(tmp_path):
