@@ -38,7 +38,7 @@ class CharacterTable:
     self._tokenizer, self._weights = tokenizer, weights
     texts, total = written(tokenizer), weights.total
     frequencies = np.zeros(len(texts))
-    known = weights.frequencies[: len(texts)]
+    known = np.asarray(weights.frequencies)[: len(texts)]
     frequencies[: len(known)] = known
     content = f"{tokenizer.checksum} {total} ".encode() + frequencies.tobytes()
     self.checksum = hashlib.sha256(content).hexdigest()
