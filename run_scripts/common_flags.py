@@ -33,33 +33,35 @@ def define_settings(cls: type, only: Sequence[str] = (), **other_defaults: Any) 
   # A setting's heading in --help is the part of the package that its dataclass belongs to.
   kinds = typing.get_type_hints(cls)
   for field in dataclasses.fields(cls):
-    has_flag = field.metadata.get("flag", True)
-    if has_flag and (not only or field.name in only):
-      _define(field, kinds[field.name], other_defaults.get(field.name, field.default))
-      help_page.put_under(field.name, cls.__module__.split(".")[1])
+    flag = field.metadata.get("flag", field.name)
+    if flag and (not only or field.name in only):
+      _define(flag, field, kinds[field.name], other_defaults.get(field.name, field.default))
+      help_page.put_under(flag, cls.__module__.split(".")[1])
 
 
-def _define(field, kind, default):
-  """Defines one flag; the field's type, without None, chooses the kind of flag."""
+def _define(flag, field, kind, default):
+  """Defines one flag; the field's type, without None, chooses the kind of flag. A field's other name is an alias."""
   # `int | None` makes a flag of int.
   metadata = field.metadata
   if typing.get_origin(kind) is types.UnionType:
     kind = typing.get_args(kind)[0]
   lowest, highest = metadata.get("minimum"), metadata.get("maximum")
   if metadata.get("choices"):
-    flags.DEFINE_enum(field.name, default, metadata["choices"], metadata["help"])
+    flags.DEFINE_enum(flag, default, metadata["choices"], metadata["help"])
   elif kind is bool:
-    flags.DEFINE_boolean(field.name, default, metadata["help"])
+    flags.DEFINE_boolean(flag, default, metadata["help"])
   elif kind is int:
-    flags.DEFINE_integer(field.name, default, metadata["help"], lowest, highest)
+    flags.DEFINE_integer(flag, default, metadata["help"], lowest, highest)
   elif kind is float:
-    flags.DEFINE_float(field.name, default, metadata["help"], lowest, highest)
+    flags.DEFINE_float(flag, default, metadata["help"], lowest, highest)
   elif kind is str:
-    flags.DEFINE_string(field.name, default, metadata["help"])
+    flags.DEFINE_string(flag, default, metadata["help"])
   else:
-    flags.DEFINE_list(field.name, default and list(default), metadata["help"])
+    flags.DEFINE_list(flag, default and list(default), metadata["help"])
   if "alias" in metadata:
-    flags.DEFINE_alias(metadata["alias"], field.name)
+    flags.DEFINE_alias(metadata["alias"], flag)
+  if flag != field.name:
+    flags.DEFINE_alias(field.name, flag)
 
 
 def settings(cls: type) -> Any:
@@ -116,6 +118,12 @@ def define_output_flag(text: str) -> None:
   flags.DEFINE_string("output", None, f"{text}. Default: standard output. A name that ends in .gz is gzipped.")
 
 
+def define_output_folder(text: str, alias: str = "output_dir") -> None:
+  """Defines --output of a command that writes a folder, with its former name."""
+  flags.DEFINE_string("output", None, text)
+  flags.DEFINE_alias(alias, "output")
+
+
 def check_output_file(name: str = "output") -> None:
   """Raises a ConfigError if a flag names a file that cannot be written."""
   path = FLAGS[name].value
@@ -152,11 +160,12 @@ def input_files(most: int | None = None) -> list[str]:
   return paths
 
 
-def define_senteval_flags(default: str | None = None) -> None:
-  """Defines the flags of SentEval's folder, whose default is `default`."""
+def define_senteval_flags() -> None:
+  """Defines the flags of SentEval's folder and tasks."""
+  flags.DEFINE_list("senteval_tasks", None, "SentEval's names of tasks; default: those whose data exists.")
   flags.DEFINE_string(
     "senteval",
-    default,
+    None,
     "SentEval's data folder (with downstream/), its checkout, or a folder as for data_dir: evaluate on its tasks, by "
     "SentEval itself if it can be imported, else by its definitions of the similarity tasks. The program code of a "
     "checkout is imported and runs with all your rights; it needs senteval_trusted.",
@@ -184,7 +193,7 @@ def reject(names: Sequence[str], reason: str) -> None:
 
 def given(names: Sequence[str]) -> list[str]:
   """Returns the names of the flags that are on the command line."""
-  return [name for name in names if not FLAGS[name].using_default_value]
+  return [name for name in names if FLAGS[name].present]
 
 
 def check_not_empty(names: Sequence[str]) -> None:

@@ -25,8 +25,8 @@ _HEADINGS = {
 _PART_OF_FLAG = {
   **dict.fromkeys(("task", "split", "metric"), "data"),
   **dict.fromkeys(("calibration", "flow_model_config", "actnorm_init", "permutation"), "calibration"),
-  **dict.fromkeys(("flow_folder", "calibration_folder", "allow_other_encoder"), "calibration"),
-  **dict.fromkeys(("output_dir", "results_page"), "io"),
+  **dict.fromkeys(("flow_folder", "allow_other_encoder"), "calibration"),
+  **dict.fromkeys(("output", "results_page"), "io"),
   **dict.fromkeys(("export_dir", "calibration_only", "reference"), "serving"),
 }
 # Flags that a saved calibration decides if they are not on the command line.

@@ -1,7 +1,7 @@
 """Fits a calibration on vectors of any origin, or applies one, without an encoder.
 
-python run_scripts/run_calibrate.py --vectors=a.npy --calibration=whitening-128 --output=whitening
-python run_scripts/run_calibrate.py --vectors=b.npy --calibration_folder=whitening --output=calibrated
+python run_scripts/run_calibrate.py --input=a.npy --calibration=whitening-128 --output=whitening
+python run_scripts/run_calibrate.py --input=b.npy --flow_folder=whitening --output=calibrated
 """
 
 import os
@@ -24,11 +24,12 @@ FLAGS = flags.FLAGS
 
 def define_flags() -> None:
   """Defines the flags of this runner."""
-  flags.DEFINE_list(
-    "vectors", None, "Files, globs or folders of vectors: .npy of shape [n, dim], as run_embed writes them."
-  )
-  flags.DEFINE_string("calibration", None, f"Calibration to fit: {ALLOWED}.")
-  flags.DEFINE_string("calibration_folder", None, "Folder of a calibration to apply.")
+  text = "Files, globs or folders of vectors: .npy of shape [n, dim], as run_embed writes them."
+  flags.DEFINE_list("input", [], text)
+  flags.DEFINE_alias("vectors", "input")
+  flags.DEFINE_string("calibration", "flow", f"Calibration to fit, unless flow_folder is given: {ALLOWED}.")
+  flags.DEFINE_string("flow_folder", None, "Folder of a calibration to apply.")
+  flags.DEFINE_alias("calibration_folder", "flow_folder")
   flags.DEFINE_string(
     "output", None, "Fit: folder of the calibration. Apply: folder of the new vectors, or a file for a single file."
   )
@@ -49,14 +50,12 @@ def define_flags() -> None:
 def check_flags() -> None:
   """Validates the flags before anything is loaded."""
   # Either a fit, which takes the flow's flags and shares, or an application of a fitted calibration.
-  for name in ("vectors", "output"):
+  for name in ("input", "output"):
     if not FLAGS[name].value:
-      raise ConfigError(f"{name}: missing; expected {'files' if name == 'vectors' else 'a path'}", argument=name)
-  if (FLAGS.calibration is None) == (FLAGS.calibration_folder is None):
-    raise ConfigError("calibration: expected it (to fit) or calibration_folder (to apply)", argument="calibration")
-  for name in list(flow_settings()) + common_flags.given(["shares"]):
-    if FLAGS.calibration_folder is not None:
-      raise ConfigError(f"{name}: has no use with calibration_folder, where nothing is fitted", argument=name)
+      raise ConfigError(f"{name}: missing; expected {'files' if name == 'input' else 'a path'}", argument=name)
+  if FLAGS.flow_folder is not None:
+    fitting = ["calibration", "shares", *flow_settings()]
+    common_flags.reject(fitting, "has no use with flow_folder, whose calibration is applied: nothing is fitted")
 
 
 def flow_settings() -> dict:
@@ -73,11 +72,11 @@ def main(argv: list[str]) -> None:
 
   # A fit writes a calibration, an application new vectors.
   output = os.path.expanduser(FLAGS.output)
-  if FLAGS.calibration is not None:
-    fitted = fit_files(FLAGS.vectors, FLAGS.calibration, output, FLAGS.vectors_of, FLAGS.shares, **flow_settings())
+  if FLAGS.flow_folder is None:
+    fitted = fit_files(FLAGS.input, FLAGS.calibration, output, FLAGS.vectors_of, FLAGS.shares, **flow_settings())
     print(f"{output}: {fitted.name}, {fitted.dim} dimensions, {fitted.output_dim} calibrated")
   else:
-    counts = apply_to_files(FLAGS.vectors, FLAGS.calibration_folder, output, FLAGS.vectors_of)
+    counts = apply_to_files(FLAGS.input, FLAGS.flow_folder, output, FLAGS.vectors_of)
     print(f"{output}: {counted(sum(counts.values()), 'vector', ',')} in {counted(len(counts), 'file')}")
 
 

@@ -1,7 +1,7 @@
 """Converts TensorFlow 1 checkpoints, Google's and the original BERT-flow's, to folders and back.
 
-python run_scripts/run_convert.py --tf1_checkpoint=exp/model.ckpt-1000 --output_dir=FOLDER
-python run_scripts/run_convert.py --encoder=FOLDER/encoder --flow_folder=FOLDER/flow --output_checkpoint=BACK/model.ckpt
+python run_scripts/run_convert.py --tf1_checkpoint=exp/model.ckpt-1000 --output=FOLDER
+python run_scripts/run_convert.py --model=FOLDER/encoder --flow_folder=FOLDER/flow --output=BACK/model.ckpt-1000
 """
 
 import pathlib
@@ -27,12 +27,12 @@ _SOURCE = (
   "do_lower_case",
   "hidden_act",
   "max_input_chars_per_word",
-  "output_dir",
 )
-_READ = _SOURCE + _OF_POOLING
-_WRITE_PATHS = ("encoder", "flow_folder", "classifier_folder", "output_checkpoint")
-_WRITE = (*_WRITE_PATHS, "model_revision", "model_cache_dir")
-_PATHS = ("tf1_checkpoint", "bert_config_file", "vocab_file", "output_dir", "model_cache_dir", *_WRITE_PATHS)
+# The former names of output belong to a direction, too.
+_READ = (*_SOURCE, *_OF_POOLING, "output_dir")
+_HEADS = ("flow_folder", "classifier_folder")
+_WRITE = ("encoder", "model", *_HEADS, "model_revision", "model_cache_dir", "output_checkpoint")
+_PATHS = ("tf1_checkpoint", "bert_config_file", "vocab_file", "model", "model_cache_dir", "output", *_HEADS)
 
 
 def define_flags() -> None:
@@ -51,22 +51,17 @@ def define_flags() -> None:
     "True for an uncased model. Default: tokenizer_config.json in the vocabulary's folder; else `cased` or `uncased` "
     "in the name of that folder; else uncased if no word piece has a capital letter.",
   )
-  flags.DEFINE_string("output_dir", None, "Folder that gets encoder/, flow/, classifier/ and conversion.json.")
-  of_encoder = ("hidden_act", "max_input_chars_per_word", "model_revision", "model_cache_dir")
-  names = ("sentence_embedding_type", "low_dim", *of_encoder)
-  common_flags.define_settings(EncoderSettings, names, sentence_embedding_type=DEFAULT_POOLING)
-  flags.DEFINE_integer(
-    "max_seq_length", DEFAULT_MAX_SEQ_LENGTH, "Number of tokens that flow and classifier were fitted with."
+  common_flags.define_output_folder(
+    "With tf1_checkpoint: folder that gets encoder/, flow/, classifier/ and conversion.json. Else: prefix of the "
+    "checkpoint to write, such as BACK/model.ckpt-1000, which sets global_step to 1000; bert_config.json and vocab.txt "
+    "are written to its folder."
   )
-  flags.DEFINE_string("encoder", None, "Encoder to write as a TensorFlow 1 checkpoint; as --model of other runners.")
+  flags.DEFINE_alias("output_checkpoint", "output")
+  of_encoder = ("hidden_act", "max_input_chars_per_word", "model_revision", "model_cache_dir")
+  common_flags.define_settings(EncoderSettings, ("model", *_OF_POOLING, *of_encoder))
+  flags.DEFINE_alias("encoder", "model")
   flags.DEFINE_string("flow_folder", None, "Flow to write into the checkpoint, such as exp/NAME/flow.")
   flags.DEFINE_string("classifier_folder", None, "Classifier to write into it, such as exp/NAME/classifier.")
-  flags.DEFINE_string(
-    "output_checkpoint",
-    None,
-    "Prefix of the checkpoint to write, such as BACK/model.ckpt-1000, which sets global_step to 1000. bert_config.json "
-    "and vocab.txt are written to its folder.",
-  )
   flags.DEFINE_boolean("allow_other_encoder", False, "Convert a flow with another encoder than it was fitted for.")
 
 
@@ -74,16 +69,14 @@ def check_flags() -> bool:
   """Validates the flags before anything is loaded; returns True to read a checkpoint, False to write one."""
   common_flags.check_not_empty(_PATHS)
   reads = FLAGS.tf1_checkpoint is not None
-  if not reads and FLAGS.output_checkpoint is None:
-    raise ConfigError("tf1_checkpoint: missing; expected it, or output_checkpoint", argument="tf1_checkpoint")
-  main_flag, needed, of_other_direction = "output_checkpoint", "encoder", _READ
+  if not reads and FLAGS.output is None:
+    raise ConfigError("tf1_checkpoint: missing; expected it, or model and output", argument="tf1_checkpoint")
   if reads:
-    main_flag, needed, of_other_direction = "tf1_checkpoint", "output_dir", _WRITE
-  others = common_flags.given(of_other_direction)
-  if others:
-    raise ConfigError(f"{others[0]}: cannot be combined with {main_flag}", argument=others[0])
-  if FLAGS[needed].value is None:
-    raise ConfigError(f"{needed}: missing; {main_flag} needs it", argument=needed)
+    common_flags.reject(_WRITE, "cannot be combined with tf1_checkpoint")
+  else:
+    common_flags.reject(_READ, "needs tf1_checkpoint")
+  if FLAGS.output is None:
+    raise ConfigError("output: missing; tf1_checkpoint needs it", argument="output")
   return reads
 
 
@@ -94,12 +87,16 @@ def main(argv: list[str]) -> None:
   from bert_flow_tf.tf1 import read, write  # TensorFlow takes seconds to import: after the flags are checked
 
   if reads:
-    arguments = {name: FLAGS[name].value for name in _SOURCE} | common_flags.settings(EncoderSettings).model_arguments()
-    lines = read.write_folders(**arguments, allow_other_encoder=FLAGS.allow_other_encoder)
+    pooling = common_flags.settings(EncoderSettings).model_arguments()
+    pooling["sentence_embedding_type"] = pooling["sentence_embedding_type"] or DEFAULT_POOLING
+    pooling["max_seq_length"] = pooling["max_seq_length"] or DEFAULT_MAX_SEQ_LENGTH
+    arguments = {name: FLAGS[name].value for name in _SOURCE} | pooling
+    lines = read.write_folders(output_dir=FLAGS.output, **arguments, allow_other_encoder=FLAGS.allow_other_encoder)
   else:
-    paths = {name: FLAGS[name].value for name in _WRITE_PATHS}
+    heads = {name: FLAGS[name].value for name in _HEADS}
     hub = {"revision": FLAGS.model_revision, "cache_dir": FLAGS.model_cache_dir}
-    lines = write.write_model(**paths, **hub, allow_other_encoder=FLAGS.allow_other_encoder)
+    arguments = {**heads, **hub, "allow_other_encoder": FLAGS.allow_other_encoder}
+    lines = write.write_model(FLAGS.model, FLAGS.output, **arguments)
   print("\n".join(lines))
 
 

@@ -22,7 +22,6 @@ from bert_flow_tf.errors import ConfigError
 from bert_flow_tf.evaluation.result import task_result
 from bert_flow_tf.evaluation.scored_tasks import load_scored_tasks, score_predictions
 from bert_flow_tf.evaluation.task_scores import WITHOUT_FLOW
-from bert_flow_tf.integrations.senteval_engine import SIMILARITY_TASKS
 from bert_flow_tf.io.experiment import Stopwatch
 from bert_flow_tf.io.files import owned
 from bert_flow_tf.runs.run_folder import RunFolder, print_results
@@ -52,17 +51,12 @@ def define_flags():
   flags.DEFINE_enum("split", None, ["train", "dev", "test"], "Evaluated split; the task's own if not given.")
   flags.DEFINE_enum("metric", None, ["correlation", "auc"], "The task's own, or correlation, if not given.")
   common_flags.define_senteval_flags()
-  flags.DEFINE_list(
-    "senteval_tasks",
-    None,
-    f"SentEval's names of tasks; default: those of {', '.join(SIMILARITY_TASKS)} whose data exists.",
-  )
-  flags.DEFINE_string("output_dir", None, "Folder for results.json, report.html and, by task, test_results.tsv.")
+  common_flags.define_output_folder("Folder for results.json, report.html and, by task, test_results.tsv.")
 
 
 def check_flags():
   """Validates the flags before anything is loaded."""
-  common_flags.check_not_empty(("predictions", "senteval", "output_dir", "cached_dir", "model_cache_dir"))
+  common_flags.check_not_empty(("predictions", "senteval", "output", "cached_dir", "model_cache_dir"))
   common_flags.check_calibration_flags()
   # A folder may be written in two ways.
   if FLAGS.flow_folder is not None:
@@ -112,10 +106,10 @@ def main(argv: list[str]) -> None:
   """Evaluates the encoder, or the file of similarities, and reports."""
   del argv
   check_flags()
-  if FLAGS.output_dir is None:
+  if FLAGS.output is None:
     evaluate(None)
     return
-  folder = RunFolder(pathlib.Path(FLAGS.output_dir), "output_dir", by_task=True)
+  folder = RunFolder(pathlib.Path(FLAGS.output), "output_dir", by_task=True)
   with owned(folder.path, "output_dir"):
     evaluate(folder)
 

@@ -28,6 +28,7 @@ def define_flags() -> None:
   common_flags.define_calibration_flags()
   common_flags.define_encoder_flags(_ENCODER, _LEFT_OUT)
   common_flags.define_export_flags()
+  flags.DEFINE_alias("output", "export_dir")
   flags.DEFINE_boolean("calibration_only", False, "Serve the calibration alone: embeddings in place of text.")
   flags.DEFINE_string(
     "reference",

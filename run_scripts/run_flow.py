@@ -46,7 +46,7 @@ def define_flags() -> None:
 
 def check_flags() -> list[CalibrationSpec]:
   """Validates the flags before anything is loaded, and returns the calibrations."""
-  common_flags.check_not_empty(("output_parent_dir", "exp_name", "cached_dir", "model_cache_dir"))
+  common_flags.check_not_empty(("output_parent_dir", "exp_name", "output", "cached_dir", "model_cache_dir"))
   specs = parse_calibrations(FLAGS.calibration)
   if FLAGS.distribution_strategy == "multi_worker_mirrored":
     from bert_flow_tf.training.distribution import read_tf_config  # which imports TensorFlow

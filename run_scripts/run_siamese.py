@@ -40,6 +40,8 @@ _WITHOUT_MEANING = {
   "start_delay_secs": (120, "early_stopping evaluates once an epoch"),
   "throttle_secs": (600, "early_stopping evaluates once an epoch"),
 }
+# Where the published runner has SentEval.
+_SENTEVAL = "../SentEval"
 _DEFINE: dict[type, Callable[..., Any]] = {
   float: flags.DEFINE_float,
   bool: flags.DEFINE_boolean,
@@ -59,9 +61,12 @@ def define_flags() -> None:
   flags.DEFINE_boolean("predict_pool", False, "Write embeddings instead of cosines: test_pooled.tsv.")
   flags.DEFINE_string("eval_checkpoint_name", None, "Checkpoint of the experiment's folder that do_predict uses.")
   flags.DEFINE_integer("eval_batch_size", 8, "Pairs of an evaluation step, whose losses have the mean `loss`.", 1)
-  flags.DEFINE_boolean("do_senteval", False, "Evaluate init_checkpoint on SentEval's tasks, and do nothing else.")
-  flags.DEFINE_string("senteval_tasks", "", "SentEval's names of tasks, with commas; default: those whose data exists.")
-  common_flags.define_senteval_flags("../SentEval")
+  flags.DEFINE_boolean(
+    "do_senteval",
+    False,
+    "Evaluate init_checkpoint on SentEval's tasks, from senteval or else ../SentEval, and do nothing else.",
+  )
+  common_flags.define_senteval_flags()
   for name, (default, reason) in _WITHOUT_MEANING.items():
     _DEFINE[type(default)](name, default, f"Without meaning: {reason}.")
   common_flags.define_data_flags()
@@ -81,7 +86,9 @@ def predicted() -> list[str]:
 
 def check_flags(settings: SiameseSettings) -> None:
   """Validates the flags before anything is loaded; a ConfigError names one that is missing or contradicts another."""
-  common_flags.check_not_empty(("output_parent_dir", "exp_name", "cached_dir", "model_cache_dir", "init_checkpoint"))
+  common_flags.check_not_empty(
+    ("output_parent_dir", "exp_name", "output", "cached_dir", "model_cache_dir", "init_checkpoint")
+  )
   common_flags.check_not_empty(("bert_config_file", "vocab_file", "eval_checkpoint_name", "senteval"))
   for name in common_flags.given(list(_WITHOUT_MEANING)):
     logging.info("%s has no meaning: %s", name, _WITHOUT_MEANING[name][1])
@@ -166,11 +173,13 @@ def main(argv: list[str]) -> None:
   with owned(folder, "exp_name"):
     if FLAGS.do_senteval:
       run.parts.load_whole(embedding.encoder_name)
-      tasks = FLAGS.senteval_tasks.split(",") if FLAGS.senteval_tasks else None
       about |= {"seconds": run.watch.seconds}
       settings = {"batch_size": 128, "trusted": FLAGS.senteval_trusted, "as_published": True}
       results = RunFolder(folder)
-      evaluate_senteval(FLAGS.senteval, tasks, lambda: (run.methods(), {}), run.watch, results, about, **settings)
+      folder_of_data = FLAGS.senteval or _SENTEVAL
+      evaluate_senteval(
+        folder_of_data, FLAGS.senteval_tasks or None, lambda: (run.methods(), {}), run.watch, results, about, **settings
+      )
       return
     if chosen is not None:
       run.train(chosen)

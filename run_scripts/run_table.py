@@ -26,7 +26,10 @@ from run_scripts import common_flags, runner
 FLAGS = flags.FLAGS
 
 # Left out of a table's command, which makes only that table.
-_NOT_IN_COMMAND = ("table", "figure", "results_page", "output_dir")
+_NOT_IN_COMMAND = ("table", "figure", "results_page", "output")
+# Flags of another name than the field of `Plan`.
+_FIELDS = {"table_tasks": "task", "table_calibrations": "calibration"}
+_FOLDER = "exp/tables"
 # The tables choose models, poolings and weights of tokens themselves.
 _CHOSEN = ("model", "init_checkpoint", "sentence_embedding_type", "token_weights", "low_dim")
 _CHOSEN += ("hidden_act", "max_input_chars_per_word")
@@ -38,13 +41,14 @@ def define_flags() -> None:
   common_flags.define_data_flags()
   common_flags.define_encoder_flags(leave_out=_CHOSEN)
   common_flags.define_settings(FlowSettings)
-  flags.DEFINE_string("output_dir", "exp/tables", "Folder of the tables; a run that was stopped resumes from it.")
-  flags.DEFINE_string("results_page", None, "Markdown page of all tables in output_dir, such as results.md.")
+  text = f"Folder of the tables; a run that was stopped resumes from it. Default: {_FOLDER}."
+  common_flags.define_output_folder(text)
+  flags.DEFINE_string("results_page", None, "Markdown page of all tables in output, such as results.md.")
 
 
 def _check_flags(plan: Plan) -> None:
   """Checks the outputs, and that every given flag is used; raises a ConfigError."""
-  common_flags.check_not_empty(["results_page", "output_dir", "frequency_file", "corpus"])
+  common_flags.check_not_empty(["results_page", "output", "frequency_file", "corpus"])
   common_flags.check_output_file("results_page")
   if not (plan.table or plan.figure or FLAGS.results_page):
     raise ConfigError(
@@ -59,17 +63,22 @@ def _check_flags(plan: Plan) -> None:
   names.update(f"figure {name}" for name in plan.figure)
   # A flag that only some tables and figures use, and none of these, would be ignored without a word.
   for flag in common_flags.own_flags():
-    users = registry.users_of(flag.name)
+    users = _users_of(flag)
     if flag.present and users and not names & set(users):
       options = " or ".join(f"--table={name}" for name in users).replace("--table=figure ", "--figure=")
       raise ConfigError(f"{flag.name}: is not used by this run; only by {options}", flag.name)
+
+
+def _users_of(flag: flags.Flag) -> list[str]:
+  """Returns the tables and figures that use a flag; [] for flags that all of them use."""
+  return registry.users_of(_FIELDS.get(flag.name, flag.name))
 
 
 def _about(name: str) -> dict[str, Any]:
   """Returns the command that makes one table, and the versions of the packages."""
   command = ["python", "run_scripts/run_table.py", f"--table={name}"]
   for flag in common_flags.own_flags():
-    users = registry.users_of(flag.name) or [name]
+    users = _users_of(flag) or [name]
     if flag.present and flag.name not in _NOT_IN_COMMAND and name in users:
       command += flag.serialize().splitlines()
   return {"command": shlex.join(command), "versions": common_flags.versions()}
@@ -87,9 +96,9 @@ def main(argv: list[str]) -> None:
     embedding = EncoderSettings(**{name: FLAGS[name].value for name in common_flags.encoder_flags(leave_out=_CHOSEN)})
     flow = common_flags.settings(FlowSettings)
     flow.check()
-    making.make(plan, data, embedding, flow, pathlib.Path(FLAGS.output_dir), _about)
+    making.make(plan, data, embedding, flow, pathlib.Path(FLAGS.output or _FOLDER), _about)
   if FLAGS.results_page:
-    page.write(FLAGS.results_page, FLAGS.output_dir)
+    page.write(FLAGS.results_page, FLAGS.output or _FOLDER)
     logging.info("wrote %s", FLAGS.results_page)
 
 

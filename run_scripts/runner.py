@@ -17,11 +17,12 @@ from run_scripts import common_flags, help_page
 
 FLAGS = flags.FLAGS
 
-# Arguments of the library whose flag has another name.
+# Arguments of the library whose flag has another name, or several, of which messages name the one that is given.
 _FLAG_OF_ARGUMENT = {
-  "folder": ("flow_folder", "calibration_folder"),
+  "folder": ("calibration_folder", "flow_folder"),
   "k": ("calibration",),
-  "model": ("model", "encoder"),
+  "model": ("encoder", "model"),
+  "exp_name": ("output", "exp_name"),
   "revision": ("model_revision",),
 }
 # Values of boolean flags that may follow after a blank, as in the published commands.
@@ -136,10 +137,17 @@ def _with_flag(error):
   """Returns the error's message, with the flag in place of the argument's name that it begins with."""
   message, argument = str(error), error.argument
   if argument is not None and message.startswith(argument):
-    for flag in _FLAG_OF_ARGUMENT.get(argument, (argument,)):
-      if flag in FLAGS:
-        return f"--{flag}{message.removeprefix(argument)}"
+    names = [name for name in _FLAG_OF_ARGUMENT.get(argument, (argument,)) if name in FLAGS]
+    if names:
+      given = [*common_flags.given(names), _own_name(names[-1])]
+      return f"--{given[0]}{message.removeprefix(argument)}"
   return message
+
+
+def _own_name(name):
+  """Returns the name of a flag, in place of an alias the flag's own."""
+  alias = re.fullmatch(r"Alias for --(\w+)\.?", FLAGS[name].help or "")
+  return alias[1] if alias else name
 
 
 def _fail(message, status=1):

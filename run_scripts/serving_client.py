@@ -22,24 +22,25 @@ FLAGS = flags.FLAGS
 def define_flags() -> None:
   """Defines the flags of this client."""
   flags.DEFINE_string("server", "localhost:8500", "HOST:PORT of the server's gRPC, or http://HOST:PORT of its REST.")
-  flags.DEFINE_string("input", None, "TSV file with two sentences per line; - for standard input.")
+  flags.DEFINE_list("input", [], "TSV file with two sentences per line; - for standard input.")
   flags.DEFINE_string("model_name", "bert_flow", "Name of the model on the server.")
   flags.DEFINE_integer("version", None, "Version of the model; the server's choice by default.", lower_bound=0)
-  flags.DEFINE_integer("batch_size", 32, "Pairs per request.", lower_bound=1)
+  flags.DEFINE_integer("predict_batch_size", 64, "Pairs per request.", lower_bound=1)
+  flags.DEFINE_alias("batch_size", "predict_batch_size")
   flags.DEFINE_float("timeout", 30.0, "Seconds to wait for an answer.", lower_bound=0.001)
 
 
 def main(argv: list[str]) -> None:
   """Reads pairs and prints a line for each: score and sentences, separated by tabs."""
   del argv
-  if not FLAGS.input:
-    raise ConfigError("input: missing; expected a TSV file with two sentences per line, or -", argument="input")
+  if len(FLAGS.input) != 1:
+    raise ConfigError("input: expected one TSV file with two sentences per line, or -", argument="input")
   # Lines are printed as the server answers, a request at a time.
-  pairs = read_pairs(FLAGS.input)
+  pairs = read_pairs(FLAGS.input[0])
   arguments = {"model_name": FLAGS.model_name, "version": FLAGS.version, "timeout": FLAGS.timeout}
   with make_client(FLAGS.server, **arguments) as client:
-    for start in range(0, len(pairs), FLAGS.batch_size):
-      batch = pairs[start : start + FLAGS.batch_size]
+    for start in range(0, len(pairs), FLAGS.predict_batch_size):
+      batch = pairs[start : start + FLAGS.predict_batch_size]
       for score, (a, b) in zip(client.similarities(batch), batch, strict=True):
         print(f"{score:.4f}\t{a}\t{b}")
 

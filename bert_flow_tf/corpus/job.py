@@ -22,7 +22,9 @@ class JobSettings(Settings):
   """Input files, output folder and Beam's runner."""
 
   input: tuple[str, ...] = setting((), "Files, or globs of files, of sentences; in quotes, as 'corpus/*.txt.gz'.")
-  output_dir: str = setting("", "Folder of the vectors; an interrupted run resumes in its folder.")
+  output_dir: str | None = setting(
+    None, "Folder of the vectors; an interrupted run resumes in its folder.", flag="output"
+  )
   input_format: str | None = setting(
     None,
     "text (one sentence per line), tsv, csv, jsonl (an object per line), parquet or tfrecord (of tf.train.Example). "

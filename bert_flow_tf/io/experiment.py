@@ -33,9 +33,14 @@ class OutputSettings(Settings):
     None, "Name of this experiment's folder; default: made from the other flags.", named=False
   )
   exp_name_prefix: str = setting("exp", "First part of a name made from the flags.", named=False)
+  output: str | None = setting(
+    None, "Folder of this experiment, in place of output_parent_dir and exp_name.", named=False
+  )
 
   def folder(self, name: str) -> pathlib.Path:
-    """Returns the experiment's folder, which has the name `name` if exp_name is None."""
+    """Returns the experiment's folder, which has the name `name` if neither output nor exp_name is given."""
+    if self.output is not None:
+      return pathlib.Path(self.output).expanduser()
     return pathlib.Path(self.output_parent_dir).expanduser() / (self.exp_name or name)
 
 

@@ -24,7 +24,9 @@ class Plan(Settings):
 
   table: tuple[str, ...] = setting((), f"Tables to compute: {', '.join(TABLES)}, or all.")
   figure: tuple[str, ...] = setting((), f"Figures to draw: {', '.join(FIGURES)}, or all.")
-  task: tuple[str, ...] = setting((), "Columns of Tables 2, 3, transfer, beyond, gains and ablation; default: all.")
+  task: tuple[str, ...] = setting(
+    (), "Columns of Tables 2, 3, transfer, beyond, gains and ablation; default: all.", flag="table_tasks"
+  )
   model: tuple[str, ...] = setting(
     ("mini",), "Encoders as in run_flow.py, or glove:FILE for averaged word vectors of that file."
   )
@@ -32,7 +34,9 @@ class Plan(Settings):
     (), "Hugging Face folders of encoders that were fine-tuned on NLI, for Tables 3, 4 and 8."
   )
   calibration: tuple[str, ...] = setting(
-    ("sn", "whitening"), "Further calibrations, as rows of Tables 2, 3 and 5 and isotropy; may be empty."
+    ("sn", "whitening"),
+    "Further calibrations, as rows of Tables 2, 3 and 5 and isotropy; may be empty.",
+    flag="table_calibrations",
   )
   transfer_corpus: tuple[str, ...] = setting((), "Further files of sentences, or nli, as rows of transfer.")
   num_seeds: int | None = setting(None, "Seeds of the flow, from seed; default: 1, and 5 for Table 8.", minimum=1)

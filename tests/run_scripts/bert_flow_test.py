@@ -212,3 +212,73 @@ def test_dedupe(ran):
   assert results["dedupe corpus.txt --threshold=0.999"][1].splitlines() == kept
   with (folder / "out_corpus.csv").open(newline="") as file:
     assert list(csv.reader(file)) == [["id", "text"], *([f"n{SENTENCES.index(text)}", text] for text in kept)]
+
+
+# Prints {command: {flag: [default, alias of]}}.
+_FLAGS = """
+import importlib, json
+from absl import flags
+from run_scripts import bert_flow, common_flags, runner
+table, known = {}, set(flags.FLAGS)
+for command, (module, _) in bert_flow.COMMANDS.items():
+  importlib.import_module(f"run_scripts.{module}").define_flags()
+  names = set(flags.FLAGS) - known
+  own = {flag.name for flag in common_flags.own_flags()}
+  table[command] = {name: flags.FLAGS[name].default_as_str for name in names & own}
+  for name in names:
+    delattr(flags.FLAGS, name)
+print(json.dumps(table))
+"""
+# Flags of the published runner whose defaults stay as published, where the other commands have the paper's.
+PUBLISHED = {
+  "task": None,
+  "sentence_embedding_type": "'avg'",
+  "max_seq_length": "'128'",
+  "predict_batch_size": "'8'",
+  "flow_model_config": "'config_l3_d3_w32'",
+  "flow_learning_rate": "'0.001'",
+  "num_train_epochs": "'3.0'",
+  "save_checkpoints_steps": "'1000'",
+  "use_full_for_training": "'false'",
+  "use_xla": "'false'",
+}
+# {name of an output: commands}: the folder or file that a command writes; the served model; the page of all tables; and
+# what the published runner calls the folder of a run.
+OUTPUTS = {
+  "output": {*COMMANDS} - {"export", "serve-check"},
+  "export_dir": {"fit", "export"},
+  "results_page": {"table"},
+  "output_parent_dir": {"fit", "siamese"},
+  "output_format": {"embed"},
+}
+
+
+@pytest.fixture(scope="module")
+def table():
+  """Returns {command: {flag: default as text}}, without aliases."""
+  done = subprocess.run([sys.executable, "-c", _FLAGS], cwd=REPO, capture_output=True, text=True, timeout=300)
+  assert done.returncode == 0, done.stderr[-3000:]
+  return json.loads(done.stdout)
+
+
+def test_a_flag_has_one_default(table):
+  defaults = {}
+  for command, of_command in table.items():
+    for name, default in of_command.items():
+      if command == "siamese" and name in PUBLISHED:
+        assert default == PUBLISHED[name], name
+      else:
+        defaults.setdefault(name, set()).add(default)
+  assert {name: values for name, values in defaults.items() if len(values) > 1} == {}
+  assert set(PUBLISHED) <= {*table["siamese"]} & {*defaults}
+
+
+def test_an_output_has_one_name(table):
+  found = {}
+  for command, names in table.items():
+    for name in names:
+      if any(word in name for word in ("output", "export", "page", "_dir")) and "data_dir" not in name:
+        found.setdefault(name, set()).add(command)
+  for name in ("cached_dir", "model_cache_dir", "saved_model_output"):
+    found.pop(name)
+  assert found == OUTPUTS

@@ -88,9 +88,8 @@ tsak :: --tsak=sample
   "calibrate": """
 each A SN OUT :: --seed=2 --shares=0.6,0.6 --shares=0.2,0.2,0.3,0.3
 each A APPLY OUT :: --seed=2 --shares=0.6,0.4
---vectors :: SN OUT
+--input :: SN OUT
 --output :: A SN
---calibration :: A OUT
 --calibration :: A SN APPLY OUT
 --vectors :: --vectors=@/absent.npy SN OUT
 --vectors :: --vectors=@/small.json SN OUT
@@ -190,8 +189,7 @@ each --tf1_checkpoint=@/all NEVER :: --encoder=mini --bert_config_file=@/absent 
 each --tf1_checkpoint=@/all NEVER :: --sentence_embedding_type=median --max_seq_length=17 --model_revision=v1
 each BACK :: --vocab_file=x --model_revision=v1 --classifier_folder=@/other_classifier
 --tf1_checkpoint ::
---output_dir :: --tf1_checkpoint=@/all
---encoder :: --output_checkpoint=@/x
+--output :: --tf1_checkpoint=@/all
 --tf1_checkpoint :: --tf1_checkpoint= --output_dir=x
 error: --tf1_checkpoint :: --tf1_checkpoint=@/absent/model.ckpt-1 NEVER
 taken :: --tf1_checkpoint=@/taken NEVER
