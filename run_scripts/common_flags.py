@@ -16,7 +16,6 @@ from typing import Any
 from absl import flags, logging
 
 import bert_flow_tf
-from bert_flow_tf.corpus.index import find_inputs
 from bert_flow_tf.data.tasks import DataSettings
 from bert_flow_tf.encoder.settings import LOADING, POOLING, EncoderSettings, keyword_of
 from bert_flow_tf.errors import ConfigError
@@ -154,6 +153,8 @@ def input_files(most: int | None = None) -> list[str]:
   """Returns the paths of --input, at most so many; raises a ConfigError if a file does not exist."""
   if not FLAGS.input:
     raise ConfigError("input: missing; expected a file, as in --input=FILE or FILE alone", argument="input")
+  from bert_flow_tf.corpus.index import find_inputs
+
   paths = find_inputs(FLAGS.input)
   if most is not None and len(paths) > most:
     raise ConfigError(f"input={','.join(paths)[:200]}: expected one file, got {len(paths)}", argument="input")

@@ -56,13 +56,15 @@ def text(purpose: str, own: list[flags.Flag]) -> str:
   lines = [sentence]
   for line in examples.splitlines():
     lines.append(f"  {line}".rstrip())
+  # A converter writes a calibration and loads nothing by it.
+  decides = "flow_folder" in names and "tf1_checkpoint" not in names
   # Several parts of the package may share a heading.
   for heading in dict.fromkeys(_HEADINGS.values()):
     members = [flag for flag in own if _HEADINGS[_PART_OF_FLAG.get(flag.name, "")] == heading]
     if members:
       lines += ["", heading]
     for flag in members:
-      lines += _flag(flag, "flow_folder" in names)
+      lines += _flag(flag, decides)
   lines += ["", "--version prints the version; --helpfull lists also the flags of absl."]
   return "\n".join(lines)
 
