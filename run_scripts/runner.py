@@ -19,10 +19,10 @@ FLAGS = flags.FLAGS
 
 # Arguments of the library whose flag has another name, or several, of which messages name the one that is given.
 _FLAG_OF_ARGUMENT = {
-  "folder": ("calibration_folder", "flow_folder"),
+  "folder": ("flow_folder",),
   "k": ("calibration",),
-  "model": ("encoder", "model"),
   "exp_name": ("output", "exp_name"),
+  "output_parent_dir": ("output", "output_parent_dir"),
   "revision": ("model_revision",),
 }
 # Values of boolean flags that may follow after a blank, as in the published commands.
@@ -139,9 +139,16 @@ def _with_flag(error):
   if argument is not None and message.startswith(argument):
     names = [name for name in _FLAG_OF_ARGUMENT.get(argument, (argument,)) if name in FLAGS]
     if names:
-      given = [*common_flags.given(names), _own_name(names[-1])]
-      return f"--{given[0]}{message.removeprefix(argument)}"
+      given = [*common_flags.given(names), names[-1]]
+      return f"--{_name_as_given(given[0])}{message.removeprefix(argument)}"
   return message
+
+
+def _name_as_given(name):
+  """Returns that name of a flag, an alias or its own, which is on the command line; its own if none is."""
+  own = _own_name(name)
+  aliases = [other for other in FLAGS if other != own and _own_name(other) == own]
+  return [*common_flags.given(aliases), own][0]
 
 
 def _own_name(name):
