@@ -533,10 +533,13 @@ class SentenceModel:
 
     Raises:
       CalibrationError: the calibration is not fitted.
+      EncoderError: the tokenizer has no form as a graph.
     """
     from bert_flow_tf.calibration.graph import make_calibration_graph
 
     encoder = self.encoder_graph()
+    if encoder.without_text:
+      raise EncoderError(encoder.without_text)
     calibration = make_calibration_graph(self.calibration, self.rows_dim)
 
     @tf.function(input_signature=[tf.TensorSpec([None], tf.string, "text")], autograph=False)

@@ -51,9 +51,10 @@ class EncoderGraph:
   def without_text(self) -> str | None:
     """Returns why the graph takes ids alone; None if it takes text."""
     try:
-      return self.tokenizer and None
+      self.tokenizer  # noqa: B018 (made here)
     except NoGraphForm as error:
       return str(error)
+    return None
 
   def trainable_variables(self) -> list[tf.Variable]:
     """Returns the weights that get gradients; none of a static encoder."""

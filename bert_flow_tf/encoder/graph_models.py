@@ -15,11 +15,10 @@ _BITS = 21
 class BytePairs:
   """Byte pair encoding of words by a list of merges, each of which has a rank."""
 
-  # Read per token: pieces follow from what is on their left and a few characters on their right.
-  characters_per_token = 128
-
   def __init__(self, model: dict[str, Any]) -> None:
     vocab = model["vocab"]
+    # Read per token: pieces follow from what is on their left and a few characters on their right.
+    self.characters_per_token = max(128, 2 * max(map(len, vocab)))
     self._size = max(vocab.values(), default=0) + 1
     unknown = vocab.get(model["unk_token"], -1)
     self._id_of_byte = tf.constant([vocab.get(character, unknown) for character in _byte_characters()])

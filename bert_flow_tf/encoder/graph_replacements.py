@@ -11,8 +11,6 @@ from tokenizers import normalizers
 
 from bert_flow_tf.encoder.graph_models import find
 
-# All but surrogates, which UTF-8 does not have.
-CHARACTERS = [chr(code) for code in range(0x110000) if not 0xD800 <= code < 0xE000]
 _BITS = 21  # of a code point
 # `tokenizers` looks up graphemes of fewer bytes in UTF-8, which have at most three characters.
 _BYTES = 6
@@ -73,6 +71,11 @@ class Replacements:
     return index, found, tf.gather(is_replaced & short & (sizes > 1), grapheme) & ~first
 
 
+def all_characters() -> list[str]:
+  """Returns all characters but surrogates, which UTF-8 does not have."""
+  return [chr(code) for code in range(0x110000) if not 0xD800 <= code < 0xE000]
+
+
 def _begins_grapheme(codes, rows):
   """Returns whether each code point begins a grapheme, as far as short ones are concerned."""
   extending, control, prepended = (tf.constant(codes) for codes in _grapheme_classes())
@@ -89,10 +92,11 @@ def _grapheme_classes() -> list[np.ndarray]:
   # They show in what `tokenizers` does with a map of one character.
   letter = normalizers.Precompiled(_charsmap("a")).normalize_str
   sign = normalizers.Precompiled(_charsmap(_NUMBER_SIGN)).normalize_str
-  extending = [ord(character) for character in CHARACTERS if letter("a" + character) == "X"]
-  narrow = CHARACTERS[: CHARACTERS.index("\U00010000")]
+  characters = all_characters()
+  extending = [ord(character) for character in characters if letter("a" + character) == "X"]
+  narrow = characters[: characters.index("\U00010000")]
   control = [ord(character) for character in narrow if sign(_NUMBER_SIGN + character) != "X"]
-  prepended = [ord(character) for character in CHARACTERS if letter(character + "a" + _ACUTE)[-1] == _ACUTE]
+  prepended = [ord(character) for character in characters if letter(character + "a" + _ACUTE)[-1] == _ACUTE]
   return [np.array(codes, np.int32) for codes in (extending, control, prepended)]
 
 

@@ -14,7 +14,7 @@ import tensorflow as tf
 import tokenizers
 from tokenizers import normalizers
 
-from bert_flow_tf.encoder.graph_replacements import CHARACTERS, Replacements, charsmap_of
+from bert_flow_tf.encoder.graph_replacements import Replacements, all_characters, charsmap_of
 from bert_flow_tf.errors import EncoderError
 
 Step = Callable[[tf.Tensor], tf.Tensor]
@@ -36,9 +36,10 @@ class NoGraphForm(EncoderError):
 @functools.cache
 def _class_of(expression: str) -> str:
   """Returns the inside of an RE2 class of the characters that `tokenizers` matches with an expression."""
+  characters = all_characters()
   removing = normalizers.Replace(tokenizers.Regex(expression), "")
-  kept = set(map(ord, removing.normalize_str("".join(CHARACTERS))))
-  return _ranges([ord(character) for character in CHARACTERS if ord(character) not in kept])
+  kept = set(map(ord, removing.normalize_str("".join(characters))))
+  return _ranges([ord(character) for character in characters if ord(character) not in kept])
 
 
 def _ranges(codes: list[int]) -> str:
@@ -55,7 +56,7 @@ def normalizer_of(definition: dict[str, Any] | None) -> list[Step]:
     return []
   kind = definition["type"]
   if kind == "Sequence":
-    steps = []
+    steps: list[Step] = []
     for part in definition["normalizers"]:
       steps += normalizer_of(part)
     return steps
@@ -63,7 +64,7 @@ def normalizer_of(definition: dict[str, Any] | None) -> list[Step]:
     return [functools.partial(_unicode_form, form=kind)]
   if kind in ("Lowercase", "StripAccents", "Nmt"):
     single = getattr(normalizers, kind)().normalize_str
-    changed = {character: single(character) for character in CHARACTERS}
+    changed = {character: single(character) for character in all_characters()}
     return [Replacements({key: value for key, value in changed.items() if key != value})]
   if kind == "Precompiled":
     return [Replacements(charsmap_of(definition["precompiled_charsmap"]), graphemes=True)]
@@ -83,9 +84,10 @@ def normalizer_of(definition: dict[str, Any] | None) -> list[Step]:
 
 def splitter_of(definition: dict[str, Any] | None) -> list[Step]:
   """Returns steps, string [n] -> string [n], that put separators between words, as the pre_tokenizer does."""
-  kind = (definition or {}).get("type")
+  definition = definition or {}
+  kind = definition.get("type")
   if kind == "ByteLevel":
-    steps = []
+    steps: list[Step] = []
     if definition["add_prefix_space"]:
       steps.append(functools.partial(_replace, pattern=r"\A([^ ])", rewrite=r" \1"))
     if definition["use_regex"]:
@@ -126,7 +128,8 @@ def _metaspace(definition: dict[str, Any], split_at: tuple[str, ...]) -> list[St
   blank, scheme = definition["replacement"], definition["prepend_scheme"]
   if scheme not in ("always", "never"):
     raise NoGraphForm(f"its Metaspace has prepend_scheme={scheme}")
-  steps, space, start = [], "", r"\A"
+  steps: list[Step] = []
+  space, start = "", r"\A"
   if split_at:
     space, start = split_at
   else:
@@ -163,12 +166,13 @@ def _newer(form: str) -> str:
   import tensorflow_text as text
 
   form = form.replace("C", "D")
+  characters = all_characters()
   with tf.init_scope():
-    actual = text.normalize_utf8([_LARGE_MARK + character for character in CHARACTERS], form).numpy()
-    alone = text.normalize_utf8(CHARACTERS, "NFD").numpy()
+    actual = text.normalize_utf8([_LARGE_MARK + character for character in characters], form).numpy()
+    alone = text.normalize_utf8(characters, "NFD").numpy()
   apply = getattr(normalizers, form)().normalize_str
   codes = {0x10FFFF}
-  for character, result, decomposed in zip(CHARACTERS, actual, alone, strict=True):
+  for character, result, decomposed in zip(characters, actual, alone, strict=True):
     if apply(_LARGE_MARK + character) != result.decode():
       codes |= {ord(character), ord(decomposed.decode()[0])}
   return _ranges(sorted(codes))

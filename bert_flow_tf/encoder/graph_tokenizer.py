@@ -20,11 +20,9 @@ from bert_flow_tf.errors import ConfigError, EncoderError, install_command
 # FastWordpiece counts bytes; a character has at most so many in UTF-8.
 _BYTES = 4
 _PRIVATE = 0xF0000
-# Of a text, so many bytes for each token of max_seq_length are read, or those of the longest word if they
-# are more: more than normal text ever needs. By other models, which take more memory and time, a quarter, and as many
-# characters as _CHARACTERS_PER_TOKEN after normalization.
-_BYTES_PER_TOKEN = 1024
-_CHARACTERS_PER_TOKEN = 128
+# Of a text, so many bytes for each token of max_seq_length are read, or those of the longest word if they are more:
+# more than normal text ever needs.
+BYTES_PER_TOKEN = 1024
 # {setting of a model in tokenizer.json: allowed values}
 _SETTINGS = {
   "dropout": (None, 0, 0.0),
@@ -83,7 +81,7 @@ class GraphTokenizer:
 class _Composed:
   """Byte-level BPE or unigram: the steps of the normalizer and the splitter, and the model for distinct words."""
 
-  bytes_per_token = _BYTES_PER_TOKEN
+  bytes_per_token = BYTES_PER_TOKEN
 
   def __init__(self, definition: dict[str, Any]) -> None:
     model = definition["model"]
@@ -125,7 +123,7 @@ class WordPiece:
       raise NoGraphForm(f"its WordPiece follows {types[0]} and {types[1]}")
     vocabulary = _searchable(vocabulary_of(model["vocab"]))
     self._max_characters = model["max_input_chars_per_word"]
-    self.bytes_per_token = max(_BYTES_PER_TOKEN, _BYTES * self._max_characters)
+    self.bytes_per_token = max(BYTES_PER_TOKEN, _BYTES * self._max_characters)
     self._lower = normalizer["lowercase"]
     self._strip = normalizer["strip_accents"]
     if self._strip is None:

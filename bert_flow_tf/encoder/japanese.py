@@ -30,7 +30,7 @@ class JapaneseTokenizer(SentenceTokenizer):
       raise EncoderError(f"{folder}: no Japanese tokenizer ({reason[0][:200]}); {mend}") from error
     if words.subword_tokenizer_type == "sentencepiece":
       raise EncoderError(f"{folder}: subword_tokenizer_type is 'sentencepiece', expected 'wordpiece' or 'character'")
-    specials = {name: str(getattr(words, name)) for name in SPECIALS}
+    specials: dict[str, Any] = {name: str(getattr(words, name)) for name in SPECIALS}
     super().__init__(folder / "vocab.txt", words.do_lower_case, **specials)
     self.words_by = words.word_tokenizer_type
     self.settings = {name: getattr(words, name, None) for name in _SETTINGS}

@@ -8,6 +8,7 @@ import numpy as np
 import tensorflow as tf
 
 from bert_flow_tf.calibration.graph import make_calibration_graph
+from bert_flow_tf.encoder.graph_tokenizer import BYTES_PER_TOKEN
 from bert_flow_tf.encoder.pooling import low_dim as low_dim_of
 from bert_flow_tf.model import SentenceModel
 from bert_flow_tf.serving.signatures import SIGNATURES, TEXT_FEATURE, VECTOR_SIGNATURES, Signature, signatures_of
@@ -177,6 +178,7 @@ class ServedModel(ServedCalibration):
       lengths = tf.strings.length(tf.concat(inputs, axis=0))  # bytes, of which a token has at least one
       longest = tf.reduce_max(tf.concat([lengths, [0]], axis=0)) + 2
       if not self._reads_whole_texts:
+        longest = tf.minimum(longest, BYTES_PER_TOKEN * self.sizes["max_seq_length"])
         return tf.clip_by_value(_BYTES_AT_ONCE // longest, 1, self._rows_at_once)
     else:
       longest = tf.shape(inputs[0])[1]
