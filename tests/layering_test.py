@@ -27,6 +27,7 @@ _ONLY_IN = {
   "tensorflow_datasets": ("bert_flow_tf.data",),
   "tensorflow_probability": ("bert_flow_tf.flow",),
   "tensorflow_text": (
+    "bert_flow_tf.encoder.graph_text",
     "bert_flow_tf.encoder.graph_tokenizer",
     "bert_flow_tf.encoder.saved_model",
     "bert_flow_tf.corpus",
