@@ -82,7 +82,8 @@ class SentenceTokenizer:
     self.specials = SPECIALS | specials
     self.vocab_file = pathlib.Path(vocab_file)
     try:
-      pieces = pathlib.Path(vocab_file).read_text(encoding="utf-8").split("\n")
+      self._content = self.vocab_file.read_bytes()  # the file may be deleted later
+      pieces = self.vocab_file.read_text(encoding="utf-8").split("\n")
     except (OSError, UnicodeDecodeError) as error:
       raise EncoderError(f"{vocab_file}: cannot be read ({error}); expected one word piece per line") from error
     missing = [token for token in self.specials.values() if token not in pieces]
@@ -191,7 +192,7 @@ class SentenceTokenizer:
 
   def files(self) -> dict[str, bytes]:
     """Returns {name: content} of the files of its vocabulary in an encoder's folder."""
-    return {"vocab.txt": self.vocab_file.read_bytes()}
+    return {"vocab.txt": self._content}
 
   def check_ids(self, vocab_size: int) -> None:
     """Raises an EncoderError if a token has no word embedding in a model with `vocab_size` of them."""
