@@ -162,8 +162,7 @@ def input_files(most: int | None = None) -> list[str]:
 
 
 def define_senteval_flags() -> None:
-  """Defines the flags of SentEval's folder and tasks."""
-  flags.DEFINE_list("senteval_tasks", None, "SentEval's names of tasks; default: those whose data exists.")
+  """Defines the flags of SentEval's folder."""
   flags.DEFINE_string(
     "senteval",
     None,

@@ -51,6 +51,7 @@ def define_flags():
   flags.DEFINE_enum("split", None, ["train", "dev", "test"], "Evaluated split; the task's own if not given.")
   flags.DEFINE_enum("metric", None, ["correlation", "auc"], "The task's own, or correlation, if not given.")
   common_flags.define_senteval_flags()
+  flags.DEFINE_list("senteval_tasks", None, "SentEval's names of tasks; default: those whose data exists.")
   common_flags.define_output_folder("Folder for results.json, report.html and, by task, test_results.tsv.")
 
 
