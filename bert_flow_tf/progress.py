@@ -2,7 +2,6 @@
 
 import sys
 import time
-import warnings
 
 from absl import logging
 from tqdm import tqdm
@@ -25,9 +24,8 @@ def _bar_class():
   """Returns tqdm's class of bars; in a notebook the one that suits its widgets."""
   if not _is_notebook():
     return tqdm
-  with warnings.catch_warnings():
-    warnings.simplefilter("ignore")  # of missing widgets, where it is a bar of text
-    from tqdm.auto import tqdm as bar_of_notebook
+  from tqdm.auto import tqdm as bar_of_notebook
+
   return bar_of_notebook
 
 

@@ -67,6 +67,7 @@ def define_flags() -> None:
     "Evaluate init_checkpoint on SentEval's tasks, from senteval or else ../SentEval, and do nothing else.",
   )
   common_flags.define_senteval_flags()
+  flags.DEFINE_string("senteval_tasks", "", "SentEval's names of tasks, with commas; default: those whose data exists.")
   for name, (default, reason) in _WITHOUT_MEANING.items():
     _DEFINE[type(default)](name, default, f"Without meaning: {reason}.")
   common_flags.define_data_flags()
@@ -176,10 +177,9 @@ def main(argv: list[str]) -> None:
       about |= {"seconds": run.watch.seconds}
       settings = {"batch_size": 128, "trusted": FLAGS.senteval_trusted, "as_published": True}
       results = RunFolder(folder)
+      tasks = FLAGS.senteval_tasks.split(",") if FLAGS.senteval_tasks else None
       folder_of_data = FLAGS.senteval or _SENTEVAL
-      evaluate_senteval(
-        folder_of_data, FLAGS.senteval_tasks or None, lambda: (run.methods(), {}), run.watch, results, about, **settings
-      )
+      evaluate_senteval(folder_of_data, tasks, lambda: (run.methods(), {}), run.watch, results, about, **settings)
       return
     if chosen is not None:
       run.train(chosen)

@@ -5,6 +5,7 @@ import importlib.machinery
 import logging
 import os
 import sys
+import warnings
 from collections.abc import Iterator
 from typing import Any
 
@@ -19,6 +20,8 @@ _NOISY_MODULES = (
 
 def hide_start_up() -> None:
   """Hides what TensorFlow's import prints, unless it is imported or TF_CPP_MIN_LOG_LEVEL asks for it."""
+  # Of tqdm in a notebook without widgets, where it shows bars of text.
+  warnings.filterwarnings("ignore", message="IProgress not found")
   is_quiet = "tensorflow" not in sys.modules and os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2") == "2"
   if is_quiet and sys.stderr is not None:  # it is None if it was closed before the start
     sys.meta_path.insert(0, _QuietFinder())

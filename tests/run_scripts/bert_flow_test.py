@@ -239,6 +239,7 @@ PUBLISHED = {
   "flow_learning_rate": "'0.001'",
   "num_train_epochs": "'3.0'",
   "save_checkpoints_steps": "'1000'",
+  "senteval_tasks": "''",
   "use_full_for_training": "'false'",
   "use_xla": "'false'",
 }
