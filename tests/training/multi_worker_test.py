@@ -59,7 +59,7 @@ def test_tf_config(monkeypatch):
     "[]",
     "7",
     '{"cluster": {}}',
-    '{"cluster": {"ps": ["a:1"], "worker": ["b:1"]}}',
+    '{"cluster": {"ps": ["a:1"], "worker": ["b:1"]}, "task": {"type": "worker", "index": 0}}',
     '{"cluster": {"worker": "a:1"}}',
     '{"cluster": {"worker": []}}',
     *(f'{{"cluster": {{"worker": [{address}]}}, "task": {{"type": "worker", "index": 0}}}}' for address in ADDRESSES),
