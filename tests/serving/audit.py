@@ -13,11 +13,11 @@ _CORE_OPS = """
   Identity IdentityN If InvertPermutation Less LessEqual Log LogicalAnd LogicalOr MatMul MatrixBandPart
   MatrixSetDiagV3 MatrixTriangularSolve Max Maximum Mean MergeV2Checkpoints Minimum Mul Neg NoOp Pack Pad PadV2
   PartitionedCall Placeholder Pow PrintV2 Prod RaggedRange RaggedTensorToTensor Range ReadVariableOp RealDiv Relu
-  Reshape ResourceGather RestoreV2 Rsqrt SaveV2 Select SelectV2 Shape ShardedFilename Sigmoid Size Slice Softmax
-  Softplus Split SplitV Sqrt Square SquaredDifference StatefulPartitionedCall StatelessWhile StaticRegexFullMatch
-  StaticRegexReplace StopGradient StridedSlice StringFormat StringJoin StringLength StringLower StringSplitV2 Sub
-  Substr Sum Tanh TensorListConcatV2 TensorListReserve TensorListSetItem Transpose UnicodeTranscode VarHandleOp
-  ParseExampleV2 VarIsInitializedOp While ZerosLike
+  Reshape ResourceGather RestoreV2 Rsqrt SaveV2 ScatterNd Select SelectV2 Shape ShardedFilename Sigmoid Size Slice
+  Softmax Softplus Split SplitV Sqrt Square SquaredDifference StatefulPartitionedCall StatelessWhile
+  StaticRegexFullMatch StaticRegexReplace StopGradient StridedSlice StringFormat StringJoin StringLength StringLower
+  StringSplitV2 Sub Substr Sum Tanh TensorListConcatV2 TensorListReserve TensorListSetItem Transpose
+  ParseExampleV2 UnicodeTranscode VarHandleOp VarIsInitializedOp While ZerosLike
 """
 # Operations of TF Text; in 2.12.1.
 _TEXT_OPS = ("FastWordpieceTokenizeWithOffsets", "NormalizeUTF8")
