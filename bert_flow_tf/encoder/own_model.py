@@ -20,7 +20,8 @@ from bert_flow_tf.errors import EncoderError
 def parts_of(model: Any, tokenizer: Any, precision: str) -> tuple[BertEncoder, SentenceTokenizer]:
   """Returns the two parts for a TFBertModel, which stays what it is, and a tokenizer or the folder of one."""
   hugging_face.check_transformers()
-  if not isinstance(model, transformers.TFPreTrainedModel):
+  any_model: Any = transformers.TFPreTrainedModel  # whose type has no attributes to mypy
+  if not isinstance(model, any_model):
     raise EncoderError(f"bert: expected a transformers.TFBertModel, got {type(model).__name__}", "bert")
   row = architectures.check_model_type("bert.config", model.config.model_type)
   kind = row.class_of("TF{}Model")
