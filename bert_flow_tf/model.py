@@ -300,7 +300,8 @@ class SentenceModel:
     pooling_lib.check_low_dim(fitted.output_dim, self.identity.low_dim)
     fitted.encoder = self.identity.to_dict()
     self.calibration = fitted
-    self.sample = corpus.occurrences[:: math.ceil(len(corpus.occurrences) / _SAMPLE)]
+    step = math.ceil(len(corpus.occurrences) / _SAMPLE)
+    self.sample = corpus.occurrences[:: max(step, 1)]  # characters need no sentence
     return self
 
   def _choose(self, corpus, seed, batch_size):

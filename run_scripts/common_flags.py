@@ -127,18 +127,30 @@ def check_output_file(name: str = "output") -> None:
   """Raises a ConfigError if a flag names a file that cannot be written."""
   path = FLAGS[name].value
   check_not_empty([name])
-  if path and (os.path.isdir(path) or not pathlib.Path(path).absolute().parent.is_dir()):
+  if not path:
+    return
+  is_other = os.path.exists(path) and not os.path.isfile(path)  # a folder, or a device, which would be replaced
+  if is_other or not pathlib.Path(path).absolute().parent.is_dir():
     raise ConfigError(f"{name}={path}: expected a file in an existing folder", name)
+  if _packing(path) not in (None, "gzip"):
+    raise ConfigError(f"{name}={path}: expected a name that ends in .gz, or in no other kind of packed files", name)
 
 
 def write_output(content: bytes) -> None:
   """Writes the file of --output, atomically, or to standard output; it is the last thing that a command does."""
   if FLAGS.output is None:
     help_page.show(content.decode("utf-8").removesuffix("\n"))
-  if FLAGS.output.endswith(".gz"):
+  if _packing(FLAGS.output) == "gzip":
     content = gzip.compress(content, mtime=0)
-  files.write_bytes(FLAGS.output, content)
+  files.write_bytes(os.path.realpath(FLAGS.output), content)  # a link stays
   logging.info("wrote %s", FLAGS.output)
+
+
+def _packing(path):
+  """Returns how a file is packed, by its name as readers see it; None if it is not."""
+  from fsspec.utils import infer_compression  # takes a while to import
+
+  return infer_compression(path)
 
 
 def check_text_flags() -> None:

@@ -42,9 +42,14 @@ def show(page: str) -> None:
   """Prints a page and ends the program."""
   try:
     print(page, flush=True)
-  except BrokenPipeError:  # --help | head; Python would flush again at its end, and print an error
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+  except BrokenPipeError:  # --help | head
+    close_output()
   sys.exit(0)
+
+
+def close_output() -> None:
+  """Gives up standard output that nobody reads; Python would flush it again at its end, and print an error."""
+  os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def text(purpose: str, own: list[flags.Flag]) -> str:

@@ -68,6 +68,9 @@ def _parse(argv):
     sys.exit(_fail(f"{message.removeprefix('flag ')}; --help lists the flags"))
   except SystemExit:  # absl has printed --helpfull, and would exit with 1
     sys.exit(0)
+  for alias, name in _own_names().items():
+    if 0 < FLAGS[alias].present < FLAGS[name].present:  # that of an alias counts as its own, too
+      sys.exit(_fail(f"--{alias} is another name of --{name}; give one of them"))
   if len(rest) > 1 and "input" in FLAGS:  # files may stand alone
     FLAGS.input = [*FLAGS.input, *rest[1:]]
   elif len(rest) > 1:
@@ -112,6 +115,9 @@ def _guarded(main, argv, resumes=True):
     main(argv)
   except BertFlowError as error:
     return _fail(_with_flag(error))
+  except BrokenPipeError:  # ... | head
+    help_page.close_output()
+    return 0
   except OSError as error:  # a full disk, a name that is too long, a file without permission
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
       return _fail(disk_full)
@@ -146,15 +152,16 @@ def _with_flag(error):
 
 def _name_as_given(name):
   """Returns that name of a flag, an alias or its own, which is on the command line; its own if none is."""
-  own = _own_name(name)
-  aliases = [other for other in FLAGS if other != own and _own_name(other) == own]
+  own_names = _own_names()
+  own = own_names.get(name, name)
+  aliases = [alias for alias in own_names if own_names[alias] == own]
   return [*common_flags.given(aliases), own][0]
 
 
-def _own_name(name):
-  """Returns the name of a flag, in place of an alias the flag's own."""
-  alias = re.fullmatch(r"Alias for --(\w+)\.?", FLAGS[name].help or "")
-  return alias[1] if alias else name
+def _own_names():
+  """Returns {alias of a flag: the flag's own name}."""
+  matches = {name: re.fullmatch(r"Alias for --(\w+)\.?", FLAGS[name].help or "") for name in FLAGS}
+  return {name: match[1] for name, match in matches.items() if match}
 
 
 def _fail(message, status=1):

@@ -9,7 +9,7 @@ from absl import logging
 from bert_flow_tf.corpus import readers, shards, storage
 from bert_flow_tf.corpus.embedding import Embedder, pending, run_streaming
 from bert_flow_tf.corpus.index import Index, changed_input, find_inputs
-from bert_flow_tf.corpus.readers import CSV, PARQUET, TEXT, TSV, InputFormat, import_parquet, is_number, kind_of
+from bert_flow_tf.corpus.readers import CSV, PARQUET, TEXT, TSV, InputFormat, has_header, import_parquet, kind_of
 from bert_flow_tf.corpus.shards import Manifest, ShardFolder
 from bert_flow_tf.errors import ConfigError, DataError, install_command, naming
 from bert_flow_tf.io.experiment import Stopwatch
@@ -83,25 +83,13 @@ class JobSettings(Settings):
         raise ConfigError(f"{name} has no meaning for {kind} files; leave it out", argument=name)
     if kind != TEXT and self.column is None:
       raise ConfigError(f"column is missing; expected the sentence's column in the {kind} files", argument="column")
-    header = kind in (TSV, CSV) and self._has_header()
+    columns = [("column", self.column), ("id_column", self.id_column)]
+    header = kind in (TSV, CSV) and has_header(
+      [(name, value) for name, value in columns if value is not None], self.header
+    )
     if kind == PARQUET:
       import_parquet("input")
     return InputFormat(kind, self.column, self.id_column, header, self.empty_lines, self.max_record_bytes)
-
-  def _has_header(self):
-    """Checks the columns of TSV or CSV; returns whether it has a header."""
-    is_named = False
-    for name in ("column", "id_column"):
-      value = getattr(self, name)
-      if value is None:
-        continue
-      if not is_number(value):
-        is_named = True
-        if self.header is False:
-          raise ConfigError(f"{name}={value}: expected a column's number, as the files have no header", argument=name)
-      elif int(value) < 1:
-        raise ConfigError(f"{name}={value}: expected 1 or more, as columns are numbered from 1", argument=name)
-    return is_named or bool(self.header)
 
 
 def _common_kind(paths):

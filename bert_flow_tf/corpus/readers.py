@@ -9,7 +9,7 @@ import json
 import lzma
 import struct
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import google_crc32c
@@ -63,6 +63,19 @@ def kind_of(path: str) -> str:
 def is_number(column: str) -> bool:
   """Returns True for a column given by its number, False for a name."""
   return column.isascii() and column.isdigit()
+
+
+def has_header(columns: Sequence[tuple[str, str]], header: bool | None) -> bool:
+  """Returns whether TSV or CSV files have a header, by (argument, column); a ConfigError names a wrong column."""
+  is_named = bool(header)
+  for name, value in columns:
+    if not is_number(value):
+      is_named = True
+      if header is False:
+        raise ConfigError(f"{name}={value}: expected a column's number, as the files have no header", argument=name)
+    elif int(value) < 1:
+      raise ConfigError(f"{name}={value}: expected 1 or more, as columns are numbered from 1", argument=name)
+  return is_named
 
 
 def import_parquet(argument: str) -> Any:

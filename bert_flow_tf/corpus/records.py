@@ -4,10 +4,11 @@ import contextlib
 import csv
 import dataclasses
 import io
+import itertools
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from bert_flow_tf.corpus.readers import CSV, EMBED, JSONL, TEXT, TSV, InputFormat, kind_of, open_reader
+from bert_flow_tf.corpus.readers import CSV, EMBED, JSONL, TEXT, TSV, InputFormat, has_header, kind_of, open_reader
 from bert_flow_tf.data.lines import TextError
 from bert_flow_tf.errors import ConfigError, DataError
 
@@ -25,17 +26,22 @@ class Records:
   texts: list[list[str]]  # the sentence, or both of a pair, of each record
 
   def content(self, rows: Iterable[int], name: str = "", column: Sequence[str] = ()) -> bytes:
-    """Returns the file with these records alone, and with a further column, if it has a name; packed if it was."""
+    """Returns the file with these records alone, and with a further column, if it has a name; not packed."""
     records = [self.raw[row] for row in rows]
     if name:
       records = [_joined(record, value) for record, value in zip(records, column, strict=True)]
     if self.header is not None:
       records.insert(0, _joined(self.header, name) if name else self.header)
-    if records and isinstance(records[0], list):
-      text = io.StringIO()
-      csv.writer(text, lineterminator="\n").writerows(records)
-      return text.getvalue().encode("utf-8")
-    return b"".join(record + b"\n" for record in records)
+    return b"".join(_line(record) + b"\n" for record in records)
+
+
+def _line(record):
+  """Returns the bytes of a record, without a line break at the end."""
+  if not isinstance(record, list):
+    return record
+  text = io.StringIO()
+  csv.writer(text).writerow(record)  # with its own line break, which makes it quote both \r and \n
+  return text.getvalue().removesuffix("\r\n").encode("utf-8")
 
 
 def _joined(record, value):
@@ -56,9 +62,9 @@ def read_records(path: str, input_format: InputFormat) -> Records:
   raw, texts = [], []
   opened: Any = open_reader(path, input_format)
   with contextlib.closing(opened) as reader:
-    header, names = None, []
-    if input_format.header:
-      header, _ = next(reader.records(0, 1))
+    header: Any = None
+    names: list[str] = []
+    for header, _ in itertools.islice(reader.records(0, 1), input_format.header):
       names = _checked(reader, header, 1, reader.row)
     for number, (record, _) in enumerate(reader.records(reader.start, reader.first), reader.first):
       fields = _checked(reader, record, number)
@@ -107,8 +113,8 @@ def read_pairs(path: str, columns: Sequence[str] = (), header: bool | None = Non
   if not columns:
     columns, is_header = _default_columns(path, kind, bool(header))
     header = header or is_header
-  elif not all(map(str.isdigit, columns)):
-    header = True
+  else:
+    header = has_header([("columns", column) for column in columns], header)
   return read_records(path, InputFormat(kind, columns[0], columns[1], bool(header), EMBED))
 
 
@@ -129,6 +135,9 @@ def _default_columns(path, kind, header):
     raise DataError(f"{message}, separated by {'commas' if kind == CSV else 'tabs'}; --columns names them")
   if len(first) > 2 and _is_number(first[0]):
     return ("2", "3"), False
+  if len(first) > 2 and _is_number(rows[-1][0]):
+    message = f"{path}: the first column has a number in the second line, but {first[0][:40]!r} in the first"
+    raise DataError(f"{message}; name the two columns of sentences by --columns, or a first line of names by --header")
   return ("1", "2"), False
 
 

@@ -39,6 +39,8 @@ class OutputSettings(Settings):
 
   def folder(self, name: str) -> pathlib.Path:
     """Returns the experiment's folder, which has the name `name` if neither output nor exp_name is given."""
+    if self.output is not None and self.exp_name is not None:
+      raise ConfigError(f"output={self.output}: exp_name names a folder, too; leave one of them out", argument="output")
     if self.output is not None:
       return pathlib.Path(self.output).expanduser()
     return pathlib.Path(self.output_parent_dir).expanduser() / (self.exp_name or name)

@@ -4,6 +4,7 @@ import contextlib
 import importlib.machinery
 import logging
 import os
+import re
 import sys
 import warnings
 from collections.abc import Iterator
@@ -15,6 +16,11 @@ _NOISY_MODULES = (
   "collective_all_reduce_strategy.py",
   "cross_device_ops.py",
   "mirrored_strategy.py",
+)
+# Lines of TensorFlow's C++ before its log is initialized, and after.
+_START_UP = re.compile(
+  rb"[IWE]0000 00:00:|WARNING: All log messages before absl|\d{4}-\d\d-\d\d [\d:.]+: [IWE] \w+/|"
+  rb"To enable the following instructions:"
 )
 
 
@@ -78,18 +84,26 @@ class _QuietFinder:
 
 @contextlib.contextmanager
 def _hidden_start_up() -> Iterator[None]:
-  """Sends file descriptor 2 to a temporary file, which is shown if the block fails."""
+  """Sends file descriptor 2 to a temporary file, and shows afterwards what is not TensorFlow's; all if it fails."""
   import tempfile  # 20 ms
 
-  with tempfile.TemporaryFile() as file:
-    kept = os.dup(2)
+  with contextlib.ExitStack() as opened:
+    try:
+      file, kept = opened.enter_context(tempfile.TemporaryFile()), os.dup(2)
+    except OSError:  # no folder for temporary files, or a closed descriptor: nothing is hidden
+      file = None
+    if file is None:
+      yield
+      return
+    is_done = False
     os.dup2(file.fileno(), 2)
     try:
       yield
-    except Exception:
-      file.seek(0)
-      os.write(kept, file.read())
-      raise
+      is_done = True
     finally:
       os.dup2(kept, 2)
+      file.seek(0)
+      for line in file:
+        if not (is_done and _START_UP.match(line)):  # other threads write, too
+          os.write(kept, line)
       os.close(kept)

@@ -4,6 +4,7 @@ import dataclasses
 import functools
 import os
 import pathlib
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -103,6 +104,14 @@ def _unless(default, text):
   return "" if text == default else text
 
 
+def _names_of_part(part):
+  """Returns a regular expression of the names that a fitted part of a calibration can have."""
+  if part.method == AUTO:
+    return f"({'|'.join(map(re.escape, (NONE, *CANDIDATES)))})"
+  name = re.escape(part.name)
+  return rf"{name}(-\d+)?" if part.k_on_dev else name
+
+
 class FlowRun:
   """Calibrations that are fitted on a corpus and evaluated on a task, in a folder.
 
@@ -155,17 +164,10 @@ class FlowRun:
   def _check_saved(self):
     """Checks that the folder has no calibration of another run, whose scores in results.json this run would replace."""
     # Folders that this run may replace: its own, under each name that a choice on dev or auto can give.
-    allowed = []
+    own = []
     for spec in self._specs:
-      allowed.append(spec.name)
-      if spec.method == AUTO:
-        ending = spec.name.removeprefix(AUTO)
-        allowed += [f"{name}{ending}" for name in (NONE, *CANDIDATES)]
-    chosen_on_dev = tuple(f"{spec.name}-" for spec in self._specs if spec.k_on_dev)
-    others = []
-    for name in saved_calibrations(self.folder):
-      if name not in allowed and not name.startswith(chosen_on_dev):
-        others.append(name)
+      own.append(r"\+".join(map(_names_of_part, spec.parts)))
+    others = [name for name in saved_calibrations(self.folder) if not re.fullmatch("|".join(own), name)]
     if others:
       raise ConfigError(
         f"exp_name: {self.folder} has {', '.join(others)} of another run, whose figures in results.json would be "

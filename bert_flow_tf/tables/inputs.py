@@ -115,6 +115,8 @@ class Inputs:
 def _sample(path):
   """Returns the corpus of some distinct lines of a text file, neighbors as pairs, drawn with a fixed seed."""
   distinct = list(dict.fromkeys(line for _, line in lines(path, empty="skip")))
+  if len(distinct) < 2:
+    raise DataError(f"{path} has {counted(len(distinct), 'distinct line')}; expected a text of some {_SAMPLE_LINES}")
   drawn = np.random.default_rng(0).permutation(len(distinct))[:_SAMPLE_LINES]
   pairs = pair_up([distinct[i] for i in drawn])
   return FlowCorpus(path, pairs, f"{counted(len(drawn), 'line')} of {path}")

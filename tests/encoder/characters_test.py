@@ -129,6 +129,10 @@ def test_characters_alone_need_no_pass_of_the_encoder(monkeypatch):
   assert model.encode(A).shape == (3, 1024) and model.as_function()(np.array([b"a dog"])).shape == (1, 1024)
 
 
+def test_characters_alone_need_no_sentences_of_a_fit():
+  assert SentenceModel.from_pretrained("static:mini").fit([], "characters").encode(A).shape == (3, 1024)
+
+
 def test_other_frequencies_are_rejected(tmp_path, model):
   model.save(tmp_path)
   corpus = tmp_path / "corpus.txt"

@@ -62,6 +62,14 @@ WRONG = {
   "score pairs.tsv --columns=a,b": "0 columns 'a' in the header",
   "score pairs.tsv --output=absent/out.tsv": "--output=absent/out.tsv: expected a file in an existing folder",
   "score pairs.tsv --output=": "--output: empty",
+  "score pairs.tsv --output=out.tsv.bz2": "--output=out.tsv.bz2: expected a name that ends in .gz",
+  "score pairs.tsv --output=/dev/null": "--output=/dev/null: expected a file",
+  "score pairs.tsv --columns=0,1": "--columns=0: expected 1 or more",
+  "score pairs.tsv --columns=²,1": "0 columns '²' in the header",
+  "score named.tsv": "name the two columns of sentences",
+  "dedupe empty.csv --column=1 --header": "empty.csv is empty",
+  "export --export_dir=a --output=b": "--output is another name of --export_dir",
+  "fit --output=a --exp_name=b": "--output=a: exp_name names a folder, too",
   "score pairs.tsv --allow_other_encoder": "--allow_other_encoder: needs flow_folder",
   "dedupe pairs.tsv": "--column",
   "dedupe corpus.txt --threshold=2": "--threshold=2",
@@ -77,6 +85,7 @@ RIGHT = {
   "score pairs.tsv.gz --columns=2,1 --output=out.tsv.gz": "",
   "score headed.tsv --output=headed.tsv": "",
   "score graded.tsv": "",
+  "score returns.csv --output=out_returns.csv": "",
   "dedupe corpus.txt --threshold=0.999": "",
   "dedupe corpus.csv --column=text --threshold=0.999 --output=out_corpus.csv": "",
   "search corpus.txt --queries=queries.txt --top_k=2 --output=hits.tsv": "",
@@ -98,6 +107,9 @@ def prepare(folder):
     "bytes.tsv": b"a\t\xff\n",
     "quote.csv": 'a,"b\nc,d\n',
     "empty.tsv": "",
+    "empty.csv": "",
+    "named.tsv": "label\tfirst\tsecond\n1\tA man is eating.\tA man has lunch.\n",
+    "returns.csv": '\ufeff"A dog\rruns",B\r\n',
     "cut.tsv.gz": gzip.compress(b"a\tb\n" * 99)[:20],
     "pairs.tsv.gz": gzip.compress(tsv.encode()),
     "lines.jsonl": '{"a": 1}\n',
@@ -171,7 +183,7 @@ def test_wrong_command_lines_are_one_sentence_and_write_nothing(ran):
       err = f"{status}\n"
       status = 1
     assert (status, out, err.count("\n")) == (1, "", 1) and err.startswith("error: ") and text in err, (line, err)
-  written = {"out.csv", "out.tsv.gz", "out_corpus.csv", "hits.tsv"}
+  written = {"out.csv", "out_returns.csv", "out.tsv.gz", "out_corpus.csv", "hits.tsv"}
   assert {path.name for path in folder.iterdir()} == names | written
 
 
@@ -190,6 +202,9 @@ def test_score(ran, model):
   with (folder / "pairs.csv").open(newline="") as file:
     before = list(csv.reader(file))
   assert rows == [[*before[0], "similarity"], [*before[1], first]]
+  with (folder / "out_returns.csv").open(newline="") as file:
+    ((text, other, _),) = csv.reader(file)
+  assert (text, other) == ("A dog\rruns", "B")
 
 
 def test_search(ran, model):

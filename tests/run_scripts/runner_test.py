@@ -164,6 +164,19 @@ def test_a_runner_works_with_a_closed_standard_error():
     assert (done.returncode, done.stdout) == expected
 
 
+def test_output_that_nobody_reads_is_no_error():
+  """As of `bert-flow search corpus.txt < questions | head -1`."""
+  code = (
+    "from run_scripts import runner\n"
+    "def main(argv):\n"
+    "  for line in range(100000):\n    print(line, flush=True)\n"
+    "runner.run(main)\n"
+  )
+  command = ["bash", "-c", '"$0" -c "$1" | head -1; exit ${PIPESTATUS[0]}', sys.executable, code]
+  done = subprocess.run(command, cwd=REPO, capture_output=True, text=True, timeout=60)
+  assert (done.returncode, done.stdout, done.stderr) == (0, "0\n", "")
+
+
 def test_python_without_docstrings():
   page = start("-OO", "run_scripts/run_embed.py", "--help").stdout
   assert page.startswith("python run_scripts/run_embed.py --FLAG=VALUE ...\n") and "\n  --input=" in page

@@ -5,15 +5,18 @@ import re
 
 import pytest
 
-from bert_flow_tf.data.flow_corpus import CorpusSettings
+from bert_flow_tf import SentenceModel, load_task
+from bert_flow_tf.calibration.names import parse_calibrations
+from bert_flow_tf.data.flow_corpus import TARGET, CorpusSettings, load_flow_corpus
 from bert_flow_tf.data.tasks import DataSettings
 from bert_flow_tf.encoder.settings import EncoderSettings
 from bert_flow_tf.errors import ConfigError, TrainingError
 from bert_flow_tf.flow.config import FlowConfig
 from bert_flow_tf.io.experiment import OutputSettings
 from bert_flow_tf.io.settings import setting
-from bert_flow_tf.runs.flow_run import FlowRunSettings
+from bert_flow_tf.runs.flow_run import FlowRun, FlowRunSettings
 from bert_flow_tf.training.calibrate import make_trainer
+from bert_flow_tf.training.distribution import make_strategy
 from bert_flow_tf.training.settings import FlowSettings, RunSettings
 from bert_flow_tf.training.sources import EmbeddingPairs
 from tests.training import small
@@ -136,3 +139,22 @@ def fit(settings, folder, a, b):
 def test_a_configuration_that_cannot_be_read_is_found_by_check():
   with pytest.raises(ConfigError):
     FlowSettings(flow_model_config="absent").check()
+
+
+def test_a_run_may_be_repeated_whatever_its_calibrations_chose(tmp_path):
+  model, task = SentenceModel.from_pretrained("static:mini"), load_task("sample")
+
+  def run(*names):
+    settings = FlowRunSettings(output=OutputSettings(output=str(tmp_path)))
+    return FlowRun(model, settings, parse_calibrations(names), task, load_flow_corpus(TARGET, task), make_strategy())
+
+  names = "natsv+characters-64", "auto+characters-64"
+  first = run(*names)
+  first.fit()
+  for method, fitted in first.calibrated.items():
+    fitted.save(first.calibration_folder(method))
+  saved = {path.name for path in tmp_path.iterdir() if path.is_dir()}
+  assert any(re.fullmatch(r"natsv-\d+\+characters-64", name) for name in saved) and len(saved) == 2
+  run(*names)
+  with pytest.raises(ConfigError, match="of another run"):
+    run("natsv+characters-64")

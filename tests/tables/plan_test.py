@@ -6,11 +6,14 @@ import pytest
 
 from bert_flow_tf.data.pairs import SentencePairs
 from bert_flow_tf.data.task import TaskData
-from bert_flow_tf.data.tasks import STS_TASKS, find_task
-from bert_flow_tf.tables.inputs import label_of, paper_encoder
+from bert_flow_tf.data.tasks import STS_TASKS, DataSettings, find_task
+from bert_flow_tf.encoder.settings import EncoderSettings
+from bert_flow_tf.errors import DataError
+from bert_flow_tf.tables.inputs import Inputs, label_of, paper_encoder, sample_of
 from bert_flow_tf.tables.making import make_table
 from bert_flow_tf.tables.plan import Plan, checked
 from bert_flow_tf.tables.registry import TABLES, users_of
+from bert_flow_tf.training.settings import FlowSettings
 from tests.tables.fakes import Encoder, make, make_bench
 
 
@@ -168,3 +171,12 @@ def test_table_4_says_how_many_pairs_of_qnli_there_were(data, counts):
   expected = f"{train} of 104743 train, {dev} of 5463 dev, {test} of 5463 test pairs. The rows (target) are fitted on"
   assert len(notes) == (sum(counts) < 115669)
   assert all(expected in note and f" {sum(counts)} of its 115669 pairs." in note for note in notes)
+
+
+@pytest.mark.parametrize("content", ["", "\n\n", "alone\nalone\n"])
+def test_a_corpus_needs_sentences(tmp_path, content):
+  path = tmp_path / "corpus.txt"
+  path.write_text(content)
+  inputs = Inputs({}, DataSettings(), EncoderSettings(), FlowSettings())
+  with pytest.raises(DataError, match=r"corpus\.txt has [01] distinct line"):
+    inputs.check_fits([sample_of(str(path))])
