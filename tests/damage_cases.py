@@ -156,7 +156,7 @@ def _words(folder, ending=""):
 
 def _word_vectors(folder):
   (path,) = folder.iterdir()
-  return WordVectors.from_file(path, show_progress=False).encode(TEXTS, show_progress=False)
+  return WordVectors.from_file(path, show_progress=False).encode(TEXTS)
 
 
 def _npy(folder):

@@ -37,6 +37,7 @@ class Architecture:
     has_pooler: whether it can have a pooled output.
     projection: path from `main` to the layer that widens word embeddings; "" if they are as wide as hidden states.
     counts_from_pad: whether the first token's position is the id of the padding token plus 1, instead of 0.
+    pad_id: id that transformers' code takes for the padding token in positions, whatever config.json says; or None.
     keys: {key of BERT's config.json: the key with that meaning, "" for none}.
     specials: special tokens, if the tokenizer's files name none.
   """
@@ -47,6 +48,7 @@ class Architecture:
   has_pooler: bool = True
   projection: str = ""
   counts_from_pad: bool = False
+  pad_id: int | None = None
   keys: Mapping[str, str] = dataclasses.field(default_factory=dict)
   specials: Mapping[str, str] = dataclasses.field(default_factory=lambda: _BERT_SPECIALS)
 
@@ -68,6 +70,8 @@ class Architecture:
     """Returns the position of a sentence's first token."""
     if not self.counts_from_pad:
       return 0
+    if self.pad_id is not None:
+      return self.pad_id + 1
     return int(config.pad_token_id) + 1
 
 
@@ -89,6 +93,7 @@ ARCHITECTURES = {
     "MPNet",
     "mpnet",
     counts_from_pad=True,
+    pad_id=1,
     keys={"type_vocab_size": ""},
     specials=_ROBERTA_SPECIALS | {"unk_token": "[UNK]"},
   ),

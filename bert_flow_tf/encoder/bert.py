@@ -78,8 +78,8 @@ class BertEncoder:
       replaced |= self._dropout.calls(dropout_seed)
     # Segment ids are 0, as in the original (docs/original.md, "Encoder and pooling"), and transformers' default.
     positions = {}
-    if self._first_position:
-      # transformers would assume 1 as the padding token.
+    if self._first_position and self.row.pad_id is None:
+      # transformers' classes for TensorFlow would assume 1 as the padding token.
       positions["position_ids"] = tf.cumsum(mask, axis=1) * mask + self._first_position - 1
     with precision_lib.Replaced(replaced):
       output = self.model(
@@ -176,6 +176,8 @@ class BertEncoder:
         settings[name] = values[key]
     if not self.is_bert:
       settings |= {"model_type": self.config.model_type, "first_position": self._first_position}
+    if not self.row.blocks:  # as often as one likes the same weights
+      settings["num_hidden_layers"] = int(self.config.num_hidden_layers)
     return settings
 
 

@@ -27,6 +27,8 @@ _NORMALIZER = {
   "tokenize_chinese_chars": "handle_chinese_chars",
 }
 _MOST = "max_input_chars_per_word"
+# Special tokens without which no batch can be made.
+_NEEDED = ("cls_token", "sep_token", "pad_token")
 
 
 class FolderTokenizer(SentenceTokenizer):
@@ -60,7 +62,7 @@ class FolderTokenizer(SentenceTokenizer):
       self.settings[_MOST] = model[_MOST]
       if not others:
         pieces = WordPieces
-    missing = [token for token in specials.values() if backend.token_to_id(token) is None]
+    missing = [specials[key] for key in _NEEDED if backend.token_to_id(specials[key]) is None]
     if missing:
       raise EncoderError(f"{path}: no token is {', '.join(missing)}; use the tokenizer of the model's training")
     self._use(backend, pieces)
@@ -70,8 +72,7 @@ class FolderTokenizer(SentenceTokenizer):
     """Loads the tokenizer of a folder with a config.json; `chosen` replaces settings of its files."""
     row = ARCHITECTURES[read_json(folder / "config.json")["model_type"]]
     config = _config(folder)
-    name = next(name for name in VOCABULARIES if (folder / name).is_file())
-    path = folder / name
+    path = _find(folder, row)
     try:
       backend = _read(path, row, config)
     except Exception as error:  # tokenizers raises Exception, transformers errors of many classes
@@ -129,6 +130,17 @@ class _Pieces:
       cut += max(len(ids) - most, 0)
       rows.append(np.array([self._cls_id, *ids[:most], self._sep_id], np.int32))
     return rows, cut
+
+
+def _find(folder, row):
+  """Returns the path of the first file that a tokenizer of the architecture reads."""
+  readable = row.class_of("{}TokenizerFast").vocab_files_names.values()
+  available = [name for name in VOCABULARIES if (folder / name).is_file()]
+  for name in available:
+    if name in readable:
+      return folder / name
+  expected = " or ".join(name for name in VOCABULARIES if name in readable)
+  raise EncoderError(f"{folder}: {available[0]} is no vocabulary of a {row.name}; expected {expected}")
 
 
 def _config(folder):

@@ -92,9 +92,9 @@ class EncoderGraph:
 
 
 def make_encoder_graph(
-  encoder: SentenceEncoder, pooling: Pooling | None, max_seq_length: int, characters: np.ndarray | None = None
+  encoder: Any, pooling: Pooling | None, max_seq_length: int, characters: np.ndarray | None = None
 ) -> Any:
   """Returns the graph of an encoder: an `EncoderGraph`, or a SavedModel's `SavedText`."""
   if not encoder.has_tokens:
-    return encoder.bert
+    return encoder.text_graph()
   return EncoderGraph(encoder, pooling, max_seq_length, characters)

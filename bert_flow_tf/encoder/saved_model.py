@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from concurrent import futures
 from typing import Any, NoReturn
 
+import numpy as np
 import tensorflow as tf
 
 from bert_flow_tf.encoder import hugging_face
@@ -26,6 +27,8 @@ _CALL = "__call__"
 _FIRST = ("serving_default", "default")
 _HEADINGS = ("Graph execution error", "Detected at ", "<stack traces", "in user code")
 _EXAMPLES = ("A man is eating.", "no")
+# Of the vectors of a text alone and in a call with others, relative to the largest value; quantized models round so.
+_LARGEST_DIFFERENCE = 0.05
 
 # Strings [n] -> {name of an output: tensor}.
 _Function = Callable[[tf.Tensor], dict[str, tf.Tensor]]
@@ -51,11 +54,18 @@ class SavedText:
     self.architecture = {"function": function_name, "output": output}
     try:
       vectors = function(tf.constant(_EXAMPLES))[output].numpy()
+      alone = function(tf.constant(_EXAMPLES[:1]))[output].numpy()
     except Exception as error:  # of any operation
       raise EncoderError(f"model={name}: its {function_name} fails on plain text ({first_line(error)})") from error
     if vectors.ndim != 2 or len(vectors) != len(_EXAMPLES) or not vectors.size:
       shape = f"of two texts has the shape {list(vectors.shape)}, expected [2, dim]"
       raise EncoderError(f"model={name}: {output} of {function_name} {shape}; choose another saved_model_output")
+    difference = np.abs(np.float32(alone) - np.float32(vectors[:1])).max()
+    if difference > _LARGEST_DIFFERENCE * np.abs(np.float32(vectors)).max():
+      raise EncoderError(
+        f"model={name}: the vector that {function_name} gives to a text depends on the other texts of a call, or on "
+        "chance; save the model as it is for inference, a row for each text in their order"
+      )
     self.dim = vectors.shape[1]
 
     def embed(texts):

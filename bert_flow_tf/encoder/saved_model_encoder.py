@@ -52,6 +52,10 @@ class SavedModelEncoder(SentenceEncoder):
     """Raises EncoderError; `SentenceModel.as_function` embeds text in a graph."""
     self.bert.check_has_transformer("be a layer on ids (SentenceModel.as_function embeds text in a graph)")
 
+  def text_graph(self) -> SavedText:
+    """Returns the graph from text to vectors, which takes the place of `EncoderGraph`."""
+    return self.bert
+
   def embed_ids(
     self,
     ids: Sequence[np.ndarray],

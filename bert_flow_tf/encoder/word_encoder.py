@@ -3,14 +3,13 @@
 import os
 from typing import Any, NoReturn
 
-import tensorflow as tf
-
 from bert_flow_tf.encoder.declared import Declared
 from bert_flow_tf.encoder.saved_model_encoder import SavedModelEncoder, Words, check_settings
 from bert_flow_tf.encoder.settings import STATIC_MAX_SEQ_LENGTH, EncoderSettings
-from bert_flow_tf.encoder.word_vectors import AVERAGE, PREFIX, WordVectors
+from bert_flow_tf.encoder.word_vectors import AVERAGE, WordVectors
 from bert_flow_tf.errors import EncoderError
 from bert_flow_tf.io.checks import is_integer
+from bert_flow_tf.io.experiment import WORD_VECTORS
 
 
 class WordEncoder(SavedModelEncoder):
@@ -22,16 +21,20 @@ class WordEncoder(SavedModelEncoder):
     """Loads the vectors of the settings' file, unless they are given; see `SentenceEncoder.from_pretrained`."""
     check_settings(settings, "is a file of word vectors")
     if vectors is None:
-      vectors = WordVectors.from_file(os.path.expanduser(settings.encoder_name.removeprefix(PREFIX)))
+      vectors = WordVectors.from_file(os.path.expanduser(settings.encoder_name.removeprefix(WORD_VECTORS)))
     self.settings, self.vectors = settings, vectors
     self.bert: Any = _File(vectors)
     self.tokenizer: Any = Words()
     self.token_weights = None
-    self.hidden_size, self.num_hidden_layers = vectors.dim(), 0
+    self.hidden_size, self.num_hidden_layers = vectors.vectors.shape[1], 0
 
   def count_params(self) -> int:
     """Returns the number of weights."""
     return int(self.vectors.vectors.size)
+
+  def text_graph(self) -> NoReturn:
+    """Raises EncoderError: its words are cut in Python."""
+    self.bert.check_has_transformer("be a part of a graph, as an export needs it")
 
   def _embed_texts(self, texts, pooling, max_seq_length, batch_size, progress=None):
     """See the base class."""
@@ -44,7 +47,7 @@ class WordEncoder(SavedModelEncoder):
 class _File:
   """Those parts of `BertEncoder` that need neither tokens nor a graph."""
 
-  is_static = has_pooler = is_bert = takes_ids = False
+  is_static = has_pooler = is_bert = False
   precision, revision = "float32", None
   declared = Declared(AVERAGE.name, STATIC_MAX_SEQ_LENGTH)
 
@@ -63,7 +66,3 @@ class _File:
   def check_has_transformer(self, purpose: str) -> NoReturn:
     """Raises EncoderError; `purpose`: what it cannot do, "be trained"."""
     raise EncoderError(f"model={self.name}: word vectors cannot {purpose}; use a BERT, such as mini", "model")
-
-  def of_text(self, text: tf.Tensor) -> NoReturn:
-    """Raises EncoderError: its words are cut in Python."""
-    self.check_has_transformer("be a part of a graph, as an export needs it")

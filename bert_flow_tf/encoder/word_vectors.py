@@ -1,13 +1,12 @@
 """Sentences as averages of word vectors (model `glove:FILE`), the first row of the paper's Table 2."""
 
-import dataclasses
 import functools
 import gzip
 import hashlib
 import os
 import unicodedata
 import zlib
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -15,43 +14,20 @@ from absl import logging
 
 from bert_flow_tf.data.lines import BOM
 from bert_flow_tf.data.pairs import Texts, check_sentences
-from bert_flow_tf.encoder.cache import EmbeddingCache
 from bert_flow_tf.encoder.pooling import Pooling
-from bert_flow_tf.errors import ConfigError, EncoderError
-from bert_flow_tf.io.checks import is_integer
-from bert_flow_tf.io.experiment import WORD_VECTORS
+from bert_flow_tf.errors import EncoderError
+from bert_flow_tf.io.experiment import WORD_VECTORS as PREFIX
 from bert_flow_tf.progress import Progress
 
 # The only pooling.
 AVERAGE = Pooling("avg", "words", (), 0)
-# Prefix of a model's name that stands for a file of word vectors.
-PREFIX = WORD_VECTORS
 
 _GZIP_MAGIC = b"\x1f\x8b"
 _REPORT = 5000  # lines between two reports of progress
 
 
-@dataclasses.dataclass(frozen=True)
-class WordIdentity:
-  """Identity of averaged word vectors: their file, the pooling and the largest number of words."""
-
-  name: str
-  weights_sha256: str
-  sentence_embedding_type: str
-  max_seq_length: int | None = None
-  low_dim: int | None = None
-
-  def pooling_arguments(self) -> dict[str, Any]:
-    """Returns sentence_embedding_type and max_seq_length as the encoder's methods take them."""
-    return {"sentence_embedding_type": self.sentence_embedding_type, "max_seq_length": self.max_seq_length}
-
-  def to_dict(self) -> dict[str, Any]:
-    """Returns JSON values."""
-    return dataclasses.asdict(self)
-
-
 class WordVectors:
-  """Encoder of sentences as averages of word vectors, with the interface of `SentenceEncoder`.
+  """Word vectors of a file, and averages of them.
 
   `vectors` are float32 [words, dim]; `weights_checksum` is that of the uncompressed text, whichever words are wanted.
   """
@@ -78,34 +54,11 @@ class WordVectors:
     logging.info("%s: %d word vectors of %d dimensions read", path, *vectors.shape)
     return cls(vectors, rows, f"{PREFIX}{path}", checksum)
 
-  def pooling(self, sentence_embedding_type: str | Pooling | None = None) -> Pooling:
-    """Returns the pooling; ConfigError unless it is "avg" or None, as word vectors have no layers."""
-    if sentence_embedding_type not in (None, "avg", AVERAGE):
-      message = f"sentence_embedding_type={sentence_embedding_type}: expected avg; word vectors have no layers"
-      raise ConfigError(message, "sentence_embedding_type")
-    return AVERAGE
-
-  def dim(self, sentence_embedding_type: str | Pooling | None = None) -> int:
-    """Returns the size of the embeddings."""
-    self.pooling(sentence_embedding_type)
-    return self.vectors.shape[1]
-
-  def encode(
-    self,
-    sentences: Texts,
-    sentence_embedding_type: str | Pooling | None = None,
-    max_seq_length: int | None = None,
-    batch_size: int | None = None,
-    show_progress: bool | None = None,
-    cache: Any = None,
-  ) -> np.ndarray:
+  def encode(self, sentences: Texts, max_seq_length: int | None = None) -> np.ndarray:
     """Returns averages of the vectors of each sentence's first words, float32 [n, dim]; zeros without a known word."""
     # A word is looked up in lower case, then as it is written; words without a vector do not count.
-    del batch_size, show_progress, cache  # an average is computed faster than read
     sentences = check_sentences(sentences)
-    embeddings = np.zeros([len(sentences), self.dim(sentence_embedding_type)], np.float32)
-    if max_seq_length is not None and not is_integer(max_seq_length, 1):
-      raise ConfigError(f"max_seq_length={max_seq_length}: expected a positive number of words", "max_seq_length")
+    embeddings = np.zeros([len(sentences), self.vectors.shape[1]], np.float32)
     # Sentences without a known word stay zero, and are logged together.
     unknown = []
     for position, sentence in enumerate(sentences):
@@ -122,24 +75,6 @@ class WordVectors:
       counts = f"{len(unknown)} of {len(sentences)} sentences"
       logging.warning("%s: %s have no word with a vector and are zero, first %r", self.name, counts, unknown[0][:60])
     return embeddings
-
-  def identity(
-    self, sentence_embedding_type: str | None = None, max_seq_length: int | None = None, low_dim: int | None = None
-  ) -> WordIdentity:
-    """Returns the identity of its embeddings, as `SentenceModel` reads it."""
-    pooling = self.pooling(sentence_embedding_type)
-    return WordIdentity(self.name, self.weights_checksum, pooling.name, max_seq_length, low_dim)
-
-  def fingerprint(
-    self,
-    sentences: Sequence[str],
-    sentence_embedding_type: str | Pooling | None = None,
-    max_seq_length: int | None = None,
-  ) -> str:
-    """Returns the hexadecimal SHA-256 of everything that decides the result of `encode` for the same arguments."""
-    dim = self.dim(sentence_embedding_type)
-    settings = {"weights": self.weights_checksum, "pooling": "words", "max_seq_length": max_seq_length, "dim": dim}
-    return EmbeddingCache.key(settings, sentences)
 
 
 def split_words(sentence: str) -> list[str]:

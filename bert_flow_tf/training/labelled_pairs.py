@@ -39,6 +39,9 @@ class LabelledPairs(TokenPairs):
     self._targets = np.repeat(np.asarray(targets, np.float32), dupe_factor)
     sides = [tokenizer(side, max_seq_length) for side in (sentences_a, sentences_b)]
     if dupe_factor > 1:
+      if tokenizer.mask_id is None:
+        message = f"dupe_factor={dupe_factor}: {encoder.name} has no token that masks a word; use dupe_factor=1"
+        raise TrainingError(message, argument="dupe_factor")
       sides = _with_copies(sides, dupe_factor, copy.copy(random or Random(0)), tokenizer.mask_id)
     super().__init__(sides, tokenizer.pad_id, max_seq_length if pad_to_max else None)
 

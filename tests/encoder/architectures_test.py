@@ -276,3 +276,39 @@ def test_tokens_without_an_embedding(folder):
 def test_no_checkpoint_of_tensorflow_1(golden):
   with pytest.raises(BertFlowError, match="a checkpoint of TensorFlow 1 can hold a BERT alone, and this is a"):
     golden[0].bert.tf1_variables()
+
+
+@pytest.mark.parametrize("folder", ["mpnet"], indirect=True)
+def test_positions_of_mpnet_ignore_config_json(folder):
+  # transformers' code has 1 as its padding token.
+  expected = SentenceEncoder.from_pretrained(folder).encode(ODD, "avg")
+  edit(folder / "config.json", pad_token_id=0)
+  np.testing.assert_array_equal(SentenceEncoder.from_pretrained(folder).encode(ODD, "avg"), expected)
+
+
+@pytest.mark.parametrize("folder", ["albert"], indirect=True)
+def test_identity_of_albert_has_the_number_of_blocks(folder):
+  # They share weights.
+  first = SentenceEncoder.from_pretrained(folder)
+  edit(folder / "config.json", num_hidden_layers=first.num_hidden_layers + 1)
+  second = SentenceEncoder.from_pretrained(folder)
+  assert first.weights_checksum == second.weights_checksum
+  assert first.fingerprint(["no"], "cls") != second.fingerprint(["no"], "cls")
+
+
+def test_a_vocabulary_of_another_architecture_is_not_read(folder):
+  (folder / "tokenizer.json").unlink()
+  (folder / "vocab.txt").write_text("[PAD]\n")
+  with pytest.raises(BertFlowError, match=r"vocab.txt is no vocabulary of a Roberta; expected tokenizer.json or vocab.json"):
+    SentenceEncoder.from_pretrained(folder)
+
+
+def test_a_tokenizer_without_a_mask_is_read(folder):
+  encoder = SentenceEncoder.from_pretrained(folder)
+  content = json.loads((folder / "tokenizer.json").read_text().replace("<mask>", "<gone>"))
+  content["added_tokens"] = [token for token in content["added_tokens"] if token["content"] != "<gone>"]
+  (folder / "tokenizer.json").write_text(json.dumps(content))
+  edit(folder / "tokenizer_config.json", mask_token=None)
+  without = SentenceEncoder.from_pretrained(folder)
+  assert without.tokenizer.mask_id is None
+  np.testing.assert_array_equal(without.encode(ODD), encoder.encode(ODD))

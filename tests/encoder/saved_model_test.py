@@ -126,6 +126,10 @@ def test_uses_of_tokens_are_rejected(folders):
     SentenceModel.from_pretrained("mini", saved_model_output="vector")
 
 
+def _length(texts):
+  return tf.cast(tf.strings.length(texts), tf.float32)[:, tf.newaxis]
+
+
 def _broken(folder, tmp_path):
   """Yields folders of no use, each with a part of the expected message."""
   empty = tmp_path / "empty"
@@ -153,6 +157,8 @@ def _broken(folder, tmp_path):
     ("tokens", lambda x: tf.zeros([tf.size(x), 4, 3]), tf.TensorSpec([None], tf.string), "from strings .n. to vectors"),
     ("one", lambda x: tf.zeros([1, 3]), tf.TensorSpec([None], tf.string), "expected .2, dim."),
     ("scalar", lambda x: tf.zeros([3]), tf.TensorSpec([], tf.string), "does not take strings"),
+    ("batch", lambda x: _length(x) - tf.reduce_mean(_length(x)), tf.TensorSpec([None], tf.string), "the other texts"),
+    ("chance", lambda x: tf.random.normal([tf.size(x), 3]), tf.TensorSpec([None], tf.string), "or on chance"),
     ("examples", saved_models.parse_examples, tf.TensorSpec([None], tf.string), "fails on plain text"),
   ):
     module = tf.Module()

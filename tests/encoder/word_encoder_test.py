@@ -2,11 +2,11 @@
 
 import numpy as np
 import pytest
-import tensorflow as tf
 
 from bert_flow_tf import SentenceEncoder, SentenceModel
 from bert_flow_tf.encoder.word_vectors import WordVectors
 from bert_flow_tf.errors import BertFlowError
+from bert_flow_tf.serving.export import export_model
 
 WORDS = ("the", "cat", "dog", "sees", "a", "house", "Paris")
 SENTENCES = ["the cat sees a dog", "a dog", "Paris", "the house sees the cat", "the dog", "a house"]
@@ -36,7 +36,7 @@ def test_it_is_an_encoder_like_the_others(file, tmp_path):
     SentenceModel.load(tmp_path / "saved")
 
 
-def test_what_needs_tokens_is_rejected(file):
+def test_what_needs_tokens_is_rejected(file, tmp_path):
   name = f"glove:{file}"
   for settings in ({"precision": "bfloat16"}, {"token_weights": "idf"}, {"hidden_act": "relu"}):
     with pytest.raises(BertFlowError, match="is a file of word vectors; leave it out"):
@@ -47,7 +47,9 @@ def test_what_needs_tokens_is_rejected(file):
   with pytest.raises(BertFlowError, match="a positive number of words"):
     model.encoder.encode(["a"], max_seq_length=0)
   with pytest.raises(BertFlowError, match="word vectors cannot be a part of a graph"):
-    model.as_function()(tf.constant(["the cat"]))
+    model.as_function()
+  with pytest.raises(BertFlowError, match="word vectors cannot be a part of a graph"):
+    export_model(model.fit(SENTENCES, "whitening-2"), tmp_path / "served")
   with pytest.raises(BertFlowError, match="word vectors cannot be a layer"):
     model.encoder.as_layer()
   with pytest.raises(BertFlowError, match=r"none\.txt: cannot be read"):
