@@ -14,7 +14,7 @@ from transformers.convert_slow_tokenizer import SLOW_TO_FAST_CONVERTERS
 
 from bert_flow_tf.encoder.architectures import ARCHITECTURES, Architecture
 from bert_flow_tf.encoder.hugging_face import VOCABULARIES, read_json
-from bert_flow_tf.encoder.tokenizer import SentenceTokenizer, WordPieces
+from bert_flow_tf.encoder.tokenizer import SentenceTokenizer, WordPieces, read_tokenizer_config
 from bert_flow_tf.errors import ConfigError, EncoderError
 from bert_flow_tf.io.checks import is_integer
 
@@ -145,14 +145,9 @@ def _find(folder, row):
 
 def _config(folder):
   """Returns tokenizer_config.json over special_tokens_map.json; a special token is a str."""
-  config = {}
-  for name in ("special_tokens_map.json", "tokenizer_config.json"):
-    if (folder / name).is_file():
-      config |= read_json(folder / name)
-  for key, value in config.items():
-    if isinstance(value, dict) and "content" in value:
-      config[key] = value["content"]
-  return config
+  names = ("special_tokens_map.json", "tokenizer_config.json")
+  first, second = (read_tokenizer_config(folder / name, any_class=True) for name in names)
+  return first | second
 
 
 def _read(path: pathlib.Path, row: Architecture, config: dict[str, Any]) -> tokenizers.Tokenizer:

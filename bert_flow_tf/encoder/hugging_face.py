@@ -117,6 +117,10 @@ def check_config(path: pathlib.Path, values: dict[str, Any]) -> None:
     value: Any = known.get(key)
     if not is_integer(value, 1) or value > largest:
       raise EncoderError(f"{path}: expected an integer from 1 to {largest} as {key}, got {str(value)[:40]}")
+  positions = known["max_position_embeddings"]
+  if row.counts_from_pad and row.pad_id is None and positions - known["pad_token_id"] < 4:
+    counted = f"max_position_embeddings is {positions}, and tokens count from pad_token_id={known['pad_token_id']} on"
+    raise EncoderError(f"{path}: {counted}, expected positions for 3 tokens; use the config.json of the weights")
   act = row.key("hidden_act")
   if not isinstance(values.get(act, "gelu"), str):
     raise EncoderError(f"{path}: expected a name as {act}, got {values[act]!r}")

@@ -25,6 +25,8 @@ from bert_flow_tf.errors import EncoderError
 from bert_flow_tf.io.checks import is_integer
 
 _SWITCHES = ("do_lower_case", "strip_accents", "tokenize_chinese_chars")
+# Of the tokenizers of other encoders.
+_OTHER_SWITCHES = ("add_prefix_space", "keep_accents")
 _MOST = "max_input_chars_per_word"
 # Longer words become [UNK]: in transformers, and in Google's tokenization.py.
 MAX_INPUT_CHARS_PER_WORD, MAX_OF_GOOGLE = 100, 200
@@ -33,7 +35,7 @@ SPECIALS = dict(ARCHITECTURES[BERT].specials)
 _EXPECTED: dict[str, tuple[Callable[[Any], bool], str]] = {
   "tokenizer_class": (TOKENIZERS.__contains__, "BertTokenizer"),
   _MOST: (lambda value: is_integer(value, 1), "a positive integer"),
-  **dict.fromkeys(_SWITCHES, (lambda value: isinstance(value, bool), "true or false")),
+  **dict.fromkeys(_SWITCHES + _OTHER_SWITCHES, (lambda value: isinstance(value, bool), "true or false")),
   **dict.fromkeys(SPECIALS, (lambda value: isinstance(value, str), "a word piece")),
 }
 # Pieces in brackets are special tokens, "[CLS]" or "[unused1]", in capitals in every vocabulary.
@@ -128,7 +130,7 @@ class SentenceTokenizer:
 
       return JapaneseTokenizer(folder, chosen or {})
     vocab_file = folder / pathlib.Path(given or "vocab.txt").name
-    config = _read_config(folder / "tokenizer_config.json")
+    config = read_tokenizer_config(folder / "tokenizer_config.json")
     settings = {key: config[key] for key in (*_SWITCHES, _MOST, *SPECIALS) if config.get(key) not in (None, "")}
     for key, value in (chosen or {}).items():
       if value is not None and key in _EXPECTED:
@@ -229,8 +231,8 @@ class SentenceTokenizer:
     return hashlib.sha256(content.encode()).hexdigest()
 
 
-def _read_config(path: pathlib.Path) -> dict:
-  """Returns the checked content of a tokenizer_config.json; empty if the file is missing."""
+def read_tokenizer_config(path: pathlib.Path, any_class: bool = False) -> dict[str, Any]:
+  """Returns the checked content of a tokenizer_config.json, of BERT's or any class; empty if the file is missing."""
   if not path.exists():
     return {}
   config = read_json(path)
@@ -239,7 +241,7 @@ def _read_config(path: pathlib.Path) -> dict:
       config[key] = config[key].get("content")
   for key, (is_allowed, expected) in _EXPECTED.items():
     value = config.get(key)
-    if value is not None and not is_allowed(value):
+    if value is not None and not is_allowed(value) and not (any_class and key == "tokenizer_class"):
       raise EncoderError(f"{path}: {key} is {value!r}, expected {expected}")
   return config
 

@@ -299,7 +299,7 @@ def test_identity_of_albert_has_the_number_of_blocks(folder):
 def test_a_vocabulary_of_another_architecture_is_not_read(folder):
   (folder / "tokenizer.json").unlink()
   (folder / "vocab.txt").write_text("[PAD]\n")
-  with pytest.raises(BertFlowError, match=r"vocab.txt is no vocabulary of a Roberta; expected tokenizer.json or vocab.json"):
+  with pytest.raises(BertFlowError, match=r"vocab.txt is no vocabulary of a Roberta; expected tokenizer.json or"):
     SentenceEncoder.from_pretrained(folder)
 
 
@@ -312,3 +312,25 @@ def test_a_tokenizer_without_a_mask_is_read(folder):
   without = SentenceEncoder.from_pretrained(folder)
   assert without.tokenizer.mask_id is None
   np.testing.assert_array_equal(without.encode(ODD), encoder.encode(ODD))
+
+
+@pytest.mark.parametrize(
+  ("folder", "name", "value"),
+  [
+    ("roberta", "cls_token", 5),
+    ("roberta", "add_prefix_space", "yes"),
+    ("electra", "do_lower_case", "yes"),
+    ("electra", "strip_accents", 1),
+  ],
+  indirect=["folder"],
+)
+def test_wrong_values_of_a_tokenizer_are_named(folder, name, value):
+  edit(folder / "tokenizer_config.json", **{name: value})
+  with pytest.raises(BertFlowError, match=rf"tokenizer_config.json: {name} is {value!r}, expected (a word|true)"):
+    SentenceEncoder.from_pretrained(folder)
+
+
+def test_positions_after_that_of_padding(folder):
+  edit(folder / "config.json", pad_token_id=200)
+  with pytest.raises(BertFlowError, match=r"config.json: .*tokens count from pad_token_id=200 on"):
+    SentenceEncoder.from_pretrained(folder)

@@ -71,7 +71,7 @@ def test_variants_of_the_format(tmp_path, content, words):
 
 @pytest.mark.parametrize("first", [". . 1 2", "1 1 2"])
 def test_first_word_with_a_space_or_of_digits(tmp_path, first):
-  assert _read(tmp_path, f"{first}\nthe 3 4\n").dim() == 2
+  assert _read(tmp_path, f"{first}\nthe 3 4\n").vectors.shape[1] == 2
 
 
 @pytest.mark.parametrize(
