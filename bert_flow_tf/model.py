@@ -90,11 +90,8 @@ class SentenceModel:
     self.identity = encoder.identity(sentence_embedding_type, max_seq_length, low_dim)
     self._cache = cache
     if calibration is not None:
-      self.calibration = as_calibration(calibration)
-      where = f"calibration={self.calibration.name}"
-      check_encoder(self.calibration, self.identity, self.dim, where, "calibration", allow_other_encoder)
-      if not allow_other_encoder:
-        self._check_characters(where, "calibration")
+      fitted = as_calibration(calibration)
+      self._take(fitted, f"calibration={fitted.name}", "calibration", allow_other_encoder)
     pooling_lib.check_low_dim(self._calibrated_dim, low_dim)
 
   @classmethod
@@ -158,14 +155,25 @@ class SentenceModel:
     model, arguments = load_encoder(identity, where, model, cache_dir, **settings)
     loaded = cls(model, cache=cache, **arguments)
     if calibration is not None:
-      check_encoder(calibration, loaded.identity, loaded.dim, where, "folder", allow_other_encoder)
+      loaded._take(calibration, where, "folder", allow_other_encoder)
       pooling_lib.check_low_dim(calibration.output_dim, loaded.identity.low_dim)
-      loaded.calibration = calibration
-      if not allow_other_encoder:
-        loaded._check_characters(where, "folder")
     elif not allow_other_encoder:
       identity.check_same(loaded.identity, where, "folder")
     return loaded
+
+  def _take(self, calibration, where, argument, allow_other_encoder):
+    """Takes a calibration that was fitted on such embeddings, with such characters; else raises an EncoderError."""
+    check_encoder(calibration, self.identity, self.dim, where, argument, allow_other_encoder)
+    self.calibration = calibration
+    if not self._characters:
+      return
+    self.encoder.check_has_tokens(calibration.name)
+    if not allow_other_encoder and self._parts()[-1].table_sha256 not in (None, self.encoder.characters.checksum):
+      raise EncoderError(
+        f"{where}: fitted with other frequencies of word pieces than this version or frequency_corpus has; fit it "
+        "again, which takes seconds",
+        argument,
+      )
 
   def __repr__(self) -> str:
     identity = self.identity
@@ -360,9 +368,12 @@ class SentenceModel:
     sentences = check_sentences(sentences)
     embeddings = np.empty([len(sentences), 0], np.float32)
     if self.rows_dim > self._characters:
-      arguments = {"batch_size": batch_size, "show_progress": show_progress, **self.identity.pooling_arguments()}
-      embeddings = self.encoder.encode(sentences, cache=self._cache, **arguments)
+      embeddings = self._encoded(sentences, batch_size, show_progress)
     return self.with_characters(sentences, embeddings)
+
+  def _encoded(self, sentences, batch_size, show_progress):
+    arguments = {"batch_size": batch_size, "show_progress": show_progress, **self.identity.pooling_arguments()}
+    return self.encoder.encode(sentences, cache=self._cache, **arguments)
 
   @property
   def rows_dim(self) -> int:
@@ -378,21 +389,6 @@ class SentenceModel:
       return 0
     return self.calibration.characters
 
-  def _character_table(self):
-    """Returns the table of the characters that the calibration takes, float32 [vocab_size, k], or None."""
-    if not self._characters:
-      return None
-    return self.encoder.characters.dense(self._characters)
-
-  def _check_characters(self, where, argument):
-    """Raises an EncoderError if the calibration takes other characters than those of the encoder."""
-    if self._characters and self._parts()[-1].table_sha256 not in (None, self.encoder.characters.checksum):
-      raise EncoderError(
-        f"{where}: fitted with other frequencies of word pieces than this version or frequency_corpus has; fit it "
-        "again, which takes seconds",
-        argument,
-      )
-
   def _parts(self):
     return getattr(self.calibration, "parts", (self.calibration,))
 
@@ -404,7 +400,7 @@ class SentenceModel:
 
   def with_characters(self, sentences: Sequence[str], embeddings: np.ndarray) -> np.ndarray:
     """Returns what the calibration takes, float32 [n, rows_dim], of sentences and their embeddings [n, dim]."""
-    if self._character_table() is None:
+    if not self._characters:
       return embeddings
     ids = self.encoder.tokenizer(sentences, self.max_seq_length, warn=False)
     characters = self.encoder.characters.of(ids, self._characters)
@@ -478,17 +474,16 @@ class SentenceModel:
     """
     a, b = check_pairs(texts_a, texts_b)
     if self._characters and self.identity.low_dim is None:
-      return self._exact_similarity(a, b, batch_size)
+      return self._exact_similarity(a, b, batch_size, bool(show_progress_bar))
     embeddings = self.encode(a + b, batch_size, show_progress_bar)
     return np.nan_to_num(cosine_similarity(embeddings[: len(a)], embeddings[len(a) :]))
 
-  def _exact_similarity(self, a, b, batch_size):
+  def _exact_similarity(self, a, b, batch_size, show_progress):
     """Returns `similarity` with the exact characters, of which `encode` has random projections."""
     ids = self.encoder.tokenizer(a + b, self.max_seq_length, warn=False)
     rows: list[Any] = [self.encoder.characters.exact(ids)]
     if self.rows_dim > self._characters:
-      arguments = {"batch_size": batch_size, "show_progress": False, **self.identity.pooling_arguments()}
-      embeddings = self.encoder.encode(a + b, cache=self._cache, **arguments)
+      embeddings = self._encoded(a + b, batch_size, show_progress)
       rows += [normalized(part.transform(embeddings)) for part in self._parts() if not part.characters]
     # All rows have length 1, or are 0, which counts in the lengths of what they are parts of.
     dots, squares = np.zeros(len(a)), np.zeros(2 * len(a))
@@ -521,7 +516,8 @@ class SentenceModel:
     from bert_flow_tf.encoder.graph import make_encoder_graph
 
     pooling = self.pooling if self.rows_dim > self._characters else None
-    return make_encoder_graph(self.encoder, pooling, self.max_seq_length, self._character_table())
+    table = self.encoder.characters.dense(self._characters) if self._characters else None
+    return make_encoder_graph(self.encoder, pooling, self.max_seq_length, table)
 
   def as_function(self, normalize_embeddings: bool = False) -> Callable[[tf.Tensor], tf.Tensor]:
     """Returns a tf.function that embeds and calibrates text in a graph: UTF-8 string [n] -> float32 [n, output_dim].

@@ -125,7 +125,8 @@ class Workbench:
   """One encoder (a `SentenceEncoder`; a `WordEncoder` with `words`) of a run; computes each result once.
 
   `label` names it in the tables; `paper_encoder` is "base" or "large" if it is the paper's, else None; `own` is the
-  only embedding of word vectors, of a SavedModel and of a folder that declares its pooling, None for other encoders.
+  only embedding of word vectors, of a SavedModel, of a static encoder and of a folder that declares its pooling, None
+  for other encoders.
   """
 
   def __init__(
@@ -308,7 +309,7 @@ def load_benches(names: Sequence[str], inputs: Inputs, store: Store, nli_tuned: 
     own = encoder.pooling().name
     if not (words or is_saved_model(name)):
       paper = paper_encoder(name, encoder.bert.config, nli_tuned)
-      if not encoder.bert.declared.source:
+      if not (encoder.bert.declared.source or encoder.bert.is_static):
         own = None
     benches.append(Workbench(encoder, inputs, store, label_of(name), paper, nli_tuned, words, own))
   return benches

@@ -8,10 +8,12 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from bert_flow_tf import load_task
 from bert_flow_tf.data.pairs import SentencePairs
+from bert_flow_tf.data.tasks import DataSettings
 from bert_flow_tf.encoder.settings import EncoderSettings
-from bert_flow_tf.tables.inputs import target_of
-from bert_flow_tf.tables.workbench import Recipe, Store
+from bert_flow_tf.tables.inputs import Inputs, target_of
+from bert_flow_tf.tables.workbench import Recipe, Store, load_benches
 from bert_flow_tf.training.settings import FlowSettings
 from tests.tables.fakes import Encoder, cosine, flow_matrix, make_bench, sides
 
@@ -177,3 +179,9 @@ def test_no_gold_is_no_score(data):
   tasks = {"STS-B": dataclasses.replace(task, splits={"test": without})}
   value, reason, _ = make_bench(data, [], tasks=tasks).score("STS-B", AVG)
   assert np.isnan(value) and reason == "the test split has no gold scores"
+
+
+def test_a_static_encoder_has_one_embedding(tmp_path):
+  inputs = Inputs({"STS-B": load_task("sample")}, DataSettings(), EncoderSettings(), FlowSettings())
+  (bench,) = load_benches(["static:mini"], inputs, Store(tmp_path))
+  assert bench.own == "word-rows" and math.isfinite(bench.score("STS-B", Recipe(bench.own))[0])
