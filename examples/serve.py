@@ -72,11 +72,12 @@ def main(arguments: list[str] | None = None) -> dict[str, object]:
   parser.add_argument("--server", help="http://HOST:PORT, or HOST:PORT of gRPC; none: the export itself is asked")
   options = parser.parse_args(arguments)
 
+  calibration = options.export_dir.with_name(f"{options.export_dir.name}_calibration")
   folder = newest_version(options.export_dir)
   if folder is None:
     sentences = load_task("sample").splits["train"]
     model = SentenceModel.from_pretrained(options.model).fit(sentences, options.calibration)
-    model.save(options.export_dir.with_name(f"{options.export_dir.name}_calibration"))
+    model.save(calibration)
     folder = export(model, options.export_dir)
 
   ask = ask_a_server(options.server) if options.server else ask_the_export(folder)
@@ -85,7 +86,9 @@ def main(arguments: list[str] | None = None) -> dict[str, object]:
     print(f"{cosine:6.3f}  {text_a}  |  {text_b}")
 
   # The server and Python agree: the export was compared when it was written, and can be again at any time.
-  calibration = options.export_dir.with_name(f"{options.export_dir.name}_calibration")
+  if not calibration.exists():
+    print(f"{folder} was written by another program; there is no {calibration} to compare it with")
+    return {"folder": str(folder), "served": served}
   python = SentenceModel.load(calibration).similarity(*zip(*PAIRS, strict=True))
   print(f"largest difference from Python: {np.max(np.abs(python - served)):.1e}")
   return {"folder": str(folder), "served": served, "python": python.tolist()}

@@ -110,6 +110,10 @@ def load_calibration(folder: str | os.PathLike) -> Any:
     inside = [str(pathlib.Path(folder, name)) for name in saved_calibrations(folder)]
     if inside:
       raise ConfigError(f"folder={folder}: contains {', '.join(inside)}; expected one of these", argument="folder")
+    parent = pathlib.Path(folder).parent
+    beside = [str(parent / name) for name in saved_calibrations(parent)]
+    if beside and not pathlib.Path(folder).exists():
+      raise CalibrationError(f"{folder}: no such folder; expected one of {', '.join(beside[:5])}")
   with archive.opened(folder, KIND, CalibrationError) as (settings, arrays):
     encoder = settings.pop("encoder")
     if not isinstance(encoder, dict | None):

@@ -3,6 +3,7 @@
 The tokenizers of other folders are those of `folder_tokenizer`.
 """
 
+import contextlib
 import functools
 import hashlib
 import itertools
@@ -168,6 +169,16 @@ class SentenceTokenizer:
   def warn_of_text(self, sentences: Sequence[str], max_seq_length: int) -> None:
     """Logs the warnings of `__call__` for sentences whose embeddings are known, by a sample of them."""
     self(sentences[:: 1 + len(sentences) // _CHUNK_SENTENCES], max_seq_length)
+
+  @contextlib.contextmanager
+  def muted(self) -> Iterator[None]:
+    """Logs no warning of texts that are not the user's, and keeps those of the user's for later."""
+    warned = self._warned, self._warned_of_cut
+    self._warned = self._warned_of_cut = True
+    try:
+      yield
+    finally:
+      self._warned, self._warned_of_cut = warned
 
   def _warn_of_text(self, ids, cut, max_seq_length):
     """Logs warnings, once each, if more than a tenth of the word pieces are [UNK], or a hundredth is cut off."""

@@ -80,6 +80,8 @@ def test_folder_that_holds_none_or_several(tmp_path, started):
   assert saved_calibrations(tmp_path) == ["flow", "sn"] and saved_calibrations(tmp_path / "nowhere") == []
   with pytest.raises(ConfigError, match=r"contains .*flow, .*sn; expected one of these"):
     load_calibration(tmp_path)
+  with pytest.raises(CalibrationError, match=r"other: no such folder; expected one of .*flow, .*sn"):
+    load_calibration(tmp_path / "other")
   with pytest.raises(FlowError, match="another calibration than a flow; load it with load_calibration"):
     Glow.load(tmp_path / "sn")
 
