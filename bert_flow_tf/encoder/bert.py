@@ -51,7 +51,6 @@ class BertEncoder:
     self._first_position = 0
     if not self.is_static:
       self._first_position = self.row.first_position(model.config)
-    self._dropout = precision_lib.SeededDropout(model)
     self.compute_in(precision, frozen)
 
   def compute_in(self, precision: str, frozen: bool) -> None:
@@ -75,12 +74,14 @@ class BertEncoder:
     replaced = dict(self._dense)
     if dropout_seed is not None:
       training = True
-      replaced |= self._dropout.calls(dropout_seed)
+      replaced |= precision_lib.dropout_calls(self.model, dropout_seed)
     # Segment ids are 0, as in the original (docs/original.md, "Encoder and pooling"), and transformers' default.
     positions = {}
-    if self._first_position and self.row.pad_id is None:
-      # transformers' classes for TensorFlow would assume 1 as the padding token.
-      positions["position_ids"] = tf.cumsum(mask, axis=1) * mask + self._first_position - 1
+    if self._first_position:
+      # As in PyTorch; transformers' classes for TensorFlow would assume 1 as the padding token.
+      pad_id = self._first_position - 1
+      is_token = tf.cast(ids != pad_id, tf.int32)
+      positions["position_ids"] = tf.cumsum(is_token, axis=1) * is_token + pad_id
     with precision_lib.Replaced(replaced):
       output = self.model(
         input_ids=ids,

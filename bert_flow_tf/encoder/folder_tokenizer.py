@@ -55,7 +55,7 @@ class FolderTokenizer(SentenceTokenizer):
     self.settings: dict[str, Any] = {"do_lower_case": lower}
     special = set(specials.values())
     others = [token for token in content["added_tokens"] if not token["special"] and token["content"] not in special]
-    pieces: Any = _Pieces
+    pieces: Any = Pieces
     if (normalizer.get("type"), before.get("type"), self.kind) == ("BertNormalizer", "BertPreTokenizer", WORDPIECE):
       for name, key in _NORMALIZER.items():
         self.settings[name] = normalizer[key]
@@ -116,7 +116,7 @@ class FolderTokenizer(SentenceTokenizer):
     return hashlib.sha256(content.encode()).hexdigest()
 
 
-class _Pieces:
+class Pieces:
   """Pieces of texts between the first and the last token; see `WordPieces`."""
 
   def __init__(self, tokenizer: tokenizers.Tokenizer, cls_id: int, sep_id: int) -> None:
@@ -125,11 +125,15 @@ class _Pieces:
   def __call__(self, texts: Sequence[str], most: int) -> tuple[list[np.ndarray], int]:
     """Returns int32 arrays [seq_len] of at most `most` pieces and the two tokens, and how many pieces are cut off."""
     rows, cut = [], 0
-    for encoding in self._tokenizer.encode_batch_fast(list(texts), add_special_tokens=False):
-      ids = encoding.ids
+    for ids in self._ids(texts):
       cut += max(len(ids) - most, 0)
       rows.append(np.array([self._cls_id, *ids[:most], self._sep_id], np.int32))
     return rows, cut
+
+  def _ids(self, texts):
+    """Returns the ids of all pieces of each text."""
+    encodings = self._tokenizer.encode_batch_fast(list(texts), add_special_tokens=False)
+    return [encoding.ids for encoding in encodings]
 
 
 def _find(folder, row):

@@ -1,6 +1,5 @@
 """Embedding of text inside a TensorFlow graph, with gradients."""
 
-import functools
 from typing import Any
 
 import numpy as np
@@ -18,7 +17,7 @@ class EncoderGraph:
 
   A batch may have 0 rows. Only the first `lengths` tokens of a row are read, so further padding changes nothing.
   `characters` is the dense table of `CharacterTable`, whose dimensions follow those of the embedding; without a pooling
-  there are no others.
+  there are no others. `without_text` is the reason if the graph takes ids alone.
   """
 
   takes_ids = True
@@ -27,6 +26,12 @@ class EncoderGraph:
     self, encoder: SentenceEncoder, pooling: Pooling | None, max_seq_length: int, characters: np.ndarray | None = None
   ):
     self._encoder, self._pooling, self.max_seq_length = encoder, pooling, max_seq_length
+    self.without_text: str | None = None
+    try:
+      with tf.init_scope():  # its tables belong to no function that uses them
+        self.tokenizer = GraphTokenizer(encoder.tokenizer, max_seq_length)
+    except NoGraphForm as error:
+      self.without_text = str(error)
     self._characters = None
     if characters is not None:
       self._characters = tf.Variable(characters, trainable=False, name="characters")
@@ -40,21 +45,6 @@ class EncoderGraph:
     if self._characters is not None:
       variables.append(self._characters)
     return variables
-
-  @functools.cached_property
-  def tokenizer(self) -> GraphTokenizer:
-    """The tokenizer, which needs TensorFlow Text."""
-    with tf.init_scope():  # its tables belong to no function that uses them
-      return GraphTokenizer(self._encoder.tokenizer, self.max_seq_length)
-
-  @functools.cached_property
-  def without_text(self) -> str | None:
-    """Returns why the graph takes ids alone; None if it takes text."""
-    try:
-      self.tokenizer  # noqa: B018 (made here)
-    except NoGraphForm as error:
-      return str(error)
-    return None
 
   def trainable_variables(self) -> list[tf.Variable]:
     """Returns the weights that get gradients; none of a static encoder."""

@@ -1,12 +1,11 @@
 """Japanese BERT: words by MeCab, Sudachi or Juman++, as in transformers, which have no form as a TensorFlow graph."""
 
 import pathlib
-from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
 import transformers
 
+from bert_flow_tf.encoder.folder_tokenizer import Pieces
 from bert_flow_tf.encoder.tokenizer import SPECIALS, SentenceTokenizer
 from bert_flow_tf.errors import EncoderError
 
@@ -34,20 +33,11 @@ class JapaneseTokenizer(SentenceTokenizer):
     super().__init__(folder / "vocab.txt", words.do_lower_case, **specials)
     self.words_by = words.word_tokenizer_type
     self.settings = {name: getattr(words, name, None) for name in _SETTINGS}
+    self.settings["tokenizer_class"] = type(words).__name__  # for a folder that it is written into
     self._pieces = _Pieces(words, *self.special_ids[:2])
 
 
-class _Pieces:
-  """Pieces of texts between the first and the last token; see `WordPieces`."""
-
-  def __init__(self, words: Any, cls_id: int, sep_id: int) -> None:
-    self._words, self._cls_id, self._sep_id = words, cls_id, sep_id
-
-  def __call__(self, texts: Sequence[str], most: int) -> tuple[list[np.ndarray], int]:
-    """Returns int32 arrays [seq_len] of at most `most` pieces and the two tokens, and how many pieces are cut off."""
-    rows, cut = [], 0
-    for text in texts:
-      ids = self._words.convert_tokens_to_ids(self._words.tokenize(text, split_special_tokens=True))
-      cut += max(len(ids) - most, 0)
-      rows.append(np.array([self._cls_id, *ids[:most], self._sep_id], np.int32))
-    return rows, cut
+class _Pieces(Pieces):
+  def _ids(self, texts):
+    tokens = [self._tokenizer.tokenize(text, split_special_tokens=True) for text in texts]
+    return map(self._tokenizer.convert_tokens_to_ids, tokens)

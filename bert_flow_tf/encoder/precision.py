@@ -165,24 +165,11 @@ def _cpu_flags():
   return set(match[1].split())
 
 
-class SeededDropout:
-  """Dropout of a model with masks that a seed determines, so that a fit resumes exactly."""
-
-  # Keras draws masks from a state that is in no checkpoint; here the seed and the layer's position determine the mask.
-
-  def __init__(self, model: tf_keras.Model) -> None:
-    self._layers = [layer for layer in model.submodules if isinstance(layer, tf_keras.layers.Dropout)]
-
-  def on(self, seed: tf.Tensor) -> Replaced:
-    """Returns the context with dropout of a seed, int32 [2]."""
-    return Replaced(self.calls(seed))
-
-  def calls(self, seed: tf.Tensor) -> dict[tuple[Any, str], Any]:
-    """Returns what `Replaced` replaces for dropout of a seed."""
-    values: dict[tuple[Any, str], Any] = {}
-    for position, layer in enumerate(self._layers):
-      values[layer, "call"] = _seeded_call(layer.rate, seed, position)
-    return values
+def dropout_calls(model: tf_keras.Model, seed: tf.Tensor) -> dict[tuple[Any, str], Any]:
+  """Returns what `Replaced` replaces for dropout whose masks a seed, int32 [2], and a layer's position determine."""
+  # Keras draws masks from a state that is in no checkpoint, so a fit would not resume exactly.
+  layers = [layer for layer in model.submodules if isinstance(layer, tf_keras.layers.Dropout)]
+  return {(layer, "call"): _seeded_call(layer.rate, seed, position) for position, layer in enumerate(layers)}
 
 
 def _seeded_call(rate, seed, position):

@@ -107,7 +107,6 @@ class SentenceTokenizer:
     ids = {name: backend.token_to_id(token) for name, token in self.specials.items()}
     self.pad_id, self.mask_id, self._unk_id = ids["pad_token"], ids["mask_token"], ids["unk_token"]
     self.special_ids = (ids["cls_token"], ids["sep_token"], self.pad_id, self.mask_id)
-    self.vocab_size = backend.get_vocab_size(with_added_tokens=True)
     self._pieces = pieces(backend, *self.special_ids[:2])
     self._warned = self._warned_of_cut = False
 
@@ -228,6 +227,11 @@ class SentenceTokenizer:
     for piece, row in self.ids.items():
       pieces[row] = piece
     return pieces
+
+  @property
+  def vocab_size(self) -> int:
+    """Number of rows that word embeddings need: 1 + the largest id."""
+    return len(self.vocab)
 
   @property
   def words(self) -> list[str]:

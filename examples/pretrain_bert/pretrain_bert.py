@@ -25,7 +25,7 @@ from absl import app, flags, logging
 from safetensors.numpy import save_file
 from transformers.modeling_tf_pytorch_utils import apply_transpose, convert_tf_weight_name_to_pt_weight_name
 
-from bert_flow_tf.encoder.precision import SeededDropout
+from bert_flow_tf.encoder.precision import Replaced, dropout_calls
 from bert_flow_tf.io.files import replaced_folder
 from bert_flow_tf.training.loop import TrainingLoop
 from bert_flow_tf.training.optimizer import AdamWeightDecay
@@ -210,7 +210,6 @@ def make_model(vocab_size: int) -> transformers.TFBertForMaskedLM:
 
 def make_step(model: transformers.TFBertForMaskedLM, optimizer: AdamWeightDecay):
   """Returns the function (ids, mask, positions, labels, seed) -> mean cross entropy in nats, before the step."""
-  dropout = SeededDropout(model)  # masks follow from the seed, so that a resumed training equals an unbroken one
   variables = model.trainable_variables
   # One graph for batches of all shapes: graphs of single shapes round differently.
   shapes = ([None, None], [None, None], [None, 2], [None], [2])
@@ -219,7 +218,8 @@ def make_step(model: transformers.TFBertForMaskedLM, optimizer: AdamWeightDecay)
   @tf.function(autograph=False, input_signature=specs)
   def step(ids, mask, positions, labels, seed):
     with tf.GradientTape() as tape:
-      with dropout.on(seed):
+      # Masks follow from the seed, so that a resumed training equals an unbroken one.
+      with Replaced(dropout_calls(model, seed)):
         states = model.bert(input_ids=ids, attention_mask=mask, training=True).last_hidden_state
       # The product with the vocabulary is half of a small model's work: only the masked pieces need it.
       scores = model.mlm(sequence_output=tf.gather_nd(states, positions)[tf.newaxis])[0]

@@ -174,13 +174,15 @@ def test_own_model(golden):
   np.testing.assert_allclose(SentenceEncoder(own, tokenizer).encode(sentences, "avg"), reference["avg"], atol=1e-5)
 
 
-def test_another_padding_token_moves_positions(folder):
+@pytest.mark.parametrize(("pad_id", "by"), [(0, 2), (3, -2)])
+def test_another_padding_token_moves_positions(folder, pad_id, by):
   """PyTorch counts from the configuration's pad_token_id, TensorFlow's classes of transformers from 1."""
-  edit(folder / "config.json", pad_token_id=0)
+  # The first token has the id 0: as padding it has the position 0, and does not count.
+  edit(folder / "config.json", pad_token_id=pad_id)
   moved, encoder = SentenceEncoder.from_pretrained(folder), SentenceEncoder.from_pretrained(GOLDEN / "roberta")
-  assert moved.bert.max_tokens == encoder.bert.max_tokens + 1
+  assert moved.bert.max_tokens == encoder.bert.max_tokens + 1 - pad_id
   table = encoder.bert.model.roberta.embeddings.position_embeddings
-  table.assign(tf.roll(table, 1, axis=0))
+  table.assign(tf.roll(table, by, axis=0))
   np.testing.assert_allclose(moved.encode(["a dog"]), encoder.encode(["a dog"]), atol=1e-5)
 
 

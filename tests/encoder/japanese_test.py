@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import transformers
 
+from bert_flow_tf import SentenceEncoder
 from bert_flow_tf.encoder.tokenizer import SentenceTokenizer
 from bert_flow_tf.errors import EncoderError
 from tests.encoder.odd_text import odd_texts
@@ -57,6 +58,18 @@ def test_no_graph_form(tmp_path):
   tokenizer = SentenceTokenizer.from_pretrained(save(tmp_path, "wordpiece", DICTIONARIES[0]))
   with pytest.raises(EncoderError, match="no form as a TensorFlow graph: its words are found by mecab; use ids"):
     graph_tokenizer.GraphTokenizer(tokenizer)
+
+
+def test_an_encoder_of_a_model_and_its_tokenizer(tmp_path):
+  # Found without a package: words between spaces.
+  config = save(tmp_path, "character", "") / "tokenizer_config.json"
+  config.write_text(json.dumps(json.loads(config.read_text()) | {"word_tokenizer_type": "basic"}))
+  tokenizer = SentenceTokenizer.from_pretrained(tmp_path)
+  sizes = {"hidden_size": 8, "num_hidden_layers": 1, "num_attention_heads": 1, "intermediate_size": 8}
+  model = transformers.TFBertModel(transformers.BertConfig(vocab_size=tokenizer.vocab_size, **sizes))
+  encoder = SentenceEncoder(model, tokenizer)
+  for ours, expected in zip(encoder.tokenizer(SENTENCES), tokenizer(SENTENCES), strict=True):
+    assert ours.tolist() == expected.tolist()
 
 
 def test_a_missing_package_is_named(tmp_path):

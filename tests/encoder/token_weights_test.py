@@ -19,6 +19,7 @@ from bert_flow_tf.encoder.token_frequency import (
   read_frequencies,
 )
 from bert_flow_tf.encoder.token_weights import make_token_weights, parse_token_weights
+from bert_flow_tf.encoder.tokenizer import SentenceTokenizer
 from bert_flow_tf.errors import ConfigError, DataError, EncoderError
 
 TEXT = ["A dog runs 7 miles.", "The dog and the cat sleep.", "", "Dogs, cats!", "Is it a dog?", "dog dog dog"]
@@ -231,3 +232,11 @@ def test_ranks_by_row():
 def test_no_word_of_the_vocabulary_has_a_count(counts):
   with pytest.raises(DataError, match=f"{len(counts)} counted words"):
     rank_vocabulary(VOCAB, counts)
+
+
+def test_a_vocabulary_with_repeated_lines(tmp_path, corpus):
+  # The later one counts, so ids go beyond the number of pieces.
+  (tmp_path / "vocab.txt").write_text("\n".join(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "dog", "dog", "cat"]))
+  tokenizer = SentenceTokenizer(tmp_path / "vocab.txt")
+  for weights in (make_token_weights("idf", tokenizer), make_token_weights("idf", tokenizer, corpus)):
+    assert weights.table.shape == (8,) and weights.table[7] > 0

@@ -184,7 +184,7 @@ def test_pad_batch():
     ({"cls_token": 5}, PIECES, "cls_token"),
     ({"cls_token": {"content": []}}, PIECES, "cls_token"),
     ([], PIECES, "expected JSON with a dict"),
-    ({"tokenizer_class": "BertJapaneseTokenizer"}, PIECES, "BertJapaneseTokenizer"),
+    ({"tokenizer_class": "RobertaTokenizer"}, PIECES, "RobertaTokenizer"),
     ({}, [], r"vocab.txt: .*\[UNK\], \[SEP\]"),
     ({}, [piece for piece in PIECES if piece != "[CLS]"], r"vocab.txt: .*\[CLS\]"),
   ],
