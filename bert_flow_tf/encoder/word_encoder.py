@@ -32,7 +32,7 @@ class WordEncoder(SavedModelEncoder):
     """Returns the number of weights."""
     return int(self.vectors.vectors.size)
 
-  def text_graph(self) -> NoReturn:
+  def text_graph(self) -> Any:
     """Raises EncoderError: its words are cut in Python."""
     self.bert.check_has_transformer("be a part of a graph, as an export needs it")
 
