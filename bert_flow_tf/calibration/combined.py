@@ -168,6 +168,13 @@ class SideBySide(Calibration):
     return {"method": SIDE_BY_SIDE, "parts": settings}, arrays
 
 
+def check_takes_vectors(calibration: Calibration, where: str, argument: str) -> None:
+  """Raises a ConfigError for a calibration, at `where`, that takes the characters of sentences, too."""
+  if calibration.characters:
+    message = f"{where}: {calibration.name} takes characters of sentences, which vectors do not have"
+    raise ConfigError(f"{message}; use it with its encoder, as SentenceModel.load does", argument=argument)
+
+
 def side_by_side(parts: Sequence[Calibration]) -> Calibration:
   """Returns the calibrations as one; a single one as it is."""
   if len(parts) == 1:

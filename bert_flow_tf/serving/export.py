@@ -16,6 +16,7 @@ import tensorflow as tf
 from absl import logging
 
 from bert_flow_tf._version import __version__
+from bert_flow_tf.calibration.combined import check_takes_vectors
 from bert_flow_tf.calibration.flow import as_calibration
 from bert_flow_tf.calibration.interface import Calibration
 from bert_flow_tf.calibration.linear import LinearCalibration
@@ -129,6 +130,7 @@ def _served(model: Any, normalize: bool) -> ServedCalibration:
   """Returns the graphs of a model, or of a calibration alone."""
   if not isinstance(model, SentenceModel):
     calibration: Any = as_calibration(model)
+    check_takes_vectors(calibration, "calibration_only", "calibration_only")
     return ServedCalibration(calibration, calibration, calibration.dim, normalize)
   precision = model.identity.settings.precision
   if precision != "float32":

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from scipy import linalg
 
+from bert_flow_tf.calibration.combined import Characters
 from bert_flow_tf.calibration.flow import load_calibration
 from bert_flow_tf.corpus import calibrating
 from bert_flow_tf.corpus.calibrating import apply_to_files, find_vector_files, fit_files
@@ -178,6 +179,7 @@ def test_rejected_arguments(shards, tmp_path):
   folder, rows = shards
   np.save(tmp_path / "narrow.npy", rows[:, :3])
   (tmp_path / "empty").mkdir()
+  Characters(rows.shape[1]).save(tmp_path / "characters")
   out, sn, narrow = str(tmp_path / "out"), str(tmp_path / "sn"), str(tmp_path / "narrow.npy")
   fit_files([str(folder)], "sn", sn, "mine")
   few = [str(folder / "shard-1.npy"), str(folder / "shard-0.npy")]
@@ -192,6 +194,7 @@ def test_rejected_arguments(shards, tmp_path):
     (apply_to_files, ([narrow], sn, out), ConfigError, "calibration_folder"),
     (apply_to_files, ([str(folder)], sn, out, "yours"), EncoderError, "calibration_folder"),
     (apply_to_files, ([str(folder)], sn, str(tmp_path)), ConfigError, "output"),
+    (apply_to_files, ([str(folder)], str(tmp_path / "characters"), out), ConfigError, "calibration_folder"),
   ):
     with pytest.raises(error) as caught:
       function(*arguments)

@@ -7,6 +7,7 @@ from tests.serving import exported  # isort: skip
 import tensorflow as tf  # isort: skip
 
 from bert_flow_tf import SentenceModel
+from bert_flow_tf.errors import ConfigError
 from bert_flow_tf.serving.export import export_model
 from bert_flow_tf.serving.served_model import ServedModel
 
@@ -41,6 +42,8 @@ def test_a_small_model_answers_text_with_the_vectors_of_encode(tmp_path):
 )
 def test_characters_are_served_as_they_are_encoded(tmp_path, name, calibration):
   model = SentenceModel.from_pretrained(name).fit(exported.TEXTS, calibration)
+  with pytest.raises(ConfigError, match="takes characters of sentences, which vectors do not have"):
+    export_model(model.calibration, tmp_path / "served")
   folder = export_model(model, tmp_path / "served")
   signatures = tf.saved_model.load(str(folder)).signatures
   text, expected = tf.constant(exported.TEXTS), model.encode(exported.TEXTS)
