@@ -37,6 +37,9 @@ class Calibration(abc.ABC):
   def name(self) -> str:
     """Name as `parse_calibration` reads it, such as "sn+natsv-6"."""
 
+  def __repr__(self) -> str:
+    return f"<{type(self).__name__} {self.name!r}>"
+
   def fit(self, embeddings: np.ndarray) -> "Calibration":
     """Fits to embeddings [n, dim], discards an earlier fit, and returns itself, if the class can do so by itself."""
     raise CalibrationError(f"{self.name}: cannot be fitted further; fit a new one with fit_calibration")

@@ -66,6 +66,7 @@ def test_latent_that_is_not_finite(started):
 def test_saved_and_loaded(tmp_path, started):
   flow, rows = FlowCalibration(started.flow), small.embeddings()[1]
   flow.encoder = IDENTITY
+  assert repr(flow) == "<FlowCalibration 'flow'>"
   flow.save(tmp_path)
   loaded = load_calibration(tmp_path)
   assert (type(loaded), loaded.name, loaded.dim, loaded.encoder) == (FlowCalibration, "flow", small.DIM, IDENTITY)
