@@ -26,8 +26,8 @@ def make() -> nbformat.NotebookNode:
   text = re.sub(r"^<!-- notebook: (.*) -->$", r"```python\n%matplotlib inline\n\1\n```", text, flags=re.MULTILINE)
   text = text.replace("```bash", "```text").replace("[the notebook](tour.ipynb)", "this notebook")
   notebook = jupytext.reads(_BADGE + text, fmt="md")
-  # On Colab alone.
-  setup = nbformat.v4.new_code_cell("%pip install -q bert-flow-tf", metadata={"tags": ["skip-execution"]})
+  install = "# On Colab alone: elsewhere the package is installed already\n%pip install -q bert-flow-tf"
+  setup = nbformat.v4.new_code_cell(install, metadata={"tags": ["skip-execution"]})
   notebook.cells.insert(1, setup)
   for number, cell in enumerate(notebook.cells):
     cell.id = str(number)
