@@ -49,8 +49,8 @@ class CalibrationError(BertFlowError):
 
 
 def install_command(extra: str) -> str:
-  """Returns the command that installs the packages of an extra, to be given in the project's folder."""
-  return f"pip install '.[{extra}]'"
+  """Returns the command that installs the packages of an extra of the installed project."""
+  return f"pip install 'bert-flow-tf[{extra}]'"
 
 
 @contextlib.contextmanager

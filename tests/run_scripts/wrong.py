@@ -251,7 +251,7 @@ shard_size 100, now 16384 :: MODEL TEXT --output_dir=@/plain
 embedder.weights_sha256 :: OTHER TEXT --shard_size=100 --output_dir=@/plain
 --output_dir :: MODEL TEXT --output_dir=@/model
 --output_dir :: MODEL TEXT --output_dir=@/plain.txt
-pip install '.[beam]' :: MODEL TEXT --runner=DirectRunner
+pip install 'bert-flow-tf[beam]' :: MODEL TEXT --runner=DirectRunner
 gcsfs :: MODEL --input=gs://bucket/*.txt
 """,
   "table": """
