@@ -119,7 +119,8 @@ def test_a_model_as_a_function(models, name):
 def test_a_calibration_alone(models, tmp_path, name):
   model = models[name]
   vectors = model.embed(SENTENCES)
-  folder = export_model(model.calibration, tmp_path, reference=vectors, normalize=name == "whitening")
+  reference = vectors if name == "flow" else None
+  folder = export_model(model.calibration, tmp_path, reference=reference, normalize=name == "whitening")
   loaded = tf.saved_model.load(str(folder))
   answer = loaded.signatures["serving_default"]
   expected = model.calibration.transform(vectors)
