@@ -129,6 +129,6 @@ def test_packages_that_are_not_installed(tmp_path, monkeypatch):
   assert raised.value.argument == "runner"
   monkeypatch.delitem(sys.modules, "bert_flow_tf.corpus.beam")
   monkeypatch.setitem(sys.modules, "apache_beam", None)
-  with pytest.raises(ConfigError, match=r"pip install '.\[beam") as raised:
+  with pytest.raises(ConfigError, match=r"pip install 'bert-flow-tf\[beam") as raised:
     EmbeddingJob(JobSettings(input=("a.txt",), output_dir=str(tmp_path), runner=DIRECT))
   assert raised.value.argument == "runner"
