@@ -66,6 +66,7 @@ EXTRAS = {
     "mypy==2.4.*",
     "scikit-learn>=1.3,<2",
     "tensorflow-hub>=0.16,<0.17",
+    "setuptools<82",  # tensorflow-hub imports pkg_resources, which 82 dropped.
     "hypothesis>=6,<7",
     # The tour as a notebook.
     "jupytext>=1.16,<2",

@@ -205,7 +205,7 @@ def test_a_function_that_xla_must_compile_is_an_error(tmp_path):
 def test_exports_that_are_not_possible(served, place, settings, error, argument):
   before = sorted(served.base.rglob("*"))
   with pytest.raises(error) as raised:
-    export_model(served.tiny, served.base / place, **settings)
+    export_model(served.model, served.base / place, **settings)
   assert raised.value.argument == argument and sorted(served.base.rglob("*")) == before
 
 
