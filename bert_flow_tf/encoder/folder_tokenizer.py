@@ -10,11 +10,12 @@ from typing import Any
 
 import numpy as np
 import tokenizers
+import transformers
 from transformers.convert_slow_tokenizer import SLOW_TO_FAST_CONVERTERS
 
 from bert_flow_tf.encoder.architectures import ARCHITECTURES, Architecture
 from bert_flow_tf.encoder.hugging_face import VOCABULARIES, read_json
-from bert_flow_tf.encoder.tokenizer import SentenceTokenizer, WordPieces, read_tokenizer_config
+from bert_flow_tf.encoder.tokenizer import SPECIALS, SentenceTokenizer, WordPieces, read_tokenizer_config
 from bert_flow_tf.errors import ConfigError, EncoderError
 from bert_flow_tf.io.checks import is_integer
 
@@ -29,6 +30,8 @@ _NORMALIZER = {
 _MOST = "max_input_chars_per_word"
 # Special tokens without which no batch can be made.
 _NEEDED = ("cls_token", "sep_token", "pad_token")
+# Of a Japanese tokenizer's tokenizer_config.json, which its ids depend on.
+_OF_WORDS = ("do_lower_case", "word_tokenizer_type", "subword_tokenizer_type", "mecab_kwargs", "sudachi_kwargs")
 
 
 class FolderTokenizer(SentenceTokenizer):
@@ -134,6 +137,36 @@ class Pieces:
     """Returns the ids of all pieces of each text."""
     encodings = self._tokenizer.encode_batch_fast(list(texts), add_special_tokens=False)
     return [encoding.ids for encoding in encodings]
+
+
+class JapaneseTokenizer(SentenceTokenizer):
+  """Tokenizer of a folder whose tokenizer_class is BertJapaneseTokenizer: words by MeCab, Sudachi or Juman++."""
+
+  def __init__(self, folder: pathlib.Path, chosen: dict[str, Any]) -> None:
+    """Loads it; of `chosen`, do_lower_case replaces the files' setting."""
+    options = {}
+    if chosen.get("do_lower_case") is not None:
+      options["do_lower_case"] = chosen["do_lower_case"]
+    try:
+      words = transformers.BertJapaneseTokenizer.from_pretrained(str(folder), **options)
+    except Exception as error:  # of the packages that find words
+      reason = str(error).strip().splitlines() or [type(error).__name__]
+      mend = "its words need packages: pip install fugashi unidic-lite ipadic, or sudachipy"
+      raise EncoderError(f"{folder}: no Japanese tokenizer ({reason[0][:200]}); {mend}") from error
+    if words.subword_tokenizer_type == "sentencepiece":
+      raise EncoderError(f"{folder}: subword_tokenizer_type is 'sentencepiece', expected 'wordpiece' or 'character'")
+    specials: dict[str, Any] = {name: str(getattr(words, name)) for name in SPECIALS}
+    super().__init__(folder / "vocab.txt", words.do_lower_case, **specials)
+    self.words_by = words.word_tokenizer_type
+    self.settings = {name: getattr(words, name, None) for name in _OF_WORDS}
+    self.settings["tokenizer_class"] = type(words).__name__  # for a folder that it is written into
+    self._pieces = _JapanesePieces(words, *self.special_ids[:2])
+
+
+class _JapanesePieces(Pieces):
+  def _ids(self, texts):
+    tokens = [self._tokenizer.tokenize(text, split_special_tokens=True) for text in texts]
+    return map(self._tokenizer.convert_tokens_to_ids, tokens)
 
 
 def _find(folder, row):

@@ -39,10 +39,10 @@ def _class_of(expression: str) -> str:
   characters = all_characters()
   removing = normalizers.Replace(tokenizers.Regex(expression), "")
   kept = set(map(ord, removing.normalize_str("".join(characters))))
-  return _ranges([ord(character) for character in characters if ord(character) not in kept])
+  return class_of_codes([ord(character) for character in characters if ord(character) not in kept])
 
 
-def _ranges(codes: list[int]) -> str:
+def class_of_codes(codes: list[int]) -> str:
   """Returns sorted code points as the inside of an RE2 class."""
   codes_of = np.array(codes)
   ends = np.flatnonzero(np.diff(codes_of) != 1)
@@ -175,4 +175,4 @@ def _newer(form: str) -> str:
   for character, result, decomposed in zip(characters, actual, alone, strict=True):
     if apply(_LARGE_MARK + character) != result.decode():
       codes |= {ord(character), ord(decomposed.decode()[0])}
-  return _ranges(sorted(codes))
+  return class_of_codes(sorted(codes))

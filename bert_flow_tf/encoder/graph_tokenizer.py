@@ -6,14 +6,17 @@ characters, which BertNormalizer does not. Ids may differ for characters whose d
 than the Unicode version of `tokenizers` or of the server's ICU.
 """
 
+import functools
 import json
+import unicodedata
 from typing import Any
 
 import tensorflow as tf
+from tokenizers.normalizers import BertNormalizer
+from tokenizers.pre_tokenizers import BertPreTokenizer
 
-from bert_flow_tf.encoder import unicode_classes as classes
 from bert_flow_tf.encoder.graph_models import BytePairs, Unigram
-from bert_flow_tf.encoder.graph_text import NoGraphForm, normalizer_of, split, splitter_of
+from bert_flow_tf.encoder.graph_text import NoGraphForm, class_of_codes, normalizer_of, split, splitter_of
 from bert_flow_tf.encoder.tokenizer import SentenceTokenizer
 from bert_flow_tf.errors import ConfigError, EncoderError, install_command
 
@@ -157,21 +160,48 @@ class WordPiece:
 
     The steps and their order are those of BertNormalizer and BertPreTokenizer.
     """
-    texts = _replace(texts, classes.DROPPED, "")
-    texts = _replace(texts, classes.SPACE, " ")
+    texts = _replace(texts, "dropped", "")
+    texts = _replace(texts, "space", " ")
     if self._ideographs:
-      texts = _replace(texts, classes.IDEOGRAPHS, r" \0 ")
+      texts = _replace(texts, "ideograph", r" \0 ")
     if self._strip:
-      texts = _replace(self._decompose(texts), classes.MARKS, "")
+      texts = _replace(self._decompose(texts), "mark", "")
     if self._lower:
       # ICU has a different lower case for the last sigma of a word, and for I in some locales; the tokenizer has not.
       texts = tf.strings.regex_replace(tf.strings.lower(texts), "\u03a3", "\u03c3")
       texts = tf.strings.lower(texts, encoding="utf-8")
-    return _replace(texts, classes.PUNCTUATION, r" \0 ")
+    return _replace(texts, "punctuation", r" \0 ")
 
 
-def _replace(texts, ranges, replacement):
-  return tf.strings.regex_replace(texts, classes.pattern(ranges), replacement)
+def _replace(texts, kind, replacement):
+  return tf.strings.regex_replace(texts, f"[{_classes()[kind]}]", replacement)
+
+
+@functools.cache
+def _classes() -> dict[str, str]:
+  """Returns {kind: inside of an RE2 class} of the characters that BERT's normalizer and splitter treat alike."""
+  normalizer = BertNormalizer(clean_text=True, handle_chinese_chars=True, strip_accents=True, lowercase=False)
+  clean = BertNormalizer(clean_text=True, handle_chinese_chars=False, strip_accents=False, lowercase=False)
+  split_words = BertPreTokenizer().pre_tokenize_str
+  # Without surrogates, which UTF-8 does not have, and the planes 3 to 13, which are letters to BERT or empty. Joined by
+  # a letter, as a call costs more than a character.
+  characters = [chr(code) for code in (*range(0xD800), *range(0xE000, 0x30000), *range(0xE0000, 0x110000))]
+  characters.remove("q")
+  results = normalizer.normalize_str("q".join(characters)).split("q")
+  codes: dict[str, list[int]] = {}
+  for character, result in zip(characters, results, strict=True):
+    if not result:
+      kind = "mark" if clean.normalize_str(character) else "dropped"
+    elif result == " ":
+      kind = "space"
+    elif result.startswith(" "):
+      kind = "ideograph"
+    elif unicodedata.category(character)[0] in "PSM" and len(split_words(f"a{character}a")) == 3:
+      kind = "punctuation"
+    else:
+      continue
+    codes.setdefault(kind, []).append(ord(character))
+  return {kind: class_of_codes(codes_of_kind) for kind, codes_of_kind in codes.items()}
 
 
 def vocabulary_of(ids: dict[str, int]) -> list[str | None]:

@@ -126,7 +126,7 @@ class SentenceTokenizer:
 
       return FolderTokenizer.of_folder(folder, chosen or {})
     if given is None and is_japanese(folder):
-      from bert_flow_tf.encoder.japanese import JapaneseTokenizer  # made of this class
+      from bert_flow_tf.encoder.folder_tokenizer import JapaneseTokenizer  # made of this class
 
       return JapaneseTokenizer(folder, chosen or {})
     vocab_file = folder / pathlib.Path(given or "vocab.txt").name

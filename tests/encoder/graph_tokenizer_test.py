@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from bert_flow_tf.encoder.tokenizer import SentenceTokenizer, repair_surrogates
+from tests.encoder.odd_text import odd_texts
 from tests.testing import REPO, SHARED, shared
 
 if importlib.util.find_spec("tensorflow_text") is None:
@@ -88,8 +89,9 @@ def test_random_strings_under_every_setting(tmp_path, settings):
   characters += ["ﬁ", "Å", "Σ", "ς", "İ", "한", "\u1112", "東", "\uf900", "👍"]
   tokenizer = SentenceTokenizer(vocabulary_of(tmp_path, characters), **settings)
   rng = random.Random(0)
-  pool = [*characters, *" \t\x00\u200b\u0301\u0327\u0345\ufffd\ue000", *"aaaAAA   "]
-  check(tokenizer, [*HOSTILE, *("".join(rng.choices(pool, k=30)) for _ in range(3000))])
+  # Controls, spaces, marks and ideographs of several blocks; of an old Unicode, Python's or no version punctuation.
+  characters += "\t\x00\xad\u200b\u3000\u0301\u0327\u0345\u20d0\ufffd\ue000\U0001d167\U000111c9\U0002a6df\U0003134a"
+  check(tokenizer, [*HOSTILE, *odd_texts(1500), *("".join(rng.choices(characters, k=30)) for _ in range(1500))])
 
 
 @pytest.mark.parametrize("limit", [1, 100, 200])
