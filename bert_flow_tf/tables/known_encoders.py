@@ -26,6 +26,11 @@ test) and of MRPC (train), and the glosses of WordNet. It was not taken from the
 in it, ignoring case and punctuation: 21 % of STS-13's, 14 % of STS-12's, 9 % of STS-14's, 1 % of STS-B's, SICK-R's and
 STS-15's, one of STS-16's.
 """
+# The model cards of all-MiniLM-L6-v2 and all-mpnet-base-v2 have one list of data.
+_PAIRS = (
+  "trained for similarity on 1.17 billion pairs of texts. The model card names SNLI and MultiNLI, captions of COCO and "
+  "Flickr 30k, Stack Exchange, Quora, SQuAD 2.0 (as in QNLI) and others, but no set of this page"
+)
 # By the beginning of the SHA-256 of the weights.
 _KNOWN = {
   "a5cf5e4e1e12": KnownEncoder(
@@ -43,6 +48,13 @@ _KNOWN = {
     },
   ),
   "9845ab3632df": KnownEncoder("of this package, from scratch (`examples/pretrain_bert`)", _QNLI_MRPC),
+  "7ad94e5cc99e": KnownEncoder(f"all-MiniLM-L6-v2 of sentence-transformers, unchanged: {_PAIRS}", ()),
+  "2c1051c1a4a3": KnownEncoder(f"all-mpnet-base-v2 of sentence-transformers, unchanged: {_PAIRS}", ()),
+  "c5ac686cf532": KnownEncoder(
+    "Universal Sentence Encoder, multilingual, version 3, with embeddings in 6 bits, written as a SavedModel "
+    "(docs/reproduction.md): trained on several tasks in 16 languages; its texts are not named",
+    (),
+  ),
 }
 
 
