@@ -1,41 +1,18 @@
-"""Couplings and their network: which half moves, what starts at zero, and dropout."""
+"""Layers of the flow: initial weights, data-dependent initialization, dropout; glow_test.py has their equations."""
 
 import numpy as np
 import pytest
 import tensorflow as tf
 
 from bert_flow_tf.errors import ConfigError, FlowError
+from bert_flow_tf.flow.actnorm import ActNorm
 from bert_flow_tf.flow.config import FlowConfig
 from bert_flow_tf.flow.coupling import AdditiveCoupling, AffineCoupling, CouplingNetwork
 from bert_flow_tf.flow.glow import Glow
-from tests.flow.cases import cone, fresh, randomize
+from bert_flow_tf.flow.permutation import Invertible1x1
+from tests.flow.cases import cone, fresh
 
 COUPLINGS = pytest.mark.parametrize("cls", [AdditiveCoupling, AffineCoupling])
-
-
-@COUPLINGS
-def test_second_half_moves_by_the_first_alone(cls):
-  layer = cls(5, seed=0, dtype="float64")
-  layer.build([None, 6])
-  randomize(layer)
-  u = cone(4, 6)
-  z = layer(fresh(u)).numpy()
-  np.testing.assert_array_equal(z[:, :3], u[:, :3])
-  assert np.all(np.abs(z[:, 3:] - u[:, 3:]) > 1e-6)
-  moved = u.copy()
-  moved[:, 4] += 1.0
-  change = layer(fresh(moved)).numpy() - z
-  assert np.all(change[:, 4] != 0)
-  np.testing.assert_array_equal(np.delete(change, 4, axis=1), 0)
-
-
-def test_affine_outputs_alternate_shift_and_scale():
-  layer = AffineCoupling(5, dtype="float64")
-  layer.build([None, 4])
-  layer.network.last.b.assign([1.0, 100.0, -3.0, -2.0])
-  u = np.array([[0.5, 0.5, 2.0, 7.0]])
-  np.testing.assert_allclose(layer(fresh(u)), [[0.5, 0.5, 3.0, 2.0]])  # (2 + 1) * sigmoid(102), (7 - 3) * sigmoid(0)
-  np.testing.assert_allclose(layer.make_bijector().forward_log_det_jacobian(fresh(u), 1), [np.log(0.5)])
 
 
 def test_new_couplings_move_nothing():
@@ -61,34 +38,6 @@ def test_what_is_no_network(cls):
 def test_odd_dimensions_are_rejected(cls, dim):
   with pytest.raises(FlowError, match=f"even number, got {dim}"):
     cls(5).build([None, dim])
-
-
-@COUPLINGS
-def test_dropout_mask_is_one_for_output_log_determinant_and_inverse(cls):
-  layer = cls(64, dropout=0.3, seed=0, dtype="float64")
-  layer.build([None, 6])
-  randomize(layer)
-  u, h = cone(1, 6), 1e-6
-  seed = tf.constant([3, 4])
-
-  def bijector():
-    return layer.make_bijector(seed)
-
-  z = bijector().forward(fresh(u)).numpy()
-  assert np.abs(z - layer(fresh(u))).max() > 1e-3
-  np.testing.assert_array_equal(bijector().forward(fresh(u)), z)
-  np.testing.assert_allclose(bijector().inverse(fresh(z)), u, atol=1e-10)
-  # The mask differs row by row, so the Jacobian is taken one row at a time.
-  jacobian = [
-    (bijector().forward(fresh(u + h * step)).numpy() - bijector().forward(fresh(u - h * step)).numpy())[0] / (2 * h)
-    for step in np.eye(6)
-  ]
-  log_det = bijector().forward_log_det_jacobian(fresh(u), event_ndims=1)
-  np.testing.assert_allclose(np.sum(log_det), np.linalg.slogdet(jacobian)[1], atol=1e-6)
-  together = bijector()
-  x = fresh(u)
-  np.testing.assert_array_equal(together.forward(x), z)
-  np.testing.assert_allclose(together.forward_log_det_jacobian(x, event_ndims=1), log_det)
 
 
 @pytest.mark.parametrize("activation", ["relu", "gatu"])
@@ -140,13 +89,62 @@ def test_initial_weights_of_the_network(activation):
     np.testing.assert_array_equal(weight, np.zeros(weight.shape))
 
 
-def test_network_initialization_goes_layer_by_layer():
-  """Each actnorm standardizes what the layer before it, just initialized, gives."""
-  network = CouplingNetwork(4, 7, "gatu", seed=0, dtype="float64")
-  u = cone(50, 3)
-  network.initialize(fresh(u))
-  hidden = np.maximum(network.first(fresh(u)), 0)
-  for layer, x in ((network.first, u), (network.second[0], hidden), (network.second[1], hidden)):
-    y = layer(fresh(x)).numpy()
-    np.testing.assert_allclose(y.mean(axis=0), 0, atol=1e-9)
-    np.testing.assert_allclose(y.std(axis=0), 1, atol=1e-3)
+def test_default_weights_are_zero():
+  layer = ActNorm()
+  layer.build([None, 5])
+  np.testing.assert_array_equal(layer(fresh(cone(3, 5), "float32")), cone(3, 5).astype(np.float32))
+
+
+@pytest.mark.parametrize("dim", [3, 768])
+def test_glorot_range_is_that_of_the_originals_shape(dim):
+  """[1, 1, 1, C]: fan-in 1, fan-out C, so uniform within sqrt(6 / (1 + C)); b and logs are not the same draw."""
+  limit = np.sqrt(6 / (1 + dim))
+  drawn = []
+  for seed in range(200 if dim == 3 else 4):
+    layer = ActNorm("glorot", seed=seed)
+    layer.build([None, dim])
+    drawn.append(np.stack([layer.b, layer.logs]))
+    assert not np.array_equal(layer.b, layer.logs)
+  drawn = np.array(drawn)
+  assert np.abs(drawn).max() <= limit
+  assert np.abs(drawn).max() > 0.97 * limit
+  np.testing.assert_allclose(drawn.std(axis=(0, 2)), limit / np.sqrt(3), rtol=0.08)
+  np.testing.assert_allclose(drawn.mean(axis=(0, 2)), 0, atol=0.1 * limit)
+
+
+@pytest.mark.parametrize("value", [0.0, 0.1, -7.7, 300.3, 1e6])
+def test_constant_dimension_keeps_scale_one_whatever_its_value(value):
+  u = cone(33, 4).astype(np.float32)
+  u[:, 2] = np.float32(value) * (1 + np.float32(1e-7) * (np.arange(33) % 2))  # rounding, as of a mean over tokens
+  layer = ActNorm()
+  z = layer.initialize(u).numpy()
+  np.testing.assert_array_equal(layer.varying, [1, 1, 0, 1])
+  assert layer.logs.numpy()[2] == 0
+  # Exactly zero for the layers after it: what rounding left is no variance to them either.
+  np.testing.assert_array_equal(z[:, 2], 0)
+  np.testing.assert_allclose(z[:, [0, 1, 3]].std(axis=0), 1, atol=1e-4)
+  layer.logs.assign([1.0] * 4)
+  np.testing.assert_allclose(layer(fresh(u))[:, 2], u[:, 2] + layer.b.numpy()[2], rtol=1e-6)
+  np.testing.assert_allclose(layer.make_bijector().forward_log_det_jacobian(fresh(u), 1), 9.0, rtol=1e-6)
+
+
+def test_small_but_real_variance_is_kept():
+  u = cone(64, 3)
+  u[:, 1] = 1e-5 * np.random.default_rng(0).standard_normal(64)
+  layer = ActNorm()
+  z = layer.initialize(u.astype(np.float32)).numpy()
+  np.testing.assert_array_equal(layer.varying, [1, 1, 1])
+  np.testing.assert_allclose(z[:, 1].std(), 1, atol=0.15)
+
+
+def test_invertible_starts_as_a_rotation():
+  layer, same, other = (Invertible1x1(seed=seed, dtype="float64") for seed in (1, 1, 2))
+  for each in (layer, same, other):
+    each.build([None, 6])
+  w = np.linalg.multi_dot([factor.numpy() for factor in layer.factors()])
+  np.testing.assert_allclose(w @ w.T, np.eye(6), atol=1e-12)
+  np.testing.assert_allclose(np.sum(layer.log_S), 0, atol=1e-12)
+  assert set(layer.sign_S.numpy()) <= {-1, 1}
+  assert {weight.name.split(":")[0] for weight in layer.trainable_variables} == {"L", "U", "log_S"}
+  np.testing.assert_array_equal(same.L, layer.L)
+  assert not np.allclose(other.L, layer.L)
