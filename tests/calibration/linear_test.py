@@ -43,15 +43,6 @@ def test_fit_forgets_and_partial_fit_goes_on():
   np.testing.assert_allclose(calibration.transform(a), expected, atol=1e-5)
 
 
-def test_first_columns_of_whitening_are_those_of_most_variance_and_have_a_fixed_sign():
-  u = cone(500, 16)
-  whole = make_calibration("whitening").fit(u)
-  np.testing.assert_array_equal(make_calibration("whitening-4").fit(u).transform(u), whole.transform(u)[:, :4])
-  kernel = whole.affine()[1]
-  assert (np.diff(np.linalg.norm(kernel, axis=0)) > 0).all()  # 1 / sqrt(lambda)
-  assert (kernel[np.argmax(np.abs(kernel), axis=0), range(16)] > 0).all()
-
-
 def test_far_from_the_fit_is_an_error_not_infinity():
   calibration = make_calibration("sn").fit(cone(50, 4) * np.float32(1e-20))
   with pytest.raises(CalibrationError, match=r"^embeddings: row 1 "):

@@ -34,18 +34,6 @@ def test_any_split_merges_to_the_whole(cross, seed):
   assert_equal(merged, rows)
 
 
-def test_single_rows_and_either_order():
-  rows = cone(40, 5)
-  parts = [Moments.of(row[None], True) for row in rows]
-  forward, backward = parts[0], parts[-1]
-  for part in parts[1:]:
-    forward = forward.merged(part)
-  for part in parts[-2::-1]:
-    backward = backward.merged(part)
-  assert_equal(forward, rows)
-  assert_equal(backward, rows)
-
-
 def test_pieces_of_a_long_array(monkeypatch):
   monkeypatch.setattr(moments, "CHUNK", 7)
   assert_equal(Moments.of(cone(100, 4), True), cone(100, 4))

@@ -15,6 +15,7 @@ from bert_flow_tf.training.distribution import (
   has_several_workers,
   is_chief,
   make_strategy,
+  seed_of_step,
   worker_failures,
 )
 from bert_flow_tf.training.settings import FlowSettings
@@ -142,6 +143,11 @@ def test_replicas_share_each_step(workers, replicas, batch_size):
     assert [position for share in shares for position in share] == whole.tolist()
     sizes = [len(share) for share in shares]
     assert max(sizes) - min(sizes) <= 1
+
+
+def test_every_seed_step_and_replica_has_dropout_of_its_own():
+  seeds = {tuple(seed_of_step(*map(tf.constant, numbers)).numpy()) for numbers in np.ndindex(2, 3, 2)}
+  assert len(seeds) == 12
 
 
 @pytest.mark.slow

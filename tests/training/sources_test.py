@@ -8,6 +8,7 @@ from bert_flow_tf import SentenceEncoder
 from bert_flow_tf.data.pairs import SentencePairs
 from bert_flow_tf.errors import TrainingError
 from bert_flow_tf.evaluation.task_scores import Embeddings
+from bert_flow_tf.training import sources
 from bert_flow_tf.training.sources import (
   EmbeddingPairs,
   FitSentences,
@@ -65,6 +66,8 @@ def test_embedding_pairs_of_a_part_stand_at_their_numbers():
   assert len(source) == 64
   for found, side in zip(batch_of(source, [63, 3, 63])(0, 1), (a, b), strict=True):
     np.testing.assert_array_equal(found, side[[63, 3, 63]])
+  with pytest.raises(tf.errors.InvalidArgumentError):  # a pair that the fit was not to use
+    batch_of(source, [4])
 
 
 def test_mixed_pairs_are_the_mix_of_both_sides_views():
@@ -86,7 +89,8 @@ def test_mixed_pairs_are_the_mix_of_both_sides_views():
   assert mixed.fingerprint() not in {other.fingerprint() for other in others}
 
 
-def test_vector_pairs_are_neighbors_across_files():
+def test_vector_pairs_are_neighbors_across_files(monkeypatch):
+  monkeypatch.setattr(sources, "_ROWS", 4)  # several parts of a file
   rows = np.random.default_rng(0).normal(size=[11, 3]) * [1.0, 2.0, 3.0]
   source = VectorPairs([rows[:3], rows[3:4], rows[4:]])
   assert (len(source), source.dim) == (5, 3)
@@ -97,12 +101,16 @@ def test_vector_pairs_are_neighbors_across_files():
     moments = VectorPairs(files).moments()
     assert moments.count == 10
     np.testing.assert_allclose(moments.mean, rows[:10].mean(axis=0))
-  deviation = np.sqrt(np.mean(np.var(rows[4:], axis=0)))  # of the largest file
+  deviation = np.sqrt(np.mean(np.var(rows[4:8], axis=0)))  # of the largest file
   assert source.deviation() == pytest.approx(deviation)
   changed = rows.copy()
-  changed[10, 2] += 1e-3
-  fingerprints = {VectorPairs(files).fingerprint() for files in ([rows], [changed], [rows[:10]])}
-  assert len(fingerprints) == 3 and VectorPairs([rows[:6], rows[6:]]).fingerprint() in fingerprints
+  changed[7, 2] += 1e-3
+  corpora = ([rows], [changed], [rows[:10]], [rows[:6]], [rows[:6].reshape(9, 2)])
+  fingerprints = {VectorPairs(files).fingerprint() for files in corpora}
+  assert len(fingerprints) == 5 and VectorPairs([rows[:6], rows[6:]]).fingerprint() in fingerprints
+  for files in ([], [rows, rows[:, :2]], [rows[0]]):
+    with pytest.raises(TrainingError, match="vectors: arrays have shapes"):
+      VectorPairs(files)
 
 
 class Words:
@@ -134,6 +142,7 @@ def test_a_plain_list_makes_pairs_of_neighbors_and_every_occurrence_counts():
   pairs = corpus.embedding_pairs(lambda count: np.arange(count))
   np.testing.assert_array_equal(batch_of(pairs, [1])(0, 1), [[[3, -3]], [[1, -1]]])
   assert words.embedded == [["1", "2", "3", "5"]] and len(seen) == 1  # once for all
+  assert pairs.fingerprint() == "1 3 2 1"  # of the sentences, before anything is embedded
 
 
 def test_pairs_of_a_fit_that_uses_few_of_them():
@@ -203,7 +212,7 @@ def test_without_a_rate_of_dropout_it_is_what_encode_gives(tmp_path):
   """The right sentences, and no trace of the padding."""
   config = {**tiny.CONFIG, "hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
   encoder = SentenceEncoder.from_pretrained(tiny.save_tiny(tmp_path, config=config))
-  a, b = ["a dog", "cats . a b dog . a cat", "", "b"], ["b b b b", "a", "dog", "cat"]
+  a, b = ["a dog", "cats . a b dog . a cat", "", "b"], ["b b b b", "a", "dog " * 20, "cat"]
   source = SentencePairsWithDropout(encoder, a, b, "avg-first-last", max_seq_length=16)
   positions = [3, 1, 2, 1]
   for found, sentences in zip(batch_of(source, positions)(1, 2), (a, b), strict=True):
