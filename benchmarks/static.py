@@ -73,4 +73,4 @@ def _write_table(encoder, folder):
   if encoder.token_weights is not None:
     rows = rows * encoder.token_weights.table[:, np.newaxis]
   np.save(folder / "rows.npy", rows)
-  encoder.tokenizer.save(folder / "tokenizer.json")
+  encoder.tokenizer.backend.save(str(folder / "tokenizer.json"))

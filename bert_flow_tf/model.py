@@ -513,11 +513,13 @@ class SentenceModel:
 
   def encoder_graph(self) -> Any:
     """Returns the graph of the encoder, from text to what the calibration takes."""
-    from bert_flow_tf.encoder.graph import make_encoder_graph
+    from bert_flow_tf.encoder.graph import EncoderGraph
 
+    if not self.encoder.has_tokens:
+      return self.encoder.text_graph()
     pooling = self.pooling if self.rows_dim > self._characters else None
     table = self.encoder.characters.dense(self._characters) if self._characters else None
-    return make_encoder_graph(self.encoder, pooling, self.max_seq_length, table)
+    return EncoderGraph(self.encoder, pooling, self.max_seq_length, table)
 
   def as_function(self, normalize_embeddings: bool = False) -> Callable[[tf.Tensor], tf.Tensor]:
     """Returns a tf.function that embeds and calibrates text in a graph: UTF-8 string [n] -> float32 [n, output_dim].

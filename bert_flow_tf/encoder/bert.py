@@ -243,10 +243,6 @@ def _check_settings(settings, source):
   if source.static:
     useless |= dict.fromkeys(("precision", "hidden_act"), "has no transformer that could use it")
   if source.checkpoint is None:
-    useless |= dict.fromkeys(
-      ("bert_config_file", "vocab_file"), "is no TensorFlow 1 checkpoint that it could belong to"
-    )
-  for argument, reason in useless.items():
-    value = getattr(settings, argument)
-    if value != getattr(EncoderSettings, argument):
-      raise ConfigError(f"{argument}={value}: {source.name} {reason}; leave it out", argument)
+    reason = "is no TensorFlow 1 checkpoint that it could belong to"
+    useless |= dict.fromkeys(("bert_config_file", "vocab_file"), reason)
+  settings.check_useful(useless)

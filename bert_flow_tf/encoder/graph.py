@@ -1,7 +1,5 @@
 """Embedding of text inside a TensorFlow graph, with gradients."""
 
-from typing import Any
-
 import numpy as np
 import tensorflow as tf
 
@@ -79,12 +77,3 @@ class EncoderGraph:
       total = tf.reduce_sum(rows, axis=1)
       views.append(tf.math.divide_no_nan(total, tf.norm(total, axis=1, keepdims=True)))
     return tf.slice(tf.concat(views, axis=1), [0, 0], [n, -1])
-
-
-def make_encoder_graph(
-  encoder: Any, pooling: Pooling | None, max_seq_length: int, characters: np.ndarray | None = None
-) -> Any:
-  """Returns the graph of an encoder: an `EncoderGraph`, or a SavedModel's `SavedText`."""
-  if not encoder.has_tokens:
-    return encoder.text_graph()
-  return EncoderGraph(encoder, pooling, max_seq_length, characters)

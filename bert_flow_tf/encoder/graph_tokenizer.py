@@ -124,7 +124,7 @@ class WordPiece:
     types = (normalizer.get("type"), (definition["pre_tokenizer"] or {}).get("type"))
     if types != ("BertNormalizer", "BertPreTokenizer") or not normalizer["clean_text"]:
       raise NoGraphForm(f"its WordPiece follows {types[0]} and {types[1]}")
-    vocabulary = _searchable(vocabulary_of(model["vocab"]))
+    vocabulary = _searchable(model["vocab"])
     self._max_characters = model["max_input_chars_per_word"]
     self.bytes_per_token = max(BYTES_PER_TOKEN, _BYTES * self._max_characters)
     self._lower = normalizer["lowercase"]
@@ -204,22 +204,13 @@ def _classes() -> dict[str, str]:
   return {kind: class_of_codes(codes_of_kind) for kind, codes_of_kind in codes.items()}
 
 
-def vocabulary_of(ids: dict[str, int]) -> list[str | None]:
-  """Returns the word pieces in the order of their ids; None for an id that no piece has, as that of a repeated one."""
-  pieces: list[str | None] = [None] * (max(ids.values()) + 1)
+def _searchable(ids: dict[str, int]) -> list[str]:
+  """Returns the pieces in the order of their ids, with unique placeholders for "" and for ids that no piece has."""
+  # Private characters, which are removed from text before the search. Of a repeated line the last id counts.
+  pieces = [f"{chr(_PRIVATE)}{number}" for number in range(max(ids.values()) + 1)]
   for piece, number in ids.items():
-    pieces[number] = piece
-  return pieces
-
-
-def _searchable(vocabulary: list[str | None]) -> list[str]:
-  """Returns the pieces, with unique placeholders for empty, missing and repeated lines, which no text can match."""
-  seen, pieces = set(), []
-  for i, piece in enumerate(vocabulary):
-    if not piece or piece in seen:
-      piece = f"{chr(_PRIVATE)}{i}"  # private characters are removed from text before the search
-    seen.add(piece)
-    pieces.append(piece)
+    if piece:
+      pieces[number] = piece
   return pieces
 
 

@@ -119,32 +119,20 @@ def _has_instructions(precision):
   """Returns whether this machine has instructions for products of halves; logs a warning if not."""
   gpus = tf.config.list_physical_devices("GPU")
   if gpus:
-    return _gpu_has_instructions(precision, tf.config.experimental.get_device_details(gpus[0]))
-  # TensorFlow uses them through oneDNN alone, whose sums are float32.
-  uses_onednn = os.environ.get("TF_ENABLE_ONEDNN_OPTS") != "0" and not onednn_is_limited()
-  if _INSTRUCTIONS[precision] & _cpu_flags() and uses_onednn:
-    return True
-  logging.warning(
-    "precision=%s: numbers are rounded to it and multiplied in float32, which is slower than float32 alone: this CPU "
-    "has no instructions for it (none of %s), or TensorFlow does not use them",
-    precision,
-    ", ".join(sorted(_INSTRUCTIONS[precision])),
-  )
-  return False
-
-
-def _gpu_has_instructions(precision, details):
-  """Returns whether a GPU has instructions for products of halves, by `get_device_details`; warns if not."""
-  capability, needed = details.get("compute_capability"), _CAPABILITIES[precision]
-  if capability is None or capability >= needed:
-    return True
-  logging.warning(
-    "precision=%s: slower than float32 alone: the GPU has no instructions for it; compute capability %s, needed %s",
-    precision,
-    capability,
-    needed,
-  )
-  return False
+    capability = tf.config.experimental.get_device_details(gpus[0]).get("compute_capability")  # of NVIDIA alone
+    needed = _CAPABILITIES[precision]
+    has_instructions = capability is None or capability >= needed
+    reason = f"the GPU has no instructions for it; its compute capability is {capability}, needed {needed}"
+  else:
+    # TensorFlow uses them through oneDNN alone, whose sums are float32.
+    uses_onednn = os.environ.get("TF_ENABLE_ONEDNN_OPTS") != "0" and not onednn_is_limited()
+    has_instructions = bool(_INSTRUCTIONS[precision] & _cpu_flags()) and uses_onednn
+    names = ", ".join(sorted(_INSTRUCTIONS[precision]))
+    reason = f"this CPU has no instructions for it (none of {names}), or TensorFlow does not use them"
+  if not has_instructions:
+    slow = "numbers are rounded to it and multiplied in float32, which is slower than float32 alone"
+    logging.warning("precision=%s: %s: %s", precision, slow, reason)
+  return has_instructions
 
 
 def onednn_is_limited() -> bool:

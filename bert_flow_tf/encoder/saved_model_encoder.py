@@ -1,17 +1,23 @@
-"""Encoder of sentences by a SavedModel (model `saved_model:FOLDER`), which takes text and gives vectors."""
+"""Encoders without tokens: by a SavedModel (`saved_model:FOLDER`), or by averages of word vectors (`glove:FILE`)."""
 
+import os
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 import tensorflow as tf
 
+from bert_flow_tf.encoder.declared import Declared
 from bert_flow_tf.encoder.pooling import OUTPUT, Pooling
 from bert_flow_tf.encoder.saved_model import SavedText, first_line
 from bert_flow_tf.encoder.sentence_encoder import SentenceEncoder, sentences_of_step
-from bert_flow_tf.encoder.settings import LOADING, EncoderSettings
+from bert_flow_tf.encoder.settings import LOADING, STATIC_MAX_SEQ_LENGTH, EncoderSettings
+from bert_flow_tf.encoder.token_weights import UNIFORM
 from bert_flow_tf.encoder.tokenizer import repair_surrogates
+from bert_flow_tf.encoder.word_vectors import AVERAGE, WordVectors
 from bert_flow_tf.errors import ConfigError, EncoderError
+from bert_flow_tf.io.checks import is_integer
+from bert_flow_tf.io.experiment import WORD_VECTORS
 from bert_flow_tf.progress import Progress
 
 # Of a text's bytes, as many as a token has about, which decides how many texts are in a step.
@@ -26,7 +32,7 @@ class SavedModelEncoder(SentenceEncoder):
 
   def __init__(self, settings: EncoderSettings) -> None:
     """Loads the encoder of the settings; see `SentenceEncoder.from_pretrained`."""
-    check_settings(settings, "is a SavedModel, which takes text and gives vectors")
+    _check_settings(settings, "is a SavedModel, which takes text and gives vectors")
     self.settings = settings
     self.bert: Any = SavedText(settings.encoder_name, settings.saved_model_output)
     self.tokenizer: Any = Words()
@@ -117,11 +123,67 @@ class Words:
     """Does nothing: no text is cut or unknown."""
 
 
-def check_settings(settings: EncoderSettings, reason: str) -> None:
+class WordEncoder(SavedModelEncoder):
+  """Encoder of sentences by word vectors, with the interface of `SentenceEncoder` except for what needs tokens."""
+
+  own_pooling = AVERAGE
+
+  def __init__(self, settings: EncoderSettings, vectors: WordVectors | None = None) -> None:
+    """Loads the vectors of the settings' file, unless they are given; see `SentenceEncoder.from_pretrained`."""
+    _check_settings(settings, "is a file of word vectors")
+    if vectors is None:
+      vectors = WordVectors.from_file(os.path.expanduser(settings.encoder_name.removeprefix(WORD_VECTORS)))
+    self.settings, self.vectors = settings, vectors
+    self.bert: Any = _File(vectors)
+    self.tokenizer: Any = Words()
+    self.token_weights = None
+    self.hidden_size, self.num_hidden_layers = vectors.vectors.shape[1], 0
+
+  def count_params(self) -> int:
+    """Returns the number of weights."""
+    return int(self.vectors.vectors.size)
+
+  def text_graph(self) -> Any:
+    """Raises EncoderError: its words are cut in Python."""
+    self.bert.check_has_transformer("be a part of a graph, as an export needs it")
+
+  def _embed_texts(self, texts, pooling, max_seq_length, batch_size, progress=None):
+    """See the base class."""
+    embeddings = self.vectors.encode(texts, max_seq_length=max_seq_length)
+    if progress is not None:
+      progress.update(len(texts))
+    return embeddings
+
+
+class _File:
+  """Those parts of `BertEncoder` that need neither tokens nor a graph."""
+
+  is_static = has_pooler = is_bert = False
+  precision, revision = "float32", None
+  declared = Declared(AVERAGE.name, STATIC_MAX_SEQ_LENGTH)
+
+  def __init__(self, vectors: WordVectors) -> None:
+    self.name, self.weights_checksum = vectors.name, vectors.weights_checksum
+    self.architecture: dict[str, Any] = {}
+
+  def check_max_seq_length(self, max_seq_length: int | None) -> int:
+    """Returns the largest number of words; EncoderError for another value than a positive integer."""
+    if max_seq_length is None:
+      return STATIC_MAX_SEQ_LENGTH
+    if not is_integer(max_seq_length, 1):
+      raise EncoderError(f"max_seq_length={max_seq_length}: expected a positive number of words", "max_seq_length")
+    return int(max_seq_length)
+
+  def check_has_transformer(self, purpose: str) -> NoReturn:
+    """Raises EncoderError; `purpose`: what it cannot do, "be trained"."""
+    raise EncoderError(f"model={self.name}: word vectors cannot {purpose}; use a BERT, such as mini", "model")
+
+
+def _check_settings(settings, reason):
   """Raises ConfigError for a setting of loading that needs tokens, blocks or a hub."""
-  useless = settings.loading_arguments() | {"saved_model_output": None, "cache_dir": None}
-  if useless["token_weights"] == "uniform":  # as an identity has it
-    useless["token_weights"] = None
-  for argument, default in EncoderSettings().arguments(LOADING).items():
-    if useless[argument] != default:
-      raise ConfigError(f"{argument}={useless[argument]}: {settings.encoder_name} {reason}; leave it out", argument)
+  useless = dict.fromkeys(settings.arguments(LOADING), reason)
+  for keyword in ("saved_model_output", "cache_dir"):
+    del useless[keyword]
+  if settings.token_weights == UNIFORM:  # as an identity has it
+    del useless["token_weights"]
+  settings.check_useful(useless)

@@ -6,7 +6,7 @@ a keyword, and an identity holds it, all from the field's metadata.
 
 import dataclasses
 import os
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from bert_flow_tf.encoder.pooling import ALLOWED as ALLOWED_POOLINGS
@@ -228,6 +228,13 @@ class EncoderSettings(Settings):
     values = self.arguments(POOLING)
     del values["low_dim"]  # comes after a calibration
     return values
+
+  def check_useful(self, reasons: Mapping[str, str]) -> None:
+    """Raises ConfigError for a setting that is given to an encoder without a use for it: {keyword: reason}."""
+    values, defaults = self.arguments(LOADING), type(self)().arguments(LOADING)
+    for keyword, reason in reasons.items():
+      if values[keyword] != defaults[keyword]:
+        raise ConfigError(f"{keyword}={values[keyword]}: {self.encoder_name} {reason}; leave it out", keyword)
 
   def saved(self) -> dict[str, Any]:
     """Returns {keyword: value} of the settings that an identity holds."""

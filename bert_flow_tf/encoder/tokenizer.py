@@ -3,7 +3,6 @@
 The tokenizers of other folders are those of `folder_tokenizer`.
 """
 
-import contextlib
 import functools
 import hashlib
 import itertools
@@ -169,16 +168,6 @@ class SentenceTokenizer:
     """Logs the warnings of `__call__` for sentences whose embeddings are known, by a sample of them."""
     self(sentences[:: 1 + len(sentences) // _CHUNK_SENTENCES], max_seq_length)
 
-  @contextlib.contextmanager
-  def muted(self) -> Iterator[None]:
-    """Logs no warning of texts that are not the user's, and keeps those of the user's for later."""
-    warned = self._warned, self._warned_of_cut
-    self._warned = self._warned_of_cut = True
-    try:
-      yield
-    finally:
-      self._warned, self._warned_of_cut = warned
-
   def _warn_of_text(self, ids, cut, max_seq_length):
     """Logs warnings, once each, if more than a tenth of the word pieces are [UNK], or a hundredth is cut off."""
     pieces = sum(map(len, ids)) - 2 * len(ids)
@@ -197,10 +186,6 @@ class SentenceTokenizer:
         100 * unknown / pieces,
         self.specials["unk_token"],
       )
-
-  def save(self, file: str | os.PathLike) -> None:
-    """Writes a tokenizer.json, which the package `tokenizers` reads."""
-    self.backend.save(str(file))
 
   def files(self) -> dict[str, bytes]:
     """Returns {name: content} of the files of its vocabulary in an encoder's folder."""

@@ -99,8 +99,9 @@ def _embed_rows(served):
   """Returns the embeddings of `_rows` in Python. One sentence is long on purpose, which no user shall be warned of."""
   if not isinstance(served, ServedModel) or not served.model.encoder.has_tokens:
     return served.embed(_rows(served))
-  with served.model.encoder.tokenizer.muted():
-    return served.embed(_rows(served))
+  model = served.model
+  ids = model.encoder.tokenizer(_SENTENCES, model.max_seq_length, warn=False)
+  return model.with_characters(_SENTENCES, model.encoder.embed_ids(ids, model.pooling))
 
 
 def _ids(served):
