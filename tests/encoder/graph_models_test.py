@@ -24,6 +24,7 @@ from bert_flow_tf.encoder.graph_tokenizer import GraphTokenizer
 
 FOLDERS = ["roberta", "xlm-roberta", "albert", "mpnet", "distilbert", "electra"]
 SPECIALS = ["<s>", "</s>", "<pad>", "<mask>", "<unk>"]
+COUNTS = [6000, pytest.param(50_000, marks=pytest.mark.slow)]
 ANY_BYTE = pre_tokenizers.ByteLevel.alphabet()
 TWO_BLANKS = normalizers.Replace(tokenizers.Regex(" {2,}"), " ")
 
@@ -133,15 +134,16 @@ MAP = charsmap_of(
 )
 
 
+@pytest.mark.parametrize("n", COUNTS)
 @pytest.mark.parametrize("name", FOLDERS)
-def test_golden_encoders(name):
+def test_golden_encoders(name, n):
   folder = SHARED / "golden_encoders" / name
   if not folder.is_dir():
     pytest.skip("../shared/golden_encoders is not there")
   tokenizer = tokenizers.Tokenizer.from_file(str(folder / "tokenizer.json"))
   bert = "[CLS] [SEP] [PAD] [MASK]".split()  # noqa: SIM905
   specials = {"albert": ["[CLS]", "[SEP]", "<pad>", "[MASK]"], "distilbert": bert, "electra": bert}
-  check(tokenizer, odd_texts(6000), specials=specials.get(name, SPECIALS))
+  check(tokenizer, odd_texts(n), specials=specials.get(name, SPECIALS))
 
 
 @pytest.mark.parametrize(
@@ -233,8 +235,9 @@ def test_no_graph_form():
       graph_of(tokenizer)
 
 
+@pytest.mark.parametrize("n", COUNTS)
 @pytest.mark.parametrize("lower", [True, False])
-def test_bert_of_other_languages(tmp_path, lower):
+def test_bert_of_other_languages(tmp_path, lower, n):
   """Pieces of one character of many scripts, as those of Chinese and multilingual BERT."""
   characters = {
     chr(code) for first, last in ((0x21, 0x700), (0x900, 0xE80), (0x3040, 0x3100)) for code in range(first, last)
@@ -245,4 +248,4 @@ def test_bert_of_other_languages(tmp_path, lower):
     pieces += [character, f"##{character}"]
   (tmp_path / "vocab.txt").write_text("\n".join(pieces), encoding="utf-8")
   tokenizer = SentenceTokenizer(tmp_path / "vocab.txt", lower, strip_accents=lower)
-  check(tokenizer.backend, odd_texts(6000, seed=4), specials=["[CLS]", "[SEP]", "[PAD]", "[MASK]"])
+  check(tokenizer.backend, odd_texts(n, seed=4), specials=["[CLS]", "[SEP]", "[PAD]", "[MASK]"])
