@@ -1,11 +1,7 @@
 """Laws that every layer of the flow keeps: one list (`cases.CASES`), each law over all of it, with non-zero weights."""
 
 import importlib
-import json
-import os
 import pkgutil
-import subprocess
-import sys
 
 import numpy as np
 import pytest
@@ -17,7 +13,7 @@ from bert_flow_tf.flow.glow import Glow
 from bert_flow_tf.flow.layer import FlowLayer
 from bert_flow_tf.flow.likelihood import NegativeLogLikelihood
 from tests.flow.cases import CASES, DIM, cone, fresh
-from tests.testing import REPO
+from tests.training import two_replicas
 
 # Parts of a coupling's network, and the loss: layers, but no bijectors.
 NO_BIJECTOR = {CouplingNetwork, NegativeLogLikelihood, NormalizedDense, OwnNetwork, ZeroDense}
@@ -143,49 +139,15 @@ def test_folder_carries_all_that_decides_the_output(case, tmp_path):
     np.testing.assert_array_equal(other, weight)
 
 
-# Two replicas need two logical devices, which a process decides on before its first tensor: hence one of its own.
-TWO_REPLICAS = """
-import json, sys
-import numpy as np
-import bert_flow_tf
-import tensorflow as tf
-tf.config.set_logical_device_configuration(
-  tf.config.list_physical_devices("CPU")[0], [tf.config.LogicalDeviceConfiguration()] * 2)
-from tests.flow.cases import CASES, DIM, cone
-strategy = tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"])
-assert strategy.num_replicas_in_sync == 2
-u = cone(6, DIM)
-for case in CASES:
-  with strategy.scope():
-    layer = case.build(seed=1)
-    if case.is_flow and layer.needs_initialization:
-      layer.initialize(u)
-  halves = strategy.experimental_distribute_values_from_function(
-    lambda context: tf.constant(np.split(u, 2)[context.replica_id_in_sync_group]))
-  def replica(x):
-    z = layer(x)
-    return z, tf.distribute.get_replica_context().all_reduce("sum", tf.reduce_sum(z))
-  z, total = strategy.run(tf.function(replica, autograph=False), args=(halves,))
-  values = [part.numpy().tolist() for part in strategy.experimental_local_results(z)]
-  json.dump([case.name, values, float(strategy.experimental_local_results(total)[1])], sys.stdout)
-  print()
-"""
-
-
 @pytest.mark.slow
 def test_two_replicas_compute_what_one_does():
-  environment = {**os.environ, "PYTHONPATH": str(REPO), "TF_CPP_MIN_LOG_LEVEL": "3", "CUDA_VISIBLE_DEVICES": "-1"}
-  done = subprocess.run(
-    [sys.executable, "-c", TWO_REPLICAS], env=environment, capture_output=True, text=True, timeout=300, check=False
-  )
-  assert done.returncode == 0, done.stderr[-3000:]
-  lines = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("[")]
-  assert [name for name, _, _ in lines] == [case.name for case in CASES]
+  found = two_replicas.results()["layers"]
   u = cone(6, DIM)
-  for case, (name, halves, total) in zip(CASES, lines, strict=True):
+  for case in CASES:
     layer = case.build(seed=1)
-    if case.is_flow and layer.needs_initialization:
+    if case.is_flow:
       layer.initialize(u)
     expected = layer(fresh(u)).numpy()
-    np.testing.assert_allclose(np.concatenate(halves), expected, atol=1e-9, err_msg=name)
-    np.testing.assert_allclose(total, expected.sum(), atol=1e-9, err_msg=name)
+    halves, total = found[case.name]
+    np.testing.assert_allclose(np.concatenate(halves), expected, atol=1e-9, err_msg=case.name)
+    np.testing.assert_allclose(total, expected.sum(), atol=1e-9, err_msg=case.name)

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import tensorflow as tf
+from absl import logging
 from tensorflow.python.framework import config
 
 from bert_flow_tf.data.pipeline import batched, pair_order
@@ -24,9 +25,14 @@ from tests.training import small, two_replicas
 
 
 @pytest.mark.skipif(bool(tf.config.list_physical_devices("GPU")), reason="about a machine without GPUs")
-def test_default_is_the_cpu_itself():
-  assert make_strategy() is tf.distribute.get_strategy()
+def test_default_is_the_cpu_itself(monkeypatch):
+  """Whatever TF_CONFIG says, which is logged."""
+  warnings = []
+  monkeypatch.setattr(logging, "warning", warnings.append)
+  assert make_strategy() is tf.distribute.get_strategy() and not warnings
   assert make_strategy().num_replicas_in_sync == 1
+  monkeypatch.setenv("TF_CONFIG", "{}")
+  assert make_strategy() is tf.distribute.get_strategy() and "TF_CONFIG is ignored" in warnings[0]
 
 
 def test_deterministic_is_of_the_process_and_of_no_name():

@@ -234,14 +234,6 @@ def test_fingerprint_with_dropout(mini):
 
 
 @pytest.mark.slow
-def test_every_step_of_a_fit_has_masks_of_its_own(mini):
-  """The same pairs and all but the same weights, step after step."""
-  source = dropout_pairs(mini, A[:8], B[:8])
-  result, _ = small.fit(source, epochs=4, flow=small.make_flow(256), shuffle=False, flow_learning_rate=1e-9)
-  assert len(result.losses) == 4 and np.diff(np.sort(result.losses)).min() > 1e-4
-
-
-@pytest.mark.slow
 def test_fit_with_dropout_resumes_exactly_and_leaves_the_encoder_alone(mini, tmp_path, monkeypatch):
   checksum = mini.weights_checksum
   arguments = {"epochs": 3, "flow_learning_rate": 0.01}

@@ -81,6 +81,30 @@ def fits(strategy):
   }
 
 
+def layers(strategy):
+  """Gives each layer of the flow half a batch on each replica; returns {name: [outputs, their sum over replicas]}."""
+  import numpy as np
+  import tensorflow as tf
+
+  from tests.flow.cases import CASES, DIM, cone
+
+  found, u = {}, tf.constant(cone(6, DIM))
+  for case in CASES:
+    with strategy.scope():
+      layer = case.build(seed=1)
+      if case.is_flow:
+        layer.initialize(u)
+
+    def replica(layer=layer):
+      context = tf.distribute.get_replica_context()
+      z = layer(tf.gather(tf.split(u, 2), context.replica_id_in_sync_group))
+      return z, context.all_reduce("sum", tf.reduce_sum(z))
+
+    z, total = map(strategy.experimental_local_results, strategy.run(tf.function(replica, autograph=False)))
+    found[case.name] = [part.numpy().tolist() for part in z], float(total[1])
+  return found
+
+
 def siamese(strategy):
   """Makes half a pass of a siamese fit without dropout, whose masks are a replica's own."""
   from tests.training import small_siamese
@@ -150,6 +174,7 @@ def main():
     "embedded": embedded(mirrored),
     "clip": clip(strategy),
     "fits": fits(strategy),
+    "layers": layers(strategy),
     "siamese": siamese(strategy),
     "several": several(strategy),
   }
