@@ -41,6 +41,7 @@ def test_deterministic_is_of_the_process_and_of_no_name():
   try:
     make_strategy(deterministic=True)
     assert config.is_op_determinism_enabled()
+    assert tf.random.uniform([2]).shape == [2]  # an error without a seed of the process
   finally:
     config.disable_op_determinism()
     tf.random.set_seed(None)
@@ -79,6 +80,10 @@ def test_lost_worker_is_one_line_where_there_are_workers():
   expected = r"another worker .* \(Collective ops is aborted by: it left\); see its"
   with pytest.raises(TrainingError, match=expected), worker_failures(Two):
     raise tf.errors.UnavailableError(None, None, said)
+  in_two_lines = "Collective ops is aborted by:\n/job:worker/task:1 left"
+  expected = r"\(Collective ops is aborted by: /job:worker/task:1 left\)"
+  with pytest.raises(TrainingError, match=expected), worker_failures(Two):
+    raise tf.errors.UnavailableError(None, None, in_two_lines)
   with pytest.raises(TrainingError, match="two MirroredStrategies of one process"), worker_failures(Alone):
     raise tf.errors.UnavailableError(None, None, said)
   for strategy, error in ((Alone, tf.errors.UnavailableError), (Two, tf.errors.ResourceExhaustedError)):

@@ -1,5 +1,6 @@
 """Fits on two worker processes, one of which is killed, and TF_CONFIG."""
 
+import faulthandler
 import json
 import os
 import re
@@ -11,6 +12,7 @@ import time
 
 import numpy as np
 import pytest
+import tensorflow as tf
 
 from bert_flow_tf import SentenceEncoder
 from bert_flow_tf.data.tasks import load_task
@@ -30,6 +32,7 @@ EPOCHS = 9  # 101 steps
 # At the usual 1e-3 what is rounding at first grows tenfold every 12 steps on these embeddings of 12 dimensions.
 RATE = 1e-4
 
+CALL_OFF = faulthandler.cancel_dump_traceback_later
 WORKERS = {"worker": ["a:1", "b:2"]}
 ADDRESSES = ('"a"', '"a:"', '":1"', '"a:b"', '"a:0"', '"a:65536"', '"http://a:1"', "1", "null", '"a:-1"')
 
@@ -88,6 +91,17 @@ def test_worker_that_does_not_come():
     Cluster((f"localhost:{own}", f"localhost:{other}"), f"localhost:{own}").wait(0.5)
   with socket.create_server(("localhost", other)):
     Cluster((f"localhost:{own}", f"localhost:{other}"), f"localhost:{own}").wait(30)
+
+
+def test_workers_that_cannot_be_joined(monkeypatch):
+  """This process has used TensorFlow; what would end it after a while is called off."""
+  called_off = []
+  monkeypatch.setattr(faulthandler, "cancel_dump_traceback_later", lambda: called_off.append(CALL_OFF()))
+  set_tf_config(monkeypatch, WORKERS, {"type": "worker", "index": 0})
+  assert tf.constant(0).device
+  with pytest.raises(TrainingError, match=r"TF_CONFIG: a:1, b:2 could not be joined \(.*\); start all of them again"):
+    read_tf_config().join()
+  assert called_off == [None]
 
 
 @pytest.mark.slow

@@ -83,7 +83,6 @@ def fits(strategy):
 
 def layers(strategy):
   """Gives each layer of the flow half a batch on each replica; returns {name: [outputs, their sum over replicas]}."""
-  import numpy as np
   import tensorflow as tf
 
   from tests.flow.cases import CASES, DIM, cone
