@@ -34,7 +34,13 @@ _WORD_SIZE = "embedding_size"  # of word embeddings that are not as wide as hidd
 _LABELS = ("num_labels", "id2label", "label2id")
 _NEWEST = (4, 53)  # of transformers: later ones cannot load safetensors into TensorFlow's models, or have none
 # Settings that the TensorFlow model ignores, or that make another model of it, with the only correct value.
-_FIXED = {"position_embedding_type": "absolute", "is_decoder": False, "add_cross_attention": False}
+# PyTorch's MPNet has 32 buckets whatever its file says.
+_FIXED = {
+  "position_embedding_type": "absolute",
+  "is_decoder": False,
+  "add_cross_attention": False,
+  "relative_attention_num_buckets": 32,
+}
 # Pattern of the names of a block's weights.
 _BLOCK = r"(encoder|transformer)[./](layer|albert_layer_groups)[._/]"
 # In the order in which transformers looks for them.
