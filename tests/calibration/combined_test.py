@@ -69,15 +69,6 @@ def test_a_dimension_that_does_not_vary_in_any_view_becomes_zero():
     assert calibration.output_dim == (D if name == "sn" else D - 1)
 
 
-def test_few_rows_and_duplicates():
-  few = views(5)
-  calibration = make_calibration("whitening", SHARES).fit(few)
-  assert calibration.output_dim == 4  # the rank of 5 centered rows
-  twice = make_calibration("soft-whitening", SHARES).fit(np.repeat(views(40), 2, axis=0))
-  once = make_calibration("soft-whitening", SHARES).fit(views(40))
-  np.testing.assert_allclose(cosines(twice.transform(few)), cosines(once.transform(few)), atol=1e-6)
-
-
 def test_k_is_chosen_on_the_mix():
   u, a, b, gold = views(200), views(30, 1), views(30, 2), np.arange(30.0)
   direct = make_calibration("sn+natsv").fit(mixed(u))
@@ -129,15 +120,6 @@ def test_flow_of_views_is_that_of_their_mix(flow):
   close(flow.transform(new), direct.transform(x), 1e-3)
   close(flow.transform(new), flow.flow.transform(x), 1e-5)
   close(flow.bits_per_dim(new), flow.flow.bits_per_dim(x), 1e-5)
-
-
-@pytest.mark.slow
-def test_flow_of_views_in_parts_on_disk(flow):
-  u = views(129)
-  found = fit_calibration([u[:50], u[50:]], "flow", shares=SHARES, **FLOW)
-  expected = fit_calibration(u, "flow", shares=SHARES, **FLOW)
-  np.testing.assert_allclose(found.mix.rms, expected.mix.rms, rtol=1e-12)
-  close(found.transform(u), expected.transform(u), 1e-3)
 
 
 @pytest.mark.slow

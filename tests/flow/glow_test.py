@@ -112,17 +112,6 @@ def test_samples_come_from_the_density(plane):
   np.testing.assert_allclose(mass @ grid, samples.mean(axis=0), atol=0.03 * samples.std())
 
 
-def test_sample_shapes_and_leading_dimensions(plane):
-  distribution = plane.distribution
-  assert distribution.event_shape == [2]
-  assert distribution.batch_shape == []
-  assert distribution.sample(seed=1).shape == [2]
-  block = distribution.sample([3, 4], seed=1)
-  assert block.shape == [3, 4, 2]
-  flat = plane.distribution.log_prob(tf.reshape(block, [12, 2]))
-  np.testing.assert_allclose(tf.reshape(plane.distribution.log_prob(fresh(block)), [12]), flat, rtol=1e-10)
-
-
 def test_new_weights_give_new_results_for_the_same_tensor():
   """Bijectors remember results by tensor: neither a flow nor its density may answer from that memory."""
   flow = randomize(Glow(config(n_levels=1, depth=1), 4, seed=0, dtype="float64"))

@@ -67,10 +67,13 @@ def gradient(function, weights, h=1e-6):
 
 
 class AdamWeightDecay:
-  """Clip to global norm 1; m, v without bias correction; update m / (sqrt(v) + 1e-6) + 0.01 w, times the rate."""
+  """Clips to a global norm; m, v without bias correction; update m / (sqrt(v) + 1e-6) + decay w, times the rate.
 
-  def __init__(self, learning_rate):
-    self.learning_rate = learning_rate
+  `decayed` are the names of the weights that decay; None for all.
+  """
+
+  def __init__(self, learning_rate, decay=0.01, clip=1.0, decayed=None):
+    self.learning_rate, self.decay, self.clip, self.decayed = learning_rate, decay, clip, decayed
     self.m, self.v = {}, {}
 
   def step(self, weights, gradients):
@@ -78,10 +81,12 @@ class AdamWeightDecay:
     norm = np.sqrt(sum(np.sum(g**2) for g in gradients.values()))
     moved = dict(weights)
     for name, g in gradients.items():
-      g = g / max(norm, 1.0)
+      g = g * self.clip / max(norm, self.clip)
       self.m[name] = 0.9 * self.m.get(name, 0.0) + 0.1 * g
       self.v[name] = 0.999 * self.v.get(name, 0.0) + 0.001 * g**2
-      update = self.m[name] / (np.sqrt(self.v[name]) + 1e-6) + 0.01 * weights[name]
+      update = self.m[name] / (np.sqrt(self.v[name]) + 1e-6)
+      if self.decayed is None or name in self.decayed:
+        update = update + self.decay * weights[name]
       moved[name] = weights[name] - self.learning_rate * update
     return moved
 

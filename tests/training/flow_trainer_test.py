@@ -52,7 +52,6 @@ def test_number_of_steps(pairs, batch_size, epochs, steps):
   assert num_steps(pairs, batch_size, epochs) == steps
 
 
-@pytest.mark.slow
 def test_fit_on_the_pairs_seen_alone_is_the_same_to_the_bit():
   """The initialization's batch included."""
   a, b = small.embeddings(200)

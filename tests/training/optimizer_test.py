@@ -5,26 +5,12 @@ import pytest
 import tensorflow as tf
 
 from bert_flow_tf.training.optimizer import AdamWeightDecay, WarmUpLinearDecay
+from tests.flow import reference
 from tests.training import two_replicas
 
 SHAPES = {"kernel": [3, 4], "logs": [4], "LayerNorm/gamma": [2], "layer_norm/beta": [2], "dense/bias": [3]}
 DECAYED = {"kernel", "logs"}
 STEPS = 6
-
-
-def numpy_step(weights, gradients, moments, rate, decay=0.01, clip=1.0, decayed=DECAYED):
-  """Makes one step on dicts of float64 arrays, in place."""
-  norm = np.sqrt(sum((g**2).sum() for g in gradients.values()))
-  scale = clip / max(norm, clip)
-  for name, weight in weights.items():
-    gradient = gradients[name] * scale
-    m, v = moments.get(name, (0.0, 0.0))
-    m, v = 0.9 * m + 0.1 * gradient, 0.999 * v + 0.001 * gradient**2
-    moments[name] = m, v
-    update = m / (np.sqrt(v) + 1e-6)  # no bias correction, epsilon outside the root
-    if name in decayed:
-      update = update + decay * weight
-    weight -= rate * update
 
 
 def random(seed, scale):
@@ -45,13 +31,13 @@ def values_of(named):
 @pytest.mark.parametrize("constants", [{}, {"decay": 0.3, "clip": 0.5}])
 @pytest.mark.parametrize(("dtype", "tolerance"), [("float64", 1e-10), ("float32", 1e-5)])
 def test_steps_are_those_of_the_equations(constants, scale, dtype, tolerance):
-  expected, moments = random(0, 1.0), {}
-  ours, start = variables(expected, dtype), random(0, 1.0)
+  expected = start = random(0, 1.0)
+  ours, theirs = variables(expected, dtype), reference.AdamWeightDecay(0.125, **constants, decayed=DECAYED)
   # The rate is exact in float32, which it is kept in.
   optimizer = AdamWeightDecay(0.125, constants.get("decay", 0.01), constants.get("clip", 1.0))
   for step in range(STEPS):
     gradients = random(step + 1, scale)
-    numpy_step(expected, gradients, moments, 0.125, **constants)
+    expected = theirs.step(expected, gradients)
     optimizer.apply_gradients([(tf.constant(gradients[name], dtype), ours[name]) for name in SHAPES])
   assert int(optimizer.iterations) == STEPS
   for name, value in values_of(ours).items():
@@ -64,8 +50,7 @@ def test_steps_are_those_of_the_equations(constants, scale, dtype, tolerance):
 def test_clip_applies_to_the_sum_over_replicas():
   """Gradients that cancel between two replicas leave nothing to clip; those that add up are clipped once."""
   for name, expected in {"cancel": [0.3, 0.0], "add": [6.0, 8.0]}.items():
-    ours, moments = {"w": np.array([1.0, 1.0])}, {}
-    numpy_step(ours, {"w": np.array(expected)}, moments, 0.125, decayed={"w"})
+    ours = reference.AdamWeightDecay(0.125).step({"w": np.array([1.0, 1.0])}, {"w": np.array(expected)})
     for replica in two_replicas.results()["clip"][name]:
       np.testing.assert_allclose(replica, ours["w"], rtol=1e-6, err_msg=name)
 

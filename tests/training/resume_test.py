@@ -64,26 +64,3 @@ def test_resumed_fit_is_the_same_to_the_bit(case, whole, tmp_path, monkeypatch):
   assert flow.constant_dimensions == fitted.constant_dimensions
   small.assert_same_weights(flow, fitted)
   np.testing.assert_array_equal(result.losses, expected.losses[steps[-1] :])
-
-
-def test_stopped_before_the_first_steps_are_saved(whole, tmp_path, monkeypatch):
-  """Only the checkpoint of the initialization is there."""
-
-  class Broken:
-    def __init__(self, *unused):
-      raise Interrupt
-
-  monkeypatch.setattr("bert_flow_tf.training.loop.Progress", Broken)
-  with pytest.raises(Interrupt):
-    small.fit(epochs=EPOCHS, checkpoint_folder=tmp_path)
-  monkeypatch.undo()
-  result, flow = small.fit(epochs=EPOCHS, checkpoint_folder=tmp_path)
-  assert (result.first_step, len(result.losses)) == (0, 24)
-  small.assert_same_weights(flow, whole[1])
-
-
-def test_finished_fit_is_loaded_and_not_made_again(whole, tmp_path):
-  small.fit(epochs=EPOCHS, checkpoint_folder=tmp_path)
-  result, flow = small.fit(epochs=EPOCHS, checkpoint_folder=tmp_path)
-  assert (result.first_step, result.steps, len(result.losses)) == (24, 24, 0)
-  small.assert_same_weights(flow, whole[1])
