@@ -132,9 +132,9 @@ def check_output_file(name: str = "output") -> None:
   is_other = os.path.exists(path) and not os.path.isfile(path)  # a folder, or a device, which would be replaced
   if is_other or not pathlib.Path(path).absolute().parent.is_dir():
     raise ConfigError(f"{name}={path}: expected a file in an existing folder", name)
-  from bert_flow_tf.corpus.readers import packing_of  # takes a while to import
+  from fsspec.utils import infer_compression  # takes a while to import
 
-  if packing_of(path) not in (None, "gzip"):
+  if infer_compression(path) not in (None, "gzip"):
     raise ConfigError(f"{name}={path}: expected a name that ends in .gz, or in no other kind of packed files", name)
 
 
@@ -142,9 +142,9 @@ def write_output(content: bytes) -> None:
   """Writes the file of --output, atomically, or to standard output; it is the last thing that a command does."""
   if FLAGS.output is None:
     help_page.show(content.decode("utf-8").removesuffix("\n"))
-  from bert_flow_tf.corpus.readers import packing_of
+  from fsspec.utils import infer_compression
 
-  if packing_of(FLAGS.output) == "gzip":
+  if infer_compression(FLAGS.output) == "gzip":
     content = gzip.compress(content, mtime=0)
   files.write_bytes(os.path.realpath(FLAGS.output), content)  # a link stays
   logging.info("wrote %s", FLAGS.output)

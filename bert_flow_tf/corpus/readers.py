@@ -60,11 +60,6 @@ def kind_of(path: str) -> str:
   return TEXT
 
 
-def packing_of(path: str) -> str | None:
-  """Returns how a file is packed, by its name: "gzip", ...; None if it is not."""
-  return infer_compression(path)
-
-
 def is_number(column: str) -> bool:
   """Returns True for a column given by its number, False for a name."""
   return column.isascii() and column.isdigit()
@@ -110,7 +105,7 @@ class TextReader:
     self.start, self.first = 0, 1
     self._stored = storage.open_file(path)
     self._file: Any = self._stored
-    compression = packing_of(path)
+    compression = infer_compression(path)
     if compression is not None:
       self._file = compr[compression](self._stored, mode="rb")
 

@@ -109,7 +109,7 @@ class Trainer:
         self._weights.store()
         return scores(step)
 
-      result = loop.run(make_steps, _progress_note, STEPS_A_CALL, before_saving)
+      result = loop.run(make_steps, lambda losses: f"{losses[-1, 0]:.4f} bits/dim", STEPS_A_CALL, before_saving)
     return dataclasses.replace(result, losses=result.losses[:, 0])
 
   def _loop(self, source, total, shuffle):
@@ -251,10 +251,6 @@ class Trainer:
       return losses[:count]
 
     return advance
-
-
-def _progress_note(losses):
-  return f"{losses[-1, 0]:.4f} bits/dim"
 
 
 class WeightVector:

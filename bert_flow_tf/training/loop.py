@@ -157,7 +157,7 @@ class TrainingLoop:
     if bad.size:
       row, part = bad[0]
       reason = f"{self._names[part]} is {losses[row, part]}"
-    elif weights_too and not all(_is_finite(variable) for variable in self._trained):
+    elif weights_too and not all(np.isfinite(tf.convert_to_tensor(weight)).all() for weight in self._trained):
       row, reason = len(losses) - 1, "a weight is not finite"
     else:
       return
@@ -168,10 +168,6 @@ class TrainingLoop:
     elif not self._is_chief:
       kept = "the chief's message names the last checkpoint"
     raise TrainingError(f"training stopped: {reason} at step {step + row + 1}; {kept}; lower {self._rates}")
-
-
-def _is_finite(variable):
-  return bool(tf.reduce_all(tf.math.is_finite(tf.convert_to_tensor(variable))))
 
 
 def check_claim(folder: str | os.PathLike, identity: Mapping[str, Any]) -> bool:

@@ -94,8 +94,3 @@ def test_a_file_here_goes_before_a_packaged_one(tmp_path, monkeypatch):
   monkeypatch.chdir(tmp_path)
   (tmp_path / "config_l2_d3_w32").write_text('{"depth": 1}')
   assert FlowConfig.from_json_file("config_l2_d3_w32").depth == 1
-
-
-def test_configurations_do_not_change():
-  with pytest.raises(AttributeError):
-    FlowConfig().depth = 4

@@ -55,15 +55,6 @@ def test_round_trip(make, prefix):
   assert not flow.initialized
 
 
-def test_loaded_permutation_is_the_matrix_product():
-  flow = reversing("float64")
-  weights = {name: np.zeros_like(array) for name, array in flow.tf1_variables().items()}
-  w = np.eye(4)[:, [2, 0, 3, 1]]
-  flow.load_tf1_variables({**weights, f"{STEP}/invertible/w": w})
-  u = cone(3, 4)
-  np.testing.assert_allclose(flow.transform(u), u @ w)
-
-
 def test_loading_forgets_constant_dimensions():
   """The original has none: its weights are taken as they are, the scale of every dimension included."""
   flow = reversing("float64")
