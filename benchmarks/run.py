@@ -35,9 +35,8 @@ def define_flags() -> None:
   flags.DEFINE_string("output_dir", "exp/benchmark", "Folder for NAME.json and NAME.md of each part.")
 
 
-def main(argv: list[str]) -> None:
+def main() -> None:
   """Measures the parts; the results of each are written as soon as they are known."""
-  del argv
   settings, *others = map(common_flags.settings, (BenchmarkSettings, DataSettings, EncoderSettings, FlowSettings))
   benchmark = Benchmark(settings, *others)
   make_folder(FLAGS.output_dir, "output_dir")
@@ -55,11 +54,7 @@ def main(argv: list[str]) -> None:
     print(page)
 
 
-def console() -> None:
-  """Runs the installed command."""
-  define_flags()
-  runner.run(main, resumes=False)
-
+console = runner.command(define_flags, main, resumes=False)
 
 if __name__ == "__main__":
   console()

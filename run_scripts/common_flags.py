@@ -126,8 +126,7 @@ def define_output_folder(text: str, alias: str = "output_dir") -> None:
 def check_output_file(name: str = "output") -> None:
   """Raises a ConfigError if a flag names a file that cannot be written."""
   path = FLAGS[name].value
-  check_not_empty([name])
-  if not path:
+  if path is None:
     return
   is_other = os.path.exists(path) and not os.path.isfile(path)  # a folder, or a device, which would be replaced
   if is_other or not pathlib.Path(path).absolute().parent.is_dir():
@@ -154,8 +153,6 @@ def check_text_flags() -> None:
   """Validates what the commands that read and write text have in common."""
   check_output_file()
   check_calibration_flags()
-  names = [name for name in ("flow_folder", "column", "id_column", "cached_dir", "model_cache_dir") if name in FLAGS]
-  check_not_empty(names)
 
 
 def input_files(most: int | None = None) -> list[str]:
@@ -203,13 +200,6 @@ def reject(names: Sequence[str], reason: str) -> None:
 def given(names: Sequence[str]) -> list[str]:
   """Returns the names of the flags that are on the command line."""
   return [name for name in names if FLAGS[name].present]
-
-
-def check_not_empty(names: Sequence[str]) -> None:
-  """Raises a ConfigError for an empty path, as an unset variable of a shell gives it."""
-  for name in names:
-    if FLAGS[name].value == "":
-      raise ConfigError(f"{name}: empty; expected a path, or leave the flag out", argument=name)
 
 
 def given_model_arguments() -> dict[str, Any]:

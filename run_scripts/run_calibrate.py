@@ -64,9 +64,8 @@ def flow_settings() -> dict:
   return {name: chosen[name] for name in common_flags.given(chosen)}
 
 
-def main(argv: list[str]) -> None:
+def main() -> None:
   """Fits or applies a calibration."""
-  del argv
   check_flags()
   from bert_flow_tf.corpus.calibrating import apply_to_files, fit_files
 
@@ -80,11 +79,7 @@ def main(argv: list[str]) -> None:
     print(f"{output}: {counted(sum(counts.values()), 'vector', ',')} in {counted(len(counts), 'file')}")
 
 
-def console() -> None:
-  """Runs the installed command."""
-  define_flags()
-  runner.run(main)
-
+console = runner.command(define_flags, main)
 
 if __name__ == "__main__":
   console()

@@ -32,7 +32,6 @@ _SOURCE = (
 _READ = (*_SOURCE, *_OF_POOLING, "output_dir")
 _HEADS = ("flow_folder", "classifier_folder")
 _WRITE = ("encoder", "model", *_HEADS, "model_revision", "model_cache_dir", "output_checkpoint")
-_PATHS = ("tf1_checkpoint", "bert_config_file", "vocab_file", "model", "model_cache_dir", "output", *_HEADS)
 
 
 def define_flags() -> None:
@@ -67,7 +66,6 @@ def define_flags() -> None:
 
 def check_flags() -> bool:
   """Validates the flags before anything is loaded; returns True to read a checkpoint, False to write one."""
-  common_flags.check_not_empty(_PATHS)
   reads = FLAGS.tf1_checkpoint is not None
   if not reads and FLAGS.output is None:
     raise ConfigError("tf1_checkpoint: missing; expected it, or model and output", argument="tf1_checkpoint")
@@ -80,9 +78,8 @@ def check_flags() -> bool:
   return reads
 
 
-def main(argv: list[str]) -> None:
+def main() -> None:
   """Converts in one direction and prints what was written."""
-  del argv
   reads = check_flags()
   from bert_flow_tf.tf1 import read, write  # TensorFlow takes seconds to import: after the flags are checked
 
@@ -100,11 +97,7 @@ def main(argv: list[str]) -> None:
   print("\n".join(lines))
 
 
-def console() -> None:
-  """Starts the installed command."""
-  define_flags()
-  runner.run(main, resumes=False)
-
+console = runner.command(define_flags, main, resumes=False)
 
 if __name__ == "__main__":
   console()

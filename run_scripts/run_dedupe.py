@@ -28,9 +28,8 @@ def define_flags() -> None:
   common_flags.define_output_flag("File of the records that are kept; it may be the input")
 
 
-def main(argv: list[str]) -> None:
+def main() -> None:
   """Reads the sentences, compares them, and writes those that are kept."""
-  del argv
   common_flags.check_text_flags()
   (path,) = common_flags.input_files(most=1)
   settings = common_flags.settings(JobSettings)
@@ -44,11 +43,7 @@ def main(argv: list[str]) -> None:
   common_flags.write_output(read.content(rows))
 
 
-def console() -> None:
-  """Starts the installed command."""
-  define_flags()
-  runner.run(main, resumes=False)
-
+console = runner.command(define_flags, main, resumes=False)
 
 if __name__ == "__main__":
   console()

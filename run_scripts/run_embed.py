@@ -35,7 +35,6 @@ def define_flags() -> None:
 
 def check_flags() -> None:
   """Validates the flags before anything is loaded."""
-  common_flags.check_not_empty(("flow_folder", "saved_model", "column", "id_column", "runner"))
   if FLAGS.cached_dir is not None:
     raise ConfigError("cached_dir: no use here, as finished shards are not embedded again", argument="cached_dir")
   # A SavedModel has its encoder and calibration in it.
@@ -58,9 +57,8 @@ def load_model() -> Any:
   return model
 
 
-def main(argv: list[str]) -> None:
+def main() -> None:
   """Loads the model, embeds the corpus and prints the counters."""
-  del argv
   check_flags()
   from bert_flow_tf.corpus.models import embedder_of  # which imports TensorFlow
 
@@ -72,11 +70,7 @@ def main(argv: list[str]) -> None:
   print(result.describe())
 
 
-def console() -> None:
-  """Runs the installed command."""
-  define_flags()
-  runner.run(main)
-
+console = runner.command(define_flags, main)
 
 if __name__ == "__main__":
   console()

@@ -57,7 +57,6 @@ def define_flags():
 
 def check_flags():
   """Validates the flags before anything is loaded."""
-  common_flags.check_not_empty(("predictions", "senteval", "output", "cached_dir", "model_cache_dir"))
   common_flags.check_calibration_flags()
   # A folder may be written in two ways.
   if FLAGS.flow_folder is not None:
@@ -103,9 +102,8 @@ def load_models() -> tuple[dict[str, "SentenceModel"], dict[str, Any]]:
   return models, eval_run.describe_models(models, folders)
 
 
-def main(argv: list[str]) -> None:
+def main() -> None:
   """Evaluates the encoder, or the file of similarities, and reports."""
-  del argv
   check_flags()
   if FLAGS.output is None:
     evaluate(None)
@@ -153,11 +151,7 @@ def evaluate(folder: RunFolder | None) -> None:
   print_results(results, watch.seconds, path)
 
 
-def console():
-  """Runs the installed command."""
-  define_flags()
-  runner.run(main, resumes=False)
-
+console = runner.command(define_flags, main, resumes=False)
 
 if __name__ == "__main__":
   console()

@@ -54,9 +54,8 @@ def check_flags() -> None:
       raise ConfigError(f"{useless[0]}: a calibration alone has no encoder; leave it out", argument=useless[0])
 
 
-def main(argv: list[str]) -> None:
+def main() -> None:
   """Loads encoder and calibration and exports them."""
-  del argv
   check_flags()
   reference = None
   if FLAGS.reference is not None:
@@ -71,11 +70,7 @@ def main(argv: list[str]) -> None:
   common_flags.export(model, FLAGS.flow_folder, reference)
 
 
-def console() -> None:
-  """Starts the installed command."""
-  define_flags()
-  runner.run(main, resumes=False)
-
+console = runner.command(define_flags, main, resumes=False)
 
 if __name__ == "__main__":
   console()

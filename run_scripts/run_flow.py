@@ -46,7 +46,6 @@ def define_flags() -> None:
 
 def check_flags() -> list[CalibrationSpec]:
   """Validates the flags before anything is loaded, and returns the calibrations."""
-  common_flags.check_not_empty(("output_parent_dir", "exp_name", "output", "cached_dir", "model_cache_dir"))
   specs = parse_calibrations(FLAGS.calibration)
   if FLAGS.distribution_strategy == "multi_worker_mirrored":
     from bert_flow_tf.training.distribution import read_tf_config  # which imports TensorFlow
@@ -67,7 +66,6 @@ def _check_export(calibrations: int) -> None:
       raise ConfigError(f"{useless[0]}: needs export_dir, the folder of the served model", argument=useless[0])
     return
   # With one, what is fitted must be what can be served.
-  common_flags.check_not_empty(["export_dir"])
   if calibrations > 1:
     raise ConfigError(
       f"export_dir={FLAGS.export_dir}: one calibration can be served, not {calibrations}; export it with run_export",
@@ -79,9 +77,8 @@ def _check_export(calibrations: int) -> None:
   check_installed(FLAGS.export_dir)
 
 
-def main(argv: list[str]) -> None:
+def main() -> None:
   """Fits the calibrations, evaluates them, and writes the experiment's folder."""
-  del argv
   # Everything that a user can have got wrong, down to the data, before TensorFlow and the encoder.
   specs = check_flags()
   parts = {name: common_flags.settings(part) for name, part in _SETTINGS.items()}
@@ -110,11 +107,7 @@ def main(argv: list[str]) -> None:
   wait_for_all(strategy)
 
 
-def console() -> None:
-  """Starts the installed command."""
-  define_flags()
-  runner.run(main)
-
+console = runner.command(define_flags, main)
 
 if __name__ == "__main__":
   console()

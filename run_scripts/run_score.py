@@ -36,9 +36,8 @@ def define_flags() -> None:
   common_flags.define_output_flag("File with the further column; it may be the input")
 
 
-def main(argv: list[str]) -> None:
+def main() -> None:
   """Reads the pairs, computes their cosines, and writes the file."""
-  del argv
   common_flags.check_text_flags()
   (path,) = common_flags.input_files(most=1)
   read = records.read_pairs(path, FLAGS.columns or (), FLAGS.header)
@@ -51,11 +50,7 @@ def main(argv: list[str]) -> None:
   common_flags.write_output(read.content(range(len(a)), COLUMN, column))
 
 
-def console() -> None:
-  """Starts the installed command."""
-  define_flags()
-  runner.run(main, resumes=False)
-
+console = runner.command(define_flags, main, resumes=False)
 
 if __name__ == "__main__":
   console()

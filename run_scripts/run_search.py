@@ -37,7 +37,6 @@ def define_flags() -> None:
 def check_flags() -> None:
   """Validates the flags before anything is loaded."""
   common_flags.check_text_flags()
-  common_flags.check_not_empty(["queries"])
   if FLAGS.queries is None:
     common_flags.reject(["output"], "needs queries, a file; what is found for typed ones is printed")
 
@@ -56,9 +55,8 @@ def typed() -> Iterator[str]:
       yield line
 
 
-def main(argv: list[str]) -> None:
+def main() -> None:
   """Embeds the corpus, then answers the queries."""
-  del argv
   check_flags()
   paths = common_flags.input_files()
   corpus = read_sentences(paths, common_flags.settings(JobSettings).format_of(paths))
@@ -94,11 +92,7 @@ def _line(fields):
   return "\t".join(re.sub(r"[\t\r\n]+", " ", field) for field in fields) + "\n"
 
 
-def console() -> None:
-  """Starts the installed command."""
-  define_flags()
-  runner.run(main, resumes=False)
-
+console = runner.command(define_flags, main, resumes=False)
 
 if __name__ == "__main__":
   console()

@@ -87,10 +87,6 @@ def predicted() -> list[str]:
 
 def check_flags(settings: SiameseSettings) -> None:
   """Validates the flags before anything is loaded; a ConfigError names one that is missing or contradicts another."""
-  common_flags.check_not_empty(
-    ("output_parent_dir", "exp_name", "output", "cached_dir", "model_cache_dir", "init_checkpoint")
-  )
-  common_flags.check_not_empty(("bert_config_file", "vocab_file", "eval_checkpoint_name", "senteval"))
   for name in common_flags.given(list(_WITHOUT_MEANING)):
     logging.info("%s has no meaning: %s", name, _WITHOUT_MEANING[name][1])
   for name in ("do_predict_on_dev", "do_predict_on_full"):
@@ -145,9 +141,8 @@ def evaluated_splits(settings: SiameseSettings, task: TaskData, chosen: Training
   return splits
 
 
-def main(argv: list[str]) -> None:
+def main() -> None:
   """Trains or loads, evaluates, predicts, and writes the experiment's folder."""
-  del argv
   if not FLAGS.task:
     raise ConfigError(f"task: missing; expected one of {', '.join(task_names(KINDS))}", argument="task")
   kinds = (DataSettings, SiameseEmbedding, SiameseSettings, OutputSettings)
@@ -190,11 +185,7 @@ def main(argv: list[str]) -> None:
     run.write()
 
 
-def console() -> None:
-  """Starts the installed command."""
-  define_flags()
-  runner.run(main)
-
+console = runner.command(define_flags, main)
 
 if __name__ == "__main__":
   console()

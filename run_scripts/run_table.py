@@ -48,7 +48,6 @@ def define_flags() -> None:
 
 def _check_flags(plan: Plan) -> None:
   """Checks the outputs, and that every given flag is used; raises a ConfigError."""
-  common_flags.check_not_empty(["results_page", "output", "frequency_file", "corpus"])
   common_flags.check_output_file("results_page")
   if not (plan.table or plan.figure or FLAGS.results_page):
     raise ConfigError(
@@ -84,9 +83,8 @@ def _about(name: str) -> dict[str, Any]:
   return {"command": shlex.join(command), "versions": common_flags.versions()}
 
 
-def main(argv: list[str]) -> None:
+def main() -> None:
   """Makes the tables and figures, then the page of all tables in the folder."""
-  del argv
   plan = common_flags.settings(Plan)
   _check_flags(plan)
   plan = checked(plan)
@@ -102,11 +100,7 @@ def main(argv: list[str]) -> None:
     logging.info("wrote %s", FLAGS.results_page)
 
 
-def console() -> None:
-  """Runs the installed command."""
-  define_flags()
-  runner.run(main)
-
+console = runner.command(define_flags, main)
 
 if __name__ == "__main__":
   console()

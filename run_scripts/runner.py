@@ -31,7 +31,17 @@ _BOOLEANS = ("0", "1", "true", "false", "True", "False")
 _AGAIN = {True: "the same command resumes from what is saved", False: "start the same command again"}
 
 
-def run(main: Callable[[list[str]], None], resumes: bool = True) -> None:
+def command(define_flags: Callable[[], None], main: Callable[[], None], resumes: bool = True) -> Callable[[], None]:
+  """Returns the function that starts a runner: it defines the flags, then does as `run`."""
+
+  def console():
+    define_flags()
+    run(main, resumes)
+
+  return console
+
+
+def run(main: Callable[[], None], resumes: bool = True) -> None:
   """Parses the flags and calls `main`; an error that a user can mend becomes one line and exit status 1.
 
   `resumes` says whether the command continues what was interrupted, for messages.
@@ -45,7 +55,7 @@ def run(main: Callable[[list[str]], None], resumes: bool = True) -> None:
   _print_and_exit(main)
   if sys.flags.optimize > 1:
     sys.exit(_fail("this is python -OO: without docstrings tf_keras cannot be imported; leave -OO out, or use -O"))
-  app.run(lambda argv: sys.exit(_guarded(main, argv, resumes)), flags_parser=_parse)
+  app.run(lambda _: sys.exit(_guarded(main, resumes)), flags_parser=_parse)
 
 
 def _print_and_exit(main):
@@ -76,6 +86,8 @@ def _parse(argv):
   elif len(rest) > 1:
     sys.exit(_fail(f"argument {rest[1]!r}: expected only flags, as --flag=value"))
   for flag in common_flags.own_flags():
+    if flag.value == "" != flag.default:  # as an unset variable of a shell gives it
+      sys.exit(_fail(f"--{_name_as_given(flag.name)}: empty; expected a value, or leave the flag out"))
     if isinstance(flag.value, str) and flag.value.startswith("~/"):
       flag.value = os.path.expanduser(flag.value)
   if FLAGS["verbosity"].using_default_value:
@@ -96,7 +108,7 @@ def _joined(argv):
   return joined
 
 
-def _guarded(main, argv, resumes=True):
+def _guarded(main, resumes=True):
   """Calls `main` and returns the exit status."""
   # TensorFlow may turn an interrupt into another exception, so the signal itself is remembered.
   interrupted = False
@@ -112,7 +124,7 @@ def _guarded(main, argv, resumes=True):
 
   signal.signal(signal.SIGINT, interrupt)
   try:
-    main(argv)
+    main()
   except BertFlowError as error:
     return _fail(_with_flag(error))
   except BrokenPipeError:  # ... | head

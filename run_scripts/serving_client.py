@@ -30,9 +30,8 @@ def define_flags() -> None:
   flags.DEFINE_float("timeout", 30.0, "Seconds to wait for an answer.", lower_bound=0.001)
 
 
-def main(argv: list[str]) -> None:
+def main() -> None:
   """Reads pairs and prints a line for each: score and sentences, separated by tabs."""
-  del argv
   if len(FLAGS.input) != 1:
     raise ConfigError("input: expected one TSV file with two sentences per line, or -", argument="input")
   # Lines are printed as the server answers, a request at a time.
@@ -45,11 +44,7 @@ def main(argv: list[str]) -> None:
         print(f"{score:.4f}\t{a}\t{b}")
 
 
-def console() -> None:
-  """Starts the installed command."""
-  define_flags()
-  runner.run(main, resumes=False)
-
+console = runner.command(define_flags, main, resumes=False)
 
 if __name__ == "__main__":
   console()

@@ -49,7 +49,7 @@ print(json.dumps(names))
 @pytest.fixture(scope="module")
 def flag_names():
   """Returns {runner: set of the names of its flags}."""
-  runners = [path.stem for path in (REPO / "run_scripts").glob("*.py") if "def console(" in path.read_text()]
+  runners = [path.stem for path in (REPO / "run_scripts").glob("*.py") if "console = " in path.read_text()]
   modules = [*(f"run_scripts.{runner}" for runner in runners), "benchmarks.run"]
   command = [sys.executable, "-c", _LIST_FLAGS, *modules]
   done = subprocess.run(command, cwd=REPO, capture_output=True, text=True, timeout=600)

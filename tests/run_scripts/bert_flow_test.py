@@ -168,7 +168,7 @@ def test_help_starts_without_tensorflow(ran):
 
 
 def test_each_runner_is_a_command_and_only_this_script_is_installed():
-  runners = {path.stem for path in (REPO / "run_scripts").glob("*.py") if "def console(" in path.read_text()}
+  runners = {path.stem for path in (REPO / "run_scripts").glob("*.py") if "console = " in path.read_text()}
   assert {module for module, _ in COMMANDS.values()} == runners
   keywords = ast.walk(ast.parse((REPO / "setup.py").read_text(encoding="utf-8")))
   (scripts,) = [node.value for node in keywords if isinstance(node, ast.keyword) and node.arg == "entry_points"]

@@ -50,28 +50,28 @@ def exhausted(reason):
   ],
 )
 def test_errors_that_a_user_can_mend_are_one_line(capsys, make_error, resumes, status, line):
-  def main(argv):
+  def main():
     raise make_error()
 
-  assert runner._guarded(main, [], resumes) == status
+  assert runner._guarded(main, resumes) == status
   assert capsys.readouterr().err == f"error: {line}\n"
 
 
 def test_an_interrupt_that_became_another_error(capsys):
-  def main(argv):
+  def main():
     try:
       signal.raise_signal(signal.SIGINT)
     except KeyboardInterrupt as error:  # as TensorFlow does while it traces
       raise SystemError("bad argument to internal function") from error
 
-  assert runner._guarded(main, []) == 130
+  assert runner._guarded(main) == 130
   assert "the same command resumes" in capsys.readouterr().err
 
 
 def test_a_second_interrupt_ends_the_process_at_once():
   code = (
     "import signal\nfrom run_scripts import runner\n"
-    "def main(argv):\n"
+    "def main():\n"
     "  try:\n    signal.raise_signal(signal.SIGINT)\n"
     "  finally:\n    signal.raise_signal(signal.SIGINT)\n    print('still here')\n"
     "runner.run(main)\n"
@@ -82,13 +82,13 @@ def test_a_second_interrupt_ends_the_process_at_once():
 
 
 def test_output_in_ascii():
-  code = "from run_scripts import runner\nrunner.run(lambda argv: print('caf\\u00e9'))"
+  code = "from run_scripts import runner\nrunner.run(lambda: print('caf\\u00e9'))"
   assert start("-c", code, environment={"PYTHONIOENCODING": "ascii"}).stdout == "caf\\xe9\n"
 
 
 def test_a_bug_is_not_hidden():
   with pytest.raises(ZeroDivisionError):
-    runner._guarded(lambda argv: 1 / 0, [])
+    runner._guarded(lambda: 1 / 0)
 
 
 @pytest.mark.parametrize(
@@ -132,7 +132,7 @@ def test_a_runner_starts_without_messages_of_tensorflow():
   """Neither the import nor the look for devices prints; our own lines have no file names and thread ids."""
   code = (
     "import sys\nfrom absl import logging\nfrom run_scripts import runner\n"
-    "def main(argv):\n"
+    "def main():\n"
     "  import tensorflow as tf\n  tf.constant(1.0) + 1\n"
     "  logging.info('hello')\n  logging.warning('careful')\n  print('error', file=sys.stderr)\n"
     "runner.run(main)\n"
@@ -144,7 +144,7 @@ def test_a_runner_starts_without_messages_of_tensorflow():
 def test_the_reason_why_tensorflow_does_not_start_is_printed(tmp_path):
   lines = "import os\nos.write(2, b'its own reason\\n')\nraise ImportError('no library')\n"
   (tmp_path / "tensorflow.py").write_text(lines)
-  code = "from run_scripts import runner\nrunner.run(lambda argv: __import__('tensorflow'))"
+  code = "from run_scripts import runner\nrunner.run(lambda: __import__('tensorflow'))"
   done = start("-c", code, environment={"PYTHONPATH": str(tmp_path)})
   assert done.returncode != 0 and done.stderr.startswith("its own reason\n") and "no library" in done.stderr
 
@@ -154,7 +154,7 @@ def test_a_runner_works_with_a_closed_standard_error():
   code = (
     "from absl import logging\nfrom bert_flow_tf.progress import Progress\n"
     "from run_scripts import runner\n"
-    "def main(argv):\n"
+    "def main():\n"
     "  logging.info('hello')\n  with Progress(1) as progress:\n    progress.update(1)\n  print('done')\n"
     "runner.run(main)\n"
   )
@@ -168,7 +168,7 @@ def test_output_that_nobody_reads_is_no_error():
   """As of `bert-flow search corpus.txt < questions | head -1`."""
   code = (
     "from run_scripts import runner\n"
-    "def main(argv):\n"
+    "def main():\n"
     "  for line in range(100000):\n    print(line, flush=True)\n"
     "runner.run(main)\n"
   )
