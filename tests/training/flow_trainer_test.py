@@ -8,11 +8,12 @@ import tensorflow as tf
 
 from bert_flow_tf import Glow
 from bert_flow_tf.errors import ConfigError, FlowError, TrainingError
+from bert_flow_tf.training.distribution import make_strategy
 from bert_flow_tf.training.flow_trainer import Trainer
 from bert_flow_tf.training.optimizer import num_steps
 from bert_flow_tf.training.settings import FlowSettings
 from bert_flow_tf.training.sources import EmbeddingPairs
-from tests.flow.cases import cone, config
+from tests.flow.cases import cone, config, randomize
 from tests.training import small
 
 
@@ -134,6 +135,32 @@ def test_xla_agrees(tmp_path):
     np.testing.assert_allclose(found, weight, rtol=1e-4, atol=1e-5)
 
 
+def with_dropout():
+  """Returns a flow whose loss shows the mask of its coupling's dropout."""
+  return randomize(Glow(config(coupling_dropout=0.5), 8, "glorot", seed=1))
+
+
+def test_each_side_of_each_step_has_a_coupling_dropout_of_its_own(monkeypatch):
+  flow, seeds = with_dropout(), []
+  bits_per_dim = flow.bits_per_dim
+
+  def spy(side, dropout_seed):
+    tf.py_function(lambda seed: seeds.append(tuple(seed.numpy())), [dropout_seed], [])
+    return bits_per_dim(side, dropout_seed)
+
+  monkeypatch.setattr(flow, "bits_per_dim", spy)
+  small.fit(EmbeddingPairs(*small.embeddings(dim=8)), flow=flow, use_xla=False)
+  assert len(seeds) == len(set(seeds)) == 16
+
+
+@pytest.mark.slow
+def test_compiled_steps_have_a_coupling_dropout_of_their_own():
+  """The same pairs and weights in each step."""
+  source = EmbeddingPairs(*small.embeddings(8, dim=8))
+  result, _ = small.fit(source, 4, flow=with_dropout(), use_xla=True, flow_learning_rate=1e-30)
+  assert len(result.losses) == 4 == len(set(result.losses))
+
+
 def test_xla_where_it_pays(monkeypatch):
   """From 1500 steps on, unless the user says; what is compiled says so to tf.function."""
   compiled = []
@@ -148,6 +175,17 @@ def test_xla_where_it_pays(monkeypatch):
     compiled.clear()
     small.make_trainer(use_xla=use_xla)._advance(EmbeddingPairs(*small.embeddings()), steps)
     assert any(compiled) == expected, (use_xla, steps)
+
+
+def test_cached_embeddings_on_one_device_alone_compile_all_steps_of_a_call(monkeypatch):
+  monkeypatch.setattr(Trainer, "_make_compiled_advance", lambda self: "compiled")
+  strategy, pairs = make_strategy("mirrored", memory_growth=False), EmbeddingPairs(*small.embeddings())
+  with strategy.scope():
+    flow = small.make_flow()
+  one, mirrored = small.make_trainer(use_xla=True), small.make_trainer(flow, strategy=strategy, use_xla=True)
+  assert one._advance(pairs, 1) == "compiled"
+  for advance in (mirrored._advance(pairs, 1), one._advance(object(), 1)):
+    assert advance != "compiled"
 
 
 def test_huge_learning_rate_stops_with_the_step_and_keeps_the_last_good_checkpoint(tmp_path):
