@@ -25,6 +25,7 @@ from bert_flow_tf.serving.settings import ExportSettings
 from run_scripts import help_page
 
 FLAGS = flags.FLAGS
+_OTHER_PACKINGS = (".bz2", ".lz4", ".lzma", ".xz", ".zip", ".zst")  # what the readers would unpack
 
 
 def define_settings(cls: type, only: Sequence[str] = (), **other_defaults: Any) -> None:
@@ -131,9 +132,7 @@ def check_output_file(name: str = "output") -> None:
   is_other = os.path.exists(path) and not os.path.isfile(path)  # a folder, or a device, which would be replaced
   if is_other or not pathlib.Path(path).absolute().parent.is_dir():
     raise ConfigError(f"{name}={path}: expected a file in an existing folder", name)
-  from fsspec.utils import infer_compression  # takes a while to import
-
-  if infer_compression(path) not in (None, "gzip"):
+  if path.lower().endswith(_OTHER_PACKINGS):
     raise ConfigError(f"{name}={path}: expected a name that ends in .gz, or in no other kind of packed files", name)
 
 
@@ -141,9 +140,7 @@ def write_output(content: bytes) -> None:
   """Writes the file of --output, atomically, or to standard output; it is the last thing that a command does."""
   if FLAGS.output is None:
     help_page.show(content.decode("utf-8").removesuffix("\n"))
-  from fsspec.utils import infer_compression
-
-  if infer_compression(FLAGS.output) == "gzip":
+  if FLAGS.output.lower().endswith(".gz"):
     content = gzip.compress(content, mtime=0)
   files.write_bytes(os.path.realpath(FLAGS.output), content)  # a link stays
   logging.info("wrote %s", FLAGS.output)
