@@ -64,8 +64,8 @@ def search(
   _check_positive(top_k=top_k, query_chunk_size=query_chunk_size, corpus_chunk_size=corpus_chunk_size)
   corpus = corpus_embeddings
   if not isinstance(corpus, Rows):
-    corpus = Rows(corpus_embeddings)
-  queries = Rows(np.atleast_2d(np.asarray(query_embeddings)), corpus.values.shape[1])
+    corpus = Rows(corpus_embeddings, name="corpus_embeddings")
+  queries = Rows(np.atleast_2d(np.asarray(query_embeddings)), corpus.values.shape[1], "query_embeddings")
   m, k = len(queries.values), min(top_k, len(corpus.values))
   found = Neighbors(np.zeros([m, k]), np.zeros([m, k], np.int64))
   if not k:
@@ -211,13 +211,14 @@ class Rows:
   Args:
     embeddings: n embeddings, [n, dim].
     dim: expected dimensions; None for any.
+    name: of the argument, for errors.
 
   Raises:
     CalibrationError: embeddings are not [n, dim] of finite numbers.
   """
 
-  def __init__(self, embeddings: Any, dim: int | None = None) -> None:
-    self.values = check_rows(embeddings, dim)
+  def __init__(self, embeddings: Any, dim: int | None = None, name: str = "embeddings") -> None:
+    self.values = check_rows(embeddings, dim, name=name)
     self.unit = np.empty(self.values.shape, np.float32)
     for start in range(0, len(self.values), _PAIRS_AT_ONCE):
       part = np.asarray(self.values[start : start + _PAIRS_AT_ONCE], np.float64)
@@ -286,11 +287,23 @@ def _drop(rows, later, earlier, lowest, kept):
 
 def _cosines(a, b, rows_a, rows_b):
   """Returns the exact cosine of pairs of rows, float64 [p], which depends on nothing but the two rows."""
-  cosines = np.empty(len(rows_a))
-  for start in range(0, len(rows_a), _PAIRS_AT_ONCE):
+  # A few thousand copies of a sentence are millions of pairs: equal pairs are computed once.
+  n = len(b.values)
+  pairs, places = np.unique(_first_equal(a, rows_a) * n + _first_equal(b, rows_b), return_inverse=True)
+  cosines = np.empty(len(pairs))
+  for start in range(0, len(pairs), _PAIRS_AT_ONCE):
     part = slice(start, start + _PAIRS_AT_ONCE)
-    cosines[part] = cosine_similarity(a.values[rows_a[part]], b.values[rows_b[part]])
-  return np.nan_to_num(cosines)
+    of_a, of_b = np.divmod(pairs[part], n)
+    cosines[part] = cosine_similarity(a.values[of_a], b.values[of_b])
+  return np.nan_to_num(cosines)[places]
+
+
+def _first_equal(embeddings, rows):
+  """Returns for each of some rows the first among them with the same values."""
+  distinct, places = np.unique(rows, return_inverse=True)
+  seen: dict[bytes, int] = {}
+  firsts = [seen.setdefault(embeddings.values[row].tobytes(), row) for row in distinct.tolist()]
+  return np.array(firsts, np.int64)[places]
 
 
 def _check_positive(**values):

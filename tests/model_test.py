@@ -214,6 +214,7 @@ def test_repr_names_the_parts_and_their_sizes(encoder, model):
     f"calibration={model.calibration.name!r}, dim={model.dim}, output_dim={model.output_dim})"
   )
   assert "calibration=None" in repr(model.uncalibrated())
+  assert repr(encoder).startswith(f"SentenceEncoder({encoder.name!r}, num_hidden_layers=")
 
 
 def test_arguments_of_sentence_transformers(model):

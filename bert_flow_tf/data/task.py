@@ -86,6 +86,10 @@ class TaskData:
       raise DataError(f"{self.spec.name} has no {evaluated or 'train'} split: {self.source} has {others}")
     object.__setattr__(self, "splits", {name: self.splits[name] for name in SPLITS if name in self.splits})
 
+  def __repr__(self) -> str:
+    counts = ", ".join(f"{split} {len(pairs)}" for split, pairs in self.splits.items())
+    return f"TaskData({self.name!r}, pairs: {counts})"
+
   @property
   def name(self) -> str:
     """The task's name."""

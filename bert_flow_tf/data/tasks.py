@@ -200,7 +200,10 @@ def find_task(name: str, kinds: Iterable[str] = SCORED) -> TaskSpec:
   for spec in TASKS:
     if spec.kind in kinds and str(name).lower() in (spec.name.lower(), *spec.aliases):
       return spec
-  raise ConfigError(f"task={name}: expected one of {', '.join(task_names(kinds))}", argument="task")
+  hint = ""
+  if os.path.isfile(os.path.expanduser(str(name))):
+    hint = f"; for your own file give task=custom and data_dir={name}"
+  raise ConfigError(f"task={name}: expected one of {', '.join(task_names(kinds))}{hint}", argument="task")
 
 
 @dataclasses.dataclass(frozen=True)

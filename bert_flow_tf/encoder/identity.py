@@ -10,9 +10,12 @@ from bert_flow_tf.encoder.settings import EncoderSettings, keywords
 from bert_flow_tf.errors import ConfigError, EncoderError
 from bert_flow_tf.io import archive
 from bert_flow_tf.io import settings as settings_lib
+from bert_flow_tf.progress import counted
 
 # Kind of the archive of a model without a calibration.
 _KIND = "model"
+# Differences that an error names.
+_SHOWN = 3
 # Types of the JSON values that are no settings.
 _FACTS = {
   "name": str,
@@ -42,7 +45,7 @@ class _Identity:
     return settings_lib.differences(self.deciding(), other.deciding())
 
   def check_same(self, other: "_Identity", where: str, argument: str | None = None) -> None:
-    """Raises an EncoderError that names every difference from another identity; `where` is the place of this one."""
+    """Raises an EncoderError with the differences from another identity, if any; `where` is the place of this one."""
     lines = self.differences(other)
     if not lines:
       return
@@ -51,6 +54,10 @@ class _Identity:
     corpus = other.to_dict().get("frequency_corpus")
     if corpus and any(line.startswith("token_weights_sha256") for line in lines):
       hint = f"; if frequency_corpus={corpus} has changed since, restore it or fit again"
+    # Another encoder differs in much, because its weights do.
+    lines.sort(key=lambda line: not line.startswith("weights_sha256"))
+    if len(lines) > _SHOWN:
+      lines[_SHOWN:] = [f"and {counted(len(lines) - _SHOWN, 'other difference')}"]
     raise EncoderError(f"{where}: fitted on {self}, got {other}: {'; '.join(lines)}{hint}", argument)
 
 

@@ -125,6 +125,10 @@ class SentenceEncoder:
     weights = make_token_weights(token_weights, tokenizer, settings.frequency_corpus)
     return cls(bert, tokenizer, weights, settings)
 
+  def __repr__(self) -> str:
+    sizes = f"num_hidden_layers={self.num_hidden_layers}, hidden_size={self.hidden_size}"
+    return f"{type(self).__name__}({self.name!r}, {sizes}, precision={self.precision!r})"
+
   @property
   def name(self) -> str:
     """Name or folder that it was loaded from."""

@@ -82,7 +82,9 @@ def find(settings: EncoderSettings) -> Source:
   elif _HUB_ID.fullmatch(name):
     folder = _hub_folder(name, shown, settings)
   else:
-    expected = f"{', '.join(MODEL_NAMES)}, a local Hugging Face or Google folder, or a hub id such as org/name"
+    expected = f"{', '.join(MODEL_NAMES)}, a local Hugging Face or Google folder, a hub id such as org/name"
+    if not static:
+      expected += f", {STATIC}NAME of these, {SAVED_MODEL}FOLDER or {WORD_VECTORS}FILE"
     raise EncoderError(f"model={shown}: no such folder or name; expected {expected}", "model")
   return dataclasses.replace(_local(shown, folder, static), revision=folder.name)
 

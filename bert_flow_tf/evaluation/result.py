@@ -141,7 +141,7 @@ def _question(spec):
   if spec.kind == BINARY:
     grade = f"a label, its gold: 1 ({spec.positive or 'similar'}) or 0 (not)"
   elif (low, high) == SCALE:
-    grade = "a grade, its gold, from 0, nothing in common, to 5, the same meaning"
+    grade = "a grade, its gold, up to 5, the same meaning"  # the lowest of SICK-R is 1
   return (
     f"How similar in meaning are two sentences? Each pair of {spec.name} has {grade}. The encoder's own grade is the "
     "cosine of the embeddings of the two. Spearman, Pearson and AUC say how well both agree: 100 is the best."

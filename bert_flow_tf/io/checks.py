@@ -42,25 +42,30 @@ def is_integer(value: Any, least: int | None = None) -> bool:
   return isinstance(value, int | np.integer) and not isinstance(value, bool) and (least is None or int(value) >= least)
 
 
-def check_rows(embeddings: Any, dim: int | None = None, error: type[BertFlowError] = CalibrationError) -> np.ndarray:
+def check_rows(
+  embeddings: Any,
+  dim: int | None = None,
+  error: type[BertFlowError] = CalibrationError,
+  name: str = "embeddings",
+) -> np.ndarray:
   """Returns embeddings as an array [n, dim] of finite real numbers in the range of float32; else raises `error`."""
   expected = f"[n, {dim or 'dim'}]"
   if isinstance(embeddings, np.ma.MaskedArray):
-    raise error("embeddings: a masked array has missing numbers; fill them, or leave out their rows", "embeddings")
+    raise error(f"{name}: a masked array has missing numbers; fill them, or leave out their rows", name)
   try:
     rows = np.asarray(embeddings)
   except (TypeError, ValueError) as reason:
-    raise error(f"embeddings: expected numbers of shape {expected}, but {reason}", "embeddings") from reason
+    raise error(f"{name}: expected numbers of shape {expected}, but {reason}", name) from reason
   if rows.dtype.kind not in "fiu":
-    raise error(f"embeddings: expected real numbers of shape {expected}, got type {rows.dtype}", "embeddings")
+    raise error(f"{name}: expected real numbers of shape {expected}, got type {rows.dtype}", name)
   if rows.ndim != 2 or not rows.shape[1] or dim not in (None, rows.shape[1]):
-    raise error(f"embeddings: expected shape {expected}, got {list(rows.shape)}", "embeddings")
+    raise error(f"{name}: expected shape {expected}, got {list(rows.shape)}", name)
   for start in range(0, len(rows), _CHUNK):
     chunk = np.asarray(rows[start : start + _CHUNK], np.float64)
     # NaN compares as False.
     bad = np.flatnonzero(~(np.abs(chunk) <= _FLOAT32_MAX).all(axis=1))
     if bad.size:
-      raise error(f"embeddings: row {start + bad[0]} (from 0) has NaN, infinity or a number over 3.4e38", "embeddings")
+      raise error(f"{name}: row {start + bad[0]} (from 0) has NaN, infinity or a number over 3.4e38", name)
   return rows
 
 

@@ -24,6 +24,9 @@ _START_UP = re.compile(
 )
 
 
+_CPU_INFO = "/proc/cpuinfo"
+
+
 def hide_start_up() -> None:
   """Hides what TensorFlow's import prints, unless it is imported or TF_CPP_MIN_LOG_LEVEL asks for it."""
   # Of tqdm in a notebook without widgets, where it shows bars of text.
@@ -85,6 +88,9 @@ class _QuietFinder:
 @contextlib.contextmanager
 def _hidden_start_up() -> Iterator[None]:
   """Sends file descriptor 2 to a temporary file, and shows afterwards what is not TensorFlow's; all if it fails."""
+  if not _has_avx():  # TensorFlow says so and aborts, which leaves no time to show it afterwards
+    yield
+    return
   import tempfile  # 20 ms
 
   with contextlib.ExitStack() as opened:
@@ -107,3 +113,13 @@ def _hidden_start_up() -> Iterator[None]:
         if not (is_done and _START_UP.match(line)):  # other threads write, too
           os.write(kept, line)
       os.close(kept)
+
+
+def _has_avx() -> bool:
+  """Returns False for an x86 CPU without AVX, as far as the system tells."""
+  try:
+    with open(_CPU_INFO, encoding="utf-8") as file:
+      first = file.read(8192)
+  except OSError:  # not Linux
+    return True
+  return "flags" not in first or " avx " in first

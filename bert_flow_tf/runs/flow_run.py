@@ -13,7 +13,7 @@ import tensorflow as tf
 from absl import logging
 
 from bert_flow_tf.calibration.flow import saved_calibrations
-from bert_flow_tf.calibration.names import AUTO, FLOW, CalibrationSpec
+from bert_flow_tf.calibration.names import AUTO, FLOW, CalibrationSpec, parse_calibration
 from bert_flow_tf.data.flow_corpus import LEARNING_RATE, TARGET, CorpusSettings, FlowCorpus
 from bert_flow_tf.data.task import TaskData
 from bert_flow_tf.data.tasks import DataSettings
@@ -61,6 +61,9 @@ class FlowRunSettings:
   def _parts(self, task):
     """Returns {field: its text in the name}, in the order of the name; a default has no text."""
     flow, calibrations = self.flow, self.run.calibration
+    epochs = ""
+    if any(parse_calibration(name).method == FLOW for name in calibrations):
+      epochs = f"{flow.epochs:g}ep"
     parts = {
       "prefix": _unless(OutputSettings.exp_name_prefix, self.output.exp_name_prefix),
       "task": task,
@@ -69,7 +72,7 @@ class FlowRunSettings:
       "token_weights": self.embedding.token_weights or "",
       "calibration": "_".join(calibrations),
       "flow_model_config": _unless("l2_d3_w32", self._config_name),
-      "num_train_epochs": f"{flow.epochs:g}ep",
+      "num_train_epochs": epochs,
       "flow_learning_rate": _unless(f"lr{LEARNING_RATE:g}", f"lr{flow.rate:g}"),
       "seed": _unless(f"seed{FlowSettings.seed}", f"seed{flow.seed}"),
     }

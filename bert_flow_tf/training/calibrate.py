@@ -204,8 +204,8 @@ def fit_flow(
     fall = 100 * (before - last) / quarter
     if fall > _STEEP:
       logging.warning(
-        "flow: its loss still falls, by %.1f bits per dimension in 100 steps; a larger num_train_epochs fits these "
-        "sentences better, and other ones not always",
+        "flow: its loss still falls, by %.1f bits per dimension in 100 steps; a larger num_train_epochs can help, "
+        "mostly for sentences like these",
         fall,
       )
   return calibration, result

@@ -22,6 +22,13 @@ def test_an_unknown_task_lists_the_known(name):
   )
 
 
+def test_a_file_as_task_points_to_custom(tmp_path):
+  path = tmp_path / "my.tsv"
+  path.touch()
+  with pytest.raises(ConfigError, match="for your own file give task=custom and data_dir=.*my.tsv$"):
+    find_task(str(path))
+
+
 def test_tasks_with_classes_are_found_on_request():
   with pytest.raises(ConfigError):
     find_task("SNLI")

@@ -66,6 +66,12 @@ def test_damaged_identity(change):
     EncoderIdentity.from_dict({name: VALUES[name] for name in VALUES.keys() - change.keys()}, "here")
 
 
+def test_other_weights_come_first():
+  change = {"weights_sha256": "c" * 64, "max_seq_length": 32, "low_dim": 8, "pooling": ["words"], "precision": "bfloat16"}
+  with pytest.raises(EncoderError, match=r"got embeddings of .*: weights_sha256 .*; and 2 other differences$"):
+    IDENTITY.check_same(EncoderIdentity.from_dict({**VALUES, **change}, "here"), "folder=exp/flow")
+
+
 def test_vectors_from_elsewhere():
   vectors = VectorsIdentity("GloVe, 300 dimensions")
   assert read_identity(vectors.to_dict(), "here") == vectors

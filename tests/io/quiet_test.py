@@ -25,6 +25,7 @@ _IMPORT = "from bert_flow_tf.io import quiet; {before}import tensorflow"
   [
     ("", "", ["a line of another thread"]),
     ("", "import tempfile; tempfile.tempdir = '/absent'; ", ["I0000", "2026", "a line"]),
+    ("os.abort()", "quiet._CPU_INFO = '{cpu}'; ", ["I0000", "2026", "a line"]),
     ("raise ImportError('broken')", "", ["I0000", "2026", "a line", "ImportError: broken"]),
   ],
 )
@@ -32,9 +33,11 @@ def test_only_lines_of_tensorflow_are_hidden(tmp_path, end, before, shown):
   package = tmp_path / "tensorflow"
   package.mkdir()
   (package / "__init__.py").write_text(_TENSORFLOW.format(end=end))
+  cpu = tmp_path / "cpuinfo"
+  cpu.write_text("flags\t\t: fpu sse sse2\n")
   path = f"{tmp_path}{os.pathsep}{REPO}"
   done = subprocess.run(
-    [sys.executable, "-c", _IMPORT.format(before=before)],
+    [sys.executable, "-c", _IMPORT.format(before=before.format(cpu=cpu))],
     env={**os.environ, "PYTHONPATH": path},
     capture_output=True,
     text=True,

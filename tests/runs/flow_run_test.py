@@ -66,6 +66,8 @@ def test_names_as_published_stay_the_same(settings, name):
   ("settings", "name"),
   [
     ({}, "STS-B_mini_flow_1ep"),
+    ({"run": RunSettings(calibration=("whitening", "auto"))}, "STS-B_mini_whitening_auto"),
+    ({"run": RunSettings(calibration=("flow+mean",))}, "STS-B_mini_flow+mean_1ep"),
     (
       {
         "embedding": EncoderSettings(model="org/bert", sentence_embedding_type="mix", token_weights="idf"),
