@@ -198,7 +198,8 @@ def load_bert(settings: EncoderSettings) -> BertEncoder:
     length = STATIC_MAX_SEQ_LENGTH
     if declared.source:
       length = declared.max_seq_length
-    declared = Declared(WORD_ROWS, length, token_weights=static.TOKEN_WEIGHTS)
+    lower_case_by = declared.lower_case_by
+    declared = Declared(WORD_ROWS, length, lower_case_by=lower_case_by, token_weights=static.TOKEN_WEIGHTS)
     return BertEncoder(model, source, folder, has_pooler, settings.precision, declared)
   if not has_pooler:
     main_layer(model).pooler = _no_output  # its weights are random and must not be read or change the checksum

@@ -23,6 +23,8 @@ class Declared:
   # The file that declares them, and the part of the declaration that is not supported; "" for none.
   source: str = ""
   unsupported: str = ""
+  # The file, if any, that declares that text is lower-cased before it reaches the tokenizer.
+  lower_case_by: str = ""
   # No file declares them, but a static encoder has others.
   token_weights: str = "uniform"
 
@@ -34,6 +36,14 @@ class Declared:
         argument="sentence_embedding_type",
       )
     return self.sentence_embedding_type
+
+  def check_letter_case(self, lower: bool) -> None:
+    """Raises an EncoderError if text is to be lower-cased for a tokenizer that keeps capital letters."""
+    if self.lower_case_by and not lower:
+      raise EncoderError(
+        f"{self.lower_case_by}: do_lower_case is true, and the tokenizer keeps capital letters; set it to false there "
+        "and lower-case the sentences yourself"
+      )
 
   def log(self, sentence_embedding_type: str, max_seq_length: int) -> None:
     """Logs what is used of the declaration, and what is not."""
@@ -72,7 +82,8 @@ def read_declared(folder: pathlib.Path) -> tuple[Declared, pathlib.Path]:
       unsupported = unsupported or f"the module {kind}"
   if not embedding_type:
     embedding_type, unsupported = DEFAULT_POOLING, unsupported or "no pooling"
-  return Declared(embedding_type, _max_seq_length(transformer), str(path), unsupported), transformer
+  length, lower_case_by = _of_transformer(transformer / "sentence_bert_config.json")
+  return Declared(embedding_type, length, str(path), unsupported, lower_case_by), transformer
 
 
 def _pooling(path):
@@ -90,14 +101,17 @@ def _pooling(path):
   return DEFAULT_POOLING, f"the pooling {name}"
 
 
-def _max_seq_length(folder):
-  """Returns the declared length, or the default."""
-  path = folder / "sentence_bert_config.json"
-  length = None
+def _of_transformer(path):
+  """Returns the declared length, or the default, and the path if it declares do_lower_case, else ""."""
+  values = {}
   if path.is_file():
-    length = read_json(path).get("max_seq_length")
+    values = read_json(path)
+  length = values.get("max_seq_length")
   if length is None:
-    return DEFAULT_MAX_SEQ_LENGTH
+    length = DEFAULT_MAX_SEQ_LENGTH
   if not is_integer(length, 3):
     raise EncoderError(f"{path}: max_seq_length is {length!r}, expected an integer of at least 3; download it again")
-  return int(length)
+  lower_case_by = ""
+  if values.get("do_lower_case"):
+    lower_case_by = str(path)
+  return int(length), lower_case_by

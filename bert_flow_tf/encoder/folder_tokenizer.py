@@ -56,6 +56,8 @@ class FolderTokenizer(SentenceTokenizer):
       self.kind = BYTE_BPE if self.spaced else UNIGRAM
     lower = bool(normalizer.get("lowercase")) or '"Lowercase"' in json.dumps(normalizer)
     self.settings: dict[str, Any] = {"do_lower_case": lower}
+    if before.get("type") == "ByteLevel":
+      self.settings["add_prefix_space"] = before["add_prefix_space"]
     special = set(specials.values())
     others = [token for token in content["added_tokens"] if not token["special"] and token["content"] not in special]
     pieces: Any = Pieces
@@ -236,5 +238,6 @@ def _set_normalizer(backend, config, chosen, path):
     if type(backend.model) is not tokenizers.models.WordPiece:
       raise ConfigError(f"{_MOST}={chosen[_MOST]}: {path} has no WordPiece that could use it; leave it out", _MOST)
     backend.model.max_input_chars_per_word = chosen[_MOST]
-  if config.get("add_prefix_space") is not None and type(backend.pre_tokenizer) is tokenizers.pre_tokenizers.ByteLevel:
-    backend.pre_tokenizer.add_prefix_space = config["add_prefix_space"]
+  # As in transformers, tokenizer.json alone does not decide it.
+  if type(backend.pre_tokenizer) is tokenizers.pre_tokenizers.ByteLevel:
+    backend.pre_tokenizer.add_prefix_space = bool(config.get("add_prefix_space"))

@@ -121,6 +121,7 @@ class SentenceEncoder:
     bert = load_bert(settings)
     tokenizer = SentenceTokenizer.from_pretrained(bert.folder, bert.name, settings.loading_arguments())
     tokenizer.check_ids(bert.config.vocab_size)
+    bert.declared.check_letter_case(tokenizer.do_lower_case)
     token_weights = settings.token_weights or bert.declared.token_weights
     weights = make_token_weights(token_weights, tokenizer, settings.frequency_corpus)
     return cls(bert, tokenizer, weights, settings)

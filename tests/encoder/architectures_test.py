@@ -186,6 +186,16 @@ def test_another_padding_token_moves_positions(folder, pad_id, by):
   np.testing.assert_allclose(moved.encode(["a dog"]), encoder.encode(["a dog"]), atol=1e-5)
 
 
+@pytest.mark.parametrize("value", [None, False, True])
+def test_space_before_the_first_word_is_that_of_transformers(folder, value):
+  content = json.loads((folder / "tokenizer.json").read_text())
+  content["pre_tokenizer"]["add_prefix_space"] = value is not False
+  (folder / "tokenizer.json").write_text(json.dumps(content))
+  edit(folder / "tokenizer_config.json", add_prefix_space=value)
+  theirs = transformers.AutoTokenizer.from_pretrained(folder)(["a dog", "Two"])["input_ids"]
+  assert [row.tolist() for row in SentenceTokenizer.from_pretrained(folder)(["a dog", "Two"])] == theirs
+
+
 def test_vocabulary_and_merges(folder):
   content = json.loads((folder / "tokenizer.json").read_text())["model"]
   merges = [pair if isinstance(pair, str) else " ".join(pair) for pair in content["merges"]]

@@ -118,6 +118,18 @@ def test_damaged_length(tmp_path, length):
     read_declared(tmp_path)
 
 
+def test_declared_lower_case_must_be_the_tokenizers(tmp_path):
+  declare(tiny.save_tiny(tmp_path), modes("mean_tokens"))
+  (tmp_path / "sentence_bert_config.json").write_text('{"do_lower_case": true}')
+  SentenceEncoder.from_pretrained(str(tmp_path))
+  (tmp_path / "tokenizer_config.json").write_text('{"do_lower_case": false}')
+  for name in (str(tmp_path), f"static:{tmp_path}"):
+    with pytest.raises(
+      EncoderError, match=r"sentence_bert_config\.json: do_lower_case is true, and the tokenizer keeps"
+    ):
+      SentenceEncoder.from_pretrained(name)
+
+
 def test_a_length_beyond_the_positions_becomes_their_number(tmp_path):
   declare(tiny.save_tiny(tmp_path), modes("mean_tokens"), length=10_000)
   model = SentenceModel.from_pretrained(str(tmp_path))

@@ -67,7 +67,13 @@ def test_damaged_identity(change):
 
 
 def test_other_weights_come_first():
-  change = {"weights_sha256": "c" * 64, "max_seq_length": 32, "low_dim": 8, "pooling": ["words"], "precision": "bfloat16"}
+  change = {
+    "weights_sha256": "c" * 64,
+    "max_seq_length": 32,
+    "low_dim": 8,
+    "pooling": ["words"],
+    "precision": "bfloat16",
+  }
   with pytest.raises(EncoderError, match=r"got embeddings of .*: weights_sha256 .*; and 2 other differences$"):
     IDENTITY.check_same(EncoderIdentity.from_dict({**VALUES, **change}, "here"), "folder=exp/flow")
 
