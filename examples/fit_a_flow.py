@@ -12,11 +12,11 @@ import os
 import tempfile
 from typing import Any
 
+from bert_flow_tf.flow import Glow, NegativeLogLikelihood  # isort: skip  (before TensorFlow: hides its start-up notes)
+
 import numpy as np
 import tf_keras
 from tensorflow_probability import distributions as tfd
-
-from bert_flow_tf.flow import Glow, NegativeLogLikelihood
 
 
 def make_vectors(n: int, dim: int, rng: np.random.Generator) -> np.ndarray:

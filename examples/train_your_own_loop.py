@@ -10,11 +10,11 @@ other data. Here the flow learns the embeddings of the packaged sample, with gra
 import argparse
 from collections.abc import Callable
 
+import bert_flow_tf  # isort: skip  (before TensorFlow: it selects Keras 2 and hides the start-up notes)
+
 import numpy as np
 import scipy.stats
 import tensorflow as tf
-
-import bert_flow_tf  # before tf.keras is used: it selects Keras 2
 
 
 def make_strategy(replicas: int | None) -> tf.distribute.Strategy:

@@ -232,6 +232,14 @@ def load_model(folder: str | None = None, allow_other_encoder: bool = False, str
     return SentenceModel.from_pretrained(chosen.encoder_name, cache=chosen.cached_dir, **arguments)
 
 
+def load_text_model() -> Any:
+  """Loads the `SentenceModel` of a command that compares texts, and logs it if the similarity is not calibrated."""
+  model = load_model(FLAGS.flow_folder, FLAGS.allow_other_encoder)
+  if model.calibration is None:
+    logging.info("the similarity is not calibrated; run_flow.py fits a calibration, --flow_folder takes its folder")
+  return model
+
+
 def export(model: Any, calibration_folder: str | os.PathLike | None, reference: Any = None) -> None:
   """Writes a version of a model into --export_dir and prints a summary; its calibration's folder or None.
 

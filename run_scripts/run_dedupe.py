@@ -34,7 +34,7 @@ def main() -> None:
   (path,) = common_flags.input_files(most=1)
   settings = common_flags.settings(JobSettings)
   read = read_records(path, settings.format_of([path]))
-  model = common_flags.load_model(FLAGS.flow_folder, FLAGS.allow_other_encoder)
+  model = common_flags.load_text_model()
   sentences = [texts[0] for texts in read.texts]
   embeddings = model.encode(sentences, FLAGS.predict_batch_size, show_progress_bar=True)
   kept = near_duplicates(embeddings, FLAGS.threshold, show_progress_bar=True)

@@ -43,7 +43,7 @@ def main() -> None:
   read = records.read_pairs(path, FLAGS.columns or (), FLAGS.header)
   if COLUMN in read.names:
     raise ConfigError(f"input={path}: has a column {COLUMN!r}, expected a file without; remove it", "input")
-  model = common_flags.load_model(FLAGS.flow_folder, FLAGS.allow_other_encoder)
+  model = common_flags.load_text_model()
   a, b = map(list, zip(*read.texts, strict=True))
   cosines = model.similarity(a, b, FLAGS.predict_batch_size, show_progress_bar=True)
   column = [f"{cosine:.6f}" for cosine in cosines]

@@ -66,7 +66,7 @@ def main() -> None:
       queries = [query for _, query in lines(FLAGS.queries, "skip")]
       if not queries:
         raise DataError(f"{FLAGS.queries} is empty; expected a query on each line")
-  model = common_flags.load_model(FLAGS.flow_folder, FLAGS.allow_other_encoder)
+  model = common_flags.load_text_model()
   sentences = [sentence for _, sentence in corpus]
   embeddings = Rows(model.encode(sentences, FLAGS.predict_batch_size, show_progress_bar=True))
   logging.info("%s", counted(len(corpus), "sentence", ","))

@@ -2,6 +2,7 @@
 
 python run_scripts/serving_client.py --server=localhost:8500 --input=pairs.tsv
 python run_scripts/serving_client.py --server=http://localhost:8501 --input=pairs.tsv
+python run_scripts/serving_client.py --server=localhost:8500 --golden=served/1/assets.extra/golden.json
 """
 
 import pathlib
@@ -13,6 +14,7 @@ if __package__ in (None, ""):  # run as a file, from any folder
 from absl import flags
 
 from bert_flow_tf.errors import ConfigError
+from bert_flow_tf.progress import counted
 from bert_flow_tf.serving.client import make_client, read_pairs
 from run_scripts import runner
 
@@ -23,6 +25,7 @@ def define_flags() -> None:
   """Defines the flags of this client."""
   flags.DEFINE_string("server", "localhost:8500", "HOST:PORT of the server's gRPC, or http://HOST:PORT of its REST.")
   flags.DEFINE_list("input", [], "TSV file with two sentences per line; - for standard input.")
+  flags.DEFINE_string("golden", None, "golden.json of the export: the server is compared with it, in place of input.")
   flags.DEFINE_string("model_name", "bert_flow", "Name of the model on the server.")
   flags.DEFINE_integer("version", None, "Version of the model; the server's choice by default.", lower_bound=0)
   flags.DEFINE_integer("predict_batch_size", 64, "Pairs per request.", lower_bound=1)
@@ -31,12 +34,19 @@ def define_flags() -> None:
 
 
 def main() -> None:
-  """Reads pairs and prints a line for each: score and sentences, separated by tabs."""
+  """Reads pairs and prints a line for each: score and sentences, separated by tabs; or checks the server."""
+  arguments = {"model_name": FLAGS.model_name, "version": FLAGS.version, "timeout": FLAGS.timeout}
+  if FLAGS.golden is not None:
+    if FLAGS.input:
+      raise ConfigError("input: has no use with golden, which has its own pairs", argument="input")
+    with make_client(FLAGS.server, **arguments) as client:
+      count, difference = client.check(FLAGS.golden)
+    print(f"{counted(count, 'pair')}, largest difference from {FLAGS.golden}: {difference:.1e}")
+    return
   if len(FLAGS.input) != 1:
     raise ConfigError("input: expected one TSV file with two sentences per line, or -", argument="input")
   # Lines are printed as the server answers, a request at a time.
   pairs = read_pairs(FLAGS.input[0])
-  arguments = {"model_name": FLAGS.model_name, "version": FLAGS.version, "timeout": FLAGS.timeout}
   with make_client(FLAGS.server, **arguments) as client:
     for start in range(0, len(pairs), FLAGS.predict_batch_size):
       batch = pairs[start : start + FLAGS.predict_batch_size]

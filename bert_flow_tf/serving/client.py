@@ -16,6 +16,9 @@ from bert_flow_tf.errors import BertFlowError, ConfigError, DataError, install_c
 from bert_flow_tf.io.files import parse_json
 from bert_flow_tf.serving.signatures import SIGNATURES
 
+# Other processors and servers round differently; another model differs by far more.
+_GOLDEN_TOLERANCE = 0.01
+
 
 class ServerError(BertFlowError):
   """The server cannot be reached, reports an error or sends an unexpected answer."""
@@ -51,6 +54,27 @@ class Client:
     """Returns the cosine of the calibrated embeddings of each pair. In one request."""
     sides = check_pairs([pair[0] for pair in pairs], [pair[1] for pair in pairs])
     return self._numbers("similarity", list(sides), 1).tolist()
+
+  def check(self, golden: str) -> tuple[int, float]:
+    """Returns the number of pairs of an export's golden.json, and how far the server's similarities are from it.
+
+    Raises:
+      DataError: the file is no golden.json with similarities.
+      ServerError: a difference is more than 0.01, which rounding is not: the server has another model.
+    """
+    try:
+      rows = parse_json(pathlib.Path(golden).expanduser().read_bytes())["similarity"]
+      pairs = list(zip(*rows["inputs"].values(), strict=True))
+      (expected,) = rows["outputs"].values()
+      differences = np.abs(np.subtract(self.similarities(pairs), expected))
+    except (AttributeError, KeyError, OSError, TypeError, ValueError) as error:
+      message = f"golden={golden}: expected golden.json of an export that takes text ({error})"
+      raise DataError(message, argument="golden") from error
+    largest = float(differences.max(initial=0.0))
+    if largest > _GOLDEN_TOLERANCE:
+      message = f"the similarities differ from {golden} by {largest:.2g}; it serves another model or version"
+      raise ServerError(self._server, message)
+    return len(pairs), largest
 
   def _numbers(self, signature: str, columns: list, rank: int) -> np.ndarray:
     """Returns the output of a signature, an array of a row for each text of the columns."""

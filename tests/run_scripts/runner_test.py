@@ -100,6 +100,7 @@ def test_a_bug_is_not_hidden():
     ("run_export --export_dir=x --flow_folder=y --calibration_only --low_dim=2", "--low_dim"),
     ("run_export --export_dir=x --reference=absent.txt", "--reference"),
     ("serving_client", "--input"),
+    ("serving_client --golden=absent.json --server=http://localhost:1", "--golden=absent.json"),
     ("serving_client --input=bert_flow_tf/data/hard_sample/sample.tsv --server=http://localhost:1", "--server"),
     ("run_flow --task=STS-C", "--task=STS-C"),
   ],

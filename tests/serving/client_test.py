@@ -83,6 +83,21 @@ def test_rest(rest, version):
     assert client.embed([]).shape == (0, 0)
 
 
+def test_a_server_is_compared_with_the_golden_rows_of_an_export(rest, tmp_path):
+  path = tmp_path / "golden.json"
+  rows = {"inputs": {"text_a": ["abc", "é"], "text_b": ["bcd", "é"]}, "outputs": {"score": [2.0, 1.001]}}
+  path.write_text(json.dumps({"similarity": rows}))
+  with make_client(rest, model_name=NAME) as client:
+    assert client.check(str(path)) == (2, pytest.approx(0.001))
+    path.write_text(json.dumps({"similarity": rows}).replace("1.001", "1.1"))
+    with pytest.raises(ServerError, match=r"differ from .* by 0\.1; it serves another model"):
+      client.check(str(path))
+    for content in ("{}", "[", '{"similarity": 1}'):
+      path.write_text(content)
+      with pytest.raises(DataError, match=r"^golden=.*: expected golden\.json of an export"):
+        client.check(str(path))
+
+
 def test_rest_errors(rest):
   check_error(rest, model_name="other")
   check_error(rest, version=4)
