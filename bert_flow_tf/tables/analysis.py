@@ -62,31 +62,24 @@ def make_words(run: Run) -> Made:
   for bench in run.benches:
     order = np.asarray(_ranks(bench, run.plan), np.int64)
     # Groups of words by rank, as the paper's columns: (0,100), [100,500), ...
-    groups = dict(zip(paper.columns, frequency_groups(bench.encoder.bert.word_embeddings(), order), strict=True))
+    means = frequency_groups(bench.encoder.bert.word_embeddings(), order)
+    groups = dict(zip(paper.columns, means, strict=True))
+    counts = {column: len(order[first:end]) for column, (first, end) in zip(groups, RANK_GROUPS, strict=True)}
     for published in paper.rows:
       cells = {}
       for column, group in groups.items():
         compared, reason = None, ""
         if bench.paper_encoder:
           compared = published.cells[column]
-        if not group.words:
+        if not counts[column]:
           reason = "no counted word has such a rank"
-        cells[column] = Cell((float(_number(published.name, group)),), compared, reason)
+        cells[column] = Cell((group[published.name],), compared, reason)
       rows.append(Row(f"{bench.title}, {published.name}", OURS, cells))
-    words = [f"{group.words} in {column}" for column, group in groups.items()]
+    words = [f"{count} in {column}" for column, count in counts.items()]
     notes.append(f"{bench.title}: words with a count: {', '.join(words)}.")
   notes.append("Distances: the k nearest words by l2-distance. Dot products: the k largest.")
   notes.append(f"Words ranked by `{file}`; the paper ranks them by a Wikipedia and does not say which BERT it used.")
   return Made(paper.columns, rows, notes)
-
-
-def _number(name, group):
-  """Returns the number of a group of words in the row "mean l2-norm", "mean k-NN l2-distance, k=3", ..."""
-  if name == "mean l2-norm":
-    return group.mean_norm
-  kind, _, k = name.partition(", k=")
-  means = {"mean k-NN l2-distance": group.mean_distance, "mean k-NN dot product": group.mean_dot_product}
-  return means[kind][int(k)]
 
 
 def _ranks(bench, plan):
@@ -246,26 +239,16 @@ def draw_cone(run: Run, bench: Workbench) -> Any:
   return figures.cone_figure(*panels)
 
 
-@dataclasses.dataclass(frozen=True)
-class FrequencyGroup:
-  """A column of Table 1: the number of words, and means over them; NaN for no words, or fewer than k others."""
-
-  words: int
-  mean_norm: float
-  # {k: mean} of the l2-distances to the k nearest others, and of the k largest dot products.
-  mean_distance: dict[int, float]
-  mean_dot_product: dict[int, float]
-
-
 def frequency_groups(
   embeddings: np.ndarray,
   order: Sequence[int] | np.ndarray,
   groups: Sequence[tuple[int, int]] = RANK_GROUPS,
   neighbors: Sequence[int] = NEIGHBORS,
-) -> list[FrequencyGroup]:
-  """Returns norms and neighbors of word embeddings [vocab, dim] by rank of frequency: Table 1 of Li et al. 2020.
+) -> list[dict[str, float]]:
+  """Returns the columns of Table 1 of Li et al. 2020, {row: mean over a group of words by rank of frequency}.
 
-  `order` has the rows by falling frequency, int [ranked]. Neighbors are among all rows, also those without a rank.
+  `embeddings` are [vocab, dim], `order` has the rows by falling frequency, int [ranked]. Neighbors are among all rows,
+  also those without a rank. NaN for no words, or fewer than k others.
   """
   # With the nearest by l2-distance for the dot products, too, the paper's norms, distances and dot products would
   # contradict each other. A word's value is the mean over its k neighbors, a group's the mean over its words.
@@ -277,14 +260,13 @@ def frequency_groups(
   columns = []
   for rows in ranked:
     at = np.searchsorted(words, rows)
-    mean_distance, mean_product = {}, {}
+    values = {"mean l2-norm": np.linalg.norm(embeddings[rows], axis=1)}
     for k in neighbors:
-      mean_distance[k] = mean_product[k] = math.nan
-      if k <= most:
-        mean_distance[k] = _mean(distances[at, :k])
-        mean_product[k] = _mean(products[at, :k])
-    norm = _mean(np.linalg.norm(embeddings[rows], axis=1))
-    columns.append(FrequencyGroup(len(rows), norm, mean_distance, mean_product))
+      for name, nearest in (("l2-distance", distances), ("dot product", products)):
+        of_words = np.full([len(rows), k], math.nan)
+        of_words[:, :most] = nearest[at, :k]
+        values[f"mean k-NN {name}, k={k}"] = of_words
+    columns.append({name: float(np.mean(numbers)) if numbers.size else math.nan for name, numbers in values.items()})
   return columns
 
 
@@ -314,11 +296,6 @@ def _neighbors(embeddings, rows, most):
       products[start : start + len(chosen)] = -np.sort(largest, axis=1)
       progress.update(len(chosen))
   return distances, products
-
-
-def _mean(values):
-  """Returns the mean of all values, NaN without any."""
-  return float(np.mean(values)) if values.size else math.nan
 
 
 def edit_distances(sentences_a: Sequence[str], sentences_b: Sequence[str], unit: str = TOKENS) -> np.ndarray:
