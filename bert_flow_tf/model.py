@@ -9,19 +9,18 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from bert_flow_tf.calibration.combined import Characters, side_by_side, view_dim
+from bert_flow_tf.calibration.combined import CHARACTERS, Characters, side_by_side, view_dim
 from bert_flow_tf.calibration.flow import FlowCalibration, as_calibration, load_calibration
 from bert_flow_tf.calibration.interface import Calibration
 from bert_flow_tf.calibration.names import AUTO, FLOW, CalibrationSpec, parse_calibration
 from bert_flow_tf.data.pairs import SentencePairs, Texts, check_pairs, check_sentences, sentences_or_pairs
-from bert_flow_tf.data.task import TaskData
 from bert_flow_tf.encoder import pooling as pooling_lib
 from bert_flow_tf.encoder.identity import check_encoder, has_identity, load_identity, read_identity, save_identity
 from bert_flow_tf.encoder.sentence_encoder import SentenceEncoder, load_encoder
 from bert_flow_tf.errors import ConfigError, EncoderError, naming
 from bert_flow_tf.evaluation import isotropy
 from bert_flow_tf.evaluation.metrics import SAME, cosine_similarity, normalized
-from bert_flow_tf.evaluation.task_scores import CHARACTERS, TF_IDF, Embeddings
+from bert_flow_tf.evaluation.task_scores import Embeddings
 from bert_flow_tf.flow.glow import Glow
 from bert_flow_tf.io.checks import check_sentence_transformers
 from bert_flow_tf.training.calibrate import fit_flow, fit_linear, make_trainer, settings_of_fit
@@ -493,23 +492,6 @@ class SentenceModel:
     lengths = np.sqrt(squares[: len(a)] * squares[len(a) :])
     cosines = np.divide(dots, lengths, out=np.zeros_like(dots), where=lengths > 0)
     return np.where(cosines > 1 - SAME, 1.0, cosines)
-
-  def string_matches(self, texts_a: Texts, texts_b: Texts) -> dict[str, np.ndarray]:
-    """Returns what a string match of n pairs gives without an encoder: {`TF_IDF`, `CHARACTERS`: cosines float64 [n]}.
-
-    These are controls: a score that is no better needs no encoder. They find no paraphrase without a shared string.
-    """
-    a, b = check_pairs(texts_a, texts_b)
-    sides = [self.encoder.tokenizer(texts, self.max_seq_length, warn=False) for texts in (a, b)]
-    table = self.encoder.characters
-    return {TF_IDF: table.whole_pieces.cosines(*sides), CHARACTERS: table.cosines(*sides)}
-
-  def controls(self, task: TaskData) -> dict[str, np.ndarray]:
-    """Returns `string_matches` of the evaluated split of a task; {} without gold or word pieces."""
-    if task.spec.eval_split is None or not self.encoder.has_tokens:
-      return {}
-    pairs = task.splits[task.spec.eval_split]
-    return self.string_matches(pairs.sentences_a, pairs.sentences_b)
 
   def encoder_graph(self) -> Any:
     """Returns the graph of the encoder, from text to what the calibration takes."""

@@ -202,13 +202,10 @@ def load_bert(settings: EncoderSettings) -> BertEncoder:
     declared = Declared(WORD_ROWS, length, lower_case_by=lower_case_by, token_weights=static.TOKEN_WEIGHTS)
     return BertEncoder(model, source, folder, has_pooler, settings.precision, declared)
   if not has_pooler:
-    main_layer(model).pooler = _no_output  # its weights are random and must not be read or change the checksum
+    # Its weights are random and must not be read or change the checksum. MPNet calls it in any case.
+    main_layer(model).pooler = lambda *args, **kwargs: None
   model.trainable = False
   return BertEncoder(model, source, folder, has_pooler, settings.precision, declared)
-
-
-def _no_output(*args, **kwargs):
-  """Returns None, in the place of a pooler: MPNet calls it in any case."""
 
 
 def _load_hugging_face(source, settings, changes):

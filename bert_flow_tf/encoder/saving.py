@@ -11,7 +11,7 @@ from safetensors import SafetensorError
 from safetensors.numpy import save_file
 from transformers.modeling_tf_pytorch_utils import TransposeType, convert_tf_weight_name_to_pt_weight_name
 
-from bert_flow_tf.encoder import architectures, hugging_face, tf1_names
+from bert_flow_tf.encoder import architectures, hugging_face
 from bert_flow_tf.encoder.architectures import bare_name
 from bert_flow_tf.errors import EncoderError
 from bert_flow_tf.io import checksums
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 WEIGHTS = "model.safetensors"
 _SETTINGS = ("config.json", "tokenizer_config.json")
 _VOCABULARIES = ("vocab.txt", "tokenizer.json")
+# {last part of TensorFlow 1's name of a weight: PyTorch's}
+_OF_PYTORCH = {"kernel": ("weight",), "gamma": ("weight",), "beta": ("bias",), "bias": ("bias",)}
 
 
 def save_encoder(encoder: "SentenceEncoder", folder: str | os.PathLike) -> None:
@@ -82,7 +84,7 @@ def write_encoder(
       raise EncoderError(f"{name}: not finite, so it is not saved; lower learning_rate")
   # Written into a temporary folder, which is renamed at the end.
   try:
-    check_place(folder)
+    _check_place(folder)
     with replaced_folder(folder) as temporary:
       _write_json(temporary / "tokenizer_config.json", tokenizer)
       for name, content in vocabulary.items():
@@ -99,25 +101,20 @@ def _write_json(path, values):
   write_text(path, json.dumps(values, indent=2, sort_keys=True) + "\n")
 
 
-def is_encoder(folder: str | os.PathLike) -> bool:
-  """Returns whether a folder holds an encoder that was saved here."""
-  folder = pathlib.Path(folder)
-  has_vocabulary = any((folder / name).is_file() for name in _VOCABULARIES)
-  return has_vocabulary and all((folder / name).is_file() for name in (*_SETTINGS, WEIGHTS))
-
-
 def pytorch_weights(variables: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
   """Returns {PyTorch's name in a BertModel: array} for {TensorFlow 1's name: array}."""
   weights = {}
   for name, array in variables.items():
     if name.endswith("/kernel"):
       array = array.T
-    weights[tf1_names.of_torch(name).removeprefix("bert.")] = np.ascontiguousarray(array)
+    path, _, last = name.removeprefix("bert/").replace("/layer_", "/layer/").rpartition("/")
+    parts = [*path.split("/"), *_OF_PYTORCH.get(last, (last, "weight"))]  # others are tables
+    weights[".".join(parts)] = np.ascontiguousarray(array)
   return weights
 
 
-def check_place(folder: str | os.PathLike) -> None:
-  """Raises an EncoderError if a folder holds files that were not saved here; called before a long training, too."""
+def _check_place(folder: str | os.PathLike) -> None:
+  """Raises an EncoderError if a folder holds files that were not saved here."""
   folder = pathlib.Path(folder)
   if not folder.exists():
     return
@@ -125,7 +122,8 @@ def check_place(folder: str | os.PathLike) -> None:
   if folder.is_dir():
     names = sorted(path.name for path in folder.iterdir())
   others = [name for name in names if name not in (*_SETTINGS, *_VOCABULARIES, WEIGHTS)]
-  if others or (names and not is_encoder(folder)):
+  missing = {*_SETTINGS, WEIGHTS}.difference(names)
+  if others or (names and (missing or not set(_VOCABULARIES).intersection(names))):
     raise EncoderError(
       f"encoder folder {folder}: it holds {(others or names)[0]}, which is not an encoder saved here; choose another "
       "folder"

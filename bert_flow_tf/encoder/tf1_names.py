@@ -1,8 +1,7 @@
-"""BERT's variables under the names of Google's checkpoints, of TFBertModel and of PyTorch's BertModel.
+"""BERT's variables under the names of Google's checkpoints.
 
 bert/encoder/layer_0/attention/self/query/kernel           TensorFlow 1
 bert/encoder/layer_._0/attention/self/query/kernel:0       TFBertModel, without the model's own name
-bert.encoder.layer.0.attention.self.query.weight           PyTorch, transposed
 """
 
 import re
@@ -63,14 +62,6 @@ def of_keras(name: str) -> str:
   name = name.partition(":")[0].replace("/layer_._", "/layer_")
   tables = "|".join(_TABLES)
   return re.sub(rf"^(bert/embeddings/(?:{tables}))/(?:weight|embeddings)$", r"\1", name)
-
-
-def of_torch(name: str) -> str:
-  """Returns PyTorch's name of a variable of `bert_shapes`; matrices .../kernel are transposed in PyTorch."""
-  name = name.replace("/layer_", "/layer/")
-  for ours, theirs in {"kernel": "weight", "gamma": "weight", "beta": "bias"}.items():
-    name = re.sub(f"/{ours}$", f"/{theirs}", name)
-  return name.replace("/", ".") + (".weight" if name.split("/")[-1] in _TABLES else "")
 
 
 def has_pooler(names: Collection[str]) -> bool:

@@ -6,14 +6,13 @@ import hashlib
 import os
 import unicodedata
 import zlib
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from absl import logging
 
 from bert_flow_tf.data.lines import BOM
-from bert_flow_tf.data.pairs import Texts, check_sentences
 from bert_flow_tf.encoder.pooling import Pooling
 from bert_flow_tf.errors import EncoderError
 from bert_flow_tf.io.experiment import WORD_VECTORS as PREFIX
@@ -54,10 +53,9 @@ class WordVectors:
     logging.info("%s: %d word vectors of %d dimensions read", path, *vectors.shape)
     return cls(vectors, rows, f"{PREFIX}{path}", checksum)
 
-  def encode(self, sentences: Texts, max_seq_length: int | None = None) -> np.ndarray:
+  def encode(self, sentences: Sequence[str], max_seq_length: int | None = None) -> np.ndarray:
     """Returns averages of the vectors of each sentence's first words, float32 [n, dim]; zeros without a known word."""
     # A word is looked up in lower case, then as it is written; words without a vector do not count.
-    sentences = check_sentences(sentences)
     embeddings = np.zeros([len(sentences), self.vectors.shape[1]], np.float32)
     # Sentences without a known word stay zero, and are logged together.
     unknown = []

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from absl import logging
 
-from bert_flow_tf.data.pairs import SentencePairs
+from bert_flow_tf.data.pairs import SentencePairs, Texts, check_pairs
 from bert_flow_tf.data.task import TaskData
 from bert_flow_tf.evaluation.isotropy import sample, spread
 from bert_flow_tf.evaluation.metrics import auc, correlation, cosine_similarity, mean_random_cosine, score_pairs
@@ -21,6 +21,24 @@ TF_IDF, CHARACTERS = "tf-idf of word pieces", "characters"
 HEADLINE = ("spearman_wmean", "spearman", "auc")
 # The encoder that a training started from.
 BEFORE_TRAINING = "before_training"
+
+
+def string_matches(encoder: Any, texts_a: Texts, texts_b: Texts, max_seq_length: int) -> dict[str, np.ndarray]:
+  """Returns cosines of n pairs by string matches of an encoder's word pieces: {`TF_IDF`, `CHARACTERS`: float64 [n]}.
+
+  These are controls: a score that is no better needs no encoder. They find no paraphrase without a shared string.
+  """
+  sides = [encoder.tokenizer(texts, max_seq_length, warn=False) for texts in check_pairs(texts_a, texts_b)]
+  table = encoder.characters
+  return {TF_IDF: table.whole_pieces.cosines(*sides), CHARACTERS: table.cosines(*sides)}
+
+
+def controls(encoder: Any, task: TaskData, max_seq_length: int) -> dict[str, np.ndarray]:
+  """Returns `string_matches` of the evaluated split of a task; {} without gold or word pieces."""
+  if task.spec.eval_split is None or not encoder.has_tokens:
+    return {}
+  pairs = task.splits[task.spec.eval_split]
+  return string_matches(encoder, pairs.sentences_a, pairs.sentences_b, max_seq_length)
 
 
 class Embeddings:

@@ -12,7 +12,7 @@ from bert_flow_tf.errors import ConfigError
 from bert_flow_tf.evaluation import report
 from bert_flow_tf.evaluation.metrics import normalized
 from bert_flow_tf.evaluation.result import TaskResult, task_result
-from bert_flow_tf.evaluation.task_scores import WITHOUT_FLOW, Embeddings, evaluate, method_names
+from bert_flow_tf.evaluation.task_scores import WITHOUT_FLOW, Embeddings, controls, evaluate, method_names
 from bert_flow_tf.integrations.senteval_engine import LITERATURE, PUBLISHED, evaluate_tasks, opened_engine
 from bert_flow_tf.io.experiment import Stopwatch
 from bert_flow_tf.model import SentenceModel
@@ -76,7 +76,8 @@ def evaluate_models(
     for task in tasks:
       evaluations = {method: evaluate(task, views[method], transform) for method, transform in transforms.items()}
       prefix = f"{task.spec.name} " if len(tasks) > 1 else ""
-      results.append(task_result(task, evaluations, views, transforms, True, prefix, model.controls(task)))
+      matches = controls(model.encoder, task, model.max_seq_length)
+      results.append(task_result(task, evaluations, views, transforms, True, prefix, matches))
   return results
 
 

@@ -21,7 +21,7 @@ from bert_flow_tf.encoder.settings import DEFAULT_POOLING, EncoderSettings
 from bert_flow_tf.errors import BertFlowError, ConfigError
 from bert_flow_tf.evaluation import report
 from bert_flow_tf.evaluation.result import TaskResult, task_result
-from bert_flow_tf.evaluation.task_scores import WITH_FLOW, WITHOUT_FLOW, evaluate, original_eval_results
+from bert_flow_tf.evaluation.task_scores import WITH_FLOW, WITHOUT_FLOW, controls, evaluate, original_eval_results
 from bert_flow_tf.io.experiment import OutputSettings, Stopwatch, encoder_label, experiment_name, make_folder
 from bert_flow_tf.model import SentenceModel
 from bert_flow_tf.progress import counted
@@ -248,8 +248,8 @@ class FlowRun:
     for method, model in self.calibrated.items():
       model.save(self.calibration_folder(method))
     transforms = {method: model.transform for method, model in self.models.items()}
-    controls = self._model.controls(self._task)
-    result = task_result(self._task, evaluations, self._views, transforms, controls=controls)
+    matches = controls(self._model.encoder, self._task, self._model.max_seq_length)
+    result = task_result(self._task, evaluations, self._views, transforms, controls=matches)
     # What speaks against a calibration, by its folder.
     warnings = {}
     for method in self.calibrated:

@@ -19,6 +19,7 @@ from bert_flow_tf.data.flow_corpus import TARGET
 from bert_flow_tf.data.pairs import SentencePairs
 from bert_flow_tf.encoder.word_vectors import AVERAGE
 from bert_flow_tf.errors import BertFlowError
+from bert_flow_tf.evaluation import task_scores
 from bert_flow_tf.evaluation.report import plain
 from bert_flow_tf.evaluation.task_scores import CHARACTERS, HEADLINE, TF_IDF, Embeddings, pair_cosines, scores_of_split
 from bert_flow_tf.io import checksums, files
@@ -193,7 +194,8 @@ class Workbench:
       name, part = NONE, split or self.inputs.tasks[task].spec.eval_split
       pairs = self.inputs.tasks[task].splits[part]
       if recipe.embedding in CONTROLS:
-        matches = self._model(None).string_matches(pairs.sentences_a, pairs.sentences_b)
+        model = self._model(None)
+        matches = task_scores.string_matches(model.encoder, pairs.sentences_a, pairs.sentences_b, model.max_seq_length)
         return {"cosines": matches[recipe.embedding].tolist(), "calibration": name}
       if recipe.has_characters:
         cosines = self.model(task, recipe, seed).similarity(pairs.sentences_a, pairs.sentences_b)

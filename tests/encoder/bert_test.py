@@ -13,11 +13,9 @@ from bert_flow_tf.encoder.settings import EncoderSettings
 from bert_flow_tf.encoder.source import find
 from bert_flow_tf.errors import EncoderError
 from tests.encoder import tiny
-from tests.encoder.tiny import load_bert
+from tests.encoder.tiny import IDS, MASK, load_bert
 from tests.testing import shared
 
-IDS = np.array([[2, 8, 10, 12, 3], [2, 11, 3, 0, 0]], np.int32)
-MASK = np.array([[1, 1, 1, 1, 1], [1, 1, 1, 0, 0]], np.int32)
 SAVED = "model.safetensors"
 
 

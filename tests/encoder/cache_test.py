@@ -72,27 +72,6 @@ def test_key_depends_on_settings_texts_and_their_order():
   assert len({base, *others}) == 9
 
 
-@pytest.mark.parametrize("keep", [0, 10, 100, 4096, -4096, -1])
-def test_truncated_file_is_not_used_and_is_made_again(cache, logged, keep):
-  path, content = _saved(cache)
-  path.write_bytes(content[:keep])
-  loaded, cached = cache.load("k", SENTENCES, 4)
-  np.testing.assert_array_equal(loaded[cached], EMBEDDINGS[cached])
-  cache.save("k", SENTENCES, EMBEDDINGS)
-  assert cache.load("k", SENTENCES, 4)[1].all()
-
-
-def test_a_flipped_bit_never_gives_wrong_numbers(cache, logged):
-  path, content = _saved(cache)
-  # The header and the schema, then the rows, which SQLite writes from the end of their page.
-  for position in [*range(0, 110, 3), *range(len(content) - 250, len(content))]:
-    path.write_bytes(content[:position] + bytes([content[position] ^ 1]) + content[position + 1 :])
-    loaded, cached = cache.load("k", SENTENCES, 4)
-    np.testing.assert_array_equal(loaded[cached], EMBEDDINGS[cached])
-  path.write_bytes(content)
-  np.testing.assert_array_equal(cache.load("k", SENTENCES, 4)[0], EMBEDDINGS)
-
-
 def test_a_file_that_is_no_database_is_reported_and_made_again(cache, logged):
   path, _ = _saved(cache)
   path.write_bytes(b"not a database" * 1000)

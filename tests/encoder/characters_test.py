@@ -10,6 +10,7 @@ from bert_flow_tf import SentenceModel
 from bert_flow_tf.calibration.names import make_calibration, parse_calibration
 from bert_flow_tf.encoder import token_frequency
 from bert_flow_tf.errors import BertFlowError, ConfigError, EncoderError
+from bert_flow_tf.evaluation.task_scores import string_matches
 from bert_flow_tf.training import choice
 from bert_flow_tf.training.calibrate import fit_calibration
 from tests.testing import shared
@@ -75,7 +76,7 @@ def test_string_matches_are_those_of_the_definition(model, name, sizes):
   sides = [characters_of(text, tokenizer, rows, weights) for text in TEXTS]
   expected = [cosine(a, b) for a, b in itertools.pairwise(sides)]
   assert expected[0] > 0 and expected[3] == expected[4] == 0
-  np.testing.assert_allclose(model.string_matches(TEXTS[:-1], TEXTS[1:])[name], expected, atol=1e-9)
+  np.testing.assert_allclose(string_matches(model.encoder, TEXTS[:-1], TEXTS[1:], 64)[name], expected, atol=1e-9)
 
 
 def test_dense_rows_have_the_products_of_the_exact_ones(model):
@@ -92,7 +93,7 @@ def test_dense_rows_have_the_products_of_the_exact_ones(model):
 
 def test_the_similarity_is_the_mean_of_both_cosines(model):
   alone = SentenceModel.from_pretrained("static:mini").fit(TEXTS, "soft-whitening")
-  match = model.string_matches(A, B)["characters"]
+  match = string_matches(model.encoder, A, B, 64)["characters"]
   np.testing.assert_allclose(model.similarity(A, B), (alone.similarity(A, B) + match) / 2, atol=1e-6)
   assert model.similarity(TEXTS, TEXTS).tolist() == [1.0] * len(TEXTS)
   # encode has the dense characters, 1,024 of them.
@@ -125,7 +126,7 @@ def test_saved_loaded_and_in_a_graph(tmp_path, name):
 def test_characters_alone_need_no_pass_of_the_encoder(monkeypatch):
   model = SentenceModel.from_pretrained("mini").fit(TEXTS, "characters")
   monkeypatch.setattr(model.encoder, "encode", None)
-  np.testing.assert_allclose(model.similarity(A, B), model.string_matches(A, B)["characters"], atol=1e-12)
+  np.testing.assert_allclose(model.similarity(A, B), string_matches(model.encoder, A, B, 64)["characters"], atol=1e-12)
   assert model.encode(A).shape == (3, 1024) and model.as_function()(np.array([b"a dog"])).shape == (1, 1024)
 
 
@@ -170,7 +171,8 @@ def test_pieces_of_other_vocabularies(name):
   """Parts of a word are found in any notation of word pieces, and the graph computes the same."""
   texts = ["unbelievable storms, in 1999", "the storm is unbelievable", "a guitar", "das Café in 東京", "ein Café"]
   model = SentenceModel.from_pretrained(str(shared(f"golden_encoders/{name}"))).fit(texts * 4, "mean+characters-64")
-  matches = model.string_matches([texts[0], texts[0], texts[3]], [texts[1], texts[2], texts[4]])["characters"]
+  sides = [texts[0], texts[0], texts[3]], [texts[1], texts[2], texts[4]]
+  matches = string_matches(model.encoder, *sides, 64)["characters"]
   assert matches[0] > 0.2 and matches[1] < 0.05 and matches[2] > 0.2
   answer = model.as_function()(np.array([text.encode() for text in texts])).numpy()
   np.testing.assert_allclose(answer, model.encode(texts), atol=1e-5)

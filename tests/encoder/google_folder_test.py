@@ -13,10 +13,8 @@ from bert_flow_tf.encoder.tf1_reader import Tf1Checkpoint, find_prefix
 from bert_flow_tf.errors import ConfigError, EncoderError
 from bert_flow_tf.tf1.write import write_config
 from tests.encoder import tf1_files, tiny
-from tests.encoder.tiny import load_bert
+from tests.encoder.tiny import IDS, MASK, load_bert
 
-IDS = np.array([[2, 8, 10, 12, 3], [2, 11, 3, 0, 0]], np.int32)
-MASK = np.array([[1, 1, 1, 1, 1], [1, 1, 1, 0, 0]], np.int32)
 KEY = "bert/encoder/layer_1/attention/self/key/bias"
 
 

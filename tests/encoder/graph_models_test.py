@@ -87,34 +87,19 @@ def unigram_of(size, normalizer=None, pre_tokenizer=None):
 
 
 def charsmap_of(replaced):
-  """Returns a precompiled map of SentencePiece: {characters: text} as a Darts trie."""
-  texts, units, free = b"", {0: 0}, [256]
-  trie: dict = {}
+  """Returns a precompiled map of SentencePiece: {characters: text} as a Darts trie, 256 units for each prefix."""
+  texts, units, nodes = b"", {0: 256 << 10}, {b"": 256}
   for key, text in replaced.items():
-    node = trie
-    for label in key.encode():
-      node = node.setdefault(label, {})
-    node[None] = len(texts)
+    content = key.encode()
+    for length, label in enumerate(content, 1):
+      place = nodes[content[: length - 1]] ^ label
+      node = nodes.setdefault(content[:length], 256 * (len(nodes) + 1))
+      units[place] = units.get(place, 0) & 1 << 8 | label | (place ^ node) << 10
+    units[place] |= 1 << 8
+    units[node] = len(texts)
     texts += text.encode() + b"\0"
-
-  def place(node, unit):
-    base = free[0]
-    free[0] += 256
-    units[unit] |= (unit ^ base) << 10
-    if None in node:
-      units[unit] |= 1 << 8
-      units[base] = node[None]
-    for label in node:
-      if label is not None:
-        units[base ^ label] = label
-    for label, child in node.items():
-      if label is not None:
-        place(child, base ^ label)
-
-  place(trie, 0)
-  array = np.zeros(free[0], "<u4")
-  for unit, value in units.items():
-    array[unit] = value
+  array = np.zeros(256 * (len(nodes) + 1), "<u4")
+  array[list(units)] = list(units.values())
   return np.array([array.nbytes], "<u4").tobytes() + array.tobytes() + texts
 
 

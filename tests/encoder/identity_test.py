@@ -1,12 +1,14 @@
-"""bert_flow_tf/encoder/identity.py: the values that decide an embedding, and damaged ones."""
+"""Settings of an encoder and the identity that holds them: what decides an embedding, and damaged values."""
 
+import dataclasses
 import json
 
 import pytest
 
 from bert_flow_tf.encoder.identity import EncoderIdentity, VectorsIdentity, check_encoder, read_identity
-from bert_flow_tf.encoder.settings import EncoderSettings
-from bert_flow_tf.errors import EncoderError
+from bert_flow_tf.encoder.settings import COMPUTING, LOADING, NAME, POOLING, EncoderSettings, keyword_of
+from bert_flow_tf.errors import ConfigError, EncoderError
+from run_scripts import common_flags
 
 VALUES = {
   "name": "mini",
@@ -18,6 +20,7 @@ VALUES = {
   **EncoderSettings.of(sentence_embedding_type="avg-first-last", max_seq_length=64).saved(),
 }
 IDENTITY = EncoderIdentity.from_dict(VALUES, "here")
+FIELDS = {field.name: field for field in dataclasses.fields(EncoderSettings)}
 
 
 def test_json_and_back():
@@ -99,3 +102,26 @@ def test_check_encoder():
   check_encoder(Fitted(), IDENTITY, 6, "here")
   with pytest.raises(EncoderError):
     check_encoder(Fitted(), EncoderIdentity.from_dict({**VALUES, "low_dim": 3}, "here"), 6, "here")
+
+
+@pytest.mark.parametrize("name", FIELDS)
+def test_a_field_is_a_flag_a_keyword_and_a_part_of_the_identity(name):
+  metadata = FIELDS[name].metadata
+  assert metadata["part"] in (NAME, LOADING, POOLING, COMPUTING) and metadata["help"]
+  assert (name in common_flags.encoder_flags()) == metadata.get("flag", True)
+  decides_how = metadata["part"] in (LOADING, POOLING)
+  saved = decides_how and metadata.get("saved", True)
+  keyword = keyword_of(FIELDS[name])
+  assert (keyword in IDENTITY.to_dict()) == saved
+  assert (keyword in IDENTITY.deciding()) == (saved and metadata.get("decides", True))
+  if decides_how:
+    assert EncoderSettings.of(**{keyword: FIELDS[name].default}) == EncoderSettings()
+
+
+def test_what_is_no_setting():
+  with pytest.raises(TypeError, match="cashe_dir"):
+    EncoderSettings.of("mini", cashe_dir="x")
+  with pytest.raises(ConfigError, match="precision=float64"):
+    EncoderSettings.of("mini", precision="float64")
+  with pytest.raises(ConfigError, match="low_dim=-2"):
+    EncoderSettings(low_dim=-2)

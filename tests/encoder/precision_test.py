@@ -11,13 +11,12 @@ from bert_flow_tf.data.tasks import load_task
 from bert_flow_tf.encoder import precision as precision_lib
 from bert_flow_tf.evaluation.metrics import cosine_similarity
 from tests.encoder import tiny
+from tests.encoder.tiny import IDS, MASK
 from tests.testing import shared
 
 HALVES = ["bfloat16", "float16"]
 # Half of the distance from 1 to the next number.
 ROUNDING = {"bfloat16": 2**-8, "float16": 2**-11}
-IDS = np.array([[2, 8, 10, 12, 3], [2, 11, 3, 0, 0]], np.int32)
-MASK = np.array([[1, 1, 1, 1, 1], [1, 1, 1, 0, 0]], np.int32)
 DENSE = (".dense.weight", ".query.weight", ".key.weight", ".value.weight")
 SENTENCES = ["a dog", "cats . a b", "b"]
 

@@ -7,9 +7,10 @@ import numpy as np
 import pytest
 from safetensors.numpy import save_file
 
+from bert_flow_tf import SentenceEncoder
 from bert_flow_tf.errors import EncoderError
 from tests.encoder import tf1_files, tiny
-from tests.encoder.tiny import load_bert
+from tests.testing import SHARED
 
 SAVED = "model.safetensors"
 KEY = "bert/encoder/layer_1/attention/self/key/bias"
@@ -43,14 +44,22 @@ def flip(name):
   return damage
 
 
-def config(file="config.json", original=tiny.CONFIG, **changes):
+def config(file="config.json", **changes):
   """Overwrites values of a configuration; a value of None drops the key."""
-  values = {key: value for key, value in {**original, **changes}.items() if value is not None}
-  return write(file, json.dumps(values).encode())
+
+  def damage(folder):
+    content = json.loads((folder / file).read_text()) | changes
+    (folder / file).write_text(json.dumps({key: value for key, value in content.items() if value is not None}))
+
+  return damage
 
 
 def tf1_config(**changes):
-  return config("bert_config.json", tf1_files.GOOGLE_CONFIG, **changes)
+  return config("bert_config.json", **changes)
+
+
+def tokenizer_config(**changes):
+  return config("tokenizer_config.json", **changes)
 
 
 def weights(change):
@@ -83,10 +92,17 @@ def weight_map(file):
   return write("model.safetensors.index.json", json.dumps({"weight_map": {"x": file}}).encode())
 
 
-def null_activation(folder):
-  (folder / "config.json").write_text(json.dumps({**tiny.CONFIG, "hidden_act": None}))
+def other_vocabulary(folder):
+  (folder / "tokenizer.json").rename(folder / "vocab.txt")
 
 
+def token_without_embedding(folder):
+  content = json.loads((folder / "tokenizer.json").read_text())
+  content["model"]["vocab"]["zzz"] = 2000
+  (folder / "tokenizer.json").write_text(json.dumps(content))
+
+
+NO_ACTIVATION = json.dumps({**tiny.CONFIG, "hidden_act": None}).encode()
 # {case: (kind of the folder, damage, part of the message that names the file, setting or variable)}
 DAMAGED = {
   "no config": ("pt", remove("config.json"), "no config.json"),
@@ -99,7 +115,7 @@ DAMAGED = {
   "a million blocks": ("pt", config(num_hidden_layers=10**6), "from 1 to 1024 as num_hidden_layers"),
   "huge table": ("pt", config(vocab_size=10**30), "vocab_size"),
   "huge number of types": ("pt", config(type_vocab_size=10**12), "type_vocab_size"),
-  "activation null": ("pt", null_activation, "hidden_act, got None"),
+  "activation null": ("pt", write("config.json", NO_ACTIVATION), "hidden_act, got None"),
   "odd heads": ("pt", config(num_attention_heads=5), "attention heads"),
   "unknown activation": ("pt", config(hidden_act="gulu"), "gulu"),
   "relative positions": ("pt", config(position_embedding_type="relative_key"), "position_embedding_type"),
@@ -182,6 +198,32 @@ DAMAGED = {
     tf1_with(lambda values: values[KEY].__setitem__(2, np.nan)),
     f"{KEY} holds NaN or infinity",
   ),
+  "roberta: model_type of a decoder": ("roberta", config(model_type="gpt2"), "model_type is 'gpt2', expected"),
+  "roberta: deberta": ("roberta", config(model_type="deberta-v2"), "model_type is 'deberta-v2'"),
+  "roberta: decoder": ("roberta", config(is_decoder=True), "is_decoder is True, and TFRobertaModel supports"),
+  "roberta: no tokenizer": ("roberta", remove("tokenizer.json"), "no tokenizer; expected tokenizer.json"),
+  "roberta: tokenizer empty": ("roberta", write("tokenizer.json", b"{}"), "tokenizer.json: cannot be read as a token"),
+  "roberta: tokenizer of a BERT": ("roberta", other_vocabulary, "vocab.txt is no vocabulary of a Roberta; expected"),
+  "roberta: no embedding": ("roberta", token_without_embedding, "'zzz' has the id 2000, and the model has 2000"),
+  "roberta: other width": ("roberta", config(intermediate_size=48), "weights of another shape"),
+  "roberta: fewer blocks": ("roberta", config(num_hidden_layers=2), "weights of blocks that config.json does not"),
+  "roberta: more blocks": ("roberta", config(num_hidden_layers=4), "not the .* weights that config.json requires"),
+  "roberta: PyTorch weights": ("roberta", only_pytorch, "which needs PyTorch"),
+  "roberta: no width": ("roberta", config(hidden_size=None), "an integer from 1 to .* as hidden_size"),
+  "roberta: padding negative": ("roberta", config(pad_token_id=-1), "an id as pad_token_id"),
+  "roberta: padding late": ("roberta", config(pad_token_id=200), "json: .*tokens count from pad_token_id=200 on"),
+  "roberta: other token": ("roberta", tokenizer_config(cls_token="<x>"), "no token is <x>"),
+  "roberta: token a number": ("roberta", tokenizer_config(cls_token=5), "json: cls_token is 5, expected a word piece"),
+  "roberta: prefix a word": (
+    "roberta",
+    tokenizer_config(add_prefix_space="yes"),
+    "json: add_prefix_space is 'yes', expected true",
+  ),
+  "electra: case a word": (
+    "electra",
+    tokenizer_config(do_lower_case="yes"),
+    "json: do_lower_case is 'yes', expected true",
+  ),
 }
 
 
@@ -189,16 +231,19 @@ DAMAGED = {
 def folders(tmp_path_factory):
   """Returns an intact folder of each kind; the tests damage copies."""
   made = {kind: tiny.save_tiny(tmp_path_factory.mktemp(kind), kind=kind) for kind in ("pt", "tf", "h5", "shards")}
+  made |= {name: SHARED / "golden_encoders" / name for name in ("roberta", "electra")}
   return made | {"google": tf1_files.write_google(tmp_path_factory.mktemp("google"))}
 
 
 @pytest.mark.parametrize("name", DAMAGED)
 def test_a_damaged_folder_is_an_error_of_one_line(folders, tmp_path, name):
   kind, damage, expected = DAMAGED[name]
-  shutil.copytree(folders[kind], tmp_path, dirs_exist_ok=True)
+  if not folders[kind].is_dir():
+    pytest.skip(f"{folders[kind]} is missing")
+  shutil.copytree(folders[kind], tmp_path, dirs_exist_ok=True, copy_function=shutil.copyfile)
   damage(tmp_path)
   with pytest.raises(EncoderError, match=expected) as error:
-    load_bert(tmp_path)
+    SentenceEncoder.from_pretrained(tmp_path)
   message = str(error.value)
   assert str(tmp_path) in message and "\n" not in message
   assert len(message) < 600 or kind == "google"  # which lists all variables

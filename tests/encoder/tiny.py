@@ -23,6 +23,9 @@ CONFIG = {
   "model_type": "bert",
 }
 VOCABULARY = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "[", "]", "mask", "a", "b", "dog", "cat", "##s", "Dog", "."]
+# Two sentences, the second with padding.
+IDS = np.array([[2, 8, 10, 12, 3], [2, 11, 3, 0, 0]], np.int32)
+MASK = np.array([[1, 1, 1, 1, 1], [1, 1, 1, 0, 0]], np.int32)
 
 
 def random_weights(config=CONFIG, seed=0, pooler=True, head=False):

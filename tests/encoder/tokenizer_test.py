@@ -2,8 +2,6 @@
 
 import concurrent.futures
 import json
-import random
-import unicodedata
 
 import numpy as np
 import pytest
@@ -12,6 +10,7 @@ import transformers
 from bert_flow_tf.encoder import tokenizer as word_pieces
 from bert_flow_tf.encoder.tokenizer import SentenceTokenizer, lower_case_of_google, pad_batch
 from bert_flow_tf.errors import DataError, EncoderError
+from tests.encoder.odd_text import odd_texts
 from tests.testing import REPO, shared
 
 MINI = REPO / "bert_flow_tf" / "encoder" / "pretrained" / "mini"
@@ -79,10 +78,8 @@ def test_lower_case_by_config_else_by_name(folder, config, name, lower):
   tokenizer = SentenceTokenizer.from_pretrained(folder(config, name=name))
   assert tokenizer.do_lower_case is lower
   assert pieces(tokenizer, "Dog")[1:-1] == ["dog" if lower else "Dog"]
-
-
-def test_the_name_argument_replaces_the_folders_name(folder):
-  assert not SentenceTokenizer.from_pretrained(folder(name="0123abcd"), "base-cased").do_lower_case
+  # A model of the hub has a name that is not its folder's.
+  assert SentenceTokenizer.from_pretrained(folder(config, name="0123abcd"), name).do_lower_case is lower
 
 
 def test_checksum_depends_on_vocabulary_and_settings(folder):
@@ -221,23 +218,9 @@ def test_same_as_the_slow_python_tokenizer_on_real_sentences():
   assert [ids.tolist() for ids in SentenceTokenizer.from_pretrained(folder)(sentences, 64)] == expected
 
 
-VOCABULARY = REPO / "bert_flow_tf" / "encoder" / "pretrained" / "mini" / "vocab.txt"
-_CHARACTERS = [chr(code) for code in range(0x30000) if not 0xD800 <= code < 0xE000]
-_MARKS = [character for character in _CHARACTERS if unicodedata.combining(character)]
-_SPACES = " " * 8 + "\t\n\u00a0\u2003\u3000\u200b\u00ad\u0085\u2028"
-_LETTERS = "abcdefABC.,-'[]#éÅßΣσςİ中文가각ﬁ½"
-
-
-def odd_texts(count):
-  """Returns texts of letters, marks and spaces of all kinds, the same ones in each run."""
-  choose = random.Random(0)
-  kinds = (_SPACES, _LETTERS, _LETTERS, _MARKS, _CHARACTERS)
-  return ["".join(choose.choice(choose.choice(kinds)) for _ in range(choose.randrange(40))) for _ in range(count)]
-
-
 def cut_whole(texts, most, **settings):
   """Returns the ids that transformers gives for whole texts."""
-  tokenizer = transformers.BertTokenizerFast(vocab_file=str(VOCABULARY), split_special_tokens=True, **settings)
+  tokenizer = transformers.BertTokenizerFast(vocab_file=str(MINI / "vocab.txt"), split_special_tokens=True, **settings)
   return tokenizer(texts, truncation=True, max_length=most, return_attention_mask=False)["input_ids"]
 
 
@@ -246,14 +229,14 @@ def cut_whole(texts, most, **settings):
 )
 def test_words_give_the_ids_of_the_whole_text(settings):
   texts = odd_texts(3000)
-  ids = SentenceTokenizer(VOCABULARY, **settings)(texts, 20)
+  ids = SentenceTokenizer(MINI / "vocab.txt", **settings)(texts, 20)
   assert [row.tolist() for row in ids] == cut_whole(texts, 20, **settings)
 
 
 def test_words_are_forgotten_when_they_are_too_many(monkeypatch):
   monkeypatch.setattr(word_pieces, "_CHARACTERS", 5000)
   texts = [f"number {i} of {'x' * i}" for i in range(3000)]
-  tokenizer = SentenceTokenizer(VOCABULARY)
+  tokenizer = SentenceTokenizer(MINI / "vocab.txt")
   for start in range(0, 3000, 200):
     chosen = texts[start : start + 200]
     assert [row.tolist() for row in tokenizer(chosen)] == cut_whole(chosen, 64)
@@ -263,14 +246,14 @@ def test_words_are_forgotten_when_they_are_too_many(monkeypatch):
 def test_several_threads(monkeypatch):
   monkeypatch.setattr(word_pieces, "_CHARACTERS", 2000)
   texts = odd_texts(1000)
-  expected, pieces = cut_whole(texts, 64), SentenceTokenizer(VOCABULARY)
+  expected, pieces = cut_whole(texts, 64), SentenceTokenizer(MINI / "vocab.txt")
   with concurrent.futures.ThreadPoolExecutor(4) as threads:
     results = list(threads.map(lambda start: pieces(texts[start : start + 50]), list(range(0, 1000, 50)) * 4))
   assert [row.tolist() for result in results for row in result] == expected * 4
 
 
-SPECIALS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "[unused1]", "[Z]"]
-LOWER, MIXED = [*SPECIALS, "dog", "##s", "é"], [*SPECIALS, "dog", "##S"]
+LOWER = [*_SPECIALS, "[unused1]", "[Z]", "dog", "##s", "é"]
+MIXED = [*LOWER, "##S"]
 
 
 @pytest.mark.parametrize(

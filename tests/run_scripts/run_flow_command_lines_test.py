@@ -11,6 +11,7 @@ from scipy import stats
 from bert_flow_tf import SentenceEncoder, SentenceModel
 from bert_flow_tf.calibration.flow import load_calibration
 from bert_flow_tf.evaluation.metrics import cosine_similarity
+from bert_flow_tf.evaluation.task_scores import string_matches
 from bert_flow_tf.training.choice import CANDIDATES
 from tests.run_scripts import tiny_data
 from tests.run_scripts.command_lines import check_rejected, check_succeeded
@@ -169,7 +170,7 @@ def test_characters_beside_a_calibration_and_controls(ran):
   loaded = SentenceModel.load(folder / "sn+characters-64")
   a, b = (loaded.encode(columns[side]) for side in ("sentence1", "sentence2"))
   np.testing.assert_allclose(cosine_similarity(a, b), mean, atol=1e-4)
-  matches = loaded.string_matches(columns["sentence1"], columns["sentence2"])
+  matches = string_matches(loaded.encoder, columns["sentence1"], columns["sentence2"], loaded.max_seq_length)
   (line,) = (line for line in found["characters"]["stdout"].splitlines() if line.startswith("control on test, "))
   for name, values in matches.items():
     score = 100 * stats.spearmanr(values, np.array(columns["gold"], float))[0]

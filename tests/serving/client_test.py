@@ -1,9 +1,7 @@
 """Clients: gRPC against the served models, REST against a stand-in for the server's REST interface."""
 
 import concurrent.futures
-import http.server
 import io
-import json
 import socket
 import threading
 
@@ -13,38 +11,25 @@ import pytest
 from bert_flow_tf.errors import DataError
 from bert_flow_tf.serving.client import ServerError, make_client, read_pairs
 from bert_flow_tf.serving.signatures import SIGNATURES
+from tests.serving import rest
 
 NAME = "bert_flow"
 
 
-class Rest(http.server.BaseHTTPRequestHandler):
-  """REST interface of a server: a score is the number of letters that texts share, an embedding has their lengths."""
-
-  def do_POST(self):
-    """Answers predict requests for the model and its version 3."""
-    request = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-    known = self.path in (f"/v1/models/{NAME}:predict", f"/v1/models/{NAME}/versions/3:predict")
-    rows = [tuple(instance.values()) for instance in request["instances"]]
-    answer = {"predictions": [float(len(set(row[0]) & set(row[-1]))) for row in rows]}
-    if request["signature_name"] == "serving_default":
-      answer = {"predictions": [[len(text), 0.5] for (text,) in rows]}
-    if ("", "short") in rows:
-      answer["predictions"].pop()
-    body = json.dumps(answer if known else {"error": "Servable not found"}).encode()
-    self.send_response(200 if known else 404)
-    self.send_header("Content-Length", str(len(body)))
-    self.end_headers()
-    self.wfile.write(body)
-
-  def log_message(self, *unused):
-    """Logs nothing."""
+def predict(instances, signature_name):
+  """Returns a score of the letters that texts share, or an embedding of their lengths; too few of odd texts."""
+  rows = [tuple(instance.values()) for instance in instances]
+  if ("", "short") in rows:
+    return []
+  if signature_name == "serving_default":
+    return [[len(text), 0.5] for (text,) in rows]
+  return [float(len(set(a) & set(b))) for a, b in rows]
 
 
 @pytest.fixture(scope="module")
-def rest():
-  """Returns the address of a REST server."""
-  server = http.server.ThreadingHTTPServer(("localhost", 0), Rest)
-  threading.Thread(target=server.serve_forever, daemon=True).start()
+def rest_server():
+  """Returns the address of a REST server of a model and its version 3."""
+  server = rest.serve(predict, [f"/v1/models/{NAME}:predict", f"/v1/models/{NAME}/versions/3:predict"])
   yield f"http://localhost:{server.server_port}"
   server.shutdown()
 
@@ -75,19 +60,19 @@ def test_bad_files(tmp_path, content):
 
 
 @pytest.mark.parametrize("version", [None, 3])
-def test_rest(rest, version):
-  with make_client(rest, model_name=NAME, version=version) as client:
+def test_rest(rest_server, version):
+  with make_client(rest_server, model_name=NAME, version=version) as client:
     assert client.similarities([("abc", "bcd"), ("é", "é"), ("", "")]) == [2.0, 1.0, 0.0]
     embeddings = client.embed(["abc", "é"])
     assert embeddings.dtype == np.float32 and embeddings.tolist() == [[3, 0.5], [1, 0.5]]
     assert client.embed([]).shape == (0, 0)
 
 
-def test_a_server_is_compared_with_the_golden_rows_of_an_export(rest, tmp_path):
+def test_a_server_is_compared_with_the_golden_rows_of_an_export(rest_server, tmp_path):
   path = tmp_path / "golden.json"
   rows = {"inputs": {"text_a": ["abc", "é"], "text_b": ["bcd", "é"]}, "outputs": {"score": [2.0, 1.001]}}
   path.write_text(json.dumps({"similarity": rows}))
-  with make_client(rest, model_name=NAME) as client:
+  with make_client(rest_server, model_name=NAME) as client:
     assert client.check(str(path)) == (2, pytest.approx(0.001))
     path.write_text(json.dumps({"similarity": rows}).replace("1.001", "1.1"))
     with pytest.raises(ServerError, match=r"differ from .* by 0\.1; it serves another model"):
@@ -98,10 +83,10 @@ def test_a_server_is_compared_with_the_golden_rows_of_an_export(rest, tmp_path):
         client.check(str(path))
 
 
-def test_rest_errors(rest):
-  check_error(rest, model_name="other")
-  check_error(rest, version=4)
-  check_error(rest, [("a", "b"), ("", "short")])
+def test_rest_errors(rest_server):
+  check_error(rest_server, model_name="other")
+  check_error(rest_server, version=4)
+  check_error(rest_server, [("a", "b"), ("", "short")])
   check_error("http://localhost:1")
   check_error("http://localhost:85O0")
 

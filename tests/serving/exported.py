@@ -7,6 +7,7 @@ import importlib.util
 import json
 import os
 import pathlib
+import pickle
 import shutil
 import subprocess
 import sys
@@ -79,16 +80,6 @@ def random_flow(embeddings, config=None):
   return flow
 
 
-def text(sentences):
-  """Returns sentences, or bytes, as an input of `tf_only`."""
-  return {"bytes": [list(item if isinstance(item, bytes) else item.encode()) for item in sentences]}
-
-
-def array(values):
-  """Returns an array as an input of `tf_only`."""
-  return {"array": values.ravel().tolist(), "dtype": values.dtype.name, "shape": list(values.shape)}
-
-
 def example(sentence):
   """Returns a serialized tf.Example with a text, as TFX has them."""
   feature = tf.train.Feature(bytes_list=tf.train.BytesList(value=[sentence.encode()]))
@@ -107,55 +98,46 @@ def rejected():
   cases = {}
   for version in (1, 7):
     for a, b in ((3, 1), (1, 3), (2, 0), (0, 2)):
-      cases[f"similarity {version} {a} {b}"] = (
-        version,
-        "similarity",
-        {"text_a": text(["a dog"] * a), "text_b": text(["a"] * b)},
-      )
-    inputs = {"ids": array(np.full([3, 2], 2, np.int32)), "lengths": array(np.array([2], np.int32))}
-    cases[f"embed_ids {version}"] = (version, "embed_ids", inputs)
+      texts = {"text_a": ["a dog"] * a, "text_b": ["a"] * b}
+      cases[f"similarity {version} {a} {b}"] = version, "similarity", texts
+    ids = [[2, 2]] * 3
+    cases[f"embed_ids {version}"] = version, "embed_ids", {"ids": ids, "lengths": [2]}
     for length in (-1, 0, 3):
-      lengths = array(np.array([2, 1, length], np.int32))
-      cases[f"embed_ids {version} length {length}"] = (version, "embed_ids", {**inputs, "lengths": lengths})
-  cases["text in place of a tf.Example"] = (1, "embed_examples", {"examples": text(["A man plays."])})
-  cases["too many rows"] = (7, "serving_default", {"text": text([""] * (MAX_ROWS + 1))})
+      cases[f"embed_ids {version} length {length}"] = version, "embed_ids", {"ids": ids, "lengths": [2, 1, length]}
+  cases["text in place of a tf.Example"] = (1, "embed_examples", {"examples": ["A man plays."]})
+  cases["too many rows"] = (7, "serving_default", {"text": [""] * (MAX_ROWS + 1)})
   return cases
 
 
 def requests(ids, dim):
   """Returns {name: (version, signature, inputs)} of the requests that the process answers."""
+  chosen = [*ids[:3], *ids[4:9]]
   fixed = np.zeros([8, 64], np.int32)
-  for row, tokens in zip(fixed, [*ids[:3], *ids[4:9]], strict=True):
+  for row, tokens in zip(fixed, chosen, strict=True):
     row[: len(tokens)] = tokens
-  few = {"ids": array(np.arange(32, dtype=np.int32).reshape(2, 16) % 8), "lengths": array(np.array([9, 2], np.int32))}
-  batches = [pad_batch(ids[:3])[0], pad_batch(ids[4:9])[0]]
-  lengths = np.array([len(row) for row in [*ids[:3], *ids[4:9]]], np.int32)
+  padded = padded_as_the_server_does([pad_batch(ids[:3])[0], pad_batch(ids[4:9])[0]])
+  lengths = [len(row) for row in chosen]
+  few = {"ids": np.arange(32).reshape(2, 16) % 8, "lengths": [9, 2]}
   latent = np.random.default_rng(3).normal(size=[5, dim]).astype(np.float32)
-  empty = {
-    signature.name: {
-      name: text([]) if value.dtype == object else array(value)
-      for name, value in signature.example_inputs(0, {"dim": dim, "latent_dim": dim, "max_seq_length": 64}).items()
-    }
-    for signature in SIGNATURES.values()
-  }
+  sizes = {"dim": dim, "latent_dim": dim, "max_seq_length": 64}
   return {
-    "all": (1, "serving_default", {"text": text(TEXTS)}),
-    "pooled": (1, "embed_pooled", {"text": text(TEXTS)}),
-    "similarity": (1, "similarity", {"text_a": text(TEXTS), "text_b": text(TEXTS[::-1])}),
-    "log_prob": (1, "log_prob", {"text": text(TEXTS)}),
-    "inverse": (1, "inverse", {"latent": array(latent)}),
-    "invalid": (1, "serving_default", {"text": text(INVALID)}),
-    "padded ids": (1, "embed_ids", {"ids": array(padded_as_the_server_does(batches)), "lengths": array(lengths)}),
-    "fixed ids": (1, "embed_ids_fixed", {"ids": array(fixed), "lengths": array(lengths)}),
-    "examples": (1, "embed_examples", {"examples": text(map(example, TEXTS))}),
+    "all": (1, "serving_default", {"text": TEXTS}),
+    "pooled": (1, "embed_pooled", {"text": TEXTS}),
+    "similarity": (1, "similarity", {"text_a": TEXTS, "text_b": TEXTS[::-1]}),
+    "log_prob": (1, "log_prob", {"text": TEXTS}),
+    "inverse": (1, "inverse", {"latent": latent}),
+    "invalid": (1, "serving_default", {"text": INVALID}),
+    "padded ids": (1, "embed_ids", {"ids": padded, "lengths": lengths}),
+    "fixed ids": (1, "embed_ids_fixed", {"ids": fixed, "lengths": lengths}),
+    "examples": (1, "embed_examples", {"examples": [example(text) for text in TEXTS]}),
     **{f"tiny {name}": (7, name, few) for name in ("embed_ids", "embed_ids_fixed")},
-    "tiny": (7, "serving_default", {"text": text(["a dog", "cats b", ""])}),
-    "one part": (7, "similarity", {"text_a": text(MANY[:15]), "text_b": text(MANY[:-16:-1])}),
-    "parts": (7, "similarity", {"text_a": text(MANY), "text_b": text(MANY[::-1])}),
-    "empty tiny": (7, "serving_default", {"text": text([])}),
-    "one pair": (7, "similarity", {"text_a": text(["a dog"]), "text_b": text(["a dog"])}),
-    **{f"one {i}": (1, "serving_default", {"text": text([TEXTS[i]])}) for i in (0, 1, 2, 3, 40)},
-    **{f"empty {name}": (1, name, inputs) for name, inputs in empty.items()},
+    "tiny": (7, "serving_default", {"text": ["a dog", "cats b", ""]}),
+    "one part": (7, "similarity", {"text_a": MANY[:15], "text_b": MANY[:-16:-1]}),
+    "parts": (7, "similarity", {"text_a": MANY, "text_b": MANY[::-1]}),
+    "empty tiny": (7, "serving_default", {"text": []}),
+    "one pair": (7, "similarity", {"text_a": ["a dog"], "text_b": ["a dog"]}),
+    **{f"one {i}": (1, "serving_default", {"text": [TEXTS[i]]}) for i in (0, 1, 2, 3, 40)},
+    **{f"empty {name}": (1, name, signature.example_inputs(0, sizes)) for name, signature in SIGNATURES.items()},
     **rejected(),
   }
 
@@ -175,8 +157,8 @@ def served():
   tiny_model = SentenceModel(small, whitening, max_seq_length=16)
   export_model(tiny_model, base, version=7, normalize=True)
   dim = model.calibration.output_dim
-  (folder / "requests.json").write_text(json.dumps(requests(encoder.tokenizer(TEXTS), dim)))
-  command = [sys.executable, REPO / "tests/serving/tf_only.py", base, NAME, folder / "requests.json"]
+  (folder / "requests").write_bytes(pickle.dumps(requests(encoder.tokenizer(TEXTS), dim)))
+  command = [sys.executable, REPO / "tests/serving/tf_only.py", base, NAME, folder / "requests"]
   environment = {name: value for name, value in os.environ.items() if name != "TF_USE_LEGACY_KERAS"}
   process = subprocess.Popen(
     [*map(str, command), str(folder / "answers.npz")],

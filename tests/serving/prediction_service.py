@@ -8,7 +8,6 @@ import pathlib
 
 import grpc
 import tensorflow as tf
-from c_session import CSession
 from tensorflow_serving.apis import (
   get_model_metadata_pb2,
   predict_pb2,
@@ -17,12 +16,28 @@ from tensorflow_serving.apis import (
 )
 
 
+class Model:
+  """A SavedModel in a session of TensorFlow 1, as the server runs it; several threads may call `run`."""
+
+  def __init__(self, folder):
+    self.folder = folder
+    self._session = tf.compat.v1.Session(graph=tf.Graph())
+    with self._session.graph.as_default():
+      self.signatures = tf.compat.v1.saved_model.load(self._session, ["serve"], str(folder)).signature_def
+
+  def run(self, signature, inputs):
+    """Returns outputs {name: array} for inputs {name: list or array}."""
+    definition = self.signatures[signature]
+    values = {info.name: inputs[name] for name, info in definition.inputs.items()}
+    return self._session.run({name: info.name for name, info in definition.outputs.items()}, values)
+
+
 class PredictionService(prediction_service_pb2_grpc.PredictionServiceServicer):
   """Service with Predict and GetModelMetadata for every version in a folder."""
 
   def __init__(self, base, name):
     self._name = name
-    self.models = {int(path.name): CSession(path) for path in pathlib.Path(base).iterdir() if path.name.isdigit()}
+    self.models = {int(path.name): Model(path) for path in pathlib.Path(base).iterdir() if path.name.isdigit()}
     self.replayed = {version: self._warm_up(model) for version, model in self.models.items()}
 
   def Predict(self, request, context):
@@ -36,7 +51,7 @@ class PredictionService(prediction_service_pb2_grpc.PredictionServiceServicer):
       context.abort(grpc.StatusCode.INVALID_ARGUMENT, f"inputs {sorted(request.inputs)}, expected {sorted(expected)}")
     try:
       outputs = model.run(name, {key: tf.make_ndarray(tensor) for key, tensor in request.inputs.items()})
-    except (ValueError, TypeError, RuntimeError) as error:
+    except (ValueError, TypeError, tf.errors.OpError) as error:
       context.abort(grpc.StatusCode.INVALID_ARGUMENT, str(error)[:500])
     response = predict_pb2.PredictResponse()
     response.model_spec.name, response.model_spec.version.value = self._name, version

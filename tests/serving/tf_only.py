@@ -1,32 +1,30 @@
-"""A process with TensorFlow, TF Text and no project code: `python tf_only.py BASE NAME REQUESTS.json OUT.npz`.
+"""A process with TensorFlow, TF Text and no project code: `python tf_only.py BASE NAME REQUESTS OUT.npz`.
 
-It answers every request of REQUESTS.json through the C API and writes the answers. It prints a line of JSON: port,
+It answers every request of the pickled REQUESTS in a session and writes the answers. It prints a line of JSON: port,
 replayed warm-up requests, imported project modules, whether XLA is disabled, errors {REQUEST: message}. Then it serves
 BASE over gRPC until its standard input ends.
 """
 
+import ctypes
 import json
 import os
+import pathlib
+import pickle
 import sys
 
 os.environ["TF_CPP_MIN_LOG_LEVEL"] = "2"
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
-import c_session
 import numpy as np
 import prediction_service
 import tensorflow as tf
 import tensorflow_text  # noqa: F401 (its ops)
 
 
-def as_inputs(values):
-  """Returns the inputs of a request from JSON: text as lists of byte values, ids as int32, latents as float32."""
-  return {
-    name: [bytes(text) for text in value["bytes"]]
-    if "bytes" in value
-    else np.array(value["array"], value["dtype"]).reshape(value["shape"])
-    for name, value in values.items()
-  }
+def disable_xla():
+  """Disables XLA for the rest of the process, as the server's main does (tensorflow/compiler/jit/flags.h)."""
+  library = next(pathlib.Path(tf.sysconfig.get_lib()).glob("libtensorflow_cc.so*"))
+  ctypes.CDLL(str(library))._ZN10tensorflow21DisableXlaCompilationEv()
 
 
 def xla_is_disabled():
@@ -40,15 +38,15 @@ def xla_is_disabled():
 
 def main(base, name, requests, out):
   """Runs the process; see the module's docstring."""
-  c_session.disable_xla()
+  disable_xla()
   server, port, service = prediction_service.serve(base, name)
-  with open(requests, encoding="utf-8") as file:
-    requests = json.load(file)
+  with open(requests, "rb") as file:
+    requests = pickle.load(file)
   answers, errors = {}, {}
-  for key, (version, signature, values) in requests.items():
+  for key, (version, signature, inputs) in requests.items():
     try:
-      outputs = service.models[version].run(signature, as_inputs(values))
-    except RuntimeError as error:
+      outputs = service.models[version].run(signature, inputs)
+    except tf.errors.OpError as error:
       errors[key] = str(error)
     else:
       answers |= {f"{key}/{output}": array for output, array in outputs.items()}

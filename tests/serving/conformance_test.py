@@ -1,0 +1,103 @@
+"""Encoders of every kind and their calibrations as SavedModels: text or ids in, the vectors of Python out."""
+
+import json
+import shutil
+
+import numpy as np
+import pytest
+
+from tests.serving import exported  # isort: skip
+import tensorflow as tf  # isort: skip
+
+from bert_flow_tf import SentenceModel
+from bert_flow_tf.encoder.tokenizer import pad_batch
+from bert_flow_tf.errors import ConfigError, EncoderError
+from bert_flow_tf.evaluation.metrics import cosine_similarity
+from bert_flow_tf.serving.export import export_model
+from bert_flow_tf.serving.served_model import ServedModel
+from tests.encoder.odd_text import odd_texts
+from tests.testing import shared
+
+TEXTS = exported.TEXTS
+ARCHITECTURES = ("roberta", "xlm-roberta", "mpnet", "distilbert", "electra", "albert")
+CASES = [
+  ("static:mini", "soft-whitening"),
+  ("static:mini", "soft-whitening+characters"),
+  ("mini", "characters-96"),
+  *((name, "soft-whitening") for name in ARCHITECTURES),
+]
+
+
+def close(actual, expected, tolerance=1e-4):
+  np.testing.assert_allclose(actual, expected, atol=tolerance * np.abs(expected).max())
+
+
+def in_ids(model):
+  """Returns the texts as ids and numbers of tokens."""
+  rows = model.encoder.tokenizer(TEXTS, 64)
+  return tf.constant(pad_batch(rows, model.encoder.tokenizer.pad_id)[0]), tf.constant([len(row) for row in rows])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("name", "calibration"), CASES)
+def test_served_as_in_python(tmp_path, name, calibration):
+  folder = str(shared(f"golden_encoders/{name}")) if name in ARCHITECTURES else name
+  model = SentenceModel.from_pretrained(folder, max_seq_length=64).fit(TEXTS + odd_texts(300), calibration)
+  version = export_model(model, tmp_path / "served")
+  loaded = tf.saved_model.load(str(version))
+  texts = [*TEXTS, *odd_texts(500, seed=7), "a" * 200_000]
+  answer = loaded.signatures["embed_pooled"](text=tf.constant(texts))["pooled"].numpy()
+  # In a long run the first pieces can follow from its end, which the graph does not read.
+  close(answer, model.embed([text[: 64 * 1024] for text in texts]))
+  expected = model.encode(TEXTS)
+  close(loaded(tf.constant(TEXTS)).numpy(), expected)
+  close(loaded.signatures["serving_default"](text=tf.constant(TEXTS))["embedding"].numpy(), expected)
+  score = loaded.signatures["similarity"](text_a=tf.constant(TEXTS), text_b=tf.constant(TEXTS[::-1]))["score"].numpy()
+  close(score, np.nan_to_num(cosine_similarity(expected, expected[::-1])))
+  ids, lengths = in_ids(model)
+  close(loaded.signatures["embed_ids"](ids=ids, lengths=lengths)["embedding"].numpy(), expected)
+  if "characters" in calibration:
+    with pytest.raises(ConfigError, match="takes characters of sentences, which vectors do not have"):
+      export_model(model.calibration, tmp_path / "served")
+  if name not in ARCHITECTURES:
+    # The matrix and the table are stored once; of an encoder that has no use, nothing is.
+    size = sum(path.stat().st_size for path in (version / "variables").iterdir())
+    table = 4 * model.encoder.tokenizer.vocab_size * model.calibration.characters
+    rows = 4 * model.encoder.bert.word_embeddings().size if "static" in name else 0
+    assert table + rows <= size < 1.05 * (table + rows)
+
+
+@pytest.mark.slow
+def test_whole_texts_are_read_by_a_static_encoder(tmp_path):
+  model = SentenceModel.from_pretrained("static:mini").fit(TEXTS, "soft-whitening")
+  signatures = tf.saved_model.load(str(export_model(model, tmp_path / "served"))).signatures
+  # However many short ones are in the same request.
+  texts = ["a dog " * 300 + "runs", *["a short text"] * 300, "", "word " * 3000]
+  answer = signatures["embed_pooled"](text=tf.constant(texts))["pooled"].numpy()
+  np.testing.assert_allclose(answer, model.embed(texts), atol=1e-5)
+  # The longest text of any input decides how many rows are computed at once.
+  short, long = tf.constant(["a"]), tf.constant(["word " * 3000])
+  served = ServedModel(model, normalize=False)
+  assert served._rows_of((short, long)).numpy() == served._rows_of((long, short)).numpy() == 1
+
+
+def test_ids_alone_where_the_tokenizer_has_no_graph_form(tmp_path, caplog):
+  folder = shutil.copytree(shared("golden_encoders/xlm-roberta"), tmp_path / "encoder")
+  tokenizer = json.loads((folder / "tokenizer.json").read_text())
+  tokenizer["normalizer"] = {"type": "Replace", "pattern": {"Regex": "[0-9]+"}, "content": "0"}
+  (folder / "tokenizer.json").write_text(json.dumps(tokenizer))
+  model = SentenceModel.from_pretrained(str(folder)).fit(TEXTS, "whitening-4")
+  with pytest.raises(EncoderError, match="no form as a TensorFlow graph: its normalizer replaces the pattern"):
+    model.as_function()
+  version = export_model(model, tmp_path / "served")
+  assert "the served model has embed_ids and no signature of text" in caplog.text
+  contents = json.loads((version / "assets.extra/metadata.json").read_text())
+  assert list(contents["signatures"]) == ["embed_ids", "embed_ids_fixed"]
+  assert "signatures of text" in contents["without"][-1]
+  loaded = tf.saved_model.load(str(version))
+  ids, lengths = in_ids(model)
+  expected = model.encode(TEXTS)
+  close(loaded.signatures["embed_ids"](ids=ids, lengths=lengths)["embedding"].numpy(), expected)
+  close(loaded(ids, lengths).numpy(), expected)
+  # A Keras layer tokenizes in Python then.
+  close(model.encoder.as_layer()(TEXTS).numpy(), model.encoder.encode(TEXTS))
