@@ -140,80 +140,6 @@ def test_grpc(served):
   check_error("localhost:1")
 
 
-@pytest.fixture
-def grpc_server(served):
-  """Returns a stub of the process that serves the models, and a function that makes requests."""
-  import grpc
-  import tensorflow as tf
-  from tensorflow_serving.apis import predict_pb2, prediction_service_pb2_grpc
-
-  def request(sentences, signature="serving_default", version=None, name=NAME):
-    message = predict_pb2.PredictRequest()
-    message.model_spec.name, message.model_spec.signature_name = name, signature
-    if version:
-      message.model_spec.version.value = version
-    message.inputs["text"].CopyFrom(tf.make_tensor_proto(sentences, tf.string, [len(sentences)]))
-    return message
-
-  return prediction_service_pb2_grpc.PredictionServiceStub(grpc.insecure_channel(served.server)), request
-
-
-@pytest.mark.slow
-def test_two_versions(served, grpc_server):
-  import tensorflow as tf
-
-  from tests.serving import exported
-
-  server, request = grpc_server
-  embeddings = tf.make_ndarray(server.Predict(request(exported.TEXTS, version=1)).outputs["embedding"])
-  np.testing.assert_allclose(embeddings, served.answers["all/embedding"], atol=1e-4)
-  latest = server.Predict(request(["a dog"]))
-  assert latest.model_spec.version.value == 7 and tf.make_ndarray(latest.outputs["embedding"]).shape == (1, 4)
-
-
-@pytest.mark.slow
-def test_the_servers_signatures_are_the_table(grpc_server):
-  import tensorflow as tf
-  from tensorflow_serving.apis import get_model_metadata_pb2
-
-  server, _ = grpc_server
-  request = get_model_metadata_pb2.GetModelMetadataRequest(metadata_field=["signature_def"])
-  request.model_spec.name, request.model_spec.version.value = NAME, 1
-  answer = get_model_metadata_pb2.SignatureDefMap()
-  server.GetModelMetadata(request).metadata["signature_def"].Unpack(answer)
-  served_signatures = {name: value for name, value in answer.signature_def.items() if not name.startswith("__")}
-  sizes = {"dim": 256, "output_dim": 256, "latent_dim": 256, "max_seq_length": 64}
-
-  def tensors(infos):
-    shapes = {name: [size.size for size in info.tensor_shape.dim] for name, info in infos.items()}
-    return {name: [tf.as_dtype(info.dtype).name, shapes[name]] for name, info in infos.items()}
-
-  assert set(served_signatures) == set(SIGNATURES)
-  for name, signature in SIGNATURES.items():
-    described = signature.describe(sizes)
-    assert tensors(served_signatures[name].inputs) == described["inputs"]
-    assert tensors(served_signatures[name].outputs) == described["outputs"]
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-  ("arguments", "code"),
-  [
-    ({"version": 3}, "NOT_FOUND"),
-    ({"name": "other"}, "NOT_FOUND"),
-    ({"signature": "none"}, "INVALID_ARGUMENT"),
-    ({"signature": "similarity", "version": 1}, "INVALID_ARGUMENT"),
-  ],
-)
-def test_grpc_status(grpc_server, arguments, code):
-  import grpc
-
-  server, request = grpc_server
-  with pytest.raises(grpc.RpcError) as error:
-    server.Predict(request(["a"], **arguments))
-  assert error.value.code().name == code
-
-
 @pytest.mark.slow
 def test_warm_up_requests_are_replayed(served):
   assert served.seen["replayed"]["1"] == [name for name in SIGNATURES for _ in range(2)]
@@ -221,22 +147,19 @@ def test_warm_up_requests_are_replayed(served):
 
 
 @pytest.mark.slow
-def test_32_clients_get_their_own_answers(served, grpc_server):
-  import tensorflow as tf
-
+def test_32_clients_get_their_own_answers(served):
   from tests.serving import exported
 
-  server, request = grpc_server
   texts = [*exported.TEXTS[:2], *exported.TEXTS[3:]]
   expected = np.delete(served.answers["all/embedding"], 2, axis=0)
 
-  def client(number):
+  def ask(number):
     rng = np.random.default_rng(number)
-    for _ in range(5):
-      rows = rng.choice(len(texts), rng.integers(1, 4))
-      answer = server.Predict(request([texts[i] for i in rows], version=1), timeout=60)
-      embeddings = tf.make_ndarray(answer.outputs["embedding"])
-      np.testing.assert_allclose(embeddings, expected[rows], rtol=0, atol=1e-5 * np.abs(expected).max())
+    with make_client(served.server, model_name=NAME, version=1, timeout=60) as client:
+      for _ in range(5):
+        rows = rng.choice(len(texts), rng.integers(1, 4))
+        embeddings = client.embed([texts[i] for i in rows])
+        np.testing.assert_allclose(embeddings, expected[rows], rtol=0, atol=1e-5 * np.abs(expected).max())
 
   with concurrent.futures.ThreadPoolExecutor(32) as clients:
-    list(clients.map(client, range(32)))
+    list(clients.map(ask, range(32)))

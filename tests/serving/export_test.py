@@ -9,6 +9,7 @@ import pytest
 
 from tests.serving import audit, exported  # isort: skip
 import tensorflow as tf  # isort: skip
+from tensorflow.core.protobuf import saved_model_pb2  # isort: skip
 
 from bert_flow_tf import Glow, SentenceModel
 from bert_flow_tf.errors import CalibrationError, ConfigError, DataError
@@ -19,6 +20,8 @@ from bert_flow_tf.serving.settings import CARD, GOLDEN, METADATA, ExportError
 from bert_flow_tf.serving.signatures import SIGNATURES
 
 pytestmark = pytest.mark.slow
+
+SIZES = {"dim": 256, "output_dim": 256, "latent_dim": 256, "max_seq_length": 64}
 
 
 @pytest.fixture(scope="module")
@@ -63,7 +66,7 @@ def test_a_sentence_has_the_same_embedding_alone_and_in_a_batch(served):
 
 
 def test_empty_batches(served):
-  sizes = {"n": 0, "dim": 256, "output_dim": 256, "latent_dim": 256, "max_seq_length": 64}
+  sizes = {"n": 0, **SIZES}
   for signature in SIGNATURES.values():
     for name, tensor in signature.outputs.items():
       assert list(served.answers[f"empty {signature.name}/{name}"].shape) == tensor.shape(sizes)
@@ -164,8 +167,7 @@ def test_files_of_a_version(served):
   assert (folder / "assets/vocab.txt").read_text(encoding="utf-8").split("\n")[:-1] == encoder.tokenizer.vocab
   metadata = json.loads((folder / METADATA).read_text(encoding="utf-8"))
   assert metadata["encoder"]["weights_sha256"] == encoder.weights_checksum
-  sizes = {"dim": 256, "output_dim": 256, "latent_dim": 256, "max_seq_length": 64}
-  assert metadata["signatures"] == {name: signature.describe(sizes) for name, signature in SIGNATURES.items()}
+  assert metadata["signatures"] == {name: signature.describe(SIZES) for name, signature in SIGNATURES.items()}
   assert metadata["without"] == []
   assert metadata["origin"] == {"folder": "exp/NAME/flow"}
   other = json.loads((served.base / "7" / METADATA).read_text(encoding="utf-8"))
@@ -176,6 +178,21 @@ def test_files_of_a_version(served):
   embeddings = served.model.encode(golden["inputs"]["text"])
   check_close(np.array(golden["outputs"]["embedding"]), embeddings)
   assert not list(served.base.glob(".*"))
+
+
+def test_the_signatures_of_the_saved_model_are_the_table(served):
+  model = saved_model_pb2.SavedModel.FromString((served.base / "1" / "saved_model.pb").read_bytes())
+  definitions = {name: value for name, value in model.meta_graphs[0].signature_def.items() if name[:2] != "__"}
+  assert set(definitions) == set(SIGNATURES)
+
+  def tensors(infos):
+    shapes = {name: [size.size for size in info.tensor_shape.dim] for name, info in infos.items()}
+    return {name: [tf.as_dtype(info.dtype).name, shapes[name]] for name, info in infos.items()}
+
+  for name, signature in SIGNATURES.items():
+    described = signature.describe(SIZES)
+    assert tensors(definitions[name].inputs) == described["inputs"]
+    assert tensors(definitions[name].outputs) == described["outputs"]
 
 
 def test_a_stock_server_can_run_it(served):

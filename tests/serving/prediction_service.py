@@ -8,12 +8,7 @@ import pathlib
 
 import grpc
 import tensorflow as tf
-from tensorflow_serving.apis import (
-  get_model_metadata_pb2,
-  predict_pb2,
-  prediction_log_pb2,
-  prediction_service_pb2_grpc,
-)
+from tensorflow_serving.apis import predict_pb2, prediction_log_pb2, prediction_service_pb2_grpc
 
 
 class Model:
@@ -33,7 +28,7 @@ class Model:
 
 
 class PredictionService(prediction_service_pb2_grpc.PredictionServiceServicer):
-  """Service with Predict and GetModelMetadata for every version in a folder."""
+  """Service with Predict for every version in a folder."""
 
   def __init__(self, base, name):
     self._name = name
@@ -58,19 +53,6 @@ class PredictionService(prediction_service_pb2_grpc.PredictionServiceServicer):
     response.model_spec.signature_name = name
     for key, value in outputs.items():
       response.outputs[key].CopyFrom(tf.make_tensor_proto(value))
-    return response
-
-  def GetModelMetadata(self, request, context):
-    """Answers as TF Serving's GetModelMetadata."""
-    version, model = self._model(request.model_spec, context)
-    if list(request.metadata_field) != ["signature_def"]:
-      context.abort(grpc.StatusCode.INVALID_ARGUMENT, "metadata_field: expected signature_def")
-    signatures = get_model_metadata_pb2.SignatureDefMap()
-    for name, definition in model.signatures.items():
-      signatures.signature_def[name].CopyFrom(definition)
-    response = get_model_metadata_pb2.GetModelMetadataResponse()
-    response.model_spec.name, response.model_spec.version.value = self._name, version
-    response.metadata["signature_def"].Pack(signatures)
     return response
 
   def _model(self, spec, context):
