@@ -2,6 +2,7 @@
 
 import concurrent.futures
 import io
+import json
 import socket
 import threading
 
