@@ -217,10 +217,7 @@ def given_model_arguments() -> dict[str, Any]:
 
 
 def load_model(folder: str | None = None, allow_other_encoder: bool = False, strategy: Any = None) -> Any:
-  """Loads the `SentenceModel` of the flags, of a calibration's folder or the encoder alone, on all devices that embed.
-
-  `strategy`: of a fit in the same process.
-  """
+  """Loads the flags' `SentenceModel`, of a calibration's folder or the encoder alone, on a fit's or all devices."""
   from bert_flow_tf.model import SentenceModel
   from bert_flow_tf.training.distribution import embedding_scope
 
@@ -241,10 +238,7 @@ def load_text_model() -> Any:
 
 
 def export(model: Any, calibration_folder: str | os.PathLike | None, reference: Any = None) -> None:
-  """Writes a version of a model into --export_dir and prints a summary; its calibration's folder or None.
-
-  `reference` are sentences or pairs as `export_model` takes them, or None.
-  """
+  """Writes a version of a model into --export_dir and prints a summary; its calibration's folder or None."""
   # The served model names the run that its calibration is from.
   about = read_origin(calibration_folder)
   chosen = dataclasses.asdict(settings(ExportSettings))

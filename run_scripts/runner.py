@@ -42,10 +42,7 @@ def command(define_flags: Callable[[], None], main: Callable[[], None], resumes:
 
 
 def run(main: Callable[[], None], resumes: bool = True) -> None:
-  """Parses the flags and calls `main`; an error that a user can mend becomes one line and exit status 1.
-
-  `resumes` says whether the command continues what was interrupted, for messages.
-  """
+  """Parses the flags and calls `main`; an error that a user can mend becomes one line and exit status 1."""
   if sys.version_info >= (3, 14):
     running = ".".join(map(str, sys.version_info[:2]))
     sys.exit(_fail(f"this is Python {running}: TensorFlow has no build for 3.14 or later; use 3.11, 3.12 or 3.13"))

@@ -47,10 +47,7 @@ class AffineGraph(CalibrationGraph):
 
 
 class FlowGraph(CalibrationGraph):
-  """z = f(x) of a flow, its density and its inverse, computed in the flow's dtype; inputs and outputs are float32.
-
-  x is the embedding u, or the mix of the views that u concatenates.
-  """
+  """z = f(x) of a flow, of u or its mix x, with density and inverse, in the flow's dtype; in and out are float32."""
 
   is_flow = True
 
@@ -101,10 +98,7 @@ class SideBySideGraph(CalibrationGraph):
 
 
 def make_calibration_graph(calibration: Calibration | None, dim: int, dtype: type = np.float64) -> CalibrationGraph:
-  """Returns the graph of a fitted calibration; None leaves embeddings of `dim` dimensions as they are.
-
-  `dtype` is that of affine maps; in float32 they lose digits where a covariance is nearly singular.
-  """
+  """Returns the graph of a fitted calibration, affine maps in `dtype`; None leaves embeddings [n, dim] as they are."""
   if calibration is None:
     return CalibrationGraph("none", dim, dim)
   if isinstance(calibration, Characters):

@@ -35,10 +35,7 @@ def load(spec: TaskSpec, paths: Paths) -> TaskData:
 
 
 def pair_up(sentences: list[str]) -> SentencePairs:
-  """Returns pairs for a fit, which uses each side alone: sentence i and i + n/2, since neighbors are more similar.
-
-  If n is odd, the first sentence is also paired with the middle one.
-  """
+  """Returns pairs for a fit, which uses each side alone: sentence i and i + n/2, since neighbors are more similar."""
   half = (len(sentences) + 1) // 2
   return SentencePairs.without_gold(sentences[:half], sentences[half:] + sentences[: len(sentences) % 2])
 

@@ -24,10 +24,7 @@ def parts_of(table: Table) -> Parts:
 
 
 def load_tables(parts: Parts, published: Parts, spec: TaskSpec, paths: Paths) -> TaskData:
-  """Returns the splits of a task that exist; `published` are those with the labels that the published code reads.
-
-  A test split whose gold GLUE hides keeps its pairs; if it is the evaluated one, dev is evaluated.
-  """
+  """Returns the splits of a task that exist; `published` are those with the labels that the published code reads."""
   chosen = parts
   if paths.as_published:
     chosen = published
@@ -160,10 +157,8 @@ class _Tfds:
 
 
 def load_years(years: tuple[Year, ...], spec: TaskSpec, paths: Paths) -> TaskData:
-  """Returns the test split of a task of STS-12 to STS-16, with subsets such as MSRpar, or STS-12/MSRpar in their union.
-
-  As in the published code, full.txt in data_dir itself comes first; without scores it is for fitting alone.
-  """
+  """Returns the test split of STS-12 to STS-16, with subsets such as MSRpar, or STS-12/MSRpar in their union."""
+  # As in the published code, full.txt in data_dir itself comes first; without scores it is for fitting alone.
   is_union, result = len(years) > 1, None
   if paths.data_dir is not None:
     result = read_full(paths.data_dir, ("", "STS-12-16", "STS/STS-12-16") if is_union else ("",))

@@ -28,10 +28,8 @@ def pair_order(num_pairs: int, seed: int, shuffle: bool = True) -> tf.data.Datas
 
 
 def published_order(num_rows: int, seed: int) -> tf.data.Dataset:
-  """Returns an infinite data set of rows, scalar int64, as the published code reads its file: through a small buffer.
-
-  Copies of a pair are neighbors, and do not add steps: with k copies an epoch reads about the first 1/k of the file.
-  """
+  """Returns an infinite data set of rows, scalar int64, as the published code reads its file: by a small buffer."""
+  # Copies of a pair are neighbors, and add no steps: with k copies an epoch reads about the first 1/k of the file.
 
   def rows_of_pass(number: tf.Tensor) -> tf.data.Dataset:
     # Seeded by the pass alone, so that a resumed fit skips to the same place.

@@ -200,10 +200,8 @@ def read_sts(input_path: FilePath, gs_path: FilePath) -> SentencePairs:
 
 
 def read_full(root: str, folders: Iterable[str]) -> tuple[SentencePairs, str] | None:
-  """Returns the pairs of the published code's full.txt and their origin; None if no folder has it.
-
-  A third column of numbers has the scores, empty for a pair without gold; other columns are ignored.
-  """
+  """Returns the pairs of the published code's full.txt and their origin; None if no folder has it."""
+  # A third column of numbers has the scores, empty for a pair without gold; other columns are ignored.
   folder = first_with(root, folders, [_FULL])
   if folder is None:
     return None

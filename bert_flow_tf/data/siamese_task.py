@@ -45,10 +45,8 @@ def training_pairs(
   dupe_factor: int = 1,
   seed: int = 1234,
 ) -> TrainingPairs:
-  """Returns the selected and shuffled pairs of a training, as the published runner has them.
-
-  `splits` are those whose labels are used: by default train, with `use_full` (the pairs of all splits) train and dev.
-  """
+  """Returns the selected and shuffled pairs of a training, as the published runner has them."""
+  # Labels are used of `splits`: by default of train, with `use_full` (the pairs of all splits) of train and dev.
   splits = _labeled_splits(task, splits, use_full, num_examples)
   pairs, targets = _pairs_and_targets(task, splits, use_full)
   # The draws and their order are those of the published runner: with num_examples > 0, one for the labeled pairs. Pairs

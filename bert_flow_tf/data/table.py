@@ -98,10 +98,7 @@ class Table:
     return path and self.read(path)[0]
 
   def read(self, path: Any) -> tuple[SentencePairs, int]:
-    """Returns the pairs of one of the files as the published code reads it, and the number of lines left out.
-
-    Lines that are too short are left out, and so is up to a thousandth of lines that are malformed in another way.
-    """
+    """Returns a file's pairs as the published code reads it, and the number of short or malformed lines left out."""
     names: list[str] | None = None
     gold: Gold | None = self.gold
     rows, short = [], 0

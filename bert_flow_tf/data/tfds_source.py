@@ -11,10 +11,8 @@ _TIMEOUT_S = 5
 
 
 def prepared(task: str, name: str, tfds_data_dir: str | None, expected: str, urls: Sequence[str] = ()) -> Any:
-  """Returns the TFDS builder `name` ("glue/stsb"), whose data is on disk; the first call downloads and prepares it.
-
-  `urls` are the addresses that TFDS downloads from if they are not the builder's data_url.
-  """
+  """Returns the TFDS builder `name` ("glue/stsb"), whose data is on disk; the first call downloads and prepares it."""
+  # TFDS downloads from `urls`, or else from the builder's data_url.
   tried = f"looked for {name} in {tfds_data_dir or 'its default folder'}"
   try:
     import tensorflow_datasets as tfds

@@ -73,10 +73,7 @@ def run(about: Mapping[str, Any]) -> list[str]:
 
 
 def table(rows: Sequence[Sequence[str]]) -> str:
-  """Returns an HTML table of plain text; the first row is the header, a row of one cell is a heading within the table.
-
-  Columns of numbers stand to the right.
-  """
+  """Returns an HTML table of plain text, numbers to the right; the first row is the header, a single cell a heading."""
   full = [row for row in rows if len(row) > 1]
   numbers = [all(map(_is_number, column[1:])) for column in zip(*full, strict=True)]
   lines = []

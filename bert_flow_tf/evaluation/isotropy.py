@@ -79,10 +79,8 @@ def log_cone(embeddings: np.ndarray, shares: Sequence[float] = (), of_words: boo
 
 
 def measure_cone(embeddings: np.ndarray, shares: Sequence[float] = (), of_words: bool = False) -> dict[str, Any]:
-  """Returns the `spread` of embeddings [n, dim], with a warning if a calibration may find no cone to remove.
-
-  Means of word embeddings have no cone even where a calibration helps: `of_words` leaves the warning out.
-  """
+  """Returns the `spread` of embeddings [n, dim], with a warning if a calibration may find no cone to remove."""
+  # Means of word embeddings have no cone even where a calibration helps: `of_words` leaves the warning out.
   rows = np.asarray(sample(embeddings), np.float64)
   judged = whole = rows
   # Concatenated views with shares are measured as their weighted sum, and judged by the last one, the encoder's.

@@ -151,10 +151,8 @@ def _question(spec):
 def bootstrap_gains(
   task: TaskData, cosines: Mapping[str, Mapping[str, np.ndarray]]
 ) -> dict[str, dict[str, dict[str, Any]]]:
-  """Returns {split: {method: gain}} of {method: {split: cosines [n]}}, in AUC if that is the metric, else Spearman.
-
-  It is over `WITHOUT_FLOW` or the first method; that of `WITHOUT_FLOW` itself is over `BEFORE_TRAINING`.
-  """
+  """Returns {split: {method: gain}} of {method: {split: cosines [n]}}, in AUC if that is the metric, else Spearman."""
+  # It is over `WITHOUT_FLOW` or the first method; that of `WITHOUT_FLOW` itself is over `BEFORE_TRAINING`.
   split = task.spec.eval_split
   first = next(iter(cosines))
   if WITHOUT_FLOW in cosines:

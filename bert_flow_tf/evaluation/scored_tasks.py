@@ -30,10 +30,7 @@ def load_scored_tasks(
   split: str | None = None,
   metric: str | None = None,
 ) -> list[TaskData]:
-  """Loads tasks, each with the one split that is evaluated, its own if None; pairs of `custom` may have no gold.
-
-  `metric` is "correlation" or "auc"; None for the task's own. See `load_task` for the other arguments.
-  """
+  """Loads tasks, each with the one split that is evaluated, its own if None; pairs of `custom` may have no gold."""
   # Each task once; the packaged ones read no files.
   specs = [find_task(name.strip()) for name in names]
   unique = {spec.name for spec in specs}

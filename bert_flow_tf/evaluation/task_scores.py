@@ -24,10 +24,7 @@ BEFORE_TRAINING = "before_training"
 
 
 def string_matches(encoder: Any, texts_a: Texts, texts_b: Texts, max_seq_length: int) -> dict[str, np.ndarray]:
-  """Returns cosines of n pairs by string matches of an encoder's word pieces: {`TF_IDF`, `CHARACTERS`: float64 [n]}.
-
-  These are controls: a score that is no better needs no encoder. They find no paraphrase without a shared string.
-  """
+  """Returns cosines of n pairs by string matches of an encoder's word pieces: {`TF_IDF`, `CHARACTERS`: float64 [n]}."""
   sides = [encoder.tokenizer(texts, max_seq_length, warn=False) for texts in check_pairs(texts_a, texts_b)]
   table = encoder.characters
   return {TF_IDF: table.whole_pieces.cosines(*sides), CHARACTERS: table.cosines(*sides)}
@@ -42,10 +39,7 @@ def controls(encoder: Any, task: TaskData, max_seq_length: int) -> dict[str, np.
 
 
 class Embeddings:
-  """Embeddings by a `SentenceEncoder` or `WordVectors`; `values` are those of the distinct sentences, float32 [n, dim].
-
-  `arguments` are those of `SentenceEncoder.encode` that decide the embeddings.
-  """
+  """Embeddings of sentences: `values` of the distinct ones, float32 [n, dim]; `arguments` are those of `encode`."""
 
   def __init__(
     self,
@@ -109,10 +103,7 @@ def evaluate(
   transform: Callable[[np.ndarray], np.ndarray],
   splits: Sequence[str] | None = None,
 ) -> tuple[dict[str, dict], dict[str, np.ndarray]]:
-  """Returns {split: scores} and {split: cosines, float64 [n]} of all splits, or the given ones.
-
-  `transform` calibrates embeddings [n, dim] before their cosine. A task without gold is evaluated by `isotropy.spread`.
-  """
+  """Returns {split: scores} and {split: cosines, float64 [n]} of embeddings that `transform` calibrates, by split."""
   scores, cosines = {}, {}
   for split in splits or task.splits:
     pairs = task.splits[split]

@@ -66,11 +66,7 @@ def write(
 def opened(
   folder: str | os.PathLike, kind: str, error: type[BertFlowError]
 ) -> Iterator[tuple[dict[str, Any], dict[str, np.ndarray]]]:
-  """Yields settings and {name: array} of the file of a kind; what the block does with them may fail on wrong content.
-
-  Raises:
-    BertFlowError: of class `error`; the file is missing, damaged, of another kind or version, or the block failed.
-  """
+  """Yields settings and {name: array} of the file of a kind; any failure, of the block too, becomes an `error`."""
   path = path_of(folder, kind)
   try:
     yield _read(path, kind)

@@ -25,10 +25,7 @@ _PUBLISHED_RESULTS = "senteval_results.json"
 
 
 def load_calibrated(folders: Sequence[str], **arguments: Any) -> dict[str, SentenceModel]:
-  """Returns {method: model} of folders of calibrations, which share encoder and pooling, the encoder alone first.
-
-  `arguments`: see `SentenceModel.load`.
-  """
+  """Returns {method: model} of folders of calibrations, which share encoder and pooling, the encoder alone first."""
   loaded: list[SentenceModel] = []
   for folder in folders:
     with embedding_scope():
@@ -92,23 +89,9 @@ def evaluate_senteval(
   trusted: bool = False,
   as_published: bool = False,
 ) -> None:
-  """Evaluates on SentEval's tasks, writes the results and prints the table.
-
-  Args:
-    path: SentEval's data folder or checkout.
-    tasks: SentEval's names of tasks; None for those whose data exists.
-    load: returns {method: model}, and entries of results.json.
-    watch: measures the seconds.
-    folder: of the results, or None.
-    about: further entries of results.json.
-    batch_size: sentences embedded at once.
-    trusted: whether the code of a checkout may be imported.
-    as_published: whether the embeddings are divided by their length, the classifier has the published settings, and the
-      results are in senteval_results.json, as by the original.
-
-  Raises:
-    ConfigError: a task failed; the others are written before.
-  """
+  """Evaluates on SentEval's tasks (None: those with data), writes results.json and prints the table."""
+  # `load` returns {method: model} and their entries of results.json. As published, embeddings are divided by their
+  # length, and the classifier's settings and the file of the results are the original's.
   # The published runner has its own settings of SentEval, and its own file.
   settings, name = LITERATURE, report.RESULTS_FILE
   if as_published:

@@ -240,10 +240,7 @@ class FlowRun:
     return self.folder / self.models[method].calibration.name
 
   def write(self, evaluations: dict[str, tuple], about: dict[str, Any]) -> tuple[TaskResult, pathlib.Path | None]:
-    """Writes calibrations, results.json with `about`, predictions, eval_results.txt, and a page last.
-
-    Returns the result and the page's path.
-    """
+    """Writes calibrations, results.json with `about`, predictions, eval_results.txt, page; returns result and page."""
     # The calibrations first: what follows is computed again in seconds.
     for method, model in self.calibrated.items():
       model.save(self.calibration_folder(method))

@@ -15,17 +15,11 @@ from bert_flow_tf.io.experiment import make_folder
 
 @dataclasses.dataclass(frozen=True)
 class RunFolder:
-  """Folder that a run writes.
-
-  Attributes:
-    path: the folder; it may not exist.
-    argument: name of the argument that chose it, for messages.
-    by_task: whether results are by task, each with a folder for its predictions; else the run has one task.
-  """
+  """Folder that a run writes; it may not exist."""
 
   path: pathlib.Path
-  argument: str = "exp_name"
-  by_task: bool = False
+  argument: str = "exp_name"  # that chose it, for messages
+  by_task: bool = False  # whether results are by task, each with a folder for its predictions
 
   def check(self, tasks: Sequence[str]) -> None:
     """Raises a ConfigError if the folder has results of a task that is not among these."""
@@ -38,10 +32,7 @@ class RunFolder:
   def write(
     self, title: str, results: Sequence[TaskResult], about: Mapping[str, Any], predictions: bool = True
   ) -> pathlib.Path | None:
-    """Writes results.json, with the JSON values `about` the run, predictions, and a page last; returns its path.
-
-    Without results of a task there is no page.
-    """
+    """Writes results.json with the values `about` the run, predictions, and the page of results; returns its path."""
     self.make()
     contents: dict[str, Any] = {"results": {}, "gain": {}, "controls": {}}
     for result in results:
@@ -65,13 +56,7 @@ class RunFolder:
 
 
 def print_results(results: Sequence[TaskResult], seconds: Mapping[str, float], path: os.PathLike | None = None) -> None:
-  """Prints the table, the gains' intervals and the path of the page, and logs warnings.
-
-  Args:
-    results: the tasks' results.
-    seconds: {kind of work: seconds}.
-    path: the run's page; None for none.
-  """
+  """Prints the table with seconds by kind of work, the gains' intervals and the page's path, and logs warnings."""
   header = results[0].rows[0]
   rows = [header]
   for result in results:

@@ -120,11 +120,7 @@ class SiameseRun:
     return embeddings
 
   def _embed_untrained(self, sets):
-    """Embeds the sentences of pairs with the encoder that the training started from.
-
-    None if no encoder was trained, if the encoder of the settings is another one or cannot be loaded, or for a task
-    with labels, which a classifier without training cannot predict.
-    """
+    """Embeds the sentences of pairs with the encoder that the training started from; None if that has no score."""
     before = self.facts.get("encoder_sha256_before")
     if self._task.labels or before in (None, self.parts.model.encoder.weights_checksum):
       return None

@@ -75,10 +75,7 @@ def dev_score(
   classifier: Classifier | None,
   as_published: bool = False,
 ) -> float:
-  """Returns dev's score for early stopping, x 100, with the flow if there is one.
-
-  It is the accuracy, or the task's metric: AUC or Spearman's correlation; with `as_published` Pearson's.
-  """
+  """Returns dev's score for early stopping x 100: accuracy, AUC or Spearman's correlation; as published, Pearson's."""
   if classifier is not None:
     return classification(task, model, embeddings, classifier, ["dev"]).scores["dev"]["accuracy"]
   if as_published:
@@ -99,14 +96,10 @@ def eval_results(
   l2_penalty: float,
   batch_size: int,
 ) -> dict[str, np.float32]:
-  """Returns the values of the published eval_results.txt, without global_step.
-
-  `loss` is the mean of the mean losses of batches, `eval_loss` that over the pairs. Correlations are from -1 to 1,
-  accuracy from 0 to 1.
-  `targets` [n] are scaled labels, or indices of classes with a classifier; NaN without a label. `sides` are the
-  embeddings of both sides, [n, dim], after flow and low_dim, `bits` the bits per dimension of both added up, [n], None
-  without a flow. Without `uses_labels` (num_examples=0) the label loss is 0.
-  """
+  """Returns the values of the published eval_results.txt, without global_step."""
+  # `targets` [n] are scaled labels, or indices of classes with a classifier, NaN without a label; `sides` [n, dim] come
+  # after flow and low_dim; `bits` [n] are the bits per dimension of both sides added up. Without `uses_labels`
+  # (num_examples=0) the label loss is 0.
   labeled = np.isfinite(targets)
   # The label loss of each pair, 0 without a label.
   if classifier is None:
@@ -140,10 +133,7 @@ def _likelihoods(probabilities, classes):
 
 
 def write_cosines(path: str | os.PathLike, sides: Sequence[np.ndarray]) -> np.ndarray:
-  """Writes the published `NAME_results.tsv`: the cosine of each pair of embeddings [n, dim], one float32 a line.
-
-  Returns the cosines, [n].
-  """
+  """Writes the published `NAME_results.tsv`, the cosine of each pair of embeddings [n, dim], and returns them, [n]."""
   # str of a float32 has the fewest digits that give it back, as in the published code.
   cosines = pair_cosines(sides[0], sides[1], pathlib.Path(path).name).astype(np.float32)
   files.write_text(path, "".join(f"{cosine!s}\n" for cosine in cosines))
@@ -163,10 +153,7 @@ def _rounded(embedding):
 
 
 def write_labels(path: pathlib.Path, task: TaskData, pairs: SentencePairs, probabilities: np.ndarray) -> None:
-  """Writes the predictions [n, labels] of a task with labels, for which the published code has no file.
-
-  Columns: index, gold, predicted, a probability for each label, the sentences.
-  """
+  """Writes the predictions [n, labels] of a task with labels, for which the published code has no file."""
   names = dict(enumerate(task.labels))
   columns: dict[str, Any] = {
     "gold": [names.get(score, "") for score in pairs.scores],

@@ -105,10 +105,7 @@ def _ranks(bench, plan):
 
 
 def make_lexical(run: Run) -> Made:
-  """Makes Table 6: correlation of similarities with edit distance and gold, on the dev split.
-
-  The gold scores are one row, since no encoder takes part; each encoder has a row without and with the flow.
-  """
+  """Makes Table 6: correlation of similarities with edit distance and gold, on the dev split; gold has one row."""
   published = {row.name: row for row in paper_tables()[6].rows}
   rows = []
   for bench in run.benches:
@@ -245,11 +242,8 @@ def frequency_groups(
   groups: Sequence[tuple[int, int]] = RANK_GROUPS,
   neighbors: Sequence[int] = NEIGHBORS,
 ) -> list[dict[str, float]]:
-  """Returns the columns of Table 1 of Li et al. 2020, {row: mean over a group of words by rank of frequency}.
-
-  `embeddings` are [vocab, dim], `order` has the rows by falling frequency, int [ranked]. Neighbors are among all rows,
-  also those without a rank. NaN for no words, or fewer than k others.
-  """
+  """Returns the columns of Table 1 of Li et al. 2020, {row: mean over a group of words by rank of frequency}."""
+  # `order` has the rows of `embeddings` [vocab, dim] by falling frequency, int [ranked]; neighbors are among all rows.
   # With the nearest by l2-distance for the dot products, too, the paper's norms, distances and dot products would
   # contradict each other. A word's value is the mean over its k neighbors, a group's the mean over its words.
   embeddings, order = np.asarray(embeddings, np.float64), np.asarray(order)
@@ -299,10 +293,7 @@ def _neighbors(embeddings, rows, most):
 
 
 def edit_distances(sentences_a: Sequence[str], sentences_b: Sequence[str], unit: str = TOKENS) -> np.ndarray:
-  """Returns the Levenshtein distance of each pair of n sentences, int64 [n], in tokens or characters.
-
-  Tokens are words and runs of punctuation of the lower-cased sentence, characters the code points of the sentence.
-  """
+  """Returns the Levenshtein distance of each pair of n sentences, int64 [n], in tokens or characters."""
   # The paper says only "edit distance". Its gold row in Table 6 is -24.61: tokens give -24.16, characters -20.21.
   try:
     from rapidfuzz.distance import Levenshtein

@@ -41,10 +41,8 @@ def edit_distance_figure(points: Mapping[str, np.ndarray], title: str, unit: str
 
 
 def cone_figure(before: tuple[np.ndarray, np.ndarray], after: tuple[np.ndarray, np.ndarray]) -> "Figure":
-  """Draws embeddings on the unit sphere, and below them the cosines of random pairs, before and after the flow.
-
-  Both arguments are (points, cosines): [n, 3] of length 1, the mean near the first axis; and [pairs].
-  """
+  """Draws embeddings on the unit sphere, and below them the cosines of random pairs, before and after the flow."""
+  # Both have points [n, 3] of length 1, the mean near the first axis, and cosines [pairs].
   figure = _figure(8, 5)
   figure.patch.set_alpha(0)
   spheres, histograms = figure.subplots(2, 2, height_ratios=(3.4, 1))

@@ -69,11 +69,7 @@ match strings, without an encoder and without a fit: a method that is no better 
 
 
 def write(path: str | os.PathLike, folder: str | os.PathLike) -> None:
-  """Writes the page of all tables in a folder, in Markdown; copies of its pictures (PNG) go to the page's folder.
-
-  A summary comes first, then the terms, the encoders and how the tables were made, the tables that are not the paper's,
-  and the paper's.
-  """
+  """Writes the page of all tables in a folder, in Markdown; copies of its pictures (PNG) go to the page's folder."""
   tables = read_tables(folder)
   if not tables:
     raise DataError(
@@ -204,10 +200,7 @@ def _score(cell: Cell) -> str:
 
 
 def _paper_rows(by_name: Mapping[str, Table]) -> str:
-  """Returns Markdown with the main rows of Tables 2, 4 and 6; "" if none of them has an encoder of ours.
-
-  Encoders that were fine-tuned on NLI are left out.
-  """
+  """Returns Markdown with the main rows of Tables 2, 4 and 6, without encoders fine-tuned on NLI; "" without ours."""
   encoders = {}
   for table in by_name.values():
     for encoder, checksum in table.about.get("encoders", {}).items():

@@ -107,10 +107,7 @@ class _Name(str):
 
 
 def checked(plan: Plan) -> Plan:
-  """Returns the plan with canonical names in the paper's order; "all" lacks Table 1 if no frequencies are given.
-
-  Whatever can be wrong is said here, before data and encoders are loaded, which takes minutes.
-  """
+  """Returns the plan with canonical names in the paper's order; "all" lacks Table 1 if no frequencies are given."""
   tables, drawn = _chosen("table", plan.table, TABLES), _chosen("figure", plan.figure, FIGURES)
   if "1" in tables and "1" not in ",".join(plan.table) and not (plan.frequency_file or plan.corpus):
     logging.warning("Table 1 is left out: neither frequency_file nor corpus is given")

@@ -162,10 +162,7 @@ class Table:
     return self.name.capitalize()
 
   def markdown(self) -> str:
-    """Returns the table with its title, notes, numbered reasons for missing scores, and command.
-
-    The rows of an encoder, and the published ones, follow a row with its name; the best cells of an encoder are bold.
-    """
+    """Returns the table by encoder, best cells bold, with title, notes, numbered reasons of missing scores, command."""
     reasons, best, group = {}, self._best_cells(), None
     lines = [f"## {self.heading}: {self.title}", "", f"{self.metric[:1].upper()}{self.metric[1:]}.", ""]
     rows = []
@@ -307,10 +304,7 @@ class PaperTable:
   rows: tuple[PaperRow, ...]
 
   def match(self, calibration: str, nli_tuned: bool = False, **ours: str | None) -> PaperRow | None:
-    """Returns the paper's own row that a row of ours is compared with, or None.
-
-    Calibration and nli_tuned must be equal; encoder, embedding and corpus too, unless the paper's row leaves them open.
-    """
+    """Returns the paper's own row that ours is compared with, or None; what a paper's row leaves open matches any."""
     for row in self.rows:
       same = (row.calibration, row.nli_tuned, row.cited) == (calibration, nli_tuned, False)
       if same and all(getattr(row, field) in (None, value) for field, value in ours.items()):

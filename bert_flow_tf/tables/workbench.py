@@ -91,10 +91,7 @@ class Made:
 
 
 class Store:
-  """Computed results on disk, a JSON file each, so that a run that was stopped resumes.
-
-  A damaged file, as a crashed machine leaves it, counts as absent.
-  """
+  """Computed results on disk, a JSON file each, so that a stopped run resumes; a damaged file counts as absent."""
 
   def __init__(self, folder: str | os.PathLike) -> None:
     self._folder = folder
@@ -102,10 +99,8 @@ class Store:
     self._versions = dict(zip(_PACKAGES, versions, strict=True)) | {"bert-flow-tf": __version__}
 
   def kept(self, key: dict[str, Any], compute: Callable[[], Any]) -> Any:
-    """Returns `compute()` as JSON values (None for NaN), from the file of the key if it is there.
-
-    The key, JSON values, has everything that decides the result; the versions of the packages are added to it.
-    """
+    """Returns `compute()` as JSON values (None for NaN), from the file of the key if it is there."""
+    # The key has everything that decides the result, but the versions of the packages, which are added.
     key = plain({**key, "versions": self._versions})
     file = pathlib.Path(self._folder) / f"{_digest(key)[:32]}.json"
     try:

@@ -60,10 +60,7 @@ def check_free(prefix: pathlib.Path) -> None:
 
 
 def write_checkpoint(prefix: pathlib.Path, variables: Mapping[str, np.ndarray]) -> None:
-  """Writes a TensorFlow 1 checkpoint. Its .index file exists only if all of it is written.
-
-  `prefix` is the path of its files without ".index" and ".data-..."; one that ends in -N adds global_step = N.
-  """
+  """Writes a TensorFlow 1 checkpoint, with global_step N for PREFIX-N; .index exists only if all of it is written."""
   check_free(prefix)
   prefix = prefix.resolve()
   step = step_of(prefix)

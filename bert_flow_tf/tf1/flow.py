@@ -17,12 +17,9 @@ _ERROR = "variables of the original's flow"
 
 
 def make_flow(variables: Mapping[str, np.ndarray]) -> Glow:
-  """Returns the flow that has these variables, {name below bert/flow/: array}.
-
-  The numbers of levels and steps, coupling, activation and permutation follow from names, width and dimensions from
-  shapes; coupling_dropout is 0, as no variable depends on it. As the published runner makes it, the flow has
-  `actnorm_init` "glorot". A FlowError names what is missing or unknown.
-  """
+  """Returns the flow that has these variables, {name below bert/flow/: array}; a FlowError names a wrong one."""
+  # Levels, steps, coupling, activation and permutation follow from names, width and dimensions from shapes;
+  # coupling_dropout is 0, as no variable depends on it, and actnorm_init that of the published runner.
   steps = _steps(variables)
   # All steps are alike, so that the first one tells the layers.
   first = steps[0, 0]

@@ -40,10 +40,7 @@ def write_folders(
   max_input_chars_per_word: int | None = None,
   allow_other_encoder: bool = False,
 ) -> list[str]:
-  """Writes the parts of a checkpoint into folders, all or none; returns lines that say what was written.
-
-  The arguments are run_convert's. The folders are read back and compared with the checkpoint bit by bit.
-  """
+  """Writes the parts of a checkpoint into folders, all or none, compared bit by bit; returns lines about them."""
   output_path = pathlib.Path(output_dir).resolve()
   if output_path.exists() and not (output_path.is_dir() and not any(output_path.iterdir())):
     raise ConfigError(
@@ -105,10 +102,7 @@ def _file(argument: str, value: str | None, default: pathlib.Path) -> pathlib.Pa
 
 
 def _record(checkpoint: Tf1Checkpoint, config: dict) -> dict[str, Any]:
-  """Returns the sorted names of each part's variables, and {name: kind} of those left out.
-
-  `config` is the content of the checkpoint's bert_config.json. An EncoderError lists missing and unknown variables.
-  """
+  """Returns the sorted names of each part's variables, and {name: kind} of those left out, by the bert_config.json."""
   shapes = checkpoint.shapes
   record: dict[str, Any] = {ENCODER: [], FLOW: [], CLASSIFIER: [], _LEFT_OUT: {}}
   # What no other part claims must be the encoder's: a variable of unknown use is an error, not left out.
@@ -199,10 +193,7 @@ def _low_dim(fitted, encoder, sentence_embedding_type, low_dim):
 
 
 def _identity(fitted, encoder, sentence_embedding_type, max_seq_length, low_dim, allow_other_encoder):
-  """Returns the identity of the embeddings that flow and classifier take, as JSON values.
-
-  It is None if their dimensions differ from those of the embeddings, if that is allowed.
-  """
+  """Returns the identity of the embeddings that flow and classifier take; None for other dimensions, if allowed."""
   encoder.bert.check_max_seq_length(max_seq_length)
   # low_dim comes after the flow, and before the classifier.
   dim = encoder.dim(sentence_embedding_type)

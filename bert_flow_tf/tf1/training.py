@@ -21,10 +21,7 @@ _NAME = "model.ckpt-"
 def write_training_checkpoint(
   folder: pathlib.Path, step: int, encoder: SentenceEncoder, flow: Glow | None, classifier: Classifier | None
 ) -> None:
-  """Writes model.ckpt-STEP with bert_config.json and vocab.txt, marks it as the latest, and deletes all but the last 3.
-
-  A checkpoint of the same name is replaced.
-  """
+  """Writes model.ckpt-STEP with configuration and vocabulary, marks it as the latest, deletes all but the last 3."""
   if not (folder / google_folder.CONFIG_FILE).exists():
     write_config(folder, encoder)
   variables = tf1_checkpoint.model_variables(encoder, flow, classifier)
@@ -68,10 +65,7 @@ def _delete(prefix):
 
 
 def restore(prefix: str, flow: Glow | None, classifier: Classifier | None) -> dict[str, tuple[int, int]]:
-  """Sets the variables of flow and classifier that are in a checkpoint; returns {part: (number of them, of all)}.
-
-  A ConfigError says that a variable has another shape, or the checkpoint's flow is larger than this one.
-  """
+  """Sets the variables of flow and classifier that are in a checkpoint; returns {part: (number of them, of all)}."""
   reader = tf1_reader.Tf1Checkpoint(prefix)
   restored = {}
   if flow is not None:

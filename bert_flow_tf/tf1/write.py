@@ -25,10 +25,7 @@ def write_model(
   revision: str | None = None,
   cache_dir: str | None = None,
 ) -> list[str]:
-  """Writes an encoder, a flow and a classifier as a checkpoint that the original reads; returns lines about it.
-
-  The arguments are run_convert's; bert_config.json and vocab.txt are written to the checkpoint's folder.
-  """
+  """Writes an encoder, a flow and a classifier as a checkpoint that the original reads; returns lines about it."""
   prefix = pathlib.Path(output_checkpoint).resolve()
   with naming("output_checkpoint"):
     tf1_checkpoint.check_free(prefix)

@@ -155,10 +155,7 @@ def make_trainer(
   show_progress: bool = True,
   known: dict[Any, Trainer] | None = None,
 ) -> Trainer:
-  """Returns the trainer of a new flow for vectors [., dim], or the `known` one of equal compiled steps, restarted.
-
-  Without a `strategy` it is that of the settings. `folder` gets `checkpoints` and `tensorboard`.
-  """
+  """Returns the trainer of a new flow for vectors [., dim], or the `known` one of equal compiled steps, restarted."""
   wait, growth = settings.worker_wait_seconds, settings.gpu_memory_growth
   wanted = strategy or settings.distribution_strategy
   chosen = make_strategy(wanted, wait, settings.deterministic, growth)

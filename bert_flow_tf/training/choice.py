@@ -27,10 +27,7 @@ _COUNTED = 20_000
 
 @dataclasses.dataclass(frozen=True)
 class Choice:
-  """The fitted calibration that was chosen, and why: {name: `Mixtures.agreement`} of all candidates, the best first.
-
-  `reason` says why it is none of them, else None.
-  """
+  """The calibration that was chosen, {name: `Mixtures.agreement`} of all, the best first; or why it is none of them."""
 
   calibration: Calibration
   agreement: dict[str, float]
@@ -58,12 +55,8 @@ def choose_calibration(
   seed: int = 0,
   batch_size: int = 64,
 ) -> Choice:
-  """Fits the `CANDIDATES`, and chooses the one whose similarities agree best with mixtures of sentences.
-
-  It chooses `NONE` where `isotropy.measure_cone` warns of every calibration.
-  Besides the fits, it embeds 2,400 sentences at most, whatever the size of the corpus. Repeated sentences count once.
-  `rows` are the embeddings to fit on, float32 [n, dim].
-  """
+  """Fits the `CANDIDATES` on rows [n, dim]; chooses that whose similarities agree best with mixtures of sentences."""
+  # NONE where `measure_cone` warns of every calibration. Besides the fits, it embeds 2,400 sentences at most.
   distinct = list(dict.fromkeys(sentences))
   counted = np.random.default_rng(seed).permutation(len(distinct))[:_COUNTED]
   ids = encoder.tokenizer([distinct[i] for i in counted], identity.max_seq_length, warn=False)

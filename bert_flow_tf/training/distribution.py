@@ -299,11 +299,9 @@ def wait_for_all(strategy: tf.distribute.Strategy) -> None:
 
 
 def copy_from_chief(strategy: tf.distribute.Strategy, variables: Sequence[tf.Variable]) -> None:
-  """Copies the chief's values of mirrored variables to every worker.
-
-  Only the chief reads checkpoints, so that the machines need no shared folder. Values that each machine computes for
-  itself, such as the initialization, may differ in the last bit.
-  """
+  """Copies the chief's values of mirrored variables to every worker."""
+  # Only the chief reads checkpoints, so that the machines need no shared folder. Values that each machine computes for
+  # itself, such as the initialization, may differ in the last bit.
   if not has_several_workers(strategy):
     return
   for dtype in sorted({variable.dtype for variable in variables}, key=str):
@@ -317,10 +315,7 @@ def copy_from_chief(strategy: tf.distribute.Strategy, variables: Sequence[tf.Var
 def distribute_batches(
   strategy: tf.distribute.Strategy, source: Any, order: tf.data.Dataset, batch_size: int, start_step: int
 ) -> tf.distribute.DistributedDataset:
-  """Returns the features of each step for each replica: `source.features` of the positions in `order`.
-
-  The replicas' shares of a batch differ by one position where their number does not divide it.
-  """
+  """Returns the features of each step for each replica: `source.features` of its share of the positions in `order`."""
   replicas = strategy.num_replicas_in_sync
   # XLA compiles a share of known size once.
   share = None if batch_size % replicas else batch_size // replicas

@@ -14,16 +14,13 @@ from bert_flow_tf.training.loop import Checkpoints
 
 
 class EarlyStopping:
-  """State of a training that stops after `patience` evaluations of dev in a row without a better score.
-
-  With `as_published` a lower score is better, and the last weights stay, not the best ones: the published code waits
-  for Pearson's correlation to fall.
-  """
+  """State of a training that stops after `patience` evaluations of dev in a row without a better score."""
 
   def __init__(self, evaluate: Callable[[], float], patience: int = 1, as_published: bool = False) -> None:
     self._evaluate = evaluate
     self._patience = patience
     self._as_published = as_published
+    # The published code waits for Pearson's correlation to fall: a lower score is better, the last weights stay.
     worst = math.inf if as_published else -math.inf
     # Best score, its step, and the number of evaluations since; saved with the training's checkpoints.
     self.state = tf.Variable([worst, 0.0, 0.0], dtype=tf.float64, trainable=False)

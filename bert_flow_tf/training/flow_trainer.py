@@ -149,10 +149,7 @@ class Trainer:
     self.flow.initialize(first_sentences)
 
   def _advance(self, source, total):
-    """Returns the function (iterator, seed, step, count) -> losses before `count` steps, float [count].
-
-    If the settings do not say it, the device and `total`, the steps of the fit, decide whether XLA compiles the step.
-    """
+    """Returns the function (iterator, seed, step, count) -> losses before `count` of `total` steps, float [count]."""
     use_xla = self._settings.use_xla
     if use_xla is None:
       use_xla = total >= XLA_PAYS_FROM_STEPS and not tf.config.list_physical_devices("GPU")
@@ -254,10 +251,7 @@ class Trainer:
 
 
 class WeightVector:
-  """One variable with the values of a module's trainable weights: a step of a fit clips and updates it at once.
-
-  `variable`, [number of values], has zeros until `load`. Each weight is an attribute of one of the module's layers.
-  """
+  """One variable with the values of a module's trainable weights, each of which is an attribute of one layer."""
 
   def __init__(self, module: tf.Module) -> None:
     self._weights = tuple(module.trainable_variables)

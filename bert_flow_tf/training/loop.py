@@ -193,10 +193,7 @@ def check_claim(folder: str | os.PathLike, identity: Mapping[str, Any]) -> bool:
 
 
 class Checkpoints:
-  """Checkpoints of one training in one folder: written atomically, the last two kept, resumed by the same training.
-
-  `identity` has the json values that decide the weights; `objects` are variables or trackable objects.
-  """
+  """Checkpoints of one training in one folder: written atomically, the last two kept, resumed by the same training."""
 
   def __init__(self, folder: str | os.PathLike, identity: Mapping[str, Any], **objects: Any) -> None:
     self._folder = pathlib.Path(folder)

@@ -75,10 +75,8 @@ class Classifier:
 
 
 def cosine_losses(u: tf.Tensor, v: tf.Tensor, targets: tf.Tensor) -> tf.Tensor:
-  """Returns (cos(u, v) - label)^2 of each pair, float32 [batch]; targets are labels scaled to 0..1, float32 [batch].
-
-  Source: docs/original.md, "Fitting the flow", `num_examples`.
-  """
+  """Returns (cos(u, v) - label)^2 of each pair, float32 [batch]; targets are labels scaled to 0..1, float32 [batch]."""
+  # Source: docs/original.md, "Fitting the flow", `num_examples`.
   # A sentence of zeros has no direction: its cosine is 0, and so is its gradient.
   cosines = tf.reduce_sum(tf.math.l2_normalize(u, axis=-1) * tf.math.l2_normalize(v, axis=-1), axis=-1)
   return tf.square(cosines - targets)

@@ -62,10 +62,7 @@ class AdamWeightDecay(tf_keras.optimizers.Optimizer):
 
 
 def num_steps(num_pairs: int, train_batch_size: int, num_train_epochs: float) -> int:
-  """Returns int(pairs / batch size * epochs), as the published code: a partial batch is dropped.
-
-  A result of 0 is a ConfigError.
-  """
+  """Returns int(pairs / batch size * epochs): the published code drops a partial batch. 0 is a ConfigError."""
   if not (math.isfinite(num_train_epochs) and num_train_epochs > 0):
     raise ConfigError(f"num_train_epochs={num_train_epochs}: expected a positive number", argument="num_train_epochs")
   steps = int(num_pairs / train_batch_size * num_train_epochs)

@@ -144,10 +144,7 @@ class SiameseSettings(FlowSettings):
 
 
 def siamese_name(prefix: str, task: str, embedding: EncoderSettings, settings: SiameseSettings) -> str:
-  """Returns the published name of an experiment, with the task's name as the user typed it.
-
-  The name says neither seed, dupe_factor, max_seq_length nor num_examples=0, nor what this package adds.
-  """
+  """Returns the published name of an experiment, with the task's name as the user typed it."""
   parts = [f"{prefix}_t_{task}_ep_{settings.num_train_epochs:.2f}_lr_{settings.learning_rate:.2e}"]
   # Each part appears only if its setting is not the published default, in the published order.
   if settings.train_batch_size != 32:

@@ -123,10 +123,7 @@ class MixedPairs(EmbeddingPairs):
 
 
 class VectorPairs(EmbeddingPairs):
-  """Neighboring rows of arrays [n, dim] as pairs: rows 0 and 1, 2 and 3, ..., across the arrays' borders.
-
-  The arrays may be memory-mapped files: only the rows of a step are in memory. An odd last row is left out.
-  """
+  """Neighboring rows of arrays [n, dim], which may be memory-mapped, as pairs, across borders; no odd last row."""
 
   def __init__(self, arrays: Sequence[np.ndarray]) -> None:
     shapes = [array.shape for array in arrays]
@@ -279,10 +276,7 @@ class FitSentences:
     return embeddings.of(dev.sentences_a), embeddings.of(dev.sentences_b), dev.scores
 
   def embedding_pairs(self, pairs_seen: Callable[[int], np.ndarray]) -> EmbeddingPairs:
-    """Returns the pairs of embeddings for a flow; of sentences without one only those that the fit uses.
-
-    `pairs_seen`: number of pairs -> sorted indices of the pairs that the fit uses.
-    """
+    """Returns the pairs for a flow; of sentences without embeddings only `pairs_seen`: number -> sorted indices."""
     embeddings = find_embeddings(self.pairs, self._ready)
     if embeddings is not None:
       return embedding_pairs(embeddings, self.pairs)
