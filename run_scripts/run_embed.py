@@ -40,6 +40,7 @@ def check_flags() -> None:
   # A SavedModel has its encoder and calibration in it.
   names = common_flags.encoder_flags((NAME, LOADING, POOLING))
   names.append("flow_folder")
+  names.remove("saved_model_output")
   unused = common_flags.given(names)
   if FLAGS.saved_model is not None and unused:
     raise ConfigError(f"{unused[0]}: no use with saved_model, which contains its own; leave one out", unused[0])
@@ -49,9 +50,9 @@ def check_flags() -> None:
 def load_model() -> Any:
   """Loads the SavedModel, or the encoder and its calibration."""
   if FLAGS.saved_model is not None:
-    from bert_flow_tf.corpus.models import SavedModelReader
+    from bert_flow_tf.corpus.models import load_saved_model
 
-    return SavedModelReader(os.path.abspath(os.path.expanduser(FLAGS.saved_model)))
+    return load_saved_model(os.path.expanduser(FLAGS.saved_model), FLAGS.saved_model_output)
   model = common_flags.load_model(FLAGS.flow_folder, FLAGS.allow_other_encoder)
   logging.info("%s: %d dimensions", model.name, model.output_dim)
   return model

@@ -30,7 +30,6 @@ _ONLY_IN = {
     "bert_flow_tf.encoder.graph_text",
     "bert_flow_tf.encoder.graph_tokenizer",
     "bert_flow_tf.encoder.saved_model",
-    "bert_flow_tf.corpus",
   ),
   "tensorflow_serving": ("bert_flow_tf.serving",),
   "apache_beam": ("bert_flow_tf.corpus",),

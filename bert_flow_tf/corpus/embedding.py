@@ -15,7 +15,7 @@ from bert_flow_tf.progress import Progress
 
 # Sentences embedded per call: enough to sort by length, few enough to show progress.
 WINDOW = 4096
-# A `SentenceModel` or a `SavedModelReader`: `encode(sentences, batch_size, normalize_embeddings=)` and `output_dim`.
+# A `SentenceModel`, or whatever has `encode(sentences, batch_size, normalize_embeddings=)` and `output_dim`.
 Model = Any
 # If more sentences of a window than this have no embedding, the model is at fault and the run stops.
 MAX_FAILURES = 16

@@ -19,6 +19,7 @@ from bert_flow_tf.encoder.settings import STATIC_MAX_SEQ_LENGTH
 from bert_flow_tf.errors import ConfigError, EncoderError
 from bert_flow_tf.io import checksums
 from bert_flow_tf.io.experiment import SAVED_MODEL
+from bert_flow_tf.io.files import read_json
 
 # The files that decide its vectors.
 _FILES = ("saved_model.*pb*", "variables/**/*", "assets/**/*")
@@ -48,6 +49,7 @@ class SavedText:
   def __init__(self, name: str, output: str | None) -> None:
     """Loads the SavedModel of `saved_model:FOLDER`; `output`: see the setting `saved_model_output`."""
     self.name, self.folder = name, _find(name)
+    _check_undamaged(name, self.folder)
     self.weights_checksum = _checksum(self.folder)
     self._loaded = _load(name, self.folder)
     function_name, function, output = _choose(name, self._loaded, output)
@@ -147,6 +149,17 @@ def _find(name):
     expected = f"expected {SAVED_MODEL}FOLDER with saved_model.pb and variables/, as tf.saved_model.save writes it"
     raise EncoderError(f"model={name}: {expected}; {problem}", "model")
   return path
+
+
+def _check_undamaged(name, folder):
+  """Raises EncoderError if a file of an export differs from its checksum in metadata.json; others have none."""
+  path = folder / "assets.extra" / "metadata.json"
+  try:
+    if path.is_file():
+      checksums.opened(read_json(path), folder)
+  except (OSError, ValueError) as error:
+    message = f"model={name}: damaged, {path.name}: {error}; {checksums.KEEP_CHANGES}"
+    raise EncoderError(message, "model") from error
 
 
 def _checksum(folder):

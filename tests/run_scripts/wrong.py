@@ -245,7 +245,7 @@ max_seq_length :: FLOW --max_seq_length=10 TEXT
 low_dim 2, now None :: FLOW --low_dim=-1 TEXT
 --model :: MODEL --saved_model=@/saved/3 TEXT
 --saved_model :: --saved_model=@/model TEXT
-@/saved/3 :: --saved_model=@/saved TEXT
+name one of its folders: 3 :: --saved_model=@/saved TEXT
 --saved_model :: --saved_model=@/unsigned TEXT
 shard_size 100, now 16384 :: MODEL TEXT --output_dir=@/plain
 embedder.weights_sha256 :: OTHER TEXT --shard_size=100 --output_dir=@/plain
