@@ -146,9 +146,10 @@ def plain(value: Any) -> Any:
 
 
 def write_text(folder: str | os.PathLike, name: str, text: str) -> pathlib.Path:
-  """Writes a text file into a run's folder and returns its path; raises a DataError if it cannot be written."""
+  """Writes a text file into a run's folder, which it creates; returns its path, or raises a DataError."""
   path = pathlib.Path(folder) / name
   try:
+    path.parent.mkdir(parents=True, exist_ok=True)
     files.write_text(path, text)
   except OSError as error:
     raise DataError(f"{path}: cannot be written ({error.strerror})") from error

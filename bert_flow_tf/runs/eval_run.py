@@ -108,7 +108,6 @@ def evaluate_senteval(
   if not scores:
     raise ConfigError(f"senteval={path}: {next(iter(failed.values()))}", argument="senteval")
   if folder is not None:
-    folder.make()
     senteval = {"by": engine.name, "failed": failed}
     report.write_results(folder.path, {"results": scores, **of_models, "senteval": senteval, **(about or {})}, name)
   rows: dict[str, dict] = {}

@@ -10,7 +10,6 @@ from absl import logging
 
 from bert_flow_tf.evaluation import page, report
 from bert_flow_tf.evaluation.result import TaskResult
-from bert_flow_tf.io.experiment import make_folder
 
 
 @dataclasses.dataclass(frozen=True)
@@ -25,15 +24,10 @@ class RunFolder:
     """Raises a ConfigError if the folder has results of a task that is not among these."""
     report.check_replaceable(self.path, tasks, self.argument)
 
-  def make(self) -> None:
-    """Creates the folder."""
-    make_folder(self.path, self.argument)
-
   def write(
     self, title: str, results: Sequence[TaskResult], about: Mapping[str, Any], predictions: bool = True
   ) -> pathlib.Path | None:
     """Writes results.json with the values `about` the run, predictions, and the page of results; returns its path."""
-    self.make()
     contents: dict[str, Any] = {"results": {}, "gain": {}, "controls": {}}
     for result in results:
       of_result = {"results": result.scores, "gain": result.gains, "controls": result.controls}
@@ -47,7 +41,6 @@ class RunFolder:
     for result in results:
       if predictions and result.has_gold and result.pairs is not None:
         folder = self.path / result.name if self.by_task else self.path
-        make_folder(folder, self.argument)
         columns = {"gold": result.pairs.scores, **result.cosines}
         report.write_pairs(folder, report.PREDICTIONS_FILE, result.pairs, columns)
     if not results:

@@ -169,7 +169,6 @@ class SiameseRun:
         l2_penalty=self._settings.l2_penalty,
         batch_size=batch_size,
       )
-    self._files.make()
     report.write_eval_results(self._folder, {**values, "global_step": self.step})
 
   def predict(self, name: str, checkpoint: str | None, pool: bool) -> None:
@@ -179,7 +178,6 @@ class SiameseRun:
     pairs = predicted_pairs(self._task, name)
     with self.watch.timing("predicting"):
       sides = siamese_scores.final(self.parts.model, self._embed(pairs), pairs)
-    self._files.make()
     kind = "pooled" if pool else "results"
     path = self._folder / f"{name}_{kind}.tsv"
     if checkpoint:

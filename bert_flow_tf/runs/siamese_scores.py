@@ -1,7 +1,6 @@
 """Scores and predictions of a siamese encoder, by split, and the published files of them."""
 
 import json
-import os
 import pathlib
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -14,7 +13,6 @@ from bert_flow_tf.evaluation import report
 from bert_flow_tf.evaluation.metrics import correlation
 from bert_flow_tf.evaluation.result import TaskResult, task_result
 from bert_flow_tf.evaluation.task_scores import BEFORE_TRAINING, WITHOUT_FLOW, Embeddings, evaluate, pair_cosines
-from bert_flow_tf.io import files
 from bert_flow_tf.model import SentenceModel
 from bert_flow_tf.training.objectives import Classifier
 
@@ -132,20 +130,20 @@ def _likelihoods(probabilities, classes):
   return np.maximum(rows.astype(np.float64), np.finfo(np.float32).tiny)
 
 
-def write_cosines(path: str | os.PathLike, sides: Sequence[np.ndarray]) -> np.ndarray:
+def write_cosines(path: pathlib.Path, sides: Sequence[np.ndarray]) -> np.ndarray:
   """Writes the published `NAME_results.tsv`, the cosine of each pair of embeddings [n, dim], and returns them, [n]."""
   # str of a float32 has the fewest digits that give it back, as in the published code.
-  cosines = pair_cosines(sides[0], sides[1], pathlib.Path(path).name).astype(np.float32)
-  files.write_text(path, "".join(f"{cosine!s}\n" for cosine in cosines))
+  cosines = pair_cosines(sides[0], sides[1], path.name).astype(np.float32)
+  report.write_text(path.parent, path.name, "".join(f"{cosine!s}\n" for cosine in cosines))
   return cosines
 
 
-def write_pooled(path: str | os.PathLike, sides: Sequence[np.ndarray]) -> None:
+def write_pooled(path: pathlib.Path, sides: Sequence[np.ndarray]) -> None:
   """Writes the published `NAME_pooled.tsv`: a JSON object for each pair, with embedding_a and embedding_b [dim]."""
   lines = []
   for a, b in zip(sides[0], sides[1], strict=True):
     lines.append(json.dumps({"embedding_a": _rounded(a), "embedding_b": _rounded(b)}) + "\n")
-  files.write_text(path, "".join(lines))
+  report.write_text(path.parent, path.name, "".join(lines))
 
 
 def _rounded(embedding):

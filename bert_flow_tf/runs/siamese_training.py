@@ -9,7 +9,7 @@ from bert_flow_tf.calibration.names import FLOW
 from bert_flow_tf.data.siamese_task import TrainingPairs
 from bert_flow_tf.encoder import saving
 from bert_flow_tf.evaluation.task_scores import Embeddings
-from bert_flow_tf.io.experiment import Stopwatch, make_folder
+from bert_flow_tf.io.experiment import Stopwatch
 from bert_flow_tf.runs import siamese_scores
 from bert_flow_tf.runs.siamese_parts import CLASSIFIER, ENCODER, SiameseParts
 from bert_flow_tf.tf1.flow import without_scale
@@ -81,7 +81,6 @@ class SiameseTraining:
     parts.use(parts.model.encoder, None)  # `SentenceModel.fit` makes a flow of the same seed
     model = parts.model
     check_flow(settings, model.dim, len(pairs))
-    make_folder(self._folder, "exp_name")  # after the check, so that a rejected command leaves no folder
     with self._watch.timing("embedding"):
       self.embedded = [parts.embed(model.encoder, [pairs], parts.embedding.cached_dir)]
 
@@ -129,7 +128,6 @@ class SiameseTraining:
     early_stopping = None
     if settings.early_stopping:
       early_stopping = EarlyStopping(self._dev_score, settings.early_stopping_patience, settings.as_published)
-    make_folder(self._folder, "exp_name")  # after the checks above, so that a rejected command leaves no folder
     with self._watch.timing("tokenizing"):
       source = LabelledPairs(
         encoder,
