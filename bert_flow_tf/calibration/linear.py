@@ -256,10 +256,10 @@ class LinearCalibration(Calibration):
     scores = {}
     for k in CANDIDATES:
       try:
-        affine = solver(k)
+        shift, matrix = solver(k)
       except CalibrationError:  # k has reached the rank
         break
-      first, second = self._transformed(a[scored], *affine), self._transformed(b[scored], *affine)
+      first, second = (self._transformed(side[scored], shift, matrix) for side in (a, b))
       scores[k] = _spearman(first, second, gold[scored])
     defined = {k: score for k, score in scores.items() if not np.isnan(score)}
     if not defined:
@@ -285,7 +285,7 @@ class LinearCalibration(Calibration):
     mean, scatter = (np.asarray(arrays[name], np.float64) for name in ("mean", "scatter"))
     whole = METHODS[restored.method].cross or restored.shares
     expected = [mean.size] * (1 + bool(whole))
-    if mean.ndim != 1 or [*scatter.shape] != expected or not np.isfinite([mean.sum(), scatter.sum()]).all():
+    if mean.ndim != 1 or list(scatter.shape) != expected or not np.isfinite([mean.sum(), scatter.sum()]).all():
       raise CalibrationError("arrays mean and scatter do not fit the settings, or are not finite")
     restored._moments = Moments(int(settings["count"]), mean, scatter)
     if not restored._awaits_k:

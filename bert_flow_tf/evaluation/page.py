@@ -108,7 +108,7 @@ def _order(pairs, cosines):
 
 def _by_method(rows):
   """Returns the rows of `report.rows` with a row for each method and a column for each score; others as they are."""
-  header, *lines = rows
+  header, lines = rows[0], rows[1:]
   if not lines or header[2:3] != ["x 100"]:
     return rows
   scores = list(dict.fromkeys(line[2] for line in lines))

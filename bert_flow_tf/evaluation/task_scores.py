@@ -25,9 +25,9 @@ BEFORE_TRAINING = "before_training"
 
 def string_matches(encoder: Any, texts_a: Texts, texts_b: Texts, max_seq_length: int) -> dict[str, np.ndarray]:
   """Returns cosines of n pairs by string matches of an encoder's word pieces: {`TF_IDF`, `CHARACTERS`: float64 [n]}."""
-  sides = [encoder.tokenizer(texts, max_seq_length, warn=False) for texts in check_pairs(texts_a, texts_b)]
-  table = encoder.characters
-  return {TF_IDF: table.whole_pieces.cosines(*sides), CHARACTERS: table.cosines(*sides)}
+  table, sides = encoder.characters, check_pairs(texts_a, texts_b)
+  a, b = (encoder.tokenizer(texts, max_seq_length, warn=False) for texts in sides)
+  return {TF_IDF: table.whole_pieces.cosines(a, b), CHARACTERS: table.cosines(a, b)}
 
 
 def controls(encoder: Any, task: TaskData, max_seq_length: int) -> dict[str, np.ndarray]:

@@ -72,7 +72,7 @@ def check_rows(
 def check_sentence_transformers(arguments: Mapping[str, Any]) -> None:
   """Raises a ConfigError for an argument of `encode` that is unknown, or asks for what this model does not do."""
   for name, value in arguments.items():
-    if name not in (*_IGNORED, *_NEUTRAL):
+    if name not in _IGNORED and name not in _NEUTRAL:
       raise ConfigError(f"{name}: encode has no such argument", argument=name)
     if name in _NEUTRAL and value not in _NEUTRAL[name]:
       allowed = " or ".join(map(repr, _NEUTRAL[name]))

@@ -267,7 +267,7 @@ class FlowRun:
   def _describe(self):
     """Returns what results.json has besides the scores: task, encoder, corpus, calibrations, seconds."""
     pairs = self._corpus.pairs
-    fitted_on: dict[str, Any] = {"pairs": len(pairs), "sentences": len({*pairs.sentences_a, *pairs.sentences_b})}
+    fitted_on: dict[str, Any] = {"pairs": len(pairs), "sentences": len(set(pairs.sentences_a).union(pairs.sentences_b))}
     about: dict[str, Any] = {
       "task": self._task.spec.name,
       "data": self._task.source,

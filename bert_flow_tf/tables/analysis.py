@@ -233,7 +233,7 @@ def draw_cone(run: Run, bench: Workbench) -> Any:
     points = unit @ np.linalg.svd(unit, full_matrices=False)[2][:3].T
     points *= np.sign(points.mean(axis=0))  # a singular vector's sign is arbitrary
     panels.append((points / np.linalg.norm(points, axis=1, keepdims=True), random_pair_cosines(a, b)))
-  return figures.cone_figure(*panels)
+  return figures.cone_figure(panels[0], panels[1])
 
 
 def frequency_groups(

@@ -100,7 +100,7 @@ class Inputs:
     from bert_flow_tf.training.calibrate import check_flow
 
     names = [target_of([task]) for task in self.tasks]
-    for name in (*names, *corpora):
+    for name in names + list(corpora):
       try:
         corpus = self.corpus(name)
       except DataError:

@@ -182,7 +182,7 @@ def _best_rows(table: Table) -> str:
       plain = scores[FIRST_LAST]
       best = max(scores, key=lambda name: scores[name].mean)
       cells = [encoder, _score(plain)]
-      for name in (*names, best):
+      for name in [*names, best]:
         text = ""
         if name in scores:
           text = f"{_score(scores[name])} ({scores[name].mean - plain.mean:+.2f})"

@@ -140,7 +140,7 @@ def checked(plan: Plan) -> Plan:
 def _chosen(argument: str, names: Sequence[str], allowed: Collection[str]) -> tuple[str, ...]:
   """Returns the values of an argument in the order of `allowed`; all of them for "all"."""
   chosen = {name.strip().lower() for name in names}
-  for name in sorted(chosen - {*allowed, "all"}):
+  for name in sorted(chosen - set(allowed) - {"all"}):
     raise ConfigError(f"{argument}={name}: expected one or more of {', '.join(allowed)}, or all", argument)
   if "all" in chosen:
     return tuple(allowed)
@@ -149,7 +149,7 @@ def _chosen(argument: str, names: Sequence[str], allowed: Collection[str]) -> tu
 
 def _mistakes(plan: Plan, columns: set[str]) -> Iterator[tuple[str, str, str]]:
   """Yields (argument, its value, what is expected) of whatever is wrong in a plan; `columns` are its tasks."""
-  for name in sorted(columns - {*STS_TASKS}):
+  for name in sorted(columns - set(STS_TASKS)):
     yield "task", name, f"expected some of {', '.join(STS_TASKS)}"
   # Files of words and sentences.
   for argument in ("frequency_file", "corpus"):

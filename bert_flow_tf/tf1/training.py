@@ -34,7 +34,7 @@ def write_training_checkpoint(
   _delete(prefix)
   tf1_checkpoint.write_checkpoint(prefix, variables)
   steps = _steps(folder)
-  kept = sorted({step, *steps[-KEPT:]})
+  kept = sorted({step}.union(steps[-KEPT:]))
   _mark(folder, kept, [step])
   for old in set(steps) - set(kept):
     _delete(folder / f"{_NAME}{old}")

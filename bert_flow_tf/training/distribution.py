@@ -169,7 +169,7 @@ def read_tf_config() -> Cluster:
   resolver = tf.distribute.cluster_resolver.TFConfigClusterResolver()
   try:
     spec = resolver.cluster_spec()
-    if not spec.jobs or {*spec.jobs} - {"chief", "worker"}:
+    if not spec.jobs or set(spec.jobs) - {"chief", "worker"}:
       raise ValueError(f"jobs are {spec.jobs}")
     own = spec.task_address(resolver.task_type, resolver.task_id)
     by_job = spec.as_dict()

@@ -130,7 +130,7 @@ class Trainer:
       total=total,
       strategy=self._strategy,
       objects={"flow": self.flow, "optimizer": self._optimizer},
-      variables=[*self.flow.variables, *self._optimizer.variables],
+      variables=self.flow.variables + self._optimizer.variables,
       trained=[self._weights.variable],
       identity=identity,
       save_checkpoints_steps=self._settings.save_checkpoints_steps,

@@ -210,7 +210,7 @@ class SiameseTrainer:
         if group:
           optimizer.apply_gradients(zip(clipped, group, strict=True), skip_gradients_aggregation=True)
         norms.append(norm)
-      return tf.stack([*losses, *norms])
+      return tf.stack(list(losses) + norms)
 
     @tf.function(autograph=False)
     def advance(iterator, step):
