@@ -1,10 +1,11 @@
 """Routes `tf.keras` to Keras 2 (tf_keras), which transformers' TF models and TFP need; classes for Keras' loader."""
 
-import importlib.machinery
 import os
 import sys
 from collections.abc import Callable
 from typing import Any
+
+from bert_flow_tf.io.quiet import at_import
 
 
 def require_keras_2():
@@ -49,30 +50,11 @@ def after_keras(register: Callable[[], Any]) -> None:
   """Calls a function when tf_keras has been imported: at once, or in its import; not if a layer of ours imports it."""
   if "tf_keras" in sys.modules:
     register()
-  else:
-    sys.meta_path.insert(0, _KerasFinder(register))
+    return
 
+  def load_and_register(load, module):
+    load(module)
+    if "bert_flow_tf.flow.layer" not in sys.modules:
+      register()
 
-class _KerasFinder:
-  """Finder of tf_keras that calls a function after its import."""
-
-  def __init__(self, register: Callable[[], Any]) -> None:
-    self._register = register
-
-  def find_spec(self, name: str, path: Any = None, target: Any = None) -> Any:
-    """Returns the spec of tf_keras, None for other modules."""
-    if name != "tf_keras":
-      return None
-    spec = importlib.machinery.PathFinder.find_spec(name, path)
-    if spec is None or spec.loader is None:
-      return None
-    load = spec.loader.exec_module
-
-    def load_and_register(module):
-      load(module)
-      sys.meta_path.remove(self)  # not before: programs also look for tf_keras without importing it
-      if "bert_flow_tf.flow.layer" not in sys.modules:
-        self._register()
-
-    spec.loader.exec_module = load_and_register  # type: ignore[method-assign]
-    return spec
+  at_import("tf_keras", load_and_register)

@@ -75,10 +75,7 @@ def _with_metric(task, metric):
 def score_predictions(
   path: str | os.PathLike, task: TaskData | None = None, metric: str | None = None
 ) -> tuple[TaskData, dict]:
-  """Compares a file of similarities with the gold scores of a task, or if that is None with those of the file.
-
-  Returns the task, and {method: (scores by split, {split: similarities [n]})}.
-  """
+  """Compares a file of similarities with a task's gold scores, or its own; returns the task, {method: `evaluate`'s}."""
   path = os.path.expanduser(path)
   gold, similarities, first_line = _read_predictions(path)
   if task is not None:
@@ -120,10 +117,8 @@ def _check_gold(path, task, gold, similarities, first_line):
 
 
 def _read_predictions(path: str | os.PathLike) -> tuple[np.ndarray | None, Mapping[str, np.ndarray], int]:
-  """Returns gold [n], {method: [n]}, float64, and the line number of the first pair of a file of similarities.
-
-  It is a TSV such as `test_results.tsv`, with `gold` ("nan" for none) and methods; or has one similarity a line.
-  """
+  """Returns gold [n], {method: [n]}, float64, and the line number of the first pair of a file of similarities."""
+  # It is a TSV such as test_results.tsv, with `gold` ("nan" for none) and methods; or has one similarity a line.
   rows = [(number, text.split("\t")) for number, text in lines(path, empty="keep")]
   while rows and not "".join(rows[-1][1]).strip():
     rows.pop()

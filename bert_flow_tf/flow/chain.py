@@ -39,11 +39,8 @@ def make_step(
 def forward_and_log_det(
   levels: Levels, u: tf.Tensor, dropout_seed: tf.Tensor | None = None
 ) -> tuple[tf.Tensor, tf.Tensor]:
-  """Returns z [batch, dim] of u [batch, dim], and log|det dz/du|, [batch] or a scalar.
-
-  It is what `chain_bijector` computes, in a third of the operations: TensorFlow Probability evaluates the chain once
-  for z and again for the log-determinant.
-  """
+  """Returns z [batch, dim] of u [batch, dim], and log|det dz/du|, [batch] or a scalar, as `chain_bijector`."""
+  # In a third of the operations: TensorFlow Probability evaluates the chain once for each of the two.
   seeds = dropout_seeds(dropout_seed)
   # `left` are the halves that leave as latents between levels; log-determinants of layers add up.
   left, log_dets = [], []
@@ -60,13 +57,9 @@ def forward_and_log_det(
 
 
 def chain_bijector(levels: Levels, dim: int, dropout_seed: tf.Tensor | None = None) -> "tfp.bijectors.Bijector":
-  """Returns the bijector of the whole flow; forward is u -> z, as `forward_and_log_det` computes it.
-
-  Tensors of other floating types are cast to that of the flow.
-
-  `tfb.Chain` applies its list from right to left, so every list is passed reversed: the layer that an embedding passes
-  first is last. Level l works on the first dim / 2**l of the dimensions of u; the others have left.
-  """
+  """Returns the bijector of the whole flow; forward is u -> z, as `forward_and_log_det` computes it, of any dtype."""
+  # `tfb.Chain` applies its list from right to left, so every list is passed reversed. Level l works on the first
+  # dim / 2**l of the dimensions of u; the others have left.
   from tensorflow_probability import bijectors as tfb
 
   from bert_flow_tf.flow.bijectors import Cast
@@ -110,10 +103,8 @@ def level_weights(levels: Levels) -> dict[str, NamedWeight]:
 
 
 def latent_order(dim: int, n_levels: int) -> np.ndarray:
-  """Returns the position of each latent before the last reordering, int32 [dim].
-
-  In the original's order the halves that left come first, in order of leaving, then the rest.
-  """
+  """Returns the position of each latent before the last reordering, int32 [dim]."""
+  # In the original's order the halves that left come first, in order of leaving, then the rest.
   bounds = [dim >> level for level in range(n_levels)]
   left = [np.arange(inner, outer) for outer, inner in itertools.pairwise(bounds)]
   return np.concatenate([*left, np.arange(bounds[-1])]).astype(np.int32)

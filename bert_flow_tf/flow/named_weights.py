@@ -107,10 +107,8 @@ def check_names(names: Iterable[str], expected: Iterable[str], description: str)
 
 
 def assign_original(weights: Mapping[str, NamedWeight], variables: Mapping[str, np.ndarray]) -> None:
-  """Sets weights from {name in the original: array}, all or none; weights that the original lacks become ones.
-
-  The names may begin with `bert/flow/`.
-  """
+  """Sets weights from {name in the original: array}, all or none; weights that the original lacks become ones."""
+  # The names may begin with `bert/flow/`.
   arrays = {name.removeprefix("bert/flow/"): array for name, array in variables.items()}
   if len(arrays) < len(variables):
     twice = next(name for name in arrays if name in variables and f"bert/flow/{name}" in variables)

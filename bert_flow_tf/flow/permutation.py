@@ -61,11 +61,9 @@ class Permutation(FlowLayer):
 
 @tf.custom_gradient
 def _gather(x, order):
-  """Returns x[..., order] with a gradient by the inverse order.
-
-  TensorFlow's gradient of `gather` adds row by row, because an index may occur twice. In a permutation none does, so
-  the gradient is a gather too. Without XLA those additions took a fifth of a step's CPU time.
-  """
+  """Returns x[..., order] with a gradient by the inverse order."""
+  # TensorFlow's gradient of `gather` adds row by row, because an index may occur twice. In a permutation none does, so
+  # the gradient is a gather too. Without XLA those additions took a fifth of a step's CPU time.
 
   def gradient(of_output):
     return tf.gather(of_output, _inverted(order), axis=-1), None

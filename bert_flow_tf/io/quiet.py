@@ -7,7 +7,7 @@ import os
 import re
 import sys
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 # Modules of TensorFlow that log each checkpoint and each collective operation.
@@ -22,9 +22,9 @@ _START_UP = re.compile(
   rb"[IWE]0000 00:00:|WARNING: All log messages before absl|\d{4}-\d\d-\d\d [\d:.]+: [IWE] \w+/|"
   rb"To enable the following instructions:"
 )
-
-
 _CPU_INFO = "/proc/cpuinfo"
+# Not empty if the first import runs an operation, after which a program could not configure the devices any more.
+_RUNS_OPERATION: list[bool] = []
 
 
 def hide_start_up() -> None:
@@ -33,7 +33,7 @@ def hide_start_up() -> None:
   warnings.filterwarnings("ignore", message="IProgress not found")
   is_quiet = "tensorflow" not in sys.modules and os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2") == "2"
   if is_quiet and sys.stderr is not None:  # it is None if it was closed before the start
-    sys.meta_path.insert(0, _QuietFinder())
+    at_import("tensorflow", _load_quietly)
 
 
 def make_quiet(handler: logging.Handler) -> None:
@@ -43,7 +43,7 @@ def make_quiet(handler: logging.Handler) -> None:
   is_terminal = sys.stderr is not None and sys.stderr.isatty()
   time = "" if is_terminal else "%(asctime)s "
   handler.setFormatter(_Line(f"{time}%(message)s", "%H:%M:%S"))
-  _QuietFinder.runs_operation = True
+  _RUNS_OPERATION.append(True)
 
 
 class _Line(logging.Formatter):
@@ -55,34 +55,44 @@ class _Line(logging.Formatter):
     return super().formatMessage(record)
 
 
-class _QuietFinder:
-  """Finder of TensorFlow whose first import, and first look for devices, prints nothing."""
+def at_import(name: str, execute: Callable[[Callable, Any], None]) -> None:
+  """Has `execute(load, module)` called at a module's first import, in place of `load(module)`."""
+  sys.meta_path.insert(0, _Hook(name, execute))
 
-  # Whether an operation runs then, after which a program could not configure the devices any more.
-  runs_operation = False
-  # No setting of TensorFlow 2.21 does it: these messages come before its log is initialized.
+
+class _Hook:
+  """Finder of one module whose loader is replaced."""
+
+  def __init__(self, name: str, execute: Callable[[Callable, Any], None]) -> None:
+    self._name, self._execute = name, execute
 
   def find_spec(self, name: str, path: Any = None, target: Any = None) -> Any:
-    """Returns TensorFlow's spec with a quiet loader, None for other modules."""
-    if name != "tensorflow":
+    """Returns the spec of the module, None for others."""
+    if name != self._name:
       return None
     spec = importlib.machinery.PathFinder.find_spec(name, path)
     if spec is None or spec.loader is None:
       return None
     load = spec.loader.exec_module
 
-    def load_quietly(module):
-      sys.meta_path.remove(self)  # not before: programs also look for TensorFlow without importing it
-      with _hidden_start_up():
-        load(module)
-        # A worker has to find the others before the first operation.
-        has_gpu = bool(module.config.list_physical_devices("GPU"))
-        if self.runs_operation and not has_gpu and "TF_CONFIG" not in os.environ:
-          # Says which CPUs have no instructions for it.
-          module.cast(1.0, module.float16)
+    def execute(module):
+      sys.meta_path.remove(self)  # not before: programs also look for a module without importing it
+      self._execute(load, module)
 
-    spec.loader.exec_module = load_quietly  # type: ignore[method-assign]
+    spec.loader.exec_module = execute  # type: ignore[method-assign]
     return spec
+
+
+def _load_quietly(load, module):
+  """Loads TensorFlow, and looks for devices."""
+  # No setting of TensorFlow 2.21 does it: its messages come before its log is initialized.
+  with _hidden_start_up():
+    load(module)
+    # A worker has to find the others before the first operation.
+    has_gpu = bool(module.config.list_physical_devices("GPU"))
+    if _RUNS_OPERATION and not has_gpu and "TF_CONFIG" not in os.environ:
+      # Says which CPUs have no instructions for it.
+      module.cast(1.0, module.float16)
 
 
 @contextlib.contextmanager

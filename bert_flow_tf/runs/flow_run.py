@@ -116,12 +116,7 @@ def _names_of_part(part):
 
 
 class FlowRun:
-  """Calibrations that are fitted on a corpus and evaluated on a task, in a folder.
-
-  `model` has no calibration, `specs` are the calibrations to fit, `strategy` is that of the flow's fit. `is_chief` says
-  whether this process evaluates and writes; other workers only fit. `models` is {method: model}, the one without a
-  calibration first; `watch` has the seconds by kind of work.
-  """
+  """Calibrations, the `specs`, that are fitted to a model without one, and evaluated on a task, in a folder."""
 
   def __init__(
     self,
@@ -139,7 +134,7 @@ class FlowRun:
     settings = dataclasses.replace(settings, embedding=embedding, flow=settings.flow.for_corpus(corpus))
     self._settings = settings
     self.watch, self.models = Stopwatch(), {WITHOUT_FLOW: model}
-    self.is_chief = is_chief(strategy)
+    self.is_chief = is_chief(strategy)  # evaluates and writes; other workers only fit
     self._steps = 0
     self._cone: dict[str, Any] = {}
     self._choice: Choice | None = None

@@ -28,11 +28,7 @@ ENCODER, CLASSIFIER = "encoder", "classifier"
 
 
 class SiameseParts:
-  """The parts that a task and settings ask for, which `load` makes.
-
-  `model` is the encoder with its flow, if there is one, `classifier` that of a task with labels. `restored` is {part:
-  (number of variables that came from the encoder's checkpoint, of all)}.
-  """
+  """The parts that a task and settings ask for, which `load` makes: the encoder with any flow, and any classifier."""
 
   def __init__(self, task: TaskData, embedding: SiameseEmbedding, settings: SiameseSettings) -> None:
     self.task, self.embedding, self.settings = task, embedding, settings
@@ -44,6 +40,7 @@ class SiameseParts:
     )
     self.model: SentenceModel
     self.classifier: Any = None
+    # {part: (number of variables that came from the encoder's checkpoint, of all)}
     self.restored: dict[str, tuple[int, int]] = {}
 
   def load(self, name: str, to_be_trained: bool = False) -> None:

@@ -33,11 +33,7 @@ FACTS = "training.json"
 
 
 class SiameseRun:
-  """Run in a folder: `train` or `load` first, then `evaluate` and `predict`, and `write` at last.
-
-  `parts` then has encoder, flow and classifier. `facts` is the content of training.json, empty if nothing was trained,
-  `step` the number of steps made, the published global_step.
-  """
+  """Run in a folder: `train` or `load` first, then `evaluate` and `predict`, and `write` at last."""
 
   def __init__(
     self,
@@ -54,8 +50,8 @@ class SiameseRun:
     self._files = RunFolder(self._folder)
     self.parts = SiameseParts(task, embedding, settings)
     self.watch = Stopwatch()
-    self.facts: dict[str, Any] = {}
-    self.step = 0
+    self.facts: dict[str, Any] = {}  # content of training.json
+    self.step = 0  # the published global_step
     self._embedded: list[Embeddings] = []
     self._results: list[TaskResult] = []
     self._is_loaded = self._is_trained = False

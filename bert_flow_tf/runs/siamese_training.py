@@ -23,10 +23,7 @@ from bert_flow_tf.training.siamese_trainer import SiameseTrainer
 
 
 class SiameseTraining:
-  """Training of a run's parts on chosen pairs, in the run's folder.
-
-  `step` is the step whose weights they have, `embedded` has the embeddings of the pairs if the encoder was frozen.
-  """
+  """Training of a run's parts on chosen pairs, in its folder, to a `step`; `embedded` if the encoder was frozen."""
 
   def __init__(self, parts: SiameseParts, chosen: TrainingPairs, folder: pathlib.Path, watch: Stopwatch) -> None:
     self._parts, self._chosen, self._folder, self._watch = parts, chosen, folder, watch

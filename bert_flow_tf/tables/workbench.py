@@ -118,12 +118,10 @@ class Store:
 
 
 class Workbench:
-  """One encoder (a `SentenceEncoder`; a `WordEncoder` with `words`) of a run; computes each result once.
+  """One encoder (a `SentenceEncoder`, or a `WordEncoder` with `words`) of a run; computes each result once."""
 
-  `label` names it in the tables; `paper_encoder` is "base" or "large" if it is the paper's, else None; `own` is the
-  only embedding of word vectors, of a SavedModel, of a static encoder and of a folder that declares its pooling, None
-  for other encoders.
-  """
+  # `label` names it in the tables, `paper_encoder` is its name if it is the paper's. `own` is the only embedding of word
+  # vectors, of a SavedModel, of a static encoder and of a folder that declares its pooling, None for other encoders.
 
   def __init__(
     self,

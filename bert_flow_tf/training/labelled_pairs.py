@@ -14,14 +14,10 @@ from bert_flow_tf.errors import TrainingError
 
 
 class LabelledPairs(TokenPairs):
-  """Pairs of a siamese training, each `dupe_factor` times in a row; a target NaN stands for a pair without a label.
+  """Pairs of a siamese training, each `dupe_factor` times in a row; a target NaN stands for a pair without a label."""
 
-  The first copy of a pair is the pair itself. In every other copy, one random word piece of each side is [MASK], as in
-  the published code. `random` draws them, the first side before the second; it is copied. With `pad_to_max`, batches
-  are padded to max_seq_length instead of their longest sentence, so that XLA compiles once.
-
-  `num_pairs` is the number of pairs without copies; `len` counts the copies.
-  """
+  # The first copy of a pair is the pair itself. In every other copy, one random word piece of each side is [MASK], as in
+  # the published code. With `pad_to_max` batches are padded to max_seq_length, so that XLA compiles once.
 
   def __init__(
     self,

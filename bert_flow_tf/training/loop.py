@@ -28,16 +28,12 @@ KEEP = 2
 
 @dataclasses.dataclass(frozen=True)
 class LoopResult:
-  """Result of `TrainingLoop.run`.
-
-  `steps` were made in all, `first_step` of them before a resume. `losses` are those before each step made here, float
-  [steps, parts of the loss], and `calls` (steps, seconds) of each call that made steps; the first one compiles.
-  """
+  """Result of `TrainingLoop.run`: `steps` in all, of which `first_step` were made before a resume."""
 
   steps: int
   first_step: int
-  losses: np.ndarray
-  calls: tuple[tuple[int, float], ...]
+  losses: np.ndarray  # before each step made here, float [steps, parts of the loss]
+  calls: tuple[tuple[int, float], ...]  # (steps, seconds) of each call that made steps
 
   @property
   def seconds_per_step(self) -> float:

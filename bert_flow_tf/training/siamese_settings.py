@@ -16,11 +16,7 @@ NO_EPOCHS = 1e-6
 
 @dataclasses.dataclass(frozen=True)
 class SiameseEmbedding(EncoderSettings):
-  """Encoder and pooling of a siamese training, with the published ways to name an encoder.
-
-  Raises:
-    ConfigError: low_dim is below -1, or files of an encoder are given without its weights.
-  """
+  """Encoder and pooling of a siamese training, with the published ways to name an encoder."""
 
   init_checkpoint: str | None = setting(
     None,
@@ -53,11 +49,7 @@ class SiameseEmbedding(EncoderSettings):
 
 @dataclasses.dataclass(frozen=True)
 class SiameseSettings(FlowSettings):
-  """How an encoder is fine-tuned on pairs, with a flow or without.
-
-  Raises:
-    ConfigError: a value outside its range.
-  """
+  """How an encoder is fine-tuned on pairs, with a flow or without; a ConfigError names a value outside its range."""
 
   flow_model_config: str = setting("config_l3_d3_w32", "Name of a packaged configuration, or a json file.")
   flow_learning_rate: float = setting(1e-3, "Constant learning rate of the flow's own loss.")

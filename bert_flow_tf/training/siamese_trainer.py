@@ -66,11 +66,9 @@ class SiameseTrainer:
     early_stopping: EarlyStopping | None = None,
     shuffle: bool = True,
   ) -> SiameseResult:
-    """Trains for passes over the pairs; a second call continues from the current weights.
-
-    Early stopping, which needs a checkpoint folder, evaluates dev after each pass. Checkpoints are then saved after
-    each pass, too, whatever `save_checkpoints_steps` is.
-    """
+    """Trains for passes over the pairs; a second call continues from the current weights."""
+    # Early stopping, which needs a checkpoint folder, evaluates dev and saves a checkpoint after each pass, whatever
+    # `save_checkpoints_steps` is.
     settings = self._settings
     total = num_steps(source.num_pairs, settings.train_batch_size, num_train_epochs)
     learns_from_labels = source.labelled > 0 or settings.l2_penalty > 0
