@@ -120,19 +120,16 @@ class Store:
 class Workbench:
   """One encoder (a `SentenceEncoder`, or a `WordEncoder` with `words`) of a run; computes each result once."""
 
-  # `label` names it in the tables, `paper_encoder` is its name if it is the paper's. `own` is the only embedding of word
-  # vectors, of a SavedModel, of a static encoder and of a folder that declares its pooling, None for other encoders.
-
   def __init__(
     self,
     encoder: Any,
     inputs: Inputs,
     store: Store,
     label: str,
-    paper_encoder: str | None = None,
+    paper_encoder: str | None = None,  # "base" or "large" if it is the paper's
     nli_tuned: bool = False,
     words: bool = False,
-    own: str | None = None,
+    own: str | None = None,  # only embedding of word vectors, of a SavedModel, if static, or declared by the folder
   ) -> None:
     self.encoder, self.inputs, self.store, self.label = encoder, inputs, store, label
     self.paper_encoder, self.nli_tuned, self.words = paper_encoder, nli_tuned, words

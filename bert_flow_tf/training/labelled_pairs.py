@@ -16,9 +16,6 @@ from bert_flow_tf.errors import TrainingError
 class LabelledPairs(TokenPairs):
   """Pairs of a siamese training, each `dupe_factor` times in a row; a target NaN stands for a pair without a label."""
 
-  # The first copy of a pair is the pair itself. In every other copy, one random word piece of each side is [MASK], as in
-  # the published code. With `pad_to_max` batches are padded to max_seq_length, so that XLA compiles once.
-
   def __init__(
     self,
     encoder: SentenceEncoder,
@@ -26,7 +23,7 @@ class LabelledPairs(TokenPairs):
     sentences_b: Sequence[str],
     targets: Sequence[float] | np.ndarray,
     max_seq_length: int = 64,
-    pad_to_max: bool = False,
+    pad_to_max: bool = False,  # to max_seq_length, so that XLA compiles once
     dupe_factor: int = 1,
     random: Random | None = None,
   ) -> None:
