@@ -112,9 +112,7 @@ def choose_pairs(settings: SiameseSettings, task: TaskData) -> TrainingPairs | N
     logging.info("num_train_epochs=%g: nothing is trained", settings.num_train_epochs)
     return None
   if settings.early_stopping and not task.splits_with_gold(("dev",)):
-    raise ConfigError(
-      f"early_stopping: {task.name} has no dev split with gold ({task.source})", argument="early_stopping"
-    )
+    raise ConfigError(f"early_stopping: {task.name} has no dev split with gold ({task.source})", "early_stopping")
   full, copies = settings.use_full_for_training, settings.dupe_factor
   return training_pairs(task, settings.train_splits, full, settings.num_examples, copies, settings.seed)
 

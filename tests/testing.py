@@ -1,5 +1,6 @@
 """Helpers of several tests: the optional folder `../shared`, and changes of saved files."""
 
+import contextlib
 import pathlib
 
 import numpy as np
@@ -25,6 +26,19 @@ def shared(path):
 def golden_files(kind):
   """Returns the paths of the original's numbers of a kind: all files of `../shared`, or those in tests/golden."""
   return sorted((SHARED / _GOLDEN[kind]).glob("*.npz")) or sorted((REPO / "tests/golden" / kind).glob("*.npz"))
+
+
+def below(arrays, prefix):
+  """Returns {name: array} of the keys PREFIX/name of a golden file."""
+  return {key.removeprefix(f"{prefix}/"): arrays[key] for key in arrays if key.startswith(f"{prefix}/")}
+
+
+@contextlib.contextmanager
+def rejected(error, argument, match=None):
+  """Expects an error in one line that names an argument."""
+  with pytest.raises(error, match=match) as raised:
+    yield
+  assert raised.value.argument == argument and "\n" not in str(raised.value)
 
 
 def rewrite_archive(folder, kind, arrays=None, **settings):

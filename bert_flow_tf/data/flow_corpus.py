@@ -91,8 +91,7 @@ def load_task_and_corpus(data: DataSettings, corpus: CorpusSettings) -> tuple[Ta
     folder = None if task.spec.name == "custom" else data.data_dir
     chosen = load_flow_corpus(TARGET if name is None else name, task, folder, data.tfds_data_dir)
   if task.spec.packaged and data.data_dir and chosen.name != NLI:
-    message = f"data_dir={data.data_dir}: the task {task.name} reads no files; choose another task"
-    raise ConfigError(message, argument="data_dir")
+    raise ConfigError(f"data_dir={data.data_dir}: the task {task.name} reads no files; choose another task", "data_dir")
   logging.info("%s: %s", task.spec.name, task.source)
   return task, chosen
 

@@ -204,6 +204,5 @@ def _text(element, name, argument):
     except UnicodeDecodeError as error:
       raise DataError(f"{name} is {repr(element)[:40]}, which is not UTF-8", argument=argument) from error
   if not isinstance(element, str):
-    message = f"{name} is {repr(element)[:40]}, of type {type(element).__name__}; expected str"
-    raise DataError(message, argument=argument)
+    raise DataError(f"{name} is {repr(element)[:40]}, of type {type(element).__name__}; expected str", argument)
   return str(element)

@@ -9,6 +9,7 @@ from bert_flow_tf.data.tasks import DataSettings, load_task
 from bert_flow_tf.errors import ConfigError, DataError
 from bert_flow_tf.training.settings import FlowSettings
 from tests.run_scripts import tiny_data
+from tests.testing import rejected
 
 
 @pytest.fixture(scope="module")
@@ -76,12 +77,10 @@ def test_nli_has_the_papers_rate_and_epochs(tmp_path, data):
   ],
 )
 def test_rejected_corpora(name, error, argument):
-  with pytest.raises(error) as raised:
+  with rejected(error, argument):
     flow_corpus.load_flow_corpus(name, load_task("hard-sample"))
-  assert raised.value.argument == argument
 
 
 def test_two_settings_that_choose_the_corpus_are_rejected():
-  with pytest.raises(ConfigError) as raised:
+  with rejected(ConfigError, "flow_corpus"):
     flow_corpus.load_task_and_corpus(DataSettings("hard-sample"), CorpusSettings("train", True))
-  assert raised.value.argument == "flow_corpus"

@@ -10,7 +10,7 @@ from bert_flow_tf.errors import FlowError
 from bert_flow_tf.flow.config import FlowConfig
 from bert_flow_tf.flow.glow import Glow
 from tests.flow import reference
-from tests.testing import golden_files
+from tests.testing import below, golden_files
 
 FILES = golden_files("flow")
 
@@ -23,14 +23,11 @@ class Golden:
       self.arrays = {key: archive[key] for key in archive.files}
     self.config = json.loads(str(self.arrays["config"]))
     self.batch_size = int(self.arrays["batch_size"])
-    self.initial = self.below("initial/")
-    self.after_init = self.below("after_init/")
+    self.initial = below(self.arrays, "initial")
+    self.after_init = below(self.arrays, "after_init")
     self.weights = self.after_init or self.initial
     self.a, self.b = (self.arrays[side][: self.batch_size] for side in "ab")
     self.both = np.concatenate([self.a, self.b])
-
-  def below(self, prefix):
-    return {key.removeprefix(prefix): array for key, array in self.arrays.items() if key.startswith(prefix)}
 
   def flow(self, weights, dtype="float32"):
     actnorm_init = "data" if self.after_init else "glorot"
@@ -70,7 +67,7 @@ def test_data_dependent_initialization(golden):
 def test_latents_bits_per_dim_and_gradients(golden):
   flow = golden.flow(golden.weights)
   weights = {name: variable.weight for name, variable in flow.named_weights().items() if variable.original}
-  expected = golden.below("grad/")
+  expected = below(golden.arrays, "grad")
   assert {weights[name].ref() for name in expected} == {weight.ref() for weight in flow.trainable_variables}
   u = golden.both
   with tf.GradientTape() as tape:
@@ -108,8 +105,8 @@ def test_float64_agrees_with_the_equations_far_closer(golden):
 def test_optimizer_step_of_the_reference_is_the_originals(golden):
   """`reference.AdamWeightDecay` on the golden gradient gives the golden weights after one step."""
   optimizer = reference.AdamWeightDecay(float(golden.arrays["learning_rate"]))
-  found = optimizer.step(reference.float64(golden.weights), reference.float64(golden.below("grad/")))
-  for name, expected in golden.below("after_1_steps/").items():
+  found = optimizer.step(reference.float64(golden.weights), reference.float64(below(golden.arrays, "grad")))
+  for name, expected in below(golden.arrays, "after_1_steps").items():
     # A gradient near zero is divided by its own size: its rounding shows at the size of the learning rate.
     np.testing.assert_allclose(found[name], expected, rtol=1e-5, atol=2e-6, err_msg=name)
 

@@ -11,7 +11,7 @@ from bert_flow_tf.flow.glow import Glow
 from bert_flow_tf.tf1.flow import make_flow, start_as_published, without_scale
 from bert_flow_tf.training.calibrate import fit_calibration
 from tests.flow.cases import config
-from tests.testing import golden_files
+from tests.testing import below, golden_files
 
 FILES = golden_files("flow")
 STEP = "revnet_0/revnet_step_0"
@@ -20,7 +20,7 @@ STEP = "revnet_0/revnet_step_0"
 @pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
 def test_golden_files(file):
   with np.load(file) as archive:
-    variables = {key.removeprefix("initial/"): archive[key] for key in archive.files if key.startswith("initial/")}
+    variables = below(archive, "initial")
     expected, dim = json.loads(str(archive["config"])), archive["a"].shape[1]
   flow = make_flow(variables)
   assert flow.config == FlowConfig.from_dict({**expected, "coupling_dropout": 0.0})

@@ -12,7 +12,7 @@ from bert_flow_tf import SentenceEncoder, SentenceModel
 from bert_flow_tf.tf1 import read, write
 from bert_flow_tf.training.objectives import Classifier
 from tests.encoder import tf1_files, tiny
-from tests.testing import golden_files
+from tests.testing import below, golden_files
 
 FILES = [file for file in golden_files("siamese") if file.stem in ("joint", "low_dim_flow", "nli_softmax")]
 WORDS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *(f"w{i}" for i in range(115))]
@@ -25,7 +25,7 @@ class Converted:
     with np.load(file) as archive:
       self.data = {key: archive[key] for key in archive.files}
     self.flags = json.loads(str(self.data["flags"]))
-    self.variables = self.below("initial/") | self.below("after_40_steps/")
+    self.variables = below(self.data, "initial") | below(self.data, "after_40_steps")
     slots = tf1_files.adam_slots({name: self.variables[name] for name in json.loads(str(self.data["trainable"]))})
     saved = {**self.variables, **slots, "global_step": np.array(40, np.int64)}
     config = json.loads(str(self.data["bert_config"]))
@@ -39,9 +39,6 @@ class Converted:
       self.model = SentenceModel.load(self.folder / "flow")
     else:
       self.model = SentenceModel(SentenceEncoder.from_pretrained(str(self.folder / "encoder")), **pooling)
-
-  def below(self, prefix):
-    return {key.removeprefix(prefix): array for key, array in self.data.items() if key.startswith(prefix)}
 
   def embeddings(self, side):
     """Returns the embeddings of the 20 evaluated sentences of a side, before the flow."""

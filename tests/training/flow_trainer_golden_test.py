@@ -9,7 +9,7 @@ from bert_flow_tf import FlowConfig, Glow
 from bert_flow_tf.training.flow_trainer import Trainer
 from bert_flow_tf.training.settings import FlowSettings
 from bert_flow_tf.training.sources import EmbeddingPairs
-from tests.testing import golden_files, nudged
+from tests.testing import below, golden_files, nudged
 
 FILES = golden_files("flow")
 
@@ -21,21 +21,11 @@ LOSS, WEIGHTS, LATENTS = {"rtol": 1e-3, "atol": 1e-5}, 1e-5, 2e-5
 REPEATS, FACTOR = 6, 2.0
 
 
-def read(file):
-  """Returns the file's single values, and its variables by stage."""
-  data = np.load(file)
-  stages = {}
-  for key in data.files:
-    stage, slash, name = key.partition("/")
-    if slash:
-      stages.setdefault(stage, {})[name] = data[key]
-  return {key: data[key] for key in data.files if "/" not in key}, stages
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
 def test_fit_is_the_originals(file):
-  values, stages = read(file)
+  values = dict(np.load(file))
+  stages = {key.partition("/")[0] for key in values}
   from_data = "after_init" in stages
   assert from_data != file.stem.endswith("_no_init")
   flow = Glow(
@@ -43,8 +33,8 @@ def test_fit_is_the_originals(file):
     values["a"].shape[1],
     actnorm_init="data" if from_data else "glorot",
   )
-  start = stages["after_init" if from_data else "initial"]
-  after = {int(stage.split("_")[1]): named for stage, named in stages.items() if stage.endswith("_steps")}
+  start = below(values, "after_init" if from_data else "initial")
+  after = {int(stage.split("_")[1]): below(values, stage) for stage in stages if stage.endswith("_steps")}
   settings = FlowSettings(
     flow_learning_rate=float(values["learning_rate"]),
     train_batch_size=int(values["batch_size"]),

@@ -17,7 +17,7 @@ from bert_flow_tf.training.siamese_losses import SiameseLosses
 from bert_flow_tf.training.siamese_settings import SiameseSettings
 from bert_flow_tf.training.siamese_trainer import SiameseTrainer
 from tests.encoder import tf1_files
-from tests.testing import golden_files, nudged
+from tests.testing import below, golden_files, nudged
 
 # The file that comes with the repository is tested in every run.
 FILES = [
@@ -43,7 +43,7 @@ class Golden:
     self.data = np.load(file)
     self.flags = json.loads(str(self.data["flags"]))
     self.sensitivity = json.loads(str(self.data["sensitivity"]))
-    self.start = self.below("initial")
+    self.start = below(self.data, "initial")
     config = json.loads(str(self.data["bert_config"]))
     bert = {name: array for name, array in self.start.items() if name in tf1_names.bert_shapes(config)}
     words = [f"w{i}" for i in range(config["vocab_size"])]
@@ -66,14 +66,10 @@ class Golden:
     self.losses = SiameseLosses(self.encoder, pooling, self.classifier, self.flow, settings, self.low_dim)
     self.trainer = SiameseTrainer(self.losses, settings)
     self.source = self.pairs("")
-    if initial := self.below("after_init"):  # the flow starts from the first sentences of the first batch
+    if initial := below(self.data, "after_init"):  # the flow starts from the first sentences of the first batch
       ids, _, _ = self.features(self.source, settings.train_batch_size)
       self.flow.initialize(self.losses.embed(self.source, ids))
       self.start |= initial
-
-  def below(self, prefix):
-    """Returns {name: array} of the keys PREFIX/name."""
-    return {key.removeprefix(f"{prefix}/"): self.data[key] for key in self.data.files if key.startswith(f"{prefix}/")}
 
   def pairs(self, prefix):
     """Returns the pairs of the keys that begin with a prefix."""
@@ -147,11 +143,11 @@ def golden(request, tmp_path_factory):
 def test_first_batch(golden):
   """Outputs and gradients of the first batch. Key biases have none: there, the terms cancel."""
   weights = golden.weights()
-  for name, expected in golden.below("after_init").items():
+  for name, expected in below(golden.data, "after_init").items():
     np.testing.assert_allclose(weights[name], expected, rtol=1e-5, atol=1e-6, err_msg=name)
   size = golden.flags["train_batch_size"]
   embeddings, bits = golden.outputs(golden.source, size)
-  first = golden.below("first")
+  first = below(golden.data, "first")
   for side, e in zip("ab", embeddings, strict=True):
     assert_close(e, first[f"embedding_{side}"], side)
   if bits is not None:
@@ -160,7 +156,7 @@ def test_first_batch(golden):
     losses = golden.losses(golden.source, golden.features(golden.source, size), tf.constant([1, 2]))
   assert losses[0].numpy() == pytest.approx(float(first["loss"]), rel=1e-5)
   for loss, kind in zip(losses, ("grad", "flow_grad"), strict=True):
-    expected, variables = golden.below(kind), golden.variables()
+    expected, variables = below(golden.data, kind), golden.variables()
     largest = max((np.abs(array).max() for array in expected.values()), default=0.0)
     gradients = tape.gradient(loss, [variables[name] for name in expected])
     for (name, array), gradient in zip(expected.items(), gradients, strict=True):
@@ -171,7 +167,7 @@ def test_training(golden):
   """The whole training: a CPU whose rounding moves it further than the file says must show that rounding alone does."""
   data, steps = golden.data, int(golden.data["num_train_steps"])
   run, expected = golden.run(golden.start), {name: data[name] for name in CURVES if name in data.files}
-  moved, changed = json.loads(str(data["moved"])), golden.below(f"after_{steps}_steps")
+  moved, changed = json.loads(str(data["moved"])), below(golden.data, f"after_{steps}_steps")
   for name in set(run["weights"]) - set(moved):
     assert run["weights"][name].tobytes() == golden.start[name].tobytes(), name
   if "eval/cos_similarity" in data.files:

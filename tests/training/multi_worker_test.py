@@ -24,7 +24,7 @@ from bert_flow_tf.training.distribution import Cluster, make_strategy, read_tf_c
 from bert_flow_tf.training.settings import FlowSettings
 from bert_flow_tf.training.sources import EmbeddingPairs
 from tests.encoder import tiny
-from tests.testing import REPO
+from tests.testing import REPO, rejected
 from tests.training import two_workers
 
 CONFIG = FlowConfig(n_levels=1, depth=1, coupling_width=4)
@@ -76,9 +76,8 @@ def test_malformed_tf_config(text, monkeypatch):
   monkeypatch.delenv("TF_CONFIG", raising=False)
   if text is not None:
     monkeypatch.setenv("TF_CONFIG", text)
-  with pytest.raises(ConfigError, match="TF_CONFIG") as raised:
+  with rejected(ConfigError, "distribution_strategy", match="TF_CONFIG"):
     read_tf_config()
-  assert raised.value.argument == "distribution_strategy" and "\n" not in str(raised.value)
 
 
 def test_worker_that_does_not_come():

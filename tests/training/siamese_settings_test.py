@@ -27,24 +27,6 @@ def test_published_names():
     assert siamese_name(values["exp_name_prefix"], values["task_name"], embedding, settings) == case["folder"]
 
 
-@pytest.mark.parametrize(
-  ("argument", "value"),
-  [
-    ("learning_rate", 0.0),
-    ("flow_learning_rate", float("nan")),
-    ("warmup_proportion", 1.5),
-    ("l2_penalty", float("nan")),
-    ("train_batch_size", 0),
-    ("seed", -1),
-    ("save_checkpoints_steps", 0),
-  ],
-)
-def test_rejected_values(argument, value):
-  with pytest.raises(ConfigError) as raised:
-    SiameseSettings(**{argument: value})
-  assert raised.value.argument == argument
-
-
 def test_half_precision_of_a_training():
   SiameseSettings(num_examples=0, flow=True, flow_loss=True).check_training("float16")  # the encoder is frozen
   with pytest.raises(ConfigError, match="float16: small gradients underflow"):
