@@ -15,7 +15,6 @@ from absl import flags, logging
 
 from bert_flow_tf.corpus.job import EmbeddingJob, JobSettings
 from bert_flow_tf.encoder.settings import LOADING, NAME, POOLING
-from bert_flow_tf.errors import ConfigError
 from run_scripts import common_flags, runner
 
 FLAGS = flags.FLAGS
@@ -35,15 +34,13 @@ def define_flags() -> None:
 
 def check_flags() -> None:
   """Validates the flags before anything is loaded."""
-  if FLAGS.cached_dir is not None:
-    raise ConfigError("cached_dir: no use here, as finished shards are not embedded again", argument="cached_dir")
+  common_flags.reject(["cached_dir"], "no use here, as finished shards are not embedded again")
   # A SavedModel has its encoder and calibration in it.
   names = common_flags.encoder_flags((NAME, LOADING, POOLING))
   names.append("flow_folder")
   names.remove("saved_model_output")
-  unused = common_flags.given(names)
-  if FLAGS.saved_model is not None and unused:
-    raise ConfigError(f"{unused[0]}: no use with saved_model, which contains its own; leave one out", unused[0])
+  if FLAGS.saved_model is not None:
+    common_flags.reject(names, "no use with saved_model, which contains its own; leave one out")
   common_flags.check_calibration_flags()
 
 

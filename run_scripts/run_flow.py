@@ -61,9 +61,8 @@ def _check_export(calibrations: int) -> None:
   """Validates the export's flags, for a number of calibrations, and that its packages are installed."""
   # Without an export, its other flags have no meaning.
   if FLAGS.export_dir is None:
-    useless = common_flags.given([field.name for field in dataclasses.fields(ExportSettings)])
-    if useless:
-      raise ConfigError(f"{useless[0]}: needs export_dir, the folder of the served model", argument=useless[0])
+    names = [field.name for field in dataclasses.fields(ExportSettings)]
+    common_flags.reject(names, "needs export_dir, the folder of the served model")
     return
   # With one, what is fitted must be what can be served.
   if calibrations > 1:

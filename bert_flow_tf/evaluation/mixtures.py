@@ -41,7 +41,7 @@ def make_mixtures(ids: Sequence[np.ndarray], seed: int = 0, sentences: int = _SE
   weights = _inverse_frequencies(pieces)
   longest = max(map(len, pieces))
   rng = np.random.default_rng(seed)
-  chosen = [pieces[i] for i in rng.permutation(len(pieces))[:sentences]]
+  chosen = list(map(pieces.__getitem__, rng.permutation(len(pieces))[:sentences]))
   first, last = ids[0][:1], ids[0][-1:]
   mixed, rows, gold = [], [], []
   for _ in range(_DRAWS):

@@ -66,7 +66,7 @@ class Embeddings:
 
   def of(self, sentences: Sequence[str]) -> np.ndarray:
     """Returns the embeddings of sentences, float32 [n, dim], in their order."""
-    return self.values[[self._rows[sentence] for sentence in sentences]]
+    return self.values[list(map(self._rows.__getitem__, sentences))]
 
   def rows(self, pairs: SentencePairs) -> np.ndarray:
     """Returns the rows that a `Calibration` is fitted on, float32 [2 n, dim]: first sentences, then second ones."""

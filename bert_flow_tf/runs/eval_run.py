@@ -34,10 +34,8 @@ def load_calibrated(folders: Sequence[str], **arguments: Any) -> dict[str, Sente
   # The encoder alone is the method that all others are compared with.
   first = loaded[0]
   models = {WITHOUT_FLOW: SentenceModel(first.encoder, None, **first.identity.model_arguments())}
-  names = [_calibration_name(model) for model in loaded]
-  for method, model in zip(method_names(names), loaded, strict=True):
-    models[method] = model
-  return models
+  methods = method_names(map(_calibration_name, loaded))
+  return {**models, **dict(zip(methods, loaded, strict=True))}
 
 
 def describe_models(models: Mapping[str, SentenceModel], folders: Sequence[str]) -> dict[str, Any]:

@@ -118,7 +118,7 @@ def _sample(path):
   if len(distinct) < 2:
     raise DataError(f"{path} has {counted(len(distinct), 'distinct line')}; expected a text of some {_SAMPLE_LINES}")
   drawn = np.random.default_rng(0).permutation(len(distinct))[:_SAMPLE_LINES]
-  pairs = pair_up([distinct[i] for i in drawn])
+  pairs = pair_up(list(map(distinct.__getitem__, drawn)))
   return FlowCorpus(path, pairs, f"{counted(len(drawn), 'line')} of {path}")
 
 

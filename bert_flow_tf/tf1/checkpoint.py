@@ -79,5 +79,5 @@ def _save(prefix: pathlib.Path, variables: Mapping[str, np.ndarray]) -> None:
   """Runs the operation of TensorFlow 1's Saver; the Saver's graph would take a minute for a BERT."""
   names = list(variables)
   with tf.device("/cpu:0"):
-    tensors = [tf.constant(variables[name]) for name in names]
+    tensors = list(map(tf.constant, variables.values()))
     tf.raw_ops.SaveV2(prefix=str(prefix), tensor_names=names, shape_and_slices=[""] * len(names), tensors=tensors)

@@ -21,6 +21,7 @@ def make_flow(variables: Mapping[str, np.ndarray]) -> Glow:
   # Levels, steps, coupling, activation and permutation follow from names, width and dimensions from shapes;
   # coupling_dropout is 0, as no variable depends on it, and actnorm_init that of the published runner.
   steps = _steps(variables)
+  last_level, last_step = max(steps)
   # All steps are alike, so that the first one tells the layers.
   first = steps[0, 0]
   coupling = "additive"
@@ -35,8 +36,8 @@ def make_flow(variables: Mapping[str, np.ndarray]) -> Glow:
       activation=activation,
       coupling=coupling,
       coupling_width=first[f"{coupling}/nn/conv_block/1_1/W"].shape[-1],
-      n_levels=1 + max(level for level, _ in steps),
-      depth=1 + max(step for _, step in steps),
+      n_levels=last_level + 1,
+      depth=last_step + 1,
       permutation="invertible/P" not in first,  # the factor of an invertible 1x1 convolution
     )
     dim = first["actnorm/actnorm_center/b"].shape[-1]
@@ -83,14 +84,14 @@ def without_scale(calibration: FlowCalibration) -> Glow:
 def _steps(variables):
   """Returns {(level, step): {name in it: array}}; every level must have as many steps as the longest one."""
   steps: dict[tuple[int, int], dict[str, np.ndarray]] = {}
+  levels = depth = 1
   for name, array in variables.items():
     match = _STEP.fullmatch(name)
     if not match:
       raise FlowError(f"{_ERROR}: unknown: {name}; expected names such as revnet_0/revnet_step_0/...")
-    number = int(match[1]), int(match[2])
-    steps.setdefault(number, {})[match[3]] = array
-  levels = 1 + max((level for level, _ in steps), default=0)
-  depth = 1 + max((step for _, step in steps), default=0)
+    level, step = int(match[1]), int(match[2])
+    steps.setdefault((level, step), {})[match[3]] = array
+    levels, depth = max(levels, level + 1), max(depth, step + 1)
   if len(steps) != levels * depth:
     raise FlowError(f"{_ERROR}: {len(steps)} steps, expected {levels} levels of {depth}; some are missing")
   return steps
