@@ -110,7 +110,7 @@ class SentenceModel:
     """
     encoder = SentenceEncoder.from_pretrained(name, **loading)
     model = cls(encoder, None, sentence_embedding_type, max_seq_length, low_dim, cache)
-    encoder.bert.declared.log(**model.identity.pooling_arguments())
+    encoder.bert.declared.log(**model.identity.settings.pooling_arguments())
     return model
 
   @classmethod
@@ -324,7 +324,7 @@ class SentenceModel:
     if not encoder_dropout:
       return corpus.embedding_pairs(lambda num_pairs: trainer.pairs_seen(num_pairs, epochs))
     a, b = corpus.pairs.sentences_a, corpus.pairs.sentences_b
-    return SentencePairsWithDropout(self.encoder, a, b, **self.identity.pooling_arguments())
+    return SentencePairsWithDropout(self.encoder, a, b, **self.identity.settings.pooling_arguments())
 
   def check_fit(self, spec: CalibrationSpec, encoder_dropout: bool = False) -> None:
     """Checks, before anything is embedded, that low_dim divides the calibrated embedding, and that dropout has a use.
@@ -351,11 +351,11 @@ class SentenceModel:
 
   def uncalibrated(self) -> "SentenceModel":
     """Returns a model of the same encoder and settings, without a calibration."""
-    return SentenceModel(self.encoder, cache=self._cache, **self.identity.model_arguments())
+    return SentenceModel(self.encoder, cache=self._cache, **self.identity.settings.model_arguments())
 
   def embeddings(self, *sets: SentencePairs, batch_size: int = 64, show_progress: bool | None = None) -> Embeddings:
     """Embeds the sentences of pairs, each distinct one once, without calibration and low_dim."""
-    arguments = self.identity.pooling_arguments()
+    arguments = self.identity.settings.pooling_arguments()
     return Embeddings(self.encoder, sets, batch_size, self._cache, show_progress, **arguments)
 
   def log_cone(self, embeddings: np.ndarray) -> dict[str, Any]:
@@ -371,7 +371,7 @@ class SentenceModel:
     return self.with_characters(sentences, embeddings)
 
   def _encoded(self, sentences, batch_size, show_progress):
-    arguments = {"batch_size": batch_size, "show_progress": show_progress, **self.identity.pooling_arguments()}
+    arguments = {"batch_size": batch_size, "show_progress": show_progress, **self.identity.settings.pooling_arguments()}
     return self.encoder.encode(sentences, cache=self._cache, **arguments)
 
   @property
@@ -497,8 +497,9 @@ class SentenceModel:
     """Returns the graph of the encoder, from text to what the calibration takes."""
     from bert_flow_tf.encoder.graph import EncoderGraph
 
-    if not self.encoder.has_tokens:
-      return self.encoder.text_graph()
+    encoder: Any = self.encoder
+    if not encoder.has_tokens:
+      return encoder.text_graph()
     pooling = self.pooling if self.rows_dim > self._characters else None
     table = self.encoder.characters.dense(self._characters) if self._characters else None
     return EncoderGraph(self.encoder, pooling, self.max_seq_length, table)

@@ -128,6 +128,8 @@ def test_saved_and_loaded(encoder, model, tmp_path, calibrated):
     with pytest.raises(ConfigError) as error:
       SentenceModel.load(tmp_path)  # the folder above it
     assert error.value.argument == "folder" and str(tmp_path / "model") in str(error.value)
+    with pytest.raises(CalibrationError):
+      SentenceModel.load(tmp_path / "none")
 
 
 def test_folder_without_identity_needs_the_encoder(encoder, rows, tmp_path):
@@ -144,22 +146,12 @@ def test_folder_without_identity_needs_the_encoder(encoder, rows, tmp_path):
   assert SentenceModel.load(tmp_path / "named").identity == loaded.identity
 
 
-def test_folder_without_calibration(tmp_path):
-  with pytest.raises(CalibrationError):
-    SentenceModel.load(tmp_path)
-
-
-def test_precision_is_that_of_the_fit(encoder, tmp_path):
-  half = SentenceModel.from_pretrained(encoder.name, precision="bfloat16", **ARGUMENTS)
-  half.fit(SENTENCES, "whitening-6", show_progress=False).save(tmp_path / "half")
-  assert SentenceModel.load(tmp_path / "half").encoder.precision == "bfloat16"
-  with pytest.raises(EncoderError, match="precision bfloat16, now float32"):
-    SentenceModel.load(tmp_path / "half", precision="float32")
-
-
-def test_activation_and_length_of_words_are_those_of_the_fit(encoder, tmp_path):
-  other = SentenceModel.from_pretrained(encoder.name, hidden_act="gelu_new", max_input_chars_per_word=3, **ARGUMENTS)
+def test_precision_activation_and_length_of_words_are_those_of_the_fit(encoder, tmp_path):
+  settings = {"precision": "bfloat16", "hidden_act": "gelu_new", "max_input_chars_per_word": 3}
+  other = SentenceModel.from_pretrained(encoder.name, **settings, **ARGUMENTS)
   other.fit(SENTENCES, "sn", show_progress=False).save(tmp_path / "other")
+  with pytest.raises(EncoderError, match="precision bfloat16, now float32"):
+    SentenceModel.load(tmp_path / "other", precision="float32")
   loaded = SentenceModel.load(tmp_path / "other")
   assert loaded.identity == other.identity != SentenceModel(encoder, **ARGUMENTS).identity
   np.testing.assert_array_equal(loaded.encode(["dog dogs"]), other.encode(["dog zzz"]))
@@ -187,20 +179,6 @@ def test_low_dim_divides_the_calibrated_embedding(encoder, calibration, low_dim)
   assert error.value.argument == "low_dim"
 
 
-@pytest.mark.parametrize(
-  ("sentences", "arguments", "error"),
-  [
-    (["a", None], {}, DataError),
-    (3, {}, DataError),
-    (b"a", {}, DataError),
-    (["a"], {"batch_size": 0}, ConfigError),
-  ],
-)
-def test_refused(model, sentences, arguments, error):
-  with pytest.raises(error):
-    model.encode(sentences, **arguments)
-
-
 def test_the_name_of_an_encoder_is_no_encoder():
   with pytest.raises(ConfigError, match=r"encoder='mini': .*SentenceModel\.from_pretrained") as raised:
     SentenceModel("mini")
@@ -220,7 +198,9 @@ def test_repr_names_the_parts_and_their_sizes(encoder, model):
 def test_arguments_of_sentence_transformers(model):
   arguments = {"convert_to_numpy": True, "convert_to_tensor": False, "device": "cuda", "prompt": None, "num_proc": 2}
   np.testing.assert_array_equal(model.encode(["dog"], show_progress_bar=True, **arguments), model.encode(["dog"]))
-  for name, value in {"convert_to_tensor": True, "convert_to_numpy": False, "truncate_dim": 2, "nonsense": 1}.items():
+  wrong = {"convert_to_tensor": True, "convert_to_numpy": False, "truncate_dim": 2, "nonsense": 1, "batch_size": 0}
+  wrong |= {"precision": "int8", "output_value": "token_embeddings", "prompt": "query: "}
+  for name, value in wrong.items():
     with pytest.raises(ConfigError, match=name):
       model.encode(["dog"], **{name: value})
 

@@ -30,7 +30,11 @@ def embedder_of(model: SentenceModel, calibration_folder: str | None = None, cac
     packages = ["tensorflow-text"]
   versions = _versions(packages)
   name = model.identity.name  # a worker may have another working folder, so its path is absolute
-  arguments = {**model.identity.model_arguments(), **model.identity.loading_arguments(), "cache_dir": cache_dir}
+  arguments = {
+    **model.identity.settings.model_arguments(),
+    **model.identity.settings.loading_arguments(),
+    "cache_dir": cache_dir,
+  }
   load: Callable = functools.partial(SentenceModel.from_pretrained, name, **arguments)
   identity = {**model.identity.deciding(), "calibration_sha256": None, "versions": versions}
   about: dict[str, Any] = {"encoder": model.identity.to_dict()}

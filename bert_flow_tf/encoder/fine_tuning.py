@@ -106,7 +106,7 @@ class EncoderLayer(tf_keras.layers.Layer):
       raise EncoderError(
         f"{where}: '{identity.name}' has another vocabulary than the saved encoder; restore its folder"
       )
-    return encoder.as_layer(**identity.pooling_arguments(), **arguments)
+    return encoder.as_layer(**identity.settings.pooling_arguments(), **arguments)
 
   def call(self, inputs: Any, training: bool | None = None) -> tf.Tensor:
     """Returns the embeddings; gradients flow into BERT if the layer is trainable."""

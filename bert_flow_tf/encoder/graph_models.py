@@ -184,7 +184,7 @@ def find(keys: tf.Tensor, values: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
 
 def _byte_characters() -> list[str]:
   """Returns the characters that stand for the 256 bytes in a byte-level vocabulary."""
-  printable = {*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)}
+  printable = set(range(0x21, 0x7F)) | set(range(0xA1, 0xAD)) | set(range(0xAE, 0x100))
   others = (code for code in range(256) if code not in printable)
   shown = {code: chr(256 + i) for i, code in enumerate(others)}
   return [shown.get(code, chr(code)) for code in range(256)]

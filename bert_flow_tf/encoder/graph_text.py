@@ -46,7 +46,7 @@ def class_of_codes(codes: list[int]) -> str:
   """Returns sorted code points as the inside of an RE2 class."""
   codes_of = np.array(codes)
   ends = np.flatnonzero(np.diff(codes_of) != 1)
-  firsts, lasts = codes_of[[0, *(ends + 1)]], codes_of[[*ends, -1]]
+  firsts, lasts = codes_of[np.append(0, ends + 1)], codes_of[np.append(ends, -1)]
   return "".join(rf"\x{{{first:x}}}-\x{{{last:x}}}" for first, last in zip(firsts, lasts, strict=True))
 
 

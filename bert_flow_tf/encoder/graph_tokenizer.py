@@ -7,6 +7,7 @@ than the Unicode version of `tokenizers` or of the server's ICU.
 """
 
 import functools
+import itertools
 import json
 import unicodedata
 from typing import Any
@@ -185,7 +186,8 @@ def _classes() -> dict[str, str]:
   split_words = BertPreTokenizer().pre_tokenize_str
   # Without surrogates, which UTF-8 does not have, and the planes 3 to 13, which are letters to BERT or empty. Joined by
   # a letter, as a call costs more than a character.
-  characters = [chr(code) for code in (*range(0xD800), *range(0xE000, 0x30000), *range(0xE0000, 0x110000))]
+  planes = itertools.chain(range(0xD800), range(0xE000, 0x30000), range(0xE0000, 0x110000))
+  characters = list(map(chr, planes))
   characters.remove("q")
   results = normalizer.normalize_str("q".join(characters)).split("q")
   codes: dict[str, list[int]] = {}

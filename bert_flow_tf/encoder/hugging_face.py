@@ -53,6 +53,7 @@ _HUB_FILES = "blobs"
 _CHECKED = ("*.json", "vocab.txt", "merges.txt", "*.model", "*.safetensors", "tf_model*.h5")
 # Files of a tokenizer: any of these, in this order.
 VOCABULARIES = ("tokenizer.json", "vocab.txt", "vocab.json", "sentencepiece.bpe.model", "spiece.model")
+TOKENIZER_FILES = (*VOCABULARIES, "merges.txt", "tokenizer_config.json", "special_tokens_map.json")
 TOKENIZERS = ("BertTokenizer", "BertTokenizerFast")
 _PYTORCH = ("pytorch_model.bin", "pytorch_model.bin.index.json")
 _LFS_POINTER = b"version https://git-lfs"
@@ -161,7 +162,7 @@ def reads_vocab_txt(folder: pathlib.Path) -> bool:
     kind = None
     if path.is_file():
       kind = read_json(path).get("tokenizer_class")
-    return kind in (None, *TOKENIZERS) or available[0] == "vocab.txt"
+    return kind is None or kind in TOKENIZERS or available[0] == "vocab.txt"
   if not available:
     expected = "tokenizer.json, vocab.txt, vocab.json with merges.txt, sentencepiece.bpe.model or spiece.model"
     raise EncoderError(f"{folder}: no tokenizer; expected {expected}, which was saved with the model")

@@ -125,19 +125,7 @@ class EncoderIdentity(_Identity):
   @property
   def low_dim(self) -> int | None:
     """Number of groups of neighboring dimensions that are averaged after a calibration; None for none."""
-    return self.model_arguments()["low_dim"]
-
-  def pooling_arguments(self) -> dict[str, Any]:
-    """Returns sentence_embedding_type and max_seq_length, as the methods of `SentenceEncoder` take them."""
-    return self.settings.pooling_arguments()
-
-  def model_arguments(self) -> dict[str, Any]:
-    """Returns sentence_embedding_type, max_seq_length and low_dim, as `SentenceModel` takes them."""
-    return self.settings.model_arguments()
-
-  def loading_arguments(self) -> dict[str, Any]:
-    """Returns the settings that `SentenceEncoder.from_pretrained` takes."""
-    return self.settings.loading_arguments()
+    return self.settings.model_arguments()["low_dim"]
 
   def __str__(self) -> str:
     return f"embeddings of {self.name!r}"

@@ -56,7 +56,7 @@ def _write_tokenizer(tokenizer, folder):
   elif isinstance(tokenizer, transformers.BertTokenizer | transformers.PreTrainedTokenizerFast):
     tokenizer.save_pretrained(folder)
   elif isinstance(tokenizer, str | os.PathLike):
-    for name in (*hugging_face.VOCABULARIES, "merges.txt", "tokenizer_config.json", "special_tokens_map.json"):
+    for name in hugging_face.TOKENIZER_FILES:
       path = pathlib.Path(tokenizer).expanduser() / name
       if path.is_file():
         shutil.copy(path, folder)

@@ -73,7 +73,6 @@ class SavedModelEncoder(SentenceEncoder):
     return self._embed_texts([self.tokenizer.text(row) for row in ids], self.pooling(), None, batch_size, progress)
 
   def _embed_texts(self, texts, pooling, max_seq_length, batch_size, progress=None):
-    """See the base class."""
     progress = progress or Progress(len(texts), show=False)
     encoded = np.array([repair_surrogates(text).encode() for text in texts] + [None], object)[:-1]
     lengths = np.fromiter(map(len, encoded), np.int64, len(encoded))
@@ -148,7 +147,6 @@ class WordEncoder(SavedModelEncoder):
     self.bert.check_has_transformer("be a part of a graph, as an export needs it")
 
   def _embed_texts(self, texts, pooling, max_seq_length, batch_size, progress=None):
-    """See the base class."""
     embeddings = self.vectors.encode(texts, max_seq_length=max_seq_length)
     if progress is not None:
       progress.update(len(texts))

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
   from bert_flow_tf.encoder.sentence_encoder import SentenceEncoder
 
 WEIGHTS = "model.safetensors"
-_SETTINGS = ("config.json", "tokenizer_config.json")
+_ALWAYS = ("config.json", "tokenizer_config.json", WEIGHTS)
 _VOCABULARIES = ("vocab.txt", "tokenizer.json")
 # {last part of TensorFlow 1's name of a weight: PyTorch's}
 _OF_PYTORCH = {"kernel": ("weight",), "gamma": ("weight",), "beta": ("bias",), "bias": ("bias",)}
@@ -90,7 +90,8 @@ def write_encoder(
       for name, content in vocabulary.items():
         (temporary / name).write_bytes(content)
       save_file(dict(tensors), temporary / WEIGHTS, metadata={"format": "pt"})
-      names = (*vocabulary, "tokenizer_config.json", WEIGHTS)
+      names = ["tokenizer_config.json", WEIGHTS]
+      names += vocabulary
       _write_json(temporary / "config.json", checksums.sealed(config, temporary, names))
       hugging_face.read_config(temporary)  # rejects now what would be rejected on loading
   except (OSError, SafetensorError) as error:
@@ -108,7 +109,8 @@ def pytorch_weights(variables: Mapping[str, np.ndarray]) -> dict[str, np.ndarray
     if name.endswith("/kernel"):
       array = array.T
     path, _, last = name.removeprefix("bert/").replace("/layer_", "/layer/").rpartition("/")
-    parts = [*path.split("/"), *_OF_PYTORCH.get(last, (last, "weight"))]  # others are tables
+    parts = path.split("/")
+    parts += _OF_PYTORCH.get(last, (last, "weight"))  # others are tables
     weights[".".join(parts)] = np.ascontiguousarray(array)
   return weights
 
@@ -121,8 +123,8 @@ def _check_place(folder: str | os.PathLike) -> None:
   names = [folder.name]
   if folder.is_dir():
     names = sorted(path.name for path in folder.iterdir())
-  others = [name for name in names if name not in (*_SETTINGS, *_VOCABULARIES, WEIGHTS)]
-  missing = {*_SETTINGS, WEIGHTS}.difference(names)
+  others = [name for name in names if name not in _ALWAYS + _VOCABULARIES]
+  missing = set(_ALWAYS).difference(names)
   if others or (names and (missing or not set(_VOCABULARIES).intersection(names))):
     raise EncoderError(
       f"encoder folder {folder}: it holds {(others or names)[0]}, which is not an encoder saved here; choose another "

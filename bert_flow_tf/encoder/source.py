@@ -10,7 +10,7 @@ from absl import logging
 from huggingface_hub import constants
 
 from bert_flow_tf.encoder import google_folder, tf1_reader
-from bert_flow_tf.encoder.hugging_face import VOCABULARIES, find_weights
+from bert_flow_tf.encoder.hugging_face import TOKENIZER_FILES, VOCABULARIES, find_weights
 from bert_flow_tf.encoder.settings import EncoderSettings
 from bert_flow_tf.errors import EncoderError
 from bert_flow_tf.io.experiment import SAVED_MODEL, STATIC, WORD_VECTORS
@@ -25,9 +25,9 @@ HUB_NAMES = {
   "large-cased": "bert-large-cased",
   "large-wwm-cased": "bert-large-cased-whole-word-masking",
 }
-MODEL_NAMES = (*_PACKAGED, *HUB_NAMES)
+MODEL_NAMES = tuple(_PACKAGED | HUB_NAMES)
 
-_SMALL = ("config.json", *VOCABULARIES, "merges.txt", "tokenizer_config.json", "special_tokens_map.json")
+_SMALL = ("config.json", *TOKENIZER_FILES)
 _MODULES = ("modules.json", "sentence_bert_config.json", "*_Pooling/config.json")
 # Many models have several formats of weights, each of hundreds of megabytes: the second is fetched without the first.
 _WEIGHTS = (("model*.safetensors", "model.safetensors.index.json"), ("tf_model*.h5", "tf_model.h5.index.json"))
@@ -94,7 +94,8 @@ def absolute_name(name: str) -> str:
   prefix = next(filter(name.startswith, (STATIC, SAVED_MODEL, WORD_VECTORS)), "")
   rest = name.removeprefix(prefix)
   path = os.path.expanduser(rest)
-  if rest in (*MODEL_NAMES, *HUB_NAMES.values()) or not (os.path.exists(path) or tf1_reader.is_prefix(path)):
+  is_name = rest in MODEL_NAMES or rest in HUB_NAMES.values()
+  if is_name or not (os.path.exists(path) or tf1_reader.is_prefix(path)):
     return name
   return prefix + os.path.abspath(path)
 

@@ -20,8 +20,10 @@ _TRANSFORM = "cls/predictions/transform"
 # Heads of the pre-training of Google's checkpoints: masked words and next sentence.
 _HEADS = (
   "cls/predictions/output_bias",
-  *(f"{_TRANSFORM}/dense/{name}" for name in ("kernel", "bias")),
-  *(f"{_TRANSFORM}/LayerNorm/{name}" for name in ("beta", "gamma")),
+  f"{_TRANSFORM}/dense/kernel",
+  f"{_TRANSFORM}/dense/bias",
+  f"{_TRANSFORM}/LayerNorm/beta",
+  f"{_TRANSFORM}/LayerNorm/gamma",
   "cls/seq_relationship/output_weights",
   "cls/seq_relationship/output_bias",
 )

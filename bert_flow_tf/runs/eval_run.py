@@ -30,10 +30,10 @@ def load_calibrated(folders: Sequence[str], **arguments: Any) -> dict[str, Sente
   for folder in folders:
     with embedding_scope():
       loaded.append(SentenceModel.load(folder, **arguments))
-    arguments |= {"model": loaded[0].encoder, **loaded[0].identity.model_arguments()}
+    arguments |= {"model": loaded[0].encoder, **loaded[0].identity.settings.model_arguments()}
   # The encoder alone is the method that all others are compared with.
   first = loaded[0]
-  models = {WITHOUT_FLOW: SentenceModel(first.encoder, None, **first.identity.model_arguments())}
+  models = {WITHOUT_FLOW: SentenceModel(first.encoder, None, **first.identity.settings.model_arguments())}
   methods = method_names(map(_calibration_name, loaded))
   return {**models, **dict(zip(methods, loaded, strict=True))}
 
@@ -63,7 +63,7 @@ def evaluate_models(
   model = models[WITHOUT_FLOW]
   with watch.timing("embedding"):
     sets = [pairs for task in tasks for pairs in task.splits.values()]
-    embeddings = Embeddings(model.encoder, sets, batch_size, cache, **model.identity.pooling_arguments())
+    embeddings = Embeddings(model.encoder, sets, batch_size, cache, **model.identity.settings.pooling_arguments())
     views = {method: calibrated.views(embeddings) for method, calibrated in models.items()}
   transforms = {method: calibrated.transform for method, calibrated in models.items()}
   results = []

@@ -130,7 +130,7 @@ class FlowRun:
     self._model, self._identity = model, model.identity
     self._specs, self._task, self._corpus, self._strategy = specs, task, corpus, strategy
     # The corpus decides what no flag does: the flow's learning rate and epochs; the encoder's files the pooling.
-    embedding = dataclasses.replace(settings.embedding, **model.identity.pooling_arguments())
+    embedding = dataclasses.replace(settings.embedding, **model.identity.settings.pooling_arguments())
     settings = dataclasses.replace(settings, embedding=embedding, flow=settings.flow.for_corpus(corpus))
     self._settings = settings
     self.watch, self.models = Stopwatch(), {WITHOUT_FLOW: model}

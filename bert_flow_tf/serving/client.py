@@ -64,7 +64,7 @@ class Client:
     """
     try:
       rows = parse_json(pathlib.Path(golden).expanduser().read_bytes())["similarity"]
-      pairs = list(zip(*rows["inputs"].values(), strict=True))
+      pairs = list(zip(rows["inputs"]["text_a"], rows["inputs"]["text_b"], strict=True))
       (expected,) = rows["outputs"].values()
       differences = np.abs(np.subtract(self.similarities(pairs), expected))
     except (AttributeError, KeyError, OSError, TypeError, ValueError) as error:

@@ -66,7 +66,8 @@ def check(answers: dict[str, dict], served: Any) -> dict[str, float]:
   if "embed_pooled" in answers:
     pooled = answers["embed_pooled"]["outputs"]["pooled"]
   elif _IDS in answers:
-    pooled = served.pooled_of_ids(*_ids(served)).numpy()
+    ids, lengths = _ids(served)
+    pooled = served.pooled_of_ids(ids, lengths).numpy()
   # Of the exported model's own embeddings: a whitening would magnify rounding differences of the encoder.
   calibrated = served.model.transform(pooled)
   if served.normalize:

@@ -89,8 +89,7 @@ class ServedCalibration:
     limit = self._rows_at_once
     if not signature.at_once:
       limit = MAX_ROWS
-      shapes = [tensor.shape(self.sizes) for tensor in signature.outputs.values()]
-      compute = functools.partial(self._in_parts, compute, shapes)
+      compute = functools.partial(self._in_parts, signature)
 
     def call(*inputs):
       with tf.control_dependencies(_allowed_lengths(signature, inputs, limit)):
@@ -99,8 +98,22 @@ class ServedCalibration:
 
     return tf.function(call, self._specs(signature), autograph=False).get_concrete_function()
 
-  def _in_parts(self, compute, shapes, *inputs):
-    return _in_parts(compute, shapes, self._rows_of(inputs), *inputs)
+  def _in_parts(self, signature: Signature, *inputs: tf.Tensor) -> list[tf.Tensor]:
+    """Returns what the signature computes, float32 Tensors, of so many rows at a time; n may be 0."""
+    rows = self._rows_of(inputs)
+    parts = tf.maximum((tf.shape(inputs[0])[0] + rows - 1) // rows, 1)
+
+    def add_part(i, arrays):
+      part = [tensor[i * rows : (i + 1) * rows] for tensor in inputs]
+      outputs = self._computations[signature.name](*part)
+      written = [array.write(i, output) for array, output in zip(arrays, outputs, strict=True)]
+      return i + 1, written
+
+    arrays = []
+    for tensor in signature.outputs.values():
+      arrays.append(tf.TensorArray(tf.float32, parts, infer_shape=False, element_shape=tensor.shape(self.sizes)))
+    _, arrays = tf.while_loop(lambda i, _: i < parts, add_part, [0, arrays], parallel_iterations=1)
+    return [array.concat() for array in arrays]
 
   def _rows_of(self, inputs: tuple[tf.Tensor, ...]) -> Any:
     """Returns the number of rows of a request's inputs that are computed at once, an int or a Tensor."""
@@ -170,7 +183,6 @@ class ServedModel(ServedCalibration):
     return self.model.embed(rows, show_progress=False)
 
   def _rows_of(self, inputs: tuple[tf.Tensor, ...]) -> Any:
-    """See the base class."""
     is_text = inputs[0].dtype == tf.string
     if inputs[0].dtype == tf.float32 or not (self._reads_whole_texts or is_text):
       return self._rows_at_once
@@ -211,24 +223,6 @@ class ServedModel(ServedCalibration):
     (embeddings,) = self._embed(tf.concat([text_a, text_b], axis=0))
     a, b = tf.split(tf.math.l2_normalize(embeddings, axis=1), 2)
     return (tf.reduce_sum(a * b, axis=1),)
-
-
-def _in_parts(
-  compute: Callable[..., Outputs], shapes: list[list[int | None]], rows: Any, *inputs: tf.Tensor
-) -> list[tf.Tensor]:
-  """Returns `compute(*inputs)`, float32 Tensors of these shapes, of so many rows at a time; n may be 0."""
-  parts = tf.maximum((tf.shape(inputs[0])[0] + rows - 1) // rows, 1)
-
-  def add_part(i, arrays):
-    part = [tensor[i * rows : (i + 1) * rows] for tensor in inputs]
-    written = []
-    for array, output in zip(arrays, compute(*part), strict=True):
-      written.append(array.write(i, output))
-    return i + 1, written
-
-  arrays = [tf.TensorArray(tf.float32, parts, infer_shape=False, element_shape=shape) for shape in shapes]
-  _, arrays = tf.while_loop(lambda i, _: i < parts, add_part, [0, arrays], parallel_iterations=1)
-  return [array.concat() for array in arrays]
 
 
 def _allowed_lengths(signature: Signature, inputs: tuple[tf.Tensor, ...], limit: int) -> list[tf.Operation]:

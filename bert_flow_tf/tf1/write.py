@@ -70,7 +70,7 @@ def _check_encoder(fitted: dict[str, Any], encoder: SentenceEncoder, allow_other
   if not known:
     return
   # All must have been fitted with the pooling of the first one.
-  settings = known[0].model_arguments()
+  settings = known[0].settings.model_arguments()
   embeddings = encoder.identity(**settings)
   full = encoder.dim(settings["sentence_embedding_type"])
   for where, part in fitted.items():

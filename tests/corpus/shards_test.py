@@ -5,7 +5,6 @@ import os
 
 import numpy as np
 import pytest
-import tensorflow as tf
 
 from bert_flow_tf.corpus import storage
 from bert_flow_tf.corpus.embedding import run_streaming
@@ -58,17 +57,6 @@ def test_npy(tmp_path):
   folder.write(0, ShardRecords(skipped=2), np.empty([0, 3], np.float32))
   assert np.load(tmp_path / "shard-00000-of-00012.npy").shape == (0, 3)
   assert folder.finished(0) == {"read": 2, "embedded": 0, "skipped (empty)": 2, "bad": 0}
-
-
-def test_tfrecord(tmp_path):
-  folder = ShardFolder(str(tmp_path), 1, "tfrecord", 3)
-  folder.write(0, shard(bad=False), VECTORS)
-  assert names(tmp_path) == ["shard-00000-of-00001.json", "shard-00000-of-00001.tfrecord"]
-  spec = {"id": tf.io.FixedLenFeature([], tf.string), "embedding": tf.io.FixedLenFeature([3], tf.float32)}
-  written = tf.data.TFRecordDataset(str(tmp_path / "shard-00000-of-00001.tfrecord"))
-  found = [tf.io.parse_single_example(record, spec) for record in written]
-  assert [one["id"].numpy().decode() for one in found] == ["a", "é\u2028"]
-  np.testing.assert_array_equal([one["embedding"].numpy() for one in found], VECTORS)
 
 
 @pytest.mark.parametrize("shards", [1, 99_999, 100_000, 100_001, 1_000_000])

@@ -19,14 +19,17 @@ from tests.testing import shared
 SAVED = "model.safetensors"
 
 
-@pytest.mark.parametrize("kind", ["pt", "bare", "tf", "h5", "shards"])
+@pytest.mark.parametrize("kind", ["pt", "bare", "tf", "h5", "shards", "bfloat16"])
 def test_forward_is_bert_in_numpy(tmp_path, kind):
   weights = tiny.random_weights()
+  stored = weights
   if kind == "bare":  # of a model without a head
-    bare = {name.removeprefix("bert."): value for name, value in weights.items()}
-    bert = load_bert(tiny.save_tiny(tmp_path, bare))
-  else:
-    bert = load_bert(tiny.save_tiny(tmp_path, weights, kind=kind))
+    stored = {name.removeprefix("bert."): value for name, value in weights.items()}
+  elif kind == "bfloat16":
+    stored = {name: tf.cast(value, tf.bfloat16).numpy() for name, value in weights.items()}
+    weights = {name: value.astype(np.float32) for name, value in stored.items()}
+  tiny.save_tiny(tmp_path, stored, kind="pt" if kind in ("bare", "bfloat16") else kind)
+  bert = load_bert(tmp_path)
   if kind == "shards":
     assert len(list(tmp_path.glob("model-*.safetensors"))) > 3
   assert (tmp_path / "tf_model.h5").exists() == (kind == "h5")
@@ -36,6 +39,9 @@ def test_forward_is_bert_in_numpy(tmp_path, kind):
   for state, reference in zip(states, expected, strict=True):
     np.testing.assert_allclose(state[MASK == 1], reference[MASK == 1], atol=2e-5)
   np.testing.assert_allclose(pooled, expected_pooled, atol=2e-5)
+  static = load_bert(f"static:{tmp_path}")
+  np.testing.assert_array_equal(static.word_embeddings(), weights["bert.embeddings.word_embeddings.weight"])
+  assert static.is_static and static.model.count_params() == 24 * 12 and static.config.num_hidden_layers == 0
 
 
 def test_checksum_depends_on_weights_alone(tmp_path):

@@ -8,7 +8,7 @@ import pytest
 
 from bert_flow_tf import SentenceModel
 from bert_flow_tf.calibration.names import make_calibration, parse_calibration
-from bert_flow_tf.encoder import token_frequency
+from bert_flow_tf.encoder import token_weights
 from bert_flow_tf.errors import BertFlowError, ConfigError, EncoderError
 from bert_flow_tf.evaluation.task_scores import string_matches
 from bert_flow_tf.training import choice
@@ -33,7 +33,7 @@ def model():
 
 def by_definition(tokenizer, sizes):
   """Returns {piece: {n-gram: value}} of C_v by the formulas, and {piece: a_v}."""
-  frequencies, total = token_frequency.packaged_frequencies(tokenizer)
+  frequencies, total = token_weights.packaged_frequencies(tokenizer)
   df = {p: 0 if any(c.isdigit() for c in p) else frequencies[i] for i, p in enumerate(tokenizer.vocab)}
   words = {
     p: p[2:] if p.startswith("##") else "<" + p for p in df if not p.startswith("[") and any(map(str.isalnum, p))
@@ -124,14 +124,10 @@ def test_saved_loaded_and_in_a_graph(tmp_path, name):
 
 
 def test_characters_alone_need_no_pass_of_the_encoder(monkeypatch):
-  model = SentenceModel.from_pretrained("mini").fit(TEXTS, "characters")
+  model = SentenceModel.from_pretrained("mini").fit([], "characters")  # nor sentences of a fit
   monkeypatch.setattr(model.encoder, "encode", None)
   np.testing.assert_allclose(model.similarity(A, B), string_matches(model.encoder, A, B, 64)["characters"], atol=1e-12)
   assert model.encode(A).shape == (3, 1024) and model.as_function()(np.array([b"a dog"])).shape == (1, 1024)
-
-
-def test_characters_alone_need_no_sentences_of_a_fit():
-  assert SentenceModel.from_pretrained("static:mini").fit([], "characters").encode(A).shape == (3, 1024)
 
 
 def test_other_frequencies_are_rejected(tmp_path, model):

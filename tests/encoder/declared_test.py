@@ -102,15 +102,6 @@ def test_normalize_is_harmless_and_no_pooling_is_refused(tmp_path):
   assert read_declared(tmp_path)[0].unsupported == "no pooling"
 
 
-@pytest.mark.parametrize(
-  "content", ["{}", "[]", "[1]", '[{"type": 3, "path": ""}]', '[{"type": "a.Transformer"}]', "["]
-)
-def test_damaged_modules(tmp_path, content):
-  (tmp_path / "modules.json").write_text(content)
-  with pytest.raises(EncoderError, match=r"modules\.json"):
-    read_declared(tmp_path)
-
-
 @pytest.mark.parametrize("length", ["7", 2, True, 1.5])
 def test_damaged_length(tmp_path, length):
   declare(tmp_path, modes("mean_tokens"), length=length)

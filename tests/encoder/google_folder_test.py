@@ -39,6 +39,8 @@ def test_hidden_states_equal_those_of_tfbertmodel(tmp_path):
   other = load_bert(str(hugging_face))
   assert (bert.weights_checksum, bert.architecture) == (other.weights_checksum, other.architecture)
   assert bert.has_pooler and bert.model.trainable_variables == []
+  words = load_bert(f"static:{google}").word_embeddings()
+  np.testing.assert_array_equal(words, variables["bert/embeddings/word_embeddings"])
   for name, array in bert.tf1_variables().items():
     assert array.tobytes() == variables[name].tobytes(), name
 

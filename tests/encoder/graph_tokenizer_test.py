@@ -1,21 +1,15 @@
 """Ids of the graph against those of BertTokenizerFast, on real and on unusual text."""
 
-import importlib.util
 import random
 
-import numpy as np
 import pytest
-
-from bert_flow_tf.encoder.tokenizer import SentenceTokenizer, repair_surrogates
-from tests.encoder.odd_text import odd_texts
-from tests.testing import REPO, SHARED, shared
-
-if importlib.util.find_spec("tensorflow_text") is None:
-  pytest.skip("tensorflow_text is not installed: pip install '.[serving]'", allow_module_level=True)
-
 import tensorflow as tf
 
 from bert_flow_tf.encoder.graph_tokenizer import GraphTokenizer
+from bert_flow_tf.encoder.tokenizer import SentenceTokenizer, repair_surrogates
+from tests.encoder import graph_models_test  # skips without tensorflow_text
+from tests.encoder.odd_text import odd_texts
+from tests.testing import REPO, SHARED, shared
 
 MINI = REPO / "bert_flow_tf" / "encoder" / "pretrained" / "mini"
 HOSTILE = [
@@ -41,25 +35,9 @@ HOSTILE = [
 ]
 
 
-def graph_ids(tokenizer, sentences, max_seq_length=64, batch=4096):
-  """Returns the ids of the graph, a list of int32 arrays."""
-  graph = GraphTokenizer(tokenizer, max_seq_length)
-  tokenize = tf.function(graph.__call__, [tf.TensorSpec([None], tf.string)], autograph=False)
-  results = []
-  for start in range(0, len(sentences), batch):
-    ids, lengths = tokenize([repair_surrogates(sentence).encode() for sentence in sentences[start : start + batch]])
-    ids, lengths = ids.numpy(), lengths.numpy()
-    assert ids.shape[1] == lengths.max() and ids.dtype == lengths.dtype == np.int32
-    assert all((row[length:] == tokenizer.pad_id).all() for row, length in zip(ids, lengths, strict=True))
-    results += [row[:length] for row, length in zip(ids, lengths, strict=True)]
-  return results
-
-
 def check(tokenizer, sentences, max_seq_length=64):
-  expected = tokenizer(sentences, max_seq_length)
-  actual = graph_ids(tokenizer, sentences, max_seq_length)
-  pairs = zip(sentences, actual, expected, strict=True)
-  assert [sentence for sentence, a, b in pairs if not np.array_equal(a, b)] == []
+  specials = [tokenizer.specials[f"{name}_token"] for name in ("cls", "sep", "pad", "mask")]
+  graph_models_test.check(tokenizer.backend, list(map(repair_surrogates, sentences)), max_seq_length, specials)
 
 
 def vocabulary_of(folder, characters):

@@ -21,6 +21,9 @@ SENTENCES = [
   " \n ",
 ]
 DICTIONARIES = [name for name in ("unidic_lite", "ipadic") if importlib.util.find_spec(name)]
+NEEDS_MECAB = pytest.mark.skipif(
+  not (importlib.util.find_spec("fugashi") and DICTIONARIES), reason="MeCab: pip install fugashi unidic-lite"
+)
 
 
 def save(folder, subword, dictionary):
@@ -35,9 +38,7 @@ def save(folder, subword, dictionary):
   return folder
 
 
-@pytest.mark.skipif(
-  not (importlib.util.find_spec("fugashi") and DICTIONARIES), reason="MeCab: pip install fugashi unidic-lite"
-)
+@NEEDS_MECAB
 @pytest.mark.parametrize("subword", ["wordpiece", "character"])
 def test_ids_of_transformers(tmp_path, subword):
   texts = SENTENCES + [text.replace("[MASK]", "") for text in odd_texts(300)]
@@ -50,9 +51,7 @@ def test_ids_of_transformers(tmp_path, subword):
     assert np.count_nonzero(np.concatenate(ids[:3]) == 1) == 0
 
 
-@pytest.mark.skipif(
-  not (importlib.util.find_spec("fugashi") and DICTIONARIES), reason="MeCab: pip install fugashi unidic-lite"
-)
+@NEEDS_MECAB
 def test_no_graph_form(tmp_path):
   graph_tokenizer = pytest.importorskip("bert_flow_tf.encoder.graph_tokenizer")
   tokenizer = SentenceTokenizer.from_pretrained(save(tmp_path, "wordpiece", DICTIONARIES[0]))

@@ -74,15 +74,6 @@ def test_the_own_model_stays_what_it_was(model, tokenizer, tmp_path):
     assert loaded.tokenizer.checksum == encoder.tokenizer.checksum
 
 
-def test_a_loaded_model_stays_a_model_of_transformers(mini):
-  mini.encode(TEXTS)
-  model = mini.bert.model
-  assert not any("call" in vars(layer) for layer in model.submodules)
-  ids = tf.constant([[2, 50, 60, 3]])
-  one, other = (model(ids, training=True).last_hidden_state.numpy() for _ in range(2))
-  assert np.abs(one - other).max() > 1e-3
-
-
 def tokens(encoder, max_seq_length=64):
   batch = encoder.tokenizer(TEXTS, max_seq_length)
   width = max(map(len, batch))

@@ -27,6 +27,13 @@ def expected(texts, dim, seed=0):
   return embeddings
 
 
+def table_of(path):
+  """Returns a table of the words of a file, and its initializer."""
+  columns = tf.lookup.TextFileIndex.WHOLE_LINE, tf.int64, tf.lookup.TextFileIndex.LINE_NUMBER
+  initializer = tf.lookup.TextFileInitializer(path, tf.string, *columns)
+  return tf.lookup.StaticHashTable(initializer, len(WORDS)), initializer
+
+
 class WordSums(tf.Module):
   """Sums of vectors of words, with the words in an asset."""
 
@@ -35,10 +42,7 @@ class WordSums(tf.Module):
     path = pathlib.Path(folder, f"words_{seed}.txt")
     path.write_text("\n".join(WORDS), encoding="utf-8")
     self.asset = tf.saved_model.Asset(str(path))
-    initializer = tf.lookup.TextFileInitializer(
-      self.asset, tf.string, tf.lookup.TextFileIndex.WHOLE_LINE, tf.int64, tf.lookup.TextFileIndex.LINE_NUMBER
-    )
-    self.table = tf.lookup.StaticHashTable(initializer, len(WORDS))
+    self.table, _ = table_of(self.asset)
     self.rows = tf.Variable(rows(dim, seed))
 
   @tf.function(input_signature=[tf.TensorSpec([None], tf.string)])
@@ -109,10 +113,7 @@ def write_tf1(folder, dim=6, is_hub_module=False, use_resource=False):
       texts = tf.compat.v1.placeholder(tf.string, [None])
       asset = tf.constant(str(path))
       tf.compat.v1.add_to_collection(tf.compat.v1.GraphKeys.ASSET_FILEPATHS, asset)
-      initializer = tf.lookup.TextFileInitializer(
-        asset, tf.string, tf.lookup.TextFileIndex.WHOLE_LINE, tf.int64, tf.lookup.TextFileIndex.LINE_NUMBER
-      )
-      table = tf.lookup.StaticHashTable(initializer, len(WORDS))
+      table, initializer = table_of(asset)
       tf.compat.v1.add_to_collection(tf.compat.v1.GraphKeys.TABLE_INITIALIZERS, initializer.initialize(table))
       matrix = tf.compat.v1.get_variable("rows", initializer=rows(dim), use_resource=use_resource)
       words = tf.compat.v1.string_split(tf.strings.lower(texts))

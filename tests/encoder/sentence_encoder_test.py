@@ -4,38 +4,19 @@ import numpy as np
 import pytest
 import scipy.stats
 import tensorflow as tf
-from safetensors.numpy import load_file
 
 from bert_flow_tf import SentenceEncoder
 from bert_flow_tf.encoder.sentence_encoder import load_encoder, sentences_of_step
 from bert_flow_tf.errors import ConfigError, DataError, EncoderError
 from tests.encoder import tiny
-from tests.testing import REPO, shared
+from tests.testing import shared
 
-MINI = REPO / "bert_flow_tf" / "encoder" / "pretrained" / "mini"
 SENTENCES = [
   "A man is eating food.",
   "Two dogs run.",
   "",
   "A woman plays the guitar on a stage in front of a crowd!",
 ]
-
-
-def test_embeddings_are_bert_in_numpy(mini):
-  """Compares embeddings of texts with float64 NumPy on the weights of the file."""
-  weights = load_file(MINI / "model.safetensors")
-  sizes = {"hidden_size": 256, "num_hidden_layers": 4, "num_attention_heads": 4}
-  config = {**tiny.CONFIG, **sizes}
-  states = []
-  for ids in mini.tokenizer(SENTENCES):
-    layers, _ = tiny.numpy_bert(weights, ids[np.newaxis], np.ones([1, len(ids)]), config)
-    states.append([layer[0].mean(axis=0) for layer in layers])
-  m = np.array(states).transpose(1, 0, 2)  # [layer, sentence, hidden]
-  expected = {"avg": m[4], "avg-last-3": (m[1] + m[4] + m[3]) / 3, "concat-top-2": np.concatenate([m[4], m[3]], axis=1)}
-  for name, reference in expected.items():
-    embeddings = mini.encode(SENTENCES, name)
-    assert embeddings.dtype == np.float32 and embeddings.shape == (4, mini.dim(name))
-    np.testing.assert_allclose(embeddings, reference, atol=2e-5, err_msg=name)
 
 
 @pytest.mark.parametrize(
@@ -58,17 +39,6 @@ def test_order_duplicates_and_batches(mini):
   for sentence in set(sentences):
     rows = [i for i, other in enumerate(sentences) if other == sentence]
     assert (embeddings[rows] == embeddings[rows[0]]).all()  # encoded once, so exactly equal
-
-
-def test_max_seq_length_cuts(mini):
-  a, b = "one two three four five six", "one two three nine ten"
-  full, cut = mini.encode([a, b]), mini.encode([a, b], max_seq_length=5)
-  assert np.abs(full[0] - full[1]).max() > 1e-2
-  np.testing.assert_allclose(cut[0], cut[1], atol=1e-6)
-
-
-def test_nothing_to_encode(mini):
-  assert mini.encode([]).shape == (0, 256)
   assert mini.encode([], "concat-top-3").shape == (0, 768)
 
 

@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from safetensors import safe_open
-from safetensors.numpy import save_file
 
 from bert_flow_tf import SentenceModel
 from bert_flow_tf.calibration.names import make_calibration
@@ -12,9 +11,6 @@ from bert_flow_tf.encoder.settings import EncoderSettings
 from bert_flow_tf.encoder.source import find
 from bert_flow_tf.encoder.tokenizer import pad_batch
 from bert_flow_tf.errors import BertFlowError, ConfigError, EncoderError
-from bert_flow_tf.io.experiment import encoder_label
-from tests.encoder import tf1_files, tiny
-from tests.encoder.tiny import load_bert
 
 TEXTS = ["A man is playing a guitar.", "the", "...", "A woman reads, and reads; a book?", "", "word " * 200]
 
@@ -58,24 +54,6 @@ def test_the_graph_that_is_exported_agrees(static):
   np.testing.assert_allclose(batch, static.encode(sentences), atol=1e-6)
 
 
-@pytest.mark.parametrize("kind", ["pt", "tf", "h5", "shards", "bfloat16", "google"])
-def test_every_format(tmp_path, kind):
-  weights = tiny.random_weights()
-  expected = weights["bert.embeddings.word_embeddings.weight"]
-  if kind == "google":
-    tf1_files.write_google(tmp_path, tf1_files.google_variables(weights))
-  else:
-    tiny.save_tiny(tmp_path, weights, kind="pt" if kind == "bfloat16" else kind)
-  if kind == "bfloat16":
-    halves = {name: tf.cast(value, tf.bfloat16).numpy() for name, value in weights.items()}
-    save_file(halves, tmp_path / "model.safetensors", metadata={"format": "pt"})
-    expected = halves["bert.embeddings.word_embeddings.weight"].astype(np.float32)
-  bert = load_bert(f"static:{tmp_path}")
-  np.testing.assert_array_equal(bert.word_embeddings(), expected)
-  assert bert.is_static and bert.model.count_params() == expected.size
-  assert bert.config.num_hidden_layers == 0
-
-
 def test_a_calibrated_model_is_saved_and_loaded(static, tmp_path):
   sentences = [f"{a} {b} {c}" for a in ("the", "a") for b in ("dog", "cat", "man") for c in ("runs", "eats", "is")]
   model = SentenceModel(static.encoder, cache=tmp_path / "cache").fit(sentences, "soft-whitening")
@@ -97,9 +75,7 @@ def test_a_calibrated_model_is_saved_and_loaded(static, tmp_path):
     ({"name": "static:nothing"}, "model", "^model=static:nothing: no such folder or name"),
     ({"name": "static:static:mini"}, "model", "expected static:NAME"),
     ({"sentence_embedding_type": "avg"}, "sentence_embedding_type", "no transformer .* expected word-rows"),
-    ({"sentence_embedding_type": "cls"}, "sentence_embedding_type", "no transformer .* expected word-rows"),
     ({"sentence_embedding_type": "mix"}, "sentence_embedding_type", "no transformer .* expected word-rows"),
-    ({"sentence_embedding_type": "avg-top-2"}, "sentence_embedding_type", "no transformer .* expected word-rows"),
     ({"precision": "float16"}, "precision", "no transformer"),
     ({"hidden_act": "gelu"}, "hidden_act", "no transformer"),
     ({"max_seq_length": 2}, "max_seq_length", "expected an integer from 3"),
@@ -109,22 +85,6 @@ def test_refusals(arguments, argument, message):
   with pytest.raises(BertFlowError, match=message) as raised:
     SentenceModel.from_pretrained(**{"name": "static:mini", **arguments})
   assert raised.value.argument == argument and "\n" not in str(raised.value)
-
-
-def test_damaged_files(tmp_path):
-  folder, weights = tiny.save_tiny(tmp_path), tiny.random_weights()
-  name, file = "bert.embeddings.word_embeddings.weight", folder / "model.safetensors"
-
-  def message(change):
-    change()
-    with pytest.raises(EncoderError) as raised:
-      load_bert(f"static:{folder}")
-    return str(raised.value)
-
-  assert "got [23, 12]" in message(lambda: save_file({name: weights[name][1:]}, file))
-  assert "got none" in message(lambda: save_file({"other": weights[name]}, file))
-  assert "NaN or infinity" in message(lambda: save_file({name: weights[name] * np.float32("nan")}, file))
-  assert "cannot be loaded" in message(lambda: file.write_bytes(b"damaged"))
 
 
 def test_it_is_no_bert(static):
@@ -143,10 +103,3 @@ def test_token_weights_can_be_chosen():
   np.testing.assert_allclose(model.encode(["a dog"])[0], unit.mean(axis=0), atol=1e-6)
   with pytest.raises(ConfigError, match="token_weights=idff"):
     SentenceModel.from_pretrained("static:mini", token_weights="idff")
-
-
-def test_labels():
-  assert encoder_label("static:mini") == "static-mini" and encoder_label("static:/a/b/name") == "static-name"
-  assert EncoderSettings(model="static:mini").pooling_name == "word-rows"
-  assert EncoderSettings(model="static:mini", sentence_embedding_type="avg").pooling_name == "avg"
-  assert EncoderSettings().pooling_name == "avg-first-last"

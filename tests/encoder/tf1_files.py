@@ -7,19 +7,8 @@ import tensorflow as tf
 
 from tests.encoder import tiny
 
-GOOGLE_CONFIG = {
-  "attention_probs_dropout_prob": 0.1,
-  "hidden_act": "gelu",
-  "hidden_dropout_prob": 0.1,
-  "hidden_size": 12,
-  "initializer_range": 0.02,
-  "intermediate_size": 20,
-  "max_position_embeddings": 16,
-  "num_attention_heads": 3,
-  "num_hidden_layers": 3,
-  "type_vocab_size": 2,
-  "vocab_size": 24,
-}
+GOOGLE_CONFIG = {key: value for key, value in tiny.CONFIG.items() if key not in ("model_type", "layer_norm_eps")}
+GOOGLE_CONFIG |= {"attention_probs_dropout_prob": 0.1, "hidden_dropout_prob": 0.1, "initializer_range": 0.02}
 NAMES = {"weight": "kernel", "bias": "bias"}
 
 

@@ -1,4 +1,4 @@
-"""token_weights.py and token_frequency.py: weights against counts in plain Python; models with weights."""
+"""token_weights.py: weights against counts in plain Python; models with weights."""
 
 import gzip
 import math
@@ -8,17 +8,18 @@ import pytest
 import tensorflow as tf
 
 from bert_flow_tf import SentenceModel, load_task
-from bert_flow_tf.encoder import token_frequency
+from bert_flow_tf.encoder import token_weights
 from bert_flow_tf.encoder.sentence_encoder import SentenceEncoder
-from bert_flow_tf.encoder.token_frequency import (
+from bert_flow_tf.encoder.token_weights import (
   PACKAGED,
   count_frequencies,
   count_words,
+  make_token_weights,
   packaged_frequencies,
+  parse_token_weights,
   rank_vocabulary,
   read_frequencies,
 )
-from bert_flow_tf.encoder.token_weights import make_token_weights, parse_token_weights
 from bert_flow_tf.encoder.tokenizer import SentenceTokenizer
 from bert_flow_tf.errors import ConfigError, DataError, EncoderError
 
@@ -193,20 +194,17 @@ def test_a_file_without_words(tmp_path):
 @pytest.mark.parametrize("packed", [False, True])
 def test_counts_words(tmp_path, monkeypatch, packed):
   shown = []
-  monkeypatch.setattr(token_frequency, "_REPORT_LINES", 2)
-  monkeypatch.setattr(token_frequency.Progress, "update", lambda self, count: shown.append(count))
+  monkeypatch.setattr(token_weights, "_REPORT_LINES", 2)
+  monkeypatch.setattr(token_weights.Progress, "update", lambda self, count: shown.append(count))
   text = b"a b a\n\nb c\nc c\r\n"
   path = _file(tmp_path, gzip.compress(text) if packed else text)
   assert count_words(path, str.split) == {"a": 2, "b": 2, "c": 3}
   assert sum(shown) == 3 and len(shown) > 1
 
 
-def test_a_corpus_that_cannot_be_counted(tmp_path):
+def test_a_corpus_that_cannot_be_counted_is_reported_before_the_work(tmp_path):
   with pytest.raises(DataError, match="has no words"):
     count_words(_file(tmp_path, "\n"), str.split)
-
-
-def test_a_damaged_file_is_reported_before_the_work(tmp_path):
   path = _file(tmp_path, gzip.compress(b"a b\n" * 1000)[:-4])
   called = []
   with pytest.raises(DataError, match="cannot be unpacked"):
@@ -217,14 +215,11 @@ def test_a_damaged_file_is_reported_before_the_work(tmp_path):
 VOCAB = ["[PAD]", "[unused7]", "[UNK]", "the", "cat", "##s", "[", "of", "[unused]", "<s>", "dog"]
 
 
-def test_ranks_by_token():
+def test_ranks_by_token_or_by_row():
   counts = {"[PAD]": 99, "[unused7]": 99, "[UNK]": 99, "<s>": 99, "cat": 3, "##s": 3, "the": 8, "zebra": 50, "dog": 0}
   order = rank_vocabulary(VOCAB, counts)
   assert order.dtype == np.int64 and order.tolist() == [3, 4, 5]
   assert rank_vocabulary(VOCAB, {**counts, "[unused]": 9, "[": 4}).tolist() == [8, 3, 6, 4, 5]
-
-
-def test_ranks_by_row():
   assert rank_vocabulary(VOCAB, {0: 9, np.int64(7): 2, 10: 2, 3: 5}).tolist() == [3, 7, 10]
 
 

@@ -9,7 +9,7 @@ import transformers
 
 from bert_flow_tf.encoder import tokenizer as word_pieces
 from bert_flow_tf.encoder.tokenizer import SentenceTokenizer, lower_case_of_google, pad_batch
-from bert_flow_tf.errors import DataError, EncoderError
+from bert_flow_tf.errors import EncoderError
 from tests.encoder.odd_text import odd_texts
 from tests.testing import REPO, shared
 
@@ -130,13 +130,6 @@ def test_long_lists_keep_their_order(mini):
   sentences[5] = "cat " * 300_000
   lengths = [len(ids) for ids in mini(sentences, 9)]
   assert lengths == [9 if i == 5 else 2 + i % 7 for i in range(2500)]
-
-
-@pytest.mark.parametrize("element", [None, float("nan"), 3, ["nested"]])
-def test_an_element_that_is_not_a_str_is_rejected(mini, element):
-  with pytest.raises(DataError, match=r"^sentences\[2\] ") as raised:
-    mini(["a", "b", element])
-  assert raised.value.argument == "sentences"
 
 
 def test_text_that_the_vocabulary_does_not_know(caplog):

@@ -37,9 +37,7 @@ def test_averages_by_hand(tmp_path):
   assert _encode(vectors, "zebra the cat", max_seq_length=2).tolist() == [[1, 2, 3]]
   assert vectors.name == f"{PREFIX}{tmp_path / 'vectors.txt'}"
   assert _encode(vectors).shape == (0, 3)
-
-
-def test_lower_case_has_priority(tmp_path):
+  # Lower case has priority.
   vectors = _read(tmp_path, "May 1 1\nmay 2 2\nJune 3 3\n")
   assert _encode(vectors, "May", "June", "june")[:, 0].tolist() == [2, 3, 0]
 

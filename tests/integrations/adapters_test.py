@@ -65,10 +65,6 @@ def test_a_column_of_arrow_is_taken_whole(model, adapter):
     ({"a", "b"}, {}, DataError),
     (np.array("a"), {}, DataError),
     (["a"], {"normalize": True}, ConfigError),
-    (["a"], {"precision": "int8"}, ConfigError),
-    (["a"], {"output_value": "token_embeddings"}, ConfigError),
-    (["a"], {"prompt": "query: "}, ConfigError),
-    (["a"], {"truncate_dim": 2}, ConfigError),
     (["a"], {"convert_to_numpy": False}, ConfigError),
   ],
 )

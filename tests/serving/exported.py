@@ -48,21 +48,13 @@ INVALID = [b"caf\xe9 is \xff\xfe open", b"\xed\xa0\x80 lone", b"\xf0\x9f\x98"]
 
 @dataclasses.dataclass
 class Served:
-  """Exported versions, their models in Python, and the answers of the process that has no project code.
-
-  Attributes:
-    base: folder of the versions.
-    model: model of version 1.
-    tiny: model of version 7.
-    seen: what the process printed; see `tf_only`.
-    answers: {"REQUEST/OUTPUT": array}.
-  """
+  """Exported versions, their models in Python, and the answers of the process that has no project code."""
 
   base: pathlib.Path
-  model: SentenceModel
-  tiny: SentenceModel
-  seen: dict
-  answers: dict
+  model: SentenceModel  # of version 1
+  tiny: SentenceModel  # of version 7
+  seen: dict  # what the process printed; see `tf_only`
+  answers: dict  # {"REQUEST/OUTPUT": array}
 
   @property
   def server(self):

@@ -33,39 +33,23 @@ def test_an_export_names_no_folder_of_this_machine(tmp_path, monkeypatch):
   (tmp_path / "bert.ckpt.index").touch()
   names = {f"{tmp_path}/models/mine": "mine", "models/mine": "mine", f"static:{tmp_path}/models/mine": "static-mine"}
   names |= {"bert.ckpt": "bert.ckpt", f"{tmp_path}/bert.ckpt": "bert.ckpt", "/gone/model": "gone-model"}
-  names |= {
-    "mini": "mini",
-    "static:mini": "static:mini",
-    "google-bert/bert-base-uncased": "google-bert/bert-base-uncased",
-  }
+  names |= {name: name for name in ("mini", "static:mini", "google-bert/bert-base-uncased")}
   assert {name: metadata.public_name(name) for name in names} == names
 
 
-def test_results_of_older_runs_have_no_warnings(tmp_path):
-  (tmp_path / "results.json").write_text('{"task": "STS-B", "results": {}}')
-  assert metadata.read_origin(tmp_path / "flow")["warnings"] == []
-  assert metadata.read_origin(None) == {}
-
-
 def test_no_folder_of_this_machine_is_published(tmp_path):
-  flags = {
-    "data_dir": "/home/me/my pairs",
-    "model": "/a/b",
-    "calibrated": "static:/home/me/encoder",
-    "urls": ["https://a.org/b/c", "s3://b/c"],
-    "seed": 1,
-    "corpus": "~/c.txt",
+  published = {
+    "/home/me/my pairs": "my pairs",
+    "/a/b": "b",
+    "static:/home/me/encoder": "static:encoder",
+    "~/c.txt": "c.txt",
   }
+  flags = {"paths": list(published), "urls": ["https://a.org/b/c", "s3://b/c"], "seed": 1}
   run = {"task": "custom", "data": "9 pairs of /home/me/data/x.tsv, and/or more", "flags": flags, "results": {}}
   (tmp_path / "results.json").write_text(json.dumps(run))
-  origin = metadata.read_origin(tmp_path / "flow")["origin"]
+  about = metadata.read_origin(tmp_path / "flow")
+  assert about["warnings"] == [] and metadata.read_origin(None) == {}
+  origin = about["origin"]
   assert origin["folder"] == f"{tmp_path.name}/flow"
   assert origin["data"] == "9 pairs of x.tsv, and/or more"
-  assert list(origin["flags"].values()) == [
-    "my pairs",
-    "b",
-    "static:encoder",
-    ["https://a.org/b/c", "s3://b/c"],
-    1,
-    "c.txt",
-  ]
+  assert origin["flags"] == {**flags, "paths": list(published.values())}

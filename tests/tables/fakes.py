@@ -34,6 +34,10 @@ class Identity:
   max_seq_length: int | None = None
   low_dim: int | None = None
 
+  @property
+  def settings(self):
+    return self
+
   def pooling_arguments(self):
     return {"sentence_embedding_type": self.sentence_embedding_type, "max_seq_length": self.max_seq_length}
 
