@@ -9,10 +9,10 @@ from absl import logging
 
 from bert_flow_tf.calibration.combined import Mix, parse_shares, view_dim
 from bert_flow_tf.calibration.interface import Calibration
-from bert_flow_tf.calibration.moments import Moments, chunks
+from bert_flow_tf.calibration.moments import Moments
 from bert_flow_tf.errors import CalibrationError, ConfigError, DataError
 from bert_flow_tf.evaluation.metrics import correlation, cosine_similarity
-from bert_flow_tf.io.checks import check_rows, is_integer
+from bert_flow_tf.io.checks import check_rows, chunks, is_integer
 from bert_flow_tf.progress import counted
 
 Affine = tuple[np.ndarray, np.ndarray]  # shift, float64 [dim]; matrix, float64 [dim, output_dim]

@@ -2,16 +2,14 @@
 
 import dataclasses
 import functools
-from collections.abc import Iterator
 
 import numpy as np
 import scipy.linalg
 from absl import logging
 
 from bert_flow_tf.errors import CalibrationError
+from bert_flow_tf.io.checks import chunks
 
-# Rows converted to float64 at a time: 8192 rows of 1024 dimensions are 64 MiB.
-CHUNK = 8192
 # Embeddings come from the encoder as float32, with a relative precision of 1.2e-7.
 FLOAT32_EPSILON = float(np.finfo(np.float32).eps)
 _FLOAT64_EPSILON = float(np.finfo(np.float64).eps)
@@ -142,9 +140,3 @@ def directions(matrix: np.ndarray, mean_square: np.ndarray) -> Directions:
   # The sign of a direction is arbitrary: the largest entry is made positive, so that all machines agree.
   largest = np.argmax(np.abs(vectors), axis=0)
   return values, vectors * np.sign(vectors[largest, np.arange(len(values))])
-
-
-def chunks(rows: np.ndarray) -> Iterator[tuple[int, np.ndarray]]:
-  """Yields (index of the first row, float64 rows) of consecutive parts of rows [n, dim], at most `CHUNK` rows each."""
-  for start in range(0, len(rows), CHUNK):
-    yield start, np.asarray(rows[start : start + CHUNK], np.float64)

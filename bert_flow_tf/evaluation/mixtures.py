@@ -38,7 +38,8 @@ def make_mixtures(ids: Sequence[np.ndarray], seed: int = 0, sentences: int = _SE
   pieces = [row[1:-1] for row in ids if len(row) > 2]
   if len(pieces) < 3:
     raise DataError(f"sentences: {len(pieces)} different ones have words; expected at least 3, to mix them")
-  weights = _inverse_frequencies(pieces)
+  frequencies = np.bincount(np.concatenate(list(map(np.unique, pieces))))
+  weights = np.log((len(pieces) + 1) / (frequencies + 1))
   longest = max(map(len, pieces))
   rng = np.random.default_rng(seed)
   chosen = list(map(pieces.__getitem__, rng.permutation(len(pieces))[:sentences]))
@@ -61,9 +62,3 @@ def make_mixtures(ids: Sequence[np.ndarray], seed: int = 0, sentences: int = _SE
       gold.append(weights[of_a].sum() / np.sqrt(total) if total else 0.0)
   originals = [np.concatenate([first, row, last]) for row in chosen]
   return Mixtures(originals, mixed, np.array(rows), np.array(gold))
-
-
-def _inverse_frequencies(pieces):
-  """Returns ln((N + 1) / (df + 1)) of each id, for arrays of ids of N sentences."""
-  frequencies = np.bincount(np.concatenate([np.unique(row) for row in pieces]))
-  return np.log((len(pieces) + 1) / (frequencies + 1))

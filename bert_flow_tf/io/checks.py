@@ -1,6 +1,6 @@
 """Checks of arguments that several parts share."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -60,13 +60,18 @@ def check_rows(
     raise error(f"{name}: expected real numbers of shape {expected}, got type {rows.dtype}", name)
   if rows.ndim != 2 or not rows.shape[1] or dim not in (None, rows.shape[1]):
     raise error(f"{name}: expected shape {expected}, got {list(rows.shape)}", name)
-  for start in range(0, len(rows), _CHUNK):
-    chunk = np.asarray(rows[start : start + _CHUNK], np.float64)
+  for start, chunk in chunks(rows):
     # NaN compares as False.
     bad = np.flatnonzero(~(np.abs(chunk) <= _FLOAT32_MAX).all(axis=1))
     if bad.size:
       raise error(f"{name}: row {start + bad[0]} (from 0) has NaN, infinity or a number over 3.4e38", name)
   return rows
+
+
+def chunks(rows: np.ndarray) -> Iterator[tuple[int, np.ndarray]]:
+  """Yields (index of the first row, float64 rows) of consecutive parts of rows [n, dim], at most `_CHUNK` rows each."""
+  for start in range(0, len(rows), _CHUNK):
+    yield start, np.asarray(rows[start : start + _CHUNK], np.float64)
 
 
 def check_sentence_transformers(arguments: Mapping[str, Any]) -> None:

@@ -89,10 +89,8 @@ class SiameseRun:
   def _find_checkpoint(self, name):
     """Returns the prefix of a checkpoint in the folder, by default of the latest; None if the folder has none."""
     names = tf1_reader.prefixes_in(self._folder)
-    if name is None and not names:
-      return None
     if name is None:
-      return tf1_reader.find_prefix(self._folder)
+      return tf1_reader.find_prefix(self._folder) if names else None
     if name not in names:
       available = ", ".join(names) or "no checkpoint"
       raise ConfigError(f"eval_checkpoint_name={name}: {self._folder} has {available}", "eval_checkpoint_name")

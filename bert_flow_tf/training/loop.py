@@ -194,7 +194,13 @@ class Checkpoints:
   def __init__(self, folder: str | os.PathLike, identity: Mapping[str, Any], **objects: Any) -> None:
     self._folder = pathlib.Path(folder)
     self._where = f"checkpoint folder {folder}"
-    self._claim(identity)
+    if not check_claim(self._folder, identity):
+      try:
+        self._folder.mkdir(parents=True, exist_ok=True)
+        files.write_text(self._folder / IDENTITY_FILE, json.dumps(identity, indent=2) + "\n")
+      except OSError as error:
+        reason = f"{IDENTITY_FILE} cannot be used ({error}); remove the folder to start again"
+        raise TrainingError(f"{self._where}: {reason}") from error
     self._checkpoint = tf.train.Checkpoint(**objects)
     # Files of a process that was killed while it saved.
     for unfinished in self._folder.glob("*_temp"):
@@ -205,18 +211,6 @@ class Checkpoints:
       self._manager = tf.train.CheckpointManager(self._checkpoint, os.fspath(self._folder), max_to_keep=KEEP)
     except (tf.errors.OpError, ValueError) as error:
       raise TrainingError(f"{self._where}: damaged ({error}); remove it to start from step 0") from error
-
-  def _claim(self, identity):
-    """Writes the training's identity, or compares it with that of the folder."""
-    if check_claim(self._folder, identity):
-      return
-    try:
-      self._folder.mkdir(parents=True, exist_ok=True)
-      files.write_text(self._folder / IDENTITY_FILE, json.dumps(identity, indent=2) + "\n")
-    except OSError as error:
-      raise TrainingError(
-        f"{self._where}: {IDENTITY_FILE} cannot be used ({error}); remove the folder to start again"
-      ) from error
 
   def restore(self, step: int | None = None) -> str | None:
     """Restores the newest checkpoint that can be read, or that of a step; returns its name, None without any."""

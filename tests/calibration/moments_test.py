@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from bert_flow_tf.calibration import moments
 from bert_flow_tf.calibration.moments import Moments, directions
+from bert_flow_tf.io import checks
 from tests.calibration.cases import cone
 
 
@@ -35,7 +35,7 @@ def test_any_split_merges_to_the_whole(cross, seed):
 
 
 def test_pieces_of_a_long_array(monkeypatch):
-  monkeypatch.setattr(moments, "CHUNK", 7)
+  monkeypatch.setattr(checks, "_CHUNK", 7)
   assert_equal(Moments.of(cone(100, 4), True), cone(100, 4))
 
 

@@ -90,21 +90,10 @@ def checkpoint(model, other, path):
 
 
 @way
-def get_weights(model, other, path):
-  other.set_weights(model.get_weights())
-  return other
-
-
-@way
 def clone_model(model, other, path):
   clone = tf_keras.models.clone_model(model)
   clone.set_weights(model.get_weights())
   return clone
-
-
-@way
-def deepcopy(model, other, path):
-  return copy.deepcopy(model)
 
 
 @way
