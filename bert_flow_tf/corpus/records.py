@@ -126,9 +126,9 @@ def _default_columns(path, kind, header):
       rows.append(_checked(reader, record, number, reader.row))
   if not rows:
     raise DataError(f"{path} is empty; expected sentence pairs")
-  names = [name.strip() for name in rows[0]]
+  names = [name.strip().lower() for name in rows[0]]
   if set(_PAIR) <= set(names):
-    return _PAIR, True
+    return [rows[0][names.index(name)] for name in _PAIR], True
   first = rows[-1] if header else rows[0]
   if len(first) < 2:
     message = f"{path}: the first line has 1 column, expected two of sentences"

@@ -58,7 +58,7 @@ class EncoderLayer(tf_keras.layers.Layer):
   """Keras layer from sentences or their ids to embeddings u, float32 [batch, dim], by `SentenceEncoder.as_layer`.
 
   Its input is a string tensor [batch] (in eager calls also a list of str), ids int32 [batch, seq_len], or ids and mask
-  as a tuple or as the dict of transformers' tokenizers. `training=True` means BERT's dropout if the layer is trainable.
+  as a tuple, a list of two tensors, or the dict of transformers' tokenizers. `training=True` means BERT's dropout if the layer is trainable.
   Without TensorFlow Text, or a graph form of the tokenizer, sentences are tokenized in Python, which no SavedModel
   contains: give it ids.
 
@@ -124,7 +124,7 @@ class EncoderLayer(tf_keras.layers.Layer):
       if "input_ids" not in inputs:
         raise DataError(f"inputs: a dict of {', '.join(map(str, inputs))[:80]}; expected input_ids and attention_mask")
       inputs, mask = inputs["input_ids"], inputs.get("attention_mask")
-    elif isinstance(inputs, tuple):
+    elif isinstance(inputs, tuple) or _is_ids_and_mask(inputs):
       inputs, mask = inputs
     inputs = tf.convert_to_tensor(inputs)
     if inputs.dtype != tf.string:
@@ -151,3 +151,10 @@ class EncoderLayer(tf_keras.layers.Layer):
     ids.set_shape([None, None])
     mask.set_shape([None, None])
     return ids, mask
+
+
+def _is_ids_and_mask(inputs):
+  """Returns whether a list is two tensors [batch, seq_len], as Keras' layers take several inputs."""
+  if not isinstance(inputs, list) or len(inputs) != 2:
+    return False
+  return all(tf.is_tensor(part) and part.shape.rank == 2 for part in inputs)

@@ -208,7 +208,7 @@ def _choose(name: str, loaded: Any, wanted: str | None) -> tuple[str, _Function,
     if vectors:
       several = f"model={name}: its {function_name} gives several vectors; expected one of {', '.join(vectors)}"
       raise ConfigError(f"saved_model_output: {several}", "saved_model_output")
-    shown = [f"{key} {getattr(tensor, 'shape', '')}" for key, tensor in sorted(outputs.items())]
+    shown = [f"{key} {_kind(tensor)}" for key, tensor in sorted(outputs.items())]
     seen.append(f"{function_name} gives {', '.join(shown)}")
   about = "; ".join(seen) or "no function of strings"
   if wanted:
@@ -253,6 +253,13 @@ def _call_signature(signature, key, texts):
 def _is_vector(tensor):
   """Returns whether an output may have a vector for each text."""
   return isinstance(tensor, tf.Tensor) and tensor.dtype.is_floating and tensor.shape.rank in (None, 2)
+
+
+def _kind(output):
+  """Returns type and shape of an output for a message: "int32 (None, 5)"."""
+  if isinstance(output, tf.Tensor):
+    return f"{output.dtype.name} {output.shape}"
+  return type(output).__name__
 
 
 def first_line(error: Exception) -> str:

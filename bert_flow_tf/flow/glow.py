@@ -119,7 +119,7 @@ class Glow(FlowLayer):
       from bert_flow_tf.flow.base import from_config, latent_distribution
 
       self.base = latent_distribution(from_config(base), self.dim, dtype)
-    self.built = True
+    super().build([None, self.dim])
 
   @property
   def levels(self) -> list[list[list[FlowLayer]]]:

@@ -49,6 +49,12 @@ class FlowLayer(tf_keras.layers.Layer):
     """Returns the constructor's arguments."""
     return {**super().get_config(), **self._arguments}
 
+  def build(self, input_shape: Any) -> None:
+    """Ends the building: the parts of a frozen layer are frozen, too, as Keras orders saved weights by it."""
+    super().build(input_shape)
+    if not self.trainable:
+      self.trainable = False
+
   def forward_and_log_det(
     self, u: tf.Tensor, dropout_seed: tf.Tensor | None = None
   ) -> tuple[tf.Tensor, tf.Tensor | None]:

@@ -144,7 +144,7 @@ def test_layer_of_texts_and_ids(model, tokenizer, pooling):
   expected = encoder.encode(TEXTS, pooling)
   layer = encoder.as_layer(True, pooling)
   ids, mask = tokens(encoder)
-  inputs = (TEXTS, tf.constant(TEXTS), np.array(TEXTS), ids, ids.numpy(), (ids, mask))
+  inputs = (TEXTS, tf.constant(TEXTS), np.array(TEXTS), ids, ids.numpy(), (ids, mask), [ids, mask])
   of_transformers = tokenizer(TEXTS, padding=True, return_tensors="tf")
   for each in (*inputs, of_transformers, dict(of_transformers)):
     np.testing.assert_allclose(layer(each), expected, atol=1e-5)

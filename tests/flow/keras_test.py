@@ -308,3 +308,14 @@ def test_frozen_flows_and_two_of_them_in_a_model():
   assert Glow.from_config(frozen.get_config()).trainable is False
   model = model_of(frozen, free)
   assert len(model.trainable_weights) == len(free.trainable_weights)
+
+
+@pytest.mark.parametrize("name", WAYS)
+def test_flows_that_are_frozen_later_are_saved_and_copied(name, tmp_path):
+  flow = small()
+  flow.adapt(U)
+  flow.trainable = False
+  model, other = model_of(flow), model_of(small(seed=2, trainable=False))
+  again = WAYS[name](model, other, tmp_path / "model")
+  np.testing.assert_allclose(again(U), flow(U), rtol=1e-5, atol=1e-5)
+  assert again.trainable_weights == []
