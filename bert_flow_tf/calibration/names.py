@@ -18,7 +18,8 @@ _MOST_CHARACTERS = 8192
 # of sentences.
 _K_TYPES = {FLOW: None, AUTO: None, CHARACTERS: int, **{name: method.k for name, method in METHODS.items()}}
 ALLOWED = ", ".join(name if k is None else f"{name}, {name}-K" for name, k in _K_TYPES.items())
-ALLOWED += " (natsv without K: chosen on dev; auto: chosen without labels)"
+ALLOWED += " (natsv without K: chosen on dev; auto: chosen without labels; "
+ALLOWED += f"{CHARACTERS}-K: from 8 to {_MOST_CHARACTERS})"
 ALLOWED += f", {FLOW}+NAME or NAME+{CHARACTERS} (both side by side)"
 _FORM = re.compile(r"([a-z+-]*[a-z])(?:-([1-9][0-9]{0,8}|0\.(?!0+$)[0-9]{1,4}))?", re.ASCII)
 
@@ -117,7 +118,8 @@ def check_k_on_dev(specs: Sequence[CalibrationSpec], task: TaskData) -> None:
     reason = f"{task.spec.name} is evaluated on dev"
   else:
     return
-  message = f"calibration={chosen}: k is chosen on dev, but {reason}; give k, for example {chosen}-6"
+  example = chosen.replace("natsv", "natsv-6")
+  message = f"calibration={chosen}: k is chosen on dev, but {reason}; give k, for example {example}"
   raise ConfigError(message, argument="calibration")
 
 

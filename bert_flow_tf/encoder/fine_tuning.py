@@ -58,9 +58,9 @@ class EncoderLayer(tf_keras.layers.Layer):
   """Keras layer from sentences or their ids to embeddings u, float32 [batch, dim], by `SentenceEncoder.as_layer`.
 
   Its input is a string tensor [batch] (in eager calls also a list of str), ids int32 [batch, seq_len], or ids and mask
-  as a tuple, a list of two tensors, or the dict of transformers' tokenizers. `training=True` means BERT's dropout if the layer is trainable.
-  Without TensorFlow Text, or a graph form of the tokenizer, sentences are tokenized in Python, which no SavedModel
-  contains: give it ids.
+  as a tuple, a list of two tensors, or the dict of transformers' tokenizers. `training=True` means BERT's dropout if
+  the layer is trainable. Without TensorFlow Text, or a graph form of the tokenizer, sentences are tokenized in Python,
+  which no SavedModel contains: give it ids.
 
   A .keras or .h5 file of a model around it has its weights, and names the encoder, which is loaded again.
   """

@@ -53,7 +53,8 @@ class FlowLayer(tf_keras.layers.Layer):
     """Ends the building: the parts of a frozen layer are frozen, too, as Keras orders saved weights by it."""
     super().build(input_shape)
     if not self.trainable:
-      self.trainable = False
+      for part in _parts(self):
+        part.trainable = False
 
   def forward_and_log_det(
     self, u: tf.Tensor, dropout_seed: tf.Tensor | None = None
