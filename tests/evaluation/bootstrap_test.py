@@ -24,34 +24,27 @@ def spearman(x, y):
   return 100 * stats.spearmanr(x, y).statistic
 
 
-@pytest.mark.parametrize("piece", [1, 1000, 1 << 20])
-def test_interval_of_the_same_resamples_drawn_one_by_one(monkeypatch, piece):
-  """The same draws, sorted and ranked by SciPy."""
+def area(values, labels):
+  return 100 * roc_auc_score(labels, values)
+
+
+@pytest.mark.parametrize(
+  ("metric", "score", "piece"),
+  [("auc", area, 1 << 20), *(("spearman", spearman, piece) for piece in (1, 1000, 1 << 20))],
+)
+def test_interval_of_the_same_resamples_drawn_one_by_one(monkeypatch, metric, score, piece):
+  """The same draws, sorted and ranked by SciPy and scikit-learn."""
   monkeypatch.setattr(bootstrap, "_PIECE", piece)
   before, after, gold = methods(60)
-  rng = np.random.default_rng(7)
-  gains = [
-    spearman(after[draw], gold[draw]) - spearman(before[draw], gold[draw])
-    for draw in (rng.integers(60, size=60) for _ in range(200))
-  ]
-  found = bootstrap_gain(before, after, gold, n_boot=200, seed=7, level=0.9)
-  assert (found.low, found.high) == pytest.approx(tuple(np.percentile(gains, [5, 95])), abs=1e-9)
-  assert found.gain == pytest.approx(spearman(after, gold) - spearman(before, gold), abs=1e-9)
-  assert (found.level, found.pairs, found.reason) == (0.9, 60, "")
-
-
-def test_interval_of_an_auc_with_the_same_resamples_drawn_one_by_one():
-  before, after, gold = methods(60)
-  labels = (gold > 2.5).astype(float)
-  area = lambda values, rows: 100 * roc_auc_score(labels[rows], values[rows])  # noqa: E731
+  if metric == "auc":
+    gold = (gold > 2.5).astype(float)
   rng = np.random.default_rng(7)
   draws = [rng.integers(60, size=60) for _ in range(200)]
-  gains = [area(after, draw) - area(before, draw) for draw in draws]
-  found = bootstrap_gain(before, after, labels, n_boot=200, seed=7, level=0.9, metric="auc")
+  gains = [score(after[draw], gold[draw]) - score(before[draw], gold[draw]) for draw in draws]
+  found = bootstrap_gain(before, after, gold, n_boot=200, seed=7, level=0.9, metric=metric)
   assert (found.low, found.high) == pytest.approx(tuple(np.percentile(gains, [5, 95])), abs=1e-9)
-  assert found.gain == pytest.approx(area(after, range(60)) - area(before, range(60)), abs=1e-9)
-  assert (found.metric, found.pairs, found.reason) == ("auc", 60, "")
-  assert "of label 0" in bootstrap_gain(before, after, np.ones(60), metric="auc").reason
+  assert found.gain == pytest.approx(score(after, gold) - score(before, gold), abs=1e-9)
+  assert (found.metric, found.level, found.pairs, found.reason) == (metric, 0.9, 60, "")
 
 
 def test_seed_and_equal_ranks():
@@ -106,6 +99,7 @@ def test_undefined_gain_has_a_reason(before, gold, reason, recwarn):
   if len(gold) > 1:
     named = bootstrap_gain(before, after, gold, ["s"] * len(gold))
     assert named.reason.startswith(f"subset s: {reason}")
+  assert "of label 0" in bootstrap_gain(after, after, np.ones(len(after)), metric="auc").reason
 
 
 def test_too_few_pairs_for_an_interval(recwarn):

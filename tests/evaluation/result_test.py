@@ -11,7 +11,7 @@ from bert_flow_tf.data.task import TaskData
 from bert_flow_tf.data.tasks import find_task
 from bert_flow_tf.errors import ConfigError
 from bert_flow_tf.evaluation.result import task_result
-from bert_flow_tf.evaluation.task_scores import pair_cosines, scores_of_split
+from bert_flow_tf.evaluation.task_scores import scores_of_split
 from bert_flow_tf.runs.run_folder import RunFolder, print_results
 
 N = 80
@@ -88,9 +88,3 @@ def test_files_by_task(tmp_path):
   assert (tmp_path / "SICK-R/test_results.tsv").exists() and not (tmp_path / "test_results.tsv").exists()
   with pytest.raises(ConfigError, match=r"output_dir: .* has results of SICK-R"):
     folder.check(["STS-B"])
-
-
-def test_a_zero_embedding_has_cosine_0(caplog):
-  found = pair_cosines(np.eye(2), np.array([[1.0, 0.0], [0.0, 0.0]]), "test")
-  np.testing.assert_array_equal(found, [1, 0])
-  assert "test: 1 pair with a zero embedding" in caplog.text
