@@ -85,7 +85,12 @@ def load_task_and_corpus(data: DataSettings, corpus: CorpusSettings) -> tuple[Ta
     message = f"flow_corpus={name}: use_full_for_training={use_full} also chooses the corpus; give only one of them"
     raise ConfigError(message, argument="flow_corpus")
   if use_full is not None:
-    chosen = _published_corpus(task, use_full)
+    # As the published code reads them: see `TaskData.fitting_pairs`.
+    pairs, source = task.fitting_pairs(use_full), task.source
+    if use_full and task.spec.one_file_for_all_splits:
+      source += ", each pair three times, as the published code reads it"
+    kind = TARGET if use_full else TRAIN
+    chosen = FlowCorpus(kind, pairs, source, num_train_epochs=task.spec.num_train_epochs)
   else:
     # The data_dir of the task custom is its file, not a folder of NLI.
     folder = None if task.spec.name == "custom" else data.data_dir
@@ -94,11 +99,3 @@ def load_task_and_corpus(data: DataSettings, corpus: CorpusSettings) -> tuple[Ta
     raise ConfigError(f"data_dir={data.data_dir}: the task {task.name} reads no files; choose another task", "data_dir")
   logging.info("%s: %s", task.spec.name, task.source)
   return task, chosen
-
-
-def _published_corpus(task: TaskData, use_full: bool) -> FlowCorpus:
-  """Returns the corpus of the published code's flag `use_full_for_training`; see `TaskData.fitting_pairs`."""
-  pairs, source = task.fitting_pairs(use_full), task.source
-  if use_full and task.spec.one_file_for_all_splits:
-    source += ", each pair three times, as the published code reads it"
-  return FlowCorpus(TARGET if use_full else TRAIN, pairs, source, num_train_epochs=task.spec.num_train_epochs)

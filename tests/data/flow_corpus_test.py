@@ -26,12 +26,11 @@ def test_target_and_train(data):
 
 
 def test_one_pass_over_a_task_of_one_file_and_three_as_published(data):
-  task = load_task("STS-13", data)
-  once, published, train = (
-    flow_corpus.load_flow_corpus("target", task),
-    flow_corpus._published_corpus(task, use_full=True),
-    flow_corpus._published_corpus(task, use_full=False),
-  )
+  corpora = []
+  for use_full in (None, True, False):
+    task, corpus = flow_corpus.load_task_and_corpus(DataSettings("STS-13", str(data)), CorpusSettings(None, use_full))
+    corpora.append(corpus)
+  once, published, train = corpora
   (pairs,) = task.splits.values()
   assert once.pairs.sentences_a == train.pairs.sentences_a == pairs.sentences_a
   assert published.pairs.sentences_a == pairs.sentences_a * 3 and "each pair three times" in published.source
