@@ -114,7 +114,7 @@ class SentencePairs:
 
   def take(self, rows: np.ndarray) -> "SentencePairs":
     """Returns the pairs of these rows, int [m], in this order and without subsets."""
-    a, b = (map(side.__getitem__, rows) for side in (self.sentences_a, self.sentences_b))
+    a, b = (tuple(map(side.__getitem__, rows)) for side in (self.sentences_a, self.sentences_b))
     return SentencePairs(a, b, self.scores[rows])
 
 
