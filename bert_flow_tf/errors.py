@@ -53,6 +53,11 @@ def install_command(extra: str) -> str:
   return f"pip install 'bert-flow-tf[{extra}]'"
 
 
+def one_line(error: BaseException) -> str:
+  """Returns the beginning of an error's message in one line, or the error's class if it has none."""
+  return " ".join(str(error).split())[:200] or type(error).__name__
+
+
 @contextlib.contextmanager
 def naming(argument: str) -> Iterator[None]:
   """Adds the argument that named a file or folder to errors of the block that name no argument of the caller's."""

@@ -20,7 +20,7 @@ from bert_flow_tf.calibration.names import FLOW, parse_calibration
 from bert_flow_tf.corpus.shards import MANIFEST
 from bert_flow_tf.encoder.identity import VectorsIdentity, read_identity
 from bert_flow_tf.encoder.pooling import parse_pooling
-from bert_flow_tf.errors import ConfigError, DataError, EncoderError, naming
+from bert_flow_tf.errors import ConfigError, DataError, EncoderError, naming, one_line
 from bert_flow_tf.io import checksums
 from bert_flow_tf.io.files import clear_leftovers, owned, read_json, write_text, writing
 from bert_flow_tf.progress import counted
@@ -162,8 +162,8 @@ def _open_output(folder, files, calibration_folder):
     raise ConfigError(f"output={folder}: holds the output of other vectors or another calibration", argument="output")
   # Of a run that was killed while it wrote the file.
   clear_leftovers(folder, _CALIBRATED)
-  if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-    raise ConfigError(f"output={folder}: exists; choose another path, or delete it", argument="output")
+  if not folder.is_dir() or any(folder.iterdir()):
+    _check_absent(folder)
   folder.mkdir(parents=True, exist_ok=True)
   write_text(path, json.dumps(manifest, indent=1) + "\n")
 
@@ -259,8 +259,7 @@ def _open_npy(path):
       with path.open("rb") as file:
         array = np.lib.format.read_array(file, allow_pickle=False)
   except Exception as error:  # a damaged header raises more kinds of error than NumPy documents
-    reason = " ".join(str(error).split())[:200]
-    raise DataError(f"{path}: not a .npy file of numbers ({reason})") from error
+    raise DataError(f"{path}: not a .npy file of numbers ({one_line(error)})") from error
   if array.ndim != 2 or not array.shape[1] or array.dtype.kind not in "fiu":
     raise DataError(f"{path}: {array.dtype} of shape {list(array.shape)}, expected numbers of shape [n, dim]")
   return array

@@ -83,10 +83,8 @@ class JobSettings(Settings):
         raise ConfigError(f"{name} has no meaning for {kind} files; leave it out", argument=name)
     if kind != TEXT and self.column is None:
       raise ConfigError(f"column is missing; expected the sentence's column in the {kind} files", argument="column")
-    columns = [("column", self.column), ("id_column", self.id_column)]
-    header = kind in (TSV, CSV) and has_header(
-      [(name, value) for name, value in columns if value is not None], self.header
-    )
+    columns = {"column": self.column, "id_column": self.id_column}
+    header = kind in (TSV, CSV) and has_header(columns.items(), self.header)
     if kind == PARQUET:
       import_parquet("input")
     return InputFormat(kind, self.column, self.id_column, header, self.empty_lines, self.max_record_bytes)

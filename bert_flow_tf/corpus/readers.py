@@ -9,7 +9,7 @@ import json
 import lzma
 import struct
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import google_crc32c
@@ -18,7 +18,7 @@ from fsspec.utils import infer_compression
 
 from bert_flow_tf.corpus import storage
 from bert_flow_tf.data.lines import BOM, TextError, decode, decode_line
-from bert_flow_tf.errors import ConfigError, DataError
+from bert_flow_tf.errors import ConfigError, DataError, one_line
 from bert_flow_tf.progress import counted
 
 TEXT, TSV, CSV, JSONL, PARQUET, TFRECORD = "text", "tsv", "csv", "jsonl", "parquet", "tfrecord"
@@ -65,10 +65,12 @@ def is_number(column: str) -> bool:
   return column.isascii() and column.isdigit()
 
 
-def has_header(columns: Sequence[tuple[str, str]], header: bool | None) -> bool:
+def has_header(columns: Iterable[tuple[str, str | None]], header: bool | None) -> bool:
   """Returns whether TSV or CSV files have a header, by (argument, column); a ConfigError names a wrong column."""
   is_named = bool(header)
   for name, value in columns:
+    if value is None:
+      continue
     if not is_number(value):
       is_named = True
       if header is False:
@@ -337,8 +339,7 @@ class ParquetReader(TextReader):
     try:
       yield
     except (pyarrow.ArrowException, OSError) as error:
-      reason = " ".join(str(error).split())[:200]
-      raise DataError(f"{self.path}: damaged, or not a Parquet file ({reason})") from error
+      raise DataError(f"{self.path}: damaged, or not a Parquet file ({one_line(error)})") from error
 
 
 def _values(column):

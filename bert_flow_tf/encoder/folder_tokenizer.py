@@ -16,7 +16,7 @@ from transformers.convert_slow_tokenizer import SLOW_TO_FAST_CONVERTERS
 from bert_flow_tf.encoder.architectures import ARCHITECTURES, Architecture
 from bert_flow_tf.encoder.hugging_face import VOCABULARIES, read_json
 from bert_flow_tf.encoder.tokenizer import SPECIALS, SentenceTokenizer, WordPieces, read_tokenizer_config
-from bert_flow_tf.errors import ConfigError, EncoderError
+from bert_flow_tf.errors import ConfigError, EncoderError, one_line
 from bert_flow_tf.io.checks import is_integer
 
 WORDPIECE, BYTE_BPE, UNIGRAM = "WordPiece", "byte-level BPE", "unigram"
@@ -81,8 +81,7 @@ class FolderTokenizer(SentenceTokenizer):
     try:
       backend = _read(path, row, config)
     except Exception as error:  # tokenizers raises Exception, transformers errors of many classes
-      reason = str(error).strip().splitlines() or [type(error).__name__]
-      raise EncoderError(f"{path}: cannot be read as a tokenizer ({reason[0][:200]}); download it again") from error
+      raise EncoderError(f"{path}: cannot be read as a tokenizer ({one_line(error)}); download it again") from error
     specials = {}
     for key, default in row.specials.items():
       specials[key] = config.get(key) or default
@@ -152,9 +151,8 @@ class JapaneseTokenizer(SentenceTokenizer):
     try:
       words = transformers.BertJapaneseTokenizer.from_pretrained(str(folder), **options)
     except Exception as error:  # of the packages that find words
-      reason = str(error).strip().splitlines() or [type(error).__name__]
       mend = "its words need packages: pip install fugashi unidic-lite ipadic, or sudachipy"
-      raise EncoderError(f"{folder}: no Japanese tokenizer ({reason[0][:200]}); {mend}") from error
+      raise EncoderError(f"{folder}: no Japanese tokenizer ({one_line(error)}); {mend}") from error
     if words.subword_tokenizer_type == "sentencepiece":
       raise EncoderError(f"{folder}: subword_tokenizer_type is 'sentencepiece', expected 'wordpiece' or 'character'")
     specials: dict[str, Any] = {name: str(getattr(words, name)) for name in SPECIALS}

@@ -14,7 +14,7 @@ from absl import logging
 from bert_flow_tf.encoder import architectures, static
 from bert_flow_tf.encoder.architectures import architecture_of, bare_name
 from bert_flow_tf.encoder.settings import STATIC_MAX_SEQ_LENGTH
-from bert_flow_tf.errors import EncoderError
+from bert_flow_tf.errors import EncoderError, one_line
 from bert_flow_tf.io import checksums, files
 from bert_flow_tf.io.checks import is_integer
 
@@ -325,8 +325,7 @@ def reason(path: pathlib.Path, error: BaseException) -> str:
       return "the file is a Git LFS pointer; run git lfs pull"
   while error.__context__ is not None:  # transformers replaces h5py's reason by advice about PyTorch
     error = error.__context__
-  lines = str(error).strip().splitlines() or [""]
-  return f"{type(error).__name__}: {lines[0][:200]}"
+  return f"{type(error).__name__}: {one_line(error)}"
 
 
 @contextlib.contextmanager

@@ -30,11 +30,12 @@ class SavedModelEncoder(SentenceEncoder):
   has_tokens = False
   own_pooling = Pooling(OUTPUT, OUTPUT, (), 0)
 
-  def __init__(self, settings: EncoderSettings) -> None:
-    """Loads the encoder of the settings; see `SentenceEncoder.from_pretrained`."""
-    _check_settings(settings, "is a SavedModel, which takes text and gives vectors")
-    self.settings = settings
-    self.bert: Any = SavedText(settings.encoder_name, settings.saved_model_output)
+  def __init__(self, settings: EncoderSettings, bert: Any = None) -> None:
+    """Loads the encoder of the settings, unless `bert` is it; see `SentenceEncoder.from_pretrained`."""
+    if bert is None:
+      _check_settings(settings, "is a SavedModel, which takes text and gives vectors")
+      bert = SavedText(settings.encoder_name, settings.saved_model_output)
+    self.settings, self.bert = settings, bert
     self.tokenizer: Any = Words()
     self.token_weights = None
     self.hidden_size, self.num_hidden_layers = self.bert.dim, 0
@@ -132,11 +133,8 @@ class WordEncoder(SavedModelEncoder):
     _check_settings(settings, "is a file of word vectors")
     if vectors is None:
       vectors = WordVectors.from_file(os.path.expanduser(settings.encoder_name.removeprefix(WORD_VECTORS)))
-    self.settings, self.vectors = settings, vectors
-    self.bert: Any = _File(vectors)
-    self.tokenizer: Any = Words()
-    self.token_weights = None
-    self.hidden_size, self.num_hidden_layers = vectors.vectors.shape[1], 0
+    super().__init__(settings, _File(vectors))
+    self.vectors = vectors
 
   def count_params(self) -> int:
     """Returns the number of weights."""
@@ -161,7 +159,7 @@ class _File:
   declared = Declared(AVERAGE.name, STATIC_MAX_SEQ_LENGTH)
 
   def __init__(self, vectors: WordVectors) -> None:
-    self.name, self.weights_checksum = vectors.name, vectors.weights_checksum
+    self.name, self.dim, self.weights_checksum = vectors.name, vectors.vectors.shape[1], vectors.weights_checksum
     self.architecture: dict[str, Any] = {}
 
   def check_max_seq_length(self, max_seq_length: int | None) -> int:

@@ -12,7 +12,7 @@ from huggingface_hub import constants
 from bert_flow_tf.encoder import google_folder, tf1_reader
 from bert_flow_tf.encoder.hugging_face import TOKENIZER_FILES, VOCABULARIES, find_weights
 from bert_flow_tf.encoder.settings import EncoderSettings
-from bert_flow_tf.errors import EncoderError
+from bert_flow_tf.errors import EncoderError, one_line
 from bert_flow_tf.io.experiment import SAVED_MODEL, STATIC, WORD_VECTORS
 
 _PACKAGED = {"mini": pathlib.Path(__file__).parent / "pretrained" / "mini"}
@@ -146,8 +146,7 @@ def _hub_folder(repo: str, name: str, settings: EncoderSettings) -> pathlib.Path
       if any(any(folder.glob(pattern)) for pattern in weights):
         break
   except (OSError, ValueError) as error:  # the client's errors: HTTP, repository, disk
-    lines = str(error).strip().splitlines() or [""]
-    about = f"{constants.ENDPOINT}: {type(error).__name__}: {lines[0][:200]}; check the spelling of the id"
+    about = f"{constants.ENDPOINT}: {type(error).__name__}: {one_line(error)}; check the spelling of the id"
     raise EncoderError(f"model={name}: cannot download {repo} from {about}", "model") from error
   assert folder is not None
   return folder

@@ -9,7 +9,7 @@ import numpy as np
 import tensorflow as tf
 from absl import logging
 
-from bert_flow_tf.errors import EncoderError
+from bert_flow_tf.errors import EncoderError, one_line
 
 _INDEX = ".index"
 # Names of a checkpoint's files: its prefix and one of these endings.
@@ -62,10 +62,8 @@ class Tf1Checkpoint:
       raise EncoderError(f"{self.prefix}: {name}: {expected}; use the checkpoint's own bert_config.json")
 
   def _damaged(self, part, error):
-    reason = (str(error).strip().splitlines() or [""])[0][:200]
-    return EncoderError(
-      f"{self.prefix}{part}: cannot be read ({type(error).__name__}: {reason}); copy or download the checkpoint again"
-    )
+    reason = f"{type(error).__name__}: {one_line(error)}"
+    return EncoderError(f"{self.prefix}{part}: cannot be read ({reason}); copy or download the checkpoint again")
 
 
 def is_prefix(path: str | os.PathLike) -> bool:

@@ -14,7 +14,7 @@ import numpy as np
 from absl import logging
 
 from bert_flow_tf.data.tasks import load_task
-from bert_flow_tf.errors import BertFlowError, ConfigError
+from bert_flow_tf.errors import BertFlowError, ConfigError, one_line
 from bert_flow_tf.evaluation.metrics import cosine_similarity, score_pairs
 from bert_flow_tf.integrations.senteval import SentEvalAdapter
 from bert_flow_tf.io.experiment import Stopwatch
@@ -89,8 +89,7 @@ class SentEval:
     except BertFlowError:
       raise
     except Exception as error:  # whatever SentEval, PyTorch or scikit-learn raise
-      reason = " ".join(str(error).split())[:200]
-      message = f"senteval_tasks={task}: SentEval's own code failed ({type(error).__name__}: {reason})"
+      message = f"senteval_tasks={task}: SentEval's own code failed ({type(error).__name__}: {one_line(error)})"
       raise ConfigError(f"{message}; leave the task out, or repair the cause", "senteval_tasks") from error
 
 

@@ -115,13 +115,6 @@ def test_inputs_by_globs(tmp_path, monkeypatch):
     assert raised.value.argument == "input"
 
 
-def test_absent_and_empty_files(tmp_path):
-  (tmp_path / "a").write_text("")
-  for name in ("a", "b"):
-    with pytest.raises(DataError, match=str(tmp_path / name)):
-      build([tmp_path / name])
-
-
 def test_changed_files(tmp_path):
   path = tmp_path / "a.txt"
   path.write_text("one\ntwo\nthree\n")

@@ -90,12 +90,6 @@ def test_shares_of_the_views():
   assert all(not parse_pooling(name, LAYERS).shares for name in EXPECTED if not name.startswith("mix"))
 
 
-def test_padding_is_ignored():
-  pooling = parse_pooling("avg-first-last", LAYERS)
-  other = np.where(MASK[:, :, np.newaxis] == 1, STATES, 1e6).astype(np.float32)
-  np.testing.assert_array_equal(pooling.pool(STATES, MASK), pooling.pool(other, MASK))
-
-
 def test_model_of_a_single_block_counts_it_twice_as_the_published_code():
   assert parse_pooling("avg-first-last", 1).blocks == (1, 1)
   assert parse_pooling("avg-last-1", 1).blocks == (1,)

@@ -10,7 +10,7 @@ from bert_flow_tf.calibration.names import make_calibration
 from bert_flow_tf.encoder.settings import EncoderSettings
 from bert_flow_tf.encoder.source import find
 from bert_flow_tf.encoder.tokenizer import pad_batch
-from bert_flow_tf.errors import BertFlowError, ConfigError, EncoderError
+from bert_flow_tf.errors import BertFlowError, EncoderError
 
 TEXTS = ["A man is playing a guitar.", "the", "...", "A woman reads, and reads; a book?", "", "word " * 200]
 
@@ -94,12 +94,7 @@ def test_it_is_no_bert(static):
     static.encoder.bert.check_has_transformer("be trained")
 
 
-def test_token_weights_can_be_chosen():
-  model = SentenceModel.from_pretrained("static:mini", token_weights="uniform")
-  assert model.encoder.token_weights is None and model.identity.settings.token_weights == "uniform"
-  rows = rows_of_mini()
-  (ids,) = model.encoder.tokenizer(["a dog"])
-  unit = rows[ids] / np.linalg.norm(rows[ids], axis=1, keepdims=True)
-  np.testing.assert_allclose(model.encode(["a dog"])[0], unit.mean(axis=0), atol=1e-6)
-  with pytest.raises(ConfigError, match="token_weights=idff"):
-    SentenceModel.from_pretrained("static:mini", token_weights="idff")
+def test_the_name_of_its_pooling():
+  named = [("static:mini", None, "word-rows"), ("static:mini", "avg", "avg"), ("mini", None, "avg-first-last")]
+  for model, pooling, name in named:
+    assert EncoderSettings(model=model, sentence_embedding_type=pooling).pooling_name == name

@@ -39,14 +39,9 @@ class PredictionService(prediction_service_pb2_grpc.PredictionServiceServicer):
     """Answers as TF Serving's Predict."""
     version, model = self._model(request.model_spec, context)
     name = request.model_spec.signature_name or "serving_default"
-    if name not in model.signatures:
-      context.abort(grpc.StatusCode.INVALID_ARGUMENT, f"signature {name} not found")
-    expected = model.signatures[name].inputs
-    if set(request.inputs) != set(expected):
-      context.abort(grpc.StatusCode.INVALID_ARGUMENT, f"inputs {sorted(request.inputs)}, expected {sorted(expected)}")
     try:
       outputs = model.run(name, {key: tf.make_ndarray(tensor) for key, tensor in request.inputs.items()})
-    except (ValueError, TypeError, tf.errors.OpError) as error:
+    except (KeyError, ValueError, TypeError, tf.errors.OpError) as error:
       context.abort(grpc.StatusCode.INVALID_ARGUMENT, str(error)[:500])
     response = predict_pb2.PredictResponse()
     response.model_spec.name, response.model_spec.version.value = self._name, version

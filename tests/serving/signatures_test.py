@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from bert_flow_tf.serving.signatures import SIGNATURES, VECTOR_SIGNATURES, signatures_of
+from bert_flow_tf.serving.signatures import SIGNATURES, VECTOR_SIGNATURES
 from tests.testing import REPO
 
 SIZES = {"dim": 4, "output_dim": 2, "latent_dim": 3, "max_seq_length": 5}
@@ -28,18 +28,6 @@ def test_the_example_of_examples():
     SIGNATURES["embed_examples"].inputs["examples"].example, {"text": tf.io.FixedLenFeature([], tf.string)}
   )
   assert text["text"].numpy().decode() == SIGNATURES["serving_default"].inputs["text"].example
-
-
-def test_shapes():
-  assert SIGNATURES["embed_ids"].describe(SIZES)["inputs"] == {"ids": ["int32", [-1, -1]], "lengths": ["int32", [-1]]}
-  assert SIGNATURES["serving_default"].describe(SIZES)["outputs"] == {"embedding": ["float32", [-1, 2]]}
-  assert SIGNATURES["inverse"].example_inputs(3, SIZES)["latent"].shape == (3, 3)
-  assert SIGNATURES["embed_ids"].example_inputs(0, SIZES)["ids"].shape == (0, 2)
-
-
-def test_a_model_without_a_flow():
-  assert set(SIGNATURES) - set(signatures_of(SIGNATURES, has_flow=False)) == {"log_prob", "inverse"}
-  assert signatures_of(SIGNATURES, has_flow=True) == SIGNATURES
 
 
 def example_in_json(tensor):
