@@ -117,7 +117,7 @@ def _arrays(files):
   """Returns the memory-mapped vectors of files, checked arrays [n, dim]."""
   arrays = []
   for file in files:
-    count = sum(len(chunk) for chunk in file.chunks())
+    count = sum(map(len, file.chunks()))
     if count:
       arrays.append(file.array())
   return arrays
@@ -233,7 +233,7 @@ def _expand(name):
   name = os.path.expanduser(name)
   if os.path.isdir(name):
     return sorted(path for path in pathlib.Path(name).glob("*.npy") if not path.name.startswith("."))
-  paths = [pathlib.Path(path) for path in glob.glob(name) or [name]]
+  paths = list(map(pathlib.Path, glob.glob(name) or [name]))
   for path in paths:
     if not path.is_file() or path.suffix != ".npy":
       raise ConfigError(f"vectors={path}: no such .npy file", argument="vectors")

@@ -58,8 +58,7 @@ class ShardFolder:
     if shard.bad:
       lines = []
       for bad in shard.bad:
-        fields = [_field(value) for value in (bad.path, bad.line, bad.kind, bad.reason)]
-        lines.append("\t".join(fields))
+        lines.append("\t".join(map(_field, (bad.path, bad.line, bad.kind, bad.reason))))
       with self._writing(self.name(number, "tsv", "dead-letter"), sizes) as file:
         _write_lines(file, lines)
     # The receipt is last: it says that the other files are complete if they have these sizes. Their checksums are
@@ -165,7 +164,7 @@ class Manifest:
     if counters is not None:
       values["counters"] = counters
     values |= {"shards": len(index.shards), "records": index.records, "settings": self._settings, **self._about}
-    values["inputs"] = [vars(file) for file in index.inputs]
+    values["inputs"] = list(map(vars, index.inputs))
     _write_json(self.folder, MANIFEST, values)
 
   @contextlib.contextmanager

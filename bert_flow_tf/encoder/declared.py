@@ -94,7 +94,7 @@ def _pooling(path):
   if isinstance(modes, str):
     modes = [modes]
   flags = [key for key, on in values.items() if key.startswith("pooling_mode_") and on]
-  names = [str(mode) for mode in modes] + [flag.removeprefix("pooling_mode_") for flag in flags]
+  names = list(map(str, modes)) + [flag.removeprefix("pooling_mode_") for flag in flags]
   name = " and ".join(names) or "none"
   if name in DECLARED_NAMES:
     return DECLARED_NAMES[name], ""

@@ -26,7 +26,7 @@ class Replacements:
     keys = sorted(keyed) or [-1]
     values = [keyed.get(key, "") for key in keys]
     self._keys = tf.constant(keys, tf.int64)
-    self._lengths = tf.constant([len(value) for value in values])
+    self._lengths = tf.constant(list(map(len, values)))
     self._starts = tf.cumsum(self._lengths, exclusive=True)
     self._codes = tf.constant([ord(character) for value in values for character in value], tf.int32)
     self._graphemes = graphemes
@@ -78,7 +78,7 @@ def all_characters() -> list[str]:
 
 def _begins_grapheme(codes, rows):
   """Returns whether each code point begins a grapheme, as far as short ones are concerned."""
-  extending, control, prepended = (tf.constant(codes) for codes in _grapheme_classes())
+  extending, control, prepended = map(tf.constant, _grapheme_classes())
   before = tf.concat([[0], codes[:-1]], 0)[: tf.size(codes)]
   joined = find(extending, codes)[1] & ~find(control, before)[1]
   joined |= find(prepended, before)[1] & ~find(control, codes)[1]

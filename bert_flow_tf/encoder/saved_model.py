@@ -129,7 +129,7 @@ class _Restored(tf.saved_model.experimental.TrackableResource):
     return tf.constant(1.0)
 
   def _initialize(self) -> None:
-    self._assign(*[tf.convert_to_tensor(value) for value in self.values])
+    self._assign(*map(tf.convert_to_tensor, self.values))
 
 
 def _find(name):

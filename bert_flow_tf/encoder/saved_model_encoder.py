@@ -71,7 +71,7 @@ class SavedModelEncoder(SentenceEncoder):
     progress: Progress | None = None,
   ) -> np.ndarray:
     """Returns embeddings of the texts of n int32 arrays [words] as `tokenizer` gives them, float32 [n, dim]."""
-    return self._embed_texts([self.tokenizer.text(row) for row in ids], self.pooling(), None, batch_size, progress)
+    return self._embed_texts(list(map(self.tokenizer.text, ids)), self.pooling(), None, batch_size, progress)
 
   def _embed_texts(self, texts, pooling, max_seq_length, batch_size, progress=None):
     progress = progress or Progress(len(texts), show=False)

@@ -229,7 +229,7 @@ def count_frequencies(path: FilePath, tokenizer: SentenceTokenizer) -> tuple[np.
 
 def _pieces(ids):
   """Returns the distinct word pieces of texts: numbers of the texts, and ids of the pieces, int64 [n] each."""
-  text = np.repeat(np.arange(len(ids)), [len(row) for row in ids])
+  text = np.repeat(np.arange(len(ids)), list(map(len, ids)))
   piece = np.concatenate(ids)
   size = int(piece.max()) + 1
   return np.divmod(np.unique(text * size + piece), size)

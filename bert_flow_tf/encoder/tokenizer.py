@@ -154,7 +154,7 @@ class SentenceTokenizer:
 
   def __call__(self, sentences: Iterable[str], max_seq_length: int = 64, warn: bool = True) -> list[np.ndarray]:
     """Returns token ids of sentences with [CLS] and [SEP], int32 arrays [seq_len], of at most max_seq_length."""
-    sentences = [repair_surrogates(sentence) for sentence in check_sentences(sentences)]
+    sentences = list(map(repair_surrogates, check_sentences(sentences)))
     ids, cut = [], 0
     for chunk in _chunks(sentences):
       ids_of_chunk, cut_of_chunk = self._pieces(chunk, int(max_seq_length) - 2)
@@ -330,7 +330,7 @@ def repair_surrogates(sentence: str) -> str:
 
 def pad_batch(ids: Sequence[np.ndarray], pad_id: int = 0) -> tuple[np.ndarray, np.ndarray]:
   """Returns ids of arrays [seq_len], padded to the longest, and mask (1 for tokens), int32 [batch, seq_len]."""
-  lengths = np.array([len(row) for row in ids])
+  lengths = np.fromiter(map(len, ids), np.int64, len(ids))
   mask = (np.arange(lengths.max()) < lengths[:, np.newaxis]).astype(np.int32)
   padded = np.full(mask.shape, pad_id, np.int32)
   padded[mask == 1] = np.concatenate(ids)

@@ -52,7 +52,7 @@ class SentEvalAdapter:
     """
     del params
     sentences = list(map(sentence_of, batch))
-    rows = [self._rows.get(sentence) for sentence in sentences]
+    rows = list(map(self._rows.get, sentences))
     if self._embeddings is None or None in rows:
       # An engine without `prepare`, or a task that shows it less than it embeds.
       return np.asarray(self._encode(sentences), np.float32)

@@ -108,7 +108,7 @@ def _embed_rows(served):
 def _ids(served):
   """Returns ids and numbers of tokens of the sentences, by the tokenizer in Python."""
   tokens = served.model.encoder.tokenizer(_SENTENCES, served.sizes["max_seq_length"], warn=False)
-  return pad_batch(tokens)[0], np.array([len(row) for row in tokens], np.int32)
+  return pad_batch(tokens)[0], np.array(list(map(len, tokens)), np.int32)
 
 
 def _arrays(outputs: dict[str, tf.Tensor]) -> dict[str, np.ndarray]:

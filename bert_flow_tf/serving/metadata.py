@@ -59,7 +59,7 @@ def without_folders(value: Any) -> Any:
   if isinstance(value, dict):
     return {key: without_folders(inner) for key, inner in value.items()}
   if isinstance(value, list):
-    return [without_folders(inner) for inner in value]
+    return list(map(without_folders, value))
   if isinstance(value, str):
     return _FOLDERS.sub("", value)
   return value

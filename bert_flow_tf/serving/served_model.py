@@ -93,7 +93,7 @@ class ServedCalibration:
 
     def call(*inputs):
       with tf.control_dependencies(_allowed_lengths(signature, inputs, limit)):
-        inputs = [tf.identity(tensor) for tensor in inputs]
+        inputs = list(map(tf.identity, inputs))
       return dict(zip(signature.outputs, compute(*inputs), strict=True))
 
     return tf.function(call, self._specs(signature), autograph=False).get_concrete_function()

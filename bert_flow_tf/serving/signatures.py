@@ -24,7 +24,7 @@ class Tensor:
 
   def shape(self, sizes: dict[str, int]) -> list[int | None]:
     """Returns the shape, with None for every axis that is not in `sizes`."""
-    return [sizes.get(axis) for axis in self.axes]
+    return list(map(sizes.get, self.axes))
 
   def example_rows(self, n: int, sizes: dict[str, int]) -> np.ndarray:
     """Returns the example n times: an array [n, ...], of bytes objects for text."""
