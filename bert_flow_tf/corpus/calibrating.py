@@ -120,6 +120,8 @@ def _arrays(files):
     count = sum(map(len, file.chunks()))
     if count:
       arrays.append(file.array())
+  if not arrays:
+    raise DataError(f"{files[0].path}: no vectors, shape [0, {files[0].dim}]; expected vectors to fit on")
   return arrays
 
 

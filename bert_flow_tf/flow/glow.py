@@ -17,6 +17,7 @@ from bert_flow_tf.flow.config import FlowConfig
 from bert_flow_tf.flow.layer import (
   FlowLayer,
   build_part,
+  check_not_symbolic,
   registered,
   rows_of,
   seed_stream,
@@ -160,6 +161,7 @@ class Glow(FlowLayer):
 
   def forward_and_log_det(self, u: tf.Tensor, dropout_seed: tf.Tensor | None = None) -> tuple[tf.Tensor, tf.Tensor]:
     """u [..., dim] -> z [..., dim] and the log-determinant, [...] or a scalar."""
+    check_not_symbolic(u)
     return forward_and_log_det(self.levels, self.prepared(u), dropout_seed)
 
   def training_seed(self, training: bool | None) -> tf.Tensor | None:

@@ -99,6 +99,7 @@ class FlowLayer(tf_keras.layers.Layer):
 
   def prepared(self, values: Any) -> tf.Tensor:
     """Returns values [..., dim] in the layer's dtype; builds the layer if it is new."""
+    check_not_symbolic(values)
     tensor = tf.cast(values, self.dtype)
     if not self.built:
       # Weights belong to no graph, though the first tensor may.
@@ -126,6 +127,13 @@ def _revived(cls, config, shape, trainable, weights):
 def _parts(layer):
   """Returns a layer and all layers inside it, outer ones first."""
   return [layer, *(part for part in layer.submodules if isinstance(part, tf_keras.layers.Layer))]
+
+
+def check_not_symbolic(values: Any) -> None:
+  """Raises a FlowError for an input or output of Keras' layers, which has no values yet."""
+  if tf.is_tensor(values) and tf_keras.backend.is_keras_tensor(values):
+    message = "embeddings: a symbolic tensor of Keras; use layers on it, the flow itself or NegativeLogLikelihood(flow)"
+    raise FlowError(message, "embeddings")
 
 
 def to_keras(layer: Any) -> dict[str, Any]:

@@ -236,6 +236,9 @@ def test_a_model_fits_the_likelihood(coupling):
   randomize(flow, seed=2)
   weights = flow.tf1_variables()
   inputs = tf_keras.Input([4], dtype="float64")
+  for function in (flow.bits_per_dim, flow.distribution.log_prob, flow.chain[0].make_bijector().forward):
+    with pytest.raises(FlowError, match=r"symbolic tensor of Keras; .*NegativeLogLikelihood\(flow\)"):
+      function(inputs)
   bits = NegativeLogLikelihood(flow)(inputs)
   model = tf_keras.Model(inputs, bits)
   model.compile(tf_keras.optimizers.SGD(0.01))

@@ -14,7 +14,7 @@ def prepare(folder):
   rows = np.random.default_rng(0).normal(size=[40, 6]).astype(np.float32)
   broken = rows.copy()
   broken[5, 2] = np.nan
-  arrays = {"a": rows, "b": rows[::-1], "nan": broken, "one": rows[:1], "narrow": rows[:, :3]}
+  arrays = {"a": rows, "b": rows[::-1], "nan": broken, "one": rows[:1], "no": rows[:0], "narrow": rows[:, :3]}
   for name, array in arrays.items():
     np.save(folder / f"{name}.npy", array)
   (folder / "small.json").write_text('{"n_levels": 1, "depth": 1, "coupling_width": 8}')

@@ -99,6 +99,7 @@ each A APPLY OUT :: --seed=2 --shares=0.6,0.4
 --output :: A SN --output=@/a.npy
 nan.npy, row 5  :: --vectors=@/nan.npy SN OUT
 at least 2 :: --vectors=@/one.npy SN OUT
+no.npy: no vectors :: --vectors=@/no.npy SN OUT
 --calibration_folder :: --vectors=@/narrow.npy APPLY OUT
 --calibration_folder :: A APPLY OUT --vectors_of=yours
 --calibration_folder :: A --calibration_folder=@ OUT
