@@ -35,7 +35,8 @@ class SavedModelEncoder(SentenceEncoder):
     if bert is None:
       _check_settings(settings, "is a SavedModel, which takes text and gives vectors")
       bert = SavedText(settings.encoder_name, settings.saved_model_output)
-    self.settings, self.bert = settings, bert
+    self.settings = settings
+    self.bert: Any = bert
     self.tokenizer: Any = Words()
     self.token_weights = None
     self.hidden_size, self.num_hidden_layers = self.bert.dim, 0
