@@ -163,12 +163,6 @@ def test_without_files_or_network(tmp_path, monkeypatch, task):
     assert f" in {root}, then at http" in message and "(ConnectionError: no route to http" in message
 
 
-def _real_rows(path):
-  with open(path, encoding="utf-8-sig", newline="") as file:
-    _, *lines = csv.reader(file, delimiter="\t", quoting=csv.QUOTE_NONE)
-  return lines
-
-
 # {task: ({split: number of pairs}, sum of the gold of the evaluated split)}, counted in the files' columns
 REAL = {
   "QNLI": ({"dev": 5463, "test": 5463}, 2702),
@@ -188,7 +182,8 @@ def test_the_real_files_row_by_row(name):
   assert {split: len(pairs) for split, pairs in data.splits.items()} == sizes
   for split, pairs in data.splits.items():
     file = table.files[split][0]
-    lines = _real_rows(folder / table.name / file)
+    with open(folder / table.name / file, encoding="utf-8-sig", newline="") as content:
+      _, *lines = csv.reader(content, delimiter="\t", quoting=csv.QUOTE_NONE)
     places = table.hidden.get(file, table.places)
     golds = [table.gold.labels.get(line[table.places[2]]) for line in lines] if table.gold.labels else []
     kept = [line for i, line in enumerate(lines) if file in table.hidden or not golds or golds[i] == golds[i]]

@@ -7,6 +7,7 @@ import subprocess
 
 import numpy as np
 import pytest
+from matplotlib import image
 from scipy import stats
 
 from bert_flow_tf.data.pairs import SentencePairs
@@ -166,13 +167,6 @@ def test_in_a_browser(tmp_path):
     command += [f"--screenshot={picture}", "--window-size=1100,2400", *arguments, f"file://{tmp_path}/report.html"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True)
     assert ":CONSOLE" not in done.stderr
-    sizes[name] = _pixels(picture)
+    sizes[name] = image.imread(picture)[..., :3]  # red, green and blue, [height, width, 3] from 0 to 1
   assert sizes["light"].mean() > 0.8 > 0.3 > sizes["dark"].mean()
   assert min(pixels.std() for pixels in sizes.values()) > 0.05  # something is drawn
-
-
-def _pixels(picture):
-  """Returns the red, green and blue of a picture's pixels, float [height, width, 3] from 0 to 1."""
-  from matplotlib import image
-
-  return image.imread(picture)[..., :3]

@@ -129,12 +129,6 @@ def test_strategy_refuses_before_it_starts(monkeypatch):
     make_strategy("multi_worker_mirrored")
 
 
-def write_inputs(folder):
-  """Writes a tiny encoder and the configuration of a flow."""
-  tiny.save_tiny(folder / "tiny")
-  (folder / "flow.json").write_text(json.dumps(CONFIG.to_dict()))
-
-
 def flags(folder, index):
   """Flags of run_flow.py, the experiment's folder each worker's own."""
   values = {
@@ -167,7 +161,8 @@ def single_process(folder):
 def killed(tmp_path_factory):
   """Kills worker 1; returns the folder, what both printed, and the seconds until the chief ended."""
   folder = tmp_path_factory.mktemp("killed")
-  write_inputs(folder)
+  tiny.save_tiny(folder / "tiny")
+  (folder / "flow.json").write_text(json.dumps(CONFIG.to_dict()))
   module = [sys.executable, "-m", "tests.training.two_workers"]
   processes = two_workers.start(lambda index: [*module, *flags(folder, index)])
   end = time.monotonic() + two_workers.SECONDS
