@@ -145,7 +145,7 @@ def paraphrase_mining_embeddings(
       for other in range(start, n, corpus_chunk_size):
         i, j = _close(rows, start, stop, other, corpus_chunk_size, lowest, max_pairs)
         cosines = _cosines(rows, rows, i, j)
-        scores, first, second = (np.concatenate(both) for both in ((scores, cosines), (first, i), (second, j)))
+        scores, first, second = map(np.concatenate, ((scores, cosines), (first, i), (second, j)))
         # The best until now: a later pair has to reach the last of them.
         order = np.lexsort([second, first, -scores])[:max_pairs]
         order = order[scores[order] >= lowest]
@@ -241,7 +241,7 @@ def _nearest(queries, corpus, start, stop, k, chunk):
       floor = best.min(axis=1) - corpus.margin
     query, column = np.nonzero(approximate >= floor[:, np.newaxis])
     parts.append((query, column + first, approximate[query, column]))
-  query, row, value = (np.concatenate(arrays) for arrays in zip(*parts, strict=True))
+  query, row, value = map(np.concatenate, zip(*parts, strict=True))
   can_be = value >= floor[query]
   query, row = query[can_be], row[can_be]
   # By query, then by cosine, then by row; k of each query.

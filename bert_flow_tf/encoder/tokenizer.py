@@ -313,7 +313,7 @@ class WordPieces:
       # Another thread may still read the old one.
       self._known = known = {_END: [_SEP, _CLS]}
       self._size = 0
-    missing = [word for word in set(words) if word not in known]
+    missing = list(set(words).difference(known))
     encodings = self._tokenizer.encode_batch_fast(missing, add_special_tokens=False)
     for word, encoding in zip(missing, encodings, strict=True):
       known[word] = encoding.ids
