@@ -259,7 +259,8 @@ class LinearCalibration(Calibration):
         shift, matrix = solver(k)
       except CalibrationError:  # k has reached the rank
         break
-      first, second = (self._transformed(side[scored], shift, matrix) for side in (a, b))
+      first = self._transformed(a[scored], shift, matrix)
+      second = self._transformed(b[scored], shift, matrix)
       scores[k] = _spearman(first, second, gold[scored])
     defined = {k: score for k, score in scores.items() if not np.isnan(score)}
     if not defined:
@@ -282,7 +283,8 @@ class LinearCalibration(Calibration):
     """Returns the calibration of `contents`."""
     # A file that was written by others must fail here, and not in the numbers of a transform.
     restored = cls(settings["method"], settings["k"], settings["shares"])
-    mean, scatter = (np.asarray(arrays[name], np.float64) for name in ("mean", "scatter"))
+    mean = np.asarray(arrays["mean"], np.float64)
+    scatter = np.asarray(arrays["scatter"], np.float64)
     whole = METHODS[restored.method].cross or restored.shares
     expected = [mean.size] * (1 + bool(whole))
     if mean.ndim != 1 or list(scatter.shape) != expected or not np.isfinite([mean.sum(), scatter.sum()]).all():

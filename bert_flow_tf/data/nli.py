@@ -12,7 +12,7 @@ LEARNING_RATE = 2e-5
 NUM_TRAIN_EPOCHS = 0.15
 
 # The label of a pair whose annotators did not agree is "-".
-_LABELS = {label: float(index) for index, label in enumerate(LABELS)} | {"-": math.nan}
+_LABELS = dict(zip((*LABELS, "-"), (0.0, 1.0, 2.0, math.nan), strict=True))
 _TFDS_COLUMNS = ("premise", "hypothesis", "label")
 
 SNLI = Table(

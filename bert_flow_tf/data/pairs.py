@@ -114,7 +114,8 @@ class SentencePairs:
 
   def take(self, rows: np.ndarray) -> "SentencePairs":
     """Returns the pairs of these rows, int [m], in this order and without subsets."""
-    a, b = (tuple(map(side.__getitem__, rows)) for side in (self.sentences_a, self.sentences_b))
+    a = tuple(map(self.sentences_a.__getitem__, rows))
+    b = tuple(map(self.sentences_b.__getitem__, rows))
     return SentencePairs(a, b, self.scores[rows])
 
 

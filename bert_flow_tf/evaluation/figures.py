@@ -61,8 +61,10 @@ def histogram_figures(
   first: Mapping[str, np.ndarray], second: Mapping[str, np.ndarray], labels: tuple[str, str]
 ) -> list["Figure"]:
   """Draws histograms of two sets of cosines {method: [n]}, the first in gray, all on the same axes."""
-  sides = [{name: _percentages(values) for name, values in side.items()} for side in (first, second)]
-  highest = max(values.max() for side in sides for values in side.values())
+  sides = []
+  for side in (first, second):
+    sides.append({name: _percentages(values) for name, values in side.items()})
+  highest = np.max(list(sides[0].values()) + list(sides[1].values()))
   figures = []
   for name, color in zip(first, _colors(len(first)), strict=True):
     figure, axis = _panel(4.6, 3.0)

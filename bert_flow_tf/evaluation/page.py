@@ -117,7 +117,10 @@ def _by_method(rows):
     values = {line[2]: line[3:] for line in of_split}
     turned.append([f"{split}, {pairs} pairs"])
     for number, method in enumerate(header[3:]):
-      turned.append([method, *(values[score][number] if score in values else "" for score in scores)])
+      row = [method]
+      for score in scores:
+        row.append(values[score][number] if score in values else "")
+      turned.append(row)
   return turned
 
 

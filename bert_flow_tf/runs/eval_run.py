@@ -64,8 +64,9 @@ def evaluate_models(
   with watch.timing("embedding"):
     sets = [pairs for task in tasks for pairs in task.splits.values()]
     embeddings = Embeddings(model.encoder, sets, batch_size, cache, **model.identity.settings.pooling_arguments())
-    views = {method: calibrated.views(embeddings) for method, calibrated in models.items()}
-  transforms = {method: calibrated.transform for method, calibrated in models.items()}
+    views, transforms = {}, {}
+    for method, calibrated in models.items():
+      views[method], transforms[method] = calibrated.views(embeddings), calibrated.transform
   results = []
   with watch.timing("evaluating"):
     for task in tasks:

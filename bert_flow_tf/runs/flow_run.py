@@ -226,9 +226,12 @@ class FlowRun:
 
   def evaluate(self) -> dict[str, tuple[dict[str, dict], dict[str, np.ndarray]]]:
     """Evaluates the embeddings without and with each calibration: {method: what `task_scores.evaluate` returns}."""
+    evaluations, self._views = {}, {}
     with self.watch.timing("evaluating"):
-      self._views = {method: model.views(self._embeddings) for method, model in self.models.items()}
-      return {name: evaluate(self._task, self._views[name], model.transform) for name, model in self.models.items()}
+      for method, model in self.models.items():
+        self._views[method] = model.views(self._embeddings)
+        evaluations[method] = evaluate(self._task, self._views[method], model.transform)
+    return evaluations
 
   def calibration_folder(self, method: str) -> pathlib.Path:
     """Returns the folder of a fitted calibration."""

@@ -260,7 +260,10 @@ def frequency_groups(
         of_words = np.full([len(rows), k], math.nan)
         of_words[:, :most] = nearest[at, :k]
         values[f"mean k-NN {name}, k={k}"] = of_words
-    columns.append({name: float(np.mean(numbers)) if numbers.size else math.nan for name, numbers in values.items()})
+    means = {}
+    for name, numbers in values.items():
+      means[name] = float(np.mean(numbers)) if numbers.size else math.nan
+    columns.append(means)
   return columns
 
 

@@ -77,7 +77,9 @@ def _draw_sphere(axis, points, color):
   angles = np.linspace(0, 2 * np.pi, 181)
   cosine, sine, zero = np.cos(angles), np.sin(angles), np.zeros(181)
   # Six meridians, which the turn of a circle gives, and five parallels.
-  lines = [np.stack([np.cos(a) * cosine, np.sin(a) * cosine, sine], axis=1) for a in np.arange(0, np.pi, np.pi / 6)]
+  lines = []
+  for turned in np.arange(0, np.pi, np.pi / 6):
+    lines.append(np.stack([np.cos(turned) * cosine, np.sin(turned) * cosine, sine], axis=1))
   for height in np.arange(-np.pi / 3, np.pi / 2, np.pi / 6):
     lines.append(np.stack([np.cos(height) * cosine, np.cos(height) * sine, zero + np.sin(height)], axis=1))
   for line in lines:

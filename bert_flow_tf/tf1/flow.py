@@ -74,7 +74,8 @@ def without_scale(calibration: FlowCalibration) -> Glow:
     return flow
   # ((u - mean) / rms + b) exp(3 logs) = (u + rms b - mean) exp(3 logs - log rms)
   variables = flow.tf1_variables()
-  center, scale = (f"revnet_0/revnet_step_0/actnorm/{name}" for name in ("actnorm_center/b", "actnorm_scale/logs"))
+  actnorm = "revnet_0/revnet_step_0/actnorm"
+  center, scale = f"{actnorm}/actnorm_center/b", f"{actnorm}/actnorm_scale/logs"
   rms = mix.rms[0]
   variables[center] = (rms * variables[center] - mix.mean).astype(np.float32)
   variables[scale] = (variables[scale] - np.log(rms) / LOGSCALE_FACTOR).astype(np.float32)

@@ -94,7 +94,7 @@ def _restore_flow(reader, flow):
   for name in saved:
     variables[name] = _read(reader, name, variables[name].shape)
   if saved:
-    flow.load_tf1_variables({name.removeprefix(tf1_names.FLOW): value for name, value in variables.items()})
+    flow.load_tf1_variables(variables)
   return len(saved), len(variables)
 
 

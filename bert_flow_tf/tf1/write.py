@@ -31,14 +31,14 @@ def write_model(
     tf1_checkpoint.check_free(prefix)
   flow: Any = None
   classifier: Any = None
+  fitted: dict[str, Any] = {}
   if flow_folder:
-    flow = _load_flow(flow_folder)
+    flow = fitted[f"flow_folder={flow_folder}"] = _load_flow(flow_folder)
   if classifier_folder:
     with naming("classifier_folder"):
-      classifier = Classifier.load(classifier_folder)
+      classifier = fitted[f"classifier_folder={classifier_folder}"] = Classifier.load(classifier_folder)
   model = SentenceEncoder.from_pretrained(encoder, cache_dir=cache_dir, revision=revision)
-  fitted = {f"flow_folder={flow_folder}": flow, f"classifier_folder={classifier_folder}": classifier}
-  _check_encoder({where: part for where, part in fitted.items() if part is not None}, model, allow_other_encoder)
+  _check_encoder(fitted, model, allow_other_encoder)
   variables = tf1_checkpoint.model_variables(model, flow and without_scale(flow), classifier)
   lines = [f"{len(variables)} variables from {', '.join(filter(None, (model.name, flow_folder, classifier_folder)))}"]
   # The configuration comes first: a checkpoint without it could not be read.
