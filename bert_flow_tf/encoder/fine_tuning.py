@@ -129,6 +129,8 @@ class EncoderLayer(tf_keras.layers.Layer):
     inputs = tf.convert_to_tensor(inputs)
     if inputs.dtype != tf.string:
       ids = tf.cast(inputs, tf.int32)
+      if ids.shape.rank not in (None, 2):
+        raise DataError(f"inputs: ids of shape {ids.shape}; expected [batch, seq_len]")
       if mask is None:
         mask = ids != pad_id
       # A position without an embedding would be read beyond the table.

@@ -249,6 +249,8 @@ def test_ids_of_the_layer(model, tokenizer):
   np.testing.assert_allclose(layer({"input_ids": ids}), encoder.encode(TEXTS), atol=1e-5)
   with pytest.raises(DataError, match="inputs: a dict of ids; expected input_ids and attention_mask"):
     layer({"ids": ids})
+  with pytest.raises(DataError, match=r"inputs: ids of shape \(1, 1, 4\); expected \[batch, seq_len\]"):
+    layer(np.ones([1, 1, 4], np.int32))
   limit = model.config.max_position_embeddings
   message = f"rows of ids are longer than the {limit} positions"
   assert layer(tf.ones([1, limit], tf.int32)).shape == (1, layer.dim)
