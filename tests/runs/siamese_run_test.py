@@ -99,7 +99,7 @@ def test_a_frozen_encoder_embeds_once(frozen, tmp_path, monkeypatch):
     assert (run.step, run.facts["steps"], run.facts["unlabelled"]) == (10, 10, 40)
     assert run.facts["encoder_sha256"] == run.facts["encoder_sha256_before"]
     latents[through_bert] = run.parts.model.encode(small_siamese.pairs(9)[0])
-  np.testing.assert_allclose(latents[False], latents[True], atol=1e-4)
+  np.testing.assert_allclose(latents[False], latents[True], atol=1e-3)  # steps grow rounding: 2e-4 with AVX2
 
   stopped, chosen = frozen(tmp_path / "stopped")
   interrupt_at(monkeypatch, 4)
