@@ -13,7 +13,6 @@ if __package__ in (None, ""):  # run as a file, from any folder
 
 from absl import flags, logging
 
-from bert_flow_tf.corpus.embedding import embedder_of, load_saved_model
 from bert_flow_tf.corpus.job import EmbeddingJob, JobSettings
 from bert_flow_tf.encoder.settings import LOADING, NAME, POOLING
 from run_scripts import common_flags, runner
@@ -48,6 +47,8 @@ def check_flags() -> None:
 def load_model() -> Any:
   """Loads the SavedModel, or the encoder and its calibration."""
   if FLAGS.saved_model is not None:
+    from bert_flow_tf.corpus.models import load_saved_model  # which imports TensorFlow, as below
+
     return load_saved_model(os.path.expanduser(FLAGS.saved_model), FLAGS.saved_model_output)
   model = common_flags.load_model(FLAGS.flow_folder, FLAGS.allow_other_encoder)
   logging.info("%s: %d dimensions", model.name, model.output_dim)
@@ -60,6 +61,8 @@ def main() -> None:
   job = EmbeddingJob(common_flags.settings(JobSettings))
   with job.watch.timing("loading"):
     model = load_model()
+    from bert_flow_tf.corpus.models import embedder_of
+
     embedder = embedder_of(model, FLAGS.flow_folder, FLAGS.model_cache_dir)
   result = job.run(embedder, FLAGS.predict_batch_size, {"versions": common_flags.versions()})
   print(result.describe())

@@ -13,8 +13,8 @@ from bert_flow_tf.calibration.combined import SideBySide
 from bert_flow_tf.calibration.flow import FlowCalibration, load_calibration
 from bert_flow_tf.calibration.names import make_calibration
 from bert_flow_tf.corpus.calibrating import find_vector_files
-from bert_flow_tf.corpus.embedding import load_saved_model
 from bert_flow_tf.corpus.job import EmbeddingJob, JobSettings
+from bert_flow_tf.corpus.models import load_saved_model
 from bert_flow_tf.encoder.cache import EmbeddingCache
 from bert_flow_tf.encoder.saving import save_encoder
 from bert_flow_tf.encoder.word_vectors import WordVectors

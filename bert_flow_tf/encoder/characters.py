@@ -7,7 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 import scipy.sparse
 
-from bert_flow_tf.encoder.token_weights import SPECIAL, TokenWeights, is_punctuation
+from bert_flow_tf.encoder.token_frequency import SPECIAL
+from bert_flow_tf.encoder.token_weights import TokenWeights, is_punctuation
 from bert_flow_tf.encoder.tokenizer import SentenceTokenizer
 
 # Numbers of characters of the n-grams. Mean of the seven sets, `mini`'s pieces: 70.2 with these, 70.0 with 3 alone,

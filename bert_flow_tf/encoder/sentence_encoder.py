@@ -113,7 +113,7 @@ class SentenceEncoder:
 
       return SavedModelEncoder(settings)
     if settings.encoder_name.startswith(WORD_VECTORS):
-      from bert_flow_tf.encoder.saved_model_encoder import WordEncoder  # likewise
+      from bert_flow_tf.encoder.word_encoder import WordEncoder  # likewise
 
       return WordEncoder(settings)
     if settings.token_weights is not None:

@@ -91,7 +91,6 @@ def evaluate_senteval(
   """Evaluates on SentEval's tasks (None: those with data), writes results.json and prints the table."""
   # `load` returns {method: model} and their entries of results.json. As published, embeddings are divided by their
   # length, and the classifier's settings and the file of the results are the original's.
-  # The published runner has its own settings of SentEval, and its own file.
   settings, name = LITERATURE, report.RESULTS_FILE
   if as_published:
     settings, name = PUBLISHED, _PUBLISHED_RESULTS

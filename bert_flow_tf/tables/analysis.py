@@ -13,7 +13,7 @@ import numpy as np
 from absl import logging
 
 from bert_flow_tf.data.pairs import check_pairs
-from bert_flow_tf.encoder import token_weights
+from bert_flow_tf.encoder import token_frequency
 from bert_flow_tf.errors import BertFlowError, ConfigError, install_command
 from bert_flow_tf.evaluation.figures import spectrum_figure
 from bert_flow_tf.evaluation.isotropy import isoscore, singular_spectrum
@@ -86,18 +86,18 @@ def _ranks(bench, plan):
   """Returns the rows of the vocabulary by decreasing frequency; the counts of a corpus are stored."""
   tokenizer = bench.encoder.tokenizer
   if plan.frequency_file:
-    counts = token_weights.read_frequencies(os.path.expanduser(plan.frequency_file), tokenizer.do_lower_case)
-    return token_weights.rank_vocabulary(tokenizer.words, counts)
+    counts = token_frequency.read_frequencies(os.path.expanduser(plan.frequency_file), tokenizer.do_lower_case)
+    return token_frequency.rank_vocabulary(tokenizer.words, counts)
   path = os.path.expanduser(plan.corpus)
 
   def compute():
     # Each distinct word of the text is tokenized once.
-    words = token_weights.count_words(path, _WORD.findall)
+    words = token_frequency.count_words(path, _WORD.findall)
     counts = collections.Counter()
     for pieces, count in zip(tokenizer(list(words), _UNLIMITED), words.values(), strict=True):
       for piece in pieces.tolist():
         counts[piece] += count
-    return token_weights.rank_vocabulary(tokenizer.words, counts).tolist()
+    return token_frequency.rank_vocabulary(tokenizer.words, counts).tolist()
 
   with open(path, "rb") as file:
     digest = hashlib.file_digest(file, "sha256").hexdigest()

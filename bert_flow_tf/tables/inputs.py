@@ -141,7 +141,7 @@ def load_encoder(name: str, inputs: Inputs) -> Any:
     for pairs in task.splits.values():
       sentences.update(pairs.sentences_a, pairs.sentences_b)
   vectors = WordVectors.from_file(os.path.expanduser(name.removeprefix(PREFIX)), wanted_words(sentences))
-  from bert_flow_tf.encoder.saved_model_encoder import WordEncoder  # imports TensorFlow, after the files are read
+  from bert_flow_tf.encoder.word_encoder import WordEncoder  # imports TensorFlow, after the files are read
 
   return WordEncoder(EncoderSettings.of(name), vectors)
 

@@ -10,8 +10,9 @@ import pytest
 
 from bert_flow_tf import SentenceEncoder, SentenceModel
 from bert_flow_tf.corpus import embedding
-from bert_flow_tf.corpus.embedding import embedder_of, pending, run_streaming
+from bert_flow_tf.corpus.embedding import pending, run_streaming
 from bert_flow_tf.corpus.job import EmbeddingJob, JobSettings
+from bert_flow_tf.corpus.models import embedder_of
 from bert_flow_tf.corpus.readers import InputFormat
 from bert_flow_tf.corpus.shards import add_counters
 from bert_flow_tf.errors import ConfigError, EncoderError

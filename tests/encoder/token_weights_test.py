@@ -1,4 +1,4 @@
-"""token_weights.py: weights against counts in plain Python; models with weights."""
+"""token_weights.py and token_frequency.py: weights against counts in plain Python; models with weights."""
 
 import gzip
 import math
@@ -8,18 +8,17 @@ import pytest
 import tensorflow as tf
 
 from bert_flow_tf import SentenceModel, load_task
-from bert_flow_tf.encoder import token_weights
+from bert_flow_tf.encoder import token_frequency
 from bert_flow_tf.encoder.sentence_encoder import SentenceEncoder
-from bert_flow_tf.encoder.token_weights import (
+from bert_flow_tf.encoder.token_frequency import (
   PACKAGED,
   count_frequencies,
   count_words,
-  make_token_weights,
   packaged_frequencies,
-  parse_token_weights,
   rank_vocabulary,
   read_frequencies,
 )
+from bert_flow_tf.encoder.token_weights import make_token_weights, parse_token_weights
 from bert_flow_tf.encoder.tokenizer import SentenceTokenizer
 from bert_flow_tf.errors import ConfigError, DataError, EncoderError
 
@@ -194,8 +193,8 @@ def test_a_file_without_words(tmp_path):
 @pytest.mark.parametrize("packed", [False, True])
 def test_counts_words(tmp_path, monkeypatch, packed):
   shown = []
-  monkeypatch.setattr(token_weights, "_REPORT_LINES", 2)
-  monkeypatch.setattr(token_weights.Progress, "update", lambda self, count: shown.append(count))
+  monkeypatch.setattr(token_frequency, "_REPORT_LINES", 2)
+  monkeypatch.setattr(token_frequency.Progress, "update", lambda self, count: shown.append(count))
   text = b"a b a\n\nb c\nc c\r\n"
   path = _file(tmp_path, gzip.compress(text) if packed else text)
   assert count_words(path, str.split) == {"a": 2, "b": 2, "c": 3}

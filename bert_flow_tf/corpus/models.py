@@ -1,0 +1,62 @@
+"""Models of a run: what decides their embeddings, and how a worker loads them."""
+
+import contextlib
+import functools
+import importlib.metadata
+import os
+from collections.abc import Callable
+from typing import Any
+
+from bert_flow_tf.calibration.flow import calibration_sha256
+from bert_flow_tf.corpus.embedding import Embedder
+from bert_flow_tf.errors import EncoderError
+from bert_flow_tf.io.experiment import SAVED_MODEL
+from bert_flow_tf.model import SentenceModel
+
+
+def load_saved_model(folder: str, output: str | None = None) -> SentenceModel:
+  """Returns the model of a SavedModel, which has no calibration but its own; `output` as `saved_model_output`."""
+  try:
+    return SentenceModel.from_pretrained(f"{SAVED_MODEL}{folder}", saved_model_output=output)
+  except EncoderError as error:
+    message = str(error).replace(f"model={SAVED_MODEL}", "saved_model=", 1)
+    raise EncoderError(message, argument="saved_model") from error
+
+
+def embedder_of(model: SentenceModel, calibration_folder: str | None = None, cache_dir: str | None = None) -> Embedder:
+  """Returns a model with what decides its embeddings, and how workers load it; None as folder: an encoder alone."""
+  packages = ["tokenizers", "transformers"]
+  if not model.encoder.has_tokens:
+    packages = ["tensorflow-text"]
+  versions = _versions(packages)
+  name = model.identity.name  # a worker may have another working folder, so its path is absolute
+  settings = model.identity.settings
+  arguments = {**settings.model_arguments(), **settings.loading_arguments(), "cache_dir": cache_dir}
+  load: Callable = functools.partial(SentenceModel.from_pretrained, name, **arguments)
+  identity = {**model.identity.deciding(), "calibration_sha256": None, "versions": versions}
+  about: dict[str, Any] = {"encoder": model.identity.to_dict()}
+  if calibration_folder is not None:
+    # The encoder was checked when the model was loaded first.
+    folder = os.path.abspath(calibration_folder)
+    load = functools.partial(SentenceModel.load, folder, name, allow_other_encoder=True, **arguments)
+    if model.calibration is not None:
+      identity["calibration_sha256"] = calibration_sha256(folder)
+      about["calibration"] = {"name": model.calibration.name, "folder": folder}
+  return Embedder(model, functools.partial(_load, versions, load), identity, about)
+
+
+def _versions(packages):
+  """Returns {package: version} of those packages that are installed."""
+  versions = {}
+  for package in packages:
+    with contextlib.suppress(importlib.metadata.PackageNotFoundError):  # not every SavedModel needs TF Text
+      versions[package] = importlib.metadata.version(package)
+  return versions
+
+
+def _load(versions, load):
+  """Returns the model that `load` loads, if it reads the same tokens in this process."""
+  here = _versions(versions)
+  if here != versions:
+    raise EncoderError(f"a worker has {here}, the process that started it {versions}; install the same versions")
+  return load()
