@@ -66,7 +66,10 @@ def read_records(path: str, input_format: InputFormat) -> Records:
     names: list[str] = []
     for header, _ in itertools.islice(reader.records(0, 1), input_format.header):
       names = _checked(reader, header, 1, reader.row)
-    for number, (record, _) in enumerate(reader.records(reader.start, reader.first), reader.first):
+    records = [record for record, _ in reader.records(reader.start, reader.first)]
+    while records and records[-1] in (b"", []):  # blank lines at the end
+      records.pop()
+    for number, record in enumerate(records, reader.first):
       fields = _checked(reader, record, number)
       if input_format.empty == EMBED or fields[0].strip():
         raw.append(record)

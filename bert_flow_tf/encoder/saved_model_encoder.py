@@ -24,6 +24,7 @@ class SavedModelEncoder(SentenceEncoder):
 
   has_tokens = False
   own_pooling = Pooling(OUTPUT, OUTPUT, (), 0)
+  _instead_of_layer = " (SentenceModel.as_function embeds text in a graph)"
 
   def __init__(self, settings: EncoderSettings, bert: Any = None) -> None:
     """Loads the encoder of the settings, unless `bert` is it; see `SentenceEncoder.from_pretrained`."""
@@ -52,8 +53,8 @@ class SavedModelEncoder(SentenceEncoder):
     self.bert.check_has_transformer("take ids of tokens")
 
   def as_layer(self, *args: Any, **kwargs: Any) -> Any:
-    """Raises EncoderError; `SentenceModel.as_function` embeds text in a graph."""
-    self.bert.check_has_transformer("be a layer on ids (SentenceModel.as_function embeds text in a graph)")
+    """Raises EncoderError; `SentenceModel.as_function` embeds text in the graph of a SavedModel."""
+    self.bert.check_has_transformer(f"be a layer on ids{self._instead_of_layer}")
 
   def text_graph(self) -> SavedText:
     """Returns the graph from text to vectors, which takes the place of `EncoderGraph`."""

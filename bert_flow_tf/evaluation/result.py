@@ -127,7 +127,7 @@ def _control_lines(controls, prefix):
     texts = []
     for name, values in by_name.items():
       (score,) = [values[key] for key in HEADLINE if key in values]
-      texts.append(f"{name} {score:.2f}")
+      texts.append(f"{name} not defined ({values['reason']})" if values["reason"] else f"{name} {score:.2f}")
     lines.append(f"control on {prefix}{split}, a string match without an encoder: {', '.join(texts)}")
   return lines
 

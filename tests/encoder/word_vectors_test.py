@@ -177,7 +177,7 @@ def test_what_needs_tokens_is_rejected(file, tmp_path):
     model.as_function()
   with pytest.raises(BertFlowError, match="word vectors cannot be a part of a graph"):
     export_model(model.fit(SENTENCES, "whitening-2"), tmp_path / "served")
-  with pytest.raises(BertFlowError, match="word vectors cannot be a layer"):
+  with pytest.raises(BertFlowError, match="word vectors cannot be a layer on ids; use a BERT"):
     model.encoder.as_layer()
   with pytest.raises(BertFlowError, match=r"none\.txt: cannot be read"):
     SentenceEncoder.from_pretrained("glove:none.txt")

@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import re
 
 import numpy as np
 import pytest
@@ -17,7 +18,7 @@ from bert_flow_tf.runs.run_folder import RunFolder, print_results
 N = 80
 
 
-def result_of(*methods, gold=True, prefix="", name="STS-B"):
+def result_of(*methods, gold=True, prefix="", name="STS-B", controls=None):
   """Returns the result of methods whose cosines follow gold, with noise of the size that each name ends with."""
   rng = np.random.default_rng(0)
   scores = rng.uniform(0, 5, N)
@@ -30,7 +31,7 @@ def result_of(*methods, gold=True, prefix="", name="STS-B"):
     cosines = scores / 10 + noise * rng.normal(size=N)
     figures = scores_of_split("test", pairs, cosines, "correlation") if gold else {"test": {"pairs": N}}
     evaluations[method] = (figures, {"test": cosines})
-  return task_result(TaskData(spec, {"test": pairs}, "a file"), evaluations, prefix=prefix)
+  return task_result(TaskData(spec, {"test": pairs}, "a file"), evaluations, prefix=prefix, controls=controls)
 
 
 BETTER = (("without_flow", 0.2), ("with_flow", 0.05))
@@ -61,6 +62,11 @@ def test_a_method_that_harms_is_warned_of(caplog, capsys):
   assert [line.split()[:2] for line in lines[2:4]] == [["STS-B", "test"]] * 2 and "seconds: fitting 1.0" in lines
   assert lines[-1] == "page: there" and sum(line.startswith("gain in") for line in lines) == 4
   assert sentence in [r.getMessage() for r in caplog.records if r.levelname == "WARNING"]
+
+
+def test_a_control_that_is_not_defined_says_why():
+  line = result_of(*BETTER, controls={"same": np.ones(N), "rank": np.arange(N)}).gain_lines[-1]
+  assert re.search(rf"same not defined \(all {N} similarities are 1, .*\), rank -?\d", line), line
 
 
 def test_without_gold_there_is_no_gain():

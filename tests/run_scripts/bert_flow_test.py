@@ -100,8 +100,8 @@ def prepare(folder):
   files = {
     "pairs.tsv": tsv,
     "headed.tsv": "sentence2\tid\tsentence1\n" + "".join(f"{b}\t{i}\t{a}\n" for i, (a, b) in enumerate(pairs)),
-    "graded.tsv": "".join(f"{i}.5\t{a}\t{b}\n" for i, (a, b) in enumerate(pairs)),
-    "pairs.csv": 'Sentence1, sentence2,note\n"A man is eating.",A dog runs in the park.,"two\nlines, ""quoted"""\n',
+    "graded.tsv": "".join(f"{i}.5\t{a}\t{b}\r\n" for i, (a, b) in enumerate(pairs)) + "\r\n\n",
+    "pairs.csv": 'Sentence1, sentence2,note\n"A man is eating.",A dog runs in the park.,"two\nlines, ""quoted"""\n\n',
     "one.tsv": "one\n",
     "ragged.tsv": "a\tb\nc\n",
     "bytes.tsv": b"a\t\xff\n",
