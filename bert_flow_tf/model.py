@@ -22,7 +22,7 @@ from bert_flow_tf.evaluation import isotropy
 from bert_flow_tf.evaluation.metrics import SAME, cosine_similarity, normalized
 from bert_flow_tf.evaluation.task_scores import Embeddings
 from bert_flow_tf.flow.glow import Glow
-from bert_flow_tf.io.checks import check_sentence_transformers
+from bert_flow_tf.io.checks import check_rows, check_sentence_transformers
 from bert_flow_tf.training.calibrate import fit_flow, fit_linear, make_trainer, settings_of_fit
 from bert_flow_tf.training.choice import Choice, choose_calibration
 from bert_flow_tf.training.flow_trainer import Trainer
@@ -411,7 +411,9 @@ class SentenceModel:
     """Applies the calibration, then low_dim, to embeddings [n, dim]: float32 [n, output_dim]."""
     if not len(embeddings):
       return np.zeros([0, self.output_dim], np.float32)
-    if self.calibration is not None:
+    if self.calibration is None:
+      embeddings = check_rows(embeddings, self.dim)
+    else:
       embeddings = self.calibration.transform(embeddings)
     return self.reduce(embeddings)
 

@@ -64,6 +64,9 @@ def test_without_calibration(encoder, rows):
   model = SentenceModel(encoder, **ARGUMENTS)
   np.testing.assert_allclose(model.encode(np.array(SENTENCES), batch_size=64), grouped(rows), atol=1e-6)
   assert model.output_dim == 3 and model.max_seq_length == 8 and model.name == encoder.name
+  for bad in (rows[0], rows[:, 1:], rows * np.nan):
+    with pytest.raises(CalibrationError, match=r"^embeddings: "):
+      model.transform(bad)
 
 
 def test_similarity_is_of_pairs(model):

@@ -318,6 +318,8 @@ class LinearCalibration(Calibration):
 
 def _k_of(method: str, k: Any) -> Any:
   """Returns k as an int or a float, or None."""
+  if method not in METHODS:
+    raise ConfigError(f"method={method}: expected one of {', '.join(METHODS)}", argument="method")
   kind = METHODS[method].k
   if k is None:
     return None

@@ -380,4 +380,4 @@ def check_arguments(config: FlowConfig, dim: int, actnorm_init: str, permutation
   levels = config.n_levels
   if not is_integer(dim, 1) or levels > 63 or dim % 2**levels:
     reason = f"a positive multiple of 2**{levels}, as each of the {levels} levels halves the dimensions"
-    raise FlowError(f"dim={dim}: expected {reason}; use a configuration with fewer levels", "dim")
+    raise FlowError(f"dim={dim}: expected {reason}; use a flow_model_config with fewer levels", "dim")

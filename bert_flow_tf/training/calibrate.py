@@ -15,7 +15,7 @@ from bert_flow_tf.calibration.flow import FlowCalibration
 from bert_flow_tf.calibration.interface import Calibration
 from bert_flow_tf.calibration.names import AUTO, FLOW, CalibrationSpec, make_calibration, parse_calibration
 from bert_flow_tf.encoder.identity import VectorsIdentity
-from bert_flow_tf.errors import ConfigError
+from bert_flow_tf.errors import CalibrationError, ConfigError
 from bert_flow_tf.flow.glow import Glow, check_arguments
 from bert_flow_tf.io.checks import check_rows
 from bert_flow_tf.progress import counted
@@ -77,6 +77,10 @@ def fit_calibration(
   if folder is not None and spec.method != FLOW:
     raise ConfigError(f"folder: only calibration=flow has this argument, not {spec.name}", argument="folder")
   shares = parse_shares(shares)
+  if isinstance(vectors, tuple):
+    shapes = [np.shape(side) for side in vectors]
+    if len(shapes) != 2 or shapes[0] != shapes[1] or len(shapes[0]) != 2:
+      raise CalibrationError(f"vectors: a tuple of shapes {shapes}, expected two sides of pairs, [n, dim]", "vectors")
   fitted: dict[str, Calibration] = {}
   for part in reversed(spec.parts):  # the flow, which takes longest, last
     if part.method == FLOW:
@@ -112,15 +116,17 @@ def fit_linear(
   spec: CalibrationSpec, rows: np.ndarray | list[np.ndarray], dev: Dev | None = None, shares: Sequence[float] = ()
 ) -> Calibration:
   """Fits a calibration that needs no training steps on rows [n, dim], whole or in parts; chooses an open k on dev."""
-  _warn_of_outliers(rows)
   fitted: Any = make_calibration(spec, shares)
   if spec.k_on_dev and dev is None:
     raise ConfigError(f"calibration={spec.name}: give K, as {spec.name}-6, or dev, to choose it on", "calibration")
   if isinstance(rows, list):
     for part in rows:
       fitted.partial_fit(part)
+    if not spec.k_on_dev:
+      fitted.affine()  # an error if the rows are too few or all alike
   else:
     fitted.fit(rows)
+  _warn_of_outliers(rows)
   if spec.k_on_dev:
     scores = fitted.choose_k(*dev)
     logging.info("%s: k=%d chosen on dev, Spearman %.2f", spec.name, fitted.k, scores[fitted.k])

@@ -61,6 +61,8 @@ def test_k_that_is_no_number_of_directions(k):
     with pytest.raises(ConfigError) as caught:
       LinearCalibration(method, k)
     assert caught.value.argument == "k"
+  with pytest.raises(ConfigError, match=r"^method=flow: expected one of whitening, "):
+    LinearCalibration("flow", k)
 
 
 def pairs(n=300, shared=4, seed=0):

@@ -5,6 +5,7 @@ import pytest
 from absl import logging
 
 from bert_flow_tf import FlowConfig, fit_calibration, load_calibration
+from bert_flow_tf.errors import CalibrationError
 from bert_flow_tf.evaluation.metrics import normalized
 from tests.flow.cases import cone
 
@@ -55,7 +56,17 @@ def test_passes_by_the_number_of_pairs_and_a_loss_that_still_falls(lines):
   assert any("still falls" in line and "larger num_train_epochs" in line for line in lines)
 
 
-def test_masked_vectors_are_rejected():
-  with pytest.raises(Exception, match="masked") as raised:
-    fit_calibration(np.ma.masked_greater(cone(60, 8), 2.0), "whitening")
-  assert raised.value.argument == "embeddings"
+@pytest.mark.parametrize(
+  ("vectors", "argument"),
+  [
+    (np.ma.masked_greater(cone(60, 8), 2.0), "embeddings"),
+    ((cone(9, 8), cone(9, 4)), "vectors"),
+    ((cone(9, 8), cone(9, 8), cone(9, 8)), "vectors"),
+    (list(cone(9, 8)), "embeddings"),
+    ([cone(1, 8)], "embeddings"),
+  ],
+)
+def test_vectors_that_are_rejected(vectors, argument):
+  with pytest.raises(CalibrationError) as raised:
+    fit_calibration(vectors, "whitening")
+  assert raised.value.argument == argument
