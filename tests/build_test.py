@@ -1,7 +1,10 @@
-"""BUILD against the tree: every tracked file in a library, every test in a test target."""
+"""BUILD, setup.py, REUSE.toml, Makefile, hooks and workflows against the tree and each other."""
 
 import ast
+import pathlib
+import re
 import subprocess
+import tomllib
 
 import pytest
 
@@ -18,17 +21,14 @@ def _tracked(*folders):
   return [path for path in done.stdout.split("\0") if path and (REPO / path).is_file()]
 
 
-def test_every_file_is_in_one_library():
+@pytest.mark.parametrize(
+  ("kind", "folders", "ending"),
+  [("py_library", ("bert_flow_tf", "run_scripts"), ""), ("py_test", ("tests",), "_test.py")],
+)
+def test_every_file_is_in_one_target(kind, folders, ending):
   _, targets = read_build()
-  held = [path for target in targets if target.kind == "py_library" for path in target.srcs + target.data]
-  counts = {path: held.count(path) for path in _tracked("bert_flow_tf", "run_scripts")}
-  assert {path: count for path, count in counts.items() if count != 1} == {}
-
-
-def test_every_test_is_in_one_target():
-  _, targets = read_build()
-  held = [path for target in targets if target.kind == "py_test" for path in target.srcs]
-  counts = {path: held.count(path) for path in _tracked("tests") if path.endswith("_test.py")}
+  held = [path for target in targets if target.kind == kind for path in target.srcs + target.data]
+  counts = {path: held.count(path) for path in _tracked(*folders) if path.endswith(ending)}
   assert {path: count for path, count in counts.items() if count != 1} == {}
 
 
@@ -39,15 +39,83 @@ def test_every_runner_is_a_binary():
   assert runners == found
 
 
-def test_the_package_ships_the_data_that_build_lists():
+_ANNOTATIONS = tomllib.loads((REPO / "REUSE.toml").read_text(encoding="utf-8"))["annotations"]
+
+
+def _patterns(annotation):
+  path = annotation["path"]
+  return [path] if isinstance(path, str) else path
+
+
+def _packaged():
+  """Returns the paths of the data files in setup.py, and of its license files."""
   setup = ast.parse((REPO / "setup.py").read_text(encoding="utf-8"))
-  (package_data,) = [
-    node.value for node in ast.walk(setup) if isinstance(node, ast.keyword) and node.arg == "package_data"
-  ]
-  shipped = {
-    path.relative_to(REPO).as_posix()
-    for package, patterns in ast.literal_eval(package_data).items()
-    for pattern in patterns
-    for path in (REPO / package.replace(".", "/")).glob(pattern)
-  }
+  keywords = {node.arg: node.value for node in ast.walk(setup) if isinstance(node, ast.keyword)}
+  data = ast.literal_eval(keywords["package_data"])
+  folders = [(REPO / package.replace(".", "/"), patterns) for package, patterns in data.items()]
+  files = [path for folder, patterns in folders for pattern in patterns for path in folder.glob(pattern)]
+  return [path.relative_to(REPO) for path in files], ast.literal_eval(keywords["license_files"])
+
+
+def test_the_package_ships_all_files_but_python():
+  shipped = {path.as_posix() for path in _packaged()[0]}
   assert shipped == {path for path in _tracked("bert_flow_tf", "run_scripts") if not path.endswith(".py")}
+
+
+def test_each_data_file_of_the_package_has_an_entry():
+  everything, *entries = _ANNOTATIONS
+  assert everything["path"] == "**"
+  files, license_files = _packaged()
+  assert len(files) > 20 and license_files == ["LICENSE", "NOTICE"]
+  counts = {
+    path.as_posix(): sum(path.match(pattern) for entry in entries for pattern in _patterns(entry)) for path in files
+  }
+  assert {path: count for path, count in counts.items() if count != 1} == {}
+  patterns = [pattern for entry in entries for pattern in _patterns(entry)]
+  assert [pattern for pattern in patterns if not any(path.match(pattern) for path in files)] == []
+  assert {annotation["SPDX-License-Identifier"] for annotation in _ANNOTATIONS} == {"Apache-2.0"}
+
+
+def test_notice_names_what_came_from_elsewhere():
+  text = (REPO / "NOTICE").read_text(encoding="utf-8")
+  entry = next(entry for entry in _ANNOTATIONS if "Google" in str(entry["SPDX-FileCopyrightText"]))
+  assert all(pattern in text and pathlib.Path(REPO, pattern).is_file() for pattern in _patterns(entry))
+
+
+def _text(path):
+  return (REPO / path).read_text(encoding="utf-8")
+
+
+def _targets():
+  """Returns {target: its command} of the Makefile."""
+  return dict(re.findall(r"^(\w+): ; (.+)$", _text("Makefile"), re.MULTILINE))
+
+
+def test_the_makefile_has_the_commands_of_ci():
+  targets = _targets()
+  readme = re.search(r"<!-- test command -->\n```bash\n(.+)\n```", _text("README.md"))[1]
+  assert readme.startswith(targets["install"].replace(",docs", "")) and readme.endswith(targets["test"])
+  assert targets["slow"] == f"{targets['test']} -m ''" and "PYTEST_ADDOPTS=\"-m ''\"" in _text(".ci/run")
+  lines = _text(".ci/run").splitlines()
+  assert [part for part in targets["lint"].split(" && ") if part not in lines] == []
+  assert any(line.startswith(targets["docs"]) for line in lines)
+  assert set(targets) == set(re.search(r"^\.PHONY: (.+)$", _text("Makefile"), re.MULTILINE)[1].split())
+
+
+@pytest.mark.parametrize("name", ["notebook", "table", "soak"])
+def test_what_the_makefile_starts_exists(name):
+  started = re.search(r"python (?:-m )?(\S+)", _targets()[name])[1]
+  assert (REPO / started).is_file() or (REPO / (started.replace(".", "/") + ".py")).is_file()
+
+
+def test_hooks_have_the_versions_of_setup():
+  requirements = re.findall(r'"((?:ruff|mypy)==[^"]+)"', _text("setup.py"))
+  pinned = set(re.findall(r"(?:ruff|mypy)==[\d.*]+", _text(".pre-commit-config.yaml")))
+  assert pinned == set(requirements) and len(pinned) == 2
+
+
+def test_workflows_run_the_pythons_of_setup():
+  lower, upper = re.search(r'python_requires=">=3\.(\d+),<3\.(\d+)"', _text("setup.py")).groups()
+  expected = str([f"3.{minor}" for minor in range(int(lower), int(upper))]).replace("'", '"')
+  for workflow in ("tests", "publish"):
+    assert f"python: {expected}" in _text(f".github/workflows/{workflow}.yml")

@@ -9,7 +9,7 @@ import pytest
 from bert_flow_tf.data.pairs import SentencePairs
 from bert_flow_tf.errors import ConfigError, DataError
 from bert_flow_tf.evaluation import report
-from bert_flow_tf.evaluation.metrics import Correlation, correlation
+from bert_flow_tf.evaluation.metrics import Correlation
 from bert_flow_tf.io import checksums
 from tests.run_scripts.results import read_json, read_predictions
 
@@ -66,17 +66,6 @@ def test_predictions(tmp_path):
   assert (columns["sentence1"], columns["sentence2"]) == (sentences, ("x", "y ", "z", "w", "v", "u"))
 
 
-def test_figures_follow_from_the_predictions(tmp_path):
-  """Cosines in a narrow cone differ by less than six digits show."""
-  rng = np.random.default_rng(0)
-  cosines, gold = 0.99 + rng.uniform(0, 1e-5, 500), rng.integers(0, 6, 500).astype(float)
-  pairs = SentencePairs(["a"] * 500, ["b"] * 500, gold)
-  report.write_pairs(tmp_path, "test_results.tsv", pairs, {"gold": gold, "m": cosines})
-  columns = read_predictions(tmp_path)
-  again = correlation(np.array(columns["m"], float), np.array(columns["gold"], float))
-  assert again == correlation(cosines, gold)
-
-
 def test_eval_results(tmp_path):
   report.write_eval_results(tmp_path, {"global_step": 269, "eval_spearmanr": 67.5, "eval_pearsonr": math.nan})
   text = (tmp_path / "eval_results.txt").read_text(encoding="utf-8")
@@ -110,15 +99,3 @@ def test_table():
   assert rows[2][:2] == ["dev", "9"] and rows[2][-3:] == ["80.00", "1.00", "-79.00"]
   assert rows[3] == ["test", "1", "Spearman", "nan", "3.00", "+nan"]
   assert len(rows) == 6 and not any(line != line.rstrip() for line in lines)
-
-
-@pytest.mark.parametrize("methods", [["without_flow"], ["without_flow", "with_flow", "sn", "natsv-3"]])
-def test_table_of_other_than_two_methods(methods):
-  """No change: of one there is none, of several it would be of which two?"""
-  values = [50.084, 60.0, 7.5, math.nan][: len(methods)]
-  results = {"test": {name: figures(value, value, 9, 1.0) for name, value in zip(methods, values, strict=True)}}
-  lines = report.aligned(report.rows(results))
-  assert lines[0].split("  ") and "change" not in lines[0]
-  assert lines[0].split()[4:] == ["uncalibrated", "flow", "sn", "natsv-3"][: len(methods)]
-  assert lines[2].split() == ["test", "9", "Spearman", "50.08", "60.00", "7.50", "nan"][: 3 + len(methods)]
-  assert len(lines) == 5  # no seconds

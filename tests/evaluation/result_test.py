@@ -1,4 +1,4 @@
-"""evaluation/result.py and runs/run_folder.py: gains, harm, and what is printed and written of a run."""
+"""evaluation/result.py, runs/run_folder.py and eval_run.py: gains, harm, and what is printed and written of a run."""
 
 import dataclasses
 import json
@@ -7,12 +7,16 @@ import re
 import numpy as np
 import pytest
 
+from bert_flow_tf import SentenceModel
 from bert_flow_tf.data.pairs import SentencePairs
 from bert_flow_tf.data.task import TaskData
-from bert_flow_tf.data.tasks import find_task
+from bert_flow_tf.data.tasks import find_task, load_task
 from bert_flow_tf.errors import ConfigError
+from bert_flow_tf.evaluation.metrics import cosine_similarity
 from bert_flow_tf.evaluation.result import task_result
-from bert_flow_tf.evaluation.task_scores import scores_of_split
+from bert_flow_tf.evaluation.task_scores import WITHOUT_FLOW, scores_of_split
+from bert_flow_tf.io.experiment import Stopwatch
+from bert_flow_tf.runs.eval_run import _transformed, evaluate_models
 from bert_flow_tf.runs.run_folder import RunFolder, print_results
 
 N = 80
@@ -94,3 +98,20 @@ def test_files_by_task(tmp_path):
   assert (tmp_path / "SICK-R/test_results.tsv").exists() and not (tmp_path / "test_results.tsv").exists()
   with pytest.raises(ConfigError, match=r"output_dir: .* has results of SICK-R"):
     folder.check(["STS-B"])
+
+
+def test_each_model_gets_what_its_calibration_takes():
+  model, task = SentenceModel.from_pretrained("static:mini"), load_task("sample")
+  pairs = task.splits["test"]
+  models = {WITHOUT_FLOW: model}
+  for name in ("mean", "mean+characters-64", "characters"):
+    models[name] = SentenceModel(model.encoder).fit(pairs, name)
+  (result,) = evaluate_models(models, [task], Stopwatch(), 64, None)
+  rows = model.embed(pairs.sentences_a)
+  for method, calibrated in models.items():
+    a, b = calibrated.encode(pairs.sentences_a), calibrated.encode(pairs.sentences_b)
+    np.testing.assert_allclose(result.cosines[method], np.nan_to_num(cosine_similarity(a, b)), atol=1e-6)
+    # SentEval embeds once for all methods.
+    np.testing.assert_allclose(_transformed(calibrated, False, pairs.sentences_a, rows), a, atol=1e-6)
+  assert set(result.controls["test"]) == {"tf-idf of word pieces", "characters"}
+  assert result.gain_lines[-1].startswith("control on test, a string match without an encoder: tf-idf of word pieces ")

@@ -131,18 +131,6 @@ def test_senteval_in_a_checkout(package, data):
     pass
 
 
-@pytest.mark.slow
-def test_senteval_itself(data):
-  """Skips unless the package is installed; STS12 is a task of every version."""
-  pytest.importorskip("senteval", reason="SentEval is not installed: a package of its interface alone was tested")
-  with opened_engine(str(data), ["STS12"], 16) as (engine, _):
-    assert engine.name.startswith("SentEval in ")
-    (found,) = evaluate(engine, "STS12").values()
-    (expected,) = evaluate(OwnEngine(data), "STS12").values()
-  for key in ("spearman_mean", "spearman_wmean", "pearson_mean", "pearson_wmean"):
-    assert found[key] == pytest.approx(expected[key], abs=1e-3)
-
-
 def test_code_of_a_checkout_runs_only_if_it_is_trusted(package):
   for name in ("__init__.py", "engine.py"):
     (package / "senteval" / name).write_text(f"open({str(package / 'ran')!r}, 'w')\n")

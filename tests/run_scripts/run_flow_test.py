@@ -1,5 +1,7 @@
 """run_scripts/run_flow.py, started as a user does: the default command, a kill and a resume."""
 
+import json
+import os
 import random
 import re
 import signal
@@ -15,6 +17,7 @@ from bert_flow_tf.evaluation.metrics import cosine_similarity
 from bert_flow_tf.io.files import owned
 from tests.run_scripts.results import check_figures, check_files, read_predictions, without_seconds
 from tests.testing import REPO, shared
+from tools.soak.cases import prepare
 
 pytestmark = pytest.mark.slow
 
@@ -134,3 +137,18 @@ def test_sts_benchmark(tmp_path):
   assert test["with_flow"]["spearman"] == pytest.approx(67.86, abs=1.2)
   assert test["with_flow"]["pairs"] == 1379
   assert (results["fitted_on"]["pairs"], results["fitted_on"]["steps"]) == (8628, 269)
+
+
+@pytest.mark.slow
+def test_a_seed_decides_every_bit(tmp_path):
+  """Results, weights, checkpoints and predictions of two processes, which order Python's sets differently."""
+  prepare(tmp_path / "inputs")
+  runners = "run_flow,run_siamese,run_calibrate"
+  command, found = [sys.executable, "-m", "tools.soak.forks", str(tmp_path), runners], []
+  for hashes in ("1", "2"):
+    environment = {**os.environ, "PYTHONHASHSEED": hashes}
+    done = subprocess.run(command, cwd=REPO, env=environment, capture_output=True, text=True, timeout=600)
+    assert done.returncode == 0, done.stderr[-3000:]
+    found.append(json.loads(done.stdout.splitlines()[-1]))
+  assert found[0] == found[1] and all(found[0].values())
+  assert "damaged" not in json.dumps(found)

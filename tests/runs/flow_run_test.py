@@ -138,11 +138,6 @@ def fit(settings, folder, a, b):
   make_trainer(settings, a.shape[1], folder=folder, show_progress=False).fit(EmbeddingPairs(a, b))
 
 
-def test_a_configuration_that_cannot_be_read_is_found_by_check():
-  with pytest.raises(ConfigError):
-    FlowSettings(flow_model_config="absent").check()
-
-
 def test_a_run_may_be_repeated_whatever_its_calibrations_chose(tmp_path):
   model, task = SentenceModel.from_pretrained("static:mini"), load_task("sample")
 

@@ -145,22 +145,3 @@ def test_grpc(served):
 def test_warm_up_requests_are_replayed(served):
   assert served.seen["replayed"]["1"] == [name for name in SIGNATURES for _ in range(2)]
   assert len(served.seen["replayed"]["7"]) == 12
-
-
-@pytest.mark.slow
-def test_32_clients_get_their_own_answers(served):
-  from tests.serving import exported
-
-  texts = [*exported.TEXTS[:2], *exported.TEXTS[3:]]
-  expected = np.delete(served.answers["all/embedding"], 2, axis=0)
-
-  def ask(number):
-    rng = np.random.default_rng(number)
-    with make_client(served.server, model_name=NAME, version=1, timeout=60) as client:
-      for _ in range(5):
-        rows = rng.choice(len(texts), rng.integers(1, 4))
-        embeddings = client.embed([texts[i] for i in rows])
-        np.testing.assert_allclose(embeddings, expected[rows], rtol=0, atol=1e-5 * np.abs(expected).max())
-
-  with concurrent.futures.ThreadPoolExecutor(32) as clients:
-    list(clients.map(ask, range(32)))

@@ -20,20 +20,6 @@ def numbers(values):
   return np.asarray(values, np.float64).tolist()
 
 
-def hub_head(folder):
-  """A dense head on the fixed model, by TensorFlow Hub and Keras 2."""
-  import tensorflow_hub as hub
-  import tf_keras
-
-  layer = hub.KerasLayer(folder, input_shape=[], dtype=tf.string)
-  model = tf_keras.Sequential([layer, tf_keras.layers.Dense(1)])
-  model.compile(tf_keras.optimizers.Adam(0.05), "mse")
-  before = [weight.numpy() for weight in layer.weights]
-  losses = model.fit(tf.constant(TEXTS), np.array([0.0, 1, 0, 1]), epochs=40, verbose=0).history["loss"]
-  changed = [not np.array_equal(a, b) for a, b in zip(before, layer.weights, strict=True)]
-  return {"losses": losses, "changed": sum(changed), "embeddings": numbers(layer(tf.constant(TEXTS)))}
-
-
 def hub_fine_tuning(folder):
   """All of it trained, by TensorFlow Hub; the tuned layer saved and loaded within a user's model."""
   import tensorflow_hub as hub
@@ -55,31 +41,6 @@ def hub_fine_tuning(folder):
     "regularization_losses": len(layer.losses),
     "difference": float(np.abs(loaded.predict(tf.constant(TEXTS), verbose=0) - model(tf.constant(TEXTS))).max()),
   }
-
-
-def gradients(folder):
-  """Gradients of a sum of squares, with the central differences along them; unused variables."""
-  model = tf.saved_model.load(folder)
-  variables = list(model.trainable_variables)
-  texts = tf.constant(TEXTS)
-  with tf.GradientTape() as tape:
-    loss = tf.reduce_mean(model(texts) ** 2)
-  values = tape.gradient(loss, variables)
-  pairs = []
-  for variable, value in zip(variables, values, strict=True):
-    if value is None:
-      continue
-    value, old = tf.convert_to_tensor(value).numpy(), variable.numpy()
-    norm = float(np.linalg.norm(value))
-    step = 1e-2 * value / max(norm, 1e-12)
-    around = []
-    for sign in (1, -1):
-      variable.assign(old + sign * step)
-      around.append(float(tf.reduce_mean(model(texts) ** 2)))
-    variable.assign(old)
-    pairs.append([norm, (around[0] - around[1]) / 2e-2])
-  missing = [variable.name for variable, value in zip(variables, values, strict=True) if value is None]
-  return {"pairs": pairs, "missing": missing, "of": len(model.variables)}
 
 
 def keras_3(folder):

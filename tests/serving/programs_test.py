@@ -60,24 +60,11 @@ def close(actual, expected, tolerance=1e-5):
   np.testing.assert_allclose(actual, expected, rtol=0, atol=tolerance * np.abs(expected).max())
 
 
-def test_a_head_on_a_hub_layer_is_trained(models, folders):
-  result = run("hub_head", folders["flow"], packages=["tensorflow_hub"])
-  assert result["losses"][-1] < 0.5 * result["losses"][0] and result["changed"] == 0
-  close(result["embeddings"], models["flow"].encode(programs.TEXTS))
-
-
 def test_a_hub_layer_is_fine_tuned_and_saved(folders):
   result = run("hub_fine_tuning", folders["flow"], packages=["tensorflow_hub"])
   assert result["losses"][-1] < result["losses"][0] and result["regularization_losses"] == 0
   assert result["unchanged"] == [] and result["trainable"] > 40
   assert result["difference"] < 1e-4
-
-
-def test_gradients_are_differences(folders):
-  result = run("gradients", folders["flow"])
-  assert result["missing"] == [] and result["of"] > len(result["pairs"]) > 20
-  norms, differences = np.array(result["pairs"]).T
-  np.testing.assert_allclose(differences, norms, rtol=0.05, atol=0.02 * norms.max())
 
 
 def test_a_layer_of_keras_3(models, folders):

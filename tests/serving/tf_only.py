@@ -1,14 +1,12 @@
 """A process with TensorFlow, TF Text and no project code: `python tf_only.py BASE NAME REQUESTS OUT.npz`.
 
 It answers every request of the pickled REQUESTS in a session and writes the answers. It prints a line of JSON: port,
-replayed warm-up requests, imported project modules, whether XLA is disabled, errors {REQUEST: message}. Then it serves
-BASE over gRPC until its standard input ends.
+replayed warm-up requests, imported project modules, errors {REQUEST: message}. Then it serves BASE over gRPC until its
+standard input ends.
 """
 
-import ctypes
 import json
 import os
-import pathlib
 import pickle
 import sys
 
@@ -21,24 +19,8 @@ import tensorflow as tf
 import tensorflow_text  # noqa: F401 (its ops)
 
 
-def disable_xla():
-  """Disables XLA for the rest of the process, as the server's main does (tensorflow/compiler/jit/flags.h)."""
-  library = next(pathlib.Path(tf.sysconfig.get_lib()).glob("libtensorflow_cc.so*"))
-  ctypes.CDLL(str(library))._ZN10tensorflow21DisableXlaCompilationEv()
-
-
-def xla_is_disabled():
-  """Returns whether a compiled function fails in this process, as it does in a server."""
-  try:
-    tf.function(lambda x: x + x, jit_compile=True)(tf.constant(1.0))
-  except tf.errors.OpError as error:
-    return "XLA" in str(error)
-  return False
-
-
 def main(base, name, requests, out):
   """Runs the process; see the module's docstring."""
-  disable_xla()
   server, port, service = prediction_service.serve(base, name)
   with open(requests, "rb") as file:
     requests = pickle.load(file)
@@ -52,7 +34,7 @@ def main(base, name, requests, out):
       answers |= {f"{key}/{output}": array for output, array in outputs.items()}
   np.savez(out, **answers)
   foreign = sorted({module.split(".")[0] for module in sys.modules} & {"bert_flow_tf", "transformers", "tf_keras"})
-  seen = {"port": port, "replayed": service.replayed, "foreign": foreign, "xla_is_disabled": xla_is_disabled()}
+  seen = {"port": port, "replayed": service.replayed, "foreign": foreign}
   print(json.dumps({**seen, "errors": errors}), flush=True)
   sys.stdin.read()
   server.stop(None)

@@ -1,4 +1,4 @@
-"""training/loop.py: whose checkpoints they are, and what becomes of damaged ones."""
+"""training/loop.py: whose checkpoints they are, what becomes of damaged ones, and fits that are resumed to the bit."""
 
 import re
 import shutil
@@ -6,7 +6,6 @@ import shutil
 import numpy as np
 import pytest
 import tensorflow as tf
-from absl import logging
 
 from bert_flow_tf.errors import TrainingError
 from bert_flow_tf.flow.config import FlowConfig
@@ -14,6 +13,7 @@ from bert_flow_tf.flow.glow import Glow
 from bert_flow_tf.training.loop import IDENTITY_FILE, Checkpoints, check_claim
 from bert_flow_tf.training.sources import EmbeddingPairs
 from tests.training import small
+from tests.training.interrupting import Interrupt, interrupt_at
 
 
 @pytest.fixture(scope="module")
@@ -88,32 +88,21 @@ def damage(file, how):
   data = file.read_bytes()
   if how == "gone":
     file.unlink()
+  elif how == "half":
+    file.write_bytes(data[: len(data) // 2])
   else:
-    changed = {"empty": b"", "half": data[: len(data) // 2]}
-    changed["one byte"] = data[: len(data) // 3] + bytes([data[len(data) // 3] ^ 1]) + data[len(data) // 3 + 1 :]
-    changed["garbage"] = np.random.default_rng(0).bytes(len(data))
-    file.write_bytes(changed[how])
+    middle = len(data) // 3
+    file.write_bytes(data[:middle] + bytes([data[middle] ^ 1]) + data[middle + 1 :])
 
 
-@pytest.mark.parametrize("how", ["gone", "empty", "half", "one byte", "garbage"])
-@pytest.mark.parametrize("part", ["index", "data-00000-of-00001"])
-def test_damaged_newest_checkpoint_gives_way_to_the_one_before(folder, monkeypatch, part, how):
-  warnings = []
-  monkeypatch.setattr(logging, "warning", lambda text, *values: warnings.append(text % values))
+@pytest.mark.parametrize(
+  ("part", "how"),
+  [("index", "gone"), ("index", "half"), ("data-00000-of-00001", "half"), ("data-00000-of-00001", "one byte")],
+)
+def test_damaged_newest_checkpoint_gives_way_to_the_one_before(folder, fitted, caplog, part, how):
   damage(folder / f"ckpt-16.{part}", how)
-  flow = small.make_flow()
-  trainer = small.make_trainer(flow, checkpoint_folder=folder)
-  loop = trainer._loop(EmbeddingPairs(*small.embeddings()), 16, True)
-  loop.restore()
-  (warning,) = warnings
-  assert "ckpt-16 cannot be read" in warning
-  assert loop.step == 15 and flow.initialized
-
-
-def test_after_damage_the_fit_ends_with_the_same_weights(folder, fitted):
-  damage(folder / "ckpt-16.data-00000-of-00001", "half")
   result, flow = resume(folder)
-  assert result.first_step == 15
+  assert "ckpt-16 cannot be read" in caplog.text and result.first_step == 15
   small.assert_same_weights(flow, fitted[1])
   again, flow = resume(folder)  # what was saved over the damaged one is whole
   assert again.first_step == 16
@@ -172,3 +161,60 @@ def test_another_fit_is_noticed_by_a_part_of_its_identity(tmp_path):
   assert check_claim(tmp_path, {"seed": 3})
   with pytest.raises(TrainingError, match="seed 3, now 4"):
     check_claim(tmp_path, {"seed": 4})
+
+
+EPOCHS = 3  # 24 steps
+CONSTANT = small.embeddings()[0] * [1, 0, 1, 1]
+
+
+@pytest.fixture(scope="module")
+def whole():
+  """Returns the uninterrupted fit."""
+  return small.fit(epochs=EPOCHS)
+
+
+def stopped_fit(folder, monkeypatch, step, **arguments):
+  """Fits until an exception after `step` steps."""
+  interrupt_at(monkeypatch, step)
+  with pytest.raises(Interrupt):
+    small.fit(epochs=EPOCHS, checkpoint_folder=folder, **{"save_checkpoints_steps": 5, **arguments})
+  monkeypatch.undo()
+
+
+# {what is special: (steps at which it is stopped, source, settings, the flow's settings)}
+STOPPED = {
+  "plain": ([15], None, {}, {}),
+  "again and again": ([5, 10], None, {}, {}),
+  "other chunks": ([10], None, {"save_checkpoints_steps": 3}, {}),
+  "a flow with dropout that is not initialized from data": (
+    *([10], None, {}),
+    {"actnorm_init": "glorot", "coupling_dropout": 0.5},
+  ),
+  "a constant dimension, whose scale of 1 is no trained weight": ([10], EmbeddingPairs(CONSTANT, CONSTANT), {}, {}),
+  "more pairs than the shuffle buffer holds": (
+    [20],
+    EmbeddingPairs(*small.embeddings(3000)),
+    {"train_batch_size": 250},
+    {},
+  ),
+}
+
+
+@pytest.mark.parametrize("case", STOPPED)
+def test_resumed_fit_is_the_same_to_the_bit(case, whole, tmp_path, monkeypatch):
+  steps, source, settings, flow_settings = STOPPED[case]
+  expected, fitted = whole
+  if source or flow_settings:
+    expected, fitted = small.fit(source, EPOCHS, flow=small.make_flow(**flow_settings), **settings)
+  for step in steps:
+    flow = small.make_flow(**flow_settings)
+    stopped_fit(
+      tmp_path, monkeypatch, step, **{**settings, "source": source, "flow": flow, "save_checkpoints_steps": 5}
+    )
+  flow = small.make_flow(**flow_settings)
+  settings = {"save_checkpoints_steps": 5, **settings}
+  result, _ = small.fit(source, EPOCHS, flow=flow, checkpoint_folder=tmp_path, **settings)
+  assert (result.first_step, result.steps) == (steps[-1], expected.steps)
+  assert flow.constant_dimensions == fitted.constant_dimensions
+  small.assert_same_weights(flow, fitted)
+  np.testing.assert_array_equal(result.losses, expected.losses[steps[-1] :])

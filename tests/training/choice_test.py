@@ -8,7 +8,6 @@ from bert_flow_tf import SentenceModel
 from bert_flow_tf.calibration.names import make_calibration
 from bert_flow_tf.data.tasks import load_task
 from bert_flow_tf.errors import ConfigError, DataError
-from bert_flow_tf.evaluation.metrics import normalized
 from bert_flow_tf.evaluation.mixtures import make_mixtures
 from bert_flow_tf.training.choice import CANDIDATES, choose_calibration
 from tests.testing import rejected, shared
@@ -61,19 +60,6 @@ def test_token_ids_are_embedded_as_their_sentences(model, sentences):
   ids = model.encoder.tokenizer(sentences[:9])
   expected = model.embed(sentences[:9], show_progress=False)
   np.testing.assert_allclose(model.encoder.embed_ids(ids, batch_size=2), expected, atol=1e-5)
-
-
-def test_a_model_takes_what_auto_chooses(model, sentences, tmp_path):
-  pairs = (sentences[: len(sentences) // 2], sentences[len(sentences) // 2 :])
-  fitted = SentenceModel(model.encoder, low_dim=64).fit(pairs, "auto", seed=5, show_progress=False)
-  rows = model.embed(sentences, show_progress=False)
-  expected = choose_calibration(model.encoder, model.identity, sentences, rows, seed=5).calibration
-  assert fitted.calibration.name == expected.name
-  # Whitening magnifies the rounding of an embedding, which its batch decides, and may turn directions; cosines stay.
-  cosines = [z @ z.T for z in (normalized(of.transform(rows)) for of in (fitted.calibration, expected))]
-  np.testing.assert_allclose(*cosines, atol=1e-3)
-  fitted.save(tmp_path / "saved")
-  assert SentenceModel.load(tmp_path / "saved", model.encoder).calibration.name == expected.name
 
 
 def test_arguments(model, sentences):

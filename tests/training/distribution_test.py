@@ -1,4 +1,4 @@
-"""training/distribution.py, and a fit on two logical CPU devices."""
+"""training/distribution.py and devices.py, with GPUs that are pretended, and fits on logical CPU devices."""
 
 import numpy as np
 import pytest
@@ -6,12 +6,10 @@ import tensorflow as tf
 from absl import logging
 from tensorflow.python.framework import config
 
-from bert_flow_tf.data.pipeline import batched, pair_order
 from bert_flow_tf.errors import ConfigError, TrainingError
 from bert_flow_tf.io.settings import changed_values
-from bert_flow_tf.training import distribution
+from bert_flow_tf.training import devices, distribution
 from bert_flow_tf.training.distribution import (
-  distribute_batches,
   embedding_scope,
   has_several_workers,
   is_chief,
@@ -127,35 +125,6 @@ def test_logical_cpus_alone_do_not_change_the_default():
   assert two_replicas.results()["default"] == type(tf.distribute.get_strategy()).__name__
 
 
-class Positions:
-  """A source whose features are the positions of the pairs."""
-
-  @staticmethod
-  def features(positions):
-    return positions
-
-
-@pytest.mark.parametrize(("workers", "replicas", "batch_size"), [(3, 1, 6), (1, 2, 6), (1, 3, 8), (2, 2, 6), (1, 4, 3)])
-def test_replicas_share_each_step(workers, replicas, batch_size):
-  """In the order of worker and replica, as evenly as their number allows."""
-
-  class Strategy:
-    num_replicas_in_sync = workers * replicas
-
-    @staticmethod
-    def distribute_datasets_from_function(pipeline):
-      return [pipeline(tf.distribute.InputContext(workers, worker, workers * replicas)) for worker in range(workers)]
-
-  order = pair_order(50, 3)
-  datasets = distribute_batches(Strategy, Positions, order, batch_size, start_step=2)
-  readers = [dataset.as_numpy_iterator() for dataset in datasets]
-  for whole in batched(order, batch_size, 2).take(5).as_numpy_iterator():
-    shares = [next(reader).tolist() for reader in readers for _ in range(replicas)]
-    assert [position for share in shares for position in share] == whole.tolist()
-    sizes = [len(share) for share in shares]
-    assert max(sizes) - min(sizes) <= 1
-
-
 def test_every_seed_step_and_replica_has_dropout_of_its_own():
   seeds = {tuple(seed_of_step(*map(tf.constant, numbers)).numpy()) for numbers in np.ndindex(2, 3, 2)}
   assert len(seeds) == 12
@@ -228,3 +197,68 @@ def test_within_a_scope_its_strategy_is_used():
       make_strategy("typo")
     with pytest.raises(ConfigError, match="strategy: this is within another strategy's scope"):
       make_strategy(tf.distribute.OneDeviceStrategy("CPU:0"))
+
+
+GPUS = [tf.config.PhysicalDevice(f"/physical_device:GPU:{i}", "GPU") for i in range(2)]
+DETAILS = {"device_name": "NVIDIA H200", "compute_capability": (9, 0)}
+
+
+@pytest.fixture
+def logged(monkeypatch):
+  """Returns the lines that are logged, warnings with their level."""
+  lines = []
+  monkeypatch.setattr(logging, "info", lambda text, *values: lines.append(text % values))
+  monkeypatch.setattr(logging, "warning", lambda text, *values: lines.append("warning: " + text % values))
+  return lines
+
+
+@pytest.fixture
+def gpus(monkeypatch):
+  """Pretends two GPUs."""
+  monkeypatch.setattr(tf.config, "list_physical_devices", lambda kind=None: GPUS)
+  monkeypatch.setattr(tf.config.experimental, "get_device_details", lambda gpu: DETAILS)
+
+
+def test_gpus_are_named(gpus, logged):
+  names = [f"GPU:{i} NVIDIA H200, compute capability 9.0" for i in range(2)]
+  assert devices.log_devices(tf.distribute.get_strategy()) == {"names": names, "replicas": 1}
+  assert logged == [f"devices: {names[0]}; {names[1]}"]
+
+
+@pytest.mark.parametrize("error", [RuntimeError("initialized"), ValueError("virtual devices")])
+def test_memory_grows_unless_the_gpus_have_started_or_are_divided(gpus, monkeypatch, error):
+  grown = []
+
+  def set_memory_growth(gpu, enable):
+    grown.append((gpu, enable))
+    raise error
+
+  monkeypatch.setattr(tf.config.experimental, "set_memory_growth", set_memory_growth)
+  make_strategy(memory_growth=False)
+  assert grown == []
+  make_strategy()
+  assert grown == [(gpu, True) for gpu in GPUS]
+
+
+@pytest.mark.skipif(bool(tf.config.list_physical_devices("GPU")), reason="about a machine without GPUs")
+@pytest.mark.parametrize(
+  ("vendor", "kind", "hidden", "is_warned"),
+  [
+    ("0x10de", "0x030200", False, True),
+    ("0x10de", "0x030200", True, False),
+    ("0x10de", "0x0c0330", False, False),  # the USB controller on a card
+    ("0x8086", "0x030000", False, False),
+  ],
+)
+def test_a_gpu_without_its_driver_is_a_warning(tmp_path, monkeypatch, logged, vendor, kind, hidden, is_warned):
+  device = tmp_path / "0000:01:00.0"
+  device.mkdir()
+  (device / "vendor").write_text(vendor + "\n")
+  (device / "class").write_text(kind + "\n")
+  monkeypatch.setattr(devices, "_PCI_DEVICES", tmp_path)
+  monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+  if hidden:
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "-1")
+  (name,) = devices.log_devices()["names"]
+  assert name.startswith("CPU, ") and logged[-1] == f"devices: {name}"
+  assert logged[0].startswith("warning: the CPU computes: TensorFlow does not see the GPU") == is_warned

@@ -7,7 +7,7 @@ import pytest
 import tensorflow as tf
 
 from bert_flow_tf import Glow
-from bert_flow_tf.errors import ConfigError, FlowError, TrainingError
+from bert_flow_tf.errors import ConfigError, FlowError
 from bert_flow_tf.training.distribution import make_strategy
 from bert_flow_tf.training.flow_trainer import Trainer
 from bert_flow_tf.training.optimizer import num_steps
@@ -38,16 +38,7 @@ class RecordingPairs(EmbeddingPairs):
 
 
 @pytest.mark.parametrize(
-  ("pairs", "batch_size", "epochs", "steps"),
-  [
-    (64, 8, 1, 8),
-    (70, 8, 1, 8),
-    (70, 8, 2, 17),
-    (8628, 32, 1, 269),
-    (360, 32, 1, 11),
-    (360, 32, 20, 225),
-    (9, 10, 1.2, 1),
-  ],
+  ("pairs", "batch_size", "epochs", "steps"), [(70, 8, 2, 17), (8628, 32, 1, 269), (9, 10, 1.2, 1)]
 )
 def test_number_of_steps(pairs, batch_size, epochs, steps):
   """int(pairs / batch * epochs): not int(pairs / batch) * epochs."""
@@ -95,18 +86,6 @@ def test_initializes_on_the_first_batchs_first_sentences_alone():
     whole = small.make_flow()
     whole.initialize(other)
     assert max(np.abs(x - y).max() for x, y in zip(small.weights(flow), small.weights(whole), strict=True)) > 1e-3
-
-
-def test_steps_see_the_pairs_in_order_and_report_the_loss_before_them():
-  a, b = small.embeddings(40)
-  source = RecordingPairs(a, b)
-  result, _ = small.fit(source, epochs=2, shuffle=False)
-  assert source.seen[1][:10] == [list(range(i, i + 8)) for i in range(0, 40, 8)] * 2
-  start = small.make_flow()
-  start.initialize(a[:8])
-  first = start.bits_per_dim(a[:8]).numpy().mean() + start.bits_per_dim(b[:8]).numpy().mean()
-  np.testing.assert_allclose(result.losses[0], first, rtol=1e-5)
-  assert result.steps == len(result.losses) == 10 and result.losses[-1] < result.losses[0]
 
 
 def test_seed_decides_order_and_weights():
@@ -188,57 +167,10 @@ def test_cached_embeddings_on_one_device_alone_compile_all_steps_of_a_call(monke
     assert advance != "compiled"
 
 
-def test_huge_learning_rate_stops_with_the_step_and_keeps_the_last_good_checkpoint(tmp_path):
-  with pytest.raises(TrainingError) as stopped:
-    small.fit(epochs=4, flow_learning_rate=1e30, checkpoint_folder=tmp_path, save_checkpoints_steps=1)
-  message = str(stopped.value)
-  assert "\n" not in message and "at step" in message and "lower flow_learning_rate" in message
-  assert str(tmp_path / "ckpt-") in message
-  kept = int(message.split("ckpt-")[1].split(",")[0])
-  at = int(message.split("at step ")[1].split(";")[0])
-  assert kept == at - 1
-  # It can be loaded, holds numbers, and the same command stops at the same step again.
-  flow = small.make_flow()
-  with pytest.raises(TrainingError, match=f"at step {at};"):
-    small.fit(flow=flow, epochs=4, flow_learning_rate=1e30, checkpoint_folder=tmp_path, save_checkpoints_steps=1)
-  restored = small.make_flow()
-  status = tf.train.Checkpoint(flow=restored).restore(str(tmp_path / f"ckpt-{kept}"))
-  status.assert_existing_objects_matched().expect_partial()
-  assert all(np.isfinite(weight).all() for weight in small.weights(restored)) and restored.initialized
-
-
-def test_loss_that_is_not_finite_names_the_step():
-  """Pair 20 is finite, but so far out that float32 cannot hold its square."""
-  a, b = small.embeddings()
-  b[20] = 1e30
-  with pytest.raises(TrainingError, match=r" is (inf|nan) at step 3; nothing was saved; lower flow_learning_rate"):
-    small.fit(EmbeddingPairs(a, b), shuffle=False)
-
-
 def test_embeddings_of_another_dimension():
   for init in ("data", "glorot"):
     with rejected(FlowError, "embeddings"):
       small.fit(EmbeddingPairs(*small.embeddings(dim=6)), flow=small.make_flow(actnorm_init=init))
-
-
-def test_scores_are_those_of_the_flow_at_each_checkpoint(tmp_path):
-  """`scores` sees the weights of its step: the last ones are those that the fit leaves."""
-  flow, seen = small.make_flow(), []
-  trainer = small.make_trainer(flow, save_checkpoints_steps=5, summary_folder=tmp_path)
-
-  def scores(step):
-    seen.append(float(tf.reduce_sum([tf.reduce_sum(tf.abs(weight)) for weight in flow.trainable_variables])))
-    return {"dev_spearman": seen[-1]}
-
-  result = trainer.fit(EmbeddingPairs(*small.embeddings()), 3.0, scores=scores)
-  assert len(set(seen)) == len(seen) == -(-result.steps // 5)
-  assert seen[-1] == float(tf.reduce_sum([tf.reduce_sum(tf.abs(weight)) for weight in flow.trainable_variables]))
-  (file,) = tmp_path.iterdir()
-  events = tf.compat.v1.train.summary_iterator(str(file))
-  values = {"dev_spearman": [], "loss_bits_per_dim": []}
-  for value in (value for event in events for value in event.summary.value):
-    values[value.tag].append(float(tf.make_ndarray(value.tensor)))
-  assert values == {"dev_spearman": pytest.approx(seen), "loss_bits_per_dim": result.losses.tolist()}
 
 
 def test_fit_again_goes_on_from_the_weights_there_are():

@@ -1,4 +1,7 @@
-"""Siamese training: losses against NumPy, and the weights that change; golden_siamese_test has the gradients."""
+"""Siamese training: losses, weights that change, early stopping, resumes; golden_siamese_test has the gradients."""
+
+import dataclasses
+import json
 
 import numpy as np
 import pytest
@@ -9,9 +12,13 @@ from bert_flow_tf.encoder import fine_tuning
 from bert_flow_tf.encoder.pooling import parse_pooling
 from bert_flow_tf.errors import ConfigError, TrainingError
 from bert_flow_tf.training import siamese_trainer
-from bert_flow_tf.training.siamese_trainer import SiameseTrainer
-from tests.encoder import tiny
+from bert_flow_tf.training.early_stopping import EarlyStopping
+from bert_flow_tf.training.objectives import Classifier, cosine_losses
+from bert_flow_tf.training.siamese_settings import SiameseEmbedding, SiameseSettings, siamese_name
+from tests.testing import shared
 from tests.training import small_siamese as small
+from tests.training import two_replicas
+from tests.training.interrupting import Interrupt, interrupt_at
 
 
 @pytest.fixture(scope="module")
@@ -21,9 +28,7 @@ def model(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def without_dropout(tmp_path_factory):
-  config = {**small.CONFIG, "hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
-  weights = {name: 0.5 * value for name, value in tiny.random_weights(config).items()}
-  return tiny.save_tiny(tmp_path_factory.mktemp("still") / "model", weights, config)
+  return small.save(tmp_path_factory.mktemp("still") / "model", blocks=2, dropout=0.0, scale=0.5)
 
 
 @pytest.mark.parametrize("classifier", [True, False])
@@ -142,18 +147,6 @@ def test_the_flow_starts_from_the_first_sentences_of_the_first_batch(model):
     np.testing.assert_allclose(made.flow.tf1_variables()[name], value, rtol=1e-4, atol=1e-5, err_msg=name)
 
 
-@pytest.mark.parametrize(("steps", "warmup_steps"), [(7, 0), (19, 1)])
-def test_the_warm_up_of_a_training_is_rounded_down(model, steps, warmup_steps):
-  """Step 0 of a warm-up changes no weight; without one the first step does."""
-  made = small.make(model, save_checkpoints_steps=1, train_batch_size=2, warmup_proportion=0.1)
-  before, changed = made.encoder.bert.weights_checksum, []
-  trainer = SiameseTrainer(
-    made.losses, made.settings, on_checkpoint=lambda step: changed.append(made.encoder.bert.weights_checksum != before)
-  )
-  trainer.fit(small.source(made.encoder, 2 * steps))
-  assert changed == [step >= warmup_steps for step in range(steps)]
-
-
 @pytest.mark.parametrize(("as_published", "copies", "expected"), [(True, 2, True), (True, 1, False), (False, 2, False)])
 def test_copies_are_read_in_the_published_order_if_asked_for(model, monkeypatch, as_published, copies, expected):
   def stop(name):
@@ -168,3 +161,175 @@ def test_copies_are_read_in_the_published_order_if_asked_for(model, monkeypatch,
   with pytest.raises(InterruptedError) as stopped:
     made.trainer().fit(small.source(made.encoder, 8, dupe_factor=copies))
   assert (str(stopped.value) == "published_order") == expected
+
+
+WEIGHTS = np.random.default_rng(0).normal(size=[3, 12]).astype(np.float32)
+LABELS = ("contradiction", "entailment", "neutral")
+
+
+def test_initial_weights_and_probabilities():
+  rng = np.random.default_rng(0)
+  u, v = rng.normal(size=[2, 5, 6]).astype(np.float32)
+  classifier = Classifier.initial(6, LABELS, 3)
+  weights = classifier.output_weights.numpy()
+  assert weights.shape == (3, 18) and np.abs(weights).max() <= 0.04 and weights.std() == pytest.approx(0.0176, rel=0.25)
+  np.testing.assert_array_equal(weights, Classifier.initial(6, LABELS, 3).output_weights)
+  assert (weights != Classifier.initial(6, LABELS, 4).output_weights.numpy()).all()
+  logits = np.hstack([u, v, np.abs(u - v)]).astype(np.float64) @ weights.T
+  np.testing.assert_allclose(classifier.probabilities(u, v), special.softmax(logits, axis=1), rtol=1e-5)
+
+
+def test_a_sentence_of_zeros_has_cosine_0_and_no_gradient():
+  u, v = np.random.default_rng(0).normal(size=[2, 5, 6]).astype(np.float32)
+  u[0] = 0.0
+  u = tf.Variable(u)
+  with tf.GradientTape() as tape:
+    losses = cosine_losses(u, v, tf.fill([5], 0.5))
+  assert losses.numpy()[0] == pytest.approx(0.25) and np.isfinite(tape.gradient(losses, u)).all()
+
+
+def test_a_saved_classifier_is_the_same(tmp_path):
+  Classifier(WEIGHTS, LABELS, {"name": "mini"}).save(tmp_path / "classifier")
+  loaded = Classifier.load(tmp_path / "classifier")
+  assert loaded.output_weights.numpy().tobytes() == WEIGHTS.tobytes()
+  assert (loaded.dim, loaded.labels, loaded.encoder) == (4, LABELS, {"name": "mini"})
+  with pytest.raises(TrainingError, match="absent"):
+    Classifier.load(tmp_path / "absent")
+
+
+@pytest.mark.parametrize(
+  ("weights", "labels", "message"),
+  [
+    (WEIGHTS[:, :11], LABELS, r"shape \[3, 11\], expected \[num_labels, 3 \* dim\]"),
+    (WEIGHTS[0], LABELS, r"shape \[12\]"),
+    (np.zeros([0, 12]), (), "shape"),
+    (WEIGHTS, LABELS[:2], "labels are .*, expected 3 different names"),
+    (WEIGHTS, ("a", "a", "b"), "expected 3 different names"),
+  ],
+)
+def test_rejected_classifiers(weights, labels, message):
+  with pytest.raises(TrainingError, match=message):
+    Classifier(weights, labels)
+
+
+@pytest.mark.parametrize(
+  ("scores", "arguments", "steps", "best", "weights"),
+  [
+    ([50.0, 60.0, 60.0], {}, 3, (60.0, 2), 2),
+    ([-5.0, -9.0], {}, 2, (-5.0, 1), 1),
+    ([50.0, np.nan, 40.0, 70.0], {"patience": 2}, 3, (50.0, 1), 1),
+    ([np.nan], {}, 1, None, 1),
+    ([50.0, 60.0], {"patience": 3}, 2, (60.0, 2), 2),
+    ([60.0, 50.0, 50.0, 40.0], {"as_published": True}, 3, (50.0, 2), 3),  # until it does not fall; the last weights
+  ],
+)
+def test_the_best_weights_and_the_end(tmp_path, scores, arguments, steps, best, weights):
+  weight, remaining = tf.Variable(0), iter(scores)
+  stopping = EarlyStopping(lambda: next(remaining), **arguments)
+  stopping.keep_in(tmp_path, {}, {"weights": [weight]})
+  assert stopping.best is None and not stopping.stopped
+  step = 0
+  while step < len(scores) and not stopping.stopped:
+    step += 1
+    weight.assign(step)
+    np.testing.assert_equal(stopping.look(step), scores[step - 1])
+  assert (step, stopping.best) == (steps, best)
+  stopping.take_best()
+  assert weight.numpy() == weights
+  assert (tmp_path / "best").exists() == ("as_published" not in arguments)  # nobody would read them
+
+
+def settings_of(cls, values):
+  names = {field.name for field in dataclasses.fields(cls)}
+  return cls(**{name: value for name, value in values.items() if name in names})
+
+
+def test_published_names():
+  cases = json.loads(shared("golden_siamese/facts.json").read_text())["experiment_names"]
+  named = [case for case in cases if case["folder"] is not None and "exp_name" not in case["flags"]]
+  assert len(named) >= 11
+  for case in named:
+    integers = ("flow", "flow_loss", "use_full_for_training")  # booleans here
+    values = {name: bool(value) if name in integers else value for name, value in case["flags"].items()}
+    values = {"task_name": "STS-B"} | values
+    embedding, settings = (settings_of(cls, values) for cls in (SiameseEmbedding, SiameseSettings))
+    assert siamese_name(values["exp_name_prefix"], values["task_name"], embedding, settings) == case["folder"]
+
+
+def test_half_precision_of_a_training():
+  SiameseSettings(num_examples=0, flow=True, flow_loss=True).check_training("float16")  # the encoder is frozen
+  with pytest.raises(ConfigError, match="float16: small gradients underflow"):
+    SiameseSettings().check_training("float16")
+
+
+def test_what_settings_mean():
+  assert SiameseSettings(as_published=True, flow=True).actnorm_init == "glorot"
+  assert SiameseSettings(num_examples=0).frozen and not SiameseSettings(num_examples=0, l2_penalty=0.1).frozen
+  assert SiameseSettings().trains and not SiameseSettings(num_train_epochs=1e-10).trains
+  assert SiameseEmbedding(low_dim=0).model_arguments()["low_dim"] is None
+
+
+# Dev's figure by step: a fit of 16 steps with 3 in a pass over the pairs stops at 12, step 6 being the best.
+DEV = {3: 50.0, 6: 60.0, 9: float("nan"), 12: 60.0, 15: 99.0, 16: 99.0}
+
+
+class ListedScores(EarlyStopping):
+  """Early stopping by the scores of `DEV`."""
+
+  def look(self, step):
+    self._evaluate = lambda: DEV[step]
+    return super().look(step)
+
+
+def fit(model, folder, **settings):
+  """A fit with dropout, a flow and early stopping: its result, and all weights there are after it."""
+  made = small.make(model, flow=True, flow_learning_rate=0.01, **settings)
+  result = made.trainer(folder).fit(small.source(made.encoder, 24), 16 / 3, ListedScores(None, patience=2))
+  weights = [*made.encoder.bert.model.weights, made.classifier.output_weights, *made.flow.weights]
+  return result, [weight.numpy() for weight in weights]
+
+
+def stopped_fit(model, folder, monkeypatch, step):
+  """A fit that an exception stops after `step` steps."""
+  interrupt_at(monkeypatch, step)
+  with pytest.raises(Interrupt):
+    fit(model, folder)
+  monkeypatch.undo()
+
+
+def assert_same(found, expected):
+  for one, other in zip(found, expected, strict=True):
+    np.testing.assert_array_equal(one, other)
+
+
+@pytest.mark.slow
+def test_resumed_fit_is_the_same_to_the_bit(model, tmp_path, monkeypatch):
+  """Stopped at 4; then at 8 and, the best weights being saved but not the fit itself, at 6."""
+  expected, best = fit(model, tmp_path / "whole")
+  assert (expected.steps, expected.planned_steps, expected.best) == (12, 16, (60.0, 6))
+  folder = tmp_path / "stopped"
+  stopped_fit(model, folder, monkeypatch, 4)
+  names = (folder / "checkpoint").read_text()
+  stopped_fit(model, folder, monkeypatch, 8)
+  for file in folder.glob("ckpt-6.*"):
+    file.unlink()
+  (folder / "checkpoint").write_text(names)
+  assert list((folder / "best").glob("ckpt-6.index"))
+  result, weights = fit(model, folder)
+  assert (result.first_step, result.steps, result.best) == (3, 12, (60.0, 6))
+  np.testing.assert_array_equal(result.losses, expected.losses[3:])
+  assert_same(weights, best)
+  finished, weights = fit(model, folder)  # loaded and not made again
+  assert (finished.first_step, finished.best, len(finished.losses)) == (12, (60.0, 6), 0)
+  assert_same(weights, best)
+  with pytest.raises(TrainingError, match=r"belongs to another fit \(learning_rate 0.01, now 0.02\)"):
+    fit(model, folder, learning_rate=0.02)
+
+
+@pytest.mark.slow
+def test_two_replicas_find_what_one_does():
+  one, two = two_replicas.siamese(tf.distribute.get_strategy()), two_replicas.results()["siamese"]
+  np.testing.assert_allclose(two["losses"], one["losses"], rtol=1e-4)
+  for name, value in one["weights"].items():
+    np.testing.assert_allclose(two["weights"][name], value, atol=2e-5, err_msg=name)
+  np.testing.assert_allclose(two["embedded"], one["embedded"], atol=1e-5)

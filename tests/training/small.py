@@ -19,8 +19,9 @@ def embeddings(pairs=64, dim=DIM, seed=0):
   return tuple((rng.normal(size=[pairs, dim]) * scale + 2.0).astype(np.float32) for _ in range(2))
 
 
-def make_flow(dim=DIM, seed=7, **arguments):
-  return Glow(FlowConfig(n_levels=1, depth=1, coupling_width=4), dim, seed=seed, **arguments)
+def make_flow(dim=DIM, seed=7, coupling_dropout=0.0, **arguments):
+  config = FlowConfig(n_levels=1, depth=1, coupling_width=4, coupling_dropout=coupling_dropout)
+  return Glow(config, dim, seed=seed, **arguments)
 
 
 def make_trainer(flow=None, *, strategy=None, checkpoint_folder=None, summary_folder=None, **settings):

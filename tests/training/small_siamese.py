@@ -16,13 +16,12 @@ from tests.encoder import tiny
 WORDS = ("a", "b", "dog", "cat", "dogs", "cats", ".", "mask")
 LABELS = ("contradiction", "entailment", "neutral")
 BATCH = 8
-CONFIG = {**tiny.CONFIG, "num_hidden_layers": 2}
 
 
 def save(folder, blocks=1, dropout=0.1, scale=0.2):
   """Writes the BERT's folder, by default with weights small enough to be trained."""
-  config = {**CONFIG, "num_hidden_layers": blocks}
-  config |= {"hidden_dropout_prob": dropout, "attention_probs_dropout_prob": dropout}
+  rates = {"hidden_dropout_prob": dropout, "attention_probs_dropout_prob": dropout}
+  config = {**tiny.CONFIG, **rates, "num_hidden_layers": blocks}
   weights = {name: scale * value for name, value in tiny.random_weights(config).items()}
   return tiny.save_tiny(folder, weights, config)
 

@@ -1,4 +1,7 @@
-"""training/sources.py: embeddings that are computed once, or in each step with dropout."""
+"""training/sources.py and labelled_pairs.py: embeddings computed once, or in each step with dropout; token ids."""
+
+import types
+from random import Random
 
 import numpy as np
 import pytest
@@ -6,9 +9,11 @@ import tensorflow as tf
 
 from bert_flow_tf import SentenceEncoder
 from bert_flow_tf.data.pairs import SentencePairs
+from bert_flow_tf.encoder.tokenizer import SentenceTokenizer
 from bert_flow_tf.errors import TrainingError
 from bert_flow_tf.evaluation.task_scores import Embeddings
 from bert_flow_tf.training import sources
+from bert_flow_tf.training.labelled_pairs import LabelledPairs
 from bert_flow_tf.training.sources import (
   EmbeddingPairs,
   FitSentences,
@@ -18,7 +23,6 @@ from bert_flow_tf.training.sources import (
 )
 from tests.encoder import tiny
 from tests.training import small
-from tests.training.interrupting import Interrupt, interrupt_at
 
 A = [f"A man is eating {food} in the park." for food in ("bread", "rice", "soup", "fish")] * 4
 B = [f"{who} plays the guitar." for who in ("She", "He", "Anna", "Somebody")] * 2 + ["", "Yes!"] * 4
@@ -37,15 +41,6 @@ def batch_of(source, positions=range(8)):
   """Returns a function of the seed that gives (a, b) of these positions."""
   features = next(iter(source.features(tf.data.Dataset.from_tensors(tf.constant(list(positions), tf.int64)))))
   return lambda *seed: [side.numpy() for side in source.embed(features, tf.constant(seed, tf.int32))]
-
-
-def test_embedding_pairs_are_the_rows():
-  a, b = small.embeddings()
-  source = EmbeddingPairs(a.astype(np.float64), b)
-  assert len(source) == 64
-  for found, side in zip(batch_of(source, [3, 60, 3])(0, 1), (a, b), strict=True):
-    assert found.dtype == np.float32
-    np.testing.assert_array_equal(found, side[[3, 60, 3]])
 
 
 def test_embedding_pairs_fingerprint():
@@ -233,22 +228,39 @@ def test_fingerprint_with_dropout(mini):
   assert first != mini.fingerprint([*A, *B], "avg-first-last")
 
 
-@pytest.mark.slow
-def test_fit_with_dropout_resumes_exactly_and_leaves_the_encoder_alone(mini, tmp_path, monkeypatch):
-  checksum = mini.weights_checksum
-  arguments = {"epochs": 3, "flow_learning_rate": 0.01}
-  expected, fitted = small.fit(dropout_pairs(mini), flow=small.make_flow(256), **arguments)
-  assert expected.steps == 6
+@pytest.fixture
+def encoder(tmp_path):
+  """Something with a tokenizer."""
+  (tmp_path / "vocab.txt").write_text("\n".join(tiny.VOCABULARY))
+  return types.SimpleNamespace(tokenizer=SentenceTokenizer(tmp_path / "vocab.txt"))
 
-  interrupt_at(monkeypatch, 4)
-  with pytest.raises(Interrupt):
-    small.fit(
-      dropout_pairs(mini), flow=small.make_flow(256), checkpoint_folder=tmp_path, save_checkpoints_steps=2, **arguments
-    )
-  monkeypatch.undo()
-  result, flow = small.fit(dropout_pairs(mini), flow=small.make_flow(256), checkpoint_folder=tmp_path, **arguments)
-  assert result.first_step == 4
-  small.assert_same_weights(flow, fitted)
-  np.testing.assert_array_equal(result.losses, expected.losses[4:])
 
-  assert mini.weights_checksum == checksum and not mini.bert.model.trainable_weights
+def test_ids_and_targets(encoder):
+  source = LabelledPairs(encoder, ["a dog", "b"], ["cats", "a a a"], [1.0, np.nan], 16)
+  a, b, targets = next(iter(source.features(tf.data.Dataset.from_tensor_slices([1, 0]).batch(2))))
+  rows = (["[CLS]", "b", "[SEP]", "-"], ["[CLS]", "a", "dog", "[SEP]"])
+  vocabulary = {"-": -1, **{piece: i for i, piece in enumerate(tiny.VOCABULARY)}}
+  assert a.numpy().tolist() == [[vocabulary[piece] for piece in row] for row in rows]
+  assert b.shape == (2, 5) and np.isnan(targets.numpy()[0]) and targets.numpy()[1] == 1
+  tokens, mask = source.tokens(a)
+  assert mask.numpy().tolist() == [[1, 1, 1, 0], [1, 1, 1, 1]] and tokens.numpy()[0, 3] == vocabulary["[PAD]"]
+  assert (len(source), source.labelled) == (2, 1)
+  padded = LabelledPairs(encoder, ["a dog", "b"], ["cats", "a a a"], [1.0, 1.0], 16, pad_to_max=True)
+  assert next(iter(padded.features(tf.data.Dataset.range(2).batch(2))))[0].shape == (2, 16)
+  assert padded.fingerprint() != source.fingerprint()
+
+
+def test_copies_have_one_masked_word_piece_a_side(encoder):
+  """original_processors_test has the published draws."""
+  random = Random(7)
+  pairs = ["a dog", "b", "cats a b a a"], ["cats", "a a a", "dog ."], [1.0, np.nan, 0.5]
+  sources = [LabelledPairs(encoder, *pairs, 6, dupe_factor=3, random=random) for _ in range(2)]
+  source = sources[0]
+  assert (len(source), source.num_pairs, source.labelled) == (9, 3, 6)
+  *sides, targets = next(iter(source.features(tf.data.Dataset.range(9).batch(9))))
+  for side in sides:
+    masks = (side.numpy() == tiny.VOCABULARY.index("[MASK]")).sum(axis=1)
+    assert masks.tolist() == [0, 1, 1] * 3
+  np.testing.assert_array_equal(targets.numpy(), np.repeat(pairs[2], 3).astype(np.float32))
+  assert sources[1].fingerprint() == source.fingerprint()  # the generator is copied
+  assert LabelledPairs(encoder, *pairs, 6, dupe_factor=3, random=Random(8)).fingerprint() != source.fingerprint()

@@ -13,7 +13,6 @@ import tempfile
 
 from tests.testing import REPO
 
-SUMMED = {"cancel": [[50.3, -40.0], [-50.0, 40.0]], "add": [[2.0, 3.0], [4.0, 5.0]]}
 EPOCHS = 3.0
 # Widths of flows that are fitted in one process; 8 pairs of a step are not divided by 3 devices, 2 not even one each.
 WIDTHS, BATCHES = (4, 6), (8, 2)
@@ -26,28 +25,6 @@ def results():
   done = subprocess.run(command, cwd=REPO, capture_output=True, text=True, timeout=300)
   assert done.returncode == 0, done.stderr[-4000:]
   return json.loads(done.stdout.strip().splitlines()[-1])
-
-
-def clip(strategy):
-  """Weights of both replicas after one step from [1, 1], by which gradients they had."""
-  import tensorflow as tf
-
-  from bert_flow_tf.training.optimizer import AdamWeightDecay
-
-  found = {}
-  for name, gradients in SUMMED.items():
-    with strategy.scope():
-      weight = tf.Variable([1.0, 1.0])
-      optimizer = AdamWeightDecay(0.125)
-      optimizer.build([weight])
-
-    def replica(optimizer=optimizer, weight=weight, gradients=gradients):
-      index = tf.distribute.get_replica_context().replica_id_in_sync_group
-      optimizer.apply_gradients([(tf.gather(tf.constant(gradients), index), weight)])
-
-    tf.function(lambda replica=replica: strategy.run(replica))()
-    found[name] = [value.numpy().tolist() for value in strategy.experimental_local_results(weight)]
-  return found
 
 
 def fits(strategy):
@@ -171,7 +148,6 @@ def main():
   mirrored = [tf.distribute.get_strategy(), strategy, make_strategy("mirrored")]
   found = {
     "embedded": embedded(mirrored),
-    "clip": clip(strategy),
     "fits": fits(strategy),
     "layers": layers(strategy),
     "siamese": siamese(strategy),
