@@ -275,7 +275,7 @@ class SentenceModel:
       BertFlowError: sentences or an argument are not allowed, or the fit failed; an earlier calibration stays.
     """
     spec = parse_calibration(calibration)
-    flow_settings = flow_settings or settings_of_fit(spec, settings)
+    flow_settings = flow_settings or settings_of_fit(spec, settings, dev)
     self.check_fit(spec, encoder_dropout)
     embed = functools.partial(self.embeddings, batch_size=batch_size, show_progress=show_progress)
     corpus = FitSentences(sentences_or_pairs(sentences), embed, self.log_cone, embeddings)

@@ -7,7 +7,7 @@ import numpy as np
 from bert_flow_tf.data.pairs import Texts, check_sentences
 from bert_flow_tf.errors import ConfigError
 from bert_flow_tf.evaluation.metrics import cosine_similarity
-from bert_flow_tf.io.checks import check_rows, is_integer
+from bert_flow_tf.io.checks import check_counts, check_rows
 from bert_flow_tf.progress import Progress
 
 # Pairs whose exact cosine is computed at once: their rows of 1,024 dimensions are 64 MiB.
@@ -61,7 +61,7 @@ def search(
     CalibrationError: embeddings are not [n, dim] of finite numbers, or their dimensions differ.
     ConfigError: another argument is not allowed.
   """
-  _check_positive(top_k=top_k, query_chunk_size=query_chunk_size, corpus_chunk_size=corpus_chunk_size)
+  check_counts(top_k=top_k, query_chunk_size=query_chunk_size, corpus_chunk_size=corpus_chunk_size)
   corpus = corpus_embeddings
   if not isinstance(corpus, Rows):
     corpus = Rows(corpus_embeddings, name="corpus_embeddings")
@@ -132,7 +132,7 @@ def paraphrase_mining_embeddings(
     CalibrationError: embeddings are not [n, dim] of finite numbers.
     ConfigError: another argument is not allowed.
   """
-  _check_positive(max_pairs=max_pairs, query_chunk_size=query_chunk_size, corpus_chunk_size=corpus_chunk_size)
+  check_counts(max_pairs=max_pairs, query_chunk_size=query_chunk_size, corpus_chunk_size=corpus_chunk_size)
   lowest = _LOWEST
   if threshold is not None:
     lowest = check_threshold(threshold)
@@ -304,10 +304,3 @@ def _first_equal(embeddings, rows):
   seen: dict[bytes, int] = {}
   firsts = [seen.setdefault(embeddings.values[row].tobytes(), row) for row in distinct.tolist()]
   return np.array(firsts, np.int64)[places]
-
-
-def _check_positive(**values):
-  """Raises a ConfigError for the first argument that is not a positive integer."""
-  for name, value in values.items():
-    if not is_integer(value, 1):
-      raise ConfigError(f"{name}={value}: expected a positive integer", argument=name)

@@ -1,10 +1,8 @@
 """Flags that runners share, made from settings."""
 
 import dataclasses
-import gzip
 import importlib.metadata
 import os
-import pathlib
 import platform
 import shlex
 import sys
@@ -13,19 +11,17 @@ import typing
 from collections.abc import Sequence
 from typing import Any
 
-from absl import flags, logging
+from absl import flags
 
 import bert_flow_tf
 from bert_flow_tf.data.tasks import DataSettings
 from bert_flow_tf.encoder.settings import LOADING, POOLING, EncoderSettings, keyword_of
 from bert_flow_tf.errors import ConfigError
-from bert_flow_tf.io import files
 from bert_flow_tf.serving.metadata import read_origin, summary
 from bert_flow_tf.serving.settings import ExportSettings
 from run_scripts import help_page
 
 FLAGS = flags.FLAGS
-_OTHER_PACKINGS = (".bz2", ".lz4", ".lzma", ".xz", ".zip", ".zst")  # what the readers would unpack
 
 
 def define_settings(cls: type, only: Sequence[str] = (), **other_defaults: Any) -> None:
@@ -113,55 +109,10 @@ def define_calibration_flags(several: bool = False) -> None:
   flags.DEFINE_boolean("allow_other_encoder", False, "Apply a calibration to another encoder than it was fitted for.")
 
 
-def define_output_flag(text: str) -> None:
-  """Defines --output of a command that writes one file."""
-  flags.DEFINE_string("output", None, f"{text}. Default: standard output. A name that ends in .gz is gzipped.")
-
-
 def define_output_folder(text: str, alias: str = "output_dir") -> None:
   """Defines --output of a command that writes a folder, with its former name."""
   flags.DEFINE_string("output", None, text)
   flags.DEFINE_alias(alias, "output")
-
-
-def check_output_file(name: str = "output") -> None:
-  """Raises a ConfigError if a flag names a file that cannot be written."""
-  path = FLAGS[name].value
-  if path is None:
-    return
-  is_other = os.path.exists(path) and not os.path.isfile(path)  # a folder, or a device, which would be replaced
-  if is_other or not pathlib.Path(path).absolute().parent.is_dir():
-    raise ConfigError(f"{name}={path}: expected a file in an existing folder", name)
-  if path.lower().endswith(_OTHER_PACKINGS):
-    raise ConfigError(f"{name}={path}: expected a name that ends in .gz, or in no other kind of packed files", name)
-
-
-def write_output(content: bytes) -> None:
-  """Writes the file of --output, atomically, or to standard output; it is the last thing that a command does."""
-  if FLAGS.output is None:
-    help_page.show(content.decode("utf-8").removesuffix("\n"))
-  if FLAGS.output.lower().endswith(".gz"):
-    content = gzip.compress(content, mtime=0)
-  files.write_bytes(os.path.realpath(FLAGS.output), content)  # a link stays
-  logging.info("wrote %s", FLAGS.output)
-
-
-def check_text_flags() -> None:
-  """Validates what the commands that read and write text have in common."""
-  check_output_file()
-  check_calibration_flags()
-
-
-def input_files(most: int | None = None) -> list[str]:
-  """Returns the paths of --input, at most so many; raises a ConfigError if a file does not exist."""
-  if not FLAGS.input:
-    raise ConfigError("input: missing; expected a file, as in --input=FILE or FILE alone", argument="input")
-  from bert_flow_tf.corpus.index import find_inputs
-
-  paths = find_inputs(FLAGS.input)
-  if most is not None and len(paths) > most:
-    raise ConfigError(f"input={','.join(paths)[:200]}: expected one file, got {len(paths)}", argument="input")
-  return paths
 
 
 def define_senteval_flags() -> None:
@@ -227,14 +178,6 @@ def load_model(folder: str | None = None, allow_other_encoder: bool = False, str
     chosen = settings(EncoderSettings)
     arguments = chosen.arguments(LOADING, POOLING)
     return SentenceModel.from_pretrained(chosen.encoder_name, cache=chosen.cached_dir, **arguments)
-
-
-def load_text_model() -> Any:
-  """Loads the `SentenceModel` of a command that compares texts, and logs it if the similarity is not calibrated."""
-  model = load_model(FLAGS.flow_folder, FLAGS.allow_other_encoder)
-  if model.calibration is None:
-    logging.info("the similarity is not calibrated; run_flow.py fits a calibration, --flow_folder takes its folder")
-  return model
 
 
 def export(model: Any, calibration_folder: str | os.PathLike | None, reference: Any = None) -> None:

@@ -15,7 +15,7 @@ from bert_flow_tf.corpus.job import JobSettings
 from bert_flow_tf.corpus.records import read_records
 from bert_flow_tf.neighbors import near_duplicates
 from bert_flow_tf.progress import counted
-from run_scripts import common_flags, runner
+from run_scripts import common_flags, runner, text_flags
 
 FLAGS = flags.FLAGS
 
@@ -25,22 +25,22 @@ def define_flags() -> None:
   common_flags.define_settings(JobSettings, ("input", "input_format", "column", "header"))
   flags.DEFINE_float("threshold", 0.9, "Smallest cosine of near-duplicates.", lower_bound=-1, upper_bound=1)
   common_flags.define_model_flags()
-  common_flags.define_output_flag("File of the records that are kept; it may be the input")
+  text_flags.define_output_flag("File of the records that are kept; it may be the input")
 
 
 def main() -> None:
   """Reads the sentences, compares them, and writes those that are kept."""
-  common_flags.check_text_flags()
-  (path,) = common_flags.input_files(most=1)
+  text_flags.check_text_flags()
+  (path,) = text_flags.input_files(most=1)
   settings = common_flags.settings(JobSettings)
   read = read_records(path, settings.format_of([path]))
-  model = common_flags.load_text_model()
+  model = text_flags.load_text_model()
   sentences = [texts[0] for texts in read.texts]
   embeddings = model.encode(sentences, FLAGS.predict_batch_size, show_progress_bar=True)
   kept = near_duplicates(embeddings, FLAGS.threshold, show_progress_bar=True)
   rows = [row for row, representative in enumerate(kept) if row == representative]
   logging.info("%s of %d kept", counted(len(rows), "sentence"), len(sentences))
-  common_flags.write_output(read.content(rows))
+  text_flags.write_output(read.content(rows))
 
 
 console = runner.command(define_flags, main, resumes=False)

@@ -15,7 +15,7 @@ from absl import flags
 from bert_flow_tf.corpus import records
 from bert_flow_tf.corpus.job import JobSettings
 from bert_flow_tf.errors import ConfigError
-from run_scripts import common_flags, runner
+from run_scripts import common_flags, runner, text_flags
 
 FLAGS = flags.FLAGS
 
@@ -33,21 +33,21 @@ def define_flags() -> None:
     "these names, else the first two, or the second and the third if the first is a number.",
   )
   common_flags.define_model_flags()
-  common_flags.define_output_flag("File with the further column; it may be the input")
+  text_flags.define_output_flag("File with the further column; it may be the input")
 
 
 def main() -> None:
   """Reads the pairs, computes their cosines, and writes the file."""
-  common_flags.check_text_flags()
-  (path,) = common_flags.input_files(most=1)
+  text_flags.check_text_flags()
+  (path,) = text_flags.input_files(most=1)
   read = records.read_pairs(path, FLAGS.columns or (), FLAGS.header)
   if COLUMN in read.names:
     raise ConfigError(f"input={path}: has a column {COLUMN!r}, expected a file without; remove it", "input")
-  model = common_flags.load_text_model()
+  model = text_flags.load_text_model()
   a, b = map(list, zip(*read.texts, strict=True))
   cosines = model.similarity(a, b, FLAGS.predict_batch_size, show_progress_bar=True)
   column = [f"{cosine:.6f}" for cosine in cosines]
-  common_flags.write_output(read.content(range(len(a)), COLUMN, column))
+  text_flags.write_output(read.content(range(len(a)), COLUMN, column))
 
 
 console = runner.command(define_flags, main, resumes=False)

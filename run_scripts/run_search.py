@@ -20,7 +20,7 @@ from bert_flow_tf.data.lines import lines
 from bert_flow_tf.errors import DataError, naming
 from bert_flow_tf.neighbors import Rows, search
 from bert_flow_tf.progress import counted
-from run_scripts import common_flags, runner
+from run_scripts import common_flags, runner, text_flags
 
 FLAGS = flags.FLAGS
 
@@ -31,12 +31,12 @@ def define_flags() -> None:
   flags.DEFINE_string("queries", None, "Text file with a query on each line. Default: lines of standard input.")
   flags.DEFINE_integer("top_k", 10, "Number of sentences for each query.", lower_bound=1)
   common_flags.define_model_flags()
-  common_flags.define_output_flag("With queries: TSV file of query, rank, similarity, id and sentence")
+  text_flags.define_output_flag("With queries: TSV file of query, rank, similarity, id and sentence")
 
 
 def check_flags() -> None:
   """Validates the flags before anything is loaded."""
-  common_flags.check_text_flags()
+  text_flags.check_text_flags()
   if FLAGS.queries is None:
     common_flags.reject(["output"], "needs queries, a file; what is found for typed ones is printed")
 
@@ -58,7 +58,7 @@ def typed() -> Iterator[str]:
 def main() -> None:
   """Embeds the corpus, then answers the queries."""
   check_flags()
-  paths = common_flags.input_files()
+  paths = text_flags.input_files()
   corpus = read_sentences(paths, common_flags.settings(JobSettings).format_of(paths))
   queries = []
   if FLAGS.queries is not None:
@@ -66,7 +66,7 @@ def main() -> None:
       queries = [query for _, query in lines(FLAGS.queries, "skip")]
       if not queries:
         raise DataError(f"{FLAGS.queries} is empty; expected a query on each line")
-  model = common_flags.load_text_model()
+  model = text_flags.load_text_model()
   sentences = [sentence for _, sentence in corpus]
   embeddings = Rows(model.encode(sentences, FLAGS.predict_batch_size, show_progress_bar=True))
   logging.info("%s", counted(len(corpus), "sentence", ","))
@@ -80,7 +80,7 @@ def main() -> None:
 
   if queries:
     table = [("query", "rank", "similarity", "id", "sentence"), *hits(queries)]
-    common_flags.write_output("".join(map(_line, table)).encode("utf-8"))
+    text_flags.write_output("".join(map(_line, table)).encode("utf-8"))
     return
   for query in typed():
     for hit in hits([query]):

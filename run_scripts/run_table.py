@@ -18,10 +18,10 @@ from bert_flow_tf.data.tasks import DataSettings
 from bert_flow_tf.encoder.settings import EncoderSettings
 from bert_flow_tf.errors import ConfigError
 from bert_flow_tf.tables import making, page, registry
-from bert_flow_tf.tables.plan import Plan, checked
+from bert_flow_tf.tables.plan import Plan, canonical
 from bert_flow_tf.tables.registry import FIGURES, TABLES
 from bert_flow_tf.training.settings import FlowSettings
-from run_scripts import common_flags, runner
+from run_scripts import common_flags, runner, text_flags
 
 FLAGS = flags.FLAGS
 
@@ -48,7 +48,7 @@ def define_flags() -> None:
 
 def _check_flags(plan: Plan) -> None:
   """Checks the outputs, and that every given flag is used; raises a ConfigError."""
-  common_flags.check_output_file("results_page")
+  text_flags.check_output_file("results_page")
   if not (plan.table or plan.figure or FLAGS.results_page):
     raise ConfigError(
       f"table: nothing to do; give one of {', '.join(TABLES)}, or a figure of {', '.join(FIGURES)}", "table"
@@ -87,7 +87,7 @@ def main() -> None:
   """Makes the tables and figures, then the page of all tables in the folder."""
   plan = common_flags.settings(Plan)
   _check_flags(plan)
-  plan = checked(plan)
+  plan = canonical(plan)
   if plan.table or plan.figure:
     # The flags task and model are the plan's, lists.
     data = DataSettings(data_dir=FLAGS.data_dir, tfds_data_dir=FLAGS.tfds_data_dir, stsb_gold=FLAGS.stsb_gold)

@@ -45,7 +45,7 @@ class FlowCalibration(Calibration):
     """Returns the latents of embeddings [n, dim], float32 [n, output_dim]."""
     rows = check_rows(embeddings, self.dim)
     if self.flow.needs_initialization:
-      raise CalibrationError("flow is not fitted: call fit with embeddings, or load")
+      raise CalibrationError("flow is not fitted: fit one with fit_calibration or SentenceModel.fit")
     # In parts, which bounds the memory of the flow's hidden layers.
     latents = np.empty([len(rows), self.output_dim], np.float32)
     for start in range(0, len(rows), _ROWS_AT_ONCE):

@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 
-from bert_flow_tf.errors import CalibrationError
 from bert_flow_tf.io import archive
 
 KIND = "calibration"  # of the archive in a calibration's folder
@@ -39,18 +38,6 @@ class Calibration(abc.ABC):
 
   def __repr__(self) -> str:
     return f"<{type(self).__name__} {self.name!r}>"
-
-  def fit(self, embeddings: np.ndarray) -> "Calibration":
-    """Fits to embeddings [n, dim], discards an earlier fit, and returns itself, if the class can do so by itself."""
-    raise CalibrationError(f"{self.name}: cannot be fitted further; fit a new one with fit_calibration")
-
-  def partial_fit(self, embeddings: np.ndarray) -> "Calibration":
-    """Continues the fit with more embeddings [n, dim] and returns itself, if the method allows it."""
-    raise CalibrationError(f"{self.name} cannot be fitted in parts: call fit with all embeddings")
-
-  def merge(self, other: Any) -> "Calibration":
-    """Adds the embeddings of another fit to this one and returns itself, if the method allows it."""
-    raise CalibrationError(f"{self.name} cannot be merged: fit a new one on all embeddings")
 
   @abc.abstractmethod
   def transform(self, embeddings: np.ndarray) -> np.ndarray:

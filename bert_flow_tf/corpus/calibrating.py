@@ -45,9 +45,7 @@ def fit_files(
   """Fits a calibration on .npy files, globs or folders and saves it in a folder; arguments as in `fit_calibration`."""
   spec = parse_calibration(calibration)
   # Before hours of reading.
-  settings_of_fit(spec, settings)
-  if spec.k_on_dev:
-    raise ConfigError(f"calibration={spec.name}: give K, as in {spec.name}-6", argument="calibration")
+  settings_of_fit(spec, settings, None)
   work = pathlib.Path(f"{output}.fit")
   # A fit that was killed after it had saved its result has left this folder.
   if not work.is_dir():

@@ -77,6 +77,8 @@ class Index:
 
 def find_inputs(patterns: Sequence[str]) -> list[str]:
   """Returns the paths of the files that match globs, in the order of the globs, each file once."""
+  if not patterns:
+    raise ConfigError("input: missing; expected a file, as in --input=FILE or FILE alone", argument="input")
   paths: dict[str, None] = {}
   for pattern in patterns:
     matches = storage.find(pattern)

@@ -59,8 +59,6 @@ class JobSettings(Settings):
 
   def check(self) -> None:
     """Raises a ConfigError if a setting is missing or empty."""
-    if not self.input:
-      raise ConfigError("input is missing; expected files of sentences", argument="input")
     if not self.output_dir:
       raise ConfigError("output_dir is missing; expected a folder", argument="output_dir")
     if self.beam_options and self.runner is None:

@@ -65,12 +65,12 @@ def read_records(path: str, input_format: InputFormat) -> Records:
     header: Any = None
     names: list[str] = []
     for header, _ in itertools.islice(reader.records(0, 1), input_format.header):
-      names = _checked(reader, header, 1, reader.row)
+      names = _fields_of(reader, header, 1, reader.row)
     records = [record for record, _ in reader.records(reader.start, reader.first)]
     while records and records[-1] in (b"", []):  # blank lines at the end
       records.pop()
     for number, record in enumerate(records, reader.first):
-      fields = _checked(reader, record, number)
+      fields = _fields_of(reader, record, number)
       if input_format.empty == EMBED or fields[0].strip():
         raw.append(record)
         texts.append(fields)
@@ -89,7 +89,7 @@ def read_sentences(paths: Sequence[str], input_format: InputFormat) -> list[tupl
   for path in paths:
     with contextlib.closing(open_reader(path, input_format)) as reader:
       for number, (record, _) in enumerate(reader.records(reader.start, reader.first), reader.first):
-        parsed = _checked(reader, record, number, reader.parse)
+        parsed = _fields_of(reader, record, number, reader.parse)
         if parsed is not None:
           sentences.append((parsed[0] or str(count), parsed[1]))
         count += 1
@@ -126,7 +126,7 @@ def _default_columns(path, kind, header):
   with contextlib.closing(open_reader(path, InputFormat(kind, "1"))) as reader:
     rows = []
     for number, (record, _) in zip((1, 2), reader.records(0, 1), strict=False):
-      rows.append(_checked(reader, record, number, reader.row))
+      rows.append(_fields_of(reader, record, number, reader.row))
   if not rows:
     raise DataError(f"{path} is empty; expected sentence pairs")
   names = [name.strip().lower() for name in rows[0]]
@@ -144,7 +144,7 @@ def _default_columns(path, kind, header):
   return ("1", "2"), False
 
 
-def _checked(reader: Any, record: Any, number: int, parse: Any = None) -> Any:
+def _fields_of(reader: Any, record: Any, number: int, parse: Any = None) -> Any:
   """Returns the fields of a record, or what `parse` makes of it; a DataError names a broken one."""
   try:
     if isinstance(record, TextError):

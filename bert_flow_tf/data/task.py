@@ -80,10 +80,6 @@ class TaskData:
   as_published: bool = False  # whether a training uses the labels that the published code reads: see `load_task`
 
   def __post_init__(self) -> None:
-    evaluated = self.spec.eval_split
-    if not self.splits or (evaluated and evaluated not in self.splits):
-      others = ", ".join(self.splits) or "no pairs"
-      raise DataError(f"{self.spec.name} has no {evaluated or 'train'} split: {self.source} has {others}")
     object.__setattr__(self, "splits", {name: self.splits[name] for name in SPLITS if name in self.splits})
 
   def __repr__(self) -> str:

@@ -89,7 +89,7 @@ def load(
   # Google's models have no word embeddings to spare.
   hugging_face.check_vocabulary(vocab_file, values["vocab_size"], least_share=1.0)
   reader = tf1_reader.Tf1Checkpoint(tf1_reader.find_prefix(checkpoint))
-  shapes = _checked_shapes(reader, values)
+  shapes = _encoder_shapes(reader, values)
   if word_rows:
     return hugging_face.static_model(values, reader.read_weight(_WORDS, shapes[_WORDS])), False
   try:
@@ -107,7 +107,7 @@ def load(
   return model, has_pooler
 
 
-def _checked_shapes(checkpoint, values):
+def _encoder_shapes(checkpoint, values):
   """Returns {variable: shape} of the encoder; EncoderError if variables below bert/ are missing or unknown."""
   # Heads, optimizer and the original's flow are no part of an encoder.
   names = checkpoint.shapes

@@ -9,7 +9,7 @@ import numpy as np
 import tensorflow as tf
 
 # Bits of a code point.
-_BITS = 21
+BITS = 21
 
 
 class BytePairs:
@@ -90,7 +90,7 @@ class Unigram:
       prefixes = {piece[:length] for piece in pieces if len(piece) >= length}
       for prefix in sorted(prefixes):
         nodes[prefix] = len(nodes)
-    keys = [(nodes[prefix[:-1]] << _BITS) + ord(prefix[-1]) for prefix in nodes if prefix]
+    keys = [(nodes[prefix[:-1]] << BITS) + ord(prefix[-1]) for prefix in nodes if prefix]
     self._keys = tf.constant(keys or [-1], tf.int64)
     # Of a piece 1 + its id; 0 for none, and the last number for a character that no piece consists of.
     self._piece = tf.constant([1 + pieces.get(prefix, -1) for prefix in nodes])
@@ -126,7 +126,7 @@ class Unigram:
       ends = starts + length
       inside = (ends < size) & (tf.gather(rows, tf.minimum(ends, size - 1)) == tf.gather(rows, starts))
       starts, nodes, ends = starts[inside], nodes[inside], ends[inside]
-      index, found = find(self._keys, nodes * 2**_BITS + tf.gather(characters, ends))
+      index, found = find(self._keys, nodes * 2**BITS + tf.gather(characters, ends))
       starts, nodes, ends = starts[found], tf.cast(index[found], tf.int64) + 1, ends[found]
       column = tf.scatter_nd(ends[:, tf.newaxis], tf.gather(self._piece, nodes), [size])
       return length + 1, starts, nodes, columns.write(self._longest - 1 - length, column)

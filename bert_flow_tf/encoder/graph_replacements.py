@@ -9,9 +9,8 @@ import numpy as np
 import tensorflow as tf
 from tokenizers import normalizers
 
-from bert_flow_tf.encoder.graph_models import find
+from bert_flow_tf.encoder.graph_models import BITS, find
 
-_BITS = 21  # of a code point
 # `tokenizers` looks up graphemes of fewer bytes in UTF-8, which have at most three characters.
 _BYTES = 6
 _ACUTE = "\u0301"
@@ -62,7 +61,7 @@ class Replacements:
     key = tf.cast(codes, tf.int64)
     for shift in (1, 2):
       following = tf.concat([tf.cast(codes, tf.int64)[shift:], tf.zeros([shift], tf.int64)], 0)[:size]
-      key = key * 2**_BITS + following
+      key = key * 2**BITS + following
       index_of_key, found_key = find(self._keys, key)
       found_key &= first & ~found & (tf.range(size) + shift < tf.gather(ends, grapheme))
       index = tf.where(found_key, index_of_key, index)
@@ -104,7 +103,7 @@ def _key(characters: str) -> int:
   """Returns a number for up to three characters."""
   key = 0
   for character in characters:
-    key = (key << _BITS) + ord(character)
+    key = (key << BITS) + ord(character)
   return key
 
 

@@ -1,5 +1,6 @@
 """Identities of embeddings: everything that decides them, in one place; without TensorFlow."""
 
+import abc
 import dataclasses
 import os
 from typing import Any
@@ -27,12 +28,12 @@ _FACTS = {
 }
 
 
-class _Identity:
+class _Identity(abc.ABC):
   """Base of the two kinds of identity."""
 
+  @abc.abstractmethod
   def to_dict(self) -> dict[str, Any]:
     """Returns JSON values, as a calibration's folder holds them."""
-    raise NotImplementedError
 
   def deciding(self) -> dict[str, Any]:
     """Returns the JSON values that decide an embedding."""

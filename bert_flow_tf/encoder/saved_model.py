@@ -50,7 +50,7 @@ class SavedText:
     """Loads the SavedModel of `saved_model:FOLDER`; `output`: see the setting `saved_model_output`."""
     self.name, self.folder = name, _find(name)
     _check_undamaged(name, self.folder)
-    self.weights_checksum = _checksum(self.folder)
+    self.weights_checksum = _sha256_of(self.folder)
     self._loaded = _load(name, self.folder)
     function_name, function, output = _choose(name, self._loaded, output)
     self.architecture = {"function": function_name, "output": output}
@@ -162,7 +162,7 @@ def _check_undamaged(name, folder):
     raise EncoderError(message, "model") from error
 
 
-def _checksum(folder):
+def _sha256_of(folder):
   """Returns the hexadecimal SHA-256 of the names and contents of the files that decide the vectors."""
   digest = hashlib.sha256()
   paths = {path for pattern in _FILES for path in folder.glob(pattern) if path.is_file()}

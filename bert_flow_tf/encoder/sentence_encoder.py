@@ -23,7 +23,7 @@ from bert_flow_tf.encoder.source import absolute_name
 from bert_flow_tf.encoder.token_weights import UNIFORM, TokenWeights, make_token_weights, parse_token_weights
 from bert_flow_tf.encoder.tokenizer import SentenceTokenizer, pad_batch
 from bert_flow_tf.errors import ConfigError, EncoderError
-from bert_flow_tf.io.checks import is_integer
+from bert_flow_tf.io.checks import check_counts
 from bert_flow_tf.io.experiment import SAVED_MODEL, WORD_VECTORS
 from bert_flow_tf.progress import Progress
 
@@ -288,8 +288,7 @@ class SentenceEncoder:
     sentences = check_sentences(sentences)
     pooling = self.pooling(sentence_embedding_type)
     max_seq_length = self.bert.check_max_seq_length(max_seq_length)
-    if not is_integer(batch_size, 1):
-      raise ConfigError(f"batch_size={batch_size}: expected a positive integer", argument="batch_size")
+    check_counts(batch_size=batch_size)
     # Each distinct sentence once; `rows` leads back, `first` is for messages.
     positions = {sentence: i for i, sentence in enumerate(dict.fromkeys(sentences))}
     rows = np.fromiter(map(positions.__getitem__, sentences), np.int64, len(sentences))

@@ -102,7 +102,7 @@ class EncoderSettings(Settings):
     decides=False,  # the checksum of the weights does
   )
   low_dim: int | None = setting(
-    -1, "Groups of neighboring dimensions to average, after a calibration; -1 or 0 for none.", part=POOLING
+    -1, "Groups of neighboring dimensions to average, after a calibration; -1 or 0 for none.", part=POOLING, minimum=-1
   )
   max_seq_length: int | None = setting(
     None,
@@ -171,11 +171,6 @@ class EncoderSettings(Settings):
     64, "Largest number of sentences embedded at once.", part=COMPUTING, named=False, minimum=1
   )
   cached_dir: str | None = setting(None, "Folder where embeddings are kept between runs.", part=COMPUTING, named=False)
-
-  def __post_init__(self) -> None:
-    super().__post_init__()
-    if self.low_dim is not None and self.low_dim < -1:
-      raise ConfigError(f"low_dim={self.low_dim}: expected a positive number, or -1 for none", argument="low_dim")
 
   @classmethod
   def of(cls, name: str | os.PathLike | None = None, **arguments: Any) -> "EncoderSettings":

@@ -42,6 +42,13 @@ def is_integer(value: Any, least: int | None = None) -> bool:
   return isinstance(value, int | np.integer) and not isinstance(value, bool) and (least is None or int(value) >= least)
 
 
+def check_counts(**values: Any) -> None:
+  """Raises a ConfigError for the first argument that is not a positive integer."""
+  for name, value in values.items():
+    if not is_integer(value, 1):
+      raise ConfigError(f"{name}={value}: expected a positive integer", argument=name)
+
+
 def check_rows(
   embeddings: Any,
   dim: int | None = None,

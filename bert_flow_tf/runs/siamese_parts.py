@@ -46,7 +46,7 @@ class SiameseParts:
   def load(self, name: str, to_be_trained: bool = False) -> None:
     """Loads the encoder, and makes flow and classifier, with the variables that are in the encoder's checkpoint."""
     settings, labels = self.settings, self.task.labels
-    name = checkpoint_of(name)
+    name = prefix_of(name)
     encoder = self.load_encoder(name, to_be_trained and not settings.frozen)
     width = encoder.dim(self.embedding.sentence_embedding_type)
     flow = None
@@ -132,7 +132,7 @@ class SiameseParts:
     write_training_checkpoint(folder, step, self.model.encoder, flow, self.classifier)
 
 
-def checkpoint_of(name: str) -> str:
+def prefix_of(name: str) -> str:
   """Returns the prefix of the checkpoint that is used if an encoder's name is a TensorFlow 1 folder, else the name."""
   folder = pathlib.Path(name)
   is_folder = name not in MODEL_NAMES and folder.is_dir() and google_folder.is_tf1(folder)

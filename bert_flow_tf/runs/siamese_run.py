@@ -22,7 +22,7 @@ from bert_flow_tf.io.experiment import Stopwatch
 from bert_flow_tf.model import SentenceModel
 from bert_flow_tf.runs import siamese_scores
 from bert_flow_tf.runs.run_folder import RunFolder, print_results
-from bert_flow_tf.runs.siamese_parts import SiameseParts, checkpoint_of
+from bert_flow_tf.runs.siamese_parts import SiameseParts, prefix_of
 from bert_flow_tf.runs.siamese_training import SiameseTraining
 from bert_flow_tf.tf1.checkpoint import step_of
 from bert_flow_tf.training.siamese_settings import SiameseEmbedding, SiameseSettings
@@ -119,7 +119,7 @@ class SiameseRun:
     if self._task.labels or before in (None, self.parts.model.encoder.weights_checksum):
       return None
     try:
-      encoder = self.parts.load_encoder(checkpoint_of(self._embedding.encoder_name))
+      encoder = self.parts.load_encoder(prefix_of(self._embedding.encoder_name))
     except BertFlowError as error:  # an evaluation later on, for which the trained encoder is enough
       logging.warning("no scores before the training: %s", error)
       return None

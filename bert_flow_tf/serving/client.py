@@ -3,7 +3,6 @@
 import http.client
 import json
 import pathlib
-import sys
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Sequence
@@ -11,8 +10,9 @@ from typing import Any
 
 import numpy as np
 
+from bert_flow_tf.data.lines import line_error, lines
 from bert_flow_tf.data.pairs import Texts, check_pairs, check_sentences
-from bert_flow_tf.errors import BertFlowError, ConfigError, DataError, install_command
+from bert_flow_tf.errors import BertFlowError, ConfigError, DataError, install_command, naming
 from bert_flow_tf.io.files import parse_json
 from bert_flow_tf.serving.signatures import SIGNATURES
 
@@ -176,18 +176,15 @@ def _rest_client(
   return Client(server, ask)
 
 
+@naming("input")
 def read_pairs(path: str) -> list[tuple[str, str]]:
-  """Reads sentence pairs from a UTF-8 TSV file, or from standard input for "-"; further columns are ignored."""
-  try:
-    content = sys.stdin.buffer.read() if path == "-" else pathlib.Path(path).read_bytes()
-    lines = content.decode("utf-8-sig").split("\n")
-  except (OSError, UnicodeDecodeError) as error:
-    raise DataError(f"input={path}: cannot be read ({error}), expected a UTF-8 TSV file", argument="input") from error
+  """Reads sentence pairs from a TSV file, or from standard input for "-"; further columns are ignored."""
+  if path == "-":
+    path = "/dev/stdin"
   pairs = []
-  for number, line in enumerate(lines, 1):
-    columns = line.removesuffix("\r").split("\t")
-    if len(columns) > 1:
-      pairs.append((columns[0], columns[1]))
-    elif columns != [""]:
-      raise DataError(f"input={path}, line {number}: expected two sentences separated by a tab", argument="input")
+  for number, line in lines(path, empty="skip"):
+    a, tab, rest = line.partition("\t")
+    if not tab:
+      raise line_error(path, number, "1 column, expected two sentences separated by a tab")
+    pairs.append((a, rest.partition("\t")[0]))
   return pairs

@@ -191,7 +191,7 @@ def _describe(folder, served, settings, about):
     loaded = tf.saved_model.load(str(folder))
   (folder / WARMUP).parent.mkdir()
   answers = golden.answer(loaded.signatures, served)
-  agreement = golden.check(answers, served)
+  agreement = golden.compare(answers, served)
   golden.write(folder, answers)
   _write_warmup(folder / WARMUP, settings.model_name, loaded.signatures, served)
   contents = _describe_model(served, settings, {"agreement_with_python": agreement} | about)

@@ -53,7 +53,7 @@ def answer(functions: Any, served: ServedCalibration) -> dict[str, dict]:
   return answers
 
 
-def check(answers: dict[str, dict], served: Any) -> dict[str, float]:
+def compare(answers: dict[str, dict], served: Any) -> dict[str, float]:
   """Compares with the model in Python; returns the largest differences, relative to the largest value.
 
   They are {"pooled", "calibrated", "min_cosine": smallest cosine of a row's two embeddings before calibration}.

@@ -106,7 +106,7 @@ class _Name(str):
     return is_saved_model(self)
 
 
-def checked(plan: Plan) -> Plan:
+def canonical(plan: Plan) -> Plan:
   """Returns the plan with canonical names in the paper's order; "all" lacks Table 1 if no frequencies are given."""
   tables, drawn = _chosen("table", plan.table, TABLES), _chosen("figure", plan.figure, FIGURES)
   if "1" in tables and "1" not in ",".join(plan.table) and not (plan.frequency_file or plan.corpus):

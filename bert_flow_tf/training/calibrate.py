@@ -73,7 +73,7 @@ def fit_calibration(
     CalibrationError, TrainingError: the vectors are not finite numbers of the right shape, too few or all alike.
   """
   spec = parse_calibration(calibration)
-  flow_settings = settings_of_fit(spec, settings)
+  flow_settings = settings_of_fit(spec, settings, dev)
   if folder is not None and spec.method != FLOW:
     raise ConfigError(f"folder: only calibration=flow has this argument, not {spec.name}", argument="folder")
   shares = parse_shares(shares)
@@ -98,8 +98,13 @@ def fit_calibration(
   return result
 
 
-def settings_of_fit(spec: CalibrationSpec, given: Mapping[str, Any]) -> FlowSettings:
-  """Returns the settings of a fit: the flow takes all fields of `FlowSettings`, auto the seed, the others none."""
+def settings_of_fit(spec: CalibrationSpec, given: Mapping[str, Any], dev: Any) -> FlowSettings:
+  """Returns the settings of a fit: the flow takes all fields of `FlowSettings`, auto the seed, the others none.
+
+  A ConfigError names a setting of another calibration, or a calibration whose open K needs dev.
+  """
+  if spec.k_on_dev and dev is None:
+    raise ConfigError(f"calibration={spec.name}: give K, as {spec.name}-6, or dev, to choose it on", "calibration")
   allowed = []
   if spec.method == FLOW:
     allowed = [field.name for field in dataclasses.fields(FlowSettings)]
@@ -117,8 +122,6 @@ def fit_linear(
 ) -> Calibration:
   """Fits a calibration that needs no training steps on rows [n, dim], whole or in parts; chooses an open k on dev."""
   fitted: Any = make_calibration(spec, shares)
-  if spec.k_on_dev and dev is None:
-    raise ConfigError(f"calibration={spec.name}: give K, as {spec.name}-6, or dev, to choose it on", "calibration")
   if isinstance(rows, list):
     for part in rows:
       fitted.partial_fit(part)
@@ -127,7 +130,7 @@ def fit_linear(
   else:
     fitted.fit(rows)
   _warn_of_outliers(rows)
-  if spec.k_on_dev:
+  if spec.k_on_dev and dev is not None:
     scores = fitted.choose_k(*dev)
     logging.info("%s: k=%d chosen on dev, Spearman %.2f", spec.name, fitted.k, scores[fitted.k])
   return fitted

@@ -173,12 +173,10 @@ def check_claim(folder: str | os.PathLike, identity: Mapping[str, Any]) -> bool:
     return False
   try:
     saved = files.read_json(file)
-    if not isinstance(saved, dict):
-      raise ValueError("no settings in it")
-  except (OSError, ValueError) as error:
+    before = {name: saved.get(name) for name in identity}
+  except (OSError, ValueError, AttributeError) as error:
     raise TrainingError(f"{where}: {file.name} cannot be used ({error}); remove the folder to start again") from error
-  identity = json.loads(json.dumps(identity))
-  changed = differences({name: saved.get(name) for name in identity}, identity)
+  changed = differences(before, json.loads(json.dumps(identity)))
   if changed:
     meaning = ""
     if any(text.startswith("data ") for text in changed):

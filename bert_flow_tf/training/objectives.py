@@ -33,8 +33,6 @@ class Classifier:
     shape = list(output_weights.shape)
     if len(shape) != 2 or 0 in shape or shape[1] % 3:
       raise TrainingError(f"{VARIABLE} has shape {shape}, expected [num_labels, 3 * dim], as [u, v, |u - v|] needs")
-    if not len(labels) == len(set(labels)) == shape[0]:
-      raise TrainingError(f"labels are {list(labels)}, expected {shape[0]} different names")
     self.dim, self.labels, self.encoder = shape[1] // 3, tuple(labels), encoder
     self.output_weights = tf.Variable(output_weights, dtype=tf.float32, name=VARIABLE)
 

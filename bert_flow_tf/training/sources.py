@@ -14,6 +14,7 @@ from bert_flow_tf.data.pipeline import TokenPairs
 from bert_flow_tf.encoder.sentence_encoder import SentenceEncoder
 from bert_flow_tf.errors import TrainingError
 from bert_flow_tf.evaluation.task_scores import Embeddings
+from bert_flow_tf.io.checks import check_rows
 
 # Pairs with gold scores on which natsv's k is chosen: first vectors [n, dim], second vectors [n, dim], scores [n].
 Dev = tuple[np.ndarray, np.ndarray, np.ndarray]
@@ -38,21 +39,11 @@ class EmbeddingPairs:
     num_pairs: int = 0,
   ) -> None:
     self._fingerprint = fingerprint
-    try:
-      with np.errstate(over="ignore"):  # values too large for float32 become infinite, an error below
-        self._sides = [np.asarray(side, np.float32) for side in (a, b)]
-    except (TypeError, ValueError) as error:
-      raise TrainingError(f"pairs of embeddings are not numbers ({error}): pass those of encoder.encode") from error
-    # Two arrays of one shape, and of finite numbers: a fit would only say later that its loss is NaN.
-    shapes = [side.shape for side in self._sides]
-    if shapes[0] != shapes[1] or len(shapes[0]) != 2:
-      raise TrainingError(f"embeddings of pairs have shapes {shapes[0]} and {shapes[1]}, expected two [n, dim]")
-    for name, side in zip("ab", self._sides, strict=True):
-      bad = np.flatnonzero(~np.isfinite(side).all(axis=1))
-      if bad.size:
-        raise TrainingError(
-          f"embedding {name} of pair {bad[0]} (counted from 0) has NaN or infinite values, expected finite ones"
-        )
+    first = check_rows(a, None, TrainingError, "first embeddings")
+    second = check_rows(b, first.shape[1], TrainingError, "second embeddings")
+    if len(first) != len(second):
+      raise TrainingError(f"embeddings of pairs: {len(first)} first and {len(second)} second ones, expected as many")
+    self._sides = [np.asarray(first, np.float32), np.asarray(second, np.float32)]
     # {number of a pair: its row}, -1 for a pair that the fit does not use.
     self._rows = None
     if numbers is not None:

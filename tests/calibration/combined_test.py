@@ -214,13 +214,6 @@ def test_damaged(parts, damaged, tmp_path):
     load_calibration(tmp_path / "both")
 
 
-def test_no_parts_of_a_fit(parts):
-  both = SideBySide(parts)
-  for call in (both.fit, both.partial_fit, both.merge):
-    with pytest.raises(CalibrationError, match=r"^flow\+soft-whitening"):
-      call(views(60))
-
-
 @pytest.mark.slow
 def test_fit(tmp_path):
   settings = {"num_train_epochs": 2, "train_batch_size": 8, "seed": 1, "show_progress": False, "shares": SHARES}

@@ -31,13 +31,9 @@ def test_rejected_rows(rows, started):
     started.transform(rows)
 
 
-def test_not_fitted(started):
+def test_not_fitted():
   with pytest.raises(CalibrationError, match="flow is not fitted"):
     FlowCalibration(small.make_flow()).transform(small.embeddings()[0])
-  with pytest.raises(CalibrationError, match="fit_calibration"):
-    started.fit(np.concatenate(small.embeddings()))
-  with pytest.raises(CalibrationError, match="flow cannot be fitted in parts"):
-    started.partial_fit(small.embeddings()[0])
 
 
 @pytest.mark.parametrize("rows_at_once", [7, 63, 64])

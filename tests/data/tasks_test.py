@@ -106,12 +106,6 @@ def test_full_target_set_is_train_then_dev_then_test():
   assert data.fitting_pairs(use_full=False) is data.splits["train"]
 
 
-@pytest.mark.parametrize(("splits", "eval_split"), [({}, None), ({}, "test"), ({"train": _pairs("x", [1.0])}, "test")])
-def test_missing_splits(splits, eval_split):
-  with pytest.raises(DataError, match="a task has no"):
-    _task(splits, eval_split=eval_split)
-
-
 def test_targets():
   pairs = _pairs("x", [1.0, 4.0, np.nan])
   np.testing.assert_array_equal(_task({"test": pairs}, scale=(0.0, 4.0)).targets(pairs), [0.25, 1, np.nan])

@@ -11,14 +11,14 @@ from bert_flow_tf.encoder.settings import EncoderSettings
 from bert_flow_tf.errors import DataError
 from bert_flow_tf.tables.inputs import Inputs, label_of, paper_encoder, sample_of
 from bert_flow_tf.tables.making import make_table
-from bert_flow_tf.tables.plan import Plan, checked
+from bert_flow_tf.tables.plan import Plan, canonical
 from bert_flow_tf.tables.registry import TABLES, users_of
 from bert_flow_tf.training.settings import FlowSettings
 from tests.tables.fakes import Encoder, make, make_bench
 
 
 def plan_of(**values):
-  return checked(Plan(**{name: tuple(value.split(",")) for name, value in values.items()}))
+  return canonical(Plan(**{name: tuple(value.split(",")) for name, value in values.items()}))
 
 
 def test_all_without_frequencies_leaves_table_1_out():
@@ -26,13 +26,13 @@ def test_all_without_frequencies_leaves_table_1_out():
   assert plan.table == tuple(name for name in TABLES if name != "1")
   assert plan.figure == ("2", "isotropy", "cone") and plan.task == STS_TASKS
   assert plan.tasks() == [*STS_TASKS, "QNLI", "MRPC"]
-  assert "1" in checked(Plan(table=("all",), corpus=__file__)).table
+  assert "1" in canonical(Plan(table=("all",), corpus=__file__)).table
 
 
 def test_order_and_repetition():
   plan = plan_of(table="5, 2,2", task="sts16,stsb,STS-16", calibration="SN,flow,None,whitening-8")
   assert plan.table == ("2", "5") and plan.task == ("STS-B", "STS-16") and plan.calibration == ("sn", "whitening-8")
-  assert checked(Plan(table=("5",), calibration=())).calibration == ()
+  assert canonical(Plan(table=("5",), calibration=())).calibration == ()
 
 
 @pytest.mark.parametrize(

@@ -170,16 +170,21 @@ def with_value(value, side, dtype=np.float32):
   ("sides", "message"),
   [
     *[
-      ([np.zeros(shape) for shape in shapes], r"have shapes .*, expected two \[n, dim\]")
-      for shapes in (((4, 2), (5, 2)), ((4, 2), (4, 3)), ((4,), (4,)), ((4, 2, 1), (4, 2, 1)))
+      ([np.zeros(shape) for shape in shapes], message)
+      for shapes, message in (
+        (((4, 2), (5, 2)), "4 first and 5 second ones"),
+        (((4, 2), (4, 3)), r"second embeddings: expected shape \[n, 2\], got \[4, 3\]"),
+        (((4,), (4,)), r"first embeddings: expected shape \[n, dim\]"),
+        (((4, 2, 1), (4, 2, 1)), r"first embeddings: expected shape \[n, dim\]"),
+      )
     ],
     *[
-      (with_value(value, side), rf"embedding {'ab'[side]} of pair 5 \(counted from 0\) has NaN or infinite values")
+      (with_value(value, side), rf"{('first', 'second')[side]} embeddings: row 5 \(from 0\) has NaN, infinity")
       for side in (0, 1)
       for value in (np.nan, np.inf, -np.inf)
     ],
-    (with_value(1e300, 1, np.float64), "embedding b of pair 5"),  # float32 cannot hold it
-    ((["a sentence"], ["another"]), "not numbers"),
+    (with_value(1e300, 1, np.float64), "second embeddings: row 5"),  # float32 cannot hold it
+    ((["a sentence"], ["another"]), "first embeddings: expected real numbers"),
   ],
 )
 def test_rejected_pairs(sides, message):

@@ -1,0 +1,65 @@
+"""Flags and files of the commands that read and write text: score, search, dedupe."""
+
+import gzip
+import os
+import pathlib
+from typing import Any
+
+from absl import flags, logging
+
+from bert_flow_tf.corpus.index import find_inputs
+from bert_flow_tf.errors import ConfigError
+from bert_flow_tf.io import files
+from run_scripts import common_flags, help_page
+
+FLAGS = flags.FLAGS
+_OTHER_PACKINGS = (".bz2", ".lz4", ".lzma", ".xz", ".zip", ".zst")  # what the readers would unpack
+
+
+def define_output_flag(text: str) -> None:
+  """Defines --output of a command that writes one file."""
+  flags.DEFINE_string("output", None, f"{text}. Default: standard output. A name that ends in .gz is gzipped.")
+
+
+def check_output_file(name: str = "output") -> None:
+  """Raises a ConfigError if a flag names a file that cannot be written."""
+  path = FLAGS[name].value
+  if path is None:
+    return
+  is_other = os.path.exists(path) and not os.path.isfile(path)  # a folder, or a device, which would be replaced
+  if is_other or not pathlib.Path(path).absolute().parent.is_dir():
+    raise ConfigError(f"{name}={path}: expected a file in an existing folder", name)
+  if path.lower().endswith(_OTHER_PACKINGS):
+    raise ConfigError(f"{name}={path}: expected a name that ends in .gz, or in no other kind of packed files", name)
+
+
+def check_text_flags() -> None:
+  """Validates what the commands that read and write text have in common."""
+  check_output_file()
+  common_flags.check_calibration_flags()
+
+
+def input_files(most: int | None = None) -> list[str]:
+  """Returns the paths of --input, at most so many; raises a ConfigError if a file does not exist."""
+  paths = find_inputs(FLAGS.input)
+  if most is not None and len(paths) > most:
+    raise ConfigError(f"input={','.join(paths)[:200]}: expected one file, got {len(paths)}", argument="input")
+  return paths
+
+
+def load_text_model() -> Any:
+  """Loads the `SentenceModel` of a command that compares texts, and logs it if the similarity is not calibrated."""
+  model = common_flags.load_model(FLAGS.flow_folder, FLAGS.allow_other_encoder)
+  if model.calibration is None:
+    logging.info("the similarity is not calibrated; run_flow.py fits a calibration, --flow_folder takes its folder")
+  return model
+
+
+def write_output(content: bytes) -> None:
+  """Writes the file of --output, atomically, or to standard output; it is the last thing that a command does."""
+  if FLAGS.output is None:
+    help_page.show(content.decode("utf-8").removesuffix("\n"))
+  if FLAGS.output.lower().endswith(".gz"):
+    content = gzip.compress(content, mtime=0)
+  files.write_bytes(os.path.realpath(FLAGS.output), content)  # a link stays
+  logging.info("wrote %s", FLAGS.output)
