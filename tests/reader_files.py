@@ -7,43 +7,46 @@ import numpy as np
 
 from tests.encoder import tf1_files, tiny
 from tests.integrations.senteval_engine_test import PACKAGE
-from tests.run_scripts import readme_commands_test, run_convert_test, tiny_data
+from tests.run_scripts import run_convert_test, tiny_data
 from tests.testing import REPO
 
 _COMMIT = "1" * 40
+_LABELS = ("neutral", "contradiction", "entailment")
 
 
 def write_hub(folder):
   """Writes a cache of the hub: a BERT with 16 dimensions under the names of Google's base and large."""
-  _, pieces, config, weights = _bert()
+  _, pieces, sizes, weights = _bert()
   for name in ("base", "large"):
     cached = folder / f"models--bert-{name}-uncased"
     (cached / "refs").mkdir(parents=True)
     (cached / "refs/main").write_text(_COMMIT)
-    tiny.save_tiny(cached / "snapshots" / _COMMIT, weights, config)
+    tiny.save_tiny(cached / "snapshots" / _COMMIT, weights, tiny.CONFIG | sizes)
     (cached / "snapshots" / _COMMIT / "vocab.txt").write_text("".join(f"{piece}\n" for piece in pieces))
 
 
 def _bert():
-  """Returns sentences, and vocabulary, config and weights of a BERT with 16 dimensions that knows them."""
+  """Returns sentences, and vocabulary, sizes and weights of a BERT with 16 dimensions that knows them."""
   sentences = [sentence for pair in tiny_data.sentences() for sentence in pair]
-  pieces = readme_commands_test.word_pieces(sentences)
+  pieces = _word_pieces(sentences)
   sizes = {"vocab_size": len(pieces), "hidden_size": 16, "num_attention_heads": 2, "num_hidden_layers": 2}
-  config = {**tiny.CONFIG, **sizes, "max_position_embeddings": 64}
-  weights = {name: 0.4 * array for name, array in tiny.random_weights(config).items()}
-  return sentences, pieces, config, weights
+  sizes["max_position_embeddings"] = 64
+  weights = {name: 0.4 * array for name, array in tiny.random_weights(tiny.CONFIG | sizes).items()}
+  return sentences, pieces, sizes, weights
 
 
 def write(home):
   """Writes the files into a folder that stands for the repository's root, and next to it."""
-  sentences = _bert()[0]
+  sentences, pieces, sizes, weights = _bert()
   (home / "docs").mkdir()
   glue = home.parent / "glue_data"
-  readme_commands_test.write_glue(glue)
+  _write_glue(glue)
   tiny_data.write(glue)
   rows = [[str(i), a, b, ["entailment", "not_entailment"][i % 2]] for i, (a, b) in enumerate(tiny_data.sentences())]
-  readme_commands_test.write_table(glue / "QNLI/dev.tsv", ["index", "question", "sentence", "label"], rows)
-  readme_commands_test.write_bert(home.parent / "bert_premodels/uncased_L-24_H-1024_A-16", sentences)
+  _write_table(glue / "QNLI/dev.tsv", ["index", "question", "sentence", "label"], rows)
+  google = tf1_files.google_variables(weights)
+  folder = home.parent / "bert_premodels/uncased_L-24_H-1024_A-16"
+  tf1_files.write_google(folder, google, tf1_files.GOOGLE_CONFIG | sizes, pieces)
   _write_text(home, sentences)
   _write_vectors(home)
   _write_tf1(home)
@@ -53,6 +56,42 @@ def write(home):
     (senteval / "senteval" / name).write_text(text)
   (senteval / "data").mkdir()
   (senteval / "data/downstream").symlink_to(glue)
+
+
+def _rows(seed):
+  """Returns pairs (score 1 to 5, first sentence, second sentence)."""
+  return tiny_data.scored(50, seed) + tiny_data.scored(46, seed + 10)
+
+
+def _write_table(path, header, lines):
+  path.parent.mkdir(parents=True, exist_ok=True)
+  path.write_text("".join("\t".join(cells) + "\n" for cells in (header, *lines)), encoding="utf-8")
+
+
+def _write_glue(folder):
+  """Writes STS-B, MNLI and SNLI in GLUE's layout."""
+  for seed, split in enumerate(("train", "dev", "test")):
+    pairs = _rows(seed)
+    stsb = ["index", "genre", "filename", "year", "old_index", "source1", "source2", "sentence1", "sentence2", "score"]
+    cells = [[str(i), *["-"] * 6, a, b, score] for i, (score, a, b) in enumerate(pairs)]
+    columns = 9 if split == "test" else 10
+    _write_table(folder / f"STS-B/{split}.tsv", stsb[:columns], [row[:columns] for row in cells])
+    mnli = "MNLI/train.tsv" if split == "train" else f"MNLI/{split}_matched.tsv"
+    for path, others in ((f"SNLI/{split}.tsv", 6), (mnli, 7)):
+      header = ["index", *(f"x{i}" for i in range(others)), "sentence1", "sentence2", "label1", "gold_label"]
+      cells = [[str(i), *["-"] * others, a, b, *[_LABELS[i % 3]] * 2] for i, (_, a, b) in enumerate(pairs)]
+      _write_table(folder / path, header, cells)
+  gold = [["g", "f", "y", "0", score, a, b] for score, a, b in _rows(2)]
+  _write_table(folder / "STS-B/sts-test.csv", gold[0], gold[1:])
+
+
+def _word_pieces(sentences):
+  """Returns a vocabulary that has the sentences' letters and 200 words."""
+  words = [word for sentence in sentences for word in sentence.lower().replace(".", " ").split()]
+  letters = sorted({letter for word in words for letter in word})
+  frequent = sorted({*words}, key=words.count)[-200:]
+  pieces = [*tiny.VOCABULARY[:5], ".", *letters, *(f"##{letter}" for letter in letters)]
+  return pieces + [word for word in frequent if word not in pieces]
 
 
 def _write_text(home, sentences):

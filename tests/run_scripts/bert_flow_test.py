@@ -5,6 +5,7 @@ import csv
 import gzip
 import json
 import os
+import re
 import subprocess
 import sys
 
@@ -165,6 +166,10 @@ def test_help_starts_without_tensorflow(ran):
     status, out, err, has_tensorflow = results[f"{command} --help"]
     assert (status, err, has_tensorflow) == (0, "", False), command
     assert f"\n  bert-flow {command} " in out and "python run_scripts" not in out
+    names = re.findall(r"^  --(?:\[no\])?(\w+)", out, re.MULTILINE)
+    assert len(names) == len(set(names)) > 3, command
+  about = re.search(r"--model=TEXT\n((?:      .*\n)*)", results["eval --help"][1])
+  assert " ".join(about[1].split()).endswith("Default: from the calibration; without one, mini.")
   assert results["--version"][1].startswith("bert-flow-tf ")
 
 

@@ -99,6 +99,10 @@ def right(folder):
     ],
     "no epochs": ["--task=STS-B", "--do_train", "--num_train_epochs=1e-10", "--do_predict", "--exp_name=untrained"],
     "nothing trained": ["--task=STS-B", "--do_eval", "--do_predict_on_dev", "--exp_name=nothing"],
+    "senteval": [
+      *("--task=STS-B", "--do_senteval", f"--senteval={folder}/data"),
+      *("--senteval_tasks=STS12", "--exp_name=senteval"),
+    ],
     "a union": ["--task=STS-12-16", "--do_eval", "--exp_name=union"],
     "subsets": ["--task=STS-13", "--do_eval", "--exp_name=subsets"],
   }
@@ -122,7 +126,7 @@ def test_command_lines(ran):
   folder, _ = ran
   check_succeeded(ran, right)
   check_rejected(ran, RUNNER, alone=False)
-  expected = {"sick", "frozen", "joint", "elsewhere", "untrained", "published", "nothing", "union"}
+  expected = {"sick", "frozen", "joint", "elsewhere", "untrained", "published", "nothing", "union", "senteval"}
   expected.add("subsets")
   expected.add("p_t_STS-B_ep_0.20_lr_5.00e-05_bsz_8_f_11_1.00e-03_allsplits_small")
   assert {path.name for path in (folder / "exp").iterdir()} == expected
@@ -215,6 +219,8 @@ def test_frozen_encoder_is_frozen(ran):
   assert results["encoder"]["weights_sha256"] == encoder.weights_checksum
   assert (training["steps"], training["labelled"], training["unlabelled"]) == (15, 0, 3 * PAIRS)
   assert not (folder / "exp/frozen/encoder").exists()
+  checkpoint = SentenceEncoder.from_pretrained(folder / "exp/frozen/model.ckpt-15")
+  assert checkpoint.weights_checksum == encoder.weights_checksum
   flow = load_calibration(folder / "exp/frozen/flow")
   check_encoder(flow, encoder.identity("avg", 16), encoder.dim("avg"), "flow")
   written = np.loadtxt(folder / "exp/frozen/full_results.tsv")
@@ -260,6 +266,11 @@ def test_flow_of_another_experiment(ran):
   folder, _ = ran
   assert len(np.loadtxt(folder / "exp/elsewhere/test_results.tsv")) == PAIRS
   assert (folder / "exp/untrained/test_results.tsv").exists() and not (folder / "exp/untrained/training.json").exists()
+
+
+def test_senteval(ran):
+  results = read_json(ran[0] / "exp/senteval/senteval_results.json")
+  assert list(results["results"]) == ["STS12"] and "STS12 all" in ran[1]["senteval"]["stdout"]
 
 
 def test_as_published(ran):

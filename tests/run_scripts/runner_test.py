@@ -9,7 +9,6 @@ import types
 
 import pytest
 
-import bert_flow_tf
 from bert_flow_tf.errors import ConfigError
 from run_scripts import runner
 from tests.testing import REPO
@@ -112,6 +111,11 @@ def test_an_error_is_one_line_of_the_process(command, flag):
   assert re.fullmatch(f"error: {flag}.*\n", done.stderr)
 
 
+def test_a_published_flag_without_a_meaning_says_so():
+  done = start("run_scripts/run_siamese.py", "--task=SICK-E", "--label_max=4")
+  assert done.returncode == 1 and "label_max has no meaning: the task decides" in done.stderr
+
+
 def test_help_whose_reader_stops_ends_without_an_error():
   """As `--help | head`: nobody reads the pipe."""
   reading, writing = os.pipe()
@@ -183,20 +187,3 @@ def test_python_without_docstrings():
   assert page.startswith("python run_scripts/run_embed.py --FLAG=VALUE ...\n") and "\n  --input=" in page
   done = start("-OO", "run_scripts/run_embed.py")
   assert (done.returncode, done.stderr.count("\n")) == (1, 1) and done.stderr.startswith("error: this is python -OO")
-
-
-@pytest.mark.parametrize(
-  ("name", "some"), [("flow", {"model", "data_dir", "seed"}), ("eval", {"flow_folder"}), ("siamese", {"seed"})]
-)
-def test_help_has_every_flag_once_under_a_heading(name, some):
-  """In a process of its own, as the flags of runners are global; no other heading is needed than those of the page."""
-  done = start(f"run_scripts/run_{name}.py", "--help")
-  assert (done.returncode, done.stderr) == (0, "") and "--helpfull" in done.stdout
-  first, _, example = done.stdout.splitlines()[:3]
-  assert first.endswith((".", "runner.")) and example.startswith(f"  python run_scripts/run_{name}.py --")
-  names = re.findall(r"^  --(?:\[no\])?(\w+)", done.stdout, re.MULTILINE)
-  assert len(names) == len(set(names)) and some <= {*names}
-  if name == "eval":
-    about = re.search(r"--model=TEXT\n((?:      .*\n)*)", done.stdout)
-    assert " ".join(about[1].split()).endswith("Default: from the calibration; without one, mini.")
-    assert start("run_scripts/run_eval.py", "--version").stdout == f"bert-flow-tf {bert_flow_tf.__version__}\n"

@@ -88,8 +88,6 @@ COMPARED = {
     "flow (target)": "BERT_base-flow (target)",
     "sn (target)": None,
   },
-  ("2", "large", False): {"avg-first-last": "BERT_large-last2avg", "flow (target)": "BERT_large-flow (target)"},
-  ("3", "base", True): {"NLI), avg": "BERT_base-NLI", "flow (target)": "BERT_base-NLI-flow (target)"},
   ("3", "large", True): {"NLI), avg": "BERT_large-NLI", "flow (target)": "BERT_large-NLI-flow (target)"},
   ("5", "base", False): {
     "fake, avg": "BERT_base",
@@ -98,7 +96,6 @@ COMPARED = {
     "avg, sn+natsv-1 (target)": "+ SN + NATSV (k=1)",
     "flow (target)": "BERT_base-flow (target)",
   },
-  ("5", "large", False): {"fake, avg": None, "avg, sn (target)": None},
 }
 
 
