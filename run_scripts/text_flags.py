@@ -1,8 +1,10 @@
 """Flags and files of the commands that read and write text: score, search, dedupe."""
 
 import gzip
+import io
 import os
 import pathlib
+import sys
 from typing import Any
 
 from absl import flags, logging
@@ -58,6 +60,8 @@ def load_text_model() -> Any:
 def write_output(content: bytes) -> None:
   """Writes the file of --output, atomically, or to standard output; it is the last thing that a command does."""
   if FLAGS.output is None:
+    if isinstance(sys.stdout, io.TextIOWrapper):  # as the input, whatever the locale's encoding is
+      sys.stdout.reconfigure(encoding="utf-8")
     help_page.show(content.decode("utf-8").removesuffix("\n"))
   if FLAGS.output.lower().endswith(".gz"):
     content = gzip.compress(content, mtime=0)

@@ -76,4 +76,4 @@ class EncoderGraph:
       rows = tf.gather(self._characters, ids) * tf.cast(mask, tf.float32)[:, :, tf.newaxis]
       total = tf.reduce_sum(rows, axis=1)
       views.append(tf.math.divide_no_nan(total, tf.norm(total, axis=1, keepdims=True)))
-    return tf.slice(tf.concat(views, axis=1), [0, 0], [n, -1])
+    return tf.concat(views, axis=1)[:n]

@@ -68,6 +68,8 @@ def writing(path: str | os.PathLike) -> Iterator[BinaryIO]:
   temporary = _temporary(pathlib.Path(path))
   try:
     with temporary.open("xb") as file:
+      with contextlib.suppress(OSError):  # a new file; one that is replaced keeps its permissions
+        shutil.copymode(path, temporary)
       yield file
       file.flush()
       os.fsync(file.fileno())

@@ -88,6 +88,9 @@ def test_permissions_are_those_of_other_new_files(tmp_path):
   (tmp_path / "other_folder").mkdir()
   modes = {path.name: stat.S_IMODE(path.stat().st_mode) for path in tmp_path.iterdir()}
   assert modes["ours"] == modes["other"] and modes["our_folder"] == modes["other_folder"]
+  (tmp_path / "ours").chmod(0o600)  # of a file that is replaced they stay
+  files.write_text(tmp_path / "ours", "new")
+  assert stat.S_IMODE((tmp_path / "ours").stat().st_mode) == 0o600
 
 
 def test_a_folder_has_one_owner_until_its_process_ends(tmp_path):

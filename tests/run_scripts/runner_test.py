@@ -85,6 +85,16 @@ def test_output_in_ascii():
   assert start("-c", code, environment={"PYTHONIOENCODING": "ascii"}).stdout == "caf\\xe9\n"
 
 
+def test_data_in_and_out_are_utf_8_in_any_locale():
+  code = (
+    "import io, sys\nfrom absl import flags\nfrom run_scripts import run_search, text_flags\n"
+    "text_flags.define_output_flag('x')\nflags.FLAGS(['x'])\n"
+    "sys.stdin = io.TextIOWrapper(io.BytesIO('caf\u00e9'.encode()), 'ascii', 'surrogateescape')\n"
+    "text_flags.write_output(list(run_search.typed())[0].encode())"
+  )
+  assert start("-c", code, environment={"PYTHONIOENCODING": "ascii"}).stdout == "caf\u00e9\n"
+
+
 def test_a_bug_is_not_hidden():
   with pytest.raises(ZeroDivisionError):
     runner._guarded(lambda: 1 / 0)

@@ -33,7 +33,8 @@ def models(tmp_path_factory):
   config = FlowConfig(n_levels=2, depth=1, coupling_width=8)
   flow = SentenceModel(encoder, exported.random_flow(model.embed(SENTENCES), config), max_seq_length=16)
   white = SentenceModel(encoder, None, "cls", max_seq_length=16, low_dim=3).fit(SENTENCES, "whitening-6")
-  return {"flow": flow, "whitening": white}
+  alone = SentenceModel(encoder, max_seq_length=16, low_dim=2)
+  return {"flow": flow, "whitening": white, "encoder alone": alone}
 
 
 @pytest.fixture(scope="module")
@@ -82,12 +83,12 @@ def test_apache_beam(models, folders):
     close(sorted(rows), sorted(expected.tolist()))  # Beam keeps no order
 
 
-@pytest.mark.parametrize("name", ["flow", "whitening"])
+@pytest.mark.parametrize("name", ["flow", "whitening", "encoder alone"])
 def test_tensorflow_lite(folders, name):
   assert max(run("lite", folders[name])["differences"]) < 1e-4
 
 
-@pytest.mark.parametrize("name", ["flow", "whitening"])
+@pytest.mark.parametrize("name", ["flow", "whitening", "encoder alone"])
 def test_a_model_as_a_function(models, name):
   model = models[name]
   embed = model.as_function()
