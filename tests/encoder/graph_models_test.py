@@ -1,7 +1,8 @@
-"""Ids of graphs of byte-level BPE and unigram against those of `tokenizers`, on odd text."""
+"""Ids of graphs of WordPiece, byte-level BPE and unigram against those of `tokenizers`, on odd and hostile text."""
 
 import base64
 import importlib.util
+import random
 import types
 
 import numpy as np
@@ -9,7 +10,7 @@ import pytest
 import tokenizers
 from tokenizers import models, normalizers, pre_tokenizers, trainers
 
-from bert_flow_tf.encoder.tokenizer import SentenceTokenizer
+from bert_flow_tf.encoder.tokenizer import SentenceTokenizer, repair_surrogates
 from tests.encoder.odd_text import odd_texts
 from tests.testing import SHARED
 
@@ -23,10 +24,32 @@ from bert_flow_tf.encoder.graph_text import NoGraphForm
 from bert_flow_tf.encoder.graph_tokenizer import GraphTokenizer
 
 FOLDERS = ["roberta", "xlm-roberta", "albert", "mpnet", "distilbert", "electra"]
+BERT_SPECIALS = ["[CLS]", "[SEP]", "[PAD]", "[MASK]", "[UNK]"]
 SPECIALS = ["<s>", "</s>", "<pad>", "<mask>", "<unk>"]
 COUNTS = [6000, pytest.param(50_000, marks=pytest.mark.slow)]
 ANY_BYTE = pre_tokenizers.ByteLevel.alphabet()
 TWO_BLANKS = normalizers.Replace(tokenizers.Regex(" {2,}"), " ")
+HOSTILE = [
+  "",
+  " \t\r\n\x0b\x0c\x85\xa0\u3000",
+  "\x00a\x00b",
+  "[MASK] [CLS]x[SEP] [PAD][UNK]",
+  "ΟΔΟΣ ΣΑΣ Σ",
+  "İstanbul I \u0131 ﬁ Ǆ ß ẞ",
+  "e\u0301\u0327 \u1e09 \u0344 ﷽",
+  "東京タワー 한국어 \uf900 \U0002b820 \U0002b920",
+  "a\ufffdb\u200bc\ufeffd\U000e0001e\ue000f",
+  "don't—stop… «now» ‽ ⸺ \u166d \U000111c9 $+<=>^`|~",
+  " ".join(["x" * 100, "x" * 101, "é" * 100, "é" * 101, "字" * 150, "ж" * 34, "\U0001d4b3" * 100]),
+  " ".join(["x" * 200, "x" * 201, "字" * 200]),
+  "\ud83d\ude00 \ud83d alone \udc00",
+  "👩‍👩‍👧‍👦 👍🏽 🇩🇪",
+  "word " * 500,
+  "a" * 100_000,
+  "字" * 40_000,
+  "a😀 " * 40_000,
+  "##s ##x # # s",
+]
 
 
 def graph_of(tokenizer, max_seq_length=64, specials=SPECIALS):
@@ -124,8 +147,7 @@ def test_golden_encoders(name, n):
   if not folder.is_dir():
     pytest.skip("../shared/golden_encoders is not there")
   tokenizer = tokenizers.Tokenizer.from_file(str(folder / "tokenizer.json"))
-  bert = "[CLS] [SEP] [PAD] [MASK]".split()  # noqa: SIM905
-  specials = {"albert": ["[CLS]", "[SEP]", "<pad>", "[MASK]"], "distilbert": bert, "electra": bert}
+  specials = {"albert": ["[CLS]", "[SEP]", "<pad>", "[MASK]"], "distilbert": BERT_SPECIALS, "electra": BERT_SPECIALS}
   check(tokenizer, odd_texts(n), specials=specials.get(name, SPECIALS))
 
 
@@ -218,6 +240,15 @@ def test_no_graph_form():
       graph_of(tokenizer)
 
 
+def word_pieces_of(folder, characters, **settings):
+  """Returns a tokenizer that knows each of the characters, so that a difference in normalization changes the ids."""
+  # An empty and a repeated line take part in the numbers.
+  pieces = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "", "dog", "dog"]
+  pieces += [prefix + character for character in sorted(characters) for prefix in ("", "##")]
+  (folder / "vocab.txt").write_text("\n".join(pieces) + "\n", encoding="utf-8")
+  return SentenceTokenizer(folder / "vocab.txt", **settings).backend
+
+
 @pytest.mark.parametrize("n", COUNTS)
 @pytest.mark.parametrize("lower", [True, False])
 def test_bert_of_other_languages(tmp_path, lower, n):
@@ -226,9 +257,25 @@ def test_bert_of_other_languages(tmp_path, lower, n):
     chr(code) for first, last in ((0x21, 0x700), (0x900, 0xE80), (0x3040, 0x3100)) for code in range(first, last)
   }
   characters |= {chr(code) for code in (*range(0x4E00, 0x9FFF, 3), *range(0xAC00, 0xD7A4, 7))}
-  pieces = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
-  for character in sorted(characters):
-    pieces += [character, f"##{character}"]
-  (tmp_path / "vocab.txt").write_text("\n".join(pieces), encoding="utf-8")
-  tokenizer = SentenceTokenizer(tmp_path / "vocab.txt", lower, strip_accents=lower)
-  check(tokenizer.backend, odd_texts(n, seed=4), specials=["[CLS]", "[SEP]", "[PAD]", "[MASK]"])
+  tokenizer = word_pieces_of(tmp_path, characters, do_lower_case=lower, strip_accents=lower)
+  check(tokenizer, odd_texts(n, seed=4), specials=BERT_SPECIALS)
+
+
+@pytest.mark.parametrize(
+  "settings",
+  [
+    {},
+    {"do_lower_case": False},
+    {"strip_accents": False, "max_input_chars_per_word": 200},
+    {"do_lower_case": False, "strip_accents": True, "tokenize_chinese_chars": False},
+  ],
+)
+def test_bert_under_every_setting(tmp_path, settings):
+  characters = {chr(code) for code in (*range(0x21, 0x600), *range(0x1E00, 0x2300), *range(0x4E00, 0x4E40))}
+  characters |= {"ﬁ", "Å", "Σ", "ς", "İ", "한", "\u1112", "東", "\uf900", "👍"}
+  tokenizer = word_pieces_of(tmp_path, characters, **settings)
+  # Controls, spaces, marks and ideographs of several blocks; of an old Unicode, Python's or no version punctuation.
+  others = "\t\x00\xad\u200b\u3000\u0301\u0327\u0345\u20d0\ufffd\ue000\U0001d167\U000111c9\U0002a6df\U0003134a"
+  rng = random.Random(0)
+  drawn = ["".join(rng.choices([*sorted(characters), *others], k=30)) for _ in range(1500)]
+  check(tokenizer, [*map(repair_surrogates, HOSTILE), *odd_texts(1500), *drawn], specials=BERT_SPECIALS)
