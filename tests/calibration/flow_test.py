@@ -1,15 +1,21 @@
-"""bert_flow_tf/calibration/flow.py: the flow behind the interface of the other calibrations."""
+"""calibration/flow.py: the flow behind the interface of the other calibrations, and files of calibrations."""
+
+import json
+import zipfile
 
 import numpy as np
 import pytest
 
 from bert_flow_tf.calibration import flow as flow_calibration
 from bert_flow_tf.calibration.flow import FlowCalibration, calibration_sha256, load_calibration, saved_calibrations
+from bert_flow_tf.calibration.graph import make_calibration_graph
 from bert_flow_tf.calibration.names import make_calibration
 from bert_flow_tf.errors import CalibrationError, ConfigError, FlowError
 from bert_flow_tf.flow.glow import Glow
-from tests.calibration.cases import cone
-from tests.testing import rejected, rewrite_archive
+from bert_flow_tf.io.archive import FORMAT_VERSION
+from tests.calibration.cases import close, cone
+from tests.flow.cases import randomize
+from tests.testing import REPO, rejected, rewrite_archive
 from tests.training import small
 
 IDENTITY = {"name": "mini", "pooling": ["mean", 1, 4], "low_dim": None}
@@ -44,6 +50,24 @@ def test_pieces_are_as_one_pass(rows_at_once, monkeypatch, started):
   assert latents.dtype == np.float32 and latents.shape == (64, started.output_dim) == (64, started.dim)
   np.testing.assert_allclose(latents, started.flow.transform(rows).numpy(), atol=1e-6)
   assert started.transform(rows[:0]).shape == (0, small.DIM) and repr(started) == "<FlowCalibration 'flow'>"
+
+
+def test_graph():
+  # In float64, a difference is an error and not rounding.
+  flow, rows = small.make_flow(dtype="float64"), small.embeddings()[0]
+  flow.initialize(rows)
+  graph = make_calibration_graph(FlowCalibration(randomize(flow)), small.DIM)
+  assert (graph.is_flow, graph.name, graph.output_dim) == (True, "flow", small.DIM)
+  latents = flow.transform(rows)
+  bits, nats = graph.log_prob(rows)
+  expected = [latents, flow.inverse(latents), flow.bits_per_dim(rows), flow.distribution.log_prob(rows)]
+  for values, of_flow in zip([graph.transform(rows), graph.inverse(latents), bits, nats], expected, strict=True):
+    assert values.dtype == "float32"
+    close(values, of_flow)
+  np.testing.assert_array_equal(make_calibration_graph(None, small.DIM).transform(rows), rows)
+  for unfitted in (FlowCalibration(small.make_flow()), make_calibration("sn"), make_calibration("natsv").fit(rows)):
+    with pytest.raises(CalibrationError):
+      make_calibration_graph(unfitted, small.DIM)
 
 
 def test_latent_that_is_not_finite(started):
@@ -95,3 +119,33 @@ def test_settings_and_arrays_that_describe_no_calibration(changes, tmp_path):
   with pytest.raises(CalibrationError, match=r"calibration\.npz: damaged, or not a saved calibration") as raised:
     load_calibration(tmp_path)
   assert "\n" not in str(raised.value)
+
+
+# Files of each released `format_version` (docs/stability.md), never written again: a new number gets a new folder.
+FORMATS = REPO / "tests/golden/formats"
+FOLDERS = sorted(path.parent for path in FORMATS.rglob("calibration.npz"))
+
+
+def test_the_number_that_is_written_has_files():
+  assert {folder.parent.name for folder in FOLDERS} == {str(number + 1) for number in range(FORMAT_VERSION)}
+
+
+@pytest.mark.parametrize("folder", FOLDERS, ids=lambda folder: f"{folder.parent.name}-{folder.name}")
+def test_a_released_file_gives_its_embeddings(folder):
+  outputs = np.load(folder.parent / "outputs.npz")
+  embeddings = load_calibration(folder).transform(outputs["inputs"])
+  np.testing.assert_allclose(embeddings, outputs[folder.name], rtol=1e-4, atol=1e-5)
+
+
+def test_a_later_number_is_named(tmp_path):
+  with (
+    zipfile.ZipFile(FORMATS / "1/sn/calibration.npz") as old,
+    zipfile.ZipFile(tmp_path / "calibration.npz", "w") as new,
+  ):
+    for name in old.namelist():
+      content = old.read(name)
+      if name == "settings.json":
+        content = json.dumps({**json.loads(content), "format_version": FORMAT_VERSION + 1}).encode()
+      new.writestr(name, content)
+  with pytest.raises(CalibrationError, match=f"format_version {FORMAT_VERSION + 1}, expected {FORMAT_VERSION}"):
+    load_calibration(tmp_path)

@@ -94,7 +94,7 @@ EXPECTED = "expected 1 column (a sentence), 2 (sentence1, sentence2) or 3 (sente
     ("nan\ta\tb\n", ", line 1: ", "the score is 'nan'"),
     ("1e308\ta\tb\n-1e308\tc\td\n", ", line 1: ", "the score is '1e308', expected a number from -1e+30 to 1e+30"),
     ("a\tb\tc\n", ", line 1: ", "the score is 'a'"),
-    ("a\tb\t1\nc\td\thigh\n", ", line 2: ", "the score is 'high'"),
+    ("a\tb\t1\nc\td\t1_5\n", ", line 2: ", "the score is '1_5'"),
     ("a\tb\t1,5\n", ", line 1: ", "the score is '1,5', expected a number with a decimal point"),
     ("0\ta\n1\tb\n", ": ", EXPECTED),
     ("sentence1,sentence2,score\na,b,1\n", ", line 1: ", EXPECTED),

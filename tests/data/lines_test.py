@@ -5,7 +5,7 @@ import zipfile
 
 import pytest
 
-from bert_flow_tf.data.lines import lines, read_number
+from bert_flow_tf.data.lines import lines
 from bert_flow_tf.errors import DataError
 
 # Only a line feed ends a line.
@@ -82,13 +82,6 @@ def test_broken_lines_may_be_collected(tmp_path):
   broken = []
   assert list(lines(_file(tmp_path, b"a\n\xff\nb\rc\nd\n"), broken=broken)) == [(1, "a"), (4, "d")]
   assert ["line 2" in str(broken[0]), "line 3" in str(broken[1]), len(broken)] == [True, True, 2]
-
-
-def test_numbers():
-  assert read_number("-1e9", "f", 3) == -1e9
-  for field in ("inf", "nan", "", "1_0", "x"):
-    with pytest.raises(DataError, match=r"^f, line 3: "):
-      read_number(field, "f", 3)
 
 
 @pytest.mark.parametrize(

@@ -117,64 +117,13 @@ def test_sts_rejects(tmp_path, sentences, gold, message):
   assert str(raised.value).startswith(f"{tmp_path}/{message}")
 
 
-TABLE = b'id\tleft\tright\tlabel\n1\t"a\tb"\tyes\n2\tc\td\tno\n'
-LABEL = Gold("label", {"yes": 1.0, "no": 0.0})
-SIDES = ("left", "right")
-PLACES = (1, 2, 3)
-
-
-def _read(tmp_path, content, columns=SIDES, places=PLACES, gold=LABEL, hidden=()):
-  """Returns the result of `Table.read`."""
-  table = Table("a table", gold, columns, places, hidden=dict.fromkeys(hidden, places))
-  return table.read(_file(tmp_path, content))
-
-
-def test_a_header_names_the_columns(tmp_path):
-  content = b"\xef\xbb\xbf" + TABLE.replace(b"\n", b"\r\n")
-  pairs, number = _read(tmp_path, content, ("right", "left"), (0, 0, 0))
-  assert pairs.sentences_a == ('b"', "d") and pairs.sentences_b == ('"a', "c")
-  assert pairs.scores.tolist() == [1, 0] and number == 0
-  scale = Gold("score", scale=(-4.0, 0.0))
-  negative, _ = _read(tmp_path, b"score\ta\tb\n-3\tA\tB\n", ("a", "b"), gold=scale)
-  assert negative.scores.tolist() == [-3]
-
-
-@pytest.mark.parametrize(
-  ("content", "message"),
-  [
-    (TABLE + b"3\te\tf\tmaybe\n", ", line 4: the label is 'maybe', expected yes or no"),
-    (TABLE + b"3\te\tf\t-1\n", ", line 4: the label is '-1', expected yes or no"),
-    (TABLE.replace(b"left", b"Left"), ", line 1: the column 'left' is not among 'id, Left, right, label'"),
-    (TABLE.replace(b"label", b"left"), ", line 1: the column 'left' is twice among"),
-    (TABLE.partition(b"\n")[2], ", line 1: the line is a pair; expected a header, such as left, right, label"),
-    (TABLE.split(b"\n")[0], " is empty; "),
-    (b"", " is empty; "),
-  ],
-)
-def test_a_malformed_table(tmp_path, content, message):
-  with pytest.raises(DataError) as raised:
-    _read(tmp_path, content)
-  assert str(raised.value).startswith(f"{tmp_path}/pairs.csv{message}")
-
-
 def test_a_table_may_have_short_and_long_lines_and_a_few_bad_labels(tmp_path):
-  pairs, number = _read(tmp_path, TABLE + b"cut\n\n \tshort\n3\te\tf\tyes\tmore\n")
+  table = Table("a table", Gold("label", {"yes": 1.0, "no": 0.0}), ("left", "right"), (1, 2, 3))
+  content = b'id\tleft\tright\tlabel\n1\t"a\tb"\tyes\n2\tc\td\tno\n'
+  pairs, number = table.read(_file(tmp_path, content + b"cut\n\n \tshort\tx\n3\te\tf\tyes\tmore\n"))
   assert pairs.sentences_a == ('"a', "c", "e") and pairs.scores.tolist() == [1, 0, 1] and number == 2
-  good = TABLE + b"3\te\tf\tyes\n" * 1000
-  pairs, number = _read(tmp_path, good + b"4\tg\th\tmaybe\n")
+  good = content + b"3\te\tf\tyes\n" * 1000
+  pairs, number = table.read(_file(tmp_path, good + b"4\tg\th\tmaybe\n"))
   assert len(pairs) == 1002 and number == 1
   with pytest.raises(DataError, match="line 1004: the label is 'maybe'"):
-    _read(tmp_path, good + b"4\tg\th\tmaybe\n" * 2)
-
-
-def test_a_table_with_other_names_is_read_by_the_published_positions(tmp_path):
-  pairs, number = _read(tmp_path, TABLE.replace(b"left\tright\tlabel", b"x\ty\tz"), places=(2, 1, -1))
-  assert pairs.sentences_a == ('b"', "d") and pairs.scores.tolist() == [1, 0] and number == 0
-
-
-def test_a_table_may_hide_its_labels(tmp_path):
-  content = b"id\tleft\tright\n1\ta\tb\n"
-  assert np.isnan(_read(tmp_path, content, hidden=["pairs.csv"])[0].scores).all()
-  with pytest.raises(DataError, match="line 1: the column 'label' is not among"):
-    _read(tmp_path, content)
-  assert _read(tmp_path, TABLE, hidden=["pairs.csv"])[0].scores.tolist() == [1, 0]
+    table.read(_file(tmp_path, good + b"4\tg\th\tmaybe\n" * 2))

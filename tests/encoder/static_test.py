@@ -11,6 +11,7 @@ from bert_flow_tf.encoder.settings import EncoderSettings
 from bert_flow_tf.encoder.source import find
 from bert_flow_tf.encoder.tokenizer import pad_batch
 from bert_flow_tf.errors import BertFlowError, EncoderError
+from tests.testing import rejected
 
 TEXTS = ["A man is playing a guitar.", "the", "...", "A woman reads, and reads; a book?", "", "word " * 200]
 
@@ -82,9 +83,8 @@ def test_a_calibrated_model_is_saved_and_loaded(static, tmp_path):
   ],
 )
 def test_refusals(arguments, argument, message):
-  with pytest.raises(BertFlowError, match=message) as raised:
+  with rejected(BertFlowError, argument, match=message):
     SentenceModel.from_pretrained(**{"name": "static:mini", **arguments})
-  assert raised.value.argument == argument and "\n" not in str(raised.value)
 
 
 def test_it_is_no_bert(static):

@@ -10,6 +10,7 @@ from bert_flow_tf import SentenceEncoder, SentenceModel
 from bert_flow_tf.encoder.word_vectors import PREFIX, WordVectors, split_words, wanted_words
 from bert_flow_tf.errors import BertFlowError, EncoderError
 from bert_flow_tf.serving.export import export_model
+from tests.testing import rejected
 
 GLOVE = "the 1 2 3\ncat 0.5 -1e-1 0\nParis 7 7 7\n. . . 4 4 4\ncat 9 9 9\nat x@y.z 8 8 8\ncaf\u00e9 0 0 6\n, 2 0 0\n"
 
@@ -107,9 +108,8 @@ def test_malformed_files(tmp_path, content, expected, wanted):
 
 def test_files_that_cannot_be_read(tmp_path):
   for path in (tmp_path / "none.txt", tmp_path, ""):
-    with pytest.raises(EncoderError, match=f"^model=glove:{path}: cannot be read") as error:
+    with rejected(EncoderError, "model", match=f"^model=glove:{path}: cannot be read"):
       WordVectors.from_file(path)
-    assert error.value.argument == "model"
 
 
 def test_unknown_sentences_are_logged_once(tmp_path, caplog):

@@ -4,6 +4,7 @@ import pytest
 from bert_flow_tf.errors import CalibrationError, FlowError
 from bert_flow_tf.io import checks
 from bert_flow_tf.io.checks import check_rows, is_integer
+from tests.testing import rejected
 
 
 @pytest.mark.parametrize(
@@ -26,9 +27,8 @@ from bert_flow_tf.io.checks import check_rows, is_integer
 )
 @pytest.mark.parametrize("error", [CalibrationError, FlowError])
 def test_rejected_rows(embeddings, error):
-  with pytest.raises(error) as caught:
+  with rejected(error, "embeddings"):
     check_rows(embeddings, error=error)
-  assert caught.value.argument == "embeddings" and "\n" not in str(caught.value)
 
 
 def test_bad_row_of_a_later_chunk(monkeypatch):
