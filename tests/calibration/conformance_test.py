@@ -74,7 +74,7 @@ def test_against_the_reference(name, shares):
 
 @every_name
 @with_and_without_views
-@pytest.mark.parametrize("cuts", [[1], [299], [5, 5, 100, 101], list(range(1, 300, 7))])
+@pytest.mark.parametrize("cuts", [[0, 0, 1], [299], [5, 5, 100, 101], list(range(1, 300, 7))])
 def test_fitted_in_parts_and_merged(name, shares, cuts, tmp_path):
   u = draw(shares)
   expected = make_calibration(name, shares).fit(u).transform(u)
