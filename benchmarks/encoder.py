@@ -12,13 +12,13 @@ from typing import Any
 
 import numpy as np
 import tensorflow as tf
+import transformers
 from absl import logging
 
 from benchmarks import measure
-from bert_flow_tf.encoder.saving import pytorch_weights, write_encoder
+from bert_flow_tf.encoder.saving import save_encoder
 from bert_flow_tf.encoder.sentence_encoder import SentenceEncoder
-from bert_flow_tf.encoder.tf1_names import bert_shapes
-from bert_flow_tf.io.files import read_json
+from bert_flow_tf.encoder.tokenizer import SentenceTokenizer
 
 OURS, OTHERS = "ours", ("sentence-transformers", "ONNX Runtime")
 MATRIX_RATE = "matrix rate"
@@ -41,28 +41,10 @@ def matrix_rate() -> float:
 
 def write_random_bert(folder: pathlib.Path, tokenizer_folder: str) -> None:
   """Writes a Hugging Face folder that both TensorFlow and PyTorch load."""
-  source = pathlib.Path(tokenizer_folder)
-  vocabulary = (source / "vocab.txt").read_bytes()
-  config = {
-    "model_type": "bert",
-    "vocab_size": len(vocabulary.rstrip(b"\n").split(b"\n")),
-    "max_position_embeddings": 512,
-    "type_vocab_size": 2,
-    "hidden_act": "gelu",
-    "layer_norm_eps": 1e-12,
-    **BASE,
-  }
-  rng = np.random.default_rng(0)
-  variables = {}
-  for name, shape in bert_shapes(config).items():
-    variables[name] = (0.02 * rng.standard_normal(shape)).astype(np.float32)
-    if name.endswith(("/gamma", "/beta", "/bias")):
-      variables[name] = np.full(shape, name.endswith("/gamma"), np.float32)
-  path = source / "tokenizer_config.json"
-  tokenizer = {}
-  if path.exists():
-    tokenizer = read_json(path)
-  write_encoder(folder, config, pytorch_weights(variables), {"vocab.txt": vocabulary}, tokenizer)
+  tokenizer = SentenceTokenizer.from_pretrained(tokenizer_folder)
+  tf.random.set_seed(0)
+  model = transformers.TFBertModel(transformers.BertConfig(vocab_size=tokenizer.vocab_size, **BASE))
+  save_encoder(SentenceEncoder(model, tokenizer), folder)
 
 
 def flops_per_token(config: Any, length: int) -> int:

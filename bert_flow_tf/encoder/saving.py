@@ -3,15 +3,14 @@
 import json
 import os
 import pathlib
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from safetensors import SafetensorError
 from safetensors.numpy import save_file
 from transformers.modeling_tf_pytorch_utils import TransposeType, convert_tf_weight_name_to_pt_weight_name
 
-from bert_flow_tf.encoder import architectures, hugging_face
+from bert_flow_tf.encoder import hugging_face
 from bert_flow_tf.encoder.architectures import bare_name
 from bert_flow_tf.errors import EncoderError
 from bert_flow_tf.io import checksums
@@ -23,26 +22,38 @@ if TYPE_CHECKING:
 WEIGHTS = "model.safetensors"
 _ALWAYS = ("config.json", "tokenizer_config.json", WEIGHTS)
 _VOCABULARIES = ("vocab.txt", "tokenizer.json")
-# {last part of TensorFlow 1's name of a weight: PyTorch's}
-_OF_PYTORCH = {"kernel": ("weight",), "gamma": ("weight",), "beta": ("bias",), "bias": ("bias",)}
 
 
 def save_encoder(encoder: "SentenceEncoder", folder: str | os.PathLike) -> None:
-  """Writes an encoder's float32 weights, with the tokenizer and configuration of the folder it was loaded from."""
+  """Writes an encoder's float32 weights, configuration and tokenizer; replaces a folder that was saved here."""
   encoder.bert.check_has_transformer("be saved")
-  source = pathlib.Path(encoder.bert.folder)
-  config = encoder.bert.config.to_dict()
-  if (source / "config.json").exists():  # Google's folders have none
-    config = hugging_face.read_config(source)
-  act = encoder.bert.row.key("hidden_act")
-  config[act] = getattr(encoder.bert.config, act)  # that of the loaded encoder, which may not be the files'
-  path = source / "tokenizer_config.json"
-  tokenizer = {"model_max_length": encoder.bert.max_tokens}
+  folder = pathlib.Path(folder).resolve()
+  config = json.loads(encoder.bert.config.to_json_string())
+  config |= {"architectures": [f"{encoder.bert.row.name}Model"], "torch_dtype": "float32"}  # the type of the weights
+  config.pop(hugging_face.SAVED_BY_TRANSFORMERS, None)
+  tokenizer = {"model_max_length": encoder.bert.max_tokens, "tokenizer_class": f"{encoder.bert.row.name}Tokenizer"}
+  path = pathlib.Path(encoder.bert.folder) / "tokenizer_config.json"
   if path.exists():
     tokenizer |= hugging_face.read_json(path)
   # Otherwise the new folder's name and files would decide some of them.
   tokenizer |= encoder.tokenizer.settings | encoder.tokenizer.specials
-  write_encoder(folder, config, _tensors(encoder.bert), encoder.tokenizer.files(), tokenizer)
+  tensors, vocabulary = _tensors(encoder.bert), encoder.tokenizer.files()
+  for name, tensor in tensors.items():
+    if not np.isfinite(tensor).all():
+      raise EncoderError(f"{name}: not finite, so it is not saved; lower learning_rate")
+  # Written into a temporary folder, which is renamed at the end.
+  try:
+    _check_place(folder)
+    with replaced_folder(folder) as temporary:
+      _write_json(temporary / "tokenizer_config.json", tokenizer)
+      for name, content in vocabulary.items():
+        (temporary / name).write_bytes(content)
+      save_file(tensors, temporary / WEIGHTS, metadata={"format": "pt"})
+      names = ["tokenizer_config.json", WEIGHTS]
+      names += vocabulary
+      _write_json(temporary / "config.json", checksums.sealed(config, temporary, names))
+  except (OSError, SafetensorError) as error:
+    raise EncoderError(f"encoder folder {folder}: cannot be written ({error})") from error
 
 
 def _tensors(bert):
@@ -58,61 +69,8 @@ def _tensors(bert):
   return tensors
 
 
-def write_encoder(
-  folder: str | os.PathLike,
-  config: Mapping[str, Any],
-  tensors: Mapping[str, np.ndarray],
-  vocabulary: Mapping[str, bytes],
-  tokenizer: Mapping[str, Any],
-) -> None:
-  """Writes a folder of an encoder; replaces one that was saved here.
-
-  `config` is the content of config.json, `tensors` {PyTorch's name: float32 array}, `vocabulary` {file: content}, as
-  `SentenceTokenizer.files` gives it, `tokenizer` the content of tokenizer_config.json, do_lower_case included.
-  """
-  folder = pathlib.Path(folder).resolve()
-  row = architectures.check_model_type(folder, config.get("model_type"))
-  config = {**config, "architectures": [f"{row.name}Model"], "torch_dtype": "float32"}  # the type of the weights
-  config.pop(hugging_face.SAVED_BY_TRANSFORMERS, None)
-  tokenizer = {
-    "model_max_length": config["max_position_embeddings"],
-    "tokenizer_class": f"{row.name}Tokenizer",
-    **tokenizer,
-  }
-  for name, tensor in tensors.items():
-    if not np.isfinite(tensor).all():
-      raise EncoderError(f"{name}: not finite, so it is not saved; lower learning_rate")
-  # Written into a temporary folder, which is renamed at the end.
-  try:
-    _check_place(folder)
-    with replaced_folder(folder) as temporary:
-      _write_json(temporary / "tokenizer_config.json", tokenizer)
-      for name, content in vocabulary.items():
-        (temporary / name).write_bytes(content)
-      save_file(dict(tensors), temporary / WEIGHTS, metadata={"format": "pt"})
-      names = ["tokenizer_config.json", WEIGHTS]
-      names += vocabulary
-      _write_json(temporary / "config.json", checksums.sealed(config, temporary, names))
-      hugging_face.read_config(temporary)  # rejects now what would be rejected on loading
-  except (OSError, SafetensorError) as error:
-    raise EncoderError(f"encoder folder {folder}: cannot be written ({error})") from error
-
-
 def _write_json(path, values):
   write_text(path, json.dumps(values, indent=2, sort_keys=True) + "\n")
-
-
-def pytorch_weights(variables: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-  """Returns {PyTorch's name in a BertModel: array} for {TensorFlow 1's name: array}."""
-  weights = {}
-  for name, array in variables.items():
-    if name.endswith("/kernel"):
-      array = array.T
-    path, _, last = name.removeprefix("bert/").replace("/layer_", "/layer/").rpartition("/")
-    parts = path.split("/")
-    parts += _OF_PYTORCH.get(last, (last, "weight"))  # others are tables
-    weights[".".join(parts)] = np.ascontiguousarray(array)
-  return weights
 
 
 def _check_place(folder: str | os.PathLike) -> None:

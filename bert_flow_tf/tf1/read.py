@@ -2,6 +2,7 @@
 
 import collections
 import json
+import os
 import pathlib
 from collections.abc import Mapping
 from typing import Any
@@ -11,14 +12,16 @@ from absl import logging
 
 from bert_flow_tf.calibration.flow import FlowCalibration, load_calibration
 from bert_flow_tf.data.semeval import LABELS
-from bert_flow_tf.encoder import google_folder, hugging_face, tf1_names
+from bert_flow_tf.encoder import google_folder, tf1_names
+from bert_flow_tf.encoder.bert import load_bert
 from bert_flow_tf.encoder.pooling import check_low_dim
-from bert_flow_tf.encoder.saving import pytorch_weights, write_encoder
+from bert_flow_tf.encoder.saving import save_encoder
 from bert_flow_tf.encoder.sentence_encoder import SentenceEncoder
+from bert_flow_tf.encoder.settings import EncoderSettings
 from bert_flow_tf.encoder.tf1_reader import Tf1Checkpoint, find_prefix
 from bert_flow_tf.encoder.tokenizer import SentenceTokenizer
 from bert_flow_tf.errors import ConfigError, EncoderError, FlowError, naming
-from bert_flow_tf.io.files import read_json, replaced_folder, write_text
+from bert_flow_tf.io.files import replaced_folder, write_text
 from bert_flow_tf.tf1.checkpoint import model_variables
 from bert_flow_tf.tf1.flow import make_flow
 from bert_flow_tf.training.objectives import Classifier
@@ -53,19 +56,21 @@ def write_folders(
   folder = pathlib.Path(checkpoint.prefix).parent
   config_path = _file("bert_config_file", bert_config_file, google_folder.config_file(folder))
   vocab_path = _file("vocab_file", vocab_file, folder / "vocab.txt")
-  config = google_folder.read_config(config_path)
-  if hidden_act is not None:
-    config["hidden_act"] = hidden_act
-  hugging_face.check_vocabulary(vocab_path, config["vocab_size"], least_share=1.0)
-  record = _record(checkpoint, config)
+  record = _record(checkpoint, google_folder.read_config(config_path))
   fitted = _fitted(checkpoint, record)
-  chosen = {"do_lower_case": do_lower_case, "max_input_chars_per_word": max_input_chars_per_word}
-  tokenizer = _tokenizer(vocab_path, **chosen)
+  settings = EncoderSettings.of(
+    os.path.abspath(checkpoint.prefix),
+    bert_config_file=str(config_path),
+    vocab_file=str(vocab_path),
+    hidden_act=hidden_act,
+    max_input_chars_per_word=max_input_chars_per_word,
+  )
+  chosen = {**settings.loading_arguments(), "do_lower_case": do_lower_case}
   with replaced_folder(output_path) as writing:
-    weights = {name: checkpoint.read_weight(name, checkpoint.shapes[name]) for name in record[ENCODER]}
-    vocabulary = {"vocab.txt": vocab_path.read_bytes()}
-    write_encoder(writing / ENCODER, config, pytorch_weights(weights), vocabulary, tokenizer)
-    del weights  # 1.3 GB for a large model
+    bert = load_bert(settings)
+    tokenizer = SentenceTokenizer.from_pretrained(bert.folder, chosen=chosen)
+    save_encoder(SentenceEncoder(bert, tokenizer, settings=settings), writing / ENCODER)
+    del bert  # 1.3 GB for a large model
     encoder = SentenceEncoder.from_pretrained(str(writing / ENCODER))
     encoder.bert.name = str(output_path / ENCODER)  # the name in identities and messages
     identity = None
@@ -85,11 +90,11 @@ def write_folders(
     write_text(writing / RECORD, json.dumps(content, indent=2) + "\n")
   lines = _describe(checkpoint, record, output_path, encoder.tokenizer.do_lower_case)
   if fitted:
-    settings = "unknown"
+    described = "unknown"
     if identity is not None:
       keys = ("sentence_embedding_type", "max_seq_length", "low_dim")
-      settings = ", ".join(f"{key} {identity[key]}" for key in keys)
-    lines.append(f"embeddings of the fit, which no checkpoint describes: {settings}")
+      described = ", ".join(f"{key} {identity[key]}" for key in keys)
+    lines.append(f"embeddings of the fit, which no checkpoint describes: {described}")
   return lines
 
 
@@ -168,16 +173,6 @@ def _describe(
   for kind, count in collections.Counter(record[_LEFT_OUT].values()).items():
     lines.append(f"left out    {count:4}: {kind}")
   return lines
-
-
-def _tokenizer(vocab_file: pathlib.Path, **chosen: Any) -> dict:
-  """Returns the content of tokenizer_config.json: that next to the vocabulary, and what is chosen or follows."""
-  tokenizer = SentenceTokenizer.from_pretrained(vocab_file.parent, chosen={**chosen, "vocab_file": vocab_file})
-  config = vocab_file.parent / "tokenizer_config.json"
-  settings = {}
-  if config.is_file():
-    settings = read_json(config)
-  return settings | tokenizer.settings
 
 
 def _low_dim(fitted, encoder, sentence_embedding_type, low_dim):
