@@ -155,7 +155,8 @@ def _with_flag(error):
     names = [name for name in _FLAG_OF_ARGUMENT.get(argument, (argument,)) if name in FLAGS]
     if names:
       given = [*common_flags.given(names), names[-1]]
-      return f"--{_name_as_given(given[0])}{message.removeprefix(argument)}"
+      rest = f": {message}" if argument == "k" else message.removeprefix(argument)  # k is the end of the flag's value
+      return f"--{_name_as_given(given[0])}{rest}"
   return message
 
 

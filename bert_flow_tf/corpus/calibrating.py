@@ -232,7 +232,13 @@ def find_vector_files(vectors: Sequence[str]) -> list[VectorFile]:
 def _expand(name):
   name = os.path.expanduser(name)
   if os.path.isdir(name):
-    return sorted(path for path in pathlib.Path(name).glob("*.npy") if not path.name.startswith("."))
+    paths = sorted(path for path in pathlib.Path(name).glob("*.npy") if not path.name.startswith("."))
+    with contextlib.suppress(OSError, ValueError, TypeError, KeyError):  # not of run_embed
+      shards = read_json(pathlib.Path(name, MANIFEST))["shards"]
+      if 0 < len(paths) < int(shards):
+        message = f"vectors={name}: {len(paths)} of {shards} shards; the same run_embed command makes the others"
+        raise ConfigError(message, "vectors")
+    return paths
   paths = list(map(pathlib.Path, glob.glob(name) or [name]))
   for path in paths:
     if not path.is_file() or path.suffix != ".npy":

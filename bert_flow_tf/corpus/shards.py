@@ -17,7 +17,7 @@ from absl import logging
 from bert_flow_tf.corpus import storage
 from bert_flow_tf.corpus.index import Index, ShardRecords, build_index, changed_input
 from bert_flow_tf.corpus.readers import JSONL, PARQUET, TFRECORD, InputFormat, import_parquet, to_tfrecord
-from bert_flow_tf.errors import ConfigError
+from bert_flow_tf.errors import ConfigError, naming
 from bert_flow_tf.io import checksums, files
 from bert_flow_tf.io.files import owned
 from bert_flow_tf.io.settings import differences
@@ -185,8 +185,9 @@ class Manifest:
 
   def _read(self, name):
     """Returns the values of a JSON file; None if it does not exist."""
-    if storage.stat(f"{self.folder}/{name}") is None:
-      return None
+    with naming("output_dir"):
+      if storage.stat(f"{self.folder}/{name}") is None:
+        return None
     try:
       return _read_json(self.folder, name)
     except ValueError as error:

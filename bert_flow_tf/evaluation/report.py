@@ -50,7 +50,7 @@ def check_replaceable(folder: str | os.PathLike, tasks: Iterable[str], argument:
   others = saved - set(tasks)
   if others:
     names = ", ".join(sorted(others))
-    raise ConfigError(f"{argument}: {folder} has results of {names}; choose another {argument}", argument)
+    raise ConfigError(f"{argument}: {folder} has results of {names}; choose another folder", argument)
 
 
 def write_pairs(folder: str | os.PathLike, name: str, pairs: SentencePairs, columns: Mapping[str, Any]) -> None:

@@ -41,7 +41,8 @@ def load_calibrated(folders: Sequence[str], **arguments: Any) -> dict[str, Sente
 def describe_models(models: Mapping[str, SentenceModel], folders: Sequence[str]) -> dict[str, Any]:
   """Logs the encoder of {method: model}, and returns what results.json has of encoder and calibrations."""
   model = models[WITHOUT_FLOW]
-  pooling = model.encoder.pooling(model.identity.sentence_embedding_type).describe()
+  weights = model.encoder.token_weights
+  pooling = model.pooling.describe(None if weights is None else weights.name)
   logging.info("%s: %d dimensions, %s", model.encoder.name, model.dim, pooling)
   devices = log_devices()
   calibrations = {}

@@ -169,7 +169,7 @@ class FlowRun:
     if others:
       raise ConfigError(
         f"exp_name: {self.folder} has {', '.join(others)} of another run, whose figures in results.json would be "
-        "replaced; choose another exp_name, or name all calibrations in one run",
+        "replaced; choose another folder, or name all calibrations in one run",
         argument="exp_name",
       )
 

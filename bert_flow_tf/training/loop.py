@@ -181,7 +181,7 @@ def check_claim(folder: str | os.PathLike, identity: Mapping[str, Any]) -> bool:
     meaning = ""
     if any(text.startswith("data ") for text in changed):
       meaning = " (data stands for encoder, pooling, sentences and versions)"
-    message = f"{where} belongs to another fit ({'; '.join(changed)}): choose another exp_name, or remove this one"
+    message = f"{where} belongs to another fit ({'; '.join(changed)}): choose another folder, or remove this one"
     raise TrainingError(message + meaning)
   return True
 

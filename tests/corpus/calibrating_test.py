@@ -143,6 +143,13 @@ def test_interrupted_run_is_resumed(shards, tmp_path):
   assert error.value.argument == "output"
 
 
+def test_an_unfinished_output_of_run_embed_is_rejected(shards, tmp_path):
+  folder, _ = shards
+  (folder / "manifest.json").write_text('{"shards": 4}')
+  with pytest.raises(ConfigError, match="3 of 4 shards"):
+    fit_files([str(folder)], "mean", str(tmp_path / "mean"))
+
+
 def test_failed_file_leaves_nothing(shards, tmp_path):
   folder, rows = shards
   fit_files([str(folder)], "mean", str(tmp_path / "mean"))

@@ -71,7 +71,7 @@ nnn :: --task=STS-B --data_dir=LONG
 --use_full_for_training :: --task=hard-sample --nouse_full_for_training
 --calibration :: --task=hard-sample --calibration=natsv
 --encoder_dropout :: --calibration=sn --encoder_dropout
-whitening-999|has rank :: --calibration=flow,whitening-999 --exp_name=k
+--calibration: k=999 :: --calibration=flow,whitening-999 --exp_name=k
 --flow_corpus :: --flow_corpus=train --use_full_for_training
 empty :: --flow_corpus=@/empty
 file :: --flow_corpus=@/file
@@ -254,6 +254,7 @@ embedder.weights_sha256 :: OTHER TEXT --shard_size=100 --output_dir=@/plain
 --output_dir :: MODEL TEXT --output_dir=@/plain.txt
 pip install 'bert-flow-tf[beam]' :: MODEL TEXT --runner=DirectRunner
 gcsfs :: MODEL --input=gs://bucket/*.txt
+--output: gs://bucket/out :: MODEL TEXT --output=gs://bucket/out
 """,
   "table": """
 each :: --table=7 --figure=1 --table=1 --results_page= --results_page=@/R.md
