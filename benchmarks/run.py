@@ -18,7 +18,6 @@ from benchmarks import measure
 from benchmarks.parts import ALL, TITLES, Benchmark, BenchmarkSettings
 from bert_flow_tf.data.tasks import DataSettings
 from bert_flow_tf.encoder.settings import EncoderSettings
-from bert_flow_tf.io.experiment import make_folder
 from bert_flow_tf.io.files import write_text
 from bert_flow_tf.training.settings import FlowSettings
 from run_scripts import common_flags, runner
@@ -39,7 +38,8 @@ def main() -> None:
   """Measures the parts; the results of each are written as soon as they are known."""
   settings, *others = map(common_flags.settings, (BenchmarkSettings, DataSettings, EncoderSettings, FlowSettings))
   benchmark = Benchmark(settings, *others)
-  make_folder(FLAGS.output_dir, "output_dir")
+  folder = pathlib.Path(FLAGS.output_dir)
+  folder.mkdir(parents=True, exist_ok=True)
   about = {"flags": common_flags.values(), "cores": measure.cores(), "machine": platform.machine()}
   about["versions"] = common_flags.versions()
   for name in TITLES if settings.benchmark == ALL else [settings.benchmark]:
@@ -48,7 +48,6 @@ def main() -> None:
     about |= {"load_before": before, "load_after": measure.load()}
     load = f"load of the machine {before:.1f} before and {about['load_after']:.1f} after"
     page = f"## {TITLES[name]}\n\n{text}\n\n{about['cores']} cores, {load}, medians of {settings.repeats} rounds.\n"
-    folder = pathlib.Path(FLAGS.output_dir)
     write_text(folder / f"{name}.json", json.dumps({**result, **about}, indent=2) + "\n")
     write_text(folder / f"{name}.md", page)
     print(page)

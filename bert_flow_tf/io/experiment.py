@@ -4,7 +4,6 @@ import contextlib
 import dataclasses
 import hashlib
 import json
-import os
 import pathlib
 import time
 from collections.abc import Iterator, Mapping
@@ -67,14 +66,6 @@ def encoder_label(name: str) -> str:
   if (path.name in _OWN_FOLDERS or path.name.isdigit()) and path.parent.name:  # a number is a version's
     return f"{path.parent.name}-{path.name}"
   return path.name
-
-
-def make_folder(folder: str | os.PathLike, flag: str = "output_parent_dir") -> None:
-  """Creates a folder of results; raises a ConfigError that names the `flag` that chose it."""
-  try:
-    pathlib.Path(folder).mkdir(parents=True, exist_ok=True)
-  except OSError as error:
-    raise ConfigError(f"{flag}: cannot create {folder} ({error.strerror}); choose another folder", flag) from error
 
 
 class Stopwatch:

@@ -22,7 +22,7 @@ from bert_flow_tf.errors import BertFlowError, ConfigError
 from bert_flow_tf.evaluation import report
 from bert_flow_tf.evaluation.result import TaskResult, task_result
 from bert_flow_tf.evaluation.task_scores import WITH_FLOW, WITHOUT_FLOW, controls, evaluate, original_eval_results
-from bert_flow_tf.io.experiment import OutputSettings, Stopwatch, encoder_label, experiment_name, make_folder
+from bert_flow_tf.io.experiment import OutputSettings, Stopwatch, encoder_label, experiment_name
 from bert_flow_tf.model import SentenceModel
 from bert_flow_tf.progress import counted
 from bert_flow_tf.runs.run_folder import RunFolder
@@ -143,7 +143,7 @@ class FlowRun:
     weights = model.encoder.token_weights
     self._pooling = model.pooling.describe(None if weights is None else weights.name)
 
-    # What can be rejected is checked before the folder is made.
+    # What can be rejected is checked before anything is embedded.
     RunFolder(self.folder).check([task.spec.name])
     self._check_saved()
     for spec in specs:
@@ -151,8 +151,6 @@ class FlowRun:
       if spec.method == FLOW:
         self._steps = check_flow(settings.flow, model.dim, len(corpus.pairs), model.shares)
         check_claim(self.folder / "checkpoints", {**settings.flow.identity(), "steps": self._steps})
-    if self.is_chief:
-      make_folder(self.folder)
     self._devices = log_devices(strategy)
     logging.info("%s: %d dimensions, %s", model.encoder.name, model.dim, self._pooling)
     logging.info("fitting on %s (%s); results in %s", counted(len(corpus.pairs), "pair"), corpus.source, self.folder)
