@@ -1,6 +1,7 @@
 """BUILD, setup.py, REUSE.toml, Makefile, hooks and workflows against the tree and each other."""
 
 import ast
+import functools
 import pathlib
 import re
 import subprocess
@@ -8,8 +9,33 @@ import tomllib
 
 import pytest
 
-from tests.build_file import read_build
 from tests.testing import REPO
+
+
+def _glob(include, exclude=(), **unused):
+  paths = set()
+  for patterns, change in ((include, paths.update), (exclude, paths.difference_update)):
+    for pattern in patterns:
+      # Bazel's "a/**" is every file below a, Python's every folder.
+      change(REPO.glob(re.sub(r"\*\*$", "**/*", pattern)))
+  return sorted(path.relative_to(REPO).as_posix() for path in paths if path.is_file())
+
+
+@functools.cache
+def read_build():
+  """Returns BUILD's table PARTS, {part: parts that it may import}, and its targets, (kind, name, files) each.
+
+  BUILD is a Starlark program that Python can run.
+  """
+  targets = []
+
+  def rule(kind, name, srcs=(), data=(), **unused):
+    targets.append((kind, name, [*srcs, *data]))
+
+  scope = {kind: functools.partial(rule, kind) for kind in ("py_library", "py_binary", "py_test")}
+  scope.update(glob=_glob, package=lambda **unused: None)
+  exec(compile((REPO / "BUILD").read_text(encoding="utf-8"), "BUILD", "exec"), scope)
+  return scope["PARTS"], targets
 
 
 def _tracked(*folders):
@@ -27,14 +53,14 @@ def _tracked(*folders):
 )
 def test_every_file_is_in_one_target(kind, folders, ending):
   _, targets = read_build()
-  held = [path for target in targets if target.kind == kind for path in target.srcs + target.data]
+  held = [path for kind_of_target, _, files in targets if kind_of_target == kind for path in files]
   counts = {path: held.count(path) for path in _tracked(*folders) if path.endswith(ending)}
   assert {path: count for path, count in counts.items() if count != 1} == {}
 
 
 def test_every_runner_is_a_binary():
   _, targets = read_build()
-  runners = {f"run_scripts/{target.name}.py" for target in targets if target.kind == "py_binary"}
+  runners = {f"run_scripts/{name}.py" for kind, name, _ in targets if kind == "py_binary"}
   found = {path for path in _tracked("run_scripts") if 'if __name__ == "__main__"' in (REPO / path).read_text()}
   assert runners == found
 

@@ -9,7 +9,7 @@ import pytest
 
 import bert_flow_tf
 import run_scripts
-from tests.build_file import read_build
+from tests.build_test import read_build
 from tests.testing import REPO
 
 # What every part of bert_flow_tf may import; BUILD's table PARTS has the other arrows.

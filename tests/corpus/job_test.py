@@ -18,6 +18,7 @@ from bert_flow_tf.corpus.shards import add_counters
 from bert_flow_tf.errors import ConfigError, EncoderError
 from tests.corpus import toy
 from tests.encoder import tiny
+from tests.testing import rejected
 
 FORMAT = InputFormat()
 
@@ -100,9 +101,8 @@ def test_another_version_is_rejected(tmp_path, monkeypatch, package):
   assert (run().records, run().records) == (2, 0)
   installed = importlib.metadata.version
   monkeypatch.setattr(importlib.metadata, "version", lambda name: "9.8.7" if name == package else installed(name))
-  with pytest.raises(ConfigError, match=f"{package}.*{installed(package)}.*, now .*9.8.7.*install") as raised:
+  with rejected(ConfigError, "output_dir", match=f"{package}.*{installed(package)}.*, now .*9.8.7.*install"):
     run()
-  assert raised.value.argument == "output_dir"
   with pytest.raises(EncoderError, match=f"9.8.7.*{installed(package)}"):
     pickle.loads(load)()
 
@@ -114,6 +114,5 @@ def test_parquet_needs_pyarrow(tmp_path, monkeypatch):
   wrong = {"input": {"input": (f"{tmp_path}/a.parquet",), "column": "text"}}
   wrong["output_format"] = {"input": (f"{tmp_path}/a.txt",), "output_format": "parquet"}
   for argument, settings in wrong.items():
-    with pytest.raises(ConfigError, match=f"^{argument}: .*pip install pyarrow$") as raised:
+    with rejected(ConfigError, argument, match=f"^{argument}: .*pip install pyarrow$"):
       EmbeddingJob(JobSettings(output_dir=f"{tmp_path}/out", **settings))
-    assert raised.value.argument == argument

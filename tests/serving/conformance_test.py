@@ -1,7 +1,10 @@
 """Encoders of every kind and their calibrations as SavedModels: text or ids in, the vectors of Python out."""
 
+import functools
 import json
 import shutil
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -14,11 +17,15 @@ from bert_flow_tf.encoder.tokenizer import pad_batch
 from bert_flow_tf.errors import ConfigError, EncoderError
 from bert_flow_tf.evaluation.metrics import cosine_similarity
 from bert_flow_tf.serving.export import export_model
+from bert_flow_tf.serving.metadata import card
 from bert_flow_tf.serving.served_model import ServedModel
+from bert_flow_tf.serving.settings import METADATA
+from tests.encoder import saved_models
 from tests.encoder.odd_text import odd_texts
 from tests.testing import shared
 
 TEXTS = exported.TEXTS
+close = functools.partial(exported.close, tolerance=1e-4)
 ARCHITECTURES = ("roberta", "xlm-roberta", "mpnet", "distilbert", "electra", "albert")
 CASES = [
   ("static:mini", "soft-whitening"),
@@ -26,10 +33,6 @@ CASES = [
   ("mini", "characters-96"),
   *((name, "soft-whitening") for name in ARCHITECTURES),
 ]
-
-
-def close(actual, expected, tolerance=1e-4):
-  np.testing.assert_allclose(actual, expected, atol=tolerance * np.abs(expected).max())
 
 
 def in_ids(model):
@@ -101,3 +104,52 @@ def test_ids_alone_where_the_tokenizer_has_no_graph_form(tmp_path, caplog):
   close(loaded(ids, lengths).numpy(), expected)
   # A Keras layer tokenizes in Python then.
   close(model.encoder.as_layer()(TEXTS).numpy(), model.encoder.encode(TEXTS))
+
+
+# A process without this package, in which the folder of the SavedModel does not exist any more.
+_PROGRAM = """
+import json, sys
+import tensorflow as tf
+loaded = tf.saved_model.load(sys.argv[1])
+texts = tf.constant(json.loads(sys.argv[2]))
+scores = loaded.signatures["similarity"](text_a=texts, text_b=tf.roll(texts, 1, 0))["score"]
+empty = list(loaded(tf.constant([], tf.string)).shape)
+print(json.dumps([loaded(texts).numpy().tolist(), scores.numpy().tolist(), empty, sorted(loaded.signatures)]))
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+  ("writer", "arguments", "calibration"),
+  [
+    ("write_callable", {"dim": 8}, "flow"),
+    ("write_keras", {}, "whitening"),
+    ("write_tf1", {}, "soft-whitening"),
+    ("write_tf1", {"is_hub_module": True, "use_resource": True}, "whitening"),
+  ],
+)
+def test_one_served_model_holds_encoder_and_calibration(tmp_path, writer, arguments, calibration):
+  texts = ["A man is eating", "no dog", "the woman plays guitar zzz", "a " * 300]
+  folder = getattr(saved_models, writer)(tmp_path / "text", **arguments)
+  model = SentenceModel.from_pretrained(f"saved_model:{folder}")
+  model.fit(saved_models.sentences(), calibration)
+  expected, scores = model.encode(texts), model.similarity(texts, texts[-1:] + texts[:-1])
+  version = export_model(model, tmp_path / "served")
+  shutil.rmtree(folder)
+  (tmp_path / "words_0.txt").unlink(missing_ok=True)
+  (tmp_path / "words_tf1.txt").unlink(missing_ok=True)
+
+  command = [sys.executable, "-c", _PROGRAM, str(version), json.dumps(texts)]
+  output = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+  answer, answered_scores, empty, signatures = json.loads(output.splitlines()[-1])
+  close(answer, expected)
+  np.testing.assert_allclose(answered_scores, scores, atol=1e-4)
+  assert empty == [0, model.output_dim]
+  flow = ["inverse", "log_prob"] if calibration == "flow" else []
+  assert signatures == sorted(["serving_default", "similarity", "embed_pooled", "embed_examples", *flow])
+  contents = json.loads((version / METADATA).read_text(encoding="utf-8"))
+  assert contents["encoder"]["name"] == "text" and "tokens of a sentence" not in card(contents)
+
+  # What is exported is such a SavedModel itself.
+  again = SentenceModel.from_pretrained(f"saved_model:{version}")
+  close(again.encode(texts), expected)

@@ -72,6 +72,11 @@ def random_flow(embeddings, config=None):
   return flow
 
 
+def close(actual, expected, tolerance=1e-5):
+  """Asserts a difference of at most `tolerance`, relative to the largest value."""
+  np.testing.assert_allclose(actual, expected, rtol=0, atol=tolerance * np.abs(expected).max())
+
+
 def example(sentence):
   """Returns a serialized tf.Example with a text, as TFX has them."""
   feature = tf.train.Feature(bytes_list=tf.train.BytesList(value=[sentence.encode()]))

@@ -57,10 +57,6 @@ def run(program, folder, keras_2=True, packages=()):
   return json.loads(done.stdout.splitlines()[-1])
 
 
-def close(actual, expected, tolerance=1e-5):
-  np.testing.assert_allclose(actual, expected, rtol=0, atol=tolerance * np.abs(expected).max())
-
-
 def test_a_hub_layer_is_fine_tuned_and_saved(folders):
   result = run("hub_fine_tuning", folders["flow"], packages=["tensorflow_hub"])
   assert result["losses"][-1] < result["losses"][0] and result["regularization_losses"] == 0
@@ -72,7 +68,7 @@ def test_a_layer_of_keras_3(models, folders):
   result = run("keras_3", folders["flow"], keras_2=False)
   assert result["losses"][-1] < 0.5 * result["losses"][0]
   for name in ("serve", "embedding"):
-    close(result[name], models["flow"].encode(programs.TEXTS))
+    exported.close(result[name], models["flow"].encode(programs.TEXTS))
 
 
 def test_apache_beam(models, folders):
@@ -80,7 +76,7 @@ def test_apache_beam(models, folders):
   expected = models["flow"].encode(programs.TEXTS)
   for name, rows in answers.items():
     assert len(rows) == len(expected), name
-    close(sorted(rows), sorted(expected.tolist()))  # Beam keeps no order
+    exported.close(sorted(rows), sorted(expected.tolist()))  # Beam keeps no order
 
 
 @pytest.mark.parametrize("name", ["flow", "whitening", "encoder alone"])
@@ -93,10 +89,10 @@ def test_a_model_as_a_function(models, name):
   model = models[name]
   embed = model.as_function()
   expected = model.encode(SENTENCES)
-  close(embed(SENTENCES), expected, 1e-4)
+  exported.close(embed(SENTENCES), expected, 1e-4)
   rows = tf.data.Dataset.from_tensor_slices(SENTENCES).batch(7).map(model.as_function(normalize_embeddings=True))
   lengths = np.linalg.norm(expected, axis=1, keepdims=True)
-  close(np.concatenate(list(rows.as_numpy_iterator())), expected / lengths, 1e-4)
+  exported.close(np.concatenate(list(rows.as_numpy_iterator())), expected / lengths, 1e-4)
   assert embed([]).shape == (0, expected.shape[1])
   with tf.GradientTape() as tape:
     loss = tf.reduce_sum(embed(["a dog"]) ** 2)
@@ -114,8 +110,8 @@ def test_a_calibration_alone(models, tmp_path, name):
   expected = model.calibration.transform(vectors)
   if name == "whitening":
     expected /= np.linalg.norm(expected, axis=1, keepdims=True)
-  close(loaded(vectors), expected)
-  close(answer(vectors=tf.constant(vectors))["embedding"], expected)
+  exported.close(loaded(vectors), expected)
+  exported.close(answer(vectors=tf.constant(vectors))["embedding"], expected)
   assert answer(vectors=tf.zeros([0, 12]))["embedding"].shape == (0, expected.shape[1])
   metadata = json.loads((folder / METADATA).read_text())
   assert list(metadata["signatures"]) == list(loaded.signatures)

@@ -1,6 +1,5 @@
 """An encoder and a flow without TensorFlow's graphs, and workbenches made of them, for tests of tables."""
 
-import dataclasses
 import hashlib
 import json
 import types
@@ -10,6 +9,7 @@ import scipy.sparse
 
 from bert_flow_tf.calibration.names import FLOW
 from bert_flow_tf.data.tasks import DataSettings, load_task
+from bert_flow_tf.encoder.identity import EncoderIdentity
 from bert_flow_tf.encoder.settings import EncoderSettings
 from bert_flow_tf.encoder.word_vectors import AVERAGE
 from bert_flow_tf.evaluation.metrics import normalized
@@ -22,27 +22,6 @@ from bert_flow_tf.training.settings import FlowSettings
 
 DIM = 6
 SPREAD = np.array([3.0, 2.0, 1.0, 1.0, 0.5, 0.2])
-
-
-@dataclasses.dataclass(frozen=True)
-class Identity:
-  """Identity of the fake's embeddings, as `SentenceModel` reads it."""
-
-  name: str
-  weights_sha256: str
-  sentence_embedding_type: str
-  max_seq_length: int | None = None
-  low_dim: int | None = None
-
-  @property
-  def settings(self):
-    return self
-
-  def pooling_arguments(self):
-    return {"sentence_embedding_type": self.sentence_embedding_type, "max_seq_length": self.max_seq_length}
-
-  def to_dict(self):
-    return dataclasses.asdict(self)
 
 
 class Words:
@@ -82,7 +61,8 @@ class Encoder:
     return AVERAGE
 
   def identity(self, embedding, max_seq_length=None, low_dim=None):
-    return Identity(self.name, self.weights_checksum, embedding, max_seq_length, low_dim)
+    settings = EncoderSettings.of(sentence_embedding_type=embedding, max_seq_length=max_seq_length, low_dim=low_dim)
+    return EncoderIdentity(self.name, self.weights_checksum, "words", (embedding,), {}, settings)
 
   def tokenizer(self, sentences, max_seq_length, warn=True):
     self._words += sorted({word for sentence in sentences for word in sentence.split()} - set(self._words))

@@ -11,7 +11,6 @@ from bert_flow_tf.errors import TrainingError
 from bert_flow_tf.training.loop import IDENTITY_FILE, Checkpoints, check_claim
 from bert_flow_tf.training.sources import EmbeddingPairs
 from tests.training import small
-from tests.training.interrupting import Interrupt, interrupt_at
 
 
 @pytest.fixture(scope="module")
@@ -153,57 +152,34 @@ def test_another_fit_is_noticed_by_a_part_of_its_identity(tmp_path):
     check_claim(tmp_path, {"seed": 4})
 
 
-EPOCHS = 3  # 24 steps
 CONSTANT = small.embeddings()[0] * [1, 0, 1, 1]
-
-
-@pytest.fixture(scope="module")
-def whole():
-  """Returns the uninterrupted fit."""
-  return small.fit(epochs=EPOCHS)
-
-
-def stopped_fit(folder, monkeypatch, step, **arguments):
-  """Fits until an exception after `step` steps."""
-  interrupt_at(monkeypatch, step)
-  with pytest.raises(Interrupt):
-    small.fit(epochs=EPOCHS, checkpoint_folder=folder, **{"save_checkpoints_steps": 5, **arguments})
-  monkeypatch.undo()
-
-
-# {what is special: (steps at which it is stopped, source, settings, the flow's settings)}
+# {what is special: (steps at which it is stopped, arguments of the fit, the flow's settings)}
 STOPPED = {
-  "plain": ([15], None, {}, {}),
-  "again and again": ([5, 10], None, {}, {}),
-  "other chunks": ([10], None, {"save_checkpoints_steps": 3}, {}),
-  "a flow with dropout that is not initialized from data": (
-    *([10], None, {}),
-    {"actnorm_init": "glorot", "coupling_dropout": 0.5},
-  ),
-  "a constant dimension, whose scale of 1 is no trained weight": ([10], EmbeddingPairs(CONSTANT, CONSTANT), {}, {}),
+  "plain": ([15], {}, {}),
+  "again and again": ([5, 10], {}, {}),
+  "other chunks": ([10], {"save_checkpoints_steps": 3}, {}),
+  "dropout, and not initialized from data": ([10], {}, {"actnorm_init": "glorot", "coupling_dropout": 0.5}),
+  "a constant dimension, whose scale of 1 is no weight": ([10], {"source": EmbeddingPairs(CONSTANT, CONSTANT)}, {}),
   "more pairs than the shuffle buffer holds": (
     [20],
-    EmbeddingPairs(*small.embeddings(3000)),
-    {"train_batch_size": 250},
+    {"source": EmbeddingPairs(*small.embeddings(3000)), "train_batch_size": 250},
     {},
   ),
 }
 
 
 @pytest.mark.parametrize("case", STOPPED)
-def test_resumed_fit_is_the_same_to_the_bit(case, whole, tmp_path, monkeypatch):
-  steps, source, settings, flow_settings = STOPPED[case]
-  expected, fitted = whole
-  if source or flow_settings:
-    expected, fitted = small.fit(source, EPOCHS, flow=small.make_flow(**flow_settings), **settings)
+def test_resumed_fit_is_the_same_to_the_bit(case, tmp_path):
+  steps, arguments, flow_settings = STOPPED[case]
+
+  def fit(**more):
+    return small.fit(epochs=3, flow=small.make_flow(**flow_settings), **{**arguments, **more})
+
+  expected, fitted = fit()
   for step in steps:
-    flow = small.make_flow(**flow_settings)
-    stopped_fit(
-      tmp_path, monkeypatch, step, **{**settings, "source": source, "flow": flow, "save_checkpoints_steps": 5}
-    )
-  flow = small.make_flow(**flow_settings)
-  settings = {"save_checkpoints_steps": 5, **settings}
-  result, _ = small.fit(source, EPOCHS, flow=flow, checkpoint_folder=tmp_path, **settings)
+    with small.interrupted_at(step):
+      fit(checkpoint_folder=tmp_path, save_checkpoints_steps=5)
+  result, flow = fit(checkpoint_folder=tmp_path)
   assert (result.first_step, result.steps) == (steps[-1], expected.steps)
   assert flow.constant_dimensions == fitted.constant_dimensions
   small.assert_same_weights(flow, fitted)

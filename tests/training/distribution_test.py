@@ -19,6 +19,7 @@ from bert_flow_tf.training.distribution import (
 )
 from bert_flow_tf.training.settings import FlowSettings
 from bert_flow_tf.training.siamese_settings import SiameseSettings
+from tests.testing import rejected
 from tests.training import small, two_replicas
 
 
@@ -183,9 +184,8 @@ def test_all_gpus_embed_and_one_fits(monkeypatch):
   ids=["name", "type", "parameter server"],
 )
 def test_rejected_strategies(wanted, message):
-  with pytest.raises(ConfigError, match=message) as raised:
+  with rejected(ConfigError, "strategy", match=message):
     make_strategy(wanted)
-  assert raised.value.argument == "strategy" and "\n" not in str(raised.value)
 
 
 def test_within_a_scope_its_strategy_is_used():

@@ -1,9 +1,13 @@
 """A flow, pairs and trainers small enough that a fit takes a second or two."""
 
+import contextlib
+
 import numpy as np
+import pytest
 import tensorflow as tf
 
 from bert_flow_tf import FlowConfig, Glow
+from bert_flow_tf.progress import Progress
 from bert_flow_tf.training.flow_trainer import Trainer
 from bert_flow_tf.training.settings import FlowSettings
 from bert_flow_tf.training.sources import EmbeddingPairs
@@ -47,3 +51,18 @@ def assert_same_weights(found, expected):
   assert len(found.weights) == len(expected.weights)
   for one, other in zip(weights(found), weights(expected), strict=True):
     np.testing.assert_array_equal(one, other)
+
+
+@contextlib.contextmanager
+def interrupted_at(step):
+  """Interrupts the training in the block once its progress shows `step` steps, which is after a checkpoint is saved."""
+  update = Progress.update
+
+  def stopping(self, count, note=""):
+    update(self, count, note)
+    if self._work == "training" and self._done >= step:
+      raise KeyboardInterrupt
+
+  with pytest.MonkeyPatch.context() as monkeypatch, pytest.raises(KeyboardInterrupt):
+    monkeypatch.setattr(Progress, "update", stopping)
+    yield

@@ -29,25 +29,15 @@ def results():
 
 def fits(strategy):
   """Makes an uninterrupted fit, and one that is resumed at its half."""
-  import pytest
-
   from tests.training import small
-  from tests.training.interrupting import Interrupt, interrupt_at
 
-  with pytest.MonkeyPatch.context() as monkeypatch, tempfile.TemporaryDirectory() as folder:
-    with strategy.scope():
-      flow = small.make_flow()
+  with strategy.scope():
+    flow, stopped, resumed = (small.make_flow() for _ in range(3))
+  with tempfile.TemporaryDirectory() as folder:
     fitted, _ = small.fit(epochs=EPOCHS, flow=flow, strategy=strategy)
     arguments = {"epochs": EPOCHS, "checkpoint_folder": folder, "save_checkpoints_steps": 5, "strategy": strategy}
-    interrupt_at(monkeypatch, 10)
-    try:
-      with strategy.scope():
-        stopped = small.make_flow()
+    with small.interrupted_at(10):
       small.fit(flow=stopped, **arguments)
-    except Interrupt:
-      monkeypatch.undo()
-    with strategy.scope():
-      resumed = small.make_flow()
     second, _ = small.fit(flow=resumed, **arguments)
   replicas = [[value.numpy().tolist() for value in strategy.experimental_local_results(w)] for w in flow.weights]
   return {
