@@ -119,12 +119,9 @@ def test_the_imports_keep_the_law():
   ("path", "text", "expected"),
   [
     ("flow/new.py", "def f():\n  import bert_flow_tf.data.pairs", "flow may import only"),
-    ("flow/new.py", "from bert_flow_tf import SentenceEncoder", "flow may import only"),
     ("flow/new.py", "import importlib\nimportlib.import_module('bert_flow_tf.data')", "flow may import only"),
-    ("flow/new.py", "import importlib\nimportlib.import_module(name)", "named at run time"),
     ("data/new.py", "from run_scripts import common_flags", "neither its runners"),
     ("novelty/new.py", "import bert_flow_tf.errors", "table PARTS"),
-    ("data/new.py", "import transformers.utils", "transformers is imported only in"),
     ("data/new.py", "from absl import flags", "absl.flags is imported only in"),
     ("calibration/new.py", "import scipy.linalg\nfrom bert_flow_tf.errors import ConfigError", None),
   ],

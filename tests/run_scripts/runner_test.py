@@ -14,6 +14,7 @@ from run_scripts import runner
 from tests.testing import REPO
 
 FULL = OSError(28, "No space left on device")
+RESUMES = "the same command resumes from what is saved"
 
 
 def start(*arguments, **options):
@@ -34,18 +35,13 @@ def exhausted(reason):
   ("make_error", "resumes", "status", "line"),
   [
     (lambda: ConfigError("verbosity=x: expected a number", "verbosity"), True, 1, "--verbosity=x: expected a number"),
-    (lambda: FULL, True, 1, "the disk is full; free some space, and the same command resumes from what is saved"),
+    (lambda: FULL, True, 1, f"the disk is full; free some space, and {RESUMES}"),
     (lambda: FULL, False, 1, "the disk is full; free some space, and start the same command again"),
     (lambda: OSError(36, "File name too long", "a"), True, 1, "a: File name too long"),
-    (KeyboardInterrupt, True, 130, "interrupted; the same command resumes from what is saved"),
+    (KeyboardInterrupt, True, 130, f"interrupted; {RESUMES}"),
     (KeyboardInterrupt, False, 130, "interrupted; start the same command again"),
     (lambda: exhausted("OOM when"), True, 1, "out of memory (OOM when); use a smaller batch size"),
-    (
-      lambda: exhausted("x/part; No space left on device"),
-      True,
-      1,
-      "the disk is full; free some space, and the same command resumes from what is saved",
-    ),
+    (lambda: exhausted("x; No space left on device"), True, 1, f"the disk is full; free some space, and {RESUMES}"),
   ],
 )
 def test_errors_that_a_user_can_mend_are_one_line(capsys, make_error, resumes, status, line):

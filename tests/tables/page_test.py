@@ -59,13 +59,9 @@ def test_page_of_tables_and_pictures(tmp_path):
   assert "](figure_2_my%20mini.png)" in text and (tmp_path / "figure_2_my mini.png").read_bytes() == b"\x89PNG"
 
 
-@pytest.mark.parametrize(
-  "text",
-  ["", "[]", "{}", '{"rows": [{"name": 1, "source": 2, "cells": []}]}', '{"rows": 5}', "\ud800"],
-)
-def test_a_damaged_table(tmp_path, text):
-  put(tmp_path, "5", ABOUT)
-  (tmp_path / "table_2.json").write_text(text, errors="surrogatepass")
+@pytest.mark.parametrize("text", ["{}", '{"rows": 5}', '{"rows": [{"name": 1, "source": 2, "cells": []}]}'])
+def test_a_table_of_something_else(tmp_path, text):
+  (tmp_path / "table_2.json").write_text(text)
   with pytest.raises(DataError, match=r"table_2\.json"):
     page.write(tmp_path / "RESULTS.md", tmp_path)
   assert not (tmp_path / "RESULTS.md").exists()
