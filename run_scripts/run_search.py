@@ -4,7 +4,6 @@ python run_scripts/run_search.py corpus.txt --flow_folder=exp/NAME/flow
 python run_scripts/run_search.py corpus.txt --flow_folder=exp/NAME/flow --queries=queries.txt --output=hits.tsv
 """
 
-import io
 import pathlib
 import re
 import sys
@@ -45,10 +44,7 @@ def check_flags() -> None:
 def typed() -> Iterator[str]:
   """Yields the lines of standard input that are not empty, after a prompt on a terminal."""
   prompt = "query: " if sys.stdin.isatty() else ""
-  if isinstance(
-    sys.stdin, io.TextIOWrapper
-  ):  # as files are read; a locale may have another encoding, or pass all bytes
-    sys.stdin.reconfigure(encoding="utf-8", errors="strict")
+  text_flags.use_utf8(sys.stdin, sys.stdout)
   while True:
     try:
       line = input(prompt)

@@ -57,11 +57,17 @@ def load_text_model() -> Any:
   return model
 
 
+def use_utf8(*streams: Any) -> None:
+  """Makes standard streams UTF-8, as files are, whatever the locale's encoding is."""
+  for stream in streams:
+    if isinstance(stream, io.TextIOWrapper):
+      stream.reconfigure(encoding="utf-8", errors="strict")
+
+
 def write_output(content: bytes) -> None:
   """Writes the file of --output, atomically, or to standard output; it is the last thing that a command does."""
   if FLAGS.output is None:
-    if isinstance(sys.stdout, io.TextIOWrapper):  # as the input, whatever the locale's encoding is
-      sys.stdout.reconfigure(encoding="utf-8")
+    use_utf8(sys.stdout)
     help_page.show(content.decode("utf-8").removesuffix("\n"))
   if FLAGS.output.lower().endswith(".gz"):
     content = gzip.compress(content, mtime=0)
