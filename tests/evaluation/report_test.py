@@ -15,27 +15,25 @@ from tests.run_scripts.results import read_json, read_predictions
 
 
 def test_results_are_json_without_nan(tmp_path):
-  report.write_results(
-    tmp_path,
-    {
-      "nan": math.nan,
-      "nested": [{"inf": math.inf}, (-math.inf, 1.5)],
-      "correlation": Correlation(math.nan, 12.25, 3, "why"),
-      "numpy": [np.float32(0.5), np.int64(3), np.float64("nan"), np.bool_(True), np.arange(2)],
-      "text": "é \ud800 \t",
-      "none": None,
-      "digits": 100 / 3,
-    },
-  )
-  assert checksums.opened(read_json(tmp_path / "results.json")) == {
-    "nan": None,
-    "nested": [{"inf": None}, [None, 1.5]],
-    "correlation": {"spearman": None, "pearson": 12.25, "pairs": 3, "reason": "why"},
-    "numpy": [0.5, 3, None, True, [0, 1]],
-    "text": "é \ud800 \t",
-    "none": None,
-    "digits": 100 / 3,
+  # {key: (value, what the file has)}
+  values = {
+    "nan": (math.nan, None),
+    "nested": ([{"inf": math.inf}, (-math.inf, 1.5)], [{"inf": None}, [None, 1.5]]),
+    "correlation": (
+      Correlation(math.nan, 12.25, 3, "why"),
+      {"spearman": None, "pearson": 12.25, "pairs": 3, "reason": "why"},
+    ),
+    "numpy": (
+      [np.float32(0.5), np.int64(3), np.float64("nan"), np.bool_(True), np.arange(2)],
+      [0.5, 3, None, True, [0, 1]],
+    ),
+    "text": ("é \ud800 \t", "é \ud800 \t"),
+    "none": (None, None),
+    "digits": (100 / 3, 100 / 3),
   }
+  report.write_results(tmp_path, {key: value for key, (value, _) in values.items()})
+  written = checksums.opened(read_json(tmp_path / "results.json"))
+  assert written == {key: expected for key, (_, expected) in values.items()}
 
 
 def test_results_of_another_task_are_not_replaced(tmp_path):

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from bert_flow_tf.tables.table import paper_tables
+from bert_flow_tf.tables.workbench import CONTROLS
 from tests.tables.fakes import Encoder, make, make_bench
 
 
@@ -39,15 +40,8 @@ def test_rows_by_what_an_encoder_has(data):
   of_vectors = ["", ", flow (NLI)", ", flow (target)", ", sn (target)", ", auto (target)"]
   assert names(saved, calibration=("sn",)) == [f"use, output{end}" for end in of_vectors]
   declared = make_bench(data, ["STS-B"], label="minilm", own="avg")
-  of_vectors = [
-    "avg",
-    "avg, flow (NLI)",
-    "avg, flow (target)",
-    "avg, auto (target)",
-    "tf-idf of word pieces",
-    "characters",
-  ]
-  assert names(declared, calibration=()) == [f"minilm, {name}" for name in of_vectors]
+  of_tokens = ["avg", "avg, flow (NLI)", "avg, flow (target)", "avg, auto (target)", *CONTROLS]
+  assert names(declared, calibration=()) == [f"minilm, {name}" for name in of_tokens]
 
 
 def test_cells_and_spread(data):
