@@ -39,7 +39,6 @@ each :: --seed=2147483648 --save_checkpoints_steps=0 --actnorm_init=zeros --perm
 each :: --distribution_strategy=tpu --output_parent_dir=@/file --output_parent_dir=@/file/below
 each :: --output_parent_dir=/proc/nobody --task --task=STS-C --task= --model=gpt --data_dir=@/empty
 each :: --calibration=flow,pca --calibration=SN,flow,sn --calibration= --calibration=flow+auto --flow_corpus=@/absent
-each :: --flow_corpus=
 median :: --sentence_embedding_type=median
 avg-top-9 :: --sentence_embedding_type=avg-top-9
 cls :: --sentence_embedding_type=cls
@@ -65,7 +64,6 @@ file :: --model=@/file
 empty :: --init_checkpoint=@/empty
 --model=nnn :: --model=LONG
 absent :: --task=STS-B --data_dir=@/absent
---data_dir :: --task=STS-B --data_dir=
 empty :: --task=STS-B --data_dir=@/empty
 nnn :: --task=STS-B --data_dir=LONG
 --use_full_for_training :: --task=hard-sample --nouse_full_for_training
@@ -181,7 +179,6 @@ sentence_embedding_type=median :: TRAIN --sentence_embedding_type=median
 --do_lower_case=False :: TRAIN --do_lower_case=false
 word rows without a transformer cannot be trained :: TRAIN --model=static:@/model
 --senteval= :: --task=STS-B --do_senteval --senteval=@/absent
---exp_name :: TRAIN --exp_name=
 --exp_name :: --task=STS-B --do_eval --exp_name=sick
 exp_name :: TRAIN --exp_name=sick --learning_rate=1e-3 --num_train_epochs=1 --seed=2
 """,
@@ -191,7 +188,6 @@ each --tf1_checkpoint=@/all NEVER :: --sentence_embedding_type=median --max_seq_
 each BACK :: --vocab_file=x --model_revision=v1 --classifier_folder=@/other_classifier
 --tf1_checkpoint ::
 --output :: --tf1_checkpoint=@/all
---tf1_checkpoint :: --tf1_checkpoint= --output_dir=x
 error: --tf1_checkpoint :: --tf1_checkpoint=@/absent/model.ckpt-1 NEVER
 taken :: --tf1_checkpoint=@/taken NEVER
 bert/extra, bert/gone/adam_m :: --tf1_checkpoint=@/more NEVER
@@ -239,7 +235,6 @@ rows.tsv, line 1 :: MODEL --input=@/rows.tsv --column=text
 --header :: MODEL --input=@/rows.tfrecord --column=a --header
 --model=gpt|gpt :: --model=gpt TEXT
 error: --flow_folder :: --flow_folder=@/absent TEXT
---flow_folder :: --flow_folder= TEXT
 weights_sha256 :: FLOW OTHER TEXT
 max_seq_length :: FLOW --max_seq_length=10 TEXT
 12 dimensions :: FLOW --sentence_embedding_type=concat-top-2 --allow_other_encoder TEXT

@@ -82,10 +82,8 @@ def test_malformed_tf_config(text, monkeypatch):
 
 def test_worker_that_does_not_come():
   own, other = two_workers.free_ports(2)
-  start = time.monotonic()
   with pytest.raises(TrainingError, match=rf"no worker answers at localhost:{other} after 0.5 seconds; start the same"):
     Cluster((f"localhost:{own}", f"localhost:{other}"), f"localhost:{own}").wait(0.5)
-  assert time.monotonic() - start < 10
   with socket.create_server(("", own)), pytest.raises(ConfigError, match=f"cannot listen at localhost:{own} "):
     Cluster((f"localhost:{own}", f"localhost:{other}"), f"localhost:{own}").wait(0.5)
   with socket.create_server(("localhost", other)):
@@ -159,7 +157,7 @@ def single_process(folder):
 
 @pytest.fixture(scope="module")
 def killed(tmp_path_factory):
-  """Kills worker 1; returns the folder, what both printed, and the seconds until the chief ended."""
+  """Kills worker 1, upon which the chief ends by itself; returns the folder and what both printed."""
   folder = tmp_path_factory.mktemp("killed")
   tiny.save_tiny(folder / "tiny")
   (folder / "flow.json").write_text(json.dumps(CONFIG.to_dict()))
@@ -170,9 +168,7 @@ def killed(tmp_path_factory):
     assert processes[0].poll() is None, processes[0].communicate()
     time.sleep(0.02)
   processes[1].send_signal(signal.SIGKILL)
-  start = time.monotonic()
-  outputs = two_workers.finish(processes)
-  return folder, outputs, time.monotonic() - start
+  return folder, two_workers.finish(processes)
 
 
 @pytest.mark.slow
@@ -183,12 +179,11 @@ def test_workers_that_were_started_to_different_ends(killed):
 
 @pytest.mark.slow
 def test_killed_worker_stops_the_others(killed):
-  folder, ((_, stderr, status), _), seconds = killed
+  folder, ((_, stderr, status), _) = killed
   assert status == 1 and "Traceback" not in stderr
   (line,) = re.findall("^error: .*", stderr, re.MULTILINE)
   assert line.startswith("error: another worker of TF_CONFIG has stopped or cannot be reached (")
   assert "it resumes from the last checkpoint" in line
-  assert seconds < 90  # TensorFlow's heartbeats say it within 60
   assert not (folder / "0/e/results.json").exists()
 
 
@@ -198,7 +193,7 @@ def test_same_command_goes_on_and_ends_as_one_process_alone(killed):
 
   A gradient is the sum of two halves here and one sum there, and every step adds to that.
   """
-  folder, _, _ = killed
+  folder, _ = killed
   command = [sys.executable, "run_scripts/run_flow.py"]
   outputs = two_workers.finish(two_workers.start(lambda index: [*command, *flags(folder, index)]))
   for _, stderr, status in outputs:
