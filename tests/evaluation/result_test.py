@@ -16,7 +16,7 @@ from bert_flow_tf.evaluation.metrics import cosine_similarity
 from bert_flow_tf.evaluation.result import task_result
 from bert_flow_tf.evaluation.task_scores import WITHOUT_FLOW, scores_of_split
 from bert_flow_tf.io.experiment import Stopwatch
-from bert_flow_tf.runs.eval_run import _transformed, evaluate_models
+from bert_flow_tf.runs.eval_run import _transformed, describe_models, evaluate_models
 from bert_flow_tf.runs.run_folder import RunFolder, print_results
 
 N = 80
@@ -106,6 +106,7 @@ def test_each_model_gets_what_its_calibration_takes():
   models = {WITHOUT_FLOW: model}
   for name in ("mean", "mean+characters-64", "characters"):
     models[name] = SentenceModel(model.encoder).fit(pairs, name)
+  assert describe_models(models, ["a", "b", "c"])["encoder"]["pooling"] == "word-rows, token_weights idf-0.75"
   (result,) = evaluate_models(models, [task], Stopwatch(), 64, None)
   rows = model.embed(pairs.sentences_a)
   for method, calibrated in models.items():
