@@ -88,6 +88,8 @@ class Client:
       raise ServerError(self._server, f"the answer is not numbers ({error})") from error
     if numbers.ndim != rank or len(numbers) != rows:
       raise ServerError(self._server, f"the answer to {rows} rows has the shape {list(numbers.shape)}")
+    if not np.isfinite(numbers).all():
+      raise ServerError(self._server, "the answer has numbers that are not finite")
     return numbers
 
 
@@ -168,10 +170,10 @@ def _rest_client(
         return parse_json(answer.read())["predictions"]
     except urllib.error.HTTPError as error:
       raise ServerError(server, f"HTTP {error.code}: {error.read().decode(errors='replace')}") from error
-    except (OSError, ValueError, http.client.HTTPException) as error:  # URLError and timeouts are OSErrors
+    except (OSError, http.client.HTTPException) as error:  # URLError and timeouts are OSErrors
       raise ServerError(server, str(error)) from error
-    except (KeyError, TypeError) as error:
-      raise ServerError(server, "the answer has no predictions; is it a TF Serving?") from error
+    except (KeyError, TypeError, ValueError) as error:
+      raise ServerError(server, f"the answer has no predictions ({error}); is it a TF Serving?") from error
 
   return Client(server, ask)
 

@@ -35,6 +35,7 @@ def exhausted(reason):
   ("make_error", "resumes", "status", "line"),
   [
     (lambda: ConfigError("verbosity=x: expected a number", "verbosity"), True, 1, "--verbosity=x: expected a number"),
+    (lambda: ConfigError("caf\u00e9 \x1b[2J"), True, 1, "caf\u00e9 \\x1b[2J"),
     (lambda: FULL, True, 1, f"the disk is full; free some space, and {RESUMES}"),
     (lambda: FULL, False, 1, "the disk is full; free some space, and start the same command again"),
     (lambda: OSError(36, "File name too long", "a"), True, 1, "a: File name too long"),

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from bert_flow_tf.errors import DataError
-from bert_flow_tf.serving.client import ServerError, make_client, read_pairs
+from bert_flow_tf.serving.client import Client, ServerError, make_client, read_pairs
 from bert_flow_tf.serving.signatures import SIGNATURES
 from tests.serving import rest
 from tests.testing import rejected
@@ -89,6 +89,12 @@ def test_a_server_is_compared_with_the_golden_rows_of_an_export(rest_server, tmp
       path.write_text(content)
       with pytest.raises(DataError, match=r"^golden=.*: expected golden\.json of an export"):
         client.check(str(path))
+
+
+def test_an_answer_that_is_not_finite_is_an_error():
+  """A comparison with NaN is never false."""
+  with pytest.raises(ServerError, match="not finite"):
+    Client("here", lambda *_: [np.nan]).similarities([("a", "b")])
 
 
 def test_rest_errors(rest_server):
