@@ -8,7 +8,7 @@ from bert_flow_tf.calibration.flow import FlowCalibration, calibration_sha256, l
 from bert_flow_tf.calibration.graph import make_calibration_graph
 from bert_flow_tf.calibration.moments import Moments
 from bert_flow_tf.calibration.names import make_calibration
-from bert_flow_tf.errors import BertFlowError, CalibrationError, ConfigError, FlowError
+from bert_flow_tf.errors import CalibrationError, ConfigError, FlowError
 from bert_flow_tf.flow.glow import Glow
 from bert_flow_tf.training.calibrate import fit_calibration
 from tests.calibration.cases import SHARES, D, close, cosines, mixed, views
@@ -100,16 +100,9 @@ def test_rejected():
 FLOW = {"num_train_epochs": 4, "train_batch_size": 16, "seed": 1, "show_progress": False}
 
 
-@pytest.fixture(scope="module")
-def flow(tmp_path_factory):
-  """Returns a flow that was fitted on the pairs of two sides, and the folder of its checkpoints."""
-  folder = tmp_path_factory.mktemp("fit")
-  return fit_calibration((views(64), views(64, 1)), "flow", shares=SHARES, folder=folder, **FLOW), folder
-
-
 @pytest.mark.slow
-def test_flow_of_views_is_that_of_their_mix(flow):
-  flow, _ = flow
+def test_flow_of_views_is_that_of_their_mix():
+  flow = fit_calibration((views(64), views(64, 1)), "flow", shares=SHARES, **FLOW)
   both, new = np.concatenate([views(64), views(64, 1)]), views(20, 2)
   sides = (mixed(side, fitted_on=both).astype(np.float32) for side in (views(64), views(64, 1)))
   direct = fit_calibration(tuple(sides), "flow", **FLOW)
@@ -119,16 +112,6 @@ def test_flow_of_views_is_that_of_their_mix(flow):
   close(flow.transform(new), direct.transform(x), 1e-3)
   close(flow.transform(new), flow.flow.transform(x), 1e-5)
   close(flow.bits_per_dim(new), flow.flow.bits_per_dim(x), 1e-5)
-
-
-@pytest.mark.slow
-def test_a_finished_fit_of_the_flow_is_restored_and_other_shares_are_another_fit(flow):
-  flow, folder = flow
-  sides = views(64), views(64, 1)
-  again = fit_calibration(sides, "flow", shares=SHARES, folder=folder, **FLOW)
-  np.testing.assert_array_equal(again.transform(sides[0]), flow.transform(sides[0]))
-  with pytest.raises(BertFlowError, match="data"):
-    fit_calibration(sides, "flow", shares=(0.5, 0.5), folder=folder, **FLOW)
 
 
 def test_flow_of_views_saved_and_served(tmp_path):

@@ -7,7 +7,6 @@ import zipfile
 
 import numpy as np
 import pytest
-from scipy.stats import rankdata
 
 from bert_flow_tf.data import semeval
 from bert_flow_tf.data.loading import load_years
@@ -28,7 +27,7 @@ def _files(year, prefix="STS"):
   for k, subset in enumerate(year.subsets):
     rows = range(k + 2)
     files[f"{prefix}.input.{subset}.txt"] = "".join(f'{subset} "{i}\tother {i}\thttp://source\n' for i in rows)
-    files[f"{prefix}.gs.{subset}.txt"] = "".join("\n" if i == 1 else f"{i % 5}.{k}\n" for i in rows)
+    files[f"{prefix}.gs.{subset}.txt"] = "".join("\n" if i == 1 else f"{i % 5}.{k}33333\n" for i in rows)
   return files
 
 
@@ -54,7 +53,7 @@ def _assert_artificial(pairs, year):
     place = slice(subset.start, subset.stop)
     assert pairs.sentences_a[place] == tuple(f'{subset.name} "{i}' for i in kept)
     assert pairs.sentences_b[place] == tuple(f"other {i}" for i in kept)
-    assert pairs.scores[place].tolist() == [float(f"{i % 5}.{k}") for i in kept]
+    assert pairs.scores[place].tolist() == [float(f"{i % 5}.{k}33333") for i in kept]
 
 
 @pytest.mark.parametrize("year", semeval.YEARS, ids=lambda year: year.name)
@@ -257,22 +256,3 @@ def test_sick_builds_from_downloads_and_manual_files(tmp_path, sick, monkeypatch
         check_pairs(pairs, sick, split)
     assert data.source == f"TensorFlow Datasets sick_r/1.0.0 in {tmp_path}"
     assert sorted(server.requested) == ["/sick_test_annotated.zip"] * 2 + ["/sick_train.zip"] * 2
-
-
-@pytest.mark.parametrize("name", ["SICK-R", "STS-12-16"])
-def test_tfds_builds_the_real_files(tmp_path, monkeypatch, name):
-  """Compares the complete data sets, whose sizes the builders check."""
-  need_preparation()
-  cut_network(monkeypatch)
-  (tmp_path / "downloads").mkdir()
-  (tmp_path / "downloads" / "manual").symlink_to(shared("data"))
-  built = load_task(name, tfds_data_dir=tmp_path)
-  read = load_task(name, data_dir=shared("data"))
-  assert built.source != read.source and list(built.splits) == list(read.splits)
-  for split, pairs in read.splits.items():
-    prepared = built.splits[split]
-    assert (prepared.sentences_a, prepared.sentences_b) == (pairs.sentences_a, pairs.sentences_b)
-    assert prepared.subsets == pairs.subsets
-    # TFDS stores float32; some scores are means: 1.33333333333333.
-    np.testing.assert_allclose(prepared.scores, pairs.scores, rtol=0, atol=5.1e-7)
-    assert (rankdata(prepared.scores) == rankdata(pairs.scores)).all()

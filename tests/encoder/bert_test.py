@@ -14,7 +14,7 @@ from bert_flow_tf.encoder.source import find
 from bert_flow_tf.errors import EncoderError
 from tests.encoder import tiny
 from tests.encoder.tiny import IDS, MASK, load_bert
-from tests.testing import rejected, shared
+from tests.testing import shared
 
 SAVED = "model.safetensors"
 
@@ -45,15 +45,6 @@ def test_forward_is_bert_in_numpy(tmp_path, kind):
   assert static.is_static and static.model.count_params() == 24 * 12 and static.config.num_hidden_layers == 0
 
 
-def test_checksum_depends_on_weights_alone(tmp_path):
-  first = load_bert(tiny.save_tiny(tmp_path / "a"))
-  assert load_bert(tmp_path / "a").weights_checksum == first.weights_checksum
-  assert load_bert(tiny.save_tiny(tmp_path / "b", kind="h5")).weights_checksum == first.weights_checksum
-  weights = tiny.random_weights()
-  weights["bert.encoder.layer.1.output.dense.bias"][3] += 1e-6
-  assert load_bert(tiny.save_tiny(tmp_path / "c", weights)).weights_checksum != first.weights_checksum
-
-
 def test_heads_are_ignored_silently_and_a_missing_pooler_is_known(tmp_path, capfd):
   folder = tiny.save_tiny(tmp_path, tiny.random_weights(pooler=False, head=True))
   bert = load_bert(folder)
@@ -75,14 +66,6 @@ def test_packaged_mini_has_float16_weights_and_a_card_that_names_its_corpus():
   with gzip.open(corpus) as text:
     assert hashlib.sha256(text.read().rstrip(b"\n") + b"\n").hexdigest() in card
   assert "Apache-2.0" in card
-
-
-def test_max_seq_length(tmp_path):
-  bert = load_bert(tiny.save_tiny(tmp_path))
-  assert [bert.check_max_seq_length(length) for length in (3, 16, np.int64(5))] == [3, 16, 5]
-  for length in (17, 2, 0, -1, 64.0, "64", True):
-    with rejected(EncoderError, "max_seq_length"):
-      bert.check_max_seq_length(length)
 
 
 def test_a_vocabulary_that_was_cut_off_is_named(tmp_path, caplog):

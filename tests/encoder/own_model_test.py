@@ -13,6 +13,7 @@ import transformers
 from bert_flow_tf import FlowConfig, Glow, SentenceEncoder, SentenceModel
 from bert_flow_tf.encoder.saving import save_encoder
 from bert_flow_tf.encoder.settings import EncoderSettings
+from bert_flow_tf.encoder.tokenizer import pad_batch
 from bert_flow_tf.errors import DataError, EncoderError
 from tests.encoder import tiny
 from tests.testing import REPO, rejected
@@ -75,10 +76,7 @@ def test_the_own_model_stays_what_it_was(model, tokenizer, tmp_path):
 
 
 def tokens(encoder, max_seq_length=64):
-  batch = encoder.tokenizer(TEXTS, max_seq_length)
-  width = max(map(len, batch))
-  ids = np.array([[*row, *[encoder.tokenizer.pad_id] * (width - len(row))] for row in batch], np.int32)
-  return tf.constant(ids), tf.constant((np.arange(width) < [[len(row)] for row in batch]).astype(np.int32))
+  return list(map(tf.constant, pad_batch(encoder.tokenizer(TEXTS, max_seq_length), encoder.tokenizer.pad_id)))
 
 
 @pytest.mark.parametrize("kind", ["slow", "fast", "folder", "ours"])
@@ -260,17 +258,12 @@ def test_ids_of_the_layer(model, tokenizer):
     unknown(tf.ones([1, limit + 1], tf.int32))
 
 
-@pytest.mark.parametrize("of_text", [True, False])
-def test_a_saved_model_around_the_layer(model, tokenizer, tmp_path, of_text):
-  if of_text:
-    pytest.importorskip("tensorflow_text")
-  encoder = SentenceEncoder(model, tokenizer)
-  layer = encoder.as_layer(trainable=True, max_seq_length=5)
-  inputs = tf_keras.Input([], dtype=tf.string) if of_text else tf_keras.Input([None], dtype=tf.int32)
+def test_a_saved_model_around_the_layer_of_ids(model, tokenizer, tmp_path):
+  encoder, inputs = SentenceEncoder(model, tokenizer), tf_keras.Input([None], dtype=tf.int32)
+  layer = encoder.as_layer(trainable=True)
   tf.saved_model.save(tf_keras.Model(inputs, layer(inputs)), str(tmp_path))
   served = tf.saved_model.load(str(tmp_path))
-  given = tf.constant(TEXTS) if of_text else tokens(encoder, 5)[0]
-  np.testing.assert_allclose(served(given), encoder.encode(TEXTS, max_seq_length=5), atol=1e-5)
+  np.testing.assert_allclose(served(tokens(encoder)[0]), encoder.encode(TEXTS), atol=1e-5)
 
 
 def test_the_layer_without_tensorflow_text(model, tokenizer, monkeypatch):

@@ -4,15 +4,11 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from absl import logging
-from scipy import stats
 
 from bert_flow_tf import SentenceEncoder
-from bert_flow_tf.data.tasks import load_task
 from bert_flow_tf.encoder import precision as precision_lib
-from bert_flow_tf.evaluation.metrics import cosine_similarity
 from tests.encoder import tiny
 from tests.encoder.tiny import IDS, MASK
-from tests.testing import shared
 
 HALVES = ["bfloat16", "float16"]
 # Half of the distance from 1 to the next number.
@@ -143,16 +139,3 @@ def test_instructions_of_the_gpu(name, details, expected, monkeypatch):
   monkeypatch.setattr(tf.config, "list_physical_devices", lambda kind: ["a GPU"])
   monkeypatch.setattr(tf.config.experimental, "get_device_details", lambda gpu: details)
   assert precision_lib._has_instructions(name) == expected
-
-
-@pytest.mark.slow
-def test_agreement_with_gold_is_the_same_in_bfloat16():
-  """STS-B with the encoder minilm-l6-mlm and avg-first-last."""
-  task = load_task("STS-B", shared("data"))
-  pairs = task.splits["test"].take(np.arange(0, 1379, 3))
-  scores = {}
-  for name in ("float32", "bfloat16"):
-    encoder = SentenceEncoder.from_pretrained(shared("models/minilm-l6-mlm"), precision=name)
-    a, b = (encoder.encode(side, show_progress=False) for side in (pairs.sentences_a, pairs.sentences_b))
-    scores[name] = 100 * stats.spearmanr(cosine_similarity(a, b), pairs.scores)[0]
-  assert 0 < abs(scores["bfloat16"] - scores["float32"]) < 0.1

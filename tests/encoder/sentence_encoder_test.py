@@ -60,7 +60,7 @@ def test_odd_strings_have_finite_embeddings_and_do_not_change_others(mini):
     ("sentence_embedding_type", "avg-top-5", ConfigError),
     ("sentence_embedding_type", "cls", EncoderError),
     ("max_seq_length", 129, EncoderError),
-    ("max_seq_length", 2, EncoderError),
+    *(("max_seq_length", value, EncoderError) for value in (2, 64.0, "64", True)),
     ("batch_size", 0, ConfigError),
   ],
 )

@@ -46,14 +46,6 @@ def cache(tmp_path):
   return put
 
 
-@pytest.mark.parametrize("kind", ["pt", "h5", "shards"])
-def test_hub_id_comes_from_the_cache_without_network(cache, tmp_path, monkeypatch, kind):
-  point_to(monkeypatch, CLOSED)
-  snapshot = cache("someone/tiny.bert-1", kind)
-  bert = load_bert("someone/tiny.bert-1", cache_dir=tmp_path / "cache")
-  assert (bert.folder, bert.name) == (snapshot, "someone/tiny.bert-1")
-
-
 @pytest.mark.parametrize("repo", ["google-bert/bert-large-uncased", "bert-large-uncased"])
 @pytest.mark.parametrize("name", ["large", "bert-large-uncased"])
 def test_short_name_finds_both_spellings_of_the_cache(cache, tmp_path, monkeypatch, repo, name):

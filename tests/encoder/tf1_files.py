@@ -68,14 +68,14 @@ def write_quickly(prefix, variables):
   return prefix
 
 
-def write_checkpoint(prefix, variables, state=False):
-  """Saves variables by TensorFlow 1's Saver; `state` writes the file `checkpoint` too."""
+def write_checkpoint(prefix, variables):
+  """Saves variables by TensorFlow 1's Saver."""
   prefix.parent.mkdir(parents=True, exist_ok=True)
   with tf.Graph().as_default(), tf.compat.v1.Session() as session:
     for name, array in variables.items():
       tf.compat.v1.get_variable(name, initializer=array)
     session.run(tf.compat.v1.global_variables_initializer())
-    tf.compat.v1.train.Saver().save(session, str(prefix), write_meta_graph=False, write_state=state)
+    tf.compat.v1.train.Saver().save(session, str(prefix), write_meta_graph=False, write_state=False)
   return prefix
 
 

@@ -38,7 +38,6 @@ def test_flow_is_its_equations(dim, permutation, changes):
   z, _ = reference.forward(settings.to_dict(), weights, u)
   np.testing.assert_allclose(flow.transform(u), z, rtol=1e-10, atol=1e-10)
   np.testing.assert_allclose(flow.inverse(z), u, rtol=1e-10, atol=1e-10)
-  np.testing.assert_allclose(reference.inverse(settings.to_dict(), weights, z), u, rtol=1e-10, atol=1e-10)
   bits = flow.bits_per_dim(u).numpy()
   np.testing.assert_allclose(bits, reference.bits_per_dim(settings.to_dict(), weights, u), rtol=1e-10)
   flow.initialize(u)

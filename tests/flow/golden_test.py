@@ -109,12 +109,3 @@ def test_optimizer_step_of_the_reference_is_the_originals(golden):
   for name, expected in below(golden.arrays, "after_1_steps").items():
     # A gradient near zero is divided by its own size: its rounding shows at the size of the learning rate.
     np.testing.assert_allclose(found[name], expected, rtol=1e-5, atol=2e-6, err_msg=name)
-
-
-def test_variables_are_those_that_were_loaded(golden):
-  flow = golden.flow(golden.weights)
-  dumped = flow.tf1_variables()
-  assert dumped.keys() == golden.weights.keys()
-  for name, expected in golden.weights.items():
-    assert dumped[name].dtype == expected.dtype
-    np.testing.assert_array_equal(dumped[name], expected)

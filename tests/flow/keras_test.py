@@ -1,6 +1,7 @@
 """The flow as layers of Keras: every way to save and copy them, and how they are trained in a model."""
 
 import copy
+import functools
 import pickle
 import subprocess
 import sys
@@ -57,22 +58,13 @@ def way(function):
   WAYS[function.__name__] = function
 
 
-@way
-def keras(model, other, path):
-  model.save(f"{path}.keras")
-  return tf_keras.models.load_model(f"{path}.keras")
+def saved(model, other, path, ending):
+  model.save(f"{path}{ending}")
+  return tf_keras.models.load_model(f"{path}{ending}")
 
 
-@way
-def h5(model, other, path):
-  model.save(f"{path}.h5")
-  return tf_keras.models.load_model(f"{path}.h5")
-
-
-@way
-def saved_model(model, other, path):
-  model.save(str(path))
-  return tf_keras.models.load_model(str(path))
+for name, ending in {"keras": ".keras", "h5": ".h5", "saved_model": ""}.items():
+  WAYS[name] = functools.partial(saved, ending=ending)
 
 
 @way

@@ -31,19 +31,11 @@ def initialize(config, weights, u):
   return flow.weights
 
 
-def inverse(config, weights, z):
-  """Embeddings of latents z [batch, dim]."""
-  return _Flow(config, weights).inverse(np.asarray(z, np.float64))
-
-
-def log_likelihood(config, weights, u):
-  """Returns log p(u), [batch], in nats."""
-  z, log_det = forward(config, weights, u)
-  return -0.5 * np.sum(z**2, axis=1) - 0.5 * z.shape[1] * np.log(2 * np.pi) + log_det
-
-
 def bits_per_dim(config, weights, u):
-  return -log_likelihood(config, weights, u) / (np.shape(u)[1] * np.log(2))
+  """Returns -log2 p(u) / dim, [batch], of a standard normal base."""
+  z, log_det = forward(config, weights, u)
+  nats = 0.5 * np.sum(z**2, axis=1) + 0.5 * z.shape[1] * np.log(2 * np.pi) - log_det
+  return nats / (z.shape[1] * np.log(2))
 
 
 def loss(config, weights, a, b):
@@ -113,23 +105,6 @@ class _Flow:
         x, by_coupling = self._coupling(scope, x)
         log_det += by_actnorm + by_mixing + by_coupling
     return np.concatenate([*left, x], axis=1), log_det
-
-  def inverse(self, z):
-    n_levels = self.config["n_levels"]
-    widths = [z.shape[1] >> (level + 1) for level in range(n_levels - 1)]
-    *left, x = np.split(z, np.cumsum(widths), axis=1)
-    for level in reversed(range(n_levels)):
-      for step in reversed(range(self.config["depth"])):
-        scope = f"revnet_{level}/revnet_step_{step}"
-        first, second = np.split(x, 2, axis=1)
-        shift, scale = self._shift_and_scale(scope, first)
-        x = np.concatenate([first, second / scale - shift], axis=1)
-        x = x @ np.linalg.inv(self._mixing(scope))
-        b, logs = self._center_and_scale(f"{scope}/actnorm")
-        x = x / np.exp(3 * logs) - b
-      if level:
-        x = np.concatenate([x, left[level - 1]], axis=1)
-    return x
 
   def _center_and_scale(self, scope):
     return [self.weights[f"{scope}/{name}"].reshape(-1) for name in ("actnorm_center/b", "actnorm_scale/logs")]
