@@ -219,13 +219,9 @@ def test_the_penalty_counts_without_labels():
   assert values["eval_loss"] == values["loss"] == pytest.approx(0.5 * (5 + 2 + 1 + 1) / 2)
 
 
-def outputs():
-  return json.loads(shared("golden_siamese/facts.json").read_text())["outputs"]
-
-
 def test_lines_of_the_original(tmp_path):
   compared = set()
-  for case in outputs():
+  for case in json.loads(shared("golden_siamese/facts.json").read_text())["outputs"]:
     cosines = np.array(case["given"], np.float64)
     a = np.stack([np.ones(len(cosines)), np.zeros(len(cosines))], axis=1)
     b = np.stack([cosines, np.sqrt(1 - cosines**2)], axis=1)

@@ -163,17 +163,16 @@ def test_copies_are_read_in_the_published_order_if_asked_for(model, monkeypatch,
 
 
 WEIGHTS = np.random.default_rng(0).normal(size=[3, 12]).astype(np.float32)
-LABELS = ("contradiction", "entailment", "neutral")
 
 
 def test_initial_weights_and_probabilities():
   rng = np.random.default_rng(0)
   u, v = rng.normal(size=[2, 5, 6]).astype(np.float32)
-  classifier = Classifier.initial(6, LABELS, 3)
+  classifier = Classifier.initial(6, small.LABELS, 3)
   weights = classifier.output_weights.numpy()
   assert weights.shape == (3, 18) and np.abs(weights).max() <= 0.04 and weights.std() == pytest.approx(0.0176, rel=0.25)
-  np.testing.assert_array_equal(weights, Classifier.initial(6, LABELS, 3).output_weights)
-  assert (weights != Classifier.initial(6, LABELS, 4).output_weights.numpy()).all()
+  np.testing.assert_array_equal(weights, Classifier.initial(6, small.LABELS, 3).output_weights)
+  assert (weights != Classifier.initial(6, small.LABELS, 4).output_weights.numpy()).all()
   logits = np.hstack([u, v, np.abs(u - v)]).astype(np.float64) @ weights.T
   np.testing.assert_allclose(classifier.probabilities(u, v), special.softmax(logits, axis=1), rtol=1e-5)
 
@@ -188,10 +187,10 @@ def test_a_sentence_of_zeros_has_cosine_0_and_no_gradient():
 
 
 def test_a_saved_classifier_is_the_same(tmp_path):
-  Classifier(WEIGHTS, LABELS, {"name": "mini"}).save(tmp_path / "classifier")
+  Classifier(WEIGHTS, small.LABELS, {"name": "mini"}).save(tmp_path / "classifier")
   loaded = Classifier.load(tmp_path / "classifier")
   assert loaded.output_weights.numpy().tobytes() == WEIGHTS.tobytes()
-  assert (loaded.dim, loaded.labels, loaded.encoder) == (4, LABELS, {"name": "mini"})
+  assert (loaded.dim, loaded.labels, loaded.encoder) == (4, small.LABELS, {"name": "mini"})
   with pytest.raises(TrainingError, match="absent"):
     Classifier.load(tmp_path / "absent")
 
@@ -199,8 +198,8 @@ def test_a_saved_classifier_is_the_same(tmp_path):
 @pytest.mark.parametrize(
   ("weights", "labels", "message"),
   [
-    (WEIGHTS[:, :11], LABELS, r"shape \[3, 11\], expected \[num_labels, 3 \* dim\]"),
-    (WEIGHTS[0], LABELS, r"shape \[12\]"),
+    (WEIGHTS[:, :11], small.LABELS, r"shape \[3, 11\], expected \[num_labels, 3 \* dim\]"),
+    (WEIGHTS[0], small.LABELS, r"shape \[12\]"),
     (np.zeros([0, 12]), (), "shape"),
   ],
 )
