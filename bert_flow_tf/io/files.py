@@ -74,6 +74,10 @@ def writing(path: str | os.PathLike) -> Iterator[BinaryIO]:
       file.flush()
       os.fsync(file.fileno())
     temporary.replace(path)
+  except OSError as error:
+    if error.filename == str(temporary):
+      error.filename = os.fspath(path)  # the name that a user knows
+    raise
   finally:
     temporary.unlink(missing_ok=True)
 

@@ -80,6 +80,12 @@ def test_an_error_leaves_the_old_content(tmp_path):
   assert names(tmp_path) == ["a.json", "flow"]
 
 
+def test_an_error_names_the_file_that_is_written(tmp_path):
+  with pytest.raises(FileNotFoundError) as raised:
+    files.write_text(tmp_path / "absent/a.json", "")
+  assert raised.value.filename == str(tmp_path / "absent/a.json")
+
+
 def test_permissions_are_those_of_other_new_files(tmp_path):
   files.write_text(tmp_path / "ours", "")
   with files.replaced_folder(tmp_path / "our_folder"):
