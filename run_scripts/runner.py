@@ -17,12 +17,11 @@ from run_scripts import common_flags, help_page
 
 FLAGS = flags.FLAGS
 
-# Arguments of the library whose flag has another name, or several, of which messages name the one that is given.
+# Arguments of the library whose flag has another name, or several: messages name the first that is given, or the last.
 _FLAG_OF_ARGUMENT = {
   "folder": ("flow_folder",),
   "k": ("calibration",),
-  "exp_name": ("output", "exp_name"),
-  "output_parent_dir": ("output", "output_parent_dir"),
+  "exp_name": ("output", "exp_name", "output_parent_dir", "exp_name"),
   "revision": ("model_revision",),
 }
 # Values of boolean flags that may follow after a blank, as in the published commands.

@@ -249,7 +249,7 @@ embedder.weights_sha256 :: OTHER TEXT --shard_size=100 --output_dir=@/plain
 --output_dir :: MODEL TEXT --output_dir=@/plain.txt
 pip install 'bert-flow-tf[beam]' :: MODEL TEXT --runner=DirectRunner
 gcsfs :: MODEL --input=gs://bucket/*.txt
---output: gs://bucket/out :: MODEL TEXT --output=gs://bucket/out
+--output_dir: gs://bucket/out :: MODEL TEXT --output_dir=gs://bucket/out
 """,
   "table": """
 each :: --table=7 --figure=1 --table=1 --results_page= --results_page=@/R.md
