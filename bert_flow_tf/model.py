@@ -17,7 +17,7 @@ from bert_flow_tf.data.pairs import SentencePairs, Texts, check_pairs, check_sen
 from bert_flow_tf.encoder import pooling as pooling_lib
 from bert_flow_tf.encoder.identity import check_encoder, has_identity, load_identity, read_identity, save_identity
 from bert_flow_tf.encoder.sentence_encoder import SentenceEncoder, load_encoder
-from bert_flow_tf.errors import ConfigError, EncoderError, naming
+from bert_flow_tf.errors import BertFlowError, ConfigError, EncoderError, naming
 from bert_flow_tf.evaluation import isotropy
 from bert_flow_tf.evaluation.metrics import SAME, cosine_similarity, normalized
 from bert_flow_tf.evaluation.task_scores import Embeddings
@@ -152,7 +152,12 @@ class SentenceModel:
 
     # The encoder of the fit, unless the caller has another one; its embeddings must be those of the fit.
     model, arguments = load_encoder(identity, where, model, cache_dir, **settings)
-    loaded = cls(model, cache=cache, **arguments)
+    try:
+      loaded = cls(model, cache=cache, **arguments)
+    except BertFlowError as error:
+      if error.argument in settings:
+        raise
+      raise EncoderError(f"{where}: fitted on other embeddings than '{model.name}' has: {error}", "folder") from error
     if calibration is not None:
       loaded._take(calibration, where, "folder", allow_other_encoder)
       pooling_lib.check_low_dim(calibration.output_dim, loaded.identity.low_dim)

@@ -79,7 +79,8 @@ def writing(path: str | os.PathLike) -> Iterator[BinaryIO]:
       error.filename = os.fspath(path)  # the name that a user knows
     raise
   finally:
-    temporary.unlink(missing_ok=True)
+    with contextlib.suppress(OSError):  # a read-only file system, which the error above has named
+      temporary.unlink(missing_ok=True)
 
 
 @contextlib.contextmanager
