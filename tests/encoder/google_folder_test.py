@@ -112,15 +112,6 @@ def test_long_words_are_googles_unless_it_is_said(tmp_path):
     SentenceEncoder.from_pretrained(str(google), max_input_chars_per_word=0)
 
 
-def test_without_a_pooler_and_with_variables_of_training(tmp_path):
-  variables = tf1_files.google_variables(tiny.random_weights(pooler=False))
-  rest = {"bert/flow/revnet_0/x": np.zeros(2, np.float32), "output_weights": np.zeros([3, 36], np.float32)}
-  everything = {**variables, **rest, **tf1_files.adam_slots(variables), "global_step": np.array(5, np.int64)}
-  bert = load_bert(str(tf1_files.write_google(tmp_path, everything, checkpoint="model.ckpt-5")))
-  assert not bert.has_pooler and bert.tf1_variables().keys() == variables.keys()
-  assert bert(tf.constant(IDS), tf.constant(MASK))[1] is None
-
-
 def test_half_precision_is_loaded_exactly(tmp_path):
   halves = {name: array.astype(np.float16) for name, array in tf1_files.google_variables().items()}
   loaded = load_bert(str(tf1_files.write_google(tmp_path, halves))).tf1_variables()

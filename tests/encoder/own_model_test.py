@@ -10,7 +10,7 @@ import tensorflow as tf
 import tf_keras
 import transformers
 
-from bert_flow_tf import FlowConfig, Glow, SentenceEncoder, SentenceModel
+from bert_flow_tf import FlowConfig, Glow, SentenceEncoder
 from bert_flow_tf.encoder.saving import save_encoder
 from bert_flow_tf.encoder.settings import EncoderSettings
 from bert_flow_tf.encoder.tokenizer import pad_batch
@@ -93,16 +93,6 @@ def test_embeddings_follow_the_weights_in_training(tokenizer, tmp_path, kind, pr
     checksums.add(encoder.identity().weights_sha256)
     model.weights[0].assign_add(tf.random.stateless_normal(model.weights[0].shape, [3, 4]))
   assert len(checksums) == 2 and encoder.identity().settings.precision == precision
-
-
-def test_a_calibrated_own_model_is_saved_and_loaded(model, tokenizer, tmp_path):
-  encoder = SentenceEncoder(model, tokenizer)
-  fitted = SentenceModel(encoder).fit(TEXTS * 3, "sn")
-  fitted.save(tmp_path)
-  np.testing.assert_array_equal(SentenceModel.load(tmp_path, encoder).encode(TEXTS), fitted.encode(TEXTS))
-  model.weights[0].assign_add(tf.ones_like(model.weights[0]))
-  with pytest.raises(EncoderError, match="weights_sha256"):
-    SentenceModel.load(tmp_path, encoder)
 
 
 def test_a_model_with_a_head_is_embedded_by_its_bert(tokenizer):

@@ -29,22 +29,6 @@ def cone(rows, dim, seed=0):
   return u
 
 
-def tf1_weights(flow, seed=0):
-  """Weights for `load_tf1_variables` that are all non-zero; what is fixed (permutations, signs) stays.
-
-  The triangles of L and U that do not count are filled too: they must not count.
-  """
-  rng = np.random.default_rng(seed)
-  weights = {}
-  for name, array in flow.tf1_variables().items():
-    scale = {"b": 0.5, "logs": 0.1, "L": 0.3, "U": 0.3, "log_S": 0.2}.get(name.split("/")[-1])
-    if name.endswith("/W"):
-      scale = 1.0 / np.sqrt(array.shape[2])
-    drawn = rng.standard_normal(array.shape)
-    weights[name] = np.asarray(array, np.float64) if scale is None else scale * drawn
-  return weights
-
-
 def randomize(layer, seed=0):
   """Gives every trainable weight of a layer or flow a value that hides nothing; returns the layer."""
   rng = np.random.default_rng(seed)
@@ -52,6 +36,11 @@ def randomize(layer, seed=0):
     scale = 0.1 if "logs" in weight.name else 0.4
     weight.assign(scale * rng.standard_normal(weight.shape))
   return layer
+
+
+def tf1_weights(flow, seed=0):
+  """Returns weights for `load_tf1_variables` that hide nothing, also in triangles of L and U that must not count."""
+  return randomize(flow.copy(), seed).tf1_variables()
 
 
 @dataclasses.dataclass(frozen=True)

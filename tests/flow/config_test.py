@@ -41,23 +41,17 @@ def test_dict_round_trip(tmp_path):
   [
     ("latent_architecture", "iaf"),
     ("activation", "gelu"),
-    ("activation", None),
     ("coupling", "spline"),
     ("top_prior", "learned"),
     ("permutation", 1),
     ("use_fp16", True),
     ("coupling_width", 0),
-    ("coupling_width", "32"),
     ("coupling_width", True),
-    ("n_levels", 0),
     ("n_levels", None),
-    ("depth", 0),
     ("depth", 10**7),
-    ("depth", 1.5),
     ("coupling_dropout", 1.0),
     ("coupling_dropout", -0.1),
     ("coupling_dropout", True),
-    ("coupling_dropout", float("nan")),
   ],
 )
 def test_unsupported_values_are_named(key, value):

@@ -88,11 +88,6 @@ def clone_model(model, other, path):
   return clone
 
 
-@way
-def pickled(model, other, path):
-  return pickle.loads(pickle.dumps(model))
-
-
 def test_own_networks_are_one_for_each_coupling_and_have_no_seed():
   flow = small(network=own_network)
   with pytest.raises(FlowError, match="restart: a seed does not determine the weights of a network of your own"):
@@ -141,6 +136,7 @@ found["pickle"] = pickle.load(open(f"{folder}/pickle", "rb"))
 for name, model in found.items():
   for index, expected in enumerate(np.load(f"{folder}/outputs.npz").values()):
     np.testing.assert_allclose(model(u)[index], expected, rtol=1e-4, atol=1e-4, err_msg=name)
+assert found[".keras"].get_layer("shared") is found[".keras"].layers[-2].flow
 print("equal", len(found))
 """
 
@@ -163,14 +159,6 @@ def test_loaded_in_a_new_process_without_custom_objects(tmp_path):
     check=False,
   )
   assert done.stdout.endswith("equal 4\n"), done.stderr[-3000:]
-
-
-def test_a_shared_flow_stays_one(tmp_path):
-  model = everything()
-  model.save(tmp_path / "model.keras")
-  loaded = tf_keras.models.load_model(tmp_path / "model.keras")
-  assert len(loaded.weights) == len(model.weights)
-  assert loaded.get_layer("shared") is loaded.layers[-2].flow
 
 
 # ---- adapt
@@ -295,14 +283,6 @@ def test_unknown_dimensions(case, shape):
     np.testing.assert_allclose(model_of(layer, dim=None)(U), expected, atol=1e-4)
     with pytest.raises(FlowError, match="known last dimension"):
       model_of(type(layer)(), dim=None) if not case.is_flow else ActNorm().build([None, None])
-
-
-def test_frozen_flows_and_two_of_them_in_a_model():
-  frozen, free = small(trainable=False), small()
-  assert frozen.trainable_weights == [] and len(frozen.weights) == len(free.weights)
-  assert Glow.from_config(frozen.get_config()).trainable is False
-  model = model_of(frozen, free)
-  assert len(model.trainable_weights) == len(free.trainable_weights)
 
 
 @pytest.mark.parametrize("name", WAYS)

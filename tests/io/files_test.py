@@ -52,25 +52,12 @@ def test_a_folder_whose_replacement_was_killed_is_back(tmp_path):
   assert names(tmp_path) == ["flow"] and (tmp_path / "flow/weights").read_text() == "old"
 
 
-def test_a_running_write_of_another_host_survives(tmp_path, monkeypatch):
-  """Two machines share a folder; the process of the first does not run on the second."""
-  monkeypatch.setattr(files, "HOST", "first")
-  monkeypatch.setattr(os, "getpid", lambda: DEAD)
-  with files.writing(tmp_path / "a.npy") as file, files.temporary_folder(tmp_path / "flow") as folder:
-    file.write(b"first")
-    with monkeypatch.context() as patch:
-      patch.setattr(files, "HOST", "second")
-      files.clear_leftovers(tmp_path)
-      files.write_bytes(tmp_path / "a.npy", b"second")
-    assert folder.is_dir() and (tmp_path / "a.npy").read_bytes() == b"second"
-  assert (tmp_path / "a.npy").read_bytes() == b"first" and names(tmp_path) == ["a.npy"]
-
-
 def test_an_error_leaves_the_old_content(tmp_path):
   files.write_text(tmp_path / "a.json", "old")
   with files.replaced_folder(tmp_path / "flow") as folder:
     (folder / "weights").write_text("old")
   with pytest.raises(ValueError, match="stopped"), files.writing(tmp_path / "a.json") as file:
+    assert f".a.json.{files.HOST}.{os.getpid()}." in file.name  # as clear_leftovers takes it
     file.write(b"new")
     raise ValueError("stopped")
   with pytest.raises(ValueError, match="stopped"), files.replaced_folder(tmp_path / "flow") as folder:

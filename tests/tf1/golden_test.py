@@ -64,11 +64,6 @@ def variables():
   return Glow(config(), 8, permutation="random", seed=4).tf1_variables()
 
 
-def test_random_permutation(variables):
-  flow = make_flow(variables)
-  assert (flow.config, flow.dim, flow.permutation) == (config(), 8, "random")
-
-
 @pytest.mark.parametrize(
   "changes",
   [
