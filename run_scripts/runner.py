@@ -127,7 +127,7 @@ def _guarded(main, resumes=True):
     help_page.close_output()
     return 0
   except OSError as error:  # a full disk, a name that is too long, a file without permission
-    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+    if error.errno in (errno.ENOSPC, errno.EDQUOT) or "requested and" in str(error):  # NumPy's has no number
       return _fail(disk_full)
     if error.filename and error.strerror:
       return _fail(f"{error.filename}: {error.strerror}")

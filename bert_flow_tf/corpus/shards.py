@@ -258,15 +258,9 @@ def _write_parquet(file, ids, vectors):
   import_parquet("output_format").write_table(pa.table({"id": pa.array(ids, pa.string()), "embedding": rows}), file)
 
 
-def _write_npy(file, ids, vectors):
-  # As np.save, whose error of a full disk has no number.
-  np.lib.format.write_array_header_1_0(file, np.lib.format.header_data_from_array_1_0(vectors))
-  file.write(np.ascontiguousarray(vectors).data)
-
-
 # {format: function that writes the vectors to a file; npy without the ids}
 _WRITERS: dict[str, Callable] = {
-  NPY: _write_npy,
+  NPY: lambda file, ids, vectors: np.save(file, vectors),
   TFRECORD: _write_examples,
   JSONL: _write_json_lines,
   PARQUET: _write_parquet,

@@ -24,7 +24,6 @@ class SavedModelEncoder(SentenceEncoder):
 
   has_tokens = False
   own_pooling = Pooling(OUTPUT, OUTPUT, (), 0)
-  _instead_of_layer = " (SentenceModel.as_function embeds text in a graph)"
 
   def __init__(self, settings: EncoderSettings, bert: Any = None) -> None:
     """Loads the encoder of the settings, unless `bert` is it; see `SentenceEncoder.from_pretrained`."""
@@ -54,7 +53,7 @@ class SavedModelEncoder(SentenceEncoder):
 
   def as_layer(self, *args: Any, **kwargs: Any) -> Any:
     """Raises EncoderError; `SentenceModel.as_function` embeds text in the graph of a SavedModel."""
-    self.bert.check_has_transformer(f"be a layer on ids{self._instead_of_layer}")
+    self.bert.check_has_transformer("be a layer on ids")
 
   def text_graph(self) -> SavedText:
     """Returns the graph from text to vectors, which takes the place of `EncoderGraph`."""

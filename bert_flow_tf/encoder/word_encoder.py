@@ -16,7 +16,6 @@ class WordEncoder(SavedModelEncoder):
   """Encoder of sentences by word vectors, with the interface of `SentenceEncoder` except for what needs tokens."""
 
   own_pooling = AVERAGE
-  _instead_of_layer = ""
 
   def __init__(self, settings: EncoderSettings, vectors: WordVectors | None = None) -> None:
     """Loads the vectors of the settings' file, unless they are given; see `SentenceEncoder.from_pretrained`."""

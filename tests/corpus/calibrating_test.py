@@ -140,13 +140,9 @@ def test_interrupted_run_is_resumed(shards, tmp_path):
   np.save(folder / "shard-2.npy", draw(31, seed=1))
   with rejected(ConfigError, "output"):
     apply_to_files(*arguments)
-
-
-def test_an_unfinished_output_of_run_embed_is_rejected(shards, tmp_path):
-  folder, _ = shards
-  (folder / "manifest.json").write_text('{"shards": 4}')
-  with pytest.raises(ConfigError, match="3 of 4 shards"):
-    fit_files([str(folder)], "mean", str(tmp_path / "mean"))
+  (folder / "manifest.json").write_text('{"shards": 4}')  # of a run_embed that has not ended
+  with rejected(ConfigError, "vectors", "3 of 4 shards"):
+    apply_to_files(*arguments)
 
 
 def test_failed_file_leaves_nothing(shards, tmp_path):

@@ -1,10 +1,8 @@
 """Files of a shard, which shards are finished; an output folder resumes the same run and rejects any other;
 object stores."""
 
-import errno
 import json
 import os
-import resource
 
 import fsspec
 import numpy as np
@@ -14,7 +12,7 @@ from bert_flow_tf.corpus import storage
 from bert_flow_tf.corpus.embedding import pending, run_streaming
 from bert_flow_tf.corpus.index import BadRecord, Record, ShardRecords, changed_input, find_inputs
 from bert_flow_tf.corpus.readers import InputFormat
-from bert_flow_tf.corpus.shards import _WRITERS, Manifest, ShardFolder, add_counters
+from bert_flow_tf.corpus.shards import Manifest, ShardFolder, add_counters
 from bert_flow_tf.errors import ConfigError, DataError
 from bert_flow_tf.io import files
 from tests.corpus import toy
@@ -38,18 +36,6 @@ def shard(bad=True):
 
 def names(folder):
   return sorted(os.listdir(folder))
-
-
-def test_a_failed_write_has_its_number(tmp_path):
-  """By which a full disk is told."""
-  limits = resource.getrlimit(resource.RLIMIT_FSIZE)
-  resource.setrlimit(resource.RLIMIT_FSIZE, (50_000, limits[1]))
-  try:
-    with pytest.raises(OSError, match="large") as raised, (tmp_path / "a").open("wb") as file:
-      _WRITERS["npy"](file, [], np.zeros([9999, 3], np.float32))
-  finally:
-    resource.setrlimit(resource.RLIMIT_FSIZE, limits)
-  assert raised.value.errno == errno.EFBIG
 
 
 def test_npy(tmp_path):

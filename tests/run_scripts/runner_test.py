@@ -38,6 +38,7 @@ def exhausted(reason):
     (lambda: ConfigError("caf\u00e9 \x1b[2J"), True, 1, "caf\u00e9 \\x1b[2J"),
     (lambda: FULL, True, 1, f"the disk is full; free some space, and {RESUMES}"),
     (lambda: FULL, False, 1, "the disk is full; free some space, and start the same command again"),
+    (lambda: OSError("9 requested and 2 written"), True, 1, f"the disk is full; free some space, and {RESUMES}"),
     (lambda: OSError(36, "File name too long", "a"), True, 1, "a: File name too long"),
     (KeyboardInterrupt, True, 130, f"interrupted; {RESUMES}"),
     (KeyboardInterrupt, False, 130, "interrupted; start the same command again"),
