@@ -180,7 +180,7 @@ sentence_embedding_type=median :: TRAIN --sentence_embedding_type=median
 word rows without a transformer cannot be trained :: TRAIN --model=static:@/model
 --senteval= :: --task=STS-B --do_senteval --senteval=@/absent
 --exp_name :: --task=STS-B --do_eval --exp_name=sick
-exp_name :: TRAIN --exp_name=sick --learning_rate=1e-3 --num_train_epochs=1 --seed=2
+belongs to another fit :: TRAIN --exp_name=sick --learning_rate=1e-3 --num_train_epochs=1 --seed=2
 """,
   "convert": """
 each --tf1_checkpoint=@/all NEVER :: --encoder=mini --bert_config_file=@/absent --vocab_file=@/absent
