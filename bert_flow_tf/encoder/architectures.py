@@ -121,9 +121,7 @@ def check_model_type(where: Any, model_type: Any) -> Architecture:
   """Returns the row of a model_type, or raises an EncoderError."""
   if model_type not in tuple(ARCHITECTURES):
     expected = ", ".join(ARCHITECTURES)
-    raise EncoderError(
-      f"{where}: model_type is {model_type!r}, expected an encoder of text of one of the types {expected}; use one"
-    )
+    raise EncoderError(f"{where}: model_type is {model_type!r}, expected an encoder of text: {expected}")
   return ARCHITECTURES[model_type]
 
 

@@ -103,9 +103,7 @@ class EncoderLayer(tf_keras.layers.Layer):
     identity = EncoderIdentity.from_dict(arguments.pop("encoder"), where)
     encoder, _ = load_encoder(identity, where)
     if encoder.tokenizer_checksum != identity.tokenizer_sha256:
-      raise EncoderError(
-        f"{where}: '{identity.name}' has another vocabulary than the saved encoder; restore its folder"
-      )
+      raise EncoderError(f"{where}: '{identity.name}' has another vocabulary than the saved encoder; restore it")
     return encoder.as_layer(**identity.settings.pooling_arguments(), **arguments)
 
   def call(self, inputs: Any, training: bool | None = None) -> tf.Tensor:

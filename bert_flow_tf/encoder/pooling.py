@@ -239,9 +239,7 @@ def check_low_dim(dim: int, low_dim: int | None) -> None:
   """Raises ConfigError unless `low_dim` is None or a positive divisor of `dim`."""
   if low_dim is not None and (not is_integer(low_dim, 1) or dim % low_dim):
     divisors = ", ".join(str(n) for n in range(1, dim + 1) if dim % n == 0)
-    raise ConfigError(
-      f"low_dim={low_dim}: expected a divisor of the embedding's {dim} dimensions: {divisors}", argument="low_dim"
-    )
+    raise ConfigError(f"low_dim={low_dim}: expected a divisor of the {dim} dimensions: {divisors}", "low_dim")
 
 
 def low_dim(embeddings: tf.Tensor, n: int | None) -> tf.Tensor:

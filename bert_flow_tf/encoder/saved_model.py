@@ -212,9 +212,7 @@ def _choose(name: str, loaded: Any, wanted: str | None) -> tuple[str, _Function,
     seen.append(f"{function_name} gives {', '.join(shown)}")
   about = "; ".join(seen) or "no function of strings"
   if wanted:
-    raise ConfigError(
-      f"saved_model_output={wanted}: no such output with vectors in {name}: {about}", "saved_model_output"
-    )
+    raise ConfigError(f"saved_model_output={wanted}: no such output in {name}: {about}", "saved_model_output")
   raise EncoderError(f"model={name}: expected a SavedModel from strings [n] to vectors [n, dim], got: {about}", "model")
 
 

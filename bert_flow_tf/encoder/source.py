@@ -76,9 +76,7 @@ def find(settings: EncoderSettings) -> Source:
     # A saved calibration names its encoder so, also where a folder has that name.
     folder = _cached(name, settings)
     if folder is None:
-      raise EncoderError(
-        f"revision={revision}: only models of the hub have one, and {name} is a local folder", "revision"
-      )
+      raise EncoderError(f"revision={revision}: only hub models have one, and {name} is a local folder", "revision")
   elif _HUB_ID.fullmatch(name):
     folder = _hub_folder(name, shown, settings)
   else:

@@ -99,7 +99,7 @@ def find_prefix(path: str | os.PathLike) -> str:
   if chosen not in names:
     listed = ", ".join(names)
     raise EncoderError(
-      f"{path}: several checkpoints ({listed}), and no file `{_STATE}` names the latest; give one's prefix"
+      f"{path}: several checkpoints ({listed}), and no file `{_STATE}` names the latest; give a prefix"
     )
   if len(names) > 1:
     logging.info("%s holds %d checkpoints (%s): %s is used", path, len(names), ", ".join(names), chosen)

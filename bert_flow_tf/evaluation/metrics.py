@@ -155,9 +155,7 @@ def _scored_pairs(similarities, gold):
   similarities, gold = similarities[annotated], gold[annotated]
   bad = np.flatnonzero(~np.isfinite(similarities))
   if bad.size:
-    raise DataError(
-      f"pair {annotated[bad[0]]} (counted from 0) has the similarity {similarities[bad[0]]}, expected a finite number"
-    )
+    raise DataError(f"pair {annotated[bad[0]]} (from 0): similarity {similarities[bad[0]]}, expected a finite number")
   return similarities, gold
 
 

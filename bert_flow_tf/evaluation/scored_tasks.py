@@ -103,9 +103,7 @@ def _check_gold(path, task, gold, similarities, first_line):
   split = task.spec.eval_split
   scores = task.splits[split].scores
   if len(similarities) != len(scores):
-    raise DataError(
-      f"{path} has {len(similarities)} similarities, the {split} split of {task.spec.name} {len(scores)} pairs"
-    )
+    raise DataError(f"{path} has {len(similarities)} similarities for {len(scores)} pairs of {task.spec.name}, {split}")
   if gold is None:
     return
   # Some files and data sets round it, to 5 or 6 decimals.
@@ -127,9 +125,7 @@ def _read_predictions(path: str | os.PathLike) -> tuple[np.ndarray | None, Mappi
     header = rows.pop(0)[1]
   names = [name for name in header if name == _GOLD or name not in _NO_METHODS]
   if names == [_GOLD] or len(set(header)) < len(header) or "" in map(str.strip, header):
-    raise DataError(
-      f"{path}, line 1: the header is {', '.join(header)[:200]}; expected {_GOLD} and methods, each with its own name"
-    )
+    raise DataError(f"{path}, line 1: the header is {', '.join(header)[:200]}; expected {_GOLD} and distinct methods")
   if not rows:
     raise DataError(f"{path} has no similarity in it")
   columns: dict[str, list[float]] = {name: [] for name in names}

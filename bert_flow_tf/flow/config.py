@@ -87,9 +87,7 @@ class FlowConfig:
     try:
       return cls.from_dict(read_json(file))
     except (OSError, ValueError, ConfigError) as error:
-      raise ConfigError(
-        f"flow_model_config={path}: {file} is no configuration in JSON ({error})", "flow_model_config"
-      ) from error
+      raise ConfigError(f"flow_model_config={path}: {file} cannot be used ({error})", "flow_model_config") from error
 
   def to_dict(self) -> dict[str, Any]:
     """Returns keys and values as `from_dict` takes them."""

@@ -179,9 +179,7 @@ class OwnNetwork(FlowLayer):
       network = network(units)
     if not isinstance(network, tf_keras.layers.Layer):
       given = type(network).__name__
-      raise ConfigError(
-        f"network: expected a function from a number of outputs to a Keras layer, got {given}", "network"
-      )
+      raise ConfigError(f"network: expected a function, number of outputs -> Keras layer, got {given}", "network")
     self.network = network
 
   def get_config(self) -> dict[str, Any]:

@@ -99,9 +99,7 @@ class Glow(FlowLayer):
     couplings = config.n_levels * config.depth
     networks = network if isinstance(network, list | tuple) else [network] * couplings
     if len(networks) != couplings:
-      raise ConfigError(
-        f"network: {len(networks)} of them, expected a function, or {couplings} for the couplings", "network"
-      )
+      raise ConfigError(f"network: a list of {len(networks)}, expected a function, or {couplings} of them", "network")
     networks = iter(networks)
     # Each step draws its seed from one stream, so one seed determines all weights.
     seeds = seed_stream(seed)

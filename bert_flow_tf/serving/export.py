@@ -107,9 +107,7 @@ def export_model(
   served = _served(model, checked.normalize)
   if reference is not None and not served.calibration.is_flow:
     name = served.calibration.name
-    raise ConfigError(
-      f"reference: only a flow says how usual a text is, not calibration={name}; leave it out", "reference"
-    )
+    raise ConfigError(f"reference: only a flow says how usual a text is, not {name}; leave it out", "reference")
   if served.without_text:
     logging.warning("%s: the served model has embed_ids and no signature of text", served.without_text)
   with owned(export_dir, "export_dir"):

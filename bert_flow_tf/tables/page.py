@@ -72,9 +72,7 @@ def write(path: str | os.PathLike, folder: str | os.PathLike) -> None:
   """Writes the page of all tables in a folder, in Markdown; copies of its pictures (PNG) go to the page's folder."""
   tables = read_tables(folder)
   if not tables:
-    raise DataError(
-      f"results_page={path}: {folder} has no table_NAME.json; compute tables first, as with --table=all", "results_page"
-    )
+    raise DataError(f"results_page={path}: {folder} has no table_NAME.json; --table=all makes them", "results_page")
   terms = f"## Terms\n\n{markdown_table(['term', 'meaning'], TERMS.items())}"
   parts = [_INTRODUCTION, summary(tables), terms, _encoders(tables), _origins(tables)]
   for table in tables:

@@ -61,9 +61,7 @@ def make_strategy(
   else:
     strategy = wanted
   if not isinstance(strategy, tf.distribute.Strategy):
-    raise ConfigError(
-      f"strategy={strategy!r}: expected a tf.distribute.Strategy or {', '.join(STRATEGIES)}", "strategy"
-    )
+    raise ConfigError(f"strategy={strategy!r}: expected tf.distribute.Strategy or {', '.join(STRATEGIES)}", "strategy")
   if isinstance(strategy, tf.distribute.ParameterServerStrategy):
     raise ConfigError(
       "strategy: a ParameterServerStrategy's workers do not wait for each other, so a step has no one batch; expected "
@@ -279,9 +277,7 @@ def check_agreement(strategy: tf.distribute.Strategy, settings: Mapping[str, Any
   differing = np.flatnonzero((everywhere != everywhere[0]).any(axis=0))
   if differing.size:
     names = ", ".join(sorted(settings)[i] for i in differing)
-    raise TrainingError(
-      f"the workers of TF_CONFIG differ in {names}: start each with the same flags, data and versions"
-    )
+    raise TrainingError(f"the workers of TF_CONFIG differ in {names}: give each the same flags, data and versions")
 
 
 def from_chief(strategy: tf.distribute.Strategy, value: Any) -> np.ndarray:

@@ -265,9 +265,7 @@ class WeightVector:
     self._places = []
     for weight in self._weights:
       if id(weight) not in places:
-        raise ConfigError(
-          f"network: {weight.name} is no attribute of its layer; give each weight one of its own", "network"
-        )
+        raise ConfigError(f"network: {weight.name} is no attribute of its layer; give each weight its own", "network")
       self._places.append(places[id(weight)])
 
   def load(self) -> None:

@@ -125,9 +125,7 @@ class SiameseSettings(FlowSettings):
         argument="early_stopping",
       )
     if self.frozen and not self.flow_loss:
-      raise ConfigError(
-        "num_examples=0: without labels only a flow can be fitted; add flow and flow_loss", argument="num_examples"
-      )
+      raise ConfigError("num_examples=0: without labels only a flow is fitted; add flow and flow_loss", "num_examples")
 
   def check_flow(self) -> None:
     """Raises a ConfigError if `flow_loss` comes without `flow`."""

@@ -162,7 +162,7 @@ def test_a_revision_that_is_not_available(two_commits, monkeypatch):
   with pytest.raises(EncoderError, match="someone/tiny at revision v2 is not in the local cache"):
     resolve("someone/tiny", two_commits, "v2")
   for name in ("mini", str(two_commits)):
-    with rejected(EncoderError, "revision", match="only models of the hub have one"):
+    with rejected(EncoderError, "revision", match="only hub models have one"):
       resolve(name, two_commits, "main")
 
 

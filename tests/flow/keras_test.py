@@ -92,7 +92,7 @@ def test_own_networks_are_one_for_each_coupling_and_have_no_seed():
   flow = small(network=own_network)
   with pytest.raises(FlowError, match="restart: a seed does not determine the weights of a network of your own"):
     flow.restart(1)
-  with pytest.raises(ConfigError, match="network: 1 of them, expected a function, or"):
+  with pytest.raises(ConfigError, match="network: a list of 1, expected a function, or 2 of them"):
     small(network=[own_network])
 
 

@@ -27,7 +27,7 @@ def test_new_couplings_move_nothing():
 @COUPLINGS
 def test_what_is_no_network(cls):
   for network, given in ((5, "int"), (lambda units: units, "int"), ("net", "str")):
-    with pytest.raises(ConfigError, match=f"network: expected a function .* got {given}"):
+    with pytest.raises(ConfigError, match=f"network: expected a function, .* got {given}"):
       cls(network=network)(tf.zeros([1, 4]))
     with pytest.raises(ConfigError, match="network: "):
       Glow(FlowConfig(depth=1, n_levels=1), 4, network=network)
