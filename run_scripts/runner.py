@@ -176,8 +176,7 @@ def _own_names():
 def _fail(message, status=1):
   """Prints an error as one line and returns the exit status."""
   if sys.stderr is not None:  # None if it was closed before the start: print would write to standard output
-    line = " ".join(str(message).split())
-    # The message may quote a server or a file, whose control characters the terminal would obey.
+    line = " ".join(str(message).split())  # it may quote a file, whose control characters a terminal would obey
     line = "".join(letter if letter.isprintable() else ascii(letter)[1:-1] for letter in line)
     print(f"error: {line}", file=sys.stderr, flush=True)
   return status

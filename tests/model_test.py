@@ -126,6 +126,8 @@ def test_saved_and_loaded(encoder, model, tmp_path, calibrated):
   assert error.value.argument == "folder" and "max_seq_length 8, now 9" in str(error.value)
   with rejected(EncoderError, "folder", "fitted on other embeddings than 'static:mini' has: sentence_embedding_type="):
     SentenceModel.load(tmp_path / "model", "static:mini")
+  with rejected(ConfigError, "precision", "already loaded, with float32"):
+    SentenceModel.load(tmp_path / "model", encoder, precision="bfloat16")
   loaded = SentenceModel.load(tmp_path / "model", encoder, max_seq_length=9, allow_other_encoder=True)
   assert loaded.max_seq_length == 9 and loaded.encoder is encoder
   if calibrated:

@@ -480,6 +480,10 @@ def load_encoder(
   arguments |= settings
   loading = {name: arguments.pop(name) for name in EncoderSettings().arguments(LOADING) if name in arguments}
   if isinstance(chosen, SentenceEncoder):
+    own = chosen.settings.arguments(LOADING)
+    for name in own.keys() & settings.keys():
+      if settings[name] != own[name]:
+        raise ConfigError(f"{name}={settings[name]}: the encoder is already loaded, with {own[name]}", name)
     return chosen, arguments
   try:
     return SentenceEncoder.from_pretrained(chosen, cache_dir=cache_dir, **loading), arguments

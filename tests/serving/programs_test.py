@@ -33,8 +33,7 @@ def models(tmp_path_factory):
   config = FlowConfig(n_levels=2, depth=1, coupling_width=8)
   flow = SentenceModel(encoder, exported.random_flow(model.embed(SENTENCES), config), max_seq_length=16)
   white = SentenceModel(encoder, None, "cls", max_seq_length=16, low_dim=3).fit(SENTENCES, "whitening-6")
-  alone = SentenceModel(encoder, max_seq_length=16, low_dim=2)
-  return {"flow": flow, "whitening": white, "encoder alone": alone}
+  return {"flow": flow, "whitening": white, "encoder alone": SentenceModel(encoder, max_seq_length=16, low_dim=2)}
 
 
 @pytest.fixture(scope="module")
