@@ -1,6 +1,5 @@
 """data/table.py, data/lines.py and the readers of STS files: formats and malformed files."""
 
-import csv
 import math
 
 import numpy as np
@@ -10,7 +9,6 @@ from bert_flow_tf.data.semeval import read_sts
 from bert_flow_tf.data.stsb import read_benchmark
 from bert_flow_tf.data.table import Gold, Table
 from bert_flow_tf.errors import DataError
-from tests.testing import shared
 
 LINE = b"genre\tfile\tyear\tid\t2.5\tA man.\tA woman.\n"
 
@@ -23,24 +21,6 @@ def _file(tmp_path, content):
   path = tmp_path / "pairs.csv"
   path.write_bytes(content)
   return path
-
-
-# The sums are as `cut -f5 sts-*.csv | awk '{s+=$1} END {printf "%.3f", s}'` prints them.
-@pytest.mark.parametrize(
-  ("split", "count", "total"), [("train", 5749, 15528.043), ("dev", 1500, 3545.861), ("test", 1379, 3596.317)]
-)
-def test_the_real_files_row_by_row(split, count, total):
-  path = shared(f"data/STS/STSBenchmark/sts-{split}.csv")
-  pairs = read_benchmark(path)
-  with open(path, encoding="utf-8", newline="\n") as file:
-    rows = list(csv.reader(file, delimiter="\t", quoting=csv.QUOTE_NONE))
-  assert len(pairs) == len(rows) == count
-  assert pairs.sentences_a == tuple(row[5] for row in rows)
-  assert pairs.sentences_b == tuple(row[6] for row in rows)
-  assert pairs.scores.tolist() == [float(row[4]) for row in rows]
-  assert any('"' in sentence for sentence in pairs.sentences_a)
-  assert pairs.scores.sum() == pytest.approx(total, abs=1e-3)
-  assert pairs.scores.min() == 0 and pairs.scores.max() == 5
 
 
 @pytest.mark.parametrize(

@@ -221,21 +221,18 @@ def test_a_megabyte(text):
     assert ids.numpy()[0, 1:-1].tolist() == tokenizer.encode(read).ids[:30]
 
 
-def without_form():
-  """Yields tokenizers that have no graph form, and what the message names."""
-  tokenizer = bpe_of(600)
-  tokenizer.add_tokens(["new"])
-  yield tokenizer, "new"
-  yield unigram_of(1400, normalizers.Replace(tokenizers.Regex("[a-c]+"), "")), r"\[a-c\]"
-  yield unigram_of(1400, None, pre_tokenizers.Whitespace()), "Whitespace"
-  yield unigram_of(1400, None, pre_tokenizers.Metaspace(prepend_scheme="first")), "prepend_scheme=first"
-  tokenizer = bpe_of(600)
-  tokenizer.model.byte_fallback = True
-  yield tokenizer, "byte_fallback"
-
-
 def test_no_graph_form():
-  for tokenizer, named in without_form():
+  added, fallback = bpe_of(600), bpe_of(600)
+  added.add_tokens(["new"])
+  fallback.model.byte_fallback = True
+  without_form = {
+    "new": added,
+    "byte_fallback": fallback,
+    r"\[a-c\]": unigram_of(1400, normalizers.Replace(tokenizers.Regex("[a-c]+"), "")),
+    "Whitespace": unigram_of(1400, None, pre_tokenizers.Whitespace()),
+    "prepend_scheme=first": unigram_of(1400, None, pre_tokenizers.Metaspace(prepend_scheme="first")),
+  }
+  for named, tokenizer in without_form.items():
     with pytest.raises(NoGraphForm, match=named):
       graph_of(tokenizer)
 

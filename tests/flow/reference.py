@@ -38,11 +38,6 @@ def bits_per_dim(config, weights, u):
   return nats / (z.shape[1] * np.log(2))
 
 
-def loss(config, weights, a, b):
-  """Returns the mean of the first sentences' bits per dimension plus the mean of the second's."""
-  return np.mean(bits_per_dim(config, weights, a)) + np.mean(bits_per_dim(config, weights, b))
-
-
 def gradient(function, weights, h=1e-6):
   """Returns d function(weights) / d weight for every trainable weight, by central differences."""
   found = {}

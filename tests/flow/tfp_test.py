@@ -176,22 +176,6 @@ def test_bijectors_are_parts_of_others(case):
   assert all(tf.is_tensor(leaf) for leaf in leaves)
 
 
-def test_joint_distributions():
-  flow = Glow(config(n_levels=1, depth=1), 4, seed=1)
-  flow.adapt(cone(50, 4))
-
-  def score(u):
-    return tfd.Normal(tf.reduce_sum(u, axis=-1), 2.0)
-
-  sample = {"u": tf.constant(cone(3, 4), tf.float32), "score": tf.constant([0.0, 1.0, 2.0])}
-  expected = flow.distribution.log_prob(sample["u"]) + score(sample["u"]).log_prob(sample["score"])
-  named = tfd.JointDistributionNamed({"u": flow.distribution, "score": score})
-  np.testing.assert_allclose(named.log_prob(sample), expected, rtol=1e-5)
-  batched = tfd.JointDistributionSequentialAutoBatched([flow.distribution, score])
-  np.testing.assert_allclose(batched.log_prob([sample["u"], sample["score"]]), expected, rtol=1e-5)
-  assert named.sample(5)["u"].shape == [5, 4]
-
-
 def test_a_base_with_variables_is_not_copied():
   flow = Glow(config(), 8, base=tfd.Normal(tf.Variable(0.0), 1.0))
   with pytest.raises(ConfigError, match=r"^base: ResourceVariable cannot be saved"):
