@@ -175,7 +175,7 @@ def test_all_gpus_embed_and_one_fits(monkeypatch):
   ("wanted", "message"),
   [
     ("tpu", "strategy=tpu: expected one of default, mirrored"),
-    (2, r"strategy=2: expected a tf\.distribute\.Strategy or default"),
+    (2, r"strategy=2: expected tf\.distribute\.Strategy or default"),
     (
       object.__new__(tf.distribute.ParameterServerStrategy),
       "strategy: a ParameterServerStrategy's workers do not wait",

@@ -174,7 +174,7 @@ def killed(tmp_path_factory):
 @pytest.mark.slow
 def test_workers_that_were_started_to_different_ends(killed):
   for stdout, _, _ in killed[1]:
-    assert stdout.startswith("the workers of TF_CONFIG differ in flow_learning_rate, seed: start each with the same")
+    assert stdout.startswith("the workers of TF_CONFIG differ in flow_learning_rate, seed: give each the same")
 
 
 @pytest.mark.slow
