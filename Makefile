@@ -9,4 +9,6 @@ docs: ; .venv/bin/mkdocs build --strict
 notebook: ; .venv/bin/python -m tools.notebook
 table: ; .venv/bin/python run_scripts/run_table.py $(FLAGS)
 soak: ; .venv/bin/python -m tools.soak.kills $(FLAGS)
-constraints: ; uv pip compile --quiet --universal --python-version=3.11 --extra=test --extra=docs --extra=gcs --extra=s3 --no-annotate setup.py -o constraints.txt
+COMPILE = uv pip compile --quiet --universal --python-version=3.11 --no-annotate setup.py
+
+constraints: ; $(COMPILE) --extra=test --extra=docs --extra=gcs --extra=s3 -o constraints.txt && $(COMPILE) --extra=test-newest -o constraints-newest.txt

@@ -12,18 +12,27 @@ from typing import Any
 
 import numpy as np
 import tensorflow as tf
-import transformers
 from absl import logging
 
 from benchmarks import measure
+from bert_flow_tf.encoder.checkpoints.files import EncoderFiles
+from bert_flow_tf.encoder.checkpoints.loading import LoadedModel
 from bert_flow_tf.encoder.saving import save_encoder
 from bert_flow_tf.encoder.sentence_encoder import SentenceEncoder
-from bert_flow_tf.encoder.tokenizer import SentenceTokenizer
+from bert_flow_tf.encoder.text.folder import load_tokenizer
+from bert_flow_tf.encoder.transformer.architectures import BERT, EncoderConfig
+from bert_flow_tf.encoder.transformer.weights import random_transformer
 
 OURS, OTHERS = "ours", ("sentence-transformers", "ONNX Runtime")
 MATRIX_RATE = "matrix rate"
 # BERT-base (Devlin et al. 2019, section 3).
-BASE = {"hidden_size": 768, "num_hidden_layers": 12, "num_attention_heads": 12, "intermediate_size": 3072}
+BASE = {
+  "hidden_size": 768,
+  "num_hidden_layers": 12,
+  "num_attention_heads": 12,
+  "intermediate_size": 3072,
+  "max_position_embeddings": 512,
+}
 # Larger matrix products are not computed at a higher rate.
 _MATRIX = 1536
 # Sentences that ours embeds before the first round, which loads and traces.
@@ -41,10 +50,10 @@ def matrix_rate() -> float:
 
 def write_random_bert(folder: pathlib.Path, tokenizer_folder: str) -> None:
   """Writes a Hugging Face folder that both TensorFlow and PyTorch load."""
-  tokenizer = SentenceTokenizer.from_pretrained(tokenizer_folder)
-  tf.random.set_seed(0)
-  model = transformers.TFBertModel(transformers.BertConfig(vocab_size=tokenizer.vocab_size, **BASE))
-  save_encoder(SentenceEncoder(model, tokenizer), folder)
+  files = EncoderFiles(pathlib.Path(tokenizer_folder))
+  tokenizer = load_tokenizer(files)
+  config = EncoderConfig({"model_type": BERT, "vocab_size": tokenizer.vocab_size, **BASE})
+  save_encoder(SentenceEncoder(LoadedModel(random_transformer(config), "random", files), tokenizer), folder)
 
 
 def flops_per_token(config: Any, length: int) -> int:
@@ -86,7 +95,7 @@ def run(benchmark: Any) -> tuple[dict[str, Any], str]:
 
   with tempfile.TemporaryDirectory(prefix="bert_flow_benchmark_") as parent:
     folder = pathlib.Path(parent) / "random-bert"
-    write_random_bert(folder, benchmark.encoder.bert.folder)
+    write_random_bert(folder, benchmark.encoder.folder)
     with measure.Worker(benchmark.other_python, folder, sentences, length) as worker:
       encoder = add_ours(OURS, folder)
       for engine in OTHERS:

@@ -7,6 +7,7 @@ import os
 import pathlib
 import statistics
 import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
@@ -14,6 +15,8 @@ from typing import Any
 from absl import logging
 
 from bert_flow_tf.errors import ConfigError
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
 
 median = statistics.median
 
@@ -55,6 +58,34 @@ def markdown_table(header: Sequence, rows: Iterable[Sequence]) -> str:
   """Returns a markdown table, its first column aligned left and the others right."""
   lines = [header, ["---", *["---:"] * (len(header) - 1)], *rows]
   return "\n".join("| " + " | ".join(str(cell) for cell in line) + " |" for line in lines)
+
+
+class Checkout(contextlib.AbstractContextManager):
+  """Process of `checkout.py` that measures the package in a checkout of this project; it ends with its input."""
+
+  def __init__(self, root: pathlib.Path, *arguments: Any) -> None:
+    script = pathlib.Path(__file__).with_name("checkout.py")
+    command = [sys.executable, "-P", script, *arguments]
+    environment = {**os.environ, "PYTHONPATH": str(root), "TF_CPP_MIN_LOG_LEVEL": "3"}
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL}
+    self._root = root
+    self._process: Any = subprocess.Popen(list(map(str, command)), cwd=root, text=True, env=environment, **pipes)
+
+  def __exit__(self, *unused):
+    self._process.communicate()
+
+  def answer(self) -> dict[str, Any]:
+    """Returns the next line of the process."""
+    line = self._process.stdout.readline()
+    if not line:
+      raise ConfigError(f"baseline={self._root}: its package cannot be measured; expected a checkout of this project")
+    return json.loads(line)
+
+  def ask(self, **command: Any) -> dict[str, Any]:
+    """Sends a command and returns the answer."""
+    self._process.stdin.write(json.dumps(command) + "\n")
+    self._process.stdin.flush()
+    return self.answer()
 
 
 class Worker(contextlib.AbstractContextManager):

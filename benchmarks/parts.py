@@ -18,6 +18,8 @@ TITLES = {
   "tasks": "Whole tasks, our method and the original's",
   "step": "One step of the flow's fit",
   "encoder": "Sentences per second of the encoder",
+  "training_step": "A step of training through the encoder",
+  "startup": "From the import to the first sentence",
   "static": "Sentences per second of the static encoder",
   "serving": "A served model",
 }
@@ -39,6 +41,11 @@ class BenchmarkSettings(Settings):
     "this one.",
   )
   encoder_sentences: int = setting(256, "Distinct sentences, drawn at random, that part encoder embeds.", minimum=1)
+  training_steps: int = setting(5, "Steps of a round in part training_step.", minimum=1)
+  random_base: bool = setting(False, "Random weights of BERT-base's shape in parts training_step and startup.")
+  baseline: str | None = setting(
+    None, "Root of another checkout of this project, which parts training_step and startup measure in turns."
+  )
   load_seconds: float = setting(60.0, "Seconds for which 32 clients send requests in part serving.", minimum=1.0)
 
   def __post_init__(self) -> None:

@@ -28,8 +28,8 @@ _BATCH_SIZE = 1024  # model2vec's default
 def run(benchmark: Any) -> tuple[dict[str, Any], str]:
   """Measures both in turns; returns JSON values and Markdown."""
   encoder, length = benchmark.encoder, benchmark.pooling_arguments["max_seq_length"]
-  place = {"cache_dir": benchmark.embedding.model_cache_dir, "revision": encoder.bert.revision}
-  if not encoder.bert.is_static:
+  place = {"cache_dir": benchmark.embedding.model_cache_dir, "revision": encoder.revision}
+  if not encoder.is_static:
     encoder = SentenceEncoder.from_pretrained(f"static:{encoder.name}", **place)
   sentences = benchmark.sentences(*benchmark.settings.tasks)
   calibration = SentenceModel(encoder, None, max_seq_length=length).fit(sentences, CALIBRATION).calibration
@@ -69,7 +69,7 @@ def run(benchmark: Any) -> tuple[dict[str, Any], str]:
 
 def _write_table(encoder, folder):
   """Writes rows.npy, the unit word rows times the weights of their tokens, and tokenizer.json for model2vec."""
-  rows = encoder.bert.model.unit_rows[: encoder.tokenizer.vocab_size]
+  rows = encoder.bert.unit_rows[: encoder.tokenizer.vocab_size]
   if encoder.token_weights is not None:
     rows = rows * encoder.token_weights.table[:, np.newaxis]
   np.save(folder / "rows.npy", rows)

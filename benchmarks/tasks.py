@@ -18,7 +18,7 @@ from bert_flow_tf.data.flow_corpus import default_epochs
 from bert_flow_tf.data.pairs import SentencePairs
 from bert_flow_tf.data.task import TaskData
 from bert_flow_tf.encoder.sentence_encoder import SentenceEncoder
-from bert_flow_tf.encoder.tokenizer import pad_batch
+from bert_flow_tf.encoder.text.word_piece import pad_batch
 from bert_flow_tf.evaluation.metrics import cosine_similarity, score_pairs
 from bert_flow_tf.evaluation.task_scores import Embeddings
 from bert_flow_tf.training import calibrate
@@ -41,7 +41,7 @@ class PaddedEncoder:
 
     @tf.function(input_signature=[spec, spec], autograph=False)
     def embed(ids, mask):
-      return encoder.embed_batch(ids, mask, pooling)
+      return encoder.pooled_batch(ids, mask, pooling, packed=False)
 
     # A concrete function is traced here, once, and not in the graph of each fit.
     self.embed = embed.get_concrete_function()

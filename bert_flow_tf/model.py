@@ -110,7 +110,7 @@ class SentenceModel:
     """
     encoder = SentenceEncoder.from_pretrained(name, **loading)
     model = cls(encoder, None, sentence_embedding_type, max_seq_length, low_dim, cache)
-    encoder.bert.declared.log(**model.identity.settings.pooling_arguments())
+    encoder.declared.log(**model.identity.settings.pooling_arguments())
     return model
 
   @classmethod
@@ -346,7 +346,7 @@ class SentenceModel:
         self.encoder.check_has_tokens(spec.name)
       pooling_lib.check_low_dim(dim, self.identity.low_dim)
     if encoder_dropout:
-      self.encoder.bert.check_has_transformer("be embedded with dropout")
+      self.encoder.check_has_transformer("be embedded with dropout")
     if encoder_dropout and self.shares:
       raise ConfigError(
         f"encoder_dropout: sentence_embedding_type={self.identity.sentence_embedding_type} has views, whose mix is "
@@ -502,7 +502,7 @@ class SentenceModel:
 
   def encoder_graph(self) -> Any:
     """Returns the graph of the encoder, from text to what the calibration takes."""
-    from bert_flow_tf.encoder.graph import EncoderGraph
+    from bert_flow_tf.encoder.encoder_graph import EncoderGraph
 
     encoder: Any = self.encoder
     if not encoder.has_tokens:

@@ -23,7 +23,7 @@ def _glob(include, exclude=(), **unused):
 
 @functools.cache
 def read_build():
-  """Returns BUILD's table PARTS, {part: parts that it may import}, and its targets, (kind, name, files) each.
+  """Returns BUILD's tables, {name: value}, and its targets, (kind, name, files) each.
 
   BUILD is a Starlark program that Python can run.
   """
@@ -35,7 +35,7 @@ def read_build():
   scope = {kind: functools.partial(rule, kind) for kind in ("py_library", "py_binary", "py_test")}
   scope.update(glob=_glob, package=lambda **unused: None)
   exec(compile((REPO / "BUILD").read_text(encoding="utf-8"), "BUILD", "exec"), scope)
-  return scope["PARTS"], targets
+  return scope, targets
 
 
 def _tracked(*folders):

@@ -1,6 +1,7 @@
 """Who may import whom: every import of the package and its runners, those inside functions included."""
 
 import ast
+import graphlib
 import pkgutil
 import subprocess
 import sys
@@ -14,22 +15,25 @@ from tests.testing import REPO
 
 # What every part of bert_flow_tf may import; BUILD's table PARTS has the other arrows.
 _COMMON = ("errors", "io", "progress", "_keras2", "_version")
-_ARROWS = {**dict.fromkeys(("bert_flow_tf", *_COMMON), ()), **read_build()[0]}
+_ARROWS = {**dict.fromkeys(("bert_flow_tf", *_COMMON), ()), **read_build()[0]["PARTS"]}
+# {module or folder of the encoder: its layer}; the table ENCODER has the layers, lowest first.
+_ENCODER = "bert_flow_tf.encoder"
+_LAYERS = {name: number for number, names in enumerate(read_build()[0]["ENCODER"]) for name in names}
 # {package of others: where alone it may be imported}
 _ONLY_IN = {
   "absl.flags": ("run_scripts",),
   "absl.app": ("run_scripts",),
-  "transformers": ("bert_flow_tf.encoder",),
+  "transformers": ("bert_flow_tf.encoder.text",),
   "mteb": ("bert_flow_tf.integrations",),
   "torch": ("bert_flow_tf.integrations",),
   "senteval": ("bert_flow_tf.integrations",),
-  "huggingface_hub": ("bert_flow_tf.encoder.source",),
+  "huggingface_hub": ("bert_flow_tf.encoder.checkpoints.source",),
   "tensorflow_datasets": ("bert_flow_tf.data",),
   "tensorflow_probability": ("bert_flow_tf.flow",),
   "tensorflow_text": (
-    "bert_flow_tf.encoder.graph_text",
-    "bert_flow_tf.encoder.graph_tokenizer",
-    "bert_flow_tf.encoder.saved_model",
+    "bert_flow_tf.encoder.graph.normalizers",
+    "bert_flow_tf.encoder.graph.tokenizer",
+    "bert_flow_tf.encoder.other.saved_model",
   ),
   "tensorflow_serving": ("bert_flow_tf.serving",),
   "apache_beam": ("bert_flow_tf.corpus",),
@@ -49,7 +53,7 @@ _MODULES_WITHOUT_TENSORFLOW = (
   "bert_flow_tf.corpus.job",
   "bert_flow_tf.corpus.records",
   "bert_flow_tf.encoder.identity",
-  "bert_flow_tf.encoder.word_vectors",
+  "bert_flow_tf.encoder.other.word_vectors",
   "bert_flow_tf.integrations.senteval",
   "bert_flow_tf.neighbors",
   "bert_flow_tf.progress",
@@ -99,20 +103,66 @@ def broken_rule(module, name):
   return None
 
 
+def broken_layer(module, name):
+  """Returns why a module of the encoder may not import `name`; None where it may."""
+  if not is_in(module, [_ENCODER]) or not is_in(name, [_ENCODER]) or module == _ENCODER:
+    return None
+  room, other = (full.split(".")[2] for full in (module, name))
+  for each in (room, other):
+    if each not in _LAYERS:
+      return f"'{each}' is not in BUILD's table ENCODER"
+  if room == other or _LAYERS[other] < _LAYERS[room]:
+    return None
+  return f"{room} is not above {other} in BUILD's table ENCODER"
+
+
+def module_of(path):
+  """Returns the dotted name of a file."""
+  return path.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
+
+
 def broken_rules(path, text):
   """Returns the imports of a file that break a rule, one line each."""
-  module = path.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
-  found = [(line, name, broken_rule(module, name)) for line, name in imported(ast.parse(text, path))]
-  return [f"{path}:{line}: imports {name}: {reason}" for line, name, reason in found if reason]
+  module = module_of(path)
+  found = []
+  for line, name in imported(ast.parse(text, path)):
+    for reason in (broken_rule(module, name), broken_layer(module, name)):
+      if reason:
+        found.append(f"{path}:{line}: imports {name}: {reason}")
+  return found
+
+
+def files():
+  """Returns {path: text} of the Python files of the package and its runners."""
+  paths = [path for folder in ("bert_flow_tf", "run_scripts") for path in sorted((REPO / folder).rglob("*.py"))]
+  return {path.relative_to(REPO).as_posix(): path.read_text(encoding="utf-8") for path in paths}
 
 
 def test_the_imports_keep_the_law():
-  paths = [path for folder in ("bert_flow_tf", "run_scripts") for path in sorted((REPO / folder).rglob("*.py"))]
-  assert len(paths) > 30
-  broken = []
-  for path in paths:
-    broken += broken_rules(path.relative_to(REPO).as_posix(), path.read_text(encoding="utf-8"))
-  assert broken == []
+  texts = files()
+  assert len(texts) > 30
+  assert [line for path, text in texts.items() for line in broken_rules(path, text)] == []
+
+
+def test_no_two_modules_import_each_other():
+  """Not by a third one either, and not inside functions."""
+  texts = {module_of(path): text for path, text in files().items()}
+  graph = {}
+  for module, text in texts.items():
+    graph[module] = set()
+    for _, name in imported(ast.parse(text)):
+      if name not in texts:  # of something in a module
+        name = name.rpartition(".")[0]
+      if name in texts:
+        graph[module].add(name)
+    graph[module] -= {"bert_flow_tf"}  # which loads each public name at its first use
+  graphlib.TopologicalSorter(graph).prepare()  # raises CycleError
+
+
+def test_every_room_of_the_encoder_has_a_layer():
+  paths = (REPO / "bert_flow_tf/encoder").iterdir()
+  rooms = {path.stem for path in paths if path.suffix == ".py" or (path / "__init__.py").is_file()}
+  assert rooms - {"__init__"} == set(_LAYERS)
 
 
 @pytest.mark.parametrize(
@@ -123,6 +173,10 @@ def test_the_imports_keep_the_law():
     ("data/new.py", "from run_scripts import common_flags", "neither its runners"),
     ("novelty/new.py", "import bert_flow_tf.errors", "table PARTS"),
     ("data/new.py", "from absl import flags", "absl.flags is imported only in"),
+    ("encoder/text/new.py", "def f():\n  import bert_flow_tf.encoder.graph.tokenizer", "text is not above graph"),
+    ("encoder/cache.py", "from bert_flow_tf.encoder import pooling", "cache is not above pooling"),
+    ("encoder/pooling.py", "from bert_flow_tf.encoder import novelty", "'novelty' is not in BUILD's table ENCODER"),
+    ("encoder/saving.py", "from bert_flow_tf.encoder.text.word_piece import pad_batch", None),
     ("calibration/new.py", "import scipy.linalg\nfrom bert_flow_tf.errors import ConfigError", None),
   ],
 )

@@ -23,12 +23,13 @@ from bert_flow_tf.corpus import readers
 from bert_flow_tf.data import nli, semeval, stsb
 from bert_flow_tf.data.lines import TextError, lines
 from bert_flow_tf.data.tasks import load_task
-from bert_flow_tf.encoder import hugging_face
+from bert_flow_tf.encoder.checkpoints import hugging_face
+from bert_flow_tf.encoder.checkpoints.files import EncoderFiles, check_vocabulary
 from bert_flow_tf.encoder.identity import EncoderIdentity
+from bert_flow_tf.encoder.other.word_vectors import WordVectors
 from bert_flow_tf.encoder.pooling import parse_pooling
 from bert_flow_tf.encoder.settings import EncoderSettings
-from bert_flow_tf.encoder.tokenizer import SentenceTokenizer
-from bert_flow_tf.encoder.word_vectors import WordVectors
+from bert_flow_tf.encoder.text.folder import load_tokenizer
 from bert_flow_tf.errors import BertFlowError, ConfigError
 from bert_flow_tf.io import archive
 from tests.calibration.cases import cone
@@ -83,19 +84,19 @@ def read_lines(data):
 
 def read_vocabulary(data):
   path = _file(data, "vocabulary/vocab.txt")
-  hugging_face.check_vocabulary(path, 30)
-  ids = SentenceTokenizer.from_pretrained(path.parent)(["a dog.", "\u4e1c x"])
+  check_vocabulary(path, 30)
+  ids = load_tokenizer(path.parent)(["a dog.", "\u4e1c x"])
   assert all(row.dtype == np.int32 for row in ids)
 
 
 def read_tokenizer_config(data):
   folder = tiny.save_tiny(_FOLDER / "tokenizer") if not (_FOLDER / "tokenizer").exists() else _FOLDER / "tokenizer"
   (folder / "tokenizer_config.json").write_bytes(data)
-  SentenceTokenizer.from_pretrained(folder)(["a dog."])
+  load_tokenizer(folder)(["a dog."])
 
 
 def read_config(data):
-  hugging_face.read_config(_file(data, "config/config.json").parent)
+  assert EncoderFiles(_file(data, "config/config.json").parent).config
 
 
 def read_flow_config(data):
@@ -143,7 +144,12 @@ def read_calibration_json(data):
 
 
 def read_safetensors(data):
-  hugging_face._read_word_rows(_file(data, "weights/model.safetensors"), {"vocab_size": 24, "hidden_size": 12})
+  folder = _FOLDER / "weights"
+  if not folder.exists():
+    tiny.save_tiny(folder)
+  (folder / "model.safetensors").write_bytes(data)
+  for word_rows in (True, False):
+    hugging_face.load(EncoderFiles(folder), {}, word_rows)
 
 
 def read_word_vectors(data):

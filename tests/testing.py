@@ -33,6 +33,15 @@ def below(arrays, prefix):
   return {key.removeprefix(f"{prefix}/"): arrays[key] for key in arrays if key.startswith(f"{prefix}/")}
 
 
+def tf_bert():
+  """Returns the module transformers; skips the calling test where it has no TFBertModel."""
+  import transformers
+
+  if not hasattr(transformers, "TFBertModel"):
+    pytest.skip(f"transformers {transformers.__version__} has no TFBertModel; versions before 5 have one")
+  return transformers
+
+
 @contextlib.contextmanager
 def rejected(error, argument, match=None):
   """Expects an error in one line that names an argument."""

@@ -25,7 +25,7 @@ def load_saved_model(folder: str, output: str | None = None) -> SentenceModel:
 
 def embedder_of(model: SentenceModel, calibration_folder: str | None = None, cache_dir: str | None = None) -> Embedder:
   """Returns a model with what decides its embeddings, and how workers load it; None as folder: an encoder alone."""
-  packages = ["tokenizers", "transformers"]
+  packages = ["tokenizers"]
   if not model.encoder.has_tokens:
     packages = ["tensorflow-text"]
   versions = _versions(packages)

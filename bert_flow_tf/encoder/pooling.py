@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 import re
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from bert_flow_tf.errors import ConfigError
 from bert_flow_tf.io.checks import is_integer
@@ -232,6 +232,21 @@ def parse_pooling(sentence_embedding_type: str, num_hidden_layers: int) -> Pooli
     f"sentence_embedding_type={text}: expected one of {ALLOWED}, with 0 < S < 1; N is 1 to {num_hidden_layers}, the "
     "blocks of this model",
     argument="sentence_embedding_type",
+  )
+
+
+def check_trainable(pooling: Pooling, token_weights: Any) -> None:
+  """Raises a ConfigError if the pooling reads the word embeddings themselves, or if tokens have weights."""
+  if pooling.reads_words:
+    argument, value = "sentence_embedding_type", pooling.name
+  elif token_weights:
+    argument, value = "token_weights", token_weights.name
+  else:
+    return
+  raise ConfigError(
+    f"{argument}={value}: only a frozen encoder is used so, as in run_flow; to train an encoder, expected a mean of "
+    "blocks or cls, and token_weights=uniform",
+    argument=argument,
   )
 
 

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 from safetensors import SafetensorError
 from safetensors.numpy import save_file
-from transformers.modeling_tf_pytorch_utils import TransposeType, convert_tf_weight_name_to_pt_weight_name
 
-from bert_flow_tf.encoder import hugging_face
-from bert_flow_tf.encoder.architectures import bare_name
+from bert_flow_tf.encoder.checkpoints.files import SAVED_BY_TRANSFORMERS, TOKENIZER_CONFIG
+from bert_flow_tf.encoder.transformer.transformer import path_of_variable
+from bert_flow_tf.encoder.transformer.weights import from_pytorch, name_of_path
 from bert_flow_tf.errors import EncoderError
 from bert_flow_tf.io import checksums
 from bert_flow_tf.io.files import replaced_folder, write_text
@@ -26,15 +26,13 @@ _VOCABULARIES = ("vocab.txt", "tokenizer.json")
 
 def save_encoder(encoder: "SentenceEncoder", folder: str | os.PathLike) -> None:
   """Writes an encoder's float32 weights, configuration and tokenizer; replaces a folder that was saved here."""
-  encoder.bert.check_has_transformer("be saved")
+  encoder.check_has_transformer("be saved")
   folder = pathlib.Path(folder).resolve()
-  config = json.loads(encoder.bert.config.to_json_string())
-  config |= {"architectures": [f"{encoder.bert.row.name}Model"], "torch_dtype": "float32"}  # the type of the weights
-  config.pop(hugging_face.SAVED_BY_TRANSFORMERS, None)
-  tokenizer = {"model_max_length": encoder.bert.max_tokens, "tokenizer_class": f"{encoder.bert.row.name}Tokenizer"}
-  path = pathlib.Path(encoder.bert.folder) / "tokenizer_config.json"
-  if path.exists():
-    tokenizer |= hugging_face.read_json(path)
+  name = encoder.bert.config.architecture.name
+  config = {**encoder.bert.config.values, "architectures": [f"{name}Model"], "torch_dtype": "float32"}  # of the weights
+  config.pop(SAVED_BY_TRANSFORMERS, None)
+  tokenizer = {"model_max_length": encoder.max_tokens, "tokenizer_class": f"{name}Tokenizer"}
+  tokenizer |= encoder.loaded.files.json(TOKENIZER_CONFIG)
   # Otherwise the new folder's name and files would decide some of them.
   tokenizer |= encoder.tokenizer.settings | encoder.tokenizer.specials
   tensors, vocabulary = _tensors(encoder.bert), encoder.tokenizer.files()
@@ -59,13 +57,9 @@ def save_encoder(encoder: "SentenceEncoder", folder: str | os.PathLike) -> None:
 def _tensors(bert):
   """Returns {PyTorch's name: array} of the weights, without the main layer's name."""
   tensors = {}
-  for weight in bert.model.weights:
-    path = f"model/{bare_name(weight)}"
-    name, transpose = convert_tf_weight_name_to_pt_weight_name(path, f"{bert.row.main}.", weight.shape)
-    array = weight.numpy()
-    if transpose is TransposeType.SIMPLE:
-      array = array.T
-    tensors[name] = np.ascontiguousarray(array)
+  for weight in bert.weights:
+    path = path_of_variable(weight)
+    tensors[name_of_path(path)] = np.ascontiguousarray(from_pytorch(path, weight.numpy()))
   return tensors
 
 

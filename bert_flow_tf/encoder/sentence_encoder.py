@@ -1,46 +1,40 @@
-"""Embedding of sentences: tokenizer, BERT and pooling."""
+"""Encoder of sentences by a transformer, or by its word rows alone."""
 
 import functools
-import importlib.metadata
 import os
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 import tensorflow as tf
+import tf_keras
 
-from bert_flow_tf.data.pairs import Texts, check_sentences
-from bert_flow_tf.encoder import own_model
 from bert_flow_tf.encoder import pooling as pooling_lib
-from bert_flow_tf.encoder.bert import BertEncoder, load_bert
-from bert_flow_tf.encoder.cache import CHUNK_SENTENCES, EmbeddingCache
-from bert_flow_tf.encoder.characters import CharacterTable
-from bert_flow_tf.encoder.fine_tuning import EncoderLayer
+from bert_flow_tf.encoder import user_model
+from bert_flow_tf.encoder.checkpoints import tf1_names
+from bert_flow_tf.encoder.checkpoints.loading import LoadedModel, load_model
 from bert_flow_tf.encoder.identity import EncoderIdentity, VectorsIdentity
+from bert_flow_tf.encoder.layer import EncoderLayer
+from bert_flow_tf.encoder.other.saved_model import SavedModelEncoder
+from bert_flow_tf.encoder.other.word_encoder import WordEncoder
 from bert_flow_tf.encoder.pooling import Pooling
-from bert_flow_tf.encoder.settings import LOADING, EncoderSettings, keywords
-from bert_flow_tf.encoder.source import absolute_name
-from bert_flow_tf.encoder.token_weights import UNIFORM, TokenWeights, make_token_weights, parse_token_weights
-from bert_flow_tf.encoder.tokenizer import SentenceTokenizer, pad_batch
+from bert_flow_tf.encoder.settings import LOADING, STATIC_MAX_SEQ_LENGTH, EncoderSettings, keywords
+from bert_flow_tf.encoder.text.characters import CharacterTable
+from bert_flow_tf.encoder.text.folder import load_tokenizer
+from bert_flow_tf.encoder.text.token_weights import TokenWeights, make_token_weights, parse_token_weights
+from bert_flow_tf.encoder.text.word_piece import SentenceTokenizer, pad_batch
+from bert_flow_tf.encoder.text_encoder import TextEncoder, sentences_of_step
+from bert_flow_tf.encoder.transformer.architectures import BERT, bare_name
+from bert_flow_tf.encoder.transformer.word_rows import WordRows
 from bert_flow_tf.errors import ConfigError, EncoderError
-from bert_flow_tf.io.checks import check_counts
-from bert_flow_tf.io.experiment import SAVED_MODEL, WORD_VECTORS
+from bert_flow_tf.io.checks import is_integer
+from bert_flow_tf.io.experiment import SAVED_MODEL, STATIC, WORD_VECTORS
 from bert_flow_tf.progress import Progress
 
-# Packages whose versions change embeddings by rounding, or by a fixed error.
-_PACKAGES = ("tensorflow", "transformers", "tokenizers")
-# To be raised when the encoder's operations or the size of its steps change, which changes the rounding too.
-_COMPUTATION = 2
-# Tokens of a step on a CPU. One constant, as it decides the rounding of some embeddings (a product of few rows adds up
-# in another order). From 512 to 2048 tokens the CPU time differs by 2%; 384 take up to 4% more, 128 up to 13% (384, 768
-# and 1024 wide; oneDNN with AVX2, AVX512 and AVX512-BF16).
-_CPU_TOKENS = 768
-# On a GPU a step has as many tokens as `batch_size` sentences of this length: few short sentences would leave it idle.
-_GPU_LENGTH = 64
 
-
-class SentenceEncoder:
-  """BERT that turns sentences into embeddings u, the flow's input.
+@tf_keras.saving.register_keras_serializable("bert_flow_tf")
+class SentenceEncoder(TextEncoder):
+  """BERT, or another transformer, that turns sentences into embeddings u, the flow's input.
 
       encoder = SentenceEncoder.from_pretrained("mini")
       embeddings = encoder.encode(["A man is eating.", "A woman reads."])  # float32 [2, 256]
@@ -48,24 +42,22 @@ class SentenceEncoder:
       layer = encoder.as_layer(trainable=True)  # a Keras layer from sentences to embeddings
 
   Args:
-    bert: a transformers.TFBertModel, or a `BertEncoder`.
-    tokenizer: transformers' BertTokenizer or BertTokenizerFast, its folder, or a `SentenceTokenizer`.
+    bert: a transformers.TFBertModel or one of its kin, whose variables the encoder computes on; or a `LoadedModel`.
+    tokenizer: transformers' BertTokenizer or a fast tokenizer, its folder, or a `SentenceTokenizer`.
     token_weights: weights of tokens in the mean; None for equal ones.
     settings: `EncoderSettings`, of which a TFBertModel takes the precision.
 
-  Attributes:
-    bert: the BERT, with the TFBertModel in `bert.model`.
-    tokenizer: the tokenizer.
-    hidden_size: width of BERT's hidden states.
-    word_size: width of the word embeddings, which ELECTRA and ALBERT widen; None without any.
-    num_hidden_layers: number of transformer blocks.
-    token_weights: weights of tokens in the mean; None for equal ones.
-    settings: the `EncoderSettings` that it was loaded with.
-    has_tokens: whether it cuts text into tokens, which have ids, weights and a largest number.
+  Attributes (besides those of `TextEncoder`):
+    bert: the `Transformer`, from ids to hidden states, or the `WordRows` of a static encoder.
+    tokenizer: the `SentenceTokenizer`.
+    folder: folder of the tokenizer's files.
+    loaded: the `LoadedModel`, with the files that it came from.
+
+  Raises:
+    EncoderError: `bert` is no TFBertModel, or has adapters or layers of its own.
   """
 
   has_tokens = True
-  word_size: int | None = None
 
   def __init__(
     self,
@@ -75,18 +67,23 @@ class SentenceEncoder:
     settings: EncoderSettings | None = None,
   ) -> None:
     self.settings = settings or EncoderSettings()
-    if not isinstance(bert, BertEncoder):
-      bert, tokenizer = own_model.parts_of(bert, tokenizer, self.settings.precision)
-    self.bert: BertEncoder = bert
+    if not isinstance(bert, LoadedModel):
+      bert, tokenizer = user_model.parts_of(bert, tokenizer)
+    self.loaded: LoadedModel = bert
+    self.bert = bert.model
+    self.name, self.revision, self.declared = bert.name, bert.revision, bert.declared
+    self.folder = bert.files.folder
     self.tokenizer: SentenceTokenizer = tokenizer
     self.token_weights = token_weights
-    self.hidden_size = bert.config.hidden_size
-    self.num_hidden_layers = bert.config.num_hidden_layers
-    self.word_size = self.bert.word_size
-    self._functions: dict[Pooling, Callable] = {}
+    config = self.bert.config
+    self.hidden_size, self.num_hidden_layers = config.hidden_size, config.num_hidden_layers
+    self.word_size = config.word_size
+    self.has_pooler, self.is_static = self.bert.has_pooler, isinstance(self.bert, WordRows)
+    self.is_bert = config.model_type == BERT and not self.is_static
+    self.compute_in(self.settings.precision, frozen=not bert.is_user_model)
 
   @classmethod
-  def from_pretrained(cls, name: str | os.PathLike, **arguments: Any) -> "SentenceEncoder":
+  def from_pretrained(cls, name: str | os.PathLike, **arguments: Any) -> Any:
     """Loads an encoder. Within a strategy's scope it gets a copy on each device, and they embed together.
 
     Args:
@@ -106,53 +103,121 @@ class SentenceEncoder:
     return cls.load(EncoderSettings.of(name, **arguments))
 
   @classmethod
-  def load(cls, settings: EncoderSettings) -> "SentenceEncoder":
-    """Loads the encoder of the settings; see `from_pretrained`."""
+  def load(cls, settings: EncoderSettings, do_lower_case: bool | None = None) -> Any:
+    """Loads the encoder of the settings; see `from_pretrained`. `do_lower_case`: None for what its files say."""
     if settings.encoder_name.startswith(SAVED_MODEL):
-      from bert_flow_tf.encoder.saved_model_encoder import SavedModelEncoder  # which inherits from this class
-
       return SavedModelEncoder(settings)
     if settings.encoder_name.startswith(WORD_VECTORS):
-      from bert_flow_tf.encoder.word_encoder import WordEncoder  # likewise
-
       return WordEncoder(settings)
     if settings.token_weights is not None:
       parse_token_weights(settings.token_weights)  # before the long loading
-    bert = load_bert(settings)
-    tokenizer = SentenceTokenizer.from_pretrained(bert.folder, bert.name, settings.loading_arguments())
-    tokenizer.check_ids(bert.config.vocab_size)
-    bert.declared.check_letter_case(tokenizer.do_lower_case)
-    token_weights = settings.token_weights or bert.declared.token_weights
+    loaded = load_model(settings)
+    chosen = {**settings.loading_arguments(), "do_lower_case": do_lower_case}
+    tokenizer = load_tokenizer(loaded.files, loaded.name, chosen)
+    tokenizer.check_ids(loaded.model.config.vocab_size)
+    loaded.declared.check_letter_case(tokenizer.do_lower_case)
+    token_weights = settings.token_weights or loaded.declared.token_weights
     weights = make_token_weights(token_weights, tokenizer, settings.frequency_corpus)
-    return cls(bert, tokenizer, weights, settings)
+    return cls(loaded, tokenizer, weights, settings)
 
-  def __repr__(self) -> str:
-    sizes = f"num_hidden_layers={self.num_hidden_layers}, hidden_size={self.hidden_size}"
-    return f"{type(self).__name__}({self.name!r}, {sizes}, precision={self.precision!r})"
+  def get_config(self) -> dict[str, Any]:
+    """Returns its identity, as a Keras file of a layer on it holds it."""
+    return self.identity().to_dict()
 
-  @property
-  def name(self) -> str:
-    """Name or folder that it was loaded from."""
-    return self.bert.name
+  @classmethod
+  def from_config(cls, config: dict[str, Any]) -> "SentenceEncoder":
+    """Returns the encoder that an identity names; EncoderError if its vocabulary has changed."""
+    identity = EncoderIdentity.from_dict(config, "saved layer")
+    encoder, _ = load_encoder(identity, "saved layer")
+    if encoder.tokenizer_checksum != identity.tokenizer_sha256:
+      raise EncoderError(f"saved layer: '{identity.name}' has another vocabulary than the saved encoder; restore it")
+    return encoder
 
-  @property
-  def precision(self) -> str:
-    """Number format of BERT's matrix products."""
-    return self.bert.precision
+  def __getstate__(self) -> dict[str, Any]:
+    """Returns what a copy in another process needs: without graphs, which it traces again, and devices."""
+    state = dict(vars(self))
+    for name in ("_functions", "_strategy", "_replicas", "characters"):
+      state.pop(name, None)
+    return state
+
+  def __setstate__(self, state: dict[str, Any]) -> None:
+    vars(self).update(state)
+    self.compute_in(self.precision, self._frozen)
+
+  def compute_in(self, precision: str, frozen: bool) -> None:
+    """Sets the precision of the dense layers; `frozen`: whether the weights never change."""
+    self.precision, self._frozen = precision, frozen
+    self._checksum: str | None = None
+    self._functions: dict[Pooling, Callable] = {}
+    if not self.is_static:
+      self.bert.compute_in(precision, frozen)
+    # Devices with a copy of the weights, which embed together: those of the strategy in whose scope they were made.
+    self._strategy, self._replicas = getattr(self.bert.weights[0], "distribute_strategy", None), 1
+    if self._strategy is not None:
+      count = self._strategy.num_replicas_in_sync
+      if len(self._strategy.extended.worker_devices) == count:
+        self._replicas = count
 
   @property
   def weights_checksum(self) -> str:
-    """Hexadecimal SHA-256 of BERT's weights."""
-    return self.bert.weights_checksum
+    """Hexadecimal SHA-256 of the names, shapes and bytes of all variables, sorted by name."""
+    if self._checksum is not None:
+      return self._checksum
+    checksum = self.bert.checksum
+    if self._frozen:
+      self._checksum = checksum
+    return checksum
 
   @property
-  def tokenizer_checksum(self) -> str:
-    """Hexadecimal SHA-256 of the vocabulary and the tokenizer's settings."""
-    return self.tokenizer.checksum
+  def deciding_settings(self) -> dict[str, Any]:
+    """Settings of config.json that change embeddings and no weight."""
+    return self.bert.deciding_settings
 
   def count_params(self) -> int:
     """Returns the number of weights."""
-    return int(self.bert.model.count_params())
+    return self.bert.count_params()
+
+  def tf1_variables(self) -> dict[str, np.ndarray]:
+    """Returns {name in Google's checkpoints: float32 array} of every weight."""
+    self.check_has_transformer("be saved or converted as a BERT")
+    if not self.is_bert:
+      kind = self.bert.config.architecture.name
+      raise EncoderError(
+        f"model={self.name}: a checkpoint of TensorFlow 1 can hold a BERT alone, and this is a {kind}", "model"
+      )
+    return {tf1_names.of_keras(bare_name(weight)): weight.numpy() for weight in self.bert.weights}
+
+  def check_has_transformer(self, purpose: str) -> None:
+    """Raises EncoderError for a static encoder; `purpose`: what it cannot do, "be trained"."""
+    if self.is_static:
+      full = self.name.removeprefix(STATIC)
+      raise EncoderError(f"model={self.name}: word rows without a transformer cannot {purpose}; use {full}", "model")
+
+  def trained_weights(self, pooling: Pooling) -> list[tf.Variable]:
+    """Returns the weights that an embedding depends on, float32 variables, which may change from now on."""
+    if self._frozen:
+      self.compute_in(self.precision, frozen=False)
+    if pooling.kind == "words":
+      return [self.bert.word_embeddings]
+    return self.bert.trained_weights(pooling.blocks, pooling.kind == "cls")
+
+  @property
+  def max_tokens(self) -> int:
+    """Largest number of tokens of a text: of positions that have an embedding."""
+    if self.is_static:
+      return STATIC_MAX_SEQ_LENGTH
+    return int(self.bert.config.max_position_embeddings) - self.bert.config.first_position
+
+  def check_max_seq_length(self, max_seq_length: int | None) -> int:
+    """Returns the number of tokens, the declared one for None; EncoderError if a position has no embedding."""
+    # A position without an embedding would read beyond the table.
+    limit = self.max_tokens
+    if max_seq_length is None:
+      max_seq_length = min(self.declared.max_seq_length, limit)
+    if not is_integer(max_seq_length, 3) or max_seq_length > limit:
+      expected = f"an integer from 3 (a token between [CLS] and [SEP]) to {limit}, the positions of '{self.name}'"
+      raise EncoderError(f"max_seq_length={max_seq_length}: expected {expected}", argument="max_seq_length")
+    return int(max_seq_length)
 
   def pooling(self, sentence_embedding_type: str | Pooling | None = None) -> Pooling:
     """Returns the pooling of a `sentence_embedding_type` for this model; a Pooling is returned as it is.
@@ -161,26 +226,20 @@ class SentenceEncoder:
     """
     pooling = sentence_embedding_type
     if pooling is None:
-      pooling = self.bert.declared.pooling()
+      pooling = self.declared.pooling()
     name = pooling
     if isinstance(pooling, Pooling):
       name = pooling.name
     argument = "sentence_embedding_type"
-    if self.bert.is_static and name != pooling_lib.WORD_ROWS:
+    if self.is_static and name != pooling_lib.WORD_ROWS:
       problem = f"'{self.name}' has no transformer whose output it could pool; expected {pooling_lib.WORD_ROWS}"
       raise ConfigError(f"{argument}={name}: {problem}", argument)
     if not isinstance(pooling, Pooling):
       pooling = pooling_lib.parse_pooling(pooling, self.num_hidden_layers)
-    if pooling.kind == "cls" and not self.bert.has_pooler:
+    if pooling.kind == "cls" and not self.has_pooler:
       problem = f"'{self.name}' has no weights for the pooled output; use an average such as avg-first-last"
       raise EncoderError(f"{argument}=cls: {problem}", argument)
     return pooling
-
-  def check_has_tokens(self, calibration: str) -> None:
-    """Raises a ConfigError if it has no word pieces, of which a calibration takes the characters."""
-    if not self.has_tokens:
-      message = f"calibration={calibration}: {self.name} has no word pieces, whose characters it takes"
-      raise ConfigError(message, argument="calibration")
 
   @functools.cached_property
   def characters(self) -> CharacterTable:
@@ -190,10 +249,6 @@ class SentenceEncoder:
     if weights is None or weights.frequency_corpus is None:
       weights = make_token_weights("idf", self.tokenizer)
     return CharacterTable(self.tokenizer, weights)
-
-  def dim(self, sentence_embedding_type: str | Pooling | None = None) -> int:
-    """Returns the size of the embeddings that `encode` returns."""
-    return self.pooling(sentence_embedding_type).dim(self.hidden_size, self.word_size)
 
   def embed_batch(
     self,
@@ -215,11 +270,18 @@ class SentenceEncoder:
     mask: tf.Tensor,
     pooling: str | Pooling,
     dropout_seed: tf.Tensor | None = None,
-    training: bool = False,
+    packed: bool = True,
   ) -> tf.Tensor:
-    """Returns what `embed_batch` returns; gradients flow into BERT. `training` without a seed is Keras' own dropout."""
+    """Returns what `embed_batch` returns; gradients flow into BERT.
+
+    `packed`: whether padding is left out of everything but attention, which changes results by float rounding only.
+    """
     pooling = self.pooling(pooling)
-    hidden_states, pooled_output = self.bert(ids, mask, dropout_seed, training)
+    hidden_states: Any = ()
+    pooled_output = None
+    if not self.is_static:
+      first_token = pooling.kind in ("cls", "token")
+      hidden_states, pooled_output = self.bert(ids, mask, dropout_seed, packed, first_token)
     weights, word_rows = mask, None
     if self.token_weights is not None:
       weights = self.token_weights.of(ids, mask)
@@ -246,76 +308,12 @@ class SentenceEncoder:
     Raises:
       ConfigError, EncoderError: an argument is not allowed, or a static encoder is to be trained.
     """
-    max_seq_length = self.bert.check_max_seq_length(max_seq_length)
+    max_seq_length = self.check_max_seq_length(max_seq_length)
     if trainable:
-      self.bert.check_has_transformer("be trained")
+      self.check_has_transformer("be trained")
     # Copies of the weights in half precision would not be trained, and any Keras layer may be; graphs hold them, too.
-    self.bert.compute_in(self.precision, frozen=False)
-    self._functions.clear()
+    self.compute_in(self.precision, frozen=False)
     return EncoderLayer(self, self.pooling(sentence_embedding_type), max_seq_length, trainable, **kwargs)
-
-  def encode(
-    self,
-    sentences: Texts,
-    sentence_embedding_type: str | Pooling | None = None,
-    max_seq_length: int | None = None,
-    batch_size: int = 64,
-    show_progress: bool | None = None,
-    cache: EmbeddingCache | str | os.PathLike | None = None,
-  ) -> np.ndarray:
-    """Embeds sentences, without dropout: each distinct sentence once, in batches of similar length.
-
-    The cache is written after every 16384 sentences, which a killed run loses at most.
-
-    Args:
-      sentences: n sentences, as `check_sentences` takes them: a list of str, a string tensor, ...
-      sentence_embedding_type: see `pooling`.
-      max_seq_length: largest number of tokens of a sentence, [CLS] and [SEP] included; None for the declared
-        one, or 64.
-      batch_size: largest number of sentences in a step, on a GPU if they have 64 tokens; changes results by float
-        rounding only.
-      show_progress: False to show neither a bar on a terminal nor lines in the log.
-      cache: a cache or its folder, or None. Cached sentences are not embedded again; the others are added.
-
-    Returns:
-      float32 array of shape [n, dim], in the order of `sentences`.
-
-    Raises:
-      DataError: `sentences` is a single str, or an element is not a str.
-      ConfigError: `sentence_embedding_type` or `batch_size` is not allowed.
-      EncoderError: `max_seq_length` is out of the model's range, or an embedding is not finite.
-    """
-    sentences = check_sentences(sentences)
-    pooling = self.pooling(sentence_embedding_type)
-    max_seq_length = self.bert.check_max_seq_length(max_seq_length)
-    check_counts(batch_size=batch_size)
-    # Each distinct sentence once; `rows` leads back, `first` is for messages.
-    positions = {sentence: i for i, sentence in enumerate(dict.fromkeys(sentences))}
-    rows = np.fromiter(map(positions.__getitem__, sentences), np.int64, len(sentences))
-    first = np.unique(rows, return_index=True)[1]
-    unique = list(positions)
-    embeddings = np.empty([len(unique), self.dim(pooling)], np.float32)
-    cached = np.zeros(len(unique), bool)
-    if isinstance(cache, str | os.PathLike):
-      cache = EmbeddingCache(cache)
-    if cache is not None and unique:
-      key = cache.key(self._cache_settings(pooling, max_seq_length))
-      embeddings, cached = cache.load(key, unique, self.dim(pooling))
-      self.tokenizer.warn_of_text([unique[i] for i in np.flatnonzero(cached)], max_seq_length)
-    missing = np.flatnonzero(~cached)
-    if missing.size:
-      with Progress(len(unique), show_progress is not False, done=int(cached.sum())) as progress:
-        for start in range(0, len(missing), CHUNK_SENTENCES):
-          chosen = missing[start : start + CHUNK_SENTENCES]
-          chunk = [unique[i] for i in chosen]
-          values = self._embed_texts(chunk, pooling, max_seq_length, batch_size, progress)
-          self._check_finite(values, first[chosen])
-          embeddings[chosen] = values
-          if cache is not None:
-            cache.save(key, chunk, values)
-    if len(unique) == len(sentences):
-      return embeddings
-    return embeddings[rows]
 
   def _embed_texts(self, texts, pooling, max_seq_length, batch_size, progress):
     """Returns embeddings of n texts, float32 [n, dim]."""
@@ -331,12 +329,12 @@ class SentenceEncoder:
     """Returns embeddings of n int32 arrays [seq_len] as `tokenizer` gives them, float32 [n, dim], without cache."""
     pooling = self.pooling(sentence_embedding_type)
     progress = progress or Progress(len(ids), show=False)
-    if self.bert.is_static:
+    if self.is_static:
       table = None
       if self.token_weights is not None:
         table = self.token_weights.table
       progress.update(len(ids))
-      return self.bert.model.embed(ids, table)
+      return self.bert.embed(ids, table)
     # The longest come first, so that a batch that is too large fails at once.
     embed = self._function(pooling)
     embeddings = np.empty([len(ids), self.dim(pooling)], np.float32)
@@ -346,73 +344,16 @@ class SentenceEncoder:
     while start < len(ids):
       # A batch for each device; the last of all batches may go to several.
       parts, batches = [], []
-      while len(parts) < self.bert.replicas and start < len(ids):
+      while len(parts) < self._replicas and start < len(ids):
         count = sentences_of_step(len(ids[order[start]]), batch_size, has_gpu)
         parts.append(order[start : start + count])
         batches.append(pad_batch([ids[i] for i in parts[-1]], self.tokenizer.pad_id))
         start += count
-      batches += batches[-1:] * (self.bert.replicas - len(batches))
+      batches += batches[-1:] * (self._replicas - len(batches))
       for part, values in zip(parts, embed(batches), strict=False):
         embeddings[part] = values.numpy()
         progress.update(len(part))
     return embeddings
-
-  def _check_finite(self, embeddings, numbers):
-    """Raises EncoderError unless embeddings [n, dim] of sentences with these numbers [n] are finite."""
-    bad = numbers[~np.isfinite(embeddings).all(axis=1)]
-    if len(bad):
-      embedding = f"its embedding by '{self.name}' is not finite, as for {len(bad)} distinct sentences"
-      raise EncoderError(f"sentence {bad[0]} (counted from 0): {embedding}; the weights are damaged or overflow")
-
-  def fingerprint(
-    self,
-    sentences: Sequence[str],
-    sentence_embedding_type: str | Pooling | None = None,
-    max_seq_length: int | None = None,
-  ) -> str:
-    """Returns the hexadecimal SHA-256 of everything that decides the result of `encode` for the same arguments."""
-    return EmbeddingCache.key(self._cache_settings(sentence_embedding_type, max_seq_length), sentences)
-
-  def identity(
-    self,
-    sentence_embedding_type: str | Pooling | None = None,
-    max_seq_length: int | None = None,
-    low_dim: int | None = None,
-  ) -> EncoderIdentity:
-    """Returns the identity of the embeddings that `encode` returns, and of `low_dim` after a calibration."""
-    pooling = self.pooling(sentence_embedding_type)
-    architecture = self.bert.architecture
-    # What the files decided replaces what the user left open.
-    settings = self.settings.saved()
-    for name in settings.keys() & self.tokenizer.settings.keys():
-      settings[name] = self.tokenizer.settings[name]
-    settings |= {
-      "revision": self.bert.revision,
-      "precision": self.precision,
-      "hidden_act": architecture.get("hidden_act"),
-      "token_weights": UNIFORM,
-      "frequency_corpus": None,
-      "sentence_embedding_type": pooling.name,
-      "max_seq_length": self.bert.check_max_seq_length(max_seq_length),
-      "low_dim": low_dim,
-    }
-    table_sha256 = None
-    if self.token_weights is not None:
-      settings["token_weights"] = self.token_weights.name
-      settings["frequency_corpus"] = self.token_weights.frequency_corpus
-      table_sha256 = self.token_weights.checksum
-    saved_name = self.name
-    if self.bert.revision is None:  # a model of the hub has one
-      saved_name = absolute_name(saved_name)
-    return EncoderIdentity(
-      name=saved_name,
-      weights_sha256=self.weights_checksum,
-      tokenizer_sha256=self.tokenizer_checksum,
-      pooling=(pooling.kind, *pooling.blocks),
-      architecture=architecture,
-      settings=EncoderSettings.of(**settings),
-      token_weights_sha256=table_sha256,
-    )
 
   def _function(self, pooling):
     """Returns `embed_batch` of a batch for each device as a graph.
@@ -420,10 +361,10 @@ class SentenceEncoder:
     It is traced once for all shapes, without the blocks that the pooling ignores.
     """
     if pooling not in self._functions:
-      spec, strategy = tf.TensorSpec([None, None], tf.int32), self.bert.strategy
+      spec, strategy = tf.TensorSpec([None, None], tf.int32), self._strategy
       of_replica = functools.partial(self.embed_batch, pooling=pooling)
 
-      @tf.function(input_signature=[[(spec, spec)] * self.bert.replicas], autograph=False)
+      @tf.function(input_signature=[[(spec, spec)] * self._replicas], autograph=False)
       def embed(batches):
         if len(batches) == 1:
           return [of_replica(*batches[0])]
@@ -433,32 +374,14 @@ class SentenceEncoder:
       self._functions[pooling] = embed
     return self._functions[pooling]
 
-  def _cache_settings(self, pooling, max_seq_length):
-    """Returns everything except the text that decides embeddings, including their rounding."""
-    settings = self.identity(pooling, max_seq_length).deciding()
-    # Only GPUs round float32 products to TF32.
-    has_tf32 = tf.config.list_logical_devices("GPU") and tf.config.experimental.tensor_float_32_execution_enabled()
-    if has_tf32 and self.precision == "float32":
-      settings["precision"] = "tf32"
-    versions = {package: importlib.metadata.version(package) for package in _PACKAGES}
-    return {**settings, "versions": versions, "computation": _COMPUTATION}
-
-
-def sentences_of_step(length: int, batch_size: int, has_gpu: bool) -> int:
-  """Returns the number of sentences of a step whose longest has `length` tokens: a step has a number of tokens."""
-  if has_gpu:
-    return max(1, batch_size * _GPU_LENGTH // length)
-  # On a CPU short sentences must not wait for memory.
-  return min(batch_size, max(1, _CPU_TOKENS // length))
-
 
 def load_encoder(
   identity: EncoderIdentity | VectorsIdentity | None,
   where: str,
-  model: str | SentenceEncoder | None = None,
+  model: str | TextEncoder | None = None,
   cache_dir: str | os.PathLike | None = None,
   **settings: Any,
-) -> tuple[SentenceEncoder, dict[str, Any]]:
+) -> tuple[Any, dict[str, Any]]:
   """Loads the encoder that an identity at `where` names, or `model`; `settings` replace those of the identity.
 
   Returns the encoder, and the arguments sentence_embedding_type, max_seq_length and low_dim as far as they are known.
@@ -479,7 +402,7 @@ def load_encoder(
     arguments.pop("frequency_corpus", None)  # only idf counts
   arguments |= settings
   loading = {name: arguments.pop(name) for name in EncoderSettings().arguments(LOADING) if name in arguments}
-  if isinstance(chosen, SentenceEncoder):
+  if isinstance(chosen, TextEncoder):
     own = chosen.settings.arguments(LOADING)
     for name in own.keys() & settings.keys():
       if settings[name] != own[name]:

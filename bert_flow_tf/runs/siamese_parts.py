@@ -10,9 +10,10 @@ from bert_flow_tf.calibration.flow import load_calibration
 from bert_flow_tf.calibration.names import FLOW
 from bert_flow_tf.data.pairs import SentencePairs
 from bert_flow_tf.data.task import TaskData
-from bert_flow_tf.encoder import fine_tuning, google_folder, tf1_reader
+from bert_flow_tf.encoder.checkpoints import google, tf1
+from bert_flow_tf.encoder.checkpoints.source import MODEL_NAMES
+from bert_flow_tf.encoder.pooling import check_trainable
 from bert_flow_tf.encoder.sentence_encoder import SentenceEncoder
-from bert_flow_tf.encoder.source import MODEL_NAMES
 from bert_flow_tf.errors import ConfigError
 from bert_flow_tf.evaluation.task_scores import Embeddings
 from bert_flow_tf.flow.glow import Glow
@@ -62,7 +63,7 @@ class SiameseParts:
         if settings.as_published:
           start_as_published(flow, settings.seed)
     # As in the published code, variables that a checkpoint has by name are restored, the others keep their values.
-    if tf1_reader.is_prefix(name):
+    if tf1.is_prefix(name):
       self.restored = restore(name, flow, self.classifier)
       for part, (count, total) in self.restored.items():
         logging.info("%s: %d of %d variables of the %s restored", name, count, total, part)
@@ -93,7 +94,7 @@ class SiameseParts:
   def load_encoder(self, name: str, to_be_trained: bool = False) -> SentenceEncoder:
     """Loads an encoder that can be trained."""
     embedding = self.embedding
-    if name == embedding.init_checkpoint and not (os.path.isdir(name) or tf1_reader.is_prefix(name)):
+    if name == embedding.init_checkpoint and not (os.path.isdir(name) or tf1.is_prefix(name)):
       raise ConfigError(
         f"init_checkpoint={name}: no such folder, and no {os.path.basename(name)}.index; expected the prefix of a "
         "TensorFlow 1 checkpoint, such as FOLDER/bert_model.ckpt, or an encoder's folder",
@@ -105,12 +106,12 @@ class SiameseParts:
       arguments["precision"] = "float32"
     with self.strategy.scope():
       encoder = SentenceEncoder.from_pretrained(name, **arguments)
-    encoder.bert.check_has_transformer("be trained")
-    encoder.bert.check_max_seq_length(embedding.max_seq_length)
+    encoder.check_has_transformer("be trained")
+    encoder.check_max_seq_length(embedding.max_seq_length)
     embedding.check_lower_case(encoder.tokenizer)
     pooling = encoder.pooling(embedding.sentence_embedding_type)
-    fine_tuning.check_pooling(pooling, encoder.token_weights)
-    encoder.bert.declared.log(pooling.name, embedding.max_seq_length)
+    check_trainable(pooling, encoder.token_weights)
+    encoder.declared.log(pooling.name, embedding.max_seq_length)
     logging.info("%s: %d dimensions, %s", encoder.name, encoder.dim(pooling), pooling.describe())
     return encoder
 
@@ -125,7 +126,7 @@ class SiameseParts:
 
   def write_checkpoint(self, folder: pathlib.Path, step: int, flow: Glow | None = None) -> None:
     """Writes a published checkpoint, of the model's flow unless another one is given; none unless it is a BERT."""
-    if not self.model.encoder.bert.is_bert:
+    if not self.model.encoder.is_bert:
       return
     if flow is None and self.model.calibration is not None:
       flow = self.model.calibration.flow
@@ -135,5 +136,5 @@ class SiameseParts:
 def prefix_of(name: str) -> str:
   """Returns the prefix of the checkpoint that is used if an encoder's name is a TensorFlow 1 folder, else the name."""
   folder = pathlib.Path(name)
-  is_folder = name not in MODEL_NAMES and folder.is_dir() and google_folder.is_tf1(folder)
-  return tf1_reader.find_prefix(name) if is_folder else name
+  is_folder = name not in MODEL_NAMES and folder.is_dir() and google.is_tf1(folder)
+  return tf1.find_prefix(name) if is_folder else name

@@ -11,7 +11,7 @@ from absl import logging
 from bert_flow_tf.data.pairs import SentencePairs
 from bert_flow_tf.data.siamese_task import TrainingPairs, predicted_pairs
 from bert_flow_tf.data.task import TaskData
-from bert_flow_tf.encoder import tf1_reader
+from bert_flow_tf.encoder.checkpoints import tf1
 from bert_flow_tf.errors import BertFlowError, ConfigError
 from bert_flow_tf.evaluation import report
 from bert_flow_tf.evaluation.metrics import correlation
@@ -88,9 +88,9 @@ class SiameseRun:
 
   def _find_checkpoint(self, name):
     """Returns the prefix of a checkpoint in the folder, by default of the latest; None if the folder has none."""
-    names = tf1_reader.prefixes_in(self._folder)
+    names = tf1.prefixes_in(self._folder)
     if name is None:
-      return tf1_reader.find_prefix(self._folder) if names else None
+      return tf1.find_prefix(self._folder) if names else None
     if name not in names:
       available = ", ".join(names) or "no checkpoint"
       raise ConfigError(f"eval_checkpoint_name={name}: {self._folder} has {available}", "eval_checkpoint_name")

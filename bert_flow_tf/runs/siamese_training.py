@@ -41,9 +41,11 @@ class SiameseTraining:
     before, devices = encoder.weights_checksum, log_devices(parts.strategy)
     pairs = f"{self._chosen.labeled} labeled and {self._chosen.unlabeled} other pairs"
     logging.info("training on %s (%s); results in %s", pairs, parts.task.source, folder)
-    if not encoder.bert.is_bert:
+    if not encoder.is_bert:
       logging.info(
-        "no model.ckpt-N: the published format holds a BERT alone, and %s is a %s", encoder.name, encoder.bert.row.name
+        "no model.ckpt-N: the published format holds a BERT alone, and %s is a %s",
+        encoder.name,
+        encoder.bert.config.architecture.name,
       )
     fit = self._fine_tune
     if self._can_embed_once():
@@ -52,7 +54,7 @@ class SiameseTraining:
     if not settings.frozen:
       # The trained encoder has a folder, and thereby an identity, of its own.
       saving.save_encoder(encoder, folder / ENCODER)
-      encoder.bert.name, encoder.bert.folder = str(folder / ENCODER), folder / ENCODER
+      encoder.name, encoder.folder = str(folder / ENCODER), folder / ENCODER
       calibration = parts.model.calibration
       parts.use(encoder, calibration and calibration.flow)
     if parts.classifier is not None:
@@ -105,7 +107,7 @@ class SiameseTraining:
     settings, parts, chosen = self._settings, self._parts, self._chosen
     encoder, calibration = parts.model.encoder, parts.model.calibration
     if not settings.frozen:
-      encoder.bert.compute_in(parts.embedding.precision, frozen=False)
+      encoder.compute_in(parts.embedding.precision, frozen=False)
     losses = SiameseLosses(
       encoder,
       parts.model.pooling,

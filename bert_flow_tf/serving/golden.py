@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from bert_flow_tf.encoder.tokenizer import pad_batch
+from bert_flow_tf.encoder.text.word_piece import pad_batch
 from bert_flow_tf.evaluation.metrics import normalized
 from bert_flow_tf.io.files import write_text
 from bert_flow_tf.serving.served_model import ServedCalibration, ServedModel

@@ -8,7 +8,7 @@ import numpy as np
 import tensorflow as tf
 
 from bert_flow_tf.calibration.graph import make_calibration_graph
-from bert_flow_tf.encoder.graph_tokenizer import BYTES_PER_TOKEN
+from bert_flow_tf.encoder.graph.tokenizer import BYTES_PER_TOKEN
 from bert_flow_tf.encoder.pooling import low_dim as low_dim_of
 from bert_flow_tf.model import SentenceModel
 from bert_flow_tf.serving.signatures import SIGNATURES, TEXT_FEATURE, VECTOR_SIGNATURES, Signature, signatures_of

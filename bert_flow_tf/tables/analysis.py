@@ -13,7 +13,7 @@ import numpy as np
 from absl import logging
 
 from bert_flow_tf.data.pairs import check_pairs
-from bert_flow_tf.encoder import token_frequency
+from bert_flow_tf.encoder.text import frequency
 from bert_flow_tf.errors import BertFlowError, ConfigError, install_command
 from bert_flow_tf.evaluation.figures import spectrum_figure
 from bert_flow_tf.evaluation.isotropy import isoscore, singular_spectrum
@@ -62,7 +62,7 @@ def make_words(run: Run) -> Made:
   for bench in run.benches:
     order = np.asarray(_ranks(bench, run.plan), np.int64)
     # Groups of words by rank, as the paper's columns: (0,100), [100,500), ...
-    means = frequency_groups(bench.encoder.bert.word_embeddings(), order)
+    means = frequency_groups(bench.encoder.bert.word_embeddings.numpy(), order)
     groups = dict(zip(paper.columns, means, strict=True))
     counts = {column: len(order[first:end]) for column, (first, end) in zip(groups, RANK_GROUPS, strict=True)}
     for published in paper.rows:
@@ -86,18 +86,18 @@ def _ranks(bench, plan):
   """Returns the rows of the vocabulary by decreasing frequency; the counts of a corpus are stored."""
   tokenizer = bench.encoder.tokenizer
   if plan.frequency_file:
-    counts = token_frequency.read_frequencies(os.path.expanduser(plan.frequency_file), tokenizer.do_lower_case)
-    return token_frequency.rank_vocabulary(tokenizer.words, counts)
+    counts = frequency.read_frequencies(os.path.expanduser(plan.frequency_file), tokenizer.do_lower_case)
+    return frequency.rank_vocabulary(tokenizer.words, counts)
   path = os.path.expanduser(plan.corpus)
 
   def compute():
     # Each distinct word of the text is tokenized once.
-    words = token_frequency.count_words(path, _WORD.findall)
+    words = frequency.count_words(path, _WORD.findall)
     counts = collections.Counter()
     for pieces, count in zip(tokenizer(list(words), _UNLIMITED), words.values(), strict=True):
       for piece in pieces.tolist():
         counts[piece] += count
-    return token_frequency.rank_vocabulary(tokenizer.words, counts).tolist()
+    return frequency.rank_vocabulary(tokenizer.words, counts).tolist()
 
   with open(path, "rb") as file:
     digest = hashlib.file_digest(file, "sha256").hexdigest()

@@ -16,8 +16,8 @@ from bert_flow_tf.data.lines import lines
 from bert_flow_tf.data.pairs import SentencePairs
 from bert_flow_tf.data.task import TaskData
 from bert_flow_tf.data.tasks import DataSettings
+from bert_flow_tf.encoder.other.word_vectors import PREFIX, WordVectors, wanted_words
 from bert_flow_tf.encoder.settings import DEFAULT_MAX_SEQ_LENGTH, EncoderSettings
-from bert_flow_tf.encoder.word_vectors import PREFIX, WordVectors, wanted_words
 from bert_flow_tf.errors import DataError
 from bert_flow_tf.io.experiment import SAVED_MODEL, encoder_label
 from bert_flow_tf.progress import counted
@@ -141,7 +141,7 @@ def load_encoder(name: str, inputs: Inputs) -> Any:
     for pairs in task.splits.values():
       sentences.update(pairs.sentences_a, pairs.sentences_b)
   vectors = WordVectors.from_file(os.path.expanduser(name.removeprefix(PREFIX)), wanted_words(sentences))
-  from bert_flow_tf.encoder.word_encoder import WordEncoder  # imports TensorFlow, after the files are read
+  from bert_flow_tf.encoder.other.word_encoder import WordEncoder  # imports TensorFlow, after the files are read
 
   return WordEncoder(EncoderSettings.of(name), vectors)
 
@@ -149,13 +149,13 @@ def load_encoder(name: str, inputs: Inputs) -> Any:
 def change_encoder(encoder: Any, settings: EncoderSettings, token_weights: str, static: bool = False) -> Any:
   """Returns the same encoder with other token weights, or the word embeddings of its BERT alone."""
   from bert_flow_tf.encoder.sentence_encoder import SentenceEncoder
-  from bert_flow_tf.encoder.token_weights import make_token_weights
+  from bert_flow_tf.encoder.text.token_weights import make_token_weights
 
   if static:
     return _load_bert(f"static:{encoder.name}", settings, token_weights)
   weights = make_token_weights(token_weights, encoder.tokenizer, settings.frequency_corpus)
   changed = dataclasses.replace(encoder.settings, token_weights=token_weights)
-  return SentenceEncoder(encoder.bert, encoder.tokenizer, weights, changed)
+  return SentenceEncoder(encoder.loaded, encoder.tokenizer, weights, changed)
 
 
 def _load_bert(name, settings, token_weights=None):

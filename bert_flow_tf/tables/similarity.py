@@ -32,7 +32,7 @@ def make_similarity(run: Run) -> Made:
     best = bench.own or FIRST_LAST
     of_bench = [Recipe(bench.own or AVG)]
     if bench.own is None:
-      if bench.encoder.bert.has_pooler:
+      if bench.encoder.has_pooler:
         of_bench.append(Recipe("cls"))
       else:
         without_cls.append(bench.title)

@@ -17,7 +17,7 @@ from bert_flow_tf._version import __version__
 from bert_flow_tf.calibration.names import FLOW, check_k_on_dev, parse_calibration
 from bert_flow_tf.data.flow_corpus import TARGET
 from bert_flow_tf.data.pairs import SentencePairs
-from bert_flow_tf.encoder.word_vectors import AVERAGE
+from bert_flow_tf.encoder.other.word_vectors import AVERAGE
 from bert_flow_tf.errors import BertFlowError
 from bert_flow_tf.evaluation import task_scores
 from bert_flow_tf.evaluation.report import plain
@@ -39,7 +39,7 @@ CONTROLS = (TF_IDF, CHARACTERS)
 UNIFORM = "uniform"
 NLI_TUNED = " (fine-tuned on NLI)"
 # Versions that take part in the key of a stored result.
-_PACKAGES = ("tensorflow", "tf-keras", "tensorflow-probability", "transformers", "tokenizers", "numpy", "scipy")
+_PACKAGES = ("tensorflow", "tf-keras", "tensorflow-probability", "tokenizers", "numpy", "scipy")
 _KEPT_MODELS = 32
 
 
@@ -301,7 +301,7 @@ def load_benches(names: Sequence[str], inputs: Inputs, store: Store, nli_tuned: 
     own = encoder.pooling().name
     if not (words or is_saved_model(name)):
       paper = paper_encoder(name, encoder.bert.config, nli_tuned)
-      if not (encoder.bert.declared.source or encoder.bert.is_static):
+      if not (encoder.declared.source or encoder.is_static):
         own = None
     benches.append(Workbench(encoder, inputs, store, label_of(name), paper, nli_tuned, words, own))
   return benches

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 import numpy as np
 import tensorflow as tf
 
-from bert_flow_tf.encoder import tf1_names
+from bert_flow_tf.encoder.checkpoints import tf1_names
 from bert_flow_tf.encoder.sentence_encoder import SentenceEncoder
 from bert_flow_tf.errors import EncoderError
 from bert_flow_tf.flow.glow import Glow
@@ -27,7 +27,7 @@ def model_variables(
   encoder: SentenceEncoder, flow: Glow | None, classifier: Classifier | None
 ) -> dict[str, np.ndarray]:
   """Returns {name in a checkpoint: float32 array} of all parts."""
-  variables = encoder.bert.tf1_variables()
+  variables = encoder.tf1_variables()
   if flow is not None:
     variables |= flow_variables(flow)
   if classifier is not None:

@@ -12,14 +12,12 @@ from absl import logging
 
 from bert_flow_tf.calibration.flow import FlowCalibration, load_calibration
 from bert_flow_tf.data.semeval import LABELS
-from bert_flow_tf.encoder import google_folder, tf1_names
-from bert_flow_tf.encoder.bert import load_bert
+from bert_flow_tf.encoder.checkpoints import google, tf1_names
+from bert_flow_tf.encoder.checkpoints.tf1 import Tf1Checkpoint, find_prefix
 from bert_flow_tf.encoder.pooling import check_low_dim
 from bert_flow_tf.encoder.saving import save_encoder
 from bert_flow_tf.encoder.sentence_encoder import SentenceEncoder
 from bert_flow_tf.encoder.settings import EncoderSettings
-from bert_flow_tf.encoder.tf1_reader import Tf1Checkpoint, find_prefix
-from bert_flow_tf.encoder.tokenizer import SentenceTokenizer
 from bert_flow_tf.errors import ConfigError, EncoderError, FlowError, naming
 from bert_flow_tf.io.files import replaced_folder, write_text
 from bert_flow_tf.tf1.checkpoint import model_variables
@@ -54,9 +52,9 @@ def write_folders(
     checkpoint = Tf1Checkpoint(find_prefix(tf1_checkpoint))
   # The original writes no configuration: it stands where the training began, or next to the checkpoint.
   folder = pathlib.Path(checkpoint.prefix).parent
-  config_path = _file("bert_config_file", bert_config_file, google_folder.config_file(folder))
+  config_path = _file("bert_config_file", bert_config_file, google.config_file(folder))
   vocab_path = _file("vocab_file", vocab_file, folder / "vocab.txt")
-  record = _record(checkpoint, google_folder.read_config(config_path))
+  record = _record(checkpoint, google.read_config(config_path))
   fitted = _fitted(checkpoint, record)
   settings = EncoderSettings.of(
     os.path.abspath(checkpoint.prefix),
@@ -65,14 +63,10 @@ def write_folders(
     hidden_act=hidden_act,
     max_input_chars_per_word=max_input_chars_per_word,
   )
-  chosen = {**settings.loading_arguments(), "do_lower_case": do_lower_case}
   with replaced_folder(output_path) as writing:
-    bert = load_bert(settings)
-    tokenizer = SentenceTokenizer.from_pretrained(bert.folder, chosen=chosen)
-    save_encoder(SentenceEncoder(bert, tokenizer, settings=settings), writing / ENCODER)
-    del bert  # 1.3 GB for a large model
+    save_encoder(SentenceEncoder.load(settings, do_lower_case), writing / ENCODER)
     encoder = SentenceEncoder.from_pretrained(str(writing / ENCODER))
-    encoder.bert.name = str(output_path / ENCODER)  # the name in identities and messages
+    encoder.name = str(output_path / ENCODER)  # the name in identities and messages
     identity = None
     if fitted:
       low_dim = _low_dim(fitted, encoder, sentence_embedding_type, low_dim)
@@ -189,7 +183,7 @@ def _low_dim(fitted, encoder, sentence_embedding_type, low_dim):
 
 def _identity(fitted, encoder, sentence_embedding_type, max_seq_length, low_dim, allow_other_encoder):
   """Returns the identity of the embeddings that flow and classifier take; None for other dimensions, if allowed."""
-  encoder.bert.check_max_seq_length(max_seq_length)
+  encoder.check_max_seq_length(max_seq_length)
   # low_dim comes after the flow, and before the classifier.
   dim = encoder.dim(sentence_embedding_type)
   expected = {FLOW: dim, CLASSIFIER: low_dim or dim}

@@ -4,7 +4,7 @@ import pathlib
 
 import numpy as np
 
-from bert_flow_tf.encoder import google_folder, tf1_names, tf1_reader
+from bert_flow_tf.encoder.checkpoints import google, tf1, tf1_names
 from bert_flow_tf.encoder.sentence_encoder import SentenceEncoder
 from bert_flow_tf.errors import ConfigError
 from bert_flow_tf.flow.glow import Glow
@@ -22,7 +22,7 @@ def write_training_checkpoint(
   folder: pathlib.Path, step: int, encoder: SentenceEncoder, flow: Glow | None, classifier: Classifier | None
 ) -> None:
   """Writes model.ckpt-STEP with configuration and vocabulary, marks it as the latest, deletes all but the last 3."""
-  if not (folder / google_folder.CONFIG_FILE).exists():
+  if not (folder / google.CONFIG_FILE).exists():
     write_config(folder, encoder)
   variables = tf1_checkpoint.model_variables(encoder, flow, classifier)
   prefix = folder / f"{_NAME}{step}"
@@ -53,7 +53,7 @@ def _mark(folder, kept, latest):
 
 def _steps(folder):
   """Returns the sorted steps of the checkpoints of a training in a folder."""
-  names = tf1_reader.prefixes_in(folder)
+  names = tf1.prefixes_in(folder)
   return sorted(tf1_checkpoint.step_of(name) or 0 for name in names if name.startswith(_NAME))
 
 
@@ -66,7 +66,7 @@ def _delete(prefix):
 
 def restore(prefix: str, flow: Glow | None, classifier: Classifier | None) -> dict[str, tuple[int, int]]:
   """Sets the variables of flow and classifier that are in a checkpoint; returns {part: (number of them, of all)}."""
-  reader = tf1_reader.Tf1Checkpoint(prefix)
+  reader = tf1.Tf1Checkpoint(prefix)
   restored = {}
   if flow is not None:
     restored["flow"] = _restore_flow(reader, flow)
@@ -98,7 +98,7 @@ def _restore_flow(reader, flow):
   return len(saved), len(variables)
 
 
-def _read(reader: tf1_reader.Tf1Checkpoint, name: str, shape: tuple[int, ...]) -> np.ndarray:
+def _read(reader: tf1.Tf1Checkpoint, name: str, shape: tuple[int, ...]) -> np.ndarray:
   if reader.shapes[name] != tuple(shape):
     raise ConfigError(
       f"init_checkpoint: {reader.prefix} has {name} of shape {list(reader.shapes[name])}, expected {list(shape)}; give "

@@ -5,7 +5,7 @@ import pathlib
 from typing import Any
 
 from bert_flow_tf.calibration.flow import FlowCalibration, load_calibration
-from bert_flow_tf.encoder import google_folder
+from bert_flow_tf.encoder.checkpoints import google
 from bert_flow_tf.encoder.identity import EncoderIdentity, check_encoder, read_identity
 from bert_flow_tf.encoder.sentence_encoder import SentenceEncoder
 from bert_flow_tf.errors import ConfigError, EncoderError, naming
@@ -83,24 +83,23 @@ def _check_encoder(fitted: dict[str, Any], encoder: SentenceEncoder, allow_other
 
 def write_config(folder: pathlib.Path, encoder: SentenceEncoder) -> None:
   """Writes bert_config.json, vocab.txt and tokenizer_config.json; the last one is ours and says the letter case."""
-  source = encoder.bert.folder
-  config = google_folder.google_config(encoder.bert.config)
-  expected = {name: config[name] for name in google_folder.DEFAULTS}
+  config = google.google_config(encoder.bert.config)
+  expected = {name: config[name] for name in google.DEFAULTS}
   expected["hidden_act"] = encoder.bert.config.hidden_act
   vocabulary = encoder.tokenizer.vocab_file.read_bytes()
-  tokenizer = _tokenizer_config(source) | encoder.tokenizer.settings
+  tokenizer = _tokenizer_config(encoder.folder) | encoder.tokenizer.settings
   contents = {"vocab.txt": vocabulary, "tokenizer_config.json": _json(tokenizer)}
 
   def means_the_same(path):
     if path.name == "vocab.txt":
       return path.read_bytes() == vocabulary
-    if path.name == google_folder.CONFIG_FILE:
-      return google_folder.read_config(path).items() >= expected.items()
+    if path.name == google.CONFIG_FILE:
+      return google.read_config(path).items() >= expected.items()
     return _tokenizer_config(folder) == tokenizer
 
   try:
     folder.mkdir(parents=True, exist_ok=True)
-    for name in (*contents, google_folder.CONFIG_FILE):
+    for name in (*contents, google.CONFIG_FILE):
       path = folder / name
       if path.exists() and not means_the_same(path):
         raise EncoderError(f"{path}: belongs to another model than {encoder.name}")
@@ -108,7 +107,7 @@ def write_config(folder: pathlib.Path, encoder: SentenceEncoder) -> None:
       if not (folder / name).exists():
         write_bytes(folder / name, content)
     # The last one: where it exists, a killed process has written the others too. It holds their checksums.
-    path = folder / google_folder.CONFIG_FILE
+    path = folder / google.CONFIG_FILE
     if not path.exists():
       write_bytes(path, _json(checksums.sealed(config, folder, list(contents))))
   except (OSError, ValueError) as error:  # JSONDecodeError is a ValueError

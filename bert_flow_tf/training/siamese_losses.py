@@ -4,7 +4,6 @@ from typing import Any
 
 import tensorflow as tf
 
-from bert_flow_tf.encoder import fine_tuning
 from bert_flow_tf.encoder.pooling import Pooling, low_dim
 from bert_flow_tf.encoder.sentence_encoder import SentenceEncoder
 from bert_flow_tf.flow.glow import Glow
@@ -36,7 +35,7 @@ class SiameseLosses:
   ) -> None:
     self.encoder, self.classifier, self.flow = encoder, classifier, flow
     self._pooling, self._settings, self._low_dim = pooling, settings, low_dim
-    self.variables = fine_tuning.trained_weights(encoder.bert, pooling)
+    self.variables = encoder.trained_weights(pooling)
     self.flow_variables: list[tf.Variable] = []
     if classifier is not None:
       self.variables.append(classifier.output_weights)
@@ -58,7 +57,9 @@ class SiameseLosses:
   def embed(self, source: LabelledPairs, ids: tf.Tensor, dropout_seed: tf.Tensor | None = None) -> tf.Tensor:
     """Returns the embeddings, before the flow, of one side of `source.features`: float32 [batch, dim]."""
     ids, mask = source.tokens(ids)
-    return self.encoder.pooled_batch(ids, mask, self._pooling, dropout_seed)
+    # The published code computes padding, too.
+    packed = not self._settings.as_published
+    return self.encoder.pooled_batch(ids, mask, self._pooling, dropout_seed, packed)
 
   def __call__(self, source: LabelledPairs, features: Any, seed: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
     """Returns `loss` and `flow_loss`, or a replica's share of them, of `source.features`; `seed` is that of dropout."""

@@ -175,7 +175,7 @@ class SiameseTrainer:
   def _compiled_advance(self, source, groups, optimizers):
     """Returns the function (iterator of batches, step) -> losses and gradient norms before the step, float32 [4]."""
     settings, strategy = self._settings, self._strategy
-    table = self._losses.encoder.bert.model.get_input_embeddings().weight
+    table = self._losses.encoder.bert.word_embeddings
 
     def losses_and_gradients(features, seed):
       """Returns a replica's share of the losses, the gradients of both groups, and the squared norm of the table's."""

@@ -10,6 +10,7 @@ import hashlib
 import json
 import pathlib
 import sys
+from typing import Any
 
 if __package__ in (None, ""):  # run as a file, from any folder
   sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2]))
@@ -20,12 +21,12 @@ import numpy as np
 import tensorflow as tf
 import tf_keras
 import tokenizers
-import transformers
 from absl import app, flags, logging
 from safetensors.numpy import save_file
-from transformers.modeling_tf_pytorch_utils import apply_transpose, convert_tf_weight_name_to_pt_weight_name
 
-from bert_flow_tf.encoder.precision import Replaced, dropout_calls
+from bert_flow_tf.encoder.transformer.architectures import DEFAULTS, EncoderConfig, bare_name
+from bert_flow_tf.encoder.transformer.transformer import Dense, LayerNorm
+from bert_flow_tf.encoder.transformer.weights import from_pytorch, initial_value, name_of_path, random_transformer
 from bert_flow_tf.io.files import replaced_folder
 from bert_flow_tf.training.loop import TrainingLoop
 from bert_flow_tf.training.optimizer import AdamWeightDecay
@@ -190,25 +191,53 @@ def mask_pieces(ids, candidates, vocab_size, rng):
   return masked, positions.astype(np.int32), labels.astype(np.int32)
 
 
-def make_model(vocab_size: int) -> transformers.TFBertForMaskedLM:
-  """Returns a BERT with a masked-language-model head and random weights of the seed."""
-  config = transformers.BertConfig(
-    vocab_size=vocab_size,
-    hidden_size=FLAGS.hidden_size,
-    num_hidden_layers=FLAGS.num_hidden_layers,
-    num_attention_heads=FLAGS.num_attention_heads,
-    intermediate_size=4 * FLAGS.hidden_size,
-    max_position_embeddings=FLAGS.max_seq_length,
-    hidden_dropout_prob=FLAGS.dropout,
-    attention_probs_dropout_prob=FLAGS.dropout,
-  )
-  tf_keras.utils.set_random_seed(FLAGS.seed)
-  model = transformers.TFBertForMaskedLM(config)
-  model.build_in_name_scope()
-  return model
+class MaskedLanguageModel(tf.Module):
+  """A BERT and the head that predicts masked pieces, with the layers of Devlin et al. 2019's published code.
+
+  scores = LayerNorm(gelu(h W + b)) E^T + c, with the hidden state h of a masked piece and the word embeddings E.
+  """
+
+  def __init__(self, config: EncoderConfig, seed: int) -> None:
+    """Makes BERT and head with random weights of the seed."""
+    super().__init__()
+    self.config = config
+    self.bert = random_transformer(config, seed, has_pooler=False)
+
+    def variable(path, shape):
+      value = initial_value(path, shape, [seed, len(self.bert.weights)], config.initializer_range)
+      return tf.Variable(value, name=f"cls/predictions/{path}")
+
+    size = config.hidden_size
+    self._dense = Dense(variable, "transform/dense", size, size, config.hidden_act)
+    self._norm = LayerNorm(variable, "transform/LayerNorm", size, config.layer_norm_eps)
+    self._bias = variable("bias", [config.vocab_size])
+
+  def __call__(self, ids: tf.Tensor, mask: tf.Tensor, positions: tf.Tensor, dropout_seed: Any = None) -> tf.Tensor:
+    """Returns the scores of all pieces at some positions, float32 [masked, vocab_size]; the rest as `MaskedBatches`."""
+    states, _ = self.bert(ids, mask, dropout_seed)
+    # The product with the vocabulary is half of a small model's work: only the masked pieces need it.
+    masked = tf.gather_nd(states[-1], positions)
+    features = self._norm(self._dense(masked))
+    return tf.matmul(features, self.bert.word_embeddings, transpose_b=True) + self._bias
 
 
-def make_step(model: transformers.TFBertForMaskedLM, optimizer: AdamWeightDecay):
+def make_model(vocab_size: int) -> MaskedLanguageModel:
+  """Returns a model with random weights of the seed."""
+  config = {
+    "model_type": "bert",
+    "vocab_size": vocab_size,
+    "hidden_size": FLAGS.hidden_size,
+    "num_hidden_layers": FLAGS.num_hidden_layers,
+    "num_attention_heads": FLAGS.num_attention_heads,
+    "intermediate_size": 4 * FLAGS.hidden_size,
+    "max_position_embeddings": FLAGS.max_seq_length,
+    "hidden_dropout_prob": FLAGS.dropout,
+    "attention_probs_dropout_prob": FLAGS.dropout,
+  }
+  return MaskedLanguageModel(EncoderConfig(DEFAULTS | config), FLAGS.seed)
+
+
+def make_step(model: MaskedLanguageModel, optimizer: AdamWeightDecay):
   """Returns the function (ids, mask, positions, labels, seed) -> mean cross entropy in nats, before the step."""
   variables = model.trainable_variables
   # One graph for batches of all shapes: graphs of single shapes round differently.
@@ -218,11 +247,8 @@ def make_step(model: transformers.TFBertForMaskedLM, optimizer: AdamWeightDecay)
   @tf.function(autograph=False, input_signature=specs)
   def step(ids, mask, positions, labels, seed):
     with tf.GradientTape() as tape:
-      # Masks follow from the seed, so that a resumed training equals an unbroken one.
-      with Replaced(dropout_calls(model, seed)):
-        states = model.bert(input_ids=ids, attention_mask=mask, training=True).last_hidden_state
-      # The product with the vocabulary is half of a small model's work: only the masked pieces need it.
-      scores = model.mlm(sequence_output=tf.gather_nd(states, positions)[tf.newaxis])[0]
+      # Masks of dropout follow from the seed, so that a resumed training equals an unbroken one.
+      scores = model(ids, mask, positions, seed)
       loss = tf.reduce_mean(tf.nn.sparse_softmax_cross_entropy_with_logits(labels=labels, logits=scores))
     gradients = [tf.convert_to_tensor(gradient) for gradient in tape.gradient(loss, variables)]
     optimizer.apply_gradients(zip(gradients, variables, strict=True))
@@ -231,7 +257,7 @@ def make_step(model: transformers.TFBertForMaskedLM, optimizer: AdamWeightDecay)
   return step
 
 
-def train(model: transformers.TFBertForMaskedLM, batches: MaskedBatches, identity: dict, folder: pathlib.Path) -> float:
+def train(model: MaskedLanguageModel, batches: MaskedBatches, identity: dict, folder: pathlib.Path) -> float:
   """Makes the steps after the newest checkpoint of the folder; returns the last loss in nats."""
   optimizer = AdamWeightDecay(LinearRate(), FLAGS.weight_decay)
   optimizer.build(model.trainable_variables)
@@ -260,14 +286,14 @@ def train(model: transformers.TFBertForMaskedLM, batches: MaskedBatches, identit
   return float(mean.numpy())
 
 
-def save(model: transformers.TFBertForMaskedLM, pieces: list[str], folder: pathlib.Path) -> None:
+def save(model: MaskedLanguageModel, pieces: list[str], folder: pathlib.Path) -> None:
   """Writes a Hugging Face folder with float16 weights under PyTorch's names."""
   tensors = {}
-  for weight in model.weights:
-    name, transpose = convert_tf_weight_name_to_pt_weight_name(weight.name, tf_weight_shape=weight.shape)
-    value = apply_transpose(transpose, tf.convert_to_tensor(weight).numpy(), pt_to_tf=False)
-    tensors[name] = np.ascontiguousarray(value.astype(np.float16))
-  config = {**model.config.to_dict(), "architectures": ["BertForMaskedLM"], "torch_dtype": "float32"}
+  for weight in model.variables:
+    path = bare_name(weight).partition(":")[0]
+    value = from_pytorch(path, weight.numpy())
+    tensors[name_of_path(path)] = np.ascontiguousarray(value.astype(np.float16))
+  config = {**model.config.values, "architectures": ["BertForMaskedLM"], "torch_dtype": "float32"}
   config.update(hidden_dropout_prob=0.1, attention_probs_dropout_prob=0.1)  # BERT's, for fine-tuning
   tokenizer = {"do_lower_case": FLAGS.do_lower_case, "model_max_length": FLAGS.max_seq_length}
   with replaced_folder(folder) as temporary:
@@ -291,7 +317,8 @@ def main(argv: list[str]) -> None:
     sys.exit(f"error: --train_batch_size={FLAGS.train_batch_size}: the text has only {len(rows)} sentences")
   batches = MaskedBatches(rows, FLAGS.train_batch_size, len(pieces), FLAGS.seed)
   model = make_model(len(pieces))
-  logging.info("%d parameters, %d pieces", model.count_params(), len(pieces))
+  count = sum(weight.shape.num_elements() for weight in model.variables)
+  logging.info("%d parameters, %d pieces", count, len(pieces))
   identity = {name: getattr(FLAGS, name) for name in _IDENTITY}
   identity["text"] = hashlib.sha256("\n".join([*pieces, *sentences]).encode()).hexdigest()
   folder = pathlib.Path(FLAGS.output_dir)

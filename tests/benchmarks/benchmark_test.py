@@ -8,7 +8,7 @@ import sys
 import numpy as np
 import pytest
 
-from benchmarks import measure, serving, static, step, tasks
+from benchmarks import measure, serving, startup, static, step, tasks, training_step
 from benchmarks.parts import Benchmark, BenchmarkSettings
 from bert_flow_tf.data.tasks import DataSettings
 from bert_flow_tf.encoder.settings import EncoderSettings
@@ -76,3 +76,21 @@ def test_main_writes_what_it_prints(tmp_path):
   assert done.returncode == 0, done.stderr[-2000:]
   assert (tmp_path / "out/step.md").read_text() + "\n" == done.stdout
   assert json.loads((tmp_path / "out/step.json").read_text())["dim"] == 8
+
+
+@pytest.mark.slow
+def test_a_training_step_computes_the_same_without_padding(tmp_path):
+  benchmark = small(model="mini")
+  settings = dataclasses.replace(benchmark.settings, repeats=1, training_steps=1, baseline=str(REPO))
+  benchmark = Benchmark(settings, DataSettings(), benchmark.embedding, benchmark.flow)
+  result, text = training_step.run(benchmark)
+  assert {values["method"] for values in result["methods"]} == {"packed", "padded", "baseline"}
+  losses = [float(line.split("|")[4]) for line in text.splitlines() if "pairs |" in line]
+  np.testing.assert_allclose(losses[:3], losses[0], atol=1e-5)
+  assert "Padding: " in text
+
+
+@pytest.mark.slow
+def test_a_start_up_has_its_phases():
+  seconds = startup.first_sentence(REPO, "mini")
+  assert set(startup.PHASES) < set(seconds) and 0 < seconds["sum"] < 600 and seconds["peak MB"] > 100

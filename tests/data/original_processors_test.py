@@ -12,7 +12,7 @@ from bert_flow_tf.data.pairs import SentencePairs
 from bert_flow_tf.data.siamese_task import training_pairs
 from bert_flow_tf.data.task import TaskData
 from bert_flow_tf.data.tasks import KINDS, find_task, load_task
-from bert_flow_tf.encoder.tokenizer import SentenceTokenizer
+from bert_flow_tf.encoder.text.word_piece import SentenceTokenizer
 from bert_flow_tf.errors import ConfigError, TrainingError
 from bert_flow_tf.training.labelled_pairs import LabelledPairs
 from bert_flow_tf.training.optimizer import num_steps, num_warmup_steps

@@ -10,7 +10,7 @@ import pytest
 from absl import logging
 
 from bert_flow_tf import SentenceEncoder, progress
-from bert_flow_tf.encoder import sentence_encoder
+from bert_flow_tf.encoder import text_encoder
 from bert_flow_tf.encoder.cache import EmbeddingCache
 from bert_flow_tf.errors import EncoderError
 from tests.encoder import tiny
@@ -207,7 +207,7 @@ def embedded(mini, monkeypatch):
       return getattr(tokenizer, name)
 
   monkeypatch.setattr(mini, "tokenizer", Spy())
-  monkeypatch.setattr(sentence_encoder, "CHUNK_SENTENCES", 4)
+  monkeypatch.setattr(text_encoder, "CHUNK_SENTENCES", 4)
   return chunks
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from bert_flow_tf import SentenceModel
 from bert_flow_tf.calibration.names import make_calibration
-from bert_flow_tf.encoder import token_frequency
+from bert_flow_tf.encoder.text import frequency
 from bert_flow_tf.errors import BertFlowError, EncoderError
 from bert_flow_tf.evaluation.task_scores import string_matches
 from bert_flow_tf.training import choice
@@ -33,7 +33,7 @@ def model():
 
 def by_definition(tokenizer, sizes):
   """Returns {piece: {n-gram: value}} of C_v by the formulas, and {piece: a_v}."""
-  frequencies, total = token_frequency.packaged_frequencies(tokenizer)
+  frequencies, total = frequency.packaged_frequencies(tokenizer)
   df = {p: 0 if any(c.isdigit() for c in p) else frequencies[i] for i, p in enumerate(tokenizer.vocab)}
   words = {
     p: p[2:] if p.startswith("##") else "<" + p for p in df if not p.startswith("[") and any(map(str.isalnum, p))

@@ -8,7 +8,7 @@ import pytest
 import tensorflow as tf
 
 from bert_flow_tf import FlowConfig, Glow, SentenceEncoder, SentenceModel
-from bert_flow_tf.encoder import tf1_names
+from bert_flow_tf.encoder.checkpoints import tf1_names
 from tests.encoder import tf1_files
 from tests.testing import golden_files
 

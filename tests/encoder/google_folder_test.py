@@ -1,48 +1,43 @@
-"""Tests of Google's TensorFlow 1 folders: values against TFBertModel and NumPy, names, choice of a checkpoint."""
+"""Tests of Google's TensorFlow 1 folders: values against NumPy, names, choice of a checkpoint."""
 
 import json
 
 import numpy as np
 import pytest
 import tensorflow as tf
-import transformers
 
 from bert_flow_tf import SentenceEncoder
+from bert_flow_tf.encoder.checkpoints.tf1 import Tf1Checkpoint, find_prefix
 from bert_flow_tf.encoder.saving import save_encoder
-from bert_flow_tf.encoder.tf1_reader import Tf1Checkpoint, find_prefix
 from bert_flow_tf.errors import ConfigError, EncoderError
 from bert_flow_tf.tf1.write import write_config
 from tests.encoder import tf1_files, tiny
-from tests.encoder.tiny import IDS, MASK, load_bert
+from tests.encoder.tiny import IDS, MASK
 from tests.testing import rejected
 
 KEY = "bert/encoder/layer_1/attention/self/key/bias"
 
 
-def test_hidden_states_equal_those_of_tfbertmodel(tmp_path):
+def test_hidden_states_are_those_of_numpy(tmp_path):
   """The checkpoint comes from TensorFlow 1's Saver, with the heads of Google's checkpoints."""
   weights = tiny.random_weights()
   variables = {**tf1_files.google_variables(weights), **tf1_files.pretraining_heads()}
   google = tf1_files.write_google(tmp_path / "google", variables, write=tf1_files.write_checkpoint)
   config = {**tiny.CONFIG, "hidden_act": "gelu_new"}
   hugging_face = tiny.save_tiny(tmp_path / "hf", weights, config)
-  bert = load_bert(str(google))
-  states, pooled = bert(tf.constant(IDS), tf.constant(MASK))
-  model = transformers.TFBertModel.from_pretrained(hugging_face, output_hidden_states=True)
-  expected = model(input_ids=IDS, attention_mask=MASK)
-  in_numpy, pooled_in_numpy = tiny.numpy_bert(weights, IDS, MASK, config)
-  assert len(states) == len(expected.hidden_states) == 4
-  for state, reference, independent in zip(states, expected.hidden_states, in_numpy, strict=True):
-    np.testing.assert_array_equal(state, reference)
-    np.testing.assert_allclose(state[MASK == 1], independent[MASK == 1], atol=2e-5)
-  np.testing.assert_array_equal(pooled, expected.pooler_output)
-  np.testing.assert_allclose(pooled, pooled_in_numpy, atol=2e-5)
-  other = load_bert(str(hugging_face))
-  assert (bert.weights_checksum, bert.architecture) == (other.weights_checksum, other.architecture)
-  assert bert.has_pooler and bert.model.trainable_variables == []
-  words = load_bert(f"static:{google}").word_embeddings()
+  encoder = SentenceEncoder.from_pretrained(str(google))
+  states, pooled = encoder.bert(tf.constant(IDS), tf.constant(MASK))
+  expected, expected_pooled = tiny.numpy_bert(weights, IDS, MASK, config)
+  assert len(states) == len(expected) == 4
+  for state, reference in zip(states, expected, strict=True):
+    np.testing.assert_allclose(state[MASK == 1], reference[MASK == 1], atol=2e-5)
+  np.testing.assert_allclose(pooled, expected_pooled, atol=2e-5)
+  other = SentenceEncoder.from_pretrained(str(hugging_face))
+  assert (encoder.weights_checksum, encoder.deciding_settings) == (other.weights_checksum, other.deciding_settings)
+  assert encoder.has_pooler
+  words = SentenceEncoder.from_pretrained(f"static:{google}").bert.word_embeddings
   np.testing.assert_array_equal(words, variables["bert/embeddings/word_embeddings"])
-  for name, array in bert.tf1_variables().items():
+  for name, array in encoder.tf1_variables().items():
     assert array.tobytes() == variables[name].tobytes(), name
 
 
@@ -50,7 +45,8 @@ def test_a_prefix_is_a_model_too(tmp_path):
   variables = tf1_files.google_variables()
   folder = tf1_files.write_google(tmp_path / "google", variables)
   tf1_files.write_quickly(folder / "model.ckpt-9", {**variables, KEY: variables[KEY] + 1})
-  np.testing.assert_array_equal(load_bert(f"{folder}/model.ckpt-9").tf1_variables()[KEY], variables[KEY] + 1)
+  encoder = SentenceEncoder.from_pretrained(f"{folder}/model.ckpt-9")
+  np.testing.assert_array_equal(encoder.tf1_variables()[KEY], variables[KEY] + 1)
 
 
 def test_a_vocabulary_of_any_name(tmp_path):
@@ -84,16 +80,16 @@ def test_gelu_is_googles_unless_it_is_given(tmp_path):
     (hugging_face, None, "gelu"),
     (hugging_face, "gelu_new", "gelu_new"),
   ):
-    bert = load_bert(str(folder), hidden_act=given)
-    assert bert.architecture["hidden_act"] == form
+    encoder = SentenceEncoder.from_pretrained(str(folder), hidden_act=given)
+    assert encoder.deciding_settings["hidden_act"] == form
     np.testing.assert_allclose(
-      bert(tf.constant(IDS), tf.constant(MASK))[0][-1][MASK == 1], expected[form][MASK == 1], atol=2e-5
+      encoder.bert(tf.constant(IDS), tf.constant(MASK))[0][-1][MASK == 1], expected[form][MASK == 1], atol=2e-5
     )
   with rejected(ConfigError, "hidden_act"):
-    load_bert(str(google), hidden_act="gulu")
+    SentenceEncoder.from_pretrained(str(google), hidden_act="gulu")
   (google / "bert_config.json").rename(google / "config.json")
   (google / "config.json").write_text(json.dumps(tiny.CONFIG))
-  assert load_bert(str(google)).architecture["hidden_act"] == "gelu"
+  assert SentenceEncoder.from_pretrained(str(google)).deciding_settings["hidden_act"] == "gelu"
 
 
 def test_long_words_are_googles_unless_it_is_said(tmp_path):
@@ -114,7 +110,7 @@ def test_long_words_are_googles_unless_it_is_said(tmp_path):
 
 def test_half_precision_is_loaded_exactly(tmp_path):
   halves = {name: array.astype(np.float16) for name, array in tf1_files.google_variables().items()}
-  loaded = load_bert(str(tf1_files.write_google(tmp_path, halves))).tf1_variables()
+  loaded = SentenceEncoder.from_pretrained(str(tf1_files.write_google(tmp_path, halves))).tf1_variables()
   assert all(np.array_equal(array, halves[name]) and array.dtype == np.float32 for name, array in loaded.items())
 
 
@@ -124,7 +120,8 @@ def test_googles_defaults_are_used(tmp_path):
   table = "bert/embeddings/token_type_embeddings"
   variables[table] = np.concatenate([variables[table]] * 8)
   config = {key: value for key, value in tf1_files.GOOGLE_CONFIG.items() if key != "type_vocab_size"}
-  assert load_bert(str(tf1_files.write_google(tmp_path, variables, config))).config.type_vocab_size == 16
+  encoder = SentenceEncoder.from_pretrained(tf1_files.write_google(tmp_path, variables, config))
+  assert encoder.bert.config.type_vocab_size == 16
 
 
 def test_choice_of_a_checkpoint_in_a_folder(tmp_path):
@@ -147,9 +144,9 @@ def test_choice_of_a_checkpoint_in_a_folder(tmp_path):
 def test_path_with_characters_of_a_pattern(tmp_path):
   folder = tf1_files.write_google(tmp_path / "copy [2]")
   with pytest.raises(EncoderError):
-    load_bert(str(folder))
+    SentenceEncoder.from_pretrained(str(folder))
   folder.rename(tmp_path / "zwölf Kopien")
-  assert load_bert(str(tmp_path / "zwölf Kopien")).has_pooler
+  assert SentenceEncoder.from_pretrained(str(tmp_path / "zwölf Kopien")).has_pooler
 
 
 def test_checkpoint_of_tensorflow_2(tmp_path):

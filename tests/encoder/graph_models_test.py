@@ -10,7 +10,7 @@ import pytest
 import tokenizers
 from tokenizers import models, normalizers, pre_tokenizers, trainers
 
-from bert_flow_tf.encoder.tokenizer import SentenceTokenizer, repair_surrogates
+from bert_flow_tf.encoder.text.word_piece import SentenceTokenizer, repair_surrogates
 from tests.encoder.odd_text import odd_texts
 from tests.testing import SHARED
 
@@ -19,9 +19,9 @@ if importlib.util.find_spec("tensorflow_text") is None:
 
 import tensorflow as tf
 
-from bert_flow_tf.encoder import graph_replacements
-from bert_flow_tf.encoder.graph_text import NoGraphForm
-from bert_flow_tf.encoder.graph_tokenizer import GraphTokenizer
+from bert_flow_tf.encoder.graph import replacements
+from bert_flow_tf.encoder.graph.normalizers import NoGraphForm
+from bert_flow_tf.encoder.graph.tokenizer import GraphTokenizer
 
 FOLDERS = ["roberta", "xlm-roberta", "albert", "mpnet", "distilbert", "electra"]
 BERT_SPECIALS = ["[CLS]", "[SEP]", "[PAD]", "[MASK]", "[UNK]"]
@@ -55,9 +55,7 @@ HOSTILE = [
 def graph_of(tokenizer, max_seq_length=64, specials=SPECIALS):
   """Returns a function, texts -> (ids, lengths), of a tokenizer of `tokenizers`."""
   special_ids = [tokenizer.token_to_id(token) for token in specials[:4]]
-  graph = GraphTokenizer(
-    types.SimpleNamespace(backend=tokenizer, special_ids=special_ids, words_by=None), max_seq_length
-  )
+  graph = GraphTokenizer(types.SimpleNamespace(backend=tokenizer, special_ids=special_ids), max_seq_length)
   return tf.function(graph.__call__, [tf.TensorSpec([None], tf.string)], autograph=False)
 
 
@@ -195,7 +193,7 @@ def test_unigram(steps, pre_tokenizer, max_seq_length):
 
 def test_a_map_of_sentencepiece_is_read_back():
   keys = {"a": "b", "é": "", "ﬁ": "fi", "e\u0301\u0302": "x", "😀": "smile"}
-  assert graph_replacements.charsmap_of(base64.b64encode(charsmap_of(keys)).decode()) == keys
+  assert replacements.charsmap_of(base64.b64encode(charsmap_of(keys)).decode()) == keys
 
 
 def test_invalid_utf8():

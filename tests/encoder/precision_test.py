@@ -6,7 +6,7 @@ import tensorflow as tf
 from absl import logging
 
 from bert_flow_tf import SentenceEncoder
-from bert_flow_tf.encoder import precision as precision_lib
+from bert_flow_tf.encoder.transformer import precision as precision_lib
 from tests.encoder import tiny
 from tests.encoder.tiny import IDS, MASK
 
@@ -82,7 +82,7 @@ def test_products_of_halves_where_there_are_instructions(folder, encoders, name,
 def test_weights_stay_float32(encoders, name):
   assert encoders[name].precision == name
   assert encoders[name].weights_checksum == encoders["float32"].weights_checksum
-  assert all(weight.dtype == tf.float32 for weight in encoders[name].bert.model.weights)
+  assert all(weight.dtype == tf.float32 for weight in encoders[name].bert.weights)
 
 
 @pytest.mark.parametrize("name", HALVES)

@@ -1,5 +1,6 @@
 """Folders of encoders that are damaged or of another model: each is an error of one line."""
 
+import functools
 import json
 import shutil
 
@@ -10,7 +11,7 @@ from safetensors.numpy import save_file
 from bert_flow_tf import SentenceEncoder
 from bert_flow_tf.errors import EncoderError
 from tests.encoder import tf1_files, tiny
-from tests.testing import SHARED
+from tests.testing import shared
 
 SAVED = "model.safetensors"
 KEY = "bert/encoder/layer_1/attention/self/key/bias"
@@ -114,7 +115,7 @@ DAMAGED = {
   "no heads": ("pt", config(num_attention_heads=None), "num_attention_heads"),
   "a million blocks": ("pt", config(num_hidden_layers=10**6), "from 1 to 1024 as num_hidden_layers"),
   "huge number of types": ("pt", config(type_vocab_size=10**12), "type_vocab_size"),
-  "activation null": ("pt", write("config.json", NO_ACTIVATION), "hidden_act, got None"),
+  "activation null": ("pt", write("config.json", NO_ACTIVATION), "hidden_act is 'None', expected one of gelu"),
   "odd heads": ("pt", config(num_attention_heads=5), "attention heads"),
   "unknown activation": ("pt", config(hidden_act="gulu"), "gulu"),
   "relative positions": ("pt", config(position_embedding_type="relative_key"), "position_embedding_type"),
@@ -159,7 +160,7 @@ DAMAGED = {
   "google: half a pooler": ("google", with_value("bert/pooler/dense/bias"), "1 missing: bert/pooler/dense/bias"),
   "google: another dtype": ("google", with_value(KEY, np.zeros(12)), f"{KEY} .*float64"),
   "google: NaN": ("google", with_value(KEY, NAN), f"{KEY} holds NaN or infinity"),
-  "roberta: decoder": ("roberta", config(is_decoder=True), "is_decoder is True, and TFRobertaModel supports"),
+  "roberta: decoder": ("roberta", config(is_decoder=True), "is_decoder is True, and only False is"),
   "roberta: no tokenizer": ("roberta", remove("tokenizer.json"), "no tokenizer; expected tokenizer.json"),
   "roberta: tokenizer empty": ("roberta", write("tokenizer.json", b"{}"), "tokenizer.json: cannot be read as a token"),
   "roberta: tokenizer of a BERT": ("roberta", other_vocabulary, "vocab.txt is no vocabulary of a Roberta; expected"),
@@ -183,20 +184,25 @@ for number, content in enumerate((b"{}", b"[]", b"[1]", b'[{"type": 3, "path": "
 
 
 @pytest.fixture(scope="module")
-def folders(tmp_path_factory):
-  """Returns an intact folder of each kind; the tests damage copies."""
-  made = {kind: tiny.save_tiny(tmp_path_factory.mktemp(kind), kind=kind) for kind in ("pt", "tf", "h5", "shards")}
-  made["static"] = made["pt"]
-  made |= {name: SHARED / "golden_encoders" / name for name in ("roberta", "electra")}
-  return made | {"google": tf1_files.write_google(tmp_path_factory.mktemp("google"))}
+def intact(tmp_path_factory):
+  """Returns a function from a kind to an intact folder of it; the tests damage copies."""
+
+  @functools.cache
+  def make(kind):
+    if kind in ("roberta", "electra"):
+      return shared(f"golden_encoders/{kind}")
+    folder = tmp_path_factory.mktemp(kind)
+    if kind == "google":
+      return tf1_files.write_google(folder)
+    return tiny.save_tiny(folder, kind="pt" if kind == "static" else kind)
+
+  return make
 
 
 @pytest.mark.parametrize("name", DAMAGED)
-def test_a_damaged_folder_is_an_error_of_one_line(folders, tmp_path, name):
+def test_a_damaged_folder_is_an_error_of_one_line(intact, tmp_path, name):
   kind, damage, expected = DAMAGED[name]
-  if not folders[kind].is_dir():
-    pytest.skip(f"{folders[kind]} is missing")
-  shutil.copytree(folders[kind], tmp_path, dirs_exist_ok=True, copy_function=shutil.copyfile)
+  shutil.copytree(intact(kind), tmp_path, dirs_exist_ok=True, copy_function=shutil.copyfile)
   damage(tmp_path)
   prefix = "static:" if kind == "static" else ""
   with pytest.raises(EncoderError, match=expected) as error:

@@ -1,4 +1,4 @@
-"""SavedModels of other programs as encoders: TensorFlow 2, Keras, TensorFlow 1 and its hub, against NumPy."""
+"""SavedModels of other programs as encoders: TensorFlow 2 and Keras, against NumPy."""
 
 import shutil
 
@@ -8,6 +8,7 @@ import pytest
 from bert_flow_tf import SentenceModel
 from bert_flow_tf.errors import BertFlowError, ConfigError, EncoderError
 from tests.encoder import saved_models
+from tests.testing import rejected
 
 import tensorflow as tf  # isort: skip
 
@@ -34,9 +35,6 @@ KINDS = {
   "signature": {"writer": "write_signatures", "serving_default": ["vector"]},
   "keras": {"writer": "write_keras"},
   "keras of columns": {"writer": "write_keras", "shape": (1,)},
-  "TF1": {"writer": "write_tf1"},
-  "TF1 with resources": {"writer": "write_tf1", "use_resource": True},
-  "hub module": {"writer": "write_tf1", "is_hub_module": True},
 }
 
 
@@ -80,7 +78,7 @@ def test_cached_vectors_are_read(folders, tmp_path):
   name = f"saved_model:{folders('write_callable')}"
   first = SentenceModel.from_pretrained(name, cache=tmp_path).encode(TEXTS)
   model = SentenceModel.from_pretrained(name, cache=tmp_path)
-  model.encoder.bert.of_text = None  # not called for what is cached
+  model.encoder.of_text = None  # not called for what is cached
   np.testing.assert_array_equal(model.encode(TEXTS), first)
 
 
@@ -160,11 +158,23 @@ def test_bad_folders_get_one_sentence(folders, tmp_path):
     assert "\n" not in str(caught.value)
 
 
-def test_an_empty_text_is_a_row_or_an_error(folders):
+def test_a_graph_of_tensorflow_1_is_rejected(folders):
+  with rejected(EncoderError, "model", match="got a graph of TensorFlow 1"):
+    SentenceModel.from_pretrained(f"saved_model:{folders('write_tf1')}")
+
+
+def test_an_empty_text_is_a_row_or_an_error(folders, tmp_path):
   model = SentenceModel.from_pretrained(f"saved_model:{folders('write_callable')}")
   np.testing.assert_array_equal(model.encode(["no", ""])[1], np.zeros(6))
-  # This TensorFlow 1 graph leaves it out.
-  model = SentenceModel.from_pretrained(f"saved_model:{folders('write_tf1')}")
+
+  def without_empty(texts):
+    lengths = tf.strings.length(texts)
+    return tf.cast(lengths[lengths > 0], tf.float32)[:, tf.newaxis]
+
+  module = tf.Module()
+  module.__call__ = tf.function(without_empty, [tf.TensorSpec([None], tf.string)])
+  tf.saved_model.save(module, str(tmp_path / "left_out"))
+  model = SentenceModel.from_pretrained(f"saved_model:{tmp_path / 'left_out'}")
   with pytest.raises(EncoderError, match="does not give one vector for each text"):
     model.encode(["no", ""])
 

@@ -1,4 +1,4 @@
-"""SavedModels from strings to vectors, as other programs write them: TensorFlow 2, Keras, TensorFlow 1 and its hub."""
+"""SavedModels from strings to vectors, as other programs write them: TensorFlow 2, Keras, TensorFlow 1."""
 
 import pathlib
 
@@ -100,34 +100,13 @@ def write_signatures(folder, dim=6, **outputs):
   return folder
 
 
-def write_tf1(folder, dim=6, is_hub_module=False, use_resource=False):
-  """Writes a TensorFlow 1 SavedModel, or a module of TensorFlow Hub: two graphs, no tag, the signature default."""
-  path = folder.parent / "words_tf1.txt"
-  path.write_text("\n".join(WORDS), encoding="utf-8")
+def write_tf1(folder):
+  """Writes a SavedModel of TensorFlow 1."""
   builder = tf.compat.v1.saved_model.Builder(str(folder))
-  tag_sets, signature_name = [[tf.saved_model.SERVING]], "serving_default"
-  if is_hub_module:
-    tag_sets, signature_name = [[], ["train"]], "default"
-  for tags in tag_sets:
-    with tf.Graph().as_default(), tf.compat.v1.Session() as session:
-      texts = tf.compat.v1.placeholder(tf.string, [None])
-      asset = tf.constant(str(path))
-      tf.compat.v1.add_to_collection(tf.compat.v1.GraphKeys.ASSET_FILEPATHS, asset)
-      table, initializer = table_of(asset)
-      tf.compat.v1.add_to_collection(tf.compat.v1.GraphKeys.TABLE_INITIALIZERS, initializer.initialize(table))
-      matrix = tf.compat.v1.get_variable("rows", initializer=rows(dim), use_resource=use_resource)
-      words = tf.compat.v1.string_split(tf.strings.lower(texts))
-      ids = tf.SparseTensor(words.indices, table.lookup(words.values), words.dense_shape)
-      vectors = tf.nn.embedding_lookup_sparse(matrix, ids, None, combiner="sum")
-      session.run([tf.compat.v1.global_variables_initializer(), tf.compat.v1.tables_initializer()])
-      signature = tf.compat.v1.saved_model.predict_signature_def({"text": texts}, {"default": vectors})
-      arguments = {"signature_def_map": {signature_name: signature}, "strip_default_attrs": True}
-      if not is_hub_module:
-        arguments["main_op"] = tf.compat.v1.tables_initializer()
-      if tags == tag_sets[0]:
-        assets = tf.compat.v1.get_collection(tf.compat.v1.GraphKeys.ASSET_FILEPATHS)
-        builder.add_meta_graph_and_variables(session, tags, assets_collection=assets, **arguments)
-      else:
-        builder.add_meta_graph(tags, **arguments)
+  with tf.Graph().as_default(), tf.compat.v1.Session() as session:
+    texts = tf.compat.v1.placeholder(tf.string, [None])
+    vectors = tf.cast(tf.strings.length(texts)[:, tf.newaxis], tf.float32)
+    signature = tf.compat.v1.saved_model.predict_signature_def({"text": texts}, {"default": vectors})
+    builder.add_meta_graph_and_variables(session, ["serve"], {"serving_default": signature})
   builder.save()
   return folder

@@ -25,7 +25,7 @@ def test_round_trip(tmp_path, pooler):
   save_encoder(encoder, tmp_path / "saved")
   assert sorted(p.name for p in tmp_path.iterdir()) == ["saved", "source"]
   loaded = SentenceEncoder.from_pretrained(tmp_path / "saved")
-  assert loaded.weights_checksum == encoder.weights_checksum and loaded.bert.has_pooler == pooler
+  assert loaded.weights_checksum == encoder.weights_checksum and loaded.has_pooler == pooler
   assert loaded.tokenizer.checksum == encoder.tokenizer.checksum
   np.testing.assert_array_equal(loaded.encode(SENTENCES, max_seq_length=8), encoder.encode(SENTENCES, max_seq_length=8))
   # Names and layout as in the source, without the head and the prefix of models that have a head.
@@ -69,7 +69,7 @@ def test_only_a_saved_encoder_is_replaced(tmp_path):
   folder = tmp_path / "saved"
   save_encoder(encoder, folder)
   (tmp_path / f".saved.{files.HOST}.4194304.abcd1234.writing").mkdir()  # what a killed process left
-  embedding = encoder.bert.model.bert.embeddings.weight
+  embedding = encoder.bert.word_embeddings
   embedding.assign(embedding + 1.0)
   save_encoder(encoder, folder)
   assert SentenceEncoder.from_pretrained(folder).weights_checksum == encoder.weights_checksum
@@ -84,7 +84,7 @@ def test_only_a_saved_encoder_is_replaced(tmp_path):
 
 def test_weights_that_are_not_finite_are_not_saved(tmp_path):
   encoder = SentenceEncoder.from_pretrained(tiny.save_tiny(tmp_path / "source"))
-  bias = encoder.bert.model.bert.encoder.layer[1].intermediate.dense.bias
+  bias = encoder.bert.blocks[1].inner.bias
   bias.assign(bias * np.nan)
   with pytest.raises(EncoderError, match=r"encoder\.layer\.1\.intermediate\.dense\.bias"):
     save_encoder(encoder, tmp_path / "saved")

@@ -1,5 +1,7 @@
 """Tests of sentence_encoder.py, with the packaged model and random models."""
 
+import collections
+
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -80,20 +82,31 @@ def test_infinite_embedding_names_the_sentence(tmp_path):
 
 
 def test_frozen(mini):
-  """No gradient, no trainable variable, and unchanged weights after use in training mode."""
-  before = mini.weights_checksum
+  """No gradient, and unchanged weights after use with dropout."""
+  before = mini.bert.checksum
   ids, mask = tf.constant([[2, 50, 60, 3]]), tf.constant([[1, 1, 1, 1]])
   with tf.GradientTape() as tape:
-    tape.watch(mini.bert.model.weights)  # a tape does not watch weights that are not trainable
+    tape.watch(mini.bert.weights)
     loss = tf.reduce_sum(mini.embed_batch(ids, mask, "avg-first-last", tf.constant([0, 1])) ** 2)
-  assert tape.gradient(loss, mini.bert.model.weights) == [None] * len(mini.bert.model.weights)
+  assert tape.gradient(loss, mini.bert.weights) == [None] * len(mini.bert.weights)
   mini.encode(SENTENCES)
-  assert mini.weights_checksum == before
-  assert mini.weights_checksum == SentenceEncoder.from_pretrained("mini").weights_checksum
-  mini.bert.model.weights[0][0, 0].assign(0.5)
-  assert mini.weights_checksum != before  # not a stored value
-  mini.bert.model.weights[0].assign(SentenceEncoder.from_pretrained("mini").bert.model.weights[0])
-  assert mini.weights_checksum == before
+  assert before == mini.bert.checksum == mini.weights_checksum
+  assert before == SentenceEncoder.from_pretrained("mini").weights_checksum
+
+
+@pytest.mark.parametrize("precision", ["float32", "bfloat16"])
+def test_an_encoder_that_is_not_frozen_follows_its_weights(tmp_path, precision):
+  encoder = SentenceEncoder.from_pretrained(tiny.save_tiny(tmp_path), precision=precision)
+  before, embeddings = encoder.weights_checksum, encoder.encode(["a dog"])
+  encoder.compute_in(precision, frozen=False)
+  weight = encoder.bert.blocks[0].inner.kernel
+  old = weight.numpy()
+  weight.assign(old + 1.0)
+  assert encoder.weights_checksum != before
+  assert np.abs(encoder.encode(["a dog"]) - embeddings).max() > 1e-2
+  weight.assign(old)
+  assert encoder.weights_checksum == before
+  np.testing.assert_allclose(encoder.encode(["a dog"]), embeddings, atol=1e-6)
 
 
 @pytest.mark.parametrize(("name", "last"), [("avg-last-1", 0), ("avg-last-last-2", 2), ("avg-first-last", 3)])
@@ -109,10 +122,10 @@ def test_one_trace_and_no_block_after_the_last_pooled_block(mini, name, last):
     if op.name not in reached:
       reached[op.name] = op
       waiting += [tensor.op for tensor in op.inputs] + list(op.control_inputs)
-  products = [op.name for op in reached.values() if "MatMul" in op.type]
-  blocks = {int(part[8:]) for product in products for part in product.split("/") if part.startswith("layer_._")}
-  assert blocks == set(range(last + 1))
-  assert not any("pooler" in product for product in products)
+  # A block has six dense layers, and two products of attention; the pooled output is not among them.
+  types = collections.Counter(op.type for op in reached.values() if "MatMul" in op.type)
+  blocks = last + 1
+  assert types["BatchMatMulV2"] == 2 * blocks and types.total() == 8 * blocks
 
 
 @pytest.mark.slow

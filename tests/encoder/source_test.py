@@ -5,15 +5,15 @@ import json
 import threading
 import time
 
+import huggingface_hub
 import pytest
 from huggingface_hub import constants, file_download
 
 from bert_flow_tf import SentenceEncoder, SentenceModel
-from bert_flow_tf.encoder import source
+from bert_flow_tf.encoder.checkpoints import source
 from bert_flow_tf.encoder.settings import EncoderSettings
 from bert_flow_tf.errors import BertFlowError, EncoderError
 from tests.encoder import tiny
-from tests.encoder.tiny import load_bert
 from tests.testing import rejected
 
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
@@ -30,7 +30,9 @@ def resolve(name, cache_dir=None, revision=None):
 def point_to(monkeypatch, url):
   """Does for this process what the environment's HF_ENDPOINT does for a new one."""
   monkeypatch.setattr(constants, "ENDPOINT", url)
-  monkeypatch.setattr(file_download, "HUGGINGFACE_CO_URL_TEMPLATE", url + TEMPLATE)
+  for module in (constants, file_download):
+    if hasattr(module, "HUGGINGFACE_CO_URL_TEMPLATE"):  # not file_download of huggingface_hub 2
+      monkeypatch.setattr(module, "HUGGINGFACE_CO_URL_TEMPLATE", url + TEMPLATE)
 
 
 @pytest.fixture
@@ -58,7 +60,7 @@ def test_short_name_finds_both_spellings_of_the_cache(cache, tmp_path, monkeypat
 def test_offline_fails_at_once_and_says_how_to_mend(tmp_path, monkeypatch, name):
   point_to(monkeypatch, CLOSED)
   with pytest.raises(EncoderError, match="not in the local cache") as caught:
-    load_bert(name, cache_dir=tmp_path)
+    SentenceEncoder.from_pretrained(name, cache_dir=tmp_path)
   message = str(caught.value)
   assert message.startswith(f"model={name}:") and caught.value.argument == "model"
   assert str(tmp_path) in message and "\n" not in message
@@ -79,10 +81,10 @@ def test_a_network_that_swallows_packets_is_asked_once(tmp_path, monkeypatch):
     raise FileNotFoundError("not cached")
 
   point_to(monkeypatch, CLOSED)
-  monkeypatch.setattr(source.huggingface_hub.utils, "get_session", Session)
-  monkeypatch.setattr(source.huggingface_hub, "snapshot_download", download)
+  monkeypatch.setattr(huggingface_hub.utils, "get_session", Session)
+  monkeypatch.setattr(huggingface_hub, "snapshot_download", download)
   with pytest.raises(EncoderError, match=r"cannot be reached \(TimeoutError\)"):
-    load_bert("base", cache_dir=tmp_path)
+    SentenceEncoder.from_pretrained("base", cache_dir=tmp_path)
   assert calls == [(CLOSED, source._PROBE_SECONDS)] and source._PROBE_SECONDS <= 5
 
 
@@ -117,13 +119,12 @@ def two_commits(cache, tmp_path):
 )
 def test_a_revision_chooses_the_commit(two_commits, monkeypatch, revision, commit):
   point_to(monkeypatch, CLOSED)
-  bert = load_bert("someone/tiny", cache_dir=two_commits, revision=revision)
-  assert (bert.folder.name, bert.revision) == (commit, commit)
-  static = load_bert("static:someone/tiny", cache_dir=two_commits, revision=revision)
+  of_hub = SentenceEncoder.from_pretrained("someone/tiny", cache_dir=two_commits, revision=revision)
+  assert (of_hub.folder.name, of_hub.revision) == (commit, commit)
+  static = SentenceEncoder.from_pretrained("static:someone/tiny", cache_dir=two_commits, revision=revision)
   assert static.revision == commit
   # The same files as a local folder: the same identity, but for the name and the commit.
-  local = SentenceEncoder.from_pretrained(bert.folder)
-  of_hub = SentenceEncoder.from_pretrained("someone/tiny", cache_dir=two_commits, revision=revision)
+  local = SentenceEncoder.from_pretrained(of_hub.folder)
   assert local.identity().deciding() == of_hub.identity().deciding()
   assert (local.identity().settings.model_revision, of_hub.identity().settings.model_revision) == (None, commit)
 
@@ -175,6 +176,10 @@ class Hub(http.server.BaseHTTPRequestHandler):
     path = self.folder / self.path.rpartition("/")[2]
     if self.path == "/":
       self.reply(200, b"hub")
+    elif self.path.startswith("/api/models/someone/tiny/tree/"):  # huggingface_hub 2 asks for it
+      files = [(file.name, file.stat().st_size) for file in self.folder.iterdir()]
+      entries = [{"type": "file", "path": name, "size": size, "oid": name} for name, size in files]
+      self.reply(200, json.dumps(entries).encode())
     elif self.path.startswith("/api/models/someone/tiny"):
       siblings = [{"rfilename": file.name} for file in self.folder.iterdir()]
       self.reply(200, json.dumps({"id": "someone/tiny", "sha": COMMIT, "siblings": siblings}).encode())
@@ -216,21 +221,22 @@ def test_download(served, tmp_path, monkeypatch, kind):
   tiny.save_tiny(served, kind=kind)
   (served / "tokenizer_config.json").unlink()  # optional
   (served / "pytorch_model.bin").write_bytes(b"never fetched")
-  downloaded = load_bert("someone/tiny", cache_dir=tmp_path / "cache")
-  assert downloaded.weights_checksum == load_bert(served).weights_checksum and downloaded.revision == COMMIT
+  downloaded = SentenceEncoder.from_pretrained("someone/tiny", cache_dir=tmp_path / "cache")
+  assert downloaded.weights_checksum == SentenceEncoder.from_pretrained(served).weights_checksum
+  assert downloaded.revision == COMMIT
   assert not (downloaded.folder / "pytorch_model.bin").exists()
   point_to(monkeypatch, CLOSED)
-  assert load_bert("someone/tiny", cache_dir=tmp_path / "cache").folder == downloaded.folder
+  assert SentenceEncoder.from_pretrained("someone/tiny", cache_dir=tmp_path / "cache").folder == downloaded.folder
 
 
 def test_download_of_what_is_not_there(served, tmp_path):
   with pytest.raises(EncoderError, match=r"^model=some/one: cannot download some/one ") as c:
-    load_bert("some/one", cache_dir=tmp_path / "cache")
+    SentenceEncoder.from_pretrained("some/one", cache_dir=tmp_path / "cache")
   assert "\n" not in str(c.value)
   tiny.save_tiny(served)
   (served / "model.safetensors").rename(served / "pytorch_model.bin")
   with pytest.raises(EncoderError, match=r"no weights; expected model\.safetensors"):
-    load_bert("someone/tiny", cache_dir=tmp_path / "cache")
+    SentenceEncoder.from_pretrained("someone/tiny", cache_dir=tmp_path / "cache")
 
 
 def test_hub_without_the_network_in_the_middle_is_not_taken_for_a_missing_file(served, tmp_path, monkeypatch):
@@ -243,4 +249,4 @@ def test_hub_without_the_network_in_the_middle_is_not_taken_for_a_missing_file(s
   monkeypatch.setattr(Hub, "reply", fail)
   monkeypatch.setattr(time, "sleep", lambda seconds: None)  # the client's pauses between retries
   with pytest.raises(EncoderError, match="cannot download someone/tiny"):
-    load_bert("someone/tiny", cache_dir=tmp_path / "cache")
+    SentenceEncoder.from_pretrained("someone/tiny", cache_dir=tmp_path / "cache")

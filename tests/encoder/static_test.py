@@ -7,9 +7,9 @@ from safetensors import safe_open
 
 from bert_flow_tf import SentenceModel
 from bert_flow_tf.calibration.names import make_calibration
+from bert_flow_tf.encoder.checkpoints.source import find
 from bert_flow_tf.encoder.settings import EncoderSettings
-from bert_flow_tf.encoder.source import find
-from bert_flow_tf.encoder.tokenizer import pad_batch
+from bert_flow_tf.encoder.text.word_piece import pad_batch
 from bert_flow_tf.errors import BertFlowError, EncoderError
 from tests.testing import rejected
 
@@ -89,9 +89,9 @@ def test_refusals(arguments, argument, message):
 
 def test_it_is_no_bert(static):
   with pytest.raises(EncoderError, match="cannot be saved or converted as a BERT; use mini"):
-    static.encoder.bert.tf1_variables()
+    static.encoder.tf1_variables()
   with pytest.raises(EncoderError, match=r"^model=static:mini: .* cannot be trained; use mini"):
-    static.encoder.bert.check_has_transformer("be trained")
+    static.encoder.check_has_transformer("be trained")
 
 
 def test_the_name_of_its_pooling():

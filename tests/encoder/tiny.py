@@ -4,11 +4,11 @@ import json
 import math
 
 import numpy as np
-import transformers
 from safetensors.numpy import save_file
 
-from bert_flow_tf.encoder import bert
-from bert_flow_tf.encoder.settings import EncoderSettings
+from bert_flow_tf.encoder.transformer.transformer import path_of_variable
+from bert_flow_tf.encoder.transformer.weights import from_pytorch, name_of_path
+from tests.testing import tf_bert
 
 CONFIG = {
   "vocab_size": 24,
@@ -60,18 +60,33 @@ def random_weights(config=CONFIG, seed=0, pooler=True, head=False):
 
 
 def save_tiny(folder, weights=None, config=CONFIG, kind="pt"):
-  """Writes a folder: `kind` pt (safetensors as PyTorch saves them), tf (safetensors), h5 or shards."""
+  """Writes a folder: `kind` pt (safetensors as PyTorch saves them), or tf (safetensors), h5 or shards.
+
+  All but pt are written by a TFBertModel; the calling test is skipped if transformers has none.
+  """
   folder.mkdir(parents=True, exist_ok=True)
   weights = random_weights(config) if weights is None else weights
   (folder / "config.json").write_text(json.dumps(config))
   (folder / "vocab.txt").write_text("".join(f"{piece}\n" for piece in VOCABULARY))
   (folder / "tokenizer_config.json").write_text('{"do_lower_case": true, "tokenizer_class": "BertTokenizer"}')
-  save_file(weights, folder / "model.safetensors", metadata={"format": "pt"})
-  if kind != "pt":  # through transformers itself
-    model = transformers.TFBertModel.from_pretrained(folder)
-    (folder / "model.safetensors").unlink()
+  if kind == "pt":
+    save_file(weights, folder / "model.safetensors", metadata={"format": "pt"})
+  else:
+    model = tf_model(weights, config)
     model.save_pretrained(folder, safe_serialization=kind != "h5", max_shard_size="4KB" if kind == "shards" else "1GB")
   return folder
+
+
+def tf_model(weights, config=CONFIG):
+  """Returns a TFBertModel with `weights`; skips the calling test if transformers has none."""
+  # Not by from_pretrained: transformers 4.54 and later cannot read safetensors into it.
+  transformers = tf_bert()
+  model = transformers.TFBertModel(transformers.BertConfig(**config))
+  model.build_in_name_scope()
+  for variable in model.weights:
+    path = path_of_variable(variable)
+    variable.assign(from_pytorch(path, weights[f"bert.{name_of_path(path)}"]))
+  return model
 
 
 def _tanh_of_gelu(x):
@@ -116,8 +131,3 @@ def numpy_bert(weights, ids, mask, config=CONFIG):
     states.append(x)
   pooled = np.tanh(dense(x[:, 0], "pooler.dense")) if "pooler.dense.weight" in w else None
   return states, pooled
-
-
-def load_bert(name, **arguments):
-  """Returns the `BertEncoder` of the keywords of `SentenceEncoder.from_pretrained`."""
-  return bert.load_bert(EncoderSettings.of(name, **arguments))

@@ -1,4 +1,4 @@
-"""token_weights.py and token_frequency.py: weights against counts in plain Python; models with weights."""
+"""token_weights.py and frequency.py: weights against counts in plain Python; models with weights."""
 
 import gzip
 import math
@@ -8,9 +8,9 @@ import pytest
 import tensorflow as tf
 
 from bert_flow_tf import SentenceModel, load_task
-from bert_flow_tf.encoder import token_frequency
 from bert_flow_tf.encoder.sentence_encoder import SentenceEncoder
-from bert_flow_tf.encoder.token_frequency import (
+from bert_flow_tf.encoder.text import frequency
+from bert_flow_tf.encoder.text.frequency import (
   PACKAGED,
   count_frequencies,
   count_words,
@@ -18,8 +18,8 @@ from bert_flow_tf.encoder.token_frequency import (
   rank_vocabulary,
   read_frequencies,
 )
-from bert_flow_tf.encoder.token_weights import make_token_weights, parse_token_weights
-from bert_flow_tf.encoder.tokenizer import SentenceTokenizer
+from bert_flow_tf.encoder.text.token_weights import make_token_weights, parse_token_weights
+from bert_flow_tf.encoder.text.word_piece import SentenceTokenizer
 from bert_flow_tf.errors import ConfigError, DataError, EncoderError
 from tests.testing import rejected
 
@@ -100,8 +100,8 @@ def test_packaged_table_covers_the_vocabulary(mini):
 @pytest.mark.parametrize("pooling", ["avg", "word-rows", "mix"])
 def test_embeddings_against_numpy(mini, weighted, pooling):
   sentences = ["A dog runs, and cats sleep.", "Dogs!", "?!", "", "a"]
-  hidden = SentenceEncoder.from_pretrained("mini").bert  # without weights
-  words = hidden.word_embeddings().astype(np.float64)
+  hidden = mini.bert
+  words = hidden.word_embeddings.numpy().astype(np.float64)
   words /= np.linalg.norm(words, axis=1, keepdims=True)
   actual = weighted.encode(sentences, pooling)
   for row, ids in zip(actual, mini.tokenizer(sentences), strict=True):
@@ -193,8 +193,8 @@ def test_a_file_without_words(tmp_path):
 @pytest.mark.parametrize("packed", [False, True])
 def test_counts_words(tmp_path, monkeypatch, packed):
   shown = []
-  monkeypatch.setattr(token_frequency, "_REPORT_LINES", 2)
-  monkeypatch.setattr(token_frequency.Progress, "update", lambda self, count: shown.append(count))
+  monkeypatch.setattr(frequency, "_REPORT_LINES", 2)
+  monkeypatch.setattr(frequency.Progress, "update", lambda self, count: shown.append(count))
   text = b"a b a\n\nb c\nc c\r\n"
   path = _file(tmp_path, gzip.compress(text) if packed else text)
   assert count_words(path, str.split) == {"a": 2, "b": 2, "c": 3}

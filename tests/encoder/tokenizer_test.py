@@ -1,17 +1,17 @@
-"""encoder/tokenizer.py: token ids, also of unusual text; Japanese BERTs' are those of transformers."""
+"""Tests of word_piece.py: token ids, also of unusual text; Japanese BERTs' are those of transformers."""
 
 import concurrent.futures
-import importlib.util
 import json
 
 import numpy as np
 import pytest
 import transformers
 
-from bert_flow_tf import SentenceEncoder
-from bert_flow_tf.encoder import tokenizer as word_pieces
-from bert_flow_tf.encoder.tokenizer import SentenceTokenizer, lower_case_of_google, pad_batch
+from bert_flow_tf.encoder.text import word_piece
+from bert_flow_tf.encoder.text.folder import load_tokenizer
+from bert_flow_tf.encoder.text.word_piece import SentenceTokenizer, lower_case_of_google, pad_batch
 from bert_flow_tf.errors import EncoderError
+from tests.encoder import tiny
 from tests.encoder.odd_text import odd_texts
 from tests.testing import REPO, shared
 
@@ -22,7 +22,7 @@ PIECES = [*_SPECIALS, "[", "]", "mask", "sep", "a", "b", "dog", "##s", "Dog", "e
 
 @pytest.fixture(scope="module")
 def mini():
-  return SentenceTokenizer.from_pretrained(MINI)
+  return load_tokenizer(MINI)
 
 
 @pytest.fixture
@@ -47,7 +47,7 @@ def pieces(tokenizer, sentence, max_seq_length=64):
 
 
 def test_ids(folder):
-  tokenizer = SentenceTokenizer.from_pretrained(folder({"do_lower_case": True}))
+  tokenizer = load_tokenizer(folder({"do_lower_case": True}))
   assert pieces(tokenizer, "A Dogs.") == ["[CLS]", "a", "dog", "##s", ".", "[SEP]"]
   assert pieces(tokenizer, "b é zebra") == ["[CLS]", "b", "e", "[UNK]", "[SEP]"]
   assert pieces(tokenizer, "a b a b", 4) == ["[CLS]", "a", "b", "[SEP]"]
@@ -58,7 +58,7 @@ def test_ids(folder):
 
 
 def test_special_tokens_in_the_text_are_text(folder):
-  tokenizer = SentenceTokenizer.from_pretrained(folder({}))
+  tokenizer = load_tokenizer(folder({}))
   spelled = ["[CLS]", "[", "mask", "]", "a", "[", "sep", "]", "[SEP]"]
   assert pieces(tokenizer, "[MASK] a [SEP]") == spelled
   for token in ("[CLS]", "[PAD]", "[UNK]", "x[MASK]y"):
@@ -77,15 +77,15 @@ def test_special_tokens_in_the_text_are_text(folder):
   ],
 )
 def test_lower_case_by_config_else_by_name(folder, config, name, lower):
-  tokenizer = SentenceTokenizer.from_pretrained(folder(config, name=name))
+  tokenizer = load_tokenizer(folder(config, name=name))
   assert tokenizer.do_lower_case is lower
   assert pieces(tokenizer, "Dog")[1:-1] == ["dog" if lower else "Dog"]
   # A model of the hub has a name that is not its folder's.
-  assert SentenceTokenizer.from_pretrained(folder(config, name="0123abcd"), name).do_lower_case is lower
+  assert load_tokenizer(folder(config, name="0123abcd"), name).do_lower_case is lower
 
 
 def test_checksum_depends_on_vocabulary_and_settings(folder):
-  make = SentenceTokenizer.from_pretrained
+  make = load_tokenizer
   first = make(folder({"do_lower_case": True}, name="1"))
   first(["dog"], 3)  # use does not change it
   assert make(folder({"do_lower_case": True}, name="2")).checksum == first.checksum
@@ -99,7 +99,7 @@ def test_checksum_depends_on_vocabulary_and_settings(folder):
 
 def test_renamed_special_tokens(folder):
   renamed = [*PIECES[:2], "<s>", *PIECES[3:]]
-  tokenizer = SentenceTokenizer.from_pretrained(folder({"cls_token": {"content": "<s>"}}, renamed))
+  tokenizer = load_tokenizer(folder({"cls_token": {"content": "<s>"}}, renamed))
   assert tokenizer(["a"])[0].tolist() == [2, 9, 3]
 
 
@@ -128,7 +128,7 @@ def test_a_million_characters(mini, text):
 
 
 def test_text_that_the_vocabulary_does_not_know(caplog):
-  tokenizer = SentenceTokenizer.from_pretrained(MINI)
+  tokenizer = load_tokenizer(MINI)
   tokenizer(["A man eats. \N{SNOWMAN}", "", "dogs " * 20])
   assert not caplog.records
   for _ in range(2):  # one warning a tokenizer
@@ -138,7 +138,7 @@ def test_text_that_the_vocabulary_does_not_know(caplog):
 
 
 def test_text_that_is_cut_off(caplog):
-  tokenizer = SentenceTokenizer.from_pretrained(MINI)
+  tokenizer = load_tokenizer(MINI)
   tokenizer(["a dog " * 31] * 99 + ["a dog " * 33])  # one of 100 sentences, by few words
   assert not caplog.records
   tokenizer(["a dog " * 62, "a dog"], warn=False)  # texts of the program's own, before the user's
@@ -175,16 +175,16 @@ def test_pad_batch():
 )
 def test_malformed_files(folder, config, vocabulary, message):
   with pytest.raises(EncoderError, match=message):
-    SentenceTokenizer.from_pretrained(folder(config, vocabulary))
+    load_tokenizer(folder(config, vocabulary))
 
 
 def test_tokenizer_json_is_ignored(folder):
   path = folder({"do_lower_case": True})
-  reference = SentenceTokenizer.from_pretrained(path)(["A dog " * 50], 64)[0]
+  reference = load_tokenizer(path)(["A dog " * 50], 64)[0]
   other = transformers.BertTokenizerFast(str(path / "vocab.txt"))
   other.backend_tokenizer.enable_truncation(8)
   other.backend_tokenizer.save(str(path / "tokenizer.json"))
-  np.testing.assert_array_equal(SentenceTokenizer.from_pretrained(path)(["A dog " * 50], 64)[0], reference)
+  np.testing.assert_array_equal(load_tokenizer(path)(["A dog " * 50], 64)[0], reference)
 
 
 def test_same_as_the_slow_python_tokenizer_on_real_sentences():
@@ -194,12 +194,12 @@ def test_same_as_the_slow_python_tokenizer_on_real_sentences():
   sentences = [row.split("\t")[5] for row in rows]
   slow = transformers.BertTokenizer(str(folder / "vocab.txt"))
   expected = [slow.encode(sentence, truncation=True, max_length=64) for sentence in sentences]
-  assert [ids.tolist() for ids in SentenceTokenizer.from_pretrained(folder)(sentences, 64)] == expected
+  assert [ids.tolist() for ids in load_tokenizer(folder)(sentences, 64)] == expected
 
 
 def cut_whole(texts, most, **settings):
   """Returns the ids that transformers gives for whole texts."""
-  tokenizer = transformers.BertTokenizerFast(vocab_file=str(MINI / "vocab.txt"), split_special_tokens=True, **settings)
+  tokenizer = transformers.BertTokenizerFast(str(MINI / "vocab.txt"), split_special_tokens=True, **settings)
   return tokenizer(texts, truncation=True, max_length=most, return_attention_mask=False)["input_ids"]
 
 
@@ -213,7 +213,7 @@ def test_words_give_the_ids_of_the_whole_text(settings):
 
 
 def test_words_are_forgotten_when_they_are_too_many(monkeypatch):
-  monkeypatch.setattr(word_pieces, "_CHARACTERS", 5000)
+  monkeypatch.setattr(word_piece, "_CHARACTERS", 5000)
   texts = [f"number {i} of {'x' * i}" for i in range(3000)]
   tokenizer = SentenceTokenizer(MINI / "vocab.txt")
   for start in range(0, 3000, 200):
@@ -223,7 +223,7 @@ def test_words_are_forgotten_when_they_are_too_many(monkeypatch):
 
 
 def test_several_threads(monkeypatch):
-  monkeypatch.setattr(word_pieces, "_CHARACTERS", 2000)
+  monkeypatch.setattr(word_piece, "_CHARACTERS", 2000)
   texts = odd_texts(1000)
   expected, pieces = cut_whole(texts, 64), SentenceTokenizer(MINI / "vocab.txt")
   with concurrent.futures.ThreadPoolExecutor(4) as threads:
@@ -252,70 +252,15 @@ def test_folders_of_google_by_name_or_by_pieces(tmp_path, name, pieces, lower):
   (folder / "vocab.txt").write_text("".join(f"{piece}\n" for piece in pieces), encoding="utf-8")
   assert lower_case_of_google(folder / "vocab.txt") is lower
   (folder / "bert_config.json").write_text("{}")
-  assert SentenceTokenizer.from_pretrained(folder, str(folder)).do_lower_case is lower
+  assert load_tokenizer(folder, str(folder)).do_lower_case is lower
   (folder / "tokenizer_config.json").write_text(f'{{"do_lower_case": {str(not lower).lower()}}}')
-  assert SentenceTokenizer.from_pretrained(folder, str(folder)).do_lower_case is not lower
+  assert load_tokenizer(folder, str(folder)).do_lower_case is not lower
 
 
-JAPANESE = [
-  "彼はギターを弾いている。",
-  "ステージで男性が演奏しています",
-  "東京タワーは、日本の首都にある。",
-  "ﾊﾝｶｸ ABC 123",
-  "",
-  " \n ",
-]
-DICTIONARIES = [name for name in ("unidic_lite", "ipadic") if importlib.util.find_spec(name)]
-NEEDS_MECAB = pytest.mark.skipif(
-  not (importlib.util.find_spec("fugashi") and DICTIONARIES), reason="MeCab: pip install fugashi unidic-lite"
-)
-
-
-def save_japanese(folder, subword, dictionary):
-  """Writes a Japanese BERT's vocabulary, with the characters of the sentences, and its settings."""
-  pieces = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "ギター", "東京", "##タワー", "タワー", "いる", "##して"]
-  characters = sorted({character for text in JAPANESE for character in text})
-  pieces += [prefix + character for character in characters for prefix in ("", "##")]
-  (folder / "vocab.txt").write_text("\n".join(dict.fromkeys(pieces)) + "\n", encoding="utf-8")
-  settings = {"tokenizer_class": "BertJapaneseTokenizer", "word_tokenizer_type": "mecab", "do_lower_case": False}
-  settings |= {"subword_tokenizer_type": subword, "mecab_kwargs": {"mecab_dic": dictionary}}
-  (folder / "tokenizer_config.json").write_text(json.dumps(settings))
-  return folder
-
-
-@NEEDS_MECAB
-@pytest.mark.parametrize("subword", ["wordpiece", "character"])
-def test_japanese_ids_of_transformers(tmp_path, subword):
-  texts = JAPANESE + [text.replace("[MASK]", "") for text in odd_texts(300)]
-  for dictionary in DICTIONARIES:
-    folder = save_japanese(tmp_path, subword, dictionary)
-    expected = transformers.BertJapaneseTokenizer.from_pretrained(str(folder))
-    ids = SentenceTokenizer.from_pretrained(folder)(texts, max_seq_length=32)
-    for text, row in zip(texts, ids, strict=True):
-      assert row.tolist() == expected(text, truncation=True, max_length=32)["input_ids"]
-    assert np.count_nonzero(np.concatenate(ids[:3]) == 1) == 0
-
-
-@NEEDS_MECAB
-def test_japanese_has_no_graph_form(tmp_path):
-  graph_tokenizer = pytest.importorskip("bert_flow_tf.encoder.graph_tokenizer")
-  tokenizer = SentenceTokenizer.from_pretrained(save_japanese(tmp_path, "wordpiece", DICTIONARIES[0]))
-  with pytest.raises(EncoderError, match="no form as a TensorFlow graph: its words are found by mecab; use ids"):
-    graph_tokenizer.GraphTokenizer(tokenizer)
-
-
-def test_an_encoder_of_a_model_and_its_japanese_tokenizer(tmp_path):
-  # Found without a package: words between spaces.
-  config = save_japanese(tmp_path, "character", "") / "tokenizer_config.json"
-  config.write_text(json.dumps(json.loads(config.read_text()) | {"word_tokenizer_type": "basic"}))
-  tokenizer = SentenceTokenizer.from_pretrained(tmp_path)
-  sizes = {"hidden_size": 8, "num_hidden_layers": 1, "num_attention_heads": 1, "intermediate_size": 8}
-  model = transformers.TFBertModel(transformers.BertConfig(vocab_size=tokenizer.vocab_size, **sizes))
-  encoder = SentenceEncoder(model, tokenizer)
-  for ours, expected in zip(encoder.tokenizer(JAPANESE), tokenizer(JAPANESE), strict=True):
-    assert ours.tolist() == expected.tolist()
-
-
-def test_the_missing_package_of_japanese_is_named(tmp_path):
-  with pytest.raises(EncoderError, match="pip install fugashi"):
-    SentenceTokenizer.from_pretrained(save_japanese(tmp_path, "wordpiece", "no-such-dictionary"))
+def test_a_japanese_tokenizer_is_rejected(tmp_path):
+  folder = tiny.save_tiny(tmp_path)
+  for name in ("tokenizer_config.json", "config.json"):
+    values = json.loads((folder / name).read_text())
+    (folder / name).write_text(json.dumps(values | {"tokenizer_class": "BertJapaneseTokenizer"}))
+    with pytest.raises(EncoderError, match=f"{name}: tokenizer_class is BertJapaneseTokenizer"):
+      load_tokenizer(folder)

@@ -9,7 +9,7 @@ import sys
 import numpy as np
 import pytest
 
-from tests.testing import REPO
+from tests.testing import REPO, tf_bert
 
 _EXAMPLES = sorted(path.stem for path in (REPO / "examples").glob("*.py"))
 
@@ -56,9 +56,20 @@ def test_flow_of_vectors_is_denser_than_the_normal_distribution(found):
 
 @pytest.mark.slow
 def test_own_encoder_learns_and_is_calibrated(found):
+  tf_bert()
   (values,) = found["own_encoder"]
   assert np.mean(values["losses"][-5:]) < np.mean(values["losses"][:5])
   assert all(np.isfinite(score) for score in values["scores"].values()) and len(values["scores"]) == 3
+
+
+@pytest.mark.slow
+def test_fine_tuning_learns_and_its_dropout_follows_from_the_seed(tmp_path):
+  two, one, again = _run("tests.examples.run_examples", str(tmp_path), "fine_tune")["fine_tune_bert"]
+  assert np.mean(two["losses"][-5:]) < np.mean(two["losses"][:5]) and two["after"] > two["before"] + 3
+  assert one["losses"] == again["losses"] and len(one["losses"]) == 3
+  for run in (two, one, again):
+    assert run["checksums"][0] == run["checksums"][1]
+  assert one["checksums"] == again["checksums"] != two["checksums"]
 
 
 @pytest.mark.slow

@@ -1,13 +1,16 @@
 """examples/pretrain_bert: masking in numbers, vocabularies, and a training that is resumed to the bit."""
 
 import itertools
+import re
 import types
 
 import numpy as np
 import pytest
+import safetensors
 
 from bert_flow_tf import SentenceEncoder
 from examples.pretrain_bert import pretrain_bert
+from tests.testing import REPO
 
 TEXT = ["The dogs ran.", "A dog runs; the Dogs run!", "Café at the dog run"] * 5
 
@@ -58,6 +61,11 @@ def test_a_pass_has_each_sentence_once_with_little_padding():
       np.testing.assert_array_equal(first, second)
 
 
+def _names(file):
+  with safetensors.safe_open(REPO / file, "numpy") as weights:
+    return set(weights.keys())
+
+
 @pytest.mark.slow
 def test_a_resumed_training_is_the_same_to_the_bit(tmp_path, monkeypatch):
   words = ["dog", "cat", "runs", "sleeps", "a", "the", "old", "red"]
@@ -86,6 +94,10 @@ def test_a_resumed_training_is_the_same_to_the_bit(tmp_path, monkeypatch):
   run("resumed")
   weights = [(tmp_path / folder / "model/model.safetensors").read_bytes() for folder in ("whole", "resumed")]
   assert weights[0] == weights[1]
+  # The file of `mini`, whose blocks are 4, was written by transformers.
+  names = _names("bert_flow_tf/encoder/pretrained/mini/model.safetensors")
+  expected = {name for name in names if not re.search(r"\.layer\.[1-3]\.", name)}
+  assert _names(tmp_path / "whole/model/model.safetensors") == expected
   encoder = SentenceEncoder.from_pretrained(str(tmp_path / "whole/model"))
   assert encoder.encode(["the old dog"], "avg-first-last", show_progress=False).shape == (1, 8)
   with pytest.raises(SystemExit, match=r"belongs to another fit \(learning_rate 0"):

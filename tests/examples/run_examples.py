@@ -4,7 +4,7 @@ python -m tests.examples.run_examples FOLDER
 """
 
 import contextlib
-import importlib
+import importlib.util
 import json
 import socket
 import subprocess
@@ -23,8 +23,21 @@ def main(folder):
   run("train_your_own_loop", "--replicas=2", "--steps=12", "--batch=16")
   run("train_your_own_loop", "--replicas=1", "--steps=12", "--batch=16")
   run("fit_a_flow", "--n=1500", "--dim=8", "--epochs=12")
-  run("own_encoder", "--layers=1", "--steps=25", "--batch=16", f"--save={folder}/own_bert")
+  if importlib.util.find_spec("transformers.models.bert.modeling_tf_bert"):  # not in transformers 5
+    run("own_encoder", "--layers=1", "--steps=25", "--batch=16", f"--save={folder}/own_bert")
   run("search", "--n=2500", "--model=static:mini")
+
+
+def fine_tune(folder):
+  """Fine-tunes on two devices, and twice on one; TensorFlow allows a process one strategy of several CPUs alone."""
+  import tensorflow as tf
+
+  cpu = tf.config.list_physical_devices("CPU")[0]
+  tf.config.set_logical_device_configuration(cpu, [tf.config.LogicalDeviceConfiguration()] * 2)
+  arguments = ("fine_tune_bert", "--batch=16", f"--save={folder}/fine_tuned")
+  run(*arguments, "--steps=20", "--devices", "CPU:0", "CPU:1")
+  for _ in range(2):
+    run(*arguments, "--steps=3")
 
 
 def serve(folder):
@@ -45,4 +58,4 @@ def serve(folder):
 
 
 if __name__ == "__main__":
-  {"serve": serve}.get(sys.argv[-1], main)(sys.argv[1])
+  {"fine_tune": fine_tune, "serve": serve}.get(sys.argv[-1], main)(sys.argv[1])

@@ -194,7 +194,7 @@ def test_checkpoints(ran):
   assert earlier["sentence1"] == last["sentence1"] and earlier["p_neutral"] != last["p_neutral"]
   encoder = SentenceEncoder.from_pretrained(folder / "model.ckpt-5")
   saved = SentenceEncoder.from_pretrained(folder / "encoder")
-  assert (encoder.weights_checksum, encoder.bert.architecture) == (saved.weights_checksum, saved.bert.architecture)
+  assert (encoder.weights_checksum, encoder.deciding_settings) == (saved.weights_checksum, saved.deciding_settings)
 
 
 def test_evaluated_again_from_what_was_saved(ran):

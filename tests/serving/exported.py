@@ -25,7 +25,7 @@ for package in ("tensorflow_text", "tensorflow_serving", "grpc"):
 
 from bert_flow_tf import FlowConfig, Glow, SentenceEncoder, SentenceModel  # noqa: E402
 from bert_flow_tf.calibration.names import make_calibration  # noqa: E402
-from bert_flow_tf.encoder.tokenizer import pad_batch  # noqa: E402
+from bert_flow_tf.encoder.text.word_piece import pad_batch  # noqa: E402
 from bert_flow_tf.serving.export import export_model  # noqa: E402
 from bert_flow_tf.serving.served_model import MAX_ROWS  # noqa: E402
 from bert_flow_tf.serving.signatures import SIGNATURES  # noqa: E402

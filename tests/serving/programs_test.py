@@ -95,7 +95,7 @@ def test_a_model_as_a_function(models, name):
   assert embed([]).shape == (0, expected.shape[1])
   with tf.GradientTape() as tape:
     loss = tf.reduce_sum(embed(["a dog"]) ** 2)
-  assert all(gradient is not None for gradient in tape.gradient(loss, model.encoder.bert.model.weights[:5]))
+  assert all(gradient is not None for gradient in tape.gradient(loss, model.encoder.bert.weights[:5]))
 
 
 @pytest.mark.parametrize("name", ["flow", "whitening"])

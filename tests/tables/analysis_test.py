@@ -119,7 +119,8 @@ def test_word_rows(tmp_path):
   order = np.random.default_rng(1).permutation(130)[:110]
   vocab = [f"w{number}" for number in range(130)]
   tokenizer = types.SimpleNamespace(vocab=vocab, words=vocab, do_lower_case=True)
-  encoder = types.SimpleNamespace(bert=types.SimpleNamespace(word_embeddings=lambda: embeddings), tokenizer=tokenizer)
+  matrix = types.SimpleNamespace(numpy=lambda: embeddings)
+  encoder = types.SimpleNamespace(bert=types.SimpleNamespace(word_embeddings=matrix), tokenizer=tokenizer)
   bench = types.SimpleNamespace(encoder=encoder, title="fake", paper_encoder="base")
   (tmp_path / "counts.txt").write_text("".join(f"w{row} {1000 - rank}\n" for rank, row in enumerate(order)))
   made = make("1", [bench], tasks=(), frequency_file=str(tmp_path / "counts.txt"))

@@ -10,8 +10,8 @@ import scipy.sparse
 from bert_flow_tf.calibration.names import FLOW
 from bert_flow_tf.data.tasks import DataSettings, load_task
 from bert_flow_tf.encoder.identity import EncoderIdentity
+from bert_flow_tf.encoder.other.word_vectors import AVERAGE
 from bert_flow_tf.encoder.settings import EncoderSettings
-from bert_flow_tf.encoder.word_vectors import AVERAGE
 from bert_flow_tf.evaluation.metrics import normalized
 from bert_flow_tf.evaluation.report import plain
 from bert_flow_tf.tables.inputs import Inputs
@@ -46,7 +46,7 @@ class Encoder:
 
   def __init__(self, weights="w", has_pooler=False):
     self.name = self.weights_checksum = weights
-    self.bert = types.SimpleNamespace(has_pooler=has_pooler)
+    self.has_pooler = has_pooler
     self.encoded = 0
     self.characters = Words()
     self._words = ["[CLS]", "[SEP]"]

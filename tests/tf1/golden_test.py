@@ -150,6 +150,6 @@ def test_the_erf_form_of_gelu_comes_back(tmp_path, caplog):
   write.write_model(str(tmp_path / "hf"), str(tmp_path / "google/model.ckpt-1"))
   assert "hidden_act is gelu" in caplog.text
   google = SentenceEncoder.from_pretrained(str(tmp_path / "google"))
-  assert google.bert.architecture == hugging_face.bert.architecture
+  assert google.deciding_settings == hugging_face.deciding_settings
   found, expected = (encoder.encode(["a dog", "b"], max_seq_length=16) for encoder in (google, hugging_face))
   np.testing.assert_array_equal(found, expected)

@@ -9,8 +9,9 @@ import tensorflow as tf
 from scipy import stats
 
 from bert_flow_tf import FlowConfig, Glow, SentenceEncoder
-from bert_flow_tf.encoder import tf1_names
+from bert_flow_tf.encoder.checkpoints import tf1_names
 from bert_flow_tf.encoder.pooling import low_dim
+from bert_flow_tf.encoder.transformer.architectures import bare_name
 from bert_flow_tf.training.labelled_pairs import LabelledPairs
 from bert_flow_tf.training.objectives import VARIABLE, Classifier
 from bert_flow_tf.training.siamese_losses import SiameseLosses
@@ -94,7 +95,7 @@ class Golden:
 
   def variables(self):
     """Returns {variable: tf.Variable} of all weights, under the original's names."""
-    bert = {tf1_names.of_keras(w.name.split("/", 1)[1]): w for w in self.encoder.bert.model.weights}
+    bert = {tf1_names.of_keras(bare_name(w)): w for w in self.encoder.bert.weights}
     named = self.flow.named_weights() if self.flow else {}
     flow = {f"{tf1_names.FLOW}{name}": weight.weight for name, weight in named.items() if weight.original}
     head = {HEAD: self.classifier.output_weights} if self.classifier else {}
@@ -117,7 +118,7 @@ class Golden:
     """Returns {variable: array} of all weights, in the original's shapes."""
     flow = self.flow.tf1_variables() if self.flow else {}
     head = {HEAD: self.classifier.output_weights.numpy()} if self.classifier else {}
-    return {**self.encoder.bert.tf1_variables(), **{f"{tf1_names.FLOW}{n}": v for n, v in flow.items()}, **head}
+    return {**self.encoder.tf1_variables(), **{f"{tf1_names.FLOW}{n}": v for n, v in flow.items()}, **head}
 
 
 class Rows:

@@ -8,7 +8,6 @@ import pytest
 import tensorflow as tf
 from scipy import special
 
-from bert_flow_tf.encoder import fine_tuning
 from bert_flow_tf.encoder.pooling import parse_pooling
 from bert_flow_tf.errors import ConfigError, TrainingError
 from bert_flow_tf.training import siamese_trainer
@@ -62,19 +61,19 @@ def test_weights_that_the_pooling_does_not_read_are_not_trained(tmp_path):
   model = small.save(tmp_path / "model", blocks=2)
   made = small.make(model, pooling="avg-last-last-2")
   encoder = made.encoder
-  before = {name: value.copy() for name, value in encoder.bert.tf1_variables().items()}
+  before = {name: value.copy() for name, value in encoder.tf1_variables().items()}
   made.trainer().fit(small.source(encoder), 0.5)
-  after = encoder.bert.tf1_variables()
+  after = encoder.tf1_variables()
   changed = {name for name in before if (before[name] != after[name]).any()}
   assert changed == {name for name in before if name.startswith(("bert/embeddings/", "bert/encoder/layer_0/"))}
-  assert len(fine_tuning.trained_weights(encoder.bert, encoder.pooling("cls"))) == len(encoder.bert.model.weights)
+  assert len(encoder.trained_weights(encoder.pooling("cls"))) == len(encoder.bert.weights)
 
 
 def test_half_precision_is_close_and_its_weights_are_float32(without_dropout):
   found = {}
   for precision in ("float32", "bfloat16"):
     made = small.make(without_dropout)
-    made.encoder.bert.compute_in(precision, frozen=False)
+    made.encoder.compute_in(precision, frozen=False)
     source = small.source(made.encoder, 8)
     features = next(iter(source.features(tf.data.Dataset.range(8).batch(8))))
     with tf.GradientTape() as tape:
@@ -118,10 +117,10 @@ def test_dropout_while_only_a_flow_is_fitted(model):
 def trained_by(made, targets=None):
   """Fits half a pass; returns whether there was a loss, and whether BERT and the flow have other weights after it."""
   made.flow.initialize(np.random.default_rng(0).normal(size=[9, 12]).astype(np.float32))
-  before = made.encoder.bert.weights_checksum, [weight.numpy() for weight in made.flow.trainable_variables]
+  before = made.encoder.weights_checksum, [weight.numpy() for weight in made.flow.trainable_variables]
   losses = made.trainer().fit(small.source(made.encoder, 64, targets), 0.5).losses
   moved = [(weight.numpy() != old).any() for weight, old in zip(made.flow.trainable_variables, before[1], strict=True)]
-  return losses[:, 0].all(), made.encoder.bert.weights_checksum != before[0], any(moved)
+  return losses[:, 0].all(), made.encoder.weights_checksum != before[0], any(moved)
 
 
 @pytest.mark.parametrize("classifier", [True, False])
@@ -281,7 +280,7 @@ def fit(model, folder, **settings):
   """A fit with dropout, a flow and early stopping: its result, and all weights there are after it."""
   made = small.make(model, flow=True, flow_learning_rate=0.01, **settings)
   result = made.trainer(folder).fit(small.source(made.encoder, 24), 16 / 3, ListedScores(None, patience=2))
-  weights = [*made.encoder.bert.model.weights, made.classifier.output_weights, *made.flow.weights]
+  weights = [*made.encoder.bert.weights, made.classifier.output_weights, *made.flow.weights]
   return result, [weight.numpy() for weight in weights]
 
 

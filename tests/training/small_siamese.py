@@ -52,6 +52,7 @@ class Small:
 def make(model, classifier=True, flow=False, pooling="avg-first-last", strategy=None, **settings):
   """The parts of a training with a classifier, or without, with a flow or without."""
   encoder = SentenceEncoder.from_pretrained(model)
+  encoder.compute_in(encoder.precision, frozen=False)  # as a run that trains it
   classifier = Classifier.initial(12, LABELS, 1) if classifier else None
   flow = Glow(FlowConfig(n_levels=1, depth=1, coupling_width=4), 12, seed=7) if flow else None
   settings = SiameseSettings(

@@ -9,7 +9,7 @@ import tensorflow as tf
 
 from bert_flow_tf import SentenceEncoder
 from bert_flow_tf.data.pairs import SentencePairs
-from bert_flow_tf.encoder.tokenizer import SentenceTokenizer
+from bert_flow_tf.encoder.text.word_piece import SentenceTokenizer
 from bert_flow_tf.errors import TrainingError
 from bert_flow_tf.evaluation.task_scores import Embeddings
 from bert_flow_tf.training import sources

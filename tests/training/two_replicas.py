@@ -80,7 +80,7 @@ def siamese(strategy):
     with strategy.scope():
       made = small_siamese.make(model, strategy=strategy)
     losses = made.trainer().fit(small_siamese.source(made.encoder), 0.5).losses
-  weights = {name: value.tolist() for name, value in made.encoder.bert.tf1_variables().items()}
+  weights = {name: value.tolist() for name, value in made.encoder.tf1_variables().items()}
   embedded = made.encoder.encode(["a dog"], max_seq_length=16)
   return {"losses": losses.tolist(), "weights": weights, "embedded": embedded.tolist()}
 
@@ -96,7 +96,7 @@ def embedded(strategies):
     for strategy in strategies:
       with strategy.scope():
         encoder = SentenceEncoder.from_pretrained("mini", precision=precision)
-      assert encoder.bert.replicas == strategy.num_replicas_in_sync
+      assert encoder._replicas == strategy.num_replicas_in_sync
       many, few = encoder.encode(texts, batch_size=16), encoder.encode(texts[:1])
       found[precision].append([many[:, :8].tolist(), few[:, :8].tolist()])
   return found

@@ -1,0 +1,1 @@
+"""Files of encoders: where they are, what they declare, their weights."""

@@ -1,0 +1,121 @@
+"""Google's folders of a BERT: bert_config.json, bert_model.ckpt.* and vocab.txt."""
+
+import functools
+import pathlib
+from typing import Any
+
+from absl import logging
+
+from bert_flow_tf.encoder.checkpoints import files, tf1, tf1_names
+from bert_flow_tf.encoder.transformer.architectures import BERT, EncoderConfig
+from bert_flow_tf.encoder.transformer.transformer import Transformer
+from bert_flow_tf.encoder.transformer.weights import make_transformer, shapes_of
+from bert_flow_tf.encoder.transformer.word_rows import WordRows
+from bert_flow_tf.errors import EncoderError
+
+CONFIG_FILE = "bert_config.json"
+# The keys of Google's BertConfig and its defaults, whose type_vocab_size is not Hugging Face's 2; sizes are required.
+DEFAULTS = dict.fromkeys(files.SIZES) | {
+  "hidden_act": "gelu",
+  "hidden_dropout_prob": 0.1,
+  "attention_probs_dropout_prob": 0.1,
+  "type_vocab_size": 16,
+  "initializer_range": 0.02,
+}
+# The gelu of Google's modeling.py is the tanh form, transformers' gelu_new; transformers' gelu is the erf form. Our key
+# of bert_config.json is true if its gelu is the erf form, too; Google's code ignores it.
+_EXACT = "exact_gelu"
+# A constant in Google's code, without a key in bert_config.json.
+_LAYER_NORM_EPS = 1e-12
+_WORDS = "bert/embeddings/word_embeddings"
+
+
+def is_tf1(folder: pathlib.Path) -> bool:
+  """Returns whether a folder has bert_config.json and no config.json, or only a TensorFlow 1 checkpoint."""
+  if (folder / CONFIG_FILE).is_file() and not (folder / "config.json").is_file():
+    return True
+  has_other_weights = any((folder / name).is_file() for name in files.WEIGHTS)
+  return bool(tf1.prefixes_in(folder)) and not has_other_weights
+
+
+def config_file(folder: pathlib.Path) -> pathlib.Path:
+  """Returns the path of bert_config.json, or of config.json if the folder has only that."""
+  path = folder / CONFIG_FILE
+  if not path.is_file() and (folder / "config.json").is_file():
+    return folder / "config.json"
+  return path
+
+
+def read_config(path: pathlib.Path) -> dict[str, Any]:
+  """Returns a bert_config.json as values of a Hugging Face configuration, with Google's defaults and activation."""
+  if not path.is_file():
+    raise EncoderError(f"{path.parent}: no {path.name}; expected it next to the checkpoint of TensorFlow 1")
+  values = files.without_checksums(path, files.read_json(path))
+  # A file with the name config.json is Hugging Face's, whose activation is kept.
+  is_googles = path.name != "config.json" and values.pop(_EXACT, None) is not True
+  # Google leaves out what has its default; other keys are kept.
+  values = {"model_type": "bert", "layer_norm_eps": _LAYER_NORM_EPS, **DEFAULTS, **values}
+  if is_googles and values["hidden_act"] == "gelu":
+    values["hidden_act"] = "gelu_new"
+  if values["model_type"] != BERT:
+    raise EncoderError(f"{path}: model_type is {values['model_type']!r}; a checkpoint of TensorFlow 1 is a BERT's")
+  files.check_config(path, values)
+  return values
+
+
+def google_config(config: EncoderConfig) -> dict[str, Any]:
+  """Returns the content of a bert_config.json for the settings of a BERT."""
+  values = {key: getattr(config, key) for key in DEFAULTS}
+  if values["hidden_act"] == "gelu":
+    logging.warning("hidden_act is gelu, the erf form: Google's code ignores %s and uses the tanh form", _EXACT)
+    values[_EXACT] = True
+  elif values["hidden_act"] == "gelu_new":
+    values["hidden_act"] = "gelu"
+  if config.layer_norm_eps != _LAYER_NORM_EPS:
+    logging.warning("layer_norm_eps is %g: Google's code uses %g", config.layer_norm_eps, _LAYER_NORM_EPS)
+    values["layer_norm_eps"] = config.layer_norm_eps
+  return values
+
+
+def load(
+  config_path: pathlib.Path,
+  vocab_file: pathlib.Path,
+  checkpoint: str | pathlib.Path,
+  changes: dict[str, Any],
+  word_rows: bool = False,
+) -> Transformer | WordRows:
+  """Returns the model of a checkpoint: a prefix, or a folder with one.
+
+  `changes` and `word_rows` are those of `hugging_face.load`.
+  """
+  values = read_config(config_path) | changes
+  # Google's models have no word embeddings to spare.
+  files.check_vocabulary(vocab_file, values["vocab_size"], least_share=1.0)
+  config = EncoderConfig(values)
+  reader = tf1.Tf1Checkpoint(tf1.find_prefix(checkpoint))
+  shapes = _encoder_shapes(reader, values)
+  if word_rows:
+    return WordRows(reader.read_weight(_WORDS, shapes[_WORDS]))
+  has_pooler = tf1_names.has_pooler(shapes)
+  arrays = {}
+  for path in shapes_of(config, has_pooler):
+    name = tf1_names.of_keras(f"bert/{path}")
+    arrays[path] = functools.partial(reader.read_weight, name, shapes[name])
+  return make_transformer(config, arrays, has_pooler, reader.prefix)
+
+
+def _encoder_shapes(checkpoint, values):
+  """Returns {variable: shape} of the encoder; EncoderError if variables below bert/ are missing or unknown."""
+  # Heads, optimizer and the original's flow are no part of an encoder.
+  names = checkpoint.shapes
+  expected = tf1_names.bert_shapes(values, pooler=tf1_names.has_pooler(names))
+  bert = []
+  for name in names:
+    is_other = name.startswith(tf1_names.FLOW) or tf1_names.left_out(name, names)
+    if name.startswith("bert/") and not is_other:
+      bert.append(name)
+  tf1_names.check_names(bert, expected, checkpoint.prefix)
+  others = sorted(set(names) - set(bert))
+  if others:
+    logging.info("%s: %d variables are not of the encoder, first %s", checkpoint.prefix, len(others), others[0])
+  return expected

@@ -1,0 +1,138 @@
+"""Weights of a Hugging Face folder: checked against config.json and loaded. Every weight comes from the files."""
+
+import contextlib
+import functools
+import pathlib
+import re
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import tensorflow as tf
+from safetensors import safe_open
+
+from bert_flow_tf.encoder.checkpoints.files import EncoderFiles, check_vocabulary, reason
+from bert_flow_tf.encoder.transformer.architectures import EncoderConfig
+from bert_flow_tf.encoder.transformer.transformer import Transformer
+from bert_flow_tf.encoder.transformer.weights import Read, check_weights, from_pytorch, make_transformer, path_of_name
+from bert_flow_tf.encoder.transformer.word_rows import WordRows
+from bert_flow_tf.errors import EncoderError
+
+# Types of safetensors; buffers of positions are integers.
+_FLOATS = ("F64", "F32", "F16", "BF16")
+_WORDS = "embeddings/word_embeddings/weight"
+
+
+class _Tensor(NamedTuple):
+  """Tensor of a file, in TensorFlow's orientation."""
+
+  shape: tuple[int, ...]
+  read: Read
+
+
+def load(files: EncoderFiles, changes: dict[str, Any], word_rows: bool = False) -> Transformer | WordRows:
+  """Returns the model of a folder, with `changes` of config.json."""
+  values = dict(files.config)
+  values |= {files.architecture.key(name): value for name, value in changes.items()}
+  if files.reads_vocab_txt:
+    check_vocabulary(files.folder / "vocab.txt", values["vocab_size"])
+  config = EncoderConfig(values)
+  paths = files.find_weights()
+  with _reading(paths[0]):
+    tensors = _read_all([path for path in paths if path.suffix != ".json"], config)
+    if word_rows:
+      return _word_rows(tensors, config, paths[0])
+    return _transformer(tensors, config, paths[0])
+
+
+def _transformer(tensors, config, where) -> Transformer:
+  """Returns the model of a file's tensors."""
+  has_pooler = f"{config.architecture.pooler}/kernel" in tensors
+  shapes = {path: tensor.shape for path, tensor in tensors.items()}
+  check_weights(config, shapes, has_pooler, where)
+  arrays = {path: tensor.read for path, tensor in tensors.items()}
+  return make_transformer(config, arrays, has_pooler, where)
+
+
+def _word_rows(tensors, config, where) -> WordRows:
+  """Returns the word-embedding matrix of a file's tensors, and reads no other weight."""
+  shape = (config.vocab_size, config.word_size)
+  found = None
+  if _WORDS in tensors:
+    found = tensors[_WORDS].shape
+  if found != shape:
+    raise EncoderError(
+      f"{where}: expected word embeddings of config.json's shape {list(shape)}, got {list(found or ()) or 'none'}"
+    )
+  rows = tensors[_WORDS].read()
+  if not np.isfinite(rows).all():
+    raise EncoderError(f"{where} holds NaN or infinity in {config.architecture.main}/{_WORDS}; use another checkpoint")
+  return WordRows(rows)
+
+
+def _read_all(paths: Sequence[pathlib.Path], config: EncoderConfig) -> dict[str, _Tensor]:
+  """Returns {path of a weight: tensor} of safetensors or HDF5 files."""
+  tensors: dict[str, _Tensor] = {}
+  for path in paths:
+    if path.suffix == ".h5":
+      tensors |= _read_hdf5(path, config.architecture.main)
+    else:
+      tensors |= _read_safetensors(path, config.architecture.main)
+  return tensors
+
+
+def _read_safetensors(path, main):
+  """Returns the tensors of a file that PyTorch or a TensorFlow model of transformers wrote."""
+  content = safe_open(path, "tf")  # NumPy has no bfloat16
+  tensors = {}
+  for name in content.keys():  # noqa: SIM118
+    part = content.get_slice(name)
+    shape = tuple(part.get_shape())
+    if part.get_dtype() not in _FLOATS:
+      continue
+    if "/" in name:
+      tensors[_below(main, name)] = _Tensor(shape, functools.partial(_read, content, name))
+      continue
+    key = path_of_name(name.removeprefix(f"{main}."))
+    read = functools.partial(_read, content, name)
+    tensors[key] = _Tensor(from_pytorch(key, np.empty(shape, bool)).shape, functools.partial(_turned, key, read))
+  return tensors
+
+
+def _read(content, name):
+  return tf.cast(content.get_tensor(name), tf.float32).numpy()
+
+
+def _turned(key, read):
+  return from_pytorch(key, read())
+
+
+def _read_hdf5(path, main):
+  """Returns the tensors of a tf_model.h5."""
+  import h5py
+
+  tensors = {}
+
+  def add(name, item):
+    if isinstance(item, h5py.Dataset):
+      tensors[_below(main, name)] = _Tensor(item.shape, lambda: np.asarray(item, np.float32))
+
+  h5py.File(path).visititems(add)
+  return tensors
+
+
+def _below(main, name):
+  """Returns the path below the main layer of TensorFlow's name, with or without the name of the model."""
+  return re.sub(rf".*?(?:^|/){main}/(?!.*/{main}/)", "", name.partition(":")[0])
+
+
+@contextlib.contextmanager
+def _reading(weights: pathlib.Path) -> Iterator[None]:
+  """Makes one EncoderError of the many that safetensors, h5py and TensorFlow raise in the block."""
+  try:
+    yield
+  except EncoderError:
+    raise
+  except Exception as error:
+    about = f"cannot be loaded as the model that config.json describes ({reason(weights, error)})"
+    raise EncoderError(f"{weights} {about}; download or save it again") from error

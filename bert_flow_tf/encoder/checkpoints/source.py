@@ -1,0 +1,179 @@
+"""Finds an encoder's files by its name: packaged, in a local folder, or in the Hugging Face hub's cache."""
+
+import dataclasses
+import hashlib
+import os
+import pathlib
+import re
+
+from absl import logging
+
+from bert_flow_tf.encoder.checkpoints import google, tf1
+from bert_flow_tf.encoder.checkpoints.files import CONFIG, TOKENIZER_FILES, VOCABULARIES, EncoderFiles
+from bert_flow_tf.encoder.settings import EncoderSettings
+from bert_flow_tf.errors import EncoderError, one_line
+from bert_flow_tf.io import checksums
+from bert_flow_tf.io.experiment import SAVED_MODEL, STATIC, WORD_VECTORS
+
+_PACKAGED = {"mini": pathlib.Path(__file__).parents[1] / "pretrained" / "mini"}
+# The models of the paper's tables (uncased) and their cased twins, by the hub's name without "google-bert/".
+HUB_NAMES = {
+  "base": "bert-base-uncased",
+  "large": "bert-large-uncased",
+  "large-wwm": "bert-large-uncased-whole-word-masking",
+  "base-cased": "bert-base-cased",
+  "large-cased": "bert-large-cased",
+  "large-wwm-cased": "bert-large-cased-whole-word-masking",
+}
+MODEL_NAMES = tuple(_PACKAGED | HUB_NAMES)
+
+_SMALL = (CONFIG, *TOKENIZER_FILES)
+_MODULES = ("modules.json", "sentence_bert_config.json", "*_Pooling/config.json")
+# Many models have several formats of weights, each of hundreds of megabytes: the second is fetched without the first.
+_WEIGHTS = (("model*.safetensors", "model.safetensors.index.json"), ("tf_model*.h5", "tf_model.h5.index.json"))
+_HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*")
+_REVISION = re.compile(r"\w(?!.*\.\.)[\w./-]*")
+# The hub's client retries a failing request for 20 s and more, so one request of our own comes first.
+_PROBE_SECONDS = 5
+
+
+@dataclasses.dataclass(frozen=True)
+class Source:
+  """Files of an encoder: the user's name for them, and their folder."""
+
+  name: str
+  folder: pathlib.Path
+  # Prefix of a TensorFlow 1 checkpoint, or its folder; None for Hugging Face's files.
+  checkpoint: str | pathlib.Path | None = None
+  # Commit of a model of the hub.
+  revision: str | None = None
+  # Whether only its word rows are wanted.
+  static: bool = False
+
+
+def find(settings: EncoderSettings) -> Source:
+  """Returns the files of the encoder that settings name; downloads a hub model that is not cached."""
+  # A name of `MODEL_NAMES` has priority over a folder or checkpoint, a folder over a hub id, unless the cache has the
+  # id's revision. A cached model is used without a request to the network, so it does not change between two runs.
+  # Messages name the encoder as the user did, with "static:".
+  shown = os.fspath(settings.encoder_name)
+  static = shown.startswith(STATIC)
+  name = shown.removeprefix(STATIC)
+  if static and (not name or name.startswith(STATIC)):
+    raise EncoderError(f"model='{shown}': expected {STATIC}NAME of a BERT, such as {STATIC}mini", "model")
+  revision = settings.model_revision
+  if revision is not None and not _REVISION.fullmatch(revision):
+    raise EncoderError(f"revision={revision!r}: expected a commit, branch or tag of a hub model", "revision")
+  repo = HUB_NAMES.get(name, name)
+  path = pathlib.Path(os.path.expanduser(name))
+  folder = None
+  if repo in HUB_NAMES.values():
+    # Old caches have these models under their former names, without google-bert/.
+    folder = _cached(repo, settings) or _hub_folder(f"google-bert/{repo}", shown, settings)
+  elif name and (name in _PACKAGED or os.path.exists(path) or tf1.is_prefix(path)):
+    if revision is None:
+      return _local(shown, _PACKAGED.get(name, path), static)
+    # A saved calibration names its encoder so, also where a folder has that name.
+    folder = _cached(name, settings)
+    if folder is None:
+      raise EncoderError(f"revision={revision}: only hub models have one, and {name} is a local folder", "revision")
+  elif _HUB_ID.fullmatch(name):
+    folder = _hub_folder(name, shown, settings)
+  else:
+    expected = f"{', '.join(MODEL_NAMES)}, a local Hugging Face or Google folder, a hub id such as org/name"
+    if not static:
+      expected += f", {STATIC}NAME of these, {SAVED_MODEL}FOLDER or {WORD_VECTORS}FILE"
+    raise EncoderError(f"model={shown}: no such folder or name; expected {expected}", "model")
+  return dataclasses.replace(_local(shown, folder, static), revision=folder.name)
+
+
+def absolute_name(name: str) -> str:
+  """Returns an encoder's name, with the absolute path of a folder or checkpoint that is named by a relative one."""
+  prefix = next(filter(name.startswith, (STATIC, SAVED_MODEL, WORD_VECTORS)), "")
+  rest = name.removeprefix(prefix)
+  path = os.path.expanduser(rest)
+  is_name = rest in MODEL_NAMES or rest in HUB_NAMES.values()
+  if is_name or not (os.path.exists(path) or tf1.is_prefix(path)):
+    return name
+  return prefix + os.path.abspath(path)
+
+
+def _local(name: str, path: pathlib.Path, static: bool) -> Source:
+  """Returns the files of a folder or of a TensorFlow 1 checkpoint's prefix."""
+  if tf1.is_prefix(path):
+    return Source(name, path.parent, str(path), static=static)
+  if not path.is_dir():
+    raise EncoderError(f"model={name}: expected the folder of Hugging Face's or Google's files, got a file", "model")
+  checkpoint = None
+  if google.is_tf1(path):
+    checkpoint = path
+  return Source(name, path, checkpoint, static=static)
+
+
+def _cached(repo: str, settings: EncoderSettings) -> pathlib.Path | None:
+  """Returns the cached snapshot of a hub model if it has all files, else None."""
+  try:
+    # huggingface_hub 2 raises an error for a snapshot without a file of the repository that the patterns match, and
+    # only one format of the weights is there.
+    folder = _snapshot(repo, settings, local_files_only=True, allow_patterns=list(_SMALL + _MODULES))
+    files = EncoderFiles(folder)
+    files.find_weights()
+  except (OSError, ValueError, EncoderError):  # not cached, a damaged cache, or only a part of the files
+    return None
+  if files.has(CONFIG) and any(map(files.has, VOCABULARIES)):
+    return folder
+  return None
+
+
+def _hub_folder(repo: str, name: str, settings: EncoderSettings) -> pathlib.Path:
+  """Returns the snapshot folder of a hub model, from the cache or downloaded; a hub out of reach fails in seconds."""
+  folder = _cached(repo, settings)
+  if folder is not None:
+    return folder
+  import huggingface_hub
+  from huggingface_hub import constants
+
+  try:
+    huggingface_hub.utils.get_session().head(constants.ENDPOINT, timeout=_PROBE_SECONDS)
+  except Exception as error:  # many of requests, and the client's own with HF_HUB_OFFLINE
+    if settings.model_revision:
+      repo = f"{repo} at revision {settings.model_revision}"
+    place = f"the local cache ({settings.model_cache_dir or constants.HF_HUB_CACHE})"
+    unreachable = f"{constants.ENDPOINT} cannot be reached ({type(error).__name__})"
+    mend = "allow network access, set model to a folder that was downloaded elsewhere, or use the packaged model mini"
+    raise EncoderError(f"model={name}: {repo} is not in {place} and {unreachable}; {mend}", "model") from error
+  logging.info("Downloading %s from %s", repo, constants.ENDPOINT)
+  try:
+    for weights in _WEIGHTS:
+      patterns = list(_SMALL + _MODULES + weights)
+      folder = _snapshot(repo, settings, allow_patterns=patterns, etag_timeout=_PROBE_SECONDS)
+      if any(any(folder.glob(pattern)) for pattern in weights):
+        break
+  except (OSError, ValueError) as error:  # the client's errors: HTTP, repository, disk
+    about = f"{constants.ENDPOINT}: {type(error).__name__}: {one_line(error)}; check the spelling of the id"
+    raise EncoderError(f"model={name}: cannot download {repo} from {about}", "model") from error
+  assert folder is not None
+  for path in sorted(folder.rglob("*")):
+    if not _has_digest_of_name(path.resolve()):
+      raise EncoderError(f"{path}: damaged, its checksum is not its name; delete {path.resolve()} and load again")
+  return folder
+
+
+def _has_digest_of_name(blob):
+  """Returns whether a file of the hub's cache has its checksum, which is its name; True for other files."""
+  # The SHA-256 of a large file, git's SHA-1 of a small one.
+  if re.fullmatch("[0-9a-f]{64}", blob.name):
+    return checksums.of_file(blob) == blob.name
+  if re.fullmatch("[0-9a-f]{40}", blob.name) and blob.is_file():
+    content = blob.read_bytes()
+    return hashlib.sha1(b"blob %d\0" % len(content) + content, usedforsecurity=False).hexdigest() == blob.name
+  return True
+
+
+def _snapshot(repo, settings, **options):
+  """Returns the folder that the hub's client finds or downloads."""
+  import huggingface_hub
+  from huggingface_hub import constants
+
+  options |= {"cache_dir": settings.model_cache_dir, "endpoint": constants.ENDPOINT}
+  return pathlib.Path(huggingface_hub.snapshot_download(repo, revision=settings.model_revision, **options))

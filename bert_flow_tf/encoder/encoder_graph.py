@@ -1,0 +1,83 @@
+"""Embedding of text inside a TensorFlow graph, with gradients."""
+
+import numpy as np
+import tensorflow as tf
+
+from bert_flow_tf.encoder.graph.normalizers import NoGraphForm
+from bert_flow_tf.encoder.graph.tokenizer import GraphTokenizer
+from bert_flow_tf.encoder.pooling import Pooling
+from bert_flow_tf.encoder.sentence_encoder import SentenceEncoder
+
+
+class EncoderGraph:
+  """Tokenizer, BERT and pooling in a graph; without dropout, and with gradients to BERT's weights.
+
+  A batch may have 0 rows. Only the first `lengths` tokens of a row are read, so further padding changes nothing.
+  `characters` is the dense table of `CharacterTable`, whose dimensions follow those of the embedding; without a pooling
+  there are no others. `without_text` is the reason if the graph takes ids alone.
+  """
+
+  takes_ids = True
+
+  def __init__(
+    self, encoder: SentenceEncoder, pooling: Pooling | None, max_seq_length: int, characters: np.ndarray | None = None
+  ):
+    self._encoder, self._pooling, self.max_seq_length = encoder, pooling, max_seq_length
+    self.without_text: str | None = None
+    try:
+      with tf.init_scope():  # its tables belong to no function that uses them
+        self.tokenizer = GraphTokenizer(encoder.tokenizer, max_seq_length)
+    except NoGraphForm as error:
+      self.without_text = str(error)
+    self._characters = None
+    if characters is not None:
+      self._characters = tf.Variable(characters, trainable=False, name="characters")
+
+  @property
+  def variables(self) -> list[tf.Variable]:
+    """The weights of the encoder, as far as they are used, and the table of characters."""
+    variables = []
+    if self._pooling is not None:
+      variables += self._encoder.bert.weights
+    if self._characters is not None:
+      variables.append(self._characters)
+    return variables
+
+  def trainable_variables(self) -> list[tf.Variable]:
+    """Returns the weights that get gradients; none of a static encoder."""
+    if self._encoder.is_static or self._pooling is None:
+      return []
+    return self._encoder.trained_weights(self._pooling)
+
+  def of_text(self, text: tf.Tensor) -> tf.Tensor:
+    """UTF-8 text string [n] -> embeddings float32 [n, dim]."""
+    return self.of_ids(*self.tokenizer(text))
+
+  def of_ids(self, ids: tf.Tensor, lengths: tf.Tensor) -> tf.Tensor:
+    """ids int32 [n, seq_len] and numbers of tokens int32 [n] -> embeddings float32 [n, dim]."""
+    width = tf.minimum(tf.shape(ids)[1], self._encoder.max_tokens)
+    lengths = tf.clip_by_value(lengths, 0, width)
+    # Attention fails without tokens: such a batch gets a column of padding.
+    width = tf.maximum(tf.reduce_max(tf.concat([lengths, [1]], axis=0)), 1)
+    ids = tf.pad(ids[:, :width], [[0, 0], [0, tf.maximum(width - tf.shape(ids)[1], 0)]])
+    return self._embed(ids, tf.sequence_mask(lengths, width, tf.int32), packed=True)
+
+  def of_fixed_width(self, ids: tf.Tensor, mask: tf.Tensor) -> tf.Tensor:
+    """Returns what `of_ids` returns, of ids and mask int32 [n, seq_len], not empty; TensorFlow Lite can run it."""
+    return self._embed(ids, mask, packed=False)
+
+  def _embed(self, ids, mask, packed):
+    """Returns embeddings of ids and mask, int32 [n, seq_len]."""
+    # Attention fails without rows, too: a row of padding is added, and cut off below.
+    n = tf.shape(ids)[0]
+    extra_row = [[0, tf.cast(n < 1, tf.int32)], [0, 0]]
+    ids, mask = tf.pad(ids, extra_row), tf.pad(mask, extra_row)
+    ids = tf.where(mask > 0, ids, self._encoder.tokenizer.pad_id)
+    views = []
+    if self._pooling is not None:
+      views.append(self._encoder.pooled_batch(ids, mask, self._pooling, packed=packed))
+    if self._characters is not None:
+      rows = tf.gather(self._characters, ids) * tf.cast(mask, tf.float32)[:, :, tf.newaxis]
+      total = tf.reduce_sum(rows, axis=1)
+      views.append(tf.math.divide_no_nan(total, tf.norm(total, axis=1, keepdims=True)))
+    return tf.concat(views, axis=1)[:n]

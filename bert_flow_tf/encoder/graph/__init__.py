@@ -1,0 +1,1 @@
+"""The tokenizers as TensorFlow graphs; imported where a graph is made."""

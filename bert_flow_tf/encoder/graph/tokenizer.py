@@ -1,0 +1,220 @@
+"""Tokenizers as TensorFlow graphs, with the same ids as in Python.
+
+WordPiece consists of core operations and two of TF Text that stock servers have: NormalizeUTF8 (NFD) and FastWordpiece.
+FastWordpiece's own normalizer and word splitter are off: they fold compatibility characters and split at control
+characters, which BertNormalizer does not. Ids may differ for characters whose decomposition or lower case is newer
+than the Unicode version of `tokenizers` or of the server's ICU.
+"""
+
+import functools
+import itertools
+import json
+import unicodedata
+from typing import Any
+
+import tensorflow as tf
+from tokenizers.normalizers import BertNormalizer
+from tokenizers.pre_tokenizers import BertPreTokenizer
+
+from bert_flow_tf.encoder.graph.models import BytePairs, Unigram
+from bert_flow_tf.encoder.graph.normalizers import NoGraphForm, class_of_codes, normalizer_of, split, splitter_of
+from bert_flow_tf.encoder.text.word_piece import SentenceTokenizer
+from bert_flow_tf.errors import ConfigError, EncoderError, install_command
+
+# FastWordpiece counts bytes; a character has at most so many in UTF-8.
+_BYTES = 4
+_PRIVATE = 0xF0000
+# Of a text, so many bytes for each token of max_seq_length are read, or those of the longest word if they are more:
+# more than normal text ever needs.
+BYTES_PER_TOKEN = 1024
+# {setting of a model in tokenizer.json: allowed values}
+_SETTINGS = {
+  "dropout": (None, 0, 0.0),
+  "continuing_subword_prefix": (None, ""),
+  "end_of_word_suffix": (None, ""),
+  "fuse_unk": (False,),
+  "byte_fallback": (False,),
+  "ignore_merges": (False,),
+}
+
+
+class GraphTokenizer:
+  """Tokenizer inside a graph: [CLS] tokens [SEP], padded on the right to the longest sentence of the batch.
+
+  Bytes that are not UTF-8 are U+FFFD, which BERT drops. Of a text only the first 1,024 bytes for each token are read,
+  which bounds the memory of hostile texts.
+
+  Raises:
+    NoGraphForm: the tokenizer can only be computed in Python.
+  """
+
+  def __init__(self, tokenizer: SentenceTokenizer, max_seq_length: int = 64):
+    try:
+      import tensorflow_text  # noqa: F401 (an optional package)
+    except ImportError as error:
+      message = f"text in a graph needs tensorflow-text ({error}): {install_command('serving')}"
+      raise ConfigError(message, "tensorflow_text") from error
+
+    self.max_seq_length = int(max_seq_length)
+    self.cls_id, self.sep_id, self.pad_id, _ = tokenizer.special_ids
+    definition = json.loads(tokenizer.backend.to_str())
+    others = [token["content"] for token in definition["added_tokens"] if not token["special"]]
+    if others:
+      raise NoGraphForm(f"it has added tokens ({', '.join(others[:3])})")
+    if definition["model"]["type"] == "WordPiece":
+      self._model: Any = WordPiece(definition)
+    else:
+      self._model = _Composed(definition)
+
+  def __call__(self, texts: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+    """UTF-8 texts string [n] -> ids int32 [n, seq_len] and numbers of tokens int32 [n], [CLS] and [SEP] included."""
+    most = self.max_seq_length - 2
+    texts = tf.strings.substr(texts, 0, self._model.bytes_per_token * self.max_seq_length)
+    texts = tf.strings.unicode_transcode(texts, "UTF-8", "UTF-8", errors="replace")
+    pieces = self._model(texts, most)
+    lengths = tf.cast(tf.minimum(pieces.row_lengths(), most), tf.int32) + 2
+    ids = tf.pad(pieces.to_tensor(self.pad_id)[:, :most], [[0, 0], [1, 1]], constant_values=self.pad_id)
+    position = tf.range(tf.shape(ids)[1])
+    ids = tf.where(position == lengths[:, tf.newaxis] - 1, self.sep_id, ids)
+    ids = tf.where(position >= lengths[:, tf.newaxis], self.pad_id, ids)
+    return tf.where(position == 0, self.cls_id, ids), lengths
+
+
+class _Composed:
+  """Byte-level BPE or unigram: the steps of the normalizer and the splitter, and the model for distinct words."""
+
+  bytes_per_token = BYTES_PER_TOKEN
+
+  def __init__(self, definition: dict[str, Any]) -> None:
+    model = definition["model"]
+    kind, splitter = model["type"], definition["pre_tokenizer"] or {}
+    for name, allowed in _SETTINGS.items():
+      if model.get(name, allowed[0]) not in allowed:
+        raise NoGraphForm(f"its {kind} has {name}={model[name]}")
+    self._normalize = normalizer_of(definition["normalizer"])
+    self._split = splitter_of(splitter)
+    if kind == "BPE" and splitter["type"] == "ByteLevel":
+      self._pieces: Any = BytePairs(model)
+    elif kind == "Unigram" and splitter["type"] != "ByteLevel" and model["unk_id"] is not None:
+      self._pieces = Unigram(model)
+    else:
+      raise NoGraphForm(f"its model is {kind} after {splitter['type']}")
+
+  def __call__(self, texts: tf.Tensor, most: int) -> tf.RaggedTensor:
+    """Texts string [n] -> ids int32 [n, (pieces)], of the first `most` words."""
+    for step in self._normalize:
+      texts = step(texts)
+    texts = tf.strings.substr(texts, 0, self._pieces.characters_per_token * (most + 2), unit="UTF8_CHAR")
+    for step in self._split:
+      texts = step(texts)
+    words = split(texts)[:, :most]
+    distinct, places = tf.unique(words.flat_values)
+    pieces = self._pieces(distinct).with_row_splits_dtype(tf.int64)
+    return words.with_flat_values(tf.gather(pieces, places)).merge_dims(1, 2)
+
+
+class WordPiece:
+  """Words of BertNormalizer and BertPreTokenizer, and their pieces."""
+
+  def __init__(self, definition: dict[str, Any]) -> None:
+    import tensorflow_text as text
+
+    model, normalizer = definition["model"], definition["normalizer"] or {}
+    types = (normalizer.get("type"), (definition["pre_tokenizer"] or {}).get("type"))
+    if types != ("BertNormalizer", "BertPreTokenizer") or not normalizer["clean_text"]:
+      raise NoGraphForm(f"its WordPiece follows {types[0]} and {types[1]}")
+    vocabulary = _searchable(model["vocab"])
+    self._max_characters = model["max_input_chars_per_word"]
+    self.bytes_per_token = max(BYTES_PER_TOKEN, _BYTES * self._max_characters)
+    self._lower = normalizer["lowercase"]
+    self._strip = normalizer["strip_accents"]
+    if self._strip is None:
+      self._strip = self._lower
+    self._ideographs = normalizer["handle_chinese_chars"]
+    self._decompose = lambda texts: text.normalize_utf8(texts, "NFD")
+    self._unknown = _absent_character(vocabulary)
+    try:
+      self._wordpiece = text.FastWordpieceTokenizer(
+        vocabulary,
+        suffix_indicator=model["continuing_subword_prefix"],
+        max_bytes_per_word=_BYTES * self._max_characters,
+        token_out_type=tf.int32,
+        unknown_token=model["unk_token"],
+        no_pretokenization=True,
+      )
+    except Exception as error:  # pybind turns the builder's status into RuntimeError or ValueError
+      raise EncoderError(f"TF Text's FastWordpiece cannot search vocab.txt ({error})") from error
+
+  def __call__(self, texts: tf.Tensor, most: int) -> tf.RaggedTensor:
+    """Texts string [n] -> ids int32 [n, (pieces)], of the first `most` words."""
+    # Every word has at least one token, so later words cannot fit. This bounds the work for long texts.
+    words = tf.strings.split(self.words(texts))[:, :most]
+    flat = words.flat_values
+    long = tf.strings.length(flat, unit="UTF8_CHAR") > self._max_characters
+    words = words.with_flat_values(tf.where(long, self._unknown, flat))
+    return self._wordpiece.tokenize(words).merge_dims(1, 2)
+
+  def words(self, texts: tf.Tensor) -> tf.Tensor:
+    """Normalizes texts and separates their words by spaces: string [n] -> string [n].
+
+    The steps and their order are those of BertNormalizer and BertPreTokenizer.
+    """
+    texts = _replace(texts, "dropped", "")
+    texts = _replace(texts, "space", " ")
+    if self._ideographs:
+      texts = _replace(texts, "ideograph", r" \0 ")
+    if self._strip:
+      texts = _replace(self._decompose(texts), "mark", "")
+    if self._lower:
+      # ICU has a different lower case for the last sigma of a word, and for I in some locales; the tokenizer has not.
+      texts = tf.strings.regex_replace(tf.strings.lower(texts), "\u03a3", "\u03c3")
+      texts = tf.strings.lower(texts, encoding="utf-8")
+    return _replace(texts, "punctuation", r" \0 ")
+
+
+def _replace(texts, kind, replacement):
+  return tf.strings.regex_replace(texts, f"[{_classes()[kind]}]", replacement)
+
+
+@functools.cache
+def _classes() -> dict[str, str]:
+  """Returns {kind: inside of an RE2 class} of the characters that BERT's normalizer and splitter treat alike."""
+  normalizer = BertNormalizer(clean_text=True, handle_chinese_chars=True, strip_accents=True, lowercase=False)
+  clean = BertNormalizer(clean_text=True, handle_chinese_chars=False, strip_accents=False, lowercase=False)
+  split_words = BertPreTokenizer().pre_tokenize_str
+  # Without surrogates, which UTF-8 does not have, and the planes 3 to 13, which are letters to BERT or empty. Joined by
+  # a letter, as a call costs more than a character.
+  planes = itertools.chain(range(0xD800), range(0xE000, 0x30000), range(0xE0000, 0x110000))
+  characters = list(map(chr, planes))
+  characters.remove("q")
+  results = normalizer.normalize_str("q".join(characters)).split("q")
+  codes: dict[str, list[int]] = {}
+  for character, result in zip(characters, results, strict=True):
+    if not result:
+      kind = "mark" if clean.normalize_str(character) else "dropped"
+    elif result == " ":
+      kind = "space"
+    elif result.startswith(" "):
+      kind = "ideograph"
+    elif unicodedata.category(character)[0] in "PSM" and len(split_words(f"a{character}a")) == 3:
+      kind = "punctuation"
+    else:
+      continue
+    codes.setdefault(kind, []).append(ord(character))
+  return {kind: class_of_codes(codes_of_kind) for kind, codes_of_kind in codes.items()}
+
+
+def _searchable(ids: dict[str, int]) -> list[str]:
+  """Returns the pieces in the order of their ids, with unique placeholders for "" and for ids that no piece has."""
+  # Private characters, which are removed from text before the search. Of a repeated line the last id counts.
+  pieces = [f"{chr(_PRIVATE)}{number}" for number in range(max(ids.values()) + 1)]
+  for piece, number in ids.items():
+    if piece:
+      pieces[number] = piece
+  return pieces
+
+
+def _absent_character(vocabulary: list[str]) -> str:
+  """Returns a private character that no piece begins with, so that it becomes [UNK]."""
+  first_characters = {piece[0] for piece in vocabulary}
+  return next(chr(code) for code in range(_PRIVATE, 0x110000) if chr(code) not in first_characters)

@@ -1,0 +1,1 @@
+"""Encoders that are no transformer: SavedModels and word vectors."""

@@ -1,0 +1,54 @@
+"""Sentences as averages of word vectors (model `glove:FILE`), the first row of the paper's Table 2."""
+
+import os
+from typing import NoReturn
+
+from bert_flow_tf.encoder.checkpoints.declared import Declared
+from bert_flow_tf.encoder.other.vector_encoder import VectorEncoder
+from bert_flow_tf.encoder.other.word_vectors import AVERAGE, PREFIX, WordVectors
+from bert_flow_tf.encoder.settings import STATIC_MAX_SEQ_LENGTH, EncoderSettings
+from bert_flow_tf.errors import EncoderError
+from bert_flow_tf.io.checks import is_integer
+
+
+class WordEncoder(VectorEncoder):
+  """Encoder of sentences by averages of the vectors of a file."""
+
+  only_pooling = AVERAGE
+  kind = "word vectors"
+  declared = Declared(AVERAGE.name, STATIC_MAX_SEQ_LENGTH)
+
+  def __init__(self, settings: EncoderSettings, vectors: WordVectors | None = None) -> None:
+    """Loads the vectors of the settings' file, unless they are given; see `SentenceEncoder.from_pretrained`."""
+    super().__init__(settings)
+    self.check_settings("is a file of word vectors")
+    if vectors is None:
+      vectors = WordVectors.from_file(os.path.expanduser(settings.encoder_name.removeprefix(PREFIX)))
+    self.vectors, self.name = vectors, vectors.name
+    self.hidden_size = vectors.vectors.shape[1]
+
+  @property
+  def weights_checksum(self) -> str:
+    """Hexadecimal SHA-256 of the file's text."""
+    return self.vectors.weights_checksum
+
+  def count_params(self) -> int:
+    """Returns the number of weights."""
+    return int(self.vectors.vectors.size)
+
+  def check_max_seq_length(self, max_seq_length: int | None) -> int:
+    """Returns the largest number of words; EncoderError for another value than a positive integer."""
+    if max_seq_length is None:
+      return STATIC_MAX_SEQ_LENGTH
+    if not is_integer(max_seq_length, 1):
+      raise EncoderError(f"max_seq_length={max_seq_length}: expected a positive number of words", "max_seq_length")
+    return int(max_seq_length)
+
+  def text_graph(self) -> NoReturn:
+    """Raises EncoderError: its words are cut in Python."""
+    self.check_has_transformer("be a part of a graph, as an export needs it")
+
+  def _embed_texts(self, texts, pooling, max_seq_length, batch_size, progress):
+    embeddings = self.vectors.encode(texts, max_seq_length=max_seq_length)
+    progress.update(len(texts))
+    return embeddings

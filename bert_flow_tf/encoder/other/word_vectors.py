@@ -1,0 +1,157 @@
+"""Word vectors of a file and averages of them, without TensorFlow."""
+
+import functools
+import hashlib
+import os
+import unicodedata
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from absl import logging
+
+from bert_flow_tf.encoder.pooling import Pooling
+from bert_flow_tf.errors import EncoderError
+from bert_flow_tf.io.experiment import WORD_VECTORS as PREFIX
+from bert_flow_tf.progress import Progress
+
+AVERAGE = Pooling("avg", "words", (), 0)
+
+_REPORT = 5000  # lines between two reports of progress
+
+
+class WordVectors:
+  """Word vectors of a file, and averages of them.
+
+  `vectors` are float32 [words, dim]; `weights_checksum` is that of the text, whichever words are wanted.
+  """
+
+  def __init__(self, vectors: np.ndarray, rows: Mapping[bytes, int], name: str, weights_checksum: str) -> None:
+    """Stores the content of a file: `rows` is {word in UTF-8: row}."""
+    self.vectors = vectors
+    self.name = name
+    self.weights_checksum = weights_checksum
+    self._rows = rows
+
+  @classmethod
+  def from_file(
+    cls, path: str | os.PathLike, wanted: Collection[str] | None = None, show_progress: bool | None = None
+  ) -> "WordVectors":
+    """Reads `wanted` words, or all, of a text file of GloVe."""
+    # As many fields at the end of a line as the first line has are the vector; the rest is the word, which contains
+    # spaces a few times in GloVe 840B. Of a repeated word the first vector is used.
+    kept = None
+    if wanted is not None:
+      kept = frozenset(map(_utf8, wanted))
+    path = os.fspath(path)
+    rows, vectors, checksum = _read(path, kept, show_progress is not False)
+    logging.info("%s: %d word vectors of %d dimensions read", path, *vectors.shape)
+    return cls(vectors, rows, f"{PREFIX}{path}", checksum)
+
+  def encode(self, sentences: Sequence[str], max_seq_length: int | None = None) -> np.ndarray:
+    """Returns averages of the vectors of each sentence's first words, float32 [n, dim]; zeros without a known word."""
+    # A word is looked up in lower case, then as it is written; words without a vector do not count.
+    embeddings = np.zeros([len(sentences), self.vectors.shape[1]], np.float32)
+    # Sentences without a known word stay zero, and are logged together.
+    unknown = []
+    for position, sentence in enumerate(sentences):
+      rows = []
+      for word in split_words(sentence)[:max_seq_length]:
+        row = self._rows.get(_utf8(word.lower()), self._rows.get(_utf8(word)))
+        if row is not None:
+          rows.append(row)
+      if rows:
+        embeddings[position] = self.vectors[rows].mean(axis=0, dtype=np.float64)
+      else:
+        unknown.append(sentence)
+    if unknown:
+      counts = f"{len(unknown)} of {len(sentences)} sentences"
+      logging.warning("%s: %s have no word with a vector and are zero, first %r", self.name, counts, unknown[0][:60])
+    return embeddings
+
+
+def split_words(sentence: str) -> list[str]:
+  """Returns the words of a sentence by BERT's basic tokenization, without its lower-casing and stripping of accents."""
+  return "".join(map(_spaced, unicodedata.normalize("NFC", sentence))).split()
+
+
+def wanted_words(sentences: Collection[str]) -> set[str]:
+  """Returns every word that `encode` looks up for the sentences, as written and in lower case."""
+  # Capitals can matter: "May" is looked up as "may" first, then as it is written.
+  written = {word for sentence in sentences for word in split_words(sentence)}
+  return written | {word.lower() for word in written}
+
+
+@functools.cache
+def _spaced(character):
+  """Returns a character with the spaces that separate it from its neighbors."""
+  category = unicodedata.category(character)
+  if character.isspace():
+    return " "
+  if category in ("Cc", "Cf"):
+    return ""
+  if category[0] in "PS" or unicodedata.name(character, "").startswith("CJK UNIFIED IDEOGRAPH"):
+    return f" {character} "
+  return character
+
+
+def _utf8(word):
+  """Returns the bytes of a word in a file."""
+  return word.encode("utf-8", "surrogatepass")
+
+
+def _read(path: str, wanted: frozenset[bytes] | None, show: bool) -> tuple[dict[bytes, int], np.ndarray, str]:
+  """Returns {word in UTF-8: row}, vectors float32 [words, dim], and the SHA-256 of the text."""
+  digest = hashlib.sha256()
+  rows: dict[bytes, int] = {}
+  numbers = bytearray()
+  dim = 0
+  for number, line in _lines(path, digest, show):
+    if dim and not line:
+      continue
+    # Most lines of a large file are not wanted, so their numbers are not parsed.
+    if dim and line.count(b" ") >= dim and wanted is not None and line.partition(b" ")[0] not in wanted:
+      continue
+    dim = dim or line.count(b" ")
+    word, *fields = line.rsplit(b" ", max(dim, 1))
+    vector = _numbers(fields)
+    # The first line of word2vec is two numbers.
+    if dim < 2 or vector is None or len(vector) != dim or not np.isfinite(vector).all():
+      raise EncoderError(
+        f"{path}, line {number}: expected a word and {dim or 'its'} finite numbers, separated by single spaces, "
+        f"got {line[:40].decode('utf-8', 'replace')!r}...; use a text file of GloVe, not packed, or of word2vec "
+        "without its first line"
+      )
+    if wanted is not None and word not in wanted:
+      continue
+    if word not in rows:
+      rows[word] = len(rows)
+      numbers += vector.tobytes()
+  if not dim:
+    raise EncoderError(f"{path}: no word vectors, expected lines of a word and its numbers; copy the whole file")
+  return rows, np.frombuffer(numbers, np.float32).reshape(-1, dim), digest.hexdigest()
+
+
+def _lines(path: str, digest: Any, show: bool) -> Iterator[tuple[int, bytes]]:
+  """Yields (number from 1, line without its end)."""
+  try:
+    with open(path, "rb") as file, Progress(os.path.getsize(path), show, "reading word vectors", "byte") as progress:
+      done = 0
+      for number, line in enumerate(file, start=1):
+        digest.update(line)
+        if number % _REPORT == 0:
+          progress.update(file.tell() - done)
+          done = file.tell()
+        yield number, line.rstrip(b" \r\n")
+      progress.update(file.tell() - done)
+  except OSError as error:
+    raise EncoderError(f"model={PREFIX}{path}: cannot be read ({error.strerror})", argument="model") from error
+
+
+def _numbers(fields: list[bytes]) -> np.ndarray | None:
+  """Returns fields as float32; None if one is no number."""
+  try:
+    with np.errstate(over="ignore"):
+      return np.array(list(map(float, fields))).astype(np.float32)
+  except ValueError:
+    return None

@@ -1,0 +1,1 @@
+"""Text to ids: tokenizers, frequencies and weights of their tokens, characters."""

@@ -1,0 +1,199 @@
+"""Tokenizers of the folders of encoders: tokenizer.json, or vocabulary files."""
+
+import functools
+import hashlib
+import json
+import os
+import pathlib
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import tokenizers
+
+from bert_flow_tf.encoder.checkpoints.files import TOKENIZER_CONFIG, VOCABULARIES, EncoderFiles
+from bert_flow_tf.encoder.text.vocabulary_files import read_vocabulary
+from bert_flow_tf.encoder.text.word_piece import SentenceTokenizer, WordPieces, check_tokenizer_config
+from bert_flow_tf.errors import ConfigError, EncoderError, one_line
+from bert_flow_tf.io.checks import is_integer
+
+WORDPIECE, BYTE_BPE, UNIGRAM = "WordPiece", "byte-level BPE", "unigram"
+_SPACE = "\u2581"  # SentencePiece's mark of a word's first piece
+# {key of tokenizer_config.json: that of a BertNormalizer}
+_NORMALIZER = {
+  "do_lower_case": "lowercase",
+  "strip_accents": "strip_accents",
+  "tokenize_chinese_chars": "handle_chinese_chars",
+}
+_MAX_CHARS = "max_input_chars_per_word"
+_SPECIALS_MAP = "special_tokens_map.json"
+# Special tokens without which no batch can be made.
+_NEEDED = ("cls_token", "sep_token", "pad_token")
+
+
+def load_tokenizer(
+  folder: str | os.PathLike | EncoderFiles, name: str | None = None, chosen: dict[str, Any] | None = None
+) -> SentenceTokenizer:
+  """Returns the tokenizer of an encoder's folder.
+
+  Args:
+    folder: the folder or its files.
+    name: name of the model, if it is not the folder's, as in a snapshot of the hub; it can decide the letter case.
+    chosen: settings that replace those of the files, if they are not None. `vocab_file` in it has the name of the
+      vocabulary in the folder, if that is not vocab.txt.
+
+  Raises:
+    EncoderError: a file of the tokenizer is missing or damaged.
+  """
+  chosen = chosen or {}
+  files: Any = folder
+  if not isinstance(folder, EncoderFiles):
+    files = EncoderFiles(pathlib.Path(folder))
+  if chosen.get("vocab_file") is None and not files.reads_vocab_txt:
+    return FolderTokenizer.of_files(files, chosen)
+  return SentenceTokenizer.from_vocab_txt(files, name, chosen)
+
+
+class FolderTokenizer(SentenceTokenizer):
+  """Tokenizer of a folder for single sentences, with its own special tokens: <s> tokens </s>.
+
+  `kind` is `WORDPIECE`, `BYTE_BPE` or `UNIGRAM`; `settings` has do_lower_case, and all of BERT's if the normalizer, the
+  splitter of words and the model are BERT's. As for BERT, text like "</s>" in a sentence is text.
+  """
+
+  def __init__(self, backend: tokenizers.Tokenizer, specials: dict[str, str], path: pathlib.Path) -> None:
+    """Uses a tokenizer that was read from `path`, without its own truncation and padding."""
+    backend.no_truncation()
+    backend.no_padding()
+    backend.encode_special_tokens = True
+    self.vocab_file, self.specials = path, specials
+    content = json.loads(backend.to_str())
+    normalizer, model = content["normalizer"] or {}, content["model"]
+    before = content["pre_tokenizer"] or {}
+    self.spaced = "ByteLevel" in json.dumps(before)
+    self.kind = WORDPIECE
+    if model["type"] != WORDPIECE:
+      self.kind = BYTE_BPE if self.spaced else UNIGRAM
+    lower = bool(normalizer.get("lowercase")) or '"Lowercase"' in json.dumps(normalizer)
+    self.settings: dict[str, Any] = {"do_lower_case": lower}
+    if before.get("type") == "ByteLevel":
+      self.settings["add_prefix_space"] = before["add_prefix_space"]
+    special = set(specials.values())
+    others = [token for token in content["added_tokens"] if not token["special"] and token["content"] not in special]
+    pieces: Any = Pieces
+    if (normalizer.get("type"), before.get("type"), self.kind) == ("BertNormalizer", "BertPreTokenizer", WORDPIECE):
+      for name, key in _NORMALIZER.items():
+        self.settings[name] = normalizer[key]
+      self.settings[_MAX_CHARS] = model[_MAX_CHARS]
+      if not others:
+        pieces = WordPieces
+    missing = [specials[key] for key in _NEEDED if backend.token_to_id(specials[key]) is None]
+    if missing:
+      raise EncoderError(f"{path}: no token is {', '.join(missing)}; use the tokenizer of the model's training")
+    self._use(backend, pieces)
+
+  @classmethod
+  def of_files(cls, files: EncoderFiles, chosen: dict[str, Any]) -> "FolderTokenizer":
+    """Loads the tokenizer of a folder with a config.json; `chosen` replaces settings of its files."""
+    config = _config(files)
+    path = _find(files)
+    try:
+      if path.name == "tokenizer.json":
+        backend = tokenizers.Tokenizer.from_file(str(path))
+      else:
+        backend = read_vocabulary(path, files.architecture, config)
+    except Exception as error:  # tokenizers raises Exception, conversions raise errors of many classes
+      raise EncoderError(f"{path}: cannot be read as a tokenizer ({one_line(error)}); download it again") from error
+    specials = {}
+    for key, default in files.architecture.specials.items():
+      specials[key] = config.get(key) or default
+    _set_normalizer(backend, config, chosen, path)
+    return cls(backend, specials, path)
+
+  def files(self) -> dict[str, bytes]:
+    """Returns {name: content} of the files of its vocabulary in an encoder's folder."""
+    return {"tokenizer.json": self.backend.to_str(pretty=True).encode()}
+
+  @functools.cached_property
+  def words(self) -> list[str]:
+    """`vocab` in BERT's notation: "word" for a piece that begins a word, "##ing" for one that continues it."""
+    if self.kind == WORDPIECE:
+      return self.vocab
+    special = set(self.specials.values())
+    decoder = tokenizers.decoders.ByteLevel()
+    words = []
+    for piece in self.vocab:
+      if piece in special:
+        words.append(piece)
+        continue
+      text = piece.replace(_SPACE, " ")
+      if self.spaced:
+        text = decoder.decode([piece])
+      if text.startswith(" "):
+        words.append(text.strip())
+      else:
+        words.append(f"##{text}")
+    return words
+
+  @functools.cached_property
+  def checksum(self) -> str:
+    """SHA-256 of the tokenizer and its special tokens, in hexadecimal."""
+    content = json.dumps([self.backend.to_str(), self.specials], sort_keys=True)
+    return hashlib.sha256(content.encode()).hexdigest()
+
+
+class Pieces:
+  """Pieces of texts between the first and the last token; see `WordPieces`."""
+
+  def __init__(self, tokenizer: tokenizers.Tokenizer, cls_id: int, sep_id: int) -> None:
+    self._tokenizer, self._cls_id, self._sep_id = tokenizer, cls_id, sep_id
+
+  def __call__(self, texts: Sequence[str], most: int) -> tuple[list[np.ndarray], int]:
+    """Returns int32 arrays [seq_len] of at most `most` pieces and the two tokens, and how many pieces are cut off."""
+    rows, cut = [], 0
+    for encoding in self._tokenizer.encode_batch_fast(list(texts), add_special_tokens=False):
+      ids = encoding.ids
+      cut += max(len(ids) - most, 0)
+      rows.append(np.array([self._cls_id, *ids[:most], self._sep_id], np.int32))
+    return rows, cut
+
+
+def _find(files):
+  """Returns the path of the first file that a tokenizer of the architecture reads."""
+  readable = files.architecture.vocabularies
+  available = [name for name in VOCABULARIES if files.has(name)]
+  for name in available:
+    if name in readable:
+      return files.folder / name
+  expected = " or ".join(name for name in VOCABULARIES if name in readable)
+  raise EncoderError(
+    f"{files.folder}: {available[0]} is no vocabulary of a {files.architecture.name}; expected {expected}"
+  )
+
+
+def _config(files):
+  """Returns tokenizer_config.json over special_tokens_map.json; a special token is a str."""
+  first, second = (check_tokenizer_config(files, name, any_class=True) for name in (_SPECIALS_MAP, TOKENIZER_CONFIG))
+  return first | second
+
+
+def _set_normalizer(backend, config, chosen, path):
+  """Sets the values of the normalizer and the limit of a word that the files or the user give explicitly."""
+  is_bert = type(backend.normalizer) is tokenizers.normalizers.BertNormalizer
+  for name, key in _NORMALIZER.items():
+    value = chosen.get(name)
+    if value is not None and not is_bert:
+      raise ConfigError(f"{name}={value}: {path} has no BERT normalizer that could use it; leave it out", name)
+    if value is None:
+      value = config.get(name)
+    if value is not None and is_bert:
+      setattr(backend.normalizer, key, value)
+  if is_integer(chosen.get(_MAX_CHARS), 1):
+    if type(backend.model) is not tokenizers.models.WordPiece:
+      raise ConfigError(
+        f"{_MAX_CHARS}={chosen[_MAX_CHARS]}: {path} has no WordPiece that could use it; leave it out", _MAX_CHARS
+      )
+    backend.model.max_input_chars_per_word = chosen[_MAX_CHARS]
+  # As in transformers, tokenizer.json alone does not decide it.
+  if type(backend.pre_tokenizer) is tokenizers.pre_tokenizers.ByteLevel:
+    backend.pre_tokenizer.add_prefix_space = bool(config.get("add_prefix_space"))

@@ -1,0 +1,134 @@
+"""Frequencies of words and word pieces: counted in files, or worked out from a packaged table."""
+
+import itertools
+import pathlib
+import re
+import typing
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from bert_flow_tf.data.lines import FilePath, line_error, lines
+from bert_flow_tf.errors import DataError
+from bert_flow_tf.progress import Progress
+
+if typing.TYPE_CHECKING:  # its import needs TensorFlow
+  from bert_flow_tf.encoder.text.word_piece import SentenceTokenizer
+
+# Special tokens of BERT, and of vocabularies in the format of RoBERTa.
+SPECIAL = re.compile(r"\[(PAD|UNK|CLS|SEP|MASK|unused[0-9]+)\]|</?s>|<(pad|unk|mask|S|T)>")
+# Lines between two reports of progress.
+_REPORT_LINES = 1000
+# Words of general English, as they are written, and the number of sentences that have them; see its README.md.
+PACKAGED = pathlib.Path(__file__).parents[2] / "data" / "frequencies" / "english.tsv.gz"
+# Row of the table with the number of sentences; not a word, as words have no punctuation or only that.
+_SENTENCES = "(sentences)"
+_CHUNK_SENTENCES = 4096
+# Longer sentences are counted up to this number of word pieces.
+_MAX_SEQ_LENGTH = 512
+
+
+def read_frequencies(path: FilePath, lower_case: bool = False) -> dict[str, int]:
+  """Returns {word: count} of a file of `word<TAB>count` or `word count` lines in any order, plain or gzipped.
+
+  A word may contain spaces. Counts of a repeated word are added, with `lower_case` those of its spellings, too.
+  """
+  counts: Counter[str] = Counter()
+  for number, line in lines(path, empty="skip"):
+    separator = " "
+    if "\t" in line:
+      separator = "\t"
+    word, _, count = line.strip(" ").rpartition(separator)
+    word, count = word.strip(" "), count.strip(" ")
+    # int() also reads "1_5", the digits of other scripts, and numbers beyond any count.
+    if not word or not (count.isascii() and count.isdigit() and len(count) <= 18):
+      raise line_error(path, number, f"the line is {line[:60]!r}; expected a word, a tab or space, and its count")
+    if lower_case:
+      word = word.lower()
+    counts[word] += int(count)
+  return _words(counts, path, "expected lines of a word, a tab or space, and its count")
+
+
+def count_words(path: FilePath, split: Callable[[str], Iterable[str]]) -> dict[str, int]:
+  """Returns {word: count} of a text file, plain or gzipped; `split` gives the words of a line."""
+  counts: Counter[str] = Counter()
+  for line in _with_progress(path, "counting words"):
+    counts.update(split(line))
+  return _words(counts, path, "expected a text file")
+
+
+def _words(counts, path, expected):
+  """Returns the counts as a dict; DataError if there are none."""
+  if not counts:
+    raise DataError(f"{path} has no words; {expected}")
+  return dict(counts)
+
+
+def _with_progress(path, what):
+  """Yields the lines of a text file that are not empty."""
+  # Read twice, first to count its lines, so that a damaged file is reported early.
+  total = sum(1 for _ in lines(path, empty="skip"))
+  done = 0
+  with Progress(total, work=what, unit="line") as progress:
+    for _, line in lines(path, empty="skip"):
+      yield line
+      done += 1
+      if done % _REPORT_LINES == 0:
+        progress.update(_REPORT_LINES)
+    progress.update(done % _REPORT_LINES)
+
+
+def rank_vocabulary(vocab: Sequence[str], counts: Mapping[Any, int]) -> np.ndarray:
+  """Returns the rows of a vocabulary by decreasing frequency, int64 [ranked], by {token: count} or {row: count}.
+
+  Special tokens and words without a count are left out; words with the same count keep the vocabulary's order.
+  """
+  frequencies = np.zeros(len(vocab))
+  for row, token in enumerate(vocab):
+    if not SPECIAL.fullmatch(token):
+      frequencies[row] = counts.get(token, counts.get(row, 0))
+  order = np.argsort(-frequencies, kind="stable")[: np.count_nonzero(frequencies)]
+  if not order.size:
+    raise DataError(
+      f"none of the {len(counts)} counted words is among the {len(vocab)} of the vocabulary; the words of an uncased "
+      "vocabulary must be in lower case"
+    )
+  return order
+
+
+def packaged_frequencies(tokenizer: "SentenceTokenizer") -> tuple[np.ndarray, int]:
+  """Returns the number of sentences with each word piece, float64 [vocab_size], and that of all, in general English."""
+  # A word piece has the sum of the sentences of the words that contain it: exact for a whole word, and too large for a
+  # part of words by the sentences that have two such words.
+  words = read_frequencies(PACKAGED)
+  total = words.pop(_SENTENCES)
+  frequencies = np.zeros(tokenizer.vocab_size)
+  for before in ("", " ")[: 1 + tokenizer.spaced]:  # a word at the beginning of a text, and after a space
+    word, piece = _pieces(tokenizer([before + word for word in words], _MAX_SEQ_LENGTH, warn=False))
+    counts = np.fromiter(words.values(), np.float64)[word]
+    frequencies += np.bincount(piece, counts, tokenizer.vocab_size)
+  return np.minimum(frequencies, total), total
+
+
+def count_frequencies(path: FilePath, tokenizer: "SentenceTokenizer") -> tuple[np.ndarray, int]:
+  """Returns the number of sentences of a text file with each word piece, float64 [vocab_size], and that of all."""
+  frequencies = np.zeros(tokenizer.vocab_size)
+  total = 0
+  sentences = _with_progress(path, "counting word pieces")
+  while chunk := list(itertools.islice(sentences, _CHUNK_SENTENCES)):
+    _, piece = _pieces(tokenizer(chunk, _MAX_SEQ_LENGTH))
+    frequencies += np.bincount(piece, minlength=tokenizer.vocab_size)
+    total += len(chunk)
+  if not total:
+    raise DataError(f"{path} has no sentences; expected a text file with a sentence per line")
+  return frequencies, total
+
+
+def _pieces(ids):
+  """Returns the distinct word pieces of texts: numbers of the texts, and ids of the pieces, int64 [n] each."""
+  text = np.repeat(np.arange(len(ids)), list(map(len, ids)))
+  piece = np.concatenate(ids)
+  size = int(piece.max()) + 1
+  return np.divmod(np.unique(text * size + piece), size)

@@ -1,0 +1,118 @@
+"""Backends of tokenizers from vocabulary files: vocab.txt, vocab.json with merges.txt, files of SentencePiece."""
+
+# They are what transformers 4 made of these files, with everything that decides no ids: the checksum of a tokenizer
+# hashes the backend's JSON and is in calibrations of release 0.1.0, and `save_encoder` writes the JSON as
+# tokenizer.json, where transformers finds [CLS] and [SEP].
+
+import json
+import pathlib
+import types
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import tokenizers
+from tokenizers import decoders, models, normalizers, pre_tokenizers, processors
+
+from bert_flow_tf.encoder.transformer.architectures import ARCHITECTURES, Architecture
+from bert_flow_tf.errors import EncoderError
+
+_MPNET = ARCHITECTURES["mpnet"]
+
+
+def read_vocabulary(path: pathlib.Path, architecture: Architecture, config: Mapping[str, Any]) -> tokenizers.Tokenizer:
+  """Returns the backend of a vocabulary file, with the default settings of BERT's normalizer.
+
+  Args:
+    path: the file.
+    architecture: the architecture of the encoder.
+    config: content of tokenizer_config.json. Special tokens and settings of other normalizers are read from it.
+
+  Raises:
+    Exception: the file is damaged; `tokenizers` raises nothing narrower.
+  """
+  specials = {}
+  for name, default in architecture.specials.items():
+    specials[name] = default if config.get(name) is None else config[name]
+  if path.name == "vocab.txt":
+    pieces = path.read_text(encoding="utf-8").split("\n")
+    if specials["unk_token"] not in pieces:
+      raise EncoderError(f"no line is {specials['unk_token']}")
+    return word_piece_backend(pieces, specials, architecture)
+  if path.name == "vocab.json":
+    return _byte_pair_backend(path, specials, bool(config.get("add_prefix_space")))
+  return _sentence_piece_backend(path, architecture, config)
+
+
+def word_piece_backend(
+  pieces: Sequence[str], specials: Mapping[str, str], architecture: Architecture
+) -> tokenizers.Tokenizer:
+  """Returns the backend of word pieces, the lines of a vocab.txt, with the default settings of BERT's normalizer."""
+  # Of a repeated line the last id counts. The last line of a file ends with a line break, too.
+  lines = pieces[: len(pieces) - (pieces[-1:] == [""])]
+  model = models.WordPiece({piece: row for row, piece in enumerate(lines)}, unk_token=specials["unk_token"])
+  backend = tokenizers.Tokenizer(model)
+  backend.normalizer = normalizers.BertNormalizer()
+  backend.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+  backend.decoder = decoders.WordPiece()
+  cls_token, sep_token = specials["cls_token"], specials["sep_token"]
+  between = f"{sep_token}:0"
+  if architecture is _MPNET:
+    between = f"{sep_token}:0 {sep_token}:0"
+    backend.add_tokens(_fairseq_tokens(specials, normalized=True))
+  else:
+    backend.add_special_tokens(list(specials.values()))
+  backend.post_processor = processors.TemplateProcessing(
+    single=f"{cls_token}:0 $A:0 {sep_token}:0",
+    pair=f"{cls_token}:0 $A:0 {between} $B:1 {sep_token}:1",
+    special_tokens=[(token, backend.token_to_id(token)) for token in (cls_token, sep_token)],
+  )
+  return backend
+
+
+def _byte_pair_backend(path, specials, add_prefix_space):
+  """Returns the backend of a vocab.json and its merges.txt."""
+  merges_file = path.with_name("merges.txt")
+  if not merges_file.is_file():
+    raise EncoderError(f"no {merges_file.name} next to it")
+  # The first line is a version. As in transformers, a last line without a line break does not count.
+  lines = merges_file.read_text(encoding="utf-8").split("\n")[1:-1]
+  merges = dict.fromkeys(tuple(line.split()) for line in lines)
+  vocabulary = json.loads(path.read_text(encoding="utf-8"))
+  model = models.BPE(vocabulary, list(merges), continuing_subword_prefix="", end_of_word_suffix="")
+  backend = tokenizers.Tokenizer(model)
+  backend.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=add_prefix_space)
+  backend.decoder = decoders.ByteLevel()
+  backend.add_tokens(_fairseq_tokens(specials, normalized=False))
+  sep, cls = [(specials[name], backend.token_to_id(specials[name])) for name in ("sep_token", "cls_token")]
+  backend.post_processor = processors.RobertaProcessing(sep, cls, trim_offsets=True, add_prefix_space=add_prefix_space)
+  return backend
+
+
+def _fairseq_tokens(specials, normalized):
+  """Returns the added tokens of RoBERTa and MPNet; the mask takes the space before it, and is `normalized` or not."""
+  names = [token for name, token in specials.items() if name != "mask_token"]
+  # Their tokenizers know the tokens around a sentence also as bos_token and eos_token, which have other settings.
+  added = {}
+  for name in ("<s>", "</s>", *names):
+    added[name] = tokenizers.AddedToken(name, normalized=True, special=True)
+  mask = specials["mask_token"]
+  added.setdefault(mask, tokenizers.AddedToken(mask, lstrip=True, normalized=normalized, special=True))
+  return list(added.values())
+
+
+def _sentence_piece_backend(path, architecture, config):
+  """Returns the backend of a file of SentencePiece, whose package is not needed."""
+  from transformers.convert_slow_tokenizer import SLOW_TO_FAST_CONVERTERS
+
+  ids: dict[str, int] = {}
+  slow = types.SimpleNamespace(
+    vocab_file=str(path),
+    do_lower_case=config.get("do_lower_case") is not False,
+    keep_accents=bool(config.get("keep_accents")),
+    convert_tokens_to_ids=lambda token: ids.get(token, 0),
+  )
+  converter = SLOW_TO_FAST_CONVERTERS[f"{architecture.name}Tokenizer"](slow)
+  # Only the template of two sentences reads the ids of special tokens, which the vocabulary has by now.
+  pieces = [piece for piece, _ in converter.vocab(converter.proto)]
+  ids |= {piece: row for row, piece in enumerate(pieces)}
+  return converter.converted()

@@ -1,0 +1,336 @@
+"""Tokenization: sentences to token ids, by vocab.txt and tokenizer_config.json of a BERT's folder."""
+
+import functools
+import hashlib
+import itertools
+import json
+import os
+import pathlib
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import tokenizers
+from absl import logging
+
+from bert_flow_tf.data.pairs import check_sentences
+from bert_flow_tf.encoder.checkpoints.files import CONFIG, TOKENIZER_CONFIG, TOKENIZERS, EncoderFiles
+from bert_flow_tf.encoder.text.vocabulary_files import word_piece_backend
+from bert_flow_tf.encoder.transformer.architectures import ARCHITECTURES, BERT
+from bert_flow_tf.errors import EncoderError
+from bert_flow_tf.io.checks import is_integer
+
+_SWITCHES = ("do_lower_case", "strip_accents", "tokenize_chinese_chars")
+# Of the tokenizers of other encoders.
+_OTHER_SWITCHES = ("add_prefix_space", "keep_accents")
+_MAX_CHARS = "max_input_chars_per_word"
+# Longer words become [UNK]: in transformers, and in Google's tokenization.py.
+MAX_INPUT_CHARS_PER_WORD, MAX_OF_GOOGLE = 100, 200
+SPECIALS = dict(ARCHITECTURES[BERT].specials)
+# {key of tokenizer_config.json: (whether a value that is not null is allowed, what is expected)}
+_EXPECTED: dict[str, tuple[Callable[[Any], bool], str]] = {
+  "tokenizer_class": (TOKENIZERS.__contains__, "BertTokenizer"),
+  _MAX_CHARS: (lambda value: is_integer(value, 1), "a positive integer"),
+  **dict.fromkeys(_SWITCHES + _OTHER_SWITCHES, (lambda value: isinstance(value, bool), "true or false")),
+  **dict.fromkeys(SPECIALS, (lambda value: isinstance(value, str), "a word piece")),
+}
+# Pieces in brackets are special tokens, "[CLS]" or "[unused1]", in capitals in every vocabulary.
+_CAPITAL = re.compile(r"(?!\[.*\]$).*[A-Z]")
+_SURROGATE = re.compile("[\ud800-\udfff]")
+# Limits of one call of the tokenizer, whose own records of a million characters take about 100 MB.
+_CHUNK_SENTENCES = 1024
+_CHUNK_CHARACTERS = 1_000_000
+_UNKNOWN_SHARE, _CUT_SHARE = 0.1, 0.01
+# Total length of the remembered words, of which about 100,000 take 20 MB.
+_CHARACTERS = 1_000_000
+# Between the words of two texts; a text's own line breaks are spaces to BERT.
+_END = "\n"
+_SEP, _CLS = -1, -2  # in the place of the ids
+# Every punctuation mark is a word; with those that occur most apart, fewer words are distinct.
+_MARKS = ".,'\"-"
+
+
+class SentenceTokenizer:
+  """BERT's WordPiece tokenizer for single sentences: [CLS] tokens [SEP]; the base of the tokenizers of other encoders.
+
+  `settings` are do_lower_case, strip_accents (None: if do_lower_case), tokenize_chinese_chars and
+  max_input_chars_per_word; `specials` {"cls_token": "[CLS]", ...}; `special_ids` those of [CLS], [SEP], [PAD], [MASK];
+  `backend` is the `tokenizers.Tokenizer`. `spaced` is True if a word's first piece has the space before it, as in
+  byte-level BPE, so that a text's first word can have other pieces.
+  """
+
+  spaced = False
+
+  def __init__(
+    self,
+    vocab_file: str | os.PathLike,
+    do_lower_case: bool = True,
+    strip_accents: bool | None = None,
+    tokenize_chinese_chars: bool = True,
+    max_input_chars_per_word: int = MAX_INPUT_CHARS_PER_WORD,
+    **specials: str,
+  ) -> None:
+    """Reads a vocab.txt; `specials` are special tokens with other names: cls_token="<s>"."""
+    self.settings: dict[str, Any] = {
+      "do_lower_case": bool(do_lower_case),
+      "strip_accents": strip_accents,
+      "tokenize_chinese_chars": tokenize_chinese_chars,
+    }
+    self.specials = SPECIALS | specials
+    self.vocab_file = pathlib.Path(vocab_file)
+    try:
+      self._content = self.vocab_file.read_bytes()  # the file may be deleted later
+      pieces = self.vocab_file.read_text(encoding="utf-8").split("\n")
+    except (OSError, UnicodeDecodeError) as error:
+      raise EncoderError(f"{vocab_file}: cannot be read ({error}); expected one word piece per line") from error
+    missing = [token for token in self.specials.values() if token not in pieces]
+    if missing:
+      raise EncoderError(f"{vocab_file}: no line is {', '.join(missing)}; use the vocab.txt of the model's training")
+    self.settings[_MAX_CHARS] = max_input_chars_per_word
+    backend = word_piece_backend(pieces, self.specials, ARCHITECTURES[BERT])
+    # "[MASK]" and similar text in a sentence is text ("[", "mask", "]"), as in Google's tokenization.py.
+    backend.encode_special_tokens = True
+    backend.model.max_input_chars_per_word = max_input_chars_per_word
+    backend.normalizer = tokenizers.normalizers.BertNormalizer(
+      lowercase=bool(do_lower_case), strip_accents=strip_accents, handle_chinese_chars=tokenize_chinese_chars
+    )
+    self._use(backend, WordPieces)
+
+  def _use(self, backend: tokenizers.Tokenizer, pieces: Any) -> None:
+    """Makes the attributes that follow from the backend and `specials`; `pieces` is a class like `WordPieces`."""
+    self.backend = backend
+    ids = {name: backend.token_to_id(token) for name, token in self.specials.items()}
+    self.pad_id, self.mask_id, self._unk_id = ids["pad_token"], ids["mask_token"], ids["unk_token"]
+    self.special_ids = (ids["cls_token"], ids["sep_token"], self.pad_id, self.mask_id)
+    self._pieces = pieces(backend, *self.special_ids[:2])
+    self._warned = self._warned_of_cut = False
+
+  def __setstate__(self, state: dict[str, Any]) -> None:
+    """Sets what the pickle of a `tokenizers.Tokenizer` lacks."""
+    vars(self).update(state)
+    self.backend.encode_special_tokens = True
+
+  @classmethod
+  def from_vocab_txt(cls, files: EncoderFiles, name: str | None, chosen: dict[str, Any]) -> "SentenceTokenizer":
+    """Loads the tokenizer of a folder with a vocab.txt; for the arguments see `load_tokenizer`."""
+    given = chosen.get("vocab_file")  # of a checkpoint of Google
+    vocab_file = files.folder / pathlib.Path(given or "vocab.txt").name
+    config = check_tokenizer_config(files, TOKENIZER_CONFIG)
+    settings = {key: config[key] for key in (*_SWITCHES, _MAX_CHARS, *SPECIALS) if config.get(key) not in (None, "")}
+    for key, value in chosen.items():
+      if value is not None and key in _EXPECTED:
+        settings[key] = value
+    # What the files leave open, transformers and Google's code decide in different ways.
+    is_hugging_face = files.has(CONFIG)
+    if not is_hugging_face:
+      settings.setdefault(_MAX_CHARS, MAX_OF_GOOGLE)
+    if "do_lower_case" not in settings:
+      if given or (files.has("bert_config.json") and not is_hugging_face):
+        settings["do_lower_case"] = lower_case_of_google(vocab_file)
+      else:
+        name = str(name or files.folder.resolve().name).lower()
+        settings["do_lower_case"] = "cased" not in name.replace("uncased", "")
+        _log(files.folder, settings["do_lower_case"], f"by the name '{name}'")
+    return cls(vocab_file, **settings)
+
+  @property
+  def do_lower_case(self) -> bool:
+    """True if text is lower-cased."""
+    return self.settings["do_lower_case"]
+
+  def __call__(self, sentences: Iterable[str], max_seq_length: int = 64, warn: bool = True) -> list[np.ndarray]:
+    """Returns token ids of sentences with [CLS] and [SEP], int32 arrays [seq_len], of at most max_seq_length."""
+    sentences = list(map(repair_surrogates, check_sentences(sentences)))
+    ids, cut = [], 0
+    for chunk in _chunks(sentences):
+      ids_of_chunk, cut_of_chunk = self._pieces(chunk, int(max_seq_length) - 2)
+      ids += ids_of_chunk
+      cut += cut_of_chunk
+    if warn and ids:
+      self._warn_of_text(ids, cut, max_seq_length)
+    return ids
+
+  def warn_of_text(self, sentences: Sequence[str], max_seq_length: int) -> None:
+    """Logs the warnings of `__call__` for sentences whose embeddings are known, by a sample of them."""
+    self(sentences[:: 1 + len(sentences) // _CHUNK_SENTENCES], max_seq_length)
+
+  def _warn_of_text(self, ids, cut, max_seq_length):
+    """Logs warnings, once each, if more than a tenth of the word pieces are [UNK], or a hundredth is cut off."""
+    pieces = sum(map(len, ids)) - 2 * len(ids)
+    if cut > _CUT_SHARE * (pieces + cut) and not self._warned_of_cut:
+      self._warned_of_cut = True
+      share = 100 * cut / (pieces + cut)
+      logging.warning("%.0f%% of the text is beyond max_seq_length=%d tokens and not read", share, max_seq_length)
+    unknown = 0
+    if self._unk_id is not None:
+      unknown = int(np.count_nonzero(np.concatenate(ids) == self._unk_id))
+    if unknown > _UNKNOWN_SHARE * pieces and not self._warned:
+      self._warned = True
+      logging.warning(
+        "%.0f%% of the word pieces are %s: the encoder's vocabulary does not know this text, and different sentences "
+        "can get the same embedding; use an encoder that was trained on such text",
+        100 * unknown / pieces,
+        self.specials["unk_token"],
+      )
+
+  def files(self) -> dict[str, bytes]:
+    """Returns {name: content} of the files of its vocabulary in an encoder's folder."""
+    return {"vocab.txt": self._content}
+
+  def check_ids(self, vocab_size: int) -> None:
+    """Raises an EncoderError if a token has no word embedding in a model with `vocab_size` of them."""
+    largest = max(self.ids.values())
+    if largest >= vocab_size:
+      raise EncoderError(
+        f"{self.vocab_file}: token {self.vocab[largest]!r} has the id {largest}, and the model has {vocab_size} word "
+        "embeddings; use the tokenizer of this model"
+      )
+
+  @functools.cached_property
+  def ids(self) -> dict[str, int]:
+    """{word piece: its id}."""
+    return self.backend.get_vocab(with_added_tokens=True)
+
+  @functools.cached_property
+  def vocab(self) -> list[str]:
+    """Word pieces in the order of their ids; "" for a line of vocab.txt that is repeated later."""
+    pieces = [""] * (max(self.ids.values()) + 1)
+    for piece, row in self.ids.items():
+      pieces[row] = piece
+    return pieces
+
+  @property
+  def vocab_size(self) -> int:
+    """Number of rows that word embeddings need: 1 + the largest id."""
+    return len(self.vocab)
+
+  @property
+  def words(self) -> list[str]:
+    """`vocab` in BERT's notation: "word" for a piece that begins a word, "##ing" for one that continues it."""
+    return self.vocab
+
+  @functools.cached_property
+  def checksum(self) -> str:
+    """SHA-256 of the vocabulary and the settings, in hexadecimal."""
+    vocabulary = sorted(self.ids.items(), key=lambda item: item[1])
+    content = json.dumps([vocabulary, self.settings, self.specials], sort_keys=True)
+    return hashlib.sha256(content.encode()).hexdigest()
+
+
+def check_tokenizer_config(files: EncoderFiles, name: str, any_class: bool = False) -> dict[str, Any]:
+  """Returns the checked content of a tokenizer_config.json, of BERT's or any class; empty if the file is missing."""
+  path, config = files.folder / name, dict(files.json(name))
+  for key in SPECIALS:
+    if isinstance(config.get(key), dict):
+      config[key] = config[key].get("content")
+  for key, (is_allowed, expected) in _EXPECTED.items():
+    value = config.get(key)
+    if value is not None and not is_allowed(value) and not (any_class and key == "tokenizer_class"):
+      raise EncoderError(f"{path}: {key} is {value!r}, expected {expected}")
+  return config
+
+
+def lower_case_of_google(vocab_file: str | os.PathLike) -> bool:
+  """Returns whether text must be lower-cased for a vocabulary of Google, and logs the reason."""
+  # The names of Google's folders contain "cased" or "uncased" (cased_L-12_H-768_A-12). In a folder with another name,
+  # capital letters decide: the vocabulary of an uncased model has none outside brackets.
+  vocab_file = pathlib.Path(vocab_file)
+  name = vocab_file.resolve().parent.name.lower()
+  lines = vocab_file.read_text(encoding="utf-8", errors="replace").split("\n")
+  capitals = sum(1 for piece in lines if _CAPITAL.match(piece))
+  pieces = f"{vocab_file.name} has {capitals or 'no'} word pieces with capital letters"
+  if "cased" not in name:
+    _log(vocab_file.parent, not capitals, f"as {pieces}")
+    return not capitals
+  lower = "uncased" in name
+  reason = f"by the name '{name}'"
+  if lower == bool(capitals):
+    reason += f" (though {pieces})"
+  _log(vocab_file.parent, lower, reason)
+  return lower
+
+
+def _log(folder: pathlib.Path, lower: bool, reason: str) -> None:
+  logging.info("%s: no do_lower_case in tokenizer_config.json; do_lower_case=%s, %s", folder, lower, reason)
+
+
+class WordPieces:
+  """Word pieces of texts, between [CLS] and [SEP], by a BERT tokenizer that neither truncates nor pads.
+
+  BERT's normalizer and its splitter treat the text on each side of a space or an ASCII punctuation mark separately. So
+  the word pieces of a text are those of its parts, one after the other, and natural text repeats its parts: to look
+  them up takes a tenth of the time of cutting them.
+  """
+
+  def __init__(self, tokenizer: tokenizers.Tokenizer, cls_id: int, sep_id: int) -> None:
+    self._tokenizer, self._cls_id, self._sep_id = tokenizer, cls_id, sep_id
+    self._known: dict[str, list[int]] = {}
+    self._size = 0
+
+  def __call__(self, texts: Sequence[str], most: int) -> tuple[list[np.ndarray], int]:
+    """Returns [CLS], ids of the first `most` word pieces, [SEP] of each text, int32 [seq_len]; and how many are cut."""
+    # Several threads may call it.
+    joined = f" {_END} ".join([text.replace(_END, " ") for text in texts])
+    for mark in _MARKS:
+      joined = joined.replace(mark, f" {mark} ")
+    words = joined.split(" ")
+    find = self._ids_of(words).__getitem__
+    numbers = itertools.chain([_CLS], itertools.chain.from_iterable(map(find, words)), [_SEP])
+    ids = np.fromiter(numbers, np.int32)
+    ends = np.flatnonzero(ids == _SEP) + 1
+    lengths = np.diff(ends, prepend=0)
+    pieces = len(ids)
+    if lengths.max() > most + 2:
+      # Of each text the first positions are kept, and its end.
+      position = np.arange(len(ids)) - np.repeat(ends - lengths, lengths)
+      ids = ids[(position <= most) | (ids == _SEP)]
+      lengths = np.minimum(lengths, most + 2)
+      ends = np.cumsum(lengths)
+    starts = ends - lengths
+    ids[starts], ids[ends - 1] = self._cls_id, self._sep_id
+    return [ids[start:end] for start, end in zip(starts.tolist(), ends.tolist(), strict=True)], pieces - len(ids)
+
+  def _ids_of(self, words):
+    """Returns {word: ids of its word pieces}, with the words and possibly others."""
+    known = self._known
+    if not known or self._size > _CHARACTERS:
+      # Another thread may still read the old one.
+      self._known = known = {_END: [_SEP, _CLS]}
+      self._size = 0
+    missing = list(set(words).difference(known))
+    encodings = self._tokenizer.encode_batch_fast(missing, add_special_tokens=False)
+    for word, encoding in zip(missing, encodings, strict=True):
+      known[word] = encoding.ids
+    self._size += sum(map(len, missing))
+    return known
+
+
+def repair_surrogates(sentence: str) -> str:
+  """Returns text with surrogate pairs joined and unpaired surrogates replaced by U+FFFD, which BERT removes."""
+  if sentence.isascii() or not _SURROGATE.search(sentence):
+    return sentence
+  return sentence.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+
+
+def pad_batch(ids: Sequence[np.ndarray], pad_id: int = 0) -> tuple[np.ndarray, np.ndarray]:
+  """Returns ids of arrays [seq_len], padded to the longest, and mask (1 for tokens), int32 [batch, seq_len]."""
+  lengths = np.fromiter(map(len, ids), np.int64, len(ids))
+  mask = (np.arange(lengths.max()) < lengths[:, np.newaxis]).astype(np.int32)
+  padded = np.full(mask.shape, pad_id, np.int32)
+  padded[mask == 1] = np.concatenate(ids)
+  return padded, mask
+
+
+def _chunks(sentences: list[str]) -> Iterator[list[str]]:
+  """Yields lists of consecutive sentences with a bounded number and total length."""
+  chunk: list[str] = []
+  characters = 0
+  for sentence in sentences:
+    chunk.append(sentence)
+    characters += len(sentence)
+    if len(chunk) == _CHUNK_SENTENCES or characters >= _CHUNK_CHARACTERS:
+      yield chunk
+      chunk, characters = [], 0
+  if chunk:
+    yield chunk

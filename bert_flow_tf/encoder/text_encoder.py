@@ -1,0 +1,253 @@
+"""The base of all encoders: embedding of sentences with a cache, and the identity of the embeddings."""
+
+import abc
+import importlib.metadata
+import os
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from bert_flow_tf.data.pairs import Texts, check_sentences
+from bert_flow_tf.encoder.cache import CHUNK_SENTENCES, EmbeddingCache
+from bert_flow_tf.encoder.checkpoints.declared import Declared
+from bert_flow_tf.encoder.checkpoints.source import absolute_name
+from bert_flow_tf.encoder.identity import EncoderIdentity
+from bert_flow_tf.encoder.pooling import Pooling
+from bert_flow_tf.encoder.settings import EncoderSettings
+from bert_flow_tf.encoder.text.token_weights import UNIFORM, TokenWeights
+from bert_flow_tf.errors import ConfigError, EncoderError
+from bert_flow_tf.io.checks import check_counts
+from bert_flow_tf.progress import Progress
+
+# Packages whose versions change embeddings by rounding, or by a fixed error.
+_PACKAGES = ("tensorflow", "tokenizers")
+# To be raised when the encoder's operations or the size of its steps change, which changes the rounding too.
+_COMPUTATION = 3
+# Tokens of a step on a CPU. One constant, as it decides the rounding of some embeddings (a product of few rows adds up
+# in another order). From 512 to 2048 tokens the CPU time differs by 2%; 384 take up to 4% more, 128 up to 13% (384, 768
+# and 1024 wide; oneDNN with AVX2, AVX512 and AVX512-BF16).
+_CPU_TOKENS = 768
+# On a GPU a step has as many tokens as `batch_size` sentences of this length: few short sentences would leave it idle.
+_GPU_LENGTH = 64
+
+
+class TextEncoder(abc.ABC):
+  """Encoder of sentences: the base of transformers and static encoders, of SavedModels and of word vectors.
+
+  Attributes:
+    settings: the `EncoderSettings` that it was loaded with.
+    name: name or folder that it was loaded from.
+    revision: commit of a model of the hub; None for others.
+    declared: pooling and length that its files declare, or the defaults of its kind.
+    precision: number format of its matrix products.
+    tokenizer: what cuts text into the tokens of `embed_ids`.
+    token_weights: weights of tokens in the mean; None for equal ones.
+    hidden_size: width of its hidden states, or of its vectors.
+    word_size: width of the word embeddings, which ELECTRA and ALBERT widen; None without any.
+    num_hidden_layers: number of transformer blocks.
+    has_tokens: whether it cuts text into tokens, which have ids, weights and a largest number.
+    is_static: whether it has word rows and no transformer.
+    has_pooler: whether it has weights for the pooled output.
+    is_bert: whether it is a BERT, which checkpoints of TensorFlow 1 can hold.
+  """
+
+  settings: EncoderSettings
+  name: str
+  tokenizer: Any
+  hidden_size: int
+  revision: str | None = None
+  declared = Declared()
+  precision = "float32"
+  token_weights: TokenWeights | None = None
+  word_size: int | None = None
+  num_hidden_layers = 0
+  has_tokens = is_static = has_pooler = is_bert = False
+
+  def __repr__(self) -> str:
+    sizes = f"num_hidden_layers={self.num_hidden_layers}, hidden_size={self.hidden_size}"
+    return f"{type(self).__name__}({self.name!r}, {sizes}, precision={self.precision!r})"
+
+  @property
+  @abc.abstractmethod
+  def weights_checksum(self) -> str:
+    """Hexadecimal SHA-256 of the weights."""
+
+  @property
+  def deciding_settings(self) -> dict[str, Any]:
+    """Settings of the encoder's files that change embeddings and no weight."""
+    return {}
+
+  @abc.abstractmethod
+  def count_params(self) -> int:
+    """Returns the number of weights."""
+
+  @abc.abstractmethod
+  def pooling(self, sentence_embedding_type: str | Pooling | None = None) -> Pooling:
+    """Returns the pooling of a `sentence_embedding_type`; a Pooling is returned as it is."""
+
+  @abc.abstractmethod
+  def check_max_seq_length(self, max_seq_length: int | None) -> int:
+    """Returns the number of tokens, the declared one for None; EncoderError if it is not allowed."""
+
+  @abc.abstractmethod
+  def check_has_transformer(self, purpose: str) -> None:
+    """Raises EncoderError without a transformer; `purpose`: what it cannot do, "be trained"."""
+
+  @abc.abstractmethod
+  def _embed_texts(self, texts, pooling, max_seq_length, batch_size, progress):
+    """Returns embeddings of n texts, float32 [n, dim]."""
+
+  @property
+  def tokenizer_checksum(self) -> str:
+    """Hexadecimal SHA-256 of the vocabulary and the tokenizer's settings."""
+    return self.tokenizer.checksum
+
+  def check_has_tokens(self, calibration: str) -> None:
+    """Raises a ConfigError if it has no word pieces, of which a calibration takes the characters."""
+    if not self.has_tokens:
+      message = f"calibration={calibration}: {self.name} has no word pieces, whose characters it takes"
+      raise ConfigError(message, argument="calibration")
+
+  def dim(self, sentence_embedding_type: str | Pooling | None = None) -> int:
+    """Returns the size of the embeddings that `encode` returns."""
+    return self.pooling(sentence_embedding_type).dim(self.hidden_size, self.word_size)
+
+  def encode(
+    self,
+    sentences: Texts,
+    sentence_embedding_type: str | Pooling | None = None,
+    max_seq_length: int | None = None,
+    batch_size: int = 64,
+    show_progress: bool | None = None,
+    cache: EmbeddingCache | str | os.PathLike | None = None,
+  ) -> np.ndarray:
+    """Embeds sentences, without dropout: each distinct sentence once, in batches of similar length.
+
+    The cache is written after every 16384 sentences, which a killed run loses at most.
+
+    Args:
+      sentences: n sentences, as `check_sentences` takes them: a list of str, a string tensor, ...
+      sentence_embedding_type: see `pooling`.
+      max_seq_length: largest number of tokens of a sentence, [CLS] and [SEP] included; None for the declared
+        one, or 64.
+      batch_size: largest number of sentences in a step, on a GPU if they have 64 tokens; changes results by float
+        rounding only.
+      show_progress: False to show neither a bar on a terminal nor lines in the log.
+      cache: a cache or its folder, or None. Cached sentences are not embedded again; the others are added.
+
+    Returns:
+      float32 array of shape [n, dim], in the order of `sentences`.
+
+    Raises:
+      DataError: `sentences` is a single str, or an element is not a str.
+      ConfigError: `sentence_embedding_type` or `batch_size` is not allowed.
+      EncoderError: `max_seq_length` is out of the model's range, or an embedding is not finite.
+    """
+    sentences = check_sentences(sentences)
+    pooling = self.pooling(sentence_embedding_type)
+    max_seq_length = self.check_max_seq_length(max_seq_length)
+    check_counts(batch_size=batch_size)
+    # Each distinct sentence once; `rows` leads back, `first` is for messages.
+    positions = {sentence: i for i, sentence in enumerate(dict.fromkeys(sentences))}
+    rows = np.fromiter(map(positions.__getitem__, sentences), np.int64, len(sentences))
+    first = np.unique(rows, return_index=True)[1]
+    unique = list(positions)
+    embeddings = np.empty([len(unique), self.dim(pooling)], np.float32)
+    cached = np.zeros(len(unique), bool)
+    if isinstance(cache, str | os.PathLike):
+      cache = EmbeddingCache(cache)
+    if cache is not None and unique:
+      key = cache.key(self._cache_settings(pooling, max_seq_length))
+      embeddings, cached = cache.load(key, unique, self.dim(pooling))
+      self.tokenizer.warn_of_text([unique[i] for i in np.flatnonzero(cached)], max_seq_length)
+    missing = np.flatnonzero(~cached)
+    if missing.size:
+      with Progress(len(unique), show_progress is not False, done=int(cached.sum())) as progress:
+        for start in range(0, len(missing), CHUNK_SENTENCES):
+          chosen = missing[start : start + CHUNK_SENTENCES]
+          chunk = [unique[i] for i in chosen]
+          values = self._embed_texts(chunk, pooling, max_seq_length, batch_size, progress)
+          self._check_finite(values, first[chosen])
+          embeddings[chosen] = values
+          if cache is not None:
+            cache.save(key, chunk, values)
+    if len(unique) == len(sentences):
+      return embeddings
+    return embeddings[rows]
+
+  def _check_finite(self, embeddings, numbers):
+    """Raises EncoderError unless embeddings [n, dim] of sentences with these numbers [n] are finite."""
+    bad = numbers[~np.isfinite(embeddings).all(axis=1)]
+    if len(bad):
+      embedding = f"its embedding by '{self.name}' is not finite, as for {len(bad)} distinct sentences"
+      raise EncoderError(f"sentence {bad[0]} (counted from 0): {embedding}; the weights are damaged or overflow")
+
+  def fingerprint(
+    self,
+    sentences: Sequence[str],
+    sentence_embedding_type: str | Pooling | None = None,
+    max_seq_length: int | None = None,
+  ) -> str:
+    """Returns the hexadecimal SHA-256 of everything that decides the result of `encode` for the same arguments."""
+    return EmbeddingCache.key(self._cache_settings(sentence_embedding_type, max_seq_length), sentences)
+
+  def identity(
+    self,
+    sentence_embedding_type: str | Pooling | None = None,
+    max_seq_length: int | None = None,
+    low_dim: int | None = None,
+  ) -> EncoderIdentity:
+    """Returns the identity of the embeddings that `encode` returns, and of `low_dim` after a calibration."""
+    pooling = self.pooling(sentence_embedding_type)
+    architecture = self.deciding_settings
+    # What the files decided replaces what the user left open.
+    settings = self.settings.saved()
+    for name in settings.keys() & self.tokenizer.settings.keys():
+      settings[name] = self.tokenizer.settings[name]
+    settings |= {
+      "revision": self.revision,
+      "precision": self.precision,
+      "hidden_act": architecture.get("hidden_act"),
+      "token_weights": UNIFORM,
+      "frequency_corpus": None,
+      "sentence_embedding_type": pooling.name,
+      "max_seq_length": self.check_max_seq_length(max_seq_length),
+      "low_dim": low_dim,
+    }
+    table_sha256 = None
+    if self.token_weights is not None:
+      settings["token_weights"] = self.token_weights.name
+      settings["frequency_corpus"] = self.token_weights.frequency_corpus
+      table_sha256 = self.token_weights.checksum
+    saved_name = self.name
+    if self.revision is None:  # a model of the hub has one
+      saved_name = absolute_name(saved_name)
+    return EncoderIdentity(
+      name=saved_name,
+      weights_sha256=self.weights_checksum,
+      tokenizer_sha256=self.tokenizer_checksum,
+      pooling=(pooling.kind, *pooling.blocks),
+      architecture=architecture,
+      settings=EncoderSettings.of(**settings),
+      token_weights_sha256=table_sha256,
+    )
+
+  def _cache_settings(self, pooling, max_seq_length):
+    """Returns everything except the text that decides embeddings, including their rounding."""
+    settings = self.identity(pooling, max_seq_length).deciding()
+    # Only GPUs round float32 products to TF32.
+    has_tf32 = tf.config.list_logical_devices("GPU") and tf.config.experimental.tensor_float_32_execution_enabled()
+    if has_tf32 and self.precision == "float32":
+      settings["precision"] = "tf32"
+    versions = {package: importlib.metadata.version(package) for package in _PACKAGES}
+    return {**settings, "versions": versions, "computation": _COMPUTATION}
+
+
+def sentences_of_step(length: int, batch_size: int, has_gpu: bool) -> int:
+  """Returns the number of sentences of a step whose longest has `length` tokens: a step has a number of tokens."""
+  if has_gpu:
+    return max(1, batch_size * _GPU_LENGTH // length)
+  # On a CPU short sentences must not wait for memory.
+  return min(batch_size, max(1, _CPU_TOKENS // length))

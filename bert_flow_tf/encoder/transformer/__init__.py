@@ -1,0 +1,1 @@
+"""The transformer: architectures, layers, weights, precision."""

@@ -1,0 +1,33 @@
+"""Activations of a transformer by their names in config.json; TensorFlow is imported where it computes."""
+
+from collections.abc import Callable
+from typing import Any
+
+
+def _gelu_tanh(tf: Any, x: Any) -> Any:
+  return tf.nn.gelu(x, approximate=True)
+
+
+# {name in config.json: (module tensorflow, x) -> y of x's shape}
+_ACTIVATIONS: dict[str, Callable[[Any, Any], Any]] = {
+  "gelu": lambda tf, x: tf.nn.gelu(x),
+  "gelu_10": lambda tf, x: tf.clip_by_value(tf.nn.gelu(x), -10.0, 10.0),
+  "gelu_fast": _gelu_tanh,
+  "gelu_new": _gelu_tanh,
+  "gelu_pytorch_tanh": _gelu_tanh,
+  "mish": lambda tf, x: x * tf.tanh(tf.math.softplus(x)),
+  "quick_gelu": lambda tf, x: x * tf.sigmoid(1.702 * x),
+  "relu": lambda tf, x: tf.nn.relu(x),
+  "sigmoid": lambda tf, x: tf.sigmoid(x),
+  "silu": lambda tf, x: tf.nn.silu(x),
+  "swish": lambda tf, x: tf.nn.silu(x),
+  "tanh": lambda tf, x: tf.tanh(x),
+}
+NAMES = tuple(_ACTIVATIONS)
+
+
+def activate(name: str, x: Any) -> Any:
+  """Returns the activation of a tensor, by its name."""
+  import tensorflow as tf
+
+  return _ACTIVATIONS[name](tf, x)

@@ -1,0 +1,246 @@
+"""The architectures of encoders: all that differs between them, an entry each, and the settings of a config.json."""
+
+import dataclasses
+import re
+from collections.abc import Collection, Mapping
+from typing import Any
+
+from bert_flow_tf.errors import EncoderError
+
+_BERT_SPECIALS = {
+  "unk_token": "[UNK]",
+  "sep_token": "[SEP]",
+  "pad_token": "[PAD]",
+  "cls_token": "[CLS]",
+  "mask_token": "[MASK]",
+}
+_ROBERTA_SPECIALS = {
+  "unk_token": "<unk>",
+  "sep_token": "</s>",
+  "pad_token": "<pad>",
+  "cls_token": "<s>",
+  "mask_token": "<mask>",
+}
+# {layer of a block: its path below the block}
+_BERT_LAYERS = {
+  "query": "attention/self/query",
+  "key": "attention/self/key",
+  "value": "attention/self/value",
+  "attended": "attention/output/dense",
+  "attended_norm": "attention/output/LayerNorm",
+  "inner": "intermediate/dense",
+  "outer": "output/dense",
+  "outer_norm": "output/LayerNorm",
+}
+_MPNET_LAYERS = _BERT_LAYERS | {
+  "query": "attention/attn/q",
+  "key": "attention/attn/k",
+  "value": "attention/attn/v",
+  "attended": "attention/attn/o",
+  "attended_norm": "attention/LayerNorm",
+}
+_DISTILBERT_LAYERS = {
+  "query": "attention/q_lin",
+  "key": "attention/k_lin",
+  "value": "attention/v_lin",
+  "attended": "attention/out_lin",
+  "attended_norm": "sa_layer_norm",
+  "inner": "ffn/lin1",
+  "outer": "ffn/lin2",
+  "outer_norm": "output_layer_norm",
+}
+_ALBERT_LAYERS = {
+  "query": "attention/query",
+  "key": "attention/key",
+  "value": "attention/value",
+  "attended": "attention/dense",
+  "attended_norm": "attention/LayerNorm",
+  "inner": "ffn",
+  "outer": "ffn_output",
+  "outer_norm": "full_layer_layer_norm",
+}
+# Keys of config.json that have a default, with BERT's.
+DEFAULTS = {
+  "hidden_act": "gelu",
+  "layer_norm_eps": 1e-12,
+  "hidden_dropout_prob": 0.1,
+  "attention_probs_dropout_prob": 0.1,
+  "initializer_range": 0.02,
+  "type_vocab_size": 2,
+  "pad_token_id": 0,
+}
+# Places of dropout: after the embeddings, on the attention's probabilities, after each of the two sums of a block.
+EMBEDDED, PROBABILITIES, ATTENDED, OUTER = DROPOUTS = ("embedded", "probabilities", "attended", "outer")
+
+
+@dataclasses.dataclass(frozen=True)
+class Architecture:
+  """What distinguishes an architecture from BERT, whose values are the defaults.
+
+  Paths are those of the weights in transformers' TensorFlow models, below the main layer.
+
+  Attributes:
+    name: name in transformers' classes, "Roberta" of TFRobertaModel and RobertaTokenizerFast.
+    main: name of the main layer, with which the names of weights begin.
+    block: path of a block; without {} for its number, all blocks share their weights.
+    layers: {layer of a block: its path below the block}.
+    pooler: path of the pooled output's dense layer; "" for none.
+    projection: path of the dense layer that widens word embeddings; "" if they are always as wide as hidden states.
+    always_projects: whether there is such a layer, too, where word embeddings are as wide as hidden states.
+    has_relative_positions: whether attention depends on the distance of two tokens, by a table as MPNet's.
+    counts_from_pad: whether the first token's position is the id of the padding token plus 1, instead of 0.
+    pad_id: id that PyTorch's code takes for the padding token in positions, whatever config.json says; or None.
+    keys: {key of BERT's config.json: the key with that meaning, "" for none}.
+    defaults: {key of BERT's config.json: its default}, where it is not BERT's.
+    dropouts: places of dropout.
+    specials: special tokens, if the tokenizer's files name none.
+    vocabularies: files of a vocabulary that its tokenizer reads.
+  """
+
+  name: str
+  main: str
+  block: str = "encoder/layer_._{}"
+  layers: Mapping[str, str] = dataclasses.field(default_factory=lambda: _BERT_LAYERS)
+  pooler: str = "pooler/dense"
+  projection: str = ""
+  always_projects: bool = False
+  has_relative_positions: bool = False
+  counts_from_pad: bool = False
+  pad_id: int | None = None
+  keys: Mapping[str, str] = dataclasses.field(default_factory=dict)
+  defaults: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+  dropouts: Collection[str] = DROPOUTS
+  specials: Mapping[str, str] = dataclasses.field(default_factory=lambda: _BERT_SPECIALS)
+  vocabularies: Collection[str] = ("tokenizer.json", "vocab.txt")
+
+  @property
+  def shares_weights(self) -> bool:
+    """True if all blocks have the same weights."""
+    return "{}" not in self.block
+
+  def key(self, name: str) -> str:
+    """Returns the key of config.json for a key of BERT's; "" for none."""
+    return self.keys.get(name, name)
+
+  def default(self, name: str) -> Any:
+    """Returns the default of a key of BERT's config.json; None for a key that is required."""
+    return self.defaults.get(name, DEFAULTS.get(name))
+
+
+_ROBERTA_DEFAULTS = {"pad_token_id": 1}
+# {model_type in config.json: its architecture}
+ARCHITECTURES = {
+  "bert": Architecture("Bert", "bert"),
+  "roberta": Architecture(
+    "Roberta",
+    "roberta",
+    counts_from_pad=True,
+    defaults=_ROBERTA_DEFAULTS,
+    specials=_ROBERTA_SPECIALS,
+    vocabularies=("tokenizer.json", "vocab.json"),
+  ),
+  "xlm-roberta": Architecture(
+    "XLMRoberta",
+    "roberta",
+    counts_from_pad=True,
+    defaults=_ROBERTA_DEFAULTS,
+    specials=_ROBERTA_SPECIALS,
+    vocabularies=("tokenizer.json", "sentencepiece.bpe.model"),
+  ),
+  "mpnet": Architecture(
+    "MPNet",
+    "mpnet",
+    layers=_MPNET_LAYERS,
+    has_relative_positions=True,
+    counts_from_pad=True,
+    pad_id=1,
+    keys={"type_vocab_size": ""},
+    defaults=_ROBERTA_DEFAULTS,
+    specials=_ROBERTA_SPECIALS | {"unk_token": "[UNK]"},
+  ),
+  "distilbert": Architecture(
+    "DistilBert",
+    "distilbert",
+    block="transformer/layer_._{}",
+    layers=_DISTILBERT_LAYERS,
+    pooler="",
+    keys={
+      "hidden_size": "dim",
+      "num_hidden_layers": "n_layers",
+      "num_attention_heads": "n_heads",
+      "intermediate_size": "hidden_dim",
+      "hidden_act": "activation",
+      "hidden_dropout_prob": "dropout",
+      "attention_probs_dropout_prob": "attention_dropout",
+      "type_vocab_size": "",
+      "layer_norm_eps": "",
+    },
+    dropouts=(EMBEDDED, PROBABILITIES, OUTER),
+  ),
+  "electra": Architecture("Electra", "electra", pooler="", projection="embeddings_project"),
+  "albert": Architecture(
+    "Albert",
+    "albert",
+    block="encoder/albert_layer_groups_._0/albert_layers_._0",
+    layers=_ALBERT_LAYERS,
+    pooler="pooler",
+    projection="encoder/embedding_hidden_mapping_in",
+    always_projects=True,
+    defaults={"hidden_act": "gelu_new", "hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0},
+    specials=_BERT_SPECIALS | {"unk_token": "<unk>", "pad_token": "<pad>"},
+    vocabularies=("tokenizer.json", "spiece.model"),
+  ),
+}
+BERT = "bert"
+_MAINS = "|".join(sorted({architecture.main for architecture in ARCHITECTURES.values()}))
+_SCOPE = re.compile(rf".*/(?=(?:{_MAINS})/)")
+
+
+class EncoderConfig:
+  """Values of a checked config.json, as attributes under the keys of BERT's.
+
+  Attributes:
+    architecture: the architecture of its model_type.
+    word_size: width of the word embeddings.
+    projection: path of the dense layer that widens them; "" for none.
+    first_position: position of a sentence's first token.
+    values: the content of config.json.
+  """
+
+  def __init__(self, values: Mapping[str, Any]) -> None:
+    self.values = dict(values)
+    self.architecture = ARCHITECTURES[values["model_type"]]
+    attributes = {name: self.architecture.default(name) for name in DEFAULTS} | self.values
+    for name, key in self.architecture.keys.items():
+      attributes[name] = self.values.get(key, self.architecture.default(name))
+    self._attributes = attributes
+    self.word_size = int(self.hidden_size)
+    if self.architecture.projection:
+      self.word_size = int(self.embedding_size)
+    self.projection = self.architecture.projection
+    if self.word_size == self.hidden_size and not self.architecture.always_projects:
+      self.projection = ""
+    self.first_position = 0
+    if self.architecture.counts_from_pad:
+      self.first_position = 1 + int(self.pad_token_id)
+      if self.architecture.pad_id is not None:
+        self.first_position = 1 + self.architecture.pad_id
+
+  def __getattr__(self, name: str) -> Any:
+    """Returns the value of a key of BERT's config.json, or its default."""
+    if name == "_attributes" or name not in self._attributes:  # pickle asks before there are any
+      raise AttributeError(name)
+    return self._attributes[name]
+
+
+def check_model_type(where: Any, model_type: Any) -> Architecture:
+  """Returns the architecture of a model_type, or raises an EncoderError."""
+  if model_type not in tuple(ARCHITECTURES):
+    expected = ", ".join(ARCHITECTURES)
+    raise EncoderError(f"{where}: model_type is {model_type!r}, expected an encoder of text: {expected}")
+  return ARCHITECTURES[model_type]
+
+
+def bare_name(weight: Any) -> str:
+  """Returns a weight's name from the main layer's on ("bert/..."), without that of the model (tf_bert_model_1/...)."""
+  return _SCOPE.sub("", weight.name, count=1)

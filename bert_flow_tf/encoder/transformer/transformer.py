@@ -1,0 +1,387 @@
+"""BERT and its relatives in plain TensorFlow, without Keras and without transformers.
+
+A `tf.Module` tracks variables for checkpoints, SavedModels and strategies, and does nothing else. The equations are
+those of Vaswani et al. 2017, "Attention Is All You Need", section 3, and Devlin et al. 2019, section 3 (BERT).
+"""
+
+import hashlib
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from bert_flow_tf.encoder.transformer.activations import activate
+from bert_flow_tf.encoder.transformer.architectures import (
+  ATTENDED,
+  DROPOUTS,
+  EMBEDDED,
+  OUTER,
+  PROBABILITIES,
+  EncoderConfig,
+  bare_name,
+)
+from bert_flow_tf.encoder.transformer.packing import AllPositions, FirstTokens, Rows, Tokens, can_pack
+from bert_flow_tf.encoder.transformer.precision import Products
+
+# Source of weights: (path, shape) -> variable; `weights` has them.
+Variables = Callable[[str, Sequence[int]], tf.Variable]
+
+# Added to the logits of padding; and to all, as in transformers, which decides the last bit of tiny ones.
+_MASKED, _STABLE = -10000.0, 1e-9
+# MPNet's relative positions: number of buckets, and the distance from which on all share the last one (Song et al.
+# 2020, MPNet; the buckets are those of T5).
+_BUCKETS, _FARTHEST = 32, 128
+
+
+class Dense(tf.Module):
+  """Dense layer: y = activation(x kernel + bias), with the product in a precision and the rest in float32."""
+
+  def __init__(self, variables: Variables, path: str, size: int, units: int, activation: str | None = None) -> None:
+    super().__init__()
+    self.kernel = variables(f"{path}/kernel", [size, units])
+    self.bias = variables(f"{path}/bias", [units])
+    self._activation = activation
+    self._products, self._cast_kernel = Products(), None
+
+  def compute_in(self, products: Products, frozen: bool) -> None:
+    """Sets the precision of the product; the kernel of a frozen layer is cast now, and not at each call."""
+    self._products, self._cast_kernel = products, None
+    if frozen and products.rounds:
+      self._cast_kernel = products.cast(self.kernel)
+      if tf.distribute.has_strategy():  # a copy on each of its devices
+        self._cast_kernel = tf.Variable(self._cast_kernel, trainable=False)
+
+  def __call__(self, rows: tf.Tensor) -> tf.Tensor:
+    """float32 [n, size] -> float32 [n, units]."""
+    # Of one matrix, TensorFlow computes product, bias and activation as one operation.
+    kernel = self._cast_kernel
+    if kernel is None:
+      kernel = self._products.cast(self.kernel)
+    product = tf.matmul(self._products.cast(rows), kernel)
+    outputs = tf.nn.bias_add(tf.cast(product, tf.float32), self.bias)
+    if self._activation is None:
+      return outputs
+    return activate(self._activation, outputs)
+
+
+class LayerNorm(tf.Module):
+  """Layer normalization: y = gamma (x - mean) / sqrt(variance + epsilon) + beta over the last axis."""
+
+  def __init__(self, variables: Variables, path: str, size: int, epsilon: float) -> None:
+    super().__init__()
+    self.gamma = variables(f"{path}/gamma", [size])
+    self.beta = variables(f"{path}/beta", [size])
+    self._epsilon = epsilon
+
+  def __call__(self, rows: tf.Tensor) -> tf.Tensor:
+    """float32 [n, size] -> float32 [n, size]."""
+    mean, variance = tf.nn.moments(rows, [-1], keepdims=True)
+    return tf.nn.batch_normalization(rows, mean, variance, self.beta, self.gamma, self._epsilon)
+
+
+class Dropout:
+  """Dropout whose masks depend on a seed, int32 [2], the block and the place in it; none without a seed."""
+
+  def __init__(self, config: EncoderConfig, seed: tf.Tensor | None) -> None:
+    self._seed, self._places = seed, config.architecture.dropouts
+    self._rates = dict.fromkeys(DROPOUTS, config.hidden_dropout_prob)
+    self._rates[PROBABILITIES] = config.attention_probs_dropout_prob
+
+  def __call__(self, inputs: tf.Tensor, place: str, block: int = 0) -> tf.Tensor:
+    """Returns the inputs with dropout."""
+    rate = self._rates[place]
+    if self._seed is None or not rate or place not in self._places:
+      return inputs
+    number = DROPOUTS.index(place) + (len(DROPOUTS) - 1) * block
+    seed = tf.random.experimental.stateless_fold_in(self._seed, number)
+    return tf.nn.experimental.stateless_dropout(inputs, rate, seed)
+
+
+class Block(tf.Module):
+  """Transformer block: self-attention and two dense layers, each followed by a sum and a normalization."""
+
+  def __init__(self, variables: Variables, path: str, config: EncoderConfig) -> None:
+    super().__init__()
+    size, inner, epsilon = config.hidden_size, config.intermediate_size, config.layer_norm_eps
+    paths = {layer: f"{path}/{name}" for layer, name in config.architecture.layers.items()}
+    self._heads = config.num_attention_heads
+    self._head_size = size // self._heads
+    self.query = Dense(variables, paths["query"], size, size)
+    self.key = Dense(variables, paths["key"], size, size)
+    self.value = Dense(variables, paths["value"], size, size)
+    self.attended = Dense(variables, paths["attended"], size, size)
+    self.attended_norm = LayerNorm(variables, paths["attended_norm"], size, epsilon)
+    self.inner = Dense(variables, paths["inner"], size, inner, config.hidden_act)
+    self.outer = Dense(variables, paths["outer"], inner, size)
+    self.outer_norm = LayerNorm(variables, paths["outer_norm"], size, epsilon)
+
+  def __call__(
+    self,
+    rows: tf.Tensor,
+    read: Rows,
+    bias: tf.Tensor,
+    dropout: Dropout,
+    number: int,
+    first_tokens: FirstTokens | None = None,
+  ) -> tf.Tensor:
+    """Hidden states float32 [n, size] -> those of the next block, float32 [m, size].
+
+    Args:
+      rows: the hidden states, in the order of `read`.
+      read: the positions of `rows`.
+      bias: what is added to the logits of attention, float32 [batch or 1, heads or 1, seq_len or 1, seq_len].
+      dropout: its dropout.
+      number: number of the block, from 0.
+      first_tokens: None for the states of all of `read`, else of first tokens alone.
+    """
+    queries = rows
+    written: Rows = read
+    if first_tokens is not None:
+      written = first_tokens
+      queries = written.pack(read.unpack(rows))
+      bias = bias[:, :, :1]
+    query = self._split(written.unpack(self.query(queries)))
+    key = self._split(read.unpack(self.key(rows)))
+    value = self._split(read.unpack(self.value(rows)))
+    logits = tf.matmul(query, key, transpose_b=True)
+    logits = logits / tf.sqrt(tf.cast(self._head_size, tf.float32))
+    probabilities = tf.nn.softmax(logits + bias + _STABLE)
+    probabilities = dropout(probabilities, PROBABILITIES, number)
+    context = tf.transpose(tf.matmul(probabilities, value), [0, 2, 1, 3])
+    shape = tf.shape(context)
+    context = tf.reshape(context, [shape[0], shape[1], self._heads * self._head_size])
+    attended = dropout(self.attended(written.pack(context)), ATTENDED, number)
+    attended = self.attended_norm(attended + queries)
+    outer = dropout(self.outer(self.inner(attended)), OUTER, number)
+    return self.outer_norm(outer + attended)
+
+  def _split(self, states):
+    """[batch, seq_len, size] -> [batch, heads, seq_len, size / heads]."""
+    shape = tf.shape(states)
+    states = tf.reshape(states, [shape[0], shape[1], self._heads, self._head_size])
+    return tf.transpose(states, [0, 2, 1, 3])
+
+
+class Transformer(tf.Module):
+  """Encoder of an architecture: embeddings, blocks, and a pooled output if it has weights for it.
+
+  Its variables have the names of transformers' TensorFlow models, so that checksums and the names of TensorFlow 1 do
+  not depend on whose model it is.
+
+  Attributes:
+    config: its `EncoderConfig`.
+    weights: all variables, float32.
+    word_embeddings: variable float32 [vocab, word_size].
+    projection: the dense layer that widens word embeddings, or None.
+    blocks: the blocks; a single one if all share their weights.
+    pooler: the dense layer of the pooled output, or None.
+  """
+
+  def __init__(self, config: EncoderConfig, variables: Variables, has_pooler: bool) -> None:
+    """Makes the layers; `variables` returns the variable of a path and a shape."""
+    super().__init__()
+    self.config = config
+    self._weights: list[tf.Variable] = []
+
+    def keep(path, shape):
+      variable = variables(path, shape)
+      self._weights.append(variable)
+      return variable
+
+    architecture, size, width = config.architecture, config.hidden_size, config.word_size
+    self.word_embeddings = keep("embeddings/word_embeddings/weight", [config.vocab_size, width])
+    # Checkpoints of a training hold the weights by this order.
+    self._types = None
+    if architecture.key("type_vocab_size"):
+      self._types = keep("embeddings/token_type_embeddings/embeddings", [config.type_vocab_size, width])
+    shape = [config.max_position_embeddings, width]
+    self._positions = keep("embeddings/position_embeddings/embeddings", shape)
+    self._norm = LayerNorm(keep, "embeddings/LayerNorm", width, config.layer_norm_eps)
+    self.projection = None
+    if config.projection:
+      self.projection = Dense(keep, config.projection, width, size)
+    self._distances = None
+    if architecture.has_relative_positions:
+      self._distances = keep("encoder/relative_attention_bias/embeddings", [_BUCKETS, config.num_attention_heads])
+    count = config.num_hidden_layers
+    if architecture.shares_weights:
+      count = 1
+    self.blocks = [Block(keep, architecture.block.format(number), config) for number in range(count)]
+    self.pooler = None
+    if has_pooler:
+      self.pooler = Dense(keep, architecture.pooler, size, size, "tanh")
+
+  def __reduce__(self) -> Any:
+    """Returns what makes a copy of its own weights, in this process or another, on whatever devices they are."""
+    arrays = {path_of_variable(weight): weight.numpy() for weight in self._weights}
+    return _from_arrays, (self.config, arrays, self.has_pooler)
+
+  @property
+  def weights(self) -> list[tf.Variable]:
+    """All variables, float32, in the order in which they were made."""
+    return list(self._weights)
+
+  @property
+  def has_pooler(self) -> bool:
+    """True if it has weights for the pooled output."""
+    return self.pooler is not None
+
+  def count_params(self) -> int:
+    """Returns the number of weights."""
+    return sum(weight.shape.num_elements() for weight in self._weights)
+
+  @property
+  def checksum(self) -> str:
+    """Hexadecimal SHA-256 of the names, shapes and values of all variables."""
+    return checksum_of(self._weights)
+
+  def compute_in(self, precision: str, frozen: bool) -> None:
+    """Sets the precision of the dense layers, whose weights stay float32.
+
+    `frozen`: whether the weights never change, so that they are cast to the precision once.
+    """
+    products = Products(precision)
+    for layer in self.submodules:
+      if isinstance(layer, Dense):
+        layer.compute_in(products, frozen)
+
+  def __call__(
+    self,
+    ids: tf.Tensor,
+    mask: tf.Tensor,
+    dropout_seed: tf.Tensor | None = None,
+    packed: bool = False,
+    first_token: bool = False,
+  ) -> tuple[tuple[tf.Tensor, ...], tf.Tensor | None]:
+    """Returns the hidden states and the pooled output.
+
+    Args:
+      ids: ids of tokens, int32 [batch, seq_len].
+      mask: 1 for tokens and 0 for padding, int32 [batch, seq_len].
+      dropout_seed: what decides the masks of dropout, int32 [2]; None for no dropout.
+      packed: whether nothing but attention is computed for padding, whose states are 0 then. Values of tokens differ
+        by float rounding only. Ignored under XLA.
+      first_token: with `packed`, whether the last block computes the state of the first token alone, whose states are
+        float32 [batch, 1, hidden].
+
+    Returns:
+      num_hidden_layers + 1 states, float32 [batch, seq_len, hidden], of which 0 is the embedding layer; and the pooled
+      output, float32 [batch, hidden], or None.
+    """
+    packed = packed and can_pack()
+    rows: Rows = AllPositions(mask)
+    if packed:
+      rows = Tokens(mask)
+    dropout = Dropout(self.config, dropout_seed)
+    bias = (1.0 - tf.cast(mask, tf.float32))[:, tf.newaxis, tf.newaxis, :] * _MASKED
+    if self._distances is not None:
+      bias += self._bias_by_distance(tf.shape(ids)[1])
+    states = dropout(self._embed(ids, rows), EMBEDDED)
+    if self.projection is not None:
+      states = self.projection(states)
+    all_states = [rows.unpack(states)]
+    last = self.config.num_hidden_layers - 1
+    for number in range(last + 1):
+      block = self.blocks[min(number, len(self.blocks) - 1)]
+      if packed and first_token and number == last:
+        states = block(states, rows, bias, dropout, number, FirstTokens())
+        rows = FirstTokens()
+      else:
+        states = block(states, rows, bias, dropout, number)
+      all_states.append(rows.unpack(states))
+    pooled = None
+    if self.pooler is not None:
+      pooled = self.pooler(all_states[-1][:, 0])
+    return tuple(all_states), pooled
+
+  def _embed(self, ids, rows):
+    """Returns the normalized sums of word, position and segment embeddings, float32 [n, word_size]."""
+    # Segment ids are 0, as in the original (docs/original.md, "Encoder and pooling").
+    positions = tf.broadcast_to(tf.range(tf.shape(ids)[1]), tf.shape(ids))
+    first = self.config.first_position
+    if first:
+      # As in PyTorch: padding has the position of the padding token's id.
+      is_token = tf.cast(ids != first - 1, tf.int32)
+      positions = tf.cumsum(is_token, axis=1) * is_token + first - 1
+    ids = rows.pack(ids[:, :, tf.newaxis])[:, 0]
+    positions = rows.pack(positions[:, :, tf.newaxis])[:, 0]
+    sums = tf.gather(self.word_embeddings, ids) + tf.gather(self._positions, positions)
+    if self._types is not None:
+      sums += tf.gather(self._types, tf.zeros_like(ids))
+    return self._norm(sums)
+
+  def _bias_by_distance(self, length):
+    """Returns MPNet's bias of attention, float32 [1, heads, length, length]."""
+    # Half of the buckets are for each direction; of these, half are for a single distance each, and the others widen
+    # with the logarithm of the distance.
+    positions = tf.range(length)
+    distance = positions[:, tf.newaxis] - positions[tf.newaxis, :]
+    half = _BUCKETS // 2
+    exact = half // 2
+    ratio = tf.cast(tf.maximum(tf.abs(distance), 1), tf.float64) / exact
+    far = exact + tf.cast(tf.math.log(ratio) / np.log(_FARTHEST / exact) * (half - exact), tf.int32)
+    bucket = tf.where(tf.abs(distance) < exact, tf.abs(distance), tf.minimum(far, half - 1))
+    bucket += half * tf.cast(distance < 0, tf.int32)
+    return tf.transpose(tf.gather(self._distances, bucket), [2, 0, 1])[tf.newaxis]
+
+  def word_rows(self, ids: tf.Tensor, widened: bool = False) -> tf.Tensor:
+    """Returns the word embeddings of token ids, each divided by its length, float32 [batch, seq_len, word_size].
+
+    `widened` word embeddings are as wide as the hidden states, by the model's own projection without its bias.
+    """
+    embeddings = tf.gather(self.word_embeddings, ids)
+    if widened and self.projection is not None:
+      embeddings = tf.matmul(embeddings, self.projection.kernel)
+    return tf.math.l2_normalize(embeddings, axis=-1)
+
+  def trained_weights(self, blocks: Sequence[int], pooled: bool) -> list[tf.Variable]:
+    """Returns the weights on which the hidden states of some blocks, or the pooled output, depend.
+
+    As in the published code, a weight without a gradient (the pooler with an average, blocks above the pooled ones) is
+    neither updated nor decayed.
+    """
+    if pooled:
+      return self.weights
+    unused: list[Any] = []
+    if not self.config.architecture.shares_weights:
+      unused += self.blocks[max(blocks, default=0) :]
+    if self.pooler is not None:
+      unused.append(self.pooler)
+    left_out = {id(weight) for layer in unused for weight in layer.variables}
+    return [weight for weight in self._weights if id(weight) not in left_out]
+
+  @property
+  def deciding_settings(self) -> dict[str, Any]:
+    """Settings of config.json that change the output and no weight, for cache keys."""
+    config, architecture = self.config, self.config.architecture
+    settings = {}
+    for name in ("num_attention_heads", "hidden_act", "layer_norm_eps"):
+      if architecture.key(name):
+        settings[name] = getattr(config, name)
+    if config.model_type != "bert":
+      settings |= {"model_type": config.model_type, "first_position": config.first_position}
+    if architecture.shares_weights:  # the weights do not show how often the block is applied
+      settings["num_hidden_layers"] = int(config.num_hidden_layers)
+    return settings
+
+
+def _from_arrays(config, arrays, has_pooler):
+  """Returns a model with {path: array} as weights."""
+  main = config.architecture.main
+  return Transformer(config, lambda path, shape: tf.Variable(arrays[path], name=f"{main}/{path}"), has_pooler)
+
+
+def path_of_variable(variable: Any) -> str:
+  """Returns the path of a variable of a `Transformer` or of transformers' TensorFlow models."""
+  return bare_name(variable).partition(":")[0].partition("/")[2]
+
+
+def checksum_of(weights: Sequence[tf.Variable]) -> str:
+  """Returns the hexadecimal SHA-256 of the names, shapes and values of variables, whatever their order."""
+  digest = hashlib.sha256()
+  for weight in sorted(weights, key=bare_name):
+    value = np.ascontiguousarray(weight.numpy())
+    digest.update(f"{bare_name(weight)} {value.dtype} {value.shape} ".encode())
+    digest.update(value.data)
+  return digest.hexdigest()

@@ -1,0 +1,82 @@
+"""Static encoders: the rows of an encoder's word-embedding matrix, without its transformer."""
+
+import functools
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import scipy.sparse
+import tensorflow as tf
+
+from bert_flow_tf.encoder.transformer.architectures import BERT, EncoderConfig
+from bert_flow_tf.encoder.transformer.transformer import checksum_of
+
+TOKEN_WEIGHTS = "idf"
+# The matrix is that of a BERT, whosever it is, in identities of calibrations.
+_NAME = "static/bert/embeddings/word_embeddings/weight"
+
+
+class WordRows(tf.Module):
+  """Word-embedding matrix, variable `word_embeddings` float32 [vocab, hidden], in place of a `Transformer`.
+
+  `config` has its sizes as those of a BERT without blocks.
+  """
+
+  has_pooler = False
+
+  def __init__(self, rows: np.ndarray) -> None:
+    super().__init__(name="static")
+    sizes = {"vocab_size": rows.shape[0], "hidden_size": rows.shape[1], "num_hidden_layers": 0}
+    self.config = EncoderConfig({"model_type": BERT, **sizes})
+    self.word_embeddings = tf.Variable(rows, trainable=False, name=_NAME, dtype=tf.float32)
+
+  def __reduce__(self) -> Any:
+    """Returns what makes a copy of its own matrix."""
+    return type(self), (self.word_embeddings.numpy(),)
+
+  @property
+  def weights(self) -> list[tf.Variable]:
+    """The matrix."""
+    return [self.word_embeddings]
+
+  @property
+  def checksum(self) -> str:
+    """Hexadecimal SHA-256 of the matrix."""
+    return checksum_of(self.weights)
+
+  @property
+  def deciding_settings(self) -> dict[str, Any]:
+    """No settings."""
+    return {}
+
+  @functools.cached_property
+  def unit_rows(self) -> np.ndarray:
+    """The rows, each divided by its length, float32 array of shape [vocab, hidden]."""
+    return tf.math.l2_normalize(self.word_embeddings, axis=1).numpy()
+
+  def embed(self, ids: Sequence[np.ndarray], table: np.ndarray | None) -> np.ndarray:
+    """Returns means of the unit rows of n int32 arrays [seq_len], weighted by `table` [vocab], float32 [n, hidden]."""
+    # Weights are equal where there is no table, and where all weights of a sentence are 0.
+    # One sparse product, ten times as fast as padded batches in a graph.
+    pieces = np.concatenate(ids)
+    lengths = np.fromiter(map(len, ids), np.int64, len(ids))
+    starts = np.concatenate([[0], np.cumsum(lengths)])
+    weights = np.ones(len(pieces), np.float32)
+    if table is not None:
+      weights = table[pieces]
+      is_weighted = np.repeat(np.add.reduceat(weights, starts[:-1]) > 0, lengths)
+      weights = np.where(is_weighted, weights, np.float32(1))
+    weights /= np.repeat(np.add.reduceat(weights, starts[:-1]), lengths)
+    return scipy.sparse.csr_array((weights, pieces, starts), (len(ids), len(self.unit_rows))) @ self.unit_rows
+
+  def word_rows(self, ids: tf.Tensor, widened: bool = False) -> tf.Tensor:
+    """Returns the rows of token ids, each divided by its length, float32 [batch, seq_len, hidden]."""
+    return tf.math.l2_normalize(tf.gather(self.word_embeddings, ids), axis=-1)
+
+  def trained_weights(self, blocks: Sequence[int], pooled: bool) -> list[tf.Variable]:
+    """Returns the matrix."""
+    return self.weights
+
+  def count_params(self) -> int:
+    """Returns the number of weights."""
+    return int(np.prod(self.word_embeddings.shape))

@@ -1,0 +1,99 @@
+"""A user's own TFBertModel and tokenizer as the parts of a `SentenceEncoder`."""
+
+import json
+import os
+import pathlib
+import shutil
+import sys
+import tempfile
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from bert_flow_tf.encoder.checkpoints import files as files_lib
+from bert_flow_tf.encoder.checkpoints.files import EncoderFiles
+from bert_flow_tf.encoder.checkpoints.loading import LoadedModel
+from bert_flow_tf.encoder.text.folder import load_tokenizer
+from bert_flow_tf.encoder.text.word_piece import SentenceTokenizer
+from bert_flow_tf.encoder.transformer import architectures
+from bert_flow_tf.encoder.transformer.architectures import EncoderConfig
+from bert_flow_tf.encoder.transformer.transformer import Transformer
+from bert_flow_tf.encoder.transformer.weights import share_weights
+from bert_flow_tf.errors import EncoderError, one_line
+
+# Largest difference of hidden states, relative to their largest value; that of Keras' mixed precision is smaller.
+_TOLERANCE = 0.05
+
+
+def parts_of(model: Any, tokenizer: Any) -> tuple[LoadedModel, SentenceTokenizer]:
+  """Returns the two parts for a TFBertModel, which stays what it is, and a tokenizer or the folder of one.
+
+  Raises:
+    EncoderError: it is no TFBertModel or one of its kin, or computes something else, as with adapters.
+  """
+  transformers: Any = sys.modules.get("transformers")  # an object of it is here only if the user imported it
+  kind = getattr(transformers, "TFPreTrainedModel", None)
+  if kind is None or not isinstance(model, kind):
+    raise EncoderError(f"bert: expected a transformers.TFBertModel, got {type(model).__name__}", "bert")
+  architecture = architectures.check_model_type("bert.config", model.config.model_type)
+  if not model.built:
+    model.build_in_name_scope()
+  values = model.config.to_dict()
+  files_lib.check_config(pathlib.Path("bert.config"), values)
+  main = encoder = getattr(model, architecture.main)
+  if isinstance(model, getattr(transformers, f"TF{architecture.name}Model")):
+    encoder = model  # without a head, as TFBertForSequenceClassification has one
+  has_pooler = bool(architecture.pooler) and main.pooler is not None
+  bert = share_weights(EncoderConfig(values), encoder.weights, has_pooler)
+  _check_computes_the_same(bert, encoder)
+  with tempfile.TemporaryDirectory(prefix="bert_flow_tf_") as folder:
+    files = EncoderFiles(pathlib.Path(folder))
+    (files.folder / files_lib.CONFIG).write_text(json.dumps(values), encoding="utf-8")
+    _write_tokenizer(tokenizer, files.folder)
+    name = model.name_or_path or model.name
+    own = load_tokenizer(files, name)
+    files.json(files_lib.TOKENIZER_CONFIG)  # before the folder is deleted
+  own.check_ids(model.config.vocab_size)
+  return LoadedModel(bert, name, files, is_user_model=True), own
+
+
+def _check_computes_the_same(bert: Transformer, encoder: Any) -> None:
+  """Raises an EncoderError if the object's own call gives other hidden states, as with layers of the user's own."""
+  config = bert.config
+  ids = tf.constant([[number for number in range(4) if number != config.pad_token_id][:3]])
+  mask = tf.ones_like(ids)
+  inputs = {"input_ids": ids, "attention_mask": mask}
+  if config.first_position:  # transformers' classes for TensorFlow would assume 1 as the padding token
+    inputs["position_ids"] = config.first_position + tf.range(3)[tf.newaxis]
+  try:
+    expected = np.float32(encoder(inputs)[0])
+  except Exception as error:  # of any code of the user's
+    raise EncoderError(f"bert: {type(encoder).__name__} cannot be called ({one_line(error)})", "bert") from error
+  actual = bert(ids, mask)[0][-1].numpy()
+  if expected.shape == actual.shape and np.abs(expected - actual).max() <= _TOLERANCE * np.abs(actual).max():
+    return
+  raise EncoderError(
+    f"bert: {type(encoder).__name__} computes other hidden states than a {config.architecture.name} with its weights; "
+    "adapters and layers of your own cannot be used: merge them into the weights",
+    argument="bert",
+  )
+
+
+def _write_tokenizer(tokenizer, folder):
+  """Writes the files of a tokenizer, or copies those of a folder."""
+  if isinstance(tokenizer, SentenceTokenizer):
+    for name, content in tokenizer.files().items():
+      (folder / name).write_bytes(content)
+    settings = json.dumps({**tokenizer.settings, **tokenizer.specials})
+    (folder / files_lib.TOKENIZER_CONFIG).write_text(settings, encoding="utf-8")
+  elif isinstance(tokenizer, str | os.PathLike):
+    for name in files_lib.TOKENIZER_FILES:
+      path = pathlib.Path(tokenizer).expanduser() / name
+      if path.is_file():
+        shutil.copy(path, folder)
+  elif type(tokenizer).__name__ == "BertTokenizer" or getattr(tokenizer, "is_fast", False):
+    tokenizer.save_pretrained(folder)
+  else:
+    expected = "a BertTokenizer, a fast tokenizer or its folder"
+    raise EncoderError(f"tokenizer: expected {expected}, got {type(tokenizer).__name__}", "tokenizer")

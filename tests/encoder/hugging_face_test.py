@@ -1,0 +1,101 @@
+"""Tests of hugging_face.py and of the transformer: values against NumPy, heads, halves, the vocabulary's length."""
+
+import gzip
+import hashlib
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from safetensors import safe_open
+
+from bert_flow_tf import SentenceEncoder
+from bert_flow_tf.encoder.checkpoints.source import find
+from bert_flow_tf.encoder.settings import EncoderSettings
+from bert_flow_tf.errors import EncoderError
+from tests.encoder import tiny
+from tests.encoder.tiny import IDS, MASK
+from tests.testing import shared
+
+SAVED = "model.safetensors"
+
+
+@pytest.mark.parametrize("kind", ["pt", "bare", "tf", "h5", "shards", "bfloat16", "float16"])
+def test_forward_is_bert_in_numpy(tmp_path, kind):
+  weights = tiny.random_weights()
+  stored = weights
+  if kind == "bare":  # of a model without a head
+    stored = {name.removeprefix("bert."): value for name, value in weights.items()}
+  elif kind.endswith("float16"):
+    stored = {name: tf.cast(value, kind).numpy() for name, value in weights.items()}
+    weights = {name: value.astype(np.float32) for name, value in stored.items()}
+  tiny.save_tiny(tmp_path, stored, kind=kind if kind in ("tf", "h5", "shards") else "pt")
+  encoder = SentenceEncoder.from_pretrained(tmp_path)
+  if kind == "shards":
+    assert len(list(tmp_path.glob("model-*.safetensors"))) > 3
+  assert (tmp_path / "tf_model.h5").exists() == (kind == "h5")
+  states, pooled = encoder.bert(tf.constant(IDS), tf.constant(MASK))
+  expected, expected_pooled = tiny.numpy_bert(weights, IDS, MASK)
+  assert len(states) == len(expected) == 4
+  for state, reference in zip(states, expected, strict=True):
+    np.testing.assert_allclose(state[MASK == 1], reference[MASK == 1], atol=2e-5)
+  np.testing.assert_allclose(pooled, expected_pooled, atol=2e-5)
+  assert all(weight.dtype == tf.float32 for weight in encoder.bert.weights)
+  static = SentenceEncoder.from_pretrained(f"static:{tmp_path}")
+  np.testing.assert_array_equal(static.bert.word_embeddings, weights["bert.embeddings.word_embeddings.weight"])
+  assert static.is_static and static.count_params() == 24 * 12 and static.num_hidden_layers == 0
+
+
+@pytest.mark.parametrize("act", ["gelu", "gelu_new"])
+def test_hidden_states_are_those_of_tfbertmodel(tmp_path, act):
+  """Padded as in transformers, and packed without padding: the states of tokens are the same."""
+  config, weights = {**tiny.CONFIG, "hidden_act": act}, tiny.random_weights()
+  expected = tiny.tf_model(weights, config)(input_ids=IDS, attention_mask=MASK, output_hidden_states=True)
+  encoder = SentenceEncoder.from_pretrained(tiny.save_tiny(tmp_path, weights, config))
+  for packed in (False, True):
+    states, pooled = encoder.bert(tf.constant(IDS), tf.constant(MASK), packed=packed)
+    for state, reference in zip(states, expected.hidden_states, strict=True):
+      np.testing.assert_allclose(state[MASK == 1], reference[MASK == 1], atol=1e-5)
+    np.testing.assert_allclose(pooled, expected.pooler_output, atol=1e-5)
+
+
+def test_heads_are_ignored_silently_and_a_missing_pooler_is_known(tmp_path, capfd):
+  folder = tiny.save_tiny(tmp_path, tiny.random_weights(pooler=False, head=True))
+  encoder = SentenceEncoder.from_pretrained(folder)
+  assert not encoder.has_pooler
+  assert encoder.bert(tf.constant(IDS), tf.constant(MASK))[1] is None
+  again = SentenceEncoder.from_pretrained(folder)
+  assert again.weights_checksum == encoder.weights_checksum  # no random weight takes part
+  assert not any("pooler" in weight.name for weight in encoder.bert.weights)
+  printed = "".join(capfd.readouterr())
+  assert "cls.predictions" not in printed and "newly initialized" not in printed
+
+
+def test_packaged_mini_has_float16_weights_and_a_card_that_names_its_corpus():
+  folder, corpus = find(EncoderSettings()).folder, shared("text/corpus.txt.gz")
+  with safe_open(folder / SAVED, "numpy") as weights:
+    assert weights.metadata() == {"format": "pt"}
+    assert {weights.get_tensor(name).dtype for name in weights.keys()} == {np.dtype(np.float16)}  # noqa: SIM118
+  assert sum(path.stat().st_size for path in folder.iterdir()) < 12e6
+  card = (folder / "README.md").read_text()
+  with gzip.open(corpus) as text:
+    assert hashlib.sha256(text.read().rstrip(b"\n") + b"\n").hexdigest() in card
+  assert "Apache-2.0" in card
+
+
+def test_a_vocabulary_that_was_cut_off_is_named(tmp_path, caplog):
+  folder = tiny.save_tiny(tmp_path / "tiny")
+  lines = tiny.VOCABULARY + [f"word{i}" for i in range(tiny.CONFIG["vocab_size"] - len(tiny.VOCABULARY))]
+  for count, warned in ((24, False), (22, False), (12, True)):
+    (folder / "vocab.txt").write_text("\n".join(lines[:count]) + "\n")
+    with caplog.at_level("WARNING"):
+      SentenceEncoder.from_pretrained(str(folder))
+    assert (f"{count} word pieces for 24 word embeddings" in caplog.text) == warned
+  (folder / "vocab.txt").write_text("\n".join(lines[:3]) + "\n")  # an eighth
+  with pytest.raises(EncoderError, match="3 word pieces for 24 word embeddings"):
+    SentenceEncoder.from_pretrained(str(folder))
+
+
+def test_every_activation_of_the_files_has_an_identity(tmp_path):
+  for name in ("gelu", "quick_gelu", "silu", "swish"):
+    folder = tiny.save_tiny(tmp_path / name, config={**tiny.CONFIG, "hidden_act": name})
+    assert SentenceEncoder.from_pretrained(folder).identity().settings.hidden_act == name

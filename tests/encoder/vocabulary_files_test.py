@@ -1,0 +1,123 @@
+"""Tests of vocabulary_files.py: checksums that calibrations of release 0.1.0 have, and ids."""
+
+import json
+import pathlib
+import sys
+
+import numpy as np
+import pytest
+
+from bert_flow_tf.encoder.text.folder import load_tokenizer
+from bert_flow_tf.encoder.text.word_piece import pad_batch
+from bert_flow_tf.errors import EncoderError
+from tests.encoder.odd_text import odd_texts
+
+GOLDEN = pathlib.Path(__file__).parents[3] / "shared/golden_encoders"
+SENTENCEPIECE = {"xlm-roberta": "sentencepiece.bpe.model", "albert": "spiece.model"}
+# Every kind of line: an empty and a repeated one, white space that is no line break, and no line break at the end.
+ODD_LINES = ["x\u2028y", "\u3000b", "tab\t", "", "the", "\x85", "É", "##É", "last"]
+# {encoder: checksum of its tokenizer}, with release 0.1.0 and transformers 4.53.3
+CHECKSUMS = {
+  "bert": "9ea499b20b8d511f4ab2c64c80e6e94c97185dd970c1344f7974f57540743155",
+  "mpnet": "e75f4f9575287cc6ce901f9799dc47179e83bf7c2122de5c16e0f12272d1c6f5",
+  "distilbert": "ada45adffe271418f92ce938f58de664707c98db6ac328e9730709941ee35a88",
+  "electra": "ada45adffe271418f92ce938f58de664707c98db6ac328e9730709941ee35a88",
+  "roberta": "97befe17a4df9be56552f8ae665e1fb8961bc05134e7387ec2d0a0ad0da941f9",
+  "xlm-roberta": "b3d730c8c1107aa2bf69026e9aa303134370720a95a076d4e9dddcce19d4affc",
+  "albert": "e4652cd753eabbaba3bdc066f8f389d1278c9f70301f4f0b07ccbff31d486847",
+}
+
+pytestmark = pytest.mark.skipif(not GOLDEN.is_dir(), reason="../shared/golden_encoders is missing")
+
+
+def model_of(name):
+  """Returns the vocabulary in an encoder's tokenizer.json; ELECTRA's for BERT."""
+  folder = {"bert": "electra"}.get(name, name)
+  return json.loads((GOLDEN / folder / "tokenizer.json").read_text())["model"]
+
+
+def write_folder(folder, added=()):
+  """Writes vocabulary files of the encoder that the folder is named after, with lines added to vocab.txt."""
+  folder.mkdir()
+  name, model = folder.name, model_of(folder.name)
+  (folder / "config.json").write_text(json.dumps({"model_type": name}))
+  if name in SENTENCEPIECE:
+    (folder / SENTENCEPIECE[name]).write_bytes(sentencepiece_file(name, model["vocab"]))
+  elif name == "roberta":
+    merges = [pair if isinstance(pair, str) else " ".join(pair) for pair in model["merges"]]
+    (folder / "vocab.json").write_text(json.dumps(model["vocab"]))
+    (folder / "merges.txt").write_text("\n".join(["#version: 0.2", *merges, ""]))
+  else:
+    (folder / "vocab.txt").write_text("\r\n".join([*model["vocab"], *added]), encoding="utf-8", newline="")
+  return folder
+
+
+def sentencepiece_file(name, vocabulary):
+  """Returns a file of SentencePiece, with a piece that is never cut and two whose score ALBERT's tokenizer lowers."""
+  protobuf = pytest.importorskip("transformers.utils.sentencepiece_model_pb2_new")
+  model = protobuf.ModelProto()
+  model.trainer_spec.model_type = 1
+  model.normalizer_spec.escape_whitespaces = model.normalizer_spec.add_dummy_prefix = True
+  model.normalizer_spec.remove_extra_whitespaces = True
+  specials = {"albert": ["<pad>", "<unk>", "[CLS]", "[SEP]", "[MASK]"]}.get(name, ["<unk>", "<s>", "</s>"])
+  for piece in specials:
+    model.pieces.add(piece=piece, type=2 if piece == "<unk>" else 3)
+  for piece, score in vocabulary[5:]:
+    model.pieces.add(piece=piece, score=score, type=1)
+  for piece in ("7,", "\u25817,"):
+    model.pieces.add(piece=piece, score=-5.0, type=1)
+  model.pieces.add(piece="<sep>", type=4)
+  model.trainer_spec.unk_id = specials.index("<unk>")
+  return model.SerializeToString()
+
+
+@pytest.mark.parametrize("name", CHECKSUMS)
+def test_checksums_of_the_first_release(tmp_path, monkeypatch, name):
+  folder = write_folder(tmp_path / name, ODD_LINES)
+  if name not in SENTENCEPIECE:
+    monkeypatch.setitem(sys.modules, "transformers", None)  # so its import is an error
+  assert load_tokenizer(folder).checksum == CHECKSUMS[name]
+
+
+@pytest.mark.parametrize("name", ["mpnet", "distilbert", "electra", "roberta"])
+def test_ids_are_those_of_tokenizer_json(tmp_path, name):
+  expected, ours = load_tokenizer(GOLDEN / name), load_tokenizer(write_folder(tmp_path / name))
+  reference = np.load(GOLDEN / name / "reference.npz")
+  ids, _ = pad_batch(ours(reference["sentences"].tolist(), 64), ours.pad_id)
+  np.testing.assert_array_equal(ids, reference["ids"])
+  texts = odd_texts(300)
+  assert [row.tolist() for row in ours(texts)] == [row.tolist() for row in expected(texts)]
+
+
+@pytest.mark.parametrize("name", SENTENCEPIECE)
+def test_ids_are_those_of_sentencepiece(tmp_path, name):
+  """The ids of TensorFlow Text, which runs SentencePiece itself."""
+  text = pytest.importorskip("tensorflow_text")
+  folder = write_folder(tmp_path / name)
+  content = (folder / SENTENCEPIECE[name]).read_bytes()
+  sentences = ["a man is playing a guitar", "two dogs run", "well-known", "  spaced   out"]
+  theirs = text.SentencepieceTokenizer(content).tokenize(sentences).to_list()
+  offset = int(name == "xlm-roberta")  # <pad> comes before <unk>
+  ids = load_tokenizer(folder)(sentences)
+  assert [row[1:-1].tolist() for row in ids] == [[i + offset for i in row] for row in theirs]
+
+
+@pytest.mark.parametrize(
+  ("name", "file", "content", "message"),
+  [
+    ("roberta", "merges.txt", None, r"vocab\.json: .*no merges\.txt"),
+    ("roberta", "merges.txt", "#version: 0.2\na b c\n", r"vocab\.json: cannot be read"),
+    ("roberta", "vocab.json", "{", r"vocab\.json: cannot be read"),
+    ("roberta", "vocab.json", "[]", r"vocab\.json: cannot be read"),
+    ("electra", "vocab.txt", "", r"vocab\.txt: .*no line is \[UNK\]"),
+    ("albert", "spiece.model", "", r"spiece\.model: cannot be read"),
+    ("albert", "spiece.model", "\x0a\xff", r"spiece\.model: cannot be read"),
+  ],
+)
+def test_damaged_files(tmp_path, name, file, content, message):
+  path = write_folder(tmp_path / name) / file
+  path.unlink()
+  if content is not None:
+    path.write_bytes(content.encode("latin-1"))
+  with pytest.raises(EncoderError, match=message):
+    load_tokenizer(path.parent)
