@@ -77,7 +77,7 @@ class EncoderGraph:
     if self._pooling is not None:
       views.append(self._encoder.pooled_batch(ids, mask, self._pooling, packed=packed))
     if self._characters is not None:
-      rows = tf.gather(self._characters, ids) * tf.cast(mask, tf.float32)[:, :, tf.newaxis]
+      rows = tf.gather(self._characters, ids) * tf.expand_dims(tf.cast(mask, tf.float32), 2)
       total = tf.reduce_sum(rows, axis=1)
       views.append(tf.math.divide_no_nan(total, tf.norm(total, axis=1, keepdims=True)))
     return tf.concat(views, axis=1)[:n]

@@ -13,7 +13,7 @@ class Rows(Protocol):
   """Conversion between [batch, seq_len, size] and rows [n, size], in both directions with gradients."""
 
   def pack(self, batch: tf.Tensor) -> tf.Tensor:
-    """[batch, seq_len, size] -> [n, size]."""
+    """[batch, seq_len, size] -> [n, size], and [batch, seq_len] -> [n]."""
 
   def unpack(self, rows: tf.Tensor) -> tf.Tensor:
     """[n, size] -> [batch, seq_len, size]; 0 at positions without a row."""
@@ -27,7 +27,7 @@ class AllPositions:
 
   def pack(self, batch: tf.Tensor) -> tf.Tensor:
     """[batch, seq_len, size] -> [batch * seq_len, size]."""
-    return tf.reshape(batch, [-1, batch.shape[-1]])
+    return tf.reshape(batch, [-1, *batch.shape[2:]])
 
   def unpack(self, rows: tf.Tensor) -> tf.Tensor:
     """[batch * seq_len, size] -> [batch, seq_len, size]."""

@@ -274,7 +274,8 @@ class Transformer(tf.Module):
     if packed:
       rows = Tokens(mask)
     dropout = Dropout(self.config, dropout_seed)
-    bias = (1.0 - tf.cast(mask, tf.float32))[:, tf.newaxis, tf.newaxis, :] * _MASKED
+    # Not by tf.newaxis, which TensorFlow Lite lacks.
+    bias = tf.expand_dims(tf.expand_dims(1.0 - tf.cast(mask, tf.float32), 1), 1) * _MASKED
     if self._distances is not None:
       bias += self._bias_by_distance(tf.shape(ids)[1])
     states = dropout(self._embed(ids, rows), EMBEDDED)
@@ -304,9 +305,8 @@ class Transformer(tf.Module):
       # As in PyTorch: padding has the position of the padding token's id.
       is_token = tf.cast(ids != first - 1, tf.int32)
       positions = tf.cumsum(is_token, axis=1) * is_token + first - 1
-    ids = rows.pack(ids[:, :, tf.newaxis])[:, 0]
-    positions = rows.pack(positions[:, :, tf.newaxis])[:, 0]
-    sums = tf.gather(self.word_embeddings, ids) + tf.gather(self._positions, positions)
+    ids = rows.pack(ids)
+    sums = tf.gather(self.word_embeddings, ids) + tf.gather(self._positions, rows.pack(positions))
     if self._types is not None:
       sums += tf.gather(self._types, tf.zeros_like(ids))
     return self._norm(sums)
