@@ -6,14 +6,10 @@ Li et al., "On the Sentence Embeddings from Pre-trained Language Models", EMNLP 
 import importlib
 from typing import Any
 
-from bert_flow_tf._keras2 import after_keras, require_keras_2
 from bert_flow_tf._version import __version__
 from bert_flow_tf.io.quiet import hide_start_up
 
-require_keras_2()
 hide_start_up()
-# Keras loads saved models that have our layers, without custom_objects.
-after_keras(lambda: importlib.import_module("bert_flow_tf.flow.likelihood"))
 
 # Resolved at first use: reading data or scoring predictions must not cost an import of TensorFlow.
 _PUBLIC = {

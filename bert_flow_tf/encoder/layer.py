@@ -8,7 +8,6 @@ from typing import Any
 import tensorflow as tf
 import tf_keras
 
-from bert_flow_tf._keras2 import check_not_in_keras_3
 from bert_flow_tf.encoder import pooling as pooling_lib
 from bert_flow_tf.encoder.text.word_piece import pad_batch
 from bert_flow_tf.errors import DataError
@@ -79,7 +78,6 @@ class EncoderLayer(tf_keras.layers.Layer):
   @tf.autograph.experimental.do_not_convert  # no condition is a tensor, and the conversion costs seconds
   def call(self, inputs: Any, training: bool | None = None) -> tf.Tensor:
     """Returns the embeddings; gradients flow into BERT if the layer is trainable."""
-    check_not_in_keras_3(self)
     ids, mask = self._tokens(inputs)
     if not self.trainable:
       return self._encoder.embed_batch(ids, mask, self._pooling)

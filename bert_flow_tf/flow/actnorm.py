@@ -3,9 +3,9 @@
 from typing import Any
 
 import tensorflow as tf
-import tf_keras
 
-from bert_flow_tf.flow.layer import FlowLayer, last_dimension, registered, seed_stream
+from bert_flow_tf.flow.keras import keras, registered
+from bert_flow_tf.flow.layer import FlowLayer, last_dimension, seed_stream
 from bert_flow_tf.flow.named_weights import NamedWeight
 
 # Glow's logscale_factor: the stored `logs` is a third of the log-scale.
@@ -49,11 +49,11 @@ class ActNorm(FlowLayer):
       if self.actnorm_init == "data":
         return "zeros"
       limit = (6.0 / (1 + dim)) ** 0.5
-      return tf_keras.initializers.RandomUniform(-limit, limit, seed=next(seeds))
+      return keras.initializers.RandomUniform(-limit, limit, seed=next(seeds))
 
-    self.b = self.add_weight("b", [dim], initializer=initial())
-    self.logs = self.add_weight("logs", [dim], initializer=initial())
-    self.varying = self.add_weight("varying", [dim], initializer="ones", trainable=False)
+    self.b = self.add_weight(name="b", shape=[dim], initializer=initial())
+    self.logs = self.add_weight(name="logs", shape=[dim], initializer=initial())
+    self.varying = self.add_weight(name="varying", shape=[dim], initializer="ones", trainable=False)
     super().build(input_shape)
 
   def forward_and_log_det(self, u: tf.Tensor, dropout_seed: tf.Tensor | None = None) -> tuple[tf.Tensor, tf.Tensor]:

@@ -5,14 +5,21 @@ from typing import Any
 import tensorflow as tf
 from tensorflow_probability import bijectors as tfb
 
+from bert_flow_tf.flow.keras import variables_of
+
 
 class LayerBijector(tfb.AutoCompositeTensorBijector):
   """The bijector of one `FlowLayer`, z = layer(u); dropout as in `FlowLayer.make_bijector`."""
 
-  def __init__(self, layer: Any, dropout_seed: tf.Tensor | None = None) -> None:
-    parameters = {"layer": layer, "dropout_seed": dropout_seed}
+  def __init__(
+    self, layer: Any, dropout_seed: tf.Tensor | None = None, weights: list[tf.Variable] | None = None
+  ) -> None:
+    # TensorFlow Probability finds variables in parameters, and none in a layer.
+    if weights is None:
+      weights = variables_of(layer)
+    parameters = {"layer": layer, "dropout_seed": dropout_seed, "weights": weights}
     super().__init__(forward_min_event_ndims=1, parameters=parameters, name=layer.name)
-    self._layer, self._dropout_seed = layer, dropout_seed
+    self._layer, self._dropout_seed, self._weights = layer, dropout_seed, weights
 
   @classmethod
   def _parameter_properties(cls, dtype: Any) -> dict[str, Any]:

@@ -4,17 +4,16 @@ from collections.abc import Callable
 from typing import Any
 
 import tensorflow as tf
-import tf_keras
 
 from bert_flow_tf.errors import ConfigError, FlowError
 from bert_flow_tf.flow.actnorm import LOGSCALE_FACTOR, ActNorm
+from bert_flow_tf.flow.keras import Layer, keras, registered
 from bert_flow_tf.flow.layer import (
   FlowLayer,
   build_part,
   from_keras,
   last_dimension,
   product,
-  registered,
   seed_stream,
   to_keras,
 )
@@ -40,8 +39,9 @@ class NormalizedDense(FlowLayer):
 
   def build(self, input_shape: Any) -> None:
     """Creates kernel and actnorm."""
-    initializer = tf_keras.initializers.RandomNormal(0.0, KERNEL_STDDEV, seed=self._kernel_seed)
-    self.kernel = self.add_weight("kernel", [last_dimension(input_shape), self.units], initializer=initializer)
+    shape = [last_dimension(input_shape), self.units]
+    initializer = keras.initializers.RandomNormal(0.0, KERNEL_STDDEV, seed=self._kernel_seed)
+    self.kernel = self.add_weight(name="kernel", shape=shape, initializer=initializer)
     build_part(self.actnorm, self.units)
     super().build(input_shape)
 
@@ -72,9 +72,10 @@ class ZeroDense(FlowLayer):
 
   def build(self, input_shape: Any) -> None:
     """Creates the weights."""
-    self.kernel = self.add_weight("kernel", [last_dimension(input_shape), self.units], initializer="zeros")
-    self.b = self.add_weight("b", [self.units], initializer="zeros")
-    self.logs = self.add_weight("logs", [self.units], initializer="zeros")
+    shape = [last_dimension(input_shape), self.units]
+    self.kernel = self.add_weight(name="kernel", shape=shape, initializer="zeros")
+    self.b = self.add_weight(name="b", shape=[self.units], initializer="zeros")
+    self.logs = self.add_weight(name="logs", shape=[self.units], initializer="zeros")
     super().build(input_shape)
 
   def call(self, inputs: tf.Tensor, training: bool | None = None) -> tf.Tensor:
@@ -175,9 +176,9 @@ class OwnNetwork(FlowLayer):
     super().__init__({"units": units}, **kwargs)
     network = from_keras(network)
     self.units = units
-    if callable(network) and not isinstance(network, tf_keras.layers.Layer):
+    if callable(network) and not isinstance(network, Layer):
       network = network(units)
-    if not isinstance(network, tf_keras.layers.Layer):
+    if not isinstance(network, Layer):
       given = type(network).__name__
       raise ConfigError(f"network: expected a function, number of outputs -> Keras layer, got {given}", "network")
     self.network = network

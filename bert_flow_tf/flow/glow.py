@@ -14,11 +14,11 @@ from absl import logging
 from bert_flow_tf.errors import ConfigError, FlowError
 from bert_flow_tf.flow.chain import chain_bijector, forward_and_log_det, initialize_levels, level_weights, make_step
 from bert_flow_tf.flow.config import FlowConfig
+from bert_flow_tf.flow.keras import Layer, name_scope, registered
 from bert_flow_tf.flow.layer import (
   FlowLayer,
   build_part,
   check_not_symbolic,
-  registered,
   rows_of,
   seed_stream,
   weights_dtype,
@@ -93,7 +93,7 @@ class Glow(FlowLayer):
     self.permutation = permutation
     self.seed = None if seed is None else int(seed)
     self.has_own_network = network is not None
-    if isinstance(network, tf.Module):  # the couplings would share its weights, until the flow is saved or copied
+    if isinstance(network, Layer):  # the couplings would share its weights, until the flow is saved or copied
       raise ConfigError("network: expected a function that makes a layer for each coupling, got a layer", "network")
     # A saved flow has a network for each coupling.
     couplings = config.n_levels * config.depth
@@ -104,15 +104,16 @@ class Glow(FlowLayer):
     # Each step draws its seed from one stream, so one seed determines all weights.
     seeds = seed_stream(seed)
     # One flat list of layers: Keras saves no layers of a list in a list.
-    self.chain = []
-    with tf.name_scope(self.name):
+    chain = []
+    with name_scope(self.name):
       for level, step in itertools.product(range(config.n_levels), range(config.depth)):
         layers = make_step(config, actnorm_init, permutation, next(seeds), dtype, next(networks))
-        with tf.name_scope(f"level_{level}_step_{step}"):
+        with name_scope(f"level_{level}_step_{step}"):
           for layer in layers:
             build_part(layer, self.dim >> level)
-        self.chain += layers
-      self.state = self.add_weight("state", [], dtype=tf.int64, initializer="zeros", trainable=False)
+        chain += layers
+      self.state = self.add_weight(name="state", shape=[], dtype="int64", initializer="zeros", trainable=False)
+    self.chain = chain  # assigned whole: Keras 3 does not see what is added to a list
     self.base = None
     if base is not None:
       from bert_flow_tf.flow.base import from_config, latent_distribution

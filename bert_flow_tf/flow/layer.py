@@ -5,20 +5,16 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import tensorflow as tf
-import tf_keras
 
-from bert_flow_tf._keras2 import check_not_in_keras_3
 from bert_flow_tf.errors import FlowError
+from bert_flow_tf.flow.keras import Layer, is_symbolic, keras, name_scope, parts_of, track_parts
 from bert_flow_tf.flow.named_weights import NamedWeight
 
 if TYPE_CHECKING:  # a fit needs only `forward_and_log_det`, and TensorFlow Probability takes a second to import
   import tensorflow_probability as tfp
 
-# Keras finds a class of a saved model by this name.
-registered = tf_keras.saving.register_keras_serializable("bert_flow_tf")
 
-
-class FlowLayer(tf_keras.layers.Layer):
+class FlowLayer(Layer):
   """Keras layer that owns its weights and gives a `tfb.Bijector` from embedding u to latent z.
 
   Calling the layer applies the bijector forward: u [..., dim] -> z [..., dim]. Each weight is the value of one
@@ -34,7 +30,6 @@ class FlowLayer(tf_keras.layers.Layer):
 
   def __call__(self, inputs: Any, *args: Any, **kwargs: Any) -> Any:
     """Calls the layer as Keras does; a list is one tensor."""
-    check_not_in_keras_3(self)
     if isinstance(inputs, list | tuple):
       inputs = tf.cast(inputs, self.dtype)
     return super().__call__(inputs, *args, **kwargs)
@@ -42,7 +37,7 @@ class FlowLayer(tf_keras.layers.Layer):
   def __reduce__(self) -> tuple:
     """Pickles and copies the layer by its arguments, weights, and which parts are trainable."""
     shape = self.get_build_config() if self.built else None
-    trainable = [part.trainable for part in _parts(self)]
+    trainable = [part.trainable for part in parts_of(self)]
     return _revived, (type(self), self.get_config(), shape, trainable, self.get_weights())
 
   def get_config(self) -> dict[str, Any]:
@@ -52,8 +47,9 @@ class FlowLayer(tf_keras.layers.Layer):
   def build(self, input_shape: Any) -> None:
     """Ends the building: the parts of a frozen layer are frozen, too, as Keras orders saved weights by it."""
     super().build(input_shape)
+    track_parts(self)
     if not self.trainable:
-      for part in _parts(self):
+      for part in parts_of(self):
         part.trainable = False
 
   def forward_and_log_det(
@@ -103,7 +99,7 @@ class FlowLayer(tf_keras.layers.Layer):
     tensor = tf.cast(values, self.dtype)
     if not self.built:
       # Weights belong to no graph, though the first tensor may.
-      with tf.init_scope(), tf.name_scope(self.name):
+      with tf.init_scope(), name_scope(self.name):
         self.build(tensor.shape)
     return tensor
 
@@ -115,31 +111,26 @@ class FlowLayer(tf_keras.layers.Layer):
 def _revived(cls, config, shape, trainable, weights):
   layer = cls.from_config(config)
   if shape is not None and not layer.built:
-    with tf.name_scope(layer.name):
+    with name_scope(layer.name):
       layer.build_from_config(shape)
   # First, as the order of the weights depends on it.
-  for part, value in zip(_parts(layer), trainable, strict=True):
+  for part, value in zip(parts_of(layer), trainable, strict=True):
     part.trainable = value
   layer.set_weights(weights)
   return layer
 
 
-def _parts(layer):
-  """Returns a layer and all layers inside it, outer ones first."""
-  return [layer, *(part for part in layer.submodules if isinstance(part, tf_keras.layers.Layer))]
-
-
 def check_not_symbolic(values: Any) -> None:
   """Raises a FlowError for an input or output of Keras' layers, which has no values yet."""
-  if tf.is_tensor(values) and tf_keras.backend.is_keras_tensor(values):
+  if is_symbolic(values):
     message = "embeddings: a symbolic tensor of Keras; use layers on it, the flow itself or NegativeLogLikelihood(flow)"
     raise FlowError(message, "embeddings")
 
 
 def to_keras(layer: Any) -> dict[str, Any]:
   """Returns a layer, or a function that makes one, as `from_keras` reads it in all of Keras' formats."""
-  config = tf_keras.saving.serialize_keras_object(layer)
-  if isinstance(layer, tf_keras.layers.Layer) and config.get("registered_name"):
+  config = keras.saving.serialize_keras_object(layer)
+  if isinstance(layer, Layer) and config.get("registered_name"):
     config["class_name"] = config["registered_name"]  # .h5 and SavedModel know no other name
   return config
 
@@ -149,15 +140,15 @@ def from_keras(config: Any) -> Any:
   if not isinstance(config, dict):
     return config
   try:
-    return tf_keras.saving.deserialize_keras_object(config)
+    return keras.saving.deserialize_keras_object(config)
   except ValueError:  # Keras' own layers in .h5 and SavedModel
-    return tf_keras.layers.deserialize(config)
+    return keras.layers.deserialize(config)
 
 
 def weights_dtype(dtype: Any) -> str:
   """Returns the dtype of weights that Keras creates under a dtype or policy; None for the global policy."""
   try:
-    return tf_keras.layers.Layer(dtype=dtype).dtype
+    return Layer(dtype=dtype).dtype
   except (TypeError, ValueError):  # for the error of the layer itself
     return dtype
 
@@ -170,9 +161,9 @@ def last_dimension(shape: Any) -> int:
   return int(dim)
 
 
-def build_part(part: tf_keras.layers.Layer, dim: int) -> None:
+def build_part(part: Layer, dim: int) -> None:
   """Builds a layer inside another one for inputs [..., dim]; its name is part of the names of its weights."""
-  with tf.name_scope(part.name):
+  with name_scope(part.name):
     part.build([None, dim])
 
 

@@ -5,15 +5,16 @@ from typing import Any
 import tensorflow as tf
 
 from bert_flow_tf.flow.glow import Glow
-from bert_flow_tf.flow.layer import FlowLayer, from_keras, registered, to_keras
+from bert_flow_tf.flow.keras import registered
+from bert_flow_tf.flow.layer import FlowLayer, from_keras, to_keras
 
 
 @registered
 class NegativeLogLikelihood(FlowLayer):
   """-log p(u) / (dim ln 2) of u [..., dim], [...], in bits per dimension; its mean is a loss of the model.
 
-      inputs = tf_keras.Input([768])
-      model = tf_keras.Model(inputs, NegativeLogLikelihood(flow)(inputs))
+      inputs = keras.Input([768])
+      model = keras.Model(inputs, NegativeLogLikelihood(flow)(inputs))
       model.compile("adam")
       model.fit(embeddings)
 

@@ -39,7 +39,7 @@ class NamedWeight:
 
   def convert(self, array: np.ndarray) -> np.ndarray | None:
     """Returns the value of the weight for numbers of the original's shape; None if it cannot have them."""
-    value = array.reshape(self.weight.shape).astype(self.weight.dtype.as_numpy_dtype)
+    value = array.reshape(self.weight.shape).astype(tf.as_dtype(self.weight.dtype).as_numpy_dtype)
     if not np.isfinite(value).all():
       return None
     return value
@@ -83,7 +83,7 @@ class PermutationIndices(PermutationMatrix):
   def convert(self, array: np.ndarray) -> np.ndarray | None:
     """Returns the indices of a matrix; None if it is not a permutation."""
     indices = permutation_of(array)
-    return None if indices is None else indices.astype(self.weight.dtype.as_numpy_dtype)
+    return None if indices is None else indices.astype(tf.as_dtype(self.weight.dtype).as_numpy_dtype)
 
 
 def permutation_of(matrix: np.ndarray) -> np.ndarray | None:

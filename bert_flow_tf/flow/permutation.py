@@ -4,9 +4,9 @@ from typing import Any
 
 import numpy as np
 import tensorflow as tf
-import tf_keras
 
-from bert_flow_tf.flow.layer import FlowLayer, last_dimension, product, registered
+from bert_flow_tf.flow.keras import keras, registered
+from bert_flow_tf.flow.layer import FlowLayer, last_dimension, product
 from bert_flow_tf.flow.named_weights import NamedWeight, PermutationIndices, PermutationMatrix, Signs
 
 
@@ -37,9 +37,9 @@ class Permutation(FlowLayer):
     if self.order == "random":
       indices = np.random.default_rng(self.seed).permutation(dim)
     self.permutation = self.add_weight(
-      "permutation",
-      [dim],
-      dtype=tf.int64,
+      name="permutation",
+      shape=[dim],
+      dtype="int64",
       initializer=lambda shape, dtype=None, **_: tf.constant(indices.copy(), tf.int64),
       trainable=False,
     )
@@ -102,8 +102,8 @@ class Invertible1x1(FlowLayer):
     diagonal = np.diag(packed)
 
     def add(name, value, trainable=True):
-      initial = tf_keras.initializers.Constant(value)
-      return self.add_weight(name, value.shape, initializer=initial, trainable=trainable)
+      initial = keras.initializers.Constant(value)
+      return self.add_weight(name=name, shape=value.shape, initializer=initial, trainable=trainable)
 
     self.P = add("P", np.eye(dim)[:, rows], trainable=False)
     self.sign_S = add("sign_S", np.sign(diagonal), trainable=False)

@@ -1,0 +1,85 @@
+"""The Keras of the process, which is that of `tf.keras`: 3, or 2 with TF_USE_LEGACY_KERAS=1; and what differs.
+
+Nothing else in the package knows which Keras it has.
+"""
+
+import os
+from collections.abc import Iterable
+from typing import Any
+
+import tensorflow as tf
+
+# The first use of `tf.keras` decides.
+IS_KERAS_3 = not tf.keras.layers.Layer.__module__.startswith("tf_keras.")
+if IS_KERAS_3:
+  import keras
+
+  if keras.backend.backend() != "tensorflow":
+    raise ImportError(
+      f"bert_flow_tf computes with TensorFlow, and Keras' backend is {keras.backend.backend()}: set "
+      "KERAS_BACKEND=tensorflow, or TF_USE_LEGACY_KERAS=1 for Keras 2, before starting Python"
+    )
+else:
+  import tf_keras as keras
+
+Layer = keras.layers.Layer
+# What a saved model calls a class of ours, so that Keras finds it without custom_objects.
+registered = keras.saving.register_keras_serializable("bert_flow_tf")
+# Of the names of weights in layers that other layers build.
+name_scope = keras.name_scope if IS_KERAS_3 else tf.name_scope
+
+
+def _let_probability_import_keras_2() -> None:
+  """Makes tensorflow.compat.v2.keras importable if TF_USE_LEGACY_KERAS was set after TensorFlow's import.
+
+  transformers sets it, and TensorFlow Probability, imported after it, would fail.
+  """
+  if os.environ.get("TF_USE_LEGACY_KERAS") not in ("1", "true", "True"):
+    return
+  import tf_keras
+  from tensorflow.compat import v2
+
+  folder = os.path.join(os.path.dirname(tf_keras.__file__), "api", "_v2")
+  if folder not in v2.__path__:
+    v2.__path__.append(folder)
+
+
+_let_probability_import_keras_2()
+
+
+def is_symbolic(values: Any) -> bool:
+  """Returns whether values are an input or output of Keras' layers, without numbers yet."""
+  if IS_KERAS_3:
+    return isinstance(values, keras.KerasTensor)
+  return tf.is_tensor(values) and keras.backend.is_keras_tensor(values)
+
+
+def parts_of(layer: Any) -> list[Any]:
+  """Returns a layer and all layers inside it, outer ones first."""
+  if IS_KERAS_3:
+    return list(layer._flatten_layers())
+  return [layer, *(part for part in layer.submodules if isinstance(part, Layer))]
+
+
+def track_parts(layer: Any) -> None:
+  """Lets `tf.train.Checkpoint` find the layers that a layer holds in lists, which Keras 3 hides from it."""
+  if IS_KERAS_3:
+    for index, part in enumerate(layer._layers):
+      layer._track_trackable(part, f"layer_{index}")
+
+
+def tf_variables(weights: Iterable[Any]) -> list[tf.Variable]:
+  """Returns the variables of weights, each of which Keras 3 wraps in an object of its own."""
+  if IS_KERAS_3:
+    return [weight._value for weight in weights]  # `value` may be a copy in another precision
+  return list(weights)
+
+
+def variables_of(layer: Any) -> list[tf.Variable]:
+  """Returns a layer's variables without frozen ones, as TensorFlow Probability would train these."""
+  trained = {id(weight) for weight in layer.trainable_weights}
+  variables = []
+  for weight, variable in zip(layer.weights, tf_variables(layer.weights), strict=True):
+    if id(weight) in trained or not variable.trainable:
+      variables.append(variable)
+  return variables
