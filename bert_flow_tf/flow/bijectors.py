@@ -25,6 +25,9 @@ class LayerBijector(tfb.AutoCompositeTensorBijector):
   def _parameter_properties(cls, dtype: Any) -> dict[str, Any]:
     return {}
 
+  # TFP takes every variable that it finds, of a frozen layer, too.
+  _TF_MODULE_IGNORED_PROPERTIES = tfb.AutoCompositeTensorBijector._TF_MODULE_IGNORED_PROPERTIES | {"_layer", "_parameters"}
+
   # TFP shares cached results between equal bijectors: those of other weights must not be equal.
   __eq__ = object.__eq__
   __hash__ = object.__hash__

@@ -14,7 +14,7 @@ from absl import logging
 from bert_flow_tf.errors import ConfigError, FlowError
 from bert_flow_tf.flow.chain import chain_bijector, forward_and_log_det, initialize_levels, level_weights, make_step
 from bert_flow_tf.flow.config import FlowConfig
-from bert_flow_tf.flow.keras import Layer, name_scope, registered
+from bert_flow_tf.flow.keras import Layer, clone_in_progress, name_scope, registered
 from bert_flow_tf.flow.layer import (
   FlowLayer,
   build_part,
@@ -226,6 +226,8 @@ class Glow(FlowLayer):
     """
     if self.actnorm_init != "data":
       raise FlowError("actnorm_init=glorot: this flow starts without data, do not initialize it", "actnorm_init")
+    if not tf.executing_eagerly():
+      raise FlowError("initialize: a tf.function has no values yet; initialize the flow outside of it", "embeddings")
     batch = self.prepared(rows_of(data, batch_size, steps))
     rows = check_rows(batch.numpy(), self.dim, FlowError)
     if len(rows) < 2 or (rows == rows[0]).all():
@@ -269,6 +271,11 @@ class Glow(FlowLayer):
 
       config["base"] = to_config(self.base)
     return config
+
+  @classmethod
+  def from_config(cls, config: dict[str, Any]) -> "Glow":
+    """Returns a new flow with the arguments of `get_config`; in `clone_model` one for all layers that share it."""
+    return clone_in_progress(cls, config) or cls(**config)
 
   def named_weights(self) -> dict[str, NamedWeight]:
     """Returns every weight but `state` by its name in the original's checkpoint below `bert/flow/`."""

@@ -3,7 +3,9 @@
 Nothing else in the package knows which Keras it has.
 """
 
+import contextlib
 import os
+import sys
 from collections.abc import Iterable
 from typing import Any
 
@@ -25,7 +27,7 @@ else:
 Layer = keras.layers.Layer
 # What a saved model calls a class of ours, so that Keras finds it without custom_objects.
 registered = keras.saving.register_keras_serializable("bert_flow_tf")
-# Of the names of weights in layers that other layers build.
+# Of the names of weights.
 name_scope = keras.name_scope if IS_KERAS_3 else tf.name_scope
 
 
@@ -47,6 +49,11 @@ def _let_probability_import_keras_2() -> None:
 _let_probability_import_keras_2()
 
 
+def build_scope(layer: Any) -> contextlib.AbstractContextManager:
+  """Returns the scope of the names of a layer's weights while it is built, which Keras 3 opens by itself."""
+  return contextlib.nullcontext() if IS_KERAS_3 else tf.name_scope(layer.name)
+
+
 def is_symbolic(values: Any) -> bool:
   """Returns whether values are an input or output of Keras' layers, without numbers yet."""
   if IS_KERAS_3:
@@ -62,10 +69,16 @@ def parts_of(layer: Any) -> list[Any]:
 
 
 def track_parts(layer: Any) -> None:
-  """Lets `tf.train.Checkpoint` find the layers that a layer holds in lists, which Keras 3 hides from it."""
-  if IS_KERAS_3:
-    for index, part in enumerate(layer._layers):
-      layer._track_trackable(part, f"layer_{index}")
+  """Lets `tf.train.Checkpoint` find the layers in a layer's lists, which Keras 3 hides from it, as in Keras 2."""
+  if not IS_KERAS_3:
+    return
+  for name, value in vars(layer).items():
+    is_public = isinstance(value, list) and not name.startswith("_")
+    if is_public and all(isinstance(part, Layer) for part in value):
+      parts = tf.__internal__.tracking.AutoTrackable()
+      for index, part in enumerate(value):
+        parts._track_trackable(part, str(index))
+      layer._track_trackable(parts, name)
 
 
 def tf_variables(weights: Iterable[Any]) -> list[tf.Variable]:
@@ -83,3 +96,22 @@ def variables_of(layer: Any) -> list[tf.Variable]:
     if id(weight) in trained or not variable.trainable:
       variables.append(variable)
   return variables
+
+
+def clone_in_progress(cls: type, config: dict[str, Any]) -> Any | None:
+  """Returns the layer of a configuration that a running `clone_model` has already made; None without one.
+
+  `clone_model` copies a layer that is in the model and also inside another layer twice; the two must stay one. Keras
+  tells a layer nothing of the call, so its clones are read from the stack.
+  """
+  function, clones = ("wrapped_clone_function", "cache") if IS_KERAS_3 else ("_copy_layer", "created_layers")
+  frame = sys._getframe()
+  while frame is not None and frame.f_code.co_name != function:
+    frame = frame.f_back
+  if frame is None:
+    return None
+  for clone in frame.f_locals[clones].values():
+    for part in parts_of(clone):
+      if type(part) is cls and part.get_config() == config:
+        return part
+  return None

@@ -7,7 +7,7 @@ import numpy as np
 import tensorflow as tf
 
 from bert_flow_tf.errors import FlowError
-from bert_flow_tf.flow.keras import Layer, is_symbolic, keras, name_scope, parts_of, track_parts
+from bert_flow_tf.flow.keras import Layer, build_scope, is_symbolic, keras, parts_of, track_parts
 from bert_flow_tf.flow.named_weights import NamedWeight
 
 if TYPE_CHECKING:  # a fit needs only `forward_and_log_det`, and TensorFlow Probability takes a second to import
@@ -36,7 +36,10 @@ class FlowLayer(Layer):
 
   def __reduce__(self) -> tuple:
     """Pickles and copies the layer by its arguments, weights, and which parts are trainable."""
-    shape = self.get_build_config() if self.built else None
+    shape = None
+    build_config = self.get_build_config()
+    if self.built and build_config is not None:
+      shape = list(build_config["input_shape"])  # Keras 3's own lists cannot be pickled
     trainable = [part.trainable for part in parts_of(self)]
     return _revived, (type(self), self.get_config(), shape, trainable, self.get_weights())
 
@@ -99,7 +102,7 @@ class FlowLayer(Layer):
     tensor = tf.cast(values, self.dtype)
     if not self.built:
       # Weights belong to no graph, though the first tensor may.
-      with tf.init_scope(), name_scope(self.name):
+      with tf.init_scope(), build_scope(self):
         self.build(tensor.shape)
     return tensor
 
@@ -111,8 +114,8 @@ class FlowLayer(Layer):
 def _revived(cls, config, shape, trainable, weights):
   layer = cls.from_config(config)
   if shape is not None and not layer.built:
-    with name_scope(layer.name):
-      layer.build_from_config(shape)
+    with build_scope(layer):
+      layer.build(shape)
   # First, as the order of the weights depends on it.
   for part, value in zip(parts_of(layer), trainable, strict=True):
     part.trainable = value
@@ -163,7 +166,7 @@ def last_dimension(shape: Any) -> int:
 
 def build_part(part: Layer, dim: int) -> None:
   """Builds a layer inside another one for inputs [..., dim]; its name is part of the names of its weights."""
-  with name_scope(part.name):
+  with build_scope(part):
     part.build([None, dim])
 
 

@@ -114,6 +114,7 @@ class Invertible1x1(FlowLayer):
 
   def forward_and_log_det(self, u: tf.Tensor, dropout_seed: tf.Tensor | None = None) -> tuple[tf.Tensor, tf.Tensor]:
     """u [..., dim] -> z [..., dim] and sum(log_S), a scalar."""
+    u = self.prepared(u)
     for factor in self.factors():
       u = product(u, factor)
     return u, tf.reduce_sum(self.log_S)

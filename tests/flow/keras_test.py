@@ -9,12 +9,12 @@ import sys
 import numpy as np
 import pytest
 import tensorflow as tf
-import tf_keras
 from absl import logging
 from tensorflow_probability import distributions as tfd
 
 from bert_flow_tf.errors import ConfigError, FlowError
 from bert_flow_tf.flow import ActNorm, AdditiveCoupling, AffineCoupling, Glow, Invertible1x1, NegativeLogLikelihood
+from bert_flow_tf.flow.keras import IS_KERAS_3, keras, parts_of
 from tests.flow import reference
 from tests.flow.cases import CASES, DIM, cone, config, randomize
 from tests.testing import REPO
@@ -24,10 +24,15 @@ each = pytest.mark.parametrize("case", CASES, ids=[case.name for case in CASES])
 
 
 def model_of(*layers, dim=DIM):
-  inputs = outputs = tf_keras.Input([dim])
+  inputs = outputs = keras.Input([dim])
   for layer in layers:
     outputs = layer(outputs)
-  return tf_keras.Model(inputs, outputs)
+  return keras.Model(inputs, outputs)
+
+
+def full_name(weight):
+  """Returns the name of a weight with those of its layers."""
+  return weight.path if IS_KERAS_3 else weight.name
 
 
 def small(**arguments):
@@ -35,8 +40,8 @@ def small(**arguments):
 
 
 def own_network(units):
-  last = tf_keras.layers.Dense(units, kernel_initializer=tf_keras.initializers.RandomNormal(stddev=0.1, seed=1))
-  return tf_keras.Sequential([tf_keras.layers.Dense(7, "tanh"), tf_keras.layers.Dropout(0.5), last])
+  last = keras.layers.Dense(units, kernel_initializer=keras.initializers.RandomNormal(stddev=0.1, seed=1))
+  return keras.Sequential([keras.layers.Dense(7, "tanh"), keras.layers.Dropout(0.5), last])
 
 
 def everything():
@@ -44,10 +49,10 @@ def everything():
   flow = small(name="shared")
   own = small(network=own_network, base=tfd.StudentT(5.0, 0.0, 1.0), trainable=False)
   layers = [case.build(3, "float32") for case in CASES]
-  inputs = outputs = tf_keras.Input([DIM])
+  inputs = outputs = keras.Input([DIM])
   for layer in [*layers, own, AffineCoupling(network=own_network), flow]:
     outputs = layer(outputs)
-  return tf_keras.Model(inputs, [outputs, NegativeLogLikelihood(flow)(inputs), NegativeLogLikelihood(own)(inputs)])
+  return keras.Model(inputs, [outputs, NegativeLogLikelihood(flow)(inputs), NegativeLogLikelihood(own)(inputs)])
 
 
 # {name: (model, another model with its layers, path) -> a model that must compute what the first one does}
@@ -60,10 +65,13 @@ def way(function):
 
 def saved(model, other, path, ending):
   model.save(f"{path}{ending}")
-  return tf_keras.models.load_model(f"{path}{ending}")
+  return keras.models.load_model(f"{path}{ending}")
 
 
-for name, ending in {"keras": ".keras", "h5": ".h5", "saved_model": ""}.items():
+ENDINGS = {"keras": ".keras", "h5": ".h5"}
+if not IS_KERAS_3:  # which exports SavedModels only
+  ENDINGS["saved_model"] = ""
+for name, ending in ENDINGS.items():
   WAYS[name] = functools.partial(saved, ending=ending)
 
 
@@ -82,8 +90,24 @@ def checkpoint(model, other, path):
 
 
 @way
+def pickled(model, other, path):
+  return pickle.loads(pickle.dumps(model))
+
+
+@way
+def deep_copy(model, other, path):
+  return copy.deepcopy(model)
+
+
+@way
+def weights_as_arrays(model, other, path):
+  other.set_weights(model.get_weights())
+  return other
+
+
+@way
 def clone_model(model, other, path):
-  clone = tf_keras.models.clone_model(model)
+  clone = keras.models.clone_model(model)
   clone.set_weights(model.get_weights())
   return clone
 
@@ -104,7 +128,7 @@ def test_saved_and_copied(case, name, tmp_path):
   found = WAYS[name](model, other, tmp_path / "model")
   np.testing.assert_allclose(found(U), expected, rtol=1e-5, atol=1e-5)
   assert [weight.shape for weight in found.weights] == [weight.shape for weight in model.weights]
-  assert len({weight.name for weight in model.weights}) == len(model.weights)
+  assert len({full_name(weight) for weight in model.weights}) == len(model.weights)
   if model.trainable_weights:
     assert np.abs(before - expected).max() > 1e-3
 
@@ -113,8 +137,7 @@ def test_saved_and_copied(case, name, tmp_path):
 @pytest.mark.parametrize("way", [copy.deepcopy, lambda layer: pickle.loads(pickle.dumps(layer))])
 def test_layers_alone_are_copied_with_what_is_frozen(case, way):
   layer = case.build(1, "float32")
-  parts = [layer, *(part for part in layer.submodules if isinstance(part, tf_keras.layers.Layer))]
-  parts[-1].trainable = False
+  parts_of(layer)[-1].trainable = False
   again = way(layer)
   np.testing.assert_array_equal(again(U), layer(U))
   assert [weight.shape for weight in again.trainable_weights] == [weight.shape for weight in layer.trainable_weights]
@@ -126,12 +149,12 @@ def test_layers_alone_are_copied_with_what_is_frozen(case, way):
 
 IN_A_NEW_PROCESS = """
 import pickle, sys
-import tf_keras
 import numpy as np
+import tensorflow as tf
 from bert_flow_tf.flow import Glow
-folder = sys.argv[1]
+folder, *endings = sys.argv[1:]
 u = np.load(f"{folder}/u.npy")
-found = {name: tf_keras.models.load_model(f"{folder}/model{name}") for name in (".keras", ".h5", "")}
+found = {name: tf.keras.models.load_model(f"{folder}/model{name}") for name in endings}
 found["pickle"] = pickle.load(open(f"{folder}/pickle", "rb"))
 for name, model in found.items():
   for index, expected in enumerate(np.load(f"{folder}/outputs.npz").values()):
@@ -147,18 +170,54 @@ def test_loaded_in_a_new_process_without_custom_objects(tmp_path):
     randomize(layer, seed=5)
   np.save(tmp_path / "u.npy", U)
   np.savez(tmp_path / "outputs.npz", *(np.asarray(output) for output in model(U)))
-  for ending in (".keras", ".h5", ""):
+  for ending in ENDINGS.values():
     model.save(f"{tmp_path}/model{ending}")
   (tmp_path / "pickle").write_bytes(pickle.dumps(model))
   done = subprocess.run(
-    [sys.executable, "-c", IN_A_NEW_PROCESS, tmp_path],
+    [sys.executable, "-c", IN_A_NEW_PROCESS, tmp_path, *ENDINGS.values()],
     cwd=REPO,
     capture_output=True,
     text=True,
     timeout=600,
     check=False,
   )
-  assert done.stdout.endswith("equal 4\n"), done.stderr[-3000:]
+  assert done.stdout.endswith(f"equal {len(ENDINGS) + 1}\n"), done.stderr[-3000:]
+
+
+def test_a_checkpoint_of_a_layer_alone_holds_every_weight(tmp_path):
+  """Its names are the same in both Kerases."""
+  flow, again = small(), small(seed=2)
+  flow.adapt(U)
+  path = tf.train.Checkpoint(flow=flow).write(str(tmp_path / "checkpoint"))
+  names = [name for name, _ in tf.train.list_variables(path) if name.startswith("flow/")]
+  assert len(names) == len(flow.weights)
+  assert "flow/chain/2/network/second/0/kernel/.ATTRIBUTES/VARIABLE_VALUE" in names
+  tf.train.Checkpoint(flow=again).read(path).assert_consumed()
+  np.testing.assert_array_equal(again(U), flow(U))
+
+
+@pytest.mark.parametrize("is_likelihood_first", [False, True])
+def test_clone_model_keeps_a_shared_flow_one_and_others_apart(is_likelihood_first):
+  inputs, flow, other = keras.Input([DIM]), small(), small()
+  outputs = [flow(inputs), NegativeLogLikelihood(flow)(inputs), NegativeLogLikelihood(other)(inputs)]
+  if is_likelihood_first:
+    outputs.reverse()
+  model = keras.Model(inputs, outputs)
+  clones = [keras.models.clone_model(model) for _ in range(2)]
+  assert len(clones[0].weights) == len(model.weights) == 2 * len(flow.weights)
+  clones[0].set_weights(model.get_weights())
+  for found, expected in zip(clones[0](U), model(U), strict=True):
+    np.testing.assert_allclose(found, expected, atol=1e-5)
+  assert not {id(weight) for weight in clones[0].weights} & {id(weight) for weight in clones[1].weights}
+
+
+@pytest.mark.skipif(not IS_KERAS_3, reason="Keras 2 exports nothing; its SavedModels are among the ways above")
+def test_export(tmp_path):
+  model = everything()
+  model.export(str(tmp_path))
+  loaded = tf.saved_model.load(str(tmp_path))
+  for found, expected in zip(loaded.serve(U), model(U), strict=True):
+    np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-4)
 
 
 # ---- adapt
@@ -205,7 +264,72 @@ def test_a_fit_without_adapt_warns(caplog):
     assert ("adapt" in caplog.text) == (not adapted)
 
 
+def test_initialize_in_a_function_is_an_error():
+  with pytest.raises(FlowError, match=r"^initialize: a tf.function has no values yet"):
+    tf.function(small().initialize, autograph=False)(U)
+
+
 # ---- training
+
+
+class Flow(keras.Model):
+  """A model of a user's own whose call is given, with a flow as its attribute."""
+
+  def __init__(self, flow, function):
+    super().__init__()
+    self.flow, self.function = flow, function
+    self.likelihood = NegativeLogLikelihood(flow)
+
+  def call(self, inputs):
+    return self.function(self, inputs)
+
+
+class FlowOfOwnStep(Flow):
+  def train_step(self, data):
+    with tf.GradientTape() as tape:
+      loss = tf.reduce_mean(self.flow.bits_per_dim(data))
+    gradients = tape.gradient(loss, self.trainable_variables)
+    self.optimizer.apply_gradients(zip(gradients, self.trainable_variables, strict=True))
+    return {"bits": loss}
+
+
+def add_loss(model, inputs):
+  model.add_loss(tf.reduce_mean(model.flow.bits_per_dim(inputs)))
+  return inputs
+
+
+# {name: flow -> a model whose fit moves the flow's weights}
+MODELS = {
+  "functional": lambda flow: model_of(NegativeLogLikelihood(flow)),
+  "sequential": lambda flow: keras.Sequential([keras.Input([DIM]), NegativeLogLikelihood(flow)]),
+  "subclass": lambda flow: Flow(flow, lambda model, inputs: model.likelihood(inputs)),
+  "add_loss": lambda flow: Flow(flow, add_loss),
+  "train_step": lambda flow: FlowOfOwnStep(flow, lambda model, inputs: model.flow(inputs)),
+}
+
+
+@pytest.mark.parametrize("devices", [1, 2])
+@pytest.mark.parametrize("name", MODELS)
+def test_every_kind_of_model_trains_every_weight(name, devices):
+  """On one device, and on two by a strategy."""
+  strategy = tf.distribute.get_strategy()
+  if devices == 2:
+    names = [f"CPU:{index}" for index in range(len(tf.config.list_logical_devices("CPU")))]
+    if len(names) < 2:
+      pytest.skip("another test of this process came first, and left one logical device")
+    strategy = tf.distribute.MirroredStrategy(names[:2], tf.distribute.ReductionToOneDevice())
+  with strategy.scope():
+    flow = small()
+    flow.adapt(U)
+    model = MODELS[name](flow)
+    model.compile(keras.optimizers.Adam(0.01))
+  before, bits = flow.get_weights(), np.mean(flow.bits_per_dim(U))
+  model.fit(U, epochs=3, batch_size=6, verbose=0)
+  assert len(model.trainable_weights) == len(flow.trainable_weights)
+  trained = {id(weight) for weight in flow.trainable_weights}
+  for weight, old, new in zip(flow.weights, before, flow.get_weights(), strict=True):
+    assert np.array_equal(old, new) == (id(weight) not in trained), full_name(weight)
+  assert np.mean(flow.bits_per_dim(U)) < bits - 1e-3
 
 
 @pytest.mark.parametrize("coupling", ["additive", "affine"])
@@ -215,13 +339,13 @@ def test_a_model_fits_the_likelihood(coupling):
   flow, u = Glow(settings, 4, seed=1, dtype="float64"), cone(8, 4)
   randomize(flow, seed=2)
   weights = flow.tf1_variables()
-  inputs = tf_keras.Input([4], dtype="float64")
+  inputs = keras.Input([4], dtype="float64")
   for function in (flow.bits_per_dim, flow.distribution.log_prob, flow.chain[0].make_bijector().forward):
     with pytest.raises(FlowError, match=r"symbolic tensor of Keras; .*NegativeLogLikelihood\(flow\)"):
       function(inputs)
   bits = NegativeLogLikelihood(flow)(inputs)
-  model = tf_keras.Model(inputs, bits)
-  model.compile(tf_keras.optimizers.SGD(0.01))
+  model = keras.Model(inputs, bits)
+  model.compile(keras.optimizers.SGD(0.01))
   np.testing.assert_allclose(model(u), reference.bits_per_dim(settings.to_dict(), weights, u), rtol=1e-10)
   losses = model.fit(u, batch_size=8, verbose=0).history["loss"]
 
@@ -256,17 +380,17 @@ def test_training_means_dropout_where_no_seed_is_given():
 @pytest.mark.parametrize("policy", ["mixed_float16", "mixed_bfloat16"])
 def test_mixed_precision_computes_the_flow_in_the_precision_of_its_weights(policy):
   expected = model_of(small(), ActNorm("glorot", seed=1))(U)
-  tf_keras.mixed_precision.set_global_policy(policy)
+  keras.mixed_precision.set_global_policy(policy)
   try:
     found = model_of(small(), ActNorm("glorot", seed=1))(U)
     # No Dense layer: oneDNN ends the process for a float16 product on a CPU without such instructions.
-    half = tf_keras.layers.Activation("tanh")
-    model = model_of(half, small(), NegativeLogLikelihood(small()), tf_keras.layers.Reshape([1]))
+    half = keras.layers.Activation("tanh")
+    model = model_of(half, small(), NegativeLogLikelihood(small()), keras.layers.Reshape([1]))
     model.compile("adam", "mse")
     losses = model.fit(U, np.zeros(6), verbose=0).history["loss"]
     assert Glow(config(), DIM, dtype=policy).dtype == "float32"
   finally:
-    tf_keras.mixed_precision.set_global_policy("float32")
+    keras.mixed_precision.set_global_policy("float32")
   np.testing.assert_array_equal(found, expected)
   assert found.dtype == "float32" and np.isfinite(losses).all()
 

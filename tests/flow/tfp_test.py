@@ -5,12 +5,14 @@ import functools
 import numpy as np
 import pytest
 import tensorflow as tf
+import tensorflow_probability as tfp
 import tf_keras
 from tensorflow_probability import bijectors as tfb
 from tensorflow_probability import distributions as tfd
 
 from bert_flow_tf.errors import ConfigError, FlowError
 from bert_flow_tf.flow import ActNorm, AdditiveCoupling, AffineCoupling, Glow, Invertible1x1, Permutation
+from bert_flow_tf.flow.keras import keras
 from bert_flow_tf.training.flow_trainer import Trainer
 from bert_flow_tf.training.settings import FlowSettings
 from bert_flow_tf.training.sources import EmbeddingPairs
@@ -62,8 +64,8 @@ def test_density_of_any_precision_and_rank(dtype):
 
 
 def network(units):
-  return tf_keras.Sequential(
-    [tf_keras.layers.Dense(9, "tanh"), tf_keras.layers.Dropout(0.5), tf_keras.layers.Dense(units)]
+  return keras.Sequential(
+    [keras.layers.Dense(9, "tanh"), keras.layers.Dropout(0.5), keras.layers.Dense(units)]
   )
 
 
@@ -99,7 +101,7 @@ def test_the_trainer_fits_networks_of_a_users_own():
 
 def test_a_network_of_the_wrong_size_is_named():
   with rejected(FlowError, "network", match=r"^network: expected \[batch, 4\]"):
-    AdditiveCoupling(network=tf_keras.layers.Dense(3)).build([None, 8])
+    AdditiveCoupling(network=keras.layers.Dense(3)).build([None, 8])
 
 
 BASES = [
@@ -180,3 +182,34 @@ def test_a_base_with_variables_is_not_copied():
   flow = Glow(config(), 8, base=tfd.Normal(tf.Variable(0.0), 1.0))
   with pytest.raises(ConfigError, match=r"^base: ResourceVariable cannot be saved"):
     flow.copy()
+
+
+@pytest.mark.parametrize("layer", LAYERS, ids=lambda layer: getattr(layer, "__name__", "Glow"))
+def test_bijectors_and_distributions_name_their_variables(layer):
+  flow = layer()
+  flow(cone(6, 8))
+  bijector = flow.make_bijector()
+  assert len(bijector.trainable_variables) == len(flow.trainable_weights)
+  assert len(bijector.variables) == len(flow.weights) - (type(flow) is Glow)  # but the flow's state
+  normal = tfd.MultivariateNormalDiag(tf.zeros(8))
+  joint = tfd.JointDistributionNamed({"u": tfd.TransformedDistribution(normal, tfb.Invert(bijector))})
+  assert len(joint.trainable_variables) == len(flow.trainable_weights)
+  module = tf.Module()
+  module.bijector = bijector
+  assert len(module.trainable_variables) == len(flow.trainable_weights)
+  flow.trainable = False
+  assert flow.make_bijector().trainable_variables == ()
+
+
+def test_minimize_moves_the_loss():
+  """TensorFlow Probability's own optimization, of the variables that it finds in the distribution."""
+  flow, u = Glow(config(n_levels=2, depth=1), 8, seed=1), tf.constant(cone(40, 8), tf.float32)
+  flow.adapt(u)
+  assert len(flow.distribution.trainable_variables) == len(flow.trainable_weights)
+  losses = tfp.math.minimize(
+    lambda: -tf.reduce_mean(flow.distribution.log_prob(u)),
+    num_steps=20,
+    optimizer=tf_keras.optimizers.Adam(0.01),
+    trainable_variables=flow.distribution.trainable_variables,
+  )
+  assert losses[-1] < losses[0] - 0.1
