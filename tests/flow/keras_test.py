@@ -15,9 +15,10 @@ from tensorflow_probability import distributions as tfd
 from bert_flow_tf.errors import ConfigError, FlowError
 from bert_flow_tf.flow import ActNorm, AdditiveCoupling, AffineCoupling, Glow, Invertible1x1, NegativeLogLikelihood
 from bert_flow_tf.flow.keras import IS_KERAS_3, keras, parts_of
-from tests.flow import reference
+from tests.flow import models, reference
 from tests.flow.cases import CASES, DIM, cone, config, randomize
 from tests.testing import REPO
+from tests.training import two_replicas
 
 U = cone(6, DIM).astype(np.float32)
 each = pytest.mark.parametrize("case", CASES, ids=[case.name for case in CASES])
@@ -272,64 +273,12 @@ def test_initialize_in_a_function_is_an_error():
 # ---- training
 
 
-class Flow(keras.Model):
-  """A model of a user's own whose call is given, with a flow as its attribute."""
-
-  def __init__(self, flow, function):
-    super().__init__()
-    self.flow, self.function = flow, function
-    self.likelihood = NegativeLogLikelihood(flow)
-
-  def call(self, inputs):
-    return self.function(self, inputs)
-
-
-class FlowOfOwnStep(Flow):
-  def train_step(self, data):
-    with tf.GradientTape() as tape:
-      loss = tf.reduce_mean(self.flow.bits_per_dim(data))
-    gradients = tape.gradient(loss, self.trainable_variables)
-    self.optimizer.apply_gradients(zip(gradients, self.trainable_variables, strict=True))
-    return {"bits": loss}
-
-
-def add_loss(model, inputs):
-  model.add_loss(tf.reduce_mean(model.flow.bits_per_dim(inputs)))
-  return inputs
-
-
-# {name: flow -> a model whose fit moves the flow's weights}
-MODELS = {
-  "functional": lambda flow: model_of(NegativeLogLikelihood(flow)),
-  "sequential": lambda flow: keras.Sequential([keras.Input([DIM]), NegativeLogLikelihood(flow)]),
-  "subclass": lambda flow: Flow(flow, lambda model, inputs: model.likelihood(inputs)),
-  "add_loss": lambda flow: Flow(flow, add_loss),
-  "train_step": lambda flow: FlowOfOwnStep(flow, lambda model, inputs: model.flow(inputs)),
-}
-
-
-@pytest.mark.parametrize("devices", [1, 2])
-@pytest.mark.parametrize("name", MODELS)
-def test_every_kind_of_model_trains_every_weight(name, devices):
+@pytest.mark.parametrize("name", models.MODELS)
+def test_every_kind_of_model_trains_every_weight(name):
   """On one device, and on two by a strategy."""
-  strategy = tf.distribute.get_strategy()
-  if devices == 2:
-    names = [f"CPU:{index}" for index in range(len(tf.config.list_logical_devices("CPU")))]
-    if len(names) < 2:
-      pytest.skip("another test of this process came first, and left one logical device")
-    strategy = tf.distribute.MirroredStrategy(names[:2], tf.distribute.ReductionToOneDevice())
-  with strategy.scope():
-    flow = small()
-    flow.adapt(U)
-    model = MODELS[name](flow)
-    model.compile(keras.optimizers.Adam(0.01))
-  before, bits = flow.get_weights(), np.mean(flow.bits_per_dim(U))
-  model.fit(U, epochs=3, batch_size=6, verbose=0)
-  assert len(model.trainable_weights) == len(flow.trainable_weights)
-  trained = {id(weight) for weight in flow.trainable_weights}
-  for weight, old, new in zip(flow.weights, before, flow.get_weights(), strict=True):
-    assert np.array_equal(old, new) == (id(weight) not in trained), full_name(weight)
-  assert np.mean(flow.bits_per_dim(U)) < bits - 1e-3
+  for unchanged, bits in (models.train(name), two_replicas.results()["models"][name]):
+    assert unchanged == []
+    assert bits[1] < bits[0] - 1e-3
 
 
 @pytest.mark.parametrize("coupling", ["additive", "affine"])

@@ -71,6 +71,14 @@ def layers(strategy):
   return found
 
 
+def models(strategy):
+  """Fits every kind of Keras model around a flow."""
+  from tests.flow import models as models_of_flows
+
+  with strategy.scope():
+    return {name: models_of_flows.train(name) for name in models_of_flows.MODELS}
+
+
 def siamese(strategy):
   """Makes half a pass of a siamese fit without dropout, whose masks are a replica's own."""
   from tests.training import small_siamese
@@ -140,6 +148,7 @@ def main():
     "embedded": embedded(mirrored),
     "fits": fits(strategy),
     "layers": layers(strategy),
+    "models": models(strategy),
     "siamese": siamese(strategy),
     "several": several(strategy),
   }
