@@ -29,22 +29,25 @@ registered = keras.saving.register_keras_serializable("bert_flow_tf")
 name_scope = keras.name_scope if IS_KERAS_3 else tf.name_scope
 
 
-def _let_probability_import_keras_2() -> None:
-  """Makes tensorflow.compat.v2.keras importable if TF_USE_LEGACY_KERAS was set after TensorFlow's import.
+def _let_probability_find_keras() -> None:
+  """Makes TensorFlow Probability importable after transformers, which sets TF_USE_LEGACY_KERAS within the process.
 
-  transformers sets it, and TensorFlow Probability, imported after it, would fail.
+  Probability takes the Keras of tensorflow.compat.v2, which chooses at its own first use; Keras 2 is a module there
+  only if the variable was set when TensorFlow was imported.
   """
+  import tensorflow.compat.v2 as v2  # not `from`, which would find another module
+
   if os.environ.get("TF_USE_LEGACY_KERAS") not in ("1", "true", "True"):
+    v2.keras.version()  # chooses Keras 3, also for the time after transformers' import
     return
   import tf_keras
-  from tensorflow.compat import v2
 
   folder = os.path.join(os.path.dirname(tf_keras.__file__), "api", "_v2")
   if folder not in v2.__path__:
     v2.__path__.append(folder)
 
 
-_let_probability_import_keras_2()
+_let_probability_find_keras()
 
 
 def is_symbolic(values: Any) -> bool:
