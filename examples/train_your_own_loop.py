@@ -10,7 +10,7 @@ other data. Here the flow learns the embeddings of the packaged sample, with gra
 import argparse
 from collections.abc import Callable
 
-import bert_flow_tf  # isort: skip  (before TensorFlow: it selects Keras 2 and hides the start-up notes)
+import bert_flow_tf  # isort: skip  (before TensorFlow: hides its start-up notes)
 
 import numpy as np
 import scipy.stats

@@ -15,7 +15,7 @@ from typing import Any
 if __package__ in (None, ""):  # run as a file, from any folder
   sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2]))
 
-import bert_flow_tf  # isort: skip  (selects Keras 2 before TensorFlow is imported)
+import bert_flow_tf  # isort: skip  (before TensorFlow: hides its start-up notes)
 
 import numpy as np
 import tensorflow as tf
