@@ -65,10 +65,30 @@ def parts_of(layer: Any) -> list[Any]:
 
 
 def track_parts(layer: Any) -> None:
-  """Lets `tf.train.Checkpoint` find the layers that a layer holds in lists, which Keras 3 hides from it."""
-  if IS_KERAS_3:
-    for index, part in enumerate(layer._layers):
-      layer._track_trackable(part, f"layer_{index}")
+  """Lets `tf.train.Checkpoint` find the layers that a layer holds in lists, which Keras 3 hides from it.
+
+  Lists have the names of their attributes, as in Keras 2: a checkpoint of one Keras can be restored in the other.
+  """
+  if not IS_KERAS_3:
+    return
+  for part in parts_of(layer):
+    for name, value in list(vars(part).items()):
+      is_list = isinstance(value, list) and name != "_layers"  # Keras' own list
+      if is_list and value and all(isinstance(inner, Layer) for inner in value):
+        part._track_trackable(tf.__internal__.tracking.wrap(list(value)), name, overwrite=True)
+    _track_rest(part)
+
+
+def _track_rest(part):
+  """Tracks the layers that a layer holds otherwise, such as in a dictionary."""
+  tracked = set()
+  for child in part._trackable_children().values():
+    tracked.add(id(child))
+    if isinstance(child, list):
+      tracked.update(map(id, child))
+  for index, inner in enumerate(part._layers):
+    if id(inner) not in tracked:
+      part._track_trackable(inner, f"layer_{index}", overwrite=True)
 
 
 def tf_variables(weights: Iterable[Any]) -> list[tf.Variable]:

@@ -2,6 +2,7 @@
 
 import contextlib
 import dataclasses
+import math
 import os
 from collections.abc import Callable, Iterator, Mapping
 
@@ -11,6 +12,7 @@ import tensorflow as tf
 from bert_flow_tf.data.pipeline import ORDER, batched, pair_order
 from bert_flow_tf.errors import ConfigError
 from bert_flow_tf.flow.glow import Glow
+from bert_flow_tf.flow.keras import Layer, parts_of, tf_variables
 from bert_flow_tf.training.distribution import (
   distribute_batches,
   has_several_workers,
@@ -130,7 +132,7 @@ class Trainer:
       total=total,
       strategy=self._strategy,
       objects={"flow": self.flow, "optimizer": self._optimizer},
-      variables=self.flow.variables + self._optimizer.variables,
+      variables=[*tf_variables(self.flow.variables), *self._optimizer.variables],
       trained=[self._weights.variable],
       identity=identity,
       save_checkpoints_steps=self._settings.save_checkpoints_steps,
@@ -251,17 +253,17 @@ class Trainer:
 
 
 class WeightVector:
-  """One variable with the values of a module's trainable weights, each of which is an attribute of one layer."""
+  """One variable with the values of a layer's trainable weights, each of which is an attribute of one part of it."""
 
-  def __init__(self, module: tf.Module) -> None:
-    self._weights = tuple(module.trainable_variables)
-    self._sizes = [weight.shape.num_elements() for weight in self._weights]
+  def __init__(self, layer: Layer) -> None:
+    self._weights = tuple(layer.trainable_variables)
+    self._sizes = [math.prod(weight.shape) for weight in self._weights]
     self.variable = tf.Variable(tf.zeros([sum(self._sizes)], self._weights[0].dtype), name="weights")
-    # Where the weights are: (layer, name of the attribute) in their order.
+    # Where the weights are: (part, name of the attribute) in their order.
     places = {}
-    for layer in module.submodules:
-      for name, value in vars(layer).items():
-        places[id(value)] = (layer, name)
+    for part in parts_of(layer):
+      for name, value in vars(part).items():
+        places[id(value)] = (part, name)
     self._places = []
     for weight in self._weights:
       if id(weight) not in places:
@@ -281,18 +283,18 @@ class WeightVector:
   def as_values(self, vector: tf.Tensor) -> Iterator[None]:
     """Puts the parts of a vector in place of the weights while the block computes with the module."""
     try:
-      for (layer, name), value in zip(self._places, self._split(vector), strict=True):
-        vars(layer)[name] = value  # not by setattr, with which Keras would forget the variable
+      for (part, name), value in zip(self._places, self._split(vector), strict=True):
+        vars(part)[name] = value  # not by setattr, with which Keras would forget the variable
       yield
     finally:
-      for (layer, name), weight in zip(self._places, self._weights, strict=True):
-        vars(layer)[name] = weight
+      for (part, name), weight in zip(self._places, self._weights, strict=True):
+        vars(part)[name] = weight
 
   def _split(self, vector):
     """Returns the parts of a vector in the shapes of the weights."""
     parts = []
     for part, weight in zip(tf.split(vector, self._sizes), self._weights, strict=True):
-      if weight.shape.rank != 1:
+      if len(weight.shape) != 1:
         part = tf.reshape(part, weight.shape)
       parts.append(part)
     return parts

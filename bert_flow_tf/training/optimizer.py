@@ -1,10 +1,9 @@
 """The optimizer of BERT's published code, with which the original fits its flow."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 import tensorflow as tf
-import tf_keras
 
 from bert_flow_tf.errors import ConfigError
 
@@ -13,45 +12,82 @@ EXCLUDED_FROM_WEIGHT_DECAY = ("LayerNorm", "layer_norm", "bias")
 _BETA_1, _BETA_2, _EPSILON = 0.9, 0.999, 1e-6
 
 
-class AdamWeightDecay(tf_keras.optimizers.Optimizer):
+class AdamWeightDecay(tf.Module):
   """Adam without bias correction, with decoupled weight decay.
 
       m = beta_1 m + (1 - beta_1) g,  v = beta_2 v + (1 - beta_2) g^2
       w = w - learning_rate (m / (sqrt(v) + epsilon) + weight_decay_rate w)
 
   g is the gradient summed over replicas and then clipped to a global norm. The constants are the published code's.
-  Variables whose names contain one of `EXCLUDED_FROM_WEIGHT_DECAY` are not decayed.
+  Variables whose names contain one of `EXCLUDED_FROM_WEIGHT_DECAY` are not decayed. The learning rate is a number, or
+  a function: step, counted from 0 -> rate. No part of Keras, it is the same under each Keras.
   """
 
   def __init__(
     self,
-    learning_rate: float | tf_keras.optimizers.schedules.LearningRateSchedule = 1e-3,
+    learning_rate: float | Callable[[tf.Tensor], tf.Tensor] = 1e-3,
     weight_decay_rate: float = 0.01,
     global_clipnorm: float | None = 1.0,
   ) -> None:
-    super().__init__(name="AdamWeightDecay", weight_decay=None, global_clipnorm=global_clipnorm, jit_compile=False)
-    self._learning_rate = self._build_learning_rate(learning_rate)
+    super().__init__(name="AdamWeightDecay")
     self._weight_decay_rate = weight_decay_rate
+    self._global_clipnorm = global_clipnorm
+    self._schedule = None
+    # Attributes that hold variables are the names in checkpoints, which are those of release 0.1.0.
+    self._iterations = _untrained(tf.zeros([], tf.int64), "iteration")
+    if callable(learning_rate):
+      self._schedule = learning_rate
+      self._current_learning_rate = _untrained(learning_rate(self._iterations), "current_learning_rate")
+    else:
+      self._learning_rate = _untrained(tf.constant(learning_rate, tf.float32), "learning_rate")
 
-  def build(self, var_list: Sequence[tf.Variable]) -> None:
-    """Creates the two moments of every variable."""
-    super().build(var_list)
-    if getattr(self, "_built", False):
-      return
-    self._built = True
-    self._first = [self.add_variable_from_reference(variable, "m") for variable in var_list]
-    self._second = [self.add_variable_from_reference(variable, "v") for variable in var_list]
+  def build(self, variables: Sequence[tf.Variable]) -> None:
+    """Creates the two moments of every variable; called once, before the first step."""
+    self._first = [_untrained(tf.zeros(variable.shape, variable.dtype), "m") for variable in variables]
+    self._second = [_untrained(tf.zeros(variable.shape, variable.dtype), "v") for variable in variables]
+    self._positions = {id(variable): position for position, variable in enumerate(variables)}
+
+  @property
+  def iterations(self) -> tf.Variable:
+    """Number of steps made."""
+    return self._iterations
+
+  @property
+  def learning_rate(self) -> tf.Variable:
+    """Rate of the last step; the first one's before any step."""
+    if self._schedule is None:
+      return self._learning_rate
+    return self._current_learning_rate
 
   def restart(self) -> None:
     """Resets the steps and both moments to zero."""
-    self.iterations.assign(0)
-    for moment in self._first + self._second:
-      moment.assign(tf.zeros_like(moment))
+    for variable in (self._iterations, *self._first, *self._second):
+      variable.assign(tf.zeros_like(variable))
 
-  def update_step(self, gradient: tf.Tensor, variable: tf.Variable) -> None:
+  def apply_gradients(
+    self, gradients_and_variables: Iterable[tuple[tf.Tensor, tf.Variable]], skip_gradients_aggregation: bool = False
+  ) -> None:
+    """Makes one step in a replica's context, where each replica updates its copies of the variables.
+
+    `skip_gradients_aggregation`: the gradients are already summed over replicas.
+    """
+    gradients, variables = zip(*gradients_and_variables, strict=True)
+    gradients = list(gradients)
+    if not skip_gradients_aggregation:
+      context = tf.distribute.get_replica_context()
+      gradients = context.all_reduce(tf.distribute.ReduceOp.SUM, gradients)
+    if self._global_clipnorm is not None:
+      gradients, _ = tf.clip_by_global_norm(gradients, self._global_clipnorm)
+    if self._schedule is not None:
+      self._current_learning_rate.assign(self._schedule(self._iterations))
+    for gradient, variable in zip(gradients, variables, strict=True):
+      self._update(gradient, variable)
+    self._iterations.assign_add(1)
+
+  def _update(self, gradient, variable):
     """Applies one gradient to one variable."""
-    index = self._index_dict[self._var_key(variable)]
-    first, second = self._first[index], self._second[index]
+    position = self._positions[id(variable)]
+    first, second = self._first[position], self._second[position]
     # No bias correction, epsilon outside the root, decay apart from the gradient: as published.
     first.assign(_BETA_1 * first + (1.0 - _BETA_1) * gradient)
     second.assign(_BETA_2 * second + (1.0 - _BETA_2) * tf.square(gradient))
@@ -59,6 +95,10 @@ class AdamWeightDecay(tf_keras.optimizers.Optimizer):
     if not any(part in variable.name for part in EXCLUDED_FROM_WEIGHT_DECAY):
       update += self._weight_decay_rate * variable
     variable.assign_sub(tf.cast(self.learning_rate, variable.dtype) * update)
+
+
+def _untrained(value, name):
+  return tf.Variable(value, trainable=False, name=name)
 
 
 def num_steps(num_pairs: int, train_batch_size: int, num_train_epochs: float) -> int:
@@ -80,7 +120,7 @@ def num_warmup_steps(steps: int, warmup_proportion: float) -> int:
   return int(steps * warmup_proportion)
 
 
-class WarmUpLinearDecay(tf_keras.optimizers.schedules.LearningRateSchedule):
+class WarmUpLinearDecay:
   """Rises linearly over the first steps, then falls linearly to 0 at the last step. Steps count from 0.
 
       rate = learning_rate * step / warmup_steps           for step < warmup_steps
@@ -90,7 +130,6 @@ class WarmUpLinearDecay(tf_keras.optimizers.schedules.LearningRateSchedule):
   """
 
   def __init__(self, learning_rate: float, steps: int, warmup_steps: int) -> None:
-    super().__init__()
     self._learning_rate, self._steps, self._warmup_steps = learning_rate, steps, warmup_steps
 
   def __call__(self, step: tf.Tensor) -> tf.Tensor:

@@ -7,6 +7,7 @@ import tensorflow as tf
 from bert_flow_tf.encoder.pooling import Pooling, low_dim
 from bert_flow_tf.encoder.sentence_encoder import SentenceEncoder
 from bert_flow_tf.flow.glow import Glow
+from bert_flow_tf.flow.keras import tf_variables
 from bert_flow_tf.training.labelled_pairs import LabelledPairs
 from bert_flow_tf.training.objectives import Classifier, cosine_losses
 from bert_flow_tf.training.siamese_settings import SiameseSettings
@@ -40,9 +41,9 @@ class SiameseLosses:
     if classifier is not None:
       self.variables.append(classifier.output_weights)
     if flow is not None and settings.flow_loss:
-      self.flow_variables = list(flow.trainable_variables)
+      self.flow_variables = tf_variables(flow.trainable_variables)
     elif flow is not None:
-      self.variables += flow.trainable_variables
+      self.variables += tf_variables(flow.trainable_variables)
 
   def identity(self) -> dict[str, Any]:
     """Returns the JSON values of encoder, classifier and flow that a resumed training must share."""

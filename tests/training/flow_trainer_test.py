@@ -198,6 +198,7 @@ def test_steps_are_those_of_the_equations(constants, scale, dtype, tolerance):
   ours, theirs = variables(expected, dtype), reference.AdamWeightDecay(0.125, **constants, decayed=DECAYED)
   # The rate is exact in float32, which it is kept in.
   optimizer = AdamWeightDecay(0.125, constants.get("decay", 0.01), constants.get("clip", 1.0))
+  optimizer.build(list(ours.values()))
   for step in range(STEPS):
     gradients = random(step + 1, scale)
     expected = theirs.step(expected, gradients)
