@@ -12,6 +12,7 @@ from bert_flow_tf.calibration.interface import Calibration
 from bert_flow_tf.calibration.linear import LinearCalibration
 from bert_flow_tf.errors import CalibrationError
 from bert_flow_tf.flow.glow import Glow
+from bert_flow_tf.flow.keras import tf_variables
 
 
 class CalibrationGraph:
@@ -54,7 +55,7 @@ class FlowGraph(CalibrationGraph):
   def __init__(self, flow: Glow, mix: Mix | None, dtype: type):
     if flow.needs_initialization:
       raise CalibrationError("calibration: the flow is not fitted; fit or load it first", argument="calibration")
-    super().__init__("flow", mix.dim if mix else flow.dim, flow.dim, flow.weights)
+    super().__init__("flow", mix.dim if mix else flow.dim, flow.dim, tf_variables(flow.weights))
     self._flow, self._mix, self._dtype = flow, mix, dtype
 
   def transform(self, embeddings: tf.Tensor) -> tf.Tensor:

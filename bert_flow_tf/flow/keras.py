@@ -3,8 +3,10 @@
 Nothing else in the package knows which Keras it has.
 """
 
+import importlib.util
 import os
-from collections.abc import Iterable
+import weakref
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import tensorflow as tf
@@ -30,18 +32,17 @@ name_scope = keras.name_scope if IS_KERAS_3 else tf.name_scope
 
 
 def _let_probability_import_keras_2() -> None:
-  """Makes tensorflow.compat.v2.keras importable if TF_USE_LEGACY_KERAS was set after TensorFlow's import.
+  """Makes tensorflow.compat.v2.keras importable if TF_USE_LEGACY_KERAS is set after TensorFlow's import, or will be.
 
   transformers sets it, and TensorFlow Probability, imported after it, would fail.
   """
-  if os.environ.get("TF_USE_LEGACY_KERAS") not in ("1", "true", "True"):
-    return
-  import tf_keras
   from tensorflow.compat import v2
 
-  folder = os.path.join(os.path.dirname(tf_keras.__file__), "api", "_v2")
-  if folder not in v2.__path__:
-    v2.__path__.append(folder)
+  package = importlib.util.find_spec("tf_keras")  # not imported: it takes a second
+  for place in package.submodule_search_locations if package else ():
+    folder = os.path.join(place, "api", "_v2")
+    if folder not in v2.__path__:
+      v2.__path__.append(folder)
 
 
 _let_probability_import_keras_2()
@@ -66,6 +67,32 @@ def track_parts(layer: Any) -> None:
   if IS_KERAS_3:
     for index, part in enumerate(layer._layers):
       layer._track_trackable(part, f"layer_{index}")
+
+
+# {(id of a variable, whether the layer is trainable): weight} of `weights_on`, as long as a layer has the weight.
+_shared: Any = weakref.WeakValueDictionary()
+
+
+def weights_on(variables: Mapping[str, tf.Variable], trainable: bool) -> list[Any]:
+  """Returns existing variables, {name: variable}, as weights of a layer: who trains or loads these sets the variables.
+
+  Keras 3 would not notice a variable as a layer's attribute. Layers on the same variables get the same weights, as an
+  optimizer would train two weights on a variable twice; but a frozen layer has others than a trainable one, as it sets
+  their `trainable`.
+  """
+  if not IS_KERAS_3:
+    return list(variables.values())
+  weights = []
+  for name, variable in variables.items():
+    key = id(variable), trainable
+    weight = _shared.get(key)
+    if weight is None or weight.trainable != (trainable and variable.trainable):
+      weight = keras.Variable(variable, name=name.replace("/", "."), trainable=variable.trainable)
+      if weight._value is not variable:
+        raise ImportError(f"Keras {keras.__version__} copies a variable; use Keras 3.15, or TF_USE_LEGACY_KERAS=1")
+      _shared[key] = weight
+    weights.append(weight)
+  return weights
 
 
 def tf_variables(weights: Iterable[Any]) -> list[tf.Variable]:
