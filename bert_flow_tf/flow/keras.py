@@ -4,7 +4,8 @@ Nothing else in the package knows which Keras it has.
 """
 
 import os
-from collections.abc import Iterable
+import weakref
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import tensorflow as tf
@@ -89,6 +90,32 @@ def _track_rest(part):
   for index, inner in enumerate(part._layers):
     if id(inner) not in tracked:
       part._track_trackable(inner, f"layer_{index}", overwrite=True)
+
+
+# {(id of a variable, whether the layer is trainable): weight} of `weights_on`, as long as a layer has the weight.
+_shared: Any = weakref.WeakValueDictionary()
+
+
+def weights_on(variables: Mapping[str, tf.Variable], trainable: bool) -> list[Any]:
+  """Returns existing variables, {name: variable}, as weights of a layer: who trains or loads these sets the variables.
+
+  Keras 3 would not notice a variable as a layer's attribute. Layers on the same variables get the same weights, as an
+  optimizer would train two weights on a variable twice; but a frozen layer has others than a trainable one, as it sets
+  their `trainable`.
+  """
+  if not IS_KERAS_3:
+    return list(variables.values())
+  weights = []
+  for name, variable in variables.items():
+    key = id(variable), trainable
+    weight = _shared.get(key)
+    if weight is None or weight.trainable != (trainable and variable.trainable):
+      weight = keras.Variable(variable, name=name.replace("/", "."), trainable=variable.trainable)
+      if weight._value is not variable:
+        raise ImportError(f"Keras {keras.__version__} copies a variable; use Keras 3.15, or TF_USE_LEGACY_KERAS=1")
+      _shared[key] = weight
+    weights.append(weight)
+  return weights
 
 
 def tf_variables(weights: Iterable[Any]) -> list[tf.Variable]:
