@@ -55,6 +55,7 @@ def train(strategy: tf.distribute.Strategy, embeddings: np.ndarray, steps: int, 
     flow.adapt(embeddings[:512])
     rate = tf.keras.optimizers.schedules.CosineDecay(1e-3, steps)
     optimizer = tf.keras.optimizers.Adam(rate)
+    optimizer.build(flow.trainable_variables)  # its variables cannot be made within a step on several devices
   rows = tf.data.Dataset.from_tensor_slices(embeddings).shuffle(len(embeddings), seed=1).repeat()
   batches = strategy.experimental_distribute_dataset(rows.batch(batch, drop_remainder=True))
   step = make_step(strategy, flow, optimizer, batch)
