@@ -25,7 +25,7 @@ def startup(model):
     start = time.process_time()
 
   start = time.process_time()
-  import bert_flow_tf  # first: it selects Keras 2
+  import bert_flow_tf  # first: older commits select Keras 2
 
   lap("import")
   import tensorflow  # noqa: F401

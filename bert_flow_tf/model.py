@@ -17,11 +17,12 @@ from bert_flow_tf.data.pairs import SentencePairs, Texts, check_pairs, check_sen
 from bert_flow_tf.encoder import pooling as pooling_lib
 from bert_flow_tf.encoder.identity import check_encoder, has_identity, load_identity, read_identity, save_identity
 from bert_flow_tf.encoder.sentence_encoder import SentenceEncoder, load_encoder
-from bert_flow_tf.errors import BertFlowError, ConfigError, EncoderError, naming
+from bert_flow_tf.errors import BertFlowError, ConfigError, DataError, EncoderError, naming
 from bert_flow_tf.evaluation import isotropy
 from bert_flow_tf.evaluation.metrics import SAME, cosine_similarity, normalized
 from bert_flow_tf.evaluation.task_scores import Embeddings
 from bert_flow_tf.flow.glow import Glow
+from bert_flow_tf.flow.keras import is_symbolic
 from bert_flow_tf.io.checks import check_rows, check_sentence_transformers
 from bert_flow_tf.training.calibrate import fit_flow, fit_linear, make_trainer, settings_of_fit
 from bert_flow_tf.training.choice import Choice, choose_calibration
@@ -511,14 +512,18 @@ class SentenceModel:
     table = self.encoder.characters.dense(self._characters) if self._characters else None
     return EncoderGraph(self.encoder, pooling, self.max_seq_length, table)
 
-  def as_function(self, normalize_embeddings: bool = False) -> Callable[[tf.Tensor], tf.Tensor]:
-    """Returns a tf.function that embeds and calibrates text in a graph: UTF-8 string [n] -> float32 [n, output_dim].
+  def as_function(self, normalize_embeddings: bool = False, *, trainable: bool = False) -> "SentenceFunction":
+    """Returns a function that embeds and calibrates text in a graph: UTF-8 string [n] -> float32 [n, output_dim].
 
-    It computes what `encode` does, to rounding, with gradients to the weights of encoder and flow: for a tf.data
-    pipeline, a Keras model or a SavedModel. `export_model` writes a version for TF Serving. Needs TensorFlow Text.
+    It computes what `encode` does, to rounding, on the weights of this model: in a tf.data pipeline, a tf.function, a
+    SavedModel, an attribute of a Keras layer, or `keras.layers.Lambda(function, output_shape=(model.output_dim,))`.
+    `export_model` writes a version for TF Serving. Needs TensorFlow Text.
 
     Args:
       normalize_embeddings: whether embeddings are divided by their length.
+      trainable: whether gradients flow to the weights of encoder and flow, which are its `trainable_variables` then:
+        for a loop of your own. `fit` of Keras 3 trains no variables of a function; `SentenceEncoder.as_layer` and the
+        flow are layers, which it trains.
 
     Raises:
       CalibrationError: the calibration is not fitted.
@@ -526,14 +531,61 @@ class SentenceModel:
     """
     from bert_flow_tf.calibration.graph import make_calibration_graph
 
-    encoder = self.encoder_graph()
-    if encoder.without_text:
-      raise EncoderError(encoder.without_text)
-    calibration = make_calibration_graph(self.calibration, self.rows_dim)
+    # Variables and traces belong to no graph from which this may be called: Keras and tf.function throw theirs away.
+    with tf.init_scope():
+      encoder = self.encoder_graph()
+      if encoder.without_text:
+        raise EncoderError(encoder.without_text)
+      calibration = make_calibration_graph(self.calibration, self.rows_dim)
+      return SentenceFunction(encoder, calibration, self.identity.low_dim, normalize_embeddings, trainable)
 
-    @tf.function(input_signature=[tf.TensorSpec([None], tf.string, "text")], autograph=False)
+
+class SentenceFunction(tf.Module):
+  """Function of `SentenceModel.as_function`: UTF-8 text string [n] -> embeddings float32 [n, output_dim], in a graph.
+
+  Attributes:
+    variables: all weights on which it computes.
+    trainable_variables: the weights that get gradients; none of a frozen function.
+    non_trainable_variables: the other weights.
+  """
+
+  # Lists in place of the properties of `tf.Module`, for which every variable of a frozen function is trainable. A
+  # SavedModel has them, too.
+  variables: Any = ()
+  trainable_variables: Any = ()
+  non_trainable_variables: Any = ()
+
+  def __init__(self, encoder: Any, calibration: Any, low_dim: int | None, normalize: bool, trainable: bool) -> None:
+    super().__init__(name="sentence_function")
+    variables = [*encoder.variables, *calibration.variables]
+    trained = []
+    if trainable:
+      trained += encoder.trainable_variables()
+      trained += [variable for variable in calibration.variables if variable.trainable]
+    ids = set(map(id, trained))
+    self.variables = variables
+    self.trainable_variables = trained
+    self.non_trainable_variables = [variable for variable in variables if id(variable) not in ids]
+    if not encoder.takes_ids:
+      encoder.track(self)
+
     def embed(text):
-      embeddings = pooling_lib.low_dim(calibration.transform(encoder.of_text(text)), self.identity.low_dim)
-      return tf.math.l2_normalize(embeddings, axis=1) if normalize_embeddings else embeddings
+      embeddings = pooling_lib.low_dim(calibration.transform(encoder.of_text(text)), low_dim)
+      if normalize:
+        embeddings = tf.math.l2_normalize(embeddings, axis=1)
+      if not trainable:
+        embeddings = tf.stop_gradient(embeddings)
+      return embeddings
 
-    return embed
+    text = tf.TensorSpec([None], tf.string, "text")
+    function = tf.function(embed, input_signature=[text], autograph=False)
+    function.get_concrete_function()
+    # TensorFlow saves functions that are attributes.
+    vars(self)["__call__"] = function
+
+  def __call__(self, text: Any) -> tf.Tensor:
+    """UTF-8 text string [n] -> float32 [n, output_dim]."""
+    if is_symbolic(text):
+      layer = "keras.layers.Lambda(function, output_shape=(dim,))"
+      raise DataError(f"text: a symbolic tensor of Keras; use a layer on it, {layer}", "text")
+    return vars(self)["__call__"](text)

@@ -12,7 +12,7 @@ import argparse
 import pathlib
 from collections.abc import Callable
 
-from bert_flow_tf import SentenceEncoder, SentenceModel, load_task  # before TensorFlow: it selects Keras 2
+from bert_flow_tf import SentenceEncoder, SentenceModel, load_task  # before TensorFlow: hides its start-up notes
 from bert_flow_tf.encoder.saving import save_encoder
 from bert_flow_tf.encoder.text.word_piece import pad_batch
 

@@ -15,8 +15,10 @@ from typing import Any
 from bert_flow_tf.flow import Glow, NegativeLogLikelihood  # isort: skip  (before TensorFlow: hides its start-up notes)
 
 import numpy as np
-import tf_keras
+import tensorflow as tf
 from tensorflow_probability import distributions as tfd
+
+keras = tf.keras  # of the process: 3, or 2 with TF_USE_LEGACY_KERAS=1
 
 
 def make_vectors(n: int, dim: int, rng: np.random.Generator) -> np.ndarray:
@@ -33,16 +35,16 @@ def mean_cosine(vectors: np.ndarray) -> float:
   return float(np.mean(np.sum(unit[:-1] * unit[1:], axis=1)))
 
 
-def fit(vectors: np.ndarray, epochs: int) -> tuple[Glow, tf_keras.Model]:
+def fit(vectors: np.ndarray, epochs: int) -> tuple[Glow, keras.Model]:
   """Returns a flow that Keras fitted to vectors [n, dim], and the model from vectors to latents."""
   dim = vectors.shape[1]
   flow = Glow(config={"n_levels": 2, "depth": 3, "coupling": "affine", "coupling_width": 64}, dim=dim, seed=1)
   flow.adapt(vectors)  # each actnorm starts with mean 0 and variance 1
 
-  inputs = tf_keras.Input([dim])
+  inputs = keras.Input([dim])
   # The likelihood adds itself to the model's losses: compile needs no other one.
-  model = tf_keras.Model(inputs, [flow(inputs), NegativeLogLikelihood(flow)(inputs)])
-  model.compile(tf_keras.optimizers.Adam(1e-3))
+  model = keras.Model(inputs, [flow(inputs), NegativeLogLikelihood(flow)(inputs)])
+  model.compile(keras.optimizers.Adam(1e-3))
   model.fit(vectors, batch_size=128, epochs=epochs, verbose=0)
   return flow, model
 
@@ -85,7 +87,7 @@ def main(arguments: list[str] | None = None) -> dict[str, float]:
   with tempfile.TemporaryDirectory() as folder:
     path = os.path.join(folder, "flow.keras")
     model.save(path)
-    latents, _ = tf_keras.models.load_model(path)(held_out)
+    latents, _ = keras.models.load_model(path)(held_out)
   np.testing.assert_allclose(latents, flow.transform(held_out), atol=1e-5)
   return found
 

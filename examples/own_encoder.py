@@ -12,11 +12,10 @@ import pathlib
 
 import numpy as np
 import scipy.stats
+import tensorflow as tf
+import transformers
 
-from bert_flow_tf import SentenceEncoder, SentenceModel, load_task  # before transformers: it selects Keras 2
-
-import tensorflow as tf  # isort: skip
-import transformers  # isort: skip
+from bert_flow_tf import SentenceEncoder, SentenceModel, load_task
 
 
 def make_bert(folder: str | None, layers: int) -> tuple[transformers.TFBertModel, object]:

@@ -10,7 +10,7 @@ other data. Here the flow learns the embeddings of the packaged sample, with gra
 import argparse
 from collections.abc import Callable
 
-import bert_flow_tf  # isort: skip  (before TensorFlow: it selects Keras 2 and hides the start-up notes)
+import bert_flow_tf  # isort: skip  (before TensorFlow: hides its start-up notes)
 
 import numpy as np
 import scipy.stats
@@ -55,6 +55,7 @@ def train(strategy: tf.distribute.Strategy, embeddings: np.ndarray, steps: int, 
     flow.adapt(embeddings[:512])
     rate = tf.keras.optimizers.schedules.CosineDecay(1e-3, steps)
     optimizer = tf.keras.optimizers.Adam(rate)
+    optimizer.build(flow.trainable_variables)  # its variables cannot be made within a step on several devices
   rows = tf.data.Dataset.from_tensor_slices(embeddings).shuffle(len(embeddings), seed=1).repeat()
   batches = strategy.experimental_distribute_dataset(rows.batch(batch, drop_remainder=True))
   step = make_step(strategy, flow, optimizer, batch)

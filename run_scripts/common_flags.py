@@ -220,6 +220,6 @@ def about() -> dict[str, Any]:
 def versions() -> dict[str, str]:
   """Returns {package: version} of the packages that decide the numbers."""
   installed = {"bert_flow_tf": bert_flow_tf.__version__, "python": platform.python_version()}
-  for package in ("tensorflow", "tf-keras", "tensorflow-probability", "tokenizers", "numpy", "scipy"):
+  for package in ("tensorflow", "keras", "tf-keras", "tensorflow-probability", "tokenizers", "numpy", "scipy"):
     installed[package] = importlib.metadata.version(package)
   return installed

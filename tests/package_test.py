@@ -1,13 +1,20 @@
-"""The package itself: Keras 2, public names, what an import costs."""
+"""The package itself: public names, what an import costs, and any order of imports around a user's Keras."""
 
+import importlib.util
+import json
 import os
 import subprocess
 import sys
 
+import numpy as np
 import pytest
 
 import bert_flow_tf
-from tests.testing import REPO
+from tests import import_orders
+from tests.testing import REPO, tf_bert
+
+# Of the orders, these are among the fast tests.
+_FAST_ORDERS = ("tf.keras", "us before all others")
 
 
 def run(code, timeout=120, **environment):
@@ -39,19 +46,64 @@ def test_version_is_the_setups():
   assert f'VERSION = "{bert_flow_tf.__version__}"' in text
 
 
+def all_orders():
+  """Returns the orders of imports as parameters of a test, most of them slow."""
+  parameters = []
+  for order in import_orders.ORDERS:
+    marks = () if order in _FAST_ORDERS else pytest.mark.slow
+    parameters.append(pytest.param(order, marks=marks, id=order))
+  return parameters
+
+
+@pytest.fixture(scope="module")
+def expected():
+  """Returns the numbers that no order of imports may change, from this process."""
+  import tensorflow as tf
+
+  from bert_flow_tf.flow import Glow
+
+  model = import_orders.make_model(tf.keras)
+  losses = [import_orders.train(model) for _ in range(3)]
+  return {"users_model": losses, "flow": import_orders.use_flow(tf.keras, Glow)}
+
+
+@pytest.mark.parametrize("order", all_orders())
+def test_any_order_of_imports(order, expected):
+  before, after, users_keras = import_orders.ORDERS[order]
+  modules = [*before, *after]
+  if "transformers.TFBertModel" in modules:
+    tf_bert()
+  for module in modules:
+    name = module.partition(".")[0]
+    if name != "tf" and importlib.util.find_spec(name) is None:
+      pytest.skip(f"{name} is not installed")
+  done = run(f"from tests import import_orders; import_orders.main({order!r})")
+  assert done.returncode == 0, done.stderr[-3000:]
+  found = json.loads(done.stdout.splitlines()[-1])
+  np.testing.assert_allclose(found["users_model"], expected["users_model"], rtol=1e-5)
+  for name, values in expected["flow"].items():
+    np.testing.assert_allclose(found["flow"][name], values, rtol=1e-5, atol=1e-6, err_msg=name)
+  # transformers alone chooses Keras 2, where `tf.keras` was not used before.
+  is_2 = order == "TFBertModel"
+  assert found["tf.keras"] == ("tf_keras" if is_2 else "keras")
+  assert found["users_keras"] == ("tf_keras" if is_2 or users_keras == "tf_keras" else "keras")
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize(("name", "before"), [("flow.keras", ""), ("flow.h5", "import tf_keras; "), ("flow", "")])
-def test_keras_loads_a_saved_flow_without_custom_objects(tmp_path, before, name):
-  """In a process that imports the package and none of its parts, before Keras or after it."""
-  save = (
-    "from bert_flow_tf import Glow; import tf_keras; flow = Glow({'n_levels': 1, 'depth': 1}, 8, 'glorot', seed=1)\n"
-    "model = tf_keras.Sequential([tf_keras.Input([8]), flow])\n"
-    f"model.save({str(tmp_path / name)!r}); print(model(tf_keras.backend.ones([1, 8])).numpy().tolist())"
-  )
-  load = f"{before}import bert_flow_tf, importlib.util; importlib.util.find_spec('tf_keras')\n"
-  load += f"import tf_keras; model = tf_keras.models.load_model({str(tmp_path / name)!r})\n"
-  load += "print(model(tf_keras.backend.ones([1, 8])).numpy().tolist())"
-  saved, loaded = run(save), run(load, TF_USE_LEGACY_KERAS="1")
+@pytest.mark.parametrize("legacy", ["1", "0"], ids=["Keras 2", "Keras 3"])
+@pytest.mark.parametrize("ending", [".keras", ".h5", ""], ids=["keras", "h5", "saved_model"])
+def test_keras_loads_a_saved_flow_without_custom_objects(tmp_path, ending, legacy):
+  """In another process, which imports the flow's classes before it loads."""
+  if legacy == "0" and ending == "":
+    pytest.skip("Keras 3 writes no SavedModel by save")
+  path = str(tmp_path / f"flow{ending}")
+  show = "print(model(tf.ones([1, 8])).numpy().tolist())"
+  save = "import tensorflow as tf; from bert_flow_tf import Glow\n"
+  save += "flow = Glow({'n_levels': 1, 'depth': 1}, 8, 'glorot', seed=1)\n"
+  save += f"model = tf.keras.Sequential([tf.keras.Input([8]), flow]); model.save({path!r}); {show}"
+  load = "import tensorflow as tf; from bert_flow_tf.flow import Glow\n"
+  load += f"model = tf.keras.models.load_model({path!r}); {show}"
+  saved, loaded = run(save, TF_USE_LEGACY_KERAS=legacy), run(load, TF_USE_LEGACY_KERAS=legacy)
   assert (saved.returncode, loaded.returncode) == (0, 0), saved.stderr + loaded.stderr
   assert loaded.stdout == saved.stdout
 
@@ -67,27 +119,22 @@ def test_nothing_of_tensorflow_is_printed_at_its_start():
 
 
 @pytest.mark.slow
-def test_keras_3_first_is_refused_in_one_sentence():
-  done = run("import tensorflow as tf; tf.keras.layers.Dense(1); import bert_flow_tf")
+def test_another_backend_of_keras_is_one_sentence():
+  """JAX and PyTorch are not installed with the tests: only the backend's name is theirs."""
+  code = "import keras; keras.backend.backend = lambda: 'jax'\nfrom bert_flow_tf.flow import Glow"
+  done = run(code, KERAS_BACKEND="tensorflow", TF_USE_LEGACY_KERAS="0")
   assert done.returncode == 1
-  last = done.stderr.strip().splitlines()[-1]
-  assert last.startswith("ImportError: bert_flow_tf needs Keras 2, but tf.keras is already loaded from 'keras.")
-  assert last.endswith("or set TF_USE_LEGACY_KERAS=1 before starting Python.")
+  assert done.stderr.splitlines()[-1] == (
+    "ImportError: bert_flow_tf computes with TensorFlow, and Keras' backend is jax: set KERAS_BACKEND=tensorflow, or "
+    "TF_USE_LEGACY_KERAS=1 for Keras 2, before starting Python"
+  )
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-  ("before", "environment"),
-  [
-    ("import tensorflow as tf", {}),
-    ("import tensorflow as tf; tf.keras.layers.Dense(1)", {"TF_USE_LEGACY_KERAS": "1"}),
-    ("import tf_keras", {}),
-  ],
-  ids=["tf.keras untouched", "Keras 2 chosen by the user", "tf_keras first"],
-)
-def test_tensorflow_first_works(before, environment):
-  code = f"{before}\nimport bert_flow_tf\nimport tensorflow as tf\nprint(tf.keras.layers.Dense.__module__)"
-  code += "\nimport tensorflow_probability\ntensorflow_probability.distributions.Normal"
-  done = run(code, **environment)
-  assert done.returncode == 0, done.stderr
-  assert done.stdout.startswith("tf_keras.")
+@pytest.mark.parametrize(("legacy", "expected"), [("1", "tf_keras"), ("true", "tf_keras"), ("0", "keras")])
+def test_the_user_chooses_keras(legacy, expected):
+  code = "import bert_flow_tf, os; from bert_flow_tf.flow import Glow\nimport tensorflow as tf\n"
+  code += "print(tf.keras.layers.Dense.__module__.partition('.')[0], issubclass(Glow, tf.keras.layers.Layer))\n"
+  code += "print(os.environ['TF_USE_LEGACY_KERAS'])"
+  done = run(code, TF_USE_LEGACY_KERAS=legacy)
+  assert (done.returncode, done.stdout) == (0, f"{expected} True\n{legacy}\n"), done.stderr

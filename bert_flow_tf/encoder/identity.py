@@ -113,6 +113,12 @@ class EncoderIdentity(_Identity):
     facts["pooling"] = tuple(facts["pooling"])
     return cls(**facts, settings=settings)
 
+  def loading_settings(self) -> EncoderSettings:
+    """Returns the settings with which the encoder is loaded again."""
+    saved = self.settings.saved()
+    names = EncoderSettings().loading_arguments().keys() & saved.keys()
+    return EncoderSettings.of(self.name, **{name: saved[name] for name in names})
+
   @property
   def sentence_embedding_type(self) -> str:
     """Pooling as the user wrote it."""

@@ -6,22 +6,18 @@ from collections.abc import Mapping
 from typing import Any
 
 import tensorflow as tf
-import tf_keras
 
 from bert_flow_tf.encoder import pooling as pooling_lib
+from bert_flow_tf.encoder.identity import EncoderIdentity
 from bert_flow_tf.encoder.text.word_piece import pad_batch
-from bert_flow_tf.errors import DataError
-
-# The class of encoders, in the notation of Keras' files.
-_ENCODER_CLASS = {
-  "module": "bert_flow_tf.encoder.sentence_encoder",
-  "class_name": "SentenceEncoder",
-  "registered_name": "bert_flow_tf>SentenceEncoder",
-}
+from bert_flow_tf.encoder.transformer.transformer import path_of_variable
+from bert_flow_tf.encoder.transformer_encoder import TransformerEncoder
+from bert_flow_tf.errors import ConfigError, DataError, EncoderError
+from bert_flow_tf.flow.keras import Layer, is_symbolic, name_scope, registered, weights_on
 
 
-@tf_keras.saving.register_keras_serializable("bert_flow_tf")
-class EncoderLayer(tf_keras.layers.Layer):
+@registered
+class EncoderLayer(Layer):
   """Keras layer from sentences or their ids to embeddings u, float32 [batch, dim], by `SentenceEncoder.as_layer`.
 
   Its input is a string tensor [batch] (in eager calls also a list of str), ids int32 [batch, seq_len], or ids and mask
@@ -29,16 +25,28 @@ class EncoderLayer(tf_keras.layers.Layer):
   the layer is trainable. Without TensorFlow Text, or a graph form of the tokenizer, sentences are tokenized in Python,
   which no SavedModel contains: give it ids.
 
-  A .keras or .h5 file of a model around it has its weights, and names the encoder, which is loaded again.
+  A .keras or .h5 file of a model around it has its weights, and names the encoder, which is loaded again; Keras finds
+  the class if this module was imported.
   """
 
-  def __init__(self, encoder: Any, pooling: pooling_lib.Pooling, max_seq_length: int, trainable: bool, **kwargs: Any):
-    super().__init__(trainable=trainable, **kwargs)
+  def __init__(
+    self,
+    encoder: TransformerEncoder,
+    pooling: pooling_lib.Pooling,
+    max_seq_length: int,
+    trainable: bool,
+    name: str | None = None,
+  ):
+    # The encoder's `precision` decides how it computes, and no policy.
+    super().__init__(dtype="float32", name=name)
     self.dim = encoder.dim(pooling)
+    self.supports_jit = False  # sentences are no numbers, and every length of a batch would be compiled
     self._max_seq_length, self._pooling = max_seq_length, pooling
     # The model itself is no sublayer: to freeze this layer would freeze the user's model, too.
     self._encoder = encoder
-    self._used = encoder.trained_weights(pooling)
+    used = {path_of_variable(variable): variable for variable in encoder.trained_weights(pooling)}
+    with name_scope(self.name):
+      self._used = weights_on(used, trainable)
     self._graph_tokenizer: Any = None
     if importlib.util.find_spec("tensorflow_text"):
       # 700 lines that an encoder without a graph of its tokenizer does not need.
@@ -47,33 +55,55 @@ class EncoderLayer(tf_keras.layers.Layer):
 
       with contextlib.suppress(NoGraphForm):
         self._graph_tokenizer = GraphTokenizer(encoder.tokenizer, max_seq_length)
-    # What the embedding does not depend on is a part of a saved graph, but not of the weights.
+    # TensorFlow's checkpoints find the variables here. What the embedding does not depend on is a part of a saved
+    # graph, but not of the weights.
     self._model = tf.__internal__.tracking.AutoTrackable()
     self._model.weights = encoder.bert.weights
+    self.trainable = trainable  # the weights', too, which Keras 3 changes only together with the layer's
+    self.built = True
+
+  def __reduce__(self) -> tuple:
+    """Pickles and copies the layer with an encoder of its own, on whose weights the copy computes."""
+    return type(self), (self._encoder, self._pooling, self._max_seq_length, self.trainable, self.name)
 
   def get_config(self) -> dict[str, Any]:
     """Returns the layer's arguments, and the encoder's identity; an own model's is a NotImplementedError."""
     if self._encoder.loaded.is_user_model:
       raise NotImplementedError(
         f"'{self.name}': a .keras or .h5 file names the encoder, and a model object of your own has no name to load it "
-        "by; save the weights (save_weights), or a SavedModel (model.save of a folder)"
+        "by; save the weights (save_weights), or a SavedModel (tf.saved_model.save)"
       )
     identity = self._encoder.identity(self._pooling, self._max_seq_length)
-    return {**super().get_config(), "encoder": identity.to_dict()}
+    return {"name": self.name, "trainable": self.trainable, "encoder": identity.to_dict()}
 
   @classmethod
   def from_config(cls, config: dict[str, Any]) -> "EncoderLayer":
-    """Returns the layer of `get_config`, on an encoder that is loaded; Keras then sets the saved weights."""
-    arguments = dict(config)
-    identity = arguments.pop("encoder")
-    encoder_class = tf_keras.saving.get_registered_object(_ENCODER_CLASS["registered_name"])
-    if encoder_class is not None:  # Keras' loader of .h5 files knows no modules
-      encoder = encoder_class.from_config(identity)
-    else:
-      encoder = tf_keras.saving.deserialize_keras_object({**_ENCODER_CLASS, "config": identity})
-    for name in ("sentence_embedding_type", "max_seq_length"):
-      arguments[name] = identity[name]
-    return encoder.as_layer(**arguments)
+    """Returns the layer of `get_config`, on an encoder that is loaded; Keras then sets the saved weights.
+
+    Raises:
+      EncoderError: the encoder cannot be loaded, or has another vocabulary.
+    """
+    identity = EncoderIdentity.from_dict(config["encoder"], "saved layer")
+    try:
+      encoder = TransformerEncoder.load(identity.loading_settings())
+    except (ConfigError, EncoderError) as error:
+      raise EncoderError(f"saved layer: its encoder '{identity.name}' cannot be loaded: {error}") from error
+    if encoder.tokenizer_checksum != identity.tokenizer_sha256:
+      raise EncoderError(f"saved layer: '{identity.name}' has another vocabulary than the saved encoder; restore it")
+    pooling = encoder.pooling(identity.sentence_embedding_type)
+    return cls(encoder, pooling, identity.max_seq_length, config["trainable"], config["name"])
+
+  def __call__(self, inputs: Any, *args: Any, **kwargs: Any) -> Any:
+    """Calls the layer as Keras does, on tensors."""
+    return super().__call__(_as_tensors(inputs), *args, **kwargs)
+
+  def compute_output_shape(self, input_shape: Any) -> tuple[int | None, int]:
+    """Returns (batch, dim), of the shape of any of the inputs."""
+    shape = input_shape
+    while not _is_shape(shape):
+      parts = shape.values() if isinstance(shape, Mapping) else shape
+      shape = next(iter(parts))
+    return shape[0], self.dim
 
   @tf.autograph.experimental.do_not_convert  # no condition is a tensor, and the conversion costs seconds
   def call(self, inputs: Any, training: bool | None = None) -> tf.Tensor:
@@ -91,12 +121,9 @@ class EncoderLayer(tf_keras.layers.Layer):
     pad_id = self._encoder.tokenizer.pad_id
     mask = None
     if isinstance(inputs, Mapping):
-      if "input_ids" not in inputs:
-        raise DataError(f"inputs: a dict of {', '.join(map(str, inputs))[:80]}; expected input_ids and attention_mask")
       inputs, mask = inputs["input_ids"], inputs.get("attention_mask")
-    elif isinstance(inputs, tuple) or _is_ids_and_mask(inputs):
+    elif isinstance(inputs, list | tuple):
       inputs, mask = inputs
-    inputs = tf.convert_to_tensor(inputs)
     if inputs.dtype != tf.string:
       ids = tf.cast(inputs, tf.int32)
       if ids.shape.rank not in (None, 2):
@@ -125,8 +152,32 @@ class EncoderLayer(tf_keras.layers.Layer):
     return ids, mask
 
 
+def _as_tensors(inputs):
+  """Returns the inputs of a call as a tensor, a list of two, or a dict of ids and mask; symbolic ones as they are."""
+  if isinstance(inputs, Mapping):
+    if "input_ids" not in inputs:
+      raise DataError(f"inputs: a dict of {', '.join(map(str, inputs))[:80]}; expected input_ids and attention_mask")
+    return {name: _as_tensor(inputs[name]) for name in ("input_ids", "attention_mask") if name in inputs}
+  if isinstance(inputs, tuple) or _is_ids_and_mask(inputs):
+    return list(map(_as_tensor, inputs))
+  return _as_tensor(inputs)
+
+
+def _as_tensor(values):
+  if is_symbolic(values):
+    return values
+  return tf.convert_to_tensor(values)
+
+
 def _is_ids_and_mask(inputs):
   """Returns whether a list is two tensors [batch, seq_len], as Keras' layers take several inputs."""
   if not isinstance(inputs, list) or len(inputs) != 2:
     return False
-  return all(tf.is_tensor(part) and part.shape.rank == 2 for part in inputs)
+  return all((tf.is_tensor(part) or is_symbolic(part)) and len(part.shape) == 2 for part in inputs)
+
+
+def _is_shape(value):
+  """Returns whether a value is a shape, and no collection of some."""
+  if isinstance(value, tf.TensorShape):
+    return True
+  return isinstance(value, list | tuple) and all(size is None or isinstance(size, int) for size in value)

@@ -1,39 +1,23 @@
-"""Encoder of sentences by a transformer, or by its word rows alone."""
+"""The encoder of sentences that a user loads, and its form as a Keras layer."""
 
-import functools
 import os
-from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import numpy as np
-import tensorflow as tf
-import tf_keras
-
-from bert_flow_tf.encoder import pooling as pooling_lib
-from bert_flow_tf.encoder import user_model
-from bert_flow_tf.encoder.checkpoints import tf1_names
-from bert_flow_tf.encoder.checkpoints.loading import LoadedModel, load_model
 from bert_flow_tf.encoder.identity import EncoderIdentity, VectorsIdentity
-from bert_flow_tf.encoder.layer import EncoderLayer
 from bert_flow_tf.encoder.other.saved_model import SavedModelEncoder
 from bert_flow_tf.encoder.other.word_encoder import WordEncoder
 from bert_flow_tf.encoder.pooling import Pooling
-from bert_flow_tf.encoder.settings import LOADING, STATIC_MAX_SEQ_LENGTH, EncoderSettings, keywords
-from bert_flow_tf.encoder.text.characters import CharacterTable
-from bert_flow_tf.encoder.text.folder import load_tokenizer
-from bert_flow_tf.encoder.text.token_weights import TokenWeights, make_token_weights, parse_token_weights
-from bert_flow_tf.encoder.text.word_piece import SentenceTokenizer, pad_batch
-from bert_flow_tf.encoder.text_encoder import TextEncoder, sentences_of_step
-from bert_flow_tf.encoder.transformer.architectures import BERT, bare_name
-from bert_flow_tf.encoder.transformer.word_rows import WordRows
+from bert_flow_tf.encoder.settings import LOADING, EncoderSettings, keywords
+from bert_flow_tf.encoder.text_encoder import TextEncoder
+from bert_flow_tf.encoder.transformer_encoder import TransformerEncoder
 from bert_flow_tf.errors import ConfigError, EncoderError
-from bert_flow_tf.io.checks import is_integer
-from bert_flow_tf.io.experiment import SAVED_MODEL, STATIC, WORD_VECTORS
-from bert_flow_tf.progress import Progress
+from bert_flow_tf.io.experiment import SAVED_MODEL, WORD_VECTORS
+
+if TYPE_CHECKING:  # imported where it is used: most encoders are no layers, and need no Keras
+  from bert_flow_tf.encoder.layer import EncoderLayer
 
 
-@tf_keras.saving.register_keras_serializable("bert_flow_tf")
-class SentenceEncoder(TextEncoder):
+class SentenceEncoder(TransformerEncoder):
   """BERT, or another transformer, that turns sentences into embeddings u, the flow's input.
 
       encoder = SentenceEncoder.from_pretrained("mini")
@@ -56,31 +40,6 @@ class SentenceEncoder(TextEncoder):
   Raises:
     EncoderError: `bert` is no TFBertModel, or has adapters or layers of its own.
   """
-
-  has_tokens = True
-
-  def __init__(
-    self,
-    bert: Any,
-    tokenizer: Any,
-    token_weights: TokenWeights | None = None,
-    settings: EncoderSettings | None = None,
-  ) -> None:
-    self.settings = settings or EncoderSettings()
-    if not isinstance(bert, LoadedModel):
-      bert, tokenizer = user_model.parts_of(bert, tokenizer)
-    self.loaded: LoadedModel = bert
-    self.bert = bert.model
-    self.name, self.revision, self.declared = bert.name, bert.revision, bert.declared
-    self.folder = bert.files.folder
-    self.tokenizer: SentenceTokenizer = tokenizer
-    self.token_weights = token_weights
-    config = self.bert.config
-    self.hidden_size, self.num_hidden_layers = config.hidden_size, config.num_hidden_layers
-    self.word_size = config.word_size
-    self.has_pooler, self.is_static = self.bert.has_pooler, isinstance(self.bert, WordRows)
-    self.is_bert = config.model_type == BERT and not self.is_static
-    self.compute_in(self.settings.precision, frozen=not bert.is_user_model)
 
   @classmethod
   def from_pretrained(cls, name: str | os.PathLike, **arguments: Any) -> Any:
@@ -109,185 +68,7 @@ class SentenceEncoder(TextEncoder):
       return SavedModelEncoder(settings)
     if settings.encoder_name.startswith(WORD_VECTORS):
       return WordEncoder(settings)
-    if settings.token_weights is not None:
-      parse_token_weights(settings.token_weights)  # before the long loading
-    loaded = load_model(settings)
-    chosen = {**settings.loading_arguments(), "do_lower_case": do_lower_case}
-    tokenizer = load_tokenizer(loaded.files, loaded.name, chosen)
-    tokenizer.check_ids(loaded.model.config.vocab_size)
-    loaded.declared.check_letter_case(tokenizer.do_lower_case)
-    token_weights = settings.token_weights or loaded.declared.token_weights
-    weights = make_token_weights(token_weights, tokenizer, settings.frequency_corpus)
-    return cls(loaded, tokenizer, weights, settings)
-
-  def get_config(self) -> dict[str, Any]:
-    """Returns its identity, as a Keras file of a layer on it holds it."""
-    return self.identity().to_dict()
-
-  @classmethod
-  def from_config(cls, config: dict[str, Any]) -> "SentenceEncoder":
-    """Returns the encoder that an identity names; EncoderError if its vocabulary has changed."""
-    identity = EncoderIdentity.from_dict(config, "saved layer")
-    encoder, _ = load_encoder(identity, "saved layer")
-    if encoder.tokenizer_checksum != identity.tokenizer_sha256:
-      raise EncoderError(f"saved layer: '{identity.name}' has another vocabulary than the saved encoder; restore it")
-    return encoder
-
-  def __getstate__(self) -> dict[str, Any]:
-    """Returns what a copy in another process needs: without graphs, which it traces again, and devices."""
-    state = dict(vars(self))
-    for name in ("_functions", "_strategy", "_replicas", "characters"):
-      state.pop(name, None)
-    return state
-
-  def __setstate__(self, state: dict[str, Any]) -> None:
-    vars(self).update(state)
-    self.compute_in(self.precision, self._frozen)
-
-  def compute_in(self, precision: str, frozen: bool) -> None:
-    """Sets the precision of the dense layers; `frozen`: whether the weights never change."""
-    self.precision, self._frozen = precision, frozen
-    self._checksum: str | None = None
-    self._functions: dict[Pooling, Callable] = {}
-    if not self.is_static:
-      self.bert.compute_in(precision, frozen)
-    # Devices with a copy of the weights, which embed together: those of the strategy in whose scope they were made.
-    self._strategy, self._replicas = getattr(self.bert.weights[0], "distribute_strategy", None), 1
-    if self._strategy is not None:
-      count = self._strategy.num_replicas_in_sync
-      if len(self._strategy.extended.worker_devices) == count:
-        self._replicas = count
-
-  @property
-  def weights_checksum(self) -> str:
-    """Hexadecimal SHA-256 of the names, shapes and bytes of all variables, sorted by name."""
-    if self._checksum is not None:
-      return self._checksum
-    checksum = self.bert.checksum
-    if self._frozen:
-      self._checksum = checksum
-    return checksum
-
-  @property
-  def deciding_settings(self) -> dict[str, Any]:
-    """Settings of config.json that change embeddings and no weight."""
-    return self.bert.deciding_settings
-
-  def count_params(self) -> int:
-    """Returns the number of weights."""
-    return self.bert.count_params()
-
-  def tf1_variables(self) -> dict[str, np.ndarray]:
-    """Returns {name in Google's checkpoints: float32 array} of every weight."""
-    self.check_has_transformer("be saved or converted as a BERT")
-    if not self.is_bert:
-      kind = self.bert.config.architecture.name
-      raise EncoderError(
-        f"model={self.name}: a checkpoint of TensorFlow 1 can hold a BERT alone, and this is a {kind}", "model"
-      )
-    return {tf1_names.of_keras(bare_name(weight)): weight.numpy() for weight in self.bert.weights}
-
-  def check_has_transformer(self, purpose: str) -> None:
-    """Raises EncoderError for a static encoder; `purpose`: what it cannot do, "be trained"."""
-    if self.is_static:
-      full = self.name.removeprefix(STATIC)
-      raise EncoderError(f"model={self.name}: word rows without a transformer cannot {purpose}; use {full}", "model")
-
-  def trained_weights(self, pooling: Pooling) -> list[tf.Variable]:
-    """Returns the weights that an embedding depends on, float32 variables, which may change from now on."""
-    if self._frozen:
-      self.compute_in(self.precision, frozen=False)
-    if pooling.kind == "words":
-      return [self.bert.word_embeddings]
-    return self.bert.trained_weights(pooling.blocks, pooling.kind == "cls")
-
-  @property
-  def max_tokens(self) -> int:
-    """Largest number of tokens of a text: of positions that have an embedding."""
-    if self.is_static:
-      return STATIC_MAX_SEQ_LENGTH
-    return int(self.bert.config.max_position_embeddings) - self.bert.config.first_position
-
-  def check_max_seq_length(self, max_seq_length: int | None) -> int:
-    """Returns the number of tokens, the declared one for None; EncoderError if a position has no embedding."""
-    # A position without an embedding would read beyond the table.
-    limit = self.max_tokens
-    if max_seq_length is None:
-      max_seq_length = min(self.declared.max_seq_length, limit)
-    if not is_integer(max_seq_length, 3) or max_seq_length > limit:
-      expected = f"an integer from 3 (a token between [CLS] and [SEP]) to {limit}, the positions of '{self.name}'"
-      raise EncoderError(f"max_seq_length={max_seq_length}: expected {expected}", argument="max_seq_length")
-    return int(max_seq_length)
-
-  def pooling(self, sentence_embedding_type: str | Pooling | None = None) -> Pooling:
-    """Returns the pooling of a `sentence_embedding_type` for this model; a Pooling is returned as it is.
-
-    None is the one that the encoder's files declare, or avg-first-last; word-rows if the encoder is static.
-    """
-    pooling = sentence_embedding_type
-    if pooling is None:
-      pooling = self.declared.pooling()
-    name = pooling
-    if isinstance(pooling, Pooling):
-      name = pooling.name
-    argument = "sentence_embedding_type"
-    if self.is_static and name != pooling_lib.WORD_ROWS:
-      problem = f"'{self.name}' has no transformer whose output it could pool; expected {pooling_lib.WORD_ROWS}"
-      raise ConfigError(f"{argument}={name}: {problem}", argument)
-    if not isinstance(pooling, Pooling):
-      pooling = pooling_lib.parse_pooling(pooling, self.num_hidden_layers)
-    if pooling.kind == "cls" and not self.has_pooler:
-      problem = f"'{self.name}' has no weights for the pooled output; use an average such as avg-first-last"
-      raise EncoderError(f"{argument}=cls: {problem}", argument)
-    return pooling
-
-  @functools.cached_property
-  def characters(self) -> CharacterTable:
-    """The characters of its word pieces, by the sentences of `frequency_corpus`, or those of the package."""
-    self.check_has_tokens("characters")
-    weights: Any = self.token_weights
-    if weights is None or weights.frequency_corpus is None:
-      weights = make_token_weights("idf", self.tokenizer)
-    return CharacterTable(self.tokenizer, weights)
-
-  def embed_batch(
-    self,
-    ids: tf.Tensor,
-    mask: tf.Tensor,
-    pooling: str | Pooling,
-    dropout_seed: tf.Tensor | None = None,
-  ) -> tf.Tensor:
-    """Returns embeddings, float32 [batch, dim], of ids and mask, int32 [batch, seq_len]; also inside a tf.function.
-
-    No gradient flows into the encoder. `dropout_seed`, int32 [2], is for BERT's dropout, which the published code uses
-    while it fits the flow (flag `encoder_dropout`); None for no dropout.
-    """
-    return tf.stop_gradient(self.pooled_batch(ids, mask, pooling, dropout_seed))
-
-  def pooled_batch(
-    self,
-    ids: tf.Tensor,
-    mask: tf.Tensor,
-    pooling: str | Pooling,
-    dropout_seed: tf.Tensor | None = None,
-    packed: bool = True,
-  ) -> tf.Tensor:
-    """Returns what `embed_batch` returns; gradients flow into BERT.
-
-    `packed`: whether padding is left out of everything but attention, which changes results by float rounding only.
-    """
-    pooling = self.pooling(pooling)
-    hidden_states: Any = ()
-    pooled_output = None
-    if not self.is_static:
-      first_token = pooling.kind in ("cls", "token")
-      hidden_states, pooled_output = self.bert(ids, mask, dropout_seed, packed, first_token)
-    weights, word_rows = mask, None
-    if self.token_weights is not None:
-      weights = self.token_weights.of(ids, mask)
-    if pooling.reads_words:
-      word_rows = self.bert.word_rows(ids, widened=pooling.kind == "mix")
-    return pooling.pool(hidden_states, weights, pooled_output, word_rows)
+    return super().load(settings, do_lower_case)
 
   def as_layer(
     self,
@@ -295,8 +76,10 @@ class SentenceEncoder(TextEncoder):
     sentence_embedding_type: str | Pooling | None = None,
     max_seq_length: int | None = None,
     **kwargs: Any,
-  ) -> EncoderLayer:
+  ) -> "EncoderLayer":
     """Returns a Keras layer from sentences or their ids to embeddings, on the weights of this encoder.
+
+    The layer is one of the process's Keras, which is that of `tf.keras`.
 
     Args:
       trainable: whether it has the weights as `trainable_variables`, those on which the embedding depends, and
@@ -308,71 +91,14 @@ class SentenceEncoder(TextEncoder):
     Raises:
       ConfigError, EncoderError: an argument is not allowed, or a static encoder is to be trained.
     """
+    from bert_flow_tf.encoder.layer import EncoderLayer
+
     max_seq_length = self.check_max_seq_length(max_seq_length)
     if trainable:
       self.check_has_transformer("be trained")
     # Copies of the weights in half precision would not be trained, and any Keras layer may be; graphs hold them, too.
     self.compute_in(self.precision, frozen=False)
     return EncoderLayer(self, self.pooling(sentence_embedding_type), max_seq_length, trainable, **kwargs)
-
-  def _embed_texts(self, texts, pooling, max_seq_length, batch_size, progress):
-    """Returns embeddings of n texts, float32 [n, dim]."""
-    return self.embed_ids(self.tokenizer(texts, max_seq_length), pooling, batch_size, progress)
-
-  def embed_ids(
-    self,
-    ids: Sequence[np.ndarray],
-    sentence_embedding_type: str | Pooling | None = None,
-    batch_size: int = 64,
-    progress: Progress | None = None,
-  ) -> np.ndarray:
-    """Returns embeddings of n int32 arrays [seq_len] as `tokenizer` gives them, float32 [n, dim], without cache."""
-    pooling = self.pooling(sentence_embedding_type)
-    progress = progress or Progress(len(ids), show=False)
-    if self.is_static:
-      table = None
-      if self.token_weights is not None:
-        table = self.token_weights.table
-      progress.update(len(ids))
-      return self.bert.embed(ids, table)
-    # The longest come first, so that a batch that is too large fails at once.
-    embed = self._function(pooling)
-    embeddings = np.empty([len(ids), self.dim(pooling)], np.float32)
-    order = np.argsort([-len(row) for row in ids], kind="stable")
-    has_gpu = bool(tf.config.list_logical_devices("GPU"))
-    start = 0
-    while start < len(ids):
-      # A batch for each device; the last of all batches may go to several.
-      parts, batches = [], []
-      while len(parts) < self._replicas and start < len(ids):
-        count = sentences_of_step(len(ids[order[start]]), batch_size, has_gpu)
-        parts.append(order[start : start + count])
-        batches.append(pad_batch([ids[i] for i in parts[-1]], self.tokenizer.pad_id))
-        start += count
-      batches += batches[-1:] * (self._replicas - len(batches))
-      for part, values in zip(parts, embed(batches), strict=False):
-        embeddings[part] = values.numpy()
-        progress.update(len(part))
-    return embeddings
-
-  def _function(self, pooling):
-    """Returns `embed_batch` of a batch for each device as a graph.
-
-    It is traced once for all shapes, without the blocks that the pooling ignores.
-    """
-    if pooling not in self._functions:
-      spec, strategy = tf.TensorSpec([None, None], tf.int32), self._strategy
-      of_replica = functools.partial(self.embed_batch, pooling=pooling)
-
-      @tf.function(input_signature=[[(spec, spec)] * self._replicas], autograph=False)
-      def embed(batches):
-        if len(batches) == 1:
-          return [of_replica(*batches[0])]
-        dealt = strategy.experimental_distribute_values_from_function(lambda to: batches[to.replica_id_in_sync_group])
-        return strategy.experimental_local_results(strategy.run(of_replica, args=dealt))
-
-      self._functions[pooling] = embed
-    return self._functions[pooling]
 
 
 def load_encoder(

@@ -6,7 +6,8 @@ Nothing else in the package knows which Keras it has.
 import contextlib
 import os
 import sys
-from collections.abc import Iterable
+import weakref
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import tensorflow as tf
@@ -31,22 +32,25 @@ registered = keras.saving.register_keras_serializable("bert_flow_tf")
 name_scope = keras.name_scope if IS_KERAS_3 else tf.name_scope
 
 
-def _let_probability_import_keras_2() -> None:
-  """Makes tensorflow.compat.v2.keras importable if TF_USE_LEGACY_KERAS was set after TensorFlow's import.
+def _let_probability_find_keras() -> None:
+  """Makes TensorFlow Probability importable after transformers, which sets TF_USE_LEGACY_KERAS within the process.
 
-  transformers sets it, and TensorFlow Probability, imported after it, would fail.
+  Probability takes the Keras of tensorflow.compat.v2, which chooses at its own first use; Keras 2 is a module there
+  only if the variable was set when TensorFlow was imported.
   """
+  import tensorflow.compat.v2 as v2  # not `from`, which would find another module
+
   if os.environ.get("TF_USE_LEGACY_KERAS") not in ("1", "true", "True"):
+    v2.keras.version()  # chooses Keras 3, also for the time after transformers' import
     return
   import tf_keras
-  from tensorflow.compat import v2
 
   folder = os.path.join(os.path.dirname(tf_keras.__file__), "api", "_v2")
   if folder not in v2.__path__:
     v2.__path__.append(folder)
 
 
-_let_probability_import_keras_2()
+_let_probability_find_keras()
 
 
 def build_scope(layer: Any) -> contextlib.AbstractContextManager:
@@ -93,6 +97,32 @@ def _track_rest(part):
   for index, inner in enumerate(part._layers):
     if id(inner) not in tracked:
       part._track_trackable(inner, f"layer_{index}", overwrite=True)
+
+
+# {(id of a variable, whether the layer is trainable): weight} of `weights_on`, as long as a layer has the weight.
+_shared: Any = weakref.WeakValueDictionary()
+
+
+def weights_on(variables: Mapping[str, tf.Variable], trainable: bool) -> list[Any]:
+  """Returns existing variables, {name: variable}, as weights of a layer: who trains or loads these sets the variables.
+
+  Keras 3 would not notice a variable as a layer's attribute. Layers on the same variables get the same weights, as an
+  optimizer would train two weights on a variable twice; but a frozen layer has others than a trainable one, as it sets
+  their `trainable`.
+  """
+  if not IS_KERAS_3:
+    return list(variables.values())
+  weights = []
+  for name, variable in variables.items():
+    key = id(variable), trainable
+    weight = _shared.get(key)
+    if weight is None or weight.trainable != (trainable and variable.trainable):
+      weight = keras.Variable(variable, name=name.replace("/", "."), trainable=variable.trainable)
+      if weight._value is not variable:
+        raise ImportError(f"Keras {keras.__version__} copies a variable; use Keras 3.15, or TF_USE_LEGACY_KERAS=1")
+      _shared[key] = weight
+    weights.append(weight)
+  return weights
 
 
 def tf_variables(weights: Iterable[Any]) -> list[tf.Variable]:

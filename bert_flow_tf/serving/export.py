@@ -40,7 +40,7 @@ from bert_flow_tf.serving.settings import (
 
 # Of metadata.json.
 _FORMAT_VERSION = 1
-_PACKAGES = ("tensorflow", "tensorflow-text", "tf-keras", "tensorflow-probability", "tokenizers", "numpy")
+_PACKAGES = ("tensorflow", "tensorflow-text", "keras", "tf-keras", "tensorflow-probability", "tokenizers", "numpy")
 # Rows of warm-up requests. The first request of a signature is the slow one; a second size prepares operations that
 # depend on the shape.
 _WARMUP_ROWS = (1, 8)

@@ -39,7 +39,7 @@ CONTROLS = (TF_IDF, CHARACTERS)
 UNIFORM = "uniform"
 NLI_TUNED = " (fine-tuned on NLI)"
 # Versions that take part in the key of a stored result.
-_PACKAGES = ("tensorflow", "tf-keras", "tensorflow-probability", "tokenizers", "numpy", "scipy")
+_PACKAGES = ("tensorflow", "keras", "tf-keras", "tensorflow-probability", "tokenizers", "numpy", "scipy")
 _KEPT_MODELS = 32
 
 

@@ -15,11 +15,10 @@ from typing import Any
 if __package__ in (None, ""):  # run as a file, from any folder
   sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2]))
 
-import bert_flow_tf  # isort: skip  (selects Keras 2 before TensorFlow is imported)
+import bert_flow_tf  # isort: skip  (before TensorFlow: hides its start-up notes)
 
 import numpy as np
 import tensorflow as tf
-import tf_keras
 import tokenizers
 from absl import app, flags, logging
 from safetensors.numpy import save_file
@@ -44,14 +43,11 @@ MASKED, BECOME_MASK, BECOME_ANY = 0.15, 0.8, 0.1
 _POOL_BATCHES, _MEAN_STEPS = 64, 100
 
 
-class LinearRate(tf_keras.optimizers.schedules.LearningRateSchedule):
-  """Rises linearly over the first steps, then falls linearly to 0 (Devlin et al. 2019, appendix A.2)."""
-
-  def __call__(self, step: tf.Tensor) -> tf.Tensor:
-    """Returns the rate of a step, counted from 0."""
-    step, steps, warmup_steps = tf.cast(step, tf.float32), FLAGS.num_train_steps, FLAGS.num_warmup_steps
-    rise = (step + 1.0) / max(warmup_steps, 1)
-    return FLAGS.learning_rate * tf.minimum(1.0, tf.minimum(rise, (steps - step) / (steps - warmup_steps)))
+def linear_rate(step: tf.Tensor) -> tf.Tensor:
+  """Returns the rate of a step, counted from 0: it rises linearly, then falls to 0 (Devlin et al. 2019, A.2)."""
+  step, steps, warmup_steps = tf.cast(step, tf.float32), FLAGS.num_train_steps, FLAGS.num_warmup_steps
+  rise = (step + 1.0) / max(warmup_steps, 1)
+  return FLAGS.learning_rate * tf.minimum(1.0, tf.minimum(rise, (steps - step) / (steps - warmup_steps)))
 
 
 def define_flags() -> None:
@@ -259,7 +255,7 @@ def make_step(model: MaskedLanguageModel, optimizer: AdamWeightDecay):
 
 def train(model: MaskedLanguageModel, batches: MaskedBatches, identity: dict, folder: pathlib.Path) -> float:
   """Makes the steps after the newest checkpoint of the folder; returns the last loss in nats."""
-  optimizer = AdamWeightDecay(LinearRate(), FLAGS.weight_decay)
+  optimizer = AdamWeightDecay(linear_rate, FLAGS.weight_decay)
   optimizer.build(model.trainable_variables)
   make = make_step(model, optimizer)
   # A running mean of the losses, in the checkpoint, so that a resumed training prints it, too.

@@ -7,7 +7,8 @@ import pytest
 import tensorflow as tf
 
 from bert_flow_tf import SentenceEncoder, load_task
-from bert_flow_tf.encoder.sentence_encoder import load_encoder, sentences_of_step
+from bert_flow_tf.encoder.sentence_encoder import load_encoder
+from bert_flow_tf.encoder.text_encoder import sentences_of_step
 from bert_flow_tf.errors import ConfigError, DataError, EncoderError
 from bert_flow_tf.evaluation.metrics import correlation, cosine_similarity
 from tests.encoder import tiny

@@ -10,6 +10,7 @@ from bert_flow_tf.encoder.saving import save_encoder
 from bert_flow_tf.encoder.settings import EncoderSettings
 from bert_flow_tf.encoder.text.word_piece import pad_batch
 from bert_flow_tf.errors import EncoderError
+from bert_flow_tf.flow.keras import keras, tf_variables
 from tests.encoder import tiny
 from tests.encoder.layer_test import TEXTS, check_training
 from tests.testing import rejected, tf_bert
@@ -149,13 +150,13 @@ def test_fine_tuning_in_a_loop(model, tokenizer):
 
 
 def test_a_keras_model_around_an_own_model_saves_its_weights(model, tokenizer, tmp_path):
-  text = tf_keras.Input([], dtype=tf.string)
-  around = tf_keras.Model(text, SentenceEncoder(model, tokenizer).as_layer(trainable=True)(text))
+  text = keras.Input([], dtype="string")
+  around = keras.Model(text, SentenceEncoder(model, tokenizer).as_layer(trainable=True)(text))
   with pytest.raises(NotImplementedError, match="names the encoder, and a model object of your own has no name"):
     around.save(str(tmp_path / "m.keras"))
   around.save_weights(str(tmp_path / "w.weights.h5"))
   expected = around.predict(tf.constant(TEXTS), verbose=0)
-  for weight in around.weights:
+  for weight in tf_variables(around.weights):
     weight.assign(tf.zeros_like(weight))
   around.load_weights(str(tmp_path / "w.weights.h5"))
   np.testing.assert_allclose(around.predict(tf.constant(TEXTS), verbose=0), expected, atol=1e-6)

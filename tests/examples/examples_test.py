@@ -47,6 +47,13 @@ def test_own_loop_has_the_losses_of_one_replica_on_two(found):
 
 
 @pytest.mark.slow
+def test_keras_model_learns_and_is_loaded(found):
+  pytest.importorskip("tensorflow_text")
+  (values,) = found["keras_model"]
+  assert values["losses"][-1] < values["losses"][0] and values["difference"] < 1e-5
+
+
+@pytest.mark.slow
 def test_flow_of_vectors_is_denser_than_the_normal_distribution(found):
   (values,) = found["fit_a_flow"]
   assert values["log p of the flow, nats a vector"] > values["log p of the normal distribution"]

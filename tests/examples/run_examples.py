@@ -22,6 +22,7 @@ def main(folder):
   """Runs all of them; the loop first, because it makes the logical devices, and again on one replica."""
   run("train_your_own_loop", "--replicas=2", "--steps=12", "--batch=16")
   run("train_your_own_loop", "--replicas=1", "--steps=12", "--batch=16")
+  run("keras_model", "--epochs=2")
   run("fit_a_flow", "--n=1500", "--dim=8", "--epochs=12")
   if importlib.util.find_spec("transformers.models.bert.modeling_tf_bert"):  # not in transformers 5
     run("own_encoder", "--layers=1", "--steps=25", "--batch=16", f"--save={folder}/own_bert")

@@ -19,7 +19,7 @@ import pytest
 from tests.testing import REPO
 
 for package in ("tensorflow_text", "tensorflow_serving", "grpc"):
-  # Not imported: bert_flow_tf must be imported before any other user of Keras.
+  # Not imported: to look for it is quicker.
   if importlib.util.find_spec(package) is None:
     pytest.skip(f"{package} is not installed: pip install '.[serving]'", allow_module_level=True)
 

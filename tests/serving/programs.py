@@ -44,17 +44,22 @@ def hub_fine_tuning(folder):
 
 
 def keras_3(folder):
-  """TFSMLayer of Keras 3 with its default endpoint and with the server's, in a model that is fitted."""
+  """TFSMLayer of Keras 3 with its default endpoint and with the server's, whose head is fitted, saved and loaded."""
   import keras
 
-  layer = keras.layers.TFSMLayer(folder, trainable=False)
-  served = keras.layers.TFSMLayer(folder, call_endpoint="serving_default")
+  texts = tf.constant(TEXTS)
+  layer = keras.layers.TFSMLayer(folder, call_endpoint="serving_default", trainable=False)
   inputs = keras.Input([], dtype="string")
-  model = keras.Model(inputs, keras.layers.Dense(1)(layer(inputs)))
+  model = keras.Model(inputs, keras.layers.Dense(1)(layer(inputs)["embedding"]))
   model.compile(keras.optimizers.Adam(0.05), "mse")
-  losses = model.fit(tf.constant(TEXTS), np.array([0.0, 1, 0, 1]), epochs=40, verbose=0).history["loss"]
-  embeddings = {"serve": layer(tf.constant(TEXTS)), **served(tf.constant(TEXTS))}
-  return {"losses": losses, **{name: numbers(value) for name, value in embeddings.items()}}
+  losses = model.fit(texts, np.array([0.0, 1, 0, 1]), epochs=40, verbose=0).history["loss"]
+  place = f"{tempfile.mkdtemp()}/model.keras"
+  model.save(place)
+  loaded = keras.models.load_model(place, safe_mode=False)
+  difference = np.abs(loaded.predict(texts, verbose=0) - model.predict(texts, verbose=0))
+  embeddings = {"serve": keras.layers.TFSMLayer(folder, trainable=False)(texts), **layer(texts)}
+  vectors = {name: numbers(value) for name, value in embeddings.items()}
+  return {"losses": losses, "difference": float(difference.max()), **vectors}
 
 
 def beam(folder):
