@@ -3,6 +3,7 @@
 Nothing else in the package knows which Keras it has.
 """
 
+import importlib
 import importlib.util
 import os
 import weakref
@@ -36,8 +37,8 @@ def _let_probability_import_keras_2() -> None:
 
   transformers sets it, and TensorFlow Probability, imported after it, would fail.
   """
-  from tensorflow.compat import v2
-
+  # Another module than the attribute `tf.compat.v2`.
+  v2 = importlib.import_module("tensorflow.compat.v2")
   package = importlib.util.find_spec("tf_keras")  # not imported: it takes a second
   for place in package.submodule_search_locations if package else ():
     folder = os.path.join(place, "api", "_v2")
