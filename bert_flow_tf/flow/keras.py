@@ -159,4 +159,3 @@ def clone_in_progress(cls: type, config: dict[str, Any]) -> Any | None:
       if type(part) is cls and part.get_config() == config:
         return part
   return None
-

@@ -3,11 +3,9 @@
 import pathlib
 
 import numpy as np
+import tensorflow as tf
 
-import bert_flow_tf  # noqa: F401  # selects Keras 2 before TensorFlow is imported
-
-import tensorflow as tf  # isort: skip
-import tf_keras  # isort: skip
+from bert_flow_tf.flow.keras import IS_KERAS_3, keras
 
 WORDS = ["a", "man", "is", "eating", "no", "dog", "plays", "the", "guitar", "woman"]
 
@@ -69,11 +67,15 @@ def write_keras(folder, dim=6, shape=()):
   """Writes a Keras model on texts [n] or [n, 1]."""
   vectors = rows(dim)
   matrix = np.concatenate([np.zeros_like(vectors[:1]), vectors[-1:], vectors[:-1]])  # padding, unknown words, words
-  inputs = tf_keras.Input(shape, dtype=tf.string)
-  ids = tf_keras.layers.TextVectorization(standardize="lower", vocabulary=WORDS)(inputs)
-  words = tf_keras.layers.Embedding(len(matrix), dim, weights=[matrix])(ids)
-  model = tf_keras.Model(inputs, tf_keras.layers.Dropout(0.5)(tf.reduce_sum(words, axis=1)))
-  model.save(str(folder), save_format="tf")
+  inputs = keras.Input(shape, dtype="string")
+  ids = keras.layers.TextVectorization(standardize="lower", vocabulary=WORDS)(inputs)
+  words = keras.layers.Embedding(len(matrix), dim, embeddings_initializer=keras.initializers.Constant(matrix))(ids)
+  total = keras.layers.Lambda(lambda rows: tf.reduce_sum(rows, axis=1), output_shape=(dim,))(words)
+  model = keras.Model(inputs, keras.layers.Dropout(0.5)(total))
+  if IS_KERAS_3:
+    model.export(str(folder), verbose=False)
+  else:
+    model.save(str(folder), save_format="tf")
   return folder
 
 

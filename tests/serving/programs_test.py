@@ -13,7 +13,8 @@ from tests.serving import exported, programs  # isort: skip
 import tensorflow as tf  # isort: skip
 
 from bert_flow_tf import FlowConfig, SentenceEncoder, SentenceModel, export_model
-from bert_flow_tf.errors import CalibrationError
+from bert_flow_tf.errors import CalibrationError, DataError
+from bert_flow_tf.flow.keras import keras
 from bert_flow_tf.serving.metadata import without_folders
 from bert_flow_tf.serving.settings import METADATA
 from tests.encoder import tiny
@@ -93,9 +94,57 @@ def test_a_model_as_a_function(models, name):
   lengths = np.linalg.norm(expected, axis=1, keepdims=True)
   exported.close(np.concatenate(list(rows.as_numpy_iterator())), expected / lengths, 1e-4)
   assert embed([]).shape == (0, expected.shape[1])
-  with tf.GradientTape() as tape:
-    loss = tf.reduce_sum(embed(["a dog"]) ** 2)
-  assert all(gradient is not None for gradient in tape.gradient(loss, model.encoder.bert.weights[:5]))
+
+
+@pytest.mark.parametrize("name", ["flow", "whitening", "encoder alone"])
+def test_what_a_function_trains(models, name):
+  model = models[name]
+  for trainable in (False, True):
+    embed = model.as_function(trainable=trainable)
+    with tf.GradientTape() as tape:
+      loss = tf.reduce_sum(embed(["a dog"]) ** 2)
+    gradients = tape.gradient(loss, [*model.encoder.bert.weights[:5], *embed.trainable_variables])
+    assert [gradient is not None for gradient in gradients] == [trainable] * len(gradients)
+    assert len(embed.trainable_variables) + len(embed.non_trainable_variables) == len(embed.variables)
+  assert len(embed.trainable_variables) > 20
+
+
+@pytest.mark.parametrize("name", ["flow", "whitening", "encoder alone"])
+def test_a_function_in_models_of_keras(models, name, tmp_path):
+  """A Lambda, and a layer that holds the function: trained around it, exported; a SavedModel of the function."""
+  model, text = models[name], tf.constant(SENTENCES)
+
+  class Embedding(keras.layers.Layer):
+    def __init__(self):
+      super().__init__()
+      self.embed = model.as_function()
+
+    def call(self, inputs):
+      return self.embed(inputs)
+
+    def compute_output_shape(self, input_shape):
+      return (input_shape[0], model.output_dim)
+
+  expected = model.encode(SENTENCES)
+  for number, layer in enumerate(
+    (keras.layers.Lambda(model.as_function(), output_shape=(model.output_dim,)), Embedding())
+  ):
+    inputs = keras.Input([], dtype="string")
+    around = keras.Model(inputs, keras.layers.Dense(1)(layer(inputs)))
+    assert len(around.trainable_weights) == 2
+    around.compile("adam", "mse")
+    around.fit(text, np.zeros([len(SENTENCES), 1]), verbose=0)
+    np.testing.assert_array_equal(model.encode(SENTENCES), expected)
+    around.export(str(tmp_path / str(number)))
+    loaded = tf.saved_model.load(str(tmp_path / str(number)))
+    exported.close(loaded.serve(text), around(text), 1e-4)
+  with pytest.raises(DataError, match="text: a symbolic tensor of Keras; use a layer on it"):
+    model.as_function()(inputs)
+  function = model.as_function()
+  tf.saved_model.save(function, str(tmp_path / "function"))
+  loaded = tf.saved_model.load(str(tmp_path / "function"))
+  exported.close(loaded(text), expected, 1e-4)
+  assert len(loaded.variables) == len(function.variables) and len(loaded.trainable_variables) == 0
 
 
 @pytest.mark.parametrize("name", ["flow", "whitening"])
