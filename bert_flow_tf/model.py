@@ -581,11 +581,11 @@ class SentenceFunction(tf.Module):
     function = tf.function(embed, input_signature=[text], autograph=False)
     function.get_concrete_function()
     # TensorFlow saves functions that are attributes.
-    vars(self)["__call__"] = function
+    self.__dict__["__call__"] = function
 
   def __call__(self, text: Any) -> tf.Tensor:
     """UTF-8 text string [n] -> float32 [n, output_dim]."""
     if is_symbolic(text):
       layer = "keras.layers.Lambda(function, output_shape=(dim,))"
       raise DataError(f"text: a symbolic tensor of Keras; use a layer on it, {layer}", "text")
-    return vars(self)["__call__"](text)
+    return self.__dict__["__call__"](text)

@@ -16,7 +16,5 @@ TESTS = ["tests/flow", "tests/calibration", "tests/training", "tests/encoder/lay
 def test_the_other_keras():
   command = [sys.executable, "-m", "pytest", "-q", "-n", "0", "-p", "no:cacheprovider", "-m", "not slow", *TESTS]
   environment = {**os.environ, "TF_USE_LEGACY_KERAS": "1" if IS_KERAS_3 else "0", "PYTEST_ADDOPTS": ""}
-  done = subprocess.run(
-    command, cwd=REPO, env=environment, capture_output=True, text=True, timeout=1800, check=False
-  )
+  done = subprocess.run(command, cwd=REPO, env=environment, capture_output=True, text=True, timeout=1800, check=False)
   assert done.returncode == 0, done.stdout[-8000:]

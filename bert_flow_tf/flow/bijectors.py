@@ -26,7 +26,7 @@ class LayerBijector(tfb.AutoCompositeTensorBijector):
     return {}
 
   # TFP takes every variable that it finds, of a frozen layer, too.
-  _TF_MODULE_IGNORED_PROPERTIES = tfb.AutoCompositeTensorBijector._TF_MODULE_IGNORED_PROPERTIES | {"_layer", "_parameters"}
+  _TF_MODULE_IGNORED_PROPERTIES = tfb.Bijector._TF_MODULE_IGNORED_PROPERTIES | {"_layer", "_parameters"}
 
   # TFP shares cached results between equal bijectors: those of other weights must not be equal.
   __eq__ = object.__eq__

@@ -50,7 +50,7 @@ MODELS = {
 
 
 def train(name):
-  """Fits a model under the current strategy; returns the weights that stayed as they were, and bits before and after."""
+  """Fits a model; returns the weights that should have changed and did not, and bits per dimension before and after."""
   flow = Glow({"n_levels": 2, "depth": 1, "coupling_width": 4}, DIM, seed=1)
   u = cone(6, DIM).astype(np.float32)
   flow.adapt(u)

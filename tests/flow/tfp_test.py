@@ -64,9 +64,7 @@ def test_density_of_any_precision_and_rank(dtype):
 
 
 def network(units):
-  return keras.Sequential(
-    [keras.layers.Dense(9, "tanh"), keras.layers.Dropout(0.5), keras.layers.Dense(units)]
-  )
+  return keras.Sequential([keras.layers.Dense(9, "tanh"), keras.layers.Dropout(0.5), keras.layers.Dense(units)])
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
