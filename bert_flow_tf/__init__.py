@@ -16,6 +16,7 @@ _PUBLIC = {
   "BertFlowError": "bert_flow_tf.errors",
   "Calibration": "bert_flow_tf.calibration.interface",
   "EncoderIdentity": "bert_flow_tf.encoder.identity",
+  "EncoderLayer": "bert_flow_tf.encoder.layer",
   "FlowConfig": "bert_flow_tf.flow.config",
   "Glow": "bert_flow_tf.flow",
   "SentenceEncoder": "bert_flow_tf.encoder.sentence_encoder",

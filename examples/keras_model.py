@@ -48,7 +48,7 @@ def main(arguments: list[str] | None = None) -> dict[str, object]:
   with tempfile.TemporaryDirectory() as folder:
     path = os.path.join(folder, "grades.keras")
     model.save(path)  # names the encoder, and has all weights
-    loaded = keras.models.load_model(path)  # in another program after `import bert_flow_tf.encoder.layer`
+    loaded = keras.models.load_model(path)  # elsewhere after `from bert_flow_tf import EncoderLayer, Glow`
   difference = np.abs(loaded.predict(new, verbose=0)["grade"] - model.predict(new, verbose=0)["grade"]).max()
   print(f"largest difference of the loaded model's grades: {difference:.1e}")
   return {"losses": losses, "difference": float(difference)}

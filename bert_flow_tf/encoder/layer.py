@@ -26,7 +26,7 @@ class EncoderLayer(Layer):
   which no SavedModel contains: give it ids.
 
   A .keras or .h5 file of a model around it has its weights, and names the encoder, which is loaded again; Keras finds
-  the class if this module was imported.
+  the class if it was imported.
   """
 
   def __init__(

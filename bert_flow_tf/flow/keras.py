@@ -142,7 +142,7 @@ def variables_of(layer: Any) -> list[tf.Variable]:
   return variables
 
 
-def clone_in_progress(cls: type, config: dict[str, Any]) -> Any | None:
+def clone_in_progress(cls: Any, config: dict[str, Any]) -> Any | None:
   """Returns the layer of a configuration that a running `clone_model` has already made; None without one.
 
   `clone_model` copies a layer that is in the model and also inside another layer twice; the two must stay one. Keras
